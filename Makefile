@@ -1,0 +1,66 @@
+# Every target makes .venv if it is absent and installs what it needs; again only when pyproject.toml changes.
+# Needs Python 3.11 or newer and GNU make. PYTHON=python3.12 make ... chooses another interpreter.
+
+PYTHON ?= python3
+WORKERS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+
+EXTRAS_demo := plot,video
+EXTRAS_test := test
+EXTRAS_lint := lint
+EXTRAS_bench := bench
+EXTRAS_docs := docs
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-all bench docs soak lint clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(VENV)/demo.stamp ## run the main job and say where its results are
+	@$(BIN)/limberjack demo
+
+test: $(VENV)/test.stamp ## lint, then the tests without the long ones
+	$(check)
+	$(BIN)/pytest -n $(WORKERS)
+
+test-all: $(VENV)/test.stamp ## lint, then every test but the soak
+	$(check)
+	$(BIN)/pytest -n $(WORKERS) -m "not soak"
+
+soak: $(VENV)/test.stamp ## the tests that run for hours
+	$(BIN)/pytest -m soak
+
+lint: $(VENV)/lint.stamp ## style, types, import direction, kernel rules
+	$(check)
+
+bench: $(VENV)/bench.stamp ## measure against the peers, side by side
+	@$(BIN)/limberjack bench
+
+docs: $(VENV)/docs.stamp ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "documentation: site/index.html"
+
+clean: ## remove everything the targets made, .venv included
+	rm -rf $(VENV) site demo-output build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests tools -type d -name __pycache__ -prune -exec rm -rf {} +
+
+define check
+$(BIN)/ruff check
+$(BIN)/pyright --pythonpath $(BIN)/python
+$(BIN)/lint-imports
+$(BIN)/python tools/kernel_lint.py
+endef
+
+$(VENV)/%.stamp: pyproject.toml | $(BIN)/python
+	@echo "installing limberjack[$(EXTRAS_$*)] into $(VENV)"
+	@$(BIN)/python -m pip --require-virtualenv install -qq --disable-pip-version-check -e ".[$(EXTRAS_$*)]"
+	@touch $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "limberjack needs Python 3.11 or newer; choose one with PYTHON=python3.12 make ..."; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }

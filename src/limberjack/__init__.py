@@ -1,0 +1,100 @@
+"""Limberjack: the dynamics of articulated rigid bodies, from one joint to crowds."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from limberjack import scenes
+    from limberjack.articulated.dynamics import (
+        forward_dynamics,
+        forward_kinematics,
+        inverse_dynamics,
+        jacobian,
+        mass_matrix,
+    )
+    from limberjack.errors import (
+        Diverged,
+        FileError,
+        LimberjackError,
+        LoopNotClosed,
+        MissingExtra,
+        ModelError,
+        ModelWarning,
+        StateError,
+        UnknownName,
+        UnsupportedByMethod,
+    )
+    from limberjack.io import load, save
+    from limberjack.methods import Full, capabilities
+    from limberjack.model.builder import Builder
+    from limberjack.model.model import Model
+    from limberjack.model.spec import Axis, Motor
+    from limberjack.simulation import Simulation, resume
+    from limberjack.trajectory import Trajectory
+
+__version__ = "0.1.0"
+
+# Public names and the module each lives in. Loaded on first use: importing the package compiles and costs nothing.
+_HOMES = {
+    "limberjack.articulated.dynamics": (
+        "forward_dynamics", "forward_kinematics", "inverse_dynamics", "jacobian", "mass_matrix",
+    ),
+    "limberjack.errors": (
+        "Diverged", "FileError", "LimberjackError", "LoopNotClosed", "MissingExtra", "ModelError", "ModelWarning",
+        "StateError", "UnknownName", "UnsupportedByMethod",
+    ),
+    "limberjack.io": ("load", "save"),
+    "limberjack.methods": ("Full", "capabilities"),
+    "limberjack.model.builder": ("Builder",),
+    "limberjack.model.model": ("Model",),
+    "limberjack.model.spec": ("Axis", "Motor"),
+    "limberjack.simulation": ("Simulation", "resume"),
+    "limberjack.trajectory": ("Trajectory",),
+}  # fmt: skip
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Axis",
+    "Builder",
+    "Diverged",
+    "FileError",
+    "Full",
+    "LimberjackError",
+    "LoopNotClosed",
+    "MissingExtra",
+    "Model",
+    "ModelError",
+    "ModelWarning",
+    "Motor",
+    "Simulation",
+    "StateError",
+    "Trajectory",
+    "UnknownName",
+    "UnsupportedByMethod",
+    "capabilities",
+    "forward_dynamics",
+    "forward_kinematics",
+    "inverse_dynamics",
+    "jacobian",
+    "load",
+    "mass_matrix",
+    "resume",
+    "save",
+    "scenes",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "scenes":
+        return importlib.import_module("limberjack.scenes")
+    if name not in _HOME_OF:
+        raise AttributeError(f'module "limberjack" has no "{name}"; it has {", ".join(__all__)}')
+    value = getattr(importlib.import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,1 @@
+"""Reduced coordinates on trees: kinematics, forward and inverse dynamics, mass matrix, Jacobians."""

@@ -1,0 +1,151 @@
+"""Forces of joints on themselves: dampers, springs, soft limits and PD motors, explicit or linearly implicit.
+
+With K = -d tau/dq and B = -d tau/dqd, the force at the end of a step h is tau - h K qd - (h B + h^2 K) qdd, so
+
+    tau <- tau - h K qd          added <- armature + h B + h^2 K
+
+and the ABA solves the implicit step. h = 0 gives the explicit force.
+"""
+
+from __future__ import annotations
+
+import math
+
+from limberjack._jit import inner
+from limberjack.spatial.quaternions import quaternion_log, quaternion_multiply
+
+__all__ = ["drive_forces", "spring_energy"]
+
+
+@inner
+def _scalar(row, d, h, q, qd):
+    """Return (tau, K, B) of scalar drive `row` at (q, qd); limits and motors are judged where the step leads."""
+    k, b = d[row, 1], d[row, 0]
+    tau = -k * (q - d[row, 2]) - b * qd
+    ahead = q + h * qd
+    if d[row, 5] > 0.0 and (ahead < d[row, 3] or ahead > d[row, 4]):
+        edge = d[row, 3] if ahead < d[row, 3] else d[row, 4]
+        push = -d[row, 5] * (q - edge) - d[row, 6] * qd
+        # an explicit force never pulls back into the limit
+        if h > 0.0 or (push > 0.0) == (q < edge):
+            tau += push
+            k += d[row, 5]
+            b += d[row, 6]
+    if d[row, 7] > 0.0 or d[row, 8] > 0.0:
+        push = d[row, 7] * (d[row, 9] - q) + d[row, 8] * (d[row, 10] - qd)
+        most = d[row, 11]
+        if abs(push) < most:
+            k += d[row, 7]
+            b += d[row, 8]
+            tau += push
+        else:
+            tau += math.copysign(most, push)
+    return tau, k, b
+
+
+@inner
+def _turned_from(q, at, d, row, column):
+    """Return the rotation vector from the quaternion in d[row, column:] to the one at q[at:], in the child's axes."""
+    w, x, y, z = quaternion_multiply(
+        (d[row, column], -d[row, column + 1], -d[row, column + 2], -d[row, column + 3]),
+        (q[at], q[at + 1], q[at + 2], q[at + 3]),
+    )
+    return quaternion_log(w, x, y, z)
+
+
+@inner
+def _ball(row, d, h, q, iq, qd, iv, tau, added):
+    """Add the forces of ball drive `row` to tau, and its stiffness and damping to `added`."""
+    wx, wy, wz = qd[iv], qd[iv + 1], qd[iv + 2]
+    k, b = d[row, 3], 0.0
+    x = y = z = 0.0
+    if k > 0.0:
+        ex, ey, ez = _turned_from(q, iq, d, row, 4)
+        x, y, z = -k * ex, -k * ey, -k * ez
+    if d[row, 9] > 0.0:
+        ex, ey, ez = quaternion_log(q[iq], q[iq + 1], q[iq + 2], q[iq + 3])
+        angle = math.sqrt(ex * ex + ey * ey + ez * ez)
+        if angle > d[row, 8] and angle > 0.0:
+            out = (ex * wx + ey * wy + ez * wz) / angle
+            push = -d[row, 9] * (angle - d[row, 8]) - d[row, 10] * out
+            if push < 0.0:
+                f = push / angle
+                x, y, z = x + f * ex, y + f * ey, z + f * ez
+                k += d[row, 9]
+                b += d[row, 10]
+    if d[row, 11] > 0.0 or d[row, 12] > 0.0:
+        ex, ey, ez = _turned_from(q, iq, d, row, 13)
+        mx = -d[row, 11] * ex - d[row, 12] * wx
+        my = -d[row, 11] * ey - d[row, 12] * wy
+        mz = -d[row, 11] * ez - d[row, 12] * wz
+        size = math.sqrt(mx * mx + my * my + mz * mz)
+        f = 1.0
+        if size < d[row, 17]:
+            k += d[row, 11]
+            b += d[row, 12]
+        else:
+            f = d[row, 17] / size
+        x, y, z = x + f * mx, y + f * my, z + f * mz
+    tau[iv] += x - d[row, 0] * wx - h * k * wx
+    tau[iv + 1] += y - d[row, 1] * wy - h * k * wy
+    tau[iv + 2] += z - d[row, 2] * wz - h * k * wz
+    for a in range(3):
+        added[iv + a] += h * (b + d[row, a]) + h * h * k
+
+
+@inner
+def drive_forces(
+    # model
+    drives, armature,
+    # in
+    h, q, qd, applied,
+    # out
+    tau, added,
+):  # fmt: skip
+    """Fill tau = applied + the joints' own forces and added = armature + their implicit terms for a step h."""
+    for v in range(len(applied)):
+        tau[v] = applied[v]
+        added[v] = armature[v]
+    place, scalar = drives.place, drives.scalar
+    for row in range(len(place)):
+        iq, iv = place[row, 0], place[row, 1]
+        f, k, b = _scalar(row, scalar, h, q[iq], qd[iv])
+        tau[iv] += f - h * k * qd[iv]
+        added[iv] += h * b + h * h * k
+    place, scalar = drives.ball_place, drives.ball
+    for row in range(len(place)):
+        _ball(row, scalar, h, q, place[row, 0], qd, place[row, 1], tau, added)
+
+
+@inner
+def spring_energy(
+    # model
+    drives,
+    # in
+    q,
+):  # fmt: skip
+    """Return the energy stored in joint springs, soft limits and the stiffness of motors."""
+    total = 0.0
+    place, d = drives.place, drives.scalar
+    for row in range(len(place)):
+        x = q[place[row, 0]]
+        total += 0.5 * d[row, 1] * (x - d[row, 2]) ** 2
+        if d[row, 5] > 0.0:
+            over = max(d[row, 3] - x, x - d[row, 4], 0.0)
+            total += 0.5 * d[row, 5] * over * over
+        if d[row, 7] > 0.0:
+            total += 0.5 * d[row, 7] * (x - d[row, 9]) ** 2
+    place, d = drives.ball_place, drives.ball
+    for row in range(len(place)):
+        iq = place[row, 0]
+        if d[row, 3] > 0.0:
+            x, y, z = _turned_from(q, iq, d, row, 4)
+            total += 0.5 * d[row, 3] * (x * x + y * y + z * z)
+        if d[row, 9] > 0.0:
+            x, y, z = quaternion_log(q[iq], q[iq + 1], q[iq + 2], q[iq + 3])
+            over = max(math.sqrt(x * x + y * y + z * z) - d[row, 8], 0.0)
+            total += 0.5 * d[row, 9] * over * over
+        if d[row, 11] > 0.0:
+            x, y, z = _turned_from(q, iq, d, row, 13)
+            total += 0.5 * d[row, 11] * (x * x + y * y + z * z)
+    return total

@@ -1,0 +1,231 @@
+"""Forces that act from outside or between bodies: wrenches and springs, explicit and implicit.
+
+A spring between points x_a, x_b with length l, direction n and rate l' pulls with f = k (l - rest) + c l'.
+Implicitly, over a step h, with the row J of l' = J qd and s = h (h k + c):
+
+    mu = f + h k l' + s J qdd,      (1/s + J M^-1 J^T) mu = (f + h k l') / s + J qdd_0
+
+where qdd_0 is the acceleration without springs and -J^T mu the force: a compliant row, stable at any stiffness.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner
+from limberjack.articulated.aba import solve_accelerations
+from limberjack.articulated.jacobians import link_velocities
+from limberjack.articulated.responses import path_dot, path_forward
+from limberjack.articulated.work import AC, AL, DI, O, P, R, UU
+from limberjack.model.arrays import Links, Springs
+from limberjack.model.joints import HINGE, SLIDE
+from limberjack.spatial.solves import factor_ldl, solve_ldl
+from limberjack.spatial.vectors import cross
+
+__all__ = ["Pull", "Wrenches", "implicit_springs", "new_pull", "no_wrenches", "pull_springs", "spring_lengths", "take_wrenches"]
+
+
+class Wrenches(NamedTuple):
+    """Lasting wrenches: world force and torque at a point fixed to a link."""
+
+    link: np.ndarray  # (k,)
+    data: np.ndarray  # (k, 9) point in the link frame, force, torque in world axes
+
+
+class Pull(NamedTuple):
+    """Scratch of the springs; s springs."""
+
+    velocities: np.ndarray  # (n, 6) of the links
+    state: np.ndarray  # (s, 14) direction n, length, rate, lever at a, lever at b, force, s of the row, right side
+    responses: np.ndarray  # (s, nv) rows y
+    matrix: np.ndarray  # (s, s)
+    forces: np.ndarray  # (s,)
+    common: np.ndarray  # (s,) the link where the paths of the two ends meet, -1 = the world
+
+
+def no_wrenches() -> Wrenches:
+    """Return an empty set of wrenches."""
+    return Wrenches(np.zeros(0, np.int64), np.zeros((0, 9)))
+
+
+def new_pull(links: Links, springs: Springs) -> Pull:
+    """Return scratch for `springs` on `links`."""
+    count, n, nv = len(springs.link), len(links.parent), len(links.armature)
+    if count == 0:
+        n = nv = 0
+    common = np.full(count, -1, np.int64)
+    for j in range(count):
+        above, i = set(), int(springs.link[j, 0])
+        while i >= 0:
+            above.add(i)
+            i = int(links.parent[i])
+        i = int(springs.link[j, 1])
+        while i >= 0 and i not in above:
+            i = int(links.parent[i])
+        common[j] = i
+    return Pull(np.zeros((n, 6)), np.zeros((count, 14)), np.zeros((count, nv)), np.zeros((count, count)), np.zeros(count), common)
+
+
+@inner
+def take_wrenches(
+    # in
+    wrenches,
+    # out
+    rows,
+):  # fmt: skip
+    """Take the wrenches off the bias forces of their links."""
+    link, w = wrenches.link, wrenches.data
+    for k in range(len(link)):
+        i = link[k]
+        dx = rows[i, R] * w[k, 0] + rows[i, R + 1] * w[k, 1] + rows[i, R + 2] * w[k, 2]
+        dy = rows[i, R + 3] * w[k, 0] + rows[i, R + 4] * w[k, 1] + rows[i, R + 5] * w[k, 2]
+        dz = rows[i, R + 6] * w[k, 0] + rows[i, R + 7] * w[k, 1] + rows[i, R + 8] * w[k, 2]
+        cx, cy, cz = cross(dx, dy, dz, w[k, 3], w[k, 4], w[k, 5])
+        rows[i, P] -= w[k, 6] + cx
+        rows[i, P + 1] -= w[k, 7] + cy
+        rows[i, P + 2] -= w[k, 8] + cz
+        rows[i, P + 3] -= w[k, 3]
+        rows[i, P + 4] -= w[k, 4]
+        rows[i, P + 5] -= w[k, 5]
+
+
+@inner
+def _end(i, x, y, z, rows, velocities):
+    """Return lever, position and velocity of the point (x, y, z) of link i; of the world for i = -1."""
+    if i < 0:
+        return 0.0, 0.0, 0.0, x, y, z, 0.0, 0.0, 0.0
+    dx = rows[i, R] * x + rows[i, R + 1] * y + rows[i, R + 2] * z
+    dy = rows[i, R + 3] * x + rows[i, R + 4] * y + rows[i, R + 5] * z
+    dz = rows[i, R + 6] * x + rows[i, R + 7] * y + rows[i, R + 8] * z
+    cx, cy, cz = cross(velocities[i, 0], velocities[i, 1], velocities[i, 2], dx, dy, dz)
+    vx, vy, vz = velocities[i, 3] + cx, velocities[i, 4] + cy, velocities[i, 5] + cz
+    return dx, dy, dz, rows[i, O] + dx, rows[i, O + 1] + dy, rows[i, O + 2] + dz, vx, vy, vz
+
+
+@inner
+def spring_lengths(
+    # model
+    links, springs,
+    # in
+    qd, work,
+    # out
+    pull,
+):  # fmt: skip
+    """Fill direction, length, rate, levers and explicit force of every spring."""
+    link_velocities(links, qd, work, pull.velocities)
+    rows, velocities, s = work.rows, pull.velocities, pull.state
+    link, point, data = springs.link, springs.point, springs.data
+    for j in range(len(link)):
+        ax, ay, az, px, py, pz, ux, uy, uz = _end(link[j, 0], point[j, 0], point[j, 1], point[j, 2], rows, velocities)
+        bx, by, bz, qx, qy, qz, vx, vy, vz = _end(link[j, 1], point[j, 3], point[j, 4], point[j, 5], rows, velocities)
+        x, y, z = qx - px, qy - py, qz - pz
+        length = math.sqrt(x * x + y * y + z * z)
+        f = 1.0 / length if length > 1e-12 else 0.0
+        x, y, z = f * x, f * y, f * z
+        rate = x * (vx - ux) + y * (vy - uy) + z * (vz - uz)
+        s[j, 0], s[j, 1], s[j, 2], s[j, 3], s[j, 4] = x, y, z, length, rate
+        s[j, 5], s[j, 6], s[j, 7], s[j, 8], s[j, 9], s[j, 10] = ax, ay, az, bx, by, bz
+        s[j, 11] = data[j, 0] * (length - data[j, 2]) + data[j, 1] * rate
+
+
+@inner
+def _pull_end(i, lx, ly, lz, fx, fy, fz, rows):
+    """Take the force f at lever l off the bias force of link i."""
+    if i >= 0:
+        cx, cy, cz = cross(lx, ly, lz, fx, fy, fz)
+        rows[i, P] -= cx
+        rows[i, P + 1] -= cy
+        rows[i, P + 2] -= cz
+        rows[i, P + 3] -= fx
+        rows[i, P + 4] -= fy
+        rows[i, P + 5] -= fz
+
+
+@inner
+def pull_springs(
+    # model
+    links, springs,
+    # in
+    qd, work,
+    # out
+    pull,
+):  # fmt: skip
+    """Let all springs act with their force of now."""
+    spring_lengths(links, springs, qd, work, pull)
+    link, s, rows = springs.link, pull.state, work.rows
+    for j in range(len(link)):
+        fx, fy, fz = s[j, 11] * s[j, 0], s[j, 11] * s[j, 1], s[j, 11] * s[j, 2]
+        _pull_end(link[j, 0], s[j, 5], s[j, 6], s[j, 7], fx, fy, fz, rows)
+        _pull_end(link[j, 1], s[j, 8], s[j, 9], s[j, 10], -fx, -fy, -fz, rows)
+
+
+@inner
+def _accelerated(i, lx, ly, lz, nx, ny, nz, rows):
+    """Return the acceleration by qdd along n of the point at lever l of link i."""
+    if i < 0:
+        return 0.0
+    cx, cy, cz = cross(rows[i, AL], rows[i, AL + 1], rows[i, AL + 2], lx, ly, lz)
+    return nx * (rows[i, AC] + cx) + ny * (rows[i, AC + 1] + cy) + nz * (rows[i, AC + 2] + cz)
+
+
+@inner
+def _respond(links, springs, work, pull):
+    """Fill the rows y of all springs."""
+    link, s, y, nv = springs.link, pull.state, pull.responses, len(links.armature)
+    for j in range(len(link)):
+        for v in range(nv):
+            y[j, v] = 0.0
+        for end in range(2):
+            if link[j, end] >= 0:
+                sign = 1.0 if end == 1 else -1.0
+                fx, fy, fz = sign * s[j, 0], sign * s[j, 1], sign * s[j, 2]
+                k = 5 + 3 * end
+                nx, ny, nz = cross(s[j, k], s[j, k + 1], s[j, k + 2], fx, fy, fz)
+                path_forward(links, link[j, end], nx, ny, nz, fx, fy, fz, work, j, y)
+
+
+@inner
+def implicit_springs(
+    # model
+    links, springs,
+    # in
+    h, qd, work,
+    # out
+    pull, qdd,
+):  # fmt: skip
+    """Let all springs act implicitly over a step h: corrects qdd left by `accelerations`; 0 or -2 on a failed solve."""
+    spring_lengths(links, springs, qd, work, pull)
+    _respond(links, springs, work, pull)
+    link, data, s, mu, a, y = springs.link, springs.data, pull.state, pull.forces, pull.matrix, pull.responses
+    rows, count = work.rows, len(springs.link)
+    for i in range(count):
+        stiff = h * (h * data[i, 0] + data[i, 1])
+        nx, ny, nz = s[i, 0], s[i, 1], s[i, 2]
+        seen = _accelerated(link[i, 1], s[i, 8], s[i, 9], s[i, 10], nx, ny, nz, rows) - _accelerated(
+            link[i, 0], s[i, 5], s[i, 6], s[i, 7], nx, ny, nz, rows
+        )
+        # a spring without stiffness over the step gets a row that gives no force
+        flex = 1.0 / stiff if stiff > 0.0 else 1e300
+        mu[i] = (s[i, 11] + h * data[i, 0] * s[i, 4]) * flex + seen if stiff > 0.0 else 0.0
+        for j in range(i + 1):
+            a[i, j] = path_dot(links, link[i, 0], -1, work, y, i, j) + path_dot(links, link[i, 1], pull.common[i], work, y, i, j)
+        a[i, i] += flex
+    if factor_ldl(count, 0, 0.0, a) > 0:
+        return -2
+    solve_ldl(count, 0, a, mu)
+    # -J^T mu enters where the forward elimination left the joint forces; then the outward pass once more
+    v_start, kinds, dofs = links.v_start, links.kind, links.dof
+    for k in range(len(v_start)):
+        for v in range(v_start[k], v_start[k] + dofs[k]):
+            change = 0.0
+            for i in range(count):
+                change -= mu[i] * y[i, v]
+            if kinds[k] == HINGE or kinds[k] == SLIDE:
+                rows[k, UU] += change
+            else:
+                work.rest[v] += change
+    solve_accelerations(links, work.subspace, work.reduced, work.pivot, work.rest, rows, qdd)
+    return 0

@@ -1,0 +1,158 @@
+"""Handles: one joint, body or point of a running simulation, by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from limberjack.articulated.dynamics import array_of
+from limberjack.errors import ModelError, StateError
+from limberjack.model import joints as jt
+from limberjack.model.compile import joint_frames
+from limberjack.model.spec import WORLD
+from limberjack.spatial.frames import compose, invert, matrix_from_quaternion
+
+if TYPE_CHECKING:
+    from limberjack.simulation import Simulation
+
+__all__ = ["BodyHandle", "JointHandle", "PointHandle", "loop_pose"]
+
+
+def loop_pose(sim: Simulation, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return (R, p): the child's joint frame in the parent's, read off the body poses."""
+    joint = sim.model.joint_spec(name)
+    r_p, p_p, r_c, p_c = joint_frames(joint)
+    ends = []
+    for body, r, p in ((joint.parent, r_p, p_p), (joint.child, r_c, p_c)):
+        if body == WORLD:
+            ends.append((r, p))
+        else:
+            i = sim.model.body_index(body)
+            ends.append(compose(matrix_from_quaternion(sim.rotations[i]), sim.positions[i], r, p))
+    return compose(*invert(*ends[0]), *ends[1])
+
+
+class JointHandle:
+    """One joint, or one axis of a compound joint: its coordinates, velocity, force and motor."""
+
+    def __init__(self, sim: Simulation, name: str) -> None:
+        self._sim, self.info = sim, sim.model.joint(name)
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f'JointHandle("{self.name}", {self.info.kind}, q={self.q})'
+
+    def _out(self, values: np.ndarray) -> Any:
+        return float(values[0]) if values.size == 1 else values
+
+    def _set(self, what: str, place: slice, value: Any) -> None:
+        if self.info.is_loop:
+            raise StateError(f'joint "{self.name}" closes a loop: its {what} follows from the tree and cannot be set')
+        whole = np.array(getattr(self._sim, what))
+        size = place.stop - place.start
+        whole[place] = array_of(np.atleast_1d(value), (size,), f'{what} of joint "{self.name}"', self._sim.model)
+        setattr(self._sim, what, whole)
+
+    @property
+    def q(self) -> Any:
+        """The joint's coordinates: a float, or an array; of a loop joint, read off the body poses."""
+        if self.info.is_loop:
+            return self._out(jt.coordinates(self._sim.model.joint_spec(self.name), *loop_pose(self._sim, self.name)))
+        return self._out(self._sim.q[self.info.q])
+
+    @q.setter
+    def q(self, value: Any) -> None:
+        self._set("q", self.info.q, value)
+
+    @property
+    def qd(self) -> Any:
+        """The joint's velocity."""
+        if self.info.is_loop:
+            raise StateError(f'joint "{self.name}" closes a loop: its velocity is not available in method "{self._sim.method.name}"')
+        return self._out(self._sim.qd[self.info.v])
+
+    @qd.setter
+    def qd(self, value: Any) -> None:
+        self._set("qd", self.info.v, value)
+
+    @property
+    def tau(self) -> Any:
+        """The force applied by the user [N m or N]."""
+        if self.info.is_loop:
+            raise StateError(f'joint "{self.name}" closes a loop: it takes no force in method "{self._sim.method.name}"')
+        return self._out(self._sim.tau[self.info.v])
+
+    @tau.setter
+    def tau(self, value: Any) -> None:
+        self._set("tau", self.info.v, value)
+
+    @property
+    def active(self) -> bool:
+        """Whether the joint is simulated now."""
+        return self.info.nv > 0
+
+    @property
+    def target(self) -> Any:
+        """The coordinate its motor holds: a float, or a quaternion for a ball."""
+        table, row, first, size = self._motor()
+        return self._out(table[row, first : first + size].copy())
+
+    @target.setter
+    def target(self, value: Any) -> None:
+        table, row, first, size = self._motor()
+        new = array_of(np.atleast_1d(value), (size,), f'target of joint "{self.name}"', self._sim.model)
+        if size == 4:
+            new = new / np.linalg.norm(new)
+        table[row, first : first + size] = new
+        self._sim.touch()
+
+    def _motor(self) -> tuple[np.ndarray, int, int, int]:
+        drives = self._sim.forces.drives
+        for places, table, first, size in ((drives.place, drives.scalar, 9, 1), (drives.ball_place, drives.ball, 13, 4)):
+            rows = np.flatnonzero((places[:, 1] >= self.info.v_start) & (places[:, 1] < self.info.v_start + self.info.nv))
+            for row in rows:
+                if table[row, 7 if size == 1 else 11] or table[row, 8 if size == 1 else 12]:
+                    return table, int(row), first, size
+        raise ModelError(f'joint "{self.name}" has no motor; give one with motor=lj.Motor(kp=..., kd=...)')
+
+
+class BodyHandle:
+    """One body: where it is and how it moves."""
+
+    def __init__(self, sim: Simulation, name: str) -> None:
+        self._sim, self.info = sim, sim.model.body(name)
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f'BodyHandle("{self.name}", position={self.position})'
+
+    @property
+    def position(self) -> np.ndarray:
+        """(3,) origin of the body frame in the world [m]."""
+        return self._sim.positions[self.info.index]
+
+    @property
+    def rotation(self) -> np.ndarray:
+        """(4,) quaternion (w, x, y, z), body to world."""
+        return self._sim.rotations[self.info.index]
+
+    @property
+    def velocity(self) -> np.ndarray:
+        """(6,) angular velocity, then velocity of the com, world axes."""
+        return self._sim.velocities[self.info.index]
+
+
+class PointHandle:
+    """One named point: where it is."""
+
+    def __init__(self, sim: Simulation, name: str, body: str, place: tuple[float, ...]) -> None:
+        self._sim, self.name, self._body, self._place = sim, name, body, np.array(place)
+
+    @property
+    def position(self) -> np.ndarray:
+        """(3,) in the world [m]."""
+        if self._body == WORLD:
+            return self._place.copy()
+        i = self._sim.model.body_index(self._body)
+        return self._sim.positions[i] + matrix_from_quaternion(self._sim.rotations[i]) @ self._place

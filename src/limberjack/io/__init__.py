@@ -1,0 +1,47 @@
+"""Files in and out: models (URDF, MJCF, native JSON), meshes, trajectories; each reader and writer by suffix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from limberjack import _registry
+from limberjack.errors import FileError
+from limberjack.model.model import Model
+
+__all__ = ["load", "save"]
+
+
+def load(
+    path: str | Path,
+    *,
+    repair: bool = True,
+    base: str = "fixed",
+    roots: Sequence[str | Path] = (),
+    package_paths: Sequence[str | Path] = (),
+) -> Model:
+    """Return the model in a file: .urdf, .xml/.mjcf or the native .json.
+
+    Args:
+        path: the file.
+        repair: mend broken inertias and other dirt of real files, with a `ModelWarning` each; False refuses them.
+        base: "fixed" or "free": how a URDF's root link stands in the world (MJCF and JSON are as written).
+        roots: further folders meshes and includes may come from; the file's own folder always may.
+        package_paths: folders searched for `package://name/...`, before `ROS_PACKAGE_PATH` and the file's parents.
+    """
+    path = Path(path)
+    reader = _registry.lookup("model reader", path)
+    if not path.is_file():
+        raise FileError(path, "is a folder" if path.is_dir() else "no such file")
+    if base not in ("fixed", "free"):
+        raise FileError(path, f'base must be "fixed" or "free", got {base!r}')
+    options: dict[str, Any] = {"repair": repair, "base": base}
+    return reader(path, roots=[Path(r) for r in roots], package_paths=[Path(p) for p in package_paths], **options)
+
+
+def save(model: Model, path: str | Path) -> Path:
+    """Write `model` to `path` (native .json, lossless) and return the path."""
+    path = Path(path)
+    _registry.lookup("model writer", path)(model, path)
+    return path

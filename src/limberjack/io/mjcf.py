@@ -1,0 +1,280 @@
+"""MJCF in: MuJoCo parses and compiles the file, its compiled bodies, joints and geoms become ours.
+
+Coordinates are MuJoCo's: q, qd copied over mean the same pose and motion. A MuJoCo joint moves by qpos - ref,
+so with `ref` the joint frame stands where MuJoCo's is at qpos = 0. Several joints on one body apply in order,
+each axis and anchor in the child's frame: a compound joint whose frame is the child's. What has no
+counterpart is named, one `ModelWarning` per kind of thing.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from limberjack.errors import FileError, ModelError, ModelWarning, require
+from limberjack.io.mjcf_drives import find_drives
+from limberjack.io.mjcf_parts import BALL, FREE, HINGE, SLIDE, Parts, add_equalities
+from limberjack.io.mjcf_scan import Scan, scan
+from limberjack.io.mjcf_shapes import add_shapes, add_sites
+from limberjack.model.builder import Builder
+from limberjack.model.check import inertia_problem, repaired_inertia
+from limberjack.model.model import Model
+from limberjack.model.spec import WORLD, Axis
+from limberjack.spatial import frames
+
+__all__ = ["read"]
+
+_KINDS = {FREE: "free", BALL: "ball", SLIDE: "slide", HINGE: "hinge"}
+_NO_NAME = "MuJoCo Model"
+
+
+def read(
+    path: Path,
+    *,
+    repair: bool = True,
+    base: str = "fixed",
+    roots: Sequence[Path] = (),
+    package_paths: Sequence[Path] = (),
+) -> Model:
+    """Return the model in an MJCF file.
+
+    Args:
+        path: the file.
+        repair: mend inertias that no body can have, with a warning; False refuses them.
+        base: has no say: MJCF states how its bodies stand in the world.
+        roots: further folders that includes, meshes and textures may come from.
+        package_paths: has no say: MJCF names files by their path.
+    """
+    del base, package_paths
+    path = Path(path)
+    found = scan(path, roots)
+    compiled = _compile(path, found)
+    try:
+        return _convert(path, compiled, repair)
+    except FileError:
+        raise
+    except ModelError as error:
+        raise FileError(path, str(error)) from error
+
+
+def _compile(path: Path, found: Scan) -> Any:
+    """Return MuJoCo's compiled model; its errors become ours and its warnings too."""
+    mujoco = require("mujoco", extra="mjcf")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            spec = mujoco.MjSpec.from_file(str(path.resolve()))
+            _leave_out(spec, mujoco)
+            compiled = spec.compile()
+        # MuJoCo raises several types, some of them its own; whichever it is, the file was at fault.
+        except Exception as error:
+            raise _failure(path, found, str(error)) from error
+    for warning in caught:
+        warnings.warn(ModelWarning(f"{path}: MuJoCo: {' '.join(str(warning.message).split())}"), stacklevel=4)
+    return compiled
+
+
+def _leave_out(spec: Any, mujoco: Any) -> None:
+    """Take from MuJoCo's hands what costs time or memory and is not asked for here."""
+    spec.memory = spec.njmax = spec.nconmax = spec.nstack = -1
+    spec.nuserdata = spec.nkey = 0
+    for kind in ("body", "jnt", "geom", "site", "cam", "tendon", "actuator", "sensor"):
+        setattr(spec, f"nuser_{kind}", -1)
+    spec.compiler.usethread = False
+    # Length ranges of muscles are found by simulation.
+    spec.compiler.LRopt.mode = mujoco.mjtLRMode.mjLRMODE_NONE
+    for texture in spec.textures:
+        texture.file, texture.cubefiles = "", [""] * 6
+        texture.builtin, texture.gridsize = mujoco.mjtBuiltin.mjBUILTIN_FLAT, (1, 1)
+        texture.width = texture.height = 1
+
+
+def _failure(path: Path, found: Scan, text: str) -> FileError:
+    text = " ".join(text.split())
+    if found.missing and "opening file" in text:
+        reference, file, line = found.missing[0]
+        return FileError(file, f'"{reference}" is not found', line)
+    line = re.search(r"line (\d+)", text)
+    # The line is one of whichever file the element stands in; MuJoCo does not say which.
+    known = int(line[1]) if line and len(found.files) == 1 else None
+    return FileError(path, f"MuJoCo: {text}", known)
+
+
+def _convert(path: Path, m: Any, repair: bool) -> Model:
+    parts = Parts(path, m)
+    gravity = (0.0, 0.0, 0.0) if parts.disabled("GRAVITY") else m.opt.gravity
+    name = parts.text(0)
+    builder = Builder(name if name.strip() and name != _NO_NAME else path.stem, gravity=gravity)
+    drives = find_drives(parts)
+    for i in range(1, m.nbody):
+        _add_body(builder, parts, i, repair)
+    for i in range(1, m.nbody):
+        _Joints(builder, parts, drives, i).add()
+    add_shapes(builder, parts)
+    add_sites(builder, parts)
+    add_equalities(builder, parts)
+    parts.note_unsupported()
+    parts.warn()
+    return builder.build()
+
+
+def _add_body(builder: Builder, parts: Parts, i: int, repair: bool) -> None:
+    m, name = parts.m, parts.bodies[i]
+    turn = frames.matrix_from_quaternion(m.body_iquat[i])
+    full = (turn * m.body_inertia[i]) @ turn.T
+    six = tuple(float(x) for x in full[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]])
+    mass = float(m.body_mass[i])
+    problem = inertia_problem(mass, six)
+    if problem and repair:
+        warnings.warn(ModelWarning(f'{parts.path}: body "{name}": {problem}; repaired'), stacklevel=5)
+        six = repaired_inertia(mass, six) if mass > 0 else (0.0,) * 6
+    elif problem:
+        raise FileError(parts.path, f'body "{name}": {problem}')
+    builder.add_body(name, mass=mass, com=m.body_ipos[i], inertia=six)
+
+
+class _Joints:
+    """The joints above one body, as one of ours."""
+
+    def __init__(self, builder: Builder, parts: Parts, drives: dict[int, dict[str, Any]], body: int) -> None:
+        m = parts.m
+        self._builder, self._parts, self._drives, self._body = builder, parts, drives, body
+        self._own = range(m.body_jntadr[body], m.body_jntadr[body] + m.body_jntnum[body])
+        self._kinds = [int(m.jnt_type[j]) for j in self._own]
+        self._ends = (parts.bodies[m.body_parentid[body]], parts.bodies[body])
+        self._r = frames.matrix_from_quaternion(m.body_quat[body])
+
+    def add(self) -> None:
+        """Add the joint to the builder."""
+        m, kinds, own = self._parts.m, self._kinds, self._own
+        place = {"position": m.body_pos[self._body], "rotation": m.body_quat[self._body]}
+        if not kinds:
+            name = self._parts.unique(self._ends[1], "fixed")
+            self._builder.add_joint_fixed(name, *self._ends, **place)
+        elif kinds == [FREE]:
+            self._builder.add_joint_free(self._name(own[0]), WORLD, self._ends[1], **self._options(own[0]))
+        elif kinds == [HINGE]:
+            place |= self._anchored(m.jnt_pos[own[0]])
+            if self._ref(own[0]):
+                turn = frames.matrix_from_axis(m.jnt_axis[own[0]], np.array(-self._ref(own[0])))
+                place["rotation"] = self._r @ turn
+            place |= {"axis": m.jnt_axis[own[0]]}
+            self._builder.add_joint_hinge(self._name(own[0]), *self._ends, **place, **self._options(own[0]))
+        elif kinds == [SLIDE]:
+            place["position"] = m.body_pos[self._body] - self._r @ m.jnt_axis[own[0]] * self._ref(own[0])
+            place |= {"axis": m.jnt_axis[own[0]]}
+            self._builder.add_joint_slide(self._name(own[0]), *self._ends, **place, **self._options(own[0]))
+        elif kinds == [BALL]:
+            place |= self._anchored(m.jnt_pos[own[0]])
+            self._builder.add_joint_ball(self._name(own[0]), *self._ends, **place, **self._options(own[0]))
+        elif BALL not in kinds:
+            self._add_compound()
+        else:
+            self._add_sliding_ball()
+
+    def _add_compound(self) -> None:
+        """Add hinges and slides as F1(q1 - r1) F2(q2 - r2) ..., every F(-r) moved into the frame above.
+
+        With H the product of the F(-r) after an axis, its F(q) becomes H^-1 F(q) H.
+        """
+        m, own = self._parts.m, self._own
+        name = self._parts.unique(self._ends[1], "compound")
+        names = {j: self._name(j) for j in own}
+        after = (np.eye(3), np.zeros(3))
+        axes: list[Axis] = []
+        for j, kind in reversed(list(zip(own, self._kinds, strict=True))):
+            axis, point = m.jnt_axis[j], m.jnt_pos[j]
+            r, p = after
+            options = {n: x[0] if isinstance(x, list) else x for n, x in self._options(j).items()}
+            options |= {"axis": tuple(r.T @ axis), "position": tuple(r.T @ (point - p))}
+            axes.append(Axis(name=names[j], kind=_KINDS[kind], **options))
+            ref = self._ref(j)
+            if ref:
+                turn = frames.matrix_from_axis(axis, np.array(-ref)) if kind == HINGE else np.eye(3)
+                step = point - turn @ point if kind == HINGE else -ref * axis
+                after = frames.compose(turn, step, *after)
+        r, p = after
+        place = {"position": m.body_pos[self._body] + self._r @ p, "rotation": m.body_quat[self._body]}
+        if not np.array_equal(r, np.eye(3)):
+            place["rotation"] = self._r @ r
+        self._builder.add_joint_compound(name, *self._ends, axes=axes[::-1], **place)
+
+    def _add_sliding_ball(self) -> None:
+        """Add slides followed by a ball, where one of our kinds has the same coordinates."""
+        m, own = self._parts.m, self._own
+        directions = [m.jnt_axis[j].tolist() for j in own[:-1]]
+        wanted = {"point_on_line": [[0, 0, 1]], "point_on_plane": [[1, 0, 0], [0, 1, 0]]}
+        kind = next((name for name, axes in wanted.items() if axes == directions), None)
+        if kind is None or self._kinds[:-1] != [SLIDE] * len(directions):
+            listed = ", ".join(_KINDS[k] for k in self._kinds)
+            raise FileError(
+                self._parts.path,
+                f'body "{self._ends[1]}" has the joints {listed}, for which there is no joint kind; with a '
+                "ball there can be a slide along z, or along x and then y, before it",
+            )
+        place = self._anchored(m.jnt_pos[own[-1]])
+        back = sum((self._ref(j) * m.jnt_axis[j] for j in own[:-1]), np.zeros(3))
+        place |= {"position": place["position"] - self._r @ back, "rotation": m.body_quat[self._body]}
+        name = self._name(own[-1])
+        self._parts.joints |= {j: (name, kind) for j in own}
+        self._builder.add_joint(kind, name, *self._ends, **place, **_in_one([self._options(j) for j in own]))
+
+    def _anchored(self, anchor: np.ndarray) -> dict[str, Any]:
+        position = self._parts.m.body_pos[self._body] + self._r @ anchor
+        rotation = self._parts.m.body_quat[self._body]
+        return {"position": position, "rotation": rotation, "position_in_child": anchor}
+
+    def _name(self, j: int) -> str:
+        kind = _KINDS[int(self._parts.m.jnt_type[j])]
+        name = self._parts.joint_text(j) or self._parts.unique(self._ends[1], kind)
+        self._parts.joints[j] = (name, kind)
+        return name
+
+    def _ref(self, j: int) -> float:
+        return float(self._parts.m.qpos0[self._parts.m.jnt_qposadr[j]])
+
+    def _options(self, j: int) -> dict[str, Any]:
+        """Return start, limits, damping and the like of one MuJoCo joint; what is zero is left out."""
+        parts, m = self._parts, self._parts.m
+        kind = int(m.jnt_type[j])
+        nq, nv = {FREE: (7, 6), BALL: (4, 3)}.get(kind, (1, 1))
+        q = slice(m.jnt_qposadr[j], m.jnt_qposadr[j] + nq)
+        v = slice(m.jnt_dofadr[j], m.jnt_dofadr[j] + nv)
+        drive = self._drives.get(j, {})
+        options: dict[str, Any] = {"start": m.qpos0[q].tolist()}
+        values = {
+            "damping": (m.dof_damping[v] + drive.get("damping", 0.0)) * (not parts.disabled("DAMPER")),
+            "armature": m.dof_armature[v] + drive.get("armature", 0.0),
+            "friction": m.dof_frictionloss[v] * (not parts.disabled("FRICTIONLOSS")),
+        }
+        options |= {name: value.tolist() for name, value in values.items() if value.any()}
+        if m.jnt_stiffness[j] and not parts.disabled("SPRING"):
+            options |= {"stiffness": float(m.jnt_stiffness[j]), "rest": m.qpos_spring[q].tolist()}
+        if m.jnt_limited[j] and not parts.disabled("LIMIT") and kind != FREE:
+            low, high = m.jnt_range[j].tolist()
+            options["limits"] = (0.0, max(low, high)) if kind == BALL else (low, high)
+        if "motor" in drive:
+            options["motor"] = drive["motor"]
+        return options
+
+
+def _in_one(each: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the options of slides and the ball after them as those of one joint."""
+    ball = len(each) - 1
+    out: dict[str, Any] = {}
+    for name in sorted({name for one in each for name in one}):
+        values: list[Any] = []
+        for k, one in enumerate(each):
+            if name in ("limits", "motor"):
+                values.append(one.get(name))
+            elif name in ("start", "rest"):
+                values += one.get(name) or ([1.0, 0.0, 0.0, 0.0] if k == ball else [0.0])
+            else:
+                values += np.broadcast_to(one.get(name, 0.0), 3 if k == ball else 1).tolist()
+        out[name] = values
+    return out

@@ -1,0 +1,442 @@
+"""The native model format: JSON that holds `model.spec` without loss.
+
+    {"format": "limberjack-model", "version": 1, "name": ..., "gravity": [...], "merge_fixed": true,
+     "bodies": [...], "joints": [...], "shapes": [...], "springs": [...], "points": [...], "excluded": [...]}
+
+Each element is an object with the fields of its record in `limberjack.model.spec`; fields at their default
+are left out. Numbers are written with the fewest digits that give every bit back, infinities (only where a
+rule allows them) as "inf" and "-inf", the vertices and faces of meshes as base64 of little-endian float64 and
+int32. The reader takes nothing it does not know: unknown and repeated keys, wrong types, NaN and other
+versions are refused with the path within the document, and every element goes through `Builder`, so the rules
+of models hold for files too.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from limberjack.errors import FileError, ModelError, UnknownName
+from limberjack.io.files import atomic_write
+from limberjack.io.xml import read_bytes
+from limberjack.model.builder import Builder
+from limberjack.model.joints import KINDS, SPIN
+from limberjack.model.model import Model
+from limberjack.model.spec import Axis, Body, Joint, Motor, Point, Shape, Spec, Spring
+
+__all__ = ["FORMAT", "VERSION", "dumps", "loads", "read", "write"]
+
+FORMAT = "limberjack-model"
+VERSION = 1
+
+_ORIGIN, _NO_TURN = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)
+_FRAMES = {
+    "position": _ORIGIN, "rotation": _NO_TURN, "position_in_child": _ORIGIN, "rotation_in_child": _NO_TURN,
+}  # fmt: skip
+# Defaults of the format where the record itself has none: those of the builder's functions.
+_DEFAULTS: dict[type, dict[str, Any]] = {
+    Body: {"mass": None, "com": _ORIGIN, "inertia": None, "position": None, "rotation": None},
+    Joint: _FRAMES,
+    Shape: {
+        "position": _ORIGIN, "rotation": _NO_TURN, "friction": 0.5, "restitution": 0.0, "density": None,
+        "color": None, "collide": True, "group": 0,
+    },
+    Spring: {"at_a": _ORIGIN, "at_b": _ORIGIN, "damping": 0.0, "rest": 0.0},
+}  # fmt: skip
+for _class in (Motor, Axis, Body, Joint, Shape, Spring, Point):
+    _given = {f.name: f.default for f in dataclasses.fields(_class) if f.default is not dataclasses.MISSING}
+    _DEFAULTS[_class] = _DEFAULTS.get(_class, {}) | _given
+
+
+def read(
+    path: Path,
+    *,
+    repair: bool = True,
+    base: str = "fixed",
+    roots: Sequence[Path] = (),
+    package_paths: Sequence[Path] = (),
+) -> Model:
+    """Return the model in a native JSON file, as written: the options of other formats have no say."""
+    del repair, base, roots, package_paths
+    return loads(read_bytes(Path(path)), path)
+
+
+def write(model: Model, path: str | Path) -> None:
+    """Write `model` to `path`, whole or not at all."""
+    atomic_write(path, dumps(model).encode())
+
+
+# -- out -------------------------------------------------------------------------------------------
+
+
+def dumps(model: Model) -> str:
+    """Return the JSON text of `model`, one element a line."""
+    spec = model.spec
+    head = {"format": FORMAT, "version": VERSION}
+    head |= {name: getattr(spec, name) for name in ("name", "gravity", "merge_fixed")}
+    parts = [f"{_text(key)}: {_text(_plain(value))}" for key, value in head.items()]
+    for key in _LISTS:
+        rows = ",\n".join(_text(_plain(item)) for item in getattr(spec, key))
+        parts.append(f"{_text(key)}: [\n{rows}\n]" if rows else f"{_text(key)}: []")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    """Return `value` in what JSON has; fields of records that are at their default are left out."""
+    if value is None or isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        number = float(value)
+        return str(number) if math.isinf(number) else number
+    if isinstance(value, np.ndarray) and value.ndim == 2:
+        kind = "<f8" if value.dtype.kind == "f" else "<i4"
+        return base64.b64encode(np.ascontiguousarray(value, kind).tobytes()).decode()
+    defaults = _DEFAULTS.get(type(value))
+    if defaults is None:
+        return [_plain(x) for x in value]
+    out = {}
+    for field in _fields(value):
+        x = getattr(value, field.name)
+        if type(x) is int and field.type != "int":
+            x = float(x)
+        # Compared by repr, so that -0.0 is not taken for a default of 0.0.
+        if field.name not in defaults or repr(x) != repr(defaults[field.name]):
+            out[field.name] = _plain(x)
+    return out
+
+
+# -- in: what a field may hold ---------------------------------------------------------------------
+
+
+class _Wrong(Exception):
+    """A value that the format does not allow; `path` grows on the way out."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.path = ""
+
+
+class _Pairs(list):
+    """A JSON object as its pairs, so that a repeated key is seen."""
+
+
+Reader = Callable[[Any], Any]
+
+
+def _fail(value: Any, wanted: str) -> NoReturn:
+    shown = "an object" if isinstance(value, _Pairs) else json.dumps(value)
+    raise _Wrong(f"must be {wanted}, got {shown if len(shown) <= 60 else shown[:57] + '...'}")
+
+
+def _refuse(message: str) -> NoReturn:
+    raise _Wrong(message)
+
+
+def _string(value: Any) -> str:
+    return value if isinstance(value, str) else _fail(value, "a string")
+
+
+def _truth(value: Any) -> bool:
+    return value if isinstance(value, bool) else _fail(value, "true or false")
+
+
+def _integer(value: Any) -> int:
+    return value if type(value) is int and abs(value) < 2**63 else _fail(value, "an integer")
+
+
+def _number(value: Any) -> float:
+    if type(value) not in (int, float):
+        _fail(value, "a number")
+    try:
+        out = float(value)
+    except OverflowError:
+        out = math.inf
+    return out if math.isfinite(out) else _fail(str(value)[:40], "a finite number")
+
+
+def _extended(value: Any) -> float:
+    """Read a number, or an infinity by its name."""
+    return float(value) if isinstance(value, str) and value in ("inf", "-inf") else _number(value)
+
+
+def _at(where: str, read: Reader, value: Any) -> Any:
+    try:
+        return read(value)
+    except _Wrong as wrong:
+        wrong.path = where + wrong.path
+        raise
+
+
+def _sequence(read: Reader, size: int | None = None) -> Reader:
+    def read_all(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list) or isinstance(value, _Pairs):
+            _fail(value, "a list")
+        if size is not None and len(value) != size:
+            raise _Wrong(f"must have {size} entries, got {len(value)}")
+        return tuple(_at(f"[{i}]", read, item) for i, item in enumerate(value))
+
+    return read_all
+
+
+def _optional(read: Reader) -> Reader:
+    return lambda value: None if value is None else read(value)
+
+
+def _array(kind: str) -> Reader:
+    def read_array(value: Any) -> np.ndarray:
+        try:
+            data = base64.b64decode(_string(value), validate=True)
+        except (binascii.Error, ValueError):
+            raise _Wrong("must be base64") from None
+        width = 3 * np.dtype(kind).itemsize
+        if len(data) % width:
+            raise _Wrong(f"must hold rows of {width} bytes, got {len(data)} bytes")
+        return np.frombuffer(data, kind).reshape(-1, 3)
+
+    return read_array
+
+
+def _record(cls: type, **readers: Reader) -> Reader:
+    """Return a reader of objects of the dataclass `cls`; fields without a default are required."""
+    defaults = _DEFAULTS[cls]
+    required = [name for name in readers if name not in defaults]
+
+    def read_record(value: Any) -> Any:
+        return cls(**(defaults | _object(value, readers, required)))
+
+    return read_record
+
+
+def _object(value: Any, readers: dict[str, Reader], required: Iterable[str]) -> dict[str, Any]:
+    if not isinstance(value, _Pairs):
+        _fail(value, "an object")
+    out: dict[str, Any] = {}
+    for key, item in value:
+        if key not in readers:
+            raise _Wrong(f'has the unknown key "{key}"; keys are {", ".join(readers)}')
+        if key in out:
+            raise _Wrong(f'has the key "{key}" twice')
+        out[key] = _at(f".{key}", readers[key], item)
+    for key in required:
+        if key not in out:
+            raise _Wrong(f'lacks the key "{key}"')
+    return out
+
+
+def _target(value: Any) -> Any:
+    return _sequence(_number, 4)(value) if isinstance(value, list) else _number(value)
+
+
+_three, _four, _some = _sequence(_number, 3), _sequence(_number, 4), _optional(_sequence(_number))
+_maybe, _limit = _optional(_number), _optional(_sequence(_extended, 2))
+_motor = _optional(_record(Motor, kp=_number, kd=_number, target=_target, max=_extended, velocity=_number))
+_axis = _record(
+    Axis, name=_string, kind=_string, axis=_three, position=_three, limits=_limit, limit_stiffness=_maybe,
+    limit_damping=_maybe, damping=_number, stiffness=_number, rest=_number, armature=_number,
+    friction=_number, motor=_motor, start=_number, start_velocity=_number,
+)  # fmt: skip
+_LISTS: dict[str, Reader] = {
+    "bodies": _record(
+        Body, name=_string, mass=_maybe, com=_three, inertia=_optional(_sequence(_number, 6)),
+        position=_optional(_three), rotation=_optional(_four),
+    ),
+    "joints": _record(
+        Joint, name=_string, kind=_string, parent=_string, child=_string, position=_three, rotation=_four,
+        position_in_child=_three, rotation_in_child=_four, axis=_three, axis2=_optional(_three),
+        pitch=_number, axes=_sequence(_axis), start=_some, start_velocity=_some,
+        limits=_optional(_sequence(_limit)), limit_stiffness=_some, limit_damping=_some, damping=_some,
+        stiffness=_some, rest=_some, armature=_some, friction=_some, motor=_optional(_sequence(_motor)),
+        length=_number, rope=_truth, ratio=_number, offset=_number, carrier=_optional(_string),
+    ),
+    "shapes": _record(
+        Shape, name=_string, body=_string, kind=_string, size=_sequence(_number), position=_three,
+        rotation=_four, friction=_number, restitution=_number, density=_maybe, color=_optional(_four),
+        collide=_truth, group=_integer, vertices=_optional(_array("<f8")), faces=_optional(_array("<i4")),
+    ),
+    "springs": _record(
+        Spring, name=_string, a=_string, b=_string, at_a=_three, at_b=_three, stiffness=_number,
+        damping=_number, rest=_number,
+    ),
+    "points": _record(Point, name=_string, body=_string, position=_three),
+    "excluded": _sequence(_string, 2),
+}  # fmt: skip
+_DOCUMENT: dict[str, Reader] = {
+    "format": _string, "version": _integer, "name": _string, "gravity": _three, "merge_fixed": _truth,
+    **{key: _sequence(reader) for key, reader in _LISTS.items()},
+}  # fmt: skip
+
+
+# -- in: from text to model ------------------------------------------------------------------------
+
+
+def loads(data: bytes | str, path: object = "<text>") -> Model:
+    """Return the model whose JSON text is `data`; errors name `path`."""
+    document = _parse(data, path)
+    try:
+        _check_version(document)
+        values = _object(document, _DOCUMENT, _DOCUMENT)
+    except _Wrong as wrong:
+        where = wrong.path.lstrip(".") or "the document"
+        raise FileError(path, f"{where} {wrong}") from None
+    lists = {key: list(values[key]) for key in _LISTS}
+    spec = Spec(values["name"], values["gravity"], values["merge_fixed"], **lists)
+    try:
+        return Builder.from_spec(_checked(spec, path)).build(merge_fixed=spec.merge_fixed)
+    except FileError:
+        raise
+    except ModelError as error:
+        raise FileError(path, str(error)) from error
+
+
+def _parse(data: bytes | str, path: object) -> Any:
+    def constant(name: str) -> NoReturn:
+        raise FileError(path, f"{name} is not allowed in a model")
+
+    try:
+        text = data if isinstance(data, str) else data.decode("utf-8")
+        return json.loads(text, object_pairs_hook=_Pairs, parse_constant=constant)
+    except json.JSONDecodeError as error:
+        raise FileError(path, f"is not JSON: {error.msg} (column {error.colno})", error.lineno) from None
+    except FileError:
+        raise
+    except UnicodeDecodeError as error:
+        raise FileError(path, f"is not UTF-8 text: {error.reason} at byte {error.start}") from None
+    except (RecursionError, ValueError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise FileError(path, f"is not a model: {reason}") from None
+
+
+def _check_version(document: Any) -> None:
+    """Refuse another format or version before its fields are looked at: they may be called otherwise."""
+    head = dict(document) if isinstance(document, _Pairs) else {}
+    if head.get("format") != FORMAT:
+        raise _Wrong(f'is not a Limberjack model: "format" must be "{FORMAT}"')
+    version = head.get("version")
+    if type(version) is not int or version != VERSION:
+        raise _Wrong(f"has version {json.dumps(version)}; this release reads version {VERSION}")
+
+
+def _checked(spec: Spec, path: object) -> Spec:
+    """Return `spec` after every element went through a builder."""
+    builder = Builder(spec.name, gravity=spec.gravity)
+    for key, add in _ADDERS.items():
+        for i, item in enumerate(getattr(spec, key)):
+            try:
+                add(builder, item)
+                made = getattr(builder._spec, key)
+                made[-1] = _keep_bits(item, made[-1])
+            except (ModelError, _Wrong) as error:
+                raise FileError(path, f"{key}[{i}]{getattr(error, 'path', '')}: {error}") from error
+    return builder._spec
+
+
+def _keep_bits(written: Any, checked: Any) -> Any:
+    """Return `checked`, numbers that differ by rounding alone as written; refuse what the builder left out.
+
+    Builder normalises axes and quaternions, which may move the last bit of one that is normal already.
+    """
+    if isinstance(checked, float) and isinstance(written, float):
+        return written if abs(written - checked) <= 2e-15 or written == checked else checked
+    if isinstance(checked, np.ndarray) and isinstance(written, np.ndarray):
+        return checked
+    if type(checked) is type(written) and type(checked) in _DEFAULTS:
+        out = {}
+        for field in _fields(checked):
+            pair = getattr(written, field.name), getattr(checked, field.name)
+            out[field.name] = _at(f".{field.name}", lambda both: _keep_bits(*both), pair)
+        return type(checked)(**out)
+    if isinstance(checked, tuple) and isinstance(written, tuple) and len(checked) == len(written):
+        pairs = enumerate(zip(written, checked, strict=True))
+        return tuple(_at(f"[{i}]", lambda both: _keep_bits(*both), pair) for i, pair in pairs)
+    if written is not checked and written != checked:
+        raise _Wrong(f"must be {_text(_plain(checked))} here")
+    return written
+
+
+def _add_joint(builder: Builder, joint: Joint) -> None:
+    if joint.kind not in _TAKES:
+        raise UnknownName("joint kind", joint.kind, "Limberjack", _TAKES)
+    defaults, needed = _DEFAULTS[Joint], _NEEDS.get(joint.kind, ())
+    given = {name: getattr(joint, name) for name in defaults}
+    given = {n: x for n, x in given.items() if x is not None and (x != defaults[n] or n in needed)}
+    for name in given:
+        if name not in _TAKES[joint.kind]:
+            _at(f".{name}", _refuse, f"has no meaning for a {joint.kind} joint")
+    for name in ("limits", "motor"):
+        if name in given:
+            given[name] = _at(f".{name}", lambda values: _slots(joint.kind, values), given[name])
+    builder.add_joint(joint.kind, joint.name, joint.parent, joint.child, **given)
+
+
+def _slots(kind: str, values: Sequence[Any]) -> list[Any]:
+    """Return the entries the builder takes of one per freedom: those of a ball stand at its first place."""
+    places: list[int] = []
+    width = 0
+    for motion, _ in KINDS[kind].motions:
+        places.append(width)
+        width += 3 if motion == SPIN else 1
+    if len(values) != width:
+        raise _Wrong(f"must have {width} entries, got {len(values)}")
+    return [values[place] for place in places]
+
+
+def _add_shape(builder: Builder, shape: Shape) -> None:
+    if shape.kind not in _SIZES:
+        raise UnknownName("shape kind", shape.kind, "Limberjack", _SIZES)
+    count = _SIZES[shape.kind]
+    if len(shape.size) != count:
+        _at(".size", _refuse, f"must have {count} entries for a {shape.kind}, got {len(shape.size)}")
+    options = _values(shape, "body", "kind", "size", "vertices", "faces")
+    size: tuple[Any, ...] = (shape.size,) if shape.kind == "box" else shape.size
+    if shape.kind == "mesh":
+        size, options = (), options | {"vertices": shape.vertices, "faces": shape.faces}
+    getattr(builder, f"add_shape_{shape.kind}")(shape.body, *size, **options)
+
+
+def _fields(record: Any) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(record)
+
+
+def _values(record: Any, *skip: str) -> dict[str, Any]:
+    return {field.name: getattr(record, field.name) for field in _fields(record) if field.name not in skip}
+
+
+_ADDERS: dict[str, Callable[[Builder, Any], Any]] = {
+    "bodies": lambda builder, body: builder.add_body(**_values(body)),
+    "joints": _add_joint,
+    "shapes": _add_shape,
+    "springs": lambda builder, spring: builder.add_spring(**_values(spring)),
+    "points": lambda builder, point: builder.add_point(**_values(point)),
+    "excluded": lambda builder, pair: builder.exclude_collision(*pair),
+}
+_SIZES = {"sphere": 1, "box": 3, "capsule": 2, "cylinder": 2, "plane": 0, "mesh": 1}
+_PER_FREEDOM = (
+    "start", "start_velocity", "limits", "limit_stiffness", "limit_damping", "damping", "stiffness", "rest",
+    "armature", "friction", "motor",
+)  # fmt: skip
+# Which options a kind takes, and which of them its function must be given.
+_TAKES: dict[str, tuple[str, ...]] = {kind: (*_FRAMES, "axis", *_PER_FREEDOM) for kind in KINDS}
+_TAKES |= {
+    "free": _PER_FREEDOM,
+    "fixed": (*_FRAMES, "axis"),
+    "universal": (*_TAKES["universal"], "axis2"),
+    "screw": (*_TAKES["screw"], "pitch"),
+    "compound": (*_FRAMES, "axis", "axes"),
+    "distance": ("position", "position_in_child", "length", "rope"),
+    "gear": ("ratio", "offset", "carrier"),
+}
+_NEEDS = {"universal": ("axis", "axis2"), "screw": ("pitch",), "compound": ("axes",), "distance": ("length",)}

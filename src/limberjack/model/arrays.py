@@ -1,0 +1,55 @@
+"""The arrays kernels read: one NamedTuple per subject, one canonical dtype and layout per field.
+
+A link is what moves as one: a body, or several on fixed joints. Its frame is the child's joint frame of the joint
+above it, so a hinge turns about the link's z and a slide moves along it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["Drives", "Links", "Springs"]
+
+
+class Links(NamedTuple):
+    """The tree of links; n links, nv freedoms, nq coordinates, f factors."""
+
+    parent: np.ndarray  # (n,) index of the parent link, -1 = world
+    kind: np.ndarray  # (n,) HINGE, SLIDE, BALL, FREE or GENERAL
+    q_start: np.ndarray  # (n,)
+    v_start: np.ndarray  # (n,)
+    dof: np.ndarray  # (n,)
+    placement: np.ndarray  # (n, 12) rotation by rows, position: joint frame in the parent link's frame
+    inertia: np.ndarray  # (n, 10) J about the link's origin (xx yy zz xy xz yz), h = m c, m; link axes
+    factor_start: np.ndarray  # (n + 1,) factors of GENERAL links
+    factor_kind: np.ndarray  # (f,) TURN, PUSH, SPIN, SPIN_BACK
+    factor_place: np.ndarray  # (f, 2) places in q and qd
+    factor_data: np.ndarray  # (f, 7) axis, point, pitch
+    gravity: np.ndarray  # (3,)
+    armature: np.ndarray  # (nv,)
+    dof_q: np.ndarray  # (nv,) coordinate of a scalar freedom, -1 for those of a quaternion
+    quaternions: np.ndarray  # (k, 2) places of each quaternion in q and of its angular velocity in qd
+
+
+class Drives(NamedTuple):
+    """Forces of joints on themselves: dampers, springs, soft limits and motors, one row per freedom that has any.
+
+    scalar rows: 0 damping, 1 stiffness, 2 rest, 3 low, 4 high, 5 limit stiffness, 6 limit damping, 7 kp, 8 kd,
+    9 target, 10 velocity, 11 max. ball rows: 0-2 damping, 3 stiffness, 4-7 rest, 8 largest angle, 9 limit stiffness,
+    10 limit damping, 11 kp, 12 kd, 13-16 target, 17 max.
+    """
+
+    place: np.ndarray  # (s, 2) places in q and qd of the scalar rows
+    scalar: np.ndarray  # (s, 12)
+    ball_place: np.ndarray  # (b, 2)
+    ball: np.ndarray  # (b, 18)
+
+
+class Springs(NamedTuple):
+    """Springs between points of links; s springs."""
+
+    link: np.ndarray  # (s, 2) links of the two ends, -1 = world
+    point: np.ndarray  # (s, 6) the two points in their link frames
+    data: np.ndarray  # (s, 3) stiffness, damping, rest length

@@ -1,0 +1,245 @@
+"""`Model`: names and arrays, frozen. Built from a spec by `Builder.build()` or a loader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from limberjack.errors import ModelError, UnknownName
+from limberjack.model.compile import Compiled, compile_model
+from limberjack.model.joints import KINDS
+from limberjack.model.singular import has_thin_links, singular_link
+from limberjack.model.spec import WORLD, Joint, Point, Shape, Spec, Spring
+from limberjack.model.tree import span
+
+__all__ = ["BodyInfo", "JointInfo", "Model"]
+
+
+@dataclass(frozen=True)
+class JointInfo:
+    """Where a joint (or one axis of a compound joint) stands: its kind, bodies and places in q and qd."""
+
+    name: str
+    kind: str
+    parent: str
+    child: str
+    q_start: int
+    v_start: int
+    nq: int
+    nv: int
+    is_loop: bool
+    axis_names: tuple[str, ...]
+    index: int
+
+    @property
+    def q(self) -> slice:
+        """The joint's slice of q."""
+        return slice(self.q_start, self.q_start + self.nq)
+
+    @property
+    def v(self) -> slice:
+        """The joint's slice of qd, qdd and tau."""
+        return slice(self.v_start, self.v_start + self.nv)
+
+
+@dataclass(frozen=True)
+class BodyInfo:
+    """A body's mass [kg], com [m, body frame], inertia (3, 3) about the com in body axes, and the joint above it."""
+
+    name: str
+    index: int
+    mass: float
+    com: np.ndarray
+    inertia: np.ndarray
+    parent: str
+    joint: str
+
+
+class Model:
+    """An articulated body, or many: everything that does not change while it moves.
+
+    Attributes:
+        name: the model's name.
+        body_names: bodies, depth first.
+        joint_names: tree joints in the order of their child bodies, then loop joints and couplings.
+        nq: number of coordinates.
+        nv: number of freedoms.
+        gravity: (3,) world axes [m/s^2].
+        q0: (nq,) start coordinates.
+        qd0: (nv,) start velocities.
+        shapes: collision and display shapes.
+        springs: springs between bodies.
+        points: named points.
+        spec: the declarative record the model was built from.
+        arrays: the arrays kernels read; not to be changed.
+    """
+
+    name: str
+    body_names: tuple[str, ...]
+    joint_names: tuple[str, ...]
+    nq: int
+    nv: int
+    gravity: np.ndarray
+    q0: np.ndarray
+    qd0: np.ndarray
+    shapes: tuple[Shape, ...]
+    springs: tuple[Spring, ...]
+    points: tuple[Point, ...]
+    spec: Spec
+    arrays: Compiled
+    workspace: dict[Any, Any]  # scratch of the functions that evaluate the model, by thread
+    _joints: tuple[Joint, ...]
+    _tree_count: int
+    _body_parent: tuple[int, ...]
+    _reversed: tuple[bool, ...]
+    _body_index: dict[str, int]
+    _joint_index: dict[str, tuple[int, int]]
+
+    def __init__(self, spec: Spec) -> None:
+        tree = span(spec)
+        arrays = compile_model(spec, tree)
+        joints = (*tree.joints, *tree.loops)
+        put: Any = self.__dict__.update
+        put(name=spec.name, spec=spec, arrays=arrays, shapes=tuple(spec.shapes), springs=tuple(spec.springs), points=tuple(spec.points))
+        put(body_names=tuple(spec.bodies[i].name for i in tree.order), joint_names=tuple(joint.name for joint in joints))
+        put(nq=len(arrays.q0), nv=len(arrays.qd0), gravity=_frozen(arrays.links.gravity), q0=_frozen(arrays.q0), qd0=_frozen(arrays.qd0))
+        put(_joints=joints, _tree_count=len(tree.joints), _body_parent=tuple(tree.parent), _reversed=tuple(tree.reversed))
+        put(_body_index={name: i for i, name in enumerate(self.body_names)}, _joint_index=_index(joints), workspace={})
+        if has_thin_links(arrays.links):
+            link = singular_link(arrays.links, self.nq)
+            if link >= 0:
+                joint = joints[int(np.flatnonzero(arrays.joint_link == link)[0])]
+                raise ModelError(
+                    f'joint "{joint.name}" has no inertia to act on: body "{joint.child}" and all beyond it have no mass, '
+                    "or none that this joint moves; give mass, inertia or armature"
+                )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f'a model is frozen: cannot set "{name}"; build another with Builder.from_spec(model.spec)')
+
+    def __repr__(self) -> str:
+        return f'Model("{self.name}": {self.body_count} bodies, {self.joint_count} joints, nq {self.nq}, nv {self.nv})'
+
+    @property
+    def body_count(self) -> int:
+        """Number of bodies, the world not counted."""
+        return len(self.body_names)
+
+    @property
+    def joint_count(self) -> int:
+        """Number of joints, loop joints and couplings included."""
+        return len(self.joint_names)
+
+    @property
+    def loop_names(self) -> tuple[str, ...]:
+        """Names of loop joints and couplings."""
+        return self.joint_names[self._tree_count :]
+
+    def body_index(self, name: str) -> int:
+        """Return the index of the body called `name`."""
+        try:
+            return self._body_index[name]
+        except KeyError:
+            raise UnknownName("body", name, f'model "{self.name}"', self.body_names) from None
+
+    def body(self, name: str) -> BodyInfo:
+        """Return what is known of the body called `name`."""
+        i = self.body_index(name)
+        a = self.arrays
+        parent = self._body_parent[i]
+        full = a.body_inertia[i][[0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(3, 3)
+        above = WORLD if parent < 0 else self.body_names[parent]
+        return BodyInfo(name, i, float(a.body_mass[i]), a.body_com[i].copy(), full, above, self.joint_names[i])
+
+    def joint_spec(self, name: str) -> Joint:
+        """Return the declarative record of the joint (or of the compound joint an axis belongs to)."""
+        return self._joints[self._locate(name)[0]]
+
+    def joint(self, name: str) -> JointInfo:
+        """Return where the joint, or the axis of a compound joint, called `name` stands."""
+        i, axis = self._locate(name)
+        joint = self._joints[i]
+        if i >= self._tree_count:
+            return JointInfo(name, joint.kind, joint.parent, joint.child, -1, -1, 0, 0, True, (), i)
+        q, v = int(self.arrays.q_start[i]), int(self.arrays.v_start[i])
+        if axis >= 0:
+            return JointInfo(name, joint.axes[axis].kind, joint.parent, joint.child, q + axis, v + axis, 1, 1, False, (), i)
+        kind = KINDS[joint.kind]
+        nq, nv = (len(joint.axes),) * 2 if joint.kind == "compound" else (kind.nq, kind.nv)
+        return JointInfo(
+            name, joint.kind, joint.parent, joint.child, q, v, nq, nv, False, tuple(axis.name for axis in joint.axes), i
+        )
+
+    def dof_name(self, v: int) -> str:
+        """Return the name of the joint, or compound axis, that owns freedom `v`."""
+        i = int(np.searchsorted(self.arrays.v_start, v, side="right")) - 1
+        joint = self._joints[i]
+        return joint.axes[v - int(self.arrays.v_start[i])].name if joint.axes else joint.name
+
+    def features(self) -> dict[str, str]:
+        """Return what the model has that a method must be able to honour, each with one example by name."""
+        out: dict[str, str] = {}
+        for joint in self._joints[self._tree_count :]:
+            out.setdefault("gears" if joint.kind == "gear" else "loops", f'joint "{joint.name}"')
+        hard = np.flatnonzero(np.isfinite(self.arrays.limits).any(axis=1))
+        if hard.size:
+            out["limits"] = f'joint "{self.dof_name(int(hard[0]))}"'
+        rough = np.flatnonzero(self.arrays.friction > 0)
+        if rough.size:
+            out["friction"] = f'joint "{self.dof_name(int(rough[0]))}"'
+        pair = self._contact_pair()
+        if pair:
+            out["contacts"] = f'shapes "{pair[0]}" and "{pair[1]}"'
+        if (self.arrays.links.armature > 0).any():
+            out["armature"] = f'joint "{self.dof_name(int(np.flatnonzero(self.arrays.links.armature)[0]))}"'
+        if self.springs:
+            out["springs"] = f'spring "{self.springs[0].name}"'
+        drives = self.arrays.drives
+        for places, column, table in ((drives.place, (7, 8), drives.scalar), (drives.ball_place, (11, 12), drives.ball)):
+            driven = np.flatnonzero(table[:, list(column)].any(axis=1))
+            if driven.size:
+                out.setdefault("motors", f'joint "{self.dof_name(int(places[driven[0], 1]))}"')
+        return out
+
+    def _contact_pair(self) -> tuple[str, str] | None:
+        """Return two shapes that could touch: on different links, not joined directly, not filtered."""
+        solid = [shape for shape in self.shapes if shape.collide]
+        if len(solid) < 2:
+            return None
+        link = {WORLD: -1, **{name: int(i) for name, i in zip(self.body_names, self.arrays.body_link, strict=True)}}
+        joined = {frozenset((joint.parent, joint.child)) for joint in self._joints if joint.kind not in ("gear", "distance")}
+        joined |= {frozenset(pair) for pair in self.spec.excluded}
+        budget = 100_000
+        for i, a in enumerate(solid):
+            for b in solid[i + 1 :]:
+                budget -= 1
+                apart = link[a.body] != link[b.body] and frozenset((a.body, b.body)) not in joined
+                if apart and not (a.group and a.group == b.group):
+                    return a.name, b.name
+                if budget == 0:  # so many filtered pairs in a row: say "could touch" rather than search for ever
+                    return a.name, b.name
+        return None
+
+    def _locate(self, name: str) -> tuple[int, int]:
+        try:
+            return self._joint_index[name]
+        except KeyError:
+            raise UnknownName("joint", name, f'model "{self.name}"', self._joint_index) from None
+
+
+def _frozen(array: np.ndarray) -> np.ndarray:
+    out = array.copy()
+    out.setflags(write=False)
+    return out
+
+
+def _index(joints: tuple[Joint, ...]) -> dict[str, tuple[int, int]]:
+    """Return name -> (joint, axis or -1); a joint's own name wins over its axis of the same name."""
+    out: dict[str, tuple[int, int]] = {}
+    for i, joint in enumerate(joints):
+        for k, axis in enumerate(joint.axes):
+            out[axis.name] = (i, k)
+        out[joint.name] = (i, -1)
+    return out

@@ -1,0 +1,190 @@
+"""Many figures: the humanoid, copied over a grid."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from limberjack.errors import ModelError
+from limberjack.model import check
+from limberjack.model.model import Model
+from limberjack.model.spec import WORLD, Joint, Shape, Spec
+from limberjack.scenes.catalog import Camera, scene, whole
+from limberjack.scenes.figures import figure, method_for
+
+__all__ = ["Push", "crowd", "graft"]
+
+# Farthest a start angle strays from standing at ease [rad], and as a share of the way to the limit.
+_STRAY, _STRAY_SHARE = 0.3, 0.6
+_PUSH_SECONDS = 0.15
+# Speed the push would give a stiff figure [m/s].
+_PUSH_SPEED = 2.0
+_SHIRTS = (
+    (0.27, 0.51, 0.66, 1.0),
+    (0.75, 0.38, 0.30, 1.0),
+    (0.45, 0.60, 0.40, 1.0),
+    (0.80, 0.65, 0.30, 1.0),
+    (0.53, 0.44, 0.63, 1.0),
+    (0.85, 0.83, 0.78, 1.0),
+)
+
+
+def graft(into: Spec, spec: Spec, prefix: str) -> None:
+    """Add the records of `spec`, names with `prefix`, to `into`; shapes of the world stay out."""
+
+    def named(name: str) -> str:
+        return name if name == WORLD else prefix + name
+
+    into.bodies += [replace(body, name=prefix + body.name) for body in spec.bodies]
+    for joint in spec.joints:
+        axes = tuple(replace(axis, name=prefix + axis.name) for axis in joint.axes)
+        ends = {"parent": named(joint.parent), "child": named(joint.child)}
+        carrier = None if joint.carrier is None else named(joint.carrier)
+        into.joints.append(replace(joint, name=prefix + joint.name, axes=axes, carrier=carrier, **ends))
+    for shape in spec.shapes:
+        if shape.body != WORLD:
+            into.shapes.append(replace(shape, name=prefix + shape.name, body=prefix + shape.body))
+    for spring in spec.springs:
+        into.springs.append(replace(spring, name=prefix + spring.name, a=named(spring.a), b=named(spring.b)))
+    into.points += [replace(point, name=prefix + point.name, body=named(point.body)) for point in spec.points]
+    into.excluded += [(named(a), named(b)) for a, b in spec.excluded]
+
+
+class Push:
+    """A drive that pushes bodies for a moment at the start of a run.
+
+    Args:
+        bodies: names of the bodies pushed.
+        force: on each, world axes [N].
+        seconds: how long.
+    """
+
+    def __init__(self, bodies: tuple[str, ...], force: tuple[float, float, float], seconds: float) -> None:
+        self.bodies, self.force, self.seconds = bodies, force, seconds
+        self._pushing = False
+
+    def __call__(self, sim: Any) -> None:
+        """Begin the push before the first step of a run, end it when its time is over."""
+        if sim.steps == 0:
+            for body in self.bodies:
+                sim.apply_wrench(body, force=self.force)
+            self._pushing = True
+        elif self._pushing and sim.time >= self.seconds:
+            sim.clear_wrenches()
+            self._pushing = False
+
+
+def _prefix(i: int, figures: int) -> str:
+    return f"f{i:0{max(3, len(str(figures - 1)))}d}/"
+
+
+def _placed(root: Joint, shift: np.ndarray, turn: float) -> Joint:
+    """Return the root joint over its place on the grid, turned about the vertical."""
+    at = np.array((root.start or ())[:3]) + shift
+    return replace(root, start=(*at.tolist(), math.cos(turn / 2), 0.0, 0.0, math.sin(turn / 2)))
+
+
+def _posed(joint: Joint, draw: np.ndarray) -> Joint:
+    """Return a joint whose start strays from ease by `draw` in -1..1 per freedom, inside its limits."""
+    start = list(joint.start or (0.0,) * (2 if joint.kind == "universal" else 1))
+    for k, limit in enumerate(joint.limits or (None,) * len(start)):
+        low, high = limit or (-math.inf, math.inf)
+        room = _STRAY_SHARE * (high - start[k] if draw[k] > 0 else start[k] - low)
+        start[k] += float(draw[k]) * min(_STRAY, room)
+    return replace(joint, start=tuple(start))
+
+
+def _legs(joints: list[Joint]) -> set[str]:
+    """Return the names of the joints from the hips down."""
+    below, out = {"left_hip", "right_hip"}, set()
+    for joint in joints:
+        if joint.child in below or joint.parent in below:
+            below.add(joint.child)
+            out.add(joint.name)
+    return out
+
+
+def _dressed(shape: Shape, group: int, old: Any, shirt: tuple[float, ...]) -> Shape:
+    return replace(shape, group=group, color=shirt if shape.color == old else shape.color)
+
+
+def _stage_crowd(
+    *, figures: int, spacing: float, contacts: bool, limits: str | None, mass: float, **_: Any
+) -> dict[str, Any]:
+    figures, spacing, mass = int(figures), float(spacing), float(mass)
+    side = math.ceil(math.sqrt(figures)) * spacing
+    bodies = tuple(_prefix(i, figures) + "thorax" for i in range(figures))
+    return {
+        "method": method_for(contacts, limits),
+        "seconds": 3.0,
+        "drive": Push(bodies, (mass * _PUSH_SPEED / _PUSH_SECONDS, 0.0, 0.0), _PUSH_SECONDS),
+        "camera": Camera((-0.75 * side - 4.0, 0.0, 0.35 * side + 2.0), (0.1 * side, 0.0, 0.5)),
+    }
+
+
+@scene(
+    "200 people of 89 bodies each, pushed away from the camera (Redon, Galoppo and Lin 2005, figure 1).",
+    _stage_crowd,
+)
+def crowd(
+    *,
+    figures: int = 200,
+    spacing: float = 2.0,
+    vary: float = 1.0,
+    seed: int = 0,
+    contacts: bool = False,
+    limits: str | None = "soft",
+    height: float = 1.75,
+    mass: float = 75.0,
+    gravity: Any = (0.0, 0.0, 0.0),
+) -> Model:
+    """Return many humanoids on a square grid, each standing a little differently.
+
+    200 figures are 17,800 bodies and 19,000 freedoms. All names of the first begin with "f000/", of the
+    second with "f001/", and so on. Without contacts nothing holds them up, so gravity is off by default: they
+    move as in free fall, seen from beside them.
+
+    Args:
+        figures: how many.
+        spacing: between neighbours [m].
+        vary: how much start poses differ, from 0, all alike, to 1, up to 0.3 rad per joint within its limits;
+            with contacts the legs stay straight, so that all feet are on the ground.
+        seed: of the poses.
+        contacts: whether figures collide with the ground and each other.
+        limits: of the joints: "soft", "hard" or None.
+        height: of each figure [m].
+        mass: of each figure [kg].
+        gravity: [m/s^2].
+    """
+    figures, spacing = whole(figures, "figures", 1), check.number(spacing, "spacing", positive=True)
+    vary = check.number(vary, "vary", low=0.0)
+    if vary > 1.0:
+        raise ModelError(f"vary must be <= 1, got {vary!r}")
+    rng = np.random.default_rng(whole(seed, "seed", 0))
+    one = (
+        figure("crowd", contacts=contacts, limits=limits, height=height, mass=mass, gravity=gravity)
+        .build()
+        .spec
+    )
+    still = _legs(one.joints) if contacts else set()
+    old = next(shape.color for shape in one.shapes if shape.body == "thorax")
+    spec = Spec("crowd", one.gravity)
+    spec.shapes += [shape for shape in one.shapes if shape.body == WORLD]
+    columns = math.ceil(math.sqrt(figures))
+    rows = math.ceil(figures / columns)
+    for i in range(figures):
+        shift = spacing * np.array((i // columns - 0.5 * (rows - 1), i % columns - 0.5 * (columns - 1), 0.0))
+        draws = vary * rng.uniform(-1.0, 1.0, (len(one.joints), 2))
+        shirt = _SHIRTS[int(rng.integers(len(_SHIRTS)))]
+        own = Spec("figure", one.gravity, bodies=one.bodies)
+        for joint, draw in zip(one.joints, draws, strict=True):
+            if joint.kind == "free":
+                own.joints.append(_placed(joint, shift, _STRAY * float(draw[0])))
+            else:
+                own.joints.append(joint if joint.name in still else _posed(joint, draw))
+        own.shapes = [_dressed(shape, i + 1, old, shirt) for shape in one.shapes]
+        graft(spec, own, _prefix(i, figures))
+    return Model(spec)

@@ -1,0 +1,262 @@
+"""The human figure, with the proportions, masses and ranges of motion of a person, and a marionette of it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from limberjack.errors import UnknownName
+from limberjack.model import check
+from limberjack.model.builder import Builder
+from limberjack.model.model import Model
+from limberjack.model.spec import WORLD
+from limberjack.scenes import skeleton
+from limberjack.scenes.anthropometry import HIP, SEGMENTS
+from limberjack.scenes.catalog import Camera, flag, scene
+from limberjack.scenes.felt import felt_inertias
+from limberjack.spatial.frames import quaternion_from_matrix, skew, turn_z_to
+
+__all__ = ["bodies_of", "figure", "humanoid", "marionette", "method_for"]
+
+_EARTH = (0.0, 0.0, -9.81)
+_COLORS = {
+    "skin": (0.86, 0.67, 0.54, 1.0),
+    "hair": (0.29, 0.20, 0.15, 1.0),
+    "shirt": (0.27, 0.51, 0.66, 1.0),
+    "trousers": (0.22, 0.26, 0.36, 1.0),
+}
+_GROUND = (0.80, 0.82, 0.79, 1.0)
+# Damping ratio of the soft limits: a joint that runs into one comes back with about a sixth of its speed.
+_LIMIT_RATIO = 0.5
+# With these, no motion within the ranges is stiffer than 300 rad/s or damped faster than 700 /s: one explicit
+# step may last 2 ms.
+_LIMIT_FREQUENCY = 25.0
+_DAMPING = 40.0
+# Share of the weight each string of the marionette carries; it holds the body's joint: breast, wrists, knees.
+_STRINGS = {"thorax": 0.55, "hand": 0.08, "shank": 0.145}
+
+
+def bodies_of(height: float, mass: float) -> dict[str, tuple[float, np.ndarray, np.ndarray]]:
+    """Return per body its mass [kg], centre in the zero pose [m] and inertia about it (3, 3), world axes.
+
+    The bodies of each segment together have the mass, centre and inertia of the segment in the tables.
+    """
+    rows = skeleton.lumps()
+    out: dict[str, tuple[float, np.ndarray, np.ndarray]] = {}
+    for segment in dict.fromkeys(lump.segment for lump in rows):
+        own = [lump for lump in rows if lump.segment == segment]
+        table = SEGMENTS[segment.removeprefix("left_").removeprefix("right_")]
+        com = np.array(skeleton.mirrored(table.com) if segment.startswith("right_") else table.com)
+        k = np.square(table.gyration)
+        left, first, about_origin = 1.0, com, np.diag(k) + _steiner(com)
+        for lump in own:
+            if lump.share is not None and lump.inertia is not None:
+                c = np.array(lump.com)
+                out[lump.body] = (lump.share * table.mass, c, lump.share * table.mass * lump.inertia)
+                left, first = left - lump.share, first - lump.share * c
+                about_origin = about_origin - lump.share * (lump.inertia + _steiner(c))
+        rest = next(lump.body for lump in own if lump.share is None)
+        c = first / left
+        out[rest] = (left * table.mass, c, table.mass * (about_origin - left * _steiner(c)))
+    return {name: (m * mass, c * height, i * (mass * height**2)) for name, (m, c, i) in out.items()}
+
+
+def _steiner(c: np.ndarray) -> np.ndarray:
+    """Return the inertia of a unit point mass at c about the origin."""
+    s = skew(c)
+    return s @ s.T
+
+
+def _add_bones(
+    builder: Builder,
+    bodies: dict[str, Any],
+    height: float,
+    limits: str | None,
+    frequency: float,
+    damping: float,
+) -> None:
+    bones = skeleton.bones()
+    origin = {"pelvis": np.array((0.0, 0.0, HIP * height))} | {
+        bone.name: height * np.array(bone.at) for bone in bones
+    }
+    inertias = felt_inertias(bones, bodies, height)
+    for name in ("pelvis", *(bone.name for bone in bones)):
+        mass, com, inertia = bodies[name]
+        builder.add_body(name, mass=mass, com=com - origin[name], inertia=0.5 * (inertia + inertia.T))
+    builder.add_joint_free("root", WORLD, "pelvis", start=(0.0, 0.0, HIP * height, 1.0, 0.0, 0.0, 0.0))
+    turn = 2 * math.pi * frequency
+    for bone in bones:
+        felt = inertias[bone.name]
+        ranges = [bone.limits] + ([skeleton.NECK_BEND] if bone.joint == "neck" else [])
+        options: dict[str, Any] = {
+            "position": origin[bone.name] - origin[bone.parent],
+            "damping": damping * felt,
+        }
+        if limits is not None:
+            options["limits"] = [tuple(math.radians(x) for x in pair) for pair in ranges]
+        if limits == "soft":
+            options |= {"limit_stiffness": turn**2 * felt, "limit_damping": 2 * _LIMIT_RATIO * turn * felt}
+        if bone.joint == "neck":
+            kind, own = "universal", {"axis2": (1.0, 0.0, 0.0)}
+        else:
+            kind, own = "hinge", {"start": math.radians(bone.start)}
+        builder.add_joint(kind, bone.joint, bone.parent, bone.name, axis=bone.axis, **own, **options)
+
+
+def _add_shapes(builder: Builder, height: float, contacts: bool) -> None:
+    at = {"pelvis": (0.0, 0.0, HIP)} | {bone.name: bone.at for bone in skeleton.bones()}
+    for form in skeleton.forms():
+        # One group for the whole figure: it meets the ground and others, its own parts may overlap.
+        options: dict[str, Any] = {
+            "position": height * (np.array(form.at) - at[form.body]),
+            "rotation": quaternion_from_matrix(turn_z_to(np.array(form.along) / np.linalg.norm(form.along))),
+            "color": _COLORS[form.color],
+            "collide": contacts,
+            "group": 1,
+        }
+        size = tuple(height * x for x in form.size)
+        add = builder.add_shape_sphere if form.kind == "sphere" else builder.add_shape_capsule
+        add(form.body, *size, **options)
+
+
+def figure(
+    name: str,
+    *,
+    contacts: bool,
+    limits: str | None,
+    height: float,
+    mass: float,
+    gravity: Any,
+    limit_frequency: float = _LIMIT_FREQUENCY,
+    damping: float = _DAMPING,
+) -> Builder:
+    """Return a builder that holds one standing figure over the ground."""
+    height, mass = check.number(height, "height", positive=True), check.number(mass, "mass", positive=True)
+    frequency = check.number(limit_frequency, "limit_frequency", positive=True)
+    damping, contacts = check.number(damping, "damping", low=0.0), flag(contacts, "contacts")
+    if limits not in ("soft", "hard", None):
+        raise UnknownName("kind of limits", limits, f'scene "{name}"', ("soft", "hard", "None"))
+    builder = Builder(name, gravity=gravity)
+    _add_bones(builder, bodies_of(height, mass), height, limits, frequency, damping)
+    _add_shapes(builder, height, contacts)
+    builder.add_shape_plane(WORLD, color=_GROUND, collide=contacts, name="ground")
+    return builder
+
+
+def method_for(contacts: bool, limits: str | None) -> str:
+    """Return the method that honours what such a figure has."""
+    if contacts:
+        return "impulses"
+    return "multipliers" if limits == "hard" else "full"
+
+
+def _stage_humanoid(*, contacts: bool, limits: str | None, height: float, **_: Any) -> dict[str, Any]:
+    height = float(height)
+    return {
+        "method": method_for(contacts, limits),
+        "seconds": 4.0 if contacts else 1.0,
+        "camera": Camera((1.9 * height, -1.3 * height, 0.8 * height), (0.0, 0.0, 0.5 * height)),
+    }
+
+
+@scene(
+    "A person of 89 bodies and 95 freedoms, standing (Redon, Galoppo and Lin 2005, figure 1).",
+    _stage_humanoid,
+)
+def humanoid(
+    *,
+    contacts: bool = False,
+    limits: str | None = "soft",
+    height: float = 1.75,
+    mass: float = 75.0,
+    limit_frequency: float = _LIMIT_FREQUENCY,
+    damping: float = _DAMPING,
+    gravity: Any = _EARTH,
+) -> Model:
+    """Return a person of 89 bodies who stands at ease on the ground z = 0 and faces +x.
+
+    | part | joints | hinges |
+    |---|---|---|
+    | pelvis | root: free | |
+    | spine | lumbar flexion, bend, twist; thoracic flexion, bend, twist | 6 |
+    | neck and head | neck: universal (flexion, bend); head turn | 1 |
+    | two shoulders | clavicle elevation, protraction; shoulder flexion, abduction, rotation | 10 |
+    | two arms | elbow; pronation; wrist flexion, deviation | 8 |
+    | ten fingers | thumb cmc, mcp, ip; others mcp, pip, dip | 30 |
+    | two legs | hip flexion, abduction, rotation; knee; ankle; subtalar | 12 |
+    | ten toes | mtp, ip | 20 |
+    | together | 1 free + 1 universal + 87 hinges: 89 bodies, 6 + 2 + 87 = 95 freedoms | 87 |
+
+    Joints and bodies of a side begin with "left_" or "right_"; the same angle is the same motion on both
+    sides. All body frames are parallel to the world's at q = 0, upright with hanging arms. Masses and
+    inertias are those of de Leva (1996), lengths those of Drillis and Contini; a joint of several axes is a
+    row of hinges, and each body between them has a real share of its segment, so that together they are the
+    segment of the tables.
+
+    Springs and dampers are measured by the inertia each joint feels, so that one explicit step of 1 ms suits
+    the hip and the last toe alike.
+
+    Args:
+        contacts: whether the figure and the ground collide; its own parts never do.
+        limits: "soft" springs and dampers at the ends of the ranges of motion, "hard" inequalities, or None.
+        height: of the standing figure [m].
+        mass: [kg].
+        limit_frequency: of a joint against its soft limit [Hz].
+        damping: rate at which a joint left alone loses its speed [1/s].
+        gravity: [m/s^2].
+    """
+    return figure(
+        "humanoid",
+        contacts=contacts,
+        limits=limits,
+        height=height,
+        mass=mass,
+        limit_frequency=limit_frequency,
+        damping=damping,
+        gravity=gravity,
+    ).build()
+
+
+def _stage_marionette(*, height: float, **_: Any) -> dict[str, Any]:
+    height = float(height)
+    return {
+        "seconds": 8.0,
+        "camera": Camera((2.3 * height, -1.6 * height, 1.0 * height), (0.0, 0.0, 0.6 * height)),
+    }
+
+
+@scene("The humanoid hung on five elastic strings.", _stage_marionette)
+def marionette(
+    *,
+    limits: str | None = "soft",
+    height: float = 1.75,
+    mass: float = 75.0,
+    stretch: float = 0.12,
+    gravity: Any = _EARTH,
+) -> Model:
+    """Return the humanoid hung by elastic strings from its chest, wrists and knees.
+
+    Each string is a spring from a point straight above; it carries its share of the weight when stretched by
+    `stretch`, and half of that at the start, so that the figure drops into its strings.
+
+    Args:
+        limits: of the joints: "soft", "hard" or None.
+        height: of the standing figure [m].
+        mass: [kg].
+        stretch: by which the weight lengthens the strings [m].
+        gravity: [m/s^2]; the strings are made for its size.
+    """
+    stretch = check.number(stretch, "stretch", positive=True)
+    builder = figure("marionette", contacts=False, limits=limits, height=height, mass=mass, gravity=gravity)
+    height, weight = float(height), float(mass) * float(np.linalg.norm(check.vector(gravity, 3, "gravity")))
+    for bone in skeleton.bones():
+        share = _STRINGS.get(bone.name.removeprefix("left_").removeprefix("right_"))
+        if share:
+            stiffness = share * weight / stretch
+            top = (height * bone.at[0], height * bone.at[1], 1.6 * height)
+            rest = height * (1.6 - bone.at[2]) - 0.5 * stretch
+            options = {"stiffness": stiffness, "damping": 0.05 * stiffness, "rest": rest}
+            builder.add_spring(WORLD, bone.name, at_a=top, name=f"string_{bone.name}", **options)
+    return builder.build()

@@ -1,0 +1,484 @@
+"""`Simulation`: one model, one method, a clock, forces and a recorder."""
+
+from __future__ import annotations
+
+import hashlib
+import time as clock
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from limberjack import _registry
+from limberjack.articulated.dynamics import array_of, forward_kinematics
+from limberjack.articulated.work import new_work
+from limberjack.errors import Diverged, LimberjackError, StateError, UnknownName
+from limberjack.forces import Wrenches, no_wrenches
+from limberjack.handles import BodyHandle, JointHandle, PointHandle, loop_pose
+from limberjack.measure import body_velocities, energies
+from limberjack.methods import method_of, require_support
+from limberjack.model.arrays import Drives
+from limberjack.model.joints import locked
+from limberjack.model.model import Model
+from limberjack.spatial.frames import matrix_from_quaternion
+from limberjack.trajectory import Trajectory
+
+__all__ = ["Energy", "Forces", "JointError", "Momentum", "Simulation", "Snapshot", "resume"]
+
+# One compiled call lasts about this long: short enough for Ctrl-C, long enough that the call costs nothing.
+_CHUNK_SECONDS = 0.03
+
+
+class Energy(NamedTuple):
+    """Energies [J]."""
+
+    kinetic: float
+    potential: float
+    total: float
+
+
+class Momentum(NamedTuple):
+    """Linear momentum [kg m/s] and angular momentum about the world origin [kg m^2/s]."""
+
+    linear: np.ndarray
+    angular: np.ndarray
+
+
+class JointError(NamedTuple):
+    """The largest error of any joint's locked directions."""
+
+    metres: float
+    radians: float
+
+
+@dataclass
+class Forces:
+    """What acts on the model: joint forces, lasting wrenches, and the joints' own drives."""
+
+    tau: np.ndarray
+    drives: Drives
+    wrenches: Wrenches
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything that feeds the next step; opaque, for `Simulation.restore`."""
+
+    steps: int
+    base_steps: int
+    base_time: float
+    dt: float
+    arrays: dict[str, np.ndarray]
+
+
+class Simulation:
+    """One model moved by one method.
+
+    Args:
+        model: the model.
+        method: "full" or a method object such as `lj.Full(integrator="rk4")`.
+        dt: time step [s].
+        q: (nq,) start coordinates; `model.q0` when None.
+        qd: (nv,) start velocities; `model.qd0` when None.
+        ignore: features of the model to leave out although the method cannot honour them, e.g. ("limits",).
+    """
+
+    def __init__(
+        self, model: Model, method: Any = "full", dt: float = 1e-3, *, q: Any = None, qd: Any = None, ignore: Iterable[str] = ()
+    ) -> None:
+        if not isinstance(model, Model):
+            raise StateError(f"model must be a lj.Model, got {type(model).__name__}; load one with lj.load or build one")
+        self.model, self.method, self.ignored = model, method_of(method), tuple([ignore] if isinstance(ignore, str) else ignore)
+        require_support(model, self.method, self.ignored)
+        self._dt = _checked_dt(dt)
+        self._stepper = self.method.stepper(model)
+        drives = Drives(*(array.copy() for array in model.arrays.drives))
+        self.forces = Forces(np.zeros(model.nv), drives, no_wrenches())
+        self._steps = self._base_steps = 0
+        self._base_time = 0.0
+        self._per_chunk = 1
+        self._poses: tuple[np.ndarray, np.ndarray] | None = None
+        self._work: Any = None
+        self.recorded: Trajectory | None = None
+        if q is not None:
+            self.q = q
+        if qd is not None:
+            self.qd = qd
+
+    def __repr__(self) -> str:
+        return f'Simulation("{self.model.name}", {self.method}, dt={self.dt:g}, time={self.time:.6g})'
+
+    # Clock
+
+    @property
+    def steps(self) -> int:
+        """Steps taken since the start."""
+        return self._steps
+
+    @property
+    def time(self) -> float:
+        """Time [s]: a whole number of steps times dt, never a sum."""
+        return self._base_time + (self._steps - self._base_steps) * self._dt
+
+    @property
+    def dt(self) -> float:
+        """Time step [s]; may be changed while running."""
+        return self._dt
+
+    @dt.setter
+    def dt(self, value: float) -> None:
+        value = _checked_dt(value)
+        self._base_time, self._base_steps, self._dt = self.time, self._steps, value
+
+    # State
+
+    @property
+    def q(self) -> np.ndarray:
+        """(nq,) coordinates: a read-only copy; assign to set."""
+        return _view(self._stepper.q)
+
+    @q.setter
+    def q(self, value: Any) -> None:
+        new = array_of(value, (self.model.nq,), "q", self.model)
+        for place, v in self.model.arrays.links.quaternions:
+            length = float(np.linalg.norm(new[place : place + 4]))
+            if abs(length - 1.0) > 1e-3:
+                name = self.model.dof_name(int(v))
+                raise StateError(f'q[{place}:{place + 4}] of joint "{name}" must be a unit quaternion, its length is {length:.6g}')
+            if abs(length - 1.0) > 1e-15:
+                new[place : place + 4] /= length
+        self._stepper.q[:] = new
+        self.touch()
+
+    @property
+    def qd(self) -> np.ndarray:
+        """(nv,) velocities: a read-only copy; assign to set."""
+        return _view(self._stepper.qd)
+
+    @qd.setter
+    def qd(self, value: Any) -> None:
+        self._stepper.qd[:] = array_of(value, (self.model.nv,), "qd", self.model)
+        self.touch()
+
+    @property
+    def tau(self) -> np.ndarray:
+        """(nv,) joint forces applied until changed: a read-only copy; assign to set."""
+        return _view(self.forces.tau)
+
+    @tau.setter
+    def tau(self, value: Any) -> None:
+        self.forces.tau[:] = array_of(value, (self.model.nv,), "tau", self.model)
+        self.touch()
+
+    @property
+    def positions(self) -> np.ndarray:
+        """(body_count, 3) origins of the body frames in the world [m]."""
+        return self._body_poses()[0]
+
+    @property
+    def rotations(self) -> np.ndarray:
+        """(body_count, 4) quaternions of the body frames, body to world."""
+        return self._body_poses()[1]
+
+    @property
+    def velocities(self) -> np.ndarray:
+        """(body_count, 6) angular velocity, then velocity of the com, world axes."""
+        a = self.model.arrays
+        work, links = self._scratch()
+        out = np.empty((self.model.body_count, 6))
+        body_velocities(a.links, a.body_link, a.body_offset, a.body_com, self._stepper.q, self._stepper.qd, work, links, out)
+        return out
+
+    def joint(self, name: str) -> JointHandle:
+        """Return the handle of a joint, or of one axis of a compound joint."""
+        return JointHandle(self, name)
+
+    def body(self, name: str) -> BodyHandle:
+        """Return the handle of a body."""
+        return BodyHandle(self, name)
+
+    def point(self, name: str) -> PointHandle:
+        """Return the handle of a named point."""
+        for point in self.model.points:
+            if point.name == name:
+                return PointHandle(self, name, point.body, point.position)
+        raise UnknownName("point", name, f'model "{self.model.name}"', [point.name for point in self.model.points])
+
+    @property
+    def active_joints(self) -> list[str]:
+        """Names of the joints that are simulated now."""
+        names, v = self.model.joint_names, self.model.arrays.links
+        return [names[i] for i in np.flatnonzero(self.model.arrays.joint_link >= 0) if v.dof[self.model.arrays.joint_link[i]] > 0]
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """What the last step did."""
+        return self._stepper.stats()
+
+    # Forces
+
+    def apply_wrench(self, body: str, *, force: Any = (0.0, 0.0, 0.0), torque: Any = (0.0, 0.0, 0.0), point: Any = None) -> None:
+        """Add a lasting force and torque, world axes, to a body; wrenches add up until `clear_wrenches`.
+
+        Args:
+            body: name of the body.
+            force: (3,) [N].
+            torque: (3,) [N m].
+            point: (3,) where the force acts, in the world now and fixed to the body from then on; None = the com.
+        """
+        a = self.model.arrays
+        b = self.model.body_index(body)
+        force, torque = array_of(force, (3,), "force", self.model), array_of(torque, (3,), "torque", self.model)
+        if point is None:
+            local = a.body_com[b]
+        else:
+            r = matrix_from_quaternion(self.rotations[b])
+            local = r.T @ (array_of(point, (3,), "point", self.model) - self.positions[b])
+        link = int(a.body_link[b])
+        if link >= 0:
+            place = a.body_offset[b, :9].reshape(3, 3) @ local + a.body_offset[b, 9:]
+            w = self.forces.wrenches
+            same = np.flatnonzero((w.link == link) & (w.data[:, :3] == place).all(axis=1))
+            if same.size:
+                w.data[same[0], 3:] += np.concatenate([force, torque])
+            else:
+                row = np.concatenate([place, force, torque])
+                self.forces.wrenches = Wrenches(np.append(w.link, link), np.vstack([w.data, row]))
+        self.touch()
+
+    def clear_wrenches(self) -> None:
+        """Remove all wrenches."""
+        self.forces.wrenches = no_wrenches()
+        self.touch()
+
+    def touch(self) -> None:
+        """Tell the engine that the state or a force was changed; setters do it themselves."""
+        self._poses = None
+        self._stepper.changed()
+
+    # Running
+
+    def step(self, n: int = 1) -> None:
+        """Take n steps; Ctrl-C stops between steps and keeps the state."""
+        if not isinstance(n, (int, np.integer)) or n < 0:
+            raise StateError(f"n must be a whole number >= 0, got {n!r}")
+        left = int(n)
+        while left > 0:
+            chunk = min(left, self._per_chunk)
+            begin = clock.perf_counter()
+            taken, status = self._stepper.advance(chunk, self._dt, self.forces)
+            spent = clock.perf_counter() - begin
+            self._steps += int(taken)
+            self._poses = None
+            if status:
+                raise self._failure(int(status))
+            left -= chunk
+            # The first call may compile: a call far too long shrinks the chunk, a short one doubles it.
+            self._per_chunk = max(1, min(2 * chunk, int(chunk * _CHUNK_SECONDS / max(spent, 1e-9)))) if spent < 100 else 1
+            if spent < 0.5 * _CHUNK_SECONDS:
+                self._per_chunk = max(self._per_chunk, 2 * chunk)
+
+    def run(
+        self, seconds: float, *, progress: bool = False, rate: float = 60.0, callback: Callable[[Simulation], None] | None = None
+    ) -> Trajectory:
+        """Simulate for `seconds`, record, and return the trajectory.
+
+        Ctrl-C raises as usual; what was recorded until then is kept in `sim.recorded`.
+
+        Args:
+            seconds: how long [s].
+            progress: show a progress bar.
+            rate: frames per second of the recording.
+            callback: called with the simulation after each recorded frame.
+        """
+        seconds = _checked(seconds, "seconds", low=0.0)
+        every = max(1, round(1.0 / (_checked(rate, "rate", low=1e-9) * self._dt)))
+        total = round(seconds / self._dt)
+        frames = _Frames(self)
+        try:
+            with _bar(progress, total, f"{self.model.name}, {self.method.name}") as tick:
+                done = 0
+                while done < total:
+                    n = min(every, total - done)
+                    self.step(n)
+                    done += n
+                    frames.add()
+                    tick(n)
+                    if callback is not None:
+                        callback(self)
+        finally:
+            self.recorded = frames.trajectory()
+        return self.recorded
+
+    # Measures
+
+    def energy(self) -> Energy:
+        """Return kinetic, potential and total energy [J]; gravity counts from the world origin."""
+        kinetic, potential = self._measure()[:2]
+        return Energy(kinetic, potential, kinetic + potential)
+
+    def momentum(self) -> Momentum:
+        """Return linear and angular momentum, the latter about the world origin."""
+        out = self._measure()
+        return Momentum(np.array(out[2:5]), np.array(out[5:8]))
+
+    def joint_error(self) -> JointError:
+        """Return the largest gap [m] and angle [rad] of joints: of loop joints, tree joints are exact here."""
+        gap = angle = 0.0
+        for name in self.model.loop_names:
+            joint = self.model.joint_spec(name)
+            if joint.kind == "gear":
+                continue
+            rows, errors = locked(joint, *loop_pose(self, name))
+            turning = np.abs(rows[:, :3]).max(axis=1, initial=0.0) > np.abs(rows[:, 3:]).max(axis=1, initial=0.0)
+            angle = max(angle, float(np.linalg.norm(errors[turning])))
+            gap = max(gap, float(np.linalg.norm(errors[~turning])))
+        return JointError(gap, angle)
+
+    def contacts(self) -> list[Any]:
+        """Return the contacts of the last step."""
+        return []
+
+    # Snapshots
+
+    def snapshot(self) -> Snapshot:
+        """Return everything that feeds the next step."""
+        arrays = {"q": self._stepper.q.copy(), "qd": self._stepper.qd.copy(), "tau": self.forces.tau.copy()}
+        arrays |= {f"drives.{k}": v.copy() for k, v in self.forces.drives._asdict().items()}
+        arrays |= {f"wrenches.{k}": v.copy() for k, v in self.forces.wrenches._asdict().items()}
+        arrays |= {f"method.{k}": v for k, v in self._stepper.memory().items()}
+        return Snapshot(self._steps, self._base_steps, self._base_time, self._dt, arrays)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back to `snapshot`; the next steps are the same bit for bit."""
+        arrays = snapshot.arrays
+        own = self.snapshot().arrays
+        for name, array in own.items():
+            same = name in arrays and (name.startswith("wrenches") or arrays[name].shape == array.shape)
+            if not same:
+                raise StateError(f'this snapshot is not of model "{self.model.name}" in method "{self.method.name}": {name} differs')
+        self._steps, self._base_steps = snapshot.steps, snapshot.base_steps
+        self._base_time, self._dt = snapshot.base_time, snapshot.dt
+        self._stepper.q[:], self._stepper.qd[:], self.forces.tau[:] = arrays["q"], arrays["qd"], arrays["tau"]
+        self.forces.drives = Drives(*(arrays[f"drives.{k}"].copy() for k in Drives._fields))
+        self.forces.wrenches = Wrenches(*(arrays[f"wrenches.{k}"].copy() for k in Wrenches._fields))
+        self._stepper.remember({k[7:]: v for k, v in arrays.items() if k.startswith("method.")})
+        self._poses = None
+
+    def state_hash(self) -> str:
+        """Return the SHA-256 of the clock and of everything that feeds the next step."""
+        snapshot = self.snapshot()
+        digest = hashlib.sha256(repr((snapshot.steps, snapshot.base_steps, snapshot.base_time.hex(), snapshot.dt.hex())).encode())
+        for name in sorted(snapshot.arrays):
+            digest.update(name.encode() + b"\0" + np.ascontiguousarray(snapshot.arrays[name]).tobytes())
+        return digest.hexdigest()
+
+    def save(self, path: str | Path) -> Path:
+        """Write model, method and state to a file that `lj.resume` continues from, bit for bit; return its path."""
+        path = Path(path)
+        _registry.lookup("simulation writer", path)(self, path)
+        return path
+
+    # Helpers
+
+    def _body_poses(self) -> tuple[np.ndarray, np.ndarray]:
+        if self._poses is None:
+            self._poses = forward_kinematics(self.model, self._stepper.q)
+            for array in self._poses:
+                array.setflags(write=False)
+        return self._poses
+
+    def _scratch(self) -> tuple[Any, np.ndarray]:
+        if self._work is None:
+            links = self.model.arrays.links
+            self._work = (new_work(links), np.zeros((len(links.parent), 6)))
+        return self._work
+
+    def _measure(self) -> tuple[float, ...]:
+        a = self.model.arrays
+        work, links = self._scratch()
+        out = energies(a.links, self.forces.drives, a.springs, self._stepper.q, self._stepper.qd, work, links)
+        return (out[0], out[1] + a.fixed_potential, *out[2:])
+
+    def _failure(self, status: int) -> LimberjackError:
+        where = f"step {self._steps + 1} (t = {self.time:.6g} s); the state before it is kept"
+        if status > 0:
+            name = self.model.dof_name(status - 1)
+            return Diverged(f'joint "{name}" has no inertia to act on at {where}', name, self._steps, self.time)
+        if -status - 1 > self.model.nv:
+            return Diverged(f"the springs' forces cannot be found at {where}", "", self._steps, self.time)
+        name = self.model.dof_name(-status - 1)
+        body = self.model.joint_spec(name).child
+        text = f'joint "{name}" of body "{body}" is no longer finite at {where}; try a smaller dt, damping or another integrator'
+        return Diverged(text, name, self._steps, self.time)
+
+
+class _Frames:
+    """Collects frames of a running simulation."""
+
+    def __init__(self, sim: Simulation) -> None:
+        self._sim = sim
+        self._times: list[float] = []
+        self._q: list[np.ndarray] = []
+        self._qd: list[np.ndarray] = []
+        self.add()
+
+    def add(self) -> None:
+        self._times.append(self._sim.time)
+        self._q.append(self._sim.q)
+        self._qd.append(self._sim.qd)
+
+    def trajectory(self) -> Trajectory:
+        return Trajectory(self._sim.model, np.array(self._times), np.array(self._q), np.array(self._qd))
+
+
+class _bar:  # noqa: N801
+    """A rich progress bar, or nothing; gives a function that advances it."""
+
+    def __init__(self, shown: bool, total: int, title: str) -> None:
+        self._progress: Any = None
+        if shown:
+            from rich.progress import Progress
+
+            self._progress = Progress(transient=False)
+            self._task = self._progress.add_task(title, total=total)
+
+    def __enter__(self) -> Callable[[int], None]:
+        if self._progress is None:
+            return lambda n: None
+        self._progress.start()
+        return lambda n: self._progress.update(self._task, advance=n)
+
+    def __exit__(self, *problem: object) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+
+def resume(path: str | Path) -> Simulation:
+    """Return the simulation saved in a file, ready to go on bit for bit."""
+    return _registry.lookup("simulation reader", path)(Path(path))
+
+
+def _view(array: np.ndarray) -> np.ndarray:
+    out = array.copy()
+    out.setflags(write=False)
+    return out
+
+
+def _checked(value: Any, what: str, low: float) -> float:
+    try:
+        out = float(value)
+    except (TypeError, ValueError):
+        raise StateError(f"{what} must be a number, got {value!r}") from None
+    if not np.isfinite(out) or out < low:
+        raise StateError(f"{what} must be a finite number >= {low:g}, got {value!r}")
+    return out
+
+
+def _checked_dt(value: Any) -> float:
+    out = _checked(value, "dt", low=0.0)
+    if not 0.0 < out <= 1.0:
+        raise StateError(f"dt must be > 0 and <= 1 s, got {value!r}")
+    return out
