@@ -19,7 +19,7 @@ _TARGETS: dict[str, dict[str, str | Callable[..., Any]]] = {
         ".json": "limberjack.io.native:read",
     },
     "model writer": {".json": "limberjack.io.native:write"},
-    "mesh reader": {".obj": "limberjack.io.meshes:read", ".stl": "limberjack.io.meshes:read"},
+    "mesh reader": dict.fromkeys((".obj", ".stl", ".dae", ".ply", ".off", ".glb", ".gltf"), "limberjack.io.meshes:read"),
     "trajectory writer": {
         ".npz": "limberjack.io.trajectory:write_npz",
         ".csv": "limberjack.io.trajectory:write_csv",

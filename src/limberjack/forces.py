@@ -19,13 +19,22 @@ from limberjack._jit import inner
 from limberjack.articulated.aba import solve_accelerations
 from limberjack.articulated.jacobians import link_velocities
 from limberjack.articulated.responses import path_dot, path_forward
-from limberjack.articulated.work import AC, AL, DI, O, P, R, UU
-from limberjack.model.arrays import Links, Springs
+from limberjack.articulated.work import AC, AL, UU, O, P, R
+from limberjack.model.arrays import DOF, LINK, Links, Springs
 from limberjack.model.joints import HINGE, SLIDE
 from limberjack.spatial.solves import factor_ldl, solve_ldl
 from limberjack.spatial.vectors import cross
 
-__all__ = ["Pull", "Wrenches", "implicit_springs", "new_pull", "no_wrenches", "pull_springs", "spring_lengths", "take_wrenches"]
+__all__ = [
+    "Pull",
+    "Wrenches",
+    "implicit_springs",
+    "new_pull",
+    "no_wrenches",
+    "pull_springs",
+    "spring_lengths",
+    "take_wrenches",
+]
 
 
 class Wrenches(NamedTuple):
@@ -66,20 +75,29 @@ def new_pull(links: Links, springs: Springs) -> Pull:
         while i >= 0 and i not in above:
             i = int(links.parent[i])
         common[j] = i
-    return Pull(np.zeros((n, 6)), np.zeros((count, 14)), np.zeros((count, nv)), np.zeros((count, count)), np.zeros(count), common)
+    return Pull(
+        np.zeros((n, 6)),
+        np.zeros((count, 14)),
+        np.zeros((count, nv)),
+        np.zeros((count, count)),
+        np.zeros(count),
+        common,
+    )
 
 
 @inner
 def take_wrenches(
     # in
-    wrenches,
+    span, wrenches,
     # out
     rows,
 ):  # fmt: skip
-    """Take the wrenches off the bias forces of their links."""
+    """Take the wrenches on links in `span` off the bias forces of those links."""
     link, w = wrenches.link, wrenches.data
     for k in range(len(link)):
         i = link[k]
+        if i < span[LINK] or i >= span[LINK + 1]:
+            continue
         dx = rows[i, R] * w[k, 0] + rows[i, R + 1] * w[k, 1] + rows[i, R + 2] * w[k, 2]
         dy = rows[i, R + 3] * w[k, 0] + rows[i, R + 4] * w[k, 1] + rows[i, R + 5] * w[k, 2]
         dz = rows[i, R + 6] * w[k, 0] + rows[i, R + 7] * w[k, 1] + rows[i, R + 8] * w[k, 2]
@@ -110,12 +128,12 @@ def spring_lengths(
     # model
     links, springs,
     # in
-    qd, work,
+    span, qd, work,
     # out
     pull,
 ):  # fmt: skip
     """Fill direction, length, rate, levers and explicit force of every spring."""
-    link_velocities(links, qd, work, pull.velocities)
+    link_velocities(links, span, qd, work, pull.velocities)
     rows, velocities, s = work.rows, pull.velocities, pull.state
     link, point, data = springs.link, springs.point, springs.data
     for j in range(len(link)):
@@ -149,12 +167,12 @@ def pull_springs(
     # model
     links, springs,
     # in
-    qd, work,
+    span, qd, work,
     # out
     pull,
 ):  # fmt: skip
     """Let all springs act with their force of now."""
-    spring_lengths(links, springs, qd, work, pull)
+    spring_lengths(links, springs, span, qd, work, pull)
     link, s, rows = springs.link, pull.state, work.rows
     for j in range(len(link)):
         fx, fy, fz = s[j, 11] * s[j, 0], s[j, 11] * s[j, 1], s[j, 11] * s[j, 2]
@@ -172,11 +190,11 @@ def _accelerated(i, lx, ly, lz, nx, ny, nz, rows):
 
 
 @inner
-def _respond(links, springs, work, pull):
+def _respond(links, springs, span, work, pull):
     """Fill the rows y of all springs."""
-    link, s, y, nv = springs.link, pull.state, pull.responses, len(links.armature)
+    link, s, y = springs.link, pull.state, pull.responses
     for j in range(len(link)):
-        for v in range(nv):
+        for v in range(span[DOF], span[DOF + 1]):
             y[j, v] = 0.0
         for end in range(2):
             if link[j, end] >= 0:
@@ -192,13 +210,13 @@ def implicit_springs(
     # model
     links, springs,
     # in
-    h, qd, work,
+    span, h, qd, work,
     # out
     pull, qdd,
 ):  # fmt: skip
     """Let all springs act implicitly over a step h: corrects qdd left by `accelerations`; 0 or -2 on a failed solve."""
-    spring_lengths(links, springs, qd, work, pull)
-    _respond(links, springs, work, pull)
+    spring_lengths(links, springs, span, qd, work, pull)
+    _respond(links, springs, span, work, pull)
     link, data, s, mu, a, y = springs.link, springs.data, pull.state, pull.forces, pull.matrix, pull.responses
     rows, count = work.rows, len(springs.link)
     for i in range(count):
@@ -211,14 +229,16 @@ def implicit_springs(
         flex = 1.0 / stiff if stiff > 0.0 else 1e300
         mu[i] = (s[i, 11] + h * data[i, 0] * s[i, 4]) * flex + seen if stiff > 0.0 else 0.0
         for j in range(i + 1):
-            a[i, j] = path_dot(links, link[i, 0], -1, work, y, i, j) + path_dot(links, link[i, 1], pull.common[i], work, y, i, j)
+            a[i, j] = path_dot(links, link[i, 0], -1, work, y, i, j) + path_dot(
+                links, link[i, 1], pull.common[i], work, y, i, j
+            )
         a[i, i] += flex
     if factor_ldl(count, 0, 0.0, a) > 0:
         return -2
     solve_ldl(count, 0, a, mu)
     # -J^T mu enters where the forward elimination left the joint forces; then the outward pass once more
     v_start, kinds, dofs = links.v_start, links.kind, links.dof
-    for k in range(len(v_start)):
+    for k in range(span[LINK], span[LINK + 1]):
         for v in range(v_start[k], v_start[k] + dofs[k]):
             change = 0.0
             for i in range(count):
@@ -227,5 +247,5 @@ def implicit_springs(
                 rows[k, UU] += change
             else:
                 work.rest[v] += change
-    solve_accelerations(links, work.subspace, work.reduced, work.pivot, work.rest, rows, qdd)
+    solve_accelerations(links, span, work.subspace, work.reduced, work.pivot, work.rest, rows, qdd)
     return 0

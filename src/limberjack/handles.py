@@ -69,7 +69,9 @@ class JointHandle:
     def qd(self) -> Any:
         """The joint's velocity."""
         if self.info.is_loop:
-            raise StateError(f'joint "{self.name}" closes a loop: its velocity is not available in method "{self._sim.method.name}"')
+            raise StateError(
+                f'joint "{self.name}" closes a loop: its velocity is not available in method "{self._sim.method.name}"'
+            )
         return self._out(self._sim.qd[self.info.v])
 
     @qd.setter
@@ -80,7 +82,9 @@ class JointHandle:
     def tau(self) -> Any:
         """The force applied by the user [N m or N]."""
         if self.info.is_loop:
-            raise StateError(f'joint "{self.name}" closes a loop: it takes no force in method "{self._sim.method.name}"')
+            raise StateError(
+                f'joint "{self.name}" closes a loop: it takes no force in method "{self._sim.method.name}"'
+            )
         return self._out(self._sim.tau[self.info.v])
 
     @tau.setter
@@ -109,8 +113,13 @@ class JointHandle:
 
     def _motor(self) -> tuple[np.ndarray, int, int, int]:
         drives = self._sim.forces.drives
-        for places, table, first, size in ((drives.place, drives.scalar, 9, 1), (drives.ball_place, drives.ball, 13, 4)):
-            rows = np.flatnonzero((places[:, 1] >= self.info.v_start) & (places[:, 1] < self.info.v_start + self.info.nv))
+        for places, table, first, size in (
+            (drives.place, drives.scalar, 9, 1),
+            (drives.ball_place, drives.ball, 13, 4),
+        ):
+            rows = np.flatnonzero(
+                (places[:, 1] >= self.info.v_start) & (places[:, 1] < self.info.v_start + self.info.nv)
+            )
             for row in rows:
                 if table[row, 7 if size == 1 else 11] or table[row, 8 if size == 1 else 12]:
                     return table, int(row), first, size

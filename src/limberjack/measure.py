@@ -51,15 +51,15 @@ def energies(
     # model
     links, drives, springs,
     # in
-    q, qd, work, velocities,
+    span, q, qd, work, velocities,
 ):  # fmt: skip
     """Return kinetic and potential energy [J] and the momentum (linear 3, angular about the origin 3).
 
     Armature counts as kinetic energy; gravity is zero at the world origin; joint springs, soft limits, the stiffness
     of motors and springs between bodies are potential.
     """
-    kinematics(links, q, qd, work)
-    link_velocities(links, qd, work, velocities)
+    kinematics(links, span, q, qd, work)
+    link_velocities(links, span, qd, work, velocities)
     rows, armature, gravity = work.rows, links.armature, links.gravity
     kinetic = 0.0
     for i in range(len(links.parent)):
@@ -102,13 +102,13 @@ def body_velocities(
     # model
     links, body_link, body_offset, body_com,
     # in
-    q, qd, work, velocities,
+    span, q, qd, work, velocities,
     # out
     out,
 ):  # fmt: skip
     """Fill the (n, 6) velocities of all bodies: angular, then linear of the com, world axes."""
-    kinematics(links, q, qd, work)
-    link_velocities(links, qd, work, velocities)
+    kinematics(links, span, q, qd, work)
+    link_velocities(links, span, qd, work, velocities)
     rows, m = work.rows, body_offset
     for b in range(len(body_link)):
         i = body_link[b]

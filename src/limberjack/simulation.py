@@ -19,7 +19,7 @@ from limberjack.forces import Wrenches, no_wrenches
 from limberjack.handles import BodyHandle, JointHandle, PointHandle, loop_pose
 from limberjack.measure import body_velocities, energies
 from limberjack.methods import method_of, require_support
-from limberjack.model.arrays import Drives
+from limberjack.model.arrays import Drives, whole_span
 from limberjack.model.joints import locked
 from limberjack.model.model import Model
 from limberjack.spatial.frames import matrix_from_quaternion
@@ -86,11 +86,24 @@ class Simulation:
     """
 
     def __init__(
-        self, model: Model, method: Any = "full", dt: float = 1e-3, *, q: Any = None, qd: Any = None, ignore: Iterable[str] = ()
+        self,
+        model: Model,
+        method: Any = "full",
+        dt: float = 1e-3,
+        *,
+        q: Any = None,
+        qd: Any = None,
+        ignore: Iterable[str] = (),
     ) -> None:
         if not isinstance(model, Model):
-            raise StateError(f"model must be a lj.Model, got {type(model).__name__}; load one with lj.load or build one")
-        self.model, self.method, self.ignored = model, method_of(method), tuple([ignore] if isinstance(ignore, str) else ignore)
+            raise StateError(
+                f"model must be a lj.Model, got {type(model).__name__}; load one with lj.load or build one"
+            )
+        self.model, self.method, self.ignored = (
+            model,
+            method_of(method),
+            tuple([ignore] if isinstance(ignore, str) else ignore),
+        )
         require_support(model, self.method, self.ignored)
         self._dt = _checked_dt(dt)
         self._stepper = self.method.stepper(model)
@@ -146,7 +159,9 @@ class Simulation:
             length = float(np.linalg.norm(new[place : place + 4]))
             if abs(length - 1.0) > 1e-3:
                 name = self.model.dof_name(int(v))
-                raise StateError(f'q[{place}:{place + 4}] of joint "{name}" must be a unit quaternion, its length is {length:.6g}')
+                raise StateError(
+                    f'q[{place}:{place + 4}] of joint "{name}" must be a unit quaternion, its length is {length:.6g}'
+                )
             if abs(length - 1.0) > 1e-15:
                 new[place : place + 4] /= length
         self._stepper.q[:] = new
@@ -186,9 +201,20 @@ class Simulation:
     def velocities(self) -> np.ndarray:
         """(body_count, 6) angular velocity, then velocity of the com, world axes."""
         a = self.model.arrays
-        work, links = self._scratch()
+        work, links, span = self._scratch()
         out = np.empty((self.model.body_count, 6))
-        body_velocities(a.links, a.body_link, a.body_offset, a.body_com, self._stepper.q, self._stepper.qd, work, links, out)
+        body_velocities(
+            a.links,
+            a.body_link,
+            a.body_offset,
+            a.body_com,
+            span,
+            self._stepper.q,
+            self._stepper.qd,
+            work,
+            links,
+            out,
+        )
         return out
 
     def joint(self, name: str) -> JointHandle:
@@ -210,7 +236,11 @@ class Simulation:
     def active_joints(self) -> list[str]:
         """Names of the joints that are simulated now."""
         names, v = self.model.joint_names, self.model.arrays.links
-        return [names[i] for i in np.flatnonzero(self.model.arrays.joint_link >= 0) if v.dof[self.model.arrays.joint_link[i]] > 0]
+        return [
+            names[i]
+            for i in np.flatnonzero(self.model.arrays.joint_link >= 0)
+            if v.dof[self.model.arrays.joint_link[i]] > 0
+        ]
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -219,7 +249,9 @@ class Simulation:
 
     # Forces
 
-    def apply_wrench(self, body: str, *, force: Any = (0.0, 0.0, 0.0), torque: Any = (0.0, 0.0, 0.0), point: Any = None) -> None:
+    def apply_wrench(
+        self, body: str, *, force: Any = (0.0, 0.0, 0.0), torque: Any = (0.0, 0.0, 0.0), point: Any = None
+    ) -> None:
         """Add a lasting force and torque, world axes, to a body; wrenches add up until `clear_wrenches`.
 
         Args:
@@ -230,7 +262,10 @@ class Simulation:
         """
         a = self.model.arrays
         b = self.model.body_index(body)
-        force, torque = array_of(force, (3,), "force", self.model), array_of(torque, (3,), "torque", self.model)
+        force, torque = (
+            array_of(force, (3,), "force", self.model),
+            array_of(torque, (3,), "torque", self.model),
+        )
         if point is None:
             local = a.body_com[b]
         else:
@@ -276,12 +311,19 @@ class Simulation:
                 raise self._failure(int(status))
             left -= chunk
             # The first call may compile: a call far too long shrinks the chunk, a short one doubles it.
-            self._per_chunk = max(1, min(2 * chunk, int(chunk * _CHUNK_SECONDS / max(spent, 1e-9)))) if spent < 100 else 1
+            self._per_chunk = (
+                max(1, min(2 * chunk, int(chunk * _CHUNK_SECONDS / max(spent, 1e-9)))) if spent < 100 else 1
+            )
             if spent < 0.5 * _CHUNK_SECONDS:
                 self._per_chunk = max(self._per_chunk, 2 * chunk)
 
     def run(
-        self, seconds: float, *, progress: bool = False, rate: float = 60.0, callback: Callable[[Simulation], None] | None = None
+        self,
+        seconds: float,
+        *,
+        progress: bool = False,
+        rate: float = 60.0,
+        callback: Callable[[Simulation], None] | None = None,
     ) -> Trajectory:
         """Simulate for `seconds`, record, and return the trajectory.
 
@@ -358,7 +400,9 @@ class Simulation:
         for name, array in own.items():
             same = name in arrays and (name.startswith("wrenches") or arrays[name].shape == array.shape)
             if not same:
-                raise StateError(f'this snapshot is not of model "{self.model.name}" in method "{self.method.name}": {name} differs')
+                raise StateError(
+                    f'this snapshot is not of model "{self.model.name}" in method "{self.method.name}": {name} differs'
+                )
         self._steps, self._base_steps = snapshot.steps, snapshot.base_steps
         self._base_time, self._dt = snapshot.base_time, snapshot.dt
         self._stepper.q[:], self._stepper.qd[:], self.forces.tau[:] = arrays["q"], arrays["qd"], arrays["tau"]
@@ -370,7 +414,9 @@ class Simulation:
     def state_hash(self) -> str:
         """Return the SHA-256 of the clock and of everything that feeds the next step."""
         snapshot = self.snapshot()
-        digest = hashlib.sha256(repr((snapshot.steps, snapshot.base_steps, snapshot.base_time.hex(), snapshot.dt.hex())).encode())
+        digest = hashlib.sha256(
+            repr((snapshot.steps, snapshot.base_steps, snapshot.base_time.hex(), snapshot.dt.hex())).encode()
+        )
         for name in sorted(snapshot.arrays):
             digest.update(name.encode() + b"\0" + np.ascontiguousarray(snapshot.arrays[name]).tobytes())
         return digest.hexdigest()
@@ -390,16 +436,20 @@ class Simulation:
                 array.setflags(write=False)
         return self._poses
 
-    def _scratch(self) -> tuple[Any, np.ndarray]:
+    def _scratch(self) -> tuple[Any, np.ndarray, np.ndarray]:
         if self._work is None:
-            links = self.model.arrays.links
-            self._work = (new_work(links), np.zeros((len(links.parent), 6)))
+            a = self.model.arrays
+            self._work = (
+                new_work(a.links),
+                np.zeros((len(a.links.parent), 6)),
+                whole_span(a.links, a.drives),
+            )
         return self._work
 
     def _measure(self) -> tuple[float, ...]:
         a = self.model.arrays
-        work, links = self._scratch()
-        out = energies(a.links, self.forces.drives, a.springs, self._stepper.q, self._stepper.qd, work, links)
+        work, links, span = self._scratch()
+        out = energies(a.links, self.forces.drives, a.springs, span, self._stepper.q, self._stepper.qd, work, links)
         return (out[0], out[1] + a.fixed_potential, *out[2:])
 
     def _failure(self, status: int) -> LimberjackError:
@@ -411,7 +461,8 @@ class Simulation:
             return Diverged(f"the springs' forces cannot be found at {where}", "", self._steps, self.time)
         name = self.model.dof_name(-status - 1)
         body = self.model.joint_spec(name).child
-        text = f'joint "{name}" of body "{body}" is no longer finite at {where}; try a smaller dt, damping or another integrator'
+        text = f'joint "{name}" of body "{body}" is no longer finite at {where}'
+        text += "; try a smaller dt, damping or another integrator"
         return Diverged(text, name, self._steps, self.time)
 
 

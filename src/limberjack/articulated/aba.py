@@ -18,11 +18,21 @@ Shift by d of a force law F = H^T alpha + M a, N = J alpha + H a, to the origin 
 from __future__ import annotations
 
 from limberjack._jit import inner
-from limberjack.articulated.work import AC, AL, D, DI, H, J, M, P, R, UU, U
+from limberjack.articulated.work import AC, AL, DI, UU, D, H, J, M, P, R, U
+from limberjack.model.arrays import LINK
 from limberjack.model.joints import HINGE, SLIDE
 from limberjack.spatial.vectors import cross
 
-__all__ = ["accelerations", "apply_inertia", "articulate", "load", "shift", "solve_accelerations", "store", "total"]
+__all__ = [
+    "accelerations",
+    "apply_inertia",
+    "articulate",
+    "load",
+    "shift",
+    "solve_accelerations",
+    "store",
+    "total",
+]
 
 _NOTHING = (0.0,) * 27
 
@@ -90,7 +100,8 @@ def total(a, b):
     """Return the inertia and bias a + b."""
     return (
         a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3], a[4] + b[4], a[5] + b[5],
-        a[6] + b[6], a[7] + b[7], a[8] + b[8], a[9] + b[9], a[10] + b[10], a[11] + b[11], a[12] + b[12], a[13] + b[13], a[14] + b[14],
+        a[6] + b[6], a[7] + b[7], a[8] + b[8], a[9] + b[9], a[10] + b[10], a[11] + b[11],
+        a[12] + b[12], a[13] + b[13], a[14] + b[14],
         a[15] + b[15], a[16] + b[16], a[17] + b[17], a[18] + b[18], a[19] + b[19], a[20] + b[20],
         a[21] + b[21], a[22] + b[22], a[23] + b[23], a[24] + b[24], a[25] + b[25], a[26] + b[26],
     )  # fmt: skip
@@ -99,12 +110,33 @@ def total(a, b):
 @inner
 def store(e, p, rows):
     """Put inertia and bias e into row p."""
-    rows[p, J], rows[p, J + 1], rows[p, J + 2], rows[p, J + 3], rows[p, J + 4], rows[p, J + 5] = e[0], e[1], e[2], e[3], e[4], e[5]
+    rows[p, J], rows[p, J + 1], rows[p, J + 2], rows[p, J + 3], rows[p, J + 4], rows[p, J + 5] = (
+        e[0],
+        e[1],
+        e[2],
+        e[3],
+        e[4],
+        e[5],
+    )
     rows[p, H], rows[p, H + 1], rows[p, H + 2] = e[6], e[7], e[8]
     rows[p, H + 3], rows[p, H + 4], rows[p, H + 5] = e[9], e[10], e[11]
     rows[p, H + 6], rows[p, H + 7], rows[p, H + 8] = e[12], e[13], e[14]
-    rows[p, M], rows[p, M + 1], rows[p, M + 2], rows[p, M + 3], rows[p, M + 4], rows[p, M + 5] = e[15], e[16], e[17], e[18], e[19], e[20]
-    rows[p, P], rows[p, P + 1], rows[p, P + 2], rows[p, P + 3], rows[p, P + 4], rows[p, P + 5] = e[21], e[22], e[23], e[24], e[25], e[26]
+    rows[p, M], rows[p, M + 1], rows[p, M + 2], rows[p, M + 3], rows[p, M + 4], rows[p, M + 5] = (
+        e[15],
+        e[16],
+        e[17],
+        e[18],
+        e[19],
+        e[20],
+    )
+    rows[p, P], rows[p, P + 1], rows[p, P + 2], rows[p, P + 3], rows[p, P + 4], rows[p, P + 5] = (
+        e[21],
+        e[22],
+        e[23],
+        e[24],
+        e[25],
+        e[26],
+    )
 
 
 @inner
@@ -159,7 +191,7 @@ def articulate(
     # model
     links,
     # in
-    added, tau, subspace,
+    span, added, tau, subspace,
     # out
     rows, reduced, pivot, rest,
 ):  # fmt: skip
@@ -167,6 +199,7 @@ def articulate(
 
     Args:
         links: the tree.
+        span: which part of it.
         added: (nv,) armature, and what an implicit integrator adds to the joint-space diagonal.
         tau: (nv,) joint forces.
         subspace: S of links with several freedoms.
@@ -180,7 +213,7 @@ def articulate(
     # Depth first, most links are the parent of the next: what the next adds is then carried over, not stored and read.
     carried = False
     carry = _NOTHING
-    for i in range(len(parent) - 1, -1, -1):
+    for i in range(span[LINK + 1] - 1, span[LINK] - 1, -1):
         p = parent[i]
         kind = kinds[i]
         iv = v_start[i]
@@ -235,14 +268,14 @@ def solve_accelerations(
     # model
     links,
     # in
-    subspace, reduced, pivot, rest,
+    span, subspace, reduced, pivot, rest,
     # out
     rows, qdd,
 ):  # fmt: skip
     """Fill qdd from the roots to the leaves; AL and AC become the changes of acceleration by qdd."""
     parent, kinds, v_start, dofs = links.parent, links.kind, links.v_start, links.dof
     lx = ly = lz = ax = ay = az = 0.0
-    for i in range(len(parent)):
+    for i in range(span[LINK], span[LINK + 1]):
         p = parent[i]
         kind = kinds[i]
         iv = v_start[i]
@@ -294,12 +327,12 @@ def accelerations(
     # model
     links,
     # in
-    added, tau, work,
+    span, added, tau, work,
     # out
     qdd,
 ):  # fmt: skip
-    """Fill qdd for work left by `kinematics` (and external forces taken off its P); return 0 or 1 + the failed freedom."""
-    failed = articulate(links, added, tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest)
+    """Fill qdd for work left by `kinematics`, external forces taken off its P; return 0 or 1 + the failed freedom."""
+    failed = articulate(links, span, added, tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest)
     if failed == 0:
-        solve_accelerations(links, work.subspace, work.reduced, work.pivot, work.rest, work.rows, qdd)
+        solve_accelerations(links, span, work.subspace, work.reduced, work.pivot, work.rest, work.rows, qdd)
     return failed

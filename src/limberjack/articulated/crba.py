@@ -25,7 +25,13 @@ def composite_inertia(
     matrix,
 ):  # fmt: skip
     """Fill the (nv, nv) joint-space inertia, armature included, for work left by `kinematics`; `matrix` starts at 0."""
-    parent, kinds, v_start, dofs, armature = links.parent, links.kind, links.v_start, links.dof, links.armature
+    parent, kinds, v_start, dofs, armature = (
+        links.parent,
+        links.kind,
+        links.v_start,
+        links.dof,
+        links.armature,
+    )
     rows, subspace = work.rows, work.subspace
     for i in range(len(parent) - 1, -1, -1):
         g = load(i, rows)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 
 from limberjack._jit import inner
+from limberjack.model.arrays import BALL_DRIVE, DOF, SCALAR_DRIVE
 from limberjack.spatial.quaternions import quaternion_log, quaternion_multiply
 
 __all__ = ["drive_forces", "spring_energy"]
@@ -98,22 +99,22 @@ def drive_forces(
     # model
     drives, armature,
     # in
-    h, q, qd, applied,
+    span, h, q, qd, applied,
     # out
     tau, added,
 ):  # fmt: skip
     """Fill tau = applied + the joints' own forces and added = armature + their implicit terms for a step h."""
-    for v in range(len(applied)):
+    for v in range(span[DOF], span[DOF + 1]):
         tau[v] = applied[v]
         added[v] = armature[v]
     place, scalar = drives.place, drives.scalar
-    for row in range(len(place)):
+    for row in range(span[SCALAR_DRIVE], span[SCALAR_DRIVE + 1]):
         iq, iv = place[row, 0], place[row, 1]
         f, k, b = _scalar(row, scalar, h, q[iq], qd[iv])
         tau[iv] += f - h * k * qd[iv]
         added[iv] += h * b + h * h * k
     place, scalar = drives.ball_place, drives.ball
-    for row in range(len(place)):
+    for row in range(span[BALL_DRIVE], span[BALL_DRIVE + 1]):
         _ball(row, scalar, h, q, place[row, 0], qd, place[row, 1], tau, added)
 
 

@@ -20,7 +20,7 @@ from limberjack.articulated.kinematics import body_poses, kinematics
 from limberjack.articulated.rnea import inverse_forces
 from limberjack.articulated.work import O, P, R, Work, new_work
 from limberjack.errors import StateError
-from limberjack.model.arrays import Drives
+from limberjack.model.arrays import Drives, whole_span
 from limberjack.model.model import Model
 from limberjack.spatial.vectors import cross, rotate
 
@@ -40,6 +40,7 @@ class _Scratch:
 
     def __init__(self, model: Model) -> None:
         self.work: Work = new_work(model.arrays.links)
+        self.span = whole_span(model.arrays.links, model.arrays.drives)
         self.passive: Drives = passive_drives(model)
         self.tau, self.added, self.rest = np.zeros(model.nv), np.zeros(model.nv), np.zeros(model.nv)
         self.calm = np.zeros((0, 6))
@@ -125,14 +126,14 @@ def _forward(
     # model
     links, drives, body_link, body_offset, body_com,
     # in
-    q, qd, applied, wrenches, work, tau, added,
+    span, q, qd, applied, wrenches, work, tau, added,
     # out
     qdd,
 ):  # fmt: skip
-    kinematics(links, q, qd, work)
+    kinematics(links, span, q, qd, work)
     _take_wrenches(body_link, body_offset, body_com, wrenches, work.rows)
-    drive_forces(drives, links.armature, 0.0, q, qd, applied, tau, added)
-    status = accelerations(links, added, tau, work, qdd)
+    drive_forces(drives, links.armature, span, 0.0, q, qd, applied, tau, added)
+    status = accelerations(links, span, added, tau, work, qdd)
     return _finite(qdd) if status == 0 else status
 
 
@@ -141,14 +142,14 @@ def _inverse(
     # model
     links, drives, body_link, body_offset, body_com,
     # in
-    q, qd, qdd, wrenches, work, rest, passive, added,
+    span, q, qd, qdd, wrenches, work, rest, passive, added,
     # out
     tau,
 ):  # fmt: skip
-    kinematics(links, q, qd, work)
+    kinematics(links, span, q, qd, work)
     _take_wrenches(body_link, body_offset, body_com, wrenches, work.rows)
     inverse_forces(links, qdd, work, tau)
-    drive_forces(drives, links.armature, 0.0, q, qd, rest, passive, added)
+    drive_forces(drives, links.armature, span, 0.0, q, qd, rest, passive, added)
     for v in range(len(tau)):
         tau[v] -= passive[v]
     return _finite(tau)
@@ -159,11 +160,11 @@ def _poses(
     # model
     links, body_link, body_offset,
     # in
-    q, rest, work,
+    span, q, rest, work,
     # out
     positions, rotations,
 ):  # fmt: skip
-    kinematics(links, q, rest, work)
+    kinematics(links, span, q, rest, work)
     body_poses(body_link, body_offset, work.rows, positions, rotations)
 
 
@@ -172,11 +173,11 @@ def _mass(
     # model
     links,
     # in
-    q, rest, work,
+    span, q, rest, work,
     # out
     matrix,
 ):  # fmt: skip
-    kinematics(links, q, rest, work)
+    kinematics(links, span, q, rest, work)
     composite_inertia(links, work, matrix)
 
 
@@ -185,11 +186,11 @@ def _jacobian(
     # model
     links, body_link, body_offset,
     # in
-    q, rest, body, point, in_world, work,
+    span, q, rest, body, point, in_world, work,
     # out
     matrix,
 ):  # fmt: skip
-    kinematics(links, q, rest, work)
+    kinematics(links, span, q, rest, work)
     i = body_link[body]
     if i < 0:
         return
@@ -222,7 +223,22 @@ def forward_dynamics(model: Model, q: Any, qd: Any, tau: Any = None, wrenches: A
     tau = s.rest if tau is None else _quick(tau, (model.nv,), "tau", model)
     wrenches = s.calm if wrenches is None else _quick(wrenches, (model.body_count, 6), "wrenches", model)
     qdd = np.empty(model.nv)
-    status = s.forward(a.links, s.passive, a.body_link, a.body_offset, a.body_com, q, qd, tau, wrenches, s.work, s.tau, s.added, qdd)
+    status = s.forward(
+        a.links,
+        s.passive,
+        a.body_link,
+        a.body_offset,
+        a.body_com,
+        s.span,
+        q,
+        qd,
+        tau,
+        wrenches,
+        s.work,
+        s.tau,
+        s.added,
+        qdd,
+    )
     if s.forward is _forward:
         s.forward = entry(_forward)
     if status:
@@ -254,7 +270,23 @@ def inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, wrenches: Any = No
     qdd = _quick(qdd, (model.nv,), "qdd", model)
     wrenches = s.calm if wrenches is None else _quick(wrenches, (model.body_count, 6), "wrenches", model)
     tau = np.empty(model.nv)
-    if _inverse(a.links, s.passive, a.body_link, a.body_offset, a.body_com, q, qd, qdd, wrenches, s.work, s.rest, s.tau, s.added, tau):
+    if _inverse(
+        a.links,
+        s.passive,
+        a.body_link,
+        a.body_offset,
+        a.body_com,
+        s.span,
+        q,
+        qd,
+        qdd,
+        wrenches,
+        s.work,
+        s.rest,
+        s.tau,
+        s.added,
+        tau,
+    ):
         _explain(model, 0, (("q", q), ("qd", qd), ("qdd", qdd), ("wrenches", wrenches)))
     return tau
 
@@ -263,7 +295,7 @@ def mass_matrix(model: Model, q: Any) -> np.ndarray:
     """Return the joint-space inertia (nv, nv) at q, armature included."""
     s = _scratch(model)
     matrix = np.zeros((model.nv, model.nv))
-    _mass(model.arrays.links, array_of(q, (model.nq,), "q", model), s.rest, s.work, matrix)
+    _mass(model.arrays.links, s.span, array_of(q, (model.nq,), "q", model), s.rest, s.work, matrix)
     return matrix
 
 
@@ -271,7 +303,17 @@ def forward_kinematics(model: Model, q: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return (positions (body_count, 3), rotations (body_count, 4)) of the body frames at q."""
     s, a = _scratch(model), model.arrays
     positions, rotations = np.empty((model.body_count, 3)), np.empty((model.body_count, 4))
-    _poses(a.links, a.body_link, a.body_offset, array_of(q, (model.nq,), "q", model), s.rest, s.work, positions, rotations)
+    _poses(
+        a.links,
+        a.body_link,
+        a.body_offset,
+        s.span,
+        array_of(q, (model.nq,), "q", model),
+        s.rest,
+        s.work,
+        positions,
+        rotations,
+    )
     return positions, rotations
 
 
@@ -289,7 +331,7 @@ def jacobian(model: Model, q: Any, body: str, point: Any = None) -> np.ndarray:
     place = a.body_com[b] if point is None else array_of(point, (3,), "point", model)
     matrix = np.zeros((6, model.nv))
     _jacobian(
-        a.links, a.body_link, a.body_offset, array_of(q, (model.nq,), "q", model), s.rest, b, place, point is not None,
-        s.work, matrix,
+        a.links, a.body_link, a.body_offset, s.span, array_of(q, (model.nq,), "q", model), s.rest, b, place,
+        point is not None, s.work, matrix,
     )  # fmt: skip
     return matrix

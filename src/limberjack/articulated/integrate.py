@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from limberjack._jit import inner
+from limberjack.model.arrays import DOF, QUATERNION
 from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply
 
 __all__ = ["advance", "coordinate_rates", "normalize"]
@@ -15,17 +16,17 @@ def advance(
     # model
     links,
     # in
-    h, qd,
+    span, h, qd,
     # out
     q,
 ):  # fmt: skip
     """Move q by h qd: q += h qd, quaternions q <- q exp(h w) and renormalised."""
     dof_q, quaternions = links.dof_q, links.quaternions
-    for v in range(len(dof_q)):
+    for v in range(span[DOF], span[DOF + 1]):
         k = dof_q[v]
         if k >= 0:
             q[k] += h * qd[v]
-    for j in range(len(quaternions)):
+    for j in range(span[QUATERNION], span[QUATERNION + 1]):
         k, v = quaternions[j, 0], quaternions[j, 1]
         step = quaternion_exp(h * qd[v], h * qd[v + 1], h * qd[v + 2])
         w, x, y, z = quaternion_multiply((q[k], q[k + 1], q[k + 2], q[k + 3]), step)
@@ -38,19 +39,21 @@ def coordinate_rates(
     # model
     links,
     # in
-    q, qd,
+    span, q, qd,
     # out
     rates,
 ):  # fmt: skip
     """Fill dq/dt (nq,): qd for scalars, q w / 2 for quaternions."""
     dof_q, quaternions = links.dof_q, links.quaternions
-    for v in range(len(dof_q)):
+    for v in range(span[DOF], span[DOF + 1]):
         k = dof_q[v]
         if k >= 0:
             rates[k] = qd[v]
-    for j in range(len(quaternions)):
+    for j in range(span[QUATERNION], span[QUATERNION + 1]):
         k, v = quaternions[j, 0], quaternions[j, 1]
-        w, x, y, z = quaternion_multiply((q[k], q[k + 1], q[k + 2], q[k + 3]), (0.0, 0.5 * qd[v], 0.5 * qd[v + 1], 0.5 * qd[v + 2]))
+        w, x, y, z = quaternion_multiply(
+            (q[k], q[k + 1], q[k + 2], q[k + 3]), (0.0, 0.5 * qd[v], 0.5 * qd[v + 1], 0.5 * qd[v + 2])
+        )
         rates[k], rates[k + 1], rates[k + 2], rates[k + 3] = w, x, y, z
 
 
@@ -58,12 +61,14 @@ def coordinate_rates(
 def normalize(
     # model
     links,
+    # in
+    span,
     # out
     q,
 ):  # fmt: skip
     """Bring the quaternions in q back to length 1."""
     quaternions = links.quaternions
-    for j in range(len(quaternions)):
+    for j in range(span[QUATERNION], span[QUATERNION + 1]):
         k = quaternions[j, 0]
         f = 1.0 / math.sqrt(q[k] * q[k] + q[k + 1] * q[k + 1] + q[k + 2] * q[k + 2] + q[k + 3] * q[k + 3])
         q[k], q[k + 1], q[k + 2], q[k + 3] = f * q[k], f * q[k + 1], f * q[k + 2], f * q[k + 3]

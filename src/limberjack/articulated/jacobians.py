@@ -5,6 +5,7 @@ from __future__ import annotations
 from limberjack._jit import inner
 from limberjack.articulated.rnea import direction
 from limberjack.articulated.work import D, O
+from limberjack.model.arrays import LINK
 from limberjack.spatial.vectors import cross
 
 __all__ = ["link_velocities", "point_jacobian"]
@@ -38,14 +39,14 @@ def link_velocities(
     # model
     links,
     # in
-    qd, work,
+    span, qd, work,
     # out
     velocities,
 ):  # fmt: skip
-    """Fill the (n, 6) velocities of all links (angular; linear of the origin), world axes."""
+    """Fill the (n, 6) velocities of the links in `span` (angular; linear of the origin), world axes."""
     parent, kinds, v_start, dofs = links.parent, links.kind, links.v_start, links.dof
     rows, subspace = work.rows, work.subspace
-    for i in range(len(parent)):
+    for i in range(span[LINK], span[LINK + 1]):
         p = parent[i]
         wx = wy = wz = vx = vy = vz = 0.0
         if p >= 0:

@@ -2,10 +2,10 @@
 
 For link i with parent p, d = o_i - o_p, in world axes:
 
-    hinge    R = R_p T Rz(q)      w = w_p + z qd    alpha = alpha_p + w_p x z qd    a = a_p + alpha_p x d + w_p x (w_p x d)
-    slide    d += z q             w = w_p           alpha = alpha_p                 a = ... + 2 w_p x z qd
-    ball     R = R_p T R(q)       w = w_p + R qd    alpha = alpha_p + w_p x R qd    a as hinge
-    general  the factors of the joint one after the other, each as above at its own point
+   hinge    R = R_p T Rz(q)    w = w_p + z qd    alpha = alpha_p + w_p x z qd    a = a_p + alpha_p x d + w_p x (w_p x d)
+   slide    d += z q           w = w_p           alpha = alpha_p                 a = ... + 2 w_p x z qd
+   ball     R = R_p T R(q)     w = w_p + R qd    alpha = alpha_p + w_p x R qd    a as hinge
+   general  the factors of the joint one after the other, each as above at its own point
 
 Accelerations are classical ones of the origin, so linear velocities are never needed; gravity enters as the
 acceleration -g of the world. The bias force of a link follows: with J, h = m c about its origin,
@@ -17,12 +17,14 @@ from __future__ import annotations
 
 from limberjack._jit import inner
 from limberjack.articulated.work import AC, AL, D, H, J, M, O, P, R, W
+from limberjack.model.arrays import COORDINATE, LINK
 from limberjack.model.joints import BALL, FREE, HINGE, PUSH, SLIDE, SPIN, TURN
 from limberjack.spatial.quaternions import quaternion_from_matrix, rotation_from_quaternion
 from limberjack.spatial.trig import sincos_all
 from limberjack.spatial.vectors import cross, multiply, rotate, rotate_symmetric, symmetric_times
 
 __all__ = ["body_poses", "kinematics"]
+
 
 @inner
 def _axis_rotation(x, y, z, s, c):
@@ -123,7 +125,11 @@ def _general(
                 v = fv + k
                 zx, zy, zz = subspace[v, 0], subspace[v, 1], subspace[v, 2]
                 cx, cy, cz = cross(zx, zy, zz, ox - subspace[v, 3], oy - subspace[v, 4], oz - subspace[v, 5])
-                subspace[v, 3], subspace[v, 4], subspace[v, 5] = cx + pitch * zx, cy + pitch * zy, cz + pitch * zz
+                subspace[v, 3], subspace[v, 4], subspace[v, 5] = (
+                    cx + pitch * zx,
+                    cy + pitch * zy,
+                    cz + pitch * zz,
+                )
     return r, ox, oy, oz, wx, wy, wz, lx, ly, lz, ax, ay, az
 
 
@@ -132,20 +138,20 @@ def kinematics(
     # model
     links,
     # in
-    q, qd,
+    span, q, qd,
     # out
     work,
 ):  # fmt: skip
-    """Fill R, O, D, W, AL, AC, J, H, M and P of all rows, and S of links that are neither hinge nor slide."""
+    """Fill R, O, D, W, AL, AC, J, H, M and P of the rows in `span`, and S of links that are neither hinge nor slide."""
     rows, subspace, sines, cosines = work.rows, work.subspace, work.sines, work.cosines
-    sincos_all(q, sines, cosines)
+    sincos_all(span[COORDINATE], span[COORDINATE + 1], q, sines, cosines)
     # Fields are taken out of the tuple before the loop: inside, each use would count references.
     parent, kinds, q_start, v_start = links.parent, links.kind, links.q_start, links.v_start
     t, g = links.placement, links.inertia
     factor_start, factor_kind = links.factor_start, links.factor_kind
     factor_place, factor_data = links.factor_place, links.factor_data
     gx, gy, gz = -links.gravity[0], -links.gravity[1], -links.gravity[2]
-    for i in range(len(parent)):
+    for i in range(span[LINK], span[LINK + 1]):
         p = parent[i]
         kind = kinds[i]
         iq, iv = q_start[i], v_start[i]
@@ -208,8 +214,29 @@ def kinematics(
         else:
             ax, ay, az = _moved(ax, ay, az, lx, ly, lz, wx, wy, wz, dx, dy, dz)
             r, dx, dy, dz, wx, wy, wz, lx, ly, lz, ax, ay, az = _general(
-                factor_kind, factor_place, factor_data, factor_start[i], factor_start[i + 1], q, qd, sines, cosines, r,
-                dx, dy, dz, wx, wy, wz, lx, ly, lz, ax, ay, az, subspace,
+                factor_kind,
+                factor_place,
+                factor_data,
+                factor_start[i],
+                factor_start[i + 1],
+                q,
+                qd,
+                sines,
+                cosines,
+                r,
+                dx,
+                dy,
+                dz,
+                wx,
+                wy,
+                wz,
+                lx,
+                ly,
+                lz,
+                ax,
+                ay,
+                az,
+                subspace,
             )
         hx, hy, hz = rotate(r, g[i, 6], g[i, 7], g[i, 8])
         m = g[i, 9]

@@ -35,7 +35,13 @@ def inverse_forces(
     tau,
 ):  # fmt: skip
     """Fill tau for work left by `kinematics` with external forces taken off its P; springs and dampers not included."""
-    parent, kinds, v_start, dofs, armature = links.parent, links.kind, links.v_start, links.dof, links.armature
+    parent, kinds, v_start, dofs, armature = (
+        links.parent,
+        links.kind,
+        links.v_start,
+        links.dof,
+        links.armature,
+    )
     rows, subspace = work.rows, work.subspace
     for i in range(len(parent)):
         p = parent[i]
@@ -50,7 +56,11 @@ def inverse_forces(
             ax, ay, az = ax + tx * qdd[v], ay + ty * qdd[v], az + tz * qdd[v]
         nx, ny, nz, fx, fy, fz = apply_inertia(load(i, rows), lx, ly, lz, ax, ay, az)
         rows[i, P], rows[i, P + 1], rows[i, P + 2] = rows[i, P] + nx, rows[i, P + 1] + ny, rows[i, P + 2] + nz
-        rows[i, P + 3], rows[i, P + 4], rows[i, P + 5] = rows[i, P + 3] + fx, rows[i, P + 4] + fy, rows[i, P + 5] + fz
+        rows[i, P + 3], rows[i, P + 4], rows[i, P + 5] = (
+            rows[i, P + 3] + fx,
+            rows[i, P + 4] + fy,
+            rows[i, P + 5] + fz,
+        )
         rows[i, AL], rows[i, AL + 1], rows[i, AL + 2] = lx, ly, lz
         rows[i, AC], rows[i, AC + 1], rows[i, AC + 2] = ax, ay, az
     for i in range(len(parent) - 1, -1, -1):
@@ -62,5 +72,13 @@ def inverse_forces(
         p = parent[i]
         if p >= 0:
             cx, cy, cz = cross(rows[i, D], rows[i, D + 1], rows[i, D + 2], fx, fy, fz)
-            rows[p, P], rows[p, P + 1], rows[p, P + 2] = rows[p, P] + nx + cx, rows[p, P + 1] + ny + cy, rows[p, P + 2] + nz + cz
-            rows[p, P + 3], rows[p, P + 4], rows[p, P + 5] = rows[p, P + 3] + fx, rows[p, P + 4] + fy, rows[p, P + 5] + fz
+            rows[p, P], rows[p, P + 1], rows[p, P + 2] = (
+                rows[p, P] + nx + cx,
+                rows[p, P + 1] + ny + cy,
+                rows[p, P + 2] + nz + cz,
+            )
+            rows[p, P + 3], rows[p, P + 4], rows[p, P + 5] = (
+                rows[p, P + 3] + fx,
+                rows[p, P + 4] + fy,
+                rows[p, P + 5] + fz,
+            )

@@ -48,4 +48,12 @@ class Work(NamedTuple):
 def new_work(links: Links) -> Work:
     """Return work arrays for `links`."""
     n, nv, nq = len(links.parent), len(links.armature), len(links.armature) + len(links.quaternions)
-    return Work(np.zeros((n, ROW)), np.zeros(nq), np.zeros(nq), np.zeros((nv, 6)), np.zeros((nv, 6)), np.zeros((nv, 6)), np.zeros(nv))
+    return Work(
+        np.zeros((n, ROW)),
+        np.zeros(nq),
+        np.zeros(nq),
+        np.zeros((nv, 6)),
+        np.zeros((nv, 6)),
+        np.zeros((nv, 6)),
+        np.zeros(nv),
+    )

@@ -53,7 +53,7 @@ def read(
     del base, package_paths
     path = Path(path)
     found = scan(path, roots)
-    compiled = _compile(path, found)
+    compiled = _compile(path, found, repair)
     try:
         return _convert(path, compiled, repair)
     except FileError:
@@ -62,21 +62,33 @@ def read(
         raise FileError(path, str(error)) from error
 
 
-def _compile(path: Path, found: Scan) -> Any:
+def _compile(path: Path, found: Scan, repair: bool) -> Any:
     """Return MuJoCo's compiled model; its errors become ours and its warnings too."""
     mujoco = require("mujoco", extra="mjcf")
+    messages: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        try:
-            spec = mujoco.MjSpec.from_file(str(path.resolve()))
-            _leave_out(spec, mujoco)
-            compiled = spec.compile()
         # MuJoCo raises several types, some of them its own; whichever it is, the file was at fault.
+        try:
+            compiled = _compiled(path, mujoco, balance=False)
         except Exception as error:
-            raise _failure(path, found, str(error)) from error
-    for warning in caught:
-        warnings.warn(ModelWarning(f"{path}: MuJoCo: {' '.join(str(warning.message).split())}"), stacklevel=4)
+            if not repair or "balanceinertia" not in str(error):
+                raise _failure(path, found, str(error)) from error
+            messages.append(f"{error}; repaired: each such body's moments are set to their mean")
+            try:
+                compiled = _compiled(path, mujoco, balance=True)
+            except Exception as again:
+                raise _failure(path, found, str(again)) from again
+    for text in (*messages, *(str(warning.message) for warning in caught)):
+        warnings.warn(ModelWarning(f"{path}: MuJoCo: {' '.join(text.split())}"), stacklevel=4)
     return compiled
+
+
+def _compiled(path: Path, mujoco: Any, balance: bool) -> Any:
+    spec = mujoco.MjSpec.from_file(str(path.resolve()))
+    _leave_out(spec, mujoco)
+    spec.compiler.balanceinertia = balance or spec.compiler.balanceinertia
+    return spec.compile()
 
 
 def _leave_out(spec: Any, mujoco: Any) -> None:

@@ -78,7 +78,7 @@ class Parts:
         """Give one warning per kind of thing, with the names."""
         for what, names in self._notes.items():
             shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
-            warnings.warn(ModelWarning(f"{self.path}: {what}{': ' if shown else ''}{shown}"), stacklevel=6)
+            warnings.warn(ModelWarning(f"{self.path}: {what}{': ' if shown else ''}{shown}"), stacklevel=5)
 
     def note_unsupported(self) -> None:
         """Note all that the model has and nothing here stands for."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from limberjack.errors import FileError
-from limberjack.io.xml import MAX_BYTES, Element, Roots, read_xml
+from limberjack.io.xml import MAX_BYTES, Element, Roots, read_bytes, read_xml
 
 __all__ = ["Scan", "scan"]
 
@@ -29,6 +29,7 @@ MAX_CELLS = 4_000_000
 MAX_MODELS_DEEP = 8
 
 _NOT_FINITE = re.compile(r"(?<![\w.])[+-]?(?:nan|inf|infinity)(?![\w.])", re.IGNORECASE)
+_ENCODING = re.compile(rb"""\s*<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z0-9._-]+)""")
 # Attributes that hold names, files or free text, where "nan" may be a name.
 _WORDS = frozenset(
     """actuator assetdir body body1 body2 camera childclass class content_type cranksite file fileback
@@ -85,7 +86,7 @@ class _Scanner:
 
     def model(self, model: _Model) -> int:
         """Scan one model and the sub-models it takes; return how many elements it makes."""
-        root = read_xml(model.file)
+        root = _read(model.file)
         if root.tag != "mujoco":
             hint = "; a URDF has the suffix .urdf" if root.tag == "robot" else ""
             raise FileError(model.file, f"the root element is <{root.tag}>, not <mujoco>{hint}", root.line)
@@ -120,7 +121,7 @@ class _Scanner:
                     raise FileError(file, f'"{node.get("file")}" is included twice', node.line)
                 included.add(target)
                 self._found.files.append(target)
-                stack += [(child, target, depth, copies) for child in reversed(read_xml(target).children)]
+                stack += [(child, target, depth, copies) for child in reversed(_read(target).children)]
                 continue
             if depth > MAX_DEPTH:
                 most = f"MuJoCo reads {MAX_BODIES_DEEP} bodies one inside the other"
@@ -189,6 +190,21 @@ class _Scanner:
             if places[0] is not None:
                 return places[0]
         return None
+
+
+def _read(file: Path) -> Element:
+    """Return the root of an XML file that MuJoCo, which takes all text for UTF-8, reads as we do."""
+    data = read_bytes(file)
+    if not data.isascii():
+        declared = _ENCODING.match(data)
+        if declared and declared[1].lower() not in (b"utf-8", b"utf8"):
+            raise FileError(file, f"is written in {declared[1].decode()}; MuJoCo reads UTF-8 alone", 1)
+        try:
+            data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise FileError(file, "is not UTF-8 text, which is all MuJoCo reads", line) from None
+    return read_xml(file)
 
 
 def _check_numbers(node: Element, file: Path) -> None:

@@ -28,6 +28,7 @@ KNOWN = {
     "contact": ("lateral_friction", "restitution"),
 }
 
+_HUGE = 1e30
 _OPTENV = re.compile(r"\$\(optenv\s+[^\s)]+\s*([^)]*)\)")
 
 ORIGIN, NO_TURN = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)
@@ -141,8 +142,11 @@ class Source:
                 raise self.error(node, problem)
             self.mend(node, problem, f"the first {max(sizes)} are taken")
             out = out[: max(sizes)]
-        if not all(map(math.isfinite, out)) and not (infinite and not any(map(math.isnan, out))):
-            raise self.error(node, f'{what} must be finite, got "{text[:80]}"')
+        # Written so that NaN fails too; larger numbers would overflow where they are squared.
+        if not infinite and not all(-_HUGE < x < _HUGE for x in out):
+            raise self.error(node, f'{what} must be finite and below {_HUGE:g}, got "{text[:80]}"')
+        if any(map(math.isnan, out)):
+            raise self.error(node, f'{what} must be a number, got "{text[:80]}"')
         return out
 
     def number(

@@ -98,7 +98,9 @@ def method_of(method: Any) -> Any:
             raise UnknownName("method", method, "Limberjack", METHODS)
         return _load(method)()
     if not isinstance(method, Method) or isinstance(method, type):
-        raise StateError(f"method must be a name ({', '.join(METHODS)}) or a method object like lj.Full(), got {method!r}")
+        raise StateError(
+            f"method must be a name ({', '.join(METHODS)}) or a method object like lj.Full(), got {method!r}"
+        )
     return method
 
 

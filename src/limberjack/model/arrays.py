@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Drives", "Links", "Springs"]
+__all__ = ["Drives", "Links", "Springs", "span_of", "whole_span"]
 
 
 class Links(NamedTuple):
@@ -53,3 +53,27 @@ class Springs(NamedTuple):
     link: np.ndarray  # (s, 2) links of the two ends, -1 = world
     point: np.ndarray  # (s, 6) the two points in their link frames
     data: np.ndarray  # (s, 3) stiffness, damping, rest length
+
+
+# Places in a span: the ranges first .. last - 1 of everything that belongs to a run of whole trees.
+LINK, DOF, COORDINATE, QUATERNION, SCALAR_DRIVE, BALL_DRIVE = 0, 2, 4, 6, 8, 10
+
+
+def span_of(links: Links, drives: Drives, first: int, last: int) -> np.ndarray:
+    """Return the span (12,) of links first .. last - 1, which are whole trees: pairs of places, see above.
+
+    Depth first numbering keeps the freedoms, coordinates and drives of a tree together, so that independent trees
+    can be stepped on different threads over the same arrays.
+    """
+    n, nv, nq = len(links.parent), len(links.armature), len(links.armature) + len(links.quaternions)
+    v0, v1 = (int(links.v_start[i]) if i < n else nv for i in (first, last))
+    q0, q1 = (int(links.q_start[i]) if i < n else nq for i in (first, last))
+    pairs = [first, last, v0, v1, q0, q1]
+    for places in (links.quaternions[:, 1], drives.place[:, 1], drives.ball_place[:, 1]):
+        pairs += [int(np.searchsorted(places, v0)), int(np.searchsorted(places, v1))]
+    return np.array(pairs, np.int64)
+
+
+def whole_span(links: Links, drives: Drives) -> np.ndarray:
+    """Return the span of everything."""
+    return span_of(links, drives, 0, len(links.parent))

@@ -47,8 +47,6 @@ class Builder(ShapeBuilder):
         builder._named = {x.name for x in (*spec.springs, *spec.points)}
         return builder
 
-    # -- bodies and points ------------------------------------------------------------------------------------------
-
     def add_body(
         self,
         name: str,
@@ -94,7 +92,9 @@ class Builder(ShapeBuilder):
     def add_point(self, name: str, body: str, position: Any) -> str:
         """Add a named point fixed to `body` at `position` in its frame and return its name."""
         self._unique(name, "point")
-        self._spec.points.append(Point(name, self._body(body), check.vector(position, 3, f'position of point "{name}"')))
+        self._spec.points.append(
+            Point(name, self._body(body), check.vector(position, 3, f'position of point "{name}"'))
+        )
         return name
 
     def add_spring(
@@ -125,8 +125,6 @@ class Builder(ShapeBuilder):
             )
         )  # fmt: skip
         return name
-
-    # -- joints -----------------------------------------------------------------------------------------------------
 
     def add_joint(self, kind: str, name: str, parent: str, child: str, **options: Any) -> str:
         """Add a joint of the kind named; see the `add_joint_*` functions."""
@@ -159,11 +157,25 @@ class Builder(ShapeBuilder):
         """Fix `child` to `parent`; the bodies stay listed and move as one."""
         return self._add("fixed", name, parent, child, **options)
 
-    def add_joint_universal(self, name: str, parent: str, child: str, *, axis: Any = (1.0, 0.0, 0.0), axis2: Any = (0.0, 1.0, 0.0), **options: Any) -> str:
+    def add_joint_universal(
+        self,
+        name: str,
+        parent: str,
+        child: str,
+        *,
+        axis: Any = (1.0, 0.0, 0.0),
+        axis2: Any = (0.0, 1.0, 0.0),
+        **options: Any,
+    ) -> str:
         """Add a joint that turns about `axis` of the parent, then `axis2` of the child; they are perpendicular."""
-        axis, axis2 = check.unit(axis, f'axis of joint "{name}"'), check.unit(axis2, f'axis2 of joint "{name}"')
+        axis, axis2 = (
+            check.unit(axis, f'axis of joint "{name}"'),
+            check.unit(axis2, f'axis2 of joint "{name}"'),
+        )
         if abs(sum(x * y for x, y in zip(axis, axis2, strict=True))) > 1e-6:
-            raise ModelError(f'universal joint "{name}": axes must be perpendicular, got {axis} and {axis2}; use a compound joint')
+            raise ModelError(
+                f'universal joint "{name}": axes must be perpendicular, got {axis} and {axis2}; use a compound joint'
+            )
         return self._add("universal", name, parent, child, axis=axis, axis2=axis2, **options)
 
     def add_joint_cylindrical(self, name: str, parent: str, child: str, **options: Any) -> str:
@@ -198,7 +210,9 @@ class Builder(ShapeBuilder):
         axes = tuple(axes)
         if not 1 <= len(axes) <= 6:
             raise ModelError(f'compound joint "{name}" takes 1 to 6 axes, got {len(axes)}')
-        return self._add("compound", name, parent, child, axes=tuple(self._axis(name, axis) for axis in axes), **options)
+        return self._add(
+            "compound", name, parent, child, axes=tuple(self._axis(name, axis) for axis in axes), **options
+        )
 
     def add_joint_distance(
         self, name: str, parent: str, child: str, *, length: float, rope: bool = False, position: Any = _ORIGIN,
@@ -206,9 +220,27 @@ class Builder(ShapeBuilder):
     ) -> str:  # fmt: skip
         """Keep two points at a distance: a rod, or with `rope` at most that distance. It never carries the tree."""
         length = check.number(length, f'length of joint "{name}"', positive=True)
-        return self._add("distance", name, parent, child, position=position, position_in_child=position_in_child, length=length, rope=bool(rope))
+        return self._add(
+            "distance",
+            name,
+            parent,
+            child,
+            position=position,
+            position_in_child=position_in_child,
+            length=length,
+            rope=bool(rope),
+        )
 
-    def add_joint_gear(self, name: str, joint_a: str, joint_b: str, *, ratio: float = 1.0, offset: float = 0.0, carrier: str | None = None) -> str:
+    def add_joint_gear(
+        self,
+        name: str,
+        joint_a: str,
+        joint_b: str,
+        *,
+        ratio: float = 1.0,
+        offset: float = 0.0,
+        carrier: str | None = None,
+    ) -> str:
         """Couple two one-freedom joints (or compound axes): q_a = ratio q_b + offset.
 
         Args:
@@ -224,14 +256,18 @@ class Builder(ShapeBuilder):
             if kind is None:
                 raise UnknownName("joint", other, f'gear "{name}"', self._joints)
             if kind not in ("hinge", "slide", "screw", "axis"):
-                raise ModelError(f'gear "{name}": joint "{other}" is a {kind}; a gear couples hinge, slide, screw or compound axes')
+                raise ModelError(
+                    f'gear "{name}": joint "{other}" is a {kind}; a gear couples hinge, slide, screw or compound axes'
+                )
         if carrier is not None:
             self._body(carrier)
+        ratio = check.number(ratio, f'ratio of gear "{name}"')
+        offset = check.number(offset, f'offset of gear "{name}"')
+        frame = (_ORIGIN, _NO_TURN, _ORIGIN, _NO_TURN)
         self._joints[name] = "gear"
         self._spec.joints.append(
-            Joint(name, "gear", joint_a, joint_b, _ORIGIN, _NO_TURN, _ORIGIN, _NO_TURN, carrier=carrier,
-                  ratio=check.number(ratio, f'ratio of gear "{name}"'), offset=check.number(offset, f'offset of gear "{name}"'))
-        )  # fmt: skip
+            Joint(name, "gear", joint_a, joint_b, *frame, carrier=carrier, ratio=ratio, offset=offset)
+        )
         return name
 
     def exclude_collision(self, body_a: str, body_b: str) -> None:
@@ -248,8 +284,6 @@ class Builder(ShapeBuilder):
         spec = Builder.from_spec(self._spec)._spec
         spec.merge_fixed = merge_fixed
         return Model(spec)
-
-    # -- helpers ----------------------------------------------------------------------------------------------------
 
     def _body(self, name: str) -> str:
         if name != WORLD and name not in self._bodies:
@@ -281,8 +315,12 @@ class Builder(ShapeBuilder):
             axis=check.unit(axis.axis, f"axis {what}"),
             position=check.vector(axis.position, 3, f"position {what}"),
             limits=check.limit(axis.limits, f"limits {what}"),
-            limit_stiffness=None if axis.limit_stiffness is None else check.number(axis.limit_stiffness, f"limit_stiffness {what}", low=0.0),
-            limit_damping=None if axis.limit_damping is None else check.number(axis.limit_damping, f"limit_damping {what}", low=0.0),
+            limit_stiffness=None
+            if axis.limit_stiffness is None
+            else check.number(axis.limit_stiffness, f"limit_stiffness {what}", low=0.0),
+            limit_damping=None
+            if axis.limit_damping is None
+            else check.number(axis.limit_damping, f"limit_damping {what}", low=0.0),
             damping=check.number(axis.damping, f"damping {what}", low=0.0),
             stiffness=check.number(axis.stiffness, f"stiffness {what}", low=0.0),
             rest=check.number(axis.rest, f"rest {what}"),
@@ -314,32 +352,41 @@ class Builder(ShapeBuilder):
                 values[word] = _spread(given, nv, f"{word} {what}")
         if per_freedom:
             raise UnknownName("option", next(iter(per_freedom)), f'{kind} joint "{name}"', _OPTIONS)
-        if kind in ("compound", "fixed", "distance") and (values or limits is not None or motor is not None or rest is not None or start is not None):
-            raise ModelError(f'{kind} joint "{name}" has no freedoms of its own' if kind != "compound" else f'compound joint "{name}": give {", ".join(values) or "these options"} on its axes')
+        if kind in ("compound", "fixed", "distance") and (
+            values or limits is not None or motor is not None or rest is not None or start is not None
+        ):
+            raise ModelError(
+                f'{kind} joint "{name}" has no freedoms of its own'
+                if kind != "compound"
+                else f'compound joint "{name}": give {", ".join(values) or "these options"} on its axes'
+            )
         stiffness = values.get("stiffness")
         if stiffness and any(len(set(stiffness[v : v + 3])) > 1 for _, v in spins):
             raise ModelError(f"stiffness {what} must be the same about all axes of its ball")
-        self._joints[name] = kind
         for one in axes:
-            self._joint_name(one.name) if one.name != name else None
-            self._joints[one.name] = "axis"
-        self._spec.joints.append(
-            Joint(
-                name, kind, parent, child,
-                _ORIGIN if position is None else check.vector(position, 3, f"position {what}"),
-                _NO_TURN if rotation is None else check.frame_rotation(rotation, f"rotation {what}"),
-                _ORIGIN if position_in_child is None else check.vector(position_in_child, 3, f"position_in_child {what}"),
-                _NO_TURN if rotation_in_child is None else check.frame_rotation(rotation_in_child, f"rotation_in_child {what}"),
-                axis=_Z if axis is None else check.unit(axis, f"axis {what}"),
-                axis2=axis2, pitch=pitch, axes=axes, length=length, rope=rope,
-                start=None if start is None else _coordinates(start, nq, spins, f"start {what}"),
-                start_velocity=None if start_velocity is None else _spread(start_velocity, nv, f"start_velocity {what}", low=None),
-                rest=None if rest is None else _coordinates(rest, nq, spins, f"rest {what}"),
-                limits=None if limits is None else _limits(limits, nv, spins, f"limits {what}"),
-                motor=None if motor is None else _motors(motor, nv, spins, f"motor {what}"),
-                **values,
-            )
+            if one.name != name:
+                self._joint_name(one.name)
+        if len({one.name for one in axes}) < len(axes):
+            raise ModelError(f'compound joint "{name}" has two axes of one name: {", ".join(one.name for one in axes)}')
+        place, turn = _frame(position, rotation, "position", "rotation", what)
+        place_c, turn_c = _frame(position_in_child, rotation_in_child, "position_in_child", "rotation_in_child", what)
+        joint = Joint(
+            name, kind, parent, child, place, turn, place_c, turn_c,
+            axis=_Z if axis is None else check.unit(axis, f"axis {what}"),
+            axis2=axis2, pitch=pitch, axes=axes, length=length, rope=rope,
+            start=None if start is None else _coordinates(start, nq, spins, f"start {what}"),
+            start_velocity=(
+                None if start_velocity is None else _spread(start_velocity, nv, f"start_velocity {what}", low=None)
+            ),
+            rest=None if rest is None else _coordinates(rest, nq, spins, f"rest {what}"),
+            limits=None if limits is None else _limits(limits, nv, spins, f"limits {what}"),
+            motor=None if motor is None else _motors(motor, nv, spins, f"motor {what}"),
+            **values,
         )  # fmt: skip
+        # Only now, with every value checked, does the builder change.
+        self._joints[name] = kind
+        self._joints.update((one.name, "axis") for one in axes)
+        self._spec.joints.append(joint)
         return name
 
 
@@ -347,6 +394,12 @@ _OPTIONS = (
     "position", "rotation", "position_in_child", "rotation_in_child", "axis", "start", "start_velocity", "limits",
     "limit_stiffness", "limit_damping", "damping", "stiffness", "rest", "armature", "friction", "motor",
 )  # fmt: skip
+
+
+def _frame(position: Any, rotation: Any, word: str, turn: str, what: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the checked position and rotation of a joint frame."""
+    place = _ORIGIN if position is None else check.vector(position, 3, f"{word} {what}")
+    return place, _NO_TURN if rotation is None else check.frame_rotation(rotation, f"{turn} {what}")
 
 
 def _places(kind: str) -> list[tuple[int, tuple[int, int]]]:

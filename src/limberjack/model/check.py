@@ -30,7 +30,7 @@ _TRIANGLE_SLACK = 1e-6
 
 
 def number(value: Any, what: str, *, low: float | None = None, positive: bool = False, infinite: bool = False) -> float:
-    """Return `value` as a float; refuse what is not a number, NaN, infinite (unless allowed), below `low` or not > 0."""
+    """Return `value` as a float; refuse what is no number, NaN, infinite (unless allowed), below `low` or not > 0."""
     try:
         out = float(value)
     except (TypeError, ValueError):
@@ -72,8 +72,10 @@ def unit(value: Any, what: str) -> tuple[float, ...]:
 
 def frame_rotation(value: Any, what: str) -> tuple[float, ...]:
     """Return a unit quaternion (w, x, y, z) from a quaternion within 1e-3 of unit length, or from a 3x3 rotation."""
-    if isinstance(value, np.ndarray) and value.shape == (3, 3) or (
-        isinstance(value, Sequence) and len(value) == 3 and isinstance(value[0], (Sequence, np.ndarray))
+    if (
+        isinstance(value, np.ndarray)
+        and value.shape == (3, 3)
+        or (isinstance(value, Sequence) and len(value) == 3 and isinstance(value[0], (Sequence, np.ndarray)))
     ):
         matrix = np.array([vector(row, 3, what) for row in value])
         if np.abs(matrix @ matrix.T - np.eye(3)).max() > _QUATERNION_SLACK or np.linalg.det(matrix) < 0:
@@ -153,7 +155,9 @@ def inertia_problem(mass: float, six: Sequence[float]) -> str:
     xx, yy, zz, xy, xz, yz = six
     # The common case, decided without an eigenvalue solve.
     if xy == xz == yz == 0.0 and min(xx, yy, zz) >= 0 and 2 * max(xx, yy, zz) <= (xx + yy + zz) * (1 + _TRIANGLE_SLACK):
-        return "" if mass > 0 or xx + yy + zz == 0 else f"inertia without mass: principal moments {xx:g}, {yy:g}, {zz:g}"
+        return (
+            "" if mass > 0 or xx + yy + zz == 0 else f"inertia without mass: principal moments {xx:g}, {yy:g}, {zz:g}"
+        )
     a, b, c = (float(x) for x in principal_moments(six))
     text = f"principal moments {a:.6g}, {b:.6g}, {c:.6g}"
     if a < -1e-9 * max(c, 0.0) or c < 0:
@@ -176,7 +180,7 @@ def repaired_inertia(mass: float, six: Sequence[float]) -> tuple[float, ...]:
     moments = np.maximum(moments, 0.0)
     if moments.max() <= 0.0:
         return (0.4e-4 * mass,) * 3 + (0.0,) * 3
-    if moments[1] == 0.0:
+    if moments[1] <= 1e-9 * moments[2]:
         moments[:] = moments[2]
     moments = np.maximum(moments, 1e-6 * moments[2])
     moments[2] = min(moments[2], moments[0] + moments[1])

@@ -75,13 +75,17 @@ def compile_model(spec: Spec, tree: Tree) -> Compiled:
     q_start, v_start = np.cumsum(nqs) - nqs, np.cumsum(nvs) - nvs
     parent_r, parent_p, child_r, child_p, kind = _placed(tree, factors)
     merged = np.array([joint.kind == "fixed" and spec.merge_fixed for joint in tree.joints], bool)
-    body_link, offset_r, offset_p = _offsets(np.array(tree.parent, np.int64), merged, parent_r, parent_p, child_r, child_p)
+    body_link, offset_r, offset_p = _offsets(
+        np.array(tree.parent, np.int64), merged, parent_r, parent_p, child_r, child_p
+    )
     mass, com, inertia = _masses(spec, bodies)
     moving = np.flatnonzero(~merged)
     parent_body = np.array(tree.parent, np.int64)[moving] if count else np.zeros(0, np.int64)
     grounded = parent_body < 0
     safe = np.where(grounded, 0, parent_body)
-    placed_r = np.where(grounded[:, None, None], parent_r[moving], offset_r[safe] @ parent_r[moving]) if count else parent_r
+    placed_r = (
+        np.where(grounded[:, None, None], parent_r[moving], offset_r[safe] @ parent_r[moving]) if count else parent_r
+    )
     placed_p = np.where(
         grounded[:, None], parent_p[moving],
         offset_p[safe] + np.einsum("nij,nj->ni", offset_r[safe], parent_p[moving]),
@@ -112,8 +116,8 @@ def compile_model(spec: Spec, tree: Tree) -> Compiled:
     q0, qd0 = _start(spec, tree, bodies, factors, q_start, v_start, nq, nv)
     where = {body.name: i for i, body in enumerate(bodies)}
     return Compiled(
-        links, drives, _springs(spec, where, body_link, offset), body_link, offset, mass, com, inertia, q_start, v_start,
-        joint_link, limits, friction, q0, qd0, _fixed_potential(spec, body_link, offset, mass, com),
+        links, drives, _springs(spec, where, body_link, offset), body_link, offset, mass, com, inertia, q_start,
+        v_start, joint_link, limits, friction, q0, qd0, _fixed_potential(spec, body_link, offset, mass, com),
     )  # fmt: skip
 
 
@@ -169,7 +173,12 @@ def _placed(tree: Tree, factors: list[tuple[jt.Factor, ...]]) -> tuple[np.ndarra
 
 
 def _offsets(
-    parent: np.ndarray, merged: np.ndarray, parent_r: np.ndarray, parent_p: np.ndarray, child_r: np.ndarray, child_p: np.ndarray
+    parent: np.ndarray,
+    merged: np.ndarray,
+    parent_r: np.ndarray,
+    parent_p: np.ndarray,
+    child_r: np.ndarray,
+    child_p: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return each body's link and its frame in the link frame."""
     link = np.cumsum(~merged) - 1
@@ -190,7 +199,9 @@ def _masses(spec: Spec, bodies: list[Body]) -> tuple[np.ndarray, np.ndarray, np.
     mass = np.array([0.0 if body.mass is None else body.mass for body in bodies])
     com = np.array([body.com for body in bodies], float).reshape(-1, 3)
     inertia = np.array([body.inertia or (0.0,) * 6 for body in bodies], float).reshape(-1, 6)
-    wanted = {body.name: i for i, body in enumerate(bodies) if body.mass is None or (body.inertia is None and body.mass > 0)}
+    wanted = {
+        body.name: i for i, body in enumerate(bodies) if body.mass is None or (body.inertia is None and body.mass > 0)
+    }
     shapes: dict[str, list[Shape]] = {}
     for shape in spec.shapes:
         if shape.body in wanted and shape.kind != "plane":
@@ -210,7 +221,13 @@ def _masses(spec: Spec, bodies: list[Body]) -> tuple[np.ndarray, np.ndarray, np.
 
 
 def _link_inertia(
-    count: int, link: np.ndarray, r: np.ndarray, p: np.ndarray, mass: np.ndarray, com: np.ndarray, inertia: np.ndarray
+    count: int,
+    link: np.ndarray,
+    r: np.ndarray,
+    p: np.ndarray,
+    mass: np.ndarray,
+    com: np.ndarray,
+    inertia: np.ndarray,
 ) -> np.ndarray:
     """Return (count, 10): inertia about the link origin, first moment and mass of all bodies on each link."""
     out = np.zeros((count, 10))
@@ -227,7 +244,11 @@ def _link_inertia(
 
 
 def _factor_arrays(
-    factors: list[tuple[jt.Factor, ...]], moving: np.ndarray, kind: np.ndarray, q_start: np.ndarray, v_start: np.ndarray
+    factors: list[tuple[jt.Factor, ...]],
+    moving: np.ndarray,
+    kind: np.ndarray,
+    q_start: np.ndarray,
+    v_start: np.ndarray,
 ) -> tuple[np.ndarray, ...]:
     start, kinds, places, data = [0], [], [], []
     for i in moving:
@@ -290,11 +311,39 @@ def _drives(
                 target = motor.target if isinstance(motor.target, tuple) else (1.0, 0.0, 0.0, 0.0)
                 if any(prop.damping) or prop.stiffness or soft or motor.kp or motor.kd:
                     ball_place.append((q, v))
-                    balls.append([*prop.damping, prop.stiffness, *prop.rest, high, ks, kd, motor.kp, motor.kd, *target, motor.max])
+                    balls.append(
+                        [
+                            *prop.damping,
+                            prop.stiffness,
+                            *prop.rest,
+                            high,
+                            ks,
+                            kd,
+                            motor.kp,
+                            motor.kd,
+                            *target,
+                            motor.max,
+                        ]
+                    )
             elif prop.damping[0] or prop.stiffness or soft or motor.kp or motor.kd:
                 place.append((q, v))
                 aim = motor.target if isinstance(motor.target, (int, float)) else motor.target[0]
-                rows.append([prop.damping[0], prop.stiffness, prop.rest[0], low, high, ks, kd, motor.kp, motor.kd, aim, motor.velocity, motor.max])
+                rows.append(
+                    [
+                        prop.damping[0],
+                        prop.stiffness,
+                        prop.rest[0],
+                        low,
+                        high,
+                        ks,
+                        kd,
+                        motor.kp,
+                        motor.kd,
+                        aim,
+                        motor.velocity,
+                        motor.max,
+                    ]
+                )
     drives = Drives(
         np.array(place, np.int64).reshape(-1, 2),
         np.array(rows, float).reshape(-1, 12),
@@ -367,13 +416,15 @@ def _springs(spec: Spec, where: dict[str, int], body_link: np.ndarray, offset: n
         point.append(np.concatenate([ends[0][1], ends[1][1]]))
         data.append([spring.stiffness, spring.damping, spring.rest])
     return Springs(
-        np.array(link, np.int64).reshape(-1, 2), np.array(point, float).reshape(-1, 6), np.array(data, float).reshape(-1, 3)
+        np.array(link, np.int64).reshape(-1, 2),
+        np.array(point, float).reshape(-1, 6),
+        np.array(data, float).reshape(-1, 3),
     )
 
 
 def _start(
-    spec: Spec, tree: Tree, bodies: list[Body], factors: list[tuple[jt.Factor, ...]], q_start: np.ndarray, v_start: np.ndarray,
-    nq: int, nv: int,
+    spec: Spec, tree: Tree, bodies: list[Body], factors: list[tuple[jt.Factor, ...]], q_start: np.ndarray,
+    v_start: np.ndarray, nq: int, nv: int,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Return (q0, qd0) from joint starts and body poses."""
     q0, qd0 = np.zeros(nq), np.zeros(nv)
@@ -401,7 +452,9 @@ def _start(
     return q0, qd0
 
 
-def _pose_joints(tree: Tree, bodies: list[Body], factors: list[tuple[jt.Factor, ...]], q_start: np.ndarray, q0: np.ndarray) -> None:
+def _pose_joints(
+    tree: Tree, bodies: list[Body], factors: list[tuple[jt.Factor, ...]], q_start: np.ndarray, q0: np.ndarray
+) -> None:
     """Fill q0 of joints whose child was given a start pose; refuse a pose the joint cannot take."""
     poses: list[tuple[np.ndarray, np.ndarray]] = []
     for i, (body, joint) in enumerate(zip(bodies, tree.joints, strict=True)):
@@ -413,12 +466,17 @@ def _pose_joints(tree: Tree, bodies: list[Body], factors: list[tuple[jt.Factor, 
         q = slice(int(q_start[i]), int(q_start[i]) + _size(joint)[0])
         wanted = body.position is not None or body.rotation is not None
         if wanted and joint.kind != "free" and joint.start is None:
-            pose = (frames.matrix_from_quaternion(np.array(body.rotation or (1.0, 0.0, 0.0, 0.0))), np.array(body.position or (0.0,) * 3))
+            pose = (
+                frames.matrix_from_quaternion(np.array(body.rotation or (1.0, 0.0, 0.0, 0.0))),
+                np.array(body.position or (0.0,) * 3),
+            )
             relative = frames.compose(*frames.invert(*base), *frames.compose(*pose, r_c, p_c))
             seen = frames.invert(*relative) if tree.reversed[i] else relative
             q0[q] = jt.coordinates(joint, *seen)
             got = frames.compose(*frames.compose(*base, *jt.transform(factors[i], q0[q])), *frames.invert(r_c, p_c))
             gap = max(float(np.abs(got[0] - pose[0]).max()), float(np.abs(got[1] - pose[1]).max()))
             if gap > 1e-6:
-                raise ModelError(f'body "{body.name}": its start pose is off by {gap:.3g} from what joint "{joint.name}" allows')
+                raise ModelError(
+                    f'body "{body.name}": its start pose is off by {gap:.3g} from what joint "{joint.name}" allows'
+                )
         poses.append(frames.compose(*frames.compose(*base, *jt.transform(factors[i], q0[q])), *frames.invert(r_c, p_c)))

@@ -151,7 +151,9 @@ def identity_coordinates(joint: Joint) -> np.ndarray:
     return q
 
 
-def _walk(factors: tuple[Factor, ...], q: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[tuple[Factor, np.ndarray, np.ndarray]]]:
+def _walk(
+    factors: tuple[Factor, ...], q: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, list[tuple[Factor, np.ndarray, np.ndarray]]]:
     """Return the pose after all factors and, per factor, its world directions (3, k) and the point it acts at."""
     r, p, seen = np.eye(3), np.zeros(3), []
     for f in factors:
@@ -239,7 +241,9 @@ def locked(joint: Joint, r: np.ndarray, p: np.ndarray, near: np.ndarray | None =
     return np.reshape(rows, (-1, 6)), np.array(errors, float)
 
 
-def _locked_compound(joint: Joint, r: np.ndarray, p: np.ndarray, near: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def _locked_compound(
+    joint: Joint, r: np.ndarray, p: np.ndarray, near: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
     factors = factors_of(joint)
     q = coordinates(joint, r, p, near)
     s = motion_subspace(factors, q)
@@ -249,7 +253,7 @@ def _locked_compound(joint: Joint, r: np.ndarray, p: np.ndarray, near: np.ndarra
 
 
 def coordinates(joint: Joint, r: np.ndarray, p: np.ndarray, near: np.ndarray | None = None) -> np.ndarray:
-    """Return the joint's coordinates read off a relative pose, turns counted nearest to `near`; the locked part drops."""
+    """Return the coordinates read off a relative pose, turns counted nearest to `near`; the locked part drops."""
     kind = joint.kind
 
     def unwrap(angle: float, k: int) -> float:

@@ -102,22 +102,49 @@ class Model:
         arrays = compile_model(spec, tree)
         joints = (*tree.joints, *tree.loops)
         put: Any = self.__dict__.update
-        put(name=spec.name, spec=spec, arrays=arrays, shapes=tuple(spec.shapes), springs=tuple(spec.springs), points=tuple(spec.points))
-        put(body_names=tuple(spec.bodies[i].name for i in tree.order), joint_names=tuple(joint.name for joint in joints))
-        put(nq=len(arrays.q0), nv=len(arrays.qd0), gravity=_frozen(arrays.links.gravity), q0=_frozen(arrays.q0), qd0=_frozen(arrays.qd0))
-        put(_joints=joints, _tree_count=len(tree.joints), _body_parent=tuple(tree.parent), _reversed=tuple(tree.reversed))
-        put(_body_index={name: i for i, name in enumerate(self.body_names)}, _joint_index=_index(joints), workspace={})
+        put(
+            name=spec.name,
+            spec=spec,
+            arrays=arrays,
+            shapes=tuple(spec.shapes),
+            springs=tuple(spec.springs),
+            points=tuple(spec.points),
+        )
+        put(
+            body_names=tuple(spec.bodies[i].name for i in tree.order),
+            joint_names=tuple(joint.name for joint in joints),
+        )
+        put(
+            nq=len(arrays.q0),
+            nv=len(arrays.qd0),
+            gravity=_frozen(arrays.links.gravity),
+            q0=_frozen(arrays.q0),
+            qd0=_frozen(arrays.qd0),
+        )
+        put(
+            _joints=joints,
+            _tree_count=len(tree.joints),
+            _body_parent=tuple(tree.parent),
+            _reversed=tuple(tree.reversed),
+        )
+        put(
+            _body_index={name: i for i, name in enumerate(self.body_names)},
+            _joint_index=_index(joints),
+            workspace={},
+        )
         if has_thin_links(arrays.links):
             link = singular_link(arrays.links, self.nq)
             if link >= 0:
                 joint = joints[int(np.flatnonzero(arrays.joint_link == link)[0])]
                 raise ModelError(
-                    f'joint "{joint.name}" has no inertia to act on: body "{joint.child}" and all beyond it have no mass, '
-                    "or none that this joint moves; give mass, inertia or armature"
+                    f'joint "{joint.name}" has no inertia to act on: body "{joint.child}" and all beyond it have no '
+                    "mass, or none that this joint moves; give mass, inertia or armature"
                 )
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f'a model is frozen: cannot set "{name}"; build another with Builder.from_spec(model.spec)')
+        raise AttributeError(
+            f'a model is frozen: cannot set "{name}"; build another with Builder.from_spec(model.spec)'
+        )
 
     def __repr__(self) -> str:
         return f'Model("{self.name}": {self.body_count} bodies, {self.joint_count} joints, nq {self.nq}, nv {self.nv})'
@@ -165,11 +192,23 @@ class Model:
             return JointInfo(name, joint.kind, joint.parent, joint.child, -1, -1, 0, 0, True, (), i)
         q, v = int(self.arrays.q_start[i]), int(self.arrays.v_start[i])
         if axis >= 0:
-            return JointInfo(name, joint.axes[axis].kind, joint.parent, joint.child, q + axis, v + axis, 1, 1, False, (), i)
+            return JointInfo(
+                name, joint.axes[axis].kind, joint.parent, joint.child, q + axis, v + axis, 1, 1, False, (), i
+            )
         kind = KINDS[joint.kind]
         nq, nv = (len(joint.axes),) * 2 if joint.kind == "compound" else (kind.nq, kind.nv)
         return JointInfo(
-            name, joint.kind, joint.parent, joint.child, q, v, nq, nv, False, tuple(axis.name for axis in joint.axes), i
+            name,
+            joint.kind,
+            joint.parent,
+            joint.child,
+            q,
+            v,
+            nq,
+            nv,
+            False,
+            tuple(axis.name for axis in joint.axes),
+            i,
         )
 
     def dof_name(self, v: int) -> str:
@@ -197,7 +236,10 @@ class Model:
         if self.springs:
             out["springs"] = f'spring "{self.springs[0].name}"'
         drives = self.arrays.drives
-        for places, column, table in ((drives.place, (7, 8), drives.scalar), (drives.ball_place, (11, 12), drives.ball)):
+        for places, column, table in (
+            (drives.place, (7, 8), drives.scalar),
+            (drives.ball_place, (11, 12), drives.ball),
+        ):
             driven = np.flatnonzero(table[:, list(column)].any(axis=1))
             if driven.size:
                 out.setdefault("motors", f'joint "{self.dof_name(int(places[driven[0], 1]))}"')
@@ -208,8 +250,13 @@ class Model:
         solid = [shape for shape in self.shapes if shape.collide]
         if len(solid) < 2:
             return None
-        link = {WORLD: -1, **{name: int(i) for name, i in zip(self.body_names, self.arrays.body_link, strict=True)}}
-        joined = {frozenset((joint.parent, joint.child)) for joint in self._joints if joint.kind not in ("gear", "distance")}
+        link = {
+            WORLD: -1,
+            **{name: int(i) for name, i in zip(self.body_names, self.arrays.body_link, strict=True)},
+        }
+        joined = {
+            frozenset((joint.parent, joint.child)) for joint in self._joints if joint.kind not in ("gear", "distance")
+        }
         joined |= {frozenset(pair) for pair in self.spec.excluded}
         budget = 100_000
         for i, a in enumerate(solid):

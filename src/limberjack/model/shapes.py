@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,8 +34,9 @@ class ShapeBuilder:
 
     _spec: Spec
 
-    def _body(self, name: str) -> str:
-        raise NotImplementedError
+    if TYPE_CHECKING:
+
+        def _body(self, name: str) -> str: ...
 
     def add_shape_sphere(self, body: str, radius: float, **options: Any) -> str:
         """Add a sphere of `radius` [m]."""
@@ -58,7 +59,14 @@ class ShapeBuilder:
         return self._add_shape("plane", body, (), **options)
 
     def add_shape_mesh(
-        self, body: str, path: Any = None, *, vertices: Any = None, faces: Any = None, scale: float = 1.0, **options: Any
+        self,
+        body: str,
+        path: Any = None,
+        *,
+        vertices: Any = None,
+        faces: Any = None,
+        scale: float = 1.0,
+        **options: Any,
     ) -> str:
         """Add a closed triangle mesh, from a file (.obj, .stl) or from vertices (n, 3) and faces (m, 3)."""
         if (path is None) == (vertices is None):
@@ -67,12 +75,16 @@ class ShapeBuilder:
             vertices, faces = lookup("mesh reader", path)(Path(path))
         vertices, faces = _checked_mesh(vertices, faces, f'mesh on body "{body}"')
         scale = check.number(scale, f'scale of a mesh on body "{body}"', positive=True)
-        return self._add_shape("mesh", body, (1.0,), vertices=vertices * scale, faces=faces, **options)
+        if scale != 1.0:
+            vertices = vertices * scale
+            vertices.setflags(write=False)
+        return self._add_shape("mesh", body, (1.0,), vertices=vertices, faces=faces, **options)
 
     def _add_shape(
-        self, kind: str, body: str, size: tuple[float, ...], *, position: Any = (0.0, 0.0, 0.0), rotation: Any = (1.0, 0.0, 0.0, 0.0),
-        friction: float = 0.5, restitution: float = 0.0, density: float | None = None, color: Any = None, collide: bool = True,
-        group: int = 0, name: str | None = None, vertices: Any = None, faces: Any = None,
+        self, kind: str, body: str, size: tuple[float, ...], *, position: Any = (0.0, 0.0, 0.0),
+        rotation: Any = (1.0, 0.0, 0.0, 0.0), friction: float = 0.5, restitution: float = 0.0,
+        density: float | None = None, color: Any = None, collide: bool = True, group: int = 0,
+        name: str | None = None, vertices: Any = None, faces: Any = None,
     ) -> str:  # fmt: skip
         self._body(body)
         name = name or f"{body}:{kind}{len(self._spec.shapes)}"
@@ -103,7 +115,9 @@ def _checked_mesh(vertices: Any, faces: Any, what: str) -> tuple[np.ndarray, np.
     except (TypeError, ValueError):
         raise ModelError(f"{what}: vertices are (n, 3) numbers and faces (m, 3) indices") from None
     if points.ndim != 2 or points.shape[1:] != (3,) or triangles.ndim != 2 or triangles.shape[1:] != (3,):
-        raise ModelError(f"{what}: vertices (n, 3) and faces (m, 3) are needed, got {points.shape} and {triangles.shape}")
+        raise ModelError(
+            f"{what}: vertices (n, 3) and faces (m, 3) are needed, got {points.shape} and {triangles.shape}"
+        )
     if not np.isfinite(points).all():
         raise ModelError(f"{what}: vertices must be finite")
     if len(triangles) == 0 or triangles.min() < 0 or triangles.max() >= len(points):

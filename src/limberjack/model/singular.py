@@ -24,7 +24,9 @@ def has_thin_links(links: Links) -> bool:
         return True
     c = h / mass[:, None]
     s = frames.skew(c)
-    central = links.inertia[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(-1, 3, 3) - mass[:, None, None] * (s @ np.swapaxes(s, 1, 2))
+    central = links.inertia[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(-1, 3, 3) - mass[:, None, None] * (
+        s @ np.swapaxes(s, 1, 2)
+    )
     scale = np.maximum(np.trace(central, axis1=1, axis2=2), 1e-300)
     return bool((np.linalg.eigvalsh(central)[:, 0] <= 1e-9 * scale).any())
 

@@ -106,7 +106,10 @@ def _walk(
     parents: list[int] = []
     joints: list[Joint] = []
     backward: list[bool] = []
-    stack = [(child, -1, joint, flipped, world) for child, joint, flipped in sorted(neighbours[world], key=_first, reverse=True)]
+    stack = [
+        (child, -1, joint, flipped, world)
+        for child, joint, flipped in sorted(neighbours[world], key=_first, reverse=True)
+    ]
     while stack:
         body, parent, joint, flipped, came_from = stack.pop()
         place = len(order)

@@ -36,6 +36,8 @@ _LIMIT_FREQUENCY = 25.0
 _DAMPING = 40.0
 # Share of the weight each string of the marionette carries; it holds the body's joint: breast, wrists, knees.
 _STRINGS = {"thorax": 0.55, "hand": 0.08, "shank": 0.145}
+# How far above the ground it starts, per height: its feet sink less than that.
+_STRUNG_UP = 0.15
 
 
 def bodies_of(height: float, mass: float) -> dict[str, tuple[float, np.ndarray, np.ndarray]]:
@@ -76,6 +78,7 @@ def _add_bones(
     limits: str | None,
     frequency: float,
     damping: float,
+    lift: float,
 ) -> None:
     bones = skeleton.bones()
     origin = {"pelvis": np.array((0.0, 0.0, HIP * height))} | {
@@ -85,7 +88,7 @@ def _add_bones(
     for name in ("pelvis", *(bone.name for bone in bones)):
         mass, com, inertia = bodies[name]
         builder.add_body(name, mass=mass, com=com - origin[name], inertia=0.5 * (inertia + inertia.T))
-    builder.add_joint_free("root", WORLD, "pelvis", start=(0.0, 0.0, HIP * height, 1.0, 0.0, 0.0, 0.0))
+    builder.add_joint_free("root", WORLD, "pelvis", start=(0.0, 0.0, HIP * height + lift, 1.0, 0.0, 0.0, 0.0))
     turn = 2 * math.pi * frequency
     for bone in bones:
         felt = inertias[bone.name]
@@ -131,15 +134,16 @@ def figure(
     gravity: Any,
     limit_frequency: float = _LIMIT_FREQUENCY,
     damping: float = _DAMPING,
+    lift: float = 0.0,
 ) -> Builder:
-    """Return a builder that holds one standing figure over the ground."""
+    """Return a builder that holds one figure, standing on the ground or `lift` [m] above it."""
     height, mass = check.number(height, "height", positive=True), check.number(mass, "mass", positive=True)
     frequency = check.number(limit_frequency, "limit_frequency", positive=True)
     damping, contacts = check.number(damping, "damping", low=0.0), flag(contacts, "contacts")
     if limits not in ("soft", "hard", None):
         raise UnknownName("kind of limits", limits, f'scene "{name}"', ("soft", "hard", "None"))
     builder = Builder(name, gravity=gravity)
-    _add_bones(builder, bodies_of(height, mass), height, limits, frequency, damping)
+    _add_bones(builder, bodies_of(height, mass), height, limits, frequency, damping, lift)
     _add_shapes(builder, height, contacts)
     builder.add_shape_plane(WORLD, color=_GROUND, collide=contacts, name="ground")
     return builder
@@ -249,14 +253,16 @@ def marionette(
         gravity: [m/s^2]; the strings are made for its size.
     """
     stretch = check.number(stretch, "stretch", positive=True)
-    builder = figure("marionette", contacts=False, limits=limits, height=height, mass=mass, gravity=gravity)
+    lift = _STRUNG_UP * check.number(height, "height", positive=True)
+    options = {"contacts": False, "limits": limits, "height": height, "mass": mass, "gravity": gravity}
+    builder = figure("marionette", **options, lift=lift)
     height, weight = float(height), float(mass) * float(np.linalg.norm(check.vector(gravity, 3, "gravity")))
     for bone in skeleton.bones():
         share = _STRINGS.get(bone.name.removeprefix("left_").removeprefix("right_"))
         if share:
             stiffness = share * weight / stretch
-            top = (height * bone.at[0], height * bone.at[1], 1.6 * height)
+            top = (height * bone.at[0], height * bone.at[1], 1.6 * height + lift)
             rest = height * (1.6 - bone.at[2]) - 0.5 * stretch
-            options = {"stiffness": stiffness, "damping": 0.05 * stiffness, "rest": rest}
-            builder.add_spring(WORLD, bone.name, at_a=top, name=f"string_{bone.name}", **options)
+            spring = {"stiffness": stiffness, "damping": 0.05 * stiffness, "rest": rest}
+            builder.add_spring(WORLD, bone.name, at_a=top, name=f"string_{bone.name}", **spring)
     return builder.build()

@@ -1,7 +1,7 @@
 """The bones of the humanoid: 88 bodies besides the pelvis, their joints, shares of mass and shapes.
 
 Everything is per height of the body and in the axes of `anthropometry.py`. Tables give the left side; the
-right is its mirror image. Ranges of motion are mean values of healthy adults as clinical manuals give them
+right is its mirror image. Ranges of motion are near the means of healthy adults that clinical manuals give
 (American Academy of Orthopaedic Surgeons); those of the spine and the shoulder are shared out among the
 joints that make them up.
 """
@@ -30,7 +30,18 @@ from limberjack.scenes.anthropometry import (
     slab,
 )
 
-__all__ = ["NECK_BEND", "Bone", "Form", "Lump", "Phalanx", "bones", "forms", "lumps", "mirrored"]
+__all__ = [
+    "NECK_BEND",
+    "SIDE_SEGMENTS",
+    "Bone",
+    "Form",
+    "Lump",
+    "Phalanx",
+    "bones",
+    "forms",
+    "lumps",
+    "mirrored",
+]
 
 Range = tuple[float, float]
 
@@ -61,7 +72,7 @@ class Bone(NamedTuple):
 
 
 class Phalanx(NamedTuple):
-    """Part of a finger or toe: names of body and joint, length, radius, range and start of the joint [deg]."""
+    """Part of a finger or toe: its names, length, radius, and range and start of its joint [deg]."""
 
     body: str
     joint: str
@@ -312,7 +323,7 @@ def _share_out(shapes: list[Form], segment: str, share: float) -> list[Lump]:
     ]
 
 
-_SIDE_SEGMENTS = ("upper_arm", "forearm", "hand", "thigh", "shank", "foot")
+SIDE_SEGMENTS = ("upper_arm", "forearm", "hand", "thigh", "shank", "foot")
 _HAND_BONES, _HAND_FORMS = _hand()
 _TOE_BONES, _TOE_FORMS = _toes()
 _ARM_BONES, _LEG_BONES = _ARM + _HAND_BONES, _LEG + _TOE_BONES
@@ -362,7 +373,7 @@ def lumps() -> list[Lump]:
     out, flip = list(_TRUNK_LUMPS), np.diag([1.0, -1.0, 1.0])
     for lump in _SIDE_LUMPS:
         for side, com in _sides(lump.com):
-            segment = side + lump.segment if lump.segment in _SIDE_SEGMENTS else lump.segment
+            segment = side + lump.segment if lump.segment in SIDE_SEGMENTS else lump.segment
             inertia = lump.inertia if lump.inertia is None or side == "left_" else flip @ lump.inertia @ flip
             out.append(Lump(side + lump.body, segment, lump.share, com, inertia))
     return out

@@ -52,7 +52,9 @@ def quaternion_from_matrix(r: np.ndarray) -> np.ndarray:
     r = np.asarray(r, float)
     m = [r[..., i, j] for i in range(3) for j in range(3)]
     # Four candidates, each exact where its own component is the largest.
-    squares = np.stack([1 + m[0] + m[4] + m[8], 1 + m[0] - m[4] - m[8], 1 - m[0] + m[4] - m[8], 1 - m[0] - m[4] + m[8]], -1)
+    squares = np.stack(
+        [1 + m[0] + m[4] + m[8], 1 + m[0] - m[4] - m[8], 1 - m[0] + m[4] - m[8], 1 - m[0] - m[4] + m[8]], -1
+    )
     a, b, c = m[7] - m[5], m[2] - m[6], m[3] - m[1]
     d, e, f = m[1] + m[3], m[2] + m[6], m[5] + m[7]
     rows = np.stack(

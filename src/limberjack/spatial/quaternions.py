@@ -7,7 +7,13 @@ import math
 from limberjack._jit import inner
 from limberjack.spatial.trig import atan2, sincos
 
-__all__ = ["quaternion_exp", "quaternion_from_matrix", "quaternion_log", "quaternion_multiply", "rotation_from_quaternion"]
+__all__ = [
+    "quaternion_exp",
+    "quaternion_from_matrix",
+    "quaternion_log",
+    "quaternion_multiply",
+    "rotation_from_quaternion",
+]
 
 
 @inner

@@ -94,17 +94,17 @@ def sincos(x):
 @kernel
 def sincos_all(
     # in
-    x,
+    first, last, x,
     # out
     sines, cosines,
 ):  # fmt: skip
-    """Fill sine and cosine of every x; several at a time, since nothing in the loop branches."""
+    """Fill sine and cosine of x[first] .. x[last - 1]; several at a time, since nothing in the loop branches."""
     long = 0
-    for i in range(len(x)):
+    for i in range(first, last):
         sines[i], cosines[i] = _sincos_short(x[i])
         long += abs(x[i]) > _SHORT
     if long > 0:
-        for i in range(len(x)):
+        for i in range(first, last):
             if abs(x[i]) > _SHORT:
                 sines[i], cosines[i] = sincos(x[i])
 
@@ -113,10 +113,14 @@ def sincos_all(
 def _atan_small(x):
     """Return arctan x for |x| <= 0.66 by its rational minimax form."""
     z = x * x
-    p = ((((-8.750608600031904122785e-1 * z - 1.615753718733365076637e1) * z - 7.500855792314704667340e1) * z
-          - 1.228866684490136173410e2) * z - 6.485021904942025371773e1)
-    q = (((((z + 2.485846490142306297962e1) * z + 1.650270098316988542046e2) * z + 4.328810604912902668951e2) * z
-          + 4.853903996359136964868e2) * z + 1.945506571482613964425e2)
+    p = (
+        ((-8.750608600031904122785e-1 * z - 1.615753718733365076637e1) * z - 7.500855792314704667340e1) * z
+        - 1.228866684490136173410e2
+    ) * z - 6.485021904942025371773e1
+    q = (
+        (((z + 2.485846490142306297962e1) * z + 1.650270098316988542046e2) * z + 4.328810604912902668951e2) * z
+        + 4.853903996359136964868e2
+    ) * z + 1.945506571482613964425e2
     return x + x * z * p / q
 
 

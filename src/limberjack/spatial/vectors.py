@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from limberjack._jit import inner
 
-__all__ = ["cross", "dot", "multiply", "multiply_transposed", "rotate", "rotate_back", "rotate_symmetric", "symmetric_times"]
+__all__ = [
+    "cross",
+    "dot",
+    "multiply",
+    "multiply_transposed",
+    "rotate",
+    "rotate_back",
+    "rotate_symmetric",
+    "symmetric_times",
+]
 
 
 @inner

@@ -1,0 +1,161 @@
+"""The register of scenes: complete, documented, typed errors, nothing built before it is asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from limberjack import scenes
+from limberjack.errors import ModelError, UnknownName
+from limberjack.model.model import Model
+
+# Small enough to build in no time; every scene appears here.
+SMALL = {
+    "ball_tree": {"bodies": 7},
+    "crowd": {"figures": 2},
+    "double_pendulum": {},
+    "humanoid": {},
+    "long_chain": {"links": 100},
+    "marionette": {},
+    "pendulum": {"links": 10},
+    "random_tree": {"bodies": 5},
+    "tethered_pendulum": {"links": 5},
+}
+METHODS = {"full", "adaptive", "multipliers", "displacements", "impulses"}
+
+
+def test_every_scene_is_listed_and_public():
+    """The names are sorted, and each is a public function of the room."""
+    assert scenes.names() == sorted(SMALL)
+    for name in scenes.names():
+        assert name in scenes.__all__
+        assert callable(getattr(scenes, name))
+
+
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_scene_builds_and_is_complete(name):
+    """`get` gives the model of the scene's own function, and all that is needed to run and look at it."""
+    scene = scenes.get(name, **SMALL[name])
+    model = getattr(scenes, name)(**SMALL[name])
+    assert isinstance(scene.model, Model)
+    assert scene.name == name == scene.model.name
+    assert scene.model.body_names == model.body_names
+    np.testing.assert_array_equal(scene.model.q0, model.q0)
+    assert scene.method in METHODS
+    assert 0.0 < scene.dt <= 1e-3 and scene.seconds > 0.0
+    assert scene.drive is None or callable(scene.drive)
+    assert np.isfinite(scene.camera.position).all() and np.isfinite(scene.camera.target).all()
+    assert np.linalg.norm(np.subtract(scene.camera.position, scene.camera.target)) > 0.5
+    assert scene.description
+
+
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_every_option_is_documented(name):
+    """The docstring of a scene's function names each of its options; all have defaults and go by name."""
+    make = getattr(scenes, name)
+    text = inspect.getdoc(make)
+    for option, parameter in inspect.signature(make).parameters.items():
+        assert f"{option}:" in text, f"{name}: option {option} is not documented"
+        assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        assert parameter.default is not inspect.Parameter.empty
+
+
+def test_describe_lists_options_without_building(monkeypatch):
+    """The list needs no model: it works where building one fails."""
+
+    def refuse(*_):
+        raise AssertionError("a model was built")
+
+    monkeypatch.setattr(Model, "__init__", refuse)
+    rows = {row.name: row for row in scenes.describe()}
+    assert sorted(rows) == scenes.names()
+    assert rows["pendulum"].options["links"] == 300
+    for name, description, options in rows.values():
+        assert description.endswith(".")
+        assert options == {
+            k: p.default for k, p in inspect.signature(getattr(scenes, name)).parameters.items()
+        }
+
+
+def test_unknown_scene_names_the_choices():
+    """A wrong name is answered with all names there are."""
+    with pytest.raises(UnknownName, match="pendulun.*double_pendulum.*humanoid.*pendulum"):
+        scenes.get("pendulun")
+
+
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_unknown_option_names_the_options(name):
+    """A wrong option is a model error that lists the right ones, by either way in."""
+    first = next(iter(inspect.signature(getattr(scenes, name)).parameters))
+    for make in (lambda: scenes.get(name, colour="red"), lambda: getattr(scenes, name)(colour="red")):
+        with pytest.raises(ModelError, match=f'no option "colour" in scene "{name}".*{first}'):
+            make()
+
+
+def test_options_go_by_name_only():
+    """A bare value is refused with the names of the options."""
+    with pytest.raises(ModelError, match="by name.*links"):
+        scenes.pendulum(300)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("pendulum", {"links": 0}, "links must be >= 1"),
+        ("pendulum", {"links": 2.5}, "links must be a whole number"),
+        ("pendulum", {"links": True}, "links must be a whole number"),
+        ("pendulum", {"links": "many"}, "links must be a number"),
+        ("pendulum", {"length": -1.0}, "length must be > 0"),
+        ("pendulum", {"mass": float("nan")}, "mass must be finite"),
+        ("pendulum", {"damping": -1.0}, "damping must be >= 0"),
+        ("pendulum", {"start": "upwards"}, "hanging, horizontal, random"),
+        ("pendulum", {"spatial": "no"}, "spatial must be True or False"),
+        ("pendulum", {"gravity": (0, 0)}, "gravity must be 3 numbers"),
+        ("double_pendulum", {"lengths": (1.0,)}, "lengths must be 2 numbers"),
+        ("tethered_pendulum", {"links": 5, "tied": 5}, "tied must be < links = 5"),
+        ("long_chain", {"links": -1}, "links must be >= 1"),
+        ("random_tree", {"bodies": 0}, "bodies must be >= 1"),
+        ("random_tree", {"kinds": "rope"}, 'no joint kind "rope".*ball.*universal'),
+        ("random_tree", {"kinds": ("hinge", "free")}, 'no joint kind "free"'),
+        ("random_tree", {"kinds": ()}, "at least one joint kind"),
+        ("ball_tree", {"bodies": 0}, "bodies must be >= 1"),
+        ("humanoid", {"height": 0.0}, "height must be > 0"),
+        ("humanoid", {"mass": -75.0}, "mass must be > 0"),
+        ("humanoid", {"limits": "rubber"}, 'no kind of limits "rubber".*hard, soft'),
+        ("humanoid", {"contacts": "yes"}, "contacts must be True or False"),
+        ("humanoid", {"limit_frequency": 0.0}, "limit_frequency must be > 0"),
+        ("marionette", {"stretch": 0.0}, "stretch must be > 0"),
+        ("crowd", {"figures": 0}, "figures must be >= 1"),
+        ("crowd", {"figures": 1, "vary": 1.5}, "vary must be <= 1"),
+        ("crowd", {"figures": 1, "spacing": 0.0}, "spacing must be > 0"),
+    ],
+)
+def test_bad_values_are_typed_errors(name, options, message):
+    """A value that cannot be is a model error that says what it must be."""
+    with pytest.raises(ModelError, match=message):
+        scenes.get(name, **options)
+
+
+def test_numbers_may_come_as_text():
+    """A command line hands numbers over as text; model and staging read them alike."""
+    scene = scenes.get("pendulum", links="20", length="0.5")
+    assert scene.model.body_count == 20
+    assert scene.camera == scenes.get("pendulum", links=20, length=0.5).camera
+
+
+def test_scene_is_frozen():
+    """A scene does not change."""
+    scene = scenes.get("double_pendulum")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        scene.dt = 1.0
+
+
+def test_no_compiler_needed():
+    """Listing and building scenes loads no Numba."""
+    code = "import sys, limberjack.scenes as s; s.describe(); s.humanoid(); sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
