@@ -344,27 +344,28 @@ def _checked(spec: Spec, path: object) -> Spec:
     return builder._spec
 
 
-def _keep_bits(written: Any, checked: Any) -> Any:
+def _keep_bits(written: Any, checked: Any, normal: bool = False) -> Any:
     """Return `checked`, numbers that differ by rounding alone as written; refuse what the builder left out.
 
     Builder normalises axes and quaternions, which may move the last bit of one that is normal already.
     """
     if isinstance(checked, float) and isinstance(written, float):
-        return written if abs(written - checked) <= 2e-15 or written == checked else checked
-    if isinstance(checked, np.ndarray) and isinstance(written, np.ndarray):
-        return checked
+        if written == checked or normal and abs(written - checked) <= 2e-15:
+            return written
+        return checked if normal else _refuse(f"must be {_text(_plain(checked))} here")
     if type(checked) is type(written) and type(checked) in _DEFAULTS:
         out = {}
-        for field in _fields(checked):
-            pair = getattr(written, field.name), getattr(checked, field.name)
-            out[field.name] = _at(f".{field.name}", lambda both: _keep_bits(*both), pair)
+        for name, value in _values(checked).items():
+            pair = getattr(written, name), value, normal or name in _NORMALISED
+            out[name] = _at(f".{name}", lambda three: _keep_bits(*three), pair)
         return type(checked)(**out)
     if isinstance(checked, tuple) and isinstance(written, tuple) and len(checked) == len(written):
         pairs = enumerate(zip(written, checked, strict=True))
-        return tuple(_at(f"[{i}]", lambda both: _keep_bits(*both), pair) for i, pair in pairs)
-    if written is not checked and written != checked:
+        return tuple(_at(f"[{i}]", lambda both: _keep_bits(*both, normal), pair) for i, pair in pairs)
+    both = isinstance(checked, np.ndarray) and isinstance(written, np.ndarray)
+    if not both and (type(checked) is not type(written) or written != checked):
         raise _Wrong(f"must be {_text(_plain(checked))} here")
-    return written
+    return checked if both else written
 
 
 def _add_joint(builder: Builder, joint: Joint) -> None:
@@ -423,6 +424,7 @@ _ADDERS: dict[str, Callable[[Builder, Any], Any]] = {
     "points": lambda builder, point: builder.add_point(**_values(point)),
     "excluded": lambda builder, pair: builder.exclude_collision(*pair),
 }
+_NORMALISED = ("axis", "axis2", "rotation", "rotation_in_child", "start", "rest")
 _SIZES = {"sphere": 1, "box": 3, "capsule": 2, "cylinder": 2, "plane": 0, "mesh": 1}
 _PER_FREEDOM = (
     "start", "start_velocity", "limits", "limit_stiffness", "limit_damping", "damping", "stiffness", "rest",

@@ -223,9 +223,10 @@ def humanoid(
     ).build()
 
 
-def _stage_marionette(*, height: float, **_: Any) -> dict[str, Any]:
+def _stage_marionette(*, limits: str | None, height: float, **_: Any) -> dict[str, Any]:
     height = float(height)
     return {
+        "method": method_for(False, limits),
         "seconds": 8.0,
         "camera": Camera((2.3 * height, -1.6 * height, 1.0 * height), (0.0, 0.0, 0.6 * height)),
     }

@@ -97,8 +97,10 @@ def turn_z_to(axis: np.ndarray) -> np.ndarray:
     """Return the smallest rotations (..., 3, 3) that take z to the unit `axis`; about x by pi for -z."""
     a = np.asarray(axis, float)
     x, y, z = np.moveaxis(a, -1, 0)
-    down = z < -1 + 1e-14
-    f = 1.0 / np.where(down, 1.0, 1.0 + z)
+    side = x * x + y * y
+    down = (z < 0) & (side == 0)
+    # 1 / (1 + z), which cancels near -z; there 1 + z = side / (1 - z)
+    f = np.where(z < 0, (1.0 - z) / np.where(side == 0, 1.0, side), 1.0 / np.where(z < 0, 1.0, 1.0 + z))
     out = np.empty((*a.shape[:-1], 3, 3))
     out[..., 0, 0], out[..., 0, 1], out[..., 0, 2] = 1 - x * x * f, -x * y * f, x
     out[..., 1, 0], out[..., 1, 1], out[..., 1, 2] = -x * y * f, 1 - y * y * f, y

@@ -1,0 +1,268 @@
+"""What a table is, how it is shown and stored, and the progress line while it is measured."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import limberjack
+from limberjack import errors
+
+__all__ = ["Bar", "Column", "Part", "Table", "Watch", "machine", "peer", "ratio", "show", "shown", "write_json"]
+
+MISSING = "not installed"
+# Largest relative difference to a peer that still counts as the same answer: MuJoCo loses digits on long chains.
+TOLERANCE = 1e-6
+
+Cell = float | int | str | None
+
+
+class Column(NamedTuple):
+    """A column: the key of its cells, its title, and the unit its numbers are in."""
+
+    key: str
+    title: str
+    unit: str = ""
+
+
+class Bar(NamedTuple):
+    """A number the project promises: what it is, its value here (None = not measured), and the limit it must keep."""
+
+    text: str
+    value: float | None
+    limit: float
+    at_least: bool = True
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether the bar is met; None when it was not measured."""
+        if self.value is None:
+            return None
+        return self.value >= self.limit if self.at_least else self.value <= self.limit
+
+
+@dataclass
+class Part:
+    """One grid of a table; a cell that a row lacks is shown as a dash."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: list[dict[str, Cell]] = field(default_factory=list)
+
+    def add(self, **cells: Cell) -> dict[str, Cell]:
+        """Append a row and return it; it may be filled further."""
+        for key in cells:
+            if key not in {column.key for column in self.columns}:
+                raise KeyError(f'no column "{key}" in "{self.title}"')
+        self.rows.append(cells)
+        return cells
+
+
+@dataclass
+class Table:
+    """Measurements of one subject, with the machine they were made on.
+
+    Attributes:
+        name: key in `TABLES`.
+        title: one line.
+        quick: whether sizes were cut down.
+        parts: the grids.
+        bars: promises and whether they are kept.
+        notes: how to read the numbers.
+        wrong: answers that differed from a peer's; their times are not quoted.
+        interrupted: whether Ctrl-C ended the measurement early.
+        machine: processor, versions and load.
+    """
+
+    name: str
+    title: str
+    quick: bool
+    parts: list[Part] = field(default_factory=list)
+    bars: list[Bar] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    interrupted: bool = False
+    machine: dict[str, str] = field(default_factory=lambda: machine())
+
+    def part(self, title: str, *columns: Column) -> Part:
+        """Append an empty grid and return it."""
+        self.parts.append(Part(title, columns))
+        return self.parts[-1]
+
+    def note(self, text: str) -> None:
+        """Add a note once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def trust(self, what: str, difference: float, value: float) -> Cell:
+        """Return `value`, or a text in its place when the answer behind it is off by more than the tolerance."""
+        if difference <= TOLERANCE:
+            return value
+        self.wrong.append(f"{what} differs by {difference:.1e}")
+        return f"differs {difference:.1e}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "quick": self.quick,
+            "interrupted": self.interrupted,
+            "machine": self.machine,
+            "parts": [
+                {"title": part.title, "columns": [column._asdict() for column in part.columns], "rows": part.rows}
+                for part in self.parts
+            ],
+            "bars": [{**bar._asdict(), "passed": bar.passed} for bar in self.bars],
+            "notes": self.notes,
+            "wrong": self.wrong,
+        }
+
+
+def peer(name: str, table: Table) -> Any:
+    """Return the imported peer, or None with a note in the table."""
+    try:
+        return errors.require(name, extra="bench")
+    except errors.MissingExtra as error:
+        table.note(f"{name}: {MISSING} ({error})")
+        return None
+
+
+def ratio(other: Cell, own: Cell) -> float | None:
+    """Return other / own when both were measured."""
+    if isinstance(other, (int, float)) and isinstance(own, (int, float)) and own > 0:
+        return other / own
+    return None
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def machine() -> dict[str, str]:
+    """Return processor, cores, load, system and the versions of everything measured."""
+    out = {"processor": _processor(), "cores": str(os.cpu_count()), "system": f"{platform.system()} {platform.release()}"}
+    if hasattr(os, "getloadavg"):
+        out["load"] = f"{os.getloadavg()[0]:.1f}"
+    out |= {"python": platform.python_version(), "limberjack": limberjack.__version__}
+    for package in ("numpy", "numba", "mujoco", "pin"):
+        try:
+            out[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            out[package] = MISSING
+    return out
+
+
+def shown(cell: Cell) -> str:
+    """Return a cell as text with three digits that count."""
+    if cell is None:
+        return "-"
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, int) or (cell == int(cell) if math.isfinite(cell) else False):
+        return f"{int(cell):,}"
+    size = abs(cell)
+    if not math.isfinite(cell) or size < 1e-3:
+        return f"{cell:.1e}"
+    return f"{cell:,.0f}" if size >= 100 else f"{cell:.3g}"
+
+
+def _bar_line(bar: Bar) -> str:
+    if bar.passed is None:
+        return f"bar [yellow]not measured[/]: {bar.text}"
+    verdict = "[green]pass[/]" if bar.passed else "[bold red]FAIL[/]"
+    return f"bar {verdict}: {bar.text}: {shown(bar.value)} ({'at least' if bar.at_least else 'at most'} {bar.limit:g})"
+
+
+def show(table: Table, console: Any = None) -> None:
+    """Print a table: machine, grids, bars, notes."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table as Grid
+
+    console = console or Console()
+    if not console.is_terminal:
+        # A pipe has no width: wrapped headings would make the file unreadable.
+        console.width = max(console.width, 200)
+    console.rule(f"[bold]{table.name}[/]: {escape(table.title)}{' (quick: not for quoting)' if table.quick else ''}")
+    console.print(escape(" | ".join(f"{key} {value}" for key, value in table.machine.items())), highlight=False, style="dim")
+    for part in table.parts:
+        grid = Grid(title=escape(part.title) or None, title_justify="left")
+        for i, column in enumerate(part.columns):
+            head = escape(column.title) + (f"\n[dim]{escape(column.unit)}[/]" if column.unit else "")
+            grid.add_column(head, justify="left" if i == 0 else "right", vertical="bottom")
+        for row in part.rows:
+            grid.add_row(*(escape(shown(row.get(column.key))) for column in part.columns))
+        console.print(grid, highlight=False)
+    for bar in table.bars:
+        console.print(_bar_line(bar), highlight=False)
+    for text in table.wrong:
+        console.print(f"[bold red]WRONG ANSWER[/]: {escape(text)}; its time is not quoted", highlight=False)
+    for text in table.notes:
+        console.print(f"note: {escape(text)}", highlight=False, style="dim")
+    if table.interrupted:
+        console.print("[yellow]stopped by Ctrl-C: cells without a number were not measured[/]")
+
+
+def _plain(value: Any) -> Any:
+    """Return `value` with numbers that JSON does not know as text."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def write_json(tables: list[Table], path: Path) -> None:
+    """Write tables to `path`, whole or not at all."""
+    text = json.dumps({"tables": [_plain(table.as_json()) for table in tables]}, indent=1, allow_nan=False)
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_text(text + "\n", encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise errors.FileError(path, f"cannot be written: {error.strerror}") from None
+
+
+class Watch:
+    """The progress line on stderr; refreshed only when told, so that no thread of it disturbs a measurement."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._progress: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Watch:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+        self._progress = Progress(*columns, console=console, auto_refresh=False, transient=True, disable=not console.is_terminal)
+        self._progress.start()
+        self._task = self._progress.add_task(self._title, total=None)
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self._progress.stop()
+
+    def begin(self, total: int) -> None:
+        """Set how many things will be reported."""
+        self._progress.update(self._task, total=total, completed=0)
+
+    def __call__(self, text: str, advance: int = 0) -> None:
+        """Show what is being done now."""
+        self._progress.update(self._task, description=f"{self._title}: {text}", advance=advance)
+        self._progress.refresh()
