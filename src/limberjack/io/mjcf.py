@@ -55,7 +55,9 @@ def read(
     found = scan(path, roots)
     compiled = _compile(path, found, repair)
     try:
-        return _convert(path, compiled, repair)
+        # What overflows is found not finite by the checks that follow; the warnings would not say where.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return _convert(path, compiled, repair)
     except FileError:
         raise
     except ModelError as error:
@@ -119,6 +121,7 @@ def _failure(path: Path, found: Scan, text: str) -> FileError:
 
 def _convert(path: Path, m: Any, repair: bool) -> Model:
     parts = Parts(path, m)
+    parts.check_finite()
     gravity = (0.0, 0.0, 0.0) if parts.disabled("GRAVITY") else m.opt.gravity
     name = parts.text(0)
     builder = Builder(name if name.strip() and name != _NO_NAME else path.stem, gravity=gravity)
@@ -141,8 +144,8 @@ def _add_body(builder: Builder, parts: Parts, i: int, repair: bool) -> None:
     full = (turn * m.body_inertia[i]) @ turn.T
     six = tuple(float(x) for x in full[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]])
     mass = float(m.body_mass[i])
-    problem = inertia_problem(mass, six)
-    if problem and repair:
+    problem = inertia_problem(mass, six) if np.isfinite(six).all() else f"inertia is not finite: {six}"
+    if problem and repair and np.isfinite(six).all():
         warnings.warn(ModelWarning(f'{parts.path}: body "{name}": {problem}; repaired'), stacklevel=5)
         six = repaired_inertia(mass, six) if mass > 0 else (0.0,) * 6
     elif problem:

@@ -25,8 +25,10 @@ def find_drives(parts: Parts) -> dict[int, dict[str, Any]]:
         j = int(m.actuator_trnid[a, 0])
         if on_joint:
             drive = out.setdefault(j, {"damping": 0.0, "armature": 0.0})
-            drive["damping"] += float(m.actuator_gear[a, 0] ** 2 * m.actuator_damping[a])
-            drive["armature"] += float(m.actuator_gear[a, 0] ** 2 * m.actuator_armature[a])
+            gear = float(m.actuator_gear[a, 0])
+            for word in ("damping", "armature"):
+                value = float(getattr(m, f"actuator_{word}")[a])
+                drive[word] += gear * gear * value if value else 0.0
             if m.actuator_dampingpoly[a].any():
                 what = "damping of actuators beyond its linear term is left out"
                 parts.note(what, parts.named("actuator", a))
@@ -54,7 +56,7 @@ def _motor(parts: Parts, a: int, j: int) -> Motor | None:
     if m.actuator_ctrllimited[a] and not parts.disabled("CLAMPCTRL"):
         control = float(np.clip(0.0, *m.actuator_ctrlrange[a]))
     force = gear * (float(m.actuator_gainprm[a, 0]) * control + b0)
-    kp, kd = -b1 * gear**2, -b2 * gear**2
+    kp, kd = -b1 * gear * gear, -b2 * gear * gear
     if kp == 0 and kd == 0 and force == 0:
         return Motor()
     most = np.inf
@@ -65,7 +67,8 @@ def _motor(parts: Parts, a: int, j: int) -> Motor | None:
         if limited and least != -largest:
             return None
         most = min(most, largest * scale) if limited else most
-    if not scalar or kp < 0 or kd < 0 or (kp == 0 and kd == 0) or m.actuator_delay[a] > 0:
+    fits = scalar and kp >= 0 and kd >= 0 and kp + kd > 0 and m.actuator_delay[a] == 0
+    if not fits or not np.isfinite(force + kp + kd):
         return None
     if kp > 0:
         return Motor(kp=kp, kd=kd, target=force / kp, max=float(most))

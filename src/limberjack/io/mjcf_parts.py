@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from limberjack.errors import ModelWarning, require
+from limberjack.errors import FileError, ModelWarning, require
 from limberjack.model.builder import Builder
 from limberjack.model.spec import WORLD
 
@@ -19,6 +19,15 @@ __all__ = ["BALL", "FREE", "HINGE", "SLIDE", "Parts", "add_equalities", "free_na
 FREE, BALL, SLIDE, HINGE = range(4)
 _CONNECT, _WELD, _JOINT = range(3)
 _SITE = 6
+# Arrays of MuJoCo's model that are read here, by the kind of element in their rows.
+_NUMBERS = {
+    "body": ("pos", "quat", "mass", "ipos", "iquat", "inertia"),
+    "jnt": ("pos", "axis", "stiffness", "range", "actfrcrange"),
+    "geom": ("pos", "quat", "size", "friction", "rgba"),
+    "site": ("pos", "quat"),
+    "eq": ("data",),
+    "actuator": ("gear", "gainprm", "biasprm", "forcerange", "ctrlrange", "damping", "armature"),
+}
 
 
 class Parts:
@@ -69,6 +78,16 @@ class Parts:
         if flag in ("LIMIT", "FRICTIONLOSS", "EQUALITY", "CONTACT"):
             bits |= int(self._flags.mjDSBL_CONSTRAINT)
         return bool(self._off & bits)
+
+    def check_finite(self) -> None:
+        """Refuse numbers that became infinite or NaN as MuJoCo worked them out from finite ones."""
+        for kind, fields in _NUMBERS.items():
+            for field in fields:
+                values = getattr(self.m, f"{kind}_{field}")
+                wrong = np.argwhere(~np.isfinite(values))
+                if len(wrong):
+                    name = self.bodies[wrong[0][0]] if kind == "body" else self.named(kind, int(wrong[0][0]))
+                    raise FileError(self.path, f"MuJoCo makes {field} of {kind} {name} not finite")
 
     def note(self, what: str, name: str) -> None:
         """Remember that the element called `name` falls under the warning `what`."""
