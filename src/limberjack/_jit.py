@@ -26,7 +26,7 @@ from typing import Any
 import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator  # pyright: ignore[reportPrivateImportUsage]
 
-__all__ = ["cache_folder", "entry", "inner", "kernel", "parallel_kernel"]
+__all__ = ["cache_folder", "entry", "inner", "kernel", "outlined", "spliced"]
 
 _PACKAGE = Path(__file__).parent
 # Rooms that hold no kernels: an edit there must not cost anybody a recompilation.
@@ -125,13 +125,24 @@ def kernel(function: Callable) -> Any:
 
 
 def inner(function: Callable) -> Any:
-    """Return `function` as a kernel that only kernels call: without the code that boxes its results for Python."""
+    """Return `function` as a kernel that only kernels call: inlined, without the code that boxes results for Python.
+
+    Inlining matters beyond the call: passing a tuple of arrays counts a reference for each of its fields.
+    """
+    return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
+
+
+def outlined(function: Callable) -> Any:
+    """Return `function` as a kernel that only kernels call and that stays a function: for large and rare work."""
     return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
-def parallel_kernel(function: Callable) -> Any:
-    """Return `function` as a kernel whose `prange` loops run on several threads; for loops over whole figures only."""
-    return _compiled(function, parallel=True)
+def spliced(function: Callable) -> Any:
+    """Return `function` as a kernel that is written into its callers before they compile.
+
+    For thin functions around large ones: as `inner` they would compile all of it once more each.
+    """
+    return numba.njit(inline="always", nogil=True, error_model="numpy", fastmath={"nsz"})(function)
 
 
 def entry(dispatcher: Any) -> Any:

@@ -19,7 +19,9 @@ _TARGETS: dict[str, dict[str, str | Callable[..., Any]]] = {
         ".json": "limberjack.io.native:read",
     },
     "model writer": {".json": "limberjack.io.native:write"},
-    "mesh reader": dict.fromkeys((".obj", ".stl", ".dae", ".ply", ".off", ".glb", ".gltf"), "limberjack.io.meshes:read"),
+    "mesh reader": {
+        suffix: "limberjack.io.meshes:read" for suffix in (".obj", ".stl", ".dae", ".ply", ".off", ".glb", ".gltf")
+    },
     "trajectory writer": {
         ".npz": "limberjack.io.trajectory:write_npz",
         ".csv": "limberjack.io.trajectory:write_csv",

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limberjack._jit import inner
+from limberjack._jit import inner, outlined
 from limberjack.articulated.aba import solve_accelerations
 from limberjack.articulated.jacobians import link_velocities
 from limberjack.articulated.responses import path_dot, path_forward
@@ -162,7 +162,7 @@ def _pull_end(i, lx, ly, lz, fx, fy, fz, rows):
         rows[i, P + 5] -= fz
 
 
-@inner
+@outlined
 def pull_springs(
     # model
     links, springs,
@@ -205,7 +205,7 @@ def _respond(links, springs, span, work, pull):
                 path_forward(links, link[j, end], nx, ny, nz, fx, fy, fz, work, j, y)
 
 
-@inner
+@outlined
 def implicit_springs(
     # model
     links, springs,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limberjack._jit import inner
+from limberjack._jit import inner, outlined
 from limberjack.articulated.jacobians import link_velocities
 from limberjack.articulated.kinematics import kinematics
 from limberjack.articulated.work import H, J, M, O, R
@@ -24,7 +24,7 @@ from limberjack.model.joints import FREE
 from limberjack.spatial.solves import solve_symmetric_3
 from limberjack.spatial.vectors import cross, rotate_back
 
-__all__ = ["Aims", "gather_push", "keep_momentum", "new_aims", "read_aims"]
+__all__ = ["Aims", "gather_push", "keep_momentum", "new_aims", "start_aims"]
 
 
 class Aims(NamedTuple):
@@ -105,7 +105,7 @@ def _outer_forces(links, springs, i, last, tau, wrenches, rows, pull):
     return fx + tau[v], fy + tau[v + 1], fz + tau[v + 2], tx + ux + ex, ty + uy + ey, tz + uz + ez
 
 
-@inner
+@outlined
 def gather_push(links, springs, span, q, qd, weight, com_weight, tau, wrenches, work, pull, b):
     """Add the outer forces on every free tree at a stage; the rows are evaluated anew, elimination has used them up."""
     kinematics(links, span, q, qd, work)
@@ -123,19 +123,25 @@ def gather_push(links, springs, span, q, qd, weight, com_weight, tau, wrenches, 
         )
 
 
-@inner
-def read_aims(links, span, q, qd, work, b):
-    """Set the momentum to keep to that of the state."""
+@outlined
+def start_aims(links, span, q, qd, work, b):
+    """Begin a step: read the momentum to keep off the state where it was set anew, and clear the gathered forces."""
+    push, aims = b.push, b.aims
+    for k in range(len(b.trees)):
+        for c in range(9):
+            push[k, c] = 0.0
+    if b.fresh[0] == 0:
+        return
+    b.fresh[0] = 0
     kinematics(links, span, q, qd, work)
     link_velocities(links, span, qd, work, b.velocities)
     for k in range(len(b.trees)):
         mass, cx, cy, cz, px, py, pz, lx, ly, lz = tree_momentum(b.trees[k, 0], b.trees[k, 1], work.rows, b.velocities)
-        a = b.aims
-        a[k, 0], a[k, 1], a[k, 2], a[k, 3], a[k, 4], a[k, 5] = cx, cy, cz, px, py, pz
-        a[k, 6], a[k, 7], a[k, 8] = lx, ly, lz
+        aims[k, 0], aims[k, 1], aims[k, 2], aims[k, 3], aims[k, 4], aims[k, 5] = cx, cy, cz, px, py, pz
+        aims[k, 6], aims[k, 7], aims[k, 8] = lx, ly, lz
 
 
-@inner
+@outlined
 def keep_momentum(links, span, h, work, b, q, qd):
     """Advance the aims by the gathered outer forces and set the base of every free tree to them."""
     kinematics(links, span, q, qd, work)

@@ -7,7 +7,7 @@ import pytest
 
 import limberjack as lj
 from tests.naive import rotations as rot
-from tests.naive.models import KINDS, random_model, random_state
+from tests.naive.models import KINDS, add_body, axes, frames, random_model, random_state
 from tests.naive.twin import Twin
 
 TOLERANCE = 1e-9
@@ -78,8 +78,6 @@ def test_free_bodies(rng):
 @pytest.mark.parametrize("count", [5, 6])
 def test_compound_with_many_axes(count, rng):
     """A compound joint with five and six axes through different points gives the twin's numbers."""
-    from tests.naive.models import add_body, axes, frames
-
     builder = lj.Builder()
     add_body(builder, rng, "a")
     add_body(builder, rng, "b")
@@ -90,7 +88,7 @@ def test_compound_with_many_axes(count, rng):
 
 def test_large_angles_and_speeds(rng):
     """Angles of many turns and fast motion change nothing: relative errors stay as small."""
-    model = random_model(rng, bodies=8, passive=False)
+    model = random_model(rng, bodies=8, kinds=("hinge", "ball", "universal"), bases=1, passive=False)
     compare(model, rng, 300.0)
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 import limberjack as lj
 from tests.naive.models import random_model, random_state
+from tests.naive.rotations import from_cross_matrix, matrix
+from tests.naive.twin import Twin
 
 
 @pytest.fixture(params=range(6))
@@ -31,18 +35,18 @@ def test_inverse_undoes_forward(case):
 def test_mass_matrix_columns_are_inverse_dynamics(case):
     """Column k of the mass matrix is the force for a unit acceleration of freedom k less that for none."""
     _, model, q, qd = case
-    matrix = lj.mass_matrix(model, q)
+    mass = lj.mass_matrix(model, q)
     none = lj.inverse_dynamics(model, q, qd, np.zeros(model.nv))
     columns = [lj.inverse_dynamics(model, q, qd, unit) - none for unit in np.eye(model.nv)]
-    assert np.abs(matrix - np.array(columns).T).max() < 1e-11 * max(1.0, np.abs(matrix).max(), np.abs(none).max())
+    assert np.abs(mass - np.array(columns).T).max() < 1e-11 * max(1.0, np.abs(mass).max(), np.abs(none).max())
 
 
 def test_mass_matrix_is_symmetric_and_positive(case):
     """The mass matrix is exactly symmetric and its eigenvalues are positive."""
     _, model, q, _ = case
-    matrix = lj.mass_matrix(model, q)
-    assert (matrix == matrix.T).all()
-    assert np.linalg.eigvalsh(matrix)[0] > 0
+    mass = lj.mass_matrix(model, q)
+    assert (mass == mass.T).all()
+    assert np.linalg.eigvalsh(mass)[0] > 0
 
 
 def test_kinetic_energy_is_the_mass_matrix_form(case):
@@ -68,8 +72,6 @@ def test_jacobian_at_a_point_follows_the_lever(case):
     point = rng.normal(size=3)
     w, v = np.split(lj.jacobian(model, q, name, point) @ qd, 2)
     com_w, com_v = np.split(sim.velocities[-1], 2)
-    from tests.naive.rotations import matrix
-
     com = sim.positions[-1] + matrix(sim.rotations[-1]) @ model.body(name).com
     assert np.abs(w - com_w).max() < 1e-11 * (1 + np.abs(w).max())
     assert np.abs(v - com_v - np.cross(com_w, point - com)).max() < 1e-11 * (1 + np.abs(v).max())
@@ -78,9 +80,6 @@ def test_jacobian_at_a_point_follows_the_lever(case):
 def test_jacobian_by_differences(case):
     """Each column of the Jacobian is the difference of poses when its freedom moves alone."""
     _, model, q, _ = case
-    from tests.naive.rotations import from_cross_matrix, matrix
-    from tests.naive.twin import Twin
-
     twin, h = Twin(model), 1e-6
     name = model.body_names[-1]
     com, jacobian = model.body(name).com, lj.jacobian(model, q, name)
@@ -106,12 +105,12 @@ def test_wrenches_act_through_the_jacobian(case):
 
 def test_a_uniform_field_moves_all_alike(rng):
     """In free fall every free body accelerates with gravity and no inner joint moves: the equivalence principle."""
-    builder_gravity = (1.0, -2.0, -9.0)
-    model = lj.scenes.random_tree(bodies=15, seed=4, floating=True, gravity=builder_gravity)
+    gravity = (1.0, -2.0, -9.0)
+    model = lj.scenes.random_tree(bodies=15, seed=4, floating=True, gravity=gravity)
     q, _ = random_state(rng, model)
     qdd = lj.forward_dynamics(model, q, np.zeros(model.nv))
     base = model.joint(model.body(model.body_names[0]).joint)
-    assert np.allclose(qdd[base.v], [*builder_gravity, 0, 0, 0], atol=1e-10)
+    assert np.allclose(qdd[base.v], [*gravity, 0, 0, 0], atol=1e-10)
     rest = np.delete(qdd, np.arange(base.v.start, base.v.stop))
     assert np.abs(rest).max() < 1e-9
 
@@ -141,8 +140,6 @@ def test_inputs_are_left_alone(case):
 
 def test_threads_agree():
     """Threads that evaluate one model at once get the bits of one thread alone."""
-    from concurrent.futures import ThreadPoolExecutor
-
     model = lj.scenes.random_tree(bodies=30, seed=2)
     states = [random_state(np.random.default_rng(k), model) for k in range(64)]
     alone = [lj.forward_dynamics(model, q, qd) for q, qd in states]

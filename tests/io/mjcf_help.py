@@ -68,9 +68,7 @@ def pose_gap(model, m, q):
 def assert_same_motion(model, m, states=3, tolerance=1e-12):
     """Poses and unconstrained accelerations agree at random states, coordinates copied over."""
     rng = np.random.default_rng(7)
-    m.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT) | int(
-        mujoco.mjtDisableBit.mjDSBL_ACTUATION
-    )
+    m.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT) | int(mujoco.mjtDisableBit.mjDSBL_ACTUATION)
     data = mujoco.MjData(m)
     for _ in range(states):
         q, qd = random_state(m, rng)
@@ -102,16 +100,12 @@ JOINTS = {
     "ball": ['<joint type="ball" pos=".1 0 .2"/>', '<joint type="ball"/>'],
     "free": ["<freejoint/>", HINGE],
     "welded": [HINGE, "", HINGE],
-    "hinges": ['<joint axis="0 0 1"/><joint axis="0 1 0" pos="0 .1 0"/><joint axis="1 1 0" pos=".3 0 0"/>']
-    * 2,
+    "hinges": ['<joint axis="0 0 1"/><joint axis="0 1 0" pos="0 .1 0"/><joint axis="1 1 0" pos=".3 0 0"/>'] * 2,
     "planar": [
         '<joint type="slide" axis="1 0 0"/><joint type="slide" axis="0 0 1"/><joint axis="0 1 0"/>',
         HINGE,
     ],
-    "mixed": [
-        '<joint axis="0 1 0" pos=".1 0 0"/><joint type="slide" axis="1 0 1"/>'
-        '<joint axis="0 0 1" pos="0 .2 0"/>'
-    ],
+    "mixed": ['<joint axis="0 1 0" pos=".1 0 0"/><joint type="slide" axis="1 0 1"/><joint axis="0 0 1" pos="0 .2 0"/>'],
     "reference": [
         '<joint ref="40" axis="1 2 3" pos=".1 -.2 .3"/>',
         '<joint type="slide" ref=".7" axis="1 0 1"/>',
@@ -126,11 +120,8 @@ JOINTS = {
         HINGE,
     ],
     "point_on_plane": [
-        '<joint type="slide" axis="1 0 0" ref=".1"/><joint type="slide" axis="0 1 0" ref=".2"/>'
-        '<joint type="ball"/>'
+        '<joint type="slide" axis="1 0 0" ref=".1"/><joint type="slide" axis="0 1 0" ref=".2"/><joint type="ball"/>'
     ],
-    "six": [
-        "".join(f'<joint type="slide" axis="{a}"/><joint axis="{a}"/>' for a in ("1 0 0", "0 1 0", "0 0 1"))
-    ],
+    "six": ["".join(f'<joint type="slide" axis="{a}"/><joint axis="{a}"/>' for a in ("1 0 0", "0 1 0", "0 0 1"))],
 }
 TWO = nested('<joint name="j"/>', '<joint name="k"/>')

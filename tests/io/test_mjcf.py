@@ -26,8 +26,7 @@ from limberjack.errors import FileError
 from limberjack.io import load, native
 
 PACKAGES = {
-    name: Path(importlib.util.find_spec(name).submodule_search_locations[0])
-    for name in ("dm_control", "gymnasium")
+    name: Path(importlib.util.find_spec(name).submodule_search_locations[0]) for name in ("dm_control", "gymnasium")
 }
 FILES = {
     f"{name}/{file.relative_to(place)}": file
@@ -62,9 +61,7 @@ def test_real_models_are_mujocos(name):
     for i in range(1, m.nbody):
         mujoco.mju_quat2Mat(turn, m.body_iquat[i])
         full = turn.reshape(3, 3) @ np.diag(m.body_inertia[i]) @ turn.reshape(3, 3).T
-        assert np.allclose(
-            model.body(model.body_names[i - 1]).inertia, full, rtol=0, atol=1e-14 * max(full.max(), 1.0)
-        )
+        assert np.allclose(model.body(model.body_names[i - 1]).inertia, full, rtol=0, atol=1e-14 * max(full.max(), 1.0))
     for j in range(m.njnt):
         joint_name = mujoco.mj_id2name(m, mujoco.mjtObj.mjOBJ_JOINT, j)
         limits = model.arrays.limits[m.jnt_dofadr[j]]
@@ -139,17 +136,14 @@ def test_springs_dampers_and_armature_act_as_mujocos(tmp_path, kind, options):
         + one.format("slide", "0 1 0")
         + '<joint type="ball" stiffness="2" damping="1"/>',
     }.get(kind, one.format(kind, "1 0 1"))
-    model, m = read(
-        tmp_path, nested(joints, HINGE) if kind != "free" else nested(joints), '<compiler angle="radian"/>'
-    )
+    model, m = read(tmp_path, nested(joints, HINGE) if kind != "free" else nested(joints), '<compiler angle="radian"/>')
     assert_same_motion(model, m)
 
 
 def test_joint_numbers_arrive(tmp_path):
     """Limits, friction, armature, damping, springref and ref stand where MuJoCo has them, in radians."""
     world = nested(
-        '<joint name="a" range="-90 45" frictionloss=".2" damping=".3" stiffness="4" springref="30" '
-        'ref="10"/>',
+        '<joint name="a" range="-90 45" frictionloss=".2" damping=".3" stiffness="4" springref="30" ref="10"/>',
         '<joint name="b" type="ball" range="0 60"/>',
         '<joint name="c" type="slide" range="-1 2"/><joint name="d" axis="1 0 0" armature=".1"/>',
     )
@@ -160,20 +154,14 @@ def test_joint_numbers_arrive(tmp_path):
     assert np.allclose((a.rest[0], a.start[0]), np.deg2rad([30, 10]), rtol=1e-15)
     assert model.joint_spec("b").limits == ((0.0, pytest.approx(np.deg2rad(60), rel=1e-15)), None, None)
     axes = model.joint_spec("c").axes
-    assert (
-        [axis.name for axis in axes] == ["c", "d"]
-        and axes[0].limits == (-1.0, 2.0)
-        and axes[1].armature == 0.1
-    )
+    assert [axis.name for axis in axes] == ["c", "d"] and axes[0].limits == (-1.0, 2.0) and axes[1].armature == 0.1
     assert model.joint_spec("d").name == "b2"
 
 
 def test_euler_sequence_and_angle_units_are_honoured(tmp_path):
     """eulerseq and radians turn frames as MuJoCo does."""
     rest = '<compiler eulerseq="ZYX" angle="radian"/>'
-    model, m = read(
-        tmp_path, '<body euler="1 2 3"><joint range="-1 1"/><geom size=".1" pos="1 0 0"/></body>', rest
-    )
+    model, m = read(tmp_path, '<body euler="1 2 3"><joint range="-1 1"/><geom size=".1" pos="1 0 0"/></body>', rest)
     assert_same_motion(model, m)
     assert model.arrays.limits.tolist() == [[-1.0, 1.0]]
 
@@ -184,14 +172,13 @@ def test_euler_sequence_and_angle_units_are_honoured(tmp_path):
         '<joint type="slide" axis="1 0 0"/><joint type="ball"/>',
         '<joint type="ball"/><joint type="slide" axis="0 0 1"/>',
         '<joint axis="0 0 1"/><joint type="ball"/>',
-        '<joint type="slide"/><joint type="slide" axis="0 1 0"/><joint type="slide" axis="1 0 0"/>'
-        '<joint type="ball"/>',
+        '<joint type="slide"/><joint type="slide" axis="0 1 0"/><joint type="slide" axis="1 0 0"/><joint type="ball"/>',
     ],
 )
 def test_combinations_without_a_kind_are_refused_by_name(tmp_path, joints):
     """A ball with other joints that no kind of ours has the coordinates of names the body and the joints."""
     with pytest.raises(FileError, match='body "b0" has the joints .*ball'):
-        load(mjcf(tmp_path, nested(joints)))
+        quiet(mjcf(tmp_path, nested(joints)))
 
 
 def test_names_are_kept_and_made_unique(tmp_path):
@@ -225,9 +212,7 @@ def test_worlds_without_bodies_and_static_bodies_load(tmp_path):
 
 def test_static_bodies_are_listed_unless_the_file_fuses_them(tmp_path):
     """MuJoCo keeps static bodies by default and so do we; fusestatic in the file is the file's own wish."""
-    world = (
-        '<body name="a"><joint/><geom size=".1"/><body name="b" pos="0 0 1"><geom size=".2"/></body></body>'
-    )
+    world = '<body name="a"><joint/><geom size=".1"/><body name="b" pos="0 0 1"><geom size=".2"/></body></body>'
     assert read(tmp_path, world)[0].body_names == ("a", "b")
     assert read(tmp_path, world, '<compiler fusestatic="true"/>')[0].body_names == ("a",)
 
@@ -253,9 +238,6 @@ def test_flags_switch_things_off(tmp_path, flag, check):
         '<body name="a"><joint name="j" range="-1 1" limited="true" frictionloss="1" '
         'stiffness="1" damping="1"/><geom size=".1"/></body>'
     )
-    rest = (
-        '{}<equality><connect body1="a" anchor="1 0 0"/></equality>'
-        '<actuator><position joint="j" kp="3"/></actuator>'
-    )
+    rest = '{}<equality><connect body1="a" anchor="1 0 0"/></equality><actuator><position joint="j" kp="3"/></actuator>'
     assert check(read(tmp_path, world, rest.format(f'<option><flag {flag}="disable"/></option>'))[0])
     assert not check(read(tmp_path, world, rest.format(""))[0])

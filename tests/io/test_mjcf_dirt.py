@@ -120,9 +120,7 @@ def test_names_may_be_called_nan(tmp_path):
 @pytest.mark.parametrize("tag", ["mesh", "texture", "hfield", "include", "model", "skin"])
 def test_files_outside_the_model_are_refused(tmp_path, tag, reference):
     """No path, with dots, backslashes, from the root or through links, leads out of the model's folder."""
-    secret = write(
-        tmp_path / "secret" / "t.obj", "<mujoco><asset/></mujoco>" if tag in ("include", "model") else TET
-    )
+    secret = write(tmp_path / "secret" / "t.obj", "<mujoco><asset/></mujoco>" if tag in ("include", "model") else TET)
     home = tmp_path / "home"
     write(home / "sub" / "x", "")
     (home / "link").symlink_to(tmp_path / "secret")
@@ -160,11 +158,7 @@ def test_includes_and_submodels_are_followed(tmp_path):
     write(tmp_path / "inc" / "j.xml", '<mujoco>\n<option gravity="0 0 -1"/></mujoco>')
     rest = '<include file="inc/i.xml"/><asset><model name="s" file="sub/s.xml"/></asset>'
     model, _ = read(tmp_path, '<attach model="s" body="b" prefix="p/"/>', rest)
-    assert (
-        model.body_names == ("p/b",)
-        and model.joint_names == ("p/j",)
-        and model.gravity.tolist() == [0, 0, -1]
-    )
+    assert model.body_names == ("p/b",) and model.joint_names == ("p/j",) and model.gravity.tolist() == [0, 0, -1]
     write(tmp_path / "inc" / "j.xml", '<mujoco>\n<option gravity="0 0 nan"/></mujoco>')
     with pytest.raises(FileError, match=r"inc/j\.xml:2: <option>: gravity"):
         load(tmp_path / "m.xml")
@@ -270,9 +264,7 @@ def test_mutations_raise_our_errors_or_load(tmp_path):
             elif action == 2:
                 text[at:at] = text[at : at + rng.randint(1, 60)]
             else:
-                text[at:at] = list(
-                    rng.choice(["1e308", "-1", "nan", "9" * 20, "<body/>", 'pos="1"', "&#0;", "../"])
-                )
+                text[at:at] = list(rng.choice(["1e308", "-1", "nan", "9" * 20, "<body/>", 'pos="1"', "&#0;", "../"]))
         path = write(tmp_path / "fuzz.xml", "".join(text))
         try:
             quiet(path)

@@ -89,10 +89,7 @@ def test_ellipsoids_become_closed_meshes(tmp_path):
 
 def test_contype_and_conaffinity_filter_pairs(tmp_path):
     """Geoms that MuJoCo does not let collide share a group, or their bodies are excluded."""
-    limb = (
-        '<body name="{}" pos="0 0 {}"><freejoint/>'
-        '<geom name="g{}" size=".1" contype="{}" conaffinity="{}"/></body>'
-    )
+    limb = '<body name="{}" pos="0 0 {}"><freejoint/><geom name="g{}" size=".1" contype="{}" conaffinity="{}"/></body>'
     floor = '<geom name="floor" type="plane" size="1 1 1" contype="{}" conaffinity="{}"/>'
     world = floor.format(1, 1) + "".join(limb.format(f"b{i}", i, i, 1, 0) for i in range(3))
     model, _ = read(tmp_path, world)
@@ -101,10 +98,7 @@ def test_contype_and_conaffinity_filter_pairs(tmp_path):
     assert not model.spec.excluded
 
     world = (
-        floor.format(1, 1)
-        + limb.format("a", 1, 1, 3, 3)
-        + limb.format("b", 2, 2, 2, 2)
-        + limb.format("c", 3, 3, 1, 1)
+        floor.format(1, 1) + limb.format("a", 1, 1, 3, 3) + limb.format("b", 2, 2, 2, 2) + limb.format("c", 3, 3, 1, 1)
     )
     model, _ = read(tmp_path, world)
     assert {frozenset(pair) for pair in model.spec.excluded} == {
@@ -113,9 +107,7 @@ def test_contype_and_conaffinity_filter_pairs(tmp_path):
     }
     assert not any(shape.group for shape in model.shapes)
 
-    both = limb.format("a", 1, 1, 1, 1).replace(
-        "</body>", '<geom size=".2" contype="2" conaffinity="2"/></body>'
-    )
+    both = limb.format("a", 1, 1, 1, 1).replace("</body>", '<geom size=".2" contype="2" conaffinity="2"/></body>')
     with pytest.warns(ModelWarning, match='contype and conaffinity are left out.*"a" and "b"'):
         load(mjcf(tmp_path, both + limb.format("b", 2, 2, 2, 2)))
 
@@ -223,9 +215,7 @@ def test_joint_equalities_become_gears(tmp_path):
 
 def test_inactive_equalities_are_skipped(tmp_path):
     """An equality that is not active at the start is not in the model."""
-    model, _ = read(
-        tmp_path, nested(HINGE), '<equality><connect body1="b0" anchor="1 0 0" active="false"/></equality>'
-    )
+    model, _ = read(tmp_path, nested(HINGE), '<equality><connect body1="b0" anchor="1 0 0" active="false"/></equality>')
     assert not model.loop_names
 
 
@@ -263,10 +253,7 @@ def test_servos_become_motors(tmp_path, actuators, motor, compound):
 
 def test_rotors_of_actuators_are_reflected(tmp_path):
     """Damping and armature of an actuator act on the joint by the square of the gear, actuation off too."""
-    rest = (
-        '<actuator><motor joint="j" gear="3" damping="2" armature=".1"/>'
-        '<motor joint="j" armature=".2"/></actuator>'
-    )
+    rest = '<actuator><motor joint="j" gear="3" damping="2" armature=".1"/><motor joint="j" armature=".2"/></actuator>'
     model, m = read(tmp_path, nested('<joint name="j" damping="1" armature=".5"/>'), rest)
     assert_same_motion(model, m)
     model, m = read(tmp_path, nested('<joint name="j" type="ball" damping="1" armature=".5"/>'), rest)

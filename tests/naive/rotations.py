@@ -68,8 +68,6 @@ def z_to(axis):
     axis = np.asarray(axis, float)
     normal = np.array([-axis[1], axis[0], 0.0])
     size = np.linalg.norm(normal)
-    if size < 1e-7 and axis[2] < 0:
-        return np.diag([1.0, -1.0, -1.0])
     if size == 0.0:
-        return np.eye(3)
+        return np.eye(3) if axis[2] > 0 else np.diag([1.0, -1.0, -1.0])
     return about(normal / size, np.arctan2(size, axis[2]))

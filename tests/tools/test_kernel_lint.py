@@ -14,7 +14,7 @@ import numpy
 import numpy as np
 from math import cos as cosine, sqrt
 from numpy import zeros
-from limberjack._jit import kernel, parallel_kernel
+from limberjack._jit import inner, kernel
 from limberjack.spatial.trig import atan2, sincos
 """
 
@@ -107,7 +107,7 @@ def test_ordinary_kernels_pass(code: str) -> None:
     assert check(code) == []
 
 
-@pytest.mark.parametrize("decorator", ["@kernel", "@parallel_kernel", "@_jit.kernel", "@kernel()"])
+@pytest.mark.parametrize("decorator", ["@kernel", "@inner", "@outlined", "@spliced", "@_jit.kernel", "@kernel()"])
 def test_every_spelling_of_the_decorator_counts(decorator: str) -> None:
     """However the decorator is written, the function is a kernel."""
     assert [finding.rule for finding in check("def f(x):\n    print(x)", decorator)] == ["print"]

@@ -17,7 +17,7 @@ Shift by d of a force law F = H^T alpha + M a, N = J alpha + H a, to the origin 
 
 from __future__ import annotations
 
-from limberjack._jit import inner
+from limberjack._jit import inner, spliced
 from limberjack.articulated.work import AC, AL, DI, UU, D, H, J, M, P, R, U
 from limberjack.model.arrays import LINK
 from limberjack.model.joints import HINGE, SLIDE
@@ -322,7 +322,7 @@ def solve_accelerations(
         rows[i, AC], rows[i, AC + 1], rows[i, AC + 2] = ax, ay, az
 
 
-@inner
+@spliced
 def accelerations(
     # model
     links,

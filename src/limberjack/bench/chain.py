@@ -130,7 +130,12 @@ def _bars(table: Table, part: Part) -> None:
     table.bars += [
         Bar("pin / our Python call at N = 300", cell(300, "pin_call"), 2.5),
         Bar("pin / our compiled loop at N = 300", cell(300, "pin_loop"), 3.0),
-        Bar("ns per joint at 100,000 over that at 1000", ratio(cell(100_000, "joint"), cell(1000, "joint")), 2.0, False),
+        Bar(
+            "ns per joint at 100,000 over that at 1000",
+            ratio(cell(100_000, "joint"), cell(1000, "joint")),
+            2.0,
+            False,
+        ),
     ]
 
 
@@ -139,7 +144,9 @@ def fill(table: Table, quick: bool, watch: Watch, sizes: tuple[int, ...] | None 
     sizes = sizes or (QUICK_SIZES if quick else SIZES)
     part = table.part("", *_COLUMNS)
     peers = {"pin": peer("pinocchio", table), "mujoco": peer("mujoco", table)}
-    table.note("one thread, processor time of that thread, best of samples taken in turns; peers are called from Python")
+    table.note(
+        "one thread, processor time of that thread, best of samples taken in turns; peers are called from Python"
+    )
     table.note(f"peers up to N = {PEER_LIMIT}: pinocchio's memory grows as N^3; MuJoCo's contacts are off")
     table.note("rel: max |difference| / max |qdd|; inverse of forward: joint forces left by qdd / those at qdd = 0")
     watch.begin(len(sizes))

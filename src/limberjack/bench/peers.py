@@ -1,8 +1,8 @@
 """Our models in the words of the peers: the same masses, joints and coordinates for MuJoCo and Pinocchio.
 
 Every moving link becomes one body whose frame is the link's: at its joint, hinges and slides along z. Only what all
-sides treat alike is carried over (trees of hinge, slide, ball, free, universal, cylindrical, planar and compound joints,
-armature); anything else is refused by name, since a comparison of different models says nothing.
+sides treat alike is carried over: trees of hinge, slide, ball, free, universal, cylindrical, planar and compound
+joints, and armature. Anything else is refused by name, since a comparison of different models says nothing.
 
 MuJoCo's coordinates are ours. Pinocchio stores quaternions as (x, y, z, w), and moves a free body by its velocity in
 body axes, so that its acceleration is  qdd_linear = R (a + w x v).
@@ -30,13 +30,35 @@ _LEAST_INERTIA = 1e-14
 
 def bare(model: Model) -> Model:
     """Return the model without dampers, springs, limits, friction and motors in its joints."""
-    own = {word: None for word in ("damping", "stiffness", "rest", "friction", "limits", "limit_stiffness", "limit_damping", "motor")}
+    own = {
+        word: None
+        for word in (
+            "damping",
+            "stiffness",
+            "rest",
+            "friction",
+            "limits",
+            "limit_stiffness",
+            "limit_damping",
+            "motor",
+        )
+    }
     plain = {"damping": 0.0, "stiffness": 0.0, "friction": 0.0, "limits": None, "motor": None}
     spec = model.spec
-    joints = [
-        replace(joint, axes=tuple(replace(axis, **plain) for axis in joint.axes), **own) for joint in spec.joints
-    ]
-    return Model(Spec(spec.name, spec.gravity, spec.merge_fixed, spec.bodies, joints, spec.shapes, [], spec.points, spec.excluded))
+    joints = [replace(joint, axes=tuple(replace(axis, **plain) for axis in joint.axes), **own) for joint in spec.joints]
+    return Model(
+        Spec(
+            spec.name,
+            spec.gravity,
+            spec.merge_fixed,
+            spec.bodies,
+            joints,
+            spec.shapes,
+            [],
+            spec.points,
+            spec.excluded,
+        )
+    )
 
 
 @dataclass(frozen=True)
@@ -95,7 +117,10 @@ def _links(model: Model) -> list[_Link]:
             _refuse(model, f"it has {word} ({example})")
     if len(a.drives.place) or len(a.drives.ball_place):
         places = a.drives.place if len(a.drives.place) else a.drives.ball_place
-        _refuse(model, f'joint "{model.dof_name(int(places[0, 1]))}" has a damper, spring or soft limit; see bare()')
+        _refuse(
+            model,
+            f'joint "{model.dof_name(int(places[0, 1]))}" has a damper, spring or soft limit; see bare()',
+        )
     out, tree = [], a.links
     names = [model.joint_names[j] for j in np.flatnonzero(a.joint_link >= 0)]
     for i, name in enumerate(names):
@@ -106,7 +131,18 @@ def _links(model: Model) -> list[_Link]:
         if kind in (FREE, BALL) and tree.armature[v].any():
             _refuse(model, f'joint "{name}" has armature on a ball')
         factors = _factors(model, i, name) if kind == GENERAL else ()
-        out.append(_Link(name, int(tree.parent[i]), kind, rotation, position, factors, tree.armature[v], *_mass_properties(model, i)))
+        out.append(
+            _Link(
+                name,
+                int(tree.parent[i]),
+                kind,
+                rotation,
+                position,
+                factors,
+                tree.armature[v],
+                *_mass_properties(model, i),
+            )
+        )
     return out
 
 
@@ -152,7 +188,8 @@ def to_mjcf(model: Model, *, dt: float = 1e-3, integrator: str = "Euler") -> str
     """
     lines = [
         '<mujoco><compiler angle="radian" inertiafromgeom="false"/>',
-        f'<option timestep="{dt!r}" integrator="{integrator}" gravity="{_numbers(model.gravity)}"><flag contact="disable"/></option>',
+        f'<option timestep="{dt!r}" integrator="{integrator}" gravity="{_numbers(model.gravity)}">',
+        '<flag contact="disable"/></option>',
         "<worldbody>",
     ]
     open_links: list[int] = []
@@ -180,7 +217,7 @@ _AXES = {(1.0, 0.0, 0.0): "X", (0.0, 1.0, 0.0): "Y", (0.0, 0.0, 1.0): "Z"}
 
 def _pin_scalar(pin: Any, kind: int, axis: np.ndarray) -> Any:
     """Return Pinocchio's fastest joint for one axis: an aligned one where there is one."""
-    letter = _AXES.get(tuple(float(x) for x in axis))
+    letter = _AXES.get((float(axis[0]), float(axis[1]), float(axis[2])))
     if letter:
         return getattr(pin, f"JointModel{'R' if kind == TURN else 'P'}{letter}")()
     unaligned = pin.JointModelRevoluteUnaligned if kind == TURN else pin.JointModelPrismaticUnaligned
@@ -228,7 +265,9 @@ class PinocchioTwin:
             shift = np.zeros(3) if link.parent < 0 else origins[link.parent]
             at = np.zeros(3) if link.kind == FREE else shift + link.position
             place = self.model.addJoint(above, joint, pin.SE3(link.rotation, at), f"{len(self.joints)}")
-            self.model.appendBodyToJoint(place, pin.Inertia(link.mass, link.com, link.inertia), pin.SE3(np.eye(3), origin))
+            self.model.appendBodyToJoint(
+                place, pin.Inertia(link.mass, link.com, link.inertia), pin.SE3(np.eye(3), origin)
+            )
             self.joints.append(place)
             origins.append(origin)
         self.origins = origins

@@ -14,7 +14,19 @@ from typing import Any, NamedTuple
 import limberjack
 from limberjack import errors
 
-__all__ = ["Bar", "Column", "Part", "Table", "Watch", "machine", "peer", "ratio", "show", "shown", "write_json"]
+__all__ = [
+    "Bar",
+    "Column",
+    "Part",
+    "Table",
+    "Watch",
+    "machine",
+    "peer",
+    "ratio",
+    "show",
+    "shown",
+    "write_json",
+]
 
 MISSING = "not installed"
 # Largest relative difference to a peer that still counts as the same answer: MuJoCo loses digits on long chains.
@@ -116,7 +128,11 @@ class Table:
             "interrupted": self.interrupted,
             "machine": self.machine,
             "parts": [
-                {"title": part.title, "columns": [column._asdict() for column in part.columns], "rows": part.rows}
+                {
+                    "title": part.title,
+                    "columns": [column._asdict() for column in part.columns],
+                    "rows": part.rows,
+                }
                 for part in self.parts
             ],
             "bars": [{**bar._asdict(), "passed": bar.passed} for bar in self.bars],
@@ -151,7 +167,11 @@ def _processor() -> str:
 
 def machine() -> dict[str, str]:
     """Return processor, cores, load, system and the versions of everything measured."""
-    out = {"processor": _processor(), "cores": str(os.cpu_count()), "system": f"{platform.system()} {platform.release()}"}
+    out = {
+        "processor": _processor(),
+        "cores": str(os.cpu_count()),
+        "system": f"{platform.system()} {platform.release()}",
+    }
     if hasattr(os, "getloadavg"):
         out["load"] = f"{os.getloadavg()[0]:.1f}"
     out |= {"python": platform.python_version(), "limberjack": limberjack.__version__}
@@ -195,7 +215,11 @@ def show(table: Table, console: Any = None) -> None:
         # A pipe has no width: wrapped headings would make the file unreadable.
         console.width = max(console.width, 200)
     console.rule(f"[bold]{table.name}[/]: {escape(table.title)}{' (quick: not for quoting)' if table.quick else ''}")
-    console.print(escape(" | ".join(f"{key} {value}" for key, value in table.machine.items())), highlight=False, style="dim")
+    console.print(
+        escape(" | ".join(f"{key} {value}" for key, value in table.machine.items())),
+        highlight=False,
+        style="dim",
+    )
     for part in table.parts:
         grid = Grid(title=escape(part.title) or None, title_justify="left")
         for i, column in enumerate(part.columns):
@@ -250,7 +274,9 @@ class Watch:
 
         console = Console(stderr=True)
         columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-        self._progress = Progress(*columns, console=console, auto_refresh=False, transient=True, disable=not console.is_terminal)
+        self._progress = Progress(
+            *columns, console=console, auto_refresh=False, transient=True, disable=not console.is_terminal
+        )
         self._progress.start()
         self._task = self._progress.add_task(self._title, total=None)
         return self

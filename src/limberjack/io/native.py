@@ -54,6 +54,7 @@ _DEFAULTS: dict[type, dict[str, Any]] = {
 for _class in (Motor, Axis, Body, Joint, Shape, Spring, Point):
     _given = {f.name: f.default for f in dataclasses.fields(_class) if f.default is not dataclasses.MISSING}
     _DEFAULTS[_class] = _DEFAULTS.get(_class, {}) | _given
+_KEYS = {_class: [(field.name, field.type) for field in dataclasses.fields(_class)] for _class in _DEFAULTS}
 
 
 def read(
@@ -109,13 +110,16 @@ def _plain(value: Any) -> Any:
     if defaults is None:
         return [_plain(x) for x in value]
     out = {}
-    for field in _fields(value):
-        x = getattr(value, field.name)
-        if type(x) is int and field.type != "int":
+    for name, kind in _KEYS[type(value)]:
+        x = getattr(value, name)
+        default = defaults.get(name, dataclasses.MISSING)
+        if x is default:
+            continue
+        if type(x) is int and kind != "int":
             x = float(x)
-        # Compared by repr, so that -0.0 is not taken for a default of 0.0.
-        if field.name not in defaults or repr(x) != repr(defaults[field.name]):
-            out[field.name] = _plain(x)
+        # Compared by repr too, so that -0.0 is not taken for a default of 0.0.
+        if type(x) is not type(default) or x != default or repr(x) != repr(default):
+            out[name] = _plain(x)
     return out
 
 
@@ -349,10 +353,11 @@ def _keep_bits(written: Any, checked: Any, normal: bool = False) -> Any:
 
     Builder normalises axes and quaternions, which may move the last bit of one that is normal already.
     """
+    if type(checked) is type(written) and not isinstance(checked, np.ndarray) and written == checked:
+        return written
     if isinstance(checked, float) and isinstance(written, float):
-        if written == checked or normal and abs(written - checked) <= 2e-15:
-            return written
-        return checked if normal else _refuse(f"must be {_text(_plain(checked))} here")
+        close = normal and abs(written - checked) <= 2e-15
+        return written if close else checked if normal else _refuse(f"must be {_text(_plain(checked))} here")
     if type(checked) is type(written) and type(checked) in _DEFAULTS:
         out = {}
         for name, value in _values(checked).items():
@@ -361,11 +366,10 @@ def _keep_bits(written: Any, checked: Any, normal: bool = False) -> Any:
         return type(checked)(**out)
     if isinstance(checked, tuple) and isinstance(written, tuple) and len(checked) == len(written):
         pairs = enumerate(zip(written, checked, strict=True))
-        return tuple(_at(f"[{i}]", lambda both: _keep_bits(*both, normal), pair) for i, pair in pairs)
-    both = isinstance(checked, np.ndarray) and isinstance(written, np.ndarray)
-    if not both and (type(checked) is not type(written) or written != checked):
-        raise _Wrong(f"must be {_text(_plain(checked))} here")
-    return checked if both else written
+        return tuple(_at(f"[{i}]", lambda both: _keep_bits(both[0], both[1], normal), pair) for i, pair in pairs)
+    if isinstance(checked, np.ndarray) and isinstance(written, np.ndarray):
+        return checked
+    raise _Wrong(f"must be {_text(_plain(checked))} here")
 
 
 def _add_joint(builder: Builder, joint: Joint) -> None:
@@ -408,12 +412,8 @@ def _add_shape(builder: Builder, shape: Shape) -> None:
     getattr(builder, f"add_shape_{shape.kind}")(shape.body, *size, **options)
 
 
-def _fields(record: Any) -> tuple[dataclasses.Field[Any], ...]:
-    return dataclasses.fields(record)
-
-
 def _values(record: Any, *skip: str) -> dict[str, Any]:
-    return {field.name: getattr(record, field.name) for field in _fields(record) if field.name not in skip}
+    return {name: getattr(record, name) for name, _ in _KEYS[type(record)] if name not in skip}
 
 
 _ADDERS: dict[str, Callable[[Builder, Any], Any]] = {

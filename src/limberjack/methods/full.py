@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from limberjack._jit import inner, kernel
+from limberjack._jit import kernel, spliced
 from limberjack.articulated.aba import accelerations
 from limberjack.articulated.drives import drive_forces
 from limberjack.articulated.integrate import advance, coordinate_rates, normalize
@@ -27,7 +27,7 @@ from limberjack.errors import StateError, UnknownName
 from limberjack.forces import Pull, implicit_springs, new_pull, pull_springs, take_wrenches
 from limberjack.model.arrays import COORDINATE, DOF, Springs, span_of
 from limberjack.model.model import Model
-from limberjack.momentum import Aims, gather_push, keep_momentum, new_aims, read_aims
+from limberjack.momentum import Aims, gather_push, keep_momentum, new_aims, start_aims
 
 __all__ = ["Full"]
 
@@ -194,7 +194,7 @@ def _group(model: Model, first: int, last: int, momentum: bool) -> _Group:
     return _Group(span, springs, new_pull(a.links, springs), new_aims(a.links, span, momentum))
 
 
-@inner
+@spliced
 def _dynamics(links, drives, springs, span, h, q, qd, applied, wrenches, work, pull, b):
     """Fill b.qdd at (q, qd), implicit over h where h > 0; return 0, 1 + the failed freedom, or -2."""
     kinematics(links, span, q, qd, work)
@@ -208,23 +208,33 @@ def _dynamics(links, drives, springs, span, h, q, qd, applied, wrenches, work, p
     return status
 
 
-@inner
-def _rk4(links, drives, springs, span, h, applied, wrenches, work, pull, b, aims, q, qd):
-    """One classical Runge-Kutta step; the outer forces on the trees of `aims` are gathered at each stage."""
+@spliced
+def _one_step(links, drives, springs, span, code, h, applied, wrenches, work, pull, b, aims, q, qd):
+    """One step of the integrator `code`; return the status of the dynamics.
+
+    All integrators share one loop over stages, so that the dynamics is compiled once.
+    """
+    many = code == _RK4 or code == _MOMENTUM
+    keeping = len(aims.trees) > 0
     q0, q1, v0, v1 = span[COORDINATE], span[COORDINATE + 1], span[DOF], span[DOF + 1]
     q_stage, qd_stage, q_sum, qd_sum, rates, qdd = b.q_stage, b.qd_stage, b.q_sum, b.qd_sum, b.rates, b.qdd
+    if keeping:
+        start_aims(links, span, q, qd, work, aims)
     for i in range(q0, q1):
         q_sum[i] = 0.0
         q_stage[i] = q[i]
     for v in range(v0, v1):
         qd_sum[v] = 0.0
         qd_stage[v] = qd[v]
-    for stage in range(4):
-        status = _dynamics(links, drives, springs, span, 0.0, q_stage, qd_stage, applied, wrenches, work, pull, b)
+    reach = h if code == _IMPLICIT else 0.0
+    for stage in range(4 if many else 1):
+        status = _dynamics(links, drives, springs, span, reach, q_stage, qd_stage, applied, wrenches, work, pull, b)
         if status != 0:
             return status
+        if not many:
+            break
         weight = (1.0 if stage == 0 or stage == 3 else 2.0) / 6.0
-        if len(aims.trees) > 0:
+        if keeping:
             com_weight = 1.0 / 6.0 if stage < 3 else 0.0
             gather_push(links, springs, span, q_stage, qd_stage, weight, com_weight, b.tau, wrenches, work, pull, aims)
         coordinate_rates(links, span, q_stage, qd_stage, rates)
@@ -235,46 +245,23 @@ def _rk4(links, drives, springs, span, h, applied, wrenches, work, pull, b, aims
         for v in range(v0, v1):
             qd_sum[v] += weight * qdd[v]
             qd_stage[v] = qd[v] + ahead * qdd[v]
-    for i in range(q0, q1):
-        q[i] += h * q_sum[i]
-    for v in range(v0, v1):
-        qd[v] += h * qd_sum[v]
-    normalize(links, span, q)
-    return 0
-
-
-@inner
-def _one_step(links, drives, springs, span, code, h, applied, wrenches, work, pull, b, aims, q, qd):
-    """One step of the integrator `code`; return the status of the dynamics."""
-    if code == _RK4 or code == _MOMENTUM:
-        keeping = len(aims.trees) > 0
+    if many:
+        for i in range(q0, q1):
+            q[i] += h * q_sum[i]
+        for v in range(v0, v1):
+            qd[v] += h * qd_sum[v]
+        normalize(links, span, q)
         if keeping:
-            if aims.fresh[0] == 1:
-                read_aims(links, span, q, qd, work, aims)
-                aims.fresh[0] = 0
-            for k in range(len(aims.trees)):
-                for c in range(9):
-                    aims.push[k, c] = 0.0
-        status = _rk4(links, drives, springs, span, h, applied, wrenches, work, pull, b, aims, q, qd)
-        if status == 0 and keeping:
             keep_momentum(links, span, h, work, aims, q, qd)
-        return status
-    status = _dynamics(
-        links, drives, springs, span, h if code == _IMPLICIT else 0.0, q, qd, applied, wrenches, work, pull, b
-    )
-    if status != 0:
-        return status
-    if code == _EULER:
-        advance(links, span, h, qd, q)
-    qdd = b.qdd
-    for v in range(span[DOF], span[DOF + 1]):
+        return 0
+    for v in range(v0, v1):
         qd[v] += h * qdd[v]
-    if code != _EULER:
-        advance(links, span, h, qd, q)
+    # euler moves along the velocity before the step, the others along the one after it
+    advance(links, span, h, qd_stage if code == _EULER else qd, q)
     return 0
 
 
-@inner
+@spliced
 def _check(span, q, qd):
     """Return 0 when the state in `span` is finite, else -1 - v for its first freedom v that is not."""
     bad = 0

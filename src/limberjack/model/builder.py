@@ -307,8 +307,6 @@ class Builder(ShapeBuilder):
         if axis.kind not in ("hinge", "slide"):
             raise UnknownName("axis kind", axis.kind, f'compound joint "{joint}"', ("hinge", "slide"))
         what = f'of axis "{axis.name}"'
-        if axis.motor is not None:
-            _motor(axis.motor, what, 1)
         return Axis(
             name=check.name(axis.name, "an axis' name"),
             kind=axis.kind,
@@ -326,7 +324,7 @@ class Builder(ShapeBuilder):
             rest=check.number(axis.rest, f"rest {what}"),
             armature=check.number(axis.armature, f"armature {what}", low=0.0),
             friction=check.number(axis.friction, f"friction {what}", low=0.0),
-            motor=axis.motor,
+            motor=None if axis.motor is None else _motor(axis.motor, what, 1),
             start=check.number(axis.start, f"start {what}"),
             start_velocity=check.number(axis.start_velocity, f"start_velocity {what}"),
         )
@@ -396,7 +394,9 @@ _OPTIONS = (
 )  # fmt: skip
 
 
-def _frame(position: Any, rotation: Any, word: str, turn: str, what: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _frame(
+    position: Any, rotation: Any, word: str, turn: str, what: str
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return the checked position and rotation of a joint frame."""
     place = _ORIGIN if position is None else check.vector(position, 3, f"{word} {what}")
     return place, _NO_TURN if rotation is None else check.frame_rotation(rotation, f"{turn} {what}")
@@ -450,10 +450,11 @@ def _motor(motor: Any, what: str, size: int) -> Motor:
     check.number(motor.max, f"max of the {what}", low=0.0, infinite=True)
     check.number(motor.velocity, f"velocity of the {what}")
     if size == 4 and not isinstance(motor.target, (int, float)):
-        check.frame_rotation(motor.target, f"target of the {what}")
+        target: Any = check.frame_rotation(motor.target, f"target of the {what}")
     else:
-        check.number(motor.target, f"target of the {what}")
-    return motor
+        target = check.number(motor.target, f"target of the {what}")
+    kp, kd, most, velocity = (float(x) for x in (motor.kp, motor.kd, motor.max, motor.velocity))
+    return Motor(kp=kp, kd=kd, target=target, max=most, velocity=velocity)
 
 
 def _motors(value: Any, nv: int, spins: list[tuple[int, int]], what: str) -> tuple[Motor | None, ...]:

@@ -66,8 +66,8 @@ def unit(value: Any, what: str) -> tuple[float, ...]:
     length = math.sqrt(x * x + y * y + z * z)
     if length < 1e-12:
         raise ModelError(f"{what} must not be zero, got {value!r}")
-    # An exact axis stays exact: division by 1.0 changes nothing.
-    return (x / length, y / length, z / length)
+    # A unit axis stays as it is to the last bit, so that a saved model reads back equal.
+    return (x, y, z) if abs(length - 1.0) < 4e-16 else (x / length, y / length, z / length)
 
 
 def frame_rotation(value: Any, what: str) -> tuple[float, ...]:
@@ -158,7 +158,10 @@ def inertia_problem(mass: float, six: Sequence[float]) -> str:
         return (
             "" if mass > 0 or xx + yy + zz == 0 else f"inertia without mass: principal moments {xx:g}, {yy:g}, {zz:g}"
         )
-    a, b, c = (float(x) for x in principal_moments(six))
+    try:
+        a, b, c = (float(x) for x in principal_moments(six))
+    except np.linalg.LinAlgError:
+        return f"inertia overflows: {tuple(six)}"
     text = f"principal moments {a:.6g}, {b:.6g}, {c:.6g}"
     if a < -1e-9 * max(c, 0.0) or c < 0:
         return f"inertia is not positive semidefinite: {text}"

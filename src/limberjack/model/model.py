@@ -254,8 +254,11 @@ class Model:
             WORLD: -1,
             **{name: int(i) for name, i in zip(self.body_names, self.arrays.body_link, strict=True)},
         }
+        # Bodies joined directly do not collide; the ground is no such partner, or nothing hinged to it could lie on it.
         joined = {
-            frozenset((joint.parent, joint.child)) for joint in self._joints if joint.kind not in ("gear", "distance")
+            frozenset((joint.parent, joint.child))
+            for joint in self._joints
+            if joint.kind not in ("gear", "distance") and joint.parent != WORLD
         }
         joined |= {frozenset(pair) for pair in self.spec.excluded}
         budget = 100_000
