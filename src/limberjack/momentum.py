@@ -33,7 +33,7 @@ class Aims(NamedTuple):
     trees: np.ndarray  # (k, 2) links first .. last - 1
     aims: np.ndarray  # (k, 9) com, linear and angular momentum
     push: np.ndarray  # (k, 9) stage sums: F, T, and F weighted for the com
-    fresh: np.ndarray  # (1,) 1 when the aims must be read off the state
+    fresh: np.ndarray  # (k,) 1 where the aims must be read off the state
     velocities: np.ndarray  # (n, 6) of the links
 
 
@@ -48,9 +48,15 @@ def new_aims(links: Links, span: np.ndarray, wanted: bool) -> Aims:
         np.ascontiguousarray(trees, np.int64),
         np.zeros((k, 9)),
         np.zeros((k, 9)),
-        np.ones(1, np.int64),
+        np.ones(k, np.int64),
         np.zeros((n, 6)),
     )
+
+
+@inner
+def _inside(link, span):
+    """Return whether `link` belongs to `span`."""
+    return span[LINK] <= link and link < span[LINK + 1]
 
 
 @inner
@@ -110,6 +116,8 @@ def gather_push(links, springs, span, q, qd, weight, com_weight, tau, wrenches, 
     """Add the outer forces on every free tree at a stage; the rows are evaluated anew, elimination has used them up."""
     kinematics(links, span, q, qd, work)
     for k in range(len(b.trees)):
+        if not _inside(b.trees[k, 0], span):
+            continue
         fx, fy, fz, tx, ty, tz = _outer_forces(
             links, springs, b.trees[k, 0], b.trees[k, 1], tau, wrenches, work.rows, pull
         )
@@ -126,16 +134,21 @@ def gather_push(links, springs, span, q, qd, weight, com_weight, tau, wrenches, 
 @outlined
 def start_aims(links, span, q, qd, work, b):
     """Begin a step: read the momentum to keep off the state where it was set anew, and clear the gathered forces."""
-    push, aims = b.push, b.aims
+    push, aims, fresh = b.push, b.aims, b.fresh
+    anew = False
     for k in range(len(b.trees)):
-        for c in range(9):
-            push[k, c] = 0.0
-    if b.fresh[0] == 0:
+        if _inside(b.trees[k, 0], span):
+            anew = anew or fresh[k] == 1
+            for c in range(9):
+                push[k, c] = 0.0
+    if not anew:
         return
-    b.fresh[0] = 0
     kinematics(links, span, q, qd, work)
     link_velocities(links, span, qd, work, b.velocities)
     for k in range(len(b.trees)):
+        if fresh[k] == 0 or not _inside(b.trees[k, 0], span):
+            continue
+        fresh[k] = 0
         mass, cx, cy, cz, px, py, pz, lx, ly, lz = tree_momentum(b.trees[k, 0], b.trees[k, 1], work.rows, b.velocities)
         aims[k, 0], aims[k, 1], aims[k, 2], aims[k, 3], aims[k, 4], aims[k, 5] = cx, cy, cz, px, py, pz
         aims[k, 6], aims[k, 7], aims[k, 8] = lx, ly, lz
@@ -148,6 +161,8 @@ def keep_momentum(links, span, h, work, b, q, qd):
     link_velocities(links, span, qd, work, b.velocities)
     rows = work.rows
     for k in range(len(b.trees)):
+        if not _inside(b.trees[k, 0], span):
+            continue
         i, last = b.trees[k, 0], b.trees[k, 1]
         mass, cx, cy, cz, px, py, pz, lx, ly, lz = tree_momentum(i, last, rows, b.velocities)
         a, p = b.aims, b.push

@@ -22,8 +22,8 @@ def _small() -> Table:
     return table
 
 
-def _printed(table: Table) -> str:
-    console = Console(file=io.StringIO(), width=120)
+def _printed(table: Table, width: int = 120, terminal: bool = False) -> str:
+    console = Console(file=io.StringIO(), width=width, force_terminal=terminal, color_system=None)
     tables.show(table, console)
     return console.file.getvalue()
 
@@ -91,6 +91,16 @@ def test_the_print_names_machine_units_and_bars():
     text = _printed(table)
     for word in ("slide rule", "us", "pass", "FAIL", "not measured", "read [this] way", "1.23"):
         assert word in text
+
+
+def test_a_narrow_terminal_cuts_no_number():
+    """Columns that do not fit side by side go below each other, with the first column repeated."""
+    table = _small()
+    part = table.part("wide", Column("who", "who"), *(Column(f"c{k}", f"column {k}", "us") for k in range(12)))
+    part.add(who="ours", **{f"c{k}": 1.23e-5 for k in range(12)})
+    text = _printed(table, width=60, terminal=True)
+    assert text.count("1.2e-05") == 12 and "wide (continued)" in text
+    assert max(map(len, text.splitlines())) <= 60
 
 
 def test_json_is_whole_and_strict(tmp_path):

@@ -204,6 +204,24 @@ def _bar_line(bar: Bar) -> str:
     return f"bar {verdict}: {bar.text}: {shown(bar.value)} ({'at least' if bar.at_least else 'at most'} {bar.limit:g})"
 
 
+def _sheets(part: Part, width: int) -> list[list[Column]]:
+    """Return the columns in groups that fit side by side, each led by the first column: no number is cut short."""
+
+    def needed(column: Column) -> int:
+        texts = [*column.title.split("\n"), column.unit, *(shown(row.get(column.key)) for row in part.rows)]
+        return max(map(len, texts)) + 3
+
+    first = part.columns[0]
+    sheets, room = [[first]], width - 1 - needed(first)
+    for column in part.columns[1:]:
+        if needed(column) > room and len(sheets[-1]) > 1:
+            sheets.append([first])
+            room = width - 1 - needed(first)
+        sheets[-1].append(column)
+        room -= needed(column)
+    return sheets
+
+
 def show(table: Table, console: Any = None) -> None:
     """Print a table: machine, grids, bars, notes."""
     from rich.console import Console
@@ -221,13 +239,17 @@ def show(table: Table, console: Any = None) -> None:
         style="dim",
     )
     for part in table.parts:
-        grid = Grid(title=escape(part.title) or None, title_justify="left")
-        for i, column in enumerate(part.columns):
-            head = escape(column.title) + (f"\n[dim]{escape(column.unit)}[/]" if column.unit else "")
-            grid.add_column(head, justify="left" if i == 0 else "right", vertical="bottom")
-        for row in part.rows:
-            grid.add_row(*(escape(shown(row.get(column.key))) for column in part.columns))
-        console.print(grid, highlight=False)
+        for k, columns in enumerate(_sheets(part, console.width)):
+            if part.title:
+                console.print(f"[bold]{escape(part.title)}[/]{' (continued)' if k else ''}", highlight=False)
+            grid = Grid()
+            for column in columns:
+                head = escape(column.title) + (f"\n[dim]{escape(column.unit)}[/]" if column.unit else "")
+                side = "left" if column is part.columns[0] else "right"
+                grid.add_column(head, justify=side, vertical="bottom", no_wrap=column is not part.columns[0])
+            for row in part.rows:
+                grid.add_row(*(escape(shown(row.get(column.key))) for column in columns))
+            console.print(grid, highlight=False)
     for bar in table.bars:
         console.print(_bar_line(bar), highlight=False)
     for text in table.wrong:

@@ -33,6 +33,9 @@ __all__ = ["Full"]
 
 INTEGRATORS = ("euler", "semi_implicit", "rk4", "implicit", "momentum")
 _EULER, _SEMI_IMPLICIT, _RK4, _IMPLICIT, _MOMENTUM = range(5)
+# Trees are stepped one block of about this many links after the other, each for all steps of a call: its rows then
+# stay in the second-level cache from pass to pass.
+_BLOCK = 192
 # A number beyond this counts as no longer finite: its square still is, so nothing has overflowed yet.
 _HUGE = 1e150
 
@@ -88,7 +91,8 @@ class Full:
 class _Group(NamedTuple):
     """Trees that one thread steps."""
 
-    span: np.ndarray
+    blocks: np.ndarray  # (k, 12) spans that nothing ties together
+    span: np.ndarray  # (12,) scratch: the block in work
     springs: Springs
     pull: Pull
     aims: Aims
@@ -112,13 +116,12 @@ class FullStepper:
 
     def advance(self, n: int, dt: float, forces: Any) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
-        if self._pool is None:
-            return self._advance_group(self._groups[0], n, dt, forces)
-        start = (self.q.copy(), self.qd.copy(), self.memory())
-        results = list(self._pool.map(lambda group: self._advance_group(group, n, dt, forces), self._groups))
-        taken, status = min(results, key=lambda result: result[0])
-        if taken < n:
-            # One group failed: all go back and take the steps that every group can.
+        single = len(self._groups) == 1 and len(self._groups[0].blocks) == 1
+        start = None if single else (self.q.copy(), self.qd.copy(), self.memory())
+        each = self._pool.map if self._pool else map
+        taken, status = min(each(lambda group: self._advance_group(group, n, dt, forces), self._groups))
+        if taken < n and start is not None:
+            # One block failed: all go back and take the steps that every block can.
             self.q[:], self.qd[:] = start[0], start[1]
             self.remember(start[2])
             for group in self._groups:
@@ -128,14 +131,14 @@ class FullStepper:
     def _advance_group(self, group: _Group, n: int, dt: float, forces: Any) -> tuple[int, int]:
         return full_steps(
             self._model.arrays.links, forces.drives, group.springs,
-            group.span, self._code, n, self._substeps, dt / self._substeps, forces.tau, forces.wrenches, self._work,
+            group.blocks, group.span, self._code, n, self._substeps, dt / self._substeps, forces.tau, forces.wrenches, self._work,
             group.pull, self._buffers, group.aims, self.q, self.qd,
         )  # fmt: skip
 
     def changed(self) -> None:
         """Take note that the state was set: the momentum to keep is read off it at the next step."""
         for group in self._groups:
-            group.aims.fresh[0] = 1
+            group.aims.fresh[:] = 1
 
     def memory(self) -> dict[str, np.ndarray]:
         """Return the momentum the free trees should have."""
@@ -148,11 +151,10 @@ class FullStepper:
     def remember(self, memory: dict[str, np.ndarray]) -> None:
         """Take back what `memory` gave."""
         place = 0
-        for k, group in enumerate(self._groups):
-            count = len(group.aims.aims)
-            group.aims.aims[:] = memory["aims"][place : place + count]
-            group.aims.fresh[0] = memory["fresh"][min(k, len(memory["fresh"]) - 1)]
-            place += count
+        for group in self._groups:
+            here = slice(place, place + len(group.aims.aims))
+            group.aims.aims[:], group.aims.fresh[:] = memory["aims"][here], memory["fresh"][here]
+            place = here.stop
 
     def stats(self) -> dict[str, Any]:
         """Return the links visited, evaluations of the forces per step, substeps and threads."""
@@ -188,10 +190,22 @@ def _cuts(model: Model, threads: int) -> list[tuple[int, int]]:
 
 def _group(model: Model, first: int, last: int, momentum: bool) -> _Group:
     a = model.arrays
-    span = span_of(a.links, a.drives, first, last)
     inside = ((a.springs.link >= first) & (a.springs.link < last)).any(axis=1)
     springs = Springs(*(np.ascontiguousarray(field[inside]) for field in a.springs))
-    return _Group(span, springs, new_pull(a.links, springs), new_aims(a.links, span, momentum))
+    ends = [first, last] if len(springs.link) else [first, *_block_ends(a.links.parent, first, last)]
+    blocks = np.array([span_of(a.links, a.drives, i, j) for i, j in zip(ends[:-1], ends[1:], strict=True)])
+    aims = new_aims(a.links, span_of(a.links, a.drives, first, last), momentum)
+    return _Group(blocks, blocks[0].copy(), springs, new_pull(a.links, springs), aims)
+
+
+def _block_ends(parent: np.ndarray, first: int, last: int) -> list[int]:
+    """Return where blocks of whole trees end: after at least _BLOCK links each, the last at `last`."""
+    ends, begin = [], first
+    for end in np.append(first + np.flatnonzero(parent[first:last] < 0)[1:], last):
+        if end - begin >= _BLOCK or end == last:
+            ends.append(int(end))
+            begin = int(end)
+    return ends or [last]
 
 
 @spliced
@@ -220,15 +234,17 @@ def _one_step(links, drives, springs, span, code, h, applied, wrenches, work, pu
     q_stage, qd_stage, q_sum, qd_sum, rates, qdd = b.q_stage, b.qd_stage, b.q_sum, b.qd_sum, b.rates, b.qdd
     if keeping:
         start_aims(links, span, q, qd, work, aims)
-    for i in range(q0, q1):
-        q_sum[i] = 0.0
-        q_stage[i] = q[i]
-    for v in range(v0, v1):
-        qd_sum[v] = 0.0
-        qd_stage[v] = qd[v]
+    if many:
+        for i in range(q0, q1):
+            q_sum[i] = 0.0
+            q_stage[i] = q[i]
+        for v in range(v0, v1):
+            qd_sum[v] = 0.0
+            qd_stage[v] = qd[v]
+    q_now, qd_now = (q_stage, qd_stage) if many else (q, qd)
     reach = h if code == _IMPLICIT else 0.0
     for stage in range(4 if many else 1):
-        status = _dynamics(links, drives, springs, span, reach, q_stage, qd_stage, applied, wrenches, work, pull, b)
+        status = _dynamics(links, drives, springs, span, reach, q_now, qd_now, applied, wrenches, work, pull, b)
         if status != 0:
             return status
         if not many:
@@ -254,44 +270,36 @@ def _one_step(links, drives, springs, span, code, h, applied, wrenches, work, pu
         if keeping:
             keep_momentum(links, span, h, work, aims, q, qd)
         return 0
+    # euler moves along the velocity before the step, the others along the one after it
+    if code == _EULER:
+        advance(links, span, h, qd, q)
     for v in range(v0, v1):
         qd[v] += h * qdd[v]
-    # euler moves along the velocity before the step, the others along the one after it
-    advance(links, span, h, qd_stage if code == _EULER else qd, q)
+    if code != _EULER:
+        advance(links, span, h, qd, q)
     return 0
 
 
 @spliced
-def _check(span, q, qd):
-    """Return 0 when the state in `span` is finite, else -1 - v for its first freedom v that is not."""
+def _check(span, qd):
+    """Return 0 when the state in `span` is finite, else -1 - v for its first freedom v that is not.
+
+    Coordinates follow velocities: finite ones stay finite as long as the velocities do.
+    """
     bad = 0
     for v in range(span[DOF], span[DOF + 1]):
         bad += not abs(qd[v]) < _HUGE
-    for i in range(span[COORDINATE], span[COORDINATE + 1]):
-        bad += not abs(q[i]) < _HUGE
     if bad == 0:
         return 0
-    for v in range(span[DOF], span[DOF + 1]):
-        if not abs(qd[v]) < _HUGE:
-            return -1 - v
-    return -1 - span[DOF]
+    first = span[DOF]
+    while abs(qd[first]) < _HUGE:
+        first += 1
+    return -1 - first
 
 
-@kernel
-def full_steps(
-    # model
-    links, drives, springs,
-    # in
-    span, code, n, substeps, h, applied, wrenches, work, pull, b, aims,
-    # out
-    q, qd,
-):  # fmt: skip
-    """Take n steps of `substeps` times h; stop at the first that fails and put back the state before it.
-
-    Returns:
-        steps taken, and 0; or 1 + a freedom without inertia; -1 - v for a freedom v that is not finite; -nv - 2 for a
-        spring system that cannot be solved.
-    """
+@spliced
+def _block_steps(links, drives, springs, span, code, n, substeps, h, applied, wrenches, work, pull, b, aims, q, qd):
+    """Take n steps with the trees in `span`; stop at the first that fails and put back the state before it."""
     q_before, qd_before = b.q_before, b.qd_before
     for step in range(n):
         for i in range(span[COORDINATE], span[COORDINATE + 1]):
@@ -304,7 +312,7 @@ def full_steps(
             if status != 0:
                 break
         if status == 0:
-            status = _check(span, q, qd)
+            status = _check(span, qd)
         elif status == -2:
             status = -len(qd) - 2
         if status != 0:
@@ -312,6 +320,34 @@ def full_steps(
                 q[i] = q_before[i]
             for v in range(span[DOF], span[DOF + 1]):
                 qd[v] = qd_before[v]
-            aims.fresh[0] = 1
+            for k in range(len(aims.fresh)):
+                aims.fresh[k] = 1
             return step, status
     return n, 0
+
+
+@kernel
+def full_steps(
+    # model
+    links, drives, springs,
+    # in
+    blocks, span, code, n, substeps, h, applied, wrenches, work, pull, b, aims,
+    # out
+    q, qd,
+):  # fmt: skip
+    """Take n steps of `substeps` times h with each block in turn; after a failure the blocks are at different steps.
+
+    Returns:
+        the fewest steps any block took, and 0; or 1 + a freedom without inertia; -1 - v for a freedom v that is not
+        finite; -nv - 2 for a spring system that cannot be solved.
+    """
+    taken, status = n, 0
+    for k in range(len(blocks)):
+        for c in range(12):
+            span[c] = blocks[k, c]
+        done, failed = _block_steps(
+            links, drives, springs, span, code, n, substeps, h, applied, wrenches, work, pull, b, aims, q, qd
+        )
+        if done < taken:
+            taken, status = done, failed
+    return taken, status

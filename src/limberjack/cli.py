@@ -1,0 +1,615 @@
+"""The command line: `limberjack run | scenes | info | convert | warmup | bench | demo`.
+
+Each command is a dataclass, whose fields are its arguments, and is called to do its work. Whatever loads kernels is
+imported inside: `limberjack --help` takes no time. Bad input ends with status 2 and one message on stderr.
+"""
+
+from __future__ import annotations
+
+import difflib
+import io
+import json
+import math
+import os
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from limberjack import _registry
+from limberjack.errors import (
+    Diverged,
+    FileError,
+    LimberjackError,
+    ModelError,
+    ModelWarning,
+    StateError,
+    UnknownName,
+    UnsupportedByMethod,
+)
+
+if TYPE_CHECKING:
+    from limberjack.demo import Report
+    from limberjack.model.model import Model
+    from limberjack.scenes import Scene
+    from limberjack.simulation import Simulation
+
+__all__ = ["main"]
+
+_SHOWN_WARNINGS = 5
+
+
+def _maybe(make: type) -> Any:
+    """Return the rule for the one word of an option that may be left out."""
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=make.__name__.upper(),
+        instance_from_str=lambda words: make(words[0]),
+        is_instance=lambda value: value is None or isinstance(value, make),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+def _arg(metavar: str, otherwise: str = "") -> Any:
+    """Return how an argument shows in the help; `otherwise` says what holds without it."""
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint=otherwise and f"(default: {otherwise})")
+
+
+_Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help_behavior_hint="")]
+_Folders = Annotated[tuple[Path, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FOLDER")]
+_Settings = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME=VALUE")]
+_Outputs = Annotated[tuple[Path, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FILE")]
+_File = Annotated[Path | None, _maybe(Path), _arg("FILE")]
+_Target = Annotated[str, tyro.conf.Positional, _arg("SCENE|FILE")]
+
+
+# -- what all commands share -----------------------------------------------------------------------
+
+
+def _clean(text: object) -> str:
+    """Return `text` with what a terminal would obey instead of showing written out: names come from files."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in str(text))
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(markup=False, highlight=False, emoji=False)
+
+
+def _say(*lines: str) -> None:
+    for line in lines:
+        print(_clean(line))
+
+
+def _warn(message: str) -> None:
+    print(f"limberjack: {_clean(message)}", file=sys.stderr)
+
+
+@contextmanager
+def _collected() -> Iterator[list[str]]:
+    """Give the list into which the `ModelWarning` messages of the block go; other warnings are shown as ever."""
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ModelWarning)
+        yield notes
+    for warning in caught:
+        if issubclass(warning.category, ModelWarning):
+            notes.append(str(warning.message))
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+
+
+def _tell(notes: Sequence[str], source: str) -> None:
+    for note in notes[:_SHOWN_WARNINGS]:
+        _warn(f"warning: {note}")
+    if len(notes) > _SHOWN_WARNINGS:
+        _warn(f"{len(notes) - _SHOWN_WARNINGS} more warnings; limberjack info {source} lists all")
+
+
+def _setting(text: str, flag: str) -> tuple[str, Any]:
+    """Return name and value of NAME=VALUE: a number, true, false, none, a text, or several with commas between."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise StateError(f'{flag} takes NAME=VALUE, got "{text}"')
+    parts = [_value(part.strip()) for part in value.strip("()[] ").split(",")]
+    return name.strip().replace("-", "_"), parts[0] if len(parts) == 1 else tuple(parts)
+
+
+def _value(word: str) -> Any:
+    known = {"true": True, "false": False, "none": None}
+    if word.lower() in known:
+        return known[word.lower()]
+    for make in (int, float):
+        try:
+            return make(word)
+        except ValueError:
+            continue
+    return word
+
+
+def _check_output(path: Path, table: str) -> None:
+    """Refuse, before any work is done for it, a file of a kind that `table` does not have or in a wrong place."""
+    _registry.lookup(table, path)
+    _check_place(path)
+
+
+def _check_place(path: Path) -> None:
+    if path.is_dir():
+        raise FileError(path, "is a folder")
+    if not path.parent.is_dir():
+        raise FileError(path, f'cannot be written: there is no folder "{path.parent}"')
+    if not os.access(path.parent, os.W_OK):
+        raise FileError(path, f'cannot be written: the folder "{path.parent}" does not allow it')
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Source:
+    """Where a model comes from.
+
+    Attributes:
+        target: a scene (`limberjack scenes` lists them) or a model file: .urdf, .xml, .mjcf, .json.
+        set: an option of the scene, e.g. links=50.
+        base: how the root link of a URDF stands in the world: fixed or free.
+        repair: refuse files with broken inertias and other dirt instead of mending them.
+        roots: a further folder meshes and includes may come from.
+        package_path: a folder in which package:// files are looked for.
+    """
+
+    target: _Target
+    set: _Settings = ()
+    base: Annotated[str | None, _maybe(str), _arg("fixed|free", "fixed")] = None
+    repair: _Flag = True
+    roots: _Folders = ()
+    package_path: _Folders = ()
+
+    def scene(self) -> Scene:
+        """Return the scene named, or the file as a scene of its own; a scene's name comes first."""
+        from limberjack import scenes
+
+        known = scenes.names()
+        if self.target in known:
+            if self.base or self.roots or self.package_path or not self.repair:
+                raise StateError(
+                    f'--base, --roots, --package-path, --no-repair are for files; "{self.target}" is a scene'
+                )
+            return scenes.get(self.target, **dict(_setting(text, "--set") for text in self.set))
+        path = Path(self.target)
+        if not path.suffix and not path.exists():
+            close = difflib.get_close_matches(self.target, known, n=2, cutoff=0.5)
+            hint = f" (did you mean {' or '.join(close)}?)" if close else ""
+            choices = f"scenes are {', '.join(known)}; files end in {', '.join(_registry.suffixes('model reader'))}"
+            raise ModelError(f'no scene and no file "{self.target}"{hint}; {choices}')
+        if self.set:
+            raise StateError(f'--set is for scenes; "{self.target}" is a file')
+        from limberjack.io import load
+
+        options: dict[str, Any] = {"roots": self.roots, "package_paths": self.package_path}
+        model = load(path, repair=self.repair, base=self.base or "fixed", **options)
+        return scenes.Scene(model.name, model)
+
+
+# -- run -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(_Source):
+    """Simulate a scene or a model file, and save the motion.
+
+    Attributes:
+        method: how it is moved, e.g. full.
+        integrator: of method full: semi_implicit, euler, rk4, implicit or momentum.
+        option: a further option of the method, e.g. substeps=4.
+        dt: time step [s].
+        seconds: how long to simulate [s].
+        rate: frames per second of the recording.
+        out: where the motion goes, by suffix: .npz or .csv.
+        ignore: features to leave out although the method cannot honour them, e.g. limits,contacts.
+        save_state: where the final state goes, for --resume: .npz.
+        resume: go on from a state saved before, bit for bit, instead of a scene or file.
+        quiet: print nothing but warnings and errors.
+    """
+
+    target: _Target = ""
+    method: Annotated[str | None, _maybe(str), _arg("NAME", "the scene's, or full")] = None
+    integrator: Annotated[str | None, _maybe(str), _arg("NAME", "semi_implicit")] = None
+    option: _Settings = ()
+    dt: Annotated[float | None, _maybe(float), _arg("SECONDS", "the scene's, or 0.001")] = None
+    seconds: Annotated[float | None, _maybe(float), _arg("SECONDS", "the scene's, or 5")] = None
+    rate: Annotated[float, tyro.conf.arg(metavar="HZ")] = 60.0
+    out: _Outputs = ()
+    ignore: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FEATURE,...")] = ()
+    save_state: _File = None
+    resume: _File = None
+    quiet: _Flag = False
+
+    def __call__(self) -> int:
+        """Simulate, show, save."""
+        self._check()
+        with _collected() as notes:
+            sim, scene = self._simulation()
+        _tell(notes, self.target)
+        seconds = scene.seconds if self.seconds is None else self.seconds
+        from limberjack.demo import Report, measured_run
+        from limberjack.warmup import compiled
+
+        waiting = "preparing; the first time ever this compiles for about a minute"
+        with nullcontext() if self.quiet else _console().status(waiting):
+            compiled(sim)
+        report, failure = Report(sim.model, sim.steps, sim.dt), None
+        try:
+            measured_run(sim, seconds, rate=self.rate, progress=not self.quiet, drive=scene.drive, report=report)
+        except (KeyboardInterrupt, Diverged) as error:
+            failure = error
+        written = self._write(sim)
+        where = "; ".join(written) or "nothing was saved: no --out"
+        if isinstance(failure, Diverged):
+            raise LimberjackError(f"{failure}; until then: {where}") from failure
+        if not self.quiet:
+            _console().print(_summary(sim, report, driven=scene.drive is not None))
+            _say(*written)
+        if failure is not None:
+            _warn(f"interrupted at t = {sim.time:.6g} s after {report.steps} steps; {where}")
+            return 130
+        return 0
+
+    def _check(self) -> None:
+        """Refuse what can be refused without loading or simulating anything."""
+        if not self.target and self.resume is None:
+            raise StateError("run takes a scene or a file: limberjack run pendulum; limberjack scenes lists the scenes")
+        for flag, value, allowed in (("--seconds", self.seconds, 0.0), ("--rate", self.rate, 1e-9)):
+            if value is not None and not (math.isfinite(value) and value >= allowed):
+                raise StateError(f"{flag} must be a finite number >= {allowed:g}, got {value:g}")
+        for path in self.out:
+            _check_output(path, "trajectory writer")
+        if self.save_state is not None:
+            _check_output(self.save_state, "simulation writer")
+        files = [path.resolve() for path in (*self.out, self.save_state) if path is not None]
+        twice = [path for path, count in Counter(files).items() if count > 1]
+        if twice:
+            raise FileError(twice[0], "is to be written twice; give --out and --save-state different names")
+
+    def _simulation(self) -> tuple[Simulation, Scene]:
+        from limberjack.simulation import Simulation
+
+        if self.resume is not None:
+            return self._resumed(self.resume)
+        scene = self.scene()
+        dt = scene.dt if self.dt is None else self.dt
+        method = self._method(scene.method)
+        ignore = [word.strip() for text in self.ignore for word in text.split(",") if word.strip()]
+        try:
+            return Simulation(scene.model, method, dt, ignore=ignore), scene
+        except UnsupportedByMethod as error:
+            missing = [word for word in scene.model.features() if word not in method.supports]
+            text = str(error).partition(" To run without")[0]
+            raise UnsupportedByMethod(f"{text} To run without: --ignore {','.join(missing)}") from error
+
+    def _resumed(self, path: Path) -> tuple[Simulation, Scene]:
+        from limberjack.scenes import Scene
+        from limberjack.simulation import resume
+
+        kept = {"target", "set", "base", "repair", "roots", "package_path", "method", "integrator", "option", "ignore"}
+        for item in fields(self):
+            if item.name in kept and getattr(self, item.name) != item.default and getattr(self, item.name):
+                flag = "SCENE|FILE" if item.name == "target" else "--" + item.name.replace("_", "-")
+                raise StateError(f"--resume brings its own model and method: leave out {flag}")
+        sim = resume(path)
+        if self.dt is not None:
+            sim.dt = self.dt
+        return sim, Scene(sim.model.name, sim.model)
+
+    def _method(self, default: Any) -> Any:
+        from limberjack.methods import method_of
+
+        method = method_of(default if self.method is None else self.method)
+        options = dict(_setting(text, "--option") for text in self.option)
+        if self.integrator is not None:
+            options["integrator"] = self.integrator
+        known = [item.name for item in fields(method)]
+        for name in options:
+            if name not in known:
+                raise UnknownName("option", name, f'method "{method.name}"', known)
+        return replace(method, **options)
+
+    def _write(self, sim: Simulation) -> list[str]:
+        """Save what was recorded and the state; return a sentence for each file."""
+        written = []
+        if sim.recorded is not None:
+            for path in self.out:
+                written.append(f"motion ({len(sim.recorded)} frames): {sim.recorded.save(path)}")
+        if self.save_state is not None:
+            written.append(f"state at t = {sim.time:.6g} s: {sim.save(self.save_state)}")
+        return written
+
+
+def _summary(sim: Simulation, report: Report, *, driven: bool) -> Any:
+    """Return the table of what a run did."""
+    from rich.table import Table
+
+    from limberjack.demo import is_lossless
+
+    model = sim.model
+    pushed = driven or bool(sim.tau.any()) or len(sim.forces.wrenches.link) > 0
+    loses = pushed or not is_lossless(model)
+    drift = report.momentum_drift
+    held = "not watched: the world or an outer force holds the model"
+    rows = {
+        "model": f"{model.name}: {model.body_count} bodies, {model.joint_count} joints, {model.nv} freedoms (nv)",
+        "method": _described(sim.method),
+        "steps": f"{report.steps} of {report.dt:g} s, to t = {sim.time:.6g} s",
+        "wall time": f"{report.wall:.3g} s, recording included",
+        "real-time factor": f"{report.real_time_factor:.1f}",
+        "time per step": f"{report.microseconds_per_step:.1f} us",
+        "time per joint and step": f"{report.nanoseconds_per_joint:.0f} ns",
+        "energy change" if loses else "energy drift": f"{report.energy_drift:.1e} of the largest kinetic energy"
+        + ("; there are dampers, motors or outer forces" if loses else ""),
+        "momentum drift": held if drift is None else f"{drift:.1e}",
+    }
+    table = Table(show_header=False)
+    for name, value in rows.items():
+        table.add_row(name, _clean(value))
+    return table
+
+
+def _described(method: Any) -> str:
+    options = ((item.name, getattr(method, item.name)) for item in fields(method))
+    return f"{method.name} ({', '.join(f'{name}={value}' for name, value in options if value is not None)})"
+
+
+# -- scenes, info, convert -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scenes:
+    """List the ready-made scenes and their options (for --set)."""
+
+    def __call__(self) -> int:
+        """Print the table."""
+        from rich.table import Table
+
+        from limberjack import scenes
+
+        table = Table(show_lines=True)
+        table.add_column("scene", no_wrap=True)
+        table.add_column("what it is", ratio=1)
+        table.add_column("options and their defaults", ratio=1)
+        for info in scenes.describe():
+            options = "  ".join(f"{name}={_shown(value)}" for name, value in info.options.items())
+            table.add_row(info.name, info.description, options)
+        _console().print(table)
+        return 0
+
+
+def _shown(value: Any) -> str:
+    """Return `value` as `_setting` reads it."""
+    if isinstance(value, (tuple, list)):
+        return ",".join(map(_shown, value))
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Info(_Source):
+    """Say what is in a model file or scene, and which methods can honour it.
+
+    Attributes:
+        json: print JSON for programs instead.
+    """
+
+    json: _Flag = False
+
+    def __call__(self) -> int:
+        """Print what there is."""
+        with _collected() as notes:
+            scene = self.scene()
+        facts = _facts(scene.model, self.target, notes)
+        if self.json:
+            print(json.dumps(facts, indent=2))
+            return 0
+        from rich.table import Table
+
+        table = Table(show_header=False)
+        for name, fact in facts.items():
+            if name not in ("features", "warnings"):
+                table.add_row(name, _clean(_listed(fact) + {"mass": " kg", "gravity": " m/s^2"}.get(name, "")))
+        _console().print(table)
+        table = Table("feature", "for example", "methods that honour it", title="features", title_justify="left")
+        for name, fact in facts["features"].items():
+            table.add_row(name, _clean(fact["example"]), ", ".join(fact["methods"]) or "none yet: --ignore " + name)
+        if facts["features"]:
+            _console().print(table)
+        else:
+            _say("no features that a method would have to honour: any method can run it")
+        _say(*(f"warning: {note}" for note in notes))
+        return 0
+
+
+def _facts(model: Model, source: str, notes: Sequence[str]) -> dict[str, Any]:
+    from limberjack.methods import capabilities
+
+    able = capabilities()
+    features = {
+        name: {"example": example, "methods": [method for method, row in able.items() if row[name]]}
+        for name, example in model.features().items()
+    }
+    return {
+        "name": model.name,
+        "source": source,
+        "bodies": model.body_count,
+        "joints": dict(Counter(model.joint(name).kind for name in model.joint_names)),
+        "nq": model.nq,
+        "nv": model.nv,
+        "loops": list(model.loop_names),
+        "mass": float(model.arrays.body_mass.sum()),
+        "gravity": model.gravity.tolist(),
+        "shapes": dict(Counter(shape.kind for shape in model.shapes)),
+        "springs": len(model.springs),
+        "points": len(model.points),
+        "features": features,
+        "warnings": list(notes),
+    }
+
+
+def _listed(fact: Any) -> str:
+    if isinstance(fact, dict):
+        total = sum(fact.values())
+        return f"{total}: " + ", ".join(f"{count} {kind}" for kind, count in fact.items()) if fact else "0"
+    if isinstance(fact, list):
+        return ", ".join(map(_listed, fact)) or "none"
+    return f"{fact:.6g}" if isinstance(fact, float) else str(fact)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convert(_Source):
+    """Write a model in another format, or a recorded motion (.npz) as .csv.
+
+    Attributes:
+        out: the file to write; its suffix says the format.
+    """
+
+    out: Annotated[Path, tyro.conf.Positional, _arg("OUT")]
+
+    def __call__(self) -> int:
+        """Read, write, say where."""
+        if Path(self.target).suffix.lower() in _registry.suffixes("trajectory reader"):
+            _check_output(self.out, "trajectory writer")
+            from limberjack.trajectory import Trajectory
+
+            trajectory = Trajectory.load(self.target)
+            _say(f"motion ({len(trajectory)} frames): {trajectory.save(self.out)}")
+            return 0
+        _check_output(self.out, "model writer")
+        from limberjack.io import save
+
+        with _collected() as notes:
+            model = self.scene().model
+        _tell(notes, self.target)
+        _say(f"model ({model.body_count} bodies): {save(model, self.out)}")
+        return 0
+
+
+# -- warmup, bench, demo ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Warmup:
+    """Compile everything ahead, so that nothing has to wait for it later."""
+
+    def __call__(self) -> int:
+        """Run every warm-up job and say what became of it."""
+        from limberjack.warmup import warm_up
+
+        _say(*warm_up(_console()))
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """Measure against other engines on this machine, side by side.
+
+    Attributes:
+        tables: which tables.
+        json: where the numbers go as JSON.
+        quick: small and fast, for a look.
+    """
+
+    tables: Annotated[tuple[str, ...], tyro.conf.Positional, _arg("[TABLE ...]", "all")] = ()
+    json: _File = None
+    quick: _Flag = False
+
+    def __call__(self) -> int:
+        """Run the tables."""
+        from limberjack import bench
+
+        for name in self.tables:
+            if name not in bench.TABLES:
+                raise UnknownName("table", name, "limberjack bench", bench.TABLES)
+        if self.json is not None:
+            _check_place(self.json)
+        return bench.run(list(self.tables) or list(bench.TABLES), quick=self.quick, json_path=self.json)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demo:
+    """Simulate a pendulum of 300 links and a thrown humanoid; write motions, a plot and animations.
+
+    Attributes:
+        out: the folder the results go to, made if absent.
+    """
+
+    out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("demo-output")
+
+    def __call__(self) -> int:
+        """Run the demonstration."""
+        from limberjack.demo import demo
+
+        demo(self.out, _console())
+        return 0
+
+
+_COMMANDS: dict[str, Any] = {
+    "run": Run, "scenes": Scenes, "info": Info, "convert": Convert, "warmup": Warmup, "bench": Bench, "demo": Demo,
+}  # fmt: skip
+
+
+def main(argv: Iterable[str] | None = None) -> int:
+    """Run the command line and return its exit status: 0, 2 for bad input, 130 after Ctrl-C.
+
+    Args:
+        argv: the arguments; those of the process when None.
+    """
+    words = list(sys.argv[1:] if argv is None else argv) or ["--help"]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name the terminal has no letters for is no error
+    try:
+        status = _run(words)
+        sys.stdout.flush()  # here, where a reader that has gone is met with calm
+        return status
+    except KeyboardInterrupt:
+        _warn("interrupted")
+        return 130
+    except BrokenPipeError:
+        # The interpreter would complain once more when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        return _failed(error)
+
+
+def _run(words: list[str]) -> int:
+    if words == ["--version"]:
+        from limberjack import __version__
+
+        _say(f"limberjack {__version__}")
+        return 0
+    try:
+        about = "Simulate articulated figures: pendulums, robots, characters."
+        command = tyro.extras.subcommand_cli_from_dict(_COMMANDS, prog="limberjack", args=words, description=about)
+    except SystemExit as end:  # help, or a usage error that has been told already
+        return end.code if isinstance(end.code, int) else 2
+    return command()
+
+
+def _failed(error: Exception) -> int:
+    """Tell an error in one message and return the status: 2 where the input is to blame."""
+    if os.environ.get("LIMBERJACK_DEBUG"):
+        raise error
+    if isinstance(error, LimberjackError):
+        _warn(str(error))
+    elif isinstance(error, OSError):
+        _warn(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    elif isinstance(error, MemoryError):
+        _warn(f"not enough memory: {error}" if str(error) else "not enough memory")
+    else:
+        _warn(f"internal error, please report it: {type(error).__name__}: {error} (LIMBERJACK_DEBUG=1 shows where)")
+        return 1
+    return 2

@@ -1,0 +1,139 @@
+"""Compile everything ahead: small jobs that between them call every kernel as simulations do.
+
+A kernel is compiled for the types of its arguments, which are the same for every model; so one small model, run once
+by every integrator of every method, is enough.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from limberjack._jit import cache_folder
+from limberjack.articulated.dynamics import (
+    forward_dynamics,
+    forward_kinematics,
+    inverse_dynamics,
+    jacobian,
+    mass_matrix,
+)
+from limberjack.errors import LimberjackError
+from limberjack.methods import FEATURES, METHODS, method_of
+from limberjack.methods.full import INTEGRATORS
+from limberjack.model.builder import Builder
+from limberjack.model.joints import KINDS
+from limberjack.model.model import Model
+from limberjack.model.spec import WORLD, Axis, Motor
+from limberjack.simulation import Simulation
+
+__all__ = ["compiled", "jobs", "sample", "warm_up"]
+
+
+def sample() -> Model:
+    """Return a small model with every kind of tree joint, springs, motors, dampers, soft limits and armature."""
+    builder = Builder("sample")
+    own: dict[str, dict[str, Any]] = {
+        "hinge": {
+            "limits": (-1.0, 1.0),
+            "limit_stiffness": 9.0,
+            "limit_damping": 0.1,
+            "damping": 0.1,
+            "stiffness": 1.0,
+        },
+        "slide": {"motor": Motor(kp=10.0, kd=1.0), "armature": 0.1},
+        "ball": {"motor": Motor(kp=1.0, kd=0.1, target=(1.0, 0.0, 0.0, 0.0)), "damping": 0.1},
+        "screw": {"pitch": 0.1},
+    }
+    for name in ("base", "arm"):  # two trees: one floats, one is fixed to the world
+        builder.add_body(name, mass=1.0, inertia=(0.1, 0.1, 0.1))
+    builder.add_joint_free("base_joint", WORLD, "base")
+    builder.add_joint_hinge("arm_joint", WORLD, "arm", axis=(0.0, 1.0, 0.0), position=(2.0, 0.0, 0.0))
+    kinds = [kind for kind in KINDS if kind not in ("free", "compound", "distance", "gear")]
+    for root in ("base", "arm"):
+        above = root
+        for kind in kinds:
+            child = f"{root}_{kind}"
+            builder.add_body(child, mass=1.0, com=(0.0, 0.0, -0.2), inertia=(0.1, 0.1, 0.1))
+            builder.add_joint(kind, f"{child}_joint", above, child, position=(0.0, 0.0, -0.4), **own.get(kind, {}))
+            above = child
+        child, axes = f"{root}_compound", [Axis(name=f"{root}_turn"), Axis(name=f"{root}_move", kind="slide")]
+        builder.add_body(child, mass=1.0, com=(0.0, 0.0, -0.2), inertia=(0.1, 0.1, 0.1))
+        builder.add_joint_compound(f"{child}_joint", above, child, axes, position=(0.0, 0.0, -0.4))
+    builder.add_spring(WORLD, "base_hinge", at_a=(0.0, 0.0, 1.0), stiffness=10.0, damping=0.1)
+    builder.add_spring("base_hinge", "base_ball", stiffness=10.0, rest=0.5)
+    return builder.build()
+
+
+def _functions() -> None:
+    model = sample()
+    q, qd = model.q0, model.qd0
+    forward_dynamics(model, q, qd, np.zeros(model.nv), np.zeros((model.body_count, 6)))
+    forward_dynamics(model, q, qd)
+    inverse_dynamics(model, q, qd, np.zeros(model.nv))
+    forward_kinematics(model, q)
+    mass_matrix(model, q)
+    jacobian(model, q, model.body_names[-1])
+
+
+def _measure(sim: Simulation) -> list[Any]:
+    return [sim.energy(), sim.momentum(), sim.velocities, sim.positions]
+
+
+def _method(name: str) -> None:
+    method = method_of(name)
+    fields = {field.name for field in dataclasses.fields(method)}
+    variants = [{"integrator": word} for word in INTEGRATORS] if "integrator" in fields else [{}]
+    for options in variants:
+        chosen = dataclasses.replace(method, **options)
+        sim = Simulation(sample(), chosen, ignore=[word for word in FEATURES if word not in chosen.supports])
+        sim.apply_wrench("arm", force=(0.0, 0.0, 1.0))
+        sim.step(2)
+
+
+def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Yield what there is to compile: a title and a function that does it."""
+    for name in METHODS:
+        yield f"method {name}", lambda name=name: _method(name)
+    yield "energy, momentum, velocities", lambda: _measure(Simulation(sample()))
+    yield "functions of a model", _functions
+
+
+def compiled(sim: Simulation) -> None:
+    """Have everything compiled that a run of `sim` needs, and leave its state as it is."""
+    before = sim.snapshot()
+    try:
+        sim.step(1)
+        _measure(sim)
+    except LimberjackError:
+        pass  # the run itself meets the same error and tells it
+    sim.restore(before)
+
+
+def warm_up(console: Any) -> list[str]:
+    """Do all jobs under a progress bar; return what became of it in sentences.
+
+    Args:
+        console: the rich console to draw on.
+    """
+    from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
+
+    begin, before, todo = time.perf_counter(), _cached_files(), list(jobs())
+    columns = (SpinnerColumn(), *Progress.get_default_columns()[:3], TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("", total=len(todo))
+        for title, job in todo:
+            progress.update(task, description=f"{title:30}")
+            job()
+            progress.update(task, advance=1)
+    spent = time.perf_counter() - begin
+    done = "already compiled, checked in" if _cached_files() == before else "compiled in"
+    return [f"{done} {spent:.1f} s", f"kept in {cache_folder()}"]
+
+
+def _cached_files() -> set[str]:
+    """Return the names in the cache folder: the same when nothing had to be compiled."""
+    return {path.name for path in cache_folder().iterdir()}
