@@ -239,7 +239,7 @@ class Run(_Source):
         from limberjack.demo import Report, measured_run
         from limberjack.warmup import compiled
 
-        waiting = "preparing; the first time ever this compiles for about a minute"
+        waiting = "preparing (the first run compiles for about a minute)"
         with nullcontext() if self.quiet else _console().status(waiting):
             compiled(sim)
         report, failure = Report(sim.model, sim.steps, sim.dt), None

@@ -214,7 +214,7 @@ def demo(folder: Path, console: Any) -> None:
         raise FileError(folder, f"cannot be made: {error.strerror or error}") from error
     runs = []
     for title, make, seconds in _RUNS:
-        with console.status(f"{title}: preparing; the first time ever this compiles for about a minute"):
+        with console.status(f"{title}: preparing (the first run compiles for about a minute)"):
             sim = make()
             compiled(sim)
         report = measured_run(sim, seconds, progress=True)

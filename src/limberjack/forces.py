@@ -1,11 +1,12 @@
 """Forces that act from outside or between bodies: wrenches and springs, explicit and implicit.
 
-A spring between points x_a, x_b with length l, direction n and rate l' pulls with f = k (l - rest) + c l'.
-Implicitly, over a step h, with the row J of l' = J qd and s = h (h k + c):
+A spring between points x_a, x_b with length l, direction n and rate l' pulls with f = k (l - rest) + c l' along n.
+Implicitly, over a step h, each of three rows, along n and two directions t across it, with the rate x' = J qd, the
+stiffness k_i (k along n, f/l across where the spring is taut), damping c_i (c, 0) and s = h (h k_i + c_i), is
 
-    mu = f + h k l' + s J qdd,      (1/s + J M^-1 J^T) mu = (f + h k l') / s + J qdd_0
+    mu = f_i + h k_i x' + s J qdd,      (1/s + J M^-1 J^T) mu = (f_i + h k_i x') / s + J qdd_0
 
-where qdd_0 is the acceleration without springs and -J^T mu the force: a compliant row, stable at any stiffness.
+where qdd_0 is the acceleration without springs and -J^T mu the force: compliant rows, stable at any stiffness.
 """
 
 from __future__ import annotations
@@ -48,10 +49,11 @@ class Pull(NamedTuple):
     """Scratch of the springs; s springs."""
 
     velocities: np.ndarray  # (n, 6) of the links
-    state: np.ndarray  # (s, 14) direction n, length, rate, lever at a, lever at b, force, s of the row, right side
-    responses: np.ndarray  # (s, nv) rows y
-    matrix: np.ndarray  # (s, s)
-    forces: np.ndarray  # (s,)
+    state: np.ndarray  # (s, 15) direction n, length, rate, lever at a, lever at b, force, velocity of b against a
+    rows: np.ndarray  # (3 s, 5) direction, stiffness, rate of each row
+    responses: np.ndarray  # (3 s, nv) rows y
+    matrix: np.ndarray  # (3 s, 3 s)
+    forces: np.ndarray  # (3 s,)
     common: np.ndarray  # (s,) the link where the paths of the two ends meet, -1 = the world
 
 
@@ -75,14 +77,11 @@ def new_pull(links: Links, springs: Springs) -> Pull:
         while i >= 0 and i not in above:
             i = int(links.parent[i])
         common[j] = i
+    wide = 3 * count
     return Pull(
-        np.zeros((n, 6)),
-        np.zeros((count, 14)),
-        np.zeros((count, nv)),
-        np.zeros((count, count)),
-        np.zeros(count),
-        common,
-    )
+        np.zeros((n, 6)), np.zeros((count, 15)), np.zeros((wide, 5)), np.zeros((wide, nv)), np.zeros((wide, wide)),
+        np.zeros(wide), common,
+    )  # fmt: skip
 
 
 @inner
@@ -143,10 +142,12 @@ def spring_lengths(
         length = math.sqrt(x * x + y * y + z * z)
         f = 1.0 / length if length > 1e-12 else 0.0
         x, y, z = f * x, f * y, f * z
-        rate = x * (vx - ux) + y * (vy - uy) + z * (vz - uz)
+        vx, vy, vz = vx - ux, vy - uy, vz - uz
+        rate = x * vx + y * vy + z * vz
         s[j, 0], s[j, 1], s[j, 2], s[j, 3], s[j, 4] = x, y, z, length, rate
         s[j, 5], s[j, 6], s[j, 7], s[j, 8], s[j, 9], s[j, 10] = ax, ay, az, bx, by, bz
         s[j, 11] = data[j, 0] * (length - data[j, 2]) + data[j, 1] * rate
+        s[j, 12], s[j, 13], s[j, 14] = vx, vy, vz
 
 
 @inner
@@ -190,19 +191,40 @@ def _accelerated(i, lx, ly, lz, nx, ny, nz, rows):
 
 
 @inner
-def _respond(links, springs, span, work, pull):
-    """Fill the rows y of all springs."""
-    link, s, y = springs.link, pull.state, pull.responses
-    for j in range(len(link)):
-        for v in range(span[DOF], span[DOF + 1]):
-            y[j, v] = 0.0
-        for end in range(2):
-            if link[j, end] >= 0:
-                sign = 1.0 if end == 1 else -1.0
-                fx, fy, fz = sign * s[j, 0], sign * s[j, 1], sign * s[j, 2]
-                k = 5 + 3 * end
-                nx, ny, nz = cross(s[j, k], s[j, k + 1], s[j, k + 2], fx, fy, fz)
-                path_forward(links, link[j, end], nx, ny, nz, fx, fy, fz, work, j, y)
+def _set_rows(j, k, s, rows):
+    """Fill the three rows of spring j with stiffness k: directions, stiffness and rates."""
+    nx, ny, nz = s[j, 0], s[j, 1], s[j, 2]
+    # across: the world axis furthest from n, made perpendicular, and the third direction
+    ex = 1.0 if abs(nx) <= abs(ny) and abs(nx) <= abs(nz) else 0.0
+    ey = 1.0 if ex == 0.0 and abs(ny) <= abs(nz) else 0.0
+    ez = 1.0 - ex - ey
+    tx, ty, tz = cross(nx, ny, nz, ex, ey, ez)
+    size = math.sqrt(tx * tx + ty * ty + tz * tz)
+    f = 1.0 / size if size > 0.0 else 0.0
+    tx, ty, tz = f * tx, f * ty, f * tz
+    ux, uy, uz = cross(nx, ny, nz, tx, ty, tz)
+    taut = s[j, 11] / s[j, 3] if s[j, 11] > 0.0 and s[j, 3] > 1e-12 else 0.0
+    i = 3 * j
+    rows[i, 0], rows[i, 1], rows[i, 2], rows[i, 3] = nx, ny, nz, k
+    rows[i + 1, 0], rows[i + 1, 1], rows[i + 1, 2], rows[i + 1, 3] = tx, ty, tz, taut
+    rows[i + 2, 0], rows[i + 2, 1], rows[i + 2, 2], rows[i + 2, 3] = ux, uy, uz, taut
+    for c in range(3):
+        rows[i + c, 4] = rows[i + c, 0] * s[j, 12] + rows[i + c, 1] * s[j, 13] + rows[i + c, 2] * s[j, 14]
+
+
+@inner
+def _respond(links, link, j, i, span, work, pull):
+    """Fill row y[i], of spring j."""
+    s, d, y = pull.state, pull.rows, pull.responses
+    for v in range(span[DOF], span[DOF + 1]):
+        y[i, v] = 0.0
+    for end in range(2):
+        if link[j, end] >= 0:
+            sign = 1.0 if end == 1 else -1.0
+            fx, fy, fz = sign * d[i, 0], sign * d[i, 1], sign * d[i, 2]
+            k = 5 + 3 * end
+            nx, ny, nz = cross(s[j, k], s[j, k + 1], s[j, k + 2], fx, fy, fz)
+            path_forward(links, link[j, end], nx, ny, nz, fx, fy, fz, work, i, y)
 
 
 @outlined
@@ -214,38 +236,49 @@ def implicit_springs(
     # out
     pull, qdd,
 ):  # fmt: skip
-    """Let all springs act implicitly over a step h: corrects qdd left by `accelerations`; 0 or -2 on a failed solve."""
+    """Let all springs act implicitly over a step h: corrects qdd left by `accelerations`; 0 or -nv - 2 on failure."""
     spring_lengths(links, springs, span, qd, work, pull)
-    _respond(links, springs, span, work, pull)
     link, data, s, mu, a, y = springs.link, springs.data, pull.state, pull.forces, pull.matrix, pull.responses
-    rows, count = work.rows, len(springs.link)
-    for i in range(count):
-        stiff = h * (h * data[i, 0] + data[i, 1])
-        nx, ny, nz = s[i, 0], s[i, 1], s[i, 2]
-        seen = _accelerated(link[i, 1], s[i, 8], s[i, 9], s[i, 10], nx, ny, nz, rows) - _accelerated(
-            link[i, 0], s[i, 5], s[i, 6], s[i, 7], nx, ny, nz, rows
-        )
-        # a spring without stiffness over the step gets a row that gives no force
+    rows, d, common, wide = work.rows, pull.rows, pull.common, 3 * len(springs.link)
+    for i in range(wide):
+        j = i // 3
+        along = i == 3 * j
+        if along:
+            _set_rows(j, data[j, 0], s, d)
+        stiff = h * (h * d[i, 3] + (data[j, 1] if along else 0.0))
+        # a row without stiffness over the step gives no force
         flex = 1.0 / stiff if stiff > 0.0 else 1e300
-        mu[i] = (s[i, 11] + h * data[i, 0] * s[i, 4]) * flex + seen if stiff > 0.0 else 0.0
-        for j in range(i + 1):
-            a[i, j] = path_dot(links, link[i, 0], -1, work, y, i, j) + path_dot(
-                links, link[i, 1], pull.common[i], work, y, i, j
-            )
-        a[i, i] += flex
-    if factor_ldl(count, 0, 0.0, a) > 0:
-        return -2
-    solve_ldl(count, 0, a, mu)
+        mu[i] = 0.0
+        for k in range(i):
+            a[i, k] = 0.0
+        if stiff > 0.0:
+            _respond(links, link, j, i, span, work, pull)
+            nx, ny, nz = d[i, 0], d[i, 1], d[i, 2]
+            seen = _accelerated(link[j, 1], s[j, 8], s[j, 9], s[j, 10], nx, ny, nz, rows)
+            seen -= _accelerated(link[j, 0], s[j, 5], s[j, 6], s[j, 7], nx, ny, nz, rows)
+            mu[i] = ((s[j, 11] if along else 0.0) + h * d[i, 3] * d[i, 4]) * flex + seen
+            for k in range(i + 1):
+                if a[k, k] < 1e299 or k == i:
+                    a[i, k] = path_dot(links, link[j, 0], -1, work, y, i, k) + path_dot(
+                        links, link[j, 1], common[j], work, y, i, k
+                    )
+            a[i, i] += flex
+        else:
+            a[i, i] = flex
+    if factor_ldl(wide, 0, 0.0, a) > 0:
+        return -len(links.armature) - 2
+    solve_ldl(wide, 0, a, mu)
     # -J^T mu enters where the forward elimination left the joint forces; then the outward pass once more
-    v_start, kinds, dofs = links.v_start, links.kind, links.dof
+    v_start, kinds, dofs, rest = links.v_start, links.kind, links.dof, work.rest
     for k in range(span[LINK], span[LINK + 1]):
         for v in range(v_start[k], v_start[k] + dofs[k]):
             change = 0.0
-            for i in range(count):
-                change -= mu[i] * y[i, v]
+            for i in range(wide):
+                if mu[i] != 0.0:
+                    change -= mu[i] * y[i, v]
             if kinds[k] == HINGE or kinds[k] == SLIDE:
                 rows[k, UU] += change
             else:
-                work.rest[v] += change
+                rest[v] += change
     solve_accelerations(links, span, work.subspace, work.reduced, work.pivot, work.rest, rows, qdd)
     return 0

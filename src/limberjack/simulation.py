@@ -22,6 +22,7 @@ from limberjack.methods import method_of, require_support
 from limberjack.model.arrays import Drives, whole_span
 from limberjack.model.joints import locked
 from limberjack.model.model import Model
+from limberjack.recorder import Bar, Frames
 from limberjack.spatial.frames import matrix_from_quaternion
 from limberjack.trajectory import Trajectory
 
@@ -99,11 +100,10 @@ class Simulation:
             raise StateError(
                 f"model must be a lj.Model, got {type(model).__name__}; load one with lj.load or build one"
             )
-        self.model, self.method, self.ignored = (
-            model,
-            method_of(method),
-            tuple([ignore] if isinstance(ignore, str) else ignore),
-        )
+        self.model, self.method = model, method_of(method)
+        if not isinstance(ignore, Iterable):
+            raise StateError(f"ignore must name features, like ('limits',), got {ignore!r}")
+        self.ignored = (ignore,) if isinstance(ignore, str) else tuple(ignore)
         require_support(model, self.method, self.ignored)
         self._dt = _checked_dt(dt)
         self._stepper = self.method.stepper(model)
@@ -338,9 +338,9 @@ class Simulation:
         seconds = _checked(seconds, "seconds", low=0.0)
         every = max(1, round(1.0 / (_checked(rate, "rate", low=1e-9) * self._dt)))
         total = round(seconds / self._dt)
-        frames = _Frames(self)
+        frames = Frames(self)
         try:
-            with _bar(progress, total, f"{self.model.name}, {self.method.name}") as tick:
+            with Bar(progress, total, f"{self.model.name}, {self.method.name}") as tick:
                 done = 0
                 while done < total:
                     n = min(every, total - done)
@@ -456,7 +456,9 @@ class Simulation:
         where = f"step {self._steps + 1} (t = {self.time:.6g} s); the state before it is kept"
         if status > 0:
             name = self.model.dof_name(status - 1)
-            return Diverged(f'joint "{name}" has no inertia to act on at {where}', name, self._steps, self.time)
+            body = self.model.joint_spec(name).child
+            text = f'joint "{name}" of body "{body}" has no inertia to act on at {where}'
+            return Diverged(text, name, self._steps, self.time)
         if -status - 1 > self.model.nv:
             return Diverged(f"the springs' forces cannot be found at {where}", "", self._steps, self.time)
         name = self.model.dof_name(-status - 1)
@@ -464,47 +466,6 @@ class Simulation:
         text = f'joint "{name}" of body "{body}" is no longer finite at {where}'
         text += "; try a smaller dt, damping or another integrator"
         return Diverged(text, name, self._steps, self.time)
-
-
-class _Frames:
-    """Collects frames of a running simulation."""
-
-    def __init__(self, sim: Simulation) -> None:
-        self._sim = sim
-        self._times: list[float] = []
-        self._q: list[np.ndarray] = []
-        self._qd: list[np.ndarray] = []
-        self.add()
-
-    def add(self) -> None:
-        self._times.append(self._sim.time)
-        self._q.append(self._sim.q)
-        self._qd.append(self._sim.qd)
-
-    def trajectory(self) -> Trajectory:
-        return Trajectory(self._sim.model, np.array(self._times), np.array(self._q), np.array(self._qd))
-
-
-class _bar:  # noqa: N801
-    """A rich progress bar, or nothing; gives a function that advances it."""
-
-    def __init__(self, shown: bool, total: int, title: str) -> None:
-        self._progress: Any = None
-        if shown:
-            from rich.progress import Progress
-
-            self._progress = Progress(transient=False)
-            self._task = self._progress.add_task(title, total=total)
-
-    def __enter__(self) -> Callable[[int], None]:
-        if self._progress is None:
-            return lambda n: None
-        self._progress.start()
-        return lambda n: self._progress.update(self._task, advance=n)
-
-    def __exit__(self, *problem: object) -> None:
-        if self._progress is not None:
-            self._progress.stop()
 
 
 def resume(path: str | Path) -> Simulation:

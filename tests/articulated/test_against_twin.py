@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-import limberjack as lj
 from tests.naive import rotations as rot
 from tests.naive.models import KINDS, add_body, axes, frames, random_model, random_state
 from tests.naive.twin import Twin
+
+import limberjack as lj
 
 TOLERANCE = 1e-9
 

@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-
-import limberjack as lj
 from tests.naive.models import random_model, random_state
 from tests.naive.rotations import from_cross_matrix, matrix
 from tests.naive.twin import Twin
+
+import limberjack as lj
 
 
 @pytest.fixture(params=range(6))

@@ -103,7 +103,12 @@ def test_overflow_is_an_error(model):
     """A velocity whose square overflows raises StateError instead of returning infinity."""
     for function in (lj.forward_dynamics, lj.inverse_dynamics):
         with pytest.raises(lj.StateError, match="overflow"):
-            function(model, model.q0, np.full(model.nv, 1e200), *([np.zeros(model.nv)] if function is lj.inverse_dynamics else []))
+            function(
+                model,
+                model.q0,
+                np.full(model.nv, 1e200),
+                *([np.zeros(model.nv)] if function is lj.inverse_dynamics else []),
+            )
 
 
 def test_a_pose_without_inertia_names_its_joint():
@@ -130,7 +135,10 @@ def test_defaults_are_zero(model):
 def test_motors_and_limits_do_not_act_on_the_functions():
     """forward_dynamics holds the tree, its rotors, dampers and springs: motors, limits and friction stay out."""
     builder, plain = lj.Builder(), lj.Builder()
-    for b, extra in ((plain, {}), (builder, {"motor": lj.Motor(kp=50, kd=5, target=1), "friction": 3, "limits": (-0.1, 0.1)})):
+    for b, extra in (
+        (plain, {}),
+        (builder, {"motor": lj.Motor(kp=50, kd=5, target=1), "friction": 3, "limits": (-0.1, 0.1)}),
+    ):
         b.add_body("a", mass=1.0, com=(0, 0, -0.5), inertia=(0.1, 0.1, 0.1))
         b.add_joint_hinge("h", "world", "a", axis=(0, 1, 0), damping=0.2, stiffness=3, rest=0.1, armature=0.05, **extra)
     found, wanted = (lj.forward_dynamics(b.build(), [0.4], [1.0]) for b in (builder, plain))

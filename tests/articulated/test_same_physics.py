@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-import limberjack as lj
 from tests.naive.models import KINDS, add_body, add_joint, inertia, quaternion, random_model, random_state
 from tests.naive.rotations import conjugate, matrix
+
+import limberjack as lj
 
 
 def floating_chain(rng, kinds, base):
@@ -116,7 +116,8 @@ def test_merging_fixed_joints_changes_nothing(seed):
     """Bodies on fixed joints, merged or kept as joints without freedoms, give one M, one qdd, one set of poses."""
     kinds = ("fixed", "hinge", "fixed", "ball", "fixed", "compound")
     pair = [
-        random_model(np.random.default_rng([4, seed]), bodies=9, kinds=kinds, merge_fixed=flag) for flag in (True, False)
+        random_model(np.random.default_rng([4, seed]), bodies=9, kinds=kinds, merge_fixed=flag)
+        for flag in (True, False)
     ]
     merged, kept = pair
     assert len(merged.arrays.links.parent) < len(kept.arrays.links.parent) == merged.body_count

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from tests.naive.models import add_body, add_joint, random_state
 
 import limberjack as lj
-from tests.naive.models import add_body, add_joint, random_state
 
 INTEGRATORS = ("euler", "semi_implicit", "rk4", "implicit", "momentum")
 
@@ -34,7 +34,7 @@ def floating(bodies=6, seed=5, gravity=(0.0, 0.0, 0.0), kinds=("ball", "hinge", 
 
 
 def tied(stiffness=300.0, damping=2.0):
-    """Return two hanging chains with springs between them and to the world, a motor, and a floating body on a spring."""
+    """Return two hanging chains and a floating body, with springs between them and to the world, and motors."""
     rng = np.random.default_rng(31)
     builder = lj.Builder("tied")
     for name in "ab":
@@ -42,8 +42,8 @@ def tied(stiffness=300.0, damping=2.0):
             add_body(builder, rng, f"{name}{k}")
         builder.add_joint_ball(f"{name}0", "world", f"{name}0", position=(0.0 if name == "a" else 1.5, 0, 0))
         builder.add_joint_hinge(
-            f"{name}1", f"{name}0", f"{name}1", position=(0.3, 0, -0.4), axis=(0, 1, 0), stiffness=4.0, damping=0.3, rest=0.2,
-            motor=lj.Motor(kp=3.0, kd=0.2, target=0.4),
+            f"{name}1", f"{name}0", f"{name}1", position=(0.3, 0, -0.4), axis=(0, 1, 0), stiffness=4.0, damping=0.3,
+            rest=0.2, motor=lj.Motor(kp=3.0, kd=0.2, target=0.4),
         )  # fmt: skip
     add_body(builder, rng, "free", position=(0.5, 0.5, 0.5))
     springs = {"stiffness": stiffness, "damping": damping}

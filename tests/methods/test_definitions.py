@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-import limberjack as lj
 from tests.methods.scenes import INTEGRATORS, floating, hanging, started, tied
 from tests.naive.rotations import cross_matrix, multiply
 from tests.naive.twin import Twin
+
+import limberjack as lj
 
 
 class Scene:
@@ -123,15 +123,18 @@ def implicit_step(s):
     force = force - twin.bias(s.q, s.qd, s.wrenches, jacobians)
     motions = twin.motions(s.q, s.qd, 0 * s.qd)
     for spring, (way, length) in zip(model.spec.springs, twin.spring_lines(s.q), strict=True):
-        row = np.zeros(model.nv)
+        rows = np.zeros((3, model.nv))
         for sign, body, at in ((-1, spring.a, spring.at_a), (1, spring.b, spring.at_b)):
             if body != "world":
                 i = model.body_index(body)
                 lever = twin.place(s.q, body, at) - motions[i][1]
-                row += sign * way @ (jacobians[i][3:] - cross_matrix(lever) @ jacobians[i][:3])
-        k, c = spring.stiffness, spring.damping
-        force = force - row * (k * (length - spring.rest) + (c + h * k) * (row @ s.qd))
-        matrix = matrix + np.outer(row, row) * (h * c + h * h * k)
+                rows += sign * (jacobians[i][3:] - cross_matrix(lever) @ jacobians[i][:3])
+        k, c, row = spring.stiffness, spring.damping, way @ rows
+        pull = k * (length - spring.rest) + c * (row @ s.qd)
+        # along the spring its stiffness and damping, across it what its pull gives: pull / length
+        stiff = k * np.outer(way, way) + max(pull, 0.0) / length * (np.eye(3) - np.outer(way, way))
+        force = force - rows.T @ (pull * way + h * stiff @ rows @ s.qd)
+        matrix = matrix + rows.T @ (h * h * stiff + h * c * np.outer(way, way)) @ rows
     qd = s.qd + h * np.linalg.solve(matrix, force)
     return twin.moved(s.q, qd, h), qd
 
@@ -199,8 +202,8 @@ def test_springs_and_motors_settle_where_forces_balance(integrator):
     builder = lj.Builder()
     builder.add_body("arm", mass=1.0, com=(0, 0, -0.5), inertia=(0.1, 0.1, 0.1))
     builder.add_joint_hinge(
-        "h", "world", "arm", axis=(0, 1, 0), damping=2.0, stiffness=3.0, rest=0.1, motor=lj.Motor(kp=20.0, kd=0.5, target=2.0),
-        limits=(-1.0, 0.9), limit_stiffness=200.0, limit_damping=3.0,
+        "h", "world", "arm", axis=(0, 1, 0), damping=2.0, stiffness=3.0, rest=0.1, limits=(-1.0, 0.9),
+        limit_stiffness=200.0, limit_damping=3.0, motor=lj.Motor(kp=20.0, kd=0.5, target=2.0),
     )  # fmt: skip
     sim = lj.Simulation(builder.build(), lj.Full(integrator=integrator), dt=1e-3)
     sim.step(20_000)

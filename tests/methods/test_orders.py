@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from tests.methods.scenes import floating, hanging, started, tied
 
 SCENES = {

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
+from tests.model.test_builder_refuses import builder
 
 import limberjack as lj
 from limberjack.model.joints import KINDS
-from tests.model.test_builder_refuses import builder
 
 
 @pytest.mark.parametrize(
@@ -89,9 +91,10 @@ def test_every_kind_can_be_added_by_its_name():
     for kind in KINDS:
         ends = ("h", "k") if kind == "gear" else ("world", "c")
         specs = []
-        for call in (lambda b, *a, **o: b.add_joint(kind, *a, **o), lambda b, *a, **o: getattr(b, f"add_joint_{kind}")(*a, **o)):
+        for by_name in (True, False):
             build = builder()
-            assert call(build, "j", *ends, **extra.get(kind, {})) == "j"
+            call = partial(build.add_joint, kind) if by_name else getattr(build, f"add_joint_{kind}")
+            assert call("j", *ends, **extra.get(kind, {})) == "j"
             specs.append(build.build().joint_spec("j"))
         assert specs[0] == specs[1] and specs[0].kind == kind
 
@@ -110,7 +113,12 @@ def test_free_joints_have_no_frames():
     """A free joint leads from the world and takes no frames: its coordinates are the body's pose itself."""
     with pytest.raises(lj.ModelError, match='free joint "j".*parent is the world'):
         builder().add_joint_free("j", "b", "c")
-    for word, value in (("position", (1, 0, 0)), ("rotation", (1, 0, 0, 0)), ("axis", (1, 0, 0)), ("position_in_child", (0, 0, 1))):
+    for word, value in (
+        ("position", (1, 0, 0)),
+        ("rotation", (1, 0, 0, 0)),
+        ("axis", (1, 0, 0)),
+        ("position_in_child", (0, 0, 1)),
+    ):
         with pytest.raises(lj.ModelError, match=f'free joint "j" has no {word}'):
             builder().add_joint_free("j", "world", "c", **{word: value})
 
@@ -121,7 +129,9 @@ def test_universal_axes_are_perpendicular():
         builder().add_joint_universal("j", "b", "c", axis=(1, 0, 0), axis2=(1, 1, 0))
 
 
-@pytest.mark.parametrize("option", ["damping", "stiffness", "armature", "friction", "limits", "motor", "rest", "start", "start_velocity"])
+@pytest.mark.parametrize(
+    "option", ["damping", "stiffness", "armature", "friction", "limits", "motor", "rest", "start", "start_velocity"]
+)
 @pytest.mark.parametrize("kind", ["fixed", "compound", "distance"])
 def test_joints_without_own_freedoms_take_no_properties(kind, option):
     """What has no freedom of its own, or has them on its axes, refuses their properties instead of dropping them."""
@@ -144,14 +154,24 @@ def test_compound_joints_take_one_to_six_axes():
 def test_compound_axes_are_found_by_name():
     """Each axis is a joint to the outside, with its own place; no bodies are put in between."""
     build = builder()
-    axes = [lj.Axis(name="x", kind="slide"), lj.Axis(name="y", axis=(0, 1, 0)), lj.Axis(name="z", limits=(-1, 1), limit_stiffness=5)]
+    axes = [
+        lj.Axis(name="x", kind="slide"),
+        lj.Axis(name="y", axis=(0, 1, 0)),
+        lj.Axis(name="z", limits=(-1, 1), limit_stiffness=5),
+    ]
     build.add_joint_compound("j", "b", "c", axes)
     model = build.build()
     whole = model.joint("j")
     assert whole.axis_names == ("x", "y", "z") and (whole.nq, whole.nv) == (3, 3) and model.body_count == 3
     for k, (name, kind) in enumerate((("x", "slide"), ("y", "hinge"), ("z", "hinge"))):
         one = model.joint(name)
-        assert (one.kind, one.q_start, one.v_start, one.nq, one.nv) == (kind, whole.q_start + k, whole.v_start + k, 1, 1)
+        assert (one.kind, one.q_start, one.v_start, one.nq, one.nv) == (
+            kind,
+            whole.q_start + k,
+            whole.v_start + k,
+            1,
+            1,
+        )
         assert (one.parent, one.child) == ("b", "c") and model.joint_spec(name).name == "j"
     assert "x" not in model.joint_names and "j" in model.joint_names
     one = lj.Builder()
@@ -160,7 +180,9 @@ def test_compound_axes_are_found_by_name():
     assert one.build().joint("same").axis_names == ("same",)
 
 
-@pytest.mark.parametrize(("a", "b", "fine"), [("h", "k", True), ("h", "x", True), ("ball", "k", False), ("h", "weld", False)])
+@pytest.mark.parametrize(
+    ("a", "b", "fine"), [("h", "k", True), ("h", "x", True), ("ball", "k", False), ("h", "weld", False)]
+)
 def test_gears_couple_single_freedoms(a, b, fine):
     """Gears take hinges, slides, screws and compound axes; other kinds are refused by name."""
     build = builder()
@@ -216,8 +238,9 @@ def test_limits_take_one_pair_or_one_per_freedom(kind, limits, wanted):
 @pytest.mark.parametrize(
     ("kind", "limits"),
     [
-        ("hinge", (2, 1)), ("hinge", (1,)), ("hinge", (1, 2, 3)), ("hinge", 1.0), ("hinge", "ab"), ("hinge", (np.nan, 1)),
-        ("hinge", [(1, 2), (3, 4)]), ("universal", [(1, 2), (3, 4), (5, 6)]), ("ball", (-1, 1)), ("ball", [(0, 1)] * 3),
+        ("hinge", (2, 1)), ("hinge", (1,)), ("hinge", (1, 2, 3)), ("hinge", 1.0), ("hinge", "ab"),
+        ("hinge", (np.nan, 1)), ("hinge", [(1, 2), (3, 4)]), ("universal", [(1, 2), (3, 4), (5, 6)]),
+        ("ball", (-1, 1)), ("ball", [(0, 1)] * 3),
     ],
 )  # fmt: skip
 def test_broken_limits_are_refused(kind, limits):
@@ -238,8 +261,8 @@ def test_numpy_scalars_are_numbers(number):
     """Any scalar number will do wherever a number is taken, NumPy's included."""
     build = builder()
     build.add_joint_hinge(
-        "j", "b", "c", damping=number, stiffness=number, armature=number, start=number, start_velocity=number, rest=number,
-        motor=lj.Motor(kp=number, target=number),
+        "j", "b", "c", damping=number, stiffness=number, armature=number, start=number, start_velocity=number,
+        rest=number, motor=lj.Motor(kp=number, target=number),
     )  # fmt: skip
     model = build.build()
     spec = model.joint_spec("j")
@@ -278,8 +301,14 @@ def test_ball_springs_are_the_same_about_all_axes():
         (lambda b: b.add_body("d", mass=-1), lambda b: b.add_body("d", mass=1, inertia=(1, 1, 1))),
         (lambda b: b.add_point("p", "a", (np.nan, 0, 0)), lambda b: b.add_point("p", "a", (0, 0, 0))),
         (lambda b: b.add_point("p", "zz", (0, 0, 0)), lambda b: b.add_point("p", "a", (0, 0, 0))),
-        (lambda b: b.add_spring("a", "b", stiffness=-1, name="s"), lambda b: b.add_spring("a", "b", stiffness=1, name="s")),
-        (lambda b: b.add_spring("a", "a", stiffness=1, name="s"), lambda b: b.add_spring("a", "b", stiffness=1, name="s")),
+        (
+            lambda b: b.add_spring("a", "b", stiffness=-1, name="s"),
+            lambda b: b.add_spring("a", "b", stiffness=1, name="s"),
+        ),
+        (
+            lambda b: b.add_spring("a", "a", stiffness=1, name="s"),
+            lambda b: b.add_spring("a", "b", stiffness=1, name="s"),
+        ),
         (lambda b: b.add_shape_sphere("a", -1, name="s"), lambda b: b.add_shape_sphere("a", 1, name="s")),
         (
             lambda b: b.add_joint_compound("j", "b", "c", [lj.Axis(name="x"), lj.Axis(name="x")]),

@@ -109,7 +109,17 @@ NUMBERS = {
 
 
 # Places where None stands for "not given".
-OPTIONAL = {"mass", "density", "damping", "stiffness", "rest", "armature", "friction", "limit_stiffness", "limit_damping"}
+OPTIONAL = {
+    "mass",
+    "density",
+    "damping",
+    "stiffness",
+    "rest",
+    "armature",
+    "friction",
+    "limit_stiffness",
+    "limit_damping",
+}
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, "words", None, (1, 2, 3, 4, 5)], ids=str)
@@ -221,7 +231,9 @@ def test_broken_inertias_print_their_principal_moments(inertia, text):
         builder().add_body("d", mass=1, inertia=inertia)
 
 
-@pytest.mark.parametrize("inertia", [(1, 2), (1, 2, 3, 4), np.ones((2, 2)), np.ones((3, 3, 3)), [[1, 2, 0], [0, 5, 0], [0, 0, 5]]])
+@pytest.mark.parametrize(
+    "inertia", [(1, 2), (1, 2, 3, 4), np.ones((2, 2)), np.ones((3, 3, 3)), [[1, 2, 0], [0, 5, 0], [0, 0, 5]]]
+)
 def test_inertias_of_wrong_form_are_refused(inertia):
     """3, 6 or 3x3 symmetric numbers, nothing else."""
     with pytest.raises(lj.ModelError, match='inertia of body "d"'):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-import limberjack as lj
-from limberjack.model import joints as jt
 from tests.naive import rotations as rot
 from tests.naive.models import FREEDOMS, axes, quaternion
 from tests.naive.twin import joint_motion
+
+import limberjack as lj
+from limberjack.model import joints as jt
 
 TREE_KINDS = [*FREEDOMS, "compound"]
 LAYOUT = {

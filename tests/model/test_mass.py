@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
-
-import limberjack as lj
 from tests.naive.models import quaternion
 from tests.naive.rotations import matrix
+
+import limberjack as lj
 
 CUBE = np.array([(x, y, z) for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (-0.5, 0.5)])
 CUBE_FACES = [
@@ -95,7 +95,13 @@ def test_several_shapes_add_up(rng):
     """Shapes anywhere on a body add as solids do: masses, weighted coms, and Steiner's rule for the rest."""
     parts = []
     for kind, size in (("sphere", (0.2,)), ("box", ((0.1, 0.3, 0.2),)), ("cylinder", (0.1, 0.5))):
-        parts.append((kind, size, {"position": rng.normal(size=3), "rotation": quaternion(rng), "density": rng.uniform(100, 900)}))
+        parts.append(
+            (
+                kind,
+                size,
+                {"position": rng.normal(size=3), "rotation": quaternion(rng), "density": rng.uniform(100, 900)},
+            )
+        )
     found = body(*parts)
     alone = [body((kind, size, {"density": o["density"]})) for kind, size, o in parts]
     mass = sum(one.mass for one in alone)

@@ -6,10 +6,10 @@ import copy
 
 import numpy as np
 import pytest
-
-import limberjack as lj
 from tests.model.test_builder_refuses import builder
 from tests.naive.models import random_model
+
+import limberjack as lj
 
 
 def test_a_model_is_frozen():
@@ -91,7 +91,15 @@ def test_infos_say_what_was_built():
     b = model.body("b")
     assert (b.name, b.index, b.mass, b.parent, b.joint) == ("b", 1, 1.0, "a", "k")
     k = model.joint("k")
-    assert (k.name, k.kind, k.parent, k.child, k.q, k.v, k.index) == ("k", "hinge", "a", "b", slice(1, 2), slice(1, 2), 1)
+    assert (k.name, k.kind, k.parent, k.child, k.q, k.v, k.index) == (
+        "k",
+        "hinge",
+        "a",
+        "b",
+        slice(1, 2),
+        slice(1, 2),
+        1,
+    )
     assert model.body("a").parent == "world" and model.body_index("c") == 2
     with pytest.raises(lj.UnknownName, match='no joint "z" in model "rig"; joints are c, h, k'):
         model.joint("z")
@@ -177,7 +185,10 @@ def test_features_of_axes_and_balls_are_found():
     build = lj.Builder()
     for name in "ab":
         build.add_body(name, **PLAIN)
-    axes = [lj.Axis(name="x"), lj.Axis(name="y", axis=(1, 0, 0), limits=(0, 1), friction=1, armature=1, motor=lj.Motor(kp=1))]
+    axes = [
+        lj.Axis(name="x"),
+        lj.Axis(name="y", axis=(1, 0, 0), limits=(0, 1), friction=1, armature=1, motor=lj.Motor(kp=1)),
+    ]
     build.add_joint_compound("c", "world", "a", axes)
     build.add_joint_ball("s", "a", "b")
     found = build.build().features()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-import limberjack as lj
 from tests.naive.models import KINDS, add_body, add_joint, quaternion, random_state
 from tests.naive.rotations import matrix
+
+import limberjack as lj
 
 
 def test_nothing_given_is_the_identity():
@@ -111,6 +111,7 @@ def test_chains_of_poses():
 
 def test_starts_are_normalised_or_refused():
     """A start quaternion within 1e-3 of unit length is normalised, another refused."""
+
     def build(start):
         builder = lj.Builder()
         builder.add_body("a", mass=1.0, inertia=(1, 1, 1))

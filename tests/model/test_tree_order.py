@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.naive.models import FREEDOMS, random_model
 
 import limberjack as lj
-from tests.naive.models import FREEDOMS, random_model
 
 
 def bodies(builder, names):
@@ -72,7 +72,9 @@ def test_a_body_without_a_joint_floats():
     model = bodies(lj.Builder(), "ab").build()
     assert model.joint_names == ("a", "b")
     assert [model.joint(name).kind for name in "ab"] == ["free", "free"]
-    assert model.joint("b").parent == "world" and model.joint("b").q == slice(7, 14) and model.joint("b").v == slice(6, 12)
+    assert (
+        model.joint("b").parent == "world" and model.joint("b").q == slice(7, 14) and model.joint("b").v == slice(6, 12)
+    )
 
 
 def test_a_taken_name_is_not_taken_twice():

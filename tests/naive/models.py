@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from tests.naive import rotations as rot
 
 import limberjack as lj
-from tests.naive import rotations as rot
 
 # Every kind that can stand between two bodies; free joints only lead from the world.
 KINDS = (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-import limberjack as lj
 from tests.naive import rotations as rot
 from tests.naive.models import quaternion, random_model, random_state
 from tests.naive.twin import Twin
+
+import limberjack as lj
 
 
 def test_rotations_agree_with_one_another(rng):
@@ -94,7 +94,7 @@ def test_power_is_the_change_of_energy(rng):
 
 
 def test_random_models_hold_everything(rng):
-    """The generator makes every kind, both directions, several bases, free and merged bodies: what the tests rest on."""
+    """The generator makes every kind, both directions, several bases, free and merged bodies."""
     kinds, reversed_joints, bases, merged = set(), 0, set(), 0
     for _ in range(20):
         model = random_model(rng, bodies=10, bases=int(rng.integers(1, 4)))

@@ -12,7 +12,6 @@ From the model only the order of joints, their places in q and each body's paren
 from __future__ import annotations
 
 import numpy as np
-
 from tests.naive import rotations as rot
 
 
@@ -242,7 +241,7 @@ class Twin:
     def _spring_potential(self, q):
         total = 0.0
         stiffness = self._per_freedom("stiffness")
-        for name, joint in self.joints.items():
+        for name in self.joints:
             place = self.places[name]
             k = stiffness[place.v]
             if k.any():

@@ -8,9 +8,9 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
+from tests.peers.models import mjcf_models
 
 import limberjack as lj
-from tests.peers.models import mjcf_models
 
 MODELS = mjcf_models()
 STATES = 20

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pinocchio as pin
 import pytest
+from tests.peers.models import robots
 
 import limberjack as lj
 from limberjack.model.model import Model
 from limberjack.spatial.frames import matrix_from_quaternion
-from tests.peers.models import robots
 
 ROBOTS = robots()
 STATES = 20

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from limberjack.spatial import frames
 from tests.naive import rotations as rot
 from tests.naive.models import quaternion
+
+from limberjack.spatial import frames
 
 
 def test_skew_is_the_cross_product(rng):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from limberjack.spatial import frames
 from tests.naive import rotations as rot
 from tests.naive.models import quaternion
 from tests.spatial.wrapped import exp, from_matrix, log, multiply, rotation
+
+from limberjack.spatial import frames
 
 ONE = np.array([1.0, 0.0, 0.0, 0.0])
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import mpmath
 import numpy as np
 import pytest
+from tests.spatial.wrapped import atan2, sincos
 
 from limberjack.spatial.trig import sincos_all
-from tests.spatial.wrapped import atan2, sincos
 
 mpmath.mp.dps = 60
 
@@ -71,6 +71,14 @@ def test_many_at_once_are_the_same_bits(rng):
     part = np.full_like(x, 7.0)
     sincos_all(5, 9, x, part, c)
     assert (part[5:9] == s[5:9]).all() and (np.delete(part, range(5, 9)) == 7.0).all()
+
+
+@pytest.mark.parametrize("size", [1e16, 1e18, 1e20, 1e30, 1e100, 1e300])
+def test_angles_beyond_reason_stay_on_the_circle(size, rng):
+    """Where the rounding of x is more than a turn, the result is still a point of the circle, or NaN: never off it."""
+    s, c = sincos(rng.uniform(-size, size, 500))
+    off = np.abs(s * s + c * c - 1)
+    assert (np.isnan(off) | (off < 1e-9)).all()
 
 
 def test_what_is_not_finite_gives_nan():

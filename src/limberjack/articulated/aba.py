@@ -159,7 +159,7 @@ def _eliminate(g, first, dof, added, tau, subspace, reduced, pivot, rest):
     The k-th direction acts on the inertia already reduced by those before it, which is the row Y_k of L^-1 U^T.
 
     Returns:
-        0 or 1 + the freedom whose pivot is not positive, and g reduced.
+        0 or the code of the freedom whose pivot is not positive (see `articulate`), and g reduced.
     """
     for a in range(dof):
         k = first + a
@@ -168,7 +168,7 @@ def _eliminate(g, first, dof, added, tau, subspace, reduced, pivot, rest):
         ux, uy, uz, vx, vy, vz = apply_inertia(g, sx, sy, sz, tx, ty, tz)
         d = sx * ux + sy * uy + sz * uz + tx * vx + ty * vy + tz * vz + added[k]
         if not d > 0.0:
-            return k + 1, g
+            return k + 1 if d == d else -1 - k, g
         inverse = 1.0 / d
         u = tau[k] - (sx * g[21] + sy * g[22] + sz * g[23] + tx * g[24] + ty * g[25] + tz * g[26])
         pivot[k, a] = inverse
@@ -207,7 +207,7 @@ def articulate(
         reduced, pivot, rest: the eliminated freedoms of links that are neither hinge nor slide.
 
     Returns:
-        0, or 1 + the freedom that has no inertia to act on.
+        0; 1 + a freedom that has no inertia to act on; or -1 - a freedom where the numbers have run away.
     """
     parent, kinds, v_start, dofs = links.parent, links.kind, links.v_start, links.dof
     # Depth first, most links are the parent of the next: what the next adds is then carried over, not stored and read.
@@ -241,7 +241,7 @@ def articulate(
                 d = zx * vx + zy * vy + zz * vz + added[iv]
                 u = tau[iv] - (zx * g[24] + zy * g[25] + zz * g[26])
             if not d > 0.0:
-                return iv + 1
+                return iv + 1 if d == d else -1 - iv
             inverse = 1.0 / d
             rows[i, U], rows[i, U + 1], rows[i, U + 2] = ux, uy, uz
             rows[i, U + 3], rows[i, U + 4], rows[i, U + 5] = vx, vy, vz
@@ -251,7 +251,7 @@ def articulate(
                 g = _take_out(g, ux, uy, uz, vx, vy, vz, inverse, u * inverse)
         else:
             failed, g = _eliminate(g, iv, dofs[i], added, tau, subspace, reduced, pivot, rest)
-            if failed > 0:
+            if failed != 0:
                 return failed
         carried = p == i - 1
         if p >= 0:
@@ -331,7 +331,7 @@ def accelerations(
     # out
     qdd,
 ):  # fmt: skip
-    """Fill qdd for work left by `kinematics`, external forces taken off its P; return 0 or 1 + the failed freedom."""
+    """Fill qdd for work left by `kinematics`, external forces taken off its P; return what `articulate` does."""
     failed = articulate(links, span, added, tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest)
     if failed == 0:
         solve_accelerations(links, span, work.subspace, work.reduced, work.pivot, work.rest, work.rows, qdd)

@@ -250,6 +250,9 @@ def _explain(model: Model, status: int, arrays: tuple[tuple[str, np.ndarray], ..
     """Raise for a result that is not a number: a bad input by name, or a joint without inertia."""
     for name, array in arrays:
         array_of(array, array.shape, name, model)
+    for place, v in model.arrays.links.quaternions:
+        if not arrays[0][1][place : place + 4].any():
+            raise StateError(f'q[{place}:{place + 4}] of joint "{model.dof_name(int(v))}" is a quaternion of length 0')
     if status > 0:
         raise StateError(f'joint "{model.dof_name(status - 1)}" has no inertia to act on in this pose')
     raise StateError("the result overflows: some number in the state is too large")
@@ -295,7 +298,10 @@ def mass_matrix(model: Model, q: Any) -> np.ndarray:
     """Return the joint-space inertia (nv, nv) at q, armature included."""
     s = _scratch(model)
     matrix = np.zeros((model.nv, model.nv))
-    _mass(model.arrays.links, s.span, array_of(q, (model.nq,), "q", model), s.rest, s.work, matrix)
+    q = array_of(q, (model.nq,), "q", model)
+    _mass(model.arrays.links, s.span, q, s.rest, s.work, matrix)
+    if not np.isfinite(matrix).all():
+        _explain(model, 0, (("q", q),))
     return matrix
 
 
@@ -303,17 +309,10 @@ def forward_kinematics(model: Model, q: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return (positions (body_count, 3), rotations (body_count, 4)) of the body frames at q."""
     s, a = _scratch(model), model.arrays
     positions, rotations = np.empty((model.body_count, 3)), np.empty((model.body_count, 4))
-    _poses(
-        a.links,
-        a.body_link,
-        a.body_offset,
-        s.span,
-        array_of(q, (model.nq,), "q", model),
-        s.rest,
-        s.work,
-        positions,
-        rotations,
-    )
+    q = array_of(q, (model.nq,), "q", model)
+    _poses(a.links, a.body_link, a.body_offset, s.span, q, s.rest, s.work, positions, rotations)
+    if not (np.isfinite(positions).all() and np.isfinite(rotations).all()):
+        _explain(model, 0, (("q", q),))
     return positions, rotations
 
 
@@ -330,8 +329,8 @@ def jacobian(model: Model, q: Any, body: str, point: Any = None) -> np.ndarray:
     b = model.body_index(body)
     place = a.body_com[b] if point is None else array_of(point, (3,), "point", model)
     matrix = np.zeros((6, model.nv))
-    _jacobian(
-        a.links, a.body_link, a.body_offset, s.span, array_of(q, (model.nq,), "q", model), s.rest, b, place,
-        point is not None, s.work, matrix,
-    )  # fmt: skip
+    q = array_of(q, (model.nq,), "q", model)
+    _jacobian(a.links, a.body_link, a.body_offset, s.span, q, s.rest, b, place, point is not None, s.work, matrix)
+    if not np.isfinite(matrix).all():
+        _explain(model, 0, (("q", q),))
     return matrix

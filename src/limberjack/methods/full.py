@@ -131,8 +131,8 @@ class FullStepper:
     def _advance_group(self, group: _Group, n: int, dt: float, forces: Any) -> tuple[int, int]:
         return full_steps(
             self._model.arrays.links, forces.drives, group.springs,
-            group.blocks, group.span, self._code, n, self._substeps, dt / self._substeps, forces.tau, forces.wrenches, self._work,
-            group.pull, self._buffers, group.aims, self.q, self.qd,
+            group.blocks, group.span, self._code, n, self._substeps, dt / self._substeps, forces.tau, forces.wrenches,
+            self._work, group.pull, self._buffers, group.aims, self.q, self.qd,
         )  # fmt: skip
 
     def changed(self) -> None:
@@ -210,7 +210,7 @@ def _block_ends(parent: np.ndarray, first: int, last: int) -> list[int]:
 
 @spliced
 def _dynamics(links, drives, springs, span, h, q, qd, applied, wrenches, work, pull, b):
-    """Fill b.qdd at (q, qd), implicit over h where h > 0; return 0, 1 + the failed freedom, or -2."""
+    """Fill b.qdd at (q, qd), implicit over h where h > 0; return 0 or the code of what failed."""
     kinematics(links, span, q, qd, work)
     take_wrenches(span, wrenches, work.rows)
     drive_forces(drives, links.armature, span, h, q, qd, applied, b.tau, b.added)
@@ -313,8 +313,6 @@ def _block_steps(links, drives, springs, span, code, n, substeps, h, applied, wr
                 break
         if status == 0:
             status = _check(span, qd)
-        elif status == -2:
-            status = -len(qd) - 2
         if status != 0:
             for i in range(span[COORDINATE], span[COORDINATE + 1]):
                 q[i] = q_before[i]

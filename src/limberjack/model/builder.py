@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from limberjack.errors import ModelError, UnknownName
 from limberjack.model import check
-from limberjack.model.joints import KINDS, SPIN
+from limberjack.model.joints import KINDS
 from limberjack.model.model import Model
+from limberjack.model.options import checked_axis, checked_joint
 from limberjack.model.shapes import ShapeBuilder
-from limberjack.model.spec import WORLD, Axis, Body, Joint, Motor, Point, Spec, Spring
+from limberjack.model.spec import WORLD, Axis, Body, Joint, Point, Spec, Spring
 
 __all__ = ["Builder"]
 
@@ -31,6 +33,7 @@ class Builder(ShapeBuilder):
         self._bodies: dict[str, int] = {}
         self._joints: dict[str, str] = {}
         self._named: set[str] = set()
+        self._shapes: set[str] = set()
 
     @classmethod
     def from_spec(cls, spec: Spec) -> Builder:
@@ -45,6 +48,7 @@ class Builder(ShapeBuilder):
             builder._joints[joint.name] = joint.kind
             builder._joints.update((axis.name, "axis") for axis in joint.axes)
         builder._named = {x.name for x in (*spec.springs, *spec.points)}
+        builder._shapes = {shape.name for shape in spec.shapes}
         return builder
 
     def add_body(
@@ -92,9 +96,9 @@ class Builder(ShapeBuilder):
     def add_point(self, name: str, body: str, position: Any) -> str:
         """Add a named point fixed to `body` at `position` in its frame and return its name."""
         self._unique(name, "point")
-        self._spec.points.append(
-            Point(name, self._body(body), check.vector(position, 3, f'position of point "{name}"'))
-        )
+        point = Point(name, self._body(body), check.vector(position, 3, f'position of point "{name}"'))
+        self._named.add(name)
+        self._spec.points.append(point)
         return name
 
     def add_spring(
@@ -115,15 +119,15 @@ class Builder(ShapeBuilder):
         self._unique(name, "spring")
         if self._body(a) == self._body(b):
             raise ModelError(f'spring "{name}" joins "{a}" to itself')
-        self._spec.springs.append(
-            Spring(
-                name, a, b,
-                check.vector(at_a, 3, f'at_a of spring "{name}"'), check.vector(at_b, 3, f'at_b of spring "{name}"'),
-                check.number(stiffness, f'stiffness of spring "{name}"', low=0.0),
-                check.number(damping, f'damping of spring "{name}"', low=0.0),
-                check.number(rest, f'rest of spring "{name}"', low=0.0),
-            )
+        spring = Spring(
+            name, a, b,
+            check.vector(at_a, 3, f'at_a of spring "{name}"'), check.vector(at_b, 3, f'at_b of spring "{name}"'),
+            check.number(stiffness, f'stiffness of spring "{name}"', low=0.0),
+            check.number(damping, f'damping of spring "{name}"', low=0.0),
+            check.number(rest, f'rest of spring "{name}"', low=0.0),
         )  # fmt: skip
+        self._named.add(name)
+        self._spec.springs.append(spring)
         return name
 
     def add_joint(self, kind: str, name: str, parent: str, child: str, **options: Any) -> str:
@@ -207,11 +211,11 @@ class Builder(ShapeBuilder):
             axes: `lj.Axis` objects; each is addressed by its own name.
             options: position, rotation, position_in_child, rotation_in_child.
         """
-        axes = tuple(axes)
+        axes = (axes,) if isinstance(axes, Axis) or not isinstance(axes, Iterable) else tuple(axes)
         if not 1 <= len(axes) <= 6:
             raise ModelError(f'compound joint "{name}" takes 1 to 6 axes, got {len(axes)}')
         return self._add(
-            "compound", name, parent, child, axes=tuple(self._axis(name, axis) for axis in axes), **options
+            "compound", name, parent, child, axes=tuple(checked_axis(name, axis) for axis in axes), **options
         )
 
     def add_joint_distance(
@@ -294,177 +298,24 @@ class Builder(ShapeBuilder):
         check.name(name, f"a {what}'s name")
         if name in self._named:
             raise ModelError(f'a point or spring "{name}" exists already')
-        self._named.add(name)
 
     def _joint_name(self, name: str) -> None:
         check.name(name, "a joint's name")
         if name in self._joints:
             raise ModelError(f'joint "{name}" exists already')
 
-    def _axis(self, joint: str, axis: Any) -> Axis:
-        if not isinstance(axis, Axis):
-            raise ModelError(f'compound joint "{joint}": axes are lj.Axis objects, got {axis!r}')
-        if axis.kind not in ("hinge", "slide"):
-            raise UnknownName("axis kind", axis.kind, f'compound joint "{joint}"', ("hinge", "slide"))
-        what = f'of axis "{axis.name}"'
-        return Axis(
-            name=check.name(axis.name, "an axis' name"),
-            kind=axis.kind,
-            axis=check.unit(axis.axis, f"axis {what}"),
-            position=check.vector(axis.position, 3, f"position {what}"),
-            limits=check.limit(axis.limits, f"limits {what}"),
-            limit_stiffness=None
-            if axis.limit_stiffness is None
-            else check.number(axis.limit_stiffness, f"limit_stiffness {what}", low=0.0),
-            limit_damping=None
-            if axis.limit_damping is None
-            else check.number(axis.limit_damping, f"limit_damping {what}", low=0.0),
-            damping=check.number(axis.damping, f"damping {what}", low=0.0),
-            stiffness=check.number(axis.stiffness, f"stiffness {what}", low=0.0),
-            rest=check.number(axis.rest, f"rest {what}"),
-            armature=check.number(axis.armature, f"armature {what}", low=0.0),
-            friction=check.number(axis.friction, f"friction {what}", low=0.0),
-            motor=None if axis.motor is None else _motor(axis.motor, what, 1),
-            start=check.number(axis.start, f"start {what}"),
-            start_velocity=check.number(axis.start_velocity, f"start_velocity {what}"),
-        )
-
-    def _add(
-        self, kind: str, name: str, parent: str, child: str, *, position: Any = None, rotation: Any = None,
-        position_in_child: Any = None, rotation_in_child: Any = None, axis: Any = None, axes: tuple[Axis, ...] = (),
-        start: Any = None, start_velocity: Any = None, limits: Any = None, motor: Any = None, rest: Any = None,
-        axis2: Any = None, pitch: float = 0.0, length: float = 0.0, rope: bool = False, **per_freedom: Any,
-    ) -> str:  # fmt: skip
+    def _add(self, kind: str, name: str, parent: str, child: str, **options: Any) -> str:
         self._joint_name(name)
         if self._body(parent) == self._body(child):
             raise ModelError(f'joint "{name}" joins "{parent}" to itself')
         if child == WORLD:
             raise ModelError(f'joint "{name}": the world cannot be a child; swap parent and child')
-        what = f'of joint "{name}"'
-        nq, nv = (len(axes), len(axes)) if kind == "compound" else (KINDS[kind].nq, KINDS[kind].nv)
-        spins = [place for motion, place in _places(kind) if motion == SPIN]
-        values: dict[str, Any] = {}
-        for word in ("damping", "stiffness", "armature", "friction", "limit_stiffness", "limit_damping"):
-            given = per_freedom.pop(word, None)
-            if given is not None and not (isinstance(given, (int, float)) and given == 0):
-                values[word] = _spread(given, nv, f"{word} {what}")
-        if per_freedom:
-            raise UnknownName("option", next(iter(per_freedom)), f'{kind} joint "{name}"', _OPTIONS)
-        if kind in ("compound", "fixed", "distance") and (
-            values or limits is not None or motor is not None or rest is not None or start is not None
-        ):
-            raise ModelError(
-                f'{kind} joint "{name}" has no freedoms of its own'
-                if kind != "compound"
-                else f'compound joint "{name}": give {", ".join(values) or "these options"} on its axes'
-            )
-        stiffness = values.get("stiffness")
-        if stiffness and any(len(set(stiffness[v : v + 3])) > 1 for _, v in spins):
-            raise ModelError(f"stiffness {what} must be the same about all axes of its ball")
-        for one in axes:
-            if one.name != name:
-                self._joint_name(one.name)
-        if len({one.name for one in axes}) < len(axes):
-            raise ModelError(f'compound joint "{name}" has two axes of one name: {", ".join(one.name for one in axes)}')
-        place, turn = _frame(position, rotation, "position", "rotation", what)
-        place_c, turn_c = _frame(position_in_child, rotation_in_child, "position_in_child", "rotation_in_child", what)
-        joint = Joint(
-            name, kind, parent, child, place, turn, place_c, turn_c,
-            axis=_Z if axis is None else check.unit(axis, f"axis {what}"),
-            axis2=axis2, pitch=pitch, axes=axes, length=length, rope=rope,
-            start=None if start is None else _coordinates(start, nq, spins, f"start {what}"),
-            start_velocity=(
-                None if start_velocity is None else _spread(start_velocity, nv, f"start_velocity {what}", low=None)
-            ),
-            rest=None if rest is None else _coordinates(rest, nq, spins, f"rest {what}"),
-            limits=None if limits is None else _limits(limits, nv, spins, f"limits {what}"),
-            motor=None if motor is None else _motors(motor, nv, spins, f"motor {what}"),
-            **values,
-        )  # fmt: skip
+        joint = checked_joint(kind, name, parent, child, **options)
+        for axis in joint.axes:
+            if axis.name != name:
+                self._joint_name(axis.name)
         # Only now, with every value checked, does the builder change.
         self._joints[name] = kind
-        self._joints.update((one.name, "axis") for one in axes)
+        self._joints.update((axis.name, "axis") for axis in joint.axes)
         self._spec.joints.append(joint)
         return name
-
-
-_OPTIONS = (
-    "position", "rotation", "position_in_child", "rotation_in_child", "axis", "start", "start_velocity", "limits",
-    "limit_stiffness", "limit_damping", "damping", "stiffness", "rest", "armature", "friction", "motor",
-)  # fmt: skip
-
-
-def _frame(
-    position: Any, rotation: Any, word: str, turn: str, what: str
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the checked position and rotation of a joint frame."""
-    place = _ORIGIN if position is None else check.vector(position, 3, f"{word} {what}")
-    return place, _NO_TURN if rotation is None else check.frame_rotation(rotation, f"{turn} {what}")
-
-
-def _places(kind: str) -> list[tuple[int, tuple[int, int]]]:
-    """Return (factor kind, (q, v) place) for the factors of a plain kind."""
-    out, q, v = [], 0, 0
-    for motion, _ in KINDS[kind].motions:
-        out.append((motion, (q, v)))
-        q, v = (q + 4, v + 3) if motion == SPIN else (q + 1, v + 1)
-    return out
-
-
-def _spread(value: Any, size: int, what: str, low: float | None = 0.0) -> tuple[float, ...]:
-    """Return one value per freedom from a scalar or a sequence."""
-    if isinstance(value, (int, float)):
-        return (check.number(value, what, low=low),) * size
-    return check.vector(value, size, what, low=low)
-
-
-def _coordinates(value: Any, nq: int, spins: list[tuple[int, int]], what: str) -> tuple[float, ...]:
-    """Return nq coordinates, quaternions normalised."""
-    out = list(check.vector((value,) if isinstance(value, (int, float)) else value, nq, what))
-    for q, _ in spins:
-        out[q : q + 4] = check.frame_rotation(out[q : q + 4], what)
-    return tuple(out)
-
-
-def _limits(value: Any, nv: int, spins: list[tuple[int, int]], what: str) -> tuple[Any, ...]:
-    """Return one pair or None per freedom; a ball has one pair (0, largest angle) at its first place."""
-    slots = [v for v in range(nv) if not any(s < v < s + 3 for _, s in spins)]
-    pairs = list(value)
-    if len(pairs) == 2 and not any(isinstance(x, (tuple, list)) or x is None for x in pairs):
-        pairs = [tuple(pairs)] * len(slots)
-    if len(pairs) != len(slots):
-        raise ModelError(f"{what}: {len(slots)} pairs (low, high) are needed, got {value!r}")
-    out: list[Any] = [None] * nv
-    for slot, pair in zip(slots, pairs, strict=True):
-        out[slot] = check.limit(pair, what)
-        if out[slot] is not None and any(slot == s for _, s in spins) and out[slot][0] != 0.0:
-            raise ModelError(f"{what}: a ball's limits are (0, largest angle), got {pair!r}")
-    return tuple(out)
-
-
-def _motor(motor: Any, what: str, size: int) -> Motor:
-    if not isinstance(motor, Motor):
-        raise ModelError(f"{what} must be a lj.Motor, got {motor!r}")
-    for word in ("kp", "kd"):
-        check.number(getattr(motor, word), f"{word} of the {what}", low=0.0)
-    check.number(motor.max, f"max of the {what}", low=0.0, infinite=True)
-    check.number(motor.velocity, f"velocity of the {what}")
-    if size == 4 and not isinstance(motor.target, (int, float)):
-        target: Any = check.frame_rotation(motor.target, f"target of the {what}")
-    else:
-        target = check.number(motor.target, f"target of the {what}")
-    kp, kd, most, velocity = (float(x) for x in (motor.kp, motor.kd, motor.max, motor.velocity))
-    return Motor(kp=kp, kd=kd, target=target, max=most, velocity=velocity)
-
-
-def _motors(value: Any, nv: int, spins: list[tuple[int, int]], what: str) -> tuple[Motor | None, ...]:
-    """Return one motor or None per freedom; a ball's stands at its first place."""
-    slots = [v for v in range(nv) if not any(s < v < s + 3 for _, s in spins)]
-    given = [value] * len(slots) if isinstance(value, Motor) else list(value)
-    if len(given) != len(slots):
-        raise ModelError(f"{what}: {len(slots)} motors are needed, got {len(given)}")
-    out: list[Motor | None] = [None] * nv
-    for slot, motor in zip(slots, given, strict=True):
-        if motor is not None:
-            out[slot] = _motor(motor, what, 4 if any(slot == s for _, s in spins) else 1)
-    return tuple(out)

@@ -15,6 +15,7 @@ __all__ = [
     "frame_rotation",
     "inertia_problem",
     "inertia_six",
+    "is_number",
     "limit",
     "name",
     "number",
@@ -27,6 +28,11 @@ __all__ = [
 _QUATERNION_SLACK = 1e-3
 # A body's principal moments must satisfy a + b >= c; files round, so a little slack.
 _TRIANGLE_SLACK = 1e-6
+
+
+def is_number(value: Any) -> bool:
+    """Return whether `value` is one number: Python's, NumPy's, or an array without dimensions."""
+    return isinstance(value, (int, float, np.number)) or (isinstance(value, np.ndarray) and value.ndim == 0)
 
 
 def number(value: Any, what: str, *, low: float | None = None, positive: bool = False, infinite: bool = False) -> float:
@@ -63,9 +69,12 @@ def vector(value: Any, size: int, what: str, *, low: float | None = None) -> tup
 def unit(value: Any, what: str) -> tuple[float, ...]:
     """Return the direction of `value` with length 1; refuse a zero vector."""
     x, y, z = vector(value, 3, what)
-    length = math.sqrt(x * x + y * y + z * z)
-    if length < 1e-12:
+    largest = max(abs(x), abs(y), abs(z))
+    if largest < 1e-12:
         raise ModelError(f"{what} must not be zero, got {value!r}")
+    if not 1e-6 < largest < 1e6:  # the squares of such numbers may overflow or vanish
+        x, y, z = x / largest, y / largest, z / largest
+    length = math.sqrt(x * x + y * y + z * z)
     # A unit axis stays as it is to the last bit, so that a saved model reads back equal.
     return (x, y, z) if abs(length - 1.0) < 4e-16 else (x / length, y / length, z / length)
 
@@ -129,11 +138,11 @@ def inertia_six(value: Any, what: str) -> tuple[float, ...]:
         array = np.asarray(value, float)
     except (TypeError, ValueError):
         raise ModelError(f"{what} must be 3, 6 or 3x3 numbers, got {value!r}") from None
-    if array.shape == (3, 3):
+    if array.shape == (3, 3) and np.isfinite(array).all():
         if np.abs(array - array.T).max() > 1e-9 * max(np.abs(array).max(), 1e-300):
             raise ModelError(f"{what} must be symmetric, got {value!r}")
         array = np.array([array[0, 0], array[1, 1], array[2, 2], array[0, 1], array[0, 2], array[1, 2]])
-    if array.shape not in ((3,), (6,)):
+    if array.shape not in ((3,), (6,), (3, 3)):
         raise ModelError(f"{what} must be 3, 6 or 3x3 numbers, got shape {array.shape}")
     if not np.isfinite(array).all():
         raise ModelError(f"{what} must be finite, got {value!r}")

@@ -146,6 +146,9 @@ class Model:
             f'a model is frozen: cannot set "{name}"; build another with Builder.from_spec(model.spec)'
         )
 
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f'a model is frozen: cannot remove "{name}"')
+
     def __repr__(self) -> str:
         return f'Model("{self.name}": {self.body_count} bodies, {self.joint_count} joints, nq {self.nq}, nv {self.nv})'
 

@@ -33,6 +33,7 @@ class ShapeBuilder:
     """
 
     _spec: Spec
+    _shapes: set[str]
 
     if TYPE_CHECKING:
 
@@ -88,6 +89,8 @@ class ShapeBuilder:
     ) -> str:  # fmt: skip
         self._body(body)
         name = name or f"{body}:{kind}{len(self._spec.shapes)}"
+        if name in self._shapes:
+            raise ModelError(f'shape "{name}" exists already')
         what = f'of shape "{name}"'
         low = 0.0 if kind in ("capsule",) else None
         checked = tuple(
@@ -96,6 +99,8 @@ class ShapeBuilder:
         bounce = check.number(restitution, f"restitution {what}", low=0.0)
         if bounce > 1.0:
             raise ModelError(f"restitution {what} must be <= 1, got {restitution!r}")
+        if not isinstance(group, (int, np.integer)):
+            raise ModelError(f"group {what} must be a whole number, got {group!r}")
         self._spec.shapes.append(
             Shape(
                 check.name(name, "a shape's name"), body, kind, checked,
@@ -105,6 +110,7 @@ class ShapeBuilder:
                 check.color(color, f"color {what}"), bool(collide), int(group), vertices, faces,
             )
         )  # fmt: skip
+        self._shapes.add(name)
         return name
 
 

@@ -7,22 +7,7 @@ from __future__ import annotations
 
 from limberjack._jit import inner
 
-__all__ = [
-    "cross",
-    "dot",
-    "multiply",
-    "multiply_transposed",
-    "rotate",
-    "rotate_back",
-    "rotate_symmetric",
-    "symmetric_times",
-]
-
-
-@inner
-def dot(ax, ay, az, bx, by, bz):
-    """Return a . b."""
-    return ax * bx + ay * by + az * bz
+__all__ = ["cross", "multiply", "rotate", "rotate_back", "rotate_symmetric", "symmetric_times"]
 
 
 @inner
@@ -65,12 +50,6 @@ def multiply(a, b):
         a[6] * b[1] + a[7] * b[4] + a[8] * b[7],
         a[6] * b[2] + a[7] * b[5] + a[8] * b[8],
     )
-
-
-@inner
-def multiply_transposed(a, b):
-    """Return the nine numbers of A^T B."""
-    return multiply((a[0], a[3], a[6], a[1], a[4], a[7], a[2], a[5], a[8]), b)
 
 
 @inner

@@ -1,0 +1,175 @@
+"""The options of joints: each checked and brought to one form, one value per freedom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from limberjack.errors import ModelError, UnknownName
+from limberjack.model import check
+from limberjack.model.joints import KINDS, SPIN
+from limberjack.model.spec import Axis, Joint, Motor
+
+__all__ = ["checked_axis", "checked_joint"]
+
+_ORIGIN = (0.0, 0.0, 0.0)
+_NO_TURN = (1.0, 0.0, 0.0, 0.0)
+_Z = (0.0, 0.0, 1.0)
+_PER_FREEDOM = ("damping", "stiffness", "armature", "friction", "limit_stiffness", "limit_damping")
+_OPTIONS = (
+    "position", "rotation", "position_in_child", "rotation_in_child", "axis", "start", "start_velocity", "limits",
+    "limit_stiffness", "limit_damping", "damping", "stiffness", "rest", "armature", "friction", "motor",
+)  # fmt: skip
+
+
+def checked_joint(
+    kind: str, name: str, parent: str, child: str, *, position: Any = None, rotation: Any = None,
+    position_in_child: Any = None, rotation_in_child: Any = None, axis: Any = None, axes: tuple[Axis, ...] = (),
+    start: Any = None, start_velocity: Any = None, limits: Any = None, motor: Any = None, rest: Any = None,
+    axis2: Any = None, pitch: float = 0.0, length: float = 0.0, rope: bool = False, **per_freedom: Any,
+) -> Joint:  # fmt: skip
+    """Return the joint with every option checked; raise naming the first that is wrong."""
+    what = f'of joint "{name}"'
+    nq, nv = (len(axes), len(axes)) if kind == "compound" else (KINDS[kind].nq, KINDS[kind].nv)
+    spins = _spins(kind)
+    values: dict[str, Any] = {}
+    for word in _PER_FREEDOM:
+        given = per_freedom.pop(word, None)
+        if given is not None and not (check.is_number(given) and given == 0):
+            values[word] = _spread(given, nv, f"{word} {what}")
+    if per_freedom:
+        raise UnknownName("option", next(iter(per_freedom)), f'{kind} joint "{name}"', _OPTIONS)
+    own = {"limits": limits, "motor": motor, "rest": rest, "start": start, "start_velocity": start_velocity}
+    unused = [*values, *(word for word, value in own.items() if value is not None)]
+    if unused and kind == "compound":
+        raise ModelError(f'compound joint "{name}": give {", ".join(unused)} on its axes')
+    if unused and kind in ("fixed", "distance"):
+        raise ModelError(f'{kind} joint "{name}" has no freedoms for {", ".join(unused)}')
+    stiffness = values.get("stiffness")
+    if stiffness and any(len(set(stiffness[v : v + 3])) > 1 for _, v in spins):
+        raise ModelError(f"stiffness {what} must be the same about all axes of its ball")
+    if len({one.name for one in axes}) < len(axes):
+        raise ModelError(f'compound joint "{name}" has two axes of one name: {", ".join(one.name for one in axes)}')
+    place, turn = _frame(position, rotation, "position", "rotation", what)
+    place_c, turn_c = _frame(position_in_child, rotation_in_child, "position_in_child", "rotation_in_child", what)
+    speed = None if start_velocity is None else _spread(start_velocity, nv, f"start_velocity {what}", low=None)
+    return Joint(
+        name, kind, parent, child, place, turn, place_c, turn_c,
+        axis=_Z if axis is None else check.unit(axis, f"axis {what}"),
+        axis2=axis2, pitch=pitch, axes=axes, length=length, rope=rope,
+        start=None if start is None else _coordinates(start, nq, spins, f"start {what}"),
+        start_velocity=speed,
+        rest=None if rest is None else _coordinates(rest, nq, spins, f"rest {what}"),
+        limits=None if limits is None else _limits(limits, nv, spins, f"limits {what}"),
+        motor=None if motor is None else _motors(motor, nv, spins, f"motor {what}"),
+        **values,
+    )  # fmt: skip
+
+
+def checked_axis(joint: str, axis: Any) -> Axis:
+    """Return the axis of a compound joint with every value checked."""
+    if not isinstance(axis, Axis):
+        raise ModelError(f'compound joint "{joint}": axes are lj.Axis objects, got {axis!r}')
+    if axis.kind not in ("hinge", "slide"):
+        raise UnknownName("axis kind", axis.kind, f'compound joint "{joint}"', ("hinge", "slide"))
+    what = f'of axis "{axis.name}"'
+    return Axis(
+        name=check.name(axis.name, "an axis' name"),
+        kind=axis.kind,
+        axis=check.unit(axis.axis, f"axis {what}"),
+        position=check.vector(axis.position, 3, f"position {what}"),
+        limits=check.limit(axis.limits, f"limits {what}"),
+        limit_stiffness=None
+        if axis.limit_stiffness is None
+        else check.number(axis.limit_stiffness, f"limit_stiffness {what}", low=0.0),
+        limit_damping=None
+        if axis.limit_damping is None
+        else check.number(axis.limit_damping, f"limit_damping {what}", low=0.0),
+        damping=check.number(axis.damping, f"damping {what}", low=0.0),
+        stiffness=check.number(axis.stiffness, f"stiffness {what}", low=0.0),
+        rest=check.number(axis.rest, f"rest {what}"),
+        armature=check.number(axis.armature, f"armature {what}", low=0.0),
+        friction=check.number(axis.friction, f"friction {what}", low=0.0),
+        motor=None if axis.motor is None else _motor(axis.motor, what, 1),
+        start=check.number(axis.start, f"start {what}"),
+        start_velocity=check.number(axis.start_velocity, f"start_velocity {what}"),
+    )
+
+
+def _frame(
+    position: Any, rotation: Any, word: str, turn: str, what: str
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the checked position and rotation of a joint frame."""
+    place = _ORIGIN if position is None else check.vector(position, 3, f"{word} {what}")
+    return place, _NO_TURN if rotation is None else check.frame_rotation(rotation, f"{turn} {what}")
+
+
+def _spins(kind: str) -> list[tuple[int, int]]:
+    """Return the places (in q, in qd) of the balls of a kind."""
+    out, q, v = [], 0, 0
+    for motion, _ in KINDS[kind].motions:
+        if motion == SPIN:
+            out.append((q, v))
+        q, v = (q + 4, v + 3) if motion == SPIN else (q + 1, v + 1)
+    return out
+
+
+def _spread(value: Any, size: int, what: str, low: float | None = 0.0) -> tuple[float, ...]:
+    """Return one value per freedom from a scalar or a sequence."""
+    if check.is_number(value):
+        return (check.number(value, what, low=low),) * size
+    return check.vector(value, size, what, low=low)
+
+
+def _coordinates(value: Any, nq: int, spins: list[tuple[int, int]], what: str) -> tuple[float, ...]:
+    """Return nq coordinates, quaternions normalised."""
+    out = list(check.vector((value,) if check.is_number(value) else value, nq, what))
+    for q, _ in spins:
+        out[q : q + 4] = check.frame_rotation(out[q : q + 4], what)
+    return tuple(out)
+
+
+def _limits(value: Any, nv: int, spins: list[tuple[int, int]], what: str) -> tuple[Any, ...]:
+    """Return one pair or None per freedom; a ball has one pair (0, largest angle) at its first place."""
+    slots = [v for v in range(nv) if not any(s < v < s + 3 for _, s in spins)]
+    pairs = list(value) if isinstance(value, Iterable) else []
+    if len(pairs) == 2 and not any(isinstance(x, Iterable) or x is None for x in pairs):
+        pairs = [tuple(pairs)] * len(slots)
+    if len(pairs) != len(slots):
+        raise ModelError(f"{what}: {len(slots)} pairs (low, high) are needed, got {value!r}")
+    out: list[Any] = [None] * nv
+    for slot, pair in zip(slots, pairs, strict=True):
+        out[slot] = check.limit(pair, what)
+        if out[slot] is not None and any(slot == s for _, s in spins) and out[slot][0] != 0.0:
+            raise ModelError(f"{what}: a ball's limits are (0, largest angle), got {pair!r}")
+    return tuple(out)
+
+
+def _motor(motor: Any, what: str, size: int) -> Motor:
+    if not isinstance(motor, Motor):
+        raise ModelError(f"{what} must be a lj.Motor, got {motor!r}")
+    for word in ("kp", "kd"):
+        check.number(getattr(motor, word), f"{word} of the {what}", low=0.0)
+    check.number(motor.max, f"max of the {what}", low=0.0, infinite=True)
+    check.number(motor.velocity, f"velocity of the {what}")
+    if size == 4 and (motor.velocity != 0 or (check.is_number(motor.target) and motor.target != 0)):
+        raise ModelError(f"{what} turns a ball: its target is a quaternion and it has no velocity, got {motor!r}")
+    if size == 4 and not check.is_number(motor.target):
+        target: Any = check.frame_rotation(motor.target, f"target of the {what}")
+    else:
+        target = check.number(motor.target, f"target of the {what}")
+    kp, kd, most, velocity = (float(x) for x in (motor.kp, motor.kd, motor.max, motor.velocity))
+    return Motor(kp=kp, kd=kd, target=target, max=most, velocity=velocity)
+
+
+def _motors(value: Any, nv: int, spins: list[tuple[int, int]], what: str) -> tuple[Motor | None, ...]:
+    """Return one motor or None per freedom; a ball's stands at its first place."""
+    slots = [v for v in range(nv) if not any(s < v < s + 3 for _, s in spins)]
+    given = [value] * len(slots) if isinstance(value, Motor) or not isinstance(value, Iterable) else list(value)
+    if len(given) != len(slots):
+        raise ModelError(f"{what}: {len(slots)} motors are needed, got {len(given)}")
+    out: list[Motor | None] = [None] * nv
+    for slot, motor in zip(slots, given, strict=True):
+        if motor is not None:
+            out[slot] = _motor(motor, what, 4 if any(slot == s for _, s in spins) else 1)
+    return tuple(out)

@@ -1,0 +1,55 @@
+"""What `Simulation.run` needs beside stepping: the frames it records and the progress bar it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from limberjack.trajectory import Trajectory
+
+__all__ = ["Bar", "Frames"]
+
+
+class Frames:
+    """Collects frames of a running simulation."""
+
+    def __init__(self, sim: Any) -> None:
+        self._sim = sim
+        self._times: list[float] = []
+        self._q: list[np.ndarray] = []
+        self._qd: list[np.ndarray] = []
+        self.add()
+
+    def add(self) -> None:
+        """Record the state of now."""
+        self._times.append(self._sim.time)
+        self._q.append(self._sim.q)
+        self._qd.append(self._sim.qd)
+
+    def trajectory(self) -> Trajectory:
+        """Return what was recorded."""
+        return Trajectory(self._sim.model, np.array(self._times), np.array(self._q), np.array(self._qd))
+
+
+class Bar:
+    """A rich progress bar, or nothing; gives a function that advances it."""
+
+    def __init__(self, shown: bool, total: int, title: str) -> None:
+        self._progress: Any = None
+        if shown:
+            from rich.progress import Progress
+
+            self._progress = Progress(transient=False)
+            self._task = self._progress.add_task(title, total=total)
+
+    def __enter__(self) -> Callable[[int], None]:
+        if self._progress is None:
+            return lambda n: None
+        self._progress.start()
+        return lambda n: self._progress.update(self._task, advance=n)
+
+    def __exit__(self, *problem: object) -> None:
+        if self._progress is not None:
+            self._progress.stop()
