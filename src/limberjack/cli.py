@@ -12,37 +12,32 @@ import json
 import math
 import os
 import sys
-import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from limberjack import _registry
+from limberjack import _registry, terminal
 from limberjack.errors import (
     Diverged,
     FileError,
     LimberjackError,
     ModelError,
-    ModelWarning,
     StateError,
     UnknownName,
     UnsupportedByMethod,
 )
 
 if TYPE_CHECKING:
-    from limberjack.demo import Report
     from limberjack.model.model import Model
     from limberjack.scenes import Scene
     from limberjack.simulation import Simulation
 
 __all__ = ["main"]
-
-_SHOWN_WARNINGS = 5
 
 
 def _maybe(make: type) -> Any:
@@ -67,86 +62,6 @@ _Settings = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(
 _Outputs = Annotated[tuple[Path, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FILE")]
 _File = Annotated[Path | None, _maybe(Path), _arg("FILE")]
 _Target = Annotated[str, tyro.conf.Positional, _arg("SCENE|FILE")]
-
-
-# -- what all commands share -----------------------------------------------------------------------
-
-
-def _clean(text: object) -> str:
-    """Return `text` with what a terminal would obey instead of showing written out: names come from files."""
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in str(text))
-
-
-def _console() -> Any:
-    from rich.console import Console
-
-    return Console(markup=False, highlight=False, emoji=False)
-
-
-def _say(*lines: str) -> None:
-    for line in lines:
-        print(_clean(line))
-
-
-def _warn(message: str) -> None:
-    print(f"limberjack: {_clean(message)}", file=sys.stderr)
-
-
-@contextmanager
-def _collected() -> Iterator[list[str]]:
-    """Give the list into which the `ModelWarning` messages of the block go; other warnings are shown as ever."""
-    notes: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ModelWarning)
-        yield notes
-    for warning in caught:
-        if issubclass(warning.category, ModelWarning):
-            notes.append(str(warning.message))
-        else:
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-
-
-def _tell(notes: Sequence[str], source: str) -> None:
-    for note in notes[:_SHOWN_WARNINGS]:
-        _warn(f"warning: {note}")
-    if len(notes) > _SHOWN_WARNINGS:
-        _warn(f"{len(notes) - _SHOWN_WARNINGS} more warnings; limberjack info {source} lists all")
-
-
-def _setting(text: str, flag: str) -> tuple[str, Any]:
-    """Return name and value of NAME=VALUE: a number, true, false, none, a text, or several with commas between."""
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise StateError(f'{flag} takes NAME=VALUE, got "{text}"')
-    parts = [_value(part.strip()) for part in value.strip("()[] ").split(",")]
-    return name.strip().replace("-", "_"), parts[0] if len(parts) == 1 else tuple(parts)
-
-
-def _value(word: str) -> Any:
-    known = {"true": True, "false": False, "none": None}
-    if word.lower() in known:
-        return known[word.lower()]
-    for make in (int, float):
-        try:
-            return make(word)
-        except ValueError:
-            continue
-    return word
-
-
-def _check_output(path: Path, table: str) -> None:
-    """Refuse, before any work is done for it, a file of a kind that `table` does not have or in a wrong place."""
-    _registry.lookup(table, path)
-    _check_place(path)
-
-
-def _check_place(path: Path) -> None:
-    if path.is_dir():
-        raise FileError(path, "is a folder")
-    if not path.parent.is_dir():
-        raise FileError(path, f'cannot be written: there is no folder "{path.parent}"')
-    if not os.access(path.parent, os.W_OK):
-        raise FileError(path, f'cannot be written: the folder "{path.parent}" does not allow it')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +94,7 @@ class _Source:
                 raise StateError(
                     f'--base, --roots, --package-path, --no-repair are for files; "{self.target}" is a scene'
                 )
-            return scenes.get(self.target, **dict(_setting(text, "--set") for text in self.set))
+            return scenes.get(self.target, **dict(terminal.setting(text, "--set") for text in self.set))
         path = Path(self.target)
         if not path.suffix and not path.exists():
             close = difflib.get_close_matches(self.target, known, n=2, cutoff=0.5)
@@ -232,15 +147,15 @@ class Run(_Source):
     def __call__(self) -> int:
         """Simulate, show, save."""
         self._check()
-        with _collected() as notes:
+        with terminal.collected() as notes:
             sim, scene = self._simulation()
-        _tell(notes, self.target)
+        terminal.tell(notes, self.target)
         seconds = scene.seconds if self.seconds is None else self.seconds
-        from limberjack.demo import Report, measured_run
+        from limberjack.runs import Report, measured_run, summary
         from limberjack.warmup import compiled
 
         waiting = "preparing (the first run compiles for about a minute)"
-        with nullcontext() if self.quiet else _console().status(waiting):
+        with nullcontext() if self.quiet else terminal.console().status(waiting):
             compiled(sim)
         report, failure = Report(sim.model, sim.steps, sim.dt), None
         try:
@@ -252,10 +167,10 @@ class Run(_Source):
         if isinstance(failure, Diverged):
             raise LimberjackError(f"{failure}; until then: {where}") from failure
         if not self.quiet:
-            _console().print(_summary(sim, report, driven=scene.drive is not None))
-            _say(*written)
+            terminal.console().print(terminal.grid(summary(sim, report, driven=scene.drive is not None)))
+            terminal.say(*written)
         if failure is not None:
-            _warn(f"interrupted at t = {sim.time:.6g} s after {report.steps} steps; {where}")
+            terminal.warn(f"interrupted at t = {sim.time:.6g} s after {report.steps} steps; {where}")
             return 130
         return 0
 
@@ -267,9 +182,9 @@ class Run(_Source):
             if value is not None and not (math.isfinite(value) and value >= allowed):
                 raise StateError(f"{flag} must be a finite number >= {allowed:g}, got {value:g}")
         for path in self.out:
-            _check_output(path, "trajectory writer")
+            terminal.check_output(path, "trajectory writer")
         if self.save_state is not None:
-            _check_output(self.save_state, "simulation writer")
+            terminal.check_output(self.save_state, "simulation writer")
         files = [path.resolve() for path in (*self.out, self.save_state) if path is not None]
         twice = [path for path, count in Counter(files).items() if count > 1]
         if twice:
@@ -309,7 +224,7 @@ class Run(_Source):
         from limberjack.methods import method_of
 
         method = method_of(default if self.method is None else self.method)
-        options = dict(_setting(text, "--option") for text in self.option)
+        options = dict(terminal.setting(text, "--option") for text in self.option)
         if self.integrator is not None:
             options["integrator"] = self.integrator
         known = [item.name for item in fields(method)]
@@ -327,40 +242,6 @@ class Run(_Source):
         if self.save_state is not None:
             written.append(f"state at t = {sim.time:.6g} s: {sim.save(self.save_state)}")
         return written
-
-
-def _summary(sim: Simulation, report: Report, *, driven: bool) -> Any:
-    """Return the table of what a run did."""
-    from rich.table import Table
-
-    from limberjack.demo import is_lossless
-
-    model = sim.model
-    pushed = driven or bool(sim.tau.any()) or len(sim.forces.wrenches.link) > 0
-    loses = pushed or not is_lossless(model)
-    drift = report.momentum_drift
-    held = "not watched: the world or an outer force holds the model"
-    rows = {
-        "model": f"{model.name}: {model.body_count} bodies, {model.joint_count} joints, {model.nv} freedoms (nv)",
-        "method": _described(sim.method),
-        "steps": f"{report.steps} of {report.dt:g} s, to t = {sim.time:.6g} s",
-        "wall time": f"{report.wall:.3g} s, recording included",
-        "real-time factor": f"{report.real_time_factor:.1f}",
-        "time per step": f"{report.microseconds_per_step:.1f} us",
-        "time per joint and step": f"{report.nanoseconds_per_joint:.0f} ns",
-        "energy change" if loses else "energy drift": f"{report.energy_drift:.1e} of the largest kinetic energy"
-        + ("; there are dampers, motors or outer forces" if loses else ""),
-        "momentum drift": held if drift is None else f"{drift:.1e}",
-    }
-    table = Table(show_header=False)
-    for name, value in rows.items():
-        table.add_row(name, _clean(value))
-    return table
-
-
-def _described(method: Any) -> str:
-    options = ((item.name, getattr(method, item.name)) for item in fields(method))
-    return f"{method.name} ({', '.join(f'{name}={value}' for name, value in options if value is not None)})"
 
 
 # -- scenes, info, convert -------------------------------------------------------------------------
@@ -381,19 +262,10 @@ class Scenes:
         table.add_column("what it is", ratio=1)
         table.add_column("options and their defaults", ratio=1)
         for info in scenes.describe():
-            options = "  ".join(f"{name}={_shown(value)}" for name, value in info.options.items())
+            options = "  ".join(f"{name}={terminal.shown(value)}" for name, value in info.options.items())
             table.add_row(info.name, info.description, options)
-        _console().print(table)
+        terminal.console().print(table)
         return 0
-
-
-def _shown(value: Any) -> str:
-    """Return `value` as `_setting` reads it."""
-    if isinstance(value, (tuple, list)):
-        return ",".join(map(_shown, value))
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -408,7 +280,7 @@ class Info(_Source):
 
     def __call__(self) -> int:
         """Print what there is."""
-        with _collected() as notes:
+        with terminal.collected() as notes:
             scene = self.scene()
         facts = _facts(scene.model, self.target, notes)
         if self.json:
@@ -419,16 +291,16 @@ class Info(_Source):
         table = Table(show_header=False)
         for name, fact in facts.items():
             if name not in ("features", "warnings"):
-                table.add_row(name, _clean(_listed(fact) + {"mass": " kg", "gravity": " m/s^2"}.get(name, "")))
-        _console().print(table)
+                table.add_row(name, terminal.clean(terminal.listed(fact) + {"mass": " kg", "gravity": " m/s^2"}.get(name, "")))
+        terminal.console().print(table)
         table = Table("feature", "for example", "methods that honour it", title="features", title_justify="left")
         for name, fact in facts["features"].items():
-            table.add_row(name, _clean(fact["example"]), ", ".join(fact["methods"]) or "none yet: --ignore " + name)
+            table.add_row(name, terminal.clean(fact["example"]), ", ".join(fact["methods"]) or "none yet: --ignore " + name)
         if facts["features"]:
-            _console().print(table)
+            terminal.console().print(table)
         else:
-            _say("no features that a method would have to honour: any method can run it")
-        _say(*(f"warning: {note}" for note in notes))
+            terminal.say("no features that a method would have to honour: any method can run it")
+        terminal.say(*(f"warning: {note}" for note in notes))
         return 0
 
 
@@ -458,15 +330,6 @@ def _facts(model: Model, source: str, notes: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _listed(fact: Any) -> str:
-    if isinstance(fact, dict):
-        total = sum(fact.values())
-        return f"{total}: " + ", ".join(f"{count} {kind}" for kind, count in fact.items()) if fact else "0"
-    if isinstance(fact, list):
-        return ", ".join(map(_listed, fact)) or "none"
-    return f"{fact:.6g}" if isinstance(fact, float) else str(fact)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Convert(_Source):
     """Write a model in another format, or a recorded motion (.npz) as .csv.
@@ -480,19 +343,19 @@ class Convert(_Source):
     def __call__(self) -> int:
         """Read, write, say where."""
         if Path(self.target).suffix.lower() in _registry.suffixes("trajectory reader"):
-            _check_output(self.out, "trajectory writer")
+            terminal.check_output(self.out, "trajectory writer")
             from limberjack.trajectory import Trajectory
 
             trajectory = Trajectory.load(self.target)
-            _say(f"motion ({len(trajectory)} frames): {trajectory.save(self.out)}")
+            terminal.say(f"motion ({len(trajectory)} frames): {trajectory.save(self.out)}")
             return 0
-        _check_output(self.out, "model writer")
+        terminal.check_output(self.out, "model writer")
         from limberjack.io import save
 
-        with _collected() as notes:
+        with terminal.collected() as notes:
             model = self.scene().model
-        _tell(notes, self.target)
-        _say(f"model ({model.body_count} bodies): {save(model, self.out)}")
+        terminal.tell(notes, self.target)
+        terminal.say(f"model ({model.body_count} bodies): {save(model, self.out)}")
         return 0
 
 
@@ -507,7 +370,7 @@ class Warmup:
         """Run every warm-up job and say what became of it."""
         from limberjack.warmup import warm_up
 
-        _say(*warm_up(_console()))
+        terminal.say(*warm_up(terminal.console()))
         return 0
 
 
@@ -533,7 +396,7 @@ class Bench:
             if name not in bench.TABLES:
                 raise UnknownName("table", name, "limberjack bench", bench.TABLES)
         if self.json is not None:
-            _check_place(self.json)
+            terminal.check_place(self.json)
         return bench.run(list(self.tables) or list(bench.TABLES), quick=self.quick, json_path=self.json)
 
 
@@ -551,7 +414,7 @@ class Demo:
         """Run the demonstration."""
         from limberjack.demo import demo
 
-        demo(self.out, _console())
+        demo(self.out, terminal.console())
         return 0
 
 
@@ -575,7 +438,7 @@ def main(argv: Iterable[str] | None = None) -> int:
         sys.stdout.flush()  # here, where a reader that has gone is met with calm
         return status
     except KeyboardInterrupt:
-        _warn("interrupted")
+        terminal.warn("interrupted")
         return 130
     except BrokenPipeError:
         # The interpreter would complain once more when it flushes at its end.
@@ -589,7 +452,7 @@ def _run(words: list[str]) -> int:
     if words == ["--version"]:
         from limberjack import __version__
 
-        _say(f"limberjack {__version__}")
+        terminal.say(f"limberjack {__version__}")
         return 0
     try:
         about = "Simulate articulated figures: pendulums, robots, characters."
@@ -604,12 +467,12 @@ def _failed(error: Exception) -> int:
     if os.environ.get("LIMBERJACK_DEBUG"):
         raise error
     if isinstance(error, LimberjackError):
-        _warn(str(error))
+        terminal.warn(str(error))
     elif isinstance(error, OSError):
-        _warn(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        terminal.warn(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     elif isinstance(error, MemoryError):
-        _warn(f"not enough memory: {error}" if str(error) else "not enough memory")
+        terminal.warn(f"not enough memory: {error}" if str(error) else "not enough memory")
     else:
-        _warn(f"internal error, please report it: {type(error).__name__}: {error} (LIMBERJACK_DEBUG=1 shows where)")
+        terminal.warn(f"internal error, please report it: {type(error).__name__}: {error} (LIMBERJACK_DEBUG=1 shows where)")
         return 1
     return 2

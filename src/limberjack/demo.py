@@ -1,14 +1,10 @@
-"""The demonstration: two simulations, measured, and pictures of them; and the measured run the command line shares."""
+"""The demonstration: two simulations, measured, and pictures of them."""
 
 from __future__ import annotations
 
-import importlib
 import io
-import math
-import time as clock
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,183 +15,19 @@ from limberjack.errors import FileError, LimberjackError, require
 from limberjack.io.files import atomic_write
 from limberjack.methods import Full
 from limberjack.model.model import Model
-from limberjack.model.spec import WORLD, Joint
+from limberjack.model.spec import WORLD
+from limberjack.runs import Report, measured_run, turned
 from limberjack.simulation import Simulation
 from limberjack.trajectory import Trajectory
 from limberjack.warmup import compiled
 
-__all__ = ["Report", "demo", "is_lossless", "measured_run"]
+__all__ = ["demo"]
 
 _INK, _PALE, _PAPER = "#22303c", "#9aa5ad", "#fbfaf7"
 # Frames of the recording per picture of the pendulum's animation.
 _EVERY = 6
 _DASHES = (0, (4, 3))
 _KINETIC, _POTENTIAL = "#e8743b", "#3f7cac"
-
-
-# -- a measured run --------------------------------------------------------------------------------
-
-
-@dataclass
-class Report:
-    """What a run did and how well: filled while it runs, so an interrupted one has it too.
-
-    Attributes:
-        model: what moved.
-        begin: step counter at the start.
-        steps: steps taken.
-        dt: time step [s].
-        wall: time spent stepping and recording, without compiling and measuring [s].
-        times: of the measures [s].
-        kinetic: energy at each [J].
-        potential: energy at each [J].
-        momentum_drift: largest relative change of momentum that gravity does not explain; None where the world or
-            an outer force holds on to the model.
-    """
-
-    model: Model
-    begin: int
-    dt: float
-    steps: int = 0
-    wall: float = 0.0
-    times: list[float] = field(default_factory=list)
-    kinetic: list[float] = field(default_factory=list)
-    potential: list[float] = field(default_factory=list)
-    momentum_drift: float | None = None
-
-    @property
-    def real_time_factor(self) -> float:
-        """Simulated seconds per second."""
-        return self.steps * self.dt / max(self.wall, 1e-9)
-
-    @property
-    def microseconds_per_step(self) -> float:
-        """Time of one step [us]."""
-        return 1e6 * self.wall / max(self.steps, 1)
-
-    @property
-    def nanoseconds_per_joint(self) -> float:
-        """Time of one joint in one step [ns]."""
-        return 1e3 * self.microseconds_per_step / max(self.model.joint_count, 1)
-
-    @property
-    def energy_drift(self) -> float:
-        """The largest change of the total energy over the largest kinetic energy."""
-        total = np.add(self.kinetic, self.potential)
-        largest = max(self.kinetic, default=0.0)
-        return float(np.abs(total - total[0]).max()) / largest if largest > 0.0 else 0.0
-
-
-def is_lossless(model: Model) -> bool:
-    """Return whether nothing in the model takes energy out or puts any in."""
-
-    def lossy(part: Any) -> bool:
-        return any(np.any(x) for x in (part.damping, part.friction, part.limit_damping) if x is not None)
-
-    parts: list[Any] = [*model.spec.joints, *(axis for joint in model.spec.joints for axis in joint.axes)]
-    driven = any(_motors(part) for part in parts)
-    return not driven and not any(map(lossy, parts)) and not any(spring.damping for spring in model.springs)
-
-
-def _motors(part: Any) -> bool:
-    return any(part.motor) if isinstance(part.motor, tuple) else part.motor is not None
-
-
-def measured_run(
-    sim: Simulation,
-    seconds: float,
-    *,
-    rate: float = 60.0,
-    progress: bool = False,
-    drive: Callable[[Simulation], None] | None = None,
-    report: Report | None = None,
-) -> Report:
-    """Run `sim` for `seconds` with energy and momentum measured at each frame; the frames are in `sim.recorded`.
-
-    Args:
-        sim: the simulation.
-        seconds: how long [s].
-        rate: frames per second.
-        progress: show a progress bar.
-        drive: called before the run and after each frame.
-        report: the report to fill; a new one when None.
-    """
-    report = report or Report(sim.model, sim.steps, sim.dt)
-    momentum = _MomentumWatch(sim) if drive is None and _floats(sim) else None
-    mark = math.inf
-
-    def look(sim: Simulation) -> None:
-        nonlocal mark
-        report.wall += max(clock.perf_counter() - mark, 0.0)
-        report.steps = sim.steps - report.begin
-        energy = sim.energy()
-        report.times.append(sim.time)
-        report.kinetic.append(energy.kinetic)
-        report.potential.append(energy.potential)
-        if momentum is not None:
-            report.momentum_drift = momentum.look(sim, energy.kinetic)
-        if drive is not None:
-            drive(sim)
-        mark = clock.perf_counter()
-
-    if progress:
-        importlib.import_module("rich.progress")  # ahead of the run, whose time is taken
-    look(sim)
-    try:
-        sim.run(seconds, progress=progress, rate=rate, callback=look)
-    except BaseException:
-        report.wall += clock.perf_counter() - mark
-        report.steps = sim.steps - report.begin
-        raise
-    return report
-
-
-def _floats(sim: Simulation) -> bool:
-    """Return whether gravity is the only outer force: nothing is fixed to, pulled by or driven from the world."""
-    model = sim.model
-    held = any(joint.kind != "free" or _pulls(joint) for joint in model.spec.joints if joint.parent == WORLD)
-    tied = any(WORLD in (spring.a, spring.b) for spring in model.springs)
-    return bool(model.nv) and not (held or tied or sim.tau.any() or len(sim.forces.wrenches.link))
-
-
-def _pulls(joint: Joint) -> bool:
-    numbers = (joint.damping, joint.stiffness, joint.friction)
-    return any(np.any(x) for x in numbers if x is not None) or _motors(joint)
-
-
-class _MomentumWatch:
-    """Follows linear momentum, less what gravity adds, and angular momentum about the com."""
-
-    def __init__(self, sim: Simulation) -> None:
-        a = sim.model.arrays
-        self._mass = np.where(a.body_link >= 0, a.body_mass, 0.0)
-        self._total = float(self._mass.sum())
-        self._begin, self._linear, self._angular = sim.time, *self._read(sim)
-        self._worst = np.zeros(2)
-        self._scale = 0.0
-
-    def _read(self, sim: Simulation) -> tuple[np.ndarray, np.ndarray]:
-        places = sim.positions + turned(sim.rotations, sim.model.arrays.body_com)
-        centre = self._mass @ places / max(self._total, 1e-300)
-        self._size = float(np.sqrt(self._mass @ ((places - centre) ** 2).sum(axis=1) / max(self._total, 1e-300)))
-        linear, angular = sim.momentum()
-        return linear, angular - np.cross(centre, linear)
-
-    def look(self, sim: Simulation, kinetic: float) -> float:
-        """Return the largest relative drift so far; the scale is the momentum the kinetic energy could hold."""
-        linear, angular = self._read(sim)
-        pull = (sim.time - self._begin) * self._total * sim.model.gravity
-        errors = np.array([np.linalg.norm(linear - self._linear - pull), np.linalg.norm(angular - self._angular)])
-        self._worst = np.maximum(self._worst, errors / (1.0, max(self._size, 1e-300)))
-        self._scale = max(self._scale, float(np.sqrt(2.0 * kinetic * self._total)))
-        return float(self._worst.max() / self._scale) if self._scale > 0.0 else 0.0
-
-
-def turned(rotations: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Return the vectors (n, 3) turned by the quaternions (n, 4)."""
-    w, u = rotations[..., :1], rotations[..., 1:]
-    t = 2.0 * np.cross(u, vectors)
-    return vectors + w * t + np.cross(u, t)
 
 
 # -- the demonstration -----------------------------------------------------------------------------

@@ -1,7 +1,9 @@
-"""What `Simulation.run` needs beside stepping: the frames it records and the progress bar it shows."""
+"""What running needs beside steps: recorded frames, a progress bar, and Ctrl-C held back until a step is counted."""
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +11,7 @@ import numpy as np
 
 from limberjack.trajectory import Trajectory
 
-__all__ = ["Bar", "Frames"]
+__all__ = ["Bar", "Frames", "Uninterrupted"]
 
 
 class Frames:
@@ -53,3 +55,29 @@ class Bar:
     def __exit__(self, *problem: object) -> None:
         if self._progress is not None:
             self._progress.stop()
+
+
+class Uninterrupted:
+    """Holds Ctrl-C back for the length of a block, then lets it through.
+
+    Without it an interrupt could fall between the return of a compiled call and the counting of its steps, or leave
+    worker threads stepping. Only Python's own handler on the main thread is replaced.
+    """
+
+    def __enter__(self) -> None:
+        self._hit = False
+        self._mine = (
+            threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        )
+        if self._mine:
+            signal.signal(signal.SIGINT, self._note)
+
+    def _note(self, number: int, frame: Any) -> None:
+        self._hit = True
+
+    def __exit__(self, *problem: object) -> None:
+        if self._mine:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            if self._hit:
+                raise KeyboardInterrupt

@@ -22,7 +22,7 @@ from limberjack.methods import method_of, require_support
 from limberjack.model.arrays import Drives, whole_span
 from limberjack.model.joints import locked
 from limberjack.model.model import Model
-from limberjack.recorder import Bar, Frames
+from limberjack.recorder import Bar, Frames, Uninterrupted
 from limberjack.spatial.frames import matrix_from_quaternion
 from limberjack.trajectory import Trajectory
 
@@ -111,7 +111,7 @@ class Simulation:
         self.forces = Forces(np.zeros(model.nv), drives, no_wrenches())
         self._steps = self._base_steps = 0
         self._base_time = 0.0
-        self._per_chunk = 1
+        self._per_chunk, self._compiled = 1, False
         self._poses: tuple[np.ndarray, np.ndarray] | None = None
         self._work: Any = None
         self.recorded: Trajectory | None = None
@@ -300,13 +300,18 @@ class Simulation:
         if not isinstance(n, (int, np.integer)) or n < 0:
             raise StateError(f"n must be a whole number >= 0, got {n!r}")
         left = int(n)
+        if not self._compiled:
+            # Compiling takes long and may be interrupted; the steps themselves are counted and taken together.
+            self._stepper.advance(0, self._dt, self.forces)
+            self._compiled = True
         while left > 0:
             chunk = min(left, self._per_chunk)
             begin = clock.perf_counter()
-            taken, status = self._stepper.advance(chunk, self._dt, self.forces)
+            with Uninterrupted():
+                taken, status = self._stepper.advance(chunk, self._dt, self.forces)
+                self._steps += int(taken)
+                self._poses = None
             spent = clock.perf_counter() - begin
-            self._steps += int(taken)
-            self._poses = None
             if status:
                 raise self._failure(int(status))
             left -= chunk

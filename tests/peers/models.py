@@ -8,8 +8,9 @@ from pathlib import Path
 
 def files_of(package: str, suffix: str) -> list[Path]:
     """Return the files of an installed package that end in `suffix`, sorted."""
-    found = {Path(str(entry.locate())) for entry in importlib.metadata.files(package) or [] if str(entry).endswith(suffix)}
-    return sorted(path.resolve() for path in found if path.is_file())
+    entries = importlib.metadata.files(package) or []
+    found = {Path(str(entry.locate())).resolve() for entry in entries if str(entry).endswith(suffix)}
+    return sorted(path for path in found if path.is_file())
 
 
 def robots() -> list[Path]:
@@ -21,4 +22,5 @@ def mjcf_models() -> list[Path]:
     """Return the MJCF files of the dm_control suite and locomotion, and of gymnasium, that are whole models."""
     folders = ("dm_control/suite", "dm_control/locomotion", "gymnasium/envs/mujoco/assets")
     paths = files_of("dm_control", ".xml") + files_of("gymnasium", ".xml")
-    return [p for p in paths if any(f in p.as_posix() for f in folders) and "<worldbody" in p.read_text("utf-8", "replace")]
+    paths = [path for path in paths if any(folder in path.as_posix() for folder in folders)]
+    return [path for path in paths if "<worldbody" in path.read_text("utf-8", "replace")]

@@ -1,13 +1,11 @@
 """Sine, cosine and arc tangent as kernels, free of the C library: the same bits on every machine, and faster.
 
 Reduction: k = round(2 x / pi), r = x - k pi/2 in pieces of pi/2 short enough that k times a piece is exact
-(Cody and Waite) up to |k| = 2^19; above, with error-free products (Dekker). Then minimax polynomials on
+(Cody and Waite) up to |k| = 2^19; above, with error-free products (Dekker), to |x| = 2^50. Then minimax polynomials on
 [-pi/4, pi/4]. Absolute error below 2.3e-16 for |x| <= 1e6; beyond, the rounding of x itself is larger.
 """
 
 from __future__ import annotations
-
-import math
 
 from limberjack._jit import inner, kernel
 
@@ -22,6 +20,7 @@ _PIO2_3 = 2.02226624879595063154e-21
 _PIO2_HI = 1.5707963267948966
 _PIO2_LO = 6.123233995736766e-17
 _SHORT = 524288.0  # 2^19
+_LONG = 1125899906842624.0  # 2^50
 _SPLIT = 134217729.0  # 2^27 + 1
 _ROUND = 6755399441055744.0  # 1.5 * 2^52: adding and taking it away rounds to the nearest whole number
 
@@ -42,10 +41,10 @@ def _two_product(a, b):
 @inner
 def _reduce_large(x):
     """Return (r, quadrant) with x = r + quadrant pi/2 modulo 2 pi, |r| small, for |x| beyond the short pieces."""
-    k = math.floor(x * _TWO_OVER_PI + 0.5)
+    k = (x * _TWO_OVER_PI + _ROUND) - _ROUND
     p, e = _two_product(k, _PIO2_HI)
     r = ((x - p) - e) - k * _PIO2_LO
-    return r, k - 4.0 * math.floor(0.25 * k)
+    return r, k - 4.0 * (((0.25 * k - 0.375) + _ROUND) - _ROUND)
 
 
 @inner
@@ -80,6 +79,9 @@ def sincos(x):
     """Return (sin x, cos x)."""
     if abs(x) <= _SHORT:
         return _sincos_short(x)
+    if not abs(x) <= _LONG:
+        # neighbouring numbers are further apart than a turn: any angle will do; NaN and infinity stay NaN
+        return x - x, (x - x) + 1.0
     r, quadrant = _reduce_large(x)
     s, c = _sincos_short(r)
     if quadrant == 1.0:

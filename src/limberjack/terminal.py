@@ -1,0 +1,142 @@
+"""How the command line speaks and reads: plain lines, warnings, grids, NAME=VALUE; nothing here loads anything heavy."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from limberjack import _registry
+from limberjack.errors import FileError, ModelWarning, StateError
+
+__all__ = [
+    "check_output",
+    "check_place",
+    "clean",
+    "collected",
+    "console",
+    "grid",
+    "listed",
+    "say",
+    "setting",
+    "shown",
+    "tell",
+    "warn",
+]
+
+_SHOWN_WARNINGS = 5
+
+
+def clean(text: object) -> str:
+    """Return `text` with what a terminal would obey instead of showing written out: names come from files."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in str(text))
+
+
+def console() -> Any:
+    """Return a console that shows text as it is."""
+    from rich.console import Console
+
+    return Console(markup=False, highlight=False, emoji=False)
+
+
+def say(*lines: str) -> None:
+    """Print lines to stdout."""
+    for line in lines:
+        print(clean(line))
+
+
+def warn(message: str) -> None:
+    """Print a message to stderr."""
+    print(f"limberjack: {clean(message)}", file=sys.stderr)
+
+
+def grid(rows: Mapping[str, str]) -> Any:
+    """Return a table of two columns without heads."""
+    from rich.table import Table
+
+    table = Table(show_header=False)
+    for name, value in rows.items():
+        table.add_row(name, clean(value))
+    return table
+
+
+@contextmanager
+def collected() -> Iterator[list[str]]:
+    """Give the list into which the `ModelWarning` messages of the block go; other warnings are shown as ever."""
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ModelWarning)
+        yield notes
+    for warning in caught:
+        if issubclass(warning.category, ModelWarning):
+            notes.append(str(warning.message))
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+
+
+def tell(notes: Sequence[str], source: str) -> None:
+    """Print the first few warnings about `source` and how many more there are."""
+    for note in notes[:_SHOWN_WARNINGS]:
+        warn(f"warning: {note}")
+    if len(notes) > _SHOWN_WARNINGS:
+        warn(f"{len(notes) - _SHOWN_WARNINGS} more warnings; limberjack info {source} lists all")
+
+
+def setting(text: str, flag: str) -> tuple[str, Any]:
+    """Return name and value of NAME=VALUE: a number, true, false, none, a text, or several with commas between."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise StateError(f'{flag} takes NAME=VALUE, got "{text}"')
+    parts = [_value(part.strip()) for part in value.strip("()[] ").split(",")]
+    return name.strip().replace("-", "_"), parts[0] if len(parts) == 1 else tuple(parts)
+
+
+def _value(word: str) -> Any:
+    known = {"true": True, "false": False, "none": None}
+    if word.lower() in known:
+        return known[word.lower()]
+    for make in (int, float):
+        try:
+            return make(word)
+        except ValueError:
+            continue
+    return word
+
+
+def shown(value: Any) -> str:
+    """Return `value` as `setting` reads it."""
+    if isinstance(value, (tuple, list)):
+        return ",".join(map(shown, value))
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def listed(fact: Any) -> str:
+    """Return a fact for people: counts with their sum, lists with commas, numbers short."""
+    if isinstance(fact, dict):
+        total = sum(fact.values())
+        return f"{total}: " + ", ".join(f"{count} {kind}" for kind, count in fact.items()) if fact else "0"
+    if isinstance(fact, list):
+        return ", ".join(map(listed, fact)) or "none"
+    return f"{fact:.6g}" if isinstance(fact, float) else str(fact)
+
+
+def check_output(path: Path, table: str) -> None:
+    """Refuse, before any work is done for it, a file of a kind that `table` does not have or in a wrong place."""
+    _registry.lookup(table, path)
+    check_place(path)
+
+
+def check_place(path: Path) -> None:
+    """Refuse a path at which no file can be written."""
+    if path.is_dir():
+        raise FileError(path, "is a folder")
+    if not path.parent.is_dir():
+        raise FileError(path, f'cannot be written: there is no folder "{path.parent}"')
+    if not os.access(path.parent, os.W_OK):
+        raise FileError(path, f'cannot be written: the folder "{path.parent}" does not allow it')
