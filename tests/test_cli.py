@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import limberjack as lj
-from limberjack import cli, demo, warmup
+from limberjack import cli, demo, runs, terminal, warmup
 from limberjack.cli import main
 
 ROBOT = """<robot name="crane">
@@ -228,14 +228,14 @@ def test_resume_goes_on_bit_for_bit(folder, capsys):
 def test_energy_and_momentum_are_watched():
     """A free figure without dampers keeps energy and momentum; the report says how well, and how many steps it took."""
     sim = demo._thrown_humanoid()
-    report = demo.measured_run(sim, 0.2)
+    report = runs.measured_run(sim, 0.2)
     assert report.steps == 200 and report.times[-1] == sim.time
-    assert demo.is_lossless(sim.model) and report.energy_drift < 1e-6
+    assert runs.is_lossless(sim.model) and report.energy_drift < 1e-6
     assert report.momentum_drift is not None and report.momentum_drift < 1e-11
-    held = demo.measured_run(lj.Simulation(lj.scenes.pendulum(links=3)), 0.05)
+    held = runs.measured_run(lj.Simulation(lj.scenes.pendulum(links=3)), 0.05)
     assert held.momentum_drift is None
-    assert not demo.is_lossless(lj.scenes.pendulum(links=3, damping=0.1))
-    assert not demo.is_lossless(lj.scenes.humanoid())
+    assert not runs.is_lossless(lj.scenes.pendulum(links=3, damping=0.1))
+    assert not runs.is_lossless(lj.scenes.humanoid())
 
 
 def test_ctrl_c_saves_what_was_recorded(folder):
@@ -327,8 +327,8 @@ def test_settings_are_read_as_numbers_words_and_lists():
         "gravity=0,0,-1.62": (0, 0, -1.62), "gravity=(0, 0, -1.62)": (0, 0, -1.62), "limits=Soft": "Soft",
     }  # fmt: skip
     for text, value in words.items():
-        assert cli._setting(text, "--set")[1] == value
-        assert type(cli._setting(text, "--set")[1]) is type(value)
+        assert terminal.setting(text, "--set")[1] == value
+        assert type(terminal.setting(text, "--set")[1]) is type(value)
 
 
 def test_convert(folder, capsys):
@@ -415,4 +415,4 @@ def test_demo_does_without_matplotlib(folder, monkeypatch, capsys):
 def test_the_whole_demo_keeps_its_energy(folder):
     """Both simulations of the demonstration keep their energy to 1e-5 over their whole time."""
     for _, make, seconds in demo._RUNS:
-        assert demo.measured_run(make(), seconds).energy_drift < 1e-5
+        assert runs.measured_run(make(), seconds).energy_drift < 1e-5

@@ -40,28 +40,12 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 
-def _maybe(make: type) -> Any:
-    """Return the rule for the one word of an option that may be left out."""
-    return tyro.constructors.PrimitiveConstructorSpec(
-        nargs=1,
-        metavar=make.__name__.upper(),
-        instance_from_str=lambda words: make(words[0]),
-        is_instance=lambda value: value is None or isinstance(value, make),
-        str_from_instance=lambda value: [str(value)],
-    )
-
-
-def _arg(metavar: str, otherwise: str = "") -> Any:
-    """Return how an argument shows in the help; `otherwise` says what holds without it."""
-    return tyro.conf.arg(metavar=metavar, help_behavior_hint=otherwise and f"(default: {otherwise})")
-
-
 _Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help_behavior_hint="")]
 _Folders = Annotated[tuple[Path, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FOLDER")]
 _Settings = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME=VALUE")]
 _Outputs = Annotated[tuple[Path, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FILE")]
-_File = Annotated[Path | None, _maybe(Path), _arg("FILE")]
-_Target = Annotated[str, tyro.conf.Positional, _arg("SCENE|FILE")]
+_File = Annotated[Path | None, terminal.maybe(Path), terminal.arg("FILE")]
+_Target = Annotated[str, tyro.conf.Positional, terminal.arg("SCENE|FILE")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +63,7 @@ class _Source:
 
     target: _Target
     set: _Settings = ()
-    base: Annotated[str | None, _maybe(str), _arg("fixed|free", "fixed")] = None
+    base: Annotated[str | None, terminal.maybe(str), terminal.arg("fixed|free", "fixed")] = None
     repair: _Flag = True
     roots: _Folders = ()
     package_path: _Folders = ()
@@ -132,11 +116,11 @@ class Run(_Source):
     """
 
     target: _Target = ""
-    method: Annotated[str | None, _maybe(str), _arg("NAME", "the scene's, or full")] = None
-    integrator: Annotated[str | None, _maybe(str), _arg("NAME", "semi_implicit")] = None
+    method: Annotated[str | None, terminal.maybe(str), terminal.arg("NAME", "the scene's, or full")] = None
+    integrator: Annotated[str | None, terminal.maybe(str), terminal.arg("NAME", "semi_implicit")] = None
     option: _Settings = ()
-    dt: Annotated[float | None, _maybe(float), _arg("SECONDS", "the scene's, or 0.001")] = None
-    seconds: Annotated[float | None, _maybe(float), _arg("SECONDS", "the scene's, or 5")] = None
+    dt: Annotated[float | None, terminal.maybe(float), terminal.arg("SECONDS", "the scene's, or 0.001")] = None
+    seconds: Annotated[float | None, terminal.maybe(float), terminal.arg("SECONDS", "the scene's, or 5")] = None
     rate: Annotated[float, tyro.conf.arg(metavar="HZ")] = 60.0
     out: _Outputs = ()
     ignore: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FEATURE,...")] = ()
@@ -288,14 +272,14 @@ class Info(_Source):
             return 0
         from rich.table import Table
 
-        table = Table(show_header=False)
-        for name, fact in facts.items():
-            if name not in ("features", "warnings"):
-                table.add_row(name, terminal.clean(terminal.listed(fact) + {"mass": " kg", "gravity": " m/s^2"}.get(name, "")))
-        terminal.console().print(table)
+        units = {"mass": " kg", "gravity": " m/s^2"}
+        plain = {name: fact for name, fact in facts.items() if name not in ("features", "warnings")}
+        rows = {name: terminal.listed(fact) + units.get(name, "") for name, fact in plain.items()}
+        terminal.console().print(terminal.grid(rows))
         table = Table("feature", "for example", "methods that honour it", title="features", title_justify="left")
         for name, fact in facts["features"].items():
-            table.add_row(name, terminal.clean(fact["example"]), ", ".join(fact["methods"]) or "none yet: --ignore " + name)
+            able = ", ".join(fact["methods"]) or f"none yet: --ignore {name}"
+            table.add_row(name, terminal.clean(fact["example"]), able)
         if facts["features"]:
             terminal.console().print(table)
         else:
@@ -338,7 +322,7 @@ class Convert(_Source):
         out: the file to write; its suffix says the format.
     """
 
-    out: Annotated[Path, tyro.conf.Positional, _arg("OUT")]
+    out: Annotated[Path, tyro.conf.Positional, terminal.arg("OUT")]
 
     def __call__(self) -> int:
         """Read, write, say where."""
@@ -384,7 +368,7 @@ class Bench:
         quick: small and fast, for a look.
     """
 
-    tables: Annotated[tuple[str, ...], tyro.conf.Positional, _arg("[TABLE ...]", "all")] = ()
+    tables: Annotated[tuple[str, ...], tyro.conf.Positional, terminal.arg("[TABLE ...]", "all")] = ()
     json: _File = None
     quick: _Flag = False
 
@@ -445,7 +429,7 @@ def main(argv: Iterable[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
-        return _failed(error)
+        return terminal.failed(error)
 
 
 def _run(words: list[str]) -> int:
@@ -460,19 +444,3 @@ def _run(words: list[str]) -> int:
     except SystemExit as end:  # help, or a usage error that has been told already
         return end.code if isinstance(end.code, int) else 2
     return command()
-
-
-def _failed(error: Exception) -> int:
-    """Tell an error in one message and return the status: 2 where the input is to blame."""
-    if os.environ.get("LIMBERJACK_DEBUG"):
-        raise error
-    if isinstance(error, LimberjackError):
-        terminal.warn(str(error))
-    elif isinstance(error, OSError):
-        terminal.warn(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    elif isinstance(error, MemoryError):
-        terminal.warn(f"not enough memory: {error}" if str(error) else "not enough memory")
-    else:
-        terminal.warn(f"internal error, please report it: {type(error).__name__}: {error} (LIMBERJACK_DEBUG=1 shows where)")
-        return 1
-    return 2

@@ -315,12 +315,8 @@ class Simulation:
             if status:
                 raise self._failure(int(status))
             left -= chunk
-            # The first call may compile: a call far too long shrinks the chunk, a short one doubles it.
-            self._per_chunk = (
-                max(1, min(2 * chunk, int(chunk * _CHUNK_SECONDS / max(spent, 1e-9)))) if spent < 100 else 1
-            )
-            if spent < 0.5 * _CHUNK_SECONDS:
-                self._per_chunk = max(self._per_chunk, 2 * chunk)
+            # Aim at _CHUNK_SECONDS per call, and grow at most twofold on the word of a short one.
+            self._per_chunk = max(1, min(2 * chunk, int(chunk * _CHUNK_SECONDS / max(spent, 1e-9))))
 
     def run(
         self,

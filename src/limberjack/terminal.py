@@ -1,4 +1,4 @@
-"""How the command line speaks and reads: plain lines, warnings, grids, NAME=VALUE; nothing here loads anything heavy."""
+"""How the command line reads words and speaks: arguments, NAME=VALUE, lines, grids, warnings, errors.."""
 
 from __future__ import annotations
 
@@ -10,17 +10,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import tyro
+
 from limberjack import _registry
-from limberjack.errors import FileError, ModelWarning, StateError
+from limberjack.errors import FileError, LimberjackError, ModelWarning, StateError
 
 __all__ = [
+    "arg",
     "check_output",
     "check_place",
     "clean",
     "collected",
     "console",
+    "failed",
     "grid",
     "listed",
+    "maybe",
     "say",
     "setting",
     "shown",
@@ -29,6 +34,22 @@ __all__ = [
 ]
 
 _SHOWN_WARNINGS = 5
+
+
+def maybe(make: type) -> Any:
+    """Return the rule for the one word of an option that may be left out."""
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=make.__name__.upper(),
+        instance_from_str=lambda words: make(words[0]),
+        is_instance=lambda value: value is None or isinstance(value, make),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+def arg(metavar: str, otherwise: str = "") -> Any:
+    """Return how an argument shows in the help; `otherwise` says what holds without it."""
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint=otherwise and f"(default: {otherwise})")
 
 
 def clean(text: object) -> str:
@@ -140,3 +161,19 @@ def check_place(path: Path) -> None:
         raise FileError(path, f'cannot be written: there is no folder "{path.parent}"')
     if not os.access(path.parent, os.W_OK):
         raise FileError(path, f'cannot be written: the folder "{path.parent}" does not allow it')
+
+
+def failed(error: Exception) -> int:
+    """Tell an error in one message and return the status: 2 where the input is to blame."""
+    if os.environ.get("LIMBERJACK_DEBUG"):
+        raise error
+    if isinstance(error, LimberjackError):
+        warn(str(error))
+    elif isinstance(error, OSError):
+        warn(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    elif isinstance(error, MemoryError):
+        warn(f"not enough memory: {error}" if str(error) else "not enough memory")
+    else:
+        warn(f"internal error, please report it: {type(error).__name__}: {error} (LIMBERJACK_DEBUG=1 shows where)")
+        return 1
+    return 2

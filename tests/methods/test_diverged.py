@@ -66,14 +66,12 @@ def test_blocks_of_many_trees_stop_together():
 
 
 def test_the_joint_that_failed_is_named():
-    """A joint whose coordinate is lost while all velocities are finite is named itself, not the first one."""
+    """The joint whose velocity runs away is named, not the first one."""
     builder = lj.Builder(gravity=(0, 0, 0))
     for name in "abc":
         builder.add_body(name, **PLAIN)
     sim = lj.Simulation(builder.build(), dt=1.0)
-    qd = np.zeros(18)
-    qd[9] = 9e149
-    sim.qd = qd
+    sim.apply_wrench("b", force=(1e150, 0, 0))
     with pytest.raises(lj.Diverged) as caught:
         sim.step(20)
     assert caught.value.joint == "b"
