@@ -117,7 +117,7 @@ class Run(_Source):
 
     target: _Target = ""
     method: Annotated[str | None, terminal.maybe(str), terminal.arg("NAME", "the scene's, or full")] = None
-    integrator: Annotated[str | None, terminal.maybe(str), terminal.arg("NAME", "semi_implicit")] = None
+    integrator: Annotated[str | None, terminal.maybe(str), terminal.arg("NAME", "the scene's, or semi_implicit")] = None
     option: _Settings = ()
     dt: Annotated[float | None, terminal.maybe(float), terminal.arg("SECONDS", "the scene's, or 0.001")] = None
     seconds: Annotated[float | None, terminal.maybe(float), terminal.arg("SECONDS", "the scene's, or 5")] = None
@@ -146,7 +146,7 @@ class Run(_Source):
             measured_run(sim, seconds, rate=self.rate, progress=not self.quiet, drive=scene.drive, report=report)
         except (KeyboardInterrupt, Diverged) as error:
             failure = error
-        written = self._write(sim)
+        written = self._write(sim, scene)
         where = "; ".join(written) or "nothing was saved: no --out"
         if isinstance(failure, Diverged):
             raise LimberjackError(f"{failure}; until then: {where}") from failure
@@ -208,6 +208,8 @@ class Run(_Source):
         from limberjack.methods import method_of
 
         method = method_of(default if self.method is None else self.method)
+        if self.integrator is not None:
+            method = method_of(method.name)  # the scene's substeps belong to its own integrator
         options = dict(terminal.setting(text, "--option") for text in self.option)
         if self.integrator is not None:
             options["integrator"] = self.integrator
@@ -217,14 +219,15 @@ class Run(_Source):
                 raise UnknownName("option", name, f'method "{method.name}"', known)
         return replace(method, **options)
 
-    def _write(self, sim: Simulation) -> list[str]:
+    def _write(self, sim: Simulation, scene: Scene) -> list[str]:
         """Save what was recorded and the state; return a sentence for each file."""
         written = []
         if sim.recorded is not None:
             for path in self.out:
                 written.append(f"motion ({len(sim.recorded)} frames): {sim.recorded.save(path)}")
         if self.save_state is not None:
-            written.append(f"state at t = {sim.time:.6g} s: {sim.save(self.save_state)}")
+            drive = f" (without the drive of scene {scene.name})" if scene.drive is not None else ""
+            written.append(f"state at t = {sim.time:.6g} s{drive}: {sim.save(self.save_state)}")
         return written
 
 

@@ -21,7 +21,7 @@ from limberjack.simulation import Simulation
 from limberjack.trajectory import Trajectory
 from limberjack.warmup import compiled
 
-__all__ = ["demo"]
+__all__ = ["animate_pendulum", "canvas", "demo", "draw_flight", "save_plot", "thrown_humanoid"]
 
 _INK, _PALE, _PAPER = "#22303c", "#9aa5ad", "#fbfaf7"
 # Frames of the recording per picture of the pendulum's animation.
@@ -71,7 +71,7 @@ def _pendulum() -> Simulation:
     return Simulation(scenes.pendulum(links=300), Full(integrator="rk4", substeps=1), dt=1e-3)
 
 
-def _thrown_humanoid() -> Simulation:
+def thrown_humanoid() -> Simulation:
     """Return the figure without limits and dampers, so that its energy is a law to hold, thrown into a backflip."""
     model = scenes.humanoid(limits=None, damping=0.0)
     sim = Simulation(model, Full(integrator="momentum"), dt=1e-3)
@@ -97,7 +97,7 @@ def _centre(model: Model, positions: np.ndarray, rotations: np.ndarray) -> np.nd
 
 _RUNS: tuple[tuple[str, Callable[[], Simulation], float], ...] = (
     ("pendulum", _pendulum, 16.0),
-    ("humanoid", _thrown_humanoid, 2.2),
+    ("humanoid", thrown_humanoid, 2.2),
 )
 
 
@@ -133,16 +133,16 @@ def _pictures(folder: Path, runs: list[Any], console: Any) -> list[tuple[Path, s
         def tick() -> None:
             progress.update(task, advance=1)
 
-        _save_plot(paths[0], swing, pendulum, flight, humanoid)
+        save_plot(paths[0], swing, pendulum, flight, humanoid)
         tick()
-        _animate_pendulum(paths[1], pendulum, tick)
+        animate_pendulum(paths[1], pendulum, tick)
         _animate_humanoid(paths[2], humanoid, tick)
     told = ("both motions and their energies", "the pendulum, twice as fast", "the humanoid, four times slower")
     return list(zip(paths, told, strict=True))
 
 
 @contextmanager
-def _figure(width: float, height: float, dpi: int) -> Iterator[Any]:
+def canvas(width: float, height: float, dpi: int) -> Iterator[Any]:
     """Give a figure that draws into memory, whatever backend the user has."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -161,12 +161,13 @@ def _figure(width: float, height: float, dpi: int) -> Iterator[Any]:
         yield figure
 
 
-def _save_plot(path: Path, swing: Report, pendulum: Trajectory, flight: Report, humanoid: Trajectory) -> None:
-    with _figure(14.0, 9.0, 120) as figure:
+def save_plot(path: Path, swing: Report, pendulum: Trajectory, flight: Report, humanoid: Trajectory) -> None:
+    """Write the picture of both motions over their energies."""
+    with canvas(14.0, 9.0, 120) as figure:
         edges = {"left": 0.05, "right": 0.98, "top": 0.95, "bottom": 0.065, "hspace": 0.2, "wspace": 0.11}
         grid = figure.add_gridspec(2, 2, height_ratios=(2.5, 1.0), **edges)
         _draw_swing(figure.add_subplot(grid[0, 0]), pendulum)
-        _draw_flight(figure.add_subplot(grid[0, 1]), humanoid)
+        draw_flight(figure.add_subplot(grid[0, 1]), humanoid)
         _draw_energy(figure.add_subplot(grid[1, 0]), swing)
         _draw_energy(figure.add_subplot(grid[1, 1]), flight)
         buffer = io.BytesIO()
@@ -203,7 +204,8 @@ def _draw_swing(axes: Any, trajectory: Trajectory) -> None:
     axes.set_aspect("equal", adjustable="datalim")
 
 
-def _draw_flight(axes: Any, trajectory: Trajectory) -> None:
+def draw_flight(axes: Any, trajectory: Trajectory) -> None:
+    """Draw ten moments of a figure's flight and the path of its centre of mass, seen along +y."""
     model = trajectory.model
     frames = np.linspace(0, len(trajectory) - 1, 10).round().astype(int)
     poses = zip(trajectory.positions, trajectory.rotations, strict=True)
@@ -285,14 +287,22 @@ def _save_gif(path: Path, images: list[Any], milliseconds: int) -> None:
     atomic_write(path, buffer.getvalue())
 
 
-def _animate_pendulum(path: Path, trajectory: Trajectory, tick: Callable[[], None]) -> None:
+def animate_pendulum(path: Path, trajectory: Trajectory, tick: Callable[[], None], *, every: int = _EVERY) -> None:
+    """Write the animation of a chain of links of 1 m hung at the origin.
+
+    Args:
+        path: the .gif.
+        trajectory: 60 frames per second.
+        tick: called after each picture.
+        every: frames of the trajectory per picture; 20 pictures are shown per second.
+    """
     from matplotlib.collections import LineCollection
 
     reach = 1.05 * trajectory.model.body_count
     images: list[Any] = []
-    with _figure(6.4, 4.0, 100) as figure:
+    with canvas(6.4, 4.0, 100) as figure:
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), frameon=False)
-        axes.set(xlim=(-0.8 * reach, 1.1 * reach), ylim=(-1.05 * reach, 0.1375 * reach), xticks=(), yticks=())
+        axes.set(xlim=(-1.04 * reach, 1.04 * reach), ylim=(-1.03 * reach, 0.27 * reach), xticks=(), yticks=())
         (tip,) = axes.plot([], [], color=_PALE, linewidth=1.0)
         chain = LineCollection([], linewidths=2.2, cmap="plasma", capstyle="round")
         chain.set_clim(0.0, 1.15)
@@ -300,7 +310,7 @@ def _animate_pendulum(path: Path, trajectory: Trajectory, tick: Callable[[], Non
         axes.plot(0.0, 0.0, "o", color=_INK, markersize=6)
         clock_text = axes.text(0.03, 0.05, "", transform=axes.transAxes, fontsize=12, family="monospace")
         ends: list[np.ndarray] = []
-        for k in range(0, len(trajectory), _EVERY):
+        for k in range(0, len(trajectory), every):
             corners = _chain(trajectory, k)
             ends.append(corners[-1])
             chain.set_segments(list(np.stack([corners[:-1], corners[1:]], axis=1)))
@@ -315,7 +325,7 @@ def _animate_pendulum(path: Path, trajectory: Trajectory, tick: Callable[[], Non
 def _animate_humanoid(path: Path, trajectory: Trajectory, tick: Callable[[], None]) -> None:
     images: list[Any] = []
     centres = trajectory.positions.mean(axis=1)
-    with _figure(4.8, 4.8, 100) as figure:
+    with canvas(4.8, 4.8, 100) as figure:
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), frameon=False)
         axes.set(xticks=(), yticks=())
         axes.axhline(0.0, color=_PALE, linewidth=1.5)

@@ -26,7 +26,7 @@ def tree_momentum(
     mass = sx = sy = sz = px = py = pz = lx = ly = lz = 0.0
     for i in range(first, last):
         m = rows[i, M]
-        hx, hy, hz = rows[i, H + 7], rows[i, H + 2], rows[i, H + 3]
+        hx, hy, hz = rows[i, H], rows[i, H + 1], rows[i, H + 2]
         ox, oy, oz = rows[i, O], rows[i, O + 1], rows[i, O + 2]
         wx, wy, wz = velocities[i, 0], velocities[i, 1], velocities[i, 2]
         vx, vy, vz = velocities[i, 3], velocities[i, 4], velocities[i, 5]
@@ -68,7 +68,7 @@ def energies(
         nx = rows[i, J] * wx + rows[i, J + 3] * wy + rows[i, J + 4] * wz
         ny = rows[i, J + 3] * wx + rows[i, J + 1] * wy + rows[i, J + 5] * wz
         nz = rows[i, J + 4] * wx + rows[i, J + 5] * wy + rows[i, J + 2] * wz
-        cx, cy, cz = cross(wx, wy, wz, rows[i, H + 7], rows[i, H + 2], rows[i, H + 3])
+        cx, cy, cz = cross(wx, wy, wz, rows[i, H], rows[i, H + 1], rows[i, H + 2])
         square = vx * vx + vy * vy + vz * vz
         kinetic += 0.5 * (wx * nx + wy * ny + wz * nz + rows[i, M] * square) + vx * cx + vy * cy + vz * cz
     for v in range(len(armature)):

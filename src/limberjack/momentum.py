@@ -67,9 +67,9 @@ def _outer_forces(links, springs, i, last, tau, wrenches, rows, pull):
     for k in range(i, last):
         m = rows[k, M]
         cx, cy, cz = (
-            m * rows[k, O] + rows[k, H + 7],
-            m * rows[k, O + 1] + rows[k, H + 2],
-            m * rows[k, O + 2] + rows[k, H + 3],
+            m * rows[k, O] + rows[k, H],
+            m * rows[k, O + 1] + rows[k, H + 1],
+            m * rows[k, O + 2] + rows[k, H + 2],
         )
         ux, uy, uz = cross(cx, cy, cz, gx, gy, gz)
         fx, fy, fz = fx + m * gx, fy + m * gy, fz + m * gz
@@ -175,7 +175,7 @@ def keep_momentum(links, span, h, work, b, q, qd):
         xx = yy = zz = xy = xz = yz = 0.0
         for j in range(i, last):
             m = rows[j, M]
-            hx, hy, hz = rows[j, H + 7], rows[j, H + 2], rows[j, H + 3]
+            hx, hy, hz = rows[j, H], rows[j, H + 1], rows[j, H + 2]
             dx, dy, dz = rows[j, O] - cx, rows[j, O + 1] - cy, rows[j, O + 2] - cz
             # J at o moved to the com: J + (|d|^2 m + 2 h.d) 1 - m d d^T - h d^T - d h^T
             s = m * (dx * dx + dy * dy + dz * dz) + 2.0 * (hx * dx + hy * dy + hz * dz)

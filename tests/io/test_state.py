@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import limberjack as lj
-from limberjack.io import native, state
+from limberjack.io import native, npz, state
 
 
 def _chain():
@@ -133,7 +133,7 @@ def _rewritten(path, **changes):
             del arrays[name]
         else:
             arrays[name] = value
-    arrays["header"] = state._bytes(json.dumps(header))
+    arrays["header"] = npz.from_text(json.dumps(header))
     arrays["sha256"] = np.frombuffer(state._digest(arrays), np.uint8)
     np.savez(path, **arrays)
 
@@ -160,7 +160,7 @@ WRONG = {
     "ignored nonsense": ({"header.ignore": ["gravity"]}, "gravity"),
     "options no object": ({"header.options": 3}, "cannot be resumed"),
     "version": ({"version": np.array(99)}, "version 99"),
-    "model": ({"model": state._bytes("{}")}, "limberjack-model"),
+    "model": ({"model": npz.from_text("{}")}, "limberjack-model"),
 }
 
 
@@ -201,7 +201,7 @@ def test_foreign_files_are_refused_by_name(saved, tmp_path):
 
 def test_a_file_that_claims_too_much_is_not_expanded(saved, monkeypatch):
     """The size of the file bounds what is read: one above the cap is refused before anything is loaded."""
-    monkeypatch.setattr(state, "MAX_BYTES", 1000)
+    monkeypatch.setattr(state, "LAYOUT", state.LAYOUT._replace(largest=1000))
     with pytest.raises(lj.FileError, match="larger"):
         lj.resume(saved[1])
 

@@ -88,6 +88,24 @@ def test_gravity_gives_its_impulse():
         assert np.abs(centre(sim) - (com + linear / mass * t + g * t**2 / 2)).max() < 1e-11 * (1 + 9 * t**2)
 
 
+def test_a_new_state_brings_its_own_momentum():
+    """Assigning q or qd in the middle sets the momentum to keep to that of the new state."""
+    sim = started(floating(), "momentum", 1e-3)
+    sim.step(100)
+    for change in ("qd", "q", "handle"):
+        if change == "qd":
+            sim.qd = 0.5 * sim.qd + 0.3
+        elif change == "q":
+            sim.q = np.r_[sim.q[:3] + [1.0, 2.0, 3.0], sim.q[3:]]
+        else:
+            sim.joint(sim.model.joint_names[-1]).qd = sim.joint(sim.model.joint_names[-1]).qd + 1.0
+        before, place, velocity = sim.momentum(), centre(sim), sim.velocities.copy()
+        sim.step(1)
+        assert np.abs(sim.velocities - velocity).max() < 0.1 and np.abs(centre(sim) - place).max() < 0.01
+        sim.step(99)
+        assert drift(sim, *before) < 1e-12
+
+
 def centre(sim):
     """Return the com of everything."""
     masses = [sim.model.body(name).mass for name in sim.model.body_names]

@@ -46,7 +46,7 @@ def test_scene_builds_and_is_complete(name):
     assert scene.name == name == scene.model.name
     assert scene.model.body_names == model.body_names
     np.testing.assert_array_equal(scene.model.q0, model.q0)
-    assert scene.method in METHODS
+    assert getattr(scene.method, "name", scene.method) in METHODS
     assert 0.0 < scene.dt <= 1e-3 and scene.seconds > 0.0
     assert scene.drive is None or callable(scene.drive)
     assert np.isfinite(scene.camera.position).all() and np.isfinite(scene.camera.target).all()

@@ -73,7 +73,7 @@ def test_frames_give_w_not_negative(rng):
         assert frames.quaternion_from_matrix(rot.matrix(quaternion(rng)))[0] >= 0
 
 
-@pytest.mark.parametrize("size", [0.0, 1e-300, 1e-12, 1e-9, 1e-5, 1.9e-4, 2.1e-4, 0.01, 1.0, 3.0])
+@pytest.mark.parametrize("size", [0.0, 1e-300, 1e-12, 1e-9, 1e-5, 1.9e-4, 2.1e-4, 0.01, 0.1, 0.3, 0.6, 1.0, 3.0])
 def test_exponential_and_logarithm_are_inverse(size, rng):
     """log(exp v) = v for every length below pi, on both sides of the switch to series."""
     for _ in range(20):

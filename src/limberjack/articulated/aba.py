@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from limberjack._jit import inner, spliced
 from limberjack.articulated.work import AC, AL, DI, UU, D, H, J, M, P, R, U
-from limberjack.model.arrays import LINK
+from limberjack.model.arrays import FIRST, LINK, LOADED
 from limberjack.model.joints import HINGE, SLIDE
 from limberjack.spatial.vectors import cross
 
@@ -28,6 +28,7 @@ __all__ = [
     "apply_inertia",
     "articulate",
     "load",
+    "rigid",
     "shift",
     "solve_accelerations",
     "store",
@@ -45,6 +46,18 @@ def load(i, rows):
         rows[i, H], rows[i, H + 1], rows[i, H + 2], rows[i, H + 3], rows[i, H + 4], rows[i, H + 5],
         rows[i, H + 6], rows[i, H + 7], rows[i, H + 8],
         rows[i, M], rows[i, M + 1], rows[i, M + 2], rows[i, M + 3], rows[i, M + 4], rows[i, M + 5],
+        rows[i, P], rows[i, P + 1], rows[i, P + 2], rows[i, P + 3], rows[i, P + 4], rows[i, P + 5],
+    )  # fmt: skip
+
+
+@inner
+def rigid(i, rows):
+    """Return the inertia and bias force of row i as `kinematics` left it: H = [h], M = m 1."""
+    hx, hy, hz, m = rows[i, H], rows[i, H + 1], rows[i, H + 2], rows[i, M]
+    return (
+        rows[i, J], rows[i, J + 1], rows[i, J + 2], rows[i, J + 3], rows[i, J + 4], rows[i, J + 5],
+        0.0, -hz, hy, hz, 0.0, -hx, -hy, hx, 0.0,
+        m, m, m, 0.0, 0.0, 0.0,
         rows[i, P], rows[i, P + 1], rows[i, P + 2], rows[i, P + 3], rows[i, P + 4], rows[i, P + 5],
     )  # fmt: skip
 
@@ -209,7 +222,7 @@ def articulate(
     Returns:
         0; 1 + a freedom that has no inertia to act on; or -1 - a freedom where the numbers have run away.
     """
-    parent, kinds, v_start, dofs = links.parent, links.kind, links.v_start, links.dof
+    parent, kinds, v_start, dofs, roles = links.parent, links.kind, links.v_start, links.dof, links.role
     # Depth first, most links are the parent of the next: what the next adds is then carried over, not stored and read.
     carried = False
     carry = _NOTHING
@@ -217,7 +230,8 @@ def articulate(
         p = parent[i]
         kind = kinds[i]
         iv = v_start[i]
-        g = load(i, rows)
+        role = roles[i]
+        g = load(i, rows) if role & LOADED else rigid(i, rows)
         if carried:
             g = total(g, carry)
         if kind == HINGE or kind == SLIDE:
@@ -257,7 +271,8 @@ def articulate(
         if p >= 0:
             carry = shift(g, rows[i, D], rows[i, D + 1], rows[i, D + 2])
             if not carried:
-                store(total(load(p, rows), carry), p, rows)
+                e = rigid(p, rows) if role & FIRST else load(p, rows)
+                store(total(e, carry), p, rows)
         else:
             carried = False
     return 0

@@ -7,7 +7,7 @@ and H[a, v] = S_a^T (that force at the origin of a's link).
 from __future__ import annotations
 
 from limberjack._jit import inner
-from limberjack.articulated.aba import apply_inertia, load, shift, store, total
+from limberjack.articulated.aba import apply_inertia, load, rigid, shift, store, total
 from limberjack.articulated.rnea import direction
 from limberjack.articulated.work import D
 from limberjack.spatial.vectors import cross
@@ -33,6 +33,8 @@ def composite_inertia(
         links.armature,
     )
     rows, subspace = work.rows, work.subspace
+    for i in range(len(parent)):
+        store(rigid(i, rows), i, rows)
     for i in range(len(parent) - 1, -1, -1):
         g = load(i, rows)
         if parent[i] >= 0:

@@ -15,7 +15,7 @@ acceleration -g of the world. The bias force of a link follows: with J, h = m c 
 
 from __future__ import annotations
 
-from limberjack._jit import inner
+from limberjack._jit import inner, outlined
 from limberjack.articulated.work import AC, AL, D, H, J, M, O, P, R, W
 from limberjack.model.arrays import COORDINATE, LINK
 from limberjack.model.joints import BALL, FREE, HINGE, PUSH, SLIDE, SPIN, TURN
@@ -134,6 +134,99 @@ def _general(
 
 
 @inner
+def _parent_motion(p, gx, gy, gz, rows):
+    """Return rotation, position, angular velocity and accelerations of link p, or of the world for p = -1."""
+    if p < 0:
+        return (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, gx, gy, gz
+    r = (
+        rows[p, R], rows[p, R + 1], rows[p, R + 2], rows[p, R + 3], rows[p, R + 4], rows[p, R + 5],
+        rows[p, R + 6], rows[p, R + 7], rows[p, R + 8],
+    )  # fmt: skip
+    return (
+        r, rows[p, O], rows[p, O + 1], rows[p, O + 2], rows[p, W], rows[p, W + 1], rows[p, W + 2],
+        rows[p, AL], rows[p, AL + 1], rows[p, AL + 2], rows[p, AC], rows[p, AC + 1], rows[p, AC + 2],
+    )  # fmt: skip
+
+
+@inner
+def _finish(i, g, r, px, py, pz, dx, dy, dz, wx, wy, wz, lx, ly, lz, ax, ay, az, rows):
+    """Write row i: its motion, its inertia in world axes and its bias force."""
+    hx, hy, hz = rotate(r, g[i, 6], g[i, 7], g[i, 8])
+    m = g[i, 9]
+    k = rotate_symmetric(r, (g[i, 0], g[i, 1], g[i, 2], g[i, 3], g[i, 4], g[i, 5]))
+    # N = h x a + J alpha + w x J w
+    ux, uy, uz = symmetric_times(k, wx, wy, wz)
+    cx, cy, cz = cross(wx, wy, wz, ux, uy, uz)
+    ux, uy, uz = symmetric_times(k, lx, ly, lz)
+    ex, ey, ez = cross(hx, hy, hz, ax, ay, az)
+    nx, ny, nz = ex + ux + cx, ey + uy + cy, ez + uz + cz
+    # F = m a + alpha x h + w x (w x h)
+    fx, fy, fz = _moved(m * ax, m * ay, m * az, lx, ly, lz, wx, wy, wz, hx, hy, hz)
+    rows[i, R], rows[i, R + 1], rows[i, R + 2] = r[0], r[1], r[2]
+    rows[i, R + 3], rows[i, R + 4], rows[i, R + 5] = r[3], r[4], r[5]
+    rows[i, R + 6], rows[i, R + 7], rows[i, R + 8] = r[6], r[7], r[8]
+    rows[i, O], rows[i, O + 1], rows[i, O + 2] = px + dx, py + dy, pz + dz
+    rows[i, D], rows[i, D + 1], rows[i, D + 2] = dx, dy, dz
+    rows[i, W], rows[i, W + 1], rows[i, W + 2] = wx, wy, wz
+    rows[i, AL], rows[i, AL + 1], rows[i, AL + 2] = lx, ly, lz
+    rows[i, AC], rows[i, AC + 1], rows[i, AC + 2] = ax, ay, az
+    rows[i, J], rows[i, J + 1], rows[i, J + 2] = k[0], k[1], k[2]
+    rows[i, J + 3], rows[i, J + 4], rows[i, J + 5] = k[3], k[4], k[5]
+    rows[i, H], rows[i, H + 1], rows[i, H + 2] = hx, hy, hz
+    rows[i, M] = m
+    rows[i, P], rows[i, P + 1], rows[i, P + 2] = nx, ny, nz
+    rows[i, P + 3], rows[i, P + 4], rows[i, P + 5] = fx, fy, fz
+
+
+@outlined
+def _other_link(links, i, q, qd, work):
+    """Fill the row of a link that is not on a hinge, and its columns of S; kept out of the loop over hinges."""
+    rows, subspace, sines, cosines = work.rows, work.subspace, work.sines, work.cosines
+    t, kind, iq, iv = links.placement, links.kind[i], links.q_start[i], links.v_start[i]
+    r, px, py, pz, wx, wy, wz, lx, ly, lz, ax, ay, az = _parent_motion(
+        links.parent[i], -links.gravity[0], -links.gravity[1], -links.gravity[2], rows
+    )
+    dx, dy, dz = rotate(r, t[i, 9], t[i, 10], t[i, 11])
+    r = multiply(r, (t[i, 0], t[i, 1], t[i, 2], t[i, 3], t[i, 4], t[i, 5], t[i, 6], t[i, 7], t[i, 8]))
+    if kind == SLIDE:
+        zx, zy, zz, speed = r[2], r[5], r[8], 2.0 * qd[iv]
+        dx, dy, dz = dx + zx * q[iq], dy + zy * q[iq], dz + zz * q[iq]
+        ax, ay, az = _moved(ax, ay, az, lx, ly, lz, wx, wy, wz, dx, dy, dz)
+        cx, cy, cz = cross(wx, wy, wz, zx, zy, zz)
+        ax, ay, az = ax + speed * cx, ay + speed * cy, az + speed * cz
+    elif kind == BALL or kind == FREE:
+        j = iq
+        jv = iv
+        if kind == FREE:
+            dx, dy, dz = q[iq], q[iq + 1], q[iq + 2]
+            j = iq + 3
+            jv = iv + 3
+        else:
+            ax, ay, az = _moved(ax, ay, az, lx, ly, lz, wx, wy, wz, dx, dy, dz)
+        r = multiply(r, rotation_from_quaternion(q[j], q[j + 1], q[j + 2], q[j + 3]))
+        ux, uy, uz = rotate(r, qd[jv], qd[jv + 1], qd[jv + 2])
+        cx, cy, cz = cross(wx, wy, wz, ux, uy, uz)
+        lx, ly, lz = lx + cx, ly + cy, lz + cz
+        wx, wy, wz = wx + ux, wy + uy, wz + uz
+        subspace[jv, 0], subspace[jv, 1], subspace[jv, 2] = r[0], r[3], r[6]
+        subspace[jv + 1, 0], subspace[jv + 1, 1], subspace[jv + 1, 2] = r[1], r[4], r[7]
+        subspace[jv + 2, 0], subspace[jv + 2, 1], subspace[jv + 2, 2] = r[2], r[5], r[8]
+        for k in range(3):
+            subspace[jv + k, 3] = subspace[jv + k, 4] = subspace[jv + k, 5] = 0.0
+            if kind == FREE:
+                for c in range(6):
+                    subspace[iv + k, c] = 0.0
+                subspace[iv + k, 3 + k] = 1.0
+    else:
+        ax, ay, az = _moved(ax, ay, az, lx, ly, lz, wx, wy, wz, dx, dy, dz)
+        r, dx, dy, dz, wx, wy, wz, lx, ly, lz, ax, ay, az = _general(
+            links.factor_kind, links.factor_place, links.factor_data, links.factor_start[i], links.factor_start[i + 1],
+            q, qd, sines, cosines, r, dx, dy, dz, wx, wy, wz, lx, ly, lz, ax, ay, az, subspace,
+        )  # fmt: skip
+    _finish(i, links.inertia, r, px, py, pz, dx, dy, dz, wx, wy, wz, lx, ly, lz, ax, ay, az, rows)
+
+
+@inner
 def kinematics(
     # model
     links,
@@ -143,129 +236,31 @@ def kinematics(
     work,
 ):  # fmt: skip
     """Fill R, O, D, W, AL, AC, J, H, M and P of the rows in `span`, and S of links that are neither hinge nor slide."""
-    rows, subspace, sines, cosines = work.rows, work.subspace, work.sines, work.cosines
+    rows, sines, cosines = work.rows, work.sines, work.cosines
     sincos_all(span[COORDINATE], span[COORDINATE + 1], q, sines, cosines)
-    # Fields are taken out of the tuple before the loop: inside, each use would count references.
     parent, kinds, q_start, v_start = links.parent, links.kind, links.q_start, links.v_start
     t, g = links.placement, links.inertia
-    factor_start, factor_kind = links.factor_start, links.factor_kind
-    factor_place, factor_data = links.factor_place, links.factor_data
     gx, gy, gz = -links.gravity[0], -links.gravity[1], -links.gravity[2]
     for i in range(span[LINK], span[LINK + 1]):
-        p = parent[i]
-        kind = kinds[i]
+        if kinds[i] != HINGE:
+            _other_link(links, i, q, qd, work)
+            continue
         iq, iv = q_start[i], v_start[i]
-        if p >= 0:
-            r0, r1, r2 = rows[p, R], rows[p, R + 1], rows[p, R + 2]
-            r3, r4, r5 = rows[p, R + 3], rows[p, R + 4], rows[p, R + 5]
-            r6, r7, r8 = rows[p, R + 6], rows[p, R + 7], rows[p, R + 8]
-            px, py, pz = rows[p, O], rows[p, O + 1], rows[p, O + 2]
-            wx, wy, wz = rows[p, W], rows[p, W + 1], rows[p, W + 2]
-            lx, ly, lz = rows[p, AL], rows[p, AL + 1], rows[p, AL + 2]
-            ax, ay, az = rows[p, AC], rows[p, AC + 1], rows[p, AC + 2]
-        else:
-            r0, r1, r2, r3, r4, r5, r6, r7, r8 = 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0
-            px = py = pz = wx = wy = wz = lx = ly = lz = 0.0
-            ax, ay, az = gx, gy, gz
-        r = (r0, r1, r2, r3, r4, r5, r6, r7, r8)
+        r, px, py, pz, wx, wy, wz, lx, ly, lz, ax, ay, az = _parent_motion(parent[i], gx, gy, gz, rows)
         dx, dy, dz = rotate(r, t[i, 9], t[i, 10], t[i, 11])
         r = multiply(r, (t[i, 0], t[i, 1], t[i, 2], t[i, 3], t[i, 4], t[i, 5], t[i, 6], t[i, 7], t[i, 8]))
-        if kind == HINGE:
-            ax, ay, az = _moved(ax, ay, az, lx, ly, lz, wx, wy, wz, dx, dy, dz)
-            s, c = sines[iq], cosines[iq]
-            zx, zy, zz, speed = r[2], r[5], r[8], qd[iv]
-            cx, cy, cz = cross(wx, wy, wz, zx, zy, zz)
-            lx, ly, lz = lx + speed * cx, ly + speed * cy, lz + speed * cz
-            wx, wy, wz = wx + speed * zx, wy + speed * zy, wz + speed * zz
-            r = (
-                c * r[0] + s * r[1], c * r[1] - s * r[0], zx,
-                c * r[3] + s * r[4], c * r[4] - s * r[3], zy,
-                c * r[6] + s * r[7], c * r[7] - s * r[6], zz,
-            )  # fmt: skip
-        elif kind == SLIDE:
-            zx, zy, zz, speed = r[2], r[5], r[8], 2.0 * qd[iv]
-            dx, dy, dz = dx + zx * q[iq], dy + zy * q[iq], dz + zz * q[iq]
-            ax, ay, az = _moved(ax, ay, az, lx, ly, lz, wx, wy, wz, dx, dy, dz)
-            cx, cy, cz = cross(wx, wy, wz, zx, zy, zz)
-            ax, ay, az = ax + speed * cx, ay + speed * cy, az + speed * cz
-        elif kind == BALL or kind == FREE:
-            j = iq
-            jv = iv
-            if kind == FREE:
-                dx, dy, dz = q[iq], q[iq + 1], q[iq + 2]
-                j = iq + 3
-                jv = iv + 3
-            else:
-                ax, ay, az = _moved(ax, ay, az, lx, ly, lz, wx, wy, wz, dx, dy, dz)
-            r = multiply(r, rotation_from_quaternion(q[j], q[j + 1], q[j + 2], q[j + 3]))
-            ux, uy, uz = rotate(r, qd[jv], qd[jv + 1], qd[jv + 2])
-            cx, cy, cz = cross(wx, wy, wz, ux, uy, uz)
-            lx, ly, lz = lx + cx, ly + cy, lz + cz
-            wx, wy, wz = wx + ux, wy + uy, wz + uz
-            subspace[jv, 0], subspace[jv, 1], subspace[jv, 2] = r[0], r[3], r[6]
-            subspace[jv + 1, 0], subspace[jv + 1, 1], subspace[jv + 1, 2] = r[1], r[4], r[7]
-            subspace[jv + 2, 0], subspace[jv + 2, 1], subspace[jv + 2, 2] = r[2], r[5], r[8]
-            for k in range(3):
-                subspace[jv + k, 3] = subspace[jv + k, 4] = subspace[jv + k, 5] = 0.0
-                if kind == FREE:
-                    for m in range(6):
-                        subspace[iv + k, m] = 0.0
-                    subspace[iv + k, 3 + k] = 1.0
-        else:
-            ax, ay, az = _moved(ax, ay, az, lx, ly, lz, wx, wy, wz, dx, dy, dz)
-            r, dx, dy, dz, wx, wy, wz, lx, ly, lz, ax, ay, az = _general(
-                factor_kind,
-                factor_place,
-                factor_data,
-                factor_start[i],
-                factor_start[i + 1],
-                q,
-                qd,
-                sines,
-                cosines,
-                r,
-                dx,
-                dy,
-                dz,
-                wx,
-                wy,
-                wz,
-                lx,
-                ly,
-                lz,
-                ax,
-                ay,
-                az,
-                subspace,
-            )
-        hx, hy, hz = rotate(r, g[i, 6], g[i, 7], g[i, 8])
-        m = g[i, 9]
-        k = rotate_symmetric(r, (g[i, 0], g[i, 1], g[i, 2], g[i, 3], g[i, 4], g[i, 5]))
-        # N = h x a + J alpha + w x J w
-        ux, uy, uz = symmetric_times(k, wx, wy, wz)
-        cx, cy, cz = cross(wx, wy, wz, ux, uy, uz)
-        ux, uy, uz = symmetric_times(k, lx, ly, lz)
-        ex, ey, ez = cross(hx, hy, hz, ax, ay, az)
-        nx, ny, nz = ex + ux + cx, ey + uy + cy, ez + uz + cz
-        # F = m a + alpha x h + w x (w x h)
-        fx, fy, fz = _moved(m * ax, m * ay, m * az, lx, ly, lz, wx, wy, wz, hx, hy, hz)
-        rows[i, R], rows[i, R + 1], rows[i, R + 2] = r[0], r[1], r[2]
-        rows[i, R + 3], rows[i, R + 4], rows[i, R + 5] = r[3], r[4], r[5]
-        rows[i, R + 6], rows[i, R + 7], rows[i, R + 8] = r[6], r[7], r[8]
-        rows[i, O], rows[i, O + 1], rows[i, O + 2] = px + dx, py + dy, pz + dz
-        rows[i, D], rows[i, D + 1], rows[i, D + 2] = dx, dy, dz
-        rows[i, W], rows[i, W + 1], rows[i, W + 2] = wx, wy, wz
-        rows[i, AL], rows[i, AL + 1], rows[i, AL + 2] = lx, ly, lz
-        rows[i, AC], rows[i, AC + 1], rows[i, AC + 2] = ax, ay, az
-        rows[i, J], rows[i, J + 1], rows[i, J + 2] = k[0], k[1], k[2]
-        rows[i, J + 3], rows[i, J + 4], rows[i, J + 5] = k[3], k[4], k[5]
-        rows[i, H], rows[i, H + 1], rows[i, H + 2] = 0.0, -hz, hy
-        rows[i, H + 3], rows[i, H + 4], rows[i, H + 5] = hz, 0.0, -hx
-        rows[i, H + 6], rows[i, H + 7], rows[i, H + 8] = -hy, hx, 0.0
-        rows[i, M], rows[i, M + 1], rows[i, M + 2] = m, m, m
-        rows[i, M + 3] = rows[i, M + 4] = rows[i, M + 5] = 0.0
-        rows[i, P], rows[i, P + 1], rows[i, P + 2] = nx, ny, nz
-        rows[i, P + 3], rows[i, P + 4], rows[i, P + 5] = fx, fy, fz
+        ax, ay, az = _moved(ax, ay, az, lx, ly, lz, wx, wy, wz, dx, dy, dz)
+        s, c = sines[iq], cosines[iq]
+        zx, zy, zz, speed = r[2], r[5], r[8], qd[iv]
+        cx, cy, cz = cross(wx, wy, wz, zx, zy, zz)
+        lx, ly, lz = lx + speed * cx, ly + speed * cy, lz + speed * cz
+        wx, wy, wz = wx + speed * zx, wy + speed * zy, wz + speed * zz
+        r = (
+            c * r[0] + s * r[1], c * r[1] - s * r[0], zx,
+            c * r[3] + s * r[4], c * r[4] - s * r[3], zy,
+            c * r[6] + s * r[7], c * r[7] - s * r[6], zz,
+        )  # fmt: skip
+        _finish(i, g, r, px, py, pz, dx, dy, dz, wx, wy, wz, lx, ly, lz, ax, ay, az, rows)
 
 
 @inner

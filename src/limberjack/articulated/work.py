@@ -10,9 +10,9 @@ World axes, at each link's own origin (the origin of its joint frame), so that a
 | 15-17 | W | angular velocity |
 | 18-20 | AL | angular acceleration: first with qdd = 0, in the last pass the change by qdd |
 | 21-23 | AC | acceleration of the origin (classical, minus gravity), likewise |
-| 24-29 | J | articulated inertia, angular block (xx yy zz xy xz yz) |
-| 30-38 | H | its coupling block: N = J alpha + H a, F = H^T alpha + M a |
-| 39-44 | M | its linear block |
+| 24-29 | J | inertia, angular block (xx yy zz xy xz yz) |
+| 30-38 | H | its coupling block: N = J alpha + H a, F = H^T alpha + M a; of a rigid link h = m c in the first three |
+| 39-44 | M | its linear block; of a rigid link only m in the first |
 | 45-50 | P | bias force: torque at the origin, force |
 | 51-56 | U | inertia times the joint's direction (one-freedom links) |
 | 57 | DI | 1 / (S^T U) |

@@ -1,43 +1,42 @@
 """Simulations in files: model, method and all that feeds the next step, so that a resumed run goes on bit for bit.
 
-The .npz holds arrays that NumPy alone can open: `format`, `model` (native JSON) and `header` (JSON) as UTF-8 bytes,
-`version`, one array `state.NAME` for each of the snapshot, and `sha256` of all of them. The header names the
-method with its options, the ignored features and the clock; its floats are written as hexadecimal text, so no
-digit is lost. Nothing is compressed or pickled: a reader never expands more than the file's own size.
+The .npz (see `npz.py`) holds `format`, `model` (native JSON) and `header` (JSON) as UTF-8 bytes, `version`, one array
+`state.NAME` for each of the snapshot, and `sha256` of all of them. The header names the method with its options, the
+ignored features and the clock; its floats are written as hexadecimal text, so no digit is lost.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import io
 import json
 import math
-import os
 import warnings
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from limberjack.errors import FileError, LimberjackError, ModelWarning, StateError
-from limberjack.io import native
-from limberjack.io.files import atomic_write
+from limberjack.io import native, npz
 from limberjack.methods import METHODS, method_of
 from limberjack.model.model import Model
 from limberjack.simulation import Simulation, Snapshot
 
-__all__ = ["FORMAT", "VERSION", "read", "write"]
+__all__ = ["FORMAT", "LAYOUT", "VERSION", "read", "write"]
 
 FORMAT = "limberjack-simulation"
 VERSION = 1
-# A state is read into memory whole; a larger file is a mistake or an attack.
-MAX_BYTES = 4 * 1024**3
+LAYOUT = npz.Layout(
+    what="saved simulation",
+    format=FORMAT,
+    version=VERSION,
+    largest=4 * 1024**3,
+    arrays={"model": ("u1", 1), "header": ("u1", 1), "sha256": ("u1", 1)},
+    prefix="state.",
+)
 
-_KINDS = {"f8", "i8", "i4", "u1", "b1"}
-_FIXED = {"format": "u1", "version": "i8", "model": "u1", "header": "u1", "sha256": "u1"}
 _CLOCK = ("steps", "base_steps", "base_time", "dt")
 
 
@@ -54,20 +53,12 @@ def write(sim: Simulation, path: str | Path) -> None:
         "clock": {name: _plain(getattr(snapshot, name), name) for name in _CLOCK},
         "compiled": _fingerprint(sim.model),
     }
-    arrays = {
-        "format": _bytes(FORMAT),
-        "version": np.array(VERSION, "<i8"),
-        "model": _bytes(native.dumps(sim.model)),
-        "header": _bytes(json.dumps(header)),
-    }
+    arrays = npz.head(LAYOUT)
+    arrays |= {"model": npz.from_text(native.dumps(sim.model)), "header": npz.from_text(json.dumps(header))}
     for name, array in snapshot.arrays.items():
         arrays[f"state.{name}"] = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
     arrays["sha256"] = np.frombuffer(_digest(arrays), np.uint8)
-
-    def store(file: BinaryIO) -> None:
-        np.savez(file, allow_pickle=False, **arrays)
-
-    atomic_write(path, store)
+    npz.write(path, arrays)
 
 
 def _options(method: Any) -> dict[str, Any]:
@@ -90,10 +81,6 @@ def _plain(value: Any, what: str) -> Any:
     if isinstance(value, (tuple, list)):
         return [_plain(x, what) for x in value]
     raise StateError(f"{what} cannot be saved: a file cannot hold a {type(value).__name__}")
-
-
-def _bytes(text: str) -> np.ndarray:
-    return np.frombuffer(text.encode(), np.uint8)
 
 
 def _digest(arrays: dict[str, np.ndarray]) -> bytes:
@@ -131,9 +118,7 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, np.ndarray]]:
 def read(path: str | Path) -> Simulation:
     """Return the simulation that `write` wrote; refuse torn, changed, compressed and foreign files."""
     path = Path(path)
-    arrays = _arrays(path)
-    if arrays["version"] != VERSION:
-        raise FileError(path, f"has version {int(arrays['version'])}; this release reads version {VERSION}")
+    arrays = npz.read(path, LAYOUT)
     if _digest(arrays) != arrays["sha256"].tobytes():
         raise FileError(path, "is damaged: its content does not have the SHA-256 it was written with")
     model = native.loads(arrays["model"].tobytes(), path)
@@ -195,57 +180,3 @@ def _checked(state: dict[str, np.ndarray], sim: Simulation) -> dict[str, np.ndar
             setattr(sim, name, state[name])  # finite, unit quaternions: the rules of the setters
     # Kernels take writable arrays; those read from a file are not.
     return {name: array.copy() for name, array in state.items()}
-
-
-def _arrays(path: Path) -> dict[str, np.ndarray]:
-    try:
-        if not path.is_file():
-            raise FileError(path, "is a folder" if path.is_dir() else "no such file")
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if size > MAX_BYTES:
-                raise FileError(path, f"is larger than {MAX_BYTES / 2**30:.0f} GB")
-            with zipfile.ZipFile(file) as archive:
-                return _members(archive, size, path)
-    except FileError:
-        raise
-    except OSError as error:
-        raise FileError(path, f"cannot be read: {error.strerror or error}") from error
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
-        raise FileError(path, f"is not a whole saved simulation: {error}") from error
-
-
-def _members(archive: zipfile.ZipFile, size: int, path: Path) -> dict[str, np.ndarray]:
-    members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
-    for member in archive.infolist():
-        if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
-            raise FileError(path, f'"{member.filename}" is compressed; a saved simulation is stored as it is')
-    if sum(member.file_size for member in archive.infolist()) > size:
-        raise FileError(path, "claims to hold more than the file does")
-    if "format" in members:
-        word = _array(archive.read(members["format"]), "format", path).tobytes()
-        if word != FORMAT.encode():
-            shown = word[:40].decode("ascii", "replace")
-            raise FileError(path, f'holds a "{shown}", not a simulation saved by sim.save ("{FORMAT}")')
-    foreign = [name for name in members if name not in _FIXED and not name.startswith("state.")]
-    absent = [name for name in _FIXED if name not in members]
-    if absent or foreign or len(members) != len(archive.infolist()):
-        raise FileError(path, f"is not a saved simulation: it holds {', '.join(members)[:200] or 'nothing'}")
-    return {name: _array(archive.read(member), name, path) for name, member in members.items()}
-
-
-def _array(data: bytes, name: str, path: Path) -> np.ndarray:
-    """Return the array in the bytes of a .npy file; its header is checked against their number first."""
-    stream = io.BytesIO(data)
-    if np.lib.format.read_magic(stream) != (1, 0):
-        raise FileError(path, f'"{name}" has an unknown layout')
-    shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
-    kind = dtype.kind + str(dtype.itemsize)
-    if dtype.hasobject or kind not in _KINDS or kind != _FIXED.get(name, kind) or dtype.byteorder == ">":
-        raise FileError(path, f'"{name}" has the type {dtype}, which does not belong there')
-    if math.prod(shape) * dtype.itemsize != len(data) - stream.tell():
-        raise FileError(path, f'"{name}" has shape {shape}, which is not what follows')
-    if name == "version" and shape != ():
-        raise FileError(path, '"version" must be one number')
-    values = np.frombuffer(data, dtype, offset=stream.tell())
-    return values.reshape(shape, order="F" if fortran else "C")

@@ -8,7 +8,7 @@ import numpy as np
 
 from limberjack.errors import ModelError
 from limberjack.model import joints as jt
-from limberjack.model.arrays import Drives, Links, Springs
+from limberjack.model.arrays import Drives, Links, Springs, roles_of
 from limberjack.model.check import inertia_problem
 from limberjack.model.shapes import body_from_shapes
 from limberjack.model.spec import WORLD, Body, Joint, Motor, Shape, Spec
@@ -93,12 +93,14 @@ def compile_model(spec: Spec, tree: Tree) -> Compiled:
     nv, nq = int(nvs.sum()), int(nqs.sum())
     start, kinds, places, data = _factor_arrays(factors, moving, kind, q_start, v_start)
     drives, armature, limits, friction = _drives(tree.joints, q_start, v_start, nv)
+    parent_link = np.where(grounded, -1, body_link[safe]) if count else np.zeros(0, np.int64)
     links = Links(
-        parent=np.where(grounded, -1, body_link[safe]) if count else np.zeros(0, np.int64),
+        parent=parent_link,
         kind=kind[moving],
         q_start=q_start[moving],
         v_start=v_start[moving],
         dof=nvs[moving],
+        role=roles_of(parent_link),
         placement=np.ascontiguousarray(np.concatenate([placed_r.reshape(-1, 9), placed_p], axis=1)),
         inertia=_link_inertia(len(moving), body_link, offset_r, offset_p, mass, com, inertia),
         factor_start=start,

@@ -54,7 +54,10 @@ def graft(into: Spec, spec: Spec, prefix: str) -> None:
 
 
 class Push:
-    """A drive that pushes bodies for a moment at the start of a run.
+    """A drive that pushes bodies at their centres of mass until a time.
+
+    It remembers nothing: whether the push is on stands in the simulation itself, so a run that is restored or
+    resumed in the middle of it goes on as if it had not been stopped.
 
     Args:
         bodies: names of the bodies pushed.
@@ -64,17 +67,26 @@ class Push:
 
     def __init__(self, bodies: tuple[str, ...], force: tuple[float, float, float], seconds: float) -> None:
         self.bodies, self.force, self.seconds = bodies, force, seconds
-        self._pushing = False
 
     def __call__(self, sim: Any) -> None:
-        """Begin the push before the first step of a run, end it when its time is over."""
-        if sim.steps == 0:
+        """Begin the push where it should be on and is not, end it where it is on and should not be."""
+        wrenches, own = sim.forces.wrenches, self._own(sim)
+        if sim.time < self.seconds and not own.any():
             for body in self.bodies:
                 sim.apply_wrench(body, force=self.force)
-            self._pushing = True
-        elif self._pushing and sim.time >= self.seconds:
-            sim.clear_wrenches()
-            self._pushing = False
+        elif sim.time >= self.seconds and own.any():
+            sim.forces.wrenches = wrenches._replace(link=wrenches.link[~own], data=wrenches.data[~own])
+            sim.touch()
+
+    def _own(self, sim: Any) -> np.ndarray:
+        """Return which wrenches of `sim` act at the centre of mass of one of the bodies."""
+        a, wrenches = sim.model.arrays, sim.forces.wrenches
+        own = np.zeros(len(wrenches.link), bool)
+        for body in self.bodies if len(own) else ():
+            i = sim.model.body_index(body)
+            place = a.body_offset[i, :9].reshape(3, 3) @ a.body_com[i] + a.body_offset[i, 9:]
+            own |= (wrenches.link == a.body_link[i]) & (wrenches.data[:, :3] == place).all(axis=1)
+        return own
 
 
 def _prefix(i: int, figures: int) -> str:
