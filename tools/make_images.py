@@ -37,7 +37,7 @@ def humanoid(path: Path) -> None:
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), frameon=False)
         demo.draw_flight(axes, trajectory)
         axes.get_legend().remove()
-        axes.set(title="", xticks=(), yticks=(), xlabel="", ylabel="", ylim=(-0.4, 8.4), aspect="equal")
+        axes.set(title="", xticks=(), yticks=(), xlabel="", ylabel="", ylim=(-0.45, 8.518), aspect="auto")
         axes.set_xlim(-0.85, 10.95)
         figure.savefig(path, format="png")
     _shrink(path, 64)

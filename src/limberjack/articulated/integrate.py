@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from limberjack._jit import inner
-from limberjack.model.arrays import DOF, QUATERNION
+from limberjack.model.arrays import QUATERNION, RUN
 from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply
 
 __all__ = ["advance", "coordinate_rates", "normalize"]
@@ -21,11 +21,11 @@ def advance(
     q,
 ):  # fmt: skip
     """Move q by h qd: q += h qd, quaternions q <- q exp(h w) and renormalised."""
-    dof_q, quaternions = links.dof_q, links.quaternions
-    for v in range(span[DOF], span[DOF + 1]):
-        k = dof_q[v]
-        if k >= 0:
-            q[k] += h * qd[v]
+    runs, quaternions = links.runs, links.quaternions
+    for j in range(span[RUN], span[RUN + 1]):
+        v, k = runs[j, 0], runs[j, 1]
+        for i in range(runs[j, 2]):
+            q[k + i] += h * qd[v + i]
     for j in range(span[QUATERNION], span[QUATERNION + 1]):
         k, v = quaternions[j, 0], quaternions[j, 1]
         step = quaternion_exp(h * qd[v], h * qd[v + 1], h * qd[v + 2])
@@ -44,11 +44,11 @@ def coordinate_rates(
     rates,
 ):  # fmt: skip
     """Fill dq/dt (nq,): qd for scalars, q w / 2 for quaternions."""
-    dof_q, quaternions = links.dof_q, links.quaternions
-    for v in range(span[DOF], span[DOF + 1]):
-        k = dof_q[v]
-        if k >= 0:
-            rates[k] = qd[v]
+    runs, quaternions = links.runs, links.quaternions
+    for j in range(span[RUN], span[RUN + 1]):
+        v, k = runs[j, 0], runs[j, 1]
+        for i in range(runs[j, 2]):
+            rates[k + i] = qd[v + i]
     for j in range(span[QUATERNION], span[QUATERNION + 1]):
         k, v = quaternions[j, 0], quaternions[j, 1]
         w, x, y, z = quaternion_multiply(

@@ -25,7 +25,7 @@ from limberjack.articulated.kinematics import kinematics
 from limberjack.articulated.work import Work, new_work
 from limberjack.errors import StateError, UnknownName
 from limberjack.forces import Pull, implicit_springs, new_pull, pull_springs, take_wrenches
-from limberjack.model.arrays import COORDINATE, DOF, Springs, span_of
+from limberjack.model.arrays import BALL_DRIVE, COORDINATE, DOF, SCALAR_DRIVE, SPAN, Springs, span_of
 from limberjack.model.model import Model
 from limberjack.momentum import Aims, gather_push, keep_momentum, new_aims, start_aims
 
@@ -91,8 +91,8 @@ class Full:
 class _Group(NamedTuple):
     """Trees that one thread steps."""
 
-    blocks: np.ndarray  # (k, 12) spans that nothing ties together
-    span: np.ndarray  # (12,) scratch: the block in work
+    blocks: np.ndarray  # (k, SPAN) spans that nothing ties together
+    span: np.ndarray  # (SPAN,) scratch: the block in work
     springs: Springs
     pull: Pull
     aims: Aims
@@ -209,16 +209,17 @@ def _block_ends(parent: np.ndarray, first: int, last: int) -> list[int]:
 
 
 @spliced
-def _dynamics(links, drives, springs, span, h, q, qd, applied, wrenches, work, pull, b):
-    """Fill b.qdd at (q, qd), implicit over h where h > 0; return 0 or the code of what failed."""
+def _dynamics(links, drives, springs, span, h, q, qd, applied, wrenches, work, pull, driven, tau, added, qdd):
+    """Fill qdd at (q, qd), implicit over h where h > 0; return 0 or the code of what failed."""
     kinematics(links, span, q, qd, work)
     take_wrenches(span, wrenches, work.rows)
-    drive_forces(drives, links.armature, span, h, q, qd, applied, b.tau, b.added)
+    if driven:
+        drive_forces(drives, links.armature, span, h, q, qd, applied, tau, added)
     if len(springs.link) > 0 and h == 0.0:
         pull_springs(links, springs, span, qd, work, pull)
-    status = accelerations(links, span, b.added, b.tau, work, b.qdd)
+    status = accelerations(links, span, added, tau, work, qdd)
     if status == 0 and len(springs.link) > 0 and h > 0.0:
-        status = implicit_springs(links, springs, span, h, qd, work, pull, b.qdd)
+        status = implicit_springs(links, springs, span, h, qd, work, pull, qdd)
     return status
 
 
@@ -242,9 +243,14 @@ def _one_step(links, drives, springs, span, code, h, applied, wrenches, work, pu
             qd_sum[v] = 0.0
             qd_stage[v] = qd[v]
     q_now, qd_now = (q_stage, qd_stage) if many else (q, qd)
+    # Where no joint has a drive, applied forces and armature serve as they are.
+    driven = span[SCALAR_DRIVE] < span[SCALAR_DRIVE + 1] or span[BALL_DRIVE] < span[BALL_DRIVE + 1]
+    tau, added = (b.tau, b.added) if driven else (applied, links.armature)
     reach = h if code == _IMPLICIT else 0.0
     for stage in range(4 if many else 1):
-        status = _dynamics(links, drives, springs, span, reach, q_now, qd_now, applied, wrenches, work, pull, b)
+        status = _dynamics(
+            links, drives, springs, span, reach, q_now, qd_now, applied, wrenches, work, pull, driven, tau, added, qdd
+        )
         if status != 0:
             return status
         if not many:
@@ -252,7 +258,7 @@ def _one_step(links, drives, springs, span, code, h, applied, wrenches, work, pu
         weight = (1.0 if stage == 0 or stage == 3 else 2.0) / 6.0
         if keeping:
             com_weight = 1.0 / 6.0 if stage < 3 else 0.0
-            gather_push(links, springs, span, q_stage, qd_stage, weight, com_weight, b.tau, wrenches, work, pull, aims)
+            gather_push(links, springs, span, q_stage, qd_stage, weight, com_weight, tau, wrenches, work, pull, aims)
         coordinate_rates(links, span, q_stage, qd_stage, rates)
         ahead = 0.5 * h if stage < 2 else h
         for i in range(q0, q1):
@@ -341,7 +347,7 @@ def full_steps(
     """
     taken, status = n, 0
     for k in range(len(blocks)):
-        for c in range(12):
+        for c in range(SPAN):
             span[c] = blocks[k, c]
         done, failed = _block_steps(
             links, drives, springs, span, code, n, substeps, h, applied, wrenches, work, pull, b, aims, q, qd

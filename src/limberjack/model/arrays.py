@@ -49,7 +49,7 @@ class Links(NamedTuple):
     factor_data: np.ndarray  # (f, 7) axis, point, pitch
     gravity: np.ndarray  # (3,)
     armature: np.ndarray  # (nv,)
-    dof_q: np.ndarray  # (nv,) coordinate of a scalar freedom, -1 for those of a quaternion
+    runs: np.ndarray  # (r, 3) runs of scalar freedoms: first place in qd, first place in q, length
     quaternions: np.ndarray  # (k, 2) places of each quaternion in q and of its angular velocity in qd
 
 
@@ -76,11 +76,12 @@ class Springs(NamedTuple):
 
 
 # Places in a span: the ranges first .. last - 1 of everything that belongs to a run of whole trees.
-LINK, DOF, COORDINATE, QUATERNION, SCALAR_DRIVE, BALL_DRIVE = 0, 2, 4, 6, 8, 10
+LINK, DOF, COORDINATE, QUATERNION, SCALAR_DRIVE, BALL_DRIVE, RUN = 0, 2, 4, 6, 8, 10, 12
+SPAN = 14
 
 
 def span_of(links: Links, drives: Drives, first: int, last: int) -> np.ndarray:
-    """Return the span (12,) of links first .. last - 1, which are whole trees: pairs of places, see above.
+    """Return the span (SPAN,) of links first .. last - 1, which are whole trees: pairs of places, see above.
 
     Depth first numbering keeps the freedoms, coordinates and drives of a tree together, so that independent trees
     can be stepped on different threads over the same arrays.
@@ -89,7 +90,7 @@ def span_of(links: Links, drives: Drives, first: int, last: int) -> np.ndarray:
     v0, v1 = (int(links.v_start[i]) if i < n else nv for i in (first, last))
     q0, q1 = (int(links.q_start[i]) if i < n else nq for i in (first, last))
     pairs = [first, last, v0, v1, q0, q1]
-    for places in (links.quaternions[:, 1], drives.place[:, 1], drives.ball_place[:, 1]):
+    for places in (links.quaternions[:, 1], drives.place[:, 1], drives.ball_place[:, 1], links.runs[:, 0]):
         pairs += [int(np.searchsorted(places, v0)), int(np.searchsorted(places, v1))]
     return np.array(pairs, np.int64)
 

@@ -109,7 +109,7 @@ def compile_model(spec: Spec, tree: Tree) -> Compiled:
         factor_data=data,
         gravity=np.array(spec.gravity),
         armature=armature,
-        dof_q=_dof_q(factors, q_start, v_start, nv),
+        runs=_runs(factors, moving, kind, parent_link, q_start, v_start),
         quaternions=_quaternions(factors, q_start, v_start),
     )
     offset = np.ascontiguousarray(np.concatenate([offset_r.reshape(-1, 9), offset_p], axis=1))
@@ -268,13 +268,25 @@ def _factor_arrays(
     )
 
 
-def _dof_q(factors: list[tuple[jt.Factor, ...]], q_start: np.ndarray, v_start: np.ndarray, nv: int) -> np.ndarray:
-    out = np.full(nv, -1, np.int64)
-    for i, own in enumerate(factors):
-        for f in own:
-            if f.kind in (jt.TURN, jt.PUSH):
-                out[v_start[i] + f.v] = q_start[i] + f.q
-    return out
+def _runs(
+    factors: list[tuple[jt.Factor, ...]], moving: np.ndarray, kind: np.ndarray, parent: np.ndarray, q_start: np.ndarray,
+    v_start: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """Return runs of scalar freedoms that follow each other in qd and in q; none crosses from one tree to the next."""
+    runs: list[list[int]] = []
+    for i, above in zip(moving, parent, strict=True):
+        fresh = above < 0
+        # A joint lists its freedoms in the order of its coordinates, reversed or not.
+        for f in sorted(factors[i], key=lambda factor: factor.v):
+            if f.kind not in (jt.TURN, jt.PUSH):
+                continue
+            v, q = int(v_start[i]) + f.v, int(q_start[i]) + f.q
+            if runs and not fresh and runs[-1][0] + runs[-1][2] == v and runs[-1][1] + runs[-1][2] == q:
+                runs[-1][2] += 1
+            else:
+                runs.append([v, q, 1])
+            fresh = False
+    return np.array(runs, np.int64).reshape(-1, 3)
 
 
 def _quaternions(factors: list[tuple[jt.Factor, ...]], q_start: np.ndarray, v_start: np.ndarray) -> np.ndarray:
