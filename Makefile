@@ -6,16 +6,17 @@ WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 
-EXTRAS_demo := plot,video
+EXTRAS_demo := plot
 EXTRAS_test := test
 EXTRAS_lint := lint
 EXTRAS_bench := bench
 EXTRAS_docs := docs
+EXTRAS_images := plot
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all bench docs soak lint clean
+.PHONY: help demo test test-all soak lint bench docs pages images clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -25,14 +26,16 @@ demo: $(VENV)/demo.stamp ## run the main job and say where its results are
 
 test: $(VENV)/test.stamp ## lint, then the tests without the long ones
 	$(check)
+	$(compile)
 	$(BIN)/pytest -n $(WORKERS)
 
 test-all: $(VENV)/test.stamp ## lint, then every test but the soak
 	$(check)
+	$(compile)
 	$(BIN)/pytest -n $(WORKERS) -m "not soak"
 
-soak: $(VENV)/test.stamp ## the tests that run for hours
-	$(BIN)/pytest -m soak
+soak: $(VENV)/test.stamp ## look for leaks, crashes and lost bits for LIMBERJACK_SOAK_MINUTES (5)
+	$(BIN)/pytest -s -m soak
 
 lint: $(VENV)/lint.stamp ## style, types, import direction, kernel rules
 	$(check)
@@ -41,11 +44,18 @@ bench: $(VENV)/bench.stamp ## measure against the peers, side by side
 	@$(BIN)/limberjack bench
 
 docs: $(VENV)/docs.stamp ## build the documentation into site/
+	$(BIN)/python tools/make_docs.py --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "documentation: site/index.html"
 
+pages: $(VENV)/docs.stamp ## write the pages that follow from the code
+	$(BIN)/python tools/make_docs.py
+
+images: $(VENV)/images.stamp ## draw the pictures of the documentation anew
+	$(BIN)/python tools/make_images.py
+
 clean: ## remove everything the targets made, .venv included
-	rm -rf $(VENV) site demo-output build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site demo-output build dist MUJOCO_LOG.TXT .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests tools -type d -name __pycache__ -prune -exec rm -rf {} +
 
 define check
@@ -53,6 +63,11 @@ $(BIN)/ruff check
 $(BIN)/pyright --pythonpath $(BIN)/python
 $(BIN)/lint-imports
 $(BIN)/python tools/kernel_lint.py
+endef
+
+# Ahead of the tests, so that their workers find the kernels in the cache instead of compiling them side by side.
+define compile
+$(BIN)/limberjack warmup
 endef
 
 $(VENV)/%.stamp: pyproject.toml | $(BIN)/python

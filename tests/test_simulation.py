@@ -222,6 +222,16 @@ def test_loop_joints_are_read_off_the_poses():
     assert "gear" in repr(sim.joint("gear"))
 
 
+def test_a_slack_rope_is_no_error():
+    """A rope counts with what it is stretched beyond its length, a rod with any difference."""
+    for rope, length, gap in ((True, 1.0, 0.0), (True, 0.3, 0.2), (False, 1.0, 0.5), (False, 0.3, 0.2)):
+        builder = lj.Builder()
+        builder.add_body("a", **SOLID, position=(0.5, 0, 0))
+        builder.add_joint_distance("d", "world", "a", length=length, rope=rope)
+        sim = lj.Simulation(builder.build(), ignore="loops")
+        assert sim.joint_error().metres == pytest.approx(gap, abs=1e-12)
+
+
 # Forces
 
 

@@ -77,7 +77,7 @@ def short(tables: dict[str, dict[str, Any]]) -> str:
         lines.append(_line("one step of it", "us", [row.get("step"), None, None]))
     if "crowd" in tables:
         part = tables["crowd"]["parts"][0]
-        people = f"crowd ({part['title'].partition(',')[0]})"
+        people = f"crowd of {part['title'].partition(' figures')[0]} people, 95 freedoms each"
         for key, what in (("forward", "forward dynamics"), ("step", "one step")):
             times = [_best(part["rows"], who, key) for who in PEERS]
             lines.append(_line(f"{people}: {what}", "ms", times))

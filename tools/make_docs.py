@@ -133,7 +133,8 @@ sim = lj.Simulation(scene.model, scene.method, scene.dt)
     ]
     for info in lj.scenes.describe():
         make = getattr(lj.scenes, info.name)
-        about = (inspect.getdoc(make) or "").partition("Args:")[0].strip()
+        about = (inspect.getdoc(make) or "").partition("Args:")[0].strip().removeprefix("Return ")
+        about = about[:1].upper() + about[1:]
         table = _table(["option", "default", "meaning"], _options(make))
         parts.append(f"## `{info.name}`\n\n{info.description}\n\n{about}\n\n{table}")
     return "\n".join(parts)

@@ -97,16 +97,16 @@ def take_wrenches(
         i = link[k]
         if i < span[LINK] or i >= span[LINK + 1]:
             continue
-        dx = rows[i, R] * w[k, 0] + rows[i, R + 1] * w[k, 1] + rows[i, R + 2] * w[k, 2]
-        dy = rows[i, R + 3] * w[k, 0] + rows[i, R + 4] * w[k, 1] + rows[i, R + 5] * w[k, 2]
-        dz = rows[i, R + 6] * w[k, 0] + rows[i, R + 7] * w[k, 1] + rows[i, R + 8] * w[k, 2]
+        dx = rows[i, R] * w[k, 0] + rows[i, R + 4] * w[k, 1] + rows[i, R + 8] * w[k, 2]
+        dy = rows[i, R + 1] * w[k, 0] + rows[i, R + 5] * w[k, 1] + rows[i, R + 9] * w[k, 2]
+        dz = rows[i, R + 2] * w[k, 0] + rows[i, R + 6] * w[k, 1] + rows[i, R + 10] * w[k, 2]
         cx, cy, cz = cross(dx, dy, dz, w[k, 3], w[k, 4], w[k, 5])
         rows[i, P] -= w[k, 6] + cx
         rows[i, P + 1] -= w[k, 7] + cy
         rows[i, P + 2] -= w[k, 8] + cz
-        rows[i, P + 3] -= w[k, 3]
-        rows[i, P + 4] -= w[k, 4]
-        rows[i, P + 5] -= w[k, 5]
+        rows[i, P + 4] -= w[k, 3]
+        rows[i, P + 5] -= w[k, 4]
+        rows[i, P + 6] -= w[k, 5]
 
 
 @inner
@@ -114,9 +114,9 @@ def _end(i, x, y, z, rows, velocities):
     """Return lever, position and velocity of the point (x, y, z) of link i; of the world for i = -1."""
     if i < 0:
         return 0.0, 0.0, 0.0, x, y, z, 0.0, 0.0, 0.0
-    dx = rows[i, R] * x + rows[i, R + 1] * y + rows[i, R + 2] * z
-    dy = rows[i, R + 3] * x + rows[i, R + 4] * y + rows[i, R + 5] * z
-    dz = rows[i, R + 6] * x + rows[i, R + 7] * y + rows[i, R + 8] * z
+    dx = rows[i, R] * x + rows[i, R + 4] * y + rows[i, R + 8] * z
+    dy = rows[i, R + 1] * x + rows[i, R + 5] * y + rows[i, R + 9] * z
+    dz = rows[i, R + 2] * x + rows[i, R + 6] * y + rows[i, R + 10] * z
     cx, cy, cz = cross(velocities[i, 0], velocities[i, 1], velocities[i, 2], dx, dy, dz)
     vx, vy, vz = velocities[i, 3] + cx, velocities[i, 4] + cy, velocities[i, 5] + cz
     return dx, dy, dz, rows[i, O] + dx, rows[i, O + 1] + dy, rows[i, O + 2] + dz, vx, vy, vz
@@ -158,9 +158,9 @@ def _pull_end(i, lx, ly, lz, fx, fy, fz, rows):
         rows[i, P] -= cx
         rows[i, P + 1] -= cy
         rows[i, P + 2] -= cz
-        rows[i, P + 3] -= fx
-        rows[i, P + 4] -= fy
-        rows[i, P + 5] -= fz
+        rows[i, P + 4] -= fx
+        rows[i, P + 5] -= fy
+        rows[i, P + 6] -= fz
 
 
 @outlined

@@ -57,6 +57,8 @@ class JointHandle:
     @property
     def q(self) -> Any:
         """The joint's coordinates: a float, or an array; of a loop joint, read off the body poses."""
+        if self.info.kind == "gear":
+            return np.zeros(0)
         if self.info.is_loop:
             return self._out(jt.coordinates(self._sim.model.joint_spec(self.name), *loop_pose(self._sim, self.name)))
         return self._out(self._sim.q[self.info.q])
@@ -98,32 +100,40 @@ class JointHandle:
 
     @property
     def target(self) -> Any:
-        """The coordinate its motor holds: a float, or a quaternion for a ball."""
-        table, row, first, size = self._motor()
-        return self._out(table[row, first : first + size].copy())
+        """The coordinates its motors hold: a float, a quaternion for a ball, or one number per motor."""
+        return self._out(np.concatenate([table[row, first:last] for table, row, first, last in self._motors()]))
 
     @target.setter
     def target(self, value: Any) -> None:
-        table, row, first, size = self._motor()
+        motors = self._motors()
+        size = sum(last - first for _, _, first, last in motors)
         new = array_of(np.atleast_1d(value), (size,), f'target of joint "{self.name}"', self._sim.model)
-        if size == 4:
-            new = new / np.linalg.norm(new)
-        table[row, first : first + size] = new
+        place = 0
+        for table, row, first, last in motors:
+            part = new[place : place + last - first]
+            place += last - first
+            if last - first == 4:
+                length = float(np.linalg.norm(part))
+                if abs(length - 1.0) > 1e-3:
+                    what = f'target of joint "{self.name}"'
+                    raise StateError(f"{what} must be a unit quaternion, its length is {length:.6g}")
+                part = part / length
+            table[row, first:last] = part
         self._sim.touch()
 
-    def _motor(self) -> tuple[np.ndarray, int, int, int]:
-        drives = self._sim.forces.drives
-        for places, table, first, size in (
-            (drives.place, drives.scalar, 9, 1),
-            (drives.ball_place, drives.ball, 13, 4),
+    def _motors(self) -> list[tuple[np.ndarray, int, int, int]]:
+        """Return (table, row, first column, last column + 1) of the target of each of the joint's motors."""
+        drives, found = self._sim.forces.drives, []
+        for places, table, gains, first, last in (
+            (drives.place, drives.scalar, 7, 9, 10),
+            (drives.ball_place, drives.ball, 11, 13, 17),
         ):
-            rows = np.flatnonzero(
-                (places[:, 1] >= self.info.v_start) & (places[:, 1] < self.info.v_start + self.info.nv)
-            )
-            for row in rows:
-                if table[row, 7 if size == 1 else 11] or table[row, 8 if size == 1 else 12]:
-                    return table, int(row), first, size
-        raise ModelError(f'joint "{self.name}" has no motor; give one with motor=lj.Motor(kp=..., kd=...)')
+            own = (places[:, 1] >= self.info.v_start) & (places[:, 1] < self.info.v_start + self.info.nv)
+            for row in np.flatnonzero(own & table[:, gains : gains + 2].any(axis=1)):
+                found.append((int(places[row, 1]), (table, int(row), first, last)))
+        if not found:
+            raise ModelError(f'joint "{self.name}" has no motor; give one with motor=lj.Motor(kp=..., kd=...)')
+        return [motor for _, motor in sorted(found, key=lambda entry: entry[0])]
 
 
 class BodyHandle:

@@ -8,7 +8,7 @@ from limberjack._jit import inner, kernel
 from limberjack.articulated.drives import spring_energy
 from limberjack.articulated.jacobians import link_velocities
 from limberjack.articulated.kinematics import kinematics
-from limberjack.articulated.work import H, J, M, O, R
+from limberjack.articulated.work import H, J, M, O, rotation
 from limberjack.spatial.vectors import cross, rotate
 
 __all__ = ["body_velocities", "energies", "tree_momentum"]
@@ -26,7 +26,7 @@ def tree_momentum(
     mass = sx = sy = sz = px = py = pz = lx = ly = lz = 0.0
     for i in range(first, last):
         m = rows[i, M]
-        hx, hy, hz = rows[i, H], rows[i, H + 1], rows[i, H + 2]
+        hx, hy, hz = rows[i, H + 9], rows[i, H + 2], rows[i, H + 4]
         ox, oy, oz = rows[i, O], rows[i, O + 1], rows[i, O + 2]
         wx, wy, wz = velocities[i, 0], velocities[i, 1], velocities[i, 2]
         vx, vy, vz = velocities[i, 3], velocities[i, 4], velocities[i, 5]
@@ -34,9 +34,9 @@ def tree_momentum(
         fx, fy, fz = m * vx + cx, m * vy + cy, m * vz + cz
         # about the link's origin: J w + h x v
         cx, cy, cz = cross(hx, hy, hz, vx, vy, vz)
-        nx = rows[i, J] * wx + rows[i, J + 3] * wy + rows[i, J + 4] * wz + cx
-        ny = rows[i, J + 3] * wx + rows[i, J + 1] * wy + rows[i, J + 5] * wz + cy
-        nz = rows[i, J + 4] * wx + rows[i, J + 5] * wy + rows[i, J + 2] * wz + cz
+        nx = rows[i, J] * wx + rows[i, J + 4] * wy + rows[i, J + 8] * wz + cx
+        ny = rows[i, J + 4] * wx + rows[i, J + 5] * wy + rows[i, J + 9] * wz + cy
+        nz = rows[i, J + 8] * wx + rows[i, J + 9] * wy + rows[i, J + 10] * wz + cz
         cx, cy, cz = cross(ox, oy, oz, fx, fy, fz)
         mass += m
         sx, sy, sz = sx + m * ox + hx, sy + m * oy + hy, sz + m * oz + hz
@@ -65,10 +65,10 @@ def energies(
     for i in range(len(links.parent)):
         wx, wy, wz = velocities[i, 0], velocities[i, 1], velocities[i, 2]
         vx, vy, vz = velocities[i, 3], velocities[i, 4], velocities[i, 5]
-        nx = rows[i, J] * wx + rows[i, J + 3] * wy + rows[i, J + 4] * wz
-        ny = rows[i, J + 3] * wx + rows[i, J + 1] * wy + rows[i, J + 5] * wz
-        nz = rows[i, J + 4] * wx + rows[i, J + 5] * wy + rows[i, J + 2] * wz
-        cx, cy, cz = cross(wx, wy, wz, rows[i, H], rows[i, H + 1], rows[i, H + 2])
+        nx = rows[i, J] * wx + rows[i, J + 4] * wy + rows[i, J + 8] * wz
+        ny = rows[i, J + 4] * wx + rows[i, J + 5] * wy + rows[i, J + 9] * wz
+        nz = rows[i, J + 8] * wx + rows[i, J + 9] * wy + rows[i, J + 10] * wz
+        cx, cy, cz = cross(wx, wy, wz, rows[i, H + 9], rows[i, H + 2], rows[i, H + 4])
         square = vx * vx + vy * vy + vz * vz
         kinetic += 0.5 * (wx * nx + wy * ny + wz * nz + rows[i, M] * square) + vx * cx + vy * cy + vz * cz
     for v in range(len(armature)):
@@ -89,10 +89,7 @@ def _place(i, x, y, z, rows):
     """Return the world position of the point (x, y, z) of link i, or of the world."""
     if i < 0:
         return x, y, z
-    r = (
-        rows[i, R], rows[i, R + 1], rows[i, R + 2], rows[i, R + 3], rows[i, R + 4], rows[i, R + 5],
-        rows[i, R + 6], rows[i, R + 7], rows[i, R + 8],
-    )  # fmt: skip
+    r = rotation(i, rows)
     dx, dy, dz = rotate(r, x, y, z)
     return rows[i, O] + dx, rows[i, O + 1] + dy, rows[i, O + 2] + dz
 

@@ -17,7 +17,7 @@ import numpy as np
 from limberjack._jit import inner, outlined
 from limberjack.articulated.jacobians import link_velocities
 from limberjack.articulated.kinematics import kinematics
-from limberjack.articulated.work import H, J, M, O, R
+from limberjack.articulated.work import H, J, M, O, R, rotation
 from limberjack.measure import tree_momentum
 from limberjack.model.arrays import LINK, Links
 from limberjack.model.joints import FREE
@@ -67,9 +67,9 @@ def _outer_forces(links, springs, i, last, tau, wrenches, rows, pull):
     for k in range(i, last):
         m = rows[k, M]
         cx, cy, cz = (
-            m * rows[k, O] + rows[k, H],
-            m * rows[k, O + 1] + rows[k, H + 1],
-            m * rows[k, O + 2] + rows[k, H + 2],
+            m * rows[k, O] + rows[k, H + 9],
+            m * rows[k, O + 1] + rows[k, H + 2],
+            m * rows[k, O + 2] + rows[k, H + 4],
         )
         ux, uy, uz = cross(cx, cy, cz, gx, gy, gz)
         fx, fy, fz = fx + m * gx, fy + m * gy, fz + m * gz
@@ -78,9 +78,9 @@ def _outer_forces(links, springs, i, last, tau, wrenches, rows, pull):
         j = wrenches.link[k]
         if i <= j and j < last:
             w = wrenches.data
-            px = rows[j, O] + rows[j, R] * w[k, 0] + rows[j, R + 1] * w[k, 1] + rows[j, R + 2] * w[k, 2]
-            py = rows[j, O + 1] + rows[j, R + 3] * w[k, 0] + rows[j, R + 4] * w[k, 1] + rows[j, R + 5] * w[k, 2]
-            pz = rows[j, O + 2] + rows[j, R + 6] * w[k, 0] + rows[j, R + 7] * w[k, 1] + rows[j, R + 8] * w[k, 2]
+            px = rows[j, O] + rows[j, R] * w[k, 0] + rows[j, R + 4] * w[k, 1] + rows[j, R + 8] * w[k, 2]
+            py = rows[j, O + 1] + rows[j, R + 1] * w[k, 0] + rows[j, R + 5] * w[k, 1] + rows[j, R + 9] * w[k, 2]
+            pz = rows[j, O + 2] + rows[j, R + 2] * w[k, 0] + rows[j, R + 6] * w[k, 1] + rows[j, R + 10] * w[k, 2]
             ux, uy, uz = cross(px, py, pz, w[k, 3], w[k, 4], w[k, 5])
             fx, fy, fz = fx + w[k, 3], fy + w[k, 4], fz + w[k, 5]
             tx, ty, tz = tx + ux + w[k, 6], ty + uy + w[k, 7], tz + uz + w[k, 8]
@@ -105,9 +105,9 @@ def _outer_forces(links, springs, i, last, tau, wrenches, rows, pull):
     # forces on the base's own freedoms: linear in world axes at its origin, angular in its axes
     v = links.v_start[i]
     ux, uy, uz = cross(rows[i, O], rows[i, O + 1], rows[i, O + 2], tau[v], tau[v + 1], tau[v + 2])
-    ex = rows[i, R] * tau[v + 3] + rows[i, R + 1] * tau[v + 4] + rows[i, R + 2] * tau[v + 5]
-    ey = rows[i, R + 3] * tau[v + 3] + rows[i, R + 4] * tau[v + 4] + rows[i, R + 5] * tau[v + 5]
-    ez = rows[i, R + 6] * tau[v + 3] + rows[i, R + 7] * tau[v + 4] + rows[i, R + 8] * tau[v + 5]
+    ex = rows[i, R] * tau[v + 3] + rows[i, R + 4] * tau[v + 4] + rows[i, R + 8] * tau[v + 5]
+    ey = rows[i, R + 1] * tau[v + 3] + rows[i, R + 5] * tau[v + 4] + rows[i, R + 9] * tau[v + 5]
+    ez = rows[i, R + 2] * tau[v + 3] + rows[i, R + 6] * tau[v + 4] + rows[i, R + 10] * tau[v + 5]
     return fx + tau[v], fy + tau[v + 1], fz + tau[v + 2], tx + ux + ex, ty + uy + ey, tz + uz + ez
 
 
@@ -175,16 +175,16 @@ def keep_momentum(links, span, h, work, b, q, qd):
         xx = yy = zz = xy = xz = yz = 0.0
         for j in range(i, last):
             m = rows[j, M]
-            hx, hy, hz = rows[j, H], rows[j, H + 1], rows[j, H + 2]
+            hx, hy, hz = rows[j, H + 9], rows[j, H + 2], rows[j, H + 4]
             dx, dy, dz = rows[j, O] - cx, rows[j, O + 1] - cy, rows[j, O + 2] - cz
             # J at o moved to the com: J + (|d|^2 m + 2 h.d) 1 - m d d^T - h d^T - d h^T
             s = m * (dx * dx + dy * dy + dz * dz) + 2.0 * (hx * dx + hy * dy + hz * dz)
             xx += rows[j, J] + s - m * dx * dx - 2.0 * hx * dx
-            yy += rows[j, J + 1] + s - m * dy * dy - 2.0 * hy * dy
-            zz += rows[j, J + 2] + s - m * dz * dz - 2.0 * hz * dz
-            xy += rows[j, J + 3] - m * dx * dy - hx * dy - hy * dx
-            xz += rows[j, J + 4] - m * dx * dz - hx * dz - hz * dx
-            yz += rows[j, J + 5] - m * dy * dz - hy * dz - hz * dy
+            yy += rows[j, J + 5] + s - m * dy * dy - 2.0 * hy * dy
+            zz += rows[j, J + 10] + s - m * dz * dz - 2.0 * hz * dz
+            xy += rows[j, J + 4] - m * dx * dy - hx * dy - hy * dx
+            xz += rows[j, J + 8] - m * dx * dz - hx * dz - hz * dx
+            yz += rows[j, J + 9] - m * dy * dz - hy * dz - hz * dy
         ux, uy, uz = cross(cx, cy, cz, px, py, pz)
         ex, ey, ez = cross(a[k, 0], a[k, 1], a[k, 2], a[k, 3], a[k, 4], a[k, 5])
         good, wx, wy, wz = solve_symmetric_3(
@@ -201,9 +201,6 @@ def keep_momentum(links, span, h, work, b, q, qd):
         qd[iv] += (a[k, 3] - px) / mass - rx
         qd[iv + 1] += (a[k, 4] - py) / mass - ry
         qd[iv + 2] += (a[k, 5] - pz) / mass - rz
-        r = (
-            rows[i, R], rows[i, R + 1], rows[i, R + 2], rows[i, R + 3], rows[i, R + 4], rows[i, R + 5],
-            rows[i, R + 6], rows[i, R + 7], rows[i, R + 8],
-        )  # fmt: skip
+        r = rotation(i, rows)
         wx, wy, wz = rotate_back(r, wx, wy, wz)
         qd[iv + 3], qd[iv + 4], qd[iv + 5] = qd[iv + 3] + wx, qd[iv + 4] + wy, qd[iv + 5] + wz

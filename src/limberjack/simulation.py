@@ -377,6 +377,8 @@ class Simulation:
             rows, errors = locked(joint, *loop_pose(self, name))
             turning = np.abs(rows[:, :3]).max(axis=1, initial=0.0) > np.abs(rows[:, 3:]).max(axis=1, initial=0.0)
             angle = max(angle, float(np.linalg.norm(errors[turning])))
+            if joint.rope:
+                errors = np.maximum(errors, 0.0)  # slack is no error
             gap = max(gap, float(np.linalg.norm(errors[~turning])))
         return JointError(gap, angle)
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import importlib.metadata
 from pathlib import Path
 
+import numpy as np
+
+import limberjack as lj
+
 
 def files_of(package: str, suffix: str) -> list[Path]:
     """Return the files of an installed package that end in `suffix`, sorted."""
@@ -24,3 +28,12 @@ def mjcf_models() -> list[Path]:
     paths = files_of("dm_control", ".xml") + files_of("gymnasium", ".xml")
     paths = [path for path in paths if any(folder in path.as_posix() for folder in folders)]
     return [path for path in paths if "<worldbody" in path.read_text("utf-8", "replace")]
+
+
+def tolerance(model: lj.Model, q: np.ndarray) -> float:
+    """Return 1e-9, or what one rounding of the inertia itself does where its condition is over 1e10.
+
+    Near gimbal lock, or with fingers of a milligram on a robot of 40 kg, two inertias equal to the last bit but one
+    have solutions further apart than 1e-9.
+    """
+    return max(1e-9, 1e-3 * np.finfo(float).eps * float(np.linalg.cond(lj.mass_matrix(model, q))))

@@ -8,7 +8,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
-from tests.peers.models import mjcf_models
+from tests.peers.models import mjcf_models, tolerance
 
 import limberjack as lj
 
@@ -63,15 +63,7 @@ def test_forward_dynamics_equals_mujoco(path: Path) -> None:
         qdd = lj.forward_dynamics(model, data.qpos, data.qvel, data.qfrc_applied, wrenches)
         reference = data.qacc_smooth
         if peer.nv:
-            assert np.abs(qdd - reference).max() <= _tolerance(model, data.qpos) * np.abs(reference).max()
-
-
-def _tolerance(model: lj.Model, q: np.ndarray) -> float:
-    """Return 1e-9, or what one rounding of the inertia itself does in a pose near gimbal lock (condition over 1e10).
-
-    There the two engines' inertias, equal to the last bit but one, have solutions further apart than 1e-9.
-    """
-    return max(1e-9, 1e-3 * np.finfo(float).eps * float(np.linalg.cond(lj.mass_matrix(model, q))))
+            assert np.abs(qdd - reference).max() <= tolerance(model, data.qpos) * np.abs(reference).max()
 
 
 def _named(peer: mujoco.MjModel) -> list[int]:

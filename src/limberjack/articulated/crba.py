@@ -7,9 +7,10 @@ and H[a, v] = S_a^T (that force at the origin of a's link).
 from __future__ import annotations
 
 from limberjack._jit import inner
-from limberjack.articulated.aba import apply_inertia, load, rigid, shift, store, total
+from limberjack.articulated.aba import apply_inertia, columns, load, shift, store_columns, total
 from limberjack.articulated.rnea import direction
 from limberjack.articulated.work import D
+from limberjack.spatial.lanes import load4
 from limberjack.spatial.vectors import cross
 
 __all__ = ["composite_inertia"]
@@ -33,13 +34,11 @@ def composite_inertia(
         links.armature,
     )
     rows, subspace = work.rows, work.subspace
-    for i in range(len(parent)):
-        store(rigid(i, rows), i, rows)
     for i in range(len(parent) - 1, -1, -1):
         g = load(i, rows)
         if parent[i] >= 0:
-            up = shift(g, rows[i, D], rows[i, D + 1], rows[i, D + 2])
-            store(total(load(parent[i], rows), up), parent[i], rows)
+            up = shift(columns(i, rows), load4(rows, i, D))
+            store_columns(total(columns(parent[i], rows), up), parent[i], rows)
         first, last = v_start[i], v_start[i] + dofs[i]
         for v in range(first, last):
             sx, sy, sz, tx, ty, tz = direction(kinds[i], i, v, rows, subspace)

@@ -18,7 +18,7 @@ from limberjack.articulated.drives import drive_forces
 from limberjack.articulated.jacobians import point_jacobian
 from limberjack.articulated.kinematics import body_poses, kinematics
 from limberjack.articulated.rnea import inverse_forces
-from limberjack.articulated.work import O, P, R, Work, new_work
+from limberjack.articulated.work import O, P, R, Work, new_work, rotation
 from limberjack.errors import StateError
 from limberjack.model.arrays import Drives, whole_span
 from limberjack.model.model import Model
@@ -97,19 +97,16 @@ def _take_wrenches(body_link, body_offset, body_com, wrenches, rows):
         lx = m[b, 0] * x + m[b, 1] * y + m[b, 2] * z + m[b, 9]
         ly = m[b, 3] * x + m[b, 4] * y + m[b, 5] * z + m[b, 10]
         lz = m[b, 6] * x + m[b, 7] * y + m[b, 8] * z + m[b, 11]
-        r = (
-            rows[i, R], rows[i, R + 1], rows[i, R + 2], rows[i, R + 3], rows[i, R + 4], rows[i, R + 5],
-            rows[i, R + 6], rows[i, R + 7], rows[i, R + 8],
-        )  # fmt: skip
+        r = rotation(i, rows)
         dx, dy, dz = rotate(r, lx, ly, lz)
         fx, fy, fz = wrenches[b, 3], wrenches[b, 4], wrenches[b, 5]
         cx, cy, cz = cross(dx, dy, dz, fx, fy, fz)
         rows[i, P] -= wrenches[b, 0] + cx
         rows[i, P + 1] -= wrenches[b, 1] + cy
         rows[i, P + 2] -= wrenches[b, 2] + cz
-        rows[i, P + 3] -= fx
-        rows[i, P + 4] -= fy
-        rows[i, P + 5] -= fz
+        rows[i, P + 4] -= fx
+        rows[i, P + 5] -= fy
+        rows[i, P + 6] -= fz
 
 
 @inner
@@ -200,9 +197,9 @@ def _jacobian(
         lx = m[body, 0] * x + m[body, 1] * y + m[body, 2] * z + m[body, 9]
         ly = m[body, 3] * x + m[body, 4] * y + m[body, 5] * z + m[body, 10]
         lz = m[body, 6] * x + m[body, 7] * y + m[body, 8] * z + m[body, 11]
-        x = rows[i, R] * lx + rows[i, R + 1] * ly + rows[i, R + 2] * lz + rows[i, O]
-        y = rows[i, R + 3] * lx + rows[i, R + 4] * ly + rows[i, R + 5] * lz + rows[i, O + 1]
-        z = rows[i, R + 6] * lx + rows[i, R + 7] * ly + rows[i, R + 8] * lz + rows[i, O + 2]
+        x = rows[i, R] * lx + rows[i, R + 4] * ly + rows[i, R + 8] * lz + rows[i, O]
+        y = rows[i, R + 1] * lx + rows[i, R + 5] * ly + rows[i, R + 9] * lz + rows[i, O + 1]
+        z = rows[i, R + 2] * lx + rows[i, R + 6] * ly + rows[i, R + 10] * lz + rows[i, O + 2]
     point_jacobian(links, i, x, y, z, work, matrix)
 
 

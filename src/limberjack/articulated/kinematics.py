@@ -16,12 +16,13 @@ acceleration -g of the world. The bias force of a link follows: with J, h = m c 
 from __future__ import annotations
 
 from limberjack._jit import inner, outlined
-from limberjack.articulated.work import AC, AL, D, H, J, M, O, P, R, W
+from limberjack.articulated.work import AC, AL, D, H, J, M, O, P, R, W, rotation
 from limberjack.model.arrays import COORDINATE, LINK
 from limberjack.model.joints import BALL, FREE, HINGE, PUSH, SLIDE, SPIN, TURN
+from limberjack.spatial.lanes import add, at, combine, cross4, lane, load4, mul, pack, scale, store4, sub
 from limberjack.spatial.quaternions import quaternion_from_matrix, rotation_from_quaternion
 from limberjack.spatial.trig import sincos_all
-from limberjack.spatial.vectors import cross, multiply, rotate, rotate_symmetric, symmetric_times
+from limberjack.spatial.vectors import cross, multiply, rotate
 
 __all__ = ["body_poses", "kinematics"]
 
@@ -138,44 +139,48 @@ def _parent_motion(p, gx, gy, gz, rows):
     """Return rotation, position, angular velocity and accelerations of link p, or of the world for p = -1."""
     if p < 0:
         return (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, gx, gy, gz
-    r = (
-        rows[p, R], rows[p, R + 1], rows[p, R + 2], rows[p, R + 3], rows[p, R + 4], rows[p, R + 5],
-        rows[p, R + 6], rows[p, R + 7], rows[p, R + 8],
-    )  # fmt: skip
     return (
-        r, rows[p, O], rows[p, O + 1], rows[p, O + 2], rows[p, W], rows[p, W + 1], rows[p, W + 2],
+        rotation(p, rows), rows[p, O], rows[p, O + 1], rows[p, O + 2], rows[p, W], rows[p, W + 1], rows[p, W + 2],
         rows[p, AL], rows[p, AL + 1], rows[p, AL + 2], rows[p, AC], rows[p, AC + 1], rows[p, AC + 2],
     )  # fmt: skip
 
 
 @inner
-def _finish(i, g, r, px, py, pz, dx, dy, dz, wx, wy, wz, lx, ly, lz, ax, ay, az, rows):
-    """Write row i: its motion, its inertia in world axes and its bias force."""
-    hx, hy, hz = rotate(r, g[i, 6], g[i, 7], g[i, 8])
+def _finish(i, g, x, y, z, origin, d, w, l, a, rows):
+    """Write row i from its axes x, y, z and its motion: with them its inertia in world axes and its bias force."""
+    h = add(add(scale(g[i, 6], x), scale(g[i, 7], y)), scale(g[i, 8], z))
     m = g[i, 9]
-    k = rotate_symmetric(r, (g[i, 0], g[i, 1], g[i, 2], g[i, 3], g[i, 4], g[i, 5]))
-    # N = h x a + J alpha + w x J w
-    ux, uy, uz = symmetric_times(k, wx, wy, wz)
-    cx, cy, cz = cross(wx, wy, wz, ux, uy, uz)
-    ux, uy, uz = symmetric_times(k, lx, ly, lz)
-    ex, ey, ez = cross(hx, hy, hz, ax, ay, az)
-    nx, ny, nz = ex + ux + cx, ey + uy + cy, ez + uz + cz
-    # F = m a + alpha x h + w x (w x h)
-    fx, fy, fz = _moved(m * ax, m * ay, m * az, lx, ly, lz, wx, wy, wz, hx, hy, hz)
-    rows[i, R], rows[i, R + 1], rows[i, R + 2] = r[0], r[1], r[2]
-    rows[i, R + 3], rows[i, R + 4], rows[i, R + 5] = r[3], r[4], r[5]
-    rows[i, R + 6], rows[i, R + 7], rows[i, R + 8] = r[6], r[7], r[8]
-    rows[i, O], rows[i, O + 1], rows[i, O + 2] = px + dx, py + dy, pz + dz
-    rows[i, D], rows[i, D + 1], rows[i, D + 2] = dx, dy, dz
-    rows[i, W], rows[i, W + 1], rows[i, W + 2] = wx, wy, wz
-    rows[i, AL], rows[i, AL + 1], rows[i, AL + 2] = lx, ly, lz
-    rows[i, AC], rows[i, AC + 1], rows[i, AC + 2] = ax, ay, az
-    rows[i, J], rows[i, J + 1], rows[i, J + 2] = k[0], k[1], k[2]
-    rows[i, J + 3], rows[i, J + 4], rows[i, J + 5] = k[3], k[4], k[5]
-    rows[i, H], rows[i, H + 1], rows[i, H + 2] = hx, hy, hz
-    rows[i, M] = m
-    rows[i, P], rows[i, P + 1], rows[i, P + 2] = nx, ny, nz
-    rows[i, P + 3], rows[i, P + 4], rows[i, P + 5] = fx, fy, fz
+    # J = R S R^T by columns
+    s0 = add(add(scale(g[i, 0], x), scale(g[i, 3], y)), scale(g[i, 4], z))
+    s1 = add(add(scale(g[i, 3], x), scale(g[i, 1], y)), scale(g[i, 5], z))
+    s2 = add(add(scale(g[i, 4], x), scale(g[i, 5], y)), scale(g[i, 2], z))
+    j0 = add(add(mul(s0, at(x, 0)), mul(s1, at(y, 0))), mul(s2, at(z, 0)))
+    j1 = add(add(mul(s0, at(x, 1)), mul(s1, at(y, 1))), mul(s2, at(z, 1)))
+    j2 = add(add(mul(s0, at(x, 2)), mul(s1, at(y, 2))), mul(s2, at(z, 2)))
+    # N = h x a + J alpha + w x J w          F = m a + alpha x h + w x (w x h)
+    n = add(add(cross4(h, a), combine(j0, j1, j2, l)), cross4(w, combine(j0, j1, j2, w)))
+    f = add(add(scale(m, a), cross4(l, h)), cross4(w, cross4(w, h)))
+    store4(rows, i, R, x)
+    store4(rows, i, R + 4, y)
+    store4(rows, i, R + 8, z)
+    store4(rows, i, O, add(origin, d))
+    store4(rows, i, D, d)
+    store4(rows, i, W, w)
+    store4(rows, i, AL, l)
+    store4(rows, i, AC, a)
+    store4(rows, i, J, j0)
+    store4(rows, i, J + 4, j1)
+    store4(rows, i, J + 8, j2)
+    # H = [h] by rows, M = m 1
+    hx, hy, hz = lane(h, 0), lane(h, 1), lane(h, 2)
+    store4(rows, i, H, pack(0.0, -hz, hy))
+    store4(rows, i, H + 4, pack(hz, 0.0, -hx))
+    store4(rows, i, H + 8, pack(-hy, hx, 0.0))
+    store4(rows, i, M, pack(m, 0.0, 0.0))
+    store4(rows, i, M + 4, pack(0.0, m, 0.0))
+    store4(rows, i, M + 8, pack(0.0, 0.0, m))
+    store4(rows, i, P, n)
+    store4(rows, i, P + 4, f)
 
 
 @outlined
@@ -223,7 +228,10 @@ def _other_link(links, i, q, qd, work):
             links.factor_kind, links.factor_place, links.factor_data, links.factor_start[i], links.factor_start[i + 1],
             q, qd, sines, cosines, r, dx, dy, dz, wx, wy, wz, lx, ly, lz, ax, ay, az, subspace,
         )  # fmt: skip
-    _finish(i, links.inertia, r, px, py, pz, dx, dy, dz, wx, wy, wz, lx, ly, lz, ax, ay, az, rows)
+    _finish(
+        i, links.inertia, pack(r[0], r[3], r[6]), pack(r[1], r[4], r[7]), pack(r[2], r[5], r[8]), pack(px, py, pz),
+        pack(dx, dy, dz), pack(wx, wy, wz), pack(lx, ly, lz), pack(ax, ay, az), rows,
+    )  # fmt: skip
 
 
 @inner
@@ -239,28 +247,31 @@ def kinematics(
     rows, sines, cosines = work.rows, work.sines, work.cosines
     sincos_all(span[COORDINATE], span[COORDINATE + 1], q, sines, cosines)
     parent, kinds, q_start, v_start = links.parent, links.kind, links.q_start, links.v_start
-    t, g = links.placement, links.inertia
-    gx, gy, gz = -links.gravity[0], -links.gravity[1], -links.gravity[2]
+    t, g, gravity = links.placement, links.inertia, links.gravity
     for i in range(span[LINK], span[LINK + 1]):
         if kinds[i] != HINGE:
             _other_link(links, i, q, qd, work)
             continue
-        iq, iv = q_start[i], v_start[i]
-        r, px, py, pz, wx, wy, wz, lx, ly, lz, ax, ay, az = _parent_motion(parent[i], gx, gy, gz, rows)
-        dx, dy, dz = rotate(r, t[i, 9], t[i, 10], t[i, 11])
-        r = multiply(r, (t[i, 0], t[i, 1], t[i, 2], t[i, 3], t[i, 4], t[i, 5], t[i, 6], t[i, 7], t[i, 8]))
-        ax, ay, az = _moved(ax, ay, az, lx, ly, lz, wx, wy, wz, dx, dy, dz)
-        s, c = sines[iq], cosines[iq]
-        zx, zy, zz, speed = r[2], r[5], r[8], qd[iv]
-        cx, cy, cz = cross(wx, wy, wz, zx, zy, zz)
-        lx, ly, lz = lx + speed * cx, ly + speed * cy, lz + speed * cz
-        wx, wy, wz = wx + speed * zx, wy + speed * zy, wz + speed * zz
-        r = (
-            c * r[0] + s * r[1], c * r[1] - s * r[0], zx,
-            c * r[3] + s * r[4], c * r[4] - s * r[3], zy,
-            c * r[6] + s * r[7], c * r[7] - s * r[6], zz,
-        )  # fmt: skip
-        _finish(i, g, r, px, py, pz, dx, dy, dz, wx, wy, wz, lx, ly, lz, ax, ay, az, rows)
+        p = parent[i]
+        if p >= 0:
+            x, y, z = load4(rows, p, R), load4(rows, p, R + 4), load4(rows, p, R + 8)
+            origin, w = load4(rows, p, O), load4(rows, p, W)
+            l, a = load4(rows, p, AL), load4(rows, p, AC)  # noqa: E741
+        else:
+            x, y, z = pack(1.0, 0.0, 0.0), pack(0.0, 1.0, 0.0), pack(0.0, 0.0, 1.0)
+            origin, w, l = pack(0.0, 0.0, 0.0), pack(0.0, 0.0, 0.0), pack(0.0, 0.0, 0.0)  # noqa: E741
+            a = pack(-gravity[0], -gravity[1], -gravity[2])
+        d = add(add(scale(t[i, 9], x), scale(t[i, 10], y)), scale(t[i, 11], z))
+        e = add(add(scale(t[i, 0], x), scale(t[i, 3], y)), scale(t[i, 6], z))
+        f = add(add(scale(t[i, 1], x), scale(t[i, 4], y)), scale(t[i, 7], z))
+        z = add(add(scale(t[i, 2], x), scale(t[i, 5], y)), scale(t[i, 8], z))
+        a = add(add(a, cross4(l, d)), cross4(w, cross4(w, d)))
+        s, c = sines[q_start[i]], cosines[q_start[i]]
+        x, y = add(scale(c, e), scale(s, f)), sub(scale(c, f), scale(s, e))
+        turning = scale(qd[v_start[i]], z)
+        l = add(l, cross4(w, turning))  # noqa: E741
+        w = add(w, turning)
+        _finish(i, g, x, y, z, origin, d, w, l, a, rows)
 
 
 @inner
@@ -281,10 +292,7 @@ def body_poses(
         )  # fmt: skip
         x, y, z = body_offset[b, 9], body_offset[b, 10], body_offset[b, 11]
         if i >= 0:
-            m = (
-                rows[i, R], rows[i, R + 1], rows[i, R + 2], rows[i, R + 3], rows[i, R + 4], rows[i, R + 5],
-                rows[i, R + 6], rows[i, R + 7], rows[i, R + 8],
-            )  # fmt: skip
+            m = rotation(i, rows)
             r = multiply(m, r)
             x, y, z = rotate(m, x, y, z)
             x, y, z = x + rows[i, O], y + rows[i, O + 1], z + rows[i, O + 2]

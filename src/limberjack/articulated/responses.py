@@ -33,21 +33,23 @@ def path_forward(
     i = link
     while i >= 0:
         first = v_start[i]
+        seen = 0.0
         for a in range(dofs[i]):
             v = first + a
             sx, sy, sz, tx, ty, tz = direction(kinds[i], i, v, rows, subspace)
             seen = sx * nx + sy * ny + sz * nz + tx * fx + ty * fy + tz * fz
             y[row, v] += seen
-            if kinds[i] == HINGE or kinds[i] == SLIDE:
-                s = seen * rows[i, DI]
-                nx, ny, nz = nx - rows[i, U] * s, ny - rows[i, U + 1] * s, nz - rows[i, U + 2] * s
-                fx, fy, fz = fx - rows[i, U + 3] * s, fy - rows[i, U + 4] * s, fz - rows[i, U + 5] * s
-            else:
+            if kinds[i] != HINGE and kinds[i] != SLIDE:
                 s = seen * pivot[v, a]
                 nx, ny, nz = nx - reduced[v, 0] * s, ny - reduced[v, 1] * s, nz - reduced[v, 2] * s
                 fx, fy, fz = fx - reduced[v, 3] * s, fy - reduced[v, 4] * s, fz - reduced[v, 5] * s
         cx, cy, cz = cross(rows[i, D], rows[i, D + 1], rows[i, D + 2], fx, fy, fz)
         nx, ny, nz = nx + cx, ny + cy, nz + cz
+        if kinds[i] == HINGE or kinds[i] == SLIDE:
+            # U stands at the parent's origin: taken off after the shift
+            s = seen * rows[i, DI]
+            nx, ny, nz = nx - rows[i, U] * s, ny - rows[i, U + 1] * s, nz - rows[i, U + 2] * s
+            fx, fy, fz = fx - rows[i, U + 4] * s, fy - rows[i, U + 5] * s, fz - rows[i, U + 6] * s
         i = parent[i]
 
 

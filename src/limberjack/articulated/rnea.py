@@ -7,7 +7,7 @@ inward, tau = S^T p + armature qdd and the parent's p += p shifted.
 from __future__ import annotations
 
 from limberjack._jit import inner
-from limberjack.articulated.aba import apply_inertia, rigid
+from limberjack.articulated.aba import apply_inertia, load
 from limberjack.articulated.work import AC, AL, D, P, R
 from limberjack.model.joints import HINGE, SLIDE
 from limberjack.spatial.vectors import cross
@@ -19,9 +19,9 @@ __all__ = ["direction", "inverse_forces"]
 def direction(kind, i, v, rows, subspace):
     """Return the column of S of freedom v of link i, at the link's origin."""
     if kind == HINGE:
-        return rows[i, R + 2], rows[i, R + 5], rows[i, R + 8], 0.0, 0.0, 0.0
+        return rows[i, R + 8], rows[i, R + 9], rows[i, R + 10], 0.0, 0.0, 0.0
     if kind == SLIDE:
-        return 0.0, 0.0, 0.0, rows[i, R + 2], rows[i, R + 5], rows[i, R + 8]
+        return 0.0, 0.0, 0.0, rows[i, R + 8], rows[i, R + 9], rows[i, R + 10]
     return subspace[v, 0], subspace[v, 1], subspace[v, 2], subspace[v, 3], subspace[v, 4], subspace[v, 5]
 
 
@@ -54,18 +54,18 @@ def inverse_forces(
             sx, sy, sz, tx, ty, tz = direction(kinds[i], i, v, rows, subspace)
             lx, ly, lz = lx + sx * qdd[v], ly + sy * qdd[v], lz + sz * qdd[v]
             ax, ay, az = ax + tx * qdd[v], ay + ty * qdd[v], az + tz * qdd[v]
-        nx, ny, nz, fx, fy, fz = apply_inertia(rigid(i, rows), lx, ly, lz, ax, ay, az)
+        nx, ny, nz, fx, fy, fz = apply_inertia(load(i, rows), lx, ly, lz, ax, ay, az)
         rows[i, P], rows[i, P + 1], rows[i, P + 2] = rows[i, P] + nx, rows[i, P + 1] + ny, rows[i, P + 2] + nz
-        rows[i, P + 3], rows[i, P + 4], rows[i, P + 5] = (
-            rows[i, P + 3] + fx,
-            rows[i, P + 4] + fy,
-            rows[i, P + 5] + fz,
+        rows[i, P + 4], rows[i, P + 5], rows[i, P + 6] = (
+            rows[i, P + 4] + fx,
+            rows[i, P + 5] + fy,
+            rows[i, P + 6] + fz,
         )
         rows[i, AL], rows[i, AL + 1], rows[i, AL + 2] = lx, ly, lz
         rows[i, AC], rows[i, AC + 1], rows[i, AC + 2] = ax, ay, az
     for i in range(len(parent) - 1, -1, -1):
         nx, ny, nz = rows[i, P], rows[i, P + 1], rows[i, P + 2]
-        fx, fy, fz = rows[i, P + 3], rows[i, P + 4], rows[i, P + 5]
+        fx, fy, fz = rows[i, P + 4], rows[i, P + 5], rows[i, P + 6]
         for v in range(v_start[i], v_start[i] + dofs[i]):
             sx, sy, sz, tx, ty, tz = direction(kinds[i], i, v, rows, subspace)
             tau[v] = sx * nx + sy * ny + sz * nz + tx * fx + ty * fy + tz * fz + armature[v] * qdd[v]
@@ -77,8 +77,8 @@ def inverse_forces(
                 rows[p, P + 1] + ny + cy,
                 rows[p, P + 2] + nz + cz,
             )
-            rows[p, P + 3], rows[p, P + 4], rows[p, P + 5] = (
-                rows[p, P + 3] + fx,
-                rows[p, P + 4] + fy,
-                rows[p, P + 5] + fz,
+            rows[p, P + 4], rows[p, P + 5], rows[p, P + 6] = (
+                rows[p, P + 4] + fx,
+                rows[p, P + 5] + fy,
+                rows[p, P + 6] + fz,
             )

@@ -1,22 +1,23 @@
 """The work arrays of the tree algorithms: one row of doubles per link, and rows per freedom.
 
 World axes, at each link's own origin (the origin of its joint frame), so that a shift between links is a translation.
+3-vectors and columns of 3x3 matrices take four places each, the last one 0, so that a register holds them.
 
 | row columns | name | meaning |
 |---|---|---|
-| 0-8 | R | rotation link -> world, by rows |
-| 9-11 | O | position of the link's origin |
-| 12-14 | D | origin minus the parent's origin |
-| 15-17 | W | angular velocity |
-| 18-20 | AL | angular acceleration: first with qdd = 0, in the last pass the change by qdd |
-| 21-23 | AC | acceleration of the origin (classical, minus gravity), likewise |
-| 24-29 | J | inertia, angular block (xx yy zz xy xz yz) |
-| 30-38 | H | its coupling block: N = J alpha + H a, F = H^T alpha + M a; of a rigid link h = m c in the first three |
-| 39-44 | M | its linear block; of a rigid link only m in the first |
-| 45-50 | P | bias force: torque at the origin, force |
-| 51-56 | U | inertia times the joint's direction (one-freedom links) |
-| 57 | DI | 1 / (S^T U) |
-| 58 | UU | joint force less bias |
+| 0-11 | R | rotation link -> world, three columns; the last is the joint's axis z |
+| 12-15 | O | position of the link's origin |
+| 16-19 | D | origin minus the parent's origin |
+| 20-23 | W | angular velocity |
+| 24-27 | AL | angular acceleration: first with qdd = 0, in the last pass the change by qdd |
+| 28-31 | AC | acceleration of the origin (classical, minus gravity), likewise |
+| 32-43 | J | inertia, angular block, three columns; N = J alpha + H a, F = H^T alpha + M a |
+| 44-55 | H | its coupling block, three rows (the columns of H^T) |
+| 56-67 | M | its linear block, three columns |
+| 68-75 | P | bias force: torque at the origin, force |
+| 76-83 | U | inertia times the joint's direction (one-freedom links), at the parent's origin: angular, linear |
+| 84 | DI | 1 / (S^T U) |
+| 85 | UU | joint force less bias |
 """
 
 from __future__ import annotations
@@ -25,12 +26,32 @@ from typing import NamedTuple
 
 import numpy as np
 
+from limberjack._jit import inner
 from limberjack.model.arrays import Links
 
-__all__ = ["AC", "AL", "D", "DI", "H", "J", "M", "O", "P", "R", "ROW", "U", "UU", "W", "Work", "new_work"]
+__all__ = [
+    "AC",
+    "AL",
+    "D",
+    "DI",
+    "H",
+    "J",
+    "M",
+    "O",
+    "P",
+    "R",
+    "ROW",
+    "U",
+    "UU",
+    "W",
+    "Work",
+    "new_work",
+    "rotation",
+    "six",
+]
 
-R, O, D, W, AL, AC, J, H, M, P, U, DI, UU = 0, 9, 12, 15, 18, 21, 24, 30, 39, 45, 51, 57, 58  # noqa: E741
-ROW = 64
+R, O, D, W, AL, AC, J, H, M, P, U, DI, UU = 0, 12, 16, 20, 24, 28, 32, 44, 56, 68, 76, 84, 85  # noqa: E741
+ROW = 88
 
 
 class Work(NamedTuple):
@@ -57,3 +78,18 @@ def new_work(links: Links) -> Work:
         np.zeros((nv, 6)),
         np.zeros(nv),
     )
+
+
+@inner
+def rotation(i, rows):
+    """Return the nine numbers of the rotation of link i, by rows."""
+    return (
+        rows[i, R], rows[i, R + 4], rows[i, R + 8], rows[i, R + 1], rows[i, R + 5], rows[i, R + 9],
+        rows[i, R + 2], rows[i, R + 6], rows[i, R + 10],
+    )  # fmt: skip
+
+
+@inner
+def six(i, k, rows):
+    """Return the six numbers (xx, yy, zz, xy, xz, yz) of the symmetric matrix in columns k of row i."""
+    return rows[i, k], rows[i, k + 5], rows[i, k + 10], rows[i, k + 4], rows[i, k + 8], rows[i, k + 9]

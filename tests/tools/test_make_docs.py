@@ -1,0 +1,118 @@
+"""The documentation follows the code: generated pages are up to date, commands and options are all described."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import limberjack as lj
+import make_docs
+import make_images
+from limberjack import cli
+from limberjack.methods.full import INTEGRATORS
+from limberjack.model.joints import KINDS, factors_of, locked, motion_subspace, transform
+from limberjack.model.options import checked_joint
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+
+
+@pytest.mark.parametrize("path", make_docs.pages(), ids=lambda path: path.name)
+def test_generated_pages_are_up_to_date(path):
+    """Each generated page is what the code says now; `make pages` writes them."""
+    assert path.read_text(encoding="utf-8") == make_docs.pages()[path]
+
+
+def test_check_tells_stale_pages(tmp_path, monkeypatch, capsys):
+    """With --check a changed page gives status 1 and its name, and stays as it is; without, it is written."""
+    for name in ("joints.md", "scenes.md", "capabilities.md"):
+        (tmp_path / name).write_text((DOCS / name).read_text())
+    monkeypatch.setattr(make_docs, "DOCS", tmp_path)
+    assert make_docs.main(["--check"]) == 0
+    (tmp_path / "scenes.md").write_text("old")
+    assert make_docs.main(["--check"]) == 1
+    assert "scenes.md" in capsys.readouterr().out and (tmp_path / "scenes.md").read_text() == "old"
+    assert make_docs.main([]) == 0
+    assert make_docs.main(["--check"]) == 0
+
+
+@pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if kind.motions])
+def test_the_directions_in_the_table_are_those_of_the_joint(kind, rng):
+    """S as the table writes it is the S of the code, and its locked rows are as many as it names."""
+    joint = checked_joint(kind, "joint", "world", "body", **({"pitch": 0.3} if kind == "screw" else {}))
+    factors = factors_of(joint)
+    q = rng.normal(size=KINDS[kind].nq)
+    for factor in factors:
+        if KINDS[kind].nq - KINDS[kind].nv and factor.q == len(q) - 4:
+            q[-4:] /= np.linalg.norm(q[-4:])
+    r, p = transform(factors, q)
+    x, y, z = np.eye(3)
+    words = {"x": x, "y": y, "z": z, "y'": r @ y, "pitch z": 0.3 * z, "0": 0.0 * z}
+    columns = []
+    for pair in re.findall(r"\((.*?)\)", make_docs.MOTIONS[kind][2]):
+        angular, linear = pair.split("; ")
+        if angular == "R":
+            columns += [np.r_[column, 0.0, 0.0, 0.0] for column in r.T]
+        elif linear == "1":
+            columns += [np.r_[0.0, 0.0, 0.0, axis] for axis in np.eye(3)]
+        else:
+            columns.append(np.r_[words[angular], words[linear]])
+    np.testing.assert_allclose(motion_subspace(factors, q), np.array(columns).T, atol=1e-12)
+    rows, errors = locked(joint, r, p, near=q)
+    text = next(line for line in make_docs.kinds().splitlines() if line.startswith(f"| `{kind}`")).split("|")[5]
+    named = re.findall(r"\b[rt][xyz]\b(?! =)", text)
+    assert len(rows) == len(named) + ("=" in text) == 6 - KINDS[kind].nv
+    np.testing.assert_allclose(errors, 0.0, atol=1e-12)
+
+
+def test_every_option_of_every_command_is_described(capsys):
+    """The page of the command line names every command, and every option that --help shows."""
+    text = (DOCS / "cli.md").read_text()
+    for command in cli._COMMANDS:
+        assert f"\n## {command}\n" in text
+        assert cli.main([command, "--help"]) == 0
+        for option in re.findall(r"--[a-z][a-z-]+", capsys.readouterr().out):
+            assert option in text, f"{command} {option}"
+
+
+def test_every_integrator_is_described():
+    """Each integrator stands in the README and on the page of the method."""
+    for page in ("README.md", "docs/methods/full.md"):
+        for word in INTEGRATORS:
+            assert word in (ROOT / page).read_text()
+
+
+@pytest.mark.parametrize("page", ["index.md", "methods/full.md", "scenes.md"])
+def test_the_code_of_the_documentation_runs(page, tmp_path, monkeypatch):
+    """The Python of a page runs from its top to its end."""
+    monkeypatch.chdir(tmp_path)
+    names = {"lj": lj, "model": lj.scenes.double_pendulum()}
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), flags=re.S)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, page, "exec"), names)
+
+
+def test_links_lead_somewhere():
+    """Every relative link of the pages outside mkdocs' sight leads to a file."""
+    for page in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "changes/README.md"):
+        for target in re.findall(r"\]\(([^)#]+?)(?:#.*?)?\)", (ROOT / page).read_text()):
+            if "://" not in target:
+                assert (ROOT / page).parent.joinpath(target).exists(), f"{page}: {target}"
+
+
+def test_pictures_are_there_and_load_quickly():
+    """Every picture of the documentation is there, known to the tool that draws it, and not too large."""
+    found = {path.name: path.stat().st_size for path in (DOCS / "images").iterdir()}
+    assert set(found) == set(make_images.IMAGES)
+    for name, size in found.items():
+        assert 5_000 < size <= make_images.LARGEST[name], name
+
+
+def test_an_unknown_picture_is_refused(capsys):
+    """A name that is no picture: status 2 and the names there are."""
+    assert make_images.main(["sunset.png"]) == 2
+    assert "pendulum.gif" in capsys.readouterr().err
