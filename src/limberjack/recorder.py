@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import signal
+import _signal  # the functions of `signal` without their enums, which cost more than a step
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -68,16 +68,16 @@ class Uninterrupted:
         self._hit = False
         self._mine = (
             threading.current_thread() is threading.main_thread()
-            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+            and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
         )
         if self._mine:
-            signal.signal(signal.SIGINT, self._note)
+            _signal.signal(_signal.SIGINT, self._note)
 
     def _note(self, number: int, frame: Any) -> None:
         self._hit = True
 
     def __exit__(self, *problem: object) -> None:
         if self._mine:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            _signal.signal(_signal.SIGINT, _signal.default_int_handler)
             if self._hit:
                 raise KeyboardInterrupt

@@ -18,9 +18,9 @@ from limberjack.articulated.drives import drive_forces
 from limberjack.articulated.jacobians import point_jacobian
 from limberjack.articulated.kinematics import body_poses, kinematics
 from limberjack.articulated.rnea import inverse_forces
-from limberjack.articulated.work import O, P, R, Work, new_work, rotation
+from limberjack.articulated.work import O, P, R, Work, based, new_work, rotation
 from limberjack.errors import StateError
-from limberjack.model.arrays import Drives, whole_span
+from limberjack.model.arrays import LINK, SPAN, Drives, blocks_of, whole_span
 from limberjack.model.model import Model
 from limberjack.spatial.vectors import cross, rotate
 
@@ -41,6 +41,8 @@ class _Scratch:
     def __init__(self, model: Model) -> None:
         self.work: Work = new_work(model.arrays.links)
         self.span = whole_span(model.arrays.links, model.arrays.drives)
+        self.blocks = blocks_of(model.arrays.links, model.arrays.drives, 0, len(model.arrays.links.parent))
+        self.block = self.span.copy()
         self.passive: Drives = passive_drives(model)
         self.tau, self.added, self.rest = np.zeros(model.nv), np.zeros(model.nv), np.zeros(model.nv)
         self.calm = np.zeros((0, 6))
@@ -86,11 +88,11 @@ def _quick(value: Any, shape: tuple[int, ...], what: str, model: Model) -> np.nd
 
 
 @inner
-def _take_wrenches(body_link, body_offset, body_com, wrenches, rows):
-    """Take wrenches (torque about the com, force; world axes) of all bodies off the bias forces of their links."""
+def _take_wrenches(body_link, body_offset, body_com, span, wrenches, rows):
+    """Take wrenches (torque about the com, force; world axes) off the bias forces of the links in `span`."""
     for b in range(len(wrenches)):
         i = body_link[b]
-        if i < 0:
+        if i < span[LINK] or i >= span[LINK + 1]:
             continue
         x, y, z = body_com[b, 0], body_com[b, 1], body_com[b, 2]
         m = body_offset
@@ -123,15 +125,23 @@ def _forward(
     # model
     links, drives, body_link, body_offset, body_com,
     # in
-    span, q, qd, applied, wrenches, work, tau, added,
+    blocks, span, q, qd, applied, wrenches, work, tau, added,
     # out
     qdd,
 ):  # fmt: skip
-    kinematics(links, span, q, qd, work)
-    _take_wrenches(body_link, body_offset, body_com, wrenches, work.rows)
-    drive_forces(drives, links.armature, span, 0.0, q, qd, applied, tau, added)
-    status = accelerations(links, span, added, tau, work, qdd)
-    return _finite(qdd) if status == 0 else status
+    # A block of trees after the other: its rows stay in the cache from pass to pass.
+    for k in range(len(blocks)):
+        for c in range(SPAN):
+            span[c] = blocks[k, c]
+        own = based(work, span[LINK])
+        kinematics(links, span, q, qd, own)
+        if len(wrenches) > 0:
+            _take_wrenches(body_link, body_offset, body_com, span, wrenches, own.rows)
+        drive_forces(drives, links.armature, span, 0.0, q, qd, applied, tau, added)
+        status = accelerations(links, span, added, tau, own, qdd)
+        if status != 0:
+            return status
+    return _finite(qdd)
 
 
 @kernel
@@ -144,7 +154,7 @@ def _inverse(
     tau,
 ):  # fmt: skip
     kinematics(links, span, q, qd, work)
-    _take_wrenches(body_link, body_offset, body_com, wrenches, work.rows)
+    _take_wrenches(body_link, body_offset, body_com, span, wrenches, work.rows)
     inverse_forces(links, qdd, work, tau)
     drive_forces(drives, links.armature, span, 0.0, q, qd, rest, passive, added)
     for v in range(len(tau)):
@@ -221,21 +231,9 @@ def forward_dynamics(model: Model, q: Any, qd: Any, tau: Any = None, wrenches: A
     wrenches = s.calm if wrenches is None else _quick(wrenches, (model.body_count, 6), "wrenches", model)
     qdd = np.empty(model.nv)
     status = s.forward(
-        a.links,
-        s.passive,
-        a.body_link,
-        a.body_offset,
-        a.body_com,
-        s.span,
-        q,
-        qd,
-        tau,
-        wrenches,
-        s.work,
-        s.tau,
-        s.added,
-        qdd,
-    )
+        a.links, s.passive, a.body_link, a.body_offset, a.body_com, s.blocks, s.block, q, qd, tau, wrenches, s.work,
+        s.tau, s.added, qdd,
+    )  # fmt: skip
     if s.forward is _forward:
         s.forward = entry(_forward)
     if status:

@@ -27,7 +27,8 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import inner
-from limberjack.model.arrays import Links
+from limberjack.model.arrays import LINK, Links
+from limberjack.spatial.lanes import from_row
 
 __all__ = [
     "AC",
@@ -45,6 +46,7 @@ __all__ = [
     "UU",
     "W",
     "Work",
+    "based",
     "new_work",
     "rotation",
     "six",
@@ -66,9 +68,10 @@ class Work(NamedTuple):
     rest: np.ndarray  # (nv,) L^-1 (joint force less bias)
 
 
-def new_work(links: Links) -> Work:
-    """Return work arrays for `links`."""
-    n, nv, nq = len(links.parent), len(links.armature), len(links.armature) + len(links.quaternions)
+def new_work(links: Links, blocks: np.ndarray | None = None) -> Work:
+    """Return work arrays for `links`; with `blocks`, rows for the largest of these only, to be used through `based`."""
+    n = len(links.parent) if blocks is None else int((blocks[:, LINK + 1] - blocks[:, LINK]).max(initial=0))
+    nv, nq = len(links.armature), len(links.armature) + len(links.quaternions)
     return Work(
         np.zeros((n, ROW)),
         np.zeros(nq),
@@ -77,6 +80,14 @@ def new_work(links: Links) -> Work:
         np.zeros((nv, 6)),
         np.zeros((nv, 6)),
         np.zeros(nv),
+    )
+
+
+@inner
+def based(work, first):
+    """Return `work` with its row 0 standing for link `first`: one set of rows, small and in cache, for every block."""
+    return Work(
+        from_row(work.rows, first), work.sines, work.cosines, work.subspace, work.reduced, work.pivot, work.rest
     )
 
 

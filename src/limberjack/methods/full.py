@@ -17,15 +17,15 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from limberjack._jit import kernel, spliced
+from limberjack._jit import entry, kernel, spliced
 from limberjack.articulated.aba import accelerations
 from limberjack.articulated.drives import drive_forces
 from limberjack.articulated.integrate import advance, coordinate_rates, normalize
 from limberjack.articulated.kinematics import kinematics
-from limberjack.articulated.work import Work, new_work
+from limberjack.articulated.work import ROW, Work, based, new_work
 from limberjack.errors import StateError, UnknownName
 from limberjack.forces import Pull, implicit_springs, new_pull, pull_springs, take_wrenches
-from limberjack.model.arrays import BALL_DRIVE, COORDINATE, DOF, SCALAR_DRIVE, SPAN, Springs, span_of
+from limberjack.model.arrays import BALL_DRIVE, COORDINATE, DOF, LINK, SCALAR_DRIVE, SPAN, Springs, blocks_of, span_of
 from limberjack.model.model import Model
 from limberjack.momentum import Aims, gather_push, keep_momentum, new_aims, start_aims
 
@@ -33,9 +33,6 @@ __all__ = ["Full"]
 
 INTEGRATORS = ("euler", "semi_implicit", "rk4", "implicit", "momentum")
 _EULER, _SEMI_IMPLICIT, _RK4, _IMPLICIT, _MOMENTUM = range(5)
-# Trees are stepped one block of about this many links after the other, each for all steps of a call: its rows then
-# stay in the second-level cache from pass to pass.
-_BLOCK = 192
 # A number beyond this counts as no longer finite: its square still is, so nothing has overflowed yet.
 _HUGE = 1e150
 
@@ -94,6 +91,7 @@ class _Group(NamedTuple):
     blocks: np.ndarray  # (k, SPAN) spans that nothing ties together
     span: np.ndarray  # (SPAN,) scratch: the block in work
     springs: Springs
+    work: Work  # rows of its own, the rest shared
     pull: Pull
     aims: Aims
 
@@ -106,21 +104,23 @@ class FullStepper:
         self._model, self._code = model, INTEGRATORS.index(options.integrator)
         self._substeps = options.substeps or (2 if options.integrator in ("rk4", "momentum") else 1)
         self.q, self.qd = model.q0.copy(), model.qd0.copy()
-        self._work: Work = new_work(links)
+        shared = new_work(links)._replace(rows=np.zeros((0, ROW)))
         nq, nv = model.nq, model.nv
         self._buffers = Buffers(*(np.zeros(nq if "q_" in name or name == "rates" else nv) for name in Buffers._fields))
         self._groups = [
-            _group(model, first, last, self._code == _MOMENTUM) for first, last in _cuts(model, options.threads)
+            _group(model, first, last, self._code == _MOMENTUM, shared) for first, last in _cuts(model, options.threads)
         ]
+        self._call: Any = full_steps
         self._pool = ThreadPoolExecutor(len(self._groups)) if len(self._groups) > 1 else None
 
     def advance(self, n: int, dt: float, forces: Any) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
-        single = len(self._groups) == 1 and len(self._groups[0].blocks) == 1
-        start = None if single else (self.q.copy(), self.qd.copy(), self.memory())
+        if self._pool is None and len(self._groups[0].blocks) == 1:
+            return self._advance_group(self._groups[0], n, dt, forces)
+        start = (self.q.copy(), self.qd.copy(), self.memory())
         each = self._pool.map if self._pool else map
         taken, status = min(each(lambda group: self._advance_group(group, n, dt, forces), self._groups))
-        if taken < n and start is not None:
+        if taken < n:
             # One block failed: all go back and take the steps that every block can.
             self.q[:], self.qd[:] = start[0], start[1]
             self.remember(start[2])
@@ -129,11 +129,14 @@ class FullStepper:
         return taken, status
 
     def _advance_group(self, group: _Group, n: int, dt: float, forces: Any) -> tuple[int, int]:
-        return full_steps(
+        taken = self._call(
             self._model.arrays.links, forces.drives, group.springs,
             group.blocks, group.span, self._code, n, self._substeps, dt / self._substeps, forces.tau, forces.wrenches,
-            self._work, group.pull, self._buffers, group.aims, self.q, self.qd,
+            group.work, group.pull, self._buffers, group.aims, self.q, self.qd,
         )  # fmt: skip
+        if self._call is full_steps:
+            self._call = entry(full_steps)
+        return taken
 
     def changed(self) -> None:
         """Take note that the state was set: the momentum to keep is read off it at the next step."""
@@ -188,24 +191,16 @@ def _cuts(model: Model, threads: int) -> list[tuple[int, int]]:
     return list(zip(cuts[:-1], cuts[1:], strict=True))
 
 
-def _group(model: Model, first: int, last: int, momentum: bool) -> _Group:
+def _group(model: Model, first: int, last: int, momentum: bool, shared: Work) -> _Group:
     a = model.arrays
     inside = ((a.springs.link >= first) & (a.springs.link < last)).any(axis=1)
     springs = Springs(*(np.ascontiguousarray(field[inside]) for field in a.springs))
-    ends = [first, last] if len(springs.link) else [first, *_block_ends(a.links.parent, first, last)]
-    blocks = np.array([span_of(a.links, a.drives, i, j) for i, j in zip(ends[:-1], ends[1:], strict=True)])
-    aims = new_aims(a.links, span_of(a.links, a.drives, first, last), momentum)
-    return _Group(blocks, blocks[0].copy(), springs, new_pull(a.links, springs), aims)
-
-
-def _block_ends(parent: np.ndarray, first: int, last: int) -> list[int]:
-    """Return where blocks of whole trees end: after at least _BLOCK links each, the last at `last`."""
-    ends, begin = [], first
-    for end in np.append(first + np.flatnonzero(parent[first:last] < 0)[1:], last):
-        if end - begin >= _BLOCK or end == last:
-            ends.append(int(end))
-            begin = int(end)
-    return ends or [last]
+    whole = span_of(a.links, a.drives, first, last)
+    # Springs may tie any trees of the group together: then it is one block.
+    blocks = whole[None].copy() if len(springs.link) else blocks_of(a.links, a.drives, first, last)
+    aims = new_aims(a.links, whole, momentum)
+    work = shared._replace(rows=new_work(a.links, blocks).rows)
+    return _Group(blocks, blocks[0].copy(), springs, work, new_pull(a.links, springs), aims)
 
 
 @spliced
@@ -349,8 +344,9 @@ def full_steps(
     for k in range(len(blocks)):
         for c in range(SPAN):
             span[c] = blocks[k, c]
+        own = based(work, span[LINK])
         done, failed = _block_steps(
-            links, drives, springs, span, code, n, substeps, h, applied, wrenches, work, pull, b, aims, q, qd
+            links, drives, springs, span, code, n, substeps, h, applied, wrenches, own, pull, b, aims, q, qd
         )
         if done < taken:
             taken, status = done, failed

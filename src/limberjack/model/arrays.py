@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Drives", "Links", "Springs", "span_of", "whole_span"]
+__all__ = ["Drives", "Links", "Springs", "blocks_of", "span_of", "whole_span"]
 
 
 class Links(NamedTuple):
@@ -58,6 +58,7 @@ class Springs(NamedTuple):
 # Places in a span: the ranges first .. last - 1 of everything that belongs to a run of whole trees.
 LINK, DOF, COORDINATE, QUATERNION, SCALAR_DRIVE, BALL_DRIVE, RUN = 0, 2, 4, 6, 8, 10, 12
 SPAN = 14
+_BLOCK = 192
 
 
 def span_of(links: Links, drives: Drives, first: int, last: int) -> np.ndarray:
@@ -73,6 +74,19 @@ def span_of(links: Links, drives: Drives, first: int, last: int) -> np.ndarray:
     for places in (links.quaternions[:, 1], drives.place[:, 1], drives.ball_place[:, 1], links.runs[:, 0]):
         pairs += [int(np.searchsorted(places, v0)), int(np.searchsorted(places, v1))]
     return np.array(pairs, np.int64)
+
+
+def blocks_of(links: Links, drives: Drives, first: int, last: int) -> np.ndarray:
+    """Return the spans (k, SPAN) of blocks of whole trees in first .. last - 1, of _BLOCK links or little more.
+
+    Algorithms take one block after the other through all their passes: its rows then stay in the second-level cache.
+    """
+    ends, begin = [first], first
+    for end in np.append(first + np.flatnonzero(links.parent[first:last] < 0)[1:], last):
+        if end - begin >= _BLOCK or end == last:
+            ends.append(int(end))
+            begin = int(end)
+    return np.array([span_of(links, drives, i, j) for i, j in zip(ends[:-1], ends[1:], strict=True)])
 
 
 def whole_span(links: Links, drives: Drives) -> np.ndarray:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
+from numba import extending
 from numba.core import cgutils, types
-from numba.extending import intrinsic, models, register_model
+from numba.extending import models, register_model
 
 from limberjack._jit import inner
 
@@ -21,6 +22,7 @@ __all__ = [
     "combine",
     "cross4",
     "dot4",
+    "from_row",
     "lane",
     "load4",
     "mul",
@@ -30,6 +32,11 @@ __all__ = [
     "store4",
     "sub",
 ]
+
+def intrinsic(function: Any = None, **options: Any) -> Any:
+    """Return `function` as a Numba intrinsic, typed as anything: callers leave its first argument out."""
+    return extending.intrinsic(function, **options) if function else extending.intrinsic(**options)
+
 
 _VECTOR = ir.VectorType(ir.DoubleType(), 4)
 _INDEX = ir.IntType(32)
@@ -84,6 +91,24 @@ def store4(typing: Any, array: Any, i: Any, k: Any, value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, types.intp, types.intp, _LANES), code
+
+
+@intrinsic
+def from_row(typing: Any, array: Any, first: Any) -> Any:
+    """Return `array` as if `first` rows, never touched, stood before it: its row 0 is row `first` of the result."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = signature.args[0]
+        old = context.make_array(kind)(context, builder, args[0])
+        rows, width = cgutils.unpack_tuple(builder, old.shape)
+        new = context.make_array(kind)(context, builder)
+        back = builder.neg(builder.mul(args[1], width))
+        shape = cgutils.pack_array(builder, [builder.add(rows, args[1]), width])
+        new.data, new.shape, new.strides = builder.gep(old.data, [back]), shape, old.strides
+        new.itemsize, new.nitems, new.meminfo, new.parent = old.itemsize, old.nitems, old.meminfo, old.parent
+        return new._getvalue()
+
+    return array(array, types.intp), code
 
 
 @intrinsic
