@@ -33,7 +33,7 @@ __all__ = ["cache_folder", "entry", "inner", "kernel", "outlined", "spliced"]
 _PACKAGE = Path(__file__).parent
 # Rooms that hold no kernels: an edit there must not cost anybody a recompilation.
 _WITHOUT_KERNELS = {
-    "io", "scenes", "viewer", "__init__.py", "__main__.py", "cli.py", "demo.py", "errors.py", "runs.py", "warmup.py",
+    "io", "scenes", "viewer", "__init__.py", "__main__.py", "cli.py", "demo.py", "errors.py", "runs.py", "terminal.py", "warmup.py",
 }  # fmt: skip
 _KEPT_FOLDERS = 4
 _FLAGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"nsz"}, "_nrt": False}
@@ -47,7 +47,8 @@ def _source_key() -> str:
         relative = path.relative_to(_PACKAGE)
         if relative.parts[0] not in _WITHOUT_KERNELS:
             digest.update(relative.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    digest.update(f"{numba.__version__} {numba.config.BOUNDSCHECK}".encode())
+    config: Any = numba.config
+    digest.update(f"{numba.__version__} {config.BOUNDSCHECK}".encode())
     return digest.hexdigest()[:20]
 
 
@@ -119,7 +120,7 @@ class _Cache(FunctionCache):
 
 
 def _compiled(function: Callable, **flags: Any) -> Any:
-    dispatcher = numba.njit(**_FLAGS, **flags)(function)
+    dispatcher: Any = numba.njit(**_FLAGS, **flags)(function)
     dispatcher._cache = _Cache(function)
     return dispatcher
 

@@ -12,7 +12,7 @@ from limberjack.model.compile import Compiled, compile_model
 from limberjack.model.joints import KINDS
 from limberjack.model.singular import has_thin_links, singular_link
 from limberjack.model.spec import WORLD, Joint, Point, Shape, Spec, Spring
-from limberjack.model.tree import span
+from limberjack.model.tree import Tree, span
 
 __all__ = ["BodyInfo", "JointInfo", "Model"]
 
@@ -99,7 +99,9 @@ class Model:
 
     def __init__(self, spec: Spec) -> None:
         tree = span(spec)
-        arrays = compile_model(spec, tree)
+        with np.errstate(over="ignore", invalid="ignore"):
+            arrays = compile_model(spec, tree)
+        _require_finite(spec, tree, arrays)
         joints = (*tree.joints, *tree.loops)
         put: Any = self.__dict__.update
         put(
@@ -280,6 +282,14 @@ class Model:
             return self._joint_index[name]
         except KeyError:
             raise UnknownName("joint", name, f'model "{self.name}"', self._joint_index) from None
+
+
+def _require_finite(spec: Spec, tree: Tree, arrays: Compiled) -> None:
+    """Refuse numbers that are finite one by one and overflow together, naming the body."""
+    links = arrays.links
+    bad = ~(np.isfinite(links.inertia).all(axis=1) & np.isfinite(links.placement).all(axis=1))
+    for i in np.flatnonzero(~np.isfinite(arrays.body_offset).all(axis=1) | np.append(bad, False)[arrays.body_link]):
+        raise ModelError(f'body "{spec.bodies[tree.order[i]].name}": its masses, inertias or positions are too large')
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:
