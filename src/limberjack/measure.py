@@ -8,7 +8,7 @@ from limberjack._jit import inner, kernel
 from limberjack.articulated.drives import spring_energy
 from limberjack.articulated.jacobians import link_velocities
 from limberjack.articulated.kinematics import kinematics
-from limberjack.articulated.work import H, J, M, O, rotation
+from limberjack.articulated.work import HM, J, O, rotation
 from limberjack.spatial.vectors import cross, rotate
 
 __all__ = ["body_velocities", "energies", "tree_momentum"]
@@ -25,8 +25,8 @@ def tree_momentum(
     """
     mass = sx = sy = sz = px = py = pz = lx = ly = lz = 0.0
     for i in range(first, last):
-        m = rows[i, M]
-        hx, hy, hz = rows[i, H + 9], rows[i, H + 2], rows[i, H + 4]
+        m = rows[i, HM + 3]
+        hx, hy, hz = rows[i, HM], rows[i, HM + 1], rows[i, HM + 2]
         ox, oy, oz = rows[i, O], rows[i, O + 1], rows[i, O + 2]
         wx, wy, wz = velocities[i, 0], velocities[i, 1], velocities[i, 2]
         vx, vy, vz = velocities[i, 3], velocities[i, 4], velocities[i, 5]
@@ -68,9 +68,9 @@ def energies(
         nx = rows[i, J] * wx + rows[i, J + 4] * wy + rows[i, J + 8] * wz
         ny = rows[i, J + 4] * wx + rows[i, J + 5] * wy + rows[i, J + 9] * wz
         nz = rows[i, J + 8] * wx + rows[i, J + 9] * wy + rows[i, J + 10] * wz
-        cx, cy, cz = cross(wx, wy, wz, rows[i, H + 9], rows[i, H + 2], rows[i, H + 4])
+        cx, cy, cz = cross(wx, wy, wz, rows[i, HM], rows[i, HM + 1], rows[i, HM + 2])
         square = vx * vx + vy * vy + vz * vz
-        kinetic += 0.5 * (wx * nx + wy * ny + wz * nz + rows[i, M] * square) + vx * cx + vy * cy + vz * cz
+        kinetic += 0.5 * (wx * nx + wy * ny + wz * nz + rows[i, HM + 3] * square) + vx * cx + vy * cy + vz * cz
     for v in range(len(armature)):
         kinetic += 0.5 * armature[v] * qd[v] * qd[v]
     mass, x, y, z, px, py, pz, lx, ly, lz = tree_momentum(0, len(links.parent), rows, velocities)

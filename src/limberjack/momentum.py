@@ -17,7 +17,7 @@ import numpy as np
 from limberjack._jit import inner, outlined
 from limberjack.articulated.jacobians import link_velocities
 from limberjack.articulated.kinematics import kinematics
-from limberjack.articulated.work import H, J, M, O, R, rotation
+from limberjack.articulated.work import HM, J, O, R, rotation
 from limberjack.measure import tree_momentum
 from limberjack.model.arrays import LINK, Links
 from limberjack.model.joints import FREE
@@ -65,11 +65,11 @@ def _outer_forces(links, springs, i, last, tau, wrenches, rows, pull):
     fx = fy = fz = tx = ty = tz = 0.0
     gx, gy, gz = links.gravity[0], links.gravity[1], links.gravity[2]
     for k in range(i, last):
-        m = rows[k, M]
+        m = rows[k, HM + 3]
         cx, cy, cz = (
-            m * rows[k, O] + rows[k, H + 9],
-            m * rows[k, O + 1] + rows[k, H + 2],
-            m * rows[k, O + 2] + rows[k, H + 4],
+            m * rows[k, O] + rows[k, HM],
+            m * rows[k, O + 1] + rows[k, HM + 1],
+            m * rows[k, O + 2] + rows[k, HM + 2],
         )
         ux, uy, uz = cross(cx, cy, cz, gx, gy, gz)
         fx, fy, fz = fx + m * gx, fy + m * gy, fz + m * gz
@@ -174,8 +174,8 @@ def keep_momentum(links, span, h, work, b, q, qd):
         # inertia about the com, momentum about it
         xx = yy = zz = xy = xz = yz = 0.0
         for j in range(i, last):
-            m = rows[j, M]
-            hx, hy, hz = rows[j, H + 9], rows[j, H + 2], rows[j, H + 4]
+            m = rows[j, HM + 3]
+            hx, hy, hz = rows[j, HM], rows[j, HM + 1], rows[j, HM + 2]
             dx, dy, dz = rows[j, O] - cx, rows[j, O + 1] - cy, rows[j, O + 2] - cz
             # J at o moved to the com: J + (|d|^2 m + 2 h.d) 1 - m d d^T - h d^T - d h^T
             s = m * (dx * dx + dy * dy + dz * dz) + 2.0 * (hx * dx + hy * dy + hz * dz)

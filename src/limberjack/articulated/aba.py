@@ -18,8 +18,8 @@ Shift by d of a force law F = H^T alpha + M a, N = J alpha + H a, to the origin 
 from __future__ import annotations
 
 from limberjack._jit import inner, outlined, spliced
-from limberjack.articulated.work import AC, AL, DI, UU, D, H, J, M, P, R, U, six
-from limberjack.model.arrays import LINK
+from limberjack.articulated.work import AC, AL, DI, HM, UU, D, H, J, M, P, R, U, six
+from limberjack.model.arrays import FIRST, LINK, LOADED
 from limberjack.model.joints import HINGE, SLIDE
 from limberjack.spatial.lanes import (
     add,
@@ -43,6 +43,8 @@ __all__ = [
     "articulate",
     "columns",
     "load",
+    "rigid",
+    "rigid_columns",
     "shift",
     "solve_accelerations",
     "store_columns",
@@ -87,6 +89,31 @@ def columns(i, rows):
         load4(rows, i, H), load4(rows, i, H + 4), load4(rows, i, H + 8),
         load4(rows, i, M), load4(rows, i, M + 4), load4(rows, i, M + 8),
         load4(rows, i, P), load4(rows, i, P + 4),
+    )  # fmt: skip
+
+
+@inner
+def rigid_columns(i, rows):
+    """Return what `columns` does for a row as `kinematics` left it: H = [h], M = m 1."""
+    hx, hy, hz, m = rows[i, HM], rows[i, HM + 1], rows[i, HM + 2], rows[i, HM + 3]
+    return (
+        load4(rows, i, J), load4(rows, i, J + 4), load4(rows, i, J + 8),
+        pack(0.0, -hz, hy), pack(hz, 0.0, -hx), pack(-hy, hx, 0.0),
+        pack(m, 0.0, 0.0), pack(0.0, m, 0.0), pack(0.0, 0.0, m),
+        load4(rows, i, P), load4(rows, i, P + 4),
+    )  # fmt: skip
+
+
+@inner
+def rigid(i, rows):
+    """Return what `load` does for a row as `kinematics` left it."""
+    j = six(i, J, rows)
+    hx, hy, hz, m = rows[i, HM], rows[i, HM + 1], rows[i, HM + 2], rows[i, HM + 3]
+    return (
+        j[0], j[1], j[2], j[3], j[4], j[5],
+        0.0, -hz, hy, hz, 0.0, -hx, -hy, hx, 0.0,
+        m, m, m, 0.0, 0.0, 0.0,
+        rows[i, P], rows[i, P + 1], rows[i, P + 2], rows[i, P + 4], rows[i, P + 5], rows[i, P + 6],
     )  # fmt: skip
 
 
@@ -234,7 +261,7 @@ def articulate(
     Returns:
         0; 1 + a freedom that has no inertia to act on; or -1 - a freedom where the numbers have run away.
     """
-    parent, kinds, v_start, dofs = links.parent, links.kind, links.v_start, links.dof
+    parent, kinds, v_start, dofs, roles = links.parent, links.kind, links.v_start, links.dof, links.role
     # Depth first, most links are the parent of the next: what the next adds is then carried over, not stored and read.
     carried = False
     none = pack(0.0, 0.0, 0.0)
@@ -243,7 +270,8 @@ def articulate(
         p = parent[i]
         kind = kinds[i]
         iv = v_start[i]
-        g = columns(i, rows)
+        role = roles[i]
+        g = columns(i, rows) if role & LOADED else rigid_columns(i, rows)
         if carried:
             g = total(g, carry)
         if kind == HINGE or kind == SLIDE:
@@ -277,7 +305,8 @@ def articulate(
         carried = p == i - 1 and p >= 0
         carry = g
         if p >= 0 and not carried:
-            store_columns(total(columns(p, rows), g), p, rows)
+            e = rigid_columns(p, rows) if role & FIRST else columns(p, rows)
+            store_columns(total(e, g), p, rows)
     return 0
 
 

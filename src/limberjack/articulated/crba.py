@@ -7,7 +7,7 @@ and H[a, v] = S_a^T (that force at the origin of a's link).
 from __future__ import annotations
 
 from limberjack._jit import inner
-from limberjack.articulated.aba import apply_inertia, columns, load, shift, store_columns, total
+from limberjack.articulated.aba import apply_inertia, columns, load, rigid_columns, shift, store_columns, total
 from limberjack.articulated.rnea import direction
 from limberjack.articulated.work import D
 from limberjack.spatial.lanes import load4
@@ -34,6 +34,8 @@ def composite_inertia(
         links.armature,
     )
     rows, subspace = work.rows, work.subspace
+    for i in range(len(parent)):
+        store_columns(rigid_columns(i, rows), i, rows)
     for i in range(len(parent) - 1, -1, -1):
         g = load(i, rows)
         if parent[i] >= 0:

@@ -16,10 +16,10 @@ acceleration -g of the world. The bias force of a link follows: with J, h = m c 
 from __future__ import annotations
 
 from limberjack._jit import inner, outlined
-from limberjack.articulated.work import AC, AL, D, H, J, M, O, P, R, W, rotation
+from limberjack.articulated.work import AC, AL, HM, D, J, O, P, R, W, rotation
 from limberjack.model.arrays import COORDINATE, LINK
 from limberjack.model.joints import BALL, FREE, HINGE, PUSH, SLIDE, SPIN, TURN
-from limberjack.spatial.lanes import add, at, combine, cross4, lane, load4, mul, pack, scale, store4, sub
+from limberjack.spatial.lanes import add, at, combine, cross4, load4, mul, pack, scale, store4, sub
 from limberjack.spatial.quaternions import quaternion_from_matrix, rotation_from_quaternion
 from limberjack.spatial.trig import sincos_all
 from limberjack.spatial.vectors import cross, multiply, rotate
@@ -171,14 +171,8 @@ def _finish(i, g, x, y, z, origin, d, w, l, a, rows):
     store4(rows, i, J, j0)
     store4(rows, i, J + 4, j1)
     store4(rows, i, J + 8, j2)
-    # H = [h] by rows, M = m 1
-    hx, hy, hz = lane(h, 0), lane(h, 1), lane(h, 2)
-    store4(rows, i, H, pack(0.0, -hz, hy))
-    store4(rows, i, H + 4, pack(hz, 0.0, -hx))
-    store4(rows, i, H + 8, pack(-hy, hx, 0.0))
-    store4(rows, i, M, pack(m, 0.0, 0.0))
-    store4(rows, i, M + 4, pack(0.0, m, 0.0))
-    store4(rows, i, M + 8, pack(0.0, 0.0, m))
+    store4(rows, i, HM, h)
+    rows[i, HM + 3] = m
     store4(rows, i, P, n)
     store4(rows, i, P + 4, f)
 

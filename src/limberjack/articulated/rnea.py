@@ -7,7 +7,7 @@ inward, tau = S^T p + armature qdd and the parent's p += p shifted.
 from __future__ import annotations
 
 from limberjack._jit import inner
-from limberjack.articulated.aba import apply_inertia, load
+from limberjack.articulated.aba import apply_inertia, rigid
 from limberjack.articulated.work import AC, AL, D, P, R
 from limberjack.model.joints import HINGE, SLIDE
 from limberjack.spatial.vectors import cross
@@ -54,7 +54,7 @@ def inverse_forces(
             sx, sy, sz, tx, ty, tz = direction(kinds[i], i, v, rows, subspace)
             lx, ly, lz = lx + sx * qdd[v], ly + sy * qdd[v], lz + sz * qdd[v]
             ax, ay, az = ax + tx * qdd[v], ay + ty * qdd[v], az + tz * qdd[v]
-        nx, ny, nz, fx, fy, fz = apply_inertia(load(i, rows), lx, ly, lz, ax, ay, az)
+        nx, ny, nz, fx, fy, fz = apply_inertia(rigid(i, rows), lx, ly, lz, ax, ay, az)
         rows[i, P], rows[i, P + 1], rows[i, P + 2] = rows[i, P] + nx, rows[i, P + 1] + ny, rows[i, P + 2] + nz
         rows[i, P + 4], rows[i, P + 5], rows[i, P + 6] = (
             rows[i, P + 4] + fx,

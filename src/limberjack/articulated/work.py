@@ -5,19 +5,21 @@ World axes, at each link's own origin (the origin of its joint frame), so that a
 
 | row columns | name | meaning |
 |---|---|---|
-| 0-11 | R | rotation link -> world, three columns; the last is the joint's axis z |
-| 12-15 | O | position of the link's origin |
-| 16-19 | D | origin minus the parent's origin |
-| 20-23 | W | angular velocity |
-| 24-27 | AL | angular acceleration: first with qdd = 0, in the last pass the change by qdd |
-| 28-31 | AC | acceleration of the origin (classical, minus gravity), likewise |
-| 32-43 | J | inertia, angular block, three columns; N = J alpha + H a, F = H^T alpha + M a |
-| 44-55 | H | its coupling block, three rows (the columns of H^T) |
-| 56-67 | M | its linear block, three columns |
-| 68-75 | P | bias force: torque at the origin, force |
-| 76-83 | U | inertia times the joint's direction (one-freedom links), at the parent's origin: angular, linear |
-| 84 | DI | 1 / (S^T U) |
-| 85 | UU | joint force less bias |
+| 0-3 | W | angular velocity |
+| 4-7 | O | position of the link's origin |
+| 8-19 | R | rotation link -> world, three columns; the last is the joint's axis z |
+| 20-23 | D | origin minus the parent's origin |
+| 24-35 | J | inertia, angular block, three columns; N = J alpha + H a, F = H^T alpha + M a |
+| 24-31 | U | once J is used up: inertia times the joint's direction (one freedom), at the parent's origin |
+| 32, 33 | DI, UU | likewise: 1 / (S^T U), joint force less bias |
+| 36-39 | HM | h = m c and m of the rigid link: H = [h], M = m 1 |
+| 40-47 | P | bias force: torque at the origin, force |
+| 48-51 | AL | angular acceleration: first with qdd = 0, in the last pass the change by qdd |
+| 52-55 | AC | acceleration of the origin (classical, minus gravity), likewise |
+| 56-67 | H | coupling block of a link that others were added to, three rows (the columns of H^T) |
+| 68-79 | M | its linear block, three columns |
+
+The order is that of use: what the second and third pass need of a link in a chain lies in four cache lines each.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ __all__ = [
     "D",
     "DI",
     "H",
+    "HM",
     "J",
     "M",
     "O",
@@ -52,8 +55,8 @@ __all__ = [
     "six",
 ]
 
-R, O, D, W, AL, AC, J, H, M, P, U, DI, UU = 0, 12, 16, 20, 24, 28, 32, 44, 56, 68, 76, 84, 85  # noqa: E741
-ROW = 88
+W, O, R, D, J, U, DI, UU, HM, P, AL, AC, H, M = 0, 4, 8, 20, 24, 24, 32, 33, 36, 40, 48, 52, 56, 68  # noqa: E741
+ROW = 80
 
 
 class Work(NamedTuple):
@@ -72,8 +75,10 @@ def new_work(links: Links, blocks: np.ndarray | None = None) -> Work:
     """Return work arrays for `links`; with `blocks`, rows for the largest of these only, to be used through `based`."""
     n = len(links.parent) if blocks is None else int((blocks[:, LINK + 1] - blocks[:, LINK]).max(initial=0))
     nv, nq = len(links.armature), len(links.armature) + len(links.quaternions)
+    rows = np.empty((n, ROW))  # not np.zeros: NumPy asks for huge pages here only, and long chains need them
+    rows.fill(0.0)
     return Work(
-        np.zeros((n, ROW)),
+        rows,
         np.zeros(nq),
         np.zeros(nq),
         np.zeros((nv, 6)),

@@ -10,7 +10,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Drives", "Links", "Springs", "blocks_of", "span_of", "whole_span"]
+__all__ = ["Drives", "Links", "Springs", "blocks_of", "roles_of", "span_of", "whole_span"]
+
+
+LOADED, FIRST = 1, 2
+
+
+def roles_of(parent: np.ndarray) -> np.ndarray:
+    """Return, per link, bits that are the same in every step.
+
+    LOADED: children other than the next link add to its row. FIRST: it is the first, from the leaves, to do so to its
+    parent's row, which until then holds the rigid link alone.
+    """
+    n = len(parent)
+    adds = (parent >= 0) & (parent != np.arange(n) - 1)
+    out = np.zeros(n, np.int64)
+    out[parent[adds]] |= LOADED
+    last = np.full(n, -1, np.int64)
+    last[parent[adds]] = np.flatnonzero(adds)  # of several children the last written wins: the first from the leaves
+    out[last[last >= 0]] |= FIRST
+    return out
 
 
 class Links(NamedTuple):
@@ -21,6 +40,7 @@ class Links(NamedTuple):
     q_start: np.ndarray  # (n,)
     v_start: np.ndarray  # (n,)
     dof: np.ndarray  # (n,)
+    role: np.ndarray  # (n,) bits LOADED and FIRST: how inertias are gathered, see `roles_of`
     placement: np.ndarray  # (n, 12) rotation by rows, position: joint frame in the parent link's frame
     inertia: np.ndarray  # (n, 10) J about the link's origin (xx yy zz xy xz yz), h = m c, m; link axes
     factor_start: np.ndarray  # (n + 1,) factors of GENERAL links

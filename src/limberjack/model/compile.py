@@ -8,7 +8,7 @@ import numpy as np
 
 from limberjack.errors import ModelError
 from limberjack.model import joints as jt
-from limberjack.model.arrays import Drives, Links, Springs
+from limberjack.model.arrays import Drives, Links, Springs, roles_of
 from limberjack.model.check import inertia_problem
 from limberjack.model.shapes import body_from_shapes
 from limberjack.model.spec import WORLD, Body, Joint, Motor, Shape, Spec
@@ -100,6 +100,7 @@ def compile_model(spec: Spec, tree: Tree) -> Compiled:
         q_start=q_start[moving],
         v_start=v_start[moving],
         dof=nvs[moving],
+        role=roles_of(parent_link),
         placement=np.ascontiguousarray(np.concatenate([placed_r.reshape(-1, 9), placed_p], axis=1)),
         inertia=_link_inertia(len(moving), body_link, offset_r, offset_p, mass, com, inertia),
         factor_start=start,
