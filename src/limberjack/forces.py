@@ -20,7 +20,7 @@ from limberjack._jit import inner, outlined
 from limberjack.articulated.aba import solve_accelerations
 from limberjack.articulated.jacobians import link_velocities
 from limberjack.articulated.responses import path_dot, path_forward
-from limberjack.articulated.work import AC, AL, UU, O, P, R
+from limberjack.articulated.work import BC, BL, UU, O, P, R
 from limberjack.model.arrays import DOF, LINK, Links, Springs
 from limberjack.model.joints import HINGE, SLIDE
 from limberjack.spatial.solves import factor_ldl, solve_ldl
@@ -186,8 +186,8 @@ def _accelerated(i, lx, ly, lz, nx, ny, nz, rows):
     """Return the acceleration by qdd along n of the point at lever l of link i."""
     if i < 0:
         return 0.0
-    cx, cy, cz = cross(rows[i, AL], rows[i, AL + 1], rows[i, AL + 2], lx, ly, lz)
-    return nx * (rows[i, AC] + cx) + ny * (rows[i, AC + 1] + cy) + nz * (rows[i, AC + 2] + cz)
+    cx, cy, cz = cross(rows[i, BL], rows[i, BL + 1], rows[i, BL + 2], lx, ly, lz)
+    return nx * (rows[i, BC] + cx) + ny * (rows[i, BC + 1] + cy) + nz * (rows[i, BC + 2] + cz)
 
 
 @inner

@@ -18,7 +18,7 @@ Shift by d of a force law F = H^T alpha + M a, N = J alpha + H a, to the origin 
 from __future__ import annotations
 
 from limberjack._jit import inner, outlined, spliced
-from limberjack.articulated.work import AC, AL, DI, HM, UU, D, H, J, M, P, R, U, six
+from limberjack.articulated.work import BC, BL, DI, HM, UU, D, H, J, M, P, R, U, six
 from limberjack.model.arrays import FIRST, LINK, LOADED
 from limberjack.model.joints import HINGE, SLIDE
 from limberjack.spatial.lanes import (
@@ -312,9 +312,9 @@ def articulate(
 
 @outlined
 def _solve_freedoms(i, iv, dof, subspace, reduced, pivot, rest, rows, qdd):
-    """Fill qdd of the freedoms of link i, whose AL and AC hold what its parent does to it; complete AL and AC."""
-    lx, ly, lz = rows[i, AL], rows[i, AL + 1], rows[i, AL + 2]
-    ax, ay, az = rows[i, AC], rows[i, AC + 1], rows[i, AC + 2]
+    """Fill qdd of the freedoms of link i, whose BL and BC hold what its parent does to it; complete BL and BC."""
+    lx, ly, lz = rows[i, BL], rows[i, BL + 1], rows[i, BL + 2]
+    ax, ay, az = rows[i, BC], rows[i, BC + 1], rows[i, BC + 2]
     for a in range(dof):
         k = iv + a
         seen = (
@@ -332,8 +332,8 @@ def _solve_freedoms(i, iv, dof, subspace, reduced, pivot, rest, rows, qdd):
         x = qdd[k]
         lx, ly, lz = lx + subspace[k, 0] * x, ly + subspace[k, 1] * x, lz + subspace[k, 2] * x
         ax, ay, az = ax + subspace[k, 3] * x, ay + subspace[k, 4] * x, az + subspace[k, 5] * x
-    rows[i, AL], rows[i, AL + 1], rows[i, AL + 2] = lx, ly, lz
-    rows[i, AC], rows[i, AC + 1], rows[i, AC + 2] = ax, ay, az
+    rows[i, BL], rows[i, BL + 1], rows[i, BL + 2] = lx, ly, lz
+    rows[i, BC], rows[i, BC + 1], rows[i, BC + 2] = ax, ay, az
 
 
 @inner
@@ -345,7 +345,7 @@ def solve_accelerations(
     # out
     rows, qdd,
 ):  # fmt: skip
-    """Fill qdd from the roots to the leaves; AL and AC become the changes of acceleration by qdd."""
+    """Fill qdd from the roots to the leaves; BL and BC become the changes of acceleration by qdd."""
     parent, kinds, v_start, dofs = links.parent, links.kind, links.v_start, links.dof
     l = a = pack(0.0, 0.0, 0.0)  # noqa: E741
     for i in range(span[LINK], span[LINK + 1]):
@@ -355,7 +355,7 @@ def solve_accelerations(
         if p < 0:
             l = a = pack(0.0, 0.0, 0.0)  # noqa: E741
         elif p != i - 1:
-            l, a = load4(rows, p, AL), load4(rows, p, AC)  # noqa: E741
+            l, a = load4(rows, p, BL), load4(rows, p, BC)  # noqa: E741
         # U is kept at the parent's origin, so qdd needs the parent's a' there
         c = add(mul(load4(rows, i, U), l), mul(load4(rows, i, U + 4), a))
         a = add(a, cross4(l, load4(rows, i, D)))
@@ -368,12 +368,12 @@ def solve_accelerations(
             else:
                 a = add(a, z)
         else:
-            store4(rows, i, AL, l)
-            store4(rows, i, AC, a)
+            store4(rows, i, BL, l)
+            store4(rows, i, BC, a)
             _solve_freedoms(i, iv, dofs[i], subspace, reduced, pivot, rest, rows, qdd)
-            l, a = load4(rows, i, AL), load4(rows, i, AC)  # noqa: E741
-        store4(rows, i, AL, l)
-        store4(rows, i, AC, a)
+            l, a = load4(rows, i, BL), load4(rows, i, BC)  # noqa: E741
+        store4(rows, i, BL, l)
+        store4(rows, i, BC, a)
 
 
 @spliced

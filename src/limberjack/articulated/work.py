@@ -6,20 +6,22 @@ World axes, at each link's own origin (the origin of its joint frame), so that a
 | row columns | name | meaning |
 |---|---|---|
 | 0-3 | W | angular velocity |
-| 4-7 | O | position of the link's origin |
-| 8-19 | R | rotation link -> world, three columns; the last is the joint's axis z |
-| 20-23 | D | origin minus the parent's origin |
-| 24-35 | J | inertia, angular block, three columns; N = J alpha + H a, F = H^T alpha + M a |
-| 24-31 | U | once J is used up: inertia times the joint's direction (one freedom), at the parent's origin |
-| 32, 33 | DI, UU | likewise: 1 / (S^T U), joint force less bias |
-| 36-39 | HM | h = m c and m of the rigid link: H = [h], M = m 1 |
-| 40-47 | P | bias force: torque at the origin, force |
-| 48-51 | AL | angular acceleration: first with qdd = 0, in the last pass the change by qdd |
-| 52-55 | AC | acceleration of the origin (classical, minus gravity), likewise |
+| 4-7 | AL | angular acceleration with qdd = 0 |
+| 8-11 | AC | acceleration of the origin with qdd = 0 (classical, minus gravity) |
+| 12-15 | O | position of the link's origin |
+| 16-27 | R | rotation link -> world, three columns; the last is the joint's axis z |
+| 28-31 | D | origin minus the parent's origin |
+| 32-43 | J | inertia, angular block, three columns; N = J alpha + H a, F = H^T alpha + M a |
+| 44-47 | HM | h = m c and m of the rigid link: H = [h], M = m 1 |
+| 48-55 | P | bias force: torque at the origin, force |
 | 56-67 | H | coupling block of a link that others were added to, three rows (the columns of H^T) |
 | 68-79 | M | its linear block, three columns |
+| 32-39 | U | once J is used up: inertia times the joint's direction (one freedom), at the parent's origin |
+| 35, 39 | DI, UU | likewise, in the spare places of U: 1 / (S^T U), joint force less bias |
+| 40-43 | BL | likewise: change of angular acceleration by qdd |
+| 44-47 | BC | once HM is used up: change of the origin's acceleration by qdd |
 
-The order is that of use: what the second and third pass need of a link in a chain lies in four cache lines each.
+The order is that of use: of a link in a chain the second pass needs four cache lines, the third three.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ from limberjack.spatial.lanes import from_row
 __all__ = [
     "AC",
     "AL",
+    "BC",
+    "BL",
     "D",
     "DI",
     "H",
@@ -55,7 +59,8 @@ __all__ = [
     "six",
 ]
 
-W, O, R, D, J, U, DI, UU, HM, P, AL, AC, H, M = 0, 4, 8, 20, 24, 24, 32, 33, 36, 40, 48, 52, 56, 68  # noqa: E741
+W, AL, AC, O, R, D, J, HM, P, H, M = 0, 4, 8, 12, 16, 28, 32, 44, 48, 56, 68  # noqa: E741
+U, DI, UU, BL, BC = 32, 35, 39, 40, 44
 ROW = 80
 
 
