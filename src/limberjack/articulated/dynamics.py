@@ -88,11 +88,16 @@ def _quick(value: Any, shape: tuple[int, ...], what: str, model: Model) -> np.nd
 
 
 @inner
-def _take_wrenches(body_link, body_offset, body_com, span, wrenches, rows):
-    """Take wrenches (torque about the com, force; world axes) off the bias forces of the links in `span`."""
-    for b in range(len(wrenches)):
+def _take_wrenches(body_link, body_offset, body_com, begin, last, wrenches, rows):
+    """Take wrenches (torque about the com, force; world axes) off the bias forces of links before `last`.
+
+    Bodies come in the order of their trees: from body `begin` on; the body to begin with next time is returned.
+    """
+    b = begin - 1
+    while b + 1 < len(wrenches) and body_link[b + 1] < last:
+        b += 1
         i = body_link[b]
-        if i < span[LINK] or i >= span[LINK + 1]:
+        if i < 0:
             continue
         x, y, z = body_com[b, 0], body_com[b, 1], body_com[b, 2]
         m = body_offset
@@ -109,6 +114,7 @@ def _take_wrenches(body_link, body_offset, body_com, span, wrenches, rows):
         rows[i, P + 4] -= fx
         rows[i, P + 5] -= fy
         rows[i, P + 6] -= fz
+    return b + 1
 
 
 @inner
@@ -130,13 +136,14 @@ def _forward(
     qdd,
 ):  # fmt: skip
     # A block of trees after the other: its rows stay in the cache from pass to pass.
+    body = 0
     for k in range(len(blocks)):
         for c in range(SPAN):
             span[c] = blocks[k, c]
         own = based(work, span[LINK])
         kinematics(links, span, q, qd, own)
         if len(wrenches) > 0:
-            _take_wrenches(body_link, body_offset, body_com, span, wrenches, own.rows)
+            body = _take_wrenches(body_link, body_offset, body_com, body, span[LINK + 1], wrenches, own.rows)
         drive_forces(drives, links.armature, span, 0.0, q, qd, applied, tau, added)
         status = accelerations(links, span, added, tau, own, qdd)
         if status != 0:
@@ -154,7 +161,7 @@ def _inverse(
     tau,
 ):  # fmt: skip
     kinematics(links, span, q, qd, work)
-    _take_wrenches(body_link, body_offset, body_com, span, wrenches, work.rows)
+    _take_wrenches(body_link, body_offset, body_com, 0, span[LINK + 1], wrenches, work.rows)
     inverse_forces(links, qdd, work, tau)
     drive_forces(drives, links.armature, span, 0.0, q, qd, rest, passive, added)
     for v in range(len(tau)):

@@ -111,15 +111,17 @@ class FullStepper:
             _group(model, first, last, self._code == _MOMENTUM, shared) for first, last in _cuts(model, options.threads)
         ]
         self._call: Any = full_steps
-        self._pool = ThreadPoolExecutor(len(self._groups)) if len(self._groups) > 1 else None
+        self._pool = ThreadPoolExecutor(len(self._groups) - 1) if len(self._groups) > 1 else None
 
     def advance(self, n: int, dt: float, forces: Any) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
         if self._pool is None and len(self._groups[0].blocks) == 1:
             return self._advance_group(self._groups[0], n, dt, forces)
         start = (self.q.copy(), self.qd.copy(), self.memory())
-        each = self._pool.map if self._pool else map
-        taken, status = min(each(lambda group: self._advance_group(group, n, dt, forces), self._groups))
+        # The calling thread takes the first group itself: one thread less to wake.
+        first, *rest = self._groups
+        others = [self._pool.submit(self._advance_group, group, n, dt, forces) for group in rest] if self._pool else []
+        taken, status = min([self._advance_group(first, n, dt, forces), *(other.result() for other in others)])
         if taken < n:
             # One block failed: all go back and take the steps that every block can.
             self.q[:], self.qd[:] = start[0], start[1]
