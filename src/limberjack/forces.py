@@ -20,7 +20,7 @@ from limberjack._jit import inner, outlined
 from limberjack.articulated.aba import solve_accelerations
 from limberjack.articulated.jacobians import link_velocities
 from limberjack.articulated.responses import path_dot, path_forward
-from limberjack.articulated.work import BC, BL, UU, O, P, R
+from limberjack.articulated.work import BC, BL, UU, P, R
 from limberjack.model.arrays import DOF, LINK, Links, Springs
 from limberjack.model.joints import HINGE, SLIDE
 from limberjack.spatial.solves import factor_ldl, solve_ldl
@@ -119,7 +119,7 @@ def _end(i, x, y, z, rows, velocities):
     dz = rows[i, R + 2] * x + rows[i, R + 6] * y + rows[i, R + 10] * z
     cx, cy, cz = cross(velocities[i, 0], velocities[i, 1], velocities[i, 2], dx, dy, dz)
     vx, vy, vz = velocities[i, 3] + cx, velocities[i, 4] + cy, velocities[i, 5] + cz
-    return dx, dy, dz, rows[i, O] + dx, rows[i, O + 1] + dy, rows[i, O + 2] + dz, vx, vy, vz
+    return dx, dy, dz, rows[i, R + 3] + dx, rows[i, R + 7] + dy, rows[i, R + 11] + dz, vx, vy, vz
 
 
 @inner

@@ -8,7 +8,7 @@ from limberjack._jit import inner, kernel
 from limberjack.articulated.drives import spring_energy
 from limberjack.articulated.jacobians import link_velocities
 from limberjack.articulated.kinematics import kinematics
-from limberjack.articulated.work import HM, J, O, rotation
+from limberjack.articulated.work import J, P, R, rotation
 from limberjack.spatial.vectors import cross, rotate
 
 __all__ = ["body_velocities", "energies", "tree_momentum"]
@@ -25,9 +25,9 @@ def tree_momentum(
     """
     mass = sx = sy = sz = px = py = pz = lx = ly = lz = 0.0
     for i in range(first, last):
-        m = rows[i, HM + 3]
-        hx, hy, hz = rows[i, HM], rows[i, HM + 1], rows[i, HM + 2]
-        ox, oy, oz = rows[i, O], rows[i, O + 1], rows[i, O + 2]
+        m = rows[i, P + 3]
+        hx, hy, hz = rows[i, J + 3], rows[i, J + 7], rows[i, J + 11]
+        ox, oy, oz = rows[i, R + 3], rows[i, R + 7], rows[i, R + 11]
         wx, wy, wz = velocities[i, 0], velocities[i, 1], velocities[i, 2]
         vx, vy, vz = velocities[i, 3], velocities[i, 4], velocities[i, 5]
         cx, cy, cz = cross(wx, wy, wz, hx, hy, hz)
@@ -68,9 +68,9 @@ def energies(
         nx = rows[i, J] * wx + rows[i, J + 4] * wy + rows[i, J + 8] * wz
         ny = rows[i, J + 4] * wx + rows[i, J + 5] * wy + rows[i, J + 9] * wz
         nz = rows[i, J + 8] * wx + rows[i, J + 9] * wy + rows[i, J + 10] * wz
-        cx, cy, cz = cross(wx, wy, wz, rows[i, HM], rows[i, HM + 1], rows[i, HM + 2])
+        cx, cy, cz = cross(wx, wy, wz, rows[i, J + 3], rows[i, J + 7], rows[i, J + 11])
         square = vx * vx + vy * vy + vz * vz
-        kinetic += 0.5 * (wx * nx + wy * ny + wz * nz + rows[i, HM + 3] * square) + vx * cx + vy * cy + vz * cz
+        kinetic += 0.5 * (wx * nx + wy * ny + wz * nz + rows[i, P + 3] * square) + vx * cx + vy * cy + vz * cz
     for v in range(len(armature)):
         kinetic += 0.5 * armature[v] * qd[v] * qd[v]
     mass, x, y, z, px, py, pz, lx, ly, lz = tree_momentum(0, len(links.parent), rows, velocities)
@@ -91,7 +91,7 @@ def _place(i, x, y, z, rows):
         return x, y, z
     r = rotation(i, rows)
     dx, dy, dz = rotate(r, x, y, z)
-    return rows[i, O] + dx, rows[i, O + 1] + dy, rows[i, O + 2] + dz
+    return rows[i, R + 3] + dx, rows[i, R + 7] + dy, rows[i, R + 11] + dz
 
 
 @kernel
@@ -119,6 +119,6 @@ def body_velocities(
         lz = m[b, 6] * x + m[b, 7] * y + m[b, 8] * z + m[b, 11]
         px, py, pz = _place(i, lx, ly, lz, rows)
         wx, wy, wz = velocities[i, 0], velocities[i, 1], velocities[i, 2]
-        cx, cy, cz = cross(wx, wy, wz, px - rows[i, O], py - rows[i, O + 1], pz - rows[i, O + 2])
+        cx, cy, cz = cross(wx, wy, wz, px - rows[i, R + 3], py - rows[i, R + 7], pz - rows[i, R + 11])
         out[b, 0], out[b, 1], out[b, 2] = wx, wy, wz
         out[b, 3], out[b, 4], out[b, 5] = velocities[i, 3] + cx, velocities[i, 4] + cy, velocities[i, 5] + cz

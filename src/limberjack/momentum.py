@@ -17,7 +17,7 @@ import numpy as np
 from limberjack._jit import inner, outlined
 from limberjack.articulated.jacobians import link_velocities
 from limberjack.articulated.kinematics import kinematics
-from limberjack.articulated.work import HM, J, O, R, rotation
+from limberjack.articulated.work import J, P, R, rotation
 from limberjack.measure import tree_momentum
 from limberjack.model.arrays import LINK, Links
 from limberjack.model.joints import FREE
@@ -65,11 +65,11 @@ def _outer_forces(links, springs, i, last, tau, wrenches, rows, pull):
     fx = fy = fz = tx = ty = tz = 0.0
     gx, gy, gz = links.gravity[0], links.gravity[1], links.gravity[2]
     for k in range(i, last):
-        m = rows[k, HM + 3]
+        m = rows[k, P + 3]
         cx, cy, cz = (
-            m * rows[k, O] + rows[k, HM],
-            m * rows[k, O + 1] + rows[k, HM + 1],
-            m * rows[k, O + 2] + rows[k, HM + 2],
+            m * rows[k, R + 3] + rows[k, J + 3],
+            m * rows[k, R + 7] + rows[k, J + 7],
+            m * rows[k, R + 11] + rows[k, J + 11],
         )
         ux, uy, uz = cross(cx, cy, cz, gx, gy, gz)
         fx, fy, fz = fx + m * gx, fy + m * gy, fz + m * gz
@@ -78,9 +78,9 @@ def _outer_forces(links, springs, i, last, tau, wrenches, rows, pull):
         j = wrenches.link[k]
         if i <= j and j < last:
             w = wrenches.data
-            px = rows[j, O] + rows[j, R] * w[k, 0] + rows[j, R + 4] * w[k, 1] + rows[j, R + 8] * w[k, 2]
-            py = rows[j, O + 1] + rows[j, R + 1] * w[k, 0] + rows[j, R + 5] * w[k, 1] + rows[j, R + 9] * w[k, 2]
-            pz = rows[j, O + 2] + rows[j, R + 2] * w[k, 0] + rows[j, R + 6] * w[k, 1] + rows[j, R + 10] * w[k, 2]
+            px = rows[j, R + 3] + rows[j, R] * w[k, 0] + rows[j, R + 4] * w[k, 1] + rows[j, R + 8] * w[k, 2]
+            py = rows[j, R + 7] + rows[j, R + 1] * w[k, 0] + rows[j, R + 5] * w[k, 1] + rows[j, R + 9] * w[k, 2]
+            pz = rows[j, R + 11] + rows[j, R + 2] * w[k, 0] + rows[j, R + 6] * w[k, 1] + rows[j, R + 10] * w[k, 2]
             ux, uy, uz = cross(px, py, pz, w[k, 3], w[k, 4], w[k, 5])
             fx, fy, fz = fx + w[k, 3], fy + w[k, 4], fz + w[k, 5]
             tx, ty, tz = tx + ux + w[k, 6], ty + uy + w[k, 7], tz + uz + w[k, 8]
@@ -93,9 +93,9 @@ def _outer_forces(links, springs, i, last, tau, wrenches, rows, pull):
                 ex, ey, ez = f * s[k, 0], f * s[k, 1], f * s[k, 2]
                 c = 5 + 3 * end
                 ux, uy, uz = cross(
-                    rows[j, O] + s[k, c],
-                    rows[j, O + 1] + s[k, c + 1],
-                    rows[j, O + 2] + s[k, c + 2],
+                    rows[j, R + 3] + s[k, c],
+                    rows[j, R + 7] + s[k, c + 1],
+                    rows[j, R + 11] + s[k, c + 2],
                     ex,
                     ey,
                     ez,
@@ -104,7 +104,7 @@ def _outer_forces(links, springs, i, last, tau, wrenches, rows, pull):
                 tx, ty, tz = tx + ux, ty + uy, tz + uz
     # forces on the base's own freedoms: linear in world axes at its origin, angular in its axes
     v = links.v_start[i]
-    ux, uy, uz = cross(rows[i, O], rows[i, O + 1], rows[i, O + 2], tau[v], tau[v + 1], tau[v + 2])
+    ux, uy, uz = cross(rows[i, R + 3], rows[i, R + 7], rows[i, R + 11], tau[v], tau[v + 1], tau[v + 2])
     ex = rows[i, R] * tau[v + 3] + rows[i, R + 4] * tau[v + 4] + rows[i, R + 8] * tau[v + 5]
     ey = rows[i, R + 1] * tau[v + 3] + rows[i, R + 5] * tau[v + 4] + rows[i, R + 9] * tau[v + 5]
     ez = rows[i, R + 2] * tau[v + 3] + rows[i, R + 6] * tau[v + 4] + rows[i, R + 10] * tau[v + 5]
@@ -174,9 +174,9 @@ def keep_momentum(links, span, h, work, b, q, qd):
         # inertia about the com, momentum about it
         xx = yy = zz = xy = xz = yz = 0.0
         for j in range(i, last):
-            m = rows[j, HM + 3]
-            hx, hy, hz = rows[j, HM], rows[j, HM + 1], rows[j, HM + 2]
-            dx, dy, dz = rows[j, O] - cx, rows[j, O + 1] - cy, rows[j, O + 2] - cz
+            m = rows[j, P + 3]
+            hx, hy, hz = rows[j, J + 3], rows[j, J + 7], rows[j, J + 11]
+            dx, dy, dz = rows[j, R + 3] - cx, rows[j, R + 7] - cy, rows[j, R + 11] - cz
             # J at o moved to the com: J + (|d|^2 m + 2 h.d) 1 - m d d^T - h d^T - d h^T
             s = m * (dx * dx + dy * dy + dz * dz) + 2.0 * (hx * dx + hy * dy + hz * dz)
             xx += rows[j, J] + s - m * dx * dx - 2.0 * hx * dx
@@ -195,7 +195,7 @@ def keep_momentum(links, span, h, work, b, q, qd):
         )
         if not good:
             wx = wy = wz = 0.0
-        rx, ry, rz = cross(wx, wy, wz, cx - rows[i, O], cy - rows[i, O + 1], cz - rows[i, O + 2])
+        rx, ry, rz = cross(wx, wy, wz, cx - rows[i, R + 3], cy - rows[i, R + 7], cz - rows[i, R + 11])
         iq, iv = links.q_start[i], links.v_start[i]
         q[iq], q[iq + 1], q[iq + 2] = q[iq] + a[k, 0] - cx, q[iq + 1] + a[k, 1] - cy, q[iq + 2] + a[k, 2] - cz
         qd[iv] += (a[k, 3] - px) / mass - rx

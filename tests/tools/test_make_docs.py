@@ -107,9 +107,9 @@ def test_links_lead_somewhere():
 def test_pictures_are_there_and_load_quickly():
     """Every picture of the documentation is there, known to the tool that draws it, and not too large."""
     found = {path.name: path.stat().st_size for path in (DOCS / "images").iterdir()}
-    assert set(found) == set(make_images.IMAGES)
+    assert set(found) == {*make_images.IMAGES, "integrator_orders.png"}  # the last is drawn by the bench of accuracy
     for name, size in found.items():
-        assert 5_000 < size <= make_images.LARGEST[name], name
+        assert 5_000 < size <= make_images.LARGEST.get(name, 200_000), name
 
 
 def test_an_unknown_picture_is_refused(capsys):

@@ -18,7 +18,7 @@ Shift by d of a force law F = H^T alpha + M a, N = J alpha + H a, to the origin 
 from __future__ import annotations
 
 from limberjack._jit import inner, outlined, spliced
-from limberjack.articulated.work import BC, BL, DI, HM, UU, D, H, J, M, P, R, U, six
+from limberjack.articulated.work import BC, BL, DI, UU, D, H, J, M, P, R, U, six
 from limberjack.model.arrays import FIRST, LINK, LOADED
 from limberjack.model.joints import HINGE, SLIDE
 from limberjack.spatial.lanes import (
@@ -95,7 +95,7 @@ def columns(i, rows):
 @inner
 def rigid_columns(i, rows):
     """Return what `columns` does for a row as `kinematics` left it: H = [h], M = m 1."""
-    hx, hy, hz, m = rows[i, HM], rows[i, HM + 1], rows[i, HM + 2], rows[i, HM + 3]
+    hx, hy, hz, m = rows[i, J + 3], rows[i, J + 7], rows[i, J + 11], rows[i, P + 3]
     return (
         load4(rows, i, J), load4(rows, i, J + 4), load4(rows, i, J + 8),
         pack(0.0, -hz, hy), pack(hz, 0.0, -hx), pack(-hy, hx, 0.0),
@@ -108,7 +108,7 @@ def rigid_columns(i, rows):
 def rigid(i, rows):
     """Return what `load` does for a row as `kinematics` left it."""
     j = six(i, J, rows)
-    hx, hy, hz, m = rows[i, HM], rows[i, HM + 1], rows[i, HM + 2], rows[i, HM + 3]
+    hx, hy, hz, m = rows[i, J + 3], rows[i, J + 7], rows[i, J + 11], rows[i, P + 3]
     return (
         j[0], j[1], j[2], j[3], j[4], j[5],
         0.0, -hz, hy, hz, 0.0, -hx, -hy, hx, 0.0,

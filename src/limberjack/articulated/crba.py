@@ -7,7 +7,15 @@ and H[a, v] = S_a^T (that force at the origin of a's link).
 from __future__ import annotations
 
 from limberjack._jit import inner
-from limberjack.articulated.aba import apply_inertia, columns, load, rigid_columns, shift, store_columns, total
+from limberjack.articulated.aba import (
+    apply_inertia,
+    columns,
+    load,
+    rigid_columns,
+    shift,
+    store_columns,
+    total,
+)
 from limberjack.articulated.rnea import direction
 from limberjack.articulated.work import D
 from limberjack.spatial.lanes import load4

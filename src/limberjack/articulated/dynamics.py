@@ -18,7 +18,7 @@ from limberjack.articulated.drives import drive_forces
 from limberjack.articulated.jacobians import point_jacobian
 from limberjack.articulated.kinematics import body_poses, kinematics
 from limberjack.articulated.rnea import inverse_forces
-from limberjack.articulated.work import O, P, R, Work, based, new_work, rotation
+from limberjack.articulated.work import P, R, Work, based, new_work, rotation
 from limberjack.errors import StateError
 from limberjack.model.arrays import LINK, SPAN, Drives, blocks_of, whole_span
 from limberjack.model.model import Model
@@ -214,9 +214,9 @@ def _jacobian(
         lx = m[body, 0] * x + m[body, 1] * y + m[body, 2] * z + m[body, 9]
         ly = m[body, 3] * x + m[body, 4] * y + m[body, 5] * z + m[body, 10]
         lz = m[body, 6] * x + m[body, 7] * y + m[body, 8] * z + m[body, 11]
-        x = rows[i, R] * lx + rows[i, R + 4] * ly + rows[i, R + 8] * lz + rows[i, O]
-        y = rows[i, R + 1] * lx + rows[i, R + 5] * ly + rows[i, R + 9] * lz + rows[i, O + 1]
-        z = rows[i, R + 2] * lx + rows[i, R + 6] * ly + rows[i, R + 10] * lz + rows[i, O + 2]
+        x = rows[i, R] * lx + rows[i, R + 4] * ly + rows[i, R + 8] * lz + rows[i, R + 3]
+        y = rows[i, R + 1] * lx + rows[i, R + 5] * ly + rows[i, R + 9] * lz + rows[i, R + 7]
+        z = rows[i, R + 2] * lx + rows[i, R + 6] * ly + rows[i, R + 10] * lz + rows[i, R + 11]
     point_jacobian(links, i, x, y, z, work, matrix)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from limberjack._jit import inner
 from limberjack.articulated.rnea import direction
-from limberjack.articulated.work import D, O
+from limberjack.articulated.work import D, R
 from limberjack.model.arrays import LINK
 from limberjack.spatial.vectors import cross
 
@@ -25,7 +25,7 @@ def point_jacobian(
     rows, subspace = work.rows, work.subspace
     a = link
     while a >= 0:
-        dx, dy, dz = x - rows[a, O], y - rows[a, O + 1], z - rows[a, O + 2]
+        dx, dy, dz = x - rows[a, R + 3], y - rows[a, R + 7], z - rows[a, R + 11]
         for v in range(v_start[a], v_start[a] + dofs[a]):
             sx, sy, sz, tx, ty, tz = direction(kinds[a], a, v, rows, subspace)
             cx, cy, cz = cross(sx, sy, sz, dx, dy, dz)

@@ -16,11 +16,26 @@ acceleration -g of the world. The bias force of a link follows: with J, h = m c 
 from __future__ import annotations
 
 from limberjack._jit import inner, outlined
-from limberjack.articulated.work import AC, AL, HM, D, J, O, P, R, W, rotation
+from limberjack.articulated.work import AC, AL, D, J, P, R, W, rotation
 from limberjack.model.arrays import COORDINATE, LINK
 from limberjack.model.joints import BALL, FREE, HINGE, PUSH, SLIDE, SPIN, TURN
-from limberjack.spatial.lanes import add, at, combine, cross4, load4, mul, pack, scale, store4, sub
-from limberjack.spatial.quaternions import quaternion_from_matrix, rotation_from_quaternion
+from limberjack.spatial.lanes import (
+    add,
+    at,
+    combine,
+    cross4,
+    lane,
+    load4,
+    mul,
+    pack,
+    scale,
+    store4,
+    sub,
+)
+from limberjack.spatial.quaternions import (
+    quaternion_from_matrix,
+    rotation_from_quaternion,
+)
 from limberjack.spatial.trig import sincos_all
 from limberjack.spatial.vectors import cross, multiply, rotate
 
@@ -140,13 +155,13 @@ def _parent_motion(p, gx, gy, gz, rows):
     if p < 0:
         return (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, gx, gy, gz
     return (
-        rotation(p, rows), rows[p, O], rows[p, O + 1], rows[p, O + 2], rows[p, W], rows[p, W + 1], rows[p, W + 2],
+        rotation(p, rows), rows[p, R + 3], rows[p, R + 7], rows[p, R + 11], rows[p, W], rows[p, W + 1], rows[p, W + 2],
         rows[p, AL], rows[p, AL + 1], rows[p, AL + 2], rows[p, AC], rows[p, AC + 1], rows[p, AC + 2],
     )  # fmt: skip
 
 
 @inner
-def _finish(i, g, x, y, z, origin, d, w, l, a, rows):
+def _finish(i, g, x, y, z, ox, oy, oz, d, w, l, a, rows):
     """Write row i from its axes x, y, z and its motion: with them its inertia in world axes and its bias force."""
     h = add(add(scale(g[i, 6], x), scale(g[i, 7], y)), scale(g[i, 8], z))
     m = g[i, 9]
@@ -163,7 +178,7 @@ def _finish(i, g, x, y, z, origin, d, w, l, a, rows):
     store4(rows, i, R, x)
     store4(rows, i, R + 4, y)
     store4(rows, i, R + 8, z)
-    store4(rows, i, O, add(origin, d))
+    rows[i, R + 3], rows[i, R + 7], rows[i, R + 11] = ox + lane(d, 0), oy + lane(d, 1), oz + lane(d, 2)
     store4(rows, i, D, d)
     store4(rows, i, W, w)
     store4(rows, i, AL, l)
@@ -171,10 +186,10 @@ def _finish(i, g, x, y, z, origin, d, w, l, a, rows):
     store4(rows, i, J, j0)
     store4(rows, i, J + 4, j1)
     store4(rows, i, J + 8, j2)
-    store4(rows, i, HM, h)
-    rows[i, HM + 3] = m
+    rows[i, J + 3], rows[i, J + 7], rows[i, J + 11] = lane(h, 0), lane(h, 1), lane(h, 2)
     store4(rows, i, P, n)
     store4(rows, i, P + 4, f)
+    rows[i, P + 3] = m
 
 
 @outlined
@@ -223,7 +238,7 @@ def _other_link(links, i, q, qd, work):
             q, qd, sines, cosines, r, dx, dy, dz, wx, wy, wz, lx, ly, lz, ax, ay, az, subspace,
         )  # fmt: skip
     _finish(
-        i, links.inertia, pack(r[0], r[3], r[6]), pack(r[1], r[4], r[7]), pack(r[2], r[5], r[8]), pack(px, py, pz),
+        i, links.inertia, pack(r[0], r[3], r[6]), pack(r[1], r[4], r[7]), pack(r[2], r[5], r[8]), px, py, pz,
         pack(dx, dy, dz), pack(wx, wy, wz), pack(lx, ly, lz), pack(ax, ay, az), rows,
     )  # fmt: skip
 
@@ -249,11 +264,12 @@ def kinematics(
         p = parent[i]
         if p >= 0:
             x, y, z = load4(rows, p, R), load4(rows, p, R + 4), load4(rows, p, R + 8)
-            origin, w = load4(rows, p, O), load4(rows, p, W)
+            w, ox, oy, oz = load4(rows, p, W), rows[p, R + 3], rows[p, R + 7], rows[p, R + 11]
             l, a = load4(rows, p, AL), load4(rows, p, AC)  # noqa: E741
         else:
             x, y, z = pack(1.0, 0.0, 0.0), pack(0.0, 1.0, 0.0), pack(0.0, 0.0, 1.0)
-            origin, w, l = pack(0.0, 0.0, 0.0), pack(0.0, 0.0, 0.0), pack(0.0, 0.0, 0.0)  # noqa: E741
+            w, l = pack(0.0, 0.0, 0.0), pack(0.0, 0.0, 0.0)  # noqa: E741
+            ox = oy = oz = 0.0
             a = pack(-gravity[0], -gravity[1], -gravity[2])
         d = add(add(scale(t[i, 9], x), scale(t[i, 10], y)), scale(t[i, 11], z))
         e = add(add(scale(t[i, 0], x), scale(t[i, 3], y)), scale(t[i, 6], z))
@@ -265,7 +281,7 @@ def kinematics(
         turning = scale(qd[v_start[i]], z)
         l = add(l, cross4(w, turning))  # noqa: E741
         w = add(w, turning)
-        _finish(i, g, x, y, z, origin, d, w, l, a, rows)
+        _finish(i, g, x, y, z, ox, oy, oz, d, w, l, a, rows)
 
 
 @inner
@@ -289,6 +305,6 @@ def body_poses(
             m = rotation(i, rows)
             r = multiply(m, r)
             x, y, z = rotate(m, x, y, z)
-            x, y, z = x + rows[i, O], y + rows[i, O + 1], z + rows[i, O + 2]
+            x, y, z = x + rows[i, R + 3], y + rows[i, R + 7], z + rows[i, R + 11]
         positions[b, 0], positions[b, 1], positions[b, 2] = x, y, z
         rotations[b, 0], rotations[b, 1], rotations[b, 2], rotations[b, 3] = quaternion_from_matrix(r)

@@ -1,27 +1,29 @@
 """The work arrays of the tree algorithms: one row of doubles per link, and rows per freedom.
 
 World axes, at each link's own origin (the origin of its joint frame), so that a shift between links is a translation.
-3-vectors and columns of 3x3 matrices take four places each, the last one 0, so that a register holds them.
+3-vectors and columns of 3x3 matrices take four places each, so that a register holds them. The fourth place of some
+holds another number, and what lanes compute there is never used.
 
 | row columns | name | meaning |
 |---|---|---|
 | 0-3 | W | angular velocity |
 | 4-7 | AL | angular acceleration with qdd = 0 |
 | 8-11 | AC | acceleration of the origin with qdd = 0 (classical, minus gravity) |
-| 12-15 | O | position of the link's origin |
-| 16-27 | R | rotation link -> world, three columns; the last is the joint's axis z |
-| 28-31 | D | origin minus the parent's origin |
-| 32-43 | J | inertia, angular block, three columns; N = J alpha + H a, F = H^T alpha + M a |
-| 44-47 | HM | h = m c and m of the rigid link: H = [h], M = m 1 |
-| 48-55 | P | bias force: torque at the origin, force |
-| 56-67 | H | coupling block of a link that others were added to, three rows (the columns of H^T) |
-| 68-79 | M | its linear block, three columns |
-| 32-39 | U | once J is used up: inertia times the joint's direction (one freedom), at the parent's origin |
-| 35, 39 | DI, UU | likewise, in the spare places of U: 1 / (S^T U), joint force less bias |
-| 40-43 | BL | likewise: change of angular acceleration by qdd |
-| 44-47 | BC | once HM is used up: change of the origin's acceleration by qdd |
+| 12-23 | R | rotation link -> world, three columns; the last is the joint's axis z |
+| 15, 19, 23 | | in the fourth places of R: position of the link's origin |
+| 24-27 | D | origin minus the parent's origin |
+| 28-39 | J | inertia, angular block, three columns; N = J alpha + H a, F = H^T alpha + M a |
+| 31, 35, 39 | | in the fourth places of J: h = m c of the rigid link, H = [h] |
+| 40-47 | P | bias force: torque at the origin, force |
+| 43 | | in the fourth place of P: m of the rigid link, M = m 1 |
+| 48-59 | H | coupling block of a link that others were added to, three rows (the columns of H^T) |
+| 60-71 | M | its linear block, three columns |
+| 28-35 | U | once J is used up: inertia times the joint's direction (one freedom), at the parent's origin |
+| 31, 35 | DI, UU | likewise, in the fourth places of U: 1 / (S^T U), joint force less bias |
+| 36-39 | BL | likewise: change of angular acceleration by qdd |
+| 40-43 | BC | once P is used up: change of the origin's acceleration by qdd |
 
-The order is that of use: of a link in a chain the second pass needs four cache lines, the third three.
+The order is that of use, and rows are short: long chains are bound by memory.
 """
 
 from __future__ import annotations
@@ -42,10 +44,8 @@ __all__ = [
     "D",
     "DI",
     "H",
-    "HM",
     "J",
     "M",
-    "O",
     "P",
     "R",
     "ROW",
@@ -59,9 +59,9 @@ __all__ = [
     "six",
 ]
 
-W, AL, AC, O, R, D, J, HM, P, H, M = 0, 4, 8, 12, 16, 28, 32, 44, 48, 56, 68  # noqa: E741
-U, DI, UU, BL, BC = 32, 35, 39, 40, 44
-ROW = 80
+W, AL, AC, R, D, J, P, H, M = 0, 4, 8, 12, 24, 28, 40, 48, 60
+U, DI, UU, BL, BC = 28, 31, 35, 36, 40
+ROW = 72
 
 
 class Work(NamedTuple):

@@ -1,7 +1,8 @@
 """Four doubles at a time: a small Numba type over LLVM's vectors, for 3-vectors and columns of 3x3 matrices.
 
-A value holds (x, y, z, 0). Every operation is the same one on each lane, in the order written: results are the same
-bits whether the processor has wide registers or not. Compilers do not find this form by themselves in code on scalars.
+A value holds x, y, z and a fourth place that nothing may depend on. Every operation is the same one on each lane, in
+the order written: results are the same bits whether the processor has wide registers or not. Compilers do not find
+this form by themselves in code on scalars.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ mul = _elementwise("fmul", "Return a b, lane by lane.")
 
 @intrinsic
 def turn_left(typing: Any, a: Any) -> Any:
-    """Return (y, z, x, 0)."""
+    """Return (y, z, x)."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _shuffled(builder, args[0], (1, 2, 0, 3))
@@ -185,7 +186,7 @@ def at(typing: Any, a: Any, k: Any) -> Any:
 
 @intrinsic(prefer_literal=True)
 def column(typing: Any, a: Any, b: Any, c: Any, k: Any) -> Any:
-    """Return (a_k, b_k, c_k, 0) for a literal k: a column of the matrix with rows a, b, c."""
+    """Return (a_k, b_k, c_k) for a literal k: a column of the matrix with rows a, b, c."""
     which = k.literal_value
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -194,7 +195,7 @@ def column(typing: Any, a: Any, b: Any, c: Any, k: Any) -> Any:
             return builder.shuffle_vector(x, y, mask)
 
         first = blend(args[0], args[1], (which, 4 + which, 4 + which, 4 + which))
-        # lane 3 is zero in every value: it serves as the padding
+        # the last place is padding
         return blend(first, blend(args[2], args[2], (which, 3, 3, 3)), (0, 1, 4, 5))
 
     return _LANES(_LANES, _LANES, _LANES, k), code
