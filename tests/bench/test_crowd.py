@@ -21,7 +21,7 @@ def test_a_small_crowd_agrees_in_all_engines():
     table = _crowd(2)
     (part,) = table.parts
     assert "178 bodies, 190 freedoms" in part.title
-    assert len(part.rows) == 9 and not table.wrong
+    assert len(part.rows) == 11 and not table.wrong
     for row in part.rows:
         assert row["gap"] < 1e-9
         assert (row.get("forward") or 0) > 0 or (row.get("step") or 0) > 0
@@ -53,5 +53,5 @@ def test_missing_peers_leave_rows_that_say_so(monkeypatch):
 
     monkeypatch.setattr(errors, "require", require)
     rows = _crowd(1).parts[0].rows
-    assert [row["who"] for row in rows[2:]] == ["pinocchio: not installed", "MuJoCo: not installed"]
+    assert [row["who"] for row in rows[4:]] == ["pinocchio: not installed", "MuJoCo: not installed"]
     assert rows[0]["step"] > 0 and rows[0]["step_ratio"] == pytest.approx(1.0)
