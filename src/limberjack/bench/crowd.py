@@ -82,7 +82,7 @@ class _Entry:
 
 
 def _ours(crowd: Crowd, threads: int, units: int) -> _Entry:
-    """Return our row: `units` steps a call; several are MuJoCo's rollout like for like, one wakes a thread each step."""
+    """Return our row; several `units` (steps a call) are like MuJoCo's rollout, one wakes a thread each step."""
     begin = time.perf_counter()
     sim = Simulation(crowd.whole, Full(threads=threads), dt=_DT)
 
