@@ -23,12 +23,12 @@ from limberjack.articulated.dynamics import (
 )
 from limberjack.errors import LimberjackError
 from limberjack.methods import FEATURES, METHODS, method_of
-from limberjack.methods.full import INTEGRATORS
 from limberjack.model.builder import Builder
 from limberjack.model.joints import KINDS
 from limberjack.model.model import Model
 from limberjack.model.spec import WORLD, Axis, Motor
 from limberjack.simulation import Simulation
+from limberjack.stepping import INTEGRATORS
 
 __all__ = ["compiled", "jobs", "sample", "warm_up"]
 

@@ -9,7 +9,7 @@ import pytest
 import limberjack as lj
 from limberjack.bench import accuracy, orders
 from limberjack.bench.table import Table, Watch
-from limberjack.methods.full import INTEGRATORS
+from limberjack.stepping import INTEGRATORS
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ import pytest
 
 import limberjack as lj
 from limberjack.methods import FEATURES
-from limberjack.methods.full import INTEGRATORS
+from limberjack.stepping import INTEGRATORS
 from limberjack.warmup import jobs
 
 pytestmark = pytest.mark.soak

@@ -12,9 +12,9 @@ import limberjack as lj
 import make_docs
 import make_images
 from limberjack import cli
-from limberjack.methods.full import INTEGRATORS
 from limberjack.model.joints import KINDS, factors_of, locked, motion_subspace, transform
 from limberjack.model.options import checked_joint
+from limberjack.stepping import INTEGRATORS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

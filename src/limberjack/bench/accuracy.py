@@ -19,10 +19,11 @@ from limberjack.bench.orders import fill_orders
 from limberjack.bench.peers import mujoco_model
 from limberjack.bench.table import MISSING, Bar, Column, Table, Watch, peer
 from limberjack.errors import Diverged
-from limberjack.methods.full import INTEGRATORS, Full
+from limberjack.methods.full import Full
 from limberjack.model.builder import Builder
 from limberjack.model.model import Model
 from limberjack.simulation import Simulation
+from limberjack.stepping import INTEGRATORS
 
 __all__ = ["TITLE", "exact_pendulum", "fill", "pendulum_a01"]
 

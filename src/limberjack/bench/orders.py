@@ -13,9 +13,10 @@ from limberjack import scenes
 from limberjack.articulated.dynamics import forward_kinematics
 from limberjack.bench.table import Column, Table, Watch
 from limberjack.errors import require
-from limberjack.methods.full import INTEGRATORS, Full
+from limberjack.methods.full import Full
 from limberjack.model.model import Model
 from limberjack.simulation import Simulation
+from limberjack.stepping import INTEGRATORS
 
 __all__ = ["fill_orders", "measured_order"]
 

@@ -1,13 +1,4 @@
-"""Method `full`: every joint moves. kinematics -> forces -> articulated bodies -> integrate.
-
-| integrator | a step of h | order |
-|---|---|---|
-| euler | q += h qd, then qd += h qdd (the papers') | 1 |
-| semi_implicit | qd += h qdd, then q += h qd | 1, energy bounded |
-| implicit | joint and body springs, dampers and motors taken at the end of the step | 1, stable when stiff |
-| rk4 | classical Runge-Kutta, quaternions in R^4 and normalised | 4 |
-| momentum | rk4, then each free tree is set to the momentum and com that outer forces give it (`momentum.py`) | 4 |
-"""
+"""Method `full`: every joint moves. kinematics -> forces -> articulated bodies -> integrate (`stepping.py`)."""
 
 from __future__ import annotations
 
@@ -17,39 +8,16 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from limberjack._jit import entry, kernel, spliced
-from limberjack.articulated.aba import accelerations
-from limberjack.articulated.drives import drive_forces
-from limberjack.articulated.integrate import advance, coordinate_rates, normalize
-from limberjack.articulated.kinematics import kinematics
-from limberjack.articulated.work import ROW, Work, based, new_work
+from limberjack._jit import entry
+from limberjack.articulated.work import ROW, Work, new_work
 from limberjack.errors import StateError, UnknownName
-from limberjack.forces import Pull, implicit_springs, new_pull, pull_springs, take_wrenches
-from limberjack.model.arrays import BALL_DRIVE, COORDINATE, DOF, LINK, SCALAR_DRIVE, SPAN, Springs, blocks_of, span_of
+from limberjack.forces import Pull, new_pull
+from limberjack.model.arrays import Springs, blocks_of, span_of
 from limberjack.model.model import Model
-from limberjack.momentum import Aims, gather_push, keep_momentum, new_aims, start_aims
+from limberjack.momentum import Aims, new_aims
+from limberjack.stepping import INTEGRATORS, MOMENTUM, RK4, new_buffers, take_steps
 
 __all__ = ["Full"]
-
-INTEGRATORS = ("euler", "semi_implicit", "rk4", "implicit", "momentum")
-_EULER, _SEMI_IMPLICIT, _RK4, _IMPLICIT, _MOMENTUM = range(5)
-# A number beyond this counts as no longer finite: its square still is, so nothing has overflowed yet.
-_HUGE = 1e150
-
-
-class Buffers(NamedTuple):
-    """Scratch of the integrators, shared by all spans (each uses its own part)."""
-
-    qdd: np.ndarray  # (nv,)
-    tau: np.ndarray  # (nv,) applied and joints' own forces
-    added: np.ndarray  # (nv,)
-    q_before: np.ndarray  # (nq,)
-    qd_before: np.ndarray  # (nv,)
-    q_stage: np.ndarray  # (nq,)
-    qd_stage: np.ndarray  # (nv,)
-    rates: np.ndarray  # (nq,)
-    q_sum: np.ndarray  # (nq,)
-    qd_sum: np.ndarray  # (nv,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,12 +73,11 @@ class FullStepper:
         self._substeps = options.substeps or (2 if options.integrator in ("rk4", "momentum") else 1)
         self.q, self.qd = model.q0.copy(), model.qd0.copy()
         shared = new_work(links)._replace(rows=np.zeros((0, ROW)))
-        nq, nv = model.nq, model.nv
-        self._buffers = Buffers(*(np.zeros(nq if "q_" in name or name == "rates" else nv) for name in Buffers._fields))
+        self._buffers = new_buffers(model.nq, model.nv)
         self._groups = [
-            _group(model, first, last, self._code == _MOMENTUM, shared) for first, last in _cuts(model, options.threads)
+            _group(model, first, last, self._code == MOMENTUM, shared) for first, last in _cuts(model, options.threads)
         ]
-        self._call: Any = full_steps
+        self._call: Any = take_steps
         self._pool = ThreadPoolExecutor(len(self._groups) - 1) if len(self._groups) > 1 else None
 
     def advance(self, n: int, dt: float, forces: Any) -> tuple[int, int]:
@@ -133,11 +100,11 @@ class FullStepper:
     def _advance_group(self, group: _Group, n: int, dt: float, forces: Any) -> tuple[int, int]:
         taken = self._call(
             self._model.arrays.links, forces.drives, group.springs,
-            group.blocks, group.span, self._code, n, self._substeps, dt / self._substeps, forces.tau, forces.wrenches,
-            group.work, group.pull, self._buffers, group.aims, self.q, self.qd,
+            group.blocks, len(group.blocks), group.span, self._code, n, self._substeps, dt / self._substeps, forces.tau,
+            forces.wrenches, group.work, group.pull, self._buffers, group.aims, self.q, self.qd,
         )  # fmt: skip
-        if self._call is full_steps:
-            self._call = entry(full_steps)
+        if self._call is take_steps:
+            self._call = entry(take_steps)
         return taken
 
     def changed(self) -> None:
@@ -163,7 +130,7 @@ class FullStepper:
 
     def stats(self) -> dict[str, Any]:
         """Return the links visited, evaluations of the forces per step, substeps and threads."""
-        evaluations = self._substeps * (4 if self._code in (_RK4, _MOMENTUM) else 1)
+        evaluations = self._substeps * (4 if self._code in (RK4, MOMENTUM) else 1)
         nodes = len(self._model.arrays.links.parent)
         return {
             "nodes": nodes,
@@ -203,153 +170,3 @@ def _group(model: Model, first: int, last: int, momentum: bool, shared: Work) ->
     aims = new_aims(a.links, whole, momentum)
     work = shared._replace(rows=new_work(a.links, blocks).rows)
     return _Group(blocks, blocks[0].copy(), springs, work, new_pull(a.links, springs), aims)
-
-
-@spliced
-def _dynamics(links, drives, springs, span, h, q, qd, applied, wrenches, work, pull, driven, tau, added, qdd):
-    """Fill qdd at (q, qd), implicit over h where h > 0; return 0 or the code of what failed."""
-    kinematics(links, span, q, qd, work)
-    take_wrenches(span, wrenches, work.rows)
-    if driven:
-        drive_forces(drives, links.armature, span, h, q, qd, applied, tau, added)
-    if len(springs.link) > 0 and h == 0.0:
-        pull_springs(links, springs, span, qd, work, pull)
-    status = accelerations(links, span, added, tau, work, qdd)
-    if status == 0 and len(springs.link) > 0 and h > 0.0:
-        status = implicit_springs(links, springs, span, h, qd, work, pull, qdd)
-    return status
-
-
-@spliced
-def _one_step(links, drives, springs, span, code, h, applied, wrenches, work, pull, b, aims, q, qd):
-    """One step of the integrator `code`; return the status of the dynamics.
-
-    All integrators share one loop over stages, so that the dynamics is compiled once.
-    """
-    many = code == _RK4 or code == _MOMENTUM
-    keeping = len(aims.trees) > 0
-    q0, q1, v0, v1 = span[COORDINATE], span[COORDINATE + 1], span[DOF], span[DOF + 1]
-    q_stage, qd_stage, q_sum, qd_sum, rates, qdd = b.q_stage, b.qd_stage, b.q_sum, b.qd_sum, b.rates, b.qdd
-    if keeping:
-        start_aims(links, span, q, qd, work, aims)
-    if many:
-        for i in range(q0, q1):
-            q_sum[i] = 0.0
-            q_stage[i] = q[i]
-        for v in range(v0, v1):
-            qd_sum[v] = 0.0
-            qd_stage[v] = qd[v]
-    q_now, qd_now = (q_stage, qd_stage) if many else (q, qd)
-    # Where no joint has a drive, applied forces and armature serve as they are.
-    driven = span[SCALAR_DRIVE] < span[SCALAR_DRIVE + 1] or span[BALL_DRIVE] < span[BALL_DRIVE + 1]
-    tau, added = (b.tau, b.added) if driven else (applied, links.armature)
-    reach = h if code == _IMPLICIT else 0.0
-    for stage in range(4 if many else 1):
-        status = _dynamics(
-            links, drives, springs, span, reach, q_now, qd_now, applied, wrenches, work, pull, driven, tau, added, qdd
-        )
-        if status != 0:
-            return status
-        if not many:
-            break
-        weight = (1.0 if stage == 0 or stage == 3 else 2.0) / 6.0
-        if keeping:
-            com_weight = 1.0 / 6.0 if stage < 3 else 0.0
-            gather_push(links, springs, span, q_stage, qd_stage, weight, com_weight, tau, wrenches, work, pull, aims)
-        coordinate_rates(links, span, q_stage, qd_stage, rates)
-        ahead = 0.5 * h if stage < 2 else h
-        for i in range(q0, q1):
-            q_sum[i] += weight * rates[i]
-            q_stage[i] = q[i] + ahead * rates[i]
-        for v in range(v0, v1):
-            qd_sum[v] += weight * qdd[v]
-            qd_stage[v] = qd[v] + ahead * qdd[v]
-    if many:
-        for i in range(q0, q1):
-            q[i] += h * q_sum[i]
-        for v in range(v0, v1):
-            qd[v] += h * qd_sum[v]
-        normalize(links, span, q)
-        if keeping:
-            keep_momentum(links, span, h, work, aims, q, qd)
-        return 0
-    # euler moves along the velocity before the step, the others along the one after it
-    if code == _EULER:
-        advance(links, span, h, qd, q)
-    for v in range(v0, v1):
-        qd[v] += h * qdd[v]
-    if code != _EULER:
-        advance(links, span, h, qd, q)
-    return 0
-
-
-@spliced
-def _check(span, qd):
-    """Return 0 when the state in `span` is finite, else -1 - v for its first freedom v that is not.
-
-    Coordinates follow velocities: finite ones stay finite as long as the velocities do.
-    """
-    bad = 0
-    for v in range(span[DOF], span[DOF + 1]):
-        bad += not abs(qd[v]) < _HUGE
-    if bad == 0:
-        return 0
-    first = span[DOF]
-    while abs(qd[first]) < _HUGE:
-        first += 1
-    return -1 - first
-
-
-@spliced
-def _block_steps(links, drives, springs, span, code, n, substeps, h, applied, wrenches, work, pull, b, aims, q, qd):
-    """Take n steps with the trees in `span`; stop at the first that fails and put back the state before it."""
-    q_before, qd_before = b.q_before, b.qd_before
-    for step in range(n):
-        for i in range(span[COORDINATE], span[COORDINATE + 1]):
-            q_before[i] = q[i]
-        for v in range(span[DOF], span[DOF + 1]):
-            qd_before[v] = qd[v]
-        status = 0
-        for _ in range(substeps):
-            status = _one_step(links, drives, springs, span, code, h, applied, wrenches, work, pull, b, aims, q, qd)
-            if status != 0:
-                break
-        if status == 0:
-            status = _check(span, qd)
-        if status != 0:
-            for i in range(span[COORDINATE], span[COORDINATE + 1]):
-                q[i] = q_before[i]
-            for v in range(span[DOF], span[DOF + 1]):
-                qd[v] = qd_before[v]
-            for k in range(len(aims.fresh)):
-                aims.fresh[k] = 1
-            return step, status
-    return n, 0
-
-
-@kernel
-def full_steps(
-    # model
-    links, drives, springs,
-    # in
-    blocks, span, code, n, substeps, h, applied, wrenches, work, pull, b, aims,
-    # out
-    q, qd,
-):  # fmt: skip
-    """Take n steps of `substeps` times h with each block in turn; after a failure the blocks are at different steps.
-
-    Returns:
-        the fewest steps any block took, and 0; or 1 + a freedom without inertia; -1 - v for a freedom v that is not
-        finite; -nv - 2 for a spring system that cannot be solved.
-    """
-    taken, status = n, 0
-    for k in range(len(blocks)):
-        for c in range(SPAN):
-            span[c] = blocks[k, c]
-        own = based(work, span[LINK])
-        done, failed = _block_steps(
-            links, drives, springs, span, code, n, substeps, h, applied, wrenches, own, pull, b, aims, q, qd
-        )
-        if done < taken:
-            taken, status = done, failed
-    return taken, status
