@@ -259,3 +259,13 @@ def test_inertia_forms_are_one():
     build = lj.Builder()
     build.add_body("s", mass=1, inertia=(2, 3, 4, 0.1, 0.2, 0.3))
     assert (build.build().body("s").inertia == [[2, 0.1, 0.2], [0.1, 3, 0.3], [0.2, 0.3, 4]]).all()
+
+
+@pytest.mark.parametrize("place", [1e80, 1e308])
+def test_numbers_whose_products_overflow_are_refused_by_body(place):
+    """A finite number too large to be squared is refused with the name of the body, whatever uses it later."""
+    builder = lj.Builder("far")
+    builder.add_body("near", mass=1.0, inertia=(0.0, 0.0, 0.0))
+    builder.add_joint_hinge("pin", "world", "near", position_in_child=(place, 0.0, 0.0))
+    with pytest.raises(lj.LimberjackError, match='"near".*too large'):
+        builder.build()

@@ -16,6 +16,9 @@ from limberjack.model.tree import Tree, span
 
 __all__ = ["BodyInfo", "JointInfo", "Model"]
 
+# The product of a mass, an inertia or the square of a position with another one still is a finite number below this.
+_HUGE = 1e75
+
 
 @dataclass(frozen=True)
 class JointInfo:
@@ -286,9 +289,12 @@ class Model:
 
 def _require_finite(spec: Spec, tree: Tree, arrays: Compiled) -> None:
     """Refuse numbers that are finite one by one and overflow together, naming the body."""
-    links = arrays.links
-    bad = ~(np.isfinite(links.inertia).all(axis=1) & np.isfinite(links.placement).all(axis=1))
-    for i in np.flatnonzero(~np.isfinite(arrays.body_offset).all(axis=1) | np.append(bad, False)[arrays.body_link]):
+
+    def fine(numbers: np.ndarray) -> np.ndarray:
+        return (np.abs(numbers) < _HUGE).all(axis=1)
+
+    bad = ~(fine(arrays.links.inertia) & fine(arrays.links.placement))
+    for i in np.flatnonzero(~fine(arrays.body_offset) | np.append(bad, False)[arrays.body_link]):
         raise ModelError(f'body "{spec.bodies[tree.order[i]].name}": its masses, inertias or positions are too large')
 
 
