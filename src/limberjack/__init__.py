@@ -27,7 +27,8 @@ if TYPE_CHECKING:
         UnsupportedByMethod,
     )
     from limberjack.io import load, save
-    from limberjack.methods import Full, capabilities
+    from limberjack.methods import Adaptive, DivideAndConquer, Full, capabilities
+    from limberjack.methods.adaptive.options import View
     from limberjack.model.builder import Builder
     from limberjack.model.model import Model
     from limberjack.model.spec import Axis, Motor
@@ -46,7 +47,8 @@ _HOMES = {
         "StateError", "UnknownName", "UnsupportedByMethod",
     ),
     "limberjack.io": ("load", "save"),
-    "limberjack.methods": ("Full", "capabilities"),
+    "limberjack.methods": ("Adaptive", "DivideAndConquer", "Full", "capabilities"),
+    "limberjack.methods.adaptive.options": ("View",),
     "limberjack.model.builder": ("Builder",),
     "limberjack.model.model": ("Model",),
     "limberjack.model.spec": ("Axis", "Motor"),
@@ -56,9 +58,11 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Adaptive",
     "Axis",
     "Builder",
     "Diverged",
+    "DivideAndConquer",
     "FileError",
     "Full",
     "LimberjackError",
@@ -73,6 +77,7 @@ __all__ = [
     "Trajectory",
     "UnknownName",
     "UnsupportedByMethod",
+    "View",
     "capabilities",
     "forward_dynamics",
     "forward_kinematics",

@@ -96,7 +96,8 @@ class JointHandle:
     @property
     def active(self) -> bool:
         """Whether the joint is simulated now."""
-        return self.info.nv > 0
+        link = int(self._sim.model.arrays.joint_link[self.info.index])
+        return self.info.nv > 0 and link >= 0 and bool(self._sim.active_links[link])
 
     @property
     def target(self) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time as clock
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -235,12 +235,27 @@ class Simulation:
     @property
     def active_joints(self) -> list[str]:
         """Names of the joints that are simulated now."""
-        names, v = self.model.joint_names, self.model.arrays.links
-        return [
-            names[i]
-            for i in np.flatnonzero(self.model.arrays.joint_link >= 0)
-            if v.dof[self.model.arrays.joint_link[i]] > 0
-        ]
+        link = self.model.arrays.joint_link
+        moving = self._stepper.active_links() & (self.model.arrays.links.dof > 0)
+        return [self.model.joint_names[i] for i in np.flatnonzero((link >= 0) & np.append(moving, False)[link])]
+
+    @property
+    def active_links(self) -> np.ndarray:
+        """Per link of the model, whether its joint is simulated now."""
+        return self._stepper.active_links()
+
+    def tune(self, **options: Any) -> None:
+        """Change options of the method while running, such as `budget=10`; those it cannot change are refused."""
+        known = [item.name for item in fields(self.method)]
+        for name in options:
+            if name not in known:
+                raise UnknownName("option", name, f'method "{self.method.name}"', known)
+        retune = getattr(self._stepper, "retune", None)
+        if retune is None:
+            raise StateError(f'method "{self.method.name}" has no options that can be changed while running')
+        method = replace(self.method, **options)
+        retune(method)
+        self.method = method
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -401,7 +416,7 @@ class Simulation:
         arrays = snapshot.arrays
         own = self.snapshot().arrays
         for name, array in own.items():
-            same = name in arrays and (name.startswith("wrenches") or arrays[name].shape == array.shape)
+            same = name in arrays and ("wrenches" in name or arrays[name].shape == array.shape)
             if not same:
                 raise StateError(
                     f'this snapshot is not of model "{self.model.name}" in method "{self.method.name}": {name} differs'

@@ -26,7 +26,7 @@ from limberjack.forces import implicit_springs, pull_springs, take_wrenches
 from limberjack.model.arrays import BALL_DRIVE, COORDINATE, DOF, LINK, SCALAR_DRIVE, SPAN
 from limberjack.momentum import gather_push, keep_momentum, start_aims
 
-__all__ = ["INTEGRATORS", "Buffers", "new_buffers", "take_steps"]
+__all__ = ["INTEGRATORS", "Buffers", "dynamics", "new_buffers", "take_steps"]
 
 INTEGRATORS = ("euler", "semi_implicit", "rk4", "implicit", "momentum")
 EULER, SEMI_IMPLICIT, RK4, IMPLICIT, MOMENTUM = range(5)
@@ -55,7 +55,7 @@ def new_buffers(nq: int, nv: int) -> Buffers:
 
 
 @spliced
-def _dynamics(links, drives, springs, span, h, q, qd, applied, wrenches, work, pull, driven, tau, added, qdd):
+def dynamics(links, drives, springs, span, h, q, qd, applied, wrenches, work, pull, driven, tau, added, qdd):
     """Fill qdd at (q, qd), implicit over h where h > 0; return 0 or the code of what failed."""
     kinematics(links, span, q, qd, work)
     take_wrenches(span, wrenches, work.rows)
@@ -94,7 +94,7 @@ def _one_step(links, drives, springs, span, code, h, applied, wrenches, work, pu
     tau, added = (b.tau, b.added) if driven else (applied, links.armature)
     reach = h if code == IMPLICIT else 0.0
     for stage in range(4 if many else 1):
-        status = _dynamics(
+        status = dynamics(
             links, drives, springs, span, reach, q_now, qd_now, applied, wrenches, work, pull, driven, tau, added, qdd
         )
         if status != 0:

@@ -15,11 +15,11 @@ from limberjack._jit import inner
 from limberjack.model.arrays import BALL_DRIVE, DOF, SCALAR_DRIVE
 from limberjack.spatial.quaternions import quaternion_log, quaternion_multiply
 
-__all__ = ["drive_forces", "spring_energy"]
+__all__ = ["ball_drive", "drive_forces", "scalar_drive", "spring_energy"]
 
 
 @inner
-def _scalar(row, d, h, q, qd):
+def scalar_drive(row, d, h, q, qd):
     """Return (tau, K, B) of scalar drive `row` at (q, qd); limits and motors are judged where the step leads."""
     k, b = d[row, 1], d[row, 0]
     tau = -k * (q - d[row, 2]) - b * qd
@@ -55,8 +55,8 @@ def _turned_from(q, at, d, row, column):
 
 
 @inner
-def _ball(row, d, h, q, iq, qd, iv, tau, added):
-    """Add the forces of ball drive `row` to tau, and its stiffness and damping to `added`."""
+def ball_drive(row, d, h, q, iq, qd, iv):
+    """Return the force of ball drive `row` (3) and what it adds to the joint's own inertia (3)."""
     wx, wy, wz = qd[iv], qd[iv + 1], qd[iv + 2]
     k, b = d[row, 3], 0.0
     x = y = z = 0.0
@@ -87,11 +87,14 @@ def _ball(row, d, h, q, iq, qd, iv, tau, added):
         else:
             f = d[row, 17] / size
         x, y, z = x + f * mx, y + f * my, z + f * mz
-    tau[iv] += x - d[row, 0] * wx - h * k * wx
-    tau[iv + 1] += y - d[row, 1] * wy - h * k * wy
-    tau[iv + 2] += z - d[row, 2] * wz - h * k * wz
-    for a in range(3):
-        added[iv + a] += h * (b + d[row, a]) + h * h * k
+    return (
+        x - d[row, 0] * wx - h * k * wx,
+        y - d[row, 1] * wy - h * k * wy,
+        z - d[row, 2] * wz - h * k * wz,
+        h * (b + d[row, 0]) + h * h * k,
+        h * (b + d[row, 1]) + h * h * k,
+        h * (b + d[row, 2]) + h * h * k,
+    )
 
 
 @inner
@@ -110,12 +113,19 @@ def drive_forces(
     place, scalar = drives.place, drives.scalar
     for row in range(span[SCALAR_DRIVE], span[SCALAR_DRIVE + 1]):
         iq, iv = place[row, 0], place[row, 1]
-        f, k, b = _scalar(row, scalar, h, q[iq], qd[iv])
+        f, k, b = scalar_drive(row, scalar, h, q[iq], qd[iv])
         tau[iv] += f - h * k * qd[iv]
         added[iv] += h * b + h * h * k
     place, scalar = drives.ball_place, drives.ball
     for row in range(span[BALL_DRIVE], span[BALL_DRIVE + 1]):
-        _ball(row, scalar, h, q, place[row, 0], qd, place[row, 1], tau, added)
+        iv = place[row, 1]
+        x, y, z, fx, fy, fz = ball_drive(row, scalar, h, q, place[row, 0], qd, iv)
+        tau[iv] += x
+        tau[iv + 1] += y
+        tau[iv + 2] += z
+        added[iv] += fx
+        added[iv + 1] += fy
+        added[iv + 2] += fz
 
 
 @inner

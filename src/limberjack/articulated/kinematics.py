@@ -39,7 +39,7 @@ from limberjack.spatial.quaternions import (
 from limberjack.spatial.trig import sincos_all
 from limberjack.spatial.vectors import cross, multiply, rotate
 
-__all__ = ["body_poses", "kinematics"]
+__all__ = ["body_poses", "kinematics", "walk_factors"]
 
 
 @inner
@@ -63,7 +63,7 @@ def _moved(ax, ay, az, lx, ly, lz, wx, wy, wz, dx, dy, dz):
 
 
 @inner
-def _general(
+def walk_factors(
     # model
     factor_kind, factor_place, factor_data,
     # in
@@ -233,7 +233,7 @@ def _other_link(links, i, q, qd, work):
                 subspace[iv + k, 3 + k] = 1.0
     else:
         ax, ay, az = _moved(ax, ay, az, lx, ly, lz, wx, wy, wz, dx, dy, dz)
-        r, dx, dy, dz, wx, wy, wz, lx, ly, lz, ax, ay, az = _general(
+        r, dx, dy, dz, wx, wy, wz, lx, ly, lz, ax, ay, az = walk_factors(
             links.factor_kind, links.factor_place, links.factor_data, links.factor_start[i], links.factor_start[i + 1],
             q, qd, sines, cosines, r, dx, dy, dz, wx, wy, wz, lx, ly, lz, ax, ay, az, subspace,
         )  # fmt: skip

@@ -16,9 +16,11 @@ from limberjack.errors import StateError, UnknownName, UnsupportedByMethod
 from limberjack.model.model import Model
 
 if TYPE_CHECKING:
+    from limberjack.methods.adaptive.options import Adaptive
+    from limberjack.methods.divide_and_conquer import DivideAndConquer
     from limberjack.methods.full import Full
 
-__all__ = ["FEATURES", "METHODS", "Full", "Method", "Stepper", "capabilities", "method_of", "require_support"]
+__all__ = ["FEATURES", "METHODS", "Adaptive", "DivideAndConquer", "Full", "Method", "Stepper", "capabilities", "method_of", "require_support"]
 
 FEATURES = {
     "loops": "loop joints and distance joints",
@@ -32,7 +34,11 @@ FEATURES = {
 }
 
 # Names of methods and where they live; loaded on first use.
-METHODS = {"full": "limberjack.methods.full:Full"}
+METHODS = {
+    "full": "limberjack.methods.full:Full",
+    "divide_and_conquer": "limberjack.methods.divide_and_conquer:DivideAndConquer",
+    "adaptive": "limberjack.methods.adaptive.options:Adaptive",
+}
 
 
 class Stepper(Protocol):
@@ -48,6 +54,10 @@ class Stepper(Protocol):
 
     def advance(self, n: int, dt: float, forces: Any) -> tuple[int, int]:
         """Take up to n steps in one compiled call; return (steps taken, status): 0, or the code of what failed."""
+        ...
+
+    def active_links(self) -> np.ndarray:
+        """Return, per link, whether its joint is simulated now."""
         ...
 
     def changed(self) -> None:

@@ -107,6 +107,10 @@ class FullStepper:
             self._call = entry(take_steps)
         return taken
 
+    def active_links(self) -> np.ndarray:
+        """Return, per link, whether its joint is simulated now: all are."""
+        return np.ones(len(self._model.arrays.links.parent), bool)
+
     def changed(self) -> None:
         """Take note that the state was set: the momentum to keep is read off it at the next step."""
         for group in self._groups:

@@ -78,7 +78,7 @@ class Springs(NamedTuple):
 # Places in a span: the ranges first .. last - 1 of everything that belongs to a run of whole trees.
 LINK, DOF, COORDINATE, QUATERNION, SCALAR_DRIVE, BALL_DRIVE, RUN = 0, 2, 4, 6, 8, 10, 12
 SPAN = 14
-_BLOCK = 192
+BLOCK = 192
 
 
 def span_of(links: Links, drives: Drives, first: int, last: int) -> np.ndarray:
@@ -97,13 +97,13 @@ def span_of(links: Links, drives: Drives, first: int, last: int) -> np.ndarray:
 
 
 def blocks_of(links: Links, drives: Drives, first: int, last: int) -> np.ndarray:
-    """Return the spans (k, SPAN) of blocks of whole trees in first .. last - 1, of _BLOCK links or little more.
+    """Return the spans (k, SPAN) of blocks of whole trees in first .. last - 1, of BLOCK links or little more.
 
     Algorithms take one block after the other through all their passes: its rows then stay in the second-level cache.
     """
     ends, begin = [first], first
     for end in np.append(first + np.flatnonzero(links.parent[first:last] < 0)[1:], last):
-        if end - begin >= _BLOCK or end == last:
+        if end - begin >= BLOCK or end == last:
             ends.append(int(end))
             begin = int(end)
     return np.array([span_of(links, drives, i, j) for i, j in zip(ends[:-1], ends[1:], strict=True)])

@@ -1,0 +1,784 @@
+"""Coefficients of the parts of an assembly tree, and how a joint merges those of two parts (Featherstone's DCA).
+
+A part C with handles h answers to forces f on its handles with accelerations of the handles and of its joints:
+
+    a = Phi f + b            sum over the joints inside of qdd^T A qdd = f^T Psi f + f^T p + eta       (1), (7)
+
+Handles are links; everything of a handle is in the axes of its link, at the link's origin. Accelerations are classical.
+A joint i joins handle a of A (its parent link p) with handle 0 of B (link i). X takes motions from p to i, K are the
+handles C keeps, y the pull of the forces on C at the joint:
+
+| symbol | formula |
+|---|---|
+| M | X Phi_aa X^T + Phi_00 |
+| W | T (T^T M T)^-1 T^T, T the locked directions of the joint: the inverse is of 5x5 at a hinge |
+| U, D | S^+ (1 - M W), S^+ (M - M W M) S^+T, both reduced by the joint's own inertia |
+| G^T | (X Phi_aK of A, -Phi_0K of B); E = W G^T |
+| beta, gamma, R | X b_a - b_0, W beta + U^T Q, D Q - U beta |
+| Phi, b of C | diag(Phi_A, Phi_B) - G E, (b_A, b_B) - G gamma                                          (2) |
+| T^T, Psi0, pi | as G^T, M, beta with Psi and p |
+| Psi of C | diag(Psi_A, Psi_B) + (U G^T)^T A (U G^T) + H^T E - E^T T^T, H = Psi0 E - T^T             (8) |
+| p of C | (p_A, p_B) - G Z - 2 T gamma, Z = 2 U^T A R + W (pi - 2 Psi0 gamma) |
+| eta of C | eta_A + eta_B + R^T A R + gamma^T (Psi0 gamma - pi) |
+| back | y = G^T f, qdd = R - U y, lambda = W y + gamma: -X^T lambda on A's handle a, +lambda on B's handle 0 (4), (5) |
+
+The joint's own inertia r (armature, implicit terms) adds to S^T M^-1 S: with N = D^-1, D' = (N + r)^-1, U' = D' N U,
+W' = W + U^T (N - N D' N) U.
+
+All numbers of all nodes stand in one row; symbols of a node are offsets from its place, see `place`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, outlined
+from limberjack.articulated.assembly_tree import KEEP_A, KEEP_B, KEEP_JOINT, Assembly
+from limberjack.model.arrays import Links
+from limberjack.model.joints import FREE, GENERAL, HINGE, SLIDE
+from limberjack.spatial.lanes import add, load4, scale, store4, sub
+from limberjack.spatial.solves import invert_symmetric_5
+
+__all__ = [
+    "Coefficients",
+    "back_substitute",
+    "bias",
+    "merge_accelerations",
+    "merge_inertias",
+    "merge_metric",
+    "merge_metric_vectors",
+    "metric_rows",
+    "new_coefficients",
+    "open_joint",
+    "place",
+]
+
+WELD = -1
+
+# Columns of the table of nodes: sides A and B, node above, child body, handles and figure of the assembly tree; kind,
+# first freedom, number of freedoms and frame of the joint.
+FIRST_SIDE, SECOND_SIDE, UP, CHILD, SLOT, KEEP, HANDLES, TOP, FIGURE, KIND, V, DOFS, FRAMES, TABLE = range(14)
+
+# Places in an inner node: Phi and Psi (12 x 12 by rows), columns of b and p (8 rows of 12: six squares and products of
+# the angular velocity, constant, value of now), the square form of eta (7 x 8), pose of i in p, pose of handle 1 in
+# handle 0, inertia about handle 0, eta of now.
+PHI, PSI, KT, PT, EC, JX, HX, IN, ETA, NODE = 0, 144, 288, 384, 480, 536, 548, 560, 570, 572
+# In a leaf: Phi (6 x 6), columns of b (8 rows of 6), inertia.
+LEAF_KT, LEAF_IN, LEAF = 36, 84, 94
+NOW = 7  # the row of columns that holds the value of now
+# In a frame of a joint that is neither hinge nor slide: S^T (d x 6), S^+ (d x 6), T^T ((6 - d) x 6).
+FRAME_S, FRAME_PLUS, FRAME_LOCKED, FRAME = 0, 36, 72, 108
+
+# Columns of what a freedom has of its own: joint force, own inertia, row of the joint's weight A (6).
+TAU, OWN, WEIGHT, FREEDOM = 0, 1, 2, 8
+
+# Places in the scratch: E (6 x 12), T^T, H, M (6 x 8), Psi0 (6 x 8), a transposed block, U G^T, A U G^T, spare numbers,
+# three 6 x 6 and a 6, room for other users; then opened joints by slots.
+ET, TT, HT, MM, PSI0, TURN, UG, AG, SPARE, SMALL, VECTOR, ROOM, OPENED = (
+    0, 72, 144, 216, 264, 312, 360, 432, 504, 544, 652, 660, 1260,
+)  # fmt: skip
+# In an opened joint: G^T (6 x 12), W (6 x 8), U (6 x 8), D (6 x 6), gamma, R, joint force.
+GT, WW, UU, DD, GA, RR, QQ, OPEN = 0, 72, 120, 168, 204, 210, 216, 222
+
+
+class Coefficients(NamedTuple):
+    """The numbers of all nodes and what they are made of; m nodes, nv freedoms."""
+
+    table: np.ndarray  # (m, TABLE) the assembly tree by nodes
+    numbers: np.ndarray  # (1, all) see the places above
+    own: np.ndarray  # (nv, FREEDOM) forces, own inertias and weights of the freedoms
+    scratch: np.ndarray  # (1, OPENED + slots OPEN)
+
+
+def new_coefficients(links: Links, tree: Assembly, slots: int) -> Coefficients:
+    """Return coefficients for `tree`, all zero but what never changes, with room for `slots` opened joints."""
+    nb, n, m = len(tree.body_link), len(links.parent), len(tree.parent)
+    body = np.maximum(tree.joint, 0)
+    inside, link = tree.joint >= 0, tree.body_link[body]
+    piece = body >= n
+    kind = np.where(piece, WELD, links.kind[link])
+    dof = np.where(piece, 0, links.dof[link])
+    framed = inside & (kind != HINGE) & (kind != SLIDE)
+    begin = nb * (LEAF + NODE)
+    frame = np.where(framed, begin + FRAME * (np.cumsum(framed) - 1), -1)
+    numbers = np.zeros((1, begin + FRAME * int(framed.sum()) + 16))
+    for node in np.flatnonzero(framed & (kind != GENERAL) & (kind != FREE)):
+        row, d = numbers[0, frame[node] : frame[node] + FRAME], dof[node]
+        row[FRAME_S : FRAME_S + 6 * d] = row[FRAME_PLUS : FRAME_PLUS + 6 * d] = np.eye(6)[:d].ravel()
+        row[FRAME_LOCKED : FRAME_LOCKED + 6 * (6 - d)] = np.eye(6)[d:].ravel()
+    columns = (
+        tree.first, tree.second, tree.parent, tree.joint, tree.slot, tree.keep, tree.handles, tree.top, tree.figure,
+        kind, links.v_start[link], dof, frame,
+    )  # fmt: skip
+    table = np.zeros((m, TABLE), np.int64)
+    for k, column in enumerate(columns):
+        table[:, k] = column
+    own = np.zeros((len(links.armature), FREEDOM))
+    own[:, OWN] = links.armature
+    return Coefficients(table, numbers, own, np.zeros((1, OPENED + slots * OPEN + 8)))
+
+
+@inner
+def place(node, nb):
+    """Return where the numbers of `node` begin."""
+    return node * LEAF if node < nb else nb * LEAF + (node - nb) * NODE
+
+
+@inner
+def columns_place(node, nb):
+    """Return where the columns of b of `node` begin."""
+    return node * LEAF + LEAF_KT if node < nb else nb * LEAF + (node - nb) * NODE + KT
+
+
+@inner
+def stride(node, nb):
+    """Return the length of the rows of Phi and of the columns of b of `node`."""
+    return 6 if node < nb else 12
+
+
+@inner
+def pose(c, o):
+    """Return the rotation (9) and position (3) at place o."""
+    return (
+        (
+            c[0, o], c[0, o + 1], c[0, o + 2], c[0, o + 3], c[0, o + 4], c[0, o + 5], c[0, o + 6], c[0, o + 7],
+            c[0, o + 8],
+        ),
+        c[0, o + 9], c[0, o + 10], c[0, o + 11],
+    )  # fmt: skip
+
+
+@inner
+def carry(c, j, x, o):
+    """Return X m: the motion of six numbers at x[0, o:], carried from p to i by the pose of i in p at c[0, j:]."""
+    r, px, py, pz = pose(c, j)
+    a0, a1, a2 = x[0, o], x[0, o + 1], x[0, o + 2]
+    l0 = x[0, o + 3] - (py * a2 - pz * a1)
+    l1 = x[0, o + 4] - (pz * a0 - px * a2)
+    l2 = x[0, o + 5] - (px * a1 - py * a0)
+    return (
+        r[0] * a0 + r[3] * a1 + r[6] * a2, r[1] * a0 + r[4] * a1 + r[7] * a2, r[2] * a0 + r[5] * a1 + r[8] * a2,
+        r[0] * l0 + r[3] * l1 + r[6] * l2, r[1] * l0 + r[4] * l1 + r[7] * l2, r[2] * l0 + r[5] * l1 + r[8] * l2,
+    )  # fmt: skip
+
+
+@inner
+def carry_back(c, j, n0, n1, n2, f0, f1, f2):
+    """Return X^T (n; f): the force on link i, as one on link p."""
+    r, px, py, pz = pose(c, j)
+    g0, g1, g2 = (
+        r[0] * f0 + r[1] * f1 + r[2] * f2, r[3] * f0 + r[4] * f1 + r[5] * f2, r[6] * f0 + r[7] * f1 + r[8] * f2,
+    )  # fmt: skip
+    return (
+        r[0] * n0 + r[1] * n1 + r[2] * n2 + (py * g2 - pz * g1),
+        r[3] * n0 + r[4] * n1 + r[5] * n2 + (pz * g0 - px * g2),
+        r[6] * n0 + r[7] * n1 + r[8] * n2 + (px * g1 - py * g0),
+        g0, g1, g2,
+    )  # fmt: skip
+
+
+@inner
+def _carry_rows(c, j, x, o, row, blocks, y, d, width):
+    """Set six rows of y, at d and `width` apart, to X times six rows of x, at o and `row` apart; 4 `blocks` columns."""
+    r, px, py, pz = pose(c, j)
+    for b in range(blocks):
+        k = o + 4 * b
+        a0, a1, a2 = load4(x, 0, k), load4(x, 0, k + row), load4(x, 0, k + 2 * row)
+        l0, l1, l2 = load4(x, 0, k + 3 * row), load4(x, 0, k + 4 * row), load4(x, 0, k + 5 * row)
+        l0 = sub(l0, sub(scale(py, a2), scale(pz, a1)))
+        l1 = sub(l1, sub(scale(pz, a0), scale(px, a2)))
+        l2 = sub(l2, sub(scale(px, a1), scale(py, a0)))
+        k = d + 4 * b
+        store4(y, 0, k, add(add(scale(r[0], a0), scale(r[3], a1)), scale(r[6], a2)))
+        store4(y, 0, k + width, add(add(scale(r[1], a0), scale(r[4], a1)), scale(r[7], a2)))
+        store4(y, 0, k + 2 * width, add(add(scale(r[2], a0), scale(r[5], a1)), scale(r[8], a2)))
+        store4(y, 0, k + 3 * width, add(add(scale(r[0], l0), scale(r[3], l1)), scale(r[6], l2)))
+        store4(y, 0, k + 4 * width, add(add(scale(r[1], l0), scale(r[4], l1)), scale(r[7], l2)))
+        store4(y, 0, k + 5 * width, add(add(scale(r[2], l0), scale(r[5], l1)), scale(r[8], l2)))
+
+
+@inner
+def _both_ends(c, o, step, row, leaf, lower, j, slot, keep, s, m, d):
+    """Fill G^T (6 x 12, at s[0, d:]) and M (6 x 8, at s[0, m:]) of a joint from the matrices of A and B.
+
+    Args:
+        c: all numbers.
+        o, step, leaf: place and row length of the matrix of A, and whether A is a leaf.
+        lower, row: place and row length of the matrix of B.
+        j: place of the pose of i in p.
+        slot, keep: the joint's parent among A's handles, what handle 1 of the node is.
+    """
+    _carry_rows(c, j, c, o + 6 * slot * step, step, 2 if leaf else 3, s, d, 12)
+    at = d + 6 * slot
+    for k in range(6):
+        for i in range(6):
+            s[0, TURN + 8 * i + k] = s[0, at + 12 * k + i]
+    _carry_rows(c, j, s, TURN, 8, 2, s, m, 8)
+    for k in range(6):
+        for i in range(6):
+            s[0, m + 8 * k + i] += c[0, lower + row * k + i]
+    if keep != KEEP_A:
+        at = lower + (6 if keep == KEEP_B else 0)
+        sign = -1.0 if keep == KEEP_JOINT or keep == KEEP_B else 0.0
+        for k in range(6):
+            for i in range(6):
+                s[0, d + 12 * k + 6 + i] = sign * c[0, at + row * k + i]
+
+
+@inner
+def _solve_axis(z, i2, i3, i4, own, s, o):
+    """Fill W, U and D of a joint with the one free direction z; i2, i3, i4 are its locked directions after 0 and 1.
+
+    Returns:
+        whether M is positive.
+    """
+    m0, m1, m2, m3, m4 = MM, MM + 8, MM + 8 * i2, MM + 8 * i3, MM + 8 * i4
+    positive, w = invert_symmetric_5(
+        (
+            s[0, m0], s[0, m1], s[0, m1 + 1], s[0, m2], s[0, m2 + 1], s[0, m2 + i2],
+            s[0, m3], s[0, m3 + 1], s[0, m3 + i2], s[0, m3 + i3],
+            s[0, m4], s[0, m4 + 1], s[0, m4 + i2], s[0, m4 + i3], s[0, m4 + i4],
+        )
+    )  # fmt: skip
+    k = MM + 8 * z
+    n0, n1, n2, n3, n4 = s[0, k], s[0, k + 1], s[0, k + i2], s[0, k + i3], s[0, k + i4]
+    u0 = -(n0 * w[0] + n1 * w[1] + n2 * w[3] + n3 * w[6] + n4 * w[10])
+    u1 = -(n0 * w[1] + n1 * w[2] + n2 * w[4] + n3 * w[7] + n4 * w[11])
+    u2 = -(n0 * w[3] + n1 * w[4] + n2 * w[5] + n3 * w[8] + n4 * w[12])
+    u3 = -(n0 * w[6] + n1 * w[7] + n2 * w[8] + n3 * w[9] + n4 * w[13])
+    u4 = -(n0 * w[10] + n1 * w[11] + n2 * w[12] + n3 * w[13] + n4 * w[14])
+    d = s[0, k + z] + u0 * n0 + u1 * n1 + u2 * n2 + u3 * n3 + u4 * n4
+    # W + U^T t U with t = r / (1 + D r); without own inertia row and column z are zero
+    f = 1.0 / (1.0 + d * own)
+    t = own * f
+    p = o + WW
+    q = p + 8
+    s0, s1, s2, s3, s4 = t * u0, t * u1, t * u2, t * u3, t * u4
+    s[0, p], s[0, p + 1], s[0, p + i2], s[0, p + i3], s[0, p + i4], s[0, p + z] = (
+        w[0] + s0 * u0, w[1] + s0 * u1, w[3] + s0 * u2, w[6] + s0 * u3, w[10] + s0 * u4, s0,
+    )  # fmt: skip
+    s[0, q], s[0, q + 1], s[0, q + i2], s[0, q + i3], s[0, q + i4], s[0, q + z] = (
+        w[1] + s1 * u0, w[2] + s1 * u1, w[4] + s1 * u2, w[7] + s1 * u3, w[11] + s1 * u4, s1,
+    )  # fmt: skip
+    q = p + 8 * i2
+    s[0, q], s[0, q + 1], s[0, q + i2], s[0, q + i3], s[0, q + i4], s[0, q + z] = (
+        w[3] + s2 * u0, w[4] + s2 * u1, w[5] + s2 * u2, w[8] + s2 * u3, w[12] + s2 * u4, s2,
+    )  # fmt: skip
+    q = p + 8 * i3
+    s[0, q], s[0, q + 1], s[0, q + i2], s[0, q + i3], s[0, q + i4], s[0, q + z] = (
+        w[6] + s3 * u0, w[7] + s3 * u1, w[8] + s3 * u2, w[9] + s3 * u3, w[13] + s3 * u4, s3,
+    )  # fmt: skip
+    q = p + 8 * i4
+    s[0, q], s[0, q + 1], s[0, q + i2], s[0, q + i3], s[0, q + i4], s[0, q + z] = (
+        w[10] + s4 * u0, w[11] + s4 * u1, w[12] + s4 * u2, w[13] + s4 * u3, w[14] + s4 * u4, s4,
+    )  # fmt: skip
+    q = p + 8 * z
+    s[0, q], s[0, q + 1], s[0, q + i2], s[0, q + i3], s[0, q + i4], s[0, q + z] = s0, s1, s2, s3, s4, t
+    q = o + UU
+    s[0, q], s[0, q + 1], s[0, q + i2], s[0, q + i3], s[0, q + i4], s[0, q + z] = (
+        f * u0, f * u1, f * u2, f * u3, f * u4, f,
+    )  # fmt: skip
+    s[0, o + DD] = f * d
+    return positive
+
+
+@inner
+def inverse(n, s, a, d):
+    """Set the n x n matrix at s[0, d:] to the inverse of that at s[0, a:], which is destroyed; rows are 6 apart.
+
+    Returns:
+        whether the matrix, of which the lower half is read, is positive.
+    """
+    for j in range(n):  # L D L^T
+        t = s[0, a + 7 * j]
+        for k in range(j):
+            t -= s[0, a + 6 * j + k] * s[0, a + 6 * j + k] * s[0, a + 7 * k]
+        if not t > 0.0:
+            return False
+        s[0, a + 7 * j] = t
+        for i in range(j + 1, n):
+            x = s[0, a + 6 * i + j]
+            for k in range(j):
+                x -= s[0, a + 6 * i + k] * s[0, a + 6 * j + k] * s[0, a + 7 * k]
+            s[0, a + 6 * i + j] = x / t
+    for q in range(n):
+        for i in range(n):
+            x = 1.0 if i == q else 0.0
+            for k in range(i):
+                x -= s[0, a + 6 * i + k] * s[0, d + 6 * k + q]
+            s[0, d + 6 * i + q] = x
+        for i in range(n):
+            s[0, d + 6 * i + q] /= s[0, a + 7 * i]
+        for i in range(n - 1, -1, -1):
+            x = s[0, d + 6 * i + q]
+            for k in range(i + 1, n):
+                x -= s[0, a + 6 * k + i] * s[0, d + 6 * k + q]
+            s[0, d + 6 * i + q] = x
+    return True
+
+
+@outlined
+def _solve_frame(c, j, d, own, v, s, o):
+    """Fill W, U and D of a joint with d free directions, its frame at c[0, j:]; return whether M is positive."""
+    locked, plus = j + FRAME_LOCKED, j + FRAME_PLUS
+    a, b, x = SMALL, SMALL + 36, VECTOR
+    n = 6 - d
+    for i in range(n):  # T^T M T
+        for k in range(i + 1):
+            total = 0.0
+            for p in range(6):
+                inside = 0.0
+                for q in range(6):
+                    inside += s[0, MM + 8 * p + q] * c[0, locked + 6 * k + q]
+                total += c[0, locked + 6 * i + p] * inside
+            s[0, a + 6 * i + k] = total
+    positive = inverse(n, s, a, b)
+    for p in range(6):
+        for q in range(6):
+            total = 0.0
+            for i in range(n):
+                inside = 0.0
+                for k in range(n):
+                    inside += s[0, b + 6 * i + k] * c[0, locked + 6 * k + q]
+                total += c[0, locked + 6 * i + p] * inside
+            s[0, o + WW + 8 * p + q] = total
+    for i in range(d):  # U = S^+ (1 - M W)
+        for k in range(6):
+            inside = 0.0
+            for q in range(6):
+                inside += c[0, plus + 6 * i + q] * s[0, MM + 8 * q + k]
+            s[0, x + k] = inside
+        for p in range(6):
+            total = c[0, plus + 6 * i + p]
+            for k in range(6):
+                total -= s[0, x + k] * s[0, o + WW + 8 * k + p]
+            s[0, o + UU + 8 * i + p] = total
+    for i in range(d):  # D = U M S^+T
+        for k in range(d):
+            total = 0.0
+            for p in range(6):
+                inside = 0.0
+                for q in range(6):
+                    inside += s[0, MM + 8 * p + q] * c[0, plus + 6 * k + q]
+                total += s[0, o + UU + 8 * i + p] * inside
+            s[0, o + DD + 6 * i + k] = total
+    some = False
+    for i in range(d):
+        some = some or own[v + i, OWN] != 0.0
+    return (_add_own(d, own, v, s, o) and positive) if some else positive
+
+
+@inner
+def _add_own(d, own, v, s, o):
+    """Let the joint's own inertia act on W, U and D; return whether D is positive."""
+    a, b, c, x = SMALL, SMALL + 36, SMALL + 72, VECTOR
+    for i in range(d):
+        for k in range(i + 1):
+            s[0, a + 6 * i + k] = s[0, o + DD + 6 * i + k]
+    positive = inverse(d, s, a, b)  # b = N
+    for i in range(d):
+        for k in range(i + 1):
+            s[0, a + 6 * i + k] = s[0, b + 6 * i + k] + (own[v + i, OWN] if i == k else 0.0)
+    positive = inverse(d, s, a, c) and positive  # c = D'
+    for i in range(d):
+        for k in range(d):
+            s[0, o + DD + 6 * i + k] = s[0, c + 6 * i + k]
+    for i in range(d):  # a = D' N
+        for k in range(d):
+            total = 0.0
+            for p in range(d):
+                total += s[0, c + 6 * i + p] * s[0, b + 6 * p + k]
+            s[0, a + 6 * i + k] = total
+    for i in range(d):  # c = N - N D' N
+        for k in range(d):
+            total = s[0, b + 6 * i + k]
+            for p in range(d):
+                total -= s[0, b + 6 * i + p] * s[0, a + 6 * p + k]
+            s[0, c + 6 * i + k] = total
+    for p in range(6):
+        for q in range(6):
+            total = 0.0
+            for i in range(d):
+                for k in range(d):
+                    total += s[0, o + UU + 8 * i + p] * s[0, c + 6 * i + k] * s[0, o + UU + 8 * k + q]
+            s[0, o + WW + 8 * p + q] += total
+    for p in range(6):
+        for i in range(d):
+            total = 0.0
+            for k in range(d):
+                total += s[0, a + 6 * i + k] * s[0, o + UU + 8 * k + p]
+            s[0, x + i] = total
+        for i in range(d):
+            s[0, o + UU + 8 * i + p] = s[0, x + i]
+    return positive
+
+
+@outlined
+def open_joint(table, c, own, s, node, slot):
+    """Fill G^T, W, U, D and the joint force of the joint of `node` in `slot`; M stays in the scratch.
+
+    Returns:
+        whether M is positive.
+    """
+    nb = len(table) // 2
+    first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
+    o = OPENED + slot * OPEN
+    lower, row = place(second, nb), stride(second, nb)
+    if first >= 0:
+        _both_ends(
+            c, place(first, nb), stride(first, nb), row, first < nb, lower, place(node, nb) + JX, table[node, SLOT],
+            table[node, KEEP], s, MM, o + GT,
+        )  # fmt: skip
+    else:
+        for k in range(6):
+            for q in range(6):
+                s[0, MM + 8 * k + q] = c[0, lower + row * k + q]
+    kind, v = table[node, KIND], table[node, V]
+    if kind == HINGE or kind == SLIDE:
+        s[0, o + QQ] = own[v, TAU]
+        if kind == HINGE:
+            return _solve_axis(2, 3, 4, 5, own[v, OWN], s, o)
+        return _solve_axis(5, 2, 3, 4, own[v, OWN], s, o)
+    for k in range(table[node, DOFS]):
+        s[0, o + QQ + k] = own[v + k, TAU]
+    return _solve_frame(c, table[node, FRAMES], table[node, DOFS], own, v, s, o)
+
+
+@inner
+def _times(s, o, p, d, blocks):
+    """Set six rows at d to W x, for W (6 x 8) at o and six rows x at p; rows are 12 long."""
+    for b in range(blocks):
+        k = p + 4 * b
+        x0, x1, x2 = load4(s, 0, k), load4(s, 0, k + 12), load4(s, 0, k + 24)
+        x3, x4, x5 = load4(s, 0, k + 36), load4(s, 0, k + 48), load4(s, 0, k + 60)
+        for r in range(6):
+            q = o + 8 * r
+            t = add(add(scale(s[0, q], x0), scale(s[0, q + 1], x1)), scale(s[0, q + 2], x2))
+            t = add(add(add(t, scale(s[0, q + 3], x3)), scale(s[0, q + 4], x4)), scale(s[0, q + 5], x5))
+            store4(s, 0, d + 12 * r + 4 * b, t)
+
+
+@inner
+def _take_products(s, p, q, rows, blocks, c, o):
+    """Take G^T E, of six rows each at p and q, off the matrix at c[0, o:], row length 12."""
+    for b in range(blocks):
+        k = q + 4 * b
+        e0, e1, e2 = load4(s, 0, k), load4(s, 0, k + 12), load4(s, 0, k + 24)
+        e3, e4, e5 = load4(s, 0, k + 36), load4(s, 0, k + 48), load4(s, 0, k + 60)
+        for i in range(rows):
+            j = p + i
+            t = add(add(scale(s[0, j], e0), scale(s[0, j + 12], e1)), scale(s[0, j + 24], e2))
+            t = add(add(add(t, scale(s[0, j + 36], e3)), scale(s[0, j + 48], e4)), scale(s[0, j + 60], e5))
+            k = o + 12 * i + 4 * b
+            store4(c, 0, k, sub(load4(c, 0, k), t))
+
+
+@inner
+def _copy_block(c, o, row, d, i, j, rows, columns):
+    """Copy a block of a matrix at o to (i, j) of the one at d, row length 12."""
+    for k in range(rows):
+        for q in range(columns):
+            c[0, d + 12 * (i + k) + j + q] = c[0, o + row * k + q]
+
+
+@inner
+def _start(table, c, node, shift):
+    """Set the matrix of `node` at `shift` (PHI or PSI) to diag(that of A, that of B) for the handles it keeps."""
+    nb = len(table) // 2
+    first, second, keep = table[node, FIRST_SIDE], table[node, SECOND_SIDE], table[node, KEEP]
+    d = place(node, nb) + shift
+    if keep == KEEP_A:
+        _copy_block(c, place(first, nb) + shift, 12, d, 0, 0, 12, 12)
+        return
+    # leaves have no Psi: it is zero
+    if shift == PHI or first >= nb:
+        _copy_block(c, place(first, nb) + shift, stride(first, nb), d, 0, 0, 6, 6)
+    else:
+        for k in range(6):
+            for q in range(6):
+                c[0, d + 12 * k + q] = 0.0
+    if keep == KEEP_JOINT or keep == KEEP_B:
+        for k in range(6):
+            for q in range(6):
+                c[0, d + 12 * k + 6 + q] = 0.0
+                c[0, d + 12 * (6 + k) + q] = 0.0
+                c[0, d + 12 * (6 + k) + 6 + q] = 0.0
+        if shift == PHI or second >= nb:
+            row = stride(second, nb)
+            o = place(second, nb) + shift + (6 * row + 6 if keep == KEEP_B else 0)
+            _copy_block(c, o, row, d, 6, 6, 6, 6)
+
+
+@outlined
+def merge_inertias(table, c, s, node, slot):
+    """Fill Phi of `node`, not a root, from its opened joint; E stays in the scratch.                         (2)."""
+    o = OPENED + slot * OPEN
+    count = table[node, HANDLES]
+    blocks = 2 if count == 1 else 3
+    _times(s, o + WW, o + GT, ET, blocks)
+    _start(table, c, node, PHI)
+    _take_products(s, o + GT, ET, 6 * count, blocks, c, place(node, len(table) // 2) + PHI)
+
+
+@outlined
+def metric_rows(table, c, s, node):
+    """Fill T^T and Psi0 of the joint of `node`; return whether they are other than zero."""
+    nb = len(table) // 2
+    first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
+    if first < nb and second < nb:
+        return False
+    keep, j = table[node, KEEP], place(node, nb) + JX
+    lower = place(second, nb) + PSI
+    if first >= nb and second >= nb:
+        _both_ends(c, place(first, nb) + PSI, 12, 12, False, lower, j, table[node, SLOT], keep, s, PSI0, TT)
+    elif second >= nb:  # A is a leaf or the world: its Psi is zero
+        for k in range(6):
+            for q in range(6):
+                s[0, PSI0 + 8 * k + q] = c[0, lower + 12 * k + q]
+                s[0, TT + 12 * k + q] = 0.0
+                s[0, TT + 12 * k + 6 + q] = (
+                    -c[0, lower + 12 * k + (6 if keep == KEEP_B else 0) + q]
+                    if keep == KEEP_JOINT or keep == KEEP_B
+                    else 0.0
+                )
+    else:
+        slot = table[node, SLOT]
+        _carry_rows(c, j, c, place(first, nb) + PSI + 72 * slot, 12, 3, s, TT, 12)
+        for k in range(6):
+            for q in range(6):
+                s[0, TURN + 8 * q + k] = s[0, TT + 12 * k + 6 * slot + q]
+        _carry_rows(c, j, s, TURN, 8, 2, s, PSI0, 8)
+        if keep != KEEP_A:
+            for k in range(6):
+                for q in range(6):
+                    s[0, TT + 12 * k + 6 + q] = 0.0
+    return True
+
+
+@outlined
+def merge_metric(table, c, own, s, node, slot, some):
+    """Fill Psi of `node`, not a root, after `merge_inertias` and `metric_rows`, which returned `some`.        (8)."""
+    o, count = OPENED + slot * OPEN, table[node, HANDLES]
+    blocks = 2 if count == 1 else 3
+    d, v, rows = table[node, DOFS], table[node, V], 6 * count
+    at = place(node, len(table) // 2) + PSI
+    _start(table, c, node, PSI)
+    for a in range(d):  # U G^T
+        for q in range(rows):
+            total = 0.0
+            for k in range(6):
+                total += s[0, o + UU + 8 * a + k] * s[0, o + GT + 12 * k + q]
+            s[0, UG + 12 * a + q] = total
+    for a in range(d):
+        for q in range(rows):
+            total = 0.0
+            for k in range(d):
+                total += own[v + a, WEIGHT + k] * s[0, UG + 12 * k + q]
+            s[0, AG + 12 * a + q] = total
+    for p in range(rows):
+        for a in range(d):
+            f = s[0, AG + 12 * a + p]
+            for b in range(blocks):
+                k = at + 12 * p + 4 * b
+                store4(c, 0, k, add(load4(c, 0, k), scale(f, load4(s, 0, UG + 12 * a + 4 * b))))
+    if some:
+        _times(s, PSI0, ET, HT, blocks)
+        for k in range(6):
+            for b in range(blocks):
+                # -H: products are taken off
+                h = HT + 12 * k + 4 * b
+                store4(s, 0, h, sub(load4(s, 0, TT + 12 * k + 4 * b), load4(s, 0, h)))
+        _take_products(s, HT, ET, rows, blocks, c, at)
+        _take_products(s, ET, TT, rows, blocks, c, at)
+
+
+@outlined
+def bias(table, c, s, node, slot, x, y, z):
+    """Fill gamma and R of the opened joint of `node` from the values of now of its sides; x, y, z add to beta."""
+    o = OPENED + slot * OPEN
+    nb = len(table) // 2
+    first, second, dof = table[node, FIRST_SIDE], table[node, SECOND_SIDE], table[node, DOFS]
+    k = columns_place(second, nb) + NOW * stride(second, nb)
+    b0, b1, b2, b3, b4, b5 = -c[0, k], -c[0, k + 1], -c[0, k + 2], -c[0, k + 3], -c[0, k + 4], -c[0, k + 5]
+    if first >= 0:
+        k = columns_place(first, nb) + NOW * stride(first, nb) + 6 * table[node, SLOT]
+        a = carry(c, place(node, nb) + JX, c, k)
+        b0, b1, b2 = b0 + a[0], b1 + a[1], b2 + a[2]
+        b3, b4, b5 = b3 + a[3] + x, b4 + a[4] + y, b5 + a[5] + z
+    for k in range(6):
+        w = o + WW + 8 * k
+        s[0, o + GA + k] = (
+            s[0, w] * b0 + s[0, w + 1] * b1 + s[0, w + 2] * b2 + s[0, w + 3] * b3 + s[0, w + 4] * b4 + s[0, w + 5] * b5
+        )
+    for a in range(dof):
+        u = o + UU + 8 * a
+        q = s[0, o + QQ + a]
+        total = -(
+            s[0, u] * b0 + s[0, u + 1] * b1 + s[0, u + 2] * b2 + s[0, u + 3] * b3 + s[0, u + 4] * b4 + s[0, u + 5] * b5
+        )
+        for k in range(dof):
+            total += s[0, o + DD + 6 * a + k] * s[0, o + QQ + k]
+        s[0, o + RR + a] = total
+        for k in range(6):
+            s[0, o + GA + k] += s[0, u + k] * q
+
+
+@inner
+def _value_place(node, nb, shift):
+    """Return the place of the value of now of b (shift KT) or p (shift PT) of an inner node."""
+    return nb * LEAF + (node - nb) * NODE + shift + 12 * NOW
+
+
+@inner
+def _keep_values(table, c, node, shift):
+    """Set the value of now of b (KT) or p (PT) of `node` to those of the handles it keeps."""
+    nb = len(table) // 2
+    first, second, keep = table[node, FIRST_SIDE], table[node, SECOND_SIDE], table[node, KEEP]
+    d = _value_place(node, nb, shift)
+    for side in range(2):
+        side_node = first if side == 0 or keep == KEEP_A else second
+        at = 0 if side == 0 or keep == KEEP_JOINT else 6
+        here = side == 0 or keep != 0
+        if side_node < nb:
+            k = side_node * LEAF + LEAF_KT + 6 * NOW
+            here = here and shift == KT
+        else:
+            k = _value_place(side_node, nb, shift) + at
+        for q in range(6):
+            c[0, d + 6 * side + q] = c[0, k + q] if here else 0.0
+
+
+@outlined
+def merge_accelerations(table, c, s, node, slot):
+    """Set b of now of `node`, not a root, from gamma: (b_A, b_B) - G gamma.                                   (2)."""
+    o = OPENED + slot * OPEN
+    _keep_values(table, c, node, KT)
+    d = _value_place(node, len(table) // 2, KT)
+    for q in range(6 * table[node, HANDLES]):
+        total = 0.0
+        for k in range(6):
+            total += s[0, o + GT + 12 * k + q] * s[0, o + GA + k]
+        c[0, d + q] -= total
+
+
+@inner
+def eta_of(node, nb, c):
+    """Return eta of now of a node."""
+    return 0.0 if node < nb else c[0, place(node, nb) + ETA]
+
+
+@outlined
+def merge_metric_vectors(table, c, own, s, node, slot, some):
+    """Set p and eta of now of `node` after `bias` and `metric_rows`; of a root, eta alone.                    (8)."""
+    o, nb = OPENED + slot * OPEN, len(table) // 2
+    first, second, d, v = table[node, FIRST_SIDE], table[node, SECOND_SIDE], table[node, DOFS], table[node, V]
+    eta = eta_of(second, nb, c) + (eta_of(first, nb, c) if first >= 0 else 0.0)
+    # x = 2 A R, z = pi - 2 Psi0 gamma
+    x, z = SPARE, SPARE + 8
+    for a in range(d):
+        total = 0.0
+        for k in range(d):
+            total += own[v + a, WEIGHT + k] * s[0, o + RR + k]
+        s[0, x + a] = 2.0 * total
+        eta += total * s[0, o + RR + a]
+    for k in range(6):
+        s[0, z + k] = 0.0
+    if some:
+        p0 = p1 = p2 = p3 = p4 = p5 = 0.0
+        if second >= nb:
+            k = _value_place(second, nb, PT)
+            p0, p1, p2, p3, p4, p5 = -c[0, k], -c[0, k + 1], -c[0, k + 2], -c[0, k + 3], -c[0, k + 4], -c[0, k + 5]
+        if first >= nb:
+            a = carry(c, place(node, nb) + JX, c, _value_place(first, nb, PT) + 6 * table[node, SLOT])
+            p0, p1, p2, p3, p4, p5 = p0 + a[0], p1 + a[1], p2 + a[2], p3 + a[3], p4 + a[4], p5 + a[5]
+        s[0, z], s[0, z + 1], s[0, z + 2], s[0, z + 3], s[0, z + 4], s[0, z + 5] = p0, p1, p2, p3, p4, p5
+        for k in range(6):
+            total = 0.0
+            for q in range(6):
+                total += s[0, PSI0 + 8 * k + q] * s[0, o + GA + q]
+            eta += s[0, o + GA + k] * (total - s[0, z + k])
+            s[0, z + k] -= 2.0 * total
+    c[0, place(node, nb) + ETA] = eta
+    if table[node, HANDLES] == 0:
+        return
+    g = SPARE + 16  # Z
+    for k in range(6):
+        total = 0.0
+        for q in range(6):
+            total += s[0, o + WW + 8 * k + q] * s[0, z + q]
+        for a in range(d):
+            total += s[0, o + UU + 8 * a + k] * s[0, x + a]
+        s[0, g + k] = total
+    _keep_values(table, c, node, PT)
+    at = _value_place(node, nb, PT)
+    for q in range(6 * table[node, HANDLES]):
+        total = 0.0
+        for k in range(6):
+            total += s[0, o + GT + 12 * k + q] * s[0, g + k]
+            if some:
+                total += 2.0 * s[0, TT + 12 * k + q] * s[0, o + GA + k]
+        c[0, at + q] -= total
+
+
+@outlined
+def back_substitute(table, c, s, node, slot, f, o_node, o_first, o_second, qdd):
+    """Fill qdd of the opened joint of `node` and the forces on the handles of its sides from those on its own.
+
+    Args:
+        f: (1, all) forces on handles, 12 per place.
+        o_node, o_first, o_second: places in f of the forces on the node and on its sides A and B.
+        qdd: (nv,) of all freedoms; those of this joint are written.
+    """
+    o, nb = OPENED + slot * OPEN, len(table) // 2
+    keep, count = table[node, KEEP], table[node, HANDLES]
+    y0 = y1 = y2 = y3 = y4 = y5 = 0.0
+    for q in range(6 * count):
+        x, k = f[0, o_node + q], o + GT + q
+        y0, y1, y2 = y0 + s[0, k] * x, y1 + s[0, k + 12] * x, y2 + s[0, k + 24] * x
+        y3, y4, y5 = y3 + s[0, k + 36] * x, y4 + s[0, k + 48] * x, y5 + s[0, k + 60] * x
+    for a in range(table[node, DOFS]):
+        u = o + UU + 8 * a
+        qdd[table[node, V] + a] = s[0, o + RR + a] - (
+            s[0, u] * y0 + s[0, u + 1] * y1 + s[0, u + 2] * y2 + s[0, u + 3] * y3 + s[0, u + 4] * y4 + s[0, u + 5] * y5
+        )
+    for k in range(6):
+        f[0, o_second + k] = 0.0
+        f[0, o_second + 6 + k] = f[0, o_node + 6 + k] if keep == KEEP_B else 0.0
+    if keep == KEEP_JOINT:
+        for k in range(6):
+            f[0, o_second + k] = f[0, o_node + 6 + k]
+    w = o + WW
+    n0 = s[0, w] * y0 + s[0, w + 1] * y1 + s[0, w + 2] * y2 + s[0, w + 3] * y3 + s[0, w + 4] * y4 + s[0, w + 5] * y5
+    w += 8
+    n1 = s[0, w] * y0 + s[0, w + 1] * y1 + s[0, w + 2] * y2 + s[0, w + 3] * y3 + s[0, w + 4] * y4 + s[0, w + 5] * y5
+    w += 8
+    n2 = s[0, w] * y0 + s[0, w + 1] * y1 + s[0, w + 2] * y2 + s[0, w + 3] * y3 + s[0, w + 4] * y4 + s[0, w + 5] * y5
+    w += 8
+    f0 = s[0, w] * y0 + s[0, w + 1] * y1 + s[0, w + 2] * y2 + s[0, w + 3] * y3 + s[0, w + 4] * y4 + s[0, w + 5] * y5
+    w += 8
+    f1 = s[0, w] * y0 + s[0, w + 1] * y1 + s[0, w + 2] * y2 + s[0, w + 3] * y3 + s[0, w + 4] * y4 + s[0, w + 5] * y5
+    w += 8
+    f2 = s[0, w] * y0 + s[0, w + 1] * y1 + s[0, w + 2] * y2 + s[0, w + 3] * y3 + s[0, w + 4] * y4 + s[0, w + 5] * y5
+    k = o + GA
+    n0, n1, n2 = n0 + s[0, k], n1 + s[0, k + 1], n2 + s[0, k + 2]
+    f0, f1, f2 = f0 + s[0, k + 3], f1 + s[0, k + 4], f2 + s[0, k + 5]
+    f[0, o_second] += n0
+    f[0, o_second + 1] += n1
+    f[0, o_second + 2] += n2
+    f[0, o_second + 3] += f0
+    f[0, o_second + 4] += f1
+    f[0, o_second + 5] += f2
+    if table[node, FIRST_SIDE] >= 0:
+        for k in range(6):
+            f[0, o_first + k] = f[0, o_node + k]
+            f[0, o_first + 6 + k] = f[0, o_node + 6 + k] if keep == KEEP_A else 0.0
+        n0, n1, n2, f0, f1, f2 = carry_back(c, place(node, nb) + JX, n0, n1, n2, f0, f1, f2)
+        k = o_first + 6 * table[node, SLOT]
+        f[0, k] -= n0
+        f[0, k + 1] -= n1
+        f[0, k + 2] -= n2
+        f[0, k + 3] -= f0
+        f[0, k + 4] -= f1
+        f[0, k + 5] -= f2

@@ -1,0 +1,446 @@
+"""The hybrid body: clusters of rigidly joined links, moved by the active joints alone.
+
+A cluster is a link tree of its own kind: it has a place on the joint of its first link, an inertia, and the active
+joints that leave it. So the hybrid body is a set of `Links`, `Drives`, `Springs` and `Wrenches` like any model's, with
+its own q, qd and tau, and steps are those of every other method (`stepping.py`). With all joints active it is the model
+itself, bit for bit.
+
+Nothing here is proportional to the whole body: arrays have room for all links, of which only the first few are touched.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, outlined
+from limberjack.articulated.assembly_tree import KEEP_A, KEEP_JOINT, Assembly
+from limberjack.articulated.joint_poses import below, composed, inertia_of, moved_inertia, within
+from limberjack.articulated.merges import CHILD, FIRST_SIDE, KEEP, SECOND_SIDE, SLOT, TOP, UP
+from limberjack.forces import Wrenches
+from limberjack.model.arrays import (
+    BALL_DRIVE,
+    BLOCK,
+    COORDINATE,
+    DOF,
+    FIRST,
+    LINK,
+    LOADED,
+    QUATERNION,
+    RUN,
+    SCALAR_DRIVE,
+    SPAN,
+    Drives,
+    Links,
+    Springs,
+)
+from limberjack.model.joints import BALL, FREE, PUSH, TURN
+from limberjack.model.model import Model
+
+__all__ = ["Condensed", "Places", "condense", "new_condensed", "new_places", "scatter"]
+
+
+class Condensed(NamedTuple):
+    """The hybrid body; the first entries of every array are in use, up to the ends of `whole`."""
+
+    links: Links
+    drives: Drives
+    springs: Springs
+    wrenches: Wrenches
+    whole: np.ndarray  # (SPAN,) the span of everything in use
+    blocks: np.ndarray  # (n, SPAN) spans of trees that nothing ties together
+    count: np.ndarray  # (1,) blocks in use
+    link: np.ndarray  # (n,) first link of each cluster
+    q: np.ndarray
+    qd: np.ndarray
+    tau: np.ndarray
+
+
+class Places(NamedTuple):
+    """Where links went, and where their drives are in the model."""
+
+    rank: np.ndarray  # (nb,) bodies depth first
+    node: np.ndarray  # (nb,) inner node of the joint above each body
+    cluster: np.ndarray  # (nb,) cluster of a body that is the top of a rigid part
+    pose: np.ndarray  # (nb - n, 12) pose in its cluster of a piece of a hub that is one
+    scalar: np.ndarray  # (nv,) row of the scalar drive of a freedom, -1 = none
+    ball: np.ndarray  # (nv,) row of the ball drive that begins there, -1 = none
+    sorted: np.ndarray  # (nb,) nodes on their way
+    spare: np.ndarray  # (nb,)
+
+
+def new_condensed(model: Model, wrenches: int) -> Condensed:
+    """Return an empty hybrid body of `model`, with room for all of it and for `wrenches` wrenches.
+
+    `np.zeros` takes no memory for what is never touched.
+    """
+    a = model.arrays
+    links = a.links
+    n, nv, nq, f = len(links.parent), model.nv, model.nq, len(links.factor_kind)
+
+    def whole(*shape: int) -> np.ndarray:
+        return np.zeros(shape, np.int64)
+
+    return Condensed(
+        Links(
+            whole(n), whole(n), whole(n), whole(n), whole(n), whole(n), np.zeros((n, 12)), np.zeros((n, 10)),
+            whole(n + 1), whole(f), whole(f, 2), np.zeros((f, 7)), links.gravity, np.zeros(nv), whole(max(n, nv), 3),
+            whole(len(links.quaternions), 2),
+        ),
+        Drives(*(np.zeros(array.shape, array.dtype) for array in a.drives)),
+        Springs(whole(len(a.springs.link), 2), np.zeros((len(a.springs.link), 6)), a.springs.data),
+        Wrenches(whole(wrenches), np.zeros((wrenches, 9))),
+        whole(SPAN), whole(n, SPAN), whole(1), whole(n), np.zeros(nq), np.zeros(nv), np.zeros(nv),
+    )  # fmt: skip
+
+
+def new_places(model: Model, tree: Assembly) -> Places:
+    """Return the places of the links of `model`."""
+    a, n, nb = model.arrays, len(model.arrays.links.parent), len(tree.body_link)
+    # A piece of a hub comes just before its first arm.
+    key = np.arange(nb, dtype=float)
+    arms = np.flatnonzero(tree.body_parent[:n] >= n)
+    key[tree.body_parent[arms][::-1]] = arms[::-1] - 0.5
+    rank = np.empty(nb, np.int64)
+    rank[np.argsort(key, kind="stable")] = np.arange(nb)
+    scalar, ball = np.full(model.nv, -1, np.int64), np.full(model.nv, -1, np.int64)
+    scalar[a.drives.place[:, 1]] = np.arange(len(a.drives.place))
+    ball[a.drives.ball_place[:, 1]] = np.arange(len(a.drives.ball_place))
+    none = np.zeros(nb, np.int64)
+    return Places(rank, tree.node_of, none, np.zeros((nb - n, 12)), scalar, ball, none.copy(), none.copy())
+
+
+@inner
+def sort_nodes(n, key, nodes, spare):
+    """Sort nodes[: n] by key[node] by merging runs of doubled length; already sorted ones take one look each."""
+    width = 1
+    while width < n:
+        low = 0
+        while low + width < n:
+            middle = low + width
+            high = min(middle + width, n)
+            if key[nodes[middle - 1]] > key[nodes[middle]]:
+                for k in range(low, high):
+                    spare[k] = nodes[k]
+                i, j = low, middle
+                for k in range(low, high):
+                    if i < middle and (j >= high or key[spare[i]] <= key[spare[j]]):
+                        nodes[k] = spare[i]
+                        i += 1
+                    else:
+                        nodes[k] = spare[j]
+                        j += 1
+            low = high
+        width *= 2
+
+
+@inner
+def rigid_part(table, active, node, slot):
+    """Return (node, handle): the rigid part of `node` that holds its handle `slot`, and which handle of that it is."""
+    while active[node]:
+        if slot == 0:
+            node = table[node, FIRST_SIDE]
+        else:
+            keep = table[node, KEEP]
+            node = table[node, FIRST_SIDE] if keep == KEEP_A else table[node, SECOND_SIDE]
+            slot = 0 if keep == KEEP_JOINT else 1
+    return node, slot
+
+
+@inner
+def cluster_pose(links, places, body):
+    """Return the pose in its cluster of the top of a rigid part."""
+    n = len(links.parent)
+    if body < n:
+        return (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), 0.0, 0.0, 0.0
+    p, k = places.pose, body - n
+    r = (p[k, 0], p[k, 1], p[k, 2], p[k, 3], p[k, 4], p[k, 5], p[k, 6], p[k, 7], p[k, 8])
+    return r, p[k, 9], p[k, 10], p[k, 11]
+
+
+@inner
+def _put_pose(a, k, r, x, y, z):
+    a[k, 0], a[k, 1], a[k, 2], a[k, 3], a[k, 4], a[k, 5] = r[0], r[1], r[2], r[3], r[4], r[5]
+    a[k, 6], a[k, 7], a[k, 8], a[k, 9], a[k, 10], a[k, 11] = r[6], r[7], r[8], x, y, z
+
+
+@inner
+def locate(links, table, c, active, places, link):
+    """Return (cluster, rotation, position): where a link is in its cluster; of cluster -1, in the world."""
+    r, x, y, z = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), 0.0, 0.0, 0.0
+    node = link
+    up = table[node, UP]
+    while up >= 0 and not active[up]:
+        if table[up, SECOND_SIDE] == node:
+            a, ax, ay, az = below(table, c, up)
+            r, x, y, z = composed(a, ax, ay, az, r, x, y, z)
+        node = up
+        up = table[node, UP]
+    if up < 0:
+        return -1, r, x, y, z
+    top = table[node, TOP]
+    if top >= len(links.parent):
+        a, ax, ay, az = cluster_pose(links, places, top)
+        r, x, y, z = composed(a, ax, ay, az, r, x, y, z)
+    return places.cluster[top], r, x, y, z
+
+
+@inner
+def _add_inertia(g, k, e):
+    for p in range(10):
+        g[k, p] += e[p]
+
+
+@outlined
+def _place_factors(links, i, k, iq, iv, out, f):
+    """Copy the factors of link i for cluster k, whose coordinates begin at iq, iv; return the next free factor."""
+    for j in range(links.factor_start[i], links.factor_start[i + 1]):
+        out.factor_kind[f] = links.factor_kind[j]
+        out.factor_place[f, 0] = links.factor_place[j, 0] - links.q_start[i] + iq
+        out.factor_place[f, 1] = links.factor_place[j, 1] - links.v_start[i] + iv
+        for p in range(7):
+            out.factor_data[f, p] = links.factor_data[j, p]
+        f += 1
+    return f
+
+
+@inner
+def _add_run(runs, end, begin, v, q):
+    """Note a scalar freedom: it continues the last run, unless that began before this tree; return the runs in use."""
+    if end > begin and runs[end - 1, 0] + runs[end - 1, 2] == v and runs[end - 1, 1] + runs[end - 1, 2] == q:
+        runs[end - 1, 2] += 1
+        return end
+    runs[end, 0], runs[end, 1], runs[end, 2] = v, q, 1
+    return end + 1
+
+
+@inner
+def _place_coordinates(links, i, k, out, span, begin):
+    """Note runs and quaternions of link i, cluster k; `span` holds the ends in use and is moved on."""
+    kind, iq, iv = links.kind[i], out.q_start[k], out.v_start[k]
+    runs, quaternions = out.runs, out.quaternions
+    end, spins = span[RUN + 1], span[QUATERNION + 1]
+    if kind < BALL:
+        end = _add_run(runs, end, begin, iv, iq)
+    elif kind == BALL or kind == FREE:
+        if kind == FREE:
+            for p in range(3):
+                end = _add_run(runs, end, begin, iv + p, iq + p)
+            iq, iv = iq + 3, iv + 3
+        quaternions[spins, 0], quaternions[spins, 1] = iq, iv
+        spins += 1
+    else:
+        for f in range(out.factor_start[k], out.factor_start[k + 1]):
+            fq, fv = out.factor_place[f, 0], out.factor_place[f, 1]
+            if out.factor_kind[f] == TURN or out.factor_kind[f] == PUSH:
+                end = _add_run(runs, end, begin, fv, fq)
+            else:
+                quaternions[spins, 0], quaternions[spins, 1] = fq, fv
+                spins += 1
+    span[RUN + 1], span[QUATERNION + 1] = end, spins
+
+
+@inner
+def _place_drives(links, drives, places, i, k, out, new, span):
+    """Copy the drives of link i, cluster k."""
+    shift_v, shift_q = out.v_start[k] - links.v_start[i], out.q_start[k] - links.q_start[i]
+    for v in range(links.v_start[i], links.v_start[i] + links.dof[i]):
+        row = places.scalar[v]
+        if row >= 0:
+            at = span[SCALAR_DRIVE + 1]
+            new.place[at, 0], new.place[at, 1] = drives.place[row, 0] + shift_q, drives.place[row, 1] + shift_v
+            for p in range(12):
+                new.scalar[at, p] = drives.scalar[row, p]
+            span[SCALAR_DRIVE + 1] = at + 1
+        row = places.ball[v]
+        if row >= 0:
+            at = span[BALL_DRIVE + 1]
+            new.ball_place[at, 0] = drives.ball_place[row, 0] + shift_q
+            new.ball_place[at, 1] = drives.ball_place[row, 1] + shift_v
+            for p in range(18):
+                new.ball[at, p] = drives.ball[row, p]
+            span[BALL_DRIVE + 1] = at + 1
+
+
+@inner
+def _close_block(span, blocks, count):
+    """Write down the block that ends where `span` ends, and begin the next."""
+    for c in range(SPAN):
+        blocks[count, c] = span[c]
+    for c in range(0, SPAN, 2):
+        span[c] = span[c + 1]
+    return count + 1
+
+
+@inner
+def _set_roles(n, parent, role):
+    """Fill the roles, see `roles_of`."""
+    for k in range(n):
+        role[k] = 0
+    for k in range(n - 1, -1, -1):
+        p = parent[k]
+        if p >= 0 and p != k - 1:
+            if role[p] & LOADED == 0:
+                role[k] |= FIRST
+            role[p] |= LOADED
+
+
+@inner
+def _hang(links, table, c, active, places, node, b, out, k):
+    """Set the place of cluster k on its parent's, and its inertia, from the joint of `node` above body b."""
+    t, first = links.placement, table[node, FIRST_SIDE]
+    if first < 0:
+        out.parent[k] = -1
+        for p in range(12):
+            out.placement[k, p] = t[b, p]
+    else:
+        part, slot = rigid_part(table, active, first, table[node, SLOT])
+        top = table[part, TOP]
+        out.parent[k] = places.cluster[top]
+        if slot == 0 and top < len(links.parent):
+            for p in range(12):
+                out.placement[k, p] = t[b, p]
+        else:
+            a, ax, ay, az = cluster_pose(links, places, top)
+            h, hx, hy, hz = within(table, c, part, slot)
+            a, ax, ay, az = composed(a, ax, ay, az, h, hx, hy, hz)
+            h = (t[b, 0], t[b, 1], t[b, 2], t[b, 3], t[b, 4], t[b, 5], t[b, 6], t[b, 7], t[b, 8])
+            a, ax, ay, az = composed(a, ax, ay, az, h, t[b, 9], t[b, 10], t[b, 11])
+            _put_pose(out.placement, k, a, ax, ay, az)
+    part, _ = rigid_part(table, active, table[node, SECOND_SIDE], 0)
+    e = inertia_of(part, len(table) // 2, c)
+    for p in range(10):
+        out.inertia[k, p] = e[p]
+
+
+@inner
+def _join_piece(links, table, c, active, places, node, b, out):
+    """Let piece b of a hub and what is rigid with it be part of the cluster its weld leads to."""
+    part, slot = rigid_part(table, active, table[node, FIRST_SIDE], table[node, SLOT])
+    top = table[part, TOP]
+    k = places.cluster[top]
+    a, ax, ay, az = cluster_pose(links, places, top)
+    h, hx, hy, hz = within(table, c, part, slot)
+    a, ax, ay, az = composed(a, ax, ay, az, h, hx, hy, hz)
+    places.cluster[b] = k
+    _put_pose(places.pose, b - len(links.parent), a, ax, ay, az)
+    part, _ = rigid_part(table, active, table[node, SECOND_SIDE], 0)
+    _add_inertia(out.inertia, k, moved_inertia(inertia_of(part, len(table) // 2, c), a, ax, ay, az))
+
+
+@inner
+def _bring_wrenches(links, table, c, active, places, wrenches, new):
+    for j in range(len(wrenches.link)):
+        k, r, x, y, z = locate(links, table, c, active, places, wrenches.link[j])
+        new.link[j] = k
+        p = wrenches.data
+        px, py, pz = p[j, 0], p[j, 1], p[j, 2]
+        new.data[j, 0] = x + (r[0] * px + r[1] * py + r[2] * pz)
+        new.data[j, 1] = y + (r[3] * px + r[4] * py + r[5] * pz)
+        new.data[j, 2] = z + (r[6] * px + r[7] * py + r[8] * pz)
+        for k in range(3, 9):
+            new.data[j, k] = p[j, k]
+
+
+@inner
+def _bring_springs(links, table, c, active, places, springs, new):
+    for j in range(len(springs.link)):
+        for end in range(2):
+            i, o, p = springs.link[j, end], 3 * end, springs.point
+            if i < 0:
+                new.link[j, end] = -1
+                new.point[j, o], new.point[j, o + 1], new.point[j, o + 2] = p[j, o], p[j, o + 1], p[j, o + 2]
+                continue
+            k, r, x, y, z = locate(links, table, c, active, places, i)
+            new.link[j, end] = k
+            px, py, pz = p[j, o], p[j, o + 1], p[j, o + 2]
+            new.point[j, o] = x + (r[0] * px + r[1] * py + r[2] * pz)
+            new.point[j, o + 1] = y + (r[3] * px + r[4] * py + r[5] * pz)
+            new.point[j, o + 2] = z + (r[6] * px + r[7] * py + r[8] * pz)
+
+
+@outlined
+def condense(
+    # model
+    links, drives, springs, table,
+    # in
+    c, active, nodes, count, q, qd, tau, wrenches, places,
+    # out
+    body,
+):  # fmt: skip
+    """Fill `body` with the hybrid body whose active joints are those of nodes[: count].
+
+    Args:
+        active: (m,) flags of the same nodes.
+        q, qd, tau: of the whole model; those of the active joints are copied.
+        wrenches: on links.
+        places: where links went is noted in it.
+    """
+    out, whole, order = body.links, body.whole, places.sorted
+    n = len(links.parent)
+    for j in range(count):
+        order[j] = table[nodes[j], CHILD]
+    sort_nodes(count, places.rank, order, places.spare)
+    for p in range(SPAN):
+        whole[p] = 0
+    k = f = blocks = begin = 0
+    tied = len(springs.link) > 0
+    for j in range(count):
+        b = order[j]
+        node = places.node[b]
+        if b >= n:
+            _join_piece(links, table, c, active, places, node, b, out)
+            continue
+        # blocks of whole trees, as `blocks_of` cuts them
+        if table[node, FIRST_SIDE] < 0 and not tied and k - whole[LINK] >= BLOCK:
+            blocks = _close_block(whole, body.blocks, blocks)
+            begin = whole[RUN]
+        places.cluster[b] = k
+        body.link[k] = b
+        _hang(links, table, c, active, places, node, b, out, k)
+        iq, iv = whole[COORDINATE + 1], whole[DOF + 1]
+        out.kind[k], out.dof[k], out.q_start[k], out.v_start[k] = links.kind[b], links.dof[b], iq, iv
+        out.factor_start[k] = f
+        f = _place_factors(links, b, k, iq, iv, out, f)
+        out.factor_start[k + 1] = f
+        _place_coordinates(links, b, k, out, whole, begin)
+        _place_drives(links, drives, places, b, k, out, body.drives, whole)
+        v, d = links.v_start[b], links.dof[b]
+        for a in range(d):
+            body.qd[iv + a], body.tau[iv + a] = qd[v + a], tau[v + a]
+            out.armature[iv + a] = links.armature[v + a]
+        wide = (len(q) if b + 1 >= n else links.q_start[b + 1]) - links.q_start[b]
+        for a in range(wide):
+            body.q[iq + a] = q[links.q_start[b] + a]
+        k += 1
+        whole[LINK + 1], whole[DOF + 1], whole[COORDINATE + 1] = k, iv + d, iq + wide
+    if k > whole[LINK]:
+        blocks = _close_block(whole, body.blocks, blocks)
+    for p in range(0, SPAN, 2):
+        whole[p] = 0
+    body.count[0] = blocks
+    _set_roles(k, out.parent, out.role)
+    _bring_wrenches(links, table, c, active, places, wrenches, body.wrenches)
+    _bring_springs(links, table, c, active, places, springs, body.springs)
+
+
+@inner
+def scatter(
+    # model
+    links,
+    # in
+    body,
+    # out
+    q, qd,
+):  # fmt: skip
+    """Copy q and qd of the active joints into those of the whole model."""
+    out, n = body.links, len(links.parent)
+    for k in range(body.whole[LINK + 1]):
+        b = body.link[k]
+        v, iv, first = links.v_start[b], out.v_start[k], links.q_start[b]
+        for a in range(links.dof[b]):
+            qd[v + a] = body.qd[iv + a]
+        iq = out.q_start[k]
+        for a in range((len(q) if b + 1 >= n else links.q_start[b + 1]) - first):
+            q[first + a] = body.q[iq + a]

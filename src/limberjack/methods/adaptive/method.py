@@ -1,0 +1,486 @@
+"""The running side of `Adaptive`: one compiled call per `advance`, with region updates inside.
+
+    every `update_every` steps:  forces -> convert -> choose -> transient -> velocities -> rigidify -> condense
+    ordinary steps:              those of every tree (`stepping.py`), on the hybrid body
+
+q and qd that users see are copies of the engine's own: what they differ in was set from outside. Then the parts that
+hold such joints are computed again, and the next step begins with an update that opens the joints above.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from limberjack._jit import entry, inner, kernel
+from limberjack.articulated.assembly_tree import Assembly, new_assembly
+from limberjack.articulated.dca import set_leaves
+from limberjack.articulated.merges import WEIGHT, new_coefficients
+from limberjack.articulated.work import ROW, Work
+from limberjack.errors import LimberjackError, ModelError, StateError, UnsupportedByMethod
+from limberjack.forces import Wrenches, new_pull, no_wrenches
+from limberjack.methods.adaptive import regions as rg
+from limberjack.methods.adaptive.coefficients import set_leaf_columns
+from limberjack.methods.adaptive.condensed import Condensed, condense, new_condensed, new_places, scatter
+from limberjack.methods.adaptive.metrics import functions_of, weight_rows
+from limberjack.methods.adaptive.options import Adaptive
+from limberjack.model.arrays import COORDINATE, DOF, LINK, SPAN, Drives
+from limberjack.model.joints import FREE
+from limberjack.model.model import Model
+from limberjack.momentum import new_aims
+from limberjack.stepping import IMPLICIT, INTEGRATORS, RK4, new_buffers, take_steps
+
+__all__ = ["AdaptiveStepper"]
+
+PREPARE, LEAVES = 1, 2
+
+
+class _Engine(NamedTuple):
+    """What the kernels work on beside model and forces."""
+
+    tree: Assembly
+    co: Any
+    places: Any
+    still: np.ndarray
+    joint_work: Work
+    work: Work
+    step_work: Work
+    buffers: Any
+    aims: Any
+    span: np.ndarray
+    limits: rg.Limits
+    regions: rg.Regions
+    before_q: np.ndarray
+    before_qd: np.ndarray
+    q: np.ndarray
+    qd: np.ndarray
+    tau: np.ndarray
+
+
+def _lazy_work(links: Any, rows: int) -> Work:
+    """Return work arrays that take no memory until they are used."""
+    nv, nq = len(links.armature), len(links.armature) + len(links.quaternions)
+    six = (np.zeros((nv, 6)) for _ in range(3))
+    return Work(np.zeros((rows, ROW)), np.zeros(nq), np.zeros(nq), *six, np.zeros(nv))
+
+
+@kernel
+def adaptive_steps(
+    # model
+    links, drives, springs,
+    # in
+    n, code, substeps, h, wrenches, stale, todo, e, trial, pull, aside,
+    # out
+    body, q, qd,
+):  # fmt: skip
+    """Prepare what `todo` asks for, then take up to n steps.
+
+    Args:
+        stale: (m,) nodes whose coefficients are found again if `todo` has PREPARE; those of leaves, if it has LEAVES.
+
+    Returns:
+        the steps taken and 0, or the code of what failed, see `take_steps`; -1 and 1 + a link whose inertia is not
+        positive, or -2 and 1 + a freedom whose joint has none.
+    """
+    g, taken = e.regions, 0
+    reach = h if code == IMPLICIT else 0.0
+    if todo & LEAVES:
+        bad = set_leaves(links, e.tree, e.co.numbers)
+        if bad > 0:
+            return -1, bad
+        set_leaf_columns(links, e.tree, e.co.numbers)
+    if todo & PREPARE:
+        bad = rg.hold_all(links, drives, e.places, e.co, stale, reach, e.q, e.still, e.tau, e.joint_work)
+        if bad > 0:
+            return -2, bad
+        condense(
+            links, drives, springs, e.co.table, e.co.numbers, g.active, g.nodes, g.counts[rg.COUNT], e.q, e.qd, e.tau,
+            wrenches, e.places, body,
+        )  # fmt: skip
+    while taken < n:
+        if g.counts[rg.UNTIL] <= 0:
+            status = rg.update(
+                links, drives, springs, e.tree.roots, e.limits, h, reach, e.tau, wrenches, e.still, e.co, e.places,
+                e.joint_work, e.work, pull, e.buffers, trial, aside, g, body, e.q, e.qd, q, qd,
+            )  # fmt: skip
+            if status != 0:
+                return taken, status
+            g.counts[rg.UNTIL] = e.limits.period[0]
+        m = min(n - taken, g.counts[rg.UNTIL])
+        several = body.count[0] > 1
+        if several:
+            _copy(body, body.q, body.qd, e.before_q, e.before_qd)
+        done, status = take_steps(
+            body.links, body.drives, body.springs, body.blocks, body.count[0], e.span, code, m, substeps, h / substeps,
+            body.tau, body.wrenches, e.step_work, pull, e.buffers, e.aims, body.q, body.qd,
+        )  # fmt: skip
+        if status != 0 and several:
+            # One block failed: all go back and take the steps that every block can.
+            _copy(body, e.before_q, e.before_qd, body.q, body.qd)
+            take_steps(
+                body.links, body.drives, body.springs, body.blocks, body.count[0], e.span, code, done, substeps,
+                h / substeps, body.tau, body.wrenches, e.step_work, pull, e.buffers, e.aims, body.q, body.qd,
+            )  # fmt: skip
+        taken += done
+        g.counts[rg.UNTIL] -= done
+        if status != 0:
+            scatter(links, body, e.q, e.qd)
+            scatter(links, body, q, qd)
+            return taken, status
+    if n > 0:
+        scatter(links, body, e.q, e.qd)
+        scatter(links, body, q, qd)
+    return taken, 0
+
+
+@inner
+def _copy(body, q, qd, to_q, to_qd):
+    """Copy the coordinates and velocities of the hybrid body."""
+    for k in range(body.whole[COORDINATE + 1]):
+        to_q[k] = q[k]
+    for k in range(body.whole[DOF + 1]):
+        to_qd[k] = qd[k]
+
+
+class AdaptiveStepper:
+    """The running side of `Adaptive`."""
+
+    def __init__(self, model: Model, options: Adaptive) -> None:
+        a = model.arrays
+        links, n = a.links, len(a.links.parent)
+        self._model, self._options = model, options
+        counted = (links.dof > 0) & (links.kind != FREE)
+        if not counted.any():
+            raise ModelError(f'model "{model.name}" has no joints to choose from: method "adaptive" needs at least one')
+        self._joints = int(counted.sum())
+        self.assembly = new_assembly(links, **_tree_options(model, options))
+        self.q, self.qd = model.q0.copy(), model.qd0.copy()
+        tree, nv = self.assembly, model.nv
+        places, co = new_places(model, tree), new_coefficients(links, tree, 2 * len(tree.body_link))
+        self._code = INTEGRATORS.index(options.integrator)
+        self._engine = _Engine(
+            tree, co, places, np.zeros(nv), _lazy_work(links, 0), _lazy_work(links, n), _lazy_work(links, n),
+            new_buffers(model.nq, nv), new_aims(links, np.zeros(SPAN, np.int64), False),
+            np.zeros(SPAN, np.int64), _limits(model, tree, options, self._joints),
+            rg.new_regions(tree, n, nv), np.zeros(model.nq), np.zeros(nv), self.q.copy(), self.qd.copy(), np.zeros(nv),
+        )  # fmt: skip
+        self._drives = Drives(*(array.copy() for array in a.drives))
+        self._wrenches: Wrenches = no_wrenches()
+        self._call: Any = adaptive_steps
+        self._body, self._trial = new_condensed(model, 0), new_condensed(model, 0)
+        self._pull, self._aside = new_pull(links, a.springs), new_pull(links, a.springs)
+        self._dirty, self._dt = True, 0.0
+        self._stale = np.zeros(2 * len(tree.body_link), np.uint8)
+        self._fill_weights(None)
+        self._start_region(np.zeros(len(self._stale), bool))
+        self._fresh = True
+
+    @property
+    def active(self) -> np.ndarray:
+        """(m,) whether each node of the assembly tree is in the active region."""
+        return self._engine.regions.active.astype(bool)
+
+    def active_links(self) -> np.ndarray:
+        """Return, per link, whether its joint is simulated now."""
+        n = len(self._model.arrays.links.parent)
+        return self._engine.regions.active[self.assembly.node_of[:n]].astype(bool)
+
+    def advance(self, n: int, dt: float, forces: Any) -> tuple[int, int]:
+        """Take up to n steps; see `Stepper`."""
+        if self._dirty or dt != self._dt or self._fresh:
+            self._take_edits(dt, forces)
+        if not self._functions:
+            return self._advance(n, dt)
+        taken = 0
+        while taken < n:  # weights that depend on positions are found again between updates
+            if self._engine.regions.counts[rg.UNTIL] <= 0:
+                self._fill_weights(self._functions)
+            m = min(n - taken, max(1, int(self._engine.regions.counts[rg.UNTIL]) or self._options.update_every))
+            done, status = self._advance(m, dt)
+            taken += done
+            if status:
+                return taken, status
+        return taken, 0
+
+    def _advance(self, n: int, dt: float, todo: int = 0) -> tuple[int, int]:
+        a, e = self._model.arrays, self._engine
+        taken, status = self._call(
+            a.links, self._drives, a.springs, n, self._code, 2 if self._code == RK4 else 1, dt, self._wrenches,
+            self._stale, todo, e, self._trial, self._pull, self._aside, self._body, self.q, self.qd,
+        )  # fmt: skip
+        if self._call is adaptive_steps:
+            self._call = entry(adaptive_steps)
+        if taken < 0:
+            raise self._unfit(taken, status - 1)
+        return taken, self._whole_status(status)
+
+    def _unfit(self, code: int, what: int) -> LimberjackError:
+        if code == -1:
+            body = self._model.body_names[int(np.flatnonzero(self._model.arrays.body_link == what)[0])]
+            return UnsupportedByMethod(
+                f'method "adaptive" needs bodies with mass and inertia about every axis; body "{body}" has none about '
+                "some. Methods that can: full"
+            )
+        return StateError(f'joint "{self._model.dof_name(what)}" has no inertia to act on in this state')
+
+    def _whole_status(self, status: int) -> int:
+        """Return a status with its freedom of the hybrid body replaced by that of the model."""
+        nv = self._model.nv
+        if status == 0 or -status - 1 > nv:
+            return status
+        v = status - 1 if status > 0 else -status - 1
+        out, links = self._body.links, self._model.arrays.links
+        n = int(self._body.whole[LINK + 1])
+        k = int(np.searchsorted(out.v_start[:n], v, side="right")) - 1
+        v = int(links.v_start[self._body.link[k]] + v - out.v_start[k]) if n else v
+        return v + 1 if status > 0 else -1 - v
+
+    # What users change
+
+    def changed(self) -> None:
+        """Take note that something was set: what, is found at the next step."""
+        self._dirty = True
+
+    def _take_edits(self, dt: float, forces: Any) -> None:
+        """Compare what users see with the engine's own and bring the regions up to date."""
+        e, tree = self._engine, self.assembly
+        links, n = self._model.arrays.links, len(self._model.arrays.links.parent)
+        active = self.active_links()
+        of_dof = np.repeat(np.arange(n), links.dof)
+        of_q = np.repeat(np.arange(n), np.diff(np.append(links.q_start, len(self.q))))
+        moved = np.unique(of_q[self.q != e.q])
+        sped = np.unique(of_dof[self.qd != e.qd])
+        pushed = [of_dof[forces.tau != e.tau]]
+        for places, name in ((self._drives.place, "scalar"), (self._drives.ball_place, "ball")):
+            differs = (getattr(forces.drives, name) != getattr(self._drives, name)).any(axis=1)
+            pushed.append(of_dof[places[differs, 1]])
+            getattr(self._drives, name)[:] = getattr(forces.drives, name)
+        driven = np.unique(np.concatenate(pushed))
+        pulled = _wrench_links(self._wrenches, forces.wrenches)
+        e.q[:], e.qd[:], e.tau[:] = self.q, self.qd, forces.tau
+        implicit = self._code == IMPLICIT
+        whole = self._fresh or (implicit and dt != self._dt)
+        self._dt = dt
+        self._dirty = False
+        touched = np.unique(np.concatenate([sped[(self.qd_of(sped) != 0.0) & ~active[sped]], driven, pulled]))
+        if not (whole or len(moved) or len(sped) or len(touched)):
+            return
+        if len(forces.wrenches.link) != len(self._wrenches.link):
+            self._body = _with_wrenches(self._body, len(forces.wrenches.link))
+            self._trial = _with_wrenches(self._trial, len(forces.wrenches.link))
+        self._wrenches = Wrenches(*(array.copy() for array in forces.wrenches))
+        self._mark_stale(np.concatenate([moved, driven]), active)
+        if whole:
+            self._stale[len(tree.body_link) :] = 1 - e.regions.active[len(tree.body_link) :]
+        if self._fresh:
+            self._fresh = False
+            touched = np.union1d(touched, np.flatnonzero(self.qd_of(np.arange(n)) != 0.0))
+            self._prepare(leaves=True)
+        else:
+            self._prepare(leaves=False)
+        g = e.regions
+        kept = g.touched[: g.counts[rg.TOUCHED]]
+        touched = np.union1d(kept, touched)
+        g.touched[: len(touched)] = touched
+        g.counts[rg.TOUCHED] = len(touched)
+        g.counts[rg.UNTIL] = 0
+
+    def qd_of(self, which: np.ndarray) -> np.ndarray:
+        """Return, per link of `which`, the largest of its velocities."""
+        links = self._model.arrays.links
+        sizes = np.zeros(len(links.parent))
+        np.maximum.at(sizes, np.repeat(np.arange(len(links.parent)), links.dof), np.abs(self.qd))
+        return sizes[which]
+
+    def _mark_stale(self, which: np.ndarray, active: np.ndarray) -> None:
+        """Mark the rigid nodes whose coefficients depend on the held joints of links `which`."""
+        tree, region = self.assembly, self._engine.regions.active
+        for i in which:
+            if active[i]:
+                continue
+            node = int(tree.node_of[i])
+            while node >= 0 and not region[node] and not self._stale[node]:
+                self._stale[node] = 1
+                node = int(tree.parent[node])
+
+    def _prepare(self, leaves: bool) -> None:
+        """Find the coefficients of stale nodes again, and the hybrid body."""
+        self._advance(0, self._dt, PREPARE | (LEAVES if leaves else 0))
+
+    def _start_region(self, active: np.ndarray) -> None:
+        """Set the active region: the nodes marked, and the free joints to the world."""
+        g, tree = self._engine.regions, self.assembly
+        kinds = self._model.arrays.links.kind
+        bases = tree.roots[kinds[tree.joint[tree.roots]] == FREE]
+        active = active.copy()
+        active[bases] = True
+        g.active[:] = active
+        nodes = np.flatnonzero(active)
+        g.nodes[: len(nodes)] = nodes
+        g.counts[rg.COUNT] = len(nodes)
+        links = self._model.arrays.links
+        body = tree.joint[nodes]
+        real = body[body < len(links.parent)]
+        g.counts[rg.JOINTS] = int(((links.dof[real] > 0) & (links.kind[real] != FREE)).sum())
+
+    # Options
+
+    def retune(self, options: Adaptive) -> None:
+        """Take other options while running; the next step begins with an update."""
+        old = self._options
+        if (options.tree, options.integrator, options.metric) != (old.tree, old.integrator, old.metric) or tuple(
+            options.force_bodies
+        ) != tuple(old.force_bodies):
+            raise StateError("tree, force_bodies, metric and integrator cannot be changed while running")
+        limits = _limits(self._model, self.assembly, options, self._joints)
+        weights = (options.weights, options.velocity_weights) != (old.weights, old.velocity_weights)
+        if weights:
+            for what in ("weights", "velocity_weights"):
+                weight_rows(self._model, getattr(options, what) or 1.0, what, self.q)
+        self._options = options
+        for array, new in zip(self._engine.limits, limits, strict=True):
+            array[:] = new
+        if weights:
+            self._fill_weights(None)
+            nb = len(self.assembly.body_link)
+            self._stale[nb:] = 1 - self._engine.regions.active[nb:]
+            if not self._fresh:
+                self._prepare(leaves=False)
+        self._engine.regions.counts[rg.UNTIL] = 0
+
+    def _fill_weights(self, only: Any) -> None:
+        """Fill the weights of all joints, or of the joints named in `only`."""
+        o, co, g = self._options, self._engine.co, self._engine.regions
+        speeds = o.weights if o.velocity_weights is None else o.velocity_weights
+        self._functions = functions_of(o.weights) | functions_of(speeds)
+        if only is None:
+            co.own[:, WEIGHT:] = weight_rows(self._model, o.weights, "weights", self.q)
+            g.velocity_weight[:] = weight_rows(self._model, speeds, "velocity_weights", self.q)
+            return
+        active = self.active_links()
+        names = {name for name in only if active[self._model.arrays.joint_link[self._model.joint_names.index(name)]]}
+        for what, weights, rows in (
+            ("weights", o.weights, co.own[:, WEIGHT:]),
+            ("velocity_weights", speeds, g.velocity_weight),
+        ):
+            new = weight_rows(self._model, weights, what, self.q, only=names)
+            for name in names & set(functions_of(weights)):
+                v = self._model.joint(name).v
+                rows[v] = new[v]
+
+    # Memory
+
+    def memory(self) -> dict[str, np.ndarray]:
+        """Return the active region, the time to its next update, and what was last known of q, qd and forces."""
+        e, g = self._engine, self._engine.regions
+        touched = np.zeros(len(g.touched), np.uint8)
+        touched[g.touched[: g.counts[rg.TOUCHED]]] = 1
+        return {
+            "active": g.active.copy(), "until": g.counts[[rg.UNTIL]].copy(), "touched": touched,
+            "fresh": np.array([self._fresh], np.uint8), "q": e.q.copy(), "qd": e.qd.copy(), "tau": e.tau.copy(),
+            "weight": e.co.own[:, WEIGHT:].copy(), "velocity_weight": g.velocity_weight.copy(),
+            **{f"drives.{k}": v.copy() for k, v in self._drives._asdict().items()},
+            **{f"wrenches.{k}": v.copy() for k, v in self._wrenches._asdict().items()},
+        }  # fmt: skip
+
+    def remember(self, memory: dict[str, np.ndarray]) -> None:
+        """Take back what `memory` gave; all coefficients are computed again, from the same numbers."""
+        e, g = self._engine, self._engine.regions
+        e.q[:], e.qd[:], e.tau[:] = memory["q"], memory["qd"], memory["tau"]
+        e.co.own[:, WEIGHT:], g.velocity_weight[:] = memory["weight"], memory["velocity_weight"]
+        self._drives = Drives(*(memory[f"drives.{k}"].copy() for k in Drives._fields))
+        self._wrenches = Wrenches(*(memory[f"wrenches.{k}"].copy() for k in Wrenches._fields))
+        self._body = _with_wrenches(self._body, len(self._wrenches.link))
+        self._trial = _with_wrenches(self._trial, len(self._wrenches.link))
+        self._start_region(memory["active"].astype(bool))
+        touched = np.flatnonzero(memory["touched"])
+        g.touched[: len(touched)] = touched
+        g.counts[rg.TOUCHED], g.counts[rg.UNTIL] = len(touched), memory["until"][0]
+        self._fresh, self._dirty = bool(memory["fresh"][0]), True
+        if not self._fresh:
+            nb = len(self.assembly.body_link)
+            self._stale[nb:] = 1 - g.active[nb:]
+            self._prepare(leaves=True)
+
+    def stats(self) -> dict[str, Any]:
+        """Return what the last step and the last region update did."""
+        g, c, x = self._engine.regions, self._engine.regions.counts, self._engine.regions.numbers
+        return {
+            "nodes": int(self._body.whole[LINK + 1]),
+            "active_joints": int(c[rg.JOINTS]),
+            "joints": self._joints,
+            "updates": int(c[rg.STAMP]),
+            "update_nodes": int(c[rg.VISITED]),
+            "queue_pops": int(c[rg.POPPED]),
+            "entered": int(c[rg.ENTERED]),
+            "left": int(c[rg.LEFT]),
+            "changes": int(c[rg.TURNOVER]),
+            "error_estimate": float(x[rg.ERROR]),
+            "acceleration_metric": float(x[rg.WHOLE]),
+            "velocity_error": float(x[rg.SPEED_ERROR]),
+            "energy_removed": float(x[rg.REMOVED]),
+            "energy_removed_total": float(x[rg.REMOVED_ALL]),
+            "depth": int(self.assembly.depth.max(initial=0)),
+            "bytes": sum(array.nbytes for part in (g, self._engine.co) for array in part),
+        }
+
+
+def _with_wrenches(body: Condensed, count: int) -> Condensed:
+    return body._replace(wrenches=Wrenches(np.zeros(count, np.int64), np.zeros((count, 9))))
+
+
+def _wrench_links(old: Wrenches, new: Wrenches) -> np.ndarray:
+    """Return the links on which wrenches differ."""
+    if len(old.link) == len(new.link) and (old.link == new.link).all() and (old.data == new.data).all():
+        return np.zeros(0, np.int64)
+    before = {(int(i), row.tobytes()) for i, row in zip(old.link, old.data, strict=True)}
+    after = {(int(i), row.tobytes()) for i, row in zip(new.link, new.data, strict=True)}
+    return np.array(sorted({i for i, _ in before ^ after}), np.int64)
+
+
+def _limits(model: Model, tree: Assembly, options: Adaptive, joints: int) -> rg.Limits:
+    """Return when choices end, checked against the model."""
+    figures = len(tree.roots)
+    budget, opened = options.budget, options.update_budget
+    if budget is None and options.tolerance is None and options.view is None:
+        budget = max(1, round(0.2 * joints))
+    each = isinstance(budget, tuple)
+    if isinstance(budget, tuple):
+        if len(budget) != figures:
+            raise StateError(
+                f'budget must have one number per figure of model "{model.name}", {figures}; got {len(budget)}'
+            )
+        whole = np.array(budget, np.int64)
+    else:
+        whole = np.full(figures, -1 if budget is None else min(int(budget), joints), np.int64)
+    looked = whole.copy() if opened is None else np.full(figures, opened, np.int64)
+    tolerance = np.array([-1.0 if options.tolerance is None else options.tolerance, -1.0])
+    if options.velocity_tolerance is not None:
+        tolerance[1] = options.velocity_tolerance
+    return rg.Limits(
+        whole, looked, tolerance, np.array([options.update_every], np.int64), np.array([int(each)], np.int64),
+        np.array([int(options.error_bounded)], np.int64),
+    )  # fmt: skip
+
+
+def _tree_options(model: Model, options: Adaptive) -> dict[str, Any]:
+    """Return the weights or priorities the assembly tree is cut by."""
+    a = model.arrays
+    n = len(a.links.parent)
+    if callable(options.tree):
+        order = list(options.tree(model))
+        priority = np.full(n, len(order), np.int64)
+        for k, name in enumerate(order):
+            info = model.joint(name)
+            if not info.is_loop and info.nv > 0:
+                priority[a.joint_link[model.joint_names.index(name)]] = k
+        return {"priority": priority}
+    if options.tree == "forces":
+        weight = np.ones(n)
+        ends = a.springs.link[a.springs.link >= 0]
+        named = np.array([a.body_link[model.body_index(name)] for name in options.force_bodies], np.int64)
+        places = np.unique(np.concatenate([ends, named[named >= 0]])).astype(np.int64)
+        weight[places] = n
+        return {"weight": weight}
+    return {}

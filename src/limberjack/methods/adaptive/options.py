@@ -1,0 +1,155 @@
+"""The options of method `adaptive`: what a user sets, checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from limberjack.errors import StateError, UnknownName
+from limberjack.model.model import Model
+
+if TYPE_CHECKING:
+    from limberjack.methods.adaptive.method import AdaptiveStepper
+
+__all__ = ["Adaptive", "View"]
+
+METRICS = ("joints", "mass")
+TREES = ("balanced", "forces")
+INTEGRATORS = ("semi_implicit", "euler", "implicit", "rk4")
+
+Weight = float | np.ndarray | Sequence[Sequence[float]] | Callable[[Any], Any]
+
+
+def _number(value: Any, what: str, low: float = 0.0) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise StateError(f"{what} must be a number, got {value!r}")
+    if not (math.isfinite(value) and value >= low):
+        raise StateError(f"{what} must be a finite number >= {low:g}, got {value!r}")
+
+
+def _whole(value: Any, what: str, low: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
+        raise StateError(f"{what} must be a whole number >= {low}, got {value!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """A camera that decides how much motion can be seen.
+
+    A part of the body that would move by fewer pixels than `tolerance` within an update period need not be simulated.
+
+    Args:
+        position: (3,) of the camera [m].
+        target: (3,) point it looks at [m].
+        pixels: height of the picture [pixels].
+        angle: opening of the picture, from bottom to top [rad].
+        tolerance: displacement that may go unseen [pixels].
+    """
+
+    position: tuple[float, float, float]
+    target: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    pixels: int = 1080
+    angle: float = 0.8
+    tolerance: float = 1.0
+
+    def __post_init__(self) -> None:
+        for what in ("position", "target"):
+            value = getattr(self, what)
+            try:
+                place = tuple(float(x) for x in value)
+            except (TypeError, ValueError):
+                raise StateError(f"{what} of the view must be 3 numbers, got {value!r}") from None
+            if len(place) != 3 or not all(map(math.isfinite, place)):
+                raise StateError(f"{what} of the view must be 3 finite numbers, got {value!r}")
+            object.__setattr__(self, what, place)
+        if self.position == self.target:
+            raise StateError(f"the view looks from {self.position} at the same point; move one of them")
+        _whole(self.pixels, "pixels of the view", 1)
+        _number(self.tolerance, "tolerance of the view")
+        _number(self.angle, "angle of the view")
+        if not 0.0 < self.angle < math.pi:
+            raise StateError(f"angle of the view must be between 0 and pi, got {self.angle!r}")
+        if self.tolerance == 0.0:
+            raise StateError("tolerance of the view must be > 0 pixels, got 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adaptive:
+    """As many joints as asked for are simulated; which, is chosen anew every few steps. The others are held.
+
+    With neither `budget` nor `tolerance` nor `view`, a fifth of the joints is simulated.
+
+    Args:
+        budget: how many joints are simulated at a time, over all figures or one number per figure (tree of the model);
+            free joints to the world are always simulated and not counted. None = no limit but the tolerance.
+        tolerance: the choice ends when the sum of squared accelerations left out (in the metric) is below this.
+        velocity_tolerance: the same for the squared velocities that are stopped; None takes tolerance * period^2, with
+            the period between two choices.
+        update_every: steps between two choices; the paper takes 20.
+        update_budget: how many joints each choice looks at for their acceleration; None = the budget.
+        metric: "joints" weighs the accelerations of joints with `weights`; "mass" takes the distance, in the norm of
+            the inertias, of the bodies' accelerations from those of a rigid body: nothing to tune, no mix of units.
+        weights: of the joints' accelerations: a number for all, or {joint: number, matrix or function of its q}.
+        velocity_weights: likewise of the velocities; None = `weights`.
+        view: a camera; motion too small to be seen counts less.
+        error_bounded: no joint is stopped while it moves, so that the acceleration left out at each choice is at most
+            `tolerance`, exactly; the number of joints may grow to all.
+        tree: "balanced"; "forces" puts `force_bodies` and ends of springs near the root of the assembly tree, where
+            forces cost less and joints become active sooner; or a function of the model that returns names of joints in
+            the order the tree is cut at.
+        force_bodies: names of bodies for tree="forces".
+        integrator: "semi_implicit", "euler" (the paper's), "implicit" or "rk4".
+    """
+
+    name: ClassVar[str] = "adaptive"
+    supports: ClassVar[frozenset[str]] = frozenset({"armature", "springs", "motors"})
+
+    budget: int | Sequence[int] | None = None
+    tolerance: float | None = None
+    velocity_tolerance: float | None = None
+    update_every: int = 20
+    update_budget: int | None = None
+    metric: str = "joints"
+    weights: float | Mapping[str, Weight] = 1.0
+    velocity_weights: float | Mapping[str, Weight] | None = None
+    view: View | None = None
+    error_bounded: bool = False
+    tree: str | Callable[[Model], Sequence[str]] = "balanced"
+    force_bodies: Sequence[str] = ()
+    integrator: str = "semi_implicit"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.budget, str) or (self.budget is not None and np.ndim(self.budget) > 1):
+            raise StateError(f"budget must be a whole number, one per figure, or None, got {self.budget!r}")
+        if self.budget is not None and np.ndim(self.budget) == 1:
+            budgets: Any = self.budget
+            for value in budgets:
+                _whole(value, "each budget", 0)
+            object.__setattr__(self, "budget", tuple(int(value) for value in budgets))
+        elif self.budget is not None:
+            _whole(self.budget, "budget", 0)
+        for what in ("tolerance", "velocity_tolerance"):
+            if getattr(self, what) is not None:
+                _number(getattr(self, what), what)
+        _whole(self.update_every, "update_every", 1)
+        if self.update_budget is not None:
+            _whole(self.update_budget, "update_budget", 0)
+        for what, value, choices in (("metric", self.metric, METRICS), ("integrator", self.integrator, INTEGRATORS)):
+            if value not in choices:
+                raise UnknownName(what, str(value), 'method "adaptive"', choices)
+        if not callable(self.tree) and self.tree not in TREES:
+            raise UnknownName("tree", str(self.tree), 'method "adaptive"', (*TREES, "a function"))
+        if self.view is not None and not isinstance(self.view, View):
+            raise StateError(f"view must be a lj.View, got {self.view!r}")
+        if self.error_bounded and self.tolerance is None:
+            raise StateError("error_bounded=True needs a tolerance: the error to stay below")
+
+    def stepper(self, model: Model) -> AdaptiveStepper:
+        """Return a stepper for `model`."""
+        from limberjack.methods.adaptive.method import AdaptiveStepper
+
+        return AdaptiveStepper(model, self)

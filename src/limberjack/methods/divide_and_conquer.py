@@ -1,0 +1,152 @@
+"""Method `divide_and_conquer`: every joint moves, accelerations by the divide and conquer algorithm (`dca.py`).
+
+The reference the adaptive method is measured against: same answers as `full`, about five times its time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from limberjack._jit import entry, kernel
+from limberjack.articulated.assembly_tree import new_assembly
+from limberjack.articulated.dca import divide_and_conquer, set_leaves
+from limberjack.articulated.drives import drive_forces
+from limberjack.articulated.integrate import advance
+from limberjack.articulated.kinematics import kinematics
+from limberjack.articulated.merges import OWN, TAU, new_coefficients
+from limberjack.articulated.work import new_work
+from limberjack.errors import UnknownName, UnsupportedByMethod
+from limberjack.forces import new_pull, pull_springs, take_wrenches
+from limberjack.model.arrays import whole_span
+from limberjack.model.model import Model
+from limberjack.stepping import HUGE, new_buffers
+
+__all__ = ["DivideAndConquer"]
+
+INTEGRATORS = ("semi_implicit", "euler")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DivideAndConquer:
+    """All joints simulated by divide and conquer.
+
+    Args:
+        integrator: "semi_implicit" or "euler" (the paper's).
+        levels: merge the assembly tree level by level; parts of one level are independent. Same numbers either way.
+    """
+
+    name: ClassVar[str] = "divide_and_conquer"
+    supports: ClassVar[frozenset[str]] = frozenset({"armature", "springs", "motors"})
+
+    integrator: str = "semi_implicit"
+    levels: bool = False
+
+    def __post_init__(self) -> None:
+        if self.integrator not in INTEGRATORS:
+            raise UnknownName("integrator", str(self.integrator), f'method "{self.name}"', INTEGRATORS)
+
+    def stepper(self, model: Model) -> DivideAndConquerStepper:
+        """Return a stepper for `model`."""
+        return DivideAndConquerStepper(model, self)
+
+
+@kernel
+def dca_steps(
+    # model
+    links, drives, springs, tree,
+    # in
+    span, n, h, euler, applied, wrenches, order, still, co, work, pull, forces, b,
+    # out
+    q, qd,
+):  # fmt: skip
+    """Take n steps; return the steps taken and 0, or the code of what failed, see `take_steps`."""
+    for step in range(n):
+        kinematics(links, span, q, qd, work)
+        take_wrenches(span, wrenches, work.rows)
+        drive_forces(drives, links.armature, span, 0.0, q, qd, applied, b.tau, b.added)
+        if len(springs.link) > 0:
+            pull_springs(links, springs, span, qd, work, pull)
+        for v in range(len(qd)):
+            co.own[v, TAU], co.own[v, OWN] = b.tau[v], b.added[v]
+        status = divide_and_conquer(links, tree, co, order, q, still, work, forces, b.qdd)
+        if status == 0:
+            for v in range(len(qd) - 1, -1, -1):
+                if not abs(qd[v] + h * b.qdd[v]) < HUGE:
+                    status = -1 - v
+        if status != 0:
+            return step, status
+        if euler:
+            advance(links, span, h, qd, q)
+        for v in range(len(qd)):
+            qd[v] += h * b.qdd[v]
+        if not euler:
+            advance(links, span, h, qd, q)
+    return n, 0
+
+
+@kernel
+def _set_leaves(links, tree, co):
+    return set_leaves(links, tree, co.numbers)
+
+
+class DivideAndConquerStepper:
+    """The running side of `DivideAndConquer`."""
+
+    def __init__(self, model: Model, options: DivideAndConquer) -> None:
+        a = model.arrays
+        links, tree = a.links, new_assembly(a.links)
+        nb, nv = len(tree.body_link), model.nv
+        self._model, self._options, self.assembly = model, options, tree
+        self.q, self.qd = model.q0.copy(), model.qd0.copy()
+        height = np.zeros(2 * nb, np.int64)
+        for node in range(nb, 2 * nb):
+            height[node] = 1 + max(height[tree.first[node]] if tree.first[node] >= 0 else 0, height[tree.second[node]])
+        inner = np.arange(nb, 2 * nb)
+        order = inner[np.argsort(height[nb:], kind="stable")] if options.levels else inner
+        self._height = int(height.max(initial=0))
+        co = new_coefficients(links, tree, nb)
+        bad = _set_leaves(links, tree, co)
+        if bad > 0:
+            body = model.body_names[int(np.flatnonzero(a.body_link == bad - 1)[0])]
+            raise UnsupportedByMethod(
+                f'method "{options.name}" needs bodies with mass and inertia about every axis; body "{body}" has none '
+                "about some. Methods that can: full"
+            )
+        self._parts = (
+            order, np.zeros(nv), co, new_work(links), new_pull(links, a.springs), np.zeros((1, 24 * nb + 16)),
+            new_buffers(model.nq, nv),
+        )  # fmt: skip
+        self._span = whole_span(links, a.drives)
+        self._call: Any = dca_steps
+
+    def advance(self, n: int, dt: float, forces: Any) -> tuple[int, int]:
+        """Take up to n steps; see `Stepper`."""
+        a = self._model.arrays
+        out = self._call(
+            a.links, forces.drives, a.springs, self.assembly, self._span, n, dt, self._options.integrator == "euler",
+            forces.tau, forces.wrenches, *self._parts, self.q, self.qd,
+        )  # fmt: skip
+        if self._call is dca_steps:
+            self._call = entry(dca_steps)
+        return out
+
+    def active_links(self) -> np.ndarray:
+        """Return, per link, whether its joint is simulated now: all are."""
+        return np.ones(len(self._model.arrays.links.parent), bool)
+
+    def changed(self) -> None:
+        """Take note that something was set: nothing is kept from step to step."""
+
+    def memory(self) -> dict[str, np.ndarray]:
+        """Return nothing: q and qd are all that feeds the next step."""
+        return {}
+
+    def remember(self, memory: dict[str, np.ndarray]) -> None:
+        """Take back nothing."""
+
+    def stats(self) -> dict[str, Any]:
+        """Return the nodes of the assembly tree visited by a step, and its levels."""
+        return {"nodes": 2 * len(self.assembly.body_link), "levels": self._height}
