@@ -46,6 +46,8 @@ __all__ = [
     "back_substitute",
     "bias",
     "merge_accelerations",
+    "merge_distance",
+    "merge_distance_vectors",
     "merge_inertias",
     "merge_metric",
     "merge_metric_vectors",
@@ -79,8 +81,8 @@ TAU, OWN, WEIGHT, FREEDOM = 0, 1, 2, 8
 ET, TT, HT, MM, PSI0, TURN, UG, AG, SPARE, SMALL, VECTOR, ROOM, OPENED = (
     0, 72, 144, 216, 264, 312, 360, 432, 504, 544, 652, 660, 1260,
 )  # fmt: skip
-# In an opened joint: G^T (6 x 12), W (6 x 8), U (6 x 8), D (6 x 6), gamma, R, joint force.
-GT, WW, UU, DD, GA, RR, QQ, OPEN = 0, 72, 120, 168, 204, 210, 216, 222
+# In an opened joint: G^T (6 x 12), W (6 x 8), U (6 x 8), D (6 x 6), gamma, R, joint force, beta.
+GT, WW, UU, DD, GA, RR, QQ, BB, OPEN = 0, 72, 120, 168, 204, 210, 216, 222, 228
 
 
 class Coefficients(NamedTuple):
@@ -607,6 +609,8 @@ def bias(table, c, s, node, slot, x, y, z):
         a = carry(c, place(node, nb) + JX, c, k)
         b0, b1, b2 = b0 + a[0], b1 + a[1], b2 + a[2]
         b3, b4, b5 = b3 + a[3] + x, b4 + a[4] + y, b5 + a[5] + z
+    k = o + BB
+    s[0, k], s[0, k + 1], s[0, k + 2], s[0, k + 3], s[0, k + 4], s[0, k + 5] = b0, b1, b2, b3, b4, b5
     for k in range(6):
         w = o + WW + 8 * k
         s[0, o + GA + k] = (
@@ -720,6 +724,85 @@ def merge_metric_vectors(table, c, own, s, node, slot, some):
             if some:
                 total += 2.0 * s[0, TT + 12 * k + q] * s[0, o + GA + k]
         c[0, at + q] -= total
+
+
+@outlined
+def merge_distance(table, c, s, node, slot, some):
+    """Fill what the mass metric needs of the joint of `node` after `metric_rows`: V_r, G_r^T, and Psi unless a root.
+
+    Psi is Phi less that of the rigid part: with its own Phi_r = Phi - Psi of the sides, M_r = M - Psi0, G_r = G - T and
+    V_r = M_r^-1 (a weld), Psi of C = diag(Psi_A, Psi_B) - G E + G_r V_r G_r^T. V_r stays at UG, G_r^T at HT.
+    """
+    o, count = OPENED + slot * OPEN, table[node, HANDLES]
+    for k in range(6):
+        for q in range(6):
+            s[0, SMALL + 6 * k + q] = s[0, MM + 8 * k + q] - (s[0, PSI0 + 8 * k + q] if some else 0.0)
+    inverse(6, s, SMALL, SMALL + 36)
+    for k in range(6):
+        for q in range(6):
+            s[0, UG + 8 * k + q] = s[0, SMALL + 36 + 6 * k + q]
+    if count == 0:
+        return
+    blocks = 2 if count == 1 else 3
+    for k in range(6):
+        for q in range(12):
+            s[0, HT + 12 * k + q] = s[0, o + GT + 12 * k + q] - (s[0, TT + 12 * k + q] if some else 0.0)
+    _times(s, UG, HT, AG, blocks)
+    for k in range(6):
+        for b in range(blocks):
+            h = AG + 12 * k + 4 * b
+            store4(s, 0, h, scale(-1.0, load4(s, 0, h)))
+    at = place(node, len(table) // 2) + PSI
+    _times(s, o + WW, o + GT, ET, blocks)
+    _start(table, c, node, PSI)
+    _take_products(s, o + GT, ET, 6 * count, blocks, c, at)
+    _take_products(s, HT, AG, 6 * count, blocks, c, at)
+
+
+@outlined
+def merge_distance_vectors(table, c, s, node, slot, some):
+    """Set p = 2 (b - b_r) and the distance e of now of `node` for the mass metric, after `bias` and `merge_distance`.
+
+    e of C = e_A + e_B - beta . gamma + Q . R + beta_r . V_r beta_r with beta_r = beta - pi / 2.
+    """
+    o, nb = OPENED + slot * OPEN, len(table) // 2
+    first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
+    eta = eta_of(second, nb, c) + (eta_of(first, nb, c) if first >= 0 else 0.0)
+    z, g = SPARE, SPARE + 8
+    for k in range(6):
+        s[0, z + k] = s[0, o + BB + k]
+        eta -= s[0, o + BB + k] * s[0, o + GA + k]
+    for a in range(table[node, DOFS]):
+        eta += s[0, o + QQ + a] * s[0, o + RR + a]
+    if some:
+        if second >= nb:
+            k = _value_place(second, nb, PT)
+            for q in range(6):
+                s[0, z + q] += 0.5 * c[0, k + q]
+        if first >= nb:
+            a = carry(c, place(node, nb) + JX, c, _value_place(first, nb, PT) + 6 * table[node, SLOT])
+            s[0, z] -= 0.5 * a[0]
+            s[0, z + 1] -= 0.5 * a[1]
+            s[0, z + 2] -= 0.5 * a[2]
+            s[0, z + 3] -= 0.5 * a[3]
+            s[0, z + 4] -= 0.5 * a[4]
+            s[0, z + 5] -= 0.5 * a[5]
+    for k in range(6):
+        total = 0.0
+        for q in range(6):
+            total += s[0, UG + 8 * k + q] * s[0, z + q]
+        s[0, g + k] = total
+        eta += total * s[0, z + k]
+    c[0, place(node, nb) + ETA] = eta
+    if table[node, HANDLES] == 0:
+        return
+    _keep_values(table, c, node, PT)
+    at = _value_place(node, nb, PT)
+    for q in range(6 * table[node, HANDLES]):
+        total = 0.0
+        for k in range(6):
+            total += s[0, o + GT + 12 * k + q] * s[0, o + GA + k] - s[0, HT + 12 * k + q] * s[0, g + k]
+        c[0, at + q] -= 2.0 * total
 
 
 @outlined

@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import numpy as np
 from limberjack.errors import FileError, LimberjackError, ModelWarning, StateError
 from limberjack.io import native, npz
 from limberjack.methods import METHODS, method_of
+from limberjack.methods.adaptive.options import View
 from limberjack.model.model import Model
 from limberjack.simulation import Simulation, Snapshot
 
@@ -71,15 +72,19 @@ def _options(method: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any, what: str) -> Any:
-    """Return `value` in what JSON has: floats as {"hex": ...}, tuples as lists."""
+    """Return `value` in what JSON has: floats as {"hex": ...}, tuples and arrays as lists, mappings as {"map": ...}."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, (int, np.integer)):
         return int(value)
     if isinstance(value, (float, np.floating)):
         return {"hex": float(value).hex()}
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, (tuple, list, np.ndarray)):
         return [_plain(x, what) for x in value]
+    if isinstance(value, Mapping):
+        return {"map": {str(key): _plain(x, what) for key, x in value.items()}}
+    if isinstance(value, View):
+        return {"view": {f.name: _plain(getattr(value, f.name), what) for f in dataclasses.fields(value)}}
     raise StateError(f"{what} cannot be saved: a file cannot hold a {type(value).__name__}")
 
 
@@ -142,6 +147,10 @@ def read(path: str | Path) -> Simulation:
 
 def _value(value: Any) -> Any:
     """Return what `_plain` was given; lists come back as tuples."""
+    if isinstance(value, dict) and "map" in value:
+        return {str(key): _value(x) for key, x in value["map"].items()}
+    if isinstance(value, dict) and "view" in value:
+        return View(**{str(key): _value(x) for key, x in value["view"].items()})
     if isinstance(value, dict):
         return float.fromhex(value["hex"])
     return tuple(map(_value, value)) if isinstance(value, list) else value

@@ -20,7 +20,18 @@ if TYPE_CHECKING:
     from limberjack.methods.divide_and_conquer import DivideAndConquer
     from limberjack.methods.full import Full
 
-__all__ = ["FEATURES", "METHODS", "Adaptive", "DivideAndConquer", "Full", "Method", "Stepper", "capabilities", "method_of", "require_support"]
+__all__ = [
+    "FEATURES",
+    "METHODS",
+    "Adaptive",
+    "DivideAndConquer",
+    "Full",
+    "Method",
+    "Stepper",
+    "capabilities",
+    "method_of",
+    "require_support",
+]
 
 FEATURES = {
     "loops": "loop joints and distance joints",

@@ -6,7 +6,8 @@ accelerations everything depends on the angular velocity w of handle 0 alone, in
     b = K m      p = P m      eta = m^T E m      m = (w_x^2, w_y^2, w_z^2, w_y w_z, w_x w_z, w_x w_y, 1)
 
 The last column holds what constant forces of joints do (springs, motors, applied forces: q of a held joint does not
-change). It is eqs. (2) and (8) for seven columns at a time. Merging A and B at joint i,
+change). It is eqs. (2) and (8), or the distance of `merge_distance`, for seven columns at a time. Merging A and B at
+joint i,
 
     beta = X K_a + cent - K_0 R6         cent m = (0; w x (w x d)), d from p to i
     R6: squares and products of w at handle 0 -> those at link i
@@ -32,6 +33,7 @@ from limberjack.articulated.merges import (
     FIRST_SIDE,
     GT,
     HANDLES,
+    HT,
     JX,
     KEEP,
     KT,
@@ -47,12 +49,14 @@ from limberjack.articulated.merges import (
     SECOND_SIDE,
     SLOT,
     TT,
+    UG,
     UU,
     WEIGHT,
     WW,
     V,
     carry,
     columns_place,
+    merge_distance,
     merge_inertias,
     merge_metric,
     metric_rows,
@@ -185,6 +189,7 @@ def _solve_columns(table, c, s, node, slot):
         if q < 6:
             k = CENT + 3 * q
             b3, b4, b5 = b3 + s[0, k], b4 + s[0, k + 1], b5 + s[0, k + 2]
+        _put((b0, b1, b2, b3, b4, b5), s, ZZ + 8 * q)
         w = o + WW
         for h in range(2):
             # W is symmetric: its rows are its columns
@@ -246,10 +251,32 @@ def _take_rows(s, o, factor, p, blocks, c, d):
 
 
 @inner
-def _eta_columns(table, c, s, node, some):
-    """Fill E of `node`."""
+def _weight_columns(table, c, own, s, node, o, blocks, some):
+    """Complete P and begin E of `node` for the metric of the joints, its P begun and pi found."""
     nb = len(table) // 2
-    first, second, d = table[node, FIRST_SIDE], table[node, SECOND_SIDE], table[node, DOFS]
+    d, v = table[node, DOFS], table[node, V]
+    for q in range(7):
+        for k in range(d):
+            total = 0.0
+            for p in range(d):
+                total += own[v + k, WEIGHT + p] * s[0, RC + 8 * q + p]
+            s[0, AR + 8 * q + k] = total
+        for k in range(6):
+            total = 0.0
+            if some:
+                for p in range(6):
+                    total += s[0, PSI0 + 8 * k + p] * s[0, GAM + 8 * q + p]
+            s[0, PG + 8 * q + k] = total
+        for k in range(6):  # Z
+            total = 0.0
+            for p in range(6):
+                total += s[0, o + WW + 8 * k + p] * (s[0, PI + 8 * q + p] - 2.0 * s[0, PG + 8 * q + p])
+            for p in range(d):
+                total += 2.0 * s[0, o + UU + 8 * p + k] * s[0, AR + 8 * q + p]
+            s[0, ZZ + 8 * q + k] = total
+    _take_rows(s, ZZ, 1.0, o + GT, blocks, c, place(node, nb) + PT)
+    if some:
+        _take_rows(s, GAM, 2.0, TT, blocks, c, place(node, nb) + PT)
     at = place(node, nb) + EC
     for i in range(7):
         for k in range(i + 1):
@@ -262,9 +289,48 @@ def _eta_columns(table, c, s, node, some):
                     total -= 0.5 * (
                         s[0, GAM + 8 * i + a] * s[0, PI + 8 * k + a] + s[0, GAM + 8 * k + a] * s[0, PI + 8 * i + a]
                     )
-            if first >= nb:
-                total += c[0, place(first, nb) + EC + 8 * i + k]
             c[0, at + 8 * i + k] = total
+
+
+@inner
+def _mass_columns(table, c, s, node, o, blocks):
+    """Complete P and begin E of `node` for the mass metric (`merge_distance_vectors`), V_r and G_r^T found before."""
+    nb, d = len(table) // 2, table[node, DOFS]
+    for q in range(7):
+        for k in range(6):  # beta_r, in place of pi
+            s[0, PI + 8 * q + k] = s[0, ZZ + 8 * q + k] - 0.5 * s[0, PI + 8 * q + k]
+        for k in range(6):
+            total = 0.0
+            for p in range(6):
+                total += s[0, UG + 8 * k + p] * s[0, PI + 8 * q + p]
+            s[0, PG + 8 * q + k] = total
+    _take_rows(s, GAM, 2.0, o + GT, blocks, c, place(node, nb) + PT)
+    _take_rows(s, PG, -2.0, HT, blocks, c, place(node, nb) + PT)
+    at = place(node, nb) + EC
+    for i in range(7):
+        for k in range(i + 1):
+            total = 0.0
+            for a in range(6):
+                total += s[0, PI + 8 * i + a] * s[0, PG + 8 * k + a]
+                total -= 0.5 * (
+                    s[0, ZZ + 8 * i + a] * s[0, GAM + 8 * k + a] + s[0, ZZ + 8 * k + a] * s[0, GAM + 8 * i + a]
+                )
+            if i == 6:
+                for a in range(d):
+                    total += (1.0 if k == 6 else 0.5) * s[0, o + QQ + a] * s[0, RC + 8 * k + a]
+            c[0, at + 8 * i + k] = total
+
+
+@inner
+def _turn_eta(table, c, s, node):
+    """Add E of the sides to that of `node`."""
+    nb = len(table) // 2
+    first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
+    at = place(node, nb) + EC
+    if first >= nb:
+        for i in range(7):
+            for k in range(i + 1):
+                c[0, at + 8 * i + k] += c[0, place(first, nb) + EC + 8 * i + k]
     if second >= nb:
         o = place(second, nb) + EC
         for k in range(7):  # E R6, in place of pi
@@ -285,11 +351,11 @@ def _eta_columns(table, c, s, node, some):
 
 
 @outlined
-def _columns(table, c, own, s, node, slot, some):
+def _columns(table, c, own, s, node, slot, some, mass):
     """Fill the columns K, P, E of `node`, not a root, from its opened joint and its sides, which are rigid."""
     o, nb = OPENED + slot * OPEN, len(table) // 2
     first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
-    d, v, j = table[node, DOFS], table[node, V], place(node, nb) + JX
+    j = place(node, nb) + JX
     blocks = 2 if table[node, HANDLES] == 1 else 3
     r, _, _, _ = below(table, c, node)
     _turn_monomials(r, s, R6)
@@ -304,44 +370,24 @@ def _columns(table, c, own, s, node, slot, some):
     _solve_columns(table, c, s, node, slot)
     _start_columns(table, c, s, node, KT, KB)
     _take_rows(s, GAM, 1.0, o + GT, blocks, c, place(node, nb) + KT)
-    for q in range(7):
+    for q in range(7):  # pi
         for k in range(6):
-            s[0, PI + 8 * q + k] = s[0, PG + 8 * q + k] = 0.0
-        for k in range(d):
-            total = 0.0
-            for p in range(d):
-                total += own[v + k, WEIGHT + p] * s[0, RC + 8 * q + p]
-            s[0, AR + 8 * q + k] = total
-        if some:
-            if second >= nb:
-                for k in range(6):
-                    s[0, PI + 8 * q + k] = -s[0, PB + 12 * q + k]
-            if first >= nb:
-                e = carry(c, j, c, place(first, nb) + PT + 12 * q + 6 * table[node, SLOT])
-                k = PI + 8 * q
-                s[0, k], s[0, k + 1], s[0, k + 2] = s[0, k] + e[0], s[0, k + 1] + e[1], s[0, k + 2] + e[2]
-                s[0, k + 3], s[0, k + 4], s[0, k + 5] = s[0, k + 3] + e[3], s[0, k + 4] + e[4], s[0, k + 5] + e[5]
-            for k in range(6):
-                total = 0.0
-                for p in range(6):
-                    total += s[0, PSI0 + 8 * k + p] * s[0, GAM + 8 * q + p]
-                s[0, PG + 8 * q + k] = total
-        for k in range(6):  # Z
-            total = 0.0
-            for p in range(6):
-                total += s[0, o + WW + 8 * k + p] * (s[0, PI + 8 * q + p] - 2.0 * s[0, PG + 8 * q + p])
-            for p in range(d):
-                total += 2.0 * s[0, o + UU + 8 * p + k] * s[0, AR + 8 * q + p]
-            s[0, ZZ + 8 * q + k] = total
+            s[0, PI + 8 * q + k] = -s[0, PB + 12 * q + k] if second >= nb else 0.0
+        if first >= nb:
+            e = carry(c, j, c, place(first, nb) + PT + 12 * q + 6 * table[node, SLOT])
+            k = PI + 8 * q
+            s[0, k], s[0, k + 1], s[0, k + 2] = s[0, k] + e[0], s[0, k + 1] + e[1], s[0, k + 2] + e[2]
+            s[0, k + 3], s[0, k + 4], s[0, k + 5] = s[0, k + 3] + e[3], s[0, k + 4] + e[4], s[0, k + 5] + e[5]
     _start_columns(table, c, s, node, PT, PB)
-    _take_rows(s, ZZ, 1.0, o + GT, blocks, c, place(node, nb) + PT)
-    if some:
-        _take_rows(s, GAM, 2.0, TT, blocks, c, place(node, nb) + PT)
-    _eta_columns(table, c, s, node, some)
+    if mass:
+        _mass_columns(table, c, s, node, o, blocks)
+    else:
+        _weight_columns(table, c, own, s, node, o, blocks, some)
+    _turn_eta(table, c, s, node)
 
 
 @spliced
-def hold(links, table, c, own, s, node, q, still, work):
+def hold(links, table, c, own, s, node, q, still, work, mass):
     """Fill all coefficients of `node` with its joint held, from those of its sides, which are rigid.
 
     At a root only the joint's pose: its coefficients are found anew at each update.
@@ -357,8 +403,11 @@ def hold(links, table, c, own, s, node, q, still, work):
         positive = open_joint(table, c, own, s, node, slot)
         merge_inertias(table, c, s, node, slot)
         some = metric_rows(table, c, s, node)
-        merge_metric(table, c, own, s, node, slot, some)
-        _columns(table, c, own, s, node, slot, some)
+        if mass:
+            merge_distance(table, c, s, node, slot, some)
+        else:
+            merge_metric(table, c, own, s, node, slot, some)
+        _columns(table, c, own, s, node, slot, some, mass)
     return positive
 
 

@@ -160,7 +160,8 @@ def cluster_pose(links, places, body):
 
 
 @inner
-def _put_pose(a, k, r, x, y, z):
+def put_pose_row(a, k, r, x, y, z):
+    """Write a pose into row k of a."""
     a[k, 0], a[k, 1], a[k, 2], a[k, 3], a[k, 4], a[k, 5] = r[0], r[1], r[2], r[3], r[4], r[5]
     a[k, 6], a[k, 7], a[k, 8], a[k, 9], a[k, 10], a[k, 11] = r[6], r[7], r[8], x, y, z
 
@@ -307,7 +308,7 @@ def _hang(links, table, c, active, places, node, b, out, k):
             a, ax, ay, az = composed(a, ax, ay, az, h, hx, hy, hz)
             h = (t[b, 0], t[b, 1], t[b, 2], t[b, 3], t[b, 4], t[b, 5], t[b, 6], t[b, 7], t[b, 8])
             a, ax, ay, az = composed(a, ax, ay, az, h, t[b, 9], t[b, 10], t[b, 11])
-            _put_pose(out.placement, k, a, ax, ay, az)
+            put_pose_row(out.placement, k, a, ax, ay, az)
     part, _ = rigid_part(table, active, table[node, SECOND_SIDE], 0)
     e = inertia_of(part, len(table) // 2, c)
     for p in range(10):
@@ -324,7 +325,7 @@ def _join_piece(links, table, c, active, places, node, b, out):
     h, hx, hy, hz = within(table, c, part, slot)
     a, ax, ay, az = composed(a, ax, ay, az, h, hx, hy, hz)
     places.cluster[b] = k
-    _put_pose(places.pose, b - len(links.parent), a, ax, ay, az)
+    put_pose_row(places.pose, b - len(links.parent), a, ax, ay, az)
     part, _ = rigid_part(table, active, table[node, SECOND_SIDE], 0)
     _add_inertia(out.inertia, k, moved_inertia(inertia_of(part, len(table) // 2, c), a, ax, ay, az))
 

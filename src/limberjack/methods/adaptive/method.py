@@ -25,6 +25,7 @@ from limberjack.methods.adaptive.coefficients import set_leaf_columns
 from limberjack.methods.adaptive.condensed import Condensed, condense, new_condensed, new_places, scatter
 from limberjack.methods.adaptive.metrics import functions_of, weight_rows
 from limberjack.methods.adaptive.options import Adaptive
+from limberjack.methods.adaptive.sight import PERIOD, levers, view_numbers
 from limberjack.model.arrays import COORDINATE, DOF, LINK, SPAN, Drives
 from limberjack.model.joints import FREE
 from limberjack.model.model import Model
@@ -91,7 +92,8 @@ def adaptive_steps(
             return -1, bad
         set_leaf_columns(links, e.tree, e.co.numbers)
     if todo & PREPARE:
-        bad = rg.hold_all(links, drives, e.places, e.co, stale, reach, e.q, e.still, e.tau, e.joint_work)
+        mass = e.limits.mass[0] > 0
+        bad = rg.hold_all(links, drives, e.places, e.co, mass, stale, reach, e.q, e.still, e.tau, e.joint_work)
         if bad > 0:
             return -2, bad
         condense(
@@ -261,6 +263,8 @@ class AdaptiveStepper:
         e.q[:], e.qd[:], e.tau[:] = self.q, self.qd, forces.tau
         implicit = self._code == IMPLICIT
         whole = self._fresh or (implicit and dt != self._dt)
+        if self._fresh or dt != self._dt:
+            self._set_period(dt)
         self._dt = dt
         self._dirty = False
         touched = np.unique(np.concatenate([sped[(self.qd_of(sped) != 0.0) & ~active[sped]], driven, pulled]))
@@ -285,6 +289,14 @@ class AdaptiveStepper:
         g.touched[: len(touched)] = touched
         g.counts[rg.TOUCHED] = len(touched)
         g.counts[rg.UNTIL] = 0
+
+    def _set_period(self, dt: float) -> None:
+        """Set what depends on the time between two updates."""
+        o, limits = self._options, self._engine.limits
+        period = o.update_every * dt
+        limits.view[PERIOD] = period
+        if o.velocity_tolerance is None and o.view is None and o.tolerance is not None:
+            limits.tolerance[1] = o.tolerance * period * period
 
     def qd_of(self, which: np.ndarray) -> np.ndarray:
         """Return, per link of `which`, the largest of its velocities."""
@@ -341,6 +353,7 @@ class AdaptiveStepper:
         self._options = options
         for array, new in zip(self._engine.limits, limits, strict=True):
             array[:] = new
+        self._set_period(self._dt)
         if weights:
             self._fill_weights(None)
             nb = len(self.assembly.body_link)
@@ -378,7 +391,8 @@ class AdaptiveStepper:
         touched[g.touched[: g.counts[rg.TOUCHED]]] = 1
         return {
             "active": g.active.copy(), "until": g.counts[[rg.UNTIL]].copy(), "touched": touched,
-            "fresh": np.array([self._fresh], np.uint8), "q": e.q.copy(), "qd": e.qd.copy(), "tau": e.tau.copy(),
+            "fresh": np.array([self._fresh], np.uint8),
+            "dt": np.array([self._dt]), "q": e.q.copy(), "qd": e.qd.copy(), "tau": e.tau.copy(),
             "weight": e.co.own[:, WEIGHT:].copy(), "velocity_weight": g.velocity_weight.copy(),
             **{f"drives.{k}": v.copy() for k, v in self._drives._asdict().items()},
             **{f"wrenches.{k}": v.copy() for k, v in self._wrenches._asdict().items()},
@@ -387,6 +401,8 @@ class AdaptiveStepper:
     def remember(self, memory: dict[str, np.ndarray]) -> None:
         """Take back what `memory` gave; all coefficients are computed again, from the same numbers."""
         e, g = self._engine, self._engine.regions
+        self._check_memory(memory)
+        self._dt = float(memory["dt"][0])
         e.q[:], e.qd[:], e.tau[:] = memory["q"], memory["qd"], memory["tau"]
         e.co.own[:, WEIGHT:], g.velocity_weight[:] = memory["weight"], memory["velocity_weight"]
         self._drives = Drives(*(memory[f"drives.{k}"].copy() for k in Drives._fields))
@@ -402,6 +418,22 @@ class AdaptiveStepper:
             nb = len(self.assembly.body_link)
             self._stale[nb:] = 1 - g.active[nb:]
             self._prepare(leaves=True)
+
+    def _check_memory(self, memory: dict[str, np.ndarray]) -> None:
+        """Refuse regions and places that could lead a kernel astray: files may hold anything."""
+        tree, active = self.assembly, memory["active"]
+        nb, n = len(tree.body_link), len(self._model.arrays.links.parent)
+        inside = np.flatnonzero(active)
+        up = tree.parent[inside]
+        wrenches = memory["wrenches.link"]
+        fits = (
+            (inside >= nb).all() and active[up[up >= 0]].all() and 0.0 <= float(memory["dt"][0]) <= 1.0
+            and ((wrenches >= 0) & (wrenches < n)).all() and memory["wrenches.data"].shape == (len(wrenches), 9)
+            and np.array_equal(memory["drives.place"], self._drives.place)
+            and np.array_equal(memory["drives.ball_place"], self._drives.ball_place)
+        )  # fmt: skip
+        if not fits:
+            raise StateError(f'the active region of this snapshot does not fit model "{self._model.name}"')
 
     def stats(self) -> dict[str, Any]:
         """Return what the last step and the last region update did."""
@@ -455,13 +487,23 @@ def _limits(model: Model, tree: Assembly, options: Adaptive, joints: int) -> rg.
     else:
         whole = np.full(figures, -1 if budget is None else min(int(budget), joints), np.int64)
     looked = whole.copy() if opened is None else np.full(figures, opened, np.int64)
+    # Of the velocities, without a tolerance of their own: in pixels the same, else by the period, which `dt` decides.
     tolerance = np.array([-1.0 if options.tolerance is None else options.tolerance, -1.0])
+    if options.view is not None and options.tolerance is None:
+        tolerance[0] = options.view.tolerance**2
     if options.velocity_tolerance is not None:
         tolerance[1] = options.velocity_tolerance
+    elif options.view is not None:
+        tolerance[1] = tolerance[0]
     return rg.Limits(
         whole, looked, tolerance, np.array([options.update_every], np.int64), np.array([int(each)], np.int64),
-        np.array([int(options.error_bounded)], np.int64),
+        np.array([int(options.error_bounded)], np.int64), np.array([int(options.metric == "mass")], np.int64),
+        view_numbers(options.view), *_levers(model, tree, options),
     )  # fmt: skip
+
+
+def _levers(model: Model, tree: Assembly, options: Adaptive) -> tuple[np.ndarray, np.ndarray]:
+    return levers(model, tree) if options.view is not None else (np.zeros(len(tree.parent)), np.zeros(len(tree.parent)))
 
 
 def _tree_options(model: Model, options: Adaptive) -> dict[str, Any]:

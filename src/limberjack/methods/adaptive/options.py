@@ -95,7 +95,8 @@ class Adaptive:
             the inertias, of the bodies' accelerations from those of a rigid body: nothing to tune, no mix of units.
         weights: of the joints' accelerations: a number for all, or {joint: number, matrix or function of its q}.
         velocity_weights: likewise of the velocities; None = `weights`.
-        view: a camera; motion too small to be seen counts less.
+        view: a camera; metrics are then in squared pixels, and without a tolerance the view's decides. What lies
+            beside the picture counts nothing.
         error_bounded: no joint is stopped while it moves, so that the acceleration left out at each choice is at most
             `tolerance`, exactly; the number of joints may grow to all.
         tree: "balanced"; "forces" puts `force_bodies` and ends of springs near the root of the assembly tree, where
@@ -145,6 +146,8 @@ class Adaptive:
             raise UnknownName("tree", str(self.tree), 'method "adaptive"', (*TREES, "a function"))
         if self.view is not None and not isinstance(self.view, View):
             raise StateError(f"view must be a lj.View, got {self.view!r}")
+        if self.view is not None and self.metric != "joints":
+            raise StateError('a view judges the motion of joints: it needs metric="joints"')
         if self.error_bounded and self.tolerance is None:
             raise StateError("error_bounded=True needs a tolerance: the error to stay below")
 

@@ -1,5 +1,6 @@
 """The region update: which joints are simulated from now on.
 
+    touched      joints above links that were touched from outside are opened: they may move
     forces       wrenches and springs on links, in their axes, and the parts they act within (force region)
     convert      coefficients of the whole body as if all its joints were free: values of rigid parts at the front from
                  their columns, then eqs. (2), (8) up the active region
@@ -50,6 +51,8 @@ from limberjack.articulated.merges import (
     bias,
     columns_place,
     merge_accelerations,
+    merge_distance,
+    merge_distance_vectors,
     merge_inertias,
     merge_metric,
     merge_metric_vectors,
@@ -59,12 +62,14 @@ from limberjack.articulated.merges import (
     pose,
     stride,
 )
-from limberjack.articulated.work import AC, AL, W, rotation
+from limberjack.articulated.work import AC, AL, R, W, rotation
 from limberjack.forces import spring_lengths
 from limberjack.methods.adaptive.coefficients import evaluate, hold
 from limberjack.methods.adaptive.condensed import cluster_pose, condense, locate, scatter, sort_nodes
+from limberjack.methods.adaptive.energies import energy_speeds
 from limberjack.methods.adaptive.queue import pop, push
 from limberjack.methods.adaptive.rigidify import rigidify
+from limberjack.methods.adaptive.sight import PERIOD, place_root, place_sides, seen
 from limberjack.model.arrays import BALL_DRIVE, LINK, SCALAR_DRIVE
 from limberjack.model.joints import FREE
 from limberjack.spatial.lanes import add, lane, load4, scale
@@ -91,6 +96,10 @@ class Limits(NamedTuple):
     period: np.ndarray  # (1,) steps between updates
     each: np.ndarray  # (1,) 1 = one budget per figure
     bounded: np.ndarray  # (1,) 1 = no moving joint is stopped
+    mass: np.ndarray  # (1,) 1 = the metric of the masses
+    view: np.ndarray  # (VIEW,) the camera, see `metrics.view_numbers`
+    lever: np.ndarray  # (m,) how far the joints of a node can move anything per radian or metre [m]
+    extent: np.ndarray  # (m,) radius about handle 0 of all that the joints of a node move [m]
 
 
 class Regions(NamedTuple):
@@ -116,6 +125,8 @@ class Regions(NamedTuple):
     taken: np.ndarray  # (figures,) joints taken by a choice
     velocities: np.ndarray  # (n, 6) scratch of the rigidification
     momenta: np.ndarray  # (n, 6)
+    spot: np.ndarray  # (m, 12) poses of handle 0, where a view looks at
+    sums: np.ndarray  # (m, 17) inertia, momentum and energy of nodes, for the mass metric
     velocity_weight: np.ndarray  # (nv, 6)
     counts: np.ndarray  # (COUNTS,)
     numbers: np.ndarray  # (NUMBERS,)
@@ -133,7 +144,7 @@ def new_regions(tree: Assembly, links: int, nv: int) -> Regions:
         np.zeros(m, np.uint8), whole(nb), np.zeros(m, np.uint8), whole(nb), whole(m), whole(m), whole(m), whole(m),
         np.zeros((nb, 6)), np.zeros((m, 3)), np.zeros((1, 12 * m + 8)), np.zeros(m), whole(m), np.zeros(m),
         np.zeros(nv), whole(links), np.arange(m), whole(len(tree.roots)), np.zeros((links, 6)),
-        np.zeros((links, 6)), np.zeros((nv, 6)), whole(COUNTS),
+        np.zeros((links, 6)), np.zeros((m, 12)), np.zeros((m, 17)), np.zeros((nv, 6)), whole(COUNTS),
         np.zeros(NUMBERS),
     )  # fmt: skip
 
@@ -167,16 +178,16 @@ def held_forces(links, drives, places, i, h, q, still, applied, own):
 
 
 @spliced
-def _hold_node(links, drives, places, co, node, h, q, still, applied, work):
+def _hold_node(links, drives, places, co, mass, node, h, q, still, applied, work):
     """Fill the forces and coefficients of a node whose joint is held."""
     i = co.table[node, CHILD]
     if i < len(links.parent):
         held_forces(links, drives, places, i, h, q, still, applied, co.own)
-    return hold(links, co.table, co.numbers, co.own, co.scratch, node, q, still, work)
+    return hold(links, co.table, co.numbers, co.own, co.scratch, node, q, still, work, mass)
 
 
 @spliced
-def hold_all(links, drives, places, co, stale, h, q, still, applied, work):
+def hold_all(links, drives, places, co, mass, stale, h, q, still, applied, work):
     """Fill the coefficients of all nodes marked in `stale`, in ascending order, and unmark them.
 
     Returns:
@@ -186,7 +197,7 @@ def hold_all(links, drives, places, co, stale, h, q, still, applied, work):
     for node in range(len(co.table) // 2, len(co.table)):
         if stale[node]:
             stale[node] = 0
-            if not _hold_node(links, drives, places, co, node, h, q, still, applied, work):
+            if not _hold_node(links, drives, places, co, mass, node, h, q, still, applied, work):
                 status = 1 + co.table[node, V]
     return status
 
@@ -402,18 +413,22 @@ def _push_leaf(table, c, node, turn, wrench):
 
 
 @spliced
-def _merge_values(co, node, slot):
-    """Set the values of now of `node` from its opened joint and its sides."""
+def _merge_values(co, mass, node, slot):
+    """Set the values of now of `node` from its opened joint and its sides; return what `metric_rows` does."""
     table, c, own, s = co.table, co.numbers, co.own, co.scratch
     some = metric_rows(table, c, s, node)
     if table[node, HANDLES] > 0:
         merge_accelerations(table, c, s, node, slot)
-    merge_metric_vectors(table, c, own, s, node, slot, some)
+    if mass:
+        merge_distance(table, c, s, node, slot, some)
+        merge_distance_vectors(table, c, s, node, slot, some)
+    else:
+        merge_metric_vectors(table, c, own, s, node, slot, some)
     return some
 
 
 @spliced
-def _climb(co, count, g):
+def _climb(co, mass, count, g):
     """Find the values of now of the `count` rigid nodes that forces act within."""
     for j in range(count):
         node = g.above[j]
@@ -422,12 +437,15 @@ def _climb(co, count, g):
             g.counts[VISITED] += 1
         else:
             slot = _open_rigid(co, node, g)
-            _merge_values(co, node, slot)
+            _merge_values(co, mass, node, slot)
 
 
 @spliced
-def _convert_node(links, co, places, node, rows, g):
-    """Open the joint of an active node or of a root and fill its coefficients; return whether it is positive."""
+def _convert_node(links, co, mass, places, node, rows, g):
+    """Open the joint of an active node or of a root and fill its coefficients; return whether it is positive.
+
+    The mass metric is defined for parts at rest inside: of active nodes it needs Phi and b alone.
+    """
     table, c, own, s = co.table, co.numbers, co.own, co.scratch
     for side in range(2):
         k = table[node, FIRST_SIDE] if side == 0 else table[node, SECOND_SIDE]
@@ -436,11 +454,16 @@ def _convert_node(links, co, places, node, rows, g):
             g.counts[VISITED] += 1
     slot, positive = _open(co, node, g)
     bias(table, c, s, node, slot, 0.0, 0.0, 0.0)
-    if table[node, HANDLES] > 0:
+    inside = table[node, HANDLES] > 0
+    if inside:
         merge_inertias(table, c, s, node, slot)
-    some = _merge_values(co, node, slot)
-    if table[node, HANDLES] > 0:
-        merge_metric(table, c, own, s, node, slot, some)
+    if mass and g.active[node]:
+        if inside:
+            merge_accelerations(table, c, s, node, slot)
+    else:
+        some = _merge_values(co, mass, node, slot)
+        if inside:
+            merge_metric(table, c, own, s, node, slot, some)
     return positive
 
 
@@ -471,18 +494,26 @@ def _metric(table, c, node, f):
 
 
 @spliced
-def _visit(co, node, count, g):
-    """Find the accelerations of the joint of `node` and queue its sides; return how many nodes are queued."""
+def _visit(links, co, places, limits, node, count, rows, g):
+    """Find the accelerations of the joint of `node` and queue its sides; return the count and the sum of their keys."""
     table, c, s = co.table, co.numbers, co.scratch
     first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
     if g.opened[node] != g.counts[STAMP]:
         _open_rigid(co, node, g)
     back_substitute(table, c, s, node, g.slot[node], g.forces, 12 * node, 12 * first, 12 * second, g.qdd)
+    if limits.view[0] > 0.0:
+        place_sides(links, table, c, places, g.active, node, rows, g.spot)
+    total = 0.0
     for side in range(2):
         k = first if side == 0 else second
-        if k >= len(table) // 2:
-            count = push(count, _metric(table, c, k, g.forces), k, g.key, g.queue)
-    return count
+        # of the mass metric, active nodes have no key: they are all visited beforehand
+        if k >= len(table) // 2 and not (limits.mass[0] > 0 and g.active[k]):
+            key = _metric(table, c, k, g.forces)
+            if limits.view[0] > 0.0:
+                key *= seen(limits, k, 0.5 * limits.view[PERIOD] ** 2, g.spot[k, 9], g.spot[k, 10], g.spot[k, 11])
+            total += key
+            count = push(count, key, k, g.key, g.queue)
+    return count, total
 
 
 @inner
@@ -493,21 +524,32 @@ def _full(table, node, limit, each, taken):
 
 
 @spliced
-def _choose_accelerations(co, roots, limits, g):
+def _choose_accelerations(links, co, places, roots, limits, rows, g):
     """Open joints from the roots, the largest metric first; mark them transient and list those that are new.
 
     Returns:
         how many joints are new to the region.
     """
-    table, count, error, each = co.table, 0, 0.0, limits.each[0] > 0
+    table, c, each, mass = co.table, co.numbers, limits.each[0] > 0, limits.mass[0] > 0
+    count, error = 0, 0.0
     for f in range(len(roots)):
         root = roots[f]
         g.taken[f] = 0
         for k in range(12):
             g.forces[0, 12 * root + k] = 0.0
-        value = co.numbers[0, place(root, len(table) // 2) + ETA]
-        error += value
-        count = push(count, value, root, g.key, g.queue)
+        if limits.view[0] > 0.0:
+            place_root(links, table, c, places, g.active, root, rows, g.spot)
+        if not (mass and g.active[root]):
+            key = c[0, place(root, len(table) // 2) + ETA]
+            if limits.view[0] > 0.0:
+                k = root
+                key *= seen(limits, k, 0.5 * limits.view[PERIOD] ** 2, g.spot[k, 9], g.spot[k, 10], g.spot[k, 11])
+            error += key
+            count = push(count, key, root, g.key, g.queue)
+    if mass:
+        for j in range(g.counts[COUNT] - 1, -1, -1):
+            count, more = _visit(links, co, places, limits, g.nodes[j], count, rows, g)
+            error += more
     g.numbers[WHOLE] = error
     tolerance = limits.tolerance[0]
     new = 0
@@ -521,10 +563,15 @@ def _choose_accelerations(co, roots, limits, g):
                 break
             count = pop(count, g.key, g.queue)
             continue
+        key = g.key[0]
         count = pop(count, g.key, g.queue)
-        count = _visit(co, node, count, g)
+        count, more = _visit(links, co, places, limits, node, count, rows, g)
         g.counts[POPPED] += 1
-        error -= _joint_square(co.own, WEIGHT, table[node, V], table[node, DOFS], g.qdd)
+        # what is left out: the keys in the queue; for plain weights its change is known with less rounding
+        if mass or limits.view[0] > 0.0:
+            error += more - key
+        else:
+            error -= _joint_square(co.own, WEIGHT, table[node, V], table[node, DOFS], g.qdd)
         if counts:
             g.taken[table[node, FIGURE] if each else 0] += 1
         if not g.transient[node]:
@@ -536,30 +583,24 @@ def _choose_accelerations(co, roots, limits, g):
 
 
 @inner
-def _force_open(table, new, g):
-    """Mark the nodes above links touched from outside transient; return how many joints are new to the region."""
+def _open_touched(table, g):
+    """Make the nodes above links touched from outside active."""
+    count = g.counts[COUNT]
     for j in range(g.counts[TOUCHED]):
         node = table[g.touched[j], UP]
-        while node >= 0 and not g.transient[node]:
-            g.transient[node] = 1
-            g.trial[g.counts[COUNT] + new] = node
-            new += 1
+        while node >= 0 and not g.active[node]:
+            g.active[node] = 1
+            g.nodes[count] = node
+            count += 1
             node = table[node, UP]
-    return new
+    g.counts[TOUCHED] = 0
+    g.counts[COUNT] = count
+    sort_nodes(count, g.order, g.nodes, g.queue)
 
 
-@outlined
-def _choose_velocities(links, table, roots, limits, count, body, h, qdd, g):
-    """Choose the new active region among the `count` transient nodes by their velocities after a step h.
-
-    Returns:
-        joints of the new region; its nodes are unmarked in `transient`, which keeps those that are left out.
-    """
-    out, each = body.links, limits.each[0] > 0
-    for k in range(body.whole[LINK + 1]):
-        v, iv = links.v_start[body.link[k]], out.v_start[k]
-        for a in range(out.dof[k]):
-            g.qdd[v + a] = body.qd[iv + a] + h * qdd[iv + a]
+@inner
+def _joint_speeds(table, count, g):
+    """Fill the velocity metric of the `count` transient nodes: sums over their joints."""
     for j in range(count):
         node = g.trial[j]
         first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
@@ -571,6 +612,32 @@ def _choose_velocities(links, table, roots, limits, count, body, h, qdd, g):
         if g.transient[second]:
             total += g.speed[second]
         g.speed[node] = total
+
+
+@outlined
+def _choose_velocities(links, table, c, places, roots, limits, count, body, h, qdd, work, g):
+    """Choose the new active region among the `count` transient nodes by their velocities after a step h.
+
+    Returns:
+        joints of the new region; its nodes are unmarked in `transient`, which keeps those that are left out.
+    """
+    out, each = body.links, limits.each[0] > 0
+    for k in range(body.whole[LINK + 1]):
+        v, iv = links.v_start[body.link[k]], out.v_start[k]
+        for a in range(out.dof[k]):
+            qdd[iv + a] = body.qd[iv + a] + h * qdd[iv + a]
+            g.qdd[v + a] = qdd[iv + a]
+    if limits.mass[0] > 0:
+        energy_speeds(links, table, c, places, roots, count, body, qdd, work, g)
+    else:
+        _joint_speeds(table, count, g)
+        if limits.view[0] > 0.0:
+            for j in range(count):
+                k = g.trial[j]
+                i = places.cluster[table[k, TOP]]
+                g.speed[k] *= seen(
+                    limits, k, limits.view[PERIOD], work.rows[i, R + 3], work.rows[i, R + 7], work.rows[i, R + 11]
+                )
     waiting, error = 0, 0.0
     for f in range(len(roots)):
         g.taken[f] = 0
@@ -579,8 +646,11 @@ def _choose_velocities(links, table, roots, limits, count, body, h, qdd, g):
             error += g.speed[root]
             if table[root, KIND] == FREE:  # always active, whatever is left of the budget
                 g.transient[root] = 0
-                if g.transient[table[root, SECOND_SIDE]]:
-                    waiting = push(waiting, g.speed[root], table[root, SECOND_SIDE], g.key, g.queue)
+                below_root = table[root, SECOND_SIDE]
+                error -= g.speed[root]
+                if g.transient[below_root]:
+                    error += g.speed[below_root]
+                    waiting = push(waiting, g.speed[below_root], below_root, g.key, g.queue)
             else:
                 waiting = push(waiting, g.speed[root], root, g.key, g.queue)
     tolerance, joints = limits.tolerance[1], 0
@@ -670,31 +740,33 @@ def update(
     Returns:
         0; 1 + a freedom without inertia; what `dynamics` returns.
     """
-    table, c = co.table, co.numbers
+    table, c, mass = co.table, co.numbers, limits.mass[0] > 0
     scatter(links, body, q, qd)
     scatter(links, body, shown_q, shown_qd)
     g.counts[STAMP] += 1
     g.counts[SLOTS] = g.counts[VISITED] = g.counts[POPPED] = g.counts[ENTERED] = g.counts[LEFT] = 0
     g.numbers[REMOVED] = 0.0
+    if g.counts[TOUCHED] > 0:
+        _open_touched(table, g)
+        at = g.counts[COUNT]
+        condense(links, drives, springs, table, c, g.active, g.nodes, at, q, qd, applied, wrenches, places, body)
     body_kinematics(body, work)
     _own_forces(links, body, reach, buffers, co.own)
     if len(wrenches.link) + len(springs.link) > 0:
-        _climb(co, _gather_forces(links, springs, table, c, places, body, wrenches, work, pull, g), g)
+        _climb(co, mass, _gather_forces(links, springs, table, c, places, body, wrenches, work, pull, g), g)
     old = g.counts[COUNT]
     for j in range(old):
         node = g.nodes[j]
         set_joint(links, table, c, co.scratch, node, q, still, jwork)
-        if not _convert_node(links, co, places, node, work.rows, g):
+        if not _convert_node(links, co, mass, places, node, work.rows, g):
             return 1 + table[node, V]
         g.trial[j] = node
         g.transient[node] = 1
     for f in range(len(roots)):
         if not g.active[roots[f]]:
-            _convert_node(links, co, places, roots[f], work.rows, g)
-    new = _choose_accelerations(co, roots, limits, g)
-    new = _force_open(table, new, g)
+            _convert_node(links, co, mass, places, roots[f], work.rows, g)
+    new = _choose_accelerations(links, co, places, roots, limits, work.rows, g)
     count = old + new
-    g.counts[TOUCHED] = 0
     if new > 0:
         sort_nodes(count, g.order, g.trial, g.queue)
         condense(links, drives, springs, table, c, g.transient, g.trial, count, q, qd, applied, wrenches, places, trial)
@@ -706,7 +778,9 @@ def update(
         for j in range(count):
             g.transient[g.trial[j]] = 0
         return status
-    g.counts[JOINTS] = _choose_velocities(links, table, roots, limits, count, chosen, h, buffers.qdd, g)
+    g.counts[JOINTS] = _choose_velocities(
+        links, table, c, places, roots, limits, count, chosen, h, buffers.qdd, work, g
+    )
     left = kept = 0
     for j in range(count):
         node = g.trial[j]
@@ -738,7 +812,7 @@ def update(
                 g.active[node] = 0
                 for v in range(table[node, V], table[node, V] + table[node, DOFS]):
                     shown_qd[v] = 0.0
-                _hold_node(links, drives, places, co, node, reach, q, still, applied, jwork)
+                _hold_node(links, drives, places, co, mass, node, reach, q, still, applied, jwork)
         else:
             g.active[node] = 1
             g.nodes[at] = node
