@@ -55,7 +55,7 @@ images: $(VENV)/images.stamp ## draw the pictures of the documentation anew
 	$(BIN)/python tools/make_images.py
 
 clean: ## remove everything the targets made, .venv included
-	rm -rf $(VENV) site demo-output build dist MUJOCO_LOG.TXT .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site demo-output papers-output build dist MUJOCO_LOG.TXT .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests tools -type d -name __pycache__ -prune -exec rm -rf {} +
 
 define check

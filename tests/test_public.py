@@ -15,9 +15,9 @@ import limberjack as lj
 
 ROOT = Path(__file__).parents[1]
 NAMES = [
-    "Axis", "Builder", "Diverged", "FileError", "Full", "LimberjackError", "LoopNotClosed", "MissingExtra", "Model",
-    "ModelError", "ModelWarning", "Motor", "Simulation", "StateError", "Trajectory", "UnknownName",
-    "UnsupportedByMethod", "capabilities", "forward_dynamics", "forward_kinematics", "inverse_dynamics", "jacobian",
+    "Adaptive", "Axis", "Builder", "Diverged", "DivideAndConquer", "FileError", "Full", "LimberjackError",
+    "LoopNotClosed", "MissingExtra", "Model", "ModelError", "ModelWarning", "Motor", "Simulation", "StateError",
+    "Trajectory", "UnknownName", "UnsupportedByMethod", "View", "capabilities", "forward_dynamics", "forward_kinematics", "inverse_dynamics", "jacobian",
     "load", "mass_matrix", "resume", "save", "scenes",
 ]  # fmt: skip
 

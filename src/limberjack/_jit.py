@@ -33,8 +33,8 @@ __all__ = ["cache_folder", "entry", "inner", "kernel", "outlined", "spliced"]
 _PACKAGE = Path(__file__).parent
 # Rooms that hold no kernels: an edit there must not cost anybody a recompilation.
 _WITHOUT_KERNELS = {
-    "io", "scenes", "viewer", "__init__.py", "__main__.py", "cli.py", "demo.py", "errors.py", "runs.py", "terminal.py",
-    "warmup.py",
+    "io", "papers", "scenes", "viewer", "__init__.py", "__main__.py", "cli.py", "demo.py", "errors.py", "runs.py",
+    "terminal.py", "warmup.py",
 }  # fmt: skip
 _KEPT_FOLDERS = 4
 _FLAGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"nsz"}, "_nrt": False}

@@ -1,4 +1,4 @@
-"""The command line: `limberjack run | scenes | info | convert | warmup | bench | demo`.
+"""The command line: `limberjack run | scenes | info | convert | warmup | bench | papers | demo`.
 
 Each command is a dataclass, whose fields are its arguments, and is called to do its work. Whatever loads kernels is
 imported inside: `limberjack --help` takes no time. Bad input ends with status 2 and one message on stderr.
@@ -346,7 +346,7 @@ class Convert(_Source):
         return 0
 
 
-# -- warmup, bench, demo ---------------------------------------------------------------------------
+# -- warmup, bench, papers, demo -------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -388,6 +388,27 @@ class Bench:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Papers:
+    """Measure the papers' tables and draw their figures anew, beside the papers' numbers.
+
+    Attributes:
+        figures: a paper (redon) or one of its figures (redon/fig6).
+        quick: small and fast, for a look.
+        out: the folder the numbers and pictures go to, made if absent.
+    """
+
+    figures: Annotated[tuple[str, ...], tyro.conf.Positional, terminal.arg("[FIGURE ...]", "all")] = ()
+    quick: _Flag = False
+    out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("papers-output")
+
+    def __call__(self) -> int:
+        """Run the figures."""
+        from limberjack import papers
+
+        return papers.run(self.figures, quick=self.quick, folder=self.out)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Demo:
     """Simulate a pendulum of 300 links and a thrown humanoid; write motions, a plot and animations.
 
@@ -406,7 +427,8 @@ class Demo:
 
 
 _COMMANDS: dict[str, Any] = {
-    "run": Run, "scenes": Scenes, "info": Info, "convert": Convert, "warmup": Warmup, "bench": Bench, "demo": Demo,
+    "run": Run, "scenes": Scenes, "info": Info, "convert": Convert, "warmup": Warmup, "bench": Bench,
+    "papers": Papers, "demo": Demo,
 }  # fmt: skip
 
 

@@ -102,6 +102,20 @@ def test_tolerances(seed, bounded):
     assert beside.compared >= 8 or not joints_of(model)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_the_metric_of_the_masses(seed):
+    """With metric="mass" each update chooses, from the rigid front down, by the distance from rigid motion."""
+    rng = np.random.default_rng([6, seed])
+    model = star(rng, arms=10) if seed == 0 else forest(rng, seed)
+    options = {"budget": 1 + seed % 4, "update_every": 1 + seed % 3, "metric": "mass"}
+    if seed % 4 == 3:
+        options |= {"update_budget": 2, "tolerance": 1e-3, "velocity_tolerance": 1e-5}
+    beside = Beside(simulation(model, rng, moving=bool(seed % 3), **options), **options)
+    beside.apply_wrench(model.body_names[-1], rng.normal(size=6))
+    beside.run(10)
+    assert beside.compared >= 7
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_from_rest(seed):
     """Started at rest under gravity and a wrench, joints come into the region one update after the other."""

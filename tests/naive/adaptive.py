@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from tests.naive import rotations as rot
+from tests.naive.distances import distances
 from tests.naive.twin import Twin
 
 from limberjack.model.joints import FREE
@@ -36,6 +37,7 @@ class Options:
     weights: Any = 1.0
     velocity_weights: Any = None
     error_bounded: bool = False
+    metric: str = "joints"
 
 
 @dataclass
@@ -154,6 +156,7 @@ class Dynamics:
     def __init__(self, model, q, qd, h, acting, integrator, jacobians=None):
         self.twin = twin = Twin(model)
         jacobians = twin.jacobians(q) if jacobians is None else jacobians
+        self.jacobians, self.armature = jacobians, twin.armature()
         self.mass = self.matrix = twin.mass_matrix(q, jacobians)
         pushed, stiffness, damping = motors(twin, q, qd, acting.targets)
         wrenches = acting.wrenches + twin.spring_wrenches(q, qd)
@@ -188,12 +191,15 @@ class Queue:
     margin: float
 
 
-def queue(nodes, values, own, allowed, budget, tolerance):
-    """Take the node of the largest value, push the nodes below it, until budget or tolerance is reached."""
+def queue(nodes, values, own, allowed, budget, tolerance, start=None):
+    """Take the node of the largest value, push the nodes below it, until budget or tolerance is reached.
+
+    It begins with the roots, or with the nodes `start`; then only what is below them is left out or taken.
+    """
     tree, shared = nodes.tree, budget is None or np.ndim(budget) == 0
-    waiting = {int(c) for c in tree.roots if allowed[c]}
+    waiting = {int(c) for c in (tree.roots if start is None else start) if allowed[c]}
     used, thrown, popped, margin = np.zeros(len(tree.roots), int), [], [], np.inf
-    inner = [c for c in range(len(tree.parent)) if allowed[c]]
+    inner = [c for top in waiting for c in nodes.inside[top] if allowed[c]]
     errors = [float(sum(own[c] for c in inner))]
     while waiting:
         best = min(waiting, key=lambda c: (-values[c], c))
@@ -288,16 +294,22 @@ def update(
     acting = acting or nothing(model)
     now = Dynamics(model, q, qd, h, acting, integrator, jacobians)
     inner = np.arange(len(tree.parent)) >= len(tree.body_link)
+    region = np.array(active, bool) & inner | nodes.base
+    for link in touched:
+        region[nodes.above(int(link))] = True
     # 1, 2: the accelerations of all, and those that matter
     qdd = now.accelerations(np.arange(model.nv))
-    metric, own = metric_of(nodes, weight_matrices(model, nodes, options.weights, q), qdd)
-    limit = options.budget if options.update_budget is None else options.update_budget
-    chosen = queue(nodes, metric, own, inner, limit, options.tolerance)
+    limit, start = options.budget if options.update_budget is None else options.update_budget, None
+    if options.metric == "mass":
+        # a part that moves inside is at no distance from itself: the queue begins where the region ends
+        start = [c for c in np.flatnonzero(inner & ~region) if tree.parent[c] < 0 or region[tree.parent[c]]]
+        metric, own = distances(model, nodes, q, qdd, now.jacobians, np.diag(now.matrix - now.mass) + now.armature)
+    else:
+        metric, own = metric_of(nodes, weight_matrices(model, nodes, options.weights, q), qdd)
+    chosen = queue(nodes, metric, own, inner, limit, options.tolerance, start)
     # 3, 4: the transient region and its accelerations
-    transient = np.array(active, bool) & inner | nodes.base
+    transient = region.copy()
     transient[chosen.popped] = True
-    for link in touched:
-        transient[nodes.above(int(link))] = True
     free = nodes.freedoms(transient)
     assert not np.delete(qd, free).any(), "a joint outside the region moves: it was set and not named as touched"
     transient_qdd = now.accelerations(free)
@@ -305,7 +317,10 @@ def update(
     weights = options.weights if options.velocity_weights is None else options.velocity_weights
     speeds = np.zeros(model.nv)
     speeds[free] = (qd + h * transient_qdd)[free]
-    velocity_metric, own = metric_of(nodes, weight_matrices(model, nodes, weights, q), speeds)
+    if options.metric == "mass":
+        velocity_metric, own = distances(model, nodes, q, speeds, now.jacobians, np.zeros(model.nv), free_bases=True)
+    else:
+        velocity_metric, own = metric_of(nodes, weight_matrices(model, nodes, weights, q), speeds)
     tolerance = options.velocity_tolerance
     if tolerance is None and options.tolerance is not None:
         tolerance = options.tolerance * (options.update_every * h) ** 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.naive.adaptive import Acting, Dynamics, Nodes, Options, metric_of, queue, step, update, weight_matrices
+from tests.naive.distances import distances
 from tests.naive.divide import Divided, Terms, handles_of, tensors
 from tests.naive.models import KINDS, add_body, add_joint, random_model, random_state
 from tests.naive.twin import Twin
@@ -240,6 +241,31 @@ def test_queue_takes_the_largest_and_its_error_falls(seed):
     roots = sum(done.metric[c] for c in scene.tree.roots)
     assert done.chosen.errors[0] == pytest.approx(roots, abs=1e-9)
     assert (done.active[len(scene.tree.body_link) :]).all() and done.lost == 0.0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_distance_from_rigid_motion(seed):
+    """E of a part is at least that of its sides together, that of all a free base carries twice what locking it loses.
+
+    Of all that hangs on the world it is twice the kinetic energy.
+    """
+    rng = np.random.default_rng([11, seed])
+    scene = Scene(star(rng) if seed == 0 else forest(rng, seed), rng)
+    twin = Twin(scene.model)
+    jacobians, rotors = twin.jacobians(scene.q), twin.armature()
+    mass = twin.mass_matrix(scene.q, jacobians)
+    values, own = distances(scene.model, scene.nodes, scene.q, scene.qd, jacobians, rotors)
+    assert (own > -1e-9 * values.max(initial=1.0)).all()
+    for root in scene.tree.roots:
+        inside = scene.nodes.freedoms(np.isin(np.arange(len(own)), scene.nodes.inside[root]))
+        assert values[root] == pytest.approx(scene.qd[inside] @ mass[np.ix_(inside, inside)] @ scene.qd[inside], 1e-9)
+        below = scene.nodes.below(root)
+        if scene.nodes.base[root] and below:
+            base = scene.nodes.dofs[root]
+            rest = np.setdiff1d(inside, base)
+            k = np.linalg.inv(mass[np.ix_(inside, inside)])[np.ix_(*[np.isin(inside, rest)] * 2)]
+            lost = scene.qd[rest] @ np.linalg.solve(k, scene.qd[rest])
+            assert values[below[0]] == pytest.approx(lost, rel=1e-8)
 
 
 def test_budgets_and_tolerances_of_the_queue():

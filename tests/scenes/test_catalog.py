@@ -16,14 +16,19 @@ from limberjack.model.model import Model
 
 # Small enough to build in no time; every scene appears here.
 SMALL = {
+    "adaptive_crowd": {"figures": 2},
     "ball_tree": {"bodies": 7},
+    "character": {},
     "crowd": {"figures": 2},
     "double_pendulum": {},
     "humanoid": {},
     "long_chain": {"links": 100},
     "marionette": {},
+    "paper_pendulum": {"links": 10},
     "pendulum": {"links": 10},
     "random_tree": {"bodies": 5},
+    "slider_chain": {},
+    "spring_pendulum": {},
     "tethered_pendulum": {"links": 5},
 }
 METHODS = {"full", "adaptive", "multipliers", "displacements", "impulses"}
@@ -133,6 +138,23 @@ def test_options_go_by_name_only():
         ("crowd", {"figures": 0}, "figures must be >= 1"),
         ("crowd", {"figures": 1, "vary": 1.5}, "vary must be <= 1"),
         ("crowd", {"figures": 1, "spacing": 0.0}, "spacing must be > 0"),
+        ("adaptive_crowd", {"figures": 0}, "figures must be >= 1"),
+        ("adaptive_crowd", {"figures": 1, "budget": -1}, "budget must be >= 0"),
+        ("adaptive_crowd", {"figures": 1, "least": 0.5}, "least must be a whole number"),
+        ("adaptive_crowd", {"figures": 1, "tone": -1.0}, "tone must be >= 0"),
+        ("character", {"budget": "many"}, "budget must be a number"),
+        ("character", {"push": float("inf")}, "push must be finite"),
+        ("character", {"height": 0.0}, "height must be > 0"),
+        ("paper_pendulum", {"links": 0}, "links must be >= 1"),
+        ("paper_pendulum", {"damping": -1.0}, "damping must be >= 0"),
+        ("paper_pendulum", {"start": "hanging"}, "horizontal, random"),
+        ("paper_pendulum", {"budget": 2.5}, "budget must be a whole number"),
+        ("slider_chain", {"links": 1}, "links must be >= 2"),
+        ("slider_chain", {"pushed": 6}, "pushed must be <= links = 5"),
+        ("slider_chain", {"force": float("nan")}, "force must be finite"),
+        ("spring_pendulum", {"links": 5}, "tied must be <= links = 5"),
+        ("spring_pendulum", {"anchor": (1.0, 2.0)}, "anchor must be 3 numbers"),
+        ("spring_pendulum", {"stiffness": -1.0}, "stiffness must be >= 0"),
     ],
 )
 def test_bad_values_are_typed_errors(name, options, message):

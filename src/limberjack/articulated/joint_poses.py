@@ -70,6 +70,18 @@ def _other_pose(links, i, q, still, work):
 
 
 @inner
+def _hinge_pose(t, i, x):
+    """Return the pose of link i, placed by row i of t and turned by x about its z."""
+    s, c = sincos(x)
+    r = (
+        c * t[i, 0] + s * t[i, 1], c * t[i, 1] - s * t[i, 0], t[i, 2],
+        c * t[i, 3] + s * t[i, 4], c * t[i, 4] - s * t[i, 3], t[i, 5],
+        c * t[i, 6] + s * t[i, 7], c * t[i, 7] - s * t[i, 6], t[i, 8],
+    )  # fmt: skip
+    return r, t[i, 9], t[i, 10], t[i, 11]
+
+
+@inner
 def joint_pose(links, i, q, still, work):
     """Return rotation (9) and position (3) of link i in its parent link.
 
@@ -79,13 +91,7 @@ def joint_pose(links, i, q, still, work):
     """
     t, kind = links.placement, links.kind[i]
     if kind == HINGE:
-        s, c = sincos(q[links.q_start[i]])
-        r = (
-            c * t[i, 0] + s * t[i, 1], c * t[i, 1] - s * t[i, 0], t[i, 2],
-            c * t[i, 3] + s * t[i, 4], c * t[i, 4] - s * t[i, 3], t[i, 5],
-            c * t[i, 6] + s * t[i, 7], c * t[i, 7] - s * t[i, 6], t[i, 8],
-        )  # fmt: skip
-        return r, t[i, 9], t[i, 10], t[i, 11]
+        return _hinge_pose(t, i, q[links.q_start[i]])
     if kind == SLIDE:
         x = q[links.q_start[i]]
         return _placement(links, i), t[i, 9] + x * t[i, 2], t[i, 10] + x * t[i, 5], t[i, 11] + x * t[i, 8]
@@ -152,8 +158,8 @@ def put_pose(c, o, r, x, y, z):
 
 
 @outlined
-def set_joint(links, table, c, s, node, q, still, work):
-    """Fill the pose of the joint of `node` and, where they change with q, its free and locked directions."""
+def _set_other_joint(links, table, c, s, node, q, still, work):
+    """Do what `set_joint` does for a joint that is no hinge."""
     b, nb = table[node, CHILD], len(table) // 2
     o = place(node, nb) + JX
     if b >= len(links.parent):
@@ -174,6 +180,17 @@ def set_joint(links, table, c, s, node, q, still, work):
                 work.subspace[v + 3 + k, 1] = r[3 + k]
                 work.subspace[v + 3 + k, 2] = r[6 + k]
         _set_frame(c, table[node, FRAMES], r, table[node, DOFS], v, work.subspace, s)
+
+
+@inner
+def set_joint(links, table, c, s, node, q, still, work):
+    """Fill the pose of the joint of `node` and, where they change with q, its free and locked directions."""
+    if table[node, KIND] == HINGE:
+        i = table[node, CHILD]
+        r, x, y, z = _hinge_pose(links.placement, i, q[links.q_start[i]])
+        put_pose(c, place(node, len(table) // 2) + JX, r, x, y, z)
+    else:
+        _set_other_joint(links, table, c, s, node, q, still, work)
 
 
 @inner

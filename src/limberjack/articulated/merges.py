@@ -478,6 +478,17 @@ def _take_products(s, p, q, rows, blocks, c, o):
 
 
 @inner
+def _weighted_rows(s, x, g, d, blocks):
+    """Set the row at d to the sum of six rows at g, 12 apart, weighted by the six numbers at x."""
+    for b in range(blocks):
+        k = g + 4 * b
+        t = add(scale(s[0, x], load4(s, 0, k)), scale(s[0, x + 1], load4(s, 0, k + 12)))
+        t = add(add(t, scale(s[0, x + 2], load4(s, 0, k + 24))), scale(s[0, x + 3], load4(s, 0, k + 36)))
+        t = add(add(t, scale(s[0, x + 4], load4(s, 0, k + 48))), scale(s[0, x + 5], load4(s, 0, k + 60)))
+        store4(s, 0, d + 4 * b, t)
+
+
+@inner
 def _copy_block(c, o, row, d, i, j, rows, columns):
     """Copy a block of a matrix at o to (i, j) of the one at d, row length 12."""
     for k in range(rows):
@@ -568,17 +579,13 @@ def merge_metric(table, c, own, s, node, slot, some):
     at = place(node, len(table) // 2) + PSI
     _start(table, c, node, PSI)
     for a in range(d):  # U G^T
-        for q in range(rows):
-            total = 0.0
-            for k in range(6):
-                total += s[0, o + UU + 8 * a + k] * s[0, o + GT + 12 * k + q]
-            s[0, UG + 12 * a + q] = total
-    for a in range(d):
-        for q in range(rows):
-            total = 0.0
-            for k in range(d):
-                total += own[v + a, WEIGHT + k] * s[0, UG + 12 * k + q]
-            s[0, AG + 12 * a + q] = total
+        _weighted_rows(s, o + UU + 8 * a, o + GT, UG + 12 * a, blocks)
+    for a in range(d):  # A U G^T
+        for b in range(blocks):
+            t = scale(own[v + a, WEIGHT], load4(s, 0, UG + 4 * b))
+            for k in range(1, d):
+                t = add(t, scale(own[v + a, WEIGHT + k], load4(s, 0, UG + 12 * k + 4 * b)))
+            store4(s, 0, AG + 12 * a + 4 * b, t)
     for p in range(rows):
         for a in range(d):
             f = s[0, AG + 12 * a + p]
@@ -660,11 +667,10 @@ def merge_accelerations(table, c, s, node, slot):
     o = OPENED + slot * OPEN
     _keep_values(table, c, node, KT)
     d = _value_place(node, len(table) // 2, KT)
+    blocks = 2 if table[node, HANDLES] == 1 else 3
+    _weighted_rows(s, o + GA, o + GT, SPARE + 24, blocks)
     for q in range(6 * table[node, HANDLES]):
-        total = 0.0
-        for k in range(6):
-            total += s[0, o + GT + 12 * k + q] * s[0, o + GA + k]
-        c[0, d + q] -= total
+        c[0, d + q] -= s[0, SPARE + 24 + q]
 
 
 @inner
@@ -717,13 +723,14 @@ def merge_metric_vectors(table, c, own, s, node, slot, some):
         s[0, g + k] = total
     _keep_values(table, c, node, PT)
     at = _value_place(node, nb, PT)
+    blocks = 2 if table[node, HANDLES] == 1 else 3
+    _weighted_rows(s, g, o + GT, SPARE + 24, blocks)
     for q in range(6 * table[node, HANDLES]):
-        total = 0.0
-        for k in range(6):
-            total += s[0, o + GT + 12 * k + q] * s[0, g + k]
-            if some:
-                total += 2.0 * s[0, TT + 12 * k + q] * s[0, o + GA + k]
-        c[0, at + q] -= total
+        c[0, at + q] -= s[0, SPARE + 24 + q]
+    if some:
+        _weighted_rows(s, o + GA, TT, SPARE + 24, blocks)
+        for q in range(6 * table[node, HANDLES]):
+            c[0, at + q] -= 2.0 * s[0, SPARE + 24 + q]
 
 
 @outlined

@@ -1,6 +1,6 @@
 """Method `divide_and_conquer`: every joint moves, accelerations by the divide and conquer algorithm (`dca.py`).
 
-The reference the adaptive method is measured against: same answers as `full`, about five times its time.
+The reference the adaptive method is measured against: same answers as `full`, about ten times its time.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ drive and a camera. Nothing here compiles kernels: a scene can be listed and bui
 
 from __future__ import annotations
 
+from limberjack.scenes.adaptive import adaptive_crowd, character, paper_pendulum, slider_chain, spring_pendulum
 from limberjack.scenes.catalog import Camera, Scene, SceneInfo, describe, get, names
 from limberjack.scenes.chains import double_pendulum, long_chain, pendulum, tethered_pendulum
 from limberjack.scenes.crowds import crowd
@@ -16,7 +17,9 @@ __all__ = [
     "Camera",
     "Scene",
     "SceneInfo",
+    "adaptive_crowd",
     "ball_tree",
+    "character",
     "crowd",
     "describe",
     "double_pendulum",
@@ -25,7 +28,10 @@ __all__ = [
     "long_chain",
     "marionette",
     "names",
+    "paper_pendulum",
     "pendulum",
     "random_tree",
+    "slider_chain",
+    "spring_pendulum",
     "tethered_pendulum",
 ]

@@ -17,7 +17,15 @@ from limberjack.model.model import Model
 from limberjack.model.spec import WORLD, Body, Joint, Shape, Spec
 from limberjack.scenes.catalog import Camera, chosen, flag, scene, whole
 
-__all__ = ["double_pendulum", "long_chain", "pendulum", "tethered_pendulum"]
+__all__ = [
+    "chain_spec",
+    "checked_link",
+    "double_pendulum",
+    "long_chain",
+    "pendulum",
+    "side_view",
+    "tethered_pendulum",
+]
 
 _EARTH = (0.0, 0.0, -9.81)
 _ORIGIN, _NO_TURN = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)
@@ -37,12 +45,12 @@ def _long_kept() -> Any:
     return Full(integrator="rk4", substeps=1)
 
 
-def _side_view(reach: float) -> Camera:
+def side_view(reach: float) -> Camera:
     """Return the camera that sees a chain of length `reach` hung at the origin swing in the x-z plane."""
     return Camera((0.0, -2.2 * reach, -0.2 * reach), (0.0, 0.0, -0.4 * reach))
 
 
-def _chain(
+def chain_spec(
     name: str,
     *,
     links: int,
@@ -86,7 +94,8 @@ def _chain(
     return spec
 
 
-def _checked_link(length: Any, mass: Any, radius: Any, damping: Any) -> dict[str, Any]:
+def checked_link(length: Any, mass: Any, radius: Any, damping: Any) -> dict[str, Any]:
+    """Return the checked numbers of a link, by the names `chain_spec` has for them; radius None is length / 20."""
     length = check.number(length, "length", positive=True)
     radius = 0.05 * length if radius is None else check.number(radius, "radius", positive=True)
     return {
@@ -99,7 +108,7 @@ def _checked_link(length: Any, mass: Any, radius: Any, damping: Any) -> dict[str
 
 def _stage_pendulum(*, links: int, length: float, **_: Any) -> dict[str, Any]:
     reach = float(links) * float(length)
-    return {"method": _long_kept(), "seconds": 10.0 if reach > 30.0 else 5.0, "camera": _side_view(reach)}
+    return {"method": _long_kept(), "seconds": 10.0 if reach > 30.0 else 5.0, "camera": side_view(reach)}
 
 
 @scene(
@@ -143,9 +152,9 @@ def pendulum(
     elif start == "random":
         rng = np.random.default_rng(whole(seed, "seed", 0))
         angles, speeds = rng.uniform(-0.3, 0.3, links), rng.uniform(-0.2, 0.2, links)
-    link = _checked_link(length, mass, radius, damping)
+    link = checked_link(length, mass, radius, damping)
     return Model(
-        _chain(
+        chain_spec(
             "pendulum",
             links=links,
             gravity=gravity,
@@ -158,7 +167,7 @@ def pendulum(
 
 
 def _stage_double(*, lengths: Any, **_: Any) -> dict[str, Any]:
-    return {"method": _long_kept(), "seconds": 10.0, "camera": _side_view(sum(map(float, lengths)))}
+    return {"method": _long_kept(), "seconds": 10.0, "camera": side_view(sum(map(float, lengths)))}
 
 
 @scene("Two hinged rods: the smallest chaotic pendulum.", _stage_double)
@@ -190,7 +199,7 @@ def double_pendulum(
     builder = Builder("double_pendulum", gravity=gravity)
     above, at = WORLD, _ORIGIN
     for name, length, mass, angle, color in rods:
-        link = _checked_link(length, mass, None, damping)
+        link = checked_link(length, mass, None, damping)
         thin, thick = mass * (3 * link["radius"] ** 2 + length**2) / 12, mass * link["radius"] ** 2 / 2
         centre = (0.0, 0.0, -length / 2)
         builder.add_body(name, mass=mass, com=centre, inertia=(thin, thin, thick))
@@ -205,7 +214,7 @@ def double_pendulum(
 
 
 def _stage_tethered(*, links: int, length: float, **_: Any) -> dict[str, Any]:
-    return {"method": _long_kept(), "seconds": 10.0, "camera": _side_view(float(links) * float(length))}
+    return {"method": _long_kept(), "seconds": 10.0, "camera": side_view(float(links) * float(length))}
 
 
 @scene(
@@ -240,8 +249,8 @@ def tethered_pendulum(
     place = (2 * links) // 3 if tied is None else whole(tied, "tied", 0)
     if place >= links:
         raise ModelError(f"tied must be < links = {links}, got {tied!r}")
-    link = _checked_link(length, mass, None, damping)
-    spec = _chain(
+    link = checked_link(length, mass, None, damping)
+    spec = chain_spec(
         "tethered_pendulum", links=links, gravity=gravity, spatial=False, start=np.zeros(links), **link
     )
     builder = Builder.from_spec(spec)
@@ -296,9 +305,9 @@ def long_chain(
     """
     links = whole(links, "links", 1)
     start = check.number(bend, "bend") * np.cos(np.arange(links) * (2 * math.pi / 40))
-    link = _checked_link(length, mass, None, damping)
+    link = checked_link(length, mass, None, damping)
     return Model(
-        _chain(
+        chain_spec(
             "long_chain",
             links=links,
             gravity=gravity,

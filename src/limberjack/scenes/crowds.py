@@ -15,11 +15,11 @@ from limberjack.model.spec import WORLD, Joint, Shape, Spec
 from limberjack.scenes.catalog import Camera, scene, whole
 from limberjack.scenes.figures import figure, method_for
 
-__all__ = ["Push", "crowd", "graft"]
+__all__ = ["PUSH_SECONDS", "Push", "crowd", "crowd_spec", "graft", "grid_places", "named_figure"]
 
 # Farthest a start angle strays from standing at ease [rad], and as a share of the way to the limit.
 _STRAY, _STRAY_SHARE = 0.3, 0.6
-_PUSH_SECONDS = 0.15
+PUSH_SECONDS = 0.15
 # Speed the push would give a stiff figure [m/s].
 _PUSH_SPEED = 2.0
 _SHIRTS = (
@@ -89,8 +89,17 @@ class Push:
         return own
 
 
-def _prefix(i: int, figures: int) -> str:
+def named_figure(i: int, figures: int) -> str:
+    """Return what the names of figure i of so many begin with."""
     return f"f{i:0{max(3, len(str(figures - 1)))}d}/"
+
+
+def grid_places(figures: int, spacing: float) -> np.ndarray:
+    """Return (figures, 3) places on the ground of a square grid about the origin, row after row away from -x [m]."""
+    columns = math.ceil(math.sqrt(figures))
+    rows, i = math.ceil(figures / columns), np.arange(figures)
+    across, along = i % columns - 0.5 * (columns - 1), i // columns - 0.5 * (rows - 1)
+    return spacing * np.stack([along, across, np.zeros(figures)], axis=1)
 
 
 def _placed(root: Joint, shift: np.ndarray, turn: float) -> Joint:
@@ -100,13 +109,14 @@ def _placed(root: Joint, shift: np.ndarray, turn: float) -> Joint:
 
 
 def _posed(joint: Joint, draw: np.ndarray) -> Joint:
-    """Return a joint whose start strays from ease by `draw` in -1..1 per freedom, inside its limits."""
+    """Return a joint whose start strays from ease by `draw` in -1..1 per freedom, inside its limits; motors hold it."""
     start = list(joint.start or (0.0,) * (2 if joint.kind == "universal" else 1))
     for k, limit in enumerate(joint.limits or (None,) * len(start)):
         low, high = limit or (-math.inf, math.inf)
         room = _STRAY_SHARE * (high - start[k] if draw[k] > 0 else start[k] - low)
         start[k] += float(draw[k]) * min(_STRAY, room)
-    return replace(joint, start=tuple(start))
+    motors = joint.motor and tuple(replace(m, target=x) if m else None for m, x in zip(joint.motor, start, strict=True))
+    return replace(joint, start=tuple(start), motor=motors)
 
 
 def _legs(joints: list[Joint]) -> set[str]:
@@ -123,16 +133,52 @@ def _dressed(shape: Shape, group: int, old: Any, shirt: tuple[float, ...]) -> Sh
     return replace(shape, group=group, color=shirt if shape.color == old else shape.color)
 
 
+def crowd_spec(name: str, figures: Any, spacing: Any, vary: Any, seed: Any, *, contacts: bool, **options: Any) -> Spec:
+    """Return the spec of a crowd.
+
+    Args:
+        name: of the model.
+        figures: how many.
+        spacing: between neighbours [m].
+        vary: how much start poses differ, from 0 to 1.
+        seed: of the poses.
+        contacts: whether figures collide; their legs then stay straight.
+        options: further options of `figure`.
+    """
+    figures, spacing = whole(figures, "figures", 1), check.number(spacing, "spacing", positive=True)
+    vary = check.number(vary, "vary", low=0.0)
+    if vary > 1.0:
+        raise ModelError(f"vary must be <= 1, got {vary!r}")
+    rng = np.random.default_rng(whole(seed, "seed", 0))
+    one = figure(name, contacts=contacts, **options).build().spec
+    still = _legs(one.joints) if contacts else set()
+    old = next(shape.color for shape in one.shapes if shape.body == "thorax")
+    spec = Spec(name, one.gravity)
+    spec.shapes += [shape for shape in one.shapes if shape.body == WORLD]
+    for i, place in enumerate(grid_places(figures, spacing)):
+        draws = vary * rng.uniform(-1.0, 1.0, (len(one.joints), 2))
+        shirt = _SHIRTS[int(rng.integers(len(_SHIRTS)))]
+        own = Spec("figure", one.gravity, bodies=one.bodies)
+        for joint, draw in zip(one.joints, draws, strict=True):
+            if joint.kind == "free":
+                own.joints.append(_placed(joint, place, _STRAY * float(draw[0])))
+            else:
+                own.joints.append(joint if joint.name in still else _posed(joint, draw))
+        own.shapes = [_dressed(shape, i + 1, old, shirt) for shape in one.shapes]
+        graft(spec, own, named_figure(i, figures))
+    return spec
+
+
 def _stage_crowd(
     *, figures: int, spacing: float, contacts: bool, limits: str | None, mass: float, **_: Any
 ) -> dict[str, Any]:
     figures, spacing, mass = int(figures), float(spacing), float(mass)
     side = math.ceil(math.sqrt(figures)) * spacing
-    bodies = tuple(_prefix(i, figures) + "thorax" for i in range(figures))
+    bodies = tuple(named_figure(i, figures) + "thorax" for i in range(figures))
     return {
         "method": method_for(contacts, limits),
         "seconds": 3.0,
-        "drive": Push(bodies, (mass * _PUSH_SPEED / _PUSH_SECONDS, 0.0, 0.0), _PUSH_SECONDS),
+        "drive": Push(bodies, (mass * _PUSH_SPEED / PUSH_SECONDS, 0.0, 0.0), PUSH_SECONDS),
         "camera": Camera((-0.75 * side - 4.0, 0.0, 0.35 * side + 2.0), (0.1 * side, 0.0, 0.5)),
     }
 
@@ -171,32 +217,5 @@ def crowd(
         mass: of each figure [kg].
         gravity: [m/s^2].
     """
-    figures, spacing = whole(figures, "figures", 1), check.number(spacing, "spacing", positive=True)
-    vary = check.number(vary, "vary", low=0.0)
-    if vary > 1.0:
-        raise ModelError(f"vary must be <= 1, got {vary!r}")
-    rng = np.random.default_rng(whole(seed, "seed", 0))
-    one = (
-        figure("crowd", contacts=contacts, limits=limits, height=height, mass=mass, gravity=gravity)
-        .build()
-        .spec
-    )
-    still = _legs(one.joints) if contacts else set()
-    old = next(shape.color for shape in one.shapes if shape.body == "thorax")
-    spec = Spec("crowd", one.gravity)
-    spec.shapes += [shape for shape in one.shapes if shape.body == WORLD]
-    columns = math.ceil(math.sqrt(figures))
-    rows = math.ceil(figures / columns)
-    for i in range(figures):
-        shift = spacing * np.array((i // columns - 0.5 * (rows - 1), i % columns - 0.5 * (columns - 1), 0.0))
-        draws = vary * rng.uniform(-1.0, 1.0, (len(one.joints), 2))
-        shirt = _SHIRTS[int(rng.integers(len(_SHIRTS)))]
-        own = Spec("figure", one.gravity, bodies=one.bodies)
-        for joint, draw in zip(one.joints, draws, strict=True):
-            if joint.kind == "free":
-                own.joints.append(_placed(joint, shift, _STRAY * float(draw[0])))
-            else:
-                own.joints.append(joint if joint.name in still else _posed(joint, draw))
-        own.shapes = [_dressed(shape, i + 1, old, shirt) for shape in one.shapes]
-        graft(spec, own, _prefix(i, figures))
-    return Model(spec)
+    options = {"contacts": contacts, "limits": limits, "height": height, "mass": mass, "gravity": gravity}
+    return Model(crowd_spec("crowd", figures, spacing, vary, seed, **options))

@@ -11,7 +11,7 @@ from limberjack.errors import UnknownName
 from limberjack.model import check
 from limberjack.model.builder import Builder
 from limberjack.model.model import Model
-from limberjack.model.spec import WORLD
+from limberjack.model.spec import WORLD, Motor
 from limberjack.scenes import skeleton
 from limberjack.scenes.anthropometry import HIP, SEGMENTS
 from limberjack.scenes.catalog import Camera, flag, scene
@@ -79,6 +79,7 @@ def _add_bones(
     frequency: float,
     damping: float,
     lift: float,
+    tone: float,
 ) -> None:
     bones = skeleton.bones()
     origin = {"pelvis": np.array((0.0, 0.0, HIP * height))} | {
@@ -89,7 +90,7 @@ def _add_bones(
         mass, com, inertia = bodies[name]
         builder.add_body(name, mass=mass, com=com - origin[name], inertia=0.5 * (inertia + inertia.T))
     builder.add_joint_free("root", WORLD, "pelvis", start=(0.0, 0.0, HIP * height + lift, 1.0, 0.0, 0.0, 0.0))
-    turn = 2 * math.pi * frequency
+    turn, pull = 2 * math.pi * frequency, 2 * math.pi * tone
     for bone in bones:
         felt = inertias[bone.name]
         ranges = [bone.limits] + ([skeleton.NECK_BEND] if bone.joint == "neck" else [])
@@ -102,9 +103,12 @@ def _add_bones(
         if limits == "soft":
             options |= {"limit_stiffness": turn**2 * felt, "limit_damping": 2 * _LIMIT_RATIO * turn * felt}
         if bone.joint == "neck":
-            kind, own = "universal", {"axis2": (1.0, 0.0, 0.0)}
+            kind, start, own = "universal", 0.0, {"axis2": (1.0, 0.0, 0.0)}
         else:
-            kind, own = "hinge", {"start": math.radians(bone.start)}
+            kind, start = "hinge", math.radians(bone.start)
+            own = {"start": start}
+        if tone:
+            options["motor"] = [Motor(kp=pull**2 * float(x), kd=2 * pull * float(x), target=start) for x in felt]
         builder.add_joint(kind, bone.joint, bone.parent, bone.name, axis=bone.axis, **own, **options)
 
 
@@ -135,15 +139,21 @@ def figure(
     limit_frequency: float = _LIMIT_FREQUENCY,
     damping: float = _DAMPING,
     lift: float = 0.0,
+    tone: float = 0.0,
 ) -> Builder:
-    """Return a builder that holds one figure, standing on the ground or `lift` [m] above it."""
+    """Return a builder that holds one figure, standing on the ground or `lift` [m] above it.
+
+    With `tone` [Hz] each joint has a motor that alone would swing it back to its start at that frequency, critically
+    damped.
+    """
     height, mass = check.number(height, "height", positive=True), check.number(mass, "mass", positive=True)
     frequency = check.number(limit_frequency, "limit_frequency", positive=True)
     damping, contacts = check.number(damping, "damping", low=0.0), flag(contacts, "contacts")
+    tone = check.number(tone, "tone", low=0.0)
     if limits not in ("soft", "hard", None):
         raise UnknownName("kind of limits", limits, f'scene "{name}"', ("soft", "hard", "None"))
     builder = Builder(name, gravity=gravity)
-    _add_bones(builder, bodies_of(height, mass), height, limits, frequency, damping, lift)
+    _add_bones(builder, bodies_of(height, mass), height, limits, frequency, damping, lift, tone)
     _add_shapes(builder, height, contacts)
     builder.add_shape_plane(WORLD, color=_GROUND, collide=contacts, name="ground")
     return builder

@@ -43,6 +43,7 @@ class _Engine(NamedTuple):
     tree: Assembly
     co: Any
     places: Any
+    others: Any
     still: np.ndarray
     joint_work: Work
     work: Work
@@ -93,7 +94,7 @@ def adaptive_steps(
         set_leaf_columns(links, e.tree, e.co.numbers)
     if todo & PREPARE:
         mass = e.limits.mass[0] > 0
-        bad = rg.hold_all(links, drives, e.places, e.co, mass, stale, reach, e.q, e.still, e.tau, e.joint_work)
+        bad = rg.hold_all(links, drives, e.places, e.co, mass, g.kept, stale, reach, e.q, e.still, e.tau, e.joint_work)
         if bad > 0:
             return -2, bad
         condense(
@@ -104,7 +105,7 @@ def adaptive_steps(
         if g.counts[rg.UNTIL] <= 0:
             status = rg.update(
                 links, drives, springs, e.tree.roots, e.limits, h, reach, e.tau, wrenches, e.still, e.co, e.places,
-                e.joint_work, e.work, pull, e.buffers, trial, aside, g, body, e.q, e.qd, q, qd,
+                e.others, e.joint_work, e.work, pull, e.buffers, trial, aside, g, body, e.q, e.qd, q, qd,
             )  # fmt: skip
             if status != 0:
                 return taken, status
@@ -159,10 +160,12 @@ class AdaptiveStepper:
         self.assembly = new_assembly(links, **_tree_options(model, options))
         self.q, self.qd = model.q0.copy(), model.qd0.copy()
         tree, nv = self.assembly, model.nv
-        places, co = new_places(model, tree), new_coefficients(links, tree, 2 * len(tree.body_link))
+        places, nb = new_places(model, tree), len(tree.body_link)
+        others = places._replace(cluster=places.cluster.copy(), pose=places.pose.copy())
+        co = new_coefficients(links, tree, nb + min(nb, rg.MOST_KEPT))
         self._code = INTEGRATORS.index(options.integrator)
         self._engine = _Engine(
-            tree, co, places, np.zeros(nv), _lazy_work(links, 0), _lazy_work(links, n), _lazy_work(links, n),
+            tree, co, places, others, np.zeros(nv), _lazy_work(links, 0), _lazy_work(links, n), _lazy_work(links, n),
             new_buffers(model.nq, nv), new_aims(links, np.zeros(SPAN, np.int64), False),
             np.zeros(SPAN, np.int64), _limits(model, tree, options, self._joints),
             rg.new_regions(tree, n, nv), np.zeros(model.nq), np.zeros(nv), self.q.copy(), self.qd.copy(), np.zeros(nv),
@@ -279,7 +282,7 @@ class AdaptiveStepper:
             self._stale[len(tree.body_link) :] = 1 - e.regions.active[len(tree.body_link) :]
         if self._fresh:
             self._fresh = False
-            touched = np.union1d(touched, np.flatnonzero(self.qd_of(np.arange(n)) != 0.0))
+            touched = np.union1d(touched, np.flatnonzero((self.qd_of(np.arange(n)) != 0.0) & ~active))
             self._prepare(leaves=True)
         else:
             self._prepare(leaves=False)
@@ -294,7 +297,7 @@ class AdaptiveStepper:
         """Set what depends on the time between two updates."""
         o, limits = self._options, self._engine.limits
         period = o.update_every * dt
-        limits.view[PERIOD] = period
+        limits.camera[PERIOD] = period
         if o.velocity_tolerance is None and o.view is None and o.tolerance is not None:
             limits.tolerance[1] = o.tolerance * period * period
 
@@ -409,6 +412,7 @@ class AdaptiveStepper:
         self._wrenches = Wrenches(*(memory[f"wrenches.{k}"].copy() for k in Wrenches._fields))
         self._body = _with_wrenches(self._body, len(self._wrenches.link))
         self._trial = _with_wrenches(self._trial, len(self._wrenches.link))
+        g.counts[rg.EPOCH] += 1
         self._start_region(memory["active"].astype(bool))
         touched = np.flatnonzero(memory["touched"])
         g.touched[: len(touched)] = touched

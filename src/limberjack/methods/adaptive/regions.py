@@ -80,11 +80,15 @@ __all__ = ["Regions", "hold_all", "new_regions", "update"]
 
 # Places in Regions.counts: active nodes, steps until the next update, updates so far, slots of opened joints in use,
 # links touched from outside, joints that entered and left the region at the last update, nodes touched by it, nodes
-# popped by its queues, active joints that count, updates that changed the region, joints changed in all.
-COUNT, UNTIL, STAMP, SLOTS, TOUCHED, ENTERED, LEFT, VISITED, POPPED, JOINTS, CHANGED, TURNOVER, COUNTS = range(13)
+# popped by its queues, active joints that count, updates that changed the region, joints changed in all, opened joints
+# of rigid nodes that are kept from update to update, and which round of them this is.
+COUNT, UNTIL, STAMP, SLOTS, TOUCHED, ENTERED, LEFT, VISITED, POPPED, JOINTS, CHANGED, TURNOVER = range(12)
+KEPT, EPOCH, COUNTS = 12, 13, 14
 # Places in Regions.numbers: acceleration metric left out at the last update, energy removed by it and by all, metric
 # of everything, velocity metric left out.
 ERROR, REMOVED, REMOVED_ALL, WHOLE, SPEED_ERROR, NUMBERS = range(6)
+
+MOST_KEPT = 4096
 
 
 class Limits(NamedTuple):
@@ -97,7 +101,7 @@ class Limits(NamedTuple):
     each: np.ndarray  # (1,) 1 = one budget per figure
     bounded: np.ndarray  # (1,) 1 = no moving joint is stopped
     mass: np.ndarray  # (1,) 1 = the metric of the masses
-    view: np.ndarray  # (VIEW,) the camera, see `metrics.view_numbers`
+    camera: np.ndarray  # (VIEW,) the camera, see `metrics.view_numbers`
     lever: np.ndarray  # (m,) how far the joints of a node can move anything per radian or metre [m]
     extent: np.ndarray  # (m,) radius about handle 0 of all that the joints of a node move [m]
 
@@ -111,6 +115,7 @@ class Regions(NamedTuple):
     trial: np.ndarray  # (nb,) nodes of the transient region, ascending
     slot: np.ndarray  # (m,) where the joint of a node is opened
     opened: np.ndarray  # (m,) stamp of the update that opened it
+    kept: np.ndarray  # (m, 2) slot of an opened joint, kept as long as its node stays as it is, and its round
     path: np.ndarray  # (m,) stamp of the update in which a force acts within the node
     above: np.ndarray  # (2 nb,) the nodes of this update's paths
     wrench: np.ndarray  # (nb, 6) forces on leaves, link axes
@@ -140,11 +145,14 @@ def new_regions(tree: Assembly, links: int, nv: int) -> Regions:
     def whole(n: int) -> np.ndarray:
         return np.zeros(n, np.int64)
 
+    counts = whole(COUNTS)
+    counts[EPOCH] = 1
     return Regions(
-        np.zeros(m, np.uint8), whole(nb), np.zeros(m, np.uint8), whole(nb), whole(m), whole(m), whole(m), whole(m),
+        np.zeros(m, np.uint8), whole(nb), np.zeros(m, np.uint8), whole(nb), whole(m), whole(m),
+        np.zeros((m, 2), np.int64), whole(m), whole(m),
         np.zeros((nb, 6)), np.zeros((m, 3)), np.zeros((1, 12 * m + 8)), np.zeros(m), whole(m), np.zeros(m),
         np.zeros(nv), whole(links), np.arange(m), whole(len(tree.roots)), np.zeros((links, 6)),
-        np.zeros((links, 6)), np.zeros((m, 12)), np.zeros((m, 17)), np.zeros((nv, 6)), whole(COUNTS),
+        np.zeros((links, 6)), np.zeros((m, 12)), np.zeros((m, 17)), np.zeros((nv, 6)), counts,
         np.zeros(NUMBERS),
     )  # fmt: skip
 
@@ -178,16 +186,17 @@ def held_forces(links, drives, places, i, h, q, still, applied, own):
 
 
 @spliced
-def _hold_node(links, drives, places, co, mass, node, h, q, still, applied, work):
+def _hold_node(links, drives, places, co, mass, kept, node, h, q, still, applied, work):
     """Fill the forces and coefficients of a node whose joint is held."""
     i = co.table[node, CHILD]
+    kept[node, 1] = -1
     if i < len(links.parent):
         held_forces(links, drives, places, i, h, q, still, applied, co.own)
     return hold(links, co.table, co.numbers, co.own, co.scratch, node, q, still, work, mass)
 
 
 @spliced
-def hold_all(links, drives, places, co, mass, stale, h, q, still, applied, work):
+def hold_all(links, drives, places, co, mass, kept, stale, h, q, still, applied, work):
     """Fill the coefficients of all nodes marked in `stale`, in ascending order, and unmark them.
 
     Returns:
@@ -197,7 +206,7 @@ def hold_all(links, drives, places, co, mass, stale, h, q, still, applied, work)
     for node in range(len(co.table) // 2, len(co.table)):
         if stale[node]:
             stale[node] = 0
-            if not _hold_node(links, drives, places, co, mass, node, h, q, still, applied, work):
+            if not _hold_node(links, drives, places, co, mass, kept, node, h, q, still, applied, work):
                 status = 1 + co.table[node, V]
     return status
 
@@ -290,14 +299,26 @@ def _look_within(table, c, node, path, stamp, turn):
 @spliced
 def _open_rigid(co, node, g):
     """Open the joint of a rigid node whose own turning is known, and find gamma and R of it."""
-    x, y, z, seen = _look_within(co.table, co.numbers, node, g.path, g.counts[STAMP], g.turn)
-    g.counts[VISITED] += seen
-    slot, _ = _open(co, node, g)
+    x, y, z, visited = _look_within(co.table, co.numbers, node, g.path, g.counts[STAMP], g.turn)
+    g.counts[VISITED] += visited + 1
+    slot = g.kept[node, 0]
+    if g.kept[node, 1] != g.counts[EPOCH]:
+        nb = len(co.table) // 2
+        if g.counts[KEPT] < min(nb, MOST_KEPT):
+            slot = nb + g.counts[KEPT]
+            g.kept[node, 0], g.kept[node, 1] = slot, g.counts[EPOCH]
+            g.counts[KEPT] += 1
+        else:
+            slot = g.counts[SLOTS]
+            g.counts[SLOTS] += 1
+        open_joint(co.table, co.numbers, co.own, co.scratch, node, slot)
+    g.slot[node] = slot
+    g.opened[node] = g.counts[STAMP]
     bias(co.table, co.numbers, co.scratch, node, slot, x, y, z)
     return slot
 
 
-@outlined
+@inner
 def _front(links, table, c, active, places, node, rows, path, stamp, turn):
     """Set the values of now of the rigid part `node` at the front, b as the difference from qdd = 0."""
     nb = len(table) // 2
@@ -501,7 +522,7 @@ def _visit(links, co, places, limits, node, count, rows, g):
     if g.opened[node] != g.counts[STAMP]:
         _open_rigid(co, node, g)
     back_substitute(table, c, s, node, g.slot[node], g.forces, 12 * node, 12 * first, 12 * second, g.qdd)
-    if limits.view[0] > 0.0:
+    if limits.camera[0] > 0.0:
         place_sides(links, table, c, places, g.active, node, rows, g.spot)
     total = 0.0
     for side in range(2):
@@ -509,8 +530,8 @@ def _visit(links, co, places, limits, node, count, rows, g):
         # of the mass metric, active nodes have no key: they are all visited beforehand
         if k >= len(table) // 2 and not (limits.mass[0] > 0 and g.active[k]):
             key = _metric(table, c, k, g.forces)
-            if limits.view[0] > 0.0:
-                key *= seen(limits, k, 0.5 * limits.view[PERIOD] ** 2, g.spot[k, 9], g.spot[k, 10], g.spot[k, 11])
+            if limits.camera[0] > 0.0:
+                key *= seen(limits, k, 0.5 * limits.camera[PERIOD] ** 2, g.spot[k, 9], g.spot[k, 10], g.spot[k, 11])
             total += key
             count = push(count, key, k, g.key, g.queue)
     return count, total
@@ -537,13 +558,13 @@ def _choose_accelerations(links, co, places, roots, limits, rows, g):
         g.taken[f] = 0
         for k in range(12):
             g.forces[0, 12 * root + k] = 0.0
-        if limits.view[0] > 0.0:
+        if limits.camera[0] > 0.0:
             place_root(links, table, c, places, g.active, root, rows, g.spot)
         if not (mass and g.active[root]):
             key = c[0, place(root, len(table) // 2) + ETA]
-            if limits.view[0] > 0.0:
+            if limits.camera[0] > 0.0:
                 k = root
-                key *= seen(limits, k, 0.5 * limits.view[PERIOD] ** 2, g.spot[k, 9], g.spot[k, 10], g.spot[k, 11])
+                key *= seen(limits, k, 0.5 * limits.camera[PERIOD] ** 2, g.spot[k, 9], g.spot[k, 10], g.spot[k, 11])
             error += key
             count = push(count, key, root, g.key, g.queue)
     if mass:
@@ -568,7 +589,7 @@ def _choose_accelerations(links, co, places, roots, limits, rows, g):
         count, more = _visit(links, co, places, limits, node, count, rows, g)
         g.counts[POPPED] += 1
         # what is left out: the keys in the queue; for plain weights its change is known with less rounding
-        if mass or limits.view[0] > 0.0:
+        if mass or limits.camera[0] > 0.0:
             error += more - key
         else:
             error -= _joint_square(co.own, WEIGHT, table[node, V], table[node, DOFS], g.qdd)
@@ -631,12 +652,12 @@ def _choose_velocities(links, table, c, places, roots, limits, count, body, h, q
         energy_speeds(links, table, c, places, roots, count, body, qdd, work, g)
     else:
         _joint_speeds(table, count, g)
-        if limits.view[0] > 0.0:
+        if limits.camera[0] > 0.0:
             for j in range(count):
                 k = g.trial[j]
                 i = places.cluster[table[k, TOP]]
                 g.speed[k] *= seen(
-                    limits, k, limits.view[PERIOD], work.rows[i, R + 3], work.rows[i, R + 7], work.rows[i, R + 11]
+                    limits, k, limits.camera[PERIOD], work.rows[i, R + 3], work.rows[i, R + 7], work.rows[i, R + 11]
                 )
     waiting, error = 0, 0.0
     for f in range(len(roots)):
@@ -723,7 +744,7 @@ def update(
     # in
     limits, h, reach, applied, wrenches, still,
     # scratch
-    co, places, jwork, work, pull, buffers, trial, aside,
+    co, places, others, jwork, work, pull, buffers, trial, aside,
     # out
     g, body, q, qd, shown_q, shown_qd,
 ):  # fmt: skip
@@ -734,6 +755,7 @@ def update(
         h: time step; velocities are judged after it.
         reach: h where drives are taken implicitly, else 0.
         applied, wrenches: forces on freedoms and links.
+        places, others: where links are in `body` and in `trial`.
         trial, aside: a hybrid body to try on, and its springs' scratch.
         shown_q, shown_qd: copies of q and qd for the user, kept equal for joints that leave the region.
 
@@ -746,6 +768,9 @@ def update(
     g.counts[STAMP] += 1
     g.counts[SLOTS] = g.counts[VISITED] = g.counts[POPPED] = g.counts[ENTERED] = g.counts[LEFT] = 0
     g.numbers[REMOVED] = 0.0
+    if g.counts[KEPT] > min(len(table) // 2, MOST_KEPT) // 2:  # in time: not in the middle of an update
+        g.counts[KEPT] = 0
+        g.counts[EPOCH] += 1
     if g.counts[TOUCHED] > 0:
         _open_touched(table, g)
         at = g.counts[COUNT]
@@ -769,17 +794,17 @@ def update(
     count = old + new
     if new > 0:
         sort_nodes(count, g.order, g.trial, g.queue)
-        condense(links, drives, springs, table, c, g.transient, g.trial, count, q, qd, applied, wrenches, places, trial)
-        chosen, strings = trial, aside
+        condense(links, drives, springs, table, c, g.transient, g.trial, count, q, qd, applied, wrenches, others, trial)
+        chosen, strings, where = trial, aside, others
     else:
-        chosen, strings = body, pull
+        chosen, strings, where = body, pull, places
     status = body_dynamics(chosen, reach, work, strings, buffers)
     if status != 0:
         for j in range(count):
             g.transient[g.trial[j]] = 0
         return status
     g.counts[JOINTS] = _choose_velocities(
-        links, table, c, places, roots, limits, count, chosen, h, buffers.qdd, work, g
+        links, table, c, where, roots, limits, count, chosen, h, buffers.qdd, work, g
     )
     left = kept = 0
     for j in range(count):
@@ -800,8 +825,6 @@ def update(
     if entered + left == 0:
         for j in range(count):
             g.transient[g.trial[j]] = 0
-        if new > 0:  # the trial noted its own clusters
-            condense(links, drives, springs, table, c, g.active, g.nodes, old, q, qd, applied, wrenches, places, body)
         return 0
     at = 0
     for j in range(count):
@@ -812,7 +835,7 @@ def update(
                 g.active[node] = 0
                 for v in range(table[node, V], table[node, V] + table[node, DOFS]):
                     shown_qd[v] = 0.0
-                _hold_node(links, drives, places, co, mass, node, reach, q, still, applied, jwork)
+                _hold_node(links, drives, places, co, mass, g.kept, node, reach, q, still, applied, jwork)
         else:
             g.active[node] = 1
             g.nodes[at] = node

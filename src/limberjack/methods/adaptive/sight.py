@@ -72,7 +72,7 @@ def levers(model: Model, tree: Assembly) -> tuple[np.ndarray, np.ndarray]:
 @inner
 def seen(limits, node, factor, x, y, z):
     """Return the scalar of a node with its handle 0 at (x, y, z): squared pixels per squared unit of its metric."""
-    v = limits.view
+    v = limits.camera
     dx, dy, dz = x - v[CAMERA], y - v[CAMERA + 1], z - v[CAMERA + 2]
     square = dx * dx + dy * dy + dz * dz
     distance = math.sqrt(square)
