@@ -38,7 +38,17 @@ from limberjack.spatial.quaternions import rotation_from_quaternion
 from limberjack.spatial.trig import sincos
 from limberjack.spatial.vectors import multiply, rotate, rotate_back, rotate_symmetric
 
-__all__ = ["below", "composed", "inertia_of", "join_rigidly", "joint_pose", "moved_inertia", "set_joint", "within"]
+__all__ = [
+    "below",
+    "composed",
+    "inertia_of",
+    "join_rigidly",
+    "joint_pose",
+    "moved_inertia",
+    "row_of",
+    "set_joint",
+    "within",
+]
 
 
 @inner
@@ -204,6 +214,12 @@ def inertia_of(node, nb, c):
 
 
 @inner
+def row_of(a, k):
+    """Return the ten numbers of row k."""
+    return a[k, 0], a[k, 1], a[k, 2], a[k, 3], a[k, 4], a[k, 5], a[k, 6], a[k, 7], a[k, 8], a[k, 9]
+
+
+@inner
 def moved_inertia(g, r, x, y, z):
     """Return the inertia g, about the origin of a frame, about the origin of that in which the frame is at a pose."""
     j = rotate_symmetric(r, (g[0], g[1], g[2], g[3], g[4], g[5]))
@@ -245,7 +261,7 @@ def below(table, c, node):
 
 
 @outlined
-def join_rigidly(table, c, node):
+def join_rigidly(table, c, shares, node):
     """Fill the pose of handle 1 and the inertia of `node`, its joint held, from those of its sides.           (6)."""
     nb = len(table) // 2
     first, second, keep = table[node, FIRST_SIDE], table[node, SECOND_SIDE], table[node, KEEP]
@@ -267,3 +283,7 @@ def join_rigidly(table, c, node):
         c[0, at], c[0, at + 1], c[0, at + 2], c[0, at + 3] = e[0] + g[0], e[1] + g[1], e[2] + g[2], e[3] + g[3]
         c[0, at + 4], c[0, at + 5], c[0, at + 6], c[0, at + 7] = e[4] + g[4], e[5] + g[5], e[6] + g[6], e[7] + g[7]
         c[0, at + 8], c[0, at + 9] = e[8] + g[8], e[9] + g[9]
+        if len(shares) > 0:
+            g = moved_inertia(row_of(shares, second), r, x, y, z)
+            for k in range(10):
+                shares[node, k] = shares[first, k] + g[k]

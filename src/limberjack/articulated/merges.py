@@ -92,6 +92,7 @@ class Coefficients(NamedTuple):
     numbers: np.ndarray  # (1, all) see the places above
     own: np.ndarray  # (nv, FREEDOM) forces, own inertias and weights of the freedoms
     scratch: np.ndarray  # (1, OPENED + slots OPEN)
+    shares: np.ndarray  # (m, 10) inertias with hubs shared among their pieces; without hubs (0, 10)
 
 
 def new_coefficients(links: Links, tree: Assembly, slots: int) -> Coefficients:
@@ -119,7 +120,10 @@ def new_coefficients(links: Links, tree: Assembly, slots: int) -> Coefficients:
         table[:, k] = column
     own = np.zeros((len(links.armature), FREEDOM))
     own[:, OWN] = links.armature
-    return Coefficients(table, numbers, own, np.zeros((1, OPENED + slots * OPEN + 8)))
+    shares = np.zeros((m if nb > n else 0, 10))
+    if nb > n:
+        shares[:nb] = links.inertia[tree.body_link] * tree.share[:, None]
+    return Coefficients(table, numbers, own, np.zeros((1, OPENED + slots * OPEN + 8)), shares)
 
 
 @inner

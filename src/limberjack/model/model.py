@@ -291,7 +291,7 @@ def _require_finite(spec: Spec, tree: Tree, arrays: Compiled) -> None:
     """Refuse numbers that are finite one by one and overflow together, naming the body."""
 
     def fine(numbers: np.ndarray) -> np.ndarray:
-        return (np.abs(numbers) < _HUGE).all(axis=1)
+        return np.abs(numbers).max(axis=1, initial=0.0) < _HUGE
 
     bad = ~(fine(arrays.links.inertia) & fine(arrays.links.placement))
     for i in np.flatnonzero(~fine(arrays.body_offset) | np.append(bad, False)[arrays.body_link]):

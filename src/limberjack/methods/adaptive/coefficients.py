@@ -387,7 +387,7 @@ def _columns(table, c, own, s, node, slot, some, mass):
 
 
 @spliced
-def hold(links, table, c, own, s, node, q, still, work, mass):
+def hold(links, table, c, shares, own, s, node, q, still, work, mass):
     """Fill all coefficients of `node` with its joint held, from those of its sides, which are rigid.
 
     At a root only the joint's pose: its coefficients are found anew at each update.
@@ -399,7 +399,7 @@ def hold(links, table, c, own, s, node, q, still, work, mass):
     positive = True
     if table[node, HANDLES] > 0:
         slot = np.int64(0)  # typed: a literal would be compiled for once more
-        join_rigidly(table, c, node)
+        join_rigidly(table, c, shares, node)
         positive = open_joint(table, c, own, s, node, slot)
         merge_inertias(table, c, s, node, slot)
         some = metric_rows(table, c, s, node)

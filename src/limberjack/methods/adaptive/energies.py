@@ -11,7 +11,7 @@ from __future__ import annotations
 from limberjack._jit import inner, outlined
 from limberjack.articulated.dca import com_inertia
 from limberjack.articulated.jacobians import link_velocities
-from limberjack.articulated.joint_poses import composed, inertia_of, moved_inertia
+from limberjack.articulated.joint_poses import composed, inertia_of, moved_inertia, row_of
 from limberjack.articulated.merges import FIGURE, FIRST_SIDE, KIND, SECOND_SIDE, TOP, UP
 from limberjack.articulated.work import R, rotation
 from limberjack.methods.adaptive.condensed import cluster_pose
@@ -23,14 +23,15 @@ __all__ = ["energy_speeds"]
 
 
 @inner
-def _add_part(links, table, c, places, part, rx, ry, rz, rows, velocities, sums, node):
+def _add_part(links, table, c, shares, places, part, rx, ry, rz, rows, velocities, sums, node):
     """Add inertia, momentum and energy of a rigid part about the point r to those of `node`."""
     top = table[part, TOP]
     k = places.cluster[top]
     a, ax, ay, az = cluster_pose(links, places, top)
     ox, oy, oz = rows[k, R + 3] - rx, rows[k, R + 7] - ry, rows[k, R + 11] - rz
     r, x, y, z = composed(rotation(k, rows), ox, oy, oz, a, ax, ay, az)
-    g = moved_inertia(inertia_of(part, len(table) // 2, c), r, x, y, z)
+    e = row_of(shares, part) if len(shares) > 0 else inertia_of(part, len(table) // 2, c)
+    g = moved_inertia(e, r, x, y, z)
     wx, wy, wz = velocities[k, 0], velocities[k, 1], velocities[k, 2]
     tx, ty, tz = cross(wx, wy, wz, ox, oy, oz)
     vx, vy, vz = velocities[k, 3] - tx, velocities[k, 4] - ty, velocities[k, 5] - tz
@@ -68,7 +69,7 @@ def _loss(s, node):
 
 
 @outlined
-def energy_speeds(links, table, c, places, roots, count, body, qd, work, g):
+def energy_speeds(links, table, c, shares, places, roots, count, body, qd, work, g):
     """Fill the velocity metric of the `count` transient nodes, which move with qd (of the transient `body`)."""
     link_velocities(body.links, body.whole, qd, work, g.velocities)
     rows = work.rows
@@ -86,6 +87,6 @@ def energy_speeds(links, table, c, places, roots, count, body, qd, work, g):
                 for p in range(17):
                     g.sums[node, p] += g.sums[part, p]
             else:
-                _add_part(links, table, c, places, part, rx, ry, rz, rows, g.velocities, g.sums, node)
+                _add_part(links, table, c, shares, places, part, rx, ry, rz, rows, g.velocities, g.sums, node)
         hung = table[node, UP] < 0 and table[node, KIND] != FREE
         g.speed[node] = max(g.sums[node, 16] if hung else _loss(g.sums, node), 0.0)

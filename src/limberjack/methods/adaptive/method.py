@@ -9,6 +9,7 @@ hold such joints are computed again, and the next step begins with an update tha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,8 +64,11 @@ class _Engine(NamedTuple):
 def _lazy_work(links: Any, rows: int) -> Work:
     """Return work arrays that take no memory until they are used."""
     nv, nq = len(links.armature), len(links.armature) + len(links.quaternions)
-    six = (np.zeros((nv, 6)) for _ in range(3))
-    return Work(np.zeros((rows, ROW)), np.zeros(nq), np.zeros(nq), *six, np.zeros(nv))
+
+    def six() -> np.ndarray:
+        return np.zeros((nv, 6))
+
+    return Work(np.zeros((rows, ROW)), np.zeros(nq), np.zeros(nq), six(), six(), six(), np.zeros(nv))
 
 
 @kernel
@@ -278,6 +282,8 @@ class AdaptiveStepper:
             self._trial = _with_wrenches(self._trial, len(forces.wrenches.link))
         self._wrenches = Wrenches(*(array.copy() for array in forces.wrenches))
         self._mark_stale(np.concatenate([moved, driven]), active)
+        if self._functions and (len(moved) or self._fresh):
+            self._fill_weights(None)
         if whole:
             self._stale[len(tree.body_link) :] = 1 - e.regions.active[len(tree.body_link) :]
         if self._fresh:
@@ -363,7 +369,7 @@ class AdaptiveStepper:
             self._stale[nb:] = 1 - self._engine.regions.active[nb:]
             if not self._fresh:
                 self._prepare(leaves=False)
-        self._engine.regions.counts[rg.UNTIL] = 0
+        self._engine.regions.counts[rg.UNTIL], self._engine.regions.counts[rg.CHECK] = 0, 1
 
     def _fill_weights(self, only: Any) -> None:
         """Fill the weights of all joints, or of the joints named in `only`."""
@@ -393,7 +399,8 @@ class AdaptiveStepper:
         touched = np.zeros(len(g.touched), np.uint8)
         touched[g.touched[: g.counts[rg.TOUCHED]]] = 1
         return {
-            "active": g.active.copy(), "until": g.counts[[rg.UNTIL]].copy(), "touched": touched,
+            "active": g.active.copy(), "until": g.counts[[rg.UNTIL]].copy(),
+            "check": g.counts[[rg.CHECK]].copy(), "touched": touched,
             "fresh": np.array([self._fresh], np.uint8),
             "dt": np.array([self._dt]), "q": e.q.copy(), "qd": e.qd.copy(), "tau": e.tau.copy(),
             "weight": e.co.own[:, WEIGHT:].copy(), "velocity_weight": g.velocity_weight.copy(),
@@ -413,6 +420,7 @@ class AdaptiveStepper:
         self._body = _with_wrenches(self._body, len(self._wrenches.link))
         self._trial = _with_wrenches(self._trial, len(self._wrenches.link))
         g.counts[rg.EPOCH] += 1
+        g.counts[rg.CHECK] = memory["check"][0]
         self._start_region(memory["active"].astype(bool))
         touched = np.flatnonzero(memory["touched"])
         g.touched[: len(touched)] = touched
@@ -481,15 +489,15 @@ def _limits(model: Model, tree: Assembly, options: Adaptive, joints: int) -> rg.
     budget, opened = options.budget, options.update_budget
     if budget is None and options.tolerance is None and options.view is None:
         budget = max(1, round(0.2 * joints))
-    each = isinstance(budget, tuple)
-    if isinstance(budget, tuple):
+    each = isinstance(budget, Sequence)
+    if isinstance(budget, Sequence):
         if len(budget) != figures:
             raise StateError(
                 f'budget must have one number per figure of model "{model.name}", {figures}; got {len(budget)}'
             )
         whole = np.array(budget, np.int64)
     else:
-        whole = np.full(figures, -1 if budget is None else min(int(budget), joints), np.int64)
+        whole = np.full(figures, -1 if budget is None else min(budget, joints), np.int64)
     looked = whole.copy() if opened is None else np.full(figures, opened, np.int64)
     # Of the velocities, without a tolerance of their own: in pixels the same, else by the period, which `dt` decides.
     tolerance = np.array([-1.0 if options.tolerance is None else options.tolerance, -1.0])

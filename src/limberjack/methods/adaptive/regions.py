@@ -2,8 +2,9 @@
 
     touched      joints above links that were touched from outside are opened: they may move
     forces       wrenches and springs on links, in their axes, and the parts they act within (force region)
-    convert      coefficients of the whole body as if all its joints were free: values of rigid parts at the front from
-                 their columns, then eqs. (2), (8) up the active region
+    convert      Phi and b of the whole body as if all its joints were free: values of rigid parts at the front from
+                 their columns, then eq. (2) up the active region; forces down again, eqs. (4), (5), and the metric of
+                 every part of the front, eq. (7)
     choose       from the roots down, largest acceleration metric first, until the budget or the tolerance is reached
     transient    accelerations of the body with old and chosen joints free
     velocities   velocities after the next step, their metric, and the same choice among those: the new active region
@@ -54,7 +55,6 @@ from limberjack.articulated.merges import (
     merge_distance,
     merge_distance_vectors,
     merge_inertias,
-    merge_metric,
     merge_metric_vectors,
     metric_rows,
     open_joint,
@@ -81,9 +81,10 @@ __all__ = ["Regions", "hold_all", "new_regions", "update"]
 # Places in Regions.counts: active nodes, steps until the next update, updates so far, slots of opened joints in use,
 # links touched from outside, joints that entered and left the region at the last update, nodes touched by it, nodes
 # popped by its queues, active joints that count, updates that changed the region, joints changed in all, opened joints
-# of rigid nodes that are kept from update to update, and which round of them this is.
+# of rigid nodes that are kept from update to update, which round of them this is, and whether the region may be larger
+# than the budget.
 COUNT, UNTIL, STAMP, SLOTS, TOUCHED, ENTERED, LEFT, VISITED, POPPED, JOINTS, CHANGED, TURNOVER = range(12)
-KEPT, EPOCH, COUNTS = 12, 13, 14
+KEPT, EPOCH, CHECK, COUNTS = 12, 13, 14, 15
 # Places in Regions.numbers: acceleration metric left out at the last update, energy removed by it and by all, metric
 # of everything, velocity metric left out.
 ERROR, REMOVED, REMOVED_ALL, WHOLE, SPEED_ERROR, NUMBERS = range(6)
@@ -121,6 +122,7 @@ class Regions(NamedTuple):
     wrench: np.ndarray  # (nb, 6) forces on leaves, link axes
     turn: np.ndarray  # (m, 3) angular velocity of handle 0, its axes
     forces: np.ndarray  # (1, 12 m) on the handles
+    metric: np.ndarray  # (m,) acceleration metric of nodes of the region and its front
     key: np.ndarray  # (m,) queue
     queue: np.ndarray  # (m,)
     speed: np.ndarray  # (m,) velocity metric
@@ -146,11 +148,12 @@ def new_regions(tree: Assembly, links: int, nv: int) -> Regions:
         return np.zeros(n, np.int64)
 
     counts = whole(COUNTS)
-    counts[EPOCH] = 1
+    counts[EPOCH] = counts[CHECK] = 1
     return Regions(
         np.zeros(m, np.uint8), whole(nb), np.zeros(m, np.uint8), whole(nb), whole(m), whole(m),
         np.zeros((m, 2), np.int64), whole(m), whole(m),
-        np.zeros((nb, 6)), np.zeros((m, 3)), np.zeros((1, 12 * m + 8)), np.zeros(m), whole(m), np.zeros(m),
+        np.zeros((nb, 6)), np.zeros((m, 3)), np.zeros((1, 12 * m + 8)), np.zeros(m), np.zeros(m), whole(m),
+        np.zeros(m),
         np.zeros(nv), whole(links), np.arange(m), whole(len(tree.roots)), np.zeros((links, 6)),
         np.zeros((links, 6)), np.zeros((m, 12)), np.zeros((m, 17)), np.zeros((nv, 6)), counts,
         np.zeros(NUMBERS),
@@ -192,7 +195,7 @@ def _hold_node(links, drives, places, co, mass, kept, node, h, q, still, applied
     kept[node, 1] = -1
     if i < len(links.parent):
         held_forces(links, drives, places, i, h, q, still, applied, co.own)
-    return hold(links, co.table, co.numbers, co.own, co.scratch, node, q, still, work, mass)
+    return hold(links, co.table, co.numbers, co.shares, co.own, co.scratch, node, q, still, work, mass)
 
 
 @spliced
@@ -435,7 +438,7 @@ def _push_leaf(table, c, node, turn, wrench):
 
 @spliced
 def _merge_values(co, mass, node, slot):
-    """Set the values of now of `node` from its opened joint and its sides; return what `metric_rows` does."""
+    """Set the values of now of `node` from its opened joint and its sides."""
     table, c, own, s = co.table, co.numbers, co.own, co.scratch
     some = metric_rows(table, c, s, node)
     if table[node, HANDLES] > 0:
@@ -445,7 +448,6 @@ def _merge_values(co, mass, node, slot):
         merge_distance_vectors(table, c, s, node, slot, some)
     else:
         merge_metric_vectors(table, c, own, s, node, slot, some)
-    return some
 
 
 @spliced
@@ -463,11 +465,8 @@ def _climb(co, mass, count, g):
 
 @spliced
 def _convert_node(links, co, mass, places, node, rows, g):
-    """Open the joint of an active node or of a root and fill its coefficients; return whether it is positive.
-
-    The mass metric is defined for parts at rest inside: of active nodes it needs Phi and b alone.
-    """
-    table, c, own, s = co.table, co.numbers, co.own, co.scratch
+    """Open the joint of an active node or of a root and fill its Phi and b; return whether it is positive."""
+    table, c, s = co.table, co.numbers, co.scratch
     for side in range(2):
         k = table[node, FIRST_SIDE] if side == 0 else table[node, SECOND_SIDE]
         if k >= 0 and not g.active[k]:
@@ -475,16 +474,11 @@ def _convert_node(links, co, mass, places, node, rows, g):
             g.counts[VISITED] += 1
     slot, positive = _open(co, node, g)
     bias(table, c, s, node, slot, 0.0, 0.0, 0.0)
-    inside = table[node, HANDLES] > 0
-    if inside:
+    if table[node, HANDLES] > 0:
         merge_inertias(table, c, s, node, slot)
-    if mass and g.active[node]:
-        if inside:
-            merge_accelerations(table, c, s, node, slot)
-    else:
-        some = _merge_values(co, mass, node, slot)
-        if inside:
-            merge_metric(table, c, own, s, node, slot, some)
+        merge_accelerations(table, c, s, node, slot)
+    elif mass and not g.active[node]:
+        _merge_values(co, mass, node, slot)
     return positive
 
 
@@ -515,25 +509,87 @@ def _metric(table, c, node, f):
 
 
 @spliced
-def _visit(links, co, places, limits, node, count, rows, g):
-    """Find the accelerations of the joint of `node` and queue its sides; return the count and the sum of their keys."""
+def _descend_node(co, node, g):
+    """Find the accelerations of the joint of a converted node, the forces on its sides and the metric of rigid ones."""
     table, c, s = co.table, co.numbers, co.scratch
     first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
-    if g.opened[node] != g.counts[STAMP]:
-        _open_rigid(co, node, g)
+    if first < 0:
+        for k in range(12):
+            g.forces[0, 12 * node + k] = 0.0
     back_substitute(table, c, s, node, g.slot[node], g.forces, 12 * node, 12 * first, 12 * second, g.qdd)
+    for side in range(2):
+        k = first if side == 0 else second
+        if k >= len(table) // 2 and not g.active[k]:
+            g.metric[k] = _metric(table, c, k, g.forces)
+
+
+@inner
+def _add_up(table, own, node, g):
+    """Set the metric of a converted node: that of its joint and of its sides."""
+    nb, first, second = len(table) // 2, table[node, FIRST_SIDE], table[node, SECOND_SIDE]
+    total = _joint_square(own, WEIGHT, table[node, V], table[node, DOFS], g.qdd)
+    if first >= nb:
+        total += g.metric[first]
+    if second >= nb:
+        total += g.metric[second]
+    g.metric[node] = total
+
+
+@spliced
+def _descend(co, roots, mass, g):
+    """Find the metric of all nodes of the active region and of its front, from the roots down and up again.
+
+    An active node needs no Psi, p, eta: all its joints are looked at anyway, and its metric is the sum over them.
+    """
+    for f in range(len(roots)):
+        if not g.active[roots[f]]:
+            _descend_node(co, roots[f], g)
+    for j in range(g.counts[COUNT] - 1, -1, -1):
+        _descend_node(co, g.nodes[j], g)
+    if not mass:
+        for j in range(g.counts[COUNT]):
+            _add_up(co.table, co.own, g.nodes[j], g)
+        for f in range(len(roots)):
+            if not g.active[roots[f]]:
+                _add_up(co.table, co.own, roots[f], g)
+
+
+@inner
+def _queue_node(limits, node, count, g):
+    """Queue a node by its metric, or by what a camera sees of it; return the count after and the key."""
+    key = g.metric[node]
+    if limits.camera[0] > 0.0:
+        key *= seen(
+            limits, node, 0.5 * limits.camera[PERIOD] ** 2, g.spot[node, 9], g.spot[node, 10], g.spot[node, 11]
+        )
+    return push(count, key, node, g.key, g.queue), key
+
+
+@spliced
+def _visit(links, co, places, limits, node, count, rows, g):
+    """Find the accelerations of the joint of `node`, unless they are known, and queue its sides.
+
+    Returns:
+        the count of the queue and the sum of the keys added.
+    """
+    table, c, s = co.table, co.numbers, co.scratch
+    nb, first, second = len(table) // 2, table[node, FIRST_SIDE], table[node, SECOND_SIDE]
+    known = g.active[node] or table[node, UP] < 0
+    if not known:
+        if g.opened[node] != g.counts[STAMP]:
+            _open_rigid(co, node, g)
+        back_substitute(table, c, s, node, g.slot[node], g.forces, 12 * node, 12 * first, 12 * second, g.qdd)
     if limits.camera[0] > 0.0:
         place_sides(links, table, c, places, g.active, node, rows, g.spot)
     total = 0.0
     for side in range(2):
         k = first if side == 0 else second
-        # of the mass metric, active nodes have no key: they are all visited beforehand
-        if k >= len(table) // 2 and not (limits.mass[0] > 0 and g.active[k]):
-            key = _metric(table, c, k, g.forces)
-            if limits.camera[0] > 0.0:
-                key *= seen(limits, k, 0.5 * limits.camera[PERIOD] ** 2, g.spot[k, 9], g.spot[k, 10], g.spot[k, 11])
+        # of the mass metric, active nodes have no key
+        if k >= nb and not (limits.mass[0] > 0 and g.active[k]):
+            if not known:
+                g.metric[k] = _metric(table, c, k, g.forces)
+            count, key = _queue_node(limits, k, count, g)
             total += key
-            count = push(count, key, k, g.key, g.queue)
     return count, total
 
 
@@ -553,21 +609,18 @@ def _choose_accelerations(links, co, places, roots, limits, rows, g):
     """
     table, c, each, mass = co.table, co.numbers, limits.each[0] > 0, limits.mass[0] > 0
     count, error = 0, 0.0
+    _descend(co, roots, mass, g)
     for f in range(len(roots)):
         root = roots[f]
         g.taken[f] = 0
-        for k in range(12):
-            g.forces[0, 12 * root + k] = 0.0
         if limits.camera[0] > 0.0:
             place_root(links, table, c, places, g.active, root, rows, g.spot)
         if not (mass and g.active[root]):
-            key = c[0, place(root, len(table) // 2) + ETA]
-            if limits.camera[0] > 0.0:
-                k = root
-                key *= seen(limits, k, 0.5 * limits.camera[PERIOD] ** 2, g.spot[k, 9], g.spot[k, 10], g.spot[k, 11])
+            if mass:
+                g.metric[root] = c[0, place(root, len(table) // 2) + ETA]
+            count, key = _queue_node(limits, root, count, g)
             error += key
-            count = push(count, key, root, g.key, g.queue)
-    if mass:
+    if mass:  # the queue begins where the region ends
         for j in range(g.counts[COUNT] - 1, -1, -1):
             count, more = _visit(links, co, places, limits, g.nodes[j], count, rows, g)
             error += more
@@ -615,6 +668,7 @@ def _open_touched(table, g):
             count += 1
             node = table[node, UP]
     g.counts[TOUCHED] = 0
+    g.counts[CHECK] = 1
     g.counts[COUNT] = count
     sort_nodes(count, g.order, g.nodes, g.queue)
 
@@ -636,7 +690,7 @@ def _joint_speeds(table, count, g):
 
 
 @outlined
-def _choose_velocities(links, table, c, places, roots, limits, count, body, h, qdd, work, g):
+def _choose_velocities(links, table, c, shares, places, roots, limits, count, body, h, qdd, work, g):
     """Choose the new active region among the `count` transient nodes by their velocities after a step h.
 
     Returns:
@@ -649,7 +703,7 @@ def _choose_velocities(links, table, c, places, roots, limits, count, body, h, q
             qdd[iv + a] = body.qd[iv + a] + h * qdd[iv + a]
             g.qdd[v + a] = qdd[iv + a]
     if limits.mass[0] > 0:
-        energy_speeds(links, table, c, places, roots, count, body, qdd, work, g)
+        energy_speeds(links, table, c, shares, places, roots, count, body, qdd, work, g)
     else:
         _joint_speeds(table, count, g)
         if limits.camera[0] > 0.0:
@@ -792,6 +846,14 @@ def update(
             _convert_node(links, co, mass, places, roots[f], work.rows, g)
     new = _choose_accelerations(links, co, places, roots, limits, work.rows, g)
     count = old + new
+    if new == 0 and g.counts[CHECK] == 0 and limits.tolerance[1] < 0.0:
+        # No joint came in and none has to go: the choice by velocities would keep them all.
+        for j in range(count):
+            g.transient[g.trial[j]] = 0
+        g.numbers[SPEED_ERROR] = 0.0
+        g.counts[VISITED] += count
+        return 0
+    g.counts[CHECK] = 0
     if new > 0:
         sort_nodes(count, g.order, g.trial, g.queue)
         condense(links, drives, springs, table, c, g.transient, g.trial, count, q, qd, applied, wrenches, others, trial)
@@ -804,7 +866,7 @@ def update(
             g.transient[g.trial[j]] = 0
         return status
     g.counts[JOINTS] = _choose_velocities(
-        links, table, c, where, roots, limits, count, chosen, h, buffers.qdd, work, g
+        links, table, c, co.shares, where, roots, limits, count, chosen, h, buffers.qdd, work, g
     )
     left = kept = 0
     for j in range(count):
