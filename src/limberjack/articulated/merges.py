@@ -62,11 +62,12 @@ WELD = -1
 # Columns of the table of nodes: sides A and B, node above, child body, handles and figure of the assembly tree; kind,
 # first freedom, number of freedoms and frame of the joint.
 FIRST_SIDE, SECOND_SIDE, UP, CHILD, SLOT, KEEP, HANDLES, TOP, FIGURE, KIND, V, DOFS, FRAMES, TABLE = range(14)
+TREE_COLUMNS = ("first", "second", "parent", "joint", "slot", "keep", "handles", "top", "figure")
 
 # Places in an inner node: Phi and Psi (12 x 12 by rows), columns of b and p (8 rows of 12: six squares and products of
-# the angular velocity, constant, value of now), the square form of eta (7 x 8), pose of i in p, pose of handle 1 in
-# handle 0, inertia about handle 0, eta of now.
-PHI, PSI, KT, PT, EC, JX, HX, IN, ETA, NODE = 0, 144, 288, 384, 480, 536, 548, 560, 570, 572
+# the angular velocity, constant, value of now), the lower half of the square form of eta (7 x 7), pose of i in p, pose
+# of handle 1 in handle 0, inertia about handle 0, eta of now.
+PHI, PSI, KT, PT, EC, JX, HX, IN, ETA, NODE = 0, 144, 288, 384, 480, 508, 520, 532, 542, 544
 # In a leaf: Phi (6 x 6), columns of b (8 rows of 6), inertia.
 LEAF_KT, LEAF_IN, LEAF = 36, 84, 94
 NOW = 7  # the row of columns that holds the value of now
@@ -111,10 +112,7 @@ def new_coefficients(links: Links, tree: Assembly, slots: int) -> Coefficients:
         row, d = numbers[0, frame[node] : frame[node] + FRAME], dof[node]
         row[FRAME_S : FRAME_S + 6 * d] = row[FRAME_PLUS : FRAME_PLUS + 6 * d] = np.eye(6)[:d].ravel()
         row[FRAME_LOCKED : FRAME_LOCKED + 6 * (6 - d)] = np.eye(6)[d:].ravel()
-    columns = (
-        tree.first, tree.second, tree.parent, tree.joint, tree.slot, tree.keep, tree.handles, tree.top, tree.figure,
-        kind, links.v_start[link], dof, frame,
-    )  # fmt: skip
+    columns = (*(getattr(tree, name) for name in TREE_COLUMNS), kind, links.v_start[link], dof, frame)
     table = np.zeros((m, TABLE), np.int64)
     for k, column in enumerate(columns):
         table[:, k] = column

@@ -78,6 +78,12 @@ R6, KB, PB, GAM, PI, ZZ, RC, AR, CENT, PG = (
 
 
 @inner
+def half(i, k):
+    """Return the place of (i, k), k <= i, in the lower half of a symmetric matrix."""
+    return i * (i + 1) // 2 + k
+
+
+@inner
 def monomials(x, y, z):
     """Return the squares and products (xx, yy, zz, yz, xz, xy)."""
     return x * x, y * y, z * z, y * z, x * z, x * y
@@ -289,7 +295,7 @@ def _weight_columns(table, c, own, s, node, o, blocks, some):
                     total -= 0.5 * (
                         s[0, GAM + 8 * i + a] * s[0, PI + 8 * k + a] + s[0, GAM + 8 * k + a] * s[0, PI + 8 * i + a]
                     )
-            c[0, at + 8 * i + k] = total
+            c[0, at + half(i, k)] = total
 
 
 @inner
@@ -318,7 +324,7 @@ def _mass_columns(table, c, s, node, o, blocks):
             if i == 6:
                 for a in range(d):
                     total += (1.0 if k == 6 else 0.5) * s[0, o + QQ + a] * s[0, RC + 8 * k + a]
-            c[0, at + 8 * i + k] = total
+            c[0, at + half(i, k)] = total
 
 
 @inner
@@ -330,16 +336,16 @@ def _turn_eta(table, c, s, node):
     if first >= nb:
         for i in range(7):
             for k in range(i + 1):
-                c[0, at + 8 * i + k] += c[0, place(first, nb) + EC + 8 * i + k]
+                c[0, at + half(i, k)] += c[0, place(first, nb) + EC + half(i, k)]
     if second >= nb:
         o = place(second, nb) + EC
         for k in range(7):  # E R6, in place of pi
             for q in range(6):
                 total = 0.0
                 for a in range(6):
-                    total += c[0, o + 8 * max(k, a) + min(k, a)] * s[0, R6 + 6 * a + q]
+                    total += c[0, o + half(max(k, a), min(k, a))] * s[0, R6 + 6 * a + q]
                 s[0, PI + 8 * k + q] = total
-            s[0, PI + 8 * k + 6] = c[0, o + 48 + k]
+            s[0, PI + 8 * k + 6] = c[0, o + half(6, k)]
         for i in range(7):
             for k in range(i + 1):
                 total = s[0, PI + 48 + k]
@@ -347,7 +353,7 @@ def _turn_eta(table, c, s, node):
                     total = 0.0
                     for a in range(6):
                         total += s[0, R6 + 6 * a + i] * s[0, PI + 8 * a + k]
-                c[0, at + 8 * i + k] += total
+                c[0, at + half(i, k)] += total
 
 
 @outlined
@@ -446,6 +452,6 @@ def evaluate(table, c, node, x, y, z):
         total = 0.0
         for i in range(7):
             for k in range(i):
-                total += 2.0 * m[i] * m[k] * c[0, e + 8 * i + k]
-            total += m[i] * m[i] * c[0, e + 8 * i + i]
+                total += 2.0 * m[i] * m[k] * c[0, e + half(i, k)]
+            total += m[i] * m[i] * c[0, e + half(i, i)]
         c[0, place(node, nb) + ETA] = total

@@ -17,7 +17,7 @@ import numpy as np
 from limberjack._jit import entry, inner, kernel
 from limberjack.articulated.assembly_tree import Assembly, new_assembly
 from limberjack.articulated.dca import set_leaves
-from limberjack.articulated.merges import WEIGHT, new_coefficients
+from limberjack.articulated.merges import TREE_COLUMNS, WEIGHT, new_coefficients
 from limberjack.articulated.work import ROW, Work
 from limberjack.errors import LimberjackError, ModelError, StateError, UnsupportedByMethod
 from limberjack.forces import Wrenches, new_pull, no_wrenches
@@ -38,10 +38,18 @@ __all__ = ["AdaptiveStepper"]
 PREPARE, LEAVES = 1, 2
 
 
+class _Bodies(NamedTuple):
+    """What kernels need of the assembly tree beside the table of its nodes."""
+
+    body_link: np.ndarray
+    share: np.ndarray
+    roots: np.ndarray
+
+
 class _Engine(NamedTuple):
     """What the kernels work on beside model and forces."""
 
-    tree: Assembly
+    tree: _Bodies
     co: Any
     places: Any
     others: Any
@@ -169,11 +177,14 @@ class AdaptiveStepper:
         co = new_coefficients(links, tree, nb + min(nb, rg.MOST_KEPT))
         self._code = INTEGRATORS.index(options.integrator)
         self._engine = _Engine(
-            tree, co, places, others, np.zeros(nv), _lazy_work(links, 0), _lazy_work(links, n), _lazy_work(links, n),
-            new_buffers(model.nq, nv), new_aims(links, np.zeros(SPAN, np.int64), False),
+            _Bodies(tree.body_link, tree.share, tree.roots), co, places, others, np.zeros(nv), _lazy_work(links, 0),
+            _lazy_work(links, n), _lazy_work(links, n), new_buffers(model.nq, nv), new_aims(links, np.zeros(SPAN, np.int64), False),
             np.zeros(SPAN, np.int64), _limits(model, tree, options, self._joints),
             rg.new_regions(tree, n, nv), np.zeros(model.nq), np.zeros(nv), self.q.copy(), self.qd.copy(), np.zeros(nv),
         )  # fmt: skip
+        # the table holds the tree: its own arrays are views of that from here on
+        columns = {name: co.table[:, k] for k, name in enumerate(TREE_COLUMNS)}
+        self.assembly = tree._replace(**columns)
         self._drives = Drives(*(array.copy() for array in a.drives))
         self._wrenches: Wrenches = no_wrenches()
         self._call: Any = adaptive_steps
