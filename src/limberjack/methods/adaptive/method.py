@@ -178,8 +178,9 @@ class AdaptiveStepper:
         self._code = INTEGRATORS.index(options.integrator)
         self._engine = _Engine(
             _Bodies(tree.body_link, tree.share, tree.roots), co, places, others, np.zeros(nv), _lazy_work(links, 0),
-            _lazy_work(links, n), _lazy_work(links, n), new_buffers(model.nq, nv), new_aims(links, np.zeros(SPAN, np.int64), False),
-            np.zeros(SPAN, np.int64), _limits(model, tree, options, self._joints),
+            _lazy_work(links, n), _lazy_work(links, n), new_buffers(model.nq, nv),
+            new_aims(links, np.zeros(SPAN, np.int64), False), np.zeros(SPAN, np.int64),
+            _limits(model, tree, options, self._joints),
             rg.new_regions(tree, n, nv), np.zeros(model.nq), np.zeros(nv), self.q.copy(), self.qd.copy(), np.zeros(nv),
         )  # fmt: skip
         # the table holds the tree: its own arrays are views of that from here on

@@ -300,12 +300,13 @@ def _look_within(table, c, node, path, stamp, turn):
 
 
 @spliced
-def _open_rigid(co, node, g):
-    """Open the joint of a rigid node whose own turning is known, and find gamma and R of it."""
+def _open_rigid(co, again, node, g):
+    """Open the joint of a rigid node, unless it is kept and not wanted `again`, and find its gamma and R."""
     x, y, z, visited = _look_within(co.table, co.numbers, node, g.path, g.counts[STAMP], g.turn)
     g.counts[VISITED] += visited + 1
     slot = g.kept[node, 0]
     if g.kept[node, 1] != g.counts[EPOCH]:
+        again = True
         nb = len(co.table) // 2
         if g.counts[KEPT] < min(nb, MOST_KEPT):
             slot = nb + g.counts[KEPT]
@@ -314,6 +315,7 @@ def _open_rigid(co, node, g):
         else:
             slot = g.counts[SLOTS]
             g.counts[SLOTS] += 1
+    if again:
         open_joint(co.table, co.numbers, co.own, co.scratch, node, slot)
     g.slot[node] = slot
     g.opened[node] = g.counts[STAMP]
@@ -459,7 +461,7 @@ def _climb(co, mass, count, g):
             _push_leaf(co.table, co.numbers, node, g.turn, g.wrench)
             g.counts[VISITED] += 1
         else:
-            slot = _open_rigid(co, node, g)
+            slot = _open_rigid(co, mass, node, g)  # the mass metric needs M, which is not kept
             _merge_values(co, mass, node, slot)
 
 
@@ -577,7 +579,7 @@ def _visit(links, co, places, limits, node, count, rows, g):
     known = g.active[node] or table[node, UP] < 0
     if not known:
         if g.opened[node] != g.counts[STAMP]:
-            _open_rigid(co, node, g)
+            _open_rigid(co, False, node, g)
         back_substitute(table, c, s, node, g.slot[node], g.forces, 12 * node, 12 * first, 12 * second, g.qdd)
     if limits.camera[0] > 0.0:
         place_sides(links, table, c, places, g.active, node, rows, g.spot)
