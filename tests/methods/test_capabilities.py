@@ -20,6 +20,8 @@ def model_with(feature):
         for name in "ab":
             builder.add_body(name, **PLAIN)
             builder.add_shape_sphere(name, 0.1, name=f"ball {name}")
+        builder.add_body("tail", **PLAIN)
+        builder.add_joint_hinge("wag", "a", "tail")
         return builder.build(), '"ball a"'
     builder, example = BUILDERS[feature][0]
     return builder.build(), example

@@ -111,7 +111,7 @@ def test_a_held_model_bends_at_the_joints_named_only():
 
 def test_table_1_stands_beside_the_papers():
     """Each cell has our time and both gains over the DCA; the paper's are from its numbers."""
-    assert table1.paper_gain(1, 1) == pytest.approx(5.89 / 0.02)
+    assert table1.paper_ratio(1, 1) == pytest.approx(5.89 / 0.02)
     assert {len(row) for row in table1.PAPER_MS.values()} == {len(table1.JOINTS) + 1}
     table, grid = filled(table1)
     times, gains, against_full = table.parts
@@ -119,7 +119,7 @@ def test_table_1_stands_beside_the_papers():
     for row, gain, other in zip(times.rows, gains.rows, against_full.rows, strict=True):
         assert other["a1"] == pytest.approx(row["full"] / row["a1"])
         assert gain["ours50"] == pytest.approx(row["dca"] / row["a50"])
-        assert gain["paper50"] == pytest.approx(table1.paper_gain(row["forces"], 50))
+        assert gain["paper50"] == pytest.approx(table1.paper_ratio(row["forces"], 50))
     assert grid.joints == (1, 50)
 
 

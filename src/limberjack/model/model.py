@@ -16,8 +16,8 @@ from limberjack.model.tree import Tree, span
 
 __all__ = ["BodyInfo", "JointInfo", "Model"]
 
-# The product of a mass, an inertia or the square of a position with another one still is a finite number below this.
-_HUGE = 1e75
+# Squares of numbers below this are finite, with room for the sums of them.
+_HUGE = 1e140
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def singular_link(links: Links, nq: int) -> int:
         d = s.T @ u + np.diag(links.armature[links.v_start[i] : links.v_start[i] + s.shape[1]])
         if s.shape[1]:
             scale = max(np.abs(full).max(), 1e-300)
-            if np.linalg.eigvalsh(d)[0] <= _TOLERANCE * scale or np.abs(d).max() == 0.0:
+            if not np.isfinite(d).all() or np.linalg.eigvalsh(d)[0] <= _TOLERANCE * scale or np.abs(d).max() == 0.0:
                 return i
             full = full - u @ np.linalg.solve(d, u.T)
         if links.parent[i] >= 0:

@@ -115,12 +115,10 @@ def adaptive_steps(
         )  # fmt: skip
     while taken < n:
         if g.counts[rg.UNTIL] <= 0:
-            status = rg.update(
+            rg.update(
                 links, drives, springs, e.tree.roots, e.limits, h, reach, e.tau, wrenches, e.still, e.co, e.places,
                 e.others, e.joint_work, e.work, pull, e.buffers, trial, aside, g, body, e.q, e.qd, q, qd,
             )  # fmt: skip
-            if status != 0:
-                return taken, status
             g.counts[rg.UNTIL] = e.limits.period[0]
         m = min(n - taken, g.counts[rg.UNTIL])
         several = body.count[0] > 1

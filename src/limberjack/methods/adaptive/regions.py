@@ -70,7 +70,7 @@ from limberjack.methods.adaptive.energies import energy_speeds
 from limberjack.methods.adaptive.queue import pop, push
 from limberjack.methods.adaptive.rigidify import rigidify
 from limberjack.methods.adaptive.sight import PERIOD, place_root, place_sides, seen
-from limberjack.model.arrays import BALL_DRIVE, LINK, SCALAR_DRIVE
+from limberjack.model.arrays import BALL_DRIVE, DOF, LINK, SCALAR_DRIVE
 from limberjack.model.joints import FREE
 from limberjack.spatial.lanes import add, lane, load4, scale
 from limberjack.spatial.vectors import cross, multiply, rotate, rotate_back
@@ -90,6 +90,8 @@ KEPT, EPOCH, CHECK, COUNTS = 12, 13, 14, 15
 ERROR, REMOVED, REMOVED_ALL, WHOLE, SPEED_ERROR, NUMBERS = range(6)
 
 MOST_KEPT = 4096
+# Errors below this part of the whole are rounding: no tolerance asks for less.
+ROUNDING = 1e-13
 
 
 class Limits(NamedTuple):
@@ -216,13 +218,14 @@ def hold_all(links, drives, places, co, mass, kept, stale, h, q, still, applied,
 
 @spliced
 def _open(co, node, g):
-    """Open the joint of `node` in the next slot; return (slot, whether its matrix is positive)."""
+    """Open the joint of `node` in the next slot, which is returned."""
     slot = g.counts[SLOTS]
     g.counts[SLOTS] = slot + 1
     g.slot[node] = slot
     g.opened[node] = g.counts[STAMP]
     g.counts[VISITED] += 1
-    return slot, open_joint(co.table, co.numbers, co.own, co.scratch, node, slot)
+    open_joint(co.table, co.numbers, co.own, co.scratch, node, slot)
+    return slot
 
 
 @inner
@@ -467,21 +470,20 @@ def _climb(co, mass, count, g):
 
 @spliced
 def _convert_node(links, co, mass, places, node, rows, g):
-    """Open the joint of an active node or of a root and fill its Phi and b; return whether it is positive."""
+    """Open the joint of an active node or of a root and fill its Phi and b."""
     table, c, s = co.table, co.numbers, co.scratch
     for side in range(2):
         k = table[node, FIRST_SIDE] if side == 0 else table[node, SECOND_SIDE]
         if k >= 0 and not g.active[k]:
             _front(links, table, c, g.active, places, k, rows, g.path, g.counts[STAMP], g.turn)
             g.counts[VISITED] += 1
-    slot, positive = _open(co, node, g)
+    slot = _open(co, node, g)
     bias(table, c, s, node, slot, 0.0, 0.0, 0.0)
     if table[node, HANDLES] > 0:
         merge_inertias(table, c, s, node, slot)
         merge_accelerations(table, c, s, node, slot)
     elif mass and not g.active[node]:
         _merge_values(co, mass, node, slot)
-    return positive
 
 
 @inner
@@ -628,6 +630,8 @@ def _choose_accelerations(links, co, places, roots, limits, rows, g):
             error += more
     g.numbers[WHOLE] = error
     tolerance = limits.tolerance[0]
+    if tolerance >= 0.0:
+        tolerance = max(tolerance, ROUNDING * error)
     new = 0
     while count > 0:
         node = g.queue[0]
@@ -815,8 +819,6 @@ def update(
         trial, aside: a hybrid body to try on, and its springs' scratch.
         shown_q, shown_qd: copies of q and qd for the user, kept equal for joints that leave the region.
 
-    Returns:
-        0; 1 + a freedom without inertia; what `dynamics` returns.
     """
     table, c, mass = co.table, co.numbers, limits.mass[0] > 0
     scatter(links, body, q, qd)
@@ -839,8 +841,8 @@ def update(
     for j in range(old):
         node = g.nodes[j]
         set_joint(links, table, c, co.scratch, node, q, still, jwork)
-        if not _convert_node(links, co, mass, places, node, work.rows, g):
-            return 1 + table[node, V]
+        # A matrix that rounding made indefinite spoils the choice at worst: steps do not use it.
+        _convert_node(links, co, mass, places, node, work.rows, g)
         g.trial[j] = node
         g.transient[node] = 1
     for f in range(len(roots)):
@@ -854,7 +856,7 @@ def update(
             g.transient[g.trial[j]] = 0
         g.numbers[SPEED_ERROR] = 0.0
         g.counts[VISITED] += count
-        return 0
+        return
     g.counts[CHECK] = 0
     if new > 0:
         sort_nodes(count, g.order, g.trial, g.queue)
@@ -862,11 +864,10 @@ def update(
         chosen, strings, where = trial, aside, others
     else:
         chosen, strings, where = body, pull, places
-    status = body_dynamics(chosen, reach, work, strings, buffers)
-    if status != 0:
-        for j in range(count):
-            g.transient[g.trial[j]] = 0
-        return status
+    if body_dynamics(chosen, reach, work, strings, buffers) != 0:
+        # The step that follows meets what is wrong and tells it; until then velocities are judged as they are.
+        for k in range(chosen.whole[DOF + 1]):
+            buffers.qdd[k] = 0.0
     g.counts[JOINTS] = _choose_velocities(
         links, table, c, co.shares, where, roots, limits, count, chosen, h, buffers.qdd, work, g
     )
@@ -889,7 +890,7 @@ def update(
     if entered + left == 0:
         for j in range(count):
             g.transient[g.trial[j]] = 0
-        return 0
+        return
     at = 0
     for j in range(count):
         node = g.trial[j]
@@ -906,4 +907,3 @@ def update(
             at += 1
     g.counts[COUNT] = at
     condense(links, drives, springs, table, c, g.active, g.nodes, at, q, qd, applied, wrenches, places, body)
-    return 0

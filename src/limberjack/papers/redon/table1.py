@@ -9,6 +9,7 @@ import numpy as np
 
 from limberjack import scenes
 from limberjack.bench.clock import Contender, race
+from limberjack.bench.paper_grid import JOINTS, PAPER_MS, paper_ratio
 from limberjack.bench.table import Bar, Column, Table, Watch, ratio
 from limberjack.methods import Adaptive, DivideAndConquer, Full
 from limberjack.papers.pictures import drawing
@@ -18,16 +19,6 @@ __all__ = ["PAPER_MS", "TITLE", "Grid", "draw", "fill", "milliseconds", "pushed"
 
 TITLE = "the pendulum of 300 links by joints simulated (N_A) and forces applied (N_F) (section 7.2)"
 LINKS = 300
-JOINTS = (1, 50, 100, 150, 200, 250)
-# Rows: N_F. Columns: N_A as in JOINTS, then the DCA with all joints [ms], 2.8 GHz Pentium.
-PAPER_MS = {
-    1: (0.02, 0.51, 1.71, 2.97, 4.04, 5.40, 5.89),
-    5: (0.07, 0.49, 1.54, 3.21, 4.34, 5.19, 5.89),
-    10: (0.16, 0.73, 1.47, 3.03, 4.22, 5.16, 5.88),
-    20: (0.40, 0.90, 1.60, 3.00, 4.72, 5.56, 5.90),
-    50: (0.98, 1.40, 2.16, 3.58, 4.99, 5.59, 5.92),
-    250: (1.83, 2.30, 2.97, 4.28, 5.43, 6.31, 6.04),
-}
 _QUICK_JOINTS, _QUICK_FORCES = (1, 50), (1, 20)
 _SETTLE, _EVERY = 400, 20
 # A step with few joints takes less time than the call that starts it: many are taken in one.
@@ -42,12 +33,6 @@ class Grid(NamedTuple):
     adaptive: dict[tuple[int, int], float]
     dca: dict[int, float]
     full: dict[int, float]
-
-
-def paper_gain(forces: int, joints: int) -> float:
-    """Return how much faster than the DCA the paper's method is."""
-    row = PAPER_MS[forces]
-    return row[-1] / row[JOINTS.index(joints)]
 
 
 def pushed(method: Any, forces: int, links: int = LINKS) -> Simulation:
@@ -141,7 +126,7 @@ def _add_gains(table: Table, grid: Grid, quick: bool) -> None:
     for n in grid.forces:
         row = part.add(forces=n)
         for b in grid.joints:
-            own, theirs = grid.dca[n] / grid.adaptive[n, b], paper_gain(n, b)
+            own, theirs = grid.dca[n] / grid.adaptive[n, b], paper_ratio(n, b)
             row[f"ours{b}"], row[f"paper{b}"] = own, theirs
             better.append(own / theirs)
     if not quick:
@@ -162,7 +147,7 @@ def draw(found: Grid, folder: Path) -> list[tuple[Path, str]]:
             color = colormaps["plasma"](0.85 * k / max(len(found.forces) - 1, 1))
             own = [found.dca[n] / found.adaptive[n, b] for b in found.joints]
             axes.plot(found.joints, own, "o-", color=color, linewidth=1.6, markersize=4, label=f"{n}")
-            theirs = [paper_gain(n, b) for b in found.joints]
+            theirs = [paper_ratio(n, b) for b in found.joints]
             axes.plot(found.joints, theirs, linestyle=(0, (4, 3)), color=color, linewidth=1.0)
         axes.set(title="Pendulum of 300 links: times faster than the DCA (dashed: the paper's)", yscale="log")
         axes.set(xlabel="joints simulated", ylabel="DCA / adaptive, time per step")
