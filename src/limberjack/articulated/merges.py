@@ -46,12 +46,7 @@ __all__ = [
     "back_substitute",
     "bias",
     "merge_accelerations",
-    "merge_distance",
-    "merge_distance_vectors",
     "merge_inertias",
-    "merge_metric",
-    "merge_metric_vectors",
-    "metric_rows",
     "new_coefficients",
     "open_joint",
     "place",
@@ -184,7 +179,7 @@ def carry_back(c, j, n0, n1, n2, f0, f1, f2):
 
 
 @inner
-def _carry_rows(c, j, x, o, row, blocks, y, d, width):
+def carry_rows(c, j, x, o, row, blocks, y, d, width):
     """Set six rows of y, at d and `width` apart, to X times six rows of x, at o and `row` apart; 4 `blocks` columns."""
     r, px, py, pz = pose(c, j)
     for b in range(blocks):
@@ -204,7 +199,7 @@ def _carry_rows(c, j, x, o, row, blocks, y, d, width):
 
 
 @inner
-def _both_ends(c, o, step, row, leaf, lower, j, slot, keep, s, m, d):
+def both_ends(c, o, step, row, leaf, lower, j, slot, keep, s, m, d):
     """Fill G^T (6 x 12, at s[0, d:]) and M (6 x 8, at s[0, m:]) of a joint from the matrices of A and B.
 
     Args:
@@ -214,12 +209,12 @@ def _both_ends(c, o, step, row, leaf, lower, j, slot, keep, s, m, d):
         j: place of the pose of i in p.
         slot, keep: the joint's parent among A's handles, what handle 1 of the node is.
     """
-    _carry_rows(c, j, c, o + 6 * slot * step, step, 2 if leaf else 3, s, d, 12)
+    carry_rows(c, j, c, o + 6 * slot * step, step, 2 if leaf else 3, s, d, 12)
     at = d + 6 * slot
     for k in range(6):
         for i in range(6):
             s[0, TURN + 8 * i + k] = s[0, at + 12 * k + i]
-    _carry_rows(c, j, s, TURN, 8, 2, s, m, 8)
+    carry_rows(c, j, s, TURN, 8, 2, s, m, 8)
     for k in range(6):
         for i in range(6):
             s[0, m + 8 * k + i] += c[0, lower + row * k + i]
@@ -431,7 +426,7 @@ def open_joint(table, c, own, s, node, slot):
     o = OPENED + slot * OPEN
     lower, row = place(second, nb), stride(second, nb)
     if first >= 0:
-        _both_ends(
+        both_ends(
             c, place(first, nb), stride(first, nb), row, first < nb, lower, place(node, nb) + JX, table[node, SLOT],
             table[node, KEEP], s, MM, o + GT,
         )  # fmt: skip
@@ -451,7 +446,7 @@ def open_joint(table, c, own, s, node, slot):
 
 
 @inner
-def _times(s, o, p, d, blocks):
+def times(s, o, p, d, blocks):
     """Set six rows at d to W x, for W (6 x 8) at o and six rows x at p; rows are 12 long."""
     for b in range(blocks):
         k = p + 4 * b
@@ -465,7 +460,7 @@ def _times(s, o, p, d, blocks):
 
 
 @inner
-def _take_products(s, p, q, rows, blocks, c, o):
+def take_products(s, p, q, rows, blocks, c, o):
     """Take G^T E, of six rows each at p and q, off the matrix at c[0, o:], row length 12."""
     for b in range(blocks):
         k = q + 4 * b
@@ -480,7 +475,7 @@ def _take_products(s, p, q, rows, blocks, c, o):
 
 
 @inner
-def _weighted_rows(s, x, g, d, blocks):
+def weighted_rows(s, x, g, d, blocks):
     """Set the row at d to the sum of six rows at g, 12 apart, weighted by the six numbers at x."""
     for b in range(blocks):
         k = g + 4 * b
@@ -499,7 +494,7 @@ def _copy_block(c, o, row, d, i, j, rows, columns):
 
 
 @inner
-def _start(table, c, node, shift):
+def start(table, c, node, shift):
     """Set the matrix of `node` at `shift` (PHI or PSI) to diag(that of A, that of B) for the handles it keeps."""
     nb = len(table) // 2
     first, second, keep = table[node, FIRST_SIDE], table[node, SECOND_SIDE], table[node, KEEP]
@@ -532,77 +527,9 @@ def merge_inertias(table, c, s, node, slot):
     o = OPENED + slot * OPEN
     count = table[node, HANDLES]
     blocks = 2 if count == 1 else 3
-    _times(s, o + WW, o + GT, ET, blocks)
-    _start(table, c, node, PHI)
-    _take_products(s, o + GT, ET, 6 * count, blocks, c, place(node, len(table) // 2) + PHI)
-
-
-@outlined
-def metric_rows(table, c, s, node):
-    """Fill T^T and Psi0 of the joint of `node`; return whether they are other than zero."""
-    nb = len(table) // 2
-    first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
-    if first < nb and second < nb:
-        return False
-    keep, j = table[node, KEEP], place(node, nb) + JX
-    lower = place(second, nb) + PSI
-    if first >= nb and second >= nb:
-        _both_ends(c, place(first, nb) + PSI, 12, 12, False, lower, j, table[node, SLOT], keep, s, PSI0, TT)
-    elif second >= nb:  # A is a leaf or the world: its Psi is zero
-        for k in range(6):
-            for q in range(6):
-                s[0, PSI0 + 8 * k + q] = c[0, lower + 12 * k + q]
-                s[0, TT + 12 * k + q] = 0.0
-                s[0, TT + 12 * k + 6 + q] = (
-                    -c[0, lower + 12 * k + (6 if keep == KEEP_B else 0) + q]
-                    if keep == KEEP_JOINT or keep == KEEP_B
-                    else 0.0
-                )
-    else:
-        slot = table[node, SLOT]
-        _carry_rows(c, j, c, place(first, nb) + PSI + 72 * slot, 12, 3, s, TT, 12)
-        for k in range(6):
-            for q in range(6):
-                s[0, TURN + 8 * q + k] = s[0, TT + 12 * k + 6 * slot + q]
-        _carry_rows(c, j, s, TURN, 8, 2, s, PSI0, 8)
-        if keep != KEEP_A:
-            for k in range(6):
-                for q in range(6):
-                    s[0, TT + 12 * k + 6 + q] = 0.0
-    return True
-
-
-@outlined
-def merge_metric(table, c, own, s, node, slot, some):
-    """Fill Psi of `node`, not a root, after `merge_inertias` and `metric_rows`, which returned `some`.        (8)."""
-    o, count = OPENED + slot * OPEN, table[node, HANDLES]
-    blocks = 2 if count == 1 else 3
-    d, v, rows = table[node, DOFS], table[node, V], 6 * count
-    at = place(node, len(table) // 2) + PSI
-    _start(table, c, node, PSI)
-    for a in range(d):  # U G^T
-        _weighted_rows(s, o + UU + 8 * a, o + GT, UG + 12 * a, blocks)
-    for a in range(d):  # A U G^T
-        for b in range(blocks):
-            t = scale(own[v + a, WEIGHT], load4(s, 0, UG + 4 * b))
-            for k in range(1, d):
-                t = add(t, scale(own[v + a, WEIGHT + k], load4(s, 0, UG + 12 * k + 4 * b)))
-            store4(s, 0, AG + 12 * a + 4 * b, t)
-    for p in range(rows):
-        for a in range(d):
-            f = s[0, AG + 12 * a + p]
-            for b in range(blocks):
-                k = at + 12 * p + 4 * b
-                store4(c, 0, k, add(load4(c, 0, k), scale(f, load4(s, 0, UG + 12 * a + 4 * b))))
-    if some:
-        _times(s, PSI0, ET, HT, blocks)
-        for k in range(6):
-            for b in range(blocks):
-                # -H: products are taken off
-                h = HT + 12 * k + 4 * b
-                store4(s, 0, h, sub(load4(s, 0, TT + 12 * k + 4 * b), load4(s, 0, h)))
-        _take_products(s, HT, ET, rows, blocks, c, at)
-        _take_products(s, ET, TT, rows, blocks, c, at)
+    times(s, o + WW, o + GT, ET, blocks)
+    start(table, c, node, PHI)
+    take_products(s, o + GT, ET, 6 * count, blocks, c, place(node, len(table) // 2) + PHI)
 
 
 @outlined
@@ -639,17 +566,17 @@ def bias(table, c, s, node, slot, x, y, z):
 
 
 @inner
-def _value_place(node, nb, shift):
+def value_place(node, nb, shift):
     """Return the place of the value of now of b (shift KT) or p (shift PT) of an inner node."""
     return nb * LEAF + (node - nb) * NODE + shift + 12 * NOW
 
 
 @inner
-def _keep_values(table, c, node, shift):
+def keep_values(table, c, node, shift):
     """Set the value of now of b (KT) or p (PT) of `node` to those of the handles it keeps."""
     nb = len(table) // 2
     first, second, keep = table[node, FIRST_SIDE], table[node, SECOND_SIDE], table[node, KEEP]
-    d = _value_place(node, nb, shift)
+    d = value_place(node, nb, shift)
     for side in range(2):
         side_node = first if side == 0 or keep == KEEP_A else second
         at = 0 if side == 0 or keep == KEEP_JOINT else 6
@@ -658,7 +585,7 @@ def _keep_values(table, c, node, shift):
             k = side_node * LEAF + LEAF_KT + 6 * NOW
             here = here and shift == KT
         else:
-            k = _value_place(side_node, nb, shift) + at
+            k = value_place(side_node, nb, shift) + at
         for q in range(6):
             c[0, d + 6 * side + q] = c[0, k + q] if here else 0.0
 
@@ -667,10 +594,10 @@ def _keep_values(table, c, node, shift):
 def merge_accelerations(table, c, s, node, slot):
     """Set b of now of `node`, not a root, from gamma: (b_A, b_B) - G gamma.                                   (2)."""
     o = OPENED + slot * OPEN
-    _keep_values(table, c, node, KT)
-    d = _value_place(node, len(table) // 2, KT)
+    keep_values(table, c, node, KT)
+    d = value_place(node, len(table) // 2, KT)
     blocks = 2 if table[node, HANDLES] == 1 else 3
-    _weighted_rows(s, o + GA, o + GT, SPARE + 24, blocks)
+    weighted_rows(s, o + GA, o + GT, SPARE + 24, blocks)
     for q in range(6 * table[node, HANDLES]):
         c[0, d + q] -= s[0, SPARE + 24 + q]
 
@@ -679,139 +606,6 @@ def merge_accelerations(table, c, s, node, slot):
 def eta_of(node, nb, c):
     """Return eta of now of a node."""
     return 0.0 if node < nb else c[0, place(node, nb) + ETA]
-
-
-@outlined
-def merge_metric_vectors(table, c, own, s, node, slot, some):
-    """Set p and eta of now of `node` after `bias` and `metric_rows`; of a root, eta alone.                    (8)."""
-    o, nb = OPENED + slot * OPEN, len(table) // 2
-    first, second, d, v = table[node, FIRST_SIDE], table[node, SECOND_SIDE], table[node, DOFS], table[node, V]
-    eta = eta_of(second, nb, c) + (eta_of(first, nb, c) if first >= 0 else 0.0)
-    # x = 2 A R, z = pi - 2 Psi0 gamma
-    x, z = SPARE, SPARE + 8
-    for a in range(d):
-        total = 0.0
-        for k in range(d):
-            total += own[v + a, WEIGHT + k] * s[0, o + RR + k]
-        s[0, x + a] = 2.0 * total
-        eta += total * s[0, o + RR + a]
-    for k in range(6):
-        s[0, z + k] = 0.0
-    if some:
-        p0 = p1 = p2 = p3 = p4 = p5 = 0.0
-        if second >= nb:
-            k = _value_place(second, nb, PT)
-            p0, p1, p2, p3, p4, p5 = -c[0, k], -c[0, k + 1], -c[0, k + 2], -c[0, k + 3], -c[0, k + 4], -c[0, k + 5]
-        if first >= nb:
-            a = carry(c, place(node, nb) + JX, c, _value_place(first, nb, PT) + 6 * table[node, SLOT])
-            p0, p1, p2, p3, p4, p5 = p0 + a[0], p1 + a[1], p2 + a[2], p3 + a[3], p4 + a[4], p5 + a[5]
-        s[0, z], s[0, z + 1], s[0, z + 2], s[0, z + 3], s[0, z + 4], s[0, z + 5] = p0, p1, p2, p3, p4, p5
-        for k in range(6):
-            total = 0.0
-            for q in range(6):
-                total += s[0, PSI0 + 8 * k + q] * s[0, o + GA + q]
-            eta += s[0, o + GA + k] * (total - s[0, z + k])
-            s[0, z + k] -= 2.0 * total
-    c[0, place(node, nb) + ETA] = eta
-    if table[node, HANDLES] == 0:
-        return
-    g = SPARE + 16  # Z
-    for k in range(6):
-        total = 0.0
-        for q in range(6):
-            total += s[0, o + WW + 8 * k + q] * s[0, z + q]
-        for a in range(d):
-            total += s[0, o + UU + 8 * a + k] * s[0, x + a]
-        s[0, g + k] = total
-    _keep_values(table, c, node, PT)
-    at = _value_place(node, nb, PT)
-    blocks = 2 if table[node, HANDLES] == 1 else 3
-    _weighted_rows(s, g, o + GT, SPARE + 24, blocks)
-    for q in range(6 * table[node, HANDLES]):
-        c[0, at + q] -= s[0, SPARE + 24 + q]
-    if some:
-        _weighted_rows(s, o + GA, TT, SPARE + 24, blocks)
-        for q in range(6 * table[node, HANDLES]):
-            c[0, at + q] -= 2.0 * s[0, SPARE + 24 + q]
-
-
-@outlined
-def merge_distance(table, c, s, node, slot, some):
-    """Fill what the mass metric needs of the joint of `node` after `metric_rows`: V_r, G_r^T, and Psi unless a root.
-
-    Psi is Phi less that of the rigid part: with its own Phi_r = Phi - Psi of the sides, M_r = M - Psi0, G_r = G - T and
-    V_r = M_r^-1 (a weld), Psi of C = diag(Psi_A, Psi_B) - G E + G_r V_r G_r^T. V_r stays at UG, G_r^T at HT.
-    """
-    o, count = OPENED + slot * OPEN, table[node, HANDLES]
-    for k in range(6):
-        for q in range(6):
-            s[0, SMALL + 6 * k + q] = s[0, MM + 8 * k + q] - (s[0, PSI0 + 8 * k + q] if some else 0.0)
-    inverse(6, s, SMALL, SMALL + 36)
-    for k in range(6):
-        for q in range(6):
-            s[0, UG + 8 * k + q] = s[0, SMALL + 36 + 6 * k + q]
-    if count == 0:
-        return
-    blocks = 2 if count == 1 else 3
-    for k in range(6):
-        for q in range(12):
-            s[0, HT + 12 * k + q] = s[0, o + GT + 12 * k + q] - (s[0, TT + 12 * k + q] if some else 0.0)
-    _times(s, UG, HT, AG, blocks)
-    for k in range(6):
-        for b in range(blocks):
-            h = AG + 12 * k + 4 * b
-            store4(s, 0, h, scale(-1.0, load4(s, 0, h)))
-    at = place(node, len(table) // 2) + PSI
-    _times(s, o + WW, o + GT, ET, blocks)
-    _start(table, c, node, PSI)
-    _take_products(s, o + GT, ET, 6 * count, blocks, c, at)
-    _take_products(s, HT, AG, 6 * count, blocks, c, at)
-
-
-@outlined
-def merge_distance_vectors(table, c, s, node, slot, some):
-    """Set p = 2 (b - b_r) and the distance e of now of `node` for the mass metric, after `bias` and `merge_distance`.
-
-    e of C = e_A + e_B - beta . gamma + Q . R + beta_r . V_r beta_r with beta_r = beta - pi / 2.
-    """
-    o, nb = OPENED + slot * OPEN, len(table) // 2
-    first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
-    eta = eta_of(second, nb, c) + (eta_of(first, nb, c) if first >= 0 else 0.0)
-    z, g = SPARE, SPARE + 8
-    for k in range(6):
-        s[0, z + k] = s[0, o + BB + k]
-        eta -= s[0, o + BB + k] * s[0, o + GA + k]
-    for a in range(table[node, DOFS]):
-        eta += s[0, o + QQ + a] * s[0, o + RR + a]
-    if some:
-        if second >= nb:
-            k = _value_place(second, nb, PT)
-            for q in range(6):
-                s[0, z + q] += 0.5 * c[0, k + q]
-        if first >= nb:
-            a = carry(c, place(node, nb) + JX, c, _value_place(first, nb, PT) + 6 * table[node, SLOT])
-            s[0, z] -= 0.5 * a[0]
-            s[0, z + 1] -= 0.5 * a[1]
-            s[0, z + 2] -= 0.5 * a[2]
-            s[0, z + 3] -= 0.5 * a[3]
-            s[0, z + 4] -= 0.5 * a[4]
-            s[0, z + 5] -= 0.5 * a[5]
-    for k in range(6):
-        total = 0.0
-        for q in range(6):
-            total += s[0, UG + 8 * k + q] * s[0, z + q]
-        s[0, g + k] = total
-        eta += total * s[0, z + k]
-    c[0, place(node, nb) + ETA] = eta
-    if table[node, HANDLES] == 0:
-        return
-    _keep_values(table, c, node, PT)
-    at = _value_place(node, nb, PT)
-    for q in range(6 * table[node, HANDLES]):
-        total = 0.0
-        for k in range(6):
-            total += s[0, o + GT + 12 * k + q] * s[0, o + GA + k] - s[0, HT + 12 * k + q] * s[0, g + k]
-        c[0, at + q] -= 2.0 * total
 
 
 @outlined

@@ -56,14 +56,12 @@ from limberjack.articulated.merges import (
     V,
     carry,
     columns_place,
-    merge_distance,
     merge_inertias,
-    merge_metric,
-    metric_rows,
     open_joint,
     place,
     stride,
 )
+from limberjack.articulated.metric_merges import merge_distance, merge_metric, metric_rows
 from limberjack.spatial.lanes import add, lane, load4, scale, store4, sub
 from limberjack.spatial.solves import solve_symmetric_3
 from limberjack.spatial.vectors import cross, rotate, rotate_back

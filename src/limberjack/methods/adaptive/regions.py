@@ -52,15 +52,17 @@ from limberjack.articulated.merges import (
     bias,
     columns_place,
     merge_accelerations,
-    merge_distance,
-    merge_distance_vectors,
     merge_inertias,
-    merge_metric_vectors,
-    metric_rows,
     open_joint,
     place,
     pose,
     stride,
+)
+from limberjack.articulated.metric_merges import (
+    merge_distance,
+    merge_distance_vectors,
+    merge_metric_vectors,
+    metric_rows,
 )
 from limberjack.articulated.work import AC, AL, R, W, rotation
 from limberjack.forces import spring_lengths
