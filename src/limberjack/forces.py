@@ -224,7 +224,7 @@ def _respond(links, link, j, i, span, work, pull):
             fx, fy, fz = sign * d[i, 0], sign * d[i, 1], sign * d[i, 2]
             k = 5 + 3 * end
             nx, ny, nz = cross(s[j, k], s[j, k + 1], s[j, k + 2], fx, fy, fz)
-            path_forward(links, link[j, end], nx, ny, nz, fx, fy, fz, work, i, y)
+            path_forward(links, link[j, end], nx, ny, nz, fx, fy, fz, -1, 0.0, work, i, y)
 
 
 @outlined

@@ -106,7 +106,7 @@ class Simulation:
         self.ignored = (ignore,) if isinstance(ignore, str) else tuple(ignore)
         require_support(model, self.method, self.ignored)
         self._dt = _checked_dt(dt)
-        self._stepper = self.method.stepper(model)
+        self._stepper = self.method.stepper(model, frozenset(self.ignored))
         drives = Drives(*(array.copy() for array in model.arrays.drives))
         self.forces = Forces(np.zeros(model.nv), drives, no_wrenches())
         self._steps = self._base_steps = 0

@@ -23,11 +23,14 @@ def path_forward(
     # model
     links,
     # in
-    link, nx, ny, nz, fx, fy, fz, work, row,
+    link, nx, ny, nz, fx, fy, fz, own, share, work, row,
     # out
     y,
 ):  # fmt: skip
-    """Add the forward elimination of a force (torque at the link's origin, force) on `link` to y[row]."""
+    """Add the forward elimination of a force (torque at the link's origin, force) on `link` to y[row].
+
+    With own >= 0, a freedom of `link`, a joint force `share` at it acts too.
+    """
     parent, kinds, v_start, dofs = links.parent, links.kind, links.v_start, links.dof
     rows, subspace, reduced, pivot = work.rows, work.subspace, work.reduced, work.pivot
     i = link
@@ -38,6 +41,8 @@ def path_forward(
             v = first + a
             sx, sy, sz, tx, ty, tz = direction(kinds[i], i, v, rows, subspace)
             seen = sx * nx + sy * ny + sz * nz + tx * fx + ty * fy + tz * fz
+            if v == own:
+                seen += share
             y[row, v] += seen
             if kinds[i] != HINGE and kinds[i] != SLIDE:
                 s = seen * pivot[v, a]

@@ -95,8 +95,8 @@ class Method(Protocol):
     name: ClassVar[str]
     supports: ClassVar[frozenset[str]]
 
-    def stepper(self, model: Model) -> Stepper:
-        """Return a stepper for `model`."""
+    def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> Stepper:
+        """Return a stepper for `model`, without its features in `ignored`."""
         ...
 
 

@@ -48,7 +48,7 @@ class DivideAndConquer:
         if self.integrator not in INTEGRATORS:
             raise UnknownName("integrator", str(self.integrator), f'method "{self.name}"', INTEGRATORS)
 
-    def stepper(self, model: Model) -> DivideAndConquerStepper:
+    def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> DivideAndConquerStepper:
         """Return a stepper for `model`."""
         return DivideAndConquerStepper(model, self)
 

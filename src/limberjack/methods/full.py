@@ -11,8 +11,10 @@ import numpy as np
 from limberjack._jit import entry
 from limberjack.articulated.work import ROW, Work, new_work
 from limberjack.errors import StateError, UnknownName
+from limberjack.constrained import MORE_ROOM, take_held_steps
 from limberjack.forces import Pull, new_pull
-from limberjack.model.arrays import Springs, blocks_of, span_of
+from limberjack.holding import Holding
+from limberjack.model.arrays import SPAN, Springs, blocks_of, span_of
 from limberjack.model.model import Model
 from limberjack.momentum import Aims, new_aims
 from limberjack.stepping import INTEGRATORS, MOMENTUM, RK4, new_buffers, take_steps
@@ -32,7 +34,9 @@ class Full:
     """
 
     name: ClassVar[str] = "full"
-    supports: ClassVar[frozenset[str]] = frozenset({"armature", "springs", "motors"})
+    supports: ClassVar[frozenset[str]] = frozenset(
+        {"armature", "springs", "motors", "loops", "limits", "gears", "velocity"}
+    )
 
     integrator: str = "semi_implicit"
     substeps: int | None = None
@@ -48,9 +52,16 @@ class Full:
             if not (isinstance(value, int) and 1 <= value <= 1000):
                 raise StateError(f"{what} must be a whole number from 1 to 1000, got {value!r}")
 
-    def stepper(self, model: Model) -> FullStepper:
-        """Return a stepper for `model`."""
-        return FullStepper(model, self)
+    def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> FullStepper | HeldStepper:
+        """Return a stepper for `model`, without its features in `ignored`."""
+        holding = Holding(model, ignored, implicit=self.integrator == "implicit")
+        if not holding.rows:
+            return FullStepper(model, self)
+        if self.integrator == "momentum":
+            raise StateError(
+                'integrator "momentum" keeps the momentum of free trees and knows no loops, limits or gears; use "rk4"'
+            )
+        return HeldStepper(model, self, holding)
 
 
 class _Group(NamedTuple):
@@ -142,6 +153,75 @@ class FullStepper:
             "substeps": self._substeps,
             "threads": len(self._groups),
         }
+
+
+class HeldStepper:
+    """The running side of `Full` for models with loops, limits, gears or velocity constraints."""
+
+    def __init__(self, model: Model, options: Full, holding: Holding) -> None:
+        self._model, self._code = model, INTEGRATORS.index(options.integrator)
+        self._substeps = options.substeps or (2 if options.integrator == "rk4" else 1)
+        self._threads = options.threads
+        self.q, self.qd = model.q0.copy(), model.qd0.copy()
+        self.holding = holding
+        self._time = 0.0
+        self._build()
+
+    def _build(self) -> None:
+        a, holding = self._model.arrays, self.holding
+        blocks = holding.spans
+        self._buffers = new_buffers(self._model.nq, self._model.nv)
+        self._work = new_work(a.links, blocks)
+        self._pull = new_pull(a.links, a.springs)
+        self._span = blocks[0].copy() if len(blocks) else np.zeros(SPAN, np.int64)
+
+    def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
+        """Take up to n steps; see `Stepper`."""
+        start = (self.q.copy(), self.qd.copy(), self.memory())
+        taken, status = self._take(n, dt, forces, time)
+        while status == MORE_ROOM:
+            self._return_to(start)
+            self.holding.grow()
+            taken, status = self._take(n, dt, forces, time)
+        if taken < n and len(self.holding.spans) > 1:
+            # One block failed: all go back and take the steps that every block can.
+            self._return_to(start)
+            self._take(taken, dt, forces, time)
+        return taken, status
+
+    def _return_to(self, start: tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]) -> None:
+        self.q[:], self.qd[:] = start[0], start[1]
+        self.remember(start[2])
+
+    def _take(self, n: int, dt: float, forces: Any, time: float) -> tuple[int, int]:
+        a, holding = self._model.arrays, self.holding
+        taken, status, _ = take_held_steps(
+            a.links, forces.drives, a.springs, holding.table, holding.own,
+            holding.spans, 0, len(holding.spans), self._span, self._code, n, self._substeps, dt / self._substeps, time,
+            forces.tau, forces.wrenches, self._work, self._pull, self._buffers, holding.hold, self.q, self.qd,
+        )  # fmt: skip
+        return taken, status
+
+    def active_links(self) -> np.ndarray:
+        """Return, per link, whether its joint is simulated now: all are."""
+        return np.ones(len(self._model.arrays.links.parent), bool)
+
+    def changed(self) -> None:
+        """Take note that the state was set: nothing is kept that depends on it."""
+
+    def memory(self) -> dict[str, np.ndarray]:
+        """Return the turns of loop joints and the forces applied to them."""
+        return {"near": self.holding.hold.near.copy(), "own_tau": self.holding.own.tau.copy()}
+
+    def remember(self, memory: dict[str, np.ndarray]) -> None:
+        """Take back what `memory` gave."""
+        self.holding.hold.near[:] = memory["near"]
+        self.holding.own.tau[:] = memory["own_tau"]
+
+    def stats(self) -> dict[str, Any]:
+        """Return the links visited, evaluations per step, and what the rows did in the last step."""
+        evaluations = self._substeps * (4 if self._code == RK4 else 1)
+        return {"nodes": len(self._model.arrays.links.parent), "evaluations": evaluations, "substeps": self._substeps}
 
 
 def _cuts(model: Model, threads: int) -> list[tuple[int, int]]:

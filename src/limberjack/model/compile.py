@@ -15,7 +15,7 @@ from limberjack.model.spec import WORLD, Body, Joint, Motor, Shape, Spec
 from limberjack.model.tree import Tree
 from limberjack.spatial import frames
 
-__all__ = ["Compiled", "compile_model", "joint_frames"]
+__all__ = ["Compiled", "compile_model", "drives_of", "joint_frames"]
 
 _FLIP = np.diag([1.0, -1.0, -1.0])
 
@@ -92,7 +92,7 @@ def compile_model(spec: Spec, tree: Tree) -> Compiled:
     ) if count else parent_p  # fmt: skip
     nv, nq = int(nvs.sum()), int(nqs.sum())
     start, kinds, places, data = _factor_arrays(factors, moving, kind, q_start, v_start)
-    drives, armature, limits, friction = _drives(tree.joints, q_start, v_start, nv)
+    drives, armature, limits, friction = drives_of(tree.joints, q_start, v_start, nv)
     parent_link = np.where(grounded, -1, body_link[safe]) if count else np.zeros(0, np.int64)
     links = Links(
         parent=parent_link,
@@ -299,7 +299,7 @@ def _quaternions(factors: list[tuple[jt.Factor, ...]], q_start: np.ndarray, v_st
     return np.array(places, np.int64).reshape(-1, 2)
 
 
-def _drives(
+def drives_of(
     joints: list[Joint], q_start: np.ndarray, v_start: np.ndarray, nv: int
 ) -> tuple[Drives, np.ndarray, np.ndarray, np.ndarray]:
     """Return the drive rows, and armature, hard limits and dry friction per freedom."""

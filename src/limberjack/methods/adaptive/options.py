@@ -151,7 +151,7 @@ class Adaptive:
         if self.error_bounded and self.tolerance is None:
             raise StateError("error_bounded=True needs a tolerance: the error to stay below")
 
-    def stepper(self, model: Model) -> AdaptiveStepper:
+    def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> AdaptiveStepper:
         """Return a stepper for `model`."""
         from limberjack.methods.adaptive.method import AdaptiveStepper
 

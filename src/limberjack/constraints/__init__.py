@@ -1,0 +1,1 @@
+"""Constraints: error, rows and bias of joints, loops, limits, gears, no-slip points, trackers and contacts."""

@@ -1,0 +1,251 @@
+"""The table of a model's constraint rows: which pairs of frames, which elements, which freedoms.
+
+Every joint kind is a list of rows, every row a short sum of elements (`rows.py`) or of coordinates. Rows that hold
+always come first in each block, then those that hold on one side only (value >= 0): limits and ropes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack.constraints.rows import ANGLE, DOT, LENGTH, SIDEWAYS, SLIDE, TURN
+from limberjack.model.compile import joint_frames
+from limberjack.model.joints import KINDS, SPIN, factors_of
+from limberjack.model.model import Model
+from limberjack.model.spec import WORLD, Joint
+from limberjack.spatial.frames import compose
+
+__all__ = [
+    "DRIVE", "GRIP", "HELD", "SIDED", "SPRING", "Pairs", "Row", "Table", "collect", "coordinate_terms", "joint_rows", "limit_rows", "new_table",
+]  # fmt: skip
+
+HELD, SIDED, GRIP, SPRING, DRIVE = range(5)
+
+# A term of a row: element, its two axes, weight.
+Term = tuple[int, int, int, float]
+
+
+class Table(NamedTuple):
+    """Rows of constraints; p pairs, t terms, r rows."""
+
+    pair_link: np.ndarray  # (p, 2) bodies (links) a and b, -1 = the world
+    pair_frame: np.ndarray  # (p, 24) frame A in a, frame B in b: rotation by rows, position
+    term_start: np.ndarray  # (r + 1,)
+    terms: np.ndarray  # (t, 4) element, pair, axes
+    weights: np.ndarray  # (t,)
+    row_pair: np.ndarray  # (r, 2) the pairs a row's terms belong to, -1 = none
+    target: np.ndarray  # (r, 2) value aimed at, and its rate in time
+    place: np.ndarray  # (r, 4) freedoms v, v' and coordinates q, q' of rows on coordinates, -1 = none
+    share: np.ndarray  # (r, 2) weights of the two coordinates
+    role: np.ndarray  # (r,) HELD, SIDED (value >= 0), GRIP and SPRING (give way), DRIVE (a joint's own force)
+    speed: np.ndarray  # (r,) 1 where only the velocity is held
+    soft: np.ndarray  # (r, 3) stiffness, damping and largest force of grips and springs
+    drive: np.ndarray  # (r, 2) row among the scalar and among the ball drives of loop joints, -1 = none
+    joint: np.ndarray  # (r,) index of the joint in the model's joint_names, or beyond: springs and grips
+
+
+@dataclass
+class Row:
+    """One row before it stands in a table: terms per pair, or coordinates (place in qd, in q, weight)."""
+
+    joint: int
+    terms: list[tuple[int, Term]] = field(default_factory=list)
+    coordinates: list[tuple[int, int, float]] = field(default_factory=list)
+    target: tuple[float, float] = (0.0, 0.0)
+    role: int = HELD
+    speed: bool = False
+    soft: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    drive: tuple[int, int] = (-1, -1)
+
+
+def joint_rows(joint: Joint) -> list[tuple[list[Term], float]]:
+    """Return the locked rows of a joint: terms and the value they are held at, in the order of `joints.locked`."""
+    kind = KINDS[joint.kind]
+    out: list[tuple[list[Term], float]] = []
+    if kind.mask[:3] == (True, True, False):
+        out += [([(DOT, 1, 2, -1.0)], 0.0), ([(DOT, 0, 2, 1.0)], 0.0)]
+    elif kind.mask[:3] == (True, True, True):
+        out += [([(DOT, (k + 2) % 3, (k + 1) % 3, 0.5), (DOT, (k + 1) % 3, (k + 2) % 3, -0.5)], 0.0) for k in range(3)]
+    out += [([(SLIDE, k, 0, 1.0)], 0.0) for k in range(3) if kind.mask[3 + k]]
+    if joint.kind == "universal":
+        out.append(([(DOT, 0, 1, 1.0)], 0.0))
+    elif joint.kind == "screw":
+        out.append(([(SLIDE, 2, 0, 1.0), (ANGLE, 0, 0, -joint.pitch)], 0.0))
+    elif joint.kind == "distance" and not joint.rope:
+        out.append(([(LENGTH, 0, 0, 1.0)], joint.length))
+    elif joint.kind == "no_slip":
+        out.append(([(SIDEWAYS, 0, 2, 1.0)], 0.0))
+    return out
+
+
+def coordinate_terms(joint: Joint) -> list[Term]:
+    """Return the element each scalar coordinate of a joint is read off by, in the order of its factors."""
+    if joint.kind == "universal":
+        return [(ANGLE, 1, 0, 1.0), (ANGLE, 2, 0, 1.0)]
+    out: list[Term] = []
+    for kind, axis in KINDS[joint.kind].motions:
+        if kind != SPIN:
+            slide = joint.kind not in ("hinge", "screw") and not (
+                joint.kind in ("cylindrical", "planar") and len(out) == len(KINDS[joint.kind].motions) - 1
+            )
+            out.append((SLIDE, int(np.argmax(axis)), 0, 1.0) if slide else (ANGLE, 0, 0, 1.0))
+    return out
+
+
+def limit_rows(joint: Joint, *, scalars: bool) -> list[tuple[list[Term], float]]:
+    """Return the one-sided rows (terms, target) of a joint's hard limits read off its frames; value >= 0.
+
+    Args:
+        joint: the joint.
+        scalars: whether limits of scalar coordinates are wanted too, or those of balls only.
+    """
+    out: list[tuple[list[Term], float]] = []
+    limits = joint.limits or ()
+    soft = joint.limit_stiffness or (None,) * len(limits)
+    scalar = iter(coordinate_terms(joint)) if joint.kind != "compound" else iter(())
+    for f in factors_of(joint) if joint.kind != "compound" else ():
+        term = None if f.kind == SPIN else next(scalar)
+        pair = limits[f.v] if limits else None
+        if pair is None or soft[f.v]:
+            continue
+        if term is not None and scalars:
+            out += _between(term, pair)
+        elif term is None and pair[1] < math.pi:
+            # cos of the angle turned is (trace - 1) / 2
+            thirds: list[Term] = [(DOT, k, k, 0.5) for k in range(3)]
+            out.append((thirds, 0.5 + math.cos(pair[1])))
+    cone, twist = getattr(joint, "cone", None), getattr(joint, "twist", None)
+    if cone is not None:
+        out.append(([(DOT, 2, 2, 1.0)], math.cos(cone)))
+    if twist is not None:
+        out += _between((ANGLE, 0, 0, 1.0), twist)
+    if joint.kind == "distance" and joint.rope:
+        out.append(([(LENGTH, 0, 0, -1.0)], -joint.length))
+    return out
+
+
+def _between(term: Term, pair: tuple[float, float]) -> list[tuple[list[Term], float]]:
+    code, i, j, _ = term
+    out: list[tuple[list[Term], float]] = []
+    if np.isfinite(pair[0]):
+        out.append(([(code, i, j, 1.0)], pair[0]))
+    if np.isfinite(pair[1]):
+        out.append(([(code, i, j, -1.0)], -pair[1]))
+    return out
+
+
+class Pairs:
+    """Collects pairs of frames in link frames."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.link: list[list[int]] = []
+        self.frame: list[np.ndarray] = []
+
+    def end(self, body: str, r: np.ndarray, p: np.ndarray) -> tuple[int, np.ndarray]:
+        """Return the link of `body` and the frame (r, p) of the body in the link's frame."""
+        if body == WORLD:
+            return -1, np.concatenate([r.ravel(), p])
+        a, i = self.model.arrays, self.model.body_index(body)
+        offset = a.body_offset[i]
+        r, p = compose(offset[:9].reshape(3, 3), offset[9:], r, p)
+        return int(a.body_link[i]), np.concatenate([r.ravel(), p])
+
+    def add(self, a: tuple[int, np.ndarray], b: tuple[int, np.ndarray]) -> int:
+        self.link.append([a[0], b[0]])
+        self.frame.append(np.concatenate([a[1], b[1]]))
+        return len(self.link) - 1
+
+    def joint(self, joint: Joint) -> int:
+        """Add the pair of a joint's own frames."""
+        r_p, p_p, r_c, p_c = joint_frames(joint)
+        return self.add(self.end(joint.parent, r_p, p_p), self.end(joint.child, r_c, p_c))
+
+
+def _gear_rows(model: Model, pairs: Pairs, index: int, joint: Joint) -> list[Row]:
+    """Return the row of a gear: between coordinates, or, measured from a carrier or on loop joints, between frames."""
+    row = Row(index, target=(joint.offset, 0.0))
+    ends = [(joint.parent, 1.0), (joint.child, -joint.ratio)]
+    for name, weight in ends:
+        info, spec = model.joint(name), model.joint_spec(name)
+        if joint.carrier is not None:
+            r_p, p_p, r_c, p_c = joint_frames(spec)
+            carrier = pairs.end(joint.carrier, np.eye(3), np.zeros(3))
+            pair = pairs.add(carrier, pairs.end(spec.child, r_c, p_c))
+            row.terms.append((pair, (TURN, 0, 2, weight)))
+            row.speed, row.target = True, (0.0, 0.0)
+        elif info.is_loop:
+            code, i, j, _ = coordinate_terms(spec)[0]
+            row.terms.append((pairs.joint(spec), (code, i, j, weight)))
+        else:
+            row.coordinates.append((info.v_start, info.q_start, weight))
+    return [row]
+
+
+def collect(model: Model, *, loops: bool, gears: bool, limits: bool) -> tuple[list[Row], Pairs]:
+    """Return the rows that a tree in reduced coordinates needs beside its coordinates, and their pairs."""
+    pairs, rows = Pairs(model), []
+    for index, name in enumerate(model.joint_names):
+        joint = model.joint_spec(name)
+        loop = index >= model.joint_count - len(model.loop_names)
+        if joint.kind == "gear":
+            rows += _gear_rows(model, pairs, index, joint) if gears else []
+            continue
+        own = joint_rows(joint) if loop and loops else []
+        ends = limit_rows(joint, scalars=loop) if limits else []
+        if own or ends:
+            pair = pairs.joint(joint)
+            if pairs.link[pair][0] == pairs.link[pair][1]:
+                continue  # both ends on one rigid link: nothing can move
+            speed = joint.kind == "no_slip"
+            rows += [Row(index, [(pair, t) for t in terms], target=(value, 0.0), speed=speed) for terms, value in own]
+            rows += [Row(index, [(pair, t) for t in terms], target=(value, 0.0), role=SIDED) for terms, value in ends]
+    if limits:
+        a = model.arrays
+        place = np.full(model.nv, -1, np.int64)
+        for i in range(len(a.links.runs)):
+            v, q, length = a.links.runs[i]
+            place[v : v + length] = np.arange(q, q + length)
+        for v in np.flatnonzero(np.isfinite(a.limits).any(axis=1) & (place >= 0)):
+            owner = int(np.searchsorted(a.v_start, v, side="right")) - 1
+            for side, value in zip((1.0, -1.0), a.limits[v], strict=True):
+                if np.isfinite(value):
+                    spot = [(int(v), int(place[v]), side)]
+                    rows.append(Row(owner, coordinates=spot, target=(side * float(value), 0.0), role=SIDED))
+    return rows, pairs
+
+
+def new_table(rows: list[Row], pairs: Pairs) -> Table:
+    """Return the table of `rows`, in the order given."""
+    start, terms, weights = [0], [], []
+    own = np.full((len(rows), 2), -1, np.int64)
+    place, share = np.full((len(rows), 4), -1, np.int64), np.zeros((len(rows), 2))
+    for r, row in enumerate(rows):
+        for pair, (code, i, j, weight) in row.terms:
+            slot = 0 if own[r, 0] in (-1, pair) else 1
+            own[r, slot] = pair
+            terms.append((code, pair, i, j))
+            weights.append(weight)
+        for slot, (v, q, weight) in enumerate(row.coordinates):
+            place[r, slot], place[r, 2 + slot], share[r, slot] = v, q, weight
+        start.append(len(terms))
+    return Table(
+        np.array(pairs.link, np.int64).reshape(-1, 2),
+        np.array(pairs.frame, float).reshape(-1, 24),
+        np.array(start, np.int64),
+        np.array(terms, np.int64).reshape(-1, 4),
+        np.array(weights, float),
+        own,
+        np.array([row.target for row in rows], float).reshape(-1, 2),
+        place,
+        share,
+        np.array([row.role for row in rows], np.int64),
+        np.array([row.speed for row in rows], np.int64),
+        np.array([row.soft for row in rows], float).reshape(-1, 3),
+        np.array([row.drive for row in rows], np.int64).reshape(-1, 2),
+        np.array([row.joint for row in rows], np.int64),
+    )

@@ -1,0 +1,194 @@
+"""What a model's constraints need beside its tree: table, state and scratch of the rows, grips, forces of loop joints.
+
+`Holding` is the Python side of `constrained.py`, shared by the methods in reduced coordinates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from limberjack.constrained import Own, new_own
+from limberjack.constraints.rows import LENGTH, SLIDE, TURN
+from limberjack.constraints.table import (
+    DRIVE,
+    GRIP,
+    SIDED,
+    SPRING,
+    Pairs,
+    Row,
+    Table,
+    collect,
+    coordinate_terms,
+    new_table,
+)
+from limberjack.model.arrays import LINK, Links, blocks_of, span_of
+from limberjack.model.compile import drives_of
+from limberjack.model.joints import KINDS, SPIN
+from limberjack.model.model import Model
+from limberjack.solvers.anticipation import Hold, blocks_of_rows, grown, new_hold
+
+__all__ = ["Holding", "tied_blocks"]
+
+
+def tied_blocks(model: Model, ties: Iterable[tuple[int, int]]) -> np.ndarray:
+    """Return spans (k, SPAN) of whole trees such that each tie (two links, -1 = world) lies in one; springs tie too."""
+    links, drives = model.arrays.links, model.arrays.drives
+    n = len(links.parent)
+    if len(model.arrays.springs.link):
+        return span_of(links, drives, 0, n)[None].copy()
+    plain = blocks_of(links, drives, 0, n)
+    starts = plain[:, LINK]
+    joined = np.zeros(len(plain) + 1, np.int64)
+    for a, b in ties:
+        if a >= 0 and b >= 0:
+            i, j = sorted(int(np.searchsorted(starts, x, side="right")) - 1 for x in (a, b))
+            joined[i] += 1
+            joined[j] -= 1
+    # a block goes on into the next while any tie spans the border
+    open_ties = np.cumsum(joined)[:-1]
+    ends, begin = [], 0
+    for k in range(len(plain)):
+        if open_ties[k] == 0:
+            ends.append((int(starts[begin]), int(plain[k, LINK + 1])))
+            begin = k + 1
+    return np.array([span_of(links, drives, i, j) for i, j in ends]).reshape(-1, plain.shape[1])
+
+
+class Holding:
+    """The rows of a model on its tree, their blocks, and what loop joints hold of their own."""
+
+    def __init__(self, model: Model, ignored: Iterable[str], *, implicit: bool) -> None:
+        self.model, self._ignored, self._implicit = model, frozenset(ignored), implicit
+        loops = [model.joint_spec(name) for name in model.loop_names]
+        self._loops = [joint for joint in loops if joint.kind not in ("gear", "no_slip", "distance", "compound")]
+        sizes = [(KINDS[joint.kind].nq, KINDS[joint.kind].nv) for joint in self._loops]
+        q, v = np.cumsum([0, *(nq for nq, _ in sizes)]), np.cumsum([0, *(nv for _, nv in sizes)])
+        self._drives = drives_of(self._loops, q[:-1], v[:-1], int(v[-1]))[0]
+        self._place = {joint.name: (int(a), int(b)) for joint, a, b in zip(self._loops, q, v, strict=False)}
+        self._sizes = (int(q[-1]), int(v[-1]))
+        self.pushed: set[str] = set()  # loop joints the user applies forces to
+        self.grips: list[Any] = []
+        self.rows: list[Row] = []
+        self.build()
+
+    def wanted(self, *features: str) -> bool:
+        """Return whether any of the features is not ignored."""
+        return any(feature not in self._ignored for feature in features)
+
+    def build(self) -> None:
+        """Make table, state and blocks anew, after a grip or a force on a loop joint has come or gone."""
+        before = getattr(self, "own", None)
+        self._row_place: dict[int, tuple[int, int]] = {}
+        rows, pairs = collect(
+            self.model,
+            loops="loops" not in self._ignored,
+            gears="gears" not in self._ignored,
+            limits="limits" not in self._ignored,
+        )
+        if "loops" not in self._ignored:
+            rows += self._drive_rows(pairs)
+        if self._implicit:
+            rows += self._spring_rows(pairs)
+        for k, grip in enumerate(self.grips):
+            rows += grip.rows(pairs, self.model.joint_count + len(self.model.springs) + k)
+        links = self.model.arrays.links
+        link = np.array(pairs.link, np.int64).reshape(-1, 2)
+        self.spans = tied_blocks(self.model, _ties(links, rows, link))
+        block = blocks_of_rows(links, rows, link, self.spans)
+        order = np.lexsort((np.arange(len(rows)), [row.role == SIDED for row in rows], block))
+        rows, block = [rows[i] for i in order], block[order]
+        pair_block = np.zeros(len(link), np.int64)
+        for row, k in zip(rows, block, strict=True):
+            for pair, _ in row.terms:
+                pair_block[pair] = k
+        rows, pairs, pair_block = _sorted_pairs(rows, pairs, pair_block)
+        self.rows = rows
+        self.table: Table = new_table(rows, pairs)
+        self.hold: Hold = new_hold(links, self.table, block, pair_block, self.spans)
+        place = [self._row_place.get(id(row), (-1, -1)) for row in rows] if rows else []
+        self.own: Own = new_own(*self._sizes, place, self._drives.scalar, self._drives.ball)
+        if before is not None:
+            self.own.tau[:] = before.tau
+
+    def _drive_rows(self, pairs: Pairs) -> list[Row]:
+        """Return the rows that read the coordinates of loop joints with drives or forces."""
+        out: list[Row] = []
+        scalar = {int(v): k for k, (_, v) in enumerate(self._drives.place)}
+        ball = {int(v): k for k, (_, v) in enumerate(self._drives.ball_place)}
+        for joint in self._loops:
+            q, v = self._place[joint.name]
+            nv = KINDS[joint.kind].nv
+            if joint.name not in self.pushed and not any(v <= k < v + nv for k in (*scalar, *ball)):
+                continue
+            index = self.model.joint_names.index(joint.name)
+            pair, terms = pairs.joint(joint), iter(coordinate_terms(joint))
+            for kind, _ in KINDS[joint.kind].motions:
+                if kind == SPIN:
+                    for c in range(3):
+                        row = Row(index, [(pair, (TURN, 0, c, 1.0))], role=DRIVE, speed=True, drive=(-1, ball.get(v, -1)))
+                        self._row_place[id(row)] = (q, v)
+                        out.append(row)
+                    q, v = q + 4, v + 3
+                else:
+                    row = Row(index, [(pair, next(terms))], role=DRIVE, drive=(scalar.get(v, -1), -1))
+                    self._row_place[id(row)] = (q, v)
+                    out.append(row)
+                    q, v = q + 1, v + 1
+        return out
+
+    def _spring_rows(self, pairs: Pairs) -> list[Row]:
+        """Return one row along each spring, which gives way over a step."""
+        out = []
+        for k, spring in enumerate(self.model.springs):
+            a = pairs.end(spring.a, np.eye(3), np.array(spring.at_a))
+            b = pairs.end(spring.b, np.eye(3), np.array(spring.at_b))
+            soft = (spring.stiffness, spring.damping, 0.0)
+            term = (pairs.add(a, b), (LENGTH, 0, 0, 1.0))
+            out.append(Row(self.model.joint_count + k, [term], target=(spring.rest, 0.0), role=SPRING, soft=soft))
+        return out
+
+    def grow(self) -> None:
+        """Make room for more rows at once."""
+        self.hold = grown(self.hold, len(self.rows))
+
+    def own_place(self, name: str) -> tuple[int, int]:
+        """Return the places of a loop joint's coordinates and freedoms in `own`."""
+        return self._place[name]
+
+    def joint_of(self, row: int) -> str:
+        """Return the name of the joint, spring or grip a row belongs to."""
+        index = int(self.table.joint[row])
+        names = (*self.model.joint_names, *(spring.name for spring in self.model.springs))
+        return names[index] if index < len(names) else "grip"
+
+
+def grip_rows(pairs: Pairs, index: int, link: int, place: np.ndarray, soft: tuple[float, float, float]) -> list[Row]:
+    """Return three rows that pull a point of a link to a place in the world."""
+    world = np.concatenate([np.eye(3).ravel(), np.zeros(3)])
+    pair = pairs.add((-1, world), (link, np.concatenate([np.eye(3).ravel(), place])))
+    return [Row(index, [(pair, (SLIDE, c, 0, 1.0))], role=GRIP, soft=soft) for c in range(3)]
+
+
+def _ties(links: Links, rows: list[Row], pair_link: np.ndarray) -> list[tuple[int, int]]:
+    """Return pairs of links that one row acts on."""
+    owner = np.repeat(np.arange(len(links.parent)), links.dof)
+    out = []
+    for row in rows:
+        on = [int(i) for pair, _ in row.terms for i in pair_link[pair] if i >= 0]
+        on += [int(owner[v]) for v, _, _ in row.coordinates]
+        out += [(on[0], i) for i in on[1:]]
+    return out
+
+
+def _sorted_pairs(rows: list[Row], pairs: Pairs, block: np.ndarray) -> tuple[list[Row], Pairs, np.ndarray]:
+    """Return rows and pairs with the pairs of each block together."""
+    order = np.argsort(block, kind="stable")
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    pairs.link, pairs.frame = [pairs.link[i] for i in order], [pairs.frame[i] for i in order]
+    for row in rows:
+        row.terms = [(int(place[pair]), term) for pair, term in row.terms]
+    return rows, pairs, block[order]
