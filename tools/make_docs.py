@@ -41,6 +41,7 @@ MOTIONS = {
     "compound": ("one number per axis", "rates", "hinge axis a at c: (a; a x (p - c)), slide axis a: (0; a)"),
     "distance": ("-", "-", "never in the tree"),
     "gear": ("-", "-", "never in the tree"),
+    "no_slip": ("-", "-", "never in the tree"),
 }
 _ROWS = ("rx", "ry", "rz", "tx", "ty", "tz")
 _COUPLED = {
@@ -49,6 +50,7 @@ _COUPLED = {
     "complement of S": "all directions across S",
     "length": "distance = length (rope: <=)",
     "ratio": "q_a = ratio * q_b + offset",
+    "v.direction": "velocity of the point along `axis` = 0",
 }
 
 

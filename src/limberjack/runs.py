@@ -139,6 +139,7 @@ def _floats(sim: Simulation) -> bool:
     """Return whether gravity is the only outer force: nothing is fixed to, pulled by or driven from the world."""
     model = sim.model
     held = any(joint.kind != "free" or _pulls(joint) for joint in model.spec.joints if joint.parent == WORLD)
+    held = held or any(body.body_kind == "planar" for body in model.spec.bodies)  # the plane carries them
     tied = any(WORLD in (spring.a, spring.b) for spring in model.springs)
     return bool(model.nv) and not (held or tied or sim.tau.any() or len(sim.forces.wrenches.link))
 

@@ -81,6 +81,15 @@ def rich():
     b.add_joint_hinge("loop", "compound", "fixed", axis=(0, 1, 0), motor=motor, **frames)
     b.add_joint_distance("rod", "hinge", "slide", length=0.7, position=(1, 0, 0), position_in_child=(0, 1, 0))
     b.add_joint_distance("cord", "hinge", "free", length=2.0, rope=True)
+    b.add_no_slip("edge", "free", direction=(1, 2, 0), position=(0.1, 0, 0.3))
+    b.add_no_slip("upright edge", "free", direction=(0, 0, 1))
+    b.add_body("shoulder", mass=1.0, inertia=(1, 1, 1))
+    b.add_joint_ball("swing", "hinge", "shoulder", cone=0.7, twist=(-0.3, math.inf), **frames)
+    b.add_body_planar("flat", mass=1.5, inertia=0.2, com=(0.1, 0.2), position=(1, 2), angle=0.7)
+    b.add_particle("speck", mass=0.1, position=(3, 2, 1))
+    b.add_body_scalable("grows", mass=1.0, inertia=(1, 2, 2.5), scale=1.5, scale_stiffness=3.0, scale_rest=1.25)
+    b.add_body_scalable("stretches", mass=1.0, inertia=(2, 2, 2), per_axis=True, scale=(1, 2, 3))
+    b.add_body_affine("shears", mass=1.0, inertia=(2, 2, 2), deformation=[[1, 0.5, 0], [0, 1, 0], [0, 0, 2]])
     b.add_joint_gear("gear", "hinge joint", "bend", ratio=-2.5, offset=0.125, carrier="free")
     look = {"position": (1, 2, 3), "rotation": (0.8, 0, 0.6, 0), "friction": 0.9, "restitution": 0.5}
     look |= {"density": 500.0, "color": (0.1, 0.2, 0.3, 0.4), "collide": False, "group": 3}
@@ -111,6 +120,34 @@ def test_every_kind_and_option_comes_back_bit_for_bit():
     assert native.dumps(copy) == native.dumps(model)
     assert copy.joint_names == model.joint_names and copy.body_names == model.body_names
     assert bits(copy.q0) == bits(model.q0) and bits(copy.arrays.links.inertia) == bits(model.arrays.links.inertia)
+
+
+def test_files_from_before_body_kinds_load():
+    """A file without the newer fields is one of rigid bodies and of balls without cone and twist, and needs none."""
+    builder = Builder("old")
+    builder.add_body("a", mass=1.0, inertia=(1, 1, 1))
+    builder.add_joint_ball("j", "world", "a", limits=(0, 1))
+    text = native.dumps(builder.build())
+    for word in ("body_kind", "scale", "cone", "twist"):
+        assert word not in text
+    spec = native.loads(text).spec
+    assert spec.bodies[0].body_kind == "rigid" and spec.bodies[0].scale is None
+    assert spec.joints[0].cone is None and spec.joints[0].twist is None
+
+
+def test_wrong_kinds_of_bodies_are_refused():
+    """An unknown body kind, a scale on a rigid body and a cone on a hinge name their place in the document."""
+    builder = Builder("m")
+    builder.add_body("a", mass=1.0, inertia=(1, 1, 1))
+    builder.add_joint_hinge("j", "world", "a")
+    text = native.dumps(builder.build())
+    for old, new, message in (
+        ('"name": "a"', '"name": "a", "body_kind": "soft"', r'bodies\[0\].*no body kind "soft".*planar'),
+        ('"name": "a"', '"name": "a", "scale": [2.0]', r"bodies\[0\].*has no scale"),
+        ('"kind": "hinge"', '"kind": "hinge", "cone": 1.0', r"joints\[0\].cone.*no meaning for a hinge"),
+    ):
+        with pytest.raises(FileError, match=message):
+            native.loads(text.replace(old, new))
 
 
 def test_files_and_options_of_build_come_back(tmp_path):

@@ -88,6 +88,7 @@ def test_unknown_kinds_and_options_come_with_the_choices():
 def test_every_kind_can_be_added_by_its_name():
     """add_joint(kind, ...) and add_joint_KIND(...) are one for each kind."""
     extra = {"screw": {"pitch": 0.1}, "compound": {"axes": [lj.Axis(name="x")]}, "distance": {"length": 1.0}}
+    extra["no_slip"] = {"axis": (0, 1, 0)}
     for kind in KINDS:
         ends = ("h", "k") if kind == "gear" else ("world", "c")
         specs = []

@@ -154,15 +154,38 @@ def with_spring(build):
     return build
 
 
+def with_edge(build):
+    build.add_no_slip("l", "b", direction=(0, 1, 0))
+    return build
+
+
+def with_scale(build):
+    build.add_body_scalable("grows", mass=1, inertia=(1, 1, 1))
+    build.add_joint_hinge("i", "b", "grows")
+    return build
+
+
+def with_swing(**limits):
+    build = pair()
+    build.add_body("c", **PLAIN)
+    build.add_joint_ball("s", "b", "c", **limits)
+    return build
+
+
 FEATURES = {
     "loops": [(with_loop(pair()), '"l"'), (with_rod(pair()), '"l"')],
     "gears": [(with_gear(pair()), '"l"')],
     "limits": [(pair(limits=(-1, 1)), '"k"'), (pair(limits=(-np.inf, 1)), '"k"')],
+    "velocity": [(with_edge(pair()), '"l"')],
+    "bodies": [(with_scale(pair()), 'body "grows" is scalable')],
     "friction": [(pair(friction=0.1), '"k"')],
     "armature": [(pair(armature=0.1), '"k"')],
     "springs": [(with_spring(pair()), '"s"')],
     "motors": [(pair(motor=lj.Motor(kp=1)), '"k"'), (pair(motor=lj.Motor(kd=1)), '"k"')],
 }
+
+
+FEATURES["limits"] += [(with_swing(cone=1), '"s"'), (with_swing(twist=(-1, 1)), '"s"')]
 
 
 @pytest.mark.parametrize("feature", FEATURES)

@@ -256,7 +256,8 @@ _axis = _record(
 _LISTS: dict[str, Reader] = {
     "bodies": _record(
         Body, name=_string, mass=_maybe, com=_three, inertia=_optional(_sequence(_number, 6)),
-        position=_optional(_three), rotation=_optional(_four),
+        position=_optional(_three), rotation=_optional(_four), body_kind=_string, scale=_some, scale_stiffness=_number,
+        scale_rest=_some,
     ),
     "joints": _record(
         Joint, name=_string, kind=_string, parent=_string, child=_string, position=_three, rotation=_four,
@@ -265,6 +266,7 @@ _LISTS: dict[str, Reader] = {
         limits=_optional(_sequence(_limit)), limit_stiffness=_some, limit_damping=_some, damping=_some,
         stiffness=_some, rest=_some, armature=_some, friction=_some, motor=_optional(_sequence(_motor)),
         length=_number, rope=_truth, ratio=_number, offset=_number, carrier=_optional(_string),
+        cone=_maybe, twist=_limit,
     ),
     "shapes": _record(
         Shape, name=_string, body=_string, kind=_string, size=_sequence(_number), position=_three,
@@ -440,5 +442,8 @@ _TAKES |= {
     "compound": (*_FRAMES, "axis", "axes"),
     "distance": ("position", "position_in_child", "length", "rope"),
     "gear": ("ratio", "offset", "carrier"),
+    "no_slip": ("position_in_child", "axis"),
+    "ball": (*_TAKES["ball"], "cone", "twist"),
 }
 _NEEDS = {"universal": ("axis", "axis2"), "screw": ("pitch",), "compound": ("axes",), "distance": ("length",)}
+_NEEDS["no_slip"] = ("axis",)

@@ -42,6 +42,8 @@ FEATURES = {
     "armature": "rotor inertia of joints",
     "springs": "springs between bodies",
     "motors": "PD motors",
+    "velocity": "velocity constraints (no slip)",
+    "bodies": "bodies that are not rigid",
 }
 
 # Names of methods and where they live; loaded on first use.

@@ -7,11 +7,12 @@ from typing import Any
 
 from limberjack.errors import ModelError, UnknownName
 from limberjack.model import check
+from limberjack.model.bodies import BodyBuilder
 from limberjack.model.joints import KINDS
 from limberjack.model.model import Model
 from limberjack.model.options import checked_axis, checked_joint
 from limberjack.model.shapes import ShapeBuilder
-from limberjack.model.spec import WORLD, Axis, Body, Joint, Point, Spec, Spring
+from limberjack.model.spec import WORLD, Axis, Joint, Point, Spec, Spring
 
 __all__ = ["Builder"]
 
@@ -20,7 +21,7 @@ _NO_TURN = (1.0, 0.0, 0.0, 0.0)
 _Z = (0.0, 0.0, 1.0)
 
 
-class Builder(ShapeBuilder):
+class Builder(BodyBuilder, ShapeBuilder):
     """Collects a model piece by piece; `build()` checks the whole and returns it.
 
     Args:
@@ -50,48 +51,6 @@ class Builder(ShapeBuilder):
         builder._named = {x.name for x in (*spec.springs, *spec.points)}
         builder._shapes = {shape.name for shape in spec.shapes}
         return builder
-
-    def add_body(
-        self,
-        name: str,
-        *,
-        mass: float | None = None,
-        com: Any = _ORIGIN,
-        inertia: Any = None,
-        position: Any = None,
-        rotation: Any = None,
-    ) -> str:
-        """Add a rigid body and return its name.
-
-        Args:
-            name: unique name; "world" is the ground and taken.
-            mass: [kg]; None takes mass, com and inertia from the body's shapes and their densities.
-            com: centre of mass in the body frame [m].
-            inertia: about the com in body axes: 3 (diagonal), 6 (xx, yy, zz, xy, xz, yz) or 3x3 numbers [kg m^2];
-                None with a mass is taken from the shapes scaled to that mass, or a point mass without shapes.
-            position: start position of the body frame in the world, for a body without a joint to a parent [m].
-            rotation: start rotation (w, x, y, z), likewise.
-        """
-        check.name(name, "a body's name")
-        if name == WORLD or name in self._bodies:
-            raise ModelError(f'body "{name}" exists already')
-        com = com if com is _ORIGIN else check.vector(com, 3, f'com of body "{name}"')
-        if mass is not None:
-            mass = check.number(mass, f'mass of body "{name}"', low=0.0)
-        if inertia is not None:
-            if mass is None:
-                raise ModelError(f'body "{name}" has an inertia but no mass')
-            inertia = check.inertia_six(inertia, f'inertia of body "{name}"')
-            problem = check.inertia_problem(mass, inertia)
-            if problem:
-                raise ModelError(f'body "{name}": {problem}')
-        if position is not None:
-            position = check.vector(position, 3, f'position of body "{name}"')
-        if rotation is not None:
-            rotation = check.frame_rotation(rotation, f'rotation of body "{name}"')
-        self._bodies[name] = len(self._spec.bodies)
-        self._spec.bodies.append(Body(name, mass, com, inertia, position, rotation))
-        return name
 
     def add_point(self, name: str, body: str, position: Any) -> str:
         """Add a named point fixed to `body` at `position` in its frame and return its name."""
@@ -145,7 +104,11 @@ class Builder(ShapeBuilder):
         return self._add("slide", name, parent, child, **options)
 
     def add_joint_ball(self, name: str, parent: str, child: str, **options: Any) -> str:
-        """Add a joint that turns about a point; q is a quaternion, qd the angular velocity in the child's axes."""
+        """Add a joint that turns about a point; q is a quaternion, qd the angular velocity in the child's axes.
+
+        Besides `limits=(0, largest angle)` it takes `cone`, the largest angle between the z axes of the two joint
+        frames [rad], and `twist=(low, high)`, the turn about z that is left when the swing of z is taken away [rad].
+        """
         return self._add("ball", name, parent, child, **options)
 
     def add_joint_free(self, name: str, parent: str, child: str, **options: Any) -> str:
@@ -273,6 +236,41 @@ class Builder(ShapeBuilder):
             Joint(name, "gear", joint_a, joint_b, *frame, carrier=carrier, ratio=ratio, offset=offset)
         )
         return name
+
+    def add_gear(
+        self,
+        name: str,
+        joint_a: str,
+        joint_b: str,
+        *,
+        ratio: float = 1.0,
+        offset: float = 0.0,
+        carrier: str | None = None,
+    ) -> str:
+        """Couple two one-freedom joints: the short name of `add_joint_gear`."""
+        return self.add_joint_gear(name, joint_a, joint_b, ratio=ratio, offset=offset, carrier=carrier)
+
+    def add_joint_no_slip(
+        self, name: str, parent: str, child: str, *, axis: Any, position_in_child: Any = _ORIGIN
+    ) -> str:
+        """Keep a point of `child` from moving along `axis` of the child; the parent is the world. See `add_no_slip`."""
+        if parent != WORLD:
+            raise ModelError(f'no_slip "{name}": its parent is the world, got "{parent}"')
+        return self._add("no_slip", name, parent, child, axis=axis, position_in_child=position_in_child)
+
+    def add_no_slip(self, name: str, body: str, *, direction: Any, position: Any = _ORIGIN) -> str:
+        """Keep a point of a body from moving sideways: a knife edge, a skate, a wheel that does not slip.
+
+        The velocity of the point along `direction` is zero, its position is free. It has no coordinates and stands
+        with the loop joints.
+
+        Args:
+            name: unique name.
+            body: the body.
+            direction: in which the point does not move, in the body frame.
+            position: the point, in the body frame [m].
+        """
+        return self.add_joint_no_slip(name, WORLD, body, axis=direction, position_in_child=position)
 
     def exclude_collision(self, body_a: str, body_b: str) -> None:
         """Let two bodies pass through each other."""

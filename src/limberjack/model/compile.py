@@ -202,7 +202,10 @@ def _masses(spec: Spec, bodies: list[Body]) -> tuple[np.ndarray, np.ndarray, np.
     com = np.array([body.com for body in bodies], float).reshape(-1, 3)
     inertia = np.array([body.inertia or (0.0,) * 6 for body in bodies], float).reshape(-1, 6)
     wanted = {
-        body.name: i for i, body in enumerate(bodies) if body.mass is None or (body.inertia is None and body.mass > 0)
+        body.name: i
+        for i, body in enumerate(bodies)
+        # A particle stays a point whatever it looks like.
+        if body.mass is None or (body.inertia is None and body.mass > 0 and body.body_kind != "particle")
     }
     shapes: dict[str, list[Shape]] = {}
     for shape in spec.shapes:

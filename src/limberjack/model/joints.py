@@ -113,6 +113,7 @@ KINDS: dict[str, Kind] = {
         Kind("compound", (), _mask("000000"), coupled="complement of S"),
         Kind("distance", (), _mask("000000"), coupled="length", tree=False),
         Kind("gear", (), _mask("000000"), coupled="ratio", tree=False),
+        Kind("no_slip", (), _mask("000000"), coupled="v.direction", tree=False),
     )
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from limberjack.errors import ModelError, UnknownName
+from limberjack.model.bodies import BODY_KINDS, check_planes
 from limberjack.model.compile import Compiled, compile_model
 from limberjack.model.joints import KINDS
 from limberjack.model.singular import has_thin_links, singular_link
@@ -18,6 +19,9 @@ __all__ = ["BodyInfo", "JointInfo", "Model"]
 
 # Squares of numbers below this are finite, with room for the sums of them.
 _HUGE = 1e140
+
+# Which feature a joint without coordinates is, where it does not close a loop.
+_FEATURES = {"gear": "gears", "no_slip": "velocity"}
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,7 @@ class Model:
     _joint_index: dict[str, tuple[int, int]]
 
     def __init__(self, spec: Spec) -> None:
+        check_planes(spec)
         tree = span(spec)
         with np.errstate(over="ignore", invalid="ignore"):
             arrays = compile_model(spec, tree)
@@ -229,10 +234,13 @@ class Model:
         """Return what the model has that a method must be able to honour, each with one example by name."""
         out: dict[str, str] = {}
         for joint in self._joints[self._tree_count :]:
-            out.setdefault("gears" if joint.kind == "gear" else "loops", f'joint "{joint.name}"')
+            out.setdefault(_FEATURES.get(joint.kind, "loops"), f'joint "{joint.name}"')
         hard = np.flatnonzero(np.isfinite(self.arrays.limits).any(axis=1))
         if hard.size:
             out["limits"] = f'joint "{self.dof_name(int(hard[0]))}"'
+        for joint in self._joints[: self._tree_count]:
+            if joint.cone is not None or joint.twist is not None:
+                out.setdefault("limits", f'joint "{joint.name}"')
         rough = np.flatnonzero(self.arrays.friction > 0)
         if rough.size:
             out["friction"] = f'joint "{self.dof_name(int(rough[0]))}"'
@@ -251,6 +259,9 @@ class Model:
             driven = np.flatnonzero(table[:, list(column)].any(axis=1))
             if driven.size:
                 out.setdefault("motors", f'joint "{self.dof_name(int(places[driven[0], 1]))}"')
+        for body in self.spec.bodies:
+            if not BODY_KINDS[body.body_kind].tree:
+                out.setdefault("bodies", f'body "{body.name}" is {body.body_kind}')
         return out
 
     def _contact_pair(self) -> tuple[str, str] | None:
@@ -266,7 +277,7 @@ class Model:
         joined = {
             frozenset((joint.parent, joint.child))
             for joint in self._joints
-            if joint.kind not in ("gear", "distance") and joint.parent != WORLD
+            if joint.kind not in ("gear", "distance", "no_slip") and joint.parent != WORLD
         }
         joined |= {frozenset(pair) for pair in self.spec.excluded}
         budget = 100_000

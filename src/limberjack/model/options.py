@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,7 +19,8 @@ _Z = (0.0, 0.0, 1.0)
 _PER_FREEDOM = ("damping", "stiffness", "armature", "friction", "limit_stiffness", "limit_damping")
 _OPTIONS = (
     "position", "rotation", "position_in_child", "rotation_in_child", "axis", "start", "start_velocity", "limits",
-    "limit_stiffness", "limit_damping", "damping", "stiffness", "rest", "armature", "friction", "motor",
+    "limit_stiffness", "limit_damping", "damping", "stiffness", "rest", "armature", "friction", "motor", "cone",
+    "twist",
 )  # fmt: skip
 
 
@@ -26,7 +28,8 @@ def checked_joint(
     kind: str, name: str, parent: str, child: str, *, position: Any = None, rotation: Any = None,
     position_in_child: Any = None, rotation_in_child: Any = None, axis: Any = None, axes: tuple[Axis, ...] = (),
     start: Any = None, start_velocity: Any = None, limits: Any = None, motor: Any = None, rest: Any = None,
-    axis2: Any = None, pitch: float = 0.0, length: float = 0.0, rope: bool = False, **per_freedom: Any,
+    axis2: Any = None, pitch: float = 0.0, length: float = 0.0, rope: bool = False, cone: Any = None, twist: Any = None,
+    **per_freedom: Any,
 ) -> Joint:  # fmt: skip
     """Return the joint with every option checked; raise naming the first that is wrong."""
     what = f'of joint "{name}"'
@@ -43,6 +46,9 @@ def checked_joint(
     unused = [*values, *(word for word, value in own.items() if value is not None)]
     if unused and kind == "compound":
         raise ModelError(f'compound joint "{name}": give {", ".join(unused)} on its axes')
+    for word, value in (("cone", cone), ("twist", twist)):
+        if value is not None and kind != "ball":
+            raise ModelError(f'{kind} joint "{name}" has no {word}: only ball joints have')
     if unused and kind in ("fixed", "distance"):
         raise ModelError(f'{kind} joint "{name}" has no freedoms for {", ".join(unused)}')
     stiffness = values.get("stiffness")
@@ -57,6 +63,7 @@ def checked_joint(
         name, kind, parent, child, place, turn, place_c, turn_c,
         axis=_Z if axis is None else check.unit(axis, f"axis {what}"),
         axis2=axis2, pitch=pitch, axes=axes, length=length, rope=rope,
+        cone=None if cone is None else _cone(cone, f"cone {what}"), twist=check.limit(twist, f"twist {what}"),
         start=None if start is None else _coordinates(start, nq, spins, f"start {what}"),
         start_velocity=speed,
         rest=None if rest is None else _coordinates(rest, nq, spins, f"rest {what}"),
@@ -143,6 +150,14 @@ def _limits(value: Any, nv: int, spins: list[tuple[int, int]], what: str) -> tup
         if out[slot] is not None and any(slot == s for _, s in spins) and out[slot][0] != 0.0:
             raise ModelError(f"{what}: a ball's limits are (0, largest angle), got {pair!r}")
     return tuple(out)
+
+
+def _cone(value: Any, what: str) -> float:
+    """Return the largest swing of a ball; half a turn or more would be no limit, or one without a direction."""
+    out = check.number(value, what, positive=True)
+    if out >= math.pi:
+        raise ModelError(f"{what} must be < pi, got {value!r}")
+    return out
 
 
 def _motor(motor: Any, what: str, size: int) -> Motor:

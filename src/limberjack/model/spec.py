@@ -57,7 +57,11 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A rigid body: mass [kg], com [m] and inertia about the com (xx, yy, zz, xy, xz, yz) in body axes."""
+    """A body: mass [kg], com [m] and inertia about the com (xx, yy, zz, xy, xz, yz) in body axes.
+
+    `body_kind` is one of `limberjack.model.bodies.BODY_KINDS`. A body that can change its size has `scale` at the start
+    (1, 3 or, row by row, 9 numbers; None = unscaled), the stiffness against `scale_rest` [N m], and that rest.
+    """
 
     name: str
     mass: float | None
@@ -65,6 +69,10 @@ class Body:
     inertia: Vector | None
     position: Vector | None
     rotation: Vector | None
+    body_kind: str = "rigid"
+    scale: Vector | None = None
+    scale_stiffness: float = 0.0
+    scale_rest: Vector | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +107,8 @@ class Joint:
     ratio: float = 1.0
     offset: float = 0.0
     carrier: str | None = None
+    cone: float | None = None
+    twist: Limit = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

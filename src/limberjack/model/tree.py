@@ -7,13 +7,17 @@ reversed (its child is nearer the world); the user's sign of q is kept by revers
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from limberjack.errors import ModelError
 from limberjack.model.joints import KINDS
-from limberjack.model.spec import WORLD, Joint, Spec
+from limberjack.model.spec import WORLD, Axis, Body, Joint, Spec
 
 __all__ = ["Tree", "span"]
+
+# Kinds that hold a point of the child and let it turn: on a particle, whose turning has no inertia, they tie points.
+_POINTS = ("ball", "point_on_line", "point_on_plane")
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ def span(spec: Spec) -> Tree:
         neighbours[child].append((parent, joint, True))
     names = {joint.name for joint in spec.joints} | {axis.name for joint in spec.joints for axis in joint.axes}
     for root in roots:
-        neighbours[world].append((root, _free(spec.bodies[root].name, names), False))
+        neighbours[world].append((root, _root_joint(spec.bodies[root], names), False))
     return Tree(*_walk(neighbours, world), loops)
 
 
@@ -66,8 +70,9 @@ def _choose(spec: Spec, index: dict[str, int], count: int) -> tuple[list[Joint],
 
     edges: list[Joint] = []
     loops: list[Joint] = []
+    points = {body.name for body in spec.bodies if body.body_kind == "particle"}
     for joint in spec.joints:
-        if not KINDS[joint.kind].tree:
+        if not KINDS[joint.kind].tree or (joint.kind in _POINTS and not points.isdisjoint((joint.parent, joint.child))):
             loops.append(joint)
             continue
         parent, child = index[joint.parent], index[joint.child]
@@ -89,13 +94,28 @@ def _choose(spec: Spec, index: dict[str, int], count: int) -> tuple[list[Joint],
     return edges, loops, roots
 
 
-def _free(body: str, names: set[str]) -> Joint:
-    """Return the free joint of a body without a parent, named after it."""
-    name = body
-    while name in names:
+def _root_joint(body: Body, names: set[str]) -> Joint:
+    """Return the joint to the world of a body without a parent, named after it: free, or what suits its kind."""
+    letters = "xyz" if body.body_kind == "particle" else ""
+    name = body.name
+    while name in names or any(f"{name}:{letter}" in names for letter in letters):
         name += ":free"
     zero, one = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)
-    return Joint(name, "free", WORLD, body, zero, one, zero, one)
+    frame = (name, body.body_kind, WORLD, body.name, zero, one, zero, one)
+    place = body.position or zero
+    if body.body_kind == "planar":
+        w, _, _, z = body.rotation or one
+        turn = 2.0 * math.atan2(z, w) if w >= 0.0 else 2.0 * math.atan2(-z, -w)
+        return Joint(*frame, start=(place[0], place[1], turn))
+    if body.body_kind == "particle":
+        ways = (("x", (1.0, 0.0, 0.0)), ("y", (0.0, 1.0, 0.0)), ("z", (0.0, 0.0, 1.0)))
+        axes = tuple(
+            Axis(name=f"{name}:{letter}", kind="slide", axis=axis, start=at)
+            for (letter, axis), at in zip(ways, place, strict=True)
+        )
+        # The start of the joint says that the start pose is in its axes already.
+        return Joint(name, "compound", *frame[2:], axes=axes, start=place)
+    return Joint(name, "free", *frame[2:])
 
 
 def _walk(
