@@ -20,7 +20,7 @@ from limberjack.model.spec import WORLD, Joint
 from limberjack.spatial.frames import compose
 
 __all__ = [
-    "DRIVE", "GRIP", "HELD", "SIDED", "SPRING", "Pairs", "Row", "Table", "collect", "coordinate_terms", "joint_rows", "limit_rows", "new_table",
+    "DRIVE", "GRIP", "HELD", "SIDED", "SPRING", "Pairs", "Row", "Table", "collect", "coordinate_terms", "gear_rows", "joint_rows", "limit_rows", "new_table",
 ]  # fmt: skip
 
 HELD, SIDED, GRIP, SPRING, DRIVE = range(5)
@@ -166,8 +166,8 @@ class Pairs:
         return self.add(self.end(joint.parent, r_p, p_p), self.end(joint.child, r_c, p_c))
 
 
-def _gear_rows(model: Model, pairs: Pairs, index: int, joint: Joint) -> list[Row]:
-    """Return the row of a gear: between coordinates, or, measured from a carrier or on loop joints, between frames."""
+def gear_rows(model: Model, pairs: Pairs, index: int, joint: Joint, *, reduced: bool) -> list[Row]:
+    """Return the row of a gear: between coordinates where `reduced`, from a carrier and on loop joints between frames."""
     row = Row(index, target=(joint.offset, 0.0))
     ends = [(joint.parent, 1.0), (joint.child, -joint.ratio)]
     for name, weight in ends:
@@ -178,7 +178,7 @@ def _gear_rows(model: Model, pairs: Pairs, index: int, joint: Joint) -> list[Row
             pair = pairs.add(carrier, pairs.end(spec.child, r_c, p_c))
             row.terms.append((pair, (TURN, 0, 2, weight)))
             row.speed, row.target = True, (0.0, 0.0)
-        elif info.is_loop:
+        elif info.is_loop or not reduced:
             code, i, j, _ = coordinate_terms(spec)[0]
             row.terms.append((pairs.joint(spec), (code, i, j, weight)))
         else:
@@ -193,7 +193,7 @@ def collect(model: Model, *, loops: bool, gears: bool, limits: bool) -> tuple[li
         joint = model.joint_spec(name)
         loop = index >= model.joint_count - len(model.loop_names)
         if joint.kind == "gear":
-            rows += _gear_rows(model, pairs, index, joint) if gears else []
+            rows += gear_rows(model, pairs, index, joint, reduced=True) if gears else []
             continue
         own = joint_rows(joint) if loop and loops else []
         ends = limit_rows(joint, scalars=loop) if limits else []

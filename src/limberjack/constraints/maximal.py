@@ -1,0 +1,325 @@
+"""A model in maximal coordinates: its bodies, one system of all its constraints, and the kernels that evaluate it.
+
+A body is a link of the model: bodies on merged fixed joints move as one. Constraints stand in the order: joints of the
+tree, loop joints and couplings (all held), then one-sided rows, each a constraint of its own, then rows that read the
+coordinates of joints, which hold nothing: forces act along them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, outlined
+from limberjack.constraints.bodies import (
+    AFFINE,
+    PARTICLE,
+    PLANAR,
+    RIGID,
+    SCALABLE,
+    SCALABLE_AXES,
+    Bodies,
+    add_row,
+    set_ends,
+    set_masses,
+    set_soft_pair,
+)
+from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B, PAIR, TURN, row, set_pair
+from limberjack.constraints.system import System, new_system
+from limberjack.constraints.table import (
+    DRIVE,
+    HELD,
+    SIDED,
+    Pairs,
+    Row,
+    Table,
+    coordinate_terms,
+    gear_rows,
+    joint_rows,
+    limit_rows,
+    new_table,
+)
+from limberjack.errors import UnsupportedByMethod
+from limberjack.model.joints import KINDS, SPIN
+from limberjack.model.model import Model
+from limberjack.model.spec import Joint
+
+__all__ = ["Evaluation", "Maximal", "evaluate", "new_evaluation", "new_maximal"]
+
+_KIND = {
+    "rigid": RIGID, "planar": PLANAR, "particle": PARTICLE, "scalable": SCALABLE, "scalable_axes": SCALABLE_AXES,
+    "affine": AFFINE,
+}  # fmt: skip
+_DIMENSION = (6, 3, 3, 7, 9, 12)
+
+
+@dataclass(frozen=True)
+class Maximal:
+    """Everything about a model in maximal coordinates that does not change while it moves."""
+
+    bodies: Bodies
+    system: System
+    table: Table
+    touch: np.ndarray  # (r, 4) place in J of each row's block on b and a of its first and of its second pair, -1 none
+    soft: np.ndarray  # pairs with an end on a body that changes its size
+    held: int  # constraints that always hold
+    names: tuple[str, ...]  # the joint of each constraint
+    center: np.ndarray  # (n, 3) com of each body in its link's frame
+
+
+class Evaluation(NamedTuple):
+    """What `evaluate` fills."""
+
+    ends: np.ndarray  # (n, 18)
+    state: np.ndarray  # (p, PAIR)
+    near: np.ndarray  # (t,) angles, turns counted
+    wrench: np.ndarray  # (r, 12)
+    values: np.ndarray  # (r, 3) value, rate, bias
+    m: np.ndarray  # flat mass blocks
+    j: np.ndarray  # flat blocks of rows
+
+
+def new_evaluation(whole: Maximal) -> Evaluation:
+    """Return arrays for `evaluate`."""
+    n, p, r = len(whole.bodies.kind), len(whole.table.pair_link), len(whole.table.joint)
+    return Evaluation(
+        np.zeros((n, 18)), np.zeros((p, PAIR)), np.zeros(len(whole.table.weights)), np.zeros((r, 12)),
+        np.zeros((r, 3)), np.zeros(int(whole.bodies.block[-1])), np.zeros(int(whole.system.block_start[-1])),
+    )  # fmt: skip
+
+
+def _new_bodies(model: Model) -> tuple[Bodies, np.ndarray]:
+    """Return the bodies, one per link, and the com of each in its link's frame."""
+    a = model.arrays
+    n = len(a.links.parent)
+    kind = np.zeros(n, np.int64)
+    give = np.zeros((n, 10))
+    spec = {body.name: body for body in model.spec.bodies}
+    for i, name in enumerate(model.body_names):
+        body, link = spec[name], int(a.body_link[i])
+        if link < 0 or body.body_kind == "rigid":
+            continue
+        if body.body_kind not in _KIND:
+            raise UnsupportedByMethod(f'body "{name}" is of kind "{body.body_kind}", which no method can move yet')
+        kind[link] = _KIND[body.body_kind]
+        rest = body.scale_rest or ()
+        give[link, 0], give[link, 1 : 1 + len(rest)] = body.scale_stiffness, rest
+    mass = a.links.inertia[:, 9].copy()
+    if (mass <= 0.0).any():
+        link = int(np.flatnonzero(mass <= 0.0)[0])
+        name = model.body_names[int(np.flatnonzero(a.body_link == link)[0])]
+        raise UnsupportedByMethod(f'body "{name}" has no mass; methods in maximal coordinates need mass on every body')
+    center = a.links.inertia[:, 6:9] / mass[:, None]
+    j = a.links.inertia[:, :6]
+    square = np.einsum("ni,ni->n", center, center)
+    shifted = [mass * (square - center[:, k] ** 2) for k in range(3)]
+    shifted += [-mass * center[:, i] * center[:, k] for i, k in ((0, 1), (0, 2), (1, 2))]
+    inertia = j - np.column_stack(shifted)
+    half = 0.5 * inertia[:, :3].sum(axis=1)
+    moment = np.column_stack([half - inertia[:, 0], half - inertia[:, 1], half - inertia[:, 2], *(-inertia[:, 3:].T)])
+    dims = np.array([_DIMENSION[k] for k in kind], np.int64)
+    start = np.concatenate([[0], np.cumsum(dims)]).astype(np.int64)
+    block = np.concatenate([[0], np.cumsum(dims**2)]).astype(np.int64)
+    bodies = Bodies(kind, start, block, mass, inertia, np.ascontiguousarray(moment), give, np.zeros((n, 27)))
+    _require_inertia(model, bodies)
+    return bodies, center
+
+
+def _require_inertia(model: Model, bodies: Bodies) -> None:
+    full = bodies.inertia[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(-1, 3, 3)
+    least = np.linalg.eigvalsh(full)[:, 0] if len(full) else np.zeros(0)
+    turning = (bodies.kind == RIGID) | (bodies.kind >= SCALABLE)
+    for link in np.flatnonzero(turning & (least <= 0.0)):
+        name = model.body_names[int(np.flatnonzero(model.arrays.body_link == link)[0])]
+        raise UnsupportedByMethod(
+            f'body "{name}" has no inertia about some axis; methods in maximal coordinates need it (add_particle makes '
+            "a point mass that does not turn)"
+        )
+
+
+class _CenteredPairs(Pairs):
+    """Pairs with positions from the com of each body."""
+
+    def __init__(self, model: Model, center: np.ndarray) -> None:
+        super().__init__(model)
+        self._center = center
+
+    def end(self, body: str, r: np.ndarray, p: np.ndarray) -> tuple[int, np.ndarray]:
+        link, frame = super().end(body, r, p)
+        if link >= 0:
+            frame = frame.copy()
+            frame[9:] -= self._center[link]
+        return link, frame
+
+
+def _flat(bodies: Bodies, links: list[int]) -> bool:
+    """Return whether all these bodies stay in the x-y plane."""
+    return all(i < 0 or bodies.kind[i] == PLANAR for i in links)
+
+
+def _held_rows(joint: Joint, pair: int, index: int, links: list[int], bodies: Bodies) -> list[Row]:
+    """Return the rows a joint holds; between planar bodies those in the plane."""
+    rows = joint_rows(joint)
+    kinds = [bodies.kind[i] for i in links if i >= 0]
+    if PARTICLE in kinds or AFFINE in kinds:
+        if any(code not in (0, 2) for terms, _ in rows for code, *_ in terms):
+            raise UnsupportedByMethod(
+                f'joint "{joint.name}" of kind {joint.kind} ties a direction of a body that has none (a particle or an '
+                "affine body); ball, distance, point_on_line and point_on_plane do not"
+            )
+    if _flat(bodies, links):
+        rows = [(terms, value) for terms, value in rows if _in_plane(joint, terms)]
+    speed = joint.kind == "no_slip"
+    return [Row(index, [(pair, t) for t in terms], target=(value, 0.0), speed=speed) for terms, value in rows]
+
+
+def _in_plane(joint: Joint, terms: list) -> bool:
+    """Return whether a row can act on bodies in the plane: a joint's frame there has z along the plane's normal."""
+    kind = KINDS[joint.kind]
+    if kind.mask[:3] == (True, True, False):
+        return terms[0][0] != 1 and terms[0][1:2] != (2,)
+    if kind.mask[:3] == (True, True, True):
+        return terms[0][0] == 0 and terms[0][1] != 2 or terms[0][0] == 1 and {terms[0][1], terms[0][2]} == {0, 1}
+    return True
+
+
+def new_maximal(model: Model, ignored: frozenset[str]) -> Maximal:
+    """Return `model` in maximal coordinates, without its features in `ignored`."""
+    bodies, center = _new_bodies(model)
+    pairs = _CenteredPairs(model, center)
+    groups: list[list[Row]] = []
+    sided: list[list[Row]] = []
+    reads: list[list[Row]] = []
+    first_loop = model.joint_count - len(model.loop_names)
+    for index, name in enumerate(model.joint_names):
+        joint = model.joint_spec(name)
+        if joint.kind == "gear":
+            if "gears" not in ignored:
+                groups.append(gear_rows(model, pairs, index, joint, reduced=False))
+            continue
+        if (index >= first_loop and _feature(joint) in ignored) or joint.kind == "compound" and not joint.axes:
+            continue
+        pair = pairs.joint(joint)
+        links = pairs.link[pair]
+        if links[0] == links[1]:
+            continue
+        rows = _held_rows(joint, pair, index, links, bodies)
+        if rows:
+            groups.append(rows)
+        if "limits" not in ignored:
+            ends = limit_rows(joint, scalars=True)
+            sided += [[Row(index, [(pair, t) for t in terms], target=(v, 0.0), role=SIDED)] for terms, v in ends]
+        reads += [[one] for one in _read_rows(joint, pair, index)]
+    held = len(groups)
+    rows = [one for group in (*groups, *sided, *reads) for one in group]
+    touches, counts, names = [], [], []
+    for group in (*groups, *sided, *reads):
+        on = [i for one in group for pair, _ in one.terms for i in pairs.link[pair] if i >= 0]
+        touches.append(list(dict.fromkeys(on)))
+        counts.append(len(group))
+        names.append(model.joint_names[group[0].joint])
+    table = new_table(rows, pairs)
+    system = new_system(np.diff(bodies.start), np.array(counts, np.int64), touches)
+    touch = _touches(table, system)
+    hard = np.append(bodies.kind >= SCALABLE, False)
+    soft = np.flatnonzero(hard[table.pair_link].any(axis=1)) if len(table.pair_link) else np.zeros(0, np.int64)
+    return Maximal(bodies, system, table, touch, soft, held, tuple(names), center)
+
+
+def _feature(joint: Joint) -> str:
+    return "velocity" if joint.kind == "no_slip" else "loops"
+
+
+def _read_rows(joint: Joint, pair: int, index: int) -> list[Row]:
+    """Return rows along the coordinates of a joint: values are q, rates qd; three turns for a ball."""
+    out: list[Row] = []
+    if joint.kind in ("distance", "no_slip", "compound", "free"):
+        return out
+    terms = iter(coordinate_terms(joint))
+    for kind, _ in KINDS[joint.kind].motions:
+        if kind == SPIN:
+            out += [Row(index, [(pair, (TURN, 0, c, 1.0))], role=DRIVE, speed=True) for c in range(3)]
+        else:
+            out.append(Row(index, [(pair, next(terms))], role=DRIVE))
+    return out
+
+
+def _touches(table: Table, system: System) -> np.ndarray:
+    """Return (r, 4): where in J row r stands on b and a of its first and of its second pair."""
+    out = np.full((len(table.joint), 4), -1, np.int64)
+    dims = np.diff(system.body_start)
+    for c in range(len(system.row_start) - 1):
+        own = {int(system.touch_body[t]): t for t in range(system.touch_start[c], system.touch_start[c + 1])}
+        for r in range(system.row_start[c], system.row_start[c + 1]):
+            for slot in range(2):
+                pair = table.row_pair[r, slot]
+                for end in range(2):
+                    body = int(table.pair_link[pair, 1 - end]) if pair >= 0 else -1
+                    if body >= 0:
+                        t = own[body]
+                        out[r, 2 * slot + end] = system.block_start[t] + (r - system.row_start[c]) * dims[body]
+    return out
+
+
+@inner
+def _put_row(bodies, table, touch, r, ends, state, wrench, j):
+    """Write row r into the blocks of J, which start at 0."""
+    for slot in range(2):
+        k = table.row_pair[r, slot]
+        if k < 0:
+            continue
+        o = 6 * slot
+        nx, ny, nz = wrench[r, o], wrench[r, o + 1], wrench[r, o + 2]
+        fx, fy, fz = wrench[r, o + 3], wrench[r, o + 4], wrench[r, o + 5]
+        frame = table.pair_frame
+        if touch[r, 2 * slot] >= 0:
+            cx, cy, cz = _cross(state, k, LEVER_B, fx, fy, fz)
+            add_row(
+                bodies, table.pair_link[k, 1], ends, frame[k, 21], frame[k, 22], frame[k, 23],
+                nx + cx, ny + cy, nz + cz, fx, fy, fz, touch[r, 2 * slot], j,
+            )  # fmt: skip
+        if touch[r, 2 * slot + 1] >= 0:
+            cx, cy, cz = _cross(state, k, LEVER_A, fx, fy, fz)
+            dx, dy, dz = _cross(state, k, GAP, fx, fy, fz)
+            add_row(
+                bodies, table.pair_link[k, 0], ends, frame[k, 9], frame[k, 10], frame[k, 11],
+                -(nx + cx + dx), -(ny + cy + dy), -(nz + cz + dz), -fx, -fy, -fz, touch[r, 2 * slot + 1], j,
+            )  # fmt: skip
+
+
+@inner
+def _cross(state, k, o, fx, fy, fz):
+    x, y, z = state[k, o], state[k, o + 1], state[k, o + 2]
+    return y * fz - z * fy, z * fx - x * fz, x * fy - y * fx
+
+
+@outlined
+def evaluate_rows(bodies, system, table, touch, soft, time, rows, pose, u, e):
+    """Fill poses, pairs, values and blocks of the first `rows` rows; the mass blocks are left alone."""
+    set_ends(bodies, pose, u, e.ends)
+    for k in range(len(table.pair_link)):
+        set_pair(k, table.pair_link, table.pair_frame, e.ends, e.state)
+    for t in range(len(soft)):
+        set_soft_pair(soft[t], table.pair_link, table.pair_frame, bodies, e.ends, e.state)
+    j = e.j
+    for o in range(len(j)):
+        j[o] = 0.0
+    for r in range(rows):
+        row(table, r, time, e.state, e.near, e.wrench, e.values)
+        _put_row(bodies, table, touch, r, e.ends, e.state, e.wrench, j)
+
+
+@outlined
+def evaluate(
+    # model
+    bodies, system, table, touch, soft,
+    # in
+    time, rows, pose, u,
+    # out
+    e,
+):  # fmt: skip
+    """Fill everything at (pose, u): ends, pairs, values and blocks of the first `rows` rows, mass blocks."""
+    evaluate_rows(bodies, system, table, touch, soft, time, rows, pose, u, e)
+    set_masses(bodies, pose, e.ends, e.m)
