@@ -1,0 +1,1 @@
+"""Solvers of constraint systems that know rows and matrices, not models."""

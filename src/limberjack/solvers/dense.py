@@ -1,0 +1,530 @@
+"""Dense systems of any rank: pivoted L D L^T for symmetric matrices, pivoted L U for others, least squares on top.
+
+Constraint matrices are often singular: a loop of hinges that lies in a plane repeats rows, four legs share a floor. All
+kernels here find the rank, keep the most independent rows, and say what the dropped rows were left with. They work on
+the leading n x n (or m x n) part of caller-owned arrays, which may be larger, and never allocate.
+
+The tolerance is relative and does not depend on the scale of rows. In a symmetric A each row counts by its own
+diagonal: what is left of a_ii after elimination is a_ii sin^2, with the sine of the angle between row i and the span of
+the rows kept, in the norm in which A is a matrix of products (J M^-1 J^T). A row is redundant when sin^2 is at most
+`tolerance`. Rounding leaves about n * 1e-16 there, sums over long chains of bodies some 1e-13; `TOLERANCE` stands
+above both, and takes rows for parallel that are within 1e-6 rad. In other matrices rows and then columns count by their
+largest entry.
+
+A symmetric factor in `a`, by places (place k is row order[k]):
+
+| part of `a` | holds |
+|---|---|
+| below the diagonal, columns < rank | L, with ones on its diagonal that are not stored |
+| diagonal, rows < rank | D |
+| above the diagonal, rows < rank | D L^T, so that every loop runs along a row |
+| rows and columns >= rank | rounding; after `null_psd` the factor of N^T W N |
+| rows >= rank, columns < rank | L; after `null_psd` the kept part of the null vectors, negated |
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, outlined
+
+__all__ = [
+    "TOLERANCE",
+    "Squares",
+    "balance_psd",
+    "factor_general",
+    "factor_psd",
+    "least_squares",
+    "new_squares",
+    "null_psd",
+    "solve_general",
+    "solve_psd",
+    "spread_psd",
+]
+
+TOLERANCE = 1e-12
+
+
+@inner
+def _swap_places(n, k, p, a):
+    """Exchange places k < p of a symmetric matrix of which k pivots are done."""
+    for j in range(k):
+        a[k, j], a[p, j] = a[p, j], a[k, j]
+        a[j, k], a[j, p] = a[j, p], a[j, k]
+    a[k, k], a[p, p] = a[p, p], a[k, k]
+    for j in range(k + 1, p):
+        a[j, k], a[p, j] = a[p, j], a[j, k]
+    for i in range(p + 1, n):
+        a[i, k], a[i, p] = a[i, p], a[i, k]
+
+
+@inner
+def _eliminate(n, k, a):
+    """Take pivot k out of the places after it."""
+    inv = 1.0 / a[k, k]
+    for i in range(k + 1, n):
+        a[k, i] = a[i, k]
+    for i in range(k + 1, n):
+        l = a[k, i] * inv
+        for j in range(k + 1, i + 1):
+            a[i, j] -= l * a[k, j]
+        a[i, k] = l
+
+
+@inner
+def _forward(first, end, n, a, x):
+    """Replace x by L^-1 x for pivots first..end; places from end on are left with what the pivots do not explain."""
+    for k in range(first, end):
+        t = x[k] / a[k, k]
+        for i in range(k + 1, n):
+            x[i] -= a[k, i] * t
+
+
+@inner
+def _backward(first, end, a, x):
+    """Replace x by L^-T D^-1 x for pivots first..end."""
+    for k in range(first, end):
+        x[k] = x[k] / a[k, k]
+    for k in range(end - 1, first, -1):
+        t = x[k]
+        for j in range(first, k):
+            x[j] -= a[k, j] * t
+
+
+@outlined
+def factor_psd(
+    # in
+    n,
+    tolerance,
+    # out
+    a,
+    order,
+    diagonal,
+):  # fmt: skip
+    """Factor a symmetric positive semidefinite matrix in place, the most independent row first; return its rank.
+
+    Args:
+        n: size.
+        tolerance: a row is redundant when at most this part of its diagonal is left.
+        a: (>= n, >= n) its lower half is read, the whole square is overwritten.
+        order: (>= n,) int64 rows by place: order[:rank] are kept, order[rank:] are redundant.
+        diagonal: (>= n,) the diagonal of A as it was.
+    """
+    for i in range(n):
+        order[i] = i
+        diagonal[i] = a[i, i]
+    for k in range(n):
+        best, p = tolerance, -1
+        for i in range(k, n):
+            whole = diagonal[order[i]]
+            part = a[i, i] / whole if whole > 0.0 else 0.0
+            if part > best or (p >= 0 and part == best and order[i] < order[p]):
+                best, p = part, i
+        if p < 0:
+            return k
+        if p > k:
+            _swap_places(n, k, p, a)
+            order[k], order[p] = order[p], order[k]
+        _eliminate(n, k, a)
+    return n
+
+
+@outlined
+def solve_psd(
+    # in
+    n,
+    rank,
+    a,
+    order,
+    # out
+    b,
+    x,
+):  # fmt: skip
+    """Fill x with a solution of A x = b in which redundant rows have x = 0; return the largest |b - A x|.
+
+    Args:
+        n: size.
+        rank: what `factor_psd` returned.
+        a: its factor.
+        order: its order of rows.
+        b: (>= n,) right side; replaced by b - A x: 0 in the rows kept, what is inconsistent in the redundant ones.
+        x: (>= n,) the solution.
+    """
+    for i in range(n):
+        x[i] = b[order[i]]
+    _forward(0, rank, n, a, x)
+    _backward(0, rank, a, x)
+    for i in range(n):
+        b[order[i]] = x[i]
+    worst = 0.0
+    for k in range(rank):
+        row = order[k]
+        x[row], b[row] = b[row], 0.0
+    for k in range(rank, n):
+        row = order[k]
+        x[row] = 0.0
+        # Written so that a NaN is not lost.
+        if not abs(b[row]) <= worst:
+            worst = abs(b[row])
+    return worst
+
+
+@outlined
+def null_psd(
+    # in
+    n,
+    rank,
+    weight,
+    order,
+    # out
+    a,
+):  # fmt: skip
+    """Add to a factor what `spread_psd` and `balance_psd` need: null vectors N of A and the factor of N^T W N.
+
+    The null vector of a redundant row has 1 there, 0 in the other redundant rows and -L^-T L_i in the rows kept.
+
+    Args:
+        n: size.
+        rank: what `factor_psd` returned.
+        weight: (>= n,) positive weights W of the rows: ones for plain least squares, the diagonal of A for solutions
+            that do not depend on the units of rows.
+        order: its order of rows.
+        a: its factor; `solve_psd` keeps working on it.
+    """
+    for i in range(rank, n):
+        for k in range(rank - 1, 0, -1):
+            t = a[i, k]
+            for j in range(k):
+                a[i, j] -= a[k, j] * t
+    for i in range(rank, n):
+        for j in range(rank, i + 1):
+            s = weight[order[i]] if i == j else 0.0
+            for k in range(rank):
+                s += weight[order[k]] * a[i, k] * a[j, k]
+            a[i, j] = s
+    for k in range(rank, n):
+        _eliminate(n, k, a)
+
+
+@outlined
+def spread_psd(
+    # in
+    n,
+    rank,
+    weight,
+    a,
+    order,
+    # out
+    x,
+    work,
+):  # fmt: skip
+    """Turn a solution into the one with the least sum of weight x^2: parallel rows share; A x stays as it is.
+
+    Args:
+        n: size.
+        rank: what `factor_psd` returned.
+        weight: what `null_psd` was given.
+        a: the factor after `null_psd`.
+        order: its order of rows.
+        x: (>= n,) the solution.
+        work: (>= n,) overwritten.
+    """
+    for i in range(rank, n):
+        s = weight[order[i]] * x[order[i]]
+        for k in range(rank):
+            s -= a[i, k] * weight[order[k]] * x[order[k]]
+        work[i] = s
+    _forward(rank, n, n, a, work)
+    _backward(rank, n, a, work)
+    for i in range(rank, n):
+        t = work[i]
+        x[order[i]] -= t
+        for k in range(rank):
+            x[order[k]] += a[i, k] * t
+
+
+@outlined
+def balance_psd(
+    # in
+    n,
+    rank,
+    weight,
+    a,
+    order,
+    # out
+    b,
+    work,
+):  # fmt: skip
+    """Move b to the nearest right side that A x can reach, by the sum of change^2 / weight; return the largest change.
+
+    Solving for the new b gives the least-squares solution of an inconsistent system; spread it, and with weights of 1
+    it is that of the pseudoinverse.
+
+    Args:
+        n: size.
+        rank: what `factor_psd` returned.
+        weight: what `null_psd` was given.
+        a: the factor after `null_psd`.
+        order: its order of rows.
+        b: (>= n,) the right side.
+        work: (>= n,) overwritten.
+    """
+    for i in range(rank, n):
+        s = b[order[i]]
+        for k in range(rank):
+            s -= a[i, k] * b[order[k]]
+        work[i] = s
+    _forward(rank, n, n, a, work)
+    _backward(rank, n, a, work)
+    worst = 0.0
+    for k in range(n):
+        s = -work[k] if k >= rank else 0.0
+        if k < rank:
+            for i in range(rank, n):
+                s += a[i, k] * work[i]
+        s *= weight[order[k]]
+        b[order[k]] += s
+        if not abs(s) <= worst:
+            worst = abs(s)
+    return worst
+
+
+@inner
+def _scales(m, n, a, row_scale, column_scale):
+    """Fill the factors that make the largest entry of each row, and then of each column, 1; of zero ones 0."""
+    for i in range(m):
+        most = 0.0
+        for j in range(n):
+            most = max(most, abs(a[i, j]))
+        row_scale[i] = 1.0 / most if most > 0.0 else 0.0
+    for j in range(n):
+        most = 0.0
+        for i in range(m):
+            most = max(most, abs(a[i, j]) * row_scale[i])
+        column_scale[j] = 1.0 / most if most > 0.0 else 0.0
+
+
+@outlined
+def factor_general(
+    # in
+    m,
+    n,
+    tolerance,
+    # out
+    a,
+    rows,
+    columns,
+    row_scale,
+    column_scale,
+):  # fmt: skip
+    """Factor an m x n matrix in place into L U, the largest scaled entry first; return its rank.
+
+    Args:
+        m: rows.
+        n: columns.
+        tolerance: rows are redundant when no entry above this is left, in units of the largest of its row and column.
+        a: (>= m, >= n) overwritten: below the diagonal L, whose diagonal of ones is not stored; U on and above it.
+        rows: (>= m,) int64 rows by place: rows[:rank] are kept, rows[rank:] are redundant.
+        columns: (>= n,) int64 columns by place: those from `rank` on get 0 in `solve_general`.
+        row_scale: (>= m,) what rows were multiplied with to choose pivots.
+        column_scale: (>= n,) what columns were multiplied with to choose pivots.
+    """
+    for i in range(m):
+        rows[i] = i
+    for j in range(n):
+        columns[j] = j
+    _scales(m, n, a, row_scale, column_scale)
+    for k in range(min(m, n)):
+        best, p, q = tolerance, -1, -1
+        for i in range(k, m):
+            scale = row_scale[rows[i]]
+            for j in range(k, n):
+                entry = abs(a[i, j]) * scale * column_scale[columns[j]]
+                if entry > best:
+                    best, p, q = entry, i, j
+        if p < 0:
+            return k
+        if p > k:
+            rows[k], rows[p] = rows[p], rows[k]
+            for j in range(n):
+                a[k, j], a[p, j] = a[p, j], a[k, j]
+        if q > k:
+            columns[k], columns[q] = columns[q], columns[k]
+            for i in range(m):
+                a[i, k], a[i, q] = a[i, q], a[i, k]
+        inv = 1.0 / a[k, k]
+        for i in range(k + 1, m):
+            l = a[i, k] * inv
+            for j in range(k + 1, n):
+                a[i, j] -= l * a[k, j]
+            a[i, k] = l
+    return min(m, n)
+
+
+@outlined
+def solve_general(
+    # in
+    m,
+    n,
+    rank,
+    a,
+    rows,
+    columns,
+    # out
+    b,
+    x,
+    work,
+):  # fmt: skip
+    """Fill x with a solution of A x = b in which redundant columns have x = 0; return the largest |b - A x|.
+
+    Args:
+        m: rows.
+        n: columns.
+        rank: what `factor_general` returned.
+        a: its factor.
+        rows: its order of rows.
+        columns: its order of columns.
+        b: (>= m,) right side; replaced by b - A x: 0 in the rows kept, what is inconsistent in the redundant ones.
+        x: (>= n,) the solution.
+        work: (>= m,) overwritten.
+    """
+    for i in range(m):
+        s = b[rows[i]]
+        for k in range(min(i, rank)):
+            s -= a[i, k] * work[k]
+        work[i] = s
+    worst = 0.0
+    for i in range(m):
+        left = work[i] if i >= rank else 0.0
+        b[rows[i]] = left
+        if not abs(left) <= worst:
+            worst = abs(left)
+    for k in range(rank - 1, -1, -1):
+        s = work[k]
+        for j in range(k + 1, rank):
+            s -= a[k, j] * work[j]
+        work[k] = s / a[k, k]
+    for j in range(n):
+        x[columns[j]] = work[j] if j < rank else 0.0
+    return worst
+
+
+class Squares(NamedTuple):
+    """The arrays `least_squares` works in."""
+
+    rows: np.ndarray  # (m,) int64
+    columns: np.ndarray  # (n,) int64
+    row_scale: np.ndarray  # (m,)
+    column_scale: np.ndarray  # (n,)
+    gram: np.ndarray  # (min(m, n), min(m, n)) products of the columns of L, then of the rows of U
+    order: np.ndarray  # (min(m, n),) int64
+    diagonal: np.ndarray  # (min(m, n),)
+    side: np.ndarray  # (min(m, n),)
+    middle: np.ndarray  # (min(m, n),)
+
+
+def new_squares(m: int, n: int) -> Squares:
+    """Return arrays for `least_squares` of up to m rows and n columns."""
+    r = max(1, min(m, n))
+    return Squares(
+        rows=np.zeros(m, np.int64),
+        columns=np.zeros(n, np.int64),
+        row_scale=np.zeros(m),
+        column_scale=np.zeros(n),
+        gram=np.zeros((r, r)),
+        order=np.zeros(r, np.int64),
+        diagonal=np.zeros(r),
+        side=np.zeros(r),
+        middle=np.zeros(r),
+    )
+
+
+@inner
+def _left(m, rank, a, b, squares):
+    """Fill squares.middle with the y of the least |L y - b|."""
+    gram, side, rows = squares.gram, squares.side, squares.rows
+    for j in range(rank):
+        side[j] = 0.0
+        for k in range(j + 1):
+            gram[j, k] = 0.0
+    for i in range(m):
+        right = b[rows[i]]
+        for j in range(min(i + 1, rank)):
+            l = a[i, j] if j < i else 1.0
+            side[j] += l * right
+            for k in range(j):
+                gram[j, k] += l * a[i, k]
+            gram[j, j] += l * l
+    kept = factor_psd(rank, 0.0, gram, squares.order, squares.diagonal)
+    solve_psd(rank, kept, gram, squares.order, side, squares.middle)
+
+
+@inner
+def _right(n, rank, a, squares, x):
+    """Fill x with the shortest solution of U x = y for the y in squares.middle.
+
+    With rows of U divided by their pivots: those are far from parallel even where U is nearly singular.
+    """
+    gram, side, middle, columns = squares.gram, squares.side, squares.middle, squares.columns
+    for i in range(rank):
+        inv = 1.0 / a[i, i]
+        side[i] = middle[i] * inv
+        for k in range(i + 1):
+            s = 0.0
+            for j in range(i, n):
+                s += a[i, j] * a[k, j]
+            gram[i, k] = s * inv / a[k, k]
+    kept = factor_psd(rank, 0.0, gram, squares.order, squares.diagonal)
+    solve_psd(rank, kept, gram, squares.order, side, middle)
+    for j in range(n):
+        s = 0.0
+        for k in range(min(j + 1, rank)):
+            s += a[k, j] / a[k, k] * middle[k]
+        x[columns[j]] = s
+
+
+@outlined
+def least_squares(
+    # in
+    m,
+    n,
+    tolerance,
+    # out
+    a,
+    b,
+    x,
+    squares,
+):  # fmt: skip
+    """Fill x with the shortest of the vectors with the least |A x - b|, A of any shape and rank; return the rank.
+
+    L and U of `factor_general` have full rank and, but for the scale of the rows of U, no small angles between their
+    columns and rows; normal equations of them lose little (Peters and Wilkinson 1970), those of A would lose half of
+    the digits.
+
+    Args:
+        m: rows.
+        n: columns.
+        tolerance: that of `factor_general`.
+        a: (>= m, >= n) overwritten by its factor.
+        b: (>= m,) right side; replaced by b - A x.
+        x: (>= n,) the solution.
+        squares: work arrays.
+    """
+    rank = factor_general(
+        m, n, tolerance, a, squares.rows, squares.columns, squares.row_scale, squares.column_scale
+    )  # fmt: skip
+    _left(m, rank, a, b, squares)
+    _right(n, rank, a, squares, x)
+    for k in range(rank):
+        s = 0.0
+        for j in range(k, n):
+            s += a[k, j] * x[squares.columns[j]]
+        squares.side[k] = s
+    for i in range(m):
+        s = squares.side[i] if i < rank else 0.0
+        for k in range(min(i, rank)):
+            s += a[i, k] * squares.side[k]
+        b[squares.rows[i]] -= s
+    return rank
