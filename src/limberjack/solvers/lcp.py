@@ -56,11 +56,15 @@ SOLVED, INFEASIBLE, EXHAUSTED = 0, 1, 2
 # Places of Workspace.counts.
 _MEMBERS, _PIVOTS, _ROUNDS, _PRODUCTS = 0, 1, 2, 3
 
-# Relative to the sum of |A_ij f_j| and |b_i|: below _ZERO a drive of w is done, above _FAULT the whole is set up again
-# from the rows' states, and _CONSISTENT is what rows that follow from others may miss.
-_ZERO, _FAULT, _CONSISTENT = 1e-13, 1e-11, 1e-9
-# Moves below these parts of the largest move are rounding; a singular direction is known less well.
-_STILL, _STILL_SINGULAR = 1e-13, 1e-9
+# Relative to the level of w_i, the sum of |A_ij f_j| and |b_i|: below _ZERO a drive of w is done, above _FAULT the whole
+# is set up again from the rows' states, above _WRONG it is no solution. Rows taken for dependent are off by an angle up
+# to sqrt(tolerance), and so is their w; _LOOSE times that angle is what they may miss.
+_ZERO, _FAULT, _WRONG, _LOOSE = 1e-13, 1e-11, 1e-9, 10.0
+# Forces that should be 0 are roundings of the others: this part of the largest number in play, by the scale of the row,
+# belongs to every sum. With _ZERO it makes one unit in the last place.
+_FLOOR = 2e-3
+# Moves below this part of the largest move are rounding; a singular direction is known up to that angle only.
+_STILL = 1e-13
 _ROUND_LIMIT = 4
 
 
@@ -103,9 +107,19 @@ def _is_equality(i, lo, hi):
 
 
 @inner
-def _level(n, i, a, b, f):
+def _largest(n, b, work, f):
+    """Return the largest of forces and of accelerations without them, by the scales of their rows."""
+    most = 0.0
+    for i in range(n):
+        if work.root[i] > 0.0:
+            most = max(most, work.root[i] * abs(f[i]), abs(b[i]) / work.root[i])
+    return most
+
+
+@inner
+def _level(n, i, a, b, work, f):
     """Return the sum of the sizes of the terms of w_i."""
-    s = abs(b[i])
+    s = abs(b[i]) + _FLOOR * work.root[i] * _largest(n, b, work, f)
     for j in range(n):
         s += abs(a[i, j] * f[j])
     return s
@@ -300,7 +314,7 @@ def _first_resting(n, d, still, lo, hi, work, state, w, t, stop):
 
 
 @inner
-def _first_stop(n, d, sign, s, lo, hi, work, state, f, w):
+def _first_stop(n, d, sign, s, loose, lo, hi, work, state, f, w):
     """Return how far the force of row d goes, and the row that stops it: d itself, another, or -1."""
     t, stop = inf, -1
     if s > 0.0:
@@ -311,7 +325,7 @@ def _first_stop(n, d, sign, s, lo, hi, work, state, f, w):
     most = work.root[d]
     for p in range(work.counts[_MEMBERS]):
         most = max(most, work.root[work.members[p]] * abs(work.move[p]))
-    still = (_STILL if s > 0.0 else _STILL_SINGULAR) * most
+    still = (_STILL if s > 0.0 else loose) * most
     t, stop = _first_clamped(d, still, lo, hi, work, f, t, stop)
     if s > 0.0:
         t, stop = _first_resting(n, d, still, lo, hi, work, state, w, t, stop)
@@ -367,8 +381,9 @@ def _stay(d, otherwise, lo, hi, state, f):
 def _drive(n, d, tolerance, limit, a, b, lo, hi, work, state, f, w):
     """Move the force of row d until its condition holds, those of settled rows kept; return whether pivots sufficed."""
     work.settled[d] = 1
+    loose = _LOOSE * sqrt(tolerance)
     while work.counts[_PIVOTS] < limit:
-        level = _level(n, d, a, b, f)
+        level = _level(n, d, a, b, work, f)
         if abs(w[d]) <= _ZERO * level:
             _stay(d, UNKNOWN, lo, hi, state, f)
             if state[d] == UNKNOWN and not _join(d, tolerance, a, work, state, w):
@@ -379,10 +394,11 @@ def _drive(n, d, tolerance, limit, a, b, lo, hi, work, state, f, w):
             state[d] = AT_HIGH if sign > 0.0 else AT_LOW
             return True
         s = _direction(n, d, sign, tolerance, a, work)
-        t, stop = _first_stop(n, d, sign, s, lo, hi, work, state, f, w)
+        t, stop = _first_stop(n, d, sign, s, loose, lo, hi, work, state, f, w)
         if stop < 0:
             state[d] = FAILED
-            if abs(w[d]) <= _CONSISTENT * level:
+            if abs(w[d]) <= loose * level:
+                work.skipped[d] = 1
                 _stay(d, REDUNDANT, lo, hi, state, f)
             return True
         work.counts[_PIVOTS] += 1
@@ -414,8 +430,9 @@ def _refine(n, a, b, lo, hi, work, f, w):
         i = work.members[p]
         f[i] = min(max(f[i] + work.move[p], lo[i]), hi[i])
     _sum_rows(n, a, b, f, w)
+    floor = _FLOOR * _largest(n, b, work, f)
     for i in range(n):
-        work.change[i] = abs(b[i])
+        work.change[i] = abs(b[i]) + floor * work.root[i]
     for j in range(n):
         t = abs(f[j])
         if t > 0.0:
@@ -425,13 +442,14 @@ def _refine(n, a, b, lo, hi, work, f, w):
 
 
 @inner
-def _faulty(n, part, lo, hi, work, state, w):
-    """Return whether some row that could be satisfied misses its condition by more than `part` of its level."""
+def _faulty(n, part, loose, lo, hi, work, state, w):
+    """Return whether some row not given up misses its condition by more than `part` of its level, or `loose` of it."""
     for i in range(n):
-        given_up = state[i] == FAILED or (state[i] == REDUNDANT and _is_equality(i, lo, hi))
-        # Written so that a NaN is a fault.
-        if not given_up and lo[i] < hi[i] and not _violation(i, state, w) <= part * work.change[i]:
-            return True
+        if state[i] != FAILED and lo[i] < hi[i]:
+            allowed = loose if state[i] == REDUNDANT or work.skipped[i] != 0 else part
+            # Written so that a NaN is a fault.
+            if not _violation(i, state, w) <= allowed * work.change[i]:
+                return True
     return False
 
 
@@ -469,7 +487,7 @@ def solve_lcp(
     """
     for i in range(4):
         work.counts[i] = 0
-    limit = 50 + 20 * n
+    limit, loose = 50 + 20 * n, _LOOSE * sqrt(tolerance)
     status = SOLVED
     for _ in range(_ROUND_LIMIT):
         work.counts[_ROUNDS] += 1
@@ -482,13 +500,14 @@ def solve_lcp(
                 status = EXHAUSTED
                 break
         _refine(n, a, b, lo, hi, work, f, w)
-        if status == EXHAUSTED or not _faulty(n, _FAULT, lo, hi, work, state, w):
+        for i in range(n):
+            if state[i] == REDUNDANT and _is_equality(i, lo, hi) and not abs(w[i]) <= loose * work.change[i]:
+                state[i] = FAILED
+        if status == EXHAUSTED or not _faulty(n, _FAULT, loose, lo, hi, work, state, w):
             break
-    if _faulty(n, _CONSISTENT, lo, hi, work, state, w):
+    if _faulty(n, _WRONG, loose, lo, hi, work, state, w):
         return EXHAUSTED
     for i in range(n):
-        if state[i] == REDUNDANT and not abs(w[i]) <= _CONSISTENT * work.change[i]:
-            state[i] = FAILED
         if state[i] == FAILED:
             status = INFEASIBLE
     return status
