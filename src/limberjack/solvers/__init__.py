@@ -1,0 +1,1 @@
+"""Solvers of the saddle system of bodies and constraints."""
