@@ -1,4 +1,4 @@
-"""Small symmetric blocks, factored as U diag(d) U^T with unit lower U: dimensions 3 and 6 written out, loops for others.
+"""Small symmetric blocks factored as U diag(d) U^T, U unit lower: dimensions 3 and 6 written out, loops for others.
 
 A lower half stands by rows: entry (i, j) at i (i + 1) / 2 + j. A factor stands in the same places, with the inverses of
 d on the diagonal. A pivot counts as positive when it is more than `floor` times the diagonal entry it came from: that
@@ -27,14 +27,18 @@ __all__ = [
     "load_6",
     "lower_3",
     "lower_6",
+    "minus_6",
     "rank_one_3",
     "rank_one_6",
+    "scaled_6",
     "square_lower_3",
     "square_lower_6",
     "store_3",
     "store_6",
     "store_lower_3",
     "store_lower_6",
+    "sum_21",
+    "sum_6",
 ]
 
 
@@ -54,6 +58,18 @@ def store_6(x, p, v):
 def dot_6(a, b):
     """Return a . b, summed in pairs: half the latency of a sum in order."""
     return (a[0] * b[0] + a[1] * b[1]) + (a[2] * b[2] + a[3] * b[3]) + (a[4] * b[4] + a[5] * b[5])
+
+
+@inner
+def minus_6(a, l, b):
+    """Return a - l b."""
+    return a[0] - l * b[0], a[1] - l * b[1], a[2] - l * b[2], a[3] - l * b[3], a[4] - l * b[4], a[5] - l * b[5]
+
+
+@inner
+def scaled_6(a, s):
+    """Return a s."""
+    return a[0] * s, a[1] * s, a[2] * s, a[3] * s, a[4] * s, a[5] * s
 
 
 @inner

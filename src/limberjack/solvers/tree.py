@@ -27,60 +27,43 @@ from __future__ import annotations
 
 import numpy as np
 
-from limberjack._jit import inner, kernel
-from limberjack.solvers.blocks import (
-    backward,
-    backward_3,
-    backward_6,
-    dot_3,
-    dot_6,
-    factor_3,
-    factor_6,
-    factor_any,
-    forward,
-    forward_3,
-    forward_6,
-    load_3,
-    load_6,
-    lower_3,
-    lower_6,
-    rank_one_3,
-    rank_one_6,
-    square_lower_3,
-    square_lower_6,
-    store_3,
-    store_6,
-    store_lower_3,
-    store_lower_6,
-    sum_6,
-    sum_21,
-)
+from limberjack._jit import kernel
 from limberjack.solvers.elimination import (
-    BLOCK,
     BODY,
     BODY_3,
     BODY_6,
     CONSTRAINT_3,
     CONSTRAINT_6,
     DIM,
-    FIRST,
     FORM,
-    LEAF,
     PLACE,
-    SOURCE,
-    UP_DIM,
-    UP_PLACE,
-    UP_VECTOR,
-    VECTOR,
     Tree,
+)
+from limberjack.solvers.node_factors import (
+    factor_body,
+    factor_body_3,
+    factor_body_6,
+    factor_rows,
+    push,
+    push_3,
+    push_6,
+)
+from limberjack.solvers.node_solves import (
+    backward_body,
+    backward_body_3,
+    backward_body_6,
+    backward_rows,
+    backward_rows_3,
+    backward_rows_6,
+    forward_body,
+    forward_body_3,
+    forward_body_6,
+    forward_rows,
+    forward_rows_3,
+    forward_rows_6,
 )
 
 __all__ = ["factor", "pivot", "refine", "residual", "solve"]
-
-# Pivots this small against their diagonal are rounding. A body's own mass bounds its pivot from below, at any ratio of
-# masses; rows of one constraint that depend on each other leave up to the condition of D times the precision.
-_BODY_FLOOR = 1e-14
-_ROW_FLOOR = 1e-12
 
 
 @kernel
@@ -108,214 +91,22 @@ def factor(
     for n in range(len(table)):
         form = table[n, FORM]
         if form == BODY_6:
-            fine = _factor_body_6(table, n, M, J, work)
+            fine = factor_body_6(table, n, M, J, work)
         elif form == BODY_3:
-            fine = _factor_body_3(table, n, M, J, work)
+            fine = factor_body_3(table, n, M, J, work)
         elif form == BODY:
-            fine = _factor_body(table, n, M, J, work)
+            fine = factor_body(table, n, M, J, work)
         else:
-            fine = _factor_rows(table, n, C, work)
+            fine = factor_rows(table, n, C, work)
             if form == CONSTRAINT_6:
-                _push_6(table, n, J, work)
+                push_6(table, n, J, work)
             elif form == CONSTRAINT_3:
-                _push_3(table, n, J, work)
+                push_3(table, n, J, work)
             else:
-                _push(table, n, J, work)
+                push(table, n, J, work)
         if not fine:
             return 1 + n
     return 0
-
-
-@inner
-def _factor_body_6(table, n, M, J, work):
-    """Factor the pivot of a body of dimension 6 and add G^T W to that of its parent."""
-    p, rows, block = table[n, PLACE], table[n, UP_DIM], table[n, BLOCK]
-    d = square_lower_6(M, table[n, SOURCE])
-    if table[n, LEAF] == 0:
-        d = sum_21(d, lower_6(work, p))
-    fine, f = factor_6(d, _BODY_FLOOR)
-    store_lower_6(work, p, f)
-    up, first, g = table[n, UP_PLACE], table[n, FIRST] == 1, p + 21
-    for r in range(rows):
-        w = forward_6(f, load_6(J, block + 6 * r))
-        s = (w[0] * f[0], w[1] * f[2], w[2] * f[5], w[3] * f[9], w[4] * f[14], w[5] * f[20])
-        for k in range(r):
-            x = dot_6(w, load_6(work, g + 6 * k))
-            work[up] = x if first else work[up] + x
-            up += 1
-        x = dot_6(w, s)
-        work[up] = x if first else work[up] + x
-        up += 1
-        store_6(work, g + 6 * r, s)
-    return fine
-
-
-@inner
-def _factor_body_3(table, n, M, J, work):
-    """Factor the pivot of a body of dimension 3 and add G^T W to that of its parent."""
-    p, rows, block = table[n, PLACE], table[n, UP_DIM], table[n, BLOCK]
-    d = square_lower_3(M, table[n, SOURCE])
-    if table[n, LEAF] == 0:
-        d = sum_6(d, lower_3(work, p))
-    fine, f = factor_3(d, _BODY_FLOOR)
-    store_lower_3(work, p, f)
-    up, first, g = table[n, UP_PLACE], table[n, FIRST] == 1, p + 6
-    for r in range(rows):
-        w = forward_3(f, load_3(J, block + 3 * r))
-        s = (w[0] * f[0], w[1] * f[2], w[2] * f[5])
-        for k in range(r):
-            x = dot_3(w, load_3(work, g + 3 * k))
-            work[up] = x if first else work[up] + x
-            up += 1
-        x = dot_3(w, s)
-        work[up] = x if first else work[up] + x
-        up += 1
-        store_3(work, g + 3 * r, s)
-    return fine
-
-
-@inner
-def _factor_body(table, n, M, J, work):
-    """Factor the pivot of a body of any dimension and add G^T W to that of its parent."""
-    p, dim, rows, source = table[n, PLACE], table[n, DIM], table[n, UP_DIM], table[n, SOURCE]
-    leaf, at = table[n, LEAF] == 1, p
-    for i in range(dim):
-        for j in range(i + 1):
-            x = M[source + i * dim + j]
-            work[at] = x if leaf else work[at] + x
-            at += 1
-    fine = factor_any(dim, _BODY_FLOOR, work, p)
-    up, first, block = table[n, UP_PLACE], table[n, FIRST] == 1, table[n, BLOCK]
-    for r in range(rows):
-        row = at + r * dim
-        for i in range(dim):
-            work[row + i] = J[block + r * dim + i]
-        forward(dim, work, p, work, row)
-        for k in range(r):
-            x = 0.0
-            for i in range(dim):
-                x += work[row + i] * work[at + k * dim + i]
-            work[up] = x if first else work[up] + x
-            up += 1
-        x = 0.0
-        for i in range(dim):
-            s = work[row + i] * work[p + i * (i + 3) // 2]
-            x += work[row + i] * s
-            work[row + i] = s
-        work[up] = x if first else work[up] + x
-        up += 1
-    return fine
-
-
-@inner
-def _factor_rows(table, n, C, work):
-    """Factor the pivot of a constraint."""
-    p, rows, source = table[n, PLACE], table[n, DIM], table[n, SOURCE]
-    if rows == 3:
-        d = lower_3(work, p)
-        d = (d[0] + C[source], d[1], d[2] + C[source + 1], d[3], d[4], d[5] + C[source + 2])
-        fine, f = factor_3(d, _ROW_FLOOR)
-        store_lower_3(work, p, f)
-        return fine
-    for i in range(rows):
-        work[p + i * (i + 3) // 2] += C[source + i]
-    return factor_any(rows, _ROW_FLOOR, work, p)
-
-
-@inner
-def _minus_6(a, l, b):
-    """Return a - l b."""
-    return a[0] - l * b[0], a[1] - l * b[1], a[2] - l * b[2], a[3] - l * b[3], a[4] - l * b[4], a[5] - l * b[5]
-
-
-@inner
-def _scaled_6(a, s):
-    """Return a s."""
-    return a[0] * s, a[1] * s, a[2] * s, a[3] * s, a[4] * s, a[5] * s
-
-
-@inner
-def _push_6(table, n, J, work):
-    """Add G^T W of a constraint to the pivot of its parent, a body of dimension 6."""
-    p, rows, block, up = table[n, PLACE], table[n, DIM], table[n, BLOCK], table[n, UP_PLACE]
-    d = (0.0,) * 21
-    if table[n, FIRST] == 0:
-        d = lower_6(work, up)
-    if rows == 3:
-        f = lower_3(work, p)
-        w0 = load_6(J, block)
-        w1 = _minus_6(load_6(J, block + 6), f[1], w0)
-        w2 = _minus_6(_minus_6(load_6(J, block + 12), f[3], w0), f[4], w1)
-        g0, g1, g2 = _scaled_6(w0, f[0]), _scaled_6(w1, f[2]), _scaled_6(w2, f[5])
-        store_6(work, p + 6, g0)
-        store_6(work, p + 12, g1)
-        store_6(work, p + 18, g2)
-        store_lower_6(work, up, rank_one_6(rank_one_6(rank_one_6(d, g0, w0), g1, w1), g2, w2))
-        return
-    g, at = p + rows * (rows + 1) // 2, p
-    for r in range(rows):
-        w = load_6(J, block + 6 * r)
-        for k in range(r):
-            w = _minus_6(w, work[at + k], load_6(work, g + 6 * k))
-        at += r + 1
-        store_6(work, g + 6 * r, w)
-    for r in range(rows):
-        w = load_6(work, g + 6 * r)
-        s = _scaled_6(w, work[p + r * (r + 3) // 2])
-        store_6(work, g + 6 * r, s)
-        d = rank_one_6(d, s, w)
-    store_lower_6(work, up, d)
-
-
-@inner
-def _push_3(table, n, J, work):
-    """Add G^T W of a constraint to the pivot of its parent, a body of dimension 3."""
-    p, rows, block, up = table[n, PLACE], table[n, DIM], table[n, BLOCK], table[n, UP_PLACE]
-    d = (0.0,) * 6
-    if table[n, FIRST] == 0:
-        d = lower_3(work, up)
-    g, at = p + rows * (rows + 1) // 2, p
-    for r in range(rows):
-        w = load_3(J, block + 3 * r)
-        for k in range(r):
-            l, v = work[at + k], load_3(work, g + 3 * k)
-            w = (w[0] - l * v[0], w[1] - l * v[1], w[2] - l * v[2])
-        at += r + 1
-        store_3(work, g + 3 * r, w)
-    for r in range(rows):
-        w, i = load_3(work, g + 3 * r), work[p + r * (r + 3) // 2]
-        s = (w[0] * i, w[1] * i, w[2] * i)
-        store_3(work, g + 3 * r, s)
-        d = rank_one_3(d, s, w)
-    store_lower_3(work, up, d)
-
-
-@inner
-def _push(table, n, J, work):
-    """Add G^T W of a constraint to the pivot of its parent of any dimension; of a root, which has none, nothing."""
-    p, rows, block, up, dim = table[n, PLACE], table[n, DIM], table[n, BLOCK], table[n, UP_PLACE], table[n, UP_DIM]
-    g, at = p + rows * (rows + 1) // 2, p
-    if table[n, FIRST] == 1:
-        for i in range(dim * (dim + 1) // 2):
-            work[up + i] = 0.0
-    for r in range(rows):
-        row = g + r * dim
-        for i in range(dim):
-            work[row + i] = J[block + r * dim + i]
-        for k in range(r):
-            l = work[at + k]
-            for i in range(dim):
-                work[row + i] -= l * work[g + k * dim + i]
-        at += r + 1
-    for r in range(rows):
-        row, inverse, to = g + r * dim, work[p + r * (r + 3) // 2], up
-        for i in range(dim):
-            s = work[row + i] * inverse
-            for j in range(i + 1):
-                work[to] += s * work[row + j]
-                to += 1
-        for i in range(dim):
-            work[row + i] *= inverse
 
 
 @kernel
@@ -340,189 +131,32 @@ def solve(
     for n in range(len(table)):
         form = table[n, FORM]
         if form == BODY_6:
-            _forward_body_6(table, n, work, F, r, a, lam)
+            forward_body_6(table, n, work, F, r, a, lam)
         elif form == BODY_3:
-            _forward_body_3(table, n, work, F, r, a, lam)
+            forward_body_3(table, n, work, F, r, a, lam)
         elif form == BODY:
-            _forward_body(table, n, work, F, r, a, lam)
+            forward_body(table, n, work, F, r, a, lam)
         elif form == CONSTRAINT_6:
-            _forward_rows_6(table, n, work, F, a, lam)
+            forward_rows_6(table, n, work, F, a, lam)
         elif form == CONSTRAINT_3:
-            _forward_rows_3(table, n, work, F, a, lam)
+            forward_rows_3(table, n, work, F, a, lam)
         else:
-            _forward_rows(table, n, work, F, a, lam)
+            forward_rows(table, n, work, F, a, lam)
     for n in range(len(table) - 1, -1, -1):
         form = table[n, FORM]
         if form == BODY_6:
-            _backward_body_6(table, n, work, a, lam)
+            backward_body_6(table, n, work, a, lam)
         elif form == BODY_3:
-            _backward_body_3(table, n, work, a, lam)
+            backward_body_3(table, n, work, a, lam)
         elif form == BODY:
-            _backward_body(table, n, work, a, lam)
+            backward_body(table, n, work, a, lam)
         elif form == CONSTRAINT_6:
-            _backward_rows_6(table, n, work, a, lam)
+            backward_rows_6(table, n, work, a, lam)
         elif form == CONSTRAINT_3:
-            _backward_rows_3(table, n, work, a, lam)
+            backward_rows_3(table, n, work, a, lam)
         else:
-            _backward_rows(table, n, work, a, lam)
+            backward_rows(table, n, work, a, lam)
     return 0
-
-
-@inner
-def _forward_body_6(table, n, work, F, r, a, lam):
-    p, v, up = table[n, PLACE], table[n, VECTOR], table[n, UP_VECTOR]
-    x = load_6(F, v) if table[n, LEAF] == 1 else load_6(a, v)
-    y = forward_6(lower_6(work, p), x)
-    store_6(a, v, y)
-    first = table[n, FIRST] == 1
-    for k in range(table[n, UP_DIM]):
-        x = r[up + k] if first else lam[up + k]
-        lam[up + k] = x + dot_6(load_6(work, p + 21 + 6 * k), y)
-
-
-@inner
-def _forward_body_3(table, n, work, F, r, a, lam):
-    p, v, up = table[n, PLACE], table[n, VECTOR], table[n, UP_VECTOR]
-    x = load_3(F, v) if table[n, LEAF] == 1 else load_3(a, v)
-    y = forward_3(lower_3(work, p), x)
-    store_3(a, v, y)
-    first = table[n, FIRST] == 1
-    for k in range(table[n, UP_DIM]):
-        x = r[up + k] if first else lam[up + k]
-        lam[up + k] = x + dot_3(load_3(work, p + 6 + 3 * k), y)
-
-
-@inner
-def _forward_body(table, n, work, F, r, a, lam):
-    p, v, up, dim = table[n, PLACE], table[n, VECTOR], table[n, UP_VECTOR], table[n, DIM]
-    if table[n, LEAF] == 1:
-        for i in range(dim):
-            a[v + i] = F[v + i]
-    forward(dim, work, p, a, v)
-    first, g = table[n, FIRST] == 1, p + dim * (dim + 1) // 2
-    for k in range(table[n, UP_DIM]):
-        x = r[up + k] if first else lam[up + k]
-        for i in range(dim):
-            x += work[g + k * dim + i] * a[v + i]
-        lam[up + k] = x
-
-
-@inner
-def _forward_own(p, v, rows, work, lam):
-    """Replace the part of a constraint by U^-1 of it."""
-    if rows == 3:
-        store_3(lam, v, forward_3(lower_3(work, p), load_3(lam, v)))
-    else:
-        forward(rows, work, p, lam, v)
-
-
-@inner
-def _forward_rows_6(table, n, work, F, a, lam):
-    p, v, up, rows = table[n, PLACE], table[n, VECTOR], table[n, UP_VECTOR], table[n, DIM]
-    _forward_own(p, v, rows, work, lam)
-    x = load_6(F, up) if table[n, FIRST] == 1 else load_6(a, up)
-    g = p + rows * (rows + 1) // 2
-    for k in range(rows):
-        x = _minus_6(x, lam[v + k], load_6(work, g + 6 * k))
-    store_6(a, up, x)
-
-
-@inner
-def _forward_rows_3(table, n, work, F, a, lam):
-    p, v, up, rows = table[n, PLACE], table[n, VECTOR], table[n, UP_VECTOR], table[n, DIM]
-    _forward_own(p, v, rows, work, lam)
-    x = load_3(F, up) if table[n, FIRST] == 1 else load_3(a, up)
-    g = p + rows * (rows + 1) // 2
-    for k in range(rows):
-        y, w = lam[v + k], load_3(work, g + 3 * k)
-        x = (x[0] - y * w[0], x[1] - y * w[1], x[2] - y * w[2])
-    store_3(a, up, x)
-
-
-@inner
-def _forward_rows(table, n, work, F, a, lam):
-    p, v, up, rows, dim = table[n, PLACE], table[n, VECTOR], table[n, UP_VECTOR], table[n, DIM], table[n, UP_DIM]
-    _forward_own(p, v, rows, work, lam)
-    if table[n, FIRST] == 1:
-        for i in range(dim):
-            a[up + i] = F[up + i]
-    g = p + rows * (rows + 1) // 2
-    for k in range(rows):
-        for i in range(dim):
-            a[up + i] -= lam[v + k] * work[g + k * dim + i]
-
-
-@inner
-def _backward_body_6(table, n, work, a, lam):
-    p, v, up = table[n, PLACE], table[n, VECTOR], table[n, UP_VECTOR]
-    f, y = lower_6(work, p), load_6(a, v)
-    x = (y[0] * f[0], y[1] * f[2], y[2] * f[5], y[3] * f[9], y[4] * f[14], y[5] * f[20])
-    for k in range(table[n, UP_DIM]):
-        x = _minus_6(x, -lam[up + k], load_6(work, p + 21 + 6 * k))
-    store_6(a, v, backward_6(f, x))
-
-
-@inner
-def _backward_body_3(table, n, work, a, lam):
-    p, v, up = table[n, PLACE], table[n, VECTOR], table[n, UP_VECTOR]
-    f, y = lower_3(work, p), load_3(a, v)
-    x = (y[0] * f[0], y[1] * f[2], y[2] * f[5])
-    for k in range(table[n, UP_DIM]):
-        s, w = lam[up + k], load_3(work, p + 6 + 3 * k)
-        x = (x[0] + s * w[0], x[1] + s * w[1], x[2] + s * w[2])
-    store_3(a, v, backward_3(f, x))
-
-
-@inner
-def _backward_body(table, n, work, a, lam):
-    p, v, up, dim = table[n, PLACE], table[n, VECTOR], table[n, UP_VECTOR], table[n, DIM]
-    g = p + dim * (dim + 1) // 2
-    for i in range(dim):
-        a[v + i] *= work[p + i * (i + 3) // 2]
-    for k in range(table[n, UP_DIM]):
-        s = lam[up + k]
-        for i in range(dim):
-            a[v + i] += s * work[g + k * dim + i]
-    backward(dim, work, p, a, v)
-
-
-@inner
-def _backward_own(p, v, rows, work, lam):
-    """Replace the part of a constraint by U^-T of it."""
-    if rows == 3:
-        store_3(lam, v, backward_3(lower_3(work, p), load_3(lam, v)))
-    else:
-        backward(rows, work, p, lam, v)
-
-
-@inner
-def _backward_rows_6(table, n, work, a, lam):
-    p, v, rows = table[n, PLACE], table[n, VECTOR], table[n, DIM]
-    x, g = load_6(a, table[n, UP_VECTOR]), p + rows * (rows + 1) // 2
-    for k in range(rows):
-        lam[v + k] = -lam[v + k] * work[p + k * (k + 3) // 2] - dot_6(x, load_6(work, g + 6 * k))
-    _backward_own(p, v, rows, work, lam)
-
-
-@inner
-def _backward_rows_3(table, n, work, a, lam):
-    p, v, rows = table[n, PLACE], table[n, VECTOR], table[n, DIM]
-    x, g = load_3(a, table[n, UP_VECTOR]), p + rows * (rows + 1) // 2
-    for k in range(rows):
-        lam[v + k] = -lam[v + k] * work[p + k * (k + 3) // 2] - dot_3(x, load_3(work, g + 3 * k))
-    _backward_own(p, v, rows, work, lam)
-
-
-@inner
-def _backward_rows(table, n, work, a, lam):
-    p, v, up, rows, dim = table[n, PLACE], table[n, VECTOR], table[n, UP_VECTOR], table[n, DIM], table[n, UP_DIM]
-    g = p + rows * (rows + 1) // 2
-    for k in range(rows):
-        x = -lam[v + k] * work[p + k * (k + 3) // 2]
-        for i in range(dim):
-            x -= a[up + i] * work[g + k * dim + i]
-        lam[v + k] = x
-    _backward_own(p, v, rows, work, lam)
 
 
 @kernel
