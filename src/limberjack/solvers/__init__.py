@@ -1,1 +1,1 @@
-"""Solvers of constraint systems that know rows and matrices, not models."""
+"""Solvers: rows and masses in, accelerations and multipliers out; each knows constraints as numbers only."""

@@ -1,0 +1,238 @@
+"""In which order bodies and constraints are eliminated so that nothing fills in: the forest of the primary constraints.
+
+Bodies and primary constraints are the nodes of a graph, with an edge wherever a constraint touches a body. While it has
+no cycle, eliminating every node after its children fills in nothing. A constraint has no diagonal of its own: it must
+have a child body, so leaves are always bodies.
+
+The paper makes every constraint on a single body auxiliary. One of them per component can be primary when it is the
+root, which is eliminated last; a second one would close a cycle through the ground.
+
+Baraff 1996, sections 7.1 and 8, appendix A.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, kernel
+from limberjack.constraints.system import System
+from limberjack.errors import StateError
+
+__all__ = ["Split", "Tree", "new_work", "order_of", "split"]
+
+# Columns of the table of nodes: form (below), own dimension, dimension of the parent, places of the factor in the work,
+# of the vector in a or lam, of the diagonal in M or C, of the block with the parent in J, of the parent's factor and
+# vector; whether the node has no child; whether it is the first child of its parent.
+FORM, DIM, UP_DIM, PLACE, VECTOR, SOURCE, BLOCK, UP_PLACE, UP_VECTOR, LEAF, FIRST, TABLE = range(12)
+
+# Forms: a body of dimension 6 or 3 or any other, a constraint below a body of such a dimension.
+BODY_6, BODY_3, BODY, CONSTRAINT_6, CONSTRAINT_3, CONSTRAINT = range(6)
+
+
+class Split(NamedTuple):
+    """Which constraints form the forest and which do not; nc constraints, na of them auxiliary."""
+
+    primary: np.ndarray  # (nc,) bool
+    auxiliary: np.ndarray  # (na,) int64 the others, in order
+
+
+class Tree(NamedTuple):
+    """The nodes in the order of their elimination; n nodes, nb bodies, nc constraints."""
+
+    item: np.ndarray  # (n,) int64 the body or constraint a node stands for
+    is_constraint: np.ndarray  # (n,) bool
+    parent: np.ndarray  # (n,) int64 always greater than the node itself; -1 at roots
+    body_node: np.ndarray  # (nb,) int64
+    constraint_node: np.ndarray  # (nc,) int64; -1 where auxiliary
+    table: np.ndarray  # (n, TABLE) int64 what the kernels read, a row per node
+    size: int  # of the work array
+
+
+def split(system: System, allowed: np.ndarray | None = None) -> Split:
+    """Return which constraints are primary: in order, each one that keeps the graph a forest.
+
+    A constraint with more rows than its bodies, the largest left out, have velocities cannot be eliminated from below
+    and is auxiliary. So are those that close a cycle, through the ground too.
+
+    Args:
+        system: the layout.
+        allowed: (nc,) bool; where False the constraint is auxiliary whatever the graph. Default: all may be primary.
+    """
+    nb, nc = len(system.body_start) - 1, len(system.row_start) - 1
+    allowed = np.ones(nc, dtype=bool) if allowed is None else np.ascontiguousarray(allowed, dtype=bool)
+    if allowed.shape != (nc,):
+        raise StateError(f"allowed has shape {allowed.shape}; there are {nc} constraints")
+    if len(system.touch_body) and not (0 <= system.touch_body.min() and system.touch_body.max() < nb):
+        raise StateError(f"a constraint touches a body outside 0..{nb - 1}")
+    primary = np.zeros(nc, dtype=bool)
+    _split(system, allowed, np.arange(nb), np.zeros(nb, dtype=bool), np.full(nb, -1), primary)
+    return Split(primary, np.flatnonzero(~primary))
+
+
+@inner
+def _top(above, body):
+    """Return the body that stands for the component of `body`; halves the way to it."""
+    while above[body] != body:
+        above[body] = above[above[body]]
+        body = above[body]
+    return body
+
+
+@kernel
+def _split(
+    # model
+    system, allowed,
+    # work
+    above, grounded, seen,
+    # out
+    primary,
+):  # fmt: skip
+    """Fill primary (nc,) by union-find over the bodies."""
+    for c in range(len(primary)):
+        begin, end = system.touch_start[c], system.touch_start[c + 1]
+        fits = allowed[c] and end > begin
+        held = 1 if end == begin + 1 else 0
+        total, largest = 0, 0
+        for t in range(begin, end):
+            body = system.touch_body[t]
+            dim = system.body_start[body + 1] - system.body_start[body]
+            total += dim
+            largest = max(largest, dim)
+            top = _top(above, body)
+            if seen[top] == c:
+                fits = False
+            seen[top] = c
+            if grounded[top]:
+                held += 1
+        below = total if end == begin + 1 else total - largest
+        if not fits or held > 1 or system.row_start[c + 1] - system.row_start[c] > below:
+            continue
+        primary[c] = True
+        # Component tops stay at the lower number: it is no balanced union, but halving alone keeps it near linear.
+        first = _top(above, system.touch_body[begin])
+        for t in range(begin + 1, end):
+            top = _top(above, system.touch_body[t])
+            above[max(first, top)] = min(first, top)
+            grounded[min(first, top)] = grounded[first] or grounded[top]
+            first = min(first, top)
+        if held == 1:
+            grounded[first] = True
+    return 0
+
+
+def order_of(system: System, split: Split) -> Tree:
+    """Return the nodes of the forest in an order with every node after its children, depth first.
+
+    A component is rooted at its constraint with the ground, or else at its body of the lowest number. The nodes of a
+    chain stand in a row, tip first; so do those of every subtree.
+    """
+    nb, nc = len(system.body_start) - 1, len(system.row_start) - 1
+    counts = np.diff(system.touch_start)
+    owner = np.repeat(np.arange(nc), counts)
+    kept = np.flatnonzero(split.primary[owner]) if len(owner) else np.zeros(0, dtype=np.int64)
+    # The touches of each body, by constraints, in order.
+    at = kept[np.argsort(system.touch_body[kept], kind="stable")]
+    body_touch = np.zeros(nb + 1, dtype=np.int64)
+    np.cumsum(np.bincount(system.touch_body[kept], minlength=nb), out=body_touch[1:])
+    roots = np.flatnonzero(split.primary & (counts == 1))
+    n = nb + int(split.primary.sum())
+    item, parent, up = np.zeros(n, dtype=np.int64), np.full(n, -1), np.full(n, -1)
+    is_constraint = np.zeros(n, dtype=bool)
+    body_node, constraint_node = np.full(nb, -1), np.full(nc, -1)
+    stack = np.zeros((n, 3), dtype=np.int64)
+    status = _walk(
+        system, body_touch, at, owner, roots, stack, item, is_constraint, parent, up, body_node, constraint_node
+    )
+    if status:
+        raise StateError("the primary constraints do not form a forest with one grounded constraint per component")
+    table, size = _table(system, item, is_constraint, parent, up)
+    return Tree(item, is_constraint, parent, body_node, constraint_node, table, size)
+
+
+@kernel
+def _walk(
+    # model
+    system, body_touch, at, owner, roots,
+    # work
+    stack,
+    # out
+    item, is_constraint, parent, up, body_node, constraint_node,
+):  # fmt: skip
+    """Fill the nodes by a walk from the roots, last node first; return 0, or 1 where the graph has a cycle.
+
+    Args:
+        body_touch: (nb + 1,) the places of each body's touches in `at`.
+        at: (nk,) touches of primary constraints, by bodies.
+        owner: (nt,) the constraint of each touch.
+        roots: constraints to start at; then every body that is left.
+        up: (n,) the touch between a node and its parent, -1 at roots.
+    """
+    n, left = len(item), len(item)
+    for s in range(len(roots) + len(body_node)):
+        if s < len(roots):
+            stack[0, 0], stack[0, 1] = roots[s], 1
+        elif body_node[s - len(roots)] < 0:
+            stack[0, 0], stack[0, 1] = s - len(roots), 0
+        else:
+            continue
+        stack[0, 2] = -1
+        height = 1
+        while height > 0:
+            height -= 1
+            i, constraint, link = stack[height, 0], stack[height, 1] == 1, stack[height, 2]
+            left -= 1
+            if left < 0 or (constraint_node[i] if constraint else body_node[i]) >= 0:
+                return 1
+            item[left], is_constraint[left], up[left] = i, constraint, link
+            if constraint:
+                constraint_node[i] = left
+                parent[left] = body_node[system.touch_body[link]] if link >= 0 else -1
+                begin, end = system.touch_start[i], system.touch_start[i + 1]
+            else:
+                body_node[i] = left
+                parent[left] = constraint_node[owner[link]] if link >= 0 else -1
+                begin, end = body_touch[i], body_touch[i + 1]
+            for k in range(begin, end):
+                touch = k if constraint else at[k]
+                if touch == link:
+                    continue
+                if height == n:
+                    return 1
+                stack[height, 0] = system.touch_body[touch] if constraint else owner[touch]
+                stack[height, 1], stack[height, 2] = 0 if constraint else 1, touch
+                height += 1
+    return 0 if left == 0 else 1
+
+
+def _table(system: System, item: np.ndarray, is_constraint: np.ndarray, parent: np.ndarray, up: np.ndarray):
+    """Return the table of the nodes and the size of the work array."""
+    n = len(item)
+    table = np.zeros((n, TABLE), dtype=np.int64)
+    body, constraint = ~is_constraint, is_constraint
+    dims, rows = np.diff(system.body_start), np.diff(system.row_start)
+    dim = table[:, DIM]
+    dim[body], dim[constraint] = dims[item[body]], rows[item[constraint]]
+    inside = parent >= 0
+    table[inside, UP_DIM] = dim[parent[inside]]
+    size = dim * (dim + 1) // 2 + dim * table[:, UP_DIM]
+    table[:, PLACE] = np.cumsum(size) - size
+    table[body, VECTOR], table[constraint, VECTOR] = system.body_start[item[body]], system.row_start[item[constraint]]
+    table[body, SOURCE], table[constraint, SOURCE] = system.mass_start[item[body]], system.row_start[item[constraint]]
+    table[inside, BLOCK] = system.block_start[up[inside]]
+    table[inside, UP_PLACE] = table[parent[inside], PLACE]
+    table[inside, UP_VECTOR] = table[parent[inside], VECTOR]
+    table[:, LEAF] = 1
+    table[parent[inside], LEAF] = 0
+    children, first = np.unique(parent[inside], return_index=True)
+    table[np.flatnonzero(inside)[first], FIRST] = 1
+    outer = np.where(body, dim, table[:, UP_DIM])
+    form = np.where(outer == 6, BODY_6, np.where(outer == 3, BODY_3, BODY))
+    table[:, FORM] = form + np.where(constraint, CONSTRAINT_6, 0)
+    return table, int(size.sum())
+
+
+def new_work(tree: Tree) -> np.ndarray:
+    """Return the array that `factor` fills."""
+    return np.zeros(tree.size)
