@@ -19,10 +19,10 @@ from limberjack.articulated.drives import ball_drive, drive_forces, scalar_drive
 from limberjack.articulated.integrate import advance, coordinate_rates, normalize
 from limberjack.articulated.kinematics import kinematics
 from limberjack.articulated.work import P, based
-from limberjack.constraints.rows import AXES_A, AXES_B, GAP, LEVER_A, LEVER_B
+from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B, relative_rotation
 from limberjack.constraints.table import DRIVE, HELD, SIDED
 from limberjack.forces import pull_springs, take_wrenches
-from limberjack.model.arrays import BALL_DRIVE, COORDINATE, DOF, LINK, SCALAR_DRIVE, SPAN
+from limberjack.model.arrays import COORDINATE, DOF, LINK, SPAN
 from limberjack.solvers.anticipation import (
     ACCELERATION,
     NO_ROOM,
@@ -37,7 +37,6 @@ from limberjack.solvers.anticipation import (
     respond,
     solve_rows,
 )
-from limberjack.spatial.quaternions import quaternion_from_matrix
 from limberjack.spatial.vectors import cross
 from limberjack.stepping import EULER, HUGE, IMPLICIT, RK4
 
@@ -95,24 +94,6 @@ def _push_pair(table, r, tau, state, wrench, rows):
         rows[i, P + 6] -= sign * fz
 
 
-@inner
-def _relative(state, k):
-    """Return the quaternion of frame B in frame A of pair k."""
-    a, b = AXES_A, AXES_B
-    r = (
-        state[k, a] * state[k, b] + state[k, a + 1] * state[k, b + 1] + state[k, a + 2] * state[k, b + 2],
-        state[k, a] * state[k, b + 3] + state[k, a + 1] * state[k, b + 4] + state[k, a + 2] * state[k, b + 5],
-        state[k, a] * state[k, b + 6] + state[k, a + 1] * state[k, b + 7] + state[k, a + 2] * state[k, b + 8],
-        state[k, a + 3] * state[k, b] + state[k, a + 4] * state[k, b + 1] + state[k, a + 5] * state[k, b + 2],
-        state[k, a + 3] * state[k, b + 3] + state[k, a + 4] * state[k, b + 4] + state[k, a + 5] * state[k, b + 5],
-        state[k, a + 3] * state[k, b + 6] + state[k, a + 4] * state[k, b + 7] + state[k, a + 5] * state[k, b + 8],
-        state[k, a + 6] * state[k, b] + state[k, a + 7] * state[k, b + 1] + state[k, a + 8] * state[k, b + 2],
-        state[k, a + 6] * state[k, b + 3] + state[k, a + 7] * state[k, b + 4] + state[k, a + 8] * state[k, b + 5],
-        state[k, a + 6] * state[k, b + 6] + state[k, a + 7] * state[k, b + 7] + state[k, a + 8] * state[k, b + 8],
-    )
-    return quaternion_from_matrix(r)
-
-
 @outlined
 def drive_rows(
     # model
@@ -135,7 +116,7 @@ def drive_rows(
         row = table.drive[r, 1]
         if table.speed[r] == 1:  # the first of the three rows of a ball
             width = 3
-            w, x, y, z = _relative(hold.state, table.row_pair[r, 0])
+            w, x, y, z = relative_rotation(hold.state, table.row_pair[r, 0])
             own.q[iq], own.q[iq + 1], own.q[iq + 2], own.q[iq + 3] = w, x, y, z
             for c in range(3):
                 own.qd[iv + c] = values[r + c, 1]

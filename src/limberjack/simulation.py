@@ -317,13 +317,13 @@ class Simulation:
         left = int(n)
         if not self._compiled:
             # Compiling takes long and may be interrupted; the steps themselves are counted and taken together.
-            self._stepper.advance(0, self._dt, self.forces)
+            self._stepper.advance(0, self._dt, self.forces, self.time)
             self._compiled = True
         while left > 0:
             chunk = min(left, self._per_chunk)
             begin = clock.perf_counter()
             with Uninterrupted():
-                taken, status = self._stepper.advance(chunk, self._dt, self.forces)
+                taken, status = self._stepper.advance(chunk, self._dt, self.forces, self.time)
                 self._steps += int(taken)
                 self._poses = None
             spent = clock.perf_counter() - begin

@@ -29,8 +29,9 @@ from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply, 
 from limberjack.spatial.vectors import cross, rotate_symmetric, symmetric_times
 
 __all__ = [
-    "AFFINE", "PARTICLE", "PLANAR", "RIGID", "SCALABLE", "SCALABLE_AXES", "Bodies", "add_row", "move_bodies",
-    "set_ends", "set_masses", "set_soft_pair", "take_inertia",
+    "AFFINE", "PARTICLE", "PLANAR", "RIGID", "SCALABLE", "SCALABLE_AXES", "Bodies", "POSE", "SHAPE", "TURNED",
+    "add_row", "move_bodies", "normalize_poses", "pose_rates", "set_ends", "set_masses", "set_soft_pair", "take_inertia",
+    "world_inertia",
 ]  # fmt: skip
 
 RIGID, PLANAR, PARTICLE, SCALABLE, SCALABLE_AXES, AFFINE = range(6)
@@ -364,6 +365,46 @@ def add_row(bodies, i, ends, px, py, pz, nx, ny, nz, fx, fy, fz, o, j):
             j[o + 9] += fz * px
             j[o + 10] += fz * py
             j[o + 11] += fz * pz
+
+
+@outlined
+def pose_rates(
+    # model
+    bodies,
+    # in
+    pose, u,
+    # out
+    rates,
+):  # fmt: skip
+    """Fill the time derivative of every pose, quaternions in R^4."""
+    kinds, start = bodies.kind, bodies.start
+    for i in range(len(kinds)):
+        kind, o = kinds[i], start[i]
+        for c in range(POSE):
+            rates[i, c] = 0.0
+        turning = kind == RIGID or kind == SCALABLE or kind == SCALABLE_AXES
+        linear = o + 3 if turning else o
+        rates[i, 0], rates[i, 1] = u[linear], u[linear + 1]
+        if kind != PLANAR:
+            rates[i, 2] = u[linear + 2]
+        if turning or kind == PLANAR:
+            t = TURNED
+            half = (0.0, 0.5 * u[o], 0.5 * u[o + 1], 0.5 * u[o + 2]) if turning else (0.0, 0.0, 0.0, 0.5 * u[o + 2])
+            w, x, y, z = quaternion_multiply(half, (pose[i, t], pose[i, t + 1], pose[i, t + 2], pose[i, t + 3]))
+            rates[i, t], rates[i, t + 1], rates[i, t + 2], rates[i, t + 3] = w, x, y, z
+        first = o + 6 if turning else o + 3
+        for c in range(first, start[i + 1]):
+            rates[i, SHAPE + c - first] = u[c]
+
+
+@inner
+def normalize_poses(pose):
+    """Bring all quaternions back to length 1."""
+    t = TURNED
+    for i in range(len(pose)):
+        w, x, y, z = pose[i, t], pose[i, t + 1], pose[i, t + 2], pose[i, t + 3]
+        f = 1.0 / math.sqrt(w * w + x * x + y * y + z * z)
+        pose[i, t], pose[i, t + 1], pose[i, t + 2], pose[i, t + 3] = f * w, f * x, f * y, f * z
 
 
 @outlined

@@ -30,7 +30,6 @@ from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B, PAIR, TURN, row, 
 from limberjack.constraints.system import System, new_system
 from limberjack.constraints.table import (
     DRIVE,
-    HELD,
     SIDED,
     Pairs,
     Row,
@@ -211,7 +210,7 @@ def new_maximal(model: Model, ignored: frozenset[str]) -> Maximal:
         if "limits" not in ignored:
             ends = limit_rows(joint, scalars=True)
             sided += [[Row(index, [(pair, t) for t in terms], target=(v, 0.0), role=SIDED)] for terms, v in ends]
-        reads += [[one] for one in _read_rows(joint, pair, index)]
+        reads += [[one] for one in _read_rows(joint, pair, index, _place(model, index, first_loop))]
     held = len(groups)
     rows = [one for group in (*groups, *sided, *reads) for one in group]
     touches, counts, names = [], [], []
@@ -232,17 +231,31 @@ def _feature(joint: Joint) -> str:
     return "velocity" if joint.kind == "no_slip" else "loops"
 
 
-def _read_rows(joint: Joint, pair: int, index: int) -> list[Row]:
-    """Return rows along the coordinates of a joint: values are q, rates qd; three turns for a ball."""
+def _place(model: Model, index: int, first_loop: int) -> tuple[int, int]:
+    """Return the places of a tree joint's coordinates in q and qd, (-1, -1) for a loop joint."""
+    a = model.arrays
+    return (-1, -1) if index >= first_loop else (int(a.q_start[index]), int(a.v_start[index]))
+
+
+def _read_rows(joint: Joint, pair: int, index: int, place: tuple[int, int]) -> list[Row]:
+    """Return rows along the coordinates of a tree joint: values are q, rates qd; three turns for a ball.
+
+    `drive` holds the places in q and qd; of a ball, that of its quaternion in each of the three rows.
+    """
     out: list[Row] = []
-    if joint.kind in ("distance", "no_slip", "compound", "free"):
+    q, v = place
+    if v < 0 or joint.kind in ("compound", "free"):
         return out
     terms = iter(coordinate_terms(joint))
     for kind, _ in KINDS[joint.kind].motions:
         if kind == SPIN:
-            out += [Row(index, [(pair, (TURN, 0, c, 1.0))], role=DRIVE, speed=True) for c in range(3)]
+            for c in range(3):
+                turn = (pair, (TURN, 0, c, 1.0))
+                out.append(Row(index, [turn], role=DRIVE, speed=True, drive=(q, v + c)))
+            q, v = q + 4, v + 3
         else:
-            out.append(Row(index, [(pair, next(terms))], role=DRIVE))
+            out.append(Row(index, [(pair, next(terms))], role=DRIVE, drive=(q, v)))
+            q, v = q + 1, v + 1
     return out
 
 

@@ -28,12 +28,13 @@ from __future__ import annotations
 import math
 
 from limberjack._jit import inner
+from limberjack.spatial.quaternions import quaternion_from_matrix
 from limberjack.spatial.trig import atan2
 from limberjack.spatial.vectors import cross
 
 __all__ = [
     "ANGLE", "CENTRE", "DOT", "GAP", "LENGTH", "LEVER_A", "LEVER_B", "PAIR", "RATE", "SIDEWAYS", "SLIDE", "TURN",
-    "TURN_A", "TURN_B", "element", "row", "set_pair",
+    "TURN_A", "TURN_B", "element", "relative_rotation", "row", "set_pair",
 ]  # fmt: skip
 
 SLIDE, DOT, LENGTH, ANGLE, SIDEWAYS, TURN = range(6)
@@ -186,6 +187,24 @@ def element(state, k, code, i, j):
     ax, ay, az = _three(state, k, TURN_A)
     rate = ux * (bx - ax) + uy * (by - ay) + uz * (bz - az)
     return 0.0, rate, -(tx * ax + ty * ay + tz * az), ux, uy, uz, 0.0, 0.0, 0.0
+
+
+@inner
+def relative_rotation(state, k):
+    """Return the quaternion of frame B in frame A of pair k."""
+    a, b, s = AXES_A, AXES_B, state
+    r = (
+        s[k, a] * s[k, b] + s[k, a + 1] * s[k, b + 1] + s[k, a + 2] * s[k, b + 2],
+        s[k, a] * s[k, b + 3] + s[k, a + 1] * s[k, b + 4] + s[k, a + 2] * s[k, b + 5],
+        s[k, a] * s[k, b + 6] + s[k, a + 1] * s[k, b + 7] + s[k, a + 2] * s[k, b + 8],
+        s[k, a + 3] * s[k, b] + s[k, a + 4] * s[k, b + 1] + s[k, a + 5] * s[k, b + 2],
+        s[k, a + 3] * s[k, b + 3] + s[k, a + 4] * s[k, b + 4] + s[k, a + 5] * s[k, b + 5],
+        s[k, a + 3] * s[k, b + 6] + s[k, a + 4] * s[k, b + 7] + s[k, a + 5] * s[k, b + 8],
+        s[k, a + 6] * s[k, b] + s[k, a + 7] * s[k, b + 1] + s[k, a + 8] * s[k, b + 2],
+        s[k, a + 6] * s[k, b + 3] + s[k, a + 7] * s[k, b + 4] + s[k, a + 8] * s[k, b + 5],
+        s[k, a + 6] * s[k, b + 6] + s[k, a + 7] * s[k, b + 7] + s[k, a + 8] * s[k, b + 8],
+    )
+    return quaternion_from_matrix(r)
 
 
 @inner

@@ -44,7 +44,7 @@ class Table(NamedTuple):
     role: np.ndarray  # (r,) HELD, SIDED (value >= 0), GRIP and SPRING (give way), DRIVE (a joint's own force)
     speed: np.ndarray  # (r,) 1 where only the velocity is held
     soft: np.ndarray  # (r, 3) stiffness, damping and largest force of grips and springs
-    drive: np.ndarray  # (r, 2) row among the scalar and among the ball drives of loop joints, -1 = none
+    drive: np.ndarray  # (r, 2) rows among the scalar and ball drives of loop joints; or places in q and qd
     joint: np.ndarray  # (r,) index of the joint in the model's joint_names, or beyond: springs and grips
 
 

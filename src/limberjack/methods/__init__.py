@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from limberjack.methods.adaptive.options import Adaptive
     from limberjack.methods.divide_and_conquer import DivideAndConquer
     from limberjack.methods.full import Full
+    from limberjack.methods.multipliers.options import Multipliers
 
 __all__ = [
     "FEATURES",
@@ -27,6 +28,7 @@ __all__ = [
     "DivideAndConquer",
     "Full",
     "Method",
+    "Multipliers",
     "Stepper",
     "capabilities",
     "method_of",
@@ -51,6 +53,7 @@ METHODS = {
     "full": "limberjack.methods.full:Full",
     "divide_and_conquer": "limberjack.methods.divide_and_conquer:DivideAndConquer",
     "adaptive": "limberjack.methods.adaptive.options:Adaptive",
+    "multipliers": "limberjack.methods.multipliers.options:Multipliers",
 }
 
 
@@ -65,8 +68,8 @@ class Stepper(Protocol):
     q: np.ndarray
     qd: np.ndarray
 
-    def advance(self, n: int, dt: float, forces: Any) -> tuple[int, int]:
-        """Take up to n steps in one compiled call; return (steps taken, status): 0, or the code of what failed."""
+    def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
+        """Take up to n steps from `time` on in one compiled call; return (steps taken, status): 0, or the code of what failed."""
         ...
 
     def active_links(self) -> np.ndarray:

@@ -122,7 +122,7 @@ class DivideAndConquerStepper:
         self._span = whole_span(links, a.drives)
         self._call: Any = dca_steps
 
-    def advance(self, n: int, dt: float, forces: Any) -> tuple[int, int]:
+    def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
         a = self._model.arrays
         out = self._call(

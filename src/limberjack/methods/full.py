@@ -91,7 +91,7 @@ class FullStepper:
         self._call: Any = take_steps
         self._pool = ThreadPoolExecutor(len(self._groups) - 1) if len(self._groups) > 1 else None
 
-    def advance(self, n: int, dt: float, forces: Any) -> tuple[int, int]:
+    def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
         if self._pool is None and len(self._groups[0].blocks) == 1:
             return self._advance_group(self._groups[0], n, dt, forces)

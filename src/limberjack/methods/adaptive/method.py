@@ -205,7 +205,7 @@ class AdaptiveStepper:
         n = len(self._model.arrays.links.parent)
         return self._engine.regions.active[self.assembly.node_of[:n]].astype(bool)
 
-    def advance(self, n: int, dt: float, forces: Any) -> tuple[int, int]:
+    def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
         if self._dirty or dt != self._dt or self._fresh:
             self._take_edits(dt, forces)

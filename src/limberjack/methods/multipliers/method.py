@@ -1,0 +1,297 @@
+"""The running side of `Multipliers`: state in maximal coordinates, joint coordinates read off it when asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from limberjack._jit import kernel
+from limberjack.articulated.kinematics import kinematics
+from limberjack.articulated.work import R, W, new_work
+from limberjack.constraints.bodies import AFFINE, PARTICLE, PLANAR, POSE, SCALABLE, SHAPE
+from limberjack.constraints.maximal import Maximal, new_evaluation, new_maximal
+from limberjack.constraints.rows import ANGLE
+from limberjack.errors import LoopNotClosed, StateError, UnsupportedByMethod
+from limberjack.methods.multipliers.options import INTEGRATORS, STABILIZATIONS, Multipliers
+from limberjack.methods.multipliers.rattle import take_rattle_steps
+from limberjack.methods.multipliers.steps import MORE_ROOM, Setup, State, change_velocities, look_at, take_steps
+from limberjack.model.arrays import whole_span
+from limberjack.model.model import Model
+from limberjack.solvers.saddle import grown, new_saddle
+from limberjack.spatial.quaternions import quaternion_from_matrix
+from limberjack.spatial.vectors import cross
+
+__all__ = ["MultipliersStepper"]
+
+
+@kernel
+def _to_maximal(
+    # model
+    links, bodies, center,
+    # in
+    span, q, qd, work,
+    # out
+    origins, pose, u,
+):  # fmt: skip
+    """Fill poses and velocities of the bodies from the coordinates of the tree; scales stay as they are."""
+    kinematics(links, span, q, qd, work)
+    rows = work.rows
+    for i in range(len(links.parent)):
+        p = links.parent[i]
+        vx = vy = vz = 0.0
+        if p >= 0:
+            vx, vy, vz = cross(rows[p, W], rows[p, W + 1], rows[p, W + 2], rows[i, 24], rows[i, 25], rows[i, 26])
+            vx, vy, vz = vx + origins[p, 0], vy + origins[p, 1], vz + origins[p, 2]
+        if links.kind[i] == 1:
+            s = qd[links.v_start[i]]
+            vx, vy, vz = vx + s * rows[i, R + 8], vy + s * rows[i, R + 9], vz + s * rows[i, R + 10]
+        elif links.kind[i] != 0:
+            for v in range(links.v_start[i], links.v_start[i] + links.dof[i]):
+                vx += work.subspace[v, 3] * qd[v]
+                vy += work.subspace[v, 4] * qd[v]
+                vz += work.subspace[v, 5] * qd[v]
+        origins[i, 0], origins[i, 1], origins[i, 2] = vx, vy, vz
+        r = (
+            rows[i, R], rows[i, R + 4], rows[i, R + 8], rows[i, R + 1], rows[i, R + 5], rows[i, R + 9],
+            rows[i, R + 2], rows[i, R + 6], rows[i, R + 10],
+        )  # fmt: skip
+        x, y, z = center[i, 0], center[i, 1], center[i, 2]
+        lx, ly, lz = r[0] * x + r[1] * y + r[2] * z, r[3] * x + r[4] * y + r[5] * z, r[6] * x + r[7] * y + r[8] * z
+        wx, wy, wz = rows[i, W], rows[i, W + 1], rows[i, W + 2]
+        cx, cy, cz = cross(wx, wy, wz, lx, ly, lz)
+        pose[i, 0], pose[i, 1], pose[i, 2] = rows[i, R + 3] + lx, rows[i, R + 7] + ly, rows[i, R + 11] + lz
+        kind, o = bodies.kind[i], bodies.start[i]
+        pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = quaternion_from_matrix(r)
+        vx, vy, vz = vx + cx, vy + cy, vz + cz
+        if kind == PLANAR:
+            u[o], u[o + 1], u[o + 2] = vx, vy, wz
+        elif kind == PARTICLE or kind == AFFINE:
+            u[o], u[o + 1], u[o + 2] = vx, vy, vz
+        else:
+            u[o], u[o + 1], u[o + 2], u[o + 3], u[o + 4], u[o + 5] = wx, wy, wz, vx, vy, vz
+
+
+class MultipliersStepper:
+    """Owns the poses and velocities of the bodies; q and qd are read off them."""
+
+    def __init__(self, model: Model, options: Multipliers, ignored: frozenset[str]) -> None:
+        self._model, self._options = model, options
+        for name in model.joint_names:
+            if model.joint_spec(name).kind == "compound" and not _is_particle(model, name):
+                raise UnsupportedByMethod(f'method "multipliers" has no rows for compound joint "{name}" yet; use "full"')
+        whole = new_maximal(model, ignored)
+        self.whole: Maximal = whole
+        if options.integrator == "rattle" and (whole.bodies.kind >= SCALABLE).any():
+            raise UnsupportedByMethod('integrator "rattle" moves rigid bodies and particles only; use "rk4"')
+        a = model.arrays
+        self._links = a.links
+        self._span = whole_span(a.links, a.drives)
+        self._work = new_work(a.links)
+        reads = int((whole.table.role == 4).sum())
+        counts = np.array([whole.held, len(whole.names) - reads, len(whole.names)], np.int64)
+        self._setup = Setup(
+            whole.bodies, whole.system, whole.table, whole.touch, whole.soft, whole.center, counts, a.links.gravity
+        )
+        self._e = new_evaluation(whole)
+        self._saddle = new_saddle(whole.system, whole.held)
+        n, nu = len(whole.bodies.kind), int(whole.bodies.start[-1])
+        poses, speeds = (lambda: np.zeros((n, POSE))), (lambda: np.zeros(nu))
+        self._q, self._qd = model.q0.copy(), model.qd0.copy()
+        self._s = State(
+            poses(), speeds(), self._q, self._qd, np.zeros(model.nv), np.zeros(model.nv), poses(), speeds(), poses(),
+            poses(), speeds(), poses(), speeds(), speeds(), speeds(), new_evaluation(whole), np.zeros(1, np.int64),
+            np.zeros(4),
+        )  # fmt: skip
+        self._still = np.zeros(model.nv)
+        self._origins = np.zeros((n, 3))
+        self._turns = _turns(model, whole)
+        self._set_scales()
+        self._free = [
+            (int(a.joint_link[i]), int(a.q_start[i]), int(a.v_start[i]), model.joint_spec(name).kind)
+            for i, name in enumerate(model.joint_names[: model.body_count])
+            if model.joint_spec(name).kind == "free" or _is_particle(model, name)
+        ]
+        self._code = INTEGRATORS.index(options.integrator)
+        self._substeps = options.substeps or (2 if options.integrator == "rk4" else 1)
+        self._time = 0.0
+        self._put_state()
+
+    # State
+
+    def _set_scales(self) -> None:
+        spec = {body.name: body for body in self._model.spec.bodies}
+        for i, name in enumerate(self._model.body_names):
+            link, body = int(self._model.arrays.body_link[i]), spec[name]
+            if link >= 0 and self.whole.bodies.kind[link] >= SCALABLE:
+                scale = np.array(body.scale, float)
+                self._s.pose[link, SHAPE : SHAPE + scale.size] = scale
+                self._affine_start = True
+
+    def _put_state(self) -> None:
+        """Take poses and velocities from q and qd."""
+        q, qd = self._q.copy(), self._qd.copy()
+        bodies = self.whole.bodies
+        _to_maximal(
+            self._links, bodies, self.whole.center, self._span, q, qd, self._work, self._origins, self._s.pose, self._s.u
+        )
+        for i in np.flatnonzero(bodies.kind == AFFINE):
+            shape = self._s.pose[i, SHAPE : SHAPE + 9].reshape(3, 3)
+            if getattr(self, "_affine_start", False):
+                w, x, y, z = self._s.pose[i, 3:7]
+                turn = np.array([
+                    [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+                    [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+                    [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+                ])  # fmt: skip
+                self._s.pose[i, SHAPE : SHAPE + 9] = (turn @ shape).ravel()
+        self._affine_start = False
+        for term, place in self._turns:
+            self._e.near[term] = q[place]
+        self._s.fresh[0] = 0
+        self._seen = (q, qd)
+        self._read = True
+        self._q[:], self._qd[:] = q, qd
+        self._check_loops()
+
+    def _check_loops(self) -> None:
+        look_at(self._setup, self._time, self._e, self._s)
+        q, qd = self._seen
+        self._q[:], self._qd[:] = q, qd
+        gap, row = float(self._s.report[1]), int(self._s.report[2])
+        if gap > 1e-6 and self._options.stabilization == "project":
+            name = self._model.joint_names[int(self.whole.table.joint[row])]
+            raise LoopNotClosed(f'joint "{name}": gap {gap:.3g} m > 1e-6 m; close it with lj.assemble')
+
+    def _refresh(self) -> None:
+        """Read q and qd off the poses, once after each advance."""
+        if self._read:
+            return
+        look_at(self._setup, self._time, self._e, self._s)
+        for link, q, v, kind in self._free:
+            self._read_free(link, q, v, kind)
+        self._seen = (self._q.copy(), self._qd.copy())
+        self._read = True
+
+    def _read_free(self, link: int, q: int, v: int, kind: str) -> None:
+        ends = self._e.ends[link]
+        r = ends[:9].reshape(3, 3)
+        lever = r @ self.whole.center[link]
+        self._q[q : q + 3] = ends[9:12] - lever
+        self._qd[v : v + 3] = ends[15:18] - np.cross(ends[12:15], lever)
+        if kind == "free":
+            turned = self._s.pose[link, 3:7]
+            sign = -1.0 if turned @ self._q[q + 3 : q + 7] < 0 else 1.0
+            self._q[q + 3 : q + 7] = sign * turned
+            self._qd[v + 3 : v + 6] = r.T @ ends[12:15]
+
+    @property
+    def q(self) -> np.ndarray:
+        """(nq,) coordinates of the tree joints."""
+        self._refresh()
+        return self._q
+
+    @property
+    def qd(self) -> np.ndarray:
+        """(nv,) velocities."""
+        self._refresh()
+        return self._qd
+
+    # Stepping
+
+    def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
+        """Take up to n steps; see `Stepper`."""
+        self._take_edits()
+        self._time = time
+        driven = bool(len(forces.drives.place) or len(forces.drives.ball_place) or forces.tau.any())
+        options = self._options
+        taken = 0
+        while True:
+            model = (self._setup, self._model.arrays.springs, forces.drives, self._still, self._span)
+            clock = (n - taken, self._substeps, dt / self._substeps)
+            rest = (options.tolerance, time + taken * dt, forces.wrenches, forces.tau, self._e, self._saddle, self._s)
+            if options.integrator == "rattle":
+                more, status = take_rattle_steps(*model, driven, *clock, *rest)
+            else:
+                loose = STABILIZATIONS.index(options.stabilization)
+                how = (self._code, options.order == "first", loose, driven)
+                more, status = take_steps(*model, *how, *clock, options.rate, *rest)
+            taken += int(more)
+            if status != MORE_ROOM:
+                break
+            self._saddle = grown(self.whole.system, self.whole.held, self._saddle)
+        self._time = time + taken * dt
+        self._read = False
+        return taken, int(status)
+
+    def _take_edits(self) -> None:
+        """Take what was written to q and qd since they were read."""
+        if self._read and not (
+            np.array_equal(self._seen[0], self._q) and np.array_equal(self._seen[1], self._qd)
+        ):
+            self._put_state()
+
+    def changed(self) -> None:
+        """Take note that the state or a force was set."""
+        self._s.fresh[0] = 0
+        self._take_edits()
+
+    def kick(self, impulse: np.ndarray) -> None:
+        """Let an impulse (nu,) on the bodies act at once, all constraints kept."""
+        if change_velocities(self._setup, self._time, impulse, self._e, self._saddle, self._s):
+            raise StateError("no impulses of the constraints answer this impulse")
+        self._s.fresh[0] = 0
+        self._read = False
+
+    def active_links(self) -> np.ndarray:
+        """Return, per link, whether its joint is simulated now: all are."""
+        return np.ones(len(self._links.parent), bool)
+
+    def memory(self) -> dict[str, np.ndarray]:
+        """Return poses, velocities and turns counted."""
+        self._take_edits()
+        return {"pose": self._s.pose.copy(), "u": self._s.u.copy(), "near": self._e.near.copy()}
+
+    def remember(self, memory: dict[str, np.ndarray]) -> None:
+        """Take back what `memory` gave."""
+        self._s.pose[:], self._s.u[:], self._e.near[:] = memory["pose"], memory["u"], memory["near"]
+        self._s.fresh[0] = 0
+        self._seen = (self._q.copy(), self._qd.copy())
+        self._read = True
+
+    def stats(self) -> dict[str, Any]:
+        """Return bodies, rows, auxiliary rows with their rank, and what the last projection did."""
+        report = self._saddle.report
+        return {
+            "bodies": len(self.whole.bodies.kind),
+            "rows": int(self.whole.system.row_start[self.whole.held]),
+            "auxiliary_rows": int(report[0]),
+            "auxiliary_rank": int(report[1]),
+            "projection_iterations": int(self._s.report[0]),
+            "joint_error": float(self._s.report[1]),
+            "substeps": self._substeps,
+        }
+
+
+def _is_particle(model: Model, name: str) -> bool:
+    joint = model.joint_spec(name)
+    if joint.kind != "compound":
+        return False
+    return next(body.body_kind for body in model.spec.bodies if body.name == joint.child) == "particle"
+
+
+def _turns(model: Model, whole: Maximal) -> list[tuple[int, int]]:
+    """Return (term, place in q) of the terms that read an angle of a tree joint."""
+    place: dict[tuple[int, int], int] = {}
+    table = whole.table
+    for r in range(len(table.joint)):
+        if table.role[r] == 4 and table.speed[r] == 0:
+            t = int(table.term_start[r])
+            place[(int(table.terms[t, 1]), int(table.terms[t, 2]))] = int(table.drive[r, 0])
+    out = []
+    for t in range(len(table.weights)):
+        if table.terms[t, 0] == ANGLE:
+            key = (int(table.terms[t, 1]), int(table.terms[t, 2]))
+            if key in place:
+                out.append((t, place[key]))
+    return out

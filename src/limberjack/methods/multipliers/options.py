@@ -1,0 +1,84 @@
+"""Options of the method `multipliers`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from limberjack.errors import StateError, UnknownName
+from limberjack.model.model import Model
+
+if TYPE_CHECKING:
+    from limberjack.methods.multipliers.method import MultipliersStepper
+
+__all__ = ["COORDINATES", "INTEGRATORS", "Multipliers", "ORDERS", "SOLVERS", "STABILIZATIONS"]
+
+INTEGRATORS = ("euler", "semi_implicit", "rk4", "implicit", "rattle")
+STABILIZATIONS = ("project", "baumgarte", "none")
+SOLVERS = ("auto", "tree", "sparse")
+ORDERS = ("second", "first")
+COORDINATES = ("maximal", "reduced")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Multipliers:
+    """Every body moves freely, Lagrange multipliers hold the joints, at a cost linear in the bodies.
+
+    Args:
+        stabilization: "project" brings positions and velocities back onto the constraints after each step,
+            "baumgarte" pulls errors back by the acceleration, "none" lets them grow.
+        integrator: "semi_implicit", "euler" (the paper's), "rk4", "implicit" (springs and drives taken at the end of
+            the step) or "rattle": impulses along the constraints at the start of the step close the joints at its end,
+            then velocities are made to fit; second order, keeps momentum exactly and energy over long times, at one
+            factorisation per step.
+        substeps: integrator steps per simulation step; None takes 2 for rk4 and 1 for the others.
+        solver: "tree" eliminates a forest of joints and anticipates loops; "sparse" takes loops into one block-sparse
+            factorisation, for nets; "auto" picks the tree for few loops.
+        order: "second", f = m a; "first", f = m v: bodies move only while forces act, for manipulation.
+        coordinates: "maximal"; "reduced" keeps the joints' coordinates as the state, so that joints of the tree stay
+            exact, and uses multipliers for the accelerations only.
+        rate: how fast "baumgarte" pulls errors back [1/s].
+        tolerance: gap or angle at which the projection and "rattle" stop [m, rad].
+    """
+
+    name: ClassVar[str] = "multipliers"
+    supports: ClassVar[frozenset[str]] = frozenset(
+        {"springs", "motors", "loops", "limits", "gears", "velocity", "bodies"}
+    )
+
+    stabilization: str = "project"
+    integrator: str = "semi_implicit"
+    substeps: int | None = None
+    solver: str = "auto"
+    order: str = "second"
+    coordinates: str = "maximal"
+    rate: float = 20.0
+    tolerance: float = 1e-12
+
+    def __post_init__(self) -> None:
+        where = 'method "multipliers"'
+        for word, choices in (
+            ("integrator", INTEGRATORS),
+            ("stabilization", STABILIZATIONS),
+            ("solver", SOLVERS),
+            ("order", ORDERS),
+            ("coordinates", COORDINATES),
+        ):
+            if getattr(self, word) not in choices:
+                raise UnknownName(word, getattr(self, word), where, choices)
+        if self.substeps is not None and not (isinstance(self.substeps, int) and 1 <= self.substeps <= 1000):
+            raise StateError(f"substeps must be a whole number from 1 to 1000, got {self.substeps!r}")
+        for word in ("rate", "tolerance"):
+            value = getattr(self, word)
+            if not (isinstance(value, (int, float)) and 0.0 < value < 1e6):
+                raise StateError(f"{word} must be a number > 0, got {value!r}")
+        if self.order == "first" and self.integrator not in ("euler", "semi_implicit"):
+            raise StateError('order "first" has no accelerations to integrate; use integrator "euler"')
+        if self.coordinates == "reduced" and (self.integrator in ("rattle", "implicit") or self.order == "first"):
+            raise StateError('coordinates "reduced" go with order "second" and integrator euler, semi_implicit or rk4')
+
+    def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> MultipliersStepper:
+        """Return a stepper for `model`, without its features in `ignored`."""
+        from limberjack.methods.multipliers.method import MultipliersStepper
+
+        return MultipliersStepper(model, self, ignored)

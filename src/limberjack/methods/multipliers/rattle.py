@@ -1,0 +1,230 @@
+"""Rattle: half of the forces; impulses along J of the start close the joints at the end; half of the forces; velocities.
+
+A body of angular momentum L turns over a step h by t with t = h I(exp(t/2) R)^-1 L, so that L of a free body stays as
+it is. Rows and factor at the new poses serve the velocities of this step and the impulses of the next: one
+factorisation per step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from limberjack._jit import kernel, outlined, spliced
+from limberjack.constraints.bodies import PARTICLE, PLANAR, POSE, RIGID, TURNED, set_ends, set_soft_pair, world_inertia
+from limberjack.constraints.maximal import evaluate
+from limberjack.constraints.rows import row, set_pair
+from limberjack.methods.multipliers.steps import (
+    GAP_ALLOWED,
+    HUGE,
+    MOST,
+    OPEN_LOOP,
+    PROJECT,
+    STUCK,
+    forces,
+    meet,
+    set_sides,
+    solve_again,
+    worst_row,
+)
+from limberjack.solvers.saddle import factor_saddle
+from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply, rotation_from_quaternion
+from limberjack.spatial.solves import solve_symmetric_3
+from limberjack.spatial.vectors import cross, rotate_symmetric, symmetric_times
+
+__all__ = ["take_rattle_steps"]
+
+
+@outlined
+def _turn_by(bodies, i, h, pose, lx, ly, lz):
+    """Return the rotation vector of body i over h with angular momentum L: t = h I(exp(t/2) R)^-1 L."""
+    g, t = bodies.inertia, TURNED
+    own = (g[i, 0], g[i, 1], g[i, 2], g[i, 3], g[i, 4], g[i, 5])
+    now = (pose[i, t], pose[i, t + 1], pose[i, t + 2], pose[i, t + 3])
+    x = y = z = 0.0
+    for _ in range(12):
+        w, a, b, c = quaternion_multiply(quaternion_exp(0.5 * x, 0.5 * y, 0.5 * z), now)
+        f = 1.0 / np.sqrt(w * w + a * a + b * b + c * c)
+        r = rotation_from_quaternion(f * w, f * a, f * b, f * c)
+        _, wx, wy, wz = solve_symmetric_3(rotate_symmetric(r, own), lx, ly, lz)
+        wx, wy, wz = h * wx, h * wy, h * wz
+        change = abs(wx - x) + abs(wy - y) + abs(wz - z)
+        x, y, z = wx, wy, wz
+        if change < 1e-15:
+            break
+    return x, y, z
+
+
+@outlined
+def _fly(bodies, h, momentum, before, pose):
+    """Move the poses in `before` by h with the momenta given, into `pose`."""
+    kinds, start, t = bodies.kind, bodies.start, TURNED
+    for i in range(len(kinds)):
+        kind, o = kinds[i], start[i]
+        linear = o + 3 if kind == RIGID else o
+        f = h / bodies.mass[i]
+        pose[i, 0] = before[i, 0] + f * momentum[linear]
+        pose[i, 1] = before[i, 1] + f * momentum[linear + 1]
+        pose[i, 2] = before[i, 2] + (0.0 if kind == PLANAR else f * momentum[linear + 2])
+        if kind == PARTICLE:
+            continue
+        if kind == RIGID:
+            x, y, z = _turn_by(bodies, i, h, before, momentum[o], momentum[o + 1], momentum[o + 2])
+        else:
+            x, y, z = 0.0, 0.0, h * momentum[o + 2] / bodies.inertia[i, 2]
+        w, a, b, c = quaternion_multiply(
+            quaternion_exp(x, y, z), (before[i, t], before[i, t + 1], before[i, t + 2], before[i, t + 3])
+        )
+        f = 1.0 / np.sqrt(w * w + a * a + b * b + c * c)
+        pose[i, t], pose[i, t + 1], pose[i, t + 2], pose[i, t + 3] = f * w, f * a, f * b, f * c
+
+
+@outlined
+def _add_momentum(bodies, m, a, momentum):
+    """Add M a to the momenta."""
+    kinds, start, block = bodies.kind, bodies.start, bodies.block
+    for i in range(len(kinds)):
+        o, d, k = start[i], start[i + 1] - start[i], block[i]
+        for r in range(d):
+            for c in range(d):
+                momentum[o + r] += m[k + r * d + c] * a[o + c]
+
+
+@outlined
+def _velocities(bodies, pose, ends, momentum, u):
+    """Fill u from the momenta at the poses of `ends`."""
+    kinds, start = bodies.kind, bodies.start
+    for i in range(len(kinds)):
+        kind, o, f = kinds[i], start[i], 1.0 / bodies.mass[i]
+        if kind == RIGID:
+            g = world_inertia(i, kind, bodies, pose, ends)
+            _, u[o], u[o + 1], u[o + 2] = solve_symmetric_3(g, momentum[o], momentum[o + 1], momentum[o + 2])
+            u[o + 3], u[o + 4], u[o + 5] = f * momentum[o + 3], f * momentum[o + 4], f * momentum[o + 5]
+        else:
+            u[o], u[o + 1] = f * momentum[o], f * momentum[o + 1]
+            u[o + 2] = momentum[o + 2] / bodies.inertia[i, 2] if kind == PLANAR else f * momentum[o + 2]
+
+
+@outlined
+def _look_there(setup, time, pose, u, e):
+    """Fill the values of the rows that hold at other poses, no blocks."""
+    table = setup.table
+    set_ends(setup.bodies, pose, u, e.ends)
+    for k in range(len(table.pair_link)):
+        set_pair(k, table.pair_link, table.pair_frame, e.ends, e.state)
+    for k in range(len(setup.soft)):
+        set_soft_pair(setup.soft[k], table.pair_link, table.pair_frame, setup.bodies, e.ends, e.state)
+    for r in range(setup.system.row_start[setup.constraints[1]]):
+        row(table, r, time, e.state, e.near, e.wrench, e.values)
+
+
+@outlined
+def _take_gyro(bodies, ends, pose, f):
+    """Put back the forces of inertia of rigid bodies: momenta in world axes do not have them."""
+    for i in range(len(bodies.kind)):
+        if bodies.kind[i] == RIGID:
+            wx, wy, wz = ends[i, 12], ends[i, 13], ends[i, 14]
+            lx, ly, lz = symmetric_times(world_inertia(i, RIGID, bodies, pose, ends), wx, wy, wz)
+            x, y, z = cross(wx, wy, wz, lx, ly, lz)
+            o = bodies.start[i]
+            f[o] += x
+            f[o + 1] += y
+            f[o + 2] += z
+
+
+@spliced
+def _rattle(setup, springs, drives, armature, span, driven, h, time, tolerance, rows, wrenches, applied, e, s, saddle):
+    """One step of rattle; rows and factor belong to the new poses afterwards."""
+    bodies, nu, n = setup.bodies, len(s.u), len(s.pose)
+    if s.fresh[0] == 0:
+        evaluate(bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, s.pose, s.u, e)
+        forces(setup, springs, drives, armature, span, driven, False, wrenches, applied, s.pose, e, s, s.force)
+        _take_gyro(bodies, e.ends, s.pose, s.force)
+        set_sides(setup, 0, h, PROJECT, 0.0, e, saddle)
+        failed = factor_saddle(setup.system, e.m, e.j, saddle)
+        if failed != 0:
+            s.report[3] = failed
+            return STUCK
+    for i in range(n):
+        for c in range(POSE):
+            s.stage[i, c] = s.pose[i, c]
+    for k in range(nu):
+        s.momentum[k] = 0.5 * h * s.force[k]
+    _add_momentum(bodies, e.m, s.u, s.momentum)
+    status, worst, last = 0, 0.0, np.inf
+    for t in range(len(e.near)):
+        s.there.near[t] = e.near[t]
+    for iteration in range(MOST):
+        _fly(bodies, h, s.momentum, s.stage, s.pose)
+        _look_there(setup, time + h, s.pose, s.u, s.there)
+        worst, at = worst_row(setup, s.there)
+        s.report[0], s.report[1], s.report[2] = iteration, worst, at
+        if worst <= tolerance or (worst < GAP_ALLOWED and worst > 0.5 * last) or not worst < 1e100:
+            break
+        last = worst
+        for k in range(nu):
+            saddle.f[k] = 0.0
+        set_sides(setup, 0, h, PROJECT, 0.0, s.there, saddle)
+        for r in range(len(saddle.r)):
+            saddle.r[r] /= h
+        for r in range(len(e.values)):
+            e.values[r, 0] = s.there.values[r, 0]
+        status = solve_again(setup, 0, e, saddle)
+        if status != 0:
+            return OPEN_LOOP if status == STUCK else status
+        _add_momentum(bodies, e.m, saddle.a, s.momentum)
+    if not worst <= max(GAP_ALLOWED, tolerance):
+        return OPEN_LOOP
+    # velocities: half of the forces at the new poses, then onto the constraints
+    for t in range(len(e.near)):
+        e.near[t] = s.there.near[t]
+    _velocities(bodies, s.pose, s.there.ends, s.momentum, s.u)
+    evaluate(bodies, setup.system, setup.table, setup.touch, setup.soft, time + h, rows, s.pose, s.u, e)
+    forces(setup, springs, drives, armature, span, driven, False, wrenches, applied, s.pose, e, s, s.force)
+    _take_gyro(bodies, e.ends, s.pose, s.force)
+    for k in range(nu):
+        saddle.f[k] = 0.5 * h * s.force[k]
+    status = meet(setup, 1, 0.0, PROJECT, 0.0, e, s, saddle)
+    for k in range(nu):
+        s.u[k] += saddle.a[k]
+    return status
+
+
+@kernel
+def take_rattle_steps(
+    # model
+    setup, springs, drives, armature, span,
+    # in
+    driven, n, substeps, h, tolerance, time, wrenches, applied, e, saddle,
+    # out
+    s,
+):  # fmt: skip
+    """Take n steps of `substeps` times h; arguments and result as of `steps.take_steps`."""
+    start = setup.system.row_start
+    rows = start[setup.constraints[2]] if driven else start[setup.constraints[1]]
+    for step in range(n):
+        for i in range(len(s.pose)):
+            for c in range(POSE):
+                s.before[i, c] = s.pose[i, c]
+        for k in range(len(s.u)):
+            s.u_before[k] = s.u[k]
+        status = 0
+        for sub in range(substeps):
+            at = time + (step * substeps + sub) * h
+            status = _rattle(
+                setup, springs, drives, armature, span, driven, h, at, tolerance, rows, wrenches, applied, e, s, saddle
+            )
+            s.fresh[0] = 1 if status == 0 else 0
+            if status != 0:
+                break
+        for k in range(len(s.u)):
+            if status == 0 and not abs(s.u[k]) < HUGE:
+                status = -1 - k
+        if status != 0:
+            s.fresh[0] = 0
+            for i in range(len(s.pose)):
+                for c in range(POSE):
+                    s.pose[i, c] = s.before[i, c]
+            for k in range(len(s.u)):
+                s.u[k] = s.u_before[k]
+            return step, status
+    return n, 0

@@ -1,0 +1,502 @@
+"""Steps of bodies under constraints: rows -> factor -> solve primary -> anticipate auxiliary -> integrate -> project.
+
+| integrator | a step of h | order |
+|---|---|---|
+| euler | x += h u, then u += h a | 1 |
+| semi_implicit | u += h a, then x += h u | 1, energy bounded |
+| implicit | springs taken at the end of the step, as rows that give way | 1, stable when stiff |
+| rk4 | classical Runge-Kutta, quaternions in R^4 and normalised | 4 |
+
+`rattle.py` has the integrator of that name.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, kernel, outlined, spliced
+from limberjack.constraints.bodies import (
+    POSE,
+    SCALABLE,
+    Bodies,
+    add_row,
+    move_bodies,
+    normalize_poses,
+    pose_rates,
+    take_inertia,
+)
+from limberjack.constraints.maximal import Evaluation, evaluate
+from limberjack.constraints.rows import relative_rotation
+from limberjack.constraints.system import System
+from limberjack.constraints.table import SPRING, Table
+from limberjack.solvers.saddle import NO_ROOM, REFUSED, factor_saddle, list_row, solve_saddle, start_rows
+from limberjack.spatial.vectors import cross
+
+__all__ = ["MORE_ROOM", "OPEN_LOOP", "STUCK", "State", "Setup", "change_velocities", "read_coordinates", "take_steps"]
+
+EULER, SEMI_IMPLICIT, RK4, IMPLICIT, RATTLE = range(5)
+PROJECT, BAUMGARTE, LOOSE = range(3)
+TOUCH = 1e-10
+GAP_ALLOWED = 1e-8
+HUGE = 1e150
+MOST = 30
+OPEN_LOOP, STUCK, MORE_ROOM = -(2**40), -(2**41), -(2**42)
+
+
+class Setup(NamedTuple):
+    """What stays while the bodies move."""
+
+    bodies: Bodies
+    system: System
+    table: Table
+    touch: np.ndarray
+    soft: np.ndarray
+    center: np.ndarray  # (n, 3)
+    constraints: np.ndarray  # (3,) how many are held; held or one-sided; in all
+    gravity: np.ndarray  # (3,)
+
+
+class State(NamedTuple):
+    """Poses, velocities and scratch of the integrators; n bodies, nu velocities."""
+
+    pose: np.ndarray  # (n, POSE)
+    u: np.ndarray  # (nu,)
+    q: np.ndarray  # (nq,) coordinates read off the poses
+    qd: np.ndarray  # (nv,)
+    tau: np.ndarray  # (nv,)
+    added: np.ndarray  # (nv,)
+    stage: np.ndarray  # (n, POSE)
+    u_stage: np.ndarray  # (nu,)
+    rates: np.ndarray  # (n, POSE)
+    pose_sum: np.ndarray  # (n, POSE)
+    u_sum: np.ndarray  # (nu,)
+    before: np.ndarray  # (n, POSE)
+    u_before: np.ndarray  # (nu,)
+    momentum: np.ndarray  # (nu,)
+    force: np.ndarray  # (nu,) without the constraints
+    there: Evaluation  # of the poses a step tries
+    fresh: np.ndarray  # (1,) 1 where rows and factor belong to the poses now
+    report: np.ndarray  # (4,) iterations of the projection, gap left, its row, node of a failed pivot
+
+
+@inner
+def _push(bodies, center, i, ends, px, py, pz, nx, ny, nz, fx, fy, fz, f):
+    """Add the force and torque at the point p of the link frame of body i to the forces."""
+    px, py, pz = px - center[i, 0], py - center[i, 1], pz - center[i, 2]
+    if bodies.kind[i] < SCALABLE:
+        lx = ends[i, 0] * px + ends[i, 1] * py + ends[i, 2] * pz
+        ly = ends[i, 3] * px + ends[i, 4] * py + ends[i, 5] * pz
+        lz = ends[i, 6] * px + ends[i, 7] * py + ends[i, 8] * pz
+    else:
+        g = bodies.maps
+        lx = g[i, 0] * px + g[i, 1] * py + g[i, 2] * pz
+        ly = g[i, 3] * px + g[i, 4] * py + g[i, 5] * pz
+        lz = g[i, 6] * px + g[i, 7] * py + g[i, 8] * pz
+    cx, cy, cz = cross(lx, ly, lz, fx, fy, fz)
+    add_row(bodies, i, ends, px, py, pz, nx + cx, ny + cy, nz + cz, fx, fy, fz, bodies.start[i], f)
+
+
+@outlined
+def read_coordinates(
+    # model
+    setup,
+    # in
+    e,
+    # out
+    q, qd,
+):  # fmt: skip
+    """Fill q and qd of the joints that have rows for them from the values of those rows."""
+    table, start = setup.table, setup.system.row_start
+    r, last = start[setup.constraints[1]], start[setup.constraints[2]]
+    while r < last:
+        iq, iv = table.drive[r, 0], table.drive[r, 1]
+        if table.speed[r] == 1:
+            w, x, y, z = relative_rotation(e.state, table.row_pair[r, 0])
+            # of the two quaternions of a rotation, the one that goes on from the last
+            sign = -1.0 if w * q[iq] + x * q[iq + 1] + y * q[iq + 2] + z * q[iq + 3] < 0.0 else 1.0
+            q[iq], q[iq + 1], q[iq + 2], q[iq + 3] = sign * w, sign * x, sign * y, sign * z
+            for c in range(3):
+                qd[iv + c] = e.values[r + c, 1]
+            r += 3
+        else:
+            q[iq], qd[iv] = e.values[r, 0], e.values[r, 1]
+            r += 1
+
+
+@outlined
+def _drive(setup, drives, armature, span, applied, e, s, f):
+    """Add the forces of joints on themselves and those applied to them, along the rows of their coordinates."""
+    table, system = setup.table, setup.system
+    read_coordinates(setup, e, s.q, s.qd)
+    drive_forces(drives, armature, span, 0.0, s.q, s.qd, applied, s.tau, s.added)
+    for c in range(setup.constraints[1], setup.constraints[2]):
+        r = system.row_start[c]
+        tau = s.tau[table.drive[r, 1]]
+        if tau != 0.0:
+            for t in range(system.touch_start[c], system.touch_start[c + 1]):
+                body, o = system.touch_body[t], system.block_start[t]
+                begin = system.body_start[body]
+                for k in range(system.body_start[body + 1] - begin):
+                    f[begin + k] += tau * e.j[o + k]
+
+
+@inner
+def _spring_end(setup, i, x, y, z, ends):
+    """Return position and velocity of the point (x, y, z) of the link frame of body i; of the world for i = -1."""
+    if i < 0:
+        return x, y, z, 0.0, 0.0, 0.0
+    bodies, center = setup.bodies, setup.center
+    x, y, z = x - center[i, 0], y - center[i, 1], z - center[i, 2]
+    if bodies.kind[i] < SCALABLE:
+        lx = ends[i, 0] * x + ends[i, 1] * y + ends[i, 2] * z
+        ly = ends[i, 3] * x + ends[i, 4] * y + ends[i, 5] * z
+        lz = ends[i, 6] * x + ends[i, 7] * y + ends[i, 8] * z
+        vx, vy, vz = cross(ends[i, 12], ends[i, 13], ends[i, 14], lx, ly, lz)
+    else:
+        g = bodies.maps
+        lx, ly, lz = (
+            g[i, 0] * x + g[i, 1] * y + g[i, 2] * z,
+            g[i, 3] * x + g[i, 4] * y + g[i, 5] * z,
+            g[i, 6] * x + g[i, 7] * y + g[i, 8] * z,
+        )
+        vx, vy, vz = (
+            g[i, 9] * x + g[i, 10] * y + g[i, 11] * z,
+            g[i, 12] * x + g[i, 13] * y + g[i, 14] * z,
+            g[i, 15] * x + g[i, 16] * y + g[i, 17] * z,
+        )
+    return (
+        ends[i, 9] + lx, ends[i, 10] + ly, ends[i, 11] + lz, ends[i, 15] + vx, ends[i, 16] + vy, ends[i, 17] + vz,
+    )  # fmt: skip
+
+
+@outlined
+def _pull_springs(setup, springs, ends, f):
+    """Add the forces of all springs as they are now."""
+    link, p, data = springs.link, springs.point, springs.data
+    for k in range(len(link)):
+        a, b = link[k, 0], link[k, 1]
+        ax, ay, az, ux, uy, uz = _spring_end(setup, a, p[k, 0], p[k, 1], p[k, 2], ends)
+        bx, by, bz, vx, vy, vz = _spring_end(setup, b, p[k, 3], p[k, 4], p[k, 5], ends)
+        x, y, z = bx - ax, by - ay, bz - az
+        length = np.sqrt(x * x + y * y + z * z)
+        if not length > 1e-12:
+            continue
+        x, y, z = x / length, y / length, z / length
+        rate = x * (vx - ux) + y * (vy - uy) + z * (vz - uz)
+        pull = data[k, 0] * (length - data[k, 2]) + data[k, 1] * rate
+        x, y, z = pull * x, pull * y, pull * z
+        if a >= 0:
+            _push(setup.bodies, setup.center, a, ends, p[k, 0], p[k, 1], p[k, 2], 0.0, 0.0, 0.0, x, y, z, f)
+        if b >= 0:
+            _push(setup.bodies, setup.center, b, ends, p[k, 3], p[k, 4], p[k, 5], 0.0, 0.0, 0.0, -x, -y, -z, f)
+
+
+@outlined
+def forces(setup, springs, drives, armature, span, driven, implicit, wrenches, applied, pose, e, s, f):
+    """Set f to all forces but those of constraints."""
+    take_inertia(setup.bodies, setup.gravity, pose, e.ends, f)
+    w = wrenches.data
+    for k in range(len(wrenches.link)):
+        i = wrenches.link[k]
+        _push(
+            setup.bodies, setup.center, i, e.ends, w[k, 0], w[k, 1], w[k, 2], w[k, 6], w[k, 7], w[k, 8],
+            w[k, 3], w[k, 4], w[k, 5], f,
+        )  # fmt: skip
+    if len(springs.link) > 0 and not implicit:
+        _pull_springs(setup, springs, e.ends, f)
+    if driven:
+        _drive(setup, drives, armature, span, applied, e, s, f)
+
+
+@outlined
+def _list_touching(setup, mode, e, saddle):
+    """List the auxiliary rows that act; mode 0 accelerations, 1 velocities, 2 positions. Return how many or NO_ROOM."""
+    rows = start_rows(setup.system, saddle)
+    for c in range(setup.constraints[0], setup.constraints[1]):
+        r = setup.system.row_start[c]
+        if e.values[r, 0] <= TOUCH and (mode > 0 or e.values[r, 1] <= 1e-9):
+            rows = list_row(c, rows, 0.0, np.inf, saddle)
+            if rows == NO_ROOM:
+                return rows
+    return rows
+
+
+@outlined
+def set_sides(setup, mode, h, loose, rate, e, saddle):
+    """Fill the right sides r of all rows that hold, and the compliance of springs over a step h."""
+    table, start, values = setup.table, setup.system.row_start, e.values
+    for r in range(start[setup.constraints[1]]):
+        value = values[r, mode] if mode != 2 else values[r, 2]
+        if mode == 2 and loose == BAUMGARTE and table.speed[r] == 0:
+            value += 2.0 * rate * values[r, 1] + rate * rate * values[r, 0]
+        if mode == 2 and loose == BAUMGARTE and table.speed[r] == 1:
+            value += rate * values[r, 1]
+        saddle.c[r] = 0.0
+        if mode == 0 and table.speed[r] == 1:
+            value = 0.0
+        if table.role[r] == SPRING:
+            k, c = table.soft[r, 0], table.soft[r, 1]
+            stiff = h * (h * k + c)
+            # a spring takes no part in projections: it gives way without limit
+            saddle.c[r] = 1.0 / stiff if mode == 2 and stiff > 0.0 else 1e12
+            value = values[r, 2] + (k * values[r, 0] + (c + h * k) * values[r, 1]) / stiff if mode == 2 and stiff > 0.0 else 0.0
+        saddle.r[r] = value
+
+
+@spliced
+def meet(setup, mode, h, loose, rate, e, s, saddle):
+    """Factor and solve for saddle.f and the rows of e in a mode: values (0), rates (1), accelerations (2)."""
+    set_sides(setup, mode, h, loose, rate, e, saddle)
+    failed = factor_saddle(setup.system, e.m, e.j, saddle)
+    if failed != 0:
+        s.report[3] = failed
+        return STUCK
+    return solve_again(setup, mode, e, saddle)
+
+
+@outlined
+def solve_again(setup, mode, e, saddle):
+    """Solve with the factor at hand, right sides set."""
+    rows = _list_touching(setup, 2 - mode, e, saddle)
+    if rows == NO_ROOM:
+        return MORE_ROOM
+    status = solve_saddle(setup.system, rows, e.j, saddle)
+    if status == NO_ROOM:
+        return MORE_ROOM
+    return STUCK if status == REFUSED else 0
+
+
+@inner
+def worst_row(setup, e):
+    """Return the largest error of the rows held in position, and the row."""
+    table, start, values = setup.table, setup.system.row_start, e.values
+    worst, at = 0.0, -1
+    held = start[setup.constraints[0]]
+    for r in range(start[setup.constraints[1]]):
+        if table.speed[r] == 1 or table.role[r] == SPRING:
+            continue
+        size = abs(values[r, 0]) if r < held else -values[r, 0]
+        if not size <= worst:
+            worst, at = size, r
+    return worst, at
+
+
+@outlined
+def _touches(setup, e):
+    """Return whether anything needs projecting: a held row, or a one-sided one passed or about to be."""
+    if setup.constraints[0] > 0:
+        return True
+    start = setup.system.row_start
+    for r in range(start[setup.constraints[0]], start[setup.constraints[1]]):
+        if e.values[r, 0] <= TOUCH:
+            return True
+    return False
+
+
+@spliced
+def _project(setup, time, tolerance, rows, e, s, saddle):
+    """Bring poses and velocities onto the constraints; rows and factor belong to the new poses afterwards."""
+    nu = len(s.u)
+    last, worst, status = np.inf, 0.0, 0
+    bodies = setup.bodies
+    for iteration in range(MOST):
+        evaluate(bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, s.pose, s.u, e)
+        worst, at = worst_row(setup, e)
+        s.report[0], s.report[1], s.report[2] = iteration, worst, at
+        if worst <= tolerance or (worst < GAP_ALLOWED and worst > 0.5 * last) or not worst < 1e100:
+            break
+        last = worst
+        for k in range(nu):
+            saddle.f[k] = 0.0
+        status = meet(setup, 0, 0.0, PROJECT, 0.0, e, s, saddle)
+        if status != 0:
+            break
+        move_bodies(bodies, 1.0, saddle.a, s.pose)
+    if status == STUCK or (status == 0 and not worst <= GAP_ALLOWED):
+        return OPEN_LOOP
+    if status == 0 and _touches(setup, e):
+        for k in range(nu):
+            saddle.f[k] = 0.0
+        status = meet(setup, 1, 0.0, PROJECT, 0.0, e, s, saddle)
+        if status == 0:
+            for k in range(nu):
+                s.u[k] += saddle.a[k]
+    return status
+
+
+@spliced
+def _accelerate(
+    setup, springs, drives, armature, span, driven, implicit, loose, h, rate, time, rows, wrenches, applied, pose, u, e,
+    s, saddle,
+):  # fmt: skip
+    """Fill saddle.a with the accelerations at (pose, u)."""
+    evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, pose, u, e)
+    forces(setup, springs, drives, armature, span, driven, implicit, wrenches, applied, pose, e, s, saddle.f)
+    return meet(setup, 2, h, loose, rate, e, s, saddle)
+
+
+@spliced
+def _one_step(
+    setup, springs, drives, armature, span, code, first, loose, driven, h, rate, tolerance, time, wrenches, applied, e,
+    s, saddle,
+):  # fmt: skip
+    """One step; return a status."""
+    bodies, nu, n = setup.bodies, len(s.u), len(s.pose)
+    start = setup.system.row_start
+    rows = start[setup.constraints[2]] if driven else start[setup.constraints[1]]
+    many = code == RK4
+    for i in range(n):
+        for c in range(POSE):
+            s.stage[i, c] = s.pose[i, c]
+            s.pose_sum[i, c] = 0.0
+    for k in range(nu):
+        s.u_stage[k] = 0.0 if first else s.u[k]
+        s.u_sum[k] = 0.0
+    at = time
+    for stage in range(4 if many else 1):
+        status = _accelerate(
+            setup, springs, drives, armature, span, driven, code == IMPLICIT, loose, h, rate, at, rows, wrenches,
+            applied, s.stage, s.u_stage, e, s, saddle,
+        )  # fmt: skip
+        if status != 0:
+            return status
+        weight = (1.0 if stage == 0 or stage == 3 else 2.0) / 6.0 if many else 1.0
+        ahead = 0.5 * h if stage < 2 else h
+        at = time + ahead
+        if many:
+            pose_rates(bodies, s.stage, s.u_stage, s.rates)
+            for i in range(n):
+                for c in range(POSE):
+                    s.pose_sum[i, c] += weight * s.rates[i, c]
+                    s.stage[i, c] = s.pose[i, c] + ahead * s.rates[i, c]
+        for k in range(nu):
+            s.u_sum[k] += weight * saddle.a[k]
+            s.u_stage[k] = s.u[k] + ahead * saddle.a[k]
+    if first:
+        for k in range(nu):
+            s.u[k] = s.u_sum[k]
+        move_bodies(bodies, h, s.u, s.pose)
+    elif many:
+        for i in range(n):
+            for c in range(POSE):
+                s.pose[i, c] += h * s.pose_sum[i, c]
+        normalize_poses(s.pose)
+        for k in range(nu):
+            s.u[k] += h * s.u_sum[k]
+    else:
+        if code == EULER:
+            move_bodies(bodies, h, s.u, s.pose)
+        for k in range(nu):
+            s.u[k] += h * s.u_sum[k]
+        if code != EULER:
+            move_bodies(bodies, h, s.u, s.pose)
+    for k in range(nu):
+        if not abs(s.u[k]) < HUGE:
+            return -1 - k
+    if loose == PROJECT:
+        return _project(setup, time + h, tolerance, rows, e, s, saddle)
+    return 0
+
+
+@kernel
+def take_steps(
+    # model
+    setup, springs, drives, armature, span,
+    # in
+    code, first, loose, driven, n, substeps, h, rate, tolerance, time, wrenches, applied, e, saddle,
+    # out
+    s,
+):  # fmt: skip
+    """Take n steps of `substeps` times h; stop at the first that fails and put back the state before it.
+
+    Args:
+        setup: what stays.
+        springs, drives: of the model.
+        armature: (nv,) zeros.
+        span: the whole model.
+        code: the integrator.
+        first: whether forces give velocities.
+        loose: PROJECT, BAUMGARTE or LOOSE.
+        driven: whether any joint has a force along its coordinates.
+        n: steps.
+        substeps: integrator steps per step.
+        h: its length [s].
+        rate: of Baumgarte's terms [1/s].
+        tolerance: gap at which projections stop.
+        time: at the start [s].
+        wrenches: lasting wrenches.
+        applied: (nv,) joint forces.
+        e, saddle: scratch.
+        s: the state.
+
+    Returns:
+        steps taken, and 0, -1 - k for a velocity k that is not finite, OPEN_LOOP, STUCK or MORE_ROOM.
+    """
+    for step in range(n):
+        for i in range(len(s.pose)):
+            for c in range(POSE):
+                s.before[i, c] = s.pose[i, c]
+        for k in range(len(s.u)):
+            s.u_before[k] = s.u[k]
+        status = 0
+        for sub in range(substeps):
+            at = time + (step * substeps + sub) * h
+            status = _one_step(
+                setup, springs, drives, armature, span, code, first, loose, driven, h, rate, tolerance, at, wrenches,
+                applied, e, s, saddle,
+            )  # fmt: skip
+            s.fresh[0] = 1 if status == 0 else 0
+            if status != 0:
+                break
+        for k in range(len(s.u)):
+            if status == 0 and not abs(s.u[k]) < HUGE:
+                status = -1 - k
+        if status != 0:
+            s.fresh[0] = 0
+            for i in range(len(s.pose)):
+                for c in range(POSE):
+                    s.pose[i, c] = s.before[i, c]
+            for k in range(len(s.u)):
+                s.u[k] = s.u_before[k]
+            return step, status
+    return n, 0
+
+
+@kernel
+def look_at(
+    # model
+    setup,
+    # in
+    time,
+    # out
+    e, s,
+):  # fmt: skip
+    """Evaluate all rows, those of coordinates included, at the state now, and fill q and qd of joints that have them."""
+    rows = setup.system.row_start[setup.constraints[2]]
+    evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, s.pose, s.u, e)
+    read_coordinates(setup, e, s.q, s.qd)
+    worst, at = worst_row(setup, e)
+    s.report[1], s.report[2] = worst, at
+
+
+@kernel
+def change_velocities(
+    # model
+    setup,
+    # in
+    time, impulse, e, saddle,
+    # out
+    s,
+):  # fmt: skip
+    """Let the impulse (nu,) act at once: velocities change so that all rows hold; return a status."""
+    rows = setup.system.row_start[setup.constraints[1]]
+    evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, s.pose, s.u, e)
+    for k in range(len(s.u)):
+        saddle.f[k] = impulse[k]
+    status = meet(setup, 1, 0.0, PROJECT, 0.0, e, s, saddle)
+    if status == 0:
+        for k in range(len(s.u)):
+            s.u[k] += saddle.a[k]
+    return status
