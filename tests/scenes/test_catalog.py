@@ -17,18 +17,32 @@ from limberjack.model.model import Model
 # Small enough to build in no time; every scene appears here.
 SMALL = {
     "adaptive_crowd": {"figures": 2},
+    "andrews_squeezer": {},
     "ball_tree": {"bodies": 7},
+    "baraff_contacts": {},
+    "baraff_planar": {},
+    "baraff_tree": {"bodies": 7, "loops": 3},
+    "bricard": {},
+    "chain_with_limits": {},
     "character": {},
     "crowd": {"figures": 2},
     "double_pendulum": {},
+    "flyball_governor": {},
+    "four_bar": {},
+    "gear_train": {},
     "humanoid": {},
+    "knife_edge": {},
     "long_chain": {"links": 100},
     "marionette": {},
+    "n_four_bar": {"loops": 2},
     "paper_pendulum": {"links": 10},
     "pendulum": {"links": 10},
     "random_tree": {"bodies": 5},
+    "scalable_puppet": {},
+    "simple_pendulum": {},
     "slider_chain": {},
     "spring_pendulum": {},
+    "star": {"arms": 5},
     "tethered_pendulum": {"links": 5},
 }
 METHODS = {"full", "adaptive", "multipliers", "displacements", "impulses"}
@@ -88,8 +102,8 @@ def test_describe_lists_options_without_building(monkeypatch):
 
 
 def test_unknown_scene_names_the_choices():
-    """A wrong name is answered with all names there are."""
-    with pytest.raises(UnknownName, match="pendulun.*double_pendulum.*humanoid.*pendulum"):
+    """A wrong name is answered with those like it and with the names there are."""
+    with pytest.raises(UnknownName, match="pendulun.*did you mean pendulum.*adaptive_crowd.*double_pendulum"):
         scenes.get("pendulun")
 
 
@@ -129,6 +143,24 @@ def test_options_go_by_name_only():
         ("random_tree", {"kinds": ("hinge", "free")}, 'no joint kind "free"'),
         ("random_tree", {"kinds": ()}, "at least one joint kind"),
         ("ball_tree", {"bodies": 0}, "bodies must be >= 1"),
+        ("simple_pendulum", {"bar": "rope"}, "hinge, rod"),
+        ("simple_pendulum", {"length": 0.0}, "length must be > 0"),
+        ("four_bar", {"lengths": (1, 2, 3)}, "lengths must be 4 numbers"),
+        ("four_bar", {"lengths": (5, 1, 1, 1)}, "do not close at angle 1"),
+        ("n_four_bar", {"loops": 0}, "loops must be >= 1"),
+        ("andrews_squeezer", {"torque": "strong"}, "torque must be a number"),
+        ("flyball_governor", {"stiffness": -1.0}, "stiffness .* must be >= 0"),
+        ("chain_with_limits", {"limit": -0.1}, "limit must be >= 0"),
+        ("gear_train", {"wheels": 1}, "wheels must be >= 2"),
+        ("gear_train", {"weight": -1.0}, "weight must be >= 0"),
+        ("knife_edge", {"speed": 0.0}, "speed must be > 0"),
+        ("baraff_planar", {"rings": 6}, "rings must be True or False"),
+        ("baraff_contacts", {"friction": -1.0}, "friction must be >= 0"),
+        ("baraff_tree", {"loops": 65}, "loops must be <= 64 for 127 bodies"),
+        ("baraff_tree", {"bodies": 3, "loops": 2}, "loops must be <= 1 for 3 bodies"),
+        ("baraff_tree", {"loops": 2, "stir": 1.0}, "stir must be 0 with loops"),
+        ("star", {"arms": 0}, "arms must be >= 1"),
+        ("scalable_puppet", {"stiffness": -1.0}, "stiffness must be >= 0"),
         ("humanoid", {"height": 0.0}, "height must be > 0"),
         ("humanoid", {"mass": -75.0}, "mass must be > 0"),
         ("humanoid", {"limits": "rubber"}, 'no kind of limits "rubber".*hard, soft'),

@@ -7,10 +7,22 @@ drive and a camera. Nothing here compiles kernels: a scene can be listed and bui
 from __future__ import annotations
 
 from limberjack.scenes.adaptive import adaptive_crowd, character, paper_pendulum, slider_chain, spring_pendulum
+from limberjack.scenes.baraff import baraff_contacts, baraff_planar, baraff_tree, scalable_puppet, star
 from limberjack.scenes.catalog import Camera, Scene, SceneInfo, describe, get, names
 from limberjack.scenes.chains import double_pendulum, long_chain, pendulum, tethered_pendulum
 from limberjack.scenes.crowds import crowd
 from limberjack.scenes.figures import humanoid, marionette
+from limberjack.scenes.loops import (
+    andrews_squeezer,
+    bricard,
+    chain_with_limits,
+    flyball_governor,
+    four_bar,
+    gear_train,
+    knife_edge,
+    n_four_bar,
+    simple_pendulum,
+)
 from limberjack.scenes.trees import ball_tree, random_tree
 
 __all__ = [
@@ -18,20 +30,34 @@ __all__ = [
     "Scene",
     "SceneInfo",
     "adaptive_crowd",
+    "andrews_squeezer",
     "ball_tree",
+    "baraff_contacts",
+    "baraff_planar",
+    "baraff_tree",
+    "bricard",
+    "chain_with_limits",
     "character",
     "crowd",
     "describe",
     "double_pendulum",
+    "flyball_governor",
+    "four_bar",
+    "gear_train",
     "get",
     "humanoid",
+    "knife_edge",
     "long_chain",
     "marionette",
+    "n_four_bar",
     "names",
     "paper_pendulum",
     "pendulum",
     "random_tree",
+    "scalable_puppet",
+    "simple_pendulum",
     "slider_chain",
     "spring_pendulum",
+    "star",
     "tethered_pendulum",
 ]
