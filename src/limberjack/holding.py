@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from limberjack.constrained import Own, new_own
+from limberjack.constrained import OPEN_LOOP, STUCK, Own, new_own
 from limberjack.constraints.rows import LENGTH, SLIDE, TURN
 from limberjack.constraints.table import (
     DRIVE,
@@ -22,15 +22,20 @@ from limberjack.constraints.table import (
     Table,
     collect,
     coordinate_terms,
+    joint_rows,
     new_table,
 )
+from limberjack.errors import Diverged, LimberjackError, LoopNotClosed
 from limberjack.model.arrays import LINK, Links, blocks_of, span_of
 from limberjack.model.compile import drives_of
 from limberjack.model.joints import KINDS, SPIN
 from limberjack.model.model import Model
+from limberjack.model.spec import WORLD, Joint
 from limberjack.solvers.anticipation import Hold, blocks_of_rows, grown, new_hold
 
-__all__ = ["Holding", "tied_blocks"]
+__all__ = ["Grip", "Holding", "tied_blocks"]
+
+_WELD = Joint("", "fixed", WORLD, "", (0.0,) * 3, (1.0, 0.0, 0.0, 0.0), (0.0,) * 3, (1.0, 0.0, 0.0, 0.0))
 
 
 def tied_blocks(model: Model, ties: Iterable[tuple[int, int]]) -> np.ndarray:
@@ -57,6 +62,33 @@ def tied_blocks(model: Model, ties: Iterable[tuple[int, int]]) -> np.ndarray:
     return np.array([span_of(links, drives, i, j) for i, j in ends]).reshape(-1, plain.shape[1])
 
 
+@dataclass
+class Grip:
+    """A point of a link drawn to a place in the world, and if asked for to a rotation, by rows that give way."""
+
+    link: int
+    place: np.ndarray  # (3,) in the link frame
+    target: np.ndarray  # (3,) in the world
+    rotation: np.ndarray | None  # (3, 3) the link's frame in the world, or None where it turns as it likes
+    stiffness: float
+    damping: float
+    most: float  # largest force along each axis [N]
+    lever: float = 0.1  # torques are forces at this distance [m]
+
+    def rows(self, pairs: Pairs, index: int) -> list[Row]:
+        """Return the rows of the grip, to stand at `index` among the joints, springs and grips."""
+        world = np.concatenate([(np.eye(3) if self.rotation is None else self.rotation).ravel(), self.target])
+        pair = pairs.add((-1, world), (self.link, np.concatenate([np.eye(3).ravel(), self.place])))
+        soft = (self.stiffness, self.damping, self.most)
+        out = [Row(index, [(pair, (SLIDE, c, 0, 1.0))], role=GRIP, soft=soft) for c in range(3)]
+        if self.rotation is not None:
+            f = self.lever**2
+            soft = (f * self.stiffness, f * self.damping, self.lever * self.most)
+            for terms, _ in joint_rows(_WELD)[:3]:
+                out.append(Row(index, [(pair, term) for term in terms], role=GRIP, soft=soft))
+        return out
+
+
 class Holding:
     """The rows of a model on its tree, their blocks, and what loop joints hold of their own."""
 
@@ -70,7 +102,7 @@ class Holding:
         self._place = {joint.name: (int(a), int(b)) for joint, a, b in zip(self._loops, q, v, strict=False)}
         self._sizes = (int(q[-1]), int(v[-1]))
         self.pushed: set[str] = set()  # loop joints the user applies forces to
-        self.grips: list[Any] = []
+        self.grips: list[Grip] = []
         self.rows: list[Row] = []
         self.build()
 
@@ -150,6 +182,21 @@ class Holding:
             out.append(Row(self.model.joint_count + k, [term], target=(spring.rest, 0.0), role=SPRING, soft=soft))
         return out
 
+    def move_grip(self, grip: Grip) -> None:
+        """Take the place and rotation a grip now aims at."""
+        index = self.model.joint_count + len(self.model.springs) + self.grips.index(grip)
+        row = int(np.flatnonzero(self.table.joint == index)[0])
+        frame = self.table.pair_frame[self.table.row_pair[row, 0]]
+        frame[:9] = (np.eye(3) if grip.rotation is None else grip.rotation).ravel()
+        frame[9:12] = grip.target
+
+    def grip_force(self, grip: Grip) -> np.ndarray:
+        """Return the force (3,) a grip pulled with in the last step, world axes."""
+        index = self.model.joint_count + len(self.model.springs) + self.grips.index(grip)
+        rows = np.flatnonzero(self.table.joint == index)[:3]
+        axes = self.table.pair_frame[self.table.row_pair[rows[0], 0], :9].reshape(3, 3)
+        return axes @ self.hold.multipliers[rows]
+
     def grow(self) -> None:
         """Make room for more rows at once."""
         self.hold = grown(self.hold, len(self.rows))
@@ -158,18 +205,26 @@ class Holding:
         """Return the places of a loop joint's coordinates and freedoms in `own`."""
         return self._place[name]
 
+    def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
+        """Return (error, joint, message) of a status of `take_held_steps` that the rows caused, else None."""
+        if status not in (OPEN_LOOP, STUCK):
+            return None
+        if status == STUCK:
+            text = f"no forces of the limits fit together at {where}"
+            return Diverged, "", text
+        gap, row = float(self.hold.report[3]), int(self.hold.report[5])
+        name = self.joint_of(row) if row >= 0 else ""
+        return LoopNotClosed, name, f'joint "{name}": gap {gap:.3g} m > 1e-8 m at {where}; try a smaller dt'
+
+    def redundant(self) -> tuple[int, int]:
+        """Return how many rows acted last and their rank."""
+        return int(self.hold.report[0]), int(self.hold.report[1])
+
     def joint_of(self, row: int) -> str:
         """Return the name of the joint, spring or grip a row belongs to."""
         index = int(self.table.joint[row])
         names = (*self.model.joint_names, *(spring.name for spring in self.model.springs))
         return names[index] if index < len(names) else "grip"
-
-
-def grip_rows(pairs: Pairs, index: int, link: int, place: np.ndarray, soft: tuple[float, float, float]) -> list[Row]:
-    """Return three rows that pull a point of a link to a place in the world."""
-    world = np.concatenate([np.eye(3).ravel(), np.zeros(3)])
-    pair = pairs.add((-1, world), (link, np.concatenate([np.eye(3).ravel(), place])))
-    return [Row(index, [(pair, (SLIDE, c, 0, 1.0))], role=GRIP, soft=soft) for c in range(3)]
 
 
 def _ties(links: Links, rows: list[Row], pair_link: np.ndarray) -> list[tuple[int, int]]:

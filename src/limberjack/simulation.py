@@ -14,8 +14,9 @@ import numpy as np
 from limberjack import _registry
 from limberjack.articulated.dynamics import array_of, forward_kinematics
 from limberjack.articulated.work import new_work
-from limberjack.errors import Diverged, LimberjackError, StateError, UnknownName
+from limberjack.errors import Diverged, LimberjackError, StateError, UnknownName, UnsupportedByMethod
 from limberjack.forces import Wrenches, no_wrenches
+from limberjack.grips import GripHandle
 from limberjack.handles import BodyHandle, JointHandle, PointHandle, loop_pose
 from limberjack.measure import body_velocities, energies
 from limberjack.methods import method_of, require_support
@@ -303,6 +304,33 @@ class Simulation:
         self.forces.wrenches = no_wrenches()
         self.touch()
 
+    def grab(self, body: str, point: Any = None, *, strength: float | None = None) -> GripHandle:
+        """Hold a point of a body and draw it where `grip.move` says; return the grip.
+
+        Args:
+            body: name of the body.
+            point: (3,) the point, in the world now and fixed to the body from then on; None = the com.
+            strength: largest force along each axis [N]; None = 50 times the weight of the body's figure.
+        """
+        return GripHandle(self, body, point, strength=strength)
+
+    def take_grip(self, grip: Any) -> Any:
+        """Let a grip act; for `GripHandle`."""
+        grab = getattr(self._stepper, "grab", None)
+        if grab is None:
+            raise UnsupportedByMethod(f'method "{self.method.name}" knows no grips')
+        self.touch()
+        return grab(grip)
+
+    def drop_grip(self, grip: Any) -> None:
+        """Let a grip go; for `GripHandle`."""
+        self._stepper.release(grip)  # pyright: ignore[reportAttributeAccessIssue]
+        self.touch()
+
+    def regrip(self) -> None:
+        """Take note that a grip turns its body from now on; for `GripHandle`."""
+        self._stepper.regrip()  # pyright: ignore[reportAttributeAccessIssue]
+
     def touch(self) -> None:
         """Tell the engine that the state or a force was changed; setters do it themselves."""
         self._poses = None
@@ -472,6 +500,11 @@ class Simulation:
 
     def _failure(self, status: int) -> LimberjackError:
         where = f"step {self._steps + 1} (t = {self.time:.6g} s); the state before it is kept"
+        explain = getattr(self._stepper, "explain", None)
+        told = None if explain is None else explain(status, where)
+        if told is not None:
+            kind, name, text = told
+            return kind(text, name, self._steps, self.time) if kind is Diverged else kind(text)
         if status > 0:
             name = self.model.dof_name(status - 1)
             body = self.model.joint_spec(name).child

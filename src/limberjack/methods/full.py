@@ -13,7 +13,7 @@ from limberjack.articulated.work import ROW, Work, new_work
 from limberjack.errors import StateError, UnknownName
 from limberjack.constrained import MORE_ROOM, take_held_steps
 from limberjack.forces import Pull, new_pull
-from limberjack.holding import Holding
+from limberjack.holding import Grip, Holding
 from limberjack.model.arrays import SPAN, Springs, blocks_of, span_of
 from limberjack.model.model import Model
 from limberjack.momentum import Aims, new_aims
@@ -56,7 +56,7 @@ class Full:
         """Return a stepper for `model`, without its features in `ignored`."""
         holding = Holding(model, ignored, implicit=self.integrator == "implicit")
         if not holding.rows:
-            return FullStepper(model, self)
+            return FullStepper(model, self, ignored)
         if self.integrator == "momentum":
             raise StateError(
                 'integrator "momentum" keeps the momentum of free trees and knows no loops, limits or gears; use "rk4"'
@@ -78,7 +78,7 @@ class _Group(NamedTuple):
 class FullStepper:
     """The running side of `Full`."""
 
-    def __init__(self, model: Model, options: Full) -> None:
+    def __init__(self, model: Model, options: Full, ignored: frozenset[str] = frozenset()) -> None:
         links = model.arrays.links
         self._model, self._code = model, INTEGRATORS.index(options.integrator)
         self._substeps = options.substeps or (2 if options.integrator in ("rk4", "momentum") else 1)
@@ -89,10 +89,14 @@ class FullStepper:
             _group(model, first, last, self._code == MOMENTUM, shared) for first, last in _cuts(model, options.threads)
         ]
         self._call: Any = take_steps
+        self._options, self._ignored = options, ignored
+        self._held: HeldStepper | None = None  # takes over while a grip acts
         self._pool = ThreadPoolExecutor(len(self._groups) - 1) if len(self._groups) > 1 else None
 
     def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
+        if self._held is not None:
+            return self._held.advance(n, dt, forces, time)
         if self._pool is None and len(self._groups[0].blocks) == 1:
             return self._advance_group(self._groups[0], n, dt, forces)
         start = (self.q.copy(), self.qd.copy(), self.memory())
@@ -117,6 +121,28 @@ class FullStepper:
         if self._call is take_steps:
             self._call = entry(take_steps)
         return taken
+
+    def grab(self, grip: Grip) -> Holding:
+        """Let a grip act from now on; return what holds it."""
+        if self._held is None:
+            if self._code == MOMENTUM:
+                raise StateError('integrator "momentum" knows no grips; use "rk4"')
+            holding = Holding(self._model, self._ignored, implicit=self._options.integrator == "implicit")
+            self._held = HeldStepper(self._model, self._options, holding, state=(self.q, self.qd))
+        return self._held.grab(grip)
+
+    def regrip(self) -> None:
+        """Take note that a grip has more rows than before."""
+        if self._held is not None:
+            self._held.regrip()
+
+    def release(self, grip: Grip) -> None:
+        """Let a grip go."""
+        if self._held is not None:
+            self._held.release(grip)
+            if not self._held.holding.grips:
+                self._held = None
+                self.changed()
 
     def active_links(self) -> np.ndarray:
         """Return, per link, whether its joint is simulated now: all are."""
@@ -158,13 +184,14 @@ class FullStepper:
 class HeldStepper:
     """The running side of `Full` for models with loops, limits, gears or velocity constraints."""
 
-    def __init__(self, model: Model, options: Full, holding: Holding) -> None:
+    def __init__(
+        self, model: Model, options: Full, holding: Holding, state: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> None:
         self._model, self._code = model, INTEGRATORS.index(options.integrator)
         self._substeps = options.substeps or (2 if options.integrator == "rk4" else 1)
         self._threads = options.threads
-        self.q, self.qd = model.q0.copy(), model.qd0.copy()
+        self.q, self.qd = state or (model.q0.copy(), model.qd0.copy())
         self.holding = holding
-        self._time = 0.0
         self._build()
 
     def _build(self) -> None:
@@ -220,8 +247,39 @@ class HeldStepper:
 
     def stats(self) -> dict[str, Any]:
         """Return the links visited, evaluations per step, and what the rows did in the last step."""
-        evaluations = self._substeps * (4 if self._code == RK4 else 1)
-        return {"nodes": len(self._model.arrays.links.parent), "evaluations": evaluations, "substeps": self._substeps}
+        report = self.holding.hold.report
+        return {
+            "nodes": len(self._model.arrays.links.parent),
+            "evaluations": self._substeps * (4 if self._code == RK4 else 1),
+            "substeps": self._substeps,
+            "rows": int(report[0]),
+            "rank": int(report[1]),
+            "projection_iterations": int(report[2]),
+            "joint_error": float(report[3]),
+        }
+
+    def grab(self, grip: Grip) -> Holding:
+        """Let a grip act from now on; return what holds it."""
+        self.holding.grips.append(grip)
+        self._rebuild()
+        return self.holding
+
+    def release(self, grip: Grip) -> None:
+        """Let a grip go."""
+        self.holding.grips.remove(grip)
+        self._rebuild()
+
+    def regrip(self) -> None:
+        """Take note that a grip has more rows than before."""
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        self.holding.build()
+        self._build()
+
+    def explain(self, status: int, where: str) -> Any:
+        """Return (error, joint, message) of a failure the rows caused, else None."""
+        return self.holding.explain(status, where)
 
 
 def _cuts(model: Model, threads: int) -> list[tuple[int, int]]:

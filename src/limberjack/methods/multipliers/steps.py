@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import inner, kernel, outlined, spliced
+from limberjack.articulated.drives import drive_forces
 from limberjack.constraints.bodies import (
     POSE,
     SCALABLE,
