@@ -16,39 +16,23 @@ and is stable without pivoting). Both cost O(k^2), where a new factor costs O(k^
 from __future__ import annotations
 
 from limberjack._jit import inner, outlined
+from limberjack.solvers.strides import add_to, dot
 
 __all__ = ["add_row", "depends", "meet_row", "solve_clamped", "take_out"]
-
-
-@inner
-def _dot(count, i, a, x):
-    """Return the sum of a[i, :count] x[:count], in four sums that do not wait for each other."""
-    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-    whole = count - count % 4
-    for j in range(0, whole, 4):
-        s0 += a[i, j] * x[j]
-        s1 += a[i, j + 1] * x[j + 1]
-        s2 += a[i, j + 2] * x[j + 2]
-        s3 += a[i, j + 3] * x[j + 3]
-    for j in range(whole, count):
-        s0 += a[i, j] * x[j]
-    return (s0 + s1) + (s2 + s3)
 
 
 @inner
 def _back(k, factor, x):
     """Replace x by L^-T x."""
     for i in range(k - 1, 0, -1):
-        t = x[i]
-        for j in range(i):
-            x[j] -= factor[i, j] * t
+        add_to(x, 0, i, -x[i], i, factor)
 
 
 @outlined
 def solve_clamped(k, factor, x):
     """Replace x, by place in C, by A_CC^-1 x."""
     for i in range(1, k):
-        x[i] -= _dot(i, i, factor, x)
+        x[i] -= dot(i, i, factor, x)
     for i in range(k):
         x[i] = x[i] / factor[i, i]
     _back(k, factor, x)
@@ -59,7 +43,7 @@ def meet_row(k, d, a, members, factor, row, move):
     """Fill row and move for a row d outside of C; return what is left of its diagonal, s."""
     s = a[d, d]
     for i in range(k):
-        y = a[d, members[i]] - _dot(i, i, factor, row)
+        y = a[d, members[i]] - dot(i, i, factor, row)
         row[i] = y
         move[i] = y / factor[i, i]
         s -= y * move[i]

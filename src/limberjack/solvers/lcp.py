@@ -9,8 +9,9 @@ f^T A f / 2 + b^T f between the bounds.
 Method of Baraff 1994: the rows settled so far keep their conditions while the force of one more row is driven until
 its own holds. Equalities come first, together. In a drive of row d the clamped set C (w = 0) follows by
 df_C = -A_CC^-1 A_Cd, and a pivot happens at the first of: w_d = 0, d joins C; f_d at a bound, d rests there;
-f_i at a bound, i leaves C; w_i = 0, i joins C. The factor of A_CC is changed row by row (`clamped`), so that a pivot costs
-O(n k) and a problem, with O(n) pivots, O(n^3).
+f_i at a bound, i leaves C; w_i = 0, i joins C. The factor of A_CC is changed row by row (`clamped`), so that a pivot
+costs O(n k) and a problem, with O(n) pivots, O(n^3). The row to drive is the one most violated, which takes fewer pivots
+than the order of rows would.
 
 Singular A: when row d follows from C, w_d cannot change and f_d moves until a row of C comes to a bound and leaves; if
 none does, the problem has no solution, the row is given up as FAILED and the others are solved without it. Redundant
@@ -26,11 +27,31 @@ from math import inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from limberjack._jit import inner, kernel, outlined
+from limberjack._jit import inner, kernel
 from limberjack.errors import StateError
-from limberjack.solvers.clamped import add_row, depends, meet_row, solve_clamped, take_out
-from limberjack.solvers.dense import TOLERANCE, factor_psd
+from limberjack.solvers.clamped import add_row, depends, meet_row, take_out
+from limberjack.solvers.dense import TOLERANCE
+from limberjack.solvers.lcp_setup import (
+    AT_HIGH,
+    AT_LOW,
+    FAILED,
+    FREE,
+    MEMBERS,
+    PIVOTS,
+    PRODUCTS,
+    REDUNDANT,
+    ROUNDS,
+    UNKNOWN,
+    Workspace,
+    begin,
+    is_equality,
+    level,
+    new_workspace,
+    refine,
+)
+from limberjack.solvers.strides import add_to
 
 __all__ = [
     "AT_HIGH",
@@ -49,184 +70,15 @@ __all__ = [
     "solve_lcp",
 ]
 
-# What a row does. UNKNOWN, as a guess, starts from the allowed force nearest to 0.
-UNKNOWN, FREE, AT_LOW, AT_HIGH, REDUNDANT, FAILED = 0, 1, 2, 3, 4, 5
 # What became of a problem.
 SOLVED, INFEASIBLE, EXHAUSTED = 0, 1, 2
-# Places of Workspace.counts.
-_MEMBERS, _PIVOTS, _ROUNDS, _PRODUCTS = 0, 1, 2, 3
-
-# Relative to the level of w_i, the sum of |A_ij f_j| and |b_i|: below _ZERO a drive of w is done, above _FAULT the whole
-# is set up again from the rows' states, above _WRONG it is no solution. Rows taken for dependent are off by an angle up
-# to sqrt(tolerance), and so is their w; _LOOSE times that angle is what they may miss.
+# Relative to the level of w_i, the sum of |A_ij f_j| and |b_i|: below _ZERO a drive of w is done, above _FAULT all is
+# set up again from the rows' states, above _WRONG it is no solution. Rows taken for dependent are off by an angle up to
+# sqrt(tolerance), and so is their w; _LOOSE times that angle is what they may miss.
 _ZERO, _FAULT, _WRONG, _LOOSE = 1e-13, 1e-11, 1e-9, 10.0
-# Forces that should be 0 are roundings of the others: this part of the largest number in play, by the scale of the row,
-# belongs to every sum. With _ZERO it makes one unit in the last place.
-_FLOOR = 2e-3
-# Moves below this part of the largest move are rounding; a singular direction is known up to that angle only.
+# Moves below this part of the largest are rounding; a singular direction is known up to that same angle only.
 _STILL = 1e-13
 _ROUND_LIMIT = 4
-
-
-class Workspace(NamedTuple):
-    """The arrays `solve_lcp` works in, for problems of up to m rows."""
-
-    factor: np.ndarray  # (m, m) L and D of the clamped rows
-    members: np.ndarray  # (m,) int64 the clamped rows
-    place: np.ndarray  # (m,) int64 place of each row among them, or -1
-    order: np.ndarray  # (m,) int64
-    row: np.ndarray  # (m,) L^-1 A_Cd
-    move: np.ndarray  # (m,) df of the clamped rows, by place
-    change: np.ndarray  # (m,) dw by row; levels of w at the end
-    root: np.ndarray  # (m,) sqrt(A_ii)
-    settled: np.ndarray  # (m,) int8 whether the row's conditions are to be kept
-    skipped: np.ndarray  # (m,) int8 whether the row follows from the clamped ones
-    counts: np.ndarray  # (4,) int64 clamped rows, pivots, rounds, multiplications
-
-
-def new_workspace(m: int) -> Workspace:
-    """Return arrays for problems of up to m rows."""
-    return Workspace(
-        factor=np.zeros((m, m)),
-        members=np.zeros(m, np.int64),
-        place=np.zeros(m, np.int64),
-        order=np.zeros(m, np.int64),
-        row=np.zeros(m),
-        move=np.zeros(m),
-        change=np.zeros(m),
-        root=np.zeros(m),
-        settled=np.zeros(m, np.int8),
-        skipped=np.zeros(m, np.int8),
-        counts=np.zeros(4, np.int64),
-    )
-
-
-@inner
-def _is_equality(i, lo, hi):
-    return lo[i] == -inf and hi[i] == inf
-
-
-@inner
-def _largest(n, b, work, f):
-    """Return the largest of forces and of accelerations without them, by the scales of their rows."""
-    most = 0.0
-    for i in range(n):
-        if work.root[i] > 0.0:
-            most = max(most, work.root[i] * abs(f[i]), abs(b[i]) / work.root[i])
-    return most
-
-
-@inner
-def _level(n, i, a, b, work, f):
-    """Return the sum of the sizes of the terms of w_i."""
-    s = abs(b[i]) + _FLOOR * work.root[i] * _largest(n, b, work, f)
-    for j in range(n):
-        s += abs(a[i, j] * f[j])
-    return s
-
-
-@inner
-def _clamp_equalities(n, tolerance, a, lo, hi, work, state, f):
-    """Start the clamped set with the independent ones of the equalities; return their number."""
-    factor, members, place = work.factor, work.members, work.place
-    count = 0
-    for i in range(n):
-        if _is_equality(i, lo, hi):
-            members[count] = i
-            count += 1
-    for p in range(count):
-        for q in range(p + 1):
-            factor[p, q] = a[members[p], members[q]]
-    k = factor_psd(count, tolerance, factor, work.order, work.row)
-    for p in range(count):
-        place[p] = members[work.order[p]]
-    for p in range(count):
-        i = place[p]
-        members[p] = i
-        state[i] = FREE if p < k else REDUNDANT
-        f[i] = 0.0
-    for i in range(n):
-        place[i] = -1
-    for p in range(k):
-        place[members[p]] = p
-    return k
-
-
-@inner
-def _rest(i, lo, hi, state, f):
-    """Put the force of a row outside of the clamped set where its state says, or nearest to 0; set the state."""
-    at = state[i]
-    if at == AT_LOW and lo[i] > -inf:
-        f[i] = lo[i]
-    elif at == AT_HIGH and hi[i] < inf:
-        f[i] = hi[i]
-    else:
-        f[i] = min(max(0.0, lo[i]), hi[i])
-        state[i] = AT_LOW if f[i] == lo[i] else AT_HIGH if f[i] == hi[i] else UNKNOWN
-
-
-@inner
-def _sum_rows(n, a, b, f, w):
-    """Fill w = A f + b."""
-    for i in range(n):
-        w[i] = b[i]
-    for j in range(n):
-        t = f[j]
-        if t != 0.0:
-            for i in range(n):
-                w[i] += a[j, i] * t
-
-
-@inner
-def _clamp_guess(n, k, tolerance, a, lo, hi, work, state, f):
-    """Add the rows guessed FREE to the clamped set, rest the others where they were guessed; return the new number."""
-    for i in range(n):
-        work.root[i] = sqrt(a[i, i]) if a[i, i] > 0.0 else 0.0
-        work.skipped[i] = 0
-        work.settled[i] = 0
-        if _is_equality(i, lo, hi) or lo[i] == hi[i]:
-            work.settled[i] = 1
-        if _is_equality(i, lo, hi):
-            continue
-        if state[i] == FREE and lo[i] < hi[i]:
-            s = meet_row(k, i, a, work.members, work.factor, work.row, work.move)
-            work.counts[_PRODUCTS] += k * k
-            if not depends(k, i, s, tolerance, a, work.members, work.move):
-                k = add_row(k, i, s, work.members, work.place, work.factor, work.row)
-                work.settled[i] = 1
-                continue
-        _rest(i, lo, hi, state, f)
-    return k
-
-
-@outlined
-def _begin(n, tolerance, a, b, lo, hi, work, state, f, w):
-    """Set up the clamped set, forces and w of the states given, without rows whose force would leave its bounds."""
-    members, place, move = work.members, work.place, work.move
-    k = _clamp_equalities(n, tolerance, a, lo, hi, work, state, f)
-    k = _clamp_guess(n, k, tolerance, a, lo, hi, work, state, f)
-    while True:
-        for p in range(k):
-            f[members[p]] = 0.0
-        _sum_rows(n, a, b, f, w)
-        for p in range(k):
-            move[p] = -w[members[p]]
-        solve_clamped(k, work.factor, move)
-        for p in range(k):
-            f[members[p]] = move[p]
-        work.counts[_PRODUCTS] += k * k + 2 * n * k
-        before = k
-        for i in range(n):
-            if place[i] >= 0 and (f[i] < lo[i] or f[i] > hi[i]):
-                state[i] = AT_LOW if f[i] < lo[i] else AT_HIGH
-                f[i] = lo[i] if f[i] < lo[i] else hi[i]
-                work.settled[i] = 0
-                k = take_out(k, place[i], members, place, work.factor, work.row)
-                work.counts[_PRODUCTS] += k * k
-        if k == before:
-            break
-    _sum_rows(n, a, b, f, w)
-    work.counts[_MEMBERS] = k
 
 
 @inner
@@ -255,13 +107,13 @@ def _next_row(n, work, state, w):
     return d
 
 
-@outlined
+@inner
 def _direction(n, d, sign, tolerance, a, work):
     """Fill move and change for a force of row d that grows by `sign`; return d's share of change, 0 if it follows."""
-    k, members, move, change = work.counts[_MEMBERS], work.members, work.move, work.change
+    k, members, move, change = work.counts[MEMBERS], work.members, work.move, work.change
     s = meet_row(k, d, a, members, work.factor, work.row, move)
     singular = depends(k, d, s, tolerance, a, members, move)
-    work.counts[_PRODUCTS] += k * k + n * k
+    work.counts[PRODUCTS] += k * k + n * k
     for p in range(k):
         move[p] *= -sign
     for i in range(n):
@@ -269,9 +121,7 @@ def _direction(n, d, sign, tolerance, a, work):
     if singular:
         return 0.0
     for p in range(k):
-        c, t = members[p], move[p]
-        for i in range(n):
-            change[i] += a[c, i] * t
+        add_to(change, 0, n, move[p], members[p], a)
     for p in range(k):
         change[members[p]] = 0.0
     return s
@@ -280,7 +130,7 @@ def _direction(n, d, sign, tolerance, a, work):
 @inner
 def _first_clamped(d, still, lo, hi, work, f, t, stop):
     """Return the least step, and the row, at which a clamped force comes to a bound, if before t."""
-    for p in range(work.counts[_MEMBERS]):
+    for p in range(work.counts[MEMBERS]):
         i, v = work.members[p], work.move[p]
         if abs(v) * work.root[i] <= still:
             continue
@@ -304,7 +154,7 @@ def _first_resting(n, d, still, lo, hi, work, state, w, t, stop):
             room = max(w[i], 0.0) / -v
         elif at == AT_HIGH and v > 0.0:
             room = max(-w[i], 0.0) / v
-        elif at == REDUNDANT and not _is_equality(i, lo, hi):
+        elif at == REDUNDANT and not is_equality(i, lo, hi):
             room = 0.0
         else:
             continue
@@ -323,7 +173,7 @@ def _first_stop(n, d, sign, s, loose, lo, hi, work, state, f, w):
     if room <= t and room < inf:
         t, stop = room, d
     most = work.root[d]
-    for p in range(work.counts[_MEMBERS]):
+    for p in range(work.counts[MEMBERS]):
         most = max(most, work.root[work.members[p]] * abs(work.move[p]))
     still = (_STILL if s > 0.0 else loose) * most
     t, stop = _first_clamped(d, still, lo, hi, work, f, t, stop)
@@ -335,7 +185,7 @@ def _first_stop(n, d, sign, s, loose, lo, hi, work, state, f, w):
 @inner
 def _advance(n, d, sign, t, lo, hi, work, f, w):
     """Move the forces of row d and of the clamped set, and w, by a step t."""
-    for p in range(work.counts[_MEMBERS]):
+    for p in range(work.counts[MEMBERS]):
         i = work.members[p]
         f[i] = min(max(f[i] + t * work.move[p], lo[i]), hi[i])
     f[d] = min(max(f[d] + t * sign, lo[d]), hi[d])
@@ -349,9 +199,9 @@ def _leave(n, i, lo, hi, work, state, f):
     up = work.move[work.place[i]] > 0.0
     state[i] = AT_HIGH if up else AT_LOW
     f[i] = hi[i] if up else lo[i]
-    k = work.counts[_MEMBERS]
-    work.counts[_MEMBERS] = take_out(k, work.place[i], work.members, work.place, work.factor, work.row)
-    work.counts[_PRODUCTS] += k * k
+    k = work.counts[MEMBERS]
+    work.counts[MEMBERS] = take_out(k, work.place[i], work.members, work.place, work.factor, work.row)
+    work.counts[PRODUCTS] += k * k
     for j in range(n):
         work.skipped[j] = 0
 
@@ -359,13 +209,13 @@ def _leave(n, i, lo, hi, work, state, f):
 @inner
 def _join(i, tolerance, a, work, state, w):
     """Add row i to the clamped set; return whether it does not follow from it."""
-    k = work.counts[_MEMBERS]
+    k = work.counts[MEMBERS]
     s = meet_row(k, i, a, work.members, work.factor, work.row, work.move)
-    work.counts[_PRODUCTS] += k * k
+    work.counts[PRODUCTS] += k * k
     if depends(k, i, s, tolerance, a, work.members, work.move):
         work.skipped[i] = 1
         return False
-    work.counts[_MEMBERS] = add_row(k, i, s, work.members, work.place, work.factor, work.row)
+    work.counts[MEMBERS] = add_row(k, i, s, work.members, work.place, work.factor, work.row)
     state[i] = FREE
     w[i] = 0.0
     return True
@@ -377,14 +227,14 @@ def _stay(d, otherwise, lo, hi, state, f):
     state[d] = AT_LOW if f[d] == lo[d] else AT_HIGH if f[d] == hi[d] else otherwise
 
 
-@outlined
+@inner
 def _drive(n, d, tolerance, limit, a, b, lo, hi, work, state, f, w):
     """Move the force of row d until its condition holds, those of settled rows kept; return whether pivots sufficed."""
     work.settled[d] = 1
-    loose = _LOOSE * sqrt(tolerance)
-    while work.counts[_PIVOTS] < limit:
-        level = _level(n, d, a, b, work, f)
-        if abs(w[d]) <= _ZERO * level:
+    loose = max(_WRONG, _LOOSE * sqrt(tolerance))
+    while work.counts[PIVOTS] < limit:
+        size = level(n, d, a, b, work, f)
+        if abs(w[d]) <= _ZERO * size:
             _stay(d, UNKNOWN, lo, hi, state, f)
             if state[d] == UNKNOWN and not _join(d, tolerance, a, work, state, w):
                 state[d] = REDUNDANT
@@ -397,11 +247,11 @@ def _drive(n, d, tolerance, limit, a, b, lo, hi, work, state, f, w):
         t, stop = _first_stop(n, d, sign, s, loose, lo, hi, work, state, f, w)
         if stop < 0:
             state[d] = FAILED
-            if abs(w[d]) <= loose * level:
+            if abs(w[d]) <= loose * size:
                 work.skipped[d] = 1
                 _stay(d, REDUNDANT, lo, hi, state, f)
             return True
-        work.counts[_PIVOTS] += 1
+        work.counts[PIVOTS] += 1
         _advance(n, d, sign, t, lo, hi, work, f, w)
         if stop != d:
             if work.place[stop] >= 0:
@@ -409,36 +259,13 @@ def _drive(n, d, tolerance, limit, a, b, lo, hi, work, state, f, w):
             else:
                 _join(stop, tolerance, a, work, state, w)
         elif (f[d] < hi[d]) if sign > 0.0 else (f[d] > lo[d]):
-            work.counts[_MEMBERS] = add_row(
-                work.counts[_MEMBERS], d, s, work.members, work.place, work.factor, work.row
+            work.counts[MEMBERS] = add_row(
+                work.counts[MEMBERS], d, s, work.members, work.place, work.factor, work.row
             )  # fmt: skip
             state[d] = FREE
             w[d] = 0.0
             return True
     return False
-
-
-@outlined
-def _refine(n, a, b, lo, hi, work, f, w):
-    """Correct the clamped forces by what w = A f + b leaves of their rows; fill w, and change with its levels."""
-    k = work.counts[_MEMBERS]
-    _sum_rows(n, a, b, f, w)
-    for p in range(k):
-        work.move[p] = -w[work.members[p]]
-    solve_clamped(k, work.factor, work.move)
-    for p in range(k):
-        i = work.members[p]
-        f[i] = min(max(f[i] + work.move[p], lo[i]), hi[i])
-    _sum_rows(n, a, b, f, w)
-    floor = _FLOOR * _largest(n, b, work, f)
-    for i in range(n):
-        work.change[i] = abs(b[i]) + floor * work.root[i]
-    for j in range(n):
-        t = abs(f[j])
-        if t > 0.0:
-            for i in range(n):
-                work.change[i] += abs(a[j, i]) * t
-    work.counts[_PRODUCTS] += k * k + 5 * n * k
 
 
 @inner
@@ -453,7 +280,7 @@ def _faulty(n, part, loose, lo, hi, work, state, w):
     return False
 
 
-@outlined
+@kernel
 def solve_lcp(
     # in
     n,
@@ -487,11 +314,11 @@ def solve_lcp(
     """
     for i in range(4):
         work.counts[i] = 0
-    limit, loose = 50 + 20 * n, _LOOSE * sqrt(tolerance)
+    limit, loose = 50 + 20 * n, max(_WRONG, _LOOSE * sqrt(tolerance))
     status = SOLVED
     for _ in range(_ROUND_LIMIT):
-        work.counts[_ROUNDS] += 1
-        _begin(n, tolerance, a, b, lo, hi, work, state, f, w)
+        work.counts[ROUNDS] += 1
+        begin(n, tolerance, a, b, lo, hi, work, state, f, w)
         while True:
             d = _next_row(n, work, state, w)
             if d < 0:
@@ -499,9 +326,9 @@ def solve_lcp(
             if not _drive(n, d, tolerance, limit, a, b, lo, hi, work, state, f, w):
                 status = EXHAUSTED
                 break
-        _refine(n, a, b, lo, hi, work, f, w)
+        refine(n, a, b, lo, hi, work, f, w)
         for i in range(n):
-            if state[i] == REDUNDANT and _is_equality(i, lo, hi) and not abs(w[i]) <= loose * work.change[i]:
+            if state[i] == REDUNDANT and is_equality(i, lo, hi) and not abs(w[i]) <= loose * work.change[i]:
                 state[i] = FAILED
         if status == EXHAUSTED or not _faulty(n, _FAULT, loose, lo, hi, work, state, w):
             break
@@ -511,11 +338,6 @@ def solve_lcp(
         if state[i] == FAILED:
             status = INFEASIBLE
     return status
-
-
-@kernel
-def _solve(n, tolerance, a, b, lo, hi, work, state, f, w):
-    return solve_lcp(n, tolerance, a, b, lo, hi, work, state, f, w)
 
 
 class Solution(NamedTuple):
@@ -530,20 +352,48 @@ class Solution(NamedTuple):
     products: int  # multiplications, about
 
 
-def _vector(name: str, value: object, n: int, default: float) -> np.ndarray:
+def _vector(name: str, value: ArrayLike | None, n: int, default: float) -> np.ndarray:
     if value is None:
         return np.full(n, default)
     try:
         out = np.array(np.broadcast_to(np.asarray(value, float), n))
     except (TypeError, ValueError):
-        raise StateError(f"{name} has shape {np.shape(value)}, expected ({n},)") from None  # pyright: ignore[reportArgumentType]
+        raise StateError(f"{name} has shape {np.shape(value)}, expected ({n},)") from None
     if np.isnan(out).any():
         raise StateError(f"{name}[{int(np.flatnonzero(np.isnan(out))[0])}] is not a number")
     return out
 
 
+def _matrix(value: ArrayLike) -> np.ndarray:
+    """Return a copy of a matrix, checked as far as pairs of rows can tell."""
+    matrix = np.array(value, float, order="C")
+    n = len(matrix) if matrix.ndim else 0
+    if matrix.shape not in ((n, n), (0,)):
+        raise StateError(f"a has shape {matrix.shape}, expected a square")
+    matrix = matrix.reshape(n, n)
+    if not np.isfinite(matrix).all():
+        raise StateError("a must be finite")
+    root = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
+    sizes = np.outer(root, root)
+    for wrong, name in (
+        (np.abs(matrix - matrix.T) > 1e-8 * sizes, "symmetric"),
+        (np.abs(matrix) > (1.0 + 1e-8) * sizes, "positive semidefinite"),
+    ):
+        if wrong.any():
+            i, j = (int(k) for k in np.argwhere(wrong)[0])
+            entries = f"a[{i}, {j}] is {matrix[i, j]:g}, a[{j}, {i}] is {matrix[j, i]:g}"
+            raise StateError(f"a is not {name}: {entries}, a[{i}, {i}] is {matrix[i, i]:g}")
+    return matrix
+
+
 def complementarity(
-    a: object, b: object, lo: object = None, hi: object = None, *, guess: object = None, tolerance: float = TOLERANCE
+    a: ArrayLike,
+    b: ArrayLike,
+    lo: ArrayLike | None = None,
+    hi: ArrayLike | None = None,
+    *,
+    guess: ArrayLike | None = None,
+    tolerance: float = TOLERANCE,
 ) -> Solution:
     """Return the f between bounds, and w = A f + b, with w = 0 between, w >= 0 at lo and w <= 0 at hi in each row.
 
@@ -556,21 +406,13 @@ def complementarity(
         tolerance: rows are redundant when at most this part of their diagonal is left by the others.
 
     Raises:
-        StateError: arrays of wrong shapes or not finite, A not symmetric, or lo above hi.
+        StateError: arrays of wrong shapes or not finite, A not symmetric or plainly indefinite, or lo above hi.
     """
-    matrix = np.array(a, float, order="C")
-    n = len(matrix) if matrix.ndim else 0
-    if matrix.shape != (n, n) and matrix.size:
-        raise StateError(f"a has shape {matrix.shape}, expected a square")
-    matrix = matrix.reshape(n, n)
+    matrix = _matrix(a)
+    n = len(matrix)
     side = _vector("b", b, n, 0.0)
-    if not (np.isfinite(matrix).all() and np.isfinite(side).all()):
-        raise StateError("a and b must be finite")
-    root = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
-    skew = np.abs(matrix - matrix.T) > 1e-8 * np.outer(root, root)
-    if skew.any():
-        i, j = (int(k) for k in np.argwhere(skew)[0])
-        raise StateError(f"a is not symmetric: a[{i}, {j}] is {matrix[i, j]:g}, a[{j}, {i}] is {matrix[j, i]:g}")
+    if not np.isfinite(side).all():
+        raise StateError("b must be finite")
     low, high = _vector("lo", lo, n, 0.0), _vector("hi", hi, n, inf)
     crossed = np.flatnonzero((low > high) | (low == inf) | (high == -inf))
     if len(crossed):
@@ -578,6 +420,6 @@ def complementarity(
         raise StateError(f"row {i} has no force between lo {low[i]:g} and hi {high[i]:g}")
     state = _vector("guess", guess, n, UNKNOWN).astype(np.int8)
     work, f, w = new_workspace(n), np.zeros(n), np.zeros(n)
-    status = _solve(n, tolerance, matrix, side, low, high, work, state, f, w)
+    status = solve_lcp(n, tolerance, matrix, side, low, high, work, state, f, w)
     redundant = np.flatnonzero(state == REDUNDANT)
-    return Solution(f, w, status, int(work.counts[_PIVOTS]), redundant, state, int(work.counts[_PRODUCTS]))
+    return Solution(f, w, status, int(work.counts[PIVOTS]), redundant, state, int(work.counts[PRODUCTS]))
