@@ -32,26 +32,28 @@ def system_of(dims, rows, touches):
     """Return the layout of bodies of these dimensions and constraints of so many rows on these bodies each."""
     flat = np.array([body for bodies in touches for body in bodies], dtype=np.int64)
     blocks = [m * dims[body] for m, bodies in zip(rows, touches, strict=True) for body in bodies]
-    return System(
-        starts(dims),
-        starts(np.asarray(dims) ** 2),
-        starts(rows),
-        starts([len(x) for x in touches]),
-        flat,
-        starts(blocks),
-    )
+    counts = [len(bodies) for bodies in touches]
+    return System(starts(dims), starts(np.asarray(dims) ** 2), starts(rows), starts(counts), flat, starts(blocks))
+
+
+def random_rows(rng, rows, dim):
+    """Return a random block with orthonormal rows, or columns where there are fewer: as far from singular as can be."""
+    wide = np.linalg.qr(rng.normal(size=(max(rows, dim), min(rows, dim))))[0]
+    return wide.T if rows <= dim else wide
 
 
 def random_values(rng, system, compliance=0.0):
     """Return random values: SPD masses, full J, and compliances up to `compliance` on about half of the rows."""
+    dims, rows = np.diff(system.body_start), np.diff(system.row_start)
+    owner = np.repeat(np.arange(len(rows)), np.diff(system.touch_start))
     blocks = []
-    for dim in np.diff(system.body_start):
+    for dim in dims:
         a = rng.normal(size=(dim, dim))
         blocks.append((a @ a.T / dim + np.eye(dim)).ravel())
     nu, nr = int(system.body_start[-1]), int(system.row_start[-1])
     soft = compliance * rng.uniform(size=nr) * (rng.uniform(size=nr) < 0.5)
-    J = rng.normal(size=int(system.block_start[-1]))
-    return Values(np.concatenate(blocks), J, soft, rng.normal(size=nu), rng.normal(size=nr))
+    J = [random_rows(rng, rows[c], dims[b]).ravel() for c, b in zip(owner, system.touch_body, strict=True)]
+    return Values(np.concatenate(blocks), np.concatenate(J), soft, rng.normal(size=nu), rng.normal(size=nr))
 
 
 def dense_mass(system, M):

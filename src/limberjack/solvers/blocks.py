@@ -18,6 +18,7 @@ __all__ = [
     "dot_3",
     "dot_6",
     "factor_3",
+    "factor_5",
     "factor_6",
     "factor_any",
     "forward",
@@ -26,6 +27,7 @@ __all__ = [
     "load_3",
     "load_6",
     "lower_3",
+    "lower_5",
     "lower_6",
     "minus_6",
     "rank_one_3",
@@ -36,6 +38,7 @@ __all__ = [
     "store_3",
     "store_6",
     "store_lower_3",
+    "store_lower_5",
     "store_lower_6",
     "sum_21",
     "sum_6",
@@ -123,6 +126,51 @@ def rank_one_6(a, g, w):
         a[15] + g[5] * w[0], a[16] + g[5] * w[1], a[17] + g[5] * w[2], a[18] + g[5] * w[3], a[19] + g[5] * w[4],
         a[20] + g[5] * w[5],
     )  # fmt: skip
+
+
+@inner
+def lower_5(x, p):
+    """Return the 15 numbers of a lower half that start at x[p]."""
+    return (
+        x[p], x[p + 1], x[p + 2], x[p + 3], x[p + 4], x[p + 5], x[p + 6], x[p + 7],
+        x[p + 8], x[p + 9], x[p + 10], x[p + 11], x[p + 12], x[p + 13], x[p + 14],
+    )  # fmt: skip
+
+
+@inner
+def store_lower_5(x, p, a):
+    """Set the 15 numbers of a lower half that start at x[p]."""
+    x[p], x[p + 1], x[p + 2], x[p + 3], x[p + 4], x[p + 5], x[p + 6] = a[0], a[1], a[2], a[3], a[4], a[5], a[6]
+    x[p + 7], x[p + 8], x[p + 9], x[p + 10], x[p + 11], x[p + 12] = a[7], a[8], a[9], a[10], a[11], a[12]
+    x[p + 13], x[p + 14] = a[13], a[14]
+
+
+@inner
+def factor_5(a, floor):
+    """Return (positive, the 15 numbers of the factor) of a lower half."""
+    d0 = a[0]
+    i0 = 1.0 / d0
+    t10, t20, t30, t40 = a[1], a[3], a[6], a[10]
+    l10, l20, l30, l40 = t10 * i0, t20 * i0, t30 * i0, t40 * i0
+    d1 = a[2] - l10 * t10
+    i1 = 1.0 / d1
+    t21 = a[4] - l20 * t10
+    t31 = a[7] - l30 * t10
+    t41 = a[11] - l40 * t10
+    l21, l31, l41 = t21 * i1, t31 * i1, t41 * i1
+    d2 = a[5] - l20 * t20 - l21 * t21
+    i2 = 1.0 / d2
+    t32 = a[8] - l30 * t20 - l31 * t21
+    t42 = a[12] - l40 * t20 - l41 * t21
+    l32, l42 = t32 * i2, t42 * i2
+    d3 = a[9] - l30 * t30 - l31 * t31 - l32 * t32
+    i3 = 1.0 / d3
+    t43 = a[13] - l40 * t30 - l41 * t31 - l42 * t32
+    l43 = t43 * i3
+    d4 = a[14] - l40 * t40 - l41 * t41 - l42 * t42 - l43 * t43
+    i4 = 1.0 / d4
+    positive = d0 > 0.0 and d1 > floor * a[2] and d2 > floor * a[5] and d3 > floor * a[9] and d4 > floor * a[14]
+    return positive, (i0, l10, i1, l20, l21, i2, l30, l31, l32, i3, l40, l41, l42, l43, i4)
 
 
 @inner

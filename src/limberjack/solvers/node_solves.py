@@ -93,6 +93,10 @@ def _forward_own(p, v, rows, work, lam):
     """Replace the part of a constraint by U^-1 of it."""
     if rows == 3:
         store_3(lam, v, forward_3(lower_3(work, p), load_3(lam, v)))
+    elif rows == 5:
+        forward(5, work, p, lam, v)
+    elif rows == 2:
+        forward(2, work, p, lam, v)
     else:
         forward(rows, work, p, lam, v)
 
@@ -178,6 +182,10 @@ def _backward_own(p, v, rows, work, lam):
     """Replace the part of a constraint by U^-T of it."""
     if rows == 3:
         store_3(lam, v, backward_3(lower_3(work, p), load_3(lam, v)))
+    elif rows == 5:
+        backward(5, work, p, lam, v)
+    elif rows == 2:
+        backward(2, work, p, lam, v)
     else:
         backward(rows, work, p, lam, v)
 

@@ -71,7 +71,8 @@ def new_responses(system: System, tree: Tree, constraints: np.ndarray) -> Respon
     touches = int(np.diff(system.touch_start)[constraints].max(initial=0))
     need = np.zeros(3, dtype=np.int64)
     _measure(system, tree, constraints, np.zeros(touches, dtype=np.int64), need)
-    responses = _with_room(tree, len(constraints), *(int(x) for x in need), touches)
+    nodes, values, most = (int(x) for x in need)
+    responses = _with_room(tree, len(constraints), nodes, values, most, touches)
     responses.constraint[:] = constraints
     responses.count[0] = len(constraints)
     if trace(system, tree, responses):
