@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limberjack._jit import outlined
+from limberjack._jit import inner, outlined
 from limberjack.articulated.responses import path_forward
 from limberjack.articulated.work import AC, AL, BC, BL, DI, UU, R, W
 from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B, PAIR, row, set_pair
@@ -291,6 +291,18 @@ def choose(
     return count
 
 
+@inner
+def _alone(inertia, i, nx, ny, nz, fx, fy, fz):
+    """Return about how much the wrench (n at the origin, f) moves along itself the link i if nothing held it."""
+    out = 0.0
+    if inertia[i, 9] > 0.0:
+        out += (fx * fx + fy * fy + fz * fz) / inertia[i, 9]
+    size = inertia[i, 0] + inertia[i, 1] + inertia[i, 2]
+    if size > 0.0:
+        out += 3.0 * (nx * nx + ny * ny + nz * nz) / size
+    return out
+
+
 @outlined
 def respond(
     # model
@@ -311,6 +323,7 @@ def respond(
         r = hold.rows[j]
         for v in range(span[DOF], span[DOF + 1]):
             y[j, v] = 0.0
+        whole = 0.0
         for slot in range(2):
             k = table.row_pair[r, slot]
             if k < 0:
@@ -327,6 +340,7 @@ def respond(
                 if end == 0:
                     tx, ty, tz = tx + state[k, GAP], ty + state[k, GAP + 1], tz + state[k, GAP + 2]
                 cx, cy, cz = cross(tx, ty, tz, fx, fy, fz)
+                whole += _alone(links.inertia, i, nx + cx, ny + cy, nz + cz, fx, fy, fz)
                 path_forward(
                     links, i, sign * (nx + cx), sign * (ny + cy), sign * (nz + cz), sign * fx, sign * fy, sign * fz,
                     -1, 0.0, work, j, y,
@@ -348,6 +362,14 @@ def respond(
                     i = parent[i]
             matrix[j, other] = total
             matrix[other, j] = total
+        if matrix[j, j] <= DEPENDENT * whole:
+            # the tree already holds this row: what is left is rounding, and counts as nothing
+            for v in range(span[DOF], span[DOF + 1]):
+                y[j, v] = 0.0
+            hold.side[j] = 0.0
+            for other in range(j + 1):
+                matrix[j, other] = 0.0
+                matrix[other, j] = 0.0
         if table.role[r] > SIDED:
             matrix[j, j] += 1.0 / (h * (h * hold.give[r, 1] + hold.give[r, 2]))
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limberjack._jit import outlined
+from limberjack._jit import inner, outlined
 from limberjack.constraints.system import System
 from limberjack.solvers.dense import TOLERANCE, factor_psd, solve_psd
 from limberjack.solvers.elimination import Tree, new_work, order_of, split
@@ -129,12 +129,25 @@ def factor_saddle(
     return factor(system, saddle.tree, m, j, saddle.c, saddle.work)
 
 
+@inner
+def _alone(system, c, k, m, j):
+    """Return about how much row k of constraint c moves along itself its bodies if nothing held them."""
+    out = 0.0
+    for t in range(system.touch_start[c], system.touch_start[c + 1]):
+        body = system.touch_body[t]
+        dim = system.body_start[body + 1] - system.body_start[body]
+        o, d = system.block_start[t] + k * dim, system.mass_start[body]
+        for i in range(dim):
+            out += j[o + i] * j[o + i] / m[d + i * (dim + 1)]
+    return out
+
+
 @outlined
 def solve_saddle(
     # model
     system,
     # in
-    rows, j,
+    rows, m, j,
     # out
     saddle,
 ):  # fmt: skip
@@ -158,6 +171,12 @@ def solve_saddle(
     for i in range(listed.count[0]):
         c, to = listed.constraint[i], listed.row_start[i]
         for k in range(listed.row_start[i + 1] - to):
+            if s.matrix[to + k, to + k] <= TOLERANCE * _alone(system, c, k, m, j):
+                # the forest already holds this row: what is left is rounding, and counts as nothing
+                s.side[to + k] = 0.0
+                for other in range(rows):
+                    s.matrix[to + k, other] = 0.0
+                    s.matrix[other, to + k] = 0.0
             s.matrix[to + k, to + k] += s.c[system.row_start[c] + k]
     for i in range(rows):
         bounded = bounded or s.low[i] > -INFINITE

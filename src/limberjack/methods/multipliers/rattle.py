@@ -137,9 +137,9 @@ def _rattle(setup, springs, drives, armature, span, driven, h, time, tolerance, 
     bodies, nu, n = setup.bodies, len(s.u), len(s.pose)
     if s.fresh[0] == 0:
         evaluate(bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, s.pose, s.u, e)
-        forces(setup, springs, drives, armature, span, driven, False, wrenches, applied, s.pose, e, s, s.force)
+        forces(setup, springs, drives, armature, span, driven, h < 0.0, wrenches, applied, s.pose, e, s, s.force)
         _take_gyro(bodies, e.ends, s.pose, s.force)
-        set_sides(setup, 0, h, PROJECT, 0.0, e, saddle)
+        set_sides(setup, np.int64(0), h, np.int64(PROJECT), 0.0, e, saddle)
         failed = factor_saddle(setup.system, e.m, e.j, saddle)
         if failed != 0:
             s.report[3] = failed
@@ -163,12 +163,12 @@ def _rattle(setup, springs, drives, armature, span, driven, h, time, tolerance, 
         last = worst
         for k in range(nu):
             saddle.f[k] = 0.0
-        set_sides(setup, 0, h, PROJECT, 0.0, s.there, saddle)
+        set_sides(setup, np.int64(0), h, np.int64(PROJECT), 0.0, s.there, saddle)
         for r in range(len(saddle.r)):
             saddle.r[r] /= h
         for r in range(len(e.values)):
             e.values[r, 0] = s.there.values[r, 0]
-        status = solve_again(setup, 0, e, saddle)
+        status = solve_again(setup, np.int64(0), e, saddle)
         if status != 0:
             return OPEN_LOOP if status == STUCK else status
         _add_momentum(bodies, e.m, saddle.a, s.momentum)
@@ -179,11 +179,11 @@ def _rattle(setup, springs, drives, armature, span, driven, h, time, tolerance, 
         e.near[t] = s.there.near[t]
     _velocities(bodies, s.pose, s.there.ends, s.momentum, s.u)
     evaluate(bodies, setup.system, setup.table, setup.touch, setup.soft, time + h, rows, s.pose, s.u, e)
-    forces(setup, springs, drives, armature, span, driven, False, wrenches, applied, s.pose, e, s, s.force)
+    forces(setup, springs, drives, armature, span, driven, h < 0.0, wrenches, applied, s.pose, e, s, s.force)
     _take_gyro(bodies, e.ends, s.pose, s.force)
     for k in range(nu):
         saddle.f[k] = 0.5 * h * s.force[k]
-    status = meet(setup, 1, 0.0, PROJECT, 0.0, e, s, saddle)
+    status = meet(setup, np.int64(1), 0.0, np.int64(PROJECT), 0.0, e, s, saddle)
     for k in range(nu):
         s.u[k] += saddle.a[k]
     return status

@@ -263,7 +263,7 @@ def solve_again(setup, mode, e, saddle):
     rows = _list_touching(setup, 2 - mode, e, saddle)
     if rows == NO_ROOM:
         return MORE_ROOM
-    status = solve_saddle(setup.system, rows, e.j, saddle)
+    status = solve_saddle(setup.system, rows, e.m, e.j, saddle)
     if status == NO_ROOM:
         return MORE_ROOM
     return STUCK if status == REFUSED else 0
@@ -311,7 +311,7 @@ def _project(setup, time, tolerance, rows, e, s, saddle):
         last = worst
         for k in range(nu):
             saddle.f[k] = 0.0
-        status = meet(setup, 0, 0.0, PROJECT, 0.0, e, s, saddle)
+        status = meet(setup, np.int64(0), 0.0, np.int64(PROJECT), 0.0, e, s, saddle)
         if status != 0:
             break
         move_bodies(bodies, 1.0, saddle.a, s.pose)
@@ -320,7 +320,7 @@ def _project(setup, time, tolerance, rows, e, s, saddle):
     if status == 0 and _touches(setup, e):
         for k in range(nu):
             saddle.f[k] = 0.0
-        status = meet(setup, 1, 0.0, PROJECT, 0.0, e, s, saddle)
+        status = meet(setup, np.int64(1), 0.0, np.int64(PROJECT), 0.0, e, s, saddle)
         if status == 0:
             for k in range(nu):
                 s.u[k] += saddle.a[k]
@@ -335,7 +335,7 @@ def _accelerate(
     """Fill saddle.a with the accelerations at (pose, u)."""
     evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, pose, u, e)
     forces(setup, springs, drives, armature, span, driven, implicit, wrenches, applied, pose, e, s, saddle.f)
-    return meet(setup, 2, h, loose, rate, e, s, saddle)
+    return meet(setup, np.int64(2), h, loose, rate, e, s, saddle)
 
 
 @spliced
@@ -496,7 +496,7 @@ def change_velocities(
     evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, s.pose, s.u, e)
     for k in range(len(s.u)):
         saddle.f[k] = impulse[k]
-    status = meet(setup, 1, 0.0, PROJECT, 0.0, e, s, saddle)
+    status = meet(setup, np.int64(1), 0.0, np.int64(PROJECT), 0.0, e, s, saddle)
     if status == 0:
         for k in range(len(s.u)):
             s.u[k] += saddle.a[k]
