@@ -8,13 +8,12 @@ from tests.naive.dense import keep_rows, weighted_pseudoinverse
 from tests.solvers import wrapped
 
 from limberjack.solvers.dense import TOLERANCE
-from limberjack.solvers.least_squares import new_squares
 
 SHAPES = [(1, 1), (2, 1), (3, 3), (6, 2), (12, 12), (20, 13), (40, 40), (40, 7)]
 
 
 def semidefinite(rng, n, rank, decades=0.0):
-    """Return a random symmetric matrix of a rank, its rows spread over decades of scale, and its factor G, A = G^T G."""
+    """Return a random symmetric matrix of a rank, rows spread over decades of scale, and its factor G, A = G^T G."""
     g = rng.normal(size=(rank, n)) * 10.0 ** rng.uniform(-decades, decades, n)
     a = g.T @ g
     return (a + a.T) / 2.0, g
@@ -127,7 +126,7 @@ def test_least_squares(m, n, rank, rng):
     """The shortest least-squares solution of systems of every shape and rank is NumPy's; b is left as b - A x."""
     for _ in range(20):
         a, b = rng.normal(size=(m, rank)) @ rng.normal(size=(rank, n)), rng.normal(size=m)
-        found, x, left = wrapped.least_squares(m, n, TOLERANCE, a, b, new_squares(m, n))
+        found, x, left = wrapped.least_squares(m, n, TOLERANCE, a, b)
         wanted = np.linalg.lstsq(a, b, rcond=1e-10)[0]
         assert found == rank
         assert np.abs(x - wanted).max() <= 1e-7 * np.abs(wanted).max()
@@ -138,7 +137,7 @@ def test_least_squares_of_nearly_parallel_columns():
     """Columns 1e-6 apart keep ten digits where normal equations of A would keep four."""
     a = np.array([[1.0, 1.0], [1e-6, 0.0], [0.0, 1e-6]])
     wanted = np.array([3.0, -2.0])
-    _, x, _ = wrapped.least_squares(3, 2, TOLERANCE, a, a @ wanted, new_squares(3, 2))
+    _, x, _ = wrapped.least_squares(3, 2, TOLERANCE, a, a @ wanted)
     assert np.allclose(x, wanted, rtol=1e-9)
 
 
@@ -153,7 +152,8 @@ def test_rows_join_and_leave_the_factor(rng):
         inside.remove(i) if i in inside else inside.append(i)
         if step % 10 == 9:
             b = rng.normal(size=n)
-            members, x = wrapped.clamp_and_solve(a, np.array(moves), b)
+            members, place, x = wrapped.clamp_and_solve(a, np.array(moves), b)
             wanted = np.linalg.solve(a[np.ix_(inside, inside)], b[inside])
-            assert list(members) == inside
+            assert list(members) == inside and list(place[inside]) == list(range(len(inside)))
+            assert np.sum(place < 0) == n - len(inside)
             assert np.abs(x - wanted).max(initial=0.0) <= 1e-9 * np.abs(wanted).max(initial=0.0)

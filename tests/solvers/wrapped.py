@@ -1,4 +1,7 @@
-"""Kernels that only kernels call, wrapped so that tests can: arrays in, arrays out, nothing of the caller changed."""
+"""Kernels that only kernels call, wrapped so that tests can: arrays in, arrays out, nothing of the caller changed.
+
+The compiled part of each only hands on its arguments: arrays made inside would take seconds more to compile.
+"""
 
 from __future__ import annotations
 
@@ -14,62 +17,42 @@ _factor_general, _solve_general = dense.factor_general, dense.solve_general
 _least_squares = squares_room.least_squares
 _meet, _add, _take_out, _solve_clamped = clamped.meet_row, clamped.add_row, clamped.take_out, clamped.solve_clamped
 
-
-@numba.njit
-def factor_psd(n, tolerance, a):
-    """Return (rank, factor, order, diagonal)."""
-    a = a.copy()
-    order, diagonal = np.zeros(len(a), np.int64), np.zeros(len(a))
-    rank = _factor_psd(n, tolerance, a, order, diagonal)
-    return rank, a, order, diagonal
+_jit = numba.njit(_nrt=False)
 
 
-@numba.njit
-def solve_psd(n, rank, a, order, b):
-    """Return (largest fault, x, b - A x)."""
-    b, x = b.copy(), np.full(len(b), np.nan)
-    worst = _solve_psd(n, rank, a, order, b, x)
-    return worst, x, b
+@_jit
+def _factor(n, tolerance, a, order, diagonal):
+    return _factor_psd(n, tolerance, a, order, diagonal)
 
 
-@numba.njit
-def fit_psd(n, tolerance, a, weight, b):
-    """Return (x, largest change of b, largest fault afterwards): the whole chain of a least-squares solution."""
-    a, b = a.copy(), b.copy()
-    order, diagonal, work, x = np.zeros(n, np.int64), np.zeros(n), np.zeros(n), np.zeros(n)
+@_jit
+def _solve(n, rank, a, order, b, x):
+    return _solve_psd(n, rank, a, order, b, x)
+
+
+@_jit
+def _fit(n, tolerance, weight, a, order, diagonal, b, x, work):
     rank = _factor_psd(n, tolerance, a, order, diagonal)
     _null_psd(n, rank, weight, order, a)
     change = _balance_psd(n, rank, weight, a, order, b, work)
     worst = _solve_psd(n, rank, a, order, b, x)
     _spread_psd(n, rank, weight, a, order, x, work)
-    return x, change, worst
+    return change, worst
 
 
-@numba.njit
-def solve_general(m, n, tolerance, a, b):
-    """Return (rank, rows, columns, largest fault, x, b - A x)."""
-    a, b = a.copy(), b.copy()
-    rows, columns = np.zeros(m, np.int64), np.zeros(n, np.int64)
-    rank = _factor_general(m, n, tolerance, a, rows, columns, np.zeros(m), np.zeros(n))
-    x = np.full(n, np.nan)
-    worst = _solve_general(m, n, rank, a, rows, columns, b, x, np.zeros(m))
-    return rank, rows, columns, worst, x, b
+@_jit
+def _general(m, n, tolerance, a, rows, columns, row_scale, column_scale, b, x, work):
+    rank = _factor_general(m, n, tolerance, a, rows, columns, row_scale, column_scale)
+    return rank, _solve_general(m, n, rank, a, rows, columns, b, x, work)
 
 
-@numba.njit
-def least_squares(m, n, tolerance, a, b, squares):
-    """Return (rank, x, b - A x)."""
-    a, b, x = a.copy(), b.copy(), np.full(n, np.nan)
-    rank = _least_squares(m, n, tolerance, a, b, x, squares)
-    return rank, x, b
+@_jit
+def _squares(m, n, tolerance, a, b, x, squares):
+    return _least_squares(m, n, tolerance, a, b, x, squares)
 
 
-@numba.njit
-def clamp_and_solve(a, moves, b):
-    """Return the rows clamped after moves (row i joins: i, leaves: -1 - i), and A_CC^-1 b of them."""
-    n = len(a)
-    factor, members, place = np.zeros((n, n)), np.zeros(n, np.int64), np.full(n, -1)
-    row, move = np.zeros(n), np.zeros(n)
+@_jit
+def _clamp(a, moves, factor, members, place, row, move):
     k = 0
     for i in moves:
         if i >= 0:
@@ -77,9 +60,57 @@ def clamp_and_solve(a, moves, b):
             k = _add(k, i, s, members, place, factor, row)
         else:
             k = _take_out(k, place[-1 - i], members, place, factor, row)
-    x = b[members[:k]]
+    return k
+
+
+@_jit
+def _solve_set(k, factor, x):
     _solve_clamped(k, factor, x)
-    for p in range(k):
-        if place[members[p]] != p:
-            return members[:0], x
-    return members[:k], x
+
+
+def _places(n):
+    return np.zeros(n, np.int64)
+
+
+def factor_psd(n, tolerance, a):
+    """Return (rank, factor, order, diagonal)."""
+    a, order, diagonal = a.copy(), _places(len(a)), np.zeros(len(a))
+    return _factor(n, tolerance, a, order, diagonal), a, order, diagonal
+
+
+def solve_psd(n, rank, a, order, b):
+    """Return (largest fault, x, b - A x)."""
+    b, x = b.copy(), np.full(len(b), np.nan)
+    return _solve(n, rank, a, order, b, x), x, b
+
+
+def fit_psd(n, tolerance, a, weight, b):
+    """Return (x, largest change of b, largest fault afterwards): the whole chain of a least-squares solution."""
+    x = np.full(n, np.nan)
+    change, worst = _fit(n, tolerance, weight, a.copy(), _places(n), np.zeros(n), b.copy(), x, np.zeros(n))
+    return x, change, worst
+
+
+def solve_general(m, n, tolerance, a, b):
+    """Return (rank, rows, columns, largest fault, x, b - A x)."""
+    b, x, rows, columns = b.copy(), np.full(n, np.nan), _places(m), _places(n)
+    rank, worst = _general(
+        m, n, tolerance, a.copy(), rows, columns, np.zeros(m), np.zeros(n), b, x, np.zeros(m)
+    )  # fmt: skip
+    return rank, rows, columns, worst, x, b
+
+
+def least_squares(m, n, tolerance, a, b):
+    """Return (rank, x, b - A x)."""
+    b, x = b.copy(), np.full(n, np.nan)
+    return _squares(m, n, tolerance, a.copy(), b, x, squares_room.new_squares(m, n)), x, b
+
+
+def clamp_and_solve(a, moves, b):
+    """Return the rows clamped after moves (row i joins: i, leaves: -1 - i), their places, and A_CC^-1 b of them."""
+    n = len(a)
+    factor, members, place = np.zeros((n, n)), _places(n), np.full(n, -1)
+    k = _clamp(a, moves, factor, members, place, np.zeros(n), np.zeros(n))
+    x = b[members[:k]]
+    _solve_set(k, factor, x)
+    return members[:k], place, x

@@ -8,7 +8,7 @@ The tolerance is relative and does not depend on the scale of rows. In a symmetr
 diagonal: what is left of a_ii after elimination is a_ii sin^2, with the sine of the angle between row i and the span of
 the rows kept, in the norm in which A is a matrix of products (J M^-1 J^T). A row is redundant when sin^2 is at most
 `tolerance`. Rounding leaves about n * 1e-16 there, sums over long chains of bodies some 1e-13; `TOLERANCE` stands
-above both, and takes rows for parallel that are within 1e-6 rad. In other matrices rows and then columns count by their
+above both, and takes rows for parallel that are within 3e-6 rad. In other matrices rows and then columns count by their
 largest entry.
 
 A symmetric factor in `a`, by places (place k is row order[k]):
@@ -38,7 +38,7 @@ __all__ = [
     "spread_psd",
 ]
 
-TOLERANCE = 1e-12
+TOLERANCE = 1e-11
 
 
 @inner

@@ -10,8 +10,8 @@ Method of Baraff 1994: the rows settled so far keep their conditions while the f
 its own holds. Equalities come first, together. In a drive of row d the clamped set C (w = 0) follows by
 df_C = -A_CC^-1 A_Cd, and a pivot happens at the first of: w_d = 0, d joins C; f_d at a bound, d rests there;
 f_i at a bound, i leaves C; w_i = 0, i joins C. The factor of A_CC is changed row by row (`clamped`), so that a pivot
-costs O(n k) and a problem, with O(n) pivots, O(n^3). The row to drive is the one most violated, which takes fewer pivots
-than the order of rows would.
+costs O(n k) and a problem, with O(n) pivots, O(n^3). The row to drive is the one most violated, which takes fewer
+pivots than the order of rows would.
 
 Singular A: when row d follows from C, w_d cannot change and f_d moves until a row of C comes to a bound and leaves; if
 none does, the problem has no solution, the row is given up as FAILED and the others are solved without it. Redundant
@@ -231,6 +231,7 @@ def _stay(d, otherwise, lo, hi, state, f):
 def _drive(n, d, tolerance, limit, a, b, lo, hi, work, state, f, w):
     """Move the force of row d until its condition holds, those of settled rows kept; return whether pivots sufficed."""
     work.settled[d] = 1
+    state[d] = UNKNOWN
     loose = max(_WRONG, _LOOSE * sqrt(tolerance))
     while work.counts[PIVOTS] < limit:
         size = level(n, d, a, b, work, f)
@@ -252,13 +253,19 @@ def _drive(n, d, tolerance, limit, a, b, lo, hi, work, state, f, w):
                 _stay(d, REDUNDANT, lo, hi, state, f)
             return True
         work.counts[PIVOTS] += 1
+        end = hi[d] if sign > 0.0 else lo[d]
+        reached = stop == d and t >= abs(end - f[d])
         _advance(n, d, sign, t, lo, hi, work, f, w)
         if stop != d:
             if work.place[stop] >= 0:
                 _leave(n, stop, lo, hi, work, state, f)
             else:
                 _join(stop, tolerance, a, work, state, w)
-        elif (f[d] < hi[d]) if sign > 0.0 else (f[d] > lo[d]):
+        elif reached:
+            f[d] = end
+            state[d] = AT_HIGH if sign > 0.0 else AT_LOW
+            return True
+        else:
             work.counts[MEMBERS] = add_row(
                 work.counts[MEMBERS], d, s, work.members, work.place, work.factor, work.row
             )  # fmt: skip
