@@ -94,7 +94,7 @@ def _new_bodies(model: Model) -> tuple[Bodies, np.ndarray]:
     a = model.arrays
     n = len(a.links.parent)
     kind = np.zeros(n, np.int64)
-    give = np.zeros((n, 10))
+    give = np.zeros((n, 4))
     spec = {body.name: body for body in model.spec.bodies}
     for i, name in enumerate(model.body_names):
         body, link = spec[name], int(a.body_link[i])
@@ -103,8 +103,9 @@ def _new_bodies(model: Model) -> tuple[Bodies, np.ndarray]:
         if body.body_kind not in _KIND:
             raise UnsupportedByMethod(f'body "{name}" is of kind "{body.body_kind}", which no method can move yet')
         kind[link] = _KIND[body.body_kind]
-        rest = body.scale_rest or ()
-        give[link, 0], give[link, 1 : 1 + len(rest)] = body.scale_stiffness, rest
+        # the unscaled body is stored as None; of affine bodies no rest but that is offered
+        size = {SCALABLE: 1, SCALABLE_AXES: 3}.get(int(kind[link]), 0)
+        give[link, 0], give[link, 1 : 1 + size] = body.scale_stiffness, body.scale_rest or (1.0,) * size
     mass = a.links.inertia[:, 9].copy()
     if (mass <= 0.0).any():
         link = int(np.flatnonzero(mass <= 0.0)[0])

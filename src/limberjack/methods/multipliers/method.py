@@ -124,7 +124,8 @@ class MultipliersStepper:
         for i, name in enumerate(self._model.body_names):
             link, body = int(self._model.arrays.body_link[i]), spec[name]
             if link >= 0 and self.whole.bodies.kind[link] >= SCALABLE:
-                scale = np.array(body.scale, float)
+                plain = {SCALABLE: (1.0,), AFFINE: np.eye(3).ravel()}.get(self.whole.bodies.kind[link], (1.0,) * 3)
+                scale = np.array(plain if body.scale is None else body.scale, float)
                 self._s.pose[link, SHAPE : SHAPE + scale.size] = scale
                 self._affine_start = True
 
