@@ -1,0 +1,1 @@
+"""Constraints in maximal coordinates: which rows touch which bodies."""

@@ -1,0 +1,1 @@
+"""Solvers of constraint systems: direct on sparse blocks, and iterative."""
