@@ -1,4 +1,4 @@
-"""Small blocks in groups of four numbers: loads and stores of groups, and the inverse of a diagonal block.
+"""Small blocks in groups of four numbers: loads and stores of groups, and L D L^T of a diagonal block.
 
 A block holds the columns of its matrix one after the other, each padded to whole groups. Group g of an array is its
 places 4 g .. 4 g + 3, whatever its shape; arrays are C-ordered and places are never negative.
@@ -13,18 +13,17 @@ from llvmlite import ir
 from numba.core import types
 
 from limberjack._jit import inner, outlined
-from limberjack.spatial.lanes import Lanes, add, at, column, intrinsic, mul, sub
+from limberjack.spatial.lanes import Lanes, add, column, intrinsic, mul, sub
 
 __all__ = [
-    "columns_times",
-    "divided_3",
+    "factor_3",
+    "factor_block",
     "gather3",
     "group",
-    "invert_3",
-    "invert_block",
     "row_sums",
     "set_group",
     "spread",
+    "without_3",
 ]
 
 _LANES = Lanes()
@@ -34,7 +33,7 @@ _INDEX = ir.IntType(32)
 # A pivot at or below this part of A's own diagonal is rounding: its row follows from the others.
 _DEPENDENT = 1e-11
 # Below this part the order of pivots is chosen before the row is judged.
-_CLEAR = 1e-8
+_CLEAR = 1e-6
 
 
 def _group_place(context: Any, builder: Any, kind: Any, array: Any, g: Any) -> Any:
@@ -93,13 +92,7 @@ def gather3(typing: Any, array: Any, k: Any, step: Any) -> Any:
 
 
 @inner
-def columns_times(a, b, c, x):
-    """Return the matrix with columns a, b, c times x."""
-    return add(add(mul(a, at(x, 0)), mul(b, at(x, 1))), mul(c, at(x, 2)))
-
-
-@inner
-def divided_3(y, a, b, c, s0, s1, s2):
+def without_3(y, a, b, c, s0, s1, s2):
     """Return y - a s0 - b s1 - c s2, lane by lane."""
     return sub(sub(sub(y, mul(a, s0)), mul(b, s1)), mul(c, s2))
 
@@ -111,78 +104,73 @@ def row_sums(a, b, c):
 
 
 @inner
-def invert_3(d, o0, o1, o2):
-    """Return (clear, the six numbers 00 11 22 10 20 21 of D^-1) for the same numbers of a symmetric D.
+def factor_3(d, o0, o1, o2):
+    """Return (clear, l10, l20, l21, inverse pivots) of L D L^T for the numbers 00 11 22 10 20 21 of a symmetric block.
 
-    clear is False when a pivot is so small beside o, the diagonal before elimination, that rows may be dependent.
+    clear is False when a pivot is so small beside o, the diagonal of A, that rows may follow from others.
     """
     i0 = 1.0 / d[0]
-    l1, l2 = d[3] * i0, d[4] * i0
-    d1 = d[1] - l1 * d[3]
+    l10, l20 = d[3] * i0, d[4] * i0
+    d1 = d[1] - l10 * d[3]
     i1 = 1.0 / d1
-    t = d[5] - l2 * d[3]
-    l3 = t * i1
-    d2 = d[2] - l2 * d[4] - l3 * t
-    i2 = 1.0 / d2
+    t = d[5] - l20 * d[3]
+    l21 = t * i1
+    d2 = d[2] - l20 * d[4] - l21 * t
     clear = d[0] > _CLEAR * o0 and d1 > _CLEAR * o1 and d2 > _CLEAR * o2
-    k = l1 * l3 - l2
-    g21 = -l3 * i2
-    g20 = k * i2
-    g10 = -l1 * i1
-    return clear, (i0 - l1 * g10 + k * g20, i1 - l3 * g21, i2, g10 - l3 * g20, g20, g21)
+    return clear, l10, l20, l21, i0, i1, 1.0 / d2
 
 
 @outlined
-def invert_block(n, g, diagonal, v, values, small):
-    """Replace a symmetric block by its inverse, or by that of the rows that do not follow from others.
+def factor_block(n, g, v, values, pivots, turns, small):
+    """Replace a symmetric block by the unit lower half of its pivoted L D L^T; return the number of dropped rows.
 
-    The row with the largest pivot beside A's own diagonal is exchanged next. Rows and columns left over at the end
-    become zero: a generalised inverse that gives the dropped rows no multiplier.
+    The row with the largest pivot beside A's own diagonal is next. When only pivots of rounding size are left, their
+    rows follow from the others: their inverse pivots and columns become zero, and with them their multipliers.
 
     Args:
         n: rows.
-        g: first group of the block in `values`.
-        diagonal: padded vector with the diagonal of A.
-        v: first group of the block's rows in it.
+        g: first group of the block in `values`; L of row i and column j stands where the block's element did.
+        v: first group of the block's rows in padded vectors.
         values: blocks.
-        small: (13, 12) scratch; row 12 tells afterwards which rows were kept (1) and which dropped (0).
+        pivots: padded vector with the diagonal of A; replaced by the inverse pivots.
+        turns: padded vector for the order of the rows.
+        small: (13, 12) scratch.
 
     Returns:
-        How many rows were dropped; -1 if a number is not finite.
+        The number of dropped rows, the last of `turns`; -1 if a number is not finite.
     """
     groups = (n + 3) >> 2
     for i in range(n):
         small[12, i] = 0.0
         for j in range(n):
             small[j, i] = values[g + i * groups + (j >> 2), j & 3]
+            values[g + i * groups + (j >> 2), j & 3] = 0.0
             if not np.isfinite(small[j, i]):
                 return -1
     kept = 0
     while kept < n:
         best, p = 0.0, -1
         for i in range(n):
-            scale = diagonal[v + (i >> 2), i & 3]
-            if small[12, i] == 0.0 and small[i, i] > _DEPENDENT * scale and small[i, i] > best * scale:
-                best, p = small[i, i] / scale, i
+            d, scale = small[i, i], pivots[v + (i >> 2), i & 3]
+            if small[12, i] == 0.0 and d > _DEPENDENT * scale and d > best * scale:
+                best, p = d / scale, i
         if p < 0:
             break
         small[12, p] = 1.0
+        turns[v + (kept >> 2), kept & 3] = p
         kept += 1
         inverse = 1.0 / small[p, p]
         for i in range(n):
-            if i == p:
-                continue
-            factor = small[i, p] * inverse
-            for j in range(n):
-                if j != p:
-                    small[i, j] -= factor * small[p, j]
-            small[i, p] = factor
-        for j in range(n):
-            small[p, j] *= -inverse
-        small[p, p] = inverse
+            if small[12, i] == 0.0:
+                l = small[i, p] * inverse
+                values[g + p * groups + (i >> 2), i & 3] = l
+                for j in range(n):
+                    small[i, j] -= l * small[p, j]
+        pivots[v + (p >> 2), p & 3] = inverse
+    last = kept
     for i in range(n):
-        for j in range(n):
-            both = small[12, i] * small[12, j]
-            # The exchange keeps the kept block symmetric up to rounding: its mean is.
-            values[g + i * groups + (j >> 2), j & 3] = 0.5 * (small[j, i] + small[i, j]) if both > 0.0 else 0.0
+        if small[12, i] == 0.0:
+            pivots[v + (i >> 2), i & 3] = 0.0
+            turns[v + (last >> 2), last & 3] = i
+            last += 1
     return n - kept

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from limberjack._jit import inner, kernel
 
-__all__ = ["add_forces", "divide_by_mass", "multiply_rows", "product"]
+__all__ = ["add_forces", "divide_by_mass", "mass_times_row", "multiply_rows", "product"]
 
 
 @inner
@@ -92,6 +92,23 @@ def divide_by_mass(
                 for j in range(dim):
                     s += Minv[k + i * dim + j] * f[at + j]
                 u[at + i] = s
+
+
+@inner
+def mass_times_row(system, Minv, b, c, J, row):
+    """Return component c of M^-1 of body b times the row of J that starts at place `row`."""
+    s = 0.0
+    if Minv.ndim == 2:
+        if c > 2:
+            return Minv[b, 6] * J[row + c]
+        # xx yy zz xy xz yz: row c and column j stand at 2 + c + j, unless they are the same
+        for j in range(3):
+            s += Minv[b, c if j == c else 2 + c + j] * J[row + j]
+    else:
+        dim = system.body_start[b + 1] - system.body_start[b]
+        for j in range(dim):
+            s += Minv[system.mass_start[b] + c * dim + j] * J[row + j]
+    return s
 
 
 @kernel

@@ -1,11 +1,12 @@
 """Direct solution of constraint systems with many loops: block L D L^T of A = J M^-1 J^T + C.
 
 The order of elimination and all places were found once (`structure.prepare`); the numeric passes run through flat
-lists. With U the column of A that elimination has left, D its diagonal block and L = U D^-1, the column is taken from
-all later ones, A_ab -= L_a U_b^T, right after it is divided.
+lists. A column's diagonal block becomes L D L^T, its other blocks U = W L^T and then V = W D^-1, and right after that
+the column is taken from all later ones: A_ab -= V_a W_b^T. This is the scalar factorisation, grouped: inverses of
+whole diagonal blocks would be as fast, and lose what is lost between the longest and the shortest lever.
 
 Every size of block takes the same path by registers of four; columns whose blocks are all 3x3 (ball joints) have it
-written out, with the same operations in the same order. Rows that follow from others leave pivots of rounding size:
+written out, and the factor has the same bits. Rows that follow from others leave pivots of rounding size:
 they are dropped inside their block and get multiplier 0, which solves consistent systems all the same.
 
 A rigid body's inverse mass is seven numbers, (nb, 7); other bodies pass the inverses of their blocks, flat: see
@@ -16,110 +17,103 @@ from __future__ import annotations
 
 from limberjack._jit import inner, kernel
 from limberjack.solvers.blocks import (
-    columns_times,
-    divided_3,
+    factor_3,
+    factor_block,
     gather3,
     group,
-    invert_3,
-    invert_block,
     row_sums,
     set_group,
     spread,
+    without_3,
 )
-from limberjack.solvers.products import add_forces, divide_by_mass, multiply_rows, product
-from limberjack.spatial.lanes import add, at, lane, mul, pack, splat, sub
+from limberjack.solvers.products import add_forces, divide_by_mass, mass_times_row, multiply_rows, product
+from limberjack.spatial.lanes import add, lane, mul, pack, splat, sub
 
 __all__ = ["assemble", "factor", "refine", "solve", "solve_factored", "solve_saddle"]
 
 
 @inner
-def _respond_3(Minv, b, J, k, g, response):
-    """Set M^-1 J^T of three rows on a rigid body."""
+def _respond_3(Minv, b, J, k, g, d, response, pivots):
+    """Set M^-1 J^T of three rows on a rigid body; add their part of A's diagonal."""
     x, y, z = gather3(J, k, 6), gather3(J, k + 1, 6), gather3(J, k + 2, 6)
-    xx, yy, zz, xy, xz, yz, m = Minv[b, 0], Minv[b, 1], Minv[b, 2], Minv[b, 3], Minv[b, 4], Minv[b, 5], Minv[b, 6]
-    set_group(response, g, add(add(mul(splat(xx), x), mul(splat(xy), y)), mul(splat(xz), z)))
-    set_group(response, g + 1, add(add(mul(splat(xy), x), mul(splat(yy), y)), mul(splat(yz), z)))
-    set_group(response, g + 2, add(add(mul(splat(xz), x), mul(splat(yz), y)), mul(splat(zz), z)))
+    xx, yy, zz, xy, xz, yz = Minv[b, 0], Minv[b, 1], Minv[b, 2], Minv[b, 3], Minv[b, 4], Minv[b, 5]
+    u = add(add(mul(splat(xx), x), mul(splat(xy), y)), mul(splat(xz), z))
+    v = add(add(mul(splat(xy), x), mul(splat(yy), y)), mul(splat(yz), z))
+    w = add(add(mul(splat(xz), x), mul(splat(yz), y)), mul(splat(zz), z))
+    set_group(response, g, u)
+    set_group(response, g + 1, v)
+    set_group(response, g + 2, w)
+    squares = add(group(pivots, d), add(add(mul(x, u), mul(y, v)), mul(z, w)))
+    m = splat(Minv[b, 6])
     for c in range(3, 6):
-        set_group(response, g + c, mul(splat(m), gather3(J, k + c, 6)))
+        x = gather3(J, k + c, 6)
+        u = mul(m, x)
+        set_group(response, g + c, u)
+        squares = add(squares, mul(x, u))
+    set_group(pivots, d, squares)
 
 
 @inner
-def _respond_rigid(Minv, b, n, J, k, g, response):
-    """Set M^-1 J^T of n rows on a rigid body."""
-    groups = (n + 3) >> 2
-    xx, yy, zz, xy, xz, yz, m = Minv[b, 0], Minv[b, 1], Minv[b, 2], Minv[b, 3], Minv[b, 4], Minv[b, 5], Minv[b, 6]
+def _respond_any(system, Minv, b, n, J, k, g, v, response, pivots):
+    """Set M^-1 J^T of n rows on a body; add their part of A's diagonal."""
+    groups, dim = (n + 3) >> 2, system.body_start[b + 1] - system.body_start[b]
     for r in range(n):
-        x, y, z = J[k + 6 * r], J[k + 6 * r + 1], J[k + 6 * r + 2]
-        row, place = g + (r >> 2), r & 3
-        response[row, place] = xx * x + xy * y + xz * z
-        response[row + groups, place] = xy * x + yy * y + yz * z
-        response[row + 2 * groups, place] = xz * x + yz * y + zz * z
-        for c in range(3, 6):
-            response[row + c * groups, place] = m * J[k + 6 * r + c]
-
-
-@inner
-def _respond_flat(Minv, m, dim, n, J, k, g, response):
-    """Set M^-1 J^T of n rows on a body with any mass matrix."""
-    groups = (n + 3) >> 2
-    for c in range(dim):
-        for r in range(n):
-            s = 0.0
-            for j in range(dim):
-                s += Minv[m + c * dim + j] * J[k + r * dim + j]
+        d = 0.0
+        row = k + r * dim
+        for c in range(dim):
+            s = mass_times_row(system, Minv, b, c, J, row)
             response[g + c * groups + (r >> 2), r & 3] = s
+            d += s * J[row + c]
+        pivots[v + (r >> 2), r & 3] += d
 
 
 @inner
-def _respond(system, structure, Minv, J, response):
-    """Set M^-1 J^T of all touches."""
-    for i in range(len(system.touch_start) - 1):
-        n = system.row_start[i + 1] - system.row_start[i]
-        for t in range(system.touch_start[i], system.touch_start[i + 1]):
-            b, k, g = system.touch_body[t], system.block_start[t], structure.response[t]
-            if Minv.ndim == 2:
-                if n == 3:
-                    _respond_3(Minv, b, J, k, g, response)
-                else:
-                    _respond_rigid(Minv, b, n, J, k, g, response)
-            else:
-                dim = system.body_start[b + 1] - system.body_start[b]
-                _respond_flat(Minv, system.mass_start[b], dim, n, J, k, g, response)
+def _sum_3(g, k, place, J, response, values):
+    """Add a product of touches, both of three rows on a rigid body, to its block of A."""
+    to = place if place >= 0 else -1 - place
+    source = place if place >= 0 else 0
+    a, b, c = group(values, source), group(values, source + 1), group(values, source + 2)
+    for j in range(6):
+        w = group(response, g + j)
+        a = add(a, mul(w, spread(J, k + j)))
+        b = add(b, mul(w, spread(J, k + 6 + j)))
+        c = add(c, mul(w, spread(J, k + 12 + j)))
+    set_group(values, to, a)
+    set_group(values, to + 1, b)
+    set_group(values, to + 2, c)
 
 
 @inner
-def _sum_3(structure, system, s, J, work):
-    """Set a 3x3 block of A between rigid bodies."""
-    a, b, c = splat(0.0), splat(0.0), splat(0.0)
-    for p in range(structure.sum_start[s], structure.sum_start[s + 1]):
-        g, k = structure.response[structure.sum_row[p]], system.block_start[structure.sum_column[p]]
-        for j in range(6):
-            w = group(work.response, g + j)
-            a = add(a, mul(w, spread(J, k + j)))
-            b = add(b, mul(w, spread(J, k + 6 + j)))
-            c = add(c, mul(w, spread(J, k + 12 + j)))
-    g = structure.block[structure.sum_block[s]]
-    set_group(work.values, g, a)
-    set_group(work.values, g + 1, b)
-    set_group(work.values, g + 2, c)
-
-
-@inner
-def _sum_any(structure, system, s, n, groups, J, work):
-    """Set a block of A with n columns of so many groups."""
-    to = structure.block[structure.sum_block[s]]
+def _sum_any(n, groups, dim, g, k, place, J, response, values):
+    """Add a product of touches to its block of A: n columns of so many groups."""
+    to = place if place >= 0 else -1 - place
+    source = place if place >= 0 else 0
     for i in range(n):
         for v in range(groups):
-            a = splat(0.0)
-            for p in range(structure.sum_start[s], structure.sum_start[s + 1]):
-                t = structure.sum_column[p]
-                g = structure.response[structure.sum_row[p]] + v
-                dim = (system.block_start[t + 1] - system.block_start[t]) // n
-                k = system.block_start[t] + i * dim
-                for j in range(dim):
-                    a = add(a, mul(group(work.response, g + j * groups), spread(J, k + j)))
-            set_group(work.values, to + i * groups + v, a)
+            a = group(values, source + i * groups + v)
+            for j in range(dim):
+                a = add(a, mul(group(response, g + j * groups + v), spread(J, k + i * dim + j)))
+            set_group(values, to + i * groups + v, a)
+
+
+@inner
+def _sum_body(system, structure, visited, Minv, J, work):
+    """Add what one body contributes to A."""
+    b, touch = structure.visit[visited], structure.touch
+    for q in range(structure.visit_touch[visited], structure.visit_touch[visited + 1]):
+        k, n, g, v = touch[q, 0], touch[q, 1], touch[q, 2], touch[q, 3]
+        if Minv.ndim == 2 and n == 3:
+            _respond_3(Minv, b, J, k, g, v, work.response, work.pivots)
+        else:
+            _respond_any(system, Minv, b, n, J, k, g, v, work.response, work.pivots)
+    dim = system.body_start[b + 1] - system.body_start[b]
+    for s in range(structure.visit_term[visited], structure.visit_term[visited + 1]):
+        p, q, place = structure.term[s, 0], structure.term[s, 1], structure.term[s, 2]
+        g, k, n = touch[p, 2], touch[q, 0], touch[q, 1]
+        if dim == 6 and n == 3 and touch[p, 1] == 3:
+            _sum_3(g, k, place, J, work.response, work.values)
+        else:
+            _sum_any(n, (touch[p, 1] + 3) >> 2, dim, g, k, place, J, work.response, work.values)
 
 
 @kernel
@@ -129,113 +123,125 @@ def assemble(
     work,  # out
 ):  # fmt: skip
     """Fill work with A = J M^-1 J^T + C."""
-    _respond(system, structure, Minv, J, work.response)
     zero = splat(0.0)
-    for f in range(len(structure.filled)):
-        block = structure.filled[f]
+    for v in range(len(work.pivots)):
+        set_group(work.pivots, v, zero)
+    for e in range(len(structure.empty)):
+        block = structure.empty[e]
         for g in range(structure.block[block], structure.block[block + 1]):
             set_group(work.values, g, zero)
-    s, count = 0, len(structure.sum_block)
+    for visited in range(len(structure.visit)):
+        _sum_body(system, structure, visited, Minv, J, work)
     for k in range(len(structure.order)):
-        n = structure.rows[k]
-        while s < count and structure.sum_block[s] < structure.column[k + 1]:
-            rows = structure.rows[structure.block_row[structure.sum_block[s]]]
-            if Minv.ndim == 2 and n == 3 and rows == 3:
-                _sum_3(structure, system, s, J, work)
-            else:
-                _sum_any(structure, system, s, n, (rows + 3) >> 2, J, work)
-            s += 1
-        g, v, groups = structure.block[structure.column[k]], structure.vector[k], (n + 3) >> 2
-        row = system.row_start[structure.order[k]]
+        n, row = structure.rows[k], structure.first_row[k]
         for i in range(n):
-            d = work.values[g + i * groups + (i >> 2), i & 3] + C[row + i]
-            work.values[g + i * groups + (i >> 2), i & 3] = d
-            work.diagonal[v + (i >> 2), i & 3] = d
+            c = C[row + i]
+            if c != 0.0:
+                groups = (n + 3) >> 2
+                work.values[structure.block[structure.column[k]] + i * groups + (i >> 2), i & 3] += c
+                work.pivots[structure.vector[k] + (i >> 2), i & 3] += c
     return 0
 
 
 @inner
-def _invert_pivot_3(g, v, work):
-    """Replace a 3x3 diagonal block by its inverse; return the number of dropped rows, -1 if it is not finite."""
+def _factor_pivot_3(g, v, work):
+    """Replace a 3x3 diagonal block by its factor; return the number of dropped rows, -1 if it is not finite."""
     a, b, c = group(work.values, g), group(work.values, g + 1), group(work.values, g + 2)
-    o = group(work.diagonal, v)
-    clear, i = invert_3(
+    o = group(work.pivots, v)
+    clear, l10, l20, l21, i0, i1, i2 = factor_3(
         (lane(a, 0), lane(b, 1), lane(c, 2), lane(a, 1), lane(a, 2), lane(b, 2)), lane(o, 0), lane(o, 1), lane(o, 2)
     )
     if not clear:
-        return invert_block(3, g, work.diagonal, v, work.values, work.small)
-    set_group(work.values, g, pack(i[0], i[3], i[4]))
-    set_group(work.values, g + 1, pack(i[3], i[1], i[5]))
-    set_group(work.values, g + 2, pack(i[4], i[5], i[2]))
+        return factor_block(3, g, v, work.values, work.pivots, work.turns, work.small)
+    set_group(work.values, g, pack(0.0, l10, l20))
+    set_group(work.values, g + 1, pack(0.0, 0.0, l21))
+    set_group(work.pivots, v, pack(i0, i1, i2))
+    work.turns[v, 0] = -1
     return 0
 
 
 @inner
-def _divide_3(g, end, values, old):
-    """Divide a column of 3x3 blocks by its pivot; keep what it was."""
-    i00, i10, i20 = spread(values, 4 * g), spread(values, 4 * g + 1), spread(values, 4 * g + 2)
-    i11, i21, i22 = spread(values, 4 * g + 5), spread(values, 4 * g + 6), spread(values, 4 * g + 10)
-    for at_ in range(g + 3, end, 3):
-        a, b, c = group(values, at_), group(values, at_ + 1), group(values, at_ + 2)
-        set_group(old, at_ - g, a)
-        set_group(old, at_ - g + 1, b)
-        set_group(old, at_ - g + 2, c)
-        set_group(values, at_, add(add(mul(a, i00), mul(b, i10)), mul(c, i20)))
-        set_group(values, at_ + 1, add(add(mul(a, i10), mul(b, i11)), mul(c, i21)))
-        set_group(values, at_ + 2, add(add(mul(a, i20), mul(b, i21)), mul(c, i22)))
+def _divide_3(g, v, end, values, pivots, undivided):
+    """Divide a column of 3x3 blocks by its pivots: U = W L^T, then W D^-1; keep W."""
+    l10, l20, l21 = spread(values, 4 * g + 1), spread(values, 4 * g + 2), spread(values, 4 * g + 6)
+    i0, i1, i2 = spread(pivots, 4 * v), spread(pivots, 4 * v + 1), spread(pivots, 4 * v + 2)
+    for to in range(g + 3, end, 3):
+        a = group(values, to)
+        b = sub(group(values, to + 1), mul(a, l10))
+        c = sub(sub(group(values, to + 2), mul(a, l20)), mul(b, l21))
+        set_group(undivided, to - g, a)
+        set_group(undivided, to - g + 1, b)
+        set_group(undivided, to - g + 2, c)
+        set_group(values, to, mul(a, i0))
+        set_group(values, to + 1, mul(b, i1))
+        set_group(values, to + 2, mul(c, i2))
 
 
 @inner
-def _update_3(g, end, u, target, values, old):
+def _update_3(g, end, u, target, values, undivided):
     """Take the products of a column of 3x3 blocks from later columns; return the place in the list of targets."""
     for second in range(g + 3, end, 3):
         o = 4 * (second - g)
-        u00, u10, u20 = spread(old, o), spread(old, o + 1), spread(old, o + 2)
-        u01, u11, u21 = spread(old, o + 4), spread(old, o + 5), spread(old, o + 6)
-        u02, u12, u22 = spread(old, o + 8), spread(old, o + 9), spread(old, o + 10)
+        w00, w10, w20 = spread(undivided, o), spread(undivided, o + 1), spread(undivided, o + 2)
+        w01, w11, w21 = spread(undivided, o + 4), spread(undivided, o + 5), spread(undivided, o + 6)
+        w02, w12, w22 = spread(undivided, o + 8), spread(undivided, o + 9), spread(undivided, o + 10)
         for first in range(second, end, 3):
             a, b, c = group(values, first), group(values, first + 1), group(values, first + 2)
-            to = target[u]
+            place = target[u]
             u += 1
-            set_group(values, to, divided_3(group(values, to), a, b, c, u00, u01, u02))
-            set_group(values, to + 1, divided_3(group(values, to + 1), a, b, c, u10, u11, u12))
-            set_group(values, to + 2, divided_3(group(values, to + 2), a, b, c, u20, u21, u22))
+            to = place if place >= 0 else -1 - place
+            source = place if place >= 0 else 0
+            set_group(values, to, without_3(group(values, source), a, b, c, w00, w01, w02))
+            set_group(values, to + 1, without_3(group(values, source + 1), a, b, c, w10, w11, w12))
+            set_group(values, to + 2, without_3(group(values, source + 2), a, b, c, w20, w21, w22))
     return u
 
 
 @inner
-def _divide_any(g, n, structure, k, values, old):
-    """Divide a column by its pivot; keep what it was."""
+def _divide_any(structure, k, values, pivots, turns, undivided):
+    """Divide a column by its pivots: U = W L^T, then W D^-1; keep W."""
+    n, v, g = structure.rows[k], structure.vector[k], structure.block[structure.column[k]]
     own = (n + 3) >> 2
     for block in range(structure.column[k] + 1, structure.column[k + 1]):
         groups = (structure.rows[structure.block_row[block]] + 3) >> 2
         to = structure.block[block]
-        for m in range(n * groups):
-            set_group(old, to - g + m, group(values, to + m))
-        for i in range(n):
-            for v in range(groups):
-                s = mul(group(old, to - g + v), spread(values, 4 * (g + i * own)))
-                for p in range(1, n):
-                    s = add(s, mul(group(old, to - g + p * groups + v), spread(values, 4 * (g + i * own) + p)))
-                set_group(values, to + i * groups + v, s)
+        for w in range(groups):
+            for s in range(n):
+                p = _turn(s, v, turns)
+                a = group(values, to + p * groups + w)
+                for e in range(s):
+                    q = _turn(e, v, turns)
+                    l = spread(values, 4 * (g + q * own) + p)
+                    a = sub(a, mul(group(undivided, to - g + q * groups + w), l))
+                set_group(undivided, to - g + p * groups + w, a)
+                set_group(values, to + p * groups + w, mul(a, spread(pivots, 4 * v + p)))
 
 
 @inner
-def _update_any(g, n, structure, k, u, values, old):
+def _turn(s, v, turns):
+    """Return which row of a constraint is eliminated as its s-th."""
+    return s if turns[v, 0] < 0 else turns[v + (s >> 2), s & 3]
+
+
+@inner
+def _update_any(structure, k, u, values, undivided):
     """Take the products of a column from later columns; return the place in the list of targets."""
+    n, g = structure.rows[k], structure.block[structure.column[k]]
     for second in range(structure.column[k] + 1, structure.column[k + 1]):
         columns = structure.rows[structure.block_row[second]]
         wide = (columns + 3) >> 2
         o = structure.block[second] - g
         for first in range(second, structure.column[k + 1]):
             groups = (structure.rows[structure.block_row[first]] + 3) >> 2
-            a, to = structure.block[first], structure.target[u]
+            a, place = structure.block[first], structure.target[u]
             u += 1
+            to = place if place >= 0 else -1 - place
+            source = place if place >= 0 else 0
             for j in range(columns):
                 for v in range(groups):
-                    s = group(values, to + j * groups + v)
+                    s = group(values, source + j * groups + v)
                     for i in range(n):
-                        s = sub(s, mul(group(values, a + i * groups + v), spread(old, 4 * (o + i * wide) + j)))
+                        s = sub(s, mul(group(values, a + i * groups + v), spread(undivided, 4 * (o + i * wide) + j)))
                     set_group(values, to + j * groups + v, s)
     return u
 
@@ -252,71 +258,105 @@ def factor(
         -1 - i says that numbers at constraint i are not finite.
     """
     u, count = 0, 0
-    values, old = work.values, work.old
+    values, pivots, undivided = work.values, work.pivots, work.undivided
     for k in range(len(structure.order)):
         n, g, v = structure.rows[k], structure.block[structure.column[k]], structure.vector[k]
         if n == 3:
-            lost = _invert_pivot_3(g, v, work)
+            lost = _factor_pivot_3(g, v, work)
         else:
-            lost = invert_block(n, g, work.diagonal, v, values, work.small)
-        if lost != 0:
-            if lost < 0:
-                return -1 - structure.order[k]
-            for i in range(n):
-                if work.small[12, i] == 0.0:
-                    work.dropped[count] = structure.first_row[k] + i
-                    count += 1
-        end = structure.block[structure.column[k + 1]]
-        if structure.plain[k] == 1:
-            _divide_3(g, end, values, old)
-            u = _update_3(g, end, u, structure.target, values, old)
+            lost = factor_block(n, g, v, values, pivots, work.turns, work.small)
+        if lost < 0:
+            return -1 - structure.order[k]
+        for s in range(n - lost, n):
+            work.dropped[count] = structure.first_row[k] + _turn(s, v, work.turns)
+            count += 1
+        if structure.plain[k] == 1 and work.turns[v, 0] < 0:
+            end = structure.block[structure.column[k + 1]]
+            _divide_3(g, v, end, values, pivots, undivided)
+            u = _update_3(g, end, u, structure.target, values, undivided)
         else:
-            _divide_any(g, n, structure, k, values, old)
-            u = _update_any(g, n, structure, k, u, values, old)
+            _divide_any(structure, k, values, pivots, work.turns, undivided)
+            u = _update_any(structure, k, u, values, undivided)
     return count
 
 
 @inner
-def _forward_any(structure, k, x, values):
-    """Take column k times its part of x from the later parts."""
-    n, v = structure.rows[k], 4 * structure.vector[k]
+def _forward_3(structure, k, x, values):
+    """Solve with L of a column of 3x3 blocks: its own part of x, then what it takes from the later parts."""
+    g, v = structure.block[structure.column[k]], structure.vector[k]
+    y = group(x, v)
+    a, b = group(values, g), group(values, g + 1)
+    x0 = lane(y, 0)
+    x1 = lane(y, 1) - lane(a, 1) * x0
+    x2 = lane(y, 2) - lane(a, 2) * x0 - lane(b, 2) * x1
+    set_group(x, v, pack(x0, x1, x2))
+    s0, s1, s2 = splat(x0), splat(x1), splat(x2)
+    for block in range(structure.column[k] + 1, structure.column[k + 1]):
+        g += 3
+        w = structure.vector[structure.block_row[block]]
+        set_group(x, w, without_3(group(x, w), group(values, g), group(values, g + 1), group(values, g + 2), s0, s1, s2))
+
+
+@inner
+def _backward_3(structure, k, x, values, pivots):
+    """Solve with D and L^T of a column of 3x3 blocks."""
+    g, v = structure.block[structure.column[k]], structure.vector[k]
+    a, b, at = group(values, g), group(values, g + 1), g
+    s0, s1, s2 = splat(0.0), splat(0.0), splat(0.0)
+    for block in range(structure.column[k] + 1, structure.column[k + 1]):
+        at += 3
+        z = group(x, structure.vector[structure.block_row[block]])
+        s0 = add(s0, mul(group(values, at), z))
+        s1 = add(s1, mul(group(values, at + 1), z))
+        s2 = add(s2, mul(group(values, at + 2), z))
+    y = sub(mul(group(x, v), group(pivots, v)), row_sums(s0, s1, s2))
+    x2 = lane(y, 2)
+    x1 = lane(y, 1) - lane(b, 2) * x2
+    x0 = lane(y, 0) - lane(a, 1) * x1 - lane(a, 2) * x2
+    set_group(x, v, pack(x0, x1, x2))
+
+
+@inner
+def _forward_any(structure, k, x, values, turns):
+    """Solve with L of column k: its own part of x, then what it takes from the later parts."""
+    n, v, g = structure.rows[k], structure.vector[k], structure.block[structure.column[k]]
+    own = (n + 3) >> 2
+    for s in range(n):
+        p = _turn(s, v, turns)
+        for e in range(s):
+            q = _turn(e, v, turns)
+            x[v + (p >> 2), p & 3] -= values[g + q * own + (p >> 2), p & 3] * x[v + (q >> 2), q & 3]
     for block in range(structure.column[k] + 1, structure.column[k + 1]):
         r = structure.block_row[block]
         groups, g = (structure.rows[r] + 3) >> 2, structure.block[block]
         for w in range(groups):
-            s = group(x, structure.vector[r] + w)
+            a = group(x, structure.vector[r] + w)
             for i in range(n):
-                s = sub(s, mul(group(values, g + i * groups + w), spread(x, v + i)))
-            set_group(x, structure.vector[r] + w, s)
+                a = sub(a, mul(group(values, g + i * groups + w), spread(x, 4 * v + i)))
+            set_group(x, structure.vector[r] + w, a)
 
 
 @inner
-def _backward_any(structure, k, x, values):
-    """Replace part k of x by D^-1 x less the products of its column with the later parts."""
+def _backward_any(structure, k, x, values, pivots, turns):
+    """Solve with D and L^T of column k."""
     n, v, g = structure.rows[k], structure.vector[k], structure.block[structure.column[k]]
     own = (n + 3) >> 2
-    a, b, c = splat(0.0), splat(0.0), splat(0.0)
     for i in range(n):
-        s = spread(x, 4 * v + i)
-        a = add(a, mul(group(values, g + i * own), s))
-        if own > 1:
-            b = add(b, mul(group(values, g + i * own + 1), s))
-        if own > 2:
-            c = add(c, mul(group(values, g + i * own + 2), s))
-    set_group(x, v, a)
-    if own > 1:
-        set_group(x, v + 1, b)
-    if own > 2:
-        set_group(x, v + 2, c)
+        x[v + (i >> 2), i & 3] *= pivots[v + (i >> 2), i & 3]
     for block in range(structure.column[k] + 1, structure.column[k + 1]):
         r = structure.block_row[block]
         rows, w = structure.rows[r], structure.vector[r]
-        groups, g = (rows + 3) >> 2, structure.block[block]
+        groups, to = (rows + 3) >> 2, structure.block[block]
         for i in range(n):
             s = 0.0
             for j in range(rows):
-                s += values[g + i * groups + (j >> 2), j & 3] * x[w + (j >> 2), j & 3]
+                s += values[to + i * groups + (j >> 2), j & 3] * x[w + (j >> 2), j & 3]
             x[v + (i >> 2), i & 3] -= s
+    for s in range(n - 2, -1, -1):
+        p = _turn(s, v, turns)
+        for e in range(s + 1, n):
+            q = _turn(e, v, turns)
+            x[v + (p >> 2), p & 3] -= values[g + p * own + (q >> 2), q & 3] * x[v + (q >> 2), q & 3]
 
 
 @kernel
@@ -326,38 +366,25 @@ def solve(
     lam,  # out
 ):  # fmt: skip
     """Fill lam with the solution of A lam = b, by the factor in work; dropped rows get 0. b may be lam."""
-    x, values = work.x, work.values
+    x, values, pivots, turns = work.x, work.values, work.pivots, work.turns
     nc = len(structure.order)
     for k in range(nc):
         n, v, row = structure.rows[k], structure.vector[k], structure.first_row[k]
+        if n == 3:
+            set_group(x, v, gather3(b, row, 1))
+            continue
         for i in range(n):
             x[v + (i >> 2), i & 3] = b[row + i]
     for k in range(nc):
-        if structure.plain[k] == 1:
-            y = group(x, structure.vector[k])
-            s0, s1, s2 = at(y, 0), at(y, 1), at(y, 2)
-            g = structure.block[structure.column[k]]
-            for block in range(structure.column[k] + 1, structure.column[k + 1]):
-                g += 3
-                w = structure.vector[structure.block_row[block]]
-                a, c, d = group(values, g), group(values, g + 1), group(values, g + 2)
-                set_group(x, w, divided_3(group(x, w), a, c, d, s0, s1, s2))
+        if structure.plain[k] == 1 and turns[structure.vector[k], 0] < 0:
+            _forward_3(structure, k, x, values)
         else:
-            _forward_any(structure, k, x, values)
+            _forward_any(structure, k, x, values, turns)
     for k in range(nc - 1, -1, -1):
-        if structure.plain[k] == 1:
-            g, v = structure.block[structure.column[k]], structure.vector[k]
-            y = columns_times(group(values, g), group(values, g + 1), group(values, g + 2), group(x, v))
-            s0, s1, s2 = splat(0.0), splat(0.0), splat(0.0)
-            for block in range(structure.column[k] + 1, structure.column[k + 1]):
-                g += 3
-                z = group(x, structure.vector[structure.block_row[block]])
-                s0 = add(s0, mul(group(values, g), z))
-                s1 = add(s1, mul(group(values, g + 1), z))
-                s2 = add(s2, mul(group(values, g + 2), z))
-            set_group(x, v, sub(y, row_sums(s0, s1, s2)))
+        if structure.plain[k] == 1 and turns[structure.vector[k], 0] < 0:
+            _backward_3(structure, k, x, values, pivots)
         else:
-            _backward_any(structure, k, x, values)
+            _backward_any(structure, k, x, values, pivots, turns)
     for k in range(nc):
         n, v, row = structure.rows[k], structure.vector[k], structure.first_row[k]
         for i in range(n):

@@ -3,6 +3,10 @@
 Blocks are stored by columns of the factor, the diagonal block first. A block holds the columns of its matrix, each
 padded to whole groups of four numbers, so that registers of four serve every size: a 3x3 block takes three groups, a
 5x5 block ten. All places are counted in groups. Padded vectors hold the rows of each constraint in the same way.
+
+Before the first block stand groups of zeros. The place g of a block that is to be added to is given as -1 - g when
+nothing has been written there yet: then zeros are read, and nobody has to clear blocks. A is summed body by body, for
+all rows of a body are near then.
 """
 
 from __future__ import annotations
@@ -11,12 +15,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limberjack._jit import kernel
+from limberjack._jit import inner, kernel
 from limberjack.constraints.system import System
 from limberjack.errors import ModelError
 from limberjack.solvers.ordering import Ordering, body_touches, constraint_of_touch, order_constraints
 
 __all__ = ["Structure", "Work", "new_work", "prepare"]
+
+_ZEROS = 36  # groups of the largest block, 12 x 12
 
 
 class Structure(NamedTuple):
@@ -30,23 +36,24 @@ class Structure(NamedTuple):
     block_row: np.ndarray  # (nk,) int64 the column whose constraint the block's rows belong to
     block: np.ndarray  # (nk + 1,) int64 groups of each block
     plain: np.ndarray  # (nc,) int64 1 where all blocks of the column are 3x3
-    target: np.ndarray  # (nu,) int32 group of the block that each product of two blocks is taken from, in order of use
-    response: np.ndarray  # (nt + 1,) int64 groups of M^-1 J^T of each touch
-    filled: np.ndarray  # (nf,) int64 blocks where A has none
-    sum_block: np.ndarray  # (na,) int64 blocks of A
-    sum_start: np.ndarray  # (na + 1,) int64 their terms
-    sum_row: np.ndarray  # (ns,) int64 touch on the side of the block's rows
-    sum_column: np.ndarray  # (ns,) int64 touch of the same body on the side of its columns
+    target: np.ndarray  # (nu,) int32 place of the block that each product of two blocks is taken from, in order of use
+    empty: np.ndarray  # (ne,) int64 diagonal blocks of constraints without touches
+    visit: np.ndarray  # (nv,) int64 bodies with touches, in the order of their first columns
+    visit_touch: np.ndarray  # (nv + 1,) int64 touches of each of them
+    touch: np.ndarray  # (nt, 4) int64 of each touch, by visits: place in J, rows, group in `response`, vector group
+    visit_term: np.ndarray  # (nv + 1,) int64 terms of A from each of them
+    term: np.ndarray  # (ns, 3) int32 touch on the side of rows, touch on the side of columns, place of the block
 
 
 class Work(NamedTuple):
     """Values of a factor and scratch; never shared between threads. Zero at first: what pads groups stays zero."""
 
     values: np.ndarray  # (groups, 4) A, then its factor
-    response: np.ndarray  # (groups, 4) M^-1 J^T, body dimension x padded rows per touch
-    diagonal: np.ndarray  # (groups, 4) of A, the measure of pivots
+    response: np.ndarray  # (groups, 4) M^-1 J^T of the touches of one body, body dimension x padded rows each
+    pivots: np.ndarray  # (groups, 4) diagonal of A, then inverse pivots; 0 of dropped rows
+    turns: np.ndarray  # (groups, 4) int64 the order of rows within each constraint; -1 = as they stand
     x: np.ndarray  # (groups, 4) padded vector
-    old: np.ndarray  # (groups, 4) one column before it is divided by its pivot
+    undivided: np.ndarray  # (groups, 4) one column before it is divided by its pivots
     small: np.ndarray  # (13, 12) one diagonal block
     dropped: np.ndarray  # (nr,) int64 rows whose multipliers are 0, the first as many as `factor` returned
     f: np.ndarray  # (nu,) force-like
@@ -80,20 +87,26 @@ def prepare(system: System, ordering: Ordering | None = None) -> Structure:
     of_column = np.repeat(np.arange(nc), np.diff(column))
     block_row = block_row[np.argsort(of_column * nc + block_row)]
 
-    block = _sums(rows[of_column] * groups[block_row])
+    block = _sums(rows[of_column] * groups[block_row]) + _ZEROS
     if block[-1] >= 2**31:
         raise ModelError(f"the factor would hold {block[-1]} groups of four numbers; the most is {2**31 - 1}")
     plain = np.minimum.reduceat((rows[block_row] == 3).astype(np.int64), column[:-1]) if nc else np.zeros(0, np.int64)
-    target = np.empty(ordering.updates, np.int32)
-    _fill_targets(column, block_row, block, target)
 
-    count = int(_count_terms(system, start, touches, constraint, place))
-    terms = np.empty((count, 3), np.int64)
-    _fill_terms(system, start, touches, constraint, ordering.order, place, column, block_row, np.empty(nc, np.int64), terms)
-    terms = terms[np.argsort(terms[:, 0], kind="stable")]
-    sum_block, first = np.unique(terms[:, 0], return_index=True)
-    dim = np.diff(system.body_start)[system.touch_body]
-    response = _sums(dim * ((np.diff(system.row_start)[constraint] + 3) // 4))
+    first = np.full(len(start) - 1, nc, np.int64)
+    np.minimum.at(first, system.touch_body, place[constraint])
+    visit = np.argsort(first, kind="stable")[: np.count_nonzero(np.diff(start))].astype(np.int64)
+    counts = np.diff(start)[visit]
+    visit_touch = _sums(counts)
+    by_visit = touches[np.repeat(start[visit] - visit_touch[:-1], counts) + np.arange(len(touches))]
+    touch = _touch_table(system, constraint, place, _sums(groups), by_visit, visit_touch)
+    visit_term, written = np.zeros(len(visit) + 1, np.int64), np.zeros(ordering.blocks, np.int64)
+    of_touch = place[constraint[by_visit]]
+    term = np.empty((_count_terms(visit_touch, of_touch), 3), np.int32)
+    _fill_terms(visit_touch, of_touch, column, block_row, block, written, visit_term, term)
+    empty = column[:-1][written[column[:-1]] == 0]
+    written[empty] = 1
+    target = np.empty(ordering.updates, np.int32)
+    _fill_targets(column, block_row, block, written, target)
     return Structure(
         order=ordering.order,
         rows=rows,
@@ -104,26 +117,45 @@ def prepare(system: System, ordering: Ordering | None = None) -> Structure:
         block=block,
         plain=plain,
         target=target,
-        response=response,
-        filled=np.setdiff1d(np.arange(ordering.blocks), sum_block),
-        sum_block=sum_block,
-        sum_start=np.append(first, count).astype(np.int64),
-        sum_row=np.ascontiguousarray(terms[:, 1]),
-        sum_column=np.ascontiguousarray(terms[:, 2]),
+        empty=empty,
+        visit=visit,
+        visit_touch=visit_touch,
+        touch=touch,
+        visit_term=visit_term,
+        term=term,
     )
+
+
+def _touch_table(
+    system: System,
+    constraint: np.ndarray,
+    place: np.ndarray,
+    vector: np.ndarray,
+    by_visit: np.ndarray,
+    visit_touch: np.ndarray,
+) -> np.ndarray:
+    """Return what `Structure.touch` holds, for touches in the order of visits."""
+    owner = constraint[by_visit]
+    rows = np.diff(system.row_start)[owner]
+    running = _sums(np.diff(system.body_start)[system.touch_body[by_visit]] * ((rows + 3) // 4))
+    own = running[:-1] - np.repeat(running[visit_touch[:-1]], np.diff(visit_touch))
+    return np.stack([system.block_start[by_visit], rows, own, vector[place[owner]]], axis=1).astype(np.int64)
 
 
 def new_work(system: System, structure: Structure) -> Work:
     """Return the arrays that factor and solve one system."""
     longest = structure.block[structure.column[1:]] - structure.block[structure.column[:-1]]
+    dim = np.repeat(np.diff(system.body_start)[structure.visit], np.diff(structure.visit_touch))
+    response = int((structure.touch[:, 2] + dim * ((structure.touch[:, 1] + 3) // 4)).max(initial=0))
     nr, nu = int(system.row_start[-1]), int(system.body_start[-1])
     vector = int(structure.vector[-1])
     return Work(
         values=_zeros(int(structure.block[-1])),
-        response=_zeros(int(structure.response[-1])),
-        diagonal=_zeros(vector),
+        response=_zeros(response),
+        pivots=_zeros(vector),
+        turns=np.zeros((vector, 4), np.int64),
         x=_zeros(vector),
-        old=_zeros(int(longest.max(initial=0))),
+        undivided=_zeros(int(longest.max(initial=0))),
         small=np.zeros((13, 12)),
         dropped=np.zeros(nr, np.int64),
         f=np.zeros(nu),
@@ -189,6 +221,7 @@ def _fill_columns(
 @kernel
 def _fill_targets(
     column, block_row, block,  # model
+    written,  # work
     target,  # out
 ):  # fmt: skip
     """Fill which block each product of two blocks of a column changes: for each second factor, all first ones."""
@@ -200,44 +233,56 @@ def _fill_targets(
                 r = block_row[a]
                 while block_row[c] < r:
                     c += 1
-                target[u] = block[c]
+                target[u] = block[c] if written[c] == 1 else -1 - block[c]
+                written[c] = 1
                 u += 1
     return u
 
 
 @kernel
 def _count_terms(
-    system, start, touches, constraint, place,  # model
+    visit_touch, of_touch,  # model
 ):  # fmt: skip
     """Return how many products of touches the blocks of A are sums of."""
     count = 0
-    for t in range(len(system.touch_body)):
-        b = system.touch_body[t]
-        for s in range(start[b], start[b + 1]):
-            if place[constraint[touches[s]]] >= place[constraint[t]]:
-                count += 1
+    for v in range(len(visit_touch) - 1):
+        for q in range(visit_touch[v], visit_touch[v + 1]):
+            for p in range(visit_touch[v], visit_touch[v + 1]):
+                if of_touch[p] >= of_touch[q]:
+                    count += 1
     return count
+
+
+@inner
+def _find(r, first, last, block_row):
+    """Return the block of row r among the sorted blocks first .. last - 1 of a column."""
+    while last - first > 1:
+        middle = (first + last) >> 1
+        if block_row[middle] <= r:
+            first = middle
+        else:
+            last = middle
+    return first
 
 
 @kernel
 def _fill_terms(
-    system, start, touches, constraint, order, place, column, block_row,  # model
-    slot,  # work
-    terms,  # out
+    visit_touch, of_touch, column, block_row, block,  # model
+    written,  # work
+    visit_term, term,  # out
 ):  # fmt: skip
-    """Fill block, touch of its rows and touch of its columns of every product."""
+    """Fill the two touches and the block of every product, body by body."""
     n = 0
-    for k in range(len(order)):
-        i = order[k]
-        for c in range(column[k], column[k + 1]):
-            slot[block_row[c]] = c
-        for t in range(system.touch_start[i], system.touch_start[i + 1]):
-            b = system.touch_body[t]
-            for s in range(start[b], start[b + 1]):
-                r = place[constraint[touches[s]]]
-                if r >= k:
-                    terms[n, 0] = slot[r]
-                    terms[n, 1] = touches[s]
-                    terms[n, 2] = t
+    for v in range(len(visit_touch) - 1):
+        for q in range(visit_touch[v], visit_touch[v + 1]):
+            k = of_touch[q]
+            for p in range(visit_touch[v], visit_touch[v + 1]):
+                if of_touch[p] >= k:
+                    c = _find(of_touch[p], column[k], column[k + 1], block_row)
+                    term[n, 0] = p
+                    term[n, 1] = q
+                    term[n, 2] = block[c] if written[c] == 1 else -1 - block[c]
+                    written[c] = 1
                     n += 1
+        visit_term[v + 1] = n
     return n
