@@ -38,7 +38,9 @@ def loops(n, extra, rng):
 def grid(n):
     """Return the touches of n x n bodies, each tied to the next in both directions, one of them grounded."""
     at = np.arange(n * n).reshape(n, n)
-    pairs = np.concatenate([np.stack([at[:-1].ravel(), at[1:].ravel()], 1), np.stack([at[:, :-1].ravel(), at[:, 1:].ravel()], 1)])
+    pairs = np.concatenate(
+        [np.stack([at[:-1].ravel(), at[1:].ravel()], 1), np.stack([at[:, :-1].ravel(), at[:, 1:].ravel()], 1)]
+    )
     return [[0], *pairs.tolist()]
 
 
@@ -56,7 +58,10 @@ def net(n):
                 if i + di <= n and j + dj <= n:
                     rod = len(positions)
                     positions.append((i + di / 2, j + dj / 2))
-                    touches += [[b for b in (node[i, j], rod) if b >= 0], [b for b in (rod, node[i + di, j + dj]) if b >= 0]]
+                    touches += [
+                        [b for b in (node[i, j], rod) if b >= 0],
+                        [b for b in (rod, node[i + di, j + dj]) if b >= 0],
+                    ]
     return touches, np.array(positions, float)
 
 

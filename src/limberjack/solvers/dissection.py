@@ -63,7 +63,9 @@ def _hop_axes(system: System, start: np.ndarray, touches: np.ndarray, constraint
         np.minimum(nearest, hops[k], out=nearest)
         source = int(nearest.argmax())
     pairs = [(i, j) for i in range(_LANDMARKS) for j in range(i)]
-    return np.vstack([hops, *(hops[i] + hops[j] for i, j in pairs), *(hops[i] - hops[j] for i, j in pairs)]).astype(float)
+    return np.vstack([hops, *(hops[i] + hops[j] for i, j in pairs), *(hops[i] - hops[j] for i, j in pairs)]).astype(
+        float
+    )
 
 
 @kernel

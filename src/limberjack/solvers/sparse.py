@@ -294,7 +294,9 @@ def _forward_3(structure, k, x, values):
     for block in range(structure.column[k] + 1, structure.column[k + 1]):
         g += 3
         w = structure.vector[structure.block_row[block]]
-        set_group(x, w, without_3(group(x, w), group(values, g), group(values, g + 1), group(values, g + 2), s0, s1, s2))
+        set_group(
+            x, w, without_3(group(x, w), group(values, g), group(values, g + 1), group(values, g + 2), s0, s1, s2)
+        )
 
 
 @inner
