@@ -18,9 +18,12 @@ from limberjack.spatial.lanes import Lanes, add, column, intrinsic, mul, sub
 __all__ = [
     "factor_3",
     "factor_block",
+    "four",
     "gather3",
     "group",
+    "number",
     "row_sums",
+    "set_four",
     "set_group",
     "spread",
     "without_3",
@@ -60,6 +63,40 @@ def set_group(typing: Any, array: Any, g: Any, value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, types.intp, _LANES), code
+
+
+@intrinsic
+def four(typing: Any, array: Any, k: Any) -> Any:
+    """Return the numbers at places k .. k + 3 of an array."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        return builder.load(builder.bitcast(builder.gep(data, [args[1]]), _VECTOR.as_pointer()), align=8)
+
+    return _LANES(array, types.intp), code
+
+
+@intrinsic
+def set_four(typing: Any, array: Any, k: Any, value: Any) -> Any:
+    """Set the numbers at places k .. k + 3 of an array."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        builder.store(args[2], builder.bitcast(builder.gep(data, [args[1]]), _VECTOR.as_pointer()), align=8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, _LANES), code
+
+
+@intrinsic
+def number(typing: Any, array: Any, k: Any) -> Any:
+    """Return the number at place k of an array."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        return builder.load(builder.gep(data, [args[1]]))
+
+    return types.float64(array, types.intp), code
 
 
 @intrinsic

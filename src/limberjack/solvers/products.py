@@ -9,57 +9,70 @@ Inverse masses come in one of two forms, told apart by the number of axes:
 from __future__ import annotations
 
 from limberjack._jit import inner, kernel
+from limberjack.solvers.blocks import four, gather3, number, row_sums, set_four
+from limberjack.spatial.lanes import add, column, lane, mul, pack, splat, sub
 
-__all__ = ["add_forces", "divide_by_mass", "mass_times_row", "multiply_rows", "product"]
+__all__ = ["add_forces", "divide_by_mass", "mass_times_row", "multiply_rows", "product", "rigid_response"]
 
 
 @inner
 def add_forces(
-    system,  # model
+    system, place,  # model
     J, lam,  # in
     f,  # out
 ):  # fmt: skip
-    """f += J^T lam."""
+    """Add J^T lam to f. The rows of constraint i stand from place[i] on in lam."""
     for i in range(len(system.touch_start) - 1):
-        row = system.row_start[i]
-        n = system.row_start[i + 1] - row
+        row = place[i]
+        n = system.row_start[i + 1] - system.row_start[i]
         for t in range(system.touch_start[i], system.touch_start[i + 1]):
             b, k = system.touch_body[t], system.block_start[t]
-            at = system.body_start[b]
-            dim = system.body_start[b + 1] - at
+            to = system.body_start[b]
+            dim = system.body_start[b + 1] - to
             if n == 3 and dim == 6:
-                x, y, z = lam[row], lam[row + 1], lam[row + 2]
-                for j in range(6):
-                    f[at + j] += J[k + j] * x + J[k + 6 + j] * y + J[k + 12 + j] * z
+                x, y, z = number(lam, row), number(lam, row + 1), number(lam, row + 2)
+                a = add(mul(four(J, k), splat(x)), mul(four(J, k + 6), splat(y)))
+                set_four(f, to, add(four(f, to), add(a, mul(four(J, k + 12), splat(z)))))
+                for c in range(4, 6):
+                    f[to + c] += number(J, k + c) * x + number(J, k + c + 6) * y + number(J, k + c + 12) * z
                 continue
             for r in range(n):
                 x = lam[row + r]
                 for j in range(dim):
-                    f[at + j] += J[k + r * dim + j] * x
+                    f[to + j] += J[k + r * dim + j] * x
+
+
+@inner
+def _row_times_six(J, k, a, b):
+    """Return, in lanes to be summed, six numbers of J times (a_0 a_1 a_2 a_3 b_2 b_3); b_0 and b_1 are zero."""
+    return add(mul(four(J, k), a), mul(four(J, k + 2), b))
 
 
 @inner
 def multiply_rows(
-    system,  # model
+    system, place,  # model
     J, u,  # in
     y,  # out
 ):  # fmt: skip
-    """y = J u."""
+    """Set y to J u. The rows of constraint i stand from place[i] on in y."""
+    last = sub(splat(1.0), pack(1.0, 1.0, 0.0))  # 0 0 1 1
     for i in range(len(system.touch_start) - 1):
-        row = system.row_start[i]
-        n = system.row_start[i + 1] - row
+        row = place[i]
+        n = system.row_start[i + 1] - system.row_start[i]
         for r in range(n):
             y[row + r] = 0.0
         for t in range(system.touch_start[i], system.touch_start[i + 1]):
             b, k = system.touch_body[t], system.block_start[t]
             at = system.body_start[b]
             dim = system.body_start[b + 1] - at
-            if dim == 6:
-                u0, u1, u2, u3, u4, u5 = u[at], u[at + 1], u[at + 2], u[at + 3], u[at + 4], u[at + 5]
-                for r in range(n):
-                    angular = J[k] * u0 + J[k + 1] * u1 + J[k + 2] * u2
-                    y[row + r] += angular + (J[k + 3] * u3 + J[k + 4] * u4 + J[k + 5] * u5)
-                    k += 6
+            if n == 3 and dim == 6:
+                head, tail = four(u, at), mul(four(u, at + 2), last)
+                p, q = _row_times_six(J, k, head, tail), _row_times_six(J, k + 6, head, tail)
+                s = _row_times_six(J, k + 12, head, tail)
+                s = add(row_sums(p, q, s), column(p, q, s, 3))
+                y[row] += lane(s, 0)
+                y[row + 1] += lane(s, 1)
+                y[row + 2] += lane(s, 2)
                 continue
             for r in range(n):
                 s = 0.0
@@ -74,7 +87,7 @@ def divide_by_mass(
     Minv, f,  # in
     u,  # out
 ):  # fmt: skip
-    """u = M^-1 f."""
+    """Set u to M^-1 f."""
     for b in range(len(system.body_start) - 1):
         at = system.body_start[b]
         if Minv.ndim == 2:
@@ -92,6 +105,21 @@ def divide_by_mass(
                 for j in range(dim):
                     s += Minv[k + i * dim + j] * f[at + j]
                 u[at + i] = s
+
+
+@inner
+def rigid_response(Minv, b, J, k):
+    """Return the six rows of M^-1 J^T of three rows of J, at place k, on rigid body b, and their squares J M^-1 J^T."""
+    x, y, z = gather3(J, k, 6), gather3(J, k + 1, 6), gather3(J, k + 2, 6)
+    p, q, s = gather3(J, k + 3, 6), gather3(J, k + 4, 6), gather3(J, k + 5, 6)
+    xx, yy, zz = splat(Minv[b, 0]), splat(Minv[b, 1]), splat(Minv[b, 2])
+    xy, xz, yz, m = splat(Minv[b, 3]), splat(Minv[b, 4]), splat(Minv[b, 5]), splat(Minv[b, 6])
+    u = add(add(mul(xx, x), mul(xy, y)), mul(xz, z))
+    v = add(add(mul(xy, x), mul(yy, y)), mul(yz, z))
+    w = add(add(mul(xz, x), mul(yz, y)), mul(zz, z))
+    angular = add(add(mul(x, u), mul(y, v)), mul(z, w))
+    linear = add(add(mul(p, p), mul(q, q)), mul(s, s))
+    return (u, v, w, mul(m, p), mul(m, q), mul(m, s)), add(angular, mul(m, linear))
 
 
 @inner
@@ -113,17 +141,19 @@ def mass_times_row(system, Minv, b, c, J, row):
 
 @kernel
 def product(
-    system,  # model
+    system, place,  # model
     Minv, J, C, lam,  # in
     f, u,  # work
     y,  # out
 ):  # fmt: skip
-    """y = (J M^-1 J^T + C) lam."""
+    """Set y to (J M^-1 J^T + C) lam. The rows of constraint i stand from place[i] on in lam and y, not in C."""
     for j in range(len(f)):
         f[j] = 0.0
-    add_forces(system, J, lam, f)
+    add_forces(system, place, J, lam, f)
     divide_by_mass(system, Minv, f, u)
-    multiply_rows(system, J, u, y)
-    for r in range(len(y)):
-        y[r] += C[r] * lam[r]
+    multiply_rows(system, place, J, u, y)
+    for i in range(len(place) - 1):
+        first = system.row_start[i]
+        for r in range(system.row_start[i + 1] - first):
+            y[place[i] + r] += C[first + r] * lam[place[i] + r]
     return 0

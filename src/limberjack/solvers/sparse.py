@@ -26,31 +26,30 @@ from limberjack.solvers.blocks import (
     spread,
     without_3,
 )
-from limberjack.solvers.products import add_forces, divide_by_mass, mass_times_row, multiply_rows, product
+from limberjack.solvers.products import (
+    add_forces,
+    divide_by_mass,
+    mass_times_row,
+    multiply_rows,
+    product,
+    rigid_response,
+)
 from limberjack.spatial.lanes import add, lane, mul, pack, splat, sub
 
 __all__ = ["assemble", "factor", "refine", "solve", "solve_factored", "solve_saddle"]
 
 
 @inner
-def _respond_3(Minv, b, J, k, g, d, response, pivots):
+def _respond_3(Minv, b, J, k, g, v, response, pivots):
     """Set M^-1 J^T of three rows on a rigid body; add their part of A's diagonal."""
-    x, y, z = gather3(J, k, 6), gather3(J, k + 1, 6), gather3(J, k + 2, 6)
-    xx, yy, zz, xy, xz, yz = Minv[b, 0], Minv[b, 1], Minv[b, 2], Minv[b, 3], Minv[b, 4], Minv[b, 5]
-    u = add(add(mul(splat(xx), x), mul(splat(xy), y)), mul(splat(xz), z))
-    v = add(add(mul(splat(xy), x), mul(splat(yy), y)), mul(splat(yz), z))
-    w = add(add(mul(splat(xz), x), mul(splat(yz), y)), mul(splat(zz), z))
-    set_group(response, g, u)
-    set_group(response, g + 1, v)
-    set_group(response, g + 2, w)
-    squares = add(group(pivots, d), add(add(mul(x, u), mul(y, v)), mul(z, w)))
-    m = splat(Minv[b, 6])
-    for c in range(3, 6):
-        x = gather3(J, k + c, 6)
-        u = mul(m, x)
-        set_group(response, g + c, u)
-        squares = add(squares, mul(x, u))
-    set_group(pivots, d, squares)
+    w, squares = rigid_response(Minv, b, J, k)
+    set_group(response, g, w[0])
+    set_group(response, g + 1, w[1])
+    set_group(response, g + 2, w[2])
+    set_group(response, g + 3, w[3])
+    set_group(response, g + 4, w[4])
+    set_group(response, g + 5, w[5])
+    set_group(pivots, v, add(group(pivots, v), squares))
 
 
 @inner
@@ -402,7 +401,7 @@ def refine(
     lam,  # out
 ):  # fmt: skip
     """Add to lam what the factor in work makes of the residual b - A lam; work.residual is that before."""
-    product(system, Minv, J, C, lam, work.f, work.u, work.residual)
+    product(system, system.row_start, Minv, J, C, lam, work.f, work.u, work.residual)
     for r in range(len(lam)):
         work.residual[r] = b[r] - work.residual[r]
     solve(structure, work, work.residual, work.correction)
@@ -420,7 +419,7 @@ def solve_factored(
 ):  # fmt: skip
     """Fill a and lam of [M -J^T; -J -C] [a; lam] = [F; r] by the factor in work, refined so many times."""
     divide_by_mass(system, Minv, F, work.u)
-    multiply_rows(system, J, work.u, work.b)
+    multiply_rows(system, system.row_start, J, work.u, work.b)
     for i in range(len(lam)):
         work.b[i] = -r[i] - work.b[i]
     solve(structure, work, work.b, lam)
@@ -428,7 +427,7 @@ def solve_factored(
         refine(system, structure, Minv, J, C, work.b, work, lam)
     for j in range(len(a)):
         work.f[j] = F[j]
-    add_forces(system, J, lam, work.f)
+    add_forces(system, system.row_start, J, lam, work.f)
     divide_by_mass(system, Minv, work.f, a)
     return 0
 
