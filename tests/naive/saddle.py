@@ -57,7 +57,7 @@ def least_squares(system, Minv, J, C, b):
 
 
 def eliminated(system, order):
-    """Return, per eliminated constraint, the set of its later neighbours, and the number of pairs of neighbours in A."""
+    """Return the set of later neighbours of each eliminated constraint, and the number of pairs of neighbours in A."""
     nc = len(system.touch_start) - 1
     bodies = [set(system.touch_body[system.touch_start[i] : system.touch_start[i + 1]].tolist()) for i in range(nc)]
     near = [{j for j in range(nc) if j != i and bodies[i] & bodies[j]} for i in range(nc)]

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from limberjack.solvers import sparse
-from limberjack.solvers.ordering import order_constraints
-from limberjack.solvers.structure import new_work, prepare
 from tests.naive import saddle
 from tests.solvers.systems import (
     chain,
@@ -17,9 +13,14 @@ from tests.solvers.systems import (
     loops,
     net,
     rigid_numbers,
+    skew,
     system_of,
     tree,
 )
+
+from limberjack.solvers import assembly, sparse
+from limberjack.solvers.ordering import order_constraints
+from limberjack.solvers.structure import new_work, prepare
 
 
 def _solved(system, Minv, J, C, F, r):
@@ -55,7 +56,7 @@ def _mixed(kind, rng):
 @pytest.mark.parametrize("compliant", [False, True])
 @pytest.mark.parametrize("kind", ["tree", "loops", "grid", "three"])
 def test_mixed_systems_match_dense(kind, compliant, rng):
-    """Accelerations and multipliers of trees, loops, grids and three-body constraints of any sizes match dense solves."""
+    """Trees, loops, grids and three-body constraints of any sizes match dense solves."""
     system = _mixed(kind, rng)
     Minv, J = flat_numbers(system, rng)
     F, r = _sides(system, rng)
@@ -115,6 +116,30 @@ def test_both_forms_of_masses_agree(rng):
     assert _close(lam, other) < 1e-12
 
 
+def test_balls_by_their_levers(rng):
+    """Ball joints given by levers and signs make the same A, and the same measure of pivots, as their rows do."""
+    touches, _ = net(5)
+    nb = 1 + max(b for t in touches for b in t)
+    system = system_of(touches, [3] * len(touches), [6] * nb)
+    Minv, _ = rigid_numbers(system, rng)
+    levers = np.hstack(
+        [rng.normal(size=(len(system.touch_body), 3)), rng.choice([-1.0, 1.0], (len(system.touch_body), 1))]
+    )
+    J = np.concatenate([s[3] * np.hstack([-skew(s[:3]), np.eye(3)]).ravel() for s in levers])
+    C = np.where(rng.random(3 * len(touches)) < 0.5, 0.2, 0.0)
+    structure = prepare(system)
+    wanted, work = new_work(system, structure), new_work(system, structure)
+    assembly.assemble(system, structure, Minv, J, C, wanted)
+    assembly.assemble_balls(structure, Minv, levers, C, work)
+    assert _close(work.values, wanted.values) < 1e-14
+    assert _close(work.pivots, wanted.pivots) < 1e-14
+    b = rng.normal(size=len(C))
+    lam = np.zeros(len(b))
+    assert sparse.factor(structure, work) == 0
+    sparse.solve(structure, work, b, lam)
+    assert _close(lam, np.linalg.solve(saddle.dense_matrix(system, Minv, J, C), b)) < 1e-10
+
+
 def _four_bar(tilt):
     """Return system, rows and the joints of a planar four-bar with three links on four 3-D hinges, turned in space."""
     turned, _ = np.linalg.qr(np.array([[1.0, tilt, 0.3 * tilt], [-tilt, 1.0, tilt], [0.2 * tilt, -tilt, 1.0]]))
@@ -128,7 +153,7 @@ def _four_bar(tilt):
 
 @pytest.mark.parametrize("tilt", [0.0, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.3, 1.0])
 def test_four_bar_drops_its_three_redundant_rows(tilt, rng):
-    """A planar four-bar with 3-D hinges has three rows too many, however it lies in space; the rest solves it to 1e-9."""
+    """A planar four-bar with 3-D hinges drops three rows, however it lies in space, and is solved to 1e-9."""
     system, J = _four_bar(tilt)
     Minv, _ = rigid_numbers(system, rng)
     rows = saddle.dense_rows(system, J)
@@ -161,7 +186,7 @@ def test_doubled_joints_are_dropped_by_rank(rng):
 
 
 def test_scale_of_rows_does_not_decide(rng):
-    """Rows measured in other units are neither dropped nor kept for it: the same rows go, and the motion is the same."""
+    """Rows in other units are neither dropped nor kept for it: as many go, and the motion is the same."""
     system, J = _four_bar(0.3)
     Minv, _ = rigid_numbers(system, rng)
     scale = 10.0 ** rng.integers(-5, 6, 20)
@@ -211,7 +236,7 @@ def test_written_out_path_has_the_same_factor(rng):
     for which in (structure, slow):
         work = new_work(system, which)
         lam = r.copy()
-        sparse.assemble(system, which, Minv, J, np.zeros(len(r)), work)
+        assembly.assemble(system, which, Minv, J, np.zeros(len(r)), work)
         assert sparse.factor(which, work) == 0
         sparse.solve(which, work, lam, lam)  # in place
         results.append((work.values, lam))
@@ -262,7 +287,7 @@ def test_refinement_shrinks_the_residual(rng):
     structure = prepare(system)
     work = new_work(system, structure)
     lam = np.zeros(len(b))
-    sparse.assemble(system, structure, Minv, J, C, work)
+    assembly.assemble(system, structure, Minv, J, C, work)
     assert sparse.factor(structure, work) == 0
     sparse.solve(structure, work, b, lam)
     exact = lam.copy()

@@ -9,7 +9,7 @@ Inverse masses come in one of two forms, told apart by the number of axes:
 from __future__ import annotations
 
 from limberjack._jit import inner, kernel
-from limberjack.solvers.blocks import four, gather3, number, row_sums, set_four
+from limberjack.solvers.blocks import four, gather3, number, row_sums, set_four, spread
 from limberjack.spatial.lanes import add, column, lane, mul, pack, splat, sub
 
 __all__ = ["add_forces", "divide_by_mass", "mass_times_row", "multiply_rows", "product", "rigid_response"]
@@ -59,26 +59,40 @@ def multiply_rows(
     for i in range(len(system.touch_start) - 1):
         row = place[i]
         n = system.row_start[i + 1] - system.row_start[i]
-        for r in range(n):
-            y[row + r] = 0.0
+        if n != 3:
+            _multiply_any(system, i, n, row, J, u, y)
+            continue
+        total = splat(0.0)
         for t in range(system.touch_start[i], system.touch_start[i + 1]):
             b, k = system.touch_body[t], system.block_start[t]
             at = system.body_start[b]
             dim = system.body_start[b + 1] - at
-            if n == 3 and dim == 6:
+            if dim == 6:
                 head, tail = four(u, at), mul(four(u, at + 2), last)
                 p, q = _row_times_six(J, k, head, tail), _row_times_six(J, k + 6, head, tail)
                 s = _row_times_six(J, k + 12, head, tail)
-                s = add(row_sums(p, q, s), column(p, q, s, 3))
-                y[row] += lane(s, 0)
-                y[row + 1] += lane(s, 1)
-                y[row + 2] += lane(s, 2)
-                continue
-            for r in range(n):
-                s = 0.0
+                total = add(total, add(row_sums(p, q, s), column(p, q, s, 3)))
+            else:
                 for j in range(dim):
-                    s += J[k + r * dim + j] * u[at + j]
-                y[row + r] += s
+                    total = add(total, mul(gather3(J, k + j, dim), spread(u, at + j)))
+        y[row] = lane(total, 0)
+        y[row + 1] = lane(total, 1)
+        y[row + 2] = lane(total, 2)
+
+
+@inner
+def _multiply_any(system, i, n, row, J, u, y):
+    """Set the n rows of constraint i of J u."""
+    for r in range(n):
+        s = 0.0
+        for t in range(system.touch_start[i], system.touch_start[i + 1]):
+            b = system.touch_body[t]
+            at = system.body_start[b]
+            dim = system.body_start[b + 1] - at
+            k = system.block_start[t] + r * dim
+            for j in range(dim):
+                s += J[k + j] * u[at + j]
+        y[row + r] = s
 
 
 @inner

@@ -16,6 +16,7 @@ A rigid body's inverse mass is seven numbers, (nb, 7); other bodies pass the inv
 from __future__ import annotations
 
 from limberjack._jit import inner, kernel
+from limberjack.solvers.assembly import assemble
 from limberjack.solvers.blocks import (
     factor_3,
     factor_block,
@@ -26,120 +27,10 @@ from limberjack.solvers.blocks import (
     spread,
     without_3,
 )
-from limberjack.solvers.products import (
-    add_forces,
-    divide_by_mass,
-    mass_times_row,
-    multiply_rows,
-    product,
-    rigid_response,
-)
+from limberjack.solvers.products import add_forces, divide_by_mass, multiply_rows, product
 from limberjack.spatial.lanes import add, lane, mul, pack, splat, sub
 
-__all__ = ["assemble", "factor", "refine", "solve", "solve_factored", "solve_saddle"]
-
-
-@inner
-def _respond_3(Minv, b, J, k, g, v, response, pivots):
-    """Set M^-1 J^T of three rows on a rigid body; add their part of A's diagonal."""
-    w, squares = rigid_response(Minv, b, J, k)
-    set_group(response, g, w[0])
-    set_group(response, g + 1, w[1])
-    set_group(response, g + 2, w[2])
-    set_group(response, g + 3, w[3])
-    set_group(response, g + 4, w[4])
-    set_group(response, g + 5, w[5])
-    set_group(pivots, v, add(group(pivots, v), squares))
-
-
-@inner
-def _respond_any(system, Minv, b, n, J, k, g, v, response, pivots):
-    """Set M^-1 J^T of n rows on a body; add their part of A's diagonal."""
-    groups, dim = (n + 3) >> 2, system.body_start[b + 1] - system.body_start[b]
-    for r in range(n):
-        d = 0.0
-        row = k + r * dim
-        for c in range(dim):
-            s = mass_times_row(system, Minv, b, c, J, row)
-            response[g + c * groups + (r >> 2), r & 3] = s
-            d += s * J[row + c]
-        pivots[v + (r >> 2), r & 3] += d
-
-
-@inner
-def _sum_3(g, k, place, J, response, values):
-    """Add a product of touches, both of three rows on a rigid body, to its block of A."""
-    to = place if place >= 0 else -1 - place
-    source = place if place >= 0 else 0
-    a, b, c = group(values, source), group(values, source + 1), group(values, source + 2)
-    for j in range(6):
-        w = group(response, g + j)
-        a = add(a, mul(w, spread(J, k + j)))
-        b = add(b, mul(w, spread(J, k + 6 + j)))
-        c = add(c, mul(w, spread(J, k + 12 + j)))
-    set_group(values, to, a)
-    set_group(values, to + 1, b)
-    set_group(values, to + 2, c)
-
-
-@inner
-def _sum_any(n, groups, dim, g, k, place, J, response, values):
-    """Add a product of touches to its block of A: n columns of so many groups."""
-    to = place if place >= 0 else -1 - place
-    source = place if place >= 0 else 0
-    for i in range(n):
-        for v in range(groups):
-            a = group(values, source + i * groups + v)
-            for j in range(dim):
-                a = add(a, mul(group(response, g + j * groups + v), spread(J, k + i * dim + j)))
-            set_group(values, to + i * groups + v, a)
-
-
-@inner
-def _sum_body(system, structure, visited, Minv, J, work):
-    """Add what one body contributes to A."""
-    b, touch = structure.visit[visited], structure.touch
-    for q in range(structure.visit_touch[visited], structure.visit_touch[visited + 1]):
-        k, n, g, v = touch[q, 0], touch[q, 1], touch[q, 2], touch[q, 3]
-        if Minv.ndim == 2 and n == 3:
-            _respond_3(Minv, b, J, k, g, v, work.response, work.pivots)
-        else:
-            _respond_any(system, Minv, b, n, J, k, g, v, work.response, work.pivots)
-    dim = system.body_start[b + 1] - system.body_start[b]
-    for s in range(structure.visit_term[visited], structure.visit_term[visited + 1]):
-        p, q, place = structure.term[s, 0], structure.term[s, 1], structure.term[s, 2]
-        g, k, n = touch[p, 2], touch[q, 0], touch[q, 1]
-        if dim == 6 and n == 3 and touch[p, 1] == 3:
-            _sum_3(g, k, place, J, work.response, work.values)
-        else:
-            _sum_any(n, (touch[p, 1] + 3) >> 2, dim, g, k, place, J, work.response, work.values)
-
-
-@kernel
-def assemble(
-    system, structure,  # model
-    Minv, J, C,  # in
-    work,  # out
-):  # fmt: skip
-    """Fill work with A = J M^-1 J^T + C."""
-    zero = splat(0.0)
-    for v in range(len(work.pivots)):
-        set_group(work.pivots, v, zero)
-    for e in range(len(structure.empty)):
-        block = structure.empty[e]
-        for g in range(structure.block[block], structure.block[block + 1]):
-            set_group(work.values, g, zero)
-    for visited in range(len(structure.visit)):
-        _sum_body(system, structure, visited, Minv, J, work)
-    for k in range(len(structure.order)):
-        n, row = structure.rows[k], structure.first_row[k]
-        for i in range(n):
-            c = C[row + i]
-            if c != 0.0:
-                groups = (n + 3) >> 2
-                work.values[structure.block[structure.column[k]] + i * groups + (i >> 2), i & 3] += c
-                work.pivots[structure.vector[k] + (i >> 2), i & 3] += c
-    return 0
+__all__ = ["factor", "refine", "solve", "solve_factored", "solve_saddle"]
 
 
 @inner

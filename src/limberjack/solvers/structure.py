@@ -40,7 +40,7 @@ class Structure(NamedTuple):
     empty: np.ndarray  # (ne,) int64 diagonal blocks of constraints without touches
     visit: np.ndarray  # (nv,) int64 bodies with touches, in the order of their first columns
     visit_touch: np.ndarray  # (nv + 1,) int64 touches of each of them
-    touch: np.ndarray  # (nt, 4) int64 of each touch, by visits: place in J, rows, group in `response`, vector group
+    touch: np.ndarray  # (nt, 5) int64 by visits: place in J, rows, group in `response`, group in vectors, touch
     visit_term: np.ndarray  # (nv + 1,) int64 terms of A from each of them
     term: np.ndarray  # (ns, 3) int32 touch on the side of rows, touch on the side of columns, place of the block
 
@@ -139,7 +139,7 @@ def _touch_table(
     rows = np.diff(system.row_start)[owner]
     running = _sums(np.diff(system.body_start)[system.touch_body[by_visit]] * ((rows + 3) // 4))
     own = running[:-1] - np.repeat(running[visit_touch[:-1]], np.diff(visit_touch))
-    return np.stack([system.block_start[by_visit], rows, own, vector[place[owner]]], axis=1).astype(np.int64)
+    return np.stack([system.block_start[by_visit], rows, own, vector[place[owner]], by_visit], axis=1).astype(np.int64)
 
 
 def new_work(system: System, structure: Structure) -> Work:
