@@ -8,7 +8,7 @@ of the products that rows take.
 from __future__ import annotations
 
 from limberjack._jit import inner, kernel
-from limberjack.solvers.blocks import group, set_group, spread
+from limberjack.solvers.block_pivots import group, set_group, spread
 from limberjack.solvers.products import mass_times_row, rigid_response
 from limberjack.spatial.lanes import add, cross4, mul, pack, splat, sub
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.system import System
-from limberjack.solvers.blocks import factor_3, factor_block, group, set_group, spread
+from limberjack.solvers.block_pivots import factor_3, factor_block, group, set_group, spread
 from limberjack.solvers.products import mass_times_row, product, rigid_response
 from limberjack.spatial.lanes import add, lane, mul, pack, splat
 

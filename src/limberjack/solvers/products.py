@@ -9,7 +9,7 @@ Inverse masses come in one of two forms, told apart by the number of axes:
 from __future__ import annotations
 
 from limberjack._jit import inner, kernel
-from limberjack.solvers.blocks import four, gather3, number, row_sums, set_four, spread
+from limberjack.solvers.block_pivots import four, gather3, number, row_sums, set_four, spread
 from limberjack.spatial.lanes import add, column, lane, mul, pack, splat, sub
 
 __all__ = ["add_forces", "divide_by_mass", "mass_times_row", "multiply_rows", "product", "rigid_response"]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from limberjack._jit import inner, kernel
 from limberjack.solvers.assembly import assemble
-from limberjack.solvers.blocks import (
+from limberjack.solvers.block_pivots import (
     factor_3,
     factor_block,
     gather3,
