@@ -47,6 +47,8 @@ class Saddle(NamedTuple):
     work: np.ndarray  # of the tree
     sparse: Work
     minv: np.ndarray  # (nb, 7) inverse inertia and mass of rigid bodies, or flat inverse blocks
+    held_r: np.ndarray  # right sides and multipliers of those constraints alone
+    held_lam: np.ndarray
     responses: Responses
     spread: np.ndarray  # (k, nu) answers to one-sided rows, where there is no tree
     always: np.ndarray  # auxiliary constraints that always hold
@@ -105,7 +107,8 @@ def new_saddle(
     structure = prepare(own if loops else empty)
     minv = np.zeros((len(system.body_start) - 1, 7)) if rigid else np.zeros(int(system.mass_start[-1]))
     saddle = Saddle(
-        own, new_work(tree), new_sparse_work(own if loops else empty, structure), minv, responses,
+        own, new_work(tree), new_sparse_work(own if loops else empty, structure), minv,
+        *(np.zeros(int(own.row_start[-1]) if loops else 0) for _ in range(2)), responses,
         np.zeros((room if loops else 0, nu)), always, np.zeros(nu), np.zeros(nr), np.zeros(nr), np.zeros(nu),
         np.zeros(nr), np.zeros((k, k)), np.zeros((k, k)), np.zeros(k, np.int64), *(np.zeros(k) for _ in range(5)),
         np.zeros(k, np.int8), new_workspace(k), np.zeros(4),
@@ -218,8 +221,12 @@ def _solve_primary(system, tree, structure, j, saddle, f, a, r, lam):
     if structure is None:
         solve(system, tree, saddle.work, f, r, a, lam)
     else:
-        refinements = 1 if saddle.report[2] > 0.0 else 0
-        sparse.solve_factored(saddle.held, structure, saddle.minv, j, saddle.c, f, r, refinements, saddle.sparse, a, lam)
+        _copy(len(saddle.held_r), r, saddle.held_r)
+        sparse.solve_factored(
+            saddle.held, structure, saddle.minv, j, saddle.c, f, saddle.held_r, 1 if saddle.report[2] > 0.0 else 0,
+            saddle.sparse, a, saddle.held_lam,
+        )  # fmt: skip
+        _copy(len(saddle.held_r), saddle.held_lam, lam)
 
 
 @inner
@@ -324,19 +331,17 @@ def _anticipate(system, tree, structure, rows, j, saddle):
             auxiliary_matrix(system, tree, j, s.work, listed, s.matrix)
             auxiliary_rhs(system, j, listed, s.r, s.a, s.side)
     else:
-        nu, nr = len(s.a), len(s.r)
         # each row's own answer, the primary rows held still; one-sided rows only, few
         for i in range(rows):
             listed.row_start[i] = i
             c = listed.constraint[i]
             s.side[i] = _row_product(system, c, j, s.a) + s.r[system.row_start[c]]
         listed.row_start[rows] = rows
-        _copy(nu, s.f, s.sparse.u)
         for i in range(rows):
             _row_force(system, listed.constraint[i], j, s.a)
-            for k in range(nr):
-                s.lam[k] = 0.0
-            sparse.solve_factored(s.held, structure, s.minv, j, s.c, s.a, s.lam, 0, s.sparse, s.a, s.lam)
+            for k in range(len(s.held_r)):
+                s.held_r[k] = 0.0
+            sparse.solve_factored(s.held, structure, s.minv, j, s.c, s.a, s.held_r, 0, s.sparse, s.a, s.held_lam)
             _products(system, i, listed.constraint, j, s.a, s.spread, s.matrix)
     return status
 

@@ -9,7 +9,7 @@ import numpy as np
 from limberjack._jit import kernel
 from limberjack.articulated.kinematics import kinematics
 from limberjack.articulated.work import R, W, new_work
-from limberjack.constraints.bodies import AFFINE, PARTICLE, PLANAR, POSE, SCALABLE, SHAPE
+from limberjack.constraints.bodies import AFFINE, PARTICLE, PLANAR, POSE, RIGID, SCALABLE, SHAPE
 from limberjack.constraints.maximal import Maximal, new_evaluation, new_maximal
 from limberjack.constraints.rows import ANGLE
 from limberjack.errors import LoopNotClosed, StateError, UnsupportedByMethod
@@ -18,7 +18,8 @@ from limberjack.methods.multipliers.rattle import take_rattle_steps
 from limberjack.methods.multipliers.steps import MORE_ROOM, Setup, State, change_velocities, look_at, take_steps
 from limberjack.model.arrays import whole_span
 from limberjack.model.model import Model
-from limberjack.solvers.saddle import grown, new_saddle
+from limberjack.solvers.elimination import split
+from limberjack.solvers.saddle import first_constraints, new_saddle
 from limberjack.spatial.quaternions import quaternion_from_matrix
 from limberjack.spatial.vectors import cross
 
@@ -94,7 +95,9 @@ class MultipliersStepper:
             whole.bodies, whole.system, whole.table, whole.touch, whole.soft, whole.center, counts, a.links.gravity
         )
         self._e = new_evaluation(whole)
-        self._saddle = new_saddle(whole.system, whole.held)
+        self._loops = options.solver == "sparse" or (options.solver == "auto" and _many_loops(whole))
+        self._room = 16
+        self._new_saddle()
         n, nu = len(whole.bodies.kind), int(whole.bodies.start[-1])
         poses, speeds = (lambda: np.zeros((n, POSE))), (lambda: np.zeros(nu))
         self._q, self._qd = model.q0.copy(), model.qd0.copy()
@@ -116,6 +119,12 @@ class MultipliersStepper:
         self._substeps = options.substeps or (2 if options.integrator == "rk4" else 1)
         self._time = 0.0
         self._put_state()
+
+    def _new_saddle(self) -> None:
+        rigid = bool((self.whole.bodies.kind == RIGID).all())
+        self._tree, self._structure, self._saddle = new_saddle(
+            self.whole.system, self.whole.held, loops=self._loops, rigid=rigid, room=self._room
+        )
 
     # State
 
@@ -207,7 +216,7 @@ class MultipliersStepper:
         options = self._options
         taken = 0
         while True:
-            model = (self._setup, self._model.arrays.springs, forces.drives, self._still, self._span)
+            model = (self._setup, self._tree, self._structure, self._model.arrays.springs, forces.drives, self._still, self._span)
             clock = (n - taken, self._substeps, dt / self._substeps)
             rest = (options.tolerance, time + taken * dt, forces.wrenches, forces.tau, self._e, self._saddle, self._s)
             if options.integrator == "rattle":
@@ -219,7 +228,8 @@ class MultipliersStepper:
             taken += int(more)
             if status != MORE_ROOM:
                 break
-            self._saddle = grown(self.whole.system, self.whole.held, self._saddle)
+            self._room *= 2
+            self._new_saddle()
         self._time = time + taken * dt
         self._read = False
         return taken, int(status)
@@ -238,7 +248,7 @@ class MultipliersStepper:
 
     def kick(self, impulse: np.ndarray) -> None:
         """Let an impulse (nu,) on the bodies act at once, all constraints kept."""
-        if change_velocities(self._setup, self._time, impulse, self._e, self._saddle, self._s):
+        if change_velocities(self._setup, self._tree, self._structure, self._time, impulse, self._e, self._saddle, self._s):
             raise StateError("no impulses of the constraints answer this impulse")
         self._s.fresh[0] = 0
         self._read = False
@@ -271,6 +281,16 @@ class MultipliersStepper:
             "joint_error": float(self._s.report[1]),
             "substeps": self._substeps,
         }
+
+
+# Beyond this many rows of loops the sparse solver is the faster one.
+_FEW = 24
+
+
+def _many_loops(whole: Maximal) -> bool:
+    """Return whether the loops have so many rows that one sparse factorisation pays."""
+    own = first_constraints(whole.system, whole.held)
+    return int(np.diff(own.row_start)[split(own).auxiliary].sum()) > _FEW
 
 
 def _is_particle(model: Model, name: str) -> bool:
