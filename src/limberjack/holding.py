@@ -11,12 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from limberjack.constrained import OPEN_LOOP, STUCK, Own, new_own
-from limberjack.constraints.rows import LENGTH, SLIDE, TURN
+from limberjack.constraints.rows import SLIDE, TURN
 from limberjack.constraints.table import (
     DRIVE,
     GRIP,
     SIDED,
-    SPRING,
     Pairs,
     Row,
     Table,
@@ -24,6 +23,7 @@ from limberjack.constraints.table import (
     coordinate_terms,
     joint_rows,
     new_table,
+    spring_rows,
 )
 from limberjack.errors import Diverged, LimberjackError, LoopNotClosed
 from limberjack.model.arrays import LINK, Links, blocks_of, span_of
@@ -173,14 +173,7 @@ class Holding:
 
     def _spring_rows(self, pairs: Pairs) -> list[Row]:
         """Return one row along each spring, which gives way over a step."""
-        out = []
-        for k, spring in enumerate(self.model.springs):
-            a = pairs.end(spring.a, np.eye(3), np.array(spring.at_a))
-            b = pairs.end(spring.b, np.eye(3), np.array(spring.at_b))
-            soft = (spring.stiffness, spring.damping, 0.0)
-            term = (pairs.add(a, b), (LENGTH, 0, 0, 1.0))
-            out.append(Row(self.model.joint_count + k, [term], target=(spring.rest, 0.0), role=SPRING, soft=soft))
-        return out
+        return [row for k in range(len(self.model.springs)) for row in spring_rows(self.model, pairs, k)]
 
     def move_grip(self, grip: Grip) -> None:
         """Take the place and rotation a grip now aims at."""

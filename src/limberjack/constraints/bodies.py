@@ -50,7 +50,7 @@ class Bodies(NamedTuple):
     mass: np.ndarray  # (n,)
     inertia: np.ndarray  # (n, 6) about the com, body axes: xx, yy, zz, xy, xz, yz
     moment: np.ndarray  # (n, 6) second moment Q, likewise
-    give: np.ndarray  # (n, 10) stiffness of the scales, and where they rest
+    give: np.ndarray  # (n, 4) stiffness of the scales, and where they rest
     maps: np.ndarray  # (n, 27) of bodies that change their size: G, G', (W^2 G + 2 W R S')
 
 
@@ -238,6 +238,18 @@ def _inertia_of_scales(i, kind, bodies, pose, ends, o, f):
 
 
 @outlined
+def _pull_affine(i, k, pose, o, f):
+    """Take k A (A^T A - 1) off f: the force of the energy k/4 |A^T A - 1|^2."""
+    for c in range(3):
+        for d in range(3):
+            square = -1.0 if c == d else 0.0
+            for j in range(3):
+                square += pose[i, SHAPE + 3 * j + c] * pose[i, SHAPE + 3 * j + d]
+            for j in range(3):
+                f[o + 3 * j + d] -= k * pose[i, SHAPE + 3 * j + c] * square
+
+
+@outlined
 def take_inertia(
     # model
     bodies,
@@ -269,7 +281,9 @@ def take_inertia(
             f[o], f[o + 1], f[o + 2] = m * gravity[0], m * gravity[1], m * gravity[2]
             if kind == AFFINE:
                 for c in range(9):
-                    f[o + 3 + c] = -bodies.give[i, 0] * (pose[i, SHAPE + c] - bodies.give[i, 1 + c])
+                    f[o + 3 + c] = 0.0
+                if bodies.give[i, 0] > 0.0:
+                    _pull_affine(i, 0.5 * bodies.give[i, 0], pose, o + 3, f)
 
 
 @inner

@@ -39,6 +39,7 @@ from limberjack.constraints.table import (
     joint_rows,
     limit_rows,
     new_table,
+    spring_rows,
 )
 from limberjack.errors import UnsupportedByMethod
 from limberjack.model.joints import KINDS, SPIN
@@ -64,7 +65,7 @@ class Maximal:
     touch: np.ndarray  # (r, 4) place in J of each row's block on b and a of its first and of its second pair, -1 none
     soft: np.ndarray  # pairs with an end on a body that changes its size
     held: int  # constraints that always hold
-    names: tuple[str, ...]  # the joint of each constraint
+    names: tuple[str, ...]  # the joint or spring of each constraint
     center: np.ndarray  # (n, 3) com of each body in its link's frame
 
 
@@ -94,7 +95,7 @@ def _new_bodies(model: Model) -> tuple[Bodies, np.ndarray]:
     a = model.arrays
     n = len(a.links.parent)
     kind = np.zeros(n, np.int64)
-    give = np.zeros((n, 10))
+    give = np.zeros((n, 4))
     spec = {body.name: body for body in model.spec.bodies}
     for i, name in enumerate(model.body_names):
         body, link = spec[name], int(a.body_link[i])
@@ -103,8 +104,9 @@ def _new_bodies(model: Model) -> tuple[Bodies, np.ndarray]:
         if body.body_kind not in _KIND:
             raise UnsupportedByMethod(f'body "{name}" is of kind "{body.body_kind}", which no method can move yet')
         kind[link] = _KIND[body.body_kind]
-        rest = body.scale_rest or ()
-        give[link, 0], give[link, 1 : 1 + len(rest)] = body.scale_stiffness, rest
+        # the unscaled body is stored as None; of affine bodies no rest but that is offered
+        size = {SCALABLE: 1, SCALABLE_AXES: 3}.get(int(kind[link]), 0)
+        give[link, 0], give[link, 1 : 1 + size] = body.scale_stiffness, body.scale_rest or (1.0,) * size
     mass = a.links.inertia[:, 9].copy()
     if (mass <= 0.0).any():
         link = int(np.flatnonzero(mass <= 0.0)[0])
@@ -184,8 +186,14 @@ def _in_plane(joint: Joint, terms: list) -> bool:
     return True
 
 
-def new_maximal(model: Model, ignored: frozenset[str]) -> Maximal:
-    """Return `model` in maximal coordinates, without its features in `ignored`."""
+def new_maximal(model: Model, ignored: frozenset[str], *, springs: bool = False) -> Maximal:
+    """Return `model` in maximal coordinates, without its features in `ignored`.
+
+    Args:
+        model: the model.
+        ignored: features left out.
+        springs: whether springs are rows that give way, for integrators that take them at the end of a step.
+    """
     bodies, center = _new_bodies(model)
     pairs = _CenteredPairs(model, center)
     groups: list[list[Row]] = []
@@ -211,14 +219,17 @@ def new_maximal(model: Model, ignored: frozenset[str]) -> Maximal:
             ends = limit_rows(joint, scalars=True)
             sided += [[Row(index, [(pair, t) for t in terms], target=(v, 0.0), role=SIDED)] for terms, v in ends]
         reads += [[one] for one in _read_rows(joint, pair, index, _place(model, index, first_loop))]
+    if springs:
+        groups += [spring_rows(model, pairs, k) for k in range(len(model.springs))]
     held = len(groups)
+    every = (*model.joint_names, *(spring.name for spring in model.springs))
     rows = [one for group in (*groups, *sided, *reads) for one in group]
     touches, counts, names = [], [], []
     for group in (*groups, *sided, *reads):
         on = [i for one in group for pair, _ in one.terms for i in pairs.link[pair] if i >= 0]
         touches.append(list(dict.fromkeys(on)))
         counts.append(len(group))
-        names.append(model.joint_names[group[0].joint])
+        names.append(every[group[0].joint])
     table = new_table(rows, pairs)
     system = new_system(np.diff(bodies.start), np.array(counts, np.int64), touches)
     touch = _touches(table, system)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack.constraints.rows import ANGLE, DOT, LENGTH, SIDEWAYS, SLIDE, TURN
+from limberjack.errors import UnsupportedByMethod
 from limberjack.model.compile import joint_frames
 from limberjack.model.joints import KINDS, SPIN, factors_of
 from limberjack.model.model import Model
@@ -20,7 +21,7 @@ from limberjack.model.spec import WORLD, Joint
 from limberjack.spatial.frames import compose
 
 __all__ = [
-    "DRIVE", "GRIP", "HELD", "SIDED", "SPRING", "Pairs", "Row", "Table", "collect", "coordinate_terms", "gear_rows", "joint_rows", "limit_rows", "new_table",
+    "DRIVE", "GRIP", "HELD", "SIDED", "SPRING", "Pairs", "Row", "Table", "collect", "coordinate_terms", "gear_rows", "joint_rows", "limit_rows", "new_table", "spring_rows",
 ]  # fmt: skip
 
 HELD, SIDED, GRIP, SPRING, DRIVE = range(5)
@@ -80,6 +81,13 @@ def joint_rows(joint: Joint) -> list[tuple[list[Term], float]]:
     elif joint.kind == "no_slip":
         out.append(([(SIDEWAYS, 0, 2, 1.0)], 0.0))
     return out
+
+
+def loop_rows(joint: Joint) -> list[tuple[list[Term], float]]:
+    """Return the locked rows of a joint that closes a loop; a compound joint has none to offer and is refused."""
+    if joint.kind == "compound":
+        raise UnsupportedByMethod(f'compound joint "{joint.name}" has no rows yet: it cannot close a loop')
+    return joint_rows(joint)
 
 
 def coordinate_terms(joint: Joint) -> list[Term]:
@@ -173,6 +181,10 @@ def gear_rows(model: Model, pairs: Pairs, index: int, joint: Joint, *, reduced: 
     for name, weight in ends:
         info, spec = model.joint(name), model.joint_spec(name)
         if joint.carrier is not None:
+            if spec.kind not in ("hinge", "screw"):
+                raise UnsupportedByMethod(
+                    f'gear "{joint.name}": joint "{name}" is a {spec.kind}; from a carrier only hinges and screws turn'
+                )
             r_p, p_p, r_c, p_c = joint_frames(spec)
             carrier = pairs.end(joint.carrier, np.eye(3), np.zeros(3))
             pair = pairs.add(carrier, pairs.end(spec.child, r_c, p_c))
@@ -186,6 +198,16 @@ def gear_rows(model: Model, pairs: Pairs, index: int, joint: Joint, *, reduced: 
     return [row]
 
 
+def spring_rows(model: Model, pairs: Pairs, k: int) -> list[Row]:
+    """Return the row along spring k, which gives way over a step."""
+    spring = model.springs[k]
+    a = pairs.end(spring.a, np.eye(3), np.array(spring.at_a))
+    b = pairs.end(spring.b, np.eye(3), np.array(spring.at_b))
+    soft = (spring.stiffness, spring.damping, 0.0)
+    term = (pairs.add(a, b), (LENGTH, 0, 0, 1.0))
+    return [Row(model.joint_count + k, [term], target=(spring.rest, 0.0), role=SPRING, soft=soft)]
+
+
 def collect(model: Model, *, loops: bool, gears: bool, limits: bool) -> tuple[list[Row], Pairs]:
     """Return the rows that a tree in reduced coordinates needs beside its coordinates, and their pairs."""
     pairs, rows = Pairs(model), []
@@ -195,7 +217,7 @@ def collect(model: Model, *, loops: bool, gears: bool, limits: bool) -> tuple[li
         if joint.kind == "gear":
             rows += gear_rows(model, pairs, index, joint, reduced=True) if gears else []
             continue
-        own = joint_rows(joint) if loop and loops else []
+        own = loop_rows(joint) if loop and loops else []
         ends = limit_rows(joint, scalars=loop) if limits else []
         if own or ends:
             pair = pairs.joint(joint)

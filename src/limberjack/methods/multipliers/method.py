@@ -12,10 +12,19 @@ from limberjack.articulated.work import R, W, new_work
 from limberjack.constraints.bodies import AFFINE, PARTICLE, PLANAR, POSE, RIGID, SCALABLE, SHAPE
 from limberjack.constraints.maximal import Maximal, new_evaluation, new_maximal
 from limberjack.constraints.rows import ANGLE
-from limberjack.errors import LoopNotClosed, StateError, UnsupportedByMethod
+from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError, UnsupportedByMethod
 from limberjack.methods.multipliers.options import INTEGRATORS, STABILIZATIONS, Multipliers
 from limberjack.methods.multipliers.rattle import take_rattle_steps
-from limberjack.methods.multipliers.steps import MORE_ROOM, Setup, State, change_velocities, look_at, take_steps
+from limberjack.methods.multipliers.steps import (
+    MORE_ROOM,
+    OPEN_LOOP,
+    STUCK,
+    Setup,
+    State,
+    change_velocities,
+    look_at,
+    take_steps,
+)
 from limberjack.model.arrays import whole_span
 from limberjack.model.model import Model
 from limberjack.solvers.elimination import split
@@ -81,7 +90,7 @@ class MultipliersStepper:
         for name in model.joint_names:
             if model.joint_spec(name).kind == "compound" and not _is_particle(model, name):
                 raise UnsupportedByMethod(f'method "multipliers" has no rows for compound joint "{name}" yet; use "full"')
-        whole = new_maximal(model, ignored)
+        whole = new_maximal(model, ignored, springs=options.integrator == "implicit")
         self.whole: Maximal = whole
         if options.integrator == "rattle" and (whole.bodies.kind >= SCALABLE).any():
             raise UnsupportedByMethod('integrator "rattle" moves rigid bodies and particles only; use "rk4"')
@@ -133,7 +142,8 @@ class MultipliersStepper:
         for i, name in enumerate(self._model.body_names):
             link, body = int(self._model.arrays.body_link[i]), spec[name]
             if link >= 0 and self.whole.bodies.kind[link] >= SCALABLE:
-                scale = np.array(body.scale, float)
+                plain = {SCALABLE: (1.0,), AFFINE: np.eye(3).ravel()}.get(self.whole.bodies.kind[link], (1.0,) * 3)
+                scale = np.array(plain if body.scale is None else body.scale, float)
                 self._s.pose[link, SHAPE : SHAPE + scale.size] = scale
                 self._affine_start = True
 
@@ -260,14 +270,36 @@ class MultipliersStepper:
     def memory(self) -> dict[str, np.ndarray]:
         """Return poses, velocities and turns counted."""
         self._take_edits()
-        return {"pose": self._s.pose.copy(), "u": self._s.u.copy(), "near": self._e.near.copy()}
+        # "rattle" goes on with the forces it had before the velocities were made to fit
+        going = np.minimum(self._s.fresh, 1)
+        return {
+            "pose": self._s.pose.copy(), "u": self._s.u.copy(), "near": self._e.near.copy(), "going": going,
+            "force": self._s.force * going,
+        }  # fmt: skip
 
     def remember(self, memory: dict[str, np.ndarray]) -> None:
         """Take back what `memory` gave."""
         self._s.pose[:], self._s.u[:], self._e.near[:] = memory["pose"], memory["u"], memory["near"]
-        self._s.fresh[0] = 0
+        self._s.force[:], self._s.fresh[:] = memory["force"], 2 * memory["going"]
         self._seen = (self._q.copy(), self._qd.copy())
         self._read = True
+
+    def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
+        """Return (error, joint, message) of a failure, in the words of bodies and joints."""
+        model, whole = self._model, self.whole
+        if status == OPEN_LOOP:
+            gap, row = float(self._s.report[1]), int(self._s.report[2])
+            name = model.joint_names[int(whole.table.joint[row])] if row >= 0 else ""
+            return LoopNotClosed, name, f'joint "{name}": gap {gap:.3g} m > 1e-8 m at {where}; try a smaller dt'
+        if status == STUCK:
+            return Diverged, "", f"no forces of the constraints fit together at {where}"
+        if -len(self._s.u) <= status < 0:
+            link = int(np.searchsorted(whole.bodies.start, -1 - status, side="right")) - 1
+            body = model.body_names[int(np.flatnonzero(model.arrays.body_link == link)[0])]
+            joint = next(name for name in model.joint_names if model.joint_spec(name).child == body)
+            text = f'joint "{joint}" of body "{body}" is no longer finite at {where}'
+            return Diverged, joint, f"{text}; try a smaller dt, damping or another integrator"
+        return None
 
     def stats(self) -> dict[str, Any]:
         """Return bodies, rows, auxiliary rows with their rank, and what the last projection did."""

@@ -20,6 +20,7 @@ from limberjack.methods.multipliers.steps import (
     OPEN_LOOP,
     PROJECT,
     STUCK,
+    count_turns,
     forces,
     meet,
     set_sides,
@@ -139,10 +140,11 @@ def _rattle(
     """One step of rattle; rows and factor belong to the new poses afterwards."""
     bodies, nu, n = setup.bodies, len(s.u), len(s.pose)
     held = setup.system.row_start[setup.constraints[1]]
-    if s.fresh[0] == 0:
+    if s.fresh[0] != 1:
         evaluate(bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, s.pose, s.u, e)
-        forces(setup, springs, drives, armature, span, driven, h < 0.0, wrenches, applied, s.pose, e, s, s.force)
-        _take_gyro(bodies, e.ends, s.pose, s.force)
+        if s.fresh[0] == 0:
+            forces(setup, springs, drives, armature, span, driven, h < 0.0, wrenches, applied, s.pose, e, s, s.force)
+            _take_gyro(bodies, e.ends, s.pose, s.force)
         set_sides(setup.table, held, np.int64(0), h, np.int64(PROJECT), 0.0, e.values, saddle.r, saddle.c)
         failed = factor_saddle(setup.system, tree, structure, e.m, e.j, saddle)
         if failed != 0:
@@ -223,6 +225,8 @@ def take_rattle_steps(
         for k in range(len(s.u)):
             if status == 0 and not abs(s.u[k]) < HUGE:
                 status = -1 - k
+        if status == 0 and not driven:
+            count_turns(setup, e)
         if status != 0:
             s.fresh[0] = 0
             for i in range(len(s.pose)):

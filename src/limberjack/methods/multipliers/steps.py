@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ from limberjack.constraints.bodies import (
     take_inertia,
 )
 from limberjack.constraints.maximal import Evaluation, evaluate
-from limberjack.constraints.rows import relative_rotation
+from limberjack.constraints.rows import ANGLE, element, relative_rotation
 from limberjack.constraints.system import System
 from limberjack.constraints.table import SPRING, Table
 from limberjack.solvers.saddle import NO_ROOM, REFUSED, factor_saddle, list_touching, solve_saddle
@@ -78,7 +79,7 @@ class State(NamedTuple):
     momentum: np.ndarray  # (nu,)
     force: np.ndarray  # (nu,) without the constraints
     there: Evaluation  # of the poses a step tries
-    fresh: np.ndarray  # (1,) 1 where rows and factor belong to the poses now
+    fresh: np.ndarray  # (1,) 1 where rows, factor and force belong to the poses now, 2 where the force alone does
     report: np.ndarray  # (4,) iterations of the projection, gap left, its row, node of a failed pivot
 
 
@@ -124,6 +125,22 @@ def read_coordinates(
         else:
             q[iq], qd[iv] = e.values[r, 0], e.values[r, 1]
             r += 1
+
+
+@outlined
+def count_turns(
+    # model
+    setup,
+    # out
+    e,
+):  # fmt: skip
+    """Follow the angles of joints, whose rows no step evaluates unless forces act along them: whole turns count."""
+    table, start = setup.table, setup.system.row_start
+    for r in range(start[setup.constraints[1]], start[setup.constraints[2]]):
+        t = table.term_start[r]
+        if table.terms[t, 0] == ANGLE:
+            x = element(e.state, table.terms[t, 1], ANGLE, table.terms[t, 2], table.terms[t, 3])[0]
+            e.near[t] = x + 2.0 * math.pi * math.floor((e.near[t] - x) / (2.0 * math.pi) + 0.5)
 
 
 @outlined
@@ -456,6 +473,8 @@ def take_steps(
         for k in range(len(s.u)):
             if status == 0 and not abs(s.u[k]) < HUGE:
                 status = -1 - k
+        if status == 0 and not driven:
+            count_turns(setup, e)
         if status != 0:
             s.fresh[0] = 0
             for i in range(len(s.pose)):
