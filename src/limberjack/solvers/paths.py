@@ -32,10 +32,11 @@ from limberjack.solvers.blocks import (
     load_6,
     lower_3,
     lower_6,
+    minus_6,
     store_3,
     store_6,
 )
-from limberjack.solvers.elimination import BODY, DIM, FORM, PLACE, UP_DIM, Tree
+from limberjack.solvers.elimination import BODY, BODY_6, CONSTRAINT_6, DIM, FORM, PLACE, UP_DIM, Tree
 
 __all__ = [
     "Responses",
@@ -243,27 +244,43 @@ def respond(
 def _respond_node(table, n, rows, x, to, work, values):
     """Replace the block at x by U^-1 of each row, and add what that gives to the parent's block at `to`."""
     dim, up_dim, p = table[n, DIM], table[n, UP_DIM], table[n, PLACE]
+    form = table[n, FORM]
     g = p + dim * (dim + 1) // 2
-    body = table[n, FORM] <= BODY
-    for _ in range(rows):
-        if dim == 6:
-            store_6(values, x, forward_6(lower_6(work, p), load_6(values, x)))
-        elif dim == 3:
-            store_3(values, x, forward_3(lower_3(work, p), load_3(values, x)))
-        else:
-            forward(dim, work, p, values, x)
-        # G has the rows of the constraint, be it the node or its parent.
-        for k in range(up_dim):
-            s = 0.0
-            if body:
+    if form == BODY_6:
+        f = lower_6(work, p)
+        for r in range(rows):
+            y = forward_6(f, load_6(values, x + 6 * r))
+            store_6(values, x + 6 * r, y)
+            for k in range(up_dim):
+                values[to + r * up_dim + k] += dot_6(y, load_6(work, g + 6 * k))
+    elif form <= BODY:
+        for r in range(rows):
+            forward(dim, work, p, values, x + r * dim)
+            for k in range(up_dim):
                 for i in range(dim):
-                    s += work[g + k * dim + i] * values[x + i]
-            else:
-                for i in range(dim):
-                    s -= work[g + i * up_dim + k] * values[x + i]
-            values[to + k] += s
-        x += dim
-        to += up_dim
+                    values[to + r * up_dim + k] += work[g + k * dim + i] * values[x + r * dim + i]
+    elif form == CONSTRAINT_6:
+        for r in range(rows):
+            _forward_rows(dim, p, x + r * dim, work, values)
+            z = load_6(values, to + 6 * r)
+            for i in range(dim):
+                z = minus_6(z, values[x + r * dim + i], load_6(work, g + 6 * i))
+            store_6(values, to + 6 * r, z)
+    else:
+        for r in range(rows):
+            _forward_rows(dim, p, x + r * dim, work, values)
+            for i in range(dim):
+                for k in range(up_dim):
+                    values[to + r * up_dim + k] -= work[g + i * up_dim + k] * values[x + r * dim + i]
+
+
+@inner
+def _forward_rows(dim, p, x, work, values):
+    """Replace the part of a constraint at x by U^-1 of it."""
+    if dim == 3:
+        store_3(values, x, forward_3(lower_3(work, p), load_3(values, x)))
+    else:
+        forward(dim, work, p, values, x)
 
 
 @kernel
@@ -327,18 +344,22 @@ def _scale(table, i, work, responses):
 def _add_products(dim, i, j, s, t, responses, A):
     """Add to block (i, j) of A what one common node gives, found at s of constraint i and t of constraint j."""
     row_start, scaled, values = responses.row_start, responses.scaled, responses.values
-    x = responses.place[s] - responses.place[responses.start[i]]
+    x, y = responses.place[s] - responses.place[responses.start[i]], responses.place[t]
+    first, end = row_start[j], row_start[j + 1]
     for a in range(row_start[i], row_start[i + 1]):
-        y = responses.place[t]
-        for b in range(row_start[j], row_start[j + 1]):
-            if dim == 6:
-                A[a, b] += dot_6(load_6(scaled, x), load_6(values, y))
-            elif dim == 3:
-                A[a, b] += dot_3(load_3(scaled, x), load_3(values, y))
-            else:
+        if dim == 6:
+            z = load_6(scaled, x)
+            for b in range(first, end):
+                A[a, b] += dot_6(z, load_6(values, y + 6 * (b - first)))
+        elif dim == 3:
+            w = load_3(scaled, x)
+            for b in range(first, end):
+                A[a, b] += dot_3(w, load_3(values, y + 3 * (b - first)))
+        else:
+            for b in range(first, end):
+                at = y + dim * (b - first)
                 for k in range(dim):
-                    A[a, b] += scaled[x + k] * values[y + k]
-            y += dim
+                    A[a, b] += scaled[x + k] * values[at + k]
         x += dim
 
 
