@@ -194,9 +194,14 @@ class Holding:
         """Make room for more rows at once."""
         self.hold = grown(self.hold, len(self.rows))
 
-    def own_place(self, name: str) -> tuple[int, int]:
-        """Return the places of a loop joint's coordinates and freedoms in `own`."""
-        return self._place[name]
+    def has_freedoms(self, name: str) -> bool:
+        """Return whether `name` is a loop joint that forces can act along."""
+        return name in self._place and "loops" not in self._ignored
+
+    def forces_on(self, name: str) -> np.ndarray:
+        """Return the applied forces of a loop joint, to be written."""
+        _, v = self._place[name]
+        return self.own.tau[v : v + KINDS[self.model.joint_spec(name).kind].nv]
 
     def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
         """Return (error, joint, message) of a status of `take_held_steps` that the rows caused, else None."""

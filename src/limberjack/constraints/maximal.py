@@ -67,6 +67,8 @@ class Maximal:
     held: int  # constraints that always hold
     names: tuple[str, ...]  # the joint or spring of each constraint
     center: np.ndarray  # (n, 3) com of each body in its link's frame
+    loops: dict[str, tuple[int, int]]  # places of loop joints' coordinates and velocities, after those of the tree
+    sizes: tuple[int, int]  # coordinates and velocities in all
 
 
 class Evaluation(NamedTuple):
@@ -200,6 +202,8 @@ def new_maximal(model: Model, ignored: frozenset[str], *, springs: bool = False)
     sided: list[list[Row]] = []
     reads: list[list[Row]] = []
     first_loop = model.joint_count - len(model.loop_names)
+    loops: dict[str, tuple[int, int]] = {}
+    sizes = (model.nq, model.nv)
     for index, name in enumerate(model.joint_names):
         joint = model.joint_spec(name)
         if joint.kind == "gear":
@@ -212,13 +216,17 @@ def new_maximal(model: Model, ignored: frozenset[str], *, springs: bool = False)
         links = pairs.link[pair]
         if links[0] == links[1]:
             continue
+        place = (int(model.arrays.q_start[index]), int(model.arrays.v_start[index])) if index < first_loop else sizes
+        if index >= first_loop and joint.kind in KINDS and joint.kind != "compound" and KINDS[joint.kind].nv:
+            loops[name] = sizes
+            sizes = (sizes[0] + KINDS[joint.kind].nq, sizes[1] + KINDS[joint.kind].nv)
         rows = _held_rows(joint, pair, index, links, bodies)
         if rows:
             groups.append(rows)
         if "limits" not in ignored:
             ends = limit_rows(joint, scalars=True)
             sided += [[Row(index, [(pair, t) for t in terms], target=(v, 0.0), role=SIDED)] for terms, v in ends]
-        reads += [[one] for one in _read_rows(joint, pair, index, _place(model, index, first_loop))]
+        reads += [[one] for one in _read_rows(joint, pair, index, place)]
     if springs:
         groups += [spring_rows(model, pairs, k) for k in range(len(model.springs))]
     held = len(groups)
@@ -235,27 +243,21 @@ def new_maximal(model: Model, ignored: frozenset[str], *, springs: bool = False)
     touch = _touches(table, system)
     hard = np.append(bodies.kind >= SCALABLE, False)
     soft = np.flatnonzero(hard[table.pair_link].any(axis=1)) if len(table.pair_link) else np.zeros(0, np.int64)
-    return Maximal(bodies, system, table, touch, soft, held, tuple(names), center)
+    return Maximal(bodies, system, table, touch, soft, held, tuple(names), center, loops, sizes)
 
 
 def _feature(joint: Joint) -> str:
     return "velocity" if joint.kind == "no_slip" else "loops"
 
 
-def _place(model: Model, index: int, first_loop: int) -> tuple[int, int]:
-    """Return the places of a tree joint's coordinates in q and qd, (-1, -1) for a loop joint."""
-    a = model.arrays
-    return (-1, -1) if index >= first_loop else (int(a.q_start[index]), int(a.v_start[index]))
-
-
 def _read_rows(joint: Joint, pair: int, index: int, place: tuple[int, int]) -> list[Row]:
-    """Return rows along the coordinates of a tree joint: values are q, rates qd; three turns for a ball.
+    """Return rows along the coordinates of a joint: values are q, rates qd; three turns for a ball.
 
     `drive` holds the places in q and qd; of a ball, that of its quaternion in each of the three rows.
     """
     out: list[Row] = []
     q, v = place
-    if v < 0 or joint.kind in ("compound", "free"):
+    if joint.kind in ("compound", "free"):
         return out
     terms = iter(coordinate_terms(joint))
     for kind, _ in KINDS[joint.kind].motions:
@@ -327,8 +329,10 @@ def evaluate_rows(bodies, system, table, touch, soft, time, rows, pose, u, e):
         set_pair(k, table.pair_link, table.pair_frame, e.ends, e.state)
     for t in range(len(soft)):
         set_soft_pair(soft[t], table.pair_link, table.pair_frame, bodies, e.ends, e.state)
-    j = e.j
-    for o in range(len(j)):
+    j, c = e.j, 0
+    while system.row_start[c] < rows:
+        c += 1
+    for o in range(system.block_start[system.touch_start[c]]):
         j[o] = 0.0
     for r in range(rows):
         row(table, r, time, e.state, e.near, e.wrench, e.values)

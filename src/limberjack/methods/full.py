@@ -277,6 +277,16 @@ class HeldStepper:
         self.holding.build()
         self._build()
 
+    def loop_forces(self, name: str) -> np.ndarray:
+        """Return the forces applied to a loop joint, to be written."""
+        holding = self.holding
+        if not holding.has_freedoms(name):
+            raise StateError(f'joint "{name}" has no freedom for a force')
+        if name not in holding.pushed:
+            holding.pushed.add(name)
+            self._rebuild()
+        return holding.forces_on(name)
+
     def explain(self, status: int, where: str) -> Any:
         """Return (error, joint, message) of a failure the rows caused, else None."""
         return self.holding.explain(status, where)

@@ -96,24 +96,40 @@ def new_saddle(
     nu, nr = int(system.body_start[-1]), int(system.row_start[-1])
     room = min(room, nc - held)
     own = first_constraints(system, held)
-    empty = first_constraints(system, 0)
-    parts = split(system, np.arange(nc) < (0 if loops else held))
-    tree = order_of(system, parts)
-    always = np.zeros(0, np.int64) if loops else parts.auxiliary[parts.auxiliary < held]
     rows = np.diff(system.row_start)
+    tree = structure = None
+    always, work = np.zeros(0, np.int64), np.zeros(0)
+    if loops:
+        structure = prepare(own)
+        factored, responses = new_sparse_work(own, structure), _no_responses(room)
+    else:
+        parts = split(system, np.arange(nc) < held)
+        tree = order_of(system, parts)
+        always, work = parts.auxiliary[parts.auxiliary < held], new_work(tree)
+        touches = int(np.diff(system.touch_start).max(initial=0))
+        responses = empty_responses(tree, len(always) + room, int(rows.max(initial=0)), touches)
+        factored = _no_factor()
     k = int(rows[always].sum()) + room
-    touches = int(np.diff(system.touch_start).max(initial=0))
-    responses = empty_responses(tree, len(always) + room, int(rows.max(initial=0)), touches)
-    structure = prepare(own if loops else empty)
     minv = np.zeros((len(system.body_start) - 1, 7)) if rigid else np.zeros(int(system.mass_start[-1]))
     saddle = Saddle(
-        own, new_work(tree), new_sparse_work(own if loops else empty, structure), minv,
-        *(np.zeros(int(own.row_start[-1]) if loops else 0) for _ in range(2)), responses,
+        own, work, factored, minv, *(np.zeros(int(own.row_start[-1]) if loops else 0) for _ in range(2)), responses,
         np.zeros((room if loops else 0, nu)), always, np.zeros(nu), np.zeros(nr), np.zeros(nr), np.zeros(nu),
         np.zeros(nr), np.zeros((k, k)), np.zeros((k, k)), np.zeros(k, np.int64), *(np.zeros(k) for _ in range(5)),
         np.zeros(k, np.int8), new_workspace(k), np.zeros(4),
     )  # fmt: skip
-    return (None, structure, saddle) if loops else (tree, None, saddle)
+    return tree, structure, saddle
+
+
+def _no_factor() -> Work:
+    """Return the arrays of a sparse factor that is never used, of the right types."""
+    whole, pairs, flat = np.zeros((0, 4), np.int64), np.zeros((0, 4)), np.zeros(0)
+    return Work(pairs, pairs, pairs, whole, pairs, pairs, pairs, np.zeros(0, np.int64), flat, flat, flat, flat, flat)
+
+
+def _no_responses(room: int) -> Responses:
+    """Return responses that only list constraints, for a solver without a tree."""
+    sizes = (2, room, room + 1, room + 1, 1, 0, (0, 0), 0, 0, 0)
+    return Responses(*(np.zeros(size, np.int64) for size in sizes), *(np.zeros(0) for _ in range(3)))
 
 
 @outlined

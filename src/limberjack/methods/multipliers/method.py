@@ -25,7 +25,9 @@ from limberjack.methods.multipliers.steps import (
     look_at,
     take_steps,
 )
-from limberjack.model.arrays import whole_span
+from limberjack.model.arrays import BALL_DRIVE, DOF, SCALAR_DRIVE, Drives, whole_span
+from limberjack.model.compile import drives_of
+from limberjack.model.joints import KINDS, identity_coordinates
 from limberjack.model.model import Model
 from limberjack.solvers.elimination import split
 from limberjack.solvers.saddle import first_constraints, new_saddle
@@ -109,13 +111,24 @@ class MultipliersStepper:
         self._new_saddle()
         n, nu = len(whole.bodies.kind), int(whole.bodies.start[-1])
         poses, speeds = (lambda: np.zeros((n, POSE))), (lambda: np.zeros(nu))
-        self._q, self._qd = model.q0.copy(), model.qd0.copy()
+        nq, nv = whole.sizes
+        q, qd = np.zeros(nq), np.zeros(nv)
+        for name, (place, _) in whole.loops.items():
+            start = identity_coordinates(model.joint_spec(name))
+            q[place : place + len(start)] = start
+        # the tree's coordinates first, those of loop joints after them
+        self._q, self._qd = q[: model.nq], qd[: model.nv]
+        self._q[:], self._qd[:] = model.q0, model.qd0
+        self.loop_tau = np.zeros(nv - model.nv)
+        self._loop_drives = _loop_drives(model, whole)
         self._s = State(
-            poses(), speeds(), self._q, self._qd, np.zeros(model.nv), np.zeros(model.nv), poses(), speeds(), poses(),
+            poses(), speeds(), q, qd, np.zeros(nv), np.zeros(nv), poses(), speeds(), poses(),
             poses(), speeds(), poses(), speeds(), speeds(), speeds(), new_evaluation(whole), np.zeros(1, np.int64),
             np.zeros(4),
         )  # fmt: skip
-        self._still = np.zeros(model.nv)
+        self._still = np.zeros(nv)
+        self._drive_span = self._span.copy()
+        self._drive_span[DOF + 1] = nv
         self._origins = np.zeros((n, 3))
         self._turns = _turns(model, whole)
         self._set_scales()
@@ -222,13 +235,14 @@ class MultipliersStepper:
         """Take up to n steps; see `Stepper`."""
         self._take_edits()
         self._time = time
-        driven = bool(len(forces.drives.place) or len(forces.drives.ball_place) or forces.tau.any())
+        drives, tau = self._all_drives(forces)
+        driven = bool(len(drives.place) or len(drives.ball_place) or tau.any())
         options = self._options
         taken = 0
         while True:
-            model = (self._setup, self._tree, self._structure, self._model.arrays.springs, forces.drives, self._still, self._span)
+            model = (self._setup, self._tree, self._structure, self._model.arrays.springs, drives, self._still, self._drive_span)
             clock = (n - taken, self._substeps, dt / self._substeps)
-            rest = (options.tolerance, time + taken * dt, forces.wrenches, forces.tau, self._e, self._saddle, self._s)
+            rest = (options.tolerance, time + taken * dt, forces.wrenches, tau, self._e, self._saddle, self._s)
             if options.integrator == "rattle":
                 more, status = take_rattle_steps(*model, driven, *clock, *rest)
             else:
@@ -243,6 +257,22 @@ class MultipliersStepper:
         self._time = time + taken * dt
         self._read = False
         return taken, int(status)
+
+    def _all_drives(self, forces: Any) -> tuple[Drives, np.ndarray]:
+        """Return drives and applied forces of all joints, those of loop joints after those of the tree."""
+        drives, tau = forces.drives, forces.tau
+        if self.whole.loops:
+            drives = Drives(*(np.concatenate(pair) for pair in zip(drives, self._loop_drives, strict=True)))
+            tau = np.concatenate([tau, self.loop_tau])
+        self._drive_span[SCALAR_DRIVE + 1], self._drive_span[BALL_DRIVE + 1] = len(drives.place), len(drives.ball_place)
+        return drives, tau
+
+    def loop_forces(self, name: str) -> np.ndarray:
+        """Return the forces applied to a loop joint, to be written."""
+        if name not in self.whole.loops:
+            raise StateError(f'joint "{name}" has no freedom for a force')
+        at = self.whole.loops[name][1] - self._model.nv
+        return self.loop_tau[at : at + KINDS[self._model.joint_spec(name).kind].nv]
 
     def _take_edits(self) -> None:
         """Take what was written to q and qd since they were read."""
@@ -274,6 +304,7 @@ class MultipliersStepper:
         going = np.minimum(self._s.fresh, 1)
         return {
             "pose": self._s.pose.copy(), "u": self._s.u.copy(), "near": self._e.near.copy(), "going": going,
+            "loop_tau": self.loop_tau.copy(),
             "force": self._s.force * going,
         }  # fmt: skip
 
@@ -281,6 +312,7 @@ class MultipliersStepper:
         """Take back what `memory` gave."""
         self._s.pose[:], self._s.u[:], self._e.near[:] = memory["pose"], memory["u"], memory["near"]
         self._s.force[:], self._s.fresh[:] = memory["force"], 2 * memory["going"]
+        self.loop_tau[:] = memory["loop_tau"]
         self._seen = (self._q.copy(), self._qd.copy())
         self._read = True
 
@@ -313,6 +345,14 @@ class MultipliersStepper:
             "joint_error": float(self._s.report[1]),
             "substeps": self._substeps,
         }
+
+
+def _loop_drives(model: Model, whole: Maximal) -> Drives:
+    """Return the drives of loop joints, with their places after those of the tree."""
+    joints = [model.joint_spec(name) for name in whole.loops]
+    places = np.array(list(whole.loops.values()), np.int64).reshape(-1, 2)
+    drives = drives_of(joints, places[:, 0], places[:, 1], whole.sizes[1])[0]
+    return Drives(*(np.ascontiguousarray(field) for field in drives))
 
 
 # Beyond this many rows of loops the sparse solver is the faster one.
