@@ -26,6 +26,7 @@ from limberjack.constraints.bodies import (
     set_masses,
     set_soft_pair,
 )
+from limberjack.constraints.compound import new_scratch, set_compounds
 from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B, PAIR, TURN, row, set_pair
 from limberjack.constraints.system import System, new_system
 from limberjack.constraints.table import (
@@ -42,7 +43,7 @@ from limberjack.constraints.table import (
     spring_rows,
 )
 from limberjack.errors import UnsupportedByMethod
-from limberjack.model.joints import KINDS, SPIN
+from limberjack.model.joints import KINDS, SPIN, coordinate_counts, motions_of
 from limberjack.model.model import Model
 from limberjack.model.spec import Joint
 
@@ -77,6 +78,7 @@ class Evaluation(NamedTuple):
     ends: np.ndarray  # (n, 18)
     state: np.ndarray  # (p, PAIR)
     near: np.ndarray  # (t,) angles, turns counted
+    scratch: np.ndarray  # of compound joints
     wrench: np.ndarray  # (r, 12)
     values: np.ndarray  # (r, 3) value, rate, bias
     m: np.ndarray  # flat mass blocks
@@ -87,7 +89,7 @@ def new_evaluation(whole: Maximal) -> Evaluation:
     """Return arrays for `evaluate`."""
     n, p, r = len(whole.bodies.kind), len(whole.table.pair_link), len(whole.table.joint)
     return Evaluation(
-        np.zeros((n, 18)), np.zeros((p, PAIR)), np.zeros(len(whole.table.weights)), np.zeros((r, 12)),
+        np.zeros((n, 18)), np.zeros((p, PAIR)), np.zeros(len(whole.table.weights)), new_scratch(), np.zeros((r, 12)),
         np.zeros((r, 3)), np.zeros(int(whole.bodies.block[-1])), np.zeros(int(whole.system.block_start[-1])),
     )  # fmt: skip
 
@@ -210,16 +212,17 @@ def new_maximal(model: Model, ignored: frozenset[str], *, springs: bool = False)
             if "gears" not in ignored:
                 groups.append(gear_rows(model, pairs, index, joint, reduced=False))
             continue
-        if (index >= first_loop and _feature(joint) in ignored) or joint.kind == "compound" and not joint.axes:
+        if index >= first_loop and _feature(joint) in ignored:
             continue
         pair = pairs.joint(joint)
         links = pairs.link[pair]
-        if links[0] == links[1]:
+        if links[0] == links[1] or (joint.kind == "compound" and links[1] >= 0 and bodies.kind[links[1]] == PARTICLE):
             continue
         place = (int(model.arrays.q_start[index]), int(model.arrays.v_start[index])) if index < first_loop else sizes
-        if index >= first_loop and joint.kind in KINDS and joint.kind != "compound" and KINDS[joint.kind].nv:
+        nq, nv = coordinate_counts(joint)
+        if index >= first_loop and nv:
             loops[name] = sizes
-            sizes = (sizes[0] + KINDS[joint.kind].nq, sizes[1] + KINDS[joint.kind].nv)
+            sizes = (sizes[0] + nq, sizes[1] + nv)
         rows = _held_rows(joint, pair, index, links, bodies)
         if rows:
             groups.append(rows)
@@ -257,10 +260,10 @@ def _read_rows(joint: Joint, pair: int, index: int, place: tuple[int, int]) -> l
     """
     out: list[Row] = []
     q, v = place
-    if joint.kind in ("compound", "free"):
+    if joint.kind == "free":
         return out
     terms = iter(coordinate_terms(joint))
-    for kind, _ in KINDS[joint.kind].motions:
+    for kind in motions_of(joint):
         if kind == SPIN:
             for c in range(3):
                 turn = (pair, (TURN, 0, c, 1.0))
@@ -329,6 +332,7 @@ def evaluate_rows(bodies, system, table, touch, soft, time, rows, pose, u, e):
         set_pair(k, table.pair_link, table.pair_frame, e.ends, e.state)
     for t in range(len(soft)):
         set_soft_pair(soft[t], table.pair_link, table.pair_frame, bodies, e.ends, e.state)
+    set_compounds(table.compound, table.factor_kind, table.factor_data, e.scratch, e.state)
     j, c = e.j, 0
     while system.row_start[c] < rows:
         c += 1

@@ -11,7 +11,8 @@ from limberjack.articulated.kinematics import kinematics
 from limberjack.articulated.work import R, W, new_work
 from limberjack.constraints.bodies import AFFINE, PARTICLE, PLANAR, POSE, RIGID, SCALABLE, SHAPE
 from limberjack.constraints.maximal import Maximal, new_evaluation, new_maximal
-from limberjack.constraints.rows import ANGLE
+from limberjack.constraints.rows import ANGLE, COMPOUND, COORDINATES, PICKED, ROWS
+from limberjack.constraints.table import DRIVE
 from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError, UnsupportedByMethod
 from limberjack.methods.multipliers.options import INTEGRATORS, STABILIZATIONS, Multipliers
 from limberjack.methods.multipliers.rattle import take_rattle_steps
@@ -27,7 +28,7 @@ from limberjack.methods.multipliers.steps import (
 )
 from limberjack.model.arrays import BALL_DRIVE, DOF, SCALAR_DRIVE, Drives, whole_span
 from limberjack.model.compile import drives_of
-from limberjack.model.joints import KINDS, identity_coordinates
+from limberjack.model.joints import coordinate_counts, identity_coordinates
 from limberjack.model.model import Model
 from limberjack.solvers.elimination import split
 from limberjack.solvers.saddle import first_constraints, new_saddle
@@ -89,9 +90,6 @@ class MultipliersStepper:
 
     def __init__(self, model: Model, options: Multipliers, ignored: frozenset[str]) -> None:
         self._model, self._options = model, options
-        for name in model.joint_names:
-            if model.joint_spec(name).kind == "compound" and not _is_particle(model, name):
-                raise UnsupportedByMethod(f'method "multipliers" has no rows for compound joint "{name}" yet; use "full"')
         whole = new_maximal(model, ignored, springs=options.integrator == "implicit")
         self.whole: Maximal = whole
         if options.integrator == "rattle" and (whole.bodies.kind >= SCALABLE).any():
@@ -100,7 +98,7 @@ class MultipliersStepper:
         self._links = a.links
         self._span = whole_span(a.links, a.drives)
         self._work = new_work(a.links)
-        reads = int((whole.table.role == 4).sum())
+        reads = int((whole.table.role == DRIVE).sum())
         counts = np.array([whole.held, len(whole.names) - reads, len(whole.names)], np.int64)
         self._setup = Setup(
             whole.bodies, whole.system, whole.table, whole.touch, whole.soft, whole.center, counts, a.links.gravity
@@ -131,6 +129,7 @@ class MultipliersStepper:
         self._drive_span[DOF + 1] = nv
         self._origins = np.zeros((n, 3))
         self._turns = _turns(model, whole)
+        self._compounds = _compounds(whole)
         self._set_scales()
         self._free = [
             (int(a.joint_link[i]), int(a.q_start[i]), int(a.v_start[i]), model.joint_spec(name).kind)
@@ -180,11 +179,18 @@ class MultipliersStepper:
         self._affine_start = False
         for term, place in self._turns:
             self._e.near[term] = q[place]
+        self._start_compounds()
         self._s.fresh[0] = 0
         self._seen = (q, qd)
         self._read = True
         self._q[:], self._qd[:] = q, qd
         self._check_loops()
+
+    def _start_compounds(self) -> None:
+        """Let the search for the coordinates of compound joints begin at those now known."""
+        for pair, place, count in self._compounds:
+            for e in (self._e, self._s.there):
+                e.state[pair, COORDINATES : COORDINATES + count] = self._s.q[place : place + count]
 
     def _check_loops(self) -> None:
         look_at(self._setup, self._time, self._e, self._s)
@@ -272,7 +278,7 @@ class MultipliersStepper:
         if name not in self.whole.loops:
             raise StateError(f'joint "{name}" has no freedom for a force')
         at = self.whole.loops[name][1] - self._model.nv
-        return self.loop_tau[at : at + KINDS[self._model.joint_spec(name).kind].nv]
+        return self.loop_tau[at : at + coordinate_counts(self._model.joint_spec(name))[1]]
 
     def _take_edits(self) -> None:
         """Take what was written to q and qd since they were read."""
@@ -304,7 +310,8 @@ class MultipliersStepper:
         going = np.minimum(self._s.fresh, 1)
         return {
             "pose": self._s.pose.copy(), "u": self._s.u.copy(), "near": self._e.near.copy(), "going": going,
-            "loop_tau": self.loop_tau.copy(),
+            "picked": self._e.state[self.whole.table.compound[:, 0], PICKED:ROWS],
+            "loop_tau": self.loop_tau.copy(), "loop_q": self._s.q[len(self._q) :].copy(),
             "force": self._s.force * going,
         }  # fmt: skip
 
@@ -313,6 +320,9 @@ class MultipliersStepper:
         self._s.pose[:], self._s.u[:], self._e.near[:] = memory["pose"], memory["u"], memory["near"]
         self._s.force[:], self._s.fresh[:] = memory["force"], 2 * memory["going"]
         self.loop_tau[:] = memory["loop_tau"]
+        self._s.q[len(self._q) :] = memory["loop_q"]
+        self._start_compounds()
+        self._e.state[self.whole.table.compound[:, 0], PICKED:ROWS] = memory["picked"]
         self._seen = (self._q.copy(), self._qd.copy())
         self._read = True
 
@@ -347,6 +357,16 @@ class MultipliersStepper:
         }
 
 
+def _compounds(whole: Maximal) -> list[tuple[int, int, int]]:
+    """Return (pair, place in q, axes) of the compound joints."""
+    table, place = whole.table, {}
+    for r in range(len(table.joint)):
+        term = table.terms[table.term_start[r]]
+        if table.role[r] == DRIVE and term[0] == COMPOUND and term[2] == 0:
+            place[int(term[1])] = int(table.drive[r, 0])
+    return [(int(pair), place[int(pair)], int(count)) for pair, _, count in table.compound]
+
+
 def _loop_drives(model: Model, whole: Maximal) -> Drives:
     """Return the drives of loop joints, with their places after those of the tree."""
     joints = [model.joint_spec(name) for name in whole.loops]
@@ -377,7 +397,7 @@ def _turns(model: Model, whole: Maximal) -> list[tuple[int, int]]:
     place: dict[tuple[int, int], int] = {}
     table = whole.table
     for r in range(len(table.joint)):
-        if table.role[r] == 4 and table.speed[r] == 0:
+        if table.role[r] == DRIVE and table.speed[r] == 0:
             t = int(table.term_start[r])
             place[(int(table.terms[t, 1]), int(table.terms[t, 2]))] = int(table.drive[r, 0])
     out = []
