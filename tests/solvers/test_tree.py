@@ -277,11 +277,11 @@ def test_responses_of_another_system_and_their_room(rng):
     tree = order_of(system, split(system))
     work, _, _ = solved(system, tree, values)
     dims = [int(x) for x in np.diff(system.body_start)]
-    contacts = system_of(dims, [3, 1, 3], [[4, 9], [30], [11, 2]])
+    contacts = system_of(dims, [3, 1, 3, 2], [[4, 9], [30], [11, 2], [7, 7]])
     J = rng.normal(size=int(contacts.block_start[-1]))
     responses = empty_responses(tree, 5, 3, 2)
     inverse = np.linalg.inv(saddle(system, values, np.flatnonzero(tree.constraint_node >= 0)))
-    for chosen in ([0, 1, 2], [2], [1, 0, 2, 0, 2], []):
+    for chosen in ([0, 1, 2], [2], [1, 0, 3, 0, 2], []):
         responses.constraint[: len(chosen)] = chosen
         responses.count[0] = len(chosen)
         assert trace(contacts, tree, responses) == 0

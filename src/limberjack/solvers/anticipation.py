@@ -21,6 +21,7 @@ import numpy as np
 from limberjack._jit import inner, outlined
 from limberjack.articulated.responses import path_forward
 from limberjack.articulated.work import AC, AL, BC, BL, DI, UU, R, W
+from limberjack.constraints.compound import new_scratch, set_compound
 from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B, PAIR, row, set_pair
 from limberjack.constraints.table import GRIP, SIDED, Row, Table
 from limberjack.model.arrays import DOF, LINK, Links
@@ -56,6 +57,7 @@ class Hold(NamedTuple):
     ends: np.ndarray  # (n, 18)
     state: np.ndarray  # (p, PAIR)
     near: np.ndarray  # (t,) angles, turns counted
+    scratch: np.ndarray  # of compound joints
     wrench: np.ndarray  # (r, 12)
     values: np.ndarray  # (r, 3) value, rate, bias
     give: np.ndarray  # (r, 3) force now, stiffness and damping of rows that give way
@@ -104,7 +106,7 @@ def new_hold(links: Links, table: Table, row_block: np.ndarray, pair_block: np.n
     held = max((int((table.role[row_block == k] != SIDED).sum()) for k in range(len(spans))), default=0)
     return Hold(
         blocks, np.array(touched, np.int64), path, stop, np.zeros((n, 6)), np.zeros((n, 18)), np.zeros((p, PAIR)),
-        np.zeros(len(table.weights)), np.zeros((r, 12)), np.zeros((r, 3)), np.zeros((r, 3)), np.zeros(r),
+        np.zeros(len(table.weights)), new_scratch(), np.zeros((r, 12)), np.zeros((r, 3)), np.zeros((r, 3)), np.zeros(r),
         *_room(held + min(r - held, 16), nv), np.zeros(6),
     )  # fmt: skip
 
@@ -189,6 +191,13 @@ def look(
                 ends[i, 12 + c] = velocities[i, c]
         for p in range(blocks[k, PAIR_START], blocks[k, PAIR_END]):
             set_pair(p, table.pair_link, table.pair_frame, ends, hold.state)
+        for c in range(len(table.compound)):
+            p = table.compound[c, 0]
+            if blocks[k, PAIR_START] <= p < blocks[k, PAIR_END]:
+                set_compound(
+                    table.compound[c, 1], table.compound[c, 2], table.factor_kind, table.factor_data, p, hold.scratch,
+                    hold.state,
+                )  # fmt: skip
     values, place, share, target = hold.values, table.place, table.share, table.target
     for r in range(blocks[k, ROW], blocks[k, ROW_END]):
         if table.row_pair[r, 0] >= 0:

@@ -170,12 +170,8 @@ def push_6(table, n, J, work):
     """Add G^T W of a constraint to the pivot of its parent, a body of dimension 6."""
     # Bounds known to the compiler: its unrolled loops equal sums written out.
     rows = table[n, DIM]
-    if rows == 5:
-        _push_rows_6(table, n, 5, J, work)
-    elif rows == 3:
+    if rows == 3:
         _push_rows_6(table, n, 3, J, work)
-    elif rows == 2:
-        _push_rows_6(table, n, 2, J, work)
     else:
         _push_rows_6(table, n, rows, J, work)
 

@@ -1,8 +1,11 @@
 """One saddle system met by a direct primary solver and, for what is left over, anticipation.
 
-Primary constraints are those the solver takes in one factorisation: a forest (`tree.py`). The others, loops and rows
-that hold on one side, are auxiliary: their matrix comes from path-sparse responses, a complementarity problem gives
-their forces, and one more solve spreads them (Baraff 1996, section 7).
+Primary constraints are those the solver takes in one factorisation: a forest (`tree.py`), or all that always hold
+(`sparse.py`). The others, loops over a forest and rows that hold on one side, are auxiliary: responses give their
+matrix, path-sparse ones over a forest, a complementarity problem their forces, and one more solve spreads them (Baraff
+1996, section 7).
+
+Kernels take both structures, one of them None: the branch of the other is never compiled.
 """
 
 from __future__ import annotations
@@ -11,8 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limberjack._jit import inner, outlined
+from limberjack._jit import inner, outlined, spliced
 from limberjack.constraints.system import System
+from limberjack.solvers import sparse
+from limberjack.solvers.assembly import assemble
 from limberjack.solvers.dense import TOLERANCE, factor_psd, solve_psd
 from limberjack.solvers.elimination import Tree, new_work, order_of, split
 from limberjack.solvers.lcp import Workspace, new_workspace, solve_lcp
@@ -24,9 +29,11 @@ from limberjack.solvers.paths import (
     empty_responses,
     trace,
 )
+from limberjack.solvers.structure import Structure, Work, prepare
+from limberjack.solvers.structure import new_work as new_sparse_work
 from limberjack.solvers.tree import factor, solve
 
-__all__ = ["NO_ROOM", "REFUSED", "Saddle", "factor_saddle", "grown", "list_row", "new_saddle", "solve_saddle"]
+__all__ = ["NO_ROOM", "REFUSED", "Saddle", "factor_saddle", "first_constraints", "list_touching", "new_saddle", "solve_saddle"]
 
 INFINITE = np.inf
 # Statuses beside 0 and 1 + node: no room for the rows that act; no force meets a one-sided row.
@@ -34,11 +41,16 @@ NO_ROOM, REFUSED = -1, -2
 
 
 class Saddle(NamedTuple):
-    """Structure and scratch of the system; nu velocities, nr rows, k auxiliary rows at most at a time."""
+    """Scratch of the system; nu velocities, nr rows, k auxiliary rows at most at a time."""
 
-    tree: Tree
-    work: np.ndarray
+    held: System  # the constraints that always hold, for the sparse solver
+    work: np.ndarray  # of the tree
+    sparse: Work
+    minv: np.ndarray  # (nb, 7) inverse inertia and mass of rigid bodies, or flat inverse blocks
+    held_r: np.ndarray  # right sides and multipliers of those constraints alone
+    held_lam: np.ndarray
     responses: Responses
+    spread: np.ndarray  # (k, nu) answers to one-sided rows, where there is no tree
     always: np.ndarray  # auxiliary constraints that always hold
     f: np.ndarray  # (nu,) right sides; f is changed by the solve
     r: np.ndarray  # (nr,)
@@ -55,78 +67,182 @@ class Saddle(NamedTuple):
     left: np.ndarray  # (k,)
     guess: np.ndarray  # (k,) int8
     lcp: Workspace
-    report: np.ndarray  # (4,) auxiliary rows, their rank, pivots, largest row left unmet
+    report: np.ndarray  # (4,) auxiliary rows, their rank, dropped rows of the primary, largest row left unmet
 
 
-def new_saddle(system: System, held: int, room: int = 16) -> Saddle:
-    """Return the solver of `system`, whose first `held` constraints always hold; room for so many one-sided rows."""
-    nc = len(system.row_start) - 1
-    parts = split(system, np.arange(nc) < held)
-    tree = order_of(system, parts)
-    always = parts.auxiliary[parts.auxiliary < held]
-    rows = np.diff(system.row_start)
-    room = min(room, nc - held)
-    k = int(rows[always].sum()) + room
-    count = len(always) + room
-    touches = int(np.diff(system.touch_start).max(initial=0))
-    responses = empty_responses(tree, count, int(rows.max(initial=0)), touches)
-    nu, nr = int(system.body_start[-1]), int(system.row_start[-1])
-    return Saddle(
-        tree, new_work(tree), responses, always, np.zeros(nu), np.zeros(nr), np.zeros(nr), np.zeros(nu), np.zeros(nr),
-        np.zeros((k, k)), np.zeros((k, k)), np.zeros(k, np.int64), *(np.zeros(k) for _ in range(5)),
-        np.zeros(k, np.int8), new_workspace(k), np.zeros(4),
+def first_constraints(system: System, count: int) -> System:
+    """Return the system of the first `count` constraints alone, on the same arrays."""
+    touches = int(system.touch_start[count])
+    return System(
+        system.body_start, system.mass_start, system.row_start[: count + 1].copy(),
+        system.touch_start[: count + 1].copy(), system.touch_body[:touches].copy(),
+        system.block_start[: touches + 1].copy(),
     )  # fmt: skip
 
 
-def grown(system: System, held: int, saddle: Saddle) -> Saddle:
-    """Return the solver with room for twice as many one-sided rows."""
-    room = len(saddle.responses.constraint) - len(saddle.always)
-    return new_saddle(system, held, max(16, 2 * room))
+def new_saddle(
+    system: System, held: int, *, loops: bool, rigid: bool, room: int = 16
+) -> tuple[Tree | None, Structure | None, Saddle]:
+    """Return the structures, one of them None, and the scratch for `system`.
+
+    Args:
+        system: all constraints, one-sided rows and rows that hold nothing after the first `held`.
+        held: constraints that always hold.
+        loops: whether the sparse solver takes all of them, or a forest with anticipation of the rest.
+        rigid: whether all bodies are rigid.
+        room: one-sided rows that may act at once.
+    """
+    nc = len(system.row_start) - 1
+    nu, nr = int(system.body_start[-1]), int(system.row_start[-1])
+    room = min(room, nc - held)
+    own = first_constraints(system, held)
+    rows = np.diff(system.row_start)
+    tree = structure = None
+    always, work = np.zeros(0, np.int64), np.zeros(0)
+    if loops:
+        structure = prepare(own)
+        factored, responses = new_sparse_work(own, structure), _no_responses(room)
+    else:
+        parts = split(system, np.arange(nc) < held)
+        tree = order_of(system, parts)
+        always, work = parts.auxiliary[parts.auxiliary < held], new_work(tree)
+        touches = int(np.diff(system.touch_start).max(initial=0))
+        responses = empty_responses(tree, len(always) + room, int(rows.max(initial=0)), touches)
+        factored = _no_factor()
+    k = int(rows[always].sum()) + room
+    minv = np.zeros((len(system.body_start) - 1, 7)) if rigid else np.zeros(int(system.mass_start[-1]))
+    saddle = Saddle(
+        own, work, factored, minv, *(np.zeros(int(own.row_start[-1]) if loops else 0) for _ in range(2)), responses,
+        np.zeros((room if loops else 0, nu)), always, np.zeros(nu), np.zeros(nr), np.zeros(nr), np.zeros(nu),
+        np.zeros(nr), np.zeros((k, k)), np.zeros((k, k)), np.zeros(k, np.int64), *(np.zeros(k) for _ in range(5)),
+        np.zeros(k, np.int8), new_workspace(k), np.zeros(4),
+    )  # fmt: skip
+    return tree, structure, saddle
+
+
+def _no_factor() -> Work:
+    """Return the arrays of a sparse factor that is never used, of the right types."""
+    whole, pairs, flat = np.zeros((0, 4), np.int64), np.zeros((0, 4)), np.zeros(0)
+    return Work(pairs, pairs, pairs, whole, pairs, pairs, pairs, np.zeros(0, np.int64), flat, flat, flat, flat, flat)
+
+
+def _no_responses(room: int) -> Responses:
+    """Return responses that only list constraints, for a solver without a tree."""
+    sizes = (2, room, room + 1, room + 1, 1, 0, (0, 0), 0, 0, 0)
+    return Responses(*(np.zeros(size, np.int64) for size in sizes), *(np.zeros(0) for _ in range(3)))
 
 
 @outlined
-def start_rows(
-    # model
-    system,
+def list_touching(
+    # in
+    row_start, first, last, values, touch, leaving, always, room,
     # out
-    saddle,
+    count, constraint, low, high,
 ):  # fmt: skip
-    """List the auxiliary constraints that always hold; return the number of rows listed."""
+    """List the auxiliary constraints that always hold and the one-sided rows that touch; return the rows or NO_ROOM.
+
+    Args:
+        row_start: of the system.
+        first, last: the range of one-sided constraints.
+        values: (r, 3) value and rate of all rows.
+        touch: a row acts when its value is at most this,
+        leaving: and its rate too is at most this.
+        always: auxiliary constraints that always hold.
+        room: constraints that can be listed.
+        count, constraint: of the responses.
+        low, high: bounds of the rows.
+    """
     rows = 0
-    listed = saddle.responses
-    for i in range(len(saddle.always)):
-        c = saddle.always[i]
-        listed.constraint[i] = c
-        for _ in range(system.row_start[c + 1] - system.row_start[c]):
-            saddle.low[rows], saddle.high[rows] = -INFINITE, INFINITE
+    for i in range(len(always)):
+        c = always[i]
+        constraint[i] = c
+        for _ in range(row_start[c + 1] - row_start[c]):
+            low[rows], high[rows] = -INFINITE, INFINITE
             rows += 1
-    listed.count[0] = len(saddle.always)
+    listed = len(always)
+    for c in range(first, last):
+        r = row_start[c]
+        if values[r, 0] <= touch and values[r, 1] <= leaving:
+            if listed == room:
+                return NO_ROOM
+            constraint[listed] = c
+            low[rows], high[rows] = 0.0, INFINITE
+            listed += 1
+            rows += 1
+    count[0] = listed
     return rows
 
 
 @outlined
-def list_row(c, rows, low, high, saddle):
-    """List constraint c of one row with bounds on its force; return the number of rows listed, or NO_ROOM."""
-    listed = saddle.responses
-    if listed.count[0] == len(listed.constraint):
-        return NO_ROOM
-    listed.constraint[listed.count[0]] = c
-    listed.count[0] += 1
-    saddle.low[rows], saddle.high[rows] = low, high
-    return rows + 1
+def _invert_masses(body_start, mass_start, m, minv):
+    """Fill the inverse masses from the mass blocks."""
+    if minv.ndim == 2:
+        for b in range(len(body_start) - 1):
+            o = mass_start[b]
+            xx, yy, zz, xy, xz, yz = m[o], m[o + 7], m[o + 14], m[o + 1], m[o + 2], m[o + 8]
+            a, b0, c0 = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
+            f = 1.0 / (xx * a + xy * b0 + xz * c0)
+            minv[b, 0], minv[b, 1], minv[b, 2] = f * a, f * (xx * zz - xz * xz), f * (xx * yy - xy * xy)
+            minv[b, 3], minv[b, 4], minv[b, 5] = f * b0, f * c0, f * (xy * xz - xx * yz)
+            minv[b, 6] = 1.0 / m[o + 21]
+    else:
+        for b in range(len(body_start) - 1):
+            _invert_block(body_start[b + 1] - body_start[b], mass_start[b], m, minv)
 
 
-@outlined
+@inner
+def _invert_block(d, o, m, out):
+    """Invert one SPD block by elimination of [M | 1] column by column, in place."""
+    for i in range(d * d):
+        out[o + i] = m[o + i]
+    for k in range(d):
+        p = 1.0 / out[o + k * d + k]
+        for i in range(d):
+            if i != k:
+                f = out[o + i * d + k] * p
+                for j in range(d):
+                    if j != k:
+                        out[o + i * d + j] -= f * out[o + k * d + j]
+                out[o + i * d + k] = -f
+        for j in range(d):
+            if j != k:
+                out[o + k * d + j] *= p
+        out[o + k * d + k] = p
+
+
+@spliced
 def factor_saddle(
     # model
-    system,
+    system, tree, structure,
     # in
     m, j,
     # out
     saddle,
 ):  # fmt: skip
     """Factor the primary system; return 0 or 1 + the node that has no inertia, or whose rows depend on each other."""
-    return factor(system, saddle.tree, m, j, saddle.c, saddle.work)
+    if structure is None:
+        failed = factor(system, tree, m, j, saddle.c, saddle.work)
+    else:
+        _invert_masses(system.body_start, system.mass_start, m, saddle.minv)
+        assemble(saddle.held, structure, saddle.minv, j, saddle.c, saddle.sparse)
+        dropped = sparse.factor(structure, saddle.sparse)
+        saddle.report[2] = max(dropped, 0)
+        failed = -dropped if dropped < 0 else 0
+    return failed
+
+
+@spliced
+def _solve_primary(system, tree, structure, j, saddle, f, a, r, lam):
+    """Solve for the primary constraints with the factor at hand."""
+    if structure is None:
+        solve(system, tree, saddle.work, f, r, a, lam)
+    else:
+        _copy(len(saddle.held_r), r, saddle.held_r)
+        sparse.solve_factored(
+            saddle.held, structure, saddle.minv, j, saddle.c, f, saddle.held_r, 1 if saddle.report[2] > 0.0 else 0,
+            saddle.sparse, a, saddle.held_lam,
+        )  # fmt: skip
+        _copy(len(saddle.held_r), saddle.held_lam, lam)
 
 
 @inner
@@ -143,9 +259,113 @@ def _alone(system, c, k, m, j):
 
 
 @outlined
+def _finish_matrix(system, constraint, count, row_start, c, m, j, rows, matrix, side):
+    """Take out rows that the primary constraints already hold, what is left being rounding; add compliance."""
+    for i in range(count):
+        k = constraint[i]
+        to = row_start[i]
+        for r in range(row_start[i + 1] - to):
+            if matrix[to + r, to + r] <= TOLERANCE * _alone(system, k, r, m, j):
+                side[to + r] = 0.0
+                for other in range(rows):
+                    matrix[to + r, other] = 0.0
+                    matrix[other, to + r] = 0.0
+            matrix[to + r, to + r] += c[system.row_start[k] + r]
+
+
+@outlined
+def _solve_rows(rows, matrix, side, low, high, lcp, guess, factored, order, force, left, report):
+    """Solve for the forces of the auxiliary rows; return 0 or REFUSED."""
+    bounded = False
+    for i in range(rows):
+        bounded = bounded or low[i] > -INFINITE
+    report[1] = rows
+    if bounded:
+        for i in range(rows):
+            guess[i] = 0
+        return REFUSED if solve_lcp(rows, TOLERANCE, matrix, side, low, high, lcp, guess, force, left) != 0 else 0
+    for i in range(rows):
+        for k in range(i + 1):
+            factored[i, k] = matrix[i, k]
+    rank = factor_psd(rows, TOLERANCE, factored, order, left)
+    for i in range(rows):
+        left[i] = -side[i]
+    report[3] = solve_psd(rows, rank, factored, order, left, force)
+    report[1] = rank
+    return 0
+
+
+@outlined
+def _row_force(system, c, j, f):
+    """Set f to J^T of constraint c, of one row."""
+    for i in range(len(f)):
+        f[i] = 0.0
+    for t in range(system.touch_start[c], system.touch_start[c + 1]):
+        begin = system.body_start[system.touch_body[t]]
+        o = system.block_start[t]
+        for i in range(system.block_start[t + 1] - o):
+            f[begin + i] += j[o + i]
+
+
+@outlined
+def _row_product(system, c, j, a):
+    """Return J a of constraint c, of one row."""
+    out = 0.0
+    for t in range(system.touch_start[c], system.touch_start[c + 1]):
+        begin = system.body_start[system.touch_body[t]]
+        o = system.block_start[t]
+        for i in range(system.block_start[t + 1] - o):
+            out += j[o + i] * a[begin + i]
+    return out
+
+
+@outlined
+def _copy(count, source, target):
+    for i in range(count):
+        target[i] = source[i]
+
+
+@outlined
+def _products(system, i, constraint, j, answer, spread, matrix):
+    """Keep the answer to listed row i and fill its row and column of the matrix."""
+    for k in range(len(answer)):
+        spread[i, k] = answer[k]
+    for k in range(i + 1):
+        matrix[i, k] = _row_product(system, constraint[k], j, answer)
+        matrix[k, i] = matrix[i, k]
+
+
+@spliced
+def _anticipate(system, tree, structure, rows, j, saddle):
+    """Fill matrix and right side of the listed rows; return 0 or NO_ROOM."""
+    s, listed = saddle, saddle.responses
+    status = 0
+    if structure is None:
+        if trace(system, tree, listed) != 0:
+            status = NO_ROOM
+        else:
+            auxiliary_matrix(system, tree, j, s.work, listed, s.matrix)
+            auxiliary_rhs(system, j, listed, s.r, s.a, s.side)
+    else:
+        # each row's own answer, the primary rows held still; one-sided rows only, few
+        for i in range(rows):
+            listed.row_start[i] = i
+            c = listed.constraint[i]
+            s.side[i] = _row_product(system, c, j, s.a) + s.r[system.row_start[c]]
+        listed.row_start[rows] = rows
+        for i in range(rows):
+            _row_force(system, listed.constraint[i], j, s.a)
+            for k in range(len(s.held_r)):
+                s.held_r[k] = 0.0
+            sparse.solve_factored(s.held, structure, s.minv, j, s.c, s.a, s.held_r, 0, s.sparse, s.a, s.held_lam)
+            _products(system, i, listed.constraint, j, s.a, s.spread, s.matrix)
+    return status
+
+
+@spliced
 def solve_saddle(
     # model
-    system,
+    system, tree, structure,
     # in
     rows, m, j,
     # out
@@ -159,44 +379,21 @@ def solve_saddle(
     s, listed = saddle, saddle.responses
     for k in range(len(s.lam)):
         s.lam[k] = 0.0
-    solve(system, s.tree, s.work, s.f, s.r, s.a, s.lam)
+    _solve_primary(system, tree, structure, j, s, s.f, s.a, s.r, s.lam)
     s.report[0] = rows
-    if rows == 0:
-        return 0
-    if trace(system, s.tree, listed) != 0:
-        return NO_ROOM
-    auxiliary_matrix(system, s.tree, j, s.work, listed, s.matrix)
-    auxiliary_rhs(system, j, listed, s.r, s.a, s.side)
-    bounded = False
-    for i in range(listed.count[0]):
-        c, to = listed.constraint[i], listed.row_start[i]
-        for k in range(listed.row_start[i + 1] - to):
-            if s.matrix[to + k, to + k] <= TOLERANCE * _alone(system, c, k, m, j):
-                # the forest already holds this row: what is left is rounding, and counts as nothing
-                s.side[to + k] = 0.0
-                for other in range(rows):
-                    s.matrix[to + k, other] = 0.0
-                    s.matrix[other, to + k] = 0.0
-            s.matrix[to + k, to + k] += s.c[system.row_start[c] + k]
-    for i in range(rows):
-        bounded = bounded or s.low[i] > -INFINITE
     status = 0
-    if bounded:
-        for i in range(rows):
-            s.guess[i] = 0
-        if solve_lcp(rows, TOLERANCE, s.matrix, s.side, s.low, s.high, s.lcp, s.guess, s.force, s.left) != 0:
-            status = REFUSED
-        s.report[1] = rows
-    else:
-        for i in range(rows):
-            for k in range(i + 1):
-                s.factor[i, k] = s.matrix[i, k]
-        rank = factor_psd(rows, TOLERANCE, s.factor, s.order, s.left)
-        for i in range(rows):
-            s.left[i] = -s.side[i]
-        s.report[3] = solve_psd(rows, rank, s.factor, s.order, s.left, s.force)
-        s.report[1] = rank
-    auxiliary_forces(system, j, listed, s.force, s.f, s.lam)
-    # the primary rows of lam are solved for again; the auxiliary ones stay
-    solve(system, s.tree, s.work, s.f, s.r, s.a, s.lam)
+    if rows > 0:
+        status = _anticipate(system, tree, structure, rows, j, s)
+        if status == 0:
+            _finish_matrix(
+                system, listed.constraint, listed.count[0], listed.row_start, s.c, m, j, rows, s.matrix, s.side
+            )
+            status = _solve_rows(
+                rows, s.matrix, s.side, s.low, s.high, s.lcp, s.guess, s.factor, s.order, s.force, s.left, s.report
+            )
+            for k in range(len(s.lam)):
+                s.lam[k] = 0.0
+            auxiliary_forces(system, j, listed, s.force, s.f, s.lam)
+            # the primary rows of lam are solved for again; the auxiliary ones stay
+            _solve_primary(system, tree, structure, j, s, s.f, s.a, s.r, s.lam)
     return status

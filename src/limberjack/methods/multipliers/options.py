@@ -38,7 +38,8 @@ class Multipliers:
         coordinates: "maximal"; "reduced" keeps the joints' coordinates as the state, so that joints of the tree stay
             exact, and uses multipliers for the accelerations only.
         rate: how fast "baumgarte" pulls errors back [1/s].
-        tolerance: gap or angle at which the projection and "rattle" stop [m, rad].
+        tolerance: gap or angle at which the projection and "rattle" stop, or sooner when rounding stops them [m, rad];
+            near singular poses errors grow, so that rk4 wants all digits.
     """
 
     name: ClassVar[str] = "multipliers"
@@ -53,7 +54,7 @@ class Multipliers:
     order: str = "second"
     coordinates: str = "maximal"
     rate: float = 20.0
-    tolerance: float = 1e-12
+    tolerance: float = 1e-14
 
     def __post_init__(self) -> None:
         where = 'method "multipliers"'

@@ -11,8 +11,9 @@ import numpy as np
 
 from limberjack._jit import kernel, outlined, spliced
 from limberjack.constraints.bodies import PARTICLE, PLANAR, POSE, RIGID, TURNED, set_ends, set_soft_pair, world_inertia
+from limberjack.constraints.compound import set_compounds
 from limberjack.constraints.maximal import evaluate
-from limberjack.constraints.rows import row, set_pair
+from limberjack.constraints.rows import COORDINATES, ROWS, row, set_pair
 from limberjack.methods.multipliers.steps import (
     GAP_ALLOWED,
     HUGE,
@@ -114,6 +115,7 @@ def _look_there(setup, time, pose, u, e):
         set_pair(k, table.pair_link, table.pair_frame, e.ends, e.state)
     for k in range(len(setup.soft)):
         set_soft_pair(setup.soft[k], table.pair_link, table.pair_frame, setup.bodies, e.ends, e.state)
+    set_compounds(table.compound, table.factor_kind, table.factor_data, e.scratch, e.state)
     for r in range(setup.system.row_start[setup.constraints[1]]):
         row(table, r, time, e.state, e.near, e.wrench, e.values)
 
@@ -133,16 +135,20 @@ def _take_gyro(bodies, ends, pose, f):
 
 
 @spliced
-def _rattle(setup, springs, drives, armature, span, driven, h, time, tolerance, rows, wrenches, applied, e, s, saddle):
+def _rattle(
+    setup, tree, structure, springs, drives, armature, span, driven, h, time, tolerance, rows, wrenches, applied, e, s,
+    saddle,
+):  # fmt: skip
     """One step of rattle; rows and factor belong to the new poses afterwards."""
     bodies, nu, n = setup.bodies, len(s.u), len(s.pose)
+    held = setup.system.row_start[setup.constraints[1]]
     if s.fresh[0] != 1:
         evaluate(bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, s.pose, s.u, e)
         if s.fresh[0] == 0:
             forces(setup, springs, drives, armature, span, driven, h < 0.0, wrenches, applied, s.pose, e, s, s.force)
             _take_gyro(bodies, e.ends, s.pose, s.force)
-        set_sides(setup, np.int64(0), h, np.int64(PROJECT), 0.0, e, saddle)
-        failed = factor_saddle(setup.system, e.m, e.j, saddle)
+        set_sides(setup.table, held, np.int64(0), h, np.int64(PROJECT), 0.0, e.values, saddle.r, saddle.c)
+        failed = factor_saddle(setup.system, tree, structure, e.m, e.j, saddle)
         if failed != 0:
             s.report[3] = failed
             return STUCK
@@ -155,6 +161,10 @@ def _rattle(setup, springs, drives, armature, span, driven, h, time, tolerance, 
     status, worst, last = 0, 0.0, np.inf
     for t in range(len(e.near)):
         s.there.near[t] = e.near[t]
+    compound = setup.table.compound
+    for t in range(len(compound)):
+        for c in range(COORDINATES, ROWS):
+            s.there.state[compound[t, 0], c] = e.state[compound[t, 0], c]
     for iteration in range(MOST):
         _fly(bodies, h, s.momentum, s.stage, s.pose)
         _look_there(setup, time + h, s.pose, s.u, s.there)
@@ -165,12 +175,12 @@ def _rattle(setup, springs, drives, armature, span, driven, h, time, tolerance, 
         last = worst
         for k in range(nu):
             saddle.f[k] = 0.0
-        set_sides(setup, np.int64(0), h, np.int64(PROJECT), 0.0, s.there, saddle)
+        set_sides(setup.table, held, np.int64(0), h, np.int64(PROJECT), 0.0, s.there.values, saddle.r, saddle.c)
         for r in range(len(saddle.r)):
             saddle.r[r] /= h
         for r in range(len(e.values)):
             e.values[r, 0] = s.there.values[r, 0]
-        status = solve_again(setup, np.int64(0), e, saddle)
+        status = solve_again(setup, tree, structure, np.int64(0), e, saddle)
         if status != 0:
             return OPEN_LOOP if status == STUCK else status
         _add_momentum(bodies, e.m, saddle.a, s.momentum)
@@ -185,7 +195,7 @@ def _rattle(setup, springs, drives, armature, span, driven, h, time, tolerance, 
     _take_gyro(bodies, e.ends, s.pose, s.force)
     for k in range(nu):
         saddle.f[k] = 0.5 * h * s.force[k]
-    status = meet(setup, np.int64(1), 0.0, np.int64(PROJECT), 0.0, e, s, saddle)
+    status = meet(setup, tree, structure, np.int64(1), 0.0, np.int64(PROJECT), 0.0, e, s, saddle)
     for k in range(nu):
         s.u[k] += saddle.a[k]
     return status
@@ -194,7 +204,7 @@ def _rattle(setup, springs, drives, armature, span, driven, h, time, tolerance, 
 @kernel
 def take_rattle_steps(
     # model
-    setup, springs, drives, armature, span,
+    setup, tree, structure, springs, drives, armature, span,
     # in
     driven, n, substeps, h, tolerance, time, wrenches, applied, e, saddle,
     # out
@@ -213,7 +223,7 @@ def take_rattle_steps(
         for sub in range(substeps):
             at = time + (step * substeps + sub) * h
             status = _rattle(
-                setup, springs, drives, armature, span, driven, h, at, tolerance, rows, wrenches, applied, e, s, saddle
+                setup, tree, structure, springs, drives, armature, span, driven, h, at, tolerance, rows, wrenches, applied, e, s, saddle
             )
             s.fresh[0] = 1 if status == 0 else 0
             if status != 0:

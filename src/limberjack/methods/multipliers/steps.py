@@ -33,7 +33,7 @@ from limberjack.constraints.maximal import Evaluation, evaluate
 from limberjack.constraints.rows import ANGLE, element, relative_rotation
 from limberjack.constraints.system import System
 from limberjack.constraints.table import SPRING, Table
-from limberjack.solvers.saddle import NO_ROOM, REFUSED, factor_saddle, list_row, solve_saddle, start_rows
+from limberjack.solvers.saddle import NO_ROOM, REFUSED, factor_saddle, list_touching, solve_saddle
 from limberjack.spatial.vectors import cross
 
 __all__ = ["MORE_ROOM", "OPEN_LOOP", "STUCK", "State", "Setup", "change_velocities", "read_coordinates", "take_steps"]
@@ -229,71 +229,72 @@ def forces(setup, springs, drives, armature, span, driven, implicit, wrenches, a
 
 
 @outlined
-def _list_touching(setup, mode, e, saddle):
-    """List the auxiliary rows that act; mode 0 accelerations, 1 velocities, 2 positions. Return how many or NO_ROOM."""
-    rows = start_rows(setup.system, saddle)
-    for c in range(setup.constraints[0], setup.constraints[1]):
-        r = setup.system.row_start[c]
-        if e.values[r, 0] <= TOUCH and (mode > 0 or e.values[r, 1] <= 1e-9):
-            rows = list_row(c, rows, 0.0, np.inf, saddle)
-            if rows == NO_ROOM:
-                return rows
-    return rows
-
-
-@outlined
-def set_sides(setup, mode, h, loose, rate, e, saddle):
+def set_sides(table, rows, mode, h, loose, rate, values, side, give):
     """Fill the right sides r of all rows that hold, and the compliance of springs over a step h."""
-    table, start, values = setup.table, setup.system.row_start, e.values
-    for r in range(start[setup.constraints[1]]):
+    for r in range(rows):
         value = values[r, mode] if mode != 2 else values[r, 2]
         if mode == 2 and loose == BAUMGARTE and table.speed[r] == 0:
             value += 2.0 * rate * values[r, 1] + rate * rate * values[r, 0]
         if mode == 2 and loose == BAUMGARTE and table.speed[r] == 1:
             value += rate * values[r, 1]
-        saddle.c[r] = 0.0
+        give[r] = 0.0
         if mode == 0 and table.speed[r] == 1:
             value = 0.0
         if table.role[r] == SPRING:
             k, c = table.soft[r, 0], table.soft[r, 1]
             stiff = h * (h * k + c)
             # a spring takes no part in projections: it gives way without limit
-            saddle.c[r] = 1.0 / stiff if mode == 2 and stiff > 0.0 else 1e12
-            value = values[r, 2] + (k * values[r, 0] + (c + h * k) * values[r, 1]) / stiff if mode == 2 and stiff > 0.0 else 0.0
-        saddle.r[r] = value
+            give[r] = 1.0 / stiff if mode == 2 and stiff > 0.0 else 1e12
+            value = 0.0
+            if mode == 2 and stiff > 0.0:
+                value = values[r, 2] + (k * values[r, 0] + (c + h * k) * values[r, 1]) / stiff
+        side[r] = value
 
 
 @spliced
-def meet(setup, mode, h, loose, rate, e, s, saddle):
+def meet(setup, tree, structure, mode, h, loose, rate, e, s, saddle):
     """Factor and solve for saddle.f and the rows of e in a mode: values (0), rates (1), accelerations (2)."""
-    set_sides(setup, mode, h, loose, rate, e, saddle)
-    failed = factor_saddle(setup.system, e.m, e.j, saddle)
-    if failed != 0:
-        s.report[3] = failed
-        return STUCK
-    return solve_again(setup, mode, e, saddle)
+    rows = setup.system.row_start[setup.constraints[1]]
+    set_sides(setup.table, rows, mode, h, loose, rate, e.values, saddle.r, saddle.c)
+    status = factor_saddle(setup.system, tree, structure, e.m, e.j, saddle)
+    if status != 0:
+        s.report[3] = status
+        status = STUCK
+    else:
+        status = solve_again(setup, tree, structure, mode, e, saddle)
+    return status
+
+
+@spliced
+def solve_again(setup, tree, structure, mode, e, saddle):
+    """Solve with the factor at hand, right sides set."""
+    counts, listed = setup.constraints, saddle.responses
+    rows = list_touching(
+        setup.system.row_start, counts[0], counts[1], e.values, TOUCH, 1e-9 if mode == 2 else np.inf, saddle.always,
+        len(listed.constraint), listed.count, listed.constraint, saddle.low, saddle.high,
+    )  # fmt: skip
+    status = NO_ROOM
+    if rows != NO_ROOM:
+        status = solve_saddle(setup.system, tree, structure, rows, e.m, e.j, saddle)
+    if status == NO_ROOM:
+        status = MORE_ROOM
+    elif status == REFUSED:
+        status = STUCK
+    return status
+
+
+@spliced
+def worst_row(setup, e):
+    """Return the largest error of the rows held in position, and the row."""
+    start, counts = setup.system.row_start, setup.constraints
+    return _worst(start[counts[0]], start[counts[1]], setup.table.speed, setup.table.role, e.values)
 
 
 @outlined
-def solve_again(setup, mode, e, saddle):
-    """Solve with the factor at hand, right sides set."""
-    rows = _list_touching(setup, 2 - mode, e, saddle)
-    if rows == NO_ROOM:
-        return MORE_ROOM
-    status = solve_saddle(setup.system, rows, e.m, e.j, saddle)
-    if status == NO_ROOM:
-        return MORE_ROOM
-    return STUCK if status == REFUSED else 0
-
-
-@inner
-def worst_row(setup, e):
-    """Return the largest error of the rows held in position, and the row."""
-    table, start, values = setup.table, setup.system.row_start, e.values
+def _worst(held, rows, speed, role, values):
     worst, at = 0.0, -1
-    held = start[setup.constraints[0]]
-    for r in range(start[setup.constraints[1]]):
-        if table.speed[r] == 1 or table.role[r] == SPRING:
+    for r in range(rows):
+        if speed[r] == 1 or role[r] == SPRING:
             continue
         size = abs(values[r, 0]) if r < held else -values[r, 0]
         if not size <= worst:
@@ -302,19 +303,18 @@ def worst_row(setup, e):
 
 
 @outlined
-def _touches(setup, e):
-    """Return whether anything needs projecting: a held row, or a one-sided one passed or about to be."""
-    if setup.constraints[0] > 0:
+def _touches(first, last, values):
+    """Return whether anything needs projecting: a held row, or a one-sided one that touches."""
+    if first > 0:
         return True
-    start = setup.system.row_start
-    for r in range(start[setup.constraints[0]], start[setup.constraints[1]]):
-        if e.values[r, 0] <= TOUCH:
+    for r in range(first, last):
+        if values[r, 0] <= TOUCH:
             return True
     return False
 
 
 @spliced
-def _project(setup, time, tolerance, rows, e, s, saddle):
+def _project(setup, tree, structure, time, tolerance, rows, e, s, saddle):
     """Bring poses and velocities onto the constraints; rows and factor belong to the new poses afterwards."""
     nu = len(s.u)
     last, worst, status = np.inf, 0.0, 0
@@ -328,16 +328,17 @@ def _project(setup, time, tolerance, rows, e, s, saddle):
         last = worst
         for k in range(nu):
             saddle.f[k] = 0.0
-        status = meet(setup, np.int64(0), 0.0, np.int64(PROJECT), 0.0, e, s, saddle)
+        status = meet(setup, tree, structure, np.int64(0), 0.0, np.int64(PROJECT), 0.0, e, s, saddle)
         if status != 0:
             break
         move_bodies(bodies, 1.0, saddle.a, s.pose)
     if status == STUCK or (status == 0 and not worst <= GAP_ALLOWED):
         return OPEN_LOOP
-    if status == 0 and _touches(setup, e):
+    start, counts = setup.system.row_start, setup.constraints
+    if status == 0 and _touches(start[counts[0]], start[counts[1]], e.values):
         for k in range(nu):
             saddle.f[k] = 0.0
-        status = meet(setup, np.int64(1), 0.0, np.int64(PROJECT), 0.0, e, s, saddle)
+        status = meet(setup, tree, structure, np.int64(1), 0.0, np.int64(PROJECT), 0.0, e, s, saddle)
         if status == 0:
             for k in range(nu):
                 s.u[k] += saddle.a[k]
@@ -346,18 +347,18 @@ def _project(setup, time, tolerance, rows, e, s, saddle):
 
 @spliced
 def _accelerate(
-    setup, springs, drives, armature, span, driven, implicit, loose, h, rate, time, rows, wrenches, applied, pose, u, e,
+    setup, tree, structure, springs, drives, armature, span, driven, implicit, loose, h, rate, time, rows, wrenches, applied, pose, u, e,
     s, saddle,
 ):  # fmt: skip
     """Fill saddle.a with the accelerations at (pose, u)."""
     evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, pose, u, e)
     forces(setup, springs, drives, armature, span, driven, implicit, wrenches, applied, pose, e, s, saddle.f)
-    return meet(setup, np.int64(2), h, loose, rate, e, s, saddle)
+    return meet(setup, tree, structure, np.int64(2), h, loose, rate, e, s, saddle)
 
 
 @spliced
 def _one_step(
-    setup, springs, drives, armature, span, code, first, loose, driven, h, rate, tolerance, time, wrenches, applied, e,
+    setup, tree, structure, springs, drives, armature, span, code, first, loose, driven, h, rate, tolerance, time, wrenches, applied, e,
     s, saddle,
 ):  # fmt: skip
     """One step; return a status."""
@@ -375,7 +376,7 @@ def _one_step(
     at = time
     for stage in range(4 if many else 1):
         status = _accelerate(
-            setup, springs, drives, armature, span, driven, code == IMPLICIT, loose, h, rate, at, rows, wrenches,
+            setup, tree, structure, springs, drives, armature, span, driven, code == IMPLICIT, loose, h, rate, at, rows, wrenches,
             applied, s.stage, s.u_stage, e, s, saddle,
         )  # fmt: skip
         if status != 0:
@@ -414,14 +415,14 @@ def _one_step(
         if not abs(s.u[k]) < HUGE:
             return -1 - k
     if loose == PROJECT:
-        return _project(setup, time + h, tolerance, rows, e, s, saddle)
+        return _project(setup, tree, structure, time + h, tolerance, rows, e, s, saddle)
     return 0
 
 
 @kernel
 def take_steps(
     # model
-    setup, springs, drives, armature, span,
+    setup, tree, structure, springs, drives, armature, span,
     # in
     code, first, loose, driven, n, substeps, h, rate, tolerance, time, wrenches, applied, e, saddle,
     # out
@@ -431,6 +432,7 @@ def take_steps(
 
     Args:
         setup: what stays.
+        tree, structure: of the direct solver; one of them is None.
         springs, drives: of the model.
         armature: (nv,) zeros.
         span: the whole model.
@@ -462,7 +464,7 @@ def take_steps(
         for sub in range(substeps):
             at = time + (step * substeps + sub) * h
             status = _one_step(
-                setup, springs, drives, armature, span, code, first, loose, driven, h, rate, tolerance, at, wrenches,
+                setup, tree, structure, springs, drives, armature, span, code, first, loose, driven, h, rate, tolerance, at, wrenches,
                 applied, e, s, saddle,
             )  # fmt: skip
             s.fresh[0] = 1 if status == 0 else 0
@@ -504,7 +506,7 @@ def look_at(
 @kernel
 def change_velocities(
     # model
-    setup,
+    setup, tree, structure,
     # in
     time, impulse, e, saddle,
     # out
@@ -515,7 +517,7 @@ def change_velocities(
     evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, s.pose, s.u, e)
     for k in range(len(s.u)):
         saddle.f[k] = impulse[k]
-    status = meet(setup, np.int64(1), 0.0, np.int64(PROJECT), 0.0, e, s, saddle)
+    status = meet(setup, tree, structure, np.int64(1), 0.0, np.int64(PROJECT), 0.0, e, s, saddle)
     if status == 0:
         for k in range(len(s.u)):
             s.u[k] += saddle.a[k]

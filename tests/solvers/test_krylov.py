@@ -1,0 +1,207 @@
+"""Conjugate residuals against the direct solver and dense matrices, on systems with no, one and many solutions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.naive import sparse_saddle as saddle
+from tests.solvers.systems import chain, flat_numbers, grid, joint_rows, loops, net, rigid_numbers, system_of, tree
+
+from limberjack.solvers import assembly, krylov, sparse
+from limberjack.solvers.structure import new_work, prepare
+
+
+def _iterated(system, Minv, J, C, b, *, lam=None, cap=2000, tolerance=1e-12):
+    """Return status, multipliers and report."""
+    work, report = krylov.new_krylov(system), np.zeros(3)
+    warm = 0 if lam is None else 1
+    lam = np.full(len(b), 7.0) if lam is None else lam.copy()
+    status = krylov.solve_krylov(system, Minv, J, C, b, warm, cap, tolerance, work, lam, report)
+    return status, lam, report
+
+
+def _close(a, b):
+    return np.abs(a - b).max() / np.abs(b).max()
+
+
+@pytest.mark.parametrize("compliant", [False, True])
+@pytest.mark.parametrize("kind", ["tree", "loops", "grid", "three", "rigid"])
+def test_iterated_direct_and_dense_agree(kind, compliant, rng):
+    """Conjugate residuals, block LDL^T and a dense solve give the same multipliers on every kind of graph."""
+    touches = {
+        "tree": lambda: tree(30, rng),
+        "loops": lambda: loops(30, 8, rng),
+        "grid": lambda: grid(5),
+        "three": lambda: chain(30) + [rng.choice(30, 3, replace=False).tolist() for _ in range(6)],
+        "rigid": lambda: loops(30, 8, rng),
+    }[kind]()
+    nb = 1 + max(b for t in touches for b in t)
+    dims = [6] * nb if kind == "rigid" else rng.integers(6, 13, nb)
+    system = system_of(touches, rng.integers(1, 4, len(touches)), dims)
+    Minv, J = rigid_numbers(system, rng) if kind == "rigid" else flat_numbers(system, rng)
+    b = rng.normal(size=system.row_start[-1])
+    C = rng.uniform(0.0, 1.0, len(b)) if compliant else np.zeros(len(b))
+    wanted = np.linalg.solve(saddle.dense_matrix(system, Minv, J, C), b)
+    structure = prepare(system)
+    work, direct = new_work(system, structure), np.zeros(len(b))
+    assembly.assemble(system, structure, Minv, J, C, work)
+    sparse.factor(structure, work)
+    sparse.solve(structure, work, b, direct)
+    status, lam, report = _iterated(system, Minv, J, C, b)
+    assert status == krylov.CONVERGED
+    assert report[2] <= 1e-12
+    assert _close(direct, wanted) < 1e-10
+    assert _close(lam, wanted) < 1e-9
+
+
+def _pulled(rng, reach):
+    """Return a chain of five balls whose ends are drawn `reach` apart: too far, so that its rows contradict another."""
+    points = np.array([[0.2 * k, 0.0, 0.0] for k in range(6)])  # straight: it cannot get longer
+    centers = (points[:-1] + points[1:]) / 2
+    touches = [[0], [0, 1], [1, 2], [2, 3], [3, 4], [4]]
+    system = system_of(touches, [3] * 6, [6] * 5)
+    J = joint_rows(touches, ["ball"] * 6, points, centers)
+    Minv, _ = rigid_numbers(system, rng)
+    b = np.zeros(18)
+    b[15] = reach
+    return system, Minv, J, b
+
+
+def test_too_far_a_pull_ends_at_the_least_residual(rng):
+    """A straight chain pulled at both ends has no solution: the least-squares displacement is found and reported."""
+    system, Minv, J, b = _pulled(rng, 0.5)
+    C = np.zeros(18)
+    A = saddle.dense_matrix(system, Minv, J, C)
+    wanted = saddle.least_squares(system, Minv, J, C, b)
+    status, lam, report = _iterated(system, Minv, J, C, b)
+    left = np.linalg.norm(b - A @ lam)
+    assert status in (krylov.LEAST_SQUARES, krylov.STALLED)
+    assert left > 0.1
+    assert report[1] == pytest.approx(left, rel=1e-9)
+    assert report[2] == pytest.approx(left / 0.5, rel=1e-9)
+    rows = saddle.dense_rows(system, J)
+    assert _close(rows.T @ lam, rows.T @ wanted) < 1e-6
+    assert report[0] < 60
+
+
+def test_more_iterations_never_make_it_worse(rng):
+    """On contradictory rows the weighted residual falls with the cap, and stays at the least however long it runs."""
+    system, Minv, J, b = _pulled(rng, 0.5)
+    C = np.zeros(18)
+    A = saddle.dense_matrix(system, Minv, J, C)
+    P = np.zeros_like(A)
+    for i in range(6):
+        s = slice(3 * i, 3 * i + 3)
+        P[s, s] = np.linalg.inv(A[s, s])
+    sizes = []
+    for cap in [*range(20), 100, 10_000]:
+        status, lam, report = _iterated(system, Minv, J, C, b, cap=cap)
+        residual = b - A @ lam
+        sizes.append(residual @ P @ residual)
+        assert report[0] <= cap
+    assert (np.diff(sizes) <= 1e-12 * sizes[0]).all()
+    wanted = b - A @ saddle.least_squares(system, Minv, J, C, b)
+    assert sizes[-1] == pytest.approx(wanted @ P @ wanted, rel=1e-9)
+
+
+def test_repeated_rows_with_a_solution_converge(rng):
+    """Doubled constraints leave A singular; with a consistent right-hand side the residual goes to rounding."""
+    touches = loops(25, 6, rng)
+    system = system_of(touches + touches, [3] * (2 * len(touches)), [6] * 25)
+    Minv, J = rigid_numbers(system_of(touches, [3] * len(touches), [6] * 25), rng)
+    J = np.tile(J, 2)
+    C = np.zeros(system.row_start[-1])
+    A = saddle.dense_matrix(system, Minv, J, C)
+    b = A @ rng.normal(size=len(C))
+    status, lam, report = _iterated(system, Minv, J, C, b, tolerance=1e-11)
+    assert status == krylov.CONVERGED
+    assert np.linalg.norm(A @ lam - b) <= 1e-11 * np.linalg.norm(b)
+
+
+def test_rows_that_follow_from_others_within_a_constraint(rng):
+    """A constraint with a row twice, and one between held bodies, get no multiplier there and disturb nothing."""
+    touches = [[0, 1], [1, 2], [2, 3], [3, 4]]
+    system = system_of(touches, [3] * 4, [6] * 5)
+    Minv, J = rigid_numbers(system, rng)
+    Minv[3:] = 0.0
+    for t in (0, 1):
+        J[system.block_start[t] + 12 : system.block_start[t] + 18] = J[
+            system.block_start[t] : system.block_start[t] + 6
+        ]
+    C = np.zeros(12)
+    A = saddle.dense_matrix(system, Minv, J, C)
+    b = A @ rng.normal(size=12)
+    status, lam, _ = _iterated(system, Minv, J, C, b, tolerance=1e-11)
+    assert status == krylov.CONVERGED
+    assert (lam[9:] == 0.0).all()
+    assert lam[0] * lam[2] == 0.0
+    assert np.abs(A @ lam - b).max() < 1e-10
+
+
+def test_warm_start_and_cap(rng):
+    """A start at the solution takes no iteration, a near one fewer than zero does, and the cap is kept and reported."""
+    touches, _ = net(5)
+    nb = 1 + max(b for t in touches for b in t)
+    system = system_of(touches, [3] * len(touches), [6] * nb)
+    Minv, J = rigid_numbers(system, rng)
+    b = rng.normal(size=3 * len(touches))
+    C = np.zeros(len(b))
+    status, lam, cold = _iterated(system, Minv, J, C, b, tolerance=1e-10)
+    assert status == krylov.CONVERGED
+    _, same, report = _iterated(system, Minv, J, C, b, lam=lam, tolerance=1e-9)
+    assert report[0] == 0
+    assert (same == lam).all()
+    near = lam * (1.0 + 1e-6 * rng.normal(size=len(b)))
+    status, _, report = _iterated(system, Minv, J, C, b, lam=near, tolerance=1e-10)
+    assert status == krylov.CONVERGED
+    assert 0 < report[0] < cold[0]
+    status, _, report = _iterated(system, Minv, J, C, b, cap=3, tolerance=1e-10)
+    assert status == krylov.CAPPED
+    assert report[0] == 3
+    assert 1e-10 < report[2] < 1.0
+
+
+def test_nothing_to_do_and_nothing_finite(rng):
+    """A zero right-hand side gives zero at once; numbers that are not finite give FAILED and zero."""
+    system = system_of(chain(6), [3] * 6, [6] * 6)
+    Minv, J = rigid_numbers(system, rng)
+    C = np.zeros(18)
+    status, lam, report = _iterated(system, Minv, J, C, np.zeros(18))
+    assert status == krylov.CONVERGED
+    assert not lam.any()
+    assert not report.any()
+    J[3] = np.nan
+    status, lam, _ = _iterated(system, Minv, J, C, rng.normal(size=18))
+    assert status == krylov.FAILED
+    assert not lam.any()
+    J[3] = 1.0
+    status, lam, _ = _iterated(system, Minv, J, C, np.full(18, np.nan))
+    assert status == krylov.FAILED
+    assert not lam.any()
+
+
+def test_preconditioner_helps_where_masses_differ(rng):
+    """With masses over four decades the block preconditioner keeps the iterations below the number of rows."""
+    touches = chain(30)
+    system = system_of(touches, [3] * 30, [6] * 30)
+    Minv, J = rigid_numbers(system, rng)
+    Minv *= 10.0 ** rng.uniform(-2, 2, (30, 1))
+    b = rng.normal(size=90)
+    status, _, report = _iterated(system, Minv, J, np.zeros(90), b, tolerance=1e-8)
+    assert status == krylov.CONVERGED
+    assert report[0] <= 90
+
+
+def test_same_input_same_bits(rng):
+    """Used work arrays leave no trace: the second solve has the bits of the first."""
+    touches = loops(20, 6, rng)
+    system = system_of(touches, [3] * len(touches), [6] * 20)
+    Minv, J = rigid_numbers(system, rng)
+    b, C = rng.normal(size=3 * len(touches)), np.zeros(3 * len(touches))
+    work, report = krylov.new_krylov(system), np.zeros(3)
+    outs = []
+    for side in (b, np.full_like(b, np.nan), b):
+        lam = np.zeros(len(b))
+        krylov.solve_krylov(system, Minv, J, C, side, 0, 500, 1e-10, work, lam, report)
+        outs.append(lam.tobytes())
+    assert outs[0] == outs[2]
