@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -26,7 +27,7 @@ from limberjack.constraints.table import (
     spring_rows,
 )
 from limberjack.errors import Diverged, LimberjackError, LoopNotClosed
-from limberjack.model.arrays import LINK, Links, blocks_of, span_of
+from limberjack.model.arrays import LINK, SPAN, Links, span_of
 from limberjack.model.compile import drives_of
 from limberjack.model.joints import SPIN, coordinate_counts, motions_of
 from limberjack.model.model import Model
@@ -44,7 +45,10 @@ def tied_blocks(model: Model, ties: Iterable[tuple[int, int]]) -> np.ndarray:
     n = len(links.parent)
     if len(model.arrays.springs.link):
         return span_of(links, drives, 0, n)[None].copy()
-    plain = blocks_of(links, drives, 0, n)
+    # one block per tree: what the rows of one figure take to settle must not show in another
+    roots = np.append(np.flatnonzero(links.parent < 0), n)
+    plain = np.array([span_of(links, drives, int(i), int(j)) for i, j in itertools.pairwise(roots)])
+    plain = plain.reshape(-1, SPAN)
     starts = plain[:, LINK]
     joined = np.zeros(len(plain) + 1, np.int64)
     for a, b in ties:

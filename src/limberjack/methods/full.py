@@ -12,6 +12,7 @@ from limberjack._jit import entry
 from limberjack.articulated.work import ROW, Work, new_work
 from limberjack.constrained import MORE_ROOM, take_held_steps
 from limberjack.constraints.rows import COORDINATES, ROWS
+from limberjack.constraints.table import SPRING
 from limberjack.errors import StateError, UnknownName
 from limberjack.forces import Pull, new_pull
 from limberjack.holding import Grip, Holding
@@ -56,7 +57,8 @@ class Full:
     def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> FullStepper | HeldStepper:
         """Return a stepper for `model`, without its features in `ignored`."""
         holding = Holding(model, ignored, implicit=self.integrator == "implicit")
-        if not holding.rows:
+        # springs alone have a solver of their own, which is implicit across them too
+        if all(row.role == SPRING for row in holding.rows):
             return FullStepper(model, self, ignored)
         if self.integrator == "momentum":
             raise StateError(

@@ -261,19 +261,29 @@ def choose(
         table: the rows.
         k: the block.
         mode: ACCELERATION, VELOCITY or POSITION.
-        h: step over which soft rows are implicit [s].
+        h: step over which soft rows are implicit [s]; in POSITION how far off one-sided rows may be and still count.
         soft: whether rows of springs take part; grips (with a largest force) always do.
         rows: of the work arrays.
         qdd: accelerations without the rows.
         hold: filled.
+
+    A one-sided row that touches acts; one that pressed in a stage before (its multiplier is not zero) stays with it for
+    the stages and the positions after it, which are off by no more than the integrator's error. What it moves away
+    with is counted against the acceleration that would bring it back within the step.
     """
     values, blocks, give, roles = hold.values, hold.blocks, hold.give, table.role
     low, high, side = hold.low, hold.high, hold.side
     count = 0
     for r in range(blocks[k, ROW], blocks[k, ROW_END]):
         role = roles[r]
-        if role == SIDED and (values[r, 0] > TOUCH or (mode == ACCELERATION and values[r, 1] > 1e-9)):
-            continue
+        pressed = role == SIDED and hold.multipliers[r] > 0.0
+        if role == SIDED and not pressed:
+            # once in a projection, always: rows that come and go would chase each other
+            near = values[r, 0] <= TOUCH or (mode == POSITION and (values[r, 0] <= h or give[r, 0] > 0.0))
+            if not near:
+                continue
+            if mode == POSITION:
+                give[r, 0] = 1.0
         if role > SIDED:
             s = h * (h * give[r, 1] + give[r, 2])
             if mode != ACCELERATION or s == 0.0 or not (soft or role == GRIP):
@@ -283,7 +293,7 @@ def choose(
         if count == len(hold.rows):
             return NO_ROOM
         hold.rows[count] = r
-        low[count] = 0.0 if role == SIDED else -INFINITE
+        low[count] = 0.0 if role == SIDED and not (pressed and mode == POSITION) else -INFINITE
         high[count] = INFINITE
         if mode == POSITION:
             side[count] = values[r, 0]
@@ -291,6 +301,8 @@ def choose(
             side[count] = values[r, 1]
         else:
             seen = _row_acceleration(links, table, r, rows, qdd, hold)
+            if role == SIDED and not pressed and values[r, 1] > 0.0:
+                seen += values[r, 1] / h
             if role > SIDED:
                 seen += (give[r, 0] + h * give[r, 1] * values[r, 1]) / s
                 if role == GRIP:
