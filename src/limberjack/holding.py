@@ -134,7 +134,8 @@ class Holding:
         link = np.array(pairs.link, np.int64).reshape(-1, 2)
         self.spans = tied_blocks(self.model, _ties(links, rows, link))
         block = blocks_of_rows(links, rows, link, self.spans)
-        order = np.lexsort((np.arange(len(rows)), [row.role == SIDED for row in rows], block))
+        later = np.array([row.role == SIDED for row in rows], bool)
+        order = np.lexsort((np.arange(len(rows)), later, block))
         rows, block = [rows[i] for i in order], block[order]
         pair_block = np.zeros(len(link), np.int64)
         for row, k in zip(rows, block, strict=True):
@@ -164,7 +165,8 @@ class Holding:
             for kind in motions_of(joint):
                 if kind == SPIN:
                     for c in range(3):
-                        row = Row(index, [(pair, (TURN, 0, c, 1.0))], role=DRIVE, speed=True, drive=(-1, ball.get(v, -1)))
+                        term = (pair, (TURN, 0, c, 1.0))
+                        row = Row(index, [term], role=DRIVE, speed=True, drive=(-1, ball.get(v, -1)))
                         self._row_place[id(row)] = (q, v)
                         out.append(row)
                     q, v = q + 4, v + 3

@@ -43,7 +43,8 @@ def new_scratch() -> np.ndarray:
 
 
 # Rows of the scratch: columns of S (6), of Q (6) with the basis L after them, of R (6), and vectors.
-_S, _Q, _R, _TURNED, _POINT, _ROW, _DRIFT, _STEP, _SPEED, _END, _ERROR, _SIZE = 0, 6, 12, 18, 24, 30, 36, 37, 38, 39, 40, 41
+_S, _Q, _R, _TURNED, _POINT, _ROW = 0, 6, 12, 18, 24, 30
+_DRIFT, _STEP, _SPEED, _END, _ERROR, _SIZE = 36, 37, 38, 39, 40, 41
 
 
 @inner

@@ -34,8 +34,9 @@ from limberjack.spatial.trig import atan2
 from limberjack.spatial.vectors import cross
 
 __all__ = [
-    "ANGLE", "AXES_A", "CENTRE", "COMPOUND", "COORDINATES", "DOT", "GAP", "LENGTH", "LEVER_A", "LEVER_B", "PAIR", "PICKED", "RATE", "ROWS", "SIDEWAYS", "SLIDE", "TURN",
-    "TURN_A", "TURN_B", "element", "relative_rotation", "row", "set_pair", "slide_bias",
+    "ANGLE", "AXES_A", "CENTRE", "COMPOUND", "COORDINATES", "DOT", "GAP", "LENGTH", "LEVER_A", "LEVER_B", "PAIR",
+    "PICKED", "RATE", "ROWS", "SIDEWAYS", "SLIDE", "TURN", "TURN_A", "TURN_B", "element", "relative_rotation",
+    "row", "set_pair", "slide_bias",
 ]  # fmt: skip
 
 SLIDE, DOT, LENGTH, ANGLE, SIDEWAYS, TURN, COMPOUND = range(7)

@@ -21,7 +21,8 @@ from limberjack.model.spec import WORLD, Joint
 from limberjack.spatial.frames import compose
 
 __all__ = [
-    "DRIVE", "GRIP", "HELD", "SIDED", "SPRING", "Pairs", "Row", "Table", "collect", "coordinate_terms", "gear_rows", "joint_rows", "limit_rows", "new_table", "spring_rows",
+    "DRIVE", "GRIP", "HELD", "Pairs", "Row", "SIDED", "SPRING", "Table", "collect", "coordinate_terms", "gear_rows",
+    "joint_rows", "limit_rows", "new_table", "spring_rows",
 ]  # fmt: skip
 
 HELD, SIDED, GRIP, SPRING, DRIVE = range(5)
@@ -200,7 +201,7 @@ class Pairs:
 
 
 def gear_rows(model: Model, pairs: Pairs, index: int, joint: Joint, *, reduced: bool) -> list[Row]:
-    """Return the row of a gear: between coordinates where `reduced`, from a carrier and on loop joints between frames."""
+    """Return the row of a gear: between coordinates if `reduced`; from a carrier and on loop joints between frames."""
     row = Row(index, target=(joint.offset, 0.0))
     ends = [(joint.parent, 1.0), (joint.child, -joint.ratio)]
     for name, weight in ends:

@@ -137,8 +137,8 @@ def factors_of(joint: Joint) -> tuple[Factor, ...]:
 
 def coordinate_counts(joint: Joint) -> tuple[int, int]:
     """Return how many coordinates and freedoms a joint has."""
-    kind = KINDS[joint.kind]
-    return (len(joint.axes),) * 2 if joint.kind == "compound" else (kind.nq, kind.nv)
+    kind, axes = KINDS[joint.kind], len(joint.axes)
+    return (axes, axes) if joint.kind == "compound" else (kind.nq, kind.nv)
 
 
 def motions_of(joint: Joint) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 The tree has answered all known forces with qdd0. A row with the path-sparse forward pass y (`responses.py`) meets
 
-    A_ij = sum_v y_i[v] y_j[v] / D_v,      A lam + b = 0   (held)   or   lam >= 0, A lam + b >= 0, one of them 0  (sided)
+    A_ij = sum_v y_i[v] y_j[v] / D_v,     A lam + b = 0  (held)  or  lam >= 0, A lam + b >= 0, one of them 0  (sided)
 
 with b the row's acceleration without the constraints, and the forces J^T lam enter where the forward elimination left
 the joint forces: one more outward pass gives qdd. The same rows with b = phi' or phi make the velocities or the
@@ -14,7 +14,7 @@ A row that gives way, with stiffness k, damping c and force f = k phi + c phi' n
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -111,7 +111,7 @@ def new_hold(links: Links, table: Table, row_block: np.ndarray, pair_block: np.n
     )  # fmt: skip
 
 
-def _room(m: int, nv: int) -> tuple:
+def _room(m: int, nv: int) -> tuple[Any, ...]:
     return (
         np.zeros(m, np.int64), np.zeros((m, nv)), np.zeros(nv), np.zeros((m, m)), np.zeros((m, m)),
         np.zeros(m, np.int64), *(np.zeros(m) for _ in range(5)), np.zeros(m, np.int8), new_workspace(m),

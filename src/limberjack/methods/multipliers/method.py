@@ -163,9 +163,8 @@ class MultipliersStepper:
         """Take poses and velocities from q and qd."""
         q, qd = self._q.copy(), self._qd.copy()
         bodies = self.whole.bodies
-        _to_maximal(
-            self._links, bodies, self.whole.center, self._span, q, qd, self._work, self._origins, self._s.pose, self._s.u
-        )
+        pose, u = self._s.pose, self._s.u
+        _to_maximal(self._links, bodies, self.whole.center, self._span, q, qd, self._work, self._origins, pose, u)
         for i in np.flatnonzero(bodies.kind == AFFINE):
             shape = self._s.pose[i, SHAPE : SHAPE + 9].reshape(3, 3)
             if getattr(self, "_affine_start", False):
@@ -246,7 +245,8 @@ class MultipliersStepper:
         options = self._options
         taken = 0
         while True:
-            model = (self._setup, self._tree, self._structure, self._model.arrays.springs, drives, self._still, self._drive_span)
+            springs, structures = self._model.arrays.springs, (self._tree, self._structure)
+            model = (self._setup, *structures, springs, drives, self._still, self._drive_span)
             clock = (n - taken, self._substeps, dt / self._substeps)
             rest = (options.tolerance, time + taken * dt, forces.wrenches, tau, self._e, self._saddle, self._s)
             if options.integrator == "rattle":
@@ -294,7 +294,8 @@ class MultipliersStepper:
 
     def kick(self, impulse: np.ndarray) -> None:
         """Let an impulse (nu,) on the bodies act at once, all constraints kept."""
-        if change_velocities(self._setup, self._tree, self._structure, self._time, impulse, self._e, self._saddle, self._s):
+        structures = (self._tree, self._structure)
+        if change_velocities(self._setup, *structures, self._time, impulse, self._e, self._saddle, self._s):
             raise StateError("no impulses of the constraints answer this impulse")
         self._s.fresh[0] = 0
         self._read = False

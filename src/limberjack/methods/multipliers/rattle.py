@@ -1,4 +1,4 @@
-"""Rattle: half of the forces; impulses along J of the start close the joints at the end; half of the forces; velocities.
+"""Rattle: half of the forces, impulses along J of the start that close the joints at the end, half of the forces.
 
 A body of angular momentum L turns over a step h by t with t = h I(exp(t/2) R)^-1 L, so that L of a free body stays as
 it is. Rows and factor at the new poses serve the velocities of this step and the impulses of the next: one
@@ -223,8 +223,9 @@ def take_rattle_steps(
         for sub in range(substeps):
             at = time + (step * substeps + sub) * h
             status = _rattle(
-                setup, tree, structure, springs, drives, armature, span, driven, h, at, tolerance, rows, wrenches, applied, e, s, saddle
-            )
+                setup, tree, structure, springs, drives, armature, span, driven, h, at, tolerance, rows, wrenches,
+                applied, e, s, saddle,
+            )  # fmt: skip
             s.fresh[0] = 1 if status == 0 else 0
             if status != 0:
                 break
