@@ -122,7 +122,7 @@ class MultipliersStepper:
         self._s = State(
             poses(), speeds(), q, qd, np.zeros(nv), np.zeros(nv), poses(), speeds(), poses(),
             poses(), speeds(), poses(), speeds(), speeds(), speeds(), new_evaluation(whole), np.zeros(1, np.int64),
-            np.zeros(4),
+            np.zeros(len(whole.table.joint)), np.zeros(4),
         )  # fmt: skip
         self._still = np.zeros(nv)
         self._drive_span = self._span.copy()
