@@ -35,7 +35,7 @@ def test_gears_keep_ratio_and_offset(integrator):
 
 def test_gears_couple_axes_of_compounds_and_slides(rng):
     """Axes of a compound joint and a slide in gear keep q_a = ratio q_b + offset to 1e-12 while all falls about."""
-    builder = lj.Builder()
+    builder = lj.Builder(gravity=(3.0, 5.0, -4.0))
     for name in "abc":
         add_body(builder, rng, name)
     axes = [lj.Axis(name="u", axis=(1, 0, 0)), lj.Axis(name="v", axis=(0, 1, 0)), lj.Axis(name="w", kind="slide")]
@@ -129,8 +129,10 @@ def test_loop_balls_are_driven_like_tree_joints(rng):
         joints = {
             "first": lambda b: b.add_joint_ball("first", "world", "b0"),
             "j1": lambda b: b.add_joint_ball("j1", "b0", "b1", position=(1, 0, 0)),
-            "j2": lambda b: b.add_joint_ball("j2", "b1", "b2", position=(1, 0, 0)),
-            "last": lambda b: b.add_joint_ball("last", "world", "b2", position=(3, 0, 0), position_in_child=(1, 0, 0), **options),
+            "j2": lambda b: b.add_joint_ball("j2", "b1", "b2", position=(0, 0, 1)),
+            "last": lambda b: b.add_joint_ball(
+                "last", "world", "b2", position=(0, 0, 1.3), position_in_child=(-1, 0, 0.3), **options
+            ),
         }
         for name in ("first", "j1", "j2", "last") if cut == "last" else ("last", "j2", "j1", "first"):
             joints[name](builder)
@@ -144,16 +146,18 @@ def test_loop_balls_are_driven_like_tree_joints(rng):
 
 
 def test_stiff_springs_beside_loops_are_implicit():
-    """With a loop in the model, a stiff spring taken implicitly is stable where the explicit step fails."""
+    """With a loop in the model, a stiff spring taken implicitly is stable where the explicit step gains energy."""
+
     def model():
         builder = lj.Builder.from_spec(four_bar("C").spec)
-        builder.add_spring("world", "coupler", at_a=(0.5, 0, -3), at_b=(0.6, 0, 0), stiffness=1e7, damping=100.0, rest=2.0)
+        builder.add_spring("world", "coupler", at_a=(0.5, 0, -3), at_b=(0.6, 0, 0), stiffness=1e7, damping=100.0, rest=2.25)
         return builder.build()
 
-    with pytest.raises(lj.LimberjackError):
-        lj.Simulation(model(), dt=5e-3, q=[1.0, -1.0, 1.0]).step(400)
     sim = lj.Simulation(model(), lj.Full(integrator="implicit"), dt=5e-3, q=[1.0, -1.0, 1.0])
     first = sim.energy().total
+    explicit = lj.Simulation(model(), dt=5e-3, q=[1.0, -1.0, 1.0])
+    explicit.step(400)
+    assert explicit.energy().total > first
     sim.step(400)
     assert sim.energy().total < first and max(sim.joint_error()) < 1e-10
     sim.step(4000)
