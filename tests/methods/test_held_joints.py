@@ -54,6 +54,47 @@ def test_gears_couple_axes_of_compounds_and_slides(rng):
     assert abs(sim.joint("u").q) > 0.1 and sim.energy().total == pytest.approx(first, abs=1e-6 * abs(sim.energy().kinetic))
 
 
+@pytest.mark.parametrize("kind", ["slide", "hinge"])
+def test_gears_couple_loop_joints(kind):
+    """A slider-crank geared to a wheel by its slide or by its crank moves alike wherever its loop is cut."""
+    ends = []
+    for cut in ("tree", "loop"):
+        builder = lj.Builder()
+        for name, com in (("crank", (0.25, 0, 0)), ("rod", (0.5, 0, 0)), ("piston", (0, 0, 0)), ("wheel", (0, 0, 0.1))):
+            builder.add_body(name, mass=1.0, com=com, inertia=(0.1, 0.1, 0.1))
+        turn = {"axis": (0, 1, 0)}
+        joints = {
+            "crank": lambda b: b.add_joint_hinge("crank", "world", "crank", **turn),
+            "rod": lambda b: b.add_joint_hinge("rod", "crank", "rod", position=(0.5, 0, 0), **turn),
+            "wrist": lambda b: b.add_joint_hinge("wrist", "rod", "piston", position=(1, 0, 0), **turn),
+            "slide": lambda b: b.add_joint_slide("slide", "world", "piston", axis=(1, 0, 0)),
+        }
+        driven = "slide" if kind == "slide" else "crank"
+        order = ["crank", "rod", "wrist", "slide"]
+        if (cut == "loop") != (driven == "slide"):
+            order.reverse()
+        for name in order:
+            joints[name](builder)
+        builder.add_joint_hinge("spin", "world", "wheel", position=(0, 3, 0), **turn)
+        offset = 0.5 * math.cos(0.9) + math.sqrt(1 - (0.5 * math.sin(0.9)) ** 2) if kind == "slide" else 0.9
+        builder.add_gear("mesh", driven, "spin", ratio=0.4, offset=offset)
+        model = builder.build()
+        assert model.joint(driven).is_loop == (cut == "loop")
+        lean = -math.asin(0.5 * math.sin(0.9))
+        start = {"crank": 0.9, "rod": lean - 0.9, "wrist": -lean, "spin": 0.0}
+        start["slide"] = 0.5 * math.cos(0.9) + math.cos(lean)
+        q = np.zeros(model.nq)
+        for name, value in start.items():
+            if not model.joint(name).is_loop:
+                q[model.joint(name).q_start] = value
+        sim = lj.Simulation(model, lj.Full(integrator="rk4"), q=q)
+        assert max(sim.joint_error()) < 1e-12
+        sim.step(300)
+        ends.append(sim.joint("spin").q)
+        assert sim.joint(driven).q == pytest.approx(0.4 * sim.joint("spin").q + offset, abs=1e-10)
+    assert ends[0] == pytest.approx(ends[1], abs=1e-9) and abs(ends[0]) > 0.05
+
+
 def test_a_carrier_gears_from_its_own_motion():
     """Sun and planet on a turning arm: turns against the arm stay in the ratio, and the closed form of inertia holds."""
     builder = lj.Builder(gravity=(0, 0, 0))
