@@ -69,16 +69,17 @@ NOW = 7  # the row of columns that holds the value of now
 # In a frame of a joint that is neither hinge nor slide: S^T (d x 6), S^+ (d x 6), T^T ((6 - d) x 6).
 FRAME_S, FRAME_PLUS, FRAME_LOCKED, FRAME = 0, 36, 72, 108
 
-# Columns of what a freedom has of its own: joint force, own inertia, row of the joint's weight A (6).
-TAU, OWN, WEIGHT, FREEDOM = 0, 1, 2, 8
+# Columns of what a freedom has of its own: joint force, own inertia, row of the joint's weight A.
+TAU, OWN, WEIGHT = 0, 1, 2
 
 # Places in the scratch: E (6 x 12), T^T, H, M (6 x 8), Psi0 (6 x 8), a transposed block, U G^T, A U G^T, spare numbers,
 # three 6 x 6 and a 6, room for other users; then opened joints by slots.
 ET, TT, HT, MM, PSI0, TURN, UG, AG, SPARE, SMALL, VECTOR, ROOM, OPENED = (
     0, 72, 144, 216, 264, 312, 360, 432, 504, 544, 652, 660, 1260,
 )  # fmt: skip
-# In an opened joint: G^T (6 x 12), W (6 x 8), U (6 x 8), D (6 x 6), gamma, R, joint force, beta.
-GT, WW, UU, DD, GA, RR, QQ, BB, OPEN = 0, 72, 120, 168, 204, 210, 216, 222, 228
+# In an opened joint: G^T (6 x 12), W (6 x 8), U (6 x 8), D (6 x 6), gamma, R, joint force, beta; T^T (6 x 12) and Psi0
+# (6 x 8), where they are kept.
+GT, WW, UU, DD, GA, RR, QQ, BB, OPEN_TT, OPEN_PSI0, OPEN = 0, 72, 120, 168, 204, 210, 216, 222, 228, 300, 348
 
 
 class Coefficients(NamedTuple):
@@ -86,7 +87,7 @@ class Coefficients(NamedTuple):
 
     table: np.ndarray  # (m, TABLE) the assembly tree by nodes
     numbers: np.ndarray  # (1, all) see the places above
-    own: np.ndarray  # (nv, FREEDOM) forces, own inertias and weights of the freedoms
+    own: np.ndarray  # (nv, 2 + most freedoms of a joint) forces, own inertias and weights of the freedoms
     scratch: np.ndarray  # (1, OPENED + slots OPEN)
     shares: np.ndarray  # (m, 10) inertias with hubs shared among their pieces; without hubs (0, 10)
 
@@ -111,7 +112,7 @@ def new_coefficients(links: Links, tree: Assembly, slots: int) -> Coefficients:
     table = np.zeros((m, TABLE), np.int64)
     for k, column in enumerate(columns):
         table[:, k] = column
-    own = np.zeros((len(links.armature), FREEDOM))
+    own = np.zeros((len(links.armature), WEIGHT + int(links.dof.max(initial=1))))
     own[:, OWN] = links.armature
     shares = np.zeros((m if nb > n else 0, 10))
     if nb > n:
@@ -227,7 +228,7 @@ def both_ends(c, o, step, row, leaf, lower, j, slot, keep, s, m, d):
 
 
 @inner
-def _solve_axis(z, i2, i3, i4, own, s, o):
+def solve_axis(z, i2, i3, i4, own, s, o):
     """Fill W, U and D of a joint with the one free direction z; i2, i3, i4 are its locked directions after 0 and 1.
 
     Returns:
@@ -319,7 +320,7 @@ def inverse(n, s, a, d):
 
 
 @outlined
-def _solve_frame(c, j, d, own, v, s, o):
+def solve_frame(c, j, d, own, v, s, o):
     """Fill W, U and D of a joint with d free directions, its frame at c[0, j:]; return whether M is positive."""
     locked, plus = j + FRAME_LOCKED, j + FRAME_PLUS
     a, b, x = SMALL, SMALL + 36, VECTOR
@@ -438,11 +439,11 @@ def open_joint(table, c, own, s, node, slot):
     if kind == HINGE or kind == SLIDE:
         s[0, o + QQ] = own[v, TAU]
         if kind == HINGE:
-            return _solve_axis(2, 3, 4, 5, own[v, OWN], s, o)
-        return _solve_axis(5, 2, 3, 4, own[v, OWN], s, o)
+            return solve_axis(2, 3, 4, 5, own[v, OWN], s, o)
+        return solve_axis(5, 2, 3, 4, own[v, OWN], s, o)
     for k in range(table[node, DOFS]):
         s[0, o + QQ + k] = own[v + k, TAU]
-    return _solve_frame(c, table[node, FRAMES], table[node, DOFS], own, v, s, o)
+    return solve_frame(c, table[node, FRAMES], table[node, DOFS], own, v, s, o)
 
 
 @inner

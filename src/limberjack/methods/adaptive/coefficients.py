@@ -402,11 +402,11 @@ def hold(links, table, c, shares, own, s, node, q, still, work, mass):
     set_joint(links, table, c, s, node, q, still, work)
     positive = True
     if table[node, HANDLES] > 0:
-        slot = np.int64(0)  # typed: a literal would be compiled for once more
+        slot = np.int64(0)  # typed, as other numbers below: a literal would be compiled for once more
         join_rigidly(table, c, shares, node)
         positive = open_joint(table, c, own, s, node, slot)
         merge_inertias(table, c, s, node, slot)
-        some = metric_rows(table, c, s, node)
+        some = metric_rows(table, c, s, node, np.int64(TT), np.int64(PSI0))
         if mass:
             merge_distance(table, c, s, node, slot, some)
         else:

@@ -18,6 +18,7 @@ from limberjack._jit import inner, outlined
 from limberjack.articulated.assembly_tree import KEEP_A, KEEP_JOINT, Assembly
 from limberjack.articulated.joint_poses import below, composed, inertia_of, moved_inertia, within
 from limberjack.articulated.merges import CHILD, FIRST_SIDE, KEEP, SECOND_SIDE, SLOT, TOP, UP
+from limberjack.articulated.sweeps import ABOVE, BASE, HANDLE, JOINT, LEFT, PART, SOURCE, WIDE
 from limberjack.forces import Wrenches
 from limberjack.model.arrays import (
     BALL_DRIVE,
@@ -38,7 +39,7 @@ from limberjack.model.arrays import (
 from limberjack.model.joints import BALL, FREE, PUSH, TURN
 from limberjack.model.model import Model
 
-__all__ = ["Condensed", "Places", "condense", "new_condensed", "new_places", "scatter"]
+__all__ = ["Condensed", "Places", "condense", "lay_sweep", "new_condensed", "new_places", "scatter"]
 
 
 class Condensed(NamedTuple):
@@ -112,20 +113,25 @@ def new_places(model: Model, tree: Assembly) -> Places:
 
 
 @inner
+def _key(key, node):
+    return key[node] if len(key) > 0 else node
+
+
+@inner
 def sort_nodes(n, key, nodes, spare):
-    """Sort nodes[: n] by key[node] by merging runs of doubled length; already sorted ones take one look each."""
-    width = 1
+    """Sort nodes[: n] by key[node], by their numbers if there are no keys; already sorted ones take one look each."""
+    width = 1  # runs of doubled length are merged
     while width < n:
         low = 0
         while low + width < n:
             middle = low + width
             high = min(middle + width, n)
-            if key[nodes[middle - 1]] > key[nodes[middle]]:
+            if _key(key, nodes[middle - 1]) > _key(key, nodes[middle]):
                 for k in range(low, high):
                     spare[k] = nodes[k]
                 i, j = low, middle
                 for k in range(low, high):
-                    if i < middle and (j >= high or key[spare[i]] <= key[spare[j]]):
+                    if i < middle and (j >= high or _key(key, spare[i]) <= _key(key, spare[j])):
                         nodes[k] = spare[i]
                         i += 1
                     else:
@@ -146,6 +152,33 @@ def rigid_part(table, active, node, slot):
             node = table[node, FIRST_SIDE] if keep == KEEP_A else table[node, SECOND_SIDE]
             slot = 0 if keep == KEEP_JOINT else 1
     return node, slot
+
+
+@outlined
+def lay_sweep(table, active, order, node_of, count, index, joints):
+    """Fill the table of a sweep over the `count` active joints above the bodies in `order`, depth first.
+
+    Args:
+        index: (m,) scratch, places in the table of the joints' nodes.
+        joints: (nb, SWEEP) see `sweeps.py`.
+    """
+    for j in range(count):
+        node = node_of[order[j]]
+        part, _ = rigid_part(table, active, table[node, SECOND_SIDE], 0)
+        index[node] = j
+        joints[j, JOINT], joints[j, PART], joints[j, SOURCE], joints[j, LEFT] = node, part, part, 0
+        joints[j, ABOVE], joints[j, HANDLE], joints[j, BASE], joints[j, WIDE] = -1, 0, part, 0
+        if table[node, FIRST_SIDE] >= 0:
+            over, handle = rigid_part(table, active, table[node, FIRST_SIDE], table[node, SLOT])
+            k = index[node_of[table[over, TOP]]]
+            joints[j, ABOVE], joints[j, HANDLE] = k, handle
+            joints[k, LEFT] += handle
+    for j in range(count - 1, -1, -1):
+        k = joints[j, ABOVE]
+        if k >= 0:
+            joints[k, LEFT] -= joints[j, HANDLE]
+            joints[j, BASE], joints[j, WIDE] = joints[k, SOURCE], joints[k, LEFT] > 0
+            joints[k, SOURCE] = joints[k, JOINT]
 
 
 @inner

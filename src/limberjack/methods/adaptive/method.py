@@ -23,7 +23,7 @@ from limberjack.errors import LimberjackError, ModelError, StateError, Unsupport
 from limberjack.forces import Wrenches, new_pull, no_wrenches
 from limberjack.methods.adaptive import regions as rg
 from limberjack.methods.adaptive.coefficients import set_leaf_columns
-from limberjack.methods.adaptive.condensed import Condensed, condense, new_condensed, new_places, scatter
+from limberjack.methods.adaptive.condensed import Condensed, condense, lay_sweep, new_condensed, new_places, scatter
 from limberjack.methods.adaptive.metrics import functions_of, weight_rows
 from limberjack.methods.adaptive.options import Adaptive
 from limberjack.methods.adaptive.sight import PERIOD, levers, view_numbers
@@ -113,6 +113,7 @@ def adaptive_steps(
             links, drives, springs, e.co.table, e.co.numbers, g.active, g.nodes, g.counts[rg.COUNT], e.q, e.qd, e.tau,
             wrenches, e.places, body,
         )  # fmt: skip
+        lay_sweep(e.co.table, g.active, e.places.sorted, e.places.node, g.counts[rg.COUNT], g.slot, g.joints)
     while taken < n:
         if g.counts[rg.UNTIL] <= 0:
             rg.update(
@@ -179,7 +180,8 @@ class AdaptiveStepper:
             _lazy_work(links, n), _lazy_work(links, n), new_buffers(model.nq, nv),
             new_aims(links, np.zeros(SPAN, np.int64), False), np.zeros(SPAN, np.int64),
             _limits(model, tree, options, self._joints),
-            rg.new_regions(tree, n, nv), np.zeros(model.nq), np.zeros(nv), self.q.copy(), self.qd.copy(), np.zeros(nv),
+            rg.new_regions(tree, n, nv, co.own.shape[1] - WEIGHT), np.zeros(model.nq), np.zeros(nv), self.q.copy(),
+            self.qd.copy(), np.zeros(nv),
         )  # fmt: skip
         # the table holds the tree: its own arrays are views of that from here on
         columns = {name: co.table[:, k] for k, name in enumerate(TREE_COLUMNS)}
@@ -387,8 +389,9 @@ class AdaptiveStepper:
         speeds = o.weights if o.velocity_weights is None else o.velocity_weights
         self._functions = functions_of(o.weights) | functions_of(speeds)
         if only is None:
-            co.own[:, WEIGHT:] = weight_rows(self._model, o.weights, "weights", self.q)
-            g.velocity_weight[:] = weight_rows(self._model, speeds, "velocity_weights", self.q)
+            wide = g.velocity_weight.shape[1]
+            co.own[:, WEIGHT:] = weight_rows(self._model, o.weights, "weights", self.q)[:, :wide]
+            g.velocity_weight[:] = weight_rows(self._model, speeds, "velocity_weights", self.q)[:, :wide]
             return
         active = self.active_links()
         names = {name for name in only if active[self._model.arrays.joint_link[self._model.joint_names.index(name)]]}
@@ -399,7 +402,7 @@ class AdaptiveStepper:
             new = weight_rows(self._model, weights, what, self.q, only=names)
             for name in names & set(functions_of(weights)):
                 v = self._model.joint(name).v
-                rows[v] = new[v]
+                rows[v] = new[v, : rows.shape[1]]
 
     # Memory
 

@@ -38,13 +38,19 @@ from limberjack.articulated.merges import (
     LEAF,
     LEAF_KT,
     NOW,
+    OPEN,
+    OPEN_PSI0,
+    OPEN_TT,
+    OPENED,
     OWN,
     PSI,
+    PSI0,
     PT,
     SECOND_SIDE,
     SLOT,
     TAU,
     TOP,
+    TT,
     UP,
     WEIGHT,
     V,
@@ -52,7 +58,6 @@ from limberjack.articulated.merges import (
     bias,
     columns_place,
     merge_accelerations,
-    merge_inertias,
     open_joint,
     place,
     pose,
@@ -64,10 +69,11 @@ from limberjack.articulated.metric_merges import (
     merge_metric_vectors,
     metric_rows,
 )
+from limberjack.articulated.sweeps import JOINT, PART, SWEEP, sweep
 from limberjack.articulated.work import AC, AL, R, W, rotation
 from limberjack.forces import spring_lengths
 from limberjack.methods.adaptive.coefficients import evaluate, hold
-from limberjack.methods.adaptive.condensed import cluster_pose, condense, locate, scatter, sort_nodes
+from limberjack.methods.adaptive.condensed import cluster_pose, condense, lay_sweep, locate, scatter, sort_nodes
 from limberjack.methods.adaptive.energies import energy_speeds
 from limberjack.methods.adaptive.queue import pop, push
 from limberjack.methods.adaptive.rigidify import rigidify
@@ -120,7 +126,7 @@ class Regions(NamedTuple):
     trial: np.ndarray  # (nb,) nodes of the transient region, ascending
     slot: np.ndarray  # (m,) where the joint of a node is opened
     opened: np.ndarray  # (m,) stamp of the update that opened it
-    kept: np.ndarray  # (m, 2) slot of an opened joint, kept as long as its node stays as it is, and its round
+    kept: np.ndarray  # (m, 3) slot of an opened joint, kept while its node stays as it is; rounds of it and of its T^T
     path: np.ndarray  # (m,) stamp of the update in which a force acts within the node
     above: np.ndarray  # (2 nb,) the nodes of this update's paths
     wrench: np.ndarray  # (nb, 6) forces on leaves, link axes
@@ -132,19 +138,20 @@ class Regions(NamedTuple):
     speed: np.ndarray  # (m,) velocity metric
     qdd: np.ndarray  # (nv,)
     touched: np.ndarray  # (n,) links touched from outside
-    order: np.ndarray  # (m,) 0, 1, 2, ..., the key nodes are sorted by
+    plain: np.ndarray  # (0,) no keys: nodes are sorted by their numbers
+    joints: np.ndarray  # (nb, SWEEP) the active joints, depth first, see `sweeps.py`
     taken: np.ndarray  # (figures,) joints taken by a choice
     velocities: np.ndarray  # (n, 6) scratch of the rigidification
     momenta: np.ndarray  # (n, 6)
     spot: np.ndarray  # (m, 12) poses of handle 0, where a view looks at
     sums: np.ndarray  # (m, 17) inertia, momentum and energy of nodes, for the mass metric
-    velocity_weight: np.ndarray  # (nv, 6)
+    velocity_weight: np.ndarray  # (nv, most freedoms of a joint)
     counts: np.ndarray  # (COUNTS,)
     numbers: np.ndarray  # (NUMBERS,)
 
 
-def new_regions(tree: Assembly, links: int, nv: int) -> Regions:
-    """Return an empty active region on `tree`."""
+def new_regions(tree: Assembly, links: int, nv: int, wide: int) -> Regions:
+    """Return an empty active region on `tree`; no joint has more than `wide` freedoms."""
     nb = len(tree.body_link)
     m = 2 * nb
 
@@ -155,11 +162,11 @@ def new_regions(tree: Assembly, links: int, nv: int) -> Regions:
     counts[EPOCH] = counts[CHECK] = 1
     return Regions(
         np.zeros(m, np.uint8), whole(nb), np.zeros(m, np.uint8), whole(nb), whole(m), whole(m),
-        np.zeros((m, 2), np.int64), whole(m), whole(m),
+        np.zeros((m, 3), np.int32), whole(m), whole(m),
         np.zeros((nb, 6)), np.zeros((m, 3)), np.zeros((1, 12 * m + 8)), np.zeros(m), np.zeros(m), whole(m),
         np.zeros(m),
-        np.zeros(nv), whole(links), np.arange(m), whole(len(tree.roots)), np.zeros((links, 6)),
-        np.zeros((links, 6)), np.zeros((m, 12)), np.zeros((m, 17)), np.zeros((nv, 6)), counts,
+        np.zeros(nv), whole(links), whole(0), np.zeros((nb, SWEEP), np.int64), whole(len(tree.roots)),
+        np.zeros((links, 6)), np.zeros((links, 6)), np.zeros((m, 12)), np.zeros((m, 17)), np.zeros((nv, wide)), counts,
         np.zeros(NUMBERS),
     )  # fmt: skip
 
@@ -196,7 +203,7 @@ def held_forces(links, drives, places, i, h, q, still, applied, own):
 def _hold_node(links, drives, places, co, mass, kept, node, h, q, still, applied, work):
     """Fill the forces and coefficients of a node whose joint is held."""
     i = co.table[node, CHILD]
-    kept[node, 1] = -1
+    kept[node, 1] = kept[node, 2] = -1
     if i < len(links.parent):
         held_forces(links, drives, places, i, h, q, still, applied, co.own)
     return hold(links, co.table, co.numbers, co.shares, co.own, co.scratch, node, q, still, work, mass)
@@ -393,7 +400,7 @@ def _push_link(links, table, c, places, i, px, py, pz, fx, fy, fz, tx, ty, tz, r
     return count
 
 
-@outlined
+@spliced
 def _gather_forces(links, springs, table, c, places, body, wrenches, work, pull, g):
     """Find the forces on leaves, the rigid nodes they act within and how these turn; return their number."""
     rows, count = work.rows, 0
@@ -418,7 +425,7 @@ def _gather_forces(links, springs, table, c, places, body, wrenches, work, pull,
                     )  # fmt: skip
     if count == 0:
         return 0
-    sort_nodes(count, g.order, g.above, g.queue)
+    sort_nodes(count, g.plain, g.above, g.queue)
     nb, stamp = len(table) // 2, g.counts[STAMP]
     for j in range(count - 1, -1, -1):
         node = g.above[j]
@@ -444,17 +451,28 @@ def _push_leaf(table, c, node, turn, wrench):
 
 
 @spliced
-def _merge_values(co, mass, node, slot):
-    """Set the values of now of `node` from its opened joint and its sides."""
-    table, c, own, s = co.table, co.numbers, co.own, co.scratch
-    some = metric_rows(table, c, s, node)
+def _merge_distances(co, node, slot):
+    """Set the values of now of `node` for the mass metric from its sides and its joint, just opened."""
+    table, c, s = co.table, co.numbers, co.scratch
+    some = metric_rows(table, c, s, node, np.int64(TT), np.int64(PSI0))
     if table[node, HANDLES] > 0:
         merge_accelerations(table, c, s, node, slot)
-    if mass:
-        merge_distance(table, c, s, node, slot, some)
-        merge_distance_vectors(table, c, s, node, slot, some)
-    else:
-        merge_metric_vectors(table, c, own, s, node, slot, some)
+    merge_distance(table, c, s, node, slot, some)
+    merge_distance_vectors(table, c, s, node, slot, some)
+
+
+@spliced
+def _merge_values(co, node, slot, g):
+    """Set the values of now of `node`, no root, from its opened joint and its sides; T^T and Psi0 are kept with it."""
+    table, c, s = co.table, co.numbers, co.scratch
+    nb, o = len(table) // 2, OPENED + slot * OPEN
+    some = table[node, FIRST_SIDE] >= nb or table[node, SECOND_SIDE] >= nb
+    if some and g.kept[node, 2] != g.counts[EPOCH]:
+        metric_rows(table, c, s, node, o + OPEN_TT, o + OPEN_PSI0)
+        if slot >= nb:
+            g.kept[node, 2] = g.counts[EPOCH]
+    merge_accelerations(table, c, s, node, slot)
+    merge_metric_vectors(table, c, co.own, s, node, slot, some, o + OPEN_TT, o + OPEN_PSI0)
 
 
 @spliced
@@ -467,25 +485,10 @@ def _climb(co, mass, count, g):
             g.counts[VISITED] += 1
         else:
             slot = _open_rigid(co, mass, node, g)  # the mass metric needs M, which is not kept
-            _merge_values(co, mass, node, slot)
-
-
-@spliced
-def _convert_node(links, co, mass, places, node, rows, g):
-    """Open the joint of an active node or of a root and fill its Phi and b."""
-    table, c, s = co.table, co.numbers, co.scratch
-    for side in range(2):
-        k = table[node, FIRST_SIDE] if side == 0 else table[node, SECOND_SIDE]
-        if k >= 0 and not g.active[k]:
-            _front(links, table, c, g.active, places, k, rows, g.path, g.counts[STAMP], g.turn)
-            g.counts[VISITED] += 1
-    slot = _open(co, node, g)
-    bias(table, c, s, node, slot, 0.0, 0.0, 0.0)
-    if table[node, HANDLES] > 0:
-        merge_inertias(table, c, s, node, slot)
-        merge_accelerations(table, c, s, node, slot)
-    elif mass and not g.active[node]:
-        _merge_values(co, mass, node, slot)
+            if mass:
+                _merge_distances(co, node, slot)
+            else:
+                _merge_values(co, node, slot, g)
 
 
 @inner
@@ -514,21 +517,6 @@ def _metric(table, c, node, f):
     return total
 
 
-@spliced
-def _descend_node(co, node, g):
-    """Find the accelerations of the joint of a converted node, the forces on its sides and the metric of rigid ones."""
-    table, c, s = co.table, co.numbers, co.scratch
-    first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
-    if first < 0:
-        for k in range(12):
-            g.forces[0, 12 * node + k] = 0.0
-    back_substitute(table, c, s, node, g.slot[node], g.forces, 12 * node, 12 * first, 12 * second, g.qdd)
-    for side in range(2):
-        k = first if side == 0 else second
-        if k >= len(table) // 2 and not g.active[k]:
-            g.metric[k] = _metric(table, c, k, g.forces)
-
-
 @inner
 def _add_up(table, own, node, g):
     """Set the metric of a converted node: that of its joint and of its sides."""
@@ -542,22 +530,51 @@ def _add_up(table, own, node, g):
 
 
 @spliced
-def _descend(co, roots, mass, g):
-    """Find the metric of all nodes of the active region and of its front, from the roots down and up again.
+def _convert_root(links, co, mass, places, root, rows, g):
+    """Find the accelerations of a root whose joint is held, and the forces and the metric of the part below it."""
+    table, c, s = co.table, co.numbers, co.scratch
+    part = table[root, SECOND_SIDE]
+    _front(links, table, c, g.active, places, part, rows, g.path, g.counts[STAMP], g.turn)
+    slot = _open(co, root, g)
+    bias(table, c, s, root, slot, 0.0, 0.0, 0.0)
+    if mass:
+        _merge_distances(co, root, slot)
+    for k in range(12):
+        g.forces[0, 12 * root + k] = 0.0
+    back_substitute(table, c, s, root, slot, g.forces, 12 * root, 12 * table[root, FIRST_SIDE], 12 * part, g.qdd)
+    if part >= len(table) // 2:
+        g.metric[part] = _metric(table, c, part, g.forces)
+    g.counts[VISITED] += 1
+
+
+@spliced
+def _convert(links, co, mass, places, roots, q, still, jwork, rows, g):
+    """Find the accelerations of all active joints, the forces on the parts of the front and their metrics.
 
     An active node needs no Psi, p, eta: all its joints are looked at anyway, and its metric is the sum over them.
     """
+    table, c, count = co.table, co.numbers, g.counts[COUNT]
+    for j in range(count):
+        # A matrix that rounding made indefinite spoils the choice at worst: steps do not use it.
+        set_joint(links, table, c, co.scratch, g.joints[j, JOINT], q, still, jwork)
+        part = g.joints[j, PART]
+        _front(links, table, c, g.active, places, part, rows, g.path, g.counts[STAMP], g.turn)
+    sweep(table, c, co.own, co.scratch, g.joints, count, g.counts[SLOTS], g.forces, g.qdd)
+    for j in range(count):
+        part = g.joints[j, PART]
+        if part >= len(table) // 2:
+            g.metric[part] = _metric(table, c, part, g.forces)
+    g.counts[SLOTS] += count
+    g.counts[VISITED] += 2 * count
     for f in range(len(roots)):
         if not g.active[roots[f]]:
-            _descend_node(co, roots[f], g)
-    for j in range(g.counts[COUNT] - 1, -1, -1):
-        _descend_node(co, g.nodes[j], g)
+            _convert_root(links, co, mass, places, roots[f], rows, g)
     if not mass:
-        for j in range(g.counts[COUNT]):
-            _add_up(co.table, co.own, g.nodes[j], g)
+        for j in range(count):
+            _add_up(table, co.own, g.nodes[j], g)
         for f in range(len(roots)):
             if not g.active[roots[f]]:
-                _add_up(co.table, co.own, roots[f], g)
+                _add_up(table, co.own, roots[f], g)
 
 
 @inner
@@ -615,7 +632,6 @@ def _choose_accelerations(links, co, places, roots, limits, rows, g):
     """
     table, c, each, mass = co.table, co.numbers, limits.each[0] > 0, limits.mass[0] > 0
     count, error = 0, 0.0
-    _descend(co, roots, mass, g)
     for f in range(len(roots)):
         root = roots[f]
         g.taken[f] = 0
@@ -678,7 +694,7 @@ def _open_touched(table, g):
     g.counts[TOUCHED] = 0
     g.counts[CHECK] = 1
     g.counts[COUNT] = count
-    sort_nodes(count, g.order, g.nodes, g.queue)
+    sort_nodes(count, g.plain, g.nodes, g.queue)
 
 
 @inner
@@ -697,7 +713,7 @@ def _joint_speeds(table, count, g):
         g.speed[node] = total
 
 
-@outlined
+@spliced
 def _choose_velocities(links, table, c, shares, places, roots, limits, count, body, h, qdd, work, g):
     """Choose the new active region among the `count` transient nodes by their velocities after a step h.
 
@@ -770,7 +786,7 @@ def _choose_velocities(links, table, c, shares, places, roots, limits, count, bo
     return joints
 
 
-@outlined
+@spliced
 def body_kinematics(body, work):
     """Fill the rows of the hybrid body."""
     kinematics(body.links, body.whole, body.q, body.qd, work)
@@ -788,7 +804,7 @@ def body_dynamics(body, h, work, pull, b):
     )  # fmt: skip
 
 
-@outlined
+@spliced
 def _own_forces(links, body, h, b, own):
     """Find the joint forces and own inertias of active joints for the coefficients."""
     span = body.whole
@@ -835,21 +851,16 @@ def update(
         _open_touched(table, g)
         at = g.counts[COUNT]
         condense(links, drives, springs, table, c, g.active, g.nodes, at, q, qd, applied, wrenches, places, body)
+        lay_sweep(table, g.active, places.sorted, places.node, at, g.slot, g.joints)
     body_kinematics(body, work)
     _own_forces(links, body, reach, buffers, co.own)
     if len(wrenches.link) + len(springs.link) > 0:
         _climb(co, mass, _gather_forces(links, springs, table, c, places, body, wrenches, work, pull, g), g)
+    _convert(links, co, mass, places, roots, q, still, jwork, work.rows, g)
     old = g.counts[COUNT]
     for j in range(old):
-        node = g.nodes[j]
-        set_joint(links, table, c, co.scratch, node, q, still, jwork)
-        # A matrix that rounding made indefinite spoils the choice at worst: steps do not use it.
-        _convert_node(links, co, mass, places, node, work.rows, g)
-        g.trial[j] = node
-        g.transient[node] = 1
-    for f in range(len(roots)):
-        if not g.active[roots[f]]:
-            _convert_node(links, co, mass, places, roots[f], work.rows, g)
+        g.trial[j] = g.nodes[j]
+        g.transient[g.nodes[j]] = 1
     new = _choose_accelerations(links, co, places, roots, limits, work.rows, g)
     count = old + new
     if new == 0 and g.counts[CHECK] == 0 and limits.tolerance[1] < 0.0:
@@ -861,7 +872,7 @@ def update(
         return
     g.counts[CHECK] = 0
     if new > 0:
-        sort_nodes(count, g.order, g.trial, g.queue)
+        sort_nodes(count, g.plain, g.trial, g.queue)
         condense(links, drives, springs, table, c, g.transient, g.trial, count, q, qd, applied, wrenches, others, trial)
         chosen, strings, where = trial, aside, others
     else:
@@ -909,3 +920,4 @@ def update(
             at += 1
     g.counts[COUNT] = at
     condense(links, drives, springs, table, c, g.active, g.nodes, at, q, qd, applied, wrenches, places, body)
+    lay_sweep(table, g.active, places.sorted, places.node, at, g.slot, g.joints)
