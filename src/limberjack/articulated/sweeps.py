@@ -192,24 +192,24 @@ def _resolve(table, c, s, joints, j, o, f, qdd):
 
 
 @outlined
-def sweep(table, c, own, s, joints, count, slot, f, qdd):
-    """Fill qdd of `count` joints and the forces f on the handles of the parts below them, from values of now of those.
+def sweep(table, c, own, s, joints, begin, end, slot, f, qdd):
+    """Fill qdd of joints and the forces f on the handles of the parts below them, from values of now of those.
 
     Args:
         table, c, own, s: see `Coefficients`; places of the joints' own nodes are used for what is merged.
         joints: (.., SWEEP) see above.
-        count: their number.
+        begin, end: the rows of whole trees.
         slot: the first of as many slots of opened joints.
         f: (1, all) forces on handles, 12 per node; of the parts alone they are written.
         qdd: (nv,) those of these joints are written.
     """
-    for j in range(count - 1, -1, -1):
+    for j in range(end - 1, begin - 1, -1):
         handle, wide = joints[j, HANDLE], joints[j, WIDE] > 0
-        o = OPENED + (slot + j) * OPEN
+        o = OPENED + (slot + j - begin) * OPEN
         rows, blocks = (12, 3) if wide else (6, 2)
         _open(table, c, own, s, joints, j, handle, blocks)
         _bias(table, c, own, s, joints, j, o, handle)
         if joints[j, ABOVE] >= 0:
             _merge(table, c, s, joints, j, o, rows, blocks)
-    for j in range(count):
-        _resolve(table, c, s, joints, j, OPENED + (slot + j) * OPEN, f, qdd)
+    for j in range(begin, end):
+        _resolve(table, c, s, joints, j, OPENED + (slot + j - begin) * OPEN, f, qdd)

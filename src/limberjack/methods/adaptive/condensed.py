@@ -17,7 +17,20 @@ import numpy as np
 from limberjack._jit import inner, outlined
 from limberjack.articulated.assembly_tree import KEEP_A, KEEP_JOINT, Assembly
 from limberjack.articulated.joint_poses import below, composed, inertia_of, moved_inertia, within
-from limberjack.articulated.merges import CHILD, FIRST_SIDE, KEEP, SECOND_SIDE, SLOT, TOP, UP
+from limberjack.articulated.merges import (
+    CHILD,
+    FIRST_SIDE,
+    HX,
+    IN,
+    KEEP,
+    LEAF,
+    LEAF_IN,
+    SECOND_SIDE,
+    SLOT,
+    TOP,
+    UP,
+    place,
+)
 from limberjack.articulated.sweeps import ABOVE, BASE, HANDLE, JOINT, LEFT, PART, SOURCE, WIDE
 from limberjack.forces import Wrenches
 from limberjack.model.arrays import (
@@ -38,8 +51,12 @@ from limberjack.model.arrays import (
 )
 from limberjack.model.joints import BALL, FREE, PUSH, TURN
 from limberjack.model.model import Model
+from limberjack.spatial.lanes import prefetch
 
-__all__ = ["Condensed", "Places", "condense", "lay_sweep", "new_condensed", "new_places", "scatter"]
+# In regions of more joints than this, numbers are asked for this many joints before they are used.
+_MANY, _AHEAD = 64, 4
+
+__all__ = ["Condensed", "Places", "condense", "gather", "lay_sweep", "new_condensed", "new_places", "scatter"]
 
 
 class Condensed(NamedTuple):
@@ -394,6 +411,29 @@ def _bring_springs(links, table, c, active, places, springs, new):
             new.point[j, o + 2] = z + (r[6] * px + r[7] * py + r[8] * pz)
 
 
+@inner
+def _fetch(links, drives, table, c, active, places, b):
+    """Ask for the numbers that hanging the cluster of body b will need: in large regions they are far away."""
+    if b >= len(links.parent):
+        return
+    nb, node = len(table) // 2, places.node[b]
+    prefetch(links.placement, b, 0)
+    prefetch(links.placement, b, 8)
+    row = places.scalar[links.v_start[b]] if links.dof[b] > 0 else -1
+    if row >= 0:
+        prefetch(drives.scalar, row, 0)
+        prefetch(drives.scalar, row, 8)
+    part, _ = rigid_part(table, active, table[node, SECOND_SIDE], 0)
+    o = part * LEAF + LEAF_IN if part < nb else place(part, nb) + IN
+    prefetch(c, 0, o)
+    prefetch(c, 0, o + 8)
+    if table[node, FIRST_SIDE] >= 0:
+        part, slot = rigid_part(table, active, table[node, FIRST_SIDE], table[node, SLOT])
+        if slot > 0:
+            prefetch(c, 0, place(part, nb) + HX)
+            prefetch(c, 0, place(part, nb) + HX + 8)
+
+
 @outlined
 def condense(
     # model
@@ -423,6 +463,9 @@ def condense(
     for j in range(count):
         b = order[j]
         node = places.node[b]
+        if count > _MANY:
+            prefetch(table, places.node[order[min(j + 2 * _AHEAD, count - 1)]], 0)
+            _fetch(links, drives, table, c, active, places, order[min(j + _AHEAD, count - 1)])
         if b >= n:
             _join_piece(links, table, c, active, places, node, b, out)
             continue
@@ -478,3 +521,24 @@ def scatter(
         iq = out.q_start[k]
         for a in range((len(q) if b + 1 >= n else links.q_start[b + 1]) - first):
             q[first + a] = body.q[iq + a]
+
+
+@inner
+def gather(
+    # model
+    links,
+    # in
+    q, qd,
+    # out
+    body,
+):  # fmt: skip
+    """Copy q and qd of the active joints from those of the whole model."""
+    out, n = body.links, len(links.parent)
+    for k in range(body.whole[LINK + 1]):
+        b = body.link[k]
+        v, iv, first = links.v_start[b], out.v_start[k], links.q_start[b]
+        for a in range(links.dof[b]):
+            body.qd[iv + a] = qd[v + a]
+        iq = out.q_start[k]
+        for a in range((len(q) if b + 1 >= n else links.q_start[b + 1]) - first):
+            body.q[iq + a] = q[first + a]

@@ -105,6 +105,7 @@ def adaptive_steps(
             return -1, bad
         set_leaf_columns(links, e.tree, e.co.numbers)
     if todo & PREPARE:
+        g.counts[rg.TRIED] = 0
         mass = e.limits.mass[0] > 0
         bad = rg.hold_all(links, drives, e.places, e.co, mass, g.kept, stale, reach, e.q, e.still, e.tau, e.joint_work)
         if bad > 0:

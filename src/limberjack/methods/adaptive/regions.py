@@ -35,8 +35,10 @@ from limberjack.articulated.merges import (
     HANDLES,
     JX,
     KIND,
+    KT,
     LEAF,
     LEAF_KT,
+    NODE,
     NOW,
     OPEN,
     OPEN_PSI0,
@@ -69,18 +71,18 @@ from limberjack.articulated.metric_merges import (
     merge_metric_vectors,
     metric_rows,
 )
-from limberjack.articulated.sweeps import JOINT, PART, SWEEP, sweep
+from limberjack.articulated.sweeps import ABOVE, JOINT, PART, SWEEP, sweep
 from limberjack.articulated.work import AC, AL, R, W, rotation
 from limberjack.forces import spring_lengths
 from limberjack.methods.adaptive.coefficients import evaluate, hold
-from limberjack.methods.adaptive.condensed import cluster_pose, condense, lay_sweep, locate, scatter, sort_nodes
+from limberjack.methods.adaptive.condensed import cluster_pose, condense, gather, lay_sweep, locate, scatter, sort_nodes
 from limberjack.methods.adaptive.energies import energy_speeds
 from limberjack.methods.adaptive.queue import pop, push
 from limberjack.methods.adaptive.rigidify import rigidify
 from limberjack.methods.adaptive.sight import PERIOD, place_root, place_sides, seen
 from limberjack.model.arrays import BALL_DRIVE, DOF, LINK, SCALAR_DRIVE
 from limberjack.model.joints import FREE
-from limberjack.spatial.lanes import add, lane, load4, scale
+from limberjack.spatial.lanes import add, lane, load4, prefetch, scale
 from limberjack.spatial.vectors import cross, multiply, rotate, rotate_back
 from limberjack.stepping import dynamics
 
@@ -89,15 +91,18 @@ __all__ = ["Regions", "hold_all", "new_regions", "update"]
 # Places in Regions.counts: active nodes, steps until the next update, updates so far, slots of opened joints in use,
 # links touched from outside, joints that entered and left the region at the last update, nodes touched by it, nodes
 # popped by its queues, active joints that count, updates that changed the region, joints changed in all, opened joints
-# of rigid nodes that are kept from update to update, which round of them this is, and whether the region may be larger
-# than the budget.
+# of rigid nodes that are kept from update to update, which round of them this is, whether the region may be larger than
+# the budget, and nodes of the last transient body while it is of use (0 = it is not).
 COUNT, UNTIL, STAMP, SLOTS, TOUCHED, ENTERED, LEFT, VISITED, POPPED, JOINTS, CHANGED, TURNOVER = range(12)
-KEPT, EPOCH, CHECK, COUNTS = 12, 13, 14, 15
+KEPT, EPOCH, CHECK, TRIED, COUNTS = 12, 13, 14, 15, 16
 # Places in Regions.numbers: acceleration metric left out at the last update, energy removed by it and by all, metric
 # of everything, velocity metric left out.
 ERROR, REMOVED, REMOVED_ALL, WHOLE, SPEED_ERROR, NUMBERS = range(6)
 
 MOST_KEPT = 4096
+# Joints converted at a time, whole figures: what they need stays in the cache. In larger regions it is asked for this
+# many joints ahead.
+SWEPT, AHEAD = 48, 4
 # Errors below this part of the whole are rounding: no tolerance asks for less.
 ROUNDING = 1e-13
 
@@ -124,6 +129,7 @@ class Regions(NamedTuple):
     nodes: np.ndarray  # (nb,) the same in ascending order
     transient: np.ndarray  # (m,) uint8
     trial: np.ndarray  # (nb,) nodes of the transient region, ascending
+    tried: np.ndarray  # (nb,) those of the last one
     slot: np.ndarray  # (m,) where the joint of a node is opened
     opened: np.ndarray  # (m,) stamp of the update that opened it
     kept: np.ndarray  # (m, 3) slot of an opened joint, kept while its node stays as it is; rounds of it and of its T^T
@@ -161,7 +167,7 @@ def new_regions(tree: Assembly, links: int, nv: int, wide: int) -> Regions:
     counts = whole(COUNTS)
     counts[EPOCH] = counts[CHECK] = 1
     return Regions(
-        np.zeros(m, np.uint8), whole(nb), np.zeros(m, np.uint8), whole(nb), whole(m), whole(m),
+        np.zeros(m, np.uint8), whole(nb), np.zeros(m, np.uint8), whole(nb), whole(nb), whole(m), whole(m),
         np.zeros((m, 3), np.int32), whole(m), whole(m),
         np.zeros((nb, 6)), np.zeros((m, 3)), np.zeros((1, 12 * m + 8)), np.zeros(m), np.zeros(m), whole(m),
         np.zeros(m),
@@ -547,24 +553,62 @@ def _convert_root(links, co, mass, places, root, rows, g):
     g.counts[VISITED] += 1
 
 
+@inner
+def _fetch_front(links, table, c, j, count, g):
+    """Ask for the numbers that `_convert` uses some joints after joint j: in large regions they are far away."""
+    nb = len(table) // 2
+    k = min(j + 2 * AHEAD, count - 1)
+    node, part = g.joints[k, JOINT], g.joints[k, PART]
+    prefetch(table, node, 0)
+    prefetch(table, node, 8)
+    prefetch(table, part, 0)
+    prefetch(table, part, 8)
+    prefetch(g.turn, part, 0)
+    prefetch(g.forces, 0, 12 * part)
+    prefetch(g.forces, 0, 12 * part + 8)
+    k = min(j + AHEAD, count - 1)
+    node, part = g.joints[k, JOINT], g.joints[k, PART]
+    o = place(node, nb)
+    for b in range(0, 80, 8):
+        prefetch(c, 0, o + b)
+    prefetch(c, 0, o + KT + 12 * NOW)
+    prefetch(c, 0, o + JX)
+    prefetch(c, 0, o + JX + 8)
+    i = table[node, CHILD]
+    if i < len(links.parent):
+        prefetch(links.placement, i, 0)
+        prefetch(links.placement, i, 8)
+    o = place(part, nb)
+    for b in range(0, LEAF if part < nb else NODE, 8):
+        prefetch(c, 0, o + b)
+
+
 @spliced
 def _convert(links, co, mass, places, roots, q, still, jwork, rows, g):
     """Find the accelerations of all active joints, the forces on the parts of the front and their metrics.
 
     An active node needs no Psi, p, eta: all its joints are looked at anyway, and its metric is the sum over them.
     """
-    table, c, count = co.table, co.numbers, g.counts[COUNT]
-    for j in range(count):
-        # A matrix that rounding made indefinite spoils the choice at worst: steps do not use it.
-        set_joint(links, table, c, co.scratch, g.joints[j, JOINT], q, still, jwork)
-        part = g.joints[j, PART]
-        _front(links, table, c, g.active, places, part, rows, g.path, g.counts[STAMP], g.turn)
-    sweep(table, c, co.own, co.scratch, g.joints, count, g.counts[SLOTS], g.forces, g.qdd)
-    for j in range(count):
-        part = g.joints[j, PART]
-        if part >= len(table) // 2:
-            g.metric[part] = _metric(table, c, part, g.forces)
-    g.counts[SLOTS] += count
+    table, c, count, nb = co.table, co.numbers, g.counts[COUNT], len(co.table) // 2
+    begin = most = 0
+    while begin < count:
+        end = begin
+        while end < count and (end - begin < SWEPT or g.joints[end, ABOVE] >= 0):  # whole figures
+            if count > SWEPT:
+                _fetch_front(links, table, c, end, count, g)
+            # A matrix that rounding made indefinite spoils the choice at worst: steps do not use it.
+            set_joint(links, table, c, co.scratch, g.joints[end, JOINT], q, still, jwork)
+            part = g.joints[end, PART]
+            _front(links, table, c, g.active, places, part, rows, g.path, g.counts[STAMP], g.turn)
+            end += 1
+        sweep(table, c, co.own, co.scratch, g.joints, begin, end, g.counts[SLOTS], g.forces, g.qdd)
+        for j in range(begin, end):
+            part = g.joints[j, PART]
+            if part >= nb:
+                g.metric[part] = _metric(table, c, part, g.forces)
+        most = max(most, end - begin)
+        begin = end
+    g.counts[SLOTS] += most
     g.counts[VISITED] += 2 * count
     for f in range(len(roots)):
         if not g.active[roots[f]]:
@@ -698,6 +742,20 @@ def _open_touched(table, g):
 
 
 @inner
+def _tried_before(count, g):
+    """Return whether the transient region is that of the last update, and note it.
+
+    Its body is the same then, but for q and qd: regions are parts of it, so nothing below it has moved.
+    """
+    same = g.counts[TRIED] == count
+    for j in range(count):
+        same = same and g.tried[j] == g.trial[j]
+        g.tried[j] = g.trial[j]
+    g.counts[TRIED] = count
+    return same
+
+
+@inner
 def _joint_speeds(table, count, g):
     """Fill the velocity metric of the `count` transient nodes: sums over their joints."""
     for j in range(count):
@@ -792,7 +850,7 @@ def body_kinematics(body, work):
     kinematics(body.links, body.whole, body.q, body.qd, work)
 
 
-@outlined
+@spliced
 def body_dynamics(body, h, work, pull, b):
     """Fill b.qdd, the accelerations of the hybrid body, implicit over h where h > 0; return its status."""
     span = body.whole
@@ -873,16 +931,16 @@ def update(
     g.counts[CHECK] = 0
     if new > 0:
         sort_nodes(count, g.plain, g.trial, g.queue)
-        condense(links, drives, springs, table, c, g.transient, g.trial, count, q, qd, applied, wrenches, others, trial)
-        chosen, strings, where = trial, aside, others
+    if _tried_before(count, g):
+        gather(links, q, qd, trial)
     else:
-        chosen, strings, where = body, pull, places
-    if body_dynamics(chosen, reach, work, strings, buffers) != 0:
+        condense(links, drives, springs, table, c, g.transient, g.trial, count, q, qd, applied, wrenches, others, trial)
+    if body_dynamics(trial, reach, work, aside, buffers) != 0:
         # The step that follows meets what is wrong and tells it; until then velocities are judged as they are.
-        for k in range(chosen.whole[DOF + 1]):
+        for k in range(trial.whole[DOF + 1]):
             buffers.qdd[k] = 0.0
     g.counts[JOINTS] = _choose_velocities(
-        links, table, c, co.shares, where, roots, limits, count, chosen, h, buffers.qdd, work, g
+        links, table, c, co.shares, others, roots, limits, count, trial, h, buffers.qdd, work, g
     )
     left = kept = 0
     for j in range(count):
@@ -896,7 +954,7 @@ def update(
     g.counts[TURNOVER] += entered + left
     g.counts[CHANGED] += entered + left > 0
     if left > 0:
-        removed = rigidify(links, places.node, chosen, g.transient, work, g.velocities, g.momenta, buffers, qd)
+        removed = rigidify(links, places.node, trial, g.transient, work, g.velocities, g.momenta, buffers, qd)
         g.numbers[REMOVED] = removed
         g.numbers[REMOVED_ALL] += removed
     g.counts[VISITED] += count
