@@ -1,13 +1,15 @@
 """How a joint merges the metrics of two parts: the weighted one of the joints, eq. (8), and that of the masses.
 
-Symbols, places and the row of all numbers are those of `merges.py`.
+Symbols are those of `merges.py`, places those of `parts.py`.
 """
 
 from __future__ import annotations
 
 from limberjack._jit import outlined
 from limberjack.articulated.assembly_tree import KEEP_A, KEEP_B, KEEP_JOINT
-from limberjack.articulated.merges import (
+from limberjack.articulated.joint_solves import inverse
+from limberjack.articulated.merges import both_ends, keep_values, start, take_products, times, weighted_rows
+from limberjack.articulated.parts import (
     AG,
     BB,
     DOFS,
@@ -39,18 +41,11 @@ from limberjack.articulated.merges import (
     WEIGHT,
     WW,
     V,
-    both_ends,
     carry,
     carry_rows,
     eta_of,
-    inverse,
-    keep_values,
     place,
-    start,
-    take_products,
-    times,
     value_place,
-    weighted_rows,
 )
 from limberjack.spatial.lanes import add, load4, scale, store4, sub
 

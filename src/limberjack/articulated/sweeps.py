@@ -7,7 +7,7 @@ with inverse inertias, and 6 columns do where a merge of two parts with two hand
 
     lambda = E f + gamma        qdd = R - (U G^T) f        f the forces on the handles kept
 
-Symbols, places and the row of all numbers are those of `merges.py`.
+Symbols are those of `merges.py`, places those of `parts.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from __future__ import annotations
 import numpy as np
 
 from limberjack._jit import inner, outlined
-from limberjack.articulated.merges import (
+from limberjack.articulated.joint_solves import solve_axis, solve_frame
+from limberjack.articulated.merges import times, weighted_rows
+from limberjack.articulated.parts import (
     DD,
     DOFS,
     FRAMES,
@@ -39,11 +41,7 @@ from limberjack.articulated.merges import (
     carry_rows,
     columns_place,
     place,
-    solve_axis,
-    solve_frame,
     stride,
-    times,
-    weighted_rows,
 )
 from limberjack.model.joints import HINGE, SLIDE
 from limberjack.spatial.lanes import add, load4, scale, store4, sub

@@ -25,7 +25,9 @@ from limberjack._jit import inner, outlined, spliced
 from limberjack.articulated.assembly_tree import KEEP_A, KEEP_B, KEEP_JOINT
 from limberjack.articulated.dca import com_inertia
 from limberjack.articulated.joint_poses import below, join_rigidly, set_joint, within
-from limberjack.articulated.merges import (
+from limberjack.articulated.merges import merge_inertias, open_joint
+from limberjack.articulated.metric_merges import merge_distance, merge_metric, metric_rows
+from limberjack.articulated.parts import (
     DD,
     DOFS,
     EC,
@@ -56,12 +58,9 @@ from limberjack.articulated.merges import (
     V,
     carry,
     columns_place,
-    merge_inertias,
-    open_joint,
     place,
     stride,
 )
-from limberjack.articulated.metric_merges import merge_distance, merge_metric, metric_rows
 from limberjack.spatial.lanes import add, lane, load4, scale, store4, sub
 from limberjack.spatial.solves import solve_symmetric_3
 from limberjack.spatial.vectors import cross, rotate, rotate_back
