@@ -6,7 +6,7 @@ from limberjack._jit import inner, spliced
 from limberjack.articulated.merges import back_substitute
 from limberjack.articulated.parts import DOFS, ETA, FIGURE, FIRST_SIDE, KIND, SECOND_SIDE, TOP, UP, WEIGHT, V, place
 from limberjack.articulated.work import R
-from limberjack.methods.adaptive.conversion import joint_square, metric_of, open_rigid
+from limberjack.methods.adaptive.conversion import fetch_row, joint_square, metric_of, open_rigid
 from limberjack.methods.adaptive.energies import energy_speeds
 from limberjack.methods.adaptive.layout import COUNT, ERROR, POPPED, SPEED_ERROR, STAMP, WHOLE, counted
 from limberjack.methods.adaptive.queue import pop, push
@@ -125,6 +125,7 @@ def choose_accelerations(links, co, places, roots, limits, rows, g):
 def _joint_speeds(table, count, g):
     """Fill the velocity metric of the `count` transient nodes: sums over their joints."""
     for j in range(count):
+        fetch_row(table, g.trial, j, count)
         node = g.trial[j]
         first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
         total = 0.0

@@ -272,6 +272,7 @@ def _fetch(links, drives, table, c, active, places, b):
     if row >= 0:
         prefetch(drives.scalar, row, 0)
         prefetch(drives.scalar, row, 8)
+        prefetch(drives.place, row, 0)
     part, _ = rigid_part(table, active, table[node, SECOND_SIDE], 0)
     o = part * LEAF + LEAF_IN if part < nb else place(part, nb) + IN
     prefetch(c, 0, o)

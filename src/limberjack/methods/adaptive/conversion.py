@@ -49,7 +49,16 @@ from limberjack.methods.adaptive.places import cluster_pose
 from limberjack.spatial.lanes import add, lane, load4, prefetch, scale
 from limberjack.spatial.vectors import cross, multiply, rotate, rotate_back
 
-__all__ = ["convert", "front_motion", "joint_square", "merge_distances", "metric_of", "open_rigid", "turn_sides"]
+__all__ = [
+    "convert",
+    "fetch_row",
+    "front_motion",
+    "joint_square",
+    "merge_distances",
+    "metric_of",
+    "open_rigid",
+    "turn_sides",
+]
 
 # Joints converted at a time, whole figures: what they need stays in the cache. In larger regions it is asked for this
 # many joints ahead.
@@ -264,6 +273,15 @@ def _convert_root(links, co, mass, places, root, rows, g):
 
 
 @inner
+def fetch_row(table, nodes, j, count):
+    """Ask for the row of the table of a node some places after nodes[j] of `count`, in large regions."""
+    if count > SWEPT:
+        node = nodes[min(j + 2 * AHEAD, count - 1)]
+        prefetch(table, node, 0)
+        prefetch(table, node, 8)
+
+
+@inner
 def _fetch_front(links, table, c, j, count, g):
     """Ask for the numbers that `convert` uses some joints after joint j: in large regions they are far away."""
     nb = len(table) // 2
@@ -325,6 +343,7 @@ def convert(links, co, mass, places, roots, q, still, jwork, rows, g):
             _convert_root(links, co, mass, places, roots[f], rows, g)
     if not mass:
         for j in range(count):
+            fetch_row(table, g.nodes, j, count)
             _add_up(table, co.own, g.nodes[j], g)
         for f in range(len(roots)):
             if not g.active[roots[f]]:

@@ -10,6 +10,7 @@ from limberjack._jit import inner
 from limberjack.articulated.assembly_tree import Assembly
 from limberjack.articulated.parts import DOFS, KIND
 from limberjack.articulated.sweeps import SWEEP
+from limberjack.model.arrays import SPAN
 from limberjack.model.joints import FREE
 
 __all__ = ["Limits", "Regions", "counted", "new_regions"]
@@ -24,6 +25,7 @@ KEPT, EPOCH, CHECK, TRIED, COUNTS = 12, 13, 14, 15, 16
 # Places in Regions.numbers: acceleration metric left out at the last update, energy removed by it and by all, metric
 # of everything, velocity metric left out.
 ERROR, REMOVED, REMOVED_ALL, WHOLE, SPEED_ERROR, NUMBERS = range(6)
+
 MOST_KEPT = 4096
 
 
@@ -69,6 +71,7 @@ class Regions(NamedTuple):
     taken: np.ndarray  # (figures,) joints taken by a choice
     velocities: np.ndarray  # (n, 6) scratch of the rigidification
     momenta: np.ndarray  # (n, 6)
+    span: np.ndarray  # (SPAN,)
     spot: np.ndarray  # (m, 12) poses of handle 0, where a view looks at
     sums: np.ndarray  # (m, 17) inertia, momentum and energy of nodes, for the mass metric
     velocity_weight: np.ndarray  # (nv, most freedoms of a joint)
@@ -92,8 +95,8 @@ def new_regions(tree: Assembly, links: int, nv: int, wide: int) -> Regions:
         np.zeros((nb, 6)), np.zeros((m, 3)), np.zeros((1, 12 * m + 8)), np.zeros(m), np.zeros(m), whole(m),
         np.zeros(m),
         np.zeros(nv), whole(links), whole(0), np.zeros((nb, SWEEP), np.int64), whole(len(tree.roots)),
-        np.zeros((links, 6)), np.zeros((links, 6)), np.zeros((m, 12)), np.zeros((m, 17)), np.zeros((nv, wide)), counts,
-        np.zeros(NUMBERS),
+        np.zeros((links, 6)), np.zeros((links, 6)), whole(SPAN), np.zeros((m, 12)), np.zeros((m, 17)),
+        np.zeros((nv, wide)), counts, np.zeros(NUMBERS),
     )  # fmt: skip
 
 

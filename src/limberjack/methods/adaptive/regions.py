@@ -24,7 +24,7 @@ from limberjack.articulated.parts import CHILD, DOFS, OWN, TAU, UP, V
 from limberjack.methods.adaptive.choices import choose_accelerations, choose_velocities
 from limberjack.methods.adaptive.coefficients import hold
 from limberjack.methods.adaptive.condensed import condense, gather, scatter
-from limberjack.methods.adaptive.conversion import convert
+from limberjack.methods.adaptive.conversion import AHEAD, SWEPT, convert
 from limberjack.methods.adaptive.layout import (
     CHANGED,
     CHECK,
@@ -50,6 +50,7 @@ from limberjack.methods.adaptive.places import lay_sweep, sort_nodes
 from limberjack.methods.adaptive.pushes import climb, gather_forces
 from limberjack.methods.adaptive.rigidify import rigidify
 from limberjack.model.arrays import BALL_DRIVE, DOF, LINK, SCALAR_DRIVE
+from limberjack.spatial.lanes import prefetch
 from limberjack.stepping import dynamics
 
 __all__ = ["hold_all", "update"]
@@ -157,7 +158,10 @@ def _own_forces(links, body, h, b, own):
     """Find the joint forces and own inertias of active joints for the coefficients."""
     span = body.whole
     drive_forces(body.drives, body.links.armature, span, h, body.q, body.qd, body.tau, b.tau, b.added)
-    for k in range(span[LINK + 1]):
+    n = span[LINK + 1]
+    for k in range(n):
+        if n > SWEPT:
+            prefetch(own, links.v_start[body.link[min(k + 2 * AHEAD, n - 1)]], 0)
         v, iv = links.v_start[body.link[k]], body.links.v_start[k]
         for a in range(body.links.dof[k]):
             own[v + a, TAU], own[v + a, OWN] = b.tau[iv + a], b.added[iv + a]
@@ -244,7 +248,7 @@ def update(
     g.counts[TURNOVER] += entered + left
     g.counts[CHANGED] += entered + left > 0
     if left > 0:
-        removed = rigidify(links, places.node, trial, g.transient, work, g.velocities, g.momenta, buffers, qd)
+        removed = rigidify(links, places.node, trial, g.transient, g.span, work, g.velocities, g.momenta, buffers, qd)
         g.numbers[REMOVED] = removed
         g.numbers[REMOVED_ALL] += removed
     g.counts[VISITED] += count
