@@ -26,7 +26,7 @@ from limberjack.constraints.table import (
     new_table,
     spring_rows,
 )
-from limberjack.errors import Diverged, LimberjackError, LoopNotClosed
+from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError
 from limberjack.model.arrays import LINK, SPAN, Links, span_of
 from limberjack.model.compile import drives_of
 from limberjack.model.joints import SPIN, coordinate_counts, motions_of
@@ -203,6 +203,16 @@ class Holding:
     def has_freedoms(self, name: str) -> bool:
         """Return whether `name` is a loop joint that forces can act along."""
         return name in self._place and "loops" not in self._ignored
+
+    def push(self, name: str) -> tuple[np.ndarray, bool]:
+        """Return the applied forces of a loop joint, to be written, and whether rows were made for them just now."""
+        if not self.has_freedoms(name):
+            raise StateError(f'joint "{name}" has no freedom for a force')
+        new = name not in self.pushed
+        if new:
+            self.pushed.add(name)
+            self.build()
+        return self.forces_on(name), new
 
     def forces_on(self, name: str) -> np.ndarray:
         """Return the applied forces of a loop joint, to be written."""

@@ -285,13 +285,10 @@ class HeldStepper:
 
     def loop_forces(self, name: str) -> np.ndarray:
         """Return the forces applied to a loop joint, to be written."""
-        holding = self.holding
-        if not holding.has_freedoms(name):
-            raise StateError(f'joint "{name}" has no freedom for a force')
-        if name not in holding.pushed:
-            holding.pushed.add(name)
-            self._rebuild()
-        return holding.forces_on(name)
+        forces, new = self.holding.push(name)
+        if new:
+            self._build()
+        return forces
 
     def explain(self, status: int, where: str) -> Any:
         """Return (error, joint, message) of a failure the rows caused, else None."""
