@@ -11,7 +11,7 @@ import numpy as np
 from limberjack._jit import entry
 from limberjack.articulated.work import ROW, Work, new_work
 from limberjack.constrained import MORE_ROOM, take_held_steps
-from limberjack.constraints.rows import COORDINATES, ROWS
+from limberjack.constraints.rows import ANGLE, COORDINATES, ROWS
 from limberjack.constraints.table import SPRING
 from limberjack.errors import StateError, UnknownName
 from limberjack.forces import Pull, new_pull
@@ -243,11 +243,11 @@ class HeldStepper:
         """Return the turns of loop joints and the forces applied to them."""
         hold, pairs = self.holding.hold, self.holding.table.compound[:, 0]
         compounds = hold.state[pairs, COORDINATES:ROWS]
-        return {"near": hold.near.copy(), "own_tau": self.holding.own.tau.copy(), "compounds": compounds}
+        return {"near": self.holding.turns(), "own_tau": self.holding.own.tau.copy(), "compounds": compounds}
 
     def remember(self, memory: dict[str, np.ndarray]) -> None:
         """Take back what `memory` gave."""
-        self.holding.hold.near[:] = memory["near"]
+        self.holding.hold.near[self.holding.table.terms[:, 0] == ANGLE] = memory["near"]
         self.holding.own.tau[:] = memory["own_tau"]
         self.holding.hold.state[self.holding.table.compound[:, 0], COORDINATES:ROWS] = memory["compounds"]
 

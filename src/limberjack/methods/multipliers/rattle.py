@@ -178,7 +178,8 @@ def _rattle(
         last = worst
         for k in range(nu):
             saddle.f[k] = 0.0
-        set_sides(setup.table, held, np.int64(0), h, np.int64(PROJECT), 0.0, s.there.values, s.pressed, saddle.r, saddle.c)
+        values = s.there.values
+        set_sides(setup.table, held, np.int64(0), h, np.int64(PROJECT), 0.0, values, s.pressed, saddle.r, saddle.c)
         for r in range(len(saddle.r)):
             saddle.r[r] /= h
         for r in range(len(e.values)):
