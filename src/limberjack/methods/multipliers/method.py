@@ -139,7 +139,9 @@ class MultipliersStepper:
         self._code = INTEGRATORS.index(options.integrator)
         self._substeps = options.substeps or (2 if options.integrator == "rk4" else 1)
         self._time = 0.0
-        self._put_state()
+        # loops open at the model's own start may be closed by the state given next: they are looked at in the first step
+        self._closed = False
+        self._put_state(check=False)
 
     def _new_saddle(self) -> None:
         rigid = bool((self.whole.bodies.kind == RIGID).all())
@@ -159,8 +161,8 @@ class MultipliersStepper:
                 self._s.pose[link, SHAPE : SHAPE + scale.size] = scale
                 self._affine_start = True
 
-    def _put_state(self) -> None:
-        """Take poses and velocities from q and qd."""
+    def _put_state(self, *, check: bool = True) -> None:
+        """Take poses and velocities from q and qd; raise where a loop is open, unless told not to."""
         q, qd = self._q.copy(), self._qd.copy()
         bodies = self.whole.bodies
         pose, u = self._s.pose, self._s.u
@@ -185,7 +187,7 @@ class MultipliersStepper:
         self._read = True
         self._q[:], self._qd[:] = q, qd
         try:
-            self._check_loops()
+            self._check_loops(check)
         except LoopNotClosed:
             pose[:], u[:], self._e.near[:], seen = before
             if seen is not None:
@@ -200,12 +202,12 @@ class MultipliersStepper:
             for e in (self._e, self._s.there):
                 e.state[pair, COORDINATES : COORDINATES + count] = self._s.q[place : place + count]
 
-    def _check_loops(self) -> None:
+    def _check_loops(self, check: bool = True) -> None:
         look_at(self._setup, self._time, self._e, self._s)
         q, qd = self._seen
         self._q[:], self._qd[:] = q, qd
         gap, row = float(self._s.report[1]), int(self._s.report[2])
-        if gap > 1e-6 and self._options.stabilization == "project":
+        if check and gap > 1e-6 and self._options.stabilization == "project":
             name = self._model.joint_names[int(self.whole.table.joint[row])]
             raise LoopNotClosed(f'joint "{name}": gap {gap:.3g} m > 1e-6 m; close it with lj.assemble')
 
@@ -248,6 +250,9 @@ class MultipliersStepper:
     def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
         self._take_edits()
+        if not self._closed:
+            self._check_loops()
+            self._closed = True
         self._time = time
         drives, tau = self._all_drives(forces)
         driven = bool(len(drives.place) or len(drives.ball_place) or tau.any())
