@@ -74,9 +74,9 @@ def test_limits_of_a_ball_hold(kind, integrator):
             "cone": math.acos(min(1.0, r[2, 2])),
             "twist": math.atan2(r[1, 0] - r[0, 1], r[0, 0] + r[1, 1]),
         }[kind])  # fmt: skip
-    assert max(seen) == pytest.approx(0.6, abs=1e-8)
+    assert 0.599 < max(seen) < 0.6 + 1e-8
     if kind == "twist":
-        assert min(seen) == pytest.approx(-0.3, abs=1e-8)
+        assert -0.3 - 1e-8 < min(seen) < -0.299
 
 
 def roped(rope):

@@ -373,7 +373,12 @@ def respond(
         for c in range(2):
             v = table.place[r, c]
             if v >= 0:
-                i = hold.path[r, 0] if c == 0 or hold.path[r, 1] < 0 else hold.path[r, 1]
+                # the link whose freedom it is starts one of the paths
+                i = hold.path[r, 0]
+                for slot in range(4):
+                    at = hold.path[r, slot]
+                    if at >= 0 and v_start[at] <= v < v_start[at] + dofs[at]:
+                        i = at
                 path_forward(links, i, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, v, table.share[r, c], work, j, y)
         for other in range(j + 1):
             # along the row with the paths at hand; y of the other is zero off its own

@@ -122,7 +122,7 @@ class MultipliersStepper:
         self._s = State(
             poses(), speeds(), q, qd, np.zeros(nv), np.zeros(nv), poses(), speeds(), poses(),
             poses(), speeds(), poses(), speeds(), speeds(), speeds(), new_evaluation(whole), np.zeros(1, np.int64),
-            np.zeros(4),
+            np.zeros(len(whole.table.joint)), np.zeros(4),
         )  # fmt: skip
         self._still = np.zeros(nv)
         self._drive_span = self._span.copy()
@@ -164,6 +164,7 @@ class MultipliersStepper:
         q, qd = self._q.copy(), self._qd.copy()
         bodies = self.whole.bodies
         pose, u = self._s.pose, self._s.u
+        before = (pose.copy(), u.copy(), self._e.near.copy(), getattr(self, "_seen", None))
         _to_maximal(self._links, bodies, self.whole.center, self._span, q, qd, self._work, self._origins, pose, u)
         for i in np.flatnonzero(bodies.kind == AFFINE):
             shape = self._s.pose[i, SHAPE : SHAPE + 9].reshape(3, 3)
@@ -177,13 +178,21 @@ class MultipliersStepper:
                 self._s.pose[i, SHAPE : SHAPE + 9] = (turn @ shape).ravel()
         self._affine_start = False
         for term, place in self._turns:
-            self._e.near[term] = q[place]
+            self._e.near[term] = self._s.q[place]
         self._start_compounds()
         self._s.fresh[0] = 0
         self._seen = (q, qd)
         self._read = True
         self._q[:], self._qd[:] = q, qd
-        self._check_loops()
+        try:
+            self._check_loops()
+        except LoopNotClosed:
+            pose[:], u[:], self._e.near[:], seen = before
+            if seen is not None:
+                self._seen = seen
+                self._q[:], self._qd[:] = seen
+                self._start_compounds()
+            raise
 
     def _start_compounds(self) -> None:
         """Let the search for the coordinates of compound joints begin at those now known."""
@@ -395,16 +404,19 @@ def _is_particle(model: Model, name: str) -> bool:
 
 def _turns(model: Model, whole: Maximal) -> list[tuple[int, int]]:
     """Return (term, place in q) of the terms that read an angle of a tree joint."""
-    place: dict[tuple[int, int], int] = {}
+    place: dict[tuple[bytes, bytes, int], int] = {}
     table = whole.table
+
+    def key(t: int) -> tuple[bytes, bytes, int]:
+        # gears have pairs of their own with the frames of the joints they couple
+        pair = int(table.terms[t, 1])
+        return table.pair_link[pair].tobytes(), table.pair_frame[pair].tobytes(), int(table.terms[t, 2])
+
     for r in range(len(table.joint)):
         if table.role[r] == DRIVE and table.speed[r] == 0:
-            t = int(table.term_start[r])
-            place[(int(table.terms[t, 1]), int(table.terms[t, 2]))] = int(table.drive[r, 0])
+            place[key(int(table.term_start[r]))] = int(table.drive[r, 0])
     out = []
     for t in range(len(table.weights)):
-        if table.terms[t, 0] == ANGLE:
-            key = (int(table.terms[t, 1]), int(table.terms[t, 2]))
-            if key in place:
-                out.append((t, place[key]))
+        if table.terms[t, 0] == ANGLE and key(t) in place:
+            out.append((t, place[key(t)]))
     return out
