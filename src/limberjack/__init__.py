@@ -72,6 +72,7 @@ __all__ = [
     "ModelError",
     "ModelWarning",
     "Motor",
+    "Multipliers",
     "Simulation",
     "StateError",
     "Trajectory",

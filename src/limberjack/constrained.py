@@ -4,7 +4,7 @@ kinematics -> forces -> articulated bodies -> rows (`solvers/anticipation.py`) -
 then velocities. All integrators of `stepping.py` but `momentum` are offered. The projection is a Newton iteration in
 the metric of the mass; a row held at velocity level only (no slip, carrier gears) is projected in velocity alone.
 One-sided rows join the accelerations while they touch, and the projections when a step would pass them: limits hold
-exactly and take the speed into them, and they never pull.
+exactly and take the speed into them, and their forces and impulses never pull.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def _worst(table, k, hold):
             touches = touches or values[r, 0] <= TOUCH
         if role > SIDED or table.speed[r] == 1:
             continue
-        size = abs(values[r, 0]) if role == HELD else -values[r, 0]
+        size = abs(values[r, 0]) if role == HELD or hold.multipliers[r] > 0.0 else -values[r, 0]
         if not size <= worst:
             worst, at = size, r
     return worst, at, touches
@@ -218,9 +218,10 @@ def _passes(table, k, h, q, qd, hold):
                     if table.place[r, c] >= 0:
                         value += table.share[r, c] * q[table.place[r, 2 + c]]
                         rate += table.share[r, c] * qd[table.place[r, c]]
-                if value < -CLOSED or (value <= TOUCH and rate < 0.0):
+                pressed = hold.multipliers[r] > 0.0
+                if value < -CLOSED or (value <= TOUCH and rate < 0.0) or (pressed and value > CLOSED):
                     return True
-            elif values[r, 0] + 4.0 * h * min(values[r, 1], 0.0) < 0.02:
+            elif hold.multipliers[r] > 0.0 or values[r, 0] + 4.0 * h * min(values[r, 1], 0.0) < 0.02:
                 # read off frames: whether the step has passed it shows only after the kinematics
                 return True
     return False
@@ -230,13 +231,19 @@ def _passes(table, k, h, q, qd, hold):
 def _project(links, table, span, k, time, work, hold, tau, qdd, q, qd):
     """Bring (q, qd) onto the rows of block k; return 0 or the code of what failed."""
     status = 0
-    last = np.inf
+    last = least = np.inf
     worst = 0.0
+    for r in range(hold.blocks[k, ROW], hold.blocks[k, ROW_END]):
+        if table.role[r] == SIDED:
+            hold.give[r, 0] = 0.0
     for iteration in range(_MOST):
         kinematics(links, span, q, qd, work)
         look(links, table, span, k, time, q, qd, work, hold)
         worst, at, touches = _worst(table, k, hold)
-        hold.report[2], hold.report[3], hold.report[5] = iteration, worst, at
+        hold.report[2] = iteration
+        if worst < least or not worst < 1e100:
+            least = worst
+            hold.report[3], hold.report[5] = worst, at
         # closed, or as near as rounding allows: Newton's steps no longer halve the error
         if worst <= CLOSED or (worst < GAP_ALLOWED and worst > 0.5 * last) or not worst < 1e100:
             break
@@ -245,7 +252,7 @@ def _project(links, table, span, k, time, work, hold, tau, qdd, q, qd):
             links, span, links.armature, tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest
         )
         if status == 0:
-            status = _constrain(links, table, span, k, POSITION, 0.0, False, work, hold, qdd)
+            status = _constrain(links, table, span, k, POSITION, 10.0 * worst, False, work, hold, qdd)
         if status == STUCK:
             status = OPEN_LOOP
         if status != 0:
@@ -279,6 +286,8 @@ def _one_step(
     for v in range(v0, v1):
         qd_sum[v] = 0.0
         qd_stage[v] = qd[v]
+    for r in range(hold.blocks[k, ROW], hold.blocks[k, ROW_END]):
+        hold.multipliers[r] = 0.0
     reach = h if code == IMPLICIT else 0.0
     status = 0
     at = time

@@ -33,6 +33,34 @@ def loop_pose(sim: Simulation, name: str) -> tuple[np.ndarray, np.ndarray]:
     return compose(*invert(*ends[0]), *ends[1])
 
 
+def loop_velocity(sim: Simulation, name: str) -> np.ndarray:
+    """Return the velocity of a loop joint's coordinates, from the motion of its two bodies."""
+    joint = sim.model.joint_spec(name)
+    if joint.kind in ("gear", "no_slip", "distance"):
+        return np.zeros(0)
+    r_p, p_p, r_c, p_c = joint_frames(joint)
+    turns, moves, origins = [], [], []
+    for body, p in ((joint.parent, p_p), (joint.child, p_c)):
+        if body == WORLD:
+            turns.append(np.zeros(3))
+            moves.append(np.zeros(3))
+            origins.append(p)
+            continue
+        i = sim.model.body_index(body)
+        turn, com = matrix_from_quaternion(sim.rotations[i]), sim.model.arrays.body_com[i]
+        velocity = sim.velocities[i]
+        origins.append(sim.positions[i] + turn @ p)
+        turns.append(velocity[:3])
+        moves.append(velocity[3:] + np.cross(velocity[:3], turn @ (p - com)))
+    axes = r_p
+    if joint.parent != WORLD:
+        axes = matrix_from_quaternion(sim.rotations[sim.model.body_index(joint.parent)]) @ r_p
+    gap = origins[1] - origins[0]
+    twist = np.concatenate([axes.T @ (turns[1] - turns[0]), axes.T @ (moves[1] - moves[0] - np.cross(turns[0], gap))])
+    q = jt.coordinates(joint, *loop_pose(sim, name))
+    return np.linalg.lstsq(jt.motion_subspace(jt.factors_of(joint), q), twist, rcond=None)[0]
+
+
 class JointHandle:
     """One joint, or one axis of a compound joint: its coordinates, velocity, force and motor."""
 
@@ -71,9 +99,7 @@ class JointHandle:
     def qd(self) -> Any:
         """The joint's velocity."""
         if self.info.is_loop:
-            raise StateError(
-                f'joint "{self.name}" closes a loop: its velocity is not available in method "{self._sim.method.name}"'
-            )
+            return self._out(loop_velocity(self._sim, self.name))
         return self._out(self._sim.qd[self.info.v])
 
     @qd.setter
@@ -84,14 +110,18 @@ class JointHandle:
     def tau(self) -> Any:
         """The force applied by the user [N m or N]."""
         if self.info.is_loop:
-            raise StateError(
-                f'joint "{self.name}" closes a loop: it takes no force in method "{self._sim.method.name}"'
-            )
+            return self._out(self._sim.loop_forces(self.name).copy())
         return self._out(self._sim.tau[self.info.v])
 
     @tau.setter
     def tau(self, value: Any) -> None:
-        self._set("tau", self.info.v, value)
+        if self.info.is_loop:
+            forces = self._sim.loop_forces(self.name)
+            what = f'tau of joint "{self.name}"'
+            forces[:] = array_of(np.atleast_1d(value), forces.shape, what, self._sim.model)
+            self._sim.touch()
+        else:
+            self._set("tau", self.info.v, value)
 
     @property
     def active(self) -> bool:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -26,9 +27,9 @@ from limberjack.constraints.table import (
     spring_rows,
 )
 from limberjack.errors import Diverged, LimberjackError, LoopNotClosed
-from limberjack.model.arrays import LINK, Links, blocks_of, span_of
+from limberjack.model.arrays import LINK, SPAN, Links, span_of
 from limberjack.model.compile import drives_of
-from limberjack.model.joints import KINDS, SPIN
+from limberjack.model.joints import SPIN, coordinate_counts, motions_of
 from limberjack.model.model import Model
 from limberjack.model.spec import WORLD, Joint
 from limberjack.solvers.anticipation import Hold, blocks_of_rows, grown, new_hold
@@ -44,7 +45,10 @@ def tied_blocks(model: Model, ties: Iterable[tuple[int, int]]) -> np.ndarray:
     n = len(links.parent)
     if len(model.arrays.springs.link):
         return span_of(links, drives, 0, n)[None].copy()
-    plain = blocks_of(links, drives, 0, n)
+    # one block per tree: what the rows of one figure take to settle must not show in another
+    roots = np.append(np.flatnonzero(links.parent < 0), n)
+    plain = np.array([span_of(links, drives, int(i), int(j)) for i, j in itertools.pairwise(roots)])
+    plain = plain.reshape(-1, SPAN)
     starts = plain[:, LINK]
     joined = np.zeros(len(plain) + 1, np.int64)
     for a, b in ties:
@@ -95,8 +99,8 @@ class Holding:
     def __init__(self, model: Model, ignored: Iterable[str], *, implicit: bool) -> None:
         self.model, self._ignored, self._implicit = model, frozenset(ignored), implicit
         loops = [model.joint_spec(name) for name in model.loop_names]
-        self._loops = [joint for joint in loops if joint.kind not in ("gear", "no_slip", "distance", "compound")]
-        sizes = [(KINDS[joint.kind].nq, KINDS[joint.kind].nv) for joint in self._loops]
+        self._loops = [joint for joint in loops if joint.kind not in ("gear", "no_slip", "distance")]
+        sizes = [coordinate_counts(joint) for joint in self._loops]
         q, v = np.cumsum([0, *(nq for nq, _ in sizes)]), np.cumsum([0, *(nv for _, nv in sizes)])
         self._drives = drives_of(self._loops, q[:-1], v[:-1], int(v[-1]))[0]
         self._place = {joint.name: (int(a), int(b)) for joint, a, b in zip(self._loops, q, v, strict=False)}
@@ -130,7 +134,8 @@ class Holding:
         link = np.array(pairs.link, np.int64).reshape(-1, 2)
         self.spans = tied_blocks(self.model, _ties(links, rows, link))
         block = blocks_of_rows(links, rows, link, self.spans)
-        order = np.lexsort((np.arange(len(rows)), [row.role == SIDED for row in rows], block))
+        later = np.array([row.role == SIDED for row in rows], bool)
+        order = np.lexsort((np.arange(len(rows)), later, block))
         rows, block = [rows[i] for i in order], block[order]
         pair_block = np.zeros(len(link), np.int64)
         for row, k in zip(rows, block, strict=True):
@@ -152,15 +157,16 @@ class Holding:
         ball = {int(v): k for k, (_, v) in enumerate(self._drives.ball_place)}
         for joint in self._loops:
             q, v = self._place[joint.name]
-            nv = KINDS[joint.kind].nv
+            nv = coordinate_counts(joint)[1]
             if joint.name not in self.pushed and not any(v <= k < v + nv for k in (*scalar, *ball)):
                 continue
             index = self.model.joint_names.index(joint.name)
             pair, terms = pairs.joint(joint), iter(coordinate_terms(joint))
-            for kind, _ in KINDS[joint.kind].motions:
+            for kind in motions_of(joint):
                 if kind == SPIN:
                     for c in range(3):
-                        row = Row(index, [(pair, (TURN, 0, c, 1.0))], role=DRIVE, speed=True, drive=(-1, ball.get(v, -1)))
+                        term = (pair, (TURN, 0, c, 1.0))
+                        row = Row(index, [term], role=DRIVE, speed=True, drive=(-1, ball.get(v, -1)))
                         self._row_place[id(row)] = (q, v)
                         out.append(row)
                     q, v = q + 4, v + 3
@@ -194,9 +200,14 @@ class Holding:
         """Make room for more rows at once."""
         self.hold = grown(self.hold, len(self.rows))
 
-    def own_place(self, name: str) -> tuple[int, int]:
-        """Return the places of a loop joint's coordinates and freedoms in `own`."""
-        return self._place[name]
+    def has_freedoms(self, name: str) -> bool:
+        """Return whether `name` is a loop joint that forces can act along."""
+        return name in self._place and "loops" not in self._ignored
+
+    def forces_on(self, name: str) -> np.ndarray:
+        """Return the applied forces of a loop joint, to be written."""
+        _, v = self._place[name]
+        return self.own.tau[v : v + coordinate_counts(self.model.joint_spec(name))[1]]
 
     def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
         """Return (error, joint, message) of a status of `take_held_steps` that the rows caused, else None."""
@@ -234,9 +245,7 @@ def _ties(links: Links, rows: list[Row], pair_link: np.ndarray) -> list[tuple[in
 def _sorted_pairs(rows: list[Row], pairs: Pairs, block: np.ndarray) -> tuple[list[Row], Pairs, np.ndarray]:
     """Return rows and pairs with the pairs of each block together."""
     order = np.argsort(block, kind="stable")
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    pairs.link, pairs.frame = [pairs.link[i] for i in order], [pairs.frame[i] for i in order]
+    place = pairs.sort(order)
     for row in rows:
         row.terms = [(int(place[pair]), term) for pair, term in row.terms]
     return rows, pairs, block[order]

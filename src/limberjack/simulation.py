@@ -299,6 +299,13 @@ class Simulation:
                 self.forces.wrenches = Wrenches(np.append(w.link, link), np.vstack([w.data, row]))
         self.touch()
 
+    def loop_forces(self, name: str) -> np.ndarray:
+        """Return the forces applied to a loop joint, to be written; for `JointHandle`."""
+        give = getattr(self._stepper, "loop_forces", None)
+        if give is None:
+            raise UnsupportedByMethod(f'method "{self.method.name}" takes no force on loop joint "{name}"')
+        return give(name)
+
     def clear_wrenches(self) -> None:
         """Remove all wrenches."""
         self.forces.wrenches = no_wrenches()

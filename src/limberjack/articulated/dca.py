@@ -12,22 +12,8 @@ from __future__ import annotations
 
 from limberjack._jit import inner, outlined
 from limberjack.articulated.joint_poses import set_joint
-from limberjack.articulated.merges import (
-    FIRST_SIDE,
-    HANDLES,
-    LEAF,
-    LEAF_IN,
-    LEAF_KT,
-    NOW,
-    SECOND_SIDE,
-    UP,
-    V,
-    back_substitute,
-    bias,
-    merge_accelerations,
-    merge_inertias,
-    open_joint,
-)
+from limberjack.articulated.merges import back_substitute, bias, merge_accelerations, merge_inertias, open_joint
+from limberjack.articulated.parts import FIRST_SIDE, HANDLES, LEAF, LEAF_IN, LEAF_KT, NOW, SECOND_SIDE, UP, V
 from limberjack.articulated.work import P, rotation
 from limberjack.spatial.solves import solve_symmetric_3
 from limberjack.spatial.vectors import cross, rotate_back

@@ -9,8 +9,9 @@ import math
 
 from limberjack._jit import inner, outlined
 from limberjack.articulated.assembly_tree import KEEP_A, KEEP_B, KEEP_JOINT
+from limberjack.articulated.joint_solves import inverse
 from limberjack.articulated.kinematics import walk_factors
-from limberjack.articulated.merges import (
+from limberjack.articulated.parts import (
     CHILD,
     DOFS,
     FIRST_SIDE,
@@ -29,7 +30,6 @@ from limberjack.articulated.merges import (
     SLOT,
     SMALL,
     V,
-    inverse,
     place,
     pose,
 )

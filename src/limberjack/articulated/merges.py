@@ -25,177 +25,58 @@ handles C keeps, y the pull of the forces on C at the joint:
 The joint's own inertia r (armature, implicit terms) adds to S^T M^-1 S: with N = D^-1, D' = (N + r)^-1, U' = D' N U,
 W' = W + U^T (N - N D' N) U.
 
-All numbers of all nodes stand in one row; symbols of a node are offsets from its place, see `place`.
+All numbers of all nodes stand in one row, see `parts.py`.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
-
 from limberjack._jit import inner, outlined
-from limberjack.articulated.assembly_tree import KEEP_A, KEEP_B, KEEP_JOINT, Assembly
-from limberjack.model.arrays import Links
-from limberjack.model.joints import FREE, GENERAL, HINGE, SLIDE
+from limberjack.articulated.assembly_tree import KEEP_A, KEEP_B, KEEP_JOINT
+from limberjack.articulated.joint_solves import solve_axis, solve_frame
+from limberjack.articulated.parts import (
+    BB,
+    DD,
+    DOFS,
+    ET,
+    FIRST_SIDE,
+    FRAMES,
+    GA,
+    GT,
+    HANDLES,
+    JX,
+    KEEP,
+    KIND,
+    KT,
+    LEAF,
+    LEAF_KT,
+    MM,
+    NOW,
+    OPEN,
+    OPENED,
+    OWN,
+    PHI,
+    QQ,
+    RR,
+    SECOND_SIDE,
+    SLOT,
+    SPARE,
+    TAU,
+    TURN,
+    UU,
+    WW,
+    V,
+    carry,
+    carry_back,
+    carry_rows,
+    columns_place,
+    place,
+    stride,
+    value_place,
+)
+from limberjack.model.joints import HINGE, SLIDE
 from limberjack.spatial.lanes import add, load4, scale, store4, sub
-from limberjack.spatial.solves import invert_symmetric_5
 
-__all__ = [
-    "Coefficients",
-    "back_substitute",
-    "bias",
-    "merge_accelerations",
-    "merge_inertias",
-    "new_coefficients",
-    "open_joint",
-    "place",
-]
-
-WELD = -1
-
-# Columns of the table of nodes: sides A and B, node above, child body, handles and figure of the assembly tree; kind,
-# first freedom, number of freedoms and frame of the joint.
-FIRST_SIDE, SECOND_SIDE, UP, CHILD, SLOT, KEEP, HANDLES, TOP, FIGURE, KIND, V, DOFS, FRAMES, TABLE = range(14)
-TREE_COLUMNS = ("first", "second", "parent", "joint", "slot", "keep", "handles", "top", "figure")
-
-# Places in an inner node: Phi and Psi (12 x 12 by rows), columns of b and p (8 rows of 12: six squares and products of
-# the angular velocity, constant, value of now), the lower half of the square form of eta (7 x 7), pose of i in p, pose
-# of handle 1 in handle 0, inertia about handle 0, eta of now.
-PHI, PSI, KT, PT, EC, JX, HX, IN, ETA, NODE = 0, 144, 288, 384, 480, 508, 520, 532, 542, 544
-# In a leaf: Phi (6 x 6), columns of b (8 rows of 6), inertia.
-LEAF_KT, LEAF_IN, LEAF = 36, 84, 94
-NOW = 7  # the row of columns that holds the value of now
-# In a frame of a joint that is neither hinge nor slide: S^T (d x 6), S^+ (d x 6), T^T ((6 - d) x 6).
-FRAME_S, FRAME_PLUS, FRAME_LOCKED, FRAME = 0, 36, 72, 108
-
-# Columns of what a freedom has of its own: joint force, own inertia, row of the joint's weight A (6).
-TAU, OWN, WEIGHT, FREEDOM = 0, 1, 2, 8
-
-# Places in the scratch: E (6 x 12), T^T, H, M (6 x 8), Psi0 (6 x 8), a transposed block, U G^T, A U G^T, spare numbers,
-# three 6 x 6 and a 6, room for other users; then opened joints by slots.
-ET, TT, HT, MM, PSI0, TURN, UG, AG, SPARE, SMALL, VECTOR, ROOM, OPENED = (
-    0, 72, 144, 216, 264, 312, 360, 432, 504, 544, 652, 660, 1260,
-)  # fmt: skip
-# In an opened joint: G^T (6 x 12), W (6 x 8), U (6 x 8), D (6 x 6), gamma, R, joint force, beta.
-GT, WW, UU, DD, GA, RR, QQ, BB, OPEN = 0, 72, 120, 168, 204, 210, 216, 222, 228
-
-
-class Coefficients(NamedTuple):
-    """The numbers of all nodes and what they are made of; m nodes, nv freedoms."""
-
-    table: np.ndarray  # (m, TABLE) the assembly tree by nodes
-    numbers: np.ndarray  # (1, all) see the places above
-    own: np.ndarray  # (nv, FREEDOM) forces, own inertias and weights of the freedoms
-    scratch: np.ndarray  # (1, OPENED + slots OPEN)
-    shares: np.ndarray  # (m, 10) inertias with hubs shared among their pieces; without hubs (0, 10)
-
-
-def new_coefficients(links: Links, tree: Assembly, slots: int) -> Coefficients:
-    """Return coefficients for `tree`, all zero but what never changes, with room for `slots` opened joints."""
-    nb, n, m = len(tree.body_link), len(links.parent), len(tree.parent)
-    body = np.maximum(tree.joint, 0)
-    inside, link = tree.joint >= 0, tree.body_link[body]
-    piece = body >= n
-    kind = np.where(piece, WELD, links.kind[link])
-    dof = np.where(piece, 0, links.dof[link])
-    framed = inside & (kind != HINGE) & (kind != SLIDE)
-    begin = nb * (LEAF + NODE)
-    frame = np.where(framed, begin + FRAME * (np.cumsum(framed) - 1), -1)
-    numbers = np.zeros((1, begin + FRAME * int(framed.sum()) + 16))
-    for node in np.flatnonzero(framed & (kind != GENERAL) & (kind != FREE)):
-        row, d = numbers[0, frame[node] : frame[node] + FRAME], dof[node]
-        row[FRAME_S : FRAME_S + 6 * d] = row[FRAME_PLUS : FRAME_PLUS + 6 * d] = np.eye(6)[:d].ravel()
-        row[FRAME_LOCKED : FRAME_LOCKED + 6 * (6 - d)] = np.eye(6)[d:].ravel()
-    columns = (*(getattr(tree, name) for name in TREE_COLUMNS), kind, links.v_start[link], dof, frame)
-    table = np.zeros((m, TABLE), np.int64)
-    for k, column in enumerate(columns):
-        table[:, k] = column
-    own = np.zeros((len(links.armature), FREEDOM))
-    own[:, OWN] = links.armature
-    shares = np.zeros((m if nb > n else 0, 10))
-    if nb > n:
-        shares[:nb] = links.inertia[tree.body_link] * tree.share[:, None]
-    return Coefficients(table, numbers, own, np.zeros((1, OPENED + slots * OPEN + 8)), shares)
-
-
-@inner
-def place(node, nb):
-    """Return where the numbers of `node` begin."""
-    return node * LEAF if node < nb else nb * LEAF + (node - nb) * NODE
-
-
-@inner
-def columns_place(node, nb):
-    """Return where the columns of b of `node` begin."""
-    return node * LEAF + LEAF_KT if node < nb else nb * LEAF + (node - nb) * NODE + KT
-
-
-@inner
-def stride(node, nb):
-    """Return the length of the rows of Phi and of the columns of b of `node`."""
-    return 6 if node < nb else 12
-
-
-@inner
-def pose(c, o):
-    """Return the rotation (9) and position (3) at place o."""
-    return (
-        (
-            c[0, o], c[0, o + 1], c[0, o + 2], c[0, o + 3], c[0, o + 4], c[0, o + 5], c[0, o + 6], c[0, o + 7],
-            c[0, o + 8],
-        ),
-        c[0, o + 9], c[0, o + 10], c[0, o + 11],
-    )  # fmt: skip
-
-
-@inner
-def carry(c, j, x, o):
-    """Return X m: the motion of six numbers at x[0, o:], carried from p to i by the pose of i in p at c[0, j:]."""
-    r, px, py, pz = pose(c, j)
-    a0, a1, a2 = x[0, o], x[0, o + 1], x[0, o + 2]
-    l0 = x[0, o + 3] - (py * a2 - pz * a1)
-    l1 = x[0, o + 4] - (pz * a0 - px * a2)
-    l2 = x[0, o + 5] - (px * a1 - py * a0)
-    return (
-        r[0] * a0 + r[3] * a1 + r[6] * a2, r[1] * a0 + r[4] * a1 + r[7] * a2, r[2] * a0 + r[5] * a1 + r[8] * a2,
-        r[0] * l0 + r[3] * l1 + r[6] * l2, r[1] * l0 + r[4] * l1 + r[7] * l2, r[2] * l0 + r[5] * l1 + r[8] * l2,
-    )  # fmt: skip
-
-
-@inner
-def carry_back(c, j, n0, n1, n2, f0, f1, f2):
-    """Return X^T (n; f): the force on link i, as one on link p."""
-    r, px, py, pz = pose(c, j)
-    g0, g1, g2 = (
-        r[0] * f0 + r[1] * f1 + r[2] * f2, r[3] * f0 + r[4] * f1 + r[5] * f2, r[6] * f0 + r[7] * f1 + r[8] * f2,
-    )  # fmt: skip
-    return (
-        r[0] * n0 + r[1] * n1 + r[2] * n2 + (py * g2 - pz * g1),
-        r[3] * n0 + r[4] * n1 + r[5] * n2 + (pz * g0 - px * g2),
-        r[6] * n0 + r[7] * n1 + r[8] * n2 + (px * g1 - py * g0),
-        g0, g1, g2,
-    )  # fmt: skip
-
-
-@inner
-def carry_rows(c, j, x, o, row, blocks, y, d, width):
-    """Set six rows of y, at d and `width` apart, to X times six rows of x, at o and `row` apart; 4 `blocks` columns."""
-    r, px, py, pz = pose(c, j)
-    for b in range(blocks):
-        k = o + 4 * b
-        a0, a1, a2 = load4(x, 0, k), load4(x, 0, k + row), load4(x, 0, k + 2 * row)
-        l0, l1, l2 = load4(x, 0, k + 3 * row), load4(x, 0, k + 4 * row), load4(x, 0, k + 5 * row)
-        l0 = sub(l0, sub(scale(py, a2), scale(pz, a1)))
-        l1 = sub(l1, sub(scale(pz, a0), scale(px, a2)))
-        l2 = sub(l2, sub(scale(px, a1), scale(py, a0)))
-        k = d + 4 * b
-        store4(y, 0, k, add(add(scale(r[0], a0), scale(r[3], a1)), scale(r[6], a2)))
-        store4(y, 0, k + width, add(add(scale(r[1], a0), scale(r[4], a1)), scale(r[7], a2)))
-        store4(y, 0, k + 2 * width, add(add(scale(r[2], a0), scale(r[5], a1)), scale(r[8], a2)))
-        store4(y, 0, k + 3 * width, add(add(scale(r[0], l0), scale(r[3], l1)), scale(r[6], l2)))
-        store4(y, 0, k + 4 * width, add(add(scale(r[1], l0), scale(r[4], l1)), scale(r[7], l2)))
-        store4(y, 0, k + 5 * width, add(add(scale(r[2], l0), scale(r[5], l1)), scale(r[8], l2)))
+__all__ = ["back_substitute", "bias", "merge_accelerations", "merge_inertias", "open_joint"]
 
 
 @inner
@@ -226,194 +107,6 @@ def both_ends(c, o, step, row, leaf, lower, j, slot, keep, s, m, d):
                 s[0, d + 12 * k + 6 + i] = sign * c[0, at + row * k + i]
 
 
-@inner
-def _solve_axis(z, i2, i3, i4, own, s, o):
-    """Fill W, U and D of a joint with the one free direction z; i2, i3, i4 are its locked directions after 0 and 1.
-
-    Returns:
-        whether M is positive.
-    """
-    m0, m1, m2, m3, m4 = MM, MM + 8, MM + 8 * i2, MM + 8 * i3, MM + 8 * i4
-    positive, w = invert_symmetric_5(
-        (
-            s[0, m0], s[0, m1], s[0, m1 + 1], s[0, m2], s[0, m2 + 1], s[0, m2 + i2],
-            s[0, m3], s[0, m3 + 1], s[0, m3 + i2], s[0, m3 + i3],
-            s[0, m4], s[0, m4 + 1], s[0, m4 + i2], s[0, m4 + i3], s[0, m4 + i4],
-        )
-    )  # fmt: skip
-    k = MM + 8 * z
-    n0, n1, n2, n3, n4 = s[0, k], s[0, k + 1], s[0, k + i2], s[0, k + i3], s[0, k + i4]
-    u0 = -(n0 * w[0] + n1 * w[1] + n2 * w[3] + n3 * w[6] + n4 * w[10])
-    u1 = -(n0 * w[1] + n1 * w[2] + n2 * w[4] + n3 * w[7] + n4 * w[11])
-    u2 = -(n0 * w[3] + n1 * w[4] + n2 * w[5] + n3 * w[8] + n4 * w[12])
-    u3 = -(n0 * w[6] + n1 * w[7] + n2 * w[8] + n3 * w[9] + n4 * w[13])
-    u4 = -(n0 * w[10] + n1 * w[11] + n2 * w[12] + n3 * w[13] + n4 * w[14])
-    d = s[0, k + z] + u0 * n0 + u1 * n1 + u2 * n2 + u3 * n3 + u4 * n4
-    # W + U^T t U with t = r / (1 + D r); without own inertia row and column z are zero
-    f = 1.0 / (1.0 + d * own)
-    t = own * f
-    p = o + WW
-    q = p + 8
-    s0, s1, s2, s3, s4 = t * u0, t * u1, t * u2, t * u3, t * u4
-    s[0, p], s[0, p + 1], s[0, p + i2], s[0, p + i3], s[0, p + i4], s[0, p + z] = (
-        w[0] + s0 * u0, w[1] + s0 * u1, w[3] + s0 * u2, w[6] + s0 * u3, w[10] + s0 * u4, s0,
-    )  # fmt: skip
-    s[0, q], s[0, q + 1], s[0, q + i2], s[0, q + i3], s[0, q + i4], s[0, q + z] = (
-        w[1] + s1 * u0, w[2] + s1 * u1, w[4] + s1 * u2, w[7] + s1 * u3, w[11] + s1 * u4, s1,
-    )  # fmt: skip
-    q = p + 8 * i2
-    s[0, q], s[0, q + 1], s[0, q + i2], s[0, q + i3], s[0, q + i4], s[0, q + z] = (
-        w[3] + s2 * u0, w[4] + s2 * u1, w[5] + s2 * u2, w[8] + s2 * u3, w[12] + s2 * u4, s2,
-    )  # fmt: skip
-    q = p + 8 * i3
-    s[0, q], s[0, q + 1], s[0, q + i2], s[0, q + i3], s[0, q + i4], s[0, q + z] = (
-        w[6] + s3 * u0, w[7] + s3 * u1, w[8] + s3 * u2, w[9] + s3 * u3, w[13] + s3 * u4, s3,
-    )  # fmt: skip
-    q = p + 8 * i4
-    s[0, q], s[0, q + 1], s[0, q + i2], s[0, q + i3], s[0, q + i4], s[0, q + z] = (
-        w[10] + s4 * u0, w[11] + s4 * u1, w[12] + s4 * u2, w[13] + s4 * u3, w[14] + s4 * u4, s4,
-    )  # fmt: skip
-    q = p + 8 * z
-    s[0, q], s[0, q + 1], s[0, q + i2], s[0, q + i3], s[0, q + i4], s[0, q + z] = s0, s1, s2, s3, s4, t
-    q = o + UU
-    s[0, q], s[0, q + 1], s[0, q + i2], s[0, q + i3], s[0, q + i4], s[0, q + z] = (
-        f * u0, f * u1, f * u2, f * u3, f * u4, f,
-    )  # fmt: skip
-    s[0, o + DD] = f * d
-    return positive
-
-
-@inner
-def inverse(n, s, a, d):
-    """Set the n x n matrix at s[0, d:] to the inverse of that at s[0, a:], which is destroyed; rows are 6 apart.
-
-    Returns:
-        whether the matrix, of which the lower half is read, is positive.
-    """
-    for j in range(n):  # L D L^T
-        t = s[0, a + 7 * j]
-        for k in range(j):
-            t -= s[0, a + 6 * j + k] * s[0, a + 6 * j + k] * s[0, a + 7 * k]
-        if not t > 0.0:
-            return False
-        s[0, a + 7 * j] = t
-        for i in range(j + 1, n):
-            x = s[0, a + 6 * i + j]
-            for k in range(j):
-                x -= s[0, a + 6 * i + k] * s[0, a + 6 * j + k] * s[0, a + 7 * k]
-            s[0, a + 6 * i + j] = x / t
-    for q in range(n):
-        for i in range(n):
-            x = 1.0 if i == q else 0.0
-            for k in range(i):
-                x -= s[0, a + 6 * i + k] * s[0, d + 6 * k + q]
-            s[0, d + 6 * i + q] = x
-        for i in range(n):
-            s[0, d + 6 * i + q] /= s[0, a + 7 * i]
-        for i in range(n - 1, -1, -1):
-            x = s[0, d + 6 * i + q]
-            for k in range(i + 1, n):
-                x -= s[0, a + 6 * k + i] * s[0, d + 6 * k + q]
-            s[0, d + 6 * i + q] = x
-    return True
-
-
-@outlined
-def _solve_frame(c, j, d, own, v, s, o):
-    """Fill W, U and D of a joint with d free directions, its frame at c[0, j:]; return whether M is positive."""
-    locked, plus = j + FRAME_LOCKED, j + FRAME_PLUS
-    a, b, x = SMALL, SMALL + 36, VECTOR
-    n = 6 - d
-    for i in range(n):  # T^T M T
-        for k in range(i + 1):
-            total = 0.0
-            for p in range(6):
-                inside = 0.0
-                for q in range(6):
-                    inside += s[0, MM + 8 * p + q] * c[0, locked + 6 * k + q]
-                total += c[0, locked + 6 * i + p] * inside
-            s[0, a + 6 * i + k] = total
-    positive = inverse(n, s, a, b)
-    for p in range(6):
-        for q in range(6):
-            total = 0.0
-            for i in range(n):
-                inside = 0.0
-                for k in range(n):
-                    inside += s[0, b + 6 * i + k] * c[0, locked + 6 * k + q]
-                total += c[0, locked + 6 * i + p] * inside
-            s[0, o + WW + 8 * p + q] = total
-    for i in range(d):  # U = S^+ (1 - M W)
-        for k in range(6):
-            inside = 0.0
-            for q in range(6):
-                inside += c[0, plus + 6 * i + q] * s[0, MM + 8 * q + k]
-            s[0, x + k] = inside
-        for p in range(6):
-            total = c[0, plus + 6 * i + p]
-            for k in range(6):
-                total -= s[0, x + k] * s[0, o + WW + 8 * k + p]
-            s[0, o + UU + 8 * i + p] = total
-    for i in range(d):  # D = U M S^+T
-        for k in range(d):
-            total = 0.0
-            for p in range(6):
-                inside = 0.0
-                for q in range(6):
-                    inside += s[0, MM + 8 * p + q] * c[0, plus + 6 * k + q]
-                total += s[0, o + UU + 8 * i + p] * inside
-            s[0, o + DD + 6 * i + k] = total
-    some = False
-    for i in range(d):
-        some = some or own[v + i, OWN] != 0.0
-    return (_add_own(d, own, v, s, o) and positive) if some else positive
-
-
-@inner
-def _add_own(d, own, v, s, o):
-    """Let the joint's own inertia act on W, U and D; return whether D is positive."""
-    a, b, c, x = SMALL, SMALL + 36, SMALL + 72, VECTOR
-    for i in range(d):
-        for k in range(i + 1):
-            s[0, a + 6 * i + k] = s[0, o + DD + 6 * i + k]
-    positive = inverse(d, s, a, b)  # b = N
-    for i in range(d):
-        for k in range(i + 1):
-            s[0, a + 6 * i + k] = s[0, b + 6 * i + k] + (own[v + i, OWN] if i == k else 0.0)
-    positive = inverse(d, s, a, c) and positive  # c = D'
-    for i in range(d):
-        for k in range(d):
-            s[0, o + DD + 6 * i + k] = s[0, c + 6 * i + k]
-    for i in range(d):  # a = D' N
-        for k in range(d):
-            total = 0.0
-            for p in range(d):
-                total += s[0, c + 6 * i + p] * s[0, b + 6 * p + k]
-            s[0, a + 6 * i + k] = total
-    for i in range(d):  # c = N - N D' N
-        for k in range(d):
-            total = s[0, b + 6 * i + k]
-            for p in range(d):
-                total -= s[0, b + 6 * i + p] * s[0, a + 6 * p + k]
-            s[0, c + 6 * i + k] = total
-    for p in range(6):
-        for q in range(6):
-            total = 0.0
-            for i in range(d):
-                for k in range(d):
-                    total += s[0, o + UU + 8 * i + p] * s[0, c + 6 * i + k] * s[0, o + UU + 8 * k + q]
-            s[0, o + WW + 8 * p + q] += total
-    for p in range(6):
-        for i in range(d):
-            total = 0.0
-            for k in range(d):
-                total += s[0, a + 6 * i + k] * s[0, o + UU + 8 * k + p]
-            s[0, x + i] = total
-        for i in range(d):
-            s[0, o + UU + 8 * i + p] = s[0, x + i]
-    return positive
-
-
 @outlined
 def open_joint(table, c, own, s, node, slot):
     """Fill G^T, W, U, D and the joint force of the joint of `node` in `slot`; M stays in the scratch.
@@ -438,11 +131,11 @@ def open_joint(table, c, own, s, node, slot):
     if kind == HINGE or kind == SLIDE:
         s[0, o + QQ] = own[v, TAU]
         if kind == HINGE:
-            return _solve_axis(2, 3, 4, 5, own[v, OWN], s, o)
-        return _solve_axis(5, 2, 3, 4, own[v, OWN], s, o)
+            return solve_axis(2, 3, 4, 5, own[v, OWN], s, o)
+        return solve_axis(5, 2, 3, 4, own[v, OWN], s, o)
     for k in range(table[node, DOFS]):
         s[0, o + QQ + k] = own[v + k, TAU]
-    return _solve_frame(c, table[node, FRAMES], table[node, DOFS], own, v, s, o)
+    return solve_frame(c, table[node, FRAMES], table[node, DOFS], own, v, s, o)
 
 
 @inner
@@ -566,12 +259,6 @@ def bias(table, c, s, node, slot, x, y, z):
 
 
 @inner
-def value_place(node, nb, shift):
-    """Return the place of the value of now of b (shift KT) or p (shift PT) of an inner node."""
-    return nb * LEAF + (node - nb) * NODE + shift + 12 * NOW
-
-
-@inner
 def keep_values(table, c, node, shift):
     """Set the value of now of b (KT) or p (PT) of `node` to those of the handles it keeps."""
     nb = len(table) // 2
@@ -600,12 +287,6 @@ def merge_accelerations(table, c, s, node, slot):
     weighted_rows(s, o + GA, o + GT, SPARE + 24, blocks)
     for q in range(6 * table[node, HANDLES]):
         c[0, d + q] -= s[0, SPARE + 24 + q]
-
-
-@inner
-def eta_of(node, nb, c):
-    """Return eta of now of a node."""
-    return 0.0 if node < nb else c[0, place(node, nb) + ETA]
 
 
 @outlined

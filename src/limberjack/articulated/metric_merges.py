@@ -1,13 +1,15 @@
 """How a joint merges the metrics of two parts: the weighted one of the joints, eq. (8), and that of the masses.
 
-Symbols, places and the row of all numbers are those of `merges.py`.
+Symbols are those of `merges.py`, places those of `parts.py`.
 """
 
 from __future__ import annotations
 
 from limberjack._jit import outlined
 from limberjack.articulated.assembly_tree import KEEP_A, KEEP_B, KEEP_JOINT
-from limberjack.articulated.merges import (
+from limberjack.articulated.joint_solves import inverse
+from limberjack.articulated.merges import both_ends, keep_values, start, take_products, times, weighted_rows
+from limberjack.articulated.parts import (
     AG,
     BB,
     DOFS,
@@ -39,18 +41,11 @@ from limberjack.articulated.merges import (
     WEIGHT,
     WW,
     V,
-    both_ends,
     carry,
     carry_rows,
     eta_of,
-    inverse,
-    keep_values,
     place,
-    start,
-    take_products,
-    times,
     value_place,
-    weighted_rows,
 )
 from limberjack.spatial.lanes import add, load4, scale, store4, sub
 
@@ -58,8 +53,8 @@ __all__ = ["merge_distance", "merge_distance_vectors", "merge_metric", "merge_me
 
 
 @outlined
-def metric_rows(table, c, s, node):
-    """Fill T^T and Psi0 of the joint of `node`; return whether they are other than zero."""
+def metric_rows(table, c, s, node, t, p):
+    """Fill T^T at s[0, t:] and Psi0 at s[0, p:] of the joint of `node`; return whether they are other than zero."""
     nb = len(table) // 2
     first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
     if first < nb and second < nb:
@@ -67,28 +62,28 @@ def metric_rows(table, c, s, node):
     keep, j = table[node, KEEP], place(node, nb) + JX
     lower = place(second, nb) + PSI
     if first >= nb and second >= nb:
-        both_ends(c, place(first, nb) + PSI, 12, 12, False, lower, j, table[node, SLOT], keep, s, PSI0, TT)
+        both_ends(c, place(first, nb) + PSI, 12, 12, False, lower, j, table[node, SLOT], keep, s, p, t)
     elif second >= nb:  # A is a leaf or the world: its Psi is zero
         for k in range(6):
             for q in range(6):
-                s[0, PSI0 + 8 * k + q] = c[0, lower + 12 * k + q]
-                s[0, TT + 12 * k + q] = 0.0
-                s[0, TT + 12 * k + 6 + q] = (
+                s[0, p + 8 * k + q] = c[0, lower + 12 * k + q]
+                s[0, t + 12 * k + q] = 0.0
+                s[0, t + 12 * k + 6 + q] = (
                     -c[0, lower + 12 * k + (6 if keep == KEEP_B else 0) + q]
                     if keep == KEEP_JOINT or keep == KEEP_B
                     else 0.0
                 )
     else:
         slot = table[node, SLOT]
-        carry_rows(c, j, c, place(first, nb) + PSI + 72 * slot, 12, 3, s, TT, 12)
+        carry_rows(c, j, c, place(first, nb) + PSI + 72 * slot, 12, 3, s, t, 12)
         for k in range(6):
             for q in range(6):
-                s[0, TURN + 8 * q + k] = s[0, TT + 12 * k + 6 * slot + q]
-        carry_rows(c, j, s, TURN, 8, 2, s, PSI0, 8)
+                s[0, TURN + 8 * q + k] = s[0, t + 12 * k + 6 * slot + q]
+        carry_rows(c, j, s, TURN, 8, 2, s, p, 8)
         if keep != KEEP_A:
             for k in range(6):
                 for q in range(6):
-                    s[0, TT + 12 * k + 6 + q] = 0.0
+                    s[0, t + 12 * k + 6 + q] = 0.0
     return True
 
 
@@ -126,8 +121,13 @@ def merge_metric(table, c, own, s, node, slot, some):
 
 
 @outlined
-def merge_metric_vectors(table, c, own, s, node, slot, some):
-    """Set p and eta of now of `node` after `bias` and `metric_rows`; of a root, eta alone.                    (8)."""
+def merge_metric_vectors(table, c, own, s, node, slot, some, rows, at_psi):
+    """Set p and eta of now of `node` after `bias`; of a root, eta alone.                                      (8).
+
+    Args:
+        table, c, own, s, node, slot: the joint and its slot.
+        some, rows, at_psi: what `metric_rows` returned, and the places of its T^T and Psi0.
+    """
     o, nb = OPENED + slot * OPEN, len(table) // 2
     first, second, d, v = table[node, FIRST_SIDE], table[node, SECOND_SIDE], table[node, DOFS], table[node, V]
     eta = eta_of(second, nb, c) + (eta_of(first, nb, c) if first >= 0 else 0.0)
@@ -153,7 +153,7 @@ def merge_metric_vectors(table, c, own, s, node, slot, some):
         for k in range(6):
             total = 0.0
             for q in range(6):
-                total += s[0, PSI0 + 8 * k + q] * s[0, o + GA + q]
+                total += s[0, at_psi + 8 * k + q] * s[0, o + GA + q]
             eta += s[0, o + GA + k] * (total - s[0, z + k])
             s[0, z + k] -= 2.0 * total
     c[0, place(node, nb) + ETA] = eta
@@ -174,7 +174,7 @@ def merge_metric_vectors(table, c, own, s, node, slot, some):
     for q in range(6 * table[node, HANDLES]):
         c[0, at + q] -= s[0, SPARE + 24 + q]
     if some:
-        weighted_rows(s, o + GA, TT, SPARE + 24, blocks)
+        weighted_rows(s, o + GA, rows, SPARE + 24, blocks)
         for q in range(6 * table[node, HANDLES]):
             c[0, at + q] -= 2.0 * s[0, SPARE + 24 + q]
 

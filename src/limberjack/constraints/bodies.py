@@ -30,8 +30,8 @@ from limberjack.spatial.vectors import cross, rotate_symmetric, symmetric_times
 
 __all__ = [
     "AFFINE", "PARTICLE", "PLANAR", "RIGID", "SCALABLE", "SCALABLE_AXES", "Bodies", "POSE", "SHAPE", "TURNED",
-    "add_row", "move_bodies", "normalize_poses", "pose_rates", "set_ends", "set_masses", "set_soft_pair", "take_inertia",
-    "world_inertia",
+    "add_row", "move_bodies", "normalize_poses", "pose_rates", "set_ends", "set_masses", "set_soft_pair",
+    "take_inertia", "world_inertia",
 ]  # fmt: skip
 
 RIGID, PLANAR, PARTICLE, SCALABLE, SCALABLE_AXES, AFFINE = range(6)

@@ -26,6 +26,7 @@ from limberjack.constraints.bodies import (
     set_masses,
     set_soft_pair,
 )
+from limberjack.constraints.compound import new_scratch, set_compounds
 from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B, PAIR, TURN, row, set_pair
 from limberjack.constraints.system import System, new_system
 from limberjack.constraints.table import (
@@ -42,7 +43,7 @@ from limberjack.constraints.table import (
     spring_rows,
 )
 from limberjack.errors import UnsupportedByMethod
-from limberjack.model.joints import KINDS, SPIN
+from limberjack.model.joints import KINDS, SPIN, coordinate_counts, motions_of
 from limberjack.model.model import Model
 from limberjack.model.spec import Joint
 
@@ -67,6 +68,8 @@ class Maximal:
     held: int  # constraints that always hold
     names: tuple[str, ...]  # the joint or spring of each constraint
     center: np.ndarray  # (n, 3) com of each body in its link's frame
+    loops: dict[str, tuple[int, int]]  # places of loop joints' coordinates and velocities, after those of the tree
+    sizes: tuple[int, int]  # coordinates and velocities in all
 
 
 class Evaluation(NamedTuple):
@@ -75,6 +78,7 @@ class Evaluation(NamedTuple):
     ends: np.ndarray  # (n, 18)
     state: np.ndarray  # (p, PAIR)
     near: np.ndarray  # (t,) angles, turns counted
+    scratch: np.ndarray  # of compound joints
     wrench: np.ndarray  # (r, 12)
     values: np.ndarray  # (r, 3) value, rate, bias
     m: np.ndarray  # flat mass blocks
@@ -85,7 +89,7 @@ def new_evaluation(whole: Maximal) -> Evaluation:
     """Return arrays for `evaluate`."""
     n, p, r = len(whole.bodies.kind), len(whole.table.pair_link), len(whole.table.joint)
     return Evaluation(
-        np.zeros((n, 18)), np.zeros((p, PAIR)), np.zeros(len(whole.table.weights)), np.zeros((r, 12)),
+        np.zeros((n, 18)), np.zeros((p, PAIR)), np.zeros(len(whole.table.weights)), new_scratch(), np.zeros((r, 12)),
         np.zeros((r, 3)), np.zeros(int(whole.bodies.block[-1])), np.zeros(int(whole.system.block_start[-1])),
     )  # fmt: skip
 
@@ -200,25 +204,32 @@ def new_maximal(model: Model, ignored: frozenset[str], *, springs: bool = False)
     sided: list[list[Row]] = []
     reads: list[list[Row]] = []
     first_loop = model.joint_count - len(model.loop_names)
+    loops: dict[str, tuple[int, int]] = {}
+    sizes = (model.nq, model.nv)
     for index, name in enumerate(model.joint_names):
         joint = model.joint_spec(name)
         if joint.kind == "gear":
             if "gears" not in ignored:
                 groups.append(gear_rows(model, pairs, index, joint, reduced=False))
             continue
-        if (index >= first_loop and _feature(joint) in ignored) or joint.kind == "compound" and not joint.axes:
+        if index >= first_loop and _feature(joint) in ignored:
             continue
         pair = pairs.joint(joint)
         links = pairs.link[pair]
-        if links[0] == links[1]:
+        if links[0] == links[1] or (joint.kind == "compound" and links[1] >= 0 and bodies.kind[links[1]] == PARTICLE):
             continue
+        place = (int(model.arrays.q_start[index]), int(model.arrays.v_start[index])) if index < first_loop else sizes
+        nq, nv = coordinate_counts(joint)
+        if index >= first_loop and nv:
+            loops[name] = sizes
+            sizes = (sizes[0] + nq, sizes[1] + nv)
         rows = _held_rows(joint, pair, index, links, bodies)
         if rows:
             groups.append(rows)
         if "limits" not in ignored:
             ends = limit_rows(joint, scalars=True)
             sided += [[Row(index, [(pair, t) for t in terms], target=(v, 0.0), role=SIDED)] for terms, v in ends]
-        reads += [[one] for one in _read_rows(joint, pair, index, _place(model, index, first_loop))]
+        reads += [[one] for one in _read_rows(joint, pair, index, place)]
     if springs:
         groups += [spring_rows(model, pairs, k) for k in range(len(model.springs))]
     held = len(groups)
@@ -235,30 +246,24 @@ def new_maximal(model: Model, ignored: frozenset[str], *, springs: bool = False)
     touch = _touches(table, system)
     hard = np.append(bodies.kind >= SCALABLE, False)
     soft = np.flatnonzero(hard[table.pair_link].any(axis=1)) if len(table.pair_link) else np.zeros(0, np.int64)
-    return Maximal(bodies, system, table, touch, soft, held, tuple(names), center)
+    return Maximal(bodies, system, table, touch, soft, held, tuple(names), center, loops, sizes)
 
 
 def _feature(joint: Joint) -> str:
     return "velocity" if joint.kind == "no_slip" else "loops"
 
 
-def _place(model: Model, index: int, first_loop: int) -> tuple[int, int]:
-    """Return the places of a tree joint's coordinates in q and qd, (-1, -1) for a loop joint."""
-    a = model.arrays
-    return (-1, -1) if index >= first_loop else (int(a.q_start[index]), int(a.v_start[index]))
-
-
 def _read_rows(joint: Joint, pair: int, index: int, place: tuple[int, int]) -> list[Row]:
-    """Return rows along the coordinates of a tree joint: values are q, rates qd; three turns for a ball.
+    """Return rows along the coordinates of a joint: values are q, rates qd; three turns for a ball.
 
     `drive` holds the places in q and qd; of a ball, that of its quaternion in each of the three rows.
     """
     out: list[Row] = []
     q, v = place
-    if v < 0 or joint.kind in ("compound", "free"):
+    if joint.kind == "free":
         return out
     terms = iter(coordinate_terms(joint))
-    for kind, _ in KINDS[joint.kind].motions:
+    for kind in motions_of(joint):
         if kind == SPIN:
             for c in range(3):
                 turn = (pair, (TURN, 0, c, 1.0))
@@ -327,8 +332,11 @@ def evaluate_rows(bodies, system, table, touch, soft, time, rows, pose, u, e):
         set_pair(k, table.pair_link, table.pair_frame, e.ends, e.state)
     for t in range(len(soft)):
         set_soft_pair(soft[t], table.pair_link, table.pair_frame, bodies, e.ends, e.state)
-    j = e.j
-    for o in range(len(j)):
+    set_compounds(table.compound, table.factor_kind, table.factor_data, e.scratch, e.state)
+    j, c = e.j, 0
+    while system.row_start[c] < rows:
+        c += 1
+    for o in range(system.block_start[system.touch_start[c]]):
         j[o] = 0.0
     for r in range(rows):
         row(table, r, time, e.state, e.near, e.wrench, e.values)

@@ -17,6 +17,7 @@ velocities, an element is given by the wrench on b (n; f at P_B) that J^T means;
 | ANGLE i | atan2(y, x) of sums of DOTs | (x n_y - y n_x) / (x^2 + y^2) | 0 | chain rule |
 | SIDEWAYS j | 0 (velocity only, a = world) | 0 | u | (wb x u).v_B + u.(wb x (wb x rb)) |
 | TURN j | 0 (velocity only) | u | 0 | -(wb x u).wa |
+| COMPOUND i | coordinates, then locked directions, of a compound joint (`compound.py`) | | | |
 
 ANGLE 0 is the turn about z, y = s_y.u_x - s_x.u_y, x = s_x.u_x + s_y.u_y; 1 and 2 are the angles of a universal
 joint about s_x, (s_z.u_y, s_y.u_y), and about u_y, (s_x.u_z, s_x.u_x).
@@ -33,14 +34,17 @@ from limberjack.spatial.trig import atan2
 from limberjack.spatial.vectors import cross
 
 __all__ = [
-    "ANGLE", "CENTRE", "DOT", "GAP", "LENGTH", "LEVER_A", "LEVER_B", "PAIR", "RATE", "SIDEWAYS", "SLIDE", "TURN",
-    "TURN_A", "TURN_B", "element", "relative_rotation", "row", "set_pair",
+    "ANGLE", "AXES_A", "CENTRE", "COMPOUND", "COORDINATES", "DOT", "GAP", "LENGTH", "LEVER_A", "LEVER_B", "PAIR",
+    "PICKED", "RATE", "ROWS", "SIDEWAYS", "SLIDE", "TURN", "TURN_A", "TURN_B", "element", "relative_rotation",
+    "row", "set_pair", "slide_bias",
 ]  # fmt: skip
 
-SLIDE, DOT, LENGTH, ANGLE, SIDEWAYS, TURN = range(6)
+SLIDE, DOT, LENGTH, ANGLE, SIDEWAYS, TURN, COMPOUND = range(7)
 
-# Columns of a pair's state: axes of A and B (three each), gap d, levers, angular velocities, d', z.
-AXES_A, AXES_B, GAP, LEVER_A, LEVER_B, TURN_A, TURN_B, RATE, CENTRE, PAIR = 0, 9, 18, 21, 24, 27, 30, 33, 36, 40
+# Columns of a pair's state: axes of A and B (three each), gap d, levers, angular velocities, d', z. Of compound joints
+# also coordinates, the unit vectors picked for the locked rows, and six rows of n, f, value and bias.
+AXES_A, AXES_B, GAP, LEVER_A, LEVER_B, TURN_A, TURN_B, RATE, CENTRE = 0, 9, 18, 21, 24, 27, 30, 33, 36
+COORDINATES, PICKED, ROWS, PAIR = 40, 46, 52, 100
 _TURN = 2.0 * math.pi
 
 
@@ -115,6 +119,12 @@ def _slide(state, k, i):
 
 
 @inner
+def slide_bias(state, k, i):
+    """Return the bias of the element SLIDE i."""
+    return _slide(state, k, i)[2]
+
+
+@inner
 def _dot(state, k, i, j):
     """Return value, rate, bias and n of the element DOT i j."""
     sx, sy, sz = _three(state, k, AXES_A + 3 * i)
@@ -167,6 +177,17 @@ def element(state, k, code, i, j):
         value, rate, bias, nx, ny, nz = _angle(state, k, i)
         return value, rate, bias, nx, ny, nz, 0.0, 0.0, 0.0
     rx, ry, rz = _three(state, k, RATE)
+    if code == COMPOUND:
+        o = ROWS + 8 * i
+        nx, ny, nz = _three(state, k, o)
+        fx, fy, fz = _three(state, k, o + 3)
+        wx, wy, wz = _three(state, k, TURN_A)
+        bx, by, bz = _three(state, k, TURN_B)
+        dx, dy, dz = _three(state, k, GAP)
+        cx, cy, cz = cross(wx, wy, wz, dx, dy, dz)
+        rate = nx * (bx - wx) + ny * (by - wy) + nz * (bz - wz)
+        rate += fx * (rx - cx) + fy * (ry - cy) + fz * (rz - cz)
+        return state[k, o + 6], rate, state[k, o + 7], nx, ny, nz, fx, fy, fz
     zx, zy, zz = _three(state, k, CENTRE)
     if code == LENGTH:
         dx, dy, dz = _three(state, k, GAP)

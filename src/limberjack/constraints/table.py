@@ -12,16 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limberjack.constraints.rows import ANGLE, DOT, LENGTH, SIDEWAYS, SLIDE, TURN
+from limberjack.constraints.rows import ANGLE, COMPOUND, DOT, LENGTH, SIDEWAYS, SLIDE, TURN
 from limberjack.errors import UnsupportedByMethod
 from limberjack.model.compile import joint_frames
-from limberjack.model.joints import KINDS, SPIN, factors_of
+from limberjack.model.joints import KINDS, SPIN, Factor, factors_of
 from limberjack.model.model import Model
 from limberjack.model.spec import WORLD, Joint
 from limberjack.spatial.frames import compose
 
 __all__ = [
-    "DRIVE", "GRIP", "HELD", "SIDED", "SPRING", "Pairs", "Row", "Table", "collect", "coordinate_terms", "gear_rows", "joint_rows", "limit_rows", "new_table", "spring_rows",
+    "DRIVE", "GRIP", "HELD", "Pairs", "Row", "SIDED", "SPRING", "Table", "collect", "coordinate_terms", "gear_rows",
+    "joint_rows", "limit_rows", "new_table", "spring_rows",
 ]  # fmt: skip
 
 HELD, SIDED, GRIP, SPRING, DRIVE = range(5)
@@ -46,6 +47,9 @@ class Table(NamedTuple):
     speed: np.ndarray  # (r,) 1 where only the velocity is held
     soft: np.ndarray  # (r, 3) stiffness, damping and largest force of grips and springs
     drive: np.ndarray  # (r, 2) rows among the scalar and ball drives of loop joints; or places in q and qd
+    compound: np.ndarray  # (c, 3) pairs of compound joints: the pair, its first factor, its axes
+    factor_kind: np.ndarray  # (f,) of all compound joints
+    factor_data: np.ndarray  # (f, 7) axis, point, pitch
     joint: np.ndarray  # (r,) index of the joint in the model's joint_names, or beyond: springs and grips
 
 
@@ -66,6 +70,8 @@ class Row:
 def joint_rows(joint: Joint) -> list[tuple[list[Term], float]]:
     """Return the locked rows of a joint: terms and the value they are held at, in the order of `joints.locked`."""
     kind = KINDS[joint.kind]
+    if joint.kind == "compound":
+        return [([(COMPOUND, i, 0, 1.0)], 0.0) for i in range(len(joint.axes), 6)]
     out: list[tuple[list[Term], float]] = []
     if kind.mask[:3] == (True, True, False):
         out += [([(DOT, 1, 2, -1.0)], 0.0), ([(DOT, 0, 2, 1.0)], 0.0)]
@@ -94,6 +100,8 @@ def coordinate_terms(joint: Joint) -> list[Term]:
     """Return the element each scalar coordinate of a joint is read off by, in the order of its factors."""
     if joint.kind == "universal":
         return [(ANGLE, 1, 0, 1.0), (ANGLE, 2, 0, 1.0)]
+    if joint.kind == "compound":
+        return [(COMPOUND, i, 0, 1.0) for i in range(len(joint.axes))]
     out: list[Term] = []
     for kind, axis in KINDS[joint.kind].motions:
         if kind != SPIN:
@@ -114,8 +122,13 @@ def limit_rows(joint: Joint, *, scalars: bool) -> list[tuple[list[Term], float]]
     out: list[tuple[list[Term], float]] = []
     limits = joint.limits or ()
     soft = joint.limit_stiffness or (None,) * len(limits)
-    scalar = iter(coordinate_terms(joint)) if joint.kind != "compound" else iter(())
-    for f in factors_of(joint) if joint.kind != "compound" else ():
+    if joint.kind == "compound":
+        for axis, term in zip(joint.axes, coordinate_terms(joint), strict=True):
+            if scalars and axis.limits is not None and not axis.limit_stiffness:
+                out += _between(term, axis.limits)
+        return out
+    scalar = iter(coordinate_terms(joint))
+    for f in factors_of(joint):
         term = None if f.kind == SPIN else next(scalar)
         pair = limits[f.v] if limits else None
         if pair is None or soft[f.v]:
@@ -153,6 +166,7 @@ class Pairs:
         self.model = model
         self.link: list[list[int]] = []
         self.frame: list[np.ndarray] = []
+        self.compound: dict[int, tuple[Factor, ...]] = {}  # factors of the pairs of compound joints
 
     def end(self, body: str, r: np.ndarray, p: np.ndarray) -> tuple[int, np.ndarray]:
         """Return the link of `body` and the frame (r, p) of the body in the link's frame."""
@@ -164,6 +178,7 @@ class Pairs:
         return int(a.body_link[i]), np.concatenate([r.ravel(), p])
 
     def add(self, a: tuple[int, np.ndarray], b: tuple[int, np.ndarray]) -> int:
+        """Add a pair of two ends, as `end` gives them, and return its number."""
         self.link.append([a[0], b[0]])
         self.frame.append(np.concatenate([a[1], b[1]]))
         return len(self.link) - 1
@@ -171,11 +186,22 @@ class Pairs:
     def joint(self, joint: Joint) -> int:
         """Add the pair of a joint's own frames."""
         r_p, p_p, r_c, p_c = joint_frames(joint)
-        return self.add(self.end(joint.parent, r_p, p_p), self.end(joint.child, r_c, p_c))
+        pair = self.add(self.end(joint.parent, r_p, p_p), self.end(joint.child, r_c, p_c))
+        if joint.kind == "compound":
+            self.compound[pair] = factors_of(joint)
+        return pair
+
+    def sort(self, order: np.ndarray) -> np.ndarray:
+        """Put the pairs into another order; return the new number of each."""
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        self.link, self.frame = [self.link[i] for i in order], [self.frame[i] for i in order]
+        self.compound = {int(place[pair]): factors for pair, factors in self.compound.items()}
+        return place
 
 
 def gear_rows(model: Model, pairs: Pairs, index: int, joint: Joint, *, reduced: bool) -> list[Row]:
-    """Return the row of a gear: between coordinates where `reduced`, from a carrier and on loop joints between frames."""
+    """Return the row of a gear: between coordinates if `reduced`; from a carrier and on loop joints between frames."""
     row = Row(index, target=(joint.offset, 0.0))
     ends = [(joint.parent, 1.0), (joint.child, -joint.ratio)]
     for name, weight in ends:
@@ -191,7 +217,7 @@ def gear_rows(model: Model, pairs: Pairs, index: int, joint: Joint, *, reduced: 
             row.terms.append((pair, (TURN, 0, 2, weight)))
             row.speed, row.target = True, (0.0, 0.0)
         elif info.is_loop or not reduced:
-            code, i, j, _ = coordinate_terms(spec)[0]
+            code, i, j, _ = coordinate_terms(spec)[max(model.axis_number(name), 0)]
             row.terms.append((pairs.joint(spec), (code, i, j, weight)))
         else:
             row.coordinates.append((info.v_start, info.q_start, weight))
@@ -255,6 +281,10 @@ def new_table(rows: list[Row], pairs: Pairs) -> Table:
         for slot, (v, q, weight) in enumerate(row.coordinates):
             place[r, slot], place[r, 2 + slot], share[r, slot] = v, q, weight
         start.append(len(terms))
+    factors = [f for pair in sorted(pairs.compound) for f in pairs.compound[pair]]
+    counts = [len(pairs.compound[pair]) for pair in sorted(pairs.compound)]
+    first = np.cumsum([0, *counts])
+    compound = [(pair, int(first[k]), counts[k]) for k, pair in enumerate(sorted(pairs.compound))]
     return Table(
         np.array(pairs.link, np.int64).reshape(-1, 2),
         np.array(pairs.frame, float).reshape(-1, 24),
@@ -269,5 +299,8 @@ def new_table(rows: list[Row], pairs: Pairs) -> Table:
         np.array([row.speed for row in rows], np.int64),
         np.array([row.soft for row in rows], float).reshape(-1, 3),
         np.array([row.drive for row in rows], np.int64).reshape(-1, 2),
+        np.array(compound, np.int64).reshape(-1, 3),
+        np.array([f.kind for f in factors], np.int64),
+        np.array([(*f.axis, *f.point, f.pitch) for f in factors], float).reshape(-1, 7),
         np.array([row.joint for row in rows], np.int64),
     )

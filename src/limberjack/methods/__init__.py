@@ -69,7 +69,7 @@ class Stepper(Protocol):
     qd: np.ndarray
 
     def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
-        """Take up to n steps from `time` on in one compiled call; return (steps taken, status): 0, or the code of what failed."""
+        """Take up to n steps from `time` on in one compiled call; return the steps taken and 0 or a code of failure."""
         ...
 
     def active_links(self) -> np.ndarray:

@@ -16,7 +16,7 @@ from limberjack.articulated.dca import divide_and_conquer, set_leaves
 from limberjack.articulated.drives import drive_forces
 from limberjack.articulated.integrate import advance
 from limberjack.articulated.kinematics import kinematics
-from limberjack.articulated.merges import OWN, TAU, new_coefficients
+from limberjack.articulated.parts import OWN, TAU, new_coefficients
 from limberjack.articulated.work import new_work
 from limberjack.errors import UnknownName, UnsupportedByMethod
 from limberjack.forces import new_pull, pull_springs, take_wrenches

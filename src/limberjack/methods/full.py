@@ -10,8 +10,10 @@ import numpy as np
 
 from limberjack._jit import entry
 from limberjack.articulated.work import ROW, Work, new_work
-from limberjack.errors import StateError, UnknownName
 from limberjack.constrained import MORE_ROOM, take_held_steps
+from limberjack.constraints.rows import COORDINATES, ROWS
+from limberjack.constraints.table import SPRING
+from limberjack.errors import StateError, UnknownName
 from limberjack.forces import Pull, new_pull
 from limberjack.holding import Grip, Holding
 from limberjack.model.arrays import SPAN, Springs, blocks_of, span_of
@@ -55,7 +57,8 @@ class Full:
     def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> FullStepper | HeldStepper:
         """Return a stepper for `model`, without its features in `ignored`."""
         holding = Holding(model, ignored, implicit=self.integrator == "implicit")
-        if not holding.rows:
+        # springs alone have a solver of their own, which is implicit across them too
+        if all(row.role == SPRING for row in holding.rows):
             return FullStepper(model, self, ignored)
         if self.integrator == "momentum":
             raise StateError(
@@ -238,12 +241,15 @@ class HeldStepper:
 
     def memory(self) -> dict[str, np.ndarray]:
         """Return the turns of loop joints and the forces applied to them."""
-        return {"near": self.holding.hold.near.copy(), "own_tau": self.holding.own.tau.copy()}
+        hold, pairs = self.holding.hold, self.holding.table.compound[:, 0]
+        compounds = hold.state[pairs, COORDINATES:ROWS]
+        return {"near": hold.near.copy(), "own_tau": self.holding.own.tau.copy(), "compounds": compounds}
 
     def remember(self, memory: dict[str, np.ndarray]) -> None:
         """Take back what `memory` gave."""
         self.holding.hold.near[:] = memory["near"]
         self.holding.own.tau[:] = memory["own_tau"]
+        self.holding.hold.state[self.holding.table.compound[:, 0], COORDINATES:ROWS] = memory["compounds"]
 
     def stats(self) -> dict[str, Any]:
         """Return the links visited, evaluations per step, and what the rows did in the last step."""
@@ -276,6 +282,16 @@ class HeldStepper:
     def _rebuild(self) -> None:
         self.holding.build()
         self._build()
+
+    def loop_forces(self, name: str) -> np.ndarray:
+        """Return the forces applied to a loop joint, to be written."""
+        holding = self.holding
+        if not holding.has_freedoms(name):
+            raise StateError(f'joint "{name}" has no freedom for a force')
+        if name not in holding.pushed:
+            holding.pushed.add(name)
+            self._rebuild()
+        return holding.forces_on(name)
 
     def explain(self, status: int, where: str) -> Any:
         """Return (error, joint, message) of a failure the rows caused, else None."""

@@ -42,11 +42,13 @@ __all__ = [
     "SLIDE",
     "Factor",
     "Kind",
+    "coordinate_counts",
     "coordinates",
     "factors_of",
     "identity_coordinates",
     "locked",
     "motion_subspace",
+    "motions_of",
     "reverse",
     "transform",
 ]
@@ -131,6 +133,17 @@ def factors_of(joint: Joint) -> tuple[Factor, ...]:
         q += 4 if kind == SPIN else 1
         v += 3 if kind == SPIN else 1
     return tuple(out)
+
+
+def coordinate_counts(joint: Joint) -> tuple[int, int]:
+    """Return how many coordinates and freedoms a joint has."""
+    kind, axes = KINDS[joint.kind], len(joint.axes)
+    return (axes, axes) if joint.kind == "compound" else (kind.nq, kind.nv)
+
+
+def motions_of(joint: Joint) -> tuple[int, ...]:
+    """Return the kinds of a joint's factors: SPIN for a ball, TURN or PUSH for each scalar coordinate."""
+    return tuple(factor.kind for factor in factors_of(joint))
 
 
 def reverse(factors: tuple[Factor, ...]) -> tuple[Factor, ...]:

@@ -224,6 +224,10 @@ class Model:
             i,
         )
 
+    def axis_number(self, name: str) -> int:
+        """Return which axis of its compound joint is called `name`; -1 for whole joints."""
+        return self._locate(name)[1]
+
     def dof_name(self, v: int) -> str:
         """Return the name of the joint, or compound axis, that owns freedom `v`."""
         i = int(np.searchsorted(self.arrays.v_start, v, side="right")) - 1

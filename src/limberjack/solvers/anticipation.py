@@ -2,7 +2,7 @@
 
 The tree has answered all known forces with qdd0. A row with the path-sparse forward pass y (`responses.py`) meets
 
-    A_ij = sum_v y_i[v] y_j[v] / D_v,      A lam + b = 0   (held)   or   lam >= 0, A lam + b >= 0, one of them 0  (sided)
+    A_ij = sum_v y_i[v] y_j[v] / D_v,     A lam + b = 0  (held)  or  lam >= 0, A lam + b >= 0, one of them 0  (sided)
 
 with b the row's acceleration without the constraints, and the forces J^T lam enter where the forward elimination left
 the joint forces: one more outward pass gives qdd. The same rows with b = phi' or phi make the velocities or the
@@ -14,13 +14,14 @@ A row that gives way, with stiffness k, damping c and force f = k phi + c phi' n
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from limberjack._jit import inner, outlined
 from limberjack.articulated.responses import path_forward
 from limberjack.articulated.work import AC, AL, BC, BL, DI, UU, R, W
+from limberjack.constraints.compound import new_scratch, set_compound
 from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B, PAIR, row, set_pair
 from limberjack.constraints.table import GRIP, SIDED, Row, Table
 from limberjack.model.arrays import DOF, LINK, Links
@@ -56,6 +57,7 @@ class Hold(NamedTuple):
     ends: np.ndarray  # (n, 18)
     state: np.ndarray  # (p, PAIR)
     near: np.ndarray  # (t,) angles, turns counted
+    scratch: np.ndarray  # of compound joints
     wrench: np.ndarray  # (r, 12)
     values: np.ndarray  # (r, 3) value, rate, bias
     give: np.ndarray  # (r, 3) force now, stiffness and damping of rows that give way
@@ -104,12 +106,12 @@ def new_hold(links: Links, table: Table, row_block: np.ndarray, pair_block: np.n
     held = max((int((table.role[row_block == k] != SIDED).sum()) for k in range(len(spans))), default=0)
     return Hold(
         blocks, np.array(touched, np.int64), path, stop, np.zeros((n, 6)), np.zeros((n, 18)), np.zeros((p, PAIR)),
-        np.zeros(len(table.weights)), np.zeros((r, 12)), np.zeros((r, 3)), np.zeros((r, 3)), np.zeros(r),
+        np.zeros(len(table.weights)), new_scratch(), np.zeros((r, 12)), np.zeros((r, 3)), np.zeros((r, 3)), np.zeros(r),
         *_room(held + min(r - held, 16), nv), np.zeros(6),
     )  # fmt: skip
 
 
-def _room(m: int, nv: int) -> tuple:
+def _room(m: int, nv: int) -> tuple[Any, ...]:
     return (
         np.zeros(m, np.int64), np.zeros((m, nv)), np.zeros(nv), np.zeros((m, m)), np.zeros((m, m)),
         np.zeros(m, np.int64), *(np.zeros(m) for _ in range(5)), np.zeros(m, np.int8), new_workspace(m),
@@ -189,6 +191,13 @@ def look(
                 ends[i, 12 + c] = velocities[i, c]
         for p in range(blocks[k, PAIR_START], blocks[k, PAIR_END]):
             set_pair(p, table.pair_link, table.pair_frame, ends, hold.state)
+        for c in range(len(table.compound)):
+            p = table.compound[c, 0]
+            if blocks[k, PAIR_START] <= p < blocks[k, PAIR_END]:
+                set_compound(
+                    table.compound[c, 1], table.compound[c, 2], table.factor_kind, table.factor_data, p, hold.scratch,
+                    hold.state,
+                )  # fmt: skip
     values, place, share, target = hold.values, table.place, table.share, table.target
     for r in range(blocks[k, ROW], blocks[k, ROW_END]):
         if table.row_pair[r, 0] >= 0:
@@ -252,19 +261,29 @@ def choose(
         table: the rows.
         k: the block.
         mode: ACCELERATION, VELOCITY or POSITION.
-        h: step over which soft rows are implicit [s].
+        h: step over which soft rows are implicit [s]; in POSITION how far off one-sided rows may be and still count.
         soft: whether rows of springs take part; grips (with a largest force) always do.
         rows: of the work arrays.
         qdd: accelerations without the rows.
         hold: filled.
+
+    A one-sided row that touches acts; one that pressed in a stage before (its multiplier is not zero) stays with it for
+    the stages and the positions after it, which are off by no more than the integrator's error. What it moves away
+    with is counted against the acceleration that would bring it back within the step.
     """
     values, blocks, give, roles = hold.values, hold.blocks, hold.give, table.role
     low, high, side = hold.low, hold.high, hold.side
     count = 0
     for r in range(blocks[k, ROW], blocks[k, ROW_END]):
         role = roles[r]
-        if role == SIDED and (values[r, 0] > TOUCH or (mode == ACCELERATION and values[r, 1] > 1e-9)):
-            continue
+        pressed = role == SIDED and hold.multipliers[r] > 0.0
+        if role == SIDED and not pressed:
+            # once in a projection, always: rows that come and go would chase each other
+            near = values[r, 0] <= TOUCH or (mode == POSITION and (values[r, 0] <= h or give[r, 0] > 0.0))
+            if not near:
+                continue
+            if mode == POSITION:
+                give[r, 0] = 1.0
         if role > SIDED:
             s = h * (h * give[r, 1] + give[r, 2])
             if mode != ACCELERATION or s == 0.0 or not (soft or role == GRIP):
@@ -274,7 +293,7 @@ def choose(
         if count == len(hold.rows):
             return NO_ROOM
         hold.rows[count] = r
-        low[count] = 0.0 if role == SIDED else -INFINITE
+        low[count] = 0.0 if role == SIDED and not (pressed and mode == POSITION) else -INFINITE
         high[count] = INFINITE
         if mode == POSITION:
             side[count] = values[r, 0]
@@ -282,6 +301,8 @@ def choose(
             side[count] = values[r, 1]
         else:
             seen = _row_acceleration(links, table, r, rows, qdd, hold)
+            if role == SIDED and not pressed and values[r, 1] > 0.0:
+                seen += values[r, 1] / h
             if role > SIDED:
                 seen += (give[r, 0] + h * give[r, 1] * values[r, 1]) / s
                 if role == GRIP:

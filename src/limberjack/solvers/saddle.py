@@ -5,7 +5,8 @@ Primary constraints are those the solver takes in one factorisation: a forest (`
 matrix, path-sparse ones over a forest, a complementarity problem their forces, and one more solve spreads them (Baraff
 1996, section 7).
 
-Kernels take both structures, one of them None: the branch of the other is never compiled.
+Kernels take both structures, one of them None. A branch under `if x is None: pass; else:` is not compiled when x is
+None; written the other way round, both branches would be.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ from limberjack.solvers.structure import Structure, Work, prepare
 from limberjack.solvers.structure import new_work as new_sparse_work
 from limberjack.solvers.tree import factor, solve
 
-__all__ = ["NO_ROOM", "REFUSED", "Saddle", "factor_saddle", "first_constraints", "list_touching", "new_saddle", "solve_saddle"]
+__all__ = [
+    "NO_ROOM", "REFUSED", "Saddle", "factor_saddle", "first_constraints", "list_touching", "new_saddle", "solve_saddle",
+]  # fmt: skip
 
 INFINITE = np.inf
 # Statuses beside 0 and 1 + node: no room for the rows that act; no force meets a one-sided row.
@@ -96,24 +99,41 @@ def new_saddle(
     nu, nr = int(system.body_start[-1]), int(system.row_start[-1])
     room = min(room, nc - held)
     own = first_constraints(system, held)
-    empty = first_constraints(system, 0)
-    parts = split(system, np.arange(nc) < (0 if loops else held))
-    tree = order_of(system, parts)
-    always = np.zeros(0, np.int64) if loops else parts.auxiliary[parts.auxiliary < held]
     rows = np.diff(system.row_start)
+    tree = structure = None
+    always, work = np.zeros(0, np.int64), np.zeros(0)
+    if loops:
+        structure = prepare(own)
+        factored, responses = new_sparse_work(own, structure), _no_responses(room)
+    else:
+        parts = split(system, np.arange(nc) < held)
+        tree = order_of(system, parts)
+        always, work = parts.auxiliary[parts.auxiliary < held], new_work(tree)
+        touches = int(np.diff(system.touch_start).max(initial=0))
+        responses = empty_responses(tree, len(always) + room, int(rows.max(initial=0)), touches)
+        factored = _no_factor()
     k = int(rows[always].sum()) + room
-    touches = int(np.diff(system.touch_start).max(initial=0))
-    responses = empty_responses(tree, len(always) + room, int(rows.max(initial=0)), touches)
-    structure = prepare(own if loops else empty)
     minv = np.zeros((len(system.body_start) - 1, 7)) if rigid else np.zeros(int(system.mass_start[-1]))
+    rows_held = int(own.row_start[-1]) if loops else 0
     saddle = Saddle(
-        own, new_work(tree), new_sparse_work(own if loops else empty, structure), minv,
-        *(np.zeros(int(own.row_start[-1]) if loops else 0) for _ in range(2)), responses,
+        own, work, factored, minv, np.zeros(rows_held), np.zeros(rows_held), responses,
         np.zeros((room if loops else 0, nu)), always, np.zeros(nu), np.zeros(nr), np.zeros(nr), np.zeros(nu),
-        np.zeros(nr), np.zeros((k, k)), np.zeros((k, k)), np.zeros(k, np.int64), *(np.zeros(k) for _ in range(5)),
-        np.zeros(k, np.int8), new_workspace(k), np.zeros(4),
+        np.zeros(nr), np.zeros((k, k)), np.zeros((k, k)), np.zeros(k, np.int64), np.zeros(k), np.zeros(k), np.zeros(k),
+        np.zeros(k), np.zeros(k), np.zeros(k, np.int8), new_workspace(k), np.zeros(4),
     )  # fmt: skip
-    return (None, structure, saddle) if loops else (tree, None, saddle)
+    return tree, structure, saddle
+
+
+def _no_factor() -> Work:
+    """Return the arrays of a sparse factor that is never used, of the right types."""
+    whole, pairs, flat = np.zeros((0, 4), np.int64), np.zeros((0, 4)), np.zeros(0)
+    return Work(pairs, pairs, pairs, whole, pairs, pairs, pairs, np.zeros(0, np.int64), flat, flat, flat, flat, flat)
+
+
+def _no_responses(room: int) -> Responses:
+    """Return responses that only list constraints, for a solver without a tree."""
+    sizes = (2, room, room + 1, room + 1, 1, 0, (0, 0), 0, 0, 0)
+    return Responses(*(np.zeros(size, np.int64) for size in sizes), *(np.zeros(0) for _ in range(3)))
 
 
 @outlined
@@ -204,8 +224,13 @@ def factor_saddle(
     saddle,
 ):  # fmt: skip
     """Factor the primary system; return 0 or 1 + the node that has no inertia, or whose rows depend on each other."""
-    if structure is None:
+    failed = 0
+    if tree is None:
+        pass
+    else:
         failed = factor(system, tree, m, j, saddle.c, saddle.work)
+    if structure is None:
+        pass
     else:
         _invert_masses(system.body_start, system.mass_start, m, saddle.minv)
         assemble(saddle.held, structure, saddle.minv, j, saddle.c, saddle.sparse)
@@ -218,8 +243,12 @@ def factor_saddle(
 @spliced
 def _solve_primary(system, tree, structure, j, saddle, f, a, r, lam):
     """Solve for the primary constraints with the factor at hand."""
-    if structure is None:
+    if tree is None:
+        pass
+    else:
         solve(system, tree, saddle.work, f, r, a, lam)
+    if structure is None:
+        pass
     else:
         _copy(len(saddle.held_r), r, saddle.held_r)
         sparse.solve_factored(
@@ -324,12 +353,16 @@ def _anticipate(system, tree, structure, rows, j, saddle):
     """Fill matrix and right side of the listed rows; return 0 or NO_ROOM."""
     s, listed = saddle, saddle.responses
     status = 0
-    if structure is None:
+    if tree is None:
+        pass
+    else:
         if trace(system, tree, listed) != 0:
             status = NO_ROOM
         else:
             auxiliary_matrix(system, tree, j, s.work, listed, s.matrix)
             auxiliary_rhs(system, j, listed, s.r, s.a, s.side)
+    if structure is None:
+        pass
     else:
         # each row's own answer, the primary rows held still; one-sided rows only, few
         for i in range(rows):

@@ -28,6 +28,7 @@ __all__ = [
     "load4",
     "mul",
     "pack",
+    "prefetch",
     "scale",
     "splat",
     "store4",
@@ -92,6 +93,21 @@ def store4(typing: Any, array: Any, i: Any, k: Any, value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, types.intp, types.intp, _LANES), code
+
+
+@intrinsic(prefer_literal=False)
+def prefetch(typing: Any, array: Any, i: Any, k: Any) -> Any:
+    """Ask for the cache line of array[i, k], which is used soon; changes no result."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        byte = ir.IntType(8).as_pointer()
+        place = builder.bitcast(_place(context, builder, signature.args[0], *args), byte)
+        kind = ir.FunctionType(ir.VoidType(), [byte, _INDEX, _INDEX, _INDEX])
+        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(ask, [place, _INDEX(0), _INDEX(3), _INDEX(1)])  # to read, into all levels, data
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.intp), code
 
 
 @intrinsic

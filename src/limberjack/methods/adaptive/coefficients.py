@@ -25,7 +25,9 @@ from limberjack._jit import inner, outlined, spliced
 from limberjack.articulated.assembly_tree import KEEP_A, KEEP_B, KEEP_JOINT
 from limberjack.articulated.dca import com_inertia
 from limberjack.articulated.joint_poses import below, join_rigidly, set_joint, within
-from limberjack.articulated.merges import (
+from limberjack.articulated.merges import merge_inertias, open_joint
+from limberjack.articulated.metric_merges import merge_distance, merge_metric, metric_rows
+from limberjack.articulated.parts import (
     DD,
     DOFS,
     EC,
@@ -56,12 +58,9 @@ from limberjack.articulated.merges import (
     V,
     carry,
     columns_place,
-    merge_inertias,
-    open_joint,
     place,
     stride,
 )
-from limberjack.articulated.metric_merges import merge_distance, merge_metric, metric_rows
 from limberjack.spatial.lanes import add, lane, load4, scale, store4, sub
 from limberjack.spatial.solves import solve_symmetric_3
 from limberjack.spatial.vectors import cross, rotate, rotate_back
@@ -402,11 +401,11 @@ def hold(links, table, c, shares, own, s, node, q, still, work, mass):
     set_joint(links, table, c, s, node, q, still, work)
     positive = True
     if table[node, HANDLES] > 0:
-        slot = np.int64(0)  # typed: a literal would be compiled for once more
+        slot = np.int64(0)  # typed, as other numbers below: a literal would be compiled for once more
         join_rigidly(table, c, shares, node)
         positive = open_joint(table, c, own, s, node, slot)
         merge_inertias(table, c, s, node, slot)
-        some = metric_rows(table, c, s, node)
+        some = metric_rows(table, c, s, node, np.int64(TT), np.int64(PSI0))
         if mass:
             merge_distance(table, c, s, node, slot, some)
         else:

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import inner, outlined
-from limberjack.articulated.assembly_tree import KEEP_A, KEEP_JOINT, Assembly
-from limberjack.articulated.joint_poses import below, composed, inertia_of, moved_inertia, within
-from limberjack.articulated.merges import CHILD, FIRST_SIDE, KEEP, SECOND_SIDE, SLOT, TOP, UP
+from limberjack.articulated.joint_poses import composed, inertia_of, moved_inertia, within
+from limberjack.articulated.parts import CHILD, FIRST_SIDE, HX, IN, LEAF, LEAF_IN, SECOND_SIDE, SLOT, TOP, place
 from limberjack.forces import Wrenches
+from limberjack.methods.adaptive.places import cluster_pose, locate, put_pose_row, rigid_part, sort_nodes
 from limberjack.model.arrays import (
     BALL_DRIVE,
     BLOCK,
@@ -37,8 +37,12 @@ from limberjack.model.arrays import (
 )
 from limberjack.model.joints import BALL, FREE, PUSH, TURN
 from limberjack.model.model import Model
+from limberjack.spatial.lanes import prefetch
 
-__all__ = ["Condensed", "Places", "condense", "new_condensed", "new_places", "scatter"]
+__all__ = ["Condensed", "condense", "gather", "new_condensed", "scatter"]
+
+# In regions of more joints than this, numbers are asked for this many joints before they are used.
+_MANY, _AHEAD = 64, 4
 
 
 class Condensed(NamedTuple):
@@ -55,19 +59,6 @@ class Condensed(NamedTuple):
     q: np.ndarray
     qd: np.ndarray
     tau: np.ndarray
-
-
-class Places(NamedTuple):
-    """Where links went, and where their drives are in the model."""
-
-    rank: np.ndarray  # (nb,) bodies depth first
-    node: np.ndarray  # (nb,) inner node of the joint above each body
-    cluster: np.ndarray  # (nb,) cluster of a body that is the top of a rigid part
-    pose: np.ndarray  # (nb - n, 12) pose in its cluster of a piece of a hub that is one
-    scalar: np.ndarray  # (nv,) row of the scalar drive of a freedom, -1 = none
-    ball: np.ndarray  # (nv,) row of the ball drive that begins there, -1 = none
-    sorted: np.ndarray  # (nb,) nodes on their way
-    spare: np.ndarray  # (nb,)
 
 
 def new_condensed(model: Model, wrenches: int) -> Condensed:
@@ -93,98 +84,6 @@ def new_condensed(model: Model, wrenches: int) -> Condensed:
         Wrenches(whole(wrenches), np.zeros((wrenches, 9))),
         whole(SPAN), whole(n, SPAN), whole(1), whole(n), np.zeros(nq), np.zeros(nv), np.zeros(nv),
     )  # fmt: skip
-
-
-def new_places(model: Model, tree: Assembly) -> Places:
-    """Return the places of the links of `model`."""
-    a, n, nb = model.arrays, len(model.arrays.links.parent), len(tree.body_link)
-    # A piece of a hub comes just before its first arm.
-    key = np.arange(nb, dtype=float)
-    arms = np.flatnonzero(tree.body_parent[:n] >= n)
-    key[tree.body_parent[arms][::-1]] = arms[::-1] - 0.5
-    rank = np.empty(nb, np.int64)
-    rank[np.argsort(key, kind="stable")] = np.arange(nb)
-    scalar, ball = np.full(model.nv, -1, np.int64), np.full(model.nv, -1, np.int64)
-    scalar[a.drives.place[:, 1]] = np.arange(len(a.drives.place))
-    ball[a.drives.ball_place[:, 1]] = np.arange(len(a.drives.ball_place))
-    none = np.zeros(nb, np.int64)
-    return Places(rank, tree.node_of, none, np.zeros((nb - n, 12)), scalar, ball, none.copy(), none.copy())
-
-
-@inner
-def sort_nodes(n, key, nodes, spare):
-    """Sort nodes[: n] by key[node] by merging runs of doubled length; already sorted ones take one look each."""
-    width = 1
-    while width < n:
-        low = 0
-        while low + width < n:
-            middle = low + width
-            high = min(middle + width, n)
-            if key[nodes[middle - 1]] > key[nodes[middle]]:
-                for k in range(low, high):
-                    spare[k] = nodes[k]
-                i, j = low, middle
-                for k in range(low, high):
-                    if i < middle and (j >= high or key[spare[i]] <= key[spare[j]]):
-                        nodes[k] = spare[i]
-                        i += 1
-                    else:
-                        nodes[k] = spare[j]
-                        j += 1
-            low = high
-        width *= 2
-
-
-@inner
-def rigid_part(table, active, node, slot):
-    """Return (node, handle): the rigid part of `node` that holds its handle `slot`, and which handle of that it is."""
-    while active[node]:
-        if slot == 0:
-            node = table[node, FIRST_SIDE]
-        else:
-            keep = table[node, KEEP]
-            node = table[node, FIRST_SIDE] if keep == KEEP_A else table[node, SECOND_SIDE]
-            slot = 0 if keep == KEEP_JOINT else 1
-    return node, slot
-
-
-@inner
-def cluster_pose(links, places, body):
-    """Return the pose in its cluster of the top of a rigid part."""
-    n = len(links.parent)
-    if body < n:
-        return (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), 0.0, 0.0, 0.0
-    p, k = places.pose, body - n
-    r = (p[k, 0], p[k, 1], p[k, 2], p[k, 3], p[k, 4], p[k, 5], p[k, 6], p[k, 7], p[k, 8])
-    return r, p[k, 9], p[k, 10], p[k, 11]
-
-
-@inner
-def put_pose_row(a, k, r, x, y, z):
-    """Write a pose into row k of a."""
-    a[k, 0], a[k, 1], a[k, 2], a[k, 3], a[k, 4], a[k, 5] = r[0], r[1], r[2], r[3], r[4], r[5]
-    a[k, 6], a[k, 7], a[k, 8], a[k, 9], a[k, 10], a[k, 11] = r[6], r[7], r[8], x, y, z
-
-
-@inner
-def locate(links, table, c, active, places, link):
-    """Return (cluster, rotation, position): where a link is in its cluster; of cluster -1, in the world."""
-    r, x, y, z = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), 0.0, 0.0, 0.0
-    node = link
-    up = table[node, UP]
-    while up >= 0 and not active[up]:
-        if table[up, SECOND_SIDE] == node:
-            a, ax, ay, az = below(table, c, up)
-            r, x, y, z = composed(a, ax, ay, az, r, x, y, z)
-        node = up
-        up = table[node, UP]
-    if up < 0:
-        return -1, r, x, y, z
-    top = table[node, TOP]
-    if top >= len(links.parent):
-        a, ax, ay, az = cluster_pose(links, places, top)
-        r, x, y, z = composed(a, ax, ay, az, r, x, y, z)
-    return places.cluster[top], r, x, y, z
 
 
 @inner
@@ -361,6 +260,30 @@ def _bring_springs(links, table, c, active, places, springs, new):
             new.point[j, o + 2] = z + (r[6] * px + r[7] * py + r[8] * pz)
 
 
+@inner
+def _fetch(links, drives, table, c, active, places, b):
+    """Ask for the numbers that hanging the cluster of body b will need: in large regions they are far away."""
+    if b >= len(links.parent):
+        return
+    nb, node = len(table) // 2, places.node[b]
+    prefetch(links.placement, b, 0)
+    prefetch(links.placement, b, 8)
+    row = places.scalar[links.v_start[b]] if links.dof[b] > 0 else -1
+    if row >= 0:
+        prefetch(drives.scalar, row, 0)
+        prefetch(drives.scalar, row, 8)
+        prefetch(drives.place, row, 0)
+    part, _ = rigid_part(table, active, table[node, SECOND_SIDE], 0)
+    o = part * LEAF + LEAF_IN if part < nb else place(part, nb) + IN
+    prefetch(c, 0, o)
+    prefetch(c, 0, o + 8)
+    if table[node, FIRST_SIDE] >= 0:
+        part, slot = rigid_part(table, active, table[node, FIRST_SIDE], table[node, SLOT])
+        if slot > 0:
+            prefetch(c, 0, place(part, nb) + HX)
+            prefetch(c, 0, place(part, nb) + HX + 8)
+
+
 @outlined
 def condense(
     # model
@@ -390,6 +313,9 @@ def condense(
     for j in range(count):
         b = order[j]
         node = places.node[b]
+        if count > _MANY:
+            prefetch(table, places.node[order[min(j + 2 * _AHEAD, count - 1)]], 0)
+            _fetch(links, drives, table, c, active, places, order[min(j + _AHEAD, count - 1)])
         if b >= n:
             _join_piece(links, table, c, active, places, node, b, out)
             continue
@@ -445,3 +371,24 @@ def scatter(
         iq = out.q_start[k]
         for a in range((len(q) if b + 1 >= n else links.q_start[b + 1]) - first):
             q[first + a] = body.q[iq + a]
+
+
+@inner
+def gather(
+    # model
+    links,
+    # in
+    q, qd,
+    # out
+    body,
+):  # fmt: skip
+    """Copy q and qd of the active joints from those of the whole model."""
+    out, n = body.links, len(links.parent)
+    for k in range(body.whole[LINK + 1]):
+        b = body.link[k]
+        v, iv, first = links.v_start[b], out.v_start[k], links.q_start[b]
+        for a in range(links.dof[b]):
+            body.qd[iv + a] = qd[v + a]
+        iq = out.q_start[k]
+        for a in range((len(q) if b + 1 >= n else links.q_start[b + 1]) - first):
+            body.q[iq + a] = q[first + a]

@@ -12,9 +12,9 @@ from limberjack._jit import inner, outlined
 from limberjack.articulated.dca import com_inertia
 from limberjack.articulated.jacobians import link_velocities
 from limberjack.articulated.joint_poses import composed, inertia_of, moved_inertia, row_of
-from limberjack.articulated.merges import FIGURE, FIRST_SIDE, KIND, SECOND_SIDE, TOP, UP
+from limberjack.articulated.parts import FIGURE, FIRST_SIDE, KIND, SECOND_SIDE, TOP, UP
 from limberjack.articulated.work import R, rotation
-from limberjack.methods.adaptive.condensed import cluster_pose
+from limberjack.methods.adaptive.places import cluster_pose
 from limberjack.model.joints import FREE
 from limberjack.spatial.solves import solve_symmetric_3
 from limberjack.spatial.vectors import cross

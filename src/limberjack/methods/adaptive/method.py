@@ -9,24 +9,26 @@ hold such joints are computed again, and the next step begins with an update tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from limberjack._jit import entry, inner, kernel
-from limberjack.articulated.assembly_tree import Assembly, new_assembly
+from limberjack.articulated.assembly_tree import new_assembly
 from limberjack.articulated.dca import set_leaves
-from limberjack.articulated.merges import TREE_COLUMNS, WEIGHT, new_coefficients
+from limberjack.articulated.parts import TREE_COLUMNS, WEIGHT, new_coefficients
 from limberjack.articulated.work import ROW, Work
 from limberjack.errors import LimberjackError, ModelError, StateError, UnsupportedByMethod
 from limberjack.forces import Wrenches, new_pull, no_wrenches
-from limberjack.methods.adaptive import regions as rg
+from limberjack.methods.adaptive import layout as rg
 from limberjack.methods.adaptive.coefficients import set_leaf_columns
-from limberjack.methods.adaptive.condensed import Condensed, condense, new_condensed, new_places, scatter
+from limberjack.methods.adaptive.condensed import condense, new_condensed, scatter
 from limberjack.methods.adaptive.metrics import functions_of, weight_rows
 from limberjack.methods.adaptive.options import Adaptive
-from limberjack.methods.adaptive.sight import PERIOD, levers, view_numbers
+from limberjack.methods.adaptive.places import lay_sweep, new_places
+from limberjack.methods.adaptive.regions import hold_all, update
+from limberjack.methods.adaptive.settings import limits_of, tree_options, with_wrenches, wrench_links
+from limberjack.methods.adaptive.sight import PERIOD
 from limberjack.model.arrays import COORDINATE, DOF, LINK, SPAN, Drives
 from limberjack.model.joints import FREE
 from limberjack.model.model import Model
@@ -105,17 +107,19 @@ def adaptive_steps(
             return -1, bad
         set_leaf_columns(links, e.tree, e.co.numbers)
     if todo & PREPARE:
+        g.counts[rg.TRIED] = 0
         mass = e.limits.mass[0] > 0
-        bad = rg.hold_all(links, drives, e.places, e.co, mass, g.kept, stale, reach, e.q, e.still, e.tau, e.joint_work)
+        bad = hold_all(links, drives, e.places, e.co, mass, g.kept, stale, reach, e.q, e.still, e.tau, e.joint_work)
         if bad > 0:
             return -2, bad
         condense(
             links, drives, springs, e.co.table, e.co.numbers, g.active, g.nodes, g.counts[rg.COUNT], e.q, e.qd, e.tau,
             wrenches, e.places, body,
         )  # fmt: skip
+        lay_sweep(e.co.table, g.active, e.places.sorted, e.places.node, g.counts[rg.COUNT], g.slot, g.joints)
     while taken < n:
         if g.counts[rg.UNTIL] <= 0:
-            rg.update(
+            update(
                 links, drives, springs, e.tree.roots, e.limits, h, reach, e.tau, wrenches, e.still, e.co, e.places,
                 e.others, e.joint_work, e.work, pull, e.buffers, trial, aside, g, body, e.q, e.qd, q, qd,
             )  # fmt: skip
@@ -167,7 +171,7 @@ class AdaptiveStepper:
         if not counted.any():
             raise ModelError(f'model "{model.name}" has no joints to choose from: method "adaptive" needs at least one')
         self._joints = int(counted.sum())
-        self.assembly = new_assembly(links, **_tree_options(model, options))
+        self.assembly = new_assembly(links, **tree_options(model, options))
         self.q, self.qd = model.q0.copy(), model.qd0.copy()
         tree, nv = self.assembly, model.nv
         places, nb = new_places(model, tree), len(tree.body_link)
@@ -178,8 +182,9 @@ class AdaptiveStepper:
             _Bodies(tree.body_link, tree.share, tree.roots), co, places, others, np.zeros(nv), _lazy_work(links, 0),
             _lazy_work(links, n), _lazy_work(links, n), new_buffers(model.nq, nv),
             new_aims(links, np.zeros(SPAN, np.int64), False), np.zeros(SPAN, np.int64),
-            _limits(model, tree, options, self._joints),
-            rg.new_regions(tree, n, nv), np.zeros(model.nq), np.zeros(nv), self.q.copy(), self.qd.copy(), np.zeros(nv),
+            limits_of(model, tree, options, self._joints),
+            rg.new_regions(tree, n, nv, co.own.shape[1] - WEIGHT), np.zeros(model.nq), np.zeros(nv), self.q.copy(),
+            self.qd.copy(), np.zeros(nv),
         )  # fmt: skip
         # the table holds the tree: its own arrays are views of that from here on
         columns = {name: co.table[:, k] for k, name in enumerate(TREE_COLUMNS)}
@@ -276,7 +281,7 @@ class AdaptiveStepper:
             pushed.append(of_dof[places[differs, 1]])
             getattr(self._drives, name)[:] = getattr(forces.drives, name)
         driven = np.unique(np.concatenate(pushed))
-        pulled = _wrench_links(self._wrenches, forces.wrenches)
+        pulled = wrench_links(self._wrenches, forces.wrenches)
         e.q[:], e.qd[:], e.tau[:] = self.q, self.qd, forces.tau
         implicit = self._code == IMPLICIT
         whole = self._fresh or (implicit and dt != self._dt)
@@ -288,8 +293,8 @@ class AdaptiveStepper:
         if not (whole or len(moved) or len(sped) or len(touched)):
             return
         if len(forces.wrenches.link) != len(self._wrenches.link):
-            self._body = _with_wrenches(self._body, len(forces.wrenches.link))
-            self._trial = _with_wrenches(self._trial, len(forces.wrenches.link))
+            self._body = with_wrenches(self._body, len(forces.wrenches.link))
+            self._trial = with_wrenches(self._trial, len(forces.wrenches.link))
         self._wrenches = Wrenches(*(array.copy() for array in forces.wrenches))
         self._mark_stale(np.concatenate([moved, driven]), active)
         if self._functions and (len(moved) or self._fresh):
@@ -364,7 +369,7 @@ class AdaptiveStepper:
             options.force_bodies
         ) != tuple(old.force_bodies):
             raise StateError("tree, force_bodies, metric and integrator cannot be changed while running")
-        limits = _limits(self._model, self.assembly, options, self._joints)
+        limits = limits_of(self._model, self.assembly, options, self._joints)
         weights = (options.weights, options.velocity_weights) != (old.weights, old.velocity_weights)
         if weights:
             for what in ("weights", "velocity_weights"):
@@ -387,8 +392,9 @@ class AdaptiveStepper:
         speeds = o.weights if o.velocity_weights is None else o.velocity_weights
         self._functions = functions_of(o.weights) | functions_of(speeds)
         if only is None:
-            co.own[:, WEIGHT:] = weight_rows(self._model, o.weights, "weights", self.q)
-            g.velocity_weight[:] = weight_rows(self._model, speeds, "velocity_weights", self.q)
+            wide = g.velocity_weight.shape[1]
+            co.own[:, WEIGHT:] = weight_rows(self._model, o.weights, "weights", self.q)[:, :wide]
+            g.velocity_weight[:] = weight_rows(self._model, speeds, "velocity_weights", self.q)[:, :wide]
             return
         active = self.active_links()
         names = {name for name in only if active[self._model.arrays.joint_link[self._model.joint_names.index(name)]]}
@@ -399,7 +405,7 @@ class AdaptiveStepper:
             new = weight_rows(self._model, weights, what, self.q, only=names)
             for name in names & set(functions_of(weights)):
                 v = self._model.joint(name).v
-                rows[v] = new[v]
+                rows[v] = new[v, : rows.shape[1]]
 
     # Memory
 
@@ -427,8 +433,8 @@ class AdaptiveStepper:
         e.co.own[:, WEIGHT:], g.velocity_weight[:] = memory["weight"], memory["velocity_weight"]
         self._drives = Drives(*(memory[f"drives.{k}"].copy() for k in Drives._fields))
         self._wrenches = Wrenches(*(memory[f"wrenches.{k}"].copy() for k in Wrenches._fields))
-        self._body = _with_wrenches(self._body, len(self._wrenches.link))
-        self._trial = _with_wrenches(self._trial, len(self._wrenches.link))
+        self._body = with_wrenches(self._body, len(self._wrenches.link))
+        self._trial = with_wrenches(self._trial, len(self._wrenches.link))
         g.counts[rg.EPOCH] += 1
         g.counts[rg.CHECK] = memory["check"][0]
         self._start_region(memory["active"].astype(bool))
@@ -478,73 +484,3 @@ class AdaptiveStepper:
             "depth": int(self.assembly.depth.max(initial=0)),
             "bytes": sum(array.nbytes for part in (g, self._engine.co) for array in part),
         }
-
-
-def _with_wrenches(body: Condensed, count: int) -> Condensed:
-    return body._replace(wrenches=Wrenches(np.zeros(count, np.int64), np.zeros((count, 9))))
-
-
-def _wrench_links(old: Wrenches, new: Wrenches) -> np.ndarray:
-    """Return the links on which wrenches differ."""
-    if len(old.link) == len(new.link) and (old.link == new.link).all() and (old.data == new.data).all():
-        return np.zeros(0, np.int64)
-    before = {(int(i), row.tobytes()) for i, row in zip(old.link, old.data, strict=True)}
-    after = {(int(i), row.tobytes()) for i, row in zip(new.link, new.data, strict=True)}
-    return np.array(sorted({i for i, _ in before ^ after}), np.int64)
-
-
-def _limits(model: Model, tree: Assembly, options: Adaptive, joints: int) -> rg.Limits:
-    """Return when choices end, checked against the model."""
-    figures = len(tree.roots)
-    budget, opened = options.budget, options.update_budget
-    if budget is None and options.tolerance is None and options.view is None:
-        budget = max(1, round(0.2 * joints))
-    each = isinstance(budget, Sequence)
-    if isinstance(budget, Sequence):
-        if len(budget) != figures:
-            raise StateError(
-                f'budget must have one number per figure of model "{model.name}", {figures}; got {len(budget)}'
-            )
-        whole = np.array(budget, np.int64)
-    else:
-        whole = np.full(figures, -1 if budget is None else min(budget, joints), np.int64)
-    looked = whole.copy() if opened is None else np.full(figures, opened, np.int64)
-    # Of the velocities, without a tolerance of their own: in pixels the same, else by the period, which `dt` decides.
-    tolerance = np.array([-1.0 if options.tolerance is None else options.tolerance, -1.0])
-    if options.view is not None and options.tolerance is None:
-        tolerance[0] = options.view.tolerance**2
-    if options.velocity_tolerance is not None:
-        tolerance[1] = options.velocity_tolerance
-    elif options.view is not None:
-        tolerance[1] = tolerance[0]
-    return rg.Limits(
-        whole, looked, tolerance, np.array([options.update_every], np.int64), np.array([int(each)], np.int64),
-        np.array([int(options.error_bounded)], np.int64), np.array([int(options.metric == "mass")], np.int64),
-        view_numbers(options.view), *_levers(model, tree, options),
-    )  # fmt: skip
-
-
-def _levers(model: Model, tree: Assembly, options: Adaptive) -> tuple[np.ndarray, np.ndarray]:
-    return levers(model, tree) if options.view is not None else (np.zeros(len(tree.parent)), np.zeros(len(tree.parent)))
-
-
-def _tree_options(model: Model, options: Adaptive) -> dict[str, Any]:
-    """Return the weights or priorities the assembly tree is cut by."""
-    a = model.arrays
-    n = len(a.links.parent)
-    if callable(options.tree):
-        order = list(options.tree(model))
-        priority = np.full(n, len(order), np.int64)
-        for k, name in enumerate(order):
-            info = model.joint(name)
-            if not info.is_loop and info.nv > 0:
-                priority[a.joint_link[model.joint_names.index(name)]] = k
-        return {"priority": priority}
-    if options.tree == "forces":
-        weight = np.ones(n)
-        ends = a.springs.link[a.springs.link >= 0]
-        named = np.array([a.body_link[model.body_index(name)] for name in options.force_bodies], np.int64)
-        places = np.unique(np.concatenate([ends, named[named >= 0]])).astype(np.int64)
-        weight[places] = n
-        return {"weight": weight}
-    return {}

@@ -13,12 +13,12 @@ Redon, Galoppo, Lin 2005, section 5.4.2.
 
 from __future__ import annotations
 
-from limberjack._jit import outlined
+from limberjack._jit import inner, outlined
 from limberjack.articulated.aba import accelerations
 from limberjack.articulated.jacobians import link_velocities
 from limberjack.articulated.kinematics import kinematics
 from limberjack.articulated.work import J, P
-from limberjack.model.arrays import LINK
+from limberjack.model.arrays import LINK, SPAN
 from limberjack.spatial.vectors import cross
 
 __all__ = ["rigidify"]
@@ -27,28 +27,14 @@ __all__ = ["rigidify"]
 _HELD = 1e300
 
 
-@outlined
-def rigidify(
-    # in
-    links, node_of, body, stopped, work, velocities, momenta, b,
-    # out
-    qd,
-):  # fmt: skip
-    """Set qd of the whole model to the velocities after the joints of the nodes marked in `stopped` have stopped.
-
-    Args:
-        body: the transient body.
-        velocities, momenta: (n, 6) scratch.
-
-    Returns:
-        the kinetic energy lost [J].
-    """
-    out, span, rows, v = body.links, body.whole, work.rows, velocities
+@inner
+def _stop(links, node_of, body, span, stopped, work, velocities, momenta, b, qd):
+    """Do what `rigidify` does in the trees of `span`; return twice the kinetic energy lost there."""
+    out, rows, v = body.links, work.rows, velocities
     kinematics(out, span, body.q, body.qd, work)
     link_velocities(out, span, body.qd, work, velocities)
-    n = span[LINK + 1]
     before = after = 0.0
-    for k in range(n):
+    for k in range(span[LINK], span[LINK + 1]):
         wx, wy, wz, x, y, z = v[k, 0], v[k, 1], v[k, 2], v[k, 3], v[k, 4], v[k, 5]
         m, hx, hy, hz = rows[k, P + 3], rows[k, J + 3], rows[k, J + 7], rows[k, J + 11]
         cx, cy, cz = cross(wx, wy, wz, hx, hy, hz)
@@ -68,17 +54,47 @@ def rigidify(
             b.added[a] = _HELD if held else out.armature[a]
             before += b.tau[a] * body.qd[a]
     accelerations(out, span, b.added, b.tau, work, b.qdd)
-    for k in range(n):
-        i = body.link[k]
-        if stopped[node_of[i]]:
+    for k in range(span[LINK], span[LINK + 1]):
+        if stopped[node_of[body.link[k]]]:
             for a in range(out.v_start[k], out.v_start[k] + out.dof[k]):
                 b.qdd[a] = 0.0
     link_velocities(out, span, b.qdd, work, velocities)
-    for k in range(n):
+    for k in range(span[LINK], span[LINK + 1]):
         i = body.link[k]
         for a in range(6):
             after += v[k, a] * momenta[k, a]
         for a in range(out.dof[k]):
             after += b.tau[out.v_start[k] + a] * b.qdd[out.v_start[k] + a]
             qd[links.v_start[i] + a] = b.qdd[out.v_start[k] + a]
-    return max(0.5 * (before - after), 0.0)
+    return before - after
+
+
+@outlined
+def rigidify(
+    # in
+    links, node_of, body, stopped, span, work, velocities, momenta, b,
+    # out
+    qd,
+):  # fmt: skip
+    """Set qd of the whole model to the velocities after the joints of the nodes marked in `stopped` have stopped.
+
+    Trees of blocks in which none stops keep theirs, to the last bit.
+
+    Args:
+        body: the transient body.
+        span: (SPAN,) scratch.
+        velocities, momenta: (n, 6) scratch.
+
+    Returns:
+        the kinetic energy lost [J].
+    """
+    lost = 0.0
+    for block in range(body.count[0]):
+        for c in range(SPAN):
+            span[c] = body.blocks[block, c]
+        some = False
+        for k in range(span[LINK], span[LINK + 1]):
+            some = some or stopped[node_of[body.link[k]]] > 0
+        if some:
+            lost += _stop(links, node_of, body, span, stopped, work, velocities, momenta, b, qd)
+    return max(0.5 * lost, 0.0)

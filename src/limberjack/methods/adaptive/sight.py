@@ -14,10 +14,10 @@ import numpy as np
 from limberjack._jit import inner
 from limberjack.articulated.assembly_tree import Assembly
 from limberjack.articulated.joint_poses import below, composed
-from limberjack.articulated.merges import FIRST_SIDE, JX, SECOND_SIDE, TOP, place, pose
+from limberjack.articulated.parts import FIRST_SIDE, JX, SECOND_SIDE, TOP, place, pose
 from limberjack.articulated.work import R, rotation
-from limberjack.methods.adaptive.condensed import cluster_pose, put_pose_row
 from limberjack.methods.adaptive.options import View
+from limberjack.methods.adaptive.places import cluster_pose, put_pose_row
 from limberjack.model.joints import GENERAL, PUSH, SLIDE
 from limberjack.model.model import Model
 
@@ -63,9 +63,7 @@ def levers(model: Model, tree: Assembly) -> tuple[np.ndarray, np.ndarray]:
     lever = np.zeros(2 * nb)
     for node in range(nb, 2 * nb):
         i, first = tree.joint[node], tree.first[node]
-        lever[node] = max(
-            own[i] if i < n else 0.0, lever[first] if first >= 0 else 0.0, lever[tree.second[node]]
-        )
+        lever[node] = max(own[i] if i < n else 0.0, lever[first] if first >= 0 else 0.0, lever[tree.second[node]])
     return lever, reach[tree.body_link[tree.top]]
 
 

@@ -11,7 +11,8 @@ from limberjack.articulated.kinematics import kinematics
 from limberjack.articulated.work import R, W, new_work
 from limberjack.constraints.bodies import AFFINE, PARTICLE, PLANAR, POSE, RIGID, SCALABLE, SHAPE
 from limberjack.constraints.maximal import Maximal, new_evaluation, new_maximal
-from limberjack.constraints.rows import ANGLE
+from limberjack.constraints.rows import ANGLE, COMPOUND, COORDINATES, PICKED, ROWS
+from limberjack.constraints.table import DRIVE
 from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError, UnsupportedByMethod
 from limberjack.methods.multipliers.options import INTEGRATORS, STABILIZATIONS, Multipliers
 from limberjack.methods.multipliers.rattle import take_rattle_steps
@@ -25,7 +26,9 @@ from limberjack.methods.multipliers.steps import (
     look_at,
     take_steps,
 )
-from limberjack.model.arrays import whole_span
+from limberjack.model.arrays import BALL_DRIVE, DOF, SCALAR_DRIVE, Drives, whole_span
+from limberjack.model.compile import drives_of
+from limberjack.model.joints import coordinate_counts, identity_coordinates
 from limberjack.model.model import Model
 from limberjack.solvers.elimination import split
 from limberjack.solvers.saddle import first_constraints, new_saddle
@@ -87,9 +90,6 @@ class MultipliersStepper:
 
     def __init__(self, model: Model, options: Multipliers, ignored: frozenset[str]) -> None:
         self._model, self._options = model, options
-        for name in model.joint_names:
-            if model.joint_spec(name).kind == "compound" and not _is_particle(model, name):
-                raise UnsupportedByMethod(f'method "multipliers" has no rows for compound joint "{name}" yet; use "full"')
         whole = new_maximal(model, ignored, springs=options.integrator == "implicit")
         self.whole: Maximal = whole
         if options.integrator == "rattle" and (whole.bodies.kind >= SCALABLE).any():
@@ -98,7 +98,7 @@ class MultipliersStepper:
         self._links = a.links
         self._span = whole_span(a.links, a.drives)
         self._work = new_work(a.links)
-        reads = int((whole.table.role == 4).sum())
+        reads = int((whole.table.role == DRIVE).sum())
         counts = np.array([whole.held, len(whole.names) - reads, len(whole.names)], np.int64)
         self._setup = Setup(
             whole.bodies, whole.system, whole.table, whole.touch, whole.soft, whole.center, counts, a.links.gravity
@@ -109,15 +109,27 @@ class MultipliersStepper:
         self._new_saddle()
         n, nu = len(whole.bodies.kind), int(whole.bodies.start[-1])
         poses, speeds = (lambda: np.zeros((n, POSE))), (lambda: np.zeros(nu))
-        self._q, self._qd = model.q0.copy(), model.qd0.copy()
+        nq, nv = whole.sizes
+        q, qd = np.zeros(nq), np.zeros(nv)
+        for name, (place, _) in whole.loops.items():
+            start = identity_coordinates(model.joint_spec(name))
+            q[place : place + len(start)] = start
+        # the tree's coordinates first, those of loop joints after them
+        self._q, self._qd = q[: model.nq], qd[: model.nv]
+        self._q[:], self._qd[:] = model.q0, model.qd0
+        self.loop_tau = np.zeros(nv - model.nv)
+        self._loop_drives = _loop_drives(model, whole)
         self._s = State(
-            poses(), speeds(), self._q, self._qd, np.zeros(model.nv), np.zeros(model.nv), poses(), speeds(), poses(),
+            poses(), speeds(), q, qd, np.zeros(nv), np.zeros(nv), poses(), speeds(), poses(),
             poses(), speeds(), poses(), speeds(), speeds(), speeds(), new_evaluation(whole), np.zeros(1, np.int64),
             np.zeros(4),
         )  # fmt: skip
-        self._still = np.zeros(model.nv)
+        self._still = np.zeros(nv)
+        self._drive_span = self._span.copy()
+        self._drive_span[DOF + 1] = nv
         self._origins = np.zeros((n, 3))
         self._turns = _turns(model, whole)
+        self._compounds = _compounds(whole)
         self._set_scales()
         self._free = [
             (int(a.joint_link[i]), int(a.q_start[i]), int(a.v_start[i]), model.joint_spec(name).kind)
@@ -151,9 +163,8 @@ class MultipliersStepper:
         """Take poses and velocities from q and qd."""
         q, qd = self._q.copy(), self._qd.copy()
         bodies = self.whole.bodies
-        _to_maximal(
-            self._links, bodies, self.whole.center, self._span, q, qd, self._work, self._origins, self._s.pose, self._s.u
-        )
+        pose, u = self._s.pose, self._s.u
+        _to_maximal(self._links, bodies, self.whole.center, self._span, q, qd, self._work, self._origins, pose, u)
         for i in np.flatnonzero(bodies.kind == AFFINE):
             shape = self._s.pose[i, SHAPE : SHAPE + 9].reshape(3, 3)
             if getattr(self, "_affine_start", False):
@@ -167,11 +178,18 @@ class MultipliersStepper:
         self._affine_start = False
         for term, place in self._turns:
             self._e.near[term] = q[place]
+        self._start_compounds()
         self._s.fresh[0] = 0
         self._seen = (q, qd)
         self._read = True
         self._q[:], self._qd[:] = q, qd
         self._check_loops()
+
+    def _start_compounds(self) -> None:
+        """Let the search for the coordinates of compound joints begin at those now known."""
+        for pair, place, count in self._compounds:
+            for e in (self._e, self._s.there):
+                e.state[pair, COORDINATES : COORDINATES + count] = self._s.q[place : place + count]
 
     def _check_loops(self) -> None:
         look_at(self._setup, self._time, self._e, self._s)
@@ -222,13 +240,15 @@ class MultipliersStepper:
         """Take up to n steps; see `Stepper`."""
         self._take_edits()
         self._time = time
-        driven = bool(len(forces.drives.place) or len(forces.drives.ball_place) or forces.tau.any())
+        drives, tau = self._all_drives(forces)
+        driven = bool(len(drives.place) or len(drives.ball_place) or tau.any())
         options = self._options
         taken = 0
         while True:
-            model = (self._setup, self._tree, self._structure, self._model.arrays.springs, forces.drives, self._still, self._span)
+            springs, structures = self._model.arrays.springs, (self._tree, self._structure)
+            model = (self._setup, *structures, springs, drives, self._still, self._drive_span)
             clock = (n - taken, self._substeps, dt / self._substeps)
-            rest = (options.tolerance, time + taken * dt, forces.wrenches, forces.tau, self._e, self._saddle, self._s)
+            rest = (options.tolerance, time + taken * dt, forces.wrenches, tau, self._e, self._saddle, self._s)
             if options.integrator == "rattle":
                 more, status = take_rattle_steps(*model, driven, *clock, *rest)
             else:
@@ -244,6 +264,22 @@ class MultipliersStepper:
         self._read = False
         return taken, int(status)
 
+    def _all_drives(self, forces: Any) -> tuple[Drives, np.ndarray]:
+        """Return drives and applied forces of all joints, those of loop joints after those of the tree."""
+        drives, tau = forces.drives, forces.tau
+        if self.whole.loops:
+            drives = Drives(*(np.concatenate(pair) for pair in zip(drives, self._loop_drives, strict=True)))
+            tau = np.concatenate([tau, self.loop_tau])
+        self._drive_span[SCALAR_DRIVE + 1], self._drive_span[BALL_DRIVE + 1] = len(drives.place), len(drives.ball_place)
+        return drives, tau
+
+    def loop_forces(self, name: str) -> np.ndarray:
+        """Return the forces applied to a loop joint, to be written."""
+        if name not in self.whole.loops:
+            raise StateError(f'joint "{name}" has no freedom for a force')
+        at = self.whole.loops[name][1] - self._model.nv
+        return self.loop_tau[at : at + coordinate_counts(self._model.joint_spec(name))[1]]
+
     def _take_edits(self) -> None:
         """Take what was written to q and qd since they were read."""
         if self._read and not (
@@ -258,7 +294,8 @@ class MultipliersStepper:
 
     def kick(self, impulse: np.ndarray) -> None:
         """Let an impulse (nu,) on the bodies act at once, all constraints kept."""
-        if change_velocities(self._setup, self._tree, self._structure, self._time, impulse, self._e, self._saddle, self._s):
+        structures = (self._tree, self._structure)
+        if change_velocities(self._setup, *structures, self._time, impulse, self._e, self._saddle, self._s):
             raise StateError("no impulses of the constraints answer this impulse")
         self._s.fresh[0] = 0
         self._read = False
@@ -274,6 +311,8 @@ class MultipliersStepper:
         going = np.minimum(self._s.fresh, 1)
         return {
             "pose": self._s.pose.copy(), "u": self._s.u.copy(), "near": self._e.near.copy(), "going": going,
+            "picked": self._e.state[self.whole.table.compound[:, 0], PICKED:ROWS],
+            "loop_tau": self.loop_tau.copy(), "loop_q": self._s.q[len(self._q) :].copy(),
             "force": self._s.force * going,
         }  # fmt: skip
 
@@ -281,6 +320,10 @@ class MultipliersStepper:
         """Take back what `memory` gave."""
         self._s.pose[:], self._s.u[:], self._e.near[:] = memory["pose"], memory["u"], memory["near"]
         self._s.force[:], self._s.fresh[:] = memory["force"], 2 * memory["going"]
+        self.loop_tau[:] = memory["loop_tau"]
+        self._s.q[len(self._q) :] = memory["loop_q"]
+        self._start_compounds()
+        self._e.state[self.whole.table.compound[:, 0], PICKED:ROWS] = memory["picked"]
         self._seen = (self._q.copy(), self._qd.copy())
         self._read = True
 
@@ -315,6 +358,24 @@ class MultipliersStepper:
         }
 
 
+def _compounds(whole: Maximal) -> list[tuple[int, int, int]]:
+    """Return (pair, place in q, axes) of the compound joints."""
+    table, place = whole.table, {}
+    for r in range(len(table.joint)):
+        term = table.terms[table.term_start[r]]
+        if table.role[r] == DRIVE and term[0] == COMPOUND and term[2] == 0:
+            place[int(term[1])] = int(table.drive[r, 0])
+    return [(int(pair), place[int(pair)], int(count)) for pair, _, count in table.compound]
+
+
+def _loop_drives(model: Model, whole: Maximal) -> Drives:
+    """Return the drives of loop joints, with their places after those of the tree."""
+    joints = [model.joint_spec(name) for name in whole.loops]
+    places = np.array(list(whole.loops.values()), np.int64).reshape(-1, 2)
+    drives = drives_of(joints, places[:, 0], places[:, 1], whole.sizes[1])[0]
+    return Drives(*(np.ascontiguousarray(field) for field in drives))
+
+
 # Beyond this many rows of loops the sparse solver is the faster one.
 _FEW = 24
 
@@ -337,7 +398,7 @@ def _turns(model: Model, whole: Maximal) -> list[tuple[int, int]]:
     place: dict[tuple[int, int], int] = {}
     table = whole.table
     for r in range(len(table.joint)):
-        if table.role[r] == 4 and table.speed[r] == 0:
+        if table.role[r] == DRIVE and table.speed[r] == 0:
             t = int(table.term_start[r])
             place[(int(table.terms[t, 1]), int(table.terms[t, 2]))] = int(table.drive[r, 0])
     out = []

@@ -1,4 +1,4 @@
-"""Rattle: half of the forces; impulses along J of the start close the joints at the end; half of the forces; velocities.
+"""Rattle: half of the forces, impulses along J of the start that close the joints at the end, half of the forces.
 
 A body of angular momentum L turns over a step h by t with t = h I(exp(t/2) R)^-1 L, so that L of a free body stays as
 it is. Rows and factor at the new poses serve the velocities of this step and the impulses of the next: one
@@ -11,8 +11,9 @@ import numpy as np
 
 from limberjack._jit import kernel, outlined, spliced
 from limberjack.constraints.bodies import PARTICLE, PLANAR, POSE, RIGID, TURNED, set_ends, set_soft_pair, world_inertia
+from limberjack.constraints.compound import set_compounds
 from limberjack.constraints.maximal import evaluate
-from limberjack.constraints.rows import row, set_pair
+from limberjack.constraints.rows import COORDINATES, ROWS, row, set_pair
 from limberjack.methods.multipliers.steps import (
     GAP_ALLOWED,
     HUGE,
@@ -114,6 +115,7 @@ def _look_there(setup, time, pose, u, e):
         set_pair(k, table.pair_link, table.pair_frame, e.ends, e.state)
     for k in range(len(setup.soft)):
         set_soft_pair(setup.soft[k], table.pair_link, table.pair_frame, setup.bodies, e.ends, e.state)
+    set_compounds(table.compound, table.factor_kind, table.factor_data, e.scratch, e.state)
     for r in range(setup.system.row_start[setup.constraints[1]]):
         row(table, r, time, e.state, e.near, e.wrench, e.values)
 
@@ -159,6 +161,10 @@ def _rattle(
     status, worst, last = 0, 0.0, np.inf
     for t in range(len(e.near)):
         s.there.near[t] = e.near[t]
+    compound = setup.table.compound
+    for t in range(len(compound)):
+        for c in range(COORDINATES, ROWS):
+            s.there.state[compound[t, 0], c] = e.state[compound[t, 0], c]
     for iteration in range(MOST):
         _fly(bodies, h, s.momentum, s.stage, s.pose)
         _look_there(setup, time + h, s.pose, s.u, s.there)
@@ -217,8 +223,9 @@ def take_rattle_steps(
         for sub in range(substeps):
             at = time + (step * substeps + sub) * h
             status = _rattle(
-                setup, tree, structure, springs, drives, armature, span, driven, h, at, tolerance, rows, wrenches, applied, e, s, saddle
-            )
+                setup, tree, structure, springs, drives, armature, span, driven, h, at, tolerance, rows, wrenches,
+                applied, e, s, saddle,
+            )  # fmt: skip
             s.fresh[0] = 1 if status == 0 else 0
             if status != 0:
                 break

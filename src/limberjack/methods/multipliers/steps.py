@@ -347,8 +347,8 @@ def _project(setup, tree, structure, time, tolerance, rows, e, s, saddle):
 
 @spliced
 def _accelerate(
-    setup, tree, structure, springs, drives, armature, span, driven, implicit, loose, h, rate, time, rows, wrenches, applied, pose, u, e,
-    s, saddle,
+    setup, tree, structure, springs, drives, armature, span, driven, implicit, loose, h, rate, time, rows, wrenches,
+    applied, pose, u, e, s, saddle,
 ):  # fmt: skip
     """Fill saddle.a with the accelerations at (pose, u)."""
     evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, pose, u, e)
@@ -358,8 +358,8 @@ def _accelerate(
 
 @spliced
 def _one_step(
-    setup, tree, structure, springs, drives, armature, span, code, first, loose, driven, h, rate, tolerance, time, wrenches, applied, e,
-    s, saddle,
+    setup, tree, structure, springs, drives, armature, span, code, first, loose, driven, h, rate, tolerance, time,
+    wrenches, applied, e, s, saddle,
 ):  # fmt: skip
     """One step; return a status."""
     bodies, nu, n = setup.bodies, len(s.u), len(s.pose)
@@ -376,8 +376,8 @@ def _one_step(
     at = time
     for stage in range(4 if many else 1):
         status = _accelerate(
-            setup, tree, structure, springs, drives, armature, span, driven, code == IMPLICIT, loose, h, rate, at, rows, wrenches,
-            applied, s.stage, s.u_stage, e, s, saddle,
+            setup, tree, structure, springs, drives, armature, span, driven, code == IMPLICIT, loose, h, rate, at, rows,
+            wrenches, applied, s.stage, s.u_stage, e, s, saddle,
         )  # fmt: skip
         if status != 0:
             return status
@@ -464,8 +464,8 @@ def take_steps(
         for sub in range(substeps):
             at = time + (step * substeps + sub) * h
             status = _one_step(
-                setup, tree, structure, springs, drives, armature, span, code, first, loose, driven, h, rate, tolerance, at, wrenches,
-                applied, e, s, saddle,
+                setup, tree, structure, springs, drives, armature, span, code, first, loose, driven, h, rate, tolerance,
+                at, wrenches, applied, e, s, saddle,
             )  # fmt: skip
             s.fresh[0] = 1 if status == 0 else 0
             if status != 0:
@@ -495,7 +495,7 @@ def look_at(
     # out
     e, s,
 ):  # fmt: skip
-    """Evaluate all rows, those of coordinates included, at the state now, and fill q and qd of joints that have them."""
+    """Evaluate all rows at the state now, those of coordinates included, and fill q and qd of joints that have them."""
     rows = setup.system.row_start[setup.constraints[2]]
     evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, s.pose, s.u, e)
     read_coordinates(setup, e, s.q, s.qd)

@@ -1,0 +1,106 @@
+"""What region updates work on: the active region, their scratch, and when choices end."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner
+from limberjack.articulated.assembly_tree import Assembly
+from limberjack.articulated.parts import DOFS, KIND
+from limberjack.articulated.sweeps import SWEEP
+from limberjack.model.arrays import SPAN
+from limberjack.model.joints import FREE
+
+__all__ = ["Limits", "Regions", "counted", "new_regions"]
+
+# Places in Regions.counts: active nodes, steps until the next update, updates so far, slots of opened joints in use,
+# links touched from outside, joints that entered and left the region at the last update, nodes touched by it, nodes
+# popped by its queues, active joints that count, updates that changed the region, joints changed in all, opened joints
+# of rigid nodes that are kept from update to update, which round of them this is, whether the region may be larger than
+# the budget, and nodes of the last transient body while it is of use (0 = it is not).
+COUNT, UNTIL, STAMP, SLOTS, TOUCHED, ENTERED, LEFT, VISITED, POPPED, JOINTS, CHANGED, TURNOVER = range(12)
+KEPT, EPOCH, CHECK, TRIED, COUNTS = 12, 13, 14, 15, 16
+# Places in Regions.numbers: acceleration metric left out at the last update, energy removed by it and by all, metric
+# of everything, velocity metric left out.
+ERROR, REMOVED, REMOVED_ALL, WHOLE, SPEED_ERROR, NUMBERS = range(6)
+
+MOST_KEPT = 4096
+
+
+class Limits(NamedTuple):
+    """When the choices end; f figures."""
+
+    budget: np.ndarray  # (f,) joints of each figure, or the first alone for all
+    opened: np.ndarray  # (f,) joints each choice of accelerations may take, likewise
+    tolerance: np.ndarray  # (2,) accelerations, velocities; negative = none
+    period: np.ndarray  # (1,) steps between updates
+    each: np.ndarray  # (1,) 1 = one budget per figure
+    bounded: np.ndarray  # (1,) 1 = no moving joint is stopped
+    mass: np.ndarray  # (1,) 1 = the metric of the masses
+    camera: np.ndarray  # (VIEW,) the camera, see `metrics.view_numbers`
+    lever: np.ndarray  # (m,) how far the joints of a node can move anything per radian or metre [m]
+    extent: np.ndarray  # (m,) radius about handle 0 of all that the joints of a node move [m]
+
+
+class Regions(NamedTuple):
+    """The active region and the scratch of updates; nb bodies, m nodes, nv freedoms."""
+
+    active: np.ndarray  # (m,) uint8, inner nodes whose joints move
+    nodes: np.ndarray  # (nb,) the same in ascending order
+    transient: np.ndarray  # (m,) uint8
+    trial: np.ndarray  # (nb,) nodes of the transient region, ascending
+    tried: np.ndarray  # (nb,) those of the last one
+    slot: np.ndarray  # (m,) where the joint of a node is opened
+    opened: np.ndarray  # (m,) stamp of the update that opened it
+    kept: np.ndarray  # (m, 3) slot of an opened joint, kept while its node stays as it is; rounds of it and of its T^T
+    path: np.ndarray  # (m,) stamp of the update in which a force acts within the node
+    above: np.ndarray  # (2 nb,) the nodes of this update's paths
+    wrench: np.ndarray  # (nb, 6) forces on leaves, link axes
+    turn: np.ndarray  # (m, 3) angular velocity of handle 0, its axes
+    forces: np.ndarray  # (1, 12 m) on the handles
+    metric: np.ndarray  # (m,) acceleration metric of nodes of the region and its front
+    key: np.ndarray  # (m,) queue
+    queue: np.ndarray  # (m,)
+    speed: np.ndarray  # (m,) velocity metric
+    qdd: np.ndarray  # (nv,)
+    touched: np.ndarray  # (n,) links touched from outside
+    plain: np.ndarray  # (0,) no keys: nodes are sorted by their numbers
+    joints: np.ndarray  # (nb, SWEEP) the active joints, depth first, see `sweeps.py`
+    taken: np.ndarray  # (figures,) joints taken by a choice
+    velocities: np.ndarray  # (n, 6) scratch of the rigidification
+    momenta: np.ndarray  # (n, 6)
+    span: np.ndarray  # (SPAN,)
+    spot: np.ndarray  # (m, 12) poses of handle 0, where a view looks at
+    sums: np.ndarray  # (m, 17) inertia, momentum and energy of nodes, for the mass metric
+    velocity_weight: np.ndarray  # (nv, most freedoms of a joint)
+    counts: np.ndarray  # (COUNTS,)
+    numbers: np.ndarray  # (NUMBERS,)
+
+
+def new_regions(tree: Assembly, links: int, nv: int, wide: int) -> Regions:
+    """Return an empty active region on `tree`; no joint has more than `wide` freedoms."""
+    nb = len(tree.body_link)
+    m = 2 * nb
+
+    def whole(n: int) -> np.ndarray:
+        return np.zeros(n, np.int64)
+
+    counts = whole(COUNTS)
+    counts[EPOCH] = counts[CHECK] = 1
+    return Regions(
+        np.zeros(m, np.uint8), whole(nb), np.zeros(m, np.uint8), whole(nb), whole(nb), whole(m), whole(m),
+        np.zeros((m, 3), np.int32), whole(m), whole(m),
+        np.zeros((nb, 6)), np.zeros((m, 3)), np.zeros((1, 12 * m + 8)), np.zeros(m), np.zeros(m), whole(m),
+        np.zeros(m),
+        np.zeros(nv), whole(links), whole(0), np.zeros((nb, SWEEP), np.int64), whole(len(tree.roots)),
+        np.zeros((links, 6)), np.zeros((links, 6)), whole(SPAN), np.zeros((m, 12)), np.zeros((m, 17)),
+        np.zeros((nv, wide)), counts, np.zeros(NUMBERS),
+    )  # fmt: skip
+
+
+@inner
+def counted(table, node):
+    """Return whether the joint of `node` counts: it has freedoms and is no free joint to the world."""
+    return table[node, DOFS] > 0 and table[node, KIND] != FREE
