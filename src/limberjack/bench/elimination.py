@@ -265,4 +265,3 @@ class Solve:
     def spread(self) -> None:
         """Fill the accelerations of `dense` from its multipliers."""
         spread(self.system, self.dense)
-
