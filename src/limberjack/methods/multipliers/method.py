@@ -405,6 +405,6 @@ def _turns(model: Model, whole: Maximal) -> list[tuple[int, int]]:
     for t in range(len(table.weights)):
         if table.terms[t, 0] == ANGLE:
             key = (int(table.terms[t, 1]), int(table.terms[t, 2]))
-            if key in place:
+            if place.get(key, model.nq) < model.nq:
                 out.append((t, place[key]))
     return out
