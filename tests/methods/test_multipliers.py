@@ -266,11 +266,12 @@ def test_stabilizations_drift_by_their_orders_of_magnitude():
     """Without control errors of joints grow, Baumgarte's terms make them ten times smaller, projection removes them."""
     model, worst = lj.scenes.chain_with_limits(links=8, limit=1e9), {}
     for stabilization in ("none", "baumgarte", "project"):
-        sim = lj.Simulation(model, lj.Multipliers(stabilization=stabilization), dt=2e-3, ignore=("limits",))
+        method = lj.Multipliers(stabilization=stabilization, integrator="rk4", substeps=1)
+        sim = lj.Simulation(model, method, dt=1e-2, ignore=("limits",))
         worst[stabilization] = 0.0
-        for _ in range(40):
-            sim.step(10)
+        for _ in range(30):
+            sim.step(5)
             _ = sim.q
             worst[stabilization] = max(worst[stabilization], sim.stats["joint_error"])
-    assert worst["none"] > 1e-3 and worst["none"] > 3 * worst["baumgarte"] and worst["baumgarte"] > 1e-5
-    assert worst["project"] < 1e-10
+    assert worst["none"] > 1e-3 and worst["none"] > 10 * worst["baumgarte"] and worst["baumgarte"] > 1e-6
+    assert worst["project"] < 1e-12

@@ -23,7 +23,8 @@ DESCRIPTIONS = {
     "chain": "forward dynamics and steps of hinge chains of 10 to 100,000 links",
     "crowd": "one step of 200 people of 89 bodies each, on one thread and on two",
     "adaptive": "few of many joints simulated: pendulums, very long chains, crowds, and what peers have instead",
-    "accuracy": "errors of the integrators on problems with known answers, and their orders",
+    "multipliers": "accelerations in maximal coordinates: growth, dense and sparse solvers, trees with loops",
+    "accuracy": "errors on problems with known answers, mechanisms with loops too, and orders of the integrators",
     "start": "import, command line, first step, compilation and building in fresh processes",
 }
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from limberjack import scenes
+from limberjack.bench.mechanisms import fill_mechanisms
 from limberjack.bench.orders import fill_orders
 from limberjack.bench.peers import mujoco_model
 from limberjack.bench.table import MISSING, Bar, Column, Table, Watch, peer
@@ -205,4 +206,5 @@ def fill(table: Table, quick: bool, watch: Watch) -> None:
     _fill_pendulum(table, mujoco, watch, (1, 10, 100) if quick else (1, 10, 100, 2000))
     _fill_energy(table, mujoco, watch, 10 if quick else 100)
     _fill_momentum(table, mujoco, watch, 1000 if quick else 100_000)
+    fill_mechanisms(table, quick, watch)
     fill_orders(table, watch)

@@ -10,7 +10,7 @@ import numpy as np
 
 from limberjack._jit import entry
 from limberjack.articulated.work import ROW, Work, new_work
-from limberjack.constrained import MORE_ROOM, take_held_steps
+from limberjack.constrained import ACCELERATIONS, MORE_ROOM, take_held_steps
 from limberjack.constraints.rows import ANGLE, COORDINATES, ROWS
 from limberjack.constraints.table import SPRING
 from limberjack.errors import StateError, UnknownName
@@ -54,11 +54,13 @@ class Full:
             if not (isinstance(value, int) and 1 <= value <= 1000):
                 raise StateError(f"{what} must be a whole number from 1 to 1000, got {value!r}")
 
-    def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> FullStepper | HeldStepper:
-        """Return a stepper for `model`, without its features in `ignored`."""
+    def stepper(
+        self, model: Model, ignored: frozenset[str] = frozenset(), *, held: bool = False
+    ) -> FullStepper | HeldStepper:
+        """Return a stepper for `model`, without its features in `ignored`; with `held` one that takes rows anyway."""
         holding = Holding(model, ignored, implicit=self.integrator == "implicit")
         # springs alone have a solver of their own, which is implicit across them too
-        if all(row.role == SPRING for row in holding.rows):
+        if not held and all(row.role == SPRING for row in holding.rows):
             return FullStepper(model, self, ignored)
         if self.integrator == "momentum":
             raise StateError(
@@ -222,6 +224,17 @@ class HeldStepper:
     def _return_to(self, start: tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]) -> None:
         self.q[:], self.qd[:] = start[0], start[1]
         self.remember(start[2])
+
+    def accelerations(self, q: np.ndarray, qd: np.ndarray, forces: Any) -> tuple[np.ndarray, int]:
+        """Return qdd (nv,) at a state with all rows acting, and a status."""
+        before, code = (self.q.copy(), self.qd.copy(), self.memory()), self._code
+        self.q[:], self.qd[:], self._code = q, qd, ACCELERATIONS
+        try:
+            status = self.advance(1, 1e-3 * self._substeps, forces)[1]
+            return self.qd.copy(), status
+        finally:
+            self._code = code
+            self._return_to(before)
 
     def _take(self, n: int, dt: float, forces: Any, time: float) -> tuple[int, int]:
         a, holding = self._model.arrays, self.holding

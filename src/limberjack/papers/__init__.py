@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["FIGURES", "PAPERS", "chosen", "run"]
 
-PAPERS = {"redon": "Redon, Galoppo, Lin: Adaptive Dynamics of Articulated Bodies (SIGGRAPH 2005)"}
+PAPERS = {
+    "redon": "Redon, Galoppo, Lin: Adaptive Dynamics of Articulated Bodies (SIGGRAPH 2005)",
+    "baraff": "Baraff: Linear-Time Dynamics using Lagrange Multipliers (SIGGRAPH 1996)",
+}
 
 # What each shows; the module of the same name has `TITLE`, `fill(table, quick, watch)` and `draw(found, folder)`.
 FIGURES = {
@@ -27,6 +30,7 @@ FIGURES = {
     "redon/fig5": "how far a pendulum of 300 links strays with ever fewer joints simulated",
     "redon/table1": "time per step of that pendulum by joints simulated and forces applied",
     "redon/fig1": "a crowd of 200 people simulated the more coarsely the farther they are",
+    "baraff/section9": "time of the multipliers of the systems of section 9, and its growth, linear and cubic",
 }
 
 

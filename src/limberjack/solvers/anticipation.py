@@ -104,11 +104,12 @@ def new_hold(links: Links, table: Table, row_block: np.ndarray, pair_block: np.n
         touched += here
     path, stop = paths(links, table, n)
     held = max((int((table.role[row_block == k] != SIDED).sum()) for k in range(len(spans))), default=0)
-    return Hold(
+    parts: list[Any] = [
         blocks, np.array(touched, np.int64), path, stop, np.zeros((n, 6)), np.zeros((n, 18)), np.zeros((p, PAIR)),
         np.zeros(len(table.weights)), new_scratch(), np.zeros((r, 12)), np.zeros((r, 3)), np.zeros((r, 3)), np.zeros(r),
         *_room(held + min(r - held, 16), nv), np.zeros(6),
-    )  # fmt: skip
+    ]  # fmt: skip
+    return Hold(*parts)
 
 
 def _room(m: int, nv: int) -> tuple[Any, ...]:

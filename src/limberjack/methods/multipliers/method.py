@@ -422,6 +422,6 @@ def _turns(model: Model, whole: Maximal) -> list[tuple[int, int]]:
             place[key(int(table.term_start[r]))] = int(table.drive[r, 0])
     out = []
     for t in range(len(table.weights)):
-        if table.terms[t, 0] == ANGLE and key(t) in place:
+        if table.terms[t, 0] == ANGLE and place.get(key(t), model.nq) < model.nq:
             out.append((t, place[key(t)]))
     return out
