@@ -165,9 +165,9 @@ class HeldAdaptiveStepper(AdaptiveStepper):
             place[on, c], place[on, 2 + c] = freedom[table.place[on, c]], coordinate[table.place[on, 2 + c]]
         acts = np.zeros(len(table.joint), bool)
         for slot in range(2):
-            used = table.row_pair[:, slot] >= 0
-            ends = link[table.row_pair[:, slot]]
-            acts |= used & (ends[:, 0] != ends[:, 1])
+            used = np.flatnonzero(table.row_pair[:, slot] >= 0)
+            ends = link[table.row_pair[used, slot]]
+            acts[used] |= ends[:, 0] != ends[:, 1]
         acts |= (share != 0.0).any(axis=1)
         role, soft = table.role.copy(), table.soft.copy()
         role[~acts], soft[~acts] = SPRING, 0.0
