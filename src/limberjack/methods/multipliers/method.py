@@ -139,7 +139,7 @@ class MultipliersStepper:
         self._code = INTEGRATORS.index(options.integrator)
         self._substeps = options.substeps or (2 if options.integrator == "rk4" else 1)
         self._time = 0.0
-        # loops open at the model's own start may be closed by the state given next: they are looked at in the first step
+        # loops open at the start may be closed by the state given next: they are looked at in the first step
         self._closed = False
         self._put_state(check=False)
 
