@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.naive import rotations as rot
-from tests.naive.looped import LOOPS, closed, looped_accelerations, read_accelerations
+from tests.naive.looped import LOOPS, chain, close, closed, fitting, looped_accelerations, read_accelerations
 from tests.naive.models import KINDS, add_body, random_model, random_state
 
 import limberjack as lj
@@ -275,3 +275,22 @@ def test_stabilizations_drift_by_their_orders_of_magnitude():
             worst[stabilization] = max(worst[stabilization], sim.stats["joint_error"])
     assert worst["none"] > 1e-3 and worst["none"] > 10 * worst["baumgarte"] and worst["baumgarte"] > 1e-6
     assert worst["project"] < 1e-12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(60))
+def test_random_mechanisms_move_as_in_full(seed):
+    """Random chains of any joints, closed by one or two joints of any kind between any bodies, move alike."""
+    rng = np.random.default_rng(seed)
+    kinds = [KINDS[k] for k in rng.integers(len(KINDS), size=7)] + ["ball", "ball", "universal"]
+    rng.shuffle(kinds)
+    builder = chain(rng, kinds)
+    q = random_state(rng, builder.build(), 0.6)[0]
+    for k in range(int(rng.integers(1, 3))):
+        a, b = rng.choice(len(kinds), 2, replace=False)
+        parent = "world" if rng.random() < 0.3 else f"b{a}"
+        close(builder, rng, q, LOOPS[int(rng.integers(len(LOOPS) - 1))], f"loop{k}", parent, f"b{b}")
+    model = builder.build()
+    sims = pair(model, q=q, qd=fitting(model, q, rng.uniform(-1, 1, model.nv)))
+    both(sims, lambda sim: sim.step(100))
+    assert_same(sims, 1e-7)

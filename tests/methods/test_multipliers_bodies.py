@@ -182,7 +182,7 @@ def test_first_order_bodies_move_while_pushed():
     sim.step(1)
     info = sim.model.joint("free")
     np.testing.assert_allclose(sim.qd[info.v], (0.5, 0, 0, 0, 0, 0.8), atol=1e-9)
-    assert sim.joint("pivot").qd == pytest.approx(1.5 / 0.35, rel=1e-6)
+    assert sim.joint("pivot").qd == pytest.approx(1.5 / 0.35, rel=1e-4)
     sim.clear_wrenches()
     sim.step(1)
     place = sim.q.copy()

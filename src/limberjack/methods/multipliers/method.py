@@ -12,7 +12,7 @@ from limberjack.articulated.work import R, W, new_work
 from limberjack.constraints.bodies import AFFINE, PARTICLE, PLANAR, POSE, RIGID, SCALABLE, SHAPE
 from limberjack.constraints.maximal import Maximal, new_evaluation, new_maximal
 from limberjack.constraints.rows import ANGLE, COMPOUND, COORDINATES, PICKED, ROWS
-from limberjack.constraints.table import DRIVE
+from limberjack.constraints.table import DRIVE, HELD
 from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError, UnsupportedByMethod
 from limberjack.measure import joint_energy
 from limberjack.methods.multipliers.options import INTEGRATORS, STABILIZATIONS, Multipliers
@@ -130,6 +130,7 @@ class MultipliersStepper:
         self._drive_span[DOF + 1] = nv
         self._origins = np.zeros((n, 3))
         self._turns = _turns(model, whole)
+        self._screws = _screws(model, whole)
         self._compounds = _compounds(whole)
         self._set_scales()
         self._free = [
@@ -205,12 +206,24 @@ class MultipliersStepper:
 
     def _check_loops(self, check: bool = True) -> None:
         look_at(self._setup, self._time, self._e, self._s)
+        if self._fit_screws():
+            look_at(self._setup, self._time, self._e, self._s)
         q, qd = self._seen
         self._q[:], self._qd[:] = q, qd
         gap, row = float(self._s.report[1]), int(self._s.report[2])
         if check and gap > 1e-6 and self._options.stabilization == "project":
             name = self._model.joint_names[int(self.whole.table.joint[row])]
             raise LoopNotClosed(f'joint "{name}": gap {gap:.3g} m > 1e-6 m; close it with lj.assemble')
+
+    def _fit_screws(self) -> bool:
+        """Give screws that close loops the turns that their travel tells; return whether any changed."""
+        changed = False
+        for row, terms, travel in self._screws:
+            turns = round(float(self._e.values[row, 0]) / travel)
+            if turns:
+                self._e.near[terms] += 2.0 * np.pi * turns
+                changed = True
+        return changed
 
     def _refresh(self) -> None:
         """Read q and qd off the poses, once after each advance."""
@@ -484,6 +497,20 @@ def _is_particle(model: Model, name: str) -> bool:
     if joint.kind != "compound":
         return False
     return next(body.body_kind for body in model.spec.bodies if body.name == joint.child) == "particle"
+
+
+def _screws(model: Model, whole: Maximal) -> list[tuple[int, list[int], float]]:
+    """Return (row, terms that read its angle, travel per turn) of each screw that closes a loop."""
+    out, table = [], whole.table
+    for r in range(len(table.joint)):
+        name = model.joint_names[table.joint[r]] if table.joint[r] < model.joint_count else ""
+        terms = table.terms[table.term_start[r] : table.term_start[r + 1]]
+        if name in model.loop_names and model.joint_spec(name).kind == "screw" and len(terms) == 2:
+            pair, pitch = terms[1, 1], model.joint_spec(name).pitch
+            own = np.flatnonzero((table.terms[:, 0] == ANGLE) & (table.terms[:, 1] == pair))
+            if table.role[r] == HELD and pitch != 0.0 and terms[1, 0] == ANGLE:
+                out.append((r, own.tolist(), 2.0 * np.pi * pitch))
+    return out
 
 
 def _turns(model: Model, whole: Maximal) -> list[tuple[int, int]]:
