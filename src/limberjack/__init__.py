@@ -7,13 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from limberjack import scenes
-    from limberjack.articulated.dynamics import (
-        forward_dynamics,
-        forward_kinematics,
-        inverse_dynamics,
-        jacobian,
-        mass_matrix,
-    )
+    from limberjack.articulated.dynamics import forward_kinematics, inverse_dynamics, jacobian, mass_matrix
+    from limberjack.dynamics import forward_dynamics
     from limberjack.errors import (
         Diverged,
         FileError,
@@ -39,9 +34,8 @@ __version__ = "0.1.0"
 
 # Public names and the module each lives in. Loaded on first use: importing the package compiles and costs nothing.
 _HOMES = {
-    "limberjack.articulated.dynamics": (
-        "forward_dynamics", "forward_kinematics", "inverse_dynamics", "jacobian", "mass_matrix",
-    ),
+    "limberjack.articulated.dynamics": ("forward_kinematics", "inverse_dynamics", "jacobian", "mass_matrix"),
+    "limberjack.dynamics": ("forward_dynamics",),
     "limberjack.errors": (
         "Diverged", "FileError", "LimberjackError", "LoopNotClosed", "MissingExtra", "ModelError", "ModelWarning",
         "StateError", "UnknownName", "UnsupportedByMethod",

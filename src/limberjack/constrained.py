@@ -40,13 +40,15 @@ from limberjack.solvers.anticipation import (
 from limberjack.spatial.vectors import cross
 from limberjack.stepping import EULER, HUGE, IMPLICIT, RK4
 
-__all__ = ["MORE_ROOM", "OPEN_LOOP", "STUCK", "Own", "new_own", "take_held_steps"]
+__all__ = ["ACCELERATIONS", "MORE_ROOM", "OPEN_LOOP", "STUCK", "Own", "new_own", "take_held_steps"]
 
 # Positions are projected until no row is off by more than this [m, rad], or until Newton's steps no longer help.
 CLOSED = 1e-13
 # A loop left open by more than this is an error [m, rad].
 GAP_ALLOWED = 1e-8
 _MOST = 30
+# In place of an integrator: no step, velocities are replaced by the accelerations.
+ACCELERATIONS = 16
 # Codes of failure beside those of `stepping`; far from any freedom's.
 OPEN_LOOP, STUCK, MORE_ROOM = -(2**40), -(2**41), -(2**42)
 
@@ -298,6 +300,10 @@ def _one_step(
         )  # fmt: skip
         if status != 0:
             return status
+        if code == ACCELERATIONS:
+            for v in range(v0, v1):
+                qd[v] = qdd[v]
+            return 0
         weight = (1.0 if stage == 0 or stage == 3 else 2.0) / 6.0 if many else 1.0
         coordinate_rates(links, span, q_stage, qd_stage, rates)
         ahead = 0.5 * h if stage < 2 else h

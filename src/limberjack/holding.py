@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from limberjack.constrained import OPEN_LOOP, STUCK, Own, new_own
-from limberjack.constraints.rows import SLIDE, TURN
+from limberjack.constraints.rows import ANGLE, COORDINATES, ROWS, SLIDE, TURN
 from limberjack.constraints.table import (
     DRIVE,
     GRIP,
@@ -26,7 +26,7 @@ from limberjack.constraints.table import (
     new_table,
     spring_rows,
 )
-from limberjack.errors import Diverged, LimberjackError, LoopNotClosed
+from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError
 from limberjack.model.arrays import LINK, SPAN, Links, span_of
 from limberjack.model.compile import drives_of
 from limberjack.model.joints import SPIN, coordinate_counts, motions_of
@@ -117,6 +117,8 @@ class Holding:
     def build(self) -> None:
         """Make table, state and blocks anew, after a grip or a force on a loop joint has come or gone."""
         before = getattr(self, "own", None)
+        turns = {} if before is None else dict(zip(self._angles(), self.turns(), strict=True))
+        poses = {} if before is None else self._compound_poses()
         self._row_place: dict[int, tuple[int, int]] = {}
         rows, pairs = collect(
             self.model,
@@ -149,6 +151,27 @@ class Holding:
         self.own: Own = new_own(*self._sizes, place, self._drives.scalar, self._drives.ball)
         if before is not None:
             self.own.tau[:] = before.tau
+        # turns already made, and where the search for coordinates of compound joints begins, outlive the tables
+        self.hold.near[self.table.terms[:, 0] == ANGLE] = [turns.get(key, 0.0) for key in self._angles()]
+        for pair in self.table.compound[:, 0]:
+            if self._frames(pair) in poses:
+                self.hold.state[pair, COORDINATES:ROWS] = poses[self._frames(pair)]
+
+    def turns(self) -> np.ndarray:
+        """Return the angles that rows read, turns counted."""
+        return self.hold.near[self.table.terms[:, 0] == ANGLE]
+
+    def _frames(self, pair: int) -> tuple[bytes, bytes]:
+        return self.table.pair_link[pair].tobytes(), self.table.pair_frame[pair].tobytes()
+
+    def _angles(self) -> list[tuple[bytes, bytes, int]]:
+        """Return which angle each term reads that reads one."""
+        terms = self.table.terms[self.table.terms[:, 0] == ANGLE]
+        return [(*self._frames(int(pair)), int(axis)) for _, pair, axis, _ in terms]
+
+    def _compound_poses(self) -> dict[tuple[bytes, bytes], np.ndarray]:
+        pairs = self.table.compound[:, 0]
+        return {self._frames(int(pair)): self.hold.state[pair, COORDINATES:ROWS].copy() for pair in pairs}
 
     def _drive_rows(self, pairs: Pairs) -> list[Row]:
         """Return the rows that read the coordinates of loop joints with drives or forces."""
@@ -203,6 +226,16 @@ class Holding:
     def has_freedoms(self, name: str) -> bool:
         """Return whether `name` is a loop joint that forces can act along."""
         return name in self._place and "loops" not in self._ignored
+
+    def push(self, name: str) -> tuple[np.ndarray, bool]:
+        """Return the applied forces of a loop joint, to be written, and whether rows were made for them just now."""
+        if not self.has_freedoms(name):
+            raise StateError(f'joint "{name}" has no freedom for a force')
+        new = name not in self.pushed
+        if new:
+            self.pushed.add(name)
+            self.build()
+        return self.forces_on(name), new
 
     def forces_on(self, name: str) -> np.ndarray:
         """Return the applied forces of a loop joint, to be written."""

@@ -119,7 +119,7 @@ def test_mass_and_inertia_are_those_of_points(rng, kind):
         def at(t, u=u, du=du, pose=pose, cloud=cloud):
             return points(kind, travelled(kind, pose, u, du, t), cloud.p)
 
-        columns = [moving.rate(lambda t, k=k: at(t, np.eye(n)[k], np.zeros(n))) for k in range(n)]
+        columns = [moving.rate(lambda t, way=way: at(t, way, 0.0 * way)) for way in np.eye(n)]
         J = np.array(columns).reshape(n, -1)
         weights = np.repeat(cloud.m, 3)
         kinetic = 0.5 * weights @ (moving.rate(at).ravel() ** 2)
@@ -163,7 +163,10 @@ def stored(kind, pose, stiffness, rest):
     return 0.5 * stiffness * np.sum((pose[7 : 7 + size] - rest) ** 2)
 
 
-@pytest.mark.parametrize(("kind", "rest"), [("scalable", 1.0), ("scalable", 1.3), ("scalable_axes", 1.0), ("affine", 1.0)])
+RESTS = [("scalable", 1.0), ("scalable", 1.3), ("scalable_axes", 1.0), ("affine", 1.0)]
+
+
+@pytest.mark.parametrize(("kind", "rest"), RESTS)
 def test_springs_of_scales_have_the_documented_energy(rng, kind, rest):
     """The force of the scales is minus the gradient of the energy that `Builder` documents, zero at rest."""
     more = {"stiffness": 7.0} if kind == "affine" else {"scale_stiffness": 7.0, "scale_rest": rest}
@@ -231,7 +234,9 @@ def test_directions_on_bodies_that_turn(rng, kind):
     e = evaluate(whole, poses, u)[0]
 
     def values(t):
-        there = np.array([travelled(kind, poses[i], u[j:k], du[j:k], t) for i, j, k in zip((0, 1), start, start[1:])])
+        there = np.array(
+            [travelled(kind, poses[i], u[j:k], du[j:k], t) for i, j, k in zip((0, 1), start, start[1:], strict=False)]
+        )
         return evaluate(whole, there, u)[0].values[:4, 0]
 
     J = dense_rows(whole.system, e.j)[:4]

@@ -57,7 +57,7 @@ def clear_of_poles(pair, bodies):
 
 def table_of(rows, *pairs):
     """Return the table of rows on these pairs."""
-    return new_table(rows, SimpleNamespace(link=[p[0] for p in pairs], frame=[p[1] for p in pairs]))
+    return new_table(rows, SimpleNamespace(link=[p[0] for p in pairs], frame=[p[1] for p in pairs], compound={}))
 
 
 def dense(table, r, state, wrench, bodies):
@@ -134,11 +134,11 @@ def test_rows_of_velocities(rng):
 
         for j in range(3):
 
-            def sideways(t, j=j):
+            def sideways(t, j=j, pairs=pairs, bodies=bodies):
                 axis = frames_at(pairs[0], bodies, t)[1][0][:, j]
                 return axis @ moving.rate(lambda s: frames_at(pairs[0], bodies, t + s)[1][1])
 
-            def turn(t, j=j):
+            def turn(t, j=j, pairs=pairs, bodies=bodies, turning=turning):
                 axis = frames_at(pairs[1], bodies, t)[1][0][:, j]
                 return axis @ (turning(bodies[1], t) - turning(bodies[0], t))
 
@@ -164,7 +164,7 @@ def test_rows_between_two_bodies_keep_momentum(rng):
 
 
 def test_the_child_moves_rows_up(rng):
-    """J = [-parent | +child]: moving the child along an axis of the parent raises the value, moving the parent lowers."""
+    """J = [-parent | +child]: moving the child along an axis of the parent raises the value, the parent lowers it."""
     bodies = [moving.Mover(rng, still=True), moving.Mover(rng, still=True)]
     pair = random_pair(rng)
     table = table_of([Row(0, [(0, (SLIDE, i, 0, 1.0))]) for i in range(3)], pair)
@@ -235,7 +235,7 @@ def test_coordinates_are_read_as_joints_read_them(rng, kind):
 
 
 def test_angles_count_turns(rng):
-    """Followed in steps of up to a third of a turn, an angle goes on past pi and back, as does the travel of a screw."""
+    """Followed in steps of a third of a turn, an angle goes on past pi and back, as does the travel of a screw."""
     still, joint = moving.Mover(rng, still=True), joint_of(rng, "screw", pitch=0.1)
     pair = joint_pair(joint)
     terms, _ = joint_rows(joint)[-1]

@@ -52,10 +52,8 @@ def evaluate(whole, pose, u, gravity=(0.0, 0.0, 0.0), near=None):
     if near is not None:
         e.near[:] = near
     count = int(whole.system.row_start[-1])
-    _all(
-        whole.bodies, whole.system, whole.table, whole.touch, whole.soft, count, pose, u, e, np.array(gravity, float), f,
-        rates,
-    )  # fmt: skip
+    model = (whole.bodies, whole.system, whole.table, whole.touch, whole.soft)
+    _all(*model, count, pose, u, e, np.array(gravity, float), f, rates)
     return e, f, rates
 
 

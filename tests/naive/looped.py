@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from tests.naive import moving
-from tests.naive.models import add_body, add_joint, frames, joint_options, quaternion, random_state
+from tests.naive.models import add_body, add_joint, axes, frames, random_state
 from tests.naive.twin import Twin
 from tests.scenes.loop_help import loop_rows
 
@@ -14,7 +14,7 @@ from limberjack.spatial.frames import compose, invert, matrix_from_quaternion, q
 
 LOOPS = (
     "hinge", "slide", "ball", "fixed", "universal", "cylindrical", "planar", "screw", "point_on_line",
-    "point_on_plane", "distance",
+    "point_on_plane", "distance", "compound",
 )  # fmt: skip
 TREE = ("ball", "hinge", "universal", "ball", "cylindrical")
 
@@ -43,7 +43,8 @@ def close(builder, rng, q, kind, name, parent, child, **options):
 
     place = frames(rng)
     if kind == "distance":
-        ends = [compose(*pose(b), np.eye(3), place[k])[1] for b, k in ((parent, "position"), (child, "position_in_child"))]
+        named = ((parent, "position"), (child, "position_in_child"))
+        ends = [compose(*pose(body), np.eye(3), place[word])[1] for body, word in named]
         length = float(np.linalg.norm(ends[1] - ends[0]))
         builder.add_joint_distance(
             name, parent, child, length=length, position=place["position"],
@@ -52,10 +53,13 @@ def close(builder, rng, q, kind, name, parent, child, **options):
         return
     if kind == "screw":
         options["pitch"] = rng.uniform(-0.2, 0.2)
+    if kind == "compound":
+        options["axes"] = axes(rng, name, 3, passive=False)
     trial = lj.Builder()
     for body in "ab":
         trial.add_body(body, mass=1.0, inertia=(1, 1, 1))
-    getattr(trial, f"add_joint_{kind}")("t", "a", "b", **({"pitch": options["pitch"]} if kind == "screw" else {}))
+    own = {word: value for word, value in options.items() if word in ("pitch", "axes")}
+    getattr(trial, f"add_joint_{kind}")("t", "a", "b", **own)
     spec = trial.build().joint_spec("t")
     own, _ = random_state(rng, trial.build())
     own = own[trial.build().joint("t").q]
@@ -67,7 +71,7 @@ def close(builder, rng, q, kind, name, parent, child, **options):
 
 
 def closed(rng, kind, kinds=TREE, parent="world", **options):
-    """Return a random chain closed by a joint "loop" of the kind named from `parent` to its last body, and q, qd on it."""
+    """Return a random chain closed by a joint "loop" of the kind named from `parent` to its last body; q and qd."""
     builder = chain(rng, kinds)
     q = random_state(rng, builder.build(), 0.6)[0]
     close(builder, rng, q, kind, "loop", parent, f"b{len(kinds) - 1}", **options)
@@ -105,14 +109,3 @@ def read_accelerations(sim, first=4e-3, levels=5):
         table.append(row)
     sim.dt, sim.q, sim.qd = dt, q, qd
     return table[-1][-1]
-
-
-def unit(rng):
-    """Return a random unit quaternion."""
-    return quaternion(rng)
-
-
-__all__ = [
-    "LOOPS", "TREE", "chain", "close", "closed", "fitting", "joint_options", "looped_accelerations",
-    "read_accelerations", "unit",
-]  # fmt: skip

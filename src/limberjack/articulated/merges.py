@@ -38,6 +38,7 @@ from limberjack.articulated.parts import (
     DD,
     DOFS,
     ET,
+    FAR,
     FIRST_SIDE,
     FRAMES,
     GA,
@@ -51,8 +52,6 @@ from limberjack.articulated.parts import (
     LEAF_KT,
     MM,
     NOW,
-    OPEN,
-    OPENED,
     OWN,
     PHI,
     QQ,
@@ -69,6 +68,7 @@ from limberjack.articulated.parts import (
     carry_back,
     carry_rows,
     columns_place,
+    opened,
     place,
     stride,
     value_place,
@@ -116,7 +116,7 @@ def open_joint(table, c, own, s, node, slot):
     """
     nb = len(table) // 2
     first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
-    o = OPENED + slot * OPEN
+    o = opened(slot)
     lower, row = place(second, nb), stride(second, nb)
     if first >= 0:
         both_ends(
@@ -217,7 +217,7 @@ def start(table, c, node, shift):
 @outlined
 def merge_inertias(table, c, s, node, slot):
     """Fill Phi of `node`, not a root, from its opened joint; E stays in the scratch.                         (2)."""
-    o = OPENED + slot * OPEN
+    o = opened(slot)
     count = table[node, HANDLES]
     blocks = 2 if count == 1 else 3
     times(s, o + WW, o + GT, ET, blocks)
@@ -228,7 +228,7 @@ def merge_inertias(table, c, s, node, slot):
 @outlined
 def bias(table, c, s, node, slot, x, y, z):
     """Fill gamma and R of the opened joint of `node` from the values of now of its sides; x, y, z add to beta."""
-    o = OPENED + slot * OPEN
+    o = opened(slot)
     nb = len(table) // 2
     first, second, dof = table[node, FIRST_SIDE], table[node, SECOND_SIDE], table[node, DOFS]
     k = columns_place(second, nb) + NOW * stride(second, nb)
@@ -280,7 +280,7 @@ def keep_values(table, c, node, shift):
 @outlined
 def merge_accelerations(table, c, s, node, slot):
     """Set b of now of `node`, not a root, from gamma: (b_A, b_B) - G gamma.                                   (2)."""
-    o = OPENED + slot * OPEN
+    o = opened(slot)
     keep_values(table, c, node, KT)
     d = value_place(node, len(table) // 2, KT)
     blocks = 2 if table[node, HANDLES] == 1 else 3
@@ -298,7 +298,8 @@ def back_substitute(table, c, s, node, slot, f, o_node, o_first, o_second, qdd):
         o_node, o_first, o_second: places in f of the forces on the node and on its sides A and B.
         qdd: (nv,) of all freedoms; those of this joint are written.
     """
-    o, nb = OPENED + slot * OPEN, len(table) // 2
+    o, nb = opened(slot), len(table) // 2
+    o_node, o_first, o_second = o_node & FAR, o_first & FAR, o_second & FAR
     keep, count = table[node, KEEP], table[node, HANDLES]
     y0 = y1 = y2 = y3 = y4 = y5 = 0.0
     for q in range(6 * count):

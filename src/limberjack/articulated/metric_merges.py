@@ -23,8 +23,6 @@ from limberjack.articulated.parts import (
     JX,
     KEEP,
     MM,
-    OPEN,
-    OPENED,
     PSI,
     PSI0,
     PT,
@@ -44,6 +42,7 @@ from limberjack.articulated.parts import (
     carry,
     carry_rows,
     eta_of,
+    opened,
     place,
     value_place,
 )
@@ -90,7 +89,7 @@ def metric_rows(table, c, s, node, t, p):
 @outlined
 def merge_metric(table, c, own, s, node, slot, some):
     """Fill Psi of `node`, not a root, after `merge_inertias` and `metric_rows`, which returned `some`.        (8)."""
-    o, count = OPENED + slot * OPEN, table[node, HANDLES]
+    o, count = opened(slot), table[node, HANDLES]
     blocks = 2 if count == 1 else 3
     d, v, rows = table[node, DOFS], table[node, V], 6 * count
     at = place(node, len(table) // 2) + PSI
@@ -128,7 +127,7 @@ def merge_metric_vectors(table, c, own, s, node, slot, some, rows, at_psi):
         table, c, own, s, node, slot: the joint and its slot.
         some, rows, at_psi: what `metric_rows` returned, and the places of its T^T and Psi0.
     """
-    o, nb = OPENED + slot * OPEN, len(table) // 2
+    o, nb = opened(slot), len(table) // 2
     first, second, d, v = table[node, FIRST_SIDE], table[node, SECOND_SIDE], table[node, DOFS], table[node, V]
     eta = eta_of(second, nb, c) + (eta_of(first, nb, c) if first >= 0 else 0.0)
     # x = 2 A R, z = pi - 2 Psi0 gamma
@@ -186,7 +185,7 @@ def merge_distance(table, c, s, node, slot, some):
     Psi is Phi less that of the rigid part: with its own Phi_r = Phi - Psi of the sides, M_r = M - Psi0, G_r = G - T and
     V_r = M_r^-1 (a weld), Psi of C = diag(Psi_A, Psi_B) - G E + G_r V_r G_r^T. V_r stays at UG, G_r^T at HT.
     """
-    o, count = OPENED + slot * OPEN, table[node, HANDLES]
+    o, count = opened(slot), table[node, HANDLES]
     for k in range(6):
         for q in range(6):
             s[0, SMALL + 6 * k + q] = s[0, MM + 8 * k + q] - (s[0, PSI0 + 8 * k + q] if some else 0.0)
@@ -218,7 +217,7 @@ def merge_distance_vectors(table, c, s, node, slot, some):
 
     e of C = e_A + e_B - beta . gamma + Q . R + beta_r . V_r beta_r with beta_r = beta - pi / 2.
     """
-    o, nb = OPENED + slot * OPEN, len(table) // 2
+    o, nb = opened(slot), len(table) // 2
     first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
     eta = eta_of(second, nb, c) + (eta_of(first, nb, c) if first >= 0 else 0.0)
     z, g = SPARE, SPARE + 8

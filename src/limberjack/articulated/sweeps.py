@@ -20,14 +20,13 @@ from limberjack.articulated.merges import times, weighted_rows
 from limberjack.articulated.parts import (
     DD,
     DOFS,
+    FAR,
     FRAMES,
     JX,
     KIND,
     KT,
     MM,
     NOW,
-    OPEN,
-    OPENED,
     OWN,
     ROOM,
     SPARE,
@@ -40,6 +39,7 @@ from limberjack.articulated.parts import (
     carry_back,
     carry_rows,
     columns_place,
+    opened,
     place,
     stride,
 )
@@ -99,7 +99,7 @@ def _open(table, c, own, s, joints, j, handle, blocks):
         for k in range(6):
             for q in range(6):
                 s[0, MM + 8 * k + q] = c[0, low + row * k + q]
-    kind, v = table[node, KIND], table[node, V]
+    kind, v = table[node, KIND], table[node, V] & FAR
     if kind == HINGE:
         solve_axis(2, 3, 4, 5, own[v, OWN], s, ROOM)
     elif kind == SLIDE:
@@ -126,7 +126,7 @@ def _bias(table, c, own, s, joints, j, o, handle):
         s[0, o + _GA + k] = (
             s[0, w] * b0 + s[0, w + 1] * b1 + s[0, w + 2] * b2 + s[0, w + 3] * b3 + s[0, w + 4] * b4 + s[0, w + 5] * b5
         )
-    v, d = table[node, V], table[node, DOFS]
+    v, d = table[node, V] & FAR, table[node, DOFS]
     for a in range(d):
         u, q = ROOM + UU + 8 * a, own[v + a, TAU]
         total = -(
@@ -167,12 +167,12 @@ def _merge(table, c, s, joints, j, o, rows, blocks):
 def _resolve(table, c, s, joints, j, o, f, qdd):
     """Fill qdd of joint j and the forces it passes on to the parts below and above it."""
     above, node = joints[j, ABOVE], joints[j, JOINT]
-    v, d, k = table[node, V], table[node, DOFS], o + _GA
+    v, d, k = table[node, V] & FAR, table[node, DOFS], o + _GA
     n0, n1, n2, f0, f1, f2 = s[0, k], s[0, k + 1], s[0, k + 2], s[0, k + 3], s[0, k + 4], s[0, k + 5]
     for a in range(d):
         qdd[v + a] = s[0, o + _RR + a]
     if above >= 0:
-        at = 12 * joints[above, PART]
+        at = 12 * joints[above, PART] & FAR
         for q in range(12 if joints[j, WIDE] > 0 else 6):
             x, k = f[0, at + q], o + _E + q
             n0, n1, n2 = n0 + s[0, k] * x, n1 + s[0, k + 12] * x, n2 + s[0, k + 24] * x
@@ -180,10 +180,10 @@ def _resolve(table, c, s, joints, j, o, f, qdd):
             for a in range(d):
                 qdd[v + a] -= s[0, o + _UG + 12 * a + q] * x
         x0, x1, x2, y0, y1, y2 = carry_back(c, place(node, len(table) // 2) + JX, n0, n1, n2, f0, f1, f2)
-        k = at + 6 * joints[j, HANDLE]
+        k = at + 6 * (joints[j, HANDLE] & 1)
         f[0, k], f[0, k + 1], f[0, k + 2] = f[0, k] - x0, f[0, k + 1] - x1, f[0, k + 2] - x2
         f[0, k + 3], f[0, k + 4], f[0, k + 5] = f[0, k + 3] - y0, f[0, k + 4] - y1, f[0, k + 5] - y2
-    k = 12 * joints[j, PART]
+    k = 12 * joints[j, PART] & FAR
     f[0, k], f[0, k + 1], f[0, k + 2], f[0, k + 3], f[0, k + 4], f[0, k + 5] = n0, n1, n2, f0, f1, f2
     for q in range(6, 12):
         f[0, k + q] = 0.0
@@ -202,12 +202,12 @@ def sweep(table, c, own, s, joints, begin, end, slot, f, qdd):
         qdd: (nv,) those of these joints are written.
     """
     for j in range(end - 1, begin - 1, -1):
-        handle, wide = joints[j, HANDLE], joints[j, WIDE] > 0
-        o = OPENED + (slot + j - begin) * OPEN
+        handle, wide = joints[j, HANDLE] & 1, joints[j, WIDE] > 0
+        o = opened(slot + j - begin)
         rows, blocks = (12, 3) if wide else (6, 2)
         _open(table, c, own, s, joints, j, handle, blocks)
         _bias(table, c, own, s, joints, j, o, handle)
         if joints[j, ABOVE] >= 0:
             _merge(table, c, s, joints, j, o, rows, blocks)
     for j in range(begin, end):
-        _resolve(table, c, s, joints, j, OPENED + (slot + j - begin) * OPEN, f, qdd)
+        _resolve(table, c, s, joints, j, opened(slot + j - begin), f, qdd)

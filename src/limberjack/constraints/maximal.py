@@ -27,7 +27,7 @@ from limberjack.constraints.bodies import (
     set_soft_pair,
 )
 from limberjack.constraints.compound import new_scratch, set_compounds
-from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B, PAIR, TURN, row, set_pair
+from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B, PAIR, SLIDE, TURN, row, set_pair
 from limberjack.constraints.system import System, new_system
 from limberjack.constraints.table import (
     DRIVE,
@@ -43,6 +43,7 @@ from limberjack.constraints.table import (
     spring_rows,
 )
 from limberjack.errors import UnsupportedByMethod
+from limberjack.model.compile import joint_frames
 from limberjack.model.joints import KINDS, SPIN, coordinate_counts, motions_of
 from limberjack.model.model import Model
 from limberjack.model.spec import Joint
@@ -214,9 +215,12 @@ def new_maximal(model: Model, ignored: frozenset[str], *, springs: bool = False)
             continue
         if index >= first_loop and _feature(joint) in ignored:
             continue
+        if joint.kind == "compound" and bodies.kind[model.arrays.body_link[model.body_index(joint.child)]] == PARTICLE:
+            reads += _particle_rows(model, pairs, index, joint)
+            continue
         pair = pairs.joint(joint)
         links = pairs.link[pair]
-        if links[0] == links[1] or (joint.kind == "compound" and links[1] >= 0 and bodies.kind[links[1]] == PARTICLE):
+        if links[0] == links[1]:
             continue
         place = (int(model.arrays.q_start[index]), int(model.arrays.v_start[index])) if index < first_loop else sizes
         nq, nv = coordinate_counts(joint)
@@ -251,6 +255,14 @@ def new_maximal(model: Model, ignored: frozenset[str], *, springs: bool = False)
 
 def _feature(joint: Joint) -> str:
     return "velocity" if joint.kind == "no_slip" else "loops"
+
+
+def _particle_rows(model: Model, pairs: Pairs, index: int, joint: Joint) -> list[list[Row]]:
+    """Return the rows along the coordinates of a particle, three slides from the world."""
+    r_p, p_p, r_c, p_c = joint_frames(joint)
+    pair = pairs.add(pairs.end(joint.parent, r_p, p_p), pairs.end(joint.child, r_c, p_c))
+    q, v = int(model.arrays.q_start[index]), int(model.arrays.v_start[index])
+    return [[Row(index, [(pair, (SLIDE, k, 0, 1.0))], role=DRIVE, drive=(q + k, v + k))] for k in range(3)]
 
 
 def _read_rows(joint: Joint, pair: int, index: int, place: tuple[int, int]) -> list[Row]:

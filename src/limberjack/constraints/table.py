@@ -89,13 +89,6 @@ def joint_rows(joint: Joint) -> list[tuple[list[Term], float]]:
     return out
 
 
-def loop_rows(joint: Joint) -> list[tuple[list[Term], float]]:
-    """Return the locked rows of a joint that closes a loop; a compound joint has none to offer and is refused."""
-    if joint.kind == "compound":
-        raise UnsupportedByMethod(f'compound joint "{joint.name}" has no rows yet: it cannot close a loop')
-    return joint_rows(joint)
-
-
 def coordinate_terms(joint: Joint) -> list[Term]:
     """Return the element each scalar coordinate of a joint is read off by, in the order of its factors."""
     if joint.kind == "universal":
@@ -243,7 +236,7 @@ def collect(model: Model, *, loops: bool, gears: bool, limits: bool) -> tuple[li
         if joint.kind == "gear":
             rows += gear_rows(model, pairs, index, joint, reduced=True) if gears else []
             continue
-        own = loop_rows(joint) if loop and loops else []
+        own = joint_rows(joint) if loop and loops else []
         ends = limit_rows(joint, scalars=loop) if limits else []
         if own or ends:
             pair = pairs.joint(joint)

@@ -10,8 +10,8 @@ import numpy as np
 
 from limberjack._jit import entry
 from limberjack.articulated.work import ROW, Work, new_work
-from limberjack.constrained import MORE_ROOM, take_held_steps
-from limberjack.constraints.rows import COORDINATES, ROWS
+from limberjack.constrained import ACCELERATIONS, MORE_ROOM, take_held_steps
+from limberjack.constraints.rows import ANGLE, COORDINATES, ROWS
 from limberjack.constraints.table import SPRING
 from limberjack.errors import StateError, UnknownName
 from limberjack.forces import Pull, new_pull
@@ -54,11 +54,13 @@ class Full:
             if not (isinstance(value, int) and 1 <= value <= 1000):
                 raise StateError(f"{what} must be a whole number from 1 to 1000, got {value!r}")
 
-    def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> FullStepper | HeldStepper:
-        """Return a stepper for `model`, without its features in `ignored`."""
+    def stepper(
+        self, model: Model, ignored: frozenset[str] = frozenset(), *, held: bool = False
+    ) -> FullStepper | HeldStepper:
+        """Return a stepper for `model`, without its features in `ignored`; with `held` one that takes rows anyway."""
         holding = Holding(model, ignored, implicit=self.integrator == "implicit")
         # springs alone have a solver of their own, which is implicit across them too
-        if all(row.role == SPRING for row in holding.rows):
+        if not held and all(row.role == SPRING for row in holding.rows):
             return FullStepper(model, self, ignored)
         if self.integrator == "momentum":
             raise StateError(
@@ -223,6 +225,17 @@ class HeldStepper:
         self.q[:], self.qd[:] = start[0], start[1]
         self.remember(start[2])
 
+    def accelerations(self, q: np.ndarray, qd: np.ndarray, forces: Any) -> tuple[np.ndarray, int]:
+        """Return qdd (nv,) at a state with all rows acting, and a status."""
+        before, code = (self.q.copy(), self.qd.copy(), self.memory()), self._code
+        self.q[:], self.qd[:], self._code = q, qd, ACCELERATIONS
+        try:
+            status = self.advance(1, 1e-3 * self._substeps, forces)[1]
+            return self.qd.copy(), status
+        finally:
+            self._code = code
+            self._return_to(before)
+
     def _take(self, n: int, dt: float, forces: Any, time: float) -> tuple[int, int]:
         a, holding = self._model.arrays, self.holding
         taken, status, _ = take_held_steps(
@@ -243,11 +256,11 @@ class HeldStepper:
         """Return the turns of loop joints and the forces applied to them."""
         hold, pairs = self.holding.hold, self.holding.table.compound[:, 0]
         compounds = hold.state[pairs, COORDINATES:ROWS]
-        return {"near": hold.near.copy(), "own_tau": self.holding.own.tau.copy(), "compounds": compounds}
+        return {"near": self.holding.turns(), "own_tau": self.holding.own.tau.copy(), "compounds": compounds}
 
     def remember(self, memory: dict[str, np.ndarray]) -> None:
         """Take back what `memory` gave."""
-        self.holding.hold.near[:] = memory["near"]
+        self.holding.hold.near[self.holding.table.terms[:, 0] == ANGLE] = memory["near"]
         self.holding.own.tau[:] = memory["own_tau"]
         self.holding.hold.state[self.holding.table.compound[:, 0], COORDINATES:ROWS] = memory["compounds"]
 
@@ -285,13 +298,10 @@ class HeldStepper:
 
     def loop_forces(self, name: str) -> np.ndarray:
         """Return the forces applied to a loop joint, to be written."""
-        holding = self.holding
-        if not holding.has_freedoms(name):
-            raise StateError(f'joint "{name}" has no freedom for a force')
-        if name not in holding.pushed:
-            holding.pushed.add(name)
-            self._rebuild()
-        return holding.forces_on(name)
+        forces, new = self.holding.push(name)
+        if new:
+            self._build()
+        return forces
 
     def explain(self, status: int, where: str) -> Any:
         """Return (error, joint, message) of a failure the rows caused, else None."""

@@ -32,7 +32,7 @@ from limberjack.spatial.vectors import cross
 
 __all__ = [
     "ACCELERATION", "NO_ROOM", "POSITION", "VELOCITY", "Hold", "blocks_of_rows", "choose", "grown", "look", "new_hold",
-    "put", "respond", "solve_rows",
+    "paths", "put", "respond", "solve_rows",
 ]  # fmt: skip
 
 ACCELERATION, VELOCITY, POSITION = range(3)
@@ -102,13 +102,14 @@ def new_hold(links: Links, table: Table, row_block: np.ndarray, pair_block: np.n
         pair = int(np.searchsorted(pair_block, k))
         blocks[k] = [first, first + len(rows), pair, pair + len(own), len(touched), len(touched) + len(here)]
         touched += here
-    path, stop = _paths(links, table)
+    path, stop = paths(links, table, n)
     held = max((int((table.role[row_block == k] != SIDED).sum()) for k in range(len(spans))), default=0)
-    return Hold(
+    parts: list[Any] = [
         blocks, np.array(touched, np.int64), path, stop, np.zeros((n, 6)), np.zeros((n, 18)), np.zeros((p, PAIR)),
         np.zeros(len(table.weights)), new_scratch(), np.zeros((r, 12)), np.zeros((r, 3)), np.zeros((r, 3)), np.zeros(r),
         *_room(held + min(r - held, 16), nv), np.zeros(6),
-    )  # fmt: skip
+    ]  # fmt: skip
+    return Hold(*parts)
 
 
 def _room(m: int, nv: int) -> tuple[Any, ...]:
@@ -125,12 +126,15 @@ def grown(hold: Hold, most: int) -> Hold:
     return hold._replace(**dict(zip(names, _room(m, hold.y.shape[1]), strict=True)))
 
 
-def _paths(links: Links, table: Table) -> tuple[np.ndarray, np.ndarray]:
-    """Return the links each row's paths start at, and where each meets an earlier one."""
-    owner = np.repeat(np.arange(len(links.parent)), links.dof)
+def paths(links: Links, table: Table, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the links each row's paths start at, and where each meets an earlier one; of the first n links."""
+    owner = np.repeat(np.arange(n), links.dof[:n])
     r = len(table.joint)
     path, stop = np.full((r, 4), -1, np.int64), np.full((r, 4), -1, np.int64)
-    for k in range(r):
+    # rows on one coordinate are many and plain
+    single = (table.row_pair[:, 0] < 0) & (table.place[:, 0] >= 0) & (table.place[:, 1] < 0)
+    path[single, 0] = owner[table.place[single, 0]]
+    for k in np.flatnonzero(~single):
         starts = [int(i) for pair in table.row_pair[k] if pair >= 0 for i in table.pair_link[pair] if i >= 0]
         starts += [int(owner[v]) for v in table.place[k, :2] if v >= 0]
         if len(starts) == 1:  # nothing to meet: no need to walk a path that may be long
@@ -369,7 +373,12 @@ def respond(
         for c in range(2):
             v = table.place[r, c]
             if v >= 0:
-                i = hold.path[r, 0] if c == 0 or hold.path[r, 1] < 0 else hold.path[r, 1]
+                # the link whose freedom it is starts one of the paths
+                i = hold.path[r, 0]
+                for slot in range(4):
+                    at = hold.path[r, slot]
+                    if at >= 0 and v_start[at] <= v < v_start[at] + dofs[at]:
+                        i = at
                 path_forward(links, i, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, v, table.share[r, c], work, j, y)
         for other in range(j + 1):
             # along the row with the paths at hand; y of the other is zero off its own

@@ -113,7 +113,8 @@ def new_saddle(
         responses = empty_responses(tree, len(always) + room, int(rows.max(initial=0)), touches)
         factored = _no_factor()
     k = int(rows[always].sum()) + room
-    minv = np.zeros((len(system.body_start) - 1, 7)) if rigid else np.zeros(int(system.mass_start[-1]))
+    # a tree does without them: one type of saddle for all kinds of bodies
+    minv = np.zeros((len(system.body_start) - 1, 7)) if rigid and loops else np.zeros(int(system.mass_start[-1]))
     rows_held = int(own.row_start[-1]) if loops else 0
     saddle = Saddle(
         own, work, factored, minv, np.zeros(rows_held), np.zeros(rows_held), responses,
@@ -139,9 +140,9 @@ def _no_responses(room: int) -> Responses:
 @outlined
 def list_touching(
     # in
-    row_start, first, last, values, touch, leaving, always, room,
+    row_start, first, last, values, touch, positions, always, room,
     # out
-    count, constraint, low, high,
+    pressed, count, constraint, low, high,
 ):  # fmt: skip
     """List the auxiliary constraints that always hold and the one-sided rows that touch; return the rows or NO_ROOM.
 
@@ -149,10 +150,12 @@ def list_touching(
         row_start: of the system.
         first, last: the range of one-sided constraints.
         values: (r, 3) value and rate of all rows.
-        touch: a row acts when its value is at most this,
-        leaving: and its rate too is at most this.
+        touch: a row acts when its value is at most this.
+        positions: whether positions are being met.
         always: auxiliary constraints that always hold.
         room: constraints that can be listed.
+        pressed: (r,) > 0 for rows that pressed a stage before: they act wherever they are, and positions are brought
+            back to them from either side; < 0 once listed for positions: rows that come and go would chase each other.
         count, constraint: of the responses.
         low, high: bounds of the rows.
     """
@@ -166,11 +169,13 @@ def list_touching(
     listed = len(always)
     for c in range(first, last):
         r = row_start[c]
-        if values[r, 0] <= touch and values[r, 1] <= leaving:
+        if values[r, 0] <= touch or pressed[r] > 0.0 or (positions and pressed[r] < 0.0):
             if listed == room:
                 return NO_ROOM
             constraint[listed] = c
-            low[rows], high[rows] = 0.0, INFINITE
+            low[rows], high[rows] = -INFINITE if positions and pressed[r] > 0.0 else 0.0, INFINITE
+            if positions and pressed[r] == 0.0:
+                pressed[r] = -1.0
             listed += 1
             rows += 1
     count[0] = listed

@@ -42,8 +42,6 @@ from limberjack.articulated.parts import (
     LEAF,
     LEAF_KT,
     NOW,
-    OPEN,
-    OPENED,
     PSI0,
     PT,
     QQ,
@@ -58,6 +56,7 @@ from limberjack.articulated.parts import (
     V,
     carry,
     columns_place,
+    opened,
     place,
     stride,
 )
@@ -179,7 +178,7 @@ def _turned_columns(c, o, row, blocks, s, d):
 @inner
 def _solve_columns(table, c, s, node, slot):
     """Fill gamma and R of all seven columns, K of B turned into the scratch before."""
-    o, nb = OPENED + slot * OPEN, len(table) // 2
+    o, nb = opened(slot), len(table) // 2
     first, d = table[node, FIRST_SIDE], table[node, DOFS]
     j = place(node, nb) + JX
     row = stride(first, nb)
@@ -356,7 +355,7 @@ def _turn_eta(table, c, s, node):
 @outlined
 def _columns(table, c, own, s, node, slot, some, mass):
     """Fill the columns K, P, E of `node`, not a root, from its opened joint and its sides, which are rigid."""
-    o, nb = OPENED + slot * OPEN, len(table) // 2
+    o, nb = opened(slot), len(table) // 2
     first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
     j = place(node, nb) + JX
     blocks = 2 if table[node, HANDLES] == 1 else 3
@@ -448,7 +447,8 @@ def evaluate(table, c, node, x, y, z):
         m = (m0, m1, m2, m3, m4, m5, 1.0)
         total = 0.0
         for i in range(7):
+            row_sum = 0.0  # by rows: one sum of all would wait for each of its terms
             for k in range(i):
-                total += 2.0 * m[i] * m[k] * c[0, e + half(i, k)]
-            total += m[i] * m[i] * c[0, e + half(i, i)]
+                row_sum += m[k] * c[0, e + half(i, k)]
+            total += m[i] * (2.0 * row_sum + m[i] * c[0, e + half(i, i)])
         c[0, place(node, nb) + ETA] = total

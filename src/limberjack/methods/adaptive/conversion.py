@@ -19,6 +19,7 @@ from limberjack.articulated.parts import (
     CHILD,
     DOFS,
     ETA,
+    FAR,
     FIRST_SIDE,
     HANDLES,
     JX,
@@ -229,16 +230,22 @@ def joint_square(weight, at, v, d, x):
 @outlined
 def metric_of(table, c, node, f):
     """Return the acceleration metric of `node` under the forces f on its handles, eq. (7)."""
-    nb = len(table) // 2
-    o, k, wide = place(node, nb), 12 * node, 6 * table[node, HANDLES]
-    total = c[0, o + ETA]
-    for b in range(0, wide, 4):
-        t = load4(c, 0, o + PT + 12 * NOW + b)
-        for i in range(wide):
-            t = add(t, scale(f[0, k + i], load4(c, 0, o + PSI + 12 * i + b)))
-        total += f[0, k + b] * lane(t, 0) + f[0, k + b + 1] * lane(t, 1)
-        if b + 2 < wide:
-            total += f[0, k + b + 2] * lane(t, 2) + f[0, k + b + 3] * lane(t, 3)
+    o, k, p = place(node, len(table) // 2), 12 * node & FAR, place(node, len(table) // 2) + PSI
+    at = o + PT + 12 * NOW
+    t0, t1, t2 = load4(c, 0, at), load4(c, 0, at + 4), load4(c, 0, at + 8)
+    two = table[node, HANDLES] == 2
+    for i in range(12 if two else 6):
+        x, r = f[0, k + i], p + 12 * i
+        t0 = add(t0, scale(x, load4(c, 0, r)))
+        t1 = add(t1, scale(x, load4(c, 0, r + 4)))
+        t2 = add(t2, scale(x, load4(c, 0, r + 8)))
+    total = c[0, o + ETA] + (f[0, k] * lane(t0, 0) + f[0, k + 1] * lane(t0, 1))
+    total += f[0, k + 2] * lane(t0, 2) + f[0, k + 3] * lane(t0, 3)
+    total += f[0, k + 4] * lane(t1, 0) + f[0, k + 5] * lane(t1, 1)
+    if two:
+        total += f[0, k + 6] * lane(t1, 2) + f[0, k + 7] * lane(t1, 3)
+        total += f[0, k + 8] * lane(t2, 0) + f[0, k + 9] * lane(t2, 1)
+        total += f[0, k + 10] * lane(t2, 2) + f[0, k + 11] * lane(t2, 3)
     return total
 
 

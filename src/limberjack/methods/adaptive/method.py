@@ -35,9 +35,10 @@ from limberjack.model.model import Model
 from limberjack.momentum import new_aims
 from limberjack.stepping import IMPLICIT, INTEGRATORS, RK4, new_buffers, take_steps
 
-__all__ = ["AdaptiveStepper"]
+__all__ = ["SCATTER", "UPDATE", "AdaptiveStepper"]
 
-PREPARE, LEAVES = 1, 2
+# What a call is asked for: coefficients of stale nodes, those of leaves, an update alone, q and qd of the hybrid body.
+PREPARE, LEAVES, UPDATE, SCATTER = 1, 2, 4, 8
 
 
 class _Bodies(NamedTuple):
@@ -94,6 +95,7 @@ def adaptive_steps(
 
     Args:
         stale: (m,) nodes whose coefficients are found again if `todo` has PREPARE; those of leaves, if it has LEAVES.
+        todo: with UPDATE no steps follow an update that is due; with SCATTER q and qd are filled whatever n is.
 
     Returns:
         the steps taken and 0, or the code of what failed, see `take_steps`; -1 and 1 + a link whose inertia is not
@@ -124,6 +126,8 @@ def adaptive_steps(
                 e.others, e.joint_work, e.work, pull, e.buffers, trial, aside, g, body, e.q, e.qd, q, qd,
             )  # fmt: skip
             g.counts[rg.UNTIL] = e.limits.period[0]
+        if todo & UPDATE:
+            return 0, 0
         m = min(n - taken, g.counts[rg.UNTIL])
         several = body.count[0] > 1
         if several:
@@ -145,7 +149,7 @@ def adaptive_steps(
             scatter(links, body, e.q, e.qd)
             scatter(links, body, q, qd)
             return taken, status
-    if n > 0:
+    if n > 0 or todo & SCATTER:
         scatter(links, body, e.q, e.qd)
         scatter(links, body, q, qd)
     return taken, 0

@@ -107,7 +107,9 @@ class Adaptive:
     """
 
     name: ClassVar[str] = "adaptive"
-    supports: ClassVar[frozenset[str]] = frozenset({"armature", "springs", "motors"})
+    supports: ClassVar[frozenset[str]] = frozenset(
+        {"armature", "springs", "motors", "loops", "limits", "gears", "velocity"}
+    )
 
     budget: int | Sequence[int] | None = None
     tolerance: float | None = None
@@ -152,7 +154,10 @@ class Adaptive:
             raise StateError("error_bounded=True needs a tolerance: the error to stay below")
 
     def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> AdaptiveStepper:
-        """Return a stepper for `model`."""
+        """Return a stepper for `model`, without its features in `ignored`."""
+        from limberjack.holding import Holding
+        from limberjack.methods.adaptive.held import HeldAdaptiveStepper
         from limberjack.methods.adaptive.method import AdaptiveStepper
 
-        return AdaptiveStepper(model, self)
+        holding = Holding(model, ignored, implicit=self.integrator == "implicit")
+        return HeldAdaptiveStepper(model, self, holding) if holding.rows else AdaptiveStepper(model, self)

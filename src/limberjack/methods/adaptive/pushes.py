@@ -10,12 +10,11 @@ from limberjack.articulated.parts import (
     LEAF,
     LEAF_KT,
     NOW,
-    OPEN,
     OPEN_PSI0,
     OPEN_TT,
-    OPENED,
     SECOND_SIDE,
     UP,
+    opened,
 )
 from limberjack.articulated.work import rotation
 from limberjack.forces import spring_lengths
@@ -117,7 +116,7 @@ def _push_leaf(table, c, node, turn, wrench):
 def _merge_values(co, node, slot, g):
     """Set the values of now of `node`, no root, from its opened joint and its sides; T^T and Psi0 are kept with it."""
     table, c, s = co.table, co.numbers, co.scratch
-    nb, o = len(table) // 2, OPENED + slot * OPEN
+    nb, o = len(table) // 2, opened(slot)
     some = table[node, FIRST_SIDE] >= nb or table[node, SECOND_SIDE] >= nb
     if some and g.kept[node, 2] != g.counts[EPOCH]:
         metric_rows(table, c, s, node, o + OPEN_TT, o + OPEN_PSI0)

@@ -122,7 +122,7 @@ class MultipliersStepper:
         self._s = State(
             poses(), speeds(), q, qd, np.zeros(nv), np.zeros(nv), poses(), speeds(), poses(),
             poses(), speeds(), poses(), speeds(), speeds(), speeds(), new_evaluation(whole), np.zeros(1, np.int64),
-            np.zeros(4),
+            np.zeros(len(whole.table.joint)), np.zeros(4),
         )  # fmt: skip
         self._still = np.zeros(nv)
         self._drive_span = self._span.copy()
@@ -139,7 +139,9 @@ class MultipliersStepper:
         self._code = INTEGRATORS.index(options.integrator)
         self._substeps = options.substeps or (2 if options.integrator == "rk4" else 1)
         self._time = 0.0
-        self._put_state()
+        # loops open at the model's own start may be closed by the state given next: they are looked at in the first step
+        self._closed = False
+        self._put_state(check=False)
 
     def _new_saddle(self) -> None:
         rigid = bool((self.whole.bodies.kind == RIGID).all())
@@ -159,11 +161,12 @@ class MultipliersStepper:
                 self._s.pose[link, SHAPE : SHAPE + scale.size] = scale
                 self._affine_start = True
 
-    def _put_state(self) -> None:
-        """Take poses and velocities from q and qd."""
+    def _put_state(self, *, check: bool = True) -> None:
+        """Take poses and velocities from q and qd; raise where a loop is open, unless told not to."""
         q, qd = self._q.copy(), self._qd.copy()
         bodies = self.whole.bodies
         pose, u = self._s.pose, self._s.u
+        before = (pose.copy(), u.copy(), self._e.near.copy(), getattr(self, "_seen", None))
         _to_maximal(self._links, bodies, self.whole.center, self._span, q, qd, self._work, self._origins, pose, u)
         for i in np.flatnonzero(bodies.kind == AFFINE):
             shape = self._s.pose[i, SHAPE : SHAPE + 9].reshape(3, 3)
@@ -177,13 +180,21 @@ class MultipliersStepper:
                 self._s.pose[i, SHAPE : SHAPE + 9] = (turn @ shape).ravel()
         self._affine_start = False
         for term, place in self._turns:
-            self._e.near[term] = q[place]
+            self._e.near[term] = self._s.q[place]
         self._start_compounds()
         self._s.fresh[0] = 0
         self._seen = (q, qd)
         self._read = True
         self._q[:], self._qd[:] = q, qd
-        self._check_loops()
+        try:
+            self._check_loops(check)
+        except LoopNotClosed:
+            pose[:], u[:], self._e.near[:], seen = before
+            if seen is not None:
+                self._seen = seen
+                self._q[:], self._qd[:] = seen
+                self._start_compounds()
+            raise
 
     def _start_compounds(self) -> None:
         """Let the search for the coordinates of compound joints begin at those now known."""
@@ -191,12 +202,12 @@ class MultipliersStepper:
             for e in (self._e, self._s.there):
                 e.state[pair, COORDINATES : COORDINATES + count] = self._s.q[place : place + count]
 
-    def _check_loops(self) -> None:
+    def _check_loops(self, check: bool = True) -> None:
         look_at(self._setup, self._time, self._e, self._s)
         q, qd = self._seen
         self._q[:], self._qd[:] = q, qd
         gap, row = float(self._s.report[1]), int(self._s.report[2])
-        if gap > 1e-6 and self._options.stabilization == "project":
+        if check and gap > 1e-6 and self._options.stabilization == "project":
             name = self._model.joint_names[int(self.whole.table.joint[row])]
             raise LoopNotClosed(f'joint "{name}": gap {gap:.3g} m > 1e-6 m; close it with lj.assemble')
 
@@ -239,6 +250,9 @@ class MultipliersStepper:
     def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
         self._take_edits()
+        if not self._closed:
+            self._check_loops()
+            self._closed = True
         self._time = time
         drives, tau = self._all_drives(forces)
         driven = bool(len(drives.place) or len(drives.ball_place) or tau.any())
@@ -395,16 +409,19 @@ def _is_particle(model: Model, name: str) -> bool:
 
 def _turns(model: Model, whole: Maximal) -> list[tuple[int, int]]:
     """Return (term, place in q) of the terms that read an angle of a tree joint."""
-    place: dict[tuple[int, int], int] = {}
+    place: dict[tuple[bytes, bytes, int], int] = {}
     table = whole.table
+
+    def key(t: int) -> tuple[bytes, bytes, int]:
+        # gears have pairs of their own with the frames of the joints they couple
+        pair = int(table.terms[t, 1])
+        return table.pair_link[pair].tobytes(), table.pair_frame[pair].tobytes(), int(table.terms[t, 2])
+
     for r in range(len(table.joint)):
         if table.role[r] == DRIVE and table.speed[r] == 0:
-            t = int(table.term_start[r])
-            place[(int(table.terms[t, 1]), int(table.terms[t, 2]))] = int(table.drive[r, 0])
+            place[key(int(table.term_start[r]))] = int(table.drive[r, 0])
     out = []
     for t in range(len(table.weights)):
-        if table.terms[t, 0] == ANGLE:
-            key = (int(table.terms[t, 1]), int(table.terms[t, 2]))
-            if place.get(key, model.nq) < model.nq:
-                out.append((t, place[key]))
+        if table.terms[t, 0] == ANGLE and place.get(key(t), model.nq) < model.nq:
+            out.append((t, place[key(t)]))
     return out

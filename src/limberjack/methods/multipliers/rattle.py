@@ -21,6 +21,7 @@ from limberjack.methods.multipliers.steps import (
     OPEN_LOOP,
     PROJECT,
     STUCK,
+    TOUCH,
     count_turns,
     forces,
     meet,
@@ -147,11 +148,13 @@ def _rattle(
         if s.fresh[0] == 0:
             forces(setup, springs, drives, armature, span, driven, h < 0.0, wrenches, applied, s.pose, e, s, s.force)
             _take_gyro(bodies, e.ends, s.pose, s.force)
-        set_sides(setup.table, held, np.int64(0), h, np.int64(PROJECT), 0.0, e.values, saddle.r, saddle.c)
+        set_sides(setup.table, held, np.int64(0), h, np.int64(PROJECT), 0.0, e.values, s.pressed, saddle.r, saddle.c)
         failed = factor_saddle(setup.system, tree, structure, e.m, e.j, saddle)
         if failed != 0:
             s.report[3] = failed
             return STUCK
+    for r in range(len(s.pressed)):
+        s.pressed[r] = 0.0
     for i in range(n):
         for c in range(POSE):
             s.stage[i, c] = s.pose[i, c]
@@ -168,19 +171,20 @@ def _rattle(
     for iteration in range(MOST):
         _fly(bodies, h, s.momentum, s.stage, s.pose)
         _look_there(setup, time + h, s.pose, s.u, s.there)
-        worst, at = worst_row(setup, s.there)
+        worst, at = worst_row(setup, s.there, s)
         s.report[0], s.report[1], s.report[2] = iteration, worst, at
         if worst <= tolerance or (worst < GAP_ALLOWED and worst > 0.5 * last) or not worst < 1e100:
             break
         last = worst
         for k in range(nu):
             saddle.f[k] = 0.0
-        set_sides(setup.table, held, np.int64(0), h, np.int64(PROJECT), 0.0, s.there.values, saddle.r, saddle.c)
+        values = s.there.values
+        set_sides(setup.table, held, np.int64(0), h, np.int64(PROJECT), 0.0, values, s.pressed, saddle.r, saddle.c)
         for r in range(len(saddle.r)):
             saddle.r[r] /= h
         for r in range(len(e.values)):
             e.values[r, 0] = s.there.values[r, 0]
-        status = solve_again(setup, tree, structure, np.int64(0), e, saddle)
+        status = solve_again(setup, tree, structure, np.int64(0), TOUCH, e, s, saddle)
         if status != 0:
             return OPEN_LOOP if status == STUCK else status
         _add_momentum(bodies, e.m, saddle.a, s.momentum)
@@ -195,7 +199,7 @@ def _rattle(
     _take_gyro(bodies, e.ends, s.pose, s.force)
     for k in range(nu):
         saddle.f[k] = 0.5 * h * s.force[k]
-    status = meet(setup, tree, structure, np.int64(1), 0.0, np.int64(PROJECT), 0.0, e, s, saddle)
+    status = meet(setup, tree, structure, np.int64(1), 0.0, np.int64(PROJECT), 0.0, TOUCH, e, s, saddle)
     for k in range(nu):
         s.u[k] += saddle.a[k]
     return status

@@ -32,7 +32,7 @@ from limberjack.constraints.bodies import (
 from limberjack.constraints.maximal import Evaluation, evaluate
 from limberjack.constraints.rows import ANGLE, element, relative_rotation
 from limberjack.constraints.system import System
-from limberjack.constraints.table import SPRING, Table
+from limberjack.constraints.table import SIDED, SPRING, Table
 from limberjack.solvers.saddle import NO_ROOM, REFUSED, factor_saddle, list_touching, solve_saddle
 from limberjack.spatial.vectors import cross
 
@@ -80,6 +80,7 @@ class State(NamedTuple):
     force: np.ndarray  # (nu,) without the constraints
     there: Evaluation  # of the poses a step tries
     fresh: np.ndarray  # (1,) 1 where rows, factor and force belong to the poses now, 2 where the force alone does
+    pressed: np.ndarray  # (r,) forces of one-sided rows in the last stage, -1 for those a projection has met
     report: np.ndarray  # (4,) iterations of the projection, gap left, its row, node of a failed pivot
 
 
@@ -229,7 +230,7 @@ def forces(setup, springs, drives, armature, span, driven, implicit, wrenches, a
 
 
 @outlined
-def set_sides(table, rows, mode, h, loose, rate, values, side, give):
+def set_sides(table, rows, mode, h, loose, rate, values, pressed, side, give):
     """Fill the right sides r of all rows that hold, and the compliance of springs over a step h."""
     for r in range(rows):
         value = values[r, mode] if mode != 2 else values[r, 2]
@@ -237,6 +238,9 @@ def set_sides(table, rows, mode, h, loose, rate, values, side, give):
             value += 2.0 * rate * values[r, 1] + rate * rate * values[r, 0]
         if mode == 2 and loose == BAUMGARTE and table.speed[r] == 1:
             value += rate * values[r, 1]
+        if mode == 2 and table.role[r] == SIDED and pressed[r] == 0.0 and values[r, 1] > 0.0:
+            # what it moves away with counts against the acceleration that would bring it back within the step
+            value += values[r, 1] / h
         give[r] = 0.0
         if mode == 0 and table.speed[r] == 1:
             value = 0.0
@@ -252,26 +256,29 @@ def set_sides(table, rows, mode, h, loose, rate, values, side, give):
 
 
 @spliced
-def meet(setup, tree, structure, mode, h, loose, rate, e, s, saddle):
-    """Factor and solve for saddle.f and the rows of e in a mode: values (0), rates (1), accelerations (2)."""
+def meet(setup, tree, structure, mode, h, loose, rate, touch, e, s, saddle):
+    """Factor and solve for saddle.f and the rows of e in a mode: values (0), rates (1), accelerations (2).
+
+    One-sided rows no farther off than `touch` act.
+    """
     rows = setup.system.row_start[setup.constraints[1]]
-    set_sides(setup.table, rows, mode, h, loose, rate, e.values, saddle.r, saddle.c)
+    set_sides(setup.table, rows, mode, h, loose, rate, e.values, s.pressed, saddle.r, saddle.c)
     status = factor_saddle(setup.system, tree, structure, e.m, e.j, saddle)
     if status != 0:
         s.report[3] = status
         status = STUCK
     else:
-        status = solve_again(setup, tree, structure, mode, e, saddle)
+        status = solve_again(setup, tree, structure, mode, touch, e, s, saddle)
     return status
 
 
 @spliced
-def solve_again(setup, tree, structure, mode, e, saddle):
+def solve_again(setup, tree, structure, mode, touch, e, s, saddle):
     """Solve with the factor at hand, right sides set."""
     counts, listed = setup.constraints, saddle.responses
     rows = list_touching(
-        setup.system.row_start, counts[0], counts[1], e.values, TOUCH, 1e-9 if mode == 2 else np.inf, saddle.always,
-        len(listed.constraint), listed.count, listed.constraint, saddle.low, saddle.high,
+        setup.system.row_start, counts[0], counts[1], e.values, touch, mode == 0, saddle.always,
+        len(listed.constraint), s.pressed, listed.count, listed.constraint, saddle.low, saddle.high,
     )  # fmt: skip
     status = NO_ROOM
     if rows != NO_ROOM:
@@ -284,19 +291,19 @@ def solve_again(setup, tree, structure, mode, e, saddle):
 
 
 @spliced
-def worst_row(setup, e):
+def worst_row(setup, e, s):
     """Return the largest error of the rows held in position, and the row."""
     start, counts = setup.system.row_start, setup.constraints
-    return _worst(start[counts[0]], start[counts[1]], setup.table.speed, setup.table.role, e.values)
+    return _worst(start[counts[0]], start[counts[1]], setup.table.speed, setup.table.role, e.values, s.pressed)
 
 
 @outlined
-def _worst(held, rows, speed, role, values):
+def _worst(held, rows, speed, role, values, pressed):
     worst, at = 0.0, -1
     for r in range(rows):
         if speed[r] == 1 or role[r] == SPRING:
             continue
-        size = abs(values[r, 0]) if r < held else -values[r, 0]
+        size = abs(values[r, 0]) if r < held or pressed[r] > 0.0 else -values[r, 0]
         if not size <= worst:
             worst, at = size, r
     return worst, at
@@ -317,18 +324,22 @@ def _touches(first, last, values):
 def _project(setup, tree, structure, time, tolerance, rows, e, s, saddle):
     """Bring poses and velocities onto the constraints; rows and factor belong to the new poses afterwards."""
     nu = len(s.u)
-    last, worst, status = np.inf, 0.0, 0
+    last, least, worst, status = np.inf, np.inf, 0.0, 0
     bodies = setup.bodies
     for iteration in range(MOST):
         evaluate(bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, s.pose, s.u, e)
-        worst, at = worst_row(setup, e)
-        s.report[0], s.report[1], s.report[2] = iteration, worst, at
+        worst, at = worst_row(setup, e, s)
+        s.report[0] = iteration
+        if worst < least or not worst < 1e100:
+            least = worst
+            s.report[1], s.report[2] = worst, at
         if worst <= tolerance or (worst < GAP_ALLOWED and worst > 0.5 * last) or not worst < 1e100:
             break
         last = worst
         for k in range(nu):
             saddle.f[k] = 0.0
-        status = meet(setup, tree, structure, np.int64(0), 0.0, np.int64(PROJECT), 0.0, e, s, saddle)
+        touch = max(TOUCH, 10.0 * worst)
+        status = meet(setup, tree, structure, np.int64(0), 0.0, np.int64(PROJECT), 0.0, touch, e, s, saddle)
         if status != 0:
             break
         move_bodies(bodies, 1.0, saddle.a, s.pose)
@@ -338,7 +349,7 @@ def _project(setup, tree, structure, time, tolerance, rows, e, s, saddle):
     if status == 0 and _touches(start[counts[0]], start[counts[1]], e.values):
         for k in range(nu):
             saddle.f[k] = 0.0
-        status = meet(setup, tree, structure, np.int64(1), 0.0, np.int64(PROJECT), 0.0, e, s, saddle)
+        status = meet(setup, tree, structure, np.int64(1), 0.0, np.int64(PROJECT), 0.0, TOUCH, e, s, saddle)
         if status == 0:
             for k in range(nu):
                 s.u[k] += saddle.a[k]
@@ -353,7 +364,11 @@ def _accelerate(
     """Fill saddle.a with the accelerations at (pose, u)."""
     evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, pose, u, e)
     forces(setup, springs, drives, armature, span, driven, implicit, wrenches, applied, pose, e, s, saddle.f)
-    return meet(setup, tree, structure, np.int64(2), h, loose, rate, e, s, saddle)
+    status = meet(setup, tree, structure, np.int64(2), h, loose, rate, TOUCH, e, s, saddle)
+    start, counts = setup.system.row_start, setup.constraints
+    for r in range(start[counts[0]], start[counts[1]]):
+        s.pressed[r] = saddle.lam[r]
+    return status
 
 
 @spliced
@@ -373,6 +388,8 @@ def _one_step(
     for k in range(nu):
         s.u_stage[k] = 0.0 if first else s.u[k]
         s.u_sum[k] = 0.0
+    for r in range(len(s.pressed)):
+        s.pressed[r] = 0.0
     at = time
     for stage in range(4 if many else 1):
         status = _accelerate(
@@ -499,7 +516,7 @@ def look_at(
     rows = setup.system.row_start[setup.constraints[2]]
     evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, s.pose, s.u, e)
     read_coordinates(setup, e, s.q, s.qd)
-    worst, at = worst_row(setup, e)
+    worst, at = worst_row(setup, e, s)
     s.report[1], s.report[2] = worst, at
 
 
@@ -517,7 +534,7 @@ def change_velocities(
     evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, s.pose, s.u, e)
     for k in range(len(s.u)):
         saddle.f[k] = impulse[k]
-    status = meet(setup, tree, structure, np.int64(1), 0.0, np.int64(PROJECT), 0.0, e, s, saddle)
+    status = meet(setup, tree, structure, np.int64(1), 0.0, np.int64(PROJECT), 0.0, TOUCH, e, s, saddle)
     if status == 0:
         for k in range(len(s.u)):
             s.u[k] += saddle.a[k]

@@ -1,0 +1,288 @@
+"""Loops, limits, gears and grips on the hybrid body: rows of the model, brought to the clusters at every update.
+
+An update changes which links move as one. Then every pair of frames is placed in its clusters, rows within one cluster
+and those of joints that rest drop out, and steps are those of `constrained.py` on the hybrid body. The update itself
+knows the rows by their last multipliers, as forces on links and joints. Velocities that rigidification leaves across a
+loop are made to fit by the first step's projection.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from limberjack._jit import kernel
+from limberjack.constrained import MORE_ROOM, take_held_steps
+from limberjack.constraints.rows import COORDINATES, GAP, ROWS
+from limberjack.constraints.table import SPRING, Table
+from limberjack.forces import Wrenches
+from limberjack.holding import Grip, Holding
+from limberjack.methods.adaptive import layout as rg
+from limberjack.methods.adaptive.method import SCATTER, UPDATE, AdaptiveStepper
+from limberjack.methods.adaptive.options import Adaptive
+from limberjack.methods.adaptive.places import locate
+from limberjack.methods.adaptive.settings import with_wrenches
+from limberjack.model.arrays import LINK
+from limberjack.model.model import Model
+from limberjack.solvers.anticipation import paths
+from limberjack.spatial.frames import compose
+from limberjack.stepping import RK4
+
+__all__ = ["HeldAdaptiveStepper"]
+
+
+@kernel
+def _locate_all(
+    # model
+    links, table, numbers,
+    # in
+    active, places, which,
+    # out
+    cluster, pose,
+):  # fmt: skip
+    """Fill the cluster of each link in `which`, and its pose (rotation by rows, position) there."""
+    for k in range(len(which)):
+        cluster[k], r, x, y, z = locate(links, table, numbers, active, places, which[k])
+        for c in range(9):
+            pose[k, c] = r[c]
+        pose[k, 9], pose[k, 10], pose[k, 11] = x, y, z
+
+
+class HeldAdaptiveStepper(AdaptiveStepper):
+    """The running side of `Adaptive` for models with rows beside their tree."""
+
+    def __init__(self, model: Model, options: Adaptive, holding: Holding) -> None:
+        super().__init__(model, options)
+        self.holding = holding
+        self._prepare_rows()
+
+    def _prepare_rows(self) -> None:
+        """Take what stays of the rows while clusters change."""
+        table = self.holding.table
+        self._ends = np.unique(table.pair_link[table.pair_link >= 0])
+        self._place = np.full(len(self._model.arrays.links.parent), -1, np.int64)
+        self._place[self._ends] = np.arange(len(self._ends))
+        self._owner = np.repeat(np.arange(len(self._model.arrays.links.parent)), self._model.arrays.links.dof)
+        self._table: Table | None = None
+
+    # Stepping
+
+    def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
+        """Take up to n steps; see `Stepper`."""
+        if self._dirty or dt != self._dt or self._fresh:
+            self._take_edits(dt, forces)
+            self._table = None
+        counts, taken = self._engine.regions.counts, 0
+        while taken < n:
+            if counts[rg.UNTIL] <= 0 or self._table is None:
+                self._update(dt)
+            m = int(min(n - taken, max(counts[rg.UNTIL], 1)))
+            done, status = self._take(m, dt, time + taken * dt)
+            taken += done
+            counts[rg.UNTIL] -= done
+            if status:
+                self._advance(0, dt, SCATTER)
+                return taken, status
+        if n > 0:
+            self._advance(0, dt, SCATTER)
+        return taken, 0
+
+    def _update(self, dt: float) -> None:
+        """Let the region change where it is due, the rows acting by their last forces, and place them in clusters."""
+        own, tau = self._wrenches, self._engine.tau.copy()
+        if self._engine.regions.counts[rg.UNTIL] <= 0:
+            if self._functions:
+                self._fill_weights(self._functions)
+            self._wrenches = self._with_rows(own)
+            self._engine.tau[:] += self._row_forces()
+            size = len(self._wrenches.link)
+            self._body, self._trial = with_wrenches(self._body, size), with_wrenches(self._trial, size)
+            self._advance(1, dt, UPDATE)
+            self._wrenches = own
+            self._engine.tau[:] = tau
+        self._settle(own, tau)
+
+    def _settle(self, wrenches: Wrenches, tau: np.ndarray) -> None:
+        """Bring forces and rows to the clusters as they are now."""
+        body, e = self._body, self._engine
+        n = int(body.whole[LINK + 1])
+        cluster, pose = np.zeros(len(self._ends), np.int64), np.zeros((len(self._ends), 12))
+        where = (self._model.arrays.links, e.co.table, e.co.numbers, e.regions.active, e.places)
+        _locate_all(*where, self._ends, cluster, pose)
+        self._held_wrenches = self._placed_wrenches(wrenches, where)
+        # freedoms of the hybrid body, by those of the model
+        freedom = np.full(self._model.nv, -1, np.int64)
+        coordinate = np.full(self._model.nq + 1, -1, np.int64)
+        links, out = self._model.arrays.links, body.links
+        for k in range(n):
+            i = int(body.link[k])
+            dof = int(links.dof[i])
+            freedom[links.v_start[i] : links.v_start[i] + dof] = np.arange(out.v_start[k], out.v_start[k] + dof)
+            width = dof + int(((links.quaternions[:, 1] >= links.v_start[i])
+                               & (links.quaternions[:, 1] < links.v_start[i] + dof)).sum())  # fmt: skip
+            coordinate[links.q_start[i] : links.q_start[i] + width] = np.arange(out.q_start[k], out.q_start[k] + width)
+        moved = np.flatnonzero(freedom >= 0)
+        body.tau[freedom[moved]] = tau[moved]
+        self._table = self._placed_table(cluster, pose, freedom, coordinate)
+        path, stop = paths(out, self._table, n)
+        hold = self.holding.hold
+        touched = np.unique(self._table.pair_link[self._table.pair_link >= 0])
+        blocks = np.array([[0, len(self._table.joint), 0, len(self._table.pair_link), 0, len(touched)]], np.int64)
+        self._hold = hold._replace(blocks=blocks, touched=touched, path=path, stop=stop)
+        self._spans = body.whole[None].copy()
+
+    def _placed_wrenches(self, wrenches: Wrenches, where: tuple[Any, ...]) -> Wrenches:
+        """Return the lasting wrenches with their points in clusters; those on what rests are left out."""
+        cluster, pose = np.zeros(len(wrenches.link), np.int64), np.zeros((len(wrenches.link), 12))
+        _locate_all(*where, np.ascontiguousarray(wrenches.link), cluster, pose)
+        data = wrenches.data.copy()
+        data[:, :3] = np.einsum("kij,kj->ki", pose[:, :9].reshape(-1, 3, 3), data[:, :3]) + pose[:, 9:]
+        moving = cluster >= 0
+        return Wrenches(np.ascontiguousarray(cluster[moving]), np.ascontiguousarray(data[moving]))
+
+    def _placed_table(
+        self, cluster: np.ndarray, pose: np.ndarray, freedom: np.ndarray, coordinate: np.ndarray
+    ) -> Table:
+        """Return the table of rows on the hybrid body; rows that cannot act become springs without stiffness."""
+        table = self.holding.table
+        link, frame = table.pair_link.copy(), table.pair_frame.copy()
+        for k in range(len(link)):
+            for end in range(2):
+                if link[k, end] >= 0:
+                    at, o = self._place[link[k, end]], 12 * end
+                    r, p = compose(
+                        pose[at, :9].reshape(3, 3), pose[at, 9:], frame[k, o : o + 9].reshape(3, 3),
+                        frame[k, o + 9 : o + 12],
+                    )  # fmt: skip
+                    link[k, end], frame[k, o : o + 9], frame[k, o + 9 : o + 12] = cluster[at], r.ravel(), p
+        place, share, target = table.place.copy(), table.share.copy(), table.target.copy()
+        for c in range(2):
+            on = np.flatnonzero(place[:, c] >= 0)
+            still = on[freedom[table.place[on, c]] < 0]
+            target[still, 0] -= share[still, c] * self._engine.q[table.place[still, 2 + c]]
+            share[still, c] = 0.0
+            place[on, c], place[on, 2 + c] = freedom[table.place[on, c]], coordinate[table.place[on, 2 + c]]
+        acts = np.zeros(len(table.joint), bool)
+        for slot in range(2):
+            used = table.row_pair[:, slot] >= 0
+            ends = link[table.row_pair[:, slot]]
+            acts |= used & (ends[:, 0] != ends[:, 1])
+        acts |= (share != 0.0).any(axis=1)
+        role, soft = table.role.copy(), table.soft.copy()
+        role[~acts], soft[~acts] = SPRING, 0.0
+        return table._replace(
+            pair_link=link, pair_frame=frame, place=place, share=share, target=target, role=role, soft=soft
+        )
+
+    def _take(self, n: int, dt: float, time: float) -> tuple[int, int]:
+        """Take n steps of the hybrid body with its rows."""
+        body, e, table = self._body, self._engine, self._table
+        substeps = 2 if self._code == RK4 else 1
+        done = 0
+        while True:
+            more, status, _ = take_held_steps(
+                body.links, body.drives, body.springs, table, self.holding.own, self._spans, 0, 1, e.span, self._code,
+                n - done, substeps, dt / substeps, time + done * dt, body.tau, self._held_wrenches, e.step_work,
+                self._pull, e.buffers, self._hold, body.q, body.qd,
+            )  # fmt: skip
+            done += int(more)
+            if status != MORE_ROOM:
+                break
+            kept = {name: getattr(self._hold, name) for name in ("blocks", "touched", "path", "stop")}
+            self.holding.grow()
+            self._hold = self.holding.hold._replace(**kept)
+        if status and self.holding.explain(int(status), "") is None:
+            status = self._whole_status(int(status))
+        return done, int(status)
+
+    # Rows as known forces
+
+    def _row_forces(self) -> np.ndarray:
+        """Return the joint forces of rows on coordinates in the last step."""
+        table, lam = self.holding.table, self.holding.hold.multipliers
+        out = np.zeros(self._model.nv)
+        for c in range(2):
+            on = table.place[:, c] >= 0
+            np.add.at(out, table.place[on, c], table.share[on, c] * lam[on])
+        return out
+
+    def _with_rows(self, wrenches: Wrenches) -> Wrenches:
+        """Return the wrenches with those of the rows between frames in the last step added."""
+        table, hold = self.holding.table, self.holding.hold
+        total = np.zeros((len(table.pair_link), 6))
+        for slot in range(2):
+            on = table.row_pair[:, slot] >= 0
+            parts = hold.wrench[on, 6 * slot : 6 * slot + 6] * hold.multipliers[on, None]
+            np.add.at(total, table.row_pair[on, slot], parts)
+        links, rows = [wrenches.link], [wrenches.data]
+        gap = hold.state[:, GAP : GAP + 3]
+        for end, sign in ((0, -1.0), (1, 1.0)):
+            on = table.pair_link[:, end] >= 0
+            torque = total[on, :3] + (np.cross(gap[on], total[on, 3:]) if end == 0 else 0.0)
+            links.append(table.pair_link[on, end])
+            points = table.pair_frame[on, 12 * end + 9 : 12 * end + 12]
+            rows.append(np.concatenate([points, sign * total[on, 3:], sign * torque], axis=1))
+        return Wrenches(np.ascontiguousarray(np.concatenate(links)), np.ascontiguousarray(np.concatenate(rows)))
+
+    # Grips, forces and memory
+
+    def grab(self, grip: Grip) -> Holding:
+        """Let a grip act from now on; return what holds it."""
+        self.holding.grips.append(grip)
+        self.regrip()
+        return self.holding
+
+    def release(self, grip: Grip) -> None:
+        """Let a grip go."""
+        self.holding.grips.remove(grip)
+        self.regrip()
+
+    def regrip(self) -> None:
+        """Take note that rows have come or gone; the next step begins with an update."""
+        self.holding.build()
+        self._prepare_rows()
+        self._engine.regions.counts[rg.UNTIL], self._engine.regions.counts[rg.CHECK] = 0, 1
+
+    def changed(self) -> None:
+        """Take note that something was set: what, is found at the next step."""
+        super().changed()
+        self._table = None
+
+    def loop_forces(self, name: str) -> np.ndarray:
+        """Return the forces applied to a loop joint, to be written."""
+        forces, new = self.holding.push(name)
+        if new:
+            self._prepare_rows()
+        return forces
+
+    def explain(self, status: int, where: str) -> Any:
+        """Return (error, joint, message) of a failure the rows caused, else None."""
+        return self.holding.explain(status, where)
+
+    def memory(self) -> dict[str, np.ndarray]:
+        """Return what `AdaptiveStepper` does, and the rows' last forces and turns."""
+        hold = self.holding.hold
+        return super().memory() | {
+            "near": hold.near.copy(), "multipliers": hold.multipliers.copy(), "wrench": hold.wrench.copy(),
+            "gap": hold.state[:, GAP : GAP + 3].copy(), "own_tau": self.holding.own.tau.copy(),
+            "compounds": hold.state[self.holding.table.compound[:, 0], COORDINATES:ROWS],
+        }  # fmt: skip
+
+    def remember(self, memory: dict[str, np.ndarray]) -> None:
+        """Take back what `memory` gave."""
+        super().remember(memory)
+        hold = self.holding.hold
+        hold.near[:], hold.multipliers[:], hold.wrench[:] = memory["near"], memory["multipliers"], memory["wrench"]
+        hold.state[:, GAP : GAP + 3] = memory["gap"]
+        hold.state[self.holding.table.compound[:, 0], COORDINATES:ROWS] = memory["compounds"]
+        self.holding.own.tau[:] = memory["own_tau"]
+        self._table = None
+
+    def stats(self) -> dict[str, Any]:
+        """Return what `AdaptiveStepper` does, and what the rows did."""
+        report = self.holding.hold.report
+        return super().stats() | {
+            "rows": int(report[0]), "rank": int(report[1]), "projection_iterations": int(report[2]),
+            "joint_error": float(report[3]),
+        }  # fmt: skip
