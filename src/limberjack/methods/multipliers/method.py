@@ -471,7 +471,7 @@ def _compounds(whole: Maximal) -> list[tuple[int, int, int]]:
         term = table.terms[table.term_start[r]]
         if table.role[r] == DRIVE and term[0] == COMPOUND and term[2] == 0:
             place[int(term[1])] = int(table.drive[r, 0])
-    return [(int(pair), place[int(pair)], int(count)) for pair, _, count in table.compound]
+    return [(int(pair), place[int(pair)], int(count)) for pair, _, count in table.compound if int(pair) in place]
 
 
 def _loop_drives(model: Model, whole: Maximal) -> Drives:
