@@ -27,12 +27,12 @@ demo: $(VENV)/demo.stamp ## run the main job and say where its results are
 test: $(VENV)/test.stamp ## lint, then the tests without the long ones
 	$(check)
 	$(compile)
-	$(BIN)/pytest -n $(WORKERS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile
 
 test-all: $(VENV)/test.stamp ## lint, then every test but the soak
 	$(check)
 	$(compile)
-	$(BIN)/pytest -n $(WORKERS) -m "not soak"
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not soak"
 
 soak: $(VENV)/test.stamp ## look for leaks, crashes and lost bits for LIMBERJACK_SOAK_MINUTES (5)
 	$(BIN)/pytest -s -m soak

@@ -11,7 +11,7 @@ from limberjack.articulated.kinematics import kinematics
 from limberjack.articulated.work import J, P, R, rotation
 from limberjack.spatial.vectors import cross, rotate
 
-__all__ = ["body_velocities", "energies", "tree_momentum"]
+__all__ = ["body_velocities", "energies", "joint_energy", "tree_momentum"]
 
 
 @inner
@@ -82,6 +82,17 @@ def energies(
         stretch = np.sqrt((bx - ax) ** 2 + (by - ay) ** 2 + (bz - az) ** 2) - data[j, 2]
         potential += 0.5 * data[j, 0] * stretch * stretch
     return kinetic, potential, px, py, pz, lx, ly, lz
+
+
+@kernel
+def joint_energy(
+    # model
+    drives,
+    # in
+    q,
+):  # fmt: skip
+    """Return the energy stored in joint springs, soft limits and the stiffness of motors at q."""
+    return spring_energy(drives, q)
 
 
 @inner

@@ -18,10 +18,11 @@ from limberjack.errors import Diverged, LimberjackError, StateError, UnknownName
 from limberjack.forces import Wrenches, no_wrenches
 from limberjack.grips import GripHandle
 from limberjack.handles import BodyHandle, JointHandle, PointHandle, loop_pose
-from limberjack.measure import body_velocities, energies
+from limberjack.measure import body_velocities, energies, joint_energy
 from limberjack.methods import method_of, require_support
 from limberjack.model.arrays import Drives, whole_span
-from limberjack.model.joints import locked
+from limberjack.model.compile import drives_of
+from limberjack.model.joints import coordinate_counts, locked
 from limberjack.model.model import Model
 from limberjack.recorder import Bar, Frames, Uninterrupted
 from limberjack.spatial.frames import matrix_from_quaternion
@@ -115,6 +116,7 @@ class Simulation:
         self._per_chunk, self._compiled = 1, False
         self._poses: tuple[np.ndarray, np.ndarray] | None = None
         self._work: Any = None
+        self._loop_drives: Any = None
         self.recorded: Trajectory | None = None
         if q is not None:
             self.q = q
@@ -282,14 +284,8 @@ class Simulation:
             array_of(force, (3,), "force", self.model),
             array_of(torque, (3,), "torque", self.model),
         )
-        if point is None:
-            local = a.body_com[b]
-        else:
-            r = matrix_from_quaternion(self.rotations[b])
-            local = r.T @ (array_of(point, (3,), "point", self.model) - self.positions[b])
-        link = int(a.body_link[b])
+        place, link = self._link_point(b, point), int(a.body_link[b])
         if link >= 0:
-            place = a.body_offset[b, :9].reshape(3, 3) @ local + a.body_offset[b, 9:]
             w = self.forces.wrenches
             same = np.flatnonzero((w.link == link) & (w.data[:, :3] == place).all(axis=1))
             if same.size:
@@ -298,6 +294,38 @@ class Simulation:
                 row = np.concatenate([place, force, torque])
                 self.forces.wrenches = Wrenches(np.append(w.link, link), np.vstack([w.data, row]))
         self.touch()
+
+    def apply_impulse(
+        self, body: str, *, impulse: Any = (0.0, 0.0, 0.0), angular: Any = (0.0, 0.0, 0.0), point: Any = None
+    ) -> None:
+        """Change velocities at once as a blow does, all constraints kept.
+
+        Args:
+            body: name of the body.
+            impulse: (3,) world axes [N s].
+            angular: (3,) angular impulse, world axes [N m s].
+            point: (3,) where the impulse acts, in the world; None = the com.
+        """
+        kick = getattr(self._stepper, "kick", None)
+        if kick is None:
+            raise UnsupportedByMethod(f'method "{self.method.name}" takes no impulses. Methods that do: multipliers')
+        b, a = self.model.body_index(body), self.model.arrays
+        impulse = array_of(impulse, (3,), "impulse", self.model)
+        angular = array_of(angular, (3,), "angular", self.model)
+        link, place = int(a.body_link[b]), self._link_point(b, point)
+        if link >= 0:
+            kick(link, place, impulse, angular)
+            self._poses = None
+
+    def _link_point(self, b: int, point: Any) -> np.ndarray:
+        """Return a point of the world, or a body's com for None, in the frame of the body's link."""
+        a = self.model.arrays
+        if point is None:
+            local = a.body_com[b]
+        else:
+            r = matrix_from_quaternion(self.rotations[b])
+            local = r.T @ (array_of(point, (3,), "point", self.model) - self.positions[b])
+        return a.body_offset[b, :9].reshape(3, 3) @ local + a.body_offset[b, 9:]
 
     def loop_forces(self, name: str) -> np.ndarray:
         """Return the forces applied to a loop joint, to be written; for `JointHandle`."""
@@ -324,6 +352,9 @@ class Simulation:
     def take_grip(self, grip: Any) -> Any:
         """Let a grip act; for `GripHandle`."""
         grab = getattr(self._stepper, "grab", None)
+        if grab is None and hasattr(self.method, "held_stepper"):
+            self._stepper = self.method.held_stepper(self.model, frozenset(self.ignored), self._stepper)
+            grab = self._stepper.grab
         if grab is None:
             raise UnsupportedByMethod(f'method "{self.method.name}" knows no grips')
         self.touch()
@@ -501,9 +532,26 @@ class Simulation:
 
     def _measure(self) -> tuple[float, ...]:
         a = self.model.arrays
+        own = getattr(self._stepper, "measured", lambda forces: None)(self.forces)
+        if own is not None:
+            return own
         work, links, span = self._scratch()
         out = energies(a.links, self.forces.drives, a.springs, span, self._stepper.q, self._stepper.qd, work, links)
-        return (out[0], out[1] + a.fixed_potential, *out[2:])
+        return (out[0], out[1] + a.fixed_potential + self._loop_energy(), *out[2:])
+
+    def _loop_energy(self) -> float:
+        """Return the energy in springs, soft limits and motors of loop joints."""
+        if self._loop_drives is None:
+            joints = [self.model.joint_spec(name) for name in self.model.loop_names]
+            joints = [joint for joint in joints if coordinate_counts(joint)[1]]
+            sizes = np.array([coordinate_counts(joint) for joint in joints], np.int64).reshape(-1, 2)
+            starts = np.cumsum(sizes, axis=0) - sizes
+            drives = drives_of(joints, starts[:, 0], starts[:, 1], int(sizes[:, 1].sum()))[0]
+            self._loop_drives = ([joint.name for joint in joints], drives)
+        names, drives = self._loop_drives
+        if not (len(drives.place) or len(drives.ball_place)):
+            return 0.0
+        return float(joint_energy(drives, np.concatenate([np.atleast_1d(self.joint(name).q) for name in names])))
 
     def _failure(self, status: int) -> LimberjackError:
         where = f"step {self._steps + 1} (t = {self.time:.6g} s); the state before it is kept"

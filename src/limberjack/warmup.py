@@ -21,7 +21,7 @@ from limberjack.articulated.dynamics import (
     mass_matrix,
 )
 from limberjack.errors import LimberjackError
-from limberjack.methods import FEATURES, METHODS, method_of
+from limberjack.methods import FEATURES, METHODS, Adaptive, Full, Multipliers, method_of
 from limberjack.model.builder import Builder
 from limberjack.model.joints import KINDS
 from limberjack.model.model import Model
@@ -66,6 +66,30 @@ def sample() -> Model:
     return builder.build()
 
 
+def looped() -> Model:
+    """Return a small closed chain with a hard limit."""
+    builder = Builder("looped")
+    rod = {"mass": 1.0, "com": (0.5, 0.0, 0.0), "inertia": (0.1, 0.1, 0.1)}
+    for name in ("crank", "coupler", "rocker"):
+        builder.add_body(name, **rod)
+    builder.add_joint_hinge("a", WORLD, "crank", start=1.0, limits=(-2.0, 2.0))
+    builder.add_joint_hinge("b", "crank", "coupler", position=(1.0, 0.0, 0.0), start=-1.0)
+    builder.add_joint_hinge("c", WORLD, "rocker", position=(1.0, 0.0, 0.0), start=1.0)
+    end = (1.0, 0.0, 0.0)
+    builder.add_joint_hinge("d", "coupler", "rocker", position=end, position_in_child=end, damping=0.1)
+    return builder.build()
+
+
+def _rows() -> None:
+    for method in (Full(), Adaptive(budget=2), Multipliers(), Multipliers(integrator="rattle")):
+        Simulation(looped(), method).step(2)
+    _measure(Simulation(looped()))
+    sim = Simulation(looped(), Multipliers(solver="sparse"))
+    sim.apply_impulse("crank", impulse=(0.0, 1.0, 0.0))
+    sim.step(2)
+    Simulation(looped(), Multipliers(solver="sparse", integrator="rattle")).step(2)
+
+
 def _functions() -> None:
     model = sample()
     q, qd = model.q0, model.qd0
@@ -93,6 +117,7 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield what there is to compile: a title and a function that does it."""
     for name in METHODS:
         yield f"method {name}", lambda name=name: _method(name)
+    yield "loops and limits", _rows
     yield "energy, momentum, velocities", lambda: _measure(Simulation(sample()))
     yield "functions of a model", _functions
 

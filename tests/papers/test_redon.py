@@ -34,8 +34,9 @@ def filled(module):
 
 def test_the_figures_are_those_of_the_paper():
     """Every figure is described and has its pictures; a paper's name means all of its figures, each once."""
-    assert set(papers.FIGURES) == set(PICTURES)
-    assert papers.chosen([]) == papers.chosen(["redon"]) == list(papers.FIGURES)
+    assert {name for name in papers.FIGURES if name.startswith("redon/")} == set(PICTURES)
+    assert papers.chosen(["redon"]) == [name for name in papers.FIGURES if name in PICTURES]
+    assert papers.chosen([]) == list(papers.FIGURES)
     assert papers.chosen(["redon/fig6", "redon/fig6"]) == ["redon/fig6"]
     assert papers.chosen(["redon/fig6", "redon"])[0] == "redon/fig6"
     with pytest.raises(lj.UnknownName, match="redon/table1"):
@@ -165,7 +166,7 @@ def test_the_command_leaves_tables_numbers_and_pictures(tmp_path, capsys):
     names = {"numbers.json", *(name for row in PICTURES.values() for name in row)}
     assert {path.name for path in folder.iterdir()} == names
     stored = json.loads((folder / "numbers.json").read_text())["tables"]
-    assert [table["name"] for table in stored] == list(papers.FIGURES)
+    assert [table["name"] for table in stored] == papers.chosen(["redon"])
     for name in names - {"numbers.json"}:
         assert name in out
         with Image.open(folder / name) as picture:

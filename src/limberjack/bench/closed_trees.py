@@ -31,7 +31,7 @@ __all__ = ["OURS", "Balls", "consistent", "fill", "maximal_mjcf", "reduced_mjcf"
 
 DT = 1e-3
 # Turning speeds of all balls at the start are drawn up to this, then made to fit the loops [rad/s].
-_STIR = 1.0
+_STIR = 0.1
 # Steps of one sample, from the start; and between two looks at the joints.
 _STRETCH, _LOOK = 100, 10
 # Ours must keep all joints this well to count [m].

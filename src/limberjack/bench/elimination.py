@@ -22,9 +22,9 @@ from limberjack.constraints.maximal import evaluate, new_evaluation
 from limberjack.constraints.system import System
 from limberjack.constraints.table import DRIVE
 from limberjack.methods.multipliers.options import Multipliers
-from limberjack.methods.multipliers.steps import PROJECT, Setup, set_sides, solve_again
+from limberjack.methods.multipliers.steps import TOUCH, Setup
 from limberjack.model.model import Model
-from limberjack.solvers.saddle import factor_saddle, first_constraints, new_saddle
+from limberjack.solvers.saddle import factor_saddle, first_constraints, list_touching, new_saddle, solve_saddle
 
 __all__ = ["FACTOR", "ROWS", "SOLVE", "Dense", "Solve"]
 
@@ -37,24 +37,32 @@ def repeat_solves(
     # model
     setup, tree, structure,
     # in
-    what, n, pose, u, force, e,
+    what, n, pose, u, force, pressed, e,
     # out
     saddle,
 ):  # fmt: skip
     """Repeat the steps named by `what` n times over; return the status of the last."""
-    rows = setup.system.row_start[setup.constraints[1]]
+    start, counts, listed = setup.system.row_start, setup.constraints, saddle.responses
+    rows = start[counts[1]]
     status = 0
     for _ in range(n):
         if what & ROWS:
             evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, 0.0, rows, pose, u, e)
             take_inertia(setup.bodies, setup.gravity, pose, e.ends, force)
-            set_sides(setup.table, rows, 2, 0.0, PROJECT, 0.0, e.values, saddle.r, saddle.c)
+            for r in range(rows):
+                saddle.r[r] = e.values[r, 2]
         if what & FACTOR:
             status = factor_saddle(setup.system, tree, structure, e.m, e.j, saddle)
         if what & SOLVE:
             for k in range(len(force)):
                 saddle.f[k] = force[k]
-            status = solve_again(setup, tree, structure, np.int64(2), e, saddle)
+            acting = list_touching(
+                start, counts[0], counts[1], e.values, TOUCH, False, saddle.always, len(listed.constraint), pressed,
+                listed.count, listed.constraint, saddle.low, saddle.high,
+            )  # fmt: skip
+            status = acting
+            if acting >= 0:
+                status = solve_saddle(setup.system, tree, structure, acting, e.m, e.j, saddle)
     return status
 
 
@@ -245,14 +253,15 @@ class Solve:
             whole.system, whole.held, loops=sparse, rigid=bool((whole.bodies.kind == RIGID).all())
         )
         self.force = np.zeros(int(whole.system.body_start[-1]))
+        self._pressed = np.zeros(int(whole.system.row_start[-1]))
         self.bodies, self.rows = len(whole.bodies.kind), int(self.system.row_start[-1])
         self.dense: Dense | None = None
 
     def __call__(self, n: int, what: int = ROWS | FACTOR | SOLVE) -> int:
         """Solve n times, or repeat parts of a solve; a and lam are in `saddle`."""
         return repeat_solves(
-            self._setup, self._tree, self._structure, what, n, self._pose, self._u, self.force, self.evaluation,
-            self.saddle,
+            self._setup, self._tree, self._structure, what, n, self._pose, self._u, self.force, self._pressed,
+            self.evaluation, self.saddle,
         )  # fmt: skip
 
     def by_elimination(self, n: int, *, eliminated: bool = True) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -158,11 +159,27 @@ def _growth(table: Table, extent: Extent, watch: Watch) -> list[dict[str, Any]]:
 
 # Dense
 
+_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+
+
+def _on_one_thread(module: str) -> Any:
+    """Return a module of scipy whose LAPACK keeps to one thread: it reads how many to take when it is first loaded."""
+    before = {word: os.environ.get(word) for word in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        return errors.require(module, extra="bench")
+    finally:
+        for word, value in before.items():
+            if value is None:
+                del os.environ[word]
+            else:
+                os.environ[word] = value
+
 
 def _by_lapack(solve: Solve) -> Callable[[], Any] | None:
     """Return the solve by LAPACK's Cholesky factorisation of the matrix our kernel forms, or None without scipy."""
     try:
-        lapack: Any = errors.require("scipy.linalg.lapack", extra="bench")
+        lapack = _on_one_thread("scipy.linalg.lapack")
     except errors.MissingExtra:
         return None
 
@@ -239,8 +256,7 @@ def _matrices(solve: Solve, sparse: Any) -> dict[str, tuple[Any, np.ndarray, int
 
 def _splu(solve: Solve, row: dict[str, Any], seconds: float) -> None:
     """Write the times of SuperLU by its best order of columns."""
-    sparse: Any = errors.require("scipy.sparse", extra="bench")
-    linalg: Any = errors.require("scipy.sparse.linalg", extra="bench")
+    sparse, linalg = _on_one_thread("scipy.sparse"), _on_one_thread("scipy.sparse.linalg")
     lam, gap, runs = solve.saddle.lam[: solve.rows], 0.0, []
     for key, (matrix, side, at) in _matrices(solve, sparse).items():
         for order in ("COLAMD", "MMD_AT_PLUS_A", "NATURAL"):
@@ -310,7 +326,7 @@ def fill(table: Table, quick: bool, watch: Watch, extent: Extent | None = None) 
     table.note("one thread, processor time of that thread, best of samples taken in turns; compiled loops")
     table.note("parts of a solve are repeated alone, on warm caches: their sum is less than the whole of large systems")
     table.note("the paper's factor costs about 4 times its solve; its systems of 99 multipliers have 3 contacts inside")
-    table.note("LAPACK: dposv, its matrix formed by our kernel; its own threads, the calling one counted")
+    table.note("LAPACK: dposv, its matrix formed by our kernel, on one thread unless scipy was loaded before")
     growth: list[dict[str, Any]] = []
     dense: list[dict[str, Any]] = []
     sparse: list[dict[str, Any]] = []

@@ -73,6 +73,11 @@ class HeldAdaptiveStepper(AdaptiveStepper):
         if self._dirty or dt != self._dt or self._fresh:
             self._take_edits(dt, forces)
             self._table = None
+        if n == 0:
+            # nothing moves and no update is taken, but all is compiled
+            self._settle(self._wrenches, self._engine.tau.copy())
+            self._take(0, dt, time)
+            self._table = None
         counts, taken = self._engine.regions.counts, 0
         while taken < n:
             if counts[rg.UNTIL] <= 0 or self._table is None:
@@ -272,12 +277,19 @@ class HeldAdaptiveStepper(AdaptiveStepper):
     def remember(self, memory: dict[str, np.ndarray]) -> None:
         """Take back what `memory` gave."""
         super().remember(memory)
+        self._table = None
+        if "near" not in memory:  # of a stepper without rows
+            return
         hold = self.holding.hold
         hold.near[:], hold.multipliers[:], hold.wrench[:] = memory["near"], memory["multipliers"], memory["wrench"]
         hold.state[:, GAP : GAP + 3] = memory["gap"]
         hold.state[self.holding.table.compound[:, 0], COORDINATES:ROWS] = memory["compounds"]
         self.holding.own.tau[:] = memory["own_tau"]
-        self._table = None
+
+    def take_over(self, other: AdaptiveStepper) -> None:
+        """Go on from the state of another stepper of the same model."""
+        self.q[:], self.qd[:] = other.q, other.qd
+        self.remember(other.memory())
 
     def stats(self) -> dict[str, Any]:
         """Return what `AdaptiveStepper` does, and what the rows did."""

@@ -161,3 +161,13 @@ class Adaptive:
 
         holding = Holding(model, ignored, implicit=self.integrator == "implicit")
         return HeldAdaptiveStepper(model, self, holding) if holding.rows else AdaptiveStepper(model, self)
+
+    def held_stepper(self, model: Model, ignored: frozenset[str], other: AdaptiveStepper) -> AdaptiveStepper:
+        """Return a stepper that grips can act on, which goes on from where `other` is."""
+        from limberjack.holding import Holding
+        from limberjack.methods.adaptive.held import HeldAdaptiveStepper
+
+        holding = Holding(model, ignored, implicit=self.integrator == "implicit")
+        stepper = HeldAdaptiveStepper(model, self, holding)
+        stepper.take_over(other)
+        return stepper

@@ -14,6 +14,7 @@ from limberjack.constraints.maximal import Maximal, new_evaluation, new_maximal
 from limberjack.constraints.rows import ANGLE, COMPOUND, COORDINATES, PICKED, ROWS
 from limberjack.constraints.table import DRIVE, HELD
 from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError, UnsupportedByMethod
+from limberjack.measure import joint_energy
 from limberjack.methods.multipliers.options import INTEGRATORS, STABILIZATIONS, Multipliers
 from limberjack.methods.multipliers.rattle import take_rattle_steps
 from limberjack.methods.multipliers.steps import (
@@ -140,7 +141,7 @@ class MultipliersStepper:
         self._code = INTEGRATORS.index(options.integrator)
         self._substeps = options.substeps or (2 if options.integrator == "rk4" else 1)
         self._time = 0.0
-        # loops open at the start of the model may be closed by the state given next: the first step looks at them
+        # loops open at the start may be closed by the state given next: they are looked at in the first step
         self._closed = False
         self._put_state(check=False)
 
@@ -319,10 +320,24 @@ class MultipliersStepper:
         self._s.fresh[0] = 0
         self._take_edits()
 
-    def kick(self, impulse: np.ndarray) -> None:
-        """Let an impulse (nu,) on the bodies act at once, all constraints kept."""
+    def kick(self, link: int, point: np.ndarray, impulse: np.ndarray, angular: np.ndarray) -> None:
+        """Let an impulse act at once at a point of a link's frame, all constraints kept."""
+        self._take_edits()
+        look_at(self._setup, self._time, self._e, self._s)
+        bodies, o = self.whole.bodies, int(self.whole.bodies.start[link])
+        lever = self._place_of(link, point) - self._s.pose[link, :3]
+        turn = angular + np.cross(lever, impulse)
+        whole, kind = np.zeros(len(self._s.u)), int(bodies.kind[link])
+        if kind == RIGID:
+            whole[o : o + 6] = np.concatenate([turn, impulse])
+        elif kind == PLANAR:
+            whole[o : o + 3] = [impulse[0], impulse[1], turn[2]]
+        elif kind == PARTICLE:
+            whole[o : o + 3] = impulse
+        else:
+            raise UnsupportedByMethod("impulses act on rigid and planar bodies and particles only")
         structures = (self._tree, self._structure)
-        if change_velocities(self._setup, *structures, self._time, impulse, self._e, self._saddle, self._s):
+        if change_velocities(self._setup, *structures, self._time, whole, self._e, self._saddle, self._s):
             raise StateError("no impulses of the constraints answer this impulse")
         self._s.fresh[0] = 0
         self._read = False
@@ -371,6 +386,57 @@ class MultipliersStepper:
             return Diverged, joint, f"{text}; try a smaller dt, damping or another integrator"
         return None
 
+    def measured(self, forces: Any) -> tuple[float, ...] | None:
+        """Return kinetic and potential energy, linear and angular momentum where bodies change size, else None."""
+        bodies = self.whole.bodies
+        if not (bodies.kind >= SCALABLE).any():
+            return None
+        self._refresh()
+        look_at(self._setup, self._time, self._e, self._s)
+        kinetic, potential, linear, angular = 0.0, 0.0, np.zeros(3), np.zeros(3)
+        for i, kind in enumerate(bodies.kind):
+            o, d = int(bodies.start[i]), int(bodies.start[i + 1] - bodies.start[i])
+            mass = self._e.m[bodies.block[i] : bodies.block[i] + d * d].reshape(d, d)
+            u, x = self._s.u[o : o + d], self._s.pose[i, :3]
+            pushed = mass @ u
+            kinetic += 0.5 * float(u @ pushed)
+            potential -= float(bodies.mass[i] * (self._setup.gravity @ x)) - self._scale_energy(i, int(kind))
+            ends = self._e.ends[i]
+            p = bodies.mass[i] * ends[15:18]
+            linear += p
+            angular += np.cross(x, p) + _own_spin(int(kind), pushed, self._s.pose[i], bodies.moment[i], u)
+        drives = self._all_drives(forces)[0]
+        potential += float(joint_energy(drives, self._s.q)) + self._spring_energy()
+        return kinetic, potential, *linear, *angular
+
+    def _scale_energy(self, i: int, kind: int) -> float:
+        """Return the energy in the springs of a body's scales."""
+        give, shape = self.whole.bodies.give[i], self._s.pose[i, SHAPE:]
+        if kind < SCALABLE:
+            return 0.0
+        if kind == AFFINE:
+            a = shape[:9].reshape(3, 3)
+            return 0.125 * float(give[0] * ((a.T @ a - np.eye(3)) ** 2).sum())
+        count = 1 if kind == SCALABLE else 3
+        return 0.5 * float(give[0] * ((shape[:count] - give[1 : 1 + count]) ** 2).sum())
+
+    def _spring_energy(self) -> float:
+        """Return the energy in springs between bodies."""
+        out, springs = 0.0, self._model.arrays.springs
+        for k in range(len(springs.link)):
+            ends = [self._place_of(int(springs.link[k, c]), springs.point[k, 3 * c : 3 * c + 3]) for c in range(2)]
+            stretch = float(np.linalg.norm(ends[1] - ends[0])) - springs.data[k, 2]
+            out += 0.5 * float(springs.data[k, 0]) * stretch**2
+        return out
+
+    def _place_of(self, link: int, point: np.ndarray) -> np.ndarray:
+        """Return where a point of a link's frame is in the world; of the world for link -1."""
+        if link < 0:
+            return point
+        bodies, p = self.whole.bodies, point - self.whole.center[link]
+        g = bodies.maps[link, :9] if bodies.kind[link] >= SCALABLE else self._e.ends[link, :9]
+        return self._s.pose[link, :3] + g.reshape(3, 3) @ p
+
     def stats(self) -> dict[str, Any]:
         """Return bodies, rows, auxiliary rows with their rank, and what the last projection did."""
         report = self._saddle.report
@@ -385,6 +451,19 @@ class MultipliersStepper:
         }
 
 
+def _own_spin(kind: int, pushed: np.ndarray, pose: np.ndarray, moment: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """Return the angular momentum of a body about its com."""
+    if kind == PARTICLE:
+        return np.zeros(3)
+    if kind == PLANAR:
+        return np.array([0.0, 0.0, pushed[2]])
+    if kind != AFFINE:
+        return pushed[:3]
+    second = moment[[0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(3, 3)
+    product = u[3:12].reshape(3, 3) @ second @ pose[SHAPE : SHAPE + 9].reshape(3, 3).T
+    return np.array([product[2, 1] - product[1, 2], product[0, 2] - product[2, 0], product[1, 0] - product[0, 1]])
+
+
 def _compounds(whole: Maximal) -> list[tuple[int, int, int]]:
     """Return (pair, place in q, axes) of the compound joints."""
     table, place = whole.table, {}
@@ -392,7 +471,7 @@ def _compounds(whole: Maximal) -> list[tuple[int, int, int]]:
         term = table.terms[table.term_start[r]]
         if table.role[r] == DRIVE and term[0] == COMPOUND and term[2] == 0:
             place[int(term[1])] = int(table.drive[r, 0])
-    return [(int(pair), place[int(pair)], int(count)) for pair, _, count in table.compound]
+    return [(int(pair), place[int(pair)], int(count)) for pair, _, count in table.compound if int(pair) in place]
 
 
 def _loop_drives(model: Model, whole: Maximal) -> Drives:
