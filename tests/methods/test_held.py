@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pinocchio as pin
 import pytest
 from tests.naive.looped import LOOPS, closed, looped_accelerations, read_accelerations
 
@@ -46,7 +47,6 @@ def test_loops_stay_closed(rng, kind, integrator):
 
 def test_accelerations_are_those_of_pinocchio(rng):
     """A chain of skew hinges whose end is tied to the world, as a ball and as a weld, accelerates as pinocchio says."""
-    pin = pytest.importorskip("pinocchio")
     for kind, contact in (("ball", pin.ContactType.CONTACT_3D), ("fixed", pin.ContactType.CONTACT_6D)):
         model, q, qd = closed(rng, kind, kinds=("hinge",) * 8)
         peer = pin.Model()
