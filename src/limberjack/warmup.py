@@ -6,8 +6,11 @@ by every integrator of every method, is enough.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -21,7 +24,7 @@ from limberjack.articulated.dynamics import (
     mass_matrix,
 )
 from limberjack.errors import LimberjackError
-from limberjack.methods import FEATURES, METHODS, Adaptive, Full, Multipliers, method_of
+from limberjack.methods import FEATURES, METHODS, Multipliers, method_of
 from limberjack.model.builder import Builder
 from limberjack.model.joints import KINDS
 from limberjack.model.model import Model
@@ -80,16 +83,6 @@ def looped() -> Model:
     return builder.build()
 
 
-def _rows() -> None:
-    for method in (Full(), Adaptive(budget=2), Multipliers(), Multipliers(integrator="rattle")):
-        Simulation(looped(), method).step(2)
-    _measure(Simulation(looped()))
-    sim = Simulation(looped(), Multipliers(solver="sparse"))
-    sim.apply_impulse("crank", impulse=(0.0, 1.0, 0.0))
-    sim.step(2)
-    Simulation(looped(), Multipliers(solver="sparse", integrator="rattle")).step(2)
-
-
 def _functions() -> None:
     model = sample()
     q, qd = model.q0, model.qd0
@@ -111,15 +104,35 @@ def _method(name: str) -> None:
     sim = Simulation(sample(), method, ignore=[word for word in FEATURES if word not in method.supports])
     sim.apply_wrench("arm", force=(0.0, 0.0, 1.0))
     sim.step(2)
+    if "loops" in method.supports:
+        Simulation(looped(), method).step(2)
+    if name == "multipliers":
+        sim.apply_impulse("arm", impulse=(0.0, 0.0, 1.0))
+
+
+def _multipliers(**options: Any) -> None:
+    Simulation(looped(), Multipliers(**options)).step(2)
+
+
+def _measures() -> None:
+    for model in (sample(), looped()):
+        _measure(Simulation(model, ignore=FEATURES))
 
 
 def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield what there is to compile: a title and a function that does it."""
-    for name in METHODS:
+    """Yield what there is to compile: a title and a function that does it; the longest first."""
+    for name in sorted(METHODS, key=lambda name: name not in ("adaptive", "multipliers")):
         yield f"method {name}", lambda name=name: _method(name)
-    yield "loops and limits", _rows
-    yield "energy, momentum, velocities", lambda: _measure(Simulation(sample()))
+    yield "multipliers, sparse", lambda: _multipliers(solver="sparse")
+    yield "multipliers, rattle", lambda: _multipliers(integrator="rattle")
+    yield "multipliers, sparse rattle", lambda: _multipliers(solver="sparse", integrator="rattle")
+    yield "energy, momentum, velocities", _measures
     yield "functions of a model", _functions
+
+
+def _job(k: int) -> None:
+    """Do job k; for other processes, which cannot be handed functions."""
+    list(jobs())[k][1]()
 
 
 def compiled(sim: Simulation) -> None:
@@ -134,7 +147,7 @@ def compiled(sim: Simulation) -> None:
 
 
 def warm_up(console: Any) -> list[str]:
-    """Do all jobs under a progress bar; return what became of it in sentences.
+    """Do all jobs under a progress bar, one process per processor; return what became of it in sentences.
 
     Args:
         console: the rich console to draw on.
@@ -145,13 +158,19 @@ def warm_up(console: Any) -> list[str]:
     columns = (SpinnerColumn(), *Progress.get_default_columns()[:3], TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("", total=len(todo))
-        for title, job in todo:
-            progress.update(task, description=f"{title:30}")
-            job()
-            progress.update(task, advance=1)
+        # Kernels that two jobs need are compiled by whichever comes first, or by both at once.
+        pool = ProcessPoolExecutor(min(os.cpu_count() or 1, len(todo)), mp_context=get_context("spawn"))
+        try:
+            running = {pool.submit(_job, k): title for k, (title, _) in enumerate(todo)}
+            for done in as_completed(running):
+                progress.update(task, description=f"{running[done]:30}")
+                done.result()
+                progress.update(task, advance=1)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
     spent = time.perf_counter() - begin
-    done = "already compiled, checked in" if _cached_files() == before else "compiled in"
-    return [f"{done} {spent:.1f} s", f"kept in {cache_folder()}"]
+    word = "already compiled, checked in" if _cached_files() == before else "compiled in"
+    return [f"{word} {spent:.1f} s", f"kept in {cache_folder()}"]
 
 
 def _cached_files() -> set[str]:
