@@ -11,13 +11,12 @@ from limberjack.model.model import Model
 if TYPE_CHECKING:
     from limberjack.methods.multipliers.method import MultipliersStepper
 
-__all__ = ["COORDINATES", "INTEGRATORS", "Multipliers", "ORDERS", "SOLVERS", "STABILIZATIONS"]
+__all__ = ["INTEGRATORS", "Multipliers", "ORDERS", "SOLVERS", "STABILIZATIONS"]
 
 INTEGRATORS = ("euler", "semi_implicit", "rk4", "implicit", "rattle")
 STABILIZATIONS = ("project", "baumgarte", "none")
 SOLVERS = ("auto", "tree", "sparse")
 ORDERS = ("second", "first")
-COORDINATES = ("maximal", "reduced")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,16 +26,14 @@ class Multipliers:
     Args:
         stabilization: "project" brings positions and velocities back onto the constraints after each step,
             "baumgarte" pulls errors back by the acceleration, "none" lets them grow.
-        integrator: "semi_implicit", "euler" (the paper's), "rk4", "implicit" (springs and drives taken at the end of
-            the step) or "rattle": impulses along the constraints at the start of the step close the joints at its end,
-            then velocities are made to fit; second order, keeps momentum exactly and energy over long times, at one
+        integrator: "semi_implicit", "euler" (the paper's), "rk4", "implicit" (springs between bodies taken at the
+            end of the step) or "rattle": impulses along the constraints at the start of the step close the joints at
+            its end, then velocities are made to fit; second order, keeps momentum exactly and energy over long times, at one
             factorisation per step.
         substeps: integrator steps per simulation step; None takes 2 for rk4 and 1 for the others.
         solver: "tree" eliminates a forest of joints and anticipates loops; "sparse" takes loops into one block-sparse
             factorisation, for nets; "auto" picks the tree for few loops.
         order: "second", f = m a; "first", f = m v: bodies move only while forces act, for manipulation.
-        coordinates: "maximal"; "reduced" keeps the joints' coordinates as the state, so that joints of the tree stay
-            exact, and uses multipliers for the accelerations only.
         rate: how fast "baumgarte" pulls errors back [1/s].
         tolerance: gap or angle at which the projection and "rattle" stop, or sooner when rounding stops them [m, rad];
             near singular poses errors grow, so that rk4 wants all digits.
@@ -52,7 +49,6 @@ class Multipliers:
     substeps: int | None = None
     solver: str = "auto"
     order: str = "second"
-    coordinates: str = "maximal"
     rate: float = 20.0
     tolerance: float = 1e-14
 
@@ -63,7 +59,6 @@ class Multipliers:
             ("stabilization", STABILIZATIONS),
             ("solver", SOLVERS),
             ("order", ORDERS),
-            ("coordinates", COORDINATES),
         ):
             if getattr(self, word) not in choices:
                 raise UnknownName(word, getattr(self, word), where, choices)
@@ -75,8 +70,6 @@ class Multipliers:
                 raise StateError(f"{word} must be a number > 0, got {value!r}")
         if self.order == "first" and self.integrator not in ("euler", "semi_implicit"):
             raise StateError('order "first" has no accelerations to integrate; use integrator "euler"')
-        if self.coordinates == "reduced" and (self.integrator in ("rattle", "implicit") or self.order == "first"):
-            raise StateError('coordinates "reduced" go with order "second" and integrator euler, semi_implicit or rk4')
 
     def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> MultipliersStepper:
         """Return a stepper for `model`, without its features in `ignored`."""
