@@ -28,8 +28,8 @@ class Multipliers:
             "baumgarte" pulls errors back by the acceleration, "none" lets them grow.
         integrator: "semi_implicit", "euler" (the paper's), "rk4", "implicit" (springs between bodies taken at the
             end of the step) or "rattle": impulses along the constraints at the start of the step close the joints at
-            its end, then velocities are made to fit; second order, keeps momentum exactly and energy over long times, at one
-            factorisation per step.
+            its end, then velocities are made to fit; second order, keeps momentum exactly and energy over long times,
+            at one factorisation per step.
         substeps: integrator steps per simulation step; None takes 2 for rk4 and 1 for the others.
         solver: "tree" eliminates a forest of joints and anticipates loops; "sparse" takes loops into one block-sparse
             factorisation, for nets; "auto" picks the tree for few loops.
