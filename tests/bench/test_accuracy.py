@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import limberjack as lj
-from limberjack.bench import accuracy, orders
+from limberjack.bench import accuracy, mechanisms, orders
 from limberjack.bench.table import Table, Watch
 from limberjack.stepping import INTEGRATORS
 
@@ -107,3 +107,39 @@ def test_the_picture_is_drawn_only_when_asked(table, tmp_path, monkeypatch):
         monkeypatch.setenv("LIMBERJACK_PLOTS", str(tmp_path / "images"))
         orders.fill_orders(table, watch)
     assert (tmp_path / "images" / orders.PICTURE).read_bytes().startswith(b"\x89PNG")
+
+
+def test_mechanisms_are_where_they_should_be(table):
+    """A quick run has A01, A03 and A04 in both methods, with errors, gaps and energy as promised, and their ranks."""
+    with Watch("accuracy") as watch:
+        mechanisms.fill_mechanisms(table, True, watch)
+    rows = table.parts[0].rows
+    assert [(row["problem"][:3], row["who"]) for row in rows] == [
+        (name, f"{method}, rk4") for name in ("A01", "A03", "A04") for method in ("full", "multipliers")
+    ]
+    assert not table.wrong and all(bar.passed is not False for bar in table.bars)
+    assert sum(bar.passed is None for bar in table.bars) == 3  # A02 and A05 take longer than a quick run
+    assert [row["rank"] for row in rows] == [0, 0, 6, 6, 4, 4]
+    assert all(row["balance"] < 1e-9 for row in rows if row["problem"].startswith("A03"))
+
+
+def test_a_mechanism_that_is_lost_is_told(table, monkeypatch):
+    """A run that ends before its time is named as wrong, and its bar is missed."""
+
+    def step(self, n):
+        raise lj.Diverged("no longer finite", "joint", 1, 0.1)
+
+    monkeypatch.setattr(lj.Simulation, "step", step)
+    monkeypatch.setattr(mechanisms, "PROBLEMS", mechanisms.PROBLEMS[:1])
+    with Watch("accuracy") as watch:
+        mechanisms.fill_mechanisms(table, True, watch)
+    assert len(table.wrong) == 2 and [row["error"] for row in table.parts[0].rows] == ["lost", "lost"]
+    assert table.bars[0].passed is False
+
+
+def test_every_problem_has_known_answers():
+    """Each problem of the library has references, later ones in a whole run than in a quick one, in order of time."""
+    for problem in mechanisms.PROBLEMS:
+        quick, whole = (mechanisms._references(problem, short) for short in (True, False))
+        assert len(whole) >= 2 and len(quick) <= len(whole) and all(one in whole for one in quick)
+        assert [one.time for one in whole] == sorted(one.time for one in whole)

@@ -126,8 +126,8 @@ def test_gaps_are_distances_of_the_ends_of_joints():
     moved = places.copy()
     moved[0, 1] += 1e-3
     assert balls.gap(moved, rotations) == pytest.approx(1e-3)
-    rotations[0] = (math.cos(0.005), math.sin(0.005), 0, 0)
-    lever = math.hypot(0.25, 0.075)  # from the com to the balls below, 0.15 of the length to the side
+    rotations[0] = (math.cos(0.005), 0, math.sin(0.005), 0)
+    lever = math.hypot(0.25, 0.075)  # from the com to the balls below, which stand 0.15 of the length off along x
     assert balls.gap(places, rotations) == pytest.approx(2 * math.sin(0.005) * lever, rel=1e-6)
 
 
