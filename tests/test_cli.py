@@ -73,7 +73,7 @@ BAD = {
     "unknown integrator": (["run", "pendulum", "--integrator", "rk5"], ["rk5", "rk4", "semi_implicit"]),
     "unknown method option": (["run", "pendulum", "--option", "speed=9"], ["speed", "integrator"]),
     "unknown feature": (["run", "pendulum", "--ignore", "limit"], ["limit", "limits", "contacts"]),
-    "feature not honoured": (["run", "limited.urdf"], ["limits", "slew", "--ignore limits"]),
+    "feature not honoured": (["run", "limited.urdf", "--method", "divide_and_conquer"], ["limits", "--ignore limits"]),
     "dt 0": (["run", "pendulum", "--dt", "0"], ["dt", "0"]),
     "dt not a number": (["run", "pendulum", "--dt", "nan"], ["dt", "nan"]),
     "seconds below 0": (["run", "pendulum", "--seconds", "-1"], ["--seconds", "-1"]),
@@ -289,7 +289,8 @@ def test_info_speaks_json(folder, capsys):
     assert main(["info", "limited.urdf", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["features"]["limits"]["example"] == 'joint "slew"'
-    assert "full" not in facts["features"]["limits"]["methods"]
+    assert "full" in facts["features"]["limits"]["methods"]
+    assert "divide_and_conquer" not in facts["features"]["limits"]["methods"]
     assert main(["info", "marionette", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["bodies"] == 89 and facts["nv"] == 95 and facts["springs"] == 5 and facts["loops"] == []

@@ -108,7 +108,9 @@ class Simulation:
         self.ignored = (ignore,) if isinstance(ignore, str) else tuple(ignore)
         require_support(model, self.method, self.ignored)
         self._dt = _checked_dt(dt)
-        self._stepper = self.method.stepper(model, frozenset(self.ignored))
+        # methods of users need not know what to leave out
+        ignored = (frozenset(self.ignored),) if self.ignored else ()
+        self._stepper = self.method.stepper(model, *ignored)
         drives = Drives(*(array.copy() for array in model.arrays.drives))
         self.forces = Forces(np.zeros(model.nv), drives, no_wrenches())
         self._steps = self._base_steps = 0

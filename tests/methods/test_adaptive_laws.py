@@ -353,15 +353,67 @@ def test_models_without_joints():
             lj.Simulation(builder.build(), lj.Adaptive(budget=1))
 
 
-@pytest.mark.parametrize("feature", ["loops", "limits", "gears", "friction"])
-def test_what_it_cannot_honour_is_refused(feature):
-    """Loops, limits, gears and dry friction raise UnsupportedByMethod with their names, and run when ignored."""
-    builder, example = FEATURES[feature][0]
+def test_what_it_cannot_honour_is_refused():
+    """Dry friction raises UnsupportedByMethod with its name, and runs when ignored."""
+    builder, example = FEATURES["friction"][0]
     model = builder.build()
-    with pytest.raises(lj.UnsupportedByMethod, match=feature) as caught:
+    with pytest.raises(lj.UnsupportedByMethod, match="friction") as caught:
         lj.Simulation(model, lj.Adaptive(budget=1))
     assert example in str(caught.value)
-    lj.Simulation(model, lj.Adaptive(budget=1), ignore=(feature,)).step(3)
+    lj.Simulation(model, lj.Adaptive(budget=1), ignore=("friction",)).step(3)
+
+
+def _held_chain():
+    """A chain of twelve hinges tied to the world in its middle, with limits on its free end."""
+    builder, length = lj.Builder("held"), 0.3
+    above = "world"
+    for i in range(12):
+        builder.add_body(f"l{i}", mass=1, com=(length / 2, 0, 0), inertia=(0.002, 0.01, 0.01))
+        builder.add_joint_hinge(
+            f"j{i}", above, f"l{i}", axis=(0, 1, 0), position=(length if i else 0, 0, 0), damping=0.02,
+            limits=(-1.2, 1.2) if i > 5 else None, start=0.4 if i % 2 else -0.3,
+        )  # fmt: skip
+        above = f"l{i}"
+    builder.add_point("tip", "l4", (length, 0, 0))
+    free = lj.Simulation(builder.build(), ignore=("limits",))
+    builder.add_joint_ball("tie", "world", "l4", position=free.point("tip").position, position_in_child=(length, 0, 0))
+    return builder.build()
+
+
+def test_loops_and_limits_with_all_joints_are_those_of_full():
+    """A tied chain with limits moves bit for bit as in `full` when every joint is active."""
+    model = _held_chain()
+    full = lj.Simulation(model, lj.Full(integrator="rk4"))
+    some = lj.Simulation(model, lj.Adaptive(budget=12, integrator="rk4"))
+    full.step(200)
+    some.step(200)
+    assert (some.q == full.q).all() and (some.qd == full.qd).all()
+
+
+@pytest.mark.parametrize("budget", [2, 4, 6, 9])
+def test_loops_and_limits_hold_with_few_joints(budget):
+    """Whatever joints are active, the tie stays closed to 1e-10 m and no limit is passed by 1e-9 rad."""
+    model = _held_chain()
+    sim = lj.Simulation(model, lj.Adaptive(budget=budget, integrator="rk4", update_every=10))
+    low, high = model.arrays.limits.T
+    for _ in range(12):
+        sim.step(25)
+        assert sim.joint_error().metres < 1e-10 and len(sim.active_joints) <= budget
+        assert (sim.q >= low - 1e-9).all() and (sim.q <= high + 1e-9).all()
+    assert np.abs(sim.q - model.q0).max() > 0.1
+
+
+def test_held_regions_resume_bit_for_bit():
+    """A snapshot of a tied chain with few active joints goes on as the run it was taken from."""
+    model = _held_chain()
+    sim = lj.Simulation(model, lj.Adaptive(budget=4, integrator="rk4"))
+    sim.step(33)
+    kept = sim.snapshot()
+    sim.step(50)
+    other = lj.Simulation(model, lj.Adaptive(budget=4, integrator="rk4"))
+    other.restore(kept)
+    other.step(50)
+    assert other.state_hash() == sim.state_hash()
 
 
 def test_shapes_that_can_touch_are_refused():

@@ -155,12 +155,15 @@ class Adaptive:
 
     def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> AdaptiveStepper:
         """Return a stepper for `model`, without its features in `ignored`."""
+        from limberjack.constraints.table import SPRING
         from limberjack.holding import Holding
         from limberjack.methods.adaptive.held import HeldAdaptiveStepper
         from limberjack.methods.adaptive.method import AdaptiveStepper
 
         holding = Holding(model, ignored, implicit=self.integrator == "implicit")
-        return HeldAdaptiveStepper(model, self, holding) if holding.rows else AdaptiveStepper(model, self)
+        # springs alone have a solver of their own, which is implicit across them too
+        held = any(row.role != SPRING for row in holding.rows)
+        return HeldAdaptiveStepper(model, self, holding) if held else AdaptiveStepper(model, self)
 
     def held_stepper(self, model: Model, ignored: frozenset[str], other: AdaptiveStepper) -> AdaptiveStepper:
         """Return a stepper that grips can act on, which goes on from where `other` is."""
