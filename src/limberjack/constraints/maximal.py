@@ -27,7 +27,7 @@ from limberjack.constraints.bodies import (
     set_soft_pair,
 )
 from limberjack.constraints.compound import new_scratch, set_compounds
-from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B, PAIR, SLIDE, TURN, row, set_pair
+from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B, PAIR, PLAIN, SLIDE, TURN, row, set_pair
 from limberjack.constraints.system import System, new_system
 from limberjack.constraints.table import (
     DRIVE,
@@ -89,8 +89,9 @@ class Evaluation(NamedTuple):
 def new_evaluation(whole: Maximal) -> Evaluation:
     """Return arrays for `evaluate`."""
     n, p, r = len(whole.bodies.kind), len(whole.table.pair_link), len(whole.table.joint)
+    width = PAIR if len(whole.table.compound) else PLAIN
     return Evaluation(
-        np.zeros((n, 18)), np.zeros((p, PAIR)), np.zeros(len(whole.table.weights)), new_scratch(), np.zeros((r, 12)),
+        np.zeros((n, 18)), np.zeros((p, width)), np.zeros(len(whole.table.weights)), new_scratch(), np.zeros((r, 12)),
         np.zeros((r, 3)), np.zeros(int(whole.bodies.block[-1])), np.zeros(int(whole.system.block_start[-1])),
     )  # fmt: skip
 

@@ -35,7 +35,7 @@ from limberjack.spatial.vectors import cross
 
 __all__ = [
     "ANGLE", "AXES_A", "CENTRE", "COMPOUND", "COORDINATES", "DOT", "GAP", "LENGTH", "LEVER_A", "LEVER_B", "PAIR",
-    "PICKED", "RATE", "ROWS", "SIDEWAYS", "SLIDE", "TURN", "TURN_A", "TURN_B", "element", "relative_rotation",
+    "PICKED", "PLAIN", "RATE", "ROWS", "SIDEWAYS", "SLIDE", "TURN", "TURN_A", "TURN_B", "element", "relative_rotation",
     "row", "set_pair", "slide_bias",
 ]  # fmt: skip
 
@@ -45,6 +45,8 @@ SLIDE, DOT, LENGTH, ANGLE, SIDEWAYS, TURN, COMPOUND = range(7)
 # also coordinates, the unit vectors picked for the locked rows, and six rows of n, f, value and bias.
 AXES_A, AXES_B, GAP, LEVER_A, LEVER_B, TURN_A, TURN_B, RATE, CENTRE = 0, 9, 18, 21, 24, 27, 30, 33, 36
 COORDINATES, PICKED, ROWS, PAIR = 40, 46, 52, 100
+# The columns every pair has: a state is no wider where no joint is compound, since long chains are bound by memory.
+PLAIN = 40
 _TURN = 2.0 * math.pi
 
 

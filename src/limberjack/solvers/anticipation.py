@@ -22,7 +22,7 @@ from limberjack._jit import inner, outlined
 from limberjack.articulated.responses import path_forward
 from limberjack.articulated.work import AC, AL, BC, BL, DI, UU, R, W
 from limberjack.constraints.compound import new_scratch, set_compound
-from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B, PAIR, row, set_pair
+from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B, PAIR, PLAIN, row, set_pair
 from limberjack.constraints.table import GRIP, SIDED, Row, Table
 from limberjack.model.arrays import DOF, LINK, Links
 from limberjack.model.joints import HINGE, SLIDE
@@ -104,8 +104,9 @@ def new_hold(links: Links, table: Table, row_block: np.ndarray, pair_block: np.n
         touched += here
     path, stop = paths(links, table, n)
     held = max((int((table.role[row_block == k] != SIDED).sum()) for k in range(len(spans))), default=0)
+    width = PAIR if len(table.compound) else PLAIN
     parts: list[Any] = [
-        blocks, np.array(touched, np.int64), path, stop, np.zeros((n, 6)), np.zeros((n, 18)), np.zeros((p, PAIR)),
+        blocks, np.array(touched, np.int64), path, stop, np.zeros((n, 6)), np.zeros((n, 18)), np.zeros((p, width)),
         np.zeros(len(table.weights)), new_scratch(), np.zeros((r, 12)), np.zeros((r, 3)), np.zeros((r, 3)), np.zeros(r),
         *_room(held + min(r - held, 16), nv), np.zeros(6),
     ]  # fmt: skip
