@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from limberjack._jit import kernel, outlined, spliced
+from limberjack._jit import inner, kernel, outlined, spliced
 from limberjack.constraints.bodies import PARTICLE, PLANAR, POSE, RIGID, TURNED, set_ends, set_soft_pair, world_inertia
 from limberjack.constraints.compound import set_compounds
 from limberjack.constraints.maximal import evaluate
@@ -32,29 +32,35 @@ from limberjack.methods.multipliers.steps import (
 from limberjack.solvers.saddle import factor_saddle
 from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply, rotation_from_quaternion
 from limberjack.spatial.solves import solve_symmetric_3
-from limberjack.spatial.vectors import cross, rotate_symmetric, symmetric_times
+from limberjack.spatial.vectors import cross, rotate, rotate_back, symmetric_times
 
 __all__ = ["take_rattle_steps"]
 
 
-@outlined
+@inner
 def _turn_by(bodies, i, h, pose, lx, ly, lz):
-    """Return the rotation vector of body i over h with angular momentum L: t = h I(exp(t/2) R)^-1 L."""
-    g, t = bodies.inertia, TURNED
+    """Return the rotation vector of body i over h with angular momentum L.
+
+    In body axes, L = R^T L_world, it is the fixed point t = h I^-1 exp(-t/2) L: the midpoint rule, since exp(t/2)
+    leaves t as it is.
+    """
+    g, o = bodies.inertia, TURNED
     own = (g[i, 0], g[i, 1], g[i, 2], g[i, 3], g[i, 4], g[i, 5])
-    now = (pose[i, t], pose[i, t + 1], pose[i, t + 2], pose[i, t + 3])
-    x = y = z = 0.0
-    for _ in range(12):
-        w, a, b, c = quaternion_multiply(quaternion_exp(0.5 * x, 0.5 * y, 0.5 * z), now)
-        f = 1.0 / np.sqrt(w * w + a * a + b * b + c * c)
-        r = rotation_from_quaternion(f * w, f * a, f * b, f * c)
-        _, wx, wy, wz = solve_symmetric_3(rotate_symmetric(r, own), lx, ly, lz)
-        wx, wy, wz = h * wx, h * wy, h * wz
+    r = rotation_from_quaternion(pose[i, o], pose[i, o + 1], pose[i, o + 2], pose[i, o + 3])
+    lx, ly, lz = rotate_back(r, h * lx, h * ly, h * lz)
+    _, x, y, z = solve_symmetric_3(own, lx, ly, lz)
+    for _ in range(20):
+        w, a, b, c = quaternion_exp(-0.5 * x, -0.5 * y, -0.5 * z)
+        ux, uy, uz = cross(a, b, c, lx, ly, lz)
+        vx, vy, vz = cross(a, b, c, ux, uy, uz)
+        _, wx, wy, wz = solve_symmetric_3(
+            own, lx + 2.0 * (w * ux + vx), ly + 2.0 * (w * uy + vy), lz + 2.0 * (w * uz + vz)
+        )
         change = abs(wx - x) + abs(wy - y) + abs(wz - z)
         x, y, z = wx, wy, wz
         if change < 1e-15:
             break
-    return x, y, z
+    return rotate(r, x, y, z)
 
 
 @outlined
