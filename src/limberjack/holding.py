@@ -34,7 +34,7 @@ from limberjack.model.model import Model
 from limberjack.model.spec import WORLD, Joint
 from limberjack.solvers.anticipation import Hold, blocks_of_rows, grown, new_hold
 
-__all__ = ["Grip", "Holding", "tied_blocks"]
+__all__ = ["Grip", "Holding", "needs_rows", "tied_blocks"]
 
 _WELD = Joint("", "fixed", WORLD, "", (0.0,) * 3, (1.0, 0.0, 0.0, 0.0), (0.0,) * 3, (1.0, 0.0, 0.0, 0.0))
 
@@ -64,6 +64,22 @@ def tied_blocks(model: Model, ties: Iterable[tuple[int, int]]) -> np.ndarray:
             ends.append((int(starts[begin]), int(plain[k, LINK + 1])))
             begin = k + 1
     return np.array([span_of(links, drives, i, j) for i, j in ends]).reshape(-1, plain.shape[1])
+
+
+def needs_rows(model: Model, ignored: Iterable[str]) -> bool:
+    """Return whether a model has loops, gears, velocity constraints or hard limits that are not ignored.
+
+    Springs, which are rows in implicit steps beside others, need none on their own.
+    """
+    left = set(ignored)
+    kinds = {"gear": "gears", "no_slip": "velocity"}
+    if any(kinds.get(model.joint_spec(name).kind, "loops") not in left for name in model.loop_names):
+        return True
+    if "limits" in left:
+        return False
+    return bool(np.isfinite(model.arrays.limits).any()) or any(
+        joint.cone is not None or joint.twist is not None for joint in model.spec.joints
+    )
 
 
 @dataclass

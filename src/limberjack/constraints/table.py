@@ -236,6 +236,8 @@ def collect(model: Model, *, loops: bool, gears: bool, limits: bool) -> tuple[li
         if joint.kind == "gear":
             rows += gear_rows(model, pairs, index, joint, reduced=True) if gears else []
             continue
+        if not loop and joint.limits is None and joint.cone is None and joint.twist is None:
+            continue  # most joints of most models; those of compound axes come below, as coordinates
         own = joint_rows(joint) if loop and loops else []
         ends = limit_rows(joint, scalars=loop) if limits else []
         if own or ends:

@@ -12,10 +12,9 @@ from limberjack._jit import entry
 from limberjack.articulated.work import ROW, Work, new_work
 from limberjack.constrained import ACCELERATIONS, MORE_ROOM, take_held_steps
 from limberjack.constraints.rows import ANGLE, COORDINATES, ROWS
-from limberjack.constraints.table import SPRING
 from limberjack.errors import StateError, UnknownName
 from limberjack.forces import Pull, new_pull
-from limberjack.holding import Grip, Holding
+from limberjack.holding import Grip, Holding, needs_rows
 from limberjack.model.arrays import SPAN, Springs, blocks_of, span_of
 from limberjack.model.model import Model
 from limberjack.momentum import Aims, new_aims
@@ -58,10 +57,10 @@ class Full:
         self, model: Model, ignored: frozenset[str] = frozenset(), *, held: bool = False
     ) -> FullStepper | HeldStepper:
         """Return a stepper for `model`, without its features in `ignored`; with `held` one that takes rows anyway."""
-        holding = Holding(model, ignored, implicit=self.integrator == "implicit")
         # springs alone have a solver of their own, which is implicit across them too
-        if not held and all(row.role == SPRING for row in holding.rows):
+        if not held and not needs_rows(model, ignored):
             return FullStepper(model, self, ignored)
+        holding = Holding(model, ignored, implicit=self.integrator == "implicit")
         if self.integrator == "momentum":
             raise StateError(
                 'integrator "momentum" keeps the momentum of free trees and knows no loops, limits or gears; use "rk4"'

@@ -155,15 +155,14 @@ class Adaptive:
 
     def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> AdaptiveStepper:
         """Return a stepper for `model`, without its features in `ignored`."""
-        from limberjack.constraints.table import SPRING
-        from limberjack.holding import Holding
+        from limberjack.holding import Holding, needs_rows
         from limberjack.methods.adaptive.held import HeldAdaptiveStepper
         from limberjack.methods.adaptive.method import AdaptiveStepper
 
-        holding = Holding(model, ignored, implicit=self.integrator == "implicit")
         # springs alone have a solver of their own, which is implicit across them too
-        held = any(row.role != SPRING for row in holding.rows)
-        return HeldAdaptiveStepper(model, self, holding) if held else AdaptiveStepper(model, self)
+        if not needs_rows(model, ignored):
+            return AdaptiveStepper(model, self)
+        return HeldAdaptiveStepper(model, self, Holding(model, ignored, implicit=self.integrator == "implicit"))
 
     def held_stepper(self, model: Model, ignored: frozenset[str], other: AdaptiveStepper) -> AdaptiveStepper:
         """Return a stepper that grips can act on, which goes on from where `other` is."""
