@@ -14,9 +14,8 @@ import numpy as np
 from limberjack import _registry
 from limberjack.articulated.dynamics import array_of, forward_kinematics
 from limberjack.articulated.work import new_work
-from limberjack.errors import Diverged, LimberjackError, StateError, UnknownName, UnsupportedByMethod
+from limberjack.errors import Diverged, LimberjackError, StateError, UnknownName
 from limberjack.forces import Wrenches, no_wrenches
-from limberjack.grips import GripHandle
 from limberjack.handles import BodyHandle, JointHandle, PointHandle, loop_pose
 from limberjack.measure import body_velocities, energies, joint_energy
 from limberjack.methods import method_of, require_support
@@ -24,8 +23,8 @@ from limberjack.model.arrays import Drives, whole_span
 from limberjack.model.compile import drives_of
 from limberjack.model.joints import coordinate_counts, locked
 from limberjack.model.model import Model
+from limberjack.pushed import Pushed
 from limberjack.recorder import Bar, Frames, Uninterrupted
-from limberjack.spatial.frames import matrix_from_quaternion
 from limberjack.trajectory import Trajectory
 
 __all__ = ["Energy", "Forces", "JointError", "Momentum", "Simulation", "Snapshot", "resume"]
@@ -76,7 +75,7 @@ class Snapshot:
     arrays: dict[str, np.ndarray]
 
 
-class Simulation:
+class Simulation(Pushed):
     """One model moved by one method.
 
     Args:
@@ -266,110 +265,6 @@ class Simulation:
     def stats(self) -> dict[str, Any]:
         """What the last step did."""
         return self._stepper.stats()
-
-    # Forces
-
-    def apply_wrench(
-        self, body: str, *, force: Any = (0.0, 0.0, 0.0), torque: Any = (0.0, 0.0, 0.0), point: Any = None
-    ) -> None:
-        """Add a lasting force and torque, world axes, to a body; wrenches add up until `clear_wrenches`.
-
-        Args:
-            body: name of the body.
-            force: (3,) [N].
-            torque: (3,) [N m].
-            point: (3,) where the force acts, in the world now and fixed to the body from then on; None = the com.
-        """
-        a = self.model.arrays
-        b = self.model.body_index(body)
-        force, torque = (
-            array_of(force, (3,), "force", self.model),
-            array_of(torque, (3,), "torque", self.model),
-        )
-        place, link = self._link_point(b, point), int(a.body_link[b])
-        if link >= 0:
-            w = self.forces.wrenches
-            same = np.flatnonzero((w.link == link) & (w.data[:, :3] == place).all(axis=1))
-            if same.size:
-                w.data[same[0], 3:] += np.concatenate([force, torque])
-            else:
-                row = np.concatenate([place, force, torque])
-                self.forces.wrenches = Wrenches(np.append(w.link, link), np.vstack([w.data, row]))
-        self.touch()
-
-    def apply_impulse(
-        self, body: str, *, impulse: Any = (0.0, 0.0, 0.0), angular: Any = (0.0, 0.0, 0.0), point: Any = None
-    ) -> None:
-        """Change velocities at once as a blow does, all constraints kept.
-
-        Args:
-            body: name of the body.
-            impulse: (3,) world axes [N s].
-            angular: (3,) angular impulse, world axes [N m s].
-            point: (3,) where the impulse acts, in the world; None = the com.
-        """
-        kick = getattr(self._stepper, "kick", None)
-        if kick is None:
-            raise UnsupportedByMethod(f'method "{self.method.name}" takes no impulses. Methods that do: multipliers')
-        b, a = self.model.body_index(body), self.model.arrays
-        impulse = array_of(impulse, (3,), "impulse", self.model)
-        angular = array_of(angular, (3,), "angular", self.model)
-        link, place = int(a.body_link[b]), self._link_point(b, point)
-        if link >= 0:
-            kick(link, place, impulse, angular)
-            self._poses = None
-
-    def _link_point(self, b: int, point: Any) -> np.ndarray:
-        """Return a point of the world, or a body's com for None, in the frame of the body's link."""
-        a = self.model.arrays
-        if point is None:
-            local = a.body_com[b]
-        else:
-            r = matrix_from_quaternion(self.rotations[b])
-            local = r.T @ (array_of(point, (3,), "point", self.model) - self.positions[b])
-        return a.body_offset[b, :9].reshape(3, 3) @ local + a.body_offset[b, 9:]
-
-    def loop_forces(self, name: str) -> np.ndarray:
-        """Return the forces applied to a loop joint, to be written; for `JointHandle`."""
-        give = getattr(self._stepper, "loop_forces", None)
-        if give is None:
-            raise UnsupportedByMethod(f'method "{self.method.name}" takes no force on loop joint "{name}"')
-        return give(name)
-
-    def clear_wrenches(self) -> None:
-        """Remove all wrenches."""
-        self.forces.wrenches = no_wrenches()
-        self.touch()
-
-    def grab(self, body: str, point: Any = None, *, strength: float | None = None) -> GripHandle:
-        """Hold a point of a body and draw it where `grip.move` says; return the grip.
-
-        Args:
-            body: name of the body.
-            point: (3,) the point, in the world now and fixed to the body from then on; None = the com.
-            strength: largest force along each axis [N]; None = 50 times the weight of the body's figure.
-        """
-        return GripHandle(self, body, point, strength=strength)
-
-    def take_grip(self, grip: Any) -> Any:
-        """Let a grip act; for `GripHandle`."""
-        grab = getattr(self._stepper, "grab", None)
-        if grab is None and hasattr(self.method, "held_stepper"):
-            self._stepper = self.method.held_stepper(self.model, frozenset(self.ignored), self._stepper)
-            grab = self._stepper.grab
-        if grab is None:
-            raise UnsupportedByMethod(f'method "{self.method.name}" knows no grips')
-        self.touch()
-        return grab(grip)
-
-    def drop_grip(self, grip: Any) -> None:
-        """Let a grip go; for `GripHandle`."""
-        self._stepper.release(grip)  # pyright: ignore[reportAttributeAccessIssue]
-        self.touch()
-
-    def regrip(self) -> None:
-        """Take note that a grip turns its body from now on; for `GripHandle`."""
-        self._stepper.regrip()  # pyright: ignore[reportAttributeAccessIssue]
 
     def touch(self) -> None:
         """Tell the engine that the state or a force was changed; setters do it themselves."""

@@ -15,6 +15,7 @@ from limberjack.constraints.rows import ANGLE, COMPOUND, COORDINATES, PICKED, RO
 from limberjack.constraints.table import DRIVE, HELD
 from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError, UnsupportedByMethod
 from limberjack.measure import joint_energy
+from limberjack.methods.multipliers.energies import body_energies, spring_energies
 from limberjack.methods.multipliers.options import INTEGRATORS, STABILIZATIONS, Multipliers
 from limberjack.methods.multipliers.rattle import take_rattle_steps
 from limberjack.methods.multipliers.steps import (
@@ -388,46 +389,14 @@ class MultipliersStepper:
 
     def measured(self, forces: Any) -> tuple[float, ...] | None:
         """Return kinetic and potential energy, linear and angular momentum where bodies change size, else None."""
-        bodies = self.whole.bodies
-        if not (bodies.kind >= SCALABLE).any():
+        if not (self.whole.bodies.kind >= SCALABLE).any():
             return None
         self._refresh()
         look_at(self._setup, self._time, self._e, self._s)
-        kinetic, potential, linear, angular = 0.0, 0.0, np.zeros(3), np.zeros(3)
-        for i, kind in enumerate(bodies.kind):
-            o, d = int(bodies.start[i]), int(bodies.start[i + 1] - bodies.start[i])
-            mass = self._e.m[bodies.block[i] : bodies.block[i] + d * d].reshape(d, d)
-            u, x = self._s.u[o : o + d], self._s.pose[i, :3]
-            pushed = mass @ u
-            kinetic += 0.5 * float(u @ pushed)
-            potential -= float(bodies.mass[i] * (self._setup.gravity @ x)) - self._scale_energy(i, int(kind))
-            ends = self._e.ends[i]
-            p = bodies.mass[i] * ends[15:18]
-            linear += p
-            angular += np.cross(x, p) + _own_spin(int(kind), pushed, self._s.pose[i], bodies.moment[i], u)
-        drives = self._all_drives(forces)[0]
-        potential += float(joint_energy(drives, self._s.q)) + self._spring_energy()
-        return kinetic, potential, *linear, *angular
-
-    def _scale_energy(self, i: int, kind: int) -> float:
-        """Return the energy in the springs of a body's scales."""
-        give, shape = self.whole.bodies.give[i], self._s.pose[i, SHAPE:]
-        if kind < SCALABLE:
-            return 0.0
-        if kind == AFFINE:
-            a = shape[:9].reshape(3, 3)
-            return 0.125 * float(give[0] * ((a.T @ a - np.eye(3)) ** 2).sum())
-        count = 1 if kind == SCALABLE else 3
-        return 0.5 * float(give[0] * ((shape[:count] - give[1 : 1 + count]) ** 2).sum())
-
-    def _spring_energy(self) -> float:
-        """Return the energy in springs between bodies."""
-        out, springs = 0.0, self._model.arrays.springs
-        for k in range(len(springs.link)):
-            ends = [self._place_of(int(springs.link[k, c]), springs.point[k, 3 * c : 3 * c + 3]) for c in range(2)]
-            stretch = float(np.linalg.norm(ends[1] - ends[0])) - springs.data[k, 2]
-            out += 0.5 * float(springs.data[k, 0]) * stretch**2
-        return out
+        kinetic, potential, *momentum = body_energies(self.whole, self._setup.gravity, self._e, self._s)
+        potential += spring_energies(self._model.arrays.springs, self._place_of)
+        potential += float(joint_energy(self._all_drives(forces)[0], self._s.q))
+        return kinetic, potential, *momentum
 
     def _place_of(self, link: int, point: np.ndarray) -> np.ndarray:
         """Return where a point of a link's frame is in the world; of the world for link -1."""
@@ -449,19 +418,6 @@ class MultipliersStepper:
             "joint_error": float(self._s.report[1]),
             "substeps": self._substeps,
         }
-
-
-def _own_spin(kind: int, pushed: np.ndarray, pose: np.ndarray, moment: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """Return the angular momentum of a body about its com."""
-    if kind == PARTICLE:
-        return np.zeros(3)
-    if kind == PLANAR:
-        return np.array([0.0, 0.0, pushed[2]])
-    if kind != AFFINE:
-        return pushed[:3]
-    second = moment[[0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(3, 3)
-    product = u[3:12].reshape(3, 3) @ second @ pose[SHAPE : SHAPE + 9].reshape(3, 3).T
-    return np.array([product[2, 1] - product[1, 2], product[0, 2] - product[2, 0], product[1, 0] - product[0, 1]])
 
 
 def _compounds(whole: Maximal) -> list[tuple[int, int, int]]:

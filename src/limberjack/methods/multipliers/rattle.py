@@ -14,6 +14,7 @@ from limberjack.constraints.bodies import PARTICLE, PLANAR, POSE, RIGID, TURNED,
 from limberjack.constraints.compound import set_compounds
 from limberjack.constraints.maximal import evaluate
 from limberjack.constraints.rows import COORDINATES, ROWS, row, set_pair
+from limberjack.methods.multipliers.loads import forces
 from limberjack.methods.multipliers.steps import (
     GAP_ALLOWED,
     HUGE,
@@ -23,7 +24,6 @@ from limberjack.methods.multipliers.steps import (
     STUCK,
     TOUCH,
     count_turns,
-    forces,
     meet,
     set_sides,
     solve_again,
