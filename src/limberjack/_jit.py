@@ -1,8 +1,9 @@
-"""The one `@kernel` decorator: compiled, without the GIL, cached on disk under a key of all kernel sources.
+"""The one `@kernel` decorator: compiled, without the GIL, cached on disk under a key of the sources it is made of.
 
 Numba's own disk cache looks at the file of the decorated function only: after an edit in a callee of another
-file the caller keeps returning the old result. Here the cache folder is named by a hash of every source file
-that can hold a kernel, so an edit anywhere gives a new folder and never a stale result.
+file the caller keeps returning the old result. Here each module's cache folder is named by a hash of that file and of
+every file of the package it imports, near or far: an edit gives new folders to all that can see it and never a
+stale result, and leaves the rest compiled.
 
 Flags, decided once for all kernels:
 - `error_model="numpy"`: no Python exceptions out of a division; kernels guard their divisors and return a status.
@@ -17,11 +18,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import stat
 import tempfile
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,26 +33,48 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLoca
 __all__ = ["cache_folder", "entry", "inner", "kernel", "outlined", "spliced"]
 
 _PACKAGE = Path(__file__).parent
-# Rooms that hold no kernels: an edit there must not cost anybody a recompilation.
-_WITHOUT_KERNELS = {
-    "io", "papers", "scenes", "viewer", "__init__.py", "__main__.py", "cli.py", "demo.py", "errors.py", "runs.py",
-    "terminal.py", "warmup.py",
-}  # fmt: skip
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+limberjack([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+limberjack([\w.]*))", re.M
+)
 _KEPT_FOLDERS = 4
 _FLAGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"nsz"}, "_nrt": False}
 
 
-@lru_cache(maxsize=1)
-def _source_key() -> str:
-    """Return the hash of all sources that can hold kernels, and of the switches that change the code made."""
-    digest = hashlib.sha256()
-    for path in sorted(_PACKAGE.rglob("*.py")):
-        relative, text = path.relative_to(_PACKAGE), path.read_bytes()
-        if relative.parts[0] in _WITHOUT_KERNELS or (relative.parts[0] == "bench" and b"limberjack._jit" not in text):
-            continue
-        digest.update(relative.as_posix().encode() + b"\0" + text + b"\0")
+@cache
+def _modules() -> dict[str, Path]:
+    """Return the file of every module of the package, by dotted name after `limberjack`."""
+    found = {}
+    for path in _PACKAGE.rglob("*.py"):
+        parts = path.relative_to(_PACKAGE).with_suffix("").parts
+        found["".join(f".{part}" for part in parts if part != "__init__")] = path
+    return found
+
+
+@cache
+def _source(path: Path) -> tuple[bytes, tuple[Path, ...]]:
+    """Return the hash of a file and the files of the package that its import lines name."""
+    text, named = path.read_bytes(), set()
+    for module, names, plain in _IMPORT.findall(text.decode()):
+        # The package's own `__init__` names everything, lazily: only what is asked of it counts.
+        named.update(
+            [f"{module}.{name}" for name in re.findall(r"\w+", names)], [module or plain] if module or plain else []
+        )
+    files = _modules()
+    return hashlib.sha256(text).digest(), tuple(files[name] for name in sorted(named) if name in files)
+
+
+@cache
+def _source_key(path: Path) -> str:
+    """Return the hash of a file, of all it imports from the package, and of the switches that change the code made."""
+    reached, found = [path], {path}
+    for file in reached:
+        new = [other for other in _source(file)[1] if other not in found]
+        found.update(new)
+        reached.extend(new)
     config: Any = numba.config
-    digest.update(f"{numba.__version__} {config.BOUNDSCHECK}".encode())
+    digest = hashlib.sha256(f"{numba.__version__} {config.BOUNDSCHECK}".encode())
+    for name, contents in sorted((file.name, _source(file)[0]) for file in reached):
+        digest.update(name.encode() + contents)
     return digest.hexdigest()[:20]
 
 
@@ -69,44 +93,52 @@ def _usable(folder: Path) -> bool:
 
 
 def _forget_old(base: Path, current: Path) -> None:
-    """Remove all but the newest few cache folders beside `current`."""
-    folders = [entry for entry in base.iterdir() if entry.is_dir() and entry != current]
+    """Remove all but the newest few cache folders of the same module as `current`."""
+    module = current.name.rpartition("-")[0]
+    folders = [entry for entry in base.glob(f"{module}-*") if entry.is_dir() and entry != current]
     folders.sort(key=lambda entry: entry.stat().st_mtime, reverse=True)
     for old in folders[_KEPT_FOLDERS - 1 :]:
         shutil.rmtree(old, ignore_errors=True)
 
 
-@lru_cache(maxsize=1)
+@cache
 def cache_folder() -> Path:
     """Return the folder compiled kernels are kept in: the user's cache, or a private temporary one."""
     chosen = os.environ.get("LIMBERJACK_CACHE_DIR")
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    for base in [Path(chosen)] if chosen else [home / "limberjack" / "kernels"]:
-        folder = base / _source_key()
-        if _usable(folder):
-            _forget_old(base, folder)
-            return folder
+    base = Path(chosen) if chosen else home / "limberjack" / "kernels"
+    if _usable(base):
+        return base
     user = os.getuid() if hasattr(os, "getuid") else "user"
-    folder = Path(tempfile.gettempdir()) / f"limberjack-{user}" / _source_key()
-    if _usable(folder.parent) and _usable(folder):
-        return folder
-    return Path(tempfile.mkdtemp(prefix="limberjack-"))
+    folder = Path(tempfile.gettempdir()) / f"limberjack-{user}"
+    return folder if _usable(folder) else Path(tempfile.mkdtemp(prefix="limberjack-"))
+
+
+@cache
+def _module_folder(module: str, path: Path) -> Path:
+    """Return the folder of one module's kernels, named by the sources they are made of."""
+    folder = cache_folder() / f"{module}-{_source_key(path)}"
+    if not folder.is_dir():
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _forget_old(cache_folder(), folder)
+    return folder
 
 
 class _Locator(_CacheLocator):
-    """Puts each function's cache files into `cache_folder()`, named by module, function and line."""
+    """Puts each function's cache files into the folder of its module, named by function and line."""
 
     def __init__(self, py_func: Callable) -> None:
-        self._name = f"{py_func.__module__}-{py_func.__code__.co_firstlineno}"
+        self._module, self._file = py_func.__module__, Path(py_func.__code__.co_filename)
+        self._line = str(py_func.__code__.co_firstlineno)
 
     def get_cache_path(self) -> str:
-        return str(cache_folder())
+        return str(_module_folder(self._module, self._file))
 
     def get_source_stamp(self) -> str:
-        return _source_key()
+        return _source_key(self._file)
 
     def get_disambiguator(self) -> str:
-        return self._name
+        return self._line
 
     @classmethod
     def from_function(cls, py_func: Callable, py_file: str) -> _Locator:

@@ -175,4 +175,4 @@ def warm_up(console: Any) -> list[str]:
 
 def _cached_files() -> set[str]:
     """Return the names in the cache folder: the same when nothing had to be compiled."""
-    return {path.name for path in cache_folder().iterdir()}
+    return {str(path) for path in cache_folder().rglob("*")}

@@ -1,0 +1,57 @@
+"""The key under which compiled kernels are kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from limberjack import _jit
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Return a folder that stands for the package: top imports middle imports bottom; aside imports nothing."""
+    monkeypatch.setattr(_jit, "_PACKAGE", tmp_path)
+    (tmp_path / "room").mkdir()
+    (tmp_path / "__init__.py").write_text("from limberjack.room.aside import A\n")
+    (tmp_path / "room" / "__init__.py").write_text("")
+    (tmp_path / "top.py").write_text(
+        "from limberjack import __version__\nfrom limberjack.room import (\n    middle,\n)\n"
+    )
+    (tmp_path / "room" / "middle.py").write_text("def late():\n    from limberjack.room.bottom import B\n")
+    (tmp_path / "room" / "bottom.py").write_text("B = 1\n")
+    (tmp_path / "room" / "aside.py").write_text("A = 1\n")
+    return tmp_path
+
+
+def _keys(package):
+    caches = (_jit._modules, _jit._source, _jit._source_key)
+    for function in caches:
+        function.cache_clear()
+    try:
+        return {path.stem: _jit._source_key(path) for path in package.rglob("*.py") if path.stem != "__init__"}
+    finally:
+        for function in caches:
+            function.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("edited", "changed"),
+    [("bottom", {"top", "middle", "bottom"}), ("middle", {"top", "middle"}), ("top", {"top"}), ("aside", {"aside"})],
+)
+def test_an_edit_changes_the_key_of_all_that_import_it(package, edited, changed):
+    """An edit gives another key to the file itself and to all that import it, near or far, and to nobody else."""
+    before = _keys(package)
+    (path,) = package.rglob(f"{edited}.py")
+    path.write_text(path.read_text() + "C = 2\n")
+    after = _keys(package)
+    assert {name for name in before if before[name] != after[name]} == changed
+
+
+def test_old_folders_of_a_module_are_forgotten(tmp_path):
+    """Of one module's folders the newest few stay; other modules keep theirs."""
+    for k in range(6):
+        (tmp_path / f"limberjack.a-{k}").mkdir()
+    (tmp_path / "limberjack.ab-0").mkdir()
+    _jit._forget_old(tmp_path, tmp_path / "limberjack.a-5")
+    left = {path.name for path in tmp_path.iterdir()}
+    assert {"limberjack.a-5", "limberjack.ab-0"} <= left and len(left) == 5
