@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from limberjack.methods.adaptive.options import Adaptive
     from limberjack.methods.divide_and_conquer import DivideAndConquer
     from limberjack.methods.full import Full
+    from limberjack.methods.impulses.options import Impulses
     from limberjack.methods.multipliers.options import Multipliers
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Adaptive",
     "DivideAndConquer",
     "Full",
+    "Impulses",
     "Method",
     "Multipliers",
     "Stepper",
@@ -54,6 +56,7 @@ METHODS = {
     "divide_and_conquer": "limberjack.methods.divide_and_conquer:DivideAndConquer",
     "adaptive": "limberjack.methods.adaptive.options:Adaptive",
     "multipliers": "limberjack.methods.multipliers.options:Multipliers",
+    "impulses": "limberjack.methods.impulses.options:Impulses",
 }
 
 
