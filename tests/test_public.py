@@ -15,7 +15,8 @@ import limberjack as lj
 
 ROOT = Path(__file__).parents[1]
 NAMES = [
-    "Adaptive", "Axis", "Builder", "Diverged", "DivideAndConquer", "FileError", "Full", "LimberjackError",
+    "Adaptive", "Axis", "Builder", "Diverged", "DivideAndConquer", "FileError", "Full", "Impulses",
+    "LimberjackError",
     "LoopNotClosed", "MissingExtra", "Model", "ModelError", "ModelWarning", "Motor", "Multipliers", "Simulation",
     "StateError",
     "Trajectory", "UnknownName", "UnsupportedByMethod", "View", "capabilities", "forward_dynamics",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         UnsupportedByMethod,
     )
     from limberjack.io import load, save
-    from limberjack.methods import Adaptive, DivideAndConquer, Full, Multipliers, capabilities
+    from limberjack.methods import Adaptive, DivideAndConquer, Full, Impulses, Multipliers, capabilities
     from limberjack.methods.adaptive.options import View
     from limberjack.model.builder import Builder
     from limberjack.model.model import Model
@@ -41,7 +41,7 @@ _HOMES = {
         "StateError", "UnknownName", "UnsupportedByMethod",
     ),
     "limberjack.io": ("load", "save"),
-    "limberjack.methods": ("Adaptive", "DivideAndConquer", "Full", "Multipliers", "capabilities"),
+    "limberjack.methods": ("Adaptive", "DivideAndConquer", "Full", "Impulses", "Multipliers", "capabilities"),
     "limberjack.methods.adaptive.options": ("View",),
     "limberjack.model.builder": ("Builder",),
     "limberjack.model.model": ("Model",),
@@ -59,6 +59,7 @@ __all__ = [
     "DivideAndConquer",
     "FileError",
     "Full",
+    "Impulses",
     "LimberjackError",
     "LoopNotClosed",
     "MissingExtra",

@@ -32,8 +32,8 @@ class Graph(NamedTuple):
 
 def new_graph(n: int, capacity: int) -> Graph:
     """Return the arrays for n bodies and room for `capacity` contacts."""
-    whole = [np.zeros(k, np.int64) for k in (n, n, n + 2, 2 * capacity, n, capacity, capacity, n + 1, n)]
-    return Graph(*whole, np.zeros((n, 4)), np.zeros(1, np.int64))
+    sizes = (n, n, n + 2, 2 * capacity, n, capacity, capacity, n + 1, n, (n, 4), 1)
+    return Graph(*(np.zeros(size, float if size == (n, 4) else np.int64) for size in sizes))
 
 
 @inner
@@ -92,7 +92,7 @@ def _carried(up, sign, k, normal):
 @outlined
 def find_levels(
     # in
-    count, link_a, link_b, normal, gap, near_gap, up,
+    count, link_a, link_b, normal, depth, margin, up,
     # out
     graph,
 ):  # fmt: skip
@@ -100,8 +100,8 @@ def find_levels(
 
     Args:
         count: contacts.
-        link_a, link_b, normal, gap: of the contacts.
-        near_gap: contacts farther apart than this carry nothing [m].
+        link_a, link_b, normal, depth: of the contacts.
+        margin: contacts with a gap of more than this carry nothing [m].
         up: (3,) against gravity, unit; 0 where there is none, then every contact carries.
         graph: start, near, queue and level are filled.
     """
@@ -113,14 +113,14 @@ def find_levels(
     for i in range(n + 2):
         start[i] = 0
     for k in range(count):
-        if gap[k] < near_gap and link_b[k] >= 0:
+        if depth[k] > -margin and link_b[k] >= 0:
             start[link_a[k] + 2] += 1
             start[link_b[k] + 2] += 1
     for i in range(n):
         start[i + 2] += start[i + 1]
     tail = 0
     for k in range(count):
-        if gap[k] >= near_gap:
+        if depth[k] <= -margin:
             continue
         a, b = link_a[k], link_b[k]
         if b >= 0:

@@ -4,15 +4,16 @@ A contact pushes body a along n, out of body b, with j_n >= 0, and across n with
 
     u = v_a + w_a x r_a - v_b - w_b x r_b,      K = sum (1/m + [r]^T I^-1 [r])
     j_n <- max(0, j_n - scale (u.n + bias) / n.K n - give j_n)
-    j_t <- cut(j_t - u_t / k),                  k the larger eigenvalue of K across n
+    j_t <- j_t - K_t^-1 u_t where that sticks, else cut(j_t - u_t / k), k the larger eigenvalue of K across n
 
-j_t is no pair of numbers but a vector, and one k serves all directions: friction then points against the sliding,
+j_t is no pair of numbers but a vector, and one k serves all directions of sliding: friction then points against it,
 whatever the shape of the bodies. Impulses start where they ended the step before. A gap s > 0 lets the contact act no
 sooner than it closes (bias s / h); an overlap is pushed out at `rate`, hard, or as by a spring and damper (scale,
 give), soft, whose push is then taken out of the velocities by a sweep without it.
 
 Shock propagation (Guendelman, Bridson, Fedkiw 2003): level by level from the ground up, the lower body of each
-contact does not move.
+contact does not move. Here what it did not feel is handed down again afterwards, level by level from the top, so that
+no momentum is lost and the impulses of all levels fit together when the next step starts with them.
 """
 
 from __future__ import annotations
@@ -31,13 +32,16 @@ __all__ = [
     "set_masses", "shock", "sweep", "warm_start",
 ]  # fmt: skip
 
-# Columns of a contact's row: normal, levers, K n, 1 / n.K n, 1 / k, friction, gap, impulses, restitution, acceleration
-# of the approach, impulses of the whole step, and the touching points in the axes of their bodies.
-N, RA, RB, KN, MN, MT, MU, S, JN, JT, E, PULL, PUSHED, ACROSS, LA, LB, ROW = (
-    0, 3, 6, 9, 12, 13, 14, 15, 16, 17, 20, 21, 22, 23, 26, 29, 32,
+# Columns of a contact's row: normal, levers, K n, 1 / n.K n, 1 / k, friction, gap, impulses, the inverse of K
+# across n (xx, yy, zz, xy, xz, yz), restitution, acceleration of the approach, impulses of the whole step, the
+# touching points in the axes of their bodies, and impulses that the lower body has yet to feel.
+N, RA, RB, KN, MN, MT, MU, S, JN, JT, STICK, E, PULL, PUSHED, ACROSS, LA, LB, OWED, ROW = (
+    0, 3, 6, 9, 12, 13, 14, 15, 16, 17, 20, 26, 27, 28, 29, 32, 35, 38, 41,
 )  # fmt: skip
 # Overlaps are pushed out no faster than this part of them per second, or this fast [1/s, m/s].
 _GENTLE, _SLOW = 10.0, 0.05
+# Sweeps stop when no contact changes a velocity by more than this [m/s].
+ENOUGH = 1e-9
 
 
 class Sweeps(NamedTuple):
@@ -150,6 +154,14 @@ def set_masses(
         tt = x * tx + y * ty + z * tz
         half = 0.5 * (ss - tt)
         row[k, MT] = 1.0 / (0.5 * (ss + tt) + math.sqrt(half * half + st * st))
+        f = 1.0 / (ss * tt - st * st)
+        ss, tt, st = f * tt, f * ss, -f * st
+        row[k, STICK] = ss * sx * sx + tt * tx * tx + 2.0 * st * sx * tx
+        row[k, STICK + 1] = ss * sy * sy + tt * ty * ty + 2.0 * st * sy * ty
+        row[k, STICK + 2] = ss * sz * sz + tt * tz * tz + 2.0 * st * sz * tz
+        row[k, STICK + 3] = ss * sx * sy + tt * tx * ty + st * (sx * ty + sy * tx)
+        row[k, STICK + 4] = ss * sx * sz + tt * tx * tz + st * (sx * tz + sz * tx)
+        row[k, STICK + 5] = ss * sy * sz + tt * ty * tz + st * (sy * tz + sz * ty)
 
 
 @outlined
@@ -217,9 +229,15 @@ def _impulse(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, scale, give):
     if most == 0.0 and x == 0.0 and y == 0.0 and z == 0.0:
         return d * nx, d * ny, d * nz
     ux, uy, uz = ux + d * kx, uy + d * ky, uz + d * kz
-    un = ux * nx + uy * ny + uz * nz
-    mt = row[k, MT]
-    tx, ty, tz = _cut(x - mt * (ux - un * nx), y - mt * (uy - un * ny), z - mt * (uz - un * nz), most)
+    own = (
+        row[k, STICK], row[k, STICK + 1], row[k, STICK + 2], row[k, STICK + 3], row[k, STICK + 4], row[k, STICK + 5],
+    )  # fmt: skip
+    tx, ty, tz = symmetric_times(own, ux, uy, uz)
+    tx, ty, tz = x - tx, y - ty, z - tz
+    if tx * tx + ty * ty + tz * tz > most * most:
+        un = ux * nx + uy * ny + uz * nz
+        mt = row[k, MT]
+        tx, ty, tz = _cut(x - mt * (ux - un * nx), y - mt * (uy - un * ny), z - mt * (uz - un * nz), most)
     row[k, JT], row[k, JT + 1], row[k, JT + 2] = tx, ty, tz
     return d * nx + tx - x, d * ny + ty - y, d * nz + tz - z
 
@@ -231,8 +249,9 @@ def sweep(
     # out
     row, u,
 ):  # fmt: skip
-    """Sweep contacts first .. last - 1 in order, `times` times."""
+    """Sweep contacts first .. last - 1 in order, `times` times or until no velocity changes any more."""
     for _ in range(times):
+        most = 0.0
         for k in range(first, last):
             ux, uy, uz = _approach(link, row, k, u)
             x, y, z = _impulse(
@@ -243,6 +262,55 @@ def sweep(
                 _push(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
                 if b >= 0:
                     _push(u, b, inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
+                most = max(most, (abs(x) + abs(y) + abs(z)) / row[k, MN])
+        if most < ENOUGH:
+            break
+
+
+@outlined
+def _shock_level(begin, end, times, link, inverse, height, h, rate, row, u):
+    """Sweep the contacts of one level; the lower body of each does not move, and is owed the impulse."""
+    for _ in range(times):
+        most = 0.0
+        for k in range(begin, end):
+            a, b = link[k, 0], link[k, 1]
+            moves_a = b < 0 or height[a] >= height[b]
+            moves_b = b >= 0 and height[b] >= height[a]
+            nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
+            kx, ky, kz = 0.0, 0.0, 0.0
+            if moves_a:
+                kx, ky, kz = _response(inverse, a, row[k, RA], row[k, RA + 1], row[k, RA + 2], nx, ny, nz)
+            if moves_b:
+                x, y, z = _response(inverse, b, row[k, RB], row[k, RB + 1], row[k, RB + 2], nx, ny, nz)
+                kx, ky, kz = kx + x, ky + y, kz + z
+            mn = 1.0 / (kx * nx + ky * ny + kz * nz)
+            ux, uy, uz = _approach(link, row, k, u)
+            x, y, z = _impulse(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, 1.0, 0.0)
+            if moves_a:
+                _push(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
+            if moves_b:
+                _push(u, b, inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
+            if not (moves_a and (moves_b or b < 0)):
+                row[k, OWED] += x
+                row[k, OWED + 1] += y
+                row[k, OWED + 2] += z
+            most = max(most, (abs(x) + abs(y) + abs(z)) / mn)
+        if most < ENOUGH:
+            break
+
+
+@inner
+def _pay(begin, end, link, inverse, height, row, u):
+    """Let the lower bodies of one level feel what they are owed."""
+    for k in range(begin, end):
+        a, b = link[k, 0], link[k, 1]
+        x, y, z = row[k, OWED], row[k, OWED + 1], row[k, OWED + 2]
+        if b >= 0 and (x != 0.0 or y != 0.0 or z != 0.0):
+            if height[a] < height[b]:
+                _push(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
+            else:
+                _push(u, b, inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
+        row[k, OWED], row[k, OWED + 1], row[k, OWED + 2] = 0.0, 0.0, 0.0
 
 
 @outlined
@@ -252,11 +320,11 @@ def shock(
     # out
     row, u,
 ):  # fmt: skip
-    """Sweep contacts first .. last - 1 level by level, `times` times each; lower bodies do not move.
+    """Sweep contacts first .. last - 1 level by level, upwards, then downwards; lower bodies feel it last.
 
     Args:
         first, last: contacts, sorted by level.
-        times: sweeps per level.
+        times: most sweeps per level and direction.
         link, level: of the contacts.
         inverse: (n, 7) inverse inertias and masses of the bodies.
         height: (n,) level of each body; of two bodies on one level both move.
@@ -264,31 +332,24 @@ def shock(
         rate: overlap pushed out [1/s].
         row, u: contacts and velocities.
     """
+    for k in range(first, last):
+        row[k, OWED], row[k, OWED + 1], row[k, OWED + 2] = 0.0, 0.0, 0.0
     begin = first
     while begin < last:
         end = begin
         while end < last and level[end] == level[begin]:
             end += 1
-        for _ in range(times):
-            for k in range(begin, end):
-                a, b = link[k, 0], link[k, 1]
-                moves_a = b < 0 or height[a] >= height[b]
-                moves_b = b >= 0 and height[b] >= height[a]
-                nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
-                kx, ky, kz = 0.0, 0.0, 0.0
-                if moves_a:
-                    kx, ky, kz = _response(inverse, a, row[k, RA], row[k, RA + 1], row[k, RA + 2], nx, ny, nz)
-                if moves_b:
-                    x, y, z = _response(inverse, b, row[k, RB], row[k, RB + 1], row[k, RB + 2], nx, ny, nz)
-                    kx, ky, kz = kx + x, ky + y, kz + z
-                mn = 1.0 / (kx * nx + ky * ny + kz * nz)
-                ux, uy, uz = _approach(link, row, k, u)
-                x, y, z = _impulse(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, 1.0, 0.0)
-                if moves_a:
-                    _push(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
-                if moves_b:
-                    _push(u, b, inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
+        _shock_level(begin, end, times, link, inverse, height, h, rate, row, u)
         begin = end
+    end = last
+    while end > first:
+        begin = end - 1
+        while begin > first and level[begin - 1] == level[begin]:
+            begin -= 1
+        if end < last:
+            _shock_level(begin, end, times, link, inverse, height, h, rate, row, u)
+        _pay(begin, end, link, inverse, height, row, u)
+        end = begin
 
 
 @outlined

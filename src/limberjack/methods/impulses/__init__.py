@@ -1,4 +1,4 @@
-"""Method `impulses`: contacts, friction and joints by impulses in maximal coordinates (Weinstein, Teran, Fedkiw 2006)."""
+"""Method `impulses`: contacts, friction and joints in maximal coordinates (Weinstein, Teran, Fedkiw 2006)."""
 
 from limberjack.methods.impulses.options import Impulses
 

@@ -12,16 +12,18 @@ from limberjack.collision.shapes import shape_names
 from limberjack.constraints.bodies import RIGID
 from limberjack.constraints.maximal import Maximal, new_maximal
 from limberjack.constraints.table import DRIVE
-from limberjack.errors import LimberjackError, Diverged, UnsupportedByMethod
+from limberjack.errors import Diverged, LimberjackError, UnsupportedByMethod
 from limberjack.maximal.meeting import MORE_ROOM
 from limberjack.maximal.state import MaximalState
+from limberjack.methods.impulses.closing import Rows
+from limberjack.methods.impulses.islands import MORE_CONTACTS, NOT_FINITE
 from limberjack.methods.impulses.motion import GRIP, GRIP_IMPULSE, Bulk
 from limberjack.methods.impulses.options import Impulses
-from limberjack.methods.impulses.steps import MORE_CONTACTS, NOT_FINITE, Rows, set_inverses, take_steps
+from limberjack.methods.impulses.steps import set_inverses, take_free_steps, take_steps
 from limberjack.methods.impulses.touching import Kept, new_kept
 from limberjack.model.model import Model
 from limberjack.solvers.contact_graph import Graph, new_graph
-from limberjack.solvers.sweeps import ACROSS, PUSHED, N, RA, S, Sweeps, new_sweeps
+from limberjack.solvers.sweeps import ACROSS, PUSHED, RA, N, S, Sweeps, new_sweeps
 
 __all__ = ["Contact", "ImpulsesStepper"]
 
@@ -29,7 +31,7 @@ __all__ = ["Contact", "ImpulsesStepper"]
 _LONGEST = 1.0 / 480.0
 # Soft contacts: damping as a multiple of the critical, and overlap pushed out by hard ones per second.
 _DAMPED, _RATE = 10.0, 10.0
-# Islands of at most this many contacts, or with masses this far apart, are met hard.
+# Islands of at most this many contacts are met firm, with masses this far apart hard.
 _SMALL, _RATIO = 200.0, 100.0
 # An island slower than this for so long sleeps [m/s, s].
 _SLOW, _PATIENCE = 5e-3, 0.5
@@ -119,18 +121,16 @@ class ImpulsesStepper(MaximalState):
         self._wake()
 
     def _how(self, h: float) -> np.ndarray:
-        """Return the numbers that `take_steps` goes by, for substeps h."""
+        """Return the numbers that `take_steps` goes by, for substeps h; see `islands.py`."""
         o = self._options
-        omega = 2.0 * math.pi * min(o.frequency, 0.25 / h)
-        reach = 2.0 * _DAMPED + h * omega
-        stiff = h * omega * reach
-        small = {"auto": _SMALL, "hard": math.inf, "soft": -1.0}[o.contacts]
-        ratio = {"auto": _RATIO, "hard": 0.0, "soft": math.inf}[o.contacts]
+        small = {"auto": _SMALL, "firm": math.inf}.get(o.contacts, -1.0)
+        ratio = {"auto": _RATIO, "hard": -1.0}.get(o.contacts, math.inf)
         patience = _PATIENCE if o.sleeping else 0.0
-        return np.array([
-            o.sweeps, o.shock, o.soft_sweeps, 1, min(_RATE, 0.2 / h), min(omega / reach, 0.2 / h), stiff / (1.0 + stiff),
-            1.0 / (1.0 + stiff), o.tolerance, 1.0 if o.joints == "global" else 0.0, _SLOW, patience, small, ratio,
-        ])  # fmt: skip
+        shared = [o.shock, o.tolerance, 1.0 if o.joints == "global" else 0.0, _SLOW, patience, small, ratio]
+        soft = [o.soft_sweeps, 1, *_softness(min(o.frequency, 0.25 / h), h)]
+        firm = [o.sweeps, max(1, o.sweeps // 5), *_softness(0.5 / h, h)]
+        hard = [o.sweeps, 0, min(_RATE, 0.2 / h), 1.0, 0.0]
+        return np.array([*shared, *soft, 0.0, *firm, 0.0, *hard, 0.0])
 
     def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
@@ -141,19 +141,25 @@ class ImpulsesStepper(MaximalState):
         self._time = time
         drives, tau = self._all_drives(forces)
         driven = bool(len(drives.place) or len(drives.ball_place) or tau.any())
-        complex_ = bool(self._complex or driven)
+        complex_ = bool(self._complex or driven or len(self._rows.rubbing))
         substeps = self._options.substeps or max(1, math.ceil(dt / _LONGEST - 1e-9))
         h = dt / substeps
         how, taken = self._how(h), 0
         while True:
             d = self._detector
-            more, status = take_steps(
-                self._setup, self._tree, self._structure, self._model.arrays.springs, drives, self._still,
-                self._drive_span, d.shapes, d.filters, how, driven, complex_, n - taken, substeps, h,
-                time + taken * dt, self._up, forces.wrenches, tau, self._grip_link, self._grip, self._rows, d.broad,
-                d.scratch, d.contacts, self._kept, self._graph, self._sweeps, self._bulk, self._e, self._saddle,
-                self._s,
-            )  # fmt: skip
+            touching = (d.broad, d.scratch, d.contacts, self._kept, self._graph, self._sweeps, self._bulk)
+            grips, clock = (self._grip_link, self._grip), (n - taken, substeps, h)
+            if complex_:
+                structures = (self._tree, self._structure)
+                more, status = take_steps(
+                    self._setup, *structures, self._model.arrays.springs, drives, self._still, self._drive_span,
+                    d.shapes, d.filters, how, driven, *clock, time + taken * dt, self._up, forces.wrenches, tau, *grips,
+                    self._rows, *touching, self._e, self._saddle, self._s,
+                )  # fmt: skip
+            else:
+                more, status = take_free_steps(
+                    self._setup, d.shapes, d.filters, how, *clock, self._up, forces.wrenches, *grips, *touching, self._s
+                )
             taken += int(more)
             if status == MORE_CONTACTS:
                 self._grow()
@@ -208,7 +214,9 @@ class ImpulsesStepper(MaximalState):
 
     def regrip(self) -> None:
         """Refuse grips that turn their body."""
-        raise UnsupportedByMethod('method "impulses" draws points, it does not turn bodies: move a grip without rotation')
+        raise UnsupportedByMethod(
+            'method "impulses" draws points, it does not turn bodies: move a grip without rotation'
+        )
 
     def move_grip(self, grip: Any) -> None:
         """Take the place a grip now aims at."""
@@ -274,6 +282,14 @@ class ImpulsesStepper(MaximalState):
             "joint_error": float(self._s.report[1]),
             "substeps": self._last[1],
         }
+
+
+def _softness(frequency: float, h: float) -> tuple[float, float, float]:
+    """Return rate, scale and give of contacts of a frequency, damped far beyond the critical."""
+    omega = 2.0 * math.pi * frequency
+    reach = 2.0 * _DAMPED + h * omega
+    stiff = h * omega * reach
+    return omega / reach, stiff / (1.0 + stiff), 1.0 / (1.0 + stiff)
 
 
 def _new_bulk(model: Model, whole: Maximal) -> Bulk:

@@ -19,7 +19,7 @@ from limberjack.spatial.vectors import cross, rotate, rotate_back, rotate_symmet
 
 __all__ = ["Bulk", "carry", "kick", "move", "pull_grips", "set_reach"]
 
-# Columns of a grip: point in the body from its com, target, stiffness, damping, largest force, impulse of the last step.
+# Columns of a grip: point from the com in body axes, target, stiffness, damping, largest force, force of the last step.
 GRIP_POINT, GRIP_TARGET, GRIP_SOFT, GRIP_IMPULSE, GRIP = 0, 3, 6, 9, 12
 
 
@@ -73,9 +73,7 @@ def kick(gravity, wrenches, center, h, pose, bulk, u):
         r = rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
         x, y, z = rotate(r, d[k, 0] - center[i, 0], d[k, 1] - center[i, 1], d[k, 2] - center[i, 2])
         x, y, z = cross(x, y, z, d[k, 3], d[k, 4], d[k, 5])
-        x, y, z = symmetric_times(
-            _six(bulk.inverse, i), h * (x + d[k, 6]), h * (y + d[k, 7]), h * (z + d[k, 8])
-        )
+        x, y, z = symmetric_times(_six(bulk.inverse, i), h * (x + d[k, 6]), h * (y + d[k, 7]), h * (z + d[k, 8]))
         u[o] += x
         u[o + 1] += y
         u[o + 2] += z
@@ -126,9 +124,7 @@ def pull_grips(h, grip_link, grips, pose, bulk, u):
 @inner
 def _turned(x, y, z, pose, i):
     """Return the quaternion of body i turned by the rotation vector (x, y, z)."""
-    w, a, b, c = quaternion_multiply(
-        quaternion_exp(x, y, z), (pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
-    )
+    w, a, b, c = quaternion_multiply(quaternion_exp(x, y, z), (pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]))
     f = 1.0 / math.sqrt(w * w + a * a + b * b + c * c)
     return f * w, f * a, f * b, f * c
 

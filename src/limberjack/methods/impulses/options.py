@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["CONTACTS", "Impulses", "JOINTS"]
 
 JOINTS = ("global", "sweeps")
-CONTACTS = ("auto", "hard", "soft")
+CONTACTS = ("auto", "soft", "firm", "hard")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,13 +22,14 @@ class Impulses:
     """Bodies in contact, with friction and joints, moved by impulses.
 
     Args:
-        sweeps: Gauss-Seidel sweeps per substep over the contacts of hard islands.
+        sweeps: most Gauss-Seidel sweeps per substep over the contacts of firm and hard islands.
         joints: "global" meets all joints in one solve; "sweeps" one after the other, as the paper does, which leaves
             errors in long chains.
-        contacts: "hard" meets each island by many sweeps and shock propagation, "soft" by short substeps with contacts
-            that give way a little, which is faster in large piles; "auto" takes hard ones for islands of few contacts,
-            of masses more than 100 times apart, and for tall columns.
-        shock: sweeps per level of shock propagation in hard islands; 0 = none.
+        contacts: "soft" contacts give way a little and are swept a few times per substep, for large piles; "firm" ones
+            give way four times less and are swept more; "hard" ones do not give way and are met by shock propagation
+            besides. "auto" chooses for each island: hard where masses are more than 100 times apart and in
+            columns, firm where there are few contacts, else soft.
+        shock: most sweeps per level of shock propagation; 0 = none.
         soft_sweeps: sweeps per substep over the contacts of soft islands; one more takes their push out again.
         frequency: of soft contacts [Hz]; at most a quarter of the substeps per second is used.
         substeps: substeps per step; None takes as many as keep them at most 1/480 s long.
@@ -44,7 +45,7 @@ class Impulses:
     sweeps: int = 20
     joints: str = "global"
     contacts: str = "auto"
-    shock: int = 2
+    shock: int = 60
     soft_sweeps: int = 2
     frequency: float = 120.0
     substeps: int | None = None

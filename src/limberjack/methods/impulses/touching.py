@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import inner, outlined
-from limberjack.solvers.sweeps import ACROSS, E, JN, JT, LA, LB, MU, PULL, PUSHED, N, S
+from limberjack.solvers.sweeps import ACROSS, JN, JT, LA, LB, MU, PULL, PUSHED, E, N, S
 from limberjack.spatial.quaternions import rotation_from_quaternion
 from limberjack.spatial.vectors import rotate_back
 
