@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limberjack._jit import inner, kernel, outlined
+from limberjack._jit import inner, kernel, spliced
 from limberjack.collision.boxes import box_box
 from limberjack.collision.broad import Broad, find_pairs, new_broad
 from limberjack.collision.contacts import Contacts, new_contacts
 from limberjack.collision.faces import convex_pair, plane_pair
-from limberjack.collision.round import segment_pair, sphere_box
+from limberjack.collision.round import segment_pair, sphere_box, sphere_cylinder
 from limberjack.collision.scratch import DEPTH, NORMAL, Scratch, new_scratch
-from limberjack.collision.shapes import BOX, CAPSULE, PLANE, SPHERE, Filters, Shapes, new_filters, new_shapes
+from limberjack.collision.shapes import BOX, CAPSULE, CYLINDER, PLANE, SPHERE, Filters, Shapes, new_filters, new_shapes
 from limberjack.errors import StateError
 from limberjack.model.model import Model
 
@@ -26,21 +26,23 @@ __all__ = ["FULL", "NOT_FINITE", "Detector", "detect", "find_contacts", "grown",
 FULL, NOT_FINITE = 1, 2
 
 
-@inner
+@spliced
 def _pair_spots(i, j, limit, kind, mesh, meshes, frame, scratch):
     """Write the spots of shapes i and j, kind[i] <= kind[j]; return their number."""
-    first, second = kind[i], kind[j]
+    first, second, n = kind[i], kind[j], -1
     if first == BOX and second == BOX:
         n = box_box(i, j, limit, frame, scratch.spots, scratch.keys, scratch.near, scratch.near_keys)
-        if n >= 0:
-            return n
-    if second == PLANE:
-        return plane_pair(i, j, first, mesh[i], limit, frame, meshes, scratch)
-    if second <= CAPSULE:
-        return segment_pair(i, j, first, second, limit, frame, scratch.spots, scratch.keys)
-    if first == SPHERE and second == BOX:
-        return sphere_box(i, j, limit, frame, scratch.spots, scratch.keys)
-    return convex_pair(i, j, first, second, mesh[i], mesh[j], limit, frame, meshes, scratch)
+    elif second == PLANE:
+        n = plane_pair(i, j, first, mesh[i], limit, frame, meshes, scratch)
+    elif second <= CAPSULE:
+        n = segment_pair(i, j, first, second, limit, frame, scratch.spots, scratch.keys)
+    elif first == SPHERE and second == BOX:
+        n = sphere_box(i, j, limit, frame, scratch.spots, scratch.keys)
+    elif first == SPHERE and second == CYLINDER:
+        n = sphere_cylinder(i, j, limit, frame, scratch.spots, scratch.keys)
+    if n < 0:
+        n = convex_pair(i, j, first, second, mesh[i], mesh[j], limit, frame, meshes, scratch)
+    return n
 
 
 @inner
@@ -83,7 +85,7 @@ def _put_contacts(a, b, n, sign, total, shapes, spots, keys, contacts):
     return total + n
 
 
-@outlined
+@spliced
 def detect(
     # model
     shapes, filters,
@@ -119,12 +121,10 @@ def detect(
         limit = margin + reach[link[a]]
         if link[b] >= 0:
             limit += reach[link[b]]
-        if kind[a] <= kind[b]:
-            count = _pair_spots(a, b, limit, kind, shapes.mesh, shapes.meshes, broad.frame, scratch)
-            sign = 1.0
-        else:
-            count = _pair_spots(b, a, limit, kind, shapes.mesh, shapes.meshes, broad.frame, scratch)
-            sign = -1.0
+        i, j, sign = a, b, 1.0
+        if kind[a] > kind[b]:
+            i, j, sign = b, a, -1.0
+        count = _pair_spots(i, j, limit, kind, shapes.mesh, shapes.meshes, broad.frame, scratch)
         if count > 0:
             _sort_spots(count, scratch.spots, scratch.keys)
             total = _put_contacts(a, b, count, sign, total, shapes, scratch.spots, scratch.keys, contacts)
