@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import inner, outlined, spliced
+from limberjack.collision.scratch import Scratch, new_scratch
 from limberjack.collision.shapes import CAPSULE, CYLINDER, PLANE, SPHERE, Shapes
 from limberjack.spatial.quaternions import quaternion_multiply, rotation_from_quaternion
 from limberjack.spatial.vectors import rotate
@@ -27,7 +28,7 @@ _FAR = 4.0e15  # cell numbers beyond this are not exact
 
 
 class Broad(NamedTuple):
-    """Work arrays of the broad phase: s shapes, m items, p planes, room for c pairs."""
+    """Work arrays of detection: s shapes, m items, p planes, room for c pairs."""
 
     frame: np.ndarray  # (s, FRAME) shapes in the world
     bounds: np.ndarray  # (s, 6) box around each shape in the world, with half the margin and the reach
@@ -45,6 +46,7 @@ class Broad(NamedTuple):
     pairs: np.ndarray  # (c, 2) shapes a, b; sorted; a moves
     sorting: np.ndarray  # (c, 2)
     count: np.ndarray  # (1,) pairs found, also those there was no room for
+    scratch: Scratch  # of the narrow phase
 
 
 def new_broad(shapes: Shapes, capacity: int) -> Broad:
@@ -75,6 +77,7 @@ def new_broad(shapes: Shapes, capacity: int) -> Broad:
         pairs=np.zeros((capacity, 2), np.int64),
         sorting=np.zeros((capacity, 2), np.int64),
         count=np.zeros(1, np.int64),
+        scratch=new_scratch(),
     )
 
 

@@ -16,7 +16,7 @@ from limberjack.collision.broad import Broad, find_pairs, new_broad
 from limberjack.collision.contacts import Contacts, new_contacts
 from limberjack.collision.faces import convex_pair, plane_pair
 from limberjack.collision.round import segment_pair, sphere_box, sphere_cylinder
-from limberjack.collision.scratch import DEPTH, NORMAL, Scratch, new_scratch
+from limberjack.collision.scratch import DEPTH, NORMAL
 from limberjack.collision.shapes import BOX, CAPSULE, CYLINDER, PLANE, SPHERE, Filters, Shapes, new_filters, new_shapes
 from limberjack.errors import StateError
 from limberjack.model.model import Model
@@ -92,7 +92,7 @@ def detect(
     # in
     pose, reach, margin,
     # out
-    broad, scratch, contacts,
+    broad, contacts,
 ):  # fmt: skip
     """Fill the contacts of all shapes and return a status: 0, FULL (grow and repeat) or NOT_FINITE.
 
@@ -105,7 +105,6 @@ def detect(
         reach: (n_links,) how far each link may move in the coming step [m].
         margin: [m].
         broad: work arrays.
-        scratch: work arrays.
         contacts: what was found; `count[1]` is the room needed.
     """
     n = find_pairs(shapes, filters, pose, reach, margin, broad)
@@ -115,7 +114,7 @@ def detect(
     if n > len(broad.pairs):
         contacts.count[1] = max(n, len(contacts.depth) + 1)
         return FULL
-    link, kind, total = shapes.link, shapes.kind, 0
+    link, kind, scratch, total = shapes.link, shapes.kind, broad.scratch, 0
     for p in range(n):
         a, b = broad.pairs[p, 0], broad.pairs[p, 1]
         limit = margin + reach[link[a]]
@@ -139,10 +138,10 @@ def detect_once(
     # in
     pose, reach, margin,
     # out
-    broad, scratch, contacts,
+    broad, contacts,
 ):  # fmt: skip
     """Call `detect` from Python."""
-    return detect(shapes, filters, pose, reach, margin, broad, scratch, contacts)
+    return detect(shapes, filters, pose, reach, margin, broad, contacts)
 
 
 class Detector(NamedTuple):
@@ -151,7 +150,6 @@ class Detector(NamedTuple):
     shapes: Shapes
     filters: Filters
     broad: Broad
-    scratch: Scratch
     contacts: Contacts
 
 
@@ -165,7 +163,7 @@ def new_detector(model: Model, center: np.ndarray | None = None, ignored: tuple[
     """
     shapes = new_shapes(model, center, ignored)
     room = 64 + 8 * len(shapes.kind)
-    return Detector(shapes, new_filters(model), new_broad(shapes, room), new_scratch(), new_contacts(room))
+    return Detector(shapes, new_filters(model), new_broad(shapes, room), new_contacts(room))
 
 
 def grown(detector: Detector) -> Detector:

@@ -358,7 +358,7 @@ def _line_pair(nx, ny, nz, gap, ri, ox, oy, oz, polygons, spots, keys):
 
 @inner
 def _along(i, j, kind_i, kind_j, frame, vertices, ranges, corners, result):
-    """Replace the distance in `result` by that along its normal, and the points by those half of it from their middle."""
+    """Replace the distance in `result` by that along its normal, and the points by two that are so far apart."""
     x, y, z = result[0], result[1], result[2]
     distance = -add_support(i, j, kind_i, kind_j, 0.0, frame, vertices, ranges, -x, -y, -z, 0, corners)
     result[3] = distance
