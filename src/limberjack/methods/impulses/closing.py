@@ -204,7 +204,7 @@ def close(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, sadd
     _copy_angles(setup.table.compound, e, s.there)
     worst, last, status = 0.0, np.inf, 0
     for iteration in range(NEWTON):
-        move(h, setup.gravity, s.stage, bulk, s.u, s.pose)
+        move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
         look_there(setup, time + h, s.pose, s.u, s.there)
         worst, at = worst_row(setup, s.there, s)
         s.report[0], s.report[1], s.report[2] = iteration, worst, at
@@ -232,7 +232,7 @@ def close(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, sadd
     if how[GLOBAL] > 0.0 and status != MORE_ROOM and (status != 0 or not worst <= max(how[TOLERANCE], GAP_ALLOWED)):
         # impulses along the rows of the start cannot close the joints
         if not worst < 0.1:
-            move(h, setup.gravity, s.stage, bulk, s.u_before, s.pose)
+            move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u_before, s.pose)
         status = _bring(setup, tree, structure, how, time + h, all_rows, rows, e, s, saddle)
     else:
         for t in range(len(e.near)):

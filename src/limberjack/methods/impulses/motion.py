@@ -143,9 +143,14 @@ def _carried(i, bulk, before, w, x, y, z, wx, wy, wz):
 
 
 @outlined
-def move(h, gravity, before, bulk, u, pose):
-    """Move bodies that are awake by h from the poses before; free ones along their parabolas."""
+def move(h, gravity, before, u_before, bulk, u, pose):
+    """Move bodies that are awake by h from the poses before; free ones along their parabolas.
+
+    Bodies that slide go the mean of their velocities before and after; what friction and slopes can change in a step
+    tells sliding from impact.
+    """
     f = 0.5 * h * h
+    square = gravity[0] * gravity[0] + gravity[1] * gravity[1] + gravity[2] * gravity[2]
     for i in range(len(bulk.mass)):
         if bulk.asleep[i]:
             continue
@@ -154,6 +159,12 @@ def move(h, gravity, before, bulk, u, pose):
         x, y, z = before[i, 0] + h * u[o + 3], before[i, 1] + h * u[o + 4], before[i, 2] + h * u[o + 5]
         if bulk.free[i]:
             x, y, z = x - f * gravity[0], y - f * gravity[1], z - f * gravity[2]
+        elif not bulk.jointed[i] and square > 0.0:
+            dx, dy, dz = u[o + 3] - u_before[o + 3], u[o + 4] - u_before[o + 4], u[o + 5] - u_before[o + 5]
+            along = (dx * gravity[0] + dy * gravity[1] + dz * gravity[2]) / square
+            dx, dy, dz = dx - along * gravity[0], dy - along * gravity[1], dz - along * gravity[2]
+            if dx * dx + dy * dy + dz * dz < 4.0 * square * h * h:
+                x, y, z = x - 0.5 * h * dx, y - 0.5 * h * dy, z - 0.5 * h * dz
         pose[i, 0], pose[i, 1], pose[i, 2] = x, y, z
         turn = h * h * (wx * wx + wy * wy + wz * wz)
         if turn > 1e-8 and not bulk.round[i] and not bulk.jointed[i]:

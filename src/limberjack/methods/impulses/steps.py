@@ -46,19 +46,23 @@ def _copy(source, target):
 
 
 @outlined
+def _copy_velocities(source, target):
+    for k in range(len(source)):
+        target[k] = source[k]
+
+
+@outlined
 def _remember(s):
     """Keep the state before a step."""
     _copy(s.pose, s.before)
-    for k in range(len(s.u)):
-        s.u_before[k] = s.u[k]
+    _copy_velocities(s.u, s.u_before)
 
 
 @outlined
 def _put_back(s):
     """Go back to the state before the step."""
     _copy(s.before, s.pose)
-    for k in range(len(s.u)):
-        s.u[k] = s.u_before[k]
+    _copy_velocities(s.u_before, s.u)
 
 
 @outlined
@@ -90,12 +94,13 @@ def _finish(how, dt, contacts, kept, graph, sweeps, bulk, u):
 def _free_substep(setup, how, h, wrenches, grip_link, grips, count, graph, sweeps, bulk, s):
     """Take one substep h of bodies without joints."""
     collide(0, count, BOUNCES, sweeps.link, bulk.inverse, h, sweeps.row, s.u)
+    _copy_velocities(s.u, s.u_stage)
     pull_grips(h, grip_link, grips, s.pose, bulk, s.u)
     kick(setup.gravity, wrenches, setup.center, h, s.pose, bulk, s.u)
     meet_islands(graph.count[0], how, h, graph, sweeps, bulk, s.u)
     note_pushes(0, count, sweeps.link, sweeps.row, bulk)
     _copy(s.pose, s.stage)
-    move(h, setup.gravity, s.stage, bulk, s.u, s.pose)
+    move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
     carry(s.stage, s.pose, bulk, s.u)
     follow(0, count, sweeps.link, s.pose, sweeps.row)
     relax_islands(graph.count[0], how, h, graph, sweeps, bulk, s.u)
@@ -212,6 +217,7 @@ def take_steps(
                 break
             at = time + (step * substeps + sub) * h
             collide(0, count, BOUNCES, sweeps.link, bulk.inverse, h, sweeps.row, s.u)
+            _copy_velocities(s.u, s.u_stage)
             pull_grips(h, grip_link, grips, s.pose, bulk, s.u)
             status = pull_joints(
                 setup, tree, structure, springs, drives, armature, span, driven, how, h, at, all_rows, wrenches,
