@@ -111,6 +111,13 @@ def _method(name: str) -> None:
         sim.apply_impulse("arm", impulse=(0.0, 0.0, 1.0))
 
 
+def _balls() -> None:
+    builder = Builder("balls")
+    builder.add_body("ball", mass=1.0, com=(0.5, 0.0, 0.0), inertia=(0.1, 0.1, 0.1))
+    builder.add_joint_ball("joint", WORLD, "ball")
+    Simulation(builder.build(), Multipliers(integrator="rattle", solver="sparse")).step(2)
+
+
 def _multipliers(**options: Any) -> None:
     Simulation(looped(), Multipliers(**options)).step(2)
 
@@ -126,6 +133,7 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
         yield f"method {name}", lambda name=name: _method(name)
     yield "multipliers, rattle", lambda: _multipliers(integrator="rattle")
     yield "multipliers, sparse rattle", lambda: _multipliers(solver="sparse", integrator="rattle")
+    yield "multipliers, rattle of balls", _balls
     yield "energy, momentum, velocities", _measures
     yield "functions of a model", _functions
 

@@ -15,6 +15,7 @@ from limberjack.constraints.rows import ANGLE, COMPOUND, COORDINATES, PICKED, RO
 from limberjack.constraints.table import DRIVE, HELD
 from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError, UnsupportedByMethod
 from limberjack.measure import joint_energy
+from limberjack.methods.multipliers.balls import new_balls, take_ball_steps
 from limberjack.methods.multipliers.energies import body_energies, spring_energies
 from limberjack.methods.multipliers.options import INTEGRATORS, STABILIZATIONS, Multipliers
 from limberjack.methods.multipliers.rattle import take_rattle_steps
@@ -140,6 +141,9 @@ class MultipliersStepper:
             if model.joint_spec(name).kind == "free" or _is_particle(model, name)
         ]
         self._code = INTEGRATORS.index(options.integrator)
+        # nothing but ball joints and weights: a step of its own
+        plain = options.integrator == "rattle" and options.solver != "tree" and not len(model.springs)
+        self._balls = new_balls(whole, a.links.gravity) if plain else None
         self._substeps = options.substeps or (2 if options.integrator == "rk4" else 1)
         self._time = 0.0
         # loops open at the start may be closed by the state given next: they are looked at in the first step
@@ -186,6 +190,8 @@ class MultipliersStepper:
             self._e.near[term] = self._s.q[place]
         self._start_compounds()
         self._s.fresh[0] = 0
+        if self._balls is not None:
+            self._balls[2].pushes[:] = 0.0
         self._seen = (q, qd)
         self._read = True
         self._q[:], self._qd[:] = q, qd
@@ -278,7 +284,12 @@ class MultipliersStepper:
             model = (self._setup, *structures, springs, drives, self._still, self._drive_span)
             clock = (n - taken, self._substeps, dt / self._substeps)
             rest = (options.tolerance, time + taken * dt, forces.wrenches, tau, self._e, self._saddle, self._s)
-            if options.integrator == "rattle":
+            if self._balls is not None and not driven:
+                balls, structure, work = self._balls
+                state = (self._s.pose, self._s.u, work, self._s.report)
+                more, status = take_ball_steps(balls, structure, *clock, options.tolerance, forces.wrenches, *state)
+                self._s.fresh[0] = 0
+            elif options.integrator == "rattle":
                 more, status = take_rattle_steps(*model, driven, *clock, *rest)
             else:
                 loose = STABILIZATIONS.index(options.stabilization)
@@ -357,6 +368,7 @@ class MultipliersStepper:
             "picked": self._e.state[self.whole.table.compound[:, 0], PICKED:ROWS],
             "loop_tau": self.loop_tau.copy(), "loop_q": self._s.q[len(self._q) :].copy(),
             "force": self._s.force * going,
+            "pushes": np.zeros(0) if self._balls is None else self._balls[2].pushes.copy(),
         }  # fmt: skip
 
     def remember(self, memory: dict[str, np.ndarray]) -> None:
@@ -364,6 +376,8 @@ class MultipliersStepper:
         self._s.pose[:], self._s.u[:], self._e.near[:] = memory["pose"], memory["u"], memory["near"]
         self._s.force[:], self._s.fresh[:] = memory["force"], 2 * memory["going"]
         self.loop_tau[:] = memory["loop_tau"]
+        if self._balls is not None:
+            self._balls[2].pushes[:] = memory["pushes"]
         self._s.q[len(self._q) :] = memory["loop_q"]
         self._start_compounds()
         self._e.state[self.whole.table.compound[:, 0], PICKED:ROWS] = memory["picked"]
