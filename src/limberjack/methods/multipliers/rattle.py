@@ -14,8 +14,8 @@ from limberjack.constraints.bodies import PARTICLE, PLANAR, POSE, RIGID, TURNED,
 from limberjack.constraints.compound import set_compounds
 from limberjack.constraints.maximal import evaluate
 from limberjack.constraints.rows import COORDINATES, ROWS, row, set_pair
-from limberjack.methods.multipliers.loads import forces
-from limberjack.methods.multipliers.steps import (
+from limberjack.maximal.loads import count_turns, forces
+from limberjack.maximal.meeting import (
     GAP_ALLOWED,
     HUGE,
     MOST,
@@ -23,7 +23,6 @@ from limberjack.methods.multipliers.steps import (
     PROJECT,
     STUCK,
     TOUCH,
-    count_turns,
     meet,
     set_sides,
     solve_again,

@@ -1,6 +1,6 @@
 """Rattle of rigid bodies on ball joints: nets, ropes and trees of balls, at a third of what general rows cost.
 
-The same step as `rattle.py`, with all it needs of a joint being two levers: rows of a ball joint are the world's axes,
+The same step as the integrator rattle takes, with all it needs of a joint being two levers: rows of a ball joint are the world's axes,
 a block of J is s [-(r x) | 1]. Momenta begin each step with the impulses of the step before, which leaves an error of
 third order: most steps need one correction.
 """
@@ -17,7 +17,7 @@ from limberjack.constraints.maximal import Maximal
 from limberjack.constraints.rows import SLIDE
 from limberjack.constraints.system import new_system
 from limberjack.constraints.table import DRIVE, HELD
-from limberjack.methods.multipliers.steps import GAP_ALLOWED, HUGE, MOST, OPEN_LOOP, STUCK
+from limberjack.maximal.meeting import GAP_ALLOWED, HUGE, MOST, OPEN_LOOP, STUCK
 from limberjack.solvers.assembly import assemble_balls
 from limberjack.solvers.sparse import factor, solve
 from limberjack.solvers.structure import Structure, Work, new_work, prepare
