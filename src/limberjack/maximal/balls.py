@@ -1,8 +1,8 @@
 """Rattle of rigid bodies on ball joints: nets, ropes and trees of balls, at a third of what general rows cost.
 
-The same step as the integrator rattle takes, with all it needs of a joint being two levers: rows of a ball joint are the world's axes,
-a block of J is s [-(r x) | 1]. Momenta begin each step with the impulses of the step before, which leaves an error of
-third order: most steps need one correction.
+The step is that of the integrator rattle, with all it needs of a joint being two levers: rows of a ball joint are the
+world's axes, a block of J is s [-(r x) | 1]. Momenta begin each step with the impulses of the step before, which leaves
+an error of third order: most steps need one correction.
 """
 
 from __future__ import annotations
