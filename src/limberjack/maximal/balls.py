@@ -1,8 +1,8 @@
 """Rattle of rigid bodies on ball joints: nets, ropes and trees of balls, at a third of what general rows cost.
 
 The step is that of the integrator rattle, with all it needs of a joint being two levers: rows of a ball joint are the
-world's axes, a block of J is s [-(r x) | 1]. Momenta begin each step with the impulses of the step before, which leaves
-an error of third order: most steps need one correction.
+world's axes, a block of J is s [-(r x) | 1]. Momenta begin each step with impulses drawn out from the two steps before:
+most steps need one correction or none.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Balls(NamedTuple):
     """Rigid bodies on ball joints; n bodies, c joints, t touches of a joint and a body."""
 
     mass: np.ndarray  # (n,)
+    lightness: np.ndarray  # (n,) 1 / mass
     inertia: np.ndarray  # (n, 6) about the com, body axes: xx, yy, zz, xy, xz, yz
     inverse: np.ndarray  # (n, 6) of it
     center: np.ndarray  # (n, 3) com in the link's frame
@@ -58,7 +59,8 @@ class BallWork(NamedTuple):
     soft: np.ndarray  # (3 c,) zeros: joints do not give way
     side: np.ndarray  # (3 c,)
     lam: np.ndarray  # (3 c,)
-    pushes: np.ndarray  # (3 c,) impulses that closed the joints in the last step, by its length
+    pushes: np.ndarray  # (2, 3 c) impulses that closed the joints in the last step and in the one before, by its length
+    known: np.ndarray  # (1,) steps that `pushes` knows, at most 2
     factored: Work
 
 
@@ -103,11 +105,11 @@ def _laid_out(
                 at += 1
     full = bodies.inertia[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(n, 3, 3)
     inverse = np.linalg.inv(full).reshape(n, 9)[:, [0, 4, 8, 1, 2, 5]].copy()
-    balls = Balls(bodies.mass, bodies.inertia, inverse, whole.center, link, lever, touch, gravity)
+    balls = Balls(bodies.mass, 1.0 / bodies.mass, bodies.inertia, inverse, whole.center, link, lever, touch, gravity)
     six, nine, seven, rows = np.zeros((n, 6)), np.zeros((n, 9)), np.zeros((n, 7)), np.zeros(3 * c)
     work = BallWork(
         six, nine, nine.copy(), np.zeros((n, 3)), levers, seven, seven.copy(), np.zeros((n, 13)), rows, rows.copy(),
-        rows.copy(), rows.copy(), new_work(own, structure),
+        rows.copy(), np.zeros((2, 3 * c)), np.zeros(1, np.int64), new_work(own, structure),
     )  # fmt: skip
     return balls, structure, work
 
@@ -134,16 +136,12 @@ def _exp(x, y, z):
 
 
 @inner
-def _inverse(s, x, y, z):
-    """Return the nine numbers of (S - [v])^-1, v = (x, y, z), for the six of a symmetric S."""
-    a, b, c, d, e, f, g, k, m = s[0], s[3] + z, s[4] - y, s[3] - z, s[1], s[5] + x, s[4] + y, s[5] - x, s[2]
-    p, q, r = e * m - f * k, f * g - d * m, d * k - e * g
-    w = 1.0 / (a * p + b * q + c * r)
-    return (
-        w * p, w * (c * k - b * m), w * (b * f - c * e),
-        w * q, w * (a * m - c * g), w * (c * d - a * f),
-        w * r, w * (b * g - a * k), w * (a * e - b * d),
-    )  # fmt: skip
+def _slope(s, kx, ky, kz, x, y, z):
+    """Return (S^-1 - [k])^-1 v, v = (x, y, z), to first order in k, for the six numbers of a symmetric S."""
+    x, y, z = symmetric_times(s, x, y, z)
+    cx, cy, cz = cross(kx, ky, kz, x, y, z)
+    cx, cy, cz = symmetric_times(s, cx, cy, cz)
+    return x + cx, y + cy, z + cz
 
 
 @outlined
@@ -162,7 +160,7 @@ def _face(balls, structure, turn, levers, minv, soft, factored):
     for i in range(len(minv)):
         s = rotate_symmetric(_matrix(turn, i), _six(balls.inverse, i))
         minv[i, 0], minv[i, 1], minv[i, 2], minv[i, 3], minv[i, 4], minv[i, 5] = s
-        minv[i, 6] = 1.0 / balls.mass[i]
+        minv[i, 6] = balls.lightness[i]
     p = balls.lever
     for k in range(len(balls.link)):
         for end in range(2):
@@ -179,36 +177,34 @@ def _fly(balls, h, again, stage, turn, momentum, vector, pose, there):
     """Move the poses of `stage` by h with the momenta given, into `pose`; fill the rotations there.
 
     The rotation vector t in body axes solves I t = exp(-t/2) l, l = h R^T L: the midpoint rule. Newton's steps by
-    the slope at small t, I - [l]/2, gain two orders of t each.
+    the slope at small t, I - [l]/2, gain two orders of t each, and the last is worth that much more than its size. No
+    divisions, no roots: a unit quaternion that rounding left off by e is made one again by 1 - e/2.
     """
     for i in range(len(momentum)):
-        f = h / balls.mass[i]
+        f = h * balls.lightness[i]
         pose[i, 0] = stage[i, 0] + f * momentum[i, 3]
         pose[i, 1] = stage[i, 1] + f * momentum[i, 4]
         pose[i, 2] = stage[i, 2] + f * momentum[i, 5]
-        own = _six(balls.inertia, i)
+        own, s = _six(balls.inertia, i), _six(balls.inverse, i)
         lx, ly, lz = rotate_back(_matrix(turn, i), h * momentum[i, 0], h * momentum[i, 1], h * momentum[i, 2])
-        s = _inverse(own, 0.5 * lx, 0.5 * ly, 0.5 * lz)
+        kx, ky, kz = 0.5 * lx, 0.5 * ly, 0.5 * lz
         if again:
             x, y, z = vector[i, 0], vector[i, 1], vector[i, 2]
         else:
-            x, y, z = rotate(s, lx, ly, lz)
-        w = a = b = c = 0.0
+            x, y, z = _slope(s, kx, ky, kz, lx, ly, lz)
         for _ in range(20):
             w, a, b, c = _exp(0.5 * x, 0.5 * y, 0.5 * z)
             ux, uy, uz = cross(a, b, c, lx, ly, lz)
             vx, vy, vz = cross(a, b, c, ux, uy, uz)
             ex, ey, ez = symmetric_times(own, x, y, z)
             ex, ey, ez = lx - 2.0 * (w * ux - vx) - ex, ly - 2.0 * (w * uy - vy) - ey, lz - 2.0 * (w * uz - vz) - ez
-            dx, dy, dz = rotate(s, ex, ey, ez)
+            dx, dy, dz = _slope(s, kx, ky, kz, ex, ey, ez)
             x, y, z = x + dx, y + dy, z + dz
-            if abs(dx) + abs(dy) + abs(dz) < 1e-15:
+            if (abs(dx) + abs(dy) + abs(dz)) * (x * x + y * y + z * z) < 1e-17:
                 break
         vector[i, 0], vector[i, 1], vector[i, 2] = x, y, z
-        # the turn is twice the half turn at hand
-        half = (w * w - a * a - b * b - c * c, 2.0 * w * a, 2.0 * w * b, 2.0 * w * c)
-        w, a, b, c = quaternion_multiply((stage[i, 3], stage[i, 4], stage[i, 5], stage[i, 6]), half)
-        f = 1.0 / np.sqrt(w * w + a * a + b * b + c * c)
+        w, a, b, c = quaternion_multiply((stage[i, 3], stage[i, 4], stage[i, 5], stage[i, 6]), _exp(x, y, z))
+        f = 1.5 - 0.5 * (w * w + a * a + b * b + c * c)
         t = TURNED
         pose[i, t], pose[i, t + 1], pose[i, t + 2], pose[i, t + 3] = f * w, f * a, f * b, f * c
     _set_rotations(pose, there)
@@ -321,6 +317,16 @@ def _set_rates(balls, levers, u, side):
         side[3 * k], side[3 * k + 1], side[3 * k + 2] = -x, -y, -z
 
 
+@outlined
+def _draw_out(known, pushes, h, lam):
+    """Fill lam with the impulses to expect in a step of h, and note them as those of the last step."""
+    for r in range(len(lam)):
+        last, before = pushes[0, r], pushes[1, r]
+        expected = 2.0 * last - before if known[0] > 1 else last
+        pushes[0, r], pushes[1, r], lam[r] = expected, last, h * expected
+    known[0] = min(known[0] + 1, 2)
+
+
 @inner
 def _close(balls, structure, h, tolerance, pose, work, report):
     """Find the impulses that close the joints after a flight of h; return 0 or OPEN_LOOP."""
@@ -336,7 +342,7 @@ def _close(balls, structure, h, tolerance, pose, work, report):
         solve(structure, w.factored, w.side, w.lam)
         _push(balls, w.levers, 1.0, w.lam, w.momentum)
         for r in range(len(w.lam)):
-            w.pushes[r] += w.lam[r] / h
+            w.pushes[0, r] += w.lam[r] / h
     return 0 if worst <= max(GAP_ALLOWED, tolerance) else OPEN_LOOP
 
 
@@ -355,7 +361,8 @@ def _one_step(balls, structure, ready, h, tolerance, wrenches, pose, u, work, re
             w.stage[i, c] = pose[i, c]
     _set_momenta(balls, w.turn, u, w.momentum)
     _kick(balls, 0.5 * h, wrenches, w.turn, w.momentum)
-    _push(balls, w.levers, h, w.pushes, w.momentum)
+    _draw_out(w.known, w.pushes, h, w.lam)
+    _push(balls, w.levers, 1.0, w.lam, w.momentum)
     status = _close(balls, structure, h, tolerance, pose, work, report)
     if status != 0:
         return status
@@ -421,7 +428,8 @@ def take_ball_steps(
                         pose[i, c] = w.kept[i, c]
                     for c in range(6):
                         u[6 * i + c] = w.kept[i, 7 + c]
-                for r in range(len(w.pushes)):
-                    w.pushes[r] = 0.0
+                for r in range(len(w.lam)):
+                    w.pushes[0, r] = 0.0
+                w.known[0] = 0
                 return step, status
     return n, 0

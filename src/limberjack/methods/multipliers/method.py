@@ -74,18 +74,19 @@ class MultipliersStepper(MaximalState):
     def _put_state(self, *, check: bool = True) -> None:
         super()._put_state(check=check)
         if self._balls is not None:
-            self._balls[2].pushes[:] = 0.0
+            self._balls[2].pushes[:], self._balls[2].known[:] = 0.0, 0
 
     def memory(self) -> dict[str, np.ndarray]:
         """Return poses, velocities, turns counted and the impulses that balls begin with."""
-        pushes = np.zeros(0) if self._balls is None else self._balls[2].pushes.copy()
-        return super().memory() | {"pushes": pushes}
+        if self._balls is None:
+            return super().memory()
+        return super().memory() | {"pushes": self._balls[2].pushes.copy(), "known": self._balls[2].known.copy()}
 
     def remember(self, memory: dict[str, np.ndarray]) -> None:
         """Take back what `memory` gave."""
         super().remember(memory)
         if self._balls is not None:
-            self._balls[2].pushes[:] = memory["pushes"]
+            self._balls[2].pushes[:], self._balls[2].known[:] = memory["pushes"], memory["known"]
 
     def stats(self) -> dict[str, Any]:
         """Return bodies, rows, auxiliary rows with their rank, and what the last projection did."""
