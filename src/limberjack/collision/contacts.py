@@ -1,0 +1,38 @@
+"""`Contacts`: what detection finds, one row per contact, sorted by shapes and features."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["Contacts", "new_contacts"]
+
+
+class Contacts(NamedTuple):
+    """Contacts in flat arrays of one capacity; the first `count[0]` rows hold contacts.
+
+    Rows are sorted by (shape_a, shape_b, key). `key` names the touching features within the pair of shapes, so that
+    (shape_a, shape_b, key) finds the same contact again in the next step. The side a always moves.
+    """
+
+    count: np.ndarray  # (2,) number of contacts, capacity needed (larger than the capacity: grow and repeat)
+    link_a: np.ndarray  # (n,)
+    link_b: np.ndarray  # (n,) -1 = static
+    shape_a: np.ndarray  # (n,)
+    shape_b: np.ndarray  # (n,)
+    key: np.ndarray  # (n,)
+    point: np.ndarray  # (n, 3) world, midway between the two surfaces
+    normal: np.ndarray  # (n, 3) world, unit, out of b into a
+    depth: np.ndarray  # (n,) positive: overlap; negative: gap
+    friction: np.ndarray  # (n,) sqrt(mu_a mu_b)
+    restitution: np.ndarray  # (n,) max(e_a, e_b)
+
+
+def new_contacts(capacity: int) -> Contacts:
+    """Return room for `capacity` contacts, holding none."""
+    whole = [np.zeros(capacity, np.int64) for _ in range(5)]
+    return Contacts(
+        np.zeros(2, np.int64), *whole, np.zeros((capacity, 3)), np.zeros((capacity, 3)), np.zeros(capacity),
+        np.zeros(capacity), np.zeros(capacity),
+    )  # fmt: skip
