@@ -111,6 +111,14 @@ def _method(name: str) -> None:
         sim.apply_impulse("arm", impulse=(0.0, 0.0, 1.0))
 
 
+def _touching() -> None:
+    builder = Builder("touching")
+    builder.add_shape_plane(WORLD)
+    builder.add_body("box", mass=1.0, inertia=(0.1, 0.1, 0.1))
+    builder.add_shape_box("box", (1.0, 1.0, 1.0))
+    Simulation(builder.build(), "full").step(2)
+
+
 def _balls() -> None:
     builder = Builder("balls")
     builder.add_body("ball", mass=1.0, com=(0.5, 0.0, 0.0), inertia=(0.1, 0.1, 0.1))
@@ -134,6 +142,7 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "multipliers, rattle", lambda: _multipliers(integrator="rattle")
     yield "multipliers, sparse rattle", lambda: _multipliers(solver="sparse", integrator="rattle")
     yield "multipliers, rattle of balls", _balls
+    yield "full, contacts", _touching
     yield "energy, momentum, velocities", _measures
     yield "functions of a model", _functions
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import inner, outlined
-from limberjack.collision.shapes import CAPSULE, CYLINDER, PLANE, SPHERE, Filters, Shapes
+from limberjack.collision.shapes import CAPSULE, CYLINDER, PLANE, SPHERE, Shapes
 from limberjack.spatial.quaternions import quaternion_multiply, rotation_from_quaternion
 from limberjack.spatial.vectors import rotate
 
