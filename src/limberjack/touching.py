@@ -3,7 +3,8 @@
     kinematics -> contacts (`collision/`) -> the step as if nothing touched -> forces at the contacts -> the step
 
 Contacts, dry friction of joints, loops and limits about to be reached are rows, met together by
-`solvers/path_sweeps.py`. Contacts and dry friction then act in the step as forces lam / h; loops and limits find theirs again in the step.
+`solvers/path_sweeps.py`. Contacts and dry friction then act in the step as forces lam / h; loops and limits find theirs
+again in the step.
 """
 
 from __future__ import annotations
@@ -415,7 +416,7 @@ def take_touching_steps(
     # model
     links, drives, springs, table, own, shapes, filters,
     # in
-    blocks, span, code, n, substeps, h, time, margin, applied, given, work, pull, b, hold, broad, scratch, contacts,
+    blocks, span, code, n, substeps, h, time, margin, applied, given, work, pull, b, hold, broad, contacts,
     kept, touch, wrenches,
     # out
     q, qd,
@@ -424,7 +425,7 @@ def take_touching_steps(
 
     Args:
         links, drives, springs, table, own, blocks, span, code, work, pull, b, hold: of `take_held_steps`.
-        shapes, filters, broad, scratch, contacts: of `detect`.
+        shapes, filters, broad, contacts: of `detect`.
         n: steps.
         substeps: integrator steps per step.
         h: their length [s].
@@ -444,7 +445,7 @@ def take_touching_steps(
         at = time + step * dt
         kinematics(links, t.whole, q, qd, t.work)
         _set_poses(links, dt, t.work.rows, t.work.subspace, qd, t)
-        found = detect_once(shapes, filters, t.pose, t.reach, margin, broad, scratch, contacts)
+        found = detect_once(shapes, filters, t.pose, t.reach, margin, broad, contacts)
         if found == FULL:
             return step, MORE_CONTACTS
         if found == NOT_FINITE:

@@ -24,6 +24,7 @@ from limberjack.articulated.dynamics import (
     jacobian,
     mass_matrix,
 )
+from limberjack.collision.detect import find_contacts, new_detector
 from limberjack.errors import LimberjackError
 from limberjack.methods import FEATURES, METHODS, Multipliers, method_of
 from limberjack.model.builder import Builder
@@ -135,6 +136,16 @@ def _measures() -> None:
         _measure(Simulation(model, ignore=FEATURES))
 
 
+def _collision() -> None:
+    builder = Builder("pair")
+    for name in ("a", "b"):
+        builder.add_body(name, mass=1.0, inertia=(0.1, 0.1, 0.1))
+        builder.add_shape_box(name, (1.0, 1.0, 1.0))
+    pose = np.zeros((2, 7))
+    pose[:, 3] = 1.0
+    find_contacts(new_detector(builder.build()), pose, np.zeros(2))
+
+
 def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield what there is to compile: a title and a function that does it; the longest first."""
     for name in sorted(METHODS, key=lambda name: name not in ("adaptive", "multipliers")):
@@ -143,6 +154,7 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "multipliers, sparse rattle", lambda: _multipliers(solver="sparse", integrator="rattle")
     yield "multipliers, rattle of balls", _balls
     yield "full, contacts", _touching
+    yield "collision", _collision
     yield "energy, momentum, velocities", _measures
     yield "functions of a model", _functions
 

@@ -1,11 +1,11 @@
 """Contacts of two boxes: the separating axis, then the incident face clipped by the reference face.
 
-Of the fifteen axes (three face normals each, nine cross products of edges) the one of greatest separation is the normal.
-A face of the first box is preferred to one of the second, and faces to edges, by a slack: resting boxes then keep their
+Of the fifteen axes (three face normals each, nine cross products of edges) that of greatest separation is the normal. A
+face of the first box is preferred to one of the second, and faces to edges, by a slack: resting boxes then keep their
 reference, and their contacts keep their keys.
 
 Keys: face contacts 32 (36 f + i) + k with reference face f (first box 0-5, second 6-11), incident face i and feature
-k: corner of the incident face 0-3, its edge e across side s of the reference 4 + 4 e + s, corner of the reference 20-23.
+k: corner of the incident face 0-3, its edge e across side s of the reference 4 + 4 e + s, corner of the reference 20..
 Edge contacts 2^15 + 16 (3 a + b) + signs.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from limberjack._jit import inner, outlined
+from limberjack._jit import inner, outlined, spliced
 from limberjack.collision.broad import AT, SIZE
 from limberjack.collision.manifold import add_near, choose_near
 from limberjack.collision.scratch import put_spot
@@ -35,24 +35,25 @@ def _dot(a, b):
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
-@inner
+@spliced
 def _axis(best, code, separation, new):
     """Return the better of two (separation, code)."""
     if separation > best:
-        return separation, new
+        best, code = separation, new
     return best, code
 
 
-@inner
+@spliced
 def _edge_axis(best, code, t1, t2, c1, c2, reach_a, reach_b, square, new):
     """Return the better of the best edge axis so far and the next, whose length is sqrt(square)."""
-    if square < 1e-8:
-        return best, code
-    separation = (abs(t2 * c1 - t1 * c2) - reach_a - reach_b) / math.sqrt(square)
-    return _axis(best, code, separation, new)
+    # Parallel edges have no such axis.
+    separation = (abs(t2 * c1 - t1 * c2) - reach_a - reach_b) / math.sqrt(max(square, 1e-8))
+    if square > 1e-8 and separation > best:
+        best, code = separation, new
+    return best, code
 
 
-@inner
+@spliced
 def _best_edges(t, c, m, a, b):
     """Return the greatest separation along a cross product of edges, and its number 3 k + l.
 
@@ -110,20 +111,24 @@ def box_box(
     if edge > limit:
         return 0
     if edge > face + slack:
-        return _edge_contact(i, j, which // 3, which % 3, edge, d, frame, spots, keys)
+        return _edge_contact(i, j, which // 3, which % 3, edge, slack, d, frame, spots, keys)
+    r, o, sign, kind = i, j, -1.0, 0
     if code < 3:
         side = 1.0 if t[code] > 0.0 else -1.0
-        n = _clip_faces(i, j, code, side, limit, slack, frame, near, near_keys)
-        return _put_faces(n, i, code, side, -1.0, 0, slack, frame, near, near_keys, spots, keys)
-    code -= 3
-    side = -1.0 if w[code] > 0.0 else 1.0
-    n = _clip_faces(j, i, code, side, limit, slack, frame, near, near_keys)
-    return _put_faces(n, j, code, side, 1.0, 6, slack, frame, near, near_keys, spots, keys)
+    else:
+        code -= 3
+        side = -1.0 if w[code] > 0.0 else 1.0
+        r, o, sign, kind = j, i, 1.0, 6
+    n = _clip_faces(r, o, code, side, limit, slack, frame, near, near_keys)
+    return _put_faces(n, r, code, side, sign, kind, face, slack, frame, near, near_keys, spots, keys)
 
 
 @outlined
-def _edge_contact(i, j, k, l, separation, d, frame, spots, keys):
-    """Write the contact of an edge along axis k of box i with one along axis l of box j."""
+def _edge_contact(i, j, k, l, separation, slack, d, frame, spots, keys):
+    """Write the contact of an edge along axis k of box i with one along axis l of box j; return 1.
+
+    -1: the boxes are apart and the edges pass each other beyond their ends.
+    """
     ux, uy, uz = _column(frame, i, k)
     vx, vy, vz = _column(frame, j, l)
     nx, ny, nz = uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx
@@ -149,9 +154,12 @@ def _edge_contact(i, j, k, l, separation, d, frame, spots, keys):
             signs += 4 * step
         ex, ey, ez = ex + size * x, ey + size * y, ez + size * z
     ex, ey, ez = ex + frame[j, AT] - px, ey + frame[j, AT + 1] - py, ez + frame[j, AT + 2] - pz
-    h = frame[i, SIZE + k]
+    h, g = frame[i, SIZE + k] + slack, frame[j, SIZE + l] + slack
     b = ux * vx + uy * vy + uz * vz
-    s = (ex * ux + ey * uy + ez * uz - b * (ex * vx + ey * vy + ez * vz)) / (1.0 - b * b)
+    eu, ev = ex * ux + ey * uy + ez * uz, ex * vx + ey * vy + ez * vz
+    s, t = (eu - b * ev) / (1.0 - b * b), (b * eu - ev) / (1.0 - b * b)
+    if separation > 0.0 and (abs(s) > h or abs(t) > g):
+        return -1
     s = min(max(s, -h), h)
     back = 0.5 * separation
     return put_spot(
@@ -255,10 +263,16 @@ def _clip_faces(
     return n
 
 
-@inner
-def _put_faces(n, r, k, side, sign, kind, slack, frame, near, near_keys, spots, keys):
-    """Write the chosen candidates as spots; return their number, -1 when there is no candidate."""
-    if n == 0:
+@outlined
+def _put_faces(n, r, k, side, sign, kind, separation, slack, frame, near, near_keys, spots, keys):
+    """Write the chosen candidates as spots; return their number.
+
+    -1: the boxes are apart and their closest points are not over the reference face.
+    """
+    least = 1e300
+    for s in range(n):
+        least = min(least, near[s, 2])
+    if least > max(0.0, separation + slack):
         return -1
     choose_near(n, slack, near)
     k1, k2 = (k + 1) % 3, (k + 2) % 3

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limberjack._jit import inner, outlined
+from limberjack._jit import inner, outlined, spliced
+from limberjack.collision.scratch import Scratch, new_scratch
 from limberjack.collision.shapes import CAPSULE, CYLINDER, PLANE, SPHERE, Shapes
 from limberjack.spatial.quaternions import quaternion_multiply, rotation_from_quaternion
 from limberjack.spatial.vectors import rotate
@@ -27,7 +28,7 @@ _FAR = 4.0e15  # cell numbers beyond this are not exact
 
 
 class Broad(NamedTuple):
-    """Work arrays of the broad phase: s shapes, m items, p planes, room for c pairs."""
+    """Work arrays of detection: s shapes, m items, p planes, room for c pairs."""
 
     frame: np.ndarray  # (s, FRAME) shapes in the world
     bounds: np.ndarray  # (s, 6) box around each shape in the world, with half the margin and the reach
@@ -45,6 +46,7 @@ class Broad(NamedTuple):
     pairs: np.ndarray  # (c, 2) shapes a, b; sorted; a moves
     sorting: np.ndarray  # (c, 2)
     count: np.ndarray  # (1,) pairs found, also those there was no room for
+    scratch: Scratch  # of the narrow phase
 
 
 def new_broad(shapes: Shapes, capacity: int) -> Broad:
@@ -75,6 +77,7 @@ def new_broad(shapes: Shapes, capacity: int) -> Broad:
         pairs=np.zeros((capacity, 2), np.int64),
         sorting=np.zeros((capacity, 2), np.int64),
         count=np.zeros(1, np.int64),
+        scratch=new_scratch(),
     )
 
 
@@ -134,7 +137,7 @@ def _place_shapes(
     return math.isfinite(total)
 
 
-@inner
+@spliced
 def _bound_items(
     # in
     item_start, item_shape, bounds,
@@ -192,7 +195,11 @@ def _fill_grid(
             width, level = 2.0 * width, level + 1
         level_used[level] = 1
         inverse = 1.0 / width
-        x, y, z = _cell_of(0.5 * (ax + bx), inverse), _cell_of(0.5 * (ay + by), inverse), _cell_of(0.5 * (az + bz), inverse)
+        x, y, z = (
+            _cell_of(0.5 * (ax + bx), inverse),
+            _cell_of(0.5 * (ay + by), inverse),
+            _cell_of(0.5 * (az + bz), inverse),
+        )
         item_cell[i, 0], item_cell[i, 1], item_cell[i, 2], item_cell[i, 3] = x, y, z, level
         bucket[_bucket_of(x, y, z, level, mask) + 1] += 1
     for k in range(1, len(bucket)):
@@ -282,7 +289,7 @@ def _pair_items(shapes, filters, broad, i, j, n):
     return n
 
 
-@inner
+@spliced
 def _pair_planes(shapes, filters, broad, reach, margin, n):
     """Write the pairs of planes with shapes that come near them; return the number of pairs."""
     for p in range(len(broad.planes)):
@@ -318,7 +325,7 @@ def _search_cell(shapes, filters, broad, i, x, y, z, level, n):
     return n
 
 
-@outlined
+@spliced
 def _pair_grid(shapes, filters, broad, base, n):
     """Write the pairs of items that come near each other; return the number of pairs."""
     cell, box = broad.item_cell, broad.item_bounds
@@ -366,13 +373,18 @@ def _sort_by(column, n, source, tally, target):
 
 
 @outlined
-def _sort_pairs(n, tally, sorting, pairs):
-    """Sort the first n pairs by their shapes a, then b."""
-    _sort_by(1, n, pairs, tally, sorting)
-    _sort_by(0, n, sorting, tally, pairs)
+def _find_near(shapes, filters, reach, margin, base, broad):
+    """Write all pairs that come near each other, sorted by their shapes a, then b; return their number."""
+    n = _pair_planes(shapes, filters, broad, reach, margin, 0)
+    n = _pair_grid(shapes, filters, broad, base, n)
+    broad.count[0] = n
+    if n <= len(broad.pairs):
+        _sort_by(1, n, broad.pairs, broad.tally, broad.sorting)
+        _sort_by(0, n, broad.sorting, broad.tally, broad.pairs)
+    return n
 
 
-@inner
+@spliced
 def find_pairs(
     # model
     shapes, filters,
@@ -388,14 +400,11 @@ def find_pairs(
     if not _place_shapes(
         shapes.kind, shapes.link, shapes.place, shapes.size, pose, reach, margin, broad.frame, broad.bounds
     ):
-        return -1
-    base = _fill_grid(
-        broad.item_start, broad.item_shape, broad.bounds, broad.item_bounds, broad.item_cell, broad.level_used,
-        broad.bucket, broad.order,
-    )  # fmt: skip
-    n = _pair_planes(shapes, filters, broad, reach, margin, 0)
-    n = _pair_grid(shapes, filters, broad, base, n)
-    broad.count[0] = n
-    if n <= len(broad.pairs):
-        _sort_pairs(n, broad.tally, broad.sorting, broad.pairs)
+        n = -1
+    else:
+        base = _fill_grid(
+            broad.item_start, broad.item_shape, broad.bounds, broad.item_bounds, broad.item_cell, broad.level_used,
+            broad.bucket, broad.order,
+        )  # fmt: skip
+        n = _find_near(shapes, filters, reach, margin, base, broad)
     return n

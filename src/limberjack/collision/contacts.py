@@ -53,8 +53,6 @@ class Contacts(NamedTuple):
 
 def new_contacts(capacity: int) -> Contacts:
     """Return room for `capacity` contacts, holding none."""
-    whole = [np.zeros(capacity, np.int64) for _ in range(5)]
-    return Contacts(
-        np.zeros(2, np.int64), *whole, np.zeros((capacity, 3)), np.zeros((capacity, 3)), np.zeros(capacity),
-        np.zeros(capacity), np.zeros(capacity),
-    )  # fmt: skip
+    whole = [np.zeros(2, np.int64), *(np.zeros(capacity, np.int64) for _ in range(5))]
+    real = [np.zeros((capacity, 3)), np.zeros((capacity, 3)), *(np.zeros(capacity) for _ in range(3))]
+    return Contacts(*whole, *real)

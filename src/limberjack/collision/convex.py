@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from limberjack._jit import inner, outlined
+from limberjack._jit import inner, outlined, spliced
 from limberjack.collision.broad import AT, SIZE
 from limberjack.collision.shapes import BOX, CAPSULE, CYLINDER, SPHERE
 from limberjack.spatial.vectors import cross
@@ -40,13 +40,26 @@ def _local_support(kind, sx, sy, sz, x, y, z, vertices, first, last):
 
 
 @inner
-def support(k, kind, frame, x, y, z, vertices, first, last):
-    """Return the point of the core of shape k furthest along (x, y, z): from its middle, world axes."""
+def support(k, kind, shrink, frame, x, y, z, vertices, first, last):
+    """Return the point of the core of shape k furthest along (x, y, z): from its middle, world axes.
+
+    Boxes and cylinders are made smaller by `shrink` all around.
+    """
     lx = frame[k, 0] * x + frame[k, 3] * y + frame[k, 6] * z
     ly = frame[k, 1] * x + frame[k, 4] * y + frame[k, 7] * z
     lz = frame[k, 2] * x + frame[k, 5] * y + frame[k, 8] * z
+    less = shrink if kind == BOX or kind == CYLINDER else 0.0
     lx, ly, lz = _local_support(
-        kind, frame[k, SIZE], frame[k, SIZE + 1], frame[k, SIZE + 2], lx, ly, lz, vertices, first, last
+        kind,
+        frame[k, SIZE] - less,
+        frame[k, SIZE + 1] - less,
+        frame[k, SIZE + 2] - less,
+        lx,
+        ly,
+        lz,
+        vertices,
+        first,
+        last,
     )
     return (
         frame[k, 0] * lx + frame[k, 1] * ly + frame[k, 2] * lz,
@@ -58,7 +71,7 @@ def support(k, kind, frame, x, y, z, vertices, first, last):
 @outlined
 def add_support(
     # in
-    i, j, kind_i, kind_j, frame, vertices, ranges, x, y, z, n,
+    i, j, kind_i, kind_j, shrink, frame, vertices, ranges, x, y, z, n,
     # out
     corners,
 ):  # fmt: skip
@@ -66,9 +79,13 @@ def add_support(
 
     `ranges` holds the first and last vertex of both shapes, where they are hulls.
     """
-    ax, ay, az = support(i, kind_i, frame, x, y, z, vertices, ranges[0], ranges[1])
-    bx, by, bz = support(j, kind_j, frame, -x, -y, -z, vertices, ranges[2], ranges[3])
-    bx, by, bz = bx + frame[j, AT] - frame[i, AT], by + frame[j, AT + 1] - frame[i, AT + 1], bz + frame[j, AT + 2] - frame[i, AT + 2]
+    ax, ay, az = support(i, kind_i, shrink, frame, x, y, z, vertices, ranges[0], ranges[1])
+    bx, by, bz = support(j, kind_j, shrink, frame, -x, -y, -z, vertices, ranges[2], ranges[3])
+    bx, by, bz = (
+        bx + frame[j, AT] - frame[i, AT],
+        by + frame[j, AT + 1] - frame[i, AT + 1],
+        bz + frame[j, AT + 2] - frame[i, AT + 2],
+    )
     corners[n, 0], corners[n, 1], corners[n, 2] = ax - bx, ay - by, az - bz
     corners[n, 3], corners[n, 4], corners[n, 5] = ax, ay, az
     corners[n, 6], corners[n, 7], corners[n, 8] = bx, by, bz
@@ -141,7 +158,7 @@ def _outside(a, b, c, d):
     return of_origin * of_other <= 0.0
 
 
-@inner
+@spliced
 def _tetrahedron_weights(a, b, c, d):
     """Return the weights of the point of a tetrahedron closest to the origin; all positive where it is inside."""
     best, inside = 1e300, True
@@ -174,7 +191,7 @@ def _tetrahedron_weights(a, b, c, d):
     return inside, w
 
 
-@inner
+@outlined
 def _weigh(n, corners):
     """Return whether the origin is inside the simplex of n corners, and the weights of its point closest to it."""
     a = _get(corners, 0)
@@ -191,19 +208,17 @@ def _weigh(n, corners):
     return _tetrahedron_weights(a, b, c, _get(corners, 3))
 
 
-@outlined
+@spliced
 def _reduce(n, corners):
     """Keep the corners of the simplex that carry its point closest to the origin; return (n, that point and two more).
 
     n is -1 when the origin is inside. Returned are a - b, and the points a and b of the two shapes.
     """
     inside, w = _weigh(n, corners)
-    if inside:
-        return -1, 0.0, 0.0, 0.0
-    kept = 0
+    kept = -1 if inside else 0
     x = y = z = 0.0
     for k in range(n):
-        if w[k] > 0.0:
+        if w[k] > 0.0 and not inside:
             x, y, z = x + w[k] * corners[k, 0], y + w[k] * corners[k, 1], z + w[k] * corners[k, 2]
             if kept != k:
                 for c in range(9):
@@ -212,7 +227,7 @@ def _reduce(n, corners):
     return kept, x, y, z
 
 
-@inner
+@spliced
 def _points(n, corners):
     """Return the points of both shapes that the simplex's closest point to the origin is the difference of."""
     _, w = _weigh(n, corners)
@@ -226,7 +241,7 @@ def _points(n, corners):
 @outlined
 def closest_points(
     # in
-    i, j, kind_i, kind_j, limit, scale, frame, vertices, ranges,
+    i, j, kind_i, kind_j, limit, scale, shrink, frame, vertices, ranges,
     # out
     corners, result,
 ):  # fmt: skip
@@ -244,7 +259,7 @@ def closest_points(
         square = x * x + y * y + z * z
         if square < tiny * tiny:
             return OVERLAP, n
-        height = -add_support(i, j, kind_i, kind_j, frame, vertices, ranges, -x, -y, -z, n, corners)
+        height = -add_support(i, j, kind_i, kind_j, shrink, frame, vertices, ranges, -x, -y, -z, n, corners)
         if height > 0.0 and height * height > limit * limit * square and limit >= 0.0:
             return FAR, n
         if n > 0 and (square - height <= 1e-14 * square or square >= previous * (1.0 - 1e-14)):

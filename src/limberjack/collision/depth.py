@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from limberjack._jit import inner, outlined
+from limberjack._jit import inner, outlined, spliced
 from limberjack.collision.convex import _get, _triangle_weights, add_support
 from limberjack.spatial.vectors import cross
 
@@ -74,7 +74,7 @@ def _try_direction(corners, n, k):
     return sign * x, sign * y, sign * z
 
 
-@inner
+@spliced
 def _tetrahedron(i, j, kind_i, kind_j, frame, vertices, ranges, n, scale, corners):
     """Grow a simplex around the origin to a tetrahedron; return whether that was possible."""
     if n == 4 and abs(_volume(corners)) < 1e-13 * scale * scale * scale:
@@ -88,15 +88,17 @@ def _tetrahedron(i, j, kind_i, kind_j, frame, vertices, ranges, n, scale, corner
             length = math.sqrt(x * x + y * y + z * z)
             if length == 0.0:
                 break
-            add_support(i, j, kind_i, kind_j, frame, vertices, ranges, x / length, y / length, z / length, n, corners)
+            add_support(
+                i, j, kind_i, kind_j, 0.0, frame, vertices, ranges, x / length, y / length, z / length, n, corners
+            )
             least = 1e-9 * scale if n == 1 else (1e-10 * scale * scale if n == 2 else 1e-12 * scale * scale * scale)
             if _size(corners, n) > least:
                 grown = True
                 break
         if not grown:
-            return False
+            break
         n += 1
-    return True
+    return n == 4
 
 
 @inner
@@ -116,7 +118,7 @@ def _put_face(f, a, b, c, corners, faces, planes):
     planes[f, 3] = x * p[0] + y * p[1] + z * p[2]
 
 
-@inner
+@spliced
 def _open(apex, count, least, corners, faces, planes, rim):
     """Remove the faces that corner `apex` sees; return the number of faces left and of edges around the hole."""
     x, y, z = _get(corners, apex)
@@ -161,16 +163,11 @@ def overlap_depth(
     """
     if not _tetrahedron(i, j, kind_i, kind_j, frame, vertices, ranges, n, scale, corners):
         return False
-    if _volume(corners) < 0.0:
-        _put_face(0, 0, 1, 2, corners, faces, planes)
-        _put_face(1, 0, 2, 3, corners, faces, planes)
-        _put_face(2, 0, 3, 1, corners, faces, planes)
-        _put_face(3, 1, 3, 2, corners, faces, planes)
-    else:
-        _put_face(0, 0, 2, 1, corners, faces, planes)
-        _put_face(1, 0, 3, 2, corners, faces, planes)
-        _put_face(2, 0, 1, 3, corners, faces, planes)
-        _put_face(3, 1, 2, 3, corners, faces, planes)
+    # Faces 012, 023, 031, 132, turned so that their normals look outward.
+    turned = 1 if _volume(corners) < 0.0 else 0
+    for f in range(4):
+        a, b, c = (1 if f == 3 else 0), (3 if f >= 2 else f + 1), (2 if f == 0 or f == 3 else (3 if f == 1 else 1))
+        _put_face(f, a, b if turned else c, c if turned else b, corners, faces, planes)
     count, total, best = 4, 4, 0
     for _ in range(_ROUNDS):
         best = 0
@@ -180,7 +177,7 @@ def overlap_depth(
         if total == len(corners):
             break
         x, y, z, distance = planes[best, 0], planes[best, 1], planes[best, 2], planes[best, 3]
-        height = add_support(i, j, kind_i, kind_j, frame, vertices, ranges, x, y, z, total, corners)
+        height = add_support(i, j, kind_i, kind_j, 0.0, frame, vertices, ranges, x, y, z, total, corners)
         if height - distance <= 1e-10 * scale:
             break
         left, edges = _open(total, count, 1e-13 * scale, corners, faces, planes, rim)

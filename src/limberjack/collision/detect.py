@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limberjack._jit import inner, kernel, outlined
+from limberjack._jit import inner, kernel, spliced
 from limberjack.collision.boxes import box_box
 from limberjack.collision.broad import Broad, find_pairs, new_broad
 from limberjack.collision.contacts import Contacts, new_contacts
 from limberjack.collision.faces import convex_pair, plane_pair
-from limberjack.collision.round import segment_pair, sphere_box
-from limberjack.collision.scratch import DEPTH, NORMAL, Scratch, new_scratch
-from limberjack.collision.shapes import BOX, CAPSULE, PLANE, SPHERE, Filters, Shapes, new_filters, new_shapes
+from limberjack.collision.round import segment_pair, sphere_box, sphere_cylinder
+from limberjack.collision.scratch import DEPTH, NORMAL
+from limberjack.collision.shapes import BOX, CAPSULE, CYLINDER, PLANE, SPHERE, Filters, Shapes, new_filters, new_shapes
 from limberjack.errors import StateError
 from limberjack.model.model import Model
 
@@ -26,21 +26,23 @@ __all__ = ["FULL", "NOT_FINITE", "Detector", "detect", "find_contacts", "grown",
 FULL, NOT_FINITE = 1, 2
 
 
-@inner
+@spliced
 def _pair_spots(i, j, limit, kind, mesh, meshes, frame, scratch):
     """Write the spots of shapes i and j, kind[i] <= kind[j]; return their number."""
-    first, second = kind[i], kind[j]
+    first, second, n = kind[i], kind[j], -1
     if first == BOX and second == BOX:
         n = box_box(i, j, limit, frame, scratch.spots, scratch.keys, scratch.near, scratch.near_keys)
-        if n >= 0:
-            return n
-    if second == PLANE:
-        return plane_pair(i, j, first, mesh[i], limit, frame, meshes, scratch)
-    if second <= CAPSULE:
-        return segment_pair(i, j, first, second, limit, frame, scratch.spots, scratch.keys)
-    if first == SPHERE and second == BOX:
-        return sphere_box(i, j, limit, frame, scratch.spots, scratch.keys)
-    return convex_pair(i, j, first, second, mesh[i], mesh[j], limit, frame, meshes, scratch)
+    elif second == PLANE:
+        n = plane_pair(i, j, first, mesh[i], limit, frame, meshes, scratch)
+    elif second <= CAPSULE:
+        n = segment_pair(i, j, first, second, limit, frame, scratch.spots, scratch.keys)
+    elif first == SPHERE and second == BOX:
+        n = sphere_box(i, j, limit, frame, scratch.spots, scratch.keys)
+    elif first == SPHERE and second == CYLINDER:
+        n = sphere_cylinder(i, j, limit, frame, scratch.spots, scratch.keys)
+    if n < 0:
+        n = convex_pair(i, j, first, second, mesh[i], mesh[j], limit, frame, meshes, scratch)
+    return n
 
 
 @inner
@@ -83,14 +85,14 @@ def _put_contacts(a, b, n, sign, total, shapes, spots, keys, contacts):
     return total + n
 
 
-@outlined
+@spliced
 def detect(
     # model
     shapes, filters,
     # in
     pose, reach, margin,
     # out
-    broad, scratch, contacts,
+    broad, contacts,
 ):  # fmt: skip
     """Fill the contacts of all shapes and return a status: 0, FULL (grow and repeat) or NOT_FINITE.
 
@@ -103,7 +105,6 @@ def detect(
         reach: (n_links,) how far each link may move in the coming step [m].
         margin: [m].
         broad: work arrays.
-        scratch: work arrays.
         contacts: what was found; `count[1]` is the room needed.
     """
     n = find_pairs(shapes, filters, pose, reach, margin, broad)
@@ -113,18 +114,16 @@ def detect(
     if n > len(broad.pairs):
         contacts.count[1] = max(n, len(contacts.depth) + 1)
         return FULL
-    link, kind, total = shapes.link, shapes.kind, 0
+    link, kind, scratch, total = shapes.link, shapes.kind, broad.scratch, 0
     for p in range(n):
         a, b = broad.pairs[p, 0], broad.pairs[p, 1]
         limit = margin + reach[link[a]]
         if link[b] >= 0:
             limit += reach[link[b]]
-        if kind[a] <= kind[b]:
-            count = _pair_spots(a, b, limit, kind, shapes.mesh, shapes.meshes, broad.frame, scratch)
-            sign = 1.0
-        else:
-            count = _pair_spots(b, a, limit, kind, shapes.mesh, shapes.meshes, broad.frame, scratch)
-            sign = -1.0
+        i, j, sign = a, b, 1.0
+        if kind[a] > kind[b]:
+            i, j, sign = b, a, -1.0
+        count = _pair_spots(i, j, limit, kind, shapes.mesh, shapes.meshes, broad.frame, scratch)
         if count > 0:
             _sort_spots(count, scratch.spots, scratch.keys)
             total = _put_contacts(a, b, count, sign, total, shapes, scratch.spots, scratch.keys, contacts)
@@ -139,10 +138,10 @@ def detect_once(
     # in
     pose, reach, margin,
     # out
-    broad, scratch, contacts,
+    broad, contacts,
 ):  # fmt: skip
     """Call `detect` from Python."""
-    return detect(shapes, filters, pose, reach, margin, broad, scratch, contacts)
+    return detect(shapes, filters, pose, reach, margin, broad, contacts)
 
 
 class Detector(NamedTuple):
@@ -151,7 +150,6 @@ class Detector(NamedTuple):
     shapes: Shapes
     filters: Filters
     broad: Broad
-    scratch: Scratch
     contacts: Contacts
 
 
@@ -165,7 +163,7 @@ def new_detector(model: Model, center: np.ndarray | None = None, ignored: tuple[
     """
     shapes = new_shapes(model, center, ignored)
     room = 64 + 8 * len(shapes.kind)
-    return Detector(shapes, new_filters(model), new_broad(shapes, room), new_scratch(), new_contacts(room))
+    return Detector(shapes, new_filters(model), new_broad(shapes, room), new_contacts(room))
 
 
 def grown(detector: Detector) -> Detector:

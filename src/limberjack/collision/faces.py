@@ -10,9 +10,9 @@ import math
 
 import numpy as np
 
-from limberjack._jit import inner, outlined
+from limberjack._jit import inner, outlined, spliced
 from limberjack.collision.broad import AT, SIZE
-from limberjack.collision.convex import FAR, OVERLAP, closest_points, support
+from limberjack.collision.convex import FAR, OVERLAP, TOUCH, add_support, closest_points, support
 from limberjack.collision.depth import overlap_depth
 from limberjack.collision.manifold import add_near, choose_near
 from limberjack.collision.scratch import put_spot
@@ -22,13 +22,19 @@ __all__ = ["convex_pair", "plane_pair"]
 
 # A round face is represented by this many points of its rim.
 _RIM_COUNT = 12
-_RIM = np.array([[math.cos(2 * math.pi * k / _RIM_COUNT), math.sin(2 * math.pi * k / _RIM_COUNT)] for k in range(_RIM_COUNT)])
+_RIM = np.array(
+    [[math.cos(2 * math.pi * k / _RIM_COUNT), math.sin(2 * math.pi * k / _RIM_COUNT)] for k in range(_RIM_COUNT)]
+)
 
 # Cosine between normal and axis above which a cylinder shows its face, and below which its side line.
 _FACE, _LINE = 0.98, 0.2
 # Cosine between the normal of a contact and that of a face above which they are the same.
-_ALIGNED = 0.999
+_ALIGNED = 0.99999
+# Cosine above which two lines are parallel.
+_PARALLEL = 0.9998
 _SLACK = 1e-3
+# Part of the half width by which shapes are shrunk to find the normal of an overlap with a round side.
+_SHRINK = 0.2
 _SINGLE, _ENDS, _EXTRA, _CORNERS, _CUTS = 0, 1, 3, 16, 4096
 
 
@@ -102,7 +108,12 @@ def _cylinder_feature(slot, k, frame, ox, oy, oz, dx, dy, dz, polygons, tags):
 @inner
 def _hull_feature(slot, k, mesh, frame, ox, oy, oz, dx, dy, dz, meshes, polygons, tags):
     """Write the face of a hull that looks most along (dx, dy, dz) of its own axes; return its number and normal."""
-    start, corner, normal, vertices = meshes.polygon_start, meshes.polygon_corner, meshes.polygon_normal, meshes.vertices
+    start, corner, normal, vertices = (
+        meshes.polygon_start,
+        meshes.polygon_corner,
+        meshes.polygon_normal,
+        meshes.vertices,
+    )
     best, most = meshes.mesh_polygon[mesh], -2.0
     for p in range(meshes.mesh_polygon[mesh], meshes.mesh_polygon[mesh + 1]):
         along = dx * normal[p, 0] + dy * normal[p, 1] + dz * normal[p, 2]
@@ -112,9 +123,7 @@ def _hull_feature(slot, k, mesh, frame, ox, oy, oz, dx, dy, dz, meshes, polygons
     for c in range(n):
         v = corner[start[best] + c]
         tag = v - meshes.mesh_vertex[mesh]
-        _put_corner(
-            slot, c, k, frame, ox, oy, oz, vertices[v, 0], vertices[v, 1], vertices[v, 2], tag, polygons, tags
-        )
+        _put_corner(slot, c, k, frame, ox, oy, oz, vertices[v, 0], vertices[v, 1], vertices[v, 2], tag, polygons, tags)
     nx, ny, nz = _world(k, frame, normal[best, 0], normal[best, 1], normal[best, 2])
     return n, nx, ny, nz
 
@@ -203,7 +212,7 @@ def _clip(
     # out
     polygons, tags,
 ):  # fmt: skip
-    """Clip the feature of m corners in slot 1 by the sides of the face of n corners in slot 0; return its slot and size.
+    """Clip the feature of m corners in slot 1 by the sides of the face of n corners in slot 0; return slot and size.
 
     The slot of the result is 1 or 2. The sides are moved out by slack.
     """
@@ -294,14 +303,12 @@ def plane_pair(
     nx, ny, nz = frame[j, 2], frame[j, 5], frame[j, 8]
     ox, oy, oz = frame[i, AT], frame[i, AT + 1], frame[i, AT + 2]
     px, py, pz = frame[j, AT] - ox, frame[j, AT + 1] - oy, frame[j, AT + 2] - oz
-    m, _, _, _ = _feature(
-        1, i, kind, mesh, frame, 0.0, 0.0, 0.0, -nx, -ny, -nz, meshes, scratch.polygons, scratch.tags
-    )
+    m, _, _, _ = _feature(1, i, kind, mesh, frame, 0.0, 0.0, 0.0, -nx, -ny, -nz, meshes, scratch.polygons, scratch.tags)
     radius = _radius(kind, i, frame)
     ex, ey, ez, best = 0.0, 0.0, 0.0, 1e300
     if kind == CYLINDER or kind == HULL:
         first, last = _range(meshes, mesh)
-        ex, ey, ez = support(i, kind, frame, -nx, -ny, -nz, meshes.vertices, first, last)
+        ex, ey, ez = support(i, kind, 0.0, frame, -nx, -ny, -nz, meshes.vertices, first, last)
         best = nx * (ex - px) + ny * (ey - py) + nz * (ez - pz)
         slack = _SLACK * max(frame[i, SIZE], frame[i, SIZE + 1])
     else:
@@ -322,11 +329,19 @@ def _range(meshes, mesh):
 
 @outlined
 def _line_pair(nx, ny, nz, gap, ri, ox, oy, oz, polygons, spots, keys):
-    """Write the two ends of the stretch where two parallel lines, in slots 0 and 1, lie beside each other; else none."""
-    ux, uy, uz = polygons[0, 1, 0] - polygons[0, 0, 0], polygons[0, 1, 1] - polygons[0, 0, 1], polygons[0, 1, 2] - polygons[0, 0, 2]
-    vx, vy, vz = polygons[1, 1, 0] - polygons[1, 0, 0], polygons[1, 1, 1] - polygons[1, 0, 1], polygons[1, 1, 2] - polygons[1, 0, 2]
+    """Write the two ends of the stretch where two parallel lines, in slots 0 and 1, lie side by side, or none."""
+    ux, uy, uz = (
+        polygons[0, 1, 0] - polygons[0, 0, 0],
+        polygons[0, 1, 1] - polygons[0, 0, 1],
+        polygons[0, 1, 2] - polygons[0, 0, 2],
+    )
+    vx, vy, vz = (
+        polygons[1, 1, 0] - polygons[1, 0, 0],
+        polygons[1, 1, 1] - polygons[1, 0, 1],
+        polygons[1, 1, 2] - polygons[1, 0, 2],
+    )
     u, v = math.sqrt(ux * ux + uy * uy + uz * uz), math.sqrt(vx * vx + vy * vy + vz * vz)
-    if u <= 0.0 or v <= 0.0 or abs(ux * vx + uy * vy + uz * vz) < _ALIGNED * u * v:
+    if u <= 0.0 or v <= 0.0 or abs(ux * vx + uy * vy + uz * vz) < _PARALLEL * u * v:
         return 0
     ux, uy, uz = ux / u, uy / u, uz / u
     px, py, pz = polygons[0, 0, 0], polygons[0, 0, 1], polygons[0, 0, 2]
@@ -342,17 +357,38 @@ def _line_pair(nx, ny, nz, gap, ri, ox, oy, oz, polygons, spots, keys):
 
 
 @inner
+def _along(i, j, kind_i, kind_j, frame, vertices, ranges, corners, result):
+    """Replace the distance in `result` by that along its normal, and the points by two that are so far apart."""
+    x, y, z = result[0], result[1], result[2]
+    distance = -add_support(i, j, kind_i, kind_j, 0.0, frame, vertices, ranges, -x, -y, -z, 0, corners)
+    result[3] = distance
+    for c in range(3):
+        middle, half = 0.5 * (result[4 + c] + result[7 + c]), 0.5 * distance * result[c]
+        result[4 + c], result[7 + c] = middle + half, middle - half
+
+
+@spliced
 def _nearest(i, j, kind_i, kind_j, limit, scale, frame, meshes, ranges, scratch):
-    """Fill rows 0 and 1 of `near` with normal, distance and closest points of the cores; return whether within limit."""
-    status, n = closest_points(
-        i, j, kind_i, kind_j, limit, scale, frame, meshes.vertices, ranges, scratch.corners, scratch.result
-    )
-    if status == FAR:
-        return False
-    result = scratch.result
+    """Fill `result` with normal, distance and closest points of the cores; return whether they are within limit."""
+    corners, result, vertices = scratch.corners, scratch.result, meshes.vertices
+    status, n = closest_points(i, j, kind_i, kind_j, limit, scale, 0.0, frame, vertices, ranges, corners, result)
+    if status == OVERLAP and (kind_i == CYLINDER or kind_j == CYLINDER):
+        # Against round sides the polytope needs many facets. Where the overlap is not deep, shrunken shapes are apart:
+        # they show the normal, and the shapes themselves the depth along it.
+        shrink = _SHRINK * min(_thinness(i, kind_i, frame), _thinness(j, kind_j, frame))
+        status, n = closest_points(i, j, kind_i, kind_j, limit, scale, shrink, frame, vertices, ranges, corners, result)
+        both = shrink if kind_i < BOX or kind_j < BOX or kind_j == HULL else 2.0 * shrink
+        between = result[3]
+        if status == TOUCH:
+            _along(i, j, kind_i, kind_j, frame, vertices, ranges, corners, result)
+        # Faces and round sides went back by exactly `shrink`; edges did not, and their normal may have turned.
+        if status != TOUCH or abs(between - result[3] - both) > 1e-7 * scale:
+            status, n = closest_points(
+                i, j, kind_i, kind_j, limit, scale, 0.0, frame, vertices, ranges, corners, result
+            )
     if status == OVERLAP and not overlap_depth(
-        i, j, kind_i, kind_j, n, scale, frame, meshes.vertices, ranges, scratch.corners, scratch.faces, scratch.planes,
-        scratch.rim, result,
+        i, j, kind_i, kind_j, n, scale, frame, vertices, ranges, corners, scratch.faces, scratch.planes, scratch.rim,
+        result,
     ):  # fmt: skip
         # Two cores without volume in one plane: apart along the line between the middles.
         x, y, z = frame[i, AT] - frame[j, AT], frame[i, AT + 1] - frame[j, AT + 1], frame[i, AT + 2] - frame[j, AT + 2]
@@ -361,8 +397,18 @@ def _nearest(i, j, kind_i, kind_j, limit, scale, frame, meshes, ranges, scratch)
             x, y, z, length = 0.0, 0.0, 1.0, 1.0
         result[0], result[1], result[2], result[3] = x / length, y / length, z / length, 0.0
         for k in range(4, 10):
-            result[k] = scratch.corners[0, k - 1]
-    return result[3] <= limit
+            result[k] = corners[0, k - 1]
+    return status != FAR and result[3] <= limit
+
+
+@inner
+def _thinness(k, kind, frame):
+    """Return the half width of a shape where it is thinnest."""
+    if kind == CYLINDER:
+        return min(frame[k, SIZE], frame[k, SIZE + 1])
+    if kind == BOX:
+        return min(frame[k, SIZE], frame[k, SIZE + 1], frame[k, SIZE + 2])
+    return 1e300
 
 
 @outlined
@@ -419,7 +465,7 @@ def convex_pair(
     )  # fmt: skip
 
 
-@inner
+@spliced
 def _swap_features(n, polygons, tags):
     """Exchange the features in slots 0 and 1, of at most n corners."""
     for k in range(n):

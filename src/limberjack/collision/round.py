@@ -1,4 +1,4 @@
-"""Contacts of spheres and capsules with each other, and of spheres with boxes.
+"""Contacts of spheres and capsules with each other, and of spheres with boxes and cylinders.
 
 A capsule is a segment with a radius and a sphere is a segment without length, so one routine serves their pairs.
 """
@@ -12,7 +12,7 @@ from limberjack.collision.broad import AT, SIZE
 from limberjack.collision.scratch import put_spot
 from limberjack.collision.shapes import SPHERE
 
-__all__ = ["closest_on_segments", "segment_pair", "sphere_box"]
+__all__ = ["closest_on_segments", "segment_pair", "sphere_box", "sphere_cylinder"]
 
 # Sine of the angle below which two segments count as parallel: they then touch along a line, by its two ends.
 _PARALLEL = 0.02
@@ -117,6 +117,31 @@ def _put(i, s, ri, rj, distance, ux, uy, uz, nx, ny, nz, key, n, frame, spots, k
     )  # fmt: skip
 
 
+@inner
+def _put_sphere(i, j, nx, ny, nz, distance, frame, spots, keys):
+    """Write the spot of sphere i, whose middle is `distance` outside shape j along a normal in that shape's axes."""
+    wx = frame[j, 0] * nx + frame[j, 1] * ny + frame[j, 2] * nz
+    wy = frame[j, 3] * nx + frame[j, 4] * ny + frame[j, 5] * nz
+    wz = frame[j, 6] * nx + frame[j, 7] * ny + frame[j, 8] * nz
+    radius = frame[i, SIZE]
+    back = 0.5 * (distance + radius)
+    return put_spot(
+        0, frame[i, AT] - back * wx, frame[i, AT + 1] - back * wy, frame[i, AT + 2] - back * wz, wx, wy, wz,
+        radius - distance, 0, spots, keys,
+    )  # fmt: skip
+
+
+@inner
+def _from(i, j, frame):
+    """Return the middle of shape i in the axes of shape j."""
+    dx, dy, dz = frame[i, AT] - frame[j, AT], frame[i, AT + 1] - frame[j, AT + 1], frame[i, AT + 2] - frame[j, AT + 2]
+    return (
+        frame[j, 0] * dx + frame[j, 3] * dy + frame[j, 6] * dz,
+        frame[j, 1] * dx + frame[j, 4] * dy + frame[j, 7] * dz,
+        frame[j, 2] * dx + frame[j, 5] * dy + frame[j, 8] * dz,
+    )
+
+
 @outlined
 def sphere_box(
     # in
@@ -125,10 +150,7 @@ def sphere_box(
     spots, keys,
 ):  # fmt: skip
     """Write the contact of sphere i with box j; return 1, or 0 when they are further apart than the limit."""
-    dx, dy, dz = frame[i, AT] - frame[j, AT], frame[i, AT + 1] - frame[j, AT + 1], frame[i, AT + 2] - frame[j, AT + 2]
-    x = frame[j, 0] * dx + frame[j, 3] * dy + frame[j, 6] * dz
-    y = frame[j, 1] * dx + frame[j, 4] * dy + frame[j, 7] * dz
-    z = frame[j, 2] * dx + frame[j, 5] * dy + frame[j, 8] * dz
+    x, y, z = _from(i, j, frame)
     hx, hy, hz, radius = frame[j, SIZE], frame[j, SIZE + 1], frame[j, SIZE + 2], frame[i, SIZE]
     nx, ny, nz = x - _clamp(x, -hx, hx), y - _clamp(y, -hy, hy), z - _clamp(z, -hz, hz)
     distance = math.sqrt(nx * nx + ny * ny + nz * nz)
@@ -147,11 +169,29 @@ def sphere_box(
             ny = math.copysign(1.0, y)
         else:
             nz = math.copysign(1.0, z)
-    wx = frame[j, 0] * nx + frame[j, 1] * ny + frame[j, 2] * nz
-    wy = frame[j, 3] * nx + frame[j, 4] * ny + frame[j, 5] * nz
-    wz = frame[j, 6] * nx + frame[j, 7] * ny + frame[j, 8] * nz
-    back = 0.5 * (distance + radius)
-    return put_spot(
-        0, frame[i, AT] - back * wx, frame[i, AT + 1] - back * wy, frame[i, AT + 2] - back * wz, wx, wy, wz,
-        radius - distance, 0, spots, keys,
-    )  # fmt: skip
+    return _put_sphere(i, j, nx, ny, nz, distance, frame, spots, keys)
+
+
+@outlined
+def sphere_cylinder(
+    # in
+    i, j, limit, frame,
+    # out
+    spots, keys,
+):  # fmt: skip
+    """Write the contact of sphere i with cylinder j; return 1, or 0 when they are further apart than the limit."""
+    x, y, z = _from(i, j, frame)
+    across = math.sqrt(x * x + y * y)
+    side, end = across - frame[j, SIZE], abs(z) - frame[j, SIZE + 1]
+    ux, uy = (x / across, y / across) if across > 1e-12 * frame[j, SIZE] else (1.0, 0.0)
+    uz = math.copysign(1.0, z)
+    if side > 0.0 and end > 0.0:
+        distance = math.sqrt(side * side + end * end)
+        ux, uy, uz = ux * side / distance, uy * side / distance, uz * end / distance
+    elif side > end:
+        distance, uz = side, 0.0
+    else:
+        distance, ux, uy = end, 0.0, 0.0
+    if distance - frame[i, SIZE] > limit:
+        return 0
+    return _put_sphere(i, j, ux, uy, uz, distance, frame, spots, keys)

@@ -18,8 +18,8 @@ from limberjack.model.spec import WORLD, Shape
 from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
 
 __all__ = [
-    "BOX", "CAPSULE", "CYLINDER", "HULL", "MESH", "PLANE", "SPHERE", "Filters", "Meshes", "Shapes", "new_filters", "new_shapes",
-    "shape_names",
+    "BOX", "CAPSULE", "CYLINDER", "HULL", "MESH", "PLANE", "SPHERE", "Filters", "Meshes", "Shapes", "new_filters",
+    "new_shapes", "shape_names",
 ]  # fmt: skip
 
 # In the order in which a pair's routine takes them: the first of a pair has the smaller number.

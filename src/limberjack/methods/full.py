@@ -364,7 +364,7 @@ class TouchingStepper(HeldStepper):
             more, status = take_touching_steps(
                 a.links, forces.drives, a.springs, holding.table, holding.own, d.shapes, d.filters, holding.spans,
                 self._span, self._code, n - taken, self._substeps, dt / self._substeps, time + taken * dt, _MARGIN,
-                forces.tau, given, self._work, self._pull, self._buffers, holding.hold, d.broad, d.scratch, d.contacts,
+                forces.tau, given, self._work, self._pull, self._buffers, holding.hold, d.broad, d.contacts,
                 self._kept, self._touch, Wrenches(link, data), self.q, self.qd,
             )  # fmt: skip
             taken += more
