@@ -108,7 +108,7 @@ class Run(_Source):
         dt: time step [s].
         seconds: how long to simulate [s].
         rate: frames per second of the recording.
-        out: where the motion goes, by suffix: .npz or .csv.
+        out: where the motion goes, by suffix: .npz, .csv, .html, .glb, .mp4, .gif or .png.
         ignore: features to leave out although the method cannot honour them, e.g. limits,contacts.
         save_state: where the final state goes, for --resume: .npz.
         resume: go on from a state saved before, bit for bit, instead of a scene or file.
@@ -223,8 +223,12 @@ class Run(_Source):
         """Save what was recorded and the state; return a sentence for each file."""
         written = []
         if sim.recorded is not None:
+            from limberjack.runs import save_motion
+
+            camera = scene.camera if scene.description else None  # a file says nothing of where to look from
             for path in self.out:
-                written.append(f"motion ({len(sim.recorded)} frames): {sim.recorded.save(path)}")
+                saved = save_motion(sim.recorded, path, camera, progress=not self.quiet)
+                written.append(f"motion ({len(sim.recorded)} frames): {saved}")
         if self.save_state is not None:
             drive = f" (without the drive of scene {scene.name})" if scene.drive is not None else ""
             written.append(f"state at t = {sim.time:.6g} s{drive}: {sim.save(self.save_state)}")
@@ -319,7 +323,7 @@ def _facts(model: Model, source: str, notes: Sequence[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Convert(_Source):
-    """Write a model in another format, or a recorded motion (.npz) as .csv.
+    """Write a model in another format, or a recorded motion (.npz) as a page, scene, film or table.
 
     Attributes:
         out: the file to write; its suffix says the format.
@@ -331,10 +335,12 @@ class Convert(_Source):
         """Read, write, say where."""
         if Path(self.target).suffix.lower() in _registry.suffixes("trajectory reader"):
             terminal.check_output(self.out, "trajectory writer")
+            from limberjack.runs import save_motion
             from limberjack.trajectory import Trajectory
 
             trajectory = Trajectory.load(self.target)
-            terminal.say(f"motion ({len(trajectory)} frames): {trajectory.save(self.out)}")
+            saved = save_motion(trajectory, self.out, progress=True)
+            terminal.say(f"motion ({len(trajectory)} frames): {saved}")
             return 0
         terminal.check_output(self.out, "model writer")
         from limberjack.io import save

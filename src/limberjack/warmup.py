@@ -30,6 +30,9 @@ from limberjack.model.builder import Builder
 from limberjack.model.joints import KINDS
 from limberjack.model.model import Model
 from limberjack.model.spec import WORLD, Axis, Motor
+from limberjack.render.camera import framed
+from limberjack.render.drawing import Drawing
+from limberjack.render.picture import Painter
 from limberjack.simulation import Simulation
 
 __all__ = ["compiled", "jobs", "sample", "warm_up"]
@@ -120,6 +123,13 @@ def _measures() -> None:
         _measure(Simulation(model, ignore=FEATURES))
 
 
+def _pictures() -> None:
+    model = sample()
+    Painter(Drawing(model), 32, 32, 1).paint(
+        *forward_kinematics(model, model.q0), framed(np.array([[-1.0, -1.0, -1.0], [1.0, 1.0, 1.0]]), 1.0)
+    )
+
+
 def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield what there is to compile: a title and a function that does it; the longest first."""
     for name in sorted(METHODS, key=lambda name: name not in ("adaptive", "multipliers")):
@@ -128,6 +138,7 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "multipliers, sparse rattle", lambda: _multipliers(solver="sparse", integrator="rattle")
     yield "energy, momentum, velocities", _measures
     yield "functions of a model", _functions
+    yield "pictures", _pictures
 
 
 def _job(k: int) -> None:
