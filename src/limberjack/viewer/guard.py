@@ -33,8 +33,9 @@ MESSAGES_PER_SECOND = 120.0
 _BURST = 240.0
 _POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' 'wasm-unsafe-eval' blob:; "
-    "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; worker-src 'self' blob: data:; "
-    "connect-src 'self' ws: wss: data: blob:; object-src 'none'; base-uri 'none'; form-action 'none'"
+    "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; "
+    "worker-src 'self' blob: data:; connect-src 'self' ws: wss: data: blob:; object-src 'none'; "
+    "base-uri 'none'; form-action 'none'"
 )
 _patching = threading.Lock()
 
@@ -111,7 +112,10 @@ class Guard:
             return http.HTTPStatus.FORBIDDEN, "this host is not what the viewer was opened under"
         socket_asked = any("websocket" in value.lower() for value in headers.get_all("Upgrade"))
         if socket_asked or origins:
-            if len(origins) != 1 or origins[0].lower() not in (f"http://{hosts[0]}".lower(), f"https://{hosts[0]}".lower()):
+            if len(origins) != 1 or origins[0].lower() not in (
+                f"http://{hosts[0]}".lower(),
+                f"https://{hosts[0]}".lower(),
+            ):
                 return http.HTTPStatus.FORBIDDEN, "this origin may not speak to the viewer"
         if self.token is not None and not self._has_token(path, headers):
             return http.HTTPStatus.FORBIDDEN, "the token is missing or wrong: open the address the viewer printed"
@@ -145,7 +149,7 @@ class Guard:
     @contextmanager
     def installed(self) -> Iterator[None]:
         """Stand in front of the one server that viser starts within the block; refuse to go on if it started none."""
-        server = require("websockets.asyncio.server", extra="view")
+        server: Any = require("websockets.asyncio.server", extra="view")
         original, found = server.serve, []
 
         def serve(handler: Any, host: Any, port: Any, **options: Any) -> Any:
@@ -163,7 +167,9 @@ class Guard:
             finally:
                 server.serve = original
         if not found:
-            raise LimberjackError('this release of viser starts its server in another way: pip install "limberjack[view]"')
+            raise LimberjackError(
+                'this release of viser starts its server in another way: pip install "limberjack[view]"'
+            )
 
     def _checked(self, inner: Callable[..., Any] | None, server: Any) -> Callable[..., Any]:
         """Return what answers a request before the handshake: a refusal, or what viser answers."""

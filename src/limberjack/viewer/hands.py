@@ -1,7 +1,7 @@
 """`Hands`: the grips of whoever drags bodies in the browser.
 
-Pointer events come twenty times a second at most, and unevenly; the grip follows a smoothed target, moved before each batch
-of steps.
+Pointer events come twenty times a second at most, and unevenly; the grip follows a smoothed target, moved before each
+batch of steps.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`Panel`: the buttons, sliders and plots beside the picture. Every one leaves an order; none touches the simulation."""
+"""`Panel`: the buttons, sliders and plots beside the picture. Each leaves an order; none touches the simulation."""
 
 from __future__ import annotations
 
@@ -170,12 +170,14 @@ class Panel:
         gui, tune = self._gui, self._app.tune
         label = name.replace("_", " ")
         joints = sum(sim.model.joint(j).nv > 0 and sim.model.joint(j).parent != WORLD for j in sim.model.joint_names)
-        if name == "budget" and not isinstance(value, tuple):
+        if isinstance(value, tuple):
+            return
+        if name == "budget":
             most = max(1, joints, value or 0)
             start = most if value is None else int(value)
             self.budget = self._change(gui.add_slider(label, 0, most, 1, start), lambda x: tune(budget=int(x)))
         elif name == "tolerance":
-            start = -9.0 if not value else min(9.0, max(-9.0, math.log10(value)))
+            start = -9.0 if not value else min(9.0, max(-9.0, math.log10(float(value))))
             self.tolerance = self._change(
                 gui.add_slider("log10 tolerance", -9.0, 9.0, 0.1, start, hint="-9 = none"),
                 lambda x: tune(tolerance=None if x <= -9.0 else 10.0**x),

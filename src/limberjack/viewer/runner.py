@@ -1,7 +1,7 @@
 """`Runner`: a simulation on a thread of its own, in step with the clock, that takes orders and hands out frames.
 
-Nobody else touches the simulation: others leave orders (functions of it), which run between two batches of steps, and look
-at the newest frame. The runner never waits for them, whoever is slow or has gone.
+Nobody else touches the simulation: others leave orders (functions of it), which run between two batches of steps, and
+look at the newest frame. The runner never waits for them, whoever is slow or has gone.
 """
 
 from __future__ import annotations
