@@ -35,7 +35,7 @@ def bare(kind="hinge"):
     ],
 )
 def test_meshes_are_closed_and_face_outwards(mesh, volume):
-    """Signed tetrahedra over the faces add up to the solid's volume; normals are unit and point away from the middle."""
+    """Signed tetrahedra over the faces add up to the volume; normals are unit and point away from the middle."""
     got, centre, _ = mesh_mass(mesh.vertices, mesh.faces)
     assert got == pytest.approx(volume, rel=0.02) and np.allclose(centre, 0.0, atol=1e-9)
     a, b, c = (mesh.vertices[mesh.faces[:, k]] for k in range(3))

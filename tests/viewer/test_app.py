@@ -8,12 +8,12 @@ import time
 import numpy as np
 import pytest
 import viser
+from tests.viewer.waiting import until
 from websockets.sync.client import connect
 
 import limberjack as lj
 from limberjack.methods import METHODS
 from limberjack.viewer.app import Viewer
-from tests.viewer.waiting import until
 
 PROTOCOL = f"viser-v{viser.__version__}"
 

@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+from tests.viewer.waiting import until
 
 import limberjack as lj
 from limberjack.methods import METHODS
@@ -13,7 +14,6 @@ from limberjack.viewer.carry import transplant, under_gravity, under_method
 from limberjack.viewer.colors import MODES, body_values, clusters, heat, part_colors
 from limberjack.viewer.hands import Hands
 from limberjack.viewer.runner import Runner
-from tests.viewer.waiting import until
 
 
 def pendulum(links=4):
@@ -152,7 +152,7 @@ def test_a_state_of_another_model_is_refused():
 
 @pytest.mark.parametrize("name", list(METHODS))
 def test_a_dragged_body_comes_to_the_pointer(name):
-    """In every method that grabs, a body dragged by events comes close to where the pointer went; released, it is free."""
+    """In every method that grabs, a body dragged by events comes to where the pointer went; released, it is free."""
     # one joint of four, the default budget, is too stiff an arm to reach a point of the plane
     sim = under_method(pendulum(), lj.Adaptive(budget=3) if name == "adaptive" else name)
     try:
