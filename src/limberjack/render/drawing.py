@@ -15,6 +15,7 @@ from limberjack.model.model import Model
 from limberjack.model.spec import WORLD, Shape
 from limberjack.render import geometry
 from limberjack.render.geometry import Geometry
+from limberjack.render.places import place_parts
 from limberjack.spatial.frames import matrix_from_quaternion
 
 __all__ = ["PALETTE", "Drawing", "Ground", "Parts", "Strings", "multiplied", "string_poses", "turned"]
@@ -59,6 +60,11 @@ class Strings(NamedTuple):
 class Drawing:
     """What there is to see of `model`.
 
+    Args:
+        model: the model.
+        detail: corners around round parts; None = by the number of bodies.
+        merge: capsules whose lengths differ by at most this share are drawn by one mesh, stretched to fit; 0 = never.
+
     Attributes:
         model: the model.
         geometries: meshes, each used by one or more parts.
@@ -69,8 +75,8 @@ class Drawing:
         size: a typical size of a part [m].
     """
 
-    def __init__(self, model: Model, detail: int | None = None) -> None:
-        self.model = model
+    def __init__(self, model: Model, detail: int | None = None, merge: float = 0.0) -> None:
+        self.model, self._merge = model, merge
         self.geometries: list[Geometry] = []
         self.grounds: list[Ground] = []
         self._detail = detail or (_CROWD_DETAIL if model.body_count > _CROWD else _DETAIL)
@@ -101,10 +107,11 @@ class Drawing:
     def part_poses(self, positions: np.ndarray, rotations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return positions (parts, 3) and rotations (parts, 4) of all parts for poses of the bodies."""
         p = self.parts
-        # the last row is the world
-        at = np.concatenate([positions, np.zeros((1, 3))])[p.body]
-        turn = np.concatenate([rotations, [[1.0, 0.0, 0.0, 0.0]]])[p.body]
-        return at + turned(turn, p.position), multiplied(turn, p.rotation)
+        at, turn = np.empty((len(p.body), 3)), np.empty((len(p.body), 4))
+        # copies, since a read-only array would be another type to the kernel and compile it once more
+        positions, rotations = np.array(positions, float), np.array(rotations, float)
+        place_parts(p.body, p.position, p.rotation, positions, rotations, at, turn)
+        return at, turn
 
     def string_ends(self, positions: np.ndarray, rotations: np.ndarray) -> np.ndarray:
         """Return the two ends (strings, 2, 3) of every string in the world."""
@@ -166,10 +173,19 @@ class Drawing:
         elif shape.kind == "cylinder":
             scale = (size[0], size[0], size[1])
         elif shape.kind == "capsule":
-            key, scale = ("capsule", size[1] / size[0]), (size[0],) * 3
+            usual, stretch = self._usual(size[1] / size[0])
+            key, scale = ("capsule", usual), (size[0], size[0], size[0] * stretch)
         else:
             key = ("mesh", id(shape.vertices), id(shape.faces))
         self._add(self._geometry(key, shape), body, shape.position, shape.rotation, scale, color)
+
+    def _usual(self, length: float) -> tuple[float, float]:
+        """Return the length, in radii, of the capsule that stands for one of `length`, and how far it is stretched."""
+        if self._merge <= 0.0:
+            return length, 1.0
+        step = math.log1p(self._merge)
+        usual = max(0.0, math.exp(round(math.log(length + 2.0) / step) * step) - 2.0)
+        return usual, (length + 2.0) / (usual + 2.0)
 
     def _add(self, geometry: int, body: int, position: Any, rotation: Any, scale: Any, color: Any) -> None:
         self._rows.append((geometry, body, tuple(position), tuple(rotation), tuple(scale), tuple(color)[:3]))
@@ -236,7 +252,7 @@ class Drawing:
         rows = sorted(self._rows, key=lambda row: row[0])
         if not rows:
             none = np.zeros(0, np.int64)
-            return Parts(none, none, np.zeros((0, 3)), np.zeros((0, 4)), np.zeros((0, 3)), np.zeros((0, 3)))
+            return Parts(none, none.copy(), np.zeros((0, 3)), np.zeros((0, 4)), np.zeros((0, 3)), np.zeros((0, 3)))
         columns = list(zip(*rows, strict=True))
         return Parts(np.array(columns[0]), np.array(columns[1]), *(np.array(column, float) for column in columns[2:]))
 

@@ -38,6 +38,8 @@ __all__ = ["Viewer"]
 _WAYS = {"front": (0.0, -1.0, 0.15), "side": (1.0, 0.0, 0.15), "top": (0.0, -0.02, 1.0)}
 # Status and plots are written this often [Hz].
 _WORDS = 5.0
+# Capsules of nearly the same form are one batch: each batch is a message per picture.
+_MERGE = 0.12
 _LARGEST_STATE = 64 * 1024 * 1024
 
 
@@ -144,7 +146,7 @@ class Viewer:
 
     def _show_model(self, model: Model, frame: Frame | None) -> None:
         """Set the stage for a model."""
-        drawing = Drawing(model)
+        drawing = Drawing(model, merge=_MERGE)
         poses = forward_kinematics(model, model.q0 if frame is None else frame.q)
         eye = self._camera
         if eye is None:
