@@ -19,7 +19,7 @@ NAMES = [
     "LoopNotClosed", "MissingExtra", "Model", "ModelError", "ModelWarning", "Motor", "Multipliers", "Simulation",
     "StateError",
     "Trajectory", "UnknownName", "UnsupportedByMethod", "View", "capabilities", "forward_dynamics",
-    "forward_kinematics", "inverse_dynamics", "jacobian", "load", "mass_matrix", "resume", "save", "scenes",
+    "forward_kinematics", "inverse_dynamics", "jacobian", "load", "mass_matrix", "resume", "save", "scenes", "view",
 ]  # fmt: skip
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from limberjack.model.spec import Axis, Motor
     from limberjack.simulation import Simulation, resume
     from limberjack.trajectory import Trajectory
+    from limberjack.viewer import view
 
 __version__ = "0.1.0"
 
@@ -48,6 +49,7 @@ _HOMES = {
     "limberjack.model.spec": ("Axis", "Motor"),
     "limberjack.simulation": ("Simulation", "resume"),
     "limberjack.trajectory": ("Trajectory",),
+    "limberjack.viewer": ("view",),
 }  # fmt: skip
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -83,6 +85,7 @@ __all__ = [
     "resume",
     "save",
     "scenes",
+    "view",
 ]
 
 

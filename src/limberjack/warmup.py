@@ -31,6 +31,9 @@ from limberjack.model.builder import Builder
 from limberjack.model.joints import KINDS
 from limberjack.model.model import Model
 from limberjack.model.spec import WORLD, Axis, Motor
+from limberjack.render.camera import framed
+from limberjack.render.drawing import Drawing
+from limberjack.render.picture import Painter
 from limberjack.simulation import Simulation
 
 __all__ = ["compiled", "jobs", "sample", "warm_up"]
@@ -144,6 +147,11 @@ def _collision() -> None:
     pose = np.zeros((2, 7))
     pose[:, 3] = 1.0
     find_contacts(new_detector(builder.build()), pose, np.zeros(2))
+def _pictures() -> None:
+    model = sample()
+    Painter(Drawing(model), 32, 32, 1).paint(
+        *forward_kinematics(model, model.q0), framed(np.array([[-1.0, -1.0, -1.0], [1.0, 1.0, 1.0]]), 1.0)
+    )
 
 
 def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -157,6 +165,7 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "collision", _collision
     yield "energy, momentum, velocities", _measures
     yield "functions of a model", _functions
+    yield "pictures", _pictures
 
 
 def _job(k: int) -> None:
