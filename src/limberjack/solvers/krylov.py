@@ -3,7 +3,7 @@
 A is symmetric and positive semidefinite. Conjugate gradients diverge when b is not in its range, as when two hands pull
 further than a figure reaches; conjugate residuals make the residual smaller in every iteration and end at the least
 one. P, the inverses of the diagonal blocks of A, weighs the residual: least means least r^T P r, each constraint
-measured by how hard it is to move alone.
+measured by how hard it is to move alone, times its weight.
 
     r = b - A x, z = P r, p = z
     repeat  alpha = z^T A z / |A p|_P^2,  x += alpha p,  r -= alpha A p
@@ -57,6 +57,7 @@ class Krylov(NamedTuple):
     t: np.ndarray  # (groups * 4,) P q
     f: np.ndarray  # (nu,) force-like
     u: np.ndarray  # (nu,) velocity-like
+    weight: np.ndarray  # (nc,) how much the residual of each constraint counts beside the others
 
 
 def new_krylov(system: System) -> Krylov:
@@ -75,7 +76,8 @@ def new_krylov(system: System) -> Krylov:
         np.zeros((13, 12)),
         np.zeros((12, 12)),
         *(np.zeros(4 * padded) for _ in range(8)),
-        *(np.zeros(nu) for _ in range(2)),
+        *(np.zeros(size) for size in (nu, nu)),
+        weight=np.ones(len(rows)),
     )
 
 
@@ -153,6 +155,14 @@ def _invert(n, g, v, inverses, pivots, turns, small, columns):
 
 
 @inner
+def _weigh(n, g, weight, P):
+    """Multiply the block at group g by its weight."""
+    if weight != 1.0:
+        for k in range(g, g + n * ((n + 3) >> 2)):
+            set_group(P, k, mul(group(P, k), splat(weight)))
+
+
+@inner
 def _precondition(system, Minv, J, C, work):
     """Set P; return 0, or -1 - i for a constraint whose numbers are not finite."""
     P = work.inverses
@@ -169,11 +179,13 @@ def _precondition(system, Minv, J, C, work):
                 set_group(P, g, pack(i0 + l10 * l10 * i1 + k20 * y20, y10, y20))
                 set_group(P, g + 1, pack(y10, i1 - l21 * y21, y21))
                 set_group(P, g + 2, pack(y20, y21, i2))
+                _weigh(n, g, work.weight[i], P)
                 continue
         else:
             _sum_any(system, Minv, i, J, C, work)
         if _invert(n, g, v, P, work.pivots, work.turns, work.small, work.columns) < 0:
             return -1 - i
+        _weigh(n, g, work.weight[i], P)
     return 0
 
 
