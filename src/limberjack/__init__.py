@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from limberjack.model.model import Model
     from limberjack.model.spec import Axis, Motor
     from limberjack.simulation import Simulation, resume
+    from limberjack.trackers import Pace, Tracker
     from limberjack.trajectory import Trajectory
 
 __version__ = "0.1.0"
@@ -49,6 +50,7 @@ _HOMES = {
     "limberjack.model.model": ("Model",),
     "limberjack.model.spec": ("Axis", "Motor"),
     "limberjack.simulation": ("Simulation", "resume"),
+    "limberjack.trackers": ("Pace", "Tracker"),
     "limberjack.trajectory": ("Trajectory",),
 }  # fmt: skip
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -71,8 +73,10 @@ __all__ = [
     "ModelWarning",
     "Motor",
     "Multipliers",
+    "Pace",
     "Simulation",
     "StateError",
+    "Tracker",
     "Trajectory",
     "UnknownName",
     "UnsupportedByMethod",

@@ -214,10 +214,10 @@ def _stage_plate(**_: Any) -> dict[str, Any]:
 
 
 @scene(
-    "A plate that is shaken, with strings below it tied in a ring: 28 solids, 108 constraints (Fig. 6).", _stage_plate
+    "A plate that is shaken, with a ring hung from it on strings: 28 solids, 108 constraints (Fig. 6).", _stage_plate
 )
 def shaken_plate(*, strings: int = 9, gravity: Any = _EARTH) -> Model:
-    """Return a plate with strings of three links each, whose ends are tied in a ring.
+    """Return a plate with strings of two links each, whose ends hold a ring of bars.
 
     Args:
         strings: how many, at least 3.
@@ -228,20 +228,21 @@ def shaken_plate(*, strings: int = 9, gravity: Any = _EARTH) -> Model:
     builder.add_body("plate", mass=2.0, inertia=(0.05, 0.05, 0.1))
     builder.add_shape_cylinder("plate", 0.5, 0.03, color=_COLORS[1], collide=False)
     builder.add_joint_free("plate_joint", WORLD, "plate", start=(0.0, 0.0, 1.5, 1.0, 0.0, 0.0, 0.0))
-    down = np.array((0.0, 0.0, -0.2))
+    down = np.array((0.0, 0.0, -0.3))
     corners = [0.45 * np.array((math.cos(t), math.sin(t), 0.0)) for t in 2 * math.pi * np.arange(strings) / strings]
     for k in range(strings):
         above, at = "plate", corners[k]
-        for i in range(3):
+        for i in range(2):
             name = f"link{k}_{i}"
-            _rod(builder, name, down, 0.1, 0.015, _COLORS[(k + i) % len(_COLORS)])
+            _rod(builder, name, down, 0.1, 0.03, _COLORS[(k + i) % len(_COLORS)])
             builder.add_joint_ball(f"{name}_joint", above, name, position=at)
             above, at = name, down
+    spans = [corners[(k + 1) % strings] - corners[k] for k in range(strings)]
     for k in range(strings):
-        half = 0.5 * (corners[(k + 1) % strings] - corners[k])
-        builder.add_joint_ball(
-            f"ring{k}", f"link{k}_2", f"link{(k + 1) % strings}_2", position=down + half, position_in_child=down - half
-        )
+        _rod(builder, f"bar{k}", spans[k], 0.1, 0.03, _COLORS[k % len(_COLORS)])
+        builder.add_joint_ball(f"hang{k}", f"link{k}_1", f"bar{k}", position=down)
+    for k in range(strings):
+        builder.add_joint_ball(f"ring{k}", f"bar{k}", f"bar{(k + 1) % strings}", position=spans[k])
     return builder.build()
 
 

@@ -56,7 +56,7 @@ class DisplacementsStepper(MaximalState):
         self._grips: list[Grip] = []
         self._motion = Motion(
             np.zeros(6 * n), np.zeros(1), np.zeros(6 * n), np.zeros_like(self._s.pose), np.zeros(6 * n),
-            np.zeros_like(self._e.near), np.zeros_like(self._s.u),
+            np.zeros_like(self._e.near), np.zeros_like(self._s.u), np.zeros(1, np.int64),
         )  # fmt: skip
         self._reads = Reads(self._s.q, self._s.qd, self._s.tau, self._s.added)
         self._loose = np.ones(n)
@@ -74,6 +74,7 @@ class DisplacementsStepper(MaximalState):
 
     def _build(self) -> None:
         """Make the net anew, after a grip or a driven joint has come or gone."""
+        before = self._kept_joints().copy() if hasattr(self, "_w") else None
         driven = tuple(c for c, _, _ in self._driven)
         self._net: Net = new_net(self._model, self.whole, driven=driven, trackers=len(self._grips))
         self._w: Work = new_work(self._net)
@@ -83,6 +84,8 @@ class DisplacementsStepper(MaximalState):
         for t, grip in enumerate(self._grips):
             self._put_grip(t, grip)
         self._weigh()
+        if before is not None:
+            self._kept_joints()[:] = before
 
     def _weigh(self) -> None:
         weight, names = self._w.krylov.weight, self.whole.names
@@ -100,6 +103,7 @@ class DisplacementsStepper(MaximalState):
         moved[flat, 3:5], moved[flat, 2] = u[start[flat][:, None] + np.arange(2)], u[start[flat] + 2]
         moved[point, 3:] = u[start[point][:, None] + np.arange(3)]
         self._motion.last[0] = 0.0
+        self._w.krylov.kept[:] = 0.0
         if self._mode == CONSERVING:
             turned = matrix_from_quaternion(self._s.pose[solid, 3:7])
             inertia = bodies.inertia[solid][:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(-1, 3, 3)
@@ -111,7 +115,11 @@ class DisplacementsStepper(MaximalState):
         """Fill the velocities of the bodies at the end of the last step."""
         if self._mode == CONSERVING:
             if self._motion.last[0] > 0.0:
+                # looking must not change what comes: solutions kept for the next step stay out of it
+                kept = self._w.krylov.kept.copy()
+                self._w.krylov.kept[:] = 0.0
                 self._take(1, 1.0, self._time, 1, _FIT_ITERATIONS, fit=True)
+                self._w.krylov.kept[:] = kept
             return
         bodies, moved = self.whole.bodies, self._motion.moved.reshape(-1, 6)
         solid, flat, point = (np.flatnonzero(bodies.kind == kind) for kind in (RIGID, PLANAR, PARTICLE))
@@ -265,13 +273,20 @@ class DisplacementsStepper(MaximalState):
     def memory(self) -> dict[str, np.ndarray]:
         """Return poses, turns counted, and how the solids move."""
         own = {"moved": self._motion.moved.copy(), "last": self._motion.last.copy(), "loose": self._loose.copy()}
-        return {**super().memory(), **own}
+        return {**super().memory(), **own, "kept": self._kept_joints().copy()}
+
+    def _kept_joints(self) -> np.ndarray:
+        """Return the solutions kept by the solver, of joints and limits: those of trackers come and go with grips."""
+        krylov = self._w.krylov
+        return krylov.kept.reshape(len(krylov.sizes), -1)[:, : krylov.place[self._net.ends[1]]]
 
     def remember(self, memory: dict[str, np.ndarray]) -> None:
         """Take back what `memory` gave."""
         super().remember(memory)
         self._motion.moved[:], self._motion.last[:] = memory["moved"], memory["last"]
         self._loose[:] = self._w.free[:] = memory["loose"]
+        self._w.krylov.kept[:] = 0.0
+        self._kept_joints()[:] = memory["kept"]
 
     def measured(self, forces: Any) -> tuple[float, ...] | None:
         """Return kinetic and potential energy, linear and angular momentum of the bodies."""
@@ -305,5 +320,6 @@ class DisplacementsStepper(MaximalState):
             "joint_error": float(report[2]),
             "worst_joint": worst,
             "residual": float(report[5]),
+            "damped_steps": int(self._motion.rescued[0]),
             "chosen": tuple(self._chosen),
         }

@@ -8,7 +8,8 @@
 
 h_last is the step before, 0 at the start: Stoermer's first displacement is v h + a h^2 / 2. J_0 and A_0 belong to the
 pose at the start of the step, so that impulses are pairs of opposite wrenches at one point then: momentum stays to
-rounding. L turns a body over h by t with t = h I(exp(t/2) R)^-1 L, which needs no gyroscopic term; u does.
+rounding. Where displacements within one step are so large that such impulses cannot close the joints, the step is taken anew in
+the damped way. L turns a body over h by t with t = h I(exp(t/2) R)^-1 L, which needs no gyroscopic term; u does.
 
 Velocities at the end of a conserving step, for those who ask, are M^-1 ((p, L) + f h_last/2) made to fit the rows.
 
@@ -50,6 +51,8 @@ __all__ = ["CONSERVING", "DAMPED", "KINEMATIC", "Motion", "Reads", "take_displac
 
 CONSERVING, DAMPED, KINEMATIC = range(3)
 _HUGE = 1e150
+# An error that impulses leave is none to worry about below this [m, rad].
+_SMALL = 1e-6
 
 
 class Motion(NamedTuple):
@@ -62,6 +65,7 @@ class Motion(NamedTuple):
     moved_before: np.ndarray  # (6 n,)
     near: np.ndarray  # turns counted at the start of a step
     native: np.ndarray  # (nu,) forces as bodies have them
+    rescued: np.ndarray  # (1,) steps that impulses could not close and displacements did
 
 
 class Reads(NamedTuple):
@@ -179,11 +183,12 @@ def _fly(bodies, h, free, momentum, before, pose):
 def _close_by_impulses(setup, net, time, h, outer, inner_most, tolerance, solver_tolerance, pose, u, e, w, motion):
     """Find the momenta that take the solids to closed joints: SHAKE with the rows of the start of the step."""
     soft, count, total, solved = has_soft(h, w.held, w.track), 0, 0, 0
-    report = w.report
+    report, first = w.report, 0.0
     while True:
         _fly(setup.bodies, h, w.free, motion.moved, motion.before, pose)
         look(setup, net, time + h, False, False, pose, u, e, w)
         worst, at, norm = worst_error(net.rows, w.value, w.track)
+        first = worst if count == 0 else first
         if count >= outer or not (worst > tolerance or (soft and count == 0)) or not worst < 1e100:
             break
         set_sides(
@@ -197,7 +202,7 @@ def _close_by_impulses(setup, net, time, h, outer, inner_most, tolerance, solver
         count += 1
         total += int(w.solve[0])
     report[0], report[1], report[2], report[3], report[4], report[5] = count, total, worst, at, solved, norm
-    return 0 if worst < 1e100 else 1
+    return worst <= max(_SMALL, 0.5 * first)
 
 
 @outlined
@@ -211,6 +216,32 @@ def _take_displacement(h, before, pose, moved):
         moved[k], moved[k + 1], moved[k + 2] = x / h, y / h, z / h
         for c in range(3):
             moved[k + 3 + c] = (pose[i, c] - before[i, c]) / h
+
+
+@outlined
+def _predict(momenta, h, kick, minv, free, moved, force, f, d):
+    """Fill d with the displacements of free solids over h."""
+    for k in range(len(f)):
+        f[k] = (moved[k] if momenta else 0.0) + kick * force[k]
+    _divide(minv, f, h, d)
+    if not momenta:
+        for k in range(len(d)):
+            d[k] += h * free[k // 6] * moved[k]
+
+
+@outlined
+def _take_momenta(bodies, pose, ends, free, moved):
+    """Replace velocities by momenta."""
+    for i in range(len(pose)):
+        k, kind, m = 6 * i, bodies.kind[i], free[i] * bodies.mass[i]
+        x, y, z = moved[k], moved[k + 1], moved[k + 2]
+        if kind == RIGID:
+            x, y, z = symmetric_times(world_inertia(i, RIGID, bodies, pose, ends), x, y, z)
+        else:
+            x, y, z = 0.0, 0.0, (bodies.inertia[i, 2] * z if kind == PLANAR else 0.0)
+        moved[k], moved[k + 1], moved[k + 2] = free[i] * x, free[i] * y, free[i] * z
+        for c in range(3, 6):
+            moved[k + c] *= m
 
 
 @outlined
@@ -271,24 +302,36 @@ def _one_step(
         _fit(setup, net, inner_most, solver_tolerance, u, w, motion)
     else:
         start_step(net, w)
+        closed = False
         if momenta:
             for k in range(len(motion.moved)):
                 motion.moved[k] = w.free[k // 6] * (motion.moved[k] + kick * motion.force[k])
-            status = _close_by_impulses(
+            closed = _close_by_impulses(
                 setup, net, time, h, outer, inner_most, tolerance, solver_tolerance, pose, u, e, w, motion
             )
-        else:
-            if mode == DAMPED:
-                _divide(w.minv, motion.force, kick, w.d)
-                for k in range(len(motion.moved)):
-                    w.d[k] = h * w.free[k // 6] * (motion.moved[k] + w.d[k])
+        if not closed:
+            if mode != KINEMATIC:
+                source = motion.moved_before if momenta else motion.moved
+                _predict(momenta, h, kick, w.minv, w.free, source, motion.force, w.f, w.d)
+                for i in range(len(pose)):
+                    for c in range(7):
+                        pose[i, c] = motion.before[i, c]
                 move_solids(bodies.kind, math.pi, w.d, pose)
-            soft = h if mode == DAMPED else 0.0
+                pull = 1.0 / (h * h)
+                for r in range(len(w.total)):
+                    w.total[r] = 0.0
+                for t in range(len(w.held)):
+                    for k in range(6):
+                        w.cut[t, k] = 0
+            soft = 0.0 if mode == KINEMATIC else h
             status = correct(
-                setup, net, mode == DAMPED, time + h, soft, outer, inner_most, tolerance, solver_tolerance, clamp, u, e,
-                pose, w,
+                setup, net, mode != KINEMATIC, time + h, soft, outer, inner_most, tolerance, solver_tolerance, clamp, u,
+                e, pose, w,
             )  # fmt: skip
             _take_displacement(h, motion.before, pose, motion.moved)
+            if momenta:
+                motion.rescued[0] += 1
+                _take_momenta(bodies, pose, e.ends, w.free, motion.moved)
         for t in range(len(w.held)):
             for k in range(6):
                 w.pull[t, k] = pull * w.total[net.rows[2] + 6 * t + k]
