@@ -17,6 +17,7 @@ from limberjack.model.model import Model
 
 if TYPE_CHECKING:
     from limberjack.methods.adaptive.options import Adaptive
+    from limberjack.methods.displacements.options import Displacements
     from limberjack.methods.divide_and_conquer import DivideAndConquer
     from limberjack.methods.full import Full
     from limberjack.methods.multipliers.options import Multipliers
@@ -25,6 +26,7 @@ __all__ = [
     "FEATURES",
     "METHODS",
     "Adaptive",
+    "Displacements",
     "DivideAndConquer",
     "Full",
     "Method",
@@ -54,6 +56,7 @@ METHODS = {
     "divide_and_conquer": "limberjack.methods.divide_and_conquer:DivideAndConquer",
     "adaptive": "limberjack.methods.adaptive.options:Adaptive",
     "multipliers": "limberjack.methods.multipliers.options:Multipliers",
+    "displacements": "limberjack.methods.displacements.options:Displacements",
 }
 
 
