@@ -23,7 +23,15 @@ if TYPE_CHECKING:
         UnsupportedByMethod,
     )
     from limberjack.io import load, save
-    from limberjack.methods import Adaptive, Displacements, DivideAndConquer, Full, Multipliers, capabilities
+    from limberjack.methods import (
+        Adaptive,
+        Displacements,
+        DivideAndConquer,
+        Full,
+        Impulses,
+        Multipliers,
+        capabilities,
+    )
     from limberjack.methods.adaptive.options import View
     from limberjack.model.builder import Builder
     from limberjack.model.model import Model
@@ -45,7 +53,9 @@ _HOMES = {
         "StateError", "UnknownName", "UnsupportedByMethod",
     ),
     "limberjack.io": ("load", "save"),
-    "limberjack.methods": ("Adaptive", "Displacements", "DivideAndConquer", "Full", "Multipliers", "capabilities"),
+    "limberjack.methods": (
+        "Adaptive", "Displacements", "DivideAndConquer", "Full", "Impulses", "Multipliers", "capabilities",
+    ),  # fmt: skip
     "limberjack.methods.adaptive.options": ("View",),
     "limberjack.model.builder": ("Builder",),
     "limberjack.model.model": ("Model",),
@@ -67,6 +77,7 @@ __all__ = [
     "DivideAndConquer",
     "FileError",
     "Full",
+    "Impulses",
     "LimberjackError",
     "LoopNotClosed",
     "MissingExtra",

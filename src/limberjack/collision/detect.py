@@ -17,7 +17,19 @@ from limberjack.collision.contacts import Contacts, new_contacts
 from limberjack.collision.faces import convex_pair, plane_pair
 from limberjack.collision.round import segment_pair, sphere_box, sphere_cylinder
 from limberjack.collision.scratch import DEPTH, NORMAL
-from limberjack.collision.shapes import BOX, CAPSULE, CYLINDER, PLANE, SPHERE, Filters, Shapes, new_filters, new_shapes
+from limberjack.collision.shapes import (
+    BOX,
+    CAPSULE,
+    CYLINDER,
+    MESH,
+    PLANE,
+    SPHERE,
+    Filters,
+    Shapes,
+    new_filters,
+    new_shapes,
+)
+from limberjack.collision.solids import solid_pair
 from limberjack.errors import StateError
 from limberjack.model.model import Model
 
@@ -27,10 +39,13 @@ FULL, NOT_FINITE = 1, 2
 
 
 @spliced
-def _pair_spots(i, j, limit, kind, mesh, meshes, frame, scratch):
+def _pair_spots(i, j, limit, kind, mesh, radius, meshes, frame, scratch):
     """Write the spots of shapes i and j, kind[i] <= kind[j]; return their number."""
     first, second, n = kind[i], kind[j], -1
-    if first == BOX and second == BOX:
+    if first == MESH or second == MESH:
+        small = min(radius[i], radius[j])
+        n = solid_pair(i, j, first, second, mesh[i], mesh[j], limit, small, frame, meshes, scratch)
+    elif first == BOX and second == BOX:
         n = box_box(i, j, limit, frame, scratch.spots, scratch.keys, scratch.near, scratch.near_keys)
     elif second == PLANE:
         n = plane_pair(i, j, first, mesh[i], limit, frame, meshes, scratch)
@@ -123,7 +138,7 @@ def detect(
         i, j, sign = a, b, 1.0
         if kind[a] > kind[b]:
             i, j, sign = b, a, -1.0
-        count = _pair_spots(i, j, limit, kind, shapes.mesh, shapes.meshes, broad.frame, scratch)
+        count = _pair_spots(i, j, limit, kind, shapes.mesh, shapes.radius, shapes.meshes, broad.frame, scratch)
         if count > 0:
             _sort_spots(count, scratch.spots, scratch.keys)
             total = _put_contacts(a, b, count, sign, total, shapes, scratch.spots, scratch.keys, contacts)

@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from limberjack.collision.meshes import Meshes, MeshMaker
 from limberjack.errors import UnknownName
 from limberjack.model.model import Model
 from limberjack.model.spec import WORLD, Shape
 from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
 
 __all__ = [
-    "BOX", "CAPSULE", "CYLINDER", "HULL", "MESH", "PLANE", "SPHERE", "Filters", "Meshes", "Shapes", "new_filters",
+    "BOX", "CAPSULE", "CYLINDER", "HULL", "MESH", "PLANE", "SPHERE", "Filters", "Shapes", "new_filters",
     "new_shapes", "shape_names",
 ]  # fmt: skip
 
@@ -28,17 +29,6 @@ _KINDS = {"sphere": SPHERE, "capsule": CAPSULE, "box": BOX, "cylinder": CYLINDER
 
 # Joints that tie two bodies without holding them beside each other: such bodies may collide.
 _LOOSE = ("gear", "distance", "no_slip", "free")
-
-
-class Meshes(NamedTuple):
-    """Hulls and meshes, one after the other; m meshes, in the frames of their shapes."""
-
-    vertices: np.ndarray  # (v, 3)
-    mesh_vertex: np.ndarray  # (m + 1,) vertices of each mesh
-    mesh_polygon: np.ndarray  # (m + 1,) polygons of each hull
-    polygon_start: np.ndarray  # (p + 1,) corners of each polygon
-    polygon_corner: np.ndarray  # vertices around each polygon
-    polygon_normal: np.ndarray  # (p, 3)
 
 
 class Shapes(NamedTuple):
@@ -108,8 +98,8 @@ def new_shapes(model: Model, center: np.ndarray | None = None, ignored: Collecti
     """
     solid = _colliding(model, ignored)
     n = len(solid)
-    a, parts = model.arrays, _parts(model)
-    whole = {name: np.zeros(n, np.int64) for name in ("kind", "link", "body", "part", "group")}
+    a, parts, maker = model.arrays, _parts(model), MeshMaker()
+    whole = {name: np.zeros(n, np.int64) for name in ("kind", "link", "body", "part", "group", "mesh")}
     place, size, radius = np.zeros((n, 7)), np.zeros((n, 3)), np.zeros(n)
     for k, shape in enumerate(solid):
         turn, at = matrix_from_quaternion(np.array(shape.rotation)), np.array(shape.position)
@@ -121,16 +111,19 @@ def new_shapes(model: Model, center: np.ndarray | None = None, ignored: Collecti
             turn, at = frame @ turn, frame @ at + offset[9:]
             if link >= 0 and center is not None:
                 at = at - center[link]
-        whole["kind"][k], size[k], radius[k] = _sized(shape)
+        whole["mesh"][k] = -1
+        if shape.kind == "mesh":
+            whole["mesh"][k], convex, middle, size[k], radius[k] = maker.add(shape.vertices, shape.faces, shape.name)
+            whole["kind"][k], at = HULL if convex else MESH, at + turn @ middle
+        else:
+            whole["kind"][k], size[k], radius[k] = _sized(shape)
         whole["link"][k], whole["body"][k], whole["part"][k], whole["group"][k] = link, body, part, shape.group
         place[k, :3], place[k, 3:] = at, quaternion_from_matrix(turn)
     friction = np.array([shape.friction for shape in solid], float)
     restitution = np.array([shape.restitution for shape in solid], float)
-    none = np.zeros(1, np.int64)
-    meshes = Meshes(np.zeros((0, 3)), none, none.copy(), none.copy(), np.zeros(0, np.int64), np.zeros((0, 3)))
     return Shapes(
         **whole, place=place, size=size, radius=radius, friction=friction, restitution=restitution,
-        mesh=np.full(n, -1, np.int64), meshes=meshes,
+        meshes=maker.arrays(),
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from limberjack.methods.displacements.options import Displacements
     from limberjack.methods.divide_and_conquer import DivideAndConquer
     from limberjack.methods.full import Full
+    from limberjack.methods.impulses.options import Impulses
     from limberjack.methods.multipliers.options import Multipliers
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Displacements",
     "DivideAndConquer",
     "Full",
+    "Impulses",
     "Method",
     "Multipliers",
     "Stepper",
@@ -57,6 +59,7 @@ METHODS = {
     "adaptive": "limberjack.methods.adaptive.options:Adaptive",
     "multipliers": "limberjack.methods.multipliers.options:Multipliers",
     "displacements": "limberjack.methods.displacements.options:Displacements",
+    "impulses": "limberjack.methods.impulses.options:Impulses",
 }
 
 
