@@ -11,6 +11,14 @@ from limberjack.scenes.baraff import baraff_contacts, baraff_planar, baraff_tree
 from limberjack.scenes.catalog import Camera, Scene, SceneInfo, describe, get, names
 from limberjack.scenes.chains import double_pendulum, long_chain, pendulum, tethered_pendulum
 from limberjack.scenes.crowds import crowd
+from limberjack.scenes.faure import (
+    bar_between_disks,
+    bead_on_circle,
+    draggable_structure,
+    faure_joints,
+    ring_of_figures,
+    shaken_plate,
+)
 from limberjack.scenes.figures import humanoid, marionette
 from limberjack.scenes.loops import (
     andrews_squeezer,
@@ -35,10 +43,12 @@ __all__ = [
     "andrews_squeezer",
     "arch",
     "ball_tree",
+    "bar_between_disks",
     "baraff_contacts",
     "baraff_planar",
     "baraff_tree",
     "box_pile",
+    "bead_on_circle",
     "bricard",
     "bridge",
     "card_house",
@@ -49,6 +59,8 @@ __all__ = [
     "describe",
     "dominoes",
     "double_pendulum",
+    "draggable_structure",
+    "faure_joints",
     "flyball_governor",
     "four_bar",
     "fridge_magnets",
@@ -68,7 +80,9 @@ __all__ = [
     "pendulum",
     "random_tree",
     "rings",
+    "ring_of_figures",
     "scalable_puppet",
+    "shaken_plate",
     "simple_pendulum",
     "slider_chain",
     "spring_pendulum",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from limberjack._jit import inner, outlined
 from limberjack.collision.detect import FULL, detect
+from limberjack.collision.kept import find_again
 from limberjack.methods.impulses.motion import set_reach
-from limberjack.methods.impulses.touching import find_again, gather, wake
+from limberjack.methods.impulses.touching import gather, wake
 from limberjack.solvers.contact_graph import find_islands, find_levels, sort_contacts
 from limberjack.solvers.sweeps import ACROSS, JN, JT, PUSHED, follow, set_masses, shock, sweep, warm_start
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from limberjack.collision.contacts import Contact
 from limberjack.collision.detect import Detector, grown, new_detector
+from limberjack.collision.kept import Kept, new_kept
 from limberjack.collision.shapes import shape_names
 from limberjack.constraints.bodies import RIGID
 from limberjack.constraints.maximal import Maximal, new_maximal
@@ -20,12 +22,11 @@ from limberjack.methods.impulses.islands import MORE_CONTACTS, NOT_FINITE
 from limberjack.methods.impulses.motion import GRIP, GRIP_IMPULSE, Bulk
 from limberjack.methods.impulses.options import Impulses
 from limberjack.methods.impulses.steps import set_inverses, take_free_steps, take_steps
-from limberjack.methods.impulses.touching import Kept, new_kept
 from limberjack.model.model import Model
 from limberjack.solvers.contact_graph import Graph, new_graph
 from limberjack.solvers.sweeps import ACROSS, PUSHED, RA, N, S, Sweeps, new_sweeps
 
-__all__ = ["Contact", "ImpulsesStepper"]
+__all__ = ["ImpulsesStepper"]
 
 # Substeps are no longer than this [s].
 _LONGEST = 1.0 / 480.0
@@ -35,28 +36,6 @@ _DAMPED, _RATE = 10.0, 10.0
 _SMALL, _RATIO = 200.0, 100.0
 # An island slower than this for so long sleeps [m/s, s].
 _SLOW, _PATIENCE = 5e-3, 0.5
-
-
-class Contact(NamedTuple):
-    """Two bodies that touch, as of the last step.
-
-    Attributes:
-        bodies: names; "world" for what does not move.
-        shapes: names of their shapes.
-        position: (3,) between the surfaces, world axes [m].
-        normal: (3,) unit, out of the second body into the first.
-        depth: overlap [m]; negative = a gap.
-        impulse: (3,) on the first body over the last step, friction included [N s].
-        force: (3,) its mean [N].
-    """
-
-    bodies: tuple[str, str]
-    shapes: tuple[str, str]
-    position: np.ndarray
-    normal: np.ndarray
-    depth: float
-    impulse: np.ndarray
-    force: np.ndarray
 
 
 class ImpulsesStepper(MaximalState):

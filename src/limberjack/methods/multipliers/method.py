@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from limberjack.constraints.bodies import SCALABLE
 from limberjack.constraints.maximal import new_maximal
 from limberjack.errors import UnsupportedByMethod
+from limberjack.maximal.balls import new_balls, take_ball_steps
 from limberjack.maximal.meeting import MORE_ROOM
 from limberjack.maximal.state import MaximalState
 from limberjack.methods.multipliers.options import INTEGRATORS, STABILIZATIONS, Multipliers
@@ -24,6 +27,9 @@ class MultipliersStepper(MaximalState):
         whole = new_maximal(model, ignored, springs=options.integrator == "implicit")
         if options.integrator == "rattle" and (whole.bodies.kind >= SCALABLE).any():
             raise UnsupportedByMethod('integrator "rattle" moves rigid bodies and particles only; use "rk4"')
+        # nothing but ball joints and weights: a step of its own
+        plain = options.integrator == "rattle" and options.solver != "tree" and not len(model.springs)
+        self._balls = new_balls(whole, model.arrays.links.gravity) if plain else None
         super().__init__(model, whole, solver=options.solver, strict=options.stabilization == "project")
         self._options = options
         self._code = INTEGRATORS.index(options.integrator)
@@ -45,7 +51,12 @@ class MultipliersStepper(MaximalState):
             model = (self._setup, *structures, springs, drives, self._still, self._drive_span)
             clock = (n - taken, self._substeps, dt / self._substeps)
             rest = (options.tolerance, time + taken * dt, forces.wrenches, tau, self._e, self._saddle, self._s)
-            if options.integrator == "rattle":
+            if self._balls is not None and not driven:
+                balls, structure, work = self._balls
+                state = (self._s.pose, self._s.u, work, self._s.report)
+                more, status = take_ball_steps(balls, structure, *clock, options.tolerance, forces.wrenches, *state)
+                self._s.fresh[0] = 0
+            elif options.integrator == "rattle":
                 more, status = take_rattle_steps(*model, driven, *clock, *rest)
             else:
                 loose = STABILIZATIONS.index(options.stabilization)
@@ -59,6 +70,23 @@ class MultipliersStepper(MaximalState):
         self._time = time + taken * dt
         self._read = False
         return taken, int(status)
+
+    def _put_state(self, *, check: bool = True) -> None:
+        super()._put_state(check=check)
+        if self._balls is not None:
+            self._balls[2].pushes[:], self._balls[2].known[:] = 0.0, 0
+
+    def memory(self) -> dict[str, np.ndarray]:
+        """Return poses, velocities, turns counted and the impulses that balls begin with."""
+        if self._balls is None:
+            return super().memory()
+        return super().memory() | {"pushes": self._balls[2].pushes.copy(), "known": self._balls[2].known.copy()}
+
+    def remember(self, memory: dict[str, np.ndarray]) -> None:
+        """Take back what `memory` gave."""
+        super().remember(memory)
+        if self._balls is not None:
+            self._balls[2].pushes[:], self._balls[2].known[:] = memory["pushes"], memory["known"]
 
     def stats(self) -> dict[str, Any]:
         """Return bodies, rows, auxiliary rows with their rank, and what the last projection did."""
