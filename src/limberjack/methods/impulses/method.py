@@ -15,8 +15,10 @@ from limberjack.constraints.bodies import RIGID
 from limberjack.constraints.maximal import Maximal, new_maximal
 from limberjack.constraints.table import DRIVE
 from limberjack.errors import Diverged, LimberjackError, UnsupportedByMethod
-from limberjack.maximal.meeting import MORE_ROOM
+from limberjack.maximal.energies import body_energies, spring_energies
+from limberjack.maximal.meeting import MORE_ROOM, look_at
 from limberjack.maximal.state import MaximalState
+from limberjack.measure import joint_energy
 from limberjack.methods.impulses.closing import Rows
 from limberjack.methods.impulses.islands import MORE_CONTACTS, NOT_FINITE
 from limberjack.methods.impulses.motion import GRIP, GRIP_IMPULSE, Bulk
@@ -239,6 +241,16 @@ class ImpulsesStepper(MaximalState):
         self._shown = 0
 
     # Reports
+
+    def measured(self, forces: Any) -> tuple[float, ...] | None:
+        """Return energy and momentum of the bodies where joints hold them, which may be open a little; else None."""
+        if not self.whole.held:
+            return None
+        look_at(self._setup, self._time, self._e, self._s)
+        kinetic, potential, *momentum = body_energies(self.whole, self._setup.gravity, self._e, self._s)
+        potential += spring_energies(self._model.arrays.springs, self._place_of)
+        potential += float(joint_energy(self._all_drives(forces)[0], self._s.q)) + self._model.arrays.fixed_potential
+        return kinetic, potential, *momentum
 
     def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
         """Return (error, joint, message) of a failure, in the words of bodies and joints."""
