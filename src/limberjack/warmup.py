@@ -25,6 +25,8 @@ from limberjack.articulated.dynamics import (
     mass_matrix,
 )
 from limberjack.collision.detect import find_contacts, new_detector
+from limberjack.collision.grids import build_grid
+from limberjack.collision.surfaces import closed_surface
 from limberjack.errors import LimberjackError
 from limberjack.methods import FEATURES, METHODS, Multipliers, method_of
 from limberjack.model.builder import Builder
@@ -129,6 +131,8 @@ def _collision() -> None:
     pose = np.zeros((2, 7))
     pose[:, 3] = 1.0
     find_contacts(new_detector(builder.build()), pose, np.zeros(2))
+    corners = np.array([(0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)])
+    build_grid(closed_surface(corners, np.array([(0, 2, 1), (0, 1, 3), (0, 3, 2), (1, 2, 3)]), "corner"), 4)
 
 
 def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
