@@ -25,6 +25,11 @@ _TARGETS: dict[str, dict[str, str | Callable[..., Any]]] = {
     "trajectory writer": {
         ".npz": "limberjack.io.trajectory:write_npz",
         ".csv": "limberjack.io.trajectory:write_csv",
+        ".html": "limberjack.io.html:write",
+        ".glb": "limberjack.io.glb:write",
+        ".mp4": "limberjack.io.pictures:write_mp4",
+        ".gif": "limberjack.io.pictures:write_gif",
+        ".png": "limberjack.io.pictures:write_png",
     },
     "trajectory reader": {".npz": "limberjack.io.trajectory:read_npz"},
     "simulation writer": {".npz": "limberjack.io.state:write"},

@@ -1,4 +1,4 @@
-"""The command line: `limberjack run | scenes | info | convert | warmup | bench | papers | demo`.
+"""The command line: `limberjack run | view | scenes | info | convert | warmup | bench | papers | demo`.
 
 Each command is a dataclass, whose fields are its arguments, and is called to do its work. Whatever loads kernels is
 imported inside: `limberjack --help` takes no time. Bad input ends with status 2 and one message on stderr.
@@ -94,36 +94,114 @@ class _Source:
         return scenes.Scene(model.name, model)
 
 
-# -- run -------------------------------------------------------------------------------------------
+# -- run, view -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run(_Source):
-    """Simulate a scene or a model file, and save the motion.
+class _Moving(_Source):
+    """How a model is moved.
 
     Attributes:
         method: how it is moved, e.g. full.
         integrator: of method full: semi_implicit, euler, rk4, implicit or momentum.
         option: a further option of the method, e.g. substeps=4.
         dt: time step [s].
+        ignore: features to leave out although the method cannot honour them, e.g. limits,contacts.
+    """
+
+    method: Annotated[str | None, terminal.maybe(str), terminal.arg("NAME", "the scene's, or full")] = None
+    integrator: Annotated[str | None, terminal.maybe(str), terminal.arg("NAME", "the scene's, or semi_implicit")] = None
+    option: _Settings = ()
+    dt: Annotated[float | None, terminal.maybe(float), terminal.arg("SECONDS", "the scene's, or 0.001")] = None
+    ignore: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FEATURE,...")] = ()
+
+    def made(self) -> tuple[Simulation, Scene]:
+        """Return a simulation of the scene or file, and the scene."""
+        from limberjack.simulation import Simulation
+
+        scene = self.scene()
+        dt = scene.dt if self.dt is None else self.dt
+        method = self._method(scene.method)
+        ignore = [word.strip() for text in self.ignore for word in text.split(",") if word.strip()]
+        try:
+            return Simulation(scene.model, method, dt, ignore=ignore), scene
+        except UnsupportedByMethod as error:
+            missing = [word for word in scene.model.features() if word not in method.supports]
+            text = str(error).partition(" To run without")[0]
+            raise UnsupportedByMethod(f"{text} To run without: --ignore {','.join(missing)}") from error
+
+    def _method(self, default: Any) -> Any:
+        from limberjack.methods import method_of
+
+        method = method_of(default if self.method is None else self.method)
+        if self.integrator is not None:
+            method = method_of(method.name)  # the scene's substeps belong to its own integrator
+        options = dict(terminal.setting(text, "--option") for text in self.option)
+        if self.integrator is not None:
+            options["integrator"] = self.integrator
+        known = [item.name for item in fields(method)]
+        for name in options:
+            if name not in known:
+                raise UnknownName("option", name, f'method "{method.name}"', known)
+        return replace(method, **options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class View(_Moving):
+    """Show a scene or a model file in the browser; drag bodies and change the method while it runs.
+
+    Attributes:
+        host: the interface to listen on; other machines than this need the token in the address printed.
+        port: the first port to try; 0 lets the system choose.
+        rate: pictures per second.
+        paused: do not run at once.
+        no_browser: print the address only.
+    """
+
+    host: Annotated[str, tyro.conf.arg(metavar="ADDRESS")] = "127.0.0.1"
+    port: Annotated[int, tyro.conf.arg(metavar="NUMBER")] = 8080
+    rate: Annotated[float | None, terminal.maybe(float), terminal.arg("HZ", "60, for large models 30")] = None
+    paused: _Flag = False
+    no_browser: _Flag = False
+
+    def __call__(self) -> int:
+        """Open the viewer and wait for Ctrl-C."""
+        if self.rate is not None and not (math.isfinite(self.rate) and 0.1 <= self.rate <= 240.0):
+            raise StateError(f"--rate must be between 0.1 and 240 pictures per second, got {self.rate:g}")
+        with terminal.collected() as notes:
+            sim, scene = self.made()
+        terminal.tell(notes, self.target)
+        from limberjack.viewer.app import Viewer
+
+        options: dict[str, Any] = {"host": self.host, "port": self.port, "rate": self.rate, "title": scene.name}
+        camera = scene.camera if scene.description else None
+        viewer = Viewer(sim, drive=scene.drive, camera=camera, playing=not self.paused, **options)
+        print(f"viewer: {viewer.url} (Ctrl-C ends it)", flush=True)
+        if not self.no_browser:
+            import webbrowser
+
+            webbrowser.open(viewer.url)
+        viewer.wait()
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(_Moving):
+    """Simulate a scene or a model file, and save the motion.
+
+    Attributes:
         seconds: how long to simulate [s].
         rate: frames per second of the recording.
-        out: where the motion goes, by suffix: .npz or .csv.
-        ignore: features to leave out although the method cannot honour them, e.g. limits,contacts.
+        out: where the motion goes, by suffix: .npz, .csv, .html, .glb, .mp4, .gif or .png.
         save_state: where the final state goes, for --resume: .npz.
         resume: go on from a state saved before, bit for bit, instead of a scene or file.
         quiet: print nothing but warnings and errors.
     """
 
     target: _Target = ""
-    method: Annotated[str | None, terminal.maybe(str), terminal.arg("NAME", "the scene's, or full")] = None
-    integrator: Annotated[str | None, terminal.maybe(str), terminal.arg("NAME", "the scene's, or semi_implicit")] = None
-    option: _Settings = ()
-    dt: Annotated[float | None, terminal.maybe(float), terminal.arg("SECONDS", "the scene's, or 0.001")] = None
     seconds: Annotated[float | None, terminal.maybe(float), terminal.arg("SECONDS", "the scene's, or 5")] = None
     rate: Annotated[float, tyro.conf.arg(metavar="HZ")] = 60.0
     out: _Outputs = ()
-    ignore: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FEATURE,...")] = ()
     save_state: _File = None
     resume: _File = None
     quiet: _Flag = False
@@ -175,20 +253,7 @@ class Run(_Source):
             raise FileError(twice[0], "is to be written twice; give --out and --save-state different names")
 
     def _simulation(self) -> tuple[Simulation, Scene]:
-        from limberjack.simulation import Simulation
-
-        if self.resume is not None:
-            return self._resumed(self.resume)
-        scene = self.scene()
-        dt = scene.dt if self.dt is None else self.dt
-        method = self._method(scene.method)
-        ignore = [word.strip() for text in self.ignore for word in text.split(",") if word.strip()]
-        try:
-            return Simulation(scene.model, method, dt, ignore=ignore), scene
-        except UnsupportedByMethod as error:
-            missing = [word for word in scene.model.features() if word not in method.supports]
-            text = str(error).partition(" To run without")[0]
-            raise UnsupportedByMethod(f"{text} To run without: --ignore {','.join(missing)}") from error
+        return self.made() if self.resume is None else self._resumed(self.resume)
 
     def _resumed(self, path: Path) -> tuple[Simulation, Scene]:
         from limberjack.scenes import Scene
@@ -204,27 +269,16 @@ class Run(_Source):
             sim.dt = self.dt
         return sim, Scene(sim.model.name, sim.model)
 
-    def _method(self, default: Any) -> Any:
-        from limberjack.methods import method_of
-
-        method = method_of(default if self.method is None else self.method)
-        if self.integrator is not None:
-            method = method_of(method.name)  # the scene's substeps belong to its own integrator
-        options = dict(terminal.setting(text, "--option") for text in self.option)
-        if self.integrator is not None:
-            options["integrator"] = self.integrator
-        known = [item.name for item in fields(method)]
-        for name in options:
-            if name not in known:
-                raise UnknownName("option", name, f'method "{method.name}"', known)
-        return replace(method, **options)
-
     def _write(self, sim: Simulation, scene: Scene) -> list[str]:
         """Save what was recorded and the state; return a sentence for each file."""
         written = []
         if sim.recorded is not None:
+            from limberjack.runs import save_motion
+
+            camera = scene.camera if scene.description else None  # a file says nothing of where to look from
             for path in self.out:
-                written.append(f"motion ({len(sim.recorded)} frames): {sim.recorded.save(path)}")
+                saved = save_motion(sim.recorded, path, camera, progress=not self.quiet)
+                written.append(f"motion ({len(sim.recorded)} frames): {saved}")
         if self.save_state is not None:
             drive = f" (without the drive of scene {scene.name})" if scene.drive is not None else ""
             written.append(f"state at t = {sim.time:.6g} s{drive}: {sim.save(self.save_state)}")
@@ -319,7 +373,7 @@ def _facts(model: Model, source: str, notes: Sequence[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Convert(_Source):
-    """Write a model in another format, or a recorded motion (.npz) as .csv.
+    """Write a model in another format, or a recorded motion (.npz) as a page, scene, film or table.
 
     Attributes:
         out: the file to write; its suffix says the format.
@@ -331,10 +385,12 @@ class Convert(_Source):
         """Read, write, say where."""
         if Path(self.target).suffix.lower() in _registry.suffixes("trajectory reader"):
             terminal.check_output(self.out, "trajectory writer")
+            from limberjack.runs import save_motion
             from limberjack.trajectory import Trajectory
 
             trajectory = Trajectory.load(self.target)
-            terminal.say(f"motion ({len(trajectory)} frames): {trajectory.save(self.out)}")
+            saved = save_motion(trajectory, self.out, progress=True)
+            terminal.say(f"motion ({len(trajectory)} frames): {saved}")
             return 0
         terminal.check_output(self.out, "model writer")
         from limberjack.io import save
@@ -427,7 +483,7 @@ class Demo:
 
 
 _COMMANDS: dict[str, Any] = {
-    "run": Run, "scenes": Scenes, "info": Info, "convert": Convert, "warmup": Warmup, "bench": Bench,
+    "run": Run, "view": View, "scenes": Scenes, "info": Info, "convert": Convert, "warmup": Warmup, "bench": Bench,
     "papers": Papers, "demo": Demo,
 }  # fmt: skip
 

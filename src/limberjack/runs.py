@@ -6,19 +6,24 @@ Shared by the command `run` and the demonstration.
 from __future__ import annotations
 
 import importlib
+import inspect
 import math
 import time as clock
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from limberjack import _registry
 from limberjack.model.model import Model
 from limberjack.model.spec import WORLD, Joint
+from limberjack.render.drawing import turned
 from limberjack.simulation import Simulation
+from limberjack.trajectory import Trajectory
 
-__all__ = ["Report", "is_lossless", "measured_run", "summary", "turned"]
+__all__ = ["Report", "is_lossless", "measured_run", "save_motion", "summary", "turned"]
 
 
 @dataclass
@@ -177,11 +182,11 @@ class _MomentumWatch:
         return float(self._worst.max() / self._scale) if self._scale > 0.0 else 0.0
 
 
-def turned(rotations: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Return the vectors (n, 3) turned by the quaternions (n, 4)."""
-    w, u = rotations[..., :1], rotations[..., 1:]
-    t = 2.0 * np.cross(u, vectors)
-    return vectors + w * t + np.cross(u, t)
+def save_motion(trajectory: Trajectory, path: Path, camera: Any = None, *, progress: bool = False) -> Path:
+    """Write a trajectory with what its writer takes of a camera and a progress bar; return the path."""
+    known = inspect.signature(_registry.lookup("trajectory writer", path)).parameters
+    options = {"camera": camera, "progress": progress}
+    return trajectory.save(path, **{name: value for name, value in options.items() if name in known})
 
 
 def summary(sim: Simulation, report: Report, *, driven: bool) -> dict[str, str]:

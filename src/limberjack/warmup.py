@@ -33,6 +33,9 @@ from limberjack.model.builder import Builder
 from limberjack.model.joints import KINDS
 from limberjack.model.model import Model
 from limberjack.model.spec import WORLD, Axis, Motor
+from limberjack.render.camera import framed
+from limberjack.render.drawing import Drawing
+from limberjack.render.picture import Painter
 from limberjack.simulation import Simulation
 
 __all__ = ["compiled", "jobs", "sample", "warm_up"]
@@ -114,6 +117,21 @@ def _method(name: str) -> None:
         sim.apply_impulse("arm", impulse=(0.0, 0.0, 1.0))
 
 
+def _touching() -> None:
+    builder = Builder("touching")
+    builder.add_shape_plane(WORLD)
+    builder.add_body("box", mass=1.0, inertia=(0.1, 0.1, 0.1))
+    builder.add_shape_box("box", (1.0, 1.0, 1.0))
+    Simulation(builder.build(), "full").step(2)
+
+
+def _balls() -> None:
+    builder = Builder("balls")
+    builder.add_body("ball", mass=1.0, com=(0.5, 0.0, 0.0), inertia=(0.1, 0.1, 0.1))
+    builder.add_joint_ball("joint", WORLD, "ball")
+    Simulation(builder.build(), Multipliers(integrator="rattle", solver="sparse")).step(2)
+
+
 def _multipliers(**options: Any) -> None:
     Simulation(looped(), Multipliers(**options)).step(2)
 
@@ -135,15 +153,25 @@ def _collision() -> None:
     build_grid(closed_surface(corners, np.array([(0, 2, 1), (0, 1, 3), (0, 3, 2), (1, 2, 3)]), "corner"), 4)
 
 
+def _pictures() -> None:
+    model = sample()
+    Painter(Drawing(model), 32, 32, 1).paint(
+        *forward_kinematics(model, model.q0), framed(np.array([[-1.0, -1.0, -1.0], [1.0, 1.0, 1.0]]), 1.0)
+    )
+
+
 def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield what there is to compile: a title and a function that does it; the longest first."""
     for name in sorted(METHODS, key=lambda name: name not in ("adaptive", "multipliers")):
         yield f"method {name}", lambda name=name: _method(name)
     yield "multipliers, rattle", lambda: _multipliers(integrator="rattle")
     yield "multipliers, sparse rattle", lambda: _multipliers(solver="sparse", integrator="rattle")
+    yield "multipliers, rattle of balls", _balls
+    yield "full, contacts", _touching
     yield "collision", _collision
     yield "energy, momentum, velocities", _measures
     yield "functions of a model", _functions
+    yield "pictures", _pictures
 
 
 def _job(k: int) -> None:

@@ -1,4 +1,4 @@
-"""`Contacts`: what detection finds, one row per contact, sorted by shapes and features."""
+"""`Contacts`: what detection finds, one row per contact, sorted by shapes and features; `Contact`: one, for users."""
 
 from __future__ import annotations
 
@@ -6,7 +6,29 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Contacts", "new_contacts"]
+__all__ = ["Contact", "Contacts", "new_contacts"]
+
+
+class Contact(NamedTuple):
+    """Two bodies that touch, as of the last step.
+
+    Attributes:
+        bodies: names; "world" for what does not move.
+        shapes: names of their shapes.
+        position: (3,) between the surfaces, world axes [m].
+        normal: (3,) unit, out of the second body into the first.
+        depth: overlap [m]; negative = a gap.
+        impulse: (3,) on the first body over the last step, friction included [N s].
+        force: (3,) its mean [N].
+    """
+
+    bodies: tuple[str, str]
+    shapes: tuple[str, str]
+    position: np.ndarray
+    normal: np.ndarray
+    depth: float
+    impulse: np.ndarray
+    force: np.ndarray
 
 
 class Contacts(NamedTuple):

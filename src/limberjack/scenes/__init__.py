@@ -11,6 +11,14 @@ from limberjack.scenes.baraff import baraff_contacts, baraff_planar, baraff_tree
 from limberjack.scenes.catalog import Camera, Scene, SceneInfo, describe, get, names
 from limberjack.scenes.chains import double_pendulum, long_chain, pendulum, tethered_pendulum
 from limberjack.scenes.crowds import crowd
+from limberjack.scenes.faure import (
+    bar_between_disks,
+    bead_on_circle,
+    draggable_structure,
+    faure_joints,
+    ring_of_figures,
+    shaken_plate,
+)
 from limberjack.scenes.figures import humanoid, marionette
 from limberjack.scenes.loops import (
     andrews_squeezer,
@@ -23,7 +31,9 @@ from limberjack.scenes.loops import (
     n_four_bar,
     simple_pendulum,
 )
+from limberjack.scenes.piles import arch, box_pile, card_house, column, dominoes, kapla_tower, newtons_cradle
 from limberjack.scenes.trees import ball_tree, random_tree
+from limberjack.scenes.weinstein import bridge, fridge_magnets, joint_types, net, rings
 
 __all__ = [
     "Camera",
@@ -31,30 +41,48 @@ __all__ = [
     "SceneInfo",
     "adaptive_crowd",
     "andrews_squeezer",
+    "arch",
     "ball_tree",
+    "bar_between_disks",
     "baraff_contacts",
     "baraff_planar",
     "baraff_tree",
+    "bead_on_circle",
+    "box_pile",
     "bricard",
+    "bridge",
+    "card_house",
     "chain_with_limits",
     "character",
+    "column",
     "crowd",
     "describe",
+    "dominoes",
     "double_pendulum",
+    "draggable_structure",
+    "faure_joints",
     "flyball_governor",
     "four_bar",
+    "fridge_magnets",
     "gear_train",
     "get",
     "humanoid",
+    "joint_types",
+    "kapla_tower",
     "knife_edge",
     "long_chain",
     "marionette",
     "n_four_bar",
     "names",
+    "net",
+    "newtons_cradle",
     "paper_pendulum",
     "pendulum",
     "random_tree",
+    "ring_of_figures",
+    "rings",
     "scalable_puppet",
+    "shaken_plate",
     "simple_pendulum",
     "slider_chain",
     "spring_pendulum",

@@ -1,0 +1,62 @@
+"""The browser viewer: a running simulation in three dimensions, to be looked at, dragged about and steered."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from typing import Any
+
+from limberjack.errors import StateError
+from limberjack.model.model import Model
+from limberjack.scenes import Scene
+from limberjack.simulation import Simulation
+
+__all__ = ["view"]
+
+
+def view(
+    sim: Any,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    camera: Any = None,
+    rate: float | None = None,
+    playing: bool = True,
+    open_browser: bool = True,
+    block: bool | None = None,
+) -> Any:
+    """Show a simulation in the browser and return the `Viewer`.
+
+    Args:
+        sim: a `lj.Simulation`, or a scene or model to make one of.
+        host: the interface to listen on; another than this machine's own needs the token in the address printed.
+        port: the first port to try.
+        camera: (position, target) [m]; None = the scene's, or one that sees the model.
+        rate: pictures per second; None = 60, for more than 2000 bodies 30.
+        playing: whether it runs at once.
+        open_browser: open a page; never done in notebooks, which show the viewer themselves.
+        block: wait until Ctrl-C; None = in scripts, but not in notebooks and interactive sessions.
+    """
+    from limberjack.viewer.app import Viewer
+
+    drive, title = None, ""
+    if isinstance(sim, Scene):
+        scene = sim
+        drive, title, camera = scene.drive, scene.name, scene.camera if camera is None else camera
+        sim = Simulation(scene.model, scene.method, scene.dt)
+    elif isinstance(sim, Model):
+        sim = Simulation(sim)
+    if not isinstance(sim, Simulation):
+        raise StateError(f"view takes a lj.Simulation, a scene or a model, got {type(sim).__name__}")
+    notebook = "ipykernel" in sys.modules
+    viewer = Viewer(
+        sim, drive=drive, camera=camera, title=title, host=host, port=port, rate=rate, playing=playing
+    )  # fmt: skip
+    if open_browser and not notebook:
+        webbrowser.open(viewer.url)
+    if block is None:
+        block = not notebook and not hasattr(sys, "ps1") and not sys.flags.interactive
+    if block:
+        print(f"viewer: {viewer.url} (Ctrl-C ends it)", flush=True)
+        viewer.wait()
+    return viewer

@@ -1,0 +1,121 @@
+"""Colours that show what cannot be seen: rigid clusters, energy, errors, forces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from limberjack.handles import loop_pose
+from limberjack.model.joints import locked
+from limberjack.render.drawing import PALETTE, Drawing
+from limberjack.simulation import Simulation
+
+__all__ = ["MODES", "body_values", "clusters", "heat", "part_colors"]
+
+MODES = ("own", "rigid cluster", "active joints", "kinetic energy", "speed", "joint error", "contact force")
+_PALE = (0.72, 0.74, 0.76)
+_ACTIVE = (0.90, 0.35, 0.22)
+_LOW, _MIDDLE, _HIGH = np.array((0.23, 0.45, 0.70)), np.array((0.95, 0.90, 0.70)), np.array((0.85, 0.25, 0.20))
+
+
+def clusters(parent: np.ndarray, active: np.ndarray) -> np.ndarray:
+    """Return, per link, the first link of the rigid cluster it belongs to.
+
+    Args:
+        parent: (n,) link above, -1 for the world.
+        active: (n,) whether the joint to it is simulated.
+    """
+    own = np.arange(len(parent))
+    head = np.where(active.astype(bool) | (parent < 0), own, parent)
+    while True:  # each round doubles how far a link has looked up
+        further = head[head]
+        if np.array_equal(further, head):
+            return head
+        head = further
+
+
+def heat(values: np.ndarray, most: float) -> np.ndarray:
+    """Return colours (n, 3) from blue over pale yellow to red for values 0 .. most."""
+    x = np.clip(np.asarray(values, float) / max(most, 1e-300), 0.0, 1.0)[:, None]
+    low, high = _LOW + 2.0 * x * (_MIDDLE - _LOW), _MIDDLE + (2.0 * x - 1.0) * (_HIGH - _MIDDLE)
+    return np.where(x < 0.5, low, high)
+
+
+def body_values(sim: Simulation, mode: str) -> np.ndarray | None:
+    """Return what a mode shows, one number per body (of clusters: which, or -1); None for a mode that shows nothing."""
+    model, a = sim.model, sim.model.arrays
+    link = a.body_link
+    if mode in ("rigid cluster", "active joints"):
+        active = np.asarray(sim.active_links, bool)
+        per_link = clusters(a.links.parent, active) if mode == "rigid cluster" else active & (a.links.dof > 0)
+        return np.append(per_link.astype(float), -1.0)[link]
+    if mode == "speed":
+        return np.linalg.norm(sim.velocities[:, 3:], axis=1)
+    if mode == "kinetic energy":
+        return _kinetic(sim)
+    if mode == "joint error":
+        return _errors(sim)
+    if mode == "contact force":
+        values = np.zeros(model.body_count)
+        for contact in sim.contacts():
+            size = float(np.linalg.norm(contact.force))
+            for name in contact.bodies:
+                if name in model.body_names:
+                    values[model.body_index(name)] += size
+        return values
+    return None
+
+
+def _kinetic(sim: Simulation) -> np.ndarray:
+    """Return the kinetic energy of each body [J]."""
+    a, velocities = sim.model.arrays, sim.velocities
+    inertia = a.body_inertia[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(-1, 3, 3)
+    q = sim.rotations
+    # the angular velocity in body axes: turned back
+    w, u, v = q[:, :1], -q[:, 1:], velocities[:, :3]
+    across = 2.0 * np.cross(u, v)
+    spin = v + w * across + np.cross(u, across)
+    linear = a.body_mass * np.square(velocities[:, 3:]).sum(axis=1)
+    return 0.5 * (linear + np.einsum("ni,nij,nj->n", spin, inertia, spin))
+
+
+def _errors(sim: Simulation) -> np.ndarray:
+    """Return, per body, the largest gap of a loop joint at it [m]."""
+    model = sim.model
+    values = np.zeros(model.body_count)
+    for name in model.loop_names:
+        joint = model.joint_spec(name)
+        if joint.kind in ("gear", "no_slip"):
+            continue
+        _, errors = locked(joint, *loop_pose(sim, name))
+        for body in (joint.parent, joint.child):
+            if body in model.body_names:
+                i = model.body_index(body)
+                values[i] = max(values[i], float(np.abs(errors).max(initial=0.0)))
+    return values
+
+
+def part_colors(drawing: Drawing, mode: str, values: Any, most: float) -> np.ndarray:
+    """Return the colours (parts, 3), 0 .. 1, of a drawing in a mode.
+
+    Args:
+        drawing: what is seen.
+        mode: one of `MODES`.
+        values: what `body_values` gave for it, or None.
+        most: the value that is red.
+    """
+    own = drawing.parts.color
+    if mode == "own" or values is None or len(values) != drawing.model.body_count:
+        return own
+    body = drawing.parts.body
+    if mode == "rigid cluster":
+        # neighbours have neighbouring numbers: a step that shares no factor with the palette keeps them apart
+        table = np.concatenate([np.array(PALETTE), 0.6 * np.array(PALETTE) + 0.4, 0.75 * np.array(PALETTE)])
+        index = np.where(values >= 0, (values.astype(np.int64) * 7) % len(table), 0)
+        shades = np.where((values >= 0)[:, None], table[index], _PALE)
+    elif mode == "active joints":
+        shades = np.where((values > 0)[:, None], _ACTIVE, _PALE)
+    else:
+        shades = heat(values, most)
+    return np.where((body >= 0)[:, None], shades[np.maximum(body, 0)] if len(shades) else own, own)

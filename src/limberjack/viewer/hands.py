@@ -1,0 +1,137 @@
+"""`Hands`: the grips of whoever drags bodies in the browser.
+
+Pointer events come twenty times a second at most, and unevenly; the grip follows a smoothed target, moved before each
+batch of steps.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from limberjack.errors import LimberjackError
+from limberjack.grips import GripHandle
+from limberjack.simulation import Simulation
+from limberjack.viewer.runner import Runner
+
+__all__ = ["Hands", "Pull"]
+
+# Time constant of the smoothing: about the gap between two events [s].
+_EASE = 0.04
+
+
+@dataclass
+class _Hold:
+    grip: GripHandle
+    generation: int
+    goal: np.ndarray
+    at: np.ndarray
+    rotation: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Pull:
+    """A grip as it is shown: the point held, where it is drawn to, the force [N]."""
+
+    name: str
+    body: str
+    point: np.ndarray
+    target: np.ndarray
+    force: np.ndarray
+
+
+class Hands:
+    """Holds bodies of the runner's simulation by name of the hold.
+
+    All that concerns the simulation happens on the runner's thread; events only leave orders.
+
+    Args:
+        runner: who steps.
+    """
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._holds: dict[str, _Hold] = {}
+        runner.before_batch.append(self._ease)
+        runner.watchers["pulls"] = self._pulls
+
+    def grab(self, name: str, body: str, point: Any, rotation: Any = None) -> None:
+        """Take hold of a point of a body, in the world; a hold of that name is let go first."""
+        place = None if point is None else np.array(point, float)
+
+        def take(sim: Simulation) -> None:
+            self._drop(name)
+            grip = sim.grab(body, place)
+            hold = _Hold(grip, self._runner.generation, grip.target, grip.target)
+            if rotation is not None:
+                hold.rotation = np.array(rotation, float)
+                grip.move(hold.at, hold.rotation)
+            self._holds[name] = hold
+
+        self._runner.order(take)
+
+    def move(self, name: str, to: Any, rotation: Any = None) -> None:
+        """Draw the hold to a place and, if given, its body to a rotation."""
+        goal = np.array(to, float)
+        turn = None if rotation is None else np.array(rotation, float)
+        if goal.shape != (3,) or not np.isfinite(goal).all():
+            return
+
+        def follow(sim: Simulation) -> None:
+            hold = self._holds.get(name)
+            if hold is not None and self._alive(hold):
+                hold.goal = goal
+                if turn is not None:
+                    hold.rotation = turn
+                if not self._runner.playing:
+                    self._shift(hold, goal)
+
+        self._runner.order(follow)
+
+    def release(self, name: str) -> None:
+        """Let the hold of that name go, if there is one."""
+        self._runner.order(lambda sim: self._drop(name))
+
+    def release_all(self) -> None:
+        """Let all go."""
+
+        def drop(sim: Simulation) -> None:
+            for name in list(self._holds):
+                self._drop(name)
+
+        self._runner.order(drop)
+
+    def _alive(self, hold: _Hold) -> bool:
+        return hold.generation == self._runner.generation
+
+    def _drop(self, name: str) -> None:
+        hold = self._holds.pop(name, None)
+        if hold is not None and self._alive(hold):
+            hold.grip.release()
+
+    def _shift(self, hold: _Hold, to: np.ndarray) -> None:
+        hold.at = to
+        hold.grip.move(to, hold.rotation)
+
+    def _ease(self, sim: Simulation, passed: float) -> None:
+        share = 1.0 - math.exp(-passed / _EASE)
+        for name, hold in list(self._holds.items()):
+            if not self._alive(hold):
+                del self._holds[name]
+            elif not np.array_equal(hold.at, hold.goal) or hold.rotation is not None:
+                near = float(np.abs(hold.goal - hold.at).max()) < 1e-9
+                self._shift(hold, hold.goal if near else hold.at + share * (hold.goal - hold.at))
+
+    def _pulls(self, sim: Simulation) -> list[Pull]:
+        pulls = []
+        for name, hold in self._holds.items():
+            if self._alive(hold):
+                try:
+                    force = np.array(hold.grip.force, float)
+                except LimberjackError:
+                    force = np.zeros(3)
+                pulls.append(Pull(name, hold.grip.body, np.array(hold.grip.point), hold.at.copy(), force))
+        return pulls
