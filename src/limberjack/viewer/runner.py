@@ -22,7 +22,7 @@ from limberjack.viewer.carry import transplant
 __all__ = ["Frame", "Runner"]
 
 # A batch of steps lasts no longer than this, so that orders are met soon [s].
-_BATCH = 0.012
+_BATCH = 0.008
 # Recordings and drives go by this many frames per simulated second.
 _RATE = 60.0
 # Longest recording [frames]: half an hour.
@@ -214,7 +214,7 @@ class Runner:
                 taken, spent, measured = 0, 0.0, end
             if (steps or changed) and end >= due:
                 self._publish()
-                due = end + 1.0 / self.rate
+                due = max(due + 1.0 / self.rate, end)  # by the clock, not by when the batch happened to end
             elif changed:
                 self._publish()
             if not steps:
