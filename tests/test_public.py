@@ -15,11 +15,11 @@ import limberjack as lj
 
 ROOT = Path(__file__).parents[1]
 NAMES = [
-    "Adaptive", "Axis", "Builder", "Diverged", "DivideAndConquer", "FileError", "Full", "LimberjackError",
-    "LoopNotClosed", "MissingExtra", "Model", "ModelError", "ModelWarning", "Motor", "Multipliers", "Simulation",
-    "StateError",
-    "Trajectory", "UnknownName", "UnsupportedByMethod", "View", "capabilities", "forward_dynamics",
-    "forward_kinematics", "inverse_dynamics", "jacobian", "load", "mass_matrix", "resume", "save", "scenes", "view",
+    "Adaptive", "Assembly", "Axis", "Builder", "Displacements", "Diverged", "DivideAndConquer", "FileError", "Full",
+    "Impulses", "LimberjackError", "LoopNotClosed", "MissingExtra", "Model", "ModelError", "ModelWarning", "Motor",
+    "Multipliers", "Pace", "Simulation", "StateError", "Tracker", "Trajectory", "UnknownName", "UnsupportedByMethod",
+    "View", "assemble", "capabilities", "forward_dynamics", "forward_kinematics", "inverse_dynamics", "jacobian",
+    "load", "mass_matrix", "pose", "resume", "save", "scenes", "view",
 ]  # fmt: skip
 
 

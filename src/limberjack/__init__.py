@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from limberjack import scenes
     from limberjack.articulated.dynamics import forward_kinematics, inverse_dynamics, jacobian, mass_matrix
+    from limberjack.assembling.face import Assembly, assemble, pose
     from limberjack.dynamics import forward_dynamics
     from limberjack.errors import (
         Diverged,
@@ -22,12 +23,21 @@ if TYPE_CHECKING:
         UnsupportedByMethod,
     )
     from limberjack.io import load, save
-    from limberjack.methods import Adaptive, DivideAndConquer, Full, Multipliers, capabilities
+    from limberjack.methods import (
+        Adaptive,
+        Displacements,
+        DivideAndConquer,
+        Full,
+        Impulses,
+        Multipliers,
+        capabilities,
+    )
     from limberjack.methods.adaptive.options import View
     from limberjack.model.builder import Builder
     from limberjack.model.model import Model
     from limberjack.model.spec import Axis, Motor
     from limberjack.simulation import Simulation, resume
+    from limberjack.trackers import Pace, Tracker
     from limberjack.trajectory import Trajectory
     from limberjack.viewer import view
 
@@ -36,18 +46,22 @@ __version__ = "0.1.0"
 # Public names and the module each lives in. Loaded on first use: importing the package compiles and costs nothing.
 _HOMES = {
     "limberjack.articulated.dynamics": ("forward_kinematics", "inverse_dynamics", "jacobian", "mass_matrix"),
+    "limberjack.assembling.face": ("Assembly", "assemble", "pose"),
     "limberjack.dynamics": ("forward_dynamics",),
     "limberjack.errors": (
         "Diverged", "FileError", "LimberjackError", "LoopNotClosed", "MissingExtra", "ModelError", "ModelWarning",
         "StateError", "UnknownName", "UnsupportedByMethod",
     ),
     "limberjack.io": ("load", "save"),
-    "limberjack.methods": ("Adaptive", "DivideAndConquer", "Full", "Multipliers", "capabilities"),
+    "limberjack.methods": (
+        "Adaptive", "Displacements", "DivideAndConquer", "Full", "Impulses", "Multipliers", "capabilities",
+    ),  # fmt: skip
     "limberjack.methods.adaptive.options": ("View",),
     "limberjack.model.builder": ("Builder",),
     "limberjack.model.model": ("Model",),
     "limberjack.model.spec": ("Axis", "Motor"),
     "limberjack.simulation": ("Simulation", "resume"),
+    "limberjack.trackers": ("Pace", "Tracker"),
     "limberjack.trajectory": ("Trajectory",),
     "limberjack.viewer": ("view",),
 }  # fmt: skip
@@ -55,12 +69,15 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Adaptive",
+    "Assembly",
     "Axis",
     "Builder",
+    "Displacements",
     "Diverged",
     "DivideAndConquer",
     "FileError",
     "Full",
+    "Impulses",
     "LimberjackError",
     "LoopNotClosed",
     "MissingExtra",
@@ -69,12 +86,15 @@ __all__ = [
     "ModelWarning",
     "Motor",
     "Multipliers",
+    "Pace",
     "Simulation",
     "StateError",
+    "Tracker",
     "Trajectory",
     "UnknownName",
     "UnsupportedByMethod",
     "View",
+    "assemble",
     "capabilities",
     "forward_dynamics",
     "forward_kinematics",
@@ -82,6 +102,7 @@ __all__ = [
     "jacobian",
     "load",
     "mass_matrix",
+    "pose",
     "resume",
     "save",
     "scenes",

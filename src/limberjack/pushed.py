@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from limberjack.articulated.dynamics import array_of
-from limberjack.errors import UnsupportedByMethod
+from limberjack.errors import StateError, UnsupportedByMethod
 from limberjack.forces import Wrenches, no_wrenches
 from limberjack.grips import GripHandle
+from limberjack.model.check import frame_rotation
+from limberjack.model.joints import coordinate_counts
 from limberjack.model.model import Model
 from limberjack.spatial.frames import matrix_from_quaternion
 
@@ -36,6 +38,11 @@ class Pushed:
         @property
         def rotations(self) -> np.ndarray:
             """Quaternions of the body frames; `Simulation` has them."""
+            ...
+
+        @property
+        def time(self) -> float:
+            """Time; `Simulation` has it."""
             ...
 
         def touch(self) -> None:
@@ -83,7 +90,7 @@ class Pushed:
         """
         kick = getattr(self._stepper, "kick", None)
         if kick is None:
-            raise UnsupportedByMethod(f'method "{self.method.name}" takes no impulses. Methods that do: multipliers')
+            raise UnsupportedByMethod(f'method "{self.method.name}" takes no impulses. Methods that do: multipliers, impulses')
         b, a = self.model.body_index(body), self.model.arrays
         impulse = array_of(impulse, (3,), "impulse", self.model)
         angular = array_of(angular, (3,), "angular", self.model)
@@ -124,6 +131,51 @@ class Pushed:
         """
         sim: Any = self
         return GripHandle(sim, body, point, strength=strength)
+
+    def move(self, body: str, position: Any, rotation: Any = None) -> None:
+        """Put a body somewhere and hold it there, whatever pulls at it, until moved again; None lets it go.
+
+        Its inverse mass counts as null: joints move the others. No derivative of where it is told to be is taken.
+
+        Args:
+            body: name of the body.
+            position: (3,) of the body's frame in the world, or None.
+            rotation: (w, x, y, z) or a matrix; None keeps the one it has.
+        """
+        move = getattr(self._stepper, "move", None)
+        if move is None:
+            raise UnsupportedByMethod(f'method "{self.method.name}" moves no bodies. Methods that do: displacements')
+        b, a = self.model.body_index(body), self.model.arrays
+        link = int(a.body_link[b])
+        if link < 0:
+            raise StateError(f'body "{body}" is fixed to the world and cannot be moved')
+        if position is None:
+            move(link, None, None)
+        else:
+            place, offset = array_of(position, (3,), "position", self.model), a.body_offset[b]
+            own = self.rotations[b] if rotation is None else np.array(frame_rotation(rotation, "rotation"))
+            turned = matrix_from_quaternion(own) @ offset[:9].reshape(3, 3).T
+            move(link, place - turned @ offset[9:], turned)
+        self._poses = None
+
+    def drive(self, joint: str, rate: float | None) -> None:
+        """Let a joint's coordinate, or that of a compound axis, run at a rate from where it is; None lets it go.
+
+        Args:
+            joint: name of a joint or axis with one coordinate.
+            rate: [rad/s or m/s].
+        """
+        drive = getattr(self._stepper, "drive", None)
+        if drive is None:
+            raise UnsupportedByMethod(f'method "{self.method.name}" drives no joints. Methods that do: displacements')
+        self.model.joint(joint)
+        spec, axis = self.model.joint_spec(joint), self.model.axis_number(joint)
+        if rate is not None:
+            rate = float(array_of(rate, (), "rate", self.model))
+        if axis < 0 and coordinate_counts(spec)[1] != 1:
+            raise StateError(f'joint "{joint}" is a {spec.kind}: only one coordinate can be driven at a rate')
+        drive(spec.name, max(axis, 0), rate, self.time)
+        self.touch()
 
     def take_grip(self, grip: Any) -> Any:
         """Let a grip act; for `GripHandle`."""

@@ -24,6 +24,7 @@ from limberjack.articulated.dynamics import (
     jacobian,
     mass_matrix,
 )
+from limberjack.collision.detect import find_contacts, new_detector
 from limberjack.errors import LimberjackError
 from limberjack.methods import FEATURES, METHODS, Multipliers, method_of
 from limberjack.model.builder import Builder
@@ -114,6 +115,21 @@ def _method(name: str) -> None:
         sim.apply_impulse("arm", impulse=(0.0, 0.0, 1.0))
 
 
+def _touching() -> None:
+    builder = Builder("touching")
+    builder.add_shape_plane(WORLD)
+    builder.add_body("box", mass=1.0, inertia=(0.1, 0.1, 0.1))
+    builder.add_shape_box("box", (1.0, 1.0, 1.0))
+    Simulation(builder.build(), "full").step(2)
+
+
+def _balls() -> None:
+    builder = Builder("balls")
+    builder.add_body("ball", mass=1.0, com=(0.5, 0.0, 0.0), inertia=(0.1, 0.1, 0.1))
+    builder.add_joint_ball("joint", WORLD, "ball")
+    Simulation(builder.build(), Multipliers(integrator="rattle", solver="sparse")).step(2)
+
+
 def _multipliers(**options: Any) -> None:
     Simulation(looped(), Multipliers(**options)).step(2)
 
@@ -123,6 +139,14 @@ def _measures() -> None:
         _measure(Simulation(model, ignore=FEATURES))
 
 
+def _collision() -> None:
+    builder = Builder("pair")
+    for name in ("a", "b"):
+        builder.add_body(name, mass=1.0, inertia=(0.1, 0.1, 0.1))
+        builder.add_shape_box(name, (1.0, 1.0, 1.0))
+    pose = np.zeros((2, 7))
+    pose[:, 3] = 1.0
+    find_contacts(new_detector(builder.build()), pose, np.zeros(2))
 def _pictures() -> None:
     model = sample()
     Painter(Drawing(model), 32, 32, 1).paint(
@@ -136,6 +160,9 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
         yield f"method {name}", lambda name=name: _method(name)
     yield "multipliers, rattle", lambda: _multipliers(integrator="rattle")
     yield "multipliers, sparse rattle", lambda: _multipliers(solver="sparse", integrator="rattle")
+    yield "multipliers, rattle of balls", _balls
+    yield "full, contacts", _touching
+    yield "collision", _collision
     yield "energy, momentum, velocities", _measures
     yield "functions of a model", _functions
     yield "pictures", _pictures

@@ -10,7 +10,7 @@ from tests.naive.saddle import dense_mass
 
 import limberjack as lj
 from limberjack.constraints.bodies import AFFINE, PARTICLE, PLANAR
-from limberjack.methods.multipliers.steps import change_velocities
+from limberjack.maximal.meeting import change_velocities
 from limberjack.scenes.loops import REFERENCES, measured
 
 RK4 = lj.Multipliers(integrator="rk4")

@@ -21,8 +21,8 @@ from limberjack.constraints.bodies import RIGID, take_inertia
 from limberjack.constraints.maximal import evaluate, new_evaluation
 from limberjack.constraints.system import System
 from limberjack.constraints.table import DRIVE
+from limberjack.maximal.meeting import TOUCH, Setup
 from limberjack.methods.multipliers.options import Multipliers
-from limberjack.methods.multipliers.steps import TOUCH, Setup
 from limberjack.model.model import Model
 from limberjack.solvers.saddle import factor_saddle, first_constraints, list_touching, new_saddle, solve_saddle
 

@@ -17,16 +17,20 @@ from limberjack.model.model import Model
 
 if TYPE_CHECKING:
     from limberjack.methods.adaptive.options import Adaptive
+    from limberjack.methods.displacements.options import Displacements
     from limberjack.methods.divide_and_conquer import DivideAndConquer
     from limberjack.methods.full import Full
+    from limberjack.methods.impulses.options import Impulses
     from limberjack.methods.multipliers.options import Multipliers
 
 __all__ = [
     "FEATURES",
     "METHODS",
     "Adaptive",
+    "Displacements",
     "DivideAndConquer",
     "Full",
+    "Impulses",
     "Method",
     "Multipliers",
     "Stepper",
@@ -54,6 +58,8 @@ METHODS = {
     "divide_and_conquer": "limberjack.methods.divide_and_conquer:DivideAndConquer",
     "adaptive": "limberjack.methods.adaptive.options:Adaptive",
     "multipliers": "limberjack.methods.multipliers.options:Multipliers",
+    "displacements": "limberjack.methods.displacements.options:Displacements",
+    "impulses": "limberjack.methods.impulses.options:Impulses",
 }
 
 

@@ -11,6 +11,14 @@ from limberjack.scenes.baraff import baraff_contacts, baraff_planar, baraff_tree
 from limberjack.scenes.catalog import Camera, Scene, SceneInfo, describe, get, names
 from limberjack.scenes.chains import double_pendulum, long_chain, pendulum, tethered_pendulum
 from limberjack.scenes.crowds import crowd
+from limberjack.scenes.faure import (
+    bar_between_disks,
+    bead_on_circle,
+    draggable_structure,
+    faure_joints,
+    ring_of_figures,
+    shaken_plate,
+)
 from limberjack.scenes.figures import humanoid, marionette
 from limberjack.scenes.loops import (
     andrews_squeezer,
@@ -32,15 +40,19 @@ __all__ = [
     "adaptive_crowd",
     "andrews_squeezer",
     "ball_tree",
+    "bar_between_disks",
     "baraff_contacts",
     "baraff_planar",
     "baraff_tree",
+    "bead_on_circle",
     "bricard",
     "chain_with_limits",
     "character",
     "crowd",
     "describe",
     "double_pendulum",
+    "draggable_structure",
+    "faure_joints",
     "flyball_governor",
     "four_bar",
     "gear_train",
@@ -54,7 +66,9 @@ __all__ = [
     "paper_pendulum",
     "pendulum",
     "random_tree",
+    "ring_of_figures",
     "scalable_puppet",
+    "shaken_plate",
     "simple_pendulum",
     "slider_chain",
     "spring_pendulum",

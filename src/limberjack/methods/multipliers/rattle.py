@@ -10,12 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from limberjack._jit import inner, kernel, outlined, spliced
-from limberjack.constraints.bodies import PARTICLE, PLANAR, POSE, RIGID, TURNED, set_ends, set_soft_pair, world_inertia
-from limberjack.constraints.compound import set_compounds
+from limberjack.constraints.bodies import PARTICLE, PLANAR, POSE, RIGID, TURNED, world_inertia
 from limberjack.constraints.maximal import evaluate
-from limberjack.constraints.rows import COORDINATES, ROWS, row, set_pair
-from limberjack.methods.multipliers.loads import forces
-from limberjack.methods.multipliers.steps import (
+from limberjack.constraints.rows import COORDINATES, ROWS
+from limberjack.maximal.loads import count_turns, forces
+from limberjack.maximal.meeting import (
     GAP_ALLOWED,
     HUGE,
     MOST,
@@ -23,16 +22,16 @@ from limberjack.methods.multipliers.steps import (
     PROJECT,
     STUCK,
     TOUCH,
-    count_turns,
     meet,
     set_sides,
     solve_again,
     worst_row,
 )
+from limberjack.maximal.predictions import look_there, put_back_gyro
 from limberjack.solvers.saddle import factor_saddle
 from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply, rotation_from_quaternion
 from limberjack.spatial.solves import solve_symmetric_3
-from limberjack.spatial.vectors import cross, rotate, rotate_back, symmetric_times
+from limberjack.spatial.vectors import cross, rotate, rotate_back
 
 __all__ = ["take_rattle_steps"]
 
@@ -113,34 +112,6 @@ def _velocities(bodies, pose, ends, momentum, u):
             u[o + 2] = momentum[o + 2] / bodies.inertia[i, 2] if kind == PLANAR else f * momentum[o + 2]
 
 
-@outlined
-def _look_there(setup, time, pose, u, e):
-    """Fill the values of the rows that hold at other poses, no blocks."""
-    table = setup.table
-    set_ends(setup.bodies, pose, u, e.ends)
-    for k in range(len(table.pair_link)):
-        set_pair(k, table.pair_link, table.pair_frame, e.ends, e.state)
-    for k in range(len(setup.soft)):
-        set_soft_pair(setup.soft[k], table.pair_link, table.pair_frame, setup.bodies, e.ends, e.state)
-    set_compounds(table.compound, table.factor_kind, table.factor_data, e.scratch, e.state)
-    for r in range(setup.system.row_start[setup.constraints[1]]):
-        row(table, r, time, e.state, e.near, e.wrench, e.values)
-
-
-@outlined
-def _take_gyro(bodies, ends, pose, f):
-    """Put back the forces of inertia of rigid bodies: momenta in world axes do not have them."""
-    for i in range(len(bodies.kind)):
-        if bodies.kind[i] == RIGID:
-            wx, wy, wz = ends[i, 12], ends[i, 13], ends[i, 14]
-            lx, ly, lz = symmetric_times(world_inertia(i, RIGID, bodies, pose, ends), wx, wy, wz)
-            x, y, z = cross(wx, wy, wz, lx, ly, lz)
-            o = bodies.start[i]
-            f[o] += x
-            f[o + 1] += y
-            f[o + 2] += z
-
-
 @spliced
 def _rattle(
     setup, tree, structure, springs, drives, armature, span, driven, h, time, tolerance, rows, wrenches, applied, e, s,
@@ -153,7 +124,7 @@ def _rattle(
         evaluate(bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, s.pose, s.u, e)
         if s.fresh[0] == 0:
             forces(setup, springs, drives, armature, span, driven, h < 0.0, wrenches, applied, s.pose, e, s, s.force)
-            _take_gyro(bodies, e.ends, s.pose, s.force)
+            put_back_gyro(bodies, e.ends, s.pose, s.force)
         set_sides(setup.table, held, np.int64(0), h, np.int64(PROJECT), 0.0, e.values, s.pressed, saddle.r, saddle.c)
         failed = factor_saddle(setup.system, tree, structure, e.m, e.j, saddle)
         if failed != 0:
@@ -176,7 +147,7 @@ def _rattle(
             s.there.state[compound[t, 0], c] = e.state[compound[t, 0], c]
     for iteration in range(MOST):
         _fly(bodies, h, s.momentum, s.stage, s.pose)
-        _look_there(setup, time + h, s.pose, s.u, s.there)
+        look_there(setup, time + h, s.pose, s.u, s.there)
         worst, at = worst_row(setup, s.there, s)
         s.report[0], s.report[1], s.report[2] = iteration, worst, at
         if worst <= tolerance or (worst < GAP_ALLOWED and worst > 0.5 * last) or not worst < 1e100:
@@ -202,7 +173,7 @@ def _rattle(
     _velocities(bodies, s.pose, s.there.ends, s.momentum, s.u)
     evaluate(bodies, setup.system, setup.table, setup.touch, setup.soft, time + h, rows, s.pose, s.u, e)
     forces(setup, springs, drives, armature, span, driven, h < 0.0, wrenches, applied, s.pose, e, s, s.force)
-    _take_gyro(bodies, e.ends, s.pose, s.force)
+    put_back_gyro(bodies, e.ends, s.pose, s.force)
     for k in range(nu):
         saddle.f[k] = 0.5 * h * s.force[k]
     status = meet(setup, tree, structure, np.int64(1), 0.0, np.int64(PROJECT), 0.0, TOUCH, e, s, saddle)

@@ -1,0 +1,1 @@
+"""Assembly of articulated solids by linearised displacement constraints (Faure 1998)."""

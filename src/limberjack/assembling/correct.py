@@ -1,0 +1,304 @@
+"""The fast assembly: errors and rows, conjugate residuals, displacements, again until the geometry is right.
+
+    repeat at most `outer` times
+        e, J at the poses
+        A lam = -e,  A = J M^-1 J^T + C,  with at most `inner` iterations
+        d = M^-1 J^T lam,  rotations of one solid cut at `clamp`
+        x += dx,  q <- exp(dtheta) q
+
+A one-sided row acts while it is violated, or while it pushes. A soft tracker (stiffness k, damping c) over a step h has
+the compliance 1 / (h (h k + c)) and pulls for what is left at the end of the step, e_end - c / (h k + c) e_start: no
+derivative of where it is told to be.
+
+Reference: Faure 1998, section 3.4.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from limberjack._jit import inner, kernel, outlined
+from limberjack.assembling.net import LEVER, MOST, SOFT
+from limberjack.assembling.rows import look, worst_error
+from limberjack.constraints.bodies import AFFINE, PARTICLE, PLANAR
+from limberjack.solvers.krylov import solve_krylov
+from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply, rotation_from_quaternion
+from limberjack.spatial.vectors import rotate_symmetric
+
+__all__ = [
+    "correct", "cut_multipliers", "displace", "has_soft", "move_solids", "set_metric", "set_sides", "solve_rows",
+    "start_step",
+]  # fmt: skip
+
+
+@outlined
+def set_metric(
+    # model
+    kinds, metric,
+    # in
+    physical, free, pose,
+    # out
+    minv,
+):  # fmt: skip
+    """Fill the inverse masses in world axes; null where a solid is held."""
+    m = metric
+    for i in range(len(metric)):
+        s = (m[i, 0], m[i, 1], m[i, 2], m[i, 3], m[i, 4], m[i, 5])
+        if physical and kinds[i] != PLANAR:
+            r = rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
+            s = rotate_symmetric(r, s)
+        f = free[i]
+        minv[i, 0], minv[i, 1], minv[i, 2] = f * s[0], f * s[1], f * s[2]
+        minv[i, 3], minv[i, 4], minv[i, 5] = f * s[3], f * s[4], f * s[5]
+        minv[i, 6] = f * m[i, 6]
+
+
+@inner
+def start_step(
+    # model
+    net,
+    # out
+    w,
+):  # fmt: skip
+    """Forget the multipliers summed so far, and note the errors of trackers at the start of a step."""
+    for r in range(len(w.total)):
+        w.total[r] = 0.0
+    for t in range(len(w.held)):
+        for k in range(6):
+            w.first[t, k] = w.value[net.rows[2] + 6 * t + k]
+            w.cut[t, k] = 0
+    for c in range(net.ends[0], net.ends[1]):
+        w.on[c] = 0
+
+
+@outlined
+def set_sides(
+    # model
+    system, ends,
+    # in
+    h, scale, value, total, source, track, first, cut,
+    # out
+    on, b, c, j,
+):  # fmt: skip
+    """Fill right sides, compliances and the rows that act.
+
+    Args:
+        system: the constraints.
+        ends: where their sorts end.
+        h: length of the step soft trackers act over [s]; 0 where all are rigid.
+        scale: of the right side: 1 for displacements, 1/h for impulses.
+        value: errors.
+        total: multipliers summed over the step.
+        source: rows of all.
+        track, first, cut: of trackers.
+        on: which constraints act.
+        b, c: right sides and compliances.
+        j: rows of those that act.
+    """
+    for i in range(len(on)):
+        if ends[0] <= i < ends[1]:
+            r = system.row_start[i]
+            # its multiplier so far says whether it pushes
+            on[i] = 1 if value[r] < 0.0 or (on[i] == 1 and total[r] > 0.0) else 0
+        acts = float(on[i])
+        for r in range(system.row_start[i], system.row_start[i + 1]):
+            b[r], c[r] = -acts * scale * value[r], 0.0
+        for o in range(system.block_start[system.touch_start[i]], system.block_start[system.touch_start[i + 1]]):
+            j[o] = acts * source[o]
+        if i >= ends[2] and h > 0.0 and on[i] == 1:
+            t, r = i - ends[2], system.row_start[i]
+            for k in range(6):
+                if cut[t, k] == 1:
+                    # it pulls as hard as it may, whatever is left
+                    b[r + k] = 0.0
+                    o = system.block_start[system.touch_start[i]] + 6 * k
+                    for d in range(6):
+                        j[o + d] = 0.0
+                    continue
+                f = 1.0 if k < 3 else track[t, LEVER] * track[t, LEVER]
+                stiffness, damping = f * track[t, SOFT], f * track[t, SOFT + 1]
+                if stiffness > 0.0:
+                    give = h * stiffness + damping
+                    c[r + k] = 1.0 / (h * give)
+                    b[r + k] = -scale * (value[r + k] - damping / give * first[t, k]) - c[r + k] * total[r + k]
+
+
+@outlined
+def cut_multipliers(
+    # model
+    rows,
+    # in
+    most, held, track,
+    # out
+    lam, total, cut,
+):  # fmt: skip
+    """Cut the sums of multipliers where they pull a one-sided row, or exceed the largest force of a soft tracker.
+
+    Args:
+        rows: where the sorts of rows end.
+        most: what a force of 1 N amounts to, in multipliers; 0 where trackers are rigid.
+        held, track: of trackers.
+        lam: multipliers of the last solve.
+        total: their sum.
+        cut: which were cut.
+    """
+    for r in range(rows[0], rows[1]):
+        if total[r] < 0.0:
+            lam[r] -= total[r]
+            total[r] = 0.0
+    for t in range(len(held)):
+        if most > 0.0 and held[t] >= 0 and track[t, SOFT] > 0.0:
+            for k in range(6):
+                r = rows[2] + 6 * t + k
+                cap = most * track[t, MOST] * (1.0 if k < 3 else track[t, LEVER])
+                new = min(max(total[r], -cap), cap)
+                if new != total[r]:
+                    lam[r] += new - total[r]
+                    total[r] = new
+                    cut[t, k] = 1
+
+
+@inner
+def solve_rows(
+    # model
+    net,
+    # in
+    inner_most, tolerance,
+    # out
+    w,
+):  # fmt: skip
+    """Solve for the multipliers and add them to their sum; return the status of the solve."""
+    status = solve_krylov(
+        net.system, w.minv, w.j, w.c, w.b, np.int64(0), inner_most, tolerance, w.krylov, w.lam, w.solve
+    )
+    for r in range(len(w.lam)):
+        w.total[r] += w.lam[r]
+    return status
+
+
+@outlined
+def displace(
+    # model
+    system,
+    # in
+    source, lam, minv,
+    # out
+    f, d,
+):  # fmt: skip
+    """Fill f with J^T lam and d with M^-1 f.
+
+    The rows of all constraints serve, since a cut may have changed a multiplier of one that no longer acts.
+    """
+    m = minv
+    for k in range(len(f)):
+        f[k] = 0.0
+    for c in range(len(system.touch_start) - 1):
+        for t in range(system.touch_start[c], system.touch_start[c + 1]):
+            o, k = 6 * system.touch_body[t], system.block_start[t]
+            for r in range(system.row_start[c], system.row_start[c + 1]):
+                x = lam[r]
+                for i in range(6):
+                    f[o + i] += source[k + i] * x
+                k += 6
+    for i in range(len(m)):
+        o = 6 * i
+        x, y, z = f[o], f[o + 1], f[o + 2]
+        d[o] = m[i, 0] * x + m[i, 3] * y + m[i, 4] * z
+        d[o + 1] = m[i, 3] * x + m[i, 1] * y + m[i, 5] * z
+        d[o + 2] = m[i, 4] * x + m[i, 5] * y + m[i, 2] * z
+        d[o + 3], d[o + 4], d[o + 5] = m[i, 6] * f[o + 3], m[i, 6] * f[o + 4], m[i, 6] * f[o + 5]
+
+
+@outlined
+def move_solids(
+    # model
+    kinds,
+    # in
+    clamp, d,
+    # out
+    pose,
+):  # fmt: skip
+    """Displace all solids, rotations cut at `clamp`."""
+    for i in range(len(kinds)):
+        o, kind = 6 * i, kinds[i]
+        pose[i, 0] += d[o + 3]
+        pose[i, 1] += d[o + 4]
+        if kind != PLANAR:
+            pose[i, 2] += d[o + 5]
+        if kind == PARTICLE or kind == AFFINE:
+            continue
+        x, y, z = d[o], d[o + 1], d[o + 2]
+        size = math.sqrt(x * x + y * y + z * z)
+        if size > clamp:
+            f = clamp / size
+            x, y, z = f * x, f * y, f * z
+        w, a, b, c = quaternion_multiply(quaternion_exp(x, y, z), (pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]))
+        f = 1.0 / math.sqrt(w * w + a * a + b * b + c * c)
+        pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = f * w, f * a, f * b, f * c
+
+
+@inner
+def has_soft(
+    # in
+    h, held, track,
+):  # fmt: skip
+    """Return whether a tracker gives way over steps of h."""
+    soft = False
+    for t in range(len(held)):
+        soft = soft or (h > 0.0 and held[t] >= 0 and track[t, SOFT] > 0.0)
+    return soft
+
+
+@kernel
+def correct(
+    # model
+    setup, net,
+    # in
+    physical, time, h, outer, inner_most, tolerance, solver_tolerance, clamp, u, e,
+    # out
+    pose, w,
+):  # fmt: skip
+    """Move the solids until all constraints hold.
+
+    Args:
+        setup: the model in maximal coordinates.
+        net: its constraints.
+        physical: whether masses and inertias are the solids' own, or the unit metric.
+        time: of driven coordinates [s].
+        h: length of the step soft trackers act over [s]; 0 makes all rigid.
+        outer: most assembly iterations.
+        inner_most: most solver iterations in each.
+        tolerance: largest error that is small enough [m, rad].
+        solver_tolerance: residual beside the right side at which a solve ends.
+        clamp: largest rotation of a solid in one iteration [rad].
+        u: velocities; errors do not depend on them.
+        e: evaluation of the model's own rows.
+        pose: (n, POSE) the solids.
+        w: work; its report tells iterations, the worst error, its row, the last solver status and the norm of errors.
+            `start_step` begins a step.
+
+    Returns:
+        0, or 1 where an error is not finite: the poses are then not to be used.
+    """
+    metric = net.physical if physical else net.unit
+    soft, count, total, status = has_soft(h, w.held, w.track), 0, 0, 0
+    kinds, report = setup.bodies.kind, w.report
+    while True:
+        look(setup, net, time, False, True, pose, u, e, w)
+        worst, at, norm = worst_error(net.rows, w.value, w.track)
+        if count >= outer or not (worst > tolerance or (soft and count == 0)) or not worst < 1e100:
+            break
+        set_metric(kinds, metric, physical, w.free, pose, w.minv)
+        set_sides(
+            net.system, net.ends, h, 1.0, w.value, w.total, w.source, w.track, w.first, w.cut, w.on, w.b, w.c, w.j
+        )
+        status = solve_rows(net, inner_most, solver_tolerance, w)
+        cut_multipliers(net.rows, h * h, w.held, w.track, w.lam, w.total, w.cut)
+        displace(net.system, w.source, w.lam, w.minv, w.f, w.d)
+        move_solids(kinds, clamp, w.d, pose)
+        count += 1
+        total += int(w.solve[0])
+    report[0], report[1], report[2], report[3], report[4], report[5] = count, total, worst, at, status, norm
+    return 0 if worst < 1e100 else 1

@@ -1,0 +1,295 @@
+"""Contacts of two boxes: the separating axis, then the incident face clipped by the reference face.
+
+Of the fifteen axes (three face normals each, nine cross products of edges) that of greatest separation is the normal. A
+face of the first box is preferred to one of the second, and faces to edges, by a slack: resting boxes then keep their
+reference, and their contacts keep their keys.
+
+Keys: face contacts 32 (36 f + i) + k with reference face f (first box 0-5, second 6-11), incident face i and feature
+k: corner of the incident face 0-3, its edge e across side s of the reference 4 + 4 e + s, corner of the reference 20..
+Edge contacts 2^15 + 16 (3 a + b) + signs.
+"""
+
+from __future__ import annotations
+
+import math
+
+from limberjack._jit import inner, outlined, spliced
+from limberjack.collision.broad import AT, SIZE
+from limberjack.collision.manifold import add_near, choose_near
+from limberjack.collision.scratch import put_spot
+
+__all__ = ["box_box"]
+
+# Part of a box's smallest half edge that preferences between axes are worth, and that corners may overhang uncut.
+_SLACK = 2e-3
+
+
+@inner
+def _column(frame, i, k):
+    """Return axis k of shape i in the world."""
+    return frame[i, k], frame[i, 3 + k], frame[i, 6 + k]
+
+
+@inner
+def _dot(a, b):
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+@spliced
+def _axis(best, code, separation, new):
+    """Return the better of two (separation, code)."""
+    if separation > best:
+        best, code = separation, new
+    return best, code
+
+
+@spliced
+def _edge_axis(best, code, t1, t2, c1, c2, reach_a, reach_b, square, new):
+    """Return the better of the best edge axis so far and the next, whose length is sqrt(square)."""
+    # Parallel edges have no such axis.
+    separation = (abs(t2 * c1 - t1 * c2) - reach_a - reach_b) / math.sqrt(max(square, 1e-8))
+    if square > 1e-8 and separation > best:
+        best, code = separation, new
+    return best, code
+
+
+@spliced
+def _best_edges(t, c, m, a, b):
+    """Return the greatest separation along a cross product of edges, and its number 3 k + l.
+
+    c holds the dot products of the axes by rows of the first box, m their sizes, t the way between the middles in the
+    first box's axes, a and b the half edges.
+    """
+    best, code = -1e300, 0
+    for k in range(3):
+        k1, k2 = (k + 1) % 3, (k + 2) % 3
+        for l in range(3):
+            l1, l2 = (l + 1) % 3, (l + 2) % 3
+            best, code = _edge_axis(
+                best, code, t[k1], t[k2], c[3 * k1 + l], c[3 * k2 + l], a[k1] * m[3 * k2 + l] + a[k2] * m[3 * k1 + l],
+                b[l1] * m[3 * k + l2] + b[l2] * m[3 * k + l1], 1.0 - c[3 * k + l] * c[3 * k + l], 3 * k + l,
+            )  # fmt: skip
+    return best, code
+
+
+@outlined
+def box_box(
+    # in
+    i, j, limit, frame,
+    # out
+    spots, keys, near, near_keys,
+):  # fmt: skip
+    """Write the contacts of boxes i and j; return their number, -1 where only their closest points can tell."""
+    a0, a1, a2 = _column(frame, i, 0), _column(frame, i, 1), _column(frame, i, 2)
+    b0, b1, b2 = _column(frame, j, 0), _column(frame, j, 1), _column(frame, j, 2)
+    d = (frame[j, AT] - frame[i, AT], frame[j, AT + 1] - frame[i, AT + 1], frame[j, AT + 2] - frame[i, AT + 2])
+    a = (frame[i, SIZE], frame[i, SIZE + 1], frame[i, SIZE + 2])
+    b = (frame[j, SIZE], frame[j, SIZE + 1], frame[j, SIZE + 2])
+    t = (_dot(d, a0), _dot(d, a1), _dot(d, a2))
+    c = (
+        _dot(a0, b0), _dot(a0, b1), _dot(a0, b2), _dot(a1, b0), _dot(a1, b1), _dot(a1, b2),
+        _dot(a2, b0), _dot(a2, b1), _dot(a2, b2),
+    )  # fmt: skip
+    m = (
+        abs(c[0]), abs(c[1]), abs(c[2]), abs(c[3]), abs(c[4]), abs(c[5]), abs(c[6]), abs(c[7]), abs(c[8])
+    )  # fmt: skip
+    slack = _SLACK * min(a[0], a[1], a[2], b[0], b[1], b[2])
+    face = abs(t[0]) - a[0] - b[0] * m[0] - b[1] * m[1] - b[2] * m[2]
+    face, code = _axis(face, 0, abs(t[1]) - a[1] - b[0] * m[3] - b[1] * m[4] - b[2] * m[5], 1)
+    face, code = _axis(face, code, abs(t[2]) - a[2] - b[0] * m[6] - b[1] * m[7] - b[2] * m[8], 2)
+    if face > limit:
+        return 0
+    w = (_dot(d, b0), _dot(d, b1), _dot(d, b2))
+    other = abs(w[0]) - b[0] - a[0] * m[0] - a[1] * m[3] - a[2] * m[6]
+    other, turned = _axis(other, 3, abs(w[1]) - b[1] - a[0] * m[1] - a[1] * m[4] - a[2] * m[7], 4)
+    other, turned = _axis(other, turned, abs(w[2]) - b[2] - a[0] * m[2] - a[1] * m[5] - a[2] * m[8], 5)
+    if other > limit:
+        return 0
+    if other > face + slack:
+        face, code = other, turned
+    edge, which = _best_edges(t, c, m, a, b)
+    if edge > limit:
+        return 0
+    if edge > face + slack:
+        return _edge_contact(i, j, which // 3, which % 3, edge, slack, d, frame, spots, keys)
+    r, o, sign, kind = i, j, -1.0, 0
+    if code < 3:
+        side = 1.0 if t[code] > 0.0 else -1.0
+    else:
+        code -= 3
+        side = -1.0 if w[code] > 0.0 else 1.0
+        r, o, sign, kind = j, i, 1.0, 6
+    n = _clip_faces(r, o, code, side, limit, slack, frame, near, near_keys)
+    return _put_faces(n, r, code, side, sign, kind, face, slack, frame, near, near_keys, spots, keys)
+
+
+@outlined
+def _edge_contact(i, j, k, l, separation, slack, d, frame, spots, keys):
+    """Write the contact of an edge along axis k of box i with one along axis l of box j; return 1.
+
+    -1: the boxes are apart and the edges pass each other beyond their ends.
+    """
+    ux, uy, uz = _column(frame, i, k)
+    vx, vy, vz = _column(frame, j, l)
+    nx, ny, nz = uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx
+    length = math.sqrt(nx * nx + ny * ny + nz * nz)
+    if nx * d[0] + ny * d[1] + nz * d[2] > 0.0:
+        length = -length
+    nx, ny, nz = nx / length, ny / length, nz / length
+    # From the middle of box i to the middle of its edge, then to that of the edge of box j.
+    ex = ey = ez = 0.0
+    px, py, pz = frame[i, AT], frame[i, AT + 1], frame[i, AT + 2]
+    signs = 0
+    for step in range(1, 3):
+        x, y, z = _column(frame, i, (k + step) % 3)
+        size = frame[i, SIZE + (k + step) % 3]
+        if x * nx + y * ny + z * nz > 0.0:
+            size = -size
+            signs += step
+        px, py, pz = px + size * x, py + size * y, pz + size * z
+        x, y, z = _column(frame, j, (l + step) % 3)
+        size = frame[j, SIZE + (l + step) % 3]
+        if x * nx + y * ny + z * nz < 0.0:
+            size = -size
+            signs += 4 * step
+        ex, ey, ez = ex + size * x, ey + size * y, ez + size * z
+    ex, ey, ez = ex + frame[j, AT] - px, ey + frame[j, AT + 1] - py, ez + frame[j, AT + 2] - pz
+    h, g = frame[i, SIZE + k] + slack, frame[j, SIZE + l] + slack
+    b = ux * vx + uy * vy + uz * vz
+    eu, ev = ex * ux + ey * uy + ez * uz, ex * vx + ey * vy + ez * vz
+    s, t = (eu - b * ev) / (1.0 - b * b), (b * eu - ev) / (1.0 - b * b)
+    if separation > 0.0 and (abs(s) > h or abs(t) > g):
+        return -1
+    s = min(max(s, -h), h)
+    back = 0.5 * separation
+    return put_spot(
+        0, px + s * ux - back * nx, py + s * uy - back * ny, pz + s * uz - back * nz, nx, ny, nz, -separation,
+        32768 + 16 * (3 * k + l) + signs, spots, keys,
+    )  # fmt: skip
+
+
+@inner
+def _into(frame, i, x, y, z):
+    """Return a world vector in the axes of shape i."""
+    return (
+        frame[i, 0] * x + frame[i, 3] * y + frame[i, 6] * z,
+        frame[i, 1] * x + frame[i, 4] * y + frame[i, 7] * z,
+        frame[i, 2] * x + frame[i, 5] * y + frame[i, 8] * z,
+    )
+
+
+@outlined
+def _clip_faces(
+    # in
+    r, o, k, side, limit, slack, frame,
+    # out
+    near, near_keys,
+):  # fmt: skip
+    """Write the candidates of the face of box o that meets face k of box r; return their number.
+
+    Coordinates u, v, w run along axes k + 1, k + 2 and k of the reference box, w outward from the face: w is the gap.
+    """
+    k1, k2 = (k + 1) % 3, (k + 2) % 3
+    hu, hv = frame[r, SIZE + k1] + slack, frame[r, SIZE + k2] + slack
+    nx, ny, nz = _column(frame, r, k)
+    nx, ny, nz = side * nx, side * ny, side * nz
+    f = _into(frame, o, nx, ny, nz)
+    l = 0
+    if abs(f[1]) > abs(f[0]):
+        l = 1
+    if abs(f[2]) > abs(f[l]):
+        l = 2
+    facing = -1.0 if f[l] > 0.0 else 1.0
+    l1, l2 = (l + 1) % 3, (l + 2) % 3
+    gx, gy, gz = _column(frame, o, l)
+    size = facing * frame[o, SIZE + l]
+    middle = _into(
+        frame, r, frame[o, AT] + size * gx - frame[r, AT], frame[o, AT + 1] + size * gy - frame[r, AT + 1],
+        frame[o, AT + 2] + size * gz - frame[r, AT + 2],
+    )  # fmt: skip
+    x, y, z = _column(frame, o, l1)
+    p, h = _into(frame, r, x, y, z), frame[o, SIZE + l1]
+    x, y, z = _column(frame, o, l2)
+    q, g = _into(frame, r, x, y, z), frame[o, SIZE + l2]
+    cu, cv, cw = middle[k1], middle[k2], side * middle[k] - frame[r, SIZE + k]
+    pu, pv, pw = h * p[k1], h * p[k2], side * h * p[k]
+    qu, qv, qw = g * q[k1], g * q[k2], side * g * q[k]
+    base = 32 * (2 * l + (1 if facing > 0.0 else 0))
+    n = 0
+    for corner in range(4):
+        # Corners in turn: ++, -+, --, +-; each edge leads to the next.
+        s = 1.0 if corner == 0 or corner == 3 else -1.0
+        t = 1.0 if corner < 2 else -1.0
+        u, v, w = cu + s * pu + t * qu, cv + s * pv + t * qv, cw + s * pw + t * qw
+        if abs(u) <= hu and abs(v) <= hv and w <= limit:
+            n = add_near(n, u, v, w, base + corner, near, near_keys)
+        if corner % 2 == 0:
+            eu, ev, ew = -2.0 * s * pu, -2.0 * s * pv, -2.0 * s * pw
+        else:
+            eu, ev, ew = -2.0 * t * qu, -2.0 * t * qv, -2.0 * t * qw
+        enter, leave, first, last = 0.0, 1.0, -1, -1
+        for way in range(4):
+            # Sides in turn: u <= hu, u >= -hu, v <= hv, v >= -hv.
+            sign = 1.0 if way % 2 == 0 else -1.0
+            speed = sign * (eu if way < 2 else ev)
+            room = (hu - sign * u) if way < 2 else (hv - sign * v)
+            if speed > 1e-12 * (hu + hv):
+                if room < leave * speed:
+                    leave, last = room / speed, way
+            elif speed < -1e-12 * (hu + hv):
+                if room < enter * speed:
+                    enter, first = room / speed, way
+            elif room < 0.0:
+                enter = 2.0
+        if enter <= leave:
+            if first >= 0 and w + enter * ew <= limit:
+                n = add_near(
+                    n, u + enter * eu, v + enter * ev, w + enter * ew, base + 4 + 4 * corner + first, near, near_keys
+                )
+            if last >= 0 and w + leave * ew <= limit:
+                n = add_near(
+                    n, u + leave * eu, v + leave * ev, w + leave * ew, base + 4 + 4 * corner + last, near, near_keys
+                )
+    # Corners of the reference face over the incident one: where its plane is, seen along w.
+    area = pu * qv - pv * qu
+    if abs(area) > 1e-9 * hu * hv:
+        for corner in range(4):
+            u = (hu - slack) if corner == 0 or corner == 3 else slack - hu
+            v = (hv - slack) if corner < 2 else slack - hv
+            s, t = ((u - cu) * qv - (v - cv) * qu) / area, (pu * (v - cv) - pv * (u - cu)) / area
+            # Well inside only: beside an incident corner this would be the same contact twice.
+            if abs(s) < 1.0 - 2.0 * slack / h and abs(t) < 1.0 - 2.0 * slack / g and cw + s * pw + t * qw <= limit:
+                n = add_near(n, u, v, cw + s * pw + t * qw, base + 20 + corner, near, near_keys)
+    return n
+
+
+@outlined
+def _put_faces(n, r, k, side, sign, kind, separation, slack, frame, near, near_keys, spots, keys):
+    """Write the chosen candidates as spots; return their number.
+
+    -1: the boxes are apart and their closest points are not over the reference face.
+    """
+    least = 1e300
+    for s in range(n):
+        least = min(least, near[s, 2])
+    if least > max(0.0, separation + slack):
+        return -1
+    choose_near(n, slack, near)
+    k1, k2 = (k + 1) % 3, (k + 2) % 3
+    nx, ny, nz = _column(frame, r, k)
+    nx, ny, nz = side * nx, side * ny, side * nz
+    ux, uy, uz = _column(frame, r, k1)
+    vx, vy, vz = _column(frame, r, k2)
+    high = frame[r, SIZE + k]
+    base = 32 * 6 * (kind + 2 * k + (1 if side > 0.0 else 0))
+    count = 0
+    for s in range(n):
+        if near[s, 3] == 1.0:
+            u, v, w = near[s, 0], near[s, 1], near[s, 2]
+            h = high + 0.5 * w
+            count = put_spot(
+                count, frame[r, AT] + u * ux + v * vx + h * nx, frame[r, AT + 1] + u * uy + v * vy + h * ny,
+                frame[r, AT + 2] + u * uz + v * vz + h * nz, sign * nx, sign * ny, sign * nz, -w,
+                base + near_keys[s], spots, keys,
+            )  # fmt: skip
+    return count

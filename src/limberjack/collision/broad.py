@@ -1,0 +1,410 @@
+"""Broad phase: which pairs of shapes come near each other, in linear time, without anything per pair in Python.
+
+Items are what is binned: a moving link with all its shapes, or one static shape. They stand in a hashed grid of
+several levels, each cell twice as wide as those of the level below; an item is in the one cell that holds its middle,
+on the finest level whose cells are no smaller than it. Items of similar size make one level: a uniform grid. Planes
+are endless and are compared with every item.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, outlined, spliced
+from limberjack.collision.scratch import Scratch, new_scratch
+from limberjack.collision.shapes import CAPSULE, CYLINDER, PLANE, SPHERE, Shapes
+from limberjack.spatial.quaternions import quaternion_multiply, rotation_from_quaternion
+from limberjack.spatial.vectors import rotate
+
+__all__ = ["AT", "SIZE", "Broad", "find_pairs", "new_broad"]
+
+# Places in a row of `frame`: nine numbers of the rotation, position, sizes.
+AT, SIZE, FRAME = 9, 12, 16
+LEVELS = 48
+_FAR = 4.0e15  # cell numbers beyond this are not exact
+
+
+class Broad(NamedTuple):
+    """Work arrays of detection: s shapes, m items, p planes, room for c pairs."""
+
+    frame: np.ndarray  # (s, FRAME) shapes in the world
+    bounds: np.ndarray  # (s, 6) box around each shape in the world, with half the margin and the reach
+    item_start: np.ndarray  # (m + 1,) shapes of each item
+    item_shape: np.ndarray
+    item_link: np.ndarray  # (m,) -1 = static
+    item_part: np.ndarray  # (m,)
+    item_bounds: np.ndarray  # (m, 6)
+    item_cell: np.ndarray  # (m, 4) cell and level
+    planes: np.ndarray  # (p,) shapes that are planes
+    level_used: np.ndarray  # (LEVELS,)
+    bucket: np.ndarray  # (2^k + 1,) where the items of each bucket start in `order`
+    order: np.ndarray  # (m,) items by bucket
+    tally: np.ndarray  # (s + 1,) counts for sorting
+    pairs: np.ndarray  # (c, 2) shapes a, b; sorted; a moves
+    sorting: np.ndarray  # (c, 2)
+    count: np.ndarray  # (1,) pairs found, also those there was no room for
+    scratch: Scratch  # of the narrow phase
+
+
+def new_broad(shapes: Shapes, capacity: int) -> Broad:
+    """Return work arrays for `shapes` and room for `capacity` pairs."""
+    s = len(shapes.kind)
+    solid = np.flatnonzero(shapes.kind != PLANE)
+    order = solid[np.argsort(shapes.link[solid], kind="stable")]
+    link = shapes.link[order]
+    moving = np.split(order[link >= 0], np.flatnonzero(np.diff(link[link >= 0])) + 1) if (link >= 0).any() else []
+    items = [*moving, *([k] for k in order[link < 0])]
+    m = len(items)
+    first = np.array([item[0] for item in items], np.int64)
+    buckets = 1 << max(2 * m, 4).bit_length()
+    return Broad(
+        frame=np.zeros((s, FRAME)),
+        bounds=np.zeros((s, 6)),
+        item_start=np.cumsum([0, *(len(item) for item in items)]).astype(np.int64),
+        item_shape=np.concatenate([np.zeros(0, np.int64), *items]).astype(np.int64),
+        item_link=shapes.link[first],
+        item_part=shapes.part[first],
+        item_bounds=np.zeros((m, 6)),
+        item_cell=np.zeros((m, 4), np.int64),
+        planes=np.flatnonzero(shapes.kind == PLANE),
+        level_used=np.zeros(LEVELS, np.int64),
+        bucket=np.zeros(buckets + 1, np.int64),
+        order=np.zeros(m, np.int64),
+        tally=np.zeros(s + 1, np.int64),
+        pairs=np.zeros((capacity, 2), np.int64),
+        sorting=np.zeros((capacity, 2), np.int64),
+        count=np.zeros(1, np.int64),
+        scratch=new_scratch(),
+    )
+
+
+@inner
+def _extent(kind, r, sx, sy, sz):
+    """Return the half edges of the upright box around a shape turned by r."""
+    if kind == SPHERE:
+        return sx, sx, sx
+    if kind == CAPSULE:
+        return sx + sy * abs(r[2]), sx + sy * abs(r[5]), sx + sy * abs(r[8])
+    if kind == CYLINDER:
+        return (
+            sx * math.sqrt(max(0.0, 1.0 - r[2] * r[2])) + sy * abs(r[2]),
+            sx * math.sqrt(max(0.0, 1.0 - r[5] * r[5])) + sy * abs(r[5]),
+            sx * math.sqrt(max(0.0, 1.0 - r[8] * r[8])) + sy * abs(r[8]),
+        )
+    return (
+        abs(r[0]) * sx + abs(r[1]) * sy + abs(r[2]) * sz,
+        abs(r[3]) * sx + abs(r[4]) * sy + abs(r[5]) * sz,
+        abs(r[6]) * sx + abs(r[7]) * sy + abs(r[8]) * sz,
+    )
+
+
+@outlined
+def _place_shapes(
+    # model
+    kind, link, place, size,
+    # in
+    pose, reach, margin,
+    # out
+    frame, bounds,
+):  # fmt: skip
+    """Fill frames and bounds of all shapes in the world; return whether all are finite."""
+    total = 0.0
+    for k in range(len(kind)):
+        i = link[k]
+        x, y, z = place[k, 0], place[k, 1], place[k, 2]
+        turn = (place[k, 3], place[k, 4], place[k, 5], place[k, 6])
+        pad = 0.5 * margin
+        if i >= 0:
+            own = (pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
+            dx, dy, dz = rotate(rotation_from_quaternion(own[0], own[1], own[2], own[3]), x, y, z)
+            x, y, z = pose[i, 0] + dx, pose[i, 1] + dy, pose[i, 2] + dz
+            turn = quaternion_multiply(own, turn)
+            pad += reach[i]
+        r = rotation_from_quaternion(turn[0], turn[1], turn[2], turn[3])
+        for c in range(9):
+            frame[k, c] = r[c]
+        sx, sy, sz = size[k, 0], size[k, 1], size[k, 2]
+        frame[k, AT], frame[k, AT + 1], frame[k, AT + 2] = x, y, z
+        frame[k, SIZE], frame[k, SIZE + 1], frame[k, SIZE + 2] = sx, sy, sz
+        ex, ey, ez = _extent(kind[k], r, sx, sy, sz)
+        ex, ey, ez = ex + pad, ey + pad, ez + pad
+        bounds[k, 0], bounds[k, 1], bounds[k, 2] = x - ex, y - ey, z - ez
+        bounds[k, 3], bounds[k, 4], bounds[k, 5] = x + ex, y + ey, z + ez
+        total += abs(x) + abs(y) + abs(z) + abs(ex + ey + ez)
+    return math.isfinite(total)
+
+
+@spliced
+def _bound_items(
+    # in
+    item_start, item_shape, bounds,
+    # out
+    item_bounds,
+):  # fmt: skip
+    """Fill the boxes around items; return the smallest and largest edge of any, taking each item's longest."""
+    small, large = np.inf, 0.0
+    for i in range(len(item_bounds)):
+        k = item_shape[item_start[i]]
+        ax, ay, az = bounds[k, 0], bounds[k, 1], bounds[k, 2]
+        bx, by, bz = bounds[k, 3], bounds[k, 4], bounds[k, 5]
+        for s in range(item_start[i] + 1, item_start[i + 1]):
+            k = item_shape[s]
+            ax, ay, az = min(ax, bounds[k, 0]), min(ay, bounds[k, 1]), min(az, bounds[k, 2])
+            bx, by, bz = max(bx, bounds[k, 3]), max(by, bounds[k, 4]), max(bz, bounds[k, 5])
+        item_bounds[i, 0], item_bounds[i, 1], item_bounds[i, 2] = ax, ay, az
+        item_bounds[i, 3], item_bounds[i, 4], item_bounds[i, 5] = bx, by, bz
+        edge = max(bx - ax, by - ay, bz - az)
+        small, large = min(small, edge), max(large, edge)
+    return small, large
+
+
+@inner
+def _bucket_of(x, y, z, level, mask):
+    return (x * 73856093 ^ y * 19349663 ^ z * 83492791 ^ level * 25165843) & mask
+
+
+@inner
+def _cell_of(x, inverse):
+    """Return the number of the cell of width 1 / inverse that holds the coordinate."""
+    return np.int64(math.floor(min(max(x * inverse, -_FAR), _FAR)))
+
+
+@outlined
+def _fill_grid(
+    # in
+    item_start, item_shape, bounds,
+    # out
+    item_bounds, item_cell, level_used, bucket, order,
+):  # fmt: skip
+    """Put every item into its cell; return the width of the finest cells."""
+    small, large = _bound_items(item_start, item_shape, bounds, item_bounds)
+    base = max(small, 1e-9 * large) * (1.0 + 1e-9)
+    for k in range(LEVELS):
+        level_used[k] = 0
+    for k in range(len(bucket)):
+        bucket[k] = 0
+    mask = len(bucket) - 2
+    for i in range(len(item_cell)):
+        ax, ay, az = item_bounds[i, 0], item_bounds[i, 1], item_bounds[i, 2]
+        bx, by, bz = item_bounds[i, 3], item_bounds[i, 4], item_bounds[i, 5]
+        edge, width, level = max(bx - ax, by - ay, bz - az), base, 0
+        while width < edge and level < LEVELS - 1:
+            width, level = 2.0 * width, level + 1
+        level_used[level] = 1
+        inverse = 1.0 / width
+        x, y, z = (
+            _cell_of(0.5 * (ax + bx), inverse),
+            _cell_of(0.5 * (ay + by), inverse),
+            _cell_of(0.5 * (az + bz), inverse),
+        )
+        item_cell[i, 0], item_cell[i, 1], item_cell[i, 2], item_cell[i, 3] = x, y, z, level
+        bucket[_bucket_of(x, y, z, level, mask) + 1] += 1
+    for k in range(1, len(bucket)):
+        bucket[k] += bucket[k - 1]
+    # Filling from behind moves each start back to where its bucket begins, and keeps the order of items.
+    for i in range(len(item_cell) - 1, -1, -1):
+        k = _bucket_of(item_cell[i, 0], item_cell[i, 1], item_cell[i, 2], item_cell[i, 3], mask) + 1
+        bucket[k] -= 1
+        order[bucket[k]] = i
+    for k in range(len(bucket) - 1):
+        bucket[k] = bucket[k + 1]
+    bucket[len(bucket) - 1] = len(order)
+    return base
+
+
+@inner
+def _listed(start, other, i, j):
+    """Return whether j stands in the list of i."""
+    if i < 0:
+        return False
+    for k in range(start[i], start[i + 1]):
+        if other[k] == j:
+            return True
+    return False
+
+
+@inner
+def _apart(bounds, i, j):
+    """Return whether two boxes do not meet."""
+    return (
+        bounds[i, 0] > bounds[j, 3] or bounds[j, 0] > bounds[i, 3]
+        or bounds[i, 1] > bounds[j, 4] or bounds[j, 1] > bounds[i, 4]
+        or bounds[i, 2] > bounds[j, 5] or bounds[j, 2] > bounds[i, 5]
+    )  # fmt: skip
+
+
+@inner
+def _above(frame, bounds, plane, pad, k):
+    """Return whether box k of `bounds` is clear of the plane of shape `plane` by more than pad."""
+    nx, ny, nz = frame[plane, 2], frame[plane, 5], frame[plane, 8]
+    middle = (
+        nx * (0.5 * (bounds[k, 0] + bounds[k, 3]) - frame[plane, AT])
+        + ny * (0.5 * (bounds[k, 1] + bounds[k, 4]) - frame[plane, AT + 1])
+        + nz * (0.5 * (bounds[k, 2] + bounds[k, 5]) - frame[plane, AT + 2])
+    )
+    half = (
+        abs(nx) * (bounds[k, 3] - bounds[k, 0])
+        + abs(ny) * (bounds[k, 4] - bounds[k, 1])
+        + abs(nz) * (bounds[k, 5] - bounds[k, 2])
+    )
+    return middle - 0.5 * half > pad
+
+
+@inner
+def _allowed(shapes, filters, a, b):
+    """Return whether groups and names let shapes a and b collide."""
+    if shapes.group[a] != 0 and shapes.group[a] == shapes.group[b]:
+        return False
+    return not _listed(filters.apart_start, filters.apart, shapes.body[a] + 1, shapes.body[b] + 1)
+
+
+@inner
+def _note(shapes, a, b, n, pairs):
+    """Write the pair in its order, if there is room, and return the number of pairs."""
+    if shapes.link[a] < 0 or (a > b and shapes.link[b] >= 0):
+        a, b = b, a
+    if n < len(pairs):
+        pairs[n, 0], pairs[n, 1] = a, b
+    return n + 1
+
+
+@inner
+def _pair_items(shapes, filters, broad, i, j, n):
+    """Write the pairs of shapes of items i and j that come near each other; return the number of pairs."""
+    if broad.item_link[i] < 0 and broad.item_link[j] < 0:
+        return n
+    if _apart(broad.item_bounds, i, j):
+        return n
+    if _listed(filters.joined_start, filters.joined, broad.item_part[i], broad.item_part[j]):
+        return n
+    for s in range(broad.item_start[i], broad.item_start[i + 1]):
+        a = broad.item_shape[s]
+        for t in range(broad.item_start[j], broad.item_start[j + 1]):
+            b = broad.item_shape[t]
+            if not _apart(broad.bounds, a, b) and _allowed(shapes, filters, a, b):
+                n = _note(shapes, a, b, n, broad.pairs)
+    return n
+
+
+@spliced
+def _pair_planes(shapes, filters, broad, reach, margin, n):
+    """Write the pairs of planes with shapes that come near them; return the number of pairs."""
+    for p in range(len(broad.planes)):
+        plane = broad.planes[p]
+        link, part = shapes.link[plane], shapes.part[plane]
+        pad = 0.5 * margin
+        if link >= 0:
+            pad += reach[link]
+        for i in range(len(broad.item_link)):
+            if broad.item_link[i] == link or _above(broad.frame, broad.item_bounds, plane, pad, i):
+                continue
+            if _listed(filters.joined_start, filters.joined, part, broad.item_part[i]):
+                continue
+            for s in range(broad.item_start[i], broad.item_start[i + 1]):
+                a = broad.item_shape[s]
+                if not _above(broad.frame, broad.bounds, plane, pad, a) and _allowed(shapes, filters, a, plane):
+                    n = _note(shapes, a, plane, n, broad.pairs)
+    return n
+
+
+@inner
+def _search_cell(shapes, filters, broad, i, x, y, z, level, n):
+    """Pair item i with all items of one cell; in its own cell with those after it."""
+    cell, bucket, order = broad.item_cell, broad.bucket, broad.order
+    k = _bucket_of(x, y, z, level, len(bucket) - 2)
+    own = level == cell[i, 3] and x == cell[i, 0] and y == cell[i, 1] and z == cell[i, 2]
+    for s in range(bucket[k], bucket[k + 1]):
+        j = order[s]
+        if own and j <= i:
+            continue
+        if cell[j, 0] == x and cell[j, 1] == y and cell[j, 2] == z and cell[j, 3] == level:
+            n = _pair_items(shapes, filters, broad, i, j, n)
+    return n
+
+
+@spliced
+def _pair_grid(shapes, filters, broad, base, n):
+    """Write the pairs of items that come near each other; return the number of pairs."""
+    cell, box = broad.item_cell, broad.item_bounds
+    for i in range(len(cell)):
+        level = cell[i, 3]
+        # Half of the neighbours: the other half find this item.
+        for step in range(13, 27):
+            x, y, z = cell[i, 0] + step // 9 - 1, cell[i, 1] + step // 3 % 3 - 1, cell[i, 2] + step % 3 - 1
+            n = _search_cell(shapes, filters, broad, i, x, y, z, level, n)
+    coarsest, width = 0, base
+    for k in range(LEVELS):
+        if broad.level_used[k] != 0:
+            coarsest = k
+    for k in range(1, coarsest + 1):
+        width *= 2.0
+        if broad.level_used[k] == 0:
+            continue
+        inverse, half = 1.0 / width, 0.5 * width
+        for i in range(len(cell)):
+            if cell[i, 3] >= k:
+                continue
+            for x in range(_cell_of(box[i, 0] - half, inverse), _cell_of(box[i, 3] + half, inverse) + 1):
+                for y in range(_cell_of(box[i, 1] - half, inverse), _cell_of(box[i, 4] + half, inverse) + 1):
+                    for z in range(_cell_of(box[i, 2] - half, inverse), _cell_of(box[i, 5] + half, inverse) + 1):
+                        n = _search_cell(shapes, filters, broad, i, x, y, z, k, n)
+    return n
+
+
+@inner
+def _sort_by(column, n, source, tally, target):
+    """Copy the n pairs of source to target in the order of one column, equal ones as they stand."""
+    for k in range(len(tally)):
+        tally[k] = 0
+    for k in range(n):
+        tally[source[k, column]] += 1
+    total = 0
+    for k in range(len(tally)):
+        count = tally[k]
+        tally[k] = total
+        total += count
+    for k in range(n):
+        at = tally[source[k, column]]
+        tally[source[k, column]] = at + 1
+        target[at, 0], target[at, 1] = source[k, 0], source[k, 1]
+
+
+@outlined
+def _find_near(shapes, filters, reach, margin, base, broad):
+    """Write all pairs that come near each other, sorted by their shapes a, then b; return their number."""
+    n = _pair_planes(shapes, filters, broad, reach, margin, 0)
+    n = _pair_grid(shapes, filters, broad, base, n)
+    broad.count[0] = n
+    if n <= len(broad.pairs):
+        _sort_by(1, n, broad.pairs, broad.tally, broad.sorting)
+        _sort_by(0, n, broad.sorting, broad.tally, broad.pairs)
+    return n
+
+
+@spliced
+def find_pairs(
+    # model
+    shapes, filters,
+    # in
+    pose, reach, margin,
+    # out
+    broad,
+):  # fmt: skip
+    """Place all shapes and fill the sorted pairs that may touch; return their number, or -1 when a pose is not finite.
+
+    A number beyond the room for pairs means that some were left out.
+    """
+    if not _place_shapes(
+        shapes.kind, shapes.link, shapes.place, shapes.size, pose, reach, margin, broad.frame, broad.bounds
+    ):
+        n = -1
+    else:
+        base = _fill_grid(
+            broad.item_start, broad.item_shape, broad.bounds, broad.item_bounds, broad.item_cell, broad.level_used,
+            broad.bucket, broad.order,
+        )  # fmt: skip
+        n = _find_near(shapes, filters, reach, margin, base, broad)
+    return n

@@ -1,0 +1,215 @@
+"""Detection: from poses to contacts, in one call.
+
+Broad phase, then one routine per kind of pair, then contacts in order. `find_contacts` is the Python side.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, kernel, spliced
+from limberjack.collision.boxes import box_box
+from limberjack.collision.broad import Broad, find_pairs, new_broad
+from limberjack.collision.contacts import Contacts, new_contacts
+from limberjack.collision.faces import convex_pair, plane_pair
+from limberjack.collision.round import segment_pair, sphere_box, sphere_cylinder
+from limberjack.collision.scratch import DEPTH, NORMAL
+from limberjack.collision.shapes import (
+    BOX,
+    CAPSULE,
+    CYLINDER,
+    MESH,
+    PLANE,
+    SPHERE,
+    Filters,
+    Shapes,
+    new_filters,
+    new_shapes,
+)
+from limberjack.collision.solids import solid_pair
+from limberjack.errors import StateError
+from limberjack.model.model import Model
+
+__all__ = ["FULL", "NOT_FINITE", "Detector", "detect", "find_contacts", "grown", "new_detector"]
+
+FULL, NOT_FINITE = 1, 2
+
+
+@spliced
+def _pair_spots(i, j, limit, kind, mesh, radius, meshes, frame, scratch):
+    """Write the spots of shapes i and j, kind[i] <= kind[j]; return their number."""
+    first, second, n = kind[i], kind[j], -1
+    if first == MESH or second == MESH:
+        small = min(radius[i], radius[j])
+        n = solid_pair(i, j, first, second, mesh[i], mesh[j], limit, small, frame, meshes, scratch)
+    elif first == BOX and second == BOX:
+        n = box_box(i, j, limit, frame, scratch.spots, scratch.keys, scratch.near, scratch.near_keys)
+    elif second == PLANE:
+        n = plane_pair(i, j, first, mesh[i], limit, frame, meshes, scratch)
+    elif second <= CAPSULE:
+        n = segment_pair(i, j, first, second, limit, frame, scratch.spots, scratch.keys)
+    elif first == SPHERE and second == BOX:
+        n = sphere_box(i, j, limit, frame, scratch.spots, scratch.keys)
+    elif first == SPHERE and second == CYLINDER:
+        n = sphere_cylinder(i, j, limit, frame, scratch.spots, scratch.keys)
+    if n < 0:
+        n = convex_pair(i, j, first, second, mesh[i], mesh[j], limit, frame, meshes, scratch)
+    return n
+
+
+@inner
+def _sort_spots(n, spots, keys):
+    """Sort the n spots of one pair by key and make equal keys differ."""
+    for k in range(1, n):
+        key, at = keys[k], k
+        if key >= keys[k - 1]:
+            continue
+        x = (spots[k, 0], spots[k, 1], spots[k, 2], spots[k, 3], spots[k, 4], spots[k, 5], spots[k, 6])
+        while at > 0 and keys[at - 1] > key:
+            keys[at] = keys[at - 1]
+            for c in range(7):
+                spots[at, c] = spots[at - 1, c]
+            at -= 1
+        keys[at] = key
+        for c in range(7):
+            spots[at, c] = x[c]
+    for k in range(1, n):
+        if keys[k] <= keys[k - 1]:
+            keys[k] = keys[k - 1] + 1
+
+
+@inner
+def _put_contacts(a, b, n, sign, total, shapes, spots, keys, contacts):
+    """Write the n spots of shapes a and b as contacts while there is room; return the number of contacts."""
+    friction = math.sqrt(shapes.friction[a] * shapes.friction[b])
+    restitution = max(shapes.restitution[a], shapes.restitution[b])
+    for k in range(n):
+        at = total + k
+        if at >= len(contacts.depth):
+            break
+        contacts.link_a[at], contacts.link_b[at] = shapes.link[a], shapes.link[b]
+        contacts.shape_a[at], contacts.shape_b[at], contacts.key[at] = a, b, keys[k]
+        for c in range(3):
+            contacts.point[at, c] = spots[k, c]
+            contacts.normal[at, c] = sign * spots[k, NORMAL + c]
+        contacts.depth[at] = spots[k, DEPTH]
+        contacts.friction[at], contacts.restitution[at] = friction, restitution
+    return total + n
+
+
+@spliced
+def detect(
+    # model
+    shapes, filters,
+    # in
+    pose, reach, margin,
+    # out
+    broad, contacts,
+):  # fmt: skip
+    """Fill the contacts of all shapes and return a status: 0, FULL (grow and repeat) or NOT_FINITE.
+
+    Contacts whose gap is up to margin + reach of both links are reported, with negative depth.
+
+    Args:
+        shapes: of the model.
+        filters: pairs that never collide.
+        pose: (n_links, 7) the links' centres in the world and their quaternions.
+        reach: (n_links,) how far each link may move in the coming step [m].
+        margin: [m].
+        broad: work arrays.
+        contacts: what was found; `count[1]` is the room needed.
+    """
+    n = find_pairs(shapes, filters, pose, reach, margin, broad)
+    contacts.count[0] = contacts.count[1] = 0
+    if n < 0:
+        return NOT_FINITE
+    if n > len(broad.pairs):
+        contacts.count[1] = max(n, len(contacts.depth) + 1)
+        return FULL
+    link, kind, scratch, total = shapes.link, shapes.kind, broad.scratch, 0
+    for p in range(n):
+        a, b = broad.pairs[p, 0], broad.pairs[p, 1]
+        limit = margin + reach[link[a]]
+        if link[b] >= 0:
+            limit += reach[link[b]]
+        i, j, sign = a, b, 1.0
+        if kind[a] > kind[b]:
+            i, j, sign = b, a, -1.0
+        count = _pair_spots(i, j, limit, kind, shapes.mesh, shapes.radius, shapes.meshes, broad.frame, scratch)
+        if count > 0:
+            _sort_spots(count, scratch.spots, scratch.keys)
+            total = _put_contacts(a, b, count, sign, total, shapes, scratch.spots, scratch.keys, contacts)
+    contacts.count[0], contacts.count[1] = min(total, len(contacts.depth)), total
+    return FULL if total > len(contacts.depth) else 0
+
+
+@kernel
+def detect_once(
+    # model
+    shapes, filters,
+    # in
+    pose, reach, margin,
+    # out
+    broad, contacts,
+):  # fmt: skip
+    """Call `detect` from Python."""
+    return detect(shapes, filters, pose, reach, margin, broad, contacts)
+
+
+class Detector(NamedTuple):
+    """All that detection needs: shapes and filters of a model, work arrays, and room for contacts."""
+
+    shapes: Shapes
+    filters: Filters
+    broad: Broad
+    contacts: Contacts
+
+
+def new_detector(model: Model, center: np.ndarray | None = None, ignored: tuple[str, ...] = ()) -> Detector:
+    """Return the detector of `model`, with room for a few contacts per shape.
+
+    Args:
+        model: the model.
+        center: (n_links, 3) the point of each link's frame that poses refer to [m]; None = the frame's origin.
+        ignored: names of shapes to leave out.
+    """
+    shapes = new_shapes(model, center, ignored)
+    room = 64 + 8 * len(shapes.kind)
+    return Detector(shapes, new_filters(model), new_broad(shapes, room), new_contacts(room))
+
+
+def grown(detector: Detector) -> Detector:
+    """Return the detector with the room that the last detection found missing, and half as much again."""
+    contacts, broad = detector.contacts, detector.broad
+    need = int(contacts.count[1] * 3 // 2 + 64)
+    if need > len(contacts.depth):
+        contacts = new_contacts(need)
+    if broad.count[0] > len(broad.pairs):
+        room = int(broad.count[0] * 3 // 2 + 64)
+        broad = broad._replace(pairs=np.zeros((room, 2), np.int64), sorting=np.zeros((room, 2), np.int64))
+    return detector._replace(contacts=contacts, broad=broad)
+
+
+def find_contacts(detector: Detector, pose: np.ndarray, reach: np.ndarray, margin: float = 0.0) -> Detector:
+    """Find all contacts and return the detector that holds them: the same, or one with more room.
+
+    Args:
+        detector: of the model.
+        pose: (n_links, 7) the links' centres in the world [m] and their quaternions.
+        reach: (n_links,) how far each link may move in the coming step [m].
+        margin: gap up to which contacts are reported besides [m].
+    """
+    count = int(detector.shapes.link.max(initial=-1)) + 1
+    pose, reach = np.ascontiguousarray(pose, float), np.ascontiguousarray(reach, float)
+    if pose.ndim != 2 or pose.shape[1] != 7 or len(pose) < count or reach.shape != (len(pose),):
+        raise StateError(f"poses (n, 7) and reach (n,) of {count} links are needed, got {pose.shape} and {reach.shape}")
+    status = detect_once(*detector[:2], pose, reach, float(margin), *detector[2:])
+    while status == FULL:
+        detector = grown(detector)
+        status = detect_once(*detector[:2], pose, reach, float(margin), *detector[2:])
+    if status == NOT_FINITE:
+        raise StateError("a pose, reach or margin is not finite")
+    return detector

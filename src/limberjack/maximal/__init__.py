@@ -1,0 +1,1 @@
+"""Bodies in maximal coordinates, moved under constraints: state, loads, energies, and rows met by one solve."""

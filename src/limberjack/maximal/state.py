@@ -1,0 +1,436 @@
+"""State in maximal coordinates: poses and velocities of bodies, joint coordinates read off them when asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from limberjack._jit import kernel
+from limberjack.articulated.kinematics import kinematics
+from limberjack.articulated.work import R, W, new_work
+from limberjack.constraints.bodies import AFFINE, PARTICLE, PLANAR, POSE, RIGID, SCALABLE, SHAPE
+from limberjack.constraints.maximal import Maximal, new_evaluation
+from limberjack.constraints.rows import ANGLE, COMPOUND, COORDINATES, PICKED, ROWS
+from limberjack.constraints.table import DRIVE, HELD
+from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError, UnsupportedByMethod
+from limberjack.maximal.energies import body_energies, spring_energies
+from limberjack.maximal.meeting import OPEN_LOOP, STUCK, Setup, State, change_velocities, look_at
+from limberjack.measure import joint_energy
+from limberjack.model.arrays import BALL_DRIVE, DOF, SCALAR_DRIVE, Drives, whole_span
+from limberjack.model.compile import drives_of
+from limberjack.model.joints import coordinate_counts, identity_coordinates
+from limberjack.model.model import Model
+from limberjack.solvers.elimination import split
+from limberjack.solvers.saddle import first_constraints, new_saddle
+from limberjack.spatial.quaternions import quaternion_from_matrix
+from limberjack.spatial.vectors import cross
+
+__all__ = ["MaximalState"]
+
+
+@kernel
+def _to_maximal(
+    # model
+    links, bodies, center,
+    # in
+    span, q, qd, work,
+    # out
+    origins, pose, u,
+):  # fmt: skip
+    """Fill poses and velocities of the bodies from the coordinates of the tree; scales stay as they are."""
+    kinematics(links, span, q, qd, work)
+    rows = work.rows
+    for i in range(len(links.parent)):
+        p = links.parent[i]
+        vx = vy = vz = 0.0
+        if p >= 0:
+            vx, vy, vz = cross(rows[p, W], rows[p, W + 1], rows[p, W + 2], rows[i, 24], rows[i, 25], rows[i, 26])
+            vx, vy, vz = vx + origins[p, 0], vy + origins[p, 1], vz + origins[p, 2]
+        if links.kind[i] == 1:
+            s = qd[links.v_start[i]]
+            vx, vy, vz = vx + s * rows[i, R + 8], vy + s * rows[i, R + 9], vz + s * rows[i, R + 10]
+        elif links.kind[i] != 0:
+            for v in range(links.v_start[i], links.v_start[i] + links.dof[i]):
+                vx += work.subspace[v, 3] * qd[v]
+                vy += work.subspace[v, 4] * qd[v]
+                vz += work.subspace[v, 5] * qd[v]
+        origins[i, 0], origins[i, 1], origins[i, 2] = vx, vy, vz
+        r = (
+            rows[i, R], rows[i, R + 4], rows[i, R + 8], rows[i, R + 1], rows[i, R + 5], rows[i, R + 9],
+            rows[i, R + 2], rows[i, R + 6], rows[i, R + 10],
+        )  # fmt: skip
+        x, y, z = center[i, 0], center[i, 1], center[i, 2]
+        lx, ly, lz = r[0] * x + r[1] * y + r[2] * z, r[3] * x + r[4] * y + r[5] * z, r[6] * x + r[7] * y + r[8] * z
+        wx, wy, wz = rows[i, W], rows[i, W + 1], rows[i, W + 2]
+        cx, cy, cz = cross(wx, wy, wz, lx, ly, lz)
+        pose[i, 0], pose[i, 1], pose[i, 2] = rows[i, R + 3] + lx, rows[i, R + 7] + ly, rows[i, R + 11] + lz
+        kind, o = bodies.kind[i], bodies.start[i]
+        pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = quaternion_from_matrix(r)
+        vx, vy, vz = vx + cx, vy + cy, vz + cz
+        if kind == PLANAR:
+            u[o], u[o + 1], u[o + 2] = vx, vy, wz
+        elif kind == PARTICLE or kind == AFFINE:
+            u[o], u[o + 1], u[o + 2] = vx, vy, vz
+        else:
+            u[o], u[o + 1], u[o + 2], u[o + 3], u[o + 4], u[o + 5] = wx, wy, wz, vx, vy, vz
+
+
+class MaximalState:
+    """Owns the poses and velocities of the bodies; q and qd are read off them.
+
+    Methods in maximal coordinates add how they advance.
+
+    Args:
+        model: the model.
+        whole: the model in maximal coordinates.
+        solver: "tree", "sparse" or "auto" of the saddle system.
+        strict: whether a loop left open is an error.
+    """
+
+    def __init__(self, model: Model, whole: Maximal, *, solver: str = "auto", strict: bool = True) -> None:
+        self._model, self._strict = model, strict
+        self.whole: Maximal = whole
+        a = model.arrays
+        self._links = a.links
+        self._span = whole_span(a.links, a.drives)
+        self._work = new_work(a.links)
+        reads = int((whole.table.role == DRIVE).sum())
+        counts = np.array([whole.held, len(whole.names) - reads, len(whole.names)], np.int64)
+        self._setup = Setup(
+            whole.bodies, whole.system, whole.table, whole.touch, whole.soft, whole.center, counts, a.links.gravity
+        )
+        self._e = new_evaluation(whole)
+        self._loops = solver == "sparse" or (solver == "auto" and _many_loops(whole))
+        self._room = 16
+        self.new_saddle()
+        n, nu = len(whole.bodies.kind), int(whole.bodies.start[-1])
+        poses, speeds = (lambda: np.zeros((n, POSE))), (lambda: np.zeros(nu))
+        nq, nv = whole.sizes
+        q, qd = np.zeros(nq), np.zeros(nv)
+        for name, (place, _) in whole.loops.items():
+            start = identity_coordinates(model.joint_spec(name))
+            q[place : place + len(start)] = start
+        # the tree's coordinates first, those of loop joints after them
+        self._q, self._qd = q[: model.nq], qd[: model.nv]
+        self._q[:], self._qd[:] = model.q0, model.qd0
+        self.loop_tau = np.zeros(nv - model.nv)
+        self._loop_drives = _loop_drives(model, whole)
+        self._s = State(
+            poses(), speeds(), q, qd, np.zeros(nv), np.zeros(nv), poses(), speeds(), poses(),
+            poses(), speeds(), poses(), speeds(), speeds(), speeds(), new_evaluation(whole), np.zeros(1, np.int64),
+            np.zeros(len(whole.table.joint)), np.zeros(4),
+        )  # fmt: skip
+        self._still = np.zeros(nv)
+        self._drive_span = self._span.copy()
+        self._drive_span[DOF + 1] = nv
+        self._origins = np.zeros((n, 3))
+        self._turns = _turns(model, whole)
+        self._screws = _screws(model, whole)
+        self._compounds = _compounds(whole)
+        self._set_scales()
+        self._free = [
+            (int(a.joint_link[i]), int(a.q_start[i]), int(a.v_start[i]), model.joint_spec(name).kind)
+            for i, name in enumerate(model.joint_names[: model.body_count])
+            if model.joint_spec(name).kind == "free" or _is_particle(model, name)
+        ]
+        self._time = 0.0
+        # loops open at the start may be closed by the state given next: they are looked at in the first step
+        self._closed = False
+        self._put_state(check=False)
+
+    def new_saddle(self) -> None:
+        """Make the solver of the rows anew, with the room for rows that act at once that is now asked for."""
+        rigid = bool((self.whole.bodies.kind == RIGID).all())
+        self._tree, self._structure, self._saddle = new_saddle(
+            self.whole.system, self.whole.held, loops=self._loops, rigid=rigid, room=self._room
+        )
+
+    # State
+
+    def _set_scales(self) -> None:
+        spec = {body.name: body for body in self._model.spec.bodies}
+        for i, name in enumerate(self._model.body_names):
+            link, body = int(self._model.arrays.body_link[i]), spec[name]
+            if link >= 0 and self.whole.bodies.kind[link] >= SCALABLE:
+                plain = {SCALABLE: (1.0,), AFFINE: np.eye(3).ravel()}.get(self.whole.bodies.kind[link], (1.0,) * 3)
+                scale = np.array(plain if body.scale is None else body.scale, float)
+                self._s.pose[link, SHAPE : SHAPE + scale.size] = scale
+                self._affine_start = True
+
+    def _put_state(self, *, check: bool = True) -> None:
+        """Take poses and velocities from q and qd; raise where a loop is open, unless told not to."""
+        q, qd = self._q.copy(), self._qd.copy()
+        bodies = self.whole.bodies
+        pose, u = self._s.pose, self._s.u
+        before = (pose.copy(), u.copy(), self._e.near.copy(), getattr(self, "_seen", None))
+        _to_maximal(self._links, bodies, self.whole.center, self._span, q, qd, self._work, self._origins, pose, u)
+        for i in np.flatnonzero(bodies.kind == AFFINE):
+            shape = self._s.pose[i, SHAPE : SHAPE + 9].reshape(3, 3)
+            if getattr(self, "_affine_start", False):
+                w, x, y, z = self._s.pose[i, 3:7]
+                turn = np.array([
+                    [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+                    [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+                    [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+                ])  # fmt: skip
+                self._s.pose[i, SHAPE : SHAPE + 9] = (turn @ shape).ravel()
+        self._affine_start = False
+        for term, place in self._turns:
+            self._e.near[term] = self._s.q[place]
+        self._start_compounds()
+        self._s.fresh[0] = 0
+        self._seen = (q, qd)
+        self._read = True
+        self._q[:], self._qd[:] = q, qd
+        try:
+            self.check_loops(check)
+        except LoopNotClosed:
+            pose[:], u[:], self._e.near[:], seen = before
+            if seen is not None:
+                self._seen = seen
+                self._q[:], self._qd[:] = seen
+                self._start_compounds()
+            raise
+
+    def _start_compounds(self) -> None:
+        """Let the search for the coordinates of compound joints begin at those now known."""
+        for pair, place, count in self._compounds:
+            for e in (self._e, self._s.there):
+                e.state[pair, COORDINATES : COORDINATES + count] = self._s.q[place : place + count]
+
+    def check_loops(self, check: bool = True) -> None:
+        """Look at all rows and raise where a loop is open, unless told not to."""
+        look_at(self._setup, self._time, self._e, self._s)
+        if self._fit_screws():
+            look_at(self._setup, self._time, self._e, self._s)
+        q, qd = self._seen
+        self._q[:], self._qd[:] = q, qd
+        gap, row = float(self._s.report[1]), int(self._s.report[2])
+        if check and gap > 1e-6 and self._strict:
+            name = self._model.joint_names[int(self.whole.table.joint[row])]
+            raise LoopNotClosed(f'joint "{name}": gap {gap:.3g} m > 1e-6 m; close it with lj.assemble')
+
+    def _fit_screws(self) -> bool:
+        """Give screws that close loops the turns that their travel tells; return whether any changed."""
+        changed = False
+        for row, terms, travel in self._screws:
+            turns = round(float(self._e.values[row, 0]) / travel)
+            if turns:
+                self._e.near[terms] += 2.0 * np.pi * turns
+                changed = True
+        return changed
+
+    def _refresh(self) -> None:
+        """Read q and qd off the poses, once after each advance."""
+        if self._read:
+            return
+        look_at(self._setup, self._time, self._e, self._s)
+        for link, q, v, kind in self._free:
+            self._read_free(link, q, v, kind)
+        self._seen = (self._q.copy(), self._qd.copy())
+        self._read = True
+
+    def _read_free(self, link: int, q: int, v: int, kind: str) -> None:
+        ends = self._e.ends[link]
+        r = ends[:9].reshape(3, 3)
+        lever = r @ self.whole.center[link]
+        self._q[q : q + 3] = ends[9:12] - lever
+        self._qd[v : v + 3] = ends[15:18] - np.cross(ends[12:15], lever)
+        if kind == "free":
+            turned = self._s.pose[link, 3:7]
+            sign = -1.0 if turned @ self._q[q + 3 : q + 7] < 0 else 1.0
+            self._q[q + 3 : q + 7] = sign * turned
+            self._qd[v + 3 : v + 6] = r.T @ ends[12:15]
+
+    @property
+    def q(self) -> np.ndarray:
+        """(nq,) coordinates of the tree joints."""
+        self._refresh()
+        return self._q
+
+    @property
+    def qd(self) -> np.ndarray:
+        """(nv,) velocities."""
+        self._refresh()
+        return self._qd
+
+    def _all_drives(self, forces: Any) -> tuple[Drives, np.ndarray]:
+        """Return drives and applied forces of all joints, those of loop joints after those of the tree."""
+        drives, tau = forces.drives, forces.tau
+        if self.whole.loops:
+            drives = Drives(*(np.concatenate(pair) for pair in zip(drives, self._loop_drives, strict=True)))
+            tau = np.concatenate([tau, self.loop_tau])
+        self._drive_span[SCALAR_DRIVE + 1], self._drive_span[BALL_DRIVE + 1] = len(drives.place), len(drives.ball_place)
+        return drives, tau
+
+    def loop_forces(self, name: str) -> np.ndarray:
+        """Return the forces applied to a loop joint, to be written."""
+        if name not in self.whole.loops:
+            raise StateError(f'joint "{name}" has no freedom for a force')
+        at = self.whole.loops[name][1] - self._model.nv
+        return self.loop_tau[at : at + coordinate_counts(self._model.joint_spec(name))[1]]
+
+    def _take_edits(self) -> None:
+        """Take what was written to q and qd since they were read."""
+        if self._read and not (np.array_equal(self._seen[0], self._q) and np.array_equal(self._seen[1], self._qd)):
+            self._put_state()
+
+    def changed(self) -> None:
+        """Take note that the state or a force was set."""
+        self._s.fresh[0] = 0
+        self._take_edits()
+
+    def kick(self, link: int, point: np.ndarray, impulse: np.ndarray, angular: np.ndarray) -> None:
+        """Let an impulse act at once at a point of a link's frame, all constraints kept."""
+        self._take_edits()
+        look_at(self._setup, self._time, self._e, self._s)
+        bodies, o = self.whole.bodies, int(self.whole.bodies.start[link])
+        lever = self._place_of(link, point) - self._s.pose[link, :3]
+        turn = angular + np.cross(lever, impulse)
+        whole, kind = np.zeros(len(self._s.u)), int(bodies.kind[link])
+        if kind == RIGID:
+            whole[o : o + 6] = np.concatenate([turn, impulse])
+        elif kind == PLANAR:
+            whole[o : o + 3] = [impulse[0], impulse[1], turn[2]]
+        elif kind == PARTICLE:
+            whole[o : o + 3] = impulse
+        else:
+            raise UnsupportedByMethod("impulses act on rigid and planar bodies and particles only")
+        structures = (self._tree, self._structure)
+        if change_velocities(self._setup, *structures, self._time, whole, self._e, self._saddle, self._s):
+            raise StateError("no impulses of the constraints answer this impulse")
+        self._s.fresh[0] = 0
+        self._read = False
+
+    def active_links(self) -> np.ndarray:
+        """Return, per link, whether its joint is simulated now: all are."""
+        return np.ones(len(self._links.parent), bool)
+
+    def memory(self) -> dict[str, np.ndarray]:
+        """Return poses, velocities and turns counted."""
+        self._take_edits()
+        # "rattle" goes on with the forces it had before the velocities were made to fit
+        going = np.minimum(self._s.fresh, 1)
+        return {
+            "pose": self._s.pose.copy(), "u": self._s.u.copy(), "near": self._e.near.copy(), "going": going,
+            "picked": self._e.state[self.whole.table.compound[:, 0], PICKED:ROWS],
+            "loop_tau": self.loop_tau.copy(), "loop_q": self._s.q[len(self._q) :].copy(),
+            "force": self._s.force * going,
+        }  # fmt: skip
+
+    def remember(self, memory: dict[str, np.ndarray]) -> None:
+        """Take back what `memory` gave."""
+        self._s.pose[:], self._s.u[:], self._e.near[:] = memory["pose"], memory["u"], memory["near"]
+        self._s.force[:], self._s.fresh[:] = memory["force"], 2 * memory["going"]
+        self.loop_tau[:] = memory["loop_tau"]
+        self._s.q[len(self._q) :] = memory["loop_q"]
+        self._start_compounds()
+        self._e.state[self.whole.table.compound[:, 0], PICKED:ROWS] = memory["picked"]
+        self._seen = (self._q.copy(), self._qd.copy())
+        self._read = True
+
+    def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
+        """Return (error, joint, message) of a failure, in the words of bodies and joints."""
+        model, whole = self._model, self.whole
+        if status == OPEN_LOOP:
+            gap, row = float(self._s.report[1]), int(self._s.report[2])
+            name = model.joint_names[int(whole.table.joint[row])] if row >= 0 else ""
+            return LoopNotClosed, name, f'joint "{name}": gap {gap:.3g} m > 1e-8 m at {where}; try a smaller dt'
+        if status == STUCK:
+            return Diverged, "", f"no forces of the constraints fit together at {where}"
+        if -len(self._s.u) <= status < 0:
+            link = int(np.searchsorted(whole.bodies.start, -1 - status, side="right")) - 1
+            body = model.body_names[int(np.flatnonzero(model.arrays.body_link == link)[0])]
+            joint = next(name for name in model.joint_names if model.joint_spec(name).child == body)
+            text = f'joint "{joint}" of body "{body}" is no longer finite at {where}'
+            return Diverged, joint, f"{text}; try a smaller dt, damping or another integrator"
+        return None
+
+    def measured(self, forces: Any) -> tuple[float, ...] | None:
+        """Return kinetic and potential energy, linear and angular momentum where bodies change size, else None."""
+        if not (self.whole.bodies.kind >= SCALABLE).any():
+            return None
+        self._refresh()
+        look_at(self._setup, self._time, self._e, self._s)
+        kinetic, potential, *momentum = body_energies(self.whole, self._setup.gravity, self._e, self._s)
+        potential += spring_energies(self._model.arrays.springs, self._place_of)
+        potential += float(joint_energy(self._all_drives(forces)[0], self._s.q))
+        return kinetic, potential, *momentum
+
+    def _place_of(self, link: int, point: np.ndarray) -> np.ndarray:
+        """Return where a point of a link's frame is in the world; of the world for link -1."""
+        if link < 0:
+            return point
+        bodies, p = self.whole.bodies, point - self.whole.center[link]
+        g = bodies.maps[link, :9] if bodies.kind[link] >= SCALABLE else self._e.ends[link, :9]
+        return self._s.pose[link, :3] + g.reshape(3, 3) @ p
+
+
+def _compounds(whole: Maximal) -> list[tuple[int, int, int]]:
+    """Return (pair, place in q, axes) of the compound joints."""
+    table, place = whole.table, {}
+    for r in range(len(table.joint)):
+        term = table.terms[table.term_start[r]]
+        if table.role[r] == DRIVE and term[0] == COMPOUND and term[2] == 0:
+            place[int(term[1])] = int(table.drive[r, 0])
+    return [(int(pair), place[int(pair)], int(count)) for pair, _, count in table.compound if int(pair) in place]
+
+
+def _loop_drives(model: Model, whole: Maximal) -> Drives:
+    """Return the drives of loop joints, with their places after those of the tree."""
+    joints = [model.joint_spec(name) for name in whole.loops]
+    places = np.array(list(whole.loops.values()), np.int64).reshape(-1, 2)
+    drives = drives_of(joints, places[:, 0], places[:, 1], whole.sizes[1])[0]
+    return Drives(*(np.ascontiguousarray(field) for field in drives))
+
+
+# Beyond this many rows of loops the sparse solver is the faster one.
+_FEW = 24
+
+
+def _many_loops(whole: Maximal) -> bool:
+    """Return whether the loops have so many rows that one sparse factorisation pays."""
+    own = first_constraints(whole.system, whole.held)
+    return int(np.diff(own.row_start)[split(own).auxiliary].sum()) > _FEW
+
+
+def _is_particle(model: Model, name: str) -> bool:
+    joint = model.joint_spec(name)
+    if joint.kind != "compound":
+        return False
+    return next(body.body_kind for body in model.spec.bodies if body.name == joint.child) == "particle"
+
+
+def _screws(model: Model, whole: Maximal) -> list[tuple[int, list[int], float]]:
+    """Return (row, terms that read its angle, travel per turn) of each screw that closes a loop."""
+    out, table = [], whole.table
+    for r in range(len(table.joint)):
+        name = model.joint_names[table.joint[r]] if table.joint[r] < model.joint_count else ""
+        terms = table.terms[table.term_start[r] : table.term_start[r + 1]]
+        if name in model.loop_names and model.joint_spec(name).kind == "screw" and len(terms) == 2:
+            pair, pitch = terms[1, 1], model.joint_spec(name).pitch
+            own = np.flatnonzero((table.terms[:, 0] == ANGLE) & (table.terms[:, 1] == pair))
+            if table.role[r] == HELD and pitch != 0.0 and terms[1, 0] == ANGLE:
+                out.append((r, own.tolist(), 2.0 * np.pi * pitch))
+    return out
+
+
+def _turns(model: Model, whole: Maximal) -> list[tuple[int, int]]:
+    """Return (term, place in q) of the terms that read an angle of a tree joint."""
+    place: dict[tuple[bytes, bytes, int], int] = {}
+    table = whole.table
+
+    def key(t: int) -> tuple[bytes, bytes, int]:
+        # gears have pairs of their own with the frames of the joints they couple
+        pair = int(table.terms[t, 1])
+        return table.pair_link[pair].tobytes(), table.pair_frame[pair].tobytes(), int(table.terms[t, 2])
+
+    for r in range(len(table.joint)):
+        if table.role[r] == DRIVE and table.speed[r] == 0:
+            place[key(int(table.term_start[r]))] = int(table.drive[r, 0])
+    out = []
+    for t in range(len(table.weights)):
+        if table.terms[t, 0] == ANGLE and place.get(key(t), model.nq) < model.nq:
+            out.append((t, place[key(t)]))
+    return out

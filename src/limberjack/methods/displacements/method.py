@@ -1,0 +1,325 @@
+"""The running side of `Displacements`."""
+
+from __future__ import annotations
+
+import time as clock
+from typing import Any
+
+import numpy as np
+
+from limberjack.assembling.net import LEVER, MOST, PLACE, SOFT, TARGET, TURNED, TURNS, Net, Work, new_net, new_work
+from limberjack.constraints.bodies import PARTICLE, PLANAR, RIGID, SCALABLE
+from limberjack.constraints.maximal import new_maximal
+from limberjack.constraints.table import DRIVE
+from limberjack.errors import Diverged, LimberjackError, StateError, UnknownName, UnsupportedByMethod
+from limberjack.holding import Grip
+from limberjack.maximal.energies import body_energies, spring_energies
+from limberjack.maximal.meeting import look_at
+from limberjack.maximal.state import MaximalState
+from limberjack.measure import joint_energy
+from limberjack.methods.displacements.options import MODES, Displacements
+from limberjack.methods.displacements.steps import (
+    CONSERVING,
+    KINEMATIC,
+    Motion,
+    Reads,
+    take_displacements,
+)
+from limberjack.model.model import Model
+from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
+
+__all__ = ["DisplacementsStepper"]
+
+# Velocities that are asked for are made to fit the joints this well, whatever the steps were content with.
+_FIT, _FIT_ITERATIONS = 1e-13, 400
+
+
+class DisplacementsStepper(MaximalState):
+    """Takes the steps of `Displacements`."""
+
+    def __init__(self, model: Model, options: Displacements, ignored: frozenset[str]) -> None:
+        whole = new_maximal(model, ignored)
+        if (whole.bodies.kind >= SCALABLE).any():
+            raise UnsupportedByMethod('method "displacements" moves bodies that keep their size only')
+        speed = np.flatnonzero(whole.table.speed[: whole.system.row_start[whole.held]] == 1)
+        if speed.size:
+            name = model.joint_names[int(whole.table.joint[speed[0]])]
+            raise UnsupportedByMethod(
+                f'joint "{name}" holds velocities only, which displacements do not know; method "multipliers" does'
+            )
+        self._options = options
+        self._mode = MODES.index(options.mode)
+        self._check_weights(model, options)
+        super().__init__(model, whole, strict=False)
+        n = len(whole.bodies.kind)
+        self._driven: list[tuple[int, float, float]] = []  # constraint, value at time 0, rate
+        self._grips: list[Grip] = []
+        self._motion = Motion(
+            np.zeros(6 * n), np.zeros(1), np.zeros(6 * n), np.zeros_like(self._s.pose), np.zeros(6 * n),
+            np.zeros_like(self._e.near), np.zeros_like(self._s.u), np.zeros(1, np.int64),
+        )  # fmt: skip
+        self._reads = Reads(self._s.q, self._s.qd, self._s.tau, self._s.added)
+        self._loose = np.ones(n)
+        self._pace = np.zeros(2)  # seconds of a step without iterations, and of one solver iteration
+        self._chosen: list[tuple[int, int]] = []
+        self._last_forces: Any = None
+        self._build()
+        self._take_motion()
+
+    @staticmethod
+    def _check_weights(model: Model, options: Displacements) -> None:
+        for name in options.weights:
+            if name not in model.joint_names:
+                raise UnknownName("joint", name, f'model "{model.name}"', model.joint_names)
+
+    def _build(self) -> None:
+        """Make the net anew, after a grip or a driven joint has come or gone."""
+        before = self._kept_joints().copy() if hasattr(self, "_w") else None
+        driven = tuple(c for c, _, _ in self._driven)
+        self._net: Net = new_net(self._model, self.whole, driven=driven, trackers=len(self._grips))
+        self._w: Work = new_work(self._net)
+        self._w.free[:] = self._loose
+        for d, (_, value, rate) in enumerate(self._driven):
+            self._w.aim[d] = value, rate
+        for t, grip in enumerate(self._grips):
+            self._put_grip(t, grip)
+        self._weigh()
+        if before is not None:
+            self._kept_joints()[:] = before
+
+    def _weigh(self) -> None:
+        weight, names = self._w.krylov.weight, self.whole.names
+        weight[:] = 1.0
+        for c in range(int(self._net.ends[1])):
+            weight[c] = self._options.weights.get(names[c], 1.0)
+
+    def _take_motion(self) -> None:
+        """Take the motion of the solids from the velocities of the bodies; the next step is the first."""
+        bodies, moved = self.whole.bodies, self._motion.moved.reshape(-1, 6)
+        solid, flat, point = (np.flatnonzero(bodies.kind == kind) for kind in (RIGID, PLANAR, PARTICLE))
+        u, start = self._s.u, bodies.start
+        moved[:] = 0.0
+        moved[solid] = u[start[solid][:, None] + np.arange(6)]
+        moved[flat, 3:5], moved[flat, 2] = u[start[flat][:, None] + np.arange(2)], u[start[flat] + 2]
+        moved[point, 3:] = u[start[point][:, None] + np.arange(3)]
+        self._motion.last[0] = 0.0
+        self._w.krylov.kept[:] = 0.0
+        if self._mode == CONSERVING:
+            turned = matrix_from_quaternion(self._s.pose[solid, 3:7])
+            inertia = bodies.inertia[solid][:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(-1, 3, 3)
+            moved[solid, :3] = np.einsum("nij,njk,nlk,nl->ni", turned, inertia, turned, moved[solid, :3])
+            moved[flat, 2] *= bodies.inertia[flat, 2]
+            moved[:, 3:] *= bodies.mass[:, None]
+
+    def _tell_velocities(self) -> None:
+        """Fill the velocities of the bodies at the end of the last step."""
+        if self._mode == CONSERVING:
+            if self._motion.last[0] > 0.0:
+                # looking must not change what comes: solutions kept for the next step stay out of it
+                kept = self._w.krylov.kept.copy()
+                self._w.krylov.kept[:] = 0.0
+                self._take(1, 1.0, self._time, 1, _FIT_ITERATIONS, fit=True)
+                self._w.krylov.kept[:] = kept
+            return
+        bodies, moved = self.whole.bodies, self._motion.moved.reshape(-1, 6)
+        solid, flat, point = (np.flatnonzero(bodies.kind == kind) for kind in (RIGID, PLANAR, PARTICLE))
+        u, start = self._s.u, bodies.start
+        u[start[solid][:, None] + np.arange(6)] = moved[solid]
+        u[start[flat][:, None] + np.arange(2)], u[start[flat] + 2] = moved[flat, 3:5], moved[flat, 2]
+        u[start[point][:, None] + np.arange(3)] = moved[point, 3:]
+
+    def _put_state(self, *, check: bool = True) -> None:
+        super()._put_state(check=check)
+        if hasattr(self, "_w"):
+            self._take_motion()
+
+    def _refresh(self) -> None:
+        if not self._read and self._last_forces is not None:
+            self._tell_velocities()
+        super()._refresh()
+
+    # Stepping
+
+    def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
+        """Take up to n steps; see `Stepper`."""
+        self._take_edits()
+        self._time = time
+        drives, tau = self._all_drives(forces)
+        self._last_forces = (drives, tau, forces.wrenches)
+        taken, status = 0, 0
+        if self._options.max_ms is None or n == 0:
+            taken, status = self._take(n, dt, time, self._options.iterations, self._options.solver_iterations)
+        else:
+            while taken < n and status == 0:
+                more, status = self._take_in_time(dt, time + taken * dt)
+                taken += more
+        self._time = time + taken * dt
+        self._read = False
+        return taken, status
+
+    def _take(self, n: int, dt: float, time: float, outer: int, inner: int, *, fit: bool = False) -> tuple[int, int]:
+        drives, tau, wrenches = self._last_forces
+        driven = bool(len(drives.place) or len(drives.ball_place) or tau.any())
+        o = self._options
+        taken, status = take_displacements(
+            self._setup, self._net, self._model.arrays.springs, drives, self._still, self._drive_span, self._mode,
+            driven, fit, n, dt, outer, inner, o.tolerance, _FIT if fit else o.solver_tolerance, o.clamp, time, wrenches,
+            tau, self._e, self._s.pose, self._s.u, self._reads, self._w, self._motion,
+        )  # fmt: skip
+        return int(taken), int(status)
+
+    def _take_in_time(self, dt: float, time: float) -> tuple[int, int]:
+        """Take one step with as many iterations as the time allows, by what earlier ones took."""
+        o, (base, each) = self._options, self._pace
+        left = 1e-3 * float(o.max_ms or 0.0) - base
+        fits = max(1, int(left / each)) if each > 0.0 else 1
+        outer = max(1, min(o.iterations, fits // max(1, min(o.solver_iterations, 5))))
+        inner = max(1, min(o.solver_iterations, fits // outer))
+        begin = clock.perf_counter()
+        result = self._take(1, dt, time, outer, inner)
+        spent = clock.perf_counter() - begin
+        done = max(1.0, float(self._w.report[1]))
+        # a step without iterations costs about as much as two solver iterations per assembly iteration
+        each_now = spent / (done + 2.0 * outer)
+        self._pace[1] = each_now if each == 0.0 else 0.8 * each + 0.2 * each_now
+        self._pace[0] = 2.0 * outer * self._pace[1]
+        self._chosen.append((outer, inner))
+        return result
+
+    def retune(self, options: Displacements) -> None:
+        """Take other options while running; the mode stays."""
+        if options.mode != self._options.mode:
+            raise StateError(
+                f'mode "{self._options.mode}" cannot change while running; start with lj.Displacements(mode=...)'
+            )
+        self._check_weights(self._model, options)
+        self._options = options
+        self._weigh()
+
+    # Trackers, moved bodies, driven joints
+
+    def grab(self, grip: Grip) -> DisplacementsStepper:
+        """Let a grip act; return who moves it and tells its force."""
+        self._take_edits()
+        self._grips.append(grip)
+        self._build()
+        return self
+
+    def release(self, grip: Grip) -> None:
+        """Let a grip go."""
+        self._grips.remove(grip)
+        self._build()
+
+    def regrip(self) -> None:
+        """Take note that a grip turns its body from now on."""
+        self._build()
+
+    def move_grip(self, grip: Grip) -> None:
+        """Take the place and rotation a grip now aims at."""
+        self._put_grip(self._grips.index(grip), grip)
+
+    def grip_force(self, grip: Grip) -> np.ndarray:
+        """Return the force (3,) a grip pulled with in the last step, world axes."""
+        return self._w.pull[self._grips.index(grip), :3].copy()
+
+    def _put_grip(self, t: int, grip: Grip) -> None:
+        w, c = self._w, int(self._net.ends[2]) + t
+        w.held[t] = grip.link
+        self._net.system.touch_body[self._net.system.touch_start[c]] = grip.link
+        row = w.track[t]
+        row[PLACE : PLACE + 3] = grip.place - self.whole.center[grip.link]
+        row[TARGET : TARGET + 3] = grip.target
+        row[TURNS] = 0.0 if grip.rotation is None else 1.0
+        if grip.rotation is not None:
+            row[TURNED : TURNED + 4] = quaternion_from_matrix(grip.rotation)
+        if self._mode != KINEMATIC:
+            row[SOFT : SOFT + 2] = grip.stiffness, grip.damping
+        row[MOST], row[LEVER] = grip.most, grip.lever
+
+    def move(self, link: int, place: np.ndarray | None, rotation: np.ndarray | None) -> None:
+        """Put a link's frame somewhere and hold it there with null inverse mass; None lets it go."""
+        self._take_edits()
+        self._refresh()
+        self._loose[link] = self._w.free[link] = 0.0 if place is not None else 1.0
+        if place is not None:
+            pose = self._s.pose[link]
+            if rotation is not None:
+                pose[3:7] = quaternion_from_matrix(rotation)
+            w, x, y, z = pose[3:7]
+            lever = self.whole.center[link]
+            t = 2.0 * np.cross((x, y, z), lever)
+            pose[:3] = place + lever + w * t + np.cross((x, y, z), t)
+        self._motion.moved[6 * link : 6 * link + 6] = 0.0
+        self._read = False
+
+    def drive(self, name: str, axis: int, rate: float | None, time: float) -> None:
+        """Let a joint's coordinate run at a rate from where it is; None lets it go."""
+        self._refresh()
+        index = self._model.joint_names.index(name)
+        table = self.whole.table
+        rows = np.flatnonzero((table.role == DRIVE) & (table.speed == 0) & (table.joint == index))
+        if not rows.size:
+            raise StateError(f'joint "{name}" has no coordinate that can be driven')
+        row = int(rows[axis])
+        c = int(np.searchsorted(self.whole.system.row_start, row, side="right")) - 1
+        self._driven = [one for one in self._driven if one[0] != c]
+        if rate is not None:
+            value = float(self._s.q[table.drive[row, 0]])
+            self._driven.append((c, value - rate * time, rate))
+        self._build()
+
+    # State beside q and qd
+
+    def memory(self) -> dict[str, np.ndarray]:
+        """Return poses, turns counted, and how the solids move."""
+        own = {"moved": self._motion.moved.copy(), "last": self._motion.last.copy(), "loose": self._loose.copy()}
+        return {**super().memory(), **own, "kept": self._kept_joints().copy()}
+
+    def _kept_joints(self) -> np.ndarray:
+        """Return the solutions kept by the solver, of joints and limits: those of trackers come and go with grips."""
+        krylov = self._w.krylov
+        return krylov.kept.reshape(len(krylov.sizes), -1)[:, : krylov.place[self._net.ends[1]]]
+
+    def remember(self, memory: dict[str, np.ndarray]) -> None:
+        """Take back what `memory` gave."""
+        super().remember(memory)
+        self._motion.moved[:], self._motion.last[:] = memory["moved"], memory["last"]
+        self._loose[:] = self._w.free[:] = memory["loose"]
+        self._w.krylov.kept[:] = 0.0
+        self._kept_joints()[:] = memory["kept"]
+
+    def measured(self, forces: Any) -> tuple[float, ...] | None:
+        """Return kinetic and potential energy, linear and angular momentum of the bodies."""
+        self._take_edits()
+        self._refresh()
+        look_at(self._setup, self._time, self._e, self._s)
+        kinetic, potential, *momentum = body_energies(self.whole, self._setup.gravity, self._e, self._s)
+        potential += spring_energies(self._model.arrays.springs, self._place_of)
+        potential += float(joint_energy(self._all_drives(forces)[0], self._s.q)) + self._model.arrays.fixed_potential
+        return kinetic, potential, *momentum
+
+    def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
+        """Return (error, joint, message) of a failure."""
+        link = -1 - status
+        body = self._model.body_names[int(np.flatnonzero(self._model.arrays.body_link == link)[0])]
+        joint = next(name for name in self._model.joint_names if self._model.joint_spec(name).child == body)
+        text = f'joint "{joint}" of body "{body}" is no longer finite at {where}'
+        return Diverged, joint, f'{text}; try a smaller dt, more iterations or mode "damped"'
+
+    def stats(self) -> dict[str, Any]:
+        """Return bodies, rows, and what the last step did."""
+        report, row = self._w.report, int(self._w.report[3])
+        worst = ""
+        if 0 <= row < int(self._net.rows[1]):
+            worst = self._model.joint_names[int(self.whole.table.joint[row])]
+        return {
+            "bodies": len(self.whole.bodies.kind),
+            "rows": int(self._net.rows[0]),
+            "iterations": int(report[0]),
+            "solver_iterations": int(report[1]),
+            "joint_error": float(report[2]),
+            "worst_joint": worst,
+            "residual": float(report[5]),
+            "damped_steps": int(self._motion.rescued[0]),
+            "chosen": tuple(self._chosen),
+        }

@@ -1,0 +1,315 @@
+"""The running side of `Impulses`: state in maximal coordinates, contacts from step to step, sleep."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from limberjack.collision.contacts import Contact
+from limberjack.collision.detect import Detector, grown, new_detector
+from limberjack.collision.kept import Kept, new_kept
+from limberjack.collision.shapes import shape_names
+from limberjack.constraints.bodies import RIGID
+from limberjack.constraints.maximal import Maximal, new_maximal
+from limberjack.constraints.table import DRIVE
+from limberjack.errors import Diverged, LimberjackError, UnsupportedByMethod
+from limberjack.maximal.meeting import MORE_ROOM
+from limberjack.maximal.state import MaximalState
+from limberjack.methods.impulses.closing import Rows
+from limberjack.methods.impulses.islands import MORE_CONTACTS, NOT_FINITE
+from limberjack.methods.impulses.motion import GRIP, GRIP_IMPULSE, Bulk
+from limberjack.methods.impulses.options import Impulses
+from limberjack.methods.impulses.steps import set_inverses, take_free_steps, take_steps
+from limberjack.model.model import Model
+from limberjack.solvers.contact_graph import Graph, new_graph
+from limberjack.solvers.sweeps import ACROSS, PUSHED, RA, N, S, Sweeps, new_sweeps
+
+__all__ = ["ImpulsesStepper"]
+
+# Substeps are no longer than this [s].
+_LONGEST = 1.0 / 480.0
+# Soft contacts: damping as a multiple of the critical, and overlap pushed out by hard ones per second.
+_DAMPED, _RATE = 10.0, 10.0
+# Islands of at most this many contacts are met firm, with masses this far apart hard.
+_SMALL, _RATIO = 200.0, 100.0
+# An island slower than this for so long sleeps [m/s, s].
+_SLOW, _PATIENCE = 5e-3, 0.5
+
+
+class ImpulsesStepper(MaximalState):
+    """Takes the steps of `Impulses`."""
+
+    def __init__(self, model: Model, options: Impulses, ignored: frozenset[str]) -> None:
+        whole = new_maximal(model, ignored)
+        for i in np.flatnonzero(whole.bodies.kind != RIGID):
+            name = model.body_names[int(np.flatnonzero(model.arrays.body_link == i)[0])]
+            raise UnsupportedByMethod(f'method "impulses" moves rigid bodies only; body "{name}" is of another kind')
+        self._options = options
+        self._bulk = _new_bulk(model, whole)
+        self._shape_names = shape_names(model)
+        hidden = tuple(self._shape_names) if "contacts" in ignored else ()
+        self._detector: Detector = new_detector(model, whole.center, hidden)
+        _set_extents(self._detector, self._bulk)
+        self._kept: Kept = new_kept(len(self._detector.contacts.depth))
+        self._new_scratch()
+        rows = len(whole.table.joint)
+        rubbing, most = _rubbing(model, whole) if "friction" not in ignored else ([], [])
+        self._rows = Rows(
+            np.zeros(rows), np.zeros(rows), np.zeros(rows), np.array(rubbing, np.int64), np.array(most, float)
+        )
+        g = np.array(model.gravity)
+        self._up = -g / np.linalg.norm(g) if np.linalg.norm(g) > 0.0 else np.zeros(3)
+        self.grips: list[Any] = []
+        self._set_grips()
+        self._last, self._shown = (0.0, 1), 0
+        super().__init__(model, whole)
+        self._complex = whole.held > 0 or len(model.springs) > 0 or len(whole.names) > whole.held
+        self._wake()
+
+    def _new_scratch(self) -> None:
+        room, n = len(self._detector.contacts.depth), len(self._bulk.mass)
+        self._graph: Graph = new_graph(n, room)
+        self._sweeps: Sweeps = new_sweeps(room)
+
+    def _grow(self) -> None:
+        """Make room for more contacts; what the last step pushed with stays."""
+        self._detector = grown(self._detector)
+        room = len(self._detector.contacts.depth)
+        if room > len(self._kept.impulse):
+            before, count = self._kept, int(self._kept.count[0])
+            self._kept = new_kept(room)
+            self._kept.count[0] = count
+            self._kept.name[:count], self._kept.impulse[:count] = before.name[:count], before.impulse[:count]
+        self._new_scratch()
+
+    def _put_state(self, *, check: bool = True) -> None:
+        super()._put_state(check=check)
+        self._wake()
+
+    def _wake(self) -> None:
+        """Wake all bodies; their poses or forces were changed from outside."""
+        self._bulk.asleep[:] = 0
+        self._bulk.calm[:] = 0.0
+        set_inverses(self._s.pose, self._s.u, self._bulk)
+
+    def changed(self) -> None:
+        """Take note that the state or a force was set."""
+        super().changed()
+        self._wake()
+
+    def _how(self, h: float) -> np.ndarray:
+        """Return the numbers that `take_steps` goes by, for substeps h; see `islands.py`."""
+        o = self._options
+        small = {"auto": _SMALL, "firm": math.inf}.get(o.contacts, -1.0)
+        ratio = {"auto": _RATIO, "hard": -1.0}.get(o.contacts, math.inf)
+        patience = _PATIENCE if o.sleeping else 0.0
+        shared = [o.shock, o.tolerance, 1.0 if o.joints == "global" else 0.0, _SLOW, patience, small, ratio]
+        soft = [o.soft_sweeps, 1, *_softness(min(o.frequency, 0.25 / h), h)]
+        firm = [o.sweeps, max(1, o.sweeps // 5), *_softness(0.5 / h, h)]
+        hard = [o.sweeps, 0, min(_RATE, 0.2 / h), 1.0, 0.0]
+        return np.array([*shared, *soft, 0.0, *firm, 0.0, *hard, 0.0])
+
+    def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
+        """Take up to n steps; see `Stepper`."""
+        self._take_edits()
+        if not self._closed:
+            self.check_loops()
+            self._closed = True
+        self._time = time
+        drives, tau = self._all_drives(forces)
+        driven = bool(len(drives.place) or len(drives.ball_place) or tau.any())
+        complex_ = bool(self._complex or driven or len(self._rows.rubbing))
+        substeps = self._options.substeps or max(1, math.ceil(dt / _LONGEST - 1e-9))
+        h = dt / substeps
+        how, taken = self._how(h), 0
+        while True:
+            d = self._detector
+            touching = (d.broad, d.scratch, d.contacts, self._kept, self._graph, self._sweeps, self._bulk)
+            grips, clock = (self._grip_link, self._grip), (n - taken, substeps, h)
+            if complex_:
+                structures = (self._tree, self._structure)
+                more, status = take_steps(
+                    self._setup, *structures, self._model.arrays.springs, drives, self._still, self._drive_span,
+                    d.shapes, d.filters, how, driven, *clock, time + taken * dt, self._up, forces.wrenches, tau, *grips,
+                    self._rows, *touching, self._e, self._saddle, self._s,
+                )  # fmt: skip
+            else:
+                more, status = take_free_steps(
+                    self._setup, d.shapes, d.filters, how, *clock, self._up, forces.wrenches, *grips, *touching, self._s
+                )
+            taken += int(more)
+            if status == MORE_CONTACTS:
+                self._grow()
+            elif status == MORE_ROOM:
+                self._room *= 2
+                self.new_saddle()
+            else:
+                break
+        self._time = time + taken * dt
+        if taken:
+            self._last, self._shown = (dt, substeps), int(self._detector.contacts.count[0])
+        self._read = n == 0 and self._read
+        return taken, int(status)
+
+    def kick(self, link: int, point: np.ndarray, impulse: np.ndarray, angular: np.ndarray) -> None:
+        """Let an impulse act at once at a point of a link's frame, all constraints kept."""
+        super().kick(link, point, impulse, angular)
+        self._wake()
+
+    # Contacts
+
+    def contacts(self) -> list[Contact]:
+        """Return what touches, or is about to, as of the last step."""
+        model, d = self._model, self._detector
+        owner = {shape.name: shape.body for shape in model.shapes}
+        out, dt = [], self._last[0]
+        for t in range(self._shown):
+            k = int(self._graph.order[t])
+            row = self._sweeps.row[t]
+            normal = row[N : N + 3].copy()
+            impulse = row[PUSHED] * normal + row[ACROSS : ACROSS + 3]
+            a, b = (self._shape_names[int(i)] for i in (d.contacts.shape_a[k], d.contacts.shape_b[k]))
+            position = self._s.pose[self._sweeps.link[t, 0], :3] + row[RA : RA + 3]
+            depth, force = -float(row[S]), impulse / dt
+            out.append(Contact((owner[a], owner[b]), (a, b), position, normal, depth, impulse, force))
+        return out
+
+    # Grips
+
+    def grab(self, grip: Any) -> ImpulsesStepper:
+        """Let a grip act; see `GripHandle`."""
+        self.grips.append(grip)
+        self._set_grips()
+        self._wake()
+        return self
+
+    def release(self, grip: Any) -> None:
+        """Let a grip go."""
+        self.grips = [other for other in self.grips if other is not grip]
+        self._set_grips()
+        self._wake()
+
+    def regrip(self) -> None:
+        """Refuse grips that turn their body."""
+        raise UnsupportedByMethod(
+            'method "impulses" draws points, it does not turn bodies: move a grip without rotation'
+        )
+
+    def move_grip(self, grip: Any) -> None:
+        """Take the place a grip now aims at."""
+        self._grip[self._place(grip), 3:6] = grip.target
+        self._wake()
+
+    def grip_force(self, grip: Any) -> np.ndarray:
+        """Return the force (3,) a grip pulled with in the last step, world axes."""
+        return self._grip[self._place(grip), GRIP_IMPULSE : GRIP_IMPULSE + 3].copy()
+
+    def _place(self, grip: Any) -> int:
+        return next(k for k, other in enumerate(self.grips) if other is grip)
+
+    def _set_grips(self) -> None:
+        self._grip_link = np.array([grip.link for grip in self.grips], np.int64)
+        self._grip = np.zeros((len(self.grips), GRIP))
+        for k, grip in enumerate(self.grips):
+            self._grip[k, :9] = [*grip.place, *grip.target, grip.stiffness, grip.damping, grip.most]
+
+    # Snapshots
+
+    def memory(self) -> dict[str, np.ndarray]:
+        """Return poses, velocities, sleep, and impulses of contacts by name."""
+        count = int(self._kept.count[0])
+        return super().memory() | {
+            "asleep": self._bulk.asleep.copy(), "calm": self._bulk.calm.copy(),
+            "list_contacts": self._kept.name[:count].copy(), "list_impulses": self._kept.impulse[:count].copy(),
+        }  # fmt: skip
+
+    def remember(self, memory: dict[str, np.ndarray]) -> None:
+        """Take back what `memory` gave."""
+        super().remember(memory)
+        set_inverses(self._s.pose, self._s.u, self._bulk)
+        self._bulk.asleep[:], self._bulk.calm[:] = memory["asleep"], memory["calm"]
+        count = len(memory["list_contacts"])
+        while count > len(self._kept.impulse):
+            self._detector.contacts.count[1] = count
+            self._grow()
+        self._kept.count[0] = count
+        self._kept.name[:count], self._kept.impulse[:count] = memory["list_contacts"], memory["list_impulses"]
+        self._shown = 0
+
+    # Reports
+
+    def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
+        """Return (error, joint, message) of a failure, in the words of bodies and joints."""
+        if status == NOT_FINITE:
+            return Diverged, "", f"a pose is no longer finite at {where}; try a smaller dt"
+        return super().explain(status, where)
+
+    def stats(self) -> dict[str, Any]:
+        """Return bodies, contacts, islands, levels, sleepers, and what the joints' solve did."""
+        touching = self._shown
+        return {
+            "bodies": len(self._bulk.mass),
+            "rows": int(self.whole.system.row_start[self.whole.held]),
+            "contacts": touching,
+            "islands": int(self._graph.count[0]),
+            "levels": int(self._graph.facts[: int(self._graph.count[0]), 2].max(initial=0)),
+            "asleep": int(self._bulk.asleep.sum()),
+            "penetration": float(-min(self._sweeps.row[:touching, S].min(initial=0.0), 0.0)),
+            "projection_iterations": int(self._s.report[0]),
+            "joint_error": float(self._s.report[1]),
+            "substeps": self._last[1],
+        }
+
+
+def _softness(frequency: float, h: float) -> tuple[float, float, float]:
+    """Return rate, scale and give of contacts of a frequency, damped far beyond the critical."""
+    omega = 2.0 * math.pi * frequency
+    reach = 2.0 * _DAMPED + h * omega
+    stiff = h * omega * reach
+    return omega / reach, stiff / (1.0 + stiff), 1.0 / (1.0 + stiff)
+
+
+def _new_bulk(model: Model, whole: Maximal) -> Bulk:
+    """Return what impulses need of the bodies."""
+    n, bodies = len(whole.bodies.kind), whole.bodies
+    full = bodies.inertia[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(-1, 3, 3)
+    inverse = np.linalg.inv(full) if n else full
+    own = np.ascontiguousarray(inverse.reshape(-1, 9)[:, [0, 4, 8, 1, 2, 5]])
+    mean = np.trace(full, axis1=1, axis2=2) / 3.0
+    same = np.abs(full - mean[:, None, None] * np.eye(3)).max(axis=(1, 2), initial=0.0) <= 1e-12 * mean
+    system = whole.system
+    jointed = np.zeros(n, np.int64)
+    jointed[system.touch_body[: system.touch_start[whole.held]]] = 1
+    for spring in model.arrays.springs.link.ravel():
+        if spring >= 0:
+            jointed[spring] = 1
+    zeros = lambda: np.zeros(n)  # noqa: E731
+    return Bulk(
+        bodies.inertia, own, bodies.mass, np.zeros((n, 7)), zeros(), same.astype(np.int64), jointed,
+        np.zeros(n, np.int64), np.zeros(n, np.int64), zeros(), zeros(), zeros(),
+    )  # fmt: skip
+
+
+def _set_extents(detector: Detector, bulk: Bulk) -> None:
+    shapes = detector.shapes
+    for k, link in enumerate(shapes.link):
+        if link >= 0 and np.isfinite(shapes.radius[k]):
+            far = float(np.linalg.norm(shapes.place[k, :3]) + shapes.radius[k])
+            bulk.extent[link] = max(bulk.extent[link], far)
+
+
+def _rubbing(model: Model, whole: Maximal) -> tuple[list[int], list[float]]:
+    """Return the constraints along coordinates of joints with dry friction, and the friction."""
+    constraints, most = [], []
+    table, start = whole.table, whole.system.row_start
+    for c in range(len(start) - 1):
+        r = int(start[c])
+        if table.role[r] == DRIVE and table.drive[r, 1] < model.nv:
+            # of a ball's three rows each stands alone, with the place of the joint's first freedom plus its axis
+            force = float(model.arrays.friction[int(table.drive[r, 1])])
+            if force > 0.0:
+                constraints.append(c)
+                most.append(force)
+    return constraints, most

@@ -1,0 +1,191 @@
+"""How bodies move between impulses: kicks by forces, flight, and angular momentum carried along.
+
+The angular momentum of a body is what stays while it turns (the paper evolves it), so that after each move
+w <- I(R')^-1 I(R) w. A body that nothing touches or holds flies along its parabola exactly; one that is touched moves
+with the velocity its contacts were met at.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, outlined
+from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply, rotation_from_quaternion
+from limberjack.spatial.solves import solve_symmetric_3
+from limberjack.spatial.vectors import cross, rotate, rotate_back, rotate_symmetric, symmetric_times
+
+__all__ = ["Bulk", "carry", "kick", "move", "pull_grips", "set_reach"]
+
+# Columns of a grip: point from the com in body axes, target, stiffness, damping, largest force, force of the last step.
+GRIP_POINT, GRIP_TARGET, GRIP_SOFT, GRIP_IMPULSE, GRIP = 0, 3, 6, 9, 12
+
+
+class Bulk(NamedTuple):
+    """What impulses need of n bodies."""
+
+    inertia: np.ndarray  # (n, 6) about the com, body axes
+    own: np.ndarray  # (n, 6) its inverse
+    mass: np.ndarray  # (n,)
+    inverse: np.ndarray  # (n, 7) inverse inertia in world axes, inverse mass
+    extent: np.ndarray  # (n,) how far a shape reaches from the com [m]
+    round: np.ndarray  # (n,) 1 where all moments of inertia are equal
+    jointed: np.ndarray  # (n,) 1 where a joint holds the body
+    free: np.ndarray  # (n,) 1 where nothing touches or holds it
+    asleep: np.ndarray  # (n,) 1 where it rests until touched
+    calm: np.ndarray  # (n,) for how long it has hardly moved [s]
+    reach: np.ndarray  # (n,) how far it may come in a step [m]
+    moving: np.ndarray  # (n,) largest speed of each island, at its root
+
+
+@inner
+def _six(table, i):
+    return (table[i, 0], table[i, 1], table[i, 2], table[i, 3], table[i, 4], table[i, 5])
+
+
+@outlined
+def set_reach(gravity, dt, u, bulk):
+    """Fill how far each body may come within dt."""
+    g = math.sqrt(gravity[0] * gravity[0] + gravity[1] * gravity[1] + gravity[2] * gravity[2])
+    for i in range(len(bulk.mass)):
+        o = 6 * i
+        w = math.sqrt(u[o] * u[o] + u[o + 1] * u[o + 1] + u[o + 2] * u[o + 2])
+        v = math.sqrt(u[o + 3] * u[o + 3] + u[o + 4] * u[o + 4] + u[o + 5] * u[o + 5])
+        turned = bulk.extent[i] * min(w * dt, 2.0)
+        bulk.reach[i] = 0.0 if bulk.asleep[i] else v * dt + turned + g * dt * dt
+
+
+@outlined
+def kick(gravity, wrenches, center, h, pose, bulk, u):
+    """Let gravity and wrenches act for h on the bodies that are awake."""
+    for i in range(len(bulk.mass)):
+        if not bulk.asleep[i]:
+            o = 6 * i
+            u[o + 3] += h * gravity[0]
+            u[o + 4] += h * gravity[1]
+            u[o + 5] += h * gravity[2]
+    d = wrenches.data
+    for k in range(len(wrenches.link)):
+        i = wrenches.link[k]
+        o, f = 6 * i, h / bulk.mass[i]
+        r = rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
+        x, y, z = rotate(r, d[k, 0] - center[i, 0], d[k, 1] - center[i, 1], d[k, 2] - center[i, 2])
+        x, y, z = cross(x, y, z, d[k, 3], d[k, 4], d[k, 5])
+        x, y, z = symmetric_times(_six(bulk.inverse, i), h * (x + d[k, 6]), h * (y + d[k, 7]), h * (z + d[k, 8]))
+        u[o] += x
+        u[o + 1] += y
+        u[o + 2] += z
+        u[o + 3] += f * d[k, 3]
+        u[o + 4] += f * d[k, 4]
+        u[o + 5] += f * d[k, 5]
+
+
+@outlined
+def pull_grips(h, grip_link, grips, pose, bulk, u):
+    """Draw gripped points to their targets, as a spring and damper taken at the end of h would, cut at a largest force.
+
+    The impulse p of a grip meets v + K p = -(k e + p / h) / (c + h k) with the velocity v and the error e of its point.
+    """
+    for t in range(len(grip_link)):
+        i = grip_link[t]
+        o = 6 * i
+        r = rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
+        x, y, z = rotate(r, grips[t, 0], grips[t, 1], grips[t, 2])
+        stiff, most = grips[t, GRIP_SOFT + 1] + h * grips[t, GRIP_SOFT], h * grips[t, GRIP_SOFT + 2]
+        wx, wy, wz = cross(u[o], u[o + 1], u[o + 2], x, y, z)
+        f, m = grips[t, GRIP_SOFT] / stiff, bulk.inverse[i, 6]
+        sx = -(u[o + 3] + wx + f * (pose[i, 0] + x - grips[t, GRIP_TARGET]))
+        sy = -(u[o + 4] + wy + f * (pose[i, 1] + y - grips[t, GRIP_TARGET + 1]))
+        sz = -(u[o + 5] + wz + f * (pose[i, 2] + z - grips[t, GRIP_TARGET + 2]))
+        a = _six(bulk.inverse, i)
+        # K = 1/m + [x]^T I^-1 [x], column by column
+        qx, qy, qz = symmetric_times(a, 0.0, z, -y)
+        k0x, k0y, k0z = cross(qx, qy, qz, x, y, z)
+        qx, qy, qz = symmetric_times(a, -z, 0.0, x)
+        _, k1y, k1z = cross(qx, qy, qz, x, y, z)
+        qx, qy, qz = symmetric_times(a, y, -x, 0.0)
+        _, _, k2z = cross(qx, qy, qz, x, y, z)
+        give = m + 1.0 / (h * stiff)
+        _, px, py, pz = solve_symmetric_3((k0x + give, k1y + give, k2z + give, k0y, k0z, k1z), sx, sy, sz)
+        px, py, pz = min(max(px, -most), most), min(max(py, -most), most), min(max(pz, -most), most)
+        grips[t, GRIP_IMPULSE], grips[t, GRIP_IMPULSE + 1], grips[t, GRIP_IMPULSE + 2] = px / h, py / h, pz / h
+        qx, qy, qz = cross(x, y, z, px, py, pz)
+        qx, qy, qz = symmetric_times(a, qx, qy, qz)
+        u[o] += qx
+        u[o + 1] += qy
+        u[o + 2] += qz
+        u[o + 3] += m * px
+        u[o + 4] += m * py
+        u[o + 5] += m * pz
+
+
+@inner
+def _turned(x, y, z, pose, i):
+    """Return the quaternion of body i turned by the rotation vector (x, y, z)."""
+    w, a, b, c = quaternion_multiply(quaternion_exp(x, y, z), (pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]))
+    f = 1.0 / math.sqrt(w * w + a * a + b * b + c * c)
+    return f * w, f * a, f * b, f * c
+
+
+@inner
+def _carried(i, bulk, before, w, x, y, z, wx, wy, wz):
+    """Return the angular velocity of body i after it has turned from its pose before to (w, x, y, z)."""
+    r = rotation_from_quaternion(before[i, 3], before[i, 4], before[i, 5], before[i, 6])
+    wx, wy, wz = rotate_back(r, wx, wy, wz)
+    wx, wy, wz = symmetric_times(_six(bulk.inertia, i), wx, wy, wz)
+    wx, wy, wz = rotate(r, wx, wy, wz)
+    r = rotation_from_quaternion(w, x, y, z)
+    wx, wy, wz = rotate_back(r, wx, wy, wz)
+    wx, wy, wz = symmetric_times(_six(bulk.own, i), wx, wy, wz)
+    return rotate(r, wx, wy, wz)
+
+
+@outlined
+def move(h, gravity, before, u_before, bulk, u, pose):
+    """Move bodies that are awake by h from the poses before; free ones along their parabolas.
+
+    Bodies that slide go the mean of their velocities before and after; what friction and slopes can change in a step
+    tells sliding from impact.
+    """
+    f = 0.5 * h * h
+    square = gravity[0] * gravity[0] + gravity[1] * gravity[1] + gravity[2] * gravity[2]
+    for i in range(len(bulk.mass)):
+        if bulk.asleep[i]:
+            continue
+        o = 6 * i
+        wx, wy, wz = u[o], u[o + 1], u[o + 2]
+        x, y, z = before[i, 0] + h * u[o + 3], before[i, 1] + h * u[o + 4], before[i, 2] + h * u[o + 5]
+        if bulk.free[i]:
+            x, y, z = x - f * gravity[0], y - f * gravity[1], z - f * gravity[2]
+        elif not bulk.jointed[i] and square > 0.0:
+            dx, dy, dz = u[o + 3] - u_before[o + 3], u[o + 4] - u_before[o + 4], u[o + 5] - u_before[o + 5]
+            along = (dx * gravity[0] + dy * gravity[1] + dz * gravity[2]) / square
+            dx, dy, dz = dx - along * gravity[0], dy - along * gravity[1], dz - along * gravity[2]
+            if dx * dx + dy * dy + dz * dz < 4.0 * square * h * h:
+                x, y, z = x - 0.5 * h * dx, y - 0.5 * h * dy, z - 0.5 * h * dz
+        pose[i, 0], pose[i, 1], pose[i, 2] = x, y, z
+        turn = h * h * (wx * wx + wy * wy + wz * wz)
+        if turn > 1e-8 and not bulk.round[i] and not bulk.jointed[i]:
+            # the mean of the velocities before and after the turn
+            a, b, c, d = _turned(h * wx, h * wy, h * wz, before, i)
+            x, y, z = _carried(i, bulk, before, a, b, c, d, wx, wy, wz)
+            wx, wy, wz = 0.5 * (wx + x), 0.5 * (wy + y), 0.5 * (wz + z)
+        pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = _turned(h * wx, h * wy, h * wz, before, i)
+
+
+@outlined
+def carry(before, pose, bulk, u):
+    """Keep the angular momenta while bodies turn from the poses before; fill the inverse inertias at the new ones."""
+    for i in range(len(bulk.mass)):
+        if bulk.asleep[i]:
+            continue
+        o = 6 * i
+        w, x, y, z = pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]
+        if not bulk.round[i]:
+            u[o], u[o + 1], u[o + 2] = _carried(i, bulk, before, w, x, y, z, u[o], u[o + 1], u[o + 2])
+        k = rotate_symmetric(rotation_from_quaternion(w, x, y, z), _six(bulk.own, i))
+        bulk.inverse[i, 0], bulk.inverse[i, 1], bulk.inverse[i, 2] = k[0], k[1], k[2]
+        bulk.inverse[i, 3], bulk.inverse[i, 4], bulk.inverse[i, 5] = k[3], k[4], k[5]
+        bulk.inverse[i, 6] = 1.0 / bulk.mass[i]

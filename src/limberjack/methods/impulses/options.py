@@ -1,0 +1,77 @@
+"""Options of the method `impulses`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from limberjack.errors import StateError, UnknownName
+from limberjack.model.model import Model
+
+if TYPE_CHECKING:
+    from limberjack.methods.impulses.method import ImpulsesStepper
+
+__all__ = ["CONTACTS", "Impulses", "JOINTS"]
+
+JOINTS = ("global", "sweeps")
+CONTACTS = ("auto", "soft", "firm", "hard")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Impulses:
+    """Bodies in contact, with friction and joints, moved by impulses.
+
+    Args:
+        sweeps: most Gauss-Seidel sweeps per substep over the contacts of firm and hard islands.
+        joints: "global" meets all joints in one solve; "sweeps" one after the other, as the paper does, which leaves
+            errors in long chains.
+        contacts: "soft" contacts give way a little and are swept a few times per substep, for large piles; "firm" ones
+            give way four times less and are swept more; "hard" ones do not give way and are met by shock propagation
+            besides. "auto" chooses for each island: hard where masses are more than 100 times apart and in
+            columns, firm where there are few contacts, else soft.
+        shock: most sweeps per level of shock propagation; 0 = none.
+        soft_sweeps: sweeps per substep over the contacts of soft islands; one more takes their push out again.
+        frequency: of soft contacts [Hz]; at most a quarter of the substeps per second is used.
+        substeps: substeps per step; None takes as many as keep them at most 1/480 s long.
+        sleeping: whether islands that lie still are put to sleep until touched.
+        tolerance: gap or angle at which joints count as closed [m, rad].
+    """
+
+    name: ClassVar[str] = "impulses"
+    supports: ClassVar[frozenset[str]] = frozenset(
+        {"springs", "motors", "loops", "limits", "gears", "velocity", "contacts", "friction"}
+    )
+
+    sweeps: int = 20
+    joints: str = "global"
+    contacts: str = "auto"
+    shock: int = 60
+    soft_sweeps: int = 2
+    frequency: float = 120.0
+    substeps: int | None = None
+    sleeping: bool = True
+    tolerance: float = 1e-8
+
+    def __post_init__(self) -> None:
+        where = 'method "impulses"'
+        for word, choices in (("joints", JOINTS), ("contacts", CONTACTS)):
+            if getattr(self, word) not in choices:
+                raise UnknownName(word, getattr(self, word), where, choices)
+        for word, low in (("sweeps", 1), ("shock", 0), ("soft_sweeps", 1), ("substeps", 1)):
+            value = getattr(self, word)
+            if word == "substeps" and value is None:
+                continue
+            if not (isinstance(value, int) and not isinstance(value, bool) and low <= value <= 10000):
+                raise StateError(f"{word} must be a whole number from {low} to 10000, got {value!r}")
+        for word in ("frequency", "tolerance"):
+            value = getattr(self, word)
+            if not (isinstance(value, (int, float)) and 0.0 < value < 1e6):
+                raise StateError(f"{word} must be a number > 0, got {value!r}")
+        if self.sleeping is not True and self.sleeping is not False:
+            raise StateError(f"sleeping must be True or False, got {self.sleeping!r}")
+
+    def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> ImpulsesStepper:
+        """Return a stepper for `model`, without its features in `ignored`."""
+        from limberjack.methods.impulses.method import ImpulsesStepper
+
+        return ImpulsesStepper(model, self, ignored)

@@ -1,0 +1,257 @@
+"""Steps by impulses, in the order of Weinstein, Teran and Fedkiw (2006).
+
+1. find contacts once, islands and levels; then in each substep
+2. collide: bounce with the velocities before forces;
+3. forces, and velocities onto the joints (post-stabilisation);
+4. contacts by sweeps from the ground up, joints with them, shock propagation where masses are unlike;
+5. impulses that close the joints where the step leads (pre-stabilisation); move;
+6. sweep once more without the push that undoes overlaps.
+"""
+
+from __future__ import annotations
+
+from limberjack._jit import inner, kernel, outlined
+from limberjack.constraints.bodies import POSE
+from limberjack.maximal.loads import count_turns
+from limberjack.maximal.meeting import HUGE
+from limberjack.methods.impulses.closing import close, hold, meet_together, pull_joints
+from limberjack.methods.impulses.islands import (
+    GLOBAL,
+    KIND,
+    PATIENCE,
+    RELAX,
+    SLOW,
+    WIDTH,
+    find_touching,
+    kind_of,
+    meet_islands,
+    note_pushes,
+    relax_islands,
+)
+from limberjack.methods.impulses.motion import carry, kick, move, pull_grips
+from limberjack.methods.impulses.touching import keep, rest
+from limberjack.solvers.sweeps import collide, follow, sweep, warm_start
+
+__all__ = ["set_inverses", "take_free_steps", "take_steps"]
+
+# Sweeps of bounces; rounds of contacts and joints in turn.
+BOUNCES, ROUNDS = 5, 2
+
+
+@outlined
+def _copy(source, target):
+    for i in range(len(source)):
+        for c in range(POSE):
+            target[i, c] = source[i, c]
+
+
+@outlined
+def _copy_velocities(source, target):
+    for k in range(len(source)):
+        target[k] = source[k]
+
+
+@outlined
+def _remember(s):
+    """Keep the state before a step."""
+    _copy(s.pose, s.before)
+    _copy_velocities(s.u, s.u_before)
+
+
+@outlined
+def _put_back(s):
+    """Go back to the state before the step."""
+    _copy(s.before, s.pose)
+    _copy_velocities(s.u_before, s.u)
+
+
+@outlined
+def _check(u):
+    """Return 0, or -1 - k for the first velocity k that is not finite."""
+    for k in range(len(u)):
+        if not abs(u[k]) < HUGE:
+            return -1 - k
+    return 0
+
+
+@outlined
+def _all_asleep(asleep):
+    for i in range(len(asleep)):
+        if not asleep[i]:
+            return False
+    return len(asleep) > 0
+
+
+@inner
+def _finish(how, dt, contacts, kept, graph, sweeps, bulk, u):
+    """Keep what the contacts pushed with, and let islands fall asleep."""
+    keep(contacts, graph, sweeps, kept)
+    if how[PATIENCE] > 0.0:
+        rest(dt, how[SLOW], how[PATIENCE], graph, bulk, u)
+
+
+@outlined
+def _free_substep(setup, how, h, wrenches, grip_link, grips, count, graph, sweeps, bulk, s):
+    """Take one substep h of bodies without joints."""
+    collide(0, count, BOUNCES, sweeps.link, bulk.inverse, h, sweeps.row, s.u)
+    _copy_velocities(s.u, s.u_stage)
+    pull_grips(h, grip_link, grips, s.pose, bulk, s.u)
+    kick(setup.gravity, wrenches, setup.center, h, s.pose, bulk, s.u)
+    meet_islands(graph.count[0], how, h, graph, sweeps, bulk, s.u)
+    note_pushes(0, count, sweeps.link, sweeps.row, bulk)
+    _copy(s.pose, s.stage)
+    move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
+    carry(s.stage, s.pose, bulk, s.u)
+    follow(0, count, sweeps.link, s.pose, sweeps.row)
+    relax_islands(graph.count[0], how, h, graph, sweeps, bulk, s.u)
+
+
+@kernel
+def take_free_steps(
+    # model
+    setup, shapes, filters,
+    # in
+    how, n, substeps, h, up, wrenches, grip_link, grips, broad, scratch,
+    # out
+    contacts, kept, graph, sweeps, bulk, s,
+):  # fmt: skip
+    """Take n steps of `substeps` times h of bodies without joints; arguments and result as of `take_steps`."""
+    for step in range(n):
+        if _all_asleep(bulk.asleep):
+            continue
+        _remember(s)
+        status, _ = find_touching(
+            setup, shapes, filters, h * substeps, up, broad, scratch, contacts, kept, graph, sweeps, bulk, s
+        )
+        if status == 0:
+            for _ in range(substeps):
+                _free_substep(setup, how, h, wrenches, grip_link, grips, contacts.count[0], graph, sweeps, bulk, s)
+            status = _check(s.u)
+        if status != 0:
+            _put_back(s)
+            return step, status
+        _finish(how, h * substeps, contacts, kept, graph, sweeps, bulk, s.u)
+    return n, 0
+
+
+@outlined
+def _meet_contacts(setup, tree, structure, how, h, count, together, rows, graph, sweeps, bulk, e, s, saddle):
+    """Meet all contacts, those of bodies with joints together with the joints; return a status."""
+    islands = graph.count[0] - 1 if together else graph.count[0]
+    meet_islands(islands, how, h, graph, sweeps, bulk, s.u)
+    first = graph.island[islands]
+    if not together or first == count:
+        return 0
+    kind = kind_of(islands, how, graph.facts)
+    warm_start(first, count, sweeps.link, bulk.inverse, sweeps.row, s.u)
+    status = 0
+    for _ in range(ROUNDS if how[GLOBAL] > 0.0 else 1):
+        meet_together(first, count, kind, how, h, setup, sweeps, rows, bulk, e, s.u)
+        if how[GLOBAL] > 0.0:
+            status = hold(setup, tree, structure, rows, e, s, saddle)
+            if status != 0:
+                break
+    return status
+
+
+@outlined
+def _relax(how, h, count, together, graph, sweeps, bulk, u):
+    """Take the push that undoes overlaps out of the velocities, islands with joints included."""
+    islands = graph.count[0] - 1 if together else graph.count[0]
+    relax_islands(islands, how, h, graph, sweeps, bulk, u)
+    if together:
+        first, times = graph.island[islands], int(how[KIND + WIDTH * kind_of(islands, how, graph.facts) + RELAX])
+        sweep(first, count, times, sweeps.link, bulk.inverse, h, 0.0, 1.0, 0.0, sweeps.row, u)
+
+
+@kernel
+def take_steps(
+    # model
+    setup, tree, structure, springs, drives, armature, span, shapes, filters,
+    # in
+    how, driven, n, substeps, h, time, up, wrenches, applied, grip_link, grips, rows, broad, scratch,
+    # out
+    contacts, kept, graph, sweeps, bulk, e, saddle, s,
+):  # fmt: skip
+    """Take n steps of `substeps` times h; stop at the first that fails and put back the state before it.
+
+    Args:
+        setup: what stays.
+        tree, structure: of the direct solver; one of them is None.
+        springs, drives: of the model.
+        armature: (nv,) zeros.
+        span: the whole model.
+        shapes, filters: what can touch.
+        how: numbers of the method's options.
+        driven: whether any joint has a force along its coordinates.
+        n: steps.
+        substeps: per step; contacts are looked for once per step.
+        h: length of a substep [s].
+        time: at the start [s].
+        up: (3,) against gravity.
+        wrenches: lasting wrenches.
+        applied: (nv,) joint forces.
+        grip_link, grips: what is gripped.
+        rows, broad, scratch: scratch of joints and of detection.
+        contacts, kept, graph, sweeps: contacts of the last step.
+        bulk: the bodies; asleep and calm are state.
+        e, saddle: scratch of the rows.
+        s: the state.
+
+    Returns:
+        steps taken, and 0, -1 - k for a velocity k that is not finite, or OPEN_LOOP, STUCK, MORE_ROOM, MORE_CONTACTS,
+        NOT_FINITE.
+    """
+    start = setup.system.row_start
+    all_rows = start[setup.constraints[2]] if driven or len(rows.rubbing) > 0 else start[setup.constraints[1]]
+    for step in range(n):
+        if _all_asleep(bulk.asleep):
+            continue
+        _remember(s)
+        status, together = find_touching(
+            setup, shapes, filters, h * substeps, up, broad, scratch, contacts, kept, graph, sweeps, bulk, s
+        )
+        count = contacts.count[0]
+        for sub in range(substeps):
+            if status != 0:
+                break
+            at = time + (step * substeps + sub) * h
+            collide(0, count, BOUNCES, sweeps.link, bulk.inverse, h, sweeps.row, s.u)
+            _copy_velocities(s.u, s.u_stage)
+            pull_grips(h, grip_link, grips, s.pose, bulk, s.u)
+            status = pull_joints(
+                setup, tree, structure, springs, drives, armature, span, driven, how, h, at, all_rows, wrenches,
+                applied, rows, bulk, e, s, saddle,
+            )  # fmt: skip
+            if status == 0:
+                status = _meet_contacts(
+                    setup, tree, structure, how, h, count, together, rows, graph, sweeps, bulk, e, s, saddle
+                )
+            if status == 0:
+                note_pushes(0, count, sweeps.link, sweeps.row, bulk)
+                _copy(s.pose, s.stage)
+                status = close(setup, tree, structure, how, h, at, all_rows, rows, bulk, e, s, saddle)
+            if status == 0:
+                carry(s.stage, s.pose, bulk, s.u)
+                follow(0, count, sweeps.link, s.pose, sweeps.row)
+                _relax(how, h, count, together, graph, sweeps, bulk, s.u)
+        if status == 0:
+            status = _check(s.u)
+        if status != 0:
+            _put_back(s)
+            return step, status
+        if not driven:
+            count_turns(setup, e)
+        _finish(how, h * substeps, contacts, kept, graph, sweeps, bulk, s.u)
+    return n, 0
+
+
+@kernel
+def set_inverses(
+    # in
+    pose, u,
+    # out
+    bulk,
+):  # fmt: skip
+    """Fill the inverse inertias of all bodies at their poses."""
+    carry(pose, pose, bulk, u)

@@ -1,0 +1,233 @@
+"""Which bodies touch: islands by union and find, levels from the ground up, and contacts in the order of sweeps.
+
+Nothing here knows where contacts come from; bodies are numbered, -1 is the ground.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, outlined
+
+__all__ = ["Graph", "find_islands", "find_levels", "new_graph", "sort_contacts"]
+
+
+class Graph(NamedTuple):
+    """Islands and levels of n bodies, room for c contacts."""
+
+    root: np.ndarray  # (n,) of the union; after `find_islands` the first body of the body's island
+    level: np.ndarray  # (n,) from the ground up
+    start: np.ndarray  # (n + 2,) contacts of each body in `near`; tallies for sorting
+    near: np.ndarray  # (2 c,) contacts of the bodies
+    queue: np.ndarray  # (n,)
+    order: np.ndarray  # (c,) contacts sorted by island and level
+    other: np.ndarray  # (c,) scratch
+    island: np.ndarray  # (n + 1,) where the contacts of each island start in the order
+    body: np.ndarray  # (n,) number of each body's island among those with contacts, -1 = none
+    facts: np.ndarray  # (n, 4) of each island: bodies, contacts, highest level, largest ratio of masses
+    count: np.ndarray  # (1,) islands with contacts
+
+
+def new_graph(n: int, capacity: int) -> Graph:
+    """Return the arrays for n bodies and room for `capacity` contacts."""
+    sizes = (n, n, n + 2, 2 * capacity, n, capacity, capacity, n + 1, n, (n, 4), 1)
+    return Graph(*(np.zeros(size, float if size == (n, 4) else np.int64) for size in sizes))
+
+
+@inner
+def _find(root, i):
+    """Return the root of i, halving the path to it."""
+    while root[i] != i:
+        root[i] = root[root[i]]
+        i = root[i]
+    return i
+
+
+@inner
+def _join(root, i, j):
+    """Join the sets of i and j; the smaller number stays."""
+    i, j = _find(root, i), _find(root, j)
+    if i < j:
+        root[j] = i
+    elif j < i:
+        root[i] = j
+
+
+@outlined
+def find_islands(
+    # in
+    count, link_a, link_b, touch_start, touch_body, held,
+    # out
+    root,
+):  # fmt: skip
+    """Join bodies that touch or share a constraint: root becomes the first body of each body's island.
+
+    Args:
+        count: contacts.
+        link_a, link_b: their bodies, b may be -1.
+        touch_start, touch_body: bodies of each constraint.
+        held: constraints that join their bodies.
+        root: (n,).
+    """
+    for i in range(len(root)):
+        root[i] = i
+    for k in range(count):
+        if link_b[k] >= 0:
+            _join(root, link_a[k], link_b[k])
+    for c in range(held):
+        for t in range(touch_start[c] + 1, touch_start[c + 1]):
+            _join(root, touch_body[touch_start[c]], touch_body[t])
+    for i in range(len(root)):
+        root[i] = _find(root, i)
+
+
+@inner
+def _carried(up, sign, k, normal):
+    """Return whether the normal of contact k points up enough for one body to rest on the other."""
+    return sign * (up[0] * normal[k, 0] + up[1] * normal[k, 1] + up[2] * normal[k, 2]) > 0.2
+
+
+@outlined
+def find_levels(
+    # in
+    count, link_a, link_b, normal, depth, margin, up,
+    # out
+    graph,
+):  # fmt: skip
+    """Fill the level of each body: how many bodies carry it above the ground; those nothing carries stand highest.
+
+    Args:
+        count: contacts.
+        link_a, link_b, normal, depth: of the contacts.
+        margin: contacts with a gap of more than this carry nothing [m].
+        up: (3,) against gravity, unit; 0 where there is none, then every contact carries.
+        graph: start, near, queue and level are filled.
+    """
+    level, start, near, queue = graph.level, graph.start, graph.near, graph.queue
+    n = len(level)
+    weightless = up[0] == 0.0 and up[1] == 0.0 and up[2] == 0.0
+    for i in range(n):
+        level[i] = 0
+    for i in range(n + 2):
+        start[i] = 0
+    for k in range(count):
+        if depth[k] > -margin and link_b[k] >= 0:
+            start[link_a[k] + 2] += 1
+            start[link_b[k] + 2] += 1
+    for i in range(n):
+        start[i + 2] += start[i + 1]
+    tail = 0
+    for k in range(count):
+        if depth[k] <= -margin:
+            continue
+        a, b = link_a[k], link_b[k]
+        if b >= 0:
+            near[start[a + 1]] = k
+            start[a + 1] += 1
+            near[start[b + 1]] = k
+            start[b + 1] += 1
+        elif level[a] == 0 and (weightless or _carried(up, 1.0, k, normal)):
+            level[a] = 1
+            queue[tail] = a
+            tail += 1
+    head = 0
+    while head < tail:
+        i = queue[head]
+        head += 1
+        for t in range(start[i], start[i + 1]):
+            k = near[t]
+            other, sign = (link_a[k], 1.0) if link_b[k] == i else (link_b[k], -1.0)
+            if level[other] == 0 and (weightless or _carried(up, sign, k, normal)):
+                level[other] = level[i] + 1
+                queue[tail] = other
+                tail += 1
+    top = level[queue[tail - 1]] if tail > 0 else 0
+    for i in range(n):
+        if level[i] == 0:
+            level[i] = top + 1
+
+
+@outlined
+def _number(count, link_a, link_b, mass, jointed, graph):
+    """Number the islands with contacts, those with joints together and last; fill what is known of each."""
+    root, body, facts = graph.root, graph.body, graph.facts
+    n = len(root)
+    for i in range(n):
+        body[i] = -1
+        for c in range(4):
+            facts[i, c] = 0.0
+    for k in range(count):
+        body[root[link_a[k]]] = 0
+    islands, together = 0, False
+    # an island with joints is marked by the joints of any of its bodies
+    for i in range(n):
+        if jointed[i] and body[root[i]] >= 0:
+            body[root[i]] = -2
+            together = True
+    for i in range(n):
+        if root[i] == i and body[i] == 0:
+            body[i] = islands
+            islands += 1
+    for i in range(n):
+        if root[i] == i and body[i] == -2:
+            body[i] = islands
+    for i in range(n):
+        body[i] = body[root[i]]
+        if body[i] >= 0:
+            facts[body[i], 0] += 1.0
+            facts[body[i], 2] = max(facts[body[i], 2], float(graph.level[i]))
+    for k in range(count):
+        a, b = link_a[k], link_b[k]
+        i = body[a]
+        facts[i, 1] += 1.0
+        if b >= 0:
+            facts[i, 3] = max(facts[i, 3], mass[a] / mass[b], mass[b] / mass[a])
+    graph.count[0] = islands + 1 if together else islands
+    return together
+
+
+@outlined
+def sort_contacts(
+    # in
+    count, link_a, link_b, mass, jointed,
+    # out
+    graph,
+):  # fmt: skip
+    """Sort contacts by island, then by the level of the higher body; return whether the last island has joints.
+
+    Args:
+        count: contacts.
+        link_a, link_b: their bodies.
+        mass: (n,).
+        jointed: (n,) whether a joint holds the body.
+        graph: root and level are read, the rest is filled.
+    """
+    together = _number(count, link_a, link_b, mass, jointed, graph)
+    level, start, order, other, island = graph.level, graph.start, graph.order, graph.other, graph.island
+    n = len(level)
+    for i in range(n + 2):
+        start[i] = 0
+    for k in range(count):
+        high = level[link_a[k]] if link_b[k] < 0 else max(level[link_a[k]], level[link_b[k]])
+        start[high + 1] += 1
+    for i in range(n + 1):
+        start[i + 1] += start[i]
+    for k in range(count):
+        high = level[link_a[k]] if link_b[k] < 0 else max(level[link_a[k]], level[link_b[k]])
+        other[start[high]] = k
+        start[high] += 1
+    for i in range(n + 1):
+        island[i] = 0
+    for k in range(count):
+        island[graph.body[link_a[k]] + 1] += 1
+    for i in range(n):
+        island[i + 1] += island[i]
+    for i in range(n):
+        start[i] = island[i]
+    for t in range(count):
+        i = graph.body[link_a[other[t]]]
+        order[start[i]] = other[t]
+        start[i] += 1
+    return together

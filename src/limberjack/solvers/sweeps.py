@@ -1,0 +1,399 @@
+"""Contacts met by sweeps: impulses that add up over the sweeps, cut at a true friction cone, soft or hard.
+
+A contact pushes body a along n, out of body b, with j_n >= 0, and across n with a vector |j_t| <= mu j_n:
+
+    u = v_a + w_a x r_a - v_b - w_b x r_b,      K = sum (1/m + [r]^T I^-1 [r])
+    j_n <- max(0, j_n - scale (u.n + bias) / n.K n - give j_n)
+    j_t <- j_t - K_t^-1 u_t where that sticks, else cut(j_t - u_t / k), k the larger eigenvalue of K across n
+
+j_t is no pair of numbers but a vector, and one k serves all directions of sliding: friction then points against it,
+whatever the shape of the bodies. Impulses start where they ended the step before. A gap s > 0 lets the contact act no
+sooner than it closes (bias s / h); an overlap is pushed out at `rate`, hard, or as by a spring and damper (scale,
+give), soft, whose push is then taken out of the velocities by a sweep without it.
+
+Shock propagation (Guendelman, Bridson, Fedkiw 2003): level by level from the ground up, the lower body of each
+contact does not move. Here what it did not feel is handed down again afterwards, level by level from the top, so that
+no momentum is lost and the impulses of all levels fit together when the next step starts with them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, outlined
+from limberjack.spatial.quaternions import rotation_from_quaternion
+from limberjack.spatial.vectors import cross, rotate, symmetric_times
+
+__all__ = [
+    "ACROSS", "E", "JN", "JT", "LA", "LB", "MU", "N", "PUSHED", "ROW", "S", "Sweeps", "collide", "follow", "new_sweeps",
+    "set_masses", "shock", "sweep", "warm_start",
+]  # fmt: skip
+
+# Columns of a contact's row: normal, levers, K n, 1 / n.K n, 1 / k, friction, gap, impulses, the inverse of K
+# across n (xx, yy, zz, xy, xz, yz), restitution, acceleration of the approach, impulses of the whole step, the
+# touching points in the axes of their bodies, and impulses that the lower body has yet to feel.
+N, RA, RB, KN, MN, MT, MU, S, JN, JT, STICK, E, PULL, PUSHED, ACROSS, LA, LB, OWED, ROW = (
+    0, 3, 6, 9, 12, 13, 14, 15, 16, 17, 20, 26, 27, 28, 29, 32, 35, 38, 41,
+)  # fmt: skip
+# Overlaps are pushed out no faster than this part of them per second, or this fast [1/s, m/s].
+_GENTLE, _SLOW = 10.0, 0.05
+# Sweeps stop when no contact changes a velocity by more than this [m/s].
+ENOUGH = 1e-9
+
+
+class Sweeps(NamedTuple):
+    """Contacts ready to be swept, in the order of the sweeps; room for c."""
+
+    link: np.ndarray  # (c, 2) bodies a and b, -1 = static
+    level: np.ndarray  # (c,) of the higher body
+    row: np.ndarray  # (c, ROW)
+
+
+def new_sweeps(capacity: int) -> Sweeps:
+    """Return room for `capacity` contacts."""
+    return Sweeps(np.zeros((capacity, 2), np.int64), np.zeros(capacity, np.int64), np.zeros((capacity, ROW)))
+
+
+@inner
+def _velocity(u, i, x, y, z):
+    """Return the velocity of the point with lever (x, y, z) of body i."""
+    o = 6 * i
+    wx, wy, wz = u[o], u[o + 1], u[o + 2]
+    return u[o + 3] + wy * z - wz * y, u[o + 4] + wz * x - wx * z, u[o + 5] + wx * y - wy * x
+
+
+@inner
+def _inverse(inertia, i):
+    return (inertia[i, 0], inertia[i, 1], inertia[i, 2], inertia[i, 3], inertia[i, 4], inertia[i, 5])
+
+
+@inner
+def _push(u, i, inverse, x, y, z, px, py, pz):
+    """Let the impulse p act on body i with lever (x, y, z)."""
+    o, f = 6 * i, inverse[i, 6]
+    ax, ay, az = symmetric_times(_inverse(inverse, i), y * pz - z * py, z * px - x * pz, x * py - y * px)
+    u[o] += ax
+    u[o + 1] += ay
+    u[o + 2] += az
+    u[o + 3] += f * px
+    u[o + 4] += f * py
+    u[o + 5] += f * pz
+
+
+@inner
+def _response(inverse, i, x, y, z, px, py, pz):
+    """Return how fast the point with lever (x, y, z) of body i moves under the impulse p there."""
+    f = inverse[i, 6]
+    ax, ay, az = symmetric_times(_inverse(inverse, i), y * pz - z * py, z * px - x * pz, x * py - y * px)
+    return f * px + ay * z - az * y, f * py + az * x - ax * z, f * pz + ax * y - ay * x
+
+
+@inner
+def _both(link, inverse, row, k, px, py, pz):
+    """Return K p of contact k."""
+    a, b = link[k, 0], link[k, 1]
+    x, y, z = _response(inverse, a, row[k, RA], row[k, RA + 1], row[k, RA + 2], px, py, pz)
+    if b >= 0:
+        bx, by, bz = _response(inverse, b, row[k, RB], row[k, RB + 1], row[k, RB + 2], px, py, pz)
+        x, y, z = x + bx, y + by, z + bz
+    return x, y, z
+
+
+@outlined
+def follow(
+    # in
+    first, last, link, pose,
+    # out
+    row,
+):  # fmt: skip
+    """Fill levers and gaps of contacts first .. last - 1 at the poses now: both impulses act at one point."""
+    for k in range(first, last):
+        a, b = link[k, 0], link[k, 1]
+        turn = rotation_from_quaternion(pose[a, 3], pose[a, 4], pose[a, 5], pose[a, 6])
+        ax, ay, az = rotate(turn, row[k, LA], row[k, LA + 1], row[k, LA + 2])
+        bx, by, bz = row[k, LB], row[k, LB + 1], row[k, LB + 2]
+        x, y, z = pose[a, 0] + ax, pose[a, 1] + ay, pose[a, 2] + az
+        if b >= 0:
+            turn = rotation_from_quaternion(pose[b, 3], pose[b, 4], pose[b, 5], pose[b, 6])
+            bx, by, bz = rotate(turn, bx, by, bz)
+            dx, dy, dz = x - (pose[b, 0] + bx), y - (pose[b, 1] + by), z - (pose[b, 2] + bz)
+        else:
+            dx, dy, dz = x - bx, y - by, z - bz
+        row[k, S] = dx * row[k, N] + dy * row[k, N + 1] + dz * row[k, N + 2]
+        row[k, RA], row[k, RA + 1], row[k, RA + 2] = ax - 0.5 * dx, ay - 0.5 * dy, az - 0.5 * dz
+        row[k, RB], row[k, RB + 1], row[k, RB + 2] = bx + 0.5 * dx, by + 0.5 * dy, bz + 0.5 * dz
+
+
+@outlined
+def set_masses(
+    # in
+    first, last, link, inverse,
+    # out
+    row,
+):  # fmt: skip
+    """Fill what contacts first .. last - 1 weigh: K n, 1 / n.K n and 1 / k."""
+    for k in range(first, last):
+        nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
+        x, y, z = _both(link, inverse, row, k, nx, ny, nz)
+        row[k, KN], row[k, KN + 1], row[k, KN + 2] = x, y, z
+        row[k, MN] = 1.0 / (x * nx + y * ny + z * nz)
+        # two directions across n
+        if abs(nx) > 0.6:
+            f = 1.0 / math.sqrt(nx * nx + nz * nz)
+            sx, sy, sz = -f * nz, 0.0, f * nx
+        else:
+            f = 1.0 / math.sqrt(ny * ny + nz * nz)
+            sx, sy, sz = 0.0, f * nz, -f * ny
+        tx, ty, tz = cross(nx, ny, nz, sx, sy, sz)
+        x, y, z = _both(link, inverse, row, k, sx, sy, sz)
+        ss, st = x * sx + y * sy + z * sz, x * tx + y * ty + z * tz
+        x, y, z = _both(link, inverse, row, k, tx, ty, tz)
+        tt = x * tx + y * ty + z * tz
+        half = 0.5 * (ss - tt)
+        row[k, MT] = 1.0 / (0.5 * (ss + tt) + math.sqrt(half * half + st * st))
+        f = 1.0 / (ss * tt - st * st)
+        ss, tt, st = f * tt, f * ss, -f * st
+        row[k, STICK] = ss * sx * sx + tt * tx * tx + 2.0 * st * sx * tx
+        row[k, STICK + 1] = ss * sy * sy + tt * ty * ty + 2.0 * st * sy * ty
+        row[k, STICK + 2] = ss * sz * sz + tt * tz * tz + 2.0 * st * sz * tz
+        row[k, STICK + 3] = ss * sx * sy + tt * tx * ty + st * (sx * ty + sy * tx)
+        row[k, STICK + 4] = ss * sx * sz + tt * tx * tz + st * (sx * tz + sz * tx)
+        row[k, STICK + 5] = ss * sy * sz + tt * ty * tz + st * (sy * tz + sz * ty)
+
+
+@outlined
+def warm_start(
+    # in
+    first, last, link, inverse,
+    # out
+    row, u,
+):  # fmt: skip
+    """Let the impulses of the step before act at once, those across the normals turned with them."""
+    for k in range(first, last):
+        jn = row[k, JN]
+        if jn <= 0.0:
+            row[k, JT], row[k, JT + 1], row[k, JT + 2] = 0.0, 0.0, 0.0
+            continue
+        nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
+        x, y, z = row[k, JT], row[k, JT + 1], row[k, JT + 2]
+        along = x * nx + y * ny + z * nz
+        x, y, z = x - along * nx, y - along * ny, z - along * nz
+        row[k, JT], row[k, JT + 1], row[k, JT + 2] = x, y, z
+        x, y, z = x + jn * nx, y + jn * ny, z + jn * nz
+        a, b = link[k, 0], link[k, 1]
+        _push(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
+        if b >= 0:
+            _push(u, b, inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
+
+
+@inner
+def _approach(link, row, k, u):
+    """Return the velocity of a against b at contact k."""
+    a, b = link[k, 0], link[k, 1]
+    x, y, z = _velocity(u, a, row[k, RA], row[k, RA + 1], row[k, RA + 2])
+    if b >= 0:
+        bx, by, bz = _velocity(u, b, row[k, RB], row[k, RB + 1], row[k, RB + 2])
+        x, y, z = x - bx, y - by, z - bz
+    return x, y, z
+
+
+@inner
+def _cut(x, y, z, most):
+    """Return the vector, no longer than `most`."""
+    square = x * x + y * y + z * z
+    if square > most * most:
+        f = most / math.sqrt(square)
+        return f * x, f * y, f * z
+    return x, y, z
+
+
+@inner
+def _impulse(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, scale, give):
+    """Add to the impulses of contact k what its velocity u asks for; return what was added."""
+    nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
+    un = ux * nx + uy * ny + uz * nz
+    s, before = row[k, S], row[k, JN]
+    if s > 0.0:
+        after = before - mn * (un + s / h)
+    else:
+        bias = max(rate * s, min(_GENTLE * s, -_SLOW))
+        after = before - mn * scale * (un + bias) - give * before
+    after = max(after, 0.0)
+    d = after - before
+    row[k, JN] = after
+    x, y, z = row[k, JT], row[k, JT + 1], row[k, JT + 2]
+    most = row[k, MU] * after
+    if most == 0.0 and x == 0.0 and y == 0.0 and z == 0.0:
+        return d * nx, d * ny, d * nz
+    ux, uy, uz = ux + d * kx, uy + d * ky, uz + d * kz
+    own = (
+        row[k, STICK], row[k, STICK + 1], row[k, STICK + 2], row[k, STICK + 3], row[k, STICK + 4], row[k, STICK + 5],
+    )  # fmt: skip
+    tx, ty, tz = symmetric_times(own, ux, uy, uz)
+    tx, ty, tz = x - tx, y - ty, z - tz
+    if tx * tx + ty * ty + tz * tz > most * most:
+        un = ux * nx + uy * ny + uz * nz
+        mt = row[k, MT]
+        tx, ty, tz = _cut(x - mt * (ux - un * nx), y - mt * (uy - un * ny), z - mt * (uz - un * nz), most)
+    row[k, JT], row[k, JT + 1], row[k, JT + 2] = tx, ty, tz
+    return d * nx + tx - x, d * ny + ty - y, d * nz + tz - z
+
+
+@outlined
+def sweep(
+    # in
+    first, last, times, link, inverse, h, rate, scale, give,
+    # out
+    row, u,
+):  # fmt: skip
+    """Sweep contacts first .. last - 1 in order, `times` times or until no velocity changes any more."""
+    for _ in range(times):
+        most = 0.0
+        for k in range(first, last):
+            ux, uy, uz = _approach(link, row, k, u)
+            x, y, z = _impulse(
+                row, k, ux, uy, uz, row[k, KN], row[k, KN + 1], row[k, KN + 2], row[k, MN], h, rate, scale, give
+            )
+            if x != 0.0 or y != 0.0 or z != 0.0:
+                a, b = link[k, 0], link[k, 1]
+                _push(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
+                if b >= 0:
+                    _push(u, b, inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
+                most = max(most, (abs(x) + abs(y) + abs(z)) / row[k, MN])
+        if most < ENOUGH:
+            break
+
+
+@outlined
+def _shock_level(begin, end, times, link, inverse, height, h, rate, row, u):
+    """Sweep the contacts of one level; the lower body of each does not move, and is owed the impulse."""
+    for _ in range(times):
+        most = 0.0
+        for k in range(begin, end):
+            a, b = link[k, 0], link[k, 1]
+            moves_a = b < 0 or height[a] >= height[b]
+            moves_b = b >= 0 and height[b] >= height[a]
+            nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
+            kx, ky, kz = 0.0, 0.0, 0.0
+            if moves_a:
+                kx, ky, kz = _response(inverse, a, row[k, RA], row[k, RA + 1], row[k, RA + 2], nx, ny, nz)
+            if moves_b:
+                x, y, z = _response(inverse, b, row[k, RB], row[k, RB + 1], row[k, RB + 2], nx, ny, nz)
+                kx, ky, kz = kx + x, ky + y, kz + z
+            mn = 1.0 / (kx * nx + ky * ny + kz * nz)
+            ux, uy, uz = _approach(link, row, k, u)
+            x, y, z = _impulse(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, 1.0, 0.0)
+            if moves_a:
+                _push(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
+            if moves_b:
+                _push(u, b, inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
+            if not (moves_a and (moves_b or b < 0)):
+                row[k, OWED] += x
+                row[k, OWED + 1] += y
+                row[k, OWED + 2] += z
+            most = max(most, (abs(x) + abs(y) + abs(z)) / mn)
+        if most < ENOUGH:
+            break
+
+
+@inner
+def _pay(begin, end, link, inverse, height, row, u):
+    """Let the lower bodies of one level feel what they are owed."""
+    for k in range(begin, end):
+        a, b = link[k, 0], link[k, 1]
+        x, y, z = row[k, OWED], row[k, OWED + 1], row[k, OWED + 2]
+        if b >= 0 and (x != 0.0 or y != 0.0 or z != 0.0):
+            if height[a] < height[b]:
+                _push(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
+            else:
+                _push(u, b, inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
+        row[k, OWED], row[k, OWED + 1], row[k, OWED + 2] = 0.0, 0.0, 0.0
+
+
+@outlined
+def shock(
+    # in
+    first, last, times, link, level, inverse, height, h, rate,
+    # out
+    row, u,
+):  # fmt: skip
+    """Sweep contacts first .. last - 1 level by level, upwards, then downwards; lower bodies feel it last.
+
+    Args:
+        first, last: contacts, sorted by level.
+        times: most sweeps per level and direction.
+        link, level: of the contacts.
+        inverse: (n, 7) inverse inertias and masses of the bodies.
+        height: (n,) level of each body; of two bodies on one level both move.
+        h: step [s].
+        rate: overlap pushed out [1/s].
+        row, u: contacts and velocities.
+    """
+    for k in range(first, last):
+        row[k, OWED], row[k, OWED + 1], row[k, OWED + 2] = 0.0, 0.0, 0.0
+    begin = first
+    while begin < last:
+        end = begin
+        while end < last and level[end] == level[begin]:
+            end += 1
+        _shock_level(begin, end, times, link, inverse, height, h, rate, row, u)
+        begin = end
+    end = last
+    while end > first:
+        begin = end - 1
+        while begin > first and level[begin - 1] == level[begin]:
+            begin -= 1
+        if end < last:
+            _shock_level(begin, end, times, link, inverse, height, h, rate, row, u)
+        _pay(begin, end, link, inverse, height, row, u)
+        end = begin
+
+
+@outlined
+def collide(
+    # in
+    first, last, times, link, inverse, h,
+    # out
+    row, u,
+):  # fmt: skip
+    """Let contacts with restitution that close within h bounce, pair after pair, with the velocities before forces.
+
+    A body that approaches at v with the acceleration a over the gap s arrives with v1^2 = v^2 + 2 a s, leaves with
+    e v1 and passes the gap again with v2^2 = e^2 v1^2 - 2 a s: the bounce happens where the body is, with the energy it
+    will have had there. Returns the number of bounces.
+    """
+    count = 0
+    for _ in range(times):
+        hits = 0
+        for k in range(first, last):
+            e = row[k, E]
+            if e <= 0.0:
+                continue
+            nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
+            ux, uy, uz = _approach(link, row, k, u)
+            un = ux * nx + uy * ny + uz * nz
+            a, s = row[k, PULL], max(row[k, S], 0.0)
+            if un >= -max(0.5 * a * h, 1e-6) or s + h * un - 0.5 * a * h * h > 0.0:
+                continue
+            out = e * e * (un * un + 2.0 * a * s) - 2.0 * a * s
+            d = row[k, MN] * ((math.sqrt(out) if out > 0.0 else 0.0) - un)
+            ux, uy, uz = ux + d * row[k, KN], uy + d * row[k, KN + 1], uz + d * row[k, KN + 2]
+            un = ux * nx + uy * ny + uz * nz
+            mt = row[k, MT]
+            x, y, z = _cut(-mt * (ux - un * nx), -mt * (uy - un * ny), -mt * (uz - un * nz), row[k, MU] * d)
+            row[k, PUSHED] += d
+            row[k, ACROSS] += x
+            row[k, ACROSS + 1] += y
+            row[k, ACROSS + 2] += z
+            x, y, z = x + d * nx, y + d * ny, z + d * nz
+            _push(u, link[k, 0], inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
+            if link[k, 1] >= 0:
+                _push(u, link[k, 1], inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
+            hits += 1
+        count += hits
+        if hits == 0:
+            break
+    return count

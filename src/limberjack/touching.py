@@ -1,0 +1,487 @@
+"""Steps of trees that touch things: foresee the step, find the forces of contacts, take the step with them.
+
+    kinematics -> contacts (`collision/`) -> the step as if nothing touched -> forces at the contacts -> the step
+
+Contacts, dry friction of joints, loops and limits about to be reached are rows, met together by
+`solvers/path_sweeps.py`. Contacts and dry friction then act in the step as forces lam / h; loops and limits find theirs
+again in the step.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, kernel, outlined
+from limberjack.articulated.aba import articulate
+from limberjack.articulated.kinematics import kinematics
+from limberjack.articulated.rnea import direction
+from limberjack.articulated.work import DI, D, R, W, Work, new_work
+from limberjack.collision.detect import FULL, NOT_FINITE, detect_once
+from limberjack.collision.kept import find_again, keep
+from limberjack.constrained import take_held_steps
+from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B
+from limberjack.constraints.table import SIDED
+from limberjack.model.arrays import DOF, LINK, SPAN, span_of, whole_span
+from limberjack.model.joints import HINGE, SLIDE
+from limberjack.model.model import Model
+from limberjack.solvers.anticipation import ROW, ROW_END, look
+from limberjack.solvers.path_sweeps import (
+    CONTACT,
+    FREE,
+    HELD_ROW,
+    MOST,
+    RUBS,
+    SIDED_ROW,
+    WANTED,
+    PathRows,
+    new_path_rows,
+    pack_path,
+    sweep,
+    walk,
+)
+from limberjack.spatial.quaternions import quaternion_from_matrix
+from limberjack.spatial.vectors import cross
+
+__all__ = ["MORE_CONTACTS", "Touch", "new_touch", "take_touching_steps"]
+
+MORE_CONTACTS = -(2**43)
+# Overlap beyond the first is pushed out at this rate, no faster than the last [m, 1/s, m/s].
+_SLOP, _RATE, _FASTEST = 1e-4, 20.0, 1.0
+# Limits nearer than this after the step foreseen are watched [m, rad].
+_NEAR = 0.05
+# Slower impacts do not bounce, as a multiple of the speed that weight gains in a step.
+_BOUNCES = 2.0
+
+
+class Touch(NamedTuple):
+    """State and scratch of contacts on t trees of n links."""
+
+    trees: np.ndarray  # (t, SPAN) every tree
+    tree: np.ndarray  # (n,) the tree of each link
+    whole: np.ndarray  # (SPAN,)
+    rough: np.ndarray  # (f,) freedoms with dry friction
+    friction: np.ndarray  # (nv,) of joints [N, N m]
+    extent: np.ndarray  # (n,) how far shapes reach from the link's origin [m]
+    work: Work  # of the start of the step
+    pose: np.ndarray  # (n, 7)
+    speeds: np.ndarray  # (n, 6)
+    reach: np.ndarray  # (n,)
+    marked: np.ndarray  # (t,) trees that take part
+    packed: PathRows
+    q: np.ndarray  # (nq,) at the start
+    qd: np.ndarray  # (nv,)
+    foreseen: np.ndarray  # (nv,) velocities if nothing touched
+    applied: np.ndarray  # (nv,) forces of the user and of dry friction
+
+
+def new_touch(model: Model, extent: np.ndarray, blocks: int, places: int, *, rough: bool) -> Touch:
+    """Return state and scratch of a model's contacts, with room for so many blocks of rows and places in them."""
+    a = model.arrays
+    n, nv, nq = len(a.links.parent), model.nv, model.nq
+    roots = np.append(np.flatnonzero(a.links.parent < 0), n)
+    trees = [span_of(a.links, a.drives, int(i), int(j)) for i, j in zip(roots[:-1], roots[1:], strict=True)]
+    tree = np.repeat(np.arange(len(trees)), np.diff(roots)).astype(np.int64)
+    dry = np.flatnonzero(a.friction > 0.0) if rough else np.zeros(0, np.int64)
+    return Touch(
+        np.array(trees, np.int64).reshape(-1, SPAN), tree, whole_span(a.links, a.drives), dry, a.friction, extent,
+        new_work(a.links), np.zeros((n, 7)), np.zeros((n, 6)), np.zeros(n), np.zeros(len(trees), np.int64),
+        new_path_rows(n, nv, blocks, places), np.zeros(nq), np.zeros(nv), np.zeros(nv), np.zeros(nv),
+    )  # fmt: skip
+
+
+@outlined
+def _set_poses(links, h, rows, subspace, qd, touch):
+    """Fill poses, velocities and reach of all links, after `kinematics`."""
+    pose, speeds, gravity = touch.pose, touch.speeds, links.gravity
+    fall = h * h * math.sqrt(gravity[0] * gravity[0] + gravity[1] * gravity[1] + gravity[2] * gravity[2])
+    for i in range(len(links.parent)):
+        p = links.parent[i]
+        vx = vy = vz = 0.0
+        if p >= 0:
+            cx, cy, cz = cross(rows[p, W], rows[p, W + 1], rows[p, W + 2], rows[i, D], rows[i, D + 1], rows[i, D + 2])
+            vx, vy, vz = speeds[p, 3] + cx, speeds[p, 4] + cy, speeds[p, 5] + cz
+        for v in range(links.v_start[i], links.v_start[i] + links.dof[i]):
+            s = direction(links.kind[i], i, v, rows, subspace)
+            vx, vy, vz = vx + s[3] * qd[v], vy + s[4] * qd[v], vz + s[5] * qd[v]
+        wx, wy, wz = rows[i, W], rows[i, W + 1], rows[i, W + 2]
+        speeds[i, 0], speeds[i, 1], speeds[i, 2] = wx, wy, wz
+        speeds[i, 3], speeds[i, 4], speeds[i, 5] = vx, vy, vz
+        pose[i, 0], pose[i, 1], pose[i, 2] = rows[i, R + 3], rows[i, R + 7], rows[i, R + 11]
+        pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = quaternion_from_matrix(
+            (
+                rows[i, R], rows[i, R + 4], rows[i, R + 8], rows[i, R + 1], rows[i, R + 5], rows[i, R + 9],
+                rows[i, R + 2], rows[i, R + 6], rows[i, R + 10],
+            )
+        )  # fmt: skip
+        turn = math.sqrt(wx * wx + wy * wy + wz * wz)
+        touch.reach[i] = h * (math.sqrt(vx * vx + vy * vy + vz * vz) + turn * touch.extent[i]) + fall
+
+
+@inner
+def _side(x, y, z):
+    """Return a unit vector across the unit vector (x, y, z)."""
+    if abs(z) < 0.7:
+        f = 1.0 / math.sqrt(x * x + y * y)
+        return -f * y, f * x, 0.0
+    f = 1.0 / math.sqrt(y * y + z * z)
+    return 0.0, -f * z, f * y
+
+
+@inner
+def _push(links, link, sign, row, point, x, y, z, work, qd, dense):
+    """Add the forward elimination of the force sign (x, y, z) at a point of the world on `link`; return J qd."""
+    rows = work.rows
+    cx, cy, cz = cross(
+        point[0] - rows[link, R + 3], point[1] - rows[link, R + 7], point[2] - rows[link, R + 11], x, y, z
+    )
+    return walk(
+        links,
+        link,
+        row,
+        sign * cx,
+        sign * cy,
+        sign * cz,
+        sign * x,
+        sign * y,
+        sign * z,
+        np.int64(-1),
+        0.0,
+        work,
+        qd,
+        dense,
+    )
+
+
+@outlined
+def _add_contact(links, k, c, h, contacts, found, touch):
+    """Make block k of contact c; return the place after its last."""
+    p = touch.packed
+    a, b, t = contacts.link_a[c], contacts.link_b[c], touch
+    point = (contacts.point[c, 0], contacts.point[c, 1], contacts.point[c, 2])
+    nx, ny, nz = contacts.normal[c, 0], contacts.normal[c, 1], contacts.normal[c, 2]
+    ux, uy, uz = _side(nx, ny, nz)
+    vx, vy, vz = cross(nx, ny, nz, ux, uy, uz)
+    p.axes[k, 0], p.axes[k, 1], p.axes[k, 2] = nx, ny, nz
+    p.axes[k, 3], p.axes[k, 4], p.axes[k, 5] = ux, uy, uz
+    p.axes[k, 6], p.axes[k, 7], p.axes[k, 8] = vx, vy, vz
+    before = 0.0
+    for r in range(3):
+        x, y, z = p.axes[k, 3 * r], p.axes[k, 3 * r + 1], p.axes[k, 3 * r + 2]
+        rate = _push(links, a, 1.0, r, point, x, y, z, t.work, t.foreseen, p.dense)
+        if b >= 0:
+            rate += _push(links, b, -1.0, r, point, x, y, z, t.work, t.foreseen, p.dense)
+        p.facts[k, FREE + r] = rate
+    for end in range(2):
+        i = a if end == 0 else b
+        if i >= 0:
+            sign = 1.0 if end == 0 else -1.0
+            lx, ly, lz = point[0] - t.pose[i, 0], point[1] - t.pose[i, 1], point[2] - t.pose[i, 2]
+            cx, cy, cz = cross(t.speeds[i, 0], t.speeds[i, 1], t.speeds[i, 2], lx, ly, lz)
+            before += sign * (nx * (t.speeds[i, 3] + cx) + ny * (t.speeds[i, 4] + cy) + nz * (t.speeds[i, 5] + cz))
+    depth, bounce = contacts.depth[c], contacts.restitution[c]
+    if depth < 0.0:
+        wanted = depth / h
+    else:
+        wanted = min(_RATE * max(depth - _SLOP, 0.0), _FASTEST)
+    g = links.gravity
+    slow = _BOUNCES * h * math.sqrt(g[0] * g[0] + g[1] * g[1] + g[2] * g[2])
+    if bounce > 0.0 and before < -slow and p.facts[k, FREE] < wanted:
+        wanted = max(wanted, -bounce * before)
+    p.facts[k, WANTED], p.facts[k, MOST] = wanted, contacts.friction[c]
+    p.kind[k], p.source[k] = CONTACT, c
+    p.lam[k, 0] = h * found[c, 0]
+    p.lam[k, 1] = h * (found[c, 1] * ux + found[c, 2] * uy + found[c, 3] * uz)
+    p.lam[k, 2] = h * (found[c, 1] * vx + found[c, 2] * vy + found[c, 3] * vz)
+    at = pack_path(links, a, k + 1, p.start[k], p)
+    if b >= 0:
+        at = pack_path(links, b, k + 1, at, p)
+    return at
+
+
+@outlined
+def _add_row(links, table, k, r, h, hold, touch):
+    """Make block k of row r of the model's constraints; return the place after its last."""
+    t, stamp, rate = touch, k + 1, -table.target[r, 1]
+    state, wrench = hold.state, hold.wrench
+    for slot in range(2):
+        p = table.row_pair[r, slot]
+        if p < 0:
+            continue
+        o = 6 * slot
+        nx, ny, nz = wrench[r, o], wrench[r, o + 1], wrench[r, o + 2]
+        fx, fy, fz = wrench[r, o + 3], wrench[r, o + 4], wrench[r, o + 5]
+        for end in range(2):
+            i = table.pair_link[p, end]
+            if i < 0:
+                continue
+            lever, sign = (LEVER_A, -1.0) if end == 0 else (LEVER_B, 1.0)
+            x, y, z = state[p, lever], state[p, lever + 1], state[p, lever + 2]
+            if end == 0:
+                x, y, z = x + state[p, GAP], y + state[p, GAP + 1], z + state[p, GAP + 2]
+            cx, cy, cz = cross(x, y, z, fx, fy, fz)
+            rate += walk(
+                links, i, np.int64(0), sign * (nx + cx), sign * (ny + cy), sign * (nz + cz), sign * fx, sign * fy,
+                sign * fz, np.int64(-1), 0.0, t.work, t.foreseen, t.packed.dense,
+            )  # fmt: skip
+    for c in range(2):
+        v = table.place[r, c]
+        if v >= 0:
+            i = _owner(links, hold.path, r, v)
+            rate += walk(
+                links,
+                i,
+                np.int64(0),
+                0.0,
+                0.0,
+                0.0,
+                0.0,
+                0.0,
+                0.0,
+                v,
+                table.share[r, c],
+                t.work,
+                t.foreseen,
+                t.packed.dense,
+            )
+    at = t.packed.start[k]
+    for slot in range(4):
+        if hold.path[r, slot] >= 0:
+            at = pack_path(links, hold.path[r, slot], stamp, at, t.packed)
+    sided = table.role[r] == SIDED
+    t.packed.kind[k], t.packed.source[k] = (SIDED_ROW if sided else HELD_ROW), r
+    t.packed.facts[k, FREE], t.packed.facts[k, WANTED], t.packed.facts[k, MOST] = rate, 0.0, 0.0
+    if sided:
+        t.packed.facts[k, WANTED] = -max(hold.values[r, 0], 0.0) / h
+    t.packed.lam[k, 0] = 0.0
+    return at
+
+
+@inner
+def _owner(links, path, r, v):
+    """Return the link whose freedom v is; it starts one of the paths of row r."""
+    out = path[r, 0]
+    for slot in range(4):
+        i = path[r, slot]
+        if i >= 0 and links.v_start[i] <= v < links.v_start[i] + links.dof[i]:
+            out = i
+    return out
+
+
+@outlined
+def _add_friction(links, k, i, v, h, touch):
+    """Make block k of the dry friction of freedom v of link i; return the place after its last."""
+    p = touch.packed
+    t = touch
+    p.facts[k, FREE] = walk(links, i, np.int64(0), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, v, 1.0, t.work, t.foreseen, p.dense)
+    p.facts[k, WANTED], p.facts[k, MOST] = 0.0, h * t.friction[v]
+    p.kind[k], p.source[k], p.lam[k, 0] = RUBS, v, 0.0
+    return pack_path(links, i, k + 1, p.start[k], p)
+
+
+@outlined
+def _articulate(links, span, added, tau, touch):
+    """Eliminate the trees that take part, and fill 1 / D of their freedoms."""
+    work, inverse = touch.work, touch.packed.inverse
+    for t in range(len(touch.trees)):
+        if touch.marked[t] == 0:
+            continue
+        for c in range(SPAN):
+            span[c] = touch.trees[t, c]
+        status = articulate(links, span, added, tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest)
+        if status != 0:
+            return status
+        for i in range(span[LINK], span[LINK + 1]):
+            for c in range(links.dof[i]):
+                v = links.v_start[i] + c
+                one = links.kind[i] == HINGE or links.kind[i] == SLIDE
+                inverse[v] = work.rows[i, DI] if one else work.pivot[v, c]
+        for v in range(span[DOF], span[DOF + 1]):
+            touch.packed.z[v] = 0.0
+    return 0
+
+
+@outlined
+def _mark(links, contacts, touch):
+    """Mark the trees that contacts or dry friction act on."""
+    for t in range(len(touch.marked)):
+        touch.marked[t] = 0
+    for c in range(contacts.count[0]):
+        touch.marked[touch.tree[contacts.link_a[c]]] = 1
+        if contacts.link_b[c] >= 0:
+            touch.marked[touch.tree[contacts.link_b[c]]] = 1
+    v = 0
+    for i in range(len(links.parent)):
+        while v < len(touch.rough) and touch.rough[v] < links.v_start[i] + links.dof[i]:
+            touch.marked[touch.tree[i]] = 1
+            v += 1
+
+
+@outlined
+def _gather(links, table, blocks, h, contacts, found, hold, touch):
+    """Make the blocks of all rows that take part; return how many, or MORE_CONTACTS."""
+    p = touch.packed
+    t = touch
+    room, k = len(p.kind), 0
+    for i in range(len(p.seen)):
+        p.seen[i] = 0
+    f = 0
+    for i in range(len(links.parent)):
+        while f < len(t.rough) and t.rough[f] < links.v_start[i] + links.dof[i]:
+            if k < room:
+                p.start[k + 1] = _add_friction(links, k, i, t.rough[f], h, t)
+            k += 1
+            f += 1
+    for b in range(len(blocks)):
+        for r in range(hold.blocks[b, ROW], hold.blocks[b, ROW_END]):
+            role = table.role[r]
+            if role > SIDED or t.marked[t.tree[hold.path[r, 0]]] == 0:
+                continue
+            if role == SIDED and hold.values[r, 0] + h * min(hold.values[r, 1], 0.0) > _NEAR:
+                continue
+            if k < room:
+                p.start[k + 1] = _add_row(links, table, k, r, h, hold, t)
+            k += 1
+    for c in range(contacts.count[0]):
+        if k < room:
+            p.start[k + 1] = _add_contact(links, k, c, h, contacts, found, t)
+        k += 1
+    p.report[0], p.report[3] = k, p.start[min(k, room)]
+    if k > room or p.start[k] > len(p.column):
+        return MORE_CONTACTS
+    return k
+
+
+@inner
+def _put_wrench(at, i, point, x, y, z, pose, r, wrenches):
+    """Write the force (x, y, z) at a point of the world on link i as wrench `at`."""
+    dx, dy, dz = point[0] - pose[i, 0], point[1] - pose[i, 1], point[2] - pose[i, 2]
+    wrenches.link[at] = i
+    w = wrenches.data
+    for c in range(3):
+        w[at, c] = r[i, R + 4 * c] * dx + r[i, R + 4 * c + 1] * dy + r[i, R + 4 * c + 2] * dz
+        w[at, 6 + c] = 0.0
+    w[at, 3], w[at, 4], w[at, 5] = x, y, z
+
+
+@outlined
+def _put_forces(count, h, applied, own, contacts, found, touch, wrenches):
+    """Write the forces of contacts and dry friction: wrenches after the `own` of the user, and joint forces."""
+    p = touch.packed
+    t, at, f = touch, own, 1.0 / h
+    for v in range(len(applied)):
+        t.applied[v] = applied[v]
+    for k in range(count):
+        if p.kind[k] == RUBS:
+            t.applied[p.source[k]] += f * p.lam[k, 0]
+        if p.kind[k] != CONTACT:
+            continue
+        c, a, l = p.source[k], p.axes, p.lam  # noqa: E741
+        sx, sy, sz = l[k, 1] * a[k, 3] + l[k, 2] * a[k, 6], l[k, 1] * a[k, 4] + l[k, 2] * a[k, 7], (
+            l[k, 1] * a[k, 5] + l[k, 2] * a[k, 8]
+        )  # fmt: skip
+        found[c, 0], found[c, 1], found[c, 2], found[c, 3] = f * l[k, 0], f * sx, f * sy, f * sz
+        x, y, z = f * (l[k, 0] * a[k, 0] + sx), f * (l[k, 0] * a[k, 1] + sy), f * (l[k, 0] * a[k, 2] + sz)
+        if l[k, 0] == 0.0:
+            continue
+        point = (contacts.point[c, 0], contacts.point[c, 1], contacts.point[c, 2])
+        _put_wrench(at, contacts.link_a[c], point, x, y, z, t.pose, t.work.rows, wrenches)
+        at += 1
+        if contacts.link_b[c] >= 0:
+            _put_wrench(at, contacts.link_b[c], point, -x, -y, -z, t.pose, t.work.rows, wrenches)
+            at += 1
+    for k in range(at, len(wrenches.link)):
+        wrenches.link[k] = -1
+
+
+@outlined
+def _copy(source, target):
+    for k in range(len(source)):
+        target[k] = source[k]
+
+
+@outlined
+def _look_at_rows(links, table, blocks, span, time, q, qd, work, hold):
+    """Evaluate the rows of all blocks at the start of the step."""
+    for b in range(len(blocks)):
+        for c in range(SPAN):
+            span[c] = blocks[b, c]
+        look(links, table, span, b, time, q, qd, work, hold)
+
+
+@kernel
+def take_touching_steps(
+    # model
+    links, drives, springs, table, own, shapes, filters,
+    # in
+    blocks, span, code, n, substeps, h, time, margin, applied, given, work, pull, b, hold, broad, contacts,
+    kept, touch, wrenches,
+    # out
+    q, qd,
+):  # fmt: skip
+    """Take n steps of `substeps` times h, contacts and dry friction included.
+
+    Args:
+        links, drives, springs, table, own, blocks, span, code, work, pull, b, hold: of `take_held_steps`.
+        shapes, filters, broad, contacts: of `detect`.
+        n: steps.
+        substeps: integrator steps per step.
+        h: their length [s].
+        time: at the start [s].
+        margin: gap up to which contacts are kept [m].
+        applied: (nv,) joint forces of the user.
+        given: how many of `wrenches` are the user's; the rest is room for those of contacts.
+        kept: impulses of the last step by contact, over its length.
+        touch: state and scratch.
+        q, qd: the state.
+
+    Returns:
+        steps taken, and 0 or a status: those of `take_held_steps`, MORE_CONTACTS, or NOT_FINITE.
+    """
+    t, dt = touch, substeps * h
+    for step in range(n):
+        at = time + step * dt
+        kinematics(links, t.whole, q, qd, t.work)
+        _set_poses(links, dt, t.work.rows, t.work.subspace, qd, t)
+        found = detect_once(shapes, filters, t.pose, t.reach, margin, broad, contacts)
+        if found == FULL:
+            return step, MORE_CONTACTS
+        if found == NOT_FINITE:
+            return step, -1
+        for k in range(given, len(wrenches.link)):
+            wrenches.link[k] = -1
+        count = 0
+        _copy(applied, t.applied)
+        if contacts.count[0] > 0 or len(t.rough) > 0:
+            _copy(q, t.q)
+            _copy(qd, t.qd)
+            _, status, _ = take_held_steps(
+                links, drives, springs, table, own, blocks, 0, len(blocks), span, code, 1, substeps, h, at, applied,
+                wrenches, work, pull, b, hold, q, qd,
+            )  # fmt: skip
+            _copy(qd, t.foreseen)
+            _copy(t.q, q)
+            _copy(t.qd, qd)
+            if status != 0:
+                return step, status
+            _look_at_rows(links, table, blocks, span, at, q, qd, t.work, hold)
+            _mark(links, contacts, t)
+            status = _articulate(links, span, b.added, b.tau, t)
+            if status != 0:
+                return step, status
+            find_again(contacts, kept)
+            count = _gather(links, table, blocks, dt, contacts, kept.found, hold, t)
+            if count == MORE_CONTACTS:
+                return step, MORE_CONTACTS
+            sweep(count, t.packed)
+            _put_forces(count, dt, applied, given, contacts, kept.found, t, wrenches)
+        _, status, _ = take_held_steps(
+            links, drives, springs, table, own, blocks, 0, len(blocks), span, code, 1, substeps, h, at, t.applied,
+            wrenches, work, pull, b, hold, q, qd,
+        )  # fmt: skip
+        if status != 0:
+            return step, status
+        keep(contacts, kept)
+    return n, 0
