@@ -68,9 +68,11 @@ def test_a_recording_is_what_run_records(runner):
 def test_errors_of_orders_are_told_and_forgiven(runner):
     """An order that fails leaves its message; the next one is met. `ask` raises."""
     runner.order(lambda sim: sim.joint("nowhere"))
+    runner.order(lambda sim: 1 / 0)
     with pytest.raises(lj.UnknownName):
         runner.ask(lambda sim: sim.body("nobody"))
     assert any("nowhere" in text for text in runner.problems)
+    assert any("internal error, ZeroDivisionError" in text for text in runner.problems)
     assert runner.ask(lambda sim: 7) == 7
 
 
