@@ -24,8 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import inner, outlined
-from limberjack.spatial.quaternions import rotation_from_quaternion
-from limberjack.spatial.vectors import cross, rotate, symmetric_times
+from limberjack.spatial.vectors import cross, symmetric_times
 
 __all__ = [
     "ACROSS", "E", "JN", "JT", "LA", "LB", "MU", "N", "PUSHED", "ROW", "S", "Sweeps", "collide", "follow", "new_sweeps",
@@ -34,12 +33,14 @@ __all__ = [
 
 # Columns of a contact's row: normal, levers, K n, 1 / n.K n, 1 / k, friction, gap, impulses, the inverse of K
 # across n (xx, yy, zz, xy, xz, yz), restitution, acceleration of the approach, impulses of the whole step, the
-# touching points in the axes of their bodies, and impulses that the lower body has yet to feel.
+# touching points from the coms where they were found, and impulses that the lower body has yet to feel.
 N, RA, RB, KN, MN, MT, MU, S, JN, JT, STICK, E, PULL, PUSHED, ACROSS, LA, LB, OWED, ROW = (
     0, 3, 6, 9, 12, 13, 14, 15, 16, 17, 20, 26, 27, 28, 29, 32, 35, 38, 41,
 )  # fmt: skip
 # Overlaps are pushed out no faster than this part of them per second, or this fast [1/s, m/s].
 _GENTLE, _SLOW = 10.0, 0.05
+# Contacts farther apart than this act on each body at its own surface [m].
+_FAR = 0.02
 # Sweeps stop when no contact changes a velocity by more than this [m/s].
 ENOUGH = 1e-9
 
@@ -105,26 +106,37 @@ def _both(link, inverse, row, k, px, py, pz):
 @outlined
 def follow(
     # in
-    first, last, link, pose,
+    first, last, link, h, before, pose, u,
     # out
     row,
 ):  # fmt: skip
-    """Fill levers and gaps of contacts first .. last - 1 at the poses now: both impulses act at one point."""
+    """Fill levers and gaps of contacts first .. last - 1 after bodies moved from the poses before by h u.
+
+    Levers do not turn with the bodies: a ball that rolls touches with its lowest point all the time. Near contacts of
+    two bodies act on both at one point, so that angular momentum is kept.
+    """
     for k in range(first, last):
         a, b = link[k, 0], link[k, 1]
-        turn = rotation_from_quaternion(pose[a, 3], pose[a, 4], pose[a, 5], pose[a, 6])
-        ax, ay, az = rotate(turn, row[k, LA], row[k, LA + 1], row[k, LA + 2])
-        bx, by, bz = row[k, LB], row[k, LB + 1], row[k, LB + 2]
-        x, y, z = pose[a, 0] + ax, pose[a, 1] + ay, pose[a, 2] + az
+        nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
+        wx, wy, wz = cross(u[6 * a], u[6 * a + 1], u[6 * a + 2], row[k, RA], row[k, RA + 1], row[k, RA + 2])
+        x = pose[a, 0] - before[a, 0] + h * wx
+        y = pose[a, 1] - before[a, 1] + h * wy
+        z = pose[a, 2] - before[a, 2] + h * wz
+        dx, dy, dz = 0.0, 0.0, 0.0
         if b >= 0:
-            turn = rotation_from_quaternion(pose[b, 3], pose[b, 4], pose[b, 5], pose[b, 6])
-            bx, by, bz = rotate(turn, bx, by, bz)
-            dx, dy, dz = x - (pose[b, 0] + bx), y - (pose[b, 1] + by), z - (pose[b, 2] + bz)
-        else:
-            dx, dy, dz = x - bx, y - by, z - bz
-        row[k, S] = dx * row[k, N] + dy * row[k, N + 1] + dz * row[k, N + 2]
-        row[k, RA], row[k, RA + 1], row[k, RA + 2] = ax - 0.5 * dx, ay - 0.5 * dy, az - 0.5 * dz
-        row[k, RB], row[k, RB + 1], row[k, RB + 2] = bx + 0.5 * dx, by + 0.5 * dy, bz + 0.5 * dz
+            wx, wy, wz = cross(u[6 * b], u[6 * b + 1], u[6 * b + 2], row[k, RB], row[k, RB + 1], row[k, RB + 2])
+            x -= pose[b, 0] - before[b, 0] + h * wx
+            y -= pose[b, 1] - before[b, 1] + h * wy
+            z -= pose[b, 2] - before[b, 2] + h * wz
+            dx = 0.5 * (pose[a, 0] + row[k, LA] - pose[b, 0] - row[k, LB])
+            dy = 0.5 * (pose[a, 1] + row[k, LA + 1] - pose[b, 1] - row[k, LB + 1])
+            dz = 0.5 * (pose[a, 2] + row[k, LA + 2] - pose[b, 2] - row[k, LB + 2])
+            if row[k, S] > _FAR:
+                along = dx * nx + dy * ny + dz * nz
+                dx, dy, dz = dx - along * nx, dy - along * ny, dz - along * nz
+        row[k, S] += x * nx + y * ny + z * nz
+        row[k, RA], row[k, RA + 1], row[k, RA + 2] = row[k, LA] - dx, row[k, LA + 1] - dy, row[k, LA + 2] - dz
+        row[k, RB], row[k, RB + 1], row[k, RB + 2] = row[k, LB] + dx, row[k, LB + 1] + dy, row[k, LB + 2] + dz
 
 
 @outlined

@@ -26,11 +26,11 @@ SWEEPS, RELAX, RATE, SCALE, GIVE, WIDTH = range(6)
 
 
 @outlined
-def find_touching(setup, shapes, filters, dt, up, broad, scratch, contacts, kept, graph, sweeps, bulk, s):
+def find_touching(setup, shapes, filters, dt, up, broad, contacts, kept, graph, sweeps, bulk, s):
     """Find contacts, islands and levels and order them; return a status and whether the last island has joints."""
     set_reach(setup.gravity, dt, s.u, bulk)
     if len(shapes.kind) > 1:
-        found = detect(shapes, filters, s.pose, bulk.reach, MARGIN, broad, scratch, contacts)
+        found = detect(shapes, filters, s.pose, bulk.reach, MARGIN, broad, contacts)
         if found == FULL or contacts.count[0] > len(graph.order):
             return MORE_CONTACTS, False
         if found != 0:
@@ -45,7 +45,7 @@ def find_touching(setup, shapes, filters, dt, up, broad, scratch, contacts, kept
     find_levels(count, contacts.link_a, contacts.link_b, contacts.normal, contacts.depth, MARGIN, up, graph)
     together = sort_contacts(count, contacts.link_a, contacts.link_b, bulk.mass, bulk.jointed, graph)
     gather(contacts, graph, kept, setup.gravity, s.pose, sweeps)
-    follow(0, count, sweeps.link, s.pose, sweeps.row)
+    follow(0, count, sweeps.link, 0.0, s.pose, s.pose, s.u, sweeps.row)
     set_masses(0, count, sweeps.link, bulk.inverse, sweeps.row)
     return 0, together
 

@@ -92,7 +92,7 @@ class ImpulsesStepper(MaximalState):
         """Wake all bodies; their poses or forces were changed from outside."""
         self._bulk.asleep[:] = 0
         self._bulk.calm[:] = 0.0
-        set_inverses(self._s.pose, self._s.u, self._bulk)
+        set_inverses(self._s.pose, self._s.u.copy(), self._bulk)
 
     def changed(self) -> None:
         """Take note that the state or a force was set."""
@@ -108,8 +108,8 @@ class ImpulsesStepper(MaximalState):
         shared = [o.shock, o.tolerance, 1.0 if o.joints == "global" else 0.0, _SLOW, patience, small, ratio]
         soft = [o.soft_sweeps, 1, *_softness(min(o.frequency, 0.25 / h), h)]
         firm = [o.sweeps, max(1, o.sweeps // 5), *_softness(0.5 / h, h)]
-        hard = [o.sweeps, 0, min(_RATE, 0.2 / h), 1.0, 0.0]
-        return np.array([*shared, *soft, 0.0, *firm, 0.0, *hard, 0.0])
+        hard = [0 if o.shock else o.sweeps, 0, min(_RATE, 0.2 / h), 1.0, 0.0]
+        return np.array([*shared, *soft, *firm, *hard])
 
     def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
@@ -126,7 +126,7 @@ class ImpulsesStepper(MaximalState):
         how, taken = self._how(h), 0
         while True:
             d = self._detector
-            touching = (d.broad, d.scratch, d.contacts, self._kept, self._graph, self._sweeps, self._bulk)
+            touching = (d.broad, d.contacts, self._kept, self._graph, self._sweeps, self._bulk)
             grips, clock = (self._grip_link, self._grip), (n - taken, substeps, h)
             if complex_:
                 structures = (self._tree, self._structure)
@@ -228,7 +228,7 @@ class ImpulsesStepper(MaximalState):
     def remember(self, memory: dict[str, np.ndarray]) -> None:
         """Take back what `memory` gave."""
         super().remember(memory)
-        set_inverses(self._s.pose, self._s.u, self._bulk)
+        self._wake()
         self._bulk.asleep[:], self._bulk.calm[:] = memory["asleep"], memory["calm"]
         count = len(memory["list_contacts"])
         while count > len(self._kept.impulse):

@@ -16,6 +16,7 @@ from limberjack.maximal.loads import count_turns
 from limberjack.maximal.meeting import HUGE
 from limberjack.methods.impulses.closing import close, hold, meet_together, pull_joints
 from limberjack.methods.impulses.islands import (
+    FIRM,
     GLOBAL,
     KIND,
     PATIENCE,
@@ -101,8 +102,8 @@ def _free_substep(setup, how, h, wrenches, grip_link, grips, count, graph, sweep
     note_pushes(0, count, sweeps.link, sweeps.row, bulk)
     _copy(s.pose, s.stage)
     move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
+    follow(0, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
     carry(s.stage, s.pose, bulk, s.u)
-    follow(0, count, sweeps.link, s.pose, sweeps.row)
     relax_islands(graph.count[0], how, h, graph, sweeps, bulk, s.u)
 
 
@@ -111,7 +112,7 @@ def take_free_steps(
     # model
     setup, shapes, filters,
     # in
-    how, n, substeps, h, up, wrenches, grip_link, grips, broad, scratch,
+    how, n, substeps, h, up, wrenches, grip_link, grips, broad,
     # out
     contacts, kept, graph, sweeps, bulk, s,
 ):  # fmt: skip
@@ -121,7 +122,7 @@ def take_free_steps(
             continue
         _remember(s)
         status, _ = find_touching(
-            setup, shapes, filters, h * substeps, up, broad, scratch, contacts, kept, graph, sweeps, bulk, s
+            setup, shapes, filters, h * substeps, up, broad, contacts, kept, graph, sweeps, bulk, s
         )
         if status == 0:
             for _ in range(substeps):
@@ -142,7 +143,8 @@ def _meet_contacts(setup, tree, structure, how, h, count, together, rows, graph,
     first = graph.island[islands]
     if not together or first == count:
         return 0
-    kind = kind_of(islands, how, graph.facts)
+    # shock propagation knows nothing of joints
+    kind = min(kind_of(islands, how, graph.facts), FIRM)
     warm_start(first, count, sweeps.link, bulk.inverse, sweeps.row, s.u)
     status = 0
     for _ in range(ROUNDS if how[GLOBAL] > 0.0 else 1):
@@ -160,7 +162,10 @@ def _relax(how, h, count, together, graph, sweeps, bulk, u):
     islands = graph.count[0] - 1 if together else graph.count[0]
     relax_islands(islands, how, h, graph, sweeps, bulk, u)
     if together:
-        first, times = graph.island[islands], int(how[KIND + WIDTH * kind_of(islands, how, graph.facts) + RELAX])
+        first, times = (
+            graph.island[islands],
+            int(how[KIND + WIDTH * min(kind_of(islands, how, graph.facts), FIRM) + RELAX]),
+        )
         sweep(first, count, times, sweeps.link, bulk.inverse, h, 0.0, 1.0, 0.0, sweeps.row, u)
 
 
@@ -169,7 +174,7 @@ def take_steps(
     # model
     setup, tree, structure, springs, drives, armature, span, shapes, filters,
     # in
-    how, driven, n, substeps, h, time, up, wrenches, applied, grip_link, grips, rows, broad, scratch,
+    how, driven, n, substeps, h, time, up, wrenches, applied, grip_link, grips, rows, broad,
     # out
     contacts, kept, graph, sweeps, bulk, e, saddle, s,
 ):  # fmt: skip
@@ -192,7 +197,7 @@ def take_steps(
         wrenches: lasting wrenches.
         applied: (nv,) joint forces.
         grip_link, grips: what is gripped.
-        rows, broad, scratch: scratch of joints and of detection.
+        rows, broad: scratch of joints and of detection.
         contacts, kept, graph, sweeps: contacts of the last step.
         bulk: the bodies; asleep and calm are state.
         e, saddle: scratch of the rows.
@@ -209,7 +214,7 @@ def take_steps(
             continue
         _remember(s)
         status, together = find_touching(
-            setup, shapes, filters, h * substeps, up, broad, scratch, contacts, kept, graph, sweeps, bulk, s
+            setup, shapes, filters, h * substeps, up, broad, contacts, kept, graph, sweeps, bulk, s
         )
         count = contacts.count[0]
         for sub in range(substeps):
@@ -232,8 +237,8 @@ def take_steps(
                 _copy(s.pose, s.stage)
                 status = close(setup, tree, structure, how, h, at, all_rows, rows, bulk, e, s, saddle)
             if status == 0:
+                follow(0, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
                 carry(s.stage, s.pose, bulk, s.u)
-                follow(0, count, sweeps.link, s.pose, sweeps.row)
                 _relax(how, h, count, together, graph, sweeps, bulk, s.u)
         if status == 0:
             status = _check(s.u)

@@ -6,19 +6,16 @@ import math
 
 from limberjack._jit import inner, outlined
 from limberjack.solvers.sweeps import ACROSS, JN, JT, LA, LB, MU, PULL, PUSHED, E, N, S
-from limberjack.spatial.quaternions import rotation_from_quaternion
-from limberjack.spatial.vectors import rotate_back
 
 __all__ = ["gather", "keep", "rest", "wake"]
 
 
 @inner
-def _own_axes(pose, i, x, y, z):
-    """Return the point (x, y, z) of the world from the com of body i in its axes; itself for the ground."""
+def _from_com(pose, i, x, y, z):
+    """Return the point (x, y, z) of the world from the com of body i; itself for the ground."""
     if i < 0:
         return x, y, z
-    r = rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
-    return rotate_back(r, x - pose[i, 0], y - pose[i, 1], z - pose[i, 2])
+    return x - pose[i, 0], y - pose[i, 1], z - pose[i, 2]
 
 
 @outlined
@@ -36,8 +33,8 @@ def gather(contacts, graph, kept, gravity, pose, sweeps):
         half = -0.5 * contacts.depth[k]
         x, y, z = contacts.point[k, 0], contacts.point[k, 1], contacts.point[k, 2]
         row[t, N], row[t, N + 1], row[t, N + 2] = nx, ny, nz
-        row[t, LA], row[t, LA + 1], row[t, LA + 2] = _own_axes(pose, a, x + half * nx, y + half * ny, z + half * nz)
-        row[t, LB], row[t, LB + 1], row[t, LB + 2] = _own_axes(pose, b, x - half * nx, y - half * ny, z - half * nz)
+        row[t, LA], row[t, LA + 1], row[t, LA + 2] = _from_com(pose, a, x + half * nx, y + half * ny, z + half * nz)
+        row[t, LB], row[t, LB + 1], row[t, LB + 2] = _from_com(pose, b, x - half * nx, y - half * ny, z - half * nz)
         row[t, S], row[t, MU], row[t, E] = 2.0 * half, contacts.friction[k], contacts.restitution[k]
         row[t, JN] = kept.found[k, 0]
         row[t, JT], row[t, JT + 1], row[t, JT + 2] = kept.found[k, 1], kept.found[k, 2], kept.found[k, 3]
