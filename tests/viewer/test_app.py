@@ -74,7 +74,7 @@ def test_methods_are_switched_with_the_state_kept(viewer, name):
     viewer.runner.ask(lambda sim: sim.step(40))
     before = viewer.runner.ask(lambda sim: (sim.time, sim.positions.copy()))
     viewer.use_method(name)
-    after = viewer.runner.ask(lambda sim: (sim.time, sim.positions.copy()), timeout=120.0)
+    after = viewer.runner.ask(lambda sim: (sim.time, sim.positions.copy()), timeout=300.0)
     assert viewer.sim.method.name == name and after[0] == before[0]
     assert np.allclose(after[1], before[1], atol=1e-12)
     assert until(lambda: viewer.panel.method.value == name)
@@ -84,7 +84,7 @@ def test_the_budget_changes_what_is_active(viewer):
     """Tuned to a budget of 2, method adaptive has 2 active joints; other methods are rebuilt with their options."""
     viewer.use_method("adaptive")
     viewer.tune(budget=2)
-    viewer.runner.ask(lambda sim: sim.step(40), timeout=120.0)
+    viewer.runner.ask(lambda sim: sim.step(40), timeout=300.0)
     assert len(viewer.runner.ask(lambda sim: sim.active_joints)) == 2
     viewer.tune(budget=5)
     viewer.runner.ask(lambda sim: sim.step(40))
