@@ -17,9 +17,9 @@ ROOT = Path(__file__).parents[1]
 NAMES = [
     "Adaptive", "Assembly", "Axis", "Builder", "Displacements", "Diverged", "DivideAndConquer", "FileError", "Full",
     "LimberjackError", "LoopNotClosed", "MissingExtra", "Model", "ModelError", "ModelWarning", "Motor", "Multipliers",
-    "Pace", "Simulation", "Tracker", "StateError", "Trajectory", "UnknownName", "UnsupportedByMethod", "View", "assemble",
-    "capabilities", "forward_dynamics", "forward_kinematics", "inverse_dynamics", "jacobian", "load", "mass_matrix",
-    "pose", "resume", "save", "scenes",
+    "Pace", "Simulation", "Tracker", "StateError", "Trajectory", "UnknownName", "UnsupportedByMethod", "View",
+    "assemble", "capabilities", "forward_dynamics", "forward_kinematics", "inverse_dynamics", "jacobian", "load",
+    "mass_matrix", "pose", "resume", "save", "scenes",
 ]  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from limberjack.articulated.dynamics import (
     jacobian,
     mass_matrix,
 )
+from limberjack.assembling.face import assemble
 from limberjack.errors import LimberjackError
 from limberjack.methods import FEATURES, METHODS, Multipliers, method_of
 from limberjack.model.builder import Builder
@@ -115,6 +116,10 @@ def _multipliers(**options: Any) -> None:
     Simulation(looped(), Multipliers(**options)).step(2)
 
 
+def _assembly() -> None:
+    assemble(looped())
+
+
 def _measures() -> None:
     for model in (sample(), looped()):
         _measure(Simulation(model, ignore=FEATURES))
@@ -126,6 +131,7 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
         yield f"method {name}", lambda name=name: _method(name)
     yield "multipliers, rattle", lambda: _multipliers(integrator="rattle")
     yield "multipliers, sparse rattle", lambda: _multipliers(solver="sparse", integrator="rattle")
+    yield "assembly", _assembly
     yield "energy, momentum, velocities", _measures
     yield "functions of a model", _functions
 

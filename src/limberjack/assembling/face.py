@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from limberjack.errors import Diverged, StateError, UnknownName
 from limberjack.model.model import Model
 from limberjack.spatial.frames import matrix_from_quaternion, vector_from_matrix
 
-__all__ = ["METRICS", "Assembly", "assemble", "pose"]
+__all__ = ["METRICS", "Assembly", "assemble", "pose", "with_start"]
 
 METRICS = ("unit", "physical")
 # Beyond these many iterations a pose starts anew elsewhere.
@@ -98,6 +98,28 @@ def assemble(
         raise Diverged(f'the assembly of model "{model.name}" is no longer finite', "", 0, 0.0)
     positions, rotations = work.bodies()
     return _result(model, work, positions, rotations, read_coordinates(model, positions, rotations, start), tolerance)
+
+
+def with_start(model: Model, q: np.ndarray) -> Model:
+    """Return the model with coordinates q as its start."""
+    joints, bodies, given = [], list(model.spec.bodies), {joint.name for joint in model.spec.joints}
+    place = {name: model.joint(name) for name in model.joint_names}
+    for joint in model.spec.joints:
+        info = place[joint.name]
+        own = tuple(float(x) for x in q[info.q]) if not info.is_loop else ()
+        if joint.axes and own:
+            axes = tuple(replace(axis, start=x) for axis, x in zip(joint.axes, own, strict=True))
+            joint = replace(joint, axes=axes)
+        elif own:
+            joint = replace(joint, start=own)
+        joints.append(joint)
+    for i, body in enumerate(bodies):
+        info = place[model.body(body.name).joint]
+        if info.name not in given and info.nq:
+            own = tuple(float(x) for x in q[info.q])
+            turned = own[3:] if len(own) == 7 else body.rotation
+            bodies[i] = replace(body, position=own[:3], rotation=turned)
+    return Model(replace(model.spec, joints=joints, bodies=bodies))
 
 
 def pose(
