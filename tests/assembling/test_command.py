@@ -12,7 +12,7 @@ from limberjack.cli import main
 def test_a_scene_is_assembled_and_written(tmp_path, capsys):
     """The ring of figures closes; the model written starts closed."""
     out = tmp_path / "ring.json"
-    assert main(["assemble", "ring_of_figures", "--set", "figures=4", "--out", str(out)]) == 0
+    assert main(["assemble", "ring_of_figures", "--set", "figures=6", "--set", "gap=0.8", "--out", str(out)]) == 0
     assert "closed" in capsys.readouterr().out
     again = lj.assemble(lj.load(out))
     assert again.closed and again.iterations == 0

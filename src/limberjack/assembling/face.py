@@ -91,9 +91,7 @@ def assemble(
     work = Assembler(model, start, targets, still, limits=limits)
     if poses is not None:
         work.put_bodies(*_checked_poses(model, poses))
-    status = work.correct(
-        iterations, solver_iterations, tolerance=tolerance, physical=metric == "physical", clamp=clamp
-    )
+    status = work.settle(iterations, solver_iterations, tolerance=tolerance, physical=metric == "physical", clamp=clamp)
     if status:
         raise Diverged(f'the assembly of model "{model.name}" is no longer finite', "", 0, 0.0)
     positions, rotations = work.bodies()
@@ -173,12 +171,12 @@ def _follow(
 ) -> Assembly:
     """Follow the targets from one start; end with coordinates inside the limits."""
     work = Assembler(model, start, wanted, still)
-    status = work.correct(most, inner, tolerance=0.01 * tolerance, solver_tolerance=1e-6)
+    status = work.settle(most, inner, tolerance=0.01 * tolerance, solver_tolerance=1e-6)
     count, total, left = work.work.report[:3]
     if status or not left <= tolerance:
         # joints stay closed whatever the targets ask: what they give way by is the targets'
         work.let_go()
-        work.correct(_PATIENCE, inner, tolerance=1e-3 * tolerance)
+        work.settle(_PATIENCE, inner, tolerance=1e-3 * tolerance)
         count, total = count + work.work.report[0], total + work.work.report[1]
     q = _inside(model, read_coordinates(model, *work.bodies(), start))
     positions, rotations = forward_kinematics(model, q)
