@@ -24,6 +24,7 @@ from limberjack.articulated.dynamics import (
     jacobian,
     mass_matrix,
 )
+from limberjack.assembling.face import assemble
 from limberjack.collision.detect import find_contacts, new_detector
 from limberjack.collision.grids import build_grid
 from limberjack.collision.surfaces import closed_surface
@@ -136,6 +137,10 @@ def _multipliers(**options: Any) -> None:
     Simulation(looped(), Multipliers(**options)).step(2)
 
 
+def _assembly() -> None:
+    assemble(looped())
+
+
 def _measures() -> None:
     for model in (sample(), looped()):
         _measure(Simulation(model, ignore=FEATURES))
@@ -169,6 +174,7 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "multipliers, rattle of balls", _balls
     yield "full, contacts", _touching
     yield "collision", _collision
+    yield "assembly", _assembly
     yield "energy, momentum, velocities", _measures
     yield "functions of a model", _functions
     yield "pictures", _pictures
