@@ -123,7 +123,8 @@ def _touching() -> None:
     builder.add_shape_plane(WORLD)
     builder.add_body("box", mass=1.0, inertia=(0.1, 0.1, 0.1))
     builder.add_shape_box("box", (1.0, 1.0, 1.0))
-    Simulation(builder.build(), "full").step(2)
+    for name in ("full", "impulses"):
+        Simulation(builder.build(), name).step(2)
 
 
 def _balls() -> None:
@@ -167,12 +168,12 @@ def _pictures() -> None:
 
 def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield what there is to compile: a title and a function that does it; the longest first."""
-    for name in sorted(METHODS, key=lambda name: name not in ("adaptive", "multipliers")):
+    for name in sorted(METHODS, key=lambda name: name not in ("adaptive", "impulses", "multipliers")):
         yield f"method {name}", lambda name=name: _method(name)
     yield "multipliers, rattle", lambda: _multipliers(integrator="rattle")
     yield "multipliers, sparse rattle", lambda: _multipliers(solver="sparse", integrator="rattle")
     yield "multipliers, rattle of balls", _balls
-    yield "full, contacts", _touching
+    yield "contacts", _touching
     yield "collision", _collision
     yield "assembly", _assembly
     yield "energy, momentum, velocities", _measures

@@ -358,6 +358,21 @@ class MaximalState:
         potential += float(joint_energy(self._all_drives(forces)[0], self._s.q))
         return kinetic, potential, *momentum
 
+    def joint_gaps(self) -> tuple[float, float]:
+        """Return the largest gap [m] and angle [rad] that any joint's locked directions are open by."""
+        look_at(self._setup, self._time, self._e, self._s)
+        table, e = self.whole.table, self._e
+        rows = int(self.whole.system.row_start[self.whole.held])
+        names = self._model.joint_names
+        gears = [k for k, name in enumerate(names) if self._model.joint_spec(name).kind == "gear"]
+        held = (table.role[:rows] == HELD) & (table.speed[:rows] == 0) & ~np.isin(table.joint[:rows], gears)
+        sliding = np.abs(e.wrench[:rows, 3:6]).max(axis=1, initial=0.0) > 0.0
+        out = []
+        for chosen in (held & sliding, held & ~sliding):
+            square = np.bincount(table.joint[:rows][chosen], e.values[:rows, 0][chosen] ** 2, minlength=1)
+            out.append(float(np.sqrt(square.max(initial=0.0))))
+        return out[0], out[1]
+
     def _place_of(self, link: int, point: np.ndarray) -> np.ndarray:
         """Return where a point of a link's frame is in the world; of the world for link -1."""
         if link < 0:

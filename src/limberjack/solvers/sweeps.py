@@ -39,7 +39,7 @@ N, RA, RB, KN, MN, MT, MU, S, JN, JT, STICK, E, PULL, PUSHED, ACROSS, LA, LB, OW
 )  # fmt: skip
 # Overlaps are pushed out no faster than this part of them per second, or this fast [1/s, m/s].
 _GENTLE, _SLOW = 10.0, 0.05
-# Contacts farther apart than this act on each body at its own surface [m].
+# Contacts farther apart than twice this act on each body at its own surface [m].
 _FAR = 0.02
 # Sweeps stop when no contact changes a velocity by more than this [m/s].
 ENOUGH = 1e-9
@@ -131,9 +131,8 @@ def follow(
             dx = 0.5 * (pose[a, 0] + row[k, LA] - pose[b, 0] - row[k, LB])
             dy = 0.5 * (pose[a, 1] + row[k, LA + 1] - pose[b, 1] - row[k, LB + 1])
             dz = 0.5 * (pose[a, 2] + row[k, LA + 2] - pose[b, 2] - row[k, LB + 2])
-            if row[k, S] > _FAR:
-                along = dx * nx + dy * ny + dz * nz
-                dx, dy, dz = dx - along * nx, dy - along * ny, dz - along * nz
+            if dx * dx + dy * dy + dz * dz > _FAR * _FAR:
+                dx, dy, dz = 0.0, 0.0, 0.0
         row[k, S] += x * nx + y * ny + z * nz
         row[k, RA], row[k, RA + 1], row[k, RA + 2] = row[k, LA] - dx, row[k, LA + 1] - dy, row[k, LA + 2] - dz
         row[k, RB], row[k, RB + 1], row[k, RB + 2] = row[k, LB] + dx, row[k, LB + 1] + dy, row[k, LB + 2] + dz

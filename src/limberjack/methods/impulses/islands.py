@@ -18,6 +18,8 @@ __all__ = [
 MORE_CONTACTS, NOT_FINITE = -(2**43), -(2**44)
 # Contacts closer than this are looked for and count as carrying [m].
 MARGIN = 1e-3
+# Motion that shock propagation may leave anywhere [m/s].
+_STIR = 0.1
 # How an island's contacts are met: giving way a little, giving way less and swept more, or not at all.
 SOFT, FIRM, HARD = range(3)
 # Places in `how`, the numbers of the method's options; sweeps, relaxing sweeps, rate, scale and give of each kind.
@@ -70,7 +72,7 @@ def note_pushes(first, last, link, row, bulk):
 @inner
 def kind_of(i, how, facts):
     """Return how island i is to be met: hard with unlike masses and in columns, firm with few contacts, else soft."""
-    column = facts[i, 2] >= 3.0 and facts[i, 0] < 2.0 * facts[i, 2] and how[RATIO] < 1e300
+    column = facts[i, 2] >= 3.0 and facts[i, 0] < 4.0 * facts[i, 2] and how[RATIO] < 1e300
     if facts[i, 3] > how[RATIO] or column:
         return HARD
     return FIRM if facts[i, 1] <= how[SMALL] else SOFT
@@ -86,7 +88,55 @@ def sweep_kind(kind, first, last, times, how, h, link, inverse, row, u):
 
 
 @outlined
-def meet_islands(last, how, h, graph, sweeps, bulk, u):
+def _liveliness(begin, end, link, bulk, u):
+    """Return a measure of the motion of the bodies of some contacts, each counted once per contact."""
+    out = 0.0
+    for k in range(begin, end):
+        for side in range(2):
+            i = link[k, side]
+            if i >= 0:
+                o, f = 6 * i, 0.1 * bulk.extent[i] * bulk.extent[i]
+                w = u[o] * u[o] + u[o + 1] * u[o + 1] + u[o + 2] * u[o + 2]
+                v = u[o + 3] * u[o + 3] + u[o + 4] * u[o + 4] + u[o + 5] * u[o + 5]
+                out += bulk.mass[i] * (v + f * w + _STIR * _STIR)
+    return out
+
+
+@outlined
+def _copy_bodies(begin, end, link, source, target):
+    """Copy the velocities of the bodies of some contacts."""
+    for k in range(begin, end):
+        for side in range(2):
+            if link[k, side] >= 0:
+                for c in range(6 * link[k, side], 6 * link[k, side] + 6):
+                    target[c] = source[c]
+
+
+@outlined
+def _meet_hard(begin, end, how, h, graph, sweeps, bulk, saved, u):
+    """Meet an island by shock propagation; return False, and undo it, where that stirs the bodies up.
+
+    Contacts take energy out. Where the levels of an island pass impulses around in circles, shock propagation may not
+    come to an end and put energy in: such an island is to be swept instead.
+    """
+    link, row, inverse = sweeps.link, sweeps.row, bulk.inverse
+    _copy_bodies(begin, end, link, u, saved)
+    before = _liveliness(begin, end, link, bulk, u)
+    warm_start(begin, end, link, inverse, row, u)
+    sweep_kind(HARD, begin, end, 0, how, h, link, inverse, row, u)
+    if how[SHOCK] > 0.0:
+        rate = how[KIND + WIDTH * HARD + RATE]
+        shock(begin, end, int(how[SHOCK]), link, sweeps.level, inverse, graph.level, h, rate, row, u)
+    if _liveliness(begin, end, link, bulk, u) <= 2.0 * before:
+        return True
+    _copy_bodies(begin, end, link, saved, u)
+    for k in range(begin, end):
+        row[k, JN], row[k, JT], row[k, JT + 1], row[k, JT + 2] = 0.0, 0.0, 0.0, 0.0
+    return False
+
+
+@outlined
+def meet_islands(last, how, h, graph, sweeps, bulk, saved, u):
     """Sweep the contacts of islands without joints, one island after the other."""
     link, row, inverse = sweeps.link, sweeps.row, bulk.inverse
     for i in range(last):
@@ -94,11 +144,12 @@ def meet_islands(last, how, h, graph, sweeps, bulk, u):
         if bulk.asleep[link[begin, 0]]:
             continue
         kind = kind_of(i, how, graph.facts)
+        if kind == HARD:
+            if _meet_hard(begin, end, how, h, graph, sweeps, bulk, saved, u):
+                continue
+            kind = FIRM
         warm_start(begin, end, link, inverse, row, u)
         sweep_kind(kind, begin, end, 0, how, h, link, inverse, row, u)
-        if kind == HARD and how[SHOCK] > 0.0:
-            rate = how[KIND + WIDTH * HARD + RATE]
-            shock(begin, end, int(how[SHOCK]), link, sweeps.level, inverse, graph.level, h, rate, row, u)
 
 
 @outlined

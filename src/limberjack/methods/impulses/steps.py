@@ -98,7 +98,7 @@ def _free_substep(setup, how, h, wrenches, grip_link, grips, count, graph, sweep
     _copy_velocities(s.u, s.u_stage)
     pull_grips(h, grip_link, grips, s.pose, bulk, s.u)
     kick(setup.gravity, wrenches, setup.center, h, s.pose, bulk, s.u)
-    meet_islands(graph.count[0], how, h, graph, sweeps, bulk, s.u)
+    meet_islands(graph.count[0], how, h, graph, sweeps, bulk, s.momentum, s.u)
     note_pushes(0, count, sweeps.link, sweeps.row, bulk)
     _copy(s.pose, s.stage)
     move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
@@ -139,7 +139,7 @@ def take_free_steps(
 def _meet_contacts(setup, tree, structure, how, h, count, together, rows, graph, sweeps, bulk, e, s, saddle):
     """Meet all contacts, those of bodies with joints together with the joints; return a status."""
     islands = graph.count[0] - 1 if together else graph.count[0]
-    meet_islands(islands, how, h, graph, sweeps, bulk, s.u)
+    meet_islands(islands, how, h, graph, sweeps, bulk, s.momentum, s.u)
     first = graph.island[islands]
     if not together or first == count:
         return 0
