@@ -59,6 +59,16 @@ def test_holes_are_refused():
         closed_surface(vertices, np.concatenate([faces[:1], faces[:1, ::-1]]), "sheet")
 
 
+def test_small_holes_are_filled_with_a_warning():
+    """A torus with two faces missing here and one there, each small beside it, is closed again: its volume is whole."""
+    vertices, faces = solids.torus(around=96, across=48)
+    missing = np.delete(faces, [0, 1, 900], axis=0)
+    with pytest.warns(lj.ModelWarning, match='mesh "ring": 2 small holes were filled'):
+        surface = closed_surface(vertices, missing, "ring")
+    assert len(surface.faces) == len(faces)
+    assert mesh_mass(surface.vertices, surface.faces)[0] == pytest.approx(mesh_mass(vertices, faces)[0], rel=1e-4)
+
+
 @pytest.mark.parametrize("wrong", [[0], [1, 5, 7], range(11)])
 def test_flipped_faces_are_turned_with_a_warning(wrong):
     """Faces that look the wrong way are turned back, whichever they are, and a warning counts them."""
