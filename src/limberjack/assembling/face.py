@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from limberjack.errors import Diverged, StateError, UnknownName
 from limberjack.model.model import Model
 from limberjack.spatial.frames import matrix_from_quaternion, vector_from_matrix
 
-__all__ = ["METRICS", "Assembly", "assemble", "pose"]
+__all__ = ["METRICS", "Assembly", "assemble", "pose", "with_start"]
 
 METRICS = ("unit", "physical")
 # Beyond these many iterations a pose starts anew elsewhere.
@@ -91,13 +91,33 @@ def assemble(
     work = Assembler(model, start, targets, still, limits=limits)
     if poses is not None:
         work.put_bodies(*_checked_poses(model, poses))
-    status = work.correct(
-        iterations, solver_iterations, tolerance=tolerance, physical=metric == "physical", clamp=clamp
-    )
+    status = work.settle(iterations, solver_iterations, tolerance=tolerance, physical=metric == "physical", clamp=clamp)
     if status:
         raise Diverged(f'the assembly of model "{model.name}" is no longer finite', "", 0, 0.0)
     positions, rotations = work.bodies()
     return _result(model, work, positions, rotations, read_coordinates(model, positions, rotations, start), tolerance)
+
+
+def with_start(model: Model, q: np.ndarray) -> Model:
+    """Return the model with coordinates q as its start."""
+    joints, bodies, given = [], list(model.spec.bodies), {joint.name for joint in model.spec.joints}
+    place = {name: model.joint(name) for name in model.joint_names}
+    for joint in model.spec.joints:
+        info = place[joint.name]
+        own = tuple(float(x) for x in q[info.q]) if not info.is_loop else ()
+        if joint.axes and own:
+            axes = tuple(replace(axis, start=x) for axis, x in zip(joint.axes, own, strict=True))
+            joint = replace(joint, axes=axes)
+        elif own:
+            joint = replace(joint, start=own)
+        joints.append(joint)
+    for i, body in enumerate(bodies):
+        info = place[model.body(body.name).joint]
+        if info.name not in given and info.nq:
+            own = tuple(float(x) for x in q[info.q])
+            turned = own[3:] if len(own) == 7 else body.rotation
+            bodies[i] = replace(body, position=own[:3], rotation=turned)
+    return Model(replace(model.spec, joints=joints, bodies=bodies))
 
 
 def pose(
@@ -151,12 +171,12 @@ def _follow(
 ) -> Assembly:
     """Follow the targets from one start; end with coordinates inside the limits."""
     work = Assembler(model, start, wanted, still)
-    status = work.correct(most, inner, tolerance=0.01 * tolerance, solver_tolerance=1e-6)
+    status = work.settle(most, inner, tolerance=0.01 * tolerance, solver_tolerance=1e-6)
     count, total, left = work.work.report[:3]
     if status or not left <= tolerance:
         # joints stay closed whatever the targets ask: what they give way by is the targets'
         work.let_go()
-        work.correct(_PATIENCE, inner, tolerance=1e-3 * tolerance)
+        work.settle(_PATIENCE, inner, tolerance=1e-3 * tolerance)
         count, total = count + work.work.report[0], total + work.work.report[1]
     q = _inside(model, read_coordinates(model, *work.bodies(), start))
     positions, rotations = forward_kinematics(model, q)
