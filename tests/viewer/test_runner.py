@@ -253,3 +253,22 @@ def test_heat_goes_from_blue_to_red():
     """Small values are blue, large ones red, beyond the largest stays red."""
     low, high, more = heat(np.array([0.0, 1.0, 5.0]), 1.0)
     assert low[2] > low[0] and high[0] > high[2] and np.array_equal(high, more)
+
+
+@pytest.mark.parametrize("name", list(METHODS))
+def test_a_gizmo_holds_a_body_in_every_method(name):
+    """Held with a rotation, a body is drawn along; a method that cannot turn bodies says so and draws its point."""
+    runner = Runner(under_method(pendulum(), lj.Adaptive(budget=3) if name == "adaptive" else name))
+    hands = Hands(runner)
+    runner.start()
+    runner.play()
+    body = runner.sim.model.body_names[-1]
+    start = runner.ask(lambda sim: (sim.body(body).position.copy(), sim.rotations[-1].copy()), 300.0)
+    hands.grab("gizmo", body, *start)
+    hands.move("gizmo", start[0] + (-0.3, 0.0, 0.3), start[1])
+    near = lambda: np.linalg.norm(runner.ask(lambda sim: sim.body(body).position - start[0])) > 0.2  # noqa: E731
+    assert until(near)
+    hands.release_all()
+    assert runner.ask(lambda sim: len(hands._holds)) == 0
+    runner.stop()
+    assert len(runner.problems) <= 1

@@ -31,6 +31,7 @@ class _Hold:
     eased: np.ndarray  # the same, smoothed
     at: np.ndarray  # where the grip draws to: the same again, within the leash
     rotation: np.ndarray | None = None
+    turns: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,11 @@ class Hands:
             except UnsupportedByMethod:
                 grip = SoftGrip(sim, body, place)
             hold = _Hold(grip, self._runner.generation, grip.target, grip.target, grip.target)
-            if rotation is not None:
-                hold.rotation = np.array(rotation, float)
-                grip.move(hold.at, hold.rotation)
             self._holds[name] = hold
+            if rotation is not None:
+                grip.move(hold.at, np.array(rotation, float))
+                hold.rotation = np.array(rotation, float)  # where the method can turn bodies, else it has said no
+                hold.turns = True
 
         self._runner.order(take)
 
@@ -92,7 +94,7 @@ class Hands:
             hold = self._holds.get(name)
             if hold is not None and self._alive(hold):
                 hold.goal = goal
-                if turn is not None:
+                if turn is not None and hold.turns:
                     hold.rotation = turn
                 if not self._runner.playing:
                     hold.eased = goal
