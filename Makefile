@@ -12,14 +12,16 @@ EXTRAS_lint := lint
 EXTRAS_bench := bench
 EXTRAS_docs := docs
 EXTRAS_images := plot
+EXTRAS_gallery := video
+EXTRAS_browser := browser
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all soak lint bench docs pages images clean
+.PHONY: help demo test test-all test-browser browser soak lint bench docs pages images gallery clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/demo.stamp ## run the main job and say where its results are
 	@$(BIN)/limberjack demo
@@ -33,6 +35,13 @@ test-all: $(VENV)/test.stamp ## lint, then every test but the soak
 	$(check)
 	$(compile)
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not soak"
+
+browser: $(VENV)/browser.stamp ## install Chromium (Debian) and the glTF validator for test-browser
+	command -v chromium || apt-get install -y --no-install-recommends chromium
+	npm install --no-save --no-fund --no-audit gltf-validator
+
+test-browser: $(VENV)/browser.stamp ## the viewer and the pages in a real browser
+	$(BIN)/pytest -m browser tests/browser
 
 soak: $(VENV)/test.stamp ## look for leaks, crashes and lost bits for LIMBERJACK_SOAK_MINUTES (5)
 	$(BIN)/pytest -s -m soak
@@ -54,8 +63,11 @@ pages: $(VENV)/docs.stamp ## write the pages that follow from the code
 images: $(VENV)/images.stamp ## draw the pictures of the documentation anew
 	$(BIN)/python tools/make_images.py
 
+gallery: $(VENV)/gallery.stamp ## paint the pictures of the gallery anew
+	$(BIN)/python tools/make_gallery.py
+
 clean: ## remove everything the targets made, .venv included
-	rm -rf $(VENV) site demo-output papers-output build dist MUJOCO_LOG.TXT .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) node_modules site demo-output papers-output build dist MUJOCO_LOG.TXT .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests tools -type d -name __pycache__ -prune -exec rm -rf {} +
 
 define check

@@ -1,4 +1,4 @@
-"""The command line: `limberjack run | view | scenes | info | convert | warmup | bench | papers | demo`.
+"""The command line: `limberjack run | view | scenes | info | assemble | convert | warmup | bench | papers | demo`.
 
 Each command is a dataclass, whose fields are its arguments, and is called to do its work. Whatever loads kernels is
 imported inside: `limberjack --help` takes no time. Bad input ends with status 2 and one message on stderr.
@@ -444,6 +444,41 @@ class Bench:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Assemble(_Source):
+    """Close the joints and loops of a scene or a model file, and say which cannot be closed.
+
+    Attributes:
+        pin: a body that stays where it is.
+        tolerance: largest error of a joint that is closed [m, rad].
+        iterations: most assembly iterations.
+        out: where the model goes with the coordinates found as its start: .json.
+    """
+
+    pin: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="BODY")] = ()
+    tolerance: float = 1e-9
+    iterations: int = 30
+    out: _File = None
+
+    def __call__(self) -> int:
+        """Assemble; status 1 where a joint stays open."""
+        from limberjack.assembling.face import assemble, with_start
+
+        if self.out is not None:
+            terminal.check_output(self.out, "model writer")
+        model = self.scene().model
+        done = assemble(model, pins=self.pin, tolerance=self.tolerance, iterations=self.iterations)
+        word = "closed" if done.closed else f"{len(done.open)} of {model.joint_count} joints stay open"
+        terminal.say(f"{model.name}: {word}, error {done.error:.3g} after {done.iterations} iterations")
+        for name in sorted(done.open, key=lambda name: -done.residuals[name])[:20]:
+            terminal.say(f"  {name:24} {done.residuals[name]:.3g}")
+        if self.out is not None:
+            from limberjack.io import save
+
+            save(with_start(model, done.q), self.out)
+        return 0 if done.closed else 1
+
+
+@dataclass(frozen=True, kw_only=True)
 class Papers:
     """Measure the papers' tables and draw their figures anew, beside the papers' numbers.
 
@@ -483,8 +518,8 @@ class Demo:
 
 
 _COMMANDS: dict[str, Any] = {
-    "run": Run, "view": View, "scenes": Scenes, "info": Info, "convert": Convert, "warmup": Warmup, "bench": Bench,
-    "papers": Papers, "demo": Demo,
+    "run": Run, "view": View, "scenes": Scenes, "info": Info, "assemble": Assemble, "convert": Convert,
+    "warmup": Warmup, "bench": Bench, "papers": Papers, "demo": Demo,
 }  # fmt: skip
 
 

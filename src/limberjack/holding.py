@@ -82,7 +82,7 @@ def needs_rows(model: Model, ignored: Iterable[str]) -> bool:
     )
 
 
-@dataclass
+@dataclass(eq=False)
 class Grip:
     """A point of a link drawn to a place in the world, and if asked for to a rotation, by rows that give way."""
 

@@ -105,7 +105,8 @@ class Trajectory:
         """Write the trajectory by the suffix of `path` and return the path.
 
         Args:
-            path: .npz (all of it, with the model), .csv, or any suffix a writer is registered for.
+            path: .npz (all of it, with the model), .csv, .html (a page that plays it), .glb, .mp4, .gif, .png, or any
+                suffix a writer is registered for.
             options: what that writer takes.
         """
         path = Path(path)

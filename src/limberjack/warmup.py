@@ -24,7 +24,10 @@ from limberjack.articulated.dynamics import (
     jacobian,
     mass_matrix,
 )
+from limberjack.assembling.face import assemble
 from limberjack.collision.detect import find_contacts, new_detector
+from limberjack.collision.grids import build_grid
+from limberjack.collision.surfaces import closed_surface
 from limberjack.errors import LimberjackError
 from limberjack.methods import FEATURES, METHODS, Multipliers, method_of
 from limberjack.model.builder import Builder
@@ -135,6 +138,10 @@ def _multipliers(**options: Any) -> None:
     Simulation(looped(), Multipliers(**options)).step(2)
 
 
+def _assembly() -> None:
+    assemble(looped())
+
+
 def _measures() -> None:
     for model in (sample(), looped()):
         _measure(Simulation(model, ignore=FEATURES))
@@ -148,6 +155,8 @@ def _collision() -> None:
     pose = np.zeros((2, 7))
     pose[:, 3] = 1.0
     find_contacts(new_detector(builder.build()), pose, np.zeros(2))
+    corners = np.array([(0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)])
+    build_grid(closed_surface(corners, np.array([(0, 2, 1), (0, 1, 3), (0, 3, 2), (1, 2, 3)]), "corner"), 4)
 
 
 def _pictures() -> None:
@@ -166,6 +175,7 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "multipliers, rattle of balls", _balls
     yield "contacts", _touching
     yield "collision", _collision
+    yield "assembly", _assembly
     yield "energy, momentum, velocities", _measures
     yield "functions of a model", _functions
     yield "pictures", _pictures

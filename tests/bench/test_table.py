@@ -124,7 +124,7 @@ def test_json_to_a_folder_that_is_not_there_names_the_path(tmp_path):
 
 def test_an_unknown_table_is_refused_by_name():
     """The error lists the tables there are."""
-    with pytest.raises(UnknownName, match="chain, crowd"):
+    with pytest.raises(UnknownName, match="chain, collision"):
         bench.run(["chian"], quick=True)
 
 

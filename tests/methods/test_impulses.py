@@ -187,7 +187,7 @@ def test_nothing_passes_a_thin_wall():
 
 
 def test_energy_never_rises_when_boxes_fall():
-    """A falling pile loses energy; pushing columns apart that start 2 cm into each other adds half a percent at most."""
+    """A falling pile loses energy; pushing columns apart that start 2 cm inside each other adds half a percent."""
     sim = running(lj.scenes.box_pile(boxes=27, layers=3, seed=1))
     energies = [sim.energy().total]
     for _ in range(60):

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
+import urllib.request
 
 import numpy as np
 import pytest
@@ -185,3 +190,44 @@ def test_what_is_no_simulation_is_refused():
     for thing in (lj.scenes.get("four_bar"), lj.scenes.pendulum(links=2)):
         viewer = lj.view(thing, block=False, open_browser=False, port=0)
         viewer.close()
+
+
+def command(*words):
+    """Start the command line; return the process."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    line = [sys.executable, "-m", "limberjack", *words]
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def test_the_command_opens_the_page_and_ends_on_ctrl_c():
+    """`limberjack view` prints an address that answers, and Ctrl-C ends it with status 0 and without a traceback."""
+    process = command("view", "four_bar", "--no-browser", "--port", "0", "--paused")
+    assert process.stdout is not None
+    try:
+        words = process.stdout.readline().split()
+        assert words[0] == "viewer:" and words[1].startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(words[1], timeout=20) as response:
+            assert response.status == 200
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == 0 and "Traceback" not in err, err
+
+
+@pytest.mark.parametrize(
+    "words, named",
+    [
+        (["four_bar", "--rate", "0"], "--rate"),
+        (["four_bar", "--port", "99999"], "port"),
+        (["four_bar", "--host", "no-such-host.invalid"], "no-such-host.invalid"),
+        (["nothing"], "nothing"),
+    ],
+)
+def test_wrong_orders_to_view_end_with_status_2(words, named, capsys):
+    """Bad input is one message that names it, and status 2."""
+    from limberjack.cli import main
+
+    assert main(["view", *words, "--no-browser"]) == 2
+    err = capsys.readouterr().err
+    assert named in err and "Traceback" not in err

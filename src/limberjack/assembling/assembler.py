@@ -27,6 +27,8 @@ __all__ = ["CLAMP", "Assembler", "Target", "checked_targets", "read_coordinates"
 
 # The paper's cut of rotations in one iteration [rad].
 CLAMP = 0.8
+# By how much the errors may grow in one iteration: far starts go through worse places to better ones.
+_WORSE = 3.0
 
 
 @dataclass(frozen=True)
@@ -195,6 +197,45 @@ class Assembler:
         """Move the solids; return 0, or 1 where they are no longer finite. `work.report` tells the rest."""
         self.work.total[:] = 0.0
         self.work.on[self.net.ends[0] : self.net.ends[1]] = 0
+        return self._correct(iterations, solver_iterations, tolerance, solver_tolerance, physical, clamp)
+
+    def settle(
+        self,
+        iterations: int,
+        solver_iterations: int,
+        *,
+        tolerance: float = 1e-12,
+        solver_tolerance: float = 1e-12,
+        physical: bool = False,
+        clamp: float = CLAMP,
+    ) -> int:
+        """Move the solids as `correct` does, and take no iteration that makes things much worse.
+
+        Where constraints contradict another, or nearly, a solve to the end asks for displacements without bound; one
+        that is cut short does not. `work.report` counts all iterations.
+        """
+        report, most = self.work.report, solver_iterations
+        status = self.correct(0, 0)
+        count = total = 0.0
+        while status == 0 and count < iterations and report[2] > tolerance:
+            before, near, norm = self.pose.copy(), self._e.near.copy(), float(report[5])
+            status = self._correct(1, most, tolerance, solver_tolerance, physical, clamp)
+            count, total = count + 1.0, total + float(report[1])
+            if status == 0 and report[5] <= _WORSE * norm:
+                most = min(2 * most, solver_iterations)
+                continue
+            self.pose[:], self._e.near[:], self.work.krylov.kept[:] = before, near, 0.0
+            status = self._correct(0, 0, tolerance, solver_tolerance, physical, clamp)
+            if most <= 1:
+                break
+            most = max(1, most // 4)
+        report[0], report[1] = count, total
+        return status
+
+    def _correct(
+        self, iterations: int, solver_iterations: int, tolerance: float, solver_tolerance: float, physical: bool,
+        clamp: float,
+    ) -> int:  # fmt: skip
         return correct(
             self.setup, self.net, physical, 0.0, 0.0, iterations, solver_iterations, tolerance, solver_tolerance, clamp,
             self._u, self._e, self.pose, self.work,

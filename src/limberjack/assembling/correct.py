@@ -173,8 +173,13 @@ def solve_rows(
     status = solve_krylov(
         net.system, w.minv, w.j, w.c, w.b, np.int64(0), inner_most, tolerance, w.krylov, w.lam, w.solve
     )
-    for r in range(len(w.lam)):
-        w.total[r] += w.lam[r]
+    # solutions kept from before may have multipliers of rows that do not act now
+    start = net.system.row_start
+    for c in range(len(w.on)):
+        for r in range(start[c], start[c + 1]):
+            if w.on[c] == 0 or (c >= net.ends[2] and w.cut[c - net.ends[2], r - start[c]] == 1):
+                w.lam[r] = 0.0
+            w.total[r] += w.lam[r]
     return status
 
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from limberjack.articulated.dynamics import array_of, forward_kinematics
+from limberjack.articulated.dynamics import array_of, forward_kinematics, jacobian
 from limberjack.assembling.assembler import CLAMP, Assembler, Target, checked_targets, read_coordinates
 from limberjack.errors import Diverged, StateError, UnknownName
 from limberjack.model.model import Model
 from limberjack.spatial.frames import matrix_from_quaternion, vector_from_matrix
 
-__all__ = ["METRICS", "Assembly", "assemble", "pose"]
+__all__ = ["METRICS", "Assembly", "assemble", "pose", "with_start"]
 
 METRICS = ("unit", "physical")
-# Beyond these many iterations a pose starts anew elsewhere.
-_PATIENCE = 60
+# After so many iterations a pose is brought back within the limits, and goes on from there.
+_ROUND = 12
+# From nearer than this a few iterations of Newton's method on the coordinates end it [m, rad].
+_NEAR, _NEWTON = 0.1, 40
 
 
 @dataclass(frozen=True)
@@ -91,13 +93,33 @@ def assemble(
     work = Assembler(model, start, targets, still, limits=limits)
     if poses is not None:
         work.put_bodies(*_checked_poses(model, poses))
-    status = work.correct(
-        iterations, solver_iterations, tolerance=tolerance, physical=metric == "physical", clamp=clamp
-    )
+    status = work.settle(iterations, solver_iterations, tolerance=tolerance, physical=metric == "physical", clamp=clamp)
     if status:
         raise Diverged(f'the assembly of model "{model.name}" is no longer finite', "", 0, 0.0)
     positions, rotations = work.bodies()
     return _result(model, work, positions, rotations, read_coordinates(model, positions, rotations, start), tolerance)
+
+
+def with_start(model: Model, q: np.ndarray) -> Model:
+    """Return the model with coordinates q as its start."""
+    joints, bodies, given = [], list(model.spec.bodies), {joint.name for joint in model.spec.joints}
+    place = {name: model.joint(name) for name in model.joint_names}
+    for joint in model.spec.joints:
+        info = place[joint.name]
+        own = tuple(float(x) for x in q[info.q]) if not info.is_loop else ()
+        if joint.axes and own:
+            axes = tuple(replace(axis, start=x) for axis, x in zip(joint.axes, own, strict=True))
+            joint = replace(joint, axes=axes)
+        elif own:
+            joint = replace(joint, start=own)
+        joints.append(joint)
+    for i, body in enumerate(bodies):
+        info = place[model.body(body.name).joint]
+        if info.name not in given and info.nq:
+            own = tuple(float(x) for x in q[info.q])
+            turned = own[3:] if len(own) == 7 else body.rotation
+            bodies[i] = replace(body, position=own[:3], rotation=turned)
+    return Model(replace(model.spec, joints=joints, bodies=bodies))
 
 
 def pose(
@@ -107,7 +129,7 @@ def pose(
     *,
     pins: Any = (),
     tolerance: float = 1e-7,
-    iterations: int = 200,
+    iterations: int = 400,
     solver_iterations: int = 300,
     tries: int = 4,
 ) -> Assembly:
@@ -150,20 +172,80 @@ def _follow(
     model: Model, start: np.ndarray, wanted: list[Target], still: list[int], tolerance: float, most: int, inner: int
 ) -> Assembly:
     """Follow the targets from one start; end with coordinates inside the limits."""
-    work = Assembler(model, start, wanted, still)
-    status = work.correct(most, inner, tolerance=0.01 * tolerance, solver_tolerance=1e-6)
-    count, total, left = work.work.report[:3]
-    if status or not left <= tolerance:
-        # joints stay closed whatever the targets ask: what they give way by is the targets'
-        work.let_go()
-        work.correct(_PATIENCE, inner, tolerance=1e-3 * tolerance)
-        count, total = count + work.work.report[0], total + work.work.report[1]
-    q = _inside(model, read_coordinates(model, *work.bodies(), start))
+    work, q, best = Assembler(model, start, wanted, still), start, None
+    count = total = stuck = 0
+    while count < most:
+        work.put(q)
+        work.settle(min(_ROUND, most - count), inner, tolerance=0.01 * tolerance, solver_tolerance=1e-6)
+        count, total = count + max(1, int(work.work.report[0])), total + int(work.work.report[1])
+        # joints stay closed and within their limits whatever the targets ask: what has to give way are the targets
+        q = _inside(model, read_coordinates(model, *work.bodies(), q))
+        if not (model.loop_names or still):
+            q = _polished(model, wanted, q, tolerance)
+        positions, rotations = forward_kinematics(model, q)
+        work.put(q)
+        work.correct(0, 0)
+        work.work.report[:2] = count, total
+        found = _result(model, work, positions, rotations, q, tolerance)
+        stuck = stuck + 1 if best is not None and found.error > 0.9 * best.error else 0
+        if best is None or found.error < best.error:
+            best = found
+        if best.closed or stuck == 3:
+            break
+    assert best is not None
+    return best
+
+
+def _polished(model: Model, wanted: list[Target], q: np.ndarray, tolerance: float) -> np.ndarray:
+    """Return q with its scalar coordinates moved within the limits so that near targets are met: damped Newton."""
+    low, high = _bounds(model)
+    runs = [(int(v) + i, int(p) + i) for v, p, n in model.arrays.links.runs for i in range(int(n))]
+    v, place = (
+        (np.array(column, np.int64) for column in zip(*runs, strict=True)) if runs else (np.zeros(0, np.int64),) * 2
+    )
+    error = _misses(model, wanted, q)
+    for _ in range(_NEWTON):
+        size = float(np.abs(error).max(initial=0.0))
+        if size <= 1e-3 * tolerance or size > _NEAR or not v.size:
+            break
+        rows = np.vstack([_target_rows(model, target, q)[:, v] for target in wanted])
+        free, new = np.ones(len(v), bool), q
+        for _ in range(4):
+            own = rows[:, free]
+            step = own.T @ np.linalg.solve(own @ own.T + 1e-9 * np.eye(len(own)), -error)
+            new = q.copy()
+            new[place[free]] += step
+            out = (new[place] < low[place]) | (new[place] > high[place])
+            if not out.any():
+                break
+            # those at their limits stay there, the rest tries once more
+            new = np.clip(new, low, high)
+            free &= ~out
+        changed = _misses(model, wanted, new)
+        if not np.abs(changed).max() < size:
+            break
+        q, error = new, changed
+    return q
+
+
+def _misses(model: Model, wanted: list[Target], q: np.ndarray) -> np.ndarray:
+    """Return how far all targets are missed, world axes: places, and rotation vectors where rotations are wanted."""
     positions, rotations = forward_kinematics(model, q)
-    work.put_bodies(positions, rotations)
-    work.correct(0, 0)
-    work.work.report[:2] = count, total
-    return _result(model, work, positions, rotations, q, tolerance)
+    out = []
+    for target in wanted:
+        r = matrix_from_quaternion(rotations[target.body])
+        out.append(positions[target.body] + r @ target.place - target.to)
+        if target.rotation is not None:
+            out.append(vector_from_matrix(r @ matrix_from_quaternion(target.rotation).T))
+    return np.concatenate(out) if out else np.zeros(0)
+
+
+def _target_rows(model: Model, target: Target, q: np.ndarray) -> np.ndarray:
+    """Return the rows of a target by the velocities: of its point, and of its body's turning where wanted."""
+    positions, rotations = forward_kinematics(model, q)
+    point = positions[target.body] + matrix_from_quaternion(rotations[target.body]) @ target.place
+    rows = jacobian(model, q, model.body_names[target.body], point)
+    return rows[3:] if target.rotation is None else np.vstack([rows[3:], rows[:3]])
 
 
 def _result(

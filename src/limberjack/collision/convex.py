@@ -238,6 +238,16 @@ def _points(n, corners):
     return ax, ay, az, bx, by, bz
 
 
+@inner
+def _known(n, tiny, corners):
+    """Return whether corner n is one of the n before it."""
+    for k in range(n):
+        x, y, z = corners[k, 0] - corners[n, 0], corners[k, 1] - corners[n, 1], corners[k, 2] - corners[n, 2]
+        if x * x + y * y + z * z < 1e-6 * tiny * tiny:
+            return True
+    return False
+
+
 @outlined
 def closest_points(
     # in
@@ -253,22 +263,26 @@ def closest_points(
     x, y, z = frame[i, AT] - frame[j, AT], frame[i, AT + 1] - frame[j, AT + 1], frame[i, AT + 2] - frame[j, AT + 2]
     if x * x + y * y + z * z < 1e-24 * scale * scale:
         x, y, z = scale, 0.0, 0.0
-    n, previous = 0, 1e300
+    n = 0
     tiny = 1e-10 * scale
-    for _ in range(64):
+    for turn in range(64):
         square = x * x + y * y + z * z
         if square < tiny * tiny:
             return OVERLAP, n
         height = -add_support(i, j, kind_i, kind_j, shrink, frame, vertices, ranges, -x, -y, -z, n, corners)
         if height > 0.0 and height * height > limit * limit * square and limit >= 0.0:
             return FAR, n
-        if n > 0 and (square - height <= 1e-14 * square or square >= previous * (1.0 - 1e-14)):
+        # Converged: no point lies further, to rounding, or the furthest is a corner already.
+        if n > 0 and square - height <= 1e-13 * square + 4e-15 * scale * math.sqrt(square):
             break
-        if n > 0:
-            previous = square
-        n, x, y, z = _reduce(n + 1, corners)
+        if n > 0 and _known(n, tiny, corners):
+            break
+        n, u, v, w = _reduce(n + 1, corners)
         if n < 0:
             return OVERLAP, 4
+        if u * u + v * v + w * w >= square and turn > 0:
+            break  # the simplex is too flat to tell more
+        x, y, z = u, v, w
     distance = math.sqrt(x * x + y * y + z * z)
     ax, ay, az, bx, by, bz = _points(n, corners)
     result[0], result[1], result[2], result[3] = x / distance, y / distance, z / distance, distance

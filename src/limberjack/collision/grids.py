@@ -12,6 +12,7 @@ import hashlib
 import math
 import os
 import tempfile
+import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -219,7 +220,7 @@ def grid_of(surface: Surface, cells: int = CELLS) -> Grid:
             grid = Grid(kept["origin"], float(kept["step"]), kept["values"])
         if grid.values.dtype == np.float32 and grid.values.ndim == 3 and np.isfinite(grid.values).all():
             return grid
-    except (OSError, ValueError, KeyError, EOFError):
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         pass  # there is none, or a broken one: it is made anew
     grid = build_grid(surface, cells)
     _keep(path, grid)

@@ -1,7 +1,8 @@
 """Triangle meshes as solids: checked, repaired where that is unambiguous, and taken apart into what contact needs.
 
-A closed surface has every edge used as often in one direction as in the other. Holes are refused: what is inside cannot
-be told. Faces that look the wrong way are turned, with a warning.
+A closed surface has every edge used as often in one direction as in the other. Holes are refused, since what is inside
+cannot be told, but for very small ones, which are filled. Faces that look the wrong way are turned. Repairs come with a
+warning.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ __all__ = ["Surface", "closed_surface"]
 # Sine of the angle between two faces below which they are one flat face; at sharper convex edges contact can begin.
 _FLAT, _SHARP = 1e-4, 0.3
 _MOST_CORNERS = 24
+# Part of the largest extent up to which a hole is taken for a flaw and filled: a cup's opening is none.
+_SMALL_HOLE = 0.05
 
 
 @dataclass(frozen=True)
@@ -41,9 +44,11 @@ def closed_surface(vertices: np.ndarray, faces: np.ndarray, name: str) -> Surfac
         ModelError: it has open edges, or no volume.
     """
     points, triangles = _welded(np.asarray(vertices, float), np.asarray(faces, np.int64))
-    a, b, c = (points[triangles[:, k]] for k in range(3))
     if len(triangles) == 0:
         raise ModelError(f'mesh "{name}" has no face with an area')
+    triangles, filled = _filled(points, triangles)
+    if filled:
+        warnings.warn(f'mesh "{name}": {filled} small holes were filled', ModelWarning, 2)
     triangles, turned = _turned(triangles, name)
     if turned:
         warnings.warn(
@@ -78,6 +83,35 @@ def _edges(triangles: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     sign = np.where(sides[:, 0] < sides[:, 1], 1, -1)
     edges, of = np.unique(np.sort(sides, axis=1), axis=0, return_inverse=True)
     return edges, of.reshape(-1), sign
+
+
+def _filled(points: np.ndarray, triangles: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return the faces with small holes filled by fans, and how many; all holes or none."""
+    edges, of, sign = _edges(triangles)
+    single = np.flatnonzero(np.bincount(of, minlength=len(edges))[of] == 1)
+    follow: dict[int, int] = {}
+    for k in single.tolist():
+        # The new face runs along the open side in the other direction.
+        low, high = edges[of[k]].tolist()
+        start, end = (high, low) if sign[k] > 0 else (low, high)
+        if start in follow:
+            return triangles, 0
+        follow[start] = end
+    fans: list[tuple[int, int, int]] = []
+    size, holes = np.ptp(points, axis=0).max(), 0
+    while follow:
+        at, end = follow.popitem()
+        loop = [at]
+        while end != at:
+            loop.append(end)
+            if end not in follow:
+                return triangles, 0
+            end = follow.pop(end)
+        if np.ptp(points[loop], axis=0).max() > _SMALL_HOLE * size:
+            return triangles, 0
+        fans += [(loop[0], loop[k], loop[k + 1]) for k in range(1, len(loop) - 1)]
+        holes += 1
+    return (np.concatenate([triangles, np.array(fans, np.int64)]), holes) if fans else (triangles, 0)
 
 
 def _turned(triangles: np.ndarray, name: str) -> tuple[np.ndarray, int]:

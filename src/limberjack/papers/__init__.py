@@ -21,6 +21,7 @@ __all__ = ["FIGURES", "PAPERS", "chosen", "run"]
 PAPERS = {
     "redon": "Redon, Galoppo, Lin: Adaptive Dynamics of Articulated Bodies (SIGGRAPH 2005)",
     "baraff": "Baraff: Linear-Time Dynamics using Lagrange Multipliers (SIGGRAPH 1996)",
+    "faure": "Faure: Interactive Solid Animation Using Linearized Displacement Constraints (EGCAS 1998)",
 }
 
 # What each shows; the module of the same name has `TITLE`, `fill(table, quick, watch)` and `draw(found, folder)`.
@@ -30,6 +31,9 @@ FIGURES = {
     "redon/fig5": "how far a pendulum of 300 links strays with ever fewer joints simulated",
     "redon/table1": "time per step of that pendulum by joints simulated and forces applied",
     "redon/fig1": "a crowd of 200 people simulated the more coarsely the farther they are",
+    "faure/fig3": "assembly of figures in a ring, 758 constraints, in 6 x 30 iterations",
+    "faure/fig5": "dragging a structure at 2 x 5 and at 3 x 50 iterations, and how it recovers",
+    "faure/fig6": "a plate shaken at 1 x 15 iterations per frame",
     "baraff/section9": "time of the multipliers of the systems of section 9, and its growth, linear and cubic",
 }
 

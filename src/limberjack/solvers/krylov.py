@@ -75,21 +75,13 @@ def new_krylov(system: System, keep: int = 0) -> Krylov:
     groups = (rows + 3) // 4
     block, vector = (np.concatenate([[0], np.cumsum(n)]).astype(np.int64) for n in (rows * groups, groups))
     nu, padded = int(system.body_start[-1]), int(vector[-1])
-    return Krylov(
-        block,
-        vector,
-        4 * vector,
-        np.zeros((int(block[-1]), 4)),
-        np.zeros((padded, 4)),
-        np.zeros((padded, 4), np.int64),
-        np.zeros((13, 12)),
-        np.zeros((12, 12)),
-        *(np.zeros(4 * padded) for _ in range(8)),
-        *(np.zeros(size) for size in (nu, nu)),
-        np.ones(len(rows)),
-        *(np.zeros(keep * 4 * padded) for _ in range(4)),
-        sizes=np.zeros(keep),
-    )
+    vectors = (np.zeros(4 * padded) for _ in range(8))
+    speeds = (np.zeros(nu) for _ in range(2))
+    kept = (np.zeros(keep * 4 * padded) for _ in range(4))
+    inverses, pivots, turns = np.zeros((int(block[-1]), 4)), np.zeros((padded, 4)), np.zeros((padded, 4), np.int64)
+    small, columns = np.zeros((13, 12)), np.zeros((12, 12))
+    first = (block, vector, 4 * vector, inverses, pivots, turns, small, columns)
+    return Krylov._make([*first, *vectors, *speeds, np.ones(len(rows)), *kept, np.zeros(keep)])
 
 
 @inner

@@ -154,6 +154,7 @@ class Viewer:
         if self._stage is not None:
             self._stage.remove()
         self._home = eye
+        self.hands.leash = max(0.05, 0.5 * drawing.size)
         self._stage = Stage(self.server, drawing, eye, self._dragged, self._clicked)
         self._stage.show(*poses)
         far = float(np.linalg.norm(eye.position - eye.target))

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from limberjack.errors import LimberjackError
-from limberjack.grips import GripHandle
+from limberjack.errors import LimberjackError, UnsupportedByMethod
 from limberjack.simulation import Simulation
+from limberjack.viewer.pulling import SoftGrip
 from limberjack.viewer.runner import Runner
 
 __all__ = ["Hands", "Pull"]
@@ -25,11 +25,13 @@ _EASE = 0.04
 
 @dataclass
 class _Hold:
-    grip: GripHandle
+    grip: Any  # a GripHandle, or a SoftGrip where the method knows none
     generation: int
-    goal: np.ndarray
-    at: np.ndarray
+    goal: np.ndarray  # where the pointer is
+    eased: np.ndarray  # the same, smoothed
+    at: np.ndarray  # where the grip draws to: the same again, within the leash
     rotation: np.ndarray | None = None
+    turns: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,10 +52,14 @@ class Hands:
 
     Args:
         runner: who steps.
+
+    Attributes:
+        leash: how far a grip draws ahead of the point it holds [m]. Further away it would only pull harder, and tear at
+            light limbs until steps of any usual length diverge.
     """
 
     def __init__(self, runner: Runner) -> None:
-        self._runner = runner
+        self._runner, self.leash = runner, 0.1
         self._holds: dict[str, _Hold] = {}
         runner.before_batch.append(self._ease)
         runner.watchers["pulls"] = self._pulls
@@ -64,12 +70,16 @@ class Hands:
 
         def take(sim: Simulation) -> None:
             self._drop(name)
-            grip = sim.grab(body, place)
-            hold = _Hold(grip, self._runner.generation, grip.target, grip.target)
-            if rotation is not None:
-                hold.rotation = np.array(rotation, float)
-                grip.move(hold.at, hold.rotation)
+            try:
+                grip: Any = sim.grab(body, place)
+            except UnsupportedByMethod:
+                grip = SoftGrip(sim, body, place)
+            hold = _Hold(grip, self._runner.generation, grip.target, grip.target, grip.target)
             self._holds[name] = hold
+            if rotation is not None:
+                grip.move(hold.at, np.array(rotation, float))
+                hold.rotation = np.array(rotation, float)  # where the method can turn bodies, else it has said no
+                hold.turns = True
 
         self._runner.order(take)
 
@@ -84,9 +94,10 @@ class Hands:
             hold = self._holds.get(name)
             if hold is not None and self._alive(hold):
                 hold.goal = goal
-                if turn is not None:
+                if turn is not None and hold.turns:
                     hold.rotation = turn
                 if not self._runner.playing:
+                    hold.eased = goal
                     self._shift(hold, goal)
 
         self._runner.order(follow)
@@ -113,17 +124,24 @@ class Hands:
             hold.grip.release()
 
     def _shift(self, hold: _Hold, to: np.ndarray) -> None:
-        hold.at = to
-        hold.grip.move(to, hold.rotation)
+        way = to - hold.grip.point
+        length = float(np.linalg.norm(way))
+        to = to if length <= self.leash else hold.grip.point + way * (self.leash / length)
+        if hold.rotation is not None or not np.array_equal(to, hold.at):
+            hold.at = to
+            hold.grip.move(to, hold.rotation)
 
     def _ease(self, sim: Simulation, passed: float) -> None:
         share = 1.0 - math.exp(-passed / _EASE)
         for name, hold in list(self._holds.items()):
             if not self._alive(hold):
                 del self._holds[name]
-            elif not np.array_equal(hold.at, hold.goal) or hold.rotation is not None:
-                near = float(np.abs(hold.goal - hold.at).max()) < 1e-9
-                self._shift(hold, hold.goal if near else hold.at + share * (hold.goal - hold.at))
+                continue
+            near = float(np.abs(hold.goal - hold.eased).max()) < 1e-9
+            hold.eased = hold.goal if near else hold.eased + share * (hold.goal - hold.eased)
+            self._shift(hold, hold.eased)
+            if isinstance(hold.grip, SoftGrip):
+                hold.grip.act()
 
     def _pulls(self, sim: Simulation) -> list[Pull]:
         pulls = []
@@ -133,5 +151,5 @@ class Hands:
                     force = np.array(hold.grip.force, float)
                 except LimberjackError:
                     force = np.zeros(3)
-                pulls.append(Pull(name, hold.grip.body, np.array(hold.grip.point), hold.at.copy(), force))
+                pulls.append(Pull(name, hold.grip.body, np.array(hold.grip.point), hold.eased.copy(), force))
         return pulls

@@ -169,10 +169,12 @@ class Panel:
         """Add a control that suits an option: sliders for budget and tolerance, boxes for the plain ones."""
         gui, tune = self._gui, self._app.tune
         label = name.replace("_", " ")
-        joints = sum(sim.model.joint(j).nv > 0 and sim.model.joint(j).parent != WORLD for j in sim.model.joint_names)
         if isinstance(value, tuple):
             return
         if name == "budget":
+            joints = sum(
+                sim.model.joint(j).nv > 0 and sim.model.joint(j).parent != WORLD for j in sim.model.joint_names
+            )
             most = max(1, joints, value or 0)
             start = most if value is None else int(value)
             self.budget = self._change(gui.add_slider(label, 0, most, 1, start), lambda x: tune(budget=int(x)))

@@ -22,7 +22,7 @@ from limberjack.viewer.carry import transplant
 __all__ = ["Frame", "Runner"]
 
 # A batch of steps lasts no longer than this, so that orders are met soon [s].
-_BATCH = 0.012
+_BATCH = 0.008
 # Recordings and drives go by this many frames per simulated second.
 _RATE = 60.0
 # Longest recording [frames]: half an hour.
@@ -186,8 +186,8 @@ class Runner:
         try:
             self._compile(self.sim)
             self._start = self.sim.snapshot()
-        except LimberjackError as error:
-            self.problems.append(str(error))
+        except Exception as error:
+            self._tell(error)
         self.state = "ready"
         self._publish()
         due, debt, then = 0.0, 0.0, time.perf_counter()
@@ -214,12 +214,17 @@ class Runner:
                 taken, spent, measured = 0, 0.0, end
             if (steps or changed) and end >= due:
                 self._publish()
-                due = end + 1.0 / self.rate
+                due = max(due + 1.0 / self.rate, end)  # by the clock, not by when the batch happened to end
             elif changed:
                 self._publish()
             if not steps:
                 self._wake.wait(0.002 if self.playing else 0.1)
                 self._wake.clear()
+
+    def _tell(self, error: Exception) -> None:
+        """Keep what went wrong for whoever looks; the thread goes on, whatever it was."""
+        internal = "" if isinstance(error, LimberjackError) else f"internal error, {type(error).__name__}: "
+        self.problems.append(internal + str(error))
 
     def _obey(self) -> bool:
         """Carry out the orders there are; return whether there were any."""
@@ -228,8 +233,8 @@ class Runner:
             act = self._orders.popleft()
             try:
                 act(self.sim)
-            except LimberjackError as error:
-                self.problems.append(str(error))
+            except Exception as error:
+                self._tell(error)
         return any_order
 
     def _batch(self, wanted: int, passed: float) -> int:
@@ -245,9 +250,9 @@ class Runner:
                 self._advance(left)
                 self.step_seconds = 0.8 * self.step_seconds + 0.2 * (time.perf_counter() - begin) / left
                 taken += left
-        except LimberjackError as error:
+        except Exception as error:
             self.playing = False
-            self.problems.append(str(error))
+            self._tell(error)
         return taken
 
     def _until_tick(self) -> int:
@@ -276,8 +281,8 @@ class Runner:
         for name, watch in list(self.watchers.items()):
             try:
                 facts[name] = watch(self.sim)
-            except LimberjackError as error:
-                facts[name] = str(error)
+            except Exception as error:
+                self._tell(error)
         self._number += 1
         frame = Frame(self._number, self.generation, self.sim.time, self.sim.steps, self.sim.q, facts)
         with self._arrived:

@@ -28,6 +28,16 @@ def sky() -> np.ndarray:
     return np.broadcast_to(top + share * (bottom - top), (256, 16, 3)).astype(np.uint8)
 
 
+def _shades(colors: np.ndarray) -> np.ndarray:
+    """Return colours 0 .. 1 as bytes in proportion to light, which is what instances are drawn with."""
+    return np.round(255.0 * colors**2.2).astype(np.uint8)
+
+
+def _single(numbers: np.ndarray) -> np.ndarray:
+    """Return numbers in single precision; what blew up before it was noticed stays a number."""
+    return np.clip(numbers, -1e30, 1e30).astype(np.float32)
+
+
 class Stage:
     """Shows one drawing on a viser server.
 
@@ -62,7 +72,7 @@ class Stage:
         drawing, parts = self.drawing, self.drawing.parts
         pixel = 2.0 * math.tan(0.5 * eye.angle) * self._distance * _PIXEL
         scales = drawing.thickened(pixel, limit=0.6).astype(np.float32)
-        colors = np.round(255.0 * parts.color).astype(np.uint8)
+        colors = _shades(parts.color)
         many = drawing.model.body_count > 2000
         for k, mesh in enumerate(drawing.geometries):
             rows = slice(self._starts[k], self._starts[k + 1])
@@ -150,18 +160,18 @@ class Stage:
     def show(self, positions: np.ndarray, rotations: np.ndarray) -> None:
         """Move all parts and strings to where these poses of the bodies put them."""
         at, turn = self.drawing.part_poses(positions, rotations)
-        at, turn = at.astype(np.float32), turn.astype(np.float32)
+        at, turn = _single(at), _single(turn)
         with self._server.atomic():
             for k, handle in enumerate(self._handles):
                 rows = slice(self._starts[k], self._starts[k + 1])
                 handle.batched_positions = at[rows]
                 handle.batched_wxyzs = turn[rows]
             if self._string is not None:
-                self._string.points = self.drawing.string_ends(positions, rotations).astype(np.float32)
+                self._string.points = _single(self.drawing.string_ends(positions, rotations))
 
     def paint(self, colors: np.ndarray) -> None:
         """Give the parts other colours (parts, 3), 0 .. 1."""
-        table = np.round(255.0 * colors).astype(np.uint8)
+        table = _shades(colors)
         if self._shown_colors is not None and np.array_equal(table, self._shown_colors):
             return
         self._shown_colors = table
@@ -172,7 +182,7 @@ class Stage:
     def pulls(self, pulls: list[Pull]) -> None:
         """Show grips as lines from the point held to where it is drawn, with the force in words."""
         if pulls:
-            self._pull.points = np.array([[p.point, p.target] for p in pulls], np.float32)
+            self._pull.points = _single(np.array([[p.point, p.target] for p in pulls]))
         if self._pull.visible != bool(pulls):
             self._pull.visible = bool(pulls)
         for name in set(self._labels) - {p.name for p in pulls}:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time as clock
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from limberjack.methods.displacements.steps import (
     Reads,
     take_displacements,
 )
+from limberjack.model.bodies import BODY_KINDS
 from limberjack.model.model import Model
 from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
 
@@ -38,6 +40,8 @@ class DisplacementsStepper(MaximalState):
     """Takes the steps of `Displacements`."""
 
     def __init__(self, model: Model, options: Displacements, ignored: frozenset[str]) -> None:
+        if "bodies" in ignored:
+            model = _rigid(model)
         whole = new_maximal(model, ignored)
         if (whole.bodies.kind >= SCALABLE).any():
             raise UnsupportedByMethod('method "displacements" moves bodies that keep their size only')
@@ -239,7 +243,6 @@ class DisplacementsStepper(MaximalState):
     def move(self, link: int, place: np.ndarray | None, rotation: np.ndarray | None) -> None:
         """Put a link's frame somewhere and hold it there with null inverse mass; None lets it go."""
         self._take_edits()
-        self._refresh()
         self._loose[link] = self._w.free[link] = 0.0 if place is not None else 1.0
         if place is not None:
             pose = self._s.pose[link]
@@ -323,3 +326,10 @@ class DisplacementsStepper(MaximalState):
             "damped_steps": int(self._motion.rescued[0]),
             "chosen": tuple(self._chosen),
         }
+
+
+def _rigid(model: Model) -> Model:
+    """Return the model with bodies that keep their size."""
+    plain = {"body_kind": "rigid", "scale": None, "scale_stiffness": 0.0, "scale_rest": None}
+    bodies = [body if BODY_KINDS[body.body_kind].tree else replace(body, **plain) for body in model.spec.bodies]
+    return Model(replace(model.spec, bodies=bodies))

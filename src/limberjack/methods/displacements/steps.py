@@ -8,8 +8,9 @@
 
 h_last is the step before, 0 at the start: Stoermer's first displacement is v h + a h^2 / 2. J_0 and A_0 belong to the
 pose at the start of the step, so that impulses are pairs of opposite wrenches at one point then: momentum stays to
-rounding. Where displacements within one step are so large that such impulses cannot close the joints, the step is taken anew in
-the damped way. L turns a body over h by t with t = h I(exp(t/2) R)^-1 L, which needs no gyroscopic term; u does.
+rounding. Where displacements within one step are so large that such impulses cannot close the joints, the step is
+taken anew in the damped way. L turns a body over h by t with t = h I(exp(t/2) R)^-1 L, which needs no gyroscopic term;
+u does.
 
 Velocities at the end of a conserving step, for those who ask, are M^-1 ((p, L) + f h_last/2) made to fit the rows.
 

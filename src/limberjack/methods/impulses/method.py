@@ -215,7 +215,9 @@ class ImpulsesStepper(MaximalState):
         self._grip_link = np.array([grip.link for grip in self.grips], np.int64)
         self._grip = np.zeros((len(self.grips), GRIP))
         for k, grip in enumerate(self.grips):
-            self._grip[k, :9] = [*grip.place, *grip.target, grip.stiffness, grip.damping, grip.most]
+            inertia = self._model.arrays.links.inertia[grip.link]
+            arm = grip.place - inertia[6:9] / inertia[9]  # from the com, where the poses of this method are
+            self._grip[k, :9] = [*arm, *grip.target, grip.stiffness, grip.damping, grip.most]
 
     # Snapshots
 

@@ -6,16 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from limberjack.constraints.bodies import SCALABLE
-from limberjack.constraints.maximal import new_maximal
+from limberjack.constraints.bodies import PLANAR, RIGID, SCALABLE
+from limberjack.constraints.maximal import Maximal, new_maximal
 from limberjack.errors import UnsupportedByMethod
+from limberjack.holding import Grip
 from limberjack.maximal.balls import new_balls, take_ball_steps
+from limberjack.maximal.gripping import grip_rows, grip_terms, with_grips
 from limberjack.maximal.meeting import MORE_ROOM
 from limberjack.maximal.state import MaximalState
 from limberjack.methods.multipliers.options import INTEGRATORS, STABILIZATIONS, Multipliers
 from limberjack.methods.multipliers.rattle import take_rattle_steps
 from limberjack.methods.multipliers.steps import take_steps
 from limberjack.model.model import Model
+from limberjack.spatial.frames import matrix_from_quaternion
 
 __all__ = ["MultipliersStepper"]
 
@@ -31,6 +34,8 @@ class MultipliersStepper(MaximalState):
         plain = options.integrator == "rattle" and options.solver != "tree" and not len(model.springs)
         self._balls = new_balls(whole, model.arrays.links.gravity) if plain else None
         super().__init__(model, whole, solver=options.solver, strict=options.stabilization == "project")
+        self._base: Maximal = whole
+        self._grips: list[Grip] = []
         self._options = options
         self._code = INTEGRATORS.index(options.integrator)
         self._substeps = options.substeps or (2 if options.integrator == "rk4" else 1)
@@ -42,6 +47,8 @@ class MultipliersStepper(MaximalState):
             self.check_loops()
             self._closed = True
         self._time = time
+        for grip in self._grips:
+            self._aim(grip)
         drives, tau = self._all_drives(forces)
         driven = bool(len(drives.place) or len(drives.ball_place) or tau.any())
         options = self._options
@@ -87,6 +94,76 @@ class MultipliersStepper(MaximalState):
         super().remember(memory)
         if self._balls is not None:
             self._balls[2].pushes[:], self._balls[2].known[:] = memory["pushes"], memory["known"]
+
+    # Grips
+
+    def grab(self, grip: Grip) -> MultipliersStepper:
+        """Let a grip act; return who moves it and tells its force."""
+        if self._options.integrator == "rattle":
+            raise UnsupportedByMethod('integrator "rattle" of method "multipliers" knows no grips; use "semi_implicit"')
+        if self.whole.bodies.kind[grip.link] >= SCALABLE:
+            raise UnsupportedByMethod("grips hold bodies that keep their size only")
+        self._regrip([*self._grips, grip])
+        return self
+
+    def release(self, grip: Grip) -> None:
+        """Let a grip go."""
+        self._regrip([one for one in self._grips if one is not grip])
+
+    def regrip(self) -> None:
+        """Take note that a grip turns its body from now on."""
+        self._regrip(list(self._grips))
+
+    def _regrip(self, grips: list[Grip]) -> None:
+        """Make table and solver anew for other grips, the state kept."""
+        self._take_edits()
+        self._refresh()
+        s, own = self._s, grip_terms(self._base, self.whole)
+        pose, u, q, qd, closed, time = s.pose, s.u, s.q, s.qd, self._closed, self._time
+        near, tau = np.delete(self._e.near, np.r_[own]), self.loop_tau
+        self._grips = grips
+        whole = with_grips(self._model, self._base, grips)
+        options = self._options
+        super().__init__(self._model, whole, solver=options.solver, strict=options.stabilization == "project")
+        self._s.pose[:], self._s.u[:], self._s.q[:], self._s.qd[:] = pose, u, q, qd
+        own = grip_terms(self._base, self.whole)
+        self._e.near[:] = np.insert(near, own.start, np.zeros(own.stop - own.start))
+        self.loop_tau[:], self._closed, self._time = tau, closed, time
+        self._start_compounds()
+        self._seen, self._read = (self._q.copy(), self._qd.copy()), True
+
+    def _frame(self, grip: Grip) -> np.ndarray:
+        row = grip_rows(self._base, self._grips, grip)
+        return self.whole.table.pair_frame[self.whole.table.row_pair[row, 0]]
+
+    def _error(self, grip: Grip) -> tuple[np.ndarray, np.ndarray]:
+        """Return how far the point of a grip is from where it is drawn to, and its velocity."""
+        kind, o, link = self.whole.bodies.kind[grip.link], int(self.whole.bodies.start[grip.link]), grip.link
+        pose, u = self._s.pose[link], self._s.u
+        lever = matrix_from_quaternion(pose[3:7]) @ (grip.place - self.whole.center[link])
+        if kind == RIGID:
+            velocity = u[o + 3 : o + 6] + np.cross(u[o : o + 3], lever)
+        else:
+            turn = u[o + 2] if kind == PLANAR else 0.0
+            plain = np.array((u[o], u[o + 1], 0.0 if kind == PLANAR else u[o + 2]))
+            velocity = plain + np.cross((0.0, 0.0, turn), lever)
+        return pose[:3] + lever - grip.target, velocity
+
+    def _aim(self, grip: Grip) -> None:
+        """Draw the grip where it is wanted, or as far as its largest force allows."""
+        frame, most = self._frame(grip), grip.most / grip.stiffness
+        error = self._error(grip)[0]
+        frame[:9] = (np.eye(3) if grip.rotation is None else grip.rotation).ravel()
+        frame[9:12] = grip.target + error - np.clip(error, -most, most)
+
+    def move_grip(self, grip: Grip) -> None:
+        """Take the place and rotation a grip now aims at."""
+        self._aim(grip)
+
+    def grip_force(self, grip: Grip) -> np.ndarray:
+        """Return the force (3,) a grip pulls with now, world axes."""
+        error, velocity = self._error(grip)
+        return np.clip(-grip.stiffness * error - grip.damping * velocity, -grip.most, grip.most)
 
     def stats(self) -> dict[str, Any]:
         """Return bodies, rows, auxiliary rows with their rank, and what the last projection did."""

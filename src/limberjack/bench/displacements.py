@@ -1,0 +1,247 @@
+"""Assembly, dragging and shaking by displacements: times of the paper's scenes, SciPy's minres, and linear growth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from limberjack import scenes
+from limberjack.assembling.assembler import Assembler
+from limberjack.bench.clock import Contender, race
+from limberjack.bench.table import Bar, Column, Table, Watch, peer, ratio
+from limberjack.constraints.system import System, new_system
+from limberjack.methods import Displacements
+from limberjack.simulation import Simulation
+from limberjack.solvers.krylov import new_krylov, solve_krylov
+
+__all__ = ["TITLE", "dragging", "fill", "flat_net", "shaking"]
+
+TITLE = "assembly, dragging and shaking by linearised displacements (Faure 1998)"
+_TOLERANCE = 1e-6
+_SIZES, _QUICK_SIZES = (100, 400, 1600, 6400, 40_000), (100, 400)
+
+
+def dragging(iterations: int, solver_iterations: int) -> tuple[Simulation, Any]:
+    """Return the structure of 56 solids with a grip that draws it aside, and the grip."""
+    method = Displacements(mode="kinematic", iterations=iterations, solver_iterations=solver_iterations)
+    sim = Simulation(scenes.draggable_structure(), method, dt=1 / 60)
+    grip = sim.grab("rod6_3")
+    return sim, grip
+
+
+def shaking() -> Any:
+    """Return the scene of the plate and its simulation."""
+    scene = scenes.get("shaken_plate")
+    return scene, Simulation(scene.model, scene.method, dt=scene.dt)
+
+
+def _frames(table: Table, seconds: float, watch: Watch) -> dict[str, float]:
+    part = table.part(
+        "the paper's scenes",
+        Column("title", "scene"),
+        Column("solids", "solids"),
+        Column("rows", "constraints"),
+        Column("iterations", "iterations"),
+        Column("time", "time", "ms"),
+        Column("rate", "rows x solver\niterations", "M/s"),
+        Column("error", "error left", "m"),
+        Column("paper", "the paper\n(SGI O2)", "ms"),
+    )
+    best: dict[str, float] = {}
+    watch("assembly", 1)
+    work = Assembler(scenes.ring_of_figures())
+    start = work.pose.copy()
+
+    def assembled() -> None:
+        work.pose[:] = start
+        work.work.krylov.kept[:] = 0.0
+        work.correct(6, 30)
+
+    best["assembly"] = 1e3 * race([Contender("a", assembled)], seconds=seconds)["a"].cpu
+    rows, inner = int(work.net.rows[0]), float(work.work.report[1])
+    rate = 1e-3 * rows * inner / best["assembly"]
+    part.add(
+        title="ring of figures, assembled", solids=len(work.pose), rows=rows, iterations="6 x 30",
+        time=best["assembly"], rate=rate, error=float(work.work.report[2]), paper=1000.0,
+    )  # fmt: skip
+    for outer, inner in ((2, 5), (3, 50)):
+        watch(f"drag {outer} x {inner}", 1)
+        sim, grip = dragging(outer, inner)
+        sim.step(1)
+        place, turn = grip.point.copy(), [0]
+
+        def frame(sim: Simulation = sim, grip: Any = grip, place: np.ndarray = place, turn: list[int] = turn) -> None:
+            # to and fro, so that no frame finds the structure closed
+            turn[0] += 1
+            grip.move(place + 0.5 * np.array((np.sin(0.1 * turn[0]), np.cos(0.07 * turn[0]) - 1.0, 0.0)))
+            sim.step(1)
+
+        key = f"drag {outer} x {inner}"
+        best[key] = 1e3 * race([Contender("a", frame)], seconds=seconds)["a"].cpu
+        rows = int(sim.stats["rows"])
+        rate = 1e-3 * rows * sim.stats["solver_iterations"] / best[key]
+        part.add(
+            title="structure, dragged", solids=56, rows=rows, iterations=f"{outer} x {inner}", time=best[key],
+            rate=rate, error=float(sim.stats["joint_error"]),
+        )  # fmt: skip
+    watch("plate", 1)
+    scene, sim = shaking()
+
+    def shake() -> None:
+        scene.drive(sim)
+        sim.step(1)
+
+    best["plate"] = 1e3 * race([Contender("a", shake)], seconds=seconds)["a"].cpu
+    part.add(
+        title="plate, shaken", solids=28, rows=int(sim.stats["rows"]), iterations="1 x 15", time=best["plate"],
+        rate=1e-3 * sim.stats["rows"] * 15 / best["plate"], error=float(sim.stats["joint_error"]), paper=1000.0 / 24,
+    )  # fmt: skip
+    return best
+
+
+def _matrix(work: Assembler, sparse: Any) -> Any:
+    """Return J M^-1 J^T of an assembler's rows as SciPy keeps it."""
+    s, minv = work.net.system, work.work.minv
+    rows, columns, values = [], [], []
+    for c in range(len(s.row_start) - 1):
+        for t in range(s.touch_start[c], s.touch_start[c + 1]):
+            n = s.row_start[c + 1] - s.row_start[c]
+            block = work.work.source[s.block_start[t] : s.block_start[t + 1]]
+            rows.append(np.repeat(np.arange(s.row_start[c], s.row_start[c + 1]), 6))
+            columns.append(np.tile(np.arange(6 * s.touch_body[t], 6 * s.touch_body[t] + 6), n))
+            values.append(block)
+    shape = (int(s.row_start[-1]), 6 * len(work.pose))
+    j = sparse.csr_matrix((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape)
+    blocks = []
+    for m in minv:
+        full = np.zeros((6, 6))
+        full[:3, :3], full[3:, 3:] = m[[0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(3, 3), m[6] * np.eye(3)
+        blocks.append(full)
+    return (j @ sparse.block_diag(blocks, format="csr") @ j.T).tocsr()
+
+
+def _against_scipy(table: Table, seconds: float, watch: Watch) -> dict[str, float | None]:
+    part = table.part(
+        f"one solve of the ring's 758 rows to a residual of {_TOLERANCE:g}: SciPy's minres on the same matrix",
+        Column("metric", "metric"),
+        Column("iterations", "our\niterations"),
+        Column("ours", "ours", "ms"),
+        Column("left", "residual"),
+        Column("minres_iterations", "minres\niterations"),
+        Column("minres", "minres", "ms"),
+        Column("minres_left", "its residual"),
+        Column("gain", "minres /\nours", "x"),
+    )
+    out: dict[str, float | None] = {}
+    linalg, sparse = peer("scipy.sparse.linalg", table), peer("scipy.sparse", table)
+    for metric in ("unit", "physical"):
+        watch(f"minres, {metric}", 1)
+        work = Assembler(scenes.ring_of_figures())
+        work.correct(0, 0)
+        b = -work.work.value.copy()
+        work.correct(1, 1, physical=metric == "physical")
+        work.put(work.model.q0)
+        work.correct(0, 0)
+        w = work.work
+        krylov, lam, report, c = new_krylov(work.net.system), np.zeros(len(b)), np.zeros(3), np.zeros(len(b))
+
+        def solve(w: Any = w, krylov: Any = krylov, lam: Any = lam, report: Any = report, c: Any = c, b: Any = b,
+                  net: Any = work.net) -> None:  # fmt: skip
+            solve_krylov(net.system, w.minv, w.source, c, b, 0, 20_000, _TOLERANCE, krylov, lam, report)
+
+        runs = [Contender("ours", solve)]
+        solve()
+        row: dict[str, Any] = part.add(metric=metric, iterations=int(report[0]), left=float(report[2]))
+        if linalg is not None and sparse is not None:
+            matrix, count, last = _matrix(work, sparse), [0], _TOLERANCE
+
+            def step(_: Any, count: list[int] = count) -> None:
+                count[0] += 1
+
+            # what it stops at is no residual beside b: it is told to go on until that is as small as ours
+            asked, left = _TOLERANCE, 1.0
+            while left > _TOLERANCE and asked > 1e-15:
+                count[0] = 0
+                x = linalg.minres(matrix, b, rtol=asked, maxiter=20_000, callback=step)[0]
+                left = float(np.linalg.norm(b - matrix @ x) / np.linalg.norm(b))
+                last, asked = asked, 0.1 * asked
+            row["minres_iterations"], row["minres_left"] = count[0], left
+            runs.append(
+                Contender("minres", lambda m=matrix, b=b, rtol=last: linalg.minres(m, b, rtol=rtol, maxiter=20_000))
+            )
+        best = race(runs, seconds=seconds)
+        row["ours"] = 1e3 * best["ours"].cpu
+        row["minres"] = 1e3 * best["minres"].cpu if "minres" in best else None
+        out[metric] = row["gain"] = ratio(row["minres"], row["ours"])
+    return out
+
+
+def flat_net(bodies: int) -> tuple[System, np.ndarray, np.ndarray]:
+    """Return a square net of bodies on balls, its inverse masses and rows."""
+    side = max(2, round(bodies**0.5))
+    n = side * side
+    place = np.array([(k % side, k // side, 0.1 * np.sin(k)) for k in range(n)])
+    right = [(k, k + 1) for k in range(n) if (k + 1) % side]
+    up = [(k, k + side) for k in range(n - side)]
+    pairs = [(0,), *right, *up]
+    system = new_system(np.full(n, 6), np.full(len(pairs), 3), [list(pair) for pair in pairs])
+    j = np.zeros((int(system.touch_start[-1]), 3, 6))
+    sign = np.ones(len(j))
+    at = np.concatenate([place[list(pair)].mean(0)[None].repeat(len(pair), 0) for pair in pairs])
+    sign[system.touch_start[:-1]] = -1.0
+    lever = at - place[system.touch_body]
+    j[:, 0, 1], j[:, 0, 2], j[:, 1, 0] = lever[:, 2], -lever[:, 1], -lever[:, 2]
+    j[:, 1, 2], j[:, 2, 0], j[:, 2, 1] = lever[:, 0], lever[:, 1], -lever[:, 0]
+    j[:, :, 3:] = np.eye(3)
+    minv = np.zeros((n, 7))
+    minv[:, :3], minv[:, 6] = 4.0, 1.0
+    return system, minv, (sign[:, None, None] * j).ravel()
+
+
+def _solve_time(system: System, minv: np.ndarray, j: np.ndarray, cap: int, seconds: float) -> float:
+    """Return the time of a solve with `cap` iterations [s]."""
+    rows = int(system.row_start[-1])
+    work, lam, report, c = new_krylov(system), np.zeros(rows), np.zeros(3), np.zeros(rows)
+    b = np.random.default_rng(0).normal(size=rows)
+
+    def solve() -> None:
+        solve_krylov(system, minv, j, c, b, 0, cap, 1e-30, work, lam, report)
+
+    return race([Contender("a", solve)], seconds=seconds)["a"].cpu
+
+
+def _growth(table: Table, sizes: tuple[int, ...], seconds: float, watch: Watch) -> float:
+    part = table.part(
+        "square nets of bodies on balls: time of a solver iteration per row",
+        Column("bodies", "bodies"),
+        Column("rows", "rows"),
+        Column("each", "per iteration\nand row", "ns"),
+    )
+    found = []
+    for bodies in sizes:
+        watch(f"net of {bodies}", 1)
+        net = flat_net(bodies)
+        rows = int(net[0].row_start[-1])
+        times = {cap: _solve_time(*net, cap, seconds) for cap in (10, 60)}  # the difference is iterations alone
+        found.append(1e9 * (times[60] - times[10]) / (50 * rows))
+        part.add(bodies=len(net[1]), rows=rows, each=found[-1])
+    return max(found) / min(found)
+
+
+def fill(table: Table, quick: bool, watch: Watch) -> None:
+    """Measure the table; see `bench.DESCRIPTIONS`."""
+    sizes, seconds = (_QUICK_SIZES, 0.02) if quick else (_SIZES, 1.0)
+    watch.begin(6 + len(sizes))
+    best = _frames(table, seconds, watch)
+    gains = _against_scipy(table, seconds, watch)
+    growth = _growth(table, sizes, 0.3 * seconds, watch)
+    if not quick:
+        table.bars.append(Bar("assembly of 758 constraints, 6 x 30 [ms]", best["assembly"], 10.0, False))
+        table.bars.append(Bar("frame of the structure at 2 x 5 [ms]", best["drag 2 x 5"], 0.3, False))
+        table.bars.append(Bar("frame of the plate at 1 x 15 [ms]", best["plate"], 0.2, False))
+        table.bars.append(Bar("minres / ours, unit metric", gains["unit"], 20.0))
+        table.bars.append(Bar("minres / ours, physical metric", gains["physical"], 20.0))
+        table.bars.append(Bar("largest / least time per iteration and row", growth, 1.5, False))
+    table.note("frames are whole calls from Python: the tracker moved, one step, what happened read")
+    table.note("ours has a block-Jacobi preconditioner, set up within the time; minres has none")

@@ -1,0 +1,1 @@
+"""Faure: Interactive Solid Animation Using Linearized Displacement Constraints (EGCAS 1998)."""

@@ -1,0 +1,54 @@
+"""`limberjack assemble`: closes scenes and files, says what stays open, writes a model that starts closed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import limberjack as lj
+from limberjack.assembling.face import with_start
+from limberjack.cli import main
+
+
+def test_a_scene_is_assembled_and_written(tmp_path, capsys):
+    """The ring of figures closes; the model written starts closed."""
+    out = tmp_path / "ring.json"
+    assert main(["assemble", "ring_of_figures", "--set", "figures=6", "--set", "gap=0.8", "--out", str(out)]) == 0
+    assert "closed" in capsys.readouterr().out
+    again = lj.assemble(lj.load(out))
+    assert again.closed and again.iterations == 0
+
+
+def test_what_stays_open_is_named(tmp_path, capsys):
+    """A loop that cannot close ends with status 1 and the names of its joints; bad input with status 2."""
+    builder = lj.Builder("short")
+    for name in "ab":
+        builder.add_body(name, mass=1.0, com=(0.5, 0.0, 0.0), inertia=(0.1, 0.1, 0.1))
+    builder.add_joint_ball("left", "world", "a")
+    builder.add_joint_ball("right", "world", "b", position=(3.0, 0.0, 0.0))
+    builder.add_joint_ball("meet", "a", "b", position=(1.0, 0.0, 0.0), position_in_child=(1.0, 0.0, 0.0))
+    path = tmp_path / "short.json"
+    lj.save(builder.build(), path)
+    assert main(["assemble", str(path)]) == 1
+    assert "meet" in capsys.readouterr().out
+    assert main(["assemble", str(path), "--pin", "elbow"]) == 2
+    assert "elbow" in capsys.readouterr().err
+
+
+def test_a_start_is_taken_over():
+    """A model given other coordinates as its start has them, of every kind of joint and of bodies without one."""
+    builder = lj.Builder("kinds")
+    builder.add_body("loose", mass=1.0, inertia=(0.1, 0.1, 0.1))
+    builder.add_particle("grain", mass=1.0)
+    for k, kind in enumerate(("hinge", "ball", "cylindrical", "compound")):
+        builder.add_body(kind, mass=1.0, inertia=(0.1, 0.1, 0.1))
+        if kind == "compound":
+            builder.add_joint_compound(
+                kind, "world", kind, [lj.Axis(name="x"), lj.Axis(name="y", axis=(1.0, 0.0, 0.0))]
+            )
+        else:
+            builder.add_joint(kind, f"{kind}_joint", "world", kind, position=(k, 0.0, 0.0))
+    model = builder.build()
+    q = np.random.default_rng(0).normal(size=model.nq)
+    for place, _ in model.arrays.links.quaternions:
+        q[place : place + 4] /= np.linalg.norm(q[place : place + 4])
+    assert np.abs(with_start(model, q).q0 - q).max() < 1e-12

@@ -1,0 +1,70 @@
+"""Grips in the method `multipliers`: they draw points, respect limits and loops, tell their force, and let go."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import limberjack as lj
+
+
+@pytest.mark.parametrize("integrator", ["semi_implicit", "rk4"])
+def test_a_grip_draws_a_chain(integrator):
+    """A point of a hanging chain is drawn aside and held; released, the chain swings back; the state is kept."""
+    model = lj.scenes.pendulum(links=4)
+    sim = lj.Simulation(model, lj.Multipliers(integrator=integrator), dt=1e-3)
+    sim.step(50)
+    q = sim.q
+    end = model.body_names[-1]
+    grip = sim.grab(end)
+    assert np.abs(sim.q - q).max() < 1e-12
+    aim = grip.point + (-0.6, 0.0, 0.3)
+    grip.move(aim)
+    sim.step(1500)
+    assert np.abs(grip.point - aim).max() < 0.02
+    assert np.linalg.norm(grip.force) > 0.1
+    assert sim.stats["joint_error"] < 1e-10
+    grip.release()
+    before = sim.energy().total
+    sim.step(200)
+    assert abs(sim.energy().total - before) < 0.05 * abs(before) + 0.05
+
+
+def test_several_grips_agree_with_full():
+    """Two grips, one with a rotation, bring a free body to the same rest as in `full`, carrying its weight."""
+    ends = []
+    for method in ("multipliers", "full"):
+        builder = lj.Builder("bob")
+        builder.add_body("bob", mass=2.0, com=(0.05, 0.0, 0.0), inertia=(0.1, 0.1, 0.1))
+        sim = lj.Simulation(builder.build(), method, dt=1e-3)
+        one, two = sim.grab("bob", (0.1, 0.0, 0.0)), sim.grab("bob", (-0.1, 0.0, 0.0))
+        one.move((0.4, 0.2, 0.3))
+        two.move((0.2, 0.2, 0.3))
+        sim.step(2000)
+        assert abs(one.force[2] + two.force[2] - 2.0 * 9.81) < 1e-3
+        ends.append(sim.positions)
+        two.release()
+        one.move((0.0, 0.0, 0.0), (0.8, 0.0, 0.0, 0.6))
+        sim.step(3000)
+        assert abs(abs(sim.rotations[0] @ (0.8, 0.0, 0.0, 0.6)) - 1.0) < 0.01
+    assert np.abs(ends[0] - ends[1]).max() < 1e-4
+
+
+def test_loops_and_limits_stay_with_a_grip():
+    """A four-bar is drawn along with its loop closed to rounding."""
+    sim = lj.Simulation(lj.scenes.four_bar(), "multipliers", dt=1e-3)
+    body = sim.model.body_names[0]
+    grip = sim.grab(body)
+    grip.move(grip.point + (0.05, -0.05, 0.0))
+    for _ in range(10):
+        sim.step(50)
+        assert sim.joint_error().metres < 1e-9
+    grip.release()
+    sim.step(10)
+
+
+def test_rattle_refuses_grips():
+    """The integrator that has no rows that give way says so."""
+    sim = lj.Simulation(lj.scenes.four_bar(), lj.Multipliers(integrator="rattle"))
+    with pytest.raises(lj.UnsupportedByMethod, match="rattle"):
+        sim.grab(sim.model.body_names[0])

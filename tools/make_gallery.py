@@ -1,0 +1,121 @@
+"""Paint the pictures of the gallery anew: docs/images/gallery/*.png and one .gif.
+
+Usage: python tools/make_gallery.py [NAME ...]     (default: all but viewer.png; needs the extra "video")
+
+viewer.png is a picture of the page itself and needs a browser: make browser.
+
+Each is simulated first. The same sources give the same pictures.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import limberjack as lj
+
+FOLDER = Path(__file__).parent.parent / "docs" / "images" / "gallery"
+LARGEST = 900_000
+
+
+def moved(scene: Any, seconds: float, method: Any = None) -> lj.Trajectory:
+    """Return the motion of a scene with its own method, step and drive."""
+    sim = lj.Simulation(scene.model, scene.method if method is None else method, scene.dt)
+    return sim.run(seconds, callback=scene.drive)
+
+
+def marionette(path: Path) -> None:
+    """A person of 89 bodies on five strings."""
+    scene = lj.scenes.get("marionette")
+    moved(scene, 2.2).save(path, camera=((2.6, -2.6, 1.6), (0.0, 0.0, 1.05)))
+
+
+def crowd(path: Path) -> None:
+    """Two hundred people, 17,800 bodies, each with a will of its own."""
+    scene = lj.scenes.get("crowd")
+    moved(scene, 0.12).save(path, camera=((-15.0, -9.0, 5.5), (2.0, 1.0, 0.4)))
+
+
+def pendulum(path: Path) -> None:
+    """A chain of fourteen links has fallen and swings up."""
+    scene = lj.scenes.get("pendulum", links=14)
+    motion = moved(scene, 3.6, lj.Full(integrator="rk4"))
+    places = motion.positions[-1]
+    middle = 0.5 * (places.min(axis=0) + places.max(axis=0))
+    motion.save(path, camera=(middle + (6.0, -26.0, 3.0), middle))
+
+
+def chains(path: Path) -> None:
+    """A tree of 127 rods on ball joints collapses."""
+    scene = lj.scenes.get("ball_tree")
+    moved(scene, 0.45).save(path, camera=((4.2, -5.4, 0.6), (0.0, 0.0, -1.35)))
+
+
+def dance(path: Path) -> None:
+    """The marionette, as its strings move."""
+    scene = lj.scenes.get("marionette")
+    options: dict[str, Any] = {"width": 480, "height": 400, "fps": 15, "camera": ((2.5, -2.5, 1.5), (0.0, 0.0, 1.0))}
+    moved(scene, 4.0).save(path, **options)
+
+
+def viewer(path: Path) -> None:
+    """The viewer with the marionette, held by a hand."""
+    import shutil
+
+    from playwright.sync_api import sync_playwright
+
+    from limberjack.viewer.app import Viewer
+
+    scene = lj.scenes.get("marionette")
+    sim = lj.Simulation(scene.model, scene.method, scene.dt)
+    camera, flags = ((2.6, -2.9, 1.5), (0.35, 0.1, 0.95)), "--use-gl=angle --use-angle=swiftshader --no-sandbox"
+    with Viewer(sim, drive=scene.drive, title="marionette", port=0, camera=camera, rate=5.0) as shown:
+        with sync_playwright() as playwright:
+            options = [*flags.split(), "--enable-unsafe-swiftshader"]
+            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=options)
+            page = browser.new_page(viewport={"width": 1100, "height": 690})
+            page.goto(shown.url)
+            while not shown.server.get_clients():
+                page.wait_for_timeout(100)
+            page.wait_for_timeout(25000)
+            page.mouse.click(288, 100)  # the note that there is no graphics card
+            shown.hands.grab("hand", "right_hand", None)
+            place = shown.runner.ask(lambda sim: sim.body("right_hand").position.copy())
+            shown.hands.move("hand", place + (0.9, -0.75, 0.5))
+            page.wait_for_timeout(25000)
+            page.screenshot(path=path)
+            browser.close()
+
+
+IMAGES: dict[str, Callable[[Path], None]] = {
+    "marionette.png": marionette,
+    "crowd.png": crowd,
+    "pendulum.png": pendulum,
+    "chains.png": chains,
+    "dance.gif": dance,
+    "viewer.png": viewer,
+}
+
+
+def main(names: list[str]) -> int:
+    """Paint the pictures named; return 1 when one has become too large."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    status = 0
+    for name in names or [name for name in IMAGES if name != "viewer.png"]:
+        if name not in IMAGES:
+            print(f"no picture {name}; there are {', '.join(IMAGES)}", file=sys.stderr)
+            return 2
+        path = FOLDER / name
+        IMAGES[name](path)
+        size = path.stat().st_size
+        print(f"{path}: {size / 1000:.0f} kB")
+        if size > LARGEST:
+            print(f"{name} is larger than {LARGEST / 1000:.0f} kB", file=sys.stderr)
+            status = 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
