@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
+from collections import namedtuple
+
+import numpy as np
 import pytest
+from numba import typeof
 
 from limberjack import _jit
 
@@ -55,3 +60,28 @@ def test_old_folders_of_a_module_are_forgotten(tmp_path):
     _jit._forget_old(tmp_path, tmp_path / "limberjack.a-5")
     left = {path.name for path in tmp_path.iterdir()}
     assert {"limberjack.a-5", "limberjack.ab-0"} <= left and len(left) == 5
+
+
+def test_fields_of_tuples_are_part_of_the_key():
+    """Two tuples of one name and the same types in another order of fields, or nested so, have different keys."""
+    a, b = (namedtuple("Pair", names) for names in (("x", "y"), ("y", "x")))
+    one, two = (typeof(kind(np.zeros(1), np.zeros(1))) for kind in (a, b))
+    assert _jit._layouts((one,)) == (("Pair", ("x", "y"), ()),) != _jit._layouts((two,))
+    outer = namedtuple("Outer", "pair")
+    nested = [typeof(outer(kind(np.zeros(1), np.zeros(1)))) for kind in (a, b)]
+    assert _jit._layouts(nested[:1]) != _jit._layouts(nested[1:])
+
+
+def test_an_index_that_names_a_lost_type_counts_as_empty(tmp_path, monkeypatch):
+    """A cache that cannot be read because a module is gone is written anew, without an error."""
+
+    @_jit.kernel
+    def add(x):
+        return x + 1
+
+    index = add._cache._cache_file
+    monkeypatch.setattr(index, "_index_path", str(tmp_path / "index"))
+    with open(index._index_path, "wb") as file:
+        pickle.dump(index._version, file)
+        file.write(b"cno_such_module\nThing\n.")
+    assert index._load_index() == {}

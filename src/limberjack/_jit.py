@@ -28,7 +28,13 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator  # pyright: ignore[reportPrivateImportUsage]
+from numba.core import types
+from numba.core.caching import (  # pyright: ignore[reportPrivateImportUsage]
+    CompileResultCacheImpl,
+    FunctionCache,
+    IndexDataCacheFile,
+    _CacheLocator,
+)
 
 __all__ = ["cache_folder", "entry", "inner", "kernel", "outlined", "spliced"]
 
@@ -149,8 +155,39 @@ class _CacheImpl(CompileResultCacheImpl):
     _locator_classes = [_Locator]
 
 
+class _Index(IndexDataCacheFile):
+    """The index of a function's cache, which forgets what it cannot read: the types of a caller that is gone."""
+
+    def _load_index(self) -> dict:
+        try:
+            return super()._load_index()
+        except (ImportError, AttributeError):
+            return {}
+
+
+def _layouts(kinds: Any) -> tuple:
+    """Return the fields of all named tuples among types, in their order, also of those inside others."""
+    return tuple(
+        (kind.instance_class.__name__, kind.fields, _layouts(kind.types))
+        for kind in kinds
+        if isinstance(kind, (types.NamedTuple, types.NamedUniTuple))
+    )
+
+
 class _Cache(FunctionCache):
+    """A function's cache, whose keys also name the fields of the tuples it takes.
+
+    A function reads fields by their places, and need not import the file that defines the tuple.
+    """
+
     _impl_class = _CacheImpl
+
+    def __init__(self, py_func: Callable) -> None:
+        super().__init__(py_func)
+        self._cache_file.__class__ = _Index
+
+    def _index_key(self, sig: Any, codegen: Any) -> tuple:
+        return (*super()._index_key(sig, codegen), _layouts(getattr(sig, "args", sig)))
 
 
 def _compiled(function: Callable, **flags: Any) -> Any:
