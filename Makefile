@@ -18,7 +18,7 @@ EXTRAS_browser := browser
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all test-browser browser soak lint bench docs pages images gallery clean
+.PHONY: checked help demo test test-all test-browser browser soak lint bench docs pages images gallery clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -27,13 +27,11 @@ demo: $(VENV)/demo.stamp ## run the main job and say where its results are
 	@$(BIN)/limberjack demo
 
 test: $(VENV)/test.stamp ## lint, then the tests without the long ones
-	$(check)
-	$(compile)
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile
+	$(prepare)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --durations 30
 
 test-all: $(VENV)/test.stamp ## lint, then every test but the soak
-	$(check)
-	$(compile)
+	$(prepare)
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not soak"
 
 browser: $(VENV)/browser.stamp ## install Chromium (Debian) and the glTF validator for test-browser
@@ -77,9 +75,13 @@ $(BIN)/lint-imports
 $(BIN)/python tools/kernel_lint.py
 endef
 
-# Ahead of the tests, so that their workers find the kernels in the cache instead of compiling them side by side.
-define compile
-$(BIN)/limberjack warmup
+checked:
+	$(check)
+
+# Ahead of the tests, side by side: lint, and kernels, which the workers then find in the cache instead of compiling them
+# in turn.
+define prepare
+@$(MAKE) --no-print-directory checked & checked=$$!; $(BIN)/limberjack warmup; compiled=$$?; wait $$checked && exit $$compiled
 endef
 
 $(VENV)/%.stamp: pyproject.toml | $(BIN)/python

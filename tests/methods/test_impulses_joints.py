@@ -129,6 +129,7 @@ def test_the_last_ball_of_the_cradle_leaves():
     assert sim.energy().total == pytest.approx(energy, rel=1e-2)
 
 
+@pytest.mark.slow
 def test_a_net_hangs_together():
     """A small net of ball joints and loops falls and stays closed."""
     sim = lj.Simulation(lj.scenes.net(cells=3), lj.Impulses(sleeping=False), dt=DT)

@@ -106,10 +106,12 @@ def test_links_lead_somewhere():
 
 def test_pictures_are_there_and_load_quickly():
     """Every picture of the documentation is there, known to the tool that draws it, and not too large."""
-    found = {path.name: path.stat().st_size for path in (DOCS / "images").iterdir()}
+    found = {path.name: path.stat().st_size for path in (DOCS / "images").iterdir() if path.is_file()}
     assert set(found) == {*make_images.IMAGES, "integrator_orders.png"}  # the last is drawn by the bench of accuracy
     for name, size in found.items():
         assert 5_000 < size <= make_images.LARGEST.get(name, 200_000), name
+    for path in (DOCS / "images" / "gallery").iterdir():
+        assert path.name in (DOCS / "gallery.md").read_text() and 5_000 < path.stat().st_size <= 700_000, path.name
 
 
 def test_an_unknown_picture_is_refused(capsys):

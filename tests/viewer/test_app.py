@@ -196,7 +196,11 @@ def command(*words):
     """Start the command line; return the process."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     line = [sys.executable, "-m", "limberjack", *words]
-    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    # a shell that runs jobs in the background lets its children ignore Ctrl-C
+    attentive = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    return subprocess.Popen(
+        line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, preexec_fn=attentive
+    )
 
 
 def test_the_command_opens_the_page_and_ends_on_ctrl_c():

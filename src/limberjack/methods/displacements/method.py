@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time as clock
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from limberjack.errors import Diverged, LimberjackError, StateError, UnknownName
 from limberjack.holding import Grip
 from limberjack.maximal.energies import body_energies, spring_energies
 from limberjack.maximal.meeting import look_at
+from limberjack.maximal.plain import rigid_model
 from limberjack.maximal.state import MaximalState
 from limberjack.measure import joint_energy
 from limberjack.methods.displacements.options import MODES, Displacements
@@ -26,7 +26,6 @@ from limberjack.methods.displacements.steps import (
     Reads,
     take_displacements,
 )
-from limberjack.model.bodies import BODY_KINDS
 from limberjack.model.model import Model
 from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
 
@@ -41,7 +40,7 @@ class DisplacementsStepper(MaximalState):
 
     def __init__(self, model: Model, options: Displacements, ignored: frozenset[str]) -> None:
         if "bodies" in ignored:
-            model = _rigid(model)
+            model = rigid_model(model)
         whole = new_maximal(model, ignored)
         if (whole.bodies.kind >= SCALABLE).any():
             raise UnsupportedByMethod('method "displacements" moves bodies that keep their size only')
@@ -326,10 +325,3 @@ class DisplacementsStepper(MaximalState):
             "damped_steps": int(self._motion.rescued[0]),
             "chosen": tuple(self._chosen),
         }
-
-
-def _rigid(model: Model) -> Model:
-    """Return the model with bodies that keep their size."""
-    plain = {"body_kind": "rigid", "scale": None, "scale_stiffness": 0.0, "scale_rest": None}
-    bodies = [body if BODY_KINDS[body.body_kind].tree else replace(body, **plain) for body in model.spec.bodies]
-    return Model(replace(model.spec, bodies=bodies))

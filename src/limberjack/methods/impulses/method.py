@@ -17,6 +17,7 @@ from limberjack.constraints.table import DRIVE
 from limberjack.errors import Diverged, LimberjackError, UnsupportedByMethod
 from limberjack.maximal.energies import body_energies, spring_energies
 from limberjack.maximal.meeting import MORE_ROOM, look_at
+from limberjack.maximal.plain import rigid_model
 from limberjack.maximal.state import MaximalState
 from limberjack.measure import joint_energy
 from limberjack.methods.impulses.closing import Rows
@@ -44,6 +45,8 @@ class ImpulsesStepper(MaximalState):
     """Takes the steps of `Impulses`."""
 
     def __init__(self, model: Model, options: Impulses, ignored: frozenset[str]) -> None:
+        if "bodies" in ignored:
+            model = rigid_model(model)
         whole = new_maximal(model, ignored)
         for i in np.flatnonzero(whole.bodies.kind != RIGID):
             name = model.body_names[int(np.flatnonzero(model.arrays.body_link == i)[0])]
