@@ -25,6 +25,7 @@ def _filled() -> Table:
     return table
 
 
+@pytest.mark.slow
 def test_every_row_is_measured():
     """A small run has all rows with finite numbers, answers that agree, and joints kept by ours; it judges no bar."""
     table = _filled()
