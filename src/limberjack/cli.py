@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from limberjack import _registry, terminal
+from limberjack.chores import Bench, Demo, File, Flag, Papers, Warmup
 from limberjack.errors import (
     Diverged,
     FileError,
@@ -40,11 +41,9 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 
-_Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help_behavior_hint="")]
 _Folders = Annotated[tuple[Path, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FOLDER")]
 _Settings = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME=VALUE")]
 _Outputs = Annotated[tuple[Path, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FILE")]
-_File = Annotated[Path | None, terminal.maybe(Path), terminal.arg("FILE")]
 _Target = Annotated[str, tyro.conf.Positional, terminal.arg("SCENE|FILE")]
 
 
@@ -64,7 +63,7 @@ class _Source:
     target: _Target
     set: _Settings = ()
     base: Annotated[str | None, terminal.maybe(str), terminal.arg("fixed|free", "fixed")] = None
-    repair: _Flag = True
+    repair: Flag = True
     roots: _Folders = ()
     package_path: _Folders = ()
 
@@ -161,8 +160,8 @@ class View(_Moving):
     host: Annotated[str, tyro.conf.arg(metavar="ADDRESS")] = "127.0.0.1"
     port: Annotated[int, tyro.conf.arg(metavar="NUMBER")] = 8080
     rate: Annotated[float | None, terminal.maybe(float), terminal.arg("HZ", "60, for large models 30")] = None
-    paused: _Flag = False
-    no_browser: _Flag = False
+    paused: Flag = False
+    no_browser: Flag = False
 
     def __call__(self) -> int:
         """Open the viewer and wait for Ctrl-C."""
@@ -202,9 +201,9 @@ class Run(_Moving):
     seconds: Annotated[float | None, terminal.maybe(float), terminal.arg("SECONDS", "the scene's, or 5")] = None
     rate: Annotated[float, tyro.conf.arg(metavar="HZ")] = 60.0
     out: _Outputs = ()
-    save_state: _File = None
-    resume: _File = None
-    quiet: _Flag = False
+    save_state: File = None
+    resume: File = None
+    quiet: Flag = False
 
     def __call__(self) -> int:
         """Simulate, show, save."""
@@ -317,7 +316,7 @@ class Info(_Source):
         json: print JSON for programs instead.
     """
 
-    json: _Flag = False
+    json: Flag = False
 
     def __call__(self) -> int:
         """Print what there is."""
@@ -402,47 +401,6 @@ class Convert(_Source):
         return 0
 
 
-# -- warmup, bench, papers, demo -------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Warmup:
-    """Compile everything ahead, so that nothing has to wait for it later."""
-
-    def __call__(self) -> int:
-        """Run every warm-up job and say what became of it."""
-        from limberjack.warmup import warm_up
-
-        terminal.say(*warm_up(terminal.console()))
-        return 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bench:
-    """Measure against other engines on this machine, side by side.
-
-    Attributes:
-        tables: which tables.
-        json: where the numbers go as JSON.
-        quick: small and fast, for a look.
-    """
-
-    tables: Annotated[tuple[str, ...], tyro.conf.Positional, terminal.arg("[TABLE ...]", "all")] = ()
-    json: _File = None
-    quick: _Flag = False
-
-    def __call__(self) -> int:
-        """Run the tables."""
-        from limberjack import bench
-
-        for name in self.tables:
-            if name not in bench.TABLES:
-                raise UnknownName("table", name, "limberjack bench", bench.TABLES)
-        if self.json is not None:
-            terminal.check_place(self.json)
-        return bench.run(list(self.tables) or list(bench.TABLES), quick=self.quick, json_path=self.json)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Assemble(_Source):
     """Close the joints and loops of a scene or a model file, and say which cannot be closed.
@@ -457,7 +415,7 @@ class Assemble(_Source):
     pin: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="BODY")] = ()
     tolerance: float = 1e-9
     iterations: int = 30
-    out: _File = None
+    out: File = None
 
     def __call__(self) -> int:
         """Assemble; status 1 where a joint stays open."""
@@ -476,45 +434,6 @@ class Assemble(_Source):
 
             save(with_start(model, done.q), self.out)
         return 0 if done.closed else 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Papers:
-    """Measure the papers' tables and draw their figures anew, beside the papers' numbers.
-
-    Attributes:
-        figures: a paper (redon) or one of its figures (redon/fig6).
-        quick: small and fast, for a look.
-        out: the folder the numbers and pictures go to, made if absent.
-    """
-
-    figures: Annotated[tuple[str, ...], tyro.conf.Positional, terminal.arg("[FIGURE ...]", "all")] = ()
-    quick: _Flag = False
-    out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("papers-output")
-
-    def __call__(self) -> int:
-        """Run the figures."""
-        from limberjack import papers
-
-        return papers.run(self.figures, quick=self.quick, folder=self.out)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Demo:
-    """Simulate a pendulum of 300 links and a thrown humanoid; write motions, a plot and animations.
-
-    Attributes:
-        out: the folder the results go to, made if absent.
-    """
-
-    out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("demo-output")
-
-    def __call__(self) -> int:
-        """Run the demonstration."""
-        from limberjack.demo import demo
-
-        demo(self.out, terminal.console())
-        return 0
 
 
 _COMMANDS: dict[str, Any] = {

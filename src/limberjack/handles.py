@@ -16,7 +16,7 @@ from limberjack.spatial.frames import compose, invert, matrix_from_quaternion
 if TYPE_CHECKING:
     from limberjack.simulation import Simulation
 
-__all__ = ["BodyHandle", "JointHandle", "PointHandle", "loop_pose"]
+__all__ = ["BodyHandle", "JointHandle", "PointHandle", "loop_error", "loop_pose"]
 
 
 def loop_pose(sim: Simulation, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -31,6 +31,17 @@ def loop_pose(sim: Simulation, name: str) -> tuple[np.ndarray, np.ndarray]:
             i = sim.model.body_index(body)
             ends.append(compose(matrix_from_quaternion(sim.rotations[i]), sim.positions[i], r, p))
     return compose(*invert(*ends[0]), *ends[1])
+
+
+def loop_error(sim: Simulation, name: str) -> tuple[float, float]:
+    """Return the gap [m] and the angle [rad] by which a loop joint is open; slack of a rope is no error."""
+    joint = sim.model.joint_spec(name)
+    rows, errors = jt.locked(joint, *loop_pose(sim, name))
+    turning = np.abs(rows[:, :3]).max(axis=1, initial=0.0) > np.abs(rows[:, 3:]).max(axis=1, initial=0.0)
+    angle = float(np.linalg.norm(errors[turning]))
+    if joint.rope:
+        errors = np.maximum(errors, 0.0)
+    return float(np.linalg.norm(errors[~turning])), angle
 
 
 def loop_velocity(sim: Simulation, name: str) -> np.ndarray:

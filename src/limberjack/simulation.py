@@ -16,12 +16,12 @@ from limberjack.articulated.dynamics import array_of, forward_kinematics
 from limberjack.articulated.work import new_work
 from limberjack.errors import Diverged, LimberjackError, StateError, UnknownName
 from limberjack.forces import Wrenches, no_wrenches
-from limberjack.handles import BodyHandle, JointHandle, PointHandle, loop_pose
+from limberjack.handles import BodyHandle, JointHandle, PointHandle, loop_error
 from limberjack.measure import body_velocities, energies, joint_energy
 from limberjack.methods import method_of, require_support
 from limberjack.model.arrays import Drives, whole_span
 from limberjack.model.compile import drives_of
-from limberjack.model.joints import coordinate_counts, locked
+from limberjack.model.joints import coordinate_counts
 from limberjack.model.model import Model
 from limberjack.pushed import Pushed
 from limberjack.recorder import Bar, Frames, Uninterrupted
@@ -350,18 +350,9 @@ class Simulation(Pushed):
         gaps = getattr(self._stepper, "joint_gaps", None)
         if gaps is not None:
             return JointError(*gaps())
-        gap = angle = 0.0
-        for name in self.model.loop_names:
-            joint = self.model.joint_spec(name)
-            if joint.kind == "gear":
-                continue
-            rows, errors = locked(joint, *loop_pose(self, name))
-            turning = np.abs(rows[:, :3]).max(axis=1, initial=0.0) > np.abs(rows[:, 3:]).max(axis=1, initial=0.0)
-            angle = max(angle, float(np.linalg.norm(errors[turning])))
-            if joint.rope:
-                errors = np.maximum(errors, 0.0)  # slack is no error
-            gap = max(gap, float(np.linalg.norm(errors[~turning])))
-        return JointError(gap, angle)
+        kinds = [(name, self.model.joint_spec(name).kind) for name in self.model.loop_names]
+        errors = [(0.0, 0.0), *(loop_error(self, name) for name, kind in kinds if kind != "gear")]
+        return JointError(*(max(each) for each in zip(*errors, strict=True)))
 
     def contacts(self) -> list[Any]:
         """Return the contacts of the last step, none in methods without: bodies, position, normal, depth, impulse."""

@@ -27,9 +27,9 @@ from limberjack.simulation import Simulation, resume
 from limberjack.trajectory import Trajectory
 from limberjack.viewer.carry import transplant, under_gravity, under_method
 from limberjack.viewer.colors import body_values, part_colors
-from limberjack.viewer.guard import Guard, free_port
+from limberjack.viewer.guard import Guard, close_tunnel, free_port
 from limberjack.viewer.hands import Hands
-from limberjack.viewer.panel import Panel
+from limberjack.viewer.panel import Panel, plotted
 from limberjack.viewer.runner import Frame, Runner
 from limberjack.viewer.stage import Stage, sky
 
@@ -79,7 +79,7 @@ class Viewer:
         with self.guard.installed(), contextlib.redirect_stdout(io.StringIO()):
             self.server: Any = viser.ViserServer(host=host, port=self.guard.port, label="Limberjack", verbose=False)
         self.guard.port = self.server.get_port()
-        _close_tunnel(self.server)
+        close_tunnel(self.server)
         self.runner = Runner(sim, drive, rate or _rate_of(sim.model))
         self.runner.playing = playing
         self.hands = Hands(self.runner)
@@ -234,7 +234,7 @@ class Viewer:
             for client in self.server.get_clients().values():
                 client.add_notification("Limberjack", text, auto_close_seconds=15.0, color="red")
         if self.panel.plotting.value and runner.state == "ready" and frame is not None:
-            runner.watchers["numbers"] = _numbers
+            runner.watchers["numbers"] = plotted
             numbers = frame.facts.get("numbers")
             if isinstance(numbers, dict):
                 self.panel.plot(frame.time, numbers | {"ms per step": 1e3 * runner.step_seconds})
@@ -494,25 +494,6 @@ def _rate_of(model: Model) -> float:
     return 60.0 if model.body_count <= 2000 else 30.0
 
 
-def _numbers(sim: Simulation) -> dict[str, float]:
-    """Return what the plots show."""
-    return {
-        "active joints": float(len(sim.active_joints)),
-        "energy [J]": float(sim.energy().total),
-        "joint error [m]": float(sim.joint_error().metres),
-        "contacts": float(len(sim.contacts())),
-    }
-
-
 def _plain(name: str) -> str:
     """Return a name that is safe as that of a file."""
     return "".join(c if c.isalnum() or c in "-_" else "_" for c in name)[:60] or "model"
-
-
-def _close_tunnel(server: Any) -> None:
-    """Forget viser's handlers that would open the server to the internet on the word of any page."""
-    messages = require("viser._messages", extra="view")
-    for name in ("ShareUrlRequest", "ShareUrlDisconnect"):
-        kind = getattr(messages, name, None)
-        if kind is not None and kind in server._websock_server._incoming_handlers:
-            server._websock_server.unregister_handler(kind)

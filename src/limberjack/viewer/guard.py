@@ -26,7 +26,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from limberjack.errors import LimberjackError, StateError, require
 
-__all__ = ["Guard", "free_port", "is_loopback"]
+__all__ = ["Guard", "close_tunnel", "free_port", "is_loopback"]
 
 LARGEST_MESSAGE = 1024 * 1024
 MESSAGES_PER_SECOND = 120.0
@@ -224,3 +224,12 @@ class Bucket:
         self._left = min(self._most, self._left + (now - self._then) * self._rate) - 1.0
         self._then = now
         return max(0.0, -self._left / self._rate)
+
+
+def close_tunnel(server: Any) -> None:
+    """Forget viser's handlers that would open the server to the internet on the word of any page."""
+    messages = require("viser._messages", extra="view")
+    for name in ("ShareUrlRequest", "ShareUrlDisconnect"):
+        kind = getattr(messages, name, None)
+        if kind is not None and kind in server._websock_server._incoming_handlers:
+            server._websock_server.unregister_handler(kind)

@@ -18,7 +18,7 @@ from limberjack.viewer.colors import MODES
 if TYPE_CHECKING:
     from limberjack.viewer.app import Viewer
 
-__all__ = ["FORMATS", "PRESETS", "Panel"]
+__all__ = ["FORMATS", "PRESETS", "Panel", "plotted"]
 
 FORMATS = ("html", "glb", "mp4", "gif", "npz")
 PRESETS = ("home", "front", "side", "top")
@@ -219,3 +219,13 @@ class Panel:
         times = np.array(rows["time"])
         for name, handle in self._plots.items():
             handle.data = (times, np.array(rows[name]))
+
+
+def plotted(sim: Simulation) -> dict[str, float]:
+    """Return what the plots show."""
+    return {
+        "active joints": float(len(sim.active_joints)),
+        "energy [J]": float(sim.energy().total),
+        "joint error [m]": float(sim.joint_error().metres),
+        "contacts": float(len(sim.contacts())),
+    }
