@@ -361,7 +361,7 @@ def test_warmup_compiles_every_kernel(capsys):
         # Solvers are libraries: the methods compile what they use of them.
         if name.startswith("limberjack.") and not name.startswith(("limberjack.bench", "limberjack.solvers")):
             for value in vars(module).values():
-                # Those called or spliced in by kernels only are compiled with their callers.
+                # Those called by kernels only are compiled with their callers.
                 own = hasattr(value, "py_func") and value.py_func.__module__ == name
                 if own and not {"no_cpython_wrapper", "inline"} & set(value.targetoptions):
                     kernels.add(f"{name.rpartition('.')[2]}.{value.py_func.__qualname__}")

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-DECORATORS = {"kernel", "inner", "outlined", "spliced"}
+DECORATORS = {"kernel", "inner", "outlined"}
 
 MATH_ALLOWED = set("sqrt fabs floor ceil trunc copysign isfinite isinf isnan".split())
 NUMPY_ALLOWED = set(

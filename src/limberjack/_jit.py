@@ -27,6 +27,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding as llvm
 import numba
 from numba.core import types
 from numba.core.caching import (  # pyright: ignore[reportPrivateImportUsage]
@@ -35,8 +36,11 @@ from numba.core.caching import (  # pyright: ignore[reportPrivateImportUsage]
     IndexDataCacheFile,
     _CacheLocator,
 )
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler, Flags
+from numba.core.registry import cpu_target
 
-__all__ = ["cache_folder", "entry", "inner", "kernel", "outlined", "spliced"]
+__all__ = ["cache_folder", "entry", "inner", "kernel", "outlined"]
 
 _PACKAGE = Path(__file__).parent
 _IMPORT = re.compile(
@@ -174,13 +178,121 @@ def _layouts(kinds: Any) -> tuple:
     )
 
 
+class _Unlinked:
+    """The code generator of code that has no place of its own yet, where an environment could be set."""
+
+    def __init__(self, codegen: Any) -> None:
+        self._codegen = codegen
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._codegen, name)
+
+    def set_env(self, name: str, environment: Any) -> None:
+        pass
+
+
+class _Parts(JITCodeLibrary):
+    """The code of a kernel that only kernels call: linked into those, and optimised and made machine code there.
+
+    Numba would optimise and translate it on its own as well, for nobody.
+    """
+
+    @property
+    def codegen(self) -> Any:
+        return _Unlinked(self._codegen)
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        return 0
+
+    def serialize_using_object_code(self) -> tuple:
+        return self.serialize_using_bitcode()
+
+    @classmethod
+    def _unserialize(cls, codegen: Any, state: tuple) -> _Parts:
+        name, _, bitcode = state
+        library = cls(codegen, name)
+        library._final_module = llvm.parse_bitcode(bitcode)
+        library._finalize_final_module()
+        return library
+
+
+class _Flags(Flags):
+    """Flags whose copies, which stand on Numba's stack while a kernel compiles, are one object for all kernels.
+
+    Numba keeps what it compiles of its own functions under these flags, compares them value by value at each look, and
+    lets callees inherit some.
+    """
+
+    def copy(self) -> Flags:
+        return _shared_flags()
+
+
+@cache
+def _shared_flags() -> Flags:
+    flags: Any = Flags()
+    cpu_target.options.parse_as_flags(flags, {**_FLAGS, "nopython": True, "forceinline": False})
+    return _Flags(flags)
+
+
+class _Compiler(Compiler):
+    """Compiles a kernel."""
+
+    def __init__(
+        self, typingctx: Any, targetctx: Any, library: Any, args: Any, return_type: Any, flags: Any, locals: Any
+    ) -> None:
+        super().__init__(typingctx, targetctx, library, args, return_type, _Flags(flags), locals)
+
+
+class _PartsCompiler(_Compiler):
+    """Compiles a kernel that only kernels call."""
+
+    def _compile_core(self) -> Any:
+        if self.state.library is None:
+            library = _Parts(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+            library.enable_object_caching()
+            self.state.library = library
+        return super()._compile_core()
+
+
+class _PartsContext:
+    """The view of a target in which libraries are read back as `_Parts`."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def codegen(self) -> Any:
+        return self
+
+    def unserialize_library(self, state: tuple) -> _Parts:
+        return _Parts._unserialize(self._context.codegen(), state)
+
+
+class _PartsCacheImpl(_CacheImpl):
+    """Reads `_Parts` back."""
+
+    def rebuild(self, target_context: Any, payload: tuple) -> Any:
+        compiled = super().rebuild(_PartsContext(target_context), payload)
+        return compiled._replace(target_context=target_context, typing_context=target_context.typing_context)
+
+
 class _Cache(FunctionCache):
     """A function's cache, whose keys also name the fields of the tuples it takes.
 
     A function reads fields by their places, and need not import the file that defines the tuple.
     """
 
-    _impl_class = _CacheImpl
+    _impl_class: type[_CacheImpl] = _CacheImpl
 
     def __init__(self, py_func: Callable) -> None:
         super().__init__(py_func)
@@ -190,33 +302,35 @@ class _Cache(FunctionCache):
         return (*super()._index_key(sig, codegen), _layouts(getattr(sig, "args", sig)))
 
 
-def _compiled(function: Callable, **flags: Any) -> Any:
-    dispatcher: Any = numba.njit(**_FLAGS, **flags)(function)
-    dispatcher._cache = _Cache(function)
+class _PartsCache(_Cache):
+    """The cache of a kernel that only kernels call."""
+
+    _impl_class = _PartsCacheImpl
+
+
+def _part(function: Callable, inlined: bool) -> Any:
+    dispatcher: Any = numba.njit(
+        **_FLAGS, forceinline=inlined, no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_PartsCompiler
+    )(function)
+    dispatcher._cache = _PartsCache(function)
     return dispatcher
 
 
 def kernel(function: Callable) -> Any:
     """Return `function` as a compiled kernel: no GIL, own disk cache, the flags of this module."""
-    return _compiled(function)
+    dispatcher: Any = numba.njit(**_FLAGS, forceinline=False, no_cfunc_wrapper=True, pipeline_class=_Compiler)(function)
+    dispatcher._cache = _Cache(function)
+    return dispatcher
 
 
 def inner(function: Callable) -> Any:
     """Return `function` as a kernel that only kernels call: inlined, without code that boxes results for Python."""
-    return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
+    return _part(function, inlined=True)
 
 
 def outlined(function: Callable) -> Any:
     """Return `function` as a kernel that only kernels call and that stays a function: for large and rare work."""
-    return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-
-
-def spliced(function: Callable) -> Any:
-    """Return `function` as a kernel that is written into its callers before they compile.
-
-    For thin functions around large ones: as `inner` they would compile all of it once more each.
-    """
-    return numba.njit(inline="always", **_FLAGS)(function)
+    return _part(function, inlined=False)
 
 
 def entry(dispatcher: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from limberjack._jit import inner, kernel, outlined, spliced
+from limberjack._jit import inner, kernel, outlined
 from limberjack.articulated.aba import accelerations, articulate, solve_accelerations
 from limberjack.articulated.drives import ball_drive, drive_forces, scalar_drive
 from limberjack.articulated.integrate import advance, coordinate_rates, normalize
@@ -146,7 +146,7 @@ def drive_rows(
         r += width
 
 
-@spliced
+@inner
 def _constrain(links, table, span, k, mode, h, soft, work, hold, qdd):
     """Let the rows of block k act in `mode` on work left by `articulate`: qdd becomes theirs; return a status."""
     count = choose(links, table, k, mode, h, soft, work.rows, qdd, hold)
@@ -169,7 +169,7 @@ def _constrain(links, table, span, k, mode, h, soft, work, hold, qdd):
     return STUCK if status != 0 else 0
 
 
-@spliced
+@inner
 def _dynamics(
     links, drives, springs, table, own, span, k, h, time, reach, q, qd, applied, wrenches, work, pull, hold, tau, added,
     qdd,
@@ -229,7 +229,7 @@ def _passes(table, k, h, q, qd, hold):
     return False
 
 
-@spliced
+@inner
 def _project(links, table, span, k, time, work, hold, tau, qdd, q, qd):
     """Bring (q, qd) onto the rows of block k; return 0 or the code of what failed."""
     status = 0
@@ -274,7 +274,7 @@ def _project(links, table, span, k, time, work, hold, tau, qdd, q, qd):
     return status
 
 
-@spliced
+@inner
 def _one_step(
     links, drives, springs, table, own, span, k, code, h, time, applied, wrenches, work, pull, b, hold, q, qd
 ):
@@ -335,7 +335,7 @@ def _one_step(
     return 0
 
 
-@spliced
+@inner
 def _block_steps(
     links, drives, springs, table, own, span, k, code, n, substeps, h, time, applied, wrenches, work, pull, b, hold, q,
     qd,

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limberjack._jit import kernel, spliced
+from limberjack._jit import inner, kernel
 from limberjack.articulated.aba import accelerations
 from limberjack.articulated.drives import drive_forces
 from limberjack.articulated.integrate import advance, coordinate_rates, normalize
@@ -54,7 +54,7 @@ def new_buffers(nq: int, nv: int) -> Buffers:
     return Buffers(*(np.zeros(nq if "q_" in name or name == "rates" else nv) for name in Buffers._fields))
 
 
-@spliced
+@inner
 def dynamics(links, drives, springs, span, h, q, qd, applied, wrenches, work, pull, driven, tau, added, qdd):
     """Fill qdd at (q, qd), implicit over h where h > 0; return 0 or the code of what failed."""
     kinematics(links, span, q, qd, work)
@@ -69,7 +69,7 @@ def dynamics(links, drives, springs, span, h, q, qd, applied, wrenches, work, pu
     return status
 
 
-@spliced
+@inner
 def _one_step(links, drives, springs, span, code, h, applied, wrenches, work, pull, b, aims, q, qd):
     """One step of the integrator `code`; return the status of the dynamics.
 
@@ -132,7 +132,7 @@ def _one_step(links, drives, springs, span, code, h, applied, wrenches, work, pu
     return 0
 
 
-@spliced
+@inner
 def _check(span, qd):
     """Return 0 when the state in `span` is finite, else -1 - v for its first freedom v that is not.
 
@@ -149,7 +149,7 @@ def _check(span, qd):
     return -1 - first
 
 
-@spliced
+@inner
 def _block_steps(links, drives, springs, span, code, n, substeps, h, applied, wrenches, work, pull, b, aims, q, qd):
     """Take n steps with the trees in `span`; stop at the first that fails and put back the state before it."""
     q_before, qd_before = b.q_before, b.qd_before

@@ -107,7 +107,7 @@ def test_ordinary_kernels_pass(code: str) -> None:
     assert check(code) == []
 
 
-@pytest.mark.parametrize("decorator", ["@kernel", "@inner", "@outlined", "@spliced", "@_jit.kernel", "@kernel()"])
+@pytest.mark.parametrize("decorator", ["@kernel", "@inner", "@outlined", "@_jit.kernel", "@kernel()"])
 def test_every_spelling_of_the_decorator_counts(decorator: str) -> None:
     """However the decorator is written, the function is a kernel."""
     assert [finding.rule for finding in check("def f(x):\n    print(x)", decorator)] == ["print"]

@@ -17,7 +17,7 @@ Shift by d of a force law F = H^T alpha + M a, N = J alpha + H a, to the origin 
 
 from __future__ import annotations
 
-from limberjack._jit import inner, outlined, spliced
+from limberjack._jit import inner, outlined
 from limberjack.articulated.work import BC, BL, DI, UU, D, H, J, M, P, R, U, six
 from limberjack.model.arrays import FIRST, LINK, LOADED
 from limberjack.model.joints import HINGE, SLIDE
@@ -376,7 +376,7 @@ def solve_accelerations(
         store4(rows, i, BC, a)
 
 
-@spliced
+@inner
 def accelerations(
     # model
     links,

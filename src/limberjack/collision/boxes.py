@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from limberjack._jit import inner, outlined, spliced
+from limberjack._jit import inner, outlined
 from limberjack.collision.broad import AT, SIZE
 from limberjack.collision.manifold import add_near, choose_near
 from limberjack.collision.scratch import put_spot
@@ -35,7 +35,7 @@ def _dot(a, b):
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
-@spliced
+@inner
 def _axis(best, code, separation, new):
     """Return the better of two (separation, code)."""
     if separation > best:
@@ -43,7 +43,7 @@ def _axis(best, code, separation, new):
     return best, code
 
 
-@spliced
+@inner
 def _edge_axis(best, code, t1, t2, c1, c2, reach_a, reach_b, square, new):
     """Return the better of the best edge axis so far and the next, whose length is sqrt(square)."""
     # Parallel edges have no such axis.
@@ -53,7 +53,7 @@ def _edge_axis(best, code, t1, t2, c1, c2, reach_a, reach_b, square, new):
     return best, code
 
 
-@spliced
+@inner
 def _best_edges(t, c, m, a, b):
     """Return the greatest separation along a cross product of edges, and its number 3 k + l.
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limberjack._jit import inner, outlined, spliced
+from limberjack._jit import inner, outlined
 from limberjack.collision.scratch import Scratch, new_scratch
 from limberjack.collision.shapes import CAPSULE, CYLINDER, PLANE, SPHERE, Shapes
 from limberjack.spatial.quaternions import quaternion_multiply, rotation_from_quaternion
@@ -137,7 +137,7 @@ def _place_shapes(
     return math.isfinite(total)
 
 
-@spliced
+@inner
 def _bound_items(
     # in
     item_start, item_shape, bounds,
@@ -289,7 +289,7 @@ def _pair_items(shapes, filters, broad, i, j, n):
     return n
 
 
-@spliced
+@inner
 def _pair_planes(shapes, filters, broad, reach, margin, n):
     """Write the pairs of planes with shapes that come near them; return the number of pairs."""
     for p in range(len(broad.planes)):
@@ -325,7 +325,7 @@ def _search_cell(shapes, filters, broad, i, x, y, z, level, n):
     return n
 
 
-@spliced
+@inner
 def _pair_grid(shapes, filters, broad, base, n):
     """Write the pairs of items that come near each other; return the number of pairs."""
     cell, box = broad.item_cell, broad.item_bounds
@@ -384,7 +384,7 @@ def _find_near(shapes, filters, reach, margin, base, broad):
     return n
 
 
-@spliced
+@inner
 def find_pairs(
     # model
     shapes, filters,

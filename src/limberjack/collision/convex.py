@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from limberjack._jit import inner, outlined, spliced
+from limberjack._jit import inner, outlined
 from limberjack.collision.broad import AT, SIZE
 from limberjack.collision.shapes import BOX, CAPSULE, CYLINDER, SPHERE
 from limberjack.spatial.vectors import cross
@@ -158,7 +158,7 @@ def _outside(a, b, c, d):
     return of_origin * of_other <= 0.0
 
 
-@spliced
+@inner
 def _tetrahedron_weights(a, b, c, d):
     """Return the weights of the point of a tetrahedron closest to the origin; all positive where it is inside."""
     best, inside = 1e300, True
@@ -208,7 +208,7 @@ def _weigh(n, corners):
     return _tetrahedron_weights(a, b, c, _get(corners, 3))
 
 
-@spliced
+@inner
 def _reduce(n, corners):
     """Keep the corners of the simplex that carry its point closest to the origin; return (n, that point and two more).
 
@@ -227,7 +227,7 @@ def _reduce(n, corners):
     return kept, x, y, z
 
 
-@spliced
+@inner
 def _points(n, corners):
     """Return the points of both shapes that the simplex's closest point to the origin is the difference of."""
     _, w = _weigh(n, corners)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from limberjack._jit import inner, outlined, spliced
+from limberjack._jit import inner, outlined
 from limberjack.collision.convex import _get, _triangle_weights, add_support
 from limberjack.spatial.vectors import cross
 
@@ -74,7 +74,7 @@ def _try_direction(corners, n, k):
     return sign * x, sign * y, sign * z
 
 
-@spliced
+@inner
 def _tetrahedron(i, j, kind_i, kind_j, frame, vertices, ranges, n, scale, corners):
     """Grow a simplex around the origin to a tetrahedron; return whether that was possible."""
     if n == 4 and abs(_volume(corners)) < 1e-13 * scale * scale * scale:
@@ -118,7 +118,7 @@ def _put_face(f, a, b, c, corners, faces, planes):
     planes[f, 3] = x * p[0] + y * p[1] + z * p[2]
 
 
-@spliced
+@inner
 def _open(apex, count, least, corners, faces, planes, rim):
     """Remove the faces that corner `apex` sees; return the number of faces left and of edges around the hole."""
     x, y, z = _get(corners, apex)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limberjack._jit import inner, kernel, spliced
+from limberjack._jit import inner, kernel
 from limberjack.collision.boxes import box_box
 from limberjack.collision.broad import Broad, find_pairs, new_broad
 from limberjack.collision.contacts import Contacts, new_contacts
@@ -38,7 +38,7 @@ __all__ = ["FULL", "NOT_FINITE", "Detector", "detect", "find_contacts", "grown",
 FULL, NOT_FINITE = 1, 2
 
 
-@spliced
+@inner
 def _pair_spots(i, j, limit, kind, mesh, radius, meshes, frame, scratch):
     """Write the spots of shapes i and j, kind[i] <= kind[j]; return their number."""
     first, second, n = kind[i], kind[j], -1
@@ -100,7 +100,7 @@ def _put_contacts(a, b, n, sign, total, shapes, spots, keys, contacts):
     return total + n
 
 
-@spliced
+@inner
 def detect(
     # model
     shapes, filters,

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from limberjack._jit import inner, outlined, spliced
+from limberjack._jit import inner, outlined
 from limberjack.collision.broad import AT, SIZE
 from limberjack.collision.convex import FAR, OVERLAP, TOUCH, add_support, closest_points, support
 from limberjack.collision.depth import overlap_depth
@@ -367,7 +367,7 @@ def _along(i, j, kind_i, kind_j, frame, vertices, ranges, corners, result):
         result[4 + c], result[7 + c] = middle + half, middle - half
 
 
-@spliced
+@inner
 def _nearest(i, j, kind_i, kind_j, limit, scale, frame, meshes, ranges, scratch):
     """Fill `result` with normal, distance and closest points of the cores; return whether they are within limit."""
     corners, result, vertices = scratch.corners, scratch.result, meshes.vertices
@@ -465,7 +465,7 @@ def convex_pair(
     )  # fmt: skip
 
 
-@spliced
+@inner
 def _swap_features(n, polygons, tags):
     """Exchange the features in slots 0 and 1, of at most n corners."""
     for k in range(n):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from limberjack._jit import inner, outlined, spliced
+from limberjack._jit import inner, outlined
 from limberjack.collision.broad import AT, SIZE
 from limberjack.collision.fields import distance_from
 from limberjack.collision.manifold import add_near, choose_near
@@ -103,7 +103,7 @@ def _enter(
         )  # fmt: skip
 
 
-@spliced
+@inner
 def _visit_short(
     kind, j, mesh, x, y, z, ex, ey, ez, half, value, radius, limit, key, sign, bin_size, frame, meshes, found,
     found_keys,
@@ -272,7 +272,7 @@ def _scan(
             )  # fmt: skip
 
 
-@spliced
+@inner
 def _thin_out(slack, found, found_keys, near, near_keys, spots, keys):
     """Write at most four spots of each of a few groups of candidates with similar normals; return their number."""
     count = 0

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limberjack._jit import kernel, outlined, spliced
+from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.bodies import Bodies, move_bodies
 from limberjack.constraints.maximal import Evaluation, evaluate
 from limberjack.constraints.system import System
@@ -90,7 +90,7 @@ def set_sides(table, rows, mode, h, loose, rate, values, pressed, side, give):
         side[r] = value
 
 
-@spliced
+@inner
 def meet(setup, tree, structure, mode, h, loose, rate, touch, e, s, saddle):
     """Factor and solve for saddle.f and the rows of e in a mode: values (0), rates (1), accelerations (2).
 
@@ -107,7 +107,7 @@ def meet(setup, tree, structure, mode, h, loose, rate, touch, e, s, saddle):
     return status
 
 
-@spliced
+@inner
 def solve_again(setup, tree, structure, mode, touch, e, s, saddle):
     """Solve with the factor at hand, right sides set."""
     counts, listed = setup.constraints, saddle.responses
@@ -125,7 +125,7 @@ def solve_again(setup, tree, structure, mode, touch, e, s, saddle):
     return status
 
 
-@spliced
+@inner
 def worst_row(setup, e, s):
     """Return the largest error of the rows held in position, and the row."""
     start, counts = setup.system.row_start, setup.constraints
@@ -155,7 +155,7 @@ def _touches(first, last, values):
     return False
 
 
-@spliced
+@inner
 def project(setup, tree, structure, time, tolerance, rows, e, s, saddle):
     """Bring poses and velocities onto the constraints; rows and factor belong to the new poses afterwards."""
     nu = len(s.u)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limberjack._jit import inner, outlined, spliced
+from limberjack._jit import inner, outlined
 from limberjack.constraints.system import System
 from limberjack.solvers import sparse
 from limberjack.solvers.assembly import assemble
@@ -219,7 +219,7 @@ def _invert_block(d, o, m, out):
         out[o + k * d + k] = p
 
 
-@spliced
+@inner
 def factor_saddle(
     # model
     system, tree, structure,
@@ -245,7 +245,7 @@ def factor_saddle(
     return failed
 
 
-@spliced
+@inner
 def _solve_primary(system, tree, structure, j, saddle, f, a, r, lam):
     """Solve for the primary constraints with the factor at hand."""
     if tree is None:
@@ -353,7 +353,7 @@ def _products(system, i, constraint, j, answer, spread, matrix):
         matrix[k, i] = matrix[i, k]
 
 
-@spliced
+@inner
 def _anticipate(system, tree, structure, rows, j, saddle):
     """Fill matrix and right side of the listed rows; return 0 or NO_ROOM."""
     s, listed = saddle, saddle.responses
@@ -384,7 +384,7 @@ def _anticipate(system, tree, structure, rows, j, saddle):
     return status
 
 
-@spliced
+@inner
 def solve_saddle(
     # model
     system, tree, structure,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from limberjack._jit import inner, spliced
+from limberjack._jit import inner
 from limberjack.articulated.merges import back_substitute
 from limberjack.articulated.parts import DOFS, ETA, FIGURE, FIRST_SIDE, KIND, SECOND_SIDE, TOP, UP, WEIGHT, V, place
 from limberjack.articulated.work import R
@@ -29,7 +29,7 @@ def _queue_node(limits, node, count, g):
     return push(count, key, node, g.key, g.queue), key
 
 
-@spliced
+@inner
 def _visit(links, co, places, limits, node, count, rows, g):
     """Find the accelerations of the joint of `node`, unless they are known, and queue its sides.
 
@@ -64,7 +64,7 @@ def _full(table, node, limit, each, taken):
     return limit[f] >= 0 and taken[f] >= limit[f]
 
 
-@spliced
+@inner
 def choose_accelerations(links, co, places, roots, limits, rows, g):
     """Open joints from the roots, the largest metric first; mark them transient and list those that are new.
 
@@ -138,7 +138,7 @@ def _joint_speeds(table, count, g):
         g.speed[node] = total
 
 
-@spliced
+@inner
 def choose_velocities(links, table, c, shares, places, roots, limits, count, body, h, qdd, work, g):
     """Choose the new active region among the `count` transient nodes by their velocities after a step h.
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from limberjack._jit import inner, outlined, spliced
+from limberjack._jit import inner, outlined
 from limberjack.articulated.assembly_tree import KEEP_A, KEEP_B, KEEP_JOINT
 from limberjack.articulated.dca import com_inertia
 from limberjack.articulated.joint_poses import below, join_rigidly, set_joint, within
@@ -388,7 +388,7 @@ def _columns(table, c, own, s, node, slot, some, mass):
     _turn_eta(table, c, s, node)
 
 
-@spliced
+@inner
 def hold(links, table, c, shares, own, s, node, q, still, work, mass):
     """Fill all coefficients of `node` with its joint held, from those of its sides, which are rigid.
 

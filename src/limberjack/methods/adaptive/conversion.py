@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from limberjack._jit import inner, outlined, spliced
+from limberjack._jit import inner, outlined
 from limberjack.articulated.joint_poses import below, set_joint, within
 from limberjack.articulated.merges import back_substitute, bias, merge_accelerations, open_joint
 from limberjack.articulated.metric_merges import merge_distance, merge_distance_vectors, metric_rows
@@ -66,7 +66,7 @@ __all__ = [
 SWEPT, AHEAD = 48, 4
 
 
-@spliced
+@inner
 def _open(co, node, g):
     """Open the joint of `node` in the next slot, which is returned."""
     slot = g.counts[SLOTS]
@@ -152,7 +152,7 @@ def _look_within(table, c, node, path, stamp, turn):
     return x, y, z, seen
 
 
-@spliced
+@inner
 def open_rigid(co, again, node, g):
     """Open the joint of a rigid node, unless it is kept and not wanted `again`, and find its gamma and R."""
     x, y, z, visited = _look_within(co.table, co.numbers, node, g.path, g.counts[STAMP], g.turn)
@@ -206,7 +206,7 @@ def _front(links, table, c, active, places, node, rows, path, stamp, turn):
         c[0, o + 11] -= az
 
 
-@spliced
+@inner
 def merge_distances(co, node, slot):
     """Set the values of now of `node` for the mass metric from its sides and its joint, just opened."""
     table, c, s = co.table, co.numbers, co.scratch
@@ -261,7 +261,7 @@ def _add_up(table, own, node, g):
     g.metric[node] = total
 
 
-@spliced
+@inner
 def _convert_root(links, co, mass, places, root, rows, g):
     """Find the accelerations of a root whose joint is held, and the forces and the metric of the part below it."""
     table, c, s = co.table, co.numbers, co.scratch
@@ -318,7 +318,7 @@ def _fetch_front(links, table, c, j, count, g):
         prefetch(c, 0, o + b)
 
 
-@spliced
+@inner
 def convert(links, co, mass, places, roots, q, still, jwork, rows, g):
     """Find the accelerations of all active joints, the forces on the parts of the front and their metrics.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from limberjack._jit import inner, outlined, spliced
+from limberjack._jit import inner, outlined
 from limberjack.articulated.merges import merge_accelerations
 from limberjack.articulated.metric_merges import merge_metric_vectors, metric_rows
 from limberjack.articulated.parts import (
@@ -62,7 +62,7 @@ def _push_link(links, table, c, places, i, px, py, pz, fx, fy, fz, tx, ty, tz, r
     return count
 
 
-@spliced
+@inner
 def gather_forces(links, springs, table, c, places, body, wrenches, work, pull, g):
     """Find the forces on leaves, the rigid nodes they act within and how these turn; return their number."""
     rows, count = work.rows, 0
@@ -112,7 +112,7 @@ def _push_leaf(table, c, node, turn, wrench):
         c[0, o + LEAF_KT + 6 * NOW + k] += total
 
 
-@spliced
+@inner
 def _merge_values(co, node, slot, g):
     """Set the values of now of `node`, no root, from its opened joint and its sides; T^T and Psi0 are kept with it."""
     table, c, s = co.table, co.numbers, co.scratch
@@ -126,7 +126,7 @@ def _merge_values(co, node, slot, g):
     merge_metric_vectors(table, c, co.own, s, node, slot, some, o + OPEN_TT, o + OPEN_PSI0)
 
 
-@spliced
+@inner
 def climb(co, mass, count, g):
     """Find the values of now of the `count` rigid nodes that forces act within."""
     for j in range(count):

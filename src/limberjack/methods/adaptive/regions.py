@@ -17,7 +17,7 @@ Redon, Galoppo, Lin 2005, sections 5 and 6.
 
 from __future__ import annotations
 
-from limberjack._jit import inner, outlined, spliced
+from limberjack._jit import inner, outlined
 from limberjack.articulated.drives import ball_drive, drive_forces, scalar_drive
 from limberjack.articulated.kinematics import kinematics
 from limberjack.articulated.parts import CHILD, DOFS, OWN, TAU, UP, V
@@ -78,7 +78,7 @@ def held_forces(links, drives, places, i, h, q, still, applied, own):
             own[v + 2, OWN] += fz
 
 
-@spliced
+@inner
 def _hold_node(links, drives, places, co, mass, kept, node, h, q, still, applied, work):
     """Fill the forces and coefficients of a node whose joint is held."""
     i = co.table[node, CHILD]
@@ -88,7 +88,7 @@ def _hold_node(links, drives, places, co, mass, kept, node, h, q, still, applied
     return hold(links, co.table, co.numbers, co.shares, co.own, co.scratch, node, q, still, work, mass)
 
 
-@spliced
+@inner
 def hold_all(links, drives, places, co, mass, kept, stale, h, q, still, applied, work):
     """Fill the coefficients of all nodes marked in `stale`, in ascending order, and unmark them.
 
@@ -135,13 +135,13 @@ def _tried_before(count, g):
     return same
 
 
-@spliced
+@inner
 def body_kinematics(body, work):
     """Fill the rows of the hybrid body."""
     kinematics(body.links, body.whole, body.q, body.qd, work)
 
 
-@spliced
+@inner
 def body_dynamics(body, h, work, pull, b):
     """Fill b.qdd, the accelerations of the hybrid body, implicit over h where h > 0; return its status."""
     span = body.whole
@@ -153,7 +153,7 @@ def body_dynamics(body, h, work, pull, b):
     )  # fmt: skip
 
 
-@spliced
+@inner
 def _own_forces(links, body, h, b, own):
     """Find the joint forces and own inertias of active joints for the coefficients."""
     span = body.whole
@@ -167,7 +167,7 @@ def _own_forces(links, body, h, b, own):
             own[v + a, TAU], own[v + a, OWN] = b.tau[iv + a], b.added[iv + a]
 
 
-@spliced
+@inner
 def update(
     # model
     links, drives, springs, roots,

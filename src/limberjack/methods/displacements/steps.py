@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limberjack._jit import inner, kernel, outlined, spliced
+from limberjack._jit import inner, kernel, outlined
 from limberjack.assembling.correct import (
     correct,
     cut_multipliers,
@@ -180,7 +180,7 @@ def _fly(bodies, h, free, momentum, before, pose):
         pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = f * w, f * a, f * b, f * c
 
 
-@spliced
+@inner
 def _close_by_impulses(setup, net, time, h, outer, inner_most, tolerance, solver_tolerance, pose, u, e, w, motion):
     """Find the momenta that take the solids to closed joints: SHAKE with the rows of the start of the step."""
     soft, count, total, solved = has_soft(h, w.held, w.track), 0, 0, 0
@@ -263,7 +263,7 @@ def _fit_rows(system, ends, aim, speeds, j, b, c):
             b[system.row_start[i]] += aim[i - ends[1], 1]
 
 
-@spliced
+@inner
 def _fit(setup, net, inner_most, tolerance, u, w, motion):
     """Fill the velocities of the bodies at the end of the last step, made to fit the rows."""
     for k in range(len(motion.moved)):
@@ -278,7 +278,7 @@ def _fit(setup, net, inner_most, tolerance, u, w, motion):
     _narrow(setup.bodies, w.d, u)
 
 
-@spliced
+@inner
 def _one_step(
     setup, net, springs, drives, armature, span, mode, driven, fit, h, outer, inner_most, tolerance, solver_tolerance,
     clamp, time, wrenches, applied, pose, u, reads, e, w, motion,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from limberjack._jit import inner, kernel, outlined, spliced
+from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.bodies import PARTICLE, PLANAR, POSE, RIGID, TURNED, world_inertia
 from limberjack.constraints.maximal import evaluate
 from limberjack.constraints.rows import COORDINATES, ROWS
@@ -112,7 +112,7 @@ def _velocities(bodies, pose, ends, momentum, u):
             u[o + 2] = momentum[o + 2] / bodies.inertia[i, 2] if kind == PLANAR else f * momentum[o + 2]
 
 
-@spliced
+@inner
 def _rattle(
     setup, tree, structure, springs, drives, armature, span, driven, h, time, tolerance, rows, wrenches, applied, e, s,
     saddle,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from limberjack._jit import kernel, spliced
+from limberjack._jit import inner, kernel
 from limberjack.constraints.bodies import POSE, move_bodies, normalize_poses, pose_rates
 from limberjack.constraints.maximal import evaluate
 from limberjack.maximal.loads import count_turns, forces
@@ -25,7 +25,7 @@ __all__ = ["take_steps"]
 EULER, SEMI_IMPLICIT, RK4, IMPLICIT, RATTLE = range(5)
 
 
-@spliced
+@inner
 def _accelerate(
     setup, tree, structure, springs, drives, armature, span, driven, implicit, loose, h, rate, time, rows, wrenches,
     applied, pose, u, e, s, saddle,
@@ -40,7 +40,7 @@ def _accelerate(
     return status
 
 
-@spliced
+@inner
 def _one_step(
     setup, tree, structure, springs, drives, armature, span, code, first, loose, driven, h, rate, tolerance, time,
     wrenches, applied, e, s, saddle,
