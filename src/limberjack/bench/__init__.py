@@ -27,6 +27,7 @@ DESCRIPTIONS = {
     "collision": "contacts of 500 to 20,000 boxes in a pile, time per contact",
     "displacements": "assembly, dragging and shaking by displacements, against SciPy's minres, and linear growth",
     "accuracy": "errors on problems with known answers, mechanisms with loops too, and orders of the integrators",
+    "viewer": "what an open page costs the simulation, opening, pages that come and go",
     "start": "import, command line, first step, compilation and building in fresh processes",
 }
 
