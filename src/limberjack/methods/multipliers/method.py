@@ -10,7 +10,7 @@ from limberjack.constraints.bodies import PLANAR, RIGID, SCALABLE
 from limberjack.constraints.maximal import Maximal, new_maximal
 from limberjack.errors import UnsupportedByMethod
 from limberjack.holding import Grip
-from limberjack.maximal.balls import new_balls, take_ball_steps
+from limberjack.maximal.balls import momenta_of, new_balls, take_ball_steps
 from limberjack.maximal.gripping import grip_rows, grip_terms, with_grips
 from limberjack.maximal.meeting import MORE_ROOM
 from limberjack.maximal.state import MaximalState
@@ -87,13 +87,20 @@ class MultipliersStepper(MaximalState):
         """Return poses, velocities, turns counted and the impulses that balls begin with."""
         if self._balls is None:
             return super().memory()
-        return super().memory() | {"pushes": self._balls[2].pushes.copy(), "known": self._balls[2].known.copy()}
+        work = self._balls[2]
+        return super().memory() | {
+            "pushes": work.pushes.copy(), "known": work.known.copy(), "momenta": momenta_of(work).copy(),
+            "faced": work.faced.copy(), "facing": work.facing[:2].copy(),
+        }  # fmt: skip
 
     def remember(self, memory: dict[str, np.ndarray]) -> None:
         """Take back what `memory` gave."""
         super().remember(memory)
         if self._balls is not None:
-            self._balls[2].pushes[:], self._balls[2].known[:] = memory["pushes"], memory["known"]
+            work = self._balls[2]
+            work.pushes[:], work.known[:], momenta_of(work)[:] = memory["pushes"], memory["known"], memory["momenta"]
+            work.shown[:], work.faced[:] = self._s.u, memory["faced"]
+            work.facing[:2], work.facing[2] = memory["facing"], 0.0
 
     # Grips
 
