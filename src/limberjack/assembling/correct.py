@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from limberjack._jit import inner, kernel, outlined
 from limberjack.assembling.net import LEVER, MOST, SOFT
 from limberjack.assembling.rows import look, worst_error
@@ -165,14 +163,12 @@ def solve_rows(
     # model
     net,
     # in
-    inner_most, tolerance,
+    inner_most, tolerance, center,
     # out
     w,
 ):  # fmt: skip
     """Solve for the multipliers and add them to their sum; return the status of the solve."""
-    status = solve_krylov(
-        net.system, w.minv, w.j, w.c, w.b, np.int64(0), inner_most, tolerance, w.krylov, w.lam, w.solve
-    )
+    status = solve_krylov(net.system, w.minv, w.j, w.c, w.b, center, inner_most, tolerance, w.krylov, w.lam, w.solve)
     # solutions kept from before may have multipliers of rows that do not act now
     start = net.system.row_start
     for c in range(len(w.on)):
@@ -299,7 +295,7 @@ def correct(
         set_sides(
             net.system, net.ends, h, 1.0, w.value, w.total, w.source, w.track, w.first, w.cut, w.on, w.b, w.c, w.j
         )
-        status = solve_rows(net, inner_most, solver_tolerance, w)
+        status = solve_rows(net, inner_most, solver_tolerance, pose, w)
         cut_multipliers(net.rows, h * h, w.held, w.track, w.lam, w.total, w.cut)
         displace(net.system, w.source, w.lam, w.minv, w.f, w.d)
         move_solids(kinds, clamp, w.d, pose)

@@ -7,7 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from limberjack.assembling.net import LEVER, MOST, PLACE, SOFT, TARGET, TURNED, TURNS, Net, Work, new_net, new_work
+from limberjack.assembling.net import (
+    KEPT,
+    LEVER,
+    MOST,
+    PLACE,
+    SOFT,
+    TARGET,
+    TURNED,
+    TURNS,
+    Net,
+    Work,
+    new_net,
+    new_work,
+)
 from limberjack.constraints.bodies import PARTICLE, PLANAR, RIGID, SCALABLE
 from limberjack.constraints.maximal import new_maximal
 from limberjack.constraints.table import DRIVE
@@ -280,7 +293,7 @@ class DisplacementsStepper(MaximalState):
     def _kept_joints(self) -> np.ndarray:
         """Return the solutions kept by the solver, of joints and limits: those of trackers come and go with grips."""
         krylov = self._w.krylov
-        return krylov.kept.reshape(len(krylov.sizes), -1)[:, : krylov.place[self._net.ends[1]]]
+        return krylov.kept.reshape(KEPT, -1)[:, : self._net.rows[1]]
 
     def remember(self, memory: dict[str, np.ndarray]) -> None:
         """Take back what `memory` gave."""
