@@ -30,7 +30,7 @@ import numpy as np
 from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.system import System
 from limberjack.solvers.block_pivots import four, set_four
-from limberjack.solvers.packed_rows import Packed, new_packed, pack_rows, pack_side, pull, push, respond, unpack
+from limberjack.solvers.packed_rows import Packed, multiply, new_packed, pack_rows, pack_side, unpack
 from limberjack.spatial.lanes import add, lane, mul, splat
 
 __all__ = ["CAPPED", "CONVERGED", "FAILED", "LEAST_SQUARES", "STALLED", "Krylov", "new_krylov", "solve_krylov"]
@@ -38,8 +38,6 @@ __all__ = ["CAPPED", "CONVERGED", "FAILED", "LEAST_SQUARES", "STALLED", "Krylov"
 CONVERGED, CAPPED, LEAST_SQUARES, STALLED, FAILED = 0, 1, 2, 3, -1
 # |A r| beside |r| from which the residual counts as the least; A has eigenvalues of order 1.
 _FLAT = 1e-9
-# Constraints whose rows are moved and pushed in one go, in the first level of cache.
-_CHUNK = 64
 
 
 class Krylov(NamedTuple):
@@ -91,32 +89,6 @@ def _advance(alpha, x, o, y, rows):
         set_four(y, g, add(four(y, g), mul(a, four(x, o + g))))
 
 
-@inner
-def _multiply(system, Minv, C, packed, y, w):
-    """Set w to A y; return y . w, y . y and w . w."""
-    f = packed.f
-    for k in range(len(f)):
-        f[k] = 0.0
-    push(system, packed, 0, packed.count[0], y)
-    respond(Minv, f)
-    return pull(system, packed, C, y, w)
-
-
-@inner
-def _step(system, Minv, C, packed, alpha, q, r, w):
-    """Take r down by alpha q and set w to A r; return r . w, r . r and w . w."""
-    f, count = packed.f, packed.count[0]
-    for k in range(len(f)):
-        f[k] = 0.0
-    for begin in range(0, count, _CHUNK):
-        end = min(begin + _CHUNK, count)
-        for k in range(packed.first[begin], packed.first[end]):
-            r[k] -= alpha * q[k]
-        push(system, packed, begin, end, r)
-    respond(Minv, f)
-    return pull(system, packed, C, r, w)
-
-
 @outlined
 def _recycle(system, Minv, C, work, rows):
     """Make a basis of the kept solutions for this matrix, and take the residual down along it."""
@@ -129,7 +101,7 @@ def _recycle(system, Minv, C, work, rows):
             at = k * (width - 4) + system.row_start[c]
             for j in range(packed.first[i + 1] - o):
                 p[o + j] = work.kept[at + j]
-        _, _, before = _multiply(system, Minv, C, packed, p, q)
+        _, _, before = multiply(system, Minv, C, 0.0, p, packed, p, q)
         for j in range(k):
             x = -_dot(q, work.b, j * width, rows)
             _advance(x, work.v, j * width, p, rows)
@@ -186,7 +158,7 @@ def _iterate(system, Minv, C, tolerance, cap, work, rows):
     _recycle(system, Minv, C, work, rows)
     for k in range(rows + 4):
         p[k] = q[k] = 0.0
-    rho, square, size = _multiply(system, Minv, C, packed, r, w)
+    rho, square, size = multiply(system, Minv, C, 0.0, q, packed, r, w)
     size -= _part(work, w, rows)
     alpha = beta = 0.0
     status, count = CAPPED, 0
@@ -212,7 +184,7 @@ def _iterate(system, Minv, C, tolerance, cap, work, rows):
             size = square
         else:
             before = square
-            new, square, size = _step(system, Minv, C, packed, length, q, r, w)
+            new, square, size = multiply(system, Minv, C, length, q, packed, r, w)
             size -= _part(work, w, rows)
             beta = new / rho
             rho = new

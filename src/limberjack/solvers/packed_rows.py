@@ -14,7 +14,8 @@ from the com of a to that of b: six numbers per row serve both bodies.
     J u = rows . (w_b - w_a, v_b - v_a - w_a x d)
 
 Constraints of other forms (gears, joints of particles and of bodies in the plane) keep the rows of each body. Those with
-no rows that act are left out, and the rest stand in order of their counts of rows, for loops of one length.
+no rows that act are left out; the rest stand in order of their counts of rows, for loops of one length, or in large
+systems in the order of their bodies.
 
 Vectors of bodies have eight places each, angular and linear part with one to spare. Reads and writes of four numbers may
 run into the place after a row: it is overwritten or never used.
@@ -31,22 +32,29 @@ from limberjack.constraints.system import System
 from limberjack.solvers.block_pivots import four, number, row_sums, set_four, spread
 from limberjack.spatial.lanes import add, combine, cross4, lane, mul, pack, scale, splat, sub
 
-__all__ = ["Packed", "new_packed", "pack_rows", "pack_side", "pull", "push", "respond", "unpack"]
+__all__ = ["Packed", "multiply", "new_packed", "pack_rows", "pack_side", "unpack"]
 
 # A pivot at or below this part of A's own diagonal is rounding: its row follows from those before it.
 _DEPENDENT = 1e-11
+# Constraints whose rows are moved and pushed in one go, in the first level of cache.
+_CHUNK = 64
+# Of systems with more constraints than this the order follows the bodies, so that a wave over them stays in cache.
+_LARGE = 1000
 
 
 class Packed(NamedTuple):
     """Rows and factors of one system; nc constraints, nr rows, nb solids. Never shared between threads."""
 
     pair: np.ndarray  # (nc,) int64: whether a constraint acts with opposite wrenches at one point
-    order: np.ndarray  # (nc,) int64 constraints by their counts of rows
-    count: np.ndarray  # (1,) int64 constraints that act
+    order: np.ndarray  # (nc,) int64 constraints in the order they are listed
+    count: np.ndarray  # (2,) int64 constraints that act, and solids they act on
     listed: np.ndarray  # (nc,) int64 those
     first: np.ndarray  # (nc + 1,) int64 places of their rows in packed vectors
     ends: np.ndarray  # (nc, 2) int64 solids b and a of a pair, a = -1 for none; b = -1 where rows of each body are kept
-    soft: np.ndarray  # (nc,) int64: whether any of its rows gives way
+    soft: np.ndarray  # (nc,) int8: whether any of its rows gives way
+    last: np.ndarray  # (nb,) int64 the last of them on each solid
+    done: np.ndarray  # (nb,) int64 the solids in the order of those
+    need: np.ndarray  # (nc,) int64 the last of them on any of its solids
     gap: np.ndarray  # (3 nc + 4,) d
     rows: np.ndarray  # (6 nr + 4,) R^-1 J on b
     wide: np.ndarray  # R^-1 J on all bodies, placed as J is
@@ -69,10 +77,13 @@ def new_packed(system: System, pairs: np.ndarray | None = None) -> Packed:
     pair = np.zeros(nc, np.int64) if pairs is None else np.where(touches <= 2, pairs, False).astype(np.int64)
     starts = np.concatenate([[0], np.cumsum(rows * (rows + 1) // 2)]).astype(np.int64)
     wide = np.zeros(0 if pair.all() else int(system.block_start[-1]) + 4)
+    key = rows
+    if nc > _LARGE and touches.all():
+        key = np.maximum.reduceat(system.touch_body, system.touch_start[:-1])
     return Packed(
-        pair, np.argsort(rows, kind="stable").astype(np.int64), np.zeros(1, np.int64), np.zeros(nc, np.int64),
-        np.zeros(nc + 1, np.int64), np.zeros((nc, 2), np.int64), np.zeros(nc, np.int64), np.zeros(3 * nc + 4),
-        np.zeros(6 * nr + 4), wide, starts, np.zeros(int(starts[-1])), np.ones(nc), np.zeros((13, 12)),
+        pair, np.argsort(key, kind="stable").astype(np.int64), np.zeros(2, np.int64), np.zeros(nc, np.int64),
+        np.zeros(nc + 1, np.int64), np.zeros((nc, 2), np.int64), np.zeros(nc, np.int8), np.zeros(nb, np.int64),
+        np.zeros(nb, np.int64), np.zeros(nc, np.int64), np.zeros(3 * nc + 4), np.zeros(6 * nr + 4), wide, starts, np.zeros(int(starts[-1])), np.ones(nc), np.zeros((13, 12)),
         np.zeros(8 * nb),
     )  # fmt: skip
 
@@ -188,11 +199,24 @@ def pack_rows(
             for s in range(t, system.touch_start[c + 1]):
                 k = system.block_start[s]
                 _divide(n, packed.root[c], small, J, k, packed.wide, k)
+        for s in range(t, system.touch_start[c + 1]):
+            packed.last[system.touch_body[s]] = listed
         packed.listed[listed] = c
         place += n
         listed += 1
         packed.first[listed] = place
     packed.count[0] = listed
+    done = 0
+    for i in range(listed):
+        c, need = packed.listed[i], 0
+        for s in range(system.touch_start[c], system.touch_start[c + 1]):
+            b = system.touch_body[s]
+            need = max(need, packed.last[b])
+            if packed.last[b] == i:
+                packed.done[done] = b
+                done += 1
+        packed.need[i] = need
+    packed.count[1] = done
     return 0
 
 
@@ -256,42 +280,48 @@ def _wrench(rows, o, n, y, k):
 
 
 @inner
-def push(system, packed, begin, end, y):
-    """Add the forces of the constraints begin .. end with multipliers y to those on the solids."""
-    f, ends = packed.f, packed.ends
-    for i in range(begin, end):
-        k, b, a = packed.first[i], ends[i, 0], ends[i, 1]
-        n = packed.first[i + 1] - k
-        if b < 0:
-            c = packed.listed[i]
-            for t in range(system.touch_start[c], system.touch_start[c + 1]):
-                turn, go = _wrench(packed.wide, system.block_start[t], n, y, k)
-                b = 8 * system.touch_body[t]
-                set_four(f, b, add(four(f, b), turn))
-                set_four(f, b + 4, add(four(f, b + 4), go))
-            continue
-        turn, go = _wrench(packed.rows, 6 * k, n, y, k)
-        b *= 8
-        set_four(f, b, add(four(f, b), turn))
-        set_four(f, b + 4, add(four(f, b + 4), go))
-        if a >= 0:
-            a *= 8
-            turn = add(turn, cross4(four(packed.gap, 3 * i), go))
-            set_four(f, a, sub(four(f, a), turn))
-            set_four(f, a + 4, sub(four(f, a + 4), go))
+def _add(f, b, turn, go):
+    """Add a wrench to the forces at place b."""
+    set_four(f, b, add(four(f, b), turn))
+    set_four(f, b + 4, add(four(f, b + 4), go))
 
 
 @inner
-def respond(Minv, f):
-    """Replace forces by M^-1 of them."""
-    m = Minv
-    for b in range(len(Minv)):
-        o = 8 * b
-        x, y, z, s = f[o], f[o + 1], f[o + 2], m[b, 6]
-        f[o] = m[b, 0] * x + m[b, 3] * y + m[b, 4] * z
-        f[o + 1] = m[b, 3] * x + m[b, 1] * y + m[b, 5] * z
-        f[o + 2] = m[b, 4] * x + m[b, 5] * y + m[b, 2] * z
-        f[o + 4], f[o + 5], f[o + 6] = s * f[o + 4], s * f[o + 5], s * f[o + 6]
+def _respond(Minv, b, f):
+    """Replace the forces on solid b by M^-1 of them."""
+    m, o = Minv, 8 * b
+    x, y, z, s = f[o], f[o + 1], f[o + 2], m[b, 6]
+    f[o] = m[b, 0] * x + m[b, 3] * y + m[b, 4] * z
+    f[o + 1] = m[b, 3] * x + m[b, 1] * y + m[b, 5] * z
+    f[o + 2] = m[b, 4] * x + m[b, 5] * y + m[b, 2] * z
+    f[o + 4], f[o + 5], f[o + 6] = s * f[o + 4], s * f[o + 5], s * f[o + 6]
+
+
+@outlined
+def _push_wide(system, packed, i, y):
+    """Push a constraint that keeps the rows of each body."""
+    c, k = packed.listed[i], packed.first[i]
+    n = packed.first[i + 1] - k
+    for t in range(system.touch_start[c], system.touch_start[c + 1]):
+        turn, go = _wrench(packed.wide, system.block_start[t], n, y, k)
+        _add(packed.f, 8 * system.touch_body[t], turn, go)
+
+
+@inner
+def _push(system, packed, begin, end, y):
+    """Add the forces of constraints begin .. end with multipliers y."""
+    f, ends = packed.f, packed.ends
+    for i in range(begin, end):
+        k, b, a = packed.first[i], ends[i, 0], ends[i, 1]
+        if b < 0:
+            _push_wide(system, packed, i, y)
+            continue
+        turn, go = _wrench(packed.rows, 6 * k, packed.first[i + 1] - k, y, k)
+        _add(f, 8 * b, turn, go)
+        if a >= 0:
+            turn = add(turn, cross4(four(packed.gap, 3 * i), go))
+            set_four(f, 8 * a, sub(four(f, 8 * a), turn))
+            set_four(f, 8 * a + 4, sub(four(f, 8 * a + 4), go))
 
 
 @inner
@@ -352,12 +382,11 @@ def _give(system, packed, i, C, y, w):
 
 
 @inner
-def pull(system, packed, C, y, w):
-    """Set w to K (J u + C K^T y), u being what the solids move; return y . w, y . y and w . w."""
-    u, rho, square, size = packed.f, splat(0.0), splat(0.0), splat(0.0)
-    for i in range(packed.count[0]):
+def _pull(system, packed, C, begin, end, y, w):
+    """Set the rows of constraints begin .. end of w to K (J u + C K^T y), u being what the solids move."""
+    u = packed.f
+    for i in range(begin, end):
         k, b, a = packed.first[i], packed.ends[i, 0], packed.ends[i, 1]
-        n = packed.first[i + 1] - k
         if b < 0:
             _pull_wide(system, packed, i, u, w)
         else:
@@ -366,17 +395,58 @@ def pull(system, packed, C, y, w):
                 other = four(u, 8 * a)
                 turn, go = sub(turn, other), sub(go, four(u, 8 * a + 4))
                 go = sub(go, cross4(other, four(packed.gap, 3 * i)))
-            _rates(packed.rows, 6 * k, n, turn, go, w, k)
+            _rates(packed.rows, 6 * k, packed.first[i + 1] - k, turn, go, w, k)
         if packed.soft[i] == 1:
             _give(system, packed, i, C, y, w)
-    rows = packed.first[packed.count[0]]
+
+
+@inner
+def _sum(x):
+    return (lane(x, 0) + lane(x, 1)) + (lane(x, 2) + lane(x, 3))
+
+
+@outlined
+def multiply(
+    # model
+    system,
+    # in
+    Minv, C, alpha, q,
+    # out
+    packed, y, w,
+):  # fmt: skip
+    """Take y down by alpha q, set w to K A K^T y, and return y . w, y . y and w . w.
+
+    One wave over the constraints: those behind it are pulled as soon as their solids have all their forces, while rows
+    and vectors are still near.
+    """
+    f, count, first = packed.f, packed.count[0], packed.first
+    rho, square, size = splat(0.0), splat(0.0), splat(0.0)
+    for k in range(len(f)):
+        f[k] = 0.0
+    pulled = summed = begin = answered = 0
+    rows = first[count]
     for k in range(rows, rows + 4):
-        w[k] = y[k] = 0.0
-    for g in range(0, rows, 4):
-        own, new = four(y, g), four(w, g)
-        rho, square, size = add(rho, mul(own, new)), add(square, mul(own, own)), add(size, mul(new, new))
-    return (
-        (lane(rho, 0) + lane(rho, 1)) + (lane(rho, 2) + lane(rho, 3)),
-        (lane(square, 0) + lane(square, 1)) + (lane(square, 2) + lane(square, 3)),
-        (lane(size, 0) + lane(size, 1)) + (lane(size, 2) + lane(size, 3)),
-    )
+        y[k] = 0.0
+    while pulled < count:
+        end = min(begin + _CHUNK, count)
+        if alpha != 0.0:
+            for k in range(first[begin], first[end]):
+                y[k] -= alpha * q[k]
+        _push(system, packed, begin, end, y)
+        while answered < packed.count[1] and packed.last[packed.done[answered]] < end:
+            _respond(Minv, packed.done[answered], f)
+            answered += 1
+        ready = pulled
+        while ready < count and packed.need[ready] < end:
+            ready += 1
+        _pull(system, packed, C, pulled, ready, y, w)
+        pulled, begin = ready, end
+        if pulled == count:
+            for k in range(rows, rows + 4):
+                w[k] = 0.0
+        whole = first[pulled] - 3 if pulled < count else rows
+        while summed < whole:
+            own, new = four(y, summed), four(w, summed)
+            rho, square, size = add(rho, mul(own, new)), add(square, mul(own, own)), add(size, mul(new, new))
+            summed += 4
+    return _sum(rho), _sum(square), _sum(size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time as clock
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -252,18 +253,14 @@ class DisplacementsStepper(MaximalState):
             row[SOFT : SOFT + 2] = grip.stiffness, grip.damping
         row[MOST], row[LEVER] = grip.most, grip.lever
 
-    def move(self, link: int, place: np.ndarray | None, rotation: np.ndarray | None) -> None:
+    def move(self, link: int, place: np.ndarray | None, rotation: Sequence[float] | np.ndarray | None) -> None:
         """Put a link's frame somewhere and hold it there with null inverse mass; None lets it go."""
         self._take_edits()
         self._loose[link] = self._w.free[link] = 0.0 if place is not None else 1.0
-        if place is not None:
-            pose = self._s.pose[link]
-            if rotation is not None:
-                pose[3:7] = quaternion_from_matrix(rotation)
-            w, x, y, z = pose[3:7]
-            lever = self.whole.center[link]
-            t = 2.0 * np.cross((x, y, z), lever)
-            pose[:3] = place + lever + w * t + np.cross((x, y, z), t)
+        if place is not None and rotation is not None:
+            pose, lever = self._s.pose[link], self.whole.center[link]
+            pose[3:7] = rotation
+            pose[:3] = place + (matrix_from_quaternion(pose[3:7]) @ lever if lever.any() else 0.0)
         self._motion.moved[6 * link : 6 * link + 6] = 0.0
         self._read = False
 
