@@ -7,7 +7,7 @@ import pytest
 from tests.naive import sparse_saddle as saddle
 from tests.solvers.systems import chain, grid, joint_rows, loops, net, rigid_numbers, system_of, tree
 
-from limberjack.solvers import assembly, krylov, sparse
+from limberjack.solvers import assembly, krylov, over_tree, sparse
 from limberjack.solvers.structure import new_work, prepare
 
 
@@ -188,10 +188,9 @@ def test_kept_solutions_go_on_where_the_last_solve_ended(rng):
     Minv, J = rigid_numbers(system, rng)
     C = np.zeros(3 * len(touches))
     A = saddle.dense_matrix(system, Minv, J, C)
-    left = {}
+    left, first = {}, rng.normal(size=len(C))
     for keep in (0, 4):
-        b = rng.normal(size=len(C)) if keep == 0 else first
-        first = b.copy()
+        b = first
         work, report, lam = krylov.new_krylov(system, keep), np.zeros(3), np.zeros(len(C))
         for _ in range(8):
             krylov.solve_krylov(system, Minv, J, C, b, np.zeros((36, 3)), 5, 1e-14, work, lam, report)
@@ -244,3 +243,50 @@ def test_same_input_same_bits(rng):
         krylov.solve_krylov(system, Minv, J, C, side, np.zeros((20, 3)), 500, 1e-10, work, lam, report)
         outs.append(lam.tobytes())
     assert outs[0] == outs[2]
+
+
+def _over(system, primary=None, free=None):
+    """Return what a solve over the system's tree works on."""
+    nb, nc = len(system.body_start) - 1, len(system.row_start) - 1
+    free = np.ones(nb, bool) if free is None else free
+    allowed = np.ones(nc, bool) if primary is None else primary
+    return over_tree.new_over_tree(system, free, allowed, np.zeros(nc, bool))
+
+
+@pytest.mark.parametrize("extra", [0, 5])
+def test_a_tree_is_an_exact_preconditioner(extra, rng):
+    """Over the spanning tree a solve takes no iteration without loops, with them at most as many as they have rows."""
+    touches = loops(40, extra, rng)
+    system = system_of(touches, [3] * len(touches), [6] * 40)
+    Minv, J = rigid_numbers(system, rng)
+    Minv[7] = 0.0
+    free = Minv[:, 6] > 0.0
+    C = np.zeros(3 * len(touches))
+    A = saddle.dense_matrix(system, Minv, J, C)
+    b = A @ rng.normal(size=len(C))
+    lam, report, over = np.zeros(len(C)), np.zeros(3), _over(system, free=free)
+    center = np.zeros((40, 3))
+    status = over_tree.solve_over_tree(system, Minv, J, C, b, center, 200, 1e-12, over, lam, report)
+    assert status in (krylov.CONVERGED, krylov.LEAST_SQUARES, krylov.STALLED)
+    assert np.linalg.norm(A @ lam - b) < 1e-9 * np.linalg.norm(b)
+    auxiliary = int((over.tree.constraint_node < 0).sum())
+    assert report[0] <= 3 * auxiliary + 2
+    assert report[0] == 0 or auxiliary > 0
+
+
+def test_long_chains_are_direct_over_their_tree(rng):
+    """A chain of 300 links on hinges takes no iteration over its tree, and thousands joint by joint."""
+    touches = chain(300)
+    points = np.array([[0.0, 0.0, 0.0]] + [[k + 1.0, 0.1 * np.sin(k), 0.0] for k in range(299)])
+    centers = points + (0.5, 0.0, 0.0)
+    system = system_of(touches, [5] * 300, [6] * 300)
+    J = joint_rows(touches, [(0.0, 1.0, 0.0)] * 300, points, centers)
+    Minv = np.tile((12.0, 12.0, 12.0, 0.0, 0.0, 0.0, 1.0), (300, 1))
+    b, C = rng.normal(size=1500), np.zeros(1500)
+    lam, report = np.zeros(1500), np.zeros(3)
+    status = over_tree.solve_over_tree(system, Minv, J, C, b, centers, 300, 1e-12, _over(system), lam, report)
+    assert status == krylov.CONVERGED and report[0] == 0
+    left = b - saddle.dense_matrix(system, Minv, J, C) @ lam
+    assert np.linalg.norm(left) < 1e-6 * np.linalg.norm(b)  # multipliers of 1e8 times b, at rounding
+    status, _, report = _iterated(system, Minv, J, C, b, cap=2000, tolerance=1e-8)
+    assert status == krylov.CAPPED

@@ -145,7 +145,8 @@ def new_work(net: Net) -> Work:
         lam=np.zeros(nr), total=np.zeros(nr), on=on, minv=np.zeros((n, 7)), f=np.zeros(6 * n), d=np.zeros(6 * n),
         free=np.ones(n), aim=np.zeros((len(net.driven), 2)), held=np.full(trackers, -1, np.int64),
         track=np.zeros((trackers, TRACK)), first=np.zeros((trackers, 6)), cut=np.zeros((trackers, 6), np.int64),
-        pull=np.zeros((trackers, 6)), krylov=new_krylov(net.system, KEPT, net.pairs), report=np.zeros(6), solve=np.zeros(3),
+        pull=np.zeros((trackers, 6)), krylov=new_krylov(net.system, KEPT, net.pairs), report=np.zeros(6),
+        solve=np.zeros(3),
     )  # fmt: skip
 
 

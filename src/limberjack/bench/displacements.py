@@ -149,9 +149,7 @@ def _against_scipy(table: Table, seconds: float, watch: Watch) -> dict[str, floa
 
         def solve(w: Any = w, krylov: Any = krylov, lam: Any = lam, report: Any = report, c: Any = c, b: Any = b,
                   work: Any = work) -> None:  # fmt: skip
-            solve_krylov(
-                work.net.system, w.minv, w.source, c, b, work.pose, 20_000, _TOLERANCE, krylov, lam, report
-            )
+            solve_krylov(work.net.system, w.minv, w.source, c, b, work.pose, 20_000, _TOLERANCE, krylov, lam, report)
 
         runs = [Contender("ours", solve)]
         solve()
@@ -202,9 +200,7 @@ def flat_net(bodies: int) -> tuple[System, np.ndarray, np.ndarray, np.ndarray]:
     return system, minv, (sign[:, None, None] * j).ravel(), place
 
 
-def _solve_time(
-    system: System, minv: np.ndarray, j: np.ndarray, place: np.ndarray, cap: int, seconds: float
-) -> float:
+def _solve_time(system: System, minv: np.ndarray, j: np.ndarray, place: np.ndarray, cap: int, seconds: float) -> float:
     """Return the time of a solve with `cap` iterations [s]."""
     rows = int(system.row_start[-1])
     pairs = np.ones(len(system.row_start) - 1, bool)

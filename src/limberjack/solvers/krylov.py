@@ -31,9 +31,13 @@ from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.system import System
 from limberjack.solvers.block_pivots import four, set_four
 from limberjack.solvers.packed_rows import Packed, multiply, new_packed, pack_rows, pack_side, unpack
+from limberjack.solvers.tree_product import multiply_by
 from limberjack.spatial.lanes import add, lane, mul, splat
 
-__all__ = ["CAPPED", "CONVERGED", "FAILED", "LEAST_SQUARES", "STALLED", "Krylov", "new_krylov", "solve_krylov"]
+__all__ = [
+    "CAPPED", "CONVERGED", "FAILED", "LEAST_SQUARES", "STALLED", "Krylov", "iterate", "new_krylov", "solve_krylov",
+    "start_solve",
+]  # fmt: skip
 
 CONVERGED, CAPPED, LEAST_SQUARES, STALLED, FAILED = 0, 1, 2, 3, -1
 # |A r| beside |r| from which the residual counts as the least; A has eigenvalues of order 1.
@@ -67,9 +71,7 @@ def new_krylov(system: System, keep: int = 0, pairs: np.ndarray | None = None) -
     nc, nr = len(system.row_start) - 1, int(system.row_start[-1])
     vectors = (np.zeros(nr + 4) for _ in range(5))
     bases = (np.zeros(keep * (nr + 4)) for _ in range(2))
-    return Krylov(
-        new_packed(system, pairs), *vectors, np.ones(nc), np.zeros(keep * nr), *bases, np.zeros((3, keep))
-    )
+    return Krylov(new_packed(system, pairs), *vectors, np.ones(nc), np.zeros(keep * nr), *bases, np.zeros((3, keep)))
 
 
 @inner
@@ -148,7 +150,29 @@ def _turn(alpha, beta, work, rows):
 
 
 @inner
-def _iterate(system, Minv, C, tolerance, cap, work, rows):
+def _product(system, Minv, C, over, alpha, q, packed, y, w):
+    """Take y down by alpha q and set w to A y, or to S y over a tree; return y . w, y . y and w . w."""
+    if over is None:
+        return multiply(system, Minv, C, alpha, q, packed, y, w)
+    else:  # noqa: RET505 - of two branches under `is None` only the one that applies is compiled
+        return multiply_by(system, over, C, alpha, q, packed, y, w)
+
+
+@inner
+def start_solve(work):
+    """Clear what a solve sums up; return how many rows act."""
+    rows = work.packed.first[work.packed.count[0]]
+    for k in range(rows, rows + 4):
+        work.r[k] = 0.0
+    for k in range(rows + 4):
+        work.y[k] = 0.0
+    for k in range(work.d.shape[1]):
+        work.d[1, k] = work.d[2, k] = 0.0
+    return rows
+
+
+@inner
+def iterate(system, Minv, C, tolerance, cap, over, work, rows):
     """Run conjugate residuals from b in work.r; return the status, the number of iterations, |r|^2 and |b|^2."""
     packed, r, w, p, q = work.packed, work.r, work.w, work.p, work.q
     whole = _dot(r, r, 0, rows)
@@ -158,7 +182,7 @@ def _iterate(system, Minv, C, tolerance, cap, work, rows):
     _recycle(system, Minv, C, work, rows)
     for k in range(rows + 4):
         p[k] = q[k] = 0.0
-    rho, square, size = multiply(system, Minv, C, 0.0, q, packed, r, w)
+    rho, square, size = _product(system, Minv, C, over, 0.0, q, packed, r, w)
     size -= _part(work, w, rows)
     alpha = beta = 0.0
     status, count = CAPPED, 0
@@ -184,7 +208,7 @@ def _iterate(system, Minv, C, tolerance, cap, work, rows):
             size = square
         else:
             before = square
-            new, square, size = multiply(system, Minv, C, length, q, packed, r, w)
+            new, square, size = _product(system, Minv, C, over, length, q, packed, r, w)
             size -= _part(work, w, rows)
             beta = new / rho
             rho = new
@@ -244,15 +268,9 @@ def solve_krylov(
     """
     status, count, square, whole = FAILED, 0, np.inf, np.inf
     if pack_rows(system, Minv, J, C, center, work.weight, work.packed) == 0:
-        rows = work.packed.first[work.packed.count[0]]
-        for k in range(rows, rows + 4):
-            work.r[k] = 0.0
-        for k in range(rows + 4):
-            work.y[k] = 0.0
-        for k in range(work.d.shape[1]):
-            work.d[1, k] = work.d[2, k] = 0.0
+        rows = start_solve(work)
         pack_side(system, work.packed, b, work.r)
-        status, count, square, whole = _iterate(system, Minv, C, tolerance, cap, work, rows)
+        status, count, square, whole = iterate(system, Minv, C, tolerance, cap, None, work, rows)
     if status == FAILED or not np.isfinite(square):
         for r in range(len(lam)):
             lam[r] = 0.0

@@ -1,6 +1,6 @@
 """Rows of a system of solids, packed for many products with A = J M^-1 J^T + C in coordinates where it is nearly 1.
 
-The diagonal block of A of each constraint is R R^T. With K = s R^-1 of all of them, s the root of a constraint's weight,
+The diagonal block of A of each constraint is R R^T. With K = s R^-1 of all, s the root of a constraint's weight,
 
     K A K^T y = K b,  x = K^T y
 
@@ -13,12 +13,12 @@ from the com of a to that of b: six numbers per row serve both bodies.
     wrench on b  (t, f)          on a  -(t + d x f, f)
     J u = rows . (w_b - w_a, v_b - v_a - w_a x d)
 
-Constraints of other forms (gears, joints of particles and of bodies in the plane) keep the rows of each body. Those with
-no rows that act are left out; the rest stand in order of their counts of rows, for loops of one length, or in large
-systems in the order of their bodies.
+Constraints of other forms (gears, joints of particles and of bodies in the plane) keep the rows of each body. Those
+with no rows that act are left out; the rest stand in order of their counts of rows, for loops of one length, or in
+large systems in the order of their bodies.
 
-Vectors of bodies have eight places each, angular and linear part with one to spare. Reads and writes of four numbers may
-run into the place after a row: it is overwritten or never used.
+Vectors of bodies have eight places each, angular and linear part with one to spare. Reads and writes of four numbers
+may run into the place after a row: it is overwritten or never used.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from limberjack.constraints.system import System
 from limberjack.solvers.block_pivots import four, number, row_sums, set_four, spread
 from limberjack.spatial.lanes import add, combine, cross4, lane, mul, pack, scale, splat, sub
 
-__all__ = ["Packed", "multiply", "new_packed", "pack_rows", "pack_side", "unpack"]
+__all__ = ["Packed", "multiply", "new_packed", "pack_rows", "pack_side", "pull", "push", "unpack"]
 
 # A pivot at or below this part of A's own diagonal is rounding: its row follows from those before it.
 _DEPENDENT = 1e-11
@@ -83,8 +83,8 @@ def new_packed(system: System, pairs: np.ndarray | None = None) -> Packed:
     return Packed(
         pair, np.argsort(key, kind="stable").astype(np.int64), np.zeros(2, np.int64), np.zeros(nc, np.int64),
         np.zeros(nc + 1, np.int64), np.zeros((nc, 2), np.int64), np.zeros(nc, np.int8), np.zeros(nb, np.int64),
-        np.zeros(nb, np.int64), np.zeros(nc, np.int64), np.zeros(3 * nc + 4), np.zeros(6 * nr + 4), wide, starts, np.zeros(int(starts[-1])), np.ones(nc), np.zeros((13, 12)),
-        np.zeros(8 * nb),
+        np.zeros(nb, np.int64), np.zeros(nc, np.int64), np.zeros(3 * nc + 4), np.zeros(6 * nr + 4), wide, starts,
+        np.zeros(int(starts[-1])), np.ones(nc), np.zeros((13, 12)), np.zeros(8 * nb),
     )  # fmt: skip
 
 
@@ -308,7 +308,7 @@ def _push_wide(system, packed, i, y):
 
 
 @inner
-def _push(system, packed, begin, end, y):
+def push(system, packed, begin, end, y):
     """Add the forces of constraints begin .. end with multipliers y."""
     f, ends = packed.f, packed.ends
     for i in range(begin, end):
@@ -382,7 +382,7 @@ def _give(system, packed, i, C, y, w):
 
 
 @inner
-def _pull(system, packed, C, begin, end, y, w):
+def pull(system, packed, C, begin, end, y, w):
     """Set the rows of constraints begin .. end of w to K (J u + C K^T y), u being what the solids move."""
     u = packed.f
     for i in range(begin, end):
@@ -432,14 +432,14 @@ def multiply(
         if alpha != 0.0:
             for k in range(first[begin], first[end]):
                 y[k] -= alpha * q[k]
-        _push(system, packed, begin, end, y)
+        push(system, packed, begin, end, y)
         while answered < packed.count[1] and packed.last[packed.done[answered]] < end:
             _respond(Minv, packed.done[answered], f)
             answered += 1
         ready = pulled
         while ready < count and packed.need[ready] < end:
             ready += 1
-        _pull(system, packed, C, pulled, ready, y, w)
+        pull(system, packed, C, pulled, ready, y, w)
         pulled, begin = ready, end
         if pulled == count:
             for k in range(rows, rows + 4):

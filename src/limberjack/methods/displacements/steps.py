@@ -26,6 +26,7 @@ import numpy as np
 
 from limberjack._jit import inner, kernel, outlined
 from limberjack.assembling.correct import (
+    OWN,
     correct,
     cut_multipliers,
     displace,
@@ -326,8 +327,8 @@ def _one_step(
                         w.cut[t, k] = 0
             soft = 0.0 if mode == KINEMATIC else h
             status = correct(
-                setup, net, mode != KINEMATIC, time + h, soft, outer, inner_most, tolerance, solver_tolerance, clamp, u,
-                e, pose, w,
+                setup, net, OWN, mode != KINEMATIC, time + h, soft, outer, inner_most, tolerance, solver_tolerance,
+                clamp, u, e, pose, w,
             )  # fmt: skip
             _take_displacement(h, motion.before, pose, motion.moved)
             if momenta:
