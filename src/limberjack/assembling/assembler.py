@@ -16,6 +16,7 @@ from limberjack.constraints.maximal import new_evaluation, new_maximal
 from limberjack.constraints.rows import ANGLE, COORDINATES
 from limberjack.constraints.table import DRIVE
 from limberjack.errors import StateError, UnknownName
+from limberjack.maximal.plain import weighed_model
 from limberjack.model.check import frame_rotation
 from limberjack.model.compile import joint_frames
 from limberjack.model.joints import coordinate_counts, coordinates
@@ -110,7 +111,7 @@ class Assembler:
         limits: bool = True,
     ) -> None:
         self.model = model
-        self.whole = new_maximal(model, frozenset() if limits else frozenset({"limits"}))
+        self.whole = new_maximal(weighed_model(model), frozenset() if limits else frozenset({"limits"}))
         self.targets = list(targets)
         self.net = new_net(model, self.whole, trackers=len(self.targets))
         self.work = new_work(self.net)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limberjack.constraints.bodies import AFFINE, PARTICLE, PLANAR, RIGID
+from limberjack.constraints.bodies import AFFINE, PARTICLE, PLANAR, POSE, RIGID
 from limberjack.constraints.maximal import Maximal
 from limberjack.constraints.system import System, new_system
 from limberjack.constraints.table import DRIVE
@@ -90,6 +90,7 @@ class Work(NamedTuple):
     first: np.ndarray  # (T, 6) errors of trackers at the start of a step
     cut: np.ndarray  # (T, 6) int64: 1 where a tracker pulls with its largest force
     pull: np.ndarray  # (T, 6) what trackers pulled with in the last step
+    start: np.ndarray  # (n, POSE) poses at the start of the step, or (0, POSE) where there are no steps
     krylov: Krylov
     report: np.ndarray  # (6,) iterations outer and inner, worst error, its row, status of the last solve, |errors|
     solve: np.ndarray  # (3,) of the last solve
@@ -145,8 +146,8 @@ def new_work(net: Net) -> Work:
         lam=np.zeros(nr), total=np.zeros(nr), on=on, minv=np.zeros((n, 7)), f=np.zeros(6 * n), d=np.zeros(6 * n),
         free=np.ones(n), aim=np.zeros((len(net.driven), 2)), held=np.full(trackers, -1, np.int64),
         track=np.zeros((trackers, TRACK)), first=np.zeros((trackers, 6)), cut=np.zeros((trackers, 6), np.int64),
-        pull=np.zeros((trackers, 6)), krylov=new_krylov(net.system, KEPT, net.pairs), report=np.zeros(6),
-        solve=np.zeros(3),
+        pull=np.zeros((trackers, 6)), start=np.zeros((0, POSE)),
+        krylov=new_krylov(net.system, KEPT, net.pairs), report=np.zeros(6), solve=np.zeros(3),
     )  # fmt: skip
 
 

@@ -58,12 +58,6 @@ class DisplacementsStepper(MaximalState):
         whole = new_maximal(model, ignored)
         if (whole.bodies.kind >= SCALABLE).any():
             raise UnsupportedByMethod('method "displacements" moves bodies that keep their size only')
-        speed = np.flatnonzero(whole.table.speed[: whole.system.row_start[whole.held]] == 1)
-        if speed.size:
-            name = model.joint_names[int(whole.table.joint[speed[0]])]
-            raise UnsupportedByMethod(
-                f'joint "{name}" holds velocities only, which displacements do not know; method "multipliers" does'
-            )
         self._options = options
         self._mode = MODES.index(options.mode)
         self._check_weights(model, options)
@@ -94,7 +88,8 @@ class DisplacementsStepper(MaximalState):
         before = self._kept_joints().copy() if hasattr(self, "_w") else None
         driven = tuple(c for c, _, _ in self._driven)
         self._net: Net = new_net(self._model, self.whole, driven=driven, trackers=len(self._grips))
-        self._w: Work = new_work(self._net)
+        # rows that hold velocities see what a step has moved: both look at the poses it started from
+        self._w: Work = new_work(self._net)._replace(start=self._motion.before)
         self._w.free[:] = self._loose
         for d, (_, value, rate) in enumerate(self._driven):
             self._w.aim[d] = value, rate
