@@ -174,6 +174,7 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "multipliers, sparse rattle", lambda: _multipliers(solver="sparse", integrator="rattle")
     yield "multipliers, rattle", lambda: _multipliers(integrator="rattle")
     yield "contacts in impulses", lambda: _touching("impulses")
+    yield "contacts in multipliers", lambda: _touching("multipliers")
     for name in METHODS:
         if name not in long:
             yield f"method {name}", lambda name=name: _method(name)

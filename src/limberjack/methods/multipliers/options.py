@@ -41,7 +41,7 @@ class Multipliers:
 
     name: ClassVar[str] = "multipliers"
     supports: ClassVar[frozenset[str]] = frozenset(
-        {"springs", "motors", "loops", "limits", "gears", "velocity", "bodies"}
+        {"springs", "motors", "loops", "limits", "gears", "velocity", "bodies", "armature", "contacts"}
     )
 
     stabilization: str = "project"
@@ -73,6 +73,10 @@ class Multipliers:
 
     def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> MultipliersStepper:
         """Return a stepper for `model`, without its features in `ignored`."""
+        if "contacts" in model.features() and "contacts" not in ignored:
+            from limberjack.methods.multipliers.touching import TouchingStepper
+
+            return TouchingStepper(model, self, ignored)
         from limberjack.methods.multipliers.method import MultipliersStepper
 
         return MultipliersStepper(model, self, ignored)
