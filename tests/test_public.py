@@ -19,7 +19,7 @@ NAMES = [
     "Impulses", "LimberjackError", "LoopNotClosed", "MissingExtra", "Model", "ModelError", "ModelWarning", "Motor",
     "Multipliers", "Pace", "Simulation", "StateError", "Tracker", "Trajectory", "UnknownName", "UnsupportedByMethod",
     "View", "assemble", "capabilities", "forward_dynamics", "forward_kinematics", "inverse_dynamics", "jacobian",
-    "load", "mass_matrix", "pose", "resume", "save", "scenes", "view",
+    "load", "mass_matrix", "pose", "register_constraint", "resume", "save", "scenes", "view",
 ]  # fmt: skip
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from limberjack.methods.adaptive.options import View
     from limberjack.model.builder import Builder
+    from limberjack.model.custom import register_constraint
     from limberjack.model.model import Model
     from limberjack.model.spec import Axis, Motor
     from limberjack.simulation import Simulation, resume
@@ -58,6 +59,7 @@ _HOMES = {
     ),  # fmt: skip
     "limberjack.methods.adaptive.options": ("View",),
     "limberjack.model.builder": ("Builder",),
+    "limberjack.model.custom": ("register_constraint",),
     "limberjack.model.model": ("Model",),
     "limberjack.model.spec": ("Axis", "Motor"),
     "limberjack.simulation": ("Simulation", "resume"),
@@ -103,6 +105,7 @@ __all__ = [
     "load",
     "mass_matrix",
     "pose",
+    "register_constraint",
     "resume",
     "save",
     "scenes",

@@ -25,6 +25,7 @@ from limberjack.methods.impulses.islands import MORE_CONTACTS, NOT_FINITE
 from limberjack.methods.impulses.motion import GRIP, GRIP_IMPULSE, Bulk
 from limberjack.methods.impulses.options import Impulses
 from limberjack.methods.impulses.steps import set_inverses, take_free_steps, take_steps
+from limberjack.model.custom import refuse_constraints
 from limberjack.model.model import Model
 from limberjack.solvers.contact_graph import Graph, new_graph
 from limberjack.solvers.sweeps import ACROSS, PUSHED, RA, N, S, Sweeps, new_sweeps
@@ -47,6 +48,7 @@ class ImpulsesStepper(MaximalState):
     def __init__(self, model: Model, options: Impulses, ignored: frozenset[str]) -> None:
         if "bodies" in ignored:
             model = rigid_model(model)
+        refuse_constraints(model.spec, "impulses")
         whole = new_maximal(model, ignored)
         for i in np.flatnonzero(whole.bodies.kind != RIGID):
             name = model.body_names[int(np.flatnonzero(model.arrays.body_link == i)[0])]

@@ -27,7 +27,10 @@ class MultipliersStepper(MaximalState):
     """Takes the steps of `Multipliers`."""
 
     def __init__(self, model: Model, options: Multipliers, ignored: frozenset[str]) -> None:
-        whole = new_maximal(model, ignored, springs=options.integrator == "implicit")
+        rotors = "armature" in model.features() and "armature" not in ignored
+        if rotors and options.integrator == "rattle":
+            raise UnsupportedByMethod('integrator "rattle" knows no rotor inertia (armature); use "rk4"')
+        whole = new_maximal(model, ignored, springs=options.integrator == "implicit", rotors=rotors)
         if options.integrator == "rattle" and (whole.bodies.kind >= SCALABLE).any():
             raise UnsupportedByMethod('integrator "rattle" moves rigid bodies and particles only; use "rk4"')
         # nothing but ball joints and weights: a step of its own
