@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         UnsupportedByMethod,
     )
     from limberjack.io import load, save
+    from limberjack.maximal.proximity import Proximity
     from limberjack.methods import (
         Adaptive,
         Displacements,
@@ -53,6 +54,7 @@ _HOMES = {
         "StateError", "UnknownName", "UnsupportedByMethod",
     ),
     "limberjack.io": ("load", "save"),
+    "limberjack.maximal.proximity": ("Proximity",),
     "limberjack.methods": (
         "Adaptive", "Displacements", "DivideAndConquer", "Full", "Impulses", "Multipliers", "capabilities",
     ),  # fmt: skip
@@ -87,6 +89,7 @@ __all__ = [
     "Motor",
     "Multipliers",
     "Pace",
+    "Proximity",
     "Simulation",
     "StateError",
     "Tracker",
