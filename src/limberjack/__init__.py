@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         UnsupportedByMethod,
     )
     from limberjack.io import load, save
-    from limberjack.maximal.proximity import Proximity
     from limberjack.methods import (
         Adaptive,
         Displacements,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from limberjack.methods.adaptive.options import View
     from limberjack.model.builder import Builder
     from limberjack.model.model import Model
+    from limberjack.model.proximity import Proximity
     from limberjack.model.spec import Axis, Motor
     from limberjack.simulation import Simulation, resume
     from limberjack.trackers import Pace, Tracker
@@ -54,7 +54,7 @@ _HOMES = {
         "StateError", "UnknownName", "UnsupportedByMethod",
     ),
     "limberjack.io": ("load", "save"),
-    "limberjack.maximal.proximity": ("Proximity",),
+    "limberjack.model.proximity": ("Proximity",),
     "limberjack.methods": (
         "Adaptive", "Displacements", "DivideAndConquer", "Full", "Impulses", "Multipliers", "capabilities",
     ),  # fmt: skip

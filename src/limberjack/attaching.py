@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from limberjack.errors import StateError, UnknownName, UnsupportedByMethod
-from limberjack.maximal.attached import KINDS_ATTACHED
-from limberjack.maximal.proximity import Proximity
 from limberjack.model import check
+from limberjack.model.proximity import KINDS_ATTACHED, Proximity
 from limberjack.model.spec import WORLD
 from limberjack.pushed import Pushed
 

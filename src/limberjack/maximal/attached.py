@@ -13,15 +13,10 @@ from limberjack.constraints.table import Pairs, Row, joint_rows
 from limberjack.errors import StateError
 from limberjack.maximal.inserting import inserted
 from limberjack.model.model import Model
+from limberjack.model.proximity import KINDS_ATTACHED
 from limberjack.model.spec import Joint
 
-__all__ = ["KINDS_ATTACHED", "Attached", "read_attached", "set_targets", "with_attached", "write_attached"]
-
-# Kinds that can be made while running: all that are rows between two frames and always hold.
-KINDS_ATTACHED = (
-    "fixed", "ball", "hinge", "slide", "universal", "cylindrical", "planar", "screw", "point_on_line",
-    "point_on_plane", "distance",
-)  # fmt: skip
+__all__ = ["Attached", "read_attached", "set_targets", "with_attached", "write_attached"]
 
 
 @dataclass(frozen=True)

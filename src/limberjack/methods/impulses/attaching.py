@@ -21,11 +21,11 @@ from limberjack.errors import StateError, UnknownName
 from limberjack.maximal.attached import Attached, read_attached, set_targets, with_attached, write_attached
 from limberjack.maximal.inserting import inserted_terms
 from limberjack.maximal.meeting import look_at
-from limberjack.maximal.proximity import Proximity, chosen_pairs
 from limberjack.maximal.state import MaximalState
 from limberjack.methods.impulses.motion import Bulk
 from limberjack.methods.impulses.steps import set_inverses
 from limberjack.model.model import Model
+from limberjack.model.proximity import Proximity, chosen_pairs
 from limberjack.model.spec import WORLD, Joint
 from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix, turn_z_to
 
@@ -256,12 +256,14 @@ class AttachedState(MaximalState):
         """Return the joint that rule k makes between two of its points."""
         points = {point.name: point for point in self._model.points}
         child, parent = points[rule.points[i]], points[rule.others[j]]
+        turn, at = self.body_frame(parent.body)
         place: Any = parent.position
         if not rule.snap:
-            turn, at = self.body_frame(parent.body)
             place = turn.T @ (self._where(self._spots((child.name,)))[0] - at)
+        frame = {"world": np.eye(3), "point": self.body_frame(child.body)[0], "other": turn}[rule.axis_in]
+        axis = frame @ np.array(rule.axis)
         name = f"rule {k}: {child.name}, {parent.name}"
-        joint = self.new_joint(name, rule.kind, (parent.body, child.body), (place, child.position), rule.axis)
+        joint = self.new_joint(name, rule.kind, (parent.body, child.body), (place, child.position), axis)
         return Attached(joint, since=time, over=rule.over if rule.snap else 0.0, made_by=(k, i, j))
 
     # Steps

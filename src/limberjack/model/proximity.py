@@ -9,13 +9,19 @@ from typing import Any
 import numpy as np
 
 from limberjack.errors import StateError, UnknownName
-from limberjack.maximal.attached import KINDS_ATTACHED
 from limberjack.model.check import number, unit
 from limberjack.model.model import Model
 
-__all__ = ["NEIGHBOURS", "Proximity", "chosen_pairs"]
+__all__ = ["KINDS_ATTACHED", "NEIGHBOURS", "Proximity", "chosen_pairs"]
 
+# Kinds that can be made while running: all that are rows between two frames and always hold.
+KINDS_ATTACHED = (
+    "fixed", "ball", "hinge", "slide", "universal", "cylindrical", "planar", "screw", "point_on_line",
+    "point_on_plane", "distance",
+)  # fmt: skip
 NEIGHBOURS = ("free", "chain", "loop")
+FRAMES = ("world", "point", "other")
+_NUMBERS = ("distance", "release", "over")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +34,8 @@ class Proximity:
         distance: a pair nearer than this is joined [m].
         release: a pair farther than this is let go [m]; None = never for that reason.
         kind: of the joint.
-        axis: of the joint, in the world when it is made.
+        axis: of the joint when it is made.
+        axis_in: the axes in which it is given: "world", or those of the body of the "point" or of the "other".
         snap: whether the two points are drawn together, or the bodies held as they meet, at the first of the points.
         over: time in which points are drawn together [s].
         neighbours: "chain" and "loop" say that the points stand in a row, or in a ring, and that one whose neighbour is
@@ -41,7 +48,8 @@ class Proximity:
     distance: float
     release: float | None = None
     kind: str = "ball"
-    axis: tuple[float, float, float] = (0.0, 0.0, 1.0)
+    axis: tuple[float, ...] = (0.0, 0.0, 1.0)
+    axis_in: str = "world"
     snap: bool = True
     over: float = 0.1
     neighbours: str = "free"
@@ -60,8 +68,9 @@ class Proximity:
             number(self.release, "release", low=float(self.distance))
         if self.kind not in KINDS_ATTACHED:
             raise UnknownName("joint kind", self.kind, "what can be attached", KINDS_ATTACHED)
-        if self.neighbours not in NEIGHBOURS:
-            raise UnknownName("neighbours", self.neighbours, "lj.Proximity", NEIGHBOURS)
+        for word, choices in (("neighbours", NEIGHBOURS), ("axis_in", FRAMES)):
+            if getattr(self, word) not in choices:
+                raise UnknownName(word, getattr(self, word), "lj.Proximity", choices)
         if not isinstance(self.every, int) or isinstance(self.every, bool) or self.every < 1:
             raise StateError(f"every must be a whole number of steps >= 1, got {self.every!r}")
 
@@ -76,20 +85,15 @@ class Proximity:
     def told(self) -> dict[str, Any]:
         """Return the fields in what JSON has, no bit lost."""
         out = {item.name: getattr(self, item.name) for item in fields(self)}
-        return {key: value.hex() if isinstance(value, float) else value for key, value in out.items()} | {
-            "axis": [float(x).hex() for x in self.axis], "distance": float(self.distance).hex(),
-            "over": float(self.over).hex(), "release": None if self.release is None else float(self.release).hex(),
-        }  # fmt: skip
+        for name in _NUMBERS:
+            out[name] = None if out[name] is None else float(out[name]).hex()
+        return out | {"axis": [float(x).hex() for x in self.axis]}
 
     @staticmethod
     def heard(told: dict[str, Any]) -> Proximity:
         """Return what `told` came from."""
-        hexed = float.fromhex
-        own = {
-            "axis": tuple(map(hexed, told["axis"])), "distance": hexed(told["distance"]), "over": hexed(told["over"]),
-            "release": None if told["release"] is None else hexed(told["release"]),
-        }  # fmt: skip
-        return Proximity(**{**told, **own})
+        own = {name: None if told[name] is None else float.fromhex(told[name]) for name in _NUMBERS}
+        return Proximity(**{**told, **own, "axis": tuple(map(float.fromhex, told["axis"]))})
 
 
 def chosen_pairs(rule: Proximity, apart: np.ndarray, held: dict[int, int], spent: set[tuple[int, int]]) -> np.ndarray:
