@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +22,12 @@ from limberjack.solvers.saddle import NO_ROOM, REFUSED, factor_saddle, list_touc
 __all__ = ["Rows", "close", "hold", "meet_together", "pull_joints"]
 
 # Newton steps of the joints, along rows of the start and along rows of the end.
-NEWTON, NEWTON_THERE = 12, 20
+NEWTON, NEWTON_THERE = 12, 40
+# Bodies are turned by at most this much at a time where poses are brought onto the joints [rad]: a chain pulled nearly
+# straight answers a small gap with huge turns.
+TURN = 0.2
+# Closing the joints may make the bodies this many times as lively; bodies at rest count as moving this fast [m/s].
+WILD, STIR = 4.0, 0.1
 # A joint open by more than this after all of them is an error [m, rad].
 OPEN = 1e-3
 
@@ -175,6 +181,15 @@ def _copy_angles(compound, e, there):
 
 
 @outlined
+def _careful(a):
+    """Return the part of the corrections a of rigid bodies that turns none of them too far."""
+    most = 0.0
+    for k in range(0, len(a), 6):
+        most = max(most, a[k] * a[k] + a[k + 1] * a[k + 1] + a[k + 2] * a[k + 2])
+    return TURN / math.sqrt(most) if most > TURN * TURN else 1.0
+
+
+@outlined
 def _bring(setup, tree, structure, how, time, all_rows, rows, e, s, saddle):
     """Bring the poses onto the joints as they are, the directions taken anew each time; return a status."""
     last, status = np.inf, 0
@@ -191,10 +206,24 @@ def _bring(setup, tree, structure, how, time, all_rows, rows, e, s, saddle):
             status = _solve(setup, tree, structure, True, 0.0, rows, e, s, saddle)
         if status != 0:
             break
-        move_bodies(setup.bodies, 1.0, saddle.a, s.pose)
+        move_bodies(setup.bodies, _careful(saddle.a), saddle.a, s.pose)
     if status == STUCK or not s.report[1] <= OPEN:
         return OPEN_LOOP
     return status
+
+
+@outlined
+def _liveliness(bulk, u):
+    """Return about twice the kinetic energy that bodies have, a little of it for those at rest; NaN as infinite."""
+    out, inverse = 0.0, bulk.inverse
+    for i in range(len(bulk.mass)):
+        o, spin = 6 * i, inverse[i, 0] + inverse[i, 1] + inverse[i, 2]
+        w = u[o] * u[o] + u[o + 1] * u[o + 1] + u[o + 2] * u[o + 2]
+        v = u[o + 3] * u[o + 3] + u[o + 4] * u[o + 4] + u[o + 5] * u[o + 5]
+        out += bulk.mass[i] * (v + STIR * STIR)
+        if spin > 0.0:
+            out += 3.0 * w / spin
+    return out if out < np.inf else np.inf
 
 
 @outlined
@@ -203,6 +232,8 @@ def close(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, sadd
     held, counts = setup.system.row_start[setup.constraints[1]], setup.constraints
     _copy_angles(setup.table.compound, e, s.there)
     worst, last, status = 0.0, np.inf, 0
+    _clear(s.u_sum)
+    _add(s.u, s.u_sum)
     for iteration in range(NEWTON):
         move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
         look_there(setup, time + h, s.pose, s.u, s.there)
@@ -229,10 +260,14 @@ def close(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, sadd
                 setup.system, counts[0], counts[1], 1, e.j, bulk.inverse, rows.weight, rows.aim, e.values, TOUCH,
                 rows.total, s.u,
             )  # fmt: skip
-    if how[GLOBAL] > 0.0 and status != MORE_ROOM and (status != 0 or not worst <= max(how[TOLERANCE], GAP_ALLOWED)):
-        # impulses along the rows of the start cannot close the joints
-        if not worst < 0.1:
-            move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u_before, s.pose)
+    wild = _liveliness(bulk, s.u) > WILD * _liveliness(bulk, s.u_sum)
+    failed = status != 0 or not worst <= max(how[TOLERANCE], GAP_ALLOWED)
+    if how[GLOBAL] > 0.0 and status != MORE_ROOM and (failed or wild):
+        # impulses along the rows of the start cannot close the joints, or would do so by throwing bodies about
+        if wild or not worst < 0.1:
+            _clear(s.u)
+            _add(s.u_sum, s.u)
+            move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
         status = _bring(setup, tree, structure, how, time + h, all_rows, rows, e, s, saddle)
     else:
         for t in range(len(e.near)):

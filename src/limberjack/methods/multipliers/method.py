@@ -11,7 +11,7 @@ from limberjack.constraints.maximal import Maximal, new_maximal
 from limberjack.errors import UnsupportedByMethod
 from limberjack.holding import Grip
 from limberjack.maximal.balls import momenta_of, new_balls, take_ball_steps
-from limberjack.maximal.gripping import grip_rows, grip_terms, with_grips
+from limberjack.maximal.gripping import grip_rows, with_grips
 from limberjack.maximal.meeting import MORE_ROOM
 from limberjack.maximal.state import MaximalState
 from limberjack.methods.multipliers.options import INTEGRATORS, STABILIZATIONS, Multipliers
@@ -127,20 +127,9 @@ class MultipliersStepper(MaximalState):
     def _regrip(self, grips: list[Grip]) -> None:
         """Make table and solver anew for other grips, the state kept."""
         self._take_edits()
-        self._refresh()
-        s, own = self._s, grip_terms(self._base, self.whole)
-        pose, u, q, qd, closed, time = s.pose, s.u, s.q, s.qd, self._closed, self._time
-        near, tau = np.delete(self._e.near, np.r_[own]), self.loop_tau
-        self._grips = grips
+        self._grips, options = grips, self._options
         whole = with_grips(self._model, self._base, grips)
-        options = self._options
-        super().__init__(self._model, whole, solver=options.solver, strict=options.stabilization == "project")
-        self._s.pose[:], self._s.u[:], self._s.q[:], self._s.qd[:] = pose, u, q, qd
-        own = grip_terms(self._base, self.whole)
-        self._e.near[:] = np.insert(near, own.start, np.zeros(own.stop - own.start))
-        self.loop_tau[:], self._closed, self._time = tau, closed, time
-        self._start_compounds()
-        self._seen, self._read = (self._q.copy(), self._qd.copy()), True
+        self._rebuild(self._base, whole, solver=options.solver, strict=options.stabilization == "project")
 
     def _frame(self, grip: Grip) -> np.ndarray:
         row = grip_rows(self._base, self._grips, grip)
