@@ -23,7 +23,7 @@ from limberjack.methods.impulses.attaching import AttachedState
 from limberjack.methods.impulses.closing import Rows
 from limberjack.methods.impulses.islands import MORE_CONTACTS, NOT_FINITE
 from limberjack.methods.impulses.motion import GRIP, GRIP_IMPULSE, Bulk
-from limberjack.methods.impulses.options import Impulses
+from limberjack.methods.impulses.options import JOINTS, Impulses
 from limberjack.methods.impulses.steps import set_inverses, take_free_steps, take_steps
 from limberjack.model.custom import refuse_constraints
 from limberjack.model.model import Model
@@ -119,7 +119,7 @@ class ImpulsesStepper(AttachedState):
         small = {"auto": _SMALL, "firm": math.inf}.get(o.contacts, -1.0)
         ratio = {"auto": _RATIO, "hard": -1.0}.get(o.contacts, math.inf)
         patience = _PATIENCE if o.sleeping else 0.0
-        shared = [o.shock, o.tolerance, 1.0 if o.joints == "global" else 0.0, _SLOW, patience, small, ratio]
+        shared = [o.shock, o.tolerance, float(JOINTS[o.joints]), _SLOW, patience, small, ratio]
         soft = [o.soft_sweeps, 1, *_softness(min(o.frequency, 0.25 / h), h)]
         firm = [o.sweeps, max(1, o.sweeps // 5), *_softness(0.5 / h, h)]
         hard = [0 if o.shock else o.sweeps, 0, min(_RATE, 0.2 / h), 1.0, 0.0]
