@@ -19,6 +19,7 @@ _FRAME = 1.0 / 60.0
 # What ours is run with; sleeping is off unless said.
 _AWAKE = Impulses(sleeping=False)
 _TIGHT = Impulses(sleeping=False, tolerance=1e-4)
+_RATTLE = Multipliers(integrator="rattle", solver="sparse", tolerance=5e-5)
 # A peer's net counts when its joints are this well closed [m], as its best setting does.
 _PEER_GAP = 3.6e-3
 
@@ -88,6 +89,7 @@ def _net(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Watch
     for who, method, dt in (
         ("impulses, 1/60, 0.1 mm", _TIGHT, _FRAME),
         ("impulses, 1/960, 0.1 mm", Impulses(sleeping=False, tolerance=1e-4, substeps=1), _FRAME / 16),
+        ("multipliers, rattle, 1/960, 50 um", _RATTLE, _FRAME / 16),
     ):
         watch(who, 1)
         ours.append(enter(who, run_ours(model, method, dt, frames, keep=keep, cap=sizes.cap)))
