@@ -72,8 +72,8 @@ def test_the_shaken_plate_is_stable_at_a_twelfth_of_a_second(iterations):
         sim.move("plate", (0.15 * np.sin(9.0 * t), 0.10 * np.sin(6.0 * t), 1.5), (1.0, 0.0, 0.0, 0.0))
         sim.step()
         speeds.append(float(np.abs(sim.velocities[:, 3:]).max()))
-        assert speeds[-1] < 4.0 and sim.stats["joint_error"] < 0.03
-    assert max(speeds[-12:]) < 0.7 * max(speeds[:60])
+        assert speeds[-1] < 5.0 and sim.stats["joint_error"] < 0.1
+    assert max(speeds[-12:]) < 0.5 * max(speeds[:60])
 
 
 # The bodies that two hands draw apart, and how far.
@@ -148,3 +148,17 @@ def test_grips_respect_limits(method):
         sim.step()
         assert sim.q[0] < 0.5 + 1e-3
     assert sim.q[0] > 0.45 and np.isfinite(grip.force).all()
+
+
+@pytest.mark.parametrize("mode", ["conserving", "damped"])
+def test_a_tumbling_body_keeps_its_spin(mode):
+    """A free body of three different inertias tumbles for 20 s at 60 steps a second: momentum and energy stay."""
+    builder = lj.Builder("tumbler", gravity=(0.0, 0.0, 0.0))
+    builder.add_body("top", mass=1.0, inertia=(0.02, 0.05, 0.06))
+    builder.add_joint_free("fly", "world", "top", start_velocity=(0.0, 0.0, 0.0, 0.1, 6.0, 0.2))
+    sim = lj.Simulation(builder.build(), lj.Displacements(mode=mode), dt=1 / 60)
+    energy, spin = sim.energy().total, np.linalg.norm(sim.momentum().angular)
+    for _ in range(20):
+        sim.step(60)
+        assert abs(sim.energy().total / energy - 1.0) < 0.05
+        assert abs(np.linalg.norm(sim.momentum().angular) / spin - 1.0) < 0.05
