@@ -246,6 +246,11 @@ def test_a_tracker_catches_carries_and_lets_go():
     sim.step(5)
     assert np.abs(sim.body("left").position - before - (0.0, 0.3, 0.2)).max() < 1e-6
     assert sim.stats["joint_error"] < 1e-6
+    own, turn = sim.body("left").rotation.copy(), (np.cos(0.2), 0.0, np.sin(0.2), 0.0)
+    tracker.update(target + (0.0, 0.3, 0.2), turn, pressed=True)
+    sim.step(10)
+    assert abs(sim.body("left").rotation @ own) == pytest.approx(np.cos(0.2), abs=1e-6)
+    assert sim.stats["joint_error"] < 1e-6
     tracker.update(target, pressed=False)
     assert tracker.body is None and (tracker.force == 0.0).all()
 
