@@ -286,23 +286,24 @@ def test_long_chains_with_a_loop_close_over_their_tree():
     for k in range(120):
         builder.add_body(f"b{k}", mass=1.0, com=(0.05, 0.0, 0.0), inertia=(1e-3, 1e-3, 1e-3))
         parent, at = ("world", (0.0, 0.0, 0.0)) if k == 0 else (f"b{k - 1}", (0.1, 0.0, 0.0))
-        builder.add_joint_hinge(f"j{k}", parent, f"b{k}", axis=(0.0, 1.0, 0.0), position=at, start=0.02 * (-1) ** k)
-    end = (8.0, 0.0, 3.0)
+        builder.add_joint_hinge(f"j{k}", parent, f"b{k}", axis=(0.0, 1.0, 0.0), position=at, start=0.02)
+    turned = 0.02 * np.arange(1, 121)
+    end = 0.1 * np.array((np.cos(turned).sum(), 0.0, -np.sin(turned).sum())) + (0.3, 0.0, 0.4)
     builder.add_joint_ball("end", "world", "b119", position=end, position_in_child=(0.1, 0.0, 0.0))
     done = lj.assemble(builder.build(), tolerance=1e-9)
     assert done.closed and done.iterations <= 25
-    assert done.solver_iterations <= 6 * done.iterations
+    assert done.solver_iterations <= 8 * done.iterations
 
 
 def test_bodies_without_mass_are_assembled():
-    """Geometry alone decides in the unit metric: a frame without mass in a loop is closed; the physical one names it."""
+    """Geometry alone decides in the unit metric: a body without mass in a loop is closed; the physical one names it."""
     builder = lj.Builder("light", gravity=(0.0, 0.0, 0.0))
     builder.add_body("a", mass=1.0, com=(0.5, 0.0, 0.0), inertia=(0.1, 0.1, 0.1))
     builder.add_body("joiner", mass=0.0)
     builder.add_body("b", mass=1.0, com=(0.5, 0.0, 0.0), inertia=(0.1, 0.1, 0.1))
     builder.add_joint_hinge("left", "world", "a", axis=(0.0, 1.0, 0.0), start=-0.7)
     builder.add_joint_hinge("first", "a", "joiner", position=(1.0, 0.0, 0.0), axis=(0.0, 1.0, 0.0), start=0.3)
-    builder.add_joint_hinge("second", "joiner", "b", axis=(0.0, 1.0, 0.0), start=0.9)
+    builder.add_joint_hinge("second", "joiner", "b", axis=(0.0, 0.0, 1.0), start=0.9)
     builder.add_joint_ball("right", "world", "b", position=(1.6, 0.0, 0.0), position_in_child=(1.0, 0.0, 0.0))
     model = builder.build()
     done = lj.assemble(model)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import limberjack as lj
+from limberjack.assembling.assembler import Assembler
 from limberjack.assembling.face import with_start
 from limberjack.cli import main
 
@@ -52,3 +54,36 @@ def test_a_start_is_taken_over():
     for place, _ in model.arrays.links.quaternions:
         q[place : place + 4] /= np.linalg.norm(q[place : place + 4])
     assert np.abs(with_start(model, q).q0 - q).max() < 1e-12
+
+
+MJCF = """<mujoco model="bars"><worldbody><site name="ground" pos="1.7 0 0.1"/>
+  <body name="crank"><joint name="a" axis="0 1 0"/><geom type="capsule" size="0.05" fromto="0 0 0 0 0 1"/>
+    <body name="coupler" pos="0 0 1"><joint name="b" axis="0 1 0"/>
+      <geom type="capsule" size="0.05" fromto="0 0 0 2 0 0"/>
+      <body name="rocker" pos="2 0 0"><joint name="c" axis="0 1 0"/><site name="tip" pos="0 0 -1.3"/>
+        <geom type="capsule" size="0.05" fromto="0 0 0 0 0 -1.3"/></body></body></body>
+</worldbody><equality><connect name="d" site1="tip" site2="ground"/></equality></mujoco>"""
+
+_INERTIAL = """<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>"""
+URDF = f"""<robot name="hand"><link name="palm"/><link name="f1">{_INERTIAL}</link><link name="f2">{_INERTIAL}</link>
+  <joint name="j1" type="revolute"><parent link="palm"/><child link="f1"/><axis xyz="0 1 0"/>
+    <limit lower="-1" upper="1" effort="1" velocity="1"/></joint>
+  <joint name="j2" type="revolute"><parent link="f1"/><child link="f2"/><origin xyz="0.1 0 0"/><axis xyz="0 1 0"/>
+    <limit lower="-1" upper="1" effort="1" velocity="1"/><mimic joint="j1" multiplier="0.5" offset="0.2"/></joint>
+</robot>"""
+
+
+@pytest.mark.parametrize(("suffix", "text"), [("xml", MJCF), ("urdf", URDF)])
+def test_files_are_assembled(suffix, text, tmp_path, capsys):
+    """Loops of an MJCF file that start open, and mimics of a URDF, close; what is written starts closed."""
+    path, out = tmp_path / f"one.{suffix}", tmp_path / "closed.json"
+    path.write_text(text)
+    model = lj.load(path)
+    start = Assembler(model)
+    start.correct(0, 0)
+    assert start.work.report[2] > 0.01
+    assert main(["assemble", str(path), "--out", str(out)]) == 0
+    assert "closed" in capsys.readouterr().out
+    done = lj.assemble(lj.load(out))
+    assert done.closed and done.iterations == 0
+    assert np.abs(lj.load(out).q0 - model.q0).max() > 0.01

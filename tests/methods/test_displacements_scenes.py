@@ -12,7 +12,7 @@ FINE = {"iterations": 6, "solver_iterations": 60, "tolerance": 1e-12}
 
 @pytest.mark.parametrize("mode", ["conserving", "damped"])
 def test_a_knife_edge_follows_its_cycloid(mode):
-    """A constraint on velocities alone is kept by what a step moves: the blade drifts sideways as the closed form says."""
+    """Velocities are held by what a step moves: the blade drifts sideways as the closed form says, at first order."""
     model, slope, w, errors = lj.scenes.knife_edge(), 9.81 * np.sin(0.3), 2.0, []
     for h in (2e-3, 1e-3):
         sim = lj.Simulation(model, lj.Displacements(mode=mode, **FINE), dt=h)
@@ -61,75 +61,70 @@ def test_gears_on_a_carrier_agree_with_multipliers():
     assert np.abs(ends[0]).max() > 0.1
 
 
-@pytest.mark.parametrize("name", ["shaken_plate", "draggable_structure", "ring_of_figures"])
-def test_the_damped_mode_is_stable_at_a_twelfth_of_a_second(name):
-    """At 12 steps a second the scenes of the paper come to rest or swing, and never gain speed."""
-    scene = lj.scenes.get(name)
-    method = lj.Displacements(mode="damped", iterations=3, solver_iterations=30)
-    sim = lj.Simulation(lj.scenes.shaken_plate() if name == "shaken_plate" else scene.model, method, dt=1 / 12)
-    held = sim.model.body_names[0]
-    place = sim.body(held).position.copy()
-    speeds = []
-    for k in range(96):
-        shake = 0.1 * np.sin(9.0 * sim.time) if k < 48 else 0.1 * np.sin(9.0 * 48 / 12)
-        sim.move(held, place + (shake, 0.0, 0.0))
+@pytest.mark.parametrize("iterations", [(2, 7), (2, 15), (3, 30)])
+def test_the_shaken_plate_is_stable_at_a_twelfth_of_a_second(iterations):
+    """Shaken at 12 steps a second, the paper's frame rate, the strings stay whole; held still, they calm down."""
+    outer, inner = iterations
+    method = lj.Displacements(mode="damped", iterations=outer, solver_iterations=inner)
+    sim, speeds = lj.Simulation(lj.scenes.shaken_plate(), method, dt=1 / 12), []
+    for k in range(120):
+        t = min(k, 60) / 12
+        sim.move("plate", (0.15 * np.sin(9.0 * t), 0.10 * np.sin(6.0 * t), 1.5), (1.0, 0.0, 0.0, 0.0))
         sim.step()
-        speeds.append(float(np.abs(sim.velocities).max()))
-        assert np.isfinite(speeds[-1]) and speeds[-1] < 60.0
-    assert max(speeds[-12:]) < max(speeds[:48])
+        speeds.append(float(np.abs(sim.velocities[:, 3:]).max()))
+        assert speeds[-1] < 5.0 and sim.stats["joint_error"] < 0.1
+    assert max(speeds[-12:]) < 0.5 * max(speeds[:60])
 
 
-def _grabbed(name):
-    """Return the scene's model and the bodies to pull: the first and the last that can move."""
-    model = lj.scenes.get(name).model
-    free = [body for b, body in enumerate(model.body_names) if model.arrays.body_link[b] >= 0]
-    return model, (free[0], free[-1])
+# The bodies that two hands draw apart, and how far.
+TORN = {
+    "ring_of_figures": (("figure0_pelvis", "figure13_right_foot"), 6.0),
+    "draggable_structure": (("rod0_0", "rod6_7"), 3.0),
+    "shaken_plate": (("plate", "bar8"), 3.0),
+    "bar_between_disks": (("left", "bar"), 3.0),
+    "bead_on_circle": (("bead", "bead"), 3.0),
+    "faure_joints": (("universal_a", "universal_b"), 3.0),
+}
 
 
-SCENES = ("ring_of_figures", "draggable_structure", "shaken_plate", "bar_between_disks", "bead_on_circle", "faure_joints")
-
-
-@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("name", TORN)
 def test_every_scene_recovers_after_release(name):
     """Torn by two hands that pull apart, every scene of the paper closes to 1e-6 m within 60 frames of 2 x 5 after."""
-    model, ends = _grabbed(name)
+    model, (ends, pull) = lj.scenes.get(name).model, TORN[name]
     sim = lj.Simulation(model, lj.Displacements(mode="kinematic", iterations=2, solver_iterations=5), dt=1 / 60)
     sim.step(60)
     grips = [sim.grab(body) for body in ends]
     starts = [grip.point.copy() for grip in grips]
     for k in range(60):
         for grip, start, sign in zip(grips, starts, (-1.0, 1.0), strict=True):
-            grip.move(start + sign * min(1.0, k / 30) * np.array((0.6, 0.2, 0.4)))
+            grip.move(start + sign * pull * min(1.0, k / 30) * np.array((0.6, 0.2, 0.4)))
         sim.step()
     torn = sim.stats["joint_error"]
     for grip in grips:
         grip.release()
     sim.step(60)
-    assert sim.stats["joint_error"] <= 1e-6
-    assert torn > 1e-6 or name in ("bar_between_disks", "bead_on_circle", "faure_joints")
+    assert torn > 0.5 and sim.stats["joint_error"] <= 1e-6
 
 
 @pytest.mark.parametrize("method", ["full", "adaptive", "multipliers", "displacements", "impulses"])
 def test_grips_in_every_method(method):
-    """In every method two grips draw a double pendulum's tip and turn it, tell what they pull with, and let go."""
+    """In every method two grips draw a chain, turn its end (but for impulses), tell what they pull with, and let go."""
     builder = lj.Builder("arm")
     for k in range(3):
         builder.add_body(f"b{k}", mass=1.0, com=(0.0, 0.0, -0.2), inertia=(0.02, 0.02, 0.01))
         parent, at = ("world", (0.0, 0.0, 2.0)) if k == 0 else (f"b{k - 1}", (0.0, 0.0, -0.4))
         builder.add_joint_ball(f"j{k}", parent, f"b{k}", position=at, damping=0.3)
-    sim = lj.Simulation(builder.build(), method, dt=2e-3)
-    tip = np.array((0.3, 0.0, 1.1))
+    sim = lj.Simulation(builder.build(), lj.Adaptive(budget=3) if method == "adaptive" else method, dt=2e-3)
+    tip, middle = np.array((0.24, 0.2, 1.1336)), np.array((0.0, 0.1, 1.8268))
     turned = np.array((np.cos(0.4), 0.0, 0.0, np.sin(0.4)))
     grip, other = sim.grab("b2"), sim.grab("b0")
     for k in range(1000):
         if k % 10 == 0:
-            grip.move(tip, turned)
-            other.move((0.0, 0.1, 1.8))
+            grip.move(tip, turned if method != "impulses" else None)
+            other.move(middle)
         sim.step()
-    com = sim.body("b2").position + lj.forward_kinematics(sim.model, sim.q)[0][2] * 0.0
-    assert np.isfinite(com).all()
-    assert np.linalg.norm(grip.point - tip) < 0.05
-    assert abs(abs(sim.rotations[2] @ turned)) > 0.99
+    assert np.linalg.norm(grip.point - tip) < 0.05  # they give way
+    assert method == "impulses" or abs(sim.rotations[2] @ turned) > 0.98
     assert 0.5 < np.linalg.norm(grip.force + other.force) < 100.0
     for one in (grip, other):
         one.release()
@@ -137,3 +132,33 @@ def test_grips_in_every_method(method):
         grip.move(tip)
     sim.step(100)
     assert np.linalg.norm(sim.body("b2").position - (0.0, 0.0, 1.2)) < 0.6
+
+
+@pytest.mark.parametrize("method", ["full", "multipliers", "impulses", "conserving", "damped", "kinematic"])
+def test_grips_respect_limits(method):
+    """A lever drawn far beyond its limit stops there, in every method and mode."""
+    builder = lj.Builder("lever", gravity=(0.0, 0.0, 0.0))
+    builder.add_body("bar", mass=1.0, com=(0.5, 0.0, 0.0), inertia=(0.01, 0.1, 0.1))
+    builder.add_joint_hinge("pivot", "world", "bar", limits=(-0.5, 0.5), damping=0.5)
+    modes = ("conserving", "damped", "kinematic")
+    sim = lj.Simulation(builder.build(), lj.Displacements(mode=method, **FINE) if method in modes else method, dt=2e-3)
+    grip = sim.grab("bar", (1.0, 0.0, 0.0))
+    for k in range(300):
+        grip.move((np.cos(0.005 * k), np.sin(0.005 * k), 0.0))
+        sim.step()
+        assert sim.q[0] < 0.5 + 1e-3
+    assert sim.q[0] > 0.45 and np.isfinite(grip.force).all()
+
+
+@pytest.mark.parametrize("mode", ["conserving", "damped"])
+def test_a_tumbling_body_keeps_its_spin(mode):
+    """A free body of three different inertias tumbles for 20 s at 60 steps a second: momentum and energy stay."""
+    builder = lj.Builder("tumbler", gravity=(0.0, 0.0, 0.0))
+    builder.add_body("top", mass=1.0, inertia=(0.02, 0.05, 0.06))
+    builder.add_joint_free("fly", "world", "top", start_velocity=(0.0, 0.0, 0.0, 0.1, 6.0, 0.2))
+    sim = lj.Simulation(builder.build(), lj.Displacements(mode=mode), dt=1 / 60)
+    energy, spin = sim.energy().total, np.linalg.norm(sim.momentum().angular)
+    for _ in range(20):
+        sim.step(60)
+        assert abs(sim.energy().total / energy - 1.0) < 0.05
+        assert abs(np.linalg.norm(sim.momentum().angular) / spin - 1.0) < 0.05

@@ -20,7 +20,7 @@ def rigid_model(model: Model) -> Model:
 
 
 def weighed_model(model: Model) -> Model:
-    """Return the model with mass and inertia on bodies that have none or not about every axis: geometry is as it was."""
+    """Return the model with mass and inertia on bodies that lack it about some axis; its geometry is the same."""
     own = model.arrays.links.inertia
     heavy = own[:, 9] > 0.0
     center = own[:, 6:9] / np.where(heavy, own[:, 9], 1.0)[:, None]
@@ -30,11 +30,11 @@ def weighed_model(model: Model) -> Model:
     turns = np.linalg.eigvalsh(tensor)[:, 0] > 0.0 if len(tensor) else heavy
     light = {model.body_names[b] for b, link in enumerate(model.arrays.body_link) if link >= 0 and not heavy[link]}
     light |= {model.body_names[b] for b, link in enumerate(model.arrays.body_link) if link >= 0 and not turns[link]}
-    kinds = {body.name for body in model.spec.bodies if body.body_kind == "rigid"}
-    if not light & kinds:
+    light &= {body.name for body in model.spec.bodies if body.body_kind == "rigid"}
+    if not light:
         return model
+    ball = (1.0, 1.0, 1.0, 0.0, 0.0, 0.0)
     bodies = [
-        replace(body, mass=body.mass or 1.0, inertia=(1.0, 1.0, 1.0, 0.0, 0.0, 0.0)) if body.name in light & kinds else body
-        for body in model.spec.bodies
+        replace(body, mass=body.mass or 1.0, inertia=ball) if body.name in light else body for body in model.spec.bodies
     ]
     return Model(replace(model.spec, bodies=bodies))

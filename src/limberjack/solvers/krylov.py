@@ -69,9 +69,9 @@ def new_krylov(system: System, keep: int = 0, pairs: np.ndarray | None = None) -
         pairs: (nc,) which constraints act with opposite wrenches at one point, or on one solid; None for none.
     """
     nc, nr = len(system.row_start) - 1, int(system.row_start[-1])
-    vectors = (np.zeros(nr + 4) for _ in range(5))
-    bases = (np.zeros(keep * (nr + 4)) for _ in range(2))
-    return Krylov(new_packed(system, pairs), *vectors, np.ones(nc), np.zeros(keep * nr), *bases, np.zeros((3, keep)))
+    y, r, w, p, q = (np.zeros(nr + 4) for _ in range(5))
+    v, b = (np.zeros(keep * (nr + 4)) for _ in range(2))
+    return Krylov(new_packed(system, pairs), y, r, w, p, q, np.ones(nc), np.zeros(keep * nr), v, b, np.zeros((3, keep)))
 
 
 @inner

@@ -48,6 +48,8 @@ __all__ = ["DisplacementsStepper"]
 
 # Velocities that are asked for are made to fit the joints this well, whatever the steps were content with.
 _FIT, _FIT_ITERATIONS = 1e-13, 400
+# How much limits count beside joints and hands in mode "kinematic".
+_LIMITS = 1e4
 
 
 class DisplacementsStepper(MaximalState):
@@ -104,8 +106,11 @@ class DisplacementsStepper(MaximalState):
     def _weigh(self) -> None:
         weight, names = self._w.krylov.weight, self.whole.names
         weight[:] = 1.0
+        if self._mode == KINEMATIC:
+            # hands pull without limit here: what cannot be met is left to them and the joints
+            weight[self._net.ends[0] : self._net.ends[1]] = _LIMITS
         for c in range(int(self._net.ends[1])):
-            weight[c] = self._options.weights.get(names[c], 1.0)
+            weight[c] *= self._options.weights.get(names[c], 1.0)
 
     def _take_motion(self) -> None:
         """Take the motion of the solids from the velocities of the bodies; the next step is the first."""

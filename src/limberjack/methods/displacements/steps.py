@@ -3,14 +3,15 @@
 | mode | state | a step of h |
 |---|---|---|
 | conserving | p, L world | p, L += f (h + h_last)/2; repeat: fly h; (p, L) += J_0^T lam, A_0 lam = -e/h |
-| damped | u = dq/h | u += M^-1 f (h + h_last)/2; q += h u; q += correction; u = displacement made / h |
+| damped | u = dq/h | p, L = M u + f (h + h_last)/2; fly h; q += correction; u = displacement made / h |
 | kinematic | - | q += correction, in the unit metric |
 
 h_last is the step before, 0 at the start: Stoermer's first displacement is v h + a h^2 / 2. J_0 and A_0 belong to the
 pose at the start of the step, so that impulses are pairs of opposite wrenches at one point then: momentum stays to
 rounding. Where displacements within one step are so large that such impulses cannot close the joints, the step is
-taken anew in the damped way. L turns a body over h by t with t = h I(exp(t/2) R)^-1 L, which needs no gyroscopic term;
-u does.
+taken anew in the damped way. L turns a body over h by t with t = h I(exp(t/2) R)^-1 L, which needs no gyroscopic term:
+taken at the start of a step, that term makes rods on strings spin faster and faster. In mode damped L is M u with the
+inertia of the middle of the last step, where u belongs.
 
 Velocities at the end of a conserving step, for those who ask, are M^-1 ((p, L) + f h_last/2) made to fit the rows.
 
@@ -31,7 +32,6 @@ from limberjack.assembling.correct import (
     cut_multipliers,
     displace,
     has_soft,
-    move_solids,
     set_metric,
     set_sides,
     solve_rows,
@@ -221,14 +221,34 @@ def _take_displacement(h, before, pose, moved):
 
 
 @outlined
-def _predict(momenta, h, kick, minv, free, moved, force, f, d):
-    """Fill d with the displacements of free solids over h."""
-    for k in range(len(f)):
-        f[k] = (moved[k] if momenta else 0.0) + kick * force[k]
-    _divide(minv, f, h, d)
-    if not momenta:
-        for k in range(len(d)):
-            d[k] += h * free[k // 6] * moved[k]
+def _predict(bodies, momenta, last, kick, free, moved, force, pose, out):
+    """Fill out with momenta kicked by the forces; those of velocities are of the middle of the last step."""
+    for i in range(len(pose)):
+        k, kind, m = 6 * i, bodies.kind[i], free[i]
+        x, y, z = moved[k], moved[k + 1], moved[k + 2]
+        if not momenta:
+            m *= bodies.mass[i]
+            if kind == RIGID:
+                x, y, z = _middle_momentum(bodies, i, last, pose, x, y, z)
+            else:
+                x, y, z = 0.0, 0.0, (bodies.inertia[i, 2] * z if kind == PLANAR else 0.0)
+        out[k], out[k + 1], out[k + 2] = free[i] * x, free[i] * y, free[i] * z
+        for c in range(3):
+            out[k + 3 + c] = m * moved[k + 3 + c]
+            out[k + c] += free[i] * kick * force[k + c]
+            out[k + 3 + c] += free[i] * kick * force[k + 3 + c]
+
+
+@inner
+def _middle_momentum(bodies, i, last, pose, x, y, z):
+    """Return the angular momentum of solid i that turned by `last` times (x, y, z), as it was half way."""
+    g, f = bodies.inertia, -0.5 * last
+    turned = (pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
+    w, a, b, c = quaternion_multiply(quaternion_exp(f * x, f * y, f * z), turned)
+    r = rotation_from_quaternion(w, a, b, c)
+    x, y, z = rotate_back(r, x, y, z)
+    x, y, z = symmetric_times((g[i, 0], g[i, 1], g[i, 2], g[i, 3], g[i, 4], g[i, 5]), x, y, z)
+    return rotate(r, x, y, z)
 
 
 @outlined
@@ -298,8 +318,7 @@ def _one_step(
         look(setup, net, time, driven, True, pose, u, e, w)
         forces(setup, springs, drives, armature, span, driven, False, wrenches, applied, pose, e, reads, motion.native)
         _widen(bodies, motion.native, motion.force)
-        if momenta:
-            _take_gyro(bodies, e.ends, pose, motion.force)
+        _take_gyro(bodies, e.ends, pose, motion.force)
     if fit:
         _fit(setup, net, inner_most, solver_tolerance, pose, u, w, motion)
     else:
@@ -314,11 +333,8 @@ def _one_step(
         if not closed:
             if mode != KINEMATIC:
                 source = motion.moved_before if momenta else motion.moved
-                _predict(momenta, h, kick, w.minv, w.free, source, motion.force, w.f, w.d)
-                for i in range(len(pose)):
-                    for c in range(7):
-                        pose[i, c] = motion.before[i, c]
-                move_solids(bodies.kind, math.pi, w.d, pose)
+                _predict(bodies, momenta, motion.last[0], kick, w.free, source, motion.force, motion.before, w.f)
+                _fly(bodies, h, w.free, w.f, motion.before, pose)
                 pull = 1.0 / (h * h)
                 for r in range(len(w.total)):
                     w.total[r] = 0.0
