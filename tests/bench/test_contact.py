@@ -23,7 +23,7 @@ def test_the_quick_table_is_filled():
         assert isinstance(row["ms"], float) and row["ms"] > 0.0, row
     for row in nets:
         if row["who"].startswith("impulses"):
-            assert row["gap"] <= 0.1 * 1.01 and row["end"] < 1e-2
+            assert row["gap"] <= 0.1 and row["end"] < 1e-2
     assert len(table.bars) >= 14 and all(bar.passed is None for bar in table.bars)
 
 

@@ -13,6 +13,9 @@ from limberjack._jit import inner, outlined
 
 __all__ = ["Graph", "find_islands", "find_levels", "new_graph", "sort_contacts"]
 
+# Cosines of normals with the way up: one body can rest on the other; it does so squarely.
+CARRYING, UPRIGHT = 0.2, 0.99
+
 
 class Graph(NamedTuple):
     """Islands and levels of n bodies, room for c contacts."""
@@ -26,14 +29,14 @@ class Graph(NamedTuple):
     other: np.ndarray  # (c,) scratch
     island: np.ndarray  # (n + 1,) where the contacts of each island start in the order
     body: np.ndarray  # (n,) number of each body's island among those with contacts, -1 = none
-    facts: np.ndarray  # (n, 4) of each island: bodies, contacts, highest level, largest ratio of masses
+    facts: np.ndarray  # (n, 5) of each island: bodies, contacts, highest level, largest ratio of masses, those leaning
     count: np.ndarray  # (1,) islands with contacts
 
 
 def new_graph(n: int, capacity: int) -> Graph:
     """Return the arrays for n bodies and room for `capacity` contacts."""
-    sizes = (n, n, n + 2, 2 * capacity, n, capacity, capacity, n + 1, n, (n, 4), 1)
-    return Graph(*(np.zeros(size, float if size == (n, 4) else np.int64) for size in sizes))
+    sizes = (n, n, n + 2, 2 * capacity, n, capacity, capacity, n + 1, n, (n, 5), 1)
+    return Graph(*(np.zeros(size, float if size == (n, 5) else np.int64) for size in sizes))
 
 
 @inner
@@ -84,9 +87,9 @@ def find_islands(
 
 
 @inner
-def _carried(up, sign, k, normal):
-    """Return whether the normal of contact k points up enough for one body to rest on the other."""
-    return sign * (up[0] * normal[k, 0] + up[1] * normal[k, 1] + up[2] * normal[k, 2]) > 0.2
+def _carried(up, sign, k, normal, least):
+    """Return whether the cosine between the normal of contact k and the way up is more than `least`."""
+    return sign * (up[0] * normal[k, 0] + up[1] * normal[k, 1] + up[2] * normal[k, 2]) > least
 
 
 @outlined
@@ -128,7 +131,7 @@ def find_levels(
             start[a + 1] += 1
             near[start[b + 1]] = k
             start[b + 1] += 1
-        elif level[a] == 0 and (weightless or _carried(up, 1.0, k, normal)):
+        elif level[a] == 0 and (weightless or _carried(up, 1.0, k, normal, CARRYING)):
             level[a] = 1
             queue[tail] = a
             tail += 1
@@ -139,7 +142,7 @@ def find_levels(
         for t in range(start[i], start[i + 1]):
             k = near[t]
             other, sign = (link_a[k], 1.0) if link_b[k] == i else (link_b[k], -1.0)
-            if level[other] == 0 and (weightless or _carried(up, sign, k, normal)):
+            if level[other] == 0 and (weightless or _carried(up, sign, k, normal, CARRYING)):
                 level[other] = level[i] + 1
                 queue[tail] = other
                 tail += 1
@@ -150,13 +153,13 @@ def find_levels(
 
 
 @outlined
-def _number(count, link_a, link_b, mass, jointed, graph):
+def _number(count, link_a, link_b, normal, depth, margin, up, mass, jointed, graph):
     """Number the islands with contacts, those with joints together and last; fill what is known of each."""
     root, body, facts = graph.root, graph.body, graph.facts
     n = len(root)
     for i in range(n):
         body[i] = -1
-        for c in range(4):
+        for c in range(5):
             facts[i, c] = 0.0
     for k in range(count):
         body[root[link_a[k]]] = 0
@@ -182,6 +185,8 @@ def _number(count, link_a, link_b, mass, jointed, graph):
         a, b = link_a[k], link_b[k]
         i = body[a]
         facts[i, 1] += 1.0
+        if depth[k] > -margin and not (_carried(up, 1.0, k, normal, UPRIGHT) or _carried(up, -1.0, k, normal, UPRIGHT)):
+            facts[i, 4] += 1.0
         if b >= 0:
             facts[i, 3] = max(facts[i, 3], mass[a] / mass[b], mass[b] / mass[a])
     graph.count[0] = islands + 1 if together else islands
@@ -191,7 +196,7 @@ def _number(count, link_a, link_b, mass, jointed, graph):
 @outlined
 def sort_contacts(
     # in
-    count, link_a, link_b, mass, jointed,
+    count, link_a, link_b, normal, depth, margin, up, mass, jointed,
     # out
     graph,
 ):  # fmt: skip
@@ -200,11 +205,14 @@ def sort_contacts(
     Args:
         count: contacts.
         link_a, link_b: their bodies.
+        normal, depth: of the contacts.
+        margin: contacts with a gap of more than this do not count as leaning [m].
+        up: (3,) against gravity, unit.
         mass: (n,).
         jointed: (n,) whether a joint holds the body.
         graph: root and level are read, the rest is filled.
     """
-    together = _number(count, link_a, link_b, mass, jointed, graph)
+    together = _number(count, link_a, link_b, normal, depth, margin, up, mass, jointed, graph)
     level, start, order, other, island = graph.level, graph.start, graph.order, graph.other, graph.island
     n = len(level)
     for i in range(n + 2):

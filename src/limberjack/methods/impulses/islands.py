@@ -22,11 +22,25 @@ MARGIN = 1e-3
 _STIR = 0.1
 # How an island's contacts are met: giving way a little, giving way less and swept more, or not at all.
 SOFT, FIRM, HARD = range(3)
+# Columns have so many levels at least. One with a body faster than this is met firm: it comes to rest sooner [m/s].
+TALL, QUIET = 3.0, 0.05
 # How joints are met: one after the other, all at once, or all at once and damped.
 SWEPT, TOGETHER, DAMPED = 0.0, 1.0, 2.0
 # Places in `how`, the numbers of the method's options; sweeps, relaxing sweeps, rate, scale and give of each kind.
 SHOCK, TOLERANCE, GLOBAL, SLOW, PATIENCE, SMALL, RATIO, KIND = range(8)
 SWEEPS, RELAX, RATE, SCALE, GIVE, WIDTH = range(6)
+
+
+@outlined
+def _mark_lively(u, bulk, graph):
+    """Count bodies that are not quiet with the contacts that lean: their islands are no columns at rest."""
+    for i in range(len(bulk.mass)):
+        if graph.body[i] >= 0:
+            o, f = 6 * i, bulk.extent[i] * bulk.extent[i]
+            w = u[o] * u[o] + u[o + 1] * u[o + 1] + u[o + 2] * u[o + 2]
+            v = u[o + 3] * u[o + 3] + u[o + 4] * u[o + 4] + u[o + 5] * u[o + 5]
+            if v + f * w > QUIET * QUIET:
+                graph.facts[graph.body[i], 4] += 1.0
 
 
 @outlined
@@ -47,7 +61,11 @@ def find_touching(setup, shapes, filters, dt, up, broad, contacts, kept, graph, 
     wake(graph.root, bulk)
     find_again(contacts, kept)
     find_levels(count, contacts.link_a, contacts.link_b, contacts.normal, contacts.depth, MARGIN, up, graph)
-    together = sort_contacts(count, contacts.link_a, contacts.link_b, bulk.mass, bulk.jointed, graph)
+    together = sort_contacts(
+        count, contacts.link_a, contacts.link_b, contacts.normal, contacts.depth, MARGIN, up, bulk.mass, bulk.jointed,
+        graph,
+    )  # fmt: skip
+    _mark_lively(s.u, bulk, graph)
     gather(contacts, graph, kept, setup.gravity, s.pose, sweeps)
     follow(0, count, sweeps.link, 0.0, s.pose, s.pose, s.u, sweeps.row)
     set_masses(0, count, sweeps.link, bulk.inverse, sweeps.row)
@@ -73,8 +91,12 @@ def note_pushes(first, last, link, row, bulk):
 
 @inner
 def kind_of(i, how, facts):
-    """Return how island i is to be met: hard with unlike masses and in columns, firm with few contacts, else soft."""
-    column = facts[i, 2] >= 3.0 and facts[i, 0] < 4.0 * facts[i, 2] and how[RATIO] < 1e300
+    """Return how island i is to be met: hard with unlike masses and in columns, firm with few contacts, else soft.
+
+    Bodies that lean on each other, as in an arch, hold up in circles: shock propagation lets them creep. Columns that
+    rock it keeps rocking.
+    """
+    column = facts[i, 2] >= TALL and facts[i, 0] < 4.0 * facts[i, 2] and facts[i, 4] == 0.0 and how[RATIO] < 1e300
     if facts[i, 3] > how[RATIO] or column:
         return HARD
     return FIRM if facts[i, 1] <= how[SMALL] else SOFT

@@ -49,7 +49,7 @@ class Impulses:
     joints: str = "global"
     contacts: str = "auto"
     shock: int = 60
-    soft_sweeps: int = 2
+    soft_sweeps: int = 3
     frequency: float = 120.0
     substeps: int | None = None
     sleeping: bool = True

@@ -1,0 +1,67 @@
+"""Long runs by impulses: what stands stands for good, and nothing ever passes a wall."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import limberjack as lj
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_column_stands_for_a_minute():
+    """A lone column of ten equal boxes, never asleep, drifts by at most 5 um in the minute after it has settled."""
+    sim = lj.Simulation(lj.scenes.column(), lj.Impulses(sleeping=False), dt=1 / 240)
+    sim.step(240)
+    settled = sim.positions
+    for _ in range(60):
+        sim.step(240)
+        assert np.abs(sim.positions - settled).max() <= 5e-6
+
+
+def test_a_kapla_tower_stands_for_ten_minutes():
+    """The tower of 102 planks stands 60,000 steps of 0.01 s, with sleep and without."""
+    for method, steps in ((lj.Impulses(), 60_000), (lj.Impulses(sleeping=False), 60_000)):
+        sim = lj.Simulation(lj.scenes.kapla_tower(), method, dt=0.01)
+        start = sim.positions
+        for _ in range(60):
+            sim.step(steps // 60)
+            assert np.abs(sim.positions - start).max() <= 1e-4
+
+
+def test_ten_thousand_shots_do_not_pass_a_wall():
+    """Of 10,000 balls and boxes shot at a wall of 2 cm from all sides at up to 1000 m/s none comes out behind it."""
+    random, passed, batch = np.random.default_rng(5), 0, 250
+    builder = lj.Builder("shots", gravity=(0, 0, 0))
+    builder.add_shape_box("world", (0.02, 400.0, 400.0))
+    for k in range(batch):
+        builder.add_body(f"shot{k}", mass=0.01, inertia=(1e-6,) * 3)
+        if k % 2:
+            builder.add_shape_sphere(f"shot{k}", 0.01, collide=True, group=1)
+        else:
+            builder.add_shape_box(f"shot{k}", (0.02, 0.02, 0.02), collide=True, group=1)
+    model = builder.build()
+    for _ in range(10_000 // batch):
+        sim = lj.Simulation(model, lj.Impulses(sleeping=False), dt=1 / 240)
+        q, qd = sim.q.reshape(batch, 7).copy(), sim.qd.reshape(batch, 6).copy()
+        speed = random.uniform(1.0, 1000.0, batch)
+        slant = random.uniform(-0.5, 0.5, (batch, 2))
+        way = np.column_stack([np.ones(batch), slant]) / np.sqrt(1.0 + (slant**2).sum(axis=1))[:, None]
+        q[:, 0] = -0.1 - speed * random.uniform(0.0, 1 / 240, batch)
+        q[:, 1:3] = np.stack(np.meshgrid(np.arange(25.0), np.arange(10.0)), -1).reshape(-1, 2) * 4.0 - 50.0
+        qd[:, :3], qd[:, 3:] = speed[:, None] * way, random.uniform(-100.0, 100.0, (batch, 3))
+        sim.q, sim.qd = q.ravel(), qd.ravel()
+        sim.step(12)
+        passed += int((sim.positions[:, 0] > 0.0).sum())
+    assert passed == 0
+
+
+@pytest.mark.parametrize("ratio", [1e2, 1e4])
+def test_heavy_stays_on_light(ratio):
+    """A box of 10^4 times the mass lies on a light one for ten seconds, in it by less than a millimetre."""
+    sim = lj.Simulation(lj.scenes.column(boxes=2, ratio=ratio), lj.Impulses(sleeping=False), dt=1 / 240)
+    start = sim.positions
+    for _ in range(10):
+        sim.step(240)
+        assert np.abs(sim.positions - start).max() < 1e-3 and sim.stats["penetration"] < 1e-3
