@@ -105,33 +105,45 @@ class Attaching(Pushed):
         stepper.heed()
         if point is not None and (at_a is not None or at_b is not None):
             raise StateError("give the place of the joint by point, or by at_a and at_b, not both")
-        places = [at_a, at_b]
-        if at_a is None and at_b is None:
-            places[1] = self._point_in(b if b != WORLD else a, point)
-            if b == WORLD:
-                turn, origin = stepper.body_frame(a)
-                places[1] = origin + turn @ places[1]
-        places = [None if p is None else np.array(check.vector(p, 3, "place of the joint")) for p in places]
-        frames = [stepper.body_frame(body) for body in (a, b)]
-        for k in (0, 1):
-            if places[k] is None:
-                (turn, origin), (from_turn, from_origin) = frames[k], frames[1 - k]
-                places[k] = turn.T @ (from_origin + from_turn @ places[1 - k] - origin)
-        own: dict[str, float] = {}
-        if kind == "distance":
-            ends = [origin + turn @ place for (turn, origin), place in zip(frames, places, strict=True)]
-            now = float(np.linalg.norm(ends[1] - ends[0])) if length is None else length
-            own["length"] = check.number(now, "length of the distance joint", positive=True)
-        elif length is not None:
-            raise StateError(f"a {kind} joint has no length; distance joints have")
-        if kind == "screw":
-            own["pitch"] = check.number(pitch, "pitch of the screw")
-        elif pitch is not None:
-            raise StateError(f"a {kind} joint has no pitch; screws have")
+        places = self._joint_places((a, b), point, [at_a, at_b])
+        own = self._joint_sizes(kind, (a, b), places, length, pitch)
         joint = stepper.new_joint(name, kind, (a, b), tuple(places), check.unit(axis, "axis"), **own)
         stepper.attach(joint, self.time, check.number(over, "over", low=0.0), collide=bool(collide))
         self._poses = None
         return Attachment(self, name, kind, (a, b))
+
+    def _joint_places(self, bodies: tuple[str, str], point: Any, given: list[Any]) -> list[np.ndarray]:
+        """Return the places of a joint in the frames of its two bodies."""
+        stepper = self._attaching()
+        frames = [stepper.body_frame(body) for body in bodies]
+        places = [None if at is None else np.array(check.vector(at, 3, "place of the joint")) for at in given]
+        if places[0] is None and places[1] is None:
+            k = 0 if bodies[1] == WORLD else 1
+            places[k] = self._point_in(bodies[k], point)
+        for k in (0, 1):
+            other = places[1 - k]
+            if places[k] is None and other is not None:
+                (turn, origin), (from_turn, from_origin) = frames[k], frames[1 - k]
+                places[k] = turn.T @ (from_origin + from_turn @ other - origin)
+        return [at for at in places if at is not None]
+
+    def _joint_sizes(
+        self, kind: str, bodies: tuple[str, str], places: list[np.ndarray], length: Any, pitch: Any
+    ) -> dict[str, float]:
+        """Return the length of a distance joint or the pitch of a screw; refuse them on other kinds."""
+        for word, value, owner in (("length", length, "distance"), ("pitch", pitch, "screw")):
+            if value is not None and kind != owner:
+                raise StateError(f"a {kind} joint has no {word}; {owner} joints have")
+        if kind == "screw":
+            return {"pitch": check.number(pitch, "pitch of the screw")}
+        if kind != "distance":
+            return {}
+        ends = []
+        for body, place in zip(bodies, places, strict=True):
+            turn, origin = self._attaching().body_frame(body)
+            ends.append(origin + turn @ place)
+        now = float(np.linalg.norm(ends[1] - ends[0])) if length is None else length
+        return {"length": check.number(now, "length of the distance joint", positive=True)}
 
     def detach(self, joint: Attachment | str) -> None:
         """Let a joint made while running go.

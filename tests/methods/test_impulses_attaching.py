@@ -81,6 +81,18 @@ def test_a_gap_closes_evenly():
     assert gap() < 1e-7
 
 
+def test_a_rod_keeps_its_length():
+    """A distance joint keeps the length it was made at, or draws its ends to the one asked for."""
+    for length in (None, 0.4):
+        sim = lj.Simulation(rods(1).build(), "impulses", dt=DT)
+        sim.attach("world", "rod0", "distance", at_a=(0.0, 0.0, 2.5), at_b=(0.0, 0.0, 0.0), length=length)
+        sim.step(60)
+        reach = np.linalg.norm(sim.positions[0] - [0.0, 0.0, 2.5])
+        assert reach == pytest.approx(length or 0.5, abs=1e-7)
+    with pytest.raises(lj.StateError, match="distance"):
+        sim.attach("world", "rod0", "ball", length=1.0)
+
+
 def test_a_hung_body_falls_when_let_go():
     """A body attached to the world hangs; let go it falls freely; both exact in a snapshot and in a file."""
     sim = lj.Simulation(rods(1).build(), "impulses", dt=DT)

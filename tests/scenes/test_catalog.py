@@ -59,6 +59,7 @@ SMALL = {
     "scalable_puppet": {},
     "shaken_plate": {"strings": 3},
     "simple_pendulum": {},
+    "skeletons": {"figures": 1, "triangles": 1000},
     "slider_chain": {},
     "spring_pendulum": {},
     "star": {"arms": 5},

@@ -29,6 +29,9 @@ from limberjack.spatial.vectors import cross
 
 __all__ = ["MaximalState"]
 
+# Beyond this many rows of loops the sparse solver is the faster one.
+_FEW = 24
+
 
 @kernel
 def _to_maximal(
@@ -87,9 +90,12 @@ class MaximalState:
         whole: the model in maximal coordinates.
         solver: "tree", "sparse" or "auto" of the saddle system.
         strict: whether a loop left open is an error.
+        few: rows of loops up to which "auto" takes the forest.
     """
 
-    def __init__(self, model: Model, whole: Maximal, *, solver: str = "auto", strict: bool = True) -> None:
+    def __init__(
+        self, model: Model, whole: Maximal, *, solver: str = "auto", strict: bool = True, few: int = _FEW
+    ) -> None:
         self._model, self._strict = model, strict
         self.whole: Maximal = whole
         a = model.arrays
@@ -102,7 +108,7 @@ class MaximalState:
             whole.bodies, whole.system, whole.table, whole.touch, whole.soft, whole.center, counts, a.links.gravity
         )
         self._e = new_evaluation(whole)
-        self._loops = solver == "sparse" or (solver == "auto" and _many_loops(whole))
+        self._loops = solver == "sparse" or (solver == "auto" and _loop_rows(whole) > few)
         self._room = 16
         self.new_saddle()
         n, nu = len(whole.bodies.kind), int(whole.bodies.start[-1])
@@ -421,14 +427,10 @@ def _loop_drives(model: Model, whole: Maximal) -> Drives:
     return Drives(*(np.ascontiguousarray(field) for field in drives))
 
 
-# Beyond this many rows of loops the sparse solver is the faster one.
-_FEW = 24
-
-
-def _many_loops(whole: Maximal) -> bool:
-    """Return whether the loops have so many rows that one sparse factorisation pays."""
+def _loop_rows(whole: Maximal) -> int:
+    """Return how many rows close loops."""
     own = first_constraints(whole.system, whole.held)
-    return int(np.diff(own.row_start)[split(own).auxiliary].sum()) > _FEW
+    return int(np.diff(own.row_start)[split(own).auxiliary].sum())
 
 
 def _is_particle(model: Model, name: str) -> bool:

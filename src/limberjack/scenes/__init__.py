@@ -9,6 +9,7 @@ from __future__ import annotations
 from limberjack.scenes.adaptive import adaptive_crowd, character, paper_pendulum, slider_chain, spring_pendulum
 from limberjack.scenes.baraff import baraff_contacts, baraff_planar, baraff_tree, scalable_puppet, star
 from limberjack.scenes.between import pre_versus_post
+from limberjack.scenes.bones import skeletons
 from limberjack.scenes.catalog import Camera, Scene, SceneInfo, describe, get, names
 from limberjack.scenes.chains import double_pendulum, long_chain, pendulum, tethered_pendulum
 from limberjack.scenes.crowds import crowd
@@ -87,6 +88,7 @@ __all__ = [
     "scalable_puppet",
     "shaken_plate",
     "simple_pendulum",
+    "skeletons",
     "slider_chain",
     "spring_pendulum",
     "star",

@@ -33,6 +33,8 @@ __all__ = ["AttachedState"]
 
 # Rows of a new joint open by less than this are closed at once [m, rad].
 _CLOSED = 1e-9
+# Rows of loops up to which a model that began on a forest stays on it: another solver would be loaded in mid-run.
+_FEW = 96
 
 
 class AttachedState(MaximalState):
@@ -50,6 +52,7 @@ class AttachedState(MaximalState):
         self._since_look = 0
         self._watched: list[Any] = []  # per rule, the spots of its points and others
         super().__init__(model, whole)
+        self._sparse = self._loops
 
     # Frames
 
@@ -148,7 +151,11 @@ class AttachedState(MaximalState):
         moved += [one.joint for one in attached if one.joint.name not in known]
         attached = [known.get(one.joint.name, one) for one in attached]
         asleep, calm = self._bulk.asleep.copy(), self._bulk.calm.copy()
-        self._rebuild(self._base, with_attached(self._model, self._base, attached))
+        whole = with_attached(self._model, self._base, attached)
+        if self._sparse:
+            self._rebuild(self._base, whole, solver="sparse")
+        else:
+            self._rebuild(self._base, whole, few=_FEW)
         self._put_angles(attached)
         look_at(self._setup, 0.0, self._e, self._s)
         start = self.whole.system.row_start
