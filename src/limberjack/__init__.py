@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     )
     from limberjack.methods.adaptive.options import View
     from limberjack.model.builder import Builder
+    from limberjack.model.custom import register_constraint
     from limberjack.model.model import Model
+    from limberjack.model.proximity import Proximity
     from limberjack.model.spec import Axis, Motor
     from limberjack.simulation import Simulation, resume
     from limberjack.trackers import Pace, Tracker
@@ -53,11 +55,13 @@ _HOMES = {
         "StateError", "UnknownName", "UnsupportedByMethod",
     ),
     "limberjack.io": ("load", "save"),
+    "limberjack.model.proximity": ("Proximity",),
     "limberjack.methods": (
         "Adaptive", "Displacements", "DivideAndConquer", "Full", "Impulses", "Multipliers", "capabilities",
     ),  # fmt: skip
     "limberjack.methods.adaptive.options": ("View",),
     "limberjack.model.builder": ("Builder",),
+    "limberjack.model.custom": ("register_constraint",),
     "limberjack.model.model": ("Model",),
     "limberjack.model.spec": ("Axis", "Motor"),
     "limberjack.simulation": ("Simulation", "resume"),
@@ -87,6 +91,7 @@ __all__ = [
     "Motor",
     "Multipliers",
     "Pace",
+    "Proximity",
     "Simulation",
     "StateError",
     "Tracker",
@@ -103,6 +108,7 @@ __all__ = [
     "load",
     "mass_matrix",
     "pose",
+    "register_constraint",
     "resume",
     "save",
     "scenes",

@@ -90,7 +90,7 @@ class Pushed:
         """
         kick = getattr(self._stepper, "kick", None)
         if kick is None:
-            able = "multipliers, impulses"
+            able = "full, multipliers, impulses"
             raise UnsupportedByMethod(f'method "{self.method.name}" takes no impulses. Methods that do: {able}')
         b, a = self.model.body_index(body), self.model.arrays
         impulse = array_of(impulse, (3,), "impulse", self.model)

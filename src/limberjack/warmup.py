@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from multiprocessing import get_context
 from typing import Any
 
@@ -126,6 +127,13 @@ def _touching(name: str) -> None:
     Simulation(builder.build(), name).step(2)
 
 
+def _reduced() -> None:
+    model, method = sample(), Multipliers(coordinates="reduced", integrator="rk4")
+    ignored = [word for word in FEATURES if word not in ("springs", "motors")]
+    for integrator in ("rk4", "euler"):
+        Simulation(model, replace(method, integrator=integrator), ignore=ignored).step(2)
+
+
 def _balls() -> None:
     builder = Builder("balls")
     builder.add_body("ball", mass=1.0, com=(0.5, 0.0, 0.0), inertia=(0.1, 0.1, 0.1))
@@ -134,7 +142,9 @@ def _balls() -> None:
 
 
 def _multipliers(**options: Any) -> None:
-    Simulation(looped(), Multipliers(**options)).step(2)
+    Simulation(looped(), Multipliers(**options), ignore=("limits",) if options.get("solver") == "krylov" else ()).step(
+        2
+    )
 
 
 def _assembly() -> None:
@@ -175,9 +185,13 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "multipliers, sparse rattle", lambda: _multipliers(solver="sparse", integrator="rattle")
     yield "multipliers, rattle", lambda: _multipliers(integrator="rattle")
     yield "contacts in impulses", lambda: _touching("impulses")
+    yield "contacts in multipliers", lambda: _touching("multipliers")
     for name in METHODS:
         if name not in long:
             yield f"method {name}", lambda name=name: _method(name)
+    yield "multipliers, dense", lambda: _multipliers(solver="dense")
+    yield "multipliers, krylov", lambda: _multipliers(solver="krylov")
+    yield "multipliers, reduced coordinates", _reduced
     yield "multipliers, rattle of balls", _balls
     yield "collision", _collision
     yield "assembly", _assembly

@@ -57,7 +57,8 @@ def clear_of_poles(pair, bodies):
 
 def table_of(rows, *pairs):
     """Return the table of rows on these pairs."""
-    return new_table(rows, SimpleNamespace(link=[p[0] for p in pairs], frame=[p[1] for p in pairs], compound={}))
+    plain = {"link": [p[0] for p in pairs], "frame": [p[1] for p in pairs], "compound": {}, "custom": {}}
+    return new_table(rows, SimpleNamespace(**plain))
 
 
 def dense(table, r, state, wrench, bodies):

@@ -52,6 +52,7 @@ SMALL = {
     "newtons_cradle": {"balls": 3},
     "paper_pendulum": {"links": 10},
     "pendulum": {"links": 10},
+    "pre_versus_post": {},
     "random_tree": {"bodies": 5},
     "ring_of_figures": {"figures": 4},
     "rings": {"count": 2, "poles": 1},
@@ -61,6 +62,7 @@ SMALL = {
     "slider_chain": {},
     "spring_pendulum": {},
     "star": {"arms": 5},
+    "tank": {},
     "tethered_pendulum": {"links": 5},
 }
 METHODS = {"full", "adaptive", "multipliers", "displacements", "impulses"}

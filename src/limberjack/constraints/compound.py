@@ -13,6 +13,7 @@ import math
 import numpy as np
 
 from limberjack._jit import inner, outlined
+from limberjack.constraints.calls import call_custom
 from limberjack.constraints.rows import (
     AXES_A,
     COORDINATES,
@@ -275,21 +276,28 @@ def set_compound(
     # model
     first, count, kinds, data,
     # in
-    k, w,
+    time, k, w,
     # out
     state,
 ):  # fmt: skip
     """Fill the six rows of pair k, a compound joint of `count` axes: its coordinates, then its locked directions.
 
+    Of a registered constraint kind, fill the rows of its function.
+
     Args:
-        first: its first factor.
-        count: its axes, 1 to 6.
+        first: its first factor; of a registered kind the address of its function stands there, then how many numbers
+            it takes.
+        count: its axes, 1 to 6; -1 for a registered kind.
         kinds: (f,) of all factors.
-        data: (f, 7) axis, point and pitch of all factors.
+        data: (f, 7) axis, point and pitch of all factors, or the numbers of a registered kind.
+        time: [s].
         k: the pair, as `set_pair` left it.
         w: of `new_scratch`.
         state: (p, PAIR); its coordinates are the start of the search.
     """
+    if count < 0:
+        call_custom(kinds[first], time, state, k, data, first, kinds[first + 1])
+        return
     _fit(first, count, kinds, data, k, state, w)
     for c in range(6):
         w[_ERROR, c] = w[_STEP, c]
@@ -315,10 +323,10 @@ def set_compounds(
     # model
     compound, kinds, data,
     # in
-    w,
+    time, w,
     # out
     state,
 ):  # fmt: skip
-    """Fill the rows of all compound joints, after `set_pair`."""
+    """Fill the rows of all compound joints and registered kinds, after `set_pair`."""
     for c in range(len(compound)):
-        set_compound(compound[c, 1], compound[c, 2], kinds, data, compound[c, 0], w, state)
+        set_compound(compound[c, 1], compound[c, 2], kinds, data, time, compound[c, 0], w, state)

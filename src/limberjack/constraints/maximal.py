@@ -27,10 +27,11 @@ from limberjack.constraints.bodies import (
     set_soft_pair,
 )
 from limberjack.constraints.compound import new_scratch, set_compounds
-from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B, PAIR, PLAIN, SLIDE, TURN, row, set_pair
+from limberjack.constraints.rows import CUSTOM, GAP, LENGTH, LEVER_A, LEVER_B, PAIR, PLAIN, SLIDE, TURN, row, set_pair
 from limberjack.constraints.system import System, new_system
 from limberjack.constraints.table import (
     DRIVE,
+    ROTOR,
     SIDED,
     Pairs,
     Row,
@@ -171,7 +172,8 @@ def _held_rows(joint: Joint, pair: int, index: int, links: list[int], bodies: Bo
     rows = joint_rows(joint)
     kinds = [bodies.kind[i] for i in links if i >= 0]
     if PARTICLE in kinds or AFFINE in kinds:
-        if any(code not in (0, 2) for terms, _ in rows for code, *_ in terms):
+        free = (SLIDE, LENGTH) if AFFINE in kinds else (SLIDE, LENGTH, CUSTOM)
+        if any(code not in free for terms, _ in rows for code, *_ in terms):
             raise UnsupportedByMethod(
                 f'joint "{joint.name}" of kind {joint.kind} ties a direction of a body that has none (a particle or an '
                 "affine body); ball, distance, point_on_line and point_on_plane do not"
@@ -192,13 +194,14 @@ def _in_plane(joint: Joint, terms: list) -> bool:
     return True
 
 
-def new_maximal(model: Model, ignored: frozenset[str], *, springs: bool = False) -> Maximal:
+def new_maximal(model: Model, ignored: frozenset[str], *, springs: bool = False, rotors: bool = False) -> Maximal:
     """Return `model` in maximal coordinates, without its features in `ignored`.
 
     Args:
         model: the model.
         ignored: features left out.
         springs: whether springs are rows that give way, for integrators that take them at the end of a step.
+        rotors: whether rotor inertia is a row of its joint, which gives way by 1 / inertia.
     """
     bodies, center = _new_bodies(model)
     pairs = _CenteredPairs(model, center)
@@ -229,6 +232,8 @@ def new_maximal(model: Model, ignored: frozenset[str], *, springs: bool = False)
             loops[name] = sizes
             sizes = (sizes[0] + nq, sizes[1] + nv)
         rows = _held_rows(joint, pair, index, links, bodies)
+        if rotors and index < first_loop:
+            rows += _rotor_rows(model, joint, pair, index)
         if rows:
             groups.append(rows)
         if "limits" not in ignored:
@@ -264,6 +269,27 @@ def _particle_rows(model: Model, pairs: Pairs, index: int, joint: Joint) -> list
     pair = pairs.add(pairs.end(joint.parent, r_p, p_p), pairs.end(joint.child, r_c, p_c))
     q, v = int(model.arrays.q_start[index]), int(model.arrays.v_start[index])
     return [[Row(index, [(pair, (SLIDE, k, 0, 1.0))], role=DRIVE, drive=(q + k, v + k))] for k in range(3)]
+
+
+def _rotor_rows(model: Model, joint: Joint, pair: int, index: int) -> list[Row]:
+    """Return a row along each freedom of a joint that has rotor inertia: lam = -inertia (J a + c)."""
+    v, out = int(model.arrays.v_start[index]), []
+    inertia = model.arrays.links.armature[v : v + coordinate_counts(joint)[1]]
+    if not inertia.any():
+        return out
+    if joint.kind == "free":
+        raise UnsupportedByMethod(
+            f'joint "{joint.name}" is free and has rotor inertia, which has no axis to turn about'
+        )
+    terms, place = iter(coordinate_terms(joint)), 0
+    for kind in motions_of(joint):
+        own = [(TURN, 0, c, 1.0) for c in range(3)] if kind == SPIN else [next(terms)]
+        for term in own:
+            if inertia[place] > 0.0:
+                give = (1.0 / float(inertia[place]), 0.0, 0.0)
+                out.append(Row(index, [(pair, term)], role=ROTOR, speed=True, soft=give))
+            place += 1
+    return out
 
 
 def _read_rows(joint: Joint, pair: int, index: int, place: tuple[int, int]) -> list[Row]:
@@ -345,7 +371,7 @@ def evaluate_rows(bodies, system, table, touch, soft, time, rows, pose, u, e):
         set_pair(k, table.pair_link, table.pair_frame, e.ends, e.state)
     for t in range(len(soft)):
         set_soft_pair(soft[t], table.pair_link, table.pair_frame, bodies, e.ends, e.state)
-    set_compounds(table.compound, table.factor_kind, table.factor_data, e.scratch, e.state)
+    set_compounds(table.compound, table.factor_kind, table.factor_data, time, e.scratch, e.state)
     j, c = e.j, 0
     while system.row_start[c] < rows:
         c += 1

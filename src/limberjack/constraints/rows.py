@@ -18,6 +18,7 @@ velocities, an element is given by the wrench on b (n; f at P_B) that J^T means;
 | SIDEWAYS j | 0 (velocity only, a = world) | 0 | u | (wb x u).v_B + u.(wb x (wb x rb)) |
 | TURN j | 0 (velocity only) | u | 0 | -(wb x u).wa |
 | COMPOUND i | coordinates, then locked directions, of a compound joint (`compound.py`) | | | |
+| CUSTOM i | value i of a registered constraint kind (`custom.py`), which may depend on time | | | |
 
 ANGLE 0 is the turn about z, y = s_y.u_x - s_x.u_y, x = s_x.u_x + s_y.u_y; 1 and 2 are the angles of a universal
 joint about s_x, (s_z.u_y, s_y.u_y), and about u_y, (s_x.u_z, s_x.u_x).
@@ -34,15 +35,16 @@ from limberjack.spatial.trig import atan2
 from limberjack.spatial.vectors import cross
 
 __all__ = [
-    "ANGLE", "AXES_A", "CENTRE", "COMPOUND", "COORDINATES", "DOT", "GAP", "LENGTH", "LEVER_A", "LEVER_B", "PAIR",
-    "PICKED", "PLAIN", "RATE", "ROWS", "SIDEWAYS", "SLIDE", "TURN", "TURN_A", "TURN_B", "element", "relative_rotation",
-    "row", "set_pair", "slide_bias",
+    "ANGLE", "AXES_A", "AXES_B", "CENTRE", "COMPOUND", "COORDINATES", "CUSTOM", "DOT", "GAP", "LENGTH", "LEVER_A",
+    "LEVER_B", "PAIR", "PICKED", "PLAIN", "RATE", "ROWS", "SIDEWAYS", "SLIDE", "TURN", "TURN_A", "TURN_B", "element",
+    "relative_rotation", "row", "set_pair", "slide_bias",
 ]  # fmt: skip
 
-SLIDE, DOT, LENGTH, ANGLE, SIDEWAYS, TURN, COMPOUND = range(7)
+SLIDE, DOT, LENGTH, ANGLE, SIDEWAYS, TURN, COMPOUND, CUSTOM = range(8)
 
 # Columns of a pair's state: axes of A and B (three each), gap d, levers, angular velocities, d', z. Of compound joints
-# also coordinates, the unit vectors picked for the locked rows, and six rows of n, f, value and bias.
+# also coordinates, the unit vectors picked for the locked rows, and six rows of n, f, value and bias. Of registered
+# kinds the same rows, and in place of the coordinates the rates by time alone.
 AXES_A, AXES_B, GAP, LEVER_A, LEVER_B, TURN_A, TURN_B, RATE, CENTRE = 0, 9, 18, 21, 24, 27, 30, 33, 36
 COORDINATES, PICKED, ROWS, PAIR = 40, 46, 52, 100
 # The columns every pair has: a state is no wider where no joint is compound, since long chains are bound by memory.
@@ -179,7 +181,7 @@ def element(state, k, code, i, j):
         value, rate, bias, nx, ny, nz = _angle(state, k, i)
         return value, rate, bias, nx, ny, nz, 0.0, 0.0, 0.0
     rx, ry, rz = _three(state, k, RATE)
-    if code == COMPOUND:
+    if code >= COMPOUND:
         o = ROWS + 8 * i
         nx, ny, nz = _three(state, k, o)
         fx, fy, fz = _three(state, k, o + 3)
@@ -189,6 +191,8 @@ def element(state, k, code, i, j):
         cx, cy, cz = cross(wx, wy, wz, dx, dy, dz)
         rate = nx * (bx - wx) + ny * (by - wy) + nz * (bz - wz)
         rate += fx * (rx - cx) + fy * (ry - cy) + fz * (rz - cz)
+        if code == CUSTOM:
+            rate += state[k, COORDINATES + i]
         return state[k, o + 6], rate, state[k, o + 7], nx, ny, nz, fx, fy, fz
     zx, zy, zz = _three(state, k, CENTRE)
     if code == LENGTH:

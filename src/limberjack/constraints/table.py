@@ -6,13 +6,14 @@ always come first in each block, then those that hold on one side only (value >=
 
 from __future__ import annotations
 
+import importlib
 import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from limberjack.constraints.rows import ANGLE, COMPOUND, DOT, LENGTH, SIDEWAYS, SLIDE, TURN
+from limberjack.constraints.rows import ANGLE, COMPOUND, CUSTOM, DOT, LENGTH, SIDEWAYS, SLIDE, TURN
 from limberjack.errors import UnsupportedByMethod
 from limberjack.model.compile import joint_frames
 from limberjack.model.joints import KINDS, SPIN, Factor, factors_of
@@ -21,11 +22,11 @@ from limberjack.model.spec import WORLD, Joint
 from limberjack.spatial.frames import compose
 
 __all__ = [
-    "DRIVE", "GRIP", "HELD", "Pairs", "Row", "SIDED", "SPRING", "Table", "collect", "coordinate_terms", "gear_rows",
-    "joint_rows", "limit_rows", "new_table", "spring_rows",
+    "DRIVE", "GRIP", "HELD", "Pairs", "ROTOR", "Row", "SIDED", "SPRING", "Table", "collect", "coordinate_terms",
+    "custom_kind", "gear_rows", "joint_rows", "limit_rows", "new_table", "spring_rows",
 ]  # fmt: skip
 
-HELD, SIDED, GRIP, SPRING, DRIVE = range(5)
+HELD, SIDED, GRIP, SPRING, DRIVE, ROTOR = range(6)
 
 # A term of a row: element, its two axes, weight.
 Term = tuple[int, int, int, float]
@@ -43,11 +44,11 @@ class Table(NamedTuple):
     target: np.ndarray  # (r, 2) value aimed at, and its rate in time
     place: np.ndarray  # (r, 4) freedoms v, v' and coordinates q, q' of rows on coordinates, -1 = none
     share: np.ndarray  # (r, 2) weights of the two coordinates
-    role: np.ndarray  # (r,) HELD, SIDED (value >= 0), GRIP and SPRING (give way), DRIVE (a joint's own force)
+    role: np.ndarray  # (r,) HELD, SIDED (value >= 0), GRIP, SPRING and ROTOR (give way), DRIVE (a joint's force)
     speed: np.ndarray  # (r,) 1 where only the velocity is held
-    soft: np.ndarray  # (r, 3) stiffness, damping and largest force of grips and springs
+    soft: np.ndarray  # (r, 3) stiffness, damping and largest force of grips and springs; of rotors 1 / inertia
     drive: np.ndarray  # (r, 2) rows among the scalar and ball drives of loop joints; or places in q and qd
-    compound: np.ndarray  # (c, 3) pairs of compound joints: the pair, its first factor, its axes
+    compound: np.ndarray  # (c, 3) pairs of compound joints: the pair, its first factor, its axes; -1 = registered kind
     factor_kind: np.ndarray  # (f,) of all compound joints
     factor_data: np.ndarray  # (f, 7) axis, point, pitch
     joint: np.ndarray  # (r,) index of the joint in the model's joint_names, or beyond: springs and grips
@@ -65,6 +66,14 @@ class Row:
     speed: bool = False
     soft: tuple[float, float, float] = (0.0, 0.0, 0.0)
     drive: tuple[int, int] = (-1, -1)
+
+
+def custom_kind(joint: Joint) -> Any:
+    """Return the registered kind of a joint, with the address of its function, or None."""
+    if KINDS[joint.kind].coupled != "registered":
+        return None
+    # loaded by name: it is no part of any kernel, whose cache would forget all with each change of it
+    return importlib.import_module("limberjack.constraints.custom").custom_kind(joint)
 
 
 def joint_rows(joint: Joint) -> list[tuple[list[Term], float]]:
@@ -86,6 +95,9 @@ def joint_rows(joint: Joint) -> list[tuple[list[Term], float]]:
         out.append(([(LENGTH, 0, 0, 1.0)], joint.length))
     elif joint.kind == "no_slip":
         out.append(([(SIDEWAYS, 0, 2, 1.0)], 0.0))
+    custom = custom_kind(joint)
+    if custom is not None and not custom.one_sided:
+        out += [([(CUSTOM, i, 0, 1.0)], 0.0) for i in range(custom.rows)]
     return out
 
 
@@ -139,6 +151,9 @@ def limit_rows(joint: Joint, *, scalars: bool) -> list[tuple[list[Term], float]]
         out += _between((ANGLE, 0, 0, 1.0), twist)
     if joint.kind == "distance" and joint.rope:
         out.append(([(LENGTH, 0, 0, -1.0)], -joint.length))
+    custom = custom_kind(joint)
+    if custom is not None and custom.one_sided:
+        out += [([(CUSTOM, i, 0, 1.0)], 0.0) for i in range(custom.rows)]
     return out
 
 
@@ -160,6 +175,7 @@ class Pairs:
         self.link: list[list[int]] = []
         self.frame: list[np.ndarray] = []
         self.compound: dict[int, tuple[Factor, ...]] = {}  # factors of the pairs of compound joints
+        self.custom: dict[int, tuple[int, tuple[float, ...]]] = {}  # address and numbers of registered kinds
 
     def end(self, body: str, r: np.ndarray, p: np.ndarray) -> tuple[int, np.ndarray]:
         """Return the link of `body` and the frame (r, p) of the body in the link's frame."""
@@ -182,6 +198,9 @@ class Pairs:
         pair = self.add(self.end(joint.parent, r_p, p_p), self.end(joint.child, r_c, p_c))
         if joint.kind == "compound":
             self.compound[pair] = factors_of(joint)
+        custom = custom_kind(joint)
+        if custom is not None:
+            self.custom[pair] = (custom.address, custom.data)
         return pair
 
     def sort(self, order: np.ndarray) -> np.ndarray:
@@ -190,6 +209,7 @@ class Pairs:
         place[order] = np.arange(len(order))
         self.link, self.frame = [self.link[i] for i in order], [self.frame[i] for i in order]
         self.compound = {int(place[pair]): factors for pair, factors in self.compound.items()}
+        self.custom = {int(place[pair]): one for pair, one in self.custom.items()}
         return place
 
 
@@ -262,6 +282,26 @@ def collect(model: Model, *, loops: bool, gears: bool, limits: bool) -> tuple[li
     return rows, pairs
 
 
+def _factors(pairs: Pairs) -> tuple[list[tuple[int, int, int]], list[int], list[tuple[float, ...]]]:
+    """Return the entries of compound joints and registered kinds, and the factors they point to."""
+    entries: list[tuple[int, int, int]] = []
+    kinds: list[int] = []
+    data: list[tuple[float, ...]] = []
+    for pair in sorted({*pairs.compound, *pairs.custom}):
+        factors = pairs.compound.get(pair, ())
+        entries.append((pair, len(kinds), len(factors) or -1))
+        kinds += [f.kind for f in factors]
+        data += [(*f.axis, *f.point, f.pitch) for f in factors]
+        if pair in pairs.custom:
+            address, numbers = pairs.custom[pair]
+            count = max(-(-len(numbers) // 7), 2)
+            padded = np.zeros(7 * count)
+            padded[: len(numbers)] = numbers
+            kinds += [address, len(numbers), *(0,) * (count - 2)]
+            data += [tuple(row) for row in padded.reshape(-1, 7)]
+    return entries, kinds, data
+
+
 def new_table(rows: list[Row], pairs: Pairs) -> Table:
     """Return the table of `rows`, in the order given."""
     start, terms, weights = [0], [], []
@@ -276,10 +316,7 @@ def new_table(rows: list[Row], pairs: Pairs) -> Table:
         for slot, (v, q, weight) in enumerate(row.coordinates):
             place[r, slot], place[r, 2 + slot], share[r, slot] = v, q, weight
         start.append(len(terms))
-    factors = [f for pair in sorted(pairs.compound) for f in pairs.compound[pair]]
-    counts = [len(pairs.compound[pair]) for pair in sorted(pairs.compound)]
-    first = np.cumsum([0, *counts])
-    compound = [(pair, int(first[k]), counts[k]) for k, pair in enumerate(sorted(pairs.compound))]
+    compound, factor_kind, factor_data = _factors(pairs)
     return Table(
         np.array(pairs.link, np.int64).reshape(-1, 2),
         np.array(pairs.frame, float).reshape(-1, 24),
@@ -295,7 +332,7 @@ def new_table(rows: list[Row], pairs: Pairs) -> Table:
         np.array([row.soft for row in rows], float).reshape(-1, 3),
         np.array([row.drive for row in rows], np.int64).reshape(-1, 2),
         np.array(compound, np.int64).reshape(-1, 3),
-        np.array([f.kind for f in factors], np.int64),
-        np.array([(*f.axis, *f.point, f.pitch) for f in factors], float).reshape(-1, 7),
+        np.array(factor_kind, np.int64),
+        np.array(factor_data, float).reshape(-1, 7),
         np.array([row.joint for row in rows], np.int64),
     )

@@ -28,6 +28,7 @@ from limberjack.errors import FileError, ModelError, UnknownName
 from limberjack.io.files import atomic_write
 from limberjack.io.xml import read_bytes
 from limberjack.model.builder import Builder
+from limberjack.model.custom import CONSTRAINT_KINDS, CustomJoint
 from limberjack.model.joints import KINDS, SPIN
 from limberjack.model.model import Model
 from limberjack.model.spec import Axis, Body, Joint, Motor, Point, Shape, Spec, Spring
@@ -45,13 +46,14 @@ _FRAMES = {
 _DEFAULTS: dict[type, dict[str, Any]] = {
     Body: {"mass": None, "com": _ORIGIN, "inertia": None, "position": None, "rotation": None},
     Joint: _FRAMES,
+    CustomJoint: _FRAMES,
     Shape: {
         "position": _ORIGIN, "rotation": _NO_TURN, "friction": 0.5, "restitution": 0.0, "density": None,
         "color": None, "collide": True, "group": 0,
     },
     Spring: {"at_a": _ORIGIN, "at_b": _ORIGIN, "damping": 0.0, "rest": 0.0},
 }  # fmt: skip
-for _class in (Motor, Axis, Body, Joint, Shape, Spring, Point):
+for _class in (Motor, Axis, Body, Joint, CustomJoint, Shape, Spring, Point):
     _given = {f.name: f.default for f in dataclasses.fields(_class) if f.default is not dataclasses.MISSING}
     _DEFAULTS[_class] = _DEFAULTS.get(_class, {}) | _given
 _KEYS = {_class: [(field.name, field.type) for field in dataclasses.fields(_class)] for _class in _DEFAULTS}
@@ -253,21 +255,31 @@ _axis = _record(
     limit_damping=_maybe, damping=_number, stiffness=_number, rest=_number, armature=_number,
     friction=_number, motor=_motor, start=_number, start_velocity=_number,
 )  # fmt: skip
+_JOINT: dict[str, Reader] = dict(
+    name=_string, kind=_string, parent=_string, child=_string, position=_three, rotation=_four,
+    position_in_child=_three, rotation_in_child=_four, axis=_three, axis2=_optional(_three),
+    pitch=_number, axes=_sequence(_axis), start=_some, start_velocity=_some,
+    limits=_optional(_sequence(_limit)), limit_stiffness=_some, limit_damping=_some, damping=_some,
+    stiffness=_some, rest=_some, armature=_some, friction=_some, motor=_optional(_sequence(_motor)),
+    length=_number, rope=_truth, ratio=_number, offset=_number, carrier=_optional(_string),
+    cone=_maybe, twist=_limit,
+)  # fmt: skip
+_plain_joint, _custom_joint = _record(Joint, **_JOINT), _record(CustomJoint, **_JOINT, data=_sequence(_number))
+
+
+def _joint(value: Any) -> Any:
+    """Return a joint, or a constraint of a kind that is registered now."""
+    kind = dict(value).get("kind") if isinstance(value, _Pairs) else None
+    return (_custom_joint if isinstance(kind, str) and kind in CONSTRAINT_KINDS else _plain_joint)(value)
+
+
 _LISTS: dict[str, Reader] = {
     "bodies": _record(
         Body, name=_string, mass=_maybe, com=_three, inertia=_optional(_sequence(_number, 6)),
         position=_optional(_three), rotation=_optional(_four), body_kind=_string, scale=_some, scale_stiffness=_number,
         scale_rest=_some,
     ),
-    "joints": _record(
-        Joint, name=_string, kind=_string, parent=_string, child=_string, position=_three, rotation=_four,
-        position_in_child=_three, rotation_in_child=_four, axis=_three, axis2=_optional(_three),
-        pitch=_number, axes=_sequence(_axis), start=_some, start_velocity=_some,
-        limits=_optional(_sequence(_limit)), limit_stiffness=_some, limit_damping=_some, damping=_some,
-        stiffness=_some, rest=_some, armature=_some, friction=_some, motor=_optional(_sequence(_motor)),
-        length=_number, rope=_truth, ratio=_number, offset=_number, carrier=_optional(_string),
-        cone=_maybe, twist=_limit,
-    ),
+    "joints": _joint,
     "shapes": _record(
         Shape, name=_string, body=_string, kind=_string, size=_sequence(_number), position=_three,
         rotation=_four, friction=_number, restitution=_number, density=_maybe, color=_optional(_four),
@@ -375,6 +387,10 @@ def _keep_bits(written: Any, checked: Any, normal: bool = False) -> Any:
 
 
 def _add_joint(builder: Builder, joint: Joint) -> None:
+    if isinstance(joint, CustomJoint):
+        given = {name: getattr(joint, name) for name in _FRAMES}
+        builder.add_constraint(joint.kind, joint.name, joint.parent, joint.child, data=joint.data, **given)
+        return
     if joint.kind not in _TAKES:
         raise UnknownName("joint kind", joint.kind, "Limberjack", _TAKES)
     defaults, needed = _DEFAULTS[Joint], _NEEDS.get(joint.kind, ())

@@ -10,7 +10,7 @@ from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.bodies import Bodies, move_bodies
 from limberjack.constraints.maximal import Evaluation, evaluate
 from limberjack.constraints.system import System
-from limberjack.constraints.table import SIDED, SPRING, Table
+from limberjack.constraints.table import ROTOR, SIDED, SPRING, Table
 from limberjack.maximal.loads import read_coordinates
 from limberjack.solvers.saddle import NO_ROOM, REFUSED, factor_saddle, list_touching, solve_saddle
 
@@ -87,6 +87,10 @@ def set_sides(table, rows, mode, h, loose, rate, values, pressed, side, give):
             value = 0.0
             if mode == 2 and stiff > 0.0:
                 value = values[r, 2] + (k * values[r, 0] + (c + h * k) * values[r, 1]) / stiff
+        if table.role[r] == ROTOR:
+            # its inertia answers changes of velocity, in whatever mode
+            give[r] = table.soft[r, 0]
+            value = values[r, 2] if mode == 2 else 0.0
         side[r] = value
 
 

@@ -20,7 +20,7 @@ def look_there(setup, time, pose, u, e):
         set_pair(k, table.pair_link, table.pair_frame, e.ends, e.state)
     for k in range(len(setup.soft)):
         set_soft_pair(setup.soft[k], table.pair_link, table.pair_frame, setup.bodies, e.ends, e.state)
-    set_compounds(table.compound, table.factor_kind, table.factor_data, e.scratch, e.state)
+    set_compounds(table.compound, table.factor_kind, table.factor_data, time, e.scratch, e.state)
     for r in range(setup.system.row_start[setup.constraints[1]]):
         row(table, r, time, e.state, e.near, e.wrench, e.values)
 

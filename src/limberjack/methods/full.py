@@ -10,6 +10,7 @@ import numpy as np
 
 from limberjack._jit import entry
 from limberjack.articulated.work import ROW, Work, new_work
+from limberjack.blows import Blows
 from limberjack.collision.contacts import Contact
 from limberjack.collision.detect import grown, new_detector
 from limberjack.collision.kept import new_kept
@@ -75,7 +76,11 @@ class Full:
                 'integrator "momentum" keeps the momentum of free trees and knows no loops, limits, gears, contacts or '
                 'dry friction; use "rk4"'
             )
-        return TouchingStepper(model, self, holding, ignored) if touching else HeldStepper(model, self, holding)
+        return (
+            TouchingStepper(model, self, holding, ignored)
+            if touching
+            else HeldStepper(model, self, holding, ignored=ignored)
+        )
 
 
 class _Group(NamedTuple):
@@ -89,7 +94,28 @@ class _Group(NamedTuple):
     aims: Aims
 
 
-class FullStepper:
+class _Struck:
+    """What takes impulses."""
+
+    q: np.ndarray
+    qd: np.ndarray
+    _model: Model
+    _ignored: frozenset[str]
+    _blows: Blows | None = None
+
+    def kick(self, link: int, point: np.ndarray, impulse: np.ndarray, angular: np.ndarray) -> None:
+        """Let an impulse act at once at a point of a link's frame, loops and gears kept."""
+        if self._blows is None:
+            plain = Full(integrator="euler")
+            self._blows = Blows(self._model, lambda m, left: plain.stepper(m, left, held=True), self._ignored)
+        self.qd += self._blows.change(self.q, link, point, impulse, angular)
+        self.changed()
+
+    def changed(self) -> None:
+        """Take note that the state was set."""
+
+
+class FullStepper(_Struck):
     """The running side of `Full`."""
 
     def __init__(self, model: Model, options: Full, ignored: frozenset[str] = frozenset()) -> None:
@@ -142,7 +168,7 @@ class FullStepper:
             if self._code == MOMENTUM:
                 raise StateError('integrator "momentum" knows no grips; use "rk4"')
             holding = Holding(self._model, self._ignored, implicit=self._options.integrator == "implicit")
-            self._held = HeldStepper(self._model, self._options, holding, state=(self.q, self.qd))
+            self._held = HeldStepper(self._model, self._options, holding, (self.q, self.qd), self._ignored)
         return self._held.grab(grip)
 
     def regrip(self) -> None:
@@ -195,12 +221,18 @@ class FullStepper:
         }
 
 
-class HeldStepper:
+class HeldStepper(_Struck):
     """The running side of `Full` for models with loops, limits, gears or velocity constraints."""
 
     def __init__(
-        self, model: Model, options: Full, holding: Holding, state: tuple[np.ndarray, np.ndarray] | None = None
+        self,
+        model: Model,
+        options: Full,
+        holding: Holding,
+        state: tuple[np.ndarray, np.ndarray] | None = None,
+        ignored: frozenset[str] = frozenset(),
     ) -> None:
+        self._ignored = ignored
         self._model, self._code = model, INTEGRATORS.index(options.integrator)
         self._substeps = options.substeps or (2 if options.integrator == "rk4" else 1)
         self._threads = options.threads
@@ -327,7 +359,7 @@ class TouchingStepper(HeldStepper):
         self._kept = new_kept(len(self._detector.contacts.depth))
         self._rough = "friction" not in ignored
         self._last = 1.0
-        super().__init__(model, options, holding)
+        super().__init__(model, options, holding, ignored=ignored)
 
     def _build(self) -> None:
         super()._build()

@@ -8,6 +8,7 @@ from typing import Any
 from limberjack.errors import ModelError, UnknownName
 from limberjack.model import check
 from limberjack.model.bodies import BodyBuilder
+from limberjack.model.custom import ConstraintBuilder
 from limberjack.model.joints import KINDS
 from limberjack.model.model import Model
 from limberjack.model.options import checked_axis, checked_joint
@@ -21,7 +22,7 @@ _NO_TURN = (1.0, 0.0, 0.0, 0.0)
 _Z = (0.0, 0.0, 1.0)
 
 
-class Builder(BodyBuilder, ShapeBuilder):
+class Builder(BodyBuilder, ShapeBuilder, ConstraintBuilder):
     """Collects a model piece by piece; `build()` checks the whole and returns it.
 
     Args:

@@ -200,8 +200,8 @@ def look(
             p = table.compound[c, 0]
             if blocks[k, PAIR_START] <= p < blocks[k, PAIR_END]:
                 set_compound(
-                    table.compound[c, 1], table.compound[c, 2], table.factor_kind, table.factor_data, p, hold.scratch,
-                    hold.state,
+                    table.compound[c, 1], table.compound[c, 2], table.factor_kind, table.factor_data, time, p,
+                    hold.scratch, hold.state,
                 )  # fmt: skip
     values, place, share, target = hold.values, table.place, table.share, table.target
     for r in range(blocks[k, ROW], blocks[k, ROW_END]):

@@ -40,6 +40,7 @@ from limberjack.methods.displacements.steps import (
     Reads,
     take_displacements,
 )
+from limberjack.model.custom import refuse_constraints
 from limberjack.model.model import Model
 from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
 
@@ -57,6 +58,7 @@ class DisplacementsStepper(MaximalState):
     def __init__(self, model: Model, options: Displacements, ignored: frozenset[str]) -> None:
         if "bodies" in ignored:
             model = rigid_model(model)
+        refuse_constraints(model.spec, "displacements")
         whole = new_maximal(model, ignored)
         if (whole.bodies.kind >= SCALABLE).any():
             raise UnsupportedByMethod('method "displacements" moves bodies that keep their size only')

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
-from limberjack.errors import StateError, UnknownName
+from limberjack.errors import StateError, UnknownName, UnsupportedByMethod
 from limberjack.model.model import Model
 
-if TYPE_CHECKING:
-    from limberjack.methods.multipliers.method import MultipliersStepper
-
-__all__ = ["INTEGRATORS", "Multipliers", "ORDERS", "SOLVERS", "STABILIZATIONS"]
+__all__ = ["COORDINATES", "INTEGRATORS", "Multipliers", "ORDERS", "SOLVERS", "STABILIZATIONS"]
 
 INTEGRATORS = ("euler", "semi_implicit", "rk4", "implicit", "rattle")
 STABILIZATIONS = ("project", "baumgarte", "none")
-SOLVERS = ("auto", "tree", "sparse")
+SOLVERS = ("auto", "tree", "sparse", "krylov", "dense")
 ORDERS = ("second", "first")
+COORDINATES = ("maximal", "reduced")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +30,11 @@ class Multipliers:
             at one factorisation per step.
         substeps: integrator steps per simulation step; None takes 2 for rk4 and 1 for the others.
         solver: "tree" eliminates a forest of joints and anticipates loops; "sparse" takes loops into one block-sparse
-            factorisation, for nets; "auto" picks the tree for few loops.
+            factorisation, for nets; "auto" picks the tree for few loops. To compare: "krylov" iterates by conjugate
+            residuals, "dense" takes all rows in one matrix.
         order: "second", f = m a; "first", f = m v: bodies move only while forces act, for manipulation.
+        coordinates: of the state: "maximal", poses of bodies, or "reduced", q and qd of trees with multipliers inside:
+            joints cannot open, and nothing is projected.
         rate: how fast "baumgarte" pulls errors back [1/s].
         tolerance: gap or angle at which the projection and "rattle" stop, or sooner when rounding stops them [m, rad];
             near singular poses errors grow, so that rk4 wants all digits.
@@ -41,7 +42,7 @@ class Multipliers:
 
     name: ClassVar[str] = "multipliers"
     supports: ClassVar[frozenset[str]] = frozenset(
-        {"springs", "motors", "loops", "limits", "gears", "velocity", "bodies"}
+        {"springs", "motors", "loops", "limits", "gears", "velocity", "bodies", "armature", "contacts"}
     )
 
     stabilization: str = "project"
@@ -49,6 +50,7 @@ class Multipliers:
     substeps: int | None = None
     solver: str = "auto"
     order: str = "second"
+    coordinates: str = "maximal"
     rate: float = 20.0
     tolerance: float = 1e-14
 
@@ -59,6 +61,7 @@ class Multipliers:
             ("stabilization", STABILIZATIONS),
             ("solver", SOLVERS),
             ("order", ORDERS),
+            ("coordinates", COORDINATES),
         ):
             if getattr(self, word) not in choices:
                 raise UnknownName(word, getattr(self, word), where, choices)
@@ -71,8 +74,23 @@ class Multipliers:
         if self.order == "first" and self.integrator not in ("euler", "semi_implicit"):
             raise StateError('order "first" has no accelerations to integrate; use integrator "euler"')
 
-    def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> MultipliersStepper:
+    def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> Any:
         """Return a stepper for `model`, without its features in `ignored`."""
+        if self.coordinates == "reduced":
+            from limberjack.methods.multipliers.reduced import ReducedStepper
+
+            return ReducedStepper(model, self, ignored)
+        touching = "contacts" in model.features() and "contacts" not in ignored
+        if self.solver in ("krylov", "dense"):
+            from limberjack.methods.multipliers.alternatives import AlternativeStepper
+
+            if touching:
+                raise UnsupportedByMethod(f'solver "{self.solver}" knows no contacts; use solver "tree"')
+            return AlternativeStepper(model, self, ignored)
+        if touching:
+            from limberjack.methods.multipliers.touching import TouchingStepper
+
+            return TouchingStepper(model, self, ignored)
         from limberjack.methods.multipliers.method import MultipliersStepper
 
         return MultipliersStepper(model, self, ignored)

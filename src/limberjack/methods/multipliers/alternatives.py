@@ -1,0 +1,272 @@
+"""Steps of `Multipliers` by other solvers of the same rows: conjugate residuals, or all rows in one dense matrix.
+
+    rows -> forces -> solve -> integrate -> project
+
+They are here to compare with, and for systems that suit them: the tree and the sparse factorisation are faster nearly
+always. A solve is a compiled call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from limberjack._jit import kernel
+from limberjack.constraints.bodies import PARTICLE, PLANAR, RIGID, SCALABLE, move_bodies
+from limberjack.constraints.maximal import evaluate
+from limberjack.constraints.system import new_system
+from limberjack.constraints.table import SPRING
+from limberjack.errors import StateError, UnsupportedByMethod
+from limberjack.maximal.loads import forces as set_forces
+from limberjack.maximal.meeting import GAP_ALLOWED, HUGE, MOST, OPEN_LOOP, PROJECT, STUCK, TOUCH, set_sides
+from limberjack.maximal.places import diagonal_of, places_of
+from limberjack.methods.multipliers.method import MultipliersStepper
+from limberjack.methods.multipliers.options import STABILIZATIONS, Multipliers
+from limberjack.model.model import Model
+from limberjack.solvers.all_rows import new_all_rows, solve_all_rows
+from limberjack.solvers.krylov import CAPPED, FAILED, new_krylov, solve_krylov
+from limberjack.solvers.saddle import _invert_masses as invert_masses
+from limberjack.solvers.saddle import first_constraints
+
+__all__ = ["AlternativeStepper"]
+
+_POSITION, _VELOCITY, _ACCELERATION = 0, 1, 2
+_SMALL = 1e-14
+
+
+@kernel
+def _load(
+    # model
+    setup, springs, drives, armature, span,
+    # in
+    driven, mode, h, loose, rate, time, wrenches, applied, e, s,
+    # out
+    inverse, f, side, give,
+):  # fmt: skip
+    """Evaluate rows, inverse masses, right sides, and in mode 2 forces, at the state."""
+    start, counts = setup.system.row_start, setup.constraints
+    rows = start[counts[2]] if driven else start[counts[1]]
+    evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, s.pose, s.u, e)
+    for k in range(len(f)):
+        f[k] = 0.0
+    if mode == 2:
+        set_forces(setup, springs, drives, armature, span, driven, False, wrenches, applied, s.pose, e, s, f)
+    set_sides(setup.table, start[counts[1]], mode, h, loose, rate, e.values, s.pressed, side, give)
+    invert_masses(setup.system.body_start, setup.system.mass_start, e.m, inverse)
+
+
+@kernel
+def _move(
+    # model
+    bodies,
+    # in
+    h, u,
+    # out
+    pose,
+):  # fmt: skip
+    """Move the bodies by h u."""
+    move_bodies(bodies, h, u, pose)
+
+
+class AlternativeStepper(MultipliersStepper):
+    """Takes the steps of `Multipliers` with `solver="krylov"` or `"dense"`."""
+
+    def __init__(self, model: Model, options: Multipliers, ignored: frozenset[str]) -> None:
+        if options.integrator not in ("semi_implicit", "euler") or options.order == "first":
+            raise StateError(
+                f'solver "{options.solver}" takes steps of "semi_implicit" and "euler" of second order; for others use '
+                'solver "tree" or "sparse"'
+            )
+        super().__init__(model, options, ignored)
+        whole, counts = self.whole, self._setup.constraints
+        system, nu = whole.system, int(whole.system.body_start[-1])
+        if options.solver == "krylov" and counts[1] > counts[0]:
+            raise UnsupportedByMethod(
+                f'solver "krylov" meets no rows that act on one side: {whole.names[counts[0]]}; use solver "tree", '
+                '"sparse" or "dense"'
+            )
+        row, in_j, in_u = places_of(system, np.arange(counts[1]))
+        order = np.argsort(row, kind="stable")
+        self._row, self._in_j, self._in_u = row[order], in_j[order], in_u[order]
+        self._count = int(system.row_start[counts[1]])
+        self._starts = np.searchsorted(self._row, np.arange(self._count + 1)).astype(np.int64)
+        dims = np.diff(system.body_start)
+        self._dim = np.repeat(dims, dims).astype(np.int64)
+        self._first = np.repeat(system.body_start[:-1], dims).astype(np.int64)
+        self._inverse_row = diagonal_of(system) - (np.arange(nu) - self._first)
+        self._inverse = np.zeros(int(system.mass_start[-1]))
+        self._f, self._side, self._give = (
+            np.zeros(nu),
+            np.zeros(len(whole.table.joint)),
+            np.zeros(len(whole.table.joint)),
+        )
+        self._held_rows = int(system.row_start[whole.held])
+        self._own = first_constraints(system, whole.held)
+        self._krylov = None
+        if options.solver == "krylov":
+            self._take_solids()
+        self._all = new_all_rows(self._count, nu) if options.solver == "dense" else None
+        self._lam, self._found = np.zeros(self._count), np.zeros(3)
+        self._rank = 0
+
+    def _take_solids(self) -> None:
+        """Make the system of solids of six displacements that conjugate residuals work on."""
+        own, kinds = self._own, self.whole.bodies.kind
+        if (kinds >= SCALABLE).any():
+            raise UnsupportedByMethod('solver "krylov" moves no bodies that change their size; use "tree" or "dense"')
+        columns = {RIGID: np.arange(6), PLANAR: np.array((3, 4, 2)), PARTICLE: np.array((3, 4, 5))}
+        counts, touches, places, first = np.diff(own.row_start), [], [], 0
+        for c in range(len(counts)):
+            mine = own.touch_body[own.touch_start[c] : own.touch_start[c + 1]].tolist()
+            touches.append(mine)
+            for b in mine:
+                rows = first + 6 * np.arange(counts[c])[:, None]
+                places.append((rows + columns[int(kinds[b])]).ravel())
+                first += 6 * int(counts[c])
+        self._solids = new_system(np.full(len(kinds), 6), counts, touches)
+        self._in_wide = np.concatenate(places) if places else np.zeros(0, np.int64)
+        self._krylov = new_krylov(self._solids)
+        self._wide, self._mobility = np.zeros(int(self._solids.block_start[-1])), np.zeros((len(kinds), 7))
+
+    def _set_mobility(self) -> None:
+        """Fill the inverse masses of the solids from the blocks of the bodies."""
+        start, kinds, out = self.whole.system.mass_start[:-1], self.whole.bodies.kind, self._mobility
+        solid, flat, point = (np.flatnonzero(kinds == kind) for kind in (RIGID, PLANAR, PARTICLE))
+        out[solid] = self._inverse[start[solid][:, None] + np.array((0, 7, 14, 1, 2, 8, 21))]
+        out[flat, 2], out[flat, 6] = self._inverse[start[flat] + 8], self._inverse[start[flat]]
+        out[point, 6] = self._inverse[start[point]]
+
+    def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
+        """Take up to n steps; see `Stepper`."""
+        self._take_edits()
+        if not self._closed:
+            self.check_loops()
+            self._closed = True
+        h, s = dt / self._substeps, self._s
+        for step in range(n):
+            before = s.pose.copy(), s.u.copy(), self._e.near.copy()
+            for sub in range(self._substeps):
+                status = self._one(h, forces, time + step * dt + sub * h)
+                if status == 0 and not (np.abs(s.u) < HUGE).all():
+                    status = -1 - int(np.flatnonzero(~(np.abs(s.u) < HUGE))[0])
+                if status != 0:
+                    s.pose[:], s.u[:], self._e.near[:] = before
+                    return step, status
+            self._time, self._read = time + (step + 1) * dt, False
+        return n, 0
+
+    def _set(self, mode: int, h: float, forces: Any, time: float) -> None:
+        drives, tau = self._all_drives(forces)
+        loose = STABILIZATIONS.index(self._options.stabilization) if mode == _ACCELERATION else PROJECT
+        _load(
+            self._setup, self._model.arrays.springs, drives, self._still, self._drive_span, True, mode, h, loose,
+            self._options.rate, time, forces.wrenches, tau, self._e, self._s, self._inverse, self._f, self._side,
+            self._give,
+        )  # fmt: skip
+
+    def _times_inverse(self, f: np.ndarray) -> np.ndarray:
+        """Return M^-1 f."""
+        out = np.zeros_like(f)
+        for c in range(int(self._dim.max(initial=0))):
+            on = c < self._dim
+            out[on] += self._inverse[self._inverse_row[on] + c] * f[self._first[on] + c]
+        return out
+
+    def _listed(self, mode: int, touch: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows that act and the lower bounds of their forces."""
+        pressed, value = self._s.pressed, self._e.values[:, 0]
+        sided = np.arange(self._held_rows, self._count)
+        again = (pressed[sided] > 0.0) | ((mode == _POSITION) & (pressed[sided] < 0.0))
+        rows = sided[(value[sided] <= touch) | again]
+        free = (pressed[rows] > 0.0) & (mode == _POSITION)
+        if mode == _POSITION:
+            pressed[rows[pressed[rows] == 0.0]] = -1.0
+        low = np.concatenate([np.full(self._held_rows, -np.inf), np.where(free, -np.inf, 0.0)])
+        return np.concatenate([np.arange(self._held_rows), rows]).astype(np.int64), low
+
+    def _solve(self, mode: int, touch: float) -> tuple[np.ndarray, int]:
+        """Return accelerations, changes of velocity or displacements (nu,), and a status."""
+        rows, low = self._listed(mode, touch)
+        moved, j, lam = self._times_inverse(self._f), self._e.j, self._lam
+        seen = np.bincount(self._row, j[self._in_j] * moved[self._in_u], minlength=self._count)
+        side = np.ascontiguousarray((seen + self._side[: self._count])[rows])
+        lam[:] = 0.0
+        if self._all is not None:
+            force = np.zeros(len(rows))
+            self._rank, status = solve_all_rows(
+                rows, self._starts, self._in_j, self._in_u, self._first, self._dim, self._inverse_row, self._inverse,
+                j, self._give, side, low, self._all, force,
+            )  # fmt: skip
+            lam[rows] = force
+            failed = status != 0
+        else:
+            cap, held = 100 + 20 * self._held_rows, np.zeros(self._held_rows)
+            give = self._give[: self._held_rows].copy()
+            self._set_mobility()
+            self._wide[self._in_wide] = j[: len(self._in_wide)]
+            status = solve_krylov(
+                self._solids, self._mobility, self._wide, give, -side, self._s.pose, cap, _SMALL, self._krylov, held,
+                self._found,
+            )  # fmt: skip
+            lam[: self._held_rows] = held
+            failed = status in (FAILED, CAPPED)
+        pull = np.bincount(self._in_u, j[self._in_j] * lam[self._row], minlength=len(moved))
+        return moved + self._times_inverse(pull), STUCK if failed else 0
+
+    def _one(self, h: float, forces: Any, time: float) -> int:
+        """Take one step of h; return a status."""
+        s = self._s
+        s.pressed[:] = 0.0
+        self._set(_ACCELERATION, h, forces, time)
+        a, status = self._solve(_ACCELERATION, TOUCH)
+        if status != 0:
+            return status
+        s.pressed[self._held_rows : self._count] = self._lam[self._held_rows :]
+        if self._options.integrator == "euler":
+            _move(self.whole.bodies, h, s.u, s.pose)
+            s.u[:] += h * a
+        else:
+            s.u[:] += h * a
+            _move(self.whole.bodies, h, s.u, s.pose)
+        return self._project(forces, time + h) if self._options.stabilization == "project" else 0
+
+    def _worst(self) -> tuple[float, int]:
+        """Return the largest error of the rows held in position, and the row."""
+        table, value = self.whole.table, self._e.values[: self._count, 0]
+        held = (np.arange(self._count) < self._held_rows) | (self._s.pressed[: self._count] > 0.0)
+        size = np.where(held, np.abs(value), -value)
+        size[(table.speed[: self._count] == 1) | (table.role[: self._count] == SPRING)] = 0.0
+        at = int(np.argmax(size)) if self._count else -1
+        return (max(float(size[at]), 0.0), at) if self._count else (0.0, -1)
+
+    def _project(self, forces: Any, time: float) -> int:
+        """Bring poses and velocities onto the constraints; return a status."""
+        s, last, worst = self._s, np.inf, 0.0
+        for iteration in range(MOST):
+            self._set(_POSITION, 0.0, forces, time)
+            worst, at = self._worst()
+            s.report[0], s.report[1], s.report[2] = iteration, worst, at
+            if worst <= self._options.tolerance or (worst < GAP_ALLOWED and worst > 0.5 * last) or not worst < 1e100:
+                break
+            last = worst
+            a, status = self._solve(_POSITION, max(TOUCH, 10.0 * worst))
+            if status != 0:
+                return OPEN_LOOP
+            _move(self.whole.bodies, 1.0, a, s.pose)
+        if not worst <= GAP_ALLOWED:
+            return OPEN_LOOP
+        self._set(_VELOCITY, 0.0, forces, time)
+        a, status = self._solve(_VELOCITY, TOUCH)
+        if status == 0:
+            s.u[:] += a
+        return status
+
+    def grab(self, grip: Any) -> Any:
+        """Refuse: grips change the rows, whose places are known from the start here."""
+        raise UnsupportedByMethod(f'solver "{self._options.solver}" of method "multipliers" knows no grips')
+
+    def stats(self) -> dict[str, Any]:
+        """Return what the last step did: iterations or rank of its last solve, and the projection."""
+        own = {"iterations": int(self._found[0])} if self._all is None else {"rank": int(self._rank)}
+        return super().stats() | own

@@ -1,0 +1,133 @@
+"""Constraint kinds of the user's own: a function of the relative pose of two frames and of time.
+
+A registered kind is a joint kind without freedoms that never carries the tree, like a distance. Its rows and their
+biases follow from the function; see `constraints/custom.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from limberjack.errors import ModelError, UnknownName, UnsupportedByMethod
+from limberjack.model import check
+from limberjack.model.joints import KINDS, Kind
+from limberjack.model.options import checked_joint
+from limberjack.model.spec import WORLD, Joint, Spec
+
+__all__ = [
+    "CONSTRAINT_KINDS",
+    "ConstraintBuilder",
+    "ConstraintKind",
+    "CustomJoint",
+    "refuse_constraints",
+    "register_constraint",
+]
+
+MOST_ROWS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintKind:
+    """A constraint kind: its function, how many values it returns, and whether they are held at 0 or above 0."""
+
+    name: str
+    function: Callable
+    rows: int
+    one_sided: bool
+
+
+CONSTRAINT_KINDS: dict[str, ConstraintKind] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class CustomJoint(Joint):
+    """A constraint of a registered kind, with the numbers its function is given."""
+
+    data: tuple[float, ...] = ()
+
+
+def register_constraint(name: str, function: Callable, *, rows: int = 1, one_sided: bool = False) -> None:
+    """Let `Builder.add_constraint` make constraints of a new kind; raise if the name is taken.
+
+    The function says what is held, and is all there is to write: it is compiled, and its rows and biases are its exact
+    derivatives. It is called as
+
+        function(position, rotation, time, data)
+
+    with the position (3) of the child's frame from the parent's and the rotation (3 rows of 3), both in the axes of
+    the parent's frame, the time [s], and the numbers given to `add_constraint`. It returns one value, or a tuple of
+    `rows` values, made by + - * /, whole powers, `abs`, comparisons and `sqrt`, `sin`, `cos`, `atan2` of `math`; loops
+    and other functions compiled by `numba.njit` may be used.
+
+    Args:
+        name: of the kind.
+        function: the value held at 0 [m, rad, or any unit].
+        rows: how many values it returns, 1 to 6.
+        one_sided: whether values are kept at 0 or above, by forces that push and never pull.
+    """
+    check.name(name, "a constraint kind's name")
+    if name in KINDS:
+        raise ModelError(f'constraint kind "{name}" exists already')
+    if not callable(function):
+        raise ModelError(f'constraint kind "{name}": its function must be callable, got {function!r}')
+    if type(rows) is not int or not 1 <= rows <= MOST_ROWS:
+        raise ModelError(f'constraint kind "{name}": rows must be 1 to {MOST_ROWS}, got {rows!r}')
+    CONSTRAINT_KINDS[name] = ConstraintKind(name, function, rows, bool(one_sided))
+    KINDS[name] = Kind(name, (), (False,) * 6, coupled="registered", tree=False)
+
+
+def refuse_constraints(spec: Spec, method: str) -> None:
+    """Raise if a model has constraints of registered kinds, for a method that has rows of its own."""
+    for joint in spec.joints:
+        if isinstance(joint, CustomJoint):
+            raise UnsupportedByMethod(
+                f'method "{method}" knows no registered kinds: constraint "{joint.name}" is of kind "{joint.kind}". '
+                "Methods that do: full, adaptive, multipliers"
+            )
+
+
+class ConstraintBuilder:
+    """The constraint half of `Builder`."""
+
+    _spec: Spec
+    _joints: dict[str, str]
+
+    def add_constraint(self, kind: str, name: str, parent: str, child: str, *, data: Any = (), **frames: Any) -> str:
+        """Add a constraint of a registered kind between frames of two bodies and return its name.
+
+        It stands with the loop joints and has no coordinates.
+
+        Args:
+            kind: a name given to `register_constraint`.
+            name: unique name.
+            parent, child: bodies; the parent may be "world".
+            data: numbers handed to the kind's function.
+            frames: position, rotation, position_in_child, rotation_in_child.
+        """
+        if kind not in CONSTRAINT_KINDS:
+            raise UnknownName("constraint kind", kind, "register_constraint", CONSTRAINT_KINDS)
+        check.name(name, "a joint's name")
+        if name in self._joints:
+            raise ModelError(f'joint "{name}" exists already')
+        known = {body.name for body in self._spec.bodies}
+        for body in (parent, child):
+            if body not in known and not (body == WORLD and body is parent):
+                raise UnknownName("body", body, f'constraint "{name}"', (WORLD, *known))
+        if parent == child:
+            raise ModelError(f'constraint "{name}" joins "{parent}" to itself')
+        for word in frames:
+            if word not in ("position", "rotation", "position_in_child", "rotation_in_child"):
+                raise UnknownName("option", word, f'constraint "{name}"', ("data", "position", "rotation",
+                    "position_in_child", "rotation_in_child"))  # fmt: skip
+        numbers = np.asarray(data, float)
+        if numbers.ndim != 1 or not np.isfinite(numbers).all():
+            raise ModelError(f'data of constraint "{name}" must be a list of finite numbers, got {data!r}')
+        plain = checked_joint(kind, name, parent, child, **frames)
+        ends = (plain.position, plain.rotation, plain.position_in_child, plain.rotation_in_child)
+        self._joints[name] = kind
+        self._spec.joints.append(CustomJoint(name, kind, parent, child, *ends, data=tuple(numbers.tolist())))
+        return name

@@ -1,0 +1,86 @@
+"""Contacts with friction over a small dense system: v = A lam + b, swept one contact after the other.
+
+A contact has three rows, along the normal and across it: lam_n >= 0, v_n >= 0, one of them 0, and lam_t in the disc of
+radius mu lam_n, against v_t when at its edge. lam_t = disc(lam_t - r v_t) for any r > 0 says that; r is 1 over the
+larger eigenvalue of the two rows' own block, which keeps the sweeps from overshooting. Rows before the contacts are met
+between bounds.
+"""
+
+from __future__ import annotations
+
+import math
+
+from limberjack._jit import inner, kernel
+
+__all__ = ["sweep_cones"]
+
+
+@inner
+def _speed(n, i, a, b, force):
+    v = b[i]
+    for k in range(n):
+        v += a[i, k] * force[k]
+    return v
+
+
+@inner
+def _between(n, i, a, b, low, high, force):
+    """Meet row i between its bounds; return how much its velocity was off."""
+    if not a[i, i] > 0.0:
+        return 0.0
+    before = force[i]
+    f = before - _speed(n, i, a, b, force) / a[i, i]
+    force[i] = min(max(f, low), high)
+    return abs(force[i] - before) * a[i, i]
+
+
+@inner
+def _across(n, i, mu, a, b, force):
+    """Meet the two rows across the normal row i; return how much their velocity was off."""
+    x, y, c = a[i + 1, i + 1], a[i + 2, i + 2], a[i + 1, i + 2]
+    most = 0.5 * (x + y) + math.sqrt(0.25 * (x - y) * (x - y) + c * c)
+    if not most > 0.0:
+        return 0.0
+    u, v = force[i + 1], force[i + 2]
+    f = u - _speed(n, i + 1, a, b, force) / most
+    g = v - _speed(n, i + 2, a, b, force) / most
+    size, limit = math.sqrt(f * f + g * g), mu * force[i]
+    if size > limit:
+        f, g = f * limit / size, g * limit / size
+    force[i + 1], force[i + 2] = f, g
+    return most * (abs(f - u) + abs(g - v))
+
+
+@kernel
+def sweep_cones(
+    # in
+    rows, contacts, most, tolerance, a, b, low, friction,
+    # out
+    force,
+):  # fmt: skip
+    """Fill the forces of `rows` plain rows and of `contacts` contacts after them; return sweeps taken and change left.
+
+    Args:
+        rows: plain rows, above `low` each.
+        contacts: of three rows each.
+        most: sweeps.
+        tolerance: change of velocity by a sweep at which to stop.
+        a: (n, n) symmetric positive semidefinite.
+        b: (n,) velocities without forces, less what is wanted.
+        low: (rows,) lower bounds; -inf for rows that are held.
+        friction: (contacts,) coefficients.
+        force: (n,) begun with.
+    """
+    n, sweeps, change = rows + 3 * contacts, 0, 0.0
+    for _ in range(most):
+        change = 0.0
+        for i in range(rows):
+            change = max(change, _between(n, i, a, b, low[i], math.inf, force))
+        for c in range(contacts):
+            i = rows + 3 * c
+            change = max(change, _between(n, i, a, b, 0.0, math.inf, force))
+            change = max(change, _across(n, i, friction[c], a, b, force))
+        sweeps += 1
+        if change <= tolerance:
+            break
+    return sweeps, change
