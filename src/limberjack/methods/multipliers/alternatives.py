@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from limberjack._jit import kernel
-from limberjack.constraints.bodies import move_bodies
+from limberjack.constraints.bodies import PARTICLE, PLANAR, RIGID, SCALABLE, move_bodies
 from limberjack.constraints.maximal import evaluate
+from limberjack.constraints.system import new_system
 from limberjack.constraints.table import SPRING
 from limberjack.errors import StateError, UnsupportedByMethod
 from limberjack.maximal.loads import forces as set_forces
@@ -102,10 +103,39 @@ class AlternativeStepper(MultipliersStepper):
         )
         self._held_rows = int(system.row_start[whole.held])
         self._own = first_constraints(system, whole.held)
-        self._krylov = new_krylov(self._own) if options.solver == "krylov" else None
+        self._krylov = None
+        if options.solver == "krylov":
+            self._take_solids()
         self._all = new_all_rows(self._count, nu) if options.solver == "dense" else None
         self._lam, self._found = np.zeros(self._count), np.zeros(3)
         self._rank = 0
+
+    def _take_solids(self) -> None:
+        """Make the system of solids of six displacements that conjugate residuals work on."""
+        own, kinds = self._own, self.whole.bodies.kind
+        if (kinds >= SCALABLE).any():
+            raise UnsupportedByMethod('solver "krylov" moves no bodies that change their size; use "tree" or "dense"')
+        columns = {RIGID: np.arange(6), PLANAR: np.array((3, 4, 2)), PARTICLE: np.array((3, 4, 5))}
+        counts, touches, places, first = np.diff(own.row_start), [], [], 0
+        for c in range(len(counts)):
+            mine = own.touch_body[own.touch_start[c] : own.touch_start[c + 1]].tolist()
+            touches.append(mine)
+            for b in mine:
+                rows = first + 6 * np.arange(counts[c])[:, None]
+                places.append((rows + columns[int(kinds[b])]).ravel())
+                first += 6 * int(counts[c])
+        self._solids = new_system(np.full(len(kinds), 6), counts, touches)
+        self._in_wide = np.concatenate(places) if places else np.zeros(0, np.int64)
+        self._krylov = new_krylov(self._solids)
+        self._wide, self._mobility = np.zeros(int(self._solids.block_start[-1])), np.zeros((len(kinds), 7))
+
+    def _set_mobility(self) -> None:
+        """Fill the inverse masses of the solids from the blocks of the bodies."""
+        start, kinds, out = self.whole.system.mass_start[:-1], self.whole.bodies.kind, self._mobility
+        solid, flat, point = (np.flatnonzero(kinds == kind) for kind in (RIGID, PLANAR, PARTICLE))
+        out[solid] = self._inverse[start[solid][:, None] + np.array((0, 7, 14, 1, 2, 8, 21))]
+        out[flat, 2], out[flat, 6] = self._inverse[start[flat] + 8], self._inverse[start[flat]]
+        out[point, 6] = self._inverse[start[point]]
 
     def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
@@ -173,9 +203,12 @@ class AlternativeStepper(MultipliersStepper):
         else:
             cap, held = 100 + 20 * self._held_rows, np.zeros(self._held_rows)
             give = self._give[: self._held_rows].copy()
+            self._set_mobility()
+            self._wide[self._in_wide] = j[: len(self._in_wide)]
             status = solve_krylov(
-                self._own, self._inverse, j, give, -side, 0, cap, _SMALL, self._krylov, held, self._found
-            )
+                self._solids, self._mobility, self._wide, give, -side, self._s.pose, cap, _SMALL, self._krylov, held,
+                self._found,
+            )  # fmt: skip
             lam[: self._held_rows] = held
             failed = status in (FAILED, CAPPED)
         pull = np.bincount(self._in_u, j[self._in_j] * lam[self._row], minlength=len(moved))
