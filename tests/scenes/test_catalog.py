@@ -52,6 +52,7 @@ SMALL = {
     "newtons_cradle": {"balls": 3},
     "paper_pendulum": {"links": 10},
     "pendulum": {"links": 10},
+    "planetary": {},
     "random_tree": {"bodies": 5},
     "ring_of_figures": {"figures": 4},
     "rings": {"count": 2, "poles": 1},
@@ -62,6 +63,7 @@ SMALL = {
     "spring_pendulum": {},
     "star": {"arms": 5},
     "tethered_pendulum": {"links": 5},
+    "tread": {"plates": 8},
 }
 METHODS = {"full", "adaptive", "multipliers", "displacements", "impulses"}
 

@@ -31,6 +31,7 @@ from limberjack.scenes.loops import (
     n_four_bar,
     simple_pendulum,
 )
+from limberjack.scenes.machines import planetary, tread
 from limberjack.scenes.piles import arch, box_pile, card_house, column, dominoes, kapla_tower, newtons_cradle
 from limberjack.scenes.trees import ball_tree, random_tree
 from limberjack.scenes.weinstein import bridge, fridge_magnets, joint_types, net, rings
@@ -78,6 +79,7 @@ __all__ = [
     "newtons_cradle",
     "paper_pendulum",
     "pendulum",
+    "planetary",
     "random_tree",
     "ring_of_figures",
     "rings",
@@ -88,4 +90,5 @@ __all__ = [
     "spring_pendulum",
     "star",
     "tethered_pendulum",
+    "tread",
 ]
