@@ -204,6 +204,9 @@ class Simulation(Pushed):
     @property
     def velocities(self) -> np.ndarray:
         """(body_count, 6) angular velocity, then velocity of the com, world axes."""
+        found = getattr(self._stepper, "body_speeds", lambda: None)()
+        if found is not None:
+            return found
         a = self.model.arrays
         work, links, span = self._scratch()
         out = np.empty((self.model.body_count, 6))
@@ -408,7 +411,8 @@ class Simulation(Pushed):
 
     def _body_poses(self) -> tuple[np.ndarray, np.ndarray]:
         if self._poses is None:
-            self._poses = forward_kinematics(self.model, self._stepper.q)
+            plain = forward_kinematics(self.model, self._stepper.q)
+            self._poses = getattr(self._stepper, "body_frames", lambda _: None)(plain) or plain
             for array in self._poses:
                 array.setflags(write=False)
         return self._poses

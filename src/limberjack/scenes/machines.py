@@ -91,7 +91,7 @@ def tread(
     """Return plates in a ring, each tied to the next by a ball at either end of their common edge.
 
     "plate0" is fixed to the world; the ring begins round and falls. The balls "left1", ... carry the tree, all others
-    close loops: one for each pair of neighbours and two for the ring, of whose rows one per pair follows from the others.
+    close loops: one for each pair of neighbours and two for the ring; one row per pair follows from the others.
 
     Args:
         plates: number of plates.
