@@ -25,7 +25,7 @@ def stretched(kind):
 
 @pytest.mark.parametrize("kind", ["one", "axes", "affine"])
 def test_frames_stand_where_joints_hold_them(kind):
-    """The hook holds the origin of the upper body, the knee that of the lower one, at the stretched end of the upper."""
+    """The hook holds the origin of the upper body, the knee that of the lower one, at its stretched end."""
     sim = lj.Simulation(stretched(kind), lj.Multipliers(integrator="rk4"), dt=1e-3)
     sim.apply_wrench("lower", force=(2.0, 1.0, 0.0))
     np.testing.assert_allclose(sim.positions, [[0, 0, 0], [0, 0, -1.0]], atol=1e-12)
