@@ -412,9 +412,10 @@ class Simulation(Pushed):
     def _body_poses(self) -> tuple[np.ndarray, np.ndarray]:
         if self._poses is None:
             plain = forward_kinematics(self.model, self._stepper.q)
-            self._poses = getattr(self._stepper, "body_frames", lambda _: None)(plain) or plain
-            for array in self._poses:
+            poses: Any = getattr(self._stepper, "body_frames", lambda _: None)(plain) or plain
+            for array in poses:
                 array.setflags(write=False)
+            self._poses = poses
         return self._poses
 
     def _scratch(self) -> tuple[Any, np.ndarray, np.ndarray]:

@@ -145,7 +145,7 @@ def test_a_surface_holds_a_body_at_a_point_beside_its_middle():
 
 
 def test_adaptive_holds_them_too():
-    """A chain with its end on a torus, all joints active, moves in `adaptive` as in `full`, and keeps to the surface."""
+    """A chain with its end on a torus, all joints active, moves in `adaptive` as in `full`, and stays there."""
     builder = lj.Builder("chain")
     for k in range(4):
         builder.add_body(f"link{k}", mass=0.5, com=(0.1, 0, 0), inertia=(0.001, 0.004, 0.004))
