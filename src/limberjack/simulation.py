@@ -412,10 +412,10 @@ class Simulation(Pushed):
     def _body_poses(self) -> tuple[np.ndarray, np.ndarray]:
         if self._poses is None:
             plain = forward_kinematics(self.model, self._stepper.q)
-            poses: Any = getattr(self._stepper, "body_frames", lambda _: None)(plain) or plain
+            poses: tuple[np.ndarray, ...] = getattr(self._stepper, "body_frames", lambda _: None)(plain) or plain
             for array in poses:
                 array.setflags(write=False)
-            self._poses = poses
+            self._poses = poses[0], poses[1]
         return self._poses
 
     def _scratch(self) -> tuple[Any, np.ndarray, np.ndarray]:
