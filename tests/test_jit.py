@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 from collections import namedtuple
 
+import numba
 import numpy as np
 import pytest
 from numba import typeof
@@ -85,3 +89,51 @@ def test_an_index_that_names_a_lost_type_counts_as_empty(tmp_path, monkeypatch):
         pickle.dump(index._version, file)
         file.write(b"cno_such_module\nThing\n.")
     assert index._load_index() == {}
+
+
+_PARTS = """
+import sys
+from limberjack._jit import inner, kernel, outlined
+
+@inner
+def twice(x):
+    return 2.0 * x
+
+@outlined
+def thrice(x):
+    return twice(x) + x
+
+@kernel
+def first(x):
+    return thrice(x)
+
+@kernel
+def second(x):
+    return thrice(x) + twice(x)
+
+print(globals()[sys.argv[1]](2.0), sum(thrice.stats.cache_hits.values()))
+"""
+
+
+def test_parts_of_kernels_are_kept_for_other_kernels(tmp_path):
+    """What only kernels call is read back for another kernel, later and in another process."""
+    script = tmp_path / "parts.py"
+    script.write_text(_PARTS)
+    environment = os.environ | {"LIMBERJACK_CACHE_DIR": str(tmp_path / "cache")}
+    answers = [
+        subprocess.run(
+            [sys.executable, str(script), name], env=environment, capture_output=True, text=True, check=True
+        ).stdout.split()
+        for name in ("first", "second", "second")
+    ]
+    # the third finds its kernel whole and never asks for the parts
+    assert answers == [["6.0", "0"], ["10.0", "1"], ["10.0", "0"]]
+
+
+def test_a_part_is_not_made_machine_code():
+    """A part is linked and left so: asked for its address it has none."""
+    part = _jit.outlined(lambda x: x + 1.0)
+    part.compile((numba.float64,))
+    (compiled,) = part.overloads.values()
+    assert compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name) == 0
+    assert compiled.fndesc.llvm_func_name in compiled.library.get_llvm_str()

@@ -17,9 +17,10 @@ ROOT = Path(__file__).parents[1]
 NAMES = [
     "Adaptive", "Assembly", "Axis", "Builder", "Displacements", "Diverged", "DivideAndConquer", "FileError", "Full",
     "Impulses", "LimberjackError", "LoopNotClosed", "MissingExtra", "Model", "ModelError", "ModelWarning", "Motor",
-    "Multipliers", "Pace", "Simulation", "StateError", "Tracker", "Trajectory", "UnknownName", "UnsupportedByMethod",
-    "View", "assemble", "capabilities", "forward_dynamics", "forward_kinematics", "inverse_dynamics", "jacobian",
-    "load", "mass_matrix", "pose", "register_constraint", "resume", "save", "scenes", "view",
+    "Multipliers", "Pace", "Proximity", "Simulation", "StateError", "Tracker", "Trajectory", "UnknownName",
+    "UnsupportedByMethod", "View", "assemble", "capabilities", "forward_dynamics", "forward_kinematics",
+    "inverse_dynamics", "jacobian", "load", "mass_matrix", "pose", "register_constraint", "resume", "save", "scenes",
+    "view",
 ]  # fmt: skip
 
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from limberjack.model.builder import Builder
     from limberjack.model.custom import register_constraint
     from limberjack.model.model import Model
+    from limberjack.model.proximity import Proximity
     from limberjack.model.spec import Axis, Motor
     from limberjack.simulation import Simulation, resume
     from limberjack.trackers import Pace, Tracker
@@ -54,6 +55,7 @@ _HOMES = {
         "StateError", "UnknownName", "UnsupportedByMethod",
     ),
     "limberjack.io": ("load", "save"),
+    "limberjack.model.proximity": ("Proximity",),
     "limberjack.methods": (
         "Adaptive", "Displacements", "DivideAndConquer", "Full", "Impulses", "Multipliers", "capabilities",
     ),  # fmt: skip
@@ -89,6 +91,7 @@ __all__ = [
     "Motor",
     "Multipliers",
     "Pace",
+    "Proximity",
     "Simulation",
     "StateError",
     "Tracker",

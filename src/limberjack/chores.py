@@ -65,18 +65,20 @@ class Papers:
     Attributes:
         figures: a paper (redon) or one of its figures (redon/fig6).
         quick: small and fast, for a look.
+        full: long runs, of figures that have them.
         out: the folder the numbers and pictures go to, made if absent.
     """
 
     figures: Annotated[tuple[str, ...], tyro.conf.Positional, terminal.arg("[FIGURE ...]", "all")] = ()
     quick: Flag = False
+    full: Flag = False
     out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("papers-output")
 
     def __call__(self) -> int:
         """Run the figures."""
         from limberjack import papers
 
-        return papers.run(self.figures, quick=self.quick, folder=self.out)
+        return papers.run(self.figures, quick=self.quick, folder=self.out, full=self.full)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from limberjack.grips import GripHandle
 from limberjack.model.check import frame_rotation
 from limberjack.model.joints import coordinate_counts
 from limberjack.model.model import Model
-from limberjack.spatial.frames import matrix_from_quaternion
+from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
 
 __all__ = ["Pushed"]
 
@@ -154,9 +154,11 @@ class Pushed:
             move(link, None, None)
         else:
             place, offset = array_of(position, (3,), "position", self.model), a.body_offset[b]
-            own = self.rotations[b] if rotation is None else np.array(frame_rotation(rotation, "rotation"))
-            turned = matrix_from_quaternion(own) @ offset[:9].reshape(3, 3).T
-            move(link, place - turned @ offset[9:], turned)
+            turned = self.rotations[b] if rotation is None else frame_rotation(rotation, "rotation")
+            if offset[0] != 1.0 or offset[4] != 1.0 or offset[8] != 1.0 or offset[9:].any():
+                turned = quaternion_from_matrix(matrix_from_quaternion(np.array(turned)) @ offset[:9].reshape(3, 3).T)
+                place -= matrix_from_quaternion(turned) @ offset[9:]
+            move(link, place, turned)
         self._poses = None
 
     def drive(self, joint: str, rate: float | None) -> None:

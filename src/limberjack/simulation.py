@@ -14,6 +14,7 @@ import numpy as np
 from limberjack import _registry
 from limberjack.articulated.dynamics import array_of, forward_kinematics
 from limberjack.articulated.work import new_work
+from limberjack.attaching import Attaching
 from limberjack.errors import Diverged, LimberjackError, StateError, UnknownName
 from limberjack.forces import Wrenches, no_wrenches
 from limberjack.handles import BodyHandle, JointHandle, PointHandle, loop_error
@@ -23,7 +24,6 @@ from limberjack.model.arrays import Drives, whole_span
 from limberjack.model.compile import drives_of
 from limberjack.model.joints import coordinate_counts
 from limberjack.model.model import Model
-from limberjack.pushed import Pushed
 from limberjack.recorder import Bar, Frames, Uninterrupted
 from limberjack.trajectory import Trajectory
 
@@ -75,7 +75,7 @@ class Snapshot:
     arrays: dict[str, np.ndarray]
 
 
-class Simulation(Pushed):
+class Simulation(Attaching):
     """One model moved by one method.
 
     Args:

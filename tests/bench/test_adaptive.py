@@ -33,7 +33,7 @@ def test_every_row_is_measured():
     assert [row["budget"] for row in pendulum.rows] == ["1", "1, force at the tip", "3"]
     assert [row["budget"] for row in churn.rows] == ["3"]
     assert [(row["n"], row["budget"]) for row in sizes.rows] == [(20, 3), (40, 3)]
-    assert len(rivals.rows) == 7 and [row["forces"] for row in times.rows] == [1, 5]
+    assert len(rivals.rows) == 8 and [row["forces"] for row in times.rows] == [1, 5]
     for part in table.parts:
         assert all(map(math.isfinite, _numbers(part.rows)))
     for row in (*pendulum.rows, *churn.rows):

@@ -53,6 +53,7 @@ SMALL = {
     "paper_pendulum": {"links": 10},
     "pendulum": {"links": 10},
     "planetary": {},
+    "pre_versus_post": {},
     "random_tree": {"bodies": 5},
     "ring_of_figures": {"figures": 4},
     "rings": {"count": 2, "poles": 1},
@@ -62,6 +63,7 @@ SMALL = {
     "slider_chain": {},
     "spring_pendulum": {},
     "star": {"arms": 5},
+    "tank": {},
     "tethered_pendulum": {"links": 5},
     "tread": {"plates": 8},
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import numba
 import numpy as np
 import pytest
 from tests.viewer.waiting import until
@@ -96,6 +97,23 @@ def test_frames_come_in_order_and_nobody_is_waited_for(runner):
     later = runner.frame(first.number, timeout=10.0)
     assert later.number > first.number + 1 and later.steps > first.steps
     assert len(later.q) == runner.sim.model.nq
+
+
+def test_functions_compiled_are_counted():
+    """While a simulation is made ready the functions Numba compiles are counted, from nought for each."""
+
+    class Compiling(lj.Simulation):
+        def step(self, *steps):
+            for _ in range(3):
+                numba.njit(lambda x: x + 1)(1.0)
+            return super().step(*steps)
+
+    scene = lj.scenes.get("pendulum")
+    runner = Runner(Compiling(scene.model, scene.method, scene.dt))
+    runner._compile(runner.sim)
+    first = runner.compiled_functions
+    runner._compile(lj.Simulation(scene.model, scene.method, scene.dt))
+    assert first >= 3 and runner.compiled_functions == 0
 
 
 def test_drives_run_sixty_times_a_second():

@@ -62,7 +62,7 @@ FAR = (1 << 48) - 1
 class Coefficients(NamedTuple):
     """The numbers of all nodes and what they are made of; m nodes, nv freedoms."""
 
-    table: np.ndarray  # (m, TABLE) the assembly tree by nodes
+    table: np.ndarray  # (m, TABLE) int32, the assembly tree by nodes
     numbers: np.ndarray  # (1, all) see the places above
     own: np.ndarray  # (nv, 2 + most freedoms of a joint) forces, own inertias and weights of the freedoms
     scratch: np.ndarray  # (1, OPENED + slots OPEN)
@@ -86,7 +86,7 @@ def new_coefficients(links: Links, tree: Assembly, slots: int) -> Coefficients:
         row[FRAME_S : FRAME_S + 6 * d] = row[FRAME_PLUS : FRAME_PLUS + 6 * d] = np.eye(6)[:d].ravel()
         row[FRAME_LOCKED : FRAME_LOCKED + 6 * (6 - d)] = np.eye(6)[d:].ravel()
     columns = (*(getattr(tree, name) for name in TREE_COLUMNS), kind, links.v_start[link], dof, frame)
-    table = np.zeros((m, TABLE), np.int64)
+    table = np.zeros((m, TABLE), np.int32)
     for k, column in enumerate(columns):
         table[:, k] = column
     own = np.zeros((len(links.armature), WEIGHT + int(links.dof.max(initial=1))))

@@ -9,18 +9,21 @@ from typing import Any
 import numpy as np
 
 from limberjack.articulated.dynamics import array_of, forward_kinematics
-from limberjack.assembling.correct import correct
+from limberjack.assembling.correct import ASK, OWN, TOLD, correct
 from limberjack.assembling.net import PLACE, TARGET, TURNED, TURNS, new_net, new_setup, new_work
-from limberjack.constraints.bodies import AFFINE, POSE, SCALABLE, SHAPE
+from limberjack.constraints.bodies import AFFINE, POSE, RIGID, SCALABLE, SHAPE
 from limberjack.constraints.maximal import new_evaluation, new_maximal
 from limberjack.constraints.rows import ANGLE, COORDINATES
 from limberjack.constraints.table import DRIVE
 from limberjack.errors import StateError, UnknownName
+from limberjack.maximal.plain import weighed_model
 from limberjack.model.check import frame_rotation
 from limberjack.model.compile import joint_frames
 from limberjack.model.joints import coordinate_counts, coordinates
 from limberjack.model.model import Model
 from limberjack.model.spec import WORLD
+from limberjack.solvers.krylov import FAILED
+from limberjack.solvers.over_tree import OverTree, new_over_tree, solve_over_tree
 from limberjack.spatial.frames import compose, invert, matrix_from_quaternion, quaternion_from_matrix
 
 __all__ = ["CLAMP", "Assembler", "Target", "checked_targets", "read_coordinates"]
@@ -29,6 +32,8 @@ __all__ = ["CLAMP", "Assembler", "Target", "checked_targets", "read_coordinates"
 CLAMP = 0.8
 # By how much the errors may grow in one iteration: far starts go through worse places to better ones.
 _WORSE = 3.0
+# Of all rows, those that loops may have for the spanning tree to be worth its solves.
+_LOOPS = 0.25
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,7 @@ class Assembler:
         limits: bool = True,
     ) -> None:
         self.model = model
-        self.whole = new_maximal(model, frozenset() if limits else frozenset({"limits"}))
+        self.whole = new_maximal(weighed_model(model), frozenset() if limits else frozenset({"limits"}))
         self.targets = list(targets)
         self.net = new_net(model, self.whole, trackers=len(self.targets))
         self.work = new_work(self.net)
@@ -121,6 +126,8 @@ class Assembler:
         for b in range(model.body_count - 1, -1, -1):
             if link[b] >= 0:
                 self._body[link[b]] = b
+        self._over: OverTree | None = None
+        self._over_still: tuple[np.ndarray, OverTree | None] | None = None
         self._scale()
         self.put(model.q0 if q is None else q)
         for t, target in enumerate(self.targets):
@@ -215,30 +222,67 @@ class Assembler:
         that is cut short does not. `work.report` counts all iterations.
         """
         report, most = self.work.report, solver_iterations
+        self._over = self._tree()
         status = self.correct(0, 0)
         count = total = 0.0
         while status == 0 and count < iterations and report[2] > tolerance:
             before, near, norm = self.pose.copy(), self._e.near.copy(), float(report[5])
-            status = self._correct(1, most, tolerance, solver_tolerance, physical, clamp)
+            status = self._step(most, tolerance, solver_tolerance, physical, clamp)
             count, total = count + 1.0, total + float(report[1])
             if status == 0 and report[5] <= _WORSE * norm:
                 most = min(2 * most, solver_iterations)
                 continue
             self.pose[:], self._e.near[:], self.work.krylov.kept[:] = before, near, 0.0
             status = self._correct(0, 0, tolerance, solver_tolerance, physical, clamp)
+            if self._over is not None:
+                self._over = None  # what joints of the tree cannot give way to, all together may
+                continue
             if most <= 1:
                 break
             most = max(1, most // 4)
         report[0], report[1] = count, total
         return status
 
+    def _tree(self) -> OverTree | None:
+        """Return what solves over the spanning tree work on, or None where it would not help."""
+        system, net, table = self.net.system, self.net, self.whole.table
+        still = self.work.free == 0.0
+        if self._over_still is not None and (self._over_still[0] == still).all():
+            return self._over_still[1]
+        over = None
+        held = np.arange(len(system.row_start) - 1) < net.ends[0]
+        held[: net.ends[0]] &= table.speed[self.whole.system.row_start[: net.ends[0]]] == 0
+        if (self.whole.bodies.kind == RIGID).all() and held.any():
+            over = new_over_tree(system, ~still, held, net.pairs)
+            left = np.diff(system.row_start)[held & (over.tree.constraint_node < 0)].sum()
+            if left > _LOOPS * int(net.rows[0]):
+                over = None
+        self._over_still = (still, over)
+        return over
+
+    def _step(
+        self, solver_iterations: int, tolerance: float, solver_tolerance: float, physical: bool, clamp: float
+    ) -> int:
+        """Take one iteration, over the tree where there is one."""
+        w, options = self.work, (tolerance, solver_tolerance, physical, clamp)
+        if self._over is not None:
+            self._correct(1, 0, *options, given=ASK)
+            status = solve_over_tree(
+                self.net.system, w.minv, w.j, w.c, w.b, self.pose, solver_iterations, solver_tolerance, self._over,
+                w.lam, w.solve,
+            )  # fmt: skip
+            if status != FAILED:
+                return self._correct(1, 0, *options, given=TOLD)
+            self._over = None
+        return self._correct(1, solver_iterations, *options)
+
     def _correct(
         self, iterations: int, solver_iterations: int, tolerance: float, solver_tolerance: float, physical: bool,
-        clamp: float,
+        clamp: float, *, given: int = OWN,
     ) -> int:  # fmt: skip
         return correct(
-            self.setup, self.net, physical, 0.0, 0.0, iterations, solver_iterations, tolerance, solver_tolerance, clamp,
-            self._u, self._e, self.pose, self.work,
+            self.setup, self.net, given, physical, 0.0, 0.0, iterations, solver_iterations, tolerance, solver_tolerance,
+            clamp, self._u, self._e, self.pose, self.work,
         )  # fmt: skip
 
     def bodies(self) -> tuple[np.ndarray, np.ndarray]:

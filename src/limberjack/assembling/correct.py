@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from limberjack._jit import inner, kernel, outlined
 from limberjack.assembling.net import LEVER, MOST, SOFT
 from limberjack.assembling.rows import look, worst_error
@@ -28,9 +26,11 @@ from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply, 
 from limberjack.spatial.vectors import rotate_symmetric
 
 __all__ = [
-    "correct", "cut_multipliers", "displace", "has_soft", "move_solids", "set_metric", "set_sides", "solve_rows",
-    "start_step",
+    "ASK", "OWN", "TOLD", "correct", "cut_multipliers", "displace", "has_soft", "move_solids", "set_metric",
+    "set_sides", "solve_rows", "start_step",
 ]  # fmt: skip
+
+OWN, ASK, TOLD = range(3)
 
 
 @outlined
@@ -165,14 +165,19 @@ def solve_rows(
     # model
     net,
     # in
-    inner_most, tolerance,
+    inner_most, tolerance, center,
     # out
     w,
 ):  # fmt: skip
     """Solve for the multipliers and add them to their sum; return the status of the solve."""
-    status = solve_krylov(
-        net.system, w.minv, w.j, w.c, w.b, np.int64(0), inner_most, tolerance, w.krylov, w.lam, w.solve
-    )
+    status = solve_krylov(net.system, w.minv, w.j, w.c, w.b, center, inner_most, tolerance, w.krylov, w.lam, w.solve)
+    _sum_up(net, w)
+    return status
+
+
+@inner
+def _sum_up(net, w):
+    """Add the multipliers of a solve to their sum."""
     # solutions kept from before may have multipliers of rows that do not act now
     start = net.system.row_start
     for c in range(len(w.on)):
@@ -180,7 +185,6 @@ def solve_rows(
             if w.on[c] == 0 or (c >= net.ends[2] and w.cut[c - net.ends[2], r - start[c]] == 1):
                 w.lam[r] = 0.0
             w.total[r] += w.lam[r]
-    return status
 
 
 @outlined
@@ -261,7 +265,7 @@ def correct(
     # model
     setup, net,
     # in
-    physical, time, h, outer, inner_most, tolerance, solver_tolerance, clamp, u, e,
+    given, physical, time, h, outer, inner_most, tolerance, solver_tolerance, clamp, u, e,
     # out
     pose, w,
 ):  # fmt: skip
@@ -270,6 +274,7 @@ def correct(
     Args:
         setup: the model in maximal coordinates.
         net: its constraints.
+        given: OWN to solve here; ASK to stop where a solve is due, its matrix in `w`; TOLD to go on with its solution.
         physical: whether masses and inertias are the solids' own, or the unit metric.
         time: of driven coordinates [s].
         h: length of the step soft trackers act over [s]; 0 makes all rigid.
@@ -295,11 +300,17 @@ def correct(
         worst, at, norm = worst_error(net.rows, w.value, w.track)
         if count >= outer or not (worst > tolerance or (soft and count == 0)) or not worst < 1e100:
             break
-        set_metric(kinds, metric, physical, w.free, pose, w.minv)
-        set_sides(
-            net.system, net.ends, h, 1.0, w.value, w.total, w.source, w.track, w.first, w.cut, w.on, w.b, w.c, w.j
-        )
-        status = solve_rows(net, inner_most, solver_tolerance, w)
+        if given != TOLD:
+            set_metric(kinds, metric, physical, w.free, pose, w.minv)
+            set_sides(
+                net.system, net.ends, h, 1.0, w.value, w.total, w.source, w.track, w.first, w.cut, w.on, w.b, w.c, w.j
+            )
+        if given == ASK:
+            break
+        if given == TOLD:
+            _sum_up(net, w)
+        else:
+            status = solve_rows(net, inner_most, solver_tolerance, pose, w)
         cut_multipliers(net.rows, h * h, w.held, w.track, w.lam, w.total, w.cut)
         displace(net.system, w.source, w.lam, w.minv, w.f, w.d)
         move_solids(kinds, clamp, w.d, pose)

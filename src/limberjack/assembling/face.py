@@ -9,6 +9,7 @@ import numpy as np
 
 from limberjack.articulated.dynamics import array_of, forward_kinematics, jacobian
 from limberjack.assembling.assembler import CLAMP, Assembler, Target, checked_targets, read_coordinates
+from limberjack.constraints.maximal import new_maximal
 from limberjack.errors import Diverged, StateError, UnknownName
 from limberjack.model.model import Model
 from limberjack.spatial.frames import matrix_from_quaternion, vector_from_matrix
@@ -88,6 +89,8 @@ def assemble(
     _check(iterations, solver_iterations, tolerance, clamp)
     if metric not in METRICS:
         raise UnknownName("metric", metric, "lj.assemble", METRICS)
+    if metric == "physical":
+        new_maximal(model, frozenset())  # which names a body without mass
     targets, still = checked_targets(model, pins, "pins")
     start = model.q0 if q is None else array_of(q, (model.nq,), "q", model)
     work = Assembler(model, start, targets, still, limits=limits)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limberjack.constraints.bodies import AFFINE, PARTICLE, PLANAR
+from limberjack.constraints.bodies import AFFINE, PARTICLE, PLANAR, POSE, RIGID
 from limberjack.constraints.maximal import Maximal
 from limberjack.constraints.system import System, new_system
 from limberjack.constraints.table import DRIVE
@@ -28,6 +28,7 @@ from limberjack.model.model import Model
 from limberjack.solvers.krylov import Krylov, new_krylov
 
 __all__ = [
+    "KEPT",
     "LEVER",
     "MOST",
     "PLACE",
@@ -65,6 +66,7 @@ class Net(NamedTuple):
     driven: np.ndarray  # (d,) constraints of the model that read the driven coordinates
     unit: np.ndarray  # (n, 7) metrics
     physical: np.ndarray  # (n, 7)
+    pairs: np.ndarray  # (nc,) bool: which constraints act with opposite wrenches at one point, or on one solid
 
 
 class Work(NamedTuple):
@@ -88,6 +90,7 @@ class Work(NamedTuple):
     first: np.ndarray  # (T, 6) errors of trackers at the start of a step
     cut: np.ndarray  # (T, 6) int64: 1 where a tracker pulls with its largest force
     pull: np.ndarray  # (T, 6) what trackers pulled with in the last step
+    start: np.ndarray  # (n, POSE) poses at the start of the step, or (0, POSE) where there are no steps
     krylov: Krylov
     report: np.ndarray  # (6,) iterations outer and inner, worst error, its row, status of the last solve, |errors|
     solve: np.ndarray  # (3,) of the last solve
@@ -116,7 +119,8 @@ def new_net(model: Model, whole: Maximal, *, driven: tuple[int, ...] = (), track
     reads = int((whole.table.role == DRIVE).sum())
     sided = len(whole.names) - reads
     counts, touches = [], []
-    for c in (*range(sided), *driven):
+    listed = (*range(sided), *driven)
+    for c in listed:
         counts.append(int(native.row_start[c + 1] - native.row_start[c]))
         touches.append(native.touch_body[native.touch_start[c] : native.touch_start[c + 1]].tolist())
     n = len(bodies.kind)
@@ -127,7 +131,8 @@ def new_net(model: Model, whole: Maximal, *, driven: tuple[int, ...] = (), track
     ends = np.array([whole.held, sided, sided + len(driven)], np.int64)
     unit, physical = _metrics(whole)
     turning, rows = _turning(model, whole, system), system.row_start[ends]
-    return Net(system, turning, ends, rows, np.array(driven, np.int64), unit, physical)
+    pairs = np.array([_is_pair(whole, c) for c in listed] + [True] * trackers, bool)
+    return Net(system, turning, ends, rows, np.array(driven, np.int64), unit, physical, pairs)
 
 
 def new_work(net: Net) -> Work:
@@ -141,7 +146,8 @@ def new_work(net: Net) -> Work:
         lam=np.zeros(nr), total=np.zeros(nr), on=on, minv=np.zeros((n, 7)), f=np.zeros(6 * n), d=np.zeros(6 * n),
         free=np.ones(n), aim=np.zeros((len(net.driven), 2)), held=np.full(trackers, -1, np.int64),
         track=np.zeros((trackers, TRACK)), first=np.zeros((trackers, 6)), cut=np.zeros((trackers, 6), np.int64),
-        pull=np.zeros((trackers, 6)), krylov=new_krylov(net.system, KEPT), report=np.zeros(6), solve=np.zeros(3),
+        pull=np.zeros((trackers, 6)), start=np.zeros((0, POSE)),
+        krylov=new_krylov(net.system, KEPT, net.pairs), report=np.zeros(6), solve=np.zeros(3),
     )  # fmt: skip
 
 
@@ -162,6 +168,16 @@ def _turning(model: Model, whole: Maximal, system: System) -> np.ndarray:
         place = {int(system.touch_body[t]): int(system.block_start[t]) for t in _touches(system, c)}
         out.append((r, pair, count, place.get(links[1], -1), place.get(links[0], -1)))
     return np.array(out, np.int64).reshape(-1, 5)
+
+
+def _is_pair(whole: Maximal, c: int) -> bool:
+    """Return whether constraint c acts on one solid, or on two rigid ones with opposite wrenches at one point."""
+    native, table = whole.system, whole.table
+    bodies = native.touch_body[native.touch_start[c] : native.touch_start[c + 1]]
+    rows = table.row_pair[native.row_start[c] : native.row_start[c + 1]]
+    links = table.pair_link[rows[:, 0]]
+    one = (rows[:, 1] < 0).all() and (links == links[0]).all()
+    return len(bodies) == 1 or bool(one and (whole.bodies.kind[bodies] == RIGID).all())
 
 
 def _touches(system: System, c: int) -> range:

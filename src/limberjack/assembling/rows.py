@@ -189,6 +189,23 @@ def _track(row, block, kinds, maps, ends, blocks, pose, held, track, value, j):
 
 
 @outlined
+def _roll(system, i, start, pose, j, value):
+    """Set the errors of constraint i to its rows times the displacements since `start`."""
+    first = system.row_start[i]
+    for r in range(first, system.row_start[i + 1]):
+        value[r] = 0.0
+    for t in range(system.touch_start[i], system.touch_start[i + 1]):
+        b, o = system.touch_body[t], system.block_start[t]
+        dx, dy, dz = pose[b, 0] - start[b, 0], pose[b, 1] - start[b, 1], pose[b, 2] - start[b, 2]
+        back = (start[b, 3], -start[b, 4], -start[b, 5], -start[b, 6])
+        w, x, y, z = quaternion_multiply((pose[b, 3], pose[b, 4], pose[b, 5], pose[b, 6]), back)
+        x, y, z = quaternion_log(w, x, y, z)
+        for r in range(first, system.row_start[i + 1]):
+            value[r] += j[o] * x + j[o + 1] * y + j[o + 2] * z + j[o + 3] * dx + j[o + 4] * dy + j[o + 5] * dz
+            o += 6
+
+
+@outlined
 def look(
     # model
     setup, net,
@@ -199,7 +216,8 @@ def look(
 ):  # fmt: skip
     """Fill the errors of all constraints at `pose`, and their rows if `blocks`.
 
-    Rows that hold velocities only have no error of displacement; they are left out.
+    The error of a row that holds velocities only is what it has let through since the start of the step; where there
+    are no steps it is left out.
 
     Args:
         setup: the model in maximal coordinates.
@@ -226,10 +244,12 @@ def look(
             d = i - net.ends[1]
             w.value[system.row_start[i]] = e.values[native.row_start[c], 0] - (w.aim[d, 0] + w.aim[d, 1] * time)
             w.on[i] = 1
-        elif table.speed[native.row_start[c]] == 1:
-            w.on[i] = 0
         if blocks:
             _copy_rows(native, bodies.kind, system, c, i, e.j, w.source)
+        if not drives and table.speed[native.row_start[c]] == 1:
+            w.on[i] = 1 if len(w.start) > 0 else 0
+            if len(w.start) > 0:
+                _roll(system, i, w.start, pose, w.source, w.value)
     _turn_joints(table.pair_link, bodies.kind, net.turning, blocks, e.state, w.value, w.source)
     if len(w.held) > 0:
         first = net.ends[2]

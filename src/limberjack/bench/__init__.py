@@ -25,8 +25,10 @@ DESCRIPTIONS = {
     "adaptive": "few of many joints simulated: pendulums, very long chains, crowds, and what peers have instead",
     "multipliers": "accelerations in maximal coordinates: growth, dense and sparse solvers, trees with loops",
     "collision": "contacts of 500 to 20,000 boxes in a pile, time per contact",
+    "contact": "nets, piles of boxes and rings by impulses, time per frame, errors beside it",
     "displacements": "assembly, dragging and shaking by displacements, against SciPy's minres, and linear growth",
     "accuracy": "errors on problems with known answers, mechanisms with loops too, and orders of the integrators",
+    "viewer": "what an open page costs the simulation, opening, pages that come and go",
     "start": "import, command line, first step, compilation and building in fresh processes",
 }
 

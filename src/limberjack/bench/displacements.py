@@ -144,11 +144,12 @@ def _against_scipy(table: Table, seconds: float, watch: Watch) -> dict[str, floa
         work.put(work.model.q0)
         work.correct(0, 0)
         w = work.work
-        krylov, lam, report, c = new_krylov(work.net.system), np.zeros(len(b)), np.zeros(3), np.zeros(len(b))
+        krylov = new_krylov(work.net.system, 0, work.net.pairs)
+        lam, report, c = np.zeros(len(b)), np.zeros(3), np.zeros(len(b))
 
         def solve(w: Any = w, krylov: Any = krylov, lam: Any = lam, report: Any = report, c: Any = c, b: Any = b,
-                  net: Any = work.net) -> None:  # fmt: skip
-            solve_krylov(net.system, w.minv, w.source, c, b, 0, 20_000, _TOLERANCE, krylov, lam, report)
+                  work: Any = work) -> None:  # fmt: skip
+            solve_krylov(work.net.system, w.minv, w.source, c, b, work.pose, 20_000, _TOLERANCE, krylov, lam, report)
 
         runs = [Contender("ours", solve)]
         solve()
@@ -177,8 +178,8 @@ def _against_scipy(table: Table, seconds: float, watch: Watch) -> dict[str, floa
     return out
 
 
-def flat_net(bodies: int) -> tuple[System, np.ndarray, np.ndarray]:
-    """Return a square net of bodies on balls, its inverse masses and rows."""
+def flat_net(bodies: int) -> tuple[System, np.ndarray, np.ndarray, np.ndarray]:
+    """Return a square net of bodies on balls, its inverse masses, rows and places."""
     side = max(2, round(bodies**0.5))
     n = side * side
     place = np.array([(k % side, k // side, 0.1 * np.sin(k)) for k in range(n)])
@@ -196,17 +197,18 @@ def flat_net(bodies: int) -> tuple[System, np.ndarray, np.ndarray]:
     j[:, :, 3:] = np.eye(3)
     minv = np.zeros((n, 7))
     minv[:, :3], minv[:, 6] = 4.0, 1.0
-    return system, minv, (sign[:, None, None] * j).ravel()
+    return system, minv, (sign[:, None, None] * j).ravel(), place
 
 
-def _solve_time(system: System, minv: np.ndarray, j: np.ndarray, cap: int, seconds: float) -> float:
+def _solve_time(system: System, minv: np.ndarray, j: np.ndarray, place: np.ndarray, cap: int, seconds: float) -> float:
     """Return the time of a solve with `cap` iterations [s]."""
     rows = int(system.row_start[-1])
-    work, lam, report, c = new_krylov(system), np.zeros(rows), np.zeros(3), np.zeros(rows)
+    pairs = np.ones(len(system.row_start) - 1, bool)
+    work, lam, report, c = new_krylov(system, 0, pairs), np.zeros(rows), np.zeros(3), np.zeros(rows)
     b = np.random.default_rng(0).normal(size=rows)
 
     def solve() -> None:
-        solve_krylov(system, minv, j, c, b, 0, cap, 1e-30, work, lam, report)
+        solve_krylov(system, minv, j, c, b, place, cap, 1e-30, work, lam, report)
 
     return race([Contender("a", solve)], seconds=seconds)["a"].cpu
 

@@ -64,8 +64,8 @@ _SAME: dict[str, dict[str, Any]] = {"full": {}, "multipliers": {}}
 _ROW = {"loops": 40}
 PROBLEMS = (
     Problem(
-        "A01 pendulum", "simple_pendulum", {"full": {}, "multipliers": {"bar": "rod"}}, 1e-3, None, 1e-9, 1e-10, 1.0,
-        (100.0,), exact_pendulum,
+        "A01 pendulum", "simple_pendulum", {"full": {}, "multipliers": {"bar": "rod"}}, 1e-3, 4, 1e-9, 1e-10, 1.0,
+        (100.0, 2000.0), exact_pendulum,
     ),
     Problem(
         "A02 row of 40 four-bars", "n_four_bar", {"full": _ROW, "multipliers": _ROW}, 1e-3, None, 1e-6, 1e-10, 0.0,

@@ -53,8 +53,8 @@ def _enter(row: dict[str, Any], theirs: float | str | None, ours: float) -> None
 # Pinocchio's reduced models
 
 
-def _reduced(pin: Any, twin: PinocchioTwin) -> tuple[Contender, Contender]:
-    """Return pinocchio on a model reduced to a few joints, and the cost of reducing to others."""
+def _reduced(pin: Any, twin: PinocchioTwin, dt: float) -> list[Contender]:
+    """Return pinocchio on a model reduced to a few joints: a step, its larger part, and reducing to others."""
     n, q = twin.model.nv, np.zeros(twin.model.nq)
     whole = twin.model.copy()
     for k in range(n):  # without the frames of its joints, buildReducedModel ends the process
@@ -66,12 +66,19 @@ def _reduced(pin: Any, twin: PinocchioTwin) -> tuple[Contender, Contender]:
         return small, small.createData()
 
     model, data = build(0)
-    zeros = np.zeros(model.nv)
+    zeros, at, speed = np.zeros(model.nv), np.zeros(model.nq), np.zeros(model.nv)
     turn = iter(range(10**9))
-    return (
-        Contender("reduced", lambda: pin.aba(model, data, zeros, zeros, zeros)),
+
+    def step() -> None:
+        nonlocal at, speed
+        speed += dt * pin.aba(model, data, at, speed, zeros)
+        at += dt * speed
+
+    return [
+        Contender("reduced", step),
+        Contender("aba", lambda: pin.aba(model, data, zeros, zeros, zeros)),
         Contender("change", lambda: build(next(turn))),
-    )
+    ]
 
 
 def _reduction(table: Table, part: Part, links: int, twin: PinocchioTwin | None, seconds: float) -> None:
@@ -81,11 +88,12 @@ def _reduction(table: Table, part: Part, links: int, twin: PinocchioTwin | None,
     contenders = [pendulum.contender("step"), rod.contender("rod"), rod.ordinary().contender("ordinary")]
     pin: Any = peer("pinocchio", table)
     if pin is not None and twin is not None:
-        contenders += _reduced(pin, twin)
+        contenders += _reduced(pin, twin, scene.dt)
     best = {key: 1e6 * one.cpu for key, one in race(contenders, seconds=seconds * len(contenders)).items()}
     case = f"{_ACTIVE} of {links} joints"
-    row: dict[str, Any] = part.add(case=f"{case}: a step", rival="pinocchio, reduced by hand: aba", active=_ACTIVE)
-    _enter(row, best.get("reduced", MISSING), best["step"])
+    for key, rival in (("reduced", "pinocchio, reduced by hand: aba, q, v"), ("aba", "pinocchio, only its aba")):
+        row: dict[str, Any] = part.add(case=f"{case}: a step", rival=rival, active=_ACTIVE)
+        _enter(row, best.get(key, MISSING), best["step"])
     row = part.add(case=f"{case}: they change", rival="pinocchio, buildReducedModel, createData", active=_ACTIVE)
     _enter(row, best.get("change", MISSING), PERIOD * (best["rod"] - best["ordinary"]))
 

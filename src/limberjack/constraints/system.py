@@ -32,9 +32,7 @@ def new_system(dimensions: np.ndarray, rows: np.ndarray, touches: list[list[int]
     body = np.array([b for bodies in touches for b in bodies], np.int64)
     dimensions, rows = np.asarray(dimensions, np.int64), np.asarray(rows, np.int64)
     blocks = np.repeat(rows, counts) * dimensions[body] if len(body) else np.zeros(0, np.int64)
-    return System(
-        _places(dimensions), _places(dimensions**2), _places(rows), _places(counts), body, _places(blocks)
-    )
+    return System(_places(dimensions), _places(dimensions**2), _places(rows), _places(counts), body, _places(blocks))
 
 
 def _places(sizes: np.ndarray) -> np.ndarray:

@@ -293,9 +293,7 @@ def _triangulated(node: Element, runs: list[np.ndarray]) -> np.ndarray:
         if len(ends) and (ends[-1] > len(whole) or min(map(np.min, sizes)) < 0):
             raise ValueError(f"line {node.line}: a polylist of {ends[-1]} corners has {len(whole)}")
         runs = np.split(whole, ends[:-1]) if len(ends) else []
-    fans = [
-        np.stack([np.repeat(run[:1], len(run) - 2), run[1:-1], run[2:]], 1) for run in runs if len(run) > 2
-    ]
+    fans = [np.stack([np.repeat(run[:1], len(run) - 2), run[1:-1], run[2:]], 1) for run in runs if len(run) > 2]
     return np.concatenate([none, *fans])
 
 

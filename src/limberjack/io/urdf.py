@@ -127,9 +127,7 @@ def _read_robot(source: Source, roots: Roots | None) -> _Robot:
         _read_joint(source, robot, node)
     _order(source, robot)
     if source.unknown:
-        lines = {
-            name: ", ".join(map(str, at[:3])) + ", ..." * (len(at) > 3) for name, at in source.unknown.items()
-        }
+        lines = {name: ", ".join(map(str, at[:3])) + ", ..." * (len(at) > 3) for name, at in source.unknown.items()}
         shown = ", ".join(f"{name} (line {at})" for name, at in lines.items())
         source.notes.append(f"{source.path}: unknown elements are ignored: {shown}")
     return robot
@@ -194,9 +192,7 @@ def _read_joint(source: Source, robot: _Robot, node: Element) -> None:
         if not link:
             raise source.error(end or node, f"{owner} names no {tag} link")
         if link not in robot.links:
-            raise source.error(
-                end or node, str(UnknownName("link", link, f"the file, {tag} of {owner}", robot.links))
-            )
+            raise source.error(end or node, str(UnknownName("link", link, f"the file, {tag} of {owner}", robot.links)))
         ends.append(link)
     parent, child = ends
     robot.joints[name] = _Joint(name, node, kind, parent, child, source.origin(owner, node))
@@ -318,9 +314,7 @@ def _assemble(source: Source, robot: _Robot, base: str) -> Builder:
         link = robot.links[name]
         if name != WORLD:
             with source.at(link.node):
-                builder.add_body(
-                    name, mass=link.mass, com=link.com, inertia=link.inertia if link.mass > 0 else None
-                )
+                builder.add_body(name, mass=link.mass, com=link.com, inertia=link.inertia if link.mass > 0 else None)
     if base == "fixed" and robot.root != WORLD:
         builder.add_joint_fixed(_unused(f"world_to_{robot.root}", robot.joints), WORLD, robot.root)
     poses = _poses(robot) if any(joint.type == "floating" for joint in robot.joints.values()) else {}

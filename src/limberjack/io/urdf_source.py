@@ -158,9 +158,7 @@ class Source:
     def _expanded(self, what: str, node: Element, text: str) -> str:
         plain = _OPTENV.sub(r"\1", text)
         if "$" in plain:
-            raise self.error(
-                node, f'{what} is "{text[:80]}", an expression of xacro: run xacro on the file first'
-            )
+            raise self.error(node, f'{what} is "{text[:80]}", an expression of xacro: run xacro on the file first')
         self.mend(node, f'{what} is "{text}", left over from xacro', f'its default "{plain}" is taken')
         return plain
 

@@ -1,67 +1,94 @@
 """Rattle of rigid bodies on ball joints: nets, ropes and trees of balls, at a third of what general rows cost.
 
 The step is that of the integrator rattle, with all it needs of a joint being two levers: rows of a ball joint are the
-world's axes, a block of J is s [-(r x) | 1]. Momenta begin each step with impulses drawn out from the two steps before:
-most steps need one correction or none.
+world's axes, a block of J is s [-(r x) | 1]. Bodies fly four at a time (`flight`). Momenta begin each step with
+impulses drawn out from the two steps before, which close the joints to 1e-8 m in most motions.
+
+What makes the velocities fit at the end of a step of rattle, the joints take back at the start of the next: the path is
+the same without it. So it is left out between steps, and found once for the velocities that are shown. The factor only
+corrects what was drawn out: it serves until bodies have turned by a little.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from limberjack._jit import inner, kernel, outlined
-from limberjack.constraints.bodies import RIGID, TURNED
+from limberjack.constraints.bodies import RIGID
 from limberjack.constraints.maximal import Maximal
 from limberjack.constraints.rows import SLIDE
 from limberjack.constraints.system import new_system
 from limberjack.constraints.table import DRIVE, HELD
-from limberjack.maximal.meeting import GAP_ALLOWED, HUGE, MOST, OPEN_LOOP, STUCK
+from limberjack.maximal.flight import (
+    MOMENTUM,
+    PLACE,
+    ROWS,
+    START,
+    THERE,
+    arrive,
+    fly,
+    keep,
+    keep_facing,
+    kick,
+    new_bodies,
+    nine_of,
+    put_back,
+    put_back_facing,
+    set_inverses,
+    set_momenta,
+    set_poses,
+    set_velocities,
+    take_poses,
+    unfit,
+)
+from limberjack.maximal.meeting import GAP_ALLOWED, MOST, OPEN_LOOP, STUCK
 from limberjack.solvers.assembly import assemble_balls
 from limberjack.solvers.sparse import factor, solve
 from limberjack.solvers.structure import Structure, Work, new_work, prepare
-from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply, rotation_from_quaternion
-from limberjack.spatial.vectors import cross, rotate, rotate_back, rotate_symmetric, symmetric_times
+from limberjack.spatial.vectors import cross, rotate, symmetric_times
 
-# Of the series of sin(x) / x and cos(x) in x^2.
-_S1, _S2, _S3, _S4 = 1.0 / 6.0, 1.0 / 120.0, 1.0 / 5040.0, 1.0 / 362880.0
-_C2, _C3, _C4, _C5 = 1.0 / 24.0, 1.0 / 720.0, 1.0 / 40320.0, 1.0 / 3628800.0
+__all__ = ["BallWork", "Balls", "momenta_of", "new_balls", "take_ball_steps"]
 
-__all__ = ["BallWork", "Balls", "new_balls", "take_ball_steps"]
+
+# A factor serves until bodies have turned by this much since it was made [rad], or for so many steps.
+_FACED, _AGE = 0.05, 8
+# Places in `facing`: steps since the factor was made, -1 = none; rotation since; whether the factor is there.
+_STEPS, _TURNED, _THERE = 0, 1, 2
 
 
 class Balls(NamedTuple):
     """Rigid bodies on ball joints; n bodies, c joints, t touches of a joint and a body."""
 
-    mass: np.ndarray  # (n,)
-    lightness: np.ndarray  # (n,) 1 / mass
-    inertia: np.ndarray  # (n, 6) about the com, body axes: xx, yy, zz, xy, xz, yz
-    inverse: np.ndarray  # (n, 6) of it
     center: np.ndarray  # (n, 3) com in the link's frame
     link: np.ndarray  # (c, 2) bodies a and b, -1 = the world
+    spot: np.ndarray  # (c, 4) first row and lane of a and of b in the rows of `flight`, -1 = the world
     lever: np.ndarray  # (c, 6) the joint in a and in b from their com, body axes; of the world its place there
     touch: np.ndarray  # (c, 2) rows of `levers`, -1 = none
     gravity: np.ndarray  # (3,)
 
 
 class BallWork(NamedTuple):
-    """What a step fills; `pushes` feeds the next."""
+    """What a step fills; `bodies` and `pushes` feed the next."""
 
-    momentum: np.ndarray  # (n, 6) angular about the com, linear
-    turn: np.ndarray  # (n, 9) rotations at the start
-    there: np.ndarray  # (n, 9) rotations at the poses tried
-    vector: np.ndarray  # (n, 3) rotation vectors of the step, body axes
+    bodies: (
+        np.ndarray
+    )  # (rows, 4) see `flight`; momenta as the joints' impulses left them, velocities made to fit are `u`
+    kept: np.ndarray  # (rows, 4) those before the step of the simulation
+    shown: np.ndarray  # (6 n,) the velocities that belong to the momenta
     levers: np.ndarray  # (t, 4) world axes, and the sign
-    minv: np.ndarray  # (n, 7) world inverse inertia, 1 / m
-    stage: np.ndarray  # (n, 7) poses at the start
-    kept: np.ndarray  # (n, 13) poses and velocities before the step of the simulation
+    minv: np.ndarray  # (n or some more, 7) world inverse inertia, 1 / m
     soft: np.ndarray  # (3 c,) zeros: joints do not give way
     side: np.ndarray  # (3 c,)
     lam: np.ndarray  # (3 c,)
-    pushes: np.ndarray  # (2, 3 c) impulses that closed the joints in the last step and in the one before, by its length
-    known: np.ndarray  # (1,) steps that `pushes` knows, at most 2
-    factored: Work
+    pushes: np.ndarray  # (4, 3 c) impulses of the last step and of the one before, see `_draw_out`
+    known: np.ndarray  # (1,) steps that `pushes` knows, at most 2; 0: the momenta are those of the velocities
+    faced: np.ndarray  # (rows, 4) rotations the factor belongs to
+    facing: np.ndarray  # (3,) how old it is, see above
+    factored: Work  # for the steps
+    fitting: Work  # for the velocities shown
 
 
 def new_balls(whole: Maximal, gravity: np.ndarray) -> tuple[Balls, Structure, BallWork] | None:
@@ -105,129 +132,75 @@ def _laid_out(
                 at += 1
     full = bodies.inertia[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(n, 3, 3)
     inverse = np.linalg.inv(full).reshape(n, 9)[:, [0, 4, 8, 1, 2, 5]].copy()
-    balls = Balls(bodies.mass, 1.0 / bodies.mass, bodies.inertia, inverse, whole.center, link, lever, touch, gravity)
-    six, nine, seven, rows = np.zeros((n, 6)), np.zeros((n, 9)), np.zeros((n, 7)), np.zeros(3 * c)
+    spot = np.where(link >= 0, np.stack([(link >> 2) * ROWS, link & 3]), -1).transpose(1, 2, 0).reshape(c, 4).copy()
+    balls = Balls(whole.center, link, spot, lever, touch, gravity)
+    rows, kept, faced = new_bodies(bodies.mass, bodies.inertia, inverse)
+    minv, side = np.zeros((n + 3 & ~3, 7)), np.zeros(3 * c)
+    minv[:n, 6] = 1.0 / bodies.mass
     work = BallWork(
-        six, nine, nine.copy(), np.zeros((n, 3)), levers, seven, seven.copy(), np.zeros((n, 13)), rows, rows.copy(),
-        rows.copy(), np.zeros((2, 3 * c)), np.zeros(1, np.int64), new_work(own, structure),
+        rows, kept, np.zeros(6 * n), levers, minv, side, side.copy(), side.copy(), np.zeros((4, 3 * c)),
+        np.zeros(1, np.int64), faced, np.zeros(3), new_work(own, structure), new_work(own, structure),
     )  # fmt: skip
     return balls, structure, work
 
 
-@inner
-def _matrix(r, i):
-    return r[i, 0], r[i, 1], r[i, 2], r[i, 3], r[i, 4], r[i, 5], r[i, 6], r[i, 7], r[i, 8]
-
-
-@inner
-def _six(s, i):
-    return s[i, 0], s[i, 1], s[i, 2], s[i, 3], s[i, 4], s[i, 5]
-
-
-@inner
-def _exp(x, y, z):
-    """Return the quaternion of a rotation vector; below 0.2 rad without square root, sine or cosine."""
-    t = 0.25 * (x * x + y * y + z * z)
-    if t > 0.01:
-        return quaternion_exp(x, y, z)
-    f = 0.5 * (1.0 - t * (_S1 - t * (_S2 - t * (_S3 - t * _S4))))
-    w = 1.0 - t * (0.5 - t * (_C2 - t * (_C3 - t * (_C4 - t * _C5))))
-    return w, f * x, f * y, f * z
-
-
-@inner
-def _slope(s, kx, ky, kz, x, y, z):
-    """Return (S^-1 - [k])^-1 v, v = (x, y, z), to first order in k, for the six numbers of a symmetric S."""
-    x, y, z = symmetric_times(s, x, y, z)
-    cx, cy, cz = cross(kx, ky, kz, x, y, z)
-    cx, cy, cz = symmetric_times(s, cx, cy, cz)
-    return x + cx, y + cy, z + cz
+def momenta_of(work: BallWork) -> np.ndarray:
+    """Return a view (groups, 6, 4) of the momenta, which are part of the state."""
+    return work.bodies.reshape(-1, ROWS, 4)[:, MOMENTUM : MOMENTUM + 6]
 
 
 @outlined
-def _set_rotations(pose, turn):
-    """Fill the rotations of the poses."""
-    for i in range(len(turn)):
-        t = TURNED
-        r = rotation_from_quaternion(pose[i, t], pose[i, t + 1], pose[i, t + 2], pose[i, t + 3])
-        turn[i, 0], turn[i, 1], turn[i, 2], turn[i, 3], turn[i, 4] = r[0], r[1], r[2], r[3], r[4]
-        turn[i, 5], turn[i, 6], turn[i, 7], turn[i, 8] = r[5], r[6], r[7], r[8]
-
-
-@outlined
-def _face(balls, structure, turn, levers, minv, soft, factored):
-    """Fill levers, inverse masses and the factor at the rotations given; return the status of `factor`."""
-    for i in range(len(minv)):
-        s = rotate_symmetric(_matrix(turn, i), _six(balls.inverse, i))
-        minv[i, 0], minv[i, 1], minv[i, 2], minv[i, 3], minv[i, 4], minv[i, 5] = s
-        minv[i, 6] = balls.lightness[i]
+def _set_levers(balls, b, levers):
+    """Fill the levers at the rotations a step starts from."""
     p = balls.lever
     for k in range(len(balls.link)):
         for end in range(2):
-            i, o = balls.link[k, end], 3 * end
-            if i >= 0:
-                t = balls.touch[k, end]
-                levers[t, 0], levers[t, 1], levers[t, 2] = rotate(_matrix(turn, i), p[k, o], p[k, o + 1], p[k, o + 2])
+            row, j, o = balls.spot[k, 2 * end], balls.spot[k, 2 * end + 1], 3 * end
+            if row >= 0:
+                t, r = balls.touch[k, end], nine_of(b, row + START, j)
+                levers[t, 0], levers[t, 1], levers[t, 2] = rotate(r, p[k, o], p[k, o + 1], p[k, o + 2])
+
+
+@outlined
+def _face(balls, structure, b, levers, minv, soft, factored):
+    """Fill levers, inverse masses and a factor at the rotations a step starts from; return the status of `factor`."""
+    set_inverses(b, minv)
+    _set_levers(balls, b, levers)
     assemble_balls(structure, minv, levers, soft, factored)
     return factor(structure, factored)
 
 
 @outlined
-def _fly(balls, h, again, stage, turn, momentum, vector, pose, there):
-    """Move the poses of `stage` by h with the momenta given, into `pose`; fill the rotations there.
-
-    The rotation vector t in body axes solves I t = exp(-t/2) l, l = h R^T L: the midpoint rule. Newton's steps by
-    the slope at small t, I - [l]/2, gain two orders of t each, and the last is worth that much more than its size. No
-    divisions, no roots: a unit quaternion that rounding left off by e is made one again by 1 - e/2.
-    """
-    for i in range(len(momentum)):
-        f = h * balls.lightness[i]
-        pose[i, 0] = stage[i, 0] + f * momentum[i, 3]
-        pose[i, 1] = stage[i, 1] + f * momentum[i, 4]
-        pose[i, 2] = stage[i, 2] + f * momentum[i, 5]
-        own, s = _six(balls.inertia, i), _six(balls.inverse, i)
-        lx, ly, lz = rotate_back(_matrix(turn, i), h * momentum[i, 0], h * momentum[i, 1], h * momentum[i, 2])
-        kx, ky, kz = 0.5 * lx, 0.5 * ly, 0.5 * lz
-        if again:
-            x, y, z = vector[i, 0], vector[i, 1], vector[i, 2]
-        else:
-            x, y, z = _slope(s, kx, ky, kz, lx, ly, lz)
-        for _ in range(20):
-            w, a, b, c = _exp(0.5 * x, 0.5 * y, 0.5 * z)
-            ux, uy, uz = cross(a, b, c, lx, ly, lz)
-            vx, vy, vz = cross(a, b, c, ux, uy, uz)
-            ex, ey, ez = symmetric_times(own, x, y, z)
-            ex, ey, ez = lx - 2.0 * (w * ux - vx) - ex, ly - 2.0 * (w * uy - vy) - ey, lz - 2.0 * (w * uz - vz) - ez
-            dx, dy, dz = _slope(s, kx, ky, kz, ex, ey, ez)
-            x, y, z = x + dx, y + dy, z + dz
-            if (abs(dx) + abs(dy) + abs(dz)) * (x * x + y * y + z * z) < 1e-17:
-                break
-        vector[i, 0], vector[i, 1], vector[i, 2] = x, y, z
-        w, a, b, c = quaternion_multiply((stage[i, 3], stage[i, 4], stage[i, 5], stage[i, 6]), _exp(x, y, z))
-        f = 1.5 - 0.5 * (w * w + a * a + b * b + c * c)
-        t = TURNED
-        pose[i, t], pose[i, t + 1], pose[i, t + 2], pose[i, t + 3] = f * w, f * a, f * b, f * c
-    _set_rotations(pose, there)
+def _renew(balls, structure, w, report):
+    """Make the factor anew at the rotations a step starts from; return 0 or STUCK."""
+    keep_facing(w.bodies, w.faced)
+    w.facing[_STEPS] = w.facing[_TURNED] = 0.0
+    w.facing[_THERE] = 1.0
+    lost = _face(balls, structure, w.bodies, w.levers, w.minv, w.soft, w.factored)
+    if lost < 0:
+        w.facing[_STEPS], report[3] = -1.0, -lost
+        return STUCK
+    return 0
 
 
 @inner
-def _place(balls, k, end, pose, there):
+def _place(balls, k, end, b):
     """Return where joint k is as its body a (end 0) or b (end 1) has it."""
-    i, o, p = balls.link[k, end], 3 * end, balls.lever
-    if i < 0:
+    row, j, o, p = balls.spot[k, 2 * end], balls.spot[k, 2 * end + 1], 3 * end, balls.lever
+    if row < 0:
         return p[k, o], p[k, o + 1], p[k, o + 2]
-    x, y, z = rotate(_matrix(there, i), p[k, o], p[k, o + 1], p[k, o + 2])
-    return pose[i, 0] + x, pose[i, 1] + y, pose[i, 2] + z
+    x, y, z = rotate(nine_of(b, row + THERE, j), p[k, o], p[k, o + 1], p[k, o + 2])
+    return b[row + PLACE, j] + x, b[row + PLACE + 1, j] + y, b[row + PLACE + 2, j] + z
 
 
 @outlined
-def _set_gaps(balls, h, pose, there, side):
+def _set_gaps(balls, h, b, side):
     """Fill the right sides that close the gaps at the poses given over h; return the largest gap and its row."""
     worst, at = 0.0, -1
     f = -1.0 / h
     for k in range(len(balls.link)):
-        ax, ay, az = _place(balls, k, 0, pose, there)
-        bx, by, bz = _place(balls, k, 1, pose, there)
+        ax, ay, az = _place(balls, k, 0, b)
+        bx, by, bz = _place(balls, k, 1, b)
         x, y, z = bx - ax, by - ay, bz - az
         side[3 * k], side[3 * k + 1], side[3 * k + 2] = f * x, f * y, f * z
         size = max(abs(x), abs(y), abs(z))
@@ -237,70 +210,35 @@ def _set_gaps(balls, h, pose, there, side):
 
 
 @outlined
-def _push(balls, levers, scale, lam, momentum):
-    """Add J^T lam times `scale` to the momenta."""
+def _push(balls, levers, lam, b):
+    """Add J^T lam to the momenta."""
     for k in range(len(balls.link)):
-        x, y, z = scale * lam[3 * k], scale * lam[3 * k + 1], scale * lam[3 * k + 2]
+        x, y, z = lam[3 * k], lam[3 * k + 1], lam[3 * k + 2]
         for end in range(2):
-            i, t = balls.link[k, end], balls.touch[k, end]
-            if i >= 0:
-                s = levers[t, 3]
+            row, j, t = balls.spot[k, 2 * end], balls.spot[k, 2 * end + 1], balls.touch[k, end]
+            if row >= 0:
+                s, p = levers[t, 3], row + MOMENTUM
                 fx, fy, fz = s * x, s * y, s * z
                 nx, ny, nz = cross(levers[t, 0], levers[t, 1], levers[t, 2], fx, fy, fz)
-                momentum[i, 0], momentum[i, 1], momentum[i, 2] = (
-                    momentum[i, 0] + nx, momentum[i, 1] + ny, momentum[i, 2] + nz,
-                )  # fmt: skip
-                momentum[i, 3], momentum[i, 4], momentum[i, 5] = (
-                    momentum[i, 3] + fx, momentum[i, 4] + fy, momentum[i, 5] + fz,
-                )  # fmt: skip
+                b[p, j], b[p + 1, j], b[p + 2, j] = b[p, j] + nx, b[p + 1, j] + ny, b[p + 2, j] + nz
+                b[p + 3, j], b[p + 4, j], b[p + 5, j] = b[p + 3, j] + fx, b[p + 4, j] + fy, b[p + 5, j] + fz
 
 
 @outlined
-def _kick(balls, h, wrenches, turn, momentum):
-    """Add gravity and wrenches over h to the momenta."""
-    g = balls.gravity
-    gx, gy, gz = h * g[0], h * g[1], h * g[2]
-    for i in range(len(momentum)):
-        m = balls.mass[i]
-        momentum[i, 3], momentum[i, 4], momentum[i, 5] = (
-            momentum[i, 3] + m * gx, momentum[i, 4] + m * gy, momentum[i, 5] + m * gz,
-        )  # fmt: skip
+def _push_wrenches(balls, h, wrenches, b):
+    """Add wrenches over h to the momenta."""
     w, at = wrenches.data, balls.center
     for k in range(len(wrenches.link)):
         i = wrenches.link[k]
-        x, y, z = rotate(_matrix(turn, i), w[k, 0] - at[i, 0], w[k, 1] - at[i, 1], w[k, 2] - at[i, 2])
+        row, j = (i >> 2) * ROWS, i & 3
+        r, p = nine_of(b, row + START, j), row + MOMENTUM
+        x, y, z = rotate(r, w[k, 0] - at[i, 0], w[k, 1] - at[i, 1], w[k, 2] - at[i, 2])
         nx, ny, nz = cross(x, y, z, w[k, 3], w[k, 4], w[k, 5])
-        momentum[i, 0] += h * (nx + w[k, 6])
-        momentum[i, 1] += h * (ny + w[k, 7])
-        momentum[i, 2] += h * (nz + w[k, 8])
+        b[p, j] += h * (nx + w[k, 6])
+        b[p + 1, j] += h * (ny + w[k, 7])
+        b[p + 2, j] += h * (nz + w[k, 8])
         for c in range(3):
-            momentum[i, 3 + c] += h * w[k, 3 + c]
-
-
-@outlined
-def _set_momenta(balls, turn, u, momentum):
-    """Fill the momenta of velocities u (6 n,)."""
-    for i in range(len(momentum)):
-        o, r, m = 6 * i, _matrix(turn, i), balls.mass[i]
-        x, y, z = rotate_back(r, u[o], u[o + 1], u[o + 2])
-        x, y, z = symmetric_times(_six(balls.inertia, i), x, y, z)
-        momentum[i, 0], momentum[i, 1], momentum[i, 2] = rotate(r, x, y, z)
-        momentum[i, 3], momentum[i, 4], momentum[i, 5] = m * u[o + 3], m * u[o + 4], m * u[o + 5]
-
-
-@outlined
-def _set_velocities(minv, momentum, u):
-    """Fill the velocities of the momenta; return 0, or -1 - k for a velocity k that is not finite."""
-    status = 0
-    for i in range(len(momentum)):
-        o = 6 * i
-        u[o], u[o + 1], u[o + 2] = symmetric_times(_six(minv, i), momentum[i, 0], momentum[i, 1], momentum[i, 2])
-        f = minv[i, 6]
-        u[o + 3], u[o + 4], u[o + 5] = f * momentum[i, 3], f * momentum[i, 4], f * momentum[i, 5]
-        for c in range(6):
-            if not abs(u[o + c]) < HUGE:
-                status = -1 - (o + c)
-    return status
+            b[p + 3 + c, j] += h * w[k, 3 + c]
 
 
 @outlined
@@ -318,70 +256,118 @@ def _set_rates(balls, levers, u, side):
 
 
 @outlined
+def _set_fitting_velocities(balls, structure, w, u):
+    """Fill u with the velocities of the momenta, made to keep the joints closed; the momenta stay as they are."""
+    lost = _face(balls, structure, w.bodies, w.levers, w.minv, w.soft, w.fitting)
+    set_velocities(w.bodies, w.minv, u)
+    if lost < 0:
+        return STUCK
+    # near-dependent rows amplify rounding: once more where any was dropped
+    for _ in range(2 if lost > 0 else 1):
+        _set_rates(balls, w.levers, u, w.side)
+        solve(structure, w.fitting, w.side, w.lam)
+        for k in range(len(balls.link)):
+            x, y, z = w.lam[3 * k], w.lam[3 * k + 1], w.lam[3 * k + 2]
+            for end in range(2):
+                i, t = balls.link[k, end], balls.touch[k, end]
+                if i >= 0:
+                    o, s, m = 6 * i, w.levers[t, 3], w.minv[i, 6]
+                    fx, fy, fz = s * x, s * y, s * z
+                    nx, ny, nz = cross(w.levers[t, 0], w.levers[t, 1], w.levers[t, 2], fx, fy, fz)
+                    inverse = w.minv[i, 0], w.minv[i, 1], w.minv[i, 2], w.minv[i, 3], w.minv[i, 4], w.minv[i, 5]
+                    nx, ny, nz = symmetric_times(inverse, nx, ny, nz)
+                    u[o], u[o + 1], u[o + 2] = u[o] + nx, u[o + 1] + ny, u[o + 2] + nz
+                    u[o + 3], u[o + 4], u[o + 5] = u[o + 3] + m * fx, u[o + 4] + m * fy, u[o + 5] + m * fz
+    return 0
+
+
+@outlined
 def _draw_out(known, pushes, h, lam):
-    """Fill lam with the impulses to expect in a step of h, and note them as those of the last step."""
+    """Fill lam with the impulses of a step of h: those to expect, and those that undo what the last ones left.
+
+    Rows of `pushes`: impulses, by length of step, that would have closed the joints exactly in the last step and in the
+    one before; impulses X of which those two steps had too much, gap = h A X. The next step finds the gap and a speed
+    of (gap - gap before) / h, and closes the joints with as much too little: 2 X - X before.
+    """
     for r in range(len(lam)):
-        last, before = pushes[0, r], pushes[1, r]
+        last, before, over, over_before = pushes[0, r], pushes[1, r], pushes[2, r], pushes[3, r]
         expected = 2.0 * last - before if known[0] > 1 else last
-        pushes[0, r], pushes[1, r], lam[r] = expected, last, h * expected
+        lam[r] = h * expected - (2.0 * over - over_before)
+        pushes[0, r], pushes[1, r], pushes[2, r], pushes[3, r] = expected, last, 0.0, over
     known[0] = min(known[0] + 1, 2)
 
 
 @inner
-def _close(balls, structure, h, tolerance, pose, work, report):
-    """Find the impulses that close the joints after a flight of h; return 0 or OPEN_LOOP."""
+def _close(balls, structure, h, tolerance, work, report):
+    """Find the impulses that close the joints after a flight of h; return 0, OPEN_LOOP or STUCK."""
     w = work
-    worst, last = 0.0, np.inf
+    worst, last, turned = 0.0, np.inf, 0.0
     for iteration in range(MOST):
-        _fly(balls, h, iteration > 0, w.stage, w.turn, w.momentum, w.vector, pose, w.there)
-        worst, at = _set_gaps(balls, h, pose, w.there, w.side)
+        turned = fly(w.bodies, h, iteration > 0)
+        worst, at = _set_gaps(balls, h, w.bodies, w.side)
         report[0], report[1], report[2] = iteration, worst, at
-        if worst <= tolerance or (worst < GAP_ALLOWED and worst > 0.5 * last) or not worst < 1e100:
+        near = worst <= tolerance or (worst < GAP_ALLOWED and worst > 0.5 * last)
+        if (near and iteration > 0) or not worst < 1e100:
             break
+        if worst > 0.05 * last and w.facing[_STEPS] > 0.0 and _renew(balls, structure, w, report) != 0:
+            return STUCK
         last = worst
         solve(structure, w.factored, w.side, w.lam)
-        _push(balls, w.levers, 1.0, w.lam, w.momentum)
         for r in range(len(w.lam)):
             w.pushes[0, r] += w.lam[r] / h
+        if near:
+            for r in range(len(w.lam)):
+                w.pushes[2, r] = -w.lam[r]
+            break
+        _push(balls, w.levers, w.lam, w.bodies)
+    w.facing[_STEPS] += 1.0
+    w.facing[_TURNED] += math.sqrt(turned)
     return 0 if worst <= max(GAP_ALLOWED, tolerance) else OPEN_LOOP
 
 
 @inner
-def _one_step(balls, structure, ready, h, tolerance, wrenches, pose, u, work, report):
-    """One step; the factor belongs to the new poses afterwards."""
+def _one_step(balls, structure, h, tolerance, wrenches, work, report):
+    """One step; levers and factor are ready for the next afterwards. Return a status."""
     w = work
-    if not ready:
-        _set_rotations(pose, w.turn)
-        lost = _face(balls, structure, w.turn, w.levers, w.minv, w.soft, w.factored)
-        if lost < 0:
-            report[3] = -lost
-            return STUCK
-    for i in range(len(pose)):
-        for c in range(7):
-            w.stage[i, c] = pose[i, c]
-    _set_momenta(balls, w.turn, u, w.momentum)
-    _kick(balls, 0.5 * h, wrenches, w.turn, w.momentum)
+    kick(w.bodies, 0.5 * h, balls.gravity)
+    _push_wrenches(balls, 0.5 * h, wrenches, w.bodies)
     _draw_out(w.known, w.pushes, h, w.lam)
-    _push(balls, w.levers, 1.0, w.lam, w.momentum)
-    status = _close(balls, structure, h, tolerance, pose, work, report)
+    _push(balls, w.levers, w.lam, w.bodies)
+    status = _close(balls, structure, h, tolerance, work, report)
     if status != 0:
         return status
-    for i in range(len(pose)):
-        for c in range(9):
-            w.turn[i, c] = w.there[i, c]
-    _kick(balls, 0.5 * h, wrenches, w.turn, w.momentum)
-    lost = _face(balls, structure, w.turn, w.levers, w.minv, w.soft, w.factored)
-    if lost < 0:
-        report[3] = -lost
-        return STUCK
-    status = _set_velocities(w.minv, w.momentum, u)
-    # near-dependent rows amplify rounding: once more where any was dropped
-    for _ in range(2 if lost > 0 else 1):
-        _set_rates(balls, w.levers, u, w.side)
-        solve(structure, w.factored, w.side, w.lam)
-        _push(balls, w.levers, 1.0, w.lam, w.momentum)
-        status = _set_velocities(w.minv, w.momentum, u)
-    return status
+    arrive(w.bodies, True)
+    kick(w.bodies, 0.5 * h, balls.gravity)
+    _push_wrenches(balls, 0.5 * h, wrenches, w.bodies)
+    wild = unfit(w.bodies)
+    if wild >= 0:
+        return -1 - wild
+    if w.facing[_STEPS] >= _AGE or w.facing[_TURNED] > _FACED:
+        return _renew(balls, structure, w, report)
+    _set_levers(balls, w.bodies, w.levers)
+    return 0
+
+
+@inner
+def _begin(balls, structure, pose, u, work, report):
+    """Take over the state, unless it is the one left behind; return 0 or STUCK."""
+    w = work
+    known = w.known[0] > 0 and w.facing[_STEPS] >= 0.0
+    for k in range(len(u)):
+        known = known and u[k] == w.shown[k]
+    take_poses(pose, w.bodies)
+    if known and w.facing[_THERE] == 0.0:
+        put_back_facing(w.faced, w.bodies)
+        steps, turned = w.facing[_STEPS], w.facing[_TURNED]
+        if _renew(balls, structure, w, report) != 0:
+            return STUCK
+        w.facing[_STEPS], w.facing[_TURNED] = steps, turned
+    arrive(w.bodies, False)
+    if not known:
+        set_momenta(u, w.bodies)
+        return _renew(balls, structure, w, report)
+    _set_levers(balls, w.bodies, w.levers)
+    return 0
 
 
 @kernel
@@ -412,24 +398,29 @@ def take_ball_steps(
         steps taken, and 0, -1 - k for a velocity k that is not finite, OPEN_LOOP or STUCK.
     """
     w = work
-    ready = False
-    for step in range(n):
-        for i in range(len(pose)):
-            for c in range(7):
-                w.kept[i, c] = pose[i, c]
-            for c in range(6):
-                w.kept[i, 7 + c] = u[6 * i + c]
+    status = _begin(balls, structure, pose, u, work, report)
+    if status != 0:
+        return 0, status
+    taken = 0
+    while taken < n:
+        keep(w.bodies, w.kept)
         for _ in range(substeps):
-            status = _one_step(balls, structure, ready, h, tolerance, wrenches, pose, u, work, report)
-            ready = True
+            status = _one_step(balls, structure, h, tolerance, wrenches, work, report)
             if status != 0:
-                for i in range(len(pose)):
-                    for c in range(7):
-                        pose[i, c] = w.kept[i, c]
-                    for c in range(6):
-                        u[6 * i + c] = w.kept[i, 7 + c]
-                for r in range(len(w.lam)):
-                    w.pushes[0, r] = 0.0
-                w.known[0] = 0
-                return step, status
-    return n, 0
+                break
+        if status != 0:
+            break
+        taken += 1
+    if status != 0:
+        w.known[0] = 0
+        for r in range(len(w.lam)):
+            w.pushes[0, r] = w.pushes[2, r] = w.pushes[3, r] = 0.0
+        if taken == 0:
+            return 0, status
+        put_back(w.kept, w.bodies)
+        arrive(w.bodies, False)
+    set_poses(w.bodies, pose)
+    fitted = _set_fitting_velocities(balls, structure, w, u)
+    for k in range(len(u)):
+        w.shown[k] = u[k]
+    return taken, status if status != 0 else fitted

@@ -16,6 +16,7 @@ from limberjack.constraints.table import DRIVE, HELD
 from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError, UnsupportedByMethod
 from limberjack.maximal.body_frames import body_frames, body_speeds
 from limberjack.maximal.energies import body_energies, spring_energies
+from limberjack.maximal.inserting import inserted_terms
 from limberjack.maximal.meeting import OPEN_LOOP, STUCK, Setup, State, change_velocities, look_at
 from limberjack.measure import joint_energy
 from limberjack.model.arrays import BALL_DRIVE, DOF, SCALAR_DRIVE, Drives, whole_span
@@ -147,6 +148,26 @@ class MaximalState:
             self.whole.system, self.whole.held, loops=self._loops, rigid=rigid, room=self._room
         )
 
+    def _rebuild(self, base: Maximal, whole: Maximal, **options: Any) -> None:
+        """Go on with the rows of `whole`, the state kept; `base` is the model without those that come and go."""
+        self._refresh()
+        s, own, drives = self._s, inserted_terms(base, self.whole), self._loop_drives
+        pose, u, q, qd, closed, time = s.pose, s.u, s.q, s.qd, self._closed, self._time
+        near, tau = np.delete(self._e.near, np.r_[own]), self.loop_tau
+        MaximalState.__init__(self, self._model, whole, **options)
+        self._s.pose[:], self._s.u[:], self._s.q[:], self._s.qd[:] = pose, u, q, qd
+        own = inserted_terms(base, whole)
+        self._e.near[:] = np.insert(near, own.start, np.zeros(own.stop - own.start))
+        self.loop_tau[:], self._loop_drives, self._closed, self._time = tau, drives, closed, time
+        self._start_compounds()
+        self._seen, self._read = (self._q.copy(), self._qd.copy()), True
+
+    def _joint_name(self, row: int) -> str:
+        """Return the joint a row belongs to, "" for none."""
+        if row < 0:
+            return ""
+        return self.whole.names[int(np.searchsorted(self.whole.system.row_start, row, side="right")) - 1]
+
     # State
 
     def _set_scales(self) -> None:
@@ -209,7 +230,7 @@ class MaximalState:
         self._q[:], self._qd[:] = q, qd
         gap, row = float(self._s.report[1]), int(self._s.report[2])
         if check and gap > 1e-6 and self._strict:
-            name = self._model.joint_names[int(self.whole.table.joint[row])]
+            name = self._joint_name(row)
             raise LoopNotClosed(f'joint "{name}": gap {gap:.3g} m > 1e-6 m; close it with lj.assemble')
 
     def _fit_screws(self) -> bool:
@@ -336,7 +357,7 @@ class MaximalState:
         model, whole = self._model, self.whole
         if status == OPEN_LOOP:
             gap, row = float(self._s.report[1]), int(self._s.report[2])
-            name = model.joint_names[int(whole.table.joint[row])] if row >= 0 else ""
+            name = self._joint_name(row)
             return LoopNotClosed, name, f'joint "{name}": gap {gap:.3g} m > 1e-8 m at {where}; try a smaller dt'
         if status == STUCK:
             return Diverged, "", f"no forces of the constraints fit together at {where}"

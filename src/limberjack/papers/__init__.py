@@ -7,6 +7,7 @@ printed beside the paper's numbers, the numbers go to a JSON file and the pictur
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,10 +22,12 @@ __all__ = ["FIGURES", "PAPERS", "chosen", "run"]
 PAPERS = {
     "redon": "Redon, Galoppo, Lin: Adaptive Dynamics of Articulated Bodies (SIGGRAPH 2005)",
     "baraff": "Baraff: Linear-Time Dynamics using Lagrange Multipliers (SIGGRAPH 1996)",
+    "weinstein": "Weinstein, Teran, Fedkiw: Dynamic Simulation of Articulated Rigid Bodies (TVCG 2006)",
     "faure": "Faure: Interactive Solid Animation Using Linearized Displacement Constraints (EGCAS 1998)",
 }
 
-# What each shows; the module of the same name has `TITLE`, `fill(table, quick, watch)` and `draw(found, folder)`.
+# What each shows; the module of the same name has `TITLE`, `fill(table, quick, watch)` and `draw(found, folder)`; some
+# also take `full`, for long runs.
 FIGURES = {
     "redon/fig4": "accelerations of sliders with one joint simulated",
     "redon/fig6": "where a pendulum on a spring comes to rest with 5 of 50 joints simulated",
@@ -34,6 +37,8 @@ FIGURES = {
     "faure/fig3": "assembly of figures in a ring, 758 constraints, in 6 x 30 iterations",
     "faure/fig5": "dragging a structure at 2 x 5 and at 3 x 50 iterations, and how it recovers",
     "faure/fig6": "a plate shaken at 1 x 15 iterations per frame",
+    "weinstein/scenes": "articulated bodies among contacts: time per frame, share of the joints, errors, pictures",
+    "weinstein/sweeps": "joints swept 5, 9 and 15 times, and all at once",
     "baraff/section9": "time of the multipliers of the systems of section 9, and its growth, linear and cubic",
 }
 
@@ -49,7 +54,9 @@ def chosen(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(out)) or list(FIGURES)
 
 
-def run(names: Iterable[str] = (), quick: bool = False, folder: str | Path = "papers-output") -> int:
+def run(
+    names: Iterable[str] = (), quick: bool = False, folder: str | Path = "papers-output", full: bool = False
+) -> int:
     """Measure, print and draw figures; return 0, 1 when an answer was wrong, or 130 after Ctrl-C.
 
     A bar that is missed is printed as such and does not change the status: a busy machine is no error.
@@ -58,6 +65,7 @@ def run(names: Iterable[str] = (), quick: bool = False, folder: str | Path = "pa
         names: of `FIGURES` or `PAPERS`; none means everything.
         quick: small sizes and short runs, to see that everything works; not for quoting.
         folder: where numbers and pictures go, made if absent.
+        full: long runs, of figures that have them.
     """
     wanted, folder = chosen(names), Path(folder)
     try:
@@ -69,7 +77,7 @@ def run(names: Iterable[str] = (), quick: bool = False, folder: str | Path = "pa
     written: dict[str, str] = {}
     try:
         for name in wanted:
-            table, found = _measured(name, quick)
+            table, found = _measured(name, quick, full)
             tables.append(table)
             output.show(table)
             output.write_json(tables, folder / "numbers.json")
@@ -87,13 +95,14 @@ def _module(name: str) -> Any:
     return importlib.import_module(f"limberjack.papers.{name.replace('/', '.')}")
 
 
-def _measured(name: str, quick: bool) -> tuple[Table, Any]:
+def _measured(name: str, quick: bool, full: bool) -> tuple[Table, Any]:
     """Return the filled table of a figure and what its pictures need; None when Ctrl-C cut it short."""
     output, module = importlib.import_module("limberjack.bench.table"), _module(name)
     table, found = output.Table(name, module.TITLE, quick), None
     with output.Watch(name) as watch:
         try:
-            found = module.fill(table, quick, watch)
+            longer = {"full": True} if full and "full" in inspect.signature(module.fill).parameters else {}
+            found = module.fill(table, quick, watch, **longer)
         except KeyboardInterrupt:
             table.interrupted = True
     return table, found

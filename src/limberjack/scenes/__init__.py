@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from limberjack.scenes.adaptive import adaptive_crowd, character, paper_pendulum, slider_chain, spring_pendulum
 from limberjack.scenes.baraff import baraff_contacts, baraff_planar, baraff_tree, scalable_puppet, star
+from limberjack.scenes.between import pre_versus_post
 from limberjack.scenes.catalog import Camera, Scene, SceneInfo, describe, get, names
 from limberjack.scenes.chains import double_pendulum, long_chain, pendulum, tethered_pendulum
 from limberjack.scenes.crowds import crowd
@@ -33,6 +34,7 @@ from limberjack.scenes.loops import (
 )
 from limberjack.scenes.machines import planetary, tread
 from limberjack.scenes.piles import arch, box_pile, card_house, column, dominoes, kapla_tower, newtons_cradle
+from limberjack.scenes.tank import tank
 from limberjack.scenes.trees import ball_tree, random_tree
 from limberjack.scenes.weinstein import bridge, fridge_magnets, joint_types, net, rings
 
@@ -80,6 +82,7 @@ __all__ = [
     "paper_pendulum",
     "pendulum",
     "planetary",
+    "pre_versus_post",
     "random_tree",
     "ring_of_figures",
     "rings",
@@ -89,6 +92,7 @@ __all__ = [
     "slider_chain",
     "spring_pendulum",
     "star",
+    "tank",
     "tethered_pendulum",
     "tread",
 ]

@@ -50,9 +50,7 @@ def _curve(links: int, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     along = (np.arange(links) + 0.5) / links
     sizes = rng.uniform(-1.0, 1.0, _WAVES) / np.arange(1, _WAVES + 1)
-    angles = rng.uniform(-_TILT, _TILT) + sum(
-        size * np.cos((k + 1) * math.pi * along) for k, size in enumerate(sizes)
-    )
+    angles = rng.uniform(-_TILT, _TILT) + sum(size * np.cos((k + 1) * math.pi * along) for k, size in enumerate(sizes))
     return np.diff(angles, prepend=0.0)
 
 
@@ -155,9 +153,7 @@ def spring_pendulum(
         raise ModelError(f"tied must be <= links = {links}, got {tied!r}")
     link = checked_link(length, mass, None, damping)
     stiffness = check.number(stiffness, "stiffness", low=0.0)
-    spec = chain_spec(
-        "spring_pendulum", links=links, gravity=gravity, spatial=False, start=np.zeros(links), **link
-    )
+    spec = chain_spec("spring_pendulum", links=links, gravity=gravity, spatial=False, start=np.zeros(links), **link)
     builder = Builder.from_spec(spec)
     builder.add_spring(
         WORLD,
@@ -239,9 +235,7 @@ def slider_chain(
 # -- people ----------------------------------------------------------------------------------------
 
 
-def _stage_character(
-    *, height: float, mass: float, push: float, budget: int, **_: Any
-) -> dict[str, Any]:
+def _stage_character(*, height: float, mass: float, push: float, budget: int, **_: Any) -> dict[str, Any]:
     height, force = float(height), float(mass) * float(push) / PUSH_SECONDS
     return {
         "method": _adaptive(whole(budget, "budget", 0), integrator="implicit"),
@@ -292,9 +286,7 @@ def _eye(figures: int, spacing: float) -> Camera:
     return Camera((front - 5.0, 0.0, 2.6), (front + 4.0, 0.0, 1.0))
 
 
-def budgets_by_distance(
-    places: np.ndarray, eye: tuple[float, float, float], most: int, least: int
-) -> tuple[int, ...]:
+def budgets_by_distance(places: np.ndarray, eye: tuple[float, float, float], most: int, least: int) -> tuple[int, ...]:
     """Return a budget per figure: `most` for the nearest to the eye, then as the square of its size in the picture.
 
     Args:
@@ -307,14 +299,10 @@ def budgets_by_distance(
     return tuple(max(least, round(most * float(share) ** 2)) for share in distances.min() / distances)
 
 
-def _stage_crowd(
-    *, figures: int, spacing: float, mass: float, budget: int, least: int, **_: Any
-) -> dict[str, Any]:
+def _stage_crowd(*, figures: int, spacing: float, mass: float, budget: int, least: int, **_: Any) -> dict[str, Any]:
     figures, spacing = int(figures), float(spacing)
     camera, places = _eye(figures, spacing), grid_places(figures, spacing)
-    budgets = budgets_by_distance(
-        places, camera.position, whole(budget, "budget", 0), whole(least, "least", 0)
-    )
+    budgets = budgets_by_distance(places, camera.position, whole(budget, "budget", 0), whole(least, "least", 0))
     bodies = tuple(named_figure(i, figures) + "thorax" for i in range(figures))
     force = float(mass) * _CROWD_PUSH / PUSH_SECONDS
     return {
@@ -370,7 +358,5 @@ def adaptive_crowd(
     whole(least, "least", 0)
     options = {"height": height, "mass": mass, "gravity": gravity, "limit_frequency": limit_frequency}
     return Model(
-        crowd_spec(
-            "adaptive_crowd", figures, spacing, vary, seed, contacts=False, limits="soft", tone=tone, **options
-        )
+        crowd_spec("adaptive_crowd", figures, spacing, vary, seed, contacts=False, limits="soft", tone=tone, **options)
     )

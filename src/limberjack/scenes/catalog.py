@@ -82,9 +82,7 @@ def scene(description: str, stage: Callable[..., dict[str, Any]] | None = None) 
         @functools.wraps(make)
         def checked(*given: Any, **chosen_options: Any) -> Model:
             if given:
-                raise ModelError(
-                    f'scene "{name}" takes options by name, got {given!r}; they are {", ".join(options)}'
-                )
+                raise ModelError(f'scene "{name}" takes options by name, got {given!r}; they are {", ".join(options)}')
             _check_options(name, chosen_options, options)
             return make(**chosen_options)
 

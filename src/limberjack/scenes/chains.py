@@ -83,13 +83,9 @@ def chain_spec(
         speed = None if start_velocity is None else (float(start_velocity[i]),)
         options = {"axis": axis, "start": (angle,), "start_velocity": speed, "damping": damped}
         spec.bodies.append(Body(body, mass, com, inertia, None, None))
-        spec.joints.append(
-            Joint(f"joint{i}", "hinge", above, body, at, _NO_TURN, _ORIGIN, _NO_TURN, **options)
-        )
+        spec.joints.append(Joint(f"joint{i}", "hinge", above, body, at, _NO_TURN, _ORIGIN, _NO_TURN, **options))
         if shapes:
-            spec.shapes.append(
-                Shape(f"{body}:capsule", body, "capsule", size, *look, _COLORS[i % 2], False, 0)
-            )
+            spec.shapes.append(Shape(f"{body}:capsule", body, "capsule", size, *look, _COLORS[i % 2], False, 0))
         above, at = body, end
     return spec
 
@@ -250,9 +246,7 @@ def tethered_pendulum(
     if place >= links:
         raise ModelError(f"tied must be < links = {links}, got {tied!r}")
     link = checked_link(length, mass, None, damping)
-    spec = chain_spec(
-        "tethered_pendulum", links=links, gravity=gravity, spatial=False, start=np.zeros(links), **link
-    )
+    spec = chain_spec("tethered_pendulum", links=links, gravity=gravity, spatial=False, start=np.zeros(links), **link)
     builder = Builder.from_spec(spec)
     centre = (0.0, 0.0, -link["length"] / 2)
     anchor = (0.5 * links * link["length"], 0.0, -(place + 0.5) * link["length"])

@@ -27,11 +27,7 @@ def _axes(bone: Bone) -> list[np.ndarray]:
 
 def _poses(bones: list[Bone]) -> np.ndarray:
     """Return (p, n) joint angles within the limits, one column per freedom of the bones."""
-    limits = [
-        pair
-        for bone in bones
-        for pair in ([bone.limits, NECK_BEND] if bone.joint == "neck" else [bone.limits])
-    ]
+    limits = [pair for bone in bones for pair in ([bone.limits, NECK_BEND] if bone.joint == "neck" else [bone.limits])]
     low, high = np.radians(limits).T
     share = np.random.default_rng(0).uniform(0.0, 1.0, (_POSES, len(limits)))
     return np.concatenate([np.zeros((1, len(limits))), low[None], high[None], low + share * (high - low)])

@@ -82,9 +82,7 @@ def _add_bones(
     tone: float,
 ) -> None:
     bones = skeleton.bones()
-    origin = {"pelvis": np.array((0.0, 0.0, HIP * height))} | {
-        bone.name: height * np.array(bone.at) for bone in bones
-    }
+    origin = {"pelvis": np.array((0.0, 0.0, HIP * height))} | {bone.name: height * np.array(bone.at) for bone in bones}
     inertias = felt_inertias(bones, bodies, height)
     for name in ("pelvis", *(bone.name for bone in bones)):
         mass, com, inertia = bodies[name]

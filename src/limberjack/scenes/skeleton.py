@@ -353,9 +353,7 @@ def _side_bones(rows: list[Bone], side: str) -> list[Bone]:
             # An axis is a pseudovector: mirrored this way, the same sign is the same anatomical motion.
             at, axis = mirrored(at), (-axis[0], axis[1], -axis[2])
         parent = side + bone.parent if bone.parent in _OWN else bone.parent
-        out.append(
-            bone._replace(name=side + bone.name, parent=parent, joint=side + bone.joint, at=at, axis=axis)
-        )
+        out.append(bone._replace(name=side + bone.name, parent=parent, joint=side + bone.joint, at=at, axis=axis))
     return out
 
 

@@ -56,9 +56,7 @@ def _compound(rng: np.random.Generator, name: str, damping: float) -> list[Axis]
 def _start(rng: np.random.Generator, kind: str) -> dict[str, Any]:
     """Return random start coordinates and velocities for a joint of a plain kind."""
     motions = KINDS[kind].motions
-    start = np.concatenate(
-        [_quaternion(rng) if motion == SPIN else rng.uniform(-0.8, 0.8, 1) for motion, _ in motions]
-    )
+    start = np.concatenate([_quaternion(rng) if motion == SPIN else rng.uniform(-0.8, 0.8, 1) for motion, _ in motions])
     return {"start": start, "start_velocity": rng.uniform(-1.0, 1.0, KINDS[kind].nv)}
 
 
@@ -181,9 +179,7 @@ def ball_tree(*, bodies: int = 127, length: float = 0.5, mass: float = 1.0, grav
         lean = math.copysign(math.sin(math.pi / 12), side)
         tilt = (math.cos(math.pi / 12), *((0.0, -lean, 0.0) if depth % 2 else (lean, 0.0, 0.0)))
         parent = f"rod{(i - 1) // 2}" if i else WORLD
-        builder.add_joint_ball(
-            f"ball{i}", parent, f"rod{i}", position=beside if i else (0.0, 0.0, 0.0), start=tilt
-        )
+        builder.add_joint_ball(f"ball{i}", parent, f"rod{i}", position=beside if i else (0.0, 0.0, 0.0), start=tilt)
         builder.add_shape_capsule(
             f"rod{i}",
             radius,

@@ -35,6 +35,7 @@ __all__ = [
     "sub",
 ]
 
+
 def intrinsic(function: Any = None, **options: Any) -> Any:
     """Return `function` as a Numba intrinsic, typed as anything: callers leave its first argument out."""
     return extending.intrinsic(function, **options) if function else extending.intrinsic(**options)

@@ -181,7 +181,7 @@ class Viewer:
             try:
                 now = time.perf_counter()
                 if self.runner.state == "compiling":
-                    self.panel.show_compiling(now - begun)
+                    self.panel.show_compiling(now - begun, self.runner.compiled_functions)
                 else:
                     begun = now
                     self.panel.show_compiling(None)

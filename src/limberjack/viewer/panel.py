@@ -196,15 +196,17 @@ class Panel:
         self.play.label, self.play.icon = ("Pause", "player-pause") if playing else ("Play", "player-play")
         self.record.label = f"Stop recording ({recording} frames)" if recording else "Record"
 
-    def show_compiling(self, seconds: float | None) -> None:
-        """Show how long compiling takes already, or take that away (None)."""
+    def show_compiling(self, seconds: float | None, functions: int = 0) -> None:
+        """Show how long compiling takes already and how far it is, or take that away (None)."""
         if seconds is None:
             if self.progress.visible:
                 self.progress.visible = False
             return
-        self.status.content = f"**compiling ...** {seconds:.0f} s (once; the result is kept on disk)"
-        # nobody knows how long it takes; a minute is usual, and the bar never claims to be done
-        self.progress.value = 100.0 * (1.0 - math.exp(-seconds / 40.0))
+        self.status.content = (
+            f"**compiling ...** {functions} functions, {seconds:.0f} s (once; the result is kept on disk)"
+        )
+        # methods have some hundred functions each; how many more will be called nobody knows
+        self.progress.value = 100.0 * (1.0 - math.exp(-functions / 150.0))
         self.progress.visible = True
 
     def plot(self, time: float, numbers: dict[str, float]) -> None:

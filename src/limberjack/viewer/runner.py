@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba.core import event
 
 from limberjack.errors import LimberjackError
 from limberjack.simulation import Simulation, Snapshot
@@ -27,6 +28,20 @@ _BATCH = 0.008
 _RATE = 60.0
 # Longest recording [frames]: half an hour.
 _LONGEST = 108_000
+
+
+class _Counter(event.Listener):
+    """Counts the functions that Numba compiles."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def on_start(self, event: Any) -> None:
+        """Nothing: what has begun does not count."""
+
+    def on_end(self, event: Any) -> None:
+        """Count one."""
+        self.count += 1
 
 
 class Frame(NamedTuple):
@@ -53,6 +68,7 @@ class Runner:
         self.sim, self.drive, self.rate = sim, drive, rate
         self.speed, self.playing = 1.0, False
         self.state = "starting"
+        self._compiled = _Counter()
         self.real_time_factor = self.steps_per_second = self.step_seconds = 0.0
         self.watchers: dict[str, Callable[[Simulation], Any]] = {}
         self.before_batch: list[Callable[[Simulation, float], None]] = []
@@ -152,6 +168,11 @@ class Runner:
             self._arrived.wait_for(fresh, timeout)
             newest = self._newest
         return newest if newest is not None and newest.number > after else None
+
+    @property
+    def compiled_functions(self) -> int:
+        """Functions compiled so far for the simulation that is to run."""
+        return self._compiled.count
 
     # Recording
 
@@ -291,10 +312,11 @@ class Runner:
 
     def _compile(self, sim: Simulation) -> None:
         """Have the kernels of a step compiled, and leave the state as it is."""
-        self.state = "compiling"
+        self.state, self._compiled = "compiling", _Counter()
         before = sim.snapshot()
         try:
-            sim.step(1)
+            with event.install_listener("numba:compile", self._compiled):
+                sim.step(1)
         finally:
             sim.restore(before)
             self.state = "ready"

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import time as clock
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from limberjack.assembling.net import LEVER, MOST, PLACE, SOFT, TARGET, TURNED, TURNS, Net, Work, new_net, new_work
+from limberjack.assembling.net import (
+    KEPT,
+    LEVER,
+    MOST,
+    PLACE,
+    SOFT,
+    TARGET,
+    TURNED,
+    TURNS,
+    Net,
+    Work,
+    new_net,
+    new_work,
+)
 from limberjack.constraints.bodies import PARTICLE, PLANAR, RIGID, SCALABLE
 from limberjack.constraints.maximal import new_maximal
 from limberjack.constraints.table import DRIVE
@@ -46,12 +60,6 @@ class DisplacementsStepper(MaximalState):
         whole = new_maximal(model, ignored)
         if (whole.bodies.kind >= SCALABLE).any():
             raise UnsupportedByMethod('method "displacements" moves bodies that keep their size only')
-        speed = np.flatnonzero(whole.table.speed[: whole.system.row_start[whole.held]] == 1)
-        if speed.size:
-            name = model.joint_names[int(whole.table.joint[speed[0]])]
-            raise UnsupportedByMethod(
-                f'joint "{name}" holds velocities only, which displacements do not know; method "multipliers" does'
-            )
         self._options = options
         self._mode = MODES.index(options.mode)
         self._check_weights(model, options)
@@ -82,7 +90,8 @@ class DisplacementsStepper(MaximalState):
         before = self._kept_joints().copy() if hasattr(self, "_w") else None
         driven = tuple(c for c, _, _ in self._driven)
         self._net: Net = new_net(self._model, self.whole, driven=driven, trackers=len(self._grips))
-        self._w: Work = new_work(self._net)
+        # rows that hold velocities see what a step has moved: both look at the poses it started from
+        self._w: Work = new_work(self._net)._replace(start=self._motion.before)
         self._w.free[:] = self._loose
         for d, (_, value, rate) in enumerate(self._driven):
             self._w.aim[d] = value, rate
@@ -241,18 +250,14 @@ class DisplacementsStepper(MaximalState):
             row[SOFT : SOFT + 2] = grip.stiffness, grip.damping
         row[MOST], row[LEVER] = grip.most, grip.lever
 
-    def move(self, link: int, place: np.ndarray | None, rotation: np.ndarray | None) -> None:
+    def move(self, link: int, place: np.ndarray | None, rotation: Sequence[float] | np.ndarray | None) -> None:
         """Put a link's frame somewhere and hold it there with null inverse mass; None lets it go."""
         self._take_edits()
         self._loose[link] = self._w.free[link] = 0.0 if place is not None else 1.0
-        if place is not None:
-            pose = self._s.pose[link]
-            if rotation is not None:
-                pose[3:7] = quaternion_from_matrix(rotation)
-            w, x, y, z = pose[3:7]
-            lever = self.whole.center[link]
-            t = 2.0 * np.cross((x, y, z), lever)
-            pose[:3] = place + lever + w * t + np.cross((x, y, z), t)
+        if place is not None and rotation is not None:
+            pose, lever = self._s.pose[link], self.whole.center[link]
+            pose[3:7] = rotation
+            pose[:3] = place + (matrix_from_quaternion(pose[3:7]) @ lever if lever.any() else 0.0)
         self._motion.moved[6 * link : 6 * link + 6] = 0.0
         self._read = False
 
@@ -282,7 +287,7 @@ class DisplacementsStepper(MaximalState):
     def _kept_joints(self) -> np.ndarray:
         """Return the solutions kept by the solver, of joints and limits: those of trackers come and go with grips."""
         krylov = self._w.krylov
-        return krylov.kept.reshape(len(krylov.sizes), -1)[:, : krylov.place[self._net.ends[1]]]
+        return krylov.kept.reshape(KEPT, -1)[:, : self._net.rows[1]]
 
     def remember(self, memory: dict[str, np.ndarray]) -> None:
         """Take back what `memory` gave."""

@@ -38,7 +38,7 @@ class Displacements:
     """
 
     name: ClassVar[str] = "displacements"
-    supports: ClassVar[frozenset[str]] = frozenset({"springs", "motors", "loops", "limits", "gears"})
+    supports: ClassVar[frozenset[str]] = frozenset({"springs", "motors", "loops", "limits", "gears", "velocity"})
 
     mode: str = "conserving"
     iterations: int = 2

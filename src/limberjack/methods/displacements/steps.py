@@ -26,6 +26,7 @@ import numpy as np
 
 from limberjack._jit import inner, kernel, outlined
 from limberjack.assembling.correct import (
+    OWN,
     correct,
     cut_multipliers,
     displace,
@@ -195,7 +196,7 @@ def _close_by_impulses(setup, net, time, h, outer, inner_most, tolerance, solver
         set_sides(
             net.system, net.ends, h, 1.0 / h, w.value, w.total, w.source, w.track, w.first, w.cut, w.on, w.b, w.c, w.j
         )
-        solved = solve_rows(net, inner_most, solver_tolerance, w)
+        solved = solve_rows(net, inner_most, solver_tolerance, motion.before, w)
         cut_multipliers(net.rows, h, w.held, w.track, w.lam, w.total, w.cut)
         displace(net.system, w.source, w.lam, w.minv, w.f, w.d)
         for k in range(len(w.f)):
@@ -264,14 +265,14 @@ def _fit_rows(system, ends, aim, speeds, j, b, c):
 
 
 @inner
-def _fit(setup, net, inner_most, tolerance, u, w, motion):
+def _fit(setup, net, inner_most, tolerance, pose, u, w, motion):
     """Fill the velocities of the bodies at the end of the last step, made to fit the rows."""
     for k in range(len(motion.moved)):
         w.f[k] = motion.moved[k] + 0.5 * motion.last[0] * motion.force[k]
     _divide(w.minv, w.f, 1.0, motion.force)
     set_sides(net.system, net.ends, 0.0, 1.0, w.value, w.total, w.source, w.track, w.first, w.cut, w.on, w.b, w.c, w.j)
     _fit_rows(net.system, net.ends, w.aim, motion.force, w.j, w.b, w.c)
-    solve_rows(net, inner_most, tolerance, w)
+    solve_rows(net, inner_most, tolerance, pose, w)
     displace(net.system, w.source, w.lam, w.minv, w.f, w.d)
     for k in range(len(w.d)):
         w.d[k] += motion.force[k]
@@ -300,7 +301,7 @@ def _one_step(
         if momenta:
             _take_gyro(bodies, e.ends, pose, motion.force)
     if fit:
-        _fit(setup, net, inner_most, solver_tolerance, u, w, motion)
+        _fit(setup, net, inner_most, solver_tolerance, pose, u, w, motion)
     else:
         start_step(net, w)
         closed = False
@@ -326,8 +327,8 @@ def _one_step(
                         w.cut[t, k] = 0
             soft = 0.0 if mode == KINEMATIC else h
             status = correct(
-                setup, net, mode != KINEMATIC, time + h, soft, outer, inner_most, tolerance, solver_tolerance, clamp, u,
-                e, pose, w,
+                setup, net, OWN, mode != KINEMATIC, time + h, soft, outer, inner_most, tolerance, solver_tolerance,
+                clamp, u, e, pose, w,
             )  # fmt: skip
             _take_displacement(h, motion.before, pose, motion.moved)
             if momenta:

@@ -1,4 +1,4 @@
-"""Joints of all islands met at once: velocities at the poses now, then the poses a step leads to."""
+"""Joints of all islands met at once, by velocities at the poses now; `arriving.py` closes them where a step leads."""
 
 from __future__ import annotations
 
@@ -7,23 +7,15 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import outlined
-from limberjack.constraints.bodies import move_bodies
 from limberjack.constraints.maximal import evaluate
-from limberjack.constraints.rows import COORDINATES, ROWS
 from limberjack.maximal.loads import forces
-from limberjack.maximal.meeting import GAP_ALLOWED, MORE_ROOM, OPEN_LOOP, PROJECT, STUCK, TOUCH, set_sides, worst_row
-from limberjack.maximal.predictions import look_there, put_back_gyro
-from limberjack.methods.impulses.islands import GLOBAL, KIND, SWEEPS, TOLERANCE, WIDTH, sweep_kind
-from limberjack.methods.impulses.joints import list_rubbing, row_rates, set_aims, sweep_rows, weigh_rows
-from limberjack.methods.impulses.motion import move
+from limberjack.maximal.meeting import MORE_ROOM, PROJECT, STUCK, TOUCH, set_sides
+from limberjack.maximal.predictions import put_back_gyro
+from limberjack.methods.impulses.islands import GLOBAL, KIND, SWEEPS, WIDTH, sweep_kind
+from limberjack.methods.impulses.joints import list_rubbing, row_rates, sweep_rows, weigh_rows
 from limberjack.solvers.saddle import NO_ROOM, REFUSED, factor_saddle, list_touching, solve_saddle
 
-__all__ = ["Rows", "close", "hold", "meet_together", "pull_joints"]
-
-# Newton steps of the joints, along rows of the start and along rows of the end.
-NEWTON, NEWTON_THERE = 12, 20
-# A joint open by more than this after all of them is an error [m, rad].
-OPEN = 1e-3
+__all__ = ["Rows", "add", "aim_there", "factor_rows", "hold", "meet_together", "pull_joints", "solve_rows"]
 
 
 class Rows(NamedTuple):
@@ -37,7 +29,7 @@ class Rows(NamedTuple):
 
 
 @outlined
-def _factor(setup, tree, structure, e, s, saddle):
+def factor_rows(setup, tree, structure, e, s, saddle):
     """Factor the rows of e; return 0 or STUCK."""
     failed = factor_saddle(setup.system, tree, structure, e.m, e.j, saddle)
     if failed != 0:
@@ -47,7 +39,7 @@ def _factor(setup, tree, structure, e, s, saddle):
 
 
 @outlined
-def _solve(setup, tree, structure, positions, h, rows, e, s, saddle):
+def solve_rows(setup, tree, structure, positions, h, rows, e, s, saddle):
     """Solve for the joints with the factor at hand, right sides set; h > 0 lets dry friction act over it."""
     counts, listed = setup.constraints, saddle.responses
     room = len(listed.constraint)
@@ -69,7 +61,8 @@ def _solve(setup, tree, structure, positions, h, rows, e, s, saddle):
 
 
 @outlined
-def _add(a, u):
+def add(a, u):
+    """Add a to the velocities."""
     for k in range(len(u)):
         u[k] += a[k]
 
@@ -81,7 +74,7 @@ def _clear(a):
 
 
 @outlined
-def _aim_there(setup, mode, scale, values, pressed, saddle):
+def aim_there(setup, mode, scale, values, pressed, saddle):
     """Set the right sides to `scale` times the values (0) or rates (1) of rows; no force acts besides."""
     rows = setup.system.row_start[setup.constraints[1]]
     set_sides(setup.table, rows, mode, 1.0, np.int64(PROJECT), 0.0, values, pressed, saddle.r, saddle.c)
@@ -95,7 +88,7 @@ def pull_joints(
     # model
     setup, tree, structure, springs, drives, armature, span,
     # in
-    driven, how, h, time, all_rows, wrenches, applied, rows, bulk,
+    driven, touching, how, h, time, all_rows, wrenches, applied, rows, bulk,
     # out
     e, s, saddle,
 ):  # fmt: skip
@@ -112,17 +105,18 @@ def pull_joints(
     _clear(rows.aim)
     status = 0
     if how[GLOBAL] > 0.0:
-        _aim_there(setup, np.int64(1), 1.0, e.values, s.pressed, saddle)
+        aim_there(setup, np.int64(1), 1.0, e.values, s.pressed, saddle)
         for k in range(len(s.u)):
             saddle.f[k] = h * s.force[k]
-        status = _factor(setup, tree, structure, e, s, saddle)
+        status = factor_rows(setup, tree, structure, e, s, saddle)
         if status == 0:
-            status = _solve(setup, tree, structure, False, h, rows, e, s, saddle)
+            status = solve_rows(setup, tree, structure, False, h, rows, e, s, saddle)
         if status == 0:
-            _add(saddle.a, s.u)
+            add(saddle.a, s.u)
     else:
         _push_alone(h, s.force, bulk, s.u)
-    weigh_rows(setup.system, setup.constraints[1], e.j, bulk.inverse, rows.weight)
+    if touching or how[GLOBAL] == 0.0:
+        weigh_rows(setup.system, setup.constraints[1], e.j, bulk.inverse, rows.weight)
     return status
 
 
@@ -157,84 +151,8 @@ def meet_together(first, last, kind, how, h, setup, sweeps, rows, bulk, e, u):
 def hold(setup, tree, structure, rows, e, s, saddle):
     """Bring the velocities onto the joints again, with the factor at hand; return a status."""
     row_rates(setup.system, setup.constraints[1], e.j, s.u, e.values)
-    _aim_there(setup, np.int64(1), 1.0, e.values, s.pressed, saddle)
-    status = _solve(setup, tree, structure, False, 0.0, rows, e, s, saddle)
+    aim_there(setup, np.int64(1), 1.0, e.values, s.pressed, saddle)
+    status = solve_rows(setup, tree, structure, False, 0.0, rows, e, s, saddle)
     if status == 0:
-        _add(saddle.a, s.u)
-    return status
-
-
-@outlined
-def _copy_angles(compound, e, there):
-    """Let the search for angles at predicted poses begin at those now."""
-    for t in range(len(e.near)):
-        there.near[t] = e.near[t]
-    for t in range(len(compound)):
-        for c in range(COORDINATES, ROWS):
-            there.state[compound[t, 0], c] = e.state[compound[t, 0], c]
-
-
-@outlined
-def _bring(setup, tree, structure, how, time, all_rows, rows, e, s, saddle):
-    """Bring the poses onto the joints as they are, the directions taken anew each time; return a status."""
-    last, status = np.inf, 0
-    for iteration in range(NEWTON_THERE):
-        evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, all_rows, s.pose, s.u, e)
-        worst, at = worst_row(setup, e, s)
-        s.report[0], s.report[1], s.report[2] = iteration, worst, at
-        if worst <= how[TOLERANCE] or (worst < GAP_ALLOWED and worst > 0.5 * last) or not worst < 1e100:
-            break
-        last = worst
-        _aim_there(setup, np.int64(0), 1.0, e.values, s.pressed, saddle)
-        status = _factor(setup, tree, structure, e, s, saddle)
-        if status == 0:
-            status = _solve(setup, tree, structure, True, 0.0, rows, e, s, saddle)
-        if status != 0:
-            break
-        move_bodies(setup.bodies, 1.0, saddle.a, s.pose)
-    if status == STUCK or not s.report[1] <= OPEN:
-        return OPEN_LOOP
-    return status
-
-
-@outlined
-def close(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, saddle):
-    """Add impulses until the joints close where the step leads, and move there; return a status."""
-    held, counts = setup.system.row_start[setup.constraints[1]], setup.constraints
-    _copy_angles(setup.table.compound, e, s.there)
-    worst, last, status = 0.0, np.inf, 0
-    for iteration in range(NEWTON):
-        move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
-        look_there(setup, time + h, s.pose, s.u, s.there)
-        worst, at = worst_row(setup, s.there, s)
-        s.report[0], s.report[1], s.report[2] = iteration, worst, at
-        if worst <= how[TOLERANCE] or (worst < GAP_ALLOWED and worst > 0.5 * last) or not worst < 4.0 * last:
-            break
-        last = worst
-        if how[GLOBAL] > 0.0:
-            _aim_there(setup, np.int64(0), 1.0 / h, s.there.values, s.pressed, saddle)
-            for r in range(held):
-                e.values[r, 0] = s.there.values[r, 0]
-            status = _solve(setup, tree, structure, True, 0.0, rows, e, s, saddle)
-            if status != 0:
-                break
-            _add(saddle.a, s.u)
-        else:
-            row_rates(setup.system, counts[1], e.j, s.u, e.values)
-            set_aims(held, h, setup.table, e.values, s.there.values, rows.aim)
-            for r in range(held):
-                e.values[r, 0] = s.there.values[r, 0]
-            _clear(rows.total)
-            sweep_rows(
-                setup.system, counts[0], counts[1], 1, e.j, bulk.inverse, rows.weight, rows.aim, e.values, TOUCH,
-                rows.total, s.u,
-            )  # fmt: skip
-    if how[GLOBAL] > 0.0 and status != MORE_ROOM and (status != 0 or not worst <= max(how[TOLERANCE], GAP_ALLOWED)):
-        # impulses along the rows of the start cannot close the joints
-        if not worst < 0.1:
-            move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u_before, s.pose)
-        status = _bring(setup, tree, structure, how, time + h, all_rows, rows, e, s, saddle)
-    else:
-        for t in range(len(e.near)):
-            e.near[t] = s.there.near[t]
+        add(saddle.a, s.u)
     return status

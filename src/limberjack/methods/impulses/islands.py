@@ -11,7 +11,7 @@ from limberjack.solvers.contact_graph import find_islands, find_levels, sort_con
 from limberjack.solvers.sweeps import ACROSS, JN, JT, PUSHED, follow, set_masses, shock, sweep, warm_start
 
 __all__ = [
-    "MORE_CONTACTS", "NOT_FINITE", "find_touching", "kind_of", "meet_islands", "note_pushes", "relax_islands",
+    "DAMPED", "MORE_CONTACTS", "NOT_FINITE", "find_touching", "kind_of", "meet_islands", "note_pushes", "relax_islands",
     "sweep_kind",
 ]  # fmt: skip
 
@@ -22,6 +22,8 @@ MARGIN = 1e-3
 _STIR = 0.1
 # How an island's contacts are met: giving way a little, giving way less and swept more, or not at all.
 SOFT, FIRM, HARD = range(3)
+# How joints are met: one after the other, all at once, or all at once and damped.
+SWEPT, TOGETHER, DAMPED = 0.0, 1.0, 2.0
 # Places in `how`, the numbers of the method's options; sweeps, relaxing sweeps, rate, scale and give of each kind.
 SHOCK, TOLERANCE, GLOBAL, SLOW, PATIENCE, SMALL, RATIO, KIND = range(8)
 SWEEPS, RELAX, RATE, SCALE, GIVE, WIDTH = range(6)

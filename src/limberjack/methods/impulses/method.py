@@ -18,12 +18,12 @@ from limberjack.errors import Diverged, LimberjackError, UnsupportedByMethod
 from limberjack.maximal.energies import body_energies, spring_energies
 from limberjack.maximal.meeting import MORE_ROOM, look_at
 from limberjack.maximal.plain import rigid_model
-from limberjack.maximal.state import MaximalState
 from limberjack.measure import joint_energy
+from limberjack.methods.impulses.attaching import AttachedState
 from limberjack.methods.impulses.closing import Rows
 from limberjack.methods.impulses.islands import MORE_CONTACTS, NOT_FINITE
 from limberjack.methods.impulses.motion import GRIP, GRIP_IMPULSE, Bulk
-from limberjack.methods.impulses.options import Impulses
+from limberjack.methods.impulses.options import JOINTS, Impulses
 from limberjack.methods.impulses.steps import set_inverses, take_free_steps, take_steps
 from limberjack.model.custom import refuse_constraints
 from limberjack.model.model import Model
@@ -42,7 +42,7 @@ _SMALL, _RATIO = 200.0, 100.0
 _SLOW, _PATIENCE = 5e-3, 0.5
 
 
-class ImpulsesStepper(MaximalState):
+class ImpulsesStepper(AttachedState):
     """Takes the steps of `Impulses`."""
 
     def __init__(self, model: Model, options: Impulses, ignored: frozenset[str]) -> None:
@@ -54,26 +54,33 @@ class ImpulsesStepper(MaximalState):
             name = model.body_names[int(np.flatnonzero(model.arrays.body_link == i)[0])]
             raise UnsupportedByMethod(f'method "impulses" moves rigid bodies only; body "{name}" is of another kind')
         self._options = options
-        self._bulk = _new_bulk(model, whole)
+        self._bulk = _new_bulk(whole)
         self._shape_names = shape_names(model)
         hidden = tuple(self._shape_names) if "contacts" in ignored else ()
         self._detector: Detector = new_detector(model, whole.center, hidden)
         _set_extents(self._detector, self._bulk)
         self._kept: Kept = new_kept(len(self._detector.contacts.depth))
         self._new_scratch()
-        rows = len(whole.table.joint)
-        rubbing, most = _rubbing(model, whole) if "friction" not in ignored else ([], [])
-        self._rows = Rows(
-            np.zeros(rows), np.zeros(rows), np.zeros(rows), np.array(rubbing, np.int64), np.array(most, float)
-        )
+        self._rubs = "friction" not in ignored
         g = np.array(model.gravity)
         self._up = -g / np.linalg.norm(g) if np.linalg.norm(g) > 0.0 else np.zeros(3)
         self.grips: list[Any] = []
         self._set_grips()
         self._last, self._shown = (0.0, 1), 0
         super().__init__(model, whole)
-        self._complex = whole.held > 0 or len(model.springs) > 0 or len(whole.names) > whole.held
+        self.rows_changed()
         self._wake()
+
+    def rows_changed(self) -> None:
+        """Take note that there are other rows."""
+        model, whole = self._model, self.whole
+        rows = len(whole.table.joint)
+        rubbing, most = _rubbing(model, whole) if self._rubs else ([], [])
+        self._rows = Rows(
+            np.zeros(rows), np.zeros(rows), np.zeros(rows), np.array(rubbing, np.int64), np.array(most, float)
+        )
+        self._bulk.jointed[:] = _jointed(model, whole)
+        self._complex = whole.held > 0 or len(model.springs) > 0 or len(whole.names) > whole.held
 
     def _new_scratch(self) -> None:
         room, n = len(self._detector.contacts.depth), len(self._bulk.mass)
@@ -112,7 +119,7 @@ class ImpulsesStepper(MaximalState):
         small = {"auto": _SMALL, "firm": math.inf}.get(o.contacts, -1.0)
         ratio = {"auto": _RATIO, "hard": -1.0}.get(o.contacts, math.inf)
         patience = _PATIENCE if o.sleeping else 0.0
-        shared = [o.shock, o.tolerance, 1.0 if o.joints == "global" else 0.0, _SLOW, patience, small, ratio]
+        shared = [o.shock, o.tolerance, float(JOINTS[o.joints]), _SLOW, patience, small, ratio]
         soft = [o.soft_sweeps, 1, *_softness(min(o.frequency, 0.25 / h), h)]
         firm = [o.sweeps, max(1, o.sweeps // 5), *_softness(0.5 / h, h)]
         hard = [0 if o.shock else o.sweeps, 0, min(_RATE, 0.2 / h), 1.0, 0.0]
@@ -124,7 +131,18 @@ class ImpulsesStepper(MaximalState):
         if not self._closed:
             self.check_loops()
             self._closed = True
-        self._time = time
+        self._time, taken = time, 0
+        while True:
+            ahead = self.steps_ahead(n - taken, dt, time + taken * dt)
+            more, status = self._take(ahead, dt, forces, time + taken * dt)
+            self.count_steps(more)
+            taken += more
+            if status or taken == n:
+                break
+        return taken, status
+
+    def _take(self, n: int, dt: float, forces: Any, time: float) -> tuple[int, int]:
+        """Take up to n steps with the joints there are now."""
         drives, tau = self._all_drives(forces)
         driven = bool(len(drives.place) or len(drives.ball_place) or tau.any())
         complex_ = bool(self._complex or driven or len(self._rows.rubbing))
@@ -290,7 +308,7 @@ def _softness(frequency: float, h: float) -> tuple[float, float, float]:
     return omega / reach, stiff / (1.0 + stiff), 1.0 / (1.0 + stiff)
 
 
-def _new_bulk(model: Model, whole: Maximal) -> Bulk:
+def _new_bulk(whole: Maximal) -> Bulk:
     """Return what impulses need of the bodies."""
     n, bodies = len(whole.bodies.kind), whole.bodies
     full = bodies.inertia[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(-1, 3, 3)
@@ -298,17 +316,20 @@ def _new_bulk(model: Model, whole: Maximal) -> Bulk:
     own = np.ascontiguousarray(inverse.reshape(-1, 9)[:, [0, 4, 8, 1, 2, 5]])
     mean = np.trace(full, axis1=1, axis2=2) / 3.0
     same = np.abs(full - mean[:, None, None] * np.eye(3)).max(axis=(1, 2), initial=0.0) <= 1e-12 * mean
-    system = whole.system
-    jointed = np.zeros(n, np.int64)
-    jointed[system.touch_body[: system.touch_start[whole.held]]] = 1
-    for spring in model.arrays.springs.link.ravel():
-        if spring >= 0:
-            jointed[spring] = 1
     zeros = lambda: np.zeros(n)  # noqa: E731
     return Bulk(
-        bodies.inertia, own, bodies.mass, np.zeros((n, 7)), zeros(), same.astype(np.int64), jointed,
+        bodies.inertia, own, bodies.mass, np.zeros((n, 7)), zeros(), same.astype(np.int64), np.zeros(n, np.int64),
         np.zeros(n, np.int64), np.zeros(n, np.int64), zeros(), zeros(), zeros(),
     )  # fmt: skip
+
+
+def _jointed(model: Model, whole: Maximal) -> np.ndarray:
+    """Return which bodies have joints or springs."""
+    out, system = np.zeros(len(whole.bodies.kind), np.int64), whole.system
+    out[system.touch_body[: system.touch_start[whole.held]]] = 1
+    springs = model.arrays.springs.link.ravel()
+    out[springs[springs >= 0]] = 1
+    return out
 
 
 def _set_extents(detector: Detector, bulk: Bulk) -> None:

@@ -17,7 +17,7 @@ from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply, 
 from limberjack.spatial.solves import solve_symmetric_3
 from limberjack.spatial.vectors import cross, rotate, rotate_back, rotate_symmetric, symmetric_times
 
-__all__ = ["Bulk", "carry", "kick", "move", "pull_grips", "set_reach"]
+__all__ = ["Bulk", "carried", "carry", "kick", "move", "pull_grips", "set_reach", "turned"]
 
 # Columns of a grip: point from the com in body axes, target, stiffness, damping, largest force, force of the last step.
 GRIP_POINT, GRIP_TARGET, GRIP_SOFT, GRIP_IMPULSE, GRIP = 0, 3, 6, 9, 12
@@ -122,7 +122,7 @@ def pull_grips(h, grip_link, grips, pose, bulk, u):
 
 
 @inner
-def _turned(x, y, z, pose, i):
+def turned(x, y, z, pose, i):
     """Return the quaternion of body i turned by the rotation vector (x, y, z)."""
     w, a, b, c = quaternion_multiply(quaternion_exp(x, y, z), (pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]))
     f = 1.0 / math.sqrt(w * w + a * a + b * b + c * c)
@@ -130,7 +130,7 @@ def _turned(x, y, z, pose, i):
 
 
 @inner
-def _carried(i, bulk, before, w, x, y, z, wx, wy, wz):
+def carried(i, bulk, before, w, x, y, z, wx, wy, wz):
     """Return the angular velocity of body i after it has turned from its pose before to (w, x, y, z)."""
     r = rotation_from_quaternion(before[i, 3], before[i, 4], before[i, 5], before[i, 6])
     wx, wy, wz = rotate_back(r, wx, wy, wz)
@@ -169,10 +169,10 @@ def move(h, gravity, before, u_before, bulk, u, pose):
         turn = h * h * (wx * wx + wy * wy + wz * wz)
         if turn > 1e-8 and not bulk.round[i] and not bulk.jointed[i]:
             # the mean of the velocities before and after the turn
-            a, b, c, d = _turned(h * wx, h * wy, h * wz, before, i)
-            x, y, z = _carried(i, bulk, before, a, b, c, d, wx, wy, wz)
+            a, b, c, d = turned(h * wx, h * wy, h * wz, before, i)
+            x, y, z = carried(i, bulk, before, a, b, c, d, wx, wy, wz)
             wx, wy, wz = 0.5 * (wx + x), 0.5 * (wy + y), 0.5 * (wz + z)
-        pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = _turned(h * wx, h * wy, h * wz, before, i)
+        pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = turned(h * wx, h * wy, h * wz, before, i)
 
 
 @outlined
@@ -184,7 +184,7 @@ def carry(before, pose, bulk, u):
         o = 6 * i
         w, x, y, z = pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]
         if not bulk.round[i]:
-            u[o], u[o + 1], u[o + 2] = _carried(i, bulk, before, w, x, y, z, u[o], u[o + 1], u[o + 2])
+            u[o], u[o + 1], u[o + 2] = carried(i, bulk, before, w, x, y, z, u[o], u[o + 1], u[o + 2])
         k = rotate_symmetric(rotation_from_quaternion(w, x, y, z), _six(bulk.own, i))
         bulk.inverse[i, 0], bulk.inverse[i, 1], bulk.inverse[i, 2] = k[0], k[1], k[2]
         bulk.inverse[i, 3], bulk.inverse[i, 4], bulk.inverse[i, 5] = k[3], k[4], k[5]

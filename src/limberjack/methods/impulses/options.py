@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CONTACTS", "Impulses", "JOINTS"]
 
-JOINTS = ("global", "sweeps")
+# The numbers are those of `islands.py`.
+JOINTS = {"sweeps": 0, "global": 1, "damped": 2}
 CONTACTS = ("auto", "soft", "firm", "hard")
 
 
@@ -22,9 +23,11 @@ class Impulses:
     """Bodies in contact, with friction and joints, moved by impulses.
 
     Args:
-        sweeps: most Gauss-Seidel sweeps per substep over the contacts of firm and hard islands.
-        joints: "global" meets all joints in one solve; "sweeps" one after the other, as the paper does, which leaves
-            errors in long chains.
+        sweeps: most Gauss-Seidel sweeps per substep over the contacts of firm and hard islands, and over joints where
+            these are swept.
+        joints: "global" meets all joints in one solve and keeps energy; "damped" brings the poses onto them instead,
+            which costs less and is stable at any step, but loses energy; "sweeps" takes one after the other, as the
+            paper does, which leaves errors in long chains.
         contacts: "soft" contacts give way a little and are swept a few times per substep, for large piles; "firm" ones
             give way four times less and are swept more; "hard" ones do not give way and are met by shock propagation
             besides. "auto" chooses for each island: hard where masses are more than 100 times apart and in

@@ -14,8 +14,10 @@ from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.bodies import POSE
 from limberjack.maximal.loads import count_turns
 from limberjack.maximal.meeting import HUGE
-from limberjack.methods.impulses.closing import close, hold, meet_together, pull_joints
+from limberjack.methods.impulses.arriving import close
+from limberjack.methods.impulses.closing import hold, meet_together, pull_joints
 from limberjack.methods.impulses.islands import (
+    DAMPED,
     FIRM,
     GLOBAL,
     KIND,
@@ -209,6 +211,7 @@ def take_steps(
     """
     start = setup.system.row_start
     all_rows = start[setup.constraints[2]] if driven or len(rows.rubbing) > 0 else start[setup.constraints[1]]
+    plain = not driven and len(rows.rubbing) == 0 and len(springs.link) == 0
     for step in range(n):
         if _all_asleep(bulk.asleep):
             continue
@@ -224,10 +227,13 @@ def take_steps(
             collide(0, count, BOUNCES, sweeps.link, bulk.inverse, h, sweeps.row, s.u)
             _copy_velocities(s.u, s.u_stage)
             pull_grips(h, grip_link, grips, s.pose, bulk, s.u)
-            status = pull_joints(
-                setup, tree, structure, springs, drives, armature, span, driven, how, h, at, all_rows, wrenches,
-                applied, rows, bulk, e, s, saddle,
-            )  # fmt: skip
+            if how[GLOBAL] == DAMPED and plain and count == 0:
+                kick(setup.gravity, wrenches, setup.center, h, s.pose, bulk, s.u)
+            else:
+                status = pull_joints(
+                    setup, tree, structure, springs, drives, armature, span, driven, count > 0, how, h, at, all_rows,
+                    wrenches, applied, rows, bulk, e, s, saddle,
+                )  # fmt: skip
             if status == 0:
                 status = _meet_contacts(
                     setup, tree, structure, how, h, count, together, rows, graph, sweeps, bulk, e, s, saddle
@@ -238,7 +244,7 @@ def take_steps(
                 status = close(setup, tree, structure, how, h, at, all_rows, rows, bulk, e, s, saddle)
             if status == 0:
                 follow(0, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
-                carry(s.stage, s.pose, bulk, s.u)
+                carry(s.pose_sum, s.pose, bulk, s.u)
                 _relax(how, h, count, together, graph, sweeps, bulk, s.u)
         if status == 0:
             status = _check(s.u)

@@ -10,8 +10,8 @@ from limberjack.constraints.bodies import PLANAR, RIGID, SCALABLE
 from limberjack.constraints.maximal import Maximal, new_maximal
 from limberjack.errors import UnsupportedByMethod
 from limberjack.holding import Grip
-from limberjack.maximal.balls import new_balls, take_ball_steps
-from limberjack.maximal.gripping import grip_rows, grip_terms, with_grips
+from limberjack.maximal.balls import momenta_of, new_balls, take_ball_steps
+from limberjack.maximal.gripping import grip_rows, with_grips
 from limberjack.maximal.meeting import MORE_ROOM
 from limberjack.maximal.state import MaximalState
 from limberjack.methods.multipliers.options import INTEGRATORS, STABILIZATIONS, Multipliers
@@ -90,13 +90,20 @@ class MultipliersStepper(MaximalState):
         """Return poses, velocities, turns counted and the impulses that balls begin with."""
         if self._balls is None:
             return super().memory()
-        return super().memory() | {"pushes": self._balls[2].pushes.copy(), "known": self._balls[2].known.copy()}
+        work = self._balls[2]
+        return super().memory() | {
+            "pushes": work.pushes.copy(), "known": work.known.copy(), "momenta": momenta_of(work).copy(),
+            "faced": work.faced.copy(), "facing": work.facing[:2].copy(),
+        }  # fmt: skip
 
     def remember(self, memory: dict[str, np.ndarray]) -> None:
         """Take back what `memory` gave."""
         super().remember(memory)
         if self._balls is not None:
-            self._balls[2].pushes[:], self._balls[2].known[:] = memory["pushes"], memory["known"]
+            work = self._balls[2]
+            work.pushes[:], work.known[:], momenta_of(work)[:] = memory["pushes"], memory["known"], memory["momenta"]
+            work.shown[:], work.faced[:] = self._s.u, memory["faced"]
+            work.facing[:2], work.facing[2] = memory["facing"], 0.0
 
     # Grips
 
@@ -120,20 +127,9 @@ class MultipliersStepper(MaximalState):
     def _regrip(self, grips: list[Grip]) -> None:
         """Make table and solver anew for other grips, the state kept."""
         self._take_edits()
-        self._refresh()
-        s, own = self._s, grip_terms(self._base, self.whole)
-        pose, u, q, qd, closed, time = s.pose, s.u, s.q, s.qd, self._closed, self._time
-        near, tau = np.delete(self._e.near, np.r_[own]), self.loop_tau
-        self._grips = grips
+        self._grips, options = grips, self._options
         whole = with_grips(self._model, self._base, grips)
-        options = self._options
-        super().__init__(self._model, whole, solver=options.solver, strict=options.stabilization == "project")
-        self._s.pose[:], self._s.u[:], self._s.q[:], self._s.qd[:] = pose, u, q, qd
-        own = grip_terms(self._base, self.whole)
-        self._e.near[:] = np.insert(near, own.start, np.zeros(own.stop - own.start))
-        self.loop_tau[:], self._closed, self._time = tau, closed, time
-        self._start_compounds()
-        self._seen, self._read = (self._q.copy(), self._qd.copy()), True
+        self._rebuild(self._base, whole, solver=options.solver, strict=options.stabilization == "project")
 
     def _frame(self, grip: Grip) -> np.ndarray:
         row = grip_rows(self._base, self._grips, grip)

@@ -1,0 +1,270 @@
+"""Joints closed where a substep leads (pre-stabilisation), and bodies moved there.
+
+Impulses along the rows of the start are added until the joints close at the end (the paper's 4.2, for all joints at
+once): no energy is lost that way. Light bodies that spin fast turn too far for that within a substep; it is then
+taken in pieces, halved until each closes, forces having acted for the whole of it. The last resort, and the rule of
+damped joints, is to bring the poses onto the joints as they are: always stable, but velocities are then what moved,
+and energy is lost.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from limberjack._jit import inner, outlined
+from limberjack.constraints.bodies import POSE, move_bodies
+from limberjack.constraints.maximal import evaluate
+from limberjack.constraints.rows import COORDINATES, ROWS
+from limberjack.maximal.meeting import GAP_ALLOWED, OPEN_LOOP, STUCK, TOUCH, worst_row
+from limberjack.maximal.predictions import look_there
+from limberjack.methods.impulses.closing import add, aim_there, factor_rows, solve_rows
+from limberjack.methods.impulses.islands import DAMPED, FIRM, GLOBAL, KIND, SWEEPS, TOLERANCE, WIDTH
+from limberjack.methods.impulses.joints import row_rates, set_aims, sweep_rows
+from limberjack.methods.impulses.motion import carried, move, turned
+from limberjack.spatial.quaternions import quaternion_log, quaternion_multiply
+
+__all__ = ["close"]
+
+# Newton steps of the joints, along rows of the start and along rows of the end.
+NEWTON, NEWTON_THERE = 12, 40
+# A joint open by more than this after all of them is an error [m, rad].
+OPEN = 1e-3
+# The shortest piece of a substep is this part of it.
+PIECES = 32
+# Newton steps that must halve the error come after so many that need not.
+_PATIENT = 2
+NOT_CLOSED = 1
+# Impulses of a piece may change how far a body turns within it by this much [rad]; along rows that are farther off they
+# would put energy in. Where poses are brought onto the joints bodies turn by no more at a time: a chain pulled nearly
+# straight answers a small gap with huge turns.
+_TURN = 0.2
+
+
+@outlined
+def _copy_angles(compound, e, there):
+    """Let the search for angles at predicted poses begin at those now."""
+    for t in range(len(e.near)):
+        there.near[t] = e.near[t]
+    for t in range(len(compound)):
+        for c in range(COORDINATES, ROWS):
+            there.state[compound[t, 0], c] = e.state[compound[t, 0], c]
+
+
+@inner
+def _keep_angles(e, there):
+    for t in range(len(e.near)):
+        e.near[t] = there.near[t]
+
+
+@outlined
+def _drift(h, before, bulk, u, pose):
+    """Move bodies that joints hold by h u from the poses before.
+
+    They turn by the mean of their angular velocities before and after: without that, bodies that tumble gain energy.
+    """
+    for i in range(len(bulk.mass)):
+        if bulk.jointed[i] and not bulk.asleep[i]:
+            o = 6 * i
+            wx, wy, wz = u[o], u[o + 1], u[o + 2]
+            for c in range(3):
+                pose[i, c] = before[i, c] + h * u[o + 3 + c]
+            if not bulk.round[i] and h * h * (wx * wx + wy * wy + wz * wz) > 1e-8:
+                a, b, c, d = turned(h * wx, h * wy, h * wz, before, i)
+                x, y, z = carried(i, bulk, before, a, b, c, d, wx, wy, wz)
+                wx, wy, wz = 0.5 * (wx + x), 0.5 * (wy + y), 0.5 * (wz + z)
+            pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = turned(h * wx, h * wy, h * wz, before, i)
+
+
+@outlined
+def _begin_there(bulk, u, pose, before):
+    """Begin a piece where the last one ended, angular momenta kept."""
+    for i in range(len(bulk.mass)):
+        if bulk.jointed[i] and not bulk.asleep[i]:
+            o = 6 * i
+            if not bulk.round[i]:
+                u[o], u[o + 1], u[o + 2] = carried(
+                    i, bulk, before, pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6], u[o], u[o + 1], u[o + 2]
+                )
+            for c in range(POSE):
+                before[i, c] = pose[i, c]
+
+
+@outlined
+def _take_velocities(h, before, pose, bulk, u):
+    """Set the velocities of bodies that joints hold to what moved them from the poses before in h."""
+    f = 1.0 / h
+    for i in range(len(bulk.mass)):
+        if bulk.jointed[i] and not bulk.asleep[i]:
+            o = 6 * i
+            back = (before[i, 3], -before[i, 4], -before[i, 5], -before[i, 6])
+            w, x, y, z = quaternion_multiply((pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]), back)
+            x, y, z = quaternion_log(w, x, y, z)
+            u[o], u[o + 1], u[o + 2] = f * x, f * y, f * z
+            for c in range(3):
+                u[o + 3 + c] = f * (pose[i, c] - before[i, c])
+
+
+@outlined
+def _copy(source, target):
+    for k in range(len(source)):
+        target[k] = source[k]
+
+
+@outlined
+def _turned_aside(h, bulk, before, u):
+    """Return whether impulses have changed how far some body turns in h by too much."""
+    most = (_TURN / h) * (_TURN / h)
+    for i in range(len(bulk.mass)):
+        if bulk.jointed[i]:
+            o = 6 * i
+            x, y, z = u[o] - before[o], u[o + 1] - before[o + 1], u[o + 2] - before[o + 2]
+            if not x * x + y * y + z * z <= most:
+                return True
+    return False
+
+
+@outlined
+def _careful(a):
+    """Return the part of the corrections a of rigid bodies that turns none of them too far."""
+    most = 0.0
+    for k in range(0, len(a), 6):
+        most = max(most, a[k] * a[k] + a[k + 1] * a[k + 1] + a[k + 2] * a[k + 2])
+    return _TURN / math.sqrt(most) if most > _TURN * _TURN else 1.0
+
+
+@outlined
+def _bring(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, saddle):
+    """Bring the poses onto the joints as they are, the directions taken anew each time; return a status.
+
+    Velocities become what moved the bodies in h from the poses `pose_sum`.
+    """
+    last, status = np.inf, 0
+    for iteration in range(NEWTON_THERE):
+        evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, all_rows, s.pose, s.u, e)
+        worst, at = worst_row(setup, e, s)
+        s.report[0], s.report[1], s.report[2] = iteration, worst, at
+        if worst <= how[TOLERANCE] or (worst < GAP_ALLOWED and worst > 0.5 * last) or not worst < 1e100:
+            break
+        last = worst
+        aim_there(setup, np.int64(0), 1.0, e.values, s.pressed, saddle)
+        status = factor_rows(setup, tree, structure, e, s, saddle)
+        if status == 0:
+            status = solve_rows(setup, tree, structure, True, 0.0, rows, e, s, saddle)
+        if status != 0:
+            break
+        move_bodies(setup.bodies, _careful(saddle.a), saddle.a, s.pose)
+    _take_velocities(h, s.pose_sum, s.pose, bulk, s.u)
+    if status == STUCK or not s.report[1] <= OPEN:
+        return OPEN_LOOP
+    return status
+
+
+@outlined
+def _close_along(setup, tree, structure, how, h, time, rows, bulk, e, s, saddle):
+    """Add impulses along the rows of e until the joints close where h leads from the poses `pose_sum`.
+
+    Returns:
+        a status, NOT_CLOSED where the errors do not shrink.
+    """
+    held, counts = setup.system.row_start[setup.constraints[1]], setup.constraints
+    _copy_angles(setup.table.compound, e, s.there)
+    last = np.inf
+    times = NEWTON if how[GLOBAL] > 0.0 else int(how[KIND + WIDTH * FIRM + SWEEPS])
+    for iteration in range(times):
+        _drift(h, s.pose_sum, bulk, s.u, s.pose)
+        look_there(setup, time, s.pose, s.u, s.there)
+        worst, at = worst_row(setup, s.there, s)
+        s.report[0], s.report[1], s.report[2] = iteration, worst, at
+        if worst <= how[TOLERANCE] or (worst < GAP_ALLOWED and worst > 0.5 * last):
+            return NOT_CLOSED if how[GLOBAL] > 0.0 and _turned_aside(h, bulk, s.u_sum, s.u) else 0
+        # sweeps are slow, and may go on while they do not diverge
+        allowed = 4.0 if how[GLOBAL] == 0.0 else 2.0 if iteration < _PATIENT else 0.5
+        if not worst < allowed * last:
+            return NOT_CLOSED
+        last = worst
+        if how[GLOBAL] > 0.0:
+            aim_there(setup, np.int64(0), 1.0 / h, s.there.values, s.pressed, saddle)
+            for r in range(held):
+                e.values[r, 0] = s.there.values[r, 0]
+            status = solve_rows(setup, tree, structure, True, 0.0, rows, e, s, saddle)
+            if status != 0:
+                return NOT_CLOSED if status == STUCK else status
+            add(saddle.a, s.u)
+        else:
+            row_rates(setup.system, counts[1], e.j, s.u, e.values)
+            set_aims(held, h, setup.table, e.values, s.there.values, rows.aim)
+            for r in range(held):
+                e.values[r, 0], rows.total[r] = s.there.values[r, 0], 0.0
+            sweep_rows(
+                setup.system, counts[0], counts[1], 1, e.j, bulk.inverse, rows.weight, rows.aim, e.values, TOUCH,
+                rows.total, s.u,
+            )  # fmt: skip
+    return NOT_CLOSED
+
+
+@outlined
+def _meet_anew(setup, tree, structure, time, all_rows, rows, e, s, saddle):
+    """Bring the velocities onto the joints at the poses now; return a status."""
+    evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, all_rows, s.pose, s.u, e)
+    aim_there(setup, np.int64(1), 1.0, e.values, s.pressed, saddle)
+    status = factor_rows(setup, tree, structure, e, s, saddle)
+    if status == 0:
+        status = solve_rows(setup, tree, structure, False, 0.0, rows, e, s, saddle)
+    if status == 0:
+        add(saddle.a, s.u)
+    return status
+
+
+@outlined
+def _close_in_pieces(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, saddle):
+    """Take a substep in pieces that close; return a status."""
+    done, piece, part = 0, PIECES // 2, h / PIECES
+    _copy(s.u_sum, s.u)
+    while done < PIECES:
+        status = _close_along(
+            setup, tree, structure, how, piece * part, time + (done + piece) * part, rows, bulk, e, s, saddle
+        )
+        if status == NOT_CLOSED:
+            _copy(s.u_sum, s.u)
+            if piece > 1:
+                piece //= 2
+                continue
+            _drift(piece * part, s.pose_sum, bulk, s.u, s.pose)
+            status = _bring(
+                setup, tree, structure, how, piece * part, time + (done + piece) * part, all_rows, rows, bulk, e, s,
+                saddle,
+            )  # fmt: skip
+        else:
+            _keep_angles(e, s.there)
+        if status != 0:
+            return status
+        done += piece
+        if done < PIECES:
+            _begin_there(bulk, s.u, s.pose, s.pose_sum)
+            status = _meet_anew(setup, tree, structure, time + done * part, all_rows, rows, e, s, saddle)
+            if status != 0:
+                return status
+            _copy(s.u, s.u_sum)
+    return 0
+
+
+@outlined
+def close(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, saddle):
+    """Close the joints where the substep leads, and move there; return a status.
+
+    The poses that angular momenta are to be carried on from are left in `pose_sum`.
+    """
+    for i in range(len(s.stage)):
+        for c in range(POSE):
+            s.pose_sum[i, c] = s.stage[i, c]
+    _copy(s.u, s.u_sum)
+    move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
+    if how[GLOBAL] == DAMPED:
+        return _bring(setup, tree, structure, how, h, time + h, all_rows, rows, bulk, e, s, saddle)
+    status = _close_along(setup, tree, structure, how, h, time + h, rows, bulk, e, s, saddle)
+    if status != NOT_CLOSED or how[GLOBAL] == 0.0:
+        _keep_angles(e, s.there)
+        return 0 if status == NOT_CLOSED else status
+    return _close_in_pieces(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, saddle)
