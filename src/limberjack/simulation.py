@@ -204,6 +204,9 @@ class Simulation(Attaching):
     @property
     def velocities(self) -> np.ndarray:
         """(body_count, 6) angular velocity, then velocity of the com, world axes."""
+        found = getattr(self._stepper, "body_speeds", lambda: None)()
+        if found is not None:
+            return found
         a = self.model.arrays
         work, links, span = self._scratch()
         out = np.empty((self.model.body_count, 6))
@@ -408,9 +411,11 @@ class Simulation(Attaching):
 
     def _body_poses(self) -> tuple[np.ndarray, np.ndarray]:
         if self._poses is None:
-            self._poses = forward_kinematics(self.model, self._stepper.q)
-            for array in self._poses:
+            plain = forward_kinematics(self.model, self._stepper.q)
+            poses: tuple[np.ndarray, ...] = getattr(self._stepper, "body_frames", lambda _: None)(plain) or plain
+            for array in poses:
                 array.setflags(write=False)
+            self._poses = poses[0], poses[1]
         return self._poses
 
     def _scratch(self) -> tuple[Any, np.ndarray, np.ndarray]:

@@ -142,3 +142,19 @@ def test_a_surface_holds_a_body_at_a_point_beside_its_middle():
         assert sim.energy().total == pytest.approx(before, abs=1e-8)
         assert abs(torus(tuple(sim.positions[0]), None, 0.0, (0.6, 0.2))) < 1e-12
     np.testing.assert_allclose(sims[0].q, sims[1].q, atol=1e-8)
+
+
+def test_adaptive_holds_them_too():
+    """A chain with its end on a torus, all joints active, moves in `adaptive` as in `full`, and stays there."""
+    builder = lj.Builder("chain")
+    for k in range(4):
+        builder.add_body(f"link{k}", mass=0.5, com=(0.1, 0, 0), inertia=(0.001, 0.004, 0.004))
+        above, place = ("world", (0, 0, 0)) if k == 0 else (f"link{k - 1}", (0.2, 0, 0))
+        builder.add_joint_ball(f"joint{k}", above, f"link{k}", position=place)
+    builder.add_constraint("torus", "end", "world", "link3", data=(0.6, 0.2), position_in_child=(0.2, 0, 0))
+    sims = [lj.Simulation(builder.build(), method, dt=1e-3) for method in (lj.Adaptive(budget=4), lj.Full())]
+    for sim in sims:
+        sim.step(50)
+        end = sim.positions[3] + np.array(lj_matrix(sim.rotations[3])) @ (0.2, 0, 0)
+        assert abs(torus(tuple(end), None, 0.0, (0.6, 0.2))) < 1e-10
+    np.testing.assert_allclose(sims[0].q, sims[1].q, atol=1e-8)

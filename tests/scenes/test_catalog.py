@@ -52,6 +52,7 @@ SMALL = {
     "newtons_cradle": {"balls": 3},
     "paper_pendulum": {"links": 10},
     "pendulum": {"links": 10},
+    "planetary": {},
     "pre_versus_post": {},
     "random_tree": {"bodies": 5},
     "ring_of_figures": {"figures": 4},
@@ -65,6 +66,7 @@ SMALL = {
     "star": {"arms": 5},
     "tank": {},
     "tethered_pendulum": {"links": 5},
+    "tread": {"plates": 8},
 }
 METHODS = {"full", "adaptive", "multipliers", "displacements", "impulses"}
 

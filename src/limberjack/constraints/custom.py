@@ -19,6 +19,7 @@ from numba import carray
 from numba.core import types
 from numba.core.errors import NumbaError
 
+from limberjack._jit import inner
 from limberjack.constraints.jets import jet
 from limberjack.constraints.rows import (
     AXES_A,
@@ -42,7 +43,7 @@ _SIGNATURE = types.void(types.float64, _POINTER, _POINTER, types.int64)
 _FLAGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"nsz"}}
 
 
-@numba.njit(**_FLAGS)
+@inner
 def _cross(a, i, b, j):
     """Return the cross product of three numbers of a from i on and three of b from j on."""
     return (
@@ -52,14 +53,14 @@ def _cross(a, i, b, j):
     )
 
 
-@numba.njit(**_FLAGS)
+@inner
 def _along(s, axis, v):
     """Return the component of v along axis `axis` of frame A."""
     o = AXES_A + 3 * axis
     return s[o] * v[0] + s[o + 1] * v[1] + s[o + 2] * v[2]
 
 
-@numba.njit(**_FLAGS)
+@inner
 def _speeds(s):
     """Return the relative velocity and turning in the axes of A."""
     turned = _cross(s, TURN_A, s, GAP)
@@ -68,7 +69,7 @@ def _speeds(s):
     return (_along(s, 0, v), _along(s, 1, v), _along(s, 2, v)), (_along(s, 0, w), _along(s, 1, w), _along(s, 2, w))
 
 
-@numba.njit(**_FLAGS)
+@inner
 def _path(s, k, time):
     """Return position, rotation and time as jets along direction k: 0 to 2 turn, 3 to 5 move, 6 time, 7 as it moves."""
     v, w = _speeds(s)
@@ -83,7 +84,7 @@ def _path(s, k, time):
     return x, rows, jet(time, rate, 0.0)
 
 
-@numba.njit(**_FLAGS)
+@inner
 def _column(s, j, w):
     """Return axis j of B in the axes of A as jets of exp(s w)."""
     o = AXES_B + 3 * j
@@ -94,7 +95,7 @@ def _column(s, j, w):
     return jet(u[0], d[0], e[0]), jet(u[1], d[1], e[1]), jet(u[2], d[2], e[2])
 
 
-@numba.njit(**_FLAGS)
+@inner
 def _finish(s, i):
     """Turn n and f of row i from the axes of A into those of the world and complete its bias."""
     o = ROWS + 8 * i

@@ -14,6 +14,7 @@ from limberjack.constraints.maximal import Maximal, new_evaluation
 from limberjack.constraints.rows import ANGLE, COMPOUND, COORDINATES, PICKED, ROWS
 from limberjack.constraints.table import DRIVE, HELD
 from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError, UnsupportedByMethod
+from limberjack.maximal.body_frames import body_frames, body_speeds
 from limberjack.maximal.energies import body_energies, spring_energies
 from limberjack.maximal.inserting import inserted_terms
 from limberjack.maximal.meeting import OPEN_LOOP, STUCK, Setup, State, change_velocities, look_at
@@ -384,6 +385,20 @@ class MaximalState:
         potential += spring_energies(self._model.arrays.springs, self._place_of)
         potential += float(joint_energy(self._all_drives(forces)[0], self._s.q))
         return kinetic, potential, *momentum
+
+    def body_frames(self, rest: Any) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return origins and quaternions of the body frames where bodies change size, else None."""
+        if not (self.whole.bodies.kind >= SCALABLE).any():
+            return None
+        look_at(self._setup, self._time, self._e, self._s)
+        return body_frames(self._model, self.whole, self._s.pose, self._place_of, rest)
+
+    def body_speeds(self) -> np.ndarray | None:
+        """Return angular velocities and velocities of the coms where bodies change size, else None."""
+        if not (self.whole.bodies.kind >= SCALABLE).any():
+            return None
+        look_at(self._setup, self._time, self._e, self._s)
+        return body_speeds(self._model, self.whole, self._e.ends)
 
     def joint_gaps(self) -> tuple[float, float]:
         """Return the largest gap [m] and angle [rad] that any joint's locked directions are open by."""

@@ -30,7 +30,7 @@ from limberjack.solvers.tree import factor
 __all__ = ["ContactRows", "matrices"]
 
 # Overlap beyond the first is pushed out at this rate, no faster than the last [m, 1/s, m/s].
-_SLOP, _RATE, _FASTEST = 1e-4, 20.0, 1.0
+_SLOP, _RATE, _FASTEST = 1e-4, 10.0, 1.0
 # Slower impacts do not bounce, as a multiple of the speed that weight gains in a step.
 _BOUNCES = 2.0
 # Rows that much of whose diagonal is left by others follow from them.

@@ -33,6 +33,7 @@ from limberjack.scenes.loops import (
     n_four_bar,
     simple_pendulum,
 )
+from limberjack.scenes.machines import planetary, tread
 from limberjack.scenes.piles import arch, box_pile, card_house, column, dominoes, kapla_tower, newtons_cradle
 from limberjack.scenes.tank import tank
 from limberjack.scenes.trees import ball_tree, random_tree
@@ -81,6 +82,7 @@ __all__ = [
     "newtons_cradle",
     "paper_pendulum",
     "pendulum",
+    "planetary",
     "pre_versus_post",
     "random_tree",
     "ring_of_figures",
@@ -94,4 +96,5 @@ __all__ = [
     "star",
     "tank",
     "tethered_pendulum",
+    "tread",
 ]
