@@ -38,7 +38,7 @@ class Sizes(NamedTuple):
     ring_frames: int = 300
     growth: tuple[int, ...] = (500, 2000, 8000, 20_000)
     growth_frames: int = 40
-    cap: float = 120.0  # most seconds of a run
+    cap: float = 300.0  # most seconds of a run
 
 
 _QUICK = Sizes(3, 6, 10, 20, (0,), 6, 2, 6, (20, 40), 4, 10.0)
@@ -53,6 +53,11 @@ class _Peers(NamedTuple):
 
 def _rms(places: np.ndarray, reference: np.ndarray) -> float:
     return float(np.sqrt((np.linalg.norm(places - reference, axis=1) ** 2).mean()))
+
+
+def _mean(run: Run) -> float | str:
+    """Return the mean time of a frame [ms]; a word in its place keeps runs that did not end out of the bars."""
+    return "lost" if run.lost else f"{run.mean:.3g}, cut short" if run.short else run.mean
 
 
 # Net
@@ -77,7 +82,7 @@ def _net(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Watch
     exact = run_ours(model, Multipliers(integrator="rattle", solver="sparse"), 1.0 / 3840.0, frames, keep=keep)
 
     def enter(who: str, run: Run) -> dict[str, Any]:
-        row: dict[str, Any] = part.add(who=who, ms=run.mean if not run.lost else "lost", gap=1e3 * run.gap)
+        row: dict[str, Any] = part.add(who=who, ms=_mean(run), gap=1e3 * run.gap)
         row["energy"] = run.energy
         if run.energy is not None:
             row["share"] = 100.0 * run.energy / max(exact.released, 1e-12)
@@ -147,7 +152,7 @@ _BOXES = (
 
 def _enter(part: Part, case: str, who: str, run: Run) -> dict[str, Any]:
     return part.add(
-        case=case, who=who, ms="lost" if run.lost else run.mean, last=run.last,
+        case=case, who=who, ms=_mean(run), last=run.last,
         speed=float(run.speed.max(initial=0.0)), depth=1e3 * run.penetration, contacts=run.contacts, asleep=run.asleep,
     )  # fmt: skip
 
@@ -174,7 +179,8 @@ def _boxes(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Wat
 
 
 def _box_bars(table: Table, few: bool, count: int, own: list, times: dict[str, float], measured: bool) -> None:
-    slowest = max(row["ms"] for row in own) if measured and all(isinstance(row["ms"], float) for row in own) else None
+    measured = measured and all(isinstance(row["ms"], float) for row in own)
+    slowest = max(row["ms"] for row in own) if measured else None
     who, best = ("MuJoCo", times.get("MuJoCo")) if few else ("faster peer", min(times.values(), default=None))
     fast, deep, gain = (1e-4, 0.5, 3.5) if few else (1e-3, 1.0, 7.0)
     table.bars += [
@@ -193,7 +199,9 @@ def _asleep(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Wa
     if peers.mujoco is not None and hasattr(peers.mujoco.mjtEnableBit, "mjENBL_SLEEP"):
         run = run_mujoco(peers.mujoco, Bodies(model), 1.0 / 240.0, sizes.box_frames, sleep=True, cap=sizes.cap)
         other = _enter(part, str(sizes.few), "MuJoCo, sleep, 1/240", run)
-    value = ratio(own["last"], other["last"]) if other is not None and measured else None
+    value = (
+        ratio(own["last"], other["last"]) if other is not None and isinstance(other["ms"], float) and measured else None
+    )
     table.bars.append(Bar("asleep: ours / MuJoCo's sleeping cost, last 10 frames", value, 1.0, False))
 
 
@@ -217,7 +225,7 @@ def _rings(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Wat
     def enter(who: str, run: Run) -> dict[str, Any]:
         middle, most, fastest = (1e3 * float(np.quantile(run.speed, q)) for q in (0.5, 0.99, 1.0))
         return part.add(
-            who=who, ms="lost" if run.lost else run.mean, last=run.last, gap=1e3 * run.gap, middle=middle, most=most,
+            who=who, ms=_mean(run), last=run.last, gap=1e3 * run.gap, middle=middle, most=most,
             fastest=fastest, depth=1e3 * run.penetration, contacts=run.contacts,
         )  # fmt: skip
 
@@ -231,7 +239,7 @@ def _rings(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Wat
             watch(f"rings, {name}")
             run = runner(engine, bodies, 1.0 / 240.0, sizes.ring_frames, cap=sizes.cap)
             row = enter(f"{name}, capsules, 1/240", run)
-            if not run.lost:
+            if not (run.lost or run.short):
                 last.append(row["last"])
     best = ratio(min(last, default=None), own["ms"])
     for text, value, limit, at_least in (
@@ -241,7 +249,8 @@ def _rings(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Wat
         ("rings: median speed at the end [mm/s]", own["middle"], 3.0, False),
         ("rings: 99 % of speeds at the end [mm/s]", own["most"], 40.0, False),
     ):
-        table.bars.append(Bar(text, value if measured else None, limit, at_least))
+        whole = measured and isinstance(own["ms"], float)
+        table.bars.append(Bar(text, value if whole else None, limit, at_least))
 
 
 # Growth

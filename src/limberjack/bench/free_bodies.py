@@ -40,6 +40,7 @@ class Run:
         energy: what the run gained or lost [J].
         places: (frames kept, n, 3) coms at the frames asked for.
         lost: whether the run blew up.
+        short: whether time ran out before its last frame; what it shows is then of another moment.
         asleep: bodies asleep at the end.
     """
 
@@ -52,6 +53,7 @@ class Run:
     released: float = 0.0
     places: list[np.ndarray] = field(default_factory=list)
     lost: bool = False
+    short: bool = False
     asleep: int = 0
 
     @property
@@ -125,6 +127,7 @@ def _frames(run: Run, frames: int, cap: float, advance: Callable[[], None], look
         run.ms.append(1e3 * (time.thread_time() - start))
         look(frame)
         if run.lost or time.perf_counter() - begin > cap:
+            run.short = frame < frames - 1
             break
 
 
