@@ -185,7 +185,7 @@ def _stage(course: str, speed: float) -> dict[str, Any]:
     camera = {
         "ledge": Camera((1.5, -8.5, 3.2), (2.2, 0.0, 1.6)),
         "turn": Camera((2.4, -3.2, 2.4), (0.6, 0.0, 0.2)),
-    }.get(course, Camera((3.6, -3.6, 2.2), (1.4, 0.0, 0.2)))
+    }.get(course, Camera((4.4, -4.4, 2.7), (1.2, 0.2, 0.2)))
     seconds = {"tour": 10.0, "ledge": 4.0}.get(course, 4.0)
     drive = _driver(course, speed)
     method = Impulses(contacts="firm", sweeps=30)
