@@ -247,6 +247,28 @@ def test_snapshots_and_hashes_are_exact():
     assert sim.state_hash() == there
 
 
+@pytest.mark.parametrize("jointed", [False, True])
+def test_a_grip_turns_its_body(jointed):
+    """A grip with a rotation brings its body there and holds it against its weight, free or on a joint."""
+    builder = lj.Builder("held")
+    builder.add_body("box", mass=2.0, com=(0.05, 0.0, 0.0), inertia=(0.02, 0.03, 0.04))
+    if jointed:
+        builder.add_body("tail", mass=0.5, com=(0.0, 0.0, -0.1), inertia=(0.01, 0.01, 0.01))
+        builder.add_joint_ball("joint", "box", "tail", position=(0.1, 0.0, 0.0))
+    sim = lj.Simulation(builder.build(), "impulses", dt=1e-2)
+    grip = sim.grab("box", (0.0, 0.0, 0.0))
+    aim = np.array((0.8, 0.0, 0.6, 0.0))
+    grip.move((0.1, 0.2, 0.3), aim)
+    sim.step(400)
+    assert abs(sim.rotations[0] @ aim) > 1.0 - 1e-4
+    np.testing.assert_allclose(grip.point, (0.1, 0.2, 0.3), atol=0.02)
+    weight = 9.81 * sim.model.arrays.links.inertia[:, 9].sum()
+    np.testing.assert_allclose(grip.force, (0.0, 0.0, weight), atol=0.02 * weight)
+    grip.move((0.1, 0.2, 0.3), (1.0, 0.0, 0.0, 0.0))
+    sim.step(400)
+    assert abs(sim.rotations[0, 0]) > 1.0 - 1e-4
+
+
 def test_grips_draw_bodies():
     """A grabbed box follows the hand off the ground and falls when let go."""
     sim = running(on_ground())

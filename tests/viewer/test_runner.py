@@ -275,7 +275,7 @@ def test_heat_goes_from_blue_to_red():
 
 @pytest.mark.parametrize("name", list(METHODS))
 def test_a_gizmo_holds_a_body_in_every_method(name):
-    """Held with a rotation, a body is drawn along; a method that cannot turn bodies says so and draws its point."""
+    """Held with a rotation, a body is drawn along in every method."""
     runner = Runner(under_method(pendulum(), lj.Adaptive(budget=3) if name == "adaptive" else name))
     hands = Hands(runner)
     runner.start()

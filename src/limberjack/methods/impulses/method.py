@@ -22,13 +22,14 @@ from limberjack.measure import joint_energy
 from limberjack.methods.impulses.attaching import AttachedState
 from limberjack.methods.impulses.closing import Rows
 from limberjack.methods.impulses.islands import MORE_CONTACTS, NOT_FINITE
-from limberjack.methods.impulses.motion import GRIP, GRIP_IMPULSE, Bulk
+from limberjack.methods.impulses.motion import GRIP, GRIP_IMPULSE, GRIP_LEVER, GRIP_TURN, Bulk
 from limberjack.methods.impulses.options import JOINTS, Impulses
 from limberjack.methods.impulses.steps import set_inverses, take_free_steps, take_steps
 from limberjack.model.custom import refuse_constraints
 from limberjack.model.model import Model
 from limberjack.solvers.contact_graph import Graph, new_graph
 from limberjack.solvers.sweeps import ACROSS, PUSHED, RA, N, S, Sweeps, new_sweeps
+from limberjack.spatial.frames import quaternion_from_matrix
 
 __all__ = ["ImpulsesStepper"]
 
@@ -217,14 +218,13 @@ class ImpulsesStepper(AttachedState):
         self._wake()
 
     def regrip(self) -> None:
-        """Refuse grips that turn their body."""
-        raise UnsupportedByMethod(
-            'method "impulses" draws points, it does not turn bodies: move a grip without rotation'
-        )
+        """Let grips turn their bodies that did not before."""
+        self._set_grips()
+        self._wake()
 
     def move_grip(self, grip: Any) -> None:
-        """Take the place a grip now aims at."""
-        self._grip[self._place(grip), 3:6] = grip.target
+        """Take the place and the rotation a grip now aims at."""
+        self._grip[self._place(grip)] = self._numbers(grip)
         self._wake()
 
     def grip_force(self, grip: Any) -> np.ndarray:
@@ -236,11 +236,16 @@ class ImpulsesStepper(AttachedState):
 
     def _set_grips(self) -> None:
         self._grip_link = np.array([grip.link for grip in self.grips], np.int64)
-        self._grip = np.zeros((len(self.grips), GRIP))
-        for k, grip in enumerate(self.grips):
-            inertia = self._model.arrays.links.inertia[grip.link]
-            arm = grip.place - inertia[6:9] / inertia[9]  # from the com, where the poses of this method are
-            self._grip[k, :9] = [*arm, *grip.target, grip.stiffness, grip.damping, grip.most]
+        self._grip = np.array([self._numbers(grip) for grip in self.grips]).reshape(-1, GRIP)
+
+    def _numbers(self, grip: Any) -> np.ndarray:
+        """Return the row of a grip for the kernels."""
+        inertia, row = self._model.arrays.links.inertia[grip.link], np.zeros(GRIP)
+        arm = grip.place - inertia[6:9] / inertia[9]  # from the com, where the poses of this method are
+        row[:GRIP_IMPULSE] = [*arm, *grip.target, grip.stiffness, grip.damping, grip.most]
+        if grip.rotation is not None:
+            row[GRIP_LEVER], row[GRIP_TURN:] = grip.lever, quaternion_from_matrix(grip.rotation)
+        return row
 
     # Snapshots
 

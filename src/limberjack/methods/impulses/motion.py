@@ -13,14 +13,20 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import inner, outlined
-from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply, rotation_from_quaternion
+from limberjack.spatial.quaternions import (
+    quaternion_exp,
+    quaternion_log,
+    quaternion_multiply,
+    rotation_from_quaternion,
+)
 from limberjack.spatial.solves import solve_symmetric_3
 from limberjack.spatial.vectors import cross, rotate, rotate_back, rotate_symmetric, symmetric_times
 
 __all__ = ["Bulk", "carried", "carry", "kick", "move", "pull_grips", "set_reach", "turned"]
 
-# Columns of a grip: point from the com in body axes, target, stiffness, damping, largest force, force of the last step.
-GRIP_POINT, GRIP_TARGET, GRIP_SOFT, GRIP_IMPULSE, GRIP = 0, 3, 6, 9, 12
+# Columns of a grip: point from the com in body axes, target, stiffness, damping, largest force, force of the last step,
+# lever of its torques (0 where it does not turn the body), quaternion the body is turned to.
+GRIP_POINT, GRIP_TARGET, GRIP_SOFT, GRIP_IMPULSE, GRIP_LEVER, GRIP_TURN, GRIP = 0, 3, 6, 9, 12, 13, 17
 
 
 class Bulk(NamedTuple):
@@ -82,11 +88,32 @@ def kick(gravity, wrenches, center, h, pose, bulk, u):
         u[o + 5] += f * d[k, 5]
 
 
+@inner
+def _turn_grip(h, i, t, grips, bulk, pose, u):
+    """Draw the body of a grip to its rotation, by a spring and damper like those of its point."""
+    lever, soft, turn = grips[t, GRIP_LEVER], GRIP_SOFT, GRIP_TURN
+    k, c, most = lever * lever * grips[t, soft], lever * lever * grips[t, soft + 1], h * lever * grips[t, soft + 2]
+    back = grips[t, turn], -grips[t, turn + 1], -grips[t, turn + 2], -grips[t, turn + 3]
+    w, x, y, z = quaternion_multiply((pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]), back)
+    x, y, z = quaternion_log(w, x, y, z)
+    o, stiff, a = 6 * i, c + h * k, _six(bulk.inverse, i)
+    f, give = k / stiff, 1.0 / (h * stiff)
+    _, x, y, z = solve_symmetric_3(
+        (a[0] + give, a[1] + give, a[2] + give, a[3], a[4], a[5]), -u[o] - f * x, -u[o + 1] - f * y, -u[o + 2] - f * z
+    )
+    x, y, z = min(max(x, -most), most), min(max(y, -most), most), min(max(z, -most), most)
+    x, y, z = symmetric_times(a, x, y, z)
+    u[o] += x
+    u[o + 1] += y
+    u[o + 2] += z
+
+
 @outlined
 def pull_grips(h, grip_link, grips, pose, bulk, u):
     """Draw gripped points to their targets, as a spring and damper taken at the end of h would, cut at a largest force.
 
     The impulse p of a grip meets v + K p = -(k e + p / h) / (c + h k) with the velocity v and the error e of its point.
+    Those that turn their bodies do the same with angular velocity, inverse inertia and the angle that is left.
     """
     for t in range(len(grip_link)):
         i = grip_link[t]
@@ -119,6 +146,8 @@ def pull_grips(h, grip_link, grips, pose, bulk, u):
         u[o + 3] += m * px
         u[o + 4] += m * py
         u[o + 5] += m * pz
+        if grips[t, GRIP_LEVER] > 0.0:
+            _turn_grip(h, i, t, grips, bulk, pose, u)
 
 
 @inner
