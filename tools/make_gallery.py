@@ -53,6 +53,18 @@ def chains(path: Path) -> None:
     moved(scene, 0.45).save(path, camera=((4.2, -5.4, 0.6), (0.0, 0.0, -1.35)))
 
 
+def tank(path: Path) -> None:
+    """A tank on two treads of 34 links each, on its way."""
+    scene = lj.scenes.get("tank", course="forward")
+    moved(scene, 1.5).save(path, camera=scene.camera)
+
+
+def rings(path: Path) -> None:
+    """Rings of six links fall over a square of poles."""
+    scene = lj.scenes.get("rings", count=150)
+    moved(scene, 1.6).save(path, camera=((7.5, -5.0, 4.2), (2.0, 2.0, 0.8)))
+
+
 def dance(path: Path) -> None:
     """The marionette, as its strings move."""
     scene = lj.scenes.get("marionette")
@@ -94,6 +106,8 @@ IMAGES: dict[str, Callable[[Path], None]] = {
     "crowd.png": crowd,
     "pendulum.png": pendulum,
     "chains.png": chains,
+    "tank.png": tank,
+    "rings.png": rings,
     "dance.gif": dance,
     "viewer.png": viewer,
 }

@@ -47,6 +47,7 @@ _IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+limberjack([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+limberjack([\w.]*))", re.M
 )
 _KEPT_FOLDERS = 4
+_njit: Any = numba.njit  # takes more options than its types say
 _FLAGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"nsz"}, "_nrt": False}
 
 
@@ -309,7 +310,7 @@ class _PartsCache(_Cache):
 
 
 def _part(function: Callable, inlined: bool) -> Any:
-    dispatcher: Any = numba.njit(
+    dispatcher: Any = _njit(
         **_FLAGS, forceinline=inlined, no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_PartsCompiler
     )(function)
     dispatcher._cache = _PartsCache(function)
@@ -318,7 +319,7 @@ def _part(function: Callable, inlined: bool) -> Any:
 
 def kernel(function: Callable) -> Any:
     """Return `function` as a compiled kernel: no GIL, own disk cache, the flags of this module."""
-    dispatcher: Any = numba.njit(**_FLAGS, forceinline=False, no_cfunc_wrapper=True, pipeline_class=_Compiler)(function)
+    dispatcher: Any = _njit(**_FLAGS, forceinline=False, no_cfunc_wrapper=True, pipeline_class=_Compiler)(function)
     dispatcher._cache = _Cache(function)
     return dispatcher
 

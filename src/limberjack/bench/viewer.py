@@ -134,8 +134,9 @@ def _opening() -> float:
 
 def _visits(size: _Size, viewer_of: Any, protocol: str) -> tuple[float, float]:
     """Let pages come and go; return the memory that stays per page [bytes] and the steps after over those before."""
-    from websockets.sync.client import connect
+    from websockets.sync import client
 
+    connect: Any = client.connect
     scene = scenes.get("long_chain", links=20)
     viewer = viewer_of(Simulation(scene.model, scene.method, scene.dt), port=0)
     try:

@@ -41,7 +41,8 @@ def _give(sign: Any, instruction: str) -> None:
                 return None
             return lanes(*args)
 
-    infer_global(sign)(Signs)
+    register: Any = infer_global(sign)
+    register(Signs)
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         a, b = (
