@@ -137,6 +137,7 @@ def test_a_net_hangs_together():
     assert sim.joint_error().metres < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("joints,least,most", [("global", -0.05, 0.05), ("damped", -0.9, -0.3)])
 def test_the_net_snaps_taut(joints, least, most):
     """The paper's net falls, snaps taut and rebounds with joints closed; energy stays, or is lost if asked for."""

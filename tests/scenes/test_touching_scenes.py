@@ -78,6 +78,7 @@ def test_a_loaded_bridge_holds_together(options):
         assert place[2] > sim.positions[nearest, 2]
 
 
+@pytest.mark.slow
 def test_a_net_catches_blocks():
     """Blocks fall into the net and stay in it, its joints closed."""
     scene = lj.scenes.get("net", cells=6, blocks=2)
