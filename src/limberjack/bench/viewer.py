@@ -34,10 +34,15 @@ _PAGES = (Column("what", "what"), Column("value", "value"), Column("unit", "unit
 # A page, as far as the server can tell: takes every message as it comes and counts them, in a process of its own, as
 # browsers are. Says "open" once it is, then, when its input ends, how many came per second.
 _PAGE = """
-import sys, time, threading
+import msgspec, sys, time, threading
 from websockets.sync.client import connect
 url, protocol = sys.argv[1:]
+camera = dict(
+    type="ViewerCameraMessage", wxyz=(1.0, 0.0, 0.0, 0.0), position=(3.0, 0.0, 1.0), fov=0.8, near=0.1, far=100.0,
+    image_height=720, image_width=1280, look_at=(0.0, 0.0, 0.0), up_direction=(0.0, 0.0, 1.0),
+)
 with connect(url.replace("http", "ws", 1), origin=url.rstrip("/"), subprotocols=[protocol], max_size=None) as socket:
+    socket.send(msgspec.msgpack.encode(camera))  # only pages that have told where they look are shown anything
     socket.recv()
     print("open", flush=True)
     threading.Thread(target=lambda: (sys.stdin.read(), socket.close()), daemon=True).start()
