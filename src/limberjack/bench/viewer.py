@@ -24,7 +24,8 @@ _COSTS = (
     Column("scene", "scene"),
     Column("bodies", "bodies"),
     Column("rate", "pictures asked\nper second", "1/s"),
-    Column("got", "messages the\npage got", "1/s"),
+    Column("sent", "pictures\nsent", "1/s"),
+    Column("got", "messages the\npage took", "1/s"),
     Column("alone", "steps, nobody\nlooks", "1/s"),
     Column("shown", "steps, a page\nis open", "1/s"),
     Column("cost", "cost", "%"),
@@ -100,7 +101,7 @@ def _cost(case: _Case, size: _Size, viewer_of: Any, protocol: str) -> dict[str, 
     """Measure one scene flat out, alone and shown in turns, the best of each."""
     scene = scenes.get(case.scene, **case.options)
     viewer = viewer_of(Simulation(scene.model, scene.method, scene.dt), rate=case.rate, port=0)
-    alone, shown, got = 0.0, 0.0, 0.0
+    alone, shown, sent, got = 0.0, 0.0, 0.0, 0.0
     try:
         runner = viewer.runner
         runner.speed = 1e9
@@ -111,13 +112,15 @@ def _cost(case: _Case, size: _Size, viewer_of: Any, protocol: str) -> dict[str, 
             alone = max(alone, _rate(runner, size.seconds))  # no page is open: nothing is shown
             with _page(viewer.url, protocol) as messages:
                 _rate(runner, 0.2 * size.seconds)
+                before = viewer.pictures
                 shown = max(shown, _rate(runner, size.seconds))
+                sent = max(sent, (viewer.pictures - before) / size.seconds)
             got = max(got, messages[0])
     finally:
         viewer.close()
     return {
-        "scene": case.scene, "bodies": scene.model.body_count, "rate": case.rate, "got": got, "alone": alone,
-        "shown": shown, "cost": 100.0 * (1.0 - shown / alone),
+        "scene": case.scene, "bodies": scene.model.body_count, "rate": case.rate, "sent": sent, "got": got,
+        "alone": alone, "shown": shown, "cost": 100.0 * (1.0 - shown / alone),
     }  # fmt: skip
 
 

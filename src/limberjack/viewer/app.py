@@ -90,7 +90,7 @@ class Viewer:
         self._gizmo: Any = None
         self._snapshot: Any = None
         self._trajectory: Trajectory | None = None
-        self._dirty = self._closed = False
+        self._dirty, self._closed, self.pictures = False, False, 0  # pictures handed to the pages so far
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="limberjack-errands")
         self.server.scene.set_background_image(sky())
         self.panel = Panel(self, self.server)
@@ -206,6 +206,7 @@ class Viewer:
     def _show(self, model: Model, frame: Frame) -> None:
         assert self._stage is not None
         self._dirty = False
+        self.pictures += 1
         poses = forward_kinematics(model, frame.q)
         self._stage.show(*poses)
         self._stage.pulls(frame.facts.get("pulls") or [])
