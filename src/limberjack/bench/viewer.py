@@ -100,7 +100,7 @@ def _rate(runner: Runner, seconds: float) -> float:
 def _cost(case: _Case, size: _Size, viewer_of: Any, protocol: str) -> dict[str, Any]:
     """Measure one scene flat out, alone and shown in turns, the best of each."""
     scene = scenes.get(case.scene, **case.options)
-    viewer = viewer_of(Simulation(scene.model, scene.method, scene.dt), rate=case.rate, port=0)
+    viewer = viewer_of(Simulation(scene.model, scene.method, scene.dt), drive=scene.drive, rate=case.rate, port=0)
     alone, shown, sent, got = 0.0, 0.0, 0.0, 0.0
     try:
         runner = viewer.runner
