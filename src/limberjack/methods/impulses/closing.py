@@ -11,7 +11,7 @@ from limberjack.constraints.maximal import evaluate
 from limberjack.maximal.loads import forces
 from limberjack.maximal.meeting import MORE_ROOM, PROJECT, STUCK, TOUCH, set_sides
 from limberjack.maximal.predictions import put_back_gyro
-from limberjack.methods.impulses.islands import GLOBAL, KIND, SWEEPS, WIDTH, sweep_kind
+from limberjack.methods.impulses.islands import FIRM, GLOBAL, KIND, SWEEPS, WIDTH, sweep_kind
 from limberjack.methods.impulses.joints import list_rubbing, row_rates, sweep_rows, weigh_rows
 from limberjack.solvers.saddle import NO_ROOM, REFUSED, factor_saddle, list_touching, solve_saddle
 
@@ -137,10 +137,13 @@ def _push_alone(h, force, bulk, u):
 
 @outlined
 def meet_together(first, last, kind, how, h, setup, sweeps, rows, bulk, e, u):
-    """Sweep the contacts of all islands with joints, and the joints after them, in turn."""
+    """Sweep the contacts of all islands with joints, and the joints after them, in turn.
+
+    Contacts are firm whatever the kind, which says how often: light links carry more than their own weight.
+    """
     counts = setup.constraints
     for _ in range(int(how[KIND + WIDTH * kind + SWEEPS])):
-        sweep_kind(kind, first, last, 1, how, h, sweeps.link, bulk.inverse, sweeps.row, u)
+        sweep_kind(FIRM, first, last, 1, how, h, sweeps.link, bulk.inverse, sweeps.row, u)
         sweep_rows(
             setup.system, counts[0], counts[1], 1, e.j, bulk.inverse, rows.weight, rows.aim, e.values, TOUCH,
             rows.total, u,

@@ -24,7 +24,8 @@ from limberjack.methods.impulses.closing import Rows
 from limberjack.methods.impulses.islands import MORE_CONTACTS, NOT_FINITE
 from limberjack.methods.impulses.motion import GRIP, GRIP_IMPULSE, GRIP_LEVER, GRIP_TURN, Bulk
 from limberjack.methods.impulses.options import JOINTS, Impulses
-from limberjack.methods.impulses.steps import set_inverses, take_free_steps, take_steps
+from limberjack.methods.impulses.pins import new_pins
+from limberjack.methods.impulses.steps import set_inverses, take_loose_steps, take_steps
 from limberjack.model.custom import refuse_constraints
 from limberjack.model.model import Model
 from limberjack.solvers.contact_graph import Graph, new_graph
@@ -81,7 +82,8 @@ class ImpulsesStepper(AttachedState):
             np.zeros(rows), np.zeros(rows), np.zeros(rows), np.array(rubbing, np.int64), np.array(most, float)
         )
         self._bulk.jointed[:] = _jointed(model, whole)
-        self._complex = whole.held > 0 or len(model.springs) > 0 or len(whole.names) > whole.held
+        damped = self._options.joints == "damped" or whole.held == 0
+        self._pins = new_pins(whole, self._bulk) if damped and not len(model.springs) else None
 
     def _new_scratch(self) -> None:
         room, n = len(self._detector.contacts.depth), len(self._bulk.mass)
@@ -146,7 +148,9 @@ class ImpulsesStepper(AttachedState):
         """Take up to n steps with the joints there are now."""
         drives, tau = self._all_drives(forces)
         driven = bool(len(drives.place) or len(drives.ball_place) or tau.any())
-        complex_ = bool(self._complex or driven or len(self._rows.rubbing))
+        held = self.whole.system.row_start[self.whole.held]
+        general = driven or len(self._rows.rubbing) or self.whole.table.target[:held].any()
+        loose = None if general else self._pins
         substeps = self._options.substeps or max(1, math.ceil(dt / _LONGEST - 1e-9))
         h = dt / substeps
         how, taken = self._how(h), 0
@@ -154,7 +158,7 @@ class ImpulsesStepper(AttachedState):
             d = self._detector
             touching = (d.broad, d.contacts, self._kept, self._graph, self._sweeps, self._bulk)
             grips, clock = (self._grip_link, self._grip), (n - taken, substeps, h)
-            if complex_:
+            if loose is None:
                 structures = (self._tree, self._structure)
                 more, status = take_steps(
                     self._setup, *structures, self._model.arrays.springs, drives, self._still, self._drive_span,
@@ -162,9 +166,11 @@ class ImpulsesStepper(AttachedState):
                     self._rows, *touching, self._e, self._saddle, self._s,
                 )  # fmt: skip
             else:
-                more, status = take_free_steps(
-                    self._setup, d.shapes, d.filters, how, *clock, self._up, forces.wrenches, *grips, *touching, self._s
-                )
+                pins, structure, factored = loose
+                more, status = take_loose_steps(
+                    self._setup, structure, d.shapes, d.filters, how, *clock, self._up, forces.wrenches, *grips,
+                    *touching, pins, factored, self._s,
+                )  # fmt: skip
             taken += int(more)
             if status == MORE_CONTACTS:
                 self._grow()
