@@ -19,10 +19,11 @@ from limberjack.constraints.table import SPRING, Table
 from limberjack.forces import Wrenches
 from limberjack.holding import Grip, Holding
 from limberjack.methods.adaptive import layout as rg
-from limberjack.methods.adaptive.method import SCATTER, UPDATE, AdaptiveStepper
+from limberjack.methods.adaptive.method import AdaptiveStepper
 from limberjack.methods.adaptive.options import Adaptive
 from limberjack.methods.adaptive.places import locate
 from limberjack.methods.adaptive.settings import with_wrenches
+from limberjack.methods.adaptive.steps import SCATTER, UPDATE
 from limberjack.model.arrays import LINK
 from limberjack.model.model import Model
 from limberjack.solvers.anticipation import paths
