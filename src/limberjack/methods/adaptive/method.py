@@ -92,8 +92,10 @@ class AdaptiveStepper:
 
         None while something set from outside waits for the next step.
         """
-        if self._dirty or self._fresh:
-            return None
+        return None if self._dirty or self._fresh else self._report(since)
+
+    def _report(self, since: int) -> Clusters:
+        """Return the clusters of the hybrid body as it is."""
         if self._clusters is None:
             self._clusters = ClusterPlaces(self._model)
         return self._clusters.report(self._body, self._engine, since)
