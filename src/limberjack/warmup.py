@@ -113,6 +113,7 @@ def _method(name: str) -> None:
     sim = Simulation(sample(), method, ignore=[word for word in FEATURES if word not in method.supports])
     sim.apply_wrench("arm", force=(0.0, 0.0, 1.0))
     sim.step(2)
+    sim.clusters()
     if "loops" in method.supports:
         Simulation(looped(), method).step(2)
     if name == "multipliers":

@@ -108,7 +108,7 @@ class Adaptive:
 
     name: ClassVar[str] = "adaptive"
     supports: ClassVar[frozenset[str]] = frozenset(
-        {"armature", "springs", "motors", "loops", "limits", "gears", "velocity"}
+        {"armature", "springs", "motors", "loops", "limits", "gears", "velocity", "contacts", "friction"}
     )
 
     budget: int | Sequence[int] | None = None
@@ -158,11 +158,16 @@ class Adaptive:
         from limberjack.holding import Holding, needs_rows
         from limberjack.methods.adaptive.held import HeldAdaptiveStepper
         from limberjack.methods.adaptive.method import AdaptiveStepper
+        from limberjack.methods.adaptive.touching import TouchingAdaptiveStepper
 
+        touching = {"contacts", "friction"} & model.features().keys() - ignored
         # springs alone have a solver of their own, which is implicit across them too
-        if not needs_rows(model, ignored):
+        if not touching and not needs_rows(model, ignored):
             return AdaptiveStepper(model, self)
-        return HeldAdaptiveStepper(model, self, Holding(model, ignored, implicit=self.integrator == "implicit"))
+        holding = Holding(model, ignored, implicit=self.integrator == "implicit")
+        if touching:
+            return TouchingAdaptiveStepper(model, self, holding, ignored)
+        return HeldAdaptiveStepper(model, self, holding)
 
     def held_stepper(self, model: Model, ignored: frozenset[str], other: AdaptiveStepper) -> AdaptiveStepper:
         """Return a stepper that grips can act on, which goes on from where `other` is."""
