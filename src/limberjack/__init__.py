@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from limberjack.model.builder import Builder
     from limberjack.model.custom import register_constraint
     from limberjack.model.model import Model
+    from limberjack.model.own_bodies import register_body_kind
     from limberjack.model.proximity import Proximity
     from limberjack.model.spec import Axis, Motor
     from limberjack.simulation import Simulation, resume
@@ -62,6 +63,7 @@ _HOMES = {
     "limberjack.methods.adaptive.options": ("View",),
     "limberjack.model.builder": ("Builder",),
     "limberjack.model.custom": ("register_constraint",),
+    "limberjack.model.own_bodies": ("register_body_kind",),
     "limberjack.model.model": ("Model",),
     "limberjack.model.spec": ("Axis", "Motor"),
     "limberjack.simulation": ("Simulation", "resume"),
@@ -108,6 +110,7 @@ __all__ = [
     "load",
     "mass_matrix",
     "pose",
+    "register_body_kind",
     "register_constraint",
     "resume",
     "save",

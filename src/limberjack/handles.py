@@ -203,6 +203,24 @@ class BodyHandle:
         """(6,) angular velocity, then velocity of the com, world axes."""
         return self._sim.velocities[self.info.index]
 
+    @property
+    def coordinates(self) -> np.ndarray:
+        """Coordinates beyond those of a solid: scales, the map of an affine body, those of a registered kind."""
+        return self._sim.body_coordinates(self.name)[0]
+
+    @coordinates.setter
+    def coordinates(self, value: Any) -> None:
+        self._sim.set_body_coordinates(self.name, coordinates=value)
+
+    @property
+    def coordinate_rates(self) -> np.ndarray:
+        """Rates of `coordinates` [1/s]."""
+        return self._sim.body_coordinates(self.name)[1]
+
+    @coordinate_rates.setter
+    def coordinate_rates(self, value: Any) -> None:
+        self._sim.set_body_coordinates(self.name, rates=value)
+
 
 class PointHandle:
     """One named point: where it is."""

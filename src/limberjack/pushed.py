@@ -117,6 +117,28 @@ class Pushed:
             raise UnsupportedByMethod(f'method "{self.method.name}" takes no force on loop joint "{name}"')
         return give(name)
 
+    def body_coordinates(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return coordinates of a body beyond those of a solid, and their rates; for `BodyHandle`."""
+        return self._shapes("shape_of", name)
+
+    def set_body_coordinates(self, name: str, *, coordinates: Any = None, rates: Any = None) -> None:
+        """Set coordinates of a body beyond those of a solid, or their rates; for `BodyHandle`."""
+        size = (len(self.body_coordinates(name)[0]),)
+        given = (
+            None if x is None else array_of(x, size, f'{word} of body "{name}"', self.model)
+            for x, word in ((coordinates, "coordinates"), (rates, "coordinate_rates"))
+        )
+        self._shapes("set_shape", name, *given)
+        self.touch()
+
+    def _shapes(self, word: str, name: str, *given: Any) -> Any:
+        """Ask the stepper about the coordinates that a body has of its own."""
+        link = int(self.model.arrays.body_link[self.model.body_index(name)])
+        ask = getattr(self._stepper, word, None)
+        if ask is None or link < 0:
+            raise StateError(f'body "{name}" keeps its size and has no coordinates of its own')
+        return ask(link, *given)
+
     def clear_wrenches(self) -> None:
         """Remove all wrenches."""
         self.forces.wrenches = no_wrenches()

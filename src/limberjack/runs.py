@@ -18,6 +18,7 @@ import numpy as np
 
 from limberjack import _registry
 from limberjack.model.model import Model
+from limberjack.model.own_bodies import OwnBody
 from limberjack.model.spec import WORLD, Joint
 from limberjack.render.drawing import turned
 from limberjack.simulation import Simulation
@@ -144,7 +145,8 @@ def _floats(sim: Simulation) -> bool:
     """Return whether gravity is the only outer force: nothing is fixed to, pulled by or driven from the world."""
     model = sim.model
     held = any(joint.kind != "free" or _pulls(joint) for joint in model.spec.joints if joint.parent == WORLD)
-    held = held or any(body.body_kind == "planar" for body in model.spec.bodies)  # the plane carries them
+    # the plane carries them; what carries registered kinds is not known
+    held = held or any(body.body_kind == "planar" or isinstance(body, OwnBody) for body in model.spec.bodies)
     tied = any(WORLD in (spring.a, spring.b) for spring in model.springs)
     return bool(model.nv) and not (held or tied or sim.tau.any() or len(sim.forces.wrenches.link))
 

@@ -142,6 +142,13 @@ def _balls() -> None:
     Simulation(builder.build(), Multipliers(integrator="rattle", solver="sparse")).step(2)
 
 
+def _changing() -> None:
+    builder = Builder("changing")
+    builder.add_body_scalable("puppet", mass=1.0, com=(0.5, 0.0, 0.0), inertia=(0.1, 0.1, 0.1))
+    builder.add_joint_ball("joint", WORLD, "puppet")
+    Simulation(builder.build(), "multipliers").step(2)
+
+
 def _multipliers(**options: Any) -> None:
     Simulation(looped(), Multipliers(**options), ignore=("limits",) if options.get("solver") == "krylov" else ()).step(
         2
@@ -194,6 +201,7 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "multipliers, krylov", lambda: _multipliers(solver="krylov")
     yield "multipliers, reduced coordinates", _reduced
     yield "multipliers, rattle of balls", _balls
+    yield "multipliers, bodies that change size", _changing
     yield "collision", _collision
     yield "assembly", _assembly
     yield "energy, momentum, velocities", _measures

@@ -8,6 +8,7 @@ import pytest
 
 import limberjack as lj
 from limberjack.bench import accuracy, mechanisms, orders
+from limberjack.bench.exact import exact_four_bars, exact_governor
 from limberjack.bench.table import Table, Watch
 from limberjack.stepping import INTEGRATORS
 
@@ -28,6 +29,13 @@ def table():
 def test_the_exact_pendulum_is_that_of_the_library(t, x, y):
     """The closed form gives the published places of problem A01."""
     assert accuracy.exact_pendulum(t) == pytest.approx((x, y), abs=1e-13)
+
+
+def test_reductions_are_those_of_the_library():
+    """The four-bars with one freedom and the governor with two pass through the places that are published."""
+    assert exact_four_bars(1.0) == pytest.approx((-0.11535688063211, -0.99332411130045), abs=1e-12)
+    assert exact_four_bars(1.0, 2) == pytest.approx((-0.19502030194944, -0.98079920566217), abs=1e-12)
+    assert exact_governor(1.0) == pytest.approx((0.501420922,), abs=1e-9)
 
 
 def test_the_exact_pendulum_has_its_period():

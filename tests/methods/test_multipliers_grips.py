@@ -8,7 +8,7 @@ import pytest
 import limberjack as lj
 
 
-@pytest.mark.parametrize("integrator", ["semi_implicit", "rk4"])
+@pytest.mark.parametrize("integrator", ["semi_implicit", "euler", "implicit", "rk4", "rattle"])
 def test_a_grip_draws_a_chain(integrator):
     """A point of a hanging chain is drawn aside and held; released, the chain swings back; the state is kept."""
     model = lj.scenes.pendulum(links=4)
@@ -63,8 +63,36 @@ def test_loops_and_limits_stay_with_a_grip():
     sim.step(10)
 
 
-def test_rattle_refuses_grips():
-    """The integrator that has no rows that give way says so."""
-    sim = lj.Simulation(lj.scenes.four_bar(), lj.Multipliers(integrator="rattle"))
-    with pytest.raises(lj.UnsupportedByMethod, match="rattle"):
-        sim.grab(sim.model.body_names[0])
+@pytest.mark.parametrize("solver", ["auto", "tree"])
+def test_rattle_draws_a_net_of_balls(solver):
+    """Grips act in the step of bodies on balls too; after the release it goes on as if it had begun there."""
+    model = lj.scenes.baraff_tree(bodies=7)
+    sim = lj.Simulation(model, lj.Multipliers(integrator="rattle", solver=solver), dt=1e-3)
+    sim.step(20)
+    grip = sim.grab(model.body_names[-1])
+    aim = grip.point + (0.1, 0.05, 0.2)
+    grip.move(aim)
+    sim.step(3000)
+    assert np.abs(grip.point - aim).max() < 0.05
+    assert sim.joint_error()[0] < 1e-8
+    grip.release()
+    other = lj.Simulation(model, lj.Multipliers(integrator="rattle", solver=solver), dt=1e-3, q=sim.q, qd=sim.qd)
+    before = sim.energy().total
+    sim.step(200)
+    other.step(200)
+    assert np.abs(sim.positions - other.positions).max() < 1e-7
+    assert abs(sim.energy().total - before) < 1e-3 * abs(before)
+
+
+def test_a_grip_is_held_by_rattle_as_by_others():
+    """At rest a grip carries the weight: the same stretch, to the order of the step, as in `semi_implicit`."""
+    found = []
+    for integrator in ("semi_implicit", "rattle"):
+        builder = lj.Builder("bob")
+        builder.add_body("bob", mass=2.0, inertia=(0.1, 0.1, 0.1))
+        sim = lj.Simulation(builder.build(), lj.Multipliers(integrator=integrator), dt=1e-3)
+        grip = sim.grab("bob", (0.0, 0.0, 0.0))
+        sim.step(4000)
+        assert grip.force[2] == pytest.approx(2.0 * 9.81, rel=1e-3)
+        found.append(sim.positions[0, 2])
+    assert found[0] < -1e-3 and found[0] == pytest.approx(found[1], rel=5e-2)

@@ -55,21 +55,16 @@ def test_wrong_numbers_are_told(monkeypatch):
 
 
 def test_feet_press_but_never_pull():
-    """Ropes in place of contacts hold a standing figure as fixed feet do, and let go of one that is pulled up."""
-    ropes = Solve(section9.standing())
-    ropes(1)
-    count = int(ropes.saddle.report[0])
-    assert count == 3 and (ropes.saddle.force[:3] > 0).all()
-    lifted = lj.Model(_upwards(section9.standing().spec))
-    free = Solve(lifted)
-    free(1)
-    np.testing.assert_allclose(free.saddle.a.reshape(-1, 6)[0], (0, 0, 0, 0, 0, 9.81), atol=1e-9)
-
-
-def _upwards(spec):
-    from dataclasses import replace
-
-    return replace(spec, gravity=(0.0, 0.0, 9.81))
+    """Contacts hold a standing figure as feet on a plane do, and let go of one that is pulled up."""
+    stands = Solve(lj.scenes.baraff_contacts(), contacts=True)
+    stands(1)
+    assert int(stands.saddle.report[0]) == 3 and (stands.saddle.force[:3] > 0).all()
+    held = Solve(section9.standing())
+    held(1)
+    np.testing.assert_allclose(stands.saddle.a, held.saddle.a, rtol=1e-9, atol=1e-9)
+    lifted = Solve(lj.scenes.baraff_contacts(gravity=(0.0, 0.0, 9.81)), contacts=True)
+    lifted(1)
+    np.testing.assert_allclose(lifted.saddle.a.reshape(-1, 6)[0], (0, 0, 0, 0, 0, 9.81), atol=1e-9)
 
 
 def test_the_figure_is_measured_and_drawn(tmp_path):

@@ -15,12 +15,13 @@ from limberjack.constraints.bodies import AFFINE, POSE, RIGID, SCALABLE, SHAPE
 from limberjack.constraints.maximal import new_evaluation, new_maximal
 from limberjack.constraints.rows import ANGLE, COORDINATES
 from limberjack.constraints.table import DRIVE
-from limberjack.errors import StateError, UnknownName
+from limberjack.errors import StateError, UnknownName, UnsupportedByMethod
 from limberjack.maximal.plain import weighed_model
 from limberjack.model.check import frame_rotation
 from limberjack.model.compile import joint_frames
 from limberjack.model.joints import coordinate_counts, coordinates
 from limberjack.model.model import Model
+from limberjack.model.own_bodies import OwnBody
 from limberjack.model.spec import WORLD
 from limberjack.solvers.krylov import FAILED
 from limberjack.solvers.over_tree import OverTree, new_over_tree, solve_over_tree
@@ -137,6 +138,11 @@ class Assembler:
         kinds = self.whole.bodies.kind
         for body in self.model.spec.bodies:
             link = int(self.model.arrays.body_link[self.model.body_index(body.name)])
+            if isinstance(body, OwnBody):
+                raise UnsupportedByMethod(
+                    f'body "{body.name}" is of registered kind "{body.body_kind}": give it coordinates that close its '
+                    "joints; assembling moves bodies of other kinds"
+                )
             if link >= 0 and kinds[link] >= SCALABLE:
                 plain = np.eye(3).ravel() if kinds[link] == AFFINE else np.ones(3)
                 scale = plain if body.scale is None else np.atleast_1d(np.array(body.scale, float))

@@ -17,17 +17,22 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import inner, kernel, outlined
+from limberjack.collision.detect import find_contacts, new_detector
 from limberjack.constraints.bodies import RIGID, take_inertia
-from limberjack.constraints.maximal import evaluate, new_evaluation
+from limberjack.constraints.maximal import Maximal, evaluate, new_evaluation
 from limberjack.constraints.system import System
 from limberjack.constraints.table import DRIVE
+from limberjack.maximal.gripping import with_slots
 from limberjack.maximal.meeting import TOUCH, Setup
+from limberjack.maximal.touching import put_contacts
 from limberjack.methods.multipliers.options import Multipliers
 from limberjack.model.model import Model
 from limberjack.solvers.saddle import factor_saddle, first_constraints, list_touching, new_saddle, solve_saddle
 
 __all__ = ["FACTOR", "ROWS", "SOLVE", "Dense", "Solve"]
 
+# Gap up to which shapes touch [m].
+_NEAR = 1e-9
 # What a loop repeats.
 ROWS, FACTOR, SOLVE = 1, 2, 4
 
@@ -225,6 +230,16 @@ def spread(
     return 0
 
 
+def _touching(model: Model, whole: Maximal, at: int, pose: np.ndarray) -> Maximal:
+    """Return `whole` with a row before its constraint `at` for each contact of its shapes at the poses."""
+    still = np.zeros(len(whole.bodies.kind))
+    found = find_contacts(new_detector(model, whole.center), pose[:, :7], still, _NEAR).contacts
+    ground = int((found.link_b[: found.count[0]] < 0).sum())
+    out = with_slots(model, whole, at, ground, int(found.count[0]) - ground, 1)
+    put_contacts(out, at, ground, found, pose, np.zeros(int(found.count[0]), np.int64))
+    return out
+
+
 class Solve:
     """One acceleration solve of a model at a state, again and again.
 
@@ -232,9 +247,12 @@ class Solve:
         model: without springs and drives.
         sparse: whether the sparse solver takes all constraints, or the tree with anticipation of loops.
         qd: (nv,) velocities; those of the start without.
+        contacts: whether shapes that touch at the start give rows on one side, without friction.
     """
 
-    def __init__(self, model: Model, *, sparse: bool = False, qd: np.ndarray | None = None) -> None:
+    def __init__(
+        self, model: Model, *, sparse: bool = False, qd: np.ndarray | None = None, contacts: bool = False
+    ) -> None:
         stepper = Multipliers(solver="sparse" if sparse else "tree").stepper(model, frozenset({"contacts"}))
         if qd is not None:
             stepper.qd[:] = qd
@@ -242,6 +260,8 @@ class Solve:
         start, whole = stepper.memory(), stepper.whole
         self._pose, self._u = start["pose"], start["u"]
         reads = int((whole.table.role == DRIVE).sum())
+        if contacts:
+            whole = _touching(model, whole, len(whole.names) - reads, self._pose)
         counts = np.array([whole.held, len(whole.names) - reads, len(whole.names)], np.int64)
         self._setup = Setup(
             whole.bodies, whole.system, whole.table, whole.touch, whole.soft, whole.center, counts,

@@ -10,6 +10,7 @@ A point p of a body, from its com in body axes, stands at x + G p and moves with
 | SCALABLE | w, v, s' | s R | s^2 R I R^T, m, tr Q |
 | SCALABLE_AXES | w, v, s' (3) | R S, S = diag s | R (tr(S Q S) - S Q S) R^T, m, diag Q, and R K between w and s' |
 | AFFINE | v, A' (9, by rows) | A | m, Q for each row of A |
+| OWN | rates of the coordinates of a registered kind, up to 12 | (`own_bodies.py`) | T_uu |
 
 Q is the second moment of the mass about the com, I = tr(Q) - Q. The acceleration of a point without u' is
 (W^2 G + 2 W R S') p with W = [w], and the force of inertia on u is minus its integral over the mass against each
@@ -24,17 +25,28 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import inner, outlined
+from limberjack.constraints.own_bodies import (
+    BEND,
+    PLACE,
+    SPEED,
+    own_inertia,
+    own_mass,
+    own_move,
+    own_place,
+    own_push,
+    set_own,
+)
 from limberjack.constraints.rows import CENTRE, GAP, LEVER_A, LEVER_B, RATE
 from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply, rotation_from_quaternion
 from limberjack.spatial.vectors import cross, rotate_symmetric, symmetric_times
 
 __all__ = [
-    "AFFINE", "PARTICLE", "PLANAR", "RIGID", "SCALABLE", "SCALABLE_AXES", "Bodies", "POSE", "SHAPE", "TURNED",
-    "add_row", "move_bodies", "normalize_poses", "pose_rates", "set_ends", "set_masses", "set_soft_pair",
+    "AFFINE", "OWN", "PARTICLE", "PLANAR", "RIGID", "SCALABLE", "SCALABLE_AXES", "Bodies", "POSE", "SHAPE", "TURNED",
+    "add_row", "body_point", "move_bodies", "normalize_poses", "pose_rates", "set_ends", "set_masses", "set_soft_pair",
     "take_inertia", "world_inertia",
 ]  # fmt: skip
 
-RIGID, PLANAR, PARTICLE, SCALABLE, SCALABLE_AXES, AFFINE = range(6)
+RIGID, PLANAR, PARTICLE, SCALABLE, SCALABLE_AXES, AFFINE, OWN = range(7)
 # Columns of a pose: position of the com, quaternion, scales or the map A.
 POSITION, TURNED, SHAPE, POSE = 0, 3, 7, 16
 # Columns of `maps`: G, its rate, and the acceleration of points without u'.
@@ -52,6 +64,9 @@ class Bodies(NamedTuple):
     moment: np.ndarray  # (n, 6) second moment Q, likewise
     give: np.ndarray  # (n, 4) stiffness of the scales, and where they rest
     maps: np.ndarray  # (n, 27) of bodies that change their size: G, G', (W^2 G + 2 W R S')
+    address: np.ndarray  # (n,) of the functions of registered kinds; this and the next two empty where there is none
+    own: np.ndarray  # (n, OWN_WIDTH) what they fill
+    data: np.ndarray  # (n, d) the numbers they are given
 
 
 @inner
@@ -98,6 +113,9 @@ def set_ends(
     kinds, start = bodies.kind, bodies.start
     for i in range(len(kinds)):
         kind, o = kinds[i], start[i]
+        if kind == OWN:
+            set_own(i, start[i + 1] - o, o, bodies.address, bodies.own, bodies.data, pose, u, bodies.maps, ends)
+            continue
         if kind == AFFINE:
             r = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
         else:
@@ -178,6 +196,9 @@ def set_masses(
     kinds, start, block = bodies.kind, bodies.start, bodies.block
     for i in range(len(kinds)):
         kind, o, d = kinds[i], block[i], start[i + 1] - start[i]
+        if kind == OWN:
+            own_mass(i, d, bodies.own, o, m)
+            continue
         for c in range(d * d):
             m[o + c] = 0.0
         if kind == PLANAR or kind == PARTICLE:
@@ -277,6 +298,8 @@ def take_inertia(
                 _inertia_of_scales(i, kind, bodies, pose, ends, o, f)
         elif kind == PLANAR:
             f[o], f[o + 1], f[o + 2] = m * gravity[0], m * gravity[1], 0.0
+        elif kind == OWN:
+            own_inertia(i, start[i + 1] - o, bodies.own, m, gravity, o, f)
         else:
             f[o], f[o + 1], f[o + 2] = m * gravity[0], m * gravity[1], m * gravity[2]
             if kind == AFFINE:
@@ -293,6 +316,23 @@ def _mapped(maps, i, o, x, y, z):
         maps[i, o + 3] * x + maps[i, o + 4] * y + maps[i, o + 5] * z,
         maps[i, o + 6] * x + maps[i, o + 7] * y + maps[i, o + 8] * z,
     )
+
+
+@inner
+def body_point(bodies, i, px, py, pz, ends):
+    """Return lever, velocity and bias of the point p of a body that changes its size, the first two from its com."""
+    if bodies.kind[i] == OWN:
+        own = bodies.own
+        own_place(i, bodies.address, own, bodies.data, px, py, pz)
+        return (
+            own[i, PLACE] - ends[i, 9], own[i, PLACE + 1] - ends[i, 10], own[i, PLACE + 2] - ends[i, 11],
+            own[i, SPEED] - ends[i, 15], own[i, SPEED + 1] - ends[i, 16], own[i, SPEED + 2] - ends[i, 17],
+            own[i, BEND], own[i, BEND + 1], own[i, BEND + 2],
+        )  # fmt: skip
+    gx, gy, gz = _mapped(bodies.maps, i, _G, px, py, pz)
+    vx, vy, vz = _mapped(bodies.maps, i, _RATE, px, py, pz)
+    bx, by, bz = _mapped(bodies.maps, i, _BIAS, px, py, pz)
+    return gx, gy, gz, vx, vy, vz, bx, by, bz
 
 
 @inner
@@ -314,9 +354,7 @@ def set_soft_pair(
         wx, wy, wz = ends[i, 12], ends[i, 13], ends[i, 14]
         cx, cy, cz = cross(wx, wy, wz, lx, ly, lz)
         ax, ay, az = cross(wx, wy, wz, cx, cy, cz)
-        gx, gy, gz = _mapped(bodies.maps, i, _G, px, py, pz)
-        vx, vy, vz = _mapped(bodies.maps, i, _RATE, px, py, pz)
-        bx, by, bz = _mapped(bodies.maps, i, _BIAS, px, py, pz)
+        gx, gy, gz, vx, vy, vz, bx, by, bz = body_point(bodies, i, px, py, pz, ends)
         state[k, lever], state[k, lever + 1], state[k, lever + 2] = gx, gy, gz
         state[k, GAP] += sign * (gx - lx)
         state[k, GAP + 1] += sign * (gy - ly)
@@ -365,6 +403,9 @@ def add_row(bodies, i, ends, px, py, pz, nx, ny, nz, fx, fy, fz, o, j):
         j[o] += fx
         j[o + 1] += fy
         j[o + 2] += nz
+    elif kind == OWN:
+        dim = bodies.start[i + 1] - bodies.start[i]
+        own_push(i, dim, bodies.address, bodies.own, bodies.data, px, py, pz, fx, fy, fz, o, j)
     else:
         j[o] += fx
         j[o + 1] += fy
@@ -396,6 +437,9 @@ def pose_rates(
         kind, o = kinds[i], start[i]
         for c in range(POSE):
             rates[i, c] = 0.0
+        if kind == OWN:
+            own_move(i, start[i + 1] - o, o, 1.0, u, rates)
+            continue
         turning = kind == RIGID or kind == SCALABLE or kind == SCALABLE_AXES
         linear = o + 3 if turning else o
         rates[i, 0], rates[i, 1] = u[linear], u[linear + 1]
@@ -434,6 +478,9 @@ def move_bodies(
     kinds, start = bodies.kind, bodies.start
     for i in range(len(kinds)):
         kind, o = kinds[i], start[i]
+        if kind == OWN:
+            own_move(i, start[i + 1] - o, o, h, u, pose)
+            continue
         turning = kind == RIGID or kind == SCALABLE or kind == SCALABLE_AXES
         linear = o + 3 if turning else o
         pose[i, 0] += h * u[linear]

@@ -11,6 +11,7 @@ address, and no kernel is compiled anew for it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -36,11 +37,13 @@ from limberjack.constraints.rows import (
 from limberjack.errors import ModelError
 from limberjack.model.custom import CONSTRAINT_KINDS
 
-__all__ = ["address_of", "custom_kind"]
+__all__ = ["address_of", "compile_flags", "compiled_address", "custom_kind"]
 
 _POINTER = types.CPointer(types.float64)
 _SIGNATURE = types.void(types.float64, _POINTER, _POINTER, types.int64)
 _FLAGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"nsz"}}
+# compiled functions live as long as kernels may call them
+_KEPT: list[Any] = []
 
 
 @inner
@@ -126,6 +129,27 @@ def custom_kind(joint: Any) -> Registered:
     return Registered(kind.rows, kind.one_sided, address_of(kind.name), joint.data)
 
 
+def compile_flags() -> dict[str, Any]:
+    """Return how functions of users are compiled."""
+    return dict(_FLAGS)
+
+
+def compiled_address(fill: Callable, what: str) -> int:
+    """Return the address of `fill`, compiled; raise, naming `what`, if it cannot be.
+
+    Args:
+        fill: of (float, pointer to numbers it fills, pointer to numbers it reads, how many those are).
+        what: names it.
+    """
+    try:
+        compiled: Any = numba.cfunc(_SIGNATURE, **_FLAGS)(fill)
+    except NumbaError as error:
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        raise ModelError(f"{what} does not compile: {' | '.join(lines[:4])}") from None
+    _KEPT.append(compiled)
+    return int(compiled.address)
+
+
 @cache
 def address_of(name: str) -> int:
     """Return the address of the compiled function of a registered kind; raise if it cannot be compiled."""
@@ -156,16 +180,4 @@ def address_of(name: str) -> int:
         for i in range(count):
             _finish(s, i)
 
-    try:
-        compiled: Any = numba.cfunc(_SIGNATURE, **_FLAGS)(fill)
-    except NumbaError as error:
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        raise ModelError(
-            f'the function of constraint kind "{name}" does not compile: {" | ".join(lines[:4])}'
-        ) from None
-    _KEPT.append(compiled)
-    return int(compiled.address)
-
-
-# compiled functions live as long as kernels may call them
-_KEPT: list[Any] = []
+    return compiled_address(fill, f'the function of constraint kind "{name}"')

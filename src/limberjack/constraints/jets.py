@@ -98,28 +98,30 @@ def _divide_number(a: Any, b: Any) -> Any:
     return jet(q, d, -(2.0 * d * b.d + q * b.e) * f)
 
 
-_overload(operator.add)(
-    _two(
-        lambda a, b: jet(a.v + b.v, a.d + b.d, a.e + b.e),
-        lambda a, b: jet(a.v + b, a.d, a.e),
-        lambda a, b: jet(a + b.v, b.d, b.e),
-    )
+_add = _two(
+    lambda a, b: jet(a.v + b.v, a.d + b.d, a.e + b.e),
+    lambda a, b: jet(a.v + b, a.d, a.e),
+    lambda a, b: jet(a + b.v, b.d, b.e),
 )
-_overload(operator.sub)(
-    _two(
-        lambda a, b: jet(a.v - b.v, a.d - b.d, a.e - b.e),
-        lambda a, b: jet(a.v - b, a.d, a.e),
-        lambda a, b: jet(a - b.v, -b.d, -b.e),
-    )
+_subtract = _two(
+    lambda a, b: jet(a.v - b.v, a.d - b.d, a.e - b.e),
+    lambda a, b: jet(a.v - b, a.d, a.e),
+    lambda a, b: jet(a - b.v, -b.d, -b.e),
 )
-_overload(operator.mul)(
-    _two(
-        lambda a, b: jet(a.v * b.v, a.d * b.v + a.v * b.d, a.e * b.v + 2.0 * a.d * b.d + a.v * b.e),
-        lambda a, b: jet(a.v * b, a.d * b, a.e * b),
-        lambda a, b: jet(a * b.v, a * b.d, a * b.e),
-    )
+_multiply = _two(
+    lambda a, b: jet(a.v * b.v, a.d * b.v + a.v * b.d, a.e * b.v + 2.0 * a.d * b.d + a.v * b.e),
+    lambda a, b: jet(a.v * b, a.d * b, a.e * b),
+    lambda a, b: jet(a * b.v, a * b.d, a * b.e),
 )
-_overload(operator.truediv)(_two(_divide, lambda a, b: jet(a.v / b, a.d / b, a.e / b), _divide_number))
+_over = _two(_divide, lambda a, b: jet(a.v / b, a.d / b, a.e / b), _divide_number)
+for _whole, _in_place, _way in (
+    (operator.add, operator.iadd, _add),
+    (operator.sub, operator.isub, _subtract),
+    (operator.mul, operator.imul, _multiply),
+    (operator.truediv, operator.itruediv, _over),
+):
+    _overload(_whole)(_way)
+    _overload(_in_place)(_way)
 for _compare, _jets, _left, _right in (
     (operator.lt, lambda a, b: a.v < b.v, lambda a, b: a.v < b, lambda a, b: a < b.v),
     (operator.le, lambda a, b: a.v <= b.v, lambda a, b: a.v <= b, lambda a, b: a <= b.v),

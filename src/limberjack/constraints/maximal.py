@@ -7,6 +7,7 @@ coordinates of joints, which hold nothing: forces act along them.
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ import numpy as np
 from limberjack._jit import inner, outlined
 from limberjack.constraints.bodies import (
     AFFINE,
+    OWN,
     PARTICLE,
     PLANAR,
     RIGID,
@@ -27,6 +29,7 @@ from limberjack.constraints.bodies import (
     set_soft_pair,
 )
 from limberjack.constraints.compound import new_scratch, set_compounds
+from limberjack.constraints.own_bodies import OWN_WIDTH
 from limberjack.constraints.rows import CUSTOM, GAP, LENGTH, LEVER_A, LEVER_B, PAIR, PLAIN, SLIDE, TURN, row, set_pair
 from limberjack.constraints.system import System, new_system
 from limberjack.constraints.table import (
@@ -47,6 +50,7 @@ from limberjack.errors import UnsupportedByMethod
 from limberjack.model.compile import joint_frames
 from limberjack.model.joints import KINDS, SPIN, coordinate_counts, motions_of
 from limberjack.model.model import Model
+from limberjack.model.own_bodies import OwnBody
 from limberjack.model.spec import Joint
 
 __all__ = ["Evaluation", "Maximal", "evaluate", "new_evaluation", "new_maximal"]
@@ -56,6 +60,8 @@ _KIND = {
     "affine": AFFINE,
 }  # fmt: skip
 _DIMENSION = (6, 3, 3, 7, 9, 12)
+# Pairs that are filled ahead of their rows: a few kilobytes, which stay in the nearest cache.
+_AHEAD = 32
 
 
 @dataclass(frozen=True)
@@ -103,13 +109,19 @@ def _new_bodies(model: Model) -> tuple[Bodies, np.ndarray]:
     n = len(a.links.parent)
     kind = np.zeros(n, np.int64)
     give = np.zeros((n, 4))
+    own: dict[int, OwnBody] = {}
     spec = {body.name: body for body in model.spec.bodies}
     for i, name in enumerate(model.body_names):
         body, link = spec[name], int(a.body_link[i])
         if link < 0 or body.body_kind == "rigid":
             continue
+        if isinstance(body, OwnBody):
+            if (a.body_link == link).sum() > 1:
+                raise UnsupportedByMethod(f'body "{name}" is of kind "{body.body_kind}": nothing can be fixed to it')
+            kind[link], own[link] = OWN, body
+            continue
         if body.body_kind not in _KIND:
-            raise UnsupportedByMethod(f'body "{name}" is of kind "{body.body_kind}", which no method can move yet')
+            raise UnsupportedByMethod(f'body "{name}" of kind "{body.body_kind}" must be made by add_body_own')
         kind[link] = _KIND[body.body_kind]
         # the unscaled body is stored as None; of affine bodies no rest but that is offered
         size = {SCALABLE: 1, SCALABLE_AXES: 3}.get(int(kind[link]), 0)
@@ -125,20 +137,48 @@ def _new_bodies(model: Model) -> tuple[Bodies, np.ndarray]:
     shifted = [mass * (square - center[:, k] ** 2) for k in range(3)]
     shifted += [-mass * center[:, i] * center[:, k] for i, k in ((0, 1), (0, 2), (1, 2))]
     inertia = j - np.column_stack(shifted)
+    for link, body in own.items():
+        center[link] = _origin(model, link, body)
     half = 0.5 * inertia[:, :3].sum(axis=1)
     moment = np.column_stack([half - inertia[:, 0], half - inertia[:, 1], half - inertia[:, 2], *(-inertia[:, 3:].T)])
-    dims = np.array([_DIMENSION[k] for k in kind], np.int64)
+    dims = np.array([len(own[i].rates) if k == OWN else _DIMENSION[k] for i, k in enumerate(kind)], np.int64)
     start = np.concatenate([[0], np.cumsum(dims)]).astype(np.int64)
     block = np.concatenate([[0], np.cumsum(dims**2)]).astype(np.int64)
-    bodies = Bodies(kind, start, block, mass, inertia, np.ascontiguousarray(moment), give, np.zeros((n, 27)))
+    bodies = Bodies(
+        kind, start, block, mass, inertia, np.ascontiguousarray(moment), give, np.zeros((n, 27)), *_own_arrays(n, own)
+    )
     _require_inertia(model, bodies)
     return bodies, center
+
+
+def _origin(model: Model, link: int, body: OwnBody) -> np.ndarray:
+    """Return the origin of a body of a registered kind in its link's frame: its points count from there."""
+    offset = model.arrays.body_offset[model.body_index(body.name)]
+    if np.abs(offset[:9] - np.eye(3).ravel()).max() > 0.0:
+        joint = model.joint_names[int(np.flatnonzero(model.arrays.joint_link == link)[0])]
+        raise UnsupportedByMethod(
+            f'joint "{joint}": body "{body.name}" is of registered kind "{body.body_kind}" and has no axes; leave '
+            "rotation_in_child out"
+        )
+    return offset[9:]
+
+
+def _own_arrays(n: int, own: dict[int, OwnBody]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return addresses, rows and numbers of the bodies of registered kinds; empty where there is none."""
+    count = n if own else 0
+    address, data = np.zeros(count, np.int64), np.zeros((count, max([1, *(len(one.data) for one in own.values())])))
+    if own:
+        # loaded by name: it is no part of any kernel, whose cache would forget all with each change of it
+        kinds = importlib.import_module("limberjack.constraints.own_kinds")
+        for link, one in own.items():
+            address[link], data[link, : len(one.data)] = kinds.address_of_body(one.body_kind), one.data
+    return address, np.zeros((count, OWN_WIDTH)), data
 
 
 def _require_inertia(model: Model, bodies: Bodies) -> None:
     full = bodies.inertia[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(-1, 3, 3)
     least = np.linalg.eigvalsh(full)[:, 0] if len(full) else np.zeros(0)
-    turning = (bodies.kind == RIGID) | (bodies.kind >= SCALABLE)
+    turning = (bodies.kind == RIGID) | ((bodies.kind >= SCALABLE) & (bodies.kind != OWN))
     for link in np.flatnonzero(turning & (least <= 0.0)):
         name = model.body_names[int(np.flatnonzero(model.arrays.body_link == link)[0])]
         raise UnsupportedByMethod(
@@ -171,12 +211,13 @@ def _held_rows(joint: Joint, pair: int, index: int, links: list[int], bodies: Bo
     """Return the rows a joint holds; between planar bodies those in the plane."""
     rows = joint_rows(joint)
     kinds = [bodies.kind[i] for i in links if i >= 0]
-    if PARTICLE in kinds or AFFINE in kinds:
-        free = (SLIDE, LENGTH) if AFFINE in kinds else (SLIDE, LENGTH, CUSTOM)
-        if any(code not in free for terms, _ in rows for code, *_ in terms):
+    if PARTICLE in kinds or AFFINE in kinds or OWN in kinds:
+        free = (SLIDE, LENGTH, CUSTOM) if AFFINE not in kinds and OWN not in kinds else (SLIDE, LENGTH)
+        along = links[0] >= 0 and bodies.kind[links[0]] == OWN and joint.kind not in ("ball", "distance")
+        if along or any(code not in free for terms, _ in rows for code, *_ in terms):
             raise UnsupportedByMethod(
-                f'joint "{joint.name}" of kind {joint.kind} ties a direction of a body that has none (a particle or an '
-                "affine body); ball, distance, point_on_line and point_on_plane do not"
+                f'joint "{joint.name}" of kind {joint.kind} ties a direction of a body that has none (a particle, an '
+                "affine body or one of a registered kind); ball, distance, point_on_line and point_on_plane do not"
             )
     if _flat(bodies, links):
         rows = [(terms, value) for terms, value in rows if _in_plane(joint, terms)]
@@ -364,22 +405,40 @@ def _cross(state, k, o, fx, fy, fz):
 
 
 @outlined
+def _set_pairs(first, last, link, frame, ends, state):
+    """Fill the states of the pairs first .. last - 1."""
+    for k in range(first, last):
+        set_pair(k, link, frame, ends, state)
+
+
+@outlined
 def evaluate_rows(bodies, system, table, touch, soft, time, rows, pose, u, e):
-    """Fill poses, pairs, values and blocks of the first `rows` rows; the mass blocks are left alone."""
+    """Fill poses, pairs, values and blocks of the first `rows` rows; the mass blocks are left alone.
+
+    Pairs are filled not long before their rows are: large models wait for memory, and find them at hand.
+    """
     set_ends(bodies, pose, u, e.ends)
-    for k in range(len(table.pair_link)):
-        set_pair(k, table.pair_link, table.pair_frame, e.ends, e.state)
-    for t in range(len(soft)):
-        set_soft_pair(soft[t], table.pair_link, table.pair_frame, bodies, e.ends, e.state)
-    set_compounds(table.compound, table.factor_kind, table.factor_data, time, e.scratch, e.state)
+    link, frame, ready, pairs = table.pair_link, table.pair_frame, 0, len(table.pair_link)
+    if len(soft) > 0 or len(table.compound) > 0:
+        _set_pairs(0, pairs, link, frame, e.ends, e.state)
+        ready = pairs
+        for t in range(len(soft)):
+            set_soft_pair(soft[t], table.pair_link, table.pair_frame, bodies, e.ends, e.state)
+        set_compounds(table.compound, table.factor_kind, table.factor_data, time, e.scratch, e.state)
     j, c = e.j, 0
-    while system.row_start[c] < rows:
-        c += 1
-    for o in range(system.block_start[system.touch_start[c]]):
-        j[o] = 0.0
     for r in range(rows):
+        while system.row_start[c] <= r:
+            for o in range(system.block_start[system.touch_start[c]], system.block_start[system.touch_start[c + 1]]):
+                j[o] = 0.0
+            c += 1
+        last = max(table.row_pair[r, 0], table.row_pair[r, 1])
+        if ready <= last:
+            last = min(last + _AHEAD, pairs)
+            _set_pairs(ready, last, link, frame, e.ends, e.state)
+            ready = last
         row(table, r, time, e.state, e.near, e.wrench, e.values)
         _put_row(bodies, table, touch, r, e.ends, e.state, e.wrench, j)
+    _set_pairs(ready, pairs, link, frame, e.ends, e.state)
 
 
 @outlined

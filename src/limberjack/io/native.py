@@ -31,6 +31,7 @@ from limberjack.model.builder import Builder
 from limberjack.model.custom import CONSTRAINT_KINDS, CustomJoint
 from limberjack.model.joints import KINDS, SPIN
 from limberjack.model.model import Model
+from limberjack.model.own_bodies import OWN_KINDS, OwnBody
 from limberjack.model.spec import Axis, Body, Joint, Motor, Point, Shape, Spec, Spring
 
 __all__ = ["FORMAT", "VERSION", "dumps", "loads", "read", "write"]
@@ -45,6 +46,7 @@ _FRAMES = {
 # Defaults of the format where the record itself has none: those of the builder's functions.
 _DEFAULTS: dict[type, dict[str, Any]] = {
     Body: {"mass": None, "com": _ORIGIN, "inertia": None, "position": None, "rotation": None},
+    OwnBody: {"mass": None, "com": _ORIGIN, "inertia": None, "position": None, "rotation": None},
     Joint: _FRAMES,
     CustomJoint: _FRAMES,
     Shape: {
@@ -53,7 +55,7 @@ _DEFAULTS: dict[type, dict[str, Any]] = {
     },
     Spring: {"at_a": _ORIGIN, "at_b": _ORIGIN, "damping": 0.0, "rest": 0.0},
 }  # fmt: skip
-for _class in (Motor, Axis, Body, Joint, CustomJoint, Shape, Spring, Point):
+for _class in (Motor, Axis, Body, OwnBody, Joint, CustomJoint, Shape, Spring, Point):
     _given = {f.name: f.default for f in dataclasses.fields(_class) if f.default is not dataclasses.MISSING}
     _DEFAULTS[_class] = _DEFAULTS.get(_class, {}) | _given
 _KEYS = {_class: [(field.name, field.type) for field in dataclasses.fields(_class)] for _class in _DEFAULTS}
@@ -273,12 +275,22 @@ def _joint(value: Any) -> Any:
     return (_custom_joint if isinstance(kind, str) and kind in CONSTRAINT_KINDS else _plain_joint)(value)
 
 
+_BODY: dict[str, Reader] = dict(
+    name=_string, mass=_maybe, com=_three, inertia=_optional(_sequence(_number, 6)), position=_optional(_three),
+    rotation=_optional(_four), body_kind=_string, scale=_some, scale_stiffness=_number, scale_rest=_some,
+)  # fmt: skip
+_plain_body = _record(Body, **_BODY)
+_own_body = _record(OwnBody, **_BODY, rates=_sequence(_number), data=_sequence(_number))
+
+
+def _body(value: Any) -> Any:
+    """Return a body, or one of a kind that is registered now."""
+    kind = dict(value).get("body_kind") if isinstance(value, _Pairs) else None
+    return (_own_body if isinstance(kind, str) and kind in OWN_KINDS else _plain_body)(value)
+
+
 _LISTS: dict[str, Reader] = {
-    "bodies": _record(
-        Body, name=_string, mass=_maybe, com=_three, inertia=_optional(_sequence(_number, 6)),
-        position=_optional(_three), rotation=_optional(_four), body_kind=_string, scale=_some, scale_stiffness=_number,
-        scale_rest=_some,
-    ),
+    "bodies": _body,
     "joints": _joint,
     "shapes": _record(
         Shape, name=_string, body=_string, kind=_string, size=_sequence(_number), position=_three,
@@ -386,6 +398,14 @@ def _keep_bits(written: Any, checked: Any, normal: bool = False) -> Any:
     raise _Wrong(f"must be {_text(_plain(checked))} here")
 
 
+def _add_body(builder: Builder, body: Body) -> None:
+    if isinstance(body, OwnBody):
+        numbers = {"coordinates": body.scale, "rates": body.rates, "data": body.data}
+        builder.add_body_own(body.body_kind, body.name, mass=0.0 if body.mass is None else body.mass, **numbers)
+        return
+    builder.add_body(**_values(body))
+
+
 def _add_joint(builder: Builder, joint: Joint) -> None:
     if isinstance(joint, CustomJoint):
         given = {name: getattr(joint, name) for name in _FRAMES}
@@ -435,7 +455,7 @@ def _values(record: Any, *skip: str) -> dict[str, Any]:
 
 
 _ADDERS: dict[str, Callable[[Builder, Any], Any]] = {
-    "bodies": lambda builder, body: builder.add_body(**_values(body)),
+    "bodies": _add_body,
     "joints": _add_joint,
     "shapes": _add_shape,
     "springs": lambda builder, spring: builder.add_spring(**_values(spring)),

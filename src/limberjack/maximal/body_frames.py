@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from limberjack.constraints.bodies import AFFINE, SCALABLE
+from limberjack.constraints.bodies import AFFINE, OWN, SCALABLE
 from limberjack.constraints.maximal import Maximal
+from limberjack.constraints.own_bodies import DRIFT
 from limberjack.model.model import Model
 from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
 
@@ -16,8 +17,18 @@ __all__ = ["body_frames", "body_speeds"]
 
 
 def _nearest_rotation(shape: np.ndarray) -> np.ndarray:
-    """Return the rotation nearest to a matrix of positive determinant, by Newton's iteration for its polar part."""
+    """Return the rotation nearest to a matrix, by Newton's iteration for its polar part.
+
+    Of a matrix that is singular or mirrors, as points of a plane or a line may give, what its columns tell is kept.
+    """
     out = shape
+    if not np.linalg.det(shape) > 1e-9:
+        x, y, z = shape.T
+        if not (np.linalg.norm(x) > 1e-9 and np.linalg.norm(np.cross(x, y)) > 1e-9):
+            return np.eye(3)
+        z = np.cross(x, y) / np.linalg.norm(np.cross(x, y))
+        x = x / np.linalg.norm(x)
+        return np.column_stack([x, np.cross(z, x), z])
     for _ in range(60):
         a, b, c = out.T
         inverse = np.array([np.cross(b, c), np.cross(c, a), np.cross(a, b)]) / (a @ np.cross(b, c))
@@ -31,7 +42,7 @@ def _nearest_rotation(shape: np.ndarray) -> np.ndarray:
 def body_frames(
     model: Model, whole: Maximal, pose: np.ndarray, place: Callable[[int, np.ndarray], np.ndarray], rest: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return origins (n, 3) and quaternions (n, 4) of the body frames; of an affine body those of the nearest rotation.
+    """Return origins (n, 3) and quaternions (n, 4) of the body frames; without axes, the nearest rotation.
 
     Args:
         model: the model.
@@ -46,7 +57,7 @@ def body_frames(
             continue
         offset = model.arrays.body_offset[i]
         turn = matrix_from_quaternion(pose[link, 3:7])
-        if whole.bodies.kind[link] == AFFINE:
+        if whole.bodies.kind[link] >= AFFINE:
             turn = _nearest_rotation(whole.bodies.maps[link, :9].reshape(3, 3))
         found = np.asarray(quaternion_from_matrix(turn @ offset[:9].reshape(3, 3)))
         positions[i], rotations[i] = place(link, offset[9:]), found if found @ rotations[i] >= 0.0 else -found
@@ -71,8 +82,10 @@ def body_speeds(model: Model, whole: Maximal, ends: np.ndarray) -> np.ndarray:
         if whole.bodies.kind[link] >= SCALABLE:
             map_now, rate = whole.bodies.maps[link, :9].reshape(3, 3), whole.bodies.maps[link, 9:18].reshape(3, 3)
             out[i, 3:] += rate @ at
-            if whole.bodies.kind[link] == AFFINE:
-                flow = rate @ np.linalg.inv(map_now)
+            if whole.bodies.kind[link] == OWN:
+                out[i, 3:] = whole.bodies.own[link, DRIFT : DRIFT + 3]
+            if whole.bodies.kind[link] >= AFFINE:
+                flow = rate @ np.linalg.pinv(map_now)
                 out[i, :3] = 0.5 * np.array([flow[2, 1] - flow[1, 2], flow[0, 2] - flow[2, 0], flow[1, 0] - flow[0, 1]])
         else:
             out[i, 3:] += np.cross(ends[link, 12:15], ends[link, :9].reshape(3, 3) @ at)

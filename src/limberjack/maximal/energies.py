@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from limberjack.constraints.bodies import AFFINE, PARTICLE, PLANAR, SCALABLE, SHAPE, Bodies
+from limberjack.constraints.bodies import AFFINE, OWN, PARTICLE, PLANAR, SCALABLE, SHAPE, Bodies
 from limberjack.constraints.maximal import Maximal
+from limberjack.constraints.own_bodies import CENTER, DRIFT, ENERGY
 from limberjack.model.arrays import Springs
 
 __all__ = ["body_energies", "spring_energies"]
@@ -16,6 +17,8 @@ __all__ = ["body_energies", "spring_energies"]
 
 def body_energies(whole: Maximal, gravity: np.ndarray, e: Any, s: Any) -> tuple[float, ...]:
     """Return kinetic energy, potential energy in gravity and scales, linear and angular momentum of all bodies.
+
+    How registered kinds turn about their com is not known: with them, angular momentum is NaN.
 
     Args:
         whole: the model in maximal coordinates.
@@ -31,6 +34,12 @@ def body_energies(whole: Maximal, gravity: np.ndarray, e: Any, s: Any) -> tuple[
         u, x = s.u[o : o + d], s.pose[i, :3]
         pushed = mass @ u
         kinetic += 0.5 * float(u @ pushed)
+        if kind == OWN:
+            own = bodies.own[i]
+            potential += float(own[ENERGY] - bodies.mass[i] * (gravity @ own[CENTER : CENTER + 3]))
+            linear += bodies.mass[i] * own[DRIFT : DRIFT + 3]
+            angular += np.nan
+            continue
         potential += _scale_energy(bodies, i, int(kind), s.pose[i]) - float(bodies.mass[i] * (gravity @ x))
         p = bodies.mass[i] * e.ends[i, 15:18]
         linear += p

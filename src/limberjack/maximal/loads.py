@@ -11,6 +11,7 @@ from limberjack.articulated.drives import drive_forces
 from limberjack.constraints.bodies import (
     SCALABLE,
     add_row,
+    body_point,
     take_inertia,
 )
 from limberjack.constraints.rows import ANGLE, element, relative_rotation
@@ -28,10 +29,7 @@ def _push(bodies, center, i, ends, px, py, pz, nx, ny, nz, fx, fy, fz, f):
         ly = ends[i, 3] * px + ends[i, 4] * py + ends[i, 5] * pz
         lz = ends[i, 6] * px + ends[i, 7] * py + ends[i, 8] * pz
     else:
-        g = bodies.maps
-        lx = g[i, 0] * px + g[i, 1] * py + g[i, 2] * pz
-        ly = g[i, 3] * px + g[i, 4] * py + g[i, 5] * pz
-        lz = g[i, 6] * px + g[i, 7] * py + g[i, 8] * pz
+        lx, ly, lz, _, _, _, _, _, _ = body_point(bodies, i, px, py, pz, ends)
     cx, cy, cz = cross(lx, ly, lz, fx, fy, fz)
     add_row(bodies, i, ends, px, py, pz, nx + cx, ny + cy, nz + cz, fx, fy, fz, bodies.start[i], f)
 
@@ -109,17 +107,7 @@ def _spring_end(setup, i, x, y, z, ends):
         lz = ends[i, 6] * x + ends[i, 7] * y + ends[i, 8] * z
         vx, vy, vz = cross(ends[i, 12], ends[i, 13], ends[i, 14], lx, ly, lz)
     else:
-        g = bodies.maps
-        lx, ly, lz = (
-            g[i, 0] * x + g[i, 1] * y + g[i, 2] * z,
-            g[i, 3] * x + g[i, 4] * y + g[i, 5] * z,
-            g[i, 6] * x + g[i, 7] * y + g[i, 8] * z,
-        )
-        vx, vy, vz = (
-            g[i, 9] * x + g[i, 10] * y + g[i, 11] * z,
-            g[i, 12] * x + g[i, 13] * y + g[i, 14] * z,
-            g[i, 15] * x + g[i, 16] * y + g[i, 17] * z,
-        )
+        lx, ly, lz, vx, vy, vz, _, _, _ = body_point(bodies, i, x, y, z, ends)
     return (
         ends[i, 9] + lx, ends[i, 10] + ly, ends[i, 11] + lz, ends[i, 15] + vx, ends[i, 16] + vy, ends[i, 17] + vz,
     )  # fmt: skip

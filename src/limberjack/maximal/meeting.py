@@ -66,7 +66,10 @@ class State(NamedTuple):
 
 @outlined
 def set_sides(table, rows, mode, h, loose, rate, values, pressed, side, give):
-    """Fill the right sides r of all rows that hold, and the compliance of springs over a step h."""
+    """Fill the right sides r of all rows that hold, and the compliance of springs over a step h.
+
+    In mode 1 springs are met by their impulse over h, as they will be at its end; by none where h is 0.
+    """
     for r in range(rows):
         value = values[r, mode] if mode != 2 else values[r, 2]
         if mode == 2 and loose == BAUMGARTE and table.speed[r] == 0:
@@ -82,11 +85,14 @@ def set_sides(table, rows, mode, h, loose, rate, values, pressed, side, give):
         if table.role[r] == SPRING:
             k, c = table.soft[r, 0], table.soft[r, 1]
             stiff = h * (h * k + c)
-            # a spring takes no part in projections: it gives way without limit
-            give[r] = 1.0 / stiff if mode == 2 and stiff > 0.0 else 1e12
+            # a spring takes no part in projections, which last no time: it gives way without limit
+            acts = mode != 0 and stiff > 0.0
+            give[r] = 1.0 / stiff if acts else 1e12
             value = 0.0
-            if mode == 2 and stiff > 0.0:
+            if acts and mode == 2:
                 value = values[r, 2] + (k * values[r, 0] + (c + h * k) * values[r, 1]) / stiff
+            elif acts:
+                value = values[r, 1] + h * k * values[r, 0] / stiff
         if table.role[r] == ROTOR:
             # its inertia answers changes of velocity, in whatever mode
             give[r] = table.soft[r, 0]

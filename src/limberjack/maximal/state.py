@@ -9,15 +9,17 @@ import numpy as np
 from limberjack._jit import kernel
 from limberjack.articulated.kinematics import kinematics
 from limberjack.articulated.work import R, W, new_work
-from limberjack.constraints.bodies import AFFINE, PARTICLE, PLANAR, POSE, RIGID, SCALABLE, SHAPE
+from limberjack.constraints.bodies import AFFINE, OWN, PARTICLE, PLANAR, POSE, RIGID, SCALABLE, SHAPE
 from limberjack.constraints.maximal import Maximal, new_evaluation
-from limberjack.constraints.rows import ANGLE, COMPOUND, COORDINATES, PICKED, ROWS
+from limberjack.constraints.rows import COORDINATES, PICKED, ROWS
 from limberjack.constraints.table import DRIVE, HELD
 from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError, UnsupportedByMethod
 from limberjack.maximal.body_frames import body_frames, body_speeds
+from limberjack.maximal.changing import close_tree, may_be_primary, place_of, shape_columns, start_shapes
 from limberjack.maximal.energies import body_energies, spring_energies
 from limberjack.maximal.inserting import inserted_terms
 from limberjack.maximal.meeting import OPEN_LOOP, STUCK, Setup, State, change_velocities, look_at
+from limberjack.maximal.reading import compounds_of, screws_of, turns_of
 from limberjack.measure import joint_energy
 from limberjack.model.arrays import BALL_DRIVE, DOF, SCALAR_DRIVE, Drives, whole_span
 from limberjack.model.compile import drives_of
@@ -25,6 +27,7 @@ from limberjack.model.joints import coordinate_counts, identity_coordinates
 from limberjack.model.model import Model
 from limberjack.solvers.elimination import split
 from limberjack.solvers.saddle import first_constraints, new_saddle
+from limberjack.spatial.frames import matrix_from_quaternion
 from limberjack.spatial.quaternions import quaternion_from_matrix
 from limberjack.spatial.vectors import cross
 
@@ -41,9 +44,12 @@ def _to_maximal(
     # in
     span, q, qd, work,
     # out
-    origins, pose, u,
+    origins, placed, pose, u,
 ):  # fmt: skip
-    """Fill poses and velocities of the bodies from the coordinates of the tree; scales stay as they are."""
+    """Fill poses and velocities of the bodies from the coordinates of the tree; scales stay as they are.
+
+    Bodies of registered kinds have coordinates of their own: of them only `placed` is filled, as if they were solids.
+    """
     kinematics(links, span, q, qd, work)
     rows = work.rows
     for i in range(len(links.parent)):
@@ -69,10 +75,17 @@ def _to_maximal(
         lx, ly, lz = r[0] * x + r[1] * y + r[2] * z, r[3] * x + r[4] * y + r[5] * z, r[6] * x + r[7] * y + r[8] * z
         wx, wy, wz = rows[i, W], rows[i, W + 1], rows[i, W + 2]
         cx, cy, cz = cross(wx, wy, wz, lx, ly, lz)
-        pose[i, 0], pose[i, 1], pose[i, 2] = rows[i, R + 3] + lx, rows[i, R + 7] + ly, rows[i, R + 11] + lz
         kind, o = bodies.kind[i], bodies.start[i]
-        pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = quaternion_from_matrix(r)
         vx, vy, vz = vx + cx, vy + cy, vz + cz
+        x, y, z = rows[i, R + 3] + lx, rows[i, R + 7] + ly, rows[i, R + 11] + lz
+        a, b, c, d = quaternion_from_matrix(r)
+        placed[i, 0], placed[i, 1], placed[i, 2] = x, y, z
+        placed[i, 3], placed[i, 4], placed[i, 5], placed[i, 6] = a, b, c, d
+        placed[i, 7], placed[i, 8], placed[i, 9], placed[i, 10], placed[i, 11], placed[i, 12] = wx, wy, wz, vx, vy, vz
+        if kind == OWN:
+            continue
+        pose[i, 0], pose[i, 1], pose[i, 2] = x, y, z
+        pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = a, b, c, d
         if kind == PLANAR:
             u[o], u[o + 1], u[o + 2] = vx, vy, wz
         elif kind == PARTICLE or kind == AFFINE:
@@ -132,11 +145,11 @@ class MaximalState:
         self._still = np.zeros(nv)
         self._drive_span = self._span.copy()
         self._drive_span[DOF + 1] = nv
-        self._origins = np.zeros((n, 3))
-        self._turns = _turns(model, whole)
-        self._screws = _screws(model, whole)
-        self._compounds = _compounds(whole)
-        self._set_scales()
+        self._origins, self._placed = np.zeros((n, 3)), np.zeros((n, 13))
+        self._turns = turns_of(model, whole)
+        self._screws = screws_of(model, whole)
+        self._compounds = compounds_of(whole)
+        self._affine_start = start_shapes(model, whole, self._s.pose, self._s.u)
         self._free = [
             (int(a.joint_link[i]), int(a.q_start[i]), int(a.v_start[i]), model.joint_spec(name).kind)
             for i, name in enumerate(model.joint_names[: model.body_count])
@@ -151,8 +164,9 @@ class MaximalState:
         """Make the solver of the rows anew, with the room for rows that act at once that is now asked for."""
         rigid = bool((self.whole.bodies.kind == RIGID).all())
         self._tree, self._structure, self._saddle = new_saddle(
-            self.whole.system, self.whole.held, loops=self._loops, rigid=rigid, room=self._room
-        )
+            self.whole.system, self.whole.held, loops=self._loops, rigid=rigid, room=self._room,
+            primary=may_be_primary(self.whole),
+        )  # fmt: skip
 
     def _rebuild(self, base: Maximal, whole: Maximal, **options: Any) -> None:
         """Go on with the rows of `whole`, the state kept; `base` is the model without those that come and go."""
@@ -176,37 +190,25 @@ class MaximalState:
 
     # State
 
-    def _set_scales(self) -> None:
-        spec = {body.name: body for body in self._model.spec.bodies}
-        for i, name in enumerate(self._model.body_names):
-            link, body = int(self._model.arrays.body_link[i]), spec[name]
-            if link >= 0 and self.whole.bodies.kind[link] >= SCALABLE:
-                plain = {SCALABLE: (1.0,), AFFINE: np.eye(3).ravel()}.get(self.whole.bodies.kind[link], (1.0,) * 3)
-                scale = np.array(plain if body.scale is None else body.scale, float)
-                self._s.pose[link, SHAPE : SHAPE + scale.size] = scale
-                self._affine_start = True
-
     def _put_state(self, *, check: bool = True) -> None:
         """Take poses and velocities from q and qd; raise where a loop is open, unless told not to."""
         q, qd = self._q.copy(), self._qd.copy()
         bodies = self.whole.bodies
         pose, u = self._s.pose, self._s.u
         before = (pose.copy(), u.copy(), self._e.near.copy(), getattr(self, "_seen", None))
-        _to_maximal(self._links, bodies, self.whole.center, self._span, q, qd, self._work, self._origins, pose, u)
+        places = (self._origins, self._placed)
+        _to_maximal(self._links, bodies, self.whole.center, self._span, q, qd, self._work, *places, pose, u)
         for i in np.flatnonzero(bodies.kind == AFFINE):
             shape = self._s.pose[i, SHAPE : SHAPE + 9].reshape(3, 3)
-            if getattr(self, "_affine_start", False):
-                w, x, y, z = self._s.pose[i, 3:7]
-                turn = np.array([
-                    [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-                    [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-                    [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-                ])  # fmt: skip
-                self._s.pose[i, SHAPE : SHAPE + 9] = (turn @ shape).ravel()
+            if self._affine_start:
+                self._s.pose[i, SHAPE : SHAPE + 9] = (matrix_from_quaternion(self._s.pose[i, 3:7]) @ shape).ravel()
         self._affine_start = False
         for term, place in self._turns:
             self._e.near[term] = self._s.q[place]
         self._start_compounds()
+        if (bodies.kind >= SCALABLE).any():
+            look_at(self._setup, self._time, self._e, self._s)
+            close_tree(self._model, self.whole, self._placed, self._e.ends, pose, u)
         self._s.fresh[0] = 0
         self._seen = (q, qd)
         self._read = True
@@ -419,19 +421,24 @@ class MaximalState:
         """Return where a point of a link's frame is in the world; of the world for link -1."""
         if link < 0:
             return point
-        bodies, p = self.whole.bodies, point - self.whole.center[link]
-        g = bodies.maps[link, :9] if bodies.kind[link] >= SCALABLE else self._e.ends[link, :9]
-        return self._s.pose[link, :3] + g.reshape(3, 3) @ p
+        return place_of(self.whole, self._e.ends, link, point - self.whole.center[link])[0]
 
+    def shape_of(self, link: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the coordinates that a body has beyond those of a solid, and their rates."""
+        columns, speeds = shape_columns(self.whole, link)
+        return self._s.pose[link, columns].copy(), self._s.u[speeds].copy()
 
-def _compounds(whole: Maximal) -> list[tuple[int, int, int]]:
-    """Return (pair, place in q, axes) of the compound joints."""
-    table, place = whole.table, {}
-    for r in range(len(table.joint)):
-        term = table.terms[table.term_start[r]]
-        if table.role[r] == DRIVE and term[0] == COMPOUND and term[2] == 0:
-            place[int(term[1])] = int(table.drive[r, 0])
-    return [(int(pair), place[int(pair)], int(count)) for pair, _, count in table.compound if int(pair) in place]
+    def set_shape(self, link: int, coordinates: np.ndarray | None, rates: np.ndarray | None) -> None:
+        """Set the coordinates that a body has beyond those of a solid, or their rates; bodies below it go along."""
+        self._take_edits()
+        self._refresh()
+        columns, speeds = shape_columns(self.whole, link)
+        if coordinates is not None:
+            self._s.pose[link, columns] = coordinates
+        if rates is not None:
+            self._s.u[speeds] = rates
+        self._put_state(check=False)
+        self._closed = False
 
 
 def _loop_drives(model: Model, whole: Maximal) -> Drives:
@@ -445,7 +452,7 @@ def _loop_drives(model: Model, whole: Maximal) -> Drives:
 def _loop_rows(whole: Maximal) -> int:
     """Return how many rows close loops."""
     own = first_constraints(whole.system, whole.held)
-    return int(np.diff(own.row_start)[split(own).auxiliary].sum())
+    return int(np.diff(own.row_start)[split(own, may_be_primary(whole)[: whole.held]).auxiliary].sum())
 
 
 def _is_particle(model: Model, name: str) -> bool:
@@ -453,37 +460,3 @@ def _is_particle(model: Model, name: str) -> bool:
     if joint.kind != "compound":
         return False
     return next(body.body_kind for body in model.spec.bodies if body.name == joint.child) == "particle"
-
-
-def _screws(model: Model, whole: Maximal) -> list[tuple[int, list[int], float]]:
-    """Return (row, terms that read its angle, travel per turn) of each screw that closes a loop."""
-    out, table = [], whole.table
-    for r in range(len(table.joint)):
-        name = model.joint_names[table.joint[r]] if table.joint[r] < model.joint_count else ""
-        terms = table.terms[table.term_start[r] : table.term_start[r + 1]]
-        if name in model.loop_names and model.joint_spec(name).kind == "screw" and len(terms) == 2:
-            pair, pitch = terms[1, 1], model.joint_spec(name).pitch
-            own = np.flatnonzero((table.terms[:, 0] == ANGLE) & (table.terms[:, 1] == pair))
-            if table.role[r] == HELD and pitch != 0.0 and terms[1, 0] == ANGLE:
-                out.append((r, own.tolist(), 2.0 * np.pi * pitch))
-    return out
-
-
-def _turns(model: Model, whole: Maximal) -> list[tuple[int, int]]:
-    """Return (term, place in q) of the terms that read an angle of a tree joint."""
-    place: dict[tuple[bytes, bytes, int], int] = {}
-    table = whole.table
-
-    def key(t: int) -> tuple[bytes, bytes, int]:
-        # gears have pairs of their own with the frames of the joints they couple
-        pair = int(table.terms[t, 1])
-        return table.pair_link[pair].tobytes(), table.pair_frame[pair].tobytes(), int(table.terms[t, 2])
-
-    for r in range(len(table.joint)):
-        if table.role[r] == DRIVE and table.speed[r] == 0:
-            place[key(int(table.term_start[r]))] = int(table.drive[r, 0])
-    out = []
-    for t in range(len(table.weights)):
-        if table.terms[t, 0] == ANGLE and place.get(key(t), model.nq) < model.nq:
-            out.append((t, place[key(t)]))
-    return out

@@ -12,6 +12,7 @@ from limberjack.model.custom import ConstraintBuilder
 from limberjack.model.joints import KINDS
 from limberjack.model.model import Model
 from limberjack.model.options import checked_axis, checked_joint
+from limberjack.model.own_bodies import OwnBodyBuilder
 from limberjack.model.shapes import ShapeBuilder
 from limberjack.model.spec import WORLD, Axis, Joint, Point, Spec, Spring
 
@@ -22,7 +23,7 @@ _NO_TURN = (1.0, 0.0, 0.0, 0.0)
 _Z = (0.0, 0.0, 1.0)
 
 
-class Builder(BodyBuilder, ShapeBuilder, ConstraintBuilder):
+class Builder(BodyBuilder, OwnBodyBuilder, ShapeBuilder, ConstraintBuilder):
     """Collects a model piece by piece; `build()` checks the whole and returns it.
 
     Args:

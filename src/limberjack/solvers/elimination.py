@@ -46,7 +46,8 @@ class Tree(NamedTuple):
     parent: np.ndarray  # (n,) int64 always greater than the node itself; -1 at roots
     body_node: np.ndarray  # (nb,) int64
     constraint_node: np.ndarray  # (nc,) int64; -1 where auxiliary
-    table: np.ndarray  # (n, TABLE) int64 what the kernels read, a row per node
+    # (n, TABLE) int32 what the kernels read, a row per node; narrow, for large trees wait for memory
+    table: np.ndarray
     size: int  # of the work array
 
 
@@ -125,8 +126,8 @@ def _split(
 def order_of(system: System, split: Split) -> Tree:
     """Return the nodes of the forest in an order with every node after its children, depth first.
 
-    A component is rooted at its constraint with the ground, or else at its body of the lowest number. The nodes of a
-    chain stand in a row, tip first; so do those of every subtree.
+    A component is rooted at its constraint with the ground, or else at its body of the lowest number. Bodies that are
+    numbered depth first are eliminated in the reverse of that order: one pass over memory, which large trees wait for.
     """
     nb, nc = len(system.body_start) - 1, len(system.row_start) - 1
     counts = np.diff(system.touch_start)
@@ -194,7 +195,7 @@ def _walk(
                 body_node[i] = left
                 parent[left] = constraint_node[owner[link]] if link >= 0 else -1
                 begin, end = body_touch[i], body_touch[i + 1]
-            for k in range(begin, end):
+            for k in range(end - 1, begin - 1, -1):
                 touch = k if constraint else at[k]
                 if touch == link:
                     continue
@@ -230,7 +231,9 @@ def _table(system: System, item: np.ndarray, is_constraint: np.ndarray, parent: 
     outer = np.where(body, dim, table[:, UP_DIM])
     form = np.where(outer == 6, BODY_6, np.where(outer == 3, BODY_3, BODY))
     table[:, FORM] = form + np.where(constraint, CONSTRAINT_6, 0)
-    return table, int(size.sum())
+    if table.max(initial=0) > np.iinfo(np.int32).max:
+        raise StateError(f"the factor of {n} bodies and constraints would hold more than 2^31 numbers")
+    return table.astype(np.int32), int(size.sum())
 
 
 def new_work(tree: Tree) -> np.ndarray:

@@ -35,7 +35,8 @@ from limberjack.solvers.structure import new_work as new_sparse_work
 from limberjack.solvers.tree import factor, solve
 
 __all__ = [
-    "NO_ROOM", "REFUSED", "Saddle", "factor_saddle", "first_constraints", "list_touching", "new_saddle", "solve_saddle",
+    "NO_ROOM", "REFUSED", "Saddle", "factor_saddle", "first_constraints", "invert_masses", "list_touching",
+    "new_saddle", "solve_saddle",
 ]  # fmt: skip
 
 INFINITE = np.inf
@@ -84,7 +85,7 @@ def first_constraints(system: System, count: int) -> System:
 
 
 def new_saddle(
-    system: System, held: int, *, loops: bool, rigid: bool, room: int = 16
+    system: System, held: int, *, loops: bool, rigid: bool, room: int = 16, primary: np.ndarray | None = None
 ) -> tuple[Tree | None, Structure | None, Saddle]:
     """Return the structures, one of them None, and the scratch for `system`.
 
@@ -94,6 +95,7 @@ def new_saddle(
         loops: whether the sparse solver takes all of them, or a forest with anticipation of the rest.
         rigid: whether all bodies are rigid.
         room: one-sided rows that may act at once.
+        primary: (nc,) bool, which constraints may be part of the forest; all without.
     """
     nc = len(system.row_start) - 1
     nu, nr = int(system.body_start[-1]), int(system.row_start[-1])
@@ -106,7 +108,8 @@ def new_saddle(
         structure = prepare(own)
         factored, responses = new_sparse_work(own, structure), _no_responses(room)
     else:
-        parts = split(system, np.arange(nc) < held)
+        allowed = np.arange(nc) < held
+        parts = split(system, allowed if primary is None else allowed & primary)
         tree = order_of(system, parts)
         always, work = parts.auxiliary[parts.auxiliary < held], new_work(tree)
         touches = int(np.diff(system.touch_start).max(initial=0))
@@ -183,7 +186,7 @@ def list_touching(
 
 
 @outlined
-def _invert_masses(body_start, mass_start, m, minv):
+def invert_masses(body_start, mass_start, m, minv):
     """Fill the inverse masses from the mass blocks."""
     if minv.ndim == 2:
         for b in range(len(body_start) - 1):
@@ -237,7 +240,7 @@ def factor_saddle(
     if structure is None:
         pass
     else:
-        _invert_masses(system.body_start, system.mass_start, m, saddle.minv)
+        invert_masses(system.body_start, system.mass_start, m, saddle.minv)
         assemble(saddle.held, structure, saddle.minv, j, saddle.c, saddle.sparse)
         dropped = sparse.factor(structure, saddle.sparse)
         saddle.report[2] = max(dropped, 0)

@@ -26,8 +26,7 @@ from limberjack.methods.multipliers.options import STABILIZATIONS, Multipliers
 from limberjack.model.model import Model
 from limberjack.solvers.all_rows import new_all_rows, solve_all_rows
 from limberjack.solvers.krylov import CAPPED, FAILED, new_krylov, solve_krylov
-from limberjack.solvers.saddle import _invert_masses as invert_masses
-from limberjack.solvers.saddle import first_constraints
+from limberjack.solvers.saddle import first_constraints, invert_masses
 
 __all__ = ["AlternativeStepper"]
 

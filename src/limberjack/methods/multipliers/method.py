@@ -61,12 +61,13 @@ class MultipliersStepper(MaximalState):
             model = (self._setup, *structures, springs, drives, self._still, self._drive_span)
             clock = (n - taken, self._substeps, dt / self._substeps)
             rest = (options.tolerance, time + taken * dt, forces.wrenches, tau, self._e, self._saddle, self._s)
-            if self._balls is not None and not driven:
+            if self._balls is not None and not driven and not self._grips:
                 balls, structure, work = self._balls
                 state = (self._s.pose, self._s.u, work, self._s.report)
                 more, status = take_ball_steps(balls, structure, *clock, options.tolerance, forces.wrenches, *state)
                 self._s.fresh[0] = 0
             elif options.integrator == "rattle":
+                self._forget_pushes()
                 more, status = take_rattle_steps(*model, driven, *clock, *rest)
             else:
                 loose = STABILIZATIONS.index(options.stabilization)
@@ -83,6 +84,10 @@ class MultipliersStepper(MaximalState):
 
     def _put_state(self, *, check: bool = True) -> None:
         super()._put_state(check=check)
+        self._forget_pushes()
+
+    def _forget_pushes(self) -> None:
+        """Let the steps of balls begin anew: the impulses they had are not those to expect."""
         if self._balls is not None:
             self._balls[2].pushes[:], self._balls[2].known[:] = 0.0, 0
 
@@ -109,8 +114,6 @@ class MultipliersStepper(MaximalState):
 
     def grab(self, grip: Grip) -> MultipliersStepper:
         """Let a grip act; return who moves it and tells its force."""
-        if self._options.integrator == "rattle":
-            raise UnsupportedByMethod('integrator "rattle" of method "multipliers" knows no grips; use "semi_implicit"')
         if self.whole.bodies.kind[grip.link] >= SCALABLE:
             raise UnsupportedByMethod("grips hold bodies that keep their size only")
         self._regrip([*self._grips, grip])

@@ -2,7 +2,7 @@
 
 A body of angular momentum L turns over a step h by t with t = h I(exp(t/2) R)^-1 L, so that L of a free body stays as
 it is. Rows and factor at the new poses serve the velocities of this step and the impulses of the next: one
-factorisation per step.
+factorisation per step; two while a grip pulls, by an impulse at the end of each step, implicitly.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.bodies import PARTICLE, PLANAR, POSE, RIGID, TURNED, world_inertia
 from limberjack.constraints.maximal import evaluate
 from limberjack.constraints.rows import COORDINATES, ROWS
+from limberjack.constraints.table import SPRING
 from limberjack.maximal.loads import count_turns, forces
 from limberjack.maximal.meeting import (
     GAP_ALLOWED,
@@ -176,7 +177,8 @@ def _rattle(
     put_back_gyro(bodies, e.ends, s.pose, s.force)
     for k in range(nu):
         saddle.f[k] = 0.5 * h * s.force[k]
-    status = meet(setup, tree, structure, np.int64(1), 0.0, np.int64(PROJECT), 0.0, TOUCH, e, s, saddle)
+    # grips pull here, over the whole step, as they will at its end
+    status = meet(setup, tree, structure, np.int64(1), h, np.int64(PROJECT), 0.0, TOUCH, e, s, saddle)
     for k in range(nu):
         s.u[k] += saddle.a[k]
     return status
@@ -194,6 +196,11 @@ def take_rattle_steps(
     """Take n steps of `substeps` times h; arguments and result as of `steps.take_steps`."""
     start = setup.system.row_start
     rows = start[setup.constraints[2]] if driven else start[setup.constraints[1]]
+    # with grips the factor of the velocities gives way where that of the poses must not
+    done = 1
+    for r in range(start[setup.constraints[0]]):
+        if setup.table.role[r] == SPRING:
+            done = 2
     for step in range(n):
         for i in range(len(s.pose)):
             for c in range(POSE):
@@ -207,7 +214,7 @@ def take_rattle_steps(
                 setup, tree, structure, springs, drives, armature, span, driven, h, at, tolerance, rows, wrenches,
                 applied, e, s, saddle,
             )  # fmt: skip
-            s.fresh[0] = 1 if status == 0 else 0
+            s.fresh[0] = done if status == 0 else 0
             if status != 0:
                 break
         for k in range(len(s.u)):

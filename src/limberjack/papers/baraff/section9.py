@@ -27,7 +27,7 @@ TITLE = "the multipliers of the systems of section 9, and how the time grows wit
 # Bodies of the trees whose times are drawn; the cube is followed up to a few seconds of work.
 _SIZES, _CUBED = (15, 33, 63, 127, 255, 511, 1023, 4095), 300
 _QUICK_SIZES = (7, 15, 33)
-# The tops of the ropes that stand in for contacts are this far up: over a foot's width they are level [m].
+# The tops of the rods that stand in for contacts are this far up: over a foot's width they are level [m].
 _HEIGHT = 1000.0
 
 
@@ -41,6 +41,7 @@ class System(NamedTuple):
         auxiliary: those of loops and contacts.
         ms: the paper's time, on a 250 MHz R4400 [ms].
         rows_ms: how much of it goes into J, where the paper says so [ms].
+        contacts: whether the auxiliary ones are contacts.
     """
 
     title: str
@@ -49,6 +50,7 @@ class System(NamedTuple):
     auxiliary: int
     ms: float
     rows_ms: float | None
+    contacts: bool = False
 
 
 class Growth(NamedTuple):
@@ -58,12 +60,8 @@ class Growth(NamedTuple):
     cubic: dict[int, float]
 
 
-def standing(rope: bool = True) -> Model:
-    """Return the figure on three legs with its feet held from below along the vertical: by ropes, or always.
-
-    A rope from far above is slack when the foot rises and holds when it would sink: one row, one-sided, without
-    friction, as a contact with level ground has it.
-    """
+def standing() -> Model:
+    """Return the figure on three legs with its feet held up and down in place of contacts, by rods from far above."""
     model = scenes.baraff_contacts()
     places = {shape.name: shape for shape in model.shapes}
     spec, joints = model.spec, list(model.spec.joints)
@@ -74,7 +72,7 @@ def standing(rope: bool = True) -> Model:
         joints.append(
             replace(
                 ball, name=f"stand{leg}", kind="distance", parent=WORLD, child=foot.body, start=None,
-                position=(at[0], at[1], at[2] + _HEIGHT), position_in_child=foot.position, length=_HEIGHT, rope=rope,
+                position=(at[0], at[1], at[2] + _HEIGHT), position_in_child=foot.position, length=_HEIGHT,
             )
         )  # fmt: skip
     return Model(replace(spec, joints=joints, shapes=[]))
@@ -89,16 +87,16 @@ def _world(model: Model, body: str, point: np.ndarray) -> np.ndarray:
 SYSTEMS = (
     System("plane, 54 pins", scenes.baraff_planar, 108, 0, 7.75, 2.75),
     System("plane, 54 pins, six rings", lambda: scenes.baraff_planar(rings=True), 96, 12, 24.75, None),
-    System("space, 32 balls, 3 feet on the ground", standing, 96, 3, 18.0, 4.4),
+    System("space, 32 balls, 3 feet on the ground", scenes.baraff_contacts, 96, 3, 18.0, 4.4, True),
     System("space, 127 balls", lambda: scenes.baraff_tree(stir=1.0), 381, 0, 44.6, 4.0),
 )
 
 
 def _wrong(solve: Solve, system: System) -> float:
     """Return how far a solution is off: of its equations, or of feet that are held always, as these here press."""
-    if system.model is not standing:
+    if not system.contacts:
         return left_over(solve)
-    held = Solve(standing(rope=False))
+    held = Solve(standing())
     held(1)
     return difference(solve.saddle.a, held.saddle.a)
 
@@ -120,10 +118,10 @@ def _systems(table: Table, seconds: float, watch: Watch) -> None:
     )
     for system in SYSTEMS:
         watch(system.title, 1)
-        solve = Solve(system.model())
+        solve = Solve(system.model(), contacts=system.contacts)
         status = solve(1)
         auxiliary = int(solve.saddle.report[0])
-        held = solve.rows - (auxiliary if system.model is not standing else 0)
+        held = solve.rows - (0 if system.contacts else auxiliary)
         if (status, held, auxiliary) != (0, system.primary, system.auxiliary):
             table.wrong.append(f"{system.title}: {held} + {auxiliary} multipliers, status {status}")
         row: dict[str, Any] = part.add(title=system.title, primary=held, auxiliary=auxiliary, paper=system.ms)
@@ -183,7 +181,7 @@ def fill(table: Table, quick: bool, watch: Watch) -> Growth:
         slope = np.log(found.linear[high] / found.linear[low]) / np.log(high / low)
         table.bars.append(Bar(f"growth of the linear time, power of the multipliers from {low} on", slope, 1.1, False))
     table.note("the paper: an SGI Indigo2 with a 250 MHz R4400; its time of rings is that without plus 17 ms")
-    table.note("contacts do not run in this method yet: ropes from far above hold the feet, three one-sided rows")
+    table.note("the three contacts are found before; their rows, the complementarity problem and the rest are inside")
     table.note(
         "paper / ours compares two machines 30 years apart: the factors in the second table are the method's own"
     )

@@ -1,0 +1,141 @@
+"""Bodies that change their size or have coordinates of their own: their points, and where a tree of them stands.
+
+Coordinates of joints place bodies as if all kept their size. Joints of a tree stay closed when each body is then moved
+along with the point of the body above it that carries it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from limberjack._jit import kernel
+from limberjack.constraints.bodies import AFFINE, OWN, PLANAR, RIGID, SCALABLE, SCALABLE_AXES, SHAPE, body_point
+from limberjack.constraints.maximal import Maximal
+from limberjack.constraints.table import Pairs
+from limberjack.errors import StateError
+from limberjack.model.compile import joint_frames
+from limberjack.model.model import Model
+from limberjack.model.own_bodies import OwnBody
+from limberjack.spatial.frames import matrix_from_quaternion
+
+__all__ = ["close_tree", "may_be_primary", "own_columns", "place_of", "shape_columns", "start_shapes"]
+
+
+@kernel
+def _point(
+    # model
+    bodies,
+    # in
+    i, px, py, pz, ends,
+    # out
+    out,
+):  # fmt: skip
+    """Fill the lever from the body's reference point to its point p, and its velocity from there."""
+    lx, ly, lz, vx, vy, vz, _, _, _ = body_point(bodies, i, px, py, pz, ends)
+    out[0], out[1], out[2], out[3], out[4], out[5] = lx, ly, lz, vx, vy, vz
+
+
+def may_be_primary(whole: Maximal) -> np.ndarray:
+    """Return (nc,) which constraints may be part of a forest: not those on registered kinds.
+
+    Points of these need not move in all directions, and rows that nothing can move are found by auxiliary solves only.
+    """
+    system = whole.system
+    own = whole.bodies.kind[system.touch_body] == OWN
+    of_touch = np.repeat(np.arange(len(system.row_start) - 1), np.diff(system.touch_start))
+    return np.bincount(of_touch[own], minlength=len(system.row_start) - 1) == 0
+
+
+def own_columns(count: int) -> np.ndarray:
+    """Return the columns of a pose that hold the coordinates of a registered kind."""
+    return np.array([c if c < 3 else SHAPE + c - 3 for c in range(count)], np.int64)
+
+
+def shape_columns(whole: Maximal, link: int) -> tuple[np.ndarray, slice]:
+    """Return which columns of a pose, and which velocities, are coordinates that a body has beyond those of a solid."""
+    kind, start, end = int(whole.bodies.kind[link]), int(whole.bodies.start[link]), int(whole.bodies.start[link + 1])
+    if kind < SCALABLE:
+        raise StateError("the body keeps its size and has no coordinates of its own")
+    if kind == OWN:
+        return own_columns(end - start), slice(start, end)
+    first = start + (3 if kind == AFFINE else 6)
+    return SHAPE + np.arange(end - first), slice(first, end)
+
+
+def start_shapes(model: Model, whole: Maximal, pose: np.ndarray, u: np.ndarray) -> bool:
+    """Write the scales and coordinates that bodies start with; return whether there are any."""
+    found = False
+    spec = {body.name: body for body in model.spec.bodies}
+    for i, name in enumerate(model.body_names):
+        link, body = int(model.arrays.body_link[i]), spec[name]
+        if link < 0 or whole.bodies.kind[link] < SCALABLE:
+            continue
+        columns, speeds = shape_columns(whole, link)
+        plain = np.eye(3).ravel() if whole.bodies.kind[link] == AFFINE else np.ones(len(columns))
+        pose[link, columns] = plain if body.scale is None else body.scale
+        if isinstance(body, OwnBody):
+            u[speeds], pose[link, 3] = body.rates, 1.0
+        found = True
+    return found
+
+
+def place_of(whole: Maximal, ends: np.ndarray, link: int, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return place and velocity of a point of a body, counted from its com, `ends` and maps up to date."""
+    out = np.zeros(6)
+    if whole.bodies.kind[link] >= SCALABLE:
+        _point(whole.bodies, link, *(float(x) for x in point), ends, out)
+    else:
+        out[:3] = ends[link, :9].reshape(3, 3) @ point
+        out[3:] = np.cross(ends[link, 12:15], out[:3])
+    return ends[link, 9:12] + out[:3], ends[link, 15:18] + out[3:]
+
+
+def close_tree(
+    model: Model, whole: Maximal, placed: np.ndarray, ends: np.ndarray, pose: np.ndarray, u: np.ndarray
+) -> bool:
+    """Move bodies so that the joints of the tree are closed for the sizes that bodies have; return whether any moved.
+
+    Args:
+        model: the model.
+        whole: the model in maximal coordinates, its maps up to date.
+        placed: (n, 13) com, quaternion, angular velocity and velocity of bodies as if all kept their size.
+        ends: of the bodies, up to date; written too.
+        pose: of the bodies, positions as placed.
+        u: their velocities, likewise.
+    """
+    bodies, pairs, moved = whole.bodies, Pairs(model), False
+    for name in model.joint_names[: model.joint_count - len(model.loop_names)]:
+        joint = model.joint_spec(name)
+        r_p, p_p, r_c, p_c = joint_frames(joint)
+        links, points = [], []
+        for body, r, p in ((joint.parent, r_p, p_p), (joint.child, r_c, p_c)):
+            link, frame = pairs.end(body, r, p)
+            links.append(link)
+            points.append(frame[9:] - (whole.center[link] if link >= 0 else 0.0))
+        below = max(links)
+        if joint.kind == "free" or links[0] == links[1] or bodies.kind[below] == OWN:
+            continue
+        one = links.index(below)
+        ways = [
+            (0.0, 0.0) if link < 0 else _way(placed[link], place_of(whole, ends, link, p), p)
+            for link, p in zip(links, points, strict=True)
+        ]
+        shift, speed = (ways[1 - one][k] - ways[one][k] for k in range(2))
+        if not np.any(shift) and not np.any(speed):
+            continue
+        moved = True
+        kind, o = int(bodies.kind[below]), int(bodies.start[below])
+        linear, count = o + (3 if kind in (RIGID, SCALABLE, SCALABLE_AXES) else 0), 2 if kind == PLANAR else 3
+        pose[below, :3] += shift
+        ends[below, 9:12] += shift
+        u[linear : linear + count] += np.broadcast_to(speed, 3)[:count]
+        ends[below, 15:18] += speed
+    return moved
+
+
+def _way(placed: np.ndarray, now: tuple[np.ndarray, np.ndarray], point: np.ndarray) -> tuple[Any, Any]:
+    """Return how far a point of a body is, and how fast it goes, from where it would be if the body kept its size."""
+    lever = matrix_from_quaternion(placed[3:7]) @ point
+    return now[0] - (placed[:3] + lever), now[1] - (placed[10:13] + np.cross(placed[7:10], lever))
