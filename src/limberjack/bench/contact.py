@@ -36,12 +36,13 @@ class Sizes(NamedTuple):
     box_frames: int = 240
     rings: int = 360
     ring_frames: int = 300
+    mesh_frames: int = 60
     growth: tuple[int, ...] = (500, 2000, 8000, 20_000)
     growth_frames: int = 40
     cap: float = 300.0  # most seconds of a run
 
 
-_QUICK = Sizes(3, 6, 10, 20, (0,), 6, 2, 6, (20, 40), 4, 10.0)
+_QUICK = Sizes(3, 6, 10, 20, (0,), 6, 2, 6, 3, (20, 40), 4, 10.0)
 
 
 class _Peers(NamedTuple):
@@ -230,9 +231,12 @@ def _rings(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Wat
         )  # fmt: skip
 
     watch("rings", 1)
-    model = scenes.rings(count=sizes.rings)
+    model = scenes.rings(count=sizes.rings, links="capsules")
     method = Impulses(sleeping=False, tolerance=5e-4, joints="damped", soft_sweeps=2)
     own = enter("impulses, capsules, 1/60", run_ours(model, method, _FRAME, sizes.ring_frames, cap=sizes.cap))
+    watch("rings of meshes", 1)
+    run = run_ours(scenes.rings(count=sizes.rings), method, _FRAME, sizes.mesh_frames, cap=sizes.cap)
+    enter(f"impulses, meshes of 1320 triangles, 1/60, {sizes.mesh_frames} frames", run)
     bodies, last = Bodies(model), []
     for name, engine, runner in (("MuJoCo", peers.mujoco, run_mujoco), ("PyBullet", peers.pybullet, run_pybullet)):
         if engine is not None:
@@ -276,7 +280,7 @@ def _growth(table: Table, sizes: Sizes, measured: bool, watch: Watch) -> None:
 def fill(table: Table, quick: bool, watch: Watch) -> None:
     """Measure the table; see `bench.DESCRIPTIONS`."""
     sizes = _QUICK if quick else Sizes()
-    watch.begin(10 + len(sizes.seeds) + len(sizes.growth))
+    watch.begin(11 + len(sizes.seeds) + len(sizes.growth))
     peers = _Peers(peer("mujoco", table), peer("pybullet", table))
     measured = not quick
     _net(table, sizes, peers, measured, watch)
