@@ -19,8 +19,8 @@ NAMES = [
     "Impulses", "LimberjackError", "LoopNotClosed", "MissingExtra", "Model", "ModelError", "ModelWarning", "Motor",
     "Multipliers", "Pace", "Proximity", "Simulation", "StateError", "Tracker", "Trajectory", "UnknownName",
     "UnsupportedByMethod", "View", "assemble", "capabilities", "forward_dynamics", "forward_kinematics",
-    "inverse_dynamics", "jacobian", "load", "mass_matrix", "pose", "register_constraint", "resume", "save", "scenes",
-    "view",
+    "inverse_dynamics", "jacobian", "load", "mass_matrix", "pose", "register_constraint", "register_joint", "resume",
+    "save", "scenes", "view",
 ]  # fmt: skip
 
 

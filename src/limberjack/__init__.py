@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
     from limberjack.methods.adaptive.options import View
     from limberjack.model.builder import Builder
-    from limberjack.model.custom import register_constraint
+    from limberjack.model.custom import register_constraint, register_joint
     from limberjack.model.model import Model
     from limberjack.model.proximity import Proximity
     from limberjack.model.spec import Axis, Motor
@@ -61,7 +61,7 @@ _HOMES = {
     ),  # fmt: skip
     "limberjack.methods.adaptive.options": ("View",),
     "limberjack.model.builder": ("Builder",),
-    "limberjack.model.custom": ("register_constraint",),
+    "limberjack.model.custom": ("register_constraint", "register_joint"),
     "limberjack.model.model": ("Model",),
     "limberjack.model.spec": ("Axis", "Motor"),
     "limberjack.simulation": ("Simulation", "resume"),
@@ -109,6 +109,7 @@ __all__ = [
     "mass_matrix",
     "pose",
     "register_constraint",
+    "register_joint",
     "resume",
     "save",
     "scenes",

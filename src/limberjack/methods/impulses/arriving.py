@@ -16,13 +16,14 @@ import numpy as np
 from limberjack._jit import inner, outlined
 from limberjack.constraints.bodies import POSE, move_bodies
 from limberjack.constraints.maximal import evaluate
-from limberjack.constraints.rows import COORDINATES, ROWS
+from limberjack.constraints.rows import COORDINATES, PICKED, ROWS
 from limberjack.maximal.meeting import GAP_ALLOWED, OPEN_LOOP, STUCK, TOUCH, worst_row
 from limberjack.maximal.predictions import look_there
 from limberjack.methods.impulses.closing import add, aim_there, factor_rows, solve_rows
 from limberjack.methods.impulses.islands import DAMPED, FIRM, GLOBAL, KIND, SWEEPS, TOLERANCE, WIDTH
 from limberjack.methods.impulses.joints import row_rates, set_aims, sweep_rows
 from limberjack.methods.impulses.motion import carried, move, turned
+from limberjack.methods.impulses.sided import take_rows_there
 from limberjack.spatial.quaternions import quaternion_log, quaternion_multiply
 
 __all__ = ["close"]
@@ -50,6 +51,9 @@ def _copy_angles(compound, e, there):
     for t in range(len(compound)):
         for c in range(COORDINATES, ROWS):
             there.state[compound[t, 0], c] = e.state[compound[t, 0], c]
+        if compound[t, 2] < 0:
+            # black-box joints keep the directions of the start
+            there.state[compound[t, 0], PICKED] = 1.0
 
 
 @inner
@@ -184,6 +188,8 @@ def _close_along(setup, tree, structure, how, h, time, rows, bulk, e, s, saddle)
         if not worst < allowed * last:
             return NOT_CLOSED
         last = worst
+        if len(setup.table.compound) > 0:
+            take_rows_there(setup, s.there, e)
         if how[GLOBAL] > 0.0:
             aim_there(setup, np.int64(0), 1.0 / h, s.there.values, s.pressed, saddle)
             for r in range(held):

@@ -13,6 +13,7 @@ from limberjack.collision.kept import Kept, new_kept
 from limberjack.collision.shapes import shape_names
 from limberjack.constraints.bodies import RIGID
 from limberjack.constraints.maximal import Maximal, new_maximal
+from limberjack.constraints.projected import raise_failed
 from limberjack.constraints.table import DRIVE
 from limberjack.errors import Diverged, LimberjackError, UnsupportedByMethod
 from limberjack.maximal.energies import body_energies, spring_energies
@@ -25,7 +26,6 @@ from limberjack.methods.impulses.islands import MORE_CONTACTS, NOT_FINITE
 from limberjack.methods.impulses.motion import GRIP, GRIP_IMPULSE, GRIP_LEVER, GRIP_TURN, Bulk
 from limberjack.methods.impulses.options import JOINTS, Impulses
 from limberjack.methods.impulses.steps import set_inverses, take_free_steps, take_steps
-from limberjack.model.custom import refuse_constraints
 from limberjack.model.model import Model
 from limberjack.solvers.contact_graph import Graph, new_graph
 from limberjack.solvers.sweeps import ACROSS, PUSHED, RA, N, S, Sweeps, new_sweeps
@@ -49,7 +49,6 @@ class ImpulsesStepper(AttachedState):
     def __init__(self, model: Model, options: Impulses, ignored: frozenset[str]) -> None:
         if "bodies" in ignored:
             model = rigid_model(model)
-        refuse_constraints(model.spec, "impulses")
         whole = new_maximal(model, ignored)
         for i in np.flatnonzero(whole.bodies.kind != RIGID):
             name = model.body_names[int(np.flatnonzero(model.arrays.body_link == i)[0])]
@@ -130,7 +129,10 @@ class ImpulsesStepper(AttachedState):
         """Take up to n steps; see `Stepper`."""
         self._take_edits()
         if not self._closed:
-            self.check_loops()
+            try:
+                self.check_loops()
+            finally:
+                raise_failed()
             self._closed = True
         self._time, taken = time, 0
         while True:
@@ -138,6 +140,7 @@ class ImpulsesStepper(AttachedState):
             more, status = self._take(ahead, dt, forces, time + taken * dt)
             self.count_steps(more)
             taken += more
+            raise_failed()
             if status or taken == n:
                 break
         return taken, status

@@ -44,6 +44,7 @@ class Impulses:
     supports: ClassVar[frozenset[str]] = frozenset(
         {"springs", "motors", "loops", "limits", "gears", "velocity", "contacts", "friction"}
     )
+    projects: ClassVar[bool] = True
 
     sweeps: int = 20
     joints: str = "global"
