@@ -21,6 +21,7 @@ from numba.core.errors import NumbaError
 
 from limberjack._jit import inner
 from limberjack.constraints.jets import jet
+from limberjack.constraints.projected import memory_of, projection_address
 from limberjack.constraints.rows import (
     AXES_A,
     AXES_B,
@@ -33,7 +34,6 @@ from limberjack.constraints.rows import (
     TURN_A,
     TURN_B,
 )
-from limberjack.constraints.projected import memory_of, projection_address
 from limberjack.errors import ModelError
 from limberjack.model.custom import CONSTRAINT_KINDS
 from limberjack.model.projecting import locks_of

@@ -269,9 +269,7 @@ def projection_address(kind: Any) -> int:
             made: Any = numba.cfunc(_SIGNATURE, **_FLAGS)(_filler(call, kind.one_sided))
         except NumbaError as error:
             lines = [line for line in str(error).splitlines() if line.strip()]
-            raise ModelError(
-                f'project of joint kind "{kind.name}" does not compile: {" | ".join(lines[:4])}'
-            ) from None
+            raise ModelError(f'project of joint kind "{kind.name}" does not compile: {" | ".join(lines[:4])}') from None
         _KEPT.append(made)
         _ADDRESSES[kind] = int(made.address)
     return _ADDRESSES[kind]

@@ -162,12 +162,23 @@ class ConstraintBuilder:
             data: numbers handed to the kind's function.
             frames: position, rotation, position_in_child, rotation_in_child.
         """
+        own = CONSTRAINT_KINDS.get(kind)
+        if own is None or not own.project or own.one_sided:
+            return self._put_constraint(kind, name, parent, child, data, frames)
+        numbers = tuple(np.asarray(data, float).ravel().tolist())
+        locks = locks_of(kind, own.function, numbers, own.rows, own.limited)
+        names = [
+            self._put_constraint(kind + part, name + part, parent, child, data, frames)
+            for part, there in (("", locks.rows > 0), (LIMITS, locks.limited))
+            if there
+        ]
+        return names[0]
+
+    def _put_constraint(self, kind: str, name: str, parent: str, child: str, data: Any, frames: dict[str, Any]) -> str:
+        """Add one constraint, alone, and return its name."""
         if kind not in CONSTRAINT_KINDS:
             raise UnknownName("constraint kind", kind, "register_constraint", CONSTRAINT_KINDS)
         check.name(name, "a joint's name")
-        own = CONSTRAINT_KINDS[kind]
-        if own.project and own.one_sided and self._joints.get(name) == kind:
-            return name  # files name the limits that came with their joint
         if name in self._joints:
             raise ModelError(f'joint "{name}" exists already')
         known = {body.name for body in self._spec.bodies}
@@ -185,11 +196,6 @@ class ConstraintBuilder:
             raise ModelError(f'data of constraint "{name}" must be a list of finite numbers, got {data!r}')
         plain = checked_joint(kind, name, parent, child, **frames)
         ends = (plain.position, plain.rotation, plain.position_in_child, plain.rotation_in_child)
-        data, parts = tuple(numbers.tolist()), [""]
-        if own.project and not own.one_sided:
-            locks = locks_of(kind, own.function, data, own.rows, own.limited)
-            parts = [""] * (locks.rows > 0) + [LIMITS] * locks.limited
-        for part in parts:
-            self._joints[name + part] = kind + part
-            self._spec.joints.append(CustomJoint(name + part, kind + part, parent, child, *ends, data=data))
-        return name + parts[0]
+        self._joints[name] = kind
+        self._spec.joints.append(CustomJoint(name, kind, parent, child, *ends, data=tuple(numbers.tolist())))
+        return name

@@ -21,10 +21,12 @@ from limberjack.maximal.meeting import MORE_ROOM, look_at
 from limberjack.maximal.plain import rigid_model
 from limberjack.measure import joint_energy
 from limberjack.methods.impulses.attaching import AttachedState
+from limberjack.methods.impulses.billiard import Billiard
 from limberjack.methods.impulses.closing import Rows
+from limberjack.methods.impulses.events import take_event_steps
 from limberjack.methods.impulses.islands import MORE_CONTACTS, NOT_FINITE
 from limberjack.methods.impulses.motion import GRIP, GRIP_IMPULSE, GRIP_LEVER, GRIP_TURN, Bulk
-from limberjack.methods.impulses.options import JOINTS, Impulses
+from limberjack.methods.impulses.options import GOLDEN, JOINT_SWEEP, JOINTS, Impulses
 from limberjack.methods.impulses.steps import set_inverses, take_free_steps, take_steps
 from limberjack.model.model import Model
 from limberjack.solvers.contact_graph import Graph, new_graph
@@ -61,6 +63,9 @@ class ImpulsesStepper(AttachedState):
         _set_extents(self._detector, self._bulk)
         self._kept: Kept = new_kept(len(self._detector.contacts.depth))
         self._new_scratch()
+        self._billiard = None
+        if options.events:
+            self._billiard = Billiard(model, whole, self._detector.shapes, self._detector.filters, self._shape_names)
         self._rubs = "friction" not in ignored
         g = np.array(model.gravity)
         self._up = -g / np.linalg.norm(g) if np.linalg.norm(g) > 0.0 else np.zeros(3)
@@ -77,8 +82,10 @@ class ImpulsesStepper(AttachedState):
         rows = len(whole.table.joint)
         rubbing, most = _rubbing(model, whole) if self._rubs else ([], [])
         self._rows = Rows(
-            np.zeros(rows), np.zeros(rows), np.zeros(rows), np.array(rubbing, np.int64), np.array(most, float)
-        )
+            np.zeros(rows), np.zeros(rows), np.zeros(rows), np.array(rubbing, np.int64), np.array(most, float),
+            np.full(len(whole.table.pair_link), -1, np.int64), np.zeros((16, 6)),
+        )  # fmt: skip
+        self._rows.compound[whole.table.compound[:, 0]] = np.arange(len(whole.table.compound))
         self._bulk.jointed[:] = _jointed(model, whole)
         self._complex = whole.held > 0 or len(model.springs) > 0 or len(whole.names) > whole.held
 
@@ -120,6 +127,7 @@ class ImpulsesStepper(AttachedState):
         ratio = {"auto": _RATIO, "hard": -1.0}.get(o.contacts, math.inf)
         patience = _PATIENCE if o.sleeping else 0.0
         shared = [o.shock, o.tolerance, float(JOINTS[o.joints]), _SLOW, patience, small, ratio]
+        shared += [float(o.gradual), float(GOLDEN[o.golden]), float(JOINT_SWEEP[o.joint_sweep])]
         soft = [o.soft_sweeps, 1, *_softness(min(o.frequency, 0.25 / h), h)]
         firm = [o.sweeps, max(1, o.sweeps // 5), *_softness(0.5 / h, h)]
         hard = [0 if o.shock else o.sweeps, 0, min(_RATE, 0.2 / h), 1.0, 0.0]
@@ -147,6 +155,8 @@ class ImpulsesStepper(AttachedState):
 
     def _take(self, n: int, dt: float, forces: Any, time: float) -> tuple[int, int]:
         """Take up to n steps with the joints there are now."""
+        if self._billiard is not None:
+            return self._take_events(n, dt, forces)
         drives, tau = self._all_drives(forces)
         driven = bool(len(drives.place) or len(drives.ball_place) or tau.any())
         complex_ = bool(self._complex or driven or len(self._rows.rubbing))
@@ -181,6 +191,14 @@ class ImpulsesStepper(AttachedState):
             self._last, self._shown = (dt, substeps), int(self._detector.contacts.count[0])
         self._read = n == 0 and self._read
         return taken, int(status)
+
+    def _take_events(self, n: int, dt: float, forces: Any) -> tuple[int, int]:
+        """Take up to n steps from collision to collision."""
+        assert self._billiard is not None
+        self._billiard.aim(self._s.pose, self._s.u, forces, self.grips)
+        taken, status = take_event_steps(n, dt, self._setup.gravity, self._bulk.mass, self._billiard.meetings, self._s)
+        self._last, self._read = (dt, 1), n == 0 and self._read
+        return int(taken), int(status)
 
     def kick(self, link: int, point: np.ndarray, impulse: np.ndarray, angular: np.ndarray) -> None:
         """Let an impulse act at once at a point of a link's frame, all constraints kept."""
@@ -255,7 +273,8 @@ class ImpulsesStepper(AttachedState):
     def memory(self) -> dict[str, np.ndarray]:
         """Return poses, velocities, sleep, and impulses of contacts by name."""
         count = int(self._kept.count[0])
-        return super().memory() | {
+        met = {} if self._billiard is None else {"collisions": self._billiard.meetings.count.copy()}
+        return super().memory() | met | {
             "asleep": self._bulk.asleep.copy(), "calm": self._bulk.calm.copy(),
             "list_contacts": self._kept.name[:count].copy(), "list_impulses": self._kept.impulse[:count].copy(),
         }  # fmt: skip
@@ -265,6 +284,8 @@ class ImpulsesStepper(AttachedState):
         super().remember(memory)
         self._wake()
         self._bulk.asleep[:], self._bulk.calm[:] = memory["asleep"], memory["calm"]
+        if self._billiard is not None:
+            self._billiard.meetings.count[:] = memory["collisions"]
         count = len(memory["list_contacts"])
         while count > len(self._kept.impulse):
             self._detector.contacts.count[1] = count
@@ -287,6 +308,9 @@ class ImpulsesStepper(AttachedState):
 
     def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
         """Return (error, joint, message) of a failure, in the words of bodies and joints."""
+        found = self._billiard.explain(status, where) if self._billiard is not None else None
+        if found is not None:
+            return found
         if status == NOT_FINITE:
             return Diverged, "", f"a pose is no longer finite at {where}; try a smaller dt"
         return super().explain(status, where)
@@ -294,6 +318,8 @@ class ImpulsesStepper(AttachedState):
     def stats(self) -> dict[str, Any]:
         """Return bodies, contacts, islands, levels, sleepers, and what the joints' solve did."""
         touching = self._shown
+        if self._billiard is not None:
+            return {"bodies": len(self._bulk.mass), "collisions": int(self._billiard.meetings.count[0])}
         return {
             "bodies": len(self._bulk.mass),
             "rows": int(self.whole.system.row_start[self.whole.held]),
