@@ -24,6 +24,7 @@ from numba.core import types
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 
+from limberjack._jit import inner
 from limberjack.constraints.rows import AXES_A, COORDINATES, GAP, PAIR, PICKED, ROWS, relative_rotation
 from limberjack.errors import ModelError, StateError
 from limberjack.model.projecting import ONE_SIDED, STEP, arguments
@@ -52,7 +53,7 @@ def memory_of(kind: Any, rows: int) -> tuple[float, ...]:
     return tuple(out.tolist())
 
 
-@numba.njit(**_FLAGS)
+@inner
 def _off(x, q, target):
     """Return what the state (x, q) is off its target by."""
     xt, qt = target
@@ -63,12 +64,12 @@ def _off(x, q, target):
     return a, b, c, x[0] - xt[0], x[1] - xt[1], x[2] - xt[2]
 
 
-@numba.njit(**_FLAGS)
+@inner
 def _norm(a):
     return math.sqrt(a[0] * a[0] + a[1] * a[1] + a[2] * a[2] + a[3] * a[3] + a[4] * a[4] + a[5] * a[5])
 
 
-@numba.njit(**_FLAGS)
+@inner
 def _orthonormal(d, count, numbers):
     """Put an orthonormal basis of the rows of d (6, 6) into the numbers, the largest first; return how many."""
     found = 0
@@ -96,7 +97,7 @@ def _orthonormal(d, count, numbers):
     return found
 
 
-@numba.njit(**_FLAGS)
+@inner
 def _put(s, i, n, f, value):
     """Write row i from its parts in the axes of A."""
     o = ROWS + 8 * i
@@ -106,7 +107,7 @@ def _put(s, i, n, f, value):
     s[0, o + 6], s[0, o + 7], s[0, COORDINATES + i] = value, 0.0, 0.0
 
 
-@numba.njit(**_FLAGS)
+@inner
 def _along_axes(s):
     """Return the gap in the axes of A."""
     out = (0.0, 0.0, 0.0)
@@ -117,7 +118,7 @@ def _along_axes(s):
     return out
 
 
-@numba.njit(**_FLAGS)
+@inner
 def _put_held(s, numbers, rows, e):
     """Write the held rows, along the basis."""
     for i in range(rows):
@@ -129,7 +130,7 @@ def _put_held(s, numbers, rows, e):
         _put(s, i, n, f, value)
 
 
-@numba.njit(**_FLAGS)
+@inner
 def _put_limit(s, numbers, rows, e):
     """Write the one-sided row, along what the basis leaves."""
     for i in range(rows):
