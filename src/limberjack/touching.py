@@ -47,7 +47,7 @@ __all__ = ["MORE_CONTACTS", "Touch", "new_touch", "take_touching_steps"]
 
 MORE_CONTACTS = -(2**43)
 # Overlap beyond the first is pushed out at this rate, no faster than the last [m, 1/s, m/s].
-_SLOP, _RATE, _FASTEST = 1e-4, 20.0, 1.0
+_SLOP, _RATE, _FASTEST = 1e-4, 10.0, 1.0
 # Limits nearer than this after the step foreseen are watched [m, rad].
 _NEAR = 0.05
 # Slower impacts do not bounce, as a multiple of the speed that weight gains in a step.

@@ -14,8 +14,8 @@ from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.bodies import POSE
 from limberjack.maximal.loads import count_turns
 from limberjack.maximal.meeting import HUGE
-from limberjack.methods.impulses.arriving import close
-from limberjack.methods.impulses.closing import hold, meet_together, pull_joints
+from limberjack.methods.impulses.arriving import close, copy_angles
+from limberjack.methods.impulses.closing import hold, meet_in_turn, meet_together, pull_joints, settle_there
 from limberjack.methods.impulses.islands import (
     DAMPED,
     FIRM,
@@ -39,7 +39,7 @@ from limberjack.methods.impulses.pins import bring_pins, meet_pins, sweep_pins, 
 from limberjack.methods.impulses.touching import keep, rest
 from limberjack.solvers.sweeps import collide, follow, sweep, warm_start
 
-__all__ = ["set_inverses", "take_loose_steps", "take_steps"]
+__all__ = ["put_back", "remember", "set_inverses", "take_loose_steps", "take_steps"]
 
 # Sweeps of bounces; rounds of contacts and joints in turn.
 BOUNCES, ROUNDS = 5, 2
@@ -59,14 +59,14 @@ def _copy_velocities(source, target):
 
 
 @outlined
-def _remember(s):
+def remember(s):
     """Keep the state before a step."""
     _copy(s.pose, s.before)
     _copy_velocities(s.u, s.u_before)
 
 
 @outlined
-def _put_back(s):
+def put_back(s):
     """Go back to the state before the step."""
     _copy(s.before, s.pose)
     _copy_velocities(s.u_before, s.u)
@@ -169,7 +169,7 @@ def take_loose_steps(
     for step in range(n):
         if _all_asleep(bulk.asleep):
             continue
-        _remember(s)
+        remember(s)
         status, together = find_touching(
             setup, shapes, filters, h * substeps, up, broad, contacts, kept, graph, sweeps, bulk, s
         )
@@ -182,14 +182,14 @@ def take_loose_steps(
         if status == 0:
             status = _check(s.u)
         if status != 0:
-            _put_back(s)
+            put_back(s)
             return step, status
         _finish(how, h * substeps, contacts, kept, graph, sweeps, bulk, s.u)
     return n, 0
 
 
 @outlined
-def _meet_contacts(setup, tree, structure, how, h, count, together, rows, graph, sweeps, bulk, e, s, saddle):
+def _meet_contacts(setup, tree, structure, how, h, time, count, together, rows, graph, sweeps, bulk, e, s, saddle):
     """Meet all contacts, those of bodies with joints together with the joints; return a status."""
     islands = graph.count[0] - 1 if together else graph.count[0]
     meet_islands(islands, how, h, graph, sweeps, bulk, s.momentum, s.u)
@@ -198,13 +198,16 @@ def _meet_contacts(setup, tree, structure, how, h, count, together, rows, graph,
         return 0
     # shock propagation knows nothing of joints
     kind = min(kind_of(islands, how, graph.facts), FIRM)
+    if how[GLOBAL] == 0.0:
+        copy_angles(setup.table.compound, e, s.there)
+        meet_in_turn(first, count, kind, how, h, time, setup, sweeps, rows, bulk, e, s)
+        return 0
     status = 0
-    for _ in range(ROUNDS if how[GLOBAL] > 0.0 else 1):
+    for _ in range(ROUNDS):
         meet_together(first, count, kind, how, h, setup, sweeps, rows, bulk, e, s.u)
-        if how[GLOBAL] > 0.0:
-            status = hold(setup, tree, structure, rows, e, s, saddle)
-            if status != 0:
-                break
+        status = hold(setup, tree, structure, rows, e, s, saddle)
+        if status != 0:
+            break
     return status
 
 
@@ -252,7 +255,7 @@ def take_steps(
     for step in range(n):
         if _all_asleep(bulk.asleep):
             continue
-        _remember(s)
+        remember(s)
         status, together = find_touching(
             setup, shapes, filters, h * substeps, up, broad, contacts, kept, graph, sweeps, bulk, s
         )
@@ -276,20 +279,23 @@ def take_steps(
                 )  # fmt: skip
             if status == 0:
                 status = _meet_contacts(
-                    setup, tree, structure, how, h, count, together, rows, graph, sweeps, bulk, e, s, saddle
+                    setup, tree, structure, how, h, at, count, together, rows, graph, sweeps, bulk, e, s, saddle
                 )
             if status == 0:
                 note_pushes(0, count, sweeps.link, sweeps.row, bulk)
                 _copy(s.pose, s.stage)
-                status = close(setup, tree, structure, how, h, at, all_rows, rows, bulk, e, s, saddle)
+                met = count - graph.island[graph.count[0] - 1] if together else 0
+                status = close(setup, tree, structure, how, h, at, met, all_rows, rows, bulk, e, s, saddle)
             if status == 0:
                 follow(0, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
                 carry(s.pose_sum, s.pose, bulk, s.u)
                 _relax(how, h, count, together, graph, sweeps, bulk, s.u)
+                if how[GLOBAL] == 0.0:
+                    settle_there(setup, how, at + h, all_rows, rows, bulk, e, s)
         if status == 0:
             status = _check(s.u)
         if status != 0:
-            _put_back(s)
+            put_back(s)
             return step, status
         if not driven:
             count_turns(setup, e)
