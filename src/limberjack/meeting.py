@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from limberjack._jit import entry
 from limberjack.collision.broad import regrouped
-from limberjack.collision.contacts import Contact
+from limberjack.collision.contacts import Contact, new_contacts
 from limberjack.collision.detect import grown, new_detector
 from limberjack.collision.kept import new_kept
 from limberjack.collision.shapes import Filters, shape_names
-from limberjack.forces import Wrenches
+from limberjack.forces import Wrenches, no_wrenches
 from limberjack.model.arrays import Drives, Links
 from limberjack.model.model import Model
 from limberjack.solvers.path_sweeps import PathRows, new_path_rows
@@ -25,6 +26,8 @@ __all__ = ["Meeting"]
 
 # Gap up to which contacts are kept at hand [m].
 _MARGIN = 1e-3
+# Contacts there is room for at first.
+_ROOM = 64
 
 
 class Meeting:
@@ -43,12 +46,15 @@ class Meeting:
         apart = tuple(shape.name for shape in model.shapes if shape.collide) if "contacts" in ignored else ()
         self._names = shape_names(model, apart)
         self._owner = {shape.name: shape.body for shape in model.shapes}
-        self.detector = new_detector(model, None, apart)
-        self.kept = new_kept(len(self.detector.contacts.depth))
+        # little room, made larger when it is needed: a step looks at all of it
+        self.detector = new_detector(model, None, apart)._replace(contacts=new_contacts(_ROOM))
+        self.kept = new_kept(_ROOM)
         dry = model.arrays.friction
         self.friction = np.zeros_like(dry) if "friction" in ignored else dry
         self._room, self._last = (256, 4096), 1.0
         self._packed: PathRows | None = None
+        self._call: Any = take_touching_steps
+        self._acting: Wrenches = no_wrenches()  # of the user, then of contacts
         self.touch: Touch
 
     def lay(self, links: Links, drives: Drives, friction: np.ndarray) -> None:
@@ -86,13 +92,16 @@ class Meeting:
         while True:
             d = self.detector
             room = given + 2 * len(d.contacts.depth)
-            link, data = np.full(room, -1, np.int64), np.zeros((room, 9))
-            link[:given], data[:given] = wrenches.link, wrenches.data
-            more, status = take_touching_steps(
+            if len(self._acting.link) != room:
+                self._acting = Wrenches(np.full(room, -1, np.int64), np.zeros((room, 9)))
+            self._acting.link[:given], self._acting.data[:given] = wrenches.link, wrenches.data
+            more, status = self._call(
                 links, drives, springs, table, holding.own, d.shapes, d.filters, blocks, span, code, n - taken,
                 substeps, dt / substeps, time + taken * dt, _MARGIN, tau, given, work, pull, buffers, hold, d.broad,
-                d.contacts, self.kept, self.touch, Wrenches(link, data), q, qd,
+                d.contacts, self.kept, self.touch, self._acting, q, qd,
             )  # fmt: skip
+            if self._call is take_touching_steps:
+                self._call = entry(take_touching_steps)
             taken += int(more)
             if status != MORE_CONTACTS:
                 break

@@ -97,18 +97,23 @@ class HeldAdaptiveStepper(AdaptiveStepper):
 
     def _update(self, dt: float) -> None:
         """Let the region change where it is due, the rows acting by their last forces, and place them in clusters."""
-        own, tau = self._wrenches, self._engine.tau.copy()
-        if self._engine.regions.counts[rg.UNTIL] <= 0:
+        own, tau, counts = self._wrenches, self._engine.tau.copy(), self._engine.regions.counts
+        settled = self._table is not None
+        if counts[rg.UNTIL] <= 0:
             if self._functions:
                 self._fill_weights(self._functions)
+            settled, changes = settled and counts[rg.TOUCHED] == 0, int(counts[rg.CHANGED])
             self._wrenches = self._with_rows(own)
             self._engine.tau[:] += self._row_forces()
             size = len(self._wrenches.link)
             self._body, self._trial = with_wrenches(self._body, size), with_wrenches(self._trial, size)
+            counts[rg.TRIED] = 0  # the forces of rows are other ones than at the last update
             self._advance(1, dt, UPDATE)
             self._wrenches = own
             self._engine.tau[:] = tau
-        self._settle(own, tau)
+            settled = settled and counts[rg.CHANGED] == changes
+        if not settled:
+            self._settle(own, tau)
 
     def _settle(self, wrenches: Wrenches, tau: np.ndarray) -> None:
         """Bring forces and rows to the clusters as they are now."""
@@ -245,6 +250,8 @@ class HeldAdaptiveStepper(AdaptiveStepper):
     def _with_rows(self, wrenches: Wrenches) -> Wrenches:
         """Return the wrenches with those of the rows between frames in the last step added."""
         table, hold = self.holding.table, self.holding.hold
+        if not len(table.pair_link):
+            return wrenches
         total = np.zeros((len(table.pair_link), 6))
         for slot in range(2):
             on = table.row_pair[:, slot] >= 0

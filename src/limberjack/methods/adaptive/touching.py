@@ -15,7 +15,7 @@ import numpy as np
 from limberjack.collision.contacts import Contact
 from limberjack.collision.shapes import Filters, Shapes
 from limberjack.errors import StateError
-from limberjack.forces import Wrenches
+from limberjack.forces import Wrenches, no_wrenches
 from limberjack.holding import Holding
 from limberjack.meeting import Meeting
 from limberjack.methods.adaptive.held import HeldAdaptiveStepper
@@ -113,9 +113,12 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
         """Return the forces of the contacts of the last step as wrenches on the links of the model."""
         if self._known is not None:
             return self._known
-        m = self._meeting
-        forces, found, count = m.forces(), m.detector.contacts, int(m.kept.count[0])
-        links, rows = [np.zeros(0, np.int64)], [np.zeros((0, 9))]
+        m, count = self._meeting, int(self._meeting.kept.count[0])
+        forces, found = m.forces(), m.detector.contacts
+        if not forces.any():
+            self._known = no_wrenches()
+            return self._known
+        links, rows = [], []
         for end, sign in ((0, 1.0), (1, -1.0)):
             shape = m.kept.name[:count, end]
             on = np.flatnonzero((self._own_shapes.link[shape] >= 0) & forces.any(axis=1))
@@ -132,6 +135,8 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
     def _with_rows(self, wrenches: Wrenches) -> Wrenches:
         """Return the wrenches with those of rows and contacts in the last step added."""
         out, pushes = super()._with_rows(wrenches), self._pushes()
+        if not len(pushes.link):
+            return out
         return Wrenches(np.concatenate([out.link, pushes.link]), np.concatenate([out.data, pushes.data]))
 
     def _row_forces(self) -> np.ndarray:
