@@ -234,4 +234,7 @@ class PointHandle:
         if self._body == WORLD:
             return self._place.copy()
         i = self._sim.model.body_index(self._body)
+        moved = self._sim.point_place(i, self._place)
+        if moved is not None:
+            return moved
         return self._sim.positions[i] + matrix_from_quaternion(self._sim.rotations[i]) @ self._place

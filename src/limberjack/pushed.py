@@ -131,6 +131,14 @@ class Pushed:
         self._shapes("set_shape", name, *given)
         self.touch()
 
+    def point_place(self, body: int, place: np.ndarray) -> np.ndarray | None:
+        """Return where a point of a body that changes its size is in the world, else None; for `PointHandle`."""
+        a, ask = self.model.arrays, getattr(self._stepper, "point_place", None)
+        link = int(a.body_link[body])
+        if ask is None or link < 0:
+            return None
+        return ask(link, a.body_offset[body, :9].reshape(3, 3) @ place + a.body_offset[body, 9:])
+
     def _shapes(self, word: str, name: str, *given: Any) -> Any:
         """Ask the stepper about the coordinates that a body has of its own."""
         link = int(self.model.arrays.body_link[self.model.body_index(name)])

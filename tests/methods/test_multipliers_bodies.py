@@ -249,3 +249,49 @@ def test_stiff_springs_are_implicit():
     full.step(2000)
     np.testing.assert_allclose(sim.q, full.q, atol=1e-6)
     assert abs(sim.q[0]) > 1e-3
+
+
+@pytest.mark.parametrize("per_axis", [False, True])
+def test_other_scales_at_the_start_leave_joints_closed(per_axis):
+    """What hangs on a body that starts larger goes along, its velocity too; q is what was given, and points follow."""
+    builder = lj.Builder("grown")
+    solid = {"mass": 1.0, "com": (0.0, 0.0, -0.25), "inertia": (0.02, 0.02, 0.015)}
+    builder.add_body_scalable("upper", **solid, per_axis=per_axis, scale=(2.0, 2.0, 1.5) if per_axis else 1.5)
+    builder.add_joint_hinge("top", "world", "upper", axis=(0, 1, 0), start=0.3, start_velocity=2.0)
+    builder.add_body("lower", **solid)
+    builder.add_joint_hinge("middle", "upper", "lower", axis=(0, 1, 0), position=(0, 0, -0.5), start=-0.5)
+    builder.add_point("end", "upper", (0.0, 0.0, -0.5))
+    sim = lj.Simulation(builder.build(), lj.Multipliers(integrator="rk4"), dt=1e-3)
+    assert sim.joint_error()[0] < 1e-12
+    np.testing.assert_allclose(sim.q, (0.3, -0.5), atol=1e-12)
+    np.testing.assert_allclose(sim.positions[1], sim.point("end").position, atol=1e-12)
+    np.testing.assert_allclose(sim.positions[1], (-0.75 * np.sin(0.3), 0.0, -0.75 * np.cos(0.3)), atol=1e-12)
+    energy = sim.energy().total
+    sim.step(100)
+    assert sim.joint_error()[0] < 1e-10
+    assert sim.energy().total == pytest.approx(energy, abs=1e-7)
+    sim.q = (0.1, 0.2)
+    assert sim.joint_error()[0] < 1e-12
+
+
+def test_scales_are_along_the_axes_of_the_body():
+    """A body on a hinge about y rests at the scales it was given, axis by axis; slanted hinges are refused by name."""
+    builder = lj.Builder("axes", gravity=(0, 0, 0))
+    solid = {"mass": 1.0, "inertia": (0.02, 0.025, 0.015)}
+    scales = {"scale": (1.0, 2.0, 3.0), "scale_rest": (1.0, 2.0, 3.0), "scale_stiffness": 50.0}
+    builder.add_body_scalable("box", **solid, per_axis=True, **scales)
+    builder.add_joint_hinge("j", "world", "box", axis=(0, 1, 0))
+    builder.add_point("corner", "box", (0.1, 0.1, 0.1))
+    sim = lj.Simulation(builder.build(), RK4, dt=1e-3)
+    np.testing.assert_allclose(sim.point("corner").position, (0.1, 0.2, 0.3), atol=1e-12)
+    sim.step(100)
+    np.testing.assert_allclose(sim.body("box").coordinates, (1.0, 2.0, 3.0), atol=1e-12)
+    sim.body("box").coordinates = (1.0, 2.5, 3.0)
+    sim.step(100)
+    moved = sim.body("box").coordinates
+    assert moved[0] == pytest.approx(1.0) and moved[2] == pytest.approx(3.0) and abs(moved[1] - 2.5) > 1e-3
+    builder = lj.Builder("slanted")
+    builder.add_body_scalable("box", **solid, per_axis=True)
+    builder.add_joint_hinge("j", "world", "box", axis=(0, 1, 1))
+    with pytest.raises(lj.UnsupportedByMethod, match='body "box" scales along its axes, and the axis of joint "j"'):
+        lj.Simulation(builder.build(), RK4, dt=1e-3)

@@ -110,8 +110,10 @@ def test_state_is_kept_and_set():
     build.add_body_own("beam", "beam", mass=1.0, coordinates=[0.1], data=(1.0, 1.0, 50.0))
     build.add_body("weight", mass=0.4, inertia=(0.01, 0.01, 0.01), com=(0, 0, -0.1))
     build.add_joint_ball("ball", "beam", "weight", position=(1.0, 0, 0))
+    build.add_point("half", "beam", (0.5, 0.2, 0.0))
     sim = lj.Simulation(build.build(), RK4, dt=1e-3)
     assert sim.positions[1] == pytest.approx((1.0, 0.0, 0.1), abs=1e-12)
+    assert sim.point("half").position == pytest.approx((0.5, 0.2, 0.025), abs=1e-12)
     sim.step(50)
     kept, there = sim.snapshot(), sim.body("beam").coordinates[0]
     sim.step(50)

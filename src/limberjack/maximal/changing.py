@@ -14,7 +14,7 @@ from limberjack._jit import kernel
 from limberjack.constraints.bodies import AFFINE, OWN, PLANAR, RIGID, SCALABLE, SCALABLE_AXES, SHAPE, body_point
 from limberjack.constraints.maximal import Maximal
 from limberjack.constraints.table import Pairs
-from limberjack.errors import StateError
+from limberjack.errors import StateError, UnsupportedByMethod
 from limberjack.model.compile import joint_frames
 from limberjack.model.model import Model
 from limberjack.model.own_bodies import OwnBody
@@ -53,15 +53,30 @@ def own_columns(count: int) -> np.ndarray:
     return np.array([c if c < 3 else SHAPE + c - 3 for c in range(count)], np.int64)
 
 
-def shape_columns(whole: Maximal, link: int) -> tuple[np.ndarray, slice]:
+def _axes_in_link(model: Model, link: int) -> np.ndarray:
+    """Return along which axis of its link each axis of a body that scales per axis lies; raise where between them."""
+    body = int(np.flatnonzero(model.arrays.body_link == link)[0])
+    turn = np.abs(model.arrays.body_offset[body, :9].reshape(3, 3))
+    out = turn.argmax(axis=0)
+    if np.abs(turn[out, np.arange(3)] - 1.0).max() > 1e-12:
+        joint = model.joint_names[int(np.flatnonzero(model.arrays.joint_link == link)[0])]
+        raise UnsupportedByMethod(
+            f'body "{model.body_names[body]}" scales along its axes, and the axis of joint "{joint}" lies between '
+            "them; turn the body frame so that they agree"
+        )
+    return out
+
+
+def shape_columns(model: Model, whole: Maximal, link: int) -> tuple[np.ndarray, np.ndarray]:
     """Return which columns of a pose, and which velocities, are coordinates that a body has beyond those of a solid."""
     kind, start, end = int(whole.bodies.kind[link]), int(whole.bodies.start[link]), int(whole.bodies.start[link + 1])
     if kind < SCALABLE:
         raise StateError("the body keeps its size and has no coordinates of its own")
     if kind == OWN:
-        return own_columns(end - start), slice(start, end)
+        return own_columns(end - start), np.arange(start, end)
     first = start + (3 if kind == AFFINE else 6)
-    return SHAPE + np.arange(end - first), slice(first, end)
+    order = _axes_in_link(model, link) if kind == SCALABLE_AXES else np.arange(end - first)
+    return SHAPE + order, first + order
 
 
 def start_shapes(model: Model, whole: Maximal, pose: np.ndarray, u: np.ndarray) -> bool:
@@ -72,9 +87,11 @@ def start_shapes(model: Model, whole: Maximal, pose: np.ndarray, u: np.ndarray) 
         link, body = int(model.arrays.body_link[i]), spec[name]
         if link < 0 or whole.bodies.kind[link] < SCALABLE:
             continue
-        columns, speeds = shape_columns(whole, link)
+        columns, speeds = shape_columns(model, whole, link)
         plain = np.eye(3).ravel() if whole.bodies.kind[link] == AFFINE else np.ones(len(columns))
         pose[link, columns] = plain if body.scale is None else body.scale
+        if whole.bodies.kind[link] == SCALABLE_AXES:
+            whole.bodies.give[link, 1 + columns - SHAPE] = plain if body.scale_rest is None else body.scale_rest
         if isinstance(body, OwnBody):
             u[speeds], pose[link, 3] = body.rates, 1.0
         found = True

@@ -425,14 +425,14 @@ class MaximalState:
 
     def shape_of(self, link: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the coordinates that a body has beyond those of a solid, and their rates."""
-        columns, speeds = shape_columns(self.whole, link)
+        columns, speeds = shape_columns(self._model, self.whole, link)
         return self._s.pose[link, columns].copy(), self._s.u[speeds].copy()
 
     def set_shape(self, link: int, coordinates: np.ndarray | None, rates: np.ndarray | None) -> None:
         """Set the coordinates that a body has beyond those of a solid, or their rates; bodies below it go along."""
         self._take_edits()
         self._refresh()
-        columns, speeds = shape_columns(self.whole, link)
+        columns, speeds = shape_columns(self._model, self.whole, link)
         if coordinates is not None:
             self._s.pose[link, columns] = coordinates
         if rates is not None:

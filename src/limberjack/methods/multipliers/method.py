@@ -12,7 +12,7 @@ from limberjack.errors import UnsupportedByMethod
 from limberjack.holding import Grip
 from limberjack.maximal.balls import momenta_of, new_balls, take_ball_steps
 from limberjack.maximal.gripping import grip_rows, with_grips
-from limberjack.maximal.meeting import MORE_ROOM
+from limberjack.maximal.meeting import MORE_ROOM, look_at
 from limberjack.maximal.state import MaximalState
 from limberjack.methods.multipliers.options import INTEGRATORS, STABILIZATIONS, Multipliers
 from limberjack.methods.multipliers.rattle import take_rattle_steps
@@ -109,6 +109,13 @@ class MultipliersStepper(MaximalState):
             work.pushes[:], work.known[:], momenta_of(work)[:] = memory["pushes"], memory["known"], memory["momenta"]
             work.shown[:], work.faced[:] = self._s.u, memory["faced"]
             work.facing[:2], work.facing[2] = memory["facing"], 0.0
+
+    def point_place(self, link: int, point: np.ndarray) -> np.ndarray | None:
+        """Return where a point of a link's frame is in the world if its body changes size, else None."""
+        if self.whole.bodies.kind[link] < SCALABLE:
+            return None
+        look_at(self._setup, self._time, self._e, self._s)
+        return self._place_of(link, point)
 
     # Grips
 
