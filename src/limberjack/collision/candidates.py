@@ -20,9 +20,9 @@ _GAP, _GROUPED = 6, 7
 _LOOK = 12
 # Groups of normals, the cosine of a group, and that of neighbours.
 _GROUPS, _ALIKE, _SAME = 4, 0.9, 0.7
-# What a gap counts when the outermost candidates of a group are chosen, and how wide it is, as a part of the radius of
-# the smaller shape, when one candidate of a group is enough.
-_STEEP, _WIDE = 4.0, 0.25
+# What a gap counts when the outermost candidates of a group are chosen. Parts of the radius of the smaller shape: how
+# wide a gap is when one candidate of a group is enough, and what it is worth that groups look different ways.
+_STEEP, _WIDE, _SPREAD = 4.0, 0.25, 0.02
 
 
 @inner
@@ -123,6 +123,26 @@ def _gather(seed, total, found, near, near_keys):
     return n
 
 
+@inner
+def _next_seed(total, spread, seeds, found):
+    """Return the candidate a new group begins with, -1 = none is left: a deep one that looks another way than seeds.
+
+    A ball in a ring touches it all around; the deepest alone might all be on one side.
+    """
+    best, least = -1, 1e300
+    for k in range(total):
+        if found[k, _GROUPED] == 0.0:
+            alike = -1.0
+            for s in seeds:
+                if s >= 0:
+                    cosine = found[s, 3] * found[k, 3] + found[s, 4] * found[k, 4] + found[s, 5] * found[k, 5]
+                    alike = max(alike, cosine)
+            score = found[k, _GAP] + spread * alike
+            if score < least:
+                best, least = k, score
+    return best
+
+
 @outlined
 def thin_out(
     # in
@@ -134,14 +154,12 @@ def thin_out(
 
     `radius` is that of the smaller shape.
     """
-    count, slack = 0, 1e-3 * radius
+    count, slack, seeds = 0, 1e-3 * radius, (-1, -1, -1)
     for _ in range(_GROUPS):
-        seed = -1
-        for k in range(total):
-            if found[k, _GROUPED] == 0.0 and (seed < 0 or found[k, _GAP] < found[seed, _GAP]):
-                seed = k
+        seed = _next_seed(total, _SPREAD * radius, seeds, found)
         if seed < 0:
             break
+        seeds = (seed, seeds[0], seeds[1])
         n = _gather(seed, total, found, near, near_keys)
         wide = found[seed, _GAP] > _WIDE * radius
         if not wide:
