@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from limberjack.methods.adaptive.clusters import Clusters
+from limberjack.methods.adaptive.clusters import Clusters, OnLinks
 from limberjack.render.drawing import Drawing
 from limberjack.render.places import place_parts
 from limberjack.spatial.frames import quaternion_from_matrix
@@ -30,8 +30,7 @@ class Composed:
         turns = quaternion_from_matrix(offset[:, :9].reshape(-1, 3, 3))
         self._on_link = _placed(body, position, rotation, np.ascontiguousarray(offset[:, 9:]), turns)
         self._link = np.append(a.body_link, -1)[body].astype(np.int64)
-        self._order = np.argsort(self._link, kind="stable")
-        self._first = np.searchsorted(self._link[self._order], np.arange(n + 1))
+        self._on_links = OnLinks(self._link, n)
         # poses of links in their clusters, and of clusters by their first links
         self._in_cluster = np.zeros((n, 3)), np.zeros((n, 4))
         self._frames = np.zeros((n, 3)), np.zeros((n, 4))
@@ -46,7 +45,7 @@ class Composed:
         for table, rows in zip(self._in_cluster, (clusters.place[:, :3], clusters.place[:, 3:]), strict=True):
             table[clusters.link] = rows
         self._head[clusters.link] = clusters.cluster
-        which = self._on(clusters.link)
+        which = self._on_links.on(clusters.link)
         if len(which):
             link = self._link[which]
             at, turn = _placed(link, self._on_link[0][which], self._on_link[1][which], *self._in_cluster)
@@ -55,12 +54,6 @@ class Composed:
         self._frames[0][clusters.head], self._frames[1][clusters.head] = clusters.positions, clusters.rotations
         self.version = clusters.version
         return True
-
-    def _on(self, links: np.ndarray) -> np.ndarray:
-        """Return the parts and ends on these links."""
-        begin, size = self._first[links], self._first[links + 1] - self._first[links]
-        ends = np.cumsum(size)
-        return self._order[np.repeat(begin - (ends - size), size) + np.arange(ends[-1] if len(ends) else 0)]
 
     def poses(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return positions (parts, 3) and rotations (parts, 4) of all parts, and the ends (strings, 2, 3)."""

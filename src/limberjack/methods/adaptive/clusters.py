@@ -20,7 +20,7 @@ from limberjack.model.arrays import LINK
 from limberjack.model.model import Model
 from limberjack.spatial.quaternions import quaternion_from_matrix
 
-__all__ = ["ClusterPlaces", "Clusters"]
+__all__ = ["ClusterPlaces", "Clusters", "OnLinks"]
 
 # Versions are never used twice: what is known of one simulation is not taken for knowledge of another.
 _versions = count(1)
@@ -38,6 +38,25 @@ class Clusters(NamedTuple):
     link: np.ndarray  # (m,) links whose places are news
     cluster: np.ndarray  # (m,) first link of the cluster each is in, -1 = it rests in the world
     place: np.ndarray  # (m, 7) pose there: position, quaternion
+
+
+class OnLinks:
+    """Which of many things, each on one link, are on given links.
+
+    Args:
+        link: (k,) the link of each, -1 = none.
+        count: links there are.
+    """
+
+    def __init__(self, link: np.ndarray, count: int) -> None:
+        self._order = np.argsort(link, kind="stable")
+        self._first = np.searchsorted(link[self._order], np.arange(count + 1))
+
+    def on(self, links: np.ndarray) -> np.ndarray:
+        """Return the things on these links."""
+        begin, size = self._first[links], self._first[links + 1] - self._first[links]
+        ends = np.cumsum(size)
+        return self._order[np.repeat(begin - (ends - size), size) + np.arange(ends[-1] if len(ends) else 0)]
 
 
 @inner

@@ -18,11 +18,12 @@ from limberjack.errors import StateError
 from limberjack.forces import Wrenches, no_wrenches
 from limberjack.holding import Holding
 from limberjack.meeting import Meeting
+from limberjack.methods.adaptive.clusters import OnLinks
 from limberjack.methods.adaptive.held import HeldAdaptiveStepper
 from limberjack.methods.adaptive.options import Adaptive
 from limberjack.model.arrays import COORDINATE, DOF
 from limberjack.model.model import Model
-from limberjack.spatial.frames import matrix_from_quaternion
+from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
 from limberjack.stepping import RK4
 
 __all__ = ["TouchingAdaptiveStepper"]
@@ -36,8 +37,7 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
         d, n = self._meeting.detector, len(model.arrays.links.parent)
         self._own_shapes = d.shapes
         self._filters = _by_bodies(d.filters, d.shapes, model.body_count)
-        order = np.argsort(d.shapes.link, kind="stable")
-        self._shapes_of = order, np.searchsorted(d.shapes.link[order], np.arange(n + 1))
+        self._on_links = OnLinks(d.shapes.link, n)
         # of every link: the first link of its cluster, and its place there
         self._head, self._in_cluster, self._version = np.full(n, -1, np.int64), np.zeros((n, 7)), -1
         self._shape_place = d.shapes.place.copy()
@@ -65,19 +65,12 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
 
     def _move_shapes(self, links: np.ndarray) -> None:
         """Find the places in their clusters of the shapes on these links."""
-        order, first = self._shapes_of
-        size = first[links + 1] - first[links]
-        at = np.cumsum(size)
-        which = order[np.repeat(first[links] - (at - size), size) + np.arange(at[-1] if len(at) else 0)]
+        which = self._on_links.on(links)
         link = self._own_shapes.link[which]
         place, own = self._in_cluster[link], self._own_shapes.place[which]
-        moved = np.concatenate(
-            [
-                place[:, :3] + np.einsum("kij,kj->ki", matrix_from_quaternion(place[:, 3:]), own[:, :3]),
-                _multiplied(place[:, 3:], own[:, 3:]),
-            ],
-            axis=1,
-        )
+        turn = matrix_from_quaternion(place[:, 3:])
+        at = place[:, :3] + np.einsum("kij,kj->ki", turn, own[:, :3])
+        moved = np.concatenate([at, quaternion_from_matrix(turn @ matrix_from_quaternion(own[:, 3:]))], axis=1)
         # shapes of the first link of a cluster are where they are in the model, to the last bit
         self._shape_place[which] = np.where((self._head[link] == link)[:, None], own, moved)
 
@@ -178,12 +171,6 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
     def stats(self) -> dict[str, Any]:
         """Return what `HeldAdaptiveStepper` does, and what contacts did."""
         return super().stats() | self._meeting.stats()
-
-
-def _multiplied(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return the products (k, 4) of quaternions."""
-    w, v = a[:, :1] * b[:, :1] - (a[:, 1:] * b[:, 1:]).sum(axis=1, keepdims=True), np.cross(a[:, 1:], b[:, 1:])
-    return np.concatenate([w, a[:, :1] * b[:, 1:] + b[:, :1] * a[:, 1:] + v], axis=1)
 
 
 def _by_bodies(filters: Filters, shapes: Shapes, bodies: int) -> Filters:
