@@ -23,7 +23,17 @@ __all__ = [
 
 
 class LimberjackError(Exception):
-    """Base of every error the package raises on purpose."""
+    """Base of every error the package raises on purpose; goes from process to process whole."""
+
+    def __reduce__(self) -> tuple:
+        """Return what pickle builds the error from: its message and attributes, not what it was made from."""
+        return _again, (type(self), self.args, self.__dict__)
+
+
+def _again(kind: type[LimberjackError], args: tuple, attributes: dict) -> LimberjackError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
 
 
 class ModelError(LimberjackError, ValueError):
