@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -178,7 +179,7 @@ def fill(table: Table, quick: bool, watch: Watch) -> Growth:
         table.bars.append(Bar(f"all at once / linear, {rows} multipliers", gain, factor))
     if not quick:
         low, high = 381, max(found.linear)
-        slope = np.log(found.linear[high] / found.linear[low]) / np.log(high / low)
+        slope = math.log(found.linear[high] / found.linear[low]) / math.log(high / low)
         table.bars.append(Bar(f"growth of the linear time, power of the multipliers from {low} on", slope, 1.1, False))
     table.note("the paper: an SGI Indigo2 with a 250 MHz R4400; its time of rings is that without plus 17 ms")
     table.note("the three contacts are found before; their rows, the complementarity problem and the rest are inside")
