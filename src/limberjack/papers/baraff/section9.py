@@ -200,7 +200,9 @@ def draw(found: Growth, folder: Path) -> list[tuple[Path, str]]:
         ):
             n, t = np.array(list(times)), 1e3 * np.array(list(times.values()))
             axes.loglog(n, t[-1] * (n / n[-1]) ** power, color=PALE, linestyle=(0, (4, 3)), linewidth=1)
-            axes.annotate(f"$n^{power}$", (n[0], t[-1] * (n[0] / n[-1]) ** power), color=PALE, va="top", ha="right")
+            # the two lines meet at the least of the sizes: the steep one is named at the next
+            at = n[1 if power == 3 else 0]
+            axes.annotate(f" $n^{power}$ ", (at, t[-1] * (at / n[-1]) ** power), color=PALE, va="top", ha="right")
             axes.loglog(n, t, marker="o", color=color, linewidth=1.8, label=label)
         for rows in sorted(PAPER_FACTORS.keys() & found.cubic.keys()):
             low, high = 1e3 * found.linear[rows], 1e3 * found.cubic[rows]
