@@ -20,7 +20,7 @@ NAMES = [
     "Multipliers", "Pace", "Proximity", "Simulation", "StateError", "Tracker", "Trajectory", "UnknownName",
     "UnsupportedByMethod", "View", "assemble", "capabilities", "forward_dynamics", "forward_kinematics",
     "inverse_dynamics", "jacobian", "load", "mass_matrix", "pose", "register_body_kind", "register_constraint",
-    "resume", "save", "scenes", "view",
+    "register_joint", "resume", "save", "scenes", "view",
 ]  # fmt: skip
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
     from limberjack.methods.adaptive.options import View
     from limberjack.model.builder import Builder
-    from limberjack.model.custom import register_constraint
+    from limberjack.model.custom import register_constraint, register_joint
     from limberjack.model.model import Model
     from limberjack.model.own_bodies import register_body_kind
     from limberjack.model.proximity import Proximity
@@ -62,7 +62,7 @@ _HOMES = {
     ),  # fmt: skip
     "limberjack.methods.adaptive.options": ("View",),
     "limberjack.model.builder": ("Builder",),
-    "limberjack.model.custom": ("register_constraint",),
+    "limberjack.model.custom": ("register_constraint", "register_joint"),
     "limberjack.model.own_bodies": ("register_body_kind",),
     "limberjack.model.model": ("Model",),
     "limberjack.model.spec": ("Axis", "Motor"),
@@ -112,6 +112,7 @@ __all__ = [
     "pose",
     "register_body_kind",
     "register_constraint",
+    "register_joint",
     "resume",
     "save",
     "scenes",

@@ -207,21 +207,10 @@ class Simulation(Attaching):
         found = getattr(self._stepper, "body_speeds", lambda: None)()
         if found is not None:
             return found
-        a = self.model.arrays
-        work, links, span = self._scratch()
+        a, (work, links, span) = self.model.arrays, self._scratch()
         out = np.empty((self.model.body_count, 6))
-        body_velocities(
-            a.links,
-            a.body_link,
-            a.body_offset,
-            a.body_com,
-            span,
-            self._stepper.q,
-            self._stepper.qd,
-            work,
-            links,
-            out,
-        )
+        q, qd = self._stepper.q, self._stepper.qd
+        body_velocities(a.links, a.body_link, a.body_offset, a.body_com, span, q, qd, work, links, out)
         return out
 
     def joint(self, name: str) -> JointHandle:
@@ -360,6 +349,17 @@ class Simulation(Attaching):
     def contacts(self) -> list[Any]:
         """Return the contacts of the last step, none in methods without: bodies, position, normal, depth, impulse."""
         return getattr(self._stepper, "contacts", list)()
+
+    def clusters(self, since: int = -1) -> Any:
+        """Return where the rigid clusters of method adaptive are, and which links are in them.
+
+        Args:
+            since: the version of an earlier report: links are listed only if their places are other ones since then.
+
+        Returns:
+            `Clusters`, or None: in other methods, and while something that was set waits for the next step.
+        """
+        return getattr(self._stepper, "clusters", lambda since: None)(since)
 
     # Snapshots
 

@@ -24,9 +24,8 @@ from limberjack.collision.kept import find_again, keep
 from limberjack.constrained import take_held_steps
 from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B
 from limberjack.constraints.table import SIDED
-from limberjack.model.arrays import DOF, LINK, SPAN, span_of, whole_span
+from limberjack.model.arrays import DOF, LINK, SPAN, Drives, Links, span_of, whole_span
 from limberjack.model.joints import HINGE, SLIDE
-from limberjack.model.model import Model
 from limberjack.solvers.anticipation import ROW, ROW_END, look
 from limberjack.solvers.path_sweeps import (
     CONTACT,
@@ -37,7 +36,6 @@ from limberjack.solvers.path_sweeps import (
     SIDED_ROW,
     WANTED,
     PathRows,
-    new_path_rows,
     pack_path,
     sweep,
     walk,
@@ -49,7 +47,7 @@ __all__ = ["MORE_CONTACTS", "Touch", "new_touch", "take_touching_steps"]
 
 MORE_CONTACTS = -(2**43)
 # Overlap beyond the first is pushed out at this rate, no faster than the last [m, 1/s, m/s].
-_SLOP, _RATE, _FASTEST = 1e-4, 20.0, 1.0
+_SLOP, _RATE, _FASTEST = 1e-4, 10.0, 1.0
 # Limits nearer than this after the step foreseen are watched [m, rad].
 _NEAR = 0.05
 # Slower impacts do not bounce, as a multiple of the speed that weight gains in a step.
@@ -77,18 +75,24 @@ class Touch(NamedTuple):
     applied: np.ndarray  # (nv,) forces of the user and of dry friction
 
 
-def new_touch(model: Model, extent: np.ndarray, blocks: int, places: int, *, rough: bool) -> Touch:
-    """Return state and scratch of a model's contacts, with room for so many blocks of rows and places in them."""
-    a = model.arrays
-    n, nv, nq = len(a.links.parent), model.nv, model.nq
-    roots = np.append(np.flatnonzero(a.links.parent < 0), n)
-    trees = [span_of(a.links, a.drives, int(i), int(j)) for i, j in zip(roots[:-1], roots[1:], strict=True)]
+def new_touch(links: Links, drives: Drives, friction: np.ndarray, extent: np.ndarray, packed: PathRows) -> Touch:
+    """Return state and scratch of the contacts of trees.
+
+    Args:
+        links, drives: the trees.
+        friction: (nv,) dry friction of their freedoms [N, N m].
+        extent: (n,) how far shapes reach from each link's origin [m].
+        packed: room for rows, of as many links and freedoms.
+    """
+    n, nv = len(links.parent), len(links.armature)
+    roots = np.append(np.flatnonzero(links.parent < 0), n)
+    trees = [span_of(links, drives, int(i), int(j)) for i, j in zip(roots[:-1], roots[1:], strict=True)]
     tree = np.repeat(np.arange(len(trees)), np.diff(roots)).astype(np.int64)
-    dry = np.flatnonzero(a.friction > 0.0) if rough else np.zeros(0, np.int64)
     return Touch(
-        np.array(trees, np.int64).reshape(-1, SPAN), tree, whole_span(a.links, a.drives), dry, a.friction, extent,
-        new_work(a.links), np.zeros((n, 7)), np.zeros((n, 6)), np.zeros(n), np.zeros(len(trees), np.int64),
-        new_path_rows(n, nv, blocks, places), np.zeros(nq), np.zeros(nv), np.zeros(nv), np.zeros(nv),
+        np.array(trees, np.int64).reshape(-1, SPAN), tree, whole_span(links, drives), np.flatnonzero(friction > 0.0),
+        friction, extent, new_work(links), np.zeros((n, 7)), np.zeros((n, 6)), np.zeros(n),
+        np.zeros(len(trees), np.int64), packed, np.zeros(nv + len(links.quaternions)), np.zeros(nv), np.zeros(nv),
+        np.zeros(nv),
     )  # fmt: skip
 
 

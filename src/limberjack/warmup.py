@@ -30,7 +30,7 @@ from limberjack.collision.detect import find_contacts, new_detector
 from limberjack.collision.grids import build_grid
 from limberjack.collision.surfaces import closed_surface
 from limberjack.errors import LimberjackError
-from limberjack.methods import FEATURES, METHODS, Multipliers, method_of
+from limberjack.methods import FEATURES, METHODS, Impulses, Multipliers, method_of
 from limberjack.model.builder import Builder
 from limberjack.model.joints import KINDS
 from limberjack.model.model import Model
@@ -113,13 +113,14 @@ def _method(name: str) -> None:
     sim = Simulation(sample(), method, ignore=[word for word in FEATURES if word not in method.supports])
     sim.apply_wrench("arm", force=(0.0, 0.0, 1.0))
     sim.step(2)
+    sim.clusters()
     if "loops" in method.supports:
         Simulation(looped(), method).step(2)
     if name == "multipliers":
         sim.apply_impulse("arm", impulse=(0.0, 0.0, 1.0))
 
 
-def _touching(name: str) -> None:
+def _touching(name: Any) -> None:
     builder = Builder("touching")
     builder.add_shape_plane(WORLD)
     builder.add_body("box", mass=1.0, inertia=(0.1, 0.1, 0.1))
@@ -193,6 +194,7 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "multipliers, rattle", lambda: _multipliers(integrator="rattle")
     yield "contacts in impulses", lambda: _touching("impulses")
     yield "contacts in multipliers", lambda: _touching("multipliers")
+    yield "collisions in impulses", lambda: _touching(Impulses(events=True))
     for name in METHODS:
         if name not in long:
             yield f"method {name}", lambda name=name: _method(name)

@@ -44,4 +44,4 @@ def test_peers_get_the_same_bodies():
 def test_other_joints_are_refused():
     """A hinge is no ball: engines of free bodies do not get it in silence."""
     with pytest.raises(ModelError, match="hinge"):
-        to_free_mjcf(Bodies(scenes.bridge(planks=3)), 1 / 240)
+        to_free_mjcf(Bodies(scenes.pendulum(links=3)), 1 / 240)

@@ -125,9 +125,24 @@ def test_a_one_sided_kind_pushes_and_never_pulls(method):
 
 def test_methods_without_them_say_so():
     """Methods whose rows are their own refuse a registered kind by name."""
-    for method in ("displacements", "impulses"):
-        with pytest.raises(lj.UnsupportedByMethod, match='constraint "on"'):
-            lj.Simulation(bead(), method, dt=1e-3)
+    with pytest.raises(lj.UnsupportedByMethod, match='constraint "on"'):
+        lj.Simulation(bead(), "displacements", dt=1e-3)
+
+
+def test_impulses_hold_them_too():
+    """A rod hung on a torus swings in `impulses` as in `full`, nearer with a smaller step, and stays on the torus."""
+    builder, errors = lj.Builder("hung"), []
+    builder.add_body("rod", mass=1.0, com=(0, 0, -0.3), inertia=(0.05, 0.05, 0.01), position=(0.8, 0, 0))
+    builder.add_constraint("torus", "on", "world", "rod", data=(0.6, 0.2))
+    start = [0, 0.5, 0, 1.0, 0, 0.3]
+    exact = lj.Simulation(builder.build(), METHODS["full"], dt=1e-3, qd=start)
+    exact.step(300)
+    for dt in (2e-3, 1e-3):
+        sim = lj.Simulation(builder.build(), "impulses", dt=dt, qd=start)
+        sim.step(round(0.3 / dt))
+        errors.append(np.abs(sim.q - exact.q).max())
+        assert abs(torus(tuple(sim.positions[0]), None, 0.0, (0.6, 0.2))) < 1e-7
+    assert errors[1] < 5e-3 and errors[1] < 0.6 * errors[0]
 
 
 def test_a_surface_holds_a_body_at_a_point_beside_its_middle():

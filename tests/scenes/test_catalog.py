@@ -27,7 +27,7 @@ SMALL = {
     "bead_on_circle": {},
     "box_pile": {"boxes": 4},
     "bricard": {},
-    "bridge": {"planks": 4, "blocks": 1, "chains": 1},
+    "bridge": {"planks": 2, "blocks": 1, "chains": 1},
     "card_house": {"storeys": 1},
     "chain_with_limits": {},
     "character": {},

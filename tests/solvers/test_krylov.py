@@ -8,6 +8,7 @@ from tests.naive import sparse_saddle as saddle
 from tests.solvers.systems import chain, grid, joint_rows, loops, net, rigid_numbers, system_of, tree
 
 from limberjack.solvers import assembly, krylov, over_tree, sparse
+from limberjack.solvers.packed_rows import POINT
 from limberjack.solvers.structure import new_work, prepare
 
 
@@ -179,6 +180,63 @@ def test_pairs_are_packed_rows(keep, rng):
         status = krylov.solve_krylov(system, Minv, J, C, b, centers, 2000, 1e-12, work, lam, report)
         assert status == krylov.CONVERGED
         assert np.linalg.norm(A @ lam - b) < 1e-10 * np.linalg.norm(b)
+
+
+def _net_on_points(side, rng):
+    """Return a square net on balls, each with directions of its own, its numbers and a right side with a solution."""
+    touches, positions = net(side)
+    centers = np.column_stack([positions, 0.1 * rng.normal(size=len(positions))])
+    points = np.array([centers[t].mean(0) for t in touches])
+    system = system_of(touches, [3] * len(touches), [6] * len(centers))
+    Minv, _ = rigid_numbers(system, rng)
+    J = joint_rows(touches, ["ball"] * len(touches), points, centers).reshape(-1, 3, 6)
+    owner = np.repeat(np.arange(len(touches)), np.diff(system.touch_start))
+    turned = np.linalg.qr(rng.normal(size=(len(touches), 3, 3)))[0]
+    J = (turned[owner] @ J).ravel()
+    return system, Minv, J, centers
+
+
+def _residual(system, Minv, J, lam):
+    """Return A lam, by scattering forces on bodies and gathering what they move."""
+    force, out = np.zeros((len(Minv), 6)), np.zeros(len(lam))
+    blocks = J.reshape(-1, 3, 6)
+    owner = np.repeat(np.arange(len(system.row_start) - 1), np.diff(system.touch_start))
+    np.add.at(force, system.touch_body, np.einsum("tij,ti->tj", blocks, lam.reshape(-1, 3)[owner]))
+    turn = Minv[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(-1, 3, 3)
+    moved = np.hstack([np.einsum("bij,bj->bi", turn, force[:, :3]), Minv[:, 6:] * force[:, 3:]])
+    np.add.at(out.reshape(-1, 3), owner, np.einsum("tij,tj->ti", blocks, moved[system.touch_body]))
+    return out
+
+
+@pytest.mark.parametrize("side", [6, 27])
+def test_points_are_packed_as_levers(side, rng):
+    """Balls with any directions have the multipliers all their rows give, in small nets and where slots are shared."""
+    system, Minv, J, centers = _net_on_points(side, rng)
+    nc = len(system.row_start) - 1
+    b = _residual(system, Minv, J, rng.normal(size=3 * nc))
+    work, report, lam = krylov.new_krylov(system, 0, np.ones(nc, bool)), np.zeros(3), np.zeros(3 * nc)
+    status = krylov.solve_krylov(system, Minv, J, np.zeros(3 * nc), b, centers, 5000, 1e-13, work, lam, report)
+    assert (work.packed.sort[: work.packed.count[0]] == POINT).all()
+    assert status == krylov.CONVERGED
+    assert np.linalg.norm(_residual(system, Minv, J, lam) - b) < 1e-11 * np.linalg.norm(b)
+    if side > 20:
+        assert work.packed.count[1] == 1 and work.packed.slot.max() < len(Minv) // 4
+    plain, other = krylov.new_krylov(system), np.zeros(3 * nc)
+    krylov.solve_krylov(system, Minv, J, np.zeros(3 * nc), b, centers, 5000, 1e-13, plain, other, report)
+    assert _close(lam, other) < 1e-8
+
+
+@pytest.mark.parametrize("cap", range(1, 8))
+def test_steps_taken_later_are_all_taken(cap, rng):
+    """After any number of iterations, odd or even, the residual reported is that of the multipliers given."""
+    system, Minv, J, centers = _net_on_points(5, rng)
+    nc = len(system.row_start) - 1
+    b, C = rng.normal(size=3 * nc), np.zeros(3 * nc)
+    work, report, lam = krylov.new_krylov(system, 2, np.ones(nc, bool)), np.zeros(3), np.zeros(3 * nc)
+    for _ in range(3):
+        assert krylov.solve_krylov(system, Minv, J, C, b, centers, cap, 1e-30, work, lam, report) == krylov.CAPPED
+        left = _weighed(system, Minv, J, C, b - saddle.dense_matrix(system, Minv, J, C) @ lam)
+        assert report[0] == cap and report[1] == pytest.approx(left, rel=1e-6)
 
 
 def test_kept_solutions_go_on_where_the_last_solve_ended(rng):

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 
 from limberjack._jit import inner, kernel, outlined
+from limberjack.assembling.limits import change_limits, ease_pulls, keep_limits, temper
 from limberjack.assembling.net import LEVER, MOST, SOFT
 from limberjack.assembling.rows import look, worst_error
 from limberjack.constraints.bodies import AFFINE, PARTICLE, PLANAR
@@ -31,6 +32,10 @@ __all__ = [
 ]  # fmt: skip
 
 OWN, ASK, TOLD = range(3)
+# Walks over the joints that are beyond their limits; one does but for cones and compound joints.
+_WALKS = 4
+# Solves in one correction, until limits neither pull nor are passed.
+_TURNS = 6
 
 
 @outlined
@@ -294,27 +299,47 @@ def correct(
     """
     metric = net.physical if physical else net.unit
     soft, count, total, status = has_soft(h, w.held, w.track), 0, 0, 0
-    kinds, report = setup.bodies.kind, w.report
+    kinds, report, walks = setup.bodies.kind, w.report, len(w.walk) > 0
     while True:
         look(setup, net, time, False, True, pose, u, e, w)
+        for turn in range(_WALKS if walks else 0):
+            if not keep_limits(
+                setup.table, net.system.row_start, w.walk, net.ends, count + turn == 0, w.value, e, w.on, w.total,
+                w.moves, pose,
+            ):  # fmt: skip
+                break
+            look(setup, net, time, False, True, pose, u, e, w)
         worst, at, norm = worst_error(net.rows, w.value, w.track)
         if count >= outer or not (worst > tolerance or (soft and count == 0)) or not worst < 1e100:
             break
-        if given != TOLD:
-            set_metric(kinds, metric, physical, w.free, pose, w.minv)
-            set_sides(
-                net.system, net.ends, h, 1.0, w.value, w.total, w.source, w.track, w.first, w.cut, w.on, w.b, w.c, w.j
-            )
+        for turn in range(_TURNS if walks else 1):
+            if given != TOLD:
+                set_metric(kinds, metric, physical, w.free, pose, w.minv)
+                set_sides(
+                    net.system, net.ends, h, 1.0, w.value, w.total, w.source, w.track, w.first, w.cut, w.on, w.b, w.c,
+                    w.j,
+                )  # fmt: skip
+                if walks:
+                    ease_pulls(net.unit, net.rows[2], w.held, w.b, w.c)
+            if given == ASK:
+                break
+            if given == TOLD:
+                _sum_up(net, w)
+            else:
+                status = solve_rows(net, inner_most, solver_tolerance, pose, w)
+                total += int(w.solve[0])
+            if not walks:
+                cut_multipliers(net.rows, h * h, w.held, w.track, w.lam, w.total, w.cut)
+            displace(net.system, w.source, w.lam, w.minv, w.f, w.d)
+            if not walks or turn == _TURNS - 1:
+                break
+            if not change_limits(net.system, net.ends, w.value, w.source, w.d, w.on, w.lam, w.total):
+                break
         if given == ASK:
             break
-        if given == TOLD:
-            _sum_up(net, w)
-        else:
-            status = solve_rows(net, inner_most, solver_tolerance, pose, w)
-        cut_multipliers(net.rows, h * h, w.held, w.track, w.lam, w.total, w.cut)
-        displace(net.system, w.source, w.lam, w.minv, w.f, w.d)
+        if walks:
+            temper(clamp, w.d)
         move_solids(kinds, clamp, w.d, pose)
         count += 1
-        total += int(w.solve[0])
     report[0], report[1], report[2], report[3], report[4], report[5] = count, total, worst, at, status, norm
     return 0 if worst < 1e100 else 1

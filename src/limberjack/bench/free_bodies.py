@@ -195,7 +195,7 @@ def to_free_mjcf(bodies: Bodies, dt: float) -> str:
     solref = 2.0 * dt
     lines = [
         '<mujoco><compiler inertiafromgeom="false"/>',
-        f'<option timestep="{dt!r}" tolerance="1e-8" jacobian="sparse" gravity="{_numbers(bodies.model.gravity)}"/>',
+        f'<option timestep="{dt!r}" tolerance="1e-8" gravity="{_numbers(bodies.model.gravity)}"/>',
         "<worldbody>",
         *(_geom(shape, solref) for shape in bodies.shapes[-1]),
     ]

@@ -274,7 +274,7 @@ def _put_faces(n, r, k, side, sign, kind, separation, slack, frame, near, near_k
         least = min(least, near[s, 2])
     if least > max(0.0, separation + slack):
         return -1
-    choose_near(n, slack, near)
+    choose_near(n, slack, 0.0, near)
     k1, k2 = (k + 1) % 3, (k + 2) % 3
     nx, ny, nz = _column(frame, r, k)
     nx, ny, nz = side * nx, side * ny, side * nz

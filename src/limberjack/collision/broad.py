@@ -3,7 +3,8 @@
 Items are what is binned: a moving link with all its shapes, or one static shape. They stand in a hashed grid of
 several levels, each cell twice as wide as those of the level below; an item is in the one cell that holds its middle,
 on the finest level whose cells are no smaller than it. Items of similar size make one level: a uniform grid. Planes
-are endless and are compared with every item.
+are endless and are compared with every item. Links of many shapes have one box around them all: their shapes are placed
+only when something comes near it.
 """
 
 from __future__ import annotations
@@ -16,15 +17,18 @@ import numpy as np
 from limberjack._jit import inner, outlined
 from limberjack.collision.scratch import Scratch, new_scratch
 from limberjack.collision.shapes import CAPSULE, CYLINDER, PLANE, SPHERE, Shapes
+from limberjack.spatial.frames import matrix_from_quaternion
 from limberjack.spatial.quaternions import quaternion_multiply, rotation_from_quaternion
 from limberjack.spatial.vectors import rotate
 
-__all__ = ["AT", "SIZE", "Broad", "find_pairs", "new_broad"]
+__all__ = ["AT", "SIZE", "Broad", "find_pairs", "new_broad", "regrouped"]
 
 # Places in a row of `frame`: nine numbers of the rotation, position, sizes.
 AT, SIZE, FRAME = 9, 12, 16
 LEVELS = 48
 _FAR = 4.0e15  # cell numbers beyond this are not exact
+# Links of this many shapes are bounded by one box.
+_MANY = 4
 
 
 class Broad(NamedTuple):
@@ -37,6 +41,9 @@ class Broad(NamedTuple):
     item_link: np.ndarray  # (m,) -1 = static
     item_part: np.ndarray  # (m,)
     item_bounds: np.ndarray  # (m, 6)
+    item_box: np.ndarray  # (m, 6) middle and half edges, link axes, of the box around an item; -1 = its shapes' bounds
+    ready: np.ndarray  # (m,) whether the shapes of an item are placed
+    later: np.ndarray  # (s,) shapes that are placed with their item
     item_cell: np.ndarray  # (m, 4) cell and level
     planes: np.ndarray  # (p,) shapes that are planes
     level_used: np.ndarray  # (LEVELS,)
@@ -52,33 +59,60 @@ class Broad(NamedTuple):
 def new_broad(shapes: Shapes, capacity: int) -> Broad:
     """Return work arrays for `shapes` and room for `capacity` pairs."""
     s = len(shapes.kind)
-    solid = np.flatnonzero(shapes.kind != PLANE)
-    order = solid[np.argsort(shapes.link[solid], kind="stable")]
-    link = shapes.link[order]
-    moving = np.split(order[link >= 0], np.flatnonzero(np.diff(link[link >= 0])) + 1) if (link >= 0).any() else []
-    items = [*moving, *([k] for k in order[link < 0])]
-    m = len(items)
-    first = np.array([item[0] for item in items], np.int64)
-    buckets = 1 << max(2 * m, 4).bit_length()
     return Broad(
         frame=np.zeros((s, FRAME)),
         bounds=np.zeros((s, 6)),
-        item_start=np.cumsum([0, *(len(item) for item in items)]).astype(np.int64),
-        item_shape=np.concatenate([np.zeros(0, np.int64), *items]).astype(np.int64),
-        item_link=shapes.link[first],
-        item_part=shapes.part[first],
-        item_bounds=np.zeros((m, 6)),
-        item_cell=np.zeros((m, 4), np.int64),
+        **_items(shapes),
         planes=np.flatnonzero(shapes.kind == PLANE),
         level_used=np.zeros(LEVELS, np.int64),
-        bucket=np.zeros(buckets + 1, np.int64),
-        order=np.zeros(m, np.int64),
         tally=np.zeros(s + 1, np.int64),
         pairs=np.zeros((capacity, 2), np.int64),
         sorting=np.zeros((capacity, 2), np.int64),
         count=np.zeros(1, np.int64),
         scratch=new_scratch(),
     )
+
+
+def regrouped(broad: Broad, shapes: Shapes) -> Broad:
+    """Return the work arrays for the same shapes on other links."""
+    return broad._replace(**_items(shapes))
+
+
+def _items(shapes: Shapes) -> dict[str, np.ndarray]:
+    """Return what is binned: the moving links with all their shapes, in order, then static shapes one by one."""
+    solid = np.flatnonzero(shapes.kind != PLANE)
+    order = solid[np.argsort(shapes.link[solid], kind="stable")]
+    moving, still = order[shapes.link[order] >= 0], order[shapes.link[order] < 0]
+    heads = np.flatnonzero(np.diff(shapes.link[moving], prepend=-1))
+    start = np.concatenate([heads, len(moving) + np.arange(len(still) + 1)]).astype(np.int64)
+    shape = np.concatenate([moving, still]).astype(np.int64)
+    m, first = len(start) - 1, shape[start[:-1]]
+    many = np.flatnonzero(np.diff(start[: len(heads) + 1]) >= _MANY)
+    box, later = np.full((m, 6), -1.0), np.zeros(len(shapes.kind), np.uint8)
+    if len(many):
+        low, high = _boxes(shapes)
+        box[: len(heads), :3] = np.minimum.reduceat(low[moving], heads)
+        box[: len(heads), 3:] = np.maximum.reduceat(high[moving], heads)
+        box[:, :3], box[:, 3:] = 0.5 * (box[:, :3] + box[:, 3:]), 0.5 * (box[:, 3:] - box[:, :3])
+        few = np.setdiff1d(np.arange(m), many)
+        box[few] = -1.0
+        later[shape] = np.repeat(box[:, 3] >= 0.0, np.diff(start))
+    return {
+        "item_start": start, "item_shape": shape, "item_link": shapes.link[first], "item_part": shapes.part[first],
+        "item_bounds": np.zeros((m, 6)), "item_cell": np.zeros((m, 4), np.int64), "item_box": box,
+        "ready": np.ones(m, np.int64), "later": later, "order": np.zeros(m, np.int64),
+        "bucket": np.zeros((1 << max(2 * m, 4).bit_length()) + 1, np.int64),
+    }  # fmt: skip
+
+
+def _boxes(shapes: Shapes) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lowest and highest corners (s, 3) of upright boxes around shapes in their links' frames."""
+    half, long = shapes.size.copy(), (shapes.kind == CAPSULE) | (shapes.kind == CYLINDER)
+    half[long] = np.stack([half[long, 0], half[long, 0], half[long, 1]], axis=1)
+    half[shapes.kind == CAPSULE, 2] += half[shapes.kind == CAPSULE, 0]
+    half[shapes.kind == SPHERE] = half[shapes.kind == SPHERE, :1]
+    reach = np.einsum("kij,kj->ki", np.abs(matrix_from_quaternion(shapes.place[:, 3:])), half)
+    return shapes.place[:, :3] - reach, shapes.place[:, :3] + reach
 
 
 @inner
@@ -101,62 +135,89 @@ def _extent(kind, r, sx, sy, sz):
     )
 
 
+@inner
+def _place_shape(shapes, pose, reach, margin, k, frame, bounds):
+    """Fill frame and bounds of shape k in the world; return a number that is finite if they are."""
+    i, place = shapes.link[k], shapes.place
+    x, y, z = place[k, 0], place[k, 1], place[k, 2]
+    turn = (place[k, 3], place[k, 4], place[k, 5], place[k, 6])
+    pad = 0.5 * margin
+    if i >= 0:
+        own = (pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
+        dx, dy, dz = rotate(rotation_from_quaternion(own[0], own[1], own[2], own[3]), x, y, z)
+        x, y, z = pose[i, 0] + dx, pose[i, 1] + dy, pose[i, 2] + dz
+        turn = quaternion_multiply(own, turn)
+        pad += reach[i]
+    r = rotation_from_quaternion(turn[0], turn[1], turn[2], turn[3])
+    for c in range(9):
+        frame[k, c] = r[c]
+    sx, sy, sz = shapes.size[k, 0], shapes.size[k, 1], shapes.size[k, 2]
+    frame[k, AT], frame[k, AT + 1], frame[k, AT + 2] = x, y, z
+    frame[k, SIZE], frame[k, SIZE + 1], frame[k, SIZE + 2] = sx, sy, sz
+    ex, ey, ez = _extent(shapes.kind[k], r, sx, sy, sz)
+    ex, ey, ez = ex + pad, ey + pad, ez + pad
+    bounds[k, 0], bounds[k, 1], bounds[k, 2] = x - ex, y - ey, z - ez
+    bounds[k, 3], bounds[k, 4], bounds[k, 5] = x + ex, y + ey, z + ez
+    return abs(x) + abs(y) + abs(z) + abs(ex + ey + ez)
+
+
 @outlined
-def _place_shapes(
-    # model
-    kind, link, place, size,
-    # in
-    pose, reach, margin,
-    # out
-    frame, bounds,
-):  # fmt: skip
-    """Fill frames and bounds of all shapes in the world; return whether all are finite."""
-    total = 0.0
-    for k in range(len(kind)):
-        i = link[k]
-        x, y, z = place[k, 0], place[k, 1], place[k, 2]
-        turn = (place[k, 3], place[k, 4], place[k, 5], place[k, 6])
-        pad = 0.5 * margin
-        if i >= 0:
-            own = (pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
-            dx, dy, dz = rotate(rotation_from_quaternion(own[0], own[1], own[2], own[3]), x, y, z)
-            x, y, z = pose[i, 0] + dx, pose[i, 1] + dy, pose[i, 2] + dz
-            turn = quaternion_multiply(own, turn)
-            pad += reach[i]
-        r = rotation_from_quaternion(turn[0], turn[1], turn[2], turn[3])
-        for c in range(9):
-            frame[k, c] = r[c]
-        sx, sy, sz = size[k, 0], size[k, 1], size[k, 2]
-        frame[k, AT], frame[k, AT + 1], frame[k, AT + 2] = x, y, z
-        frame[k, SIZE], frame[k, SIZE + 1], frame[k, SIZE + 2] = sx, sy, sz
-        ex, ey, ez = _extent(kind[k], r, sx, sy, sz)
-        ex, ey, ez = ex + pad, ey + pad, ez + pad
-        bounds[k, 0], bounds[k, 1], bounds[k, 2] = x - ex, y - ey, z - ez
-        bounds[k, 3], bounds[k, 4], bounds[k, 5] = x + ex, y + ey, z + ez
+def _place_shapes(shapes, pose, reach, margin, broad):
+    """Fill frames and bounds of all shapes, of those placed later the items'; return whether all are finite."""
+    total, box, bounds = 0.0, broad.item_box, broad.item_bounds
+    for k in range(len(shapes.kind)):
+        if broad.later[k] == 0:
+            total += _place_shape(shapes, pose, reach, margin, k, broad.frame, broad.bounds)
+    for i in range(len(box)):
+        if box[i, 3] < 0.0:
+            continue
+        broad.ready[i], j = 0, broad.item_link[i]
+        r = rotation_from_quaternion(pose[j, 3], pose[j, 4], pose[j, 5], pose[j, 6])
+        pad = 0.5 * margin + reach[j]
+        x, y, z = rotate(r, box[i, 0], box[i, 1], box[i, 2])
+        x, y, z = pose[j, 0] + x, pose[j, 1] + y, pose[j, 2] + z
+        ex = abs(r[0]) * box[i, 3] + abs(r[1]) * box[i, 4] + abs(r[2]) * box[i, 5] + pad
+        ey = abs(r[3]) * box[i, 3] + abs(r[4]) * box[i, 4] + abs(r[5]) * box[i, 5] + pad
+        ez = abs(r[6]) * box[i, 3] + abs(r[7]) * box[i, 4] + abs(r[8]) * box[i, 5] + pad
+        bounds[i, 0], bounds[i, 1], bounds[i, 2] = x - ex, y - ey, z - ez
+        bounds[i, 3], bounds[i, 4], bounds[i, 5] = x + ex, y + ey, z + ez
         total += abs(x) + abs(y) + abs(z) + abs(ex + ey + ez)
     return math.isfinite(total)
+
+
+@outlined
+def _make_ready(shapes, pose, reach, margin, broad, i):
+    """Place the shapes of item i."""
+    broad.ready[i] = 1
+    for s in range(broad.item_start[i], broad.item_start[i + 1]):
+        _place_shape(shapes, pose, reach, margin, broad.item_shape[s], broad.frame, broad.bounds)
 
 
 @inner
 def _bound_items(
     # in
-    item_start, item_shape, bounds,
+    item_start, item_shape, item_box, bounds,
     # out
     item_bounds,
 ):  # fmt: skip
     """Fill the boxes around items; return the smallest and largest edge of any, taking each item's longest."""
     small, large = np.inf, 0.0
     for i in range(len(item_bounds)):
-        k = item_shape[item_start[i]]
-        ax, ay, az = bounds[k, 0], bounds[k, 1], bounds[k, 2]
-        bx, by, bz = bounds[k, 3], bounds[k, 4], bounds[k, 5]
-        for s in range(item_start[i] + 1, item_start[i + 1]):
-            k = item_shape[s]
-            ax, ay, az = min(ax, bounds[k, 0]), min(ay, bounds[k, 1]), min(az, bounds[k, 2])
-            bx, by, bz = max(bx, bounds[k, 3]), max(by, bounds[k, 4]), max(bz, bounds[k, 5])
-        item_bounds[i, 0], item_bounds[i, 1], item_bounds[i, 2] = ax, ay, az
-        item_bounds[i, 3], item_bounds[i, 4], item_bounds[i, 5] = bx, by, bz
-        edge = max(bx - ax, by - ay, bz - az)
+        if item_box[i, 3] < 0.0:
+            k = item_shape[item_start[i]]
+            ax, ay, az = bounds[k, 0], bounds[k, 1], bounds[k, 2]
+            bx, by, bz = bounds[k, 3], bounds[k, 4], bounds[k, 5]
+            for s in range(item_start[i] + 1, item_start[i + 1]):
+                k = item_shape[s]
+                ax, ay, az = min(ax, bounds[k, 0]), min(ay, bounds[k, 1]), min(az, bounds[k, 2])
+                bx, by, bz = max(bx, bounds[k, 3]), max(by, bounds[k, 4]), max(bz, bounds[k, 5])
+            item_bounds[i, 0], item_bounds[i, 1], item_bounds[i, 2] = ax, ay, az
+            item_bounds[i, 3], item_bounds[i, 4], item_bounds[i, 5] = bx, by, bz
+        edge = max(
+            item_bounds[i, 3] - item_bounds[i, 0],
+            item_bounds[i, 4] - item_bounds[i, 1],
+            item_bounds[i, 5] - item_bounds[i, 2],
+        )
         small, large = min(small, edge), max(large, edge)
     return small, large
 
@@ -175,12 +236,12 @@ def _cell_of(x, inverse):
 @outlined
 def _fill_grid(
     # in
-    item_start, item_shape, bounds,
+    item_start, item_shape, item_box, bounds,
     # out
     item_bounds, item_cell, level_used, bucket, order,
 ):  # fmt: skip
     """Put every item into its cell; return the width of the finest cells."""
-    small, large = _bound_items(item_start, item_shape, bounds, item_bounds)
+    small, large = _bound_items(item_start, item_shape, item_box, bounds, item_bounds)
     base = max(small, 1e-9 * large) * (1.0 + 1e-9)
     for k in range(LEVELS):
         level_used[k] = 0
@@ -272,7 +333,7 @@ def _note(shapes, a, b, n, pairs):
 
 
 @inner
-def _pair_items(shapes, filters, broad, i, j, n):
+def _pair_items(shapes, filters, pose, reach, margin, broad, i, j, n):
     """Write the pairs of shapes of items i and j that come near each other; return the number of pairs."""
     if broad.item_link[i] < 0 and broad.item_link[j] < 0:
         return n
@@ -280,6 +341,10 @@ def _pair_items(shapes, filters, broad, i, j, n):
         return n
     if _listed(filters.joined_start, filters.joined, broad.item_part[i], broad.item_part[j]):
         return n
+    if broad.ready[i] == 0:
+        _make_ready(shapes, pose, reach, margin, broad, i)
+    if broad.ready[j] == 0:
+        _make_ready(shapes, pose, reach, margin, broad, j)
     for s in range(broad.item_start[i], broad.item_start[i + 1]):
         a = broad.item_shape[s]
         for t in range(broad.item_start[j], broad.item_start[j + 1]):
@@ -290,7 +355,7 @@ def _pair_items(shapes, filters, broad, i, j, n):
 
 
 @inner
-def _pair_planes(shapes, filters, broad, reach, margin, n):
+def _pair_planes(shapes, filters, pose, reach, margin, broad, n):
     """Write the pairs of planes with shapes that come near them; return the number of pairs."""
     for p in range(len(broad.planes)):
         plane = broad.planes[p]
@@ -303,6 +368,8 @@ def _pair_planes(shapes, filters, broad, reach, margin, n):
                 continue
             if _listed(filters.joined_start, filters.joined, part, broad.item_part[i]):
                 continue
+            if broad.ready[i] == 0:
+                _make_ready(shapes, pose, reach, margin, broad, i)
             for s in range(broad.item_start[i], broad.item_start[i + 1]):
                 a = broad.item_shape[s]
                 if not _above(broad.frame, broad.bounds, plane, pad, a) and _allowed(shapes, filters, a, plane):
@@ -311,7 +378,7 @@ def _pair_planes(shapes, filters, broad, reach, margin, n):
 
 
 @inner
-def _search_cell(shapes, filters, broad, i, x, y, z, level, n):
+def _search_cell(shapes, filters, pose, reach, margin, broad, i, x, y, z, level, n):
     """Pair item i with all items of one cell; in its own cell with those after it."""
     cell, bucket, order = broad.item_cell, broad.bucket, broad.order
     k = _bucket_of(x, y, z, level, len(bucket) - 2)
@@ -321,12 +388,12 @@ def _search_cell(shapes, filters, broad, i, x, y, z, level, n):
         if own and j <= i:
             continue
         if cell[j, 0] == x and cell[j, 1] == y and cell[j, 2] == z and cell[j, 3] == level:
-            n = _pair_items(shapes, filters, broad, i, j, n)
+            n = _pair_items(shapes, filters, pose, reach, margin, broad, i, j, n)
     return n
 
 
 @inner
-def _pair_grid(shapes, filters, broad, base, n):
+def _pair_grid(shapes, filters, pose, reach, margin, broad, base, n):
     """Write the pairs of items that come near each other; return the number of pairs."""
     cell, box = broad.item_cell, broad.item_bounds
     for i in range(len(cell)):
@@ -334,7 +401,7 @@ def _pair_grid(shapes, filters, broad, base, n):
         # Half of the neighbours: the other half find this item.
         for step in range(13, 27):
             x, y, z = cell[i, 0] + step // 9 - 1, cell[i, 1] + step // 3 % 3 - 1, cell[i, 2] + step % 3 - 1
-            n = _search_cell(shapes, filters, broad, i, x, y, z, level, n)
+            n = _search_cell(shapes, filters, pose, reach, margin, broad, i, x, y, z, level, n)
     coarsest, width = 0, base
     for k in range(LEVELS):
         if broad.level_used[k] != 0:
@@ -350,7 +417,7 @@ def _pair_grid(shapes, filters, broad, base, n):
             for x in range(_cell_of(box[i, 0] - half, inverse), _cell_of(box[i, 3] + half, inverse) + 1):
                 for y in range(_cell_of(box[i, 1] - half, inverse), _cell_of(box[i, 4] + half, inverse) + 1):
                     for z in range(_cell_of(box[i, 2] - half, inverse), _cell_of(box[i, 5] + half, inverse) + 1):
-                        n = _search_cell(shapes, filters, broad, i, x, y, z, k, n)
+                        n = _search_cell(shapes, filters, pose, reach, margin, broad, i, x, y, z, k, n)
     return n
 
 
@@ -373,10 +440,10 @@ def _sort_by(column, n, source, tally, target):
 
 
 @outlined
-def _find_near(shapes, filters, reach, margin, base, broad):
+def _find_near(shapes, filters, pose, reach, margin, base, broad):
     """Write all pairs that come near each other, sorted by their shapes a, then b; return their number."""
-    n = _pair_planes(shapes, filters, broad, reach, margin, 0)
-    n = _pair_grid(shapes, filters, broad, base, n)
+    n = _pair_planes(shapes, filters, pose, reach, margin, broad, 0)
+    n = _pair_grid(shapes, filters, pose, reach, margin, broad, base, n)
     broad.count[0] = n
     if n <= len(broad.pairs):
         _sort_by(1, n, broad.pairs, broad.tally, broad.sorting)
@@ -397,14 +464,12 @@ def find_pairs(
 
     A number beyond the room for pairs means that some were left out.
     """
-    if not _place_shapes(
-        shapes.kind, shapes.link, shapes.place, shapes.size, pose, reach, margin, broad.frame, broad.bounds
-    ):
+    if not _place_shapes(shapes, pose, reach, margin, broad):
         n = -1
     else:
         base = _fill_grid(
-            broad.item_start, broad.item_shape, broad.bounds, broad.item_bounds, broad.item_cell, broad.level_used,
-            broad.bucket, broad.order,
+            broad.item_start, broad.item_shape, broad.item_box, broad.bounds, broad.item_bounds, broad.item_cell,
+            broad.level_used, broad.bucket, broad.order,
         )  # fmt: skip
-        n = _find_near(shapes, filters, reach, margin, base, broad)
+        n = _find_near(shapes, filters, pose, reach, margin, base, broad)
     return n

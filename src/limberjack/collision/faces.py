@@ -279,7 +279,7 @@ def _put_plane(
     if best < least - 1e-3 * slack and best <= limit:
         x, y, z = ex - px, ey - py, ez - pz
         n = add_near(n, ux * x + uy * y + uz * z, vx * x + vy * y + vz * z, best, _EXTRA, near, near_keys)
-    choose_near(n, slack, near)
+    choose_near(n, slack, 0.0, near)
     count = 0
     for k in range(n):
         if near[k, 3] == 1.0:

@@ -11,9 +11,9 @@ import math
 
 from limberjack._jit import inner, outlined
 from limberjack.collision.broad import SIZE
-from limberjack.collision.shapes import BOX, CAPSULE, CYLINDER, HULL, PLANE, SPHERE
+from limberjack.collision.shapes import BOX, CAPSULE, CYLINDER, MESH, PLANE, SPHERE
 
-__all__ = ["distance_from"]
+__all__ = ["distance_from", "least_distance"]
 
 
 @inner
@@ -54,10 +54,9 @@ def _from_cylinder(x, y, z, radius, half):
 
 
 @inner
-def _from_hull(x, y, z, mesh, meshes):
+def _from_hull(x, y, z, mesh, mesh_polygon, normal, height):
     best, most = 0, -1e300
-    normal, height = meshes.polygon_normal, meshes.polygon_height
-    for p in range(meshes.mesh_polygon[mesh], meshes.mesh_polygon[mesh + 1]):
+    for p in range(mesh_polygon[mesh], mesh_polygon[mesh + 1]):
         over = normal[p, 0] * x + normal[p, 1] * y + normal[p, 2] * z - height[p]
         if over > most:
             best, most = p, over
@@ -70,6 +69,50 @@ def _cell(t, count):
     t = min(max(t, 0.0), count - 1.0)
     i = min(int(t), count - 2)
     return i, t - i
+
+
+@inner
+def _beyond(x, y, z, sx, sy, sz):
+    """Return the distance from the box around a mesh, which is no more than that from the mesh."""
+    ox, oy, oz = max(abs(x) - sx, 0.0), max(abs(y) - sy, 0.0), max(abs(z) - sz, 0.0)
+    return math.sqrt(ox * ox + oy * oy + oz * oz)
+
+
+@inner
+def _grid_value(x, y, z, sx, sy, sz, mesh, meshes):
+    """Return the distance in a grid, or beyond it what it is at least."""
+    grid, frame, shape = meshes.grid, meshes.grid_frame, meshes.grid_shape
+    nx, ny, nz = shape[mesh, 0], shape[mesh, 1], shape[mesh, 2]
+    inverse = 1.0 / frame[mesh, 3]
+    tx, ty, tz = (x - frame[mesh, 0]) * inverse, (y - frame[mesh, 1]) * inverse, (z - frame[mesh, 2]) * inverse
+    if tx < 0.0 or ty < 0.0 or tz < 0.0 or tx >= nx - 1.0 or ty >= ny - 1.0 or tz >= nz - 1.0:
+        return _beyond(x, y, z, sx, sy, sz)
+    i, j, k = int(tx), int(ty), int(tz)
+    u, v, w = tx - i, ty - j, tz - k
+    at = meshes.grid_start[mesh] + (i * ny + j) * nz + k
+    a, b, c, d = float(grid[at]), float(grid[at + 1]), float(grid[at + nz]), float(grid[at + nz + 1])
+    at += ny * nz
+    e, f, g, h = float(grid[at]), float(grid[at + 1]), float(grid[at + nz]), float(grid[at + nz + 1])
+    ab, cd, ef, gh = a + w * (b - a), c + w * (d - c), e + w * (f - e), g + w * (h - g)
+    low, high = ab + v * (cd - ab), ef + v * (gh - ef)
+    return low + u * (high - low)
+
+
+@inner
+def _node_value(x, y, z, sx, sy, sz, mesh, meshes):
+    """Return what the distance is at least, from the nearest node of a grid alone."""
+    frame, shape = meshes.grid_frame, meshes.grid_shape
+    step = frame[mesh, 3]
+    inverse = 1.0 / step
+    tx, ty, tz = (x - frame[mesh, 0]) * inverse, (y - frame[mesh, 1]) * inverse, (z - frame[mesh, 2]) * inverse
+    if tx < 0.0 or ty < 0.0 or tz < 0.0:
+        return _beyond(x, y, z, sx, sy, sz)
+    i, j, k = int(tx + 0.5), int(ty + 0.5), int(tz + 0.5)
+    if i >= shape[mesh, 0] or j >= shape[mesh, 1] or k >= shape[mesh, 2]:
+        return _beyond(x, y, z, sx, sy, sz)
+    value = float(meshes.grid[meshes.grid_start[mesh] + (i * shape[mesh, 1] + j) * shape[mesh, 2] + k])
+    # Half the diagonal of a cell, and what sweeps may miss far off.
+    return value - 1.1 * step
 
 
 @inner
@@ -106,11 +149,8 @@ def _from_grid(x, y, z, mesh, meshes):
 
 
 @outlined
-def distance_from(kind, k, mesh, x, y, z, frame, meshes):
-    """Return the signed distance of a point from shape k and its unit gradient, all in the shape's axes.
-
-    The gradient is zero where a grid cannot tell the way out, as in the middle of a symmetric body.
-    """
+def _from_solid(kind, k, mesh, x, y, z, frame, mesh_polygon, polygon_normal, polygon_height):
+    """Return the signed distance of a point from primitive or hull k and its unit gradient."""
     sx, sy, sz = frame[k, SIZE], frame[k, SIZE + 1], frame[k, SIZE + 2]
     if kind == SPHERE:
         return _from_point(x, y, z, sx)
@@ -120,8 +160,40 @@ def distance_from(kind, k, mesh, x, y, z, frame, meshes):
         return _from_box(x, y, z, sx, sy, sz)
     if kind == CYLINDER:
         return _from_cylinder(x, y, z, sx, sy)
-    if kind == HULL:
-        return _from_hull(x, y, z, mesh, meshes)
+    return _from_hull(x, y, z, mesh, mesh_polygon, polygon_normal, polygon_height)
+
+
+@inner
+def distance_from(kind, k, mesh, x, y, z, frame, meshes):
+    """Return the signed distance of a point from shape k and its unit gradient, all in the shape's axes.
+
+    The gradient is zero where a grid cannot tell the way out, as in the middle of a symmetric body. Inlined, since
+    handing all arrays of the meshes to a function costs more than a look into a grid.
+    """
     if kind == PLANE:
-        return z, 0.0, 0.0, 1.0
-    return _from_grid(x, y, z, mesh, meshes)
+        value, nx, ny, nz = z, 0.0, 0.0, 1.0
+    elif kind == MESH:
+        value, nx, ny, nz = _from_grid(x, y, z, mesh, meshes)
+    else:
+        value, nx, ny, nz = _from_solid(
+            kind, k, mesh, x, y, z, frame, meshes.mesh_polygon, meshes.polygon_normal, meshes.polygon_height
+        )
+    return value, nx, ny, nz
+
+
+@inner
+def least_distance(kind, k, mesh, x, y, z, rough, frame, meshes):
+    """Return what the distance of a point from shape k is at least: all that culling needs, cheaper still if rough."""
+    if kind == PLANE:
+        value = z
+    elif kind == MESH:
+        sx, sy, sz = frame[k, SIZE], frame[k, SIZE + 1], frame[k, SIZE + 2]
+        if rough:
+            value = _node_value(x, y, z, sx, sy, sz, mesh, meshes)
+        else:
+            value = _grid_value(x, y, z, sx, sy, sz, mesh, meshes)
+    else:
+        value, _, _, _ = _from_solid(
+            kind, k, mesh, x, y, z, frame, meshes.mesh_polygon, meshes.polygon_normal, meshes.polygon_height
+        )
+    return value

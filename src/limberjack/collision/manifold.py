@@ -21,16 +21,17 @@ def add_near(n, u, v, gap, key, near, near_keys):
 
 
 @inner
-def _score(k, near, u, v):
-    return u * near[k, 0] + v * near[k, 1]
+def _score(k, near, u, v, steep):
+    return u * near[k, 0] + v * near[k, 1] - steep * near[k, 2]
 
 
 @outlined
-def choose_near(n, slack, near):
+def choose_near(n, slack, steep, near):
     """Mark with 1 in the last column at most four of the n candidates; return the number marked.
 
     The outermost in four directions that are fixed in the plane, so that a resting contact keeps its spots, and the
-    deepest where it is deeper than those by more than slack.
+    deepest where it is deeper than those by more than slack. A candidate that lies further out counts for `steep` times
+    its gap less: of a round body the outermost ones that are near enough do not touch.
     """
     if n <= 4:
         for k in range(n):
@@ -40,7 +41,7 @@ def choose_near(n, slack, near):
     for _ in range(4):
         best = 0
         for k in range(1, n):
-            if _score(k, near, u, v) > _score(best, near, u, v) + 1e-9 * slack:
+            if _score(k, near, u, v, steep) > _score(best, near, u, v, steep) + 1e-9 * slack:
                 best = k
         if near[best, 3] == 0.0:
             near[best, 3] = 1.0

@@ -1,7 +1,7 @@
 """`Meshes`: hulls and meshes of a model in flat arrays, each once however many shapes have it.
 
 Coordinates are relative to the middle of the box around the mesh. Features, where contact can begin, stand in blocks of
-neighbours with a sphere around each, so that most of them are never looked at.
+neighbours with a sphere around each, and blocks in clusters, so that most of them are never looked at.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ from limberjack.collision.surfaces import Surface, closed_surface, features_of, 
 
 __all__ = ["MeshMaker", "Meshes"]
 
-_BLOCK = 16
+# Most features of a block, and blocks of a cluster.
+_BLOCK, _CLUSTER = 8, 8
+# Cells of the grid up to which an edge is short: between its ends the distance bends no more than the grid blurs it.
+_SHORT = 1.5
 
 
 class Meshes(NamedTuple):
-    """Hulls and meshes, one after the other; m meshes, p polygons, f features in b blocks."""
+    """Hulls and meshes, one after the other; m meshes, p polygons, f features in b blocks in c clusters."""
 
     vertices: np.ndarray  # (v, 3)
     mesh_vertex: np.ndarray  # (m + 1,) vertices of each mesh
@@ -30,7 +33,9 @@ class Meshes(NamedTuple):
     polygon_normal: np.ndarray  # (p, 3)
     polygon_height: np.ndarray  # (p,) along its normal
     feature: np.ndarray  # (f, 6) middle and half edge
-    mesh_block: np.ndarray  # (m + 1,) blocks of each mesh
+    mesh_cluster: np.ndarray  # (m + 1,) clusters of each mesh
+    cluster_block: np.ndarray  # (c + 1,) blocks of each cluster
+    cluster_sphere: np.ndarray  # (c, 4) middle and radius
     block_feature: np.ndarray  # (b + 1,) features of each block
     block_sphere: np.ndarray  # (b, 4) middle and radius
     grid_start: np.ndarray  # (m,) where the distances of each mesh begin
@@ -50,10 +55,12 @@ class MeshMaker:
         self._polygon_heights: list[np.ndarray] = [np.zeros(0)]
         self._features: list[np.ndarray] = [np.zeros((0, 6))]
         self._blocks: list[int] = [0]
+        self._clusters: list[int] = [0]
         self._spheres: list[np.ndarray] = []
+        self._cluster_spheres: list[np.ndarray] = []
         self._grids: list[np.ndarray] = [np.zeros(0, np.float32)]
         self._grid_rows: list[tuple[int, tuple[int, ...], tuple[float, ...]]] = []
-        self._starts = {"vertex": [0], "polygon": [0], "block": [0]}
+        self._starts = {"vertex": [0], "polygon": [0], "cluster": [0]}
 
     def add(self, vertices: object, faces: object, name: str) -> tuple[int, bool, np.ndarray, np.ndarray, float]:
         """Add a mesh, if it is new; return its number, whether it is convex, its middle, half edges and radius.
@@ -78,7 +85,7 @@ class MeshMaker:
     def _put(self, surface: Surface) -> None:
         first = self._starts["vertex"][-1]
         self._vertices.append(surface.vertices)
-        start = sum(len(grid) for grid in self._grids)
+        start, short = sum(len(grid) for grid in self._grids), 0.0
         if surface.convex:
             polygons, normals = polygons_of(surface)
             self._polygons += [polygon + first for polygon in polygons]
@@ -88,12 +95,13 @@ class MeshMaker:
             self._grid_rows.append((start, (0, 0, 0), (0.0, 0.0, 0.0, 1.0)))
         else:
             grid = grid_of(surface)
+            short = _SHORT * grid.step
             self._grids.append(grid.values.reshape(-1))
             self._grid_rows.append((start, grid.values.shape, (*grid.origin.tolist(), grid.step)))
-        self._put_features(features_of(surface))
+        self._put_features(features_of(surface, short))
         self._starts["vertex"].append(first + len(surface.vertices))
         self._starts["polygon"].append(len(self._polygons))
-        self._starts["block"].append(len(self._spheres))
+        self._starts["cluster"].append(len(self._cluster_spheres))
 
     def _put_features(self, rows: np.ndarray) -> None:
         """Put features into blocks of neighbours: cut in half across the longest side until they are small."""
@@ -106,12 +114,15 @@ class MeshMaker:
             axis = int(np.ptp(rows[members, :3], axis=0).argmax())
             members = members[np.argsort(rows[members, axis], kind="stable")]
             todo += [members[len(members) // 2 :], members[: len(members) // 2]]
+        ends = np.stack([rows[:, :3] - rows[:, 3:], rows[:, :3] + rows[:, 3:]], 1)
         for members in blocks:
-            ends = np.concatenate([rows[members, :3] - rows[members, 3:], rows[members, :3] + rows[members, 3:]])
-            middle = 0.5 * (ends.min(axis=0) + ends.max(axis=0))
-            self._spheres.append(np.append(middle, np.linalg.norm(ends - middle, axis=1).max()))
+            self._spheres.append(_sphere(ends[members].reshape(-1, 3)))
             self._features.append(rows[members])
             self._blocks.append(self._blocks[-1] + len(members))
+        for first in range(0, len(blocks), _CLUSTER):
+            few = blocks[first : first + _CLUSTER]
+            self._cluster_spheres.append(_sphere(ends[np.concatenate(few)].reshape(-1, 3)))
+            self._clusters.append(self._clusters[-1] + len(few))
 
     def arrays(self) -> Meshes:
         """Return all that was added."""
@@ -125,7 +136,9 @@ class MeshMaker:
             polygon_normal=np.concatenate(self._polygon_normals),
             polygon_height=np.concatenate(self._polygon_heights),
             feature=np.concatenate(self._features),
-            mesh_block=np.array(self._starts["block"], np.int64),
+            mesh_cluster=np.array(self._starts["cluster"], np.int64),
+            cluster_block=np.array(self._clusters, np.int64),
+            cluster_sphere=np.array(self._cluster_spheres, float).reshape(-1, 4),
             block_feature=np.array(self._blocks, np.int64),
             block_sphere=np.array(self._spheres, float).reshape(-1, 4),
             grid_start=np.array([row[0] for row in self._grid_rows], np.int64),
@@ -133,3 +146,9 @@ class MeshMaker:
             grid_frame=np.array([row[2] for row in self._grid_rows], float).reshape(-1, 4),
             grid=np.concatenate(self._grids),
         )
+
+
+def _sphere(points: np.ndarray) -> np.ndarray:
+    """Return middle and radius of a sphere around points."""
+    middle = 0.5 * (points.min(axis=0) + points.max(axis=0))
+    return np.append(middle, np.linalg.norm(points - middle, axis=1).max())

@@ -33,7 +33,7 @@ class Scratch(NamedTuple):
     faces: np.ndarray  # (400, 3) of the polytope
     planes: np.ndarray  # (400, 4) of its faces: normal, distance; negative distance = removed
     rim: np.ndarray  # (400, 2) edges around a hole in the polytope
-    found: np.ndarray  # (512, 8) table of candidates of meshes: point, normal, gap, free (0), taken (1) or grouped (2)
+    found: np.ndarray  # (512, 8) candidates of meshes: point, normal, gap, grouped or not
     found_keys: np.ndarray  # (512,)
     result: np.ndarray  # (10,) normal, distance, closest points of both shapes
 

@@ -1,8 +1,9 @@
 """Contacts of meshes that are not convex: features of each shape against the signed distance of the other.
 
 Features are points and edges (see `surfaces.features_of`); points find what lies over faces, edges what lies across
-edges: the lowest distance along them. Candidates fall into small cells, the deepest of each stays, and groups of
-similar normals are thinned out to at most four spots each.
+edges: the lowest distance along them. Features stand in blocks, these in clusters, each in a sphere: what lies in a
+sphere that is too far away is left out, and of a block that is far away beside its size only the feature that comes
+closest is looked at. What becomes of them: `candidates.py`.
 
 Keys: 2 f + s, feature f of the first (s = 0) or second shape (s = 1); edges of one feature that touch twice differ in
 the bits above 2^32.
@@ -14,18 +15,22 @@ import math
 
 from limberjack._jit import inner, outlined
 from limberjack.collision.broad import AT, SIZE
-from limberjack.collision.fields import distance_from
-from limberjack.collision.manifold import add_near, choose_near
-from limberjack.collision.scratch import put_spot
-from limberjack.collision.shapes import BOX, CAPSULE, CYLINDER, HULL, MESH, SPHERE
+from limberjack.collision.candidates import add_found, place_found, thin_out
+from limberjack.collision.fields import distance_from, least_distance
+from limberjack.collision.shapes import BOX, CAPSULE, CYLINDER, HULL, MESH, PLANE, SPHERE
+from limberjack.spatial.vectors import rotate, rotate_back
 
 __all__ = ["solid_pair"]
 
-# Cells along the largest extent of a pair in which one candidate is kept, groups of normals, and the cosine of a group.
-_BINS, _GROUPS, _ALIKE = 24.0, 4, 0.9
+# Parts of the largest extent of a pair that are so small that one candidate stands for each.
+_PARTS = 24.0
+# A block is far away beyond so many times its radius, an edge beyond so many times its half.
+_FAR, _FAR_EDGE = 3.0, 4.0
+# Parts of a block's radius: by which a feature may be higher than the lowest and still be chosen (see `candidates`),
+# and by which the bend of a distance may bring it closer than its gradient says.
+_OUTWEIGHED, _BENT = 0.64, 0.25
 _GOLDEN = 0.6180339887498949
 _MOST_SAMPLES = 32
-_USED = 7
 
 
 @inner
@@ -38,111 +43,76 @@ def _to_local(k, frame, x, y, z):
     )
 
 
-@inner
-def _to_world(k, frame, x, y, z):
-    """Return a vector of shape k's axes in the world."""
-    return (
-        frame[k, 0] * x + frame[k, 1] * y + frame[k, 2] * z,
-        frame[k, 3] * x + frame[k, 4] * y + frame[k, 5] * z,
-        frame[k, 6] * x + frame[k, 7] * y + frame[k, 8] * z,
-    )
-
-
 @outlined
-def _keep(
-    # in
-    j, x, y, z, nx, ny, nz, gap, radius, key, sign, bin_size, frame,
-    # out
-    found, found_keys,
-):  # fmt: skip
-    """Enter a candidate into the table unless its cell has a deeper one; all vectors in the axes of shape j."""
-    if nx == 0.0 and ny == 0.0 and nz == 0.0:
-        return
-    a, b, c = int(math.floor(x / bin_size)), int(math.floor(y / bin_size)), int(math.floor(z / bin_size))
-    way = (1 if nx > 0.5 else (2 if nx < -0.5 else 0)) + 3 * (1 if ny > 0.5 else (2 if ny < -0.5 else 0))
-    slot = (a * 73856093 ^ b * 19349663 ^ c * 83492791 ^ (2 * way + (1 if sign > 0.0 else 0)) * 25165843) & (
-        len(found) - 1
-    )
-    if found[slot, _USED] != 0.0 and found[slot, 6] <= gap:
-        return
-    back = radius + 0.5 * gap
-    px, py, pz = _to_world(j, frame, x - back * nx, y - back * ny, z - back * nz)
-    nx, ny, nz = _to_world(j, frame, nx, ny, nz)
-    found[slot, 0], found[slot, 1], found[slot, 2] = px + frame[j, AT], py + frame[j, AT + 1], pz + frame[j, AT + 2]
-    found[slot, 3], found[slot, 4], found[slot, 5] = sign * nx, sign * ny, sign * nz
-    found[slot, 6], found[slot, _USED] = gap, 1.0
-    found_keys[slot] = key
-
-
-@inner
 def _on_edge(kind, j, mesh, x, y, z, ex, ey, ez, t, frame, meshes):
-    value, _, _, _ = distance_from(kind, j, mesh, x + t * ex, y + t * ey, z + t * ez, frame, meshes)
-    return value
+    """Return the distance at place t of an edge, -1 .. 1."""
+    return least_distance(kind, j, mesh, x + t * ex, y + t * ey, z + t * ez, False, frame, meshes)
 
 
 @outlined
 def _enter(
     # in
-    kind, j, mesh, x, y, z, ex, ey, ez, t, radius, limit, key, sign, bin_size, frame, meshes,
+    n, first, kind, j, mesh, x, y, z, ex, ey, ez, t, radius, limit, key, apart, frame, meshes,
     # out
     found, found_keys,
 ):  # fmt: skip
-    """Enter the contact at place t of an edge, if it is near enough and not at an end."""
+    """Enter the contact at place t of an edge, if it is near enough and not at an end; return the candidates."""
     x, y, z = x + t * ex, y + t * ey, z + t * ez
     value, nx, ny, nz = distance_from(kind, j, mesh, x, y, z, frame, meshes)
     if abs(t) > 0.999 or value - radius > limit:
-        return
+        return n
     # Across the edge: along it nothing is pressed, and a grid blurs the gradient there.
     along = (nx * ex + ny * ey + nz * ez) / (ex * ex + ey * ey + ez * ez)
     nx, ny, nz = nx - along * ex, ny - along * ey, nz - along * ez
     length = math.sqrt(nx * nx + ny * ny + nz * nz)
     if length > 0.1:
-        _keep(
-            j, x, y, z, nx / length, ny / length, nz / length, value - radius, radius, key, sign, bin_size, frame,
-            found, found_keys,
-        )  # fmt: skip
+        n = add_found(
+            n, first, x, y, z, nx / length, ny / length, nz / length, value - radius, key, apart, found, found_keys
+        )
+    return n
 
 
 @inner
-def _visit_short(
-    kind, j, mesh, x, y, z, ex, ey, ez, half, value, radius, limit, key, sign, bin_size, frame, meshes, found,
-    found_keys,
-):  # fmt: skip
-    """Enter the contact of an edge shorter than a cell, by the parabola through its ends and its middle."""
-    before = _on_edge(kind, j, mesh, x, y, z, ex, ey, ez, -1.0, frame, meshes)
-    after = _on_edge(kind, j, mesh, x, y, z, ex, ey, ez, 1.0, frame, meshes)
-    bend = before - 2.0 * value + after
-    if bend > 1e-3 * half and abs(before - after) < 1.8 * bend:
-        _enter(
-            kind, j, mesh, x, y, z, ex, ey, ez, 0.5 * (before - after) / bend, radius, limit, key, sign, bin_size,
-            frame, meshes, found, found_keys,
-        )  # fmt: skip
+def _lowest(kind, j, mesh, x, y, z, ex, ey, ez, low, high, frame, meshes):
+    """Return the place of the lowest distance on a stretch of an edge, by golden section."""
+    a, b = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    fa = _on_edge(kind, j, mesh, x, y, z, ex, ey, ez, a, frame, meshes)
+    fb = _on_edge(kind, j, mesh, x, y, z, ex, ey, ez, b, frame, meshes)
+    for _ in range(16):
+        if fa < fb:
+            high, b, fb = b, a, fa
+            a = high - _GOLDEN * (high - low)
+            fa = _on_edge(kind, j, mesh, x, y, z, ex, ey, ez, a, frame, meshes)
+        else:
+            low, a, fa = a, b, fb
+            b = low + _GOLDEN * (high - low)
+            fb = _on_edge(kind, j, mesh, x, y, z, ex, ey, ez, b, frame, meshes)
+    return 0.5 * (low + high)
 
 
 @outlined
-def _visit(
+def _visit_edge(
     # in
-    kind, j, mesh, x, y, z, ex, ey, ez, radius, limit, spacing, key, sign, bin_size, frame, meshes,
+    n, first, kind, j, mesh, x, y, z, ex, ey, ez, value, radius, limit, spacing, key, apart, frame, meshes,
     # out
     found, found_keys,
 ):  # fmt: skip
-    """Enter the contacts of one feature, in shape j's axes, with the distance of shape j.
+    """Enter the lowest places of an edge between its ends, which are features of their own; return the candidates.
 
-    Of an edge, the lowest places between its ends; the ends are features of their own.
+    `value` is the distance in its middle.
     """
     half = math.sqrt(ex * ex + ey * ey + ez * ez)
-    value, nx, ny, nz = distance_from(kind, j, mesh, x, y, z, frame, meshes)
-    if value - half - radius > limit:
-        return
-    if half == 0.0:
-        _keep(j, x, y, z, nx, ny, nz, value - radius, radius, key, sign, bin_size, frame, found, found_keys)
-        return
     if 2.0 * half <= spacing:
-        _visit_short(
-            kind, j, mesh, x, y, z, ex, ey, ez, half, value, radius, limit, key, sign, bin_size, frame, meshes, found,
-            found_keys,
-        )  # fmt: skip
-        return
+        # Shorter than a cell: the parabola through its ends and its middle.
+        before = _on_edge(kind, j, mesh, x, y, z, ex, ey, ez, -1.0, frame, meshes)
+        after = _on_edge(kind, j, mesh, x, y, z, ex, ey, ez, 1.0, frame, meshes)
+        bend = before - 2.0 * value + after
+        if bend > 1e-3 * half and abs(before - after) < 1.8 * bend:
+            n = _enter(
+                n, first, kind, j, mesh, x, y, z, ex, ey, ez, 0.5 * (before - after) / bend, radius, limit, key, apart,
+                frame, meshes, found, found_keys,
+            )  # fmt: skip
+        return n
     samples = min(max(int(2.0 * half / spacing) + 2, 4), _MOST_SAMPLES)
     step = 2.0 / samples
     before = 1e300
@@ -153,23 +123,13 @@ def _visit(
             after = _on_edge(kind, j, mesh, x, y, z, ex, ey, ez, -1.0 + step * (s + 1), frame, meshes)
         if here <= before and here < after and here - radius <= limit + step * half:
             low, high = max(-1.0, -1.0 + step * (s - 1)), min(1.0, -1.0 + step * (s + 1))
-            a, b = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-            fa = _on_edge(kind, j, mesh, x, y, z, ex, ey, ez, a, frame, meshes)
-            fb = _on_edge(kind, j, mesh, x, y, z, ex, ey, ez, b, frame, meshes)
-            for _ in range(16):
-                if fa < fb:
-                    high, b, fb = b, a, fa
-                    a = high - _GOLDEN * (high - low)
-                    fa = _on_edge(kind, j, mesh, x, y, z, ex, ey, ez, a, frame, meshes)
-                else:
-                    low, a, fa = a, b, fb
-                    b = low + _GOLDEN * (high - low)
-                    fb = _on_edge(kind, j, mesh, x, y, z, ex, ey, ez, b, frame, meshes)
-            _enter(
-                kind, j, mesh, x, y, z, ex, ey, ez, 0.5 * (low + high), radius, limit, key + (s << 33), sign, bin_size,
-                frame, meshes, found, found_keys,
+            t = _lowest(kind, j, mesh, x, y, z, ex, ey, ez, low, high, frame, meshes)
+            n = _enter(
+                n, first, kind, j, mesh, x, y, z, ex, ey, ez, t, radius, limit, key + (s << 33), apart, frame,
+                meshes, found, found_keys,
             )  # fmt: skip
         before, here = here, after
+    return n
 
 
 @inner
@@ -218,14 +178,104 @@ _HALF_ROOT = math.sqrt(0.75)
 _CLOCK = (1.0, _HALF_ROOT, 0.5, 0.0, -0.5, -_HALF_ROOT, -1.0, -_HALF_ROOT, -0.5, 0.0, 0.5, _HALF_ROOT)
 
 
+@inner
+def _rim(kind, j, mesh, ox, oy, oz, turn, frame, meshes):
+    """Return which way the rim of a cylinder with its middle at o comes closest: against the gradient there."""
+    _, nx, ny, nz = distance_from(kind, j, mesh, ox, oy, oz, frame, meshes)
+    u, v = turn[0] * nx + turn[3] * ny + turn[6] * nz, turn[1] * nx + turn[4] * ny + turn[7] * nz
+    length = math.sqrt(u * u + v * v)
+    if length <= 1e-6:
+        return 1.0, 0.0
+    return -u / length, -v / length
+
+
+@inner
+def _visit(
+    n, first, kind, j, mesh, ox, oy, oz, turn, point, radius, limit, spacing, key, apart, frame, meshes, found,
+    found_keys,
+):  # fmt: skip
+    """Enter the contacts of one feature of a shape at o, turned by `turn`; return the number of candidates."""
+    x, y, z = rotate(turn, point[0], point[1], point[2])
+    x, y, z = ox + x, oy + y, oz + z
+    if point[3] == 0.0 and point[4] == 0.0 and point[5] == 0.0:
+        value, nx, ny, nz = distance_from(kind, j, mesh, x, y, z, frame, meshes)
+        if value - radius <= limit:
+            n = add_found(n, first, x, y, z, nx, ny, nz, value - radius, key, apart, found, found_keys)
+        return n
+    half = math.sqrt(point[3] * point[3] + point[4] * point[4] + point[5] * point[5])
+    value = least_distance(kind, j, mesh, x, y, z, False, frame, meshes) - radius
+    if value - half <= limit and value <= _FAR_EDGE * half:
+        ex, ey, ez = rotate(turn, point[3], point[4], point[5])
+        n = _visit_edge(
+            n, first, kind, j, mesh, x, y, z, ex, ey, ez, value + radius, radius, limit, spacing, key, apart, frame,
+            meshes, found, found_keys,
+        )  # fmt: skip
+    return n
+
+
+@inner
+def _height(row, f, ax, ay, az):
+    """Return how high the lowest end of feature f is along a direction."""
+    return ax * row[f, 0] + ay * row[f, 1] + az * row[f, 2] - abs(ax * row[f, 3] + ay * row[f, 4] + az * row[f, 5])
+
+
+@inner
+def _feature(row, f):
+    return row[f, 0], row[f, 1], row[f, 2], row[f, 3], row[f, 4], row[f, 5]
+
+
+@inner
+def _visit_block(
+    n, first, block, start, side, kind, j, mesh, ox, oy, oz, x, y, z, turn, limit, spacing, apart, frame,
+    meshes, found, found_keys,
+):  # fmt: skip
+    """Enter the contacts of the features of a block around (x, y, z); return the number of candidates.
+
+    How high they are is estimated by the gradient in the middle. Those that are too far away or that the lowest one of
+    the block outweighs anyway, when spots are chosen, are left out; of a block that is far away beside its size all but
+    the lowest.
+    """
+    begin, end, size = meshes.block_feature[block], meshes.block_feature[block + 1], meshes.block_sphere[block, 3]
+    value, nx, ny, nz = distance_from(kind, j, mesh, x, y, z, frame, meshes)
+    ax, ay, az = rotate_back(turn, nx, ny, nz)
+    row, least = meshes.feature, 1e300
+    for f in range(begin, end):
+        least = min(least, _height(row, f, ax, ay, az))
+    # The height of the middle is that of its distance; a plane's distance has no bend.
+    sphere = meshes.block_sphere
+    most = ax * sphere[block, 0] + ay * sphere[block, 1] + az * sphere[block, 2] - value + limit
+    if kind != PLANE:
+        most += _BENT * size
+    above = 0.0 if value > _FAR * size else _OUTWEIGHED * size
+    most = min(most, least + above)
+    for f in range(begin, end):
+        if _height(row, f, ax, ay, az) <= most:
+            n = _visit(
+                n, first, kind, j, mesh, ox, oy, oz, turn, _feature(row, f), 0.0, limit, spacing,
+                2 * (f - start) + side, apart, frame, meshes, found, found_keys,
+            )  # fmt: skip
+            if above == 0.0:
+                break
+    return n
+
+
+@inner
+def _clear_of(spheres, b, kind, j, mesh, ox, oy, oz, turn, limit, rough, frame, meshes):
+    """Return whether sphere b is further than limit from shape j, and its middle in the axes of j."""
+    x, y, z = rotate(turn, spheres[b, 0], spheres[b, 1], spheres[b, 2])
+    x, y, z = ox + x, oy + y, oz + z
+    value = least_distance(kind, j, mesh, x, y, z, rough, frame, meshes)
+    return value - spheres[b, 3] > limit, x, y, z
+
+
 @outlined
 def _scan(
     # in
-    i, j, kind_i, kind_j, mesh_i, mesh_j, limit, sign, bin_size, frame, meshes,
+    n, i, j, kind_i, kind_j, mesh_i, mesh_j, limit, sign, apart, frame, meshes,
     # out
     found, found_keys,
 ):  # fmt: skip
-    """Enter the contacts of all features of shape i with the distance of shape j."""
+    """Enter the contacts of all features of shape i with the distance of shape j; return the number of candidates."""
     ox, oy, oz = _to_local(
         j, frame, frame[i, AT] - frame[j, AT], frame[i, AT + 1] - frame[j, AT + 1], frame[i, AT + 2] - frame[j, AT + 2]
     )
@@ -233,82 +283,40 @@ def _scan(
     ax, ay, az = _to_local(j, frame, frame[i, 0], frame[i, 3], frame[i, 6])
     bx, by, bz = _to_local(j, frame, frame[i, 1], frame[i, 4], frame[i, 7])
     cx, cy, cz = _to_local(j, frame, frame[i, 2], frame[i, 5], frame[i, 8])
+    turn = (ax, bx, cx, ay, by, cy, az, bz, cz)
     spacing = meshes.grid_frame[mesh_j, 3] if kind_j == MESH else 1e300
-    side = 0 if sign > 0.0 else 1
-    radius = frame[i, SIZE] if kind_i <= CAPSULE else 0.0
-    own = kind_i != HULL and kind_i != MESH
-    first = 0 if own else meshes.mesh_block[mesh_i]
-    last = 1 if own else meshes.mesh_block[mesh_i + 1]
-    dx, dy = 1.0, 0.0
-    if kind_i == CYLINDER:
-        # Which way the rim comes closest: against the gradient in the middle.
-        _, nx, ny, nz = distance_from(kind_j, j, mesh_j, ox, oy, oz, frame, meshes)
-        u, v = ax * nx + ay * ny + az * nz, bx * nx + by * ny + bz * nz
-        length = math.sqrt(u * u + v * v)
-        if length > 1e-6:
-            dx, dy = -u / length, -v / length
-    for block in range(first, last):
-        begin, end = 0, _count_own(kind_i)
-        if not own:
-            x, y, z = meshes.block_sphere[block, 0], meshes.block_sphere[block, 1], meshes.block_sphere[block, 2]
-            px, py, pz = ox + ax * x + bx * y + cx * z, oy + ay * x + by * y + cy * z, oz + az * x + bz * y + cz * z
-            value, _, _, _ = distance_from(kind_j, j, mesh_j, px, py, pz, frame, meshes)
-            if value - meshes.block_sphere[block, 3] > limit:
-                continue
-            begin, end = meshes.block_feature[block], meshes.block_feature[block + 1]
-        for f in range(begin, end):
-            if own:
-                x, y, z, u, v, w = _own_feature(
-                    kind_i, f, frame[i, SIZE], frame[i, SIZE + 1], frame[i, SIZE + 2], dx, dy
-                )
-            else:
-                x, y, z = meshes.feature[f, 0], meshes.feature[f, 1], meshes.feature[f, 2]
-                u, v, w = meshes.feature[f, 3], meshes.feature[f, 4], meshes.feature[f, 5]
-            _visit(
-                kind_j, j, mesh_j, ox + ax * x + bx * y + cx * z, oy + ay * x + by * y + cy * z,
-                oz + az * x + bz * y + cz * z, ax * u + bx * v + cx * w, ay * u + by * v + cy * w,
-                az * u + bz * v + cz * w, radius, limit, spacing, 2 * (f - begin + 64 * (block - first)) + side, sign,
-                bin_size, frame, meshes, found, found_keys,
+    side, first = 0 if sign > 0.0 else 1, n
+    if kind_i != HULL and kind_i != MESH:
+        radius = frame[i, SIZE] if kind_i <= CAPSULE else 0.0
+        dx, dy = 1.0, 0.0
+        if kind_i == CYLINDER:
+            dx, dy = _rim(kind_j, j, mesh_j, ox, oy, oz, turn, frame, meshes)
+        for f in range(_count_own(kind_i)):
+            point = _own_feature(kind_i, f, frame[i, SIZE], frame[i, SIZE + 1], frame[i, SIZE + 2], dx, dy)
+            n = _visit(
+                n, first, kind_j, j, mesh_j, ox, oy, oz, turn, point, radius, limit, spacing, 2 * f + side, apart,
+                frame, meshes, found, found_keys,
             )  # fmt: skip
-
-
-@inner
-def _thin_out(slack, found, found_keys, near, near_keys, spots, keys):
-    """Write at most four spots of each of a few groups of candidates with similar normals; return their number."""
-    count = 0
-    for _ in range(_GROUPS):
-        seed = -1
-        for k in range(len(found)):
-            if found[k, _USED] == 1.0 and (seed < 0 or found[k, 6] < found[seed, 6]):
-                seed = k
-        if seed < 0:
-            break
-        nx, ny, nz = found[seed, 3], found[seed, 4], found[seed, 5]
-        x, y, z = (0.0, nz, -ny) if abs(nx) < 0.6 else (-nz, 0.0, nx)
-        length = math.sqrt(x * x + y * y + z * z)
-        ux, uy, uz = x / length, y / length, z / length
-        vx, vy, vz = ny * uz - nz * uy, nz * ux - nx * uz, nx * uy - ny * ux
-        n = 0
-        for k in range(len(found)):
-            if found[k, _USED] == 1.0 and nx * found[k, 3] + ny * found[k, 4] + nz * found[k, 5] > _ALIKE:
-                x, y, z = found[k, 0], found[k, 1], found[k, 2]
-                found[k, _USED] = 2.0
-                n = add_near(n, ux * x + uy * y + uz * z, vx * x + vy * y + vz * z, found[k, 6], k, near, near_keys)
-        choose_near(n, slack, near)
-        start = count
-        for s in range(n):
-            k = near_keys[s]
-            # Features of both shapes often name one place: the first named stays.
-            new = near[s, 3] == 1.0
-            for other in range(start, count):
-                x, y, z = found[k, 0] - spots[other, 0], found[k, 1] - spots[other, 1], found[k, 2] - spots[other, 2]
-                new = new and x * x + y * y + z * z > 400.0 * slack * slack
-            if new:
-                count = put_spot(
-                    count, found[k, 0], found[k, 1], found[k, 2], found[k, 3], found[k, 4], found[k, 5], -found[k, 6],
-                    found_keys[k], spots, keys,
+        place_found(first, n, j, radius, sign, frame, found)
+        return n
+    start = meshes.block_feature[meshes.cluster_block[meshes.mesh_cluster[mesh_i]]]
+    for cluster in range(meshes.mesh_cluster[mesh_i], meshes.mesh_cluster[mesh_i + 1]):
+        clear, _, _, _ = _clear_of(
+            meshes.cluster_sphere, cluster, kind_j, j, mesh_j, ox, oy, oz, turn, limit, True, frame, meshes
+        )
+        if clear:
+            continue
+        for block in range(meshes.cluster_block[cluster], meshes.cluster_block[cluster + 1]):
+            clear, x, y, z = _clear_of(
+                meshes.block_sphere, block, kind_j, j, mesh_j, ox, oy, oz, turn, limit, False, frame, meshes
+            )
+            if not clear:
+                n = _visit_block(
+                    n, first, block, start, side, kind_j, j, mesh_j, ox, oy, oz, x, y, z, turn, limit,
+                    spacing, apart, frame, meshes, found, found_keys,
                 )  # fmt: skip
-    return count
+    place_found(first, n, j, 0.0, sign, frame, found)
+    return n
 
 
 @outlined
@@ -322,11 +330,10 @@ def solid_pair(
 
     `radius` is that of the smaller one. Planes have no features and endless reach: kind_j alone may be one.
     """
-    found, found_keys = scratch.found, scratch.found_keys
-    for k in range(len(found)):
-        found[k, _USED] = 0.0
-    bin_size = 2.0 * radius / _BINS
-    _scan(i, j, kind_i, kind_j, mesh_i, mesh_j, limit, 1.0, bin_size, frame, meshes, found, found_keys)
+    found, found_keys, apart = scratch.found, scratch.found_keys, 2.0 * radius / _PARTS
+    n = _scan(0, i, j, kind_i, kind_j, mesh_i, mesh_j, limit, 1.0, apart, frame, meshes, found, found_keys)
     if kind_j <= MESH:
-        _scan(j, i, kind_j, kind_i, mesh_j, mesh_i, limit, -1.0, bin_size, frame, meshes, found, found_keys)
-    return _thin_out(1e-3 * radius, found, found_keys, scratch.near, scratch.near_keys, scratch.spots, scratch.keys)
+        n = _scan(n, j, i, kind_j, kind_i, mesh_j, mesh_i, limit, -1.0, apart, frame, meshes, found, found_keys)
+    if n == 0:
+        return 0
+    return thin_out(n, radius, found, found_keys, scratch.near, scratch.near_keys, scratch.spots, scratch.keys)

@@ -255,15 +255,20 @@ def _outline(triangles: np.ndarray) -> np.ndarray:
     return np.array(out, np.int64)
 
 
-def features_of(surface: Surface) -> np.ndarray:
+def features_of(surface: Surface, short: float = 0.0) -> np.ndarray:
     """Return where contact can begin: rows of a middle and a half edge (n, 6); a vertex has a half edge of zero.
 
     Hollow and flat edges, and vertices without any other, touch nothing first.
+
+    Args:
+        surface: the mesh.
+        short: length up to which edges are left out, since their ends tell as much [m].
     """
     points = surface.vertices
     edges, _, angle = edge_angles(points, surface.faces)
     corners = np.unique(edges[angle > _FLAT])
-    sharp = edges[angle > _SHARP]
+    long = np.linalg.norm(points[edges[:, 1]] - points[edges[:, 0]], axis=1) > short
+    sharp = edges[(angle > _SHARP) & long]
     half = 0.5 * (points[sharp[:, 1]] - points[sharp[:, 0]])
     rows = np.zeros((len(corners) + len(sharp), 6))
     rows[: len(corners), :3] = points[corners]

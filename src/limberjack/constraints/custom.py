@@ -22,6 +22,7 @@ from numba.core.errors import NumbaError
 
 from limberjack._jit import inner
 from limberjack.constraints.jets import jet
+from limberjack.constraints.projected import memory_of, projection_address
 from limberjack.constraints.rows import (
     AXES_A,
     AXES_B,
@@ -36,6 +37,7 @@ from limberjack.constraints.rows import (
 )
 from limberjack.errors import ModelError
 from limberjack.model.custom import CONSTRAINT_KINDS
+from limberjack.model.projecting import locks_of
 
 __all__ = ["address_of", "compile_flags", "compiled_address", "custom_kind"]
 
@@ -126,6 +128,9 @@ class Registered(NamedTuple):
 def custom_kind(joint: Any) -> Registered:
     """Return the registered kind of a constraint, compiled."""
     kind = CONSTRAINT_KINDS[joint.kind]
+    if kind.project:
+        rows = 1 if kind.one_sided else locks_of(kind.name, kind.function, joint.data, kind.rows, kind.limited).rows
+        return Registered(rows, kind.one_sided, projection_address(kind), memory_of(kind, rows) + joint.data)
     return Registered(kind.rows, kind.one_sided, address_of(kind.name), joint.data)
 
 

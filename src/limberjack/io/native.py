@@ -409,7 +409,7 @@ def _add_body(builder: Builder, body: Body) -> None:
 def _add_joint(builder: Builder, joint: Joint) -> None:
     if isinstance(joint, CustomJoint):
         given = {name: getattr(joint, name) for name in _FRAMES}
-        builder.add_constraint(joint.kind, joint.name, joint.parent, joint.child, data=joint.data, **given)
+        builder._put_constraint(joint.kind, joint.name, joint.parent, joint.child, joint.data, given)
         return
     if joint.kind not in _TAKES:
         raise UnknownName("joint kind", joint.kind, "Limberjack", _TAKES)

@@ -20,7 +20,7 @@ from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.bodies import RIGID
 from limberjack.constraints.maximal import Maximal
 from limberjack.constraints.rows import SLIDE
-from limberjack.constraints.system import new_system
+from limberjack.constraints.system import System, new_system
 from limberjack.constraints.table import DRIVE, HELD
 from limberjack.maximal.flight import (
     MOMENTUM,
@@ -50,7 +50,7 @@ from limberjack.solvers.sparse import factor, solve
 from limberjack.solvers.structure import Structure, Work, new_work, prepare
 from limberjack.spatial.vectors import cross, rotate, symmetric_times
 
-__all__ = ["BallWork", "Balls", "momenta_of", "new_balls", "take_ball_steps"]
+__all__ = ["BallWork", "Balls", "ball_ends", "ball_system", "momenta_of", "new_balls", "take_ball_steps"]
 
 
 # A factor serves until bodies have turned by this much since it was made [rad], or for so many steps.
@@ -91,8 +91,8 @@ class BallWork(NamedTuple):
     fitting: Work  # for the velocities shown
 
 
-def new_balls(whole: Maximal, gravity: np.ndarray) -> tuple[Balls, Structure, BallWork] | None:
-    """Return a model of rigid bodies on ball joints ready for `take_ball_steps`, or None if it has anything else."""
+def ball_ends(whole: Maximal) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return links (c, 2) and levers (c, 6) of a model of rigid bodies on ball joints, or None if it has others."""
     table, system, bodies = whole.table, whole.system, whole.bodies
     held = table.role == HELD
     rows = np.flatnonzero(held)
@@ -112,17 +112,13 @@ def new_balls(whole: Maximal, gravity: np.ndarray) -> tuple[Balls, Structure, Ba
     pair = same[:, 0]
     link = table.pair_link[pair].astype(np.int64)
     lever = np.concatenate([table.pair_frame[pair, 9:12], table.pair_frame[pair, 21:24]], axis=1)
-    return _laid_out(whole, link, lever, gravity)
+    return link, lever
 
 
-def _laid_out(
-    whole: Maximal, link: np.ndarray, lever: np.ndarray, gravity: np.ndarray
-) -> tuple[Balls, Structure, BallWork]:
-    bodies = whole.bodies
-    n, c = len(bodies.kind), len(link)
-    touches = [[int(i) for i in ends if i >= 0] for ends in link]
-    own = new_system(np.full(n, 6), np.full(c, 3, np.int64), touches)
-    structure = prepare(own)
+def ball_system(n: int, link: np.ndarray) -> tuple[System, np.ndarray, np.ndarray]:
+    """Return the system of ball joints on n bodies, the touches (c, 2) of each, -1 = none, and rows for levers."""
+    c = len(link)
+    own = new_system(np.full(n, 6), np.full(c, 3, np.int64), [[int(i) for i in ends if i >= 0] for ends in link])
     touch, levers = np.full((c, 2), -1, np.int64), np.zeros((len(own.touch_body), 4))
     for k in range(c):
         at = int(own.touch_start[k])
@@ -130,6 +126,18 @@ def _laid_out(
             if link[k, end] >= 0:
                 touch[k, end], levers[at, 3] = at, (-1.0, 1.0)[end]
                 at += 1
+    return own, touch, levers
+
+
+def new_balls(whole: Maximal, gravity: np.ndarray) -> tuple[Balls, Structure, BallWork] | None:
+    """Return a model of rigid bodies on ball joints ready for `take_ball_steps`, or None if it has anything else."""
+    ends = ball_ends(whole)
+    if ends is None:
+        return None
+    (link, lever), bodies = ends, whole.bodies
+    n, c = len(bodies.kind), len(link)
+    own, touch, levers = ball_system(n, link)
+    structure = prepare(own)
     full = bodies.inertia[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(n, 3, 3)
     inverse = np.linalg.inv(full).reshape(n, 9)[:, [0, 4, 8, 1, 2, 5]].copy()
     spot = np.where(link >= 0, np.stack([(link >> 2) * ROWS, link & 3]), -1).transpose(1, 2, 0).reshape(c, 4).copy()

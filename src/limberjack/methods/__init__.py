@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from limberjack.errors import StateError, UnknownName, UnsupportedByMethod
+from limberjack.model.custom import refuse_projected
 from limberjack.model.model import Model
 
 if TYPE_CHECKING:
@@ -157,3 +158,5 @@ def require_support(model: Model, method: Any, ignore: Iterable[str]) -> None:
             f'method "{method.name}" cannot honour what model "{model.name}" has: {text}. '
             f"Methods that can: {other}. To run without: ignore={tuple(missing)}"
         )
+    if not getattr(method, "projects", False):
+        refuse_projected(model.spec, method.name)

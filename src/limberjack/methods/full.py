@@ -12,24 +12,18 @@ from limberjack._jit import entry
 from limberjack.articulated.work import ROW, Work, new_work
 from limberjack.blows import Blows
 from limberjack.collision.contacts import Contact
-from limberjack.collision.detect import grown, new_detector
-from limberjack.collision.kept import new_kept
-from limberjack.collision.shapes import shape_names
 from limberjack.constrained import ACCELERATIONS, MORE_ROOM, take_held_steps
 from limberjack.constraints.rows import ANGLE, COORDINATES, ROWS
 from limberjack.errors import StateError, UnknownName
-from limberjack.forces import Pull, Wrenches, new_pull
+from limberjack.forces import Pull, new_pull
 from limberjack.holding import Grip, Holding, needs_rows
+from limberjack.meeting import Meeting
 from limberjack.model.arrays import SPAN, Springs, blocks_of, span_of
 from limberjack.model.model import Model
 from limberjack.momentum import Aims, new_aims
 from limberjack.stepping import INTEGRATORS, MOMENTUM, RK4, new_buffers, take_steps
-from limberjack.touching import MORE_CONTACTS, new_touch, take_touching_steps
 
 __all__ = ["Full"]
-
-# Gap up to which contacts are kept at hand [m].
-_MARGIN = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -353,103 +347,37 @@ class TouchingStepper(HeldStepper):
     """The running side of `Full` for models whose shapes can touch or whose joints have dry friction."""
 
     def __init__(self, model: Model, options: Full, holding: Holding, ignored: frozenset[str]) -> None:
-        apart = tuple(shape.name for shape in model.shapes if shape.collide) if "contacts" in ignored else ()
-        self._detector = new_detector(model, None, apart)
-        self._shape_names = shape_names(model, apart)
-        self._kept = new_kept(len(self._detector.contacts.depth))
-        self._rough = "friction" not in ignored
-        self._last = 1.0
+        self._meeting = Meeting(model, ignored)
         super().__init__(model, options, holding, ignored=ignored)
 
     def _build(self) -> None:
         super()._build()
-        self._new_touch(256, 4096)
-
-    def _new_touch(self, blocks: int, places: int) -> None:
-        shapes, links = self._detector.shapes, self._model.arrays.links
-        extent = np.zeros(len(links.parent))
-        for k, link in enumerate(shapes.link):
-            if link >= 0 and np.isfinite(shapes.radius[k]):
-                extent[link] = max(extent[link], float(np.linalg.norm(shapes.place[k, :3]) + shapes.radius[k]))
-        self._touch = new_touch(self._model, extent, blocks, places, rough=self._rough)
-
-    def _grow(self) -> None:
-        """Make room for more contacts, of which the last step found too many."""
-        if self._detector.contacts.count[1] > len(self._detector.contacts.depth):
-            kept, count = self._kept, int(self._kept.count[0])
-            self._detector = grown(self._detector)
-            self._kept = new_kept(len(self._detector.contacts.depth))
-            self._kept.count[0] = count
-            self._kept.name[:count], self._kept.impulse[:count] = kept.name[:count], kept.impulse[:count]
-        else:
-            packed = self._touch.packed
-            self._new_touch(2 * len(packed.kind), max(2 * len(packed.column), int(packed.report[3])))
+        self._meeting.lay(self._model.arrays.links, self._model.arrays.drives, self._meeting.friction)
 
     def _take(self, n: int, dt: float, forces: Any, time: float) -> tuple[int, int]:
-        a, holding, taken = self._model.arrays, self.holding, 0
-        given = len(forces.wrenches.link)
-        while True:
-            d = self._detector
-            room = given + 2 * len(d.contacts.depth)
-            link, data = np.full(room, -1, np.int64), np.zeros((room, 9))
-            link[:given], data[:given] = forces.wrenches.link, forces.wrenches.data
-            more, status = take_touching_steps(
-                a.links, forces.drives, a.springs, holding.table, holding.own, d.shapes, d.filters, holding.spans,
-                self._span, self._code, n - taken, self._substeps, dt / self._substeps, time + taken * dt, _MARGIN,
-                forces.tau, given, self._work, self._pull, self._buffers, holding.hold, d.broad, d.contacts,
-                self._kept, self._touch, Wrenches(link, data), self.q, self.qd,
-            )  # fmt: skip
-            taken += more
-            if status != MORE_CONTACTS:
-                break
-            self._grow()
-        if taken:
-            self._last = dt
-        return taken, status
+        a, holding = self._model.arrays, self.holding
+        return self._meeting.take(
+            a.links, forces.drives, a.springs, holding, holding.hold, holding.table, holding.spans, self._span,
+            self._code, n, self._substeps, dt, time, forces.tau, forces.wrenches, self._work, self._pull,
+            self._buffers, self.q, self.qd,
+        )  # fmt: skip
 
     def contacts(self) -> list[Contact]:
         """Return what touches, or is about to, as of the start of the last step."""
-        owner = {shape.name: shape.body for shape in self._model.shapes}
-        found, out = self._detector.contacts, []
-        for k in range(int(self._kept.count[0])):
-            names = self._shape_names[self._kept.name[k, 0]], self._shape_names[self._kept.name[k, 1]]
-            force = self._kept.impulse[k, 0] * found.normal[k] + self._kept.impulse[k, 1:]
-            out.append(
-                Contact(
-                    (owner[names[0]], owner[names[1]]), names, found.point[k].copy(), found.normal[k].copy(),
-                    float(found.depth[k]), self._last * force, force,
-                )
-            )  # fmt: skip
-        return out
+        return self._meeting.contacts()
 
     def memory(self) -> dict[str, np.ndarray]:
         """Return what loop joints hold, and the forces of contacts by name."""
-        count = int(self._kept.count[0])
-        return super().memory() | {
-            "list_contacts": self._kept.name[:count].copy(),
-            "list_impulses": self._kept.impulse[:count].copy(),
-        }
+        return super().memory() | self._meeting.memory()
 
     def remember(self, memory: dict[str, np.ndarray]) -> None:
         """Take back what `memory` gave."""
         super().remember(memory)
-        count = len(memory["list_contacts"])
-        while count > len(self._kept.impulse):
-            self._detector.contacts.count[1] = count
-            self._grow()
-        self._kept.count[0] = count
-        self._kept.name[:count], self._kept.impulse[:count] = memory["list_contacts"], memory["list_impulses"]
+        self._meeting.remember(memory)
 
     def stats(self) -> dict[str, Any]:
         """Return what the step of trees did, and contacts, sweeps and the last change of velocity they made."""
-        report = self._touch.packed.report
-        depth = self._detector.contacts.depth[: int(self._kept.count[0])]
-        return super().stats() | {
-            "contacts": int(self._kept.count[0]),
-            "sweeps": int(report[1]),
-            "change": float(report[2]),
-            "penetration": float(max(depth.max(initial=0.0), 0.0)),
-        }
+        return super().stats() | self._meeting.stats()
 
 
 def _cuts(model: Model, threads: int) -> list[tuple[int, int]]:

@@ -16,6 +16,7 @@ from limberjack.errors import ModelError, UnknownName, UnsupportedByMethod
 from limberjack.model import check
 from limberjack.model.joints import KINDS, Kind
 from limberjack.model.options import checked_joint
+from limberjack.model.projecting import checked_directions, locks_of
 from limberjack.model.spec import WORLD, Joint, Spec
 
 __all__ = [
@@ -24,20 +25,31 @@ __all__ = [
     "ConstraintKind",
     "CustomJoint",
     "refuse_constraints",
+    "refuse_projected",
     "register_constraint",
+    "register_joint",
 ]
 
 MOST_ROWS = 6
+# What the limits of a black-box joint are called after its name and its kind's.
+LIMITS = ":limits"
 
 
 @dataclass(frozen=True, slots=True)
 class ConstraintKind:
-    """A constraint kind: its function, how many values it returns, and whether they are held at 0 or above 0."""
+    """A constraint kind: its function, how many values it returns, and whether they are held at 0 or above 0.
+
+    A black box (`project`) has a projection for its function; 0 rows are as many as that locks. `directions` are those
+    given by the user, orthonormal.
+    """
 
     name: str
     function: Callable
     rows: int
     one_sided: bool
+    project: bool = False
+    directions: tuple[tuple[float, ...], ...] | None = None
+    limited: bool | None = None
 
 
 CONSTRAINT_KINDS: dict[str, ConstraintKind] = {}
@@ -69,15 +81,46 @@ def register_constraint(name: str, function: Callable, *, rows: int = 1, one_sid
         rows: how many values it returns, 1 to 6.
         one_sided: whether values are kept at 0 or above, by forces that push and never pull.
     """
+    _require_new(name, function)
+    if type(rows) is not int or not 1 <= rows <= MOST_ROWS:
+        raise ModelError(f'constraint kind "{name}": rows must be 1 to {MOST_ROWS}, got {rows!r}')
+    CONSTRAINT_KINDS[name] = ConstraintKind(name, function, rows, bool(one_sided))
+    KINDS[name] = Kind(name, (), (False,) * 6, coupled="registered", tree=False)
+
+
+def _require_new(name: str, function: Any) -> None:
     check.name(name, "a constraint kind's name")
     if name in KINDS:
         raise ModelError(f'constraint kind "{name}" exists already')
     if not callable(function):
         raise ModelError(f'constraint kind "{name}": its function must be callable, got {function!r}')
-    if type(rows) is not int or not 1 <= rows <= MOST_ROWS:
-        raise ModelError(f'constraint kind "{name}": rows must be 1 to {MOST_ROWS}, got {rows!r}')
-    CONSTRAINT_KINDS[name] = ConstraintKind(name, function, rows, bool(one_sided))
-    KINDS[name] = Kind(name, (), (False,) * 6, coupled="registered", tree=False)
+
+
+def register_joint(name: str, project: Callable, *, locked: Any = None, limited: bool | None = None) -> None:
+    """Let `Builder.add_constraint` make joints of a new kind, given by a black box; raise if the name is taken.
+
+    The box is asked for the allowed state nearest to a given one, and is all there is to write. It is called as
+
+        project(x, q)    or    project(x, q, data)
+
+    with the position x (3) and the unit quaternion q (w, x, y, z) of the child's frame in the parent's, and the numbers
+    given to `add_constraint`, and returns such a pair. States that are allowed must come back as they are. A function
+    under `numba.njit` is called as compiled; any other as Python, from within the steps.
+
+    Args:
+        name: of the kind.
+        project: the black box.
+        locked: directions along which every state is brought back, each six numbers: the turn about and the move along
+            the axes of the parent's frame. None finds them by finite differences of `project`, at every step anew.
+        limited: whether states are also stopped at limits, on one side; None finds out by looking at some states.
+    """
+    _require_new(name, project)
+    directions = checked_directions(name, locked)
+    given = None if directions is None else tuple(map(tuple, directions.tolist()))
+    for suffix in ("", LIMITS):
+        kind = ConstraintKind(name + suffix, project, len(given or ()), suffix == LIMITS, True, given, limited)
+        CONSTRAINT_KINDS[kind.name] = kind
+        KINDS[kind.name] = Kind(kind.name, (), (False,) * 6, coupled="registered", tree=False)
 
 
 def refuse_constraints(spec: Spec, method: str) -> None:
@@ -86,7 +129,17 @@ def refuse_constraints(spec: Spec, method: str) -> None:
         if isinstance(joint, CustomJoint):
             raise UnsupportedByMethod(
                 f'method "{method}" knows no registered kinds: constraint "{joint.name}" is of kind "{joint.kind}". '
-                "Methods that do: full, adaptive, multipliers"
+                "Methods that do: full, adaptive, multipliers, impulses"
+            )
+
+
+def refuse_projected(spec: Spec, method: str) -> None:
+    """Raise if a model has black-box joints, for a method that asks for accelerations of its rows."""
+    for joint in spec.joints:
+        if isinstance(joint, CustomJoint) and CONSTRAINT_KINDS[joint.kind].project:
+            raise UnsupportedByMethod(
+                f'method "{method}" knows no black-box joints: joint "{joint.name}" is of kind "{joint.kind}". '
+                "Methods that do: impulses"
             )
 
 
@@ -99,15 +152,30 @@ class ConstraintBuilder:
     def add_constraint(self, kind: str, name: str, parent: str, child: str, *, data: Any = (), **frames: Any) -> str:
         """Add a constraint of a registered kind between frames of two bodies and return its name.
 
-        It stands with the loop joints and has no coordinates.
+        It stands with the loop joints and has no coordinates. Limits of a black-box joint stand beside it as
+        "NAME:limits".
 
         Args:
-            kind: a name given to `register_constraint`.
+            kind: a name given to `register_constraint` or `register_joint`.
             name: unique name.
             parent, child: bodies; the parent may be "world".
             data: numbers handed to the kind's function.
             frames: position, rotation, position_in_child, rotation_in_child.
         """
+        own = CONSTRAINT_KINDS.get(kind)
+        if own is None or not own.project or own.one_sided:
+            return self._put_constraint(kind, name, parent, child, data, frames)
+        numbers = tuple(np.asarray(data, float).ravel().tolist())
+        locks = locks_of(kind, own.function, numbers, own.rows, own.limited)
+        names = [
+            self._put_constraint(kind + part, name + part, parent, child, data, frames)
+            for part, there in (("", locks.rows > 0), (LIMITS, locks.limited))
+            if there
+        ]
+        return names[0]
+
+    def _put_constraint(self, kind: str, name: str, parent: str, child: str, data: Any, frames: dict[str, Any]) -> str:
+        """Add one constraint, alone, and return its name."""
         if kind not in CONSTRAINT_KINDS:
             raise UnknownName("constraint kind", kind, "register_constraint", CONSTRAINT_KINDS)
         check.name(name, "a joint's name")

@@ -10,6 +10,7 @@ from limberjack.scenes.adaptive import adaptive_crowd, character, paper_pendulum
 from limberjack.scenes.baraff import baraff_contacts, baraff_planar, baraff_tree, scalable_puppet, star
 from limberjack.scenes.between import pre_versus_post
 from limberjack.scenes.bones import skeletons
+from limberjack.scenes.bridge import bridge
 from limberjack.scenes.catalog import Camera, Scene, SceneInfo, describe, get, names
 from limberjack.scenes.chains import double_pendulum, long_chain, pendulum, tethered_pendulum
 from limberjack.scenes.crowds import crowd
@@ -22,6 +23,8 @@ from limberjack.scenes.faure import (
     shaken_plate,
 )
 from limberjack.scenes.figures import humanoid, marionette
+from limberjack.scenes.letters import fridge_magnets
+from limberjack.scenes.links import rings
 from limberjack.scenes.loops import (
     andrews_squeezer,
     bricard,
@@ -37,7 +40,7 @@ from limberjack.scenes.machines import planetary, tread
 from limberjack.scenes.piles import arch, box_pile, card_house, column, dominoes, kapla_tower, newtons_cradle
 from limberjack.scenes.tank import tank
 from limberjack.scenes.trees import ball_tree, random_tree
-from limberjack.scenes.weinstein import bridge, fridge_magnets, joint_types, net, rings
+from limberjack.scenes.weinstein import joint_types, net
 
 __all__ = [
     "Camera",

@@ -12,6 +12,7 @@ from limberjack.model.builder import Builder
 from limberjack.model.model import Model
 from limberjack.model.spec import WORLD
 from limberjack.scenes.catalog import Camera, scene, whole
+from limberjack.scenes.solids import closed_net
 from limberjack.spatial.frames import quaternion_from_matrix, turn_z_to
 
 __all__ = ["skeletons"]
@@ -61,21 +62,6 @@ def _counts(triangles: int, shape: float) -> tuple[int, int]:
     return max(3, round(0.5 * triangles / around)), around
 
 
-def _closed(points: np.ndarray, *, ring: bool) -> np.ndarray:
-    """Return the faces of a net of (along, around) points: closed to a ring, or by two poles that stand behind them."""
-    m, n = points.shape[:2]
-    i, j = np.meshgrid(np.arange(m if ring else m - 1), np.arange(n), indexing="ij")
-    a, b = i * n + j, i * n + (j + 1) % n
-    c, d = (i + 1) % m * n + j, (i + 1) % m * n + (j + 1) % n
-    faces = [np.column_stack([a.ravel(), b.ravel(), d.ravel()]), np.column_stack([a.ravel(), d.ravel(), c.ravel()])]
-    if not ring:
-        k = np.arange(n)
-        low, high = np.full(n, m * n), np.full(n, m * n + 1)
-        faces += [np.column_stack([low, (k + 1) % n, k])]
-        faces += [np.column_stack([high, (m - 1) * n + k, (m - 1) * n + (k + 1) % n])]
-    return np.vstack(faces)
-
-
 def _long_bone(length: float, radius: float, triangles: int) -> tuple[np.ndarray, np.ndarray]:
     """Return a shaft along z with a knob at each end."""
     m, n = _counts(triangles, 2.0)
@@ -87,7 +73,7 @@ def _long_bone(length: float, radius: float, triangles: int) -> tuple[np.ndarray
     points[..., 0], points[..., 1] = r[:, None] * np.cos(turn), r[:, None] * np.sin(turn)
     points[..., 2] = 0.5 * length * s[:, None]
     ends = [(0.0, 0.0, -0.5 * length), (0.0, 0.0, 0.5 * length)]
-    return np.vstack([points.reshape(-1, 3), ends]), _closed(points, ring=False)
+    return np.vstack([points.reshape(-1, 3), ends]), closed_net(m, n, ring=False)
 
 
 def _dented(half: tuple[float, float, float], dents: Any, triangles: int) -> tuple[np.ndarray, np.ndarray]:
@@ -99,7 +85,7 @@ def _dented(half: tuple[float, float, float], dents: Any, triangles: int) -> tup
     points[..., 1] = np.sin(lean)[:, None] * np.sin(turn)
     points[..., 2] = -np.cos(lean)[:, None]
     flat = np.vstack([points.reshape(-1, 3), [(0.0, 0.0, -1.0), (0.0, 0.0, 1.0)]])
-    return flat * dents(flat)[:, None] * half, _closed(points, ring=False)
+    return flat * dents(flat)[:, None] * half, closed_net(m, n, ring=False)
 
 
 def _eyes(direction: np.ndarray) -> np.ndarray:
@@ -128,7 +114,7 @@ def _ring(length: float, radius: float, triangles: int) -> tuple[np.ndarray, np.
     points[..., 0] = 0.72 * np.cos(around)[:, None] * reach
     points[..., 1] = np.sin(around)[:, None] * reach
     points[..., 2] = 0.5 * length * np.sin(turn)
-    return points.reshape(-1, 3), _closed(points, ring=True)
+    return points.reshape(-1, 3), closed_net(m, n, ring=True)
 
 
 def _mesh(look: str, length: float, radius: float, triangles: int) -> tuple[np.ndarray, np.ndarray]:

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from limberjack.model import check
 from limberjack.model.builder import Builder
 from limberjack.model.model import Model
-from limberjack.model.spec import WORLD, Motor
+from limberjack.model.spec import WORLD, Axis, Motor
 from limberjack.scenes.catalog import Camera, flag, scene, whole
 
-__all__ = ["bridge", "fridge_magnets", "joint_types", "net", "rings"]
+__all__ = ["joint_types", "net"]
 
 _COLORS = ((0.91, 0.45, 0.29, 1.0), (0.25, 0.49, 0.67, 1.0), (0.36, 0.58, 0.45, 1.0), (0.93, 0.79, 0.42, 1.0))
 _DT = 1.0 / 240.0
@@ -95,181 +96,55 @@ def net(*, cells: int = 15, blocks: int = 0, collide: bool = False) -> Model:
     return builder.build()
 
 
-@scene("Rings of six bent links, dropped on poles.", lambda **_: _stage((2.0, 2.0, 1.0), 7.0))
-def rings(*, count: int = 360, poles: int = 5, seed: int = 0) -> Model:
-    """Return rings of six links, two capsules each, with a ball joint between neighbours, over a square of poles.
+_HALF = math.sqrt(0.5)
+_SLIDES = (("x", (1.0, 0.0, 0.0), 0.8), ("z", (0.0, 0.0, 1.0), 1.2), ("y", (0.0, 1.0, 0.0), 0.6))
+
+
+def _joint_of(kind: str, motors: bool) -> tuple[str, dict[str, Any]]:
+    """Return the kind and the options of the joint of an exhibit."""
+    if kind.startswith("slides"):
+        axes = [
+            Axis(name=f"{kind}_{word}", kind="slide", axis=axis, limits=(-0.25, 0.25), start_velocity=speed)
+            for word, axis, speed in _SLIDES[: int(kind[6:])]
+        ]
+        return "compound", {"axes": axes}
+    hinge = {"axis": (0.0, 1.0, 0.0), "start": 1.0, "limits": (-1.2, 1.2)}
+    slide = {"axis": (_HALF, 0.0, _HALF), "limits": (-0.25, 0.25)}
+    if motors:
+        hinge["motor"], slide["motor"] = Motor(kp=20.0, kd=1.0, target=0.5), Motor(kp=200.0, kd=5.0)
+    twist = {"axis": (0.0, 0.0, 1.0), "start_velocity": 6.0}
+    ball = {"start": (math.cos(0.4), math.sin(0.4), 0.0, 0.0), "start_velocity": (0.0, 0.0, 3.0)}
+    return {
+        "point": ("ball", ball), "hinge": ("hinge", hinge), "twist": ("hinge", twist), "rigid": ("hinge", hinge),
+        "slide": ("slide", slide),
+    }[kind]  # fmt: skip
+
+
+@scene(
+    "One joint of each kind of figure 9: point, hinge, twist, rigid, and slides along one, two and three axes.",
+    lambda **_: _stage((0.0, 0.0, 1.0), 4.0),
+)
+def joint_types(*, motors: bool = False, ratio: float = 1000.0) -> Model:
+    """Return a row of bars, each on its own kind of joint to a block that is held (the paper's Fig. 9).
+
+    The bar of the rigid joint swings on a hinge and carries a heavy block, tied to it in all six directions.
 
     Args:
-        count: rings; every 25 make another layer.
-        poles: along each side of the square.
-        seed: of places and turns.
+        motors: whether the hinge and the slide along one axis are driven.
+        ratio: mass of that block over that of its bar.
     """
-    count, poles, seed = whole(count, "count", 1), whole(poles, "poles", 1), whole(seed, "seed", 0)
-    random, builder, radius, thick = np.random.default_rng(seed), Builder("rings"), 0.25, 0.03
-    builder.add_shape_plane(WORLD, friction=0.6)
-    for i in range(poles * poles):
-        builder.add_shape_capsule(
-            WORLD, 0.08, 1.5, position=(i % poles, i // poles, 0.75), friction=0.6, color=(0.6, 0.6, 0.6, 1.0)
-        )
-    for k in range(count):
-        place, layer = k % (poles * poles), k // (poles * poles)
-        middle = np.array([place % poles, place // poles, 1.9 + 0.13 * layer])
-        middle[:2] += random.uniform(-0.05, 0.05, 2)
-        phase = random.uniform(0.0, 2.0 * math.pi)
-        angles = phase + np.arange(6) * math.pi / 3.0
-        corners = middle + radius * np.column_stack([np.cos(angles), np.sin(angles), np.zeros(6)])
-        _ring(builder, k, middle, corners, thick)
-    return builder.build()
-
-
-def _ring(builder: Builder, k: int, middle: np.ndarray, corners: np.ndarray, thick: float) -> None:
-    """Add one ring of six links."""
-    at = []
-    for t in range(6):
-        a, b = corners[t], corners[(t + 1) % 6]
-        half = 0.5 * (a + b)
-        top = half + 0.03 * (half - middle) / np.linalg.norm(half - middle)
-        com, name = 0.25 * (a + b + 2.0 * top), f"link{k}_{t}"
-        at.append(com)
-        inertia = 0.2 * 0.25 * 0.25 / 12.0
-        builder.add_body(name, mass=0.2, inertia=(inertia,) * 3, position=com if t == 0 else None)
-        for p, q in ((a, top), (top, b)):
-            builder.add_shape_capsule(
-                name, thick, float(np.linalg.norm(q - p)) - 0.04, position=0.5 * (p + q) - com, rotation=_along(q - p),
-                friction=0.6, color=_COLORS[k % 4],
-            )  # fmt: skip
-    for t in range(6):
-        n = (t + 1) % 6
-        builder.add_joint_ball(
-            f"joint{k}_{t}",
-            f"link{k}_{t}",
-            f"link{k}_{n}",
-            position=corners[n] - at[t],
-            position_in_child=corners[n] - at[n],
-        )
-
-
-@scene("A bridge of hinged planks between two cliffs, with blocks on it.", lambda **_: _stage((0.0, 0.0, 0.0), 14.0))
-def bridge(*, planks: int = 102, blocks: int = 0, chains: int = 0) -> Model:
-    """Return planks on hinges from one cliff to the other, a little slack.
-
-    Args:
-        planks: of 20 cm.
-        blocks: pairs of boxes that fall on it, one on the other.
-        chains: chains of six links that hang below it.
-    """
-    planks, blocks, chains = whole(planks, "planks", 3), whole(blocks, "blocks", 0), whole(chains, "chains", 0)
-    builder, size = Builder("bridge"), np.array([0.18, 1.0, 0.04])
-    pitch = 0.2
-    # planks lie along a shallow arc below the line between the cliffs, as a zigzag of steps
-    span = planks * pitch * 0.98
-    inertia = (
-        6.0 / 12.0 * np.array([size[1] ** 2 + size[2] ** 2, size[0] ** 2 + size[2] ** 2, size[0] ** 2 + size[1] ** 2])
-    )
-    drop = math.sqrt(pitch**2 - (span / planks) ** 2)
-    middles = []
-    for k in range(planks + 1):
-        sign = 0.5 if k % 2 else -0.5
-        middles.append(np.array([-0.5 * span + k * span / planks, 0.0, sign * drop]))
-    for k in range(planks):
-        a, b = middles[k], middles[k + 1]
-        name, lean = f"plank{k}", math.atan2(b[2] - a[2], b[0] - a[0])
-        before = 0.0 if k == 0 else math.atan2(a[2] - middles[k - 1][2], a[0] - middles[k - 1][0])
-        builder.add_body(name, mass=6.0, inertia=inertia)
-        builder.add_shape_box(name, size, color=_COLORS[1 + k % 2], friction=0.6)
-        position = a if k == 0 else (0.5 * pitch, 0.0, 0.0)
-        builder.add_joint_hinge(
-            f"hinge{k}", WORLD if k == 0 else f"plank{k - 1}", name, axis=(0.0, 1.0, 0.0), position=position,
-            position_in_child=(-0.5 * pitch, 0.0, 0.0), start=-(lean - before),
-        )  # fmt: skip
-    builder.add_joint_hinge(
-        "end",
-        WORLD,
-        f"plank{planks - 1}",
-        axis=(0.0, 1.0, 0.0),
-        position=middles[-1],
-        position_in_child=(0.5 * pitch, 0.0, 0.0),
-    )
-    for k in range(blocks):
-        x = (k + 0.5 - 0.5 * blocks) * 0.9 * span / max(blocks, 1)
-        for high in range(2):
-            name = f"block{k}_{high}"
-            builder.add_body(name, mass=2.0, inertia=(0.0056,) * 3, position=(x, 0.0, 0.25 + 0.2 * high))
-            builder.add_shape_box(name, (0.13, 0.13, 0.13), color=_COLORS[3], friction=0.6)
-    for k in range(chains):
-        on = min(planks - 1, int((k + 0.5) * planks / chains))
-        above, point = f"plank{on}", (0.0, (0.4, -0.4)[k % 2], -0.5 * size[2])
-        for link in range(6):
-            name = f"chain{k}_{link}"
-            builder.add_body(name, mass=0.2, com=(0.0, 0.0, -0.05), inertia=(2e-4, 2e-4, 2e-5))
-            builder.add_shape_capsule(name, 0.012, 0.07, position=(0.0, 0.0, -0.05), color=_COLORS[0])
-            builder.add_joint_ball(f"{name}_ball", above, name, position=point)
-            above, point = name, (0.0, 0.0, -0.1)
-    return builder.build()
-
-
-@scene("Letters on a refrigerator door, on planar joints, pushed about.", lambda **_: _stage((0.0, 0.0, 1.0), 2.5))
-def fridge_magnets(*, letters: int = 210, seed: int = 0) -> Model:
-    """Return flat letters that slide and turn on a door, fall onto a ledge and pile up.
-
-    Args:
-        letters: how many.
-        seed: of their sizes and turns.
-    """
-    letters, seed = whole(letters, "letters", 1), whole(seed, "seed", 0)
-    random, builder = np.random.default_rng(seed), Builder("fridge_magnets")
-    across = max(1, round(math.sqrt(1.2 * letters)))
-    pitch = 0.075
-    width = pitch * across
-    for x, z, size in (
-        (0.0, -0.05, (width + 0.2, 0.1, 0.1)),
-        (-0.5 * width - 0.05, 0.6, (0.1, 0.1, 1.4)),
-        (0.5 * width + 0.05, 0.6, (0.1, 0.1, 1.4)),
-    ):
-        builder.add_shape_box(WORLD, size, position=(x, 0.0, z), friction=0.4, color=(0.7, 0.7, 0.7, 1.0))
-    for k in range(letters):
-        row, place = divmod(k, across)
-        name, high = f"letter{k}", 0.02 * (2.0 + random.uniform(0.0, 1.0))
-        x, z = (place - 0.5 * (across - 1)) * pitch, 0.06 + row * pitch
-        size = (0.035, 0.012, high)
-        mass = 300.0 * size[0] * size[1] * size[2]
-        inertia = [mass / 12.0 * (size[(i + 1) % 3] ** 2 + size[(i + 2) % 3] ** 2) for i in range(3)]
-        builder.add_body(name, mass=mass, inertia=inertia)
-        builder.add_shape_box(name, size, friction=0.4, color=_COLORS[k % 4])
-        # the plane of the door: its normal, z of the joint, looks along -y
-        builder.add_joint_planar(
-            f"{name}_door", WORLD, name, rotation=(math.sqrt(0.5), math.sqrt(0.5), 0.0, 0.0),
-            rotation_in_child=(math.sqrt(0.5), math.sqrt(0.5), 0.0, 0.0), start=(x, z, random.uniform(-0.5, 0.5)),
-        )  # fmt: skip
-    return builder.build()
-
-
-@scene("One joint of each kind, each with a bar that swings from it.", lambda **_: _stage((0.0, 0.0, 1.0), 6.0))
-def joint_types(*, motors: bool = False) -> Model:
-    """Return a row of bars, each on its own kind of joint to the ceiling (the paper's Fig. 9).
-
-    Args:
-        motors: whether the hinge and the slide are driven.
-    """
-    motors = flag(motors, "motors")
+    motors, ratio = flag(motors, "motors"), check.number(ratio, "ratio", positive=True)
     builder = Builder("joint_types")
-    kinds = ("hinge", "ball", "universal", "slide", "cylindrical", "planar", "fixed", "point_on_line")
-    own: dict[str, dict[str, Any]] = {
-        "hinge": {"axis": (0.0, 1.0, 0.0), "start": 1.0, "limits": (-1.2, 1.2)},
-        "ball": {"start": (math.cos(0.4), math.sin(0.4), 0.0, 0.0)},
-        "universal": {"start": (0.5, 0.5)},
-        "slide": {"limits": (-0.5, 0.5)},
-        "cylindrical": {"axis": (1.0, 0.0, 0.0), "start": (0.0, 0.8)},
-        "planar": {"rotation": (math.sqrt(0.5), math.sqrt(0.5), 0.0, 0.0)},
-    }
-    for word, motor in (("hinge", Motor(kp=20.0, kd=1.0, target=0.5)), ("slide", Motor(kp=200.0, kd=5.0))):
-        if motors:
-            own[word]["motor"] = motor
+    kinds = ("point", "hinge", "twist", "rigid", "slide", "slides2", "slides3")
     for k, kind in enumerate(kinds):
-        name = f"bar_{kind}"
-        builder.add_body(name, mass=1.0, com=(0.0, 0.0, -0.25), inertia=(0.022, 0.022, 0.001))
+        name, x, mass = f"bar_{kind}", (k - 3.0) * 0.75, 0.1 if kind == "rigid" else 1.0
+        builder.add_shape_box(WORLD, (0.2, 0.2, 0.2), position=(x, 0.0, 1.6), color=(0.6, 0.6, 0.6, 1.0), collide=False)
+        builder.add_body(name, mass=mass, com=(0.0, 0.0, -0.25), inertia=mass * np.array([0.022, 0.022, 0.001]))
         builder.add_shape_box(name, (0.08, 0.08, 0.5), position=(0.0, 0.0, -0.25), color=_COLORS[k % 4])
-        place = ((k - 3.5) * 0.7, 0.0, 1.5)
-        builder.add_joint(kind, f"{kind}_joint", WORLD, name, position=place, **own.get(kind, {}))
+        joint, own = _joint_of(kind, motors)
+        builder.add_joint(joint, f"{kind}_joint", WORLD, name, position=(x, 0.0, 1.5), **own)
+    builder.add_body("heavy", mass=0.1 * ratio, inertia=(0.1 * ratio * 0.25**2 / 6.0,) * 3)
+    builder.add_shape_box("heavy", (0.25, 0.25, 0.25), color=_COLORS[1])
+    builder.add_joint_fixed("rigid_tie", "bar_rigid", "heavy", position=(0.0, 0.0, -0.6))
     builder.add_shape_plane(WORLD, position=(0.0, 0.0, -0.5))
     return builder.build(merge_fixed=False)

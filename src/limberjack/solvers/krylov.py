@@ -5,9 +5,13 @@ further than a figure reaches; conjugate residuals make the residual smaller in 
 one. The preconditioner P = K^T K, inverses of the diagonal blocks of A times weights, is part of the packed rows: all
 vectors are those of K A K^T y = K b (`packed_rows`), in which |r|^2 is r^T P r of the system given.
 
-    r = b, w = A r, p = r, q = w
-    repeat  alpha = r . w / q . q,  y += alpha p,  r -= alpha q,  w = A r
-            beta = the new r . w over the old,  p = r + beta p,  q = w + beta q
+    r = b, w = A r, beta = 0
+    repeat  q = w + beta q,  p = r + beta p,  alpha = r . w / q . q,  y += alpha p,  r -= alpha q,  w = A r
+            beta = the new r . w over the old
+
+All of a repetition is one wave over rows and vectors (`waves`): alpha is known before q is, from
+
+    q . q = w . w + 2 beta w . q + beta^2 q . q,  with the w and q of the wave before on the right
 
 Iterations end when |r| is small beside |b|; or when A r is small beside r, so that no step makes r smaller: the system
 is inconsistent, y is a least-squares solution and the residual is the caller's to show; or when rounding stops the
@@ -30,8 +34,9 @@ import numpy as np
 from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.system import System
 from limberjack.solvers.block_pivots import four, set_four
-from limberjack.solvers.packed_rows import Packed, multiply, new_packed, pack_rows, pack_side, unpack
+from limberjack.solvers.packed_rows import Packed, new_packed, pack_rows, pack_side, unpack
 from limberjack.solvers.tree_product import multiply_by
+from limberjack.solvers.waves import BOTH, LATER, STAY, multiply, turn
 from limberjack.spatial.lanes import add, lane, mul, splat
 
 __all__ = [
@@ -69,9 +74,9 @@ def new_krylov(system: System, keep: int = 0, pairs: np.ndarray | None = None) -
         pairs: (nc,) which constraints act with opposite wrenches at one point, or on one solid; None for none.
     """
     nc, nr = len(system.row_start) - 1, int(system.row_start[-1])
-    y, r, w, p, q = (np.zeros(nr + 4) for _ in range(5))
     v, b = (np.zeros(keep * (nr + 4)) for _ in range(2))
-    return Krylov(new_packed(system, pairs), y, r, w, p, q, np.ones(nc), np.zeros(keep * nr), v, b, np.zeros((3, keep)))
+    packed, (y, r, w, p, q) = new_packed(system, pairs)
+    return Krylov(packed, y, r, w, p, q, np.ones(nc), np.zeros(keep * nr), v, b, np.zeros((3, keep)))
 
 
 @inner
@@ -92,7 +97,7 @@ def _advance(alpha, x, o, y, rows):
 
 
 @outlined
-def _recycle(system, Minv, C, work, rows):
+def _recycle(system, C, work, rows):
     """Make a basis of the kept solutions for this matrix, and take the residual down along it."""
     packed, p, q, width = work.packed, work.p, work.q, len(work.y)
     for k in range(work.d.shape[1]):
@@ -103,7 +108,7 @@ def _recycle(system, Minv, C, work, rows):
             at = k * (width - 4) + system.row_start[c]
             for j in range(packed.first[i + 1] - o):
                 p[o + j] = work.kept[at + j]
-        _, _, before = multiply(system, Minv, C, 0.0, p, packed, p, q)
+        _, _, before, _, _ = multiply(system, C, STAY, 0.0, 0.0, 0.0, 0.0, packed, work.y, p, q, work.w, work.w)
         for j in range(k):
             x = -_dot(q, work.b, j * width, rows)
             _advance(x, work.v, j * width, p, rows)
@@ -132,30 +137,13 @@ def _part(work, w, rows):
 
 
 @inner
-def _turn(alpha, beta, work, rows):
-    """Take y forward by alpha p, then turn p and q to r + beta p and w + beta q; return q . q."""
-    y, r, w, p, q = work.y, work.r, work.w, work.p, work.q
-    a, b, s = splat(alpha), splat(beta), splat(0.0)
-    for g in range(0, rows, 4):
-        own = four(p, g)
-        set_four(y, g, add(four(y, g), mul(a, own)))
-        set_four(p, g, add(four(r, g), mul(b, own)))
-        new = add(four(w, g), mul(b, four(q, g)))
-        set_four(q, g, new)
-        s = add(s, mul(new, new))
-    for k in range(work.d.shape[1]):
-        work.d[2, k] += alpha * work.d[1, k]
-        work.d[1, k] = work.d[0, k] + beta * work.d[1, k]
-    return (lane(s, 0) + lane(s, 1)) + (lane(s, 2) + lane(s, 3))
-
-
-@inner
-def _product(system, Minv, C, over, alpha, q, packed, y, w):
-    """Take y down by alpha q and set w to A y, or to S y over a tree; return y . w, y . y and w . w."""
+def _product(system, C, over, what, alpha, beta, last_alpha, last_beta, work):
+    """Turn the vectors and set w to A r, or to S r over a tree; return r . w, r . r, w . w, w . q and q . q."""
+    packed, y, r, w, p, q = work.packed, work.y, work.r, work.w, work.p, work.q
     if over is None:
-        return multiply(system, Minv, C, alpha, q, packed, y, w)
+        return multiply(system, C, what, alpha, beta, last_alpha, last_beta, packed, y, r, w, p, q)
     else:  # noqa: RET505 - of two branches under `is None` only the one that applies is compiled
-        return multiply_by(system, over, C, alpha, q, packed, y, w)
+        return multiply_by(system, over, C, what, alpha, beta, last_alpha, last_beta, packed, y, r, w, p, q)
 
 
 @inner
@@ -171,21 +159,35 @@ def start_solve(work):
     return rows
 
 
+@outlined
+def _end(what, alpha, beta, sign, work, rows):
+    """Take y forward by sign alpha p, p being of the last step made or yet to be made, and by what it loses along V."""
+    y, r, p, q, width = work.y, work.r, work.p, work.q, len(work.y)
+    a, b, s = splat(alpha), splat(beta), splat(sign * alpha)
+    for g in range(0, rows, 4):
+        own = four(p, g)
+        if what == LATER:
+            own = add(add(four(r, g), mul(a, four(q, g))), mul(b, own))
+        set_four(y, g, add(four(y, g), mul(s, own)))
+    for k in range(work.d.shape[1]):
+        _advance(-work.d[2, k], work.v, k * width, y, rows)
+
+
 @inner
-def iterate(system, Minv, C, tolerance, cap, over, work, rows):
+def iterate(system, C, tolerance, cap, over, work, rows):
     """Run conjugate residuals from b in work.r; return the status, the number of iterations, |r|^2 and |b|^2."""
-    packed, r, w, p, q = work.packed, work.r, work.w, work.p, work.q
+    r, p, q, d = work.r, work.p, work.q, work.d
     whole = _dot(r, r, 0, rows)
     goal = tolerance * tolerance * whole
     if not np.isfinite(whole) or whole == 0.0:
         return (CONVERGED if whole == 0.0 else FAILED), 0, whole, whole
-    _recycle(system, Minv, C, work, rows)
+    _recycle(system, C, work, rows)
     for k in range(rows + 4):
         p[k] = q[k] = 0.0
-    rho, square, size = _product(system, Minv, C, over, 0.0, q, packed, r, w)
-    size -= _part(work, w, rows)
-    alpha = beta = 0.0
-    status, count = CAPPED, 0
+    rho, square, size, along, bend = _product(system, C, over, STAY, 0.0, 0.0, 0.0, 0.0, work)
+    size -= _part(work, work.w, rows)
+    alpha = beta = last_alpha = last_beta = 0.0
+    status, count, what, taken = CAPPED, 0, BOTH, 0.0
     while True:
         if square <= goal:
             status = CONVERGED
@@ -195,32 +197,33 @@ def iterate(system, Minv, C, tolerance, cap, over, work, rows):
             break
         if count == cap:
             break
-        bend = _turn(alpha, beta, work, rows)
-        alpha = 0.0
-        if not (rho > 0.0 and bend > 0.0):
+        bend = size + 2.0 * beta * along + beta * beta * bend
+        if not (rho > 0.0 and bend > 0.0 and rho < np.inf):
             status = STALLED
             break
-        length = rho / bend
+        alpha, what = rho / bend, (LATER if what == BOTH else BOTH)
+        for k in range(d.shape[1]):
+            d[1, k] = d[0, k] + beta * d[1, k]
+            d[2, k] += alpha * d[1, k]
+        before, old = square, rho
         if count == cap - 1:
             # the last direction needs no product after it
-            _advance(-length, q, 0, r, rows)
-            before, square = square, _dot(r, r, 0, rows)
+            turn(what, alpha, beta, last_alpha, last_beta, 0, rows, work.y, r, work.w, p, q)
+            square = _dot(r, r, 0, rows)
             size = square
         else:
-            before = square
-            new, square, size = _product(system, Minv, C, over, length, q, packed, r, w)
-            size -= _part(work, w, rows)
-            beta = new / rho
-            rho = new
+            rho, square, size, along, bend = _product(system, C, over, what, alpha, beta, last_alpha, last_beta, work)
+            size -= _part(work, work.w, rows)
         if not square <= before:
             status, square = STALLED, before  # rounding has the last word: the step that made things worse is not taken
+            taken = -1.0 if what == BOTH else 0.0
+            for k in range(d.shape[1]):
+                d[2, k] -= alpha * d[1, k]
             break
-        alpha = length
+        last_alpha, last_beta, beta = alpha, beta, rho / old
+        taken = 1.0 if what == LATER else 0.0
         count += 1
-    _advance(alpha, p, 0, work.y, rows)
-    width = len(work.y)
-    for k in range(work.d.shape[1]):
-        _advance(-(work.d[2, k] + alpha * work.d[1, k]), work.v, k * width, work.y, rows)
+    _end(what, last_alpha if taken > 0.0 else alpha, last_beta if taken > 0.0 else beta, taken, work, rows)
     return status, count, square, whole
 
 
@@ -270,7 +273,7 @@ def solve_krylov(
     if pack_rows(system, Minv, J, C, center, work.weight, work.packed) == 0:
         rows = start_solve(work)
         pack_side(system, work.packed, b, work.r)
-        status, count, square, whole = iterate(system, Minv, C, tolerance, cap, None, work, rows)
+        status, count, square, whole = iterate(system, C, tolerance, cap, None, work, rows)
     if status == FAILED or not np.isfinite(square):
         for r in range(len(lam)):
             lam[r] = 0.0

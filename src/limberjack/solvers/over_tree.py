@@ -64,6 +64,7 @@ def new_over_tree(system: System, free: np.ndarray, allowed: np.ndarray, pairs: 
     krylov = new_krylov(system, 0, pairs)
     left = ~parts.primary[krylov.packed.order]
     krylov = krylov._replace(packed=krylov.packed._replace(order=krylov.packed.order[left].copy()))
+    krylov.packed.count[1] = 0  # the tree moves all solids at once
     nu, nr = 6 * len(free), int(system.row_start[-1])
     return OverTree(
         bare, tree, new_work(tree), np.zeros(6 * nu), free.astype(float), np.zeros(nu), np.zeros(nu), np.zeros(nr),
@@ -163,7 +164,7 @@ def solve_over_tree(
     _leave(system, packed, J, moved, side)
     rows = start_solve(work)
     pack_side(system, packed, side, work.r)
-    status, count, square, whole = iterate(system, Minv, C, tolerance, cap, over, work, rows)
+    status, count, square, whole = iterate(system, C, tolerance, cap, over, work, rows)
     if status == FAILED or not np.isfinite(square):
         return FAILED
     unpack(system, packed, work.y, lam)

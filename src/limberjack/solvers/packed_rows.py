@@ -13,12 +13,12 @@ from the com of a to that of b: six numbers per row serve both bodies.
     wrench on b  (t, f)          on a  -(t + d x f, f)
     J u = rows . (w_b - w_a, v_b - v_a - w_a x d)
 
-Constraints of other forms (gears, joints of particles and of bodies in the plane) keep the rows of each body. Those
-with no rows that act are left out; the rest stand in order of their counts of rows, for loops of one length, or in
-large systems in the order of their bodies.
+Joints that hold a point of two bodies together need less than that (`point_rows`). Constraints of other forms (gears,
+joints of particles and of bodies in the plane) keep the rows of each body. Those with no rows that act are left out;
+the rest stand in order of their counts of rows, for loops of one length, or in large systems in the order of their
+bodies. Products go over them in a wave (`waves`).
 
-Vectors of bodies have eight places each, angular and linear part with one to spare. Reads and writes of four numbers
-may run into the place after a row: it is overwritten or never used.
+Reads and writes of four numbers may run into the place after a row: it is overwritten or never used.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ import numpy as np
 
 from limberjack._jit import inner, outlined
 from limberjack.constraints.system import System
-from limberjack.solvers.block_pivots import four, number, row_sums, set_four, spread
-from limberjack.spatial.lanes import add, combine, cross4, lane, mul, pack, scale, splat, sub
+from limberjack.solvers.block_pivots import four, number, set_four
+from limberjack.solvers.point_rows import pack_point, point_side, unpoint_side
+from limberjack.spatial.lanes import add, combine, lane, mul, pack, scale, splat
 
-__all__ = ["Packed", "multiply", "new_packed", "pack_rows", "pack_side", "pull", "push", "unpack"]
+__all__ = ["CHUNK", "PAIR", "POINT", "WIDE", "Packed", "new_packed", "pack_rows", "pack_side", "unpack"]
 
+WIDE, PAIR, POINT = range(3)
 # A pivot at or below this part of A's own diagonal is rounding: its row follows from those before it.
 _DEPENDENT = 1e-11
 # Constraints whose rows are moved and pushed in one go, in the first level of cache.
-_CHUNK = 64
+CHUNK = 32
 # Of systems with more constraints than this the order follows the bodies, so that a wave over them stays in cache.
 _LARGE = 1000
 
@@ -47,26 +49,35 @@ class Packed(NamedTuple):
 
     pair: np.ndarray  # (nc,) int64: whether a constraint acts with opposite wrenches at one point
     order: np.ndarray  # (nc,) int64 constraints in the order they are listed
-    count: np.ndarray  # (2,) int64 constraints that act, and solids they act on
-    listed: np.ndarray  # (nc,) int64 those
-    first: np.ndarray  # (nc + 1,) int64 places of their rows in packed vectors
-    ends: np.ndarray  # (nc, 2) int64 solids b and a of a pair, a = -1 for none; b = -1 where rows of each body are kept
+    count: np.ndarray  # (2,) int64 constraints that act; 1 where solids take turns in f
+    listed: np.ndarray  # (nc,) int64 those constraints
+    first: np.ndarray  # (nc + 1,) int32 places of their rows in packed vectors
+    sort: np.ndarray  # (nc,) int8 WIDE, PAIR or POINT
     soft: np.ndarray  # (nc,) int8: whether any of its rows gives way
-    last: np.ndarray  # (nb,) int64 the last of them on each solid
-    done: np.ndarray  # (nb,) int64 the solids in the order of those
-    need: np.ndarray  # (nc,) int64 the last of them on any of its solids
-    gap: np.ndarray  # (3 nc + 4,) d
-    rows: np.ndarray  # (6 nr + 4,) R^-1 J on b
+    ends: np.ndarray  # (nc, 2) int32 slots of solids b and a, a = -1 for none
+    slot: np.ndarray  # (nb,) int32 of the solids in f
+    last: np.ndarray  # (nb,) int32 the last constraint on each solid
+    left: np.ndarray  # (nb,) int32 constraints on each solid that are still to come
+    spare: np.ndarray  # (nb,) int32 slots that are free again
+    opened: np.ndarray  # (nb,) int32 slots in the order they are taken
+    done: np.ndarray  # (nb,) int32 solids in the order they have all their forces
+    plan: np.ndarray  # (chunks, 3) int32 after each chunk: slots taken, solids done, constraints pulled
+    inverse: np.ndarray  # (nb, 7) Minv in the order of `done`
+    level: np.ndarray  # (6 nc + 4,) levers of points on b and a; of pairs the gap d, then nothing
+    single: np.ndarray  # (9 nc + 4 or more,) float32 G of points
+    rows: np.ndarray  # (6 nr + 4,) R^-1 J on b; of points T
     wide: np.ndarray  # R^-1 J on all bodies, placed as J is
     factor_start: np.ndarray  # (nc + 1,) int64
     factor: np.ndarray  # R, lower halves row by row, inverse pivots on the diagonal, 0 where a row is dropped
     root: np.ndarray  # (nc,) s
     small: np.ndarray  # (13, 12) one block
-    f: np.ndarray  # (8 nb,) forces, then what they move
+    f: np.ndarray  # (8 nb,) forces, then what they move: by slots, angular and linear part with one place to spare
 
 
-def new_packed(system: System, pairs: np.ndarray | None = None) -> Packed:
-    """Return the arrays of a system.
+def new_packed(system: System, pairs: np.ndarray | None = None) -> tuple[Packed, list[np.ndarray]]:
+    """Return the arrays of a system, and five packed vectors.
+
+    What each product reads lies in one piece of memory: systems give large pages to large pieces only.
 
     Args:
         system: constraints on solids of six displacements.
@@ -77,15 +88,23 @@ def new_packed(system: System, pairs: np.ndarray | None = None) -> Packed:
     pair = np.zeros(nc, np.int64) if pairs is None else np.where(touches <= 2, pairs, False).astype(np.int64)
     starts = np.concatenate([[0], np.cumsum(rows * (rows + 1) // 2)]).astype(np.int64)
     wide = np.zeros(0 if pair.all() else int(system.block_start[-1]) + 4)
-    key = rows
-    if nc > _LARGE and touches.all():
+    key, large = rows, nc > _LARGE and bool(touches.all())
+    if large:
         key = np.maximum.reduceat(system.touch_body, system.touch_start[:-1])
-    return Packed(
-        pair, np.argsort(key, kind="stable").astype(np.int64), np.zeros(2, np.int64), np.zeros(nc, np.int64),
-        np.zeros(nc + 1, np.int64), np.zeros((nc, 2), np.int64), np.zeros(nc, np.int8), np.zeros(nb, np.int64),
-        np.zeros(nb, np.int64), np.zeros(nc, np.int64), np.zeros(3 * nc + 4), np.zeros(6 * nr + 4), wide, starts,
-        np.zeros(int(starts[-1])), np.ones(nc), np.zeros((13, 12)), np.zeros(8 * nb),
+    slot, last, left, spare, opened, done = (np.zeros(nb, np.int32) for _ in range(6))
+    counts = [8 * (-(-(nr + 4) // 8))] * 5 + [6 * nc + 4, 5 * nc + 2, 7 * nb, nc]
+    parts = np.split(np.zeros(sum(counts)), np.cumsum(counts)[:-1])
+    level, single, inverse, ends = parts[5:]
+    packed = Packed(
+        pair=pair, order=np.argsort(key, kind="stable").astype(np.int64), count=np.array([0, int(large)]),
+        listed=np.zeros(nc, np.int64), first=np.zeros(nc + 1, np.int32), sort=np.zeros(nc, np.int8),
+        soft=np.zeros(nc, np.int8), ends=ends.view(np.int32).reshape(-1, 2), slot=slot, last=last, left=left,
+        spare=spare, opened=opened, done=done, plan=np.zeros((-(-nc // CHUNK), 3), np.int32),
+        inverse=inverse.reshape(-1, 7),
+        level=level, single=single.view(np.float32), rows=np.zeros(6 * nr + 4), wide=wide, factor_start=starts,
+        factor=np.zeros(int(starts[-1])), root=np.ones(nc), small=np.zeros((13, 12)), f=np.zeros(8 * nb),
     )  # fmt: skip
+    return packed, [part[: nr + 4] for part in parts[:5]]
 
 
 @inner
@@ -153,6 +172,65 @@ def _divide(n, root, small, J, k, out, o):
 
 
 @outlined
+def _plan_wave(system, packed):
+    """Plan the wave of products over the listed constraints, and give solids their slots.
+
+    A slot is taken when the wave reaches the first constraint on a solid, and free again when all on it are pulled. In
+    large systems few are in use at a time: they stay in cache.
+    """
+    count, slot, last, left = packed.count[0], packed.slot, packed.last, packed.left
+    for b in range(len(slot)):
+        slot[b], left[b] = -1, 0
+    for i in range(count):
+        c = packed.listed[i]
+        for t in range(system.touch_start[c], system.touch_start[c + 1]):
+            b = system.touch_body[t]
+            last[b] = i
+            left[b] += 1
+    opened = done = pulled = spare = chunk = used = 0
+    for begin in range(0, count, CHUNK):
+        end = min(begin + CHUNK, count)
+        for i in range(begin, end):
+            c = packed.listed[i]
+            first = system.touch_start[c]
+            packed.ends[i, 1] = -1
+            for t in range(first, system.touch_start[c + 1]):
+                b = system.touch_body[t]
+                if slot[b] < 0:
+                    if packed.count[1] == 0:
+                        slot[b] = b
+                    elif spare > 0:
+                        spare -= 1
+                        slot[b] = packed.spare[spare]
+                    else:
+                        slot[b] = used
+                        used += 1
+                    packed.opened[opened] = slot[b]
+                    opened += 1
+                if t < first + 2:
+                    packed.ends[i, t - first] = slot[b]
+                if last[b] == i:
+                    packed.done[done] = b
+                    done += 1
+        waiting = False
+        while pulled < count and not waiting:
+            c = packed.listed[pulled]
+            for t in range(system.touch_start[c], system.touch_start[c + 1]):
+                waiting = waiting or last[system.touch_body[t]] >= end
+            if waiting:
+                break
+            for t in range(system.touch_start[c], system.touch_start[c + 1]):
+                b = system.touch_body[t]
+                left[b] -= 1
+                if left[b] == 0:
+                    packed.spare[spare] = slot[b]
+                    spare += 1
+            pulled += 1
+        packed.plan[chunk, 0], packed.plan[chunk, 1], packed.plan[chunk, 2] = opened, done, pulled
+        chunk += 1
+
+
+@outlined
 def pack_rows(
     # model
     system,
@@ -186,37 +264,34 @@ def pack_rows(
         for i in range(n):
             if C[system.row_start[c] + i] != 0.0:
                 packed.soft[listed] = 1
-        t = system.touch_start[c]
-        packed.ends[listed, 0] = packed.ends[listed, 1] = -1
+        t, sort = system.touch_start[c], WIDE
         if packed.pair[c] == 1:
+            sort = PAIR
             _divide(n, packed.root[c], small, J, system.block_start[t], packed.rows, 6 * place)
-            b = packed.ends[listed, 0] = system.touch_body[t]
+            gap = 6 * listed
+            if n == 3 and packed.soft[listed] == 0:
+                k = system.block_start[t]
+                if pack_point(J, k, packed.rows, 6 * place, listed, packed.level, packed.single):
+                    sort, gap = POINT, gap + 3
             if system.touch_start[c + 1] - t == 2:
-                a = packed.ends[listed, 1] = system.touch_body[t + 1]
+                b, a = system.touch_body[t], system.touch_body[t + 1]
                 for k in range(3):
-                    packed.gap[3 * listed + k] = center[b, k] - center[a, k]
+                    x = center[b, k] - center[a, k]
+                    packed.level[gap + k] = packed.level[gap + k - 3] + x if sort == POINT else x
         else:
             for s in range(t, system.touch_start[c + 1]):
                 k = system.block_start[s]
                 _divide(n, packed.root[c], small, J, k, packed.wide, k)
-        for s in range(t, system.touch_start[c + 1]):
-            packed.last[system.touch_body[s]] = listed
+        packed.sort[listed] = sort
         packed.listed[listed] = c
         place += n
         listed += 1
         packed.first[listed] = place
     packed.count[0] = listed
-    done = 0
-    for i in range(listed):
-        c, need = packed.listed[i], 0
-        for s in range(system.touch_start[c], system.touch_start[c + 1]):
-            b = system.touch_body[s]
-            need = max(need, packed.last[b])
-            if packed.last[b] == i:
-                packed.done[done] = b
-                done += 1
-        packed.need[i] = need
-    packed.count[1] = done
+    _plan_wave(system, packed)
+    for i in range(packed.plan[(listed - 1) // CHUNK, 1] if listed > 0 else 0):
+        for k in range(7):
+            packed.inverse[i, k] = Minv[packed.done[i], k]
     return 0
 
 
@@ -252,6 +327,9 @@ def pack_side(system, packed, b, y):
         n = packed.first[i + 1] - k
         for r in range(n):
             y[k + r] = b[system.row_start[c] + r]
+        if packed.sort[i] == POINT:
+            point_side(packed.rows, 6 * k, i, packed.single, y, k)
+            continue
         _forward(n, packed.root[c], packed.factor_start[c], packed.factor, y, k)
 
 
@@ -263,190 +341,9 @@ def unpack(system, packed, y, lam):
     for i in range(packed.count[0]):
         c, k = packed.listed[i], packed.first[i]
         n = packed.first[i + 1] - k
-        _backward(n, packed.root[c], packed.factor_start[c], packed.factor, y, k)
+        if packed.sort[i] == POINT:
+            unpoint_side(packed.rows, 6 * k, i, packed.single, y, k)
+        else:
+            _backward(n, packed.root[c], packed.factor_start[c], packed.factor, y, k)
         for r in range(n):
             lam[system.row_start[c] + r] = y[k + r]
-
-
-@inner
-def _wrench(rows, o, n, y, k):
-    """Return the wrench of n rows at place o with multipliers at place k of y."""
-    turn = go = splat(0.0)
-    for i in range(n):
-        x = spread(y, k + i)
-        turn, go = add(turn, mul(four(rows, o), x)), add(go, mul(four(rows, o + 3), x))
-        o += 6
-    return turn, go
-
-
-@inner
-def _add(f, b, turn, go):
-    """Add a wrench to the forces at place b."""
-    set_four(f, b, add(four(f, b), turn))
-    set_four(f, b + 4, add(four(f, b + 4), go))
-
-
-@inner
-def _respond(Minv, b, f):
-    """Replace the forces on solid b by M^-1 of them."""
-    m, o = Minv, 8 * b
-    x, y, z, s = f[o], f[o + 1], f[o + 2], m[b, 6]
-    f[o] = m[b, 0] * x + m[b, 3] * y + m[b, 4] * z
-    f[o + 1] = m[b, 3] * x + m[b, 1] * y + m[b, 5] * z
-    f[o + 2] = m[b, 4] * x + m[b, 5] * y + m[b, 2] * z
-    f[o + 4], f[o + 5], f[o + 6] = s * f[o + 4], s * f[o + 5], s * f[o + 6]
-
-
-@outlined
-def _push_wide(system, packed, i, y):
-    """Push a constraint that keeps the rows of each body."""
-    c, k = packed.listed[i], packed.first[i]
-    n = packed.first[i + 1] - k
-    for t in range(system.touch_start[c], system.touch_start[c + 1]):
-        turn, go = _wrench(packed.wide, system.block_start[t], n, y, k)
-        _add(packed.f, 8 * system.touch_body[t], turn, go)
-
-
-@inner
-def push(system, packed, begin, end, y):
-    """Add the forces of constraints begin .. end with multipliers y."""
-    f, ends = packed.f, packed.ends
-    for i in range(begin, end):
-        k, b, a = packed.first[i], ends[i, 0], ends[i, 1]
-        if b < 0:
-            _push_wide(system, packed, i, y)
-            continue
-        turn, go = _wrench(packed.rows, 6 * k, packed.first[i + 1] - k, y, k)
-        _add(f, 8 * b, turn, go)
-        if a >= 0:
-            turn = add(turn, cross4(four(packed.gap, 3 * i), go))
-            set_four(f, 8 * a, sub(four(f, 8 * a), turn))
-            set_four(f, 8 * a + 4, sub(four(f, 8 * a + 4), go))
-
-
-@inner
-def _rates(rows, o, n, turn, go, w, k):
-    """Set n numbers of w from place k on to the rows at place o times a motion."""
-    i = 0
-    while i + 3 <= n:
-        x = add(mul(four(rows, o), turn), mul(four(rows, o + 3), go))
-        y = add(mul(four(rows, o + 6), turn), mul(four(rows, o + 9), go))
-        z = add(mul(four(rows, o + 12), turn), mul(four(rows, o + 15), go))
-        set_four(w, k + i, row_sums(x, y, z))
-        i += 3
-        o += 18
-    while i < n:
-        x = add(mul(four(rows, o), turn), mul(four(rows, o + 3), go))
-        w[k + i] = (lane(x, 0) + lane(x, 1)) + lane(x, 2)
-        i += 1
-        o += 6
-
-
-@outlined
-def _pull_wide(system, packed, i, u, w):
-    """Set the rates of a constraint that keeps the rows of each body."""
-    c, k = packed.listed[i], packed.first[i]
-    n = packed.first[i + 1] - k
-    for r in range(n):
-        w[k + r] = 0.0
-    for t in range(system.touch_start[c], system.touch_start[c + 1]):
-        b, o = 8 * system.touch_body[t], system.block_start[t]
-        turn, go = four(u, b), four(u, b + 4)
-        for r in range(n):
-            x = add(mul(four(packed.wide, o), turn), mul(four(packed.wide, o + 3), go))
-            w[k + r] += (lane(x, 0) + lane(x, 1)) + lane(x, 2)
-            o += 6
-
-
-@outlined
-def _give(system, packed, i, C, y, w):
-    """Add K C K^T y of a constraint that gives way to w."""
-    c, k, small = packed.listed[i], packed.first[i], packed.small
-    n, at, root = packed.first[i + 1] - k, packed.factor_start[c], packed.root[c]
-    column = 12
-    for r in range(n):
-        small[column, r] = y[k + r]
-    for r in range(n - 1, -1, -1):
-        x = small[column, r]
-        for s in range(r + 1, n):
-            x -= packed.factor[at + ((s * (s + 1)) >> 1) + r] * small[column, s]
-        small[column, r] = x * packed.factor[at + ((r * (r + 3)) >> 1)]
-    for r in range(n):
-        x = root * root * C[system.row_start[c] + r] * small[column, r]
-        for s in range(r):
-            x -= packed.factor[at] * small[column, s]
-            at += 1
-        small[column, r] = x * packed.factor[at]
-        at += 1
-        w[k + r] += small[column, r]
-
-
-@inner
-def pull(system, packed, C, begin, end, y, w):
-    """Set the rows of constraints begin .. end of w to K (J u + C K^T y), u being what the solids move."""
-    u = packed.f
-    for i in range(begin, end):
-        k, b, a = packed.first[i], packed.ends[i, 0], packed.ends[i, 1]
-        if b < 0:
-            _pull_wide(system, packed, i, u, w)
-        else:
-            turn, go = four(u, 8 * b), four(u, 8 * b + 4)
-            if a >= 0:
-                other = four(u, 8 * a)
-                turn, go = sub(turn, other), sub(go, four(u, 8 * a + 4))
-                go = sub(go, cross4(other, four(packed.gap, 3 * i)))
-            _rates(packed.rows, 6 * k, packed.first[i + 1] - k, turn, go, w, k)
-        if packed.soft[i] == 1:
-            _give(system, packed, i, C, y, w)
-
-
-@inner
-def _sum(x):
-    return (lane(x, 0) + lane(x, 1)) + (lane(x, 2) + lane(x, 3))
-
-
-@outlined
-def multiply(
-    # model
-    system,
-    # in
-    Minv, C, alpha, q,
-    # out
-    packed, y, w,
-):  # fmt: skip
-    """Take y down by alpha q, set w to K A K^T y, and return y . w, y . y and w . w.
-
-    One wave over the constraints: those behind it are pulled as soon as their solids have all their forces, while rows
-    and vectors are still near.
-    """
-    f, count, first = packed.f, packed.count[0], packed.first
-    rho, square, size = splat(0.0), splat(0.0), splat(0.0)
-    for k in range(len(f)):
-        f[k] = 0.0
-    pulled = summed = begin = answered = 0
-    rows = first[count]
-    for k in range(rows, rows + 4):
-        y[k] = 0.0
-    while pulled < count:
-        end = min(begin + _CHUNK, count)
-        if alpha != 0.0:
-            for k in range(first[begin], first[end]):
-                y[k] -= alpha * q[k]
-        push(system, packed, begin, end, y)
-        while answered < packed.count[1] and packed.last[packed.done[answered]] < end:
-            _respond(Minv, packed.done[answered], f)
-            answered += 1
-        ready = pulled
-        while ready < count and packed.need[ready] < end:
-            ready += 1
-        pull(system, packed, C, pulled, ready, y, w)
-        pulled, begin = ready, end
-        if pulled == count:
-            for k in range(rows, rows + 4):
-                w[k] = 0.0
-        whole = first[pulled] - 3 if pulled < count else rows
-        while summed < whole:
-            own, new = four(y, summed), four(w, summed)
-            rho, square, size = add(rho, mul(own, new)), add(square, mul(own, own)), add(size, mul(new, new))
-            summed += 4
-    return _sum(rho), _sum(square), _sum(size)

@@ -147,16 +147,14 @@ class Viewer:
     def _show_model(self, model: Model, frame: Frame | None) -> None:
         """Set the stage for a model."""
         drawing = Drawing(model, merge=_MERGE)
-        poses = forward_kinematics(model, model.q0 if frame is None else frame.q)
-        eye = self._camera
-        if eye is None:
-            eye = framed(bounds(drawing, poses[0][None], poses[1][None]), 1.6)
+        q = model.q0 if frame is None or frame.q is None or len(frame.q) != model.nq else frame.q
+        eye = self._camera or framed(bounds(drawing, *(each[None] for each in forward_kinematics(model, q))), 1.6)
         if self._stage is not None:
             self._stage.remove()
         self._home = eye
         self.hands.leash = max(0.05, 0.5 * drawing.size)
         self._stage = Stage(self.server, drawing, eye, self._dragged, self._clicked)
-        self._stage.show(*poses)
+        self._stage.show(q)
         far = float(np.linalg.norm(eye.position - eye.target))
         start = self.server.initial_camera
         start.position, start.look_at, start.fov = eye.position, eye.target, eye.angle
@@ -193,8 +191,10 @@ class Viewer:
                             model = self.sim.model
                             self._show_model(model, frame)
                         self.panel.show_method(self.sim)
-                    if len(frame.q) == model.nq and (self.server.get_clients() or self._dirty):
-                        self._show(model, frame)
+                    watched = bool(self.server.get_clients())
+                    if watched or self._dirty:
+                        self._show(frame)
+                    self.runner.since = self._stage.composed.version if watched and self._stage else None
                 if now - shown > 1.0 / _WORDS:
                     shown = now
                     self._speak(frame)
@@ -203,17 +203,17 @@ class Viewer:
                     self.runner.problems.append(f"{type(error).__name__}: {error}")
                     time.sleep(0.2)
 
-    def _show(self, model: Model, frame: Frame) -> None:
+    def _show(self, frame: Frame) -> None:
         assert self._stage is not None
+        mean = self._stage.show(frame.q, frame.clusters)
+        if mean is None:
+            return
         self._dirty = False
         self.pictures += 1
-        poses = forward_kinematics(model, frame.q)
-        self._stage.show(*poses)
         self._stage.pulls(frame.facts.get("pulls") or [])
         mode, values = frame.facts.get("values") or ("own", None)
         most = float(values.max(initial=0.0)) if isinstance(values, np.ndarray) else 1.0
         self._stage.paint(part_colors(self._stage.drawing, mode, values, most))
-        mean = poses[0].mean(axis=0) if len(poses[0]) else np.zeros(3)
         if self._follow and self._mean is not None:
             step = mean - self._mean
             for client in self.server.get_clients().values():

@@ -16,6 +16,7 @@ import numpy as np
 from numba.core import event
 
 from limberjack.errors import LimberjackError
+from limberjack.methods.adaptive.clusters import Clusters
 from limberjack.simulation import Simulation, Snapshot
 from limberjack.trajectory import Trajectory
 from limberjack.viewer.carry import transplant
@@ -51,7 +52,8 @@ class Frame(NamedTuple):
     generation: int  # grows with every other simulation
     time: float
     steps: int
-    q: np.ndarray
+    q: np.ndarray | None  # coordinates, where there are no clusters
+    clusters: Clusters | None  # those of method adaptive, if asked for
     facts: dict[str, Any]  # what the watchers found out, by name
 
 
@@ -62,11 +64,15 @@ class Runner:
         sim: what moves.
         drive: called with the simulation sixty times per simulated second, or None.
         rate: frames per second that are handed out.
+
+    Attributes:
+        since: the version of clusters known to whoever looks at frames; None = nobody takes clusters.
     """
 
     def __init__(self, sim: Simulation, drive: Callable[[Any], None] | None = None, rate: float = 30.0) -> None:
         self.sim, self.drive, self.rate = sim, drive, rate
         self.speed, self.playing = 1.0, False
+        self.since: int | None = None
         self.state = "starting"
         self._compiled = _Counter()
         self.real_time_factor = self.steps_per_second = self.step_seconds = 0.0
@@ -154,7 +160,7 @@ class Runner:
             start: whether `reset` leads back to here.
         """
         self._compile(sim)
-        self.sim, self.drive = sim, drive
+        self.sim, self.drive, self.since = sim, drive, None
         if start:
             self._since_tick, self._recording, self._start = 0, None, sim.snapshot()
         self.generation += 1
@@ -305,7 +311,10 @@ class Runner:
             except Exception as error:
                 self._tell(error)
         self._number += 1
-        frame = Frame(self._number, self.generation, self.sim.time, self.sim.steps, self.sim.q, facts)
+        sim, since = self.sim, self.since
+        clusters = None if since is None else sim.clusters(since)
+        q = sim.q if clusters is None else None
+        frame = Frame(self._number, self.generation, sim.time, sim.steps, q, clusters, facts)
         with self._arrived:
             self._newest = frame
             self._arrived.notify_all()

@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from limberjack.articulated.dynamics import forward_kinematics
+from limberjack.methods.adaptive.clusters import Clusters
 from limberjack.render.camera import Eye
 from limberjack.render.drawing import Drawing
 from limberjack.spatial.frames import quaternion_from_matrix, turn_z_to
+from limberjack.viewer.composed import Composed
 from limberjack.viewer.hands import Pull
 
 __all__ = ["Stage", "sky"]
@@ -60,6 +63,9 @@ class Stage:
         self._starts = np.searchsorted(drawing.parts.geometry, np.arange(len(drawing.geometries) + 1))
         self._shown_colors: np.ndarray | None = None
         self._string: Any = None
+        self.composed = Composed(drawing)
+        moving = drawing.parts.body >= 0
+        self._share = moving / max(1, int(moving.sum()))
         with server.atomic():
             self._add_parts(eye)
             self._add_ground()
@@ -157,17 +163,35 @@ class Stage:
 
     # What changes
 
-    def show(self, positions: np.ndarray, rotations: np.ndarray) -> None:
-        """Move all parts and strings to where these poses of the bodies put them."""
-        at, turn = self.drawing.part_poses(positions, rotations)
-        at, turn = _single(at), _single(turn)
+    def show(self, q: np.ndarray | None, clusters: Clusters | None = None) -> np.ndarray | None:
+        """Move all parts and strings to where coordinates, or poses of rigid clusters, put them.
+
+        Args:
+            q: (nq,) coordinates; None with clusters.
+            clusters: where the clusters are.
+
+        Returns:
+            the middle (3,) of what moves, or None: of another model, or news of changes that are not known here.
+        """
+        model = self.drawing.model
+        if clusters is not None:
+            return self._put(*self.composed.poses()) if self.composed.take(clusters) else None
+        if q is None or len(q) != model.nq:
+            return None
+        poses = forward_kinematics(model, q)
+        ends = self.drawing.string_ends(*poses) if self._string is not None else None
+        return self._put(*self.drawing.part_poses(*poses), ends)
+
+    def _put(self, at: np.ndarray, turn: np.ndarray, ends: np.ndarray | None) -> np.ndarray:
+        middle, at, turn = self._share @ at, _single(at), _single(turn)
         with self._server.atomic():
             for k, handle in enumerate(self._handles):
                 rows = slice(self._starts[k], self._starts[k + 1])
                 handle.batched_positions = at[rows]
                 handle.batched_wxyzs = turn[rows]
-            if self._string is not None:
-                self._string.points = _single(self.drawing.string_ends(positions, rotations))
+            if self._string is not None and ends is not None:
+                self._string.points = _single(ends)
+        return middle
 
     def paint(self, colors: np.ndarray) -> None:
         """Give the parts other colours (parts, 3), 0 .. 1."""

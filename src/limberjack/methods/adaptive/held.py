@@ -19,13 +19,15 @@ from limberjack.constraints.table import SPRING, Table
 from limberjack.forces import Wrenches
 from limberjack.holding import Grip, Holding
 from limberjack.methods.adaptive import layout as rg
-from limberjack.methods.adaptive.method import SCATTER, UPDATE, AdaptiveStepper
+from limberjack.methods.adaptive.method import AdaptiveStepper
 from limberjack.methods.adaptive.options import Adaptive
 from limberjack.methods.adaptive.places import locate
 from limberjack.methods.adaptive.settings import with_wrenches
-from limberjack.model.arrays import LINK
+from limberjack.methods.adaptive.steps import SCATTER, UPDATE
+from limberjack.methods.adaptive.trimmed import trimmed
+from limberjack.model.arrays import COORDINATE, DOF
 from limberjack.model.model import Model
-from limberjack.solvers.anticipation import paths
+from limberjack.solvers.anticipation import LINK_END, LINK_START, PAIR_END, PAIR_START, paths
 from limberjack.spatial.frames import compose
 from limberjack.stepping import RK4
 
@@ -95,23 +97,29 @@ class HeldAdaptiveStepper(AdaptiveStepper):
 
     def _update(self, dt: float) -> None:
         """Let the region change where it is due, the rows acting by their last forces, and place them in clusters."""
-        own, tau = self._wrenches, self._engine.tau.copy()
-        if self._engine.regions.counts[rg.UNTIL] <= 0:
+        own, tau, counts = self._wrenches, self._engine.tau.copy(), self._engine.regions.counts
+        settled = self._table is not None
+        if counts[rg.UNTIL] <= 0:
             if self._functions:
                 self._fill_weights(self._functions)
+            settled, changes = settled and counts[rg.TOUCHED] == 0, int(counts[rg.CHANGED])
             self._wrenches = self._with_rows(own)
             self._engine.tau[:] += self._row_forces()
             size = len(self._wrenches.link)
             self._body, self._trial = with_wrenches(self._body, size), with_wrenches(self._trial, size)
+            counts[rg.TRIED] = 0  # the forces of rows are other ones than at the last update
             self._advance(1, dt, UPDATE)
             self._wrenches = own
             self._engine.tau[:] = tau
-        self._settle(own, tau)
+            settled = settled and counts[rg.CHANGED] == changes
+        if not settled:
+            self._settle(own, tau)
 
     def _settle(self, wrenches: Wrenches, tau: np.ndarray) -> None:
         """Bring forces and rows to the clusters as they are now."""
         body, e = self._body, self._engine
-        n = int(body.whole[LINK + 1])
+        self._links, self._cut_drives, self._spans = trimmed(body, self.holding.spans)
+        n = len(self._links.parent)
         cluster, pose = np.zeros(len(self._ends), np.int64), np.zeros((len(self._ends), 12))
         where = (self._model.arrays.links, e.co.table, e.co.numbers, e.regions.active, e.places)
         _locate_all(*where, self._ends, cluster, pose)
@@ -119,7 +127,7 @@ class HeldAdaptiveStepper(AdaptiveStepper):
         # freedoms of the hybrid body, by those of the model
         freedom = np.full(self._model.nv, -1, np.int64)
         coordinate = np.full(self._model.nq + 1, -1, np.int64)
-        links, out = self._model.arrays.links, body.links
+        links, out = self._model.arrays.links, self._links
         for k in range(n):
             i = int(body.link[k])
             dof = int(links.dof[i])
@@ -129,13 +137,18 @@ class HeldAdaptiveStepper(AdaptiveStepper):
             coordinate[links.q_start[i] : links.q_start[i] + width] = np.arange(out.q_start[k], out.q_start[k] + width)
         moved = np.flatnonzero(freedom >= 0)
         body.tau[freedom[moved]] = tau[moved]
+        self._freedom, self._moved = freedom, moved
         self._table = self._placed_table(cluster, pose, freedom, coordinate)
         path, stop = paths(out, self._table, n)
-        hold = self.holding.hold
-        touched = np.unique(self._table.pair_link[self._table.pair_link >= 0])
-        blocks = np.array([[0, len(self._table.joint), 0, len(self._table.pair_link), 0, len(touched)]], np.int64)
-        self._hold = hold._replace(blocks=blocks, touched=touched, path=path, stop=stop)
-        self._spans = body.whole[None].copy()
+        hold, blocks, touched = self.holding.hold, self.holding.hold.blocks.copy(), [np.zeros(0, np.int64)]
+        at = 0
+        for k in range(len(blocks)):
+            ends = self._table.pair_link[blocks[k, PAIR_START] : blocks[k, PAIR_END]]
+            if len(ends):
+                touched.append(np.unique(ends[ends >= 0]))
+            blocks[k, LINK_START], at = at, at + (len(touched[-1]) if len(ends) else 0)
+            blocks[k, LINK_END] = at
+        self._hold = hold._replace(blocks=blocks, touched=np.concatenate(touched), path=path, stop=stop)
 
     def _placed_wrenches(self, wrenches: Wrenches, where: tuple[Any, ...]) -> Wrenches:
         """Return the lasting wrenches with their points in clusters; those on what rests are left out."""
@@ -182,24 +195,46 @@ class HeldAdaptiveStepper(AdaptiveStepper):
 
     def _take(self, n: int, dt: float, time: float) -> tuple[int, int]:
         """Take n steps of the hybrid body with its rows."""
-        body, e, table = self._body, self._engine, self._table
-        substeps = 2 if self._code == RK4 else 1
-        done = 0
-        while True:
-            more, status, _ = take_held_steps(
-                body.links, body.drives, body.springs, table, self.holding.own, self._spans, 0, 1, e.span, self._code,
-                n - done, substeps, dt / substeps, time + done * dt, body.tau, self._held_wrenches, e.step_work,
-                self._pull, e.buffers, self._hold, body.q, body.qd,
-            )  # fmt: skip
-            done += int(more)
-            if status != MORE_ROOM:
-                break
+        start = self._state()
+        taken, status = self._take_all(n, dt, time)
+        while status == MORE_ROOM:
+            self._go_back(start)
             kept = {name: getattr(self._hold, name) for name in ("blocks", "touched", "path", "stop")}
             self.holding.grow()
             self._hold = self.holding.hold._replace(**kept)
+            taken, status = self._take_all(n, dt, time)
+        if taken < n and len(self._spans) > 1:
+            # One block failed: all go back and take the steps that every block can.
+            self._go_back(start)
+            self._take_all(taken, dt, time)
         if status and self.holding.explain(int(status), "") is None:
             status = self._whole_status(int(status))
-        return done, int(status)
+        return taken, int(status)
+
+    def _take_all(self, n: int, dt: float, time: float) -> tuple[int, int]:
+        """Take n steps with every block; after a failure they may be at different steps."""
+        body, e, substeps = self._body, self._engine, 2 if self._code == RK4 else 1
+        taken, status, _ = take_held_steps(
+            self._links, self._cut_drives, body.springs, self._table, self.holding.own, self._spans, 0,
+            len(self._spans), e.span, self._code, n, substeps, dt / substeps, time, body.tau, self._held_wrenches,
+            e.step_work, self._pull, e.buffers, self._hold, body.q, body.qd,
+        )  # fmt: skip
+        return int(taken), int(status)
+
+    def _state(self) -> dict[str, np.ndarray]:
+        """Return what steps change of the hybrid body and its rows."""
+        hold, nv, nq = self._hold, int(self._body.whole[DOF + 1]), int(self._body.whole[COORDINATE + 1])
+        return {
+            "q": self._body.q[:nq].copy(), "qd": self._body.qd[:nv].copy(), "near": hold.near.copy(),
+            "compounds": hold.state[self.holding.table.compound[:, 0], COORDINATES:ROWS],
+        }  # fmt: skip
+
+    def _go_back(self, start: dict[str, np.ndarray]) -> None:
+        """Return to what `_state` gave."""
+        hold = self._hold
+        self._body.q[: len(start["q"])], self._body.qd[: len(start["qd"])] = start["q"], start["qd"]
+        hold.near[:] = start["near"]
+        hold.state[self.holding.table.compound[:, 0], COORDINATES:ROWS] = start["compounds"]
 
     # Rows as known forces
 
@@ -215,6 +250,8 @@ class HeldAdaptiveStepper(AdaptiveStepper):
     def _with_rows(self, wrenches: Wrenches) -> Wrenches:
         """Return the wrenches with those of the rows between frames in the last step added."""
         table, hold = self.holding.table, self.holding.hold
+        if not len(table.pair_link):
+            return wrenches
         total = np.zeros((len(table.pair_link), 6))
         for slot in range(2):
             on = table.row_pair[:, slot] >= 0

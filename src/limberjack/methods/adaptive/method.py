@@ -9,159 +9,31 @@ hold such joints are computed again, and the next step begins with an update tha
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from limberjack._jit import entry, inner, kernel
+from limberjack._jit import entry
 from limberjack.articulated.assembly_tree import new_assembly
-from limberjack.articulated.dca import set_leaves
 from limberjack.articulated.parts import TREE_COLUMNS, WEIGHT, new_coefficients
-from limberjack.articulated.work import ROW, Work
 from limberjack.errors import LimberjackError, ModelError, StateError, UnsupportedByMethod
 from limberjack.forces import Wrenches, new_pull, no_wrenches
 from limberjack.methods.adaptive import layout as rg
-from limberjack.methods.adaptive.coefficients import set_leaf_columns
-from limberjack.methods.adaptive.condensed import condense, new_condensed, scatter
+from limberjack.methods.adaptive.clusters import ClusterPlaces, Clusters
+from limberjack.methods.adaptive.condensed import new_condensed
 from limberjack.methods.adaptive.metrics import functions_of, weight_rows
 from limberjack.methods.adaptive.options import Adaptive
-from limberjack.methods.adaptive.places import lay_sweep, new_places
-from limberjack.methods.adaptive.regions import hold_all, update
+from limberjack.methods.adaptive.places import new_places
 from limberjack.methods.adaptive.settings import limits_of, tree_options, with_wrenches, wrench_links
 from limberjack.methods.adaptive.sight import PERIOD
-from limberjack.model.arrays import COORDINATE, DOF, LINK, SPAN, Drives
+from limberjack.methods.adaptive.steps import LEAVES, PREPARE, Bodies, Engine, adaptive_steps, lazy_work
+from limberjack.model.arrays import LINK, SPAN, Drives
 from limberjack.model.joints import FREE
 from limberjack.model.model import Model
 from limberjack.momentum import new_aims
-from limberjack.stepping import IMPLICIT, INTEGRATORS, RK4, new_buffers, take_steps
+from limberjack.stepping import IMPLICIT, INTEGRATORS, RK4, new_buffers
 
-__all__ = ["SCATTER", "UPDATE", "AdaptiveStepper"]
-
-# What a call is asked for: coefficients of stale nodes, those of leaves, an update alone, q and qd of the hybrid body.
-PREPARE, LEAVES, UPDATE, SCATTER = 1, 2, 4, 8
-
-
-class _Bodies(NamedTuple):
-    """What kernels need of the assembly tree beside the table of its nodes."""
-
-    body_link: np.ndarray
-    share: np.ndarray
-    roots: np.ndarray
-
-
-class _Engine(NamedTuple):
-    """What the kernels work on beside model and forces."""
-
-    tree: _Bodies
-    co: Any
-    places: Any
-    others: Any
-    still: np.ndarray
-    joint_work: Work
-    work: Work
-    step_work: Work
-    buffers: Any
-    aims: Any
-    span: np.ndarray
-    limits: rg.Limits
-    regions: rg.Regions
-    before_q: np.ndarray
-    before_qd: np.ndarray
-    q: np.ndarray
-    qd: np.ndarray
-    tau: np.ndarray
-
-
-def _lazy_work(links: Any, rows: int) -> Work:
-    """Return work arrays that take no memory until they are used."""
-    nv, nq = len(links.armature), len(links.armature) + len(links.quaternions)
-
-    def six() -> np.ndarray:
-        return np.zeros((nv, 6))
-
-    return Work(np.zeros((rows, ROW)), np.zeros(nq), np.zeros(nq), six(), six(), six(), np.zeros(nv))
-
-
-@kernel
-def adaptive_steps(
-    # model
-    links, drives, springs,
-    # in
-    n, code, substeps, h, wrenches, stale, todo, e, trial, pull, aside,
-    # out
-    body, q, qd,
-):  # fmt: skip
-    """Prepare what `todo` asks for, then take up to n steps.
-
-    Args:
-        stale: (m,) nodes whose coefficients are found again if `todo` has PREPARE; those of leaves, if it has LEAVES.
-        todo: with UPDATE no steps follow an update that is due; with SCATTER q and qd are filled whatever n is.
-
-    Returns:
-        the steps taken and 0, or the code of what failed, see `take_steps`; -1 and 1 + a link whose inertia is not
-        positive, or -2 and 1 + a freedom whose joint has none.
-    """
-    g, taken = e.regions, 0
-    reach = h if code == IMPLICIT else 0.0
-    if todo & LEAVES:
-        bad = set_leaves(links, e.tree, e.co.numbers)
-        if bad > 0:
-            return -1, bad
-        set_leaf_columns(links, e.tree, e.co.numbers)
-    if todo & PREPARE:
-        g.counts[rg.TRIED] = 0
-        mass = e.limits.mass[0] > 0
-        bad = hold_all(links, drives, e.places, e.co, mass, g.kept, stale, reach, e.q, e.still, e.tau, e.joint_work)
-        if bad > 0:
-            return -2, bad
-        condense(
-            links, drives, springs, e.co.table, e.co.numbers, g.active, g.nodes, g.counts[rg.COUNT], e.q, e.qd, e.tau,
-            wrenches, e.places, body,
-        )  # fmt: skip
-        lay_sweep(e.co.table, g.active, e.places.sorted, e.places.node, g.counts[rg.COUNT], g.slot, g.joints)
-    while taken < n:
-        if g.counts[rg.UNTIL] <= 0:
-            update(
-                links, drives, springs, e.tree.roots, e.limits, h, reach, e.tau, wrenches, e.still, e.co, e.places,
-                e.others, e.joint_work, e.work, pull, e.buffers, trial, aside, g, body, e.q, e.qd, q, qd,
-            )  # fmt: skip
-            g.counts[rg.UNTIL] = e.limits.period[0]
-        if todo & UPDATE:
-            return 0, 0
-        m = min(n - taken, g.counts[rg.UNTIL])
-        several = body.count[0] > 1
-        if several:
-            _copy(body, body.q, body.qd, e.before_q, e.before_qd)
-        done, status = take_steps(
-            body.links, body.drives, body.springs, body.blocks, body.count[0], e.span, code, m, substeps, h / substeps,
-            body.tau, body.wrenches, e.step_work, pull, e.buffers, e.aims, body.q, body.qd,
-        )  # fmt: skip
-        if status != 0 and several:
-            # One block failed: all go back and take the steps that every block can.
-            _copy(body, e.before_q, e.before_qd, body.q, body.qd)
-            take_steps(
-                body.links, body.drives, body.springs, body.blocks, body.count[0], e.span, code, done, substeps,
-                h / substeps, body.tau, body.wrenches, e.step_work, pull, e.buffers, e.aims, body.q, body.qd,
-            )  # fmt: skip
-        taken += done
-        g.counts[rg.UNTIL] -= done
-        if status != 0:
-            scatter(links, body, e.q, e.qd)
-            scatter(links, body, q, qd)
-            return taken, status
-    if n > 0 or todo & SCATTER:
-        scatter(links, body, e.q, e.qd)
-        scatter(links, body, q, qd)
-    return taken, 0
-
-
-@inner
-def _copy(body, q, qd, to_q, to_qd):
-    """Copy the coordinates and velocities of the hybrid body."""
-    for k in range(body.whole[COORDINATE + 1]):
-        to_q[k] = q[k]
-    for k in range(body.whole[DOF + 1]):
-        to_qd[k] = qd[k]
+__all__ = ["AdaptiveStepper"]
 
 
 class AdaptiveStepper:
@@ -182,9 +54,9 @@ class AdaptiveStepper:
         others = places._replace(cluster=places.cluster.copy(), pose=places.pose.copy())
         co = new_coefficients(links, tree, nb + min(nb, rg.MOST_KEPT))
         self._code = INTEGRATORS.index(options.integrator)
-        self._engine = _Engine(
-            _Bodies(tree.body_link, tree.share, tree.roots), co, places, others, np.zeros(nv), _lazy_work(links, 0),
-            _lazy_work(links, n), _lazy_work(links, n), new_buffers(model.nq, nv),
+        self._engine = Engine(
+            Bodies(tree.body_link, tree.share, tree.roots), co, places, others, np.zeros(nv), lazy_work(links, 0),
+            lazy_work(links, n), lazy_work(links, n), new_buffers(model.nq, nv),
             new_aims(links, np.zeros(SPAN, np.int64), False), np.zeros(SPAN, np.int64),
             limits_of(model, tree, options, self._joints),
             rg.new_regions(tree, n, nv, co.own.shape[1] - WEIGHT), np.zeros(model.nq), np.zeros(nv), self.q.copy(),
@@ -199,6 +71,7 @@ class AdaptiveStepper:
         self._body, self._trial = new_condensed(model, 0), new_condensed(model, 0)
         self._pull, self._aside = new_pull(links, a.springs), new_pull(links, a.springs)
         self._dirty, self._dt = True, 0.0
+        self._clusters: ClusterPlaces | None = None
         self._stale = np.zeros(2 * len(tree.body_link), np.uint8)
         self._fill_weights(None)
         self._start_region(np.zeros(len(self._stale), bool))
@@ -213,6 +86,19 @@ class AdaptiveStepper:
         """Return, per link, whether its joint is simulated now."""
         n = len(self._model.arrays.links.parent)
         return self._engine.regions.active[self.assembly.node_of[:n]].astype(bool)
+
+    def clusters(self, since: int = -1) -> Clusters | None:
+        """Return where the rigid clusters are and what of their make-up is news since version `since`.
+
+        None while something set from outside waits for the next step.
+        """
+        return None if self._dirty or self._fresh else self._report(since)
+
+    def _report(self, since: int) -> Clusters:
+        """Return the clusters of the hybrid body as it is."""
+        if self._clusters is None:
+            self._clusters = ClusterPlaces(self._model)
+        return self._clusters.report(self._body, self._engine, since)
 
     def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
@@ -278,6 +164,8 @@ class AdaptiveStepper:
         of_dof = np.repeat(np.arange(n), links.dof)
         of_q = np.repeat(np.arange(n), np.diff(np.append(links.q_start, len(self.q))))
         moved = np.unique(of_q[self.q != e.q])
+        if len(moved) and self._clusters is not None:
+            self._clusters.forget()
         sped = np.unique(of_dof[self.qd != e.qd])
         pushed = [of_dof[forces.tau != e.tau]]
         for places, name in ((self._drives.place, "scalar"), (self._drives.ball_place, "ball")):
@@ -432,6 +320,8 @@ class AdaptiveStepper:
         """Take back what `memory` gave; all coefficients are computed again, from the same numbers."""
         e, g = self._engine, self._engine.regions
         self._check_memory(memory)
+        if self._clusters is not None:
+            self._clusters.forget()
         self._dt = float(memory["dt"][0])
         e.q[:], e.qd[:], e.tau[:] = memory["q"], memory["qd"], memory["tau"]
         e.co.own[:, WEIGHT:], g.velocity_weight[:] = memory["weight"], memory["velocity_weight"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from limberjack.errors import StateError, UnknownName
+from limberjack.methods.adaptive.view import View, number, whole
 from limberjack.model.model import Model
 
 if TYPE_CHECKING:
@@ -22,59 +22,6 @@ TREES = ("balanced", "forces")
 INTEGRATORS = ("semi_implicit", "euler", "implicit", "rk4")
 
 Weight = float | np.ndarray | Sequence[Sequence[float]] | Callable[[Any], Any]
-
-
-def _number(value: Any, what: str, low: float = 0.0) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise StateError(f"{what} must be a number, got {value!r}")
-    if not (math.isfinite(value) and value >= low):
-        raise StateError(f"{what} must be a finite number >= {low:g}, got {value!r}")
-
-
-def _whole(value: Any, what: str, low: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
-        raise StateError(f"{what} must be a whole number >= {low}, got {value!r}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class View:
-    """A camera that decides how much motion can be seen.
-
-    A part of the body that would move by fewer pixels than `tolerance` within an update period need not be simulated.
-
-    Args:
-        position: (3,) of the camera [m].
-        target: (3,) point it looks at [m].
-        pixels: height of the picture [pixels].
-        angle: opening of the picture, from bottom to top [rad].
-        tolerance: displacement that may go unseen [pixels].
-    """
-
-    position: tuple[float, float, float]
-    target: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    pixels: int = 1080
-    angle: float = 0.8
-    tolerance: float = 1.0
-
-    def __post_init__(self) -> None:
-        for what in ("position", "target"):
-            value = getattr(self, what)
-            try:
-                place = tuple(float(x) for x in value)
-            except (TypeError, ValueError):
-                raise StateError(f"{what} of the view must be 3 numbers, got {value!r}") from None
-            if len(place) != 3 or not all(map(math.isfinite, place)):
-                raise StateError(f"{what} of the view must be 3 finite numbers, got {value!r}")
-            object.__setattr__(self, what, place)
-        if self.position == self.target:
-            raise StateError(f"the view looks from {self.position} at the same point; move one of them")
-        _whole(self.pixels, "pixels of the view", 1)
-        _number(self.tolerance, "tolerance of the view")
-        _number(self.angle, "angle of the view")
-        if not 0.0 < self.angle < math.pi:
-            raise StateError(f"angle of the view must be between 0 and pi, got {self.angle!r}")
-        if self.tolerance == 0.0:
-            raise StateError("tolerance of the view must be > 0 pixels, got 0")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +55,7 @@ class Adaptive:
 
     name: ClassVar[str] = "adaptive"
     supports: ClassVar[frozenset[str]] = frozenset(
-        {"armature", "springs", "motors", "loops", "limits", "gears", "velocity"}
+        {"armature", "springs", "motors", "loops", "limits", "gears", "velocity", "contacts", "friction"}
     )
 
     budget: int | Sequence[int] | None = None
@@ -131,16 +78,16 @@ class Adaptive:
         if self.budget is not None and np.ndim(self.budget) == 1:
             budgets: Any = self.budget
             for value in budgets:
-                _whole(value, "each budget", 0)
+                whole(value, "each budget", 0)
             object.__setattr__(self, "budget", tuple(int(value) for value in budgets))
         elif self.budget is not None:
-            _whole(self.budget, "budget", 0)
+            whole(self.budget, "budget", 0)
         for what in ("tolerance", "velocity_tolerance"):
             if getattr(self, what) is not None:
-                _number(getattr(self, what), what)
-        _whole(self.update_every, "update_every", 1)
+                number(getattr(self, what), what)
+        whole(self.update_every, "update_every", 1)
         if self.update_budget is not None:
-            _whole(self.update_budget, "update_budget", 0)
+            whole(self.update_budget, "update_budget", 0)
         for what, value, choices in (("metric", self.metric, METRICS), ("integrator", self.integrator, INTEGRATORS)):
             if value not in choices:
                 raise UnknownName(what, str(value), 'method "adaptive"', choices)
@@ -158,11 +105,16 @@ class Adaptive:
         from limberjack.holding import Holding, needs_rows
         from limberjack.methods.adaptive.held import HeldAdaptiveStepper
         from limberjack.methods.adaptive.method import AdaptiveStepper
+        from limberjack.methods.adaptive.touching import TouchingAdaptiveStepper
 
+        touching = {"contacts", "friction"} & model.features().keys() - ignored
         # springs alone have a solver of their own, which is implicit across them too
-        if not needs_rows(model, ignored):
+        if not touching and not needs_rows(model, ignored):
             return AdaptiveStepper(model, self)
-        return HeldAdaptiveStepper(model, self, Holding(model, ignored, implicit=self.integrator == "implicit"))
+        holding = Holding(model, ignored, implicit=self.integrator == "implicit")
+        if touching:
+            return TouchingAdaptiveStepper(model, self, holding, ignored)
+        return HeldAdaptiveStepper(model, self, holding)
 
     def held_stepper(self, model: Model, ignored: frozenset[str], other: AdaptiveStepper) -> AdaptiveStepper:
         """Return a stepper that grips can act on, which goes on from where `other` is."""

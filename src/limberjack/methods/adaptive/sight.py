@@ -16,8 +16,8 @@ from limberjack.articulated.assembly_tree import Assembly
 from limberjack.articulated.joint_poses import below, composed
 from limberjack.articulated.parts import FIRST_SIDE, JX, SECOND_SIDE, TOP, place, pose
 from limberjack.articulated.work import R, rotation
-from limberjack.methods.adaptive.options import View
 from limberjack.methods.adaptive.places import cluster_pose, put_pose_row
+from limberjack.methods.adaptive.view import View
 from limberjack.model.joints import GENERAL, PUSH, SLIDE
 from limberjack.model.model import Model
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from limberjack.assembling.limits import limit_walk
 from limberjack.assembling.net import (
     KEPT,
     LEVER,
@@ -95,6 +96,7 @@ class DisplacementsStepper(MaximalState):
         # rows that hold velocities see what a step has moved: both look at the poses it started from
         self._w: Work = new_work(self._net)._replace(start=self._motion.before)
         self._w.free[:] = self._loose
+        self._lay_walk()
         for d, (_, value, rate) in enumerate(self._driven):
             self._w.aim[d] = value, rate
         for t, grip in enumerate(self._grips):
@@ -102,6 +104,12 @@ class DisplacementsStepper(MaximalState):
         self._weigh()
         if before is not None:
             self._kept_joints()[:] = before
+
+    def _lay_walk(self) -> None:
+        """Let limits be kept whatever pulls in mode "kinematic", from the bodies that stay on."""
+        sided = (int(self._net.rows[0]), int(self._net.rows[1]))
+        if self._mode == KINEMATIC and sided[0] < sided[1]:
+            self._w = self._w._replace(walk=limit_walk(self._model, self.whole, sided, self._loose))
 
     def _weigh(self) -> None:
         weight, names = self._w.krylov.weight, self.whole.names
@@ -258,7 +266,10 @@ class DisplacementsStepper(MaximalState):
     def move(self, link: int, place: np.ndarray | None, rotation: Sequence[float] | np.ndarray | None) -> None:
         """Put a link's frame somewhere and hold it there with null inverse mass; None lets it go."""
         self._take_edits()
-        self._loose[link] = self._w.free[link] = 0.0 if place is not None else 1.0
+        free = 0.0 if place is not None else 1.0
+        if self._loose[link] != free:
+            self._loose[link] = self._w.free[link] = free
+            self._lay_walk()
         if place is not None and rotation is not None:
             pose, lever = self._s.pose[link], self.whole.center[link]
             pose[3:7] = rotation
@@ -287,7 +298,7 @@ class DisplacementsStepper(MaximalState):
     def memory(self) -> dict[str, np.ndarray]:
         """Return poses, turns counted, and how the solids move."""
         own = {"moved": self._motion.moved.copy(), "last": self._motion.last.copy(), "loose": self._loose.copy()}
-        return {**super().memory(), **own, "kept": self._kept_joints().copy()}
+        return {**super().memory(), **own, "kept": self._w.krylov.kept.reshape(KEPT, -1).copy()}
 
     def _kept_joints(self) -> np.ndarray:
         """Return the solutions kept by the solver, of joints and limits: those of trackers come and go with grips."""
@@ -299,8 +310,11 @@ class DisplacementsStepper(MaximalState):
         super().remember(memory)
         self._motion.moved[:], self._motion.last[:] = memory["moved"], memory["last"]
         self._loose[:] = self._w.free[:] = memory["loose"]
-        self._w.krylov.kept[:] = 0.0
-        self._kept_joints()[:] = memory["kept"]
+        self._lay_walk()
+        own, kept = self._w.krylov.kept.reshape(KEPT, -1), memory["kept"]
+        own[:] = 0.0
+        rows = own.shape[1] if own.shape == kept.shape else int(self._net.rows[1])
+        own[:, :rows] = kept[:, :rows]
 
     def measured(self, forces: Any) -> tuple[float, ...] | None:
         """Return kinetic and potential energy, linear and angular momentum of the bodies."""

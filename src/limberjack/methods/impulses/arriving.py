@@ -16,16 +16,29 @@ import numpy as np
 from limberjack._jit import inner, outlined
 from limberjack.constraints.bodies import POSE, move_bodies
 from limberjack.constraints.maximal import evaluate
-from limberjack.constraints.rows import COORDINATES, ROWS
-from limberjack.maximal.meeting import GAP_ALLOWED, OPEN_LOOP, STUCK, TOUCH, worst_row
+from limberjack.constraints.rows import COORDINATES, PICKED, ROWS
+from limberjack.maximal.meeting import GAP_ALLOWED, OPEN_LOOP, STUCK, worst_row
 from limberjack.maximal.predictions import look_there
 from limberjack.methods.impulses.closing import add, aim_there, factor_rows, solve_rows
-from limberjack.methods.impulses.islands import DAMPED, FIRM, GLOBAL, KIND, SWEEPS, TOLERANCE, WIDTH
-from limberjack.methods.impulses.joints import row_rates, set_aims, sweep_rows
-from limberjack.methods.impulses.motion import carried, move, turned
+from limberjack.methods.impulses.islands import (
+    AFTER,
+    DAMPED,
+    FIRM,
+    GLOBAL,
+    GRADUAL,
+    KIND,
+    SAVED,
+    SEARCH,
+    SWEEPS,
+    TOLERANCE,
+    WIDTH,
+)
+from limberjack.methods.impulses.motion import carried, drift_body, move
+from limberjack.methods.impulses.newton import sweep_joints
+from limberjack.methods.impulses.sided import take_rows_there
 from limberjack.spatial.quaternions import quaternion_log, quaternion_multiply
 
-__all__ = ["close"]
+__all__ = ["close", "copy_angles"]
 
 # Newton steps of the joints, along rows of the start and along rows of the end.
 NEWTON, NEWTON_THERE = 12, 40
@@ -43,13 +56,16 @@ _TURN = 0.2
 
 
 @outlined
-def _copy_angles(compound, e, there):
+def copy_angles(compound, e, there):
     """Let the search for angles at predicted poses begin at those now."""
     for t in range(len(e.near)):
         there.near[t] = e.near[t]
     for t in range(len(compound)):
         for c in range(COORDINATES, ROWS):
             there.state[compound[t, 0], c] = e.state[compound[t, 0], c]
+        if compound[t, 2] < 0:
+            # black-box joints keep the directions of the start
+            there.state[compound[t, 0], PICKED] = 1.0
 
 
 @inner
@@ -60,21 +76,10 @@ def _keep_angles(e, there):
 
 @outlined
 def _drift(h, before, bulk, u, pose):
-    """Move bodies that joints hold by h u from the poses before.
-
-    They turn by the mean of their angular velocities before and after: without that, bodies that tumble gain energy.
-    """
+    """Move bodies that joints hold by h u from the poses before."""
     for i in range(len(bulk.mass)):
         if bulk.jointed[i] and not bulk.asleep[i]:
-            o = 6 * i
-            wx, wy, wz = u[o], u[o + 1], u[o + 2]
-            for c in range(3):
-                pose[i, c] = before[i, c] + h * u[o + 3 + c]
-            if not bulk.round[i] and h * h * (wx * wx + wy * wy + wz * wz) > 1e-8:
-                a, b, c, d = turned(h * wx, h * wy, h * wz, before, i)
-                x, y, z = carried(i, bulk, before, a, b, c, d, wx, wy, wz)
-                wx, wy, wz = 0.5 * (wx + x), 0.5 * (wy + y), 0.5 * (wz + z)
-            pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = turned(h * wx, h * wy, h * wz, before, i)
+            drift_body(i, h, before, bulk, u, pose)
 
 
 @outlined
@@ -168,39 +173,28 @@ def _close_along(setup, tree, structure, how, h, time, rows, bulk, e, s, saddle)
     Returns:
         a status, NOT_CLOSED where the errors do not shrink.
     """
-    held, counts = setup.system.row_start[setup.constraints[1]], setup.constraints
-    _copy_angles(setup.table.compound, e, s.there)
+    held = setup.system.row_start[setup.constraints[1]]
+    copy_angles(setup.table.compound, e, s.there)
     last = np.inf
-    times = NEWTON if how[GLOBAL] > 0.0 else int(how[KIND + WIDTH * FIRM + SWEEPS])
-    for iteration in range(times):
+    for iteration in range(NEWTON):
         _drift(h, s.pose_sum, bulk, s.u, s.pose)
         look_there(setup, time, s.pose, s.u, s.there)
         worst, at = worst_row(setup, s.there, s)
         s.report[0], s.report[1], s.report[2] = iteration, worst, at
         if worst <= how[TOLERANCE] or (worst < GAP_ALLOWED and worst > 0.5 * last):
-            return NOT_CLOSED if how[GLOBAL] > 0.0 and _turned_aside(h, bulk, s.u_sum, s.u) else 0
-        # sweeps are slow, and may go on while they do not diverge
-        allowed = 4.0 if how[GLOBAL] == 0.0 else 2.0 if iteration < _PATIENT else 0.5
-        if not worst < allowed * last:
+            return NOT_CLOSED if _turned_aside(h, bulk, s.u_sum, s.u) else 0
+        if not worst < (2.0 if iteration < _PATIENT else 0.5) * last:
             return NOT_CLOSED
         last = worst
-        if how[GLOBAL] > 0.0:
-            aim_there(setup, np.int64(0), 1.0 / h, s.there.values, s.pressed, saddle)
-            for r in range(held):
-                e.values[r, 0] = s.there.values[r, 0]
-            status = solve_rows(setup, tree, structure, True, 0.0, rows, e, s, saddle)
-            if status != 0:
-                return NOT_CLOSED if status == STUCK else status
-            add(saddle.a, s.u)
-        else:
-            row_rates(setup.system, counts[1], e.j, s.u, e.values)
-            set_aims(held, h, setup.table, e.values, s.there.values, rows.aim)
-            for r in range(held):
-                e.values[r, 0], rows.total[r] = s.there.values[r, 0], 0.0
-            sweep_rows(
-                setup.system, counts[0], counts[1], 1, e.j, bulk.inverse, rows.weight, rows.aim, e.values, TOUCH,
-                rows.total, s.u,
-            )  # fmt: skip
+        if len(setup.table.compound) > 0:
+            take_rows_there(setup, s.there, e)
+        aim_there(setup, np.int64(0), 1.0 / h, s.there.values, s.pressed, saddle)
+        for r in range(held):
+            e.values[r, 0] = s.there.values[r, 0]
+        status = solve_rows(setup, tree, structure, True, 0.0, rows, e, s, saddle)
+        if status != 0:
+            return NOT_CLOSED if status == STUCK else status
+        add(saddle.a, s.u)
     return NOT_CLOSED
 
 
@@ -251,7 +245,38 @@ def _close_in_pieces(setup, tree, structure, how, h, time, all_rows, rows, bulk,
 
 
 @outlined
-def close(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, saddle):
+def _close_swept(setup, how, h, time, count, rows, bulk, e, s):
+    """Close the joints where the substep leads one after the other, and move there.
+
+    Where there are contacts they were closed with those: what is left is the sweep over joints alone that the paper
+    offers, after which velocities may go back to those before it.
+    """
+    times = int(how[KIND + WIDTH * FIRM + SWEEPS])
+    if count == 0:
+        copy_angles(setup.table.compound, e, s.there)
+    elif how[AFTER] == 0.0:
+        times = 0
+    else:
+        times = 1
+    for k in range(times):
+        eps = (k + 1.0) / times if how[GRADUAL] > 0.0 else 1.0
+        worst = sweep_joints(
+            setup, eps, how[SEARCH], how[TOLERANCE], h, time, s.pose_sum, rows.compound, bulk, e, s.there, s.pose,
+            rows.total, rows.small, s.u,
+        )  # fmt: skip
+        if worst <= how[TOLERANCE]:
+            break
+    _drift(h, s.pose_sum, bulk, s.u, s.pose)
+    look_there(setup, time, s.pose, s.u, s.there)
+    worst, at = worst_row(setup, s.there, s)
+    s.report[0], s.report[1], s.report[2] = times, worst, at
+    if count > 0 and how[AFTER] == SAVED:
+        _copy(s.u_sum, s.u)
+    _keep_angles(e, s.there)
+
+
+@outlined
+def close(setup, tree, structure, how, h, time, count, all_rows, rows, bulk, e, s, saddle):
     """Close the joints where the substep leads, and move there; return a status.
 
     The poses that angular momenta are to be carried on from are left in `pose_sum`.
@@ -263,8 +288,11 @@ def close(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, sadd
     move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
     if how[GLOBAL] == DAMPED:
         return _bring(setup, tree, structure, how, h, time + h, all_rows, rows, bulk, e, s, saddle)
+    if how[GLOBAL] == 0.0:
+        _close_swept(setup, how, h, time + h, count, rows, bulk, e, s)
+        return 0
     status = _close_along(setup, tree, structure, how, h, time + h, rows, bulk, e, s, saddle)
-    if status != NOT_CLOSED or how[GLOBAL] == 0.0:
+    if status != NOT_CLOSED:
         _keep_angles(e, s.there)
-        return 0 if status == NOT_CLOSED else status
+        return status
     return _close_in_pieces(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, saddle)

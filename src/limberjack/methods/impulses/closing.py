@@ -11,11 +11,25 @@ from limberjack.constraints.maximal import evaluate
 from limberjack.maximal.loads import forces
 from limberjack.maximal.meeting import MORE_ROOM, PROJECT, STUCK, TOUCH, set_sides
 from limberjack.maximal.predictions import put_back_gyro
-from limberjack.methods.impulses.islands import GLOBAL, KIND, SWEEPS, WIDTH, sweep_kind
+from limberjack.methods.impulses.islands import (
+    FIRM,
+    GLOBAL,
+    GRADUAL,
+    KIND,
+    SEARCH,
+    SWEEPS,
+    TOLERANCE,
+    WIDTH,
+    sweep_kind,
+)
 from limberjack.methods.impulses.joints import list_rubbing, row_rates, sweep_rows, weigh_rows
+from limberjack.methods.impulses.newton import rates_by_time, settle, sweep_joints
 from limberjack.solvers.saddle import NO_ROOM, REFUSED, factor_saddle, list_touching, solve_saddle
 
-__all__ = ["Rows", "add", "aim_there", "factor_rows", "hold", "meet_together", "pull_joints", "solve_rows"]
+__all__ = [
+    "Rows", "add", "aim_there", "factor_rows", "hold", "meet_in_turn", "meet_together", "pull_joints", "settle_there",
+    "solve_rows",
+]  # fmt: skip
 
 
 class Rows(NamedTuple):
@@ -26,6 +40,8 @@ class Rows(NamedTuple):
     total: np.ndarray  # (r,) impulses
     rubbing: np.ndarray  # constraints along the coordinates of joints with dry friction
     most: np.ndarray  # their friction
+    compound: np.ndarray  # (p,) the entry of each pair of frames among compound ones, -1 = none
+    small: np.ndarray  # (16, 6) scratch of one joint
 
 
 @outlined
@@ -114,8 +130,11 @@ def pull_joints(
         if status == 0:
             add(saddle.a, s.u)
     else:
+        rates_by_time(setup, e, s.u, rows.aim)
         _push_alone(h, s.force, bulk, s.u)
-    if touching or how[GLOBAL] == 0.0:
+        settle(setup, int(how[KIND + WIDTH * FIRM + SWEEPS]), how[GRADUAL] > 0.0, TOUCH, h, rows, bulk, e, s.u)
+        _clear(rows.total)
+    if touching and how[GLOBAL] > 0.0:
         weigh_rows(setup.system, setup.constraints[1], e.j, bulk.inverse, rows.weight)
     return status
 
@@ -137,14 +156,39 @@ def _push_alone(h, force, bulk, u):
 
 @outlined
 def meet_together(first, last, kind, how, h, setup, sweeps, rows, bulk, e, u):
-    """Sweep the contacts of all islands with joints, and the joints after them, in turn."""
+    """Sweep the contacts of all islands with joints, and the joints after them, in turn.
+
+    Contacts are firm whatever the kind, which says how often: light links carry more than their own weight.
+    """
     counts = setup.constraints
     for _ in range(int(how[KIND + WIDTH * kind + SWEEPS])):
-        sweep_kind(kind, first, last, 1, how, h, sweeps.link, bulk.inverse, sweeps.row, u)
+        sweep_kind(FIRM, first, last, 1, how, h, sweeps.link, bulk.inverse, sweeps.row, u)
         sweep_rows(
             setup.system, counts[0], counts[1], 1, e.j, bulk.inverse, rows.weight, rows.aim, e.values, TOUCH,
             rows.total, u,
         )  # fmt: skip
+
+
+@outlined
+def meet_in_turn(first, last, kind, how, h, time, setup, sweeps, rows, bulk, e, s):
+    """Sweep the contacts of all islands with joints, and the joints where the step leads after them, in turn."""
+    times = int(how[KIND + WIDTH * FIRM + SWEEPS])
+    for k in range(times):
+        sweep_kind(kind, first, last, 1, how, h, sweeps.link, bulk.inverse, sweeps.row, s.u)
+        eps = (k + 1.0) / times if how[GRADUAL] > 0.0 else 1.0
+        sweep_joints(
+            setup, eps, how[SEARCH], how[TOLERANCE], h, time + h, s.pose, rows.compound, bulk, e, s.there, s.stage,
+            rows.total, rows.small, s.u,
+        )  # fmt: skip
+
+
+@outlined
+def settle_there(setup, how, time, all_rows, rows, bulk, e, s):
+    """Bring the velocities onto the joints at the poses a step has led to, one after the other."""
+    evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, all_rows, s.pose, s.u, e)
+    _clear(rows.total)
+    rates_by_time(setup, e, s.u, rows.aim)
+    settle(setup, int(how[KIND + WIDTH * FIRM + SWEEPS]), how[GRADUAL] > 0.0, TOUCH, 0.0, rows, bulk, e, s.u)
 
 
 @outlined

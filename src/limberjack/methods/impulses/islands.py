@@ -26,8 +26,10 @@ SOFT, FIRM, HARD = range(3)
 TALL, QUIET = 3.0, 0.05
 # How joints are met: one after the other, all at once, or all at once and damped.
 SWEPT, TOGETHER, DAMPED = 0.0, 1.0, 2.0
+# What becomes of the velocities that a sweep over joints alone leaves: they are kept, or those before it are.
+KEPT, SAVED = 1.0, 2.0
 # Places in `how`, the numbers of the method's options; sweeps, relaxing sweeps, rate, scale and give of each kind.
-SHOCK, TOLERANCE, GLOBAL, SLOW, PATIENCE, SMALL, RATIO, KIND = range(8)
+SHOCK, TOLERANCE, GLOBAL, SLOW, PATIENCE, SMALL, RATIO, GRADUAL, SEARCH, AFTER, KIND = range(11)
 SWEEPS, RELAX, RATE, SCALE, GIVE, WIDTH = range(6)
 
 

@@ -1,4 +1,4 @@
-"""Joints met by impulses: all at once by the saddle solver, or row by row in sweeps.
+"""Joints met by impulses, all at once by the saddle solver; row by row between sweeps over contacts.
 
 Velocities are met at the poses now (post-stabilisation, the paper's 4.3, along locked directions only); then impulses
 along the rows of the poses now are added until the joints close at the poses a step leads to (pre-stabilisation, 4.2,
@@ -8,10 +8,9 @@ met together instead of joint by joint: its limit is the same).
 from __future__ import annotations
 
 from limberjack._jit import outlined
-from limberjack.constraints.table import SPRING
 from limberjack.spatial.vectors import symmetric_times
 
-__all__ = ["list_rubbing", "row_rates", "set_aims", "sweep_rows", "weigh_rows"]
+__all__ = ["list_rubbing", "row_rates", "sweep_rows", "weigh_rows"]
 
 
 @outlined
@@ -70,15 +69,6 @@ def weigh_rows(system, constraints, j, inverse, weight):
                 x, y, z = symmetric_times(own, nx, ny, nz)
                 out += x * nx + y * ny + z * nz + inverse[i, 6] * (fx * fx + fy * fy + fz * fz)
             weight[r] = 1.0 / out if out > 0.0 else 0.0
-
-
-@outlined
-def set_aims(rows, h, table, values, there, aim):
-    """Fill aims so that J u + aim = 0 closes the rows at the poses a step h with the velocities now leads to."""
-    for r in range(rows):
-        aim[r] = 0.0
-        if table.speed[r] == 0 and table.role[r] != SPRING:
-            aim[r] = there[r, 0] / h - values[r, 1]
 
 
 @outlined

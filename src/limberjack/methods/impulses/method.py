@@ -13,19 +13,22 @@ from limberjack.collision.kept import Kept, new_kept
 from limberjack.collision.shapes import shape_names
 from limberjack.constraints.bodies import RIGID
 from limberjack.constraints.maximal import Maximal, new_maximal
+from limberjack.constraints.projected import raise_failed
 from limberjack.constraints.table import DRIVE
 from limberjack.errors import Diverged, LimberjackError, UnsupportedByMethod
 from limberjack.maximal.energies import body_energies, spring_energies
-from limberjack.maximal.meeting import MORE_ROOM, look_at
+from limberjack.maximal.meeting import MORE_ROOM, change_velocities, look_at
 from limberjack.maximal.plain import rigid_model
 from limberjack.measure import joint_energy
 from limberjack.methods.impulses.attaching import AttachedState
+from limberjack.methods.impulses.billiard import Billiard
 from limberjack.methods.impulses.closing import Rows
+from limberjack.methods.impulses.events import take_event_steps
 from limberjack.methods.impulses.islands import MORE_CONTACTS, NOT_FINITE
 from limberjack.methods.impulses.motion import GRIP, GRIP_IMPULSE, GRIP_LEVER, GRIP_TURN, Bulk
-from limberjack.methods.impulses.options import JOINTS, Impulses
-from limberjack.methods.impulses.steps import set_inverses, take_free_steps, take_steps
-from limberjack.model.custom import refuse_constraints
+from limberjack.methods.impulses.options import GOLDEN, JOINT_SWEEP, JOINTS, Impulses
+from limberjack.methods.impulses.pins import new_pins
+from limberjack.methods.impulses.steps import set_inverses, take_loose_steps, take_steps
 from limberjack.model.model import Model
 from limberjack.solvers.contact_graph import Graph, new_graph
 from limberjack.solvers.sweeps import ACROSS, PUSHED, RA, N, S, Sweeps, new_sweeps
@@ -49,7 +52,6 @@ class ImpulsesStepper(AttachedState):
     def __init__(self, model: Model, options: Impulses, ignored: frozenset[str]) -> None:
         if "bodies" in ignored:
             model = rigid_model(model)
-        refuse_constraints(model.spec, "impulses")
         whole = new_maximal(model, ignored)
         for i in np.flatnonzero(whole.bodies.kind != RIGID):
             name = model.body_names[int(np.flatnonzero(model.arrays.body_link == i)[0])]
@@ -62,6 +64,9 @@ class ImpulsesStepper(AttachedState):
         _set_extents(self._detector, self._bulk)
         self._kept: Kept = new_kept(len(self._detector.contacts.depth))
         self._new_scratch()
+        self._billiard = None
+        if options.events:
+            self._billiard = Billiard(model, whole, self._detector.shapes, self._detector.filters, self._shape_names)
         self._rubs = "friction" not in ignored
         g = np.array(model.gravity)
         self._up = -g / np.linalg.norm(g) if np.linalg.norm(g) > 0.0 else np.zeros(3)
@@ -78,10 +83,13 @@ class ImpulsesStepper(AttachedState):
         rows = len(whole.table.joint)
         rubbing, most = _rubbing(model, whole) if self._rubs else ([], [])
         self._rows = Rows(
-            np.zeros(rows), np.zeros(rows), np.zeros(rows), np.array(rubbing, np.int64), np.array(most, float)
-        )
+            np.zeros(rows), np.zeros(rows), np.zeros(rows), np.array(rubbing, np.int64), np.array(most, float),
+            np.full(len(whole.table.pair_link), -1, np.int64), np.zeros((16, 6)),
+        )  # fmt: skip
+        self._rows.compound[whole.table.compound[:, 0]] = np.arange(len(whole.table.compound))
         self._bulk.jointed[:] = _jointed(model, whole)
-        self._complex = whole.held > 0 or len(model.springs) > 0 or len(whole.names) > whole.held
+        damped = self._options.joints == "damped" or whole.held == 0
+        self._pins = new_pins(whole, self._bulk) if damped and not len(model.springs) else None
 
     def _new_scratch(self) -> None:
         room, n = len(self._detector.contacts.depth), len(self._bulk.mass)
@@ -121,6 +129,7 @@ class ImpulsesStepper(AttachedState):
         ratio = {"auto": _RATIO, "hard": -1.0}.get(o.contacts, math.inf)
         patience = _PATIENCE if o.sleeping else 0.0
         shared = [o.shock, o.tolerance, float(JOINTS[o.joints]), _SLOW, patience, small, ratio]
+        shared += [float(o.gradual), float(GOLDEN[o.golden]), float(JOINT_SWEEP[o.joint_sweep])]
         soft = [o.soft_sweeps, 1, *_softness(min(o.frequency, 0.25 / h), h)]
         firm = [o.sweeps, max(1, o.sweeps // 5), *_softness(0.5 / h, h)]
         hard = [0 if o.shock else o.sweeps, 0, min(_RATE, 0.2 / h), 1.0, 0.0]
@@ -130,7 +139,10 @@ class ImpulsesStepper(AttachedState):
         """Take up to n steps; see `Stepper`."""
         self._take_edits()
         if not self._closed:
-            self.check_loops()
+            try:
+                self.check_loops()
+            finally:
+                raise_failed()
             self._closed = True
         self._time, taken = time, 0
         while True:
@@ -138,15 +150,20 @@ class ImpulsesStepper(AttachedState):
             more, status = self._take(ahead, dt, forces, time + taken * dt)
             self.count_steps(more)
             taken += more
+            raise_failed()
             if status or taken == n:
                 break
         return taken, status
 
     def _take(self, n: int, dt: float, forces: Any, time: float) -> tuple[int, int]:
         """Take up to n steps with the joints there are now."""
+        if self._billiard is not None:
+            return self._take_events(n, dt, forces)
         drives, tau = self._all_drives(forces)
         driven = bool(len(drives.place) or len(drives.ball_place) or tau.any())
-        complex_ = bool(self._complex or driven or len(self._rows.rubbing))
+        held = self.whole.system.row_start[self.whole.held]
+        general = driven or len(self._rows.rubbing) or self.whole.table.target[:held].any()
+        loose = None if general else self._pins
         substeps = self._options.substeps or max(1, math.ceil(dt / _LONGEST - 1e-9))
         h = dt / substeps
         how, taken = self._how(h), 0
@@ -154,7 +171,7 @@ class ImpulsesStepper(AttachedState):
             d = self._detector
             touching = (d.broad, d.contacts, self._kept, self._graph, self._sweeps, self._bulk)
             grips, clock = (self._grip_link, self._grip), (n - taken, substeps, h)
-            if complex_:
+            if loose is None:
                 structures = (self._tree, self._structure)
                 more, status = take_steps(
                     self._setup, *structures, self._model.arrays.springs, drives, self._still, self._drive_span,
@@ -162,9 +179,11 @@ class ImpulsesStepper(AttachedState):
                     self._rows, *touching, self._e, self._saddle, self._s,
                 )  # fmt: skip
             else:
-                more, status = take_free_steps(
-                    self._setup, d.shapes, d.filters, how, *clock, self._up, forces.wrenches, *grips, *touching, self._s
-                )
+                pins, structure, factored = loose
+                more, status = take_loose_steps(
+                    self._setup, structure, d.shapes, d.filters, how, *clock, self._up, forces.wrenches, *grips,
+                    *touching, pins, factored, self._s,
+                )  # fmt: skip
             taken += int(more)
             if status == MORE_CONTACTS:
                 self._grow()
@@ -178,6 +197,14 @@ class ImpulsesStepper(AttachedState):
             self._last, self._shown = (dt, substeps), int(self._detector.contacts.count[0])
         self._read = n == 0 and self._read
         return taken, int(status)
+
+    def _take_events(self, n: int, dt: float, forces: Any) -> tuple[int, int]:
+        """Take up to n steps from collision to collision."""
+        assert self._billiard is not None
+        self._billiard.aim(self._s.pose, self._s.u, forces, self.grips)
+        taken, status = take_event_steps(n, dt, self._setup.gravity, self._bulk.mass, self._billiard.meetings, self._s)
+        self._last, self._read = (dt, 1), n == 0 and self._read
+        return int(taken), int(status)
 
     def kick(self, link: int, point: np.ndarray, impulse: np.ndarray, angular: np.ndarray) -> None:
         """Let an impulse act at once at a point of a link's frame, all constraints kept."""
@@ -252,7 +279,8 @@ class ImpulsesStepper(AttachedState):
     def memory(self) -> dict[str, np.ndarray]:
         """Return poses, velocities, sleep, and impulses of contacts by name."""
         count = int(self._kept.count[0])
-        return super().memory() | {
+        met = {} if self._billiard is None else {"collisions": self._billiard.meetings.count.copy()}
+        return super().memory() | met | {
             "asleep": self._bulk.asleep.copy(), "calm": self._bulk.calm.copy(),
             "list_contacts": self._kept.name[:count].copy(), "list_impulses": self._kept.impulse[:count].copy(),
         }  # fmt: skip
@@ -262,6 +290,8 @@ class ImpulsesStepper(AttachedState):
         super().remember(memory)
         self._wake()
         self._bulk.asleep[:], self._bulk.calm[:] = memory["asleep"], memory["calm"]
+        if self._billiard is not None:
+            self._billiard.meetings.count[:] = memory["collisions"]
         count = len(memory["list_contacts"])
         while count > len(self._kept.impulse):
             self._detector.contacts.count[1] = count
@@ -276,14 +306,34 @@ class ImpulsesStepper(AttachedState):
         """Return energy and momentum of the bodies where joints hold them, which may be open a little; else None."""
         if not self.whole.held:
             return None
-        look_at(self._setup, self._time, self._e, self._s)
-        kinetic, potential, *momentum = body_energies(self.whole, self._setup.gravity, self._e, self._s)
+        kinetic, potential, *momentum = self._energies_on_joints()
         potential += spring_energies(self._model.arrays.springs, self._place_of)
         potential += float(joint_energy(self._all_drives(forces)[0], self._s.q)) + self._model.arrays.fixed_potential
         return kinetic, potential, *momentum
 
+    def _energies_on_joints(self) -> tuple[float, ...]:
+        """Return energies and momenta with the velocities brought onto the joints, as every step begins.
+
+        What moved the bodies onto their joints leads off them at the end; when a chain snaps taut by a few percent of
+        all energy.
+        """
+        s, before = self._s, self._s.u.copy()
+        status = change_velocities(
+            self._setup, self._tree, self._structure, self._time, np.zeros(len(before)), self._e, self._saddle, s
+        )
+        if status != 0:
+            s.u[:] = before
+        look_at(self._setup, self._time, self._e, s)
+        out = body_energies(self.whole, self._setup.gravity, self._e, s)
+        s.u[:] = before
+        look_at(self._setup, self._time, self._e, s)
+        return out
+
     def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
         """Return (error, joint, message) of a failure, in the words of bodies and joints."""
+        found = self._billiard.explain(status, where) if self._billiard is not None else None
+        if found is not None:
+            return found
         if status == NOT_FINITE:
             return Diverged, "", f"a pose is no longer finite at {where}; try a smaller dt"
         return super().explain(status, where)
@@ -291,6 +341,8 @@ class ImpulsesStepper(AttachedState):
     def stats(self) -> dict[str, Any]:
         """Return bodies, contacts, islands, levels, sleepers, and what the joints' solve did."""
         touching = self._shown
+        if self._billiard is not None:
+            return {"bodies": len(self._bulk.mass), "collisions": int(self._billiard.meetings.count[0])}
         return {
             "bodies": len(self._bulk.mass),
             "rows": int(self.whole.system.row_start[self.whole.held]),

@@ -11,11 +11,13 @@ from limberjack.model.model import Model
 if TYPE_CHECKING:
     from limberjack.methods.impulses.method import ImpulsesStepper
 
-__all__ = ["CONTACTS", "Impulses", "JOINTS"]
+__all__ = ["CONTACTS", "GOLDEN", "Impulses", "JOINTS", "JOINT_SWEEP"]
 
 # The numbers are those of `islands.py`.
 JOINTS = {"sweeps": 0, "global": 1, "damped": 2}
 CONTACTS = ("auto", "soft", "firm", "hard")
+GOLDEN = {"never": 0, "fallback": 1, "always": 2}
+JOINT_SWEEP = {"none": 0, "kept": 1, "saved": 2}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +37,14 @@ class Impulses:
         shock: most sweeps per level of shock propagation; 0 = none.
         soft_sweeps: sweeps per substep over the contacts of soft islands; one more takes their push out again.
         frequency: of soft contacts [Hz]; at most a quarter of the substeps per second is used.
+        gradual: whether swept joints lose their errors by parts that grow over the sweeps, as in the paper.
+        golden: where a Newton step of a swept joint is shortened by golden section: "fallback" where its error does not
+            drop, "always", "never".
+        joint_sweep: a sweep over joints alone after contacts, where joints are swept: "none", "kept", or "saved", which
+            lets velocities go back to those before it once the bodies have moved.
         substeps: substeps per step; None takes as many as keep them at most 1/480 s long.
+        events: whether to go from collision to collision, exactly, instead of by steps: for spheres, and boxes that do
+            not turn, without joints, friction or anything at rest; what it cannot do is refused by name.
         sleeping: whether islands that lie still are put to sleep until touched.
         tolerance: gap or angle at which joints count as closed [m, rad].
     """
@@ -44,6 +53,7 @@ class Impulses:
     supports: ClassVar[frozenset[str]] = frozenset(
         {"springs", "motors", "loops", "limits", "gears", "velocity", "contacts", "friction"}
     )
+    projects: ClassVar[bool] = True
 
     sweeps: int = 20
     joints: str = "global"
@@ -51,13 +61,18 @@ class Impulses:
     shock: int = 60
     soft_sweeps: int = 3
     frequency: float = 120.0
+    gradual: bool = False
+    golden: str = "fallback"
+    joint_sweep: str = "kept"
     substeps: int | None = None
+    events: bool = False
     sleeping: bool = True
     tolerance: float = 1e-8
 
     def __post_init__(self) -> None:
         where = 'method "impulses"'
-        for word, choices in (("joints", JOINTS), ("contacts", CONTACTS)):
+        words = (("joints", JOINTS), ("contacts", CONTACTS), ("golden", GOLDEN), ("joint_sweep", JOINT_SWEEP))
+        for word, choices in words:
             if getattr(self, word) not in choices:
                 raise UnknownName(word, getattr(self, word), where, choices)
         for word, low in (("sweeps", 1), ("shock", 0), ("soft_sweeps", 1), ("substeps", 1)):
@@ -70,8 +85,12 @@ class Impulses:
             value = getattr(self, word)
             if not (isinstance(value, (int, float)) and 0.0 < value < 1e6):
                 raise StateError(f"{word} must be a number > 0, got {value!r}")
-        if self.sleeping is not True and self.sleeping is not False:
-            raise StateError(f"sleeping must be True or False, got {self.sleeping!r}")
+        for word in ("sleeping", "gradual", "events"):
+            if getattr(self, word) is not True and getattr(self, word) is not False:
+                raise StateError(f"{word} must be True or False, got {getattr(self, word)!r}")
+        swept = (self.gradual, self.golden, self.joint_sweep) != (False, "fallback", "kept")
+        if swept and self.joints != "sweeps":
+            raise StateError(f'gradual, golden and joint_sweep are of joints="sweeps", not of joints="{self.joints}"')
 
     def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> ImpulsesStepper:
         """Return a stepper for `model`, without its features in `ignored`."""

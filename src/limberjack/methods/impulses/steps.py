@@ -14,8 +14,8 @@ from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.bodies import POSE
 from limberjack.maximal.loads import count_turns
 from limberjack.maximal.meeting import HUGE
-from limberjack.methods.impulses.arriving import close
-from limberjack.methods.impulses.closing import hold, meet_together, pull_joints
+from limberjack.methods.impulses.arriving import close, copy_angles
+from limberjack.methods.impulses.closing import hold, meet_in_turn, meet_together, pull_joints, settle_there
 from limberjack.methods.impulses.islands import (
     DAMPED,
     FIRM,
@@ -24,18 +24,22 @@ from limberjack.methods.impulses.islands import (
     PATIENCE,
     RELAX,
     SLOW,
+    SWEEPS,
+    TOLERANCE,
     WIDTH,
     find_touching,
     kind_of,
     meet_islands,
     note_pushes,
     relax_islands,
+    sweep_kind,
 )
 from limberjack.methods.impulses.motion import carry, kick, move, pull_grips
+from limberjack.methods.impulses.pins import bring_pins, meet_pins, sweep_pins, weigh_pins
 from limberjack.methods.impulses.touching import keep, rest
 from limberjack.solvers.sweeps import collide, follow, sweep, warm_start
 
-__all__ = ["set_inverses", "take_free_steps", "take_steps"]
+__all__ = ["put_back", "remember", "set_inverses", "take_loose_steps", "take_steps"]
 
 # Sweeps of bounces; rounds of contacts and joints in turn.
 BOUNCES, ROUNDS = 5, 2
@@ -55,14 +59,14 @@ def _copy_velocities(source, target):
 
 
 @outlined
-def _remember(s):
+def remember(s):
     """Keep the state before a step."""
     _copy(s.pose, s.before)
     _copy_velocities(s.u, s.u_before)
 
 
 @outlined
-def _put_back(s):
+def put_back(s):
     """Go back to the state before the step."""
     _copy(s.before, s.pose)
     _copy_velocities(s.u_before, s.u)
@@ -94,71 +98,6 @@ def _finish(how, dt, contacts, kept, graph, sweeps, bulk, u):
 
 
 @outlined
-def _free_substep(setup, how, h, wrenches, grip_link, grips, count, graph, sweeps, bulk, s):
-    """Take one substep h of bodies without joints."""
-    collide(0, count, BOUNCES, sweeps.link, bulk.inverse, h, sweeps.row, s.u)
-    _copy_velocities(s.u, s.u_stage)
-    pull_grips(h, grip_link, grips, s.pose, bulk, s.u)
-    kick(setup.gravity, wrenches, setup.center, h, s.pose, bulk, s.u)
-    meet_islands(graph.count[0], how, h, graph, sweeps, bulk, s.momentum, s.u)
-    note_pushes(0, count, sweeps.link, sweeps.row, bulk)
-    _copy(s.pose, s.stage)
-    move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
-    follow(0, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
-    carry(s.stage, s.pose, bulk, s.u)
-    relax_islands(graph.count[0], how, h, graph, sweeps, bulk, s.u)
-
-
-@kernel
-def take_free_steps(
-    # model
-    setup, shapes, filters,
-    # in
-    how, n, substeps, h, up, wrenches, grip_link, grips, broad,
-    # out
-    contacts, kept, graph, sweeps, bulk, s,
-):  # fmt: skip
-    """Take n steps of `substeps` times h of bodies without joints; arguments and result as of `take_steps`."""
-    for step in range(n):
-        if _all_asleep(bulk.asleep):
-            continue
-        _remember(s)
-        status, _ = find_touching(
-            setup, shapes, filters, h * substeps, up, broad, contacts, kept, graph, sweeps, bulk, s
-        )
-        if status == 0:
-            for _ in range(substeps):
-                _free_substep(setup, how, h, wrenches, grip_link, grips, contacts.count[0], graph, sweeps, bulk, s)
-            status = _check(s.u)
-        if status != 0:
-            _put_back(s)
-            return step, status
-        _finish(how, h * substeps, contacts, kept, graph, sweeps, bulk, s.u)
-    return n, 0
-
-
-@outlined
-def _meet_contacts(setup, tree, structure, how, h, count, together, rows, graph, sweeps, bulk, e, s, saddle):
-    """Meet all contacts, those of bodies with joints together with the joints; return a status."""
-    islands = graph.count[0] - 1 if together else graph.count[0]
-    meet_islands(islands, how, h, graph, sweeps, bulk, s.momentum, s.u)
-    first = graph.island[islands]
-    if not together or first == count:
-        return 0
-    # shock propagation knows nothing of joints
-    kind = min(kind_of(islands, how, graph.facts), FIRM)
-    warm_start(first, count, sweeps.link, bulk.inverse, sweeps.row, s.u)
-    status = 0
-    for _ in range(ROUNDS if how[GLOBAL] > 0.0 else 1):
-        meet_together(first, count, kind, how, h, setup, sweeps, rows, bulk, e, s.u)
-        if how[GLOBAL] > 0.0:
-            status = hold(setup, tree, structure, rows, e, s, saddle)
-            if status != 0:
-                break
-    return status
-
-
-@outlined
 def _relax(how, h, count, together, graph, sweeps, bulk, u):
     """Take the push that undoes overlaps out of the velocities, islands with joints included."""
     islands = graph.count[0] - 1 if together else graph.count[0]
@@ -169,6 +108,107 @@ def _relax(how, h, count, together, graph, sweeps, bulk, u):
             int(how[KIND + WIDTH * min(kind_of(islands, how, graph.facts), FIRM) + RELAX]),
         )
         sweep(first, count, times, sweeps.link, bulk.inverse, h, 0.0, 1.0, 0.0, sweeps.row, u)
+
+
+@outlined
+def _meet_pinned(structure, how, h, count, graph, sweeps, bulk, pins, factored, s):
+    """Meet the contacts of all islands with joints, and the ball joints with them; return a status."""
+    last = graph.count[0] - 1
+    first, kind = graph.island[last], min(kind_of(last, how, graph.facts), FIRM)
+    if first == count:
+        return 0
+    warm_start(first, count, sweeps.link, bulk.inverse, sweeps.row, s.u)
+    status = meet_pins(structure, s.pose, bulk, pins, factored, s.u, s.report)
+    weigh_pins(s.pose, bulk, pins)
+    for _ in range(int(how[KIND + WIDTH * kind + SWEEPS])):
+        sweep_pins(pins, bulk, s.u)
+        sweep_kind(FIRM, first, count, 1, how, h, sweeps.link, bulk.inverse, sweeps.row, s.u)
+    return status
+
+
+@outlined
+def _loose_substep(
+    setup, structure, how, h, wrenches, grip_link, grips, count, together, graph, sweeps, bulk, pins, factored, s
+):
+    """Take one substep h of bodies that are free or on ball joints; return a status."""
+    collide(0, count, BOUNCES, sweeps.link, bulk.inverse, h, sweeps.row, s.u)
+    _copy_velocities(s.u, s.u_stage)
+    pull_grips(h, grip_link, grips, s.pose, bulk, s.u)
+    kick(setup.gravity, wrenches, setup.center, h, s.pose, bulk, s.u)
+    status, islands = 0, graph.count[0] - 1 if together else graph.count[0]
+    meet_islands(islands, how, h, graph, sweeps, bulk, s.momentum, s.u)
+    if together:
+        status = _meet_pinned(structure, how, h, count, graph, sweeps, bulk, pins, factored, s)
+    note_pushes(0, count, sweeps.link, sweeps.row, bulk)
+    _copy(s.pose, s.stage)
+    move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
+    if status == 0 and len(pins.link) > 0:
+        status = bring_pins(
+            structure, h, how[TOLERANCE], s.stage, not together, bulk, pins, factored, s.pose, s.u, s.report
+        )
+    follow(0, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
+    carry(s.stage, s.pose, bulk, s.u)
+    _relax(how, h, count, together, graph, sweeps, bulk, s.u)
+    return status
+
+
+@kernel
+def take_loose_steps(
+    # model
+    setup, structure, shapes, filters,
+    # in
+    how, n, substeps, h, up, wrenches, grip_link, grips, broad,
+    # out
+    contacts, kept, graph, sweeps, bulk, pins, factored, s,
+):  # fmt: skip
+    """Take n steps of `substeps` times h of bodies that are free or on ball joints; see `take_steps`.
+
+    Args:
+        structure, pins, factored: the ball joints and their solver; joints are brought onto their places, damped.
+    """
+    for step in range(n):
+        if _all_asleep(bulk.asleep):
+            continue
+        remember(s)
+        status, together = find_touching(
+            setup, shapes, filters, h * substeps, up, broad, contacts, kept, graph, sweeps, bulk, s
+        )
+        for _ in range(substeps):
+            if status == 0:
+                status = _loose_substep(
+                    setup, structure, how, h, wrenches, grip_link, grips, contacts.count[0], together, graph, sweeps,
+                    bulk, pins, factored, s,
+                )  # fmt: skip
+        if status == 0:
+            status = _check(s.u)
+        if status != 0:
+            put_back(s)
+            return step, status
+        _finish(how, h * substeps, contacts, kept, graph, sweeps, bulk, s.u)
+    return n, 0
+
+
+@outlined
+def _meet_contacts(setup, tree, structure, how, h, time, count, together, rows, graph, sweeps, bulk, e, s, saddle):
+    """Meet all contacts, those of bodies with joints together with the joints; return a status."""
+    islands = graph.count[0] - 1 if together else graph.count[0]
+    meet_islands(islands, how, h, graph, sweeps, bulk, s.momentum, s.u)
+    first = graph.island[islands]
+    if not together or first == count:
+        return 0
+    # shock propagation knows nothing of joints
+    kind = min(kind_of(islands, how, graph.facts), FIRM)
+    if how[GLOBAL] == 0.0:
+        copy_angles(setup.table.compound, e, s.there)
+        meet_in_turn(first, count, kind, how, h, time, setup, sweeps, rows, bulk, e, s)
+        return 0
+    status = 0
+    for _ in range(ROUNDS):
+        meet_together(first, count, kind, how, h, setup, sweeps, rows, bulk, e, s.u)
+        status = hold(setup, tree, structure, rows, e, s, saddle)
+        if status != 0:
+            break
+    return status
 
 
 @kernel
@@ -215,7 +255,7 @@ def take_steps(
     for step in range(n):
         if _all_asleep(bulk.asleep):
             continue
-        _remember(s)
+        remember(s)
         status, together = find_touching(
             setup, shapes, filters, h * substeps, up, broad, contacts, kept, graph, sweeps, bulk, s
         )
@@ -227,6 +267,9 @@ def take_steps(
             collide(0, count, BOUNCES, sweeps.link, bulk.inverse, h, sweeps.row, s.u)
             _copy_velocities(s.u, s.u_stage)
             pull_grips(h, grip_link, grips, s.pose, bulk, s.u)
+            if together:
+                # joints are then met with the contacts pushing as they did
+                warm_start(graph.island[graph.count[0] - 1], count, sweeps.link, bulk.inverse, sweeps.row, s.u)
             if how[GLOBAL] == DAMPED and plain and count == 0:
                 kick(setup.gravity, wrenches, setup.center, h, s.pose, bulk, s.u)
             else:
@@ -236,20 +279,23 @@ def take_steps(
                 )  # fmt: skip
             if status == 0:
                 status = _meet_contacts(
-                    setup, tree, structure, how, h, count, together, rows, graph, sweeps, bulk, e, s, saddle
+                    setup, tree, structure, how, h, at, count, together, rows, graph, sweeps, bulk, e, s, saddle
                 )
             if status == 0:
                 note_pushes(0, count, sweeps.link, sweeps.row, bulk)
                 _copy(s.pose, s.stage)
-                status = close(setup, tree, structure, how, h, at, all_rows, rows, bulk, e, s, saddle)
+                met = count - graph.island[graph.count[0] - 1] if together else 0
+                status = close(setup, tree, structure, how, h, at, met, all_rows, rows, bulk, e, s, saddle)
             if status == 0:
                 follow(0, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
                 carry(s.pose_sum, s.pose, bulk, s.u)
                 _relax(how, h, count, together, graph, sweeps, bulk, s.u)
+                if how[GLOBAL] == 0.0:
+                    settle_there(setup, how, at + h, all_rows, rows, bulk, e, s)
         if status == 0:
             status = _check(s.u)
         if status != 0:
-            _put_back(s)
+            put_back(s)
             return step, status
         if not driven:
             count_turns(setup, e)

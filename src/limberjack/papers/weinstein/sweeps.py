@@ -49,7 +49,7 @@ def fill(table: Table, quick: bool, watch: Watch) -> dict[str, list[float]]:
     )
     frames = 3 if quick else _FRAMES
     models = {
-        "bridge": scenes.bridge(planks=5 if quick else 102),
+        "bridge": scenes.bridge(planks=2 if quick else 14),
         "net": scenes.net(cells=2 if quick else 15),
     }
     ways = {f"{n} sweeps": Impulses(joints="sweeps", sweeps=n, sleeping=False) for n in (5, 9, 15)}

@@ -1,0 +1,189 @@
+"""Contacts and dry friction on the hybrid body: a rigid cluster collides as one body.
+
+The shapes of a cluster stand in its frame, so that the broad phase knows one box around them, and only when something
+is near are its shapes looked at. Impulses are answered by the articulated inertias of the clusters: the steps are those
+of `touching.py`, with clusters for links. Shapes are moved to their clusters at updates, those alone whose cluster has
+changed. The update knows contacts by their last forces, as it knows wrenches, and dry friction likewise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from limberjack.collision.contacts import Contact
+from limberjack.collision.shapes import Filters, Shapes
+from limberjack.errors import StateError
+from limberjack.forces import Wrenches, no_wrenches
+from limberjack.holding import Holding
+from limberjack.meeting import Meeting
+from limberjack.methods.adaptive.clusters import OnLinks
+from limberjack.methods.adaptive.held import HeldAdaptiveStepper
+from limberjack.methods.adaptive.options import Adaptive
+from limberjack.model.arrays import COORDINATE, DOF
+from limberjack.model.model import Model
+from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
+from limberjack.stepping import RK4
+
+__all__ = ["TouchingAdaptiveStepper"]
+
+
+class TouchingAdaptiveStepper(HeldAdaptiveStepper):
+    """The running side of `Adaptive` for models whose shapes can touch or whose joints have dry friction."""
+
+    def __init__(self, model: Model, options: Adaptive, holding: Holding, ignored: frozenset[str]) -> None:
+        self._meeting = Meeting(model, ignored)
+        d, n = self._meeting.detector, len(model.arrays.links.parent)
+        self._own_shapes = d.shapes
+        self._filters = _by_bodies(d.filters, d.shapes, model.body_count)
+        self._on_links = OnLinks(d.shapes.link, n)
+        # of every link: the first link of its cluster, and its place there
+        self._head, self._in_cluster, self._version = np.full(n, -1, np.int64), np.zeros((n, 7)), -1
+        self._shape_place = d.shapes.place.copy()
+        self._rub = np.zeros(model.nv)
+        self._known: Wrenches | None = None
+        self._meeting.lay(model.arrays.links, model.arrays.drives, self._meeting.friction)
+        super().__init__(model, options, holding)
+
+    def _settle(self, wrenches: Wrenches, tau: np.ndarray) -> None:
+        """Bring forces, rows and shapes to the clusters as they are now."""
+        self._known = self._pushes()  # by clusters that may be no more
+        super()._settle(wrenches, tau)
+        report = self._report(self._version)
+        fresh, self._version = report.version != self._version, report.version
+        if fresh:
+            self._head[report.link], self._in_cluster[report.link] = report.cluster, report.place
+            self._move_shapes(report.link)
+            link = self._own_shapes.link
+            head = np.where(link >= 0, self._head[link], -1) if len(self._head) else link.copy()
+            cluster = np.where(head >= 0, np.searchsorted(report.head, head), -1)
+            self._meeting.move_shapes(cluster.astype(np.int64), self._shape_place.copy(), self._filters)
+        friction = np.zeros(len(self._links.armature))
+        friction[self._freedom[self._moved]] = self._meeting.friction[self._moved]
+        self._meeting.lay(self._links, self._cut_drives, friction)
+
+    def _move_shapes(self, links: np.ndarray) -> None:
+        """Find the places in their clusters of the shapes on these links."""
+        which = self._on_links.on(links)
+        link = self._own_shapes.link[which]
+        place, own = self._in_cluster[link], self._own_shapes.place[which]
+        turn = matrix_from_quaternion(place[:, 3:])
+        at = place[:, :3] + np.einsum("kij,kj->ki", turn, own[:, :3])
+        moved = np.concatenate([at, quaternion_from_matrix(turn @ matrix_from_quaternion(own[:, 3:]))], axis=1)
+        # shapes of the first link of a cluster are where they are in the model, to the last bit
+        self._shape_place[which] = np.where((self._head[link] == link)[:, None], own, moved)
+
+    def _take_all(self, n: int, dt: float, time: float) -> tuple[int, int]:
+        """Take n steps with contacts; after a failure blocks may be at different steps."""
+        body, e, whole = self._body, self._engine, self._body.whole
+        nv, nq = int(whole[DOF + 1]), int(whole[COORDINATE + 1])
+        tau = body.tau[:nv]
+        taken, status = self._meeting.take(
+            self._links, self._cut_drives, body.springs, self.holding, self._hold, self._table, self._spans, e.span,
+            self._code, n, 2 if self._code == RK4 else 1, dt, time, tau, self._held_wrenches, e.step_work, self._pull,
+            e.buffers, body.q[:nq], body.qd[:nv],
+        )  # fmt: skip
+        if taken:
+            self._known = None
+            if self._meeting.friction.any():
+                self._rub[:] = 0.0
+                self._rub[self._moved] = (self._meeting.touch.applied - tau)[self._freedom[self._moved]]
+        return taken, status
+
+    def _state(self) -> dict[str, np.ndarray]:
+        """Return what steps change of the hybrid body, its rows and contacts."""
+        return super()._state() | self._meeting.memory()
+
+    def _go_back(self, start: dict[str, np.ndarray]) -> None:
+        """Return to what `_state` gave."""
+        super()._go_back(start)
+        self._meeting.remember(start)
+
+    # Contacts as known forces
+
+    def _pushes(self) -> Wrenches:
+        """Return the forces of the contacts of the last step as wrenches on the links of the model."""
+        if self._known is not None:
+            return self._known
+        m, count = self._meeting, int(self._meeting.kept.count[0])
+        forces, found = m.forces(), m.detector.contacts
+        if not forces.any():
+            self._known = no_wrenches()
+            return self._known
+        links, rows = [], []
+        for end, sign in ((0, 1.0), (1, -1.0)):
+            shape = m.kept.name[:count, end]
+            on = np.flatnonzero((self._own_shapes.link[shape] >= 0) & forces.any(axis=1))
+            link, cluster, point = self._own_shapes.link[shape[on]], m.detector.shapes.link[shape[on]], found.point[on]
+            frames = np.vstack([m.touch.pose, [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]])[cluster]
+            for frame in (frames, self._in_cluster[link]):
+                turn = matrix_from_quaternion(frame[:, 3:])
+                point = np.einsum("kji,kj->ki", turn, point - frame[:, :3])
+            links.append(link)
+            rows.append(np.concatenate([point, sign * forces[on], np.zeros((len(on), 3))], axis=1))
+        self._known = Wrenches(np.concatenate(links), np.concatenate(rows))
+        return self._known
+
+    def _with_rows(self, wrenches: Wrenches) -> Wrenches:
+        """Return the wrenches with those of rows and contacts in the last step added."""
+        out, pushes = super()._with_rows(wrenches), self._pushes()
+        if not len(pushes.link):
+            return out
+        return Wrenches(np.concatenate([out.link, pushes.link]), np.concatenate([out.data, pushes.data]))
+
+    def _row_forces(self) -> np.ndarray:
+        """Return the joint forces of rows on coordinates and of dry friction in the last step."""
+        return super()._row_forces() + self._rub
+
+    def contacts(self) -> list[Contact]:
+        """Return what touches, or is about to, as of the start of the last step."""
+        return self._meeting.contacts()
+
+    # Memory
+
+    def memory(self) -> dict[str, np.ndarray]:
+        """Return what `HeldAdaptiveStepper` does, and the forces of contacts and dry friction."""
+        pushes = self._pushes()
+        return super().memory() | self._meeting.memory() | {
+            "list_push_link": pushes.link.copy(), "list_push_data": pushes.data.copy(), "rub": self._rub.copy(),
+        }  # fmt: skip
+
+    def remember(self, memory: dict[str, np.ndarray]) -> None:
+        """Take back what `memory` gave."""
+        super().remember(memory)
+        self._meeting.remember(memory)
+        self._known = Wrenches(memory["list_push_link"].copy(), memory["list_push_data"].copy())
+        self._rub[:] = memory["rub"]
+
+    def _check_memory(self, memory: dict[str, np.ndarray]) -> None:
+        """Refuse what could lead a kernel astray."""
+        links, n = memory["list_push_link"], len(self._head)
+        names, shapes = memory["list_contacts"], len(self._own_shapes.kind)
+        if not (
+            ((links >= 0) & (links < n)).all() and memory["list_push_data"].shape == (len(links), 9)
+            and names.shape[1:] == (3,) and ((names[:, :2] >= 0) & (names[:, :2] < shapes)).all()
+            and memory["list_impulses"].shape == (len(names), 4)
+        ):  # fmt: skip
+            raise StateError(f'the contacts of this snapshot do not fit model "{self._model.name}"')
+        super()._check_memory(memory)
+
+    def stats(self) -> dict[str, Any]:
+        """Return what `HeldAdaptiveStepper` does, and what contacts did."""
+        return super().stats() | self._meeting.stats()
+
+
+def _by_bodies(filters: Filters, shapes: Shapes, bodies: int) -> Filters:
+    """Return filters that name bodies only: clusters that no joint ties as a whole may hold links that one does."""
+    pairs = {(b, int(c)) for b in range(bodies + 1) for c in filters.apart[slice(*filters.apart_start[b : b + 2])]}
+    of_part: dict[int, set[int]] = {}
+    for body, part in zip(shapes.body, shapes.part, strict=True):
+        if part >= 0:
+            of_part.setdefault(int(part), set()).add(int(body) + 1)
+    for part, own in of_part.items():
+        for other in filters.joined[slice(*filters.joined_start[part : part + 2])]:
+            pairs |= {(b, c) for b in own for c in of_part.get(int(other), ())}
+    table = np.array(sorted(pairs), np.int64).reshape(-1, 2)
+    start = np.searchsorted(table[:, 0], np.arange(bodies + 2)).astype(np.int64)
+    none = np.zeros(0, np.int64)
+    return Filters(np.zeros_like(filters.joined_start), none, start, np.ascontiguousarray(table[:, 1]))
