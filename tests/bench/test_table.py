@@ -5,6 +5,7 @@ import io
 import json
 import math
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -41,6 +42,11 @@ def test_bars_are_met_missed_or_not_measured():
     assert Bar("speed", 2.0, 2.5).passed is False
     assert Bar("growth", 2.0, 2.5, at_least=False).passed is True
     assert Bar("speed", None, 2.5).passed is None
+
+
+def test_bars_of_numpy_numbers_are_plain_truths():
+    """What a bar says can be written as JSON whatever kind of number it holds."""
+    assert Bar("x", np.float64(2.0), 1.0).passed is True and Bar("x", np.float64(2.0), 1.0, False).passed is False
 
 
 def test_a_row_takes_known_columns_only():

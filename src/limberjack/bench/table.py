@@ -56,7 +56,8 @@ class Bar(NamedTuple):
         """Whether the bar is met; None when it was not measured."""
         if self.value is None:
             return None
-        return self.value >= self.limit if self.at_least else self.value <= self.limit
+        # NumPy's numbers compare to its own truths, which JSON does not take
+        return bool(self.value >= self.limit if self.at_least else self.value <= self.limit)
 
 
 @dataclass
