@@ -25,7 +25,7 @@ def loosened(model: Model) -> Model:
 
 
 class Loose:
-    """The bodies of a simulation without their joints.
+    """The bodies of a simulation without their joints, in the simulation `sim` of their own.
 
     Args:
         sim: whose bodies.
@@ -34,15 +34,15 @@ class Loose:
     """
 
     def __init__(self, sim: Simulation, method: object, dt: float) -> None:
-        self._sim, self._model = sim, loosened(sim.model)
-        self._own = Simulation(self._model, method, dt=dt)
-        self._own.step(0)
+        self._joined, self._model = sim, loosened(sim.model)
+        self.sim = Simulation(self._model, method, dt=dt)
+        self.sim.step(0)
 
     def spend(self, steps: int) -> float:
         """Return the time of some steps of the loose bodies from where those of the simulation are now [s]."""
-        sim, model = self._sim, self._model
+        sim, model = self._joined, self._model
         places, rotations, velocities = sim.positions, sim.rotations, sim.velocities
-        q, qd = np.array(self._own.q), np.array(self._own.qd)
+        q, qd = np.array(self.sim.q), np.array(self.sim.qd)
         for i, name in enumerate(sim.model.body_names):
             if model.arrays.body_link[model.body_index(name)] < 0:
                 continue
@@ -52,7 +52,7 @@ class Loose:
             q[at : at + 3], q[at + 3 : at + 7] = places[i], rotations[i]
             qd[on : on + 3] = speed - np.cross(spin, turn @ sim.model.body(name).com)
             qd[on + 3 : on + 6] = turn.T @ spin
-        self._own.q, self._own.qd = q, qd
+        self.sim.q, self.sim.qd = q, qd
         begin = time.thread_time()
-        self._own.step(steps)
+        self.sim.step(steps)
         return time.thread_time() - begin
