@@ -7,12 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from limberjack.methods import Impulses
 from limberjack.model.model import Model
 from limberjack.model.spec import WORLD
 from limberjack.simulation import Simulation
 from limberjack.spatial.frames import matrix_from_quaternion
 
 __all__ = ["Loose", "loosened"]
+
+# Contacts beyond which the method meets an island softly.
+_MANY = 200
 
 
 def loosened(model: Model) -> Model:
@@ -27,19 +31,32 @@ def loosened(model: Model) -> Model:
 class Loose:
     """The bodies of a simulation without their joints, in the simulation `sim` of their own.
 
+    Contacts of all bodies with joints are met together, softly where there are many, else firmly; those of the loose
+    bodies are met the same way.
+
     Args:
         sim: whose bodies.
         method: the method of `sim`.
         dt: its step [s].
     """
 
-    def __init__(self, sim: Simulation, method: object, dt: float) -> None:
-        self._joined, self._model = sim, loosened(sim.model)
-        self.sim = Simulation(self._model, method, dt=dt)
-        self.sim.step(0)
+    def __init__(self, sim: Simulation, method: Impulses, dt: float) -> None:
+        self._joined, self._model, self._method, self._dt = sim, loosened(sim.model), method, dt
+        self._made: dict[str, Simulation] = {}
+        self.sim = self._simulation()
+
+    def _simulation(self) -> Simulation:
+        kind = self._method.contacts
+        if kind == "auto":
+            kind = "soft" if self._joined.stats.get("contacts", 0) > _MANY else "firm"
+        if kind not in self._made:
+            self._made[kind] = Simulation(self._model, replace(self._method, contacts=kind), dt=self._dt)
+            self._made[kind].step(0)
+        return self._made[kind]
 
     def spend(self, steps: int) -> float:
         """Return the time of some steps of the loose bodies from where those of the simulation are now [s]."""
+        self.sim = self._simulation()
         sim, model = self._joined, self._model
         places, rotations, velocities = sim.positions, sim.rotations, sim.velocities
         q, qd = np.array(self.sim.q), np.array(self.sim.qd)
