@@ -235,8 +235,8 @@ def _rings(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Wat
     method = Impulses(sleeping=False, tolerance=5e-4, joints="damped", soft_sweeps=2)
     own = enter("impulses, capsules, 1/60", run_ours(model, method, _FRAME, sizes.ring_frames, cap=sizes.cap))
     watch("rings of meshes", 1)
-    run = run_ours(scenes.rings(count=sizes.rings), method, _FRAME, sizes.mesh_frames, cap=sizes.cap)
-    enter(f"impulses, meshes of 1320 triangles, 1/60, {sizes.mesh_frames} frames", run)
+    run = run_ours(scenes.rings(count=sizes.rings), method, 1.0 / 240.0, sizes.mesh_frames, cap=sizes.cap)
+    enter(f"impulses, meshes of 1320 triangles, 1/240, {sizes.mesh_frames} frames", run)
     bodies, last = Bodies(model), []
     for name, engine, runner in (("MuJoCo", peers.mujoco, run_mujoco), ("PyBullet", peers.pybullet, run_pybullet)):
         if engine is not None:

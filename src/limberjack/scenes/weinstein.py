@@ -122,7 +122,7 @@ def _joint_of(kind: str, motors: bool) -> tuple[str, dict[str, Any]]:
 
 @scene(
     "One joint of each kind of figure 9: point, hinge, twist, rigid, and slides along one, two and three axes.",
-    lambda **_: _stage((0.0, 0.0, 1.0), 4.0),
+    lambda **_: {**_stage((0.0, 0.0, 1.0), 4.0), "camera": Camera((0.6, -6.0, 1.8), (0.0, 0.0, 1.0))},
 )
 def joint_types(*, motors: bool = False, ratio: float = 1000.0) -> Model:
     """Return a row of bars, each on its own kind of joint to a block that is held (the paper's Fig. 9).

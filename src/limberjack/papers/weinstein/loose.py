@@ -7,12 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from limberjack.methods import Impulses
 from limberjack.model.model import Model
 from limberjack.model.spec import WORLD
 from limberjack.simulation import Simulation
 from limberjack.spatial.frames import matrix_from_quaternion
 
 __all__ = ["Loose", "loosened"]
+
+# Contacts beyond which the method meets an island softly.
+_MANY = 200
 
 
 def loosened(model: Model) -> Model:
@@ -25,7 +29,10 @@ def loosened(model: Model) -> Model:
 
 
 class Loose:
-    """The bodies of a simulation without their joints.
+    """The bodies of a simulation without their joints, in the simulation `sim` of their own.
+
+    Contacts of all bodies with joints are met together, softly where there are many, else firmly; those of the loose
+    bodies are met the same way.
 
     Args:
         sim: whose bodies.
@@ -33,16 +40,26 @@ class Loose:
         dt: its step [s].
     """
 
-    def __init__(self, sim: Simulation, method: object, dt: float) -> None:
-        self._sim, self._model = sim, loosened(sim.model)
-        self._own = Simulation(self._model, method, dt=dt)
-        self._own.step(0)
+    def __init__(self, sim: Simulation, method: Impulses, dt: float) -> None:
+        self._joined, self._model, self._method, self._dt = sim, loosened(sim.model), method, dt
+        self._made: dict[str, Simulation] = {}
+        self.sim = self._simulation()
+
+    def _simulation(self) -> Simulation:
+        kind = self._method.contacts
+        if kind == "auto":
+            kind = "soft" if self._joined.stats.get("contacts", 0) > _MANY else "firm"
+        if kind not in self._made:
+            self._made[kind] = Simulation(self._model, replace(self._method, contacts=kind), dt=self._dt)
+            self._made[kind].step(0)
+        return self._made[kind]
 
     def spend(self, steps: int) -> float:
         """Return the time of some steps of the loose bodies from where those of the simulation are now [s]."""
-        sim, model = self._sim, self._model
+        self.sim = self._simulation()
+        sim, model = self._joined, self._model
         places, rotations, velocities = sim.positions, sim.rotations, sim.velocities
-        q, qd = np.array(self._own.q), np.array(self._own.qd)
+        q, qd = np.array(self.sim.q), np.array(self.sim.qd)
         for i, name in enumerate(sim.model.body_names):
             if model.arrays.body_link[model.body_index(name)] < 0:
                 continue
@@ -52,7 +69,7 @@ class Loose:
             q[at : at + 3], q[at + 3 : at + 7] = places[i], rotations[i]
             qd[on : on + 3] = speed - np.cross(spin, turn @ sim.model.body(name).com)
             qd[on + 3 : on + 6] = turn.T @ spin
-        self._own.q, self._own.qd = q, qd
+        self.sim.q, self.sim.qd = q, qd
         begin = time.thread_time()
-        self._own.step(steps)
+        self.sim.step(steps)
         return time.thread_time() - begin
