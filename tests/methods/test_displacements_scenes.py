@@ -76,6 +76,62 @@ def test_the_shaken_plate_is_stable_at_a_twelfth_of_a_second(iterations):
     assert max(speeds[-12:]) < 0.5 * max(speeds[:60])
 
 
+def test_the_plate_hangs_still_at_one_by_fifteen():
+    """At rest at 12 steps a second, rods under tension stay at rest with one linearisation per step."""
+    method = lj.Displacements(mode="damped", iterations=1, solver_iterations=15)
+    sim = lj.Simulation(lj.scenes.shaken_plate(), method, dt=1 / 12)
+    sim.move("plate", (0.0, 0.0, 1.5), (1.0, 0.0, 0.0, 0.0))
+    for _ in range(240):
+        sim.step()
+        assert np.abs(sim.velocities[1:]).max() < 0.05 and sim.stats["joint_error"] < 1e-3
+
+
+def _shaken_then_held(iterations, phase):
+    """Shake the plate for 10 s at 12 steps a second, hold it for 10 s; return speeds and errors of all steps."""
+    outer, inner = iterations
+    method = lj.Displacements(mode="damped", iterations=outer, solver_iterations=inner)
+    sim, speeds, errors = lj.Simulation(lj.scenes.shaken_plate(), method, dt=1 / 12), [], []
+    for k in range(240):
+        t = min(k, 120) / 12
+        place = (0.15 * np.sin(9.0 * t + phase), 0.10 * np.sin(6.0 * t + phase), 1.5)
+        sim.move("plate", place, (1.0, 0.0, 0.0, 0.0))
+        sim.step()
+        speeds.append(float(np.abs(sim.velocities[:, 3:]).max()))
+        errors.append(float(sim.stats["joint_error"]))
+    return np.array(speeds), np.array(errors)
+
+
+@pytest.mark.parametrize("phase", [0.0, 0.4, 0.9])
+def test_the_plate_comes_to_rest_at_two_by_seven(phase):
+    """However it was shaken at 12 steps a second, two linearisations per step bring it to rest within 10 s."""
+    speeds, errors = _shaken_then_held((2, 7), phase)
+    assert speeds.max() < 4.0 and errors.max() < 0.03
+    assert speeds[-24:].max() < 0.05
+
+
+@pytest.mark.parametrize("phase", [0.0, 0.4, 0.9])
+def test_the_plate_stays_in_bounds_at_one_by_fifteen(phase):
+    """With one linearisation per step it stays in bounds and loses most of its speed, but does not come to rest."""
+    speeds, errors = _shaken_then_held((1, 15), phase)
+    assert speeds.max() < 8.0 and errors.max() < 1.0
+    assert speeds[-24:].max() < 2.0 and errors[-24:].max() < 0.3
+
+
+def test_short_steps_are_the_papers_to_the_bit():
+    """Where bodies swing slowly beside the step, following forces changes nothing: the motion has the same bits."""
+    ends = []
+    for follow in (True, False):
+        method = lj.Displacements(mode="damped", iterations=1, solver_iterations=15)
+        sim = lj.Simulation(lj.scenes.shaken_plate(), method, dt=1 / 480)
+        if not follow:
+            sim._stepper._w = sim._stepper._w._replace(turning=np.zeros((0, 6)))
+        sim.move("plate", (0.0, 0.0, 1.5), (1.0, 0.0, 0.0, 0.0))
+        sim.apply_wrench("bar3", force=(0.2, 0.3, 0.0))
+        sim.step(60)
+        ends.append(sim.positions.tobytes())
+    assert ends[0] == ends[1]
+
+
 # The bodies that two hands draw apart, and how far.
 TORN = {
     "ring_of_figures": (("figure0_pelvis", "figure13_right_foot"), 6.0),

@@ -21,6 +21,7 @@ from limberjack._jit import inner, kernel, outlined
 from limberjack.assembling.limits import change_limits, ease_pulls, keep_limits, temper
 from limberjack.assembling.net import LEVER, MOST, SOFT
 from limberjack.assembling.rows import look, worst_error
+from limberjack.assembling.turning import stiffen
 from limberjack.constraints.bodies import AFFINE, PARTICLE, PLANAR
 from limberjack.solvers.krylov import solve_krylov
 from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply, rotation_from_quaternion
@@ -315,6 +316,7 @@ def correct(
         for turn in range(_TURNS if walks else 1):
             if given != TOLD:
                 set_metric(kinds, metric, physical, w.free, pose, w.minv)
+                stiffen(w.turning, w.minv)
                 set_sides(
                     net.system, net.ends, h, 1.0, w.value, w.total, w.source, w.track, w.first, w.cut, w.on, w.b, w.c,
                     w.j,

@@ -91,6 +91,7 @@ class Work(NamedTuple):
     cut: np.ndarray  # (T, 6) int64: 1 where a tracker pulls with its largest force
     pull: np.ndarray  # (T, 6) what trackers pulled with in the last step
     start: np.ndarray  # (n, POSE) poses at the start of the step, or (0, POSE) where there are no steps
+    turning: np.ndarray  # (n, 6) as of `turning.set_turning`; (0, 6) where forces are not followed
     walk: np.ndarray  # (m, 4) as of `limits.limit_walk`; (0, 4) where limits are rows like others
     moves: np.ndarray  # (n, 7) how bodies go back within limits
     krylov: Krylov
@@ -149,7 +150,8 @@ def new_work(net: Net) -> Work:
         free=np.ones(n), aim=np.zeros((len(net.driven), 2)), held=np.full(trackers, -1, np.int64),
         track=np.zeros((trackers, TRACK)), first=np.zeros((trackers, 6)), cut=np.zeros((trackers, 6), np.int64),
         pull=np.zeros((trackers, 6)), start=np.zeros((0, POSE)), walk=np.zeros((0, 4), np.int64),
-        moves=np.zeros((n, 7)), krylov=new_krylov(net.system, KEPT, net.pairs), report=np.zeros(6), solve=np.zeros(3),
+        turning=np.zeros((0, 6)), moves=np.zeros((n, 7)),
+        krylov=new_krylov(net.system, KEPT, net.pairs), report=np.zeros(6), solve=np.zeros(3),
     )  # fmt: skip
 
 

@@ -36,6 +36,7 @@ from limberjack.measure import joint_energy
 from limberjack.methods.displacements.options import MODES, Displacements
 from limberjack.methods.displacements.steps import (
     CONSERVING,
+    DAMPED,
     KINEMATIC,
     Motion,
     Reads,
@@ -72,7 +73,8 @@ class DisplacementsStepper(MaximalState):
         self._grips: list[Grip] = []
         self._motion = Motion(
             np.zeros(6 * n), np.zeros(1), np.zeros(6 * n), np.zeros_like(self._s.pose), np.zeros(6 * n),
-            np.zeros_like(self._e.near), np.zeros_like(self._s.u), np.zeros(1, np.int64),
+            np.zeros_like(self._e.near), np.zeros_like(self._s.u), np.zeros(len(whole.table.joint)),
+            np.zeros(1, np.int64),
         )  # fmt: skip
         self._reads = Reads(self._s.q, self._s.qd, self._s.tau, self._s.added)
         self._loose = np.ones(n)
@@ -95,6 +97,8 @@ class DisplacementsStepper(MaximalState):
         self._net: Net = new_net(self._model, self.whole, driven=driven, trackers=len(self._grips))
         # rows that hold velocities see what a step has moved: both look at the poses it started from
         self._w: Work = new_work(self._net)._replace(start=self._motion.before)
+        if self._mode == DAMPED:
+            self._w = self._w._replace(turning=np.zeros((len(self._loose), 6)))
         self._w.free[:] = self._loose
         self._lay_walk()
         for d, (_, value, rate) in enumerate(self._driven):
@@ -130,6 +134,7 @@ class DisplacementsStepper(MaximalState):
         moved[flat, 3:5], moved[flat, 2] = u[start[flat][:, None] + np.arange(2)], u[start[flat] + 2]
         moved[point, 3:] = u[start[point][:, None] + np.arange(3)]
         self._motion.last[0] = 0.0
+        self._motion.carried[:] = 0.0
         self._w.krylov.kept[:] = 0.0
         if self._mode == CONSERVING:
             turned = matrix_from_quaternion(self._s.pose[solid, 3:7])
@@ -298,6 +303,8 @@ class DisplacementsStepper(MaximalState):
     def memory(self) -> dict[str, np.ndarray]:
         """Return poses, turns counted, and how the solids move."""
         own = {"moved": self._motion.moved.copy(), "last": self._motion.last.copy(), "loose": self._loose.copy()}
+        if self._mode == DAMPED:
+            own["carried"] = self._motion.carried.copy()
         return {**super().memory(), **own, "kept": self._w.krylov.kept.reshape(KEPT, -1).copy()}
 
     def _kept_joints(self) -> np.ndarray:
@@ -309,6 +316,8 @@ class DisplacementsStepper(MaximalState):
         """Take back what `memory` gave."""
         super().remember(memory)
         self._motion.moved[:], self._motion.last[:] = memory["moved"], memory["last"]
+        if self._mode == DAMPED:
+            self._motion.carried[:] = memory["carried"]
         self._loose[:] = self._w.free[:] = memory["loose"]
         self._lay_walk()
         own, kept = self._w.krylov.kept.reshape(KEPT, -1), memory["kept"]

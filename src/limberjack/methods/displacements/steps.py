@@ -38,6 +38,7 @@ from limberjack.assembling.correct import (
     start_step,
 )
 from limberjack.assembling.rows import look, worst_error
+from limberjack.assembling.turning import set_turning
 from limberjack.constraints.bodies import PARTICLE, PLANAR, RIGID, world_inertia
 from limberjack.maximal.loads import count_turns, forces
 from limberjack.spatial.quaternions import (
@@ -67,6 +68,7 @@ class Motion(NamedTuple):
     moved_before: np.ndarray  # (6 n,)
     near: np.ndarray  # turns counted at the start of a step
     native: np.ndarray  # (nu,) forces as bodies have them
+    carried: np.ndarray  # (nr,) multipliers of the joints in the last step of mode damped
     rescued: np.ndarray  # (1,) steps that impulses could not close and displacements did
 
 
@@ -322,6 +324,10 @@ def _one_step(
     if fit:
         _fit(setup, net, inner_most, solver_tolerance, pose, u, w, motion)
     else:
+        if mode == DAMPED:
+            scale = h / motion.last[0] if motion.last[0] > 0.0 else 0.0
+            held = net.ends[0] if len(w.turning) > 0 else 0
+            set_turning(setup.table, net.system, held, scale * scale, e.state, w.source, motion.carried, w.turning)
         start_step(net, w)
         closed = False
         if momenta:
@@ -346,6 +352,9 @@ def _one_step(
                 setup, net, OWN, mode != KINEMATIC, time + h, soft, outer, inner_most, tolerance, solver_tolerance,
                 clamp, u, e, pose, w,
             )  # fmt: skip
+            if mode == DAMPED:
+                for r in range(net.rows[0]):
+                    motion.carried[r] = w.total[r]
             _take_displacement(h, motion.before, pose, motion.moved)
             if momenta:
                 motion.rescued[0] += 1
