@@ -354,13 +354,13 @@ def test_models_without_joints():
 
 
 def test_what_it_cannot_honour_is_refused():
-    """Dry friction raises UnsupportedByMethod with its name, and runs when ignored."""
-    builder, example = FEATURES["friction"][0]
+    """Bodies that are not rigid raise UnsupportedByMethod with their name, and are rigid when ignored."""
+    builder, example = FEATURES["bodies"][0]
     model = builder.build()
-    with pytest.raises(lj.UnsupportedByMethod, match="friction") as caught:
+    with pytest.raises(lj.UnsupportedByMethod, match="bodies") as caught:
         lj.Simulation(model, lj.Adaptive(budget=1))
     assert example in str(caught.value)
-    lj.Simulation(model, lj.Adaptive(budget=1), ignore=("friction",)).step(3)
+    lj.Simulation(model, lj.Adaptive(budget=1), ignore=("bodies",)).step(3)
 
 
 def _held_chain():
@@ -414,14 +414,3 @@ def test_held_regions_resume_bit_for_bit():
     other.restore(kept)
     other.step(50)
     assert other.state_hash() == sim.state_hash()
-
-
-def test_shapes_that_can_touch_are_refused():
-    """A model whose shapes could touch raises UnsupportedByMethod unless contacts are ignored."""
-    builder = pair()
-    for name, body in (("ball a", "a"), ("ground", "world")):
-        builder.add_shape_sphere(body, 0.1, name=name)
-    model = builder.build()
-    with pytest.raises(lj.UnsupportedByMethod, match="contacts"):
-        lj.Simulation(model, lj.Adaptive(budget=1))
-    lj.Simulation(model, lj.Adaptive(budget=1), ignore=("contacts",)).step(3)

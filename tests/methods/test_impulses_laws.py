@@ -146,6 +146,7 @@ for model, method in (
 """
 
 
+@pytest.mark.slow
 def test_threads_and_processes_give_the_same_bits():
     """Piles, nets and bridges end in the same bits with one thread and two, in processes with other hash seeds."""
     found = set()

@@ -122,8 +122,8 @@ def test_a_leg_stands_on_its_knees_limit():
     assert free.joint("knee").q < -0.45
 
 
-def test_a_loop_stays_closed_on_the_ground():
-    """A four-bar dropped onto the ground keeps its loop closed while it hits and slides."""
+def frame(*, closed):
+    """Return a four-bar in one plane that falls on the ground, closed by a loop or left open, where its ends overlap."""
     builder = lj.Builder("frame")
     builder.add_shape_plane("world")
     last = before = 0.0
@@ -139,15 +139,34 @@ def test_a_loop_stays_closed_on_the_ground():
         else:
             builder.add_joint_hinge(f"pin{k}", f"bar{k - 1}", f"bar{k}", position=(last, 0, 0), start=angle - before)
         last, before = length, angle
-    builder.add_joint_hinge("close", "bar3", "bar0", position=(last, 0, 0))
-    sim = lj.Simulation(builder.build(), "full", dt=1e-3)
-    touched = 0
+    if closed:
+        builder.add_joint_hinge("close", "bar3", "bar0", position=(last, 0, 0))
+    return builder.build()
+
+
+def test_a_loop_stays_closed_on_the_ground():
+    """A four-bar dropped onto the ground keeps its loop closed while it hits and slides."""
+    sim = lj.Simulation(frame(closed=True), "full", dt=1e-3)
+    touched, energy = 0, sim.energy().total
     for _ in range(40):
         sim.step(20)
         touched += len(sim.contacts())
         assert sim.joint_error().metres < 1e-9
         assert sim.stats["penetration"] < 2e-3
+        assert sim.energy().total < energy + 1e-6
+        energy = sim.energy().total
     assert touched > 10 and sim.positions[:, 2].min() > -1e-2
+
+
+def test_directions_that_joints_hold_take_no_impulse():
+    """Bars of one plane that overlap can move apart within it only; across it no force, however large, is asked for."""
+    sim = lj.Simulation(frame(closed=False), "full", dt=1e-3)
+    start = sim.energy().total
+    for _ in range(10):
+        sim.step(1)
+        assert np.abs(sim.qd).max() < 5.0
+    sim.step(600)
+    assert sim.energy().total < start
 
 
 def two_figures():

@@ -27,6 +27,10 @@ __all__ = [
 CONTACT, HELD_ROW, SIDED_ROW, RUBS = range(4)
 # Sweeps at most; they end when no velocity changes by more than this [m/s].
 _SWEEPS, _CALM = 100, 1e-9
+# Rows that hold whatever happens are met exactly afterwards: impulses found for less are too large, and put energy in.
+_SWEEPS_HELD = 1000
+# Joints hold a direction entirely where what is left of y, of size 1 before two paths cancel, is rounding; its square.
+_ROUNDING = 1e-20
 # Columns of `facts`: 1 / K of the normal or only row, K between it and the tangents, inverse of K of the tangents (3),
 # velocities foreseen (3), velocity wanted, friction coefficient or largest impulse, 1 / the largest K across.
 _INVERSE, _CROSS, _ACROSS, FREE, WANTED, MOST, _SCALE, _FACTS = 0, 1, 3, 6, 9, 10, 11, 12
@@ -118,9 +122,10 @@ def pack_path(links, link, stamp, at, packed):
 def _ready(k, width, packed):
     """Fill the inverses of block k: of its normal or only row, and of its tangents."""
     inverse, y = packed.inverse, packed.y
-    k00 = k01 = k02 = k11 = k12 = k22 = 0.0
+    k00 = k01 = k02 = k11 = k12 = k22 = none = 0.0
     for t in range(packed.start[k], packed.start[k + 1]):
         d = inverse[packed.column[t]]
+        none += _ROUNDING * d
         k00 += y[t, 0] * y[t, 0] * d
         if width == 3:
             k01 += y[t, 0] * y[t, 1] * d
@@ -129,18 +134,18 @@ def _ready(k, width, packed):
             k12 += y[t, 1] * y[t, 2] * d
             k22 += y[t, 2] * y[t, 2] * d
     f = packed.facts
-    f[k, _INVERSE] = 1.0 / k00 if k00 > 1e-300 else 0.0
+    f[k, _INVERSE] = 1.0 / k00 if k00 > none else 0.0
     f[k, _CROSS], f[k, _CROSS + 1] = k01, k02
     half = 0.5 * (k11 - k22)
     largest = 0.5 * (k11 + k22) + math.sqrt(half * half + k12 * k12)
-    f[k, _SCALE] = 1.0 / largest if largest > 1e-300 else 0.0
+    f[k, _SCALE] = 1.0 / largest if largest > none else 0.0
     across = k11 * k22 - k12 * k12
-    if across > 1e-12 * k11 * k22:
+    if across > 1e-12 * k11 * k22 and min(k11, k22) > none:
         f[k, _ACROSS], f[k, _ACROSS + 1], f[k, _ACROSS + 2] = k22 / across, k11 / across, -k12 / across
     else:
         # one direction is held by the joints: each tangent by itself
-        f[k, _ACROSS] = 1.0 / k11 if k11 > 1e-12 * k00 else 0.0
-        f[k, _ACROSS + 1] = 1.0 / k22 if k22 > 1e-12 * k00 else 0.0
+        f[k, _ACROSS] = 1.0 / k11 if k11 > max(none, 1e-12 * k00) else 0.0
+        f[k, _ACROSS + 1] = 1.0 / k22 if k22 > max(none, 1e-12 * k00) else 0.0
         f[k, _ACROSS + 2] = 0.0
 
 
@@ -202,12 +207,15 @@ def _visit_row(k, packed):
 @outlined
 def sweep(count, packed):
     """Find the impulses of all blocks."""
+    times = _SWEEPS
     for k in range(count):
+        if packed.kind[k] == HELD_ROW:
+            times = _SWEEPS_HELD
         contact = packed.kind[k] == CONTACT
         _ready(k, 3 if contact else 1, packed)
         if contact:
             _add(k, packed.lam[k, 0], packed.lam[k, 1], packed.lam[k, 2], packed)
-    for sweep in range(_SWEEPS):
+    for sweep in range(times):
         change = 0.0
         for k in range(count):
             change = max(change, _visit_contact(k, packed) if packed.kind[k] == CONTACT else _visit_row(k, packed))
