@@ -38,6 +38,7 @@ from limberjack.model.spec import WORLD, Axis, Motor
 from limberjack.render.camera import framed
 from limberjack.render.drawing import Drawing
 from limberjack.render.picture import Painter
+from limberjack.scenes.weinstein import net
 from limberjack.simulation import Simulation
 
 __all__ = ["compiled", "jobs", "sample", "warm_up"]
@@ -128,6 +129,10 @@ def _touching(name: str) -> None:
     Simulation(builder.build(), name).step(2)
 
 
+def _netted(name: str) -> None:
+    Simulation(net(cells=4), name, dt=1e-3).step(2)
+
+
 def _colliding() -> None:
     builder = Builder("colliding")
     builder.add_shape_plane(WORLD, restitution=1.0)
@@ -197,7 +202,9 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     long = ("adaptive", "multipliers", "impulses")
     for name in long:
         yield f"method {name}", lambda name=name: _method(name)
+    yield "nets in impulses", lambda: _netted("impulses")
     yield "contacts in full", lambda: _touching("full")
+    yield "multipliers, sparse", lambda: _netted("multipliers")
     yield "multipliers, sparse rattle", lambda: _multipliers(solver="sparse", integrator="rattle")
     yield "multipliers, rattle", lambda: _multipliers(integrator="rattle")
     yield "contacts in impulses", lambda: _touching("impulses")
