@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.methods.adaptive_scenes import Beside, chain, figures_of, forest, joints_of, simulation, star
 from tests.methods.scenes import floating, hanging, tied
-from tests.model.test_model import FEATURES, pair
+from tests.model.test_model import FEATURES
 from tests.naive import adaptive as twin
 from tests.naive.models import random_state
 

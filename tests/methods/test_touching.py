@@ -123,7 +123,7 @@ def test_a_leg_stands_on_its_knees_limit():
 
 
 def frame(*, closed):
-    """Return a four-bar in one plane that falls on the ground, closed by a loop or left open, where its ends overlap."""
+    """Return a four-bar in one plane that falls on the ground, closed by a loop, or open with its ends overlapping."""
     builder = lj.Builder("frame")
     builder.add_shape_plane("world")
     last = before = 0.0
