@@ -37,7 +37,7 @@ from limberjack.constraints.own_bodies import (
     U,
     Y,
 )
-from limberjack.model.own_bodies import OWN_KINDS
+from limberjack.model.own_bodies import OWN_KINDS, OwnKind
 
 __all__ = ["address_of_body"]
 
@@ -172,10 +172,15 @@ def _mass_function(kinetic: Callable, potential: Callable, center: Callable, siz
     return at
 
 
-@cache
 def address_of_body(name: str) -> int:
     """Return the address of the compiled functions of a registered body kind; raise if they cannot be compiled."""
-    kind, flags = OWN_KINDS[name], compile_flags()
+    return _compiled(OWN_KINDS[name])
+
+
+@cache
+def _compiled(kind: OwnKind) -> int:
+    """Return the address of what a kind's functions are compiled to, once for each."""
+    flags = compile_flags()
     place, kinetic = numba.njit(**flags)(kind.place), numba.njit(**flags)(kind.kinetic)
     potential = numba.njit(**flags)(kind.potential or (lambda coordinates, data: 0.0))
 
@@ -195,4 +200,4 @@ def address_of_body(name: str) -> int:
         else:
             frames(s, data)
 
-    return compiled_address(fill, f'body kind "{name}"')
+    return compiled_address(fill, f'body kind "{kind.name}"')
