@@ -6,6 +6,7 @@ All get the same bodies, shapes, joints and friction; each has its own contacts 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -82,14 +83,22 @@ class Bodies:
     """
 
     def __init__(self, model: Model) -> None:
-        self.model, self.names = model, model.body_names
+        joints = [model.joint_spec(name) for name in model.joint_names]
+        places, rotations = forward_kinematics(model, model.q0)
+        # MuJoCo eliminates bodies in their order, the last first: least is left to do with those of two joints last,
+        # and knots of many ordered in space
+        count = Counter(body for joint in joints for body in (joint.parent, joint.child))
+        knots = [i for i in range(model.body_count) if count[model.body_names[i]] > 2]
+        others = [i for i in range(model.body_count) if count[model.body_names[i]] <= 2]
+        order = sorted(knots, key=lambda i: tuple(places[i].round(6))) + others
+        self.model, self.names = model, [model.body_names[i] for i in order]
+        self.place_of = np.argsort(order)  # of the model's bodies among these
         self.specs = [model.body(name) for name in self.names]
-        self.places, self.rotations = forward_kinematics(model, model.q0)
-        self.held = model.arrays.body_link < 0
+        self.places, self.rotations = places[order], rotations[order]
+        self.held = model.arrays.body_link[order] < 0
         index = {name: i for i, name in enumerate(self.names)} | {WORLD: -1}
         self.balls: list[_Ball] = []
-        for name in model.joint_names:
-            joint = model.joint_spec(name)
+        for name, joint in zip(model.joint_names, joints, strict=True):
             if joint.kind == "ball":
                 ends = np.array(joint.position), np.array(joint.position_in_child)
                 self.balls.append(_Ball(index[joint.parent], index[joint.child], *ends))
@@ -239,7 +248,7 @@ def run_mujoco(
         run.lost = not np.isfinite(data.qpos).all() or float(np.abs(data.qpos).max()) > _LOST
         run.gap = max(run.gap, bodies.gap(data.xpos[1:], data.xquat[1:]))
         if frame in keep:
-            run.places.append(data.xpos[1:].copy())
+            run.places.append(data.xpos[1:][bodies.place_of])
 
     _frames(run, frames, cap, lambda: mujoco.mj_step(model, data, nstep=steps), look)
     mujoco.mj_forward(model, data)
@@ -332,7 +341,7 @@ def run_pybullet(
             run.lost = not np.isfinite(places).all() or float(np.abs(places).max()) > _LOST
             run.gap = max(run.gap, bodies.gap(places, np.array([(q[3], q[0], q[1], q[2]) for _, q in poses])))
             if frame in keep:
-                run.places.append(places)
+                run.places.append(places[bodies.place_of])
 
         _frames(run, frames, cap, advance, look)
         run.speed = np.array([np.linalg.norm(p.getBaseVelocity(i)[0]) for i in own])
