@@ -33,10 +33,9 @@ from limberjack.methods.impulses.islands import (
     TOLERANCE,
     WIDTH,
 )
-from limberjack.methods.impulses.motion import carried, drift_body, move
+from limberjack.methods.impulses.motion import carried, drift_body, move, take_velocities
 from limberjack.methods.impulses.newton import sweep_joints
 from limberjack.methods.impulses.sided import take_rows_there
-from limberjack.spatial.quaternions import quaternion_log, quaternion_multiply
 
 __all__ = ["close", "copy_angles"]
 
@@ -97,21 +96,6 @@ def _begin_there(bulk, u, pose, before):
 
 
 @outlined
-def _take_velocities(h, before, pose, bulk, u):
-    """Set the velocities of bodies that joints hold to what moved them from the poses before in h."""
-    f = 1.0 / h
-    for i in range(len(bulk.mass)):
-        if bulk.jointed[i] and not bulk.asleep[i]:
-            o = 6 * i
-            back = (before[i, 3], -before[i, 4], -before[i, 5], -before[i, 6])
-            w, x, y, z = quaternion_multiply((pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]), back)
-            x, y, z = quaternion_log(w, x, y, z)
-            u[o], u[o + 1], u[o + 2] = f * x, f * y, f * z
-            for c in range(3):
-                u[o + 3 + c] = f * (pose[i, c] - before[i, c])
-
-
-@outlined
 def _copy(source, target):
     for k in range(len(source)):
         target[k] = source[k]
@@ -160,7 +144,7 @@ def _bring(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, sad
         if status != 0:
             break
         move_bodies(setup.bodies, _careful(saddle.a), saddle.a, s.pose)
-    _take_velocities(h, s.pose_sum, s.pose, bulk, s.u)
+    take_velocities(h, s.pose_sum, s.pose, bulk, s.u)
     if status == STUCK or not s.report[1] <= OPEN:
         return OPEN_LOOP
     return status

@@ -22,7 +22,9 @@ from limberjack.spatial.quaternions import (
 from limberjack.spatial.solves import solve_symmetric_3
 from limberjack.spatial.vectors import cross, rotate, rotate_back, rotate_symmetric, symmetric_times
 
-__all__ = ["Bulk", "carried", "carry", "drift_body", "kick", "move", "pull_grips", "set_reach", "turned"]
+__all__ = [
+    "Bulk", "carried", "carry", "drift_body", "kick", "move", "pull_grips", "set_reach", "take_velocities", "turned",
+]  # fmt: skip
 
 # Columns of a grip: point from the com in body axes, target, stiffness, damping, largest force, force of the last step,
 # lever of its torques (0 where it does not turn the body), quaternion the body is turned to.
@@ -235,3 +237,18 @@ def carry(before, pose, bulk, u):
         bulk.inverse[i, 0], bulk.inverse[i, 1], bulk.inverse[i, 2] = k[0], k[1], k[2]
         bulk.inverse[i, 3], bulk.inverse[i, 4], bulk.inverse[i, 5] = k[3], k[4], k[5]
         bulk.inverse[i, 6] = 1.0 / bulk.mass[i]
+
+
+@outlined
+def take_velocities(h, before, pose, bulk, u):
+    """Set the velocities of bodies that joints hold to what moved them from the poses before in h."""
+    f = 1.0 / h
+    for i in range(len(bulk.mass)):
+        if bulk.jointed[i] and not bulk.asleep[i]:
+            o = 6 * i
+            back = (before[i, 3], -before[i, 4], -before[i, 5], -before[i, 6])
+            w, x, y, z = quaternion_multiply((pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]), back)
+            x, y, z = quaternion_log(w, x, y, z)
+            u[o], u[o + 1], u[o + 2] = f * x, f * y, f * z
+            for c in range(3):
+                u[o + 3 + c] = f * (pose[i, c] - before[i, c])

@@ -17,11 +17,11 @@ from limberjack.constraints.maximal import Maximal
 from limberjack.constraints.table import DRIVE
 from limberjack.maximal.balls import ball_ends, ball_system
 from limberjack.maximal.meeting import GAP_ALLOWED, OPEN_LOOP, STUCK
-from limberjack.methods.impulses.motion import Bulk, turned
+from limberjack.methods.impulses.motion import Bulk, take_velocities, turned
 from limberjack.solvers.assembly import assemble_balls
 from limberjack.solvers.sparse import factor, solve
 from limberjack.solvers.structure import Structure, Work, new_work, prepare
-from limberjack.spatial.quaternions import quaternion_log, quaternion_multiply, rotation_from_quaternion
+from limberjack.spatial.quaternions import rotation_from_quaternion
 from limberjack.spatial.vectors import cross, rotate, rotate_symmetric, symmetric_times
 
 __all__ = ["Pins", "bring_pins", "meet_pins", "new_pins", "sweep_pins", "weigh_pins"]
@@ -151,21 +151,6 @@ def _shift(part, moved, bulk, pose):
 
 
 @outlined
-def _take_velocities(h, before, pose, bulk, u):
-    """Set the velocities of bodies that joints hold to what moved them from the poses before in h."""
-    f = 1.0 / h
-    for i in range(len(bulk.mass)):
-        if bulk.jointed[i] and not bulk.asleep[i]:
-            o = 6 * i
-            back = (before[i, 3], -before[i, 4], -before[i, 5], -before[i, 6])
-            w, x, y, z = quaternion_multiply((pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]), back)
-            x, y, z = quaternion_log(w, x, y, z)
-            u[o], u[o + 1], u[o + 2] = f * x, f * y, f * z
-            for c in range(3):
-                u[o + 3 + c] = f * (pose[i, c] - before[i, c])
-
-
-@outlined
 def bring_pins(structure, h, tolerance, before, taking, bulk, pins, factored, pose, u, report):
     """Bring the poses onto the joints, directions taken anew each time; return 0, STUCK or OPEN_LOOP.
 
@@ -189,7 +174,7 @@ def bring_pins(structure, h, tolerance, before, taking, bulk, pins, factored, po
         part = _TURN / math.sqrt(most) if most > _TURN * _TURN else 1.0
         _shift(part, pins.moved, bulk, pose)
     if iteration > 0 and taking:
-        _take_velocities(h, before, pose, bulk, u)
+        take_velocities(h, before, pose, bulk, u)
     return 0 if worst <= max(OPEN, tolerance) else OPEN_LOOP
 
 
