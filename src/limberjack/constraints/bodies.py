@@ -13,8 +13,8 @@ A point p of a body, from its com in body axes, stands at x + G p and moves with
 | OWN | rates of the coordinates of a registered kind, up to 12 | (`own_bodies.py`) | T_uu |
 
 Q is the second moment of the mass about the com, I = tr(Q) - Q. The acceleration of a point without u' is
-(W^2 G + 2 W R S') p with W = [w], and the force of inertia on u is minus its integral over the mass against each
-column of the point's Jacobian. World axes throughout.
+(W^2 G + 2 W R S') p with W = [w]; minus its integral over the mass against each column of the point's Jacobian is the
+force of inertia on u. World axes throughout.
 """
 
 from __future__ import annotations
@@ -407,9 +407,7 @@ def add_row(bodies, i, ends, px, py, pz, nx, ny, nz, fx, fy, fz, o, j):
         dim = bodies.start[i + 1] - bodies.start[i]
         own_push(i, dim, bodies.address, bodies.own, bodies.data, px, py, pz, fx, fy, fz, o, j)
     else:
-        j[o] += fx
-        j[o + 1] += fy
-        j[o + 2] += fz
+        j[o], j[o + 1], j[o + 2] = j[o] + fx, j[o + 1] + fy, j[o + 2] + fz
         if kind == AFFINE:
             j[o + 3] += fx * px
             j[o + 4] += fx * py
