@@ -361,6 +361,10 @@ class Simulation(Attaching):
         """
         return getattr(self._stepper, "clusters", lambda since: None)(since)
 
+    def cluster_heads(self) -> np.ndarray | None:
+        """Return the first link of each rigid cluster, or None when `clusters` is None."""
+        return getattr(self._stepper, "cluster_heads", lambda: None)()
+
     # Snapshots
 
     def snapshot(self) -> Snapshot:

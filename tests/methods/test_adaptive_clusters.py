@@ -97,6 +97,23 @@ def test_only_links_of_clusters_that_changed_are_news(rng):
     assert busy > 5 and quiet > 5
 
 
+def test_what_moved_and_came_to_rest_between_reports_is_news(rng):
+    """Links whose joints were active for a while between two reports are placed anew, though they rest at both."""
+    model = star(rng)
+    sim = lj.Simulation(model, lj.Adaptive(budget=0, update_every=1), dt=1e-3, qd=rng.normal(size=model.nv))
+    sim.step(1)
+    follower = Follower(model)
+    assert_same(follower.poses(sim.clusters()), sim)
+    still, before = sim.clusters(follower.version).head, sim.q
+    sim.tune(budget=5)
+    sim.step(3)
+    sim.tune(budget=0)
+    sim.step(2)
+    report = sim.clusters(follower.version)
+    assert np.array_equal(report.head, still) and not np.array_equal(sim.q, before) and len(report.link)
+    assert_same(follower.poses(report), sim)
+
+
 def test_what_is_set_and_restored_is_known_again(rng):
     """After q was set, a restore, a grip and its release reports wait for a step, and then are right again."""
     model = chain(20, free=True, damping=0.1)

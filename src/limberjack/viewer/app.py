@@ -147,7 +147,7 @@ class Viewer:
     def _show_model(self, model: Model, frame: Frame | None) -> None:
         """Set the stage for a model."""
         drawing = Drawing(model, merge=_MERGE)
-        q = model.q0 if frame is None or frame.q is None or len(frame.q) != model.nq else frame.q
+        q = model.q0 if frame is None or len(frame.q) != model.nq else frame.q
         eye = self._camera or framed(bounds(drawing, *(each[None] for each in forward_kinematics(model, q))), 1.6)
         if self._stage is not None:
             self._stage.remove()
@@ -191,10 +191,8 @@ class Viewer:
                             model = self.sim.model
                             self._show_model(model, frame)
                         self.panel.show_method(self.sim)
-                    watched = bool(self.server.get_clients())
-                    if watched or self._dirty:
+                    if self._dirty or self.server.get_clients():
                         self._show(frame)
-                    self.runner.since = self._stage.composed.version if watched and self._stage else None
                 if now - shown > 1.0 / _WORDS:
                     shown = now
                     self._speak(frame)
@@ -205,7 +203,7 @@ class Viewer:
 
     def _show(self, frame: Frame) -> None:
         assert self._stage is not None
-        mean = self._stage.show(frame.q, frame.clusters)
+        mean = self._stage.show(frame.q, frame.heads)
         if mean is None:
             return
         self._dirty = False

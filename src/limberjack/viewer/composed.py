@@ -1,47 +1,62 @@
-"""`Composed`: where the parts of a drawing are, from the poses of rigid clusters instead of those of all bodies."""
+"""`Composed`: where the parts of a drawing are, from the poses of all bodies or from those of rigid clusters."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from limberjack.methods.adaptive.clusters import Clusters, OnLinks
+from limberjack.methods.adaptive.clusters import ClusterPlaces, OnLinks
 from limberjack.render.drawing import Drawing
-from limberjack.render.places import place_parts
+from limberjack.render.places import place_parts, show_parts
 from limberjack.spatial.frames import quaternion_from_matrix
 
-__all__ = ["Composed"]
+__all__ = ["Composed", "Shown"]
+
+
+class Shown(NamedTuple):
+    """What a picture needs, in single precision but for the middle."""
+
+    positions: np.ndarray  # (parts, 3)
+    rotations: np.ndarray  # (parts, 4)
+    ends: np.ndarray  # (strings, 2, 3)
+    middle: np.ndarray  # (3,) of the parts that move
 
 
 class Composed:
-    """The parts and ends of strings of `drawing`, each in the cluster it moves with.
-
-    Attributes:
-        version: of the clusters known, to be asked for news with; -1 = none.
-    """
+    """The parts and ends of strings of `drawing`, each on the body and in the cluster it moves with."""
 
     def __init__(self, drawing: Drawing) -> None:
+        self._drawing = drawing
         a, parts, strings = drawing.model.arrays, drawing.parts, drawing.strings
-        n, still = len(a.links.parent), np.tile((1.0, 0.0, 0.0, 0.0), (2 * len(strings.a), 1))
-        self.version, self._parts, self._count = -1, len(parts.body), n
-        body = np.concatenate([parts.body, strings.a, strings.b]).astype(np.int64)
-        position = np.concatenate([parts.position, strings.at_a, strings.at_b])
-        rotation = np.concatenate([parts.rotation, still])
-        offset = a.body_offset
-        turns = quaternion_from_matrix(offset[:, :9].reshape(-1, 3, 3))
-        self._on_link = _placed(body, position, rotation, np.ascontiguousarray(offset[:, 9:]), turns)
-        self._link = np.append(a.body_link, -1)[body].astype(np.int64)
-        self._on_links = OnLinks(self._link, n)
-        # poses of links in their clusters, and of clusters by their first links
-        self._in_cluster = np.zeros((n, 3)), np.zeros((n, 4))
-        self._frames = np.zeros((n, 3)), np.zeros((n, 4))
-        self._head = np.full(n + 1, -1, np.int64)
-        self._cluster = np.full(len(body), -1, np.int64)
-        self._place = self._on_link[0].copy(), self._on_link[1].copy()
+        still = np.tile((1.0, 0.0, 0.0, 0.0), (2 * len(strings.a), 1))
+        self._count = len(parts.body)
+        self._body = np.concatenate([parts.body, strings.a, strings.b]).astype(np.int64)
+        self._place_on_body = (
+            np.concatenate([parts.position, strings.at_a, strings.at_b]),
+            np.concatenate([parts.rotation, still]),
+        )
+        self._moving = np.zeros(len(self._body), bool)
+        self._moving[: self._count] = parts.body >= 0
+        self._link = np.append(a.body_link, -1)[self._body].astype(np.int64)
+        self._places: ClusterPlaces | None = None
 
-    def take(self, clusters: Clusters) -> bool:
-        """Take the clusters of now; return whether they could be: news of changes unknown are left."""
-        if clusters.link_count != self._count or clusters.since > self.version:
-            return False
+    def by_bodies(self, positions: np.ndarray, rotations: np.ndarray) -> Shown:
+        """Return what is seen with the bodies at these poses."""
+        return self._show(self._body, *self._place_on_body, positions, rotations)
+
+    def by_clusters(self, heads: np.ndarray, q: np.ndarray) -> Shown:
+        """Return what is seen with these coordinates; only what changed its place in a cluster is placed anew.
+
+        Args:
+            heads: (k,) first links of the clusters.
+            q: (nq,) coordinates.
+        """
+        if self._places is None:
+            self._begin()
+        assert self._places is not None
+        clusters = self._places.report(heads, q, self._version)
+        self._version = clusters.version
         for table, rows in zip(self._in_cluster, (clusters.place[:, :3], clusters.place[:, 3:]), strict=True):
             table[clusters.link] = rows
         self._head[clusters.link] = clusters.cluster
@@ -51,15 +66,37 @@ class Composed:
             at, turn = _placed(link, self._on_link[0][which], self._on_link[1][which], *self._in_cluster)
             self._place[0][which], self._place[1][which] = at, turn
             self._cluster[which] = self._head[link]
-        self._frames[0][clusters.head], self._frames[1][clusters.head] = clusters.positions, clusters.rotations
-        self.version = clusters.version
-        return True
+        self._frames[0][heads], self._frames[1][heads] = clusters.positions, clusters.rotations
+        return self._show(self._cluster, *self._place, *self._frames)
 
-    def poses(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return positions (parts, 3) and rotations (parts, 4) of all parts, and the ends (strings, 2, 3)."""
-        at, turn = _placed(self._cluster, *self._place, *self._frames)
-        k = self._parts
-        return at[:k], turn[:k], at[k:].reshape(2, -1, 3).transpose(1, 0, 2)
+    def _begin(self) -> None:
+        """Prepare for clusters: nothing is known of them."""
+        model = self._drawing.model
+        n, offset = len(model.arrays.links.parent), model.arrays.body_offset
+        turns = quaternion_from_matrix(offset[:, :9].reshape(-1, 3, 3))
+        self._places, self._version = ClusterPlaces(model), -1
+        self._on_link = _placed(self._body, *self._place_on_body, np.ascontiguousarray(offset[:, 9:]), turns)
+        self._on_links = OnLinks(self._link, n)
+        # poses of links in their clusters, and of clusters by their first links
+        self._in_cluster = np.zeros((n, 3)), np.zeros((n, 4))
+        self._frames = np.zeros((n, 3)), np.zeros((n, 4))
+        self._head = np.full(n + 1, -1, np.int64)
+        self._cluster = np.full(len(self._body), -1, np.int64)
+        self._place = self._on_link[0].copy(), self._on_link[1].copy()
+
+    def _show(
+        self,
+        frame: np.ndarray,
+        position: np.ndarray,
+        rotation: np.ndarray,
+        positions: np.ndarray,
+        rotations: np.ndarray,
+    ) -> Shown:
+        k = self._count
+        at, turn = np.empty((len(frame), 3), np.float32), np.empty((len(frame), 4), np.float32)
+        middle = np.empty(3)
+        show_parts(frame, position, rotation, positions, rotations, self._moving, at, turn, middle)
+        return Shown(at[:k], turn[:k], at[k:].reshape(2, -1, 3).transpose(1, 0, 2), middle)
 
 
 def _placed(

@@ -6,6 +6,7 @@ look at the newest frame. The runner never waits for them, whoever is slow or ha
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import deque
@@ -16,7 +17,6 @@ import numpy as np
 from numba.core import event
 
 from limberjack.errors import LimberjackError
-from limberjack.methods.adaptive.clusters import Clusters
 from limberjack.simulation import Simulation, Snapshot
 from limberjack.trajectory import Trajectory
 from limberjack.viewer.carry import transplant
@@ -52,8 +52,8 @@ class Frame(NamedTuple):
     generation: int  # grows with every other simulation
     time: float
     steps: int
-    q: np.ndarray | None  # coordinates, where there are no clusters
-    clusters: Clusters | None  # those of method adaptive, if asked for
+    q: np.ndarray
+    heads: np.ndarray | None  # first links of the rigid clusters of method adaptive
     facts: dict[str, Any]  # what the watchers found out, by name
 
 
@@ -64,15 +64,11 @@ class Runner:
         sim: what moves.
         drive: called with the simulation sixty times per simulated second, or None.
         rate: frames per second that are handed out.
-
-    Attributes:
-        since: the version of clusters known to whoever looks at frames; None = nobody takes clusters.
     """
 
     def __init__(self, sim: Simulation, drive: Callable[[Any], None] | None = None, rate: float = 30.0) -> None:
         self.sim, self.drive, self.rate = sim, drive, rate
         self.speed, self.playing = 1.0, False
-        self.since: int | None = None
         self.state = "starting"
         self._compiled = _Counter()
         self.real_time_factor = self.steps_per_second = self.step_seconds = 0.0
@@ -160,7 +156,7 @@ class Runner:
             start: whether `reset` leads back to here.
         """
         self._compile(sim)
-        self.sim, self.drive, self.since = sim, drive, None
+        self.sim, self.drive = sim, drive
         if start:
             self._since_tick, self._recording, self._start = 0, None, sim.snapshot()
         self.generation += 1
@@ -283,13 +279,16 @@ class Runner:
         return taken
 
     def _until_tick(self) -> int:
+        """Return the steps up to the next frame of the recording and the drive; without end where there is neither."""
+        if self.drive is None and self._recording is None:
+            return sys.maxsize
         return max(1, round(1.0 / (_RATE * self.sim.dt)) - self._since_tick)
 
     def _advance(self, steps: int) -> None:
         """Take steps; after each sixtieth of a second record and drive."""
         whole = self._until_tick()
         self.sim.step(steps)
-        self._since_tick += steps
+        self._since_tick += steps if whole < sys.maxsize else 0
         if steps >= whole:
             self._since_tick = 0
             if self._recording is not None and len(self._recording) < _LONGEST:
@@ -311,10 +310,8 @@ class Runner:
             except Exception as error:
                 self._tell(error)
         self._number += 1
-        sim, since = self.sim, self.since
-        clusters = None if since is None else sim.clusters(since)
-        q = sim.q if clusters is None else None
-        frame = Frame(self._number, self.generation, sim.time, sim.steps, q, clusters, facts)
+        sim = self.sim
+        frame = Frame(self._number, self.generation, sim.time, sim.steps, sim.q, sim.cluster_heads(), facts)
         with self._arrived:
             self._newest = frame
             self._arrived.notify_all()

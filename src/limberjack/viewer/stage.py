@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from limberjack.articulated.dynamics import forward_kinematics
-from limberjack.methods.adaptive.clusters import Clusters
 from limberjack.render.camera import Eye
 from limberjack.render.drawing import Drawing
 from limberjack.spatial.frames import quaternion_from_matrix, turn_z_to
@@ -61,11 +60,10 @@ class Stage:
         self._others: list[Any] = []
         self._labels: dict[str, Any] = {}
         self._starts = np.searchsorted(drawing.parts.geometry, np.arange(len(drawing.geometries) + 1))
+        self._painted: np.ndarray | None = drawing.parts.color  # None: other colours than the parts' own
         self._shown_colors: np.ndarray | None = None
         self._string: Any = None
         self.composed = Composed(drawing)
-        moving = drawing.parts.body >= 0
-        self._share = moving / max(1, int(moving.sum()))
         with server.atomic():
             self._add_parts(eye)
             self._add_ground()
@@ -163,38 +161,37 @@ class Stage:
 
     # What changes
 
-    def show(self, q: np.ndarray | None, clusters: Clusters | None = None) -> np.ndarray | None:
-        """Move all parts and strings to where coordinates, or poses of rigid clusters, put them.
+    def show(self, q: np.ndarray, heads: np.ndarray | None = None) -> np.ndarray | None:
+        """Move all parts and strings to where coordinates put them.
 
         Args:
-            q: (nq,) coordinates; None with clusters.
-            clusters: where the clusters are.
+            q: (nq,) coordinates.
+            heads: first links of the rigid clusters, where there are any: only clusters are moved then.
 
         Returns:
-            the middle (3,) of what moves, or None: of another model, or news of changes that are not known here.
+            the middle (3,) of what moves, or None: the coordinates are those of another model.
         """
         model = self.drawing.model
-        if clusters is not None:
-            return self._put(*self.composed.poses()) if self.composed.take(clusters) else None
-        if q is None or len(q) != model.nq:
+        if len(q) != model.nq:
             return None
-        poses = forward_kinematics(model, q)
-        ends = self.drawing.string_ends(*poses) if self._string is not None else None
-        return self._put(*self.drawing.part_poses(*poses), ends)
-
-    def _put(self, at: np.ndarray, turn: np.ndarray, ends: np.ndarray | None) -> np.ndarray:
-        middle, at, turn = self._share @ at, _single(at), _single(turn)
+        if heads is None:
+            shown = self.composed.by_bodies(*forward_kinematics(model, q))
+        else:
+            shown = self.composed.by_clusters(heads, q)
         with self._server.atomic():
             for k, handle in enumerate(self._handles):
                 rows = slice(self._starts[k], self._starts[k + 1])
-                handle.batched_positions = at[rows]
-                handle.batched_wxyzs = turn[rows]
-            if self._string is not None and ends is not None:
-                self._string.points = _single(ends)
-        return middle
+                handle.batched_positions = shown.positions[rows]
+                handle.batched_wxyzs = shown.rotations[rows]
+            if self._string is not None:
+                self._string.points = shown.ends
+        return shown.middle
 
     def paint(self, colors: np.ndarray) -> None:
         """Give the parts other colours (parts, 3), 0 .. 1."""
+        if colors is self._painted:
+            return
+        self._painted = colors if colors is self.drawing.parts.color else None
         table = _shades(colors)
         if self._shown_colors is not None and np.array_equal(table, self._shown_colors):
             return

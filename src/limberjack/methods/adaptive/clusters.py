@@ -2,21 +2,23 @@
 
 A cluster is named by its first link, the one its active joint moves; its frame is that link's. What a link's place in
 its cluster is, changes only with the active region and with coordinates set from outside. So a report has the poses of
-all clusters, which costs what the active joints cost, and the places of those links only that are news to whoever asks.
+all clusters and the places of those links only that are news to whoever asks. It is made of coordinates and first links
+alone: who looks on can make it on a thread of its own.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from itertools import count
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from limberjack._jit import inner, kernel
 from limberjack.articulated.joint_poses import composed, joint_pose, put_pose
 from limberjack.articulated.parts import pose
-from limberjack.model.arrays import LINK
+from limberjack.articulated.work import new_work
+from limberjack.model.arrays import SPAN
 from limberjack.model.model import Model
 from limberjack.spatial.quaternions import quaternion_from_matrix
 
@@ -66,141 +68,161 @@ def _put_seven(a, k, r, x, y, z):
     a[k, 3], a[k, 4], a[k, 5], a[k, 6] = quaternion_from_matrix(r)
 
 
+@inner
+def _changed(links, i, q, was, now, known):
+    """Return whether link i became active or ceased to be, or rests elsewhere than known; know its coordinates."""
+    changed, resting = was[i] != now[i], now[i] == 0
+    last = links.q_start[i + 1] if i + 1 < len(now) else len(q)
+    for c in range(links.q_start[i], last):
+        if resting and q[c] != known[c]:
+            changed = True
+        known[c] = q[c]
+    return changed
+
+
+@inner
+def _place_branch(links, i, end, q, still, work, stamp, was, now, placed, seen, news, head, pose_in, place):
+    """Place link i and those below up to `end`, but for clusters that are as they were; return how many are placed."""
+    j = i
+    while j < end[i]:
+        if j > i and was[j] and now[j]:
+            j = end[j]  # a cluster of its own, before and after
+            continue
+        r, x, y, z = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), 0.0, 0.0, 0.0
+        head[j] = j
+        if not now[j]:
+            r, x, y, z = joint_pose(links, j, q, still, work)
+            p = links.parent[j]
+            head[j] = head[p] if p >= 0 else -1
+            if p >= 0:
+                a, ax, ay, az = pose(pose_in, 12 * p)
+                r, x, y, z = composed(a, ax, ay, az, r, x, y, z)
+        put_pose(pose_in, 12 * j, r, x, y, z)
+        _put_seven(place, j, r, x, y, z)
+        seen[j] = stamp
+        news[placed] = j
+        placed += 1
+        j += 1
+    return placed
+
+
 @kernel
 def place_clusters(
     # model
-    links, ends,
+    links, end,
     # in
-    n, hybrid, hybrid_q, q, still, work, changed, was, now, stamp,
+    q, still, work, heads, stamp,
     # out
-    seen, frames, news, head, pose_in, place, world,
+    was, now, known, seen, news, head, pose_in, place, frames, world,
 ):  # fmt: skip
-    """Find the poses of the n clusters of a hybrid body, and where links are in those that changed.
+    """Find where links are in clusters that changed since the last call, and the poses of all clusters.
 
     Args:
-        ends: (links,) one past the last link of the branch that begins at each.
-        n: clusters.
-        hybrid, hybrid_q: links and coordinates of the hybrid body.
-        q: (nq,) coordinates of the model, right for links that are not active.
+        end: (links,) one past the last link of the branch that begins at each.
+        q: (nq,) coordinates.
         still, work: see `joint_pose`.
-        changed: (m,) links that became active or ceased to be, ascending.
-        was, now: (links,) which links are active, then and now.
+        heads: (n,) first links of the clusters, ascending.
         stamp: a number above all in `seen`.
+        was, now: (links,) which links are active, at the last call and now.
+        known: (nq,) coordinates at the last call.
         seen: (links,) stamp of the call that last placed a link.
-        frames: (1, 12 links) scratch, poses of the clusters.
         news: (links,) the links placed by this call.
         head: (links,) first link of the cluster of each, -1 = the world.
         pose_in: (1, 12 links) pose of each in its cluster.
         place: (links, 7) the same as position and quaternion.
-        world: (n, 7) poses of the clusters.
+        frames: (1, 12 links) poses of the clusters, by first link.
+        world: (n, 7) the same as position and quaternion.
 
     Returns:
         how many links were placed.
     """
-    for k in range(n):
-        r, x, y, z = joint_pose(hybrid, k, hybrid_q, still, work)
-        p = hybrid.parent[k]
-        if p >= 0:
-            a, ax, ay, az = pose(frames, 12 * p)
-            r, x, y, z = composed(a, ax, ay, az, r, x, y, z)
-        put_pose(frames, 12 * k, r, x, y, z)
-        _put_seven(world, k, r, x, y, z)
     placed = 0
-    for c in range(len(changed)):
-        i = changed[c]
-        j = i if seen[i] < stamp else ends[i]
-        while j < ends[i]:
-            if j > i and was[j] and now[j]:
-                j = ends[j]  # a cluster of its own, before and after
-                continue
-            r, x, y, z = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), 0.0, 0.0, 0.0
-            head[j] = j
-            if not now[j]:
-                r, x, y, z = joint_pose(links, j, q, still, work)
-                p = links.parent[j]
-                head[j] = head[p] if p >= 0 else -1
-                if p >= 0:
-                    a, ax, ay, az = pose(pose_in, 12 * p)
-                    r, x, y, z = composed(a, ax, ay, az, r, x, y, z)
-            put_pose(pose_in, 12 * j, r, x, y, z)
-            _put_seven(place, j, r, x, y, z)
-            seen[j] = stamp
-            news[placed] = j
-            placed += 1
-            j += 1
+    for i in range(len(now)):
+        now[i] = 0
+    for i in heads:
+        now[i] = 1
+    for i in range(len(now)):
+        if _changed(links, i, q, was, now, known) and seen[i] < stamp:
+            placed = _place_branch(
+                links, i, end, q, still, work, stamp, was, now, placed, seen, news, head, pose_in, place
+            )
+    for i in range(len(now)):
+        was[i] = now[i]
+    for k in range(len(heads)):
+        i = heads[k]
+        r, x, y, z = joint_pose(links, i, q, still, work)
+        p = links.parent[i]
+        if p >= 0:
+            a, ax, ay, az = pose(pose_in, 12 * p)
+            r, x, y, z = composed(a, ax, ay, az, r, x, y, z)
+            if head[p] >= 0:
+                a, ax, ay, az = pose(frames, 12 * head[p])
+                r, x, y, z = composed(a, ax, ay, az, r, x, y, z)
+        put_pose(frames, 12 * i, r, x, y, z)
+        _put_seven(world, k, r, x, y, z)
     return placed
 
 
 class ClusterPlaces:
-    """Keeps where the links of `model` are in their clusters, and who knows what of it."""
+    """Keeps where the links of `model` are in their clusters, and what of it was news when."""
 
     def __init__(self, model: Model) -> None:
-        self._model, links = model, model.arrays.links
+        self._links = links = model.arrays.links
         n = len(links.parent)
-        self._ends = np.arange(1, n + 1)
+        self._end = np.arange(1, n + 1)
         for i in range(n - 1, -1, -1):
             if links.parent[i] >= 0:
-                self._ends[links.parent[i]] = max(self._ends[links.parent[i]], self._ends[i])
-        self._was, self._now = np.zeros(n, np.uint8), np.zeros(n, np.uint8)
-        self._seen, self._news, self._head = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
+                self._end[links.parent[i]] = max(self._end[links.parent[i]], self._end[i])
+        self._still, self._work = np.zeros(model.nv), new_work(links, np.zeros((0, SPAN), np.int64))
+        self._was, self._now, self._known = np.zeros(n, np.uint8), np.zeros(n, np.uint8), np.full(model.nq, np.nan)
+        self._seen, self._news, self._head = np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, -1, np.int64)
         self._frames, self._pose_in, self._place = np.zeros((1, 12 * n)), np.zeros((1, 12 * n)), np.zeros((n, 7))
-        self.forget()
-
-    def forget(self) -> None:
-        """Take note that coordinates were set: all links are placed again by the next report."""
-        self._heads: np.ndarray | None = None
+        self.version, self._stamp = -1, 0
         self._log: deque[tuple[int, np.ndarray]] = deque()
         self._logged = 0
 
-    def report(self, body: Any, engine: Any, since: int) -> Clusters:
-        """Return the clusters of a hybrid body, with what is news since version `since`.
+    def report(self, heads: np.ndarray, q: np.ndarray, since: int) -> Clusters:
+        """Return the clusters, with what is news since version `since`.
 
         Args:
-            body: the hybrid body.
-            engine: coordinates of the model and scratch.
+            heads: (n,) first links of the clusters.
+            q: (nq,) coordinates.
             since: a version that was reported before; any other makes everything news.
         """
-        n, links = int(body.whole[LINK + 1]), self._model.arrays.links
-        heads, whole = body.link[:n].copy(), self._heads is None
-        if self._heads is None:
-            self._was[:] = self._now[:] = 0
-            self._now[heads] = 1
-            changed = np.flatnonzero(links.parent < 0)
-        else:
-            changed = np.setxor1d(self._heads, heads, assume_unique=True)
-            self._now[changed] ^= 1
-        if whole or len(changed):
-            self.version = next(_versions)
-        world = np.empty((n, 7))
+        world, self._stamp = np.empty((len(heads), 7)), self._stamp + 1
+        if not q.flags.writeable:
+            q = q.copy()  # a read-only array would be another type to the kernel and compile it once more
         placed = place_clusters(
-            links, self._ends, n, body.links, body.q, engine.q, engine.still, engine.joint_work, changed, self._was,
-            self._now, self.version, self._seen, self._frames, self._news, self._head, self._pose_in, self._place,
-            world,
+            self._links, self._end, q, self._still, self._work, heads, self._stamp, self._was, self._now, self._known,
+            self._seen, self._news, self._head, self._pose_in, self._place, self._frames, world,
         )  # fmt: skip
-        self._heads = heads
-        if whole:
-            self._was[:], self._oldest = self._now, self.version
-        elif len(changed):
-            self._was[changed] = self._now[changed]
+        if self.version < 0:
+            self.version = self._oldest = next(_versions)
+        elif placed:
+            self.version = next(_versions)
             self._note(self._news[:placed].copy())
         known = since >= self._oldest
-        link = self._since(since) if known else np.arange(len(links.parent))
+        link = self._since(since) if known else np.arange(len(self._end))
         return Clusters(
-            self.version, since if known else -1, len(links.parent), heads, world[:, :3].copy(), world[:, 3:].copy(),
-            link, self._head[link], self._place[link],
+            self.version, since if known else -1, len(self._end), heads, world[:, :3], world[:, 3:], link,
+            self._head[link], self._place[link],
         )  # fmt: skip
 
     def _note(self, news: np.ndarray) -> None:
         """Write down which links were placed; what is as long as the model is forgotten."""
         self._log.append((self.version, news))
         self._logged += len(news)
-        while self._logged > len(self._ends):
+        while self._logged > len(self._end):
             self._oldest, old = self._log.popleft()
             self._logged -= len(old)
 
     def _since(self, version: int) -> np.ndarray:
         """Return the links placed since a version, each once."""
-        later = [news for number, news in self._log if number > version]
+        later: list[np.ndarray] = []
+        for number, news in reversed(self._log):  # whoever looks at every report looks at the last entry alone
+            if number <= version:
+                break
+            later.append(news)
         if not later:
             return np.zeros(0, np.int64)
         return later[0] if len(later) == 1 else np.unique(np.concatenate(later))

@@ -71,7 +71,7 @@ class AdaptiveStepper:
         self._body, self._trial = new_condensed(model, 0), new_condensed(model, 0)
         self._pull, self._aside = new_pull(links, a.springs), new_pull(links, a.springs)
         self._dirty, self._dt = True, 0.0
-        self._clusters: ClusterPlaces | None = None
+        self._places: ClusterPlaces | None = None
         self._stale = np.zeros(2 * len(tree.body_link), np.uint8)
         self._fill_weights(None)
         self._start_region(np.zeros(len(self._stale), bool))
@@ -87,18 +87,25 @@ class AdaptiveStepper:
         n = len(self._model.arrays.links.parent)
         return self._engine.regions.active[self.assembly.node_of[:n]].astype(bool)
 
+    def cluster_heads(self) -> np.ndarray | None:
+        """Return the first link of each rigid cluster; None while something set from outside waits for a step."""
+        return None if self._dirty or self._fresh else self._heads()
+
     def clusters(self, since: int = -1) -> Clusters | None:
         """Return where the rigid clusters are and what of their make-up is news since version `since`.
 
         None while something set from outside waits for the next step.
         """
-        return None if self._dirty or self._fresh else self._report(since)
+        return None if self._dirty or self._fresh else self._report(self.q, since)
 
-    def _report(self, since: int) -> Clusters:
-        """Return the clusters of the hybrid body as it is."""
-        if self._clusters is None:
-            self._clusters = ClusterPlaces(self._model)
-        return self._clusters.report(self._body, self._engine, since)
+    def _heads(self) -> np.ndarray:
+        return self._body.link[: int(self._body.whole[LINK + 1])].copy()
+
+    def _report(self, q: np.ndarray, since: int) -> Clusters:
+        """Return the clusters of the hybrid body as it is; of `q` the coordinates of active links may be old."""
+        if self._places is None:
+            self._places = ClusterPlaces(self._model)
+        return self._places.report(self._heads(), q, since)
 
     def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
@@ -164,8 +171,6 @@ class AdaptiveStepper:
         of_dof = np.repeat(np.arange(n), links.dof)
         of_q = np.repeat(np.arange(n), np.diff(np.append(links.q_start, len(self.q))))
         moved = np.unique(of_q[self.q != e.q])
-        if len(moved) and self._clusters is not None:
-            self._clusters.forget()
         sped = np.unique(of_dof[self.qd != e.qd])
         pushed = [of_dof[forces.tau != e.tau]]
         for places, name in ((self._drives.place, "scalar"), (self._drives.ball_place, "ball")):
@@ -320,8 +325,6 @@ class AdaptiveStepper:
         """Take back what `memory` gave; all coefficients are computed again, from the same numbers."""
         e, g = self._engine, self._engine.regions
         self._check_memory(memory)
-        if self._clusters is not None:
-            self._clusters.forget()
         self._dt = float(memory["dt"][0])
         e.q[:], e.qd[:], e.tau[:] = memory["q"], memory["qd"], memory["tau"]
         e.co.own[:, WEIGHT:], g.velocity_weight[:] = memory["weight"], memory["velocity_weight"]

@@ -50,7 +50,7 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
         """Bring forces, rows and shapes to the clusters as they are now."""
         self._known = self._pushes()  # by clusters that may be no more
         super()._settle(wrenches, tau)
-        report = self._report(self._version)
+        report = self._report(self._engine.q, self._version)
         fresh, self._version = report.version != self._version, report.version
         if fresh:
             self._head[report.link], self._in_cluster[report.link] = report.cluster, report.place
