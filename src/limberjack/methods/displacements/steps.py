@@ -20,7 +20,6 @@ Reference: Faure 1998, section 4.2.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -41,13 +40,13 @@ from limberjack.assembling.rows import look, worst_error
 from limberjack.assembling.turning import set_turning
 from limberjack.constraints.bodies import PARTICLE, PLANAR, RIGID, world_inertia
 from limberjack.maximal.loads import count_turns, forces
+from limberjack.maximal.turning import turn_by, turned
 from limberjack.spatial.quaternions import (
     quaternion_exp,
     quaternion_log,
     quaternion_multiply,
     rotation_from_quaternion,
 )
-from limberjack.spatial.solves import solve_symmetric_3
 from limberjack.spatial.vectors import cross, rotate, rotate_back, symmetric_times
 
 __all__ = ["CONSERVING", "DAMPED", "KINEMATIC", "Motion", "Reads", "take_displacements"]
@@ -136,28 +135,6 @@ def _divide(minv, f, scale, out):
             out[k + c] = m[i, 6] * scale * f[k + c]
 
 
-@inner
-def _turn_by(bodies, i, h, pose, lx, ly, lz):
-    """Return the rotation vector of solid i over h with angular momentum L: the midpoint rule, in body axes."""
-    g = bodies.inertia
-    own = (g[i, 0], g[i, 1], g[i, 2], g[i, 3], g[i, 4], g[i, 5])
-    r = rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
-    lx, ly, lz = rotate_back(r, h * lx, h * ly, h * lz)
-    _, x, y, z = solve_symmetric_3(own, lx, ly, lz)
-    for _ in range(20):
-        w, a, b, c = quaternion_exp(-0.5 * x, -0.5 * y, -0.5 * z)
-        ux, uy, uz = cross(a, b, c, lx, ly, lz)
-        vx, vy, vz = cross(a, b, c, ux, uy, uz)
-        _, wx, wy, wz = solve_symmetric_3(
-            own, lx + 2.0 * (w * ux + vx), ly + 2.0 * (w * uy + vy), lz + 2.0 * (w * uz + vz)
-        )
-        change = abs(wx - x) + abs(wy - y) + abs(wz - z)
-        x, y, z = wx, wy, wz
-        if change < 1e-15:
-            break
-    return rotate(r, x, y, z)
-
-
 @outlined
 def _fly(bodies, h, free, momentum, before, pose):
     """Move the poses in `before` by h with the momenta given, into `pose`; held solids stay."""
@@ -172,15 +149,12 @@ def _fly(bodies, h, free, momentum, before, pose):
             pose[i, c] += f * momentum[k + 3 + c]
         if kind == PARTICLE:
             continue
+        facing = before[i, 3], before[i, 4], before[i, 5], before[i, 6]
         if kind == RIGID:
-            x, y, z = _turn_by(bodies, i, h, before, momentum[k], momentum[k + 1], momentum[k + 2])
+            x, y, z = turn_by(bodies.inertia, i, h, facing, momentum[k], momentum[k + 1], momentum[k + 2])
         else:
             x, y, z = 0.0, 0.0, h * momentum[k + 2] / bodies.inertia[i, 2]
-        w, a, b, c = quaternion_multiply(
-            quaternion_exp(x, y, z), (before[i, 3], before[i, 4], before[i, 5], before[i, 6])
-        )
-        f = 1.0 / math.sqrt(w * w + a * a + b * b + c * c)
-        pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = f * w, f * a, f * b, f * c
+        pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = turned(facing, x, y, z)
 
 
 @inner
@@ -245,8 +219,8 @@ def _predict(bodies, momenta, last, kick, free, moved, force, pose, out):
 def _middle_momentum(bodies, i, last, pose, x, y, z):
     """Return the angular momentum of solid i that turned by `last` times (x, y, z), as it was half way."""
     g, f = bodies.inertia, -0.5 * last
-    turned = (pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
-    w, a, b, c = quaternion_multiply(quaternion_exp(f * x, f * y, f * z), turned)
+    facing = (pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
+    w, a, b, c = quaternion_multiply(quaternion_exp(f * x, f * y, f * z), facing)
     r = rotation_from_quaternion(w, a, b, c)
     x, y, z = rotate_back(r, x, y, z)
     x, y, z = symmetric_times((g[i, 0], g[i, 1], g[i, 2], g[i, 3], g[i, 4], g[i, 5]), x, y, z)

@@ -29,38 +29,11 @@ from limberjack.maximal.meeting import (
     worst_row,
 )
 from limberjack.maximal.predictions import look_there, put_back_gyro
+from limberjack.maximal.turning import turn_by, turned
 from limberjack.solvers.saddle import factor_saddle
-from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply, rotation_from_quaternion
 from limberjack.spatial.solves import solve_symmetric_3
-from limberjack.spatial.vectors import cross, rotate, rotate_back
 
 __all__ = ["take_rattle_steps"]
-
-
-@inner
-def _turn_by(bodies, i, h, pose, lx, ly, lz):
-    """Return the rotation vector of body i over h with angular momentum L.
-
-    In body axes, L = R^T L_world, it is the fixed point t = h I^-1 exp(-t/2) L: the midpoint rule, since exp(t/2)
-    leaves t as it is.
-    """
-    g, o = bodies.inertia, TURNED
-    own = (g[i, 0], g[i, 1], g[i, 2], g[i, 3], g[i, 4], g[i, 5])
-    r = rotation_from_quaternion(pose[i, o], pose[i, o + 1], pose[i, o + 2], pose[i, o + 3])
-    lx, ly, lz = rotate_back(r, h * lx, h * ly, h * lz)
-    _, x, y, z = solve_symmetric_3(own, lx, ly, lz)
-    for _ in range(20):
-        w, a, b, c = quaternion_exp(-0.5 * x, -0.5 * y, -0.5 * z)
-        ux, uy, uz = cross(a, b, c, lx, ly, lz)
-        vx, vy, vz = cross(a, b, c, ux, uy, uz)
-        _, wx, wy, wz = solve_symmetric_3(
-            own, lx + 2.0 * (w * ux + vx), ly + 2.0 * (w * uy + vy), lz + 2.0 * (w * uz + vz)
-        )
-        change = abs(wx - x) + abs(wy - y) + abs(wz - z)
-        x, y, z = wx, wy, wz
-        if change < 1e-15:
-            break
-    return rotate(r, x, y, z)
 
 
 @outlined
@@ -76,15 +49,12 @@ def _fly(bodies, h, momentum, before, pose):
         pose[i, 2] = before[i, 2] + (0.0 if kind == PLANAR else f * momentum[linear + 2])
         if kind == PARTICLE:
             continue
+        facing = before[i, t], before[i, t + 1], before[i, t + 2], before[i, t + 3]
         if kind == RIGID:
-            x, y, z = _turn_by(bodies, i, h, before, momentum[o], momentum[o + 1], momentum[o + 2])
+            x, y, z = turn_by(bodies.inertia, i, h, facing, momentum[o], momentum[o + 1], momentum[o + 2])
         else:
             x, y, z = 0.0, 0.0, h * momentum[o + 2] / bodies.inertia[i, 2]
-        w, a, b, c = quaternion_multiply(
-            quaternion_exp(x, y, z), (before[i, t], before[i, t + 1], before[i, t + 2], before[i, t + 3])
-        )
-        f = 1.0 / np.sqrt(w * w + a * a + b * b + c * c)
-        pose[i, t], pose[i, t + 1], pose[i, t + 2], pose[i, t + 3] = f * w, f * a, f * b, f * c
+        pose[i, t], pose[i, t + 1], pose[i, t + 2], pose[i, t + 3] = turned(facing, x, y, z)
 
 
 @outlined
