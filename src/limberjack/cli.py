@@ -77,7 +77,7 @@ class _Source:
                 raise StateError(
                     f'--base, --roots, --package-path, --no-repair are for files; "{self.target}" is a scene'
                 )
-            return scenes.get(self.target, **dict(terminal.setting(text, "--set") for text in self.set))
+            return self._ready_made(**dict(terminal.setting(text, "--set") for text in self.set))
         path = Path(self.target)
         if not path.suffix and not path.exists():
             close = difflib.get_close_matches(self.target, known, n=2, cutoff=0.5)
@@ -91,6 +91,12 @@ class _Source:
         options: dict[str, Any] = {"roots": self.roots, "package_paths": self.package_path}
         model = load(path, repair=self.repair, base=self.base or "fixed", **options)
         return scenes.Scene(model.name, model)
+
+    def _ready_made(self, **options: Any) -> Scene:
+        """Return the scene named, built with these options."""
+        from limberjack import scenes
+
+        return scenes.get(self.target, **options)
 
 
 # -- run, view -------------------------------------------------------------------------------------
@@ -162,6 +168,13 @@ class View(_Moving):
     rate: Annotated[float | None, terminal.maybe(float), terminal.arg("HZ", "60, for large models 30")] = None
     paused: Flag = False
     no_browser: Flag = False
+
+    def _ready_made(self, **options: Any) -> Scene:
+        from limberjack import scenes
+        from limberjack.methods import method_of
+
+        method = None if self.method is None else method_of(self.method)
+        return scenes.get_shown(self.target, method, **options)
 
     def __call__(self) -> int:
         """Open the viewer and wait for Ctrl-C."""

@@ -243,6 +243,17 @@ def test_contacts_switch_the_shapes(model):
     assert all(shape.color for shape in model.shapes)
 
 
+def test_the_figure_that_is_shown_stays_on_the_ground():
+    """Whoever looks on for seconds sees the figure lie on the ground, in every method that knows contacts."""
+    for method in (None, lj.Adaptive(budget=10)):
+        scene = lj.scenes.get_shown("humanoid", method)
+        sim = lj.Simulation(scene.model, scene.method if method is None else method, scene.dt)
+        sim.step(1500)
+        assert sim.positions[:, 2].min() > -0.01 and sim.positions[:, 2].max() < 1.5 and sim.contacts()
+    assert not lj.scenes.get_shown("humanoid", lj.Displacements()).model.features()
+    assert not lj.scenes.get_shown("humanoid", contacts=False).model.features()
+
+
 def test_no_body_is_massless_or_needle_thin(model):
     """Bodies between axes of a joint have a real share: well-shaped inertias, a well-scaled mass matrix."""
     for name in model.body_names:
@@ -307,4 +318,4 @@ def test_scene_chooses_a_method_that_can():
             "hard": {"limits": "hard"},
         }.items()
     }
-    assert method == {"plain": "full", "contacts": "impulses", "hard": "multipliers"}
+    assert method == {"plain": "full", "contacts": "full", "hard": "multipliers"}

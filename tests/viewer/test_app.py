@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import urllib.request
+from collections import deque
 
 import numpy as np
 import pytest
@@ -47,6 +48,18 @@ class FakeClient:
         self.files[name] = content
 
 
+class Kept(deque):
+    """Problems that stay to be looked at after they were told."""
+
+    def __init__(self):
+        super().__init__()
+        self.all = []
+
+    def append(self, text):
+        self.all.append(text)
+        super().append(text)
+
+
 def test_it_listens_on_this_machine_only(viewer):
     """By default the address is a loopback one, without a token; the way into the internet is closed."""
     assert viewer.url.startswith("http://127.0.0.1:") and "token" not in viewer.url
@@ -78,6 +91,18 @@ def test_methods_are_switched_with_the_state_kept(viewer, name):
     assert viewer.sim.method.name == name and after[0] == before[0]
     assert np.allclose(after[1], before[1], atol=1e-12)
     assert until(lambda: viewer.panel.method.value == name)
+
+
+def test_what_a_method_leaves_out_is_said(viewer):
+    """A figure on the ground can go on under a method that knows no contacts; the page is told that it does."""
+    viewer.open_scene("humanoid")
+    assert until(lambda: viewer.sim.model.name == "humanoid", 60.0), list(viewer.runner.problems)
+    assert "contacts" in viewer.sim.model.features() and viewer.sim.method.name == "full"
+    viewer.runner.problems = Kept()
+    viewer.use_method("displacements")
+    viewer.runner.ask(lambda sim: sim.step(2), timeout=300.0)
+    assert viewer.sim.method.name == "displacements" and viewer.sim.ignored == ("contacts",)
+    assert viewer.runner.problems.all == ['method "displacements" leaves out contacts']
 
 
 def test_the_budget_changes_what_is_active(viewer):

@@ -11,7 +11,7 @@ from limberjack.scenes.baraff import baraff_contacts, baraff_planar, baraff_tree
 from limberjack.scenes.between import pre_versus_post
 from limberjack.scenes.bones import skeletons
 from limberjack.scenes.bridge import bridge
-from limberjack.scenes.catalog import Camera, Scene, SceneInfo, describe, get, names
+from limberjack.scenes.catalog import Camera, Scene, SceneInfo, describe, get, get_shown, names
 from limberjack.scenes.chains import double_pendulum, long_chain, pendulum, tethered_pendulum
 from limberjack.scenes.crowds import crowd
 from limberjack.scenes.faure import (
@@ -73,6 +73,7 @@ __all__ = [
     "fridge_magnets",
     "gear_train",
     "get",
+    "get_shown",
     "humanoid",
     "joint_types",
     "kapla_tower",

@@ -221,7 +221,7 @@ def _stage_star(*, arms: int, **_: Any) -> dict[str, Any]:
     return {"method": _METHOD, "camera": Camera((2.0 * reach, -2.5 * reach, 1.5 * reach), (0.0, 0.0, 0.0))}
 
 
-@scene("A floating hub with many bodies on balls around it.", _stage_star)
+@scene("A floating hub with many bodies on balls around it.", _stage_star, shown={"gravity": (0.0, 0.0, 0.0)})
 def star(*, arms: int = 100, mass: float = 1.0, gravity: Any = _EARTH) -> Model:
     """Return a free hub of 10 kg and bodies on ball joints spread evenly over its surface.
 
@@ -259,7 +259,7 @@ _PUPPET = (
 
 
 def _stage_puppet(**_: Any) -> dict[str, Any]:
-    return {"method": _METHOD, "camera": Camera((3.0, -1.5, 0.5), (0.0, 0.0, -0.3))}
+    return {"method": "multipliers", "camera": Camera((3.0, -1.5, 0.5), (0.0, 0.0, -0.3))}
 
 
 @scene("A figure hung by its head whose limbs stretch like rubber.", _stage_puppet)

@@ -12,7 +12,7 @@ from limberjack.errors import ModelError, UnknownName
 from limberjack.model import check
 from limberjack.model.model import Model
 
-__all__ = ["Camera", "Scene", "SceneInfo", "chosen", "describe", "flag", "get", "names", "scene", "whole"]
+__all__ = ["Camera", "Scene", "SceneInfo", "chosen", "describe", "flag", "get", "get_shown", "names", "scene", "whole"]
 
 _Make = TypeVar("_Make", bound=Callable[..., Model])
 
@@ -62,17 +62,21 @@ class _Entry(NamedTuple):
     description: str
     options: dict[str, Any]
     stage: Callable[..., dict[str, Any]] | None
+    shown: dict[str, Any]
 
 
 _ENTRIES: dict[str, _Entry] = {}
 
 
-def scene(description: str, stage: Callable[..., dict[str, Any]] | None = None) -> Callable[[_Make], _Make]:
+def scene(
+    description: str, stage: Callable[..., dict[str, Any]] | None = None, shown: dict[str, Any] | None = None
+) -> Callable[[_Make], _Make]:
     """Register the decorated function, which returns a model and takes options by name only, as a scene.
 
     Args:
         description: one sentence for lists.
         stage: called with all options by name; returns the fields of `Scene` that differ from their defaults.
+        shown: options for looking on, which may go on for ever, where they differ from the defaults.
     """
 
     def register(make: _Make) -> _Make:
@@ -86,7 +90,7 @@ def scene(description: str, stage: Callable[..., dict[str, Any]] | None = None) 
             _check_options(name, chosen_options, options)
             return make(**chosen_options)
 
-        _ENTRIES[name] = _Entry(checked, description, options, stage)
+        _ENTRIES[name] = _Entry(checked, description, options, stage, shown or {})
         return cast(_Make, checked)
 
     return register
@@ -97,6 +101,13 @@ def names() -> list[str]:
     return sorted(_ENTRIES)
 
 
+def _entry(name: str) -> _Entry:
+    entry = _ENTRIES.get(name)
+    if entry is None:
+        raise UnknownName("scene", name, "limberjack.scenes", names())
+    return entry
+
+
 def get(name: str, /, **options: Any) -> Scene:
     """Return the scene called `name`, its model built with `options`.
 
@@ -104,12 +115,24 @@ def get(name: str, /, **options: Any) -> Scene:
         name: one of `names()`.
         options: those of the scene's function; `describe()` lists them with their defaults.
     """
-    entry = _ENTRIES.get(name)
-    if entry is None:
-        raise UnknownName("scene", name, "limberjack.scenes", names())
+    entry = _entry(name)
     model = entry.make(**options)
     fields = entry.stage(**{**entry.options, **options}) if entry.stage else {}
     return Scene(name, model, description=entry.description, **fields)
+
+
+def get_shown(name: str, method: Any = None, /, **options: Any) -> Scene:
+    """Return a scene as the viewer shows it: figures do not fall through the ground, for example.
+
+    Args:
+        name: one of `names()`.
+        method: the one it is to move by; what that cannot honour is left as in `get`. None = the scene's own.
+        options: as of `get`; they come before those for looking on.
+    """
+    found = get(name, **{**_entry(name).shown, **options})
+    if method is None or set(found.model.features()) <= set(method.supports):
+        return found
+    return get(name, **options)
 
 
 def describe() -> list[SceneInfo]:

@@ -88,7 +88,11 @@ def _stage_ring(**_: Any) -> dict[str, Any]:
     return {"method": "displacements", "dt": 1 / 60, "camera": Camera((6.0, -9.0, 6.0), (0.0, 0.0, 0.8))}
 
 
-@scene("Figures of different sizes in a ring, hands and feet to be bound: 758 constraints (Faure 1998).", _stage_ring)
+@scene(
+    "Figures of different sizes in a ring, hands and feet to be bound: 758 constraints (Faure 1998).",
+    _stage_ring,
+    shown={"gravity": (0.0, 0.0, 0.0)},
+)
 def ring_of_figures(*, figures: int = 14, gap: float = 0.9, gravity: Any = _EARTH) -> Model:
     """Return figures in a ring whose hands are to be bound to their neighbours', and four pairs of feet.
 

@@ -159,9 +159,7 @@ def figure(
 
 def method_for(contacts: bool, limits: str | None) -> str:
     """Return the method that honours what such a figure has."""
-    if contacts:
-        return "impulses"
-    return "multipliers" if limits == "hard" else "full"
+    return "multipliers" if limits == "hard" and not contacts else "full"
 
 
 def _stage_humanoid(*, contacts: bool, limits: str | None, height: float, **_: Any) -> dict[str, Any]:
@@ -176,6 +174,7 @@ def _stage_humanoid(*, contacts: bool, limits: str | None, height: float, **_: A
 @scene(
     "A person of 89 bodies and 95 freedoms, standing (Redon, Galoppo and Lin 2005, figure 1).",
     _stage_humanoid,
+    shown={"contacts": True},
 )
 def humanoid(
     *,

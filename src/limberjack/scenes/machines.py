@@ -76,9 +76,11 @@ def planetary(*, planets: int = 3, sun: float = 0.1, planet: float = 0.07, speed
 
 
 def _stage_tread(*, plates: int, length: float, **_: Any) -> dict[str, Any]:
+    from limberjack.methods import Multipliers
+
     reach = int(plates) * float(length) / math.pi
     return {
-        "method": "multipliers",
+        "method": Multipliers(integrator="rk4"),
         "seconds": 5.0,
         "camera": Camera((0.4 * reach, -2.6 * reach, -0.2 * reach), (0.0, 0.0, -0.6 * reach)),
     }

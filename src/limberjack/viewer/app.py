@@ -280,10 +280,13 @@ class Viewer:
 
         def switch(sim: Simulation) -> None:
             try:
-                other = under_method(sim, name)
+                other = under_method(sim, name, lenient=True)
             except LimberjackError:
                 self.runner.generation += 1  # the panel shows the old method again
                 raise
+            left_out = set(other.ignored) - set(sim.ignored)
+            if left_out:
+                self.runner.problems.append(f'method "{name}" leaves out {", ".join(sorted(left_out))}')
             self.runner.replace(other, self.runner.drive, start=False)
 
         self.runner.order(switch)
@@ -342,7 +345,7 @@ class Viewer:
 
         def build() -> None:
             self.panel.status.content = f"building **{name}** ..."
-            scene = scenes.get(name)
+            scene = scenes.get_shown(name)
             method = method_of(scene.method)
             ignored = [word for word in scene.model.features() if word not in method.supports]
             sim = Simulation(scene.model, method, scene.dt, ignore=ignored)
