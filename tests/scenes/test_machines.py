@@ -42,6 +42,17 @@ def test_planetary_gears_accelerate_by_their_reflected_inertia():
         np.testing.assert_allclose(got, expected, rtol=1e-6)
 
 
+def test_a_tread_tumbles_for_seconds():
+    """By its own method a tread of 40 plates goes through poses where joints begin and cease to follow from others."""
+    scene = lj.scenes.get("tread")
+    sim = lj.Simulation(scene.model, scene.method, scene.dt)
+    before = sim.energy().total
+    for _ in range(4):
+        sim.step(1000)
+        assert sim.joint_error().metres < 1e-10
+        assert sim.energy().total == pytest.approx(before, abs=0.1)
+
+
 def test_a_tread_holds_together():
     """A closed tread falls with all its loops closed to 1e-10 m, alike in maximal and in reduced coordinates."""
     model = lj.scenes.tread(plates=10)

@@ -80,7 +80,7 @@ def _stage_tread(*, plates: int, length: float, **_: Any) -> dict[str, Any]:
 
     reach = int(plates) * float(length) / math.pi
     return {
-        "method": Multipliers(integrator="rk4"),
+        "method": Multipliers(integrator="rattle"),
         "seconds": 5.0,
         "camera": Camera((0.4 * reach, -2.6 * reach, -0.2 * reach), (0.0, 0.0, -0.6 * reach)),
     }
