@@ -33,7 +33,7 @@ def _accelerate(
     """Fill saddle.a with the accelerations at (pose, u)."""
     evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, pose, u, e)
     forces(setup, springs, drives, armature, span, driven, implicit, wrenches, applied, pose, e, s, saddle.f)
-    status = meet(setup, tree, structure, np.int64(2), h, loose, rate, TOUCH, e, s, saddle)
+    status = meet(setup, tree, structure, np.int64(2), h, loose, rate, TOUCH, False, e, s, saddle)
     start, counts = setup.system.row_start, setup.constraints
     for r in range(start[counts[0]], start[counts[1]]):
         s.pressed[r] = saddle.lam[r]
