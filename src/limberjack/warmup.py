@@ -29,6 +29,7 @@ from limberjack.assembling.face import assemble
 from limberjack.collision.detect import find_contacts, new_detector
 from limberjack.collision.grids import build_grid
 from limberjack.collision.surfaces import closed_surface
+from limberjack.constraints.maximal import new_maximal
 from limberjack.errors import LimberjackError
 from limberjack.methods import FEATURES, METHODS, Impulses, Multipliers, method_of
 from limberjack.model.builder import Builder
@@ -40,6 +41,9 @@ from limberjack.render.drawing import Drawing
 from limberjack.render.picture import Painter
 from limberjack.scenes.weinstein import net
 from limberjack.simulation import Simulation
+from limberjack.solvers.elimination import new_work, order_of, split
+from limberjack.solvers.slanted import solve_slanted
+from limberjack.solvers.tree import factor
 
 __all__ = ["compiled", "jobs", "sample", "warm_up"]
 
@@ -168,6 +172,16 @@ def _multipliers(**options: Any) -> None:
     )
 
 
+def _slanted() -> None:
+    whole = new_maximal(looped(), frozenset())
+    system, nu = whole.system, int(whole.system.body_start[-1])
+    tree = order_of(system, split(system, np.arange(len(whole.names)) < whole.held))
+    work, nr = new_work(tree), int(system.row_start[-1])
+    mass, j = np.zeros(int(system.mass_start[-1])), np.zeros(int(system.block_start[-1]))
+    factor(system, tree, mass, j, np.ones(nr), work)
+    solve_slanted(system, tree, work, np.zeros(nu), np.zeros(nr), np.ones((1, nu)), np.zeros(1), np.ones((1, nu)))
+
+
 def _assembly() -> None:
     model = looped()
     assemble(model, model.q0 + 0.1)  # open, so that something is solved
@@ -214,6 +228,7 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
         if name not in long:
             yield f"method {name}", lambda name=name: _method(name)
     yield "multipliers, dense", lambda: _multipliers(solver="dense")
+    yield "multipliers, forces along other directions", _slanted
     yield "multipliers, krylov", lambda: _multipliers(solver="krylov")
     yield "multipliers, reduced coordinates", _reduced
     yield "multipliers, rattle of balls", _balls

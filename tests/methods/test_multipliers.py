@@ -9,6 +9,7 @@ from tests.naive.looped import LOOPS, chain, close, closed, fitting, looped_acce
 from tests.naive.models import KINDS, add_body, random_model, random_state
 
 import limberjack as lj
+from limberjack.bench.exact import exact_four_bars
 
 PLAIN = tuple(kind for kind in KINDS if kind != "compound")
 
@@ -122,6 +123,38 @@ def test_scenes_move_as_in_full(name, options):
     both(sims, lambda sim: sim.step(200))
     assert_same(sims, 1e-8)
     assert max(sims[1].joint_error()) < 1e-9
+
+
+@pytest.mark.parametrize("solver", ["tree", "sparse"])
+def test_singular_poses_are_passed(solver):
+    """Two four-bars pass poses where all rods lie in line, one of them within 1e-4 rad, and stay where they belong."""
+    model = lj.scenes.n_four_bar(loops=2)
+    sim = lj.Simulation(model, lj.Multipliers(integrator="rk4", solver=solver, substeps=3), dt=1e-3)
+    start = sim.energy().total
+    sim.step(4000)
+    np.testing.assert_allclose(sim.point("B0").position[:2], exact_four_bars(4.0, 2), atol=2e-9)
+    assert abs(sim.energy().total - start) < 1e-8
+    assert max(sim.joint_error()) < 1e-13
+
+
+@pytest.mark.parametrize("offset", [1e3, 1e5])
+def test_a_mechanism_far_from_the_origin_moves_alike(offset):
+    """A closed chain far off moves as one at the origin, as well as places there can be told apart."""
+    places = []
+    for x in (0.0, offset):
+        builder = lj.Builder(gravity=(0, -9.81, 0))
+        for k, name in enumerate(("left", "coupler", "right")):
+            builder.add_body(name, mass=1.0 + k, com=(0, 0.5, 0) if k != 1 else (0.5, 0, 0), inertia=(0.1, 0.1, 0.1))
+        builder.add_joint_hinge("a", "world", "left", position=(x, 0, 0), start=0.0, start_velocity=-1.0)
+        builder.add_joint_hinge("b", "left", "coupler", position=(0, 1, 0), start=0.0, start_velocity=1.0)
+        builder.add_joint_hinge(
+            "c", "coupler", "right", position=(1, 0, 0), position_in_child=(0, 1, 0), start_velocity=-1.0
+        )
+        builder.add_joint_hinge("d", "world", "right", position=(x + 1, 0, 0))
+        sim = lj.Simulation(builder.build(), lj.Multipliers(integrator="rk4"), dt=1e-3)
+        sim.step(1000)
+        places.append(sim.q.copy())
+    np.testing.assert_allclose(places[1], places[0], atol=1e-13 * offset)
 
 
 @pytest.mark.parametrize("integrator", ["rk4", "semi_implicit", "rattle"])

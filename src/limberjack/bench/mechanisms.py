@@ -141,7 +141,6 @@ def fill_mechanisms(table: Table, quick: bool, watch: Watch) -> None:
     """Add the errors of all problems in both methods, and whether they are as small as promised."""
     part = table.part("problems of the IFToMM library, accurate mode", *_COLUMNS)
     table.note("rows: of loops, the rest of the tree being solved without them; rank: how many of them are independent")
-    table.note("A02 in multipliers: places 40 m off are known to 7e-15 m, which each pass of a singular pose amplifies")
     table.note("A04 at 10 s is compared with steps of a tenth, the others with what is known or follows from formulas")
     for problem in PROBLEMS:
         rows = [row for word in problem.options for row in _fill(table, part, problem, word, quick, watch)]

@@ -12,7 +12,7 @@ from limberjack.constraints.maximal import Evaluation, evaluate
 from limberjack.constraints.system import System
 from limberjack.constraints.table import ROTOR, SIDED, SPRING, Table
 from limberjack.maximal.loads import read_coordinates
-from limberjack.solvers.saddle import NO_ROOM, REFUSED, factor_saddle, list_touching, solve_saddle
+from limberjack.solvers.saddle import NO_ROOM, REFUSED, alone, factor_saddle, list_touching, solve_saddle
 
 __all__ = [
     "BAUMGARTE", "GAP_ALLOWED", "HUGE", "LOOSE", "MORE_ROOM", "MOST", "OPEN_LOOP", "PROJECT", "STUCK", "TOUCH", "Setup",
@@ -24,6 +24,8 @@ TOUCH = 1e-10
 GAP_ALLOWED = 1e-8
 HUGE = 1e150
 MOST = 30
+# What rows of loops give way by in projections that have little left to close, of what they move alone.
+_SOFT = 1e-9
 OPEN_LOOP, STUCK, MORE_ROOM = -(2**40), -(2**41), -(2**42)
 
 
@@ -100,14 +102,28 @@ def set_sides(table, rows, mode, h, loose, rate, values, pressed, side, give):
         side[r] = value
 
 
+@outlined
+def _soften(system, every, held, always, m, j, give):
+    """Let the rows of loops give way a little: all `held` constraints where `every`, else those that `always` lists."""
+    for i in range(held if every else len(always)):
+        c = i if every else always[i]
+        for k in range(system.row_start[c + 1] - system.row_start[c]):
+            r = system.row_start[c] + k
+            if give[r] == 0.0:
+                give[r] = _SOFT * alone(system, c, k, m, j)
+
+
 @inner
-def meet(setup, tree, structure, mode, h, loose, rate, touch, e, s, saddle):
+def meet(setup, tree, structure, mode, h, loose, rate, touch, soft, e, s, saddle):
     """Factor and solve for saddle.f and the rows of e in a mode: values (0), rates (1), accelerations (2).
 
-    One-sided rows no farther off than `touch` act.
+    One-sided rows no farther off than `touch` act. `soft`: near a pose where loops lose rank, directions that they
+    hardly hold are left as they are, where to close them to the last bit would amplify rounding.
     """
     rows = setup.system.row_start[setup.constraints[1]]
     set_sides(setup.table, rows, mode, h, loose, rate, e.values, s.pressed, saddle.r, saddle.c)
+    if soft:
+        _soften(setup.system, tree is None, setup.constraints[0], saddle.always, e.m, e.j, saddle.c)
     status = factor_saddle(setup.system, tree, structure, e.m, e.j, saddle)
     if status != 0:
         s.report[3] = status
@@ -183,8 +199,8 @@ def project(setup, tree, structure, time, tolerance, rows, e, s, saddle):
         last = worst
         for k in range(nu):
             saddle.f[k] = 0.0
-        touch = max(TOUCH, 10.0 * worst)
-        status = meet(setup, tree, structure, np.int64(0), 0.0, np.int64(PROJECT), 0.0, touch, e, s, saddle)
+        touch, soft = max(TOUCH, 10.0 * worst), worst < GAP_ALLOWED
+        status = meet(setup, tree, structure, np.int64(0), 0.0, np.int64(PROJECT), 0.0, touch, soft, e, s, saddle)
         if status != 0:
             break
         move_bodies(bodies, 1.0, saddle.a, s.pose)
@@ -194,7 +210,7 @@ def project(setup, tree, structure, time, tolerance, rows, e, s, saddle):
     if status == 0 and _touches(start[counts[0]], start[counts[1]], e.values):
         for k in range(nu):
             saddle.f[k] = 0.0
-        status = meet(setup, tree, structure, np.int64(1), 0.0, np.int64(PROJECT), 0.0, TOUCH, e, s, saddle)
+        status = meet(setup, tree, structure, np.int64(1), 0.0, np.int64(PROJECT), 0.0, TOUCH, True, e, s, saddle)
         if status == 0:
             for k in range(nu):
                 s.u[k] += saddle.a[k]
@@ -232,7 +248,7 @@ def change_velocities(
     evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, s.pose, s.u, e)
     for k in range(len(s.u)):
         saddle.f[k] = impulse[k]
-    status = meet(setup, tree, structure, np.int64(1), 0.0, np.int64(PROJECT), 0.0, TOUCH, e, s, saddle)
+    status = meet(setup, tree, structure, np.int64(1), 0.0, np.int64(PROJECT), 0.0, TOUCH, False, e, s, saddle)
     if status == 0:
         for k in range(len(s.u)):
             s.u[k] += saddle.a[k]

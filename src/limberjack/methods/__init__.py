@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from limberjack.errors import StateError, UnknownName, UnsupportedByMethod
-from limberjack.model.custom import refuse_projected
+from limberjack.model.custom import refuse_projected, refuse_slanted
 from limberjack.model.model import Model
 
 if TYPE_CHECKING:
@@ -160,3 +160,5 @@ def require_support(model: Model, method: Any, ignore: Iterable[str]) -> None:
         )
     if not getattr(method, "projects", False):
         refuse_projected(model.spec, method.name)
+    if not getattr(method, "slants", False):
+        refuse_slanted(model.spec, method.name)

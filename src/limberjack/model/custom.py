@@ -26,8 +26,10 @@ __all__ = [
     "CustomJoint",
     "refuse_constraints",
     "refuse_projected",
+    "refuse_slanted",
     "register_constraint",
     "register_joint",
+    "slanted_joints",
 ]
 
 MOST_ROWS = 6
@@ -40,7 +42,7 @@ class ConstraintKind:
     """A constraint kind: its function, how many values it returns, and whether they are held at 0 or above 0.
 
     A black box (`project`) has a projection for its function; 0 rows are as many as that locks. `directions` are those
-    given by the user, orthonormal.
+    given by the user, orthonormal. `forces` says along what forces act that do not act along the rows.
     """
 
     name: str
@@ -50,6 +52,7 @@ class ConstraintKind:
     project: bool = False
     directions: tuple[tuple[float, ...], ...] | None = None
     limited: bool | None = None
+    forces: Callable | None = None
 
 
 CONSTRAINT_KINDS: dict[str, ConstraintKind] = {}
@@ -62,7 +65,9 @@ class CustomJoint(Joint):
     data: tuple[float, ...] = ()
 
 
-def register_constraint(name: str, function: Callable, *, rows: int = 1, one_sided: bool = False) -> None:
+def register_constraint(
+    name: str, function: Callable, *, rows: int = 1, one_sided: bool = False, forces: Callable | None = None
+) -> None:
     """Let `Builder.add_constraint` make constraints of a new kind; raise if the name is taken.
 
     The function says what is held, and is all there is to write: it is compiled, and its rows and biases are its exact
@@ -80,11 +85,21 @@ def register_constraint(name: str, function: Callable, *, rows: int = 1, one_sid
         function: the value held at 0 [m, rad, or any unit].
         rows: how many values it returns, 1 to 6.
         one_sided: whether values are kept at 0 or above, by forces that push and never pull.
+        forces: along what the forces act that hold the values, where that is not along the rows: friction of a sliding
+            point, a motor that pushes aside. Called in Python as forces(position, rotation, velocity, turning, time,
+            data), with the velocity (3) and angular velocity (3) of the child's frame against the parent's in the axes
+            of the parent's, it returns six numbers for each value: torque and force on the child at its frame's origin,
+            in the same axes.
     """
     _require_new(name, function)
+    if forces is not None and (not callable(forces) or one_sided):
+        raise ModelError(
+            f'constraint kind "{name}": forces must be callable, and one_sided false, since forces along other '
+            f"directions may not exist that only push; got {forces!r}"
+        )
     if type(rows) is not int or not 1 <= rows <= MOST_ROWS:
         raise ModelError(f'constraint kind "{name}": rows must be 1 to {MOST_ROWS}, got {rows!r}')
-    CONSTRAINT_KINDS[name] = ConstraintKind(name, function, rows, bool(one_sided))
+    CONSTRAINT_KINDS[name] = ConstraintKind(name, function, rows, bool(one_sided), forces=forces)
     KINDS[name] = Kind(name, (), (False,) * 6, coupled="registered", tree=False)
 
 
@@ -141,6 +156,21 @@ def refuse_projected(spec: Spec, method: str) -> None:
                 f'method "{method}" knows no black-box joints: joint "{joint.name}" is of kind "{joint.kind}". '
                 "Methods that do: impulses"
             )
+
+
+def slanted_joints(spec: Spec) -> list[CustomJoint]:
+    """Return the constraints whose forces act along other directions than their rows."""
+    customs = [joint for joint in spec.joints if isinstance(joint, CustomJoint)]
+    return [joint for joint in customs if CONSTRAINT_KINDS[joint.kind].forces is not None]
+
+
+def refuse_slanted(spec: Spec, method: str) -> None:
+    """Raise if a model has constraints with forces of their own, for a method whose forces act along the rows."""
+    for joint in slanted_joints(spec):
+        raise UnsupportedByMethod(
+            f'method "{method}" lets forces act along rows only: constraint "{joint.name}" of kind "{joint.kind}" has '
+            "forces of its own. Methods that can: multipliers"
+        )
 
 
 class ConstraintBuilder:

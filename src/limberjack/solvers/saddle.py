@@ -35,7 +35,7 @@ from limberjack.solvers.structure import new_work as new_sparse_work
 from limberjack.solvers.tree import factor, solve
 
 __all__ = [
-    "NO_ROOM", "REFUSED", "Saddle", "factor_saddle", "first_constraints", "invert_masses", "list_touching",
+    "NO_ROOM", "REFUSED", "Saddle", "alone", "factor_saddle", "first_constraints", "invert_masses", "list_touching",
     "new_saddle", "solve_saddle",
 ]  # fmt: skip
 
@@ -267,7 +267,7 @@ def _solve_primary(system, tree, structure, j, saddle, f, a, r, lam):
 
 
 @inner
-def _alone(system, c, k, m, j):
+def alone(system, c, k, m, j):
     """Return about how much row k of constraint c moves along itself its bodies if nothing held them."""
     out = 0.0
     for t in range(system.touch_start[c], system.touch_start[c + 1]):
@@ -286,7 +286,7 @@ def _finish_matrix(system, constraint, count, row_start, c, m, j, rows, matrix, 
         k = constraint[i]
         to = row_start[i]
         for r in range(row_start[i + 1] - to):
-            if matrix[to + r, to + r] <= TOLERANCE * _alone(system, k, r, m, j):
+            if matrix[to + r, to + r] <= TOLERANCE * alone(system, k, r, m, j):
                 side[to + r] = 0.0
                 for other in range(rows):
                     matrix[to + r, other] = 0.0

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from limberjack.errors import StateError, UnknownName, UnsupportedByMethod
+from limberjack.model.custom import slanted_joints
 from limberjack.model.model import Model
 
 __all__ = ["COORDINATES", "INTEGRATORS", "Multipliers", "ORDERS", "SOLVERS", "STABILIZATIONS"]
@@ -45,6 +46,9 @@ class Multipliers:
         {"springs", "motors", "loops", "limits", "gears", "velocity", "bodies", "armature", "contacts"}
     )
 
+    # takes forces that act along other directions than rows
+    slants: ClassVar[bool] = True
+
     stabilization: str = "project"
     integrator: str = "semi_implicit"
     substeps: int | None = None
@@ -81,6 +85,16 @@ class Multipliers:
 
             return ReducedStepper(model, self, ignored)
         touching = "contacts" in model.features() and "contacts" not in ignored
+        slanted = [] if "loops" in ignored else slanted_joints(model.spec)
+        if slanted:
+            from limberjack.methods.multipliers.slanted import SlantedStepper
+
+            if touching:
+                raise UnsupportedByMethod(
+                    f'constraint "{slanted[0].name}" has forces of its own, and no contacts go with them; to run '
+                    'without: ignore="contacts"'
+                )
+            return SlantedStepper(model, self, ignored)
         if self.solver in ("krylov", "dense"):
             from limberjack.methods.multipliers.alternatives import AlternativeStepper
 

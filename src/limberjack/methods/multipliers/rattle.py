@@ -148,7 +148,7 @@ def _rattle(
     for k in range(nu):
         saddle.f[k] = 0.5 * h * s.force[k]
     # grips pull here, over the whole step, as they will at its end
-    status = meet(setup, tree, structure, np.int64(1), h, np.int64(PROJECT), 0.0, TOUCH, e, s, saddle)
+    status = meet(setup, tree, structure, np.int64(1), h, np.int64(PROJECT), 0.0, TOUCH, False, e, s, saddle)
     for k in range(nu):
         s.u[k] += saddle.a[k]
     return status

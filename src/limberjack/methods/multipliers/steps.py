@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from limberjack._jit import inner, kernel
+from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.bodies import POSE, move_bodies, normalize_poses, pose_rates
 from limberjack.constraints.maximal import evaluate
 from limberjack.maximal.loads import count_turns, forces
@@ -33,7 +33,7 @@ def _accelerate(
     """Fill saddle.a with the accelerations at (pose, u)."""
     evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, pose, u, e)
     forces(setup, springs, drives, armature, span, driven, implicit, wrenches, applied, pose, e, s, saddle.f)
-    status = meet(setup, tree, structure, np.int64(2), h, loose, rate, TOUCH, e, s, saddle)
+    status = meet(setup, tree, structure, np.int64(2), h, loose, rate, TOUCH, False, e, s, saddle)
     start, counts = setup.system.row_start, setup.constraints
     for r in range(start[counts[0]], start[counts[1]]):
         s.pressed[r] = saddle.lam[r]
@@ -50,59 +50,74 @@ def _one_step(
     start = setup.system.row_start
     rows = start[setup.constraints[2]] if driven else start[setup.constraints[1]]
     many = code == RK4
+    began, u_began = s.stage, s.u_stage
     for i in range(n):
         for c in range(POSE):
-            s.stage[i, c] = s.pose[i, c]
+            began[i, c] = s.pose[i, c]
             s.pose_sum[i, c] = 0.0
     for k in range(nu):
-        s.u_stage[k] = 0.0 if first else s.u[k]
+        if first:
+            s.u[k] = 0.0
+        u_began[k] = s.u[k]
         s.u_sum[k] = 0.0
     for r in range(len(s.pressed)):
         s.pressed[r] = 0.0
-    at = time
-    for stage in range(4 if many else 1):
+    looped = tree is None or len(saddle.always) > 0
+    stages = 4 if many else 1
+    at, status = time, 0
+    for stage in range(stages):
         status = _accelerate(
             setup, tree, structure, springs, drives, armature, span, driven, code == IMPLICIT, loose, h, rate, at, rows,
-            wrenches, applied, s.stage, s.u_stage, e, s, saddle,
+            wrenches, applied, s.pose, s.u, e, s, saddle,
         )  # fmt: skip
         if status != 0:
             return status
-        weight = (1.0 if stage == 0 or stage == 3 else 2.0) / 6.0 if many else 1.0
-        ahead = 0.5 * h if stage < 2 else h
-        at = time + ahead
         if many:
-            pose_rates(bodies, s.stage, s.u_stage, s.rates)
-            for i in range(n):
-                for c in range(POSE):
-                    s.pose_sum[i, c] += weight * s.rates[i, c]
-                    s.stage[i, c] = s.pose[i, c] + ahead * s.rates[i, c]
-        for k in range(nu):
-            s.u_sum[k] += weight * saddle.a[k]
-            s.u_stage[k] = s.u[k] + ahead * saddle.a[k]
-    if first:
-        for k in range(nu):
-            s.u[k] = s.u_sum[k]
-        move_bodies(bodies, h, s.u, s.pose)
-    elif many:
-        for i in range(n):
-            for c in range(POSE):
-                s.pose[i, c] += h * s.pose_sum[i, c]
-        normalize_poses(s.pose)
-        for k in range(nu):
-            s.u[k] += h * s.u_sum[k]
-    else:
-        if code == EULER:
-            move_bodies(bodies, h, s.u, s.pose)
-        for k in range(nu):
-            s.u[k] += h * s.u_sum[k]
-        if code != EULER:
-            move_bodies(bodies, h, s.u, s.pose)
-    for k in range(nu):
-        if not abs(s.u[k]) < HUGE:
-            return -1 - k
-    if loose == PROJECT:
-        return project(setup, tree, structure, time + h, tolerance, rows, e, s, saddle)
+            pose_rates(bodies, s.pose, s.u, s.rates)
+        at = _next_stage(stage, stages, h, time, saddle.a, began, u_began, s.rates, s.pose, s.pose_sum, s.u, s.u_sum)
+        if many:
+            # stages of a tree may be open, of loops not: near poses where they lose rank, forces that close what is
+            # open by h^2 are amplified without bound
+            if stage == 3 or (looped and loose == PROJECT):
+                normalize_poses(s.pose)
+        else:
+            if first:
+                for k in range(nu):
+                    s.u[k] = s.u_sum[k]
+            move_bodies(bodies, h, u_began if code == EULER and not first else s.u, s.pose)
+        if stage == stages - 1:
+            for k in range(nu):
+                if not abs(s.u[k]) < HUGE:
+                    return -1 - k
+        if loose == PROJECT and (looped or stage == stages - 1):
+            status = project(setup, tree, structure, at, tolerance, rows, e, s, saddle)
+            if status != 0:
+                return status
+            if stage < stages - 1:
+                for r in range(len(s.pressed)):
+                    s.pressed[r] = max(s.pressed[r], 0.0)
     return 0
+
+
+@outlined
+def _next_stage(stage, stages, h, time, a, began, u_began, rates, pose, pose_sum, u, u_sum):
+    """Go on to the next stage, after the last one to the end of the step; return its time.
+
+    Poses go on here when there are several stages only.
+    """
+    last = stage == stages - 1
+    many = stages > 1
+    weight = (1.0 if stage == 0 or last else 2.0) / 6.0 if many else 1.0
+    ahead = 0.5 * h if stage < 2 and not last else h
+    if many:
+        for i in range(len(pose)):
+            for c in range(POSE):
+                pose_sum[i, c] += weight * rates[i, c]
+                pose[i, c] = began[i, c] + ahead * (pose_sum[i, c] if last else rates[i, c])
+    for k in range(len(u)):
+        u_sum[k] += weight * a[k]
+        u[k] = u_began[k] + ahead * (u_sum[k] if last else a[k])
+    return time + ahead
 
 
 @kernel
