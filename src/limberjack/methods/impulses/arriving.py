@@ -54,9 +54,9 @@ NOT_CLOSED = 1
 # would put energy in. Where poses are brought onto the joints bodies turn by no more at a time: a chain pulled nearly
 # straight answers a small gap with huge turns.
 _TURN = 0.2
-# What closes joints along the rows of the start adds kinetic energy, which the rows of the end take out again; the parts
-# that bodies gain, each weighted by its part, may be this much of the energy of an island. Beyond, as in a chain that
-# snaps straight, less is taken out than was added. Bodies slower than the last do not count [m/s].
+# What closes joints along the rows of the start adds kinetic energy, which the rows of the end take out again. The part
+# that each body gains, times what it gains, may add up to this much of the energy of an island: beyond, as in a chain
+# that snaps straight, less is taken out than was added. Bodies slower than the last do not count [m/s].
 _ADDED, _STILL = 1.5e-3, 1e-3
 
 

@@ -23,7 +23,8 @@ from limberjack.spatial.solves import solve_symmetric_3
 from limberjack.spatial.vectors import cross, rotate, rotate_back, rotate_symmetric, symmetric_times
 
 __all__ = [
-    "Bulk", "carried", "carry", "drift_body", "kick", "move", "pull_grips", "set_reach", "six", "take_velocities", "turned",
+    "Bulk", "carried", "carry", "drift_body", "kick", "move", "point_mass", "pull_grips", "set_reach", "six",
+    "take_velocities", "turned",
 ]  # fmt: skip
 
 # Columns of a grip: point from the com in body axes, target, stiffness, damping, largest force, force of the last step,
@@ -52,6 +53,21 @@ class Bulk(NamedTuple):
 def six(table, i):
     """Return the first six numbers of row i."""
     return (table[i, 0], table[i, 1], table[i, 2], table[i, 3], table[i, 4], table[i, 5])
+
+
+@inner
+def point_mass(inverse, i, x, y, z):
+    """Return the six numbers of K = 1 / m + [r]^T I^-1 [r]: how a point r from the com of body i answers impulses."""
+    a = six(inverse, i)
+    # column by column
+    px, py, pz = symmetric_times(a, 0.0, z, -y)
+    k0x, k0y, k0z = cross(px, py, pz, x, y, z)
+    px, py, pz = symmetric_times(a, -z, 0.0, x)
+    _, k1y, k1z = cross(px, py, pz, x, y, z)
+    px, py, pz = symmetric_times(a, y, -x, 0.0)
+    _, _, k2z = cross(px, py, pz, x, y, z)
+    m = inverse[i, 6]
+    return k0x + m, k1y + m, k2z + m, k0y, k0z, k1z
 
 
 @outlined
@@ -129,16 +145,9 @@ def pull_grips(h, grip_link, grips, pose, bulk, u):
         sx = -(u[o + 3] + wx + f * (pose[i, 0] + x - grips[t, GRIP_TARGET]))
         sy = -(u[o + 4] + wy + f * (pose[i, 1] + y - grips[t, GRIP_TARGET + 1]))
         sz = -(u[o + 5] + wz + f * (pose[i, 2] + z - grips[t, GRIP_TARGET + 2]))
-        a = six(bulk.inverse, i)
-        # K = 1/m + [x]^T I^-1 [x], column by column
-        qx, qy, qz = symmetric_times(a, 0.0, z, -y)
-        k0x, k0y, k0z = cross(qx, qy, qz, x, y, z)
-        qx, qy, qz = symmetric_times(a, -z, 0.0, x)
-        _, k1y, k1z = cross(qx, qy, qz, x, y, z)
-        qx, qy, qz = symmetric_times(a, y, -x, 0.0)
-        _, _, k2z = cross(qx, qy, qz, x, y, z)
-        give = m + 1.0 / (h * stiff)
-        _, px, py, pz = solve_symmetric_3((k0x + give, k1y + give, k2z + give, k0y, k0z, k1z), sx, sy, sz)
+        a, give = six(bulk.inverse, i), 1.0 / (h * stiff)
+        k = point_mass(bulk.inverse, i, x, y, z)
+        _, px, py, pz = solve_symmetric_3((k[0] + give, k[1] + give, k[2] + give, k[3], k[4], k[5]), sx, sy, sz)
         px, py, pz = min(max(px, -most), most), min(max(py, -most), most), min(max(pz, -most), most)
         grips[t, GRIP_IMPULSE], grips[t, GRIP_IMPULSE + 1], grips[t, GRIP_IMPULSE + 2] = px / h, py / h, pz / h
         qx, qy, qz = cross(x, y, z, px, py, pz)
