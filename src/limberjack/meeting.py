@@ -40,6 +40,7 @@ class Meeting:
     Attributes:
         detector: shapes, filters and contacts.
         touch: state and scratch on the trees last laid out.
+        alarm, quiet, alert: of `take_touching_steps`; nobody is told of blows unless they are set.
     """
 
     def __init__(self, model: Model, ignored: frozenset[str]) -> None:
@@ -55,6 +56,7 @@ class Meeting:
         self._packed: PathRows | None = None
         self._call: Any = take_touching_steps
         self._acting: Wrenches = no_wrenches()  # of the user, then of contacts
+        self.alarm, self.quiet, self.alert = np.inf, 0, np.zeros(0, np.uint8)
         self.touch: Touch
 
     def lay(self, links: Links, drives: Drives, friction: np.ndarray) -> None:
@@ -97,8 +99,8 @@ class Meeting:
             self._acting.link[:given], self._acting.data[:given] = wrenches.link, wrenches.data
             more, status = self._call(
                 links, drives, springs, table, holding.own, d.shapes, d.filters, blocks, span, code, n - taken,
-                substeps, dt / substeps, time + taken * dt, _MARGIN, tau, given, work, pull, buffers, hold, d.broad,
-                d.contacts, self.kept, self.touch, self._acting, q, qd,
+                substeps, dt / substeps, time + taken * dt, _MARGIN, self.alarm, self.quiet - taken, self.alert, tau,
+                given, work, pull, buffers, hold, d.broad, d.contacts, self.kept, self.touch, self._acting, q, qd,
             )  # fmt: skip
             if self._call is take_touching_steps:
                 self._call = entry(take_touching_steps)

@@ -43,9 +43,9 @@ from limberjack.solvers.path_sweeps import (
 from limberjack.spatial.quaternions import quaternion_from_matrix
 from limberjack.spatial.vectors import cross
 
-__all__ = ["MORE_CONTACTS", "Touch", "new_touch", "take_touching_steps"]
+__all__ = ["MORE_CONTACTS", "STRUCK", "Touch", "new_touch", "take_touching_steps"]
 
-MORE_CONTACTS = -(2**43)
+MORE_CONTACTS, STRUCK = -(2**43), -(2**45)
 # Overlap beyond the first is pushed out at this rate, no faster than the last [m, 1/s, m/s].
 _SLOP, _RATE, _FASTEST = 1e-4, 10.0, 1.0
 # Limits nearer than this after the step foreseen are watched [m, rad].
@@ -401,6 +401,17 @@ def _put_forces(count, h, applied, own, contacts, found, touch, wrenches):
 
 
 @outlined
+def _strikes(count, alarm, alert, contacts, p):
+    """Return whether a contact takes out more speed than `alarm`, of a shape that is to be told of."""
+    for k in range(count):
+        if p.kind[k] == CONTACT and p.lam[k, 0] > 0.0 and p.facts[k, WANTED] - p.facts[k, FREE] > alarm:
+            c = p.source[k]
+            if alert[contacts.shape_a[c]] != 0 or alert[contacts.shape_b[c]] != 0:
+                return True
+    return False
+
+
+@outlined
 def _copy(source, target):
     for k in range(len(source)):
         target[k] = source[k]
@@ -420,8 +431,8 @@ def take_touching_steps(
     # model
     links, drives, springs, table, own, shapes, filters,
     # in
-    blocks, span, code, n, substeps, h, time, margin, applied, given, work, pull, b, hold, broad, contacts,
-    kept, touch, wrenches,
+    blocks, span, code, n, substeps, h, time, margin, alarm, quiet, alert, applied, given, work, pull, b, hold,
+    broad, contacts, kept, touch, wrenches,
     # out
     q, qd,
 ):  # fmt: skip
@@ -435,6 +446,9 @@ def take_touching_steps(
         h: their length [s].
         time: at the start [s].
         margin: gap up to which contacts are kept [m].
+        alarm: contacts that take out more speed end the steps before theirs [m/s].
+        quiet: after so many steps.
+        alert: (s,) 1 for the shapes that this is for; none if it is empty.
         applied: (nv,) joint forces of the user.
         given: how many of `wrenches` are the user's; the rest is room for those of contacts.
         kept: impulses of the last step by contact, over its length.
@@ -442,7 +456,8 @@ def take_touching_steps(
         q, qd: the state.
 
     Returns:
-        steps taken, and 0 or a status: those of `take_held_steps`, MORE_CONTACTS, or NOT_FINITE.
+        steps taken, and 0 or a status: those of `take_held_steps`, MORE_CONTACTS, NOT_FINITE, or STRUCK: `kept` then
+        has the impulses of the step that was not taken.
     """
     t, dt = touch, substeps * h
     for step in range(n):
@@ -481,6 +496,9 @@ def take_touching_steps(
                 return step, MORE_CONTACTS
             sweep(count, t.packed)
             _put_forces(count, dt, applied, given, contacts, kept.found, t, wrenches)
+            if len(alert) > 0 and step >= quiet and _strikes(count, alarm, alert, contacts, t.packed):
+                keep(contacts, kept)
+                return step, STRUCK
         _, status, _ = take_held_steps(
             links, drives, springs, table, own, blocks, 0, len(blocks), span, code, 1, substeps, h, at, t.applied,
             wrenches, work, pull, b, hold, q, qd,

@@ -215,6 +215,55 @@ def test_a_push_opens_joints_of_what_rests():
     assert sim.body("ball").position[0] > -0.14 + 0.01 and sim.body("arm3").velocity[3] > 0.0
 
 
+def struck(update_every=20):
+    """Return an arm of eight links that hangs at rest on the world, and a ball that flies at its sixth."""
+    builder = lj.Builder("struck")
+    above = "world"
+    for k in range(8):
+        builder.add_body(f"arm{k}", mass=0.2, com=(0, 0, -0.15), inertia=(0.002, 0.002, 0.001))
+        builder.add_shape_capsule(f"arm{k}", 0.04, 0.2, position=(0, 0, -0.15))
+        builder.add_joint_hinge(f"j{k}", above, f"arm{k}", axis=(0, 1, 0), position=(0, 0, -0.3 if k else 0.0))
+        above = f"arm{k}"
+    builder.add_body("ball", mass=1.0, inertia=(0.01, 0.01, 0.01), position=(-0.2, 0.0, -1.65))
+    builder.add_shape_sphere("ball", 0.1)
+    sim = lj.Simulation(builder.build(), lj.Adaptive(budget=4, tolerance=1e-4, update_every=update_every), dt=1e-3)
+    sim.qd = [0.0] * 8 + [2.0, 0.0, 0.1, 0.0, 0.0, 0.0]
+    return sim
+
+
+def test_a_blow_opens_joints_at_once():
+    """In the very step in which a ball hits a resting arm joints beside the blow open, and the arm gives way."""
+    sim, full = struck(update_every=1000), struck()
+    sim.step()
+    assert sim.active_joints == ["ball"]
+    updates = sim.stats["updates"]
+    while not any(np.abs(contact.force).max() > 1.0 for contact in sim.contacts()):
+        before = sim.body("ball").velocity[3]
+        sim.step()
+        assert sim.steps < 100
+    opened = {name for name in sim.active_joints if name != "ball"}
+    assert sim.stats["updates"] == updates + 1 and opened and len(opened) <= 4
+    hit = sim.body("arm5").velocity[3]
+    # an arm that rested would have stopped the ball
+    assert hit > 0.2 and 0.2 < sim.body("ball").velocity[3] < before
+    full = lj.Simulation(sim.model, "full", dt=1e-3, q=full.q, qd=full.qd)
+    full.step(sim.steps)
+    assert hit == pytest.approx(full.body("arm5").velocity[3], rel=0.5)
+
+
+def test_blows_are_the_same_in_one_call_and_many():
+    """Steps before, at and after a blow give the same bits however they are cut into calls, and from a snapshot."""
+    once, many, later = struck(7), struck(7), struck(7)
+    once.step(80)
+    for n in (1, 2, 30, 1, 1, 1, 20, 4, 20):
+        many.step(n)
+    later.restore(many.snapshot())
+    assert once.state_hash() == many.state_hash()
+    later.step(5)
+    once.step(5)
+    assert once.state_hash() == later.state_hash() and max(once.velocities[5, 3:]) > 0.1
+
+
 def test_one_compiled_kernel_serves_full_and_clusters(rng):
     """The steps of clusters are those compiled for `full`: no other types of arguments."""
     model = on_ground(rng)

@@ -4,6 +4,9 @@ The shapes of a cluster stand in its frame, so that the broad phase knows one bo
 is near are its shapes looked at. Impulses are answered by the articulated inertias of the clusters: the steps are those
 of `touching.py`, with clusters for links. Shapes are moved to their clusters at updates, those alone whose cluster has
 changed. The update knows contacts by their last forces, as it knows wrenches, and dry friction likewise.
+
+A blow on a cluster whose joints rest ends the steps before it: an update that knows the blow's force comes first, and
+the step then meets the joints it has opened.
 """
 
 from __future__ import annotations
@@ -14,10 +17,12 @@ import numpy as np
 
 from limberjack.collision.contacts import Contact
 from limberjack.collision.shapes import Filters, Shapes
+from limberjack.constraints.rows import GAP
 from limberjack.errors import StateError
 from limberjack.forces import Wrenches, no_wrenches
 from limberjack.holding import Holding
 from limberjack.meeting import Meeting
+from limberjack.methods.adaptive import layout as rg
 from limberjack.methods.adaptive.clusters import OnLinks
 from limberjack.methods.adaptive.held import HeldAdaptiveStepper
 from limberjack.methods.adaptive.options import Adaptive
@@ -25,8 +30,12 @@ from limberjack.model.arrays import COORDINATE, DOF
 from limberjack.model.model import Model
 from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
 from limberjack.stepping import RK4
+from limberjack.touching import STRUCK
 
 __all__ = ["TouchingAdaptiveStepper"]
+
+# Contacts that take out more speed in a step are blows [m/s]; more too than what weight gains in so many steps.
+_BLOW, _STEPS = 0.25, 10.0
 
 
 class TouchingAdaptiveStepper(HeldAdaptiveStepper):
@@ -43,6 +52,7 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
         self._shape_place = d.shapes.place.copy()
         self._rub = np.zeros(model.nv)
         self._known: Wrenches | None = None
+        self._blow: Wrenches | None = None
         self._meeting.lay(model.arrays.links, model.arrays.drives, self._meeting.friction)
         super().__init__(model, options, holding)
 
@@ -59,6 +69,9 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
             head = np.where(link >= 0, self._head[link], -1) if len(self._head) else link.copy()
             cluster = np.where(head >= 0, np.searchsorted(report.head, head), -1)
             self._meeting.move_shapes(cluster.astype(np.int64), self._shape_place.copy(), self._filters)
+            # what rests on the world, and clusters of several links
+            several = np.append(np.bincount(self._head[self._head >= 0], minlength=len(self._head)) > 1, True)
+            self._meeting.alert = ((link >= 0) & several[head]).astype(np.uint8)
         friction = np.zeros(len(self._links.armature))
         friction[self._freedom[self._moved]] = self._meeting.friction[self._moved]
         self._meeting.lay(self._links, self._cut_drives, friction)
@@ -74,6 +87,24 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
         # shapes of the first link of a cluster are where they are in the model, to the last bit
         self._shape_place[which] = np.where((self._head[link] == link)[:, None], own, moved)
 
+    def _take(self, n: int, dt: float, time: float) -> tuple[int, int]:
+        """Take n steps of the hybrid body, or those before a blow: an update that knows its force follows then."""
+        start, meeting = self._state(), self._meeting
+        meeting.alarm = max(_BLOW, _STEPS * dt * float(np.linalg.norm(self._model.gravity)))
+        self._blow = None
+        taken, status = super()._take(n, dt, time)
+        meeting.quiet = 0
+        blow, self._blow = self._blow, None
+        if status or blow is None:
+            return taken, status
+        self._go_back(start)
+        if taken:
+            meeting.alarm = np.inf
+            self._take_all(taken, dt, time)
+        self._known, meeting.quiet = blow, 1
+        self._engine.regions.counts[rg.UNTIL] = taken
+        return taken, 0
+
     def _take_all(self, n: int, dt: float, time: float) -> tuple[int, int]:
         """Take n steps with contacts; after a failure blocks may be at different steps."""
         body, e, whole = self._body, self._engine, self._body.whole
@@ -84,6 +115,9 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
             self._code, n, 2 if self._code == RK4 else 1, dt, time, tau, self._held_wrenches, e.step_work, self._pull,
             e.buffers, body.q[:nq], body.qd[:nv],
         )  # fmt: skip
+        if status == STRUCK:
+            self._known = None
+            self._blow, status = self._pushes(), 0
         if taken:
             self._known = None
             if self._meeting.friction.any():
@@ -93,11 +127,16 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
 
     def _state(self) -> dict[str, np.ndarray]:
         """Return what steps change of the hybrid body, its rows and contacts."""
-        return super()._state() | self._meeting.memory()
+        hold = self.holding.hold
+        rows = {"multipliers": hold.multipliers.copy(), "wrench": hold.wrench.copy()}
+        return super()._state() | rows | {"gap": hold.state[:, GAP : GAP + 3].copy()} | self._meeting.memory()
 
     def _go_back(self, start: dict[str, np.ndarray]) -> None:
         """Return to what `_state` gave."""
         super()._go_back(start)
+        hold = self.holding.hold
+        hold.multipliers[:], hold.wrench[:] = start["multipliers"], start["wrench"]
+        hold.state[:, GAP : GAP + 3] = start["gap"]
         self._meeting.remember(start)
 
     # Contacts as known forces

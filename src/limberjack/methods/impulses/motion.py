@@ -23,7 +23,8 @@ from limberjack.spatial.solves import solve_symmetric_3
 from limberjack.spatial.vectors import cross, rotate, rotate_back, rotate_symmetric, symmetric_times
 
 __all__ = [
-    "Bulk", "carried", "carry", "drift_body", "kick", "move", "pull_grips", "set_reach", "take_velocities", "turned",
+    "Bulk", "carried", "carry", "drift_body", "kick", "move", "point_mass", "pull_grips", "set_reach", "six",
+    "take_velocities", "turned",
 ]  # fmt: skip
 
 # Columns of a grip: point from the com in body axes, target, stiffness, damping, largest force, force of the last step,
@@ -49,8 +50,24 @@ class Bulk(NamedTuple):
 
 
 @inner
-def _six(table, i):
+def six(table, i):
+    """Return the first six numbers of row i."""
     return (table[i, 0], table[i, 1], table[i, 2], table[i, 3], table[i, 4], table[i, 5])
+
+
+@inner
+def point_mass(inverse, i, x, y, z):
+    """Return the six numbers of K = 1 / m + [r]^T I^-1 [r]: how a point r from the com of body i answers impulses."""
+    a = six(inverse, i)
+    # column by column
+    px, py, pz = symmetric_times(a, 0.0, z, -y)
+    k0x, k0y, k0z = cross(px, py, pz, x, y, z)
+    px, py, pz = symmetric_times(a, -z, 0.0, x)
+    _, k1y, k1z = cross(px, py, pz, x, y, z)
+    px, py, pz = symmetric_times(a, y, -x, 0.0)
+    _, _, k2z = cross(px, py, pz, x, y, z)
+    m = inverse[i, 6]
+    return k0x + m, k1y + m, k2z + m, k0y, k0z, k1z
 
 
 @outlined
@@ -81,7 +98,7 @@ def kick(gravity, wrenches, center, h, pose, bulk, u):
         r = rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
         x, y, z = rotate(r, d[k, 0] - center[i, 0], d[k, 1] - center[i, 1], d[k, 2] - center[i, 2])
         x, y, z = cross(x, y, z, d[k, 3], d[k, 4], d[k, 5])
-        x, y, z = symmetric_times(_six(bulk.inverse, i), h * (x + d[k, 6]), h * (y + d[k, 7]), h * (z + d[k, 8]))
+        x, y, z = symmetric_times(six(bulk.inverse, i), h * (x + d[k, 6]), h * (y + d[k, 7]), h * (z + d[k, 8]))
         u[o] += x
         u[o + 1] += y
         u[o + 2] += z
@@ -98,7 +115,7 @@ def _turn_grip(h, i, t, grips, bulk, pose, u):
     back = grips[t, turn], -grips[t, turn + 1], -grips[t, turn + 2], -grips[t, turn + 3]
     w, x, y, z = quaternion_multiply((pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]), back)
     x, y, z = quaternion_log(w, x, y, z)
-    o, stiff, a = 6 * i, c + h * k, _six(bulk.inverse, i)
+    o, stiff, a = 6 * i, c + h * k, six(bulk.inverse, i)
     f, give = k / stiff, 1.0 / (h * stiff)
     _, x, y, z = solve_symmetric_3(
         (a[0] + give, a[1] + give, a[2] + give, a[3], a[4], a[5]), -u[o] - f * x, -u[o + 1] - f * y, -u[o + 2] - f * z
@@ -128,16 +145,9 @@ def pull_grips(h, grip_link, grips, pose, bulk, u):
         sx = -(u[o + 3] + wx + f * (pose[i, 0] + x - grips[t, GRIP_TARGET]))
         sy = -(u[o + 4] + wy + f * (pose[i, 1] + y - grips[t, GRIP_TARGET + 1]))
         sz = -(u[o + 5] + wz + f * (pose[i, 2] + z - grips[t, GRIP_TARGET + 2]))
-        a = _six(bulk.inverse, i)
-        # K = 1/m + [x]^T I^-1 [x], column by column
-        qx, qy, qz = symmetric_times(a, 0.0, z, -y)
-        k0x, k0y, k0z = cross(qx, qy, qz, x, y, z)
-        qx, qy, qz = symmetric_times(a, -z, 0.0, x)
-        _, k1y, k1z = cross(qx, qy, qz, x, y, z)
-        qx, qy, qz = symmetric_times(a, y, -x, 0.0)
-        _, _, k2z = cross(qx, qy, qz, x, y, z)
-        give = m + 1.0 / (h * stiff)
-        _, px, py, pz = solve_symmetric_3((k0x + give, k1y + give, k2z + give, k0y, k0z, k1z), sx, sy, sz)
+        a, give = six(bulk.inverse, i), 1.0 / (h * stiff)
+        k = point_mass(bulk.inverse, i, x, y, z)
+        _, px, py, pz = solve_symmetric_3((k[0] + give, k[1] + give, k[2] + give, k[3], k[4], k[5]), sx, sy, sz)
         px, py, pz = min(max(px, -most), most), min(max(py, -most), most), min(max(pz, -most), most)
         grips[t, GRIP_IMPULSE], grips[t, GRIP_IMPULSE + 1], grips[t, GRIP_IMPULSE + 2] = px / h, py / h, pz / h
         qx, qy, qz = cross(x, y, z, px, py, pz)
@@ -165,11 +175,11 @@ def carried(i, bulk, before, w, x, y, z, wx, wy, wz):
     """Return the angular velocity of body i after it has turned from its pose before to (w, x, y, z)."""
     r = rotation_from_quaternion(before[i, 3], before[i, 4], before[i, 5], before[i, 6])
     wx, wy, wz = rotate_back(r, wx, wy, wz)
-    wx, wy, wz = symmetric_times(_six(bulk.inertia, i), wx, wy, wz)
+    wx, wy, wz = symmetric_times(six(bulk.inertia, i), wx, wy, wz)
     wx, wy, wz = rotate(r, wx, wy, wz)
     r = rotation_from_quaternion(w, x, y, z)
     wx, wy, wz = rotate_back(r, wx, wy, wz)
-    wx, wy, wz = symmetric_times(_six(bulk.own, i), wx, wy, wz)
+    wx, wy, wz = symmetric_times(six(bulk.own, i), wx, wy, wz)
     return rotate(r, wx, wy, wz)
 
 
@@ -233,7 +243,7 @@ def carry(before, pose, bulk, u):
         w, x, y, z = pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]
         if not bulk.round[i]:
             u[o], u[o + 1], u[o + 2] = carried(i, bulk, before, w, x, y, z, u[o], u[o + 1], u[o + 2])
-        k = rotate_symmetric(rotation_from_quaternion(w, x, y, z), _six(bulk.own, i))
+        k = rotate_symmetric(rotation_from_quaternion(w, x, y, z), six(bulk.own, i))
         bulk.inverse[i, 0], bulk.inverse[i, 1], bulk.inverse[i, 2] = k[0], k[1], k[2]
         bulk.inverse[i, 3], bulk.inverse[i, 4], bulk.inverse[i, 5] = k[3], k[4], k[5]
         bulk.inverse[i, 6] = 1.0 / bulk.mass[i]

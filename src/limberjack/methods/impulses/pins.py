@@ -17,7 +17,7 @@ from limberjack.constraints.maximal import Maximal
 from limberjack.constraints.table import DRIVE
 from limberjack.maximal.balls import ball_ends, ball_system
 from limberjack.maximal.meeting import GAP_ALLOWED, OPEN_LOOP, STUCK
-from limberjack.methods.impulses.motion import Bulk, take_velocities, turned
+from limberjack.methods.impulses.motion import Bulk, point_mass, take_velocities, turned
 from limberjack.solvers.assembly import assemble_balls
 from limberjack.solvers.sparse import factor, solve
 from limberjack.solvers.structure import Structure, Work, new_work, prepare
@@ -212,20 +212,6 @@ def _rate(pins, k, u):
     return x, y, z
 
 
-@inner
-def _mass(inverse, i, x, y, z):
-    """Return the six numbers of 1 / m + [r]^T I^-1 [r] of body i."""
-    a = inverse[i, 0], inverse[i, 1], inverse[i, 2], inverse[i, 3], inverse[i, 4], inverse[i, 5]
-    px, py, pz = symmetric_times(a, 0.0, z, -y)
-    k0x, k0y, k0z = cross(px, py, pz, x, y, z)
-    px, py, pz = symmetric_times(a, -z, 0.0, x)
-    _, k1y, k1z = cross(px, py, pz, x, y, z)
-    px, py, pz = symmetric_times(a, y, -x, 0.0)
-    _, _, k2z = cross(px, py, pz, x, y, z)
-    m = inverse[i, 6]
-    return k0x + m, k1y + m, k2z + m, k0y, k0z, k1z
-
-
 @outlined
 def weigh_pins(pose, bulk, pins):
     """Fill levers and weights of the joints at the poses now."""
@@ -235,7 +221,7 @@ def weigh_pins(pose, bulk, pins):
             _end(pins, k, end, pose)
             i, t = pins.link[k, end], pins.touch[k, end]
             if i >= 0:
-                a = _mass(bulk.inverse, i, pins.levers[t, 0], pins.levers[t, 1], pins.levers[t, 2])
+                a = point_mass(bulk.inverse, i, pins.levers[t, 0], pins.levers[t, 1], pins.levers[t, 2])
                 xx, yy, zz, xy, xz, yz = xx + a[0], yy + a[1], zz + a[2], xy + a[3], xz + a[4], yz + a[5]
         cx, cy, cz = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
         f = 1.0 / (xx * cx + xy * cy + xz * cz)

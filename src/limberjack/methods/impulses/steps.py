@@ -285,7 +285,7 @@ def take_steps(
                 note_pushes(0, count, sweeps.link, sweeps.row, bulk)
                 _copy(s.pose, s.stage)
                 met = count - graph.island[graph.count[0] - 1] if together else 0
-                status = close(setup, tree, structure, how, h, at, met, all_rows, rows, bulk, e, s, saddle)
+                status = close(setup, tree, structure, how, h, at, met, all_rows, graph.root, rows, bulk, e, s, saddle)
             if status == 0:
                 follow(0, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
                 carry(s.pose_sum, s.pose, bulk, s.u)
