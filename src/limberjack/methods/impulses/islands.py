@@ -156,7 +156,7 @@ def _meet_hard(begin, end, how, h, graph, sweeps, bulk, saved, u):
         rate = how[KIND + WIDTH * HARD + RATE]
         shock(begin, end, int(how[SHOCK]), link, sweeps.level, inverse, graph.level, h, rate, row, u)
     after, faster = _liveliness(begin, end, link, bulk, u)
-    if after <= 2.0 * before and faster <= 2.0 * fast + _STIR * _STIR:
+    if after <= 2.0 * before and faster <= fast + _STIR * _STIR:
         return True
     _copy_bodies(begin, end, link, saved, u)
     for k in range(begin, end):
