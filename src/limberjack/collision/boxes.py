@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 
 from limberjack._jit import inner, outlined
+from limberjack.collision.axes import to_shape
 from limberjack.collision.broad import AT, SIZE
 from limberjack.collision.manifold import add_near, choose_near
 from limberjack.collision.scratch import put_spot
@@ -168,16 +169,6 @@ def _edge_contact(i, j, k, l, separation, slack, d, frame, spots, keys):
     )  # fmt: skip
 
 
-@inner
-def _into(frame, i, x, y, z):
-    """Return a world vector in the axes of shape i."""
-    return (
-        frame[i, 0] * x + frame[i, 3] * y + frame[i, 6] * z,
-        frame[i, 1] * x + frame[i, 4] * y + frame[i, 7] * z,
-        frame[i, 2] * x + frame[i, 5] * y + frame[i, 8] * z,
-    )
-
-
 @outlined
 def _clip_faces(
     # in
@@ -193,7 +184,7 @@ def _clip_faces(
     hu, hv = frame[r, SIZE + k1] + slack, frame[r, SIZE + k2] + slack
     nx, ny, nz = _column(frame, r, k)
     nx, ny, nz = side * nx, side * ny, side * nz
-    f = _into(frame, o, nx, ny, nz)
+    f = to_shape(o, frame, nx, ny, nz)
     l = 0
     if abs(f[1]) > abs(f[0]):
         l = 1
@@ -203,14 +194,14 @@ def _clip_faces(
     l1, l2 = (l + 1) % 3, (l + 2) % 3
     gx, gy, gz = _column(frame, o, l)
     size = facing * frame[o, SIZE + l]
-    middle = _into(
-        frame, r, frame[o, AT] + size * gx - frame[r, AT], frame[o, AT + 1] + size * gy - frame[r, AT + 1],
+    middle = to_shape(
+        r, frame, frame[o, AT] + size * gx - frame[r, AT], frame[o, AT + 1] + size * gy - frame[r, AT + 1],
         frame[o, AT + 2] + size * gz - frame[r, AT + 2],
     )  # fmt: skip
     x, y, z = _column(frame, o, l1)
-    p, h = _into(frame, r, x, y, z), frame[o, SIZE + l1]
+    p, h = to_shape(r, frame, x, y, z), frame[o, SIZE + l1]
     x, y, z = _column(frame, o, l2)
-    q, g = _into(frame, r, x, y, z), frame[o, SIZE + l2]
+    q, g = to_shape(r, frame, x, y, z), frame[o, SIZE + l2]
     cu, cv, cw = middle[k1], middle[k2], side * middle[k] - frame[r, SIZE + k]
     pu, pv, pw = h * p[k1], h * p[k2], side * h * p[k]
     qu, qv, qw = g * q[k1], g * q[k2], side * g * q[k]

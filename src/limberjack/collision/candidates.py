@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 
 from limberjack._jit import inner, outlined
+from limberjack.collision.axes import to_world
 from limberjack.collision.broad import AT
 from limberjack.collision.manifold import add_near, choose_near
 from limberjack.collision.scratch import put_spot
 
-__all__ = ["add_found", "place_found", "thin_out"]
+__all__ = ["GAP", "GROUPED", "add_found", "place_found", "thin_out"]
 
-_GAP, _GROUPED = 6, 7
+GAP, GROUPED = 6, 7
 # Candidates among which neighbours are looked for: features stand in the order of their blocks.
 _LOOK = 12
 # Groups of normals, the cosine of a group, and that of neighbours.
@@ -23,16 +24,6 @@ _GROUPS, _ALIKE, _SAME = 4, 0.9, 0.7
 # What a gap counts when the outermost candidates of a group are chosen. Parts of the radius of the smaller shape: how
 # wide a gap is when one candidate of a group is enough, and what it is worth that groups look different ways.
 _STEEP, _WIDE, _SPREAD = 4.0, 0.25, 0.02
-
-
-@inner
-def _world(k, frame, x, y, z):
-    """Return a vector of shape k's axes in the world."""
-    return (
-        frame[k, 0] * x + frame[k, 1] * y + frame[k, 2] * z,
-        frame[k, 3] * x + frame[k, 4] * y + frame[k, 5] * z,
-        frame[k, 6] * x + frame[k, 7] * y + frame[k, 8] * z,
-    )
 
 
 @outlined
@@ -61,7 +52,7 @@ def add_found(
         dx, dy, dz = x - found[k, 0], y - found[k, 1], z - found[k, 2]
         if dx * dx + dy * dy + dz * dz < apart * apart:
             if nx * found[k, 3] + ny * found[k, 4] + nz * found[k, 5] > _SAME:
-                if found[k, _GAP] <= gap:
+                if found[k, GAP] <= gap:
                     return n
                 at = k
                 break
@@ -69,13 +60,13 @@ def add_found(
         # No room: of this shape's the one with the widest gap goes.
         at = first
         for k in range(first, n):
-            if found[k, _GAP] > found[at, _GAP]:
+            if found[k, GAP] > found[at, GAP]:
                 at = k
-        if at == n or found[at, _GAP] <= gap:
+        if at == n or found[at, GAP] <= gap:
             return n
     found[at, 0], found[at, 1], found[at, 2] = x, y, z
     found[at, 3], found[at, 4], found[at, 5] = nx, ny, nz
-    found[at, _GAP], found[at, _GROUPED] = gap, 0.0
+    found[at, GAP], found[at, GROUPED] = gap, 0.0
     found_keys[at] = key
     return n + 1 if at == n else n
 
@@ -99,10 +90,10 @@ def place_found(
     """
     for k in range(first, n):
         nx, ny, nz = found[k, 3], found[k, 4], found[k, 5]
-        back = radius + 0.5 * found[k, _GAP]
-        x, y, z = _world(j, frame, found[k, 0] - back * nx, found[k, 1] - back * ny, found[k, 2] - back * nz)
+        back = radius + 0.5 * found[k, GAP]
+        x, y, z = to_world(j, frame, found[k, 0] - back * nx, found[k, 1] - back * ny, found[k, 2] - back * nz)
         found[k, 0], found[k, 1], found[k, 2] = x + frame[j, AT], y + frame[j, AT + 1], z + frame[j, AT + 2]
-        x, y, z = _world(j, frame, nx, ny, nz)
+        x, y, z = to_world(j, frame, nx, ny, nz)
         found[k, 3], found[k, 4], found[k, 5] = sign * x, sign * y, sign * z
 
 
@@ -116,10 +107,10 @@ def _gather(seed, total, found, near, near_keys):
     vx, vy, vz = ny * uz - nz * uy, nz * ux - nx * uz, nx * uy - ny * ux
     n = 0
     for k in range(total):
-        if found[k, _GROUPED] == 0.0 and nx * found[k, 3] + ny * found[k, 4] + nz * found[k, 5] > _ALIKE:
+        if found[k, GROUPED] == 0.0 and nx * found[k, 3] + ny * found[k, 4] + nz * found[k, 5] > _ALIKE:
             x, y, z = found[k, 0], found[k, 1], found[k, 2]
-            found[k, _GROUPED] = 1.0
-            n = add_near(n, ux * x + uy * y + uz * z, vx * x + vy * y + vz * z, found[k, _GAP], k, near, near_keys)
+            found[k, GROUPED] = 1.0
+            n = add_near(n, ux * x + uy * y + uz * z, vx * x + vy * y + vz * z, found[k, GAP], k, near, near_keys)
     return n
 
 
@@ -131,13 +122,13 @@ def _next_seed(total, spread, seeds, found):
     """
     best, least = -1, 1e300
     for k in range(total):
-        if found[k, _GROUPED] == 0.0:
+        if found[k, GROUPED] == 0.0:
             alike = -1.0
             for s in seeds:
                 if s >= 0:
                     cosine = found[s, 3] * found[k, 3] + found[s, 4] * found[k, 4] + found[s, 5] * found[k, 5]
                     alike = max(alike, cosine)
-            score = found[k, _GAP] + spread * alike
+            score = found[k, GAP] + spread * alike
             if score < least:
                 best, least = k, score
     return best
@@ -161,7 +152,7 @@ def thin_out(
             break
         seeds = (seed, seeds[0], seeds[1])
         n = _gather(seed, total, found, near, near_keys)
-        wide = found[seed, _GAP] > _WIDE * radius
+        wide = found[seed, GAP] > _WIDE * radius
         if not wide:
             choose_near(n, slack, _STEEP, near)
         start = count
@@ -175,6 +166,6 @@ def thin_out(
             if new:
                 count = put_spot(
                     count, found[k, 0], found[k, 1], found[k, 2], found[k, 3], found[k, 4], found[k, 5],
-                    -found[k, _GAP], found_keys[k], spots, keys,
+                    -found[k, GAP], found_keys[k], spots, keys,
                 )  # fmt: skip
     return count

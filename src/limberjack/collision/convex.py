@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from limberjack._jit import inner, outlined
+from limberjack.collision.axes import to_shape, to_world
 from limberjack.collision.broad import AT, SIZE
 from limberjack.collision.shapes import BOX, CAPSULE, CYLINDER, SPHERE
 from limberjack.spatial.vectors import cross
@@ -45,9 +46,7 @@ def support(k, kind, shrink, frame, x, y, z, vertices, first, last):
 
     Boxes and cylinders are made smaller by `shrink` all around.
     """
-    lx = frame[k, 0] * x + frame[k, 3] * y + frame[k, 6] * z
-    ly = frame[k, 1] * x + frame[k, 4] * y + frame[k, 7] * z
-    lz = frame[k, 2] * x + frame[k, 5] * y + frame[k, 8] * z
+    lx, ly, lz = to_shape(k, frame, x, y, z)
     less = shrink if kind == BOX or kind == CYLINDER else 0.0
     lx, ly, lz = _local_support(
         kind,
@@ -61,11 +60,7 @@ def support(k, kind, shrink, frame, x, y, z, vertices, first, last):
         first,
         last,
     )
-    return (
-        frame[k, 0] * lx + frame[k, 1] * ly + frame[k, 2] * lz,
-        frame[k, 3] * lx + frame[k, 4] * ly + frame[k, 5] * lz,
-        frame[k, 6] * lx + frame[k, 7] * ly + frame[k, 8] * lz,
-    )
+    return to_world(k, frame, lx, ly, lz)
 
 
 @outlined

@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from limberjack._jit import inner, outlined
+from limberjack.collision.axes import to_shape, to_world
 from limberjack.collision.broad import AT, SIZE
 from limberjack.collision.convex import FAR, OVERLAP, TOUCH, add_support, closest_points, support
 from limberjack.collision.depth import overlap_depth
@@ -39,19 +40,9 @@ _SINGLE, _ENDS, _EXTRA, _CORNERS, _CUTS = 0, 1, 3, 16, 4096
 
 
 @inner
-def _world(k, frame, x, y, z):
-    """Return a vector of shape k's axes in the world."""
-    return (
-        frame[k, 0] * x + frame[k, 1] * y + frame[k, 2] * z,
-        frame[k, 3] * x + frame[k, 4] * y + frame[k, 5] * z,
-        frame[k, 6] * x + frame[k, 7] * y + frame[k, 8] * z,
-    )
-
-
-@inner
 def _put_corner(slot, n, k, frame, ox, oy, oz, x, y, z, tag, polygons, tags):
     """Write corner n of a feature, given in shape k's axes; return n + 1."""
-    wx, wy, wz = _world(k, frame, x, y, z)
+    wx, wy, wz = to_world(k, frame, x, y, z)
     polygons[slot, n, 0], polygons[slot, n, 1], polygons[slot, n, 2] = wx + ox, wy + oy, wz + oz
     tags[slot, n] = tag
     return n + 1
@@ -124,7 +115,7 @@ def _hull_feature(slot, k, mesh, frame, ox, oy, oz, dx, dy, dz, meshes, polygons
         v = corner[start[best] + c]
         tag = v - meshes.mesh_vertex[mesh]
         _put_corner(slot, c, k, frame, ox, oy, oz, vertices[v, 0], vertices[v, 1], vertices[v, 2], tag, polygons, tags)
-    nx, ny, nz = _world(k, frame, normal[best, 0], normal[best, 1], normal[best, 2])
+    nx, ny, nz = to_world(k, frame, normal[best, 0], normal[best, 1], normal[best, 2])
     return n, nx, ny, nz
 
 
@@ -139,9 +130,7 @@ def _feature(
 
     The shape's middle is at (ox, oy, oz). Lines and points have no normal.
     """
-    dx = frame[k, 0] * x + frame[k, 3] * y + frame[k, 6] * z
-    dy = frame[k, 1] * x + frame[k, 4] * y + frame[k, 7] * z
-    dz = frame[k, 2] * x + frame[k, 5] * y + frame[k, 8] * z
+    dx, dy, dz = to_shape(k, frame, x, y, z)
     if kind == BOX:
         return _box_feature(slot, k, frame, ox, oy, oz, dx, dy, dz, polygons, tags)
     if kind == CYLINDER:

@@ -21,13 +21,17 @@ import numpy as np
 from limberjack._jit import cache_folder, inner, kernel, outlined
 from limberjack.collision.surfaces import Surface
 
-__all__ = ["CELLS", "Grid", "build_grid", "grid_of"]
+__all__ = ["CELLS", "Grid", "build_grid", "cores_of", "grid_of"]
 
 # Cells along the longest edge of a mesh; beyond its box the grid goes on by this part of that edge, and some cells.
 CELLS, _AROUND, _LEAST_AROUND = 56, 0.12, 3
 _BAND = 1.5
 _VERSION = 1
 _KEPT = 200
+# A node of a grid is in the middle where the way to the surface grows by less than this per length in all directions;
+# cores have a radius of so many cells at least, and lie apart by this part of it, or more where a mesh
+# would have too many.
+_RIDGE, _SMALLEST, _APART, _MOST = 0.7, 0.9, 0.5, 160
 
 
 class Grid(NamedTuple):
@@ -240,3 +244,35 @@ def _keep(path: Path, grid: Grid) -> None:
             old.unlink(missing_ok=True)
     except OSError:
         pass  # a cache that cannot be written costs time, nothing else
+
+
+def cores_of(grid: Grid) -> np.ndarray:
+    """Return spheres inside a mesh that touch its surface, (n, 4) middles and radii, the largest first."""
+    depth = -grid.values.astype(float)
+    at = np.argwhere(depth > _SMALLEST * grid.step)
+    own = depth[tuple(at.T)]
+    ridge = np.ones(len(at), bool)
+    for way in np.ndindex(3, 3, 3):
+        step = np.array(way) - 1
+        if step.any():
+            near = np.clip(at + step, 0, np.array(depth.shape) - 1)
+            ridge &= depth[tuple(near.T)] - own < _RIDGE * grid.step * np.linalg.norm(step)
+    at, own = at[ridge], own[ridge]
+    order = np.lexsort((*at.T[::-1], -own))
+    at, own = grid.origin + grid.step * at[order], own[order]
+    apart, chosen = _APART, _spread(at, own, _APART, grid.step)
+    while len(chosen) > _MOST:
+        apart *= 1.3
+        chosen = _spread(at, own, apart, grid.step)
+    return np.column_stack([at[chosen], own[chosen]])
+
+
+def _spread(at: np.ndarray, radius: np.ndarray, part: float, step: float) -> list[int]:
+    """Return spheres, in order, none of which has its middle within a part of the radius of one before it."""
+    chosen, left = [], np.ones(len(at), bool)
+    while left.any() and len(chosen) <= _MOST:
+        k = int(left.argmax())
+        chosen.append(k)
+        apart = max(part * radius[k], 2.0 * part * step)
+        left &= ((at - at[k]) ** 2).sum(axis=1) > apart * apart
+    return chosen

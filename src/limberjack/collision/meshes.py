@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limberjack.collision.grids import grid_of
+from limberjack.collision.grids import cores_of, grid_of
 from limberjack.collision.surfaces import Surface, closed_surface, features_of, polygons_of
 
 __all__ = ["MeshMaker", "Meshes"]
@@ -23,7 +23,7 @@ _SHORT = 1.5
 
 
 class Meshes(NamedTuple):
-    """Hulls and meshes, one after the other; m meshes, p polygons, f features in b blocks in c clusters."""
+    """Hulls and meshes, one after the other; m meshes, p polygons, k cores, f features in b blocks in c clusters."""
 
     vertices: np.ndarray  # (v, 3)
     mesh_vertex: np.ndarray  # (m + 1,) vertices of each mesh
@@ -38,6 +38,8 @@ class Meshes(NamedTuple):
     cluster_sphere: np.ndarray  # (c, 4) middle and radius
     block_feature: np.ndarray  # (b + 1,) features of each block
     block_sphere: np.ndarray  # (b, 4) middle and radius
+    mesh_core: np.ndarray  # (m + 1,) cores of each mesh
+    core: np.ndarray  # (k, 4) spheres inside: middle and radius, the largest first
     grid_start: np.ndarray  # (m,) where the distances of each mesh begin
     grid_shape: np.ndarray  # (m, 3) nodes along each axis; zero for hulls
     grid_frame: np.ndarray  # (m, 4) first node and step
@@ -60,7 +62,8 @@ class MeshMaker:
         self._cluster_spheres: list[np.ndarray] = []
         self._grids: list[np.ndarray] = [np.zeros(0, np.float32)]
         self._grid_rows: list[tuple[int, tuple[int, ...], tuple[float, ...]]] = []
-        self._starts = {"vertex": [0], "polygon": [0], "cluster": [0]}
+        self._cores: list[np.ndarray] = [np.zeros((0, 4))]
+        self._starts = {"vertex": [0], "polygon": [0], "cluster": [0], "core": [0]}
 
     def add(self, vertices: object, faces: object, name: str) -> tuple[int, bool, np.ndarray, np.ndarray, float]:
         """Add a mesh, if it is new; return its number, whether it is convex, its middle, half edges and radius.
@@ -96,12 +99,14 @@ class MeshMaker:
         else:
             grid = grid_of(surface)
             short = _SHORT * grid.step
+            self._cores.append(cores_of(grid))
             self._grids.append(grid.values.reshape(-1))
             self._grid_rows.append((start, grid.values.shape, (*grid.origin.tolist(), grid.step)))
         self._put_features(features_of(surface, short))
         self._starts["vertex"].append(first + len(surface.vertices))
         self._starts["polygon"].append(len(self._polygons))
         self._starts["cluster"].append(len(self._cluster_spheres))
+        self._starts["core"].append(sum(len(cores) for cores in self._cores))
 
     def _put_features(self, rows: np.ndarray) -> None:
         """Put features into blocks of neighbours: cut in half across the longest side until they are small."""
@@ -141,6 +146,8 @@ class MeshMaker:
             cluster_sphere=np.array(self._cluster_spheres, float).reshape(-1, 4),
             block_feature=np.array(self._blocks, np.int64),
             block_sphere=np.array(self._spheres, float).reshape(-1, 4),
+            mesh_core=np.array(self._starts["core"], np.int64),
+            core=np.concatenate(self._cores),
             grid_start=np.array([row[0] for row in self._grid_rows], np.int64),
             grid_shape=np.array([row[1] for row in self._grid_rows], np.int64).reshape(-1, 3),
             grid_frame=np.array([row[2] for row in self._grid_rows], float).reshape(-1, 4),

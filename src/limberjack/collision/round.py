@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from limberjack._jit import inner, outlined
+from limberjack.collision.axes import to_shape, to_world
 from limberjack.collision.broad import AT, SIZE
 from limberjack.collision.scratch import put_spot
 from limberjack.collision.shapes import SPHERE
@@ -120,9 +121,7 @@ def _put(i, s, ri, rj, distance, ux, uy, uz, nx, ny, nz, key, n, frame, spots, k
 @inner
 def _put_sphere(i, j, nx, ny, nz, distance, frame, spots, keys):
     """Write the spot of sphere i, whose middle is `distance` outside shape j along a normal in that shape's axes."""
-    wx = frame[j, 0] * nx + frame[j, 1] * ny + frame[j, 2] * nz
-    wy = frame[j, 3] * nx + frame[j, 4] * ny + frame[j, 5] * nz
-    wz = frame[j, 6] * nx + frame[j, 7] * ny + frame[j, 8] * nz
+    wx, wy, wz = to_world(j, frame, nx, ny, nz)
     radius = frame[i, SIZE]
     back = 0.5 * (distance + radius)
     return put_spot(
@@ -135,11 +134,7 @@ def _put_sphere(i, j, nx, ny, nz, distance, frame, spots, keys):
 def _from(i, j, frame):
     """Return the middle of shape i in the axes of shape j."""
     dx, dy, dz = frame[i, AT] - frame[j, AT], frame[i, AT + 1] - frame[j, AT + 1], frame[i, AT + 2] - frame[j, AT + 2]
-    return (
-        frame[j, 0] * dx + frame[j, 3] * dy + frame[j, 6] * dz,
-        frame[j, 1] * dx + frame[j, 4] * dy + frame[j, 7] * dz,
-        frame[j, 2] * dx + frame[j, 5] * dy + frame[j, 8] * dz,
-    )
+    return to_shape(j, frame, dx, dy, dz)
 
 
 @outlined

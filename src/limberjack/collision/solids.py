@@ -14,8 +14,10 @@ from __future__ import annotations
 import math
 
 from limberjack._jit import inner, outlined
+from limberjack.collision.axes import to_shape
 from limberjack.collision.broad import AT, SIZE
 from limberjack.collision.candidates import add_found, place_found, thin_out
+from limberjack.collision.cores import lead_out
 from limberjack.collision.fields import distance_from, least_distance
 from limberjack.collision.shapes import BOX, CAPSULE, CYLINDER, HULL, MESH, PLANE, SPHERE
 from limberjack.spatial.vectors import rotate, rotate_back
@@ -31,16 +33,6 @@ _FAR, _FAR_EDGE = 3.0, 4.0
 _OUTWEIGHED, _BENT = 0.64, 0.25
 _GOLDEN = 0.6180339887498949
 _MOST_SAMPLES = 32
-
-
-@inner
-def _to_local(k, frame, x, y, z):
-    """Return a world vector in the axes of shape k."""
-    return (
-        frame[k, 0] * x + frame[k, 3] * y + frame[k, 6] * z,
-        frame[k, 1] * x + frame[k, 4] * y + frame[k, 7] * z,
-        frame[k, 2] * x + frame[k, 5] * y + frame[k, 8] * z,
-    )
 
 
 @outlined
@@ -276,13 +268,13 @@ def _scan(
     found, found_keys,
 ):  # fmt: skip
     """Enter the contacts of all features of shape i with the distance of shape j; return the number of candidates."""
-    ox, oy, oz = _to_local(
+    ox, oy, oz = to_shape(
         j, frame, frame[i, AT] - frame[j, AT], frame[i, AT + 1] - frame[j, AT + 1], frame[i, AT + 2] - frame[j, AT + 2]
     )
     # The axes of i in those of j.
-    ax, ay, az = _to_local(j, frame, frame[i, 0], frame[i, 3], frame[i, 6])
-    bx, by, bz = _to_local(j, frame, frame[i, 1], frame[i, 4], frame[i, 7])
-    cx, cy, cz = _to_local(j, frame, frame[i, 2], frame[i, 5], frame[i, 8])
+    ax, ay, az = to_shape(j, frame, frame[i, 0], frame[i, 3], frame[i, 6])
+    bx, by, bz = to_shape(j, frame, frame[i, 1], frame[i, 4], frame[i, 7])
+    cx, cy, cz = to_shape(j, frame, frame[i, 2], frame[i, 5], frame[i, 8])
     turn = (ax, bx, cx, ay, by, cy, az, bz, cz)
     spacing = meshes.grid_frame[mesh_j, 3] if kind_j == MESH else 1e300
     side, first = 0 if sign > 0.0 else 1, n
@@ -336,4 +328,6 @@ def solid_pair(
         n = _scan(n, j, i, kind_j, kind_i, mesh_j, mesh_i, limit, -1.0, apart, frame, meshes, found, found_keys)
     if n == 0:
         return 0
+    if kind_j <= MESH:
+        n = lead_out(n, i, j, kind_i, kind_j, mesh_i, mesh_j, frame, meshes, found, found_keys)
     return thin_out(n, radius, found, found_keys, scratch.near, scratch.near_keys, scratch.spots, scratch.keys)
