@@ -125,11 +125,15 @@ def meet(setup, tree, structure, mode, h, loose, rate, touch, soft, e, s, saddle
     if soft:
         _soften(setup.system, tree is None, setup.constraints[0], saddle.always, e.m, e.j, saddle.c)
     status = factor_saddle(setup.system, tree, structure, e.m, e.j, saddle)
+    listed, rank = saddle.report[0], saddle.report[1]
     if status != 0:
         s.report[3] = status
         status = STUCK
     else:
         status = solve_again(setup, tree, structure, mode, touch, e, s, saddle)
+    if soft:
+        # rows that give way are all independent: the rank told is that of the accelerations
+        saddle.report[0], saddle.report[1] = listed, rank
     return status
 
 
