@@ -158,7 +158,7 @@ def floors(count):
 
 
 def test_shock_propagation_goes_through_joints():
-    """Ten floors of hinged boxes come to rest in four seconds of five sweeps level by level; without levels they rock."""
+    """Ten floors of hinged boxes come to rest in four seconds of five sweeps by levels; without them they rock."""
     speeds = []
     for levels in (True, False):
         method = lj.Impulses(joints="sweeps", sweeps=5, levels=levels, sleeping=False)
