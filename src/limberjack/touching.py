@@ -142,21 +142,9 @@ def _push(links, link, sign, row, point, x, y, z, work, qd, dense):
         point[0] - rows[link, R + 3], point[1] - rows[link, R + 7], point[2] - rows[link, R + 11], x, y, z
     )
     return walk(
-        links,
-        link,
-        row,
-        sign * cx,
-        sign * cy,
-        sign * cz,
-        sign * x,
-        sign * y,
-        sign * z,
-        np.int64(-1),
-        0.0,
-        work,
-        qd,
+        links, link, row, sign * cx, sign * cy, sign * cz, sign * x, sign * y, sign * z, np.int64(-1), 0.0, work, qd,
         dense,
-    )
+    )  # fmt: skip
 
 
 @outlined

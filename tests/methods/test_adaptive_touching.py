@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from tests.naive.divide import Divided, Terms
+from tests.naive.twin import Twin
 
 import limberjack as lj
+from limberjack.solvers.path_sweeps import CONTACT
 from limberjack.spatial.frames import matrix_from_quaternion
 from limberjack.touching import take_touching_steps
 
@@ -213,6 +218,44 @@ def test_a_push_opens_joints_of_what_rests():
     assert set(sim.active_joints) > {"ball"}
     # an arm that went on resting would hold the ball where they met
     assert sim.body("ball").position[0] > -0.14 + 0.01 and sim.body("arm3").velocity[3] > 0.0
+
+
+def test_contacts_are_answered_by_the_phi_of_the_hybrid_tree(rng):
+    """What a contact on a reduced figure gets for impulses is what the hybrid assembly tree's Phi gives, to 1e-10."""
+    model = on_ground(rng)
+    sim = lj.Simulation(model, lj.Adaptive(budget=3, update_every=50), dt=1e-3)
+    compared = 0
+    while compared < 4 and sim.steps < 1000:
+        sim.step(20)
+        q, updates = sim.q.copy(), sim.stats["updates"]
+        sim.step()
+        if sim.stats["updates"] != updates or not sim.contacts():
+            continue
+        stepper: Any = sim._stepper
+        packed, tree, links = stepper._meeting.touch.packed, stepper.assembly, model.arrays.links
+        moving = np.repeat(stepper.active_links(), links.dof)
+        assert 6 < moving.sum() < model.nv
+        none, weights = np.zeros(model.nv), [np.eye(d) for d in links.dof]
+        jacobians = Twin(model).jacobians(q)
+        for k in np.flatnonzero(packed.kind[: int(packed.report[0])] == CONTACT)[:2]:
+            contact = sim.contacts()[int(packed.source[k])]
+            i = model.body_index(contact.bodies[0])
+            assert contact.bodies[1] == "world"
+            at = slice(packed.start[k], packed.start[k + 1])
+            found = packed.y[at].T @ (packed.y[at] * packed.inverse[packed.column[at], None])
+            positions, rotations = lj.forward_kinematics(model, q)
+            arm = contact.position - positions[i] - matrix_from_quaternion(rotations[i]) @ model.arrays.body_com[i]
+            wrenches = np.array([[*np.cross(arm, axis), *axis] for axis in packed.axes[k].reshape(3, 3)])
+            answers = []
+            for wrench in wrenches:
+                pushes = np.zeros((model.body_count, 6))
+                pushes[i] = wrench
+                terms = Terms(model, q, none, none, pushes)
+                answers.append(Divided(tree, terms, weights, gravity=np.zeros(3), moving=moving).qdd)
+            phi = wrenches @ jacobians[i] @ np.array(answers).T
+            np.testing.assert_allclose(found, phi, rtol=0, atol=1e-10 * np.abs(phi).max())
+            compared += 1
+    assert compared > 3
 
 
 def struck(update_every=20):

@@ -35,7 +35,7 @@ from limberjack.touching import STRUCK
 __all__ = ["TouchingAdaptiveStepper"]
 
 # Contacts that take out more speed in a step are blows [m/s]; more too than what weight gains in so many steps.
-_BLOW, _STEPS = 0.25, 10.0
+_BLOW, _STEPS = 0.5, 10.0
 
 
 class TouchingAdaptiveStepper(HeldAdaptiveStepper):

@@ -26,6 +26,7 @@ from limberjack.methods.impulses.islands import (
     FIRM,
     GLOBAL,
     GRADUAL,
+    HIGHEST,
     KIND,
     SAVED,
     SEARCH,
@@ -263,7 +264,7 @@ def _close_in_pieces(setup, tree, structure, how, h, time, all_rows, root, rows,
 
 
 @outlined
-def _close_swept(setup, how, h, time, count, rows, bulk, e, s):
+def _close_swept(setup, how, h, time, count, graph, rows, bulk, e, s):
     """Close the joints where the substep leads one after the other, and move there.
 
     Where there are contacts they were closed with those: what is left is the sweep over joints alone that the paper
@@ -279,8 +280,8 @@ def _close_swept(setup, how, h, time, count, rows, bulk, e, s):
     for k in range(times):
         eps = (k + 1.0) / times if how[GRADUAL] > 0.0 else 1.0
         worst = sweep_joints(
-            setup, eps, how[SEARCH], how[TOLERANCE], h, time, s.pose_sum, rows.compound, bulk, e, s.there, s.pose,
-            rows.total, rows.small, s.u,
+            setup, -1, HIGHEST, graph.level, eps, how[SEARCH], how[TOLERANCE], h, time, s.pose_sum, rows.compound, bulk,
+            e, s.there, s.pose, rows.total, rows.small, s.u,
         )  # fmt: skip
         if worst <= how[TOLERANCE]:
             break
@@ -294,7 +295,7 @@ def _close_swept(setup, how, h, time, count, rows, bulk, e, s):
 
 
 @outlined
-def close(setup, tree, structure, how, h, time, count, all_rows, root, rows, bulk, e, s, saddle):
+def close(setup, tree, structure, how, h, time, count, all_rows, graph, rows, bulk, e, s, saddle):
     """Close the joints where the substep leads, and move there; return a status.
 
     The poses that angular momenta are to be carried on from are left in `pose_sum`.
@@ -307,10 +308,10 @@ def close(setup, tree, structure, how, h, time, count, all_rows, root, rows, bul
     if how[GLOBAL] == DAMPED:
         return _bring(setup, tree, structure, how, h, time + h, all_rows, rows, bulk, e, s, saddle)
     if how[GLOBAL] == 0.0:
-        _close_swept(setup, how, h, time + h, count, rows, bulk, e, s)
+        _close_swept(setup, how, h, time + h, count, graph, rows, bulk, e, s)
         return 0
-    status = _close_along(setup, tree, structure, how, h, time + h, root, rows, bulk, e, s, saddle)
+    status = _close_along(setup, tree, structure, how, h, time + h, graph.root, rows, bulk, e, s, saddle)
     if status != NOT_CLOSED:
         _keep_angles(e, s.there)
         return status
-    return _close_in_pieces(setup, tree, structure, how, h, time, all_rows, root, rows, bulk, e, s, saddle)
+    return _close_in_pieces(setup, tree, structure, how, h, time, all_rows, graph.root, rows, bulk, e, s, saddle)

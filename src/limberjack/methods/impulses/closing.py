@@ -15,6 +15,7 @@ from limberjack.methods.impulses.islands import (
     FIRM,
     GLOBAL,
     GRADUAL,
+    HIGHEST,
     KIND,
     SEARCH,
     SWEEPS,
@@ -42,6 +43,7 @@ class Rows(NamedTuple):
     most: np.ndarray  # their friction
     compound: np.ndarray  # (p,) the entry of each pair of frames among compound ones, -1 = none
     small: np.ndarray  # (16, 6) scratch of one joint
+    inverse: np.ndarray  # (n, 7) inverse inertias of the bodies, 0 of those that are not to move
 
 
 @outlined
@@ -170,15 +172,15 @@ def meet_together(first, last, kind, how, h, setup, sweeps, rows, bulk, e, u):
 
 
 @outlined
-def meet_in_turn(first, last, kind, how, h, time, setup, sweeps, rows, bulk, e, s):
+def meet_in_turn(first, last, kind, how, h, time, setup, height, sweeps, rows, bulk, e, s):
     """Sweep the contacts of all islands with joints, and the joints where the step leads after them, in turn."""
     times = int(how[KIND + WIDTH * FIRM + SWEEPS])
     for k in range(times):
         sweep_kind(kind, first, last, 1, how, h, sweeps.link, bulk.inverse, sweeps.row, s.u)
         eps = (k + 1.0) / times if how[GRADUAL] > 0.0 else 1.0
         sweep_joints(
-            setup, eps, how[SEARCH], how[TOLERANCE], h, time + h, s.pose, rows.compound, bulk, e, s.there, s.stage,
-            rows.total, rows.small, s.u,
+            setup, -1, HIGHEST, height, eps, how[SEARCH], how[TOLERANCE], h, time + h, s.pose, rows.compound, bulk, e,
+            s.there, s.stage, rows.total, rows.small, s.u,
         )  # fmt: skip
 
 

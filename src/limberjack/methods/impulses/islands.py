@@ -24,12 +24,14 @@ _STIR = 0.1
 SOFT, FIRM, HARD = range(3)
 # Columns have so many levels at least. One with a body faster than this is met firm: it comes to rest sooner [m/s].
 TALL, QUIET = 3.0, 0.05
+# No body stands higher than this.
+HIGHEST = 2**40
 # How joints are met: one after the other, all at once, or all at once and damped.
 SWEPT, TOGETHER, DAMPED = 0.0, 1.0, 2.0
 # What becomes of the velocities that a sweep over joints alone leaves: they are kept, or those before it are.
 KEPT, SAVED = 1.0, 2.0
 # Places in `how`, the numbers of the method's options; sweeps, relaxing sweeps, rate, scale and give of each kind.
-SHOCK, TOLERANCE, GLOBAL, SLOW, PATIENCE, SMALL, RATIO, GRADUAL, SEARCH, AFTER, KIND = range(11)
+SHOCK, TOLERANCE, GLOBAL, SLOW, PATIENCE, SMALL, RATIO, GRADUAL, SEARCH, AFTER, LEVELS, KIND = range(12)
 SWEEPS, RELAX, RATE, SCALE, GIVE, WIDTH = range(6)
 
 

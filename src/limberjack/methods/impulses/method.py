@@ -84,7 +84,7 @@ class ImpulsesStepper(AttachedState):
         rubbing, most = _rubbing(model, whole) if self._rubs else ([], [])
         self._rows = Rows(
             np.zeros(rows), np.zeros(rows), np.zeros(rows), np.array(rubbing, np.int64), np.array(most, float),
-            np.full(len(whole.table.pair_link), -1, np.int64), np.zeros((16, 6)),
+            np.full(len(whole.table.pair_link), -1, np.int64), np.zeros((16, 6)), np.zeros((len(whole.bodies.kind), 7)),
         )  # fmt: skip
         self._rows.compound[whole.table.compound[:, 0]] = np.arange(len(whole.table.compound))
         self._bulk.jointed[:] = _jointed(model, whole)
@@ -129,7 +129,7 @@ class ImpulsesStepper(AttachedState):
         ratio = {"auto": _RATIO, "hard": -1.0}.get(o.contacts, math.inf)
         patience = _PATIENCE if o.sleeping else 0.0
         shared = [o.shock, o.tolerance, float(JOINTS[o.joints]), _SLOW, patience, small, ratio]
-        shared += [float(o.gradual), float(GOLDEN[o.golden]), float(JOINT_SWEEP[o.joint_sweep])]
+        shared += [float(o.gradual), float(GOLDEN[o.golden]), float(JOINT_SWEEP[o.joint_sweep]), float(o.levels)]
         soft = [o.soft_sweeps, 1, *_softness(min(o.frequency, 0.25 / h), h)]
         firm = [o.sweeps, max(1, o.sweeps // 5), *_softness(0.5 / h, h)]
         hard = [0 if o.shock else o.sweeps, 0, min(_RATE, 0.2 / h), 1.0, 0.0]

@@ -48,6 +48,15 @@ def _asleep(system, c, asleep):
 
 
 @inner
+def _level(system, c, height):
+    """Return the level of the higher body of constraint c."""
+    out = 0
+    for t in range(system.touch_start[c], system.touch_start[c + 1]):
+        out = max(out, height[system.touch_body[t]])
+    return out
+
+
+@inner
 def _answer(system, c, r, first, j, inverse, t):
     """Return M^-1 times the part of row r on its body t."""
     o, i = system.block_start[t] + 6 * (r - first), system.touch_body[t]
@@ -338,7 +347,7 @@ def sweep_joints(
     # model
     setup,
     # in
-    eps, search, enough, h, time, before, compound, bulk, e,
+    low, high, height, eps, search, enough, h, time, before, compound, bulk, e,
     # out
     there, pose, total, w, u,
 ):  # fmt: skip
@@ -346,6 +355,8 @@ def sweep_joints(
 
     Args:
         setup: what stays.
+        low, high: joints are left out whose higher body is not above level `low`, or is above `high`.
+        height: (n,) level of each body.
         eps: part of its error that a joint loses.
         search: NEVER, BEYOND or ALWAYS by golden section.
         enough: errors that small are left [m, rad].
@@ -361,7 +372,7 @@ def sweep_joints(
     """
     counts, system, worst = setup.constraints, setup.system, 0.0
     for c in range(counts[1]):
-        if _asleep(system, c, bulk.asleep):
+        if _asleep(system, c, bulk.asleep) or not low < _level(system, c, height) <= high:
             continue
         if c < counts[0]:
             square = _close_joint(setup, c, eps, search, enough, h, time, before, compound, bulk, u, e, there, pose, w)

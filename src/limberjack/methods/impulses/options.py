@@ -42,6 +42,8 @@ class Impulses:
             drop, "always", "never".
         joint_sweep: a sweep over joints alone after contacts, where joints are swept: "none", "kept", or "saved", which
             lets velocities go back to those before it once the bodies have moved.
+        levels: whether contacts and swept joints are met level by level from the ground up, and once more with all that
+            is lower held still for contacts (shock propagation with joints, as in the paper).
         substeps: substeps per step; None takes as many as keep them at most 1/480 s long.
         events: whether to go from collision to collision, exactly, instead of by steps: for spheres, and boxes that do
             not turn, without joints, friction or anything at rest; what it cannot do is refused by name.
@@ -64,6 +66,7 @@ class Impulses:
     gradual: bool = False
     golden: str = "fallback"
     joint_sweep: str = "kept"
+    levels: bool = False
     substeps: int | None = None
     events: bool = False
     sleeping: bool = True
@@ -85,12 +88,13 @@ class Impulses:
             value = getattr(self, word)
             if not (isinstance(value, (int, float)) and 0.0 < value < 1e6):
                 raise StateError(f"{word} must be a number > 0, got {value!r}")
-        for word in ("sleeping", "gradual", "events"):
+        for word in ("sleeping", "gradual", "events", "levels"):
             if getattr(self, word) is not True and getattr(self, word) is not False:
                 raise StateError(f"{word} must be True or False, got {getattr(self, word)!r}")
-        swept = (self.gradual, self.golden, self.joint_sweep) != (False, "fallback", "kept")
+        swept = (self.gradual, self.golden, self.joint_sweep, self.levels) != (False, "fallback", "kept", False)
         if swept and self.joints != "sweeps":
-            raise StateError(f'gradual, golden and joint_sweep are of joints="sweeps", not of joints="{self.joints}"')
+            names = "gradual, golden, joint_sweep and levels"
+            raise StateError(f'{names} are of joints="sweeps", not of joints="{self.joints}"')
 
     def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> ImpulsesStepper:
         """Return a stepper for `model`, without its features in `ignored`."""

@@ -21,6 +21,7 @@ from limberjack.methods.impulses.islands import (
     FIRM,
     GLOBAL,
     KIND,
+    LEVELS,
     PATIENCE,
     RELAX,
     SLOW,
@@ -34,6 +35,7 @@ from limberjack.methods.impulses.islands import (
     relax_islands,
     sweep_kind,
 )
+from limberjack.methods.impulses.levels import meet_by_levels
 from limberjack.methods.impulses.motion import carry, kick, move, pull_grips
 from limberjack.methods.impulses.pins import bring_pins, meet_pins, sweep_pins, weigh_pins
 from limberjack.methods.impulses.touching import keep, rest
@@ -200,7 +202,10 @@ def _meet_contacts(setup, tree, structure, how, h, time, count, together, rows, 
     kind = min(kind_of(islands, how, graph.facts), FIRM)
     if how[GLOBAL] == 0.0:
         copy_angles(setup.table.compound, e, s.there)
-        meet_in_turn(first, count, kind, how, h, time, setup, sweeps, rows, bulk, e, s)
+        if how[LEVELS] > 0.0:
+            meet_by_levels(first, count, kind, how, h, time, setup, graph.level, sweeps, rows, bulk, e, s)
+        else:
+            meet_in_turn(first, count, kind, how, h, time, setup, graph.level, sweeps, rows, bulk, e, s)
         return 0
     status = 0
     for _ in range(ROUNDS):
@@ -285,7 +290,7 @@ def take_steps(
                 note_pushes(0, count, sweeps.link, sweeps.row, bulk)
                 _copy(s.pose, s.stage)
                 met = count - graph.island[graph.count[0] - 1] if together else 0
-                status = close(setup, tree, structure, how, h, at, met, all_rows, graph.root, rows, bulk, e, s, saddle)
+                status = close(setup, tree, structure, how, h, at, met, all_rows, graph, rows, bulk, e, s, saddle)
             if status == 0:
                 follow(0, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
                 carry(s.pose_sum, s.pose, bulk, s.u)

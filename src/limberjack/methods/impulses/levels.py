@@ -1,0 +1,71 @@
+"""Contacts and joints met level by level, as the paper has it.
+
+Each sweep goes from the ground up: the contacts of a level, then the joints whose higher body stands on it. Shock
+propagation does so once more, with all bodies of lower levels held still for the contacts; joints move them on.
+"""
+
+from __future__ import annotations
+
+from limberjack._jit import outlined
+from limberjack.methods.impulses.islands import (
+    FIRM,
+    GRADUAL,
+    HIGHEST,
+    KIND,
+    SEARCH,
+    SHOCK,
+    SWEEPS,
+    TOLERANCE,
+    WIDTH,
+    sweep_kind,
+)
+from limberjack.methods.impulses.newton import sweep_joints
+from limberjack.solvers.sweeps import set_masses
+
+__all__ = ["meet_by_levels"]
+
+# Rounds of contacts and joints on each level of shock propagation; they are few, since joints may lead down again.
+_ROUNDS = 10
+
+
+@outlined
+def _hold_below(level, height, inverse, out):
+    """Copy inverse inertias, with 0 for bodies below a level."""
+    for i in range(len(inverse)):
+        f = 0.0 if height[i] < level else 1.0
+        for c in range(7):
+            out[i, c] = f * inverse[i, c]
+
+
+@outlined
+def _pass_up(first, last, kind, times, held, eps, how, h, time, setup, height, sweeps, rows, bulk, e, s):
+    """Sweep contacts and joints of each level `times` times, from the ground up; `held`: what is lower stays still."""
+    begin, below = first, -1
+    while begin < last:
+        level, end = sweeps.level[begin], begin
+        while end < last and sweeps.level[end] == level:
+            end += 1
+        _hold_below(level if held else 0, height, bulk.inverse, rows.inverse)
+        if held:
+            set_masses(begin, end, sweeps.link, rows.inverse, sweeps.row)
+        top = HIGHEST if end == last else level
+        for _ in range(times):
+            sweep_kind(kind, begin, end, 1, how, h, sweeps.link, rows.inverse, sweeps.row, s.u)
+            sweep_joints(
+                setup, below, top, height, eps, how[SEARCH], how[TOLERANCE], h, time + h, s.pose, rows.compound, bulk,
+                e, s.there, s.stage, rows.total, rows.small, s.u,
+            )  # fmt: skip
+        begin, below = end, level
+
+
+@outlined
+def meet_by_levels(first, last, kind, how, h, time, setup, height, sweeps, rows, bulk, e, s):
+    """Sweep the contacts of all islands with joints, and the joints where the step leads, level by level."""
+    times = int(how[KIND + WIDTH * FIRM + SWEEPS])
+    for k in range(times):
+        eps = (k + 1.0) / times if how[GRADUAL] > 0.0 else 1.0
+        _pass_up(first, last, kind, 1, False, eps, how, h, time, setup, height, sweeps, rows, bulk, e, s)
+    if how[SHOCK] > 0.0:
+        rounds = min(_ROUNDS, int(how[SHOCK]))
+        _pass_up(first, last, kind, rounds, True, 1.0, how, h, time, setup, height, sweeps, rows, bulk, e, s)
+        set_masses(first, last, sweeps.link, bulk.inverse, sweeps.row)
