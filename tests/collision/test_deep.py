@@ -78,11 +78,14 @@ def test_clouds_part_gently(kind):
 
 @pytest.mark.parametrize("contacts", ["auto", "soft", "hard"])
 def test_clouds_of_unlike_bodies_part_gently(contacts):
-    """With masses a thousand times apart, which shock propagation is for, light bodies are not shot out."""
+    """With masses a thousand times apart, which shock propagation is for, light bodies are not shot out.
+
+    Between heavy ones that close in at an angle they get faster than these.
+    """
     for seed in range(SEEDS):
         model = cloud("all", seed, unlike=1e3)
         sim = lj.Simulation(model, lj.Impulses(contacts=contacts, sleeping=False), dt=1 / 240)
-        assert fastest(sim, 0.75) < FASTEST + 0.5, seed
+        assert fastest(sim, 0.75) < 1.5 * FASTEST, seed
 
 
 @pytest.mark.parametrize("kind", ["boxes", "meshes"])

@@ -231,6 +231,9 @@ def _impulse(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, scale, give):
         after = before - mn * (un + s / h)
     else:
         bias = max(rate * s, min(_GENTLE * s, -_SLOW))
+        if bias > rate * s:
+            # pushed out more slowly a contact gives way more slowly too, or it would carry no more however deep
+            give = give * bias / (rate * s)
         after = before - mn * scale * (un + bias) - give * before
     after = max(after, 0.0)
     d = after - before

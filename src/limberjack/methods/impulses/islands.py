@@ -20,6 +20,8 @@ MORE_CONTACTS, NOT_FINITE = -(2**43), -(2**44)
 MARGIN = 1e-3
 # Motion that shock propagation may leave anywhere [m/s].
 _STIR = 0.1
+# Speed that it may give a body at rest: columns that rock come to rest by less [m/s].
+_FASTER = 0.5
 # How an island's contacts are met: giving way a little, giving way less and swept more, or not at all.
 SOFT, FIRM, HARD = range(3)
 # Columns have so many levels at least. One with a body faster than this is met firm: it comes to rest sooner [m/s].
@@ -158,7 +160,7 @@ def _meet_hard(begin, end, how, h, graph, sweeps, bulk, saved, u):
         rate = how[KIND + WIDTH * HARD + RATE]
         shock(begin, end, int(how[SHOCK]), link, sweeps.level, inverse, graph.level, h, rate, row, u)
     after, faster = _liveliness(begin, end, link, bulk, u)
-    if after <= 2.0 * before and faster <= fast + _STIR * _STIR:
+    if after <= 2.0 * before and faster <= fast + _FASTER * _FASTER:
         return True
     _copy_bodies(begin, end, link, saved, u)
     for k in range(begin, end):
