@@ -288,12 +288,12 @@ def _listed(start, other, i, j):
 
 
 @inner
-def _apart(bounds, i, j):
-    """Return whether two boxes do not meet."""
+def _apart(bounds, i, others, j):
+    """Return whether box i and box j of others do not meet."""
     return (
-        bounds[i, 0] > bounds[j, 3] or bounds[j, 0] > bounds[i, 3]
-        or bounds[i, 1] > bounds[j, 4] or bounds[j, 1] > bounds[i, 4]
-        or bounds[i, 2] > bounds[j, 5] or bounds[j, 2] > bounds[i, 5]
+        bounds[i, 0] > others[j, 3] or others[j, 0] > bounds[i, 3]
+        or bounds[i, 1] > others[j, 4] or others[j, 1] > bounds[i, 4]
+        or bounds[i, 2] > others[j, 5] or others[j, 2] > bounds[i, 5]
     )  # fmt: skip
 
 
@@ -337,7 +337,7 @@ def _pair_items(shapes, filters, pose, reach, margin, broad, i, j, n):
     """Write the pairs of shapes of items i and j that come near each other; return the number of pairs."""
     if broad.item_link[i] < 0 and broad.item_link[j] < 0:
         return n
-    if _apart(broad.item_bounds, i, j):
+    if _apart(broad.item_bounds, i, broad.item_bounds, j):
         return n
     if _listed(filters.joined_start, filters.joined, broad.item_part[i], broad.item_part[j]):
         return n
@@ -347,9 +347,11 @@ def _pair_items(shapes, filters, pose, reach, margin, broad, i, j, n):
         _make_ready(shapes, pose, reach, margin, broad, j)
     for s in range(broad.item_start[i], broad.item_start[i + 1]):
         a = broad.item_shape[s]
+        if _apart(broad.bounds, a, broad.item_bounds, j):
+            continue
         for t in range(broad.item_start[j], broad.item_start[j + 1]):
             b = broad.item_shape[t]
-            if not _apart(broad.bounds, a, b) and _allowed(shapes, filters, a, b):
+            if not _apart(broad.bounds, a, broad.bounds, b) and _allowed(shapes, filters, a, b):
                 n = _note(shapes, a, b, n, broad.pairs)
     return n
 
