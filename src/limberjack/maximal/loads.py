@@ -6,18 +6,20 @@ import math
 
 import numpy as np
 
-from limberjack._jit import inner, outlined
+from limberjack._jit import inner, kernel, outlined
 from limberjack.articulated.drives import drive_forces
 from limberjack.constraints.bodies import (
     SCALABLE,
+    TURNED,
     add_row,
     body_point,
     take_inertia,
 )
 from limberjack.constraints.rows import ANGLE, element, relative_rotation
+from limberjack.spatial.quaternions import quaternion_from_matrix, quaternion_multiply
 from limberjack.spatial.vectors import cross
 
-__all__ = ["count_turns", "forces", "read_coordinates"]
+__all__ = ["count_turns", "forces", "match_signs", "read_coordinates"]
 
 
 @inner
@@ -34,27 +36,72 @@ def _push(bodies, center, i, ends, px, py, pz, nx, ny, nz, fx, fy, fz, f):
     add_row(bodies, i, ends, px, py, pz, nx + cx, ny + cy, nz + cz, fx, fy, fz, bodies.start[i], f)
 
 
+@inner
+def _frame_facing(f, k, o, i, pose):
+    """Return the quaternion in the world of the frame at column o of pair k, fixed in body i, -1 = the world."""
+    r = f[k, o], f[k, o + 1], f[k, o + 2], f[k, o + 3], f[k, o + 4], f[k, o + 5], f[k, o + 6], f[k, o + 7], f[k, o + 8]
+    turn, t = quaternion_from_matrix(r), TURNED
+    if i >= 0:
+        turn = quaternion_multiply((pose[i, t], pose[i, t + 1], pose[i, t + 2], pose[i, t + 3]), turn)
+    return turn
+
+
+@inner
+def _facing(table, k, pose):
+    """Return the quaternion of frame B in frame A of pair k by the quaternions of their bodies: it never leaps."""
+    f = table.pair_frame
+    w, x, y, z = _frame_facing(f, k, 0, table.pair_link[k, 0], pose)
+    return quaternion_multiply((w, -x, -y, -z), _frame_facing(f, k, 12, table.pair_link[k, 1], pose))
+
+
+@kernel
+def match_signs(
+    # model
+    setup,
+    # in
+    nq, q,
+    # out
+    pose,
+):  # fmt: skip
+    """Give bodies on ball joints that of their two quaternions by which `read_coordinates` finds those in q (nq,)."""
+    table, start = setup.table, setup.system.row_start
+    r, last = start[setup.constraints[1]], start[setup.constraints[2]]
+    while r < last:
+        at, ball = table.drive[r, 0], table.speed[r] == 1
+        if ball and at < nq:
+            k = table.row_pair[r, 0]
+            w, x, y, z = _facing(table, k, pose)
+            i = table.pair_link[k, 1]
+            if i >= 0 and w * q[at] + x * q[at + 1] + y * q[at + 2] + z * q[at + 3] < 0.0:
+                for c in range(TURNED, TURNED + 4):
+                    pose[i, c] = -pose[i, c]
+        r += 3 if ball else 1
+
+
 @outlined
 def read_coordinates(
     # model
     setup,
     # in
-    e,
+    pose, e,
     # out
     q, qd,
 ):  # fmt: skip
-    """Fill q and qd of the joints that have rows for them from the values of those rows."""
+    """Fill q and qd of the joints that have rows for them from the values of those rows.
+
+    Of the two quaternions of a ball joint it is the one that the bodies' own lead to, however seldom it is looked at.
+    """
     table, start = setup.table, setup.system.row_start
     r, last = start[setup.constraints[1]], start[setup.constraints[2]]
     while r < last:
         iq, iv = table.drive[r, 0], table.drive[r, 1]
         if table.speed[r] == 1:
             w, x, y, z = relative_rotation(e.state, table.row_pair[r, 0])
-            # of the two quaternions of a rotation, the one that goes on from the last
-            sign = -1.0 if w * q[iq] + x * q[iq + 1] + y * q[iq + 2] + z * q[iq + 3] < 0.0 else 1.0
+            a, b, c, d = _facing(table, table.row_pair[r, 0], pose)
+            sign = -1.0 if w * a + x * b + y * c + z * d < 0.0 else 1.0
             q[iq], q[iq + 1], q[iq + 2], q[iq + 3] = sign * w, sign * x, sign * y, sign * z
-            for c in range(3):
-                qd[iv + c] = e.values[r + c, 1]
+            for k in range(3):
+                qd[iv + k] = e.values[r + k, 1]
             r += 3
         else:
             q[iq], qd[iv] = e.values[r, 0], e.values[r, 1]
@@ -78,10 +125,10 @@ def count_turns(
 
 
 @outlined
-def _drive(setup, drives, armature, span, applied, e, s, f):
+def _drive(setup, drives, armature, span, applied, pose, e, s, f):
     """Add the forces of joints on themselves and those applied to them, along the rows of their coordinates."""
     table, system = setup.table, setup.system
-    read_coordinates(setup, e, s.q, s.qd)
+    read_coordinates(setup, pose, e, s.q, s.qd)
     drive_forces(drives, armature, span, 0.0, s.q, s.qd, applied, s.tau, s.added)
     for c in range(setup.constraints[1], setup.constraints[2]):
         r = system.row_start[c]
@@ -149,4 +196,4 @@ def forces(setup, springs, drives, armature, span, driven, implicit, wrenches, a
     if len(springs.link) > 0 and not implicit:
         _pull_springs(setup, springs, e.ends, f)
     if driven:
-        _drive(setup, drives, armature, span, applied, e, s, f)
+        _drive(setup, drives, armature, span, applied, pose, e, s, f)

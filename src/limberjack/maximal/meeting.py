@@ -233,7 +233,7 @@ def look_at(
     """Evaluate all rows at the state now, those of coordinates included, and fill q and qd of joints that have them."""
     rows = setup.system.row_start[setup.constraints[2]]
     evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, s.pose, s.u, e)
-    read_coordinates(setup, e, s.q, s.qd)
+    read_coordinates(setup, s.pose, e, s.q, s.qd)
     worst, at = worst_row(setup, e, s)
     s.report[1], s.report[2] = worst, at
 

@@ -18,6 +18,7 @@ from limberjack.maximal.body_frames import body_frames, body_speeds
 from limberjack.maximal.changing import close_tree, may_be_primary, place_of, shape_columns, start_shapes
 from limberjack.maximal.energies import body_energies, spring_energies
 from limberjack.maximal.inserting import inserted_terms
+from limberjack.maximal.loads import match_signs
 from limberjack.maximal.meeting import OPEN_LOOP, STUCK, Setup, State, change_velocities, look_at
 from limberjack.maximal.reading import compounds_of, screws_of, turns_of
 from limberjack.measure import joint_energy
@@ -198,6 +199,10 @@ class MaximalState:
         before = (pose.copy(), u.copy(), self._e.near.copy(), getattr(self, "_seen", None))
         places = (self._origins, self._placed)
         _to_maximal(self._links, bodies, self.whole.center, self._span, q, qd, self._work, *places, pose, u)
+        for link, place, _, kind in self._free:
+            if kind == "free" and pose[link, 3:7] @ q[place + 3 : place + 7] < 0.0:
+                pose[link, 3:7] *= -1.0
+        match_signs(self._setup, len(q), q, pose)
         for i in np.flatnonzero(bodies.kind == AFFINE):
             shape = self._s.pose[i, SHAPE : SHAPE + 9].reshape(3, 3)
             if self._affine_start:
@@ -268,9 +273,7 @@ class MaximalState:
         self._q[q : q + 3] = ends[9:12] - lever
         self._qd[v : v + 3] = ends[15:18] - np.cross(ends[12:15], lever)
         if kind == "free":
-            turned = self._s.pose[link, 3:7]
-            sign = -1.0 if turned @ self._q[q + 3 : q + 7] < 0 else 1.0
-            self._q[q + 3 : q + 7] = sign * turned
+            self._q[q + 3 : q + 7] = self._s.pose[link, 3:7]
             self._qd[v + 3 : v + 6] = r.T @ ends[12:15]
 
     @property
