@@ -44,6 +44,7 @@ from limberjack.simulation import Simulation
 from limberjack.solvers.elimination import new_work, order_of, split
 from limberjack.solvers.slanted import solve_slanted
 from limberjack.solvers.tree import factor
+from limberjack.viewer.composed import Composed
 
 __all__ = ["compiled", "jobs", "sample", "warm_up"]
 
@@ -206,9 +207,9 @@ def _collision() -> None:
 
 def _pictures() -> None:
     model = sample()
-    Painter(Drawing(model), 32, 32, 1).paint(
-        *forward_kinematics(model, model.q0), framed(np.array([[-1.0, -1.0, -1.0], [1.0, 1.0, 1.0]]), 1.0)
-    )
+    drawing, poses = Drawing(model), forward_kinematics(model, model.q0)
+    Painter(drawing, 32, 32, 1).paint(*poses, framed(np.array([[-1.0, -1.0, -1.0], [1.0, 1.0, 1.0]]), 1.0))
+    Composed(drawing).by_bodies(*poses)
 
 
 def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
