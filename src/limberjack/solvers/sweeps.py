@@ -39,8 +39,6 @@ N, RA, RB, KN, MN, MT, MU, S, JN, JT, STICK, E, PULL, PUSHED, ACROSS, LA, LB, OW
 )  # fmt: skip
 # Overlaps are pushed out no faster than this part of them per second, or this fast [1/s, m/s].
 _GENTLE, _SLOW = 10.0, 0.05
-# A contact is deep when it is pushed out so many times more slowly than its spring would: piles settle on softer ones.
-_DEEP = 2.5
 # Contacts farther apart than twice this act on each body at its own surface [m].
 _FAR = 0.02
 # Sweeps stop when no contact changes a velocity by more than this [m/s].
@@ -233,9 +231,6 @@ def _impulse(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, scale, give):
         after = before - mn * (un + s / h)
     else:
         bias = max(rate * s, min(_GENTLE * s, -_SLOW))
-        if _DEEP * bias > rate * s:
-            # it gives way more slowly too, or it would carry no more however deep
-            give = give * _DEEP * bias / (rate * s)
         after = before - mn * scale * (un + bias) - give * before
     after = max(after, 0.0)
     d = after - before
