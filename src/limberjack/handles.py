@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,14 @@ from limberjack.spatial.frames import compose, invert, matrix_from_quaternion
 if TYPE_CHECKING:
     from limberjack.simulation import Simulation
 
-__all__ = ["BodyHandle", "JointHandle", "PointHandle", "loop_error", "loop_pose"]
+__all__ = ["BodyHandle", "JointError", "JointHandle", "PointHandle", "loop_pose", "loops_error"]
+
+
+class JointError(NamedTuple):
+    """The largest error of any joint's locked directions."""
+
+    metres: float
+    radians: float
 
 
 def loop_pose(sim: Simulation, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -33,7 +40,7 @@ def loop_pose(sim: Simulation, name: str) -> tuple[np.ndarray, np.ndarray]:
     return compose(*invert(*ends[0]), *ends[1])
 
 
-def loop_error(sim: Simulation, name: str) -> tuple[float, float]:
+def _loop_error(sim: Simulation, name: str) -> tuple[float, float]:
     """Return the gap [m] and the angle [rad] by which a loop joint is open; slack of a rope is no error."""
     joint = sim.model.joint_spec(name)
     rows, errors = jt.locked(joint, *loop_pose(sim, name))
@@ -42,6 +49,13 @@ def loop_error(sim: Simulation, name: str) -> tuple[float, float]:
     if joint.rope:
         errors = np.maximum(errors, 0.0)
     return float(np.linalg.norm(errors[~turning])), angle
+
+
+def loops_error(sim: Simulation) -> JointError:
+    """Return the largest gap and angle of all joints that close loops; gears have none."""
+    kinds = [(name, sim.model.joint_spec(name).kind) for name in sim.model.loop_names]
+    errors = [(0.0, 0.0), *(_loop_error(sim, name) for name, kind in kinds if kind != "gear")]
+    return JointError(*(max(each) for each in zip(*errors, strict=True)))
 
 
 def loop_velocity(sim: Simulation, name: str) -> np.ndarray:

@@ -17,7 +17,7 @@ from limberjack.articulated.work import new_work
 from limberjack.attaching import Attaching
 from limberjack.errors import Diverged, LimberjackError, StateError, UnknownName
 from limberjack.forces import Wrenches, no_wrenches
-from limberjack.handles import BodyHandle, JointHandle, PointHandle, loop_error
+from limberjack.handles import BodyHandle, JointError, JointHandle, PointHandle, loops_error
 from limberjack.measure import body_velocities, energies, joint_energy
 from limberjack.methods import method_of, require_support
 from limberjack.model.arrays import Drives, whole_span
@@ -46,13 +46,6 @@ class Momentum(NamedTuple):
 
     linear: np.ndarray
     angular: np.ndarray
-
-
-class JointError(NamedTuple):
-    """The largest error of any joint's locked directions."""
-
-    metres: float
-    radians: float
 
 
 @dataclass
@@ -342,9 +335,7 @@ class Simulation(Attaching):
         gaps = getattr(self._stepper, "joint_gaps", None)
         if gaps is not None:
             return JointError(*gaps())
-        kinds = [(name, self.model.joint_spec(name).kind) for name in self.model.loop_names]
-        errors = [(0.0, 0.0), *(loop_error(self, name) for name, kind in kinds if kind != "gear")]
-        return JointError(*(max(each) for each in zip(*errors, strict=True)))
+        return loops_error(self)
 
     def contacts(self) -> list[Any]:
         """Return the contacts of the last step, none in methods without: bodies, position, normal, depth, impulse."""

@@ -73,7 +73,7 @@ def read(path: Path, layout: Layout) -> dict[str, np.ndarray]:
         raise
     except OSError as error:
         raise FileError(path, f"cannot be read: {error.strerror or error}") from error
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+    except (zipfile.BadZipFile, EOFError, RuntimeError, ValueError) as error:
         raise FileError(path, f"is not a whole {layout.what}: {error}") from error
 
 

@@ -284,8 +284,7 @@ class Viewer:
             except LimberjackError:
                 self.runner.generation += 1  # the panel shows the old method again
                 raise
-            left_out = set(other.ignored) - set(sim.ignored)
-            if left_out:
+            if left_out := set(other.ignored) - set(sim.ignored):
                 self.runner.problems.append(f'method "{name}" leaves out {", ".join(sorted(left_out))}')
             self.runner.replace(other, self.runner.drive, start=False)
 
