@@ -199,15 +199,20 @@ def test_joined_links_in_clusters_do_not_collide(rng):
         assert not any(c.force.any() for c in sim.contacts())
 
 
-def test_a_push_opens_joints_of_what_rests():
-    """An arm that rests, without weight, is pushed by a ball: the force of the contact makes its joints move."""
-    builder = lj.Builder("pushed", gravity=(0, 0, 0))
+def add_arm(builder, links):
+    """Add an arm of capsules that hangs from the world, hinged about y."""
     above = "world"
-    for k in range(4):
+    for k in range(links):
         builder.add_body(f"arm{k}", mass=0.2, com=(0, 0, -0.15), inertia=(0.002, 0.002, 0.001))
         builder.add_shape_capsule(f"arm{k}", 0.04, 0.2, position=(0, 0, -0.15))
         builder.add_joint_hinge(f"j{k}", above, f"arm{k}", axis=(0, 1, 0), position=(0, 0, -0.3 if k else 0.0))
         above = f"arm{k}"
+
+
+def test_a_push_opens_joints_of_what_rests():
+    """An arm that rests, without weight, is pushed by a ball: the force of the contact makes its joints move."""
+    builder = lj.Builder("pushed", gravity=(0, 0, 0))
+    add_arm(builder, 4)
     builder.add_body("ball", mass=2.0, inertia=(0.01, 0.01, 0.01), position=(-0.2, 0.0, -1.0))
     builder.add_shape_sphere("ball", 0.1)
     sim = lj.Simulation(builder.build(), lj.Adaptive(tolerance=1e-4, update_every=5), dt=1e-3)
@@ -261,12 +266,7 @@ def test_contacts_are_answered_by_the_phi_of_the_hybrid_tree(rng):
 def struck(update_every=20):
     """Return an arm of eight links that hangs at rest on the world, and a ball that flies at its sixth."""
     builder = lj.Builder("struck")
-    above = "world"
-    for k in range(8):
-        builder.add_body(f"arm{k}", mass=0.2, com=(0, 0, -0.15), inertia=(0.002, 0.002, 0.001))
-        builder.add_shape_capsule(f"arm{k}", 0.04, 0.2, position=(0, 0, -0.15))
-        builder.add_joint_hinge(f"j{k}", above, f"arm{k}", axis=(0, 1, 0), position=(0, 0, -0.3 if k else 0.0))
-        above = f"arm{k}"
+    add_arm(builder, 8)
     builder.add_body("ball", mass=1.0, inertia=(0.01, 0.01, 0.01), position=(-0.2, 0.0, -1.65))
     builder.add_shape_sphere("ball", 0.1)
     sim = lj.Simulation(builder.build(), lj.Adaptive(budget=4, tolerance=1e-4, update_every=update_every), dt=1e-3)
