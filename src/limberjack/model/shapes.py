@@ -7,6 +7,7 @@ plane (), mesh (scale,).
 from __future__ import annotations
 
 import math
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,14 +64,19 @@ class ShapeBuilder:
         self,
         body: str,
         path: Any = None,
+        faces: Any = None,
         *,
         vertices: Any = None,
-        faces: Any = None,
         scale: float = 1.0,
         **options: Any,
     ) -> str:
-        """Add a closed triangle mesh, from a file (.obj, .stl) or from vertices (n, 3) and faces (m, 3)."""
-        if (path is None) == (vertices is None):
+        """Add a closed triangle mesh, from a file (.obj, .stl) or from vertices (n, 3) and faces (m, 3).
+
+        Vertices may take the place of the path.
+        """
+        if path is not None and vertices is None and not isinstance(path, (str, PathLike)):
+            path, vertices = None, path
+        if (path is None) == (vertices is None) or (path is not None and faces is not None):
             raise ModelError(f'mesh on body "{body}": give a path, or vertices and faces')
         if path is not None:
             vertices, faces = lookup("mesh reader", path)(Path(path))

@@ -27,15 +27,17 @@ from limberjack._jit import inner, outlined
 from limberjack.spatial.vectors import cross, symmetric_times
 
 __all__ = [
-    "ACROSS", "E", "JN", "JT", "LA", "LB", "MU", "N", "PUSHED", "ROW", "S", "Sweeps", "collide", "follow", "new_sweeps",
-    "set_masses", "shock", "sweep", "warm_start",
+    "ACROSS", "AIM", "E", "JN", "JT", "KN", "LA", "LB", "MN", "MT", "MU", "N", "OWED", "PULL", "PUSHED", "RA", "RB",
+    "ROW", "S", "Sweeps", "approach", "cut", "follow", "new_sweeps", "push", "set_masses", "shock", "sweep",
+    "warm_start",
 ]  # fmt: skip
 
 # Columns of a contact's row: normal, levers, K n, 1 / n.K n, 1 / k, friction, gap, impulses, the inverse of K
 # across n (xx, yy, zz, xy, xz, yz), restitution, acceleration of the approach, impulses of the whole step, the
-# touching points from the coms where they were found, and impulses that the lower body has yet to feel.
-N, RA, RB, KN, MN, MT, MU, S, JN, JT, STICK, E, PULL, PUSHED, ACROSS, LA, LB, OWED, ROW = (
-    0, 3, 6, 9, 12, 13, 14, 15, 16, 17, 20, 26, 27, 28, 29, 32, 35, 38, 41,
+# touching points from the coms where they were found, impulses that the lower body has yet to feel, and the speed
+# with which a bounce leaves.
+N, RA, RB, KN, MN, MT, MU, S, JN, JT, STICK, E, PULL, PUSHED, ACROSS, LA, LB, OWED, AIM, ROW = (
+    0, 3, 6, 9, 12, 13, 14, 15, 16, 17, 20, 26, 27, 28, 29, 32, 35, 38, 41, 42,
 )  # fmt: skip
 # Overlaps are pushed out no faster than this part of them per second, or this fast [1/s, m/s].
 _GENTLE, _SLOW = 10.0, 0.05
@@ -72,7 +74,7 @@ def _inverse(inertia, i):
 
 
 @inner
-def _push(u, i, inverse, x, y, z, px, py, pz):
+def push(u, i, inverse, x, y, z, px, py, pz):
     """Let the impulse p act on body i with lever (x, y, z)."""
     o, f = 6 * i, inverse[i, 6]
     ax, ay, az = symmetric_times(_inverse(inverse, i), y * pz - z * py, z * px - x * pz, x * py - y * px)
@@ -195,13 +197,13 @@ def warm_start(
         row[k, JT], row[k, JT + 1], row[k, JT + 2] = x, y, z
         x, y, z = x + jn * nx, y + jn * ny, z + jn * nz
         a, b = link[k, 0], link[k, 1]
-        _push(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
+        push(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
         if b >= 0:
-            _push(u, b, inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
+            push(u, b, inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
 
 
 @inner
-def _approach(link, row, k, u):
+def approach(link, row, k, u):
     """Return the velocity of a against b at contact k."""
     a, b = link[k, 0], link[k, 1]
     x, y, z = _velocity(u, a, row[k, RA], row[k, RA + 1], row[k, RA + 2])
@@ -212,7 +214,7 @@ def _approach(link, row, k, u):
 
 
 @inner
-def _cut(x, y, z, most):
+def cut(x, y, z, most):
     """Return the vector, no longer than `most`."""
     square = x * x + y * y + z * z
     if square > most * most:
@@ -248,7 +250,7 @@ def _impulse(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, scale, give):
     if tx * tx + ty * ty + tz * tz > most * most:
         un = ux * nx + uy * ny + uz * nz
         mt = row[k, MT]
-        tx, ty, tz = _cut(x - mt * (ux - un * nx), y - mt * (uy - un * ny), z - mt * (uz - un * nz), most)
+        tx, ty, tz = cut(x - mt * (ux - un * nx), y - mt * (uy - un * ny), z - mt * (uz - un * nz), most)
     row[k, JT], row[k, JT + 1], row[k, JT + 2] = tx, ty, tz
     return d * nx + tx - x, d * ny + ty - y, d * nz + tz - z
 
@@ -269,15 +271,15 @@ def sweep(
         for k in range(first, last):
             if rate == 0.0 and row[k, JN] == 0.0 and row[k, S] > 0.0:
                 continue
-            ux, uy, uz = _approach(link, row, k, u)
+            ux, uy, uz = approach(link, row, k, u)
             x, y, z = _impulse(
                 row, k, ux, uy, uz, row[k, KN], row[k, KN + 1], row[k, KN + 2], row[k, MN], h, rate, scale, give
             )
             if x != 0.0 or y != 0.0 or z != 0.0:
                 a, b = link[k, 0], link[k, 1]
-                _push(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
+                push(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
                 if b >= 0:
-                    _push(u, b, inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
+                    push(u, b, inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
                 most = max(most, (abs(x) + abs(y) + abs(z)) / row[k, MN])
         if most < ENOUGH:
             break
@@ -300,12 +302,12 @@ def _shock_level(begin, end, times, link, inverse, height, h, rate, row, u):
                 x, y, z = _response(inverse, b, row[k, RB], row[k, RB + 1], row[k, RB + 2], nx, ny, nz)
                 kx, ky, kz = kx + x, ky + y, kz + z
             mn = 1.0 / (kx * nx + ky * ny + kz * nz)
-            ux, uy, uz = _approach(link, row, k, u)
+            ux, uy, uz = approach(link, row, k, u)
             x, y, z = _impulse(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, 1.0, 0.0)
             if moves_a:
-                _push(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
+                push(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
             if moves_b:
-                _push(u, b, inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
+                push(u, b, inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
             if not (moves_a and (moves_b or b < 0)):
                 row[k, OWED] += x
                 row[k, OWED + 1] += y
@@ -323,9 +325,9 @@ def _pay(begin, end, link, inverse, height, row, u):
         x, y, z = row[k, OWED], row[k, OWED + 1], row[k, OWED + 2]
         if b >= 0 and (x != 0.0 or y != 0.0 or z != 0.0):
             if height[a] < height[b]:
-                _push(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
+                push(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
             else:
-                _push(u, b, inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
+                push(u, b, inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
         row[k, OWED], row[k, OWED + 1], row[k, OWED + 2] = 0.0, 0.0, 0.0
 
 
@@ -366,50 +368,3 @@ def shock(
             _shock_level(begin, end, times, link, inverse, height, h, rate, row, u)
         _pay(begin, end, link, inverse, height, row, u)
         end = begin
-
-
-@outlined
-def collide(
-    # in
-    first, last, times, link, inverse, h,
-    # out
-    row, u,
-):  # fmt: skip
-    """Let contacts with restitution that close within h bounce, pair after pair, with the velocities before forces.
-
-    A body that approaches at v with the acceleration a over the gap s arrives with v1^2 = v^2 + 2 a s, leaves with
-    e v1 and passes the gap again with v2^2 = e^2 v1^2 - 2 a s: the bounce happens where the body is, with the energy it
-    will have had there. Returns the number of bounces.
-    """
-    count = 0
-    for _ in range(times):
-        hits = 0
-        for k in range(first, last):
-            e = row[k, E]
-            if e <= 0.0:
-                continue
-            nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
-            ux, uy, uz = _approach(link, row, k, u)
-            un = ux * nx + uy * ny + uz * nz
-            a, s = row[k, PULL], max(row[k, S], 0.0)
-            if un >= -max(0.5 * a * h, 1e-6) or s + h * un - 0.5 * a * h * h > 0.0:
-                continue
-            out = e * e * (un * un + 2.0 * a * s) - 2.0 * a * s
-            d = row[k, MN] * ((math.sqrt(out) if out > 0.0 else 0.0) - un)
-            ux, uy, uz = ux + d * row[k, KN], uy + d * row[k, KN + 1], uz + d * row[k, KN + 2]
-            un = ux * nx + uy * ny + uz * nz
-            mt = row[k, MT]
-            x, y, z = _cut(-mt * (ux - un * nx), -mt * (uy - un * ny), -mt * (uz - un * nz), row[k, MU] * d)
-            row[k, PUSHED] += d
-            row[k, ACROSS] += x
-            row[k, ACROSS + 1] += y
-            row[k, ACROSS + 2] += z
-            x, y, z = x + d * nx, y + d * ny, z + d * nz
-            _push(u, link[k, 0], inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
-            if link[k, 1] >= 0:
-                _push(u, link[k, 1], inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
-            hits += 1
-        count += hits
-        if hits == 0:
-            break
-    return count

@@ -39,7 +39,8 @@ from limberjack.methods.impulses.levels import meet_by_levels
 from limberjack.methods.impulses.motion import carry, kick, move, pull_grips
 from limberjack.methods.impulses.pins import bring_pins, meet_pins, sweep_pins, weigh_pins
 from limberjack.methods.impulses.touching import keep, rest
-from limberjack.solvers.sweeps import collide, follow, sweep, warm_start
+from limberjack.solvers.bounces import collide
+from limberjack.solvers.sweeps import follow, sweep, warm_start
 
 __all__ = ["put_back", "remember", "set_inverses", "take_loose_steps", "take_steps"]
 

@@ -1,0 +1,81 @@
+"""Bounces of bodies that land on several points at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import limberjack as lj
+
+CUBE = (
+    [(x, y, z) for x in (-0.1, 0.1) for y in (-0.1, 0.1) for z in (-0.1, 0.1)],
+    [
+        (0, 1, 3), (0, 3, 2), (4, 6, 7), (4, 7, 5), (0, 4, 5), (0, 5, 1),
+        (2, 3, 7), (2, 7, 6), (0, 2, 6), (0, 6, 4), (1, 5, 7), (1, 7, 3),
+    ],
+)  # fmt: skip
+LYING = (np.sqrt(0.5), 0, np.sqrt(0.5), 0)
+
+
+def add_shapes(builder, kind, **options):
+    """Give body "a" shapes that reach 0.1 m below its origin."""
+    if kind == "box":
+        builder.add_shape_box("a", (0.3, 0.2, 0.2), **options)
+    elif kind == "mesh":
+        builder.add_shape_mesh("a", *CUBE, **options)
+    elif kind == "cylinder":
+        builder.add_shape_cylinder("a", 0.15, 0.2, **options)
+    elif kind == "lying capsule":
+        builder.add_shape_capsule("a", 0.1, 0.3, rotation=LYING, **options)
+    else:
+        for x, y in ((-0.3, -0.2), (-0.3, 0.2), (0.3, -0.2), (0.3, 0.2)):
+            builder.add_shape_capsule("a", 0.02, 0.1, position=(x, y, -0.03), **options)
+
+
+def dropped(kind, e, height=1.0):
+    """Return a body of several touching points that falls flat onto the ground."""
+    builder = lj.Builder("drop")
+    builder.add_shape_plane(restitution=e)
+    builder.add_body("a", mass=2.0, inertia=(0.02, 0.03, 0.04), position=(0, 0, height + 0.1))
+    add_shapes(builder, kind, restitution=e)
+    return lj.Simulation(builder.build(), "impulses", dt=1 / 240)
+
+
+@pytest.mark.parametrize("e", [0.3, 0.8, 1.0])
+@pytest.mark.parametrize("kind", ["box", "mesh", "cylinder", "lying capsule", "table"])
+def test_a_body_that_lands_flat_bounces_straight_up(kind, e):
+    """All points that touch at once leave with e times their speed: no spin, and e^2 of the height."""
+    sim, top = dropped(kind, e), 0.0
+    for _ in range(240):
+        sim.step()
+        if sim.qd[2] > 0:
+            top = max(top, sim.q[2] - 0.1)
+        elif top > 0:
+            break
+    assert abs(top - e * e) < 5e-3
+    assert np.abs(sim.qd[3:]).max() < 1e-6
+
+
+def test_boxes_that_collide_askew_keep_momentum_and_gain_no_energy():
+    """Rubbing boxes that hit each other with corners, edges and faces keep both momenta; none brings energy."""
+    rng = np.random.default_rng(8)
+    for seed in range(6):
+        builder = lj.Builder("boxes", gravity=(0, 0, 0))
+        for k in range(4):
+            place = 0.35 * np.array([k % 2, k // 2, 0]) + rng.uniform(-0.03, 0.03, 3)
+            builder.add_body(f"b{k}", mass=1.0 + 3 * k, inertia=(0.004, 0.006, 0.008), position=place)
+            builder.add_shape_box(f"b{k}", (0.3, 0.2, 0.1), restitution=0.9, friction=0.3 * (seed % 3))
+        sim = lj.Simulation(builder.build(), "impulses", dt=1 / 240)
+        middle = sim.positions.mean(axis=0)
+        sim.qd = np.concatenate([np.r_[-6 * (at - middle), rng.normal(size=3)] for at in sim.positions])
+        before, energy, hits = sim.momentum(), sim.energy().total, 0
+        for _ in range(120):
+            sim.step()
+            hits += sum(np.linalg.norm(contact.impulse) > 0 for contact in sim.contacts())
+            now = sim.energy().total
+            assert now <= energy * (1 + 1e-6)
+            energy = now
+        after = sim.momentum()
+        assert hits > 0
+        assert np.abs(after.linear - before.linear).max() < 1e-11
+        assert np.abs(after.angular - before.angular).max() < 1e-11
