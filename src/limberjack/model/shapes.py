@@ -79,7 +79,7 @@ class ShapeBuilder:
         if (path is None) == (vertices is None) or (path is not None and faces is not None):
             raise ModelError(f'mesh on body "{body}": give a path, or vertices and faces')
         if path is not None:
-            vertices, faces = lookup("mesh reader", path)(Path(path))
+            vertices, faces = lookup("mesh reader", Path(path))(Path(path))
         vertices, faces = _checked_mesh(vertices, faces, f'mesh on body "{body}"')
         scale = check.number(scale, f'scale of a mesh on body "{body}"', positive=True)
         if scale != 1.0:
