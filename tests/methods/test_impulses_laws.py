@@ -48,7 +48,8 @@ def test_a_ball_rolls_down_a_slope(angle):
     sim = running(ball(0.3, slope=slope, rotation=angle))
     sim.step(240)
     along = sim.positions[0, :2] @ [np.cos(angle), np.sin(angle)]
-    assert along == pytest.approx(0.5 * 5.0 / 7.0 * G * np.sin(slope), rel=5e-3)
+    assert along == pytest.approx(0.5 * 5.0 / 7.0 * G * np.sin(slope), rel=1e-4)
+    assert sim.positions[0, 2] == pytest.approx(0.1, abs=1e-9)
     slip = sim.velocities[0, 3:] + np.cross(sim.velocities[0, :3], [0, 0, -0.1])
     assert np.linalg.norm(slip) < 1e-6
 

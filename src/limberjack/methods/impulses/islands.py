@@ -8,7 +8,7 @@ from limberjack.collision.kept import find_again
 from limberjack.methods.impulses.motion import set_reach
 from limberjack.methods.impulses.touching import gather, wake
 from limberjack.solvers.contact_graph import find_islands, find_levels, sort_contacts
-from limberjack.solvers.sweeps import ACROSS, JN, JT, PUSHED, follow, set_masses, shock, sweep, warm_start
+from limberjack.solvers.sweeps import ACROSS, JN, JT, PUSHED, N, follow, set_masses, shock, sweep, warm_start
 
 __all__ = [
     "DAMPED", "MORE_CONTACTS", "NOT_FINITE", "find_touching", "kind_of", "meet_islands", "note_pushes", "relax_islands",
@@ -80,9 +80,11 @@ def find_touching(setup, shapes, filters, dt, up, broad, contacts, kept, graph, 
 
 @outlined
 def note_pushes(first, last, link, row, bulk):
-    """Add up the impulses of contacts, and note which bodies they push."""
+    """Add up the impulses of contacts, and note which bodies they push, and where to."""
+    push = bulk.pushed
     for i in range(len(bulk.free)):
         bulk.free[i] = 0 if bulk.jointed[i] else 1
+        push[i, 0], push[i, 1], push[i, 2] = 0.0, 0.0, 0.0
     for k in range(first, last):
         jn = row[k, JN]
         row[k, PUSHED] += jn
@@ -90,9 +92,12 @@ def note_pushes(first, last, link, row, bulk):
         row[k, ACROSS + 1] += row[k, JT + 1]
         row[k, ACROSS + 2] += row[k, JT + 2]
         if jn > 0.0:
-            bulk.free[link[k, 0]] = 0
-            if link[k, 1] >= 0:
-                bulk.free[link[k, 1]] = 0
+            for side in range(2):
+                i, f = link[k, side], jn if side == 0 else -jn
+                if i >= 0:
+                    bulk.free[i] = 0
+                    for c in range(3):
+                        push[i, c] += f * row[k, N + c]
 
 
 @inner
@@ -100,10 +105,10 @@ def kind_of(i, how, facts):
     """Return how island i is to be met: hard with unlike masses and in columns, firm with few contacts, else soft.
 
     Bodies that lean on each other, as in an arch, hold up in circles: shock propagation lets them creep. Columns that
-    rock it keeps rocking.
+    rock it keeps rocking. Contacts that give way would let a lone body slip while it presses them.
     """
-    column = facts[i, 2] >= TALL and facts[i, 0] < 4.0 * facts[i, 2] and facts[i, 4] == 0.0 and how[RATIO] < 1e300
-    if facts[i, 3] > how[RATIO] or column:
+    column = facts[i, 2] >= TALL and facts[i, 0] < 4.0 * facts[i, 2] and facts[i, 4] == 0.0
+    if facts[i, 3] > how[RATIO] or ((column or facts[i, 0] <= 1.0) and how[RATIO] < 1e300):
         return HARD
     return FIRM if facts[i, 1] <= how[SMALL] else SOFT
 

@@ -376,7 +376,7 @@ def _new_bulk(whole: Maximal) -> Bulk:
     zeros = lambda: np.zeros(n)  # noqa: E731
     return Bulk(
         bodies.inertia, own, bodies.mass, np.zeros((n, 7)), zeros(), same.astype(np.int64), np.zeros(n, np.int64),
-        np.zeros(n, np.int64), np.zeros(n, np.int64), zeros(), zeros(), zeros(),
+        np.zeros(n, np.int64), np.zeros((n, 3)), np.zeros(n, np.int64), zeros(), zeros(), zeros(),
     )  # fmt: skip
 
 

@@ -43,6 +43,7 @@ class Bulk(NamedTuple):
     round: np.ndarray  # (n,) 1 where all moments of inertia are equal
     jointed: np.ndarray  # (n,) 1 where a joint holds the body
     free: np.ndarray  # (n,) 1 where nothing touches or holds it
+    pushed: np.ndarray  # (n, 3) sum of the impulses of its contacts along their normals
     asleep: np.ndarray  # (n,) 1 where it rests until touched
     calm: np.ndarray  # (n,) for how long it has hardly moved [s]
     reach: np.ndarray  # (n,) how far it may come in a step [m]
@@ -204,11 +205,11 @@ def drift_body(i, h, before, bulk, u, pose):
 def move(h, gravity, before, u_before, bulk, u, pose):
     """Move bodies that are awake by h from the poses before; free ones along their parabolas.
 
-    Bodies that slide go the mean of their velocities before and after; what friction and slopes can change in a step
-    tells sliding from impact.
+    Bodies that slide or roll go the mean of their velocities before and after across the push of their contacts; what
+    friction and slopes can change in a step tells sliding from impact.
     """
-    f = 0.5 * h * h
-    square = gravity[0] * gravity[0] + gravity[1] * gravity[1] + gravity[2] * gravity[2]
+    f, push = 0.5 * h * h, bulk.pushed
+    most = 4.0 * h * h * (gravity[0] * gravity[0] + gravity[1] * gravity[1] + gravity[2] * gravity[2])
     for i in range(len(bulk.mass)):
         if bulk.asleep[i]:
             continue
@@ -217,11 +218,13 @@ def move(h, gravity, before, u_before, bulk, u, pose):
         x, y, z = before[i, 0] + h * u[o + 3], before[i, 1] + h * u[o + 4], before[i, 2] + h * u[o + 5]
         if bulk.free[i]:
             x, y, z = x - f * gravity[0], y - f * gravity[1], z - f * gravity[2]
-        elif not bulk.jointed[i] and square > 0.0:
+        elif not bulk.jointed[i] and most > 0.0:
             dx, dy, dz = u[o + 3] - u_before[o + 3], u[o + 4] - u_before[o + 4], u[o + 5] - u_before[o + 5]
-            along = (dx * gravity[0] + dy * gravity[1] + dz * gravity[2]) / square
-            dx, dy, dz = dx - along * gravity[0], dy - along * gravity[1], dz - along * gravity[2]
-            if dx * dx + dy * dy + dz * dz < 4.0 * square * h * h:
+            square = push[i, 0] * push[i, 0] + push[i, 1] * push[i, 1] + push[i, 2] * push[i, 2]
+            if square > 0.0:
+                along = (dx * push[i, 0] + dy * push[i, 1] + dz * push[i, 2]) / square
+                dx, dy, dz = dx - along * push[i, 0], dy - along * push[i, 1], dz - along * push[i, 2]
+            if dx * dx + dy * dy + dz * dz < most:
                 x, y, z = x - 0.5 * h * dx, y - 0.5 * h * dy, z - 0.5 * h * dz
         pose[i, 0], pose[i, 1], pose[i, 2] = x, y, z
         turn = h * h * (wx * wx + wy * wy + wz * wz)

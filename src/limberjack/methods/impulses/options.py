@@ -32,8 +32,8 @@ class Impulses:
             paper does, which leaves errors in long chains.
         contacts: "soft" contacts give way a little and are swept a few times per substep, for large piles; "firm" ones
             give way four times less and are swept more; "hard" ones do not give way and are met by shock propagation
-            besides. "auto" chooses for each island: hard where masses are more than 100 times apart and in
-            columns, firm where there are few contacts, else soft.
+            besides. "auto" chooses for each island: hard for lone bodies, columns at rest and masses more than 100
+            times apart, firm where there are few contacts, else soft.
         shock: most sweeps per level of shock propagation; 0 = none.
         soft_sweeps: sweeps per substep over the contacts of soft islands; one more takes their push out again.
         frequency: of soft contacts [Hz]; at most a quarter of the substeps per second is used.
