@@ -40,6 +40,7 @@ from limberjack.solvers.path_sweeps import (
     sweep,
     walk,
 )
+from limberjack.solvers.rebounds import rebound
 from limberjack.spatial.quaternions import quaternion_from_matrix
 from limberjack.spatial.vectors import cross
 
@@ -181,7 +182,7 @@ def _add_contact(links, k, c, h, contacts, found, touch):
     g = links.gravity
     slow = _BOUNCES * h * math.sqrt(g[0] * g[0] + g[1] * g[1] + g[2] * g[2])
     if bounce > 0.0 and before < -slow and p.facts[k, FREE] < wanted:
-        wanted = max(wanted, -bounce * before)
+        wanted = max(wanted, rebound(bounce, before, p.facts[k, FREE], -depth, h))
     p.facts[k, WANTED], p.facts[k, MOST] = wanted, contacts.friction[c]
     p.kind[k], p.source[k] = CONTACT, c
     p.lam[k, 0] = h * found[c, 0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from limberjack._jit import inner, kernel
+from limberjack.solvers.rebounds import rebound
 from limberjack.spatial.quaternions import rotation_from_quaternion
 from limberjack.spatial.vectors import cross, rotate_back
 
@@ -187,7 +188,7 @@ def set_wanted(
         # a gap may close within the step
         wanted = over / h if over < 0.0 else min(fade * max(over - slop, 0.0), fastest)
         if restitution[k] > 0.0 and before[r] < -slow and values[r, 1] < wanted:
-            wanted = max(wanted, -restitution[k] * before[r])
+            wanted = max(wanted, rebound(restitution[k], before[r], values[r, 1], -over, h))
         side[i] -= wanted
     return n
 
