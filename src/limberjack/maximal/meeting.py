@@ -15,11 +15,13 @@ from limberjack.maximal.loads import read_coordinates
 from limberjack.solvers.saddle import NO_ROOM, REFUSED, alone, factor_saddle, list_touching, solve_saddle
 
 __all__ = [
-    "BAUMGARTE", "GAP_ALLOWED", "HUGE", "LOOSE", "MORE_ROOM", "MOST", "OPEN_LOOP", "PROJECT", "STUCK", "TOUCH", "Setup",
-    "State", "change_velocities", "look_at", "meet", "project", "set_sides", "solve_again", "worst_row",
+    "BAUMGARTE", "GAP_ALLOWED", "HUGE", "LOOSE", "MIDWAY", "MORE_ROOM", "MOST", "OPEN_LOOP", "PROJECT", "STUCK",
+    "TOUCH", "Setup", "State", "change_velocities", "look_at", "meet", "project", "set_sides", "solve_again",
+    "worst_row",
 ]  # fmt: skip
 
-PROJECT, BAUMGARTE, LOOSE = range(3)
+# How constraints are kept: by projections, by Baumgarte's terms, not at all; by projections after semi-implicit steps.
+PROJECT, BAUMGARTE, LOOSE, MIDWAY = range(4)
 TOUCH = 1e-10
 GAP_ALLOWED = 1e-8
 HUGE = 1e150
@@ -70,10 +72,13 @@ class State(NamedTuple):
 def set_sides(table, rows, mode, h, loose, rate, values, pressed, side, give):
     """Fill the right sides r of all rows that hold, and the compliance of springs over a step h.
 
-    In mode 1 springs are met by their impulse over h, as they will be at its end; by none where h is 0.
+    In mode 1 springs are met by their impulse over h, as they will be at its end; by none where h is 0. MIDWAY bends
+    paths by half: see `methods/multipliers/steps.py`.
     """
     for r in range(rows):
         value = values[r, mode] if mode != 2 else values[r, 2]
+        if mode == 2 and loose == MIDWAY:
+            value *= 0.5
         if mode == 2 and loose == BAUMGARTE and table.speed[r] == 0:
             value += 2.0 * rate * values[r, 1] + rate * rate * values[r, 0]
         if mode == 2 and loose == BAUMGARTE and table.speed[r] == 1:

@@ -19,7 +19,7 @@ from limberjack.constraints.system import new_system
 from limberjack.constraints.table import SPRING
 from limberjack.errors import StateError, UnsupportedByMethod
 from limberjack.maximal.loads import forces as set_forces
-from limberjack.maximal.meeting import GAP_ALLOWED, HUGE, MOST, OPEN_LOOP, PROJECT, STUCK, TOUCH, set_sides
+from limberjack.maximal.meeting import GAP_ALLOWED, HUGE, MIDWAY, MOST, OPEN_LOOP, PROJECT, STUCK, TOUCH, set_sides
 from limberjack.maximal.places import diagonal_of, places_of
 from limberjack.methods.multipliers.method import MultipliersStepper
 from limberjack.methods.multipliers.options import STABILIZATIONS, Multipliers
@@ -71,6 +71,9 @@ def _move(
 class AlternativeStepper(MultipliersStepper):
     """Takes the steps of `Multipliers` with `solver="krylov"` or `"dense"`."""
 
+    # whether forces of constraints are those of the mean over a step; see `steps.py`
+    _halfway = True
+
     def __init__(self, model: Model, options: Multipliers, ignored: frozenset[str]) -> None:
         if options.integrator not in ("semi_implicit", "euler") or options.order == "first":
             raise StateError(
@@ -78,6 +81,7 @@ class AlternativeStepper(MultipliersStepper):
                 'solver "tree" or "sparse"'
             )
         super().__init__(model, options, ignored)
+        self._halfway = self._halfway and options.integrator == "semi_implicit"
         whole, counts = self.whole, self._setup.constraints
         system, nu = whole.system, int(whole.system.body_start[-1])
         if options.solver == "krylov" and counts[1] > counts[0]:
@@ -158,6 +162,8 @@ class AlternativeStepper(MultipliersStepper):
     def _set(self, mode: int, h: float, forces: Any, time: float) -> None:
         drives, tau = self._all_drives(forces)
         loose = STABILIZATIONS.index(self._options.stabilization) if mode == _ACCELERATION else PROJECT
+        if mode == _ACCELERATION and loose == PROJECT and self._halfway:
+            loose = MIDWAY
         _load(
             self._setup, self._model.arrays.springs, drives, self._still, self._drive_span, True, mode, h, loose,
             self._options.rate, time, forces.wrenches, tau, self._e, self._s, self._inverse, self._f, self._side,

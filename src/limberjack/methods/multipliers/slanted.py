@@ -38,6 +38,9 @@ _LEFT = 1e-6
 class SlantedStepper(AlternativeStepper):
     """Takes the steps of `Multipliers` for models with constraints that have forces of their own."""
 
+    # forces along other directions follow from those at the start of the step
+    _halfway = False
+
     def __init__(self, model: Model, options: Multipliers, ignored: frozenset[str]) -> None:
         self._slanted, self._at = slanted_joints(model.spec), 0.0
         name = self._slanted[0].name
