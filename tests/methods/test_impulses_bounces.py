@@ -93,3 +93,21 @@ def test_boxes_that_collide_askew_keep_momentum_and_gain_no_energy():
         assert hits > 0
         assert np.abs(after.linear - before.linear).max() < 1e-11
         assert np.abs(after.angular - before.angular).max() < 1e-11
+
+
+@pytest.mark.parametrize("method", ["impulses", "full", "multipliers"])
+@pytest.mark.parametrize("e", [0.5, 1.0])
+def test_a_pendulum_swings_back_from_a_wall(method, e):
+    """A bob on a rod that hits a wall at its lowest point comes back to e^2 of its height, joints and all."""
+    builder = lj.Builder("wall")
+    builder.add_shape_box("world", (0.2, 1, 3), position=(-0.2, 0, -0.5), restitution=e)
+    builder.add_body("bob", mass=1.0, com=(0, 0, -0.5), inertia=(0.004, 0.004, 0.004))
+    builder.add_joint_hinge("pin", "world", "bob", axis=(0, 1, 0), start=-0.8)
+    builder.add_shape_sphere("bob", 0.1, position=(0, 0, -0.5), restitution=e)
+    sim = lj.Simulation(builder.build(), method, dt=1 / 240)
+    sim.step(72)
+    while sim.qd[0] >= 0:
+        sim.step()
+    while sim.qd[0] < 0:
+        sim.step()
+    assert (1 - np.cos(sim.q[0])) / (1 - np.cos(0.8)) == pytest.approx(e * e, abs=2e-3)

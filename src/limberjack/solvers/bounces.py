@@ -6,7 +6,8 @@ on its corners; one after the other they would make it spin. First without frict
     j_n >= 0,   u.n >= aim,   j_n (u.n - aim) = 0,
 
 which loses energy whatever the masses; then friction slows what slides with these j_n as they are, which loses some
-more. Pairs of bodies take turns: a ball that hits a row of others drives out the last one.
+more. Pairs of bodies take turns: a ball that hits a row of others drives out the last one. What joints hold leaves with
+e times its speed whatever friction does meanwhile, as in the other methods: see `methods/impulses/bouncing.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from limberjack._jit import inner, outlined
 from limberjack.solvers.sweeps import (
     ACROSS,
     AIM,
+    KN,
     MN,
     MT,
     MU,
@@ -33,7 +35,7 @@ from limberjack.solvers.sweeps import (
     push,
 )
 
-__all__ = ["collide"]
+__all__ = ["aim", "book", "collide", "next_pair", "strike"]
 
 # The most sweeps over the contacts of two bodies; they stop when none changes a velocity by more than this [m/s].
 _MOST, _ENOUGH = 60, 1e-10
@@ -50,7 +52,7 @@ def _act(link, inverse, row, k, x, y, z, u):
 
 
 @outlined
-def _aim(begin, end, link, h, row, u):
+def aim(begin, end, link, h, row, u):
     """Note with what speed each contact that closes within h leaves, -1 of the others; return how many close."""
     hits = 0
     for k in range(begin, end):
@@ -88,6 +90,11 @@ def _part(begin, end, link, inverse, row, u):
             most = max(most, abs(d) / row[k, MN])
         if most < _ENOUGH:
             break
+
+
+@outlined
+def _press(begin, end, row):
+    """Take the impulses in OWED for those along the normals; AIM becomes the most that friction may do."""
     for k in range(begin, end):
         if row[k, AIM] >= 0.0:
             row[k, PUSHED] += row[k, OWED]
@@ -107,18 +114,68 @@ def _rub(begin, end, link, inverse, row, u):
             ux, uy, uz = approach(link, row, k, u)
             un, mt = ux * nx + uy * ny + uz * nz, row[k, MT]
             x, y, z = row[k, OWED], row[k, OWED + 1], row[k, OWED + 2]
-            tx, ty, tz = cut(
-                x - mt * (ux - un * nx), y - mt * (uy - un * ny), z - mt * (uz - un * nz), row[k, AIM]
-            )  # fmt: skip
+            tx, ty, tz = cut(x - mt * (ux - un * nx), y - mt * (uy - un * ny), z - mt * (uz - un * nz), row[k, AIM])
             row[k, OWED], row[k, OWED + 1], row[k, OWED + 2] = tx, ty, tz
             _act(link, inverse, row, k, tx - x, ty - y, tz - z, u)
             most = max(most, (abs(tx - x) + abs(ty - y) + abs(tz - z)) / mt)
         if most < _ENOUGH:
             break
+
+
+@outlined
+def strike(begin, end, link, inverse, row, u):
+    """Push and rub the contacts that closed until each leaves as fast as it is to; impulses add up in OWED.
+
+    Returns the largest change of a velocity [m/s].
+    """
+    largest = 0.0
+    for _ in range(_MOST):
+        most = 0.0
+        for k in range(begin, end):
+            if row[k, AIM] < 0.0:
+                continue
+            nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
+            ux, uy, uz = approach(link, row, k, u)
+            x, y, z = row[k, OWED], row[k, OWED + 1], row[k, OWED + 2]
+            before = x * nx + y * ny + z * nz
+            after = max(before + row[k, MN] * (row[k, AIM] - ux * nx - uy * ny - uz * nz), 0.0)
+            d, mt = after - before, row[k, MT]
+            ux, uy, uz = ux + d * row[k, KN], uy + d * row[k, KN + 1], uz + d * row[k, KN + 2]
+            un = ux * nx + uy * ny + uz * nz
+            tx, ty, tz = cut(
+                x - before * nx - mt * (ux - un * nx),
+                y - before * ny - mt * (uy - un * ny),
+                z - before * nz - mt * (uz - un * nz),
+                row[k, MU] * after,
+            )
+            tx, ty, tz = tx + after * nx, ty + after * ny, tz + after * nz
+            row[k, OWED], row[k, OWED + 1], row[k, OWED + 2] = tx, ty, tz
+            _act(link, inverse, row, k, tx - x, ty - y, tz - z, u)
+            most = max(most, (abs(tx - x) + abs(ty - y) + abs(tz - z)) / mt)
+        largest = max(largest, most)
+        if most < _ENOUGH:
+            break
+    return largest
+
+
+@outlined
+def book(begin, end, row):
+    """Take the impulses in OWED for those along and across the normals of what closed."""
     for k in range(begin, end):
         if row[k, AIM] >= 0.0:
+            along = row[k, OWED] * row[k, N] + row[k, OWED + 1] * row[k, N + 1] + row[k, OWED + 2] * row[k, N + 2]
+            row[k, PUSHED] += along
             for c in range(3):
-                row[k, ACROSS + c] += row[k, OWED + c]
+                row[k, ACROSS + c] += row[k, OWED + c] - along * row[k, N + c]
+
+
+@inner
+def next_pair(begin, last, link):
+    """Return the first contact after `begin` that is not of the same two bodies."""
+    end = begin + 1
+    while end < last and link[end, 0] == link[begin, 0] and link[end, 1] == link[begin, 1]:
+        end += 1
+    return end
 
 
 @outlined
@@ -138,13 +195,13 @@ def collide(
     for _ in range(times):
         hits, begin = 0, first
         while begin < last:
-            end = begin + 1
-            while end < last and link[end, 0] == link[begin, 0] and link[end, 1] == link[begin, 1]:
-                end += 1
-            found = _aim(begin, end, link, h, row, u)
+            end = next_pair(begin, last, link)
+            found = aim(begin, end, link, h, row, u)
             if found > 0:
                 _part(begin, end, link, inverse, row, u)
+                _press(begin, end, row)
                 _rub(begin, end, link, inverse, row, u)
+                book(begin, end, row)
             hits += found
             begin = end
         count += hits

@@ -27,8 +27,8 @@ from limberjack._jit import inner, outlined
 from limberjack.spatial.vectors import cross, symmetric_times
 
 __all__ = [
-    "ACROSS", "AIM", "E", "JN", "JT", "KN", "LA", "LB", "MN", "MT", "MU", "N", "OWED", "PULL", "PUSHED", "RA", "RB",
-    "ROW", "S", "Sweeps", "approach", "cut", "follow", "new_sweeps", "push", "set_masses", "shock", "sweep",
+    "ACROSS", "AIM", "E", "JN", "JT", "KN", "LA", "LB", "MN", "MT", "MU", "N", "OWED", "PULL", "PUSH", "PUSHED", "RA",
+    "RB", "ROW", "S", "Sweeps", "approach", "cut", "follow", "new_sweeps", "push", "set_masses", "shock", "sweep",
     "warm_start",
 ]  # fmt: skip
 
@@ -40,7 +40,7 @@ N, RA, RB, KN, MN, MT, MU, S, JN, JT, STICK, E, PULL, PUSHED, ACROSS, LA, LB, OW
     0, 3, 6, 9, 12, 13, 14, 15, 16, 17, 20, 26, 27, 28, 29, 32, 35, 38, 41, 42,
 )  # fmt: skip
 # Overlaps are pushed out no faster than this part of them per second, or this fast [1/s, m/s].
-_GENTLE, _SLOW = 10.0, 0.05
+_GENTLE, PUSH = 10.0, 0.05
 # Contacts farther apart than twice this act on each body at its own surface [m].
 _FAR = 0.02
 # Sweeps stop when no contact changes a velocity by more than this [m/s].
@@ -224,7 +224,7 @@ def cut(x, y, z, most):
 
 
 @inner
-def _impulse(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, scale, give):
+def _impulse(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, slow, scale, give):
     """Add to the impulses of contact k what its velocity u asks for; return what was added."""
     nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
     un = ux * nx + uy * ny + uz * nz
@@ -232,7 +232,7 @@ def _impulse(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, scale, give):
     if s > 0.0:
         after = before - mn * (un + s / h)
     else:
-        bias = max(rate * s, min(_GENTLE * s, -_SLOW))
+        bias = max(rate * s, min(_GENTLE * s, -slow))
         after = before - mn * scale * (un + bias) - give * before
     after = max(after, 0.0)
     d = after - before
@@ -258,12 +258,13 @@ def _impulse(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, scale, give):
 @outlined
 def sweep(
     # in
-    first, last, times, link, inverse, h, rate, scale, give,
+    first, last, times, link, inverse, h, rate, slow, scale, give,
     # out
     row, u,
 ):  # fmt: skip
     """Sweep contacts first .. last - 1 in order, `times` times or until no velocity changes any more.
 
+    Overlaps are pushed out by `rate` of them per second, but no faster than `slow` unless they are deep.
     With rate 0 contacts that did not push are left alone: a gap that the next step closes is the next step's to meet.
     """
     for _ in range(times):
@@ -273,7 +274,7 @@ def sweep(
                 continue
             ux, uy, uz = approach(link, row, k, u)
             x, y, z = _impulse(
-                row, k, ux, uy, uz, row[k, KN], row[k, KN + 1], row[k, KN + 2], row[k, MN], h, rate, scale, give
+                row, k, ux, uy, uz, row[k, KN], row[k, KN + 1], row[k, KN + 2], row[k, MN], h, rate, slow, scale, give
             )
             if x != 0.0 or y != 0.0 or z != 0.0:
                 a, b = link[k, 0], link[k, 1]
@@ -303,7 +304,7 @@ def _shock_level(begin, end, times, link, inverse, height, h, rate, row, u):
                 kx, ky, kz = kx + x, ky + y, kz + z
             mn = 1.0 / (kx * nx + ky * ny + kz * nz)
             ux, uy, uz = approach(link, row, k, u)
-            x, y, z = _impulse(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, 1.0, 0.0)
+            x, y, z = _impulse(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, PUSH, 1.0, 0.0)
             if moves_a:
                 push(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
             if moves_b:

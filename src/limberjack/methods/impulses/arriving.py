@@ -19,6 +19,7 @@ from limberjack.constraints.maximal import evaluate
 from limberjack.constraints.rows import COORDINATES, PICKED, ROWS
 from limberjack.maximal.meeting import GAP_ALLOWED, OPEN_LOOP, STUCK, worst_row
 from limberjack.maximal.predictions import look_there
+from limberjack.methods.impulses.carrying import meet_carried, put_impulses, save_impulses, sum_impulses
 from limberjack.methods.impulses.closing import add, aim_there, factor_rows, solve_rows
 from limberjack.methods.impulses.islands import (
     AFTER,
@@ -34,9 +35,10 @@ from limberjack.methods.impulses.islands import (
     TOLERANCE,
     WIDTH,
 )
-from limberjack.methods.impulses.motion import carried, drift_body, move, six, take_velocities
+from limberjack.methods.impulses.motion import carried, drift_body, move, set_inverse, six, take_velocities
 from limberjack.methods.impulses.newton import sweep_joints
 from limberjack.methods.impulses.sided import take_rows_there
+from limberjack.solvers.sweeps import follow
 from limberjack.spatial.quaternions import rotation_from_quaternion
 from limberjack.spatial.vectors import rotate_back, symmetric_times
 
@@ -50,6 +52,8 @@ OPEN = 1e-3
 PIECES = 32
 # Newton steps that must halve the error come after so many that need not.
 _PATIENT = 2
+# Contacts are met again in so many of them: what is left to close after those moves bodies by little.
+_TOUCHING = 2
 NOT_CLOSED = 1
 # Impulses of a piece may change how far a body turns within it by this much [rad]; along rows that are farther off they
 # would put energy in. Where poses are brought onto the joints bodies turn by no more at a time: a chain pulled nearly
@@ -81,23 +85,24 @@ def _keep_angles(e, there):
 
 
 @outlined
-def _drift(h, before, bulk, u, pose):
+def _drift(h, before, moves, bulk, u, pose):
     """Move bodies that joints hold by h u from the poses before."""
     for i in range(len(bulk.mass)):
-        if bulk.jointed[i] and not bulk.asleep[i]:
+        if moves[i] and not bulk.asleep[i]:
             drift_body(i, h, before, bulk, u, pose)
 
 
 @outlined
-def _begin_there(bulk, u, pose, before):
+def _begin_there(moves, bulk, u, pose, before):
     """Begin a piece where the last one ended, angular momenta kept."""
     for i in range(len(bulk.mass)):
-        if bulk.jointed[i] and not bulk.asleep[i]:
+        if moves[i] and not bulk.asleep[i]:
             o = 6 * i
             if not bulk.round[i]:
                 u[o], u[o + 1], u[o + 2] = carried(
                     i, bulk, before, pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6], u[o], u[o + 1], u[o + 2]
                 )
+            set_inverse(i, pose, bulk)
             for c in range(POSE):
                 before[i, c] = pose[i, c]
 
@@ -185,35 +190,47 @@ def _bring(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, sad
 
 
 @outlined
-def _close_along(setup, tree, structure, how, h, time, root, rows, bulk, e, s, saddle):
+def _correct(setup, tree, structure, h, rows, e, s, saddle):
+    """Add the impulses along the rows of e that close, but for turns, what is open where h leads; return a status."""
+    aim_there(setup, np.int64(0), 1.0 / h, s.there.values, s.pressed, saddle)
+    for r in range(setup.system.row_start[setup.constraints[1]]):
+        e.values[r, 0] = s.there.values[r, 0]
+    status = solve_rows(setup, tree, structure, True, 0.0, rows, e, s, saddle)
+    if status == 0:
+        add(saddle.a, s.u)
+    return status
+
+
+@outlined
+def _close_along(setup, tree, structure, how, h, time, first, count, root, rows, sweeps, rounds, bulk, e, s, saddle):
     """Add impulses along the rows of e until the joints close where h leads from the poses `pose_sum`.
 
     Returns:
         a status, NOT_CLOSED where the errors do not shrink.
     """
-    held = setup.system.row_start[setup.constraints[1]]
     copy_angles(setup.table.compound, e, s.there)
-    last = np.inf
+    last, patient = np.inf, _TOUCHING + 1 if first < count else _PATIENT
     for iteration in range(NEWTON):
-        _drift(h, s.pose_sum, bulk, s.u, s.pose)
+        _drift(h, s.pose_sum, bulk.jointed, bulk, s.u, s.pose)
         look_there(setup, time, s.pose, s.u, s.there)
         worst, at = worst_row(setup, s.there, s)
         s.report[0], s.report[1], s.report[2] = iteration, worst, at
         if worst <= how[TOLERANCE] or (worst < GAP_ALLOWED and worst > 0.5 * last):
             aside = _turned_aside(h, bulk, s.u_sum, s.u) or _stirred(root, s.pose_sum, bulk, s.u_sum, s.u)
             return NOT_CLOSED if aside else 0
-        if not worst < (2.0 if iteration < _PATIENT else 0.5) * last:
+        if not worst < (2.0 if iteration < patient else 0.5) * last:
             return NOT_CLOSED
         last = worst
         if len(setup.table.compound) > 0:
             take_rows_there(setup, s.there, e)
-        aim_there(setup, np.int64(0), 1.0 / h, s.there.values, s.pressed, saddle)
-        for r in range(held):
-            e.values[r, 0] = s.there.values[r, 0]
-        status = solve_rows(setup, tree, structure, True, 0.0, rows, e, s, saddle)
+        if first < count and iteration < _TOUCHING:
+            status = meet_carried(
+                setup, tree, structure, first, count, True, how, h, rows, sweeps, bulk, rounds, e, s, saddle
+            )
+        else:
+            status = _correct(setup, tree, structure, h, rows, e, s, saddle)
         if status != 0:
             return NOT_CLOSED if status == STUCK else status
-        add(saddle.a, s.u)
     return NOT_CLOSED
 
 
@@ -231,35 +248,62 @@ def _meet_anew(setup, tree, structure, time, all_rows, rows, e, s, saddle):
 
 
 @outlined
-def _close_in_pieces(setup, tree, structure, how, h, time, all_rows, root, rows, bulk, e, s, saddle):
+def _go_from_there(
+    setup, tree, structure, how, h, time, first, count, all_rows, rows, sweeps, rounds, bulk, e, s, saddle
+):
+    """Begin a piece h where the last one ended; return a status."""
+    _begin_there(rounds.moves, bulk, s.u, s.pose, s.pose_sum)
+    status = _meet_anew(setup, tree, structure, time, all_rows, rows, e, s, saddle)
+    if status == 0 and first < count:
+        status = meet_carried(
+            setup, tree, structure, first, count, False, how, h, rows, sweeps, bulk, rounds, e, s, saddle
+        )
+        save_impulses(first, count, sweeps.row, rounds.start)
+    _copy(s.u, s.u_sum)
+    return status
+
+
+@outlined
+def _close_in_pieces(
+    setup, tree, structure, how, h, time, first, count, all_rows, root, rows, sweeps, rounds, bulk, e, s, saddle
+):
     """Take a substep in pieces that close; return a status."""
     done, piece, part = 0, PIECES // 2, h / PIECES
     _copy(s.u_sum, s.u)
+    put_impulses(first, count, rounds.start, sweeps.row)
     while done < PIECES:
         status = _close_along(
-            setup, tree, structure, how, piece * part, time + (done + piece) * part, root, rows, bulk, e, s, saddle
-        )
+            setup, tree, structure, how, piece * part, time + (done + piece) * part, first, count, root, rows, sweeps,
+            rounds, bulk, e, s, saddle,
+        )  # fmt: skip
         if status == NOT_CLOSED:
             _copy(s.u_sum, s.u)
+            put_impulses(first, count, rounds.start, sweeps.row)
             if piece > 1:
                 piece //= 2
                 continue
-            _drift(piece * part, s.pose_sum, bulk, s.u, s.pose)
+            _drift(piece * part, s.pose_sum, rounds.moves, bulk, s.u, s.pose)
             status = _bring(
                 setup, tree, structure, how, piece * part, time + (done + piece) * part, all_rows, rows, bulk, e, s,
                 saddle,
             )  # fmt: skip
         else:
+            if first < count:
+                _drift(piece * part, s.pose_sum, rounds.moves, bulk, s.u, s.pose)
             _keep_angles(e, s.there)
         if status != 0:
             return status
         done += piece
+        follow(first, count, sweeps.link, piece * part, s.pose_sum, s.pose, s.u, sweeps.row)
+        sum_impulses(first, count, sweeps.row, rounds.total)
         if done < PIECES:
-            _begin_there(bulk, s.u, s.pose, s.pose_sum)
-            status = _meet_anew(setup, tree, structure, time + done * part, all_rows, rows, e, s, saddle)
+            status = _go_from_there(
+                setup, tree, structure, how, piece * part, time + done * part, first, count, all_rows, rows, sweeps,
+                rounds, bulk, e, s, saddle,
+            )  # fmt: skip
             if status != 0:
                 return status
-            _copy(s.u, s.u_sum)
+    put_impulses(first, count, rounds.total, sweeps.row)
     return 0
 
 
@@ -285,7 +329,7 @@ def _close_swept(setup, how, h, time, count, graph, rows, bulk, e, s):
         )  # fmt: skip
         if worst <= how[TOLERANCE]:
             break
-    _drift(h, s.pose_sum, bulk, s.u, s.pose)
+    _drift(h, s.pose_sum, bulk.jointed, bulk, s.u, s.pose)
     look_there(setup, time, s.pose, s.u, s.there)
     worst, at = worst_row(setup, s.there, s)
     s.report[0], s.report[1], s.report[2] = times, worst, at
@@ -295,7 +339,16 @@ def _close_swept(setup, how, h, time, count, graph, rows, bulk, e, s):
 
 
 @outlined
-def close(setup, tree, structure, how, h, time, count, all_rows, graph, rows, bulk, e, s, saddle):
+def _mark(island, body, bulk, moves):
+    """Mark the bodies that joints hold, and those of an island."""
+    for i in range(len(moves)):
+        moves[i] = 1 if bulk.jointed[i] or (island >= 0 and body[i] == island) else 0
+
+
+@outlined
+def close(
+    setup, tree, structure, how, h, time, first, count, all_rows, graph, rows, sweeps, rounds, bulk, e, s, saddle
+):
     """Close the joints where the substep leads, and move there; return a status.
 
     The poses that angular momenta are to be carried on from are left in `pose_sum`.
@@ -304,14 +357,31 @@ def close(setup, tree, structure, how, h, time, count, all_rows, graph, rows, bu
         for c in range(POSE):
             s.pose_sum[i, c] = s.stage[i, c]
     _copy(s.u, s.u_sum)
+    save_impulses(first, count, sweeps.row, rounds.start)
     move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
-    if how[GLOBAL] == DAMPED:
-        return _bring(setup, tree, structure, how, h, time + h, all_rows, rows, bulk, e, s, saddle)
-    if how[GLOBAL] == 0.0:
-        _close_swept(setup, how, h, time + h, count, graph, rows, bulk, e, s)
-        return 0
-    status = _close_along(setup, tree, structure, how, h, time + h, graph.root, rows, bulk, e, s, saddle)
+    if how[GLOBAL] == DAMPED or how[GLOBAL] == 0.0:
+        status = 0
+        if how[GLOBAL] == DAMPED:
+            status = _bring(setup, tree, structure, how, h, time + h, all_rows, rows, bulk, e, s, saddle)
+        else:
+            _close_swept(setup, how, h, time + h, count - first, graph, rows, bulk, e, s)
+        follow(first, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
+        return status
+    status = _close_along(
+        setup, tree, structure, how, h, time + h, first, count, graph.root, rows, sweeps, rounds, bulk, e, s, saddle
+    )
     if status != NOT_CLOSED:
         _keep_angles(e, s.there)
+        if first < count:
+            move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
+            _drift(h, s.pose_sum, bulk.jointed, bulk, s.u, s.pose)
+            follow(first, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
         return status
-    return _close_in_pieces(setup, tree, structure, how, h, time, all_rows, graph.root, rows, bulk, e, s, saddle)
+    for k in range(first, count):
+        for c in range(4):
+            rounds.total[k, c] = 0.0
+    _mark(graph.count[0] - 1 if first < count else -1, graph.body, bulk, rounds.moves)
+    return _close_in_pieces(
+        setup, tree, structure, how, h, time, first, count, all_rows, graph.root, rows, sweeps, rounds, bulk, e, s,
+        saddle,
+    )  # fmt: skip

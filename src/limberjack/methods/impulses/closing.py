@@ -23,12 +23,12 @@ from limberjack.methods.impulses.islands import (
     WIDTH,
     sweep_kind,
 )
-from limberjack.methods.impulses.joints import list_rubbing, row_rates, sweep_rows, weigh_rows
+from limberjack.methods.impulses.joints import list_rubbing, row_rates
 from limberjack.methods.impulses.newton import rates_by_time, settle, sweep_joints
 from limberjack.solvers.saddle import NO_ROOM, REFUSED, factor_saddle, list_touching, solve_saddle
 
 __all__ = [
-    "Rows", "add", "aim_there", "factor_rows", "hold", "meet_in_turn", "meet_together", "pull_joints", "settle_there",
+    "Rows", "add", "aim_there", "factor_rows", "hold", "meet_in_turn", "pull_joints", "settle_there",
     "solve_rows",
 ]  # fmt: skip
 
@@ -36,7 +36,6 @@ __all__ = [
 class Rows(NamedTuple):
     """Rows of joints while they are swept, and joints with dry friction."""
 
-    weight: np.ndarray  # (r,) 1 / (J M^-1 J^T)
     aim: np.ndarray  # (r,)
     total: np.ndarray  # (r,) impulses
     rubbing: np.ndarray  # constraints along the coordinates of joints with dry friction
@@ -106,7 +105,7 @@ def pull_joints(
     # model
     setup, tree, structure, springs, drives, armature, span,
     # in
-    driven, touching, how, h, time, all_rows, wrenches, applied, rows, bulk,
+    driven, how, h, time, all_rows, wrenches, applied, rows, bulk,
     # out
     e, s, saddle,
 ):  # fmt: skip
@@ -136,8 +135,6 @@ def pull_joints(
         _push_alone(h, s.force, bulk, s.u)
         settle(setup, int(how[KIND + WIDTH * FIRM + SWEEPS]), how[GRADUAL] > 0.0, TOUCH, h, rows, bulk, e, s.u)
         _clear(rows.total)
-    if touching and how[GLOBAL] > 0.0:
-        weigh_rows(setup.system, setup.constraints[1], e.j, bulk.inverse, rows.weight)
     return status
 
 
@@ -154,21 +151,6 @@ def _push_alone(h, force, bulk, u):
         u[o + 3] += f * force[o + 3]
         u[o + 4] += f * force[o + 4]
         u[o + 5] += f * force[o + 5]
-
-
-@outlined
-def meet_together(first, last, kind, how, h, setup, sweeps, rows, bulk, e, u):
-    """Sweep the contacts of all islands with joints, and the joints after them, in turn.
-
-    Contacts are firm whatever the kind, which says how often: light links carry more than their own weight.
-    """
-    counts = setup.constraints
-    for _ in range(int(how[KIND + WIDTH * kind + SWEEPS])):
-        sweep_kind(FIRM, first, last, 1, how, h, sweeps.link, bulk.inverse, sweeps.row, u)
-        sweep_rows(
-            setup.system, counts[0], counts[1], 1, e.j, bulk.inverse, rows.weight, rows.aim, e.values, TOUCH,
-            rows.total, u,
-        )  # fmt: skip
 
 
 @outlined

@@ -8,11 +8,11 @@ from limberjack.collision.kept import find_again
 from limberjack.methods.impulses.motion import set_reach
 from limberjack.methods.impulses.touching import gather, wake
 from limberjack.solvers.contact_graph import find_islands, find_levels, sort_contacts
-from limberjack.solvers.sweeps import ACROSS, JN, JT, PUSHED, N, follow, set_masses, shock, sweep, warm_start
+from limberjack.solvers.sweeps import ACROSS, JN, JT, PUSH, PUSHED, N, follow, set_masses, shock, sweep, warm_start
 
 __all__ = [
-    "DAMPED", "MORE_CONTACTS", "NOT_FINITE", "find_touching", "kind_of", "meet_islands", "note_pushes", "relax_islands",
-    "sweep_kind",
+    "DAMPED", "MORE_CONTACTS", "NOT_FINITE", "find_touching", "kind_of", "meet_islands", "note_free", "note_pushes",
+    "relax_islands", "sweep_kind",
 ]  # fmt: skip
 
 MORE_CONTACTS, NOT_FINITE = -(2**43), -(2**44)
@@ -79,21 +79,26 @@ def find_touching(setup, shapes, filters, dt, up, broad, contacts, kept, graph, 
 
 
 @outlined
-def note_pushes(first, last, link, row, bulk):
-    """Add up the impulses of contacts, and note which bodies they push, and where to."""
+def note_pushes(first, last, row):
+    """Add up the impulses of contacts."""
+    for k in range(first, last):
+        row[k, PUSHED] += row[k, JN]
+        row[k, ACROSS] += row[k, JT]
+        row[k, ACROSS + 1] += row[k, JT + 1]
+        row[k, ACROSS + 2] += row[k, JT + 2]
+
+
+@outlined
+def note_free(first, last, link, row, bulk):
+    """Note which bodies no contact pushes and no joint holds, and where to the others are pushed."""
     push = bulk.pushed
     for i in range(len(bulk.free)):
         bulk.free[i] = 0 if bulk.jointed[i] else 1
         push[i, 0], push[i, 1], push[i, 2] = 0.0, 0.0, 0.0
     for k in range(first, last):
-        jn = row[k, JN]
-        row[k, PUSHED] += jn
-        row[k, ACROSS] += row[k, JT]
-        row[k, ACROSS + 1] += row[k, JT + 1]
-        row[k, ACROSS + 2] += row[k, JT + 2]
-        if jn > 0.0:
+        if row[k, JN] > 0.0:
             for side in range(2):
-                i, f = link[k, side], jn if side == 0 else -jn
+                i, f = link[k, side], row[k, JN] if side == 0 else -row[k, JN]
                 if i >= 0:
                     bulk.free[i] = 0
                     for c in range(3):
@@ -119,7 +124,7 @@ def sweep_kind(kind, first, last, times, how, h, link, inverse, row, u):
     o = KIND + WIDTH * kind
     if times == 0:
         times = int(how[o + SWEEPS])
-    sweep(first, last, times, link, inverse, h, how[o + RATE], how[o + SCALE], how[o + GIVE], row, u)
+    sweep(first, last, times, link, inverse, h, how[o + RATE], PUSH, how[o + SCALE], how[o + GIVE], row, u)
 
 
 @outlined
@@ -197,4 +202,4 @@ def relax_islands(last, how, h, graph, sweeps, bulk, u):
         begin, end = graph.island[i], graph.island[i + 1]
         if not bulk.asleep[sweeps.link[begin, 0]]:
             times = int(how[KIND + WIDTH * kind_of(i, how, graph.facts) + RELAX])
-            sweep(begin, end, times, sweeps.link, bulk.inverse, h, 0.0, 1.0, 0.0, sweeps.row, u)
+            sweep(begin, end, times, sweeps.link, bulk.inverse, h, 0.0, PUSH, 1.0, 0.0, sweeps.row, u)

@@ -22,6 +22,7 @@ from limberjack.maximal.plain import rigid_model
 from limberjack.measure import joint_energy
 from limberjack.methods.impulses.attaching import AttachedState
 from limberjack.methods.impulses.billiard import Billiard
+from limberjack.methods.impulses.carrying import Rounds, new_rounds
 from limberjack.methods.impulses.closing import Rows
 from limberjack.methods.impulses.events import take_event_steps
 from limberjack.methods.impulses.islands import MORE_CONTACTS, NOT_FINITE
@@ -83,7 +84,7 @@ class ImpulsesStepper(AttachedState):
         rows = len(whole.table.joint)
         rubbing, most = _rubbing(model, whole) if self._rubs else ([], [])
         self._rows = Rows(
-            np.zeros(rows), np.zeros(rows), np.zeros(rows), np.array(rubbing, np.int64), np.array(most, float),
+            np.zeros(rows), np.zeros(rows), np.array(rubbing, np.int64), np.array(most, float),
             np.full(len(whole.table.pair_link), -1, np.int64), np.zeros((16, 6)), np.zeros((len(whole.bodies.kind), 7)),
         )  # fmt: skip
         self._rows.compound[whole.table.compound[:, 0]] = np.arange(len(whole.table.compound))
@@ -95,6 +96,7 @@ class ImpulsesStepper(AttachedState):
         room, n = len(self._detector.contacts.depth), len(self._bulk.mass)
         self._graph: Graph = new_graph(n, room)
         self._sweeps: Sweeps = new_sweeps(room)
+        self._rounds: Rounds = new_rounds(self._kept, n)
 
     def _grow(self) -> None:
         """Make room for more contacts; what the last step pushed with stays."""
@@ -169,20 +171,20 @@ class ImpulsesStepper(AttachedState):
         how, taken = self._how(h), 0
         while True:
             d = self._detector
-            touching = (d.broad, d.contacts, self._kept, self._graph, self._sweeps, self._bulk)
+            touching = (d.broad, d.contacts, self._kept, self._graph, self._sweeps)
             grips, clock = (self._grip_link, self._grip), (n - taken, substeps, h)
             if loose is None:
                 structures = (self._tree, self._structure)
                 more, status = take_steps(
                     self._setup, *structures, self._model.arrays.springs, drives, self._still, self._drive_span,
                     d.shapes, d.filters, how, driven, *clock, time + taken * dt, self._up, forces.wrenches, tau, *grips,
-                    self._rows, *touching, self._e, self._saddle, self._s,
+                    self._rows, *touching, self._rounds, self._bulk, self._e, self._saddle, self._s,
                 )  # fmt: skip
             else:
                 pins, structure, factored = loose
                 more, status = take_loose_steps(
                     self._setup, structure, d.shapes, d.filters, how, *clock, self._up, forces.wrenches, *grips,
-                    *touching, pins, factored, self._s,
+                    *touching, self._bulk, pins, factored, self._s,
                 )  # fmt: skip
             taken += int(more)
             if status == MORE_CONTACTS:

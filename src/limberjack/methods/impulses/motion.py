@@ -23,7 +23,8 @@ from limberjack.spatial.solves import solve_symmetric_3
 from limberjack.spatial.vectors import cross, rotate, rotate_back, rotate_symmetric, symmetric_times
 
 __all__ = [
-    "Bulk", "carried", "carry", "drift_body", "kick", "move", "point_mass", "pull_grips", "set_reach", "six",
+    "Bulk", "carried", "carry", "drift_body", "kick", "move", "point_mass", "pull_grips", "set_inverse", "set_reach",
+    "six",
     "take_velocities", "turned",
 ]  # fmt: skip
 
@@ -236,6 +237,15 @@ def move(h, gravity, before, u_before, bulk, u, pose):
         pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = turned(h * wx, h * wy, h * wz, before, i)
 
 
+@inner
+def set_inverse(i, pose, bulk):
+    """Fill the inverse inertia of body i in world axes."""
+    k = rotate_symmetric(rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]), six(bulk.own, i))
+    bulk.inverse[i, 0], bulk.inverse[i, 1], bulk.inverse[i, 2] = k[0], k[1], k[2]
+    bulk.inverse[i, 3], bulk.inverse[i, 4], bulk.inverse[i, 5] = k[3], k[4], k[5]
+    bulk.inverse[i, 6] = 1.0 / bulk.mass[i]
+
+
 @outlined
 def carry(before, pose, bulk, u):
     """Keep the angular momenta while bodies turn from the poses before; fill the inverse inertias at the new ones."""
@@ -246,10 +256,7 @@ def carry(before, pose, bulk, u):
         w, x, y, z = pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]
         if not bulk.round[i]:
             u[o], u[o + 1], u[o + 2] = carried(i, bulk, before, w, x, y, z, u[o], u[o + 1], u[o + 2])
-        k = rotate_symmetric(rotation_from_quaternion(w, x, y, z), six(bulk.own, i))
-        bulk.inverse[i, 0], bulk.inverse[i, 1], bulk.inverse[i, 2] = k[0], k[1], k[2]
-        bulk.inverse[i, 3], bulk.inverse[i, 4], bulk.inverse[i, 5] = k[3], k[4], k[5]
-        bulk.inverse[i, 6] = 1.0 / bulk.mass[i]
+        set_inverse(i, pose, bulk)
 
 
 @outlined

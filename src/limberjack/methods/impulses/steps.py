@@ -1,6 +1,6 @@
 """Steps by impulses, in the order of Weinstein, Teran and Fedkiw (2006).
 
-1. find contacts once, islands and levels; then in each substep
+1. find contacts once, islands and levels, and again where those of links slide or turn far; then in each substep
 2. collide: bounce with the velocities before forces;
 3. forces, and velocities onto the joints (post-stabilisation);
 4. contacts by sweeps from the ground up, joints with them, shock propagation where masses are unlike;
@@ -15,7 +15,9 @@ from limberjack.constraints.bodies import POSE
 from limberjack.maximal.loads import count_turns
 from limberjack.maximal.meeting import HUGE
 from limberjack.methods.impulses.arriving import close, copy_angles
-from limberjack.methods.impulses.closing import hold, meet_in_turn, meet_together, pull_joints, settle_there
+from limberjack.methods.impulses.bouncing import bounce_held
+from limberjack.methods.impulses.carrying import meet_carried
+from limberjack.methods.impulses.closing import meet_in_turn, pull_joints, settle_there
 from limberjack.methods.impulses.islands import (
     DAMPED,
     FIRM,
@@ -31,6 +33,7 @@ from limberjack.methods.impulses.islands import (
     find_touching,
     kind_of,
     meet_islands,
+    note_free,
     note_pushes,
     relax_islands,
     sweep_kind,
@@ -38,14 +41,15 @@ from limberjack.methods.impulses.islands import (
 from limberjack.methods.impulses.levels import meet_by_levels
 from limberjack.methods.impulses.motion import carry, kick, move, pull_grips
 from limberjack.methods.impulses.pins import bring_pins, meet_pins, sweep_pins, weigh_pins
+from limberjack.methods.impulses.renewing import put_back_kept, renew, stale
 from limberjack.methods.impulses.touching import keep, rest
 from limberjack.solvers.bounces import collide
-from limberjack.solvers.sweeps import follow, sweep, warm_start
+from limberjack.solvers.sweeps import PUSH, follow, sweep, warm_start
 
 __all__ = ["put_back", "remember", "set_inverses", "take_loose_steps", "take_steps"]
 
-# Sweeps of bounces; rounds of contacts and joints in turn.
-BOUNCES, ROUNDS = 5, 2
+# Sweeps of bounces.
+BOUNCES = 5
 
 
 @outlined
@@ -110,7 +114,7 @@ def _relax(how, h, count, together, graph, sweeps, bulk, u):
             graph.island[islands],
             int(how[KIND + WIDTH * min(kind_of(islands, how, graph.facts), FIRM) + RELAX]),
         )
-        sweep(first, count, times, sweeps.link, bulk.inverse, h, 0.0, 1.0, 0.0, sweeps.row, u)
+        sweep(first, count, times, sweeps.link, bulk.inverse, h, 0.0, PUSH, 1.0, 0.0, sweeps.row, u)
 
 
 @outlined
@@ -142,7 +146,8 @@ def _loose_substep(
     meet_islands(islands, how, h, graph, sweeps, bulk, s.momentum, s.u)
     if together:
         status = _meet_pinned(structure, how, h, count, graph, sweeps, bulk, pins, factored, s)
-    note_pushes(0, count, sweeps.link, sweeps.row, bulk)
+    note_pushes(0, count, sweeps.row)
+    note_free(0, count, sweeps.link, sweeps.row, bulk)
     _copy(s.pose, s.stage)
     move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
     if status == 0 and len(pins.link) > 0:
@@ -192,7 +197,9 @@ def take_loose_steps(
 
 
 @outlined
-def _meet_contacts(setup, tree, structure, how, h, time, count, together, rows, graph, sweeps, bulk, e, s, saddle):
+def _meet_contacts(
+    setup, tree, structure, how, h, time, count, together, rows, graph, sweeps, rounds, bulk, e, s, saddle
+):
     """Meet all contacts, those of bodies with joints together with the joints; return a status."""
     islands = graph.count[0] - 1 if together else graph.count[0]
     meet_islands(islands, how, h, graph, sweeps, bulk, s.momentum, s.u)
@@ -208,13 +215,7 @@ def _meet_contacts(setup, tree, structure, how, h, time, count, together, rows, 
         else:
             meet_in_turn(first, count, kind, how, h, time, setup, graph.level, sweeps, rows, bulk, e, s)
         return 0
-    status = 0
-    for _ in range(ROUNDS):
-        meet_together(first, count, kind, how, h, setup, sweeps, rows, bulk, e, s.u)
-        status = hold(setup, tree, structure, rows, e, s, saddle)
-        if status != 0:
-            break
-    return status
+    return meet_carried(setup, tree, structure, first, count, False, how, h, rows, sweeps, bulk, rounds, e, s, saddle)
 
 
 @kernel
@@ -224,7 +225,7 @@ def take_steps(
     # in
     how, driven, n, substeps, h, time, up, wrenches, applied, grip_link, grips, rows, broad,
     # out
-    contacts, kept, graph, sweeps, bulk, e, saddle, s,
+    contacts, kept, graph, sweeps, rounds, bulk, e, saddle, s,
 ):  # fmt: skip
     """Take n steps of `substeps` times h; stop at the first that fails and put back the state before it.
 
@@ -247,6 +248,7 @@ def take_steps(
         grip_link, grips: what is gripped.
         rows, broad: scratch of joints and of detection.
         contacts, kept, graph, sweeps: contacts of the last step.
+        rounds: scratch of contacts met with joints.
         bulk: the bodies; asleep and calm are state.
         e, saddle: scratch of the rows.
         s: the state.
@@ -266,11 +268,29 @@ def take_steps(
             setup, shapes, filters, h * substeps, up, broad, contacts, kept, graph, sweeps, bulk, s
         )
         count = contacts.count[0]
+        fresh, renewed = 0, False
         for sub in range(substeps):
             if status != 0:
                 break
+            if together and sub > fresh and how[GLOBAL] > 0.0:
+                first = graph.island[graph.count[0] - 1]
+                if stale(first, count, (sub - fresh) * h, sweeps.link, sweeps.row, s.u):
+                    status, together = renew(
+                        setup, shapes, filters, h * (substeps - sub), up, broad, renewed, contacts, kept, graph, sweeps,
+                        rounds, bulk, s,
+                    )  # fmt: skip
+                    fresh, renewed, count = sub, True, contacts.count[0]
+                    if status != 0:
+                        break
             at = time + (step * substeps + sub) * h
-            collide(0, count, BOUNCES, sweeps.link, bulk.inverse, h, sweeps.row, s.u)
+            held = graph.island[graph.count[0] - 1] if together and how[GLOBAL] > 0.0 else count
+            collide(0, held, BOUNCES, sweeps.link, bulk.inverse, h, sweeps.row, s.u)
+            if held < count:
+                status = bounce_held(
+                    setup, tree, structure, held, count, BOUNCES, h, at, all_rows, rows, sweeps, bulk, e, s, saddle
+                )
+                if status != 0:
+                    break
             _copy_velocities(s.u, s.u_stage)
             pull_grips(h, grip_link, grips, s.pose, bulk, s.u)
             if together:
@@ -280,20 +300,24 @@ def take_steps(
                 kick(setup.gravity, wrenches, setup.center, h, s.pose, bulk, s.u)
             else:
                 status = pull_joints(
-                    setup, tree, structure, springs, drives, armature, span, driven, count > 0, how, h, at, all_rows,
+                    setup, tree, structure, springs, drives, armature, span, driven, how, h, at, all_rows,
                     wrenches, applied, rows, bulk, e, s, saddle,
                 )  # fmt: skip
             if status == 0:
                 status = _meet_contacts(
-                    setup, tree, structure, how, h, at, count, together, rows, graph, sweeps, bulk, e, s, saddle
+                    setup, tree, structure, how, h, at, count, together, rows, graph, sweeps, rounds, bulk, e, s, saddle
                 )
             if status == 0:
-                note_pushes(0, count, sweeps.link, sweeps.row, bulk)
+                first = graph.island[graph.count[0] - 1] if together else count
+                note_free(0, count, sweeps.link, sweeps.row, bulk)
                 _copy(s.pose, s.stage)
-                met = count - graph.island[graph.count[0] - 1] if together else 0
-                status = close(setup, tree, structure, how, h, at, met, all_rows, graph, rows, bulk, e, s, saddle)
+                status = close(
+                    setup, tree, structure, how, h, at, first, count, all_rows, graph, rows, sweeps, rounds, bulk, e,
+                    s, saddle,
+                )  # fmt: skip
             if status == 0:
-                follow(0, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
+                note_pushes(0, count, sweeps.row)
+                follow(0, first, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
                 carry(s.pose_sum, s.pose, bulk, s.u)
                 _relax(how, h, count, together, graph, sweeps, bulk, s.u)
                 if how[GLOBAL] == 0.0:
@@ -302,6 +326,8 @@ def take_steps(
             status = _check(s.u)
         if status != 0:
             put_back(s)
+            if renewed:
+                put_back_kept(rounds, kept)
             return step, status
         if not driven:
             count_turns(setup, e)

@@ -1,0 +1,171 @@
+"""Contacts of bodies with joints, met on what the joints let the bodies do.
+
+A contact of a link knows its mass alone; a net drawn taut behind it answers as one a hundred times heavier. Each sweep
+over the contacts is followed by the direct solve of all joints, and what both changed is taken for the negative
+gradient in a nonlinear conjugate gradient method (Silcowitz, Niebe, Erleben 2010): impulses, and velocities with them,
+go on along the last direction by beta of it, which is how much of their changes is left, and nowhere when they grow:
+
+    d = sweep and solve (j) - j,      beta = |d|^2 / |d_last|^2,      p = beta p_last + d,      j <- j + p
+
+That holds for velocities at the poses now as well as for joints that are to close where a step leads.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import outlined
+from limberjack.collision.kept import Kept, new_kept
+from limberjack.methods.impulses.closing import add, aim_there, hold, solve_rows
+from limberjack.methods.impulses.islands import FIRM, GIVE, KIND, RATE, SCALE, SWEEPS, WIDTH
+from limberjack.methods.impulses.joints import row_rates
+from limberjack.solvers.sweeps import JN, JT, MN, sweep
+
+__all__ = ["Rounds", "meet_carried", "new_rounds", "put_impulses", "save_impulses", "sum_impulses"]
+
+# Rounds end when no contact asks for more than this [m/s].
+_ENOUGH = 1e-3
+# Overlaps between bodies that turn as fast as links do come back each substep: they are pushed out sooner [m/s].
+_PUSH = 0.3
+
+
+class Rounds(NamedTuple):
+    """Impulses and velocities of the rounds; room for c contacts of n bodies."""
+
+    last: np.ndarray  # (c, 4) impulses before a round
+    way: np.ndarray  # (c, 4) the direction they go
+    u_last: np.ndarray  # (6 n,)
+    u_way: np.ndarray  # (6 n,)
+    start: np.ndarray  # (c, 4) impulses at the start of a piece
+    total: np.ndarray  # (c, 4) impulses of the pieces done
+    moves: np.ndarray  # (n,) 1 for bodies that joints hold, and those of their islands
+    before: Kept  # what contacts pushed with before the step
+    sums: Kept  # what they pushed with in the step so far, by the names that are kept
+
+
+def new_rounds(kept: Kept, n: int) -> Rounds:
+    """Return room for n bodies and as many contacts as are kept."""
+    c = len(kept.impulse)
+    sums = new_kept(c)._replace(count=kept.count, name=kept.name)
+    return Rounds(
+        np.zeros((c, 4)), np.zeros((c, 4)), np.zeros(6 * n), np.zeros(6 * n), np.zeros((c, 4)), np.zeros((c, 4)),
+        np.zeros(n, np.int64), new_kept(c), sums,
+    )  # fmt: skip
+
+
+@outlined
+def save_impulses(first, last, row, kept):
+    """Keep the impulses of contacts first .. last - 1."""
+    for k in range(first, last):
+        kept[k, 0], kept[k, 1], kept[k, 2], kept[k, 3] = row[k, JN], row[k, JT], row[k, JT + 1], row[k, JT + 2]
+
+
+@outlined
+def put_impulses(first, last, kept, row):
+    """Put back the impulses of contacts first .. last - 1."""
+    for k in range(first, last):
+        row[k, JN], row[k, JT], row[k, JT + 1], row[k, JT + 2] = kept[k, 0], kept[k, 1], kept[k, 2], kept[k, 3]
+
+
+@outlined
+def sum_impulses(first, last, row, total):
+    """Add the impulses of contacts first .. last - 1 to the total, and begin anew without."""
+    for k in range(first, last):
+        total[k, 0] += row[k, JN]
+        row[k, JN] = 0.0
+        for c in range(3):
+            total[k, 1 + c] += row[k, JT + c]
+            row[k, JT + c] = 0.0
+
+
+@outlined
+def _changes(first, last, row, before):
+    """Return the square of what impulses changed by, and the largest square of a velocity that a contact asked for."""
+    square, most = 0.0, 0.0
+    for k in range(first, last):
+        n, x, y = row[k, JN] - before[k, 0], row[k, JT] - before[k, 1], row[k, JT + 1] - before[k, 2]
+        z = row[k, JT + 2] - before[k, 3]
+        own = (n * n + x * x + y * y + z * z) / row[k, MN]
+        square += own
+        most = max(most, own / row[k, MN])
+    return square, most
+
+
+@outlined
+def _go_on(first, last, part, row, u, rounds):
+    """Go on along the last direction by a part of it, and keep the new direction."""
+    before, way, u_last, u_way = rounds.last, rounds.way, rounds.u_last, rounds.u_way
+    for k in range(first, last):
+        for c in range(4):
+            at = JN if c == 0 else JT + c - 1
+            further = part * way[k, c]
+            way[k, c] = further + row[k, at] - before[k, c]
+            row[k, at] += further
+    for k in range(len(u)):
+        further = part * u_way[k]
+        u_way[k] = further + u[k] - u_last[k]
+        u[k] += further
+
+
+@outlined
+def _aim(setup, h, rows, e, s, saddle):
+    """Aim the joints at closing where h leads from the poses of e; what is open there changes as velocities do."""
+    aim_there(setup, np.int64(0), 1.0 / h, s.there.values, s.pressed, saddle)
+    row_rates(setup.system, setup.constraints[1], e.j, s.u, e.values)
+    for r in range(setup.system.row_start[setup.constraints[1]]):
+        rows.aim[r] = saddle.r[r] - e.values[r, 1]
+        e.values[r, 0] = s.there.values[r, 0]
+
+
+@outlined
+def _close_there(setup, tree, structure, rows, e, s, saddle):
+    """Bring the velocities to where the joints were aimed at, with the factor at hand; return a status."""
+    row_rates(setup.system, setup.constraints[1], e.j, s.u, e.values)
+    for r in range(setup.system.row_start[setup.constraints[1]]):
+        saddle.r[r] = rows.aim[r] + e.values[r, 1]
+    for k in range(len(saddle.f)):
+        saddle.f[k] = 0.0
+    status = solve_rows(setup, tree, structure, True, 0.0, rows, e, s, saddle)
+    if status == 0:
+        add(saddle.a, s.u)
+    return status
+
+
+@outlined
+def meet_carried(setup, tree, structure, first, last, there, how, h, rows, sweeps, bulk, rounds, e, s, saddle):
+    """Meet the contacts first .. last - 1, those of islands with joints, and all joints; return a status.
+
+    Args:
+        setup, tree, structure: what stays, and the solver.
+        first, last: contacts.
+        there: whether the joints are to close where h leads, as `there` was looked at with the velocities now, in half
+            as many rounds; else velocities are met at the poses now.
+        how, h: numbers of the options, and the step [s].
+        rows, e, saddle: the joints and their factor.
+        sweeps, bulk, rounds, s: contacts, bodies, scratch and state.
+    """
+    o, row = KIND + WIDTH * FIRM, sweeps.row
+    times, status, square = int(how[o + SWEEPS]), 0, 0.0
+    if there:
+        times = (times + 1) // 2
+        _aim(setup, h, rows, e, s, saddle)
+    for k in range(times):
+        save_impulses(first, last, row, rounds.last)
+        for i in range(len(s.u)):
+            rounds.u_last[i] = s.u[i]
+        sweep(
+            first, last, 1, sweeps.link, bulk.inverse, h, how[o + RATE], _PUSH, how[o + SCALE], how[o + GIVE], row, s.u
+        )
+        if there:
+            status = _close_there(setup, tree, structure, rows, e, s, saddle)
+        else:
+            status = hold(setup, tree, structure, rows, e, s, saddle)
+        before = square
+        square, most = _changes(first, last, row, rounds.last)
+        if status != 0 or k == times - 1 or most <= _ENOUGH * _ENOUGH:
+            break
+        part = square / before if k > 0 and square < before else 0.0
+        _go_on(first, last, part, row, s.u, rounds)
+    return status
