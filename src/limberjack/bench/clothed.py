@@ -9,7 +9,7 @@ import numpy as np
 from limberjack import Adaptive, Builder, Simulation
 from limberjack.bench.clock import race
 from limberjack.bench.courses import Course
-from limberjack.bench.table import Bar, Column, Table, Watch, ratio
+from limberjack.bench.table import Bar, Column, Table, Watch
 from limberjack.model.model import Model
 
 __all__ = ["KINDS", "clothed_chain", "fill", "running"]
@@ -26,7 +26,7 @@ _COLUMNS = (
     Column("growth", "most growth\nover least N", "x"),
 )
 _BUDGET, _DT, _WARM = 20, 1e-3, 200
-_LENGTH, _TURN, _RISE = 0.1, 60, 0.15
+_LENGTH, _RADIUS, _TURN, _RISE = 0.1, 0.02, 20, 0.15
 _UPRIGHT = (np.sqrt(0.5), 0.0, np.sqrt(0.5), 0.0)
 
 
@@ -39,7 +39,7 @@ def clothed_chain(links: int, kind: str) -> Model:
     for k in range(links):
         body = f"b{k}"
         builder.add_body(body, mass=1.0, com=(0.05, 0.0, 0.0), inertia=(1e-3, 1e-3, 1e-3))
-        builder.add_shape_capsule(body, 0.02, 0.06, position=(0.05, 0.0, 0.0), rotation=_UPRIGHT)
+        builder.add_shape_capsule(body, _RADIUS, 0.06, position=(0.05, 0.0, 0.0), rotation=_UPRIGHT)
         if k == 0:
             builder.add_joint_free("base", "world", body, start=(0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0))
             continue
@@ -47,9 +47,9 @@ def clothed_chain(links: int, kind: str) -> Model:
         builder.add_joint_hinge(
             f"j{k}", f"b{k - 1}", body, axis=axis, position=step, damping=1.0, start=start if coiled else 0.0
         )
-        if coiled and k % (links // 10) == _TURN:
-            # touches the next turn
-            builder.add_shape_sphere(body, 0.5 * _RISE, position=(0.05, 0.0, 0.0))
+        if coiled and k % (links // 8) == 5 and k > _TURN:
+            # touches the turn below, on the other side of a joint near the root of the assembly tree
+            builder.add_shape_sphere(body, 0.5 * _RISE - _RADIUS + 5e-5, position=(0.05, 0.0, -0.5 * _RISE))
     if kind == "standing":
         for k in range(10):
             angle = 0.2 * np.pi * k
@@ -63,7 +63,7 @@ def running(links: int, kind: str) -> Simulation:
     sim = Simulation(model, Adaptive(budget=_BUDGET), dt=_DT)
     qd, rng = np.zeros(model.nv), np.random.default_rng(0)
     moving = np.linspace(10, links - 2, 40).astype(int)
-    qd[6 + moving] = 3.0 / links * rng.normal(size=len(moving))
+    qd[6 + moving] = 0.3 / links * rng.normal(size=len(moving))
     sim.qd = qd
     if kind == "standing":
         sim.apply_wrench("b0", force=(0.0, 0.0, -50.0))
@@ -83,9 +83,7 @@ def fill(table: Table, sizes: tuple[int, ...], seconds: float, bars: bool, watch
         for n in sizes:
             rows[n][kind] = 1e6 * times[str(n)].cpu
             rows[n][f"{kind}_contacts"] = courses[n].sim.stats["contacts"]
-            growth = ratio(rows[n][kind], rows[min(sizes)][kind])
+            growth = rows[n][kind] / rows[min(sizes)][kind]
             rows[n]["growth"] = max(growth, rows[n].get("growth", 0.0))
             worst = max(worst, growth)
-    table.bars.append(
-        Bar("step with shapes on 300 to 30,000 links: most growth", worst if bars else None, 1.5, False)
-    )
+    table.bars.append(Bar("step with shapes on 300 to 30,000 links: most growth", worst if bars else None, 1.5, False))

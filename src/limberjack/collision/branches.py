@@ -107,10 +107,12 @@ def new_branches(shapes: Shapes, first: np.ndarray, second: np.ndarray, roots: n
         new = at + np.arange(pairs)
         child[new, 0], child[new, 1], at = tops[0 : 2 * pairs : 2], tops[1 : 2 * pairs : 2], at + pairs
         tops = [*new, *tops[2 * pairs :]]
+    pose = np.zeros((size, 12))
+    pose[m:, [0, 4, 8]] = 1.0  # static shapes all stand in the world's frame
     stamp = np.array([0, 0, tops[0] if tops else -1], np.int64)
     deep = depth + 2 * int(k + 1).bit_length() + 2 * int(above_all + 1).bit_length() + 8
     return no_branches()._replace(
-        child=child, pose=np.zeros((size, 12)), box=box, shape=np.concatenate([moving, still]),
+        child=child, pose=pose, box=box, shape=np.concatenate([moving, still]),
         place=shapes.place.copy(), where=np.zeros((size, 12)), inside=np.zeros((size, 6)), bounds=np.zeros((size, 6)),
         mark=np.full((size, MARKS), -1, np.int64), placed=np.full((s, 2), -1, np.int64), stamp=stamp,
         stack=np.zeros((4 * deep, 4), np.int64), joining=np.arange(m + max(2 * k - 1, 0), size),

@@ -31,6 +31,9 @@ _SWEEPS, _CALM = 100, 1e-9
 _SWEEPS_HELD = 1000
 # Joints hold a direction entirely where what is left of y, of size 1 before two paths cancel, is rounding; its square.
 _ROUNDING = 1e-20
+# Contacts along whose normal joints give way less than this times what they do across it are parted more slowly: a
+# wedge of a thousandth would turn a gentle push into a wild slip.
+_STIFF = 1e-3
 # Columns of `facts`: 1 / K of the normal or only row, K between it and the tangents, inverse of K of the tangents (3),
 # velocities foreseen (3), velocity wanted, friction coefficient or largest impulse, 1 / the largest K across.
 _INVERSE, _CROSS, _ACROSS, FREE, WANTED, MOST, _SCALE, _FACTS = 0, 1, 3, 6, 9, 10, 11, 12
@@ -139,6 +142,8 @@ def _ready(k, width, packed):
     half = 0.5 * (k11 - k22)
     largest = 0.5 * (k11 + k22) + math.sqrt(half * half + k12 * k12)
     f[k, _SCALE] = 1.0 / largest if largest > none else 0.0
+    if width == 3 and f[k, WANTED] > 0.0 and k00 < _STIFF * largest:
+        f[k, WANTED] *= math.sqrt(k00 / (_STIFF * largest))
     across = k11 * k22 - k12 * k12
     if across > 1e-12 * k11 * k22 and min(k11, k22) > none:
         f[k, _ACROSS], f[k, _ACROSS + 1], f[k, _ACROSS + 2] = k22 / across, k11 / across, -k12 / across
