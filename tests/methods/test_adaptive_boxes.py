@@ -262,3 +262,13 @@ def test_joints_that_fight_a_contact_part_it_gently():
         sim = lj.Simulation(builder.build(), method, dt=1e-3)
         sim.step(100)
         assert len(sim.contacts()) > 0 and np.abs(sim.qd).max() < 1.0
+
+
+@pytest.mark.parametrize("seed", [115, 116, 124])
+def test_jammed_figures_stay_calm(seed):
+    """Overlaps that no motion of the active joints can part are left as they are: nothing flies off."""
+    rng = np.random.default_rng(seed)
+    model = tangle(rng)
+    sim = lj.Simulation(model, lj.Adaptive(budget=10), dt=1e-3)
+    sim.step(60)
+    assert len(sim.contacts()) > 10 and np.abs(sim.velocities).max() < 20.0

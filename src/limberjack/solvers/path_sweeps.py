@@ -27,6 +27,9 @@ __all__ = [
 CONTACT, HELD_ROW, SIDED_ROW, RUBS = range(4)
 # Sweeps at most; they end when no velocity changes by more than this [m/s].
 _SWEEPS, _CALM = 100, 1e-9
+# Velocities that still change by more than this [m/s] after all sweeps: contacts ask for what no motion can give, and
+# impulses grow from sweep to sweep. That nothing comes nearer can always be had.
+_RUNAWAY = 0.5
 # Rows that hold whatever happens are met exactly afterwards: impulses found for less are too large, and put energy in.
 _SWEEPS_HELD = 1000
 # Joints hold a direction entirely where what is left of y, of size 1 before two paths cancel, is rounding; its square.
@@ -210,6 +213,20 @@ def _visit_row(k, packed):
 
 
 @outlined
+def _sweep_all(count, times, packed):
+    """Let all blocks have their say until nothing changes, or so many times; return the last change of velocity."""
+    change = 0.0
+    for sweep in range(times):
+        change = 0.0
+        for k in range(count):
+            change = max(change, _visit_contact(k, packed) if packed.kind[k] == CONTACT else _visit_row(k, packed))
+        packed.report[1], packed.report[2] = sweep + 1, change
+        if change < _CALM:
+            break
+    return change
+
+
+@outlined
 def sweep(count, packed):
     """Find the impulses of all blocks."""
     times = _SWEEPS
@@ -220,10 +237,11 @@ def sweep(count, packed):
         _ready(k, 3 if contact else 1, packed)
         if contact:
             _add(k, packed.lam[k, 0], packed.lam[k, 1], packed.lam[k, 2], packed)
-    for sweep in range(times):
-        change = 0.0
+    change = _sweep_all(count, times, packed)
+    if change > _RUNAWAY:
+        for t in range(packed.start[count]):
+            packed.z[packed.column[t]] = 0.0
         for k in range(count):
-            change = max(change, _visit_contact(k, packed) if packed.kind[k] == CONTACT else _visit_row(k, packed))
-        packed.report[1], packed.report[2] = sweep + 1, change
-        if change < _CALM:
-            break
+            packed.lam[k, 0] = packed.lam[k, 1] = packed.lam[k, 2] = 0.0
+            packed.facts[k, WANTED] = min(packed.facts[k, WANTED], 0.0)
+        _sweep_all(count, times, packed)
