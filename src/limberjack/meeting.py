@@ -11,23 +11,32 @@ from typing import Any
 import numpy as np
 
 from limberjack._jit import entry
-from limberjack.collision.broad import regrouped
+from limberjack.collision.branches import Branches
 from limberjack.collision.contacts import Contact, new_contacts
 from limberjack.collision.detect import grown, new_detector
 from limberjack.collision.kept import new_kept
-from limberjack.collision.shapes import Filters, shape_names
+from limberjack.collision.shapes import Filters, Shapes, shape_names
 from limberjack.forces import Wrenches, no_wrenches
 from limberjack.model.arrays import Drives, Links
 from limberjack.model.model import Model
 from limberjack.solvers.path_sweeps import PathRows, new_path_rows
 from limberjack.touching import MORE_CONTACTS, Touch, new_touch, take_touching_steps
 
-__all__ = ["Meeting"]
+__all__ = ["Meeting", "extents_of"]
 
 # Gap up to which contacts are kept at hand [m].
 _MARGIN = 1e-3
 # Contacts there is room for at first.
 _ROOM = 64
+
+
+def extents_of(shapes: Shapes, n: int) -> np.ndarray:
+    """Return how far shapes reach from the origin of each of n links [m]; planes are left out."""
+    extent = np.zeros(n)
+    on = np.flatnonzero((shapes.link >= 0) & np.isfinite(shapes.radius))
+    far = np.sqrt(np.square(shapes.place[on, :3]).sum(axis=1)) + shapes.radius[on]
+    np.maximum.at(extent, shapes.link[on], far)
+    return extent
 
 
 class Meeting:
@@ -40,7 +49,7 @@ class Meeting:
     Attributes:
         detector: shapes, filters and contacts.
         touch: state and scratch on the trees last laid out.
-        alarm, quiet, alert: of `take_touching_steps`; nobody is told of blows unless they are set.
+        alarm, quiet, alert, several: of `take_touching_steps`; nobody is told of blows unless they are set.
     """
 
     def __init__(self, model: Model, ignored: frozenset[str]) -> None:
@@ -56,33 +65,34 @@ class Meeting:
         self._packed: PathRows | None = None
         self._call: Any = take_touching_steps
         self._acting: Wrenches = no_wrenches()  # of the user, then of contacts
-        self.alarm, self.quiet, self.alert = np.inf, 0, np.zeros(0, np.uint8)
+        self.alarm, self.quiet, self.alert, self.several = np.inf, 0, np.zeros(0, np.uint8), np.zeros(0, np.uint8)
         self.touch: Touch
 
-    def lay(self, links: Links, drives: Drives, friction: np.ndarray) -> None:
-        """Take the trees that the shapes are on, and the dry friction (nv,) of their freedoms."""
-        shapes, n, nv = self.detector.shapes, len(links.parent), len(links.armature)
-        extent = np.zeros(n)
-        on = np.flatnonzero((shapes.link >= 0) & np.isfinite(shapes.radius))
-        far = np.sqrt(np.square(shapes.place[on, :3]).sum(axis=1)) + shapes.radius[on]
-        np.maximum.at(extent, shapes.link[on], far)
+    def lay(self, links: Links, drives: Drives, friction: np.ndarray, extent: np.ndarray | None = None) -> None:
+        """Take the trees that the shapes are on.
+
+        Args:
+            links, drives: the trees.
+            friction: (nv,) dry friction of their freedoms [N, N m].
+            extent: (n,) how far shapes reach from each link's origin [m]; None = found from the shapes.
+        """
+        n, nv = len(links.parent), len(links.armature)
+        if extent is None:
+            extent = extents_of(self.detector.shapes, n)
         if self._packed is None:
             self._packed = new_path_rows(n, nv, *self._room)
         sized = {"seen": np.zeros(n, np.int64), "dense": np.zeros((3, nv)), "inverse": np.zeros(nv), "z": np.zeros(nv)}
         self._packed = self._packed._replace(**sized)
         self.touch = new_touch(links, drives, friction, extent, self._packed)
 
-    def move_shapes(self, link: np.ndarray, place: np.ndarray, filters: Filters) -> None:
-        """Put the shapes on other links, at other places there; `lay` follows.
+    def branch(self, branches: Branches, filters: Filters) -> None:
+        """Look for contacts in branches from now on, whose links are those of the trees; `lay` follows.
 
         Args:
-            link: (s,) -1 = static.
-            place: (s, 7).
+            branches: over the shapes.
             filters: what does not collide; links that no joint ties may hold bodies that one does.
         """
-        d = self.detector
-        shapes = d.shapes._replace(link=link, place=place)
-        self.detector = d._replace(shapes=shapes, filters=filters, broad=regrouped(d.broad, shapes))
+        self.detector = self.detector._replace(branches=branches, filters=filters)
 
     def take(
         self, links: Links, drives: Drives, springs: Any, holding: Any, hold: Any, table: Any, blocks: np.ndarray,
@@ -99,8 +109,9 @@ class Meeting:
             self._acting.link[:given], self._acting.data[:given] = wrenches.link, wrenches.data
             more, status = self._call(
                 links, drives, springs, table, holding.own, d.shapes, d.filters, blocks, span, code, n - taken,
-                substeps, dt / substeps, time + taken * dt, _MARGIN, self.alarm, self.quiet - taken, self.alert, tau,
-                given, work, pull, buffers, hold, d.broad, d.contacts, self.kept, self.touch, self._acting, q, qd,
+                substeps, dt / substeps, time + taken * dt, _MARGIN, self.alarm, self.quiet - taken, self.alert,
+                self.several, tau, given, work, pull, buffers, hold, d.branches, d.broad, d.contacts, self.kept,
+                self.touch, self._acting, q, qd,
             )  # fmt: skip
             if self._call is take_touching_steps:
                 self._call = entry(take_touching_steps)

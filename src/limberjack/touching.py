@@ -19,6 +19,7 @@ from limberjack.articulated.aba import articulate
 from limberjack.articulated.kinematics import kinematics
 from limberjack.articulated.rnea import direction
 from limberjack.articulated.work import DI, D, R, W, Work, new_work
+from limberjack.collision.branches import move_parts
 from limberjack.collision.detect import FULL, NOT_FINITE, detect_once
 from limberjack.collision.kept import find_again, keep
 from limberjack.constrained import take_held_steps
@@ -97,11 +98,17 @@ def new_touch(links: Links, drives: Drives, friction: np.ndarray, extent: np.nda
     )  # fmt: skip
 
 
+@inner
+def _fall(h, gravity):
+    """Return how far weight moves things in a step."""
+    return h * h * math.sqrt(gravity[0] * gravity[0] + gravity[1] * gravity[1] + gravity[2] * gravity[2])
+
+
 @outlined
 def _set_poses(links, h, rows, subspace, qd, touch):
     """Fill poses, velocities and reach of all links, after `kinematics`."""
     pose, speeds, gravity = touch.pose, touch.speeds, links.gravity
-    fall = h * h * math.sqrt(gravity[0] * gravity[0] + gravity[1] * gravity[1] + gravity[2] * gravity[2])
+    fall = _fall(h, gravity)
     for i in range(len(links.parent)):
         p = links.parent[i]
         vx = vy = vz = 0.0
@@ -390,13 +397,16 @@ def _put_forces(count, h, applied, own, contacts, found, touch, wrenches):
 
 
 @outlined
-def _strikes(count, alarm, alert, contacts, p):
+def _strikes(count, alarm, alert, several, contacts, p):
     """Return whether a contact takes out more speed than `alarm`, of a shape that is to be told of."""
     for k in range(count):
         if p.kind[k] == CONTACT and p.lam[k, 0] > 0.0 and p.facts[k, WANTED] - p.facts[k, FREE] > alarm:
             c = p.source[k]
-            if alert[contacts.shape_a[c]] != 0 or alert[contacts.shape_b[c]] != 0:
-                return True
+            for end in range(2):
+                i = contacts.link_a[c] if end == 0 else contacts.link_b[c]
+                shape = contacts.shape_a[c] if end == 0 else contacts.shape_b[c]
+                if alert[shape] != 0 and several[i + 1] != 0:
+                    return True
     return False
 
 
@@ -420,8 +430,8 @@ def take_touching_steps(
     # model
     links, drives, springs, table, own, shapes, filters,
     # in
-    blocks, span, code, n, substeps, h, time, margin, alarm, quiet, alert, applied, given, work, pull, b, hold,
-    broad, contacts, kept, touch, wrenches,
+    blocks, span, code, n, substeps, h, time, margin, alarm, quiet, alert, several, applied, given, work, pull, b, hold,
+    branches, broad, contacts, kept, touch, wrenches,
     # out
     q, qd,
 ):  # fmt: skip
@@ -429,7 +439,7 @@ def take_touching_steps(
 
     Args:
         links, drives, springs, table, own, blocks, span, code, work, pull, b, hold: of `take_held_steps`.
-        shapes, filters, broad, contacts: of `detect`.
+        shapes, filters, branches, broad, contacts: of `detect_once`.
         n: steps.
         substeps: integrator steps per step.
         h: their length [s].
@@ -438,6 +448,7 @@ def take_touching_steps(
         alarm: contacts that take out more speed end the steps before theirs [m/s].
         quiet: after so many steps.
         alert: (s,) 1 for the shapes that this is for; none if it is empty.
+        several: (n + 1,) 1 for the links that this is for; the first is the world.
         applied: (nv,) joint forces of the user.
         given: how many of `wrenches` are the user's; the rest is room for those of contacts.
         kept: impulses of the last step by contact, over its length.
@@ -453,7 +464,9 @@ def take_touching_steps(
         at = time + step * dt
         kinematics(links, t.whole, q, qd, t.work)
         _set_poses(links, dt, t.work.rows, t.work.subspace, qd, t)
-        found = detect_once(shapes, filters, t.pose, t.reach, margin, broad, contacts)
+        if len(branches.top) > 0:
+            move_parts(t.pose, t.speeds, t.reach, dt, _fall(dt, links.gravity), branches)
+        found = detect_once(shapes, filters, t.pose, t.reach, margin, branches, broad, contacts)
         if found == FULL:
             return step, MORE_CONTACTS
         if found == NOT_FINITE:
@@ -485,7 +498,7 @@ def take_touching_steps(
                 return step, MORE_CONTACTS
             sweep(count, t.packed)
             _put_forces(count, dt, applied, given, contacts, kept.found, t, wrenches)
-            if len(alert) > 0 and step >= quiet and _strikes(count, alarm, alert, contacts, t.packed):
+            if len(alert) > 0 and step >= quiet and _strikes(count, alarm, alert, several, contacts, t.packed):
                 keep(contacts, kept)
                 return step, STRUCK
         _, status, _ = take_held_steps(

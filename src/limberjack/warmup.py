@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from limberjack._jit import cache_folder
+from limberjack.articulated.assembly_tree import new_assembly
 from limberjack.articulated.dynamics import (
     forward_dynamics,
     forward_kinematics,
@@ -25,13 +26,17 @@ from limberjack.articulated.dynamics import (
     jacobian,
     mass_matrix,
 )
+from limberjack.articulated.parts import new_coefficients
 from limberjack.assembling.face import assemble
 from limberjack.collision.detect import find_contacts, new_detector
 from limberjack.collision.grids import build_grid
+from limberjack.collision.shapes import new_shapes
 from limberjack.collision.surfaces import closed_surface
 from limberjack.constraints.maximal import new_maximal
 from limberjack.errors import LimberjackError
 from limberjack.methods import FEATURES, METHODS, Impulses, Multipliers, method_of
+from limberjack.methods.adaptive.boxes import Boxes
+from limberjack.methods.adaptive.places import new_places
 from limberjack.model.builder import Builder
 from limberjack.model.joints import KINDS
 from limberjack.model.model import Model
@@ -132,6 +137,15 @@ def _touching(name: str) -> None:
     builder.add_body("box", mass=1.0, inertia=(0.1, 0.1, 0.1))
     builder.add_shape_box("box", (1.0, 1.0, 1.0))
     Simulation(builder.build(), name).step(2)
+
+
+def _boxes() -> None:
+    model = sample()
+    links = model.arrays.links
+    tree, n = new_assembly(links), len(links.parent)
+    co, boxes = new_coefficients(links, tree, 1), Boxes(new_shapes(model), tree, links, np.zeros(n))
+    none, rest = np.zeros(0, np.int64), np.zeros(len(tree.parent), np.uint8)
+    boxes.lay(co.table, co.numbers, none, rest, new_places(model, tree))
 
 
 def _netted(name: str) -> None:
@@ -235,6 +249,7 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "multipliers, rattle of balls", _balls
     yield "multipliers, bodies that change size", _changing
     yield "collision", _collision
+    yield "boxes of rigid parts", _boxes
     yield "assembly", _assembly
     yield "energy, momentum, velocities", _measures
     yield "functions of a model", _functions

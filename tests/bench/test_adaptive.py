@@ -12,7 +12,7 @@ from limberjack.bench.courses import adaptive as simulated
 from limberjack.bench.table import MISSING, Table, Watch
 from limberjack.bench.turning_rod import DT, turning_rod
 
-TINY = adaptive.Extent(12, (1, 3), (3,), (20, 40), (3,), 2, ((1, 5), (1, 50)), 0.002)
+TINY = adaptive.Extent(12, (1, 3), (3,), (20, 40), (40, 80), (3,), 2, ((1, 5), (1, 50)), 0.002)
 
 
 def _filled() -> Table:
@@ -29,10 +29,12 @@ def _numbers(rows, *without) -> list[float]:
 def test_every_row_is_measured():
     """A small run has all rows, finite numbers, and no answer that differs from a peer's."""
     table = _filled()
-    pendulum, churn, sizes, rivals, times, ratios = table.parts
+    pendulum, churn, sizes, clothed, rivals, times, ratios = table.parts
     assert [row["budget"] for row in pendulum.rows] == ["1", "1, force at the tip", "3"]
     assert [row["budget"] for row in churn.rows] == ["3"]
     assert [(row["n"], row["budget"]) for row in sizes.rows] == [(20, 3), (40, 3)]
+    assert [row["n"] for row in clothed.rows] == [40, 80]
+    assert all(row["free"] > 0 and row["standing_contacts"] == 10 and row["coiled"] > 0 for row in clothed.rows)
     assert len(rivals.rows) == 8 and [row["forces"] for row in times.rows] == [1, 5]
     for part in table.parts:
         assert all(map(math.isfinite, _numbers(part.rows)))
@@ -54,7 +56,7 @@ def test_missing_peers_leave_our_own_numbers(monkeypatch):
 
     monkeypatch.setattr(errors, "require", require)
     table = _filled()
-    pendulum, _, _, rivals, _, _ = table.parts
+    pendulum, _, _, _, rivals, _, _ = table.parts
     assert all(row["pin"] == MISSING and row["faster"] is None and row["step"] > 0 for row in pendulum.rows)
     assert all(row["theirs"] == MISSING and row["ours"] is not None for row in rivals.rows)
     assert any("limberjack[bench]" in note for note in table.notes)

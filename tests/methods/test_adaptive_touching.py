@@ -157,7 +157,9 @@ def test_a_rigid_figure_collides_as_one_body(rng):
         sim.step(10)
         other.step(10)
         np.testing.assert_allclose(sim.positions[0], other.positions[0], atol=1e-8)
-        assert len(sim.contacts()) == len(other.contacts())
+        # farther ones are what a shape may reach in a step: in a link by the speed of all of it, here by its own
+        near = [sum(c.depth > -1e-3 for c in some.contacts()) for some in (sim, other)]
+        assert near[0] == near[1]
         touched += len(sim.contacts())
     assert touched > 10
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from limberjack import scenes
 from limberjack.articulated.dynamics import forward_dynamics
-from limberjack.bench import paper_grid, rivals
+from limberjack.bench import clothed, paper_grid, rivals
 from limberjack.bench.chain import difference
 from limberjack.bench.clock import Contender, race
 from limberjack.bench.courses import PERIOD, Course, adaptive, motion_error, resident_bytes, warmed
@@ -41,6 +41,7 @@ class Extent:
         budgets: joints simulated, quiet.
         churned: joints simulated, churn.
         sizes: links of the chains that must cost the same.
+        clothed: links of the chains with shapes that must.
         size_budgets: joints simulated of those.
         figures: of the crowds.
         grid: forces and joints of the paper's table.
@@ -51,6 +52,7 @@ class Extent:
     budgets: tuple[int, ...] = (1, 5, 20, 50, 100)
     churned: tuple[int, ...] = (5, 20, 50, 100)
     sizes: tuple[int, ...] = (300, 3000, 30_000, 300_000)
+    clothed: tuple[int, ...] = (300, 3000, 30_000)
     size_budgets: tuple[int, ...] = (20, 5)
     figures: int = 200
     grid: tuple[tuple[int, ...], tuple[int, ...]] = (paper_grid.FORCES, paper_grid.JOINTS)
@@ -58,7 +60,7 @@ class Extent:
 
 
 FULL = Extent()
-QUICK = Extent(60, (1, 5, 20), (5, 20), (300, 3000), (20, 5), 20, ((1, 10), (1, 50)), 0.05)
+QUICK = Extent(60, (1, 5, 20), (5, 20), (300, 3000), (300, 1000), (20, 5), 20, ((1, 10), (1, 50)), 0.05)
 # The promises: how many times faster than pinocchio.aba on the whole pendulum of 300 links.
 _PROMISED = {"1": 350.0, "1, force at the tip": 250.0, "5": 100.0, "20": 25.0, "50": 10.0, "100": 5.0}
 _UPDATE_MICROSECONDS = 30.0
@@ -283,7 +285,8 @@ def _bars(table: Table, extent: Extent, quiet: list[Any], churn: list[Any], size
 def fill(table: Table, quick: bool, watch: Watch, extent: Extent | None = None) -> None:
     """Measure the table; see `TABLES`."""
     extent = extent or (QUICK if quick else FULL)
-    watch.begin(6 + len(extent.budgets) + len(extent.churned) + 2 * len(extent.size_budgets) + len(extent.grid[0]))
+    rows = len(clothed.KINDS) + len(extent.budgets) + len(extent.churned) + 2 * len(extent.size_budgets)
+    watch.begin(6 + rows + len(extent.grid[0]))
     table.note("one thread, processor time of that thread, best of samples taken in turns; at least 1000 steps a call")
     table.note("whole step: integration, queue, rigidification and the region update every 20 steps, all inside")
     table.note("one update: 20 x (whole step - step between updates); the region is chosen by the paper's metrics")
@@ -300,5 +303,6 @@ def fill(table: Table, quick: bool, watch: Watch, extent: Extent | None = None) 
         sizes = _sizes(table, extent, watch)
     finally:
         _bars(table, extent, quiet, churn, sizes)
+    clothed.fill(table, extent.clothed, extent.seconds, extent.clothed == FULL.clothed, watch)
     rivals.fill(table, extent.figures, extent.links, rival.twin, extent.seconds, watch)
     paper_grid.fill(table, extent.links, extent.grid, extent.seconds, watch)

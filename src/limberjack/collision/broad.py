@@ -21,7 +21,10 @@ from limberjack.spatial.frames import matrix_from_quaternion
 from limberjack.spatial.quaternions import quaternion_multiply, rotation_from_quaternion
 from limberjack.spatial.vectors import rotate
 
-__all__ = ["AT", "SIZE", "Broad", "find_pairs", "new_broad", "regrouped"]
+__all__ = [
+    "AT", "SIZE", "Broad", "above", "allowed", "apart", "boxes_of", "find_pairs", "new_broad", "note_pair",
+    "place_shape",
+]  # fmt: skip
 
 # Places in a row of `frame`: nine numbers of the rotation, position, sizes.
 AT, SIZE, FRAME = 9, 12, 16
@@ -36,6 +39,7 @@ class Broad(NamedTuple):
 
     frame: np.ndarray  # (s, FRAME) shapes in the world
     bounds: np.ndarray  # (s, 6) box around each shape in the world, with half the margin and the reach
+    reach: np.ndarray  # (s,) how far each shape may move in the coming step
     item_start: np.ndarray  # (m + 1,) shapes of each item
     item_shape: np.ndarray
     item_link: np.ndarray  # (m,) -1 = static
@@ -62,6 +66,7 @@ def new_broad(shapes: Shapes, capacity: int) -> Broad:
     return Broad(
         frame=np.zeros((s, FRAME)),
         bounds=np.zeros((s, 6)),
+        reach=np.zeros(s),
         **_items(shapes),
         planes=np.flatnonzero(shapes.kind == PLANE),
         level_used=np.zeros(LEVELS, np.int64),
@@ -71,11 +76,6 @@ def new_broad(shapes: Shapes, capacity: int) -> Broad:
         count=np.zeros(1, np.int64),
         scratch=new_scratch(),
     )
-
-
-def regrouped(broad: Broad, shapes: Shapes) -> Broad:
-    """Return the work arrays for the same shapes on other links."""
-    return broad._replace(**_items(shapes))
 
 
 def _items(shapes: Shapes) -> dict[str, np.ndarray]:
@@ -90,7 +90,7 @@ def _items(shapes: Shapes) -> dict[str, np.ndarray]:
     many = np.flatnonzero(np.diff(start[: len(heads) + 1]) >= _MANY)
     box, later = np.full((m, 6), -1.0), np.zeros(len(shapes.kind), np.uint8)
     if len(many):
-        low, high = _boxes(shapes)
+        low, high = boxes_of(shapes)
         box[: len(heads), :3] = np.minimum.reduceat(low[moving], heads)
         box[: len(heads), 3:] = np.maximum.reduceat(high[moving], heads)
         box[:, :3], box[:, 3:] = 0.5 * (box[:, :3] + box[:, 3:]), 0.5 * (box[:, 3:] - box[:, :3])
@@ -105,7 +105,7 @@ def _items(shapes: Shapes) -> dict[str, np.ndarray]:
     }  # fmt: skip
 
 
-def _boxes(shapes: Shapes) -> tuple[np.ndarray, np.ndarray]:
+def boxes_of(shapes: Shapes) -> tuple[np.ndarray, np.ndarray]:
     """Return the lowest and highest corners (s, 3) of upright boxes around shapes in their links' frames."""
     half, long = shapes.size.copy(), (shapes.kind == CAPSULE) | (shapes.kind == CYLINDER)
     half[long] = np.stack([half[long, 0], half[long, 0], half[long, 1]], axis=1)
@@ -136,9 +136,9 @@ def _extent(kind, r, sx, sy, sz):
 
 
 @inner
-def _place_shape(shapes, pose, reach, margin, k, frame, bounds):
-    """Fill frame and bounds of shape k in the world; return a number that is finite if they are."""
-    i, place = shapes.link[k], shapes.place
+def place_shape(shapes, pose, reach, margin, k, broad):
+    """Fill frame, reach and bounds of shape k in the world; return a number that is finite if they are."""
+    i, place, frame, bounds = shapes.link[k], shapes.place, broad.frame, broad.bounds
     x, y, z = place[k, 0], place[k, 1], place[k, 2]
     turn = (place[k, 3], place[k, 4], place[k, 5], place[k, 6])
     pad = 0.5 * margin
@@ -147,7 +147,8 @@ def _place_shape(shapes, pose, reach, margin, k, frame, bounds):
         dx, dy, dz = rotate(rotation_from_quaternion(own[0], own[1], own[2], own[3]), x, y, z)
         x, y, z = pose[i, 0] + dx, pose[i, 1] + dy, pose[i, 2] + dz
         turn = quaternion_multiply(own, turn)
-        pad += reach[i]
+        pad += reach
+    broad.reach[k] = reach
     r = rotation_from_quaternion(turn[0], turn[1], turn[2], turn[3])
     for c in range(9):
         frame[k, c] = r[c]
@@ -167,7 +168,8 @@ def _place_shapes(shapes, pose, reach, margin, broad):
     total, box, bounds = 0.0, broad.item_box, broad.item_bounds
     for k in range(len(shapes.kind)):
         if broad.later[k] == 0:
-            total += _place_shape(shapes, pose, reach, margin, k, broad.frame, broad.bounds)
+            j = shapes.link[k]
+            total += place_shape(shapes, pose, reach[j] if j >= 0 else 0.0, margin, k, broad)
     for i in range(len(box)):
         if box[i, 3] < 0.0:
             continue
@@ -190,7 +192,7 @@ def _make_ready(shapes, pose, reach, margin, broad, i):
     """Place the shapes of item i."""
     broad.ready[i] = 1
     for s in range(broad.item_start[i], broad.item_start[i + 1]):
-        _place_shape(shapes, pose, reach, margin, broad.item_shape[s], broad.frame, broad.bounds)
+        place_shape(shapes, pose, reach[broad.item_link[i]], margin, broad.item_shape[s], broad)
 
 
 @inner
@@ -288,7 +290,7 @@ def _listed(start, other, i, j):
 
 
 @inner
-def _apart(bounds, i, others, j):
+def apart(bounds, i, others, j):
     """Return whether box i and box j of others do not meet."""
     return (
         bounds[i, 0] > others[j, 3] or others[j, 0] > bounds[i, 3]
@@ -298,7 +300,7 @@ def _apart(bounds, i, others, j):
 
 
 @inner
-def _above(frame, bounds, plane, pad, k):
+def above(frame, bounds, plane, pad, k):
     """Return whether box k of `bounds` is clear of the plane of shape `plane` by more than pad."""
     nx, ny, nz = frame[plane, 2], frame[plane, 5], frame[plane, 8]
     middle = (
@@ -315,7 +317,7 @@ def _above(frame, bounds, plane, pad, k):
 
 
 @inner
-def _allowed(shapes, filters, a, b):
+def allowed(shapes, filters, a, b):
     """Return whether groups and names let shapes a and b collide."""
     if shapes.group[a] != 0 and shapes.group[a] == shapes.group[b]:
         return False
@@ -323,7 +325,7 @@ def _allowed(shapes, filters, a, b):
 
 
 @inner
-def _note(shapes, a, b, n, pairs):
+def note_pair(shapes, a, b, n, pairs):
     """Write the pair in its order, if there is room, and return the number of pairs."""
     if shapes.link[a] < 0 or (a > b and shapes.link[b] >= 0):
         a, b = b, a
@@ -337,7 +339,7 @@ def _pair_items(shapes, filters, pose, reach, margin, broad, i, j, n):
     """Write the pairs of shapes of items i and j that come near each other; return the number of pairs."""
     if broad.item_link[i] < 0 and broad.item_link[j] < 0:
         return n
-    if _apart(broad.item_bounds, i, broad.item_bounds, j):
+    if apart(broad.item_bounds, i, broad.item_bounds, j):
         return n
     if _listed(filters.joined_start, filters.joined, broad.item_part[i], broad.item_part[j]):
         return n
@@ -347,12 +349,12 @@ def _pair_items(shapes, filters, pose, reach, margin, broad, i, j, n):
         _make_ready(shapes, pose, reach, margin, broad, j)
     for s in range(broad.item_start[i], broad.item_start[i + 1]):
         a = broad.item_shape[s]
-        if _apart(broad.bounds, a, broad.item_bounds, j):
+        if apart(broad.bounds, a, broad.item_bounds, j):
             continue
         for t in range(broad.item_start[j], broad.item_start[j + 1]):
             b = broad.item_shape[t]
-            if not _apart(broad.bounds, a, broad.bounds, b) and _allowed(shapes, filters, a, b):
-                n = _note(shapes, a, b, n, broad.pairs)
+            if not apart(broad.bounds, a, broad.bounds, b) and allowed(shapes, filters, a, b):
+                n = note_pair(shapes, a, b, n, broad.pairs)
     return n
 
 
@@ -366,7 +368,7 @@ def _pair_planes(shapes, filters, pose, reach, margin, broad, n):
         if link >= 0:
             pad += reach[link]
         for i in range(len(broad.item_link)):
-            if broad.item_link[i] == link or _above(broad.frame, broad.item_bounds, plane, pad, i):
+            if broad.item_link[i] == link or above(broad.frame, broad.item_bounds, plane, pad, i):
                 continue
             if _listed(filters.joined_start, filters.joined, part, broad.item_part[i]):
                 continue
@@ -374,8 +376,8 @@ def _pair_planes(shapes, filters, pose, reach, margin, broad, n):
                 _make_ready(shapes, pose, reach, margin, broad, i)
             for s in range(broad.item_start[i], broad.item_start[i + 1]):
                 a = broad.item_shape[s]
-                if not _above(broad.frame, broad.bounds, plane, pad, a) and _allowed(shapes, filters, a, plane):
-                    n = _note(shapes, a, plane, n, broad.pairs)
+                if not above(broad.frame, broad.bounds, plane, pad, a) and allowed(shapes, filters, a, plane):
+                    n = note_pair(shapes, a, plane, n, broad.pairs)
     return n
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from limberjack._jit import inner, kernel
 from limberjack.collision.boxes import box_box
+from limberjack.collision.branches import Branches, find_in_branches, no_branches
 from limberjack.collision.broad import Broad, find_pairs, new_broad
 from limberjack.collision.contacts import Contacts, new_contacts
 from limberjack.collision.faces import convex_pair, plane_pair
@@ -101,40 +102,18 @@ def _put_contacts(a, b, n, sign, total, shapes, spots, keys, contacts):
 
 
 @inner
-def detect(
-    # model
-    shapes, filters,
-    # in
-    pose, reach, margin,
-    # out
-    broad, contacts,
-):  # fmt: skip
-    """Fill the contacts of all shapes and return a status: 0, FULL (grow and repeat) or NOT_FINITE.
-
-    Contacts whose gap is up to margin + reach of both links are reported, with negative depth.
-
-    Args:
-        shapes: of the model.
-        filters: pairs that never collide.
-        pose: (n_links, 7) the links' centres in the world and their quaternions.
-        reach: (n_links,) how far each link may move in the coming step [m].
-        margin: [m].
-        broad: work arrays.
-        contacts: what was found; `count[1]` is the room needed.
-    """
-    n = find_pairs(shapes, filters, pose, reach, margin, broad)
+def _find_spots(shapes, margin, n, broad, contacts):
+    """Fill the contacts of the n pairs found and return the status of `detect`."""
     contacts.count[0] = contacts.count[1] = 0
     if n < 0:
         return NOT_FINITE
     if n > len(broad.pairs):
         contacts.count[1] = max(n, len(contacts.depth) + 1)
         return FULL
-    link, kind, scratch, total = shapes.link, shapes.kind, broad.scratch, 0
+    kind, scratch, total = shapes.kind, broad.scratch, 0
     for p in range(n):
         a, b = broad.pairs[p, 0], broad.pairs[p, 1]
-        limit = margin + reach[link[a]]
-        if link[b] >= 0:
-            limit += reach[link[b]]
+        limit = margin + broad.reach[a] + broad.reach[b]
         i, j, sign = a, b, 1.0
         if kind[a] > kind[b]:
             i, j, sign = b, a, -1.0
@@ -146,8 +125,8 @@ def detect(
     return FULL if total > len(contacts.depth) else 0
 
 
-@kernel
-def detect_once(
+@inner
+def detect(
     # model
     shapes, filters,
     # in
@@ -155,8 +134,38 @@ def detect_once(
     # out
     broad, contacts,
 ):  # fmt: skip
-    """Call `detect` from Python."""
-    return detect(shapes, filters, pose, reach, margin, broad, contacts)
+    """Fill the contacts of all shapes and return a status: 0, FULL (grow and repeat) or NOT_FINITE.
+
+    Contacts whose gap is up to margin + reach of both shapes are reported, with negative depth.
+
+    Args:
+        shapes: of the model.
+        filters: pairs that never collide.
+        pose: (n_links, 7) the links' centres in the world and their quaternions.
+        reach: (n_links,) how far each link may move in the coming step [m].
+        margin: [m].
+        broad: work arrays.
+        contacts: what was found; `count[1]` is the room needed.
+    """
+    n = find_pairs(shapes, filters, pose, reach, margin, broad)
+    return _find_spots(shapes, margin, n, broad, contacts)
+
+
+@kernel
+def detect_once(
+    # model
+    shapes, filters,
+    # in
+    pose, reach, margin,
+    # out
+    branches, broad, contacts,
+):  # fmt: skip
+    """Call `detect`; where there are branches, look for pairs in those, after `move_parts`."""
+    if len(branches.top) > 0:
+        n = find_in_branches(shapes, filters, pose, reach, margin, branches, broad)
+    else:
+        n = find_pairs(shapes, filters, pose, reach, margin, broad)
+    return _find_spots(shapes, margin, n, broad, contacts)
 
 
 class Detector(NamedTuple):
@@ -164,6 +173,7 @@ class Detector(NamedTuple):
 
     shapes: Shapes
     filters: Filters
+    branches: Branches
     broad: Broad
     contacts: Contacts
 
@@ -178,7 +188,7 @@ def new_detector(model: Model, center: np.ndarray | None = None, ignored: tuple[
     """
     shapes = new_shapes(model, center, ignored)
     room = 64 + 8 * len(shapes.kind)
-    return Detector(shapes, new_filters(model), new_broad(shapes, room), new_contacts(room))
+    return Detector(shapes, new_filters(model), no_branches(), new_broad(shapes, room), new_contacts(room))
 
 
 def grown(detector: Detector) -> Detector:

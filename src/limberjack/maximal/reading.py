@@ -9,7 +9,7 @@ from limberjack.constraints.rows import ANGLE, COMPOUND
 from limberjack.constraints.table import DRIVE, HELD
 from limberjack.model.model import Model
 
-__all__ = ["compounds_of", "screws_of", "turns_of"]
+__all__ = ["compounds_of", "frees_of", "read_frees", "screws_of", "turns_of"]
 
 
 def compounds_of(whole: Maximal) -> list[tuple[int, int, int]]:
@@ -54,3 +54,40 @@ def turns_of(model: Model, whole: Maximal) -> list[tuple[int, int]]:
         if table.terms[t, 0] == ANGLE and place.get(key(t), model.nq) < model.nq:
             out.append((t, place[key(t)]))
     return out
+
+
+def frees_of(free: list[tuple[int, int, int, str]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the (link, place in q, place in qd) of free joints and of those that only move, as rows of two tables."""
+    turning = [row[:3] for row in free if row[3] == "free"]
+    moving = [row[:3] for row in free if row[3] != "free"]
+    return np.array(turning, np.int64).reshape(-1, 3), np.array(moving, np.int64).reshape(-1, 3)
+
+
+def read_frees(
+    turning: np.ndarray, moving: np.ndarray, ends: np.ndarray, pose: np.ndarray, center: np.ndarray, q: np.ndarray,
+    qd: np.ndarray,
+) -> None:  # fmt: skip
+    """Fill the coordinates and velocities of bodies on free joints.
+
+    Args:
+        turning, moving: of `frees_of`.
+        ends: (n, 18 or more) rotation, position, angular and linear velocity of the centres of links.
+        pose: (n, 7 or more) of the same, with quaternions.
+        center: (n, 3) centres in the frames of links.
+        q, qd: to be filled.
+    """
+    three = np.arange(3)
+    for rows, turns in ((turning, True), (moving, False)):
+        if not len(rows):
+            continue
+        link, at, to = rows.T
+        e, c = ends[link], center[link]
+        # sums written out: the same bits whatever library multiplies matrices
+        lever = e[:, [0, 3, 6]] * c[:, :1] + e[:, [1, 4, 7]] * c[:, 1:2] + e[:, [2, 5, 8]] * c[:, 2:]
+        spin = e[:, 12:15]
+        q[at[:, None] + three] = e[:, 9:12] - lever
+        qd[to[:, None] + three] = e[:, 15:18] - np.cross(spin, lever)
+        if turns:
+            q[at[:, None] + np.arange(3, 7)] = pose[link, 3:7]
+            own = e[:, 0:3] * spin[:, :1] + e[:, 3:6] * spin[:, 1:2] + e[:, 6:9] * spin[:, 2:]
+            qd[to[:, None] + np.arange(3, 6)] = own

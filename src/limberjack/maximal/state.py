@@ -20,7 +20,7 @@ from limberjack.maximal.energies import body_energies, spring_energies
 from limberjack.maximal.inserting import inserted_terms
 from limberjack.maximal.loads import match_signs
 from limberjack.maximal.meeting import OPEN_LOOP, STUCK, Setup, State, change_velocities, look_at
-from limberjack.maximal.reading import compounds_of, screws_of, turns_of
+from limberjack.maximal.reading import compounds_of, frees_of, read_frees, screws_of, turns_of
 from limberjack.measure import joint_energy
 from limberjack.model.arrays import BALL_DRIVE, DOF, SCALAR_DRIVE, Drives, whole_span
 from limberjack.model.compile import drives_of
@@ -156,6 +156,7 @@ class MaximalState:
             for i, name in enumerate(model.joint_names[: model.body_count])
             if model.joint_spec(name).kind == "free" or _is_particle(model, name)
         ]
+        self._read_offs = frees_of(self._free)
         self._time = 0.0
         # loops open at the start may be closed by the state given next: they are looked at in the first step
         self._closed = False
@@ -199,9 +200,9 @@ class MaximalState:
         before = (pose.copy(), u.copy(), self._e.near.copy(), getattr(self, "_seen", None))
         places = (self._origins, self._placed)
         _to_maximal(self._links, bodies, self.whole.center, self._span, q, qd, self._work, *places, pose, u)
-        for link, place, _, kind in self._free:
-            if kind == "free" and pose[link, 3:7] @ q[place + 3 : place + 7] < 0.0:
-                pose[link, 3:7] *= -1.0
+        link, place, _ = self._read_offs[0].T
+        other = (pose[link, 3:7] * q[place[:, None] + np.arange(3, 7)]).sum(axis=1) < 0.0
+        pose[link[other], 3:7] *= -1.0
         match_signs(self._setup, len(q), q, pose)
         for i in np.flatnonzero(bodies.kind == AFFINE):
             shape = self._s.pose[i, SHAPE : SHAPE + 9].reshape(3, 3)
@@ -261,20 +262,9 @@ class MaximalState:
         if self._read:
             return
         look_at(self._setup, self._time, self._e, self._s)
-        for link, q, v, kind in self._free:
-            self._read_free(link, q, v, kind)
+        read_frees(*self._read_offs, self._e.ends, self._s.pose, self.whole.center, self._q, self._qd)
         self._seen = (self._q.copy(), self._qd.copy())
         self._read = True
-
-    def _read_free(self, link: int, q: int, v: int, kind: str) -> None:
-        ends = self._e.ends[link]
-        r = ends[:9].reshape(3, 3)
-        lever = r @ self.whole.center[link]
-        self._q[q : q + 3] = ends[9:12] - lever
-        self._qd[v : v + 3] = ends[15:18] - np.cross(ends[12:15], lever)
-        if kind == "free":
-            self._q[q + 3 : q + 7] = self._s.pose[link, 3:7]
-            self._qd[v + 3 : v + 6] = r.T @ ends[12:15]
 
     @property
     def q(self) -> np.ndarray:

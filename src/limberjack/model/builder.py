@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from limberjack.errors import ModelError, UnknownName
 from limberjack.model import check
 from limberjack.model.bodies import BodyBuilder
@@ -37,6 +39,7 @@ class Builder(BodyBuilder, OwnBodyBuilder, ShapeBuilder, ConstraintBuilder):
         self._joints: dict[str, str] = {}
         self._named: set[str] = set()
         self._shapes: set[str] = set()
+        self._meshes: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}
 
     @classmethod
     def from_spec(cls, spec: Spec) -> Builder:

@@ -6,6 +6,7 @@ plane (), mesh (scale,).
 
 from __future__ import annotations
 
+import hashlib
 import math
 from os import PathLike
 from pathlib import Path
@@ -35,6 +36,7 @@ class ShapeBuilder:
 
     _spec: Spec
     _shapes: set[str]
+    _meshes: dict[bytes, tuple[np.ndarray, np.ndarray]]
 
     if TYPE_CHECKING:
 
@@ -80,11 +82,8 @@ class ShapeBuilder:
             raise ModelError(f'mesh on body "{body}": give a path, or vertices and faces')
         if path is not None:
             vertices, faces = lookup("mesh reader", Path(path))(Path(path))
-        vertices, faces = _checked_mesh(vertices, faces, f'mesh on body "{body}"')
         scale = check.number(scale, f'scale of a mesh on body "{body}"', positive=True)
-        if scale != 1.0:
-            vertices = vertices * scale
-            vertices.setflags(write=False)
+        vertices, faces = _shared_mesh(vertices, faces, scale, f'mesh on body "{body}"', self._meshes)
         return self._add_shape("mesh", body, (1.0,), vertices=vertices, faces=faces, **options)
 
     def _add_shape(
@@ -120,22 +119,35 @@ class ShapeBuilder:
         return name
 
 
-def _checked_mesh(vertices: Any, faces: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mesh as read-only float and int arrays; refuse wrong shapes, NaN and faces out of range."""
+def _shared_mesh(
+    vertices: Any, faces: Any, scale: float, what: str, known: dict[bytes, tuple[np.ndarray, np.ndarray]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the scaled mesh as read-only arrays, those of `known` where the same has been given before.
+
+    Refuses wrong shapes, NaN and faces out of range.
+    """
     try:
-        points, triangles = np.array(vertices, float), np.array(faces, np.int64)
+        points, triangles = np.ascontiguousarray(vertices, float), np.ascontiguousarray(faces, np.int64)
     except (TypeError, ValueError):
         raise ModelError(f"{what}: vertices are (n, 3) numbers and faces (m, 3) indices") from None
     if points.ndim != 2 or points.shape[1:] != (3,) or triangles.ndim != 2 or triangles.shape[1:] != (3,):
         raise ModelError(
             f"{what}: vertices (n, 3) and faces (m, 3) are needed, got {points.shape} and {triangles.shape}"
         )
+    digest = hashlib.sha256(f"{scale!r} {len(points)}".encode())
+    for array in (points, triangles):
+        digest.update(array.data if array.size else b"")
+    key = digest.digest()
+    if key in known:
+        return known[key]
     if not np.isfinite(points).all():
         raise ModelError(f"{what}: vertices must be finite")
     if len(triangles) == 0 or triangles.min() < 0 or triangles.max() >= len(points):
         raise ModelError(f"{what}: faces must name vertices 0..{len(points) - 1}")
+    points, triangles = points * scale, triangles.copy()
     points.setflags(write=False)
     triangles.setflags(write=False)
+    known[key] = points, triangles
     return points, triangles
 
 

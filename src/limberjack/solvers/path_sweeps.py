@@ -27,10 +27,16 @@ __all__ = [
 CONTACT, HELD_ROW, SIDED_ROW, RUBS = range(4)
 # Sweeps at most; they end when no velocity changes by more than this [m/s].
 _SWEEPS, _CALM = 100, 1e-9
+# Velocities that still change by more than this [m/s] after all sweeps: contacts ask for what no motion can give, and
+# impulses grow from sweep to sweep. That nothing comes nearer can always be had.
+_RUNAWAY = 0.5
 # Rows that hold whatever happens are met exactly afterwards: impulses found for less are too large, and put energy in.
 _SWEEPS_HELD = 1000
 # Joints hold a direction entirely where what is left of y, of size 1 before two paths cancel, is rounding; its square.
 _ROUNDING = 1e-20
+# Contacts along whose normal joints give way less than this times what they do across it are parted more slowly: a
+# wedge of a thousandth would turn a gentle push into a wild slip.
+_STIFF = 1e-3
 # Columns of `facts`: 1 / K of the normal or only row, K between it and the tangents, inverse of K of the tangents (3),
 # velocities foreseen (3), velocity wanted, friction coefficient or largest impulse, 1 / the largest K across.
 _INVERSE, _CROSS, _ACROSS, FREE, WANTED, MOST, _SCALE, _FACTS = 0, 1, 3, 6, 9, 10, 11, 12
@@ -139,6 +145,8 @@ def _ready(k, width, packed):
     half = 0.5 * (k11 - k22)
     largest = 0.5 * (k11 + k22) + math.sqrt(half * half + k12 * k12)
     f[k, _SCALE] = 1.0 / largest if largest > none else 0.0
+    if width == 3 and f[k, WANTED] > 0.0 and k00 < _STIFF * largest:
+        f[k, WANTED] *= math.sqrt(k00 / (_STIFF * largest))
     across = k11 * k22 - k12 * k12
     if across > 1e-12 * k11 * k22 and min(k11, k22) > none:
         f[k, _ACROSS], f[k, _ACROSS + 1], f[k, _ACROSS + 2] = k22 / across, k11 / across, -k12 / across
@@ -205,6 +213,20 @@ def _visit_row(k, packed):
 
 
 @outlined
+def _sweep_all(count, times, packed):
+    """Let all blocks have their say until nothing changes, or so many times; return the last change of velocity."""
+    change = 0.0
+    for sweep in range(times):
+        change = 0.0
+        for k in range(count):
+            change = max(change, _visit_contact(k, packed) if packed.kind[k] == CONTACT else _visit_row(k, packed))
+        packed.report[1], packed.report[2] = sweep + 1, change
+        if change < _CALM:
+            break
+    return change
+
+
+@outlined
 def sweep(count, packed):
     """Find the impulses of all blocks."""
     times = _SWEEPS
@@ -215,10 +237,11 @@ def sweep(count, packed):
         _ready(k, 3 if contact else 1, packed)
         if contact:
             _add(k, packed.lam[k, 0], packed.lam[k, 1], packed.lam[k, 2], packed)
-    for sweep in range(times):
-        change = 0.0
+    change = _sweep_all(count, times, packed)
+    if change > _RUNAWAY:
+        for t in range(packed.start[count]):
+            packed.z[packed.column[t]] = 0.0
         for k in range(count):
-            change = max(change, _visit_contact(k, packed) if packed.kind[k] == CONTACT else _visit_row(k, packed))
-        packed.report[1], packed.report[2] = sweep + 1, change
-        if change < _CALM:
-            break
+            packed.lam[k, 0] = packed.lam[k, 1] = packed.lam[k, 2] = 0.0
+            packed.facts[k, WANTED] = min(packed.facts[k, WANTED], 0.0)
+        _sweep_all(count, times, packed)

@@ -51,12 +51,21 @@ def _locate_all(
         pose[k, 9], pose[k, 10], pose[k, 11] = x, y, z
 
 
+def _ranges(start: np.ndarray, own: np.ndarray, total: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places in the model of `total` numbers, in ranges that begin there at `start` and here at `own`."""
+    size = np.diff(np.append(own, total))
+    return np.repeat(start - own, size) + np.arange(total), np.arange(total)
+
+
 class HeldAdaptiveStepper(AdaptiveStepper):
     """The running side of `Adaptive` for models with rows beside their tree."""
 
     def __init__(self, model: Model, options: Adaptive, holding: Holding) -> None:
         super().__init__(model, options)
         self.holding = holding
+        # of the freedoms and coordinates of the model: those of the hybrid body, -1 = none, and which have one
+        self._freedom, self._coordinate = np.full(model.nv, -1, np.int64), np.full(model.nq + 1, -1, np.int64)
+        self._moved = self._shifted = np.zeros(0, np.int64)
         self._prepare_rows()
 
     def _prepare_rows(self) -> None:
@@ -117,27 +126,20 @@ class HeldAdaptiveStepper(AdaptiveStepper):
 
     def _settle(self, wrenches: Wrenches, tau: np.ndarray) -> None:
         """Bring forces and rows to the clusters as they are now."""
-        body, e = self._body, self._engine
+        body = self._body
         self._links, self._cut_drives, self._spans = trimmed(body, self.holding.spans)
         n = len(self._links.parent)
-        cluster, pose = np.zeros(len(self._ends), np.int64), np.zeros((len(self._ends), 12))
-        where = (self._model.arrays.links, e.co.table, e.co.numbers, e.regions.active, e.places)
-        _locate_all(*where, self._ends, cluster, pose)
-        self._held_wrenches = self._placed_wrenches(wrenches, where)
-        # freedoms of the hybrid body, by those of the model
-        freedom = np.full(self._model.nv, -1, np.int64)
-        coordinate = np.full(self._model.nq + 1, -1, np.int64)
+        cluster, pose = self._located(self._ends)
+        self._held_wrenches = self._placed_wrenches(wrenches)
         links, out = self._model.arrays.links, self._links
-        for k in range(n):
-            i = int(body.link[k])
-            dof = int(links.dof[i])
-            freedom[links.v_start[i] : links.v_start[i] + dof] = np.arange(out.v_start[k], out.v_start[k] + dof)
-            width = dof + int(((links.quaternions[:, 1] >= links.v_start[i])
-                               & (links.quaternions[:, 1] < links.v_start[i] + dof)).sum())  # fmt: skip
-            coordinate[links.q_start[i] : links.q_start[i] + width] = np.arange(out.q_start[k], out.q_start[k] + width)
-        moved = np.flatnonzero(freedom >= 0)
-        body.tau[freedom[moved]] = tau[moved]
-        self._freedom, self._moved = freedom, moved
+        # freedoms of the hybrid body, by those of the model
+        freedom, coordinate = self._freedom, self._coordinate
+        freedom[self._moved], coordinate[self._shifted] = -1, -1
+        self._moved, places = _ranges(links.v_start[body.link[:n]], out.v_start, len(out.armature))
+        freedom[self._moved] = places
+        self._shifted, places = _ranges(links.q_start[body.link[:n]], out.q_start, int(body.whole[COORDINATE + 1]))
+        coordinate[self._shifted] = places
+        body.tau[freedom[self._moved]] = tau[self._moved]
         self._table = self._placed_table(cluster, pose, freedom, coordinate)
         path, stop = paths(out, self._table, n)
         hold, blocks, touched = self.holding.hold, self.holding.hold.blocks.copy(), [np.zeros(0, np.int64)]
@@ -150,10 +152,16 @@ class HeldAdaptiveStepper(AdaptiveStepper):
             blocks[k, LINK_END] = at
         self._hold = hold._replace(blocks=blocks, touched=np.concatenate(touched), path=path, stop=stop)
 
-    def _placed_wrenches(self, wrenches: Wrenches, where: tuple[Any, ...]) -> Wrenches:
+    def _located(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the clusters (k,) of links, and their poses (k, 12) there."""
+        e, cluster, pose = self._engine, np.zeros(len(which), np.int64), np.zeros((len(which), 12))
+        links = self._model.arrays.links
+        _locate_all(links, e.co.table, e.co.numbers, e.regions.active, e.places, which, cluster, pose)
+        return cluster, pose
+
+    def _placed_wrenches(self, wrenches: Wrenches) -> Wrenches:
         """Return the lasting wrenches with their points in clusters; those on what rests are left out."""
-        cluster, pose = np.zeros(len(wrenches.link), np.int64), np.zeros((len(wrenches.link), 12))
-        _locate_all(*where, np.ascontiguousarray(wrenches.link), cluster, pose)
+        cluster, pose = self._located(np.ascontiguousarray(wrenches.link))
         data = wrenches.data.copy()
         data[:, :3] = np.einsum("kij,kj->ki", pose[:, :9].reshape(-1, 3, 3), data[:, :3]) + pose[:, 9:]
         moving = cluster >= 0

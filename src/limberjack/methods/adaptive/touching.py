@@ -1,9 +1,9 @@
 """Contacts and dry friction on the hybrid body: a rigid cluster collides as one body.
 
-The shapes of a cluster stand in its frame, so that the broad phase knows one box around them, and only when something
-is near are its shapes looked at. Impulses are answered by the articulated inertias of the clusters: the steps are those
-of `touching.py`, with clusters for links. Shapes are moved to their clusters at updates, those alone whose cluster has
-changed. The update knows contacts by their last forces, as it knows wrenches, and dry friction likewise.
+The assembly tree is a tree of boxes (`boxes.py`): the broad phase descends from the box around a rigid part only where
+something is near, and a shape's place in its cluster is found when a descent first reaches it. Impulses are answered by
+the articulated inertias of the clusters: the steps are those of `touching.py`, with clusters for links. The update
+knows contacts by their last forces, as it knows wrenches, and dry friction likewise.
 
 A blow on a cluster whose joints rest ends the steps before it: an update that knows the blow's force comes first, and
 the step then meets the joints it has opened.
@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from limberjack.collision.contacts import Contact
-from limberjack.collision.shapes import Filters, Shapes
+from limberjack.collision.shapes import PLANE, Filters, Shapes
 from limberjack.constraints.rows import GAP
 from limberjack.errors import StateError
 from limberjack.forces import Wrenches, no_wrenches
 from limberjack.holding import Holding
-from limberjack.meeting import Meeting
+from limberjack.meeting import Meeting, extents_of
 from limberjack.methods.adaptive import layout as rg
-from limberjack.methods.adaptive.clusters import OnLinks
+from limberjack.methods.adaptive.boxes import Boxes
 from limberjack.methods.adaptive.held import HeldAdaptiveStepper
 from limberjack.methods.adaptive.options import Adaptive
 from limberjack.model.arrays import COORDINATE, DOF
@@ -43,13 +43,12 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
 
     def __init__(self, model: Model, options: Adaptive, holding: Holding, ignored: frozenset[str]) -> None:
         self._meeting = Meeting(model, ignored)
-        d, n = self._meeting.detector, len(model.arrays.links.parent)
-        self._own_shapes = d.shapes
+        d = self._meeting.detector
+        self._own_shapes = d.shapes._replace(link=d.shapes.link.copy(), place=d.shapes.place.copy())
         self._filters = _by_bodies(d.filters, d.shapes, model.body_count)
-        self._on_links = OnLinks(d.shapes.link, n)
-        # of every link: the first link of its cluster, and its place there
-        self._head, self._in_cluster, self._version = np.full(n, -1, np.int64), np.zeros((n, 7)), -1
-        self._shape_place = d.shapes.place.copy()
+        self._planes = np.flatnonzero((d.shapes.kind == PLANE) & (d.shapes.link >= 0))
+        self._boxes: Boxes | None = None
+        self._moving = (d.shapes.link >= 0).astype(np.uint8)  # shapes of which blows are told
         self._rub = np.zeros(model.nv)
         self._known: Wrenches | None = None
         self._blow: Wrenches | None = None
@@ -60,32 +59,40 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
         """Bring forces, rows and shapes to the clusters as they are now."""
         self._known = self._pushes()  # by clusters that may be no more
         super()._settle(wrenches, tau)
-        report = self._report(self._engine.q, self._version)
-        fresh, self._version = report.version != self._version, report.version
-        if fresh:
-            self._head[report.link], self._in_cluster[report.link] = report.cluster, report.place
-            self._move_shapes(report.link)
-            link = self._own_shapes.link
-            head = np.where(link >= 0, self._head[link], -1) if len(self._head) else link.copy()
-            cluster = np.where(head >= 0, np.searchsorted(report.head, head), -1)
-            self._meeting.move_shapes(cluster.astype(np.int64), self._shape_place.copy(), self._filters)
-            # what rests on the world, and clusters of several links
-            several = np.append(np.bincount(self._head[self._head >= 0], minlength=len(self._head)) > 1, True)
-            self._meeting.alert = ((link >= 0) & several[head]).astype(np.uint8)
+        e, meeting = self._engine, self._meeting
+        if self._boxes is None:
+            links = self._model.arrays.links
+            extent = extents_of(self._own_shapes, len(links.parent))
+            self._boxes = Boxes(self._own_shapes, self.assembly, links, extent)
+        nodes = e.regions.nodes[: e.regions.counts[rg.COUNT]]
+        self._boxes.lay(e.co.table, e.co.numbers, nodes, e.regions.active, e.places)
+        meeting.branch(self._boxes.branches, self._filters)
+        self._move_planes()
+        meeting.alert, meeting.several = self._moving, self._boxes.several
         friction = np.zeros(len(self._links.armature))
-        friction[self._freedom[self._moved]] = self._meeting.friction[self._moved]
-        self._meeting.lay(self._links, self._cut_drives, friction)
+        friction[self._freedom[self._moved]] = meeting.friction[self._moved]
+        extent = np.zeros(len(self._links.parent))
+        extent[: len(self._boxes.extent)] = self._boxes.extent
+        meeting.lay(self._links, self._cut_drives, friction, extent)
 
-    def _move_shapes(self, links: np.ndarray) -> None:
-        """Find the places in their clusters of the shapes on these links."""
-        which = self._on_links.on(links)
-        link = self._own_shapes.link[which]
-        place, own = self._in_cluster[link], self._own_shapes.place[which]
-        turn = matrix_from_quaternion(place[:, 3:])
-        at = place[:, :3] + np.einsum("kij,kj->ki", turn, own[:, :3])
-        moved = np.concatenate([at, quaternion_from_matrix(turn @ matrix_from_quaternion(own[:, 3:]))], axis=1)
-        # shapes of the first link of a cluster are where they are in the model, to the last bit
-        self._shape_place[which] = np.where((self._head[link] == link)[:, None], own, moved)
+    def _move_planes(self) -> None:
+        """Find the places of planes on links in their clusters: they have no box."""
+        if not len(self._planes):
+            return
+        shapes, own = self._meeting.detector.shapes, self._own_shapes
+        cluster, pose = self._located(np.ascontiguousarray(own.link[self._planes]))
+        turn = pose[:, :9].reshape(-1, 3, 3)
+        shapes.link[self._planes] = cluster
+        shapes.place[self._planes, :3] = pose[:, 9:] + np.einsum("kij,kj->ki", turn, own.place[self._planes, :3])
+        turned = quaternion_from_matrix(turn @ matrix_from_quaternion(own.place[self._planes, 3:]))
+        alone = (pose[:, :9] == np.eye(3).ravel()).all(axis=1)[:, None]  # as in the model, to the last bit
+        shapes.place[self._planes, 3:] = np.where(alone, own.place[self._planes, 3:], turned)
+
+    def _prepare(self, leaves: bool) -> None:
+        """Find the coefficients of stale nodes again, and the hybrid body."""
+        if self._boxes is not None:
+            self._boxes.forget(np.flatnonzero(self._stale))
+        super()._prepare(leaves)
 
     def _take(self, n: int, dt: float, time: float) -> tuple[int, int]:
         """Take n steps of the hybrid body, or those before a blow: an update that knows its force follows then."""
@@ -155,10 +162,12 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
             shape = m.kept.name[:count, end]
             on = np.flatnonzero((self._own_shapes.link[shape] >= 0) & forces.any(axis=1))
             link, cluster, point = self._own_shapes.link[shape[on]], m.detector.shapes.link[shape[on]], found.point[on]
-            frames = np.vstack([m.touch.pose, [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]])[cluster]
-            for frame in (frames, self._in_cluster[link]):
-                turn = matrix_from_quaternion(frame[:, 3:])
-                point = np.einsum("kji,kj->ki", turn, point - frame[:, :3])
+            frame = np.vstack([m.touch.pose, [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]])[cluster]
+            inside = m.detector.branches.where[link]
+            for turn, at in (
+                (matrix_from_quaternion(frame[:, 3:]), frame[:, :3]), (inside[:, :9].reshape(-1, 3, 3), inside[:, 9:]),
+            ):  # fmt: skip
+                point = np.einsum("kji,kj->ki", turn, point - at)
             links.append(link)
             rows.append(np.concatenate([point, sign * forces[on], np.zeros((len(on), 3))], axis=1))
         self._known = Wrenches(np.concatenate(links), np.concatenate(rows))
@@ -197,7 +206,7 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
 
     def _check_memory(self, memory: dict[str, np.ndarray]) -> None:
         """Refuse what could lead a kernel astray."""
-        links, n = memory["list_push_link"], len(self._head)
+        links, n = memory["list_push_link"], len(self._model.arrays.links.parent)
         names, shapes = memory["list_contacts"], len(self._own_shapes.kind)
         if not (
             ((links >= 0) & (links < n)).all() and memory["list_push_data"].shape == (len(links), 9)
