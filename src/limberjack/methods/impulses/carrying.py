@@ -25,8 +25,9 @@ from limberjack.solvers.sweeps import JN, JT, MN, sweep
 
 __all__ = ["Rounds", "meet_carried", "new_rounds", "put_impulses", "save_impulses", "sum_impulses"]
 
-# Rounds end when no contact asks for more than this [m/s].
-_ENOUGH = 1e-3
+# Rounds end when no contact asks for more than this: of velocities, where bodies are to come to rest, and of joints
+# that close where a step leads [m/s].
+_ENOUGH, _ENOUGH_THERE = 1e-6, 1e-3
 # Overlaps between bodies that turn as fast as links do come back each substep: they are pushed out sooner [m/s].
 _PUSH = 0.3
 
@@ -147,9 +148,9 @@ def meet_carried(setup, tree, structure, first, last, there, how, h, rows, sweep
         sweeps, bulk, rounds, s: contacts, bodies, scratch and state.
     """
     o, row = KIND + WIDTH * FIRM, sweeps.row
-    times, status, square = int(how[o + SWEEPS]), 0, 0.0
+    times, enough, status, square = int(how[o + SWEEPS]), _ENOUGH, 0, 0.0
     if there:
-        times = (times + 1) // 2
+        times, enough = (times + 1) // 2, _ENOUGH_THERE
         _aim(setup, h, rows, e, s, saddle)
     for k in range(times):
         save_impulses(first, last, row, rounds.last)
@@ -164,7 +165,7 @@ def meet_carried(setup, tree, structure, first, last, there, how, h, rows, sweep
             status = hold(setup, tree, structure, rows, e, s, saddle)
         before = square
         square, most = _changes(first, last, row, rounds.last)
-        if status != 0 or k == times - 1 or most <= _ENOUGH * _ENOUGH:
+        if status != 0 or k == times - 1 or most <= enough * enough:
             break
         part = square / before if k > 0 and square < before else 0.0
         _go_on(first, last, part, row, s.u, rounds)

@@ -26,7 +26,7 @@ class Impulses:
 
     Args:
         sweeps: most Gauss-Seidel sweeps per substep over the contacts of firm and hard islands, and over joints where
-            these are swept.
+            these are swept; most rounds over contacts and joints where these are met in one solve.
         joints: "global" meets all joints in one solve and keeps energy; "damped" brings the poses onto them instead,
             which costs less and is stable at any step, but loses energy; "sweeps" takes one after the other, as the
             paper does, which leaves errors in long chains.
