@@ -78,7 +78,7 @@ def fill(table: Table, sizes: tuple[int, ...], seconds: float, bars: bool, watch
     worst = 0.0
     for kind in KINDS:
         watch(f"shapes on every link, {KINDS[kind]}", 1)
-        courses = {n: Course(running(n, kind), least=1000) for n in sizes}
+        courses = {n: Course(running(n, kind), least=1000, again=False) for n in sizes}
         times = race([course.contender(str(n)) for n, course in courses.items()], seconds=seconds * len(courses))
         for n in sizes:
             rows[n][kind] = 1e6 * times[str(n)].cpu
