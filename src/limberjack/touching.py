@@ -231,21 +231,9 @@ def _add_row(links, table, k, r, h, hold, touch):
         if v >= 0:
             i = _owner(links, hold.path, r, v)
             rate += walk(
-                links,
-                i,
-                np.int64(0),
-                0.0,
-                0.0,
-                0.0,
-                0.0,
-                0.0,
-                0.0,
-                v,
-                table.share[r, c],
-                t.work,
-                t.foreseen,
+                links, i, np.int64(0), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, v, table.share[r, c], t.work, t.foreseen,
                 t.packed.dense,
-            )
+            )  # fmt: skip
     at = t.packed.start[k]
     for slot in range(4):
         if hold.path[r, slot] >= 0:
