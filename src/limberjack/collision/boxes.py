@@ -245,12 +245,14 @@ def _clip_faces(
     area = pu * qv - pv * qu
     if abs(area) > 1e-9 * hu * hv:
         for corner in range(4):
-            u = (hu - slack) if corner == 0 or corner == 3 else slack - hu
-            v = (hv - slack) if corner < 2 else slack - hv
+            u, v = hu if corner == 0 or corner == 3 else -hu, hv if corner < 2 else -hv
             s, t = ((u - cu) * qv - (v - cv) * qu) / area, (pu * (v - cv) - pv * (u - cu)) / area
-            # Well inside only: beside an incident corner this would be the same contact twice.
-            if abs(s) < 1.0 - 2.0 * slack / h and abs(t) < 1.0 - 2.0 * slack / g and cw + s * pw + t * qw <= limit:
-                n = add_near(n, u, v, cw + s * pw + t * qw, base + 20 + corner, near, near_keys)
+            # Inside with the slack: nearer to an incident edge, that edge crosses the sides and has the contact.
+            if abs(s) < 1.0 and abs(t) < 1.0:
+                u, v = u - math.copysign(slack, u), v - math.copysign(slack, v)
+                s, t = ((u - cu) * qv - (v - cv) * qu) / area, (pu * (v - cv) - pv * (u - cu)) / area
+                if cw + s * pw + t * qw <= limit:
+                    n = add_near(n, u, v, cw + s * pw + t * qw, base + 20 + corner, near, near_keys)
     return n
 
 

@@ -347,7 +347,7 @@ class ImpulsesStepper(AttachedState):
             "bodies": len(self._bulk.mass),
             "rows": int(self.whole.system.row_start[self.whole.held]),
             "contacts": touching,
-            "islands": int(self._graph.count[0]),
+            "islands": int(self._graph.count[0]) - int(self._graph.count[1] >= 0),
             "levels": int(self._graph.facts[: int(self._graph.count[0]), 2].max(initial=0)),
             "asleep": int(self._bulk.asleep.sum()),
             "penetration": float(-min(self._sweeps.row[:touching, S].min(initial=0.0), 0.0)),
