@@ -23,6 +23,8 @@ __all__ = ["box_box"]
 
 # Part of a box's smallest half edge that preferences between axes are worth, and that corners may overhang uncut.
 _SLACK = 2e-3
+# Square of the cosine between normals that are nearly the same.
+_ALIKE = 0.99
 
 
 @inner
@@ -73,6 +75,30 @@ def _best_edges(t, c, m, a, b):
     return best, code
 
 
+@inner
+def _alike(code, k, l, m):
+    """Return whether the cross product of edges k and l points nearly along the normal of face `code`.
+
+    Faces that hardly tilt and overlap in a corner only have no separation of their own that is any good: it counts what
+    lies beyond the overlap. Boxes that rest so would change from edges to faces and back as they rock.
+    """
+    length = 1.0 - m[3 * k + l] * m[3 * k + l]
+    if code < 3:
+        along = m[3 * (3 - code - k) + l] if code != k else 0.0
+    else:
+        along = m[3 * k + 6 - code - l] if code - 3 != l else 0.0
+    return along * along > _ALIKE * length
+
+
+@inner
+def _least_gap(n, near):
+    """Return the gap of the deepest of n candidates."""
+    least = 1e300
+    for s in range(n):
+        least = min(least, near[s, 2])
+    return least
+
+
 @outlined
 def box_box(
     # in
@@ -111,7 +137,8 @@ def box_box(
     edge, which = _best_edges(t, c, m, a, b)
     if edge > limit:
         return 0
-    if edge > face + slack:
+    crossed = edge > face + slack
+    if crossed and not _alike(code, which // 3, which % 3, m):
         return _edge_contact(i, j, which // 3, which % 3, edge, slack, d, frame, spots, keys)
     r, o, sign, kind = i, j, -1.0, 0
     if code < 3:
@@ -121,6 +148,11 @@ def box_box(
         side = -1.0 if w[code] > 0.0 else 1.0
         r, o, sign, kind = j, i, 1.0, 6
     n = _clip_faces(r, o, code, side, limit, slack, frame, near, near_keys)
+    if crossed:
+        least = _least_gap(n, near)
+        if abs(least - edge) > slack:
+            return _edge_contact(i, j, which // 3, which % 3, edge, slack, d, frame, spots, keys)
+        face = edge
     return _put_faces(n, r, code, side, sign, kind, face, slack, frame, near, near_keys, spots, keys)
 
 
@@ -262,10 +294,7 @@ def _put_faces(n, r, k, side, sign, kind, separation, slack, frame, near, near_k
 
     -1: the boxes are apart and their closest points are not over the reference face.
     """
-    least = 1e300
-    for s in range(n):
-        least = min(least, near[s, 2])
-    if least > max(0.0, separation + slack):
+    if _least_gap(n, near) > max(0.0, separation + slack):
         return -1
     choose_near(n, slack, 0.0, near)
     k1, k2 = (k + 1) % 3, (k + 2) % 3

@@ -37,10 +37,8 @@ _STIR = 0.1
 _FASTER = 0.5
 # How a cluster's contacts are met: giving way a little, giving way less and swept more, or not at all.
 SOFT, FIRM, HARD = range(3)
-# Columns have so many levels at least.
-TALL = 3.0
-# Clusters of a pile with no body faster than this are met firm, columns with none faster than that hard [m/s].
-QUIET, STILL = 0.05, 0.005
+# Columns have so many levels at least. One with a body faster than this is met firm: it comes to rest sooner [m/s].
+TALL, STILL = 3.0, 0.005
 # Contacts that would leave a gap of more than this at the end of the step, at the speed they have, are loose [m].
 _NEAR = 2e-4
 # No body stands higher than this.
@@ -143,14 +141,14 @@ def kind_of(i, how, facts):
     """Return how cluster i is to be met: hard with unlike masses and in columns, firm with few contacts, else soft.
 
     Bodies that lean on each other, as in an arch, hold up in circles: shock propagation lets them creep. Columns that
-    rock it keeps rocking. Columns that are met soft sway for seconds, so that all that is quiet and small is met firm.
+    rock it keeps rocking. Clusters of one pile are met alike, whatever their size: a cluster met in another way than in
+    the step before would jump, since it sinks in less.
     """
-    quick, tall = facts[i, FASTEST], facts[i, STOREYS]
-    column = tall >= TALL and facts[i, BODIES] < 4.0 * tall and facts[i, LEANING] == 0.0 and quick < STILL * STILL
-    if facts[i, UNLIKE] > how[RATIO] or (column and how[RATIO] < 1e300):
+    tall, whole = facts[i, STOREYS], max(facts[i, WHOLE], facts[i, CONTACTS])
+    column = tall >= TALL and facts[i, BODIES] < 4.0 * tall and facts[i, LEANING] == 0.0 and whole <= how[SMALL]
+    if facts[i, UNLIKE] > how[RATIO] or (column and facts[i, FASTEST] < STILL * STILL and how[RATIO] < 1e300):
         return HARD
-    few = facts[i, CONTACTS] <= how[SMALL]
-    return FIRM if few and (facts[i, WHOLE] <= how[SMALL] or quick < QUIET * QUIET) else SOFT
+    return FIRM if whole <= how[SMALL] else SOFT
 
 
 @outlined
