@@ -1,7 +1,4 @@
-"""Which bodies touch: islands and clusters by union and find, levels from the ground up, contacts in order of sweeps.
-
-Contacts within reach join bodies to islands, which wake and sleep as one. Most of a pile's islands hang together by
-contacts that will not close: those left out, the rest join bodies to clusters, which are met one by one.
+"""Which bodies touch: islands by union and find, levels from the ground up, and contacts in the order of sweeps.
 
 Nothing here knows where contacts come from; bodies are numbered, -1 is the ground.
 """
@@ -14,41 +11,32 @@ import numpy as np
 
 from limberjack._jit import inner, outlined
 
-__all__ = [
-    "BODIES", "CONTACTS", "FASTEST", "STOREYS", "LEANING", "UNLIKE", "WHOLE", "Graph", "find_clusters", "find_islands",
-    "find_levels", "new_graph", "sort_contacts",
-]  # fmt: skip
+__all__ = ["Graph", "find_islands", "find_levels", "new_graph", "sort_contacts"]
 
 # Cosines of normals with the way up: one body can rest on the other; it does so squarely.
 CARRYING, UPRIGHT = 0.2, 0.99
-# What is known of each cluster: bodies, contacts, highest level, largest ratio of masses, contacts that lean, contacts of
-# its whole island, and the square of its largest speed, which is filled elsewhere.
-BODIES, CONTACTS, STOREYS, UNLIKE, LEANING, WHOLE, FASTEST, FACTS = range(8)
 
 
 class Graph(NamedTuple):
-    """Islands, clusters and levels of n bodies, room for c contacts."""
+    """Islands and levels of n bodies, room for c contacts."""
 
     root: np.ndarray  # (n,) of the union; after `find_islands` the first body of the body's island
-    cluster: np.ndarray  # (n,) the first body of the body's cluster
     level: np.ndarray  # (n,) from the ground up
-    start: np.ndarray  # (n + 3,) contacts of each body in `near`; tallies for sorting
+    start: np.ndarray  # (n + 2,) contacts of each body in `near`; tallies for sorting
     near: np.ndarray  # (2 c,) contacts of the bodies
     queue: np.ndarray  # (n,)
-    loose: np.ndarray  # (c,) 1 where a contact will hardly close, and joins no cluster
-    group: np.ndarray  # (c,) number of each contact's group
-    order: np.ndarray  # (c,) contacts sorted by group and level
+    order: np.ndarray  # (c,) contacts sorted by island and level
     other: np.ndarray  # (c,) scratch
-    island: np.ndarray  # (n + 3,) where the contacts of each group start in the order
-    body: np.ndarray  # (n,) number of each body's group, -1 = none
-    count: np.ndarray  # (2,) groups; which of them holds the loose contacts, -1 = none
-    facts: np.ndarray  # (n + 2, FACTS) of each group
+    island: np.ndarray  # (n + 1,) where the contacts of each island start in the order
+    body: np.ndarray  # (n,) number of each body's island among those with contacts, -1 = none
+    facts: np.ndarray  # (n, 5) of each island: bodies, contacts, highest level, largest ratio of masses, those leaning
+    count: np.ndarray  # (1,) islands with contacts
 
 
 def new_graph(n: int, capacity: int) -> Graph:
     """Return the arrays for n bodies and room for `capacity` contacts."""
-    sizes = (n, n, n, n + 3, 2 * capacity, n, *4 * (capacity,), n + 3, n, 2)
-    return Graph(*(np.zeros(size, np.int64) for size in sizes), np.zeros((n + 2, FACTS)))
+    sizes = (n, n, n + 2, 2 * capacity, n, capacity, capacity, n + 1, n, (n, 5), 1)
+    return Graph(*(np.zeros(size, float if size == (n, 5) else np.int64) for size in sizes))
 
 
 @inner
@@ -96,24 +84,6 @@ def find_islands(
             _join(root, touch_body[touch_start[c]], touch_body[t])
     for i in range(len(root)):
         root[i] = _find(root, i)
-
-
-@outlined
-def find_clusters(
-    # in
-    count, link_a, link_b,
-    # out
-    graph,
-):  # fmt: skip
-    """Join bodies that touch by contacts that are not loose; see `find_islands`."""
-    cluster = graph.cluster
-    for i in range(len(cluster)):
-        cluster[i] = i
-    for k in range(count):
-        if link_b[k] >= 0 and not graph.loose[k]:
-            _join(cluster, link_a[k], link_b[k])
-    for i in range(len(cluster)):
-        cluster[i] = _find(cluster, i)
 
 
 @inner
@@ -183,71 +153,44 @@ def find_levels(
 
 
 @outlined
-def _number(count, link_a, jointed, graph):
-    """Number the clusters with contacts, then the group of loose contacts, then that of all islands with joints.
-
-    Returns whether the last group has joints.
-    """
-    root, cluster, body, island = graph.root, graph.cluster, graph.body, graph.queue
-    n, together, loose = len(root), False, False
+def _number(count, link_a, link_b, normal, depth, margin, up, mass, jointed, graph):
+    """Number the islands with contacts, those with joints together and last; fill what is known of each."""
+    root, body, facts = graph.root, graph.body, graph.facts
+    n = len(root)
     for i in range(n):
-        body[i], island[i] = -1, 0
+        body[i] = -1
+        for c in range(5):
+            facts[i, c] = 0.0
     for k in range(count):
-        island[root[link_a[k]]] = 1
+        body[root[link_a[k]]] = 0
+    islands, together = 0, False
     # an island with joints is marked by the joints of any of its bodies
     for i in range(n):
-        if jointed[i] and island[root[i]] > 0:
-            island[root[i]] = 2
+        if jointed[i] and body[root[i]] >= 0:
+            body[root[i]] = -2
             together = True
-    for k in range(count):
-        if island[root[link_a[k]]] == 1:
-            if graph.loose[k]:
-                loose = True
-            else:
-                body[cluster[link_a[k]]] = 0
-    groups = 0
     for i in range(n):
-        if cluster[i] == i and body[i] == 0:
-            body[i] = groups
-            groups += 1
-    graph.count[1] = groups if loose else -1
-    if loose:
-        groups += 1
+        if root[i] == i and body[i] == 0:
+            body[i] = islands
+            islands += 1
     for i in range(n):
-        if cluster[i] != i:
-            body[i] = body[cluster[i]]
+        if root[i] == i and body[i] == -2:
+            body[i] = islands
     for i in range(n):
-        if island[root[i]] == 2:
-            body[i] = groups
-    graph.count[0] = groups + 1 if together else groups
-    for k in range(count):
-        a = link_a[k]
-        graph.group[k] = graph.count[1] if graph.loose[k] and island[root[a]] == 1 else body[a]
-    return together
-
-
-@outlined
-def _learn(count, link_a, link_b, normal, depth, margin, up, mass, graph):
-    """Fill what is known of each group; the loose contacts are in none of the counts of contacts but their own."""
-    root, body, facts, whole = graph.root, graph.body, graph.facts, graph.start
-    for i in range(graph.count[0]):
-        for c in range(FACTS):
-            facts[i, c] = 0.0
-    for i in range(len(root)):
-        whole[i] = 0
+        body[i] = body[root[i]]
         if body[i] >= 0:
-            facts[body[i], BODIES] += 1.0
-            facts[body[i], STOREYS] = max(facts[body[i], STOREYS], float(graph.level[i]))
+            facts[body[i], 0] += 1.0
+            facts[body[i], 2] = max(facts[body[i], 2], float(graph.level[i]))
     for k in range(count):
-        whole[root[link_a[k]]] += 1
-    for k in range(count):
-        a, b, i = link_a[k], link_b[k], graph.group[k]
-        facts[i, CONTACTS] += 1.0
-        facts[i, WHOLE] = max(facts[i, WHOLE], float(whole[root[a]]))
+        a, b = link_a[k], link_b[k]
+        i = body[a]
+        facts[i, 1] += 1.0
         if depth[k] > -margin and not (_carried(up, 1.0, k, normal, UPRIGHT) or _carried(up, -1.0, k, normal, UPRIGHT)):
-            facts[i, LEANING] += 1.0
+            facts[i, 4] += 1.0
         if b >= 0:
-            facts[i, UNLIKE] = max(facts[i, UNLIKE], mass[a] / mass[b], mass[b] / mass[a])
+            facts[i, 3] = max(facts[i, 3], mass[a] / mass[b], mass[b] / mass[a])
+    graph.count[0] = islands + 1 if together else islands
+    return together
 
 
 @outlined
@@ -257,7 +200,7 @@ def sort_contacts(
     # out
     graph,
 ):  # fmt: skip
-    """Sort contacts by group, then by the level of the higher body; return whether the last group has joints.
+    """Sort contacts by island, then by the level of the higher body; return whether the last island has joints.
 
     Args:
         count: contacts.
@@ -267,12 +210,11 @@ def sort_contacts(
         up: (3,) against gravity, unit.
         mass: (n,).
         jointed: (n,) whether a joint holds the body.
-        graph: root, cluster, loose and level are read, the rest is filled.
+        graph: root and level are read, the rest is filled.
     """
-    together = _number(count, link_a, jointed, graph)
-    _learn(count, link_a, link_b, normal, depth, margin, up, mass, graph)
+    together = _number(count, link_a, link_b, normal, depth, margin, up, mass, jointed, graph)
     level, start, order, other, island = graph.level, graph.start, graph.order, graph.other, graph.island
-    n, groups = len(level), graph.count[0]
+    n = len(level)
     for i in range(n + 2):
         start[i] = 0
     for k in range(count):
@@ -284,16 +226,16 @@ def sort_contacts(
         high = level[link_a[k]] if link_b[k] < 0 else max(level[link_a[k]], level[link_b[k]])
         other[start[high]] = k
         start[high] += 1
-    for i in range(groups + 1):
+    for i in range(n + 1):
         island[i] = 0
     for k in range(count):
-        island[graph.group[k] + 1] += 1
-    for i in range(groups):
+        island[graph.body[link_a[k]] + 1] += 1
+    for i in range(n):
         island[i + 1] += island[i]
-    for i in range(groups):
+    for i in range(n):
         start[i] = island[i]
     for t in range(count):
-        i = graph.group[other[t]]
+        i = graph.body[link_a[other[t]]]
         order[start[i]] = other[t]
         start[i] += 1
     return together

@@ -1,4 +1,4 @@
-"""Contacts of one step: found once, ordered by cluster and level, then met in every substep, cluster by cluster."""
+"""Contacts of one step: found once, ordered by island and level, then met in every substep, island by island."""
 
 from __future__ import annotations
 
@@ -7,21 +7,8 @@ from limberjack.collision.detect import FULL, detect
 from limberjack.collision.kept import find_again
 from limberjack.methods.impulses.motion import set_reach
 from limberjack.methods.impulses.touching import gather, wake
-from limberjack.solvers.contact_graph import (
-    BODIES,
-    CONTACTS,
-    FASTEST,
-    LEANING,
-    STOREYS,
-    UNLIKE,
-    WHOLE,
-    find_clusters,
-    find_islands,
-    find_levels,
-    sort_contacts,
-)
+from limberjack.solvers.contact_graph import find_islands, find_levels, sort_contacts
 from limberjack.solvers.sweeps import ACROSS, JN, JT, PUSHED, follow, set_masses, shock, sweep, warm_start
-from limberjack.spatial.vectors import cross
 
 __all__ = [
     "DAMPED", "MORE_CONTACTS", "NOT_FINITE", "find_touching", "kind_of", "meet_islands", "note_pushes", "relax_islands",
@@ -35,12 +22,11 @@ MARGIN = 1e-3
 _STIR = 0.1
 # Speed that it may give a body at rest: columns that rock come to rest by less [m/s].
 _FASTER = 0.5
-# How a cluster's contacts are met: giving way a little, giving way less and swept more, or not at all.
+# How an island's contacts are met: giving way a little, giving way less and swept more, or not at all.
 SOFT, FIRM, HARD = range(3)
-# Columns have so many levels at least. One with a body faster than this is met firm: it comes to rest sooner [m/s].
-TALL, STILL = 3.0, 0.005
-# Contacts that would leave a gap of more than this at the end of the step, at the speed they have, are loose [m].
-_NEAR = 2e-4
+# Columns have so many levels at least. One with a body faster than this is met firm: met hard it would be kept moving
+# by the change alone, since firm contacts sink in more [m/s].
+TALL, QUIET = 3.0, 0.005
 # No body stands higher than this.
 HIGHEST = 2**40
 # How joints are met: one after the other, all at once, or all at once and damped.
@@ -53,39 +39,15 @@ SWEEPS, RELAX, RATE, SCALE, GIVE, WIDTH = range(6)
 
 
 @outlined
-def _note_speeds(u, bulk, graph):
-    """Fill the square of the largest speed in each cluster."""
+def _mark_lively(u, bulk, graph):
+    """Count bodies that are not quiet with the contacts that lean: their islands are no columns at rest."""
     for i in range(len(bulk.mass)):
-        t = graph.body[i]
-        if t >= 0:
+        if graph.body[i] >= 0:
             o, f = 6 * i, bulk.extent[i] * bulk.extent[i]
             w = u[o] * u[o] + u[o + 1] * u[o + 1] + u[o + 2] * u[o + 2]
             v = u[o + 3] * u[o + 3] + u[o + 4] * u[o + 4] + u[o + 5] * u[o + 5]
-            graph.facts[t, FASTEST] = max(graph.facts[t, FASTEST], v + f * w)
-
-
-@inner
-def _along(u, pose, i, point, normal, k):
-    """Return how fast body i moves along the normal of contact k, at its point."""
-    o = 6 * i
-    x, y, z = point[k, 0] - pose[i, 0], point[k, 1] - pose[i, 1], point[k, 2] - pose[i, 2]
-    x, y, z = cross(u[o], u[o + 1], u[o + 2], x, y, z)
-    return (u[o + 3] + x) * normal[k, 0] + (u[o + 4] + y) * normal[k, 1] + (u[o + 5] + z) * normal[k, 2]
-
-
-@outlined
-def _mark_loose(gravity, dt, contacts, kept, pose, u, loose):
-    """Mark contacts that did not push and will hardly close: where they do they are met all the same, but last."""
-    point, normal = contacts.point, contacts.normal
-    for k in range(contacts.count[0]):
-        loose[k] = 0
-        if kept.found[k, 0] == 0.0:
-            a, b = contacts.link_a[k], contacts.link_b[k]
-            v = _along(u, pose, a, point, normal, k)
-            if b >= 0:
-                v -= _along(u, pose, b, point, normal, k)
-            g = gravity[0] * normal[k, 0] + gravity[1] * normal[k, 1] + gravity[2] * normal[k, 2]
-            loose[k] = -contacts.depth[k] + dt * v - dt * dt * abs(g) > _NEAR
+            if v + f * w > QUIET * QUIET:
+                graph.facts[graph.body[i], 4] += 1.0
 
 
 @outlined
@@ -105,14 +67,12 @@ def find_touching(setup, shapes, filters, dt, up, broad, contacts, kept, graph, 
     )  # fmt: skip
     wake(graph.root, bulk)
     find_again(contacts, kept)
-    _mark_loose(setup.gravity, dt, contacts, kept, s.pose, s.u, graph.loose)
-    find_clusters(count, contacts.link_a, contacts.link_b, graph)
     find_levels(count, contacts.link_a, contacts.link_b, contacts.normal, contacts.depth, MARGIN, up, graph)
     together = sort_contacts(
         count, contacts.link_a, contacts.link_b, contacts.normal, contacts.depth, MARGIN, up, bulk.mass, bulk.jointed,
         graph,
     )  # fmt: skip
-    _note_speeds(s.u, bulk, graph)
+    _mark_lively(s.u, bulk, graph)
     gather(contacts, graph, kept, setup.gravity, s.pose, sweeps)
     follow(0, count, sweeps.link, 0.0, s.pose, s.pose, s.u, sweeps.row)
     set_masses(0, count, sweeps.link, bulk.inverse, sweeps.row)
@@ -138,17 +98,15 @@ def note_pushes(first, last, link, row, bulk):
 
 @inner
 def kind_of(i, how, facts):
-    """Return how cluster i is to be met: hard with unlike masses and in columns, firm with few contacts, else soft.
+    """Return how island i is to be met: hard with unlike masses and in columns, firm with few contacts, else soft.
 
     Bodies that lean on each other, as in an arch, hold up in circles: shock propagation lets them creep. Columns that
-    rock it keeps rocking. Clusters of one pile are met alike, whatever their size: a cluster met in another way than in
-    the step before would jump, since it sinks in less.
+    rock it keeps rocking.
     """
-    tall, whole = facts[i, STOREYS], max(facts[i, WHOLE], facts[i, CONTACTS])
-    column = tall >= TALL and facts[i, BODIES] < 4.0 * tall and facts[i, LEANING] == 0.0 and whole <= how[SMALL]
-    if facts[i, UNLIKE] > how[RATIO] or (column and facts[i, FASTEST] < STILL * STILL and how[RATIO] < 1e300):
+    column = facts[i, 2] >= TALL and facts[i, 0] < 4.0 * facts[i, 2] and facts[i, 4] == 0.0 and how[RATIO] < 1e300
+    if facts[i, 3] > how[RATIO] or column:
         return HARD
-    return FIRM if whole <= how[SMALL] else SOFT
+    return FIRM if facts[i, 1] <= how[SMALL] else SOFT
 
 
 @outlined
@@ -213,26 +171,26 @@ def _meet_hard(begin, end, how, h, graph, sweeps, bulk, saved, u):
 
 @outlined
 def meet_islands(last, how, h, graph, sweeps, bulk, saved, u):
-    """Sweep the contacts of clusters without joints, one cluster after the other, then those between them."""
+    """Sweep the contacts of islands without joints, one island after the other."""
     link, row, inverse = sweeps.link, sweeps.row, bulk.inverse
     for i in range(last):
-        begin, end, loose = graph.island[i], graph.island[i + 1], i == graph.count[1]
-        if bulk.asleep[link[begin, 0]] and not loose:
+        begin, end = graph.island[i], graph.island[i + 1]
+        if bulk.asleep[link[begin, 0]]:
             continue
         kind = kind_of(i, how, graph.facts)
-        if kind == HARD and not loose:
+        if kind == HARD:
             if _meet_hard(begin, end, how, h, graph, sweeps, bulk, saved, u):
                 continue
-        kind = min(kind, FIRM)
+            kind = FIRM
         warm_start(begin, end, link, inverse, row, u)
         sweep_kind(kind, begin, end, 0, how, h, link, inverse, row, u)
 
 
 @outlined
 def relax_islands(last, how, h, graph, sweeps, bulk, u):
-    """Take the push that undoes overlaps out of the velocities of clusters without joints."""
+    """Take the push that undoes overlaps out of the velocities of islands without joints."""
     for i in range(last):
         begin, end = graph.island[i], graph.island[i + 1]
-        if i == graph.count[1] or not bulk.asleep[sweeps.link[begin, 0]]:
+        if not bulk.asleep[sweeps.link[begin, 0]]:
             times = int(how[KIND + WIDTH * kind_of(i, how, graph.facts) + RELAX])
             sweep(begin, end, times, sweeps.link, bulk.inverse, h, 0.0, 1.0, 0.0, sweeps.row, u)
