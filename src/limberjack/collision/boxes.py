@@ -23,8 +23,8 @@ __all__ = ["box_box"]
 
 # Part of a box's smallest half edge that preferences between axes are worth, and that corners may overhang uncut.
 _SLACK = 2e-3
-# Square of the cosine between normals that are nearly the same.
-_ALIKE = 0.99
+# Square of the cosine between an edge's normal and that of a face that may stand for it; cosine of parallel faces.
+_ALIKE, _PARALLEL = 0.99, 0.9998
 
 
 @inner
@@ -133,12 +133,15 @@ def box_box(
     if other > limit:
         return 0
     if other > face + slack:
-        face, code = other, turned
+        face = other
+        # Of two faces that are nearly parallel either does, and the choice must not change as boxes rock.
+        if m[3 * code + turned - 3] < _PARALLEL:
+            code = turned
     edge, which = _best_edges(t, c, m, a, b)
     if edge > limit:
         return 0
     crossed = edge > face + slack
-    if crossed and not _alike(code, which // 3, which % 3, m):
+    if crossed and (edge > slack or not _alike(code, which // 3, which % 3, m)):
         return _edge_contact(i, j, which // 3, which % 3, edge, slack, d, frame, spots, keys)
     r, o, sign, kind = i, j, -1.0, 0
     if code < 3:
