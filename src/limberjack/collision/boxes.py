@@ -24,7 +24,7 @@ __all__ = ["box_box"]
 # Part of a box's smallest half edge that preferences between axes are worth, and that corners may overhang uncut.
 _SLACK = 2e-3
 # Square of the cosine between an edge's normal and that of a face that may stand for it; cosine of parallel faces.
-_ALIKE, _PARALLEL = 0.99, 0.9998
+_ALIKE, _PARALLEL = 0.9999, 0.99999
 
 
 @inner
@@ -134,8 +134,9 @@ def box_box(
         return 0
     if other > face + slack:
         face = other
-        # Of two faces that are nearly parallel either does, and the choice must not change as boxes rock.
-        if m[3 * code + turned - 3] < _PARALLEL:
+        # Of two faces that touch and are nearly parallel either does, and the choice must not change as boxes rock.
+        # Along a much larger one a fast body goes too far for that within a step.
+        if other > slack or m[3 * code + turned - 3] < _PARALLEL or max(b[0], b[1], b[2]) > 2.0 * max(a[0], a[1], a[2]):
             code = turned
     edge, which = _best_edges(t, c, m, a, b)
     if edge > limit:
