@@ -24,7 +24,7 @@ __all__ = ["box_box"]
 # Part of a box's smallest half edge that preferences between axes are worth, and that corners may overhang uncut.
 _SLACK = 2e-3
 # Square of the cosine between an edge's normal and that of a face that may stand for it; cosine of parallel faces.
-_ALIKE, _PARALLEL = 0.9999, 0.99999
+_ALIKE, _PARALLEL = 0.99, 0.9998
 
 
 @inner

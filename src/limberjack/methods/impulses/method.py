@@ -25,7 +25,7 @@ from limberjack.methods.impulses.billiard import Billiard
 from limberjack.methods.impulses.closing import Rows
 from limberjack.methods.impulses.events import take_event_steps
 from limberjack.methods.impulses.islands import MORE_CONTACTS, NOT_FINITE
-from limberjack.methods.impulses.motion import GRIP, GRIP_IMPULSE, GRIP_LEVER, GRIP_TURN, LONGEST, Bulk
+from limberjack.methods.impulses.motion import GRIP, GRIP_IMPULSE, GRIP_LEVER, GRIP_TURN, Bulk
 from limberjack.methods.impulses.options import GOLDEN, JOINT_SWEEP, JOINTS, Impulses
 from limberjack.methods.impulses.pins import new_pins
 from limberjack.methods.impulses.steps import set_inverses, take_loose_steps, take_steps
@@ -36,6 +36,8 @@ from limberjack.spatial.frames import quaternion_from_matrix
 
 __all__ = ["ImpulsesStepper"]
 
+# Substeps are no longer than this [s].
+_LONGEST = 1.0 / 480.0
 # Damping of soft and firm contacts as a multiple of the critical: of soft ones high enough that columns in piles, which
 # sway at a hertz or two on them, come to rest within a second; twice that and few sweeps no longer converge.
 _SOFT, _FIRM = 20.0, 10.0
@@ -165,7 +167,7 @@ class ImpulsesStepper(AttachedState):
         held = self.whole.system.row_start[self.whole.held]
         general = driven or len(self._rows.rubbing) or self.whole.table.target[:held].any()
         loose = None if general else self._pins
-        substeps = self._options.substeps or max(1, math.ceil(dt / LONGEST - 1e-9))
+        substeps = self._options.substeps or max(1, math.ceil(dt / _LONGEST - 1e-9))
         h = dt / substeps
         how, taken = self._how(h), 0
         while True:

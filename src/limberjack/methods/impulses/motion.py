@@ -23,15 +23,13 @@ from limberjack.spatial.solves import solve_symmetric_3
 from limberjack.spatial.vectors import cross, rotate, rotate_back, rotate_symmetric, symmetric_times
 
 __all__ = [
-    "LONGEST", "Bulk", "carried", "carry", "drift_body", "kick", "move", "point_mass", "pull_grips", "set_reach", "six",
+    "Bulk", "carried", "carry", "drift_body", "kick", "move", "point_mass", "pull_grips", "set_reach", "six",
     "take_velocities", "turned",
 ]  # fmt: skip
 
 # Columns of a grip: point from the com in body axes, target, stiffness, damping, largest force, force of the last step,
 # lever of its torques (0 where it does not turn the body), quaternion the body is turned to.
 GRIP_POINT, GRIP_TARGET, GRIP_SOFT, GRIP_IMPULSE, GRIP_LEVER, GRIP_TURN, GRIP = 0, 3, 6, 9, 12, 13, 17
-# Substeps are no longer than this, unless told to be: what those fall more the margin of contacts makes up for [s].
-LONGEST = 1.0 / 480.0
 
 
 class Bulk(NamedTuple):
@@ -74,18 +72,14 @@ def point_mass(inverse, i, x, y, z):
 
 @outlined
 def set_reach(gravity, dt, u, bulk):
-    """Fill how far each body may come within dt: by its velocities, and by falling as substeps do.
-
-    In substeps of h a body falls by g dt (dt + h) / 2. Most contacts of a pile at rest are found for that only.
-    """
-    h = min(dt, LONGEST)
+    """Fill how far each body may come within dt."""
     g = math.sqrt(gravity[0] * gravity[0] + gravity[1] * gravity[1] + gravity[2] * gravity[2])
     for i in range(len(bulk.mass)):
         o = 6 * i
         w = math.sqrt(u[o] * u[o] + u[o + 1] * u[o + 1] + u[o + 2] * u[o + 2])
         v = math.sqrt(u[o + 3] * u[o + 3] + u[o + 4] * u[o + 4] + u[o + 5] * u[o + 5])
         turned = bulk.extent[i] * min(w * dt, 2.0)
-        bulk.reach[i] = 0.0 if bulk.asleep[i] else v * dt + turned + 0.5 * g * dt * (dt + h)
+        bulk.reach[i] = 0.0 if bulk.asleep[i] else v * dt + turned + g * dt * dt
 
 
 @outlined
