@@ -128,6 +128,15 @@ def test_a_column_stands_still():
     assert sim.stats["penetration"] < 1e-5
 
 
+@pytest.mark.parametrize("boxes,seed,dt", [(125, 2, 1 / 240), (125, 3, 1 / 240), (500, 3, 1 / 60)])
+def test_piles_come_to_rest(boxes, seed, dt):
+    """Columns of boxes, lone and leaning on each other, are at rest after three seconds, awake and undamped."""
+    sim = lj.Simulation(lj.scenes.box_pile(boxes=boxes, seed=seed), lj.Impulses(sleeping=False), dt=dt)
+    sim.step(round(3 / dt))
+    assert np.linalg.norm(sim.velocities[:, 3:], axis=1).max() < 1e-5
+    assert sim.stats["penetration"] < 5e-4
+
+
 @pytest.mark.parametrize("ratio", [1e2, 1e4, 1e6])
 def test_heavy_on_light(ratio):
     """A heavy box on a light one sinks in by less than a millimetre at any ratio of masses."""

@@ -23,6 +23,8 @@ __all__ = ["box_box"]
 
 # Part of a box's smallest half edge that preferences between axes are worth, and that corners may overhang uncut.
 _SLACK = 2e-3
+# Square of the cosine between an edge's normal and that of a face that may stand for it; cosine of parallel faces.
+_ALIKE, _PARALLEL = 0.99, 0.9998
 
 
 @inner
@@ -73,6 +75,30 @@ def _best_edges(t, c, m, a, b):
     return best, code
 
 
+@inner
+def _alike(code, k, l, m):
+    """Return whether the cross product of edges k and l points nearly along the normal of face `code`.
+
+    Faces that hardly tilt and overlap in a corner only have no separation of their own that is any good: it counts what
+    lies beyond the overlap. Boxes that rest so would change from edges to faces and back as they rock.
+    """
+    length = 1.0 - m[3 * k + l] * m[3 * k + l]
+    if code < 3:
+        along = m[3 * (3 - code - k) + l] if code != k else 0.0
+    else:
+        along = m[3 * k + 6 - code - l] if code - 3 != l else 0.0
+    return along * along > _ALIKE * length
+
+
+@inner
+def _least_gap(n, near):
+    """Return the gap of the deepest of n candidates."""
+    least = 1e300
+    for s in range(n):
+        least = min(least, near[s, 2])
+    return least
+
+
 @outlined
 def box_box(
     # in
@@ -107,11 +133,16 @@ def box_box(
     if other > limit:
         return 0
     if other > face + slack:
-        face, code = other, turned
+        face = other
+        # Of two faces that touch and are nearly parallel either does, and the choice must not change as boxes rock.
+        # Along a much larger one a fast body goes too far for that within a step.
+        if other > slack or m[3 * code + turned - 3] < _PARALLEL or max(b[0], b[1], b[2]) > 2.0 * max(a[0], a[1], a[2]):
+            code = turned
     edge, which = _best_edges(t, c, m, a, b)
     if edge > limit:
         return 0
-    if edge > face + slack:
+    crossed = edge > face + slack
+    if crossed and (edge > slack or not _alike(code, which // 3, which % 3, m)):
         return _edge_contact(i, j, which // 3, which % 3, edge, slack, d, frame, spots, keys)
     r, o, sign, kind = i, j, -1.0, 0
     if code < 3:
@@ -121,6 +152,11 @@ def box_box(
         side = -1.0 if w[code] > 0.0 else 1.0
         r, o, sign, kind = j, i, 1.0, 6
     n = _clip_faces(r, o, code, side, limit, slack, frame, near, near_keys)
+    if crossed:
+        least = _least_gap(n, near)
+        if abs(least - edge) > slack:
+            return _edge_contact(i, j, which // 3, which % 3, edge, slack, d, frame, spots, keys)
+        face = edge
     return _put_faces(n, r, code, side, sign, kind, face, slack, frame, near, near_keys, spots, keys)
 
 
@@ -245,12 +281,14 @@ def _clip_faces(
     area = pu * qv - pv * qu
     if abs(area) > 1e-9 * hu * hv:
         for corner in range(4):
-            u = (hu - slack) if corner == 0 or corner == 3 else slack - hu
-            v = (hv - slack) if corner < 2 else slack - hv
+            u, v = hu if corner == 0 or corner == 3 else -hu, hv if corner < 2 else -hv
             s, t = ((u - cu) * qv - (v - cv) * qu) / area, (pu * (v - cv) - pv * (u - cu)) / area
-            # Well inside only: beside an incident corner this would be the same contact twice.
-            if abs(s) < 1.0 - 2.0 * slack / h and abs(t) < 1.0 - 2.0 * slack / g and cw + s * pw + t * qw <= limit:
-                n = add_near(n, u, v, cw + s * pw + t * qw, base + 20 + corner, near, near_keys)
+            # Inside with the slack: nearer to an incident edge, that edge crosses the sides and has the contact.
+            if abs(s) < 1.0 and abs(t) < 1.0:
+                u, v = u - math.copysign(slack, u), v - math.copysign(slack, v)
+                s, t = ((u - cu) * qv - (v - cv) * qu) / area, (pu * (v - cv) - pv * (u - cu)) / area
+                if cw + s * pw + t * qw <= limit:
+                    n = add_near(n, u, v, cw + s * pw + t * qw, base + 20 + corner, near, near_keys)
     return n
 
 
@@ -260,10 +298,7 @@ def _put_faces(n, r, k, side, sign, kind, separation, slack, frame, near, near_k
 
     -1: the boxes are apart and their closest points are not over the reference face.
     """
-    least = 1e300
-    for s in range(n):
-        least = min(least, near[s, 2])
-    if least > max(0.0, separation + slack):
+    if _least_gap(n, near) > max(0.0, separation + slack):
         return -1
     choose_near(n, slack, 0.0, near)
     k1, k2 = (k + 1) % 3, (k + 2) % 3

@@ -24,8 +24,9 @@ _STIR = 0.1
 _FASTER = 0.5
 # How an island's contacts are met: giving way a little, giving way less and swept more, or not at all.
 SOFT, FIRM, HARD = range(3)
-# Columns have so many levels at least. One with a body faster than this is met firm: it comes to rest sooner [m/s].
-TALL, QUIET = 3.0, 0.05
+# Columns have so many levels at least. One with a body faster than this is met firm: met hard it would be kept moving
+# by the change alone, since firm contacts sink in more [m/s].
+TALL, QUIET = 3.0, 0.005
 # No body stands higher than this.
 HIGHEST = 2**40
 # How joints are met: one after the other, all at once, or all at once and damped.

@@ -39,8 +39,11 @@ __all__ = ["ImpulsesStepper"]
 
 # Substeps are no longer than this [s].
 _LONGEST = 1.0 / 480.0
-# Soft contacts: damping as a multiple of the critical, and overlap pushed out by hard ones per second.
-_DAMPED, _RATE = 10.0, 10.0
+# Damping of soft and firm contacts as a multiple of the critical: of soft ones high enough that columns in piles, which
+# sway at a hertz or two on them, come to rest within a second; twice that and few sweeps no longer converge.
+_SOFT, _FIRM = 20.0, 10.0
+# Overlap pushed out by hard contacts per second.
+_RATE = 10.0
 # Islands of at most this many contacts are met firm, with masses this far apart hard.
 _SMALL, _RATIO = 200.0, 100.0
 # An island slower than this for so long sleeps [m/s, s].
@@ -132,8 +135,8 @@ class ImpulsesStepper(AttachedState):
         patience = _PATIENCE if o.sleeping else 0.0
         shared = [o.shock, o.tolerance, float(JOINTS[o.joints]), _SLOW, patience, small, ratio]
         shared += [float(o.gradual), float(GOLDEN[o.golden]), float(JOINT_SWEEP[o.joint_sweep]), float(o.levels)]
-        soft = [o.soft_sweeps, 1, *_softness(min(o.frequency, 0.25 / h), h)]
-        firm = [o.sweeps, max(1, o.sweeps // 5), *_softness(0.5 / h, h)]
+        soft = [o.soft_sweeps, 1, *_softness(min(o.frequency, 0.25 / h), _SOFT, h)]
+        firm = [o.sweeps, max(1, o.sweeps // 5), *_softness(0.5 / h, _FIRM, h)]
         hard = [0 if o.shock else o.sweeps, 0, min(_RATE, 0.2 / h), 1.0, 0.0]
         return np.array([*shared, *soft, *firm, *hard])
 
@@ -359,10 +362,10 @@ class ImpulsesStepper(AttachedState):
         }
 
 
-def _softness(frequency: float, h: float) -> tuple[float, float, float]:
-    """Return rate, scale and give of contacts of a frequency, damped far beyond the critical."""
+def _softness(frequency: float, damping: float, h: float) -> tuple[float, float, float]:
+    """Return rate, scale and give of contacts of a frequency, damped so many times the critical."""
     omega = 2.0 * math.pi * frequency
-    reach = 2.0 * _DAMPED + h * omega
+    reach = 2.0 * damping + h * omega
     stiff = h * omega * reach
     return omega / reach, stiff / (1.0 + stiff), 1.0 / (1.0 + stiff)
 
