@@ -7,6 +7,7 @@ import pytest
 from tests.methods.test_impulses_joints import chain
 
 import limberjack as lj
+from limberjack.spatial.clock import COUNTS
 
 OTHERS = {"full": lj.Full(integrator="rk4"), "multipliers": lj.Multipliers(integrator="rk4")}
 
@@ -124,3 +125,17 @@ def test_a_heavy_end_on_a_light_chain():
     sim.step(480)
     assert sim.joint_error().metres < 1e-8 and sim.stats["joint_error"] < 1e-8
     assert np.abs(sim.positions[:, 2] + 0.1 * np.arange(20)).max() < 1e-6
+
+
+@pytest.mark.parametrize("joints", ["global", "damped", "sweeps"])
+def test_the_time_of_joints_is_a_part_of_the_whole(joints):
+    """Of bodies without joints they take none of a step, of a chain that touches nothing most of it, else a part."""
+    shares = []
+    for model in (lj.scenes.box_pile(boxes=10), lj.scenes.bridge(planks=3, blocks=2), chain(20).build()):
+        sim = lj.Simulation(model, lj.Impulses(joints=joints, sleeping=False), dt=1 / 240)
+        sim.step(120)
+        shares.append(sim.stats["joint_share"])
+    if COUNTS:
+        assert shares[0] == 0.0 and 0.0 < shares[1] < 1.0 and 0.5 < shares[2] < 1.0
+    else:
+        assert shares == [None] * 3

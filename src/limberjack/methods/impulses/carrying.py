@@ -21,7 +21,9 @@ from limberjack.collision.kept import Kept, new_kept
 from limberjack.methods.impulses.closing import add, aim_there, hold, solve_rows
 from limberjack.methods.impulses.islands import FIRM, GIVE, KIND, RATE, SCALE, SWEEPS, WIDTH
 from limberjack.methods.impulses.joints import row_rates
+from limberjack.methods.impulses.motion import SWEPT
 from limberjack.solvers.sweeps import JN, JT, MN, sweep
+from limberjack.spatial.clock import ticks
 
 __all__ = ["Rounds", "meet_carried", "new_rounds", "put_impulses", "save_impulses", "sum_impulses"]
 
@@ -156,9 +158,11 @@ def meet_carried(setup, tree, structure, first, last, there, how, h, rows, sweep
         save_impulses(first, last, row, rounds.last)
         for i in range(len(s.u)):
             rounds.u_last[i] = s.u[i]
+        begin = ticks()
         sweep(
             first, last, 1, sweeps.link, bulk.inverse, h, how[o + RATE], _PUSH, how[o + SCALE], how[o + GIVE], row, s.u
         )
+        bulk.spent[SWEPT] += ticks() - begin
         if there:
             status = _close_there(setup, tree, structure, rows, e, s, saddle)
         else:

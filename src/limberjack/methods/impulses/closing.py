@@ -24,8 +24,10 @@ from limberjack.methods.impulses.islands import (
     sweep_kind,
 )
 from limberjack.methods.impulses.joints import list_rubbing, row_rates
+from limberjack.methods.impulses.motion import SWEPT
 from limberjack.methods.impulses.newton import rates_by_time, settle, sweep_joints
 from limberjack.solvers.saddle import NO_ROOM, REFUSED, factor_saddle, list_touching, solve_saddle
+from limberjack.spatial.clock import ticks
 
 __all__ = [
     "Rows", "add", "aim_there", "factor_rows", "hold", "meet_in_turn", "pull_joints", "settle_there",
@@ -158,7 +160,9 @@ def meet_in_turn(first, last, kind, how, h, time, setup, height, sweeps, rows, b
     """Sweep the contacts of all islands with joints, and the joints where the step leads after them, in turn."""
     times = int(how[KIND + WIDTH * FIRM + SWEEPS])
     for k in range(times):
+        begin = ticks()
         sweep_kind(kind, first, last, 1, how, h, sweeps.link, bulk.inverse, sweeps.row, s.u)
+        bulk.spent[SWEPT] += ticks() - begin
         eps = (k + 1.0) / times if how[GRADUAL] > 0.0 else 1.0
         sweep_joints(
             setup, -1, HIGHEST, height, eps, how[SEARCH], how[TOLERANCE], h, time + h, s.pose, rows.compound, bulk, e,

@@ -19,8 +19,10 @@ from limberjack.methods.impulses.islands import (
     WIDTH,
     sweep_kind,
 )
+from limberjack.methods.impulses.motion import SWEPT
 from limberjack.methods.impulses.newton import sweep_joints
 from limberjack.solvers.sweeps import set_masses
+from limberjack.spatial.clock import ticks
 
 __all__ = ["meet_by_levels"]
 
@@ -50,7 +52,9 @@ def _pass_up(first, last, kind, times, held, eps, how, h, time, setup, height, s
             set_masses(begin, end, sweeps.link, rows.inverse, sweeps.row)
         top = HIGHEST if end == last else level
         for _ in range(times):
+            start = ticks()
             sweep_kind(kind, begin, end, 1, how, h, sweeps.link, rows.inverse, sweeps.row, s.u)
+            bulk.spent[SWEPT] += ticks() - start
             sweep_joints(
                 setup, below, top, height, eps, how[SEARCH], how[TOLERANCE], h, time + h, s.pose, rows.compound, bulk,
                 e, s.there, s.stage, rows.total, rows.small, s.u,

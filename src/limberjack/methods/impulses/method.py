@@ -26,13 +26,14 @@ from limberjack.methods.impulses.carrying import Rounds, new_rounds
 from limberjack.methods.impulses.closing import Rows
 from limberjack.methods.impulses.events import take_event_steps
 from limberjack.methods.impulses.islands import MORE_CONTACTS, NOT_FINITE
-from limberjack.methods.impulses.motion import GRIP, GRIP_IMPULSE, GRIP_LEVER, GRIP_TURN, Bulk
+from limberjack.methods.impulses.motion import ALL, GRIP, GRIP_IMPULSE, GRIP_LEVER, GRIP_TURN, JOINED, Bulk
 from limberjack.methods.impulses.options import GOLDEN, JOINT_SWEEP, JOINTS, Impulses
 from limberjack.methods.impulses.pins import new_pins
 from limberjack.methods.impulses.steps import set_inverses, take_loose_steps, take_steps
 from limberjack.model.model import Model
 from limberjack.solvers.contact_graph import Graph, new_graph
 from limberjack.solvers.sweeps import ACROSS, PUSHED, RA, N, S, Sweeps, new_sweeps
+from limberjack.spatial.clock import COUNTS
 from limberjack.spatial.frames import quaternion_from_matrix
 
 __all__ = ["ImpulsesStepper"]
@@ -150,6 +151,7 @@ class ImpulsesStepper(AttachedState):
                 raise_failed()
             self._closed = True
         self._time, taken = time, 0
+        self._bulk.spent[:] = 0
         while True:
             ahead = self.steps_ahead(n - taken, dt, time + taken * dt)
             more, status = self._take(ahead, dt, forces, time + taken * dt)
@@ -344,7 +346,7 @@ class ImpulsesStepper(AttachedState):
         return super().explain(status, where)
 
     def stats(self) -> dict[str, Any]:
-        """Return bodies, contacts, islands, levels, sleepers, and what the joints' solve did."""
+        """Return bodies, contacts, islands, levels, sleepers, and what the joints' solve did and took."""
         touching = self._shown
         if self._billiard is not None:
             return {"bodies": len(self._bulk.mass), "collisions": int(self._billiard.meetings.count[0])}
@@ -359,7 +361,13 @@ class ImpulsesStepper(AttachedState):
             "projection_iterations": int(self._s.report[0]),
             "joint_error": float(self._s.report[1]),
             "substeps": self._last[1],
+            "joint_share": self._joint_share(),
         }
+
+    def _joint_share(self) -> float | None:
+        """Return the part of the time of the last steps that joints took; None where there is no telling."""
+        whole = int(self._bulk.spent[ALL])
+        return int(self._bulk.spent[JOINED]) / whole if COUNTS and whole else None
 
 
 def _softness(frequency: float, damping: float, h: float) -> tuple[float, float, float]:
@@ -382,6 +390,7 @@ def _new_bulk(whole: Maximal) -> Bulk:
     return Bulk(
         bodies.inertia, own, bodies.mass, np.zeros((n, 7)), zeros(), same.astype(np.int64), np.zeros(n, np.int64),
         np.zeros(n, np.int64), np.zeros((n, 3)), np.zeros(n, np.int64), zeros(), zeros(), zeros(),
+        np.zeros(3, np.int64),
     )  # fmt: skip
 
 

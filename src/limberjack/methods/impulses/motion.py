@@ -32,6 +32,9 @@ __all__ = [
 # lever of its torques (0 where it does not turn the body), quaternion the body is turned to.
 GRIP_POINT, GRIP_TARGET, GRIP_SOFT, GRIP_IMPULSE, GRIP_LEVER, GRIP_TURN, GRIP = 0, 3, 6, 9, 12, 13, 17
 
+# Places in `Bulk.spent`.
+ALL, JOINED, SWEPT = range(3)
+
 
 class Bulk(NamedTuple):
     """What impulses need of n bodies."""
@@ -49,6 +52,7 @@ class Bulk(NamedTuple):
     calm: np.ndarray  # (n,) for how long it has hardly moved [s]
     reach: np.ndarray  # (n,) how far it may come in a step [m]
     moving: np.ndarray  # (n,) largest speed of each island, at its root
+    spent: np.ndarray  # (3,) ticks of the last steps: all, with joints, and with contacts while joints are met
 
 
 @inner

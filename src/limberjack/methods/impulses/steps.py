@@ -39,12 +39,13 @@ from limberjack.methods.impulses.islands import (
     sweep_kind,
 )
 from limberjack.methods.impulses.levels import meet_by_levels
-from limberjack.methods.impulses.motion import carry, kick, move, pull_grips
+from limberjack.methods.impulses.motion import ALL, JOINED, SWEPT, carry, kick, move, pull_grips
 from limberjack.methods.impulses.pins import bring_pins, meet_pins, sweep_pins, weigh_pins
 from limberjack.methods.impulses.renewing import put_back_kept, renew, stale
 from limberjack.methods.impulses.touching import keep, rest
 from limberjack.solvers.bounces import collide
 from limberjack.solvers.sweeps import PUSH, follow, sweep, warm_start
+from limberjack.spatial.clock import ticks
 
 __all__ = ["put_back", "remember", "set_inverses", "take_loose_steps", "take_steps"]
 
@@ -117,6 +118,12 @@ def _relax(how, h, count, together, graph, sweeps, bulk, u):
         sweep(first, count, times, sweeps.link, bulk.inverse, h, 0.0, PUSH, 1.0, 0.0, sweeps.row, u)
 
 
+@inner
+def _note_joined(begin, swept, spent):
+    """Count the time since `begin` for the joints, less what sweeps over contacts took since `swept` was counted."""
+    spent[JOINED] += ticks() - begin - (spent[SWEPT] - swept)
+
+
 @outlined
 def _meet_pinned(structure, how, h, count, graph, sweeps, bulk, pins, factored, s):
     """Meet the contacts of all islands with joints, and the ball joints with them; return a status."""
@@ -125,11 +132,15 @@ def _meet_pinned(structure, how, h, count, graph, sweeps, bulk, pins, factored, 
     if first == count:
         return 0
     warm_start(first, count, sweeps.link, bulk.inverse, sweeps.row, s.u)
+    begin, swept = ticks(), bulk.spent[SWEPT]
     status = meet_pins(structure, s.pose, bulk, pins, factored, s.u, s.report)
     weigh_pins(s.pose, bulk, pins)
     for _ in range(int(how[KIND + WIDTH * kind + SWEEPS])):
         sweep_pins(pins, bulk, s.u)
+        start = ticks()
         sweep_kind(FIRM, first, count, 1, how, h, sweeps.link, bulk.inverse, sweeps.row, s.u)
+        bulk.spent[SWEPT] += ticks() - start
+    _note_joined(begin, swept, bulk.spent)
     return status
 
 
@@ -151,9 +162,11 @@ def _loose_substep(
     _copy(s.pose, s.stage)
     move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
     if status == 0 and len(pins.link) > 0:
+        begin = ticks()
         status = bring_pins(
             structure, h, how[TOLERANCE], s.stage, not together, bulk, pins, factored, s.pose, s.u, s.report
         )
+        _note_joined(begin, bulk.spent[SWEPT], bulk.spent)
     follow(0, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
     carry(s.stage, s.pose, bulk, s.u)
     _relax(how, h, count, together, graph, sweeps, bulk, s.u)
@@ -174,6 +187,7 @@ def take_loose_steps(
     Args:
         structure, pins, factored: the ball joints and their solver; joints are brought onto their places, damped.
     """
+    began = ticks()
     for step in range(n):
         if _all_asleep(bulk.asleep):
             continue
@@ -193,6 +207,7 @@ def take_loose_steps(
             put_back(s)
             return step, status
         _finish(how, h * substeps, contacts, kept, graph, sweeps, bulk, s.u)
+    bulk.spent[ALL] += ticks() - began
     return n, 0
 
 
@@ -208,14 +223,19 @@ def _meet_contacts(
         return 0
     # shock propagation knows nothing of joints
     kind = min(kind_of(islands, how, graph.facts), FIRM)
-    if how[GLOBAL] == 0.0:
+    begin, swept, status = ticks(), bulk.spent[SWEPT], 0
+    if how[GLOBAL] > 0.0:
+        status = meet_carried(
+            setup, tree, structure, first, count, False, how, h, rows, sweeps, bulk, rounds, e, s, saddle
+        )
+    else:
         copy_angles(setup.table.compound, e, s.there)
         if how[LEVELS] > 0.0:
             meet_by_levels(first, count, kind, how, h, time, setup, graph.level, sweeps, rows, bulk, e, s)
         else:
             meet_in_turn(first, count, kind, how, h, time, setup, graph.level, sweeps, rows, bulk, e, s)
-        return 0
-    return meet_carried(setup, tree, structure, first, count, False, how, h, rows, sweeps, bulk, rounds, e, s, saddle)
+    _note_joined(begin, swept, bulk.spent)
+    return status
 
 
 @kernel
@@ -257,8 +277,8 @@ def take_steps(
         steps taken, and 0, -1 - k for a velocity k that is not finite, or OPEN_LOOP, STUCK, MORE_ROOM, MORE_CONTACTS,
         NOT_FINITE.
     """
-    start = setup.system.row_start
-    all_rows = start[setup.constraints[2]] if driven or len(rows.rubbing) > 0 else start[setup.constraints[1]]
+    began, row_start = ticks(), setup.system.row_start
+    all_rows = row_start[setup.constraints[2 if driven or len(rows.rubbing) > 0 else 1]]
     plain = not driven and len(rows.rubbing) == 0 and len(springs.link) == 0
     for step in range(n):
         if _all_asleep(bulk.asleep):
@@ -299,10 +319,12 @@ def take_steps(
             if how[GLOBAL] == DAMPED and plain and count == 0:
                 kick(setup.gravity, wrenches, setup.center, h, s.pose, bulk, s.u)
             else:
+                start = ticks()
                 status = pull_joints(
                     setup, tree, structure, springs, drives, armature, span, driven, how, h, at, all_rows,
                     wrenches, applied, rows, bulk, e, s, saddle,
                 )  # fmt: skip
+                _note_joined(start, bulk.spent[SWEPT], bulk.spent)
             if status == 0:
                 status = _meet_contacts(
                     setup, tree, structure, how, h, at, count, together, rows, graph, sweeps, rounds, bulk, e, s, saddle
@@ -311,17 +333,21 @@ def take_steps(
                 first = graph.island[graph.count[0] - 1] if together else count
                 note_free(0, count, sweeps.link, sweeps.row, bulk)
                 _copy(s.pose, s.stage)
+                start, swept = ticks(), bulk.spent[SWEPT]
                 status = close(
                     setup, tree, structure, how, h, at, first, count, all_rows, graph, rows, sweeps, rounds, bulk, e,
                     s, saddle,
                 )  # fmt: skip
+                _note_joined(start, swept, bulk.spent)
             if status == 0:
                 note_pushes(0, count, sweeps.row)
                 follow(0, first, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
                 carry(s.pose_sum, s.pose, bulk, s.u)
                 _relax(how, h, count, together, graph, sweeps, bulk, s.u)
                 if how[GLOBAL] == 0.0:
+                    start = ticks()
                     settle_there(setup, how, at + h, all_rows, rows, bulk, e, s)
+                    _note_joined(start, bulk.spent[SWEPT], bulk.spent)
         if status == 0:
             status = _check(s.u)
         if status != 0:
@@ -332,6 +358,7 @@ def take_steps(
         if not driven:
             count_turns(setup, e)
         _finish(how, h * substeps, contacts, kept, graph, sweeps, bulk, s.u)
+    bulk.spent[ALL] += ticks() - began
     return n, 0
 
 
