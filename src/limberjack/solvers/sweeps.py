@@ -28,7 +28,7 @@ from limberjack.spatial.vectors import cross, symmetric_times
 
 __all__ = [
     "ACROSS", "AIM", "E", "JN", "JT", "KN", "LA", "LB", "MN", "MT", "MU", "N", "OWED", "PULL", "PUSH", "PUSHED", "RA",
-    "RB", "ROW", "S", "Sweeps", "approach", "cut", "follow", "new_sweeps", "push", "set_masses", "shock", "sweep",
+    "RB", "ROW", "S", "Sweeps", "approach", "cut", "follow", "new_sweeps", "overlap_bias", "push", "set_masses", "shock", "sweep",
     "warm_start",
 ]  # fmt: skip
 
@@ -224,16 +224,19 @@ def cut(x, y, z, most):
 
 
 @inner
+def overlap_bias(s, h, rate, slow):
+    """Return what a contact adds to the velocity of its approach: a gap s that may close, or overlap to push out."""
+    return s / h if s > 0.0 else max(rate * s, min(_GENTLE * s, -slow))
+
+
+@inner
 def _impulse(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, slow, scale, give):
     """Add to the impulses of contact k what its velocity u asks for; return what was added."""
     nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
     un = ux * nx + uy * ny + uz * nz
     s, before = row[k, S], row[k, JN]
-    if s > 0.0:
-        after = before - mn * (un + s / h)
-    else:
-        bias = max(rate * s, min(_GENTLE * s, -slow))
-        after = before - mn * scale * (un + bias) - give * before
+    un += overlap_bias(s, h, rate, slow)
+    after = before - mn * un if s > 0.0 else before - mn * scale * un - give * before
     after = max(after, 0.0)
     d = after - before
     row[k, JN] = after

@@ -22,10 +22,10 @@ from limberjack.methods.impulses.closing import add, aim_there, hold, solve_rows
 from limberjack.methods.impulses.islands import FIRM, GIVE, KIND, RATE, SCALE, SWEEPS, WIDTH
 from limberjack.methods.impulses.joints import row_rates
 from limberjack.methods.impulses.motion import SWEPT
-from limberjack.solvers.sweeps import JN, JT, MN, sweep
+from limberjack.solvers.sweeps import JN, JT, MN, N, S, approach, overlap_bias, sweep, warm_start
 from limberjack.spatial.clock import ticks
 
-__all__ = ["Rounds", "meet_carried", "new_rounds", "put_impulses", "save_impulses", "sum_impulses"]
+__all__ = ["Rounds", "begin_carried", "meet_carried", "new_rounds", "put_impulses", "save_impulses", "sum_impulses"]
 
 # Rounds end when no contact asks for more than this: of velocities, where bodies are to come to rest, and of joints
 # that close where a step leads [m/s].
@@ -134,6 +134,51 @@ def _close_there(setup, tree, structure, rows, e, s, saddle):
     if status == 0:
         add(saddle.a, s.u)
     return status
+
+
+@outlined
+def _descent(first, last, h, rate, scale, give, link, row, u):
+    """Return j.(J u + bias) of the contacts' impulses j, and what their giving way adds to j.A j."""
+    along, square = 0.0, 0.0
+    for k in range(first, last):
+        jn = row[k, JN]
+        if jn > 0.0:
+            x, y, z = approach(link, row, k, u)
+            s = row[k, S]
+            along += row[k, JT] * x + row[k, JT + 1] * y + row[k, JT + 2] * z
+            along += jn * (x * row[k, N] + y * row[k, N + 1] + z * row[k, N + 2] + overlap_bias(s, h, rate, _PUSH))
+            if s <= 0.0:
+                square += give / (scale * row[k, MN]) * jn * jn
+    return along, square
+
+
+@outlined
+def begin_carried(setup, tree, structure, first, last, how, h, rows, sweeps, bulk, rounds, e, s, saddle):
+    """Let contacts first .. last - 1 push as they did before, as far as that is of use; joints answer. Return a status.
+
+    The impulses j that contacts ask for, whose velocities are b without, make j.b + j.A j / 2 the least. Those of the
+    substep before are a good start while little changes. Of bodies that jam each other, or have just been hit, they
+    are large and no longer fit: a part of them, or none, is the least along them.
+    """
+    o, row, link = KIND + WIDTH * FIRM, sweeps.row, sweeps.link
+    rate, scale, give = how[o + RATE], how[o + SCALE], how[o + GIVE]
+    for i in range(len(s.u)):
+        rounds.u_last[i] = s.u[i]
+    warm_start(first, last, link, bulk.inverse, row, s.u)
+    status = hold(setup, tree, structure, rows, e, s, saddle)
+    if status != 0:
+        return status
+    before, square = _descent(first, last, h, rate, scale, give, link, row, rounds.u_last)
+    after, _ = _descent(first, last, h, rate, scale, give, link, row, s.u)
+    part = -before / max(after - before + square, 1e-300)
+    if part < 1.0:
+        part = max(part, 0.0)
+        for k in range(first, last):
+            row[k, JN], row[k, JT] = part * row[k, JN], part * row[k, JT]
+            row[k, JT + 1], row[k, JT + 2] = part * row[k, JT + 1], part * row[k, JT + 2]
+        for i in range(len(s.u)):
+            s.u[i] = rounds.u_last[i] + part * (s.u[i] - rounds.u_last[i])
+    return 0
 
 
 @outlined

@@ -16,7 +16,7 @@ from limberjack.maximal.loads import count_turns
 from limberjack.maximal.meeting import HUGE
 from limberjack.methods.impulses.arriving import close, copy_angles
 from limberjack.methods.impulses.bouncing import bounce_held
-from limberjack.methods.impulses.carrying import meet_carried
+from limberjack.methods.impulses.carrying import begin_carried, meet_carried
 from limberjack.methods.impulses.closing import meet_in_turn, pull_joints, settle_there
 from limberjack.methods.impulses.islands import (
     DAMPED,
@@ -225,9 +225,11 @@ def _meet_contacts(
     kind = min(kind_of(islands, how, graph.facts), FIRM)
     begin, swept, status = ticks(), bulk.spent[SWEPT], 0
     if how[GLOBAL] > 0.0:
-        status = meet_carried(
-            setup, tree, structure, first, count, False, how, h, rows, sweeps, bulk, rounds, e, s, saddle
-        )
+        status = begin_carried(setup, tree, structure, first, count, how, h, rows, sweeps, bulk, rounds, e, s, saddle)
+        if status == 0:
+            status = meet_carried(
+                setup, tree, structure, first, count, False, how, h, rows, sweeps, bulk, rounds, e, s, saddle
+            )
     else:
         copy_angles(setup.table.compound, e, s.there)
         if how[LEVELS] > 0.0:
@@ -313,7 +315,7 @@ def take_steps(
                     break
             _copy_velocities(s.u, s.u_stage)
             pull_grips(h, grip_link, grips, s.pose, bulk, s.u)
-            if together:
+            if together and how[GLOBAL] == 0.0:
                 # joints are then met with the contacts pushing as they did
                 warm_start(graph.island[graph.count[0] - 1], count, sweeps.link, bulk.inverse, sweeps.row, s.u)
             if how[GLOBAL] == DAMPED and plain and count == 0:
