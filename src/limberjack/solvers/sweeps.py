@@ -24,12 +24,13 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import inner, outlined
+from limberjack.spatial.lanes import prefetch
 from limberjack.spatial.vectors import cross, symmetric_times
 
 __all__ = [
     "ACROSS", "AIM", "E", "JN", "JT", "KN", "LA", "LB", "MN", "MT", "MU", "N", "OWED", "PULL", "PUSH", "PUSHED", "RA",
-    "RB", "ROW", "S", "Sweeps", "approach", "cut", "follow", "new_sweeps", "overlap_bias", "push", "set_masses", "shock", "sweep",
-    "warm_start",
+    "RB", "ROW", "S", "Sweeps", "approach", "cut", "fetch", "follow", "new_sweeps", "overlap_bias", "push",
+    "set_masses", "shock", "sweep", "warm_start",
 ]  # fmt: skip
 
 # Columns of a contact's row: normal, levers, K n, 1 / n.K n, 1 / k, friction, gap, impulses, the inverse of K
@@ -45,6 +46,8 @@ _GENTLE, PUSH = 10.0, 0.05
 _FAR = 0.02
 # Sweeps stop when no contact changes a velocity by more than this [m/s].
 ENOUGH = 1e-9
+# Rows of contacts are asked for so many ahead: those of large piles do not stay in the cache from pass to pass.
+_AHEAD = 8
 
 
 class Sweeps(NamedTuple):
@@ -53,11 +56,25 @@ class Sweeps(NamedTuple):
     link: np.ndarray  # (c, 2) bodies a and b, -1 = static
     level: np.ndarray  # (c,) of the higher body
     row: np.ndarray  # (c, ROW)
+    bouncing: np.ndarray  # (1,) how many have restitution
 
 
 def new_sweeps(capacity: int) -> Sweeps:
     """Return room for `capacity` contacts."""
-    return Sweeps(np.zeros((capacity, 2), np.int64), np.zeros(capacity, np.int64), np.zeros((capacity, ROW)))
+    link, level = np.zeros((capacity, 2), np.int64), np.zeros(capacity, np.int64)
+    return Sweeps(link, level, np.zeros((capacity, ROW)), np.zeros(1, np.int64))
+
+
+@inner
+def fetch(k, last, row):
+    """Ask for the row of a contact some places after k, if there is one; changes no result."""
+    t = k + _AHEAD
+    if t < last:
+        prefetch(row, t, 0)
+        prefetch(row, t, 8)
+        prefetch(row, t, 16)
+        prefetch(row, t, 24)
+        prefetch(row, t, 32)
 
 
 @inner
@@ -118,6 +135,7 @@ def follow(
     two bodies act on both at one point, so that angular momentum is kept.
     """
     for k in range(first, last):
+        fetch(k, last, row)
         a, b = link[k, 0], link[k, 1]
         nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
         wx, wy, wz = cross(u[6 * a], u[6 * a + 1], u[6 * a + 2], row[k, RA], row[k, RA + 1], row[k, RA + 2])
@@ -186,6 +204,7 @@ def warm_start(
 ):  # fmt: skip
     """Let the impulses of the step before act at once, those across the normals turned with them."""
     for k in range(first, last):
+        fetch(k, last, row)
         jn = row[k, JN]
         if jn <= 0.0:
             row[k, JT], row[k, JT + 1], row[k, JT + 2] = 0.0, 0.0, 0.0
@@ -273,6 +292,7 @@ def sweep(
     for _ in range(times):
         most = 0.0
         for k in range(first, last):
+            fetch(k, last, row)
             if rate == 0.0 and row[k, JN] == 0.0 and row[k, S] > 0.0:
                 continue
             ux, uy, uz = approach(link, row, k, u)

@@ -8,11 +8,11 @@ from limberjack.collision.kept import find_again
 from limberjack.methods.impulses.motion import set_reach
 from limberjack.methods.impulses.touching import gather, wake
 from limberjack.solvers.contact_graph import find_islands, find_levels, sort_contacts
-from limberjack.solvers.sweeps import ACROSS, JN, JT, PUSH, PUSHED, N, follow, set_masses, shock, sweep, warm_start
+from limberjack.solvers.sweeps import ACROSS, JN, JT, PUSH, PUSHED, N, fetch, follow, set_masses, shock, sweep, warm_start
 
 __all__ = [
-    "DAMPED", "MORE_CONTACTS", "NOT_FINITE", "find_touching", "kind_of", "meet_islands", "note_free", "note_pushes",
-    "relax_islands", "sweep_kind",
+    "DAMPED", "MORE_CONTACTS", "NOT_FINITE", "find_touching", "kind_of", "meet_islands", "note_all", "note_free",
+    "note_pushes",    "relax_islands", "sweep_kind",
 ]  # fmt: skip
 
 MORE_CONTACTS, NOT_FINITE = -(2**43), -(2**44)
@@ -79,31 +79,58 @@ def find_touching(setup, shapes, filters, dt, up, broad, contacts, kept, graph, 
     return 0, together
 
 
+@inner
+def _add_push(k, row):
+    row[k, PUSHED] += row[k, JN]
+    row[k, ACROSS] += row[k, JT]
+    row[k, ACROSS + 1] += row[k, JT + 1]
+    row[k, ACROSS + 2] += row[k, JT + 2]
+
+
+@inner
+def _mark_pushed(k, link, row, bulk):
+    if row[k, JN] > 0.0:
+        for side in range(2):
+            i, f = link[k, side], row[k, JN] if side == 0 else -row[k, JN]
+            if i >= 0:
+                bulk.free[i] = 0
+                for c in range(3):
+                    bulk.pushed[i, c] += f * row[k, N + c]
+
+
+@inner
+def _mark_free(bulk):
+    push = bulk.pushed
+    for i in range(len(bulk.free)):
+        bulk.free[i] = 0 if bulk.jointed[i] else 1
+        push[i, 0], push[i, 1], push[i, 2] = 0.0, 0.0, 0.0
+
+
 @outlined
 def note_pushes(first, last, row):
     """Add up the impulses of contacts."""
     for k in range(first, last):
-        row[k, PUSHED] += row[k, JN]
-        row[k, ACROSS] += row[k, JT]
-        row[k, ACROSS + 1] += row[k, JT + 1]
-        row[k, ACROSS + 2] += row[k, JT + 2]
+        fetch(k, last, row)
+        _add_push(k, row)
 
 
 @outlined
 def note_free(first, last, link, row, bulk):
     """Note which bodies no contact pushes and no joint holds, and where to the others are pushed."""
-    push = bulk.pushed
-    for i in range(len(bulk.free)):
-        bulk.free[i] = 0 if bulk.jointed[i] else 1
-        push[i, 0], push[i, 1], push[i, 2] = 0.0, 0.0, 0.0
+    _mark_free(bulk)
     for k in range(first, last):
-        if row[k, JN] > 0.0:
-            for side in range(2):
-                i, f = link[k, side], row[k, JN] if side == 0 else -row[k, JN]
-                if i >= 0:
-                    bulk.free[i] = 0
-                    for c in range(3):
-                        push[i, c] += f * row[k, N + c]
+        fetch(k, last, row)
+        _mark_pushed(k, link, row, bulk)
+
+
+@outlined
+def note_all(first, last, link, row, bulk):
+    """Do what `note_pushes` and `note_free` do, in one pass."""
+    _mark_free(bulk)
+    for k in range(first, last):
+        fetch(k, last, row)
+        _add_push(k, row)
+        _mark_pushed(k, link, row, bulk)
 
 
 @inner

@@ -33,6 +33,7 @@ from limberjack.methods.impulses.islands import (
     find_touching,
     kind_of,
     meet_islands,
+    note_all,
     note_free,
     note_pushes,
     relax_islands,
@@ -149,7 +150,8 @@ def _loose_substep(
     setup, structure, how, h, wrenches, grip_link, grips, count, together, graph, sweeps, bulk, pins, factored, s
 ):
     """Take one substep h of bodies that are free or on ball joints; return a status."""
-    collide(0, count, BOUNCES, sweeps.link, bulk.inverse, h, sweeps.row, s.u)
+    if sweeps.bouncing[0] > 0:
+        collide(0, count, BOUNCES, sweeps.link, bulk.inverse, h, sweeps.row, s.u)
     _copy_velocities(s.u, s.u_stage)
     pull_grips(h, grip_link, grips, s.pose, bulk, s.u)
     kick(setup.gravity, wrenches, setup.center, h, s.pose, bulk, s.u)
@@ -157,8 +159,7 @@ def _loose_substep(
     meet_islands(islands, how, h, graph, sweeps, bulk, s.momentum, s.u)
     if together:
         status = _meet_pinned(structure, how, h, count, graph, sweeps, bulk, pins, factored, s)
-    note_pushes(0, count, sweeps.row)
-    note_free(0, count, sweeps.link, sweeps.row, bulk)
+    note_all(0, count, sweeps.link, sweeps.row, bulk)
     _copy(s.pose, s.stage)
     move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
     if status == 0 and len(pins.link) > 0:
@@ -306,8 +307,9 @@ def take_steps(
                         break
             at = time + (step * substeps + sub) * h
             held = graph.island[graph.count[0] - 1] if together and how[GLOBAL] > 0.0 else count
-            collide(0, held, BOUNCES, sweeps.link, bulk.inverse, h, sweeps.row, s.u)
-            if held < count:
+            if sweeps.bouncing[0] > 0:
+                collide(0, held, BOUNCES, sweeps.link, bulk.inverse, h, sweeps.row, s.u)
+            if held < count and sweeps.bouncing[0] > 0:
                 status = bounce_held(
                     setup, tree, structure, held, count, BOUNCES, h, at, all_rows, rows, sweeps, bulk, e, s, saddle
                 )

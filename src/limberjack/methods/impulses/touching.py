@@ -22,6 +22,7 @@ def _from_com(pose, i, x, y, z):
 def gather(contacts, graph, kept, gravity, pose, sweeps):
     """Fill the rows of all contacts in the order of the sweeps; masses and levers come later."""
     row = sweeps.row
+    sweeps.bouncing[0] = 0
     for t in range(contacts.count[0]):
         k = graph.order[t]
         a, b = contacts.link_a[k], contacts.link_b[k]
@@ -36,6 +37,8 @@ def gather(contacts, graph, kept, gravity, pose, sweeps):
         row[t, LA], row[t, LA + 1], row[t, LA + 2] = _from_com(pose, a, x + half * nx, y + half * ny, z + half * nz)
         row[t, LB], row[t, LB + 1], row[t, LB + 2] = _from_com(pose, b, x - half * nx, y - half * ny, z - half * nz)
         row[t, S], row[t, MU], row[t, E] = 2.0 * half, contacts.friction[k], contacts.restitution[k]
+        if row[t, E] > 0.0:
+            sweeps.bouncing[0] += 1
         row[t, JN] = kept.found[k, 0]
         row[t, JT], row[t, JT + 1], row[t, JT + 2] = kept.found[k, 1], kept.found[k, 2], kept.found[k, 3]
         row[t, PUSHED], row[t, ACROSS], row[t, ACROSS + 1], row[t, ACROSS + 2] = 0.0, 0.0, 0.0, 0.0
