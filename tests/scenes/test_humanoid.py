@@ -248,7 +248,7 @@ def test_the_figure_that_is_shown_stays_on_the_ground():
     for method in (None, lj.Adaptive(budget=10)):
         scene = lj.scenes.get_shown("humanoid", method)
         sim = lj.Simulation(scene.model, scene.method if method is None else method, scene.dt)
-        sim.step(1500)
+        sim.step(3000)
         assert sim.positions[:, 2].min() > -0.01 and sim.positions[:, 2].max() < 1.5 and sim.contacts()
     assert not lj.scenes.get_shown("humanoid", lj.Displacements()).model.features()
     assert not lj.scenes.get_shown("humanoid", contacts=False).model.features()

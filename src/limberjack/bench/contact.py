@@ -262,7 +262,7 @@ def _rings(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Wat
 
 def _growth(table: Table, sizes: Sizes, measured: bool, watch: Watch) -> None:
     part = table.part(
-        "columns of ten boxes, growing: the last ten frames",
+        "columns of ten boxes, growing: the last ten frames, the better of two runs",
         Column("boxes", "boxes"),
         Column("contacts", "contacts"),
         Column("ms", "frame", "ms"),
@@ -270,7 +270,12 @@ def _growth(table: Table, sizes: Sizes, measured: bool, watch: Watch) -> None:
     )
     for count in sizes.growth:
         watch(f"{count} boxes, growth", 1)
-        run = run_ours(scenes.box_pile(boxes=count, layers=10), _AWAKE, _FRAME, sizes.growth_frames, cap=sizes.cap)
+        model = scenes.box_pile(boxes=count, layers=10)
+        # the better of two: large piles feel what else the machine does
+        run = min(
+            (run_ours(model, _AWAKE, _FRAME, sizes.growth_frames, cap=sizes.cap) for _ in range(2)),
+            key=lambda one: one.last,
+        )
         part.add(boxes=count, contacts=run.contacts, ms=run.last, each=1e3 * run.last / max(run.contacts, 1))
     each = [float(row["each"] or 0.0) for row in part.rows]
     value = max(each) / min(each) if measured else None

@@ -8,11 +8,24 @@ from limberjack.collision.kept import find_again
 from limberjack.methods.impulses.motion import set_reach
 from limberjack.methods.impulses.touching import gather, wake
 from limberjack.solvers.contact_graph import find_islands, find_levels, sort_contacts
-from limberjack.solvers.sweeps import ACROSS, JN, JT, PUSH, PUSHED, N, fetch, follow, set_masses, shock, sweep, warm_start
+from limberjack.solvers.sweeps import (
+    ACROSS,
+    JN,
+    JT,
+    PUSH,
+    PUSHED,
+    N,
+    fetch,
+    follow,
+    set_masses,
+    shock,
+    sweep,
+    warm_start,
+)
 
 __all__ = [
     "DAMPED", "MORE_CONTACTS", "NOT_FINITE", "find_touching", "kind_of", "meet_islands", "note_all", "note_free",
-    "note_pushes",    "relax_islands", "sweep_kind",
+    "note_pushes", "relax_islands", "sweep_kind",
 ]  # fmt: skip
 
 MORE_CONTACTS, NOT_FINITE = -(2**43), -(2**44)
