@@ -35,8 +35,8 @@ from limberjack.solvers.structure import new_work as new_sparse_work
 from limberjack.solvers.tree import factor, solve
 
 __all__ = [
-    "NO_ROOM", "REFUSED", "Saddle", "alone", "factor_saddle", "first_constraints", "invert_masses", "list_touching",
-    "new_saddle", "solve_saddle",
+    "NO_ROOM", "REFUSED", "Saddle", "alone", "factor_saddle", "first_constraints", "forget_responses", "invert_masses",
+    "list_touching", "new_saddle", "solve_saddle",
 ]  # fmt: skip
 
 INFINITE = np.inf
@@ -54,12 +54,14 @@ class Saddle(NamedTuple):
     held_r: np.ndarray  # right sides and multipliers of those constraints alone
     held_lam: np.ndarray
     responses: Responses
-    spread: np.ndarray  # (k, nu) answers to one-sided rows, where there is no tree
+    known: np.ndarray  # (1 + k,) constraints whose responses are at hand for the factor now: how many, and which
+    products: np.ndarray  # (k, k) the matrix of those
     always: np.ndarray  # auxiliary constraints that always hold
     f: np.ndarray  # (nu,) right sides; f is changed by the solve
     r: np.ndarray  # (nr,)
     c: np.ndarray  # (nr,) compliance
     a: np.ndarray  # (nu,) the solution
+    answer: np.ndarray  # (nu,) to one row alone
     lam: np.ndarray  # (nr,)
     matrix: np.ndarray  # (k, k)
     factor: np.ndarray  # (k, k)
@@ -121,9 +123,9 @@ def new_saddle(
     rows_held = int(own.row_start[-1]) if loops else 0
     saddle = Saddle(
         own, work, factored, minv, np.zeros(rows_held), np.zeros(rows_held), responses,
-        np.zeros((room if loops else 0, nu)), always, np.zeros(nu), np.zeros(nr), np.zeros(nr), np.zeros(nu),
-        np.zeros(nr), np.zeros((k, k)), np.zeros((k, k)), np.zeros(k, np.int64), np.zeros(k), np.zeros(k), np.zeros(k),
-        np.zeros(k), np.zeros(k), np.zeros(k, np.int8), new_workspace(k), np.zeros(4),
+        np.full(1 + k, -1, np.int64), np.zeros((k, k)), always, np.zeros(nu), np.zeros(nr), np.zeros(nr), np.zeros(nu),
+        np.zeros(nu), np.zeros(nr), np.zeros((k, k)), np.zeros((k, k)), np.zeros(k, np.int64), np.zeros(k), np.zeros(k),
+        np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k, np.int8), new_workspace(k), np.zeros(4),
     )  # fmt: skip
     return tree, structure, saddle
 
@@ -233,6 +235,7 @@ def factor_saddle(
 ):  # fmt: skip
     """Factor the primary system; return 0 or 1 + the node that has no inertia, or whose rows depend on each other."""
     failed = 0
+    forget_responses(saddle)
     if tree is None:
         pass
     else:
@@ -346,19 +349,48 @@ def _copy(count, source, target):
         target[i] = source[i]
 
 
+@inner
+def forget_responses(saddle):
+    """Take note that factor or rows have changed since the last solve."""
+    saddle.known[0] = -1
+
+
 @outlined
-def _products(system, i, constraint, j, answer, spread, matrix):
-    """Keep the answer to listed row i and fill its row and column of the matrix."""
-    for k in range(len(answer)):
-        spread[i, k] = answer[k]
+def _recall(listed, known, rows, products, matrix):
+    """Return whether the responses of the constraints listed are at hand, and if so fill the matrix."""
+    if known[0] != listed.count[0]:
+        return False
+    for i in range(listed.count[0]):
+        if known[1 + i] != listed.constraint[i]:
+            return False
+    for i in range(rows):
+        for k in range(rows):
+            matrix[i, k] = products[i, k]
+    return True
+
+
+@outlined
+def _note(listed, rows, matrix, known, products):
+    """Keep the matrix of the constraints listed."""
+    known[0] = listed.count[0]
+    for i in range(listed.count[0]):
+        known[1 + i] = listed.constraint[i]
+    for i in range(rows):
+        for k in range(rows):
+            products[i, k] = matrix[i, k]
+
+
+@outlined
+def _fill_products(system, i, constraint, j, answer, matrix):
+    """Fill the row and column of the matrix of listed row i from the answer to it."""
     for k in range(i + 1):
         matrix[i, k] = _row_product(system, constraint[k], j, answer)
         matrix[k, i] = matrix[i, k]
 
 
 @inner
-def _anticipate(system, tree, structure, rows, j, saddle):
-    """Fill matrix and right side of the listed rows; return 0 or NO_ROOM."""
+def _respond(system, tree, structure, rows, j, saddle):
+    """Fill the matrix of the listed rows; return 0 or NO_ROOM."""
     s, listed = saddle, saddle.responses
     status = 0
     if tree is None:
@@ -368,23 +400,40 @@ def _anticipate(system, tree, structure, rows, j, saddle):
             status = NO_ROOM
         else:
             auxiliary_matrix(system, tree, j, s.work, listed, s.matrix)
-            auxiliary_rhs(system, j, listed, s.r, s.a, s.side)
     if structure is None:
         pass
     else:
         # each row's own answer, the primary rows held still; one-sided rows only, few
         for i in range(rows):
             listed.row_start[i] = i
-            c = listed.constraint[i]
-            s.side[i] = _row_product(system, c, j, s.a) + s.r[system.row_start[c]]
         listed.row_start[rows] = rows
         for i in range(rows):
-            _row_force(system, listed.constraint[i], j, s.a)
+            _row_force(system, listed.constraint[i], j, s.answer)
             for k in range(len(s.held_r)):
                 s.held_r[k] = 0.0
-            sparse.solve_factored(s.held, structure, s.minv, j, s.c, s.a, s.held_r, 0, s.sparse, s.a, s.held_lam)
-            _products(system, i, listed.constraint, j, s.a, s.spread, s.matrix)
+            sparse.solve_factored(
+                s.held, structure, s.minv, j, s.c, s.answer, s.held_r, 0, s.sparse, s.answer, s.held_lam
+            )
+            _fill_products(system, i, listed.constraint, j, s.answer, s.matrix)
     return status
+
+
+@inner
+def _anticipate(system, tree, structure, rows, j, saddle):
+    """Fill matrix and right side of the listed rows; return 0 or NO_ROOM."""
+    s, listed = saddle, saddle.responses
+    if not _recall(listed, s.known, rows, s.products, s.matrix):
+        forget_responses(saddle)
+        if _respond(system, tree, structure, rows, j, saddle) != 0:
+            return NO_ROOM
+        _note(listed, rows, s.matrix, s.known, s.products)
+    if tree is None:
+        for i in range(rows):
+            c = listed.constraint[i]
+            s.side[i] = _row_product(system, c, j, s.a) + s.r[system.row_start[c]]
+    else:
+        auxiliary_rhs(system, j, listed, s.r, s.a, s.side)
+    return 0
 
 
 @inner

@@ -38,6 +38,7 @@ from limberjack.methods.impulses.islands import (
 from limberjack.methods.impulses.motion import carried, drift_body, move, set_inverse, six, take_velocities
 from limberjack.methods.impulses.newton import sweep_joints
 from limberjack.methods.impulses.sided import take_rows_there
+from limberjack.solvers.saddle import forget_responses
 from limberjack.solvers.sweeps import follow
 from limberjack.spatial.quaternions import rotation_from_quaternion
 from limberjack.spatial.vectors import rotate_back, symmetric_times
@@ -223,6 +224,7 @@ def _close_along(setup, tree, structure, how, h, time, first, count, root, rows,
         last = worst
         if len(setup.table.compound) > 0:
             take_rows_there(setup, s.there, e)
+            forget_responses(saddle)
         if first < count and iteration < _TOUCHING:
             status = meet_carried(
                 setup, tree, structure, first, count, True, how, h, rows, sweeps, bulk, rounds, e, s, saddle

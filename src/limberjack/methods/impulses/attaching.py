@@ -51,7 +51,8 @@ class AttachedState(MaximalState):
         self._spent: list[set[tuple[int, int]]] = []  # per rule, pairs let go by hand that were not apart since
         self._since_look = 0
         self._watched: list[Any] = []  # per rule, the spots of its points and others
-        super().__init__(model, whole)
+        # rounds of contacts and joints solve with one factor many times over: loops are best part of it
+        super().__init__(model, whole, few=0)
         self._sparse = self._loops
 
     # Frames
