@@ -67,7 +67,7 @@ def repeat_solves(
             )  # fmt: skip
             status = acting
             if acting >= 0:
-                status = solve_saddle(setup.system, tree, structure, acting, e.m, e.j, saddle)
+                status = solve_saddle(setup.system, tree, structure, acting, True, e.m, e.j, saddle)
     return status
 
 

@@ -152,7 +152,7 @@ def solve_again(setup, tree, structure, mode, touch, e, s, saddle):
     )  # fmt: skip
     status = NO_ROOM
     if rows != NO_ROOM:
-        status = solve_saddle(setup.system, tree, structure, rows, e.m, e.j, saddle)
+        status = solve_saddle(setup.system, tree, structure, rows, True, e.m, e.j, saddle)
     if status == NO_ROOM:
         status = MORE_ROOM
     elif status == REFUSED:

@@ -252,7 +252,7 @@ def factor_saddle(
 
 
 @inner
-def _solve_primary(system, tree, structure, j, saddle, f, a, r, lam):
+def _solve_primary(system, tree, structure, exact, j, saddle, f, a, r, lam):
     """Solve for the primary constraints with the factor at hand."""
     if tree is None:
         pass
@@ -263,8 +263,8 @@ def _solve_primary(system, tree, structure, j, saddle, f, a, r, lam):
     else:
         _copy(len(saddle.held_r), r, saddle.held_r)
         sparse.solve_factored(
-            saddle.held, structure, saddle.minv, j, saddle.c, f, saddle.held_r, 1 if saddle.report[2] > 0.0 else 0,
-            saddle.sparse, a, saddle.held_lam,
+            saddle.held, structure, saddle.minv, j, saddle.c, f, saddle.held_r,
+            1 if exact and saddle.report[2] > 0.0 else 0, saddle.sparse, a, saddle.held_lam,
         )  # fmt: skip
         _copy(len(saddle.held_r), saddle.held_lam, lam)
 
@@ -441,11 +441,18 @@ def solve_saddle(
     # model
     system, tree, structure,
     # in
-    rows, m, j,
+    rows, exact, m, j,
     # out
     saddle,
 ):  # fmt: skip
     """Fill saddle.a and saddle.lam from saddle.f and saddle.r with the rows listed; f gets the auxiliary forces added.
+
+    Args:
+        system, tree, structure: the constraints, and the solver of the primary ones.
+        rows: listed.
+        exact: whether to refine the solution where rows depend on each other; rounds of solves can do without.
+        m, j: masses and rows.
+        saddle: with its factor.
 
     Returns:
         0, NO_ROOM, or REFUSED when no force meets a one-sided row.
@@ -453,7 +460,7 @@ def solve_saddle(
     s, listed = saddle, saddle.responses
     for k in range(len(s.lam)):
         s.lam[k] = 0.0
-    _solve_primary(system, tree, structure, j, s, s.f, s.a, s.r, s.lam)
+    _solve_primary(system, tree, structure, exact, j, s, s.f, s.a, s.r, s.lam)
     s.report[0] = rows
     status = 0
     if rows > 0:
@@ -469,5 +476,5 @@ def solve_saddle(
                 s.lam[k] = 0.0
             auxiliary_forces(system, j, listed, s.force, s.f, s.lam)
             # the primary rows of lam are solved for again; the auxiliary ones stay
-            _solve_primary(system, tree, structure, j, s, s.f, s.a, s.r, s.lam)
+            _solve_primary(system, tree, structure, exact, j, s, s.f, s.a, s.r, s.lam)
     return status

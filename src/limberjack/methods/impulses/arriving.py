@@ -180,7 +180,7 @@ def _bring(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, sad
         aim_there(setup, np.int64(0), 1.0, e.values, s.pressed, saddle)
         status = factor_rows(setup, tree, structure, e, s, saddle)
         if status == 0:
-            status = solve_rows(setup, tree, structure, True, 0.0, rows, e, s, saddle)
+            status = solve_rows(setup, tree, structure, True, True, 0.0, rows, e, s, saddle)
         if status != 0:
             break
         move_bodies(setup.bodies, _careful(saddle.a), saddle.a, s.pose)
@@ -196,7 +196,7 @@ def _correct(setup, tree, structure, h, rows, e, s, saddle):
     aim_there(setup, np.int64(0), 1.0 / h, s.there.values, s.pressed, saddle)
     for r in range(setup.system.row_start[setup.constraints[1]]):
         e.values[r, 0] = s.there.values[r, 0]
-    status = solve_rows(setup, tree, structure, True, 0.0, rows, e, s, saddle)
+    status = solve_rows(setup, tree, structure, True, True, 0.0, rows, e, s, saddle)
     if status == 0:
         add(saddle.a, s.u)
     return status
@@ -243,7 +243,7 @@ def _meet_anew(setup, tree, structure, time, all_rows, rows, e, s, saddle):
     aim_there(setup, np.int64(1), 1.0, e.values, s.pressed, saddle)
     status = factor_rows(setup, tree, structure, e, s, saddle)
     if status == 0:
-        status = solve_rows(setup, tree, structure, False, 0.0, rows, e, s, saddle)
+        status = solve_rows(setup, tree, structure, False, True, 0.0, rows, e, s, saddle)
     if status == 0:
         add(saddle.a, s.u)
     return status

@@ -130,7 +130,7 @@ def _close_there(setup, tree, structure, rows, e, s, saddle):
         saddle.r[r] = rows.aim[r] + e.values[r, 1]
     for k in range(len(saddle.f)):
         saddle.f[k] = 0.0
-    status = solve_rows(setup, tree, structure, True, 0.0, rows, e, s, saddle)
+    status = solve_rows(setup, tree, structure, True, False, 0.0, rows, e, s, saddle)
     if status == 0:
         add(saddle.a, s.u)
     return status

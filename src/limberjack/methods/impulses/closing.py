@@ -58,8 +58,11 @@ def factor_rows(setup, tree, structure, e, s, saddle):
 
 
 @outlined
-def solve_rows(setup, tree, structure, positions, h, rows, e, s, saddle):
-    """Solve for the joints with the factor at hand, right sides set; h > 0 lets dry friction act over it."""
+def solve_rows(setup, tree, structure, positions, exact, h, rows, e, s, saddle):
+    """Solve for the joints with the factor at hand, right sides set; h > 0 lets dry friction act over it.
+
+    `exact`: see `solve_saddle`.
+    """
     counts, listed = setup.constraints, saddle.responses
     room = len(listed.constraint)
     found = list_touching(
@@ -73,7 +76,7 @@ def solve_rows(setup, tree, structure, positions, h, rows, e, s, saddle):
         )  # fmt: skip
     status = NO_ROOM
     if found >= 0:
-        status = solve_saddle(setup.system, tree, structure, found, e.m, e.j, saddle)
+        status = solve_saddle(setup.system, tree, structure, found, exact, e.m, e.j, saddle)
     if status == NO_ROOM:
         return MORE_ROOM
     return STUCK if status == REFUSED else 0
@@ -129,7 +132,7 @@ def pull_joints(
             saddle.f[k] = h * s.force[k]
         status = factor_rows(setup, tree, structure, e, s, saddle)
         if status == 0:
-            status = solve_rows(setup, tree, structure, False, h, rows, e, s, saddle)
+            status = solve_rows(setup, tree, structure, False, True, h, rows, e, s, saddle)
         if status == 0:
             add(saddle.a, s.u)
     else:
@@ -184,7 +187,7 @@ def hold(setup, tree, structure, rows, e, s, saddle):
     """Bring the velocities onto the joints again, with the factor at hand; return a status."""
     row_rates(setup.system, setup.constraints[1], e.j, s.u, e.values)
     aim_there(setup, np.int64(1), 1.0, e.values, s.pressed, saddle)
-    status = solve_rows(setup, tree, structure, False, 0.0, rows, e, s, saddle)
+    status = solve_rows(setup, tree, structure, False, False, 0.0, rows, e, s, saddle)
     if status == 0:
         add(saddle.a, s.u)
     return status
