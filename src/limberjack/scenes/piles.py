@@ -87,7 +87,7 @@ def column(*, boxes: int = 10, ratio: float = 1.0) -> Model:
     return builder.build()
 
 
-@scene("A row of dominoes, the first one pushed over.", lambda **_: _stage(0.1, 1.5))
+@scene("A row of dominoes, the first one pushed over.", lambda **o: _stage(0.05, 0.9 * o["count"] * o["spacing"]))
 def dominoes(*, count: int = 30, spacing: float = 0.025) -> Model:
     """Return a straight row of dominoes of 48 x 24 x 7.5 mm that stand, the first of which tips.
 
@@ -149,7 +149,10 @@ def arch(*, stones: int = 15, radius: float = 1.0, thickness: float = 0.25, fric
     return builder.build()
 
 
-@scene("A house of cards: leaning pairs with strips across them.", lambda **_: _stage(0.4, 1.5))
+@scene(
+    "A house of cards: leaning pairs with strips across them.",
+    lambda **o: _stage(0.085 * o["storeys"], 0.18 * o["storeys"]),
+)
 def card_house(*, storeys: int = 3, friction: float = 0.7) -> Model:
     """Return a house of cards of 88 x 63 x 2 mm, pairs leaning at 20 degrees, a strip across each storey but the last.
 
@@ -183,7 +186,10 @@ def card_house(*, storeys: int = 3, friction: float = 0.7) -> Model:
     return builder.build()
 
 
-@scene("A tower of Kapla planks, three to a layer, crosswise.", lambda **_: _stage(0.8, 1.5, dt=0.01))
+@scene(
+    "A tower of Kapla planks, three to a layer, crosswise.",
+    lambda **o: _stage(0.0078 * o["layers"], 0.2 + 0.009 * o["layers"], dt=0.01),
+)
 def kapla_tower(*, layers: int = 34, gap: float = 0.0) -> Model:
     """Return a tower of planks of 117 x 23.4 x 7.8 mm lying flat; 34 layers have 102 of them.
 
