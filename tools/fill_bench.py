@@ -66,8 +66,21 @@ def _line(what: str, unit: str, times: list[Any]) -> list[str]:
     return [what, *cells]
 
 
+def _frames(part: dict[str, Any], peer: str) -> list[list[str]]:
+    """Return a line per pile of boxes: the mean time of a frame, ours of the slowest seed."""
+    lines, counts = [], dict.fromkeys(row["case"].partition(",")[0] for row in part["rows"])
+    for count in counts:
+        rows = [row for row in part["rows"] if row["case"].partition(",")[0] == count]
+        own = [row["ms"] for row in rows if row["who"].startswith("impulses")]
+        other = next((row["ms"] for row in rows if row["who"].startswith(peer)), None)
+        if own and all(isinstance(time, (int, float)) for time in own):
+            what = f"{int(count):,} boxes that fall and settle: a frame of 1/60 s"
+            lines.append(_line(what, "ms", [max(own), None, other]))
+    return lines
+
+
 def short(tables: dict[str, dict[str, Any]]) -> str:
-    """Return the table of the README: the chain of 300 links and the crowd."""
+    """Return the table of the README: the chain of 300 links, the crowd and the piles of boxes."""
     lines: list[list[str]] = []
     if "chain" in tables:
         row = next((row for row in tables["chain"]["parts"][0]["rows"] if row["n"] == 300), {})
@@ -81,6 +94,8 @@ def short(tables: dict[str, dict[str, Any]]) -> str:
         for key, what in (("forward", "forward dynamics"), ("step", "one step")):
             times = [_best(part["rows"], who, key) for who in PEERS]
             lines.append(_line(f"{people}: {what}", "ms", times))
+    if lines and "contact" in tables:
+        lines += _frames(tables["contact"]["parts"][1], PEERS[2])
     if not lines:
         raise Unfit("the README's table needs the tables chain and crowd")
     machine = next(iter(tables.values()))["machine"]

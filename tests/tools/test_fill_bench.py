@@ -7,12 +7,12 @@ import json
 import pytest
 
 import fill_bench
-from limberjack.bench import chain, crowd
+from limberjack.bench import chain, contact, crowd
 from limberjack.bench.table import Bar, Table, write_json
 
 
 def _tables() -> list[Table]:
-    """A chain and a crowd as `limberjack bench` would give them."""
+    """A chain, a crowd and piles of boxes as `limberjack bench` would give them."""
     machine = {"processor": "slide rule", "system": "Desk 1", "python": "3.11", "pin": "3.0", "mujoco": "4.0"}
     one = Table("chain", chain.TITLE, False, machine=machine)
     part = one.part("", *chain._COLUMNS)
@@ -27,7 +27,13 @@ def _tables() -> list[Table]:
     part.add(who="pinocchio, 200 x aba", threads=1, forward=6.0, step=8.0)
     part.add(who="pinocchio, abaInParallel", threads=1, forward=5.0)
     part.add(who="MuJoCo, 200 MjData", threads=1, forward=20.0, step="differs 1.0e-03")
-    return [one, two]
+    three = Table("contact", contact.TITLE, False, machine=machine)
+    three.part("net")
+    part = three.part("boxes", *contact._BOXES)
+    part.add(case="2000, seed 0", who="impulses, 1/60", ms=19.0)
+    part.add(case="2000, seed 1", who="impulses, 1/60", ms=20.0)
+    part.add(case="2000, seed 0", who="MuJoCo, 1/240", ms=200.0)
+    return [one, two, three]
 
 
 @pytest.fixture
@@ -41,13 +47,14 @@ def pages(tmp_path, monkeypatch):
 
 
 def test_both_pages_are_filled(pages):
-    """The README gets the chain of 300 and the crowd with ratios to the best peers; the other page gets all."""
+    """The README gets the chain of 300, the crowd and the boxes with ratios to the best peers; the other page gets all."""
     write_json(_tables(), pages / "bench.json")
     assert fill_bench.main([str(pages / "bench.json")]) == 0
     readme, page = (pages / "README.md").read_text(), (pages / "docs" / "performance.md").read_text()
     assert "| chain of 300 hinges: forward dynamics, from Python | 25 us | 75 us (3.0x) | 500 us (20.0x) |" in readme
     assert "| crowd of 200 people, 95 freedoms each: forward dynamics | 2 ms | 5 ms (2.5x) | 20 ms (10.0x) |" in readme
     assert "| crowd of 200 people, 95 freedoms each: one step | 2.5 ms | 8 ms (3.2x) | - |" in readme
+    assert "| 2,000 boxes that fall and settle: a frame of 1/60 s | 20 ms | - | 200 ms (10.0x) |" in readme
     assert "slide rule" in readme and "Pinocchio 3.0" in readme
     for word in ("chain", "crowd", "abaInParallel", "best of samples", "kept", "**missed**"):
         assert word in page
