@@ -47,7 +47,7 @@ def pages(tmp_path, monkeypatch):
 
 
 def test_both_pages_are_filled(pages):
-    """The README gets the chain of 300, the crowd and the boxes with ratios to the best peers; the other page gets all."""
+    """The README gets chain, crowd and boxes with ratios to the best peers; the other page gets all."""
     write_json(_tables(), pages / "bench.json")
     assert fill_bench.main([str(pages / "bench.json")]) == 0
     readme, page = (pages / "README.md").read_text(), (pages / "docs" / "performance.md").read_text()
