@@ -151,7 +151,7 @@ class Meeting:
             out.append(
                 Contact(
                     (self._owner[names[0]], self._owner[names[1]]), names, found.point[k].copy(),
-                    found.normal[k].copy(), float(found.depth[k]), self._last * force, force,
+                    found.normal[k].copy(), float(found.depth[k]), self._last * force, force, int(self.kept.name[k, 2]),
                 )
             )  # fmt: skip
         return out

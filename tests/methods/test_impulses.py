@@ -218,6 +218,19 @@ def test_contacts_carry_the_weight():
         assert abs(contact.depth) < 1e-4 and abs(contact.position[2]) < 1e-4
 
 
+@pytest.mark.parametrize("method", ["impulses", "full", "multipliers"])
+def test_contacts_keep_their_names(method):
+    """Contacts of a box that slides over the ground are told apart, and the same from step to step."""
+    sim = lj.Simulation(on_ground(), method, dt=DT)
+    sim.qd = [1.0, 0.3, 0.0, 0.0, 0.0, 0.0]
+    sim.step(2)
+    names = [(contact.shapes, contact.key) for contact in sim.contacts()]
+    assert len(set(names)) == len(names) == 4
+    for _ in range(10):
+        sim.step()
+        assert [(contact.shapes, contact.key) for contact in sim.contacts()] == names
+
+
 def test_sleeping_islands_wake_on_touch():
     """A box at rest falls asleep and stays where it is to the bit; a ball that hits it wakes it."""
     builder = lj.Builder("sleep")

@@ -20,6 +20,7 @@ class Contact(NamedTuple):
         depth: overlap [m]; negative = a gap.
         impulse: (3,) on the first body over the last step, friction included [N s].
         force: (3,) its mean [N].
+        key: the touching features; with the shapes' names it tells the same contact from step to step.
     """
 
     bodies: tuple[str, str]
@@ -29,6 +30,7 @@ class Contact(NamedTuple):
     depth: float
     impulse: np.ndarray
     force: np.ndarray
+    key: int
 
 
 class Contacts(NamedTuple):

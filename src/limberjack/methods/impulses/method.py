@@ -233,7 +233,8 @@ class ImpulsesStepper(AttachedState):
             a, b = (self._shape_names[int(i)] for i in (d.contacts.shape_a[k], d.contacts.shape_b[k]))
             position = self._s.pose[self._sweeps.link[t, 0], :3] + row[RA : RA + 3]
             depth, force = -float(row[S]), impulse / dt
-            out.append(Contact((owner[a], owner[b]), (a, b), position, normal, depth, impulse, force))
+            key = int(d.contacts.key[k])
+            out.append(Contact((owner[a], owner[b]), (a, b), position, normal, depth, impulse, force, key))
         return out
 
     # Grips

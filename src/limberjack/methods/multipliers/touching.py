@@ -131,7 +131,7 @@ class TouchingStepper(MultipliersStepper):
             names = self._shape_names[found.shape_a[k]], self._shape_names[found.shape_b[k]]
             bodies = owner[names[0]], owner[names[1]]
             place = found.point[k].copy(), found.normal[k].copy(), float(found.depth[k])
-            out.append(Contact(bodies, names, *place, self._last * force, force.copy()))
+            out.append(Contact(bodies, names, *place, self._last * force, force.copy(), int(found.key[k])))
         return out
 
     def stats(self) -> dict[str, Any]:
