@@ -249,9 +249,9 @@ def _product(a, b):
 
 
 def test_a_mesh_lies_on_a_plane_by_few_wide_contacts():
-    """A flat-footed mesh on a plane has four contacts or fewer that span its foot."""
+    """A flat-footed mesh on a plane has eight contacts or fewer that span its foot."""
     contacts = found(_detector(MESHES["angle"], plane=0.0), _at((0, 0, 0.499)), 0.0)
-    assert 3 <= len(contacts["depth"]) <= 4
+    assert 3 <= len(contacts["depth"]) <= 8
     assert np.allclose(contacts["depth"], 0.001, atol=1e-9)
     assert np.ptp(contacts["point"][:, :2], axis=0).min() > 0.6
 

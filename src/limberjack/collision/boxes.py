@@ -17,7 +17,7 @@ from limberjack._jit import inner, outlined
 from limberjack.collision.axes import to_shape
 from limberjack.collision.broad import AT, SIZE
 from limberjack.collision.manifold import add_near, choose_near
-from limberjack.collision.scratch import put_spot
+from limberjack.collision.scratch import MOST, put_spot
 
 __all__ = ["box_box"]
 
@@ -300,7 +300,7 @@ def _put_faces(n, r, k, side, sign, kind, separation, slack, frame, near, near_k
     """
     if _least_gap(n, near) > max(0.0, separation + slack):
         return -1
-    choose_near(n, slack, 0.0, near)
+    choose_near(n, MOST, slack, 0.0, near)
     k1, k2 = (k + 1) % 3, (k + 2) % 3
     nx, ny, nz = _column(frame, r, k)
     nx, ny, nz = side * nx, side * ny, side * nz

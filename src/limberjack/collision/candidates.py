@@ -12,7 +12,7 @@ from limberjack._jit import inner, outlined
 from limberjack.collision.axes import to_world
 from limberjack.collision.broad import AT
 from limberjack.collision.manifold import add_near, choose_near
-from limberjack.collision.scratch import put_spot
+from limberjack.collision.scratch import DEPTH, put_spot
 
 __all__ = ["GAP", "GROUPED", "add_found", "place_found", "thin_out"]
 
@@ -21,9 +21,11 @@ GAP, GROUPED = 6, 7
 _LOOK = 12
 # Groups of normals, the cosine of a group, and that of neighbours.
 _GROUPS, _ALIKE, _SAME = 4, 0.9, 0.7
+# Spots of a group: with four, facets of a curved surface that carry it would be left out, and it would rock for ever.
+_MOST = 8
 # What a gap counts when the outermost candidates of a group are chosen. Parts of the radius of the smaller shape: how
 # wide a gap is when one candidate of a group is enough, and what it is worth that groups look different ways.
-_STEEP, _WIDE, _SPREAD = 4.0, 0.25, 0.02
+_STEEP, _WIDE, _SPREAD = 16.0, 0.25, 0.02
 
 
 @outlined
@@ -141,11 +143,11 @@ def thin_out(
     # out
     found, found_keys, near, near_keys, spots, keys,
 ):  # fmt: skip
-    """Write at most four spots of each of a few groups of candidates with similar normals; return their number.
+    """Write at most eight spots of each of a few groups of candidates with similar normals; return their number.
 
     `radius` is that of the smaller shape.
     """
-    count, slack, seeds = 0, 1e-3 * radius, (-1, -1, -1)
+    count, slack, beside, seeds = 0, 1e-5 * radius, 0.02 * radius, (-1, -1, -1)
     for _ in range(_GROUPS):
         seed = _next_seed(total, _SPREAD * radius, seeds, found)
         if seed < 0:
@@ -154,18 +156,20 @@ def thin_out(
         n = _gather(seed, total, found, near, near_keys)
         wide = found[seed, GAP] > _WIDE * radius
         if not wide:
-            choose_near(n, slack, _STEEP, near)
+            choose_near(n, _MOST, slack, _STEEP, near)
         start = count
         for s in range(n):
-            k = near_keys[s]
-            # Features of both shapes often name one place: the first named stays.
+            k, at = near_keys[s], count
+            # Features of both shapes often name one place: the first named stays, unless the other is deeper.
             new = k == seed if wide else near[s, 3] == 1.0
             for other in range(start, count):
                 x, y, z = found[k, 0] - spots[other, 0], found[k, 1] - spots[other, 1], found[k, 2] - spots[other, 2]
-                new = new and x * x + y * y + z * z > 400.0 * slack * slack
+                if x * x + y * y + z * z <= beside * beside:
+                    new, at = new and -found[k, GAP] > spots[other, DEPTH] + slack, other
             if new:
-                count = put_spot(
-                    count, found[k, 0], found[k, 1], found[k, 2], found[k, 3], found[k, 4], found[k, 5],
-                    -found[k, GAP], found_keys[k], spots, keys,
+                end = put_spot(
+                    at, found[k, 0], found[k, 1], found[k, 2], found[k, 3], found[k, 4], found[k, 5], -found[k, GAP],
+                    found_keys[k], spots, keys,
                 )  # fmt: skip
+                count = max(count, end)
     return count

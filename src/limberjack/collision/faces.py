@@ -16,7 +16,7 @@ from limberjack.collision.broad import AT, SIZE
 from limberjack.collision.convex import FAR, OVERLAP, TOUCH, add_support, closest_points, support
 from limberjack.collision.depth import overlap_depth
 from limberjack.collision.manifold import add_near, choose_near
-from limberjack.collision.scratch import put_spot
+from limberjack.collision.scratch import MOST, put_spot
 from limberjack.collision.shapes import BOX, CAPSULE, CYLINDER, HULL, SPHERE
 
 __all__ = ["convex_pair", "plane_pair"]
@@ -268,7 +268,7 @@ def _put_plane(
     if best < least - 1e-3 * slack and best <= limit:
         x, y, z = ex - px, ey - py, ez - pz
         n = add_near(n, ux * x + uy * y + uz * z, vx * x + vy * y + vz * z, best, _EXTRA, near, near_keys)
-    choose_near(n, slack, 0.0, near)
+    choose_near(n, MOST, slack, 0.0, near)
     count = 0
     for k in range(n):
         if near[k, 3] == 1.0:

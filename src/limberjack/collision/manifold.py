@@ -1,6 +1,8 @@
-"""From many candidates of a flat contact to at most four spots that span it."""
+"""From many candidates of a flat contact to a few spots that span it."""
 
 from __future__ import annotations
+
+import math
 
 from limberjack._jit import inner, outlined
 
@@ -8,6 +10,7 @@ __all__ = ["add_near", "choose_near"]
 
 # Directions of the plane in which the outermost candidates are kept: askew, so that upright rectangles have no ties.
 _TILT = 0.8
+_HALF_ROOT = math.sqrt(0.5)
 
 
 @inner
@@ -26,19 +29,19 @@ def _score(k, near, u, v, steep):
 
 
 @outlined
-def choose_near(n, slack, steep, near):
-    """Mark with 1 in the last column at most four of the n candidates; return the number marked.
+def choose_near(n, most, slack, steep, near):
+    """Mark with 1 in the last column at most 4 or 8 of the n candidates, as `most` says; return the number marked.
 
-    The outermost in four directions that are fixed in the plane, so that a resting contact keeps its spots, and the
+    The outermost in as many directions that are fixed in the plane, so that a resting contact keeps its spots, and the
     deepest where it is deeper than those by more than slack. A candidate that lies further out counts for `steep` times
     its gap less: of a round body the outermost ones that are near enough do not touch.
     """
-    if n <= 4:
+    if n <= most:
         for k in range(n):
             near[k, 3] = 1.0
         return n
     u, v, count, held = 1.0, _TILT, 0, 0
-    for _ in range(4):
+    for _ in range(most):
         best = 0
         for k in range(1, n):
             if _score(k, near, u, v, steep) > _score(best, near, u, v, steep) + 1e-9 * slack:
@@ -46,7 +49,7 @@ def choose_near(n, slack, steep, near):
         if near[best, 3] == 0.0:
             near[best, 3] = 1.0
             count += 1
-        u, v = -v, u
+        u, v = (-v, u) if most == 4 else (_HALF_ROOT * (u - v), _HALF_ROOT * (u + v))
     deepest = 0
     for k in range(n):
         if near[k, 2] < near[deepest, 2]:
@@ -54,7 +57,7 @@ def choose_near(n, slack, steep, near):
         if near[k, 3] == 1.0 and (near[held, 3] == 0.0 or near[k, 2] < near[held, 2]):
             held = k
     if near[deepest, 3] == 0.0 and near[deepest, 2] < near[held, 2] - slack:
-        if count == 4:
+        if count == most:
             nearest, least = 0, 1e300
             for k in range(n):
                 if near[k, 3] == 1.0:

@@ -30,7 +30,7 @@ _PARTS = 24.0
 _FAR, _FAR_EDGE = 3.0, 4.0
 # Parts of a block's radius: by which a feature may be higher than the lowest and still be chosen (see `candidates`),
 # and by which the bend of a distance may bring it closer than its gradient says.
-_OUTWEIGHED, _BENT = 0.64, 0.25
+_OUTWEIGHED, _BENT = 0.16, 0.25
 _GOLDEN = 0.6180339887498949
 _MOST_SAMPLES = 32
 
