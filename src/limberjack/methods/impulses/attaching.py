@@ -324,6 +324,8 @@ class AttachedState(MaximalState):
         near = np.insert(memory["near"], own.start, np.zeros(own.stop - own.start))
         super().remember({**memory, "near": near})
         self._put_angles(attached)
+        # not the gaps of the poses before, which the joints were made at
+        set_targets(self._base, self.whole, attached, self._time, 0.0)
 
 
 def _require_places(attached: list[Attached], rules: list[Proximity], spent: list[set[tuple[int, int]]]) -> None:

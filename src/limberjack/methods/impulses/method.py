@@ -144,13 +144,13 @@ class ImpulsesStepper(AttachedState):
     def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
         self._take_edits()
+        self._time, taken = time, 0
         if not self._closed:
             try:
                 self.check_loops()
             finally:
                 raise_failed()
             self._closed = True
-        self._time, taken = time, 0
         self._bulk.spent[:] = 0
         while True:
             ahead = self.steps_ahead(n - taken, dt, time + taken * dt)
