@@ -383,7 +383,8 @@ class Simulation(Attaching):
         self._stepper.q[:], self._stepper.qd[:], self.forces.tau[:] = arrays["q"], arrays["qd"], arrays["tau"]
         self.forces.drives = Drives(*(arrays[f"drives.{k}"].copy() for k in Drives._fields))
         self.forces.wrenches = Wrenches(*(arrays[f"wrenches.{k}"].copy() for k in Wrenches._fields))
-        self._stepper.remember({k[7:]: v for k, v in arrays.items() if k.startswith("method.")})
+        memory = {k[7:]: v for k, v in arrays.items() if k.startswith("method.")}
+        self._stepper.remember(memory | {"clock": np.array(self.time)})
         self._poses = None
 
     def state_hash(self) -> str:

@@ -325,6 +325,7 @@ class AttachedState(MaximalState):
         super().remember({**memory, "near": near})
         self._put_angles(attached)
         # not the gaps of the poses before, which the joints were made at
+        self._time = float(memory["clock"])
         set_targets(self._base, self.whole, attached, self._time, 0.0)
 
 

@@ -24,8 +24,8 @@ from limberjack.solvers.sweeps import (
 )
 
 __all__ = [
-    "DAMPED", "MORE_CONTACTS", "NOT_FINITE", "find_touching", "kind_of", "meet_islands", "note_all", "note_free",
-    "note_pushes", "relax_islands", "sweep_kind",
+    "DAMPED", "MORE_CONTACTS", "NOT_FINITE", "STILL", "find_touching", "kind_of", "meet_islands", "note_all",
+    "note_free", "note_pushes", "relax_islands", "sweep_kind",
 ]  # fmt: skip
 
 MORE_CONTACTS, NOT_FINITE = -(2**43), -(2**44)
@@ -37,9 +37,9 @@ _STIR = 0.1
 _FASTER = 0.5
 # How an island's contacts are met: giving way a little, giving way less and swept more, or not at all.
 SOFT, FIRM, HARD = range(3)
-# Columns have so many levels at least. One with a body faster than this is met firm: met hard it would be kept moving
-# by the change alone, since firm contacts sink in more [m/s].
-TALL, QUIET = 3.0, 0.005
+# Columns have so many levels at least. One with a body that has not been calm for so long is met firm: met hard it
+# would be kept moving by the change alone, since firm contacts sink in more. One that sways is slow for shorter [s].
+TALL, STILL = 3.0, 0.25
 # No body stands higher than this.
 HIGHEST = 2**40
 # How joints are met: one after the other, all at once, or all at once and damped.
@@ -52,15 +52,11 @@ SWEEPS, RELAX, RATE, SCALE, GIVE, WIDTH = range(6)
 
 
 @outlined
-def _mark_lively(u, bulk, graph):
-    """Count bodies that are not quiet with the contacts that lean: their islands are no columns at rest."""
+def _mark_lively(bulk, graph):
+    """Count bodies that have not been calm with the contacts that lean: their islands are no columns at rest."""
     for i in range(len(bulk.mass)):
-        if graph.body[i] >= 0:
-            o, f = 6 * i, bulk.extent[i] * bulk.extent[i]
-            w = u[o] * u[o] + u[o + 1] * u[o + 1] + u[o + 2] * u[o + 2]
-            v = u[o + 3] * u[o + 3] + u[o + 4] * u[o + 4] + u[o + 5] * u[o + 5]
-            if v + f * w > QUIET * QUIET:
-                graph.facts[graph.body[i], 4] += 1.0
+        if graph.body[i] >= 0 and bulk.calm[i] < STILL:
+            graph.facts[graph.body[i], 4] += 1.0
 
 
 @outlined
@@ -85,7 +81,7 @@ def find_touching(setup, shapes, filters, dt, up, broad, contacts, kept, graph, 
         count, contacts.link_a, contacts.link_b, contacts.normal, contacts.depth, MARGIN, up, bulk.mass, bulk.jointed,
         graph,
     )  # fmt: skip
-    _mark_lively(s.u, bulk, graph)
+    _mark_lively(bulk, graph)
     gather(contacts, graph, kept, setup.gravity, s.pose, sweeps)
     follow(0, count, sweeps.link, 0.0, s.pose, s.pose, s.u, sweeps.row)
     set_masses(0, count, sweeps.link, bulk.inverse, sweeps.row)

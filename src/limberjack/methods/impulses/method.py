@@ -16,6 +16,7 @@ from limberjack.constraints.maximal import Maximal, new_maximal
 from limberjack.constraints.projected import raise_failed
 from limberjack.constraints.table import DRIVE
 from limberjack.errors import Diverged, LimberjackError, UnsupportedByMethod
+from limberjack.maximal.attached import set_targets
 from limberjack.maximal.energies import body_energies, spring_energies
 from limberjack.maximal.meeting import MORE_ROOM, change_velocities, look_at
 from limberjack.maximal.plain import rigid_model
@@ -25,7 +26,7 @@ from limberjack.methods.impulses.billiard import Billiard
 from limberjack.methods.impulses.carrying import Rounds, new_rounds
 from limberjack.methods.impulses.closing import Rows
 from limberjack.methods.impulses.events import take_event_steps
-from limberjack.methods.impulses.islands import MORE_CONTACTS, NOT_FINITE
+from limberjack.methods.impulses.islands import MORE_CONTACTS, NOT_FINITE, STILL
 from limberjack.methods.impulses.motion import ALL, GRIP, GRIP_IMPULSE, GRIP_LEVER, GRIP_TURN, JOINED, Bulk
 from limberjack.methods.impulses.options import GOLDEN, JOINT_SWEEP, JOINTS, Impulses
 from limberjack.methods.impulses.pins import new_pins
@@ -120,7 +121,7 @@ class ImpulsesStepper(AttachedState):
     def _wake(self) -> None:
         """Wake all bodies; their poses or forces were changed from outside."""
         self._bulk.asleep[:] = 0
-        self._bulk.calm[:] = 0.0
+        self._bulk.calm[:] = STILL
         set_inverses(self._s.pose, self._s.u.copy(), self._bulk)
 
     def changed(self) -> None:
@@ -133,7 +134,7 @@ class ImpulsesStepper(AttachedState):
         o = self._options
         small = {"auto": _SMALL, "firm": math.inf}.get(o.contacts, -1.0)
         ratio = {"auto": _RATIO, "hard": -1.0}.get(o.contacts, math.inf)
-        patience = _PATIENCE if o.sleeping else 0.0
+        patience = _PATIENCE if o.sleeping else math.inf
         shared = [o.shock, o.tolerance, float(JOINTS[o.joints]), _SLOW, patience, small, ratio]
         shared += [float(o.gradual), float(GOLDEN[o.golden]), float(JOINT_SWEEP[o.joint_sweep]), float(o.levels)]
         soft = [o.soft_sweeps, 1, *_softness(min(o.frequency, 0.25 / h), _SOFT, h)]
@@ -146,6 +147,7 @@ class ImpulsesStepper(AttachedState):
         self._take_edits()
         self._time, taken = time, 0
         if not self._closed:
+            set_targets(self._base, self.whole, self._attached, time, 0.0)
             try:
                 self.check_loops()
             finally:

@@ -102,8 +102,7 @@ def _all_asleep(asleep):
 def _finish(how, dt, contacts, kept, graph, sweeps, bulk, u):
     """Keep what the contacts pushed with, and let islands fall asleep."""
     keep(contacts, graph, sweeps, kept)
-    if how[PATIENCE] > 0.0:
-        rest(dt, how[SLOW], how[PATIENCE], graph, bulk, u)
+    rest(dt, how[SLOW], how[PATIENCE], graph, bulk, u)
 
 
 @outlined
