@@ -186,3 +186,26 @@ def test_sleep_is_in_snapshots():
         other.restore(snapshot)
         other.step(steps)
         assert (other.state_hash(), other.stats["asleep"]) == there
+
+
+def test_sleepers_with_joints_keep_their_forces():
+    """Two capsules on a joint sleep on the ground while a box still falls: they stay, and are carried as before."""
+    builder = lj.Builder("sleepers")
+    builder.add_shape_plane("world")
+    half = np.sqrt(0.5)
+    builder.add_body("a", mass=0.3, inertia=(0.002, 0.002, 0.001), position=(1.2, 0, 0.04), rotation=(half, 0, half, 0))
+    builder.add_body("b", mass=0.3, inertia=(0.002, 0.002, 0.001))
+    for name in "ab":
+        builder.add_shape_capsule(name, radius=0.04, length=0.15)
+    builder.add_joint_ball("joint", "a", "b", position=(0, 0, 0.13), position_in_child=(0, 0, -0.13))
+    builder.add_body("box", mass=1.0, inertia=(0.01,) * 3, position=(0, 0, 20.0))
+    builder.add_shape_box("box", (0.2, 0.2, 0.2))
+    sim = lj.Simulation(builder.build(), "impulses", dt=1 / 240)
+    sim.step(300)
+    assert sim.stats["asleep"] == 2
+    places = sim.positions[:2].copy()
+    sim.step(100)
+    assert sim.stats["asleep"] == 2
+    assert (sim.positions[:2] == places).all() and not sim.velocities[:2].any()
+    carried = sum(contact.force[2] for contact in sim.contacts() if contact.bodies[0] in "ab")
+    assert carried == pytest.approx(0.6 * 9.81, rel=1e-6)

@@ -153,8 +153,8 @@ def find_levels(
 
 
 @outlined
-def _number(count, link_a, link_b, normal, depth, margin, up, mass, jointed, graph):
-    """Number the islands with contacts, those with joints together and last; fill what is known of each."""
+def _number(count, link_a, link_b, normal, depth, margin, up, mass, jointed, asleep, graph):
+    """Number the islands with contacts, those with joints that are awake together and last; fill what is known."""
     root, body, facts = graph.root, graph.body, graph.facts
     n = len(root)
     for i in range(n):
@@ -166,7 +166,7 @@ def _number(count, link_a, link_b, normal, depth, margin, up, mass, jointed, gra
     islands, together = 0, False
     # an island with joints is marked by the joints of any of its bodies
     for i in range(n):
-        if jointed[i] and body[root[i]] >= 0:
+        if jointed[i] and not asleep[i] and body[root[i]] >= 0:
             body[root[i]] = -2
             together = True
     for i in range(n):
@@ -196,7 +196,7 @@ def _number(count, link_a, link_b, normal, depth, margin, up, mass, jointed, gra
 @outlined
 def sort_contacts(
     # in
-    count, link_a, link_b, normal, depth, margin, up, mass, jointed,
+    count, link_a, link_b, normal, depth, margin, up, mass, jointed, asleep,
     # out
     graph,
 ):  # fmt: skip
@@ -210,9 +210,10 @@ def sort_contacts(
         up: (3,) against gravity, unit.
         mass: (n,).
         jointed: (n,) whether a joint holds the body.
+        asleep: (n,) whether the body sleeps, with all of its island.
         graph: root and level are read, the rest is filled.
     """
-    together = _number(count, link_a, link_b, normal, depth, margin, up, mass, jointed, graph)
+    together = _number(count, link_a, link_b, normal, depth, margin, up, mass, jointed, asleep, graph)
     level, start, order, other, island = graph.level, graph.start, graph.order, graph.other, graph.island
     n = len(level)
     for i in range(n + 2):

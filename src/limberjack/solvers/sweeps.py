@@ -40,8 +40,9 @@ __all__ = [
 N, RA, RB, KN, MN, MT, MU, S, JN, JT, STICK, E, PULL, PUSHED, ACROSS, LA, LB, OWED, AIM, ROW = (
     0, 3, 6, 9, 12, 13, 14, 15, 16, 17, 20, 26, 27, 28, 29, 32, 35, 38, 41, 42,
 )  # fmt: skip
-# Overlaps are pushed out no faster than this part of them per second, or this fast [1/s, m/s].
-_GENTLE, PUSH = 10.0, 0.05
+# Overlaps are pushed out no faster than this part of them per second, or this fast, and never faster than the last
+# [1/s, m/s, m/s].
+_GENTLE, PUSH, _FASTEST = 10.0, 0.05, 0.5
 # Contacts farther apart than twice this act on each body at its own surface [m].
 _FAR = 0.02
 # Sweeps stop when no contact changes a velocity by more than this [m/s].
@@ -245,7 +246,7 @@ def cut(x, y, z, most):
 @inner
 def overlap_bias(s, h, rate, slow):
     """Return what a contact adds to the velocity of its approach: a gap s that may close, or overlap to push out."""
-    return s / h if s > 0.0 else max(rate * s, min(_GENTLE * s, -slow))
+    return s / h if s > 0.0 else max(rate * s, min(max(_GENTLE * s, -_FASTEST), -slow))
 
 
 @inner

@@ -79,7 +79,7 @@ def find_touching(setup, shapes, filters, dt, up, broad, contacts, kept, graph, 
     find_levels(count, contacts.link_a, contacts.link_b, contacts.normal, contacts.depth, MARGIN, up, graph)
     together = sort_contacts(
         count, contacts.link_a, contacts.link_b, contacts.normal, contacts.depth, MARGIN, up, bulk.mass, bulk.jointed,
-        graph,
+        bulk.asleep, graph,
     )  # fmt: skip
     _mark_lively(bulk, graph)
     gather(contacts, graph, kept, setup.gravity, s.pose, sweeps)
