@@ -368,6 +368,8 @@ class Simulation(Attaching):
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go back to `snapshot`; the next steps are the same bit for bit."""
+        if not isinstance(snapshot, Snapshot):
+            raise StateError(f"restore() takes what snapshot() returned, got {snapshot!r}")
         arrays = snapshot.arrays
         own = self.snapshot().arrays
         for name, array in own.items():

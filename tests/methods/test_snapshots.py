@@ -176,3 +176,13 @@ def test_saved_simulations_go_on(integrator, tmp_path):
     for one in (sim, again):
         one.step(150)
     assert again.state_hash() == sim.state_hash()
+
+
+def test_only_snapshots_are_restored():
+    """What is no snapshot is refused by name, and the simulation stays as it was."""
+    sim = lj.Simulation(lj.scenes.double_pendulum(), "full", dt=1e-3)
+    sim.step(3)
+    before = sim.state_hash()
+    with pytest.raises(lj.LimberjackError, match="snapshot"):
+        sim.restore(None)  # type: ignore[arg-type]
+    assert sim.state_hash() == before
