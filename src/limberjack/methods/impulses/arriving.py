@@ -244,9 +244,7 @@ def _close_along(setup, tree, structure, how, h, time, first, count, root, rows,
                 setup, tree, structure, first, count, True, how, h, rows, sweeps, bulk, rounds, e, s, saddle
             )
         else:
-            status = _correct(
-                setup, tree, structure, RUBBED if first < count else LIMITED, h, rows, e, s, saddle
-            )
+            status = _correct(setup, tree, structure, RUBBED if first < count else LIMITED, h, rows, e, s, saddle)
         if status != 0:
             return NOT_CLOSED if status == STUCK else status
     return NOT_CLOSED

@@ -7,7 +7,8 @@ go on along the last direction by beta of it, which is how much of their changes
 
     d = sweep and solve (j) - j,      beta = |d|^2 / |d_last|^2,      p = beta p_last + d,      j <- j + p
 
-That holds for velocities at the poses now as well as for joints that are to close where a step leads.
+That holds for velocities at the poses now as well as for joints that are to close where a step leads. What limits and
+dry friction of joints pushed with is counted in j: their bounds hold for the sum over all solves of a substep.
 """
 
 from __future__ import annotations

@@ -35,7 +35,12 @@ def row_rates(system, first, last, j, u, values):
 
 
 @outlined
-def list_limits(row_start, first, last, values, touch, side, always, room, pushed, pressed, count, constraint, low, high):
+def list_limits(
+    # in
+    row_start, first, last, values, touch, side, always, room, pushed,
+    # out
+    pressed, count, constraint, low, high,
+):  # fmt: skip
     """List the auxiliary constraints that always hold and the limits that act; return the rows or -1 without room.
 
     A limit may give back what it has pushed with: a solve that knew less of the contacts may have asked for too much.
