@@ -20,7 +20,18 @@ from limberjack.constraints.rows import COORDINATES, PICKED, ROWS
 from limberjack.maximal.meeting import GAP_ALLOWED, OPEN_LOOP, STUCK, worst_row
 from limberjack.maximal.predictions import look_there
 from limberjack.methods.impulses.carrying import meet_carried, put_impulses, save_impulses, sum_impulses
-from limberjack.methods.impulses.closing import add, aim_there, factor_rows, solve_rows
+from limberjack.methods.impulses.closing import (
+    LIMITED,
+    PLAIN,
+    RUBBED,
+    add,
+    aim_rates,
+    aim_there,
+    clear_sums,
+    factor_rows,
+    rates_now,
+    solve_rows,
+)
 from limberjack.methods.impulses.islands import (
     AFTER,
     DAMPED,
@@ -35,6 +46,7 @@ from limberjack.methods.impulses.islands import (
     TOLERANCE,
     WIDTH,
 )
+from limberjack.methods.impulses.joints import START, SUM, copy_sums
 from limberjack.methods.impulses.motion import carried, drift_body, move, set_inverse, six, take_velocities
 from limberjack.methods.impulses.newton import sweep_joints
 from limberjack.methods.impulses.sided import take_rows_there
@@ -180,7 +192,7 @@ def _bring(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, sad
         aim_there(setup, np.int64(0), 1.0, e.values, s.pressed, saddle)
         status = factor_rows(setup, tree, structure, e, s, saddle)
         if status == 0:
-            status = solve_rows(setup, tree, structure, True, True, 0.0, rows, e, s, saddle)
+            status = solve_rows(setup, tree, structure, PLAIN, True, rows, e, s, saddle)
         if status != 0:
             break
         move_bodies(setup.bodies, _careful(saddle.a), saddle.a, s.pose)
@@ -191,12 +203,14 @@ def _bring(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, sad
 
 
 @outlined
-def _correct(setup, tree, structure, h, rows, e, s, saddle):
+def _correct(setup, tree, structure, counted, h, rows, e, s, saddle):
     """Add the impulses along the rows of e that close, but for turns, what is open where h leads; return a status."""
     aim_there(setup, np.int64(0), 1.0 / h, s.there.values, s.pressed, saddle)
     for r in range(setup.system.row_start[setup.constraints[1]]):
         e.values[r, 0] = s.there.values[r, 0]
-    status = solve_rows(setup, tree, structure, True, True, 0.0, rows, e, s, saddle)
+    if counted == RUBBED:
+        rates_now(setup, rows, e, s.u)
+    status = solve_rows(setup, tree, structure, counted, True, rows, e, s, saddle)
     if status == 0:
         add(saddle.a, s.u)
     return status
@@ -230,20 +244,21 @@ def _close_along(setup, tree, structure, how, h, time, first, count, root, rows,
                 setup, tree, structure, first, count, True, how, h, rows, sweeps, bulk, rounds, e, s, saddle
             )
         else:
-            status = _correct(setup, tree, structure, h, rows, e, s, saddle)
+            status = _correct(setup, tree, structure, RUBBED if first < count else LIMITED, h, rows, e, s, saddle)
         if status != 0:
             return NOT_CLOSED if status == STUCK else status
     return NOT_CLOSED
 
 
 @outlined
-def _meet_anew(setup, tree, structure, time, all_rows, rows, e, s, saddle):
+def _meet_anew(setup, tree, structure, h, time, all_rows, rows, e, s, saddle):
     """Bring the velocities onto the joints at the poses now; return a status."""
     evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, all_rows, s.pose, s.u, e)
-    aim_there(setup, np.int64(1), 1.0, e.values, s.pressed, saddle)
+    clear_sums(setup.constraints[1] - setup.constraints[0], rows.pushed)
+    aim_rates(setup, h, e, s, saddle)
     status = factor_rows(setup, tree, structure, e, s, saddle)
     if status == 0:
-        status = solve_rows(setup, tree, structure, False, True, 0.0, rows, e, s, saddle)
+        status = solve_rows(setup, tree, structure, RUBBED, True, rows, e, s, saddle)
     if status == 0:
         add(saddle.a, s.u)
     return status
@@ -255,12 +270,13 @@ def _go_from_there(
 ):
     """Begin a piece h where the last one ended; return a status."""
     _begin_there(rounds.moves, bulk, s.u, s.pose, s.pose_sum)
-    status = _meet_anew(setup, tree, structure, time, all_rows, rows, e, s, saddle)
+    status = _meet_anew(setup, tree, structure, h, time, all_rows, rows, e, s, saddle)
     if status == 0 and first < count:
         status = meet_carried(
             setup, tree, structure, first, count, False, how, h, rows, sweeps, bulk, rounds, e, s, saddle
         )
         save_impulses(first, count, sweeps.row, rounds.start)
+    copy_sums(SUM, START, rows.pushed)
     _copy(s.u, s.u_sum)
     return status
 
@@ -273,6 +289,7 @@ def _close_in_pieces(
     done, piece, part = 0, PIECES // 2, h / PIECES
     _copy(s.u_sum, s.u)
     put_impulses(first, count, rounds.start, sweeps.row)
+    copy_sums(START, SUM, rows.pushed)
     while done < PIECES:
         status = _close_along(
             setup, tree, structure, how, piece * part, time + (done + piece) * part, first, count, root, rows, sweeps,
@@ -281,6 +298,7 @@ def _close_in_pieces(
         if status == NOT_CLOSED:
             _copy(s.u_sum, s.u)
             put_impulses(first, count, rounds.start, sweeps.row)
+            copy_sums(START, SUM, rows.pushed)
             if piece > 1:
                 piece //= 2
                 continue
@@ -360,6 +378,7 @@ def close(
             s.pose_sum[i, c] = s.stage[i, c]
     _copy(s.u, s.u_sum)
     save_impulses(first, count, sweeps.row, rounds.start)
+    copy_sums(SUM, START, rows.pushed)
     move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
     if how[GLOBAL] == DAMPED or how[GLOBAL] == 0.0:
         status = 0

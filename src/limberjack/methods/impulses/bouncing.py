@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from limberjack._jit import outlined
 from limberjack.constraints.maximal import evaluate
-from limberjack.methods.impulses.closing import factor_rows, hold
+from limberjack.methods.impulses.closing import LIMITED, clear_sums, factor_rows, hold
 from limberjack.solvers.bounces import aim, book, next_pair, strike
 
 __all__ = ["bounce_held"]
@@ -18,14 +18,14 @@ _TURNS, _SOLVES, _ENOUGH = 80, 200, 1e-6
 
 
 @outlined
-def _take_turns(begin, end, most, setup, tree, structure, rows, sweeps, bulk, e, s, saddle):
+def _take_turns(begin, end, most, h, setup, tree, structure, rows, sweeps, bulk, e, s, saddle):
     """Strike the contacts of two bodies in turn with the joints; return a status and the solves."""
     status, solves = 0, 0
     for _ in range(_TURNS):
         changed = strike(begin, end, sweeps.link, bulk.inverse, sweeps.row, s.u)
         if changed <= _ENOUGH or solves >= most:
             break
-        status = hold(setup, tree, structure, rows, e, s, saddle)
+        status = hold(setup, tree, structure, LIMITED, h, rows, e, s, saddle)
         solves += 1
         if status != 0:
             break
@@ -66,11 +66,12 @@ def bounce_held(
                     )
                     for r in range(len(s.pressed)):
                         s.pressed[r] = 0.0
+                    clear_sums(len(rows.pushed), rows.pushed)
                     status = factor_rows(setup, tree, structure, e, s, saddle)
                     ready = True
                 if status == 0:
                     status, solves = _take_turns(
-                        begin, end, left, setup, tree, structure, rows, sweeps, bulk, e, s, saddle
+                        begin, end, left, h, setup, tree, structure, rows, sweeps, bulk, e, s, saddle
                     )
                     left -= solves
                 if status != 0:

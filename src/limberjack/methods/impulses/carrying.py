@@ -7,7 +7,8 @@ go on along the last direction by beta of it, which is how much of their changes
 
     d = sweep and solve (j) - j,      beta = |d|^2 / |d_last|^2,      p = beta p_last + d,      j <- j + p
 
-That holds for velocities at the poses now as well as for joints that are to close where a step leads.
+That holds for velocities at the poses now as well as for joints that are to close where a step leads. What limits and
+dry friction of joints pushed with is counted in j: their bounds hold for the sum over all solves of a substep.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ import numpy as np
 
 from limberjack._jit import outlined
 from limberjack.collision.kept import Kept, new_kept
-from limberjack.methods.impulses.closing import add, aim_there, hold, solve_rows
+from limberjack.methods.impulses.closing import RUBBED, add, aim_there, hold, rates_now, solve_rows
 from limberjack.methods.impulses.islands import FIRM, GIVE, KIND, RATE, SCALE, SWEEPS, WIDTH
-from limberjack.methods.impulses.joints import row_rates
+from limberjack.methods.impulses.joints import LAST, SUM, copy_sums, mix_sums, row_rates, sums_go_on
 from limberjack.methods.impulses.motion import SWEPT
 from limberjack.solvers.sweeps import JN, JT, MN, N, S, approach, overlap_bias, sweep, warm_start
 from limberjack.spatial.clock import ticks
@@ -116,7 +117,7 @@ def _go_on(first, last, part, row, u, rounds):
 def _aim(setup, h, rows, e, s, saddle):
     """Aim the joints at closing where h leads from the poses of e; what is open there changes as velocities do."""
     aim_there(setup, np.int64(0), 1.0 / h, s.there.values, s.pressed, saddle)
-    row_rates(setup.system, setup.constraints[1], e.j, s.u, e.values)
+    row_rates(setup.system, 0, setup.constraints[1], e.j, s.u, e.values)
     for r in range(setup.system.row_start[setup.constraints[1]]):
         rows.aim[r] = saddle.r[r] - e.values[r, 1]
         e.values[r, 0] = s.there.values[r, 0]
@@ -125,12 +126,12 @@ def _aim(setup, h, rows, e, s, saddle):
 @outlined
 def _close_there(setup, tree, structure, rows, e, s, saddle):
     """Bring the velocities to where the joints were aimed at, with the factor at hand; return a status."""
-    row_rates(setup.system, setup.constraints[1], e.j, s.u, e.values)
+    rates_now(setup, rows, e, s.u)
     for r in range(setup.system.row_start[setup.constraints[1]]):
         saddle.r[r] = rows.aim[r] + e.values[r, 1]
     for k in range(len(saddle.f)):
         saddle.f[k] = 0.0
-    status = solve_rows(setup, tree, structure, True, False, 0.0, rows, e, s, saddle)
+    status = solve_rows(setup, tree, structure, RUBBED, False, rows, e, s, saddle)
     if status == 0:
         add(saddle.a, s.u)
     return status
@@ -164,8 +165,9 @@ def begin_carried(setup, tree, structure, first, last, how, h, rows, sweeps, bul
     rate, scale, give = how[o + RATE], how[o + SCALE], how[o + GIVE]
     for i in range(len(s.u)):
         rounds.u_last[i] = s.u[i]
+    copy_sums(SUM, LAST, rows.pushed)
     warm_start(first, last, link, bulk.inverse, row, s.u)
-    status = hold(setup, tree, structure, rows, e, s, saddle)
+    status = hold(setup, tree, structure, RUBBED, h, rows, e, s, saddle)
     if status != 0:
         return status
     before, square = _descent(first, last, h, rate, scale, give, link, row, rounds.u_last)
@@ -178,6 +180,7 @@ def begin_carried(setup, tree, structure, first, last, how, h, rows, sweeps, bul
             row[k, JT + 1], row[k, JT + 2] = part * row[k, JT + 1], part * row[k, JT + 2]
         for i in range(len(s.u)):
             s.u[i] = rounds.u_last[i] + part * (s.u[i] - rounds.u_last[i])
+        mix_sums(part, rows.pushed)
     return 0
 
 
@@ -201,6 +204,7 @@ def meet_carried(setup, tree, structure, first, last, there, how, h, rows, sweep
         _aim(setup, h, rows, e, s, saddle)
     for k in range(times):
         save_impulses(first, last, row, rounds.last)
+        copy_sums(SUM, LAST, rows.pushed)
         for i in range(len(s.u)):
             rounds.u_last[i] = s.u[i]
         begin = ticks()
@@ -211,11 +215,12 @@ def meet_carried(setup, tree, structure, first, last, there, how, h, rows, sweep
         if there:
             status = _close_there(setup, tree, structure, rows, e, s, saddle)
         else:
-            status = hold(setup, tree, structure, rows, e, s, saddle)
+            status = hold(setup, tree, structure, RUBBED, h, rows, e, s, saddle)
         before = square
         square, most = _changes(first, last, row, rounds.last)
         if status != 0 or k == times - 1 or most <= enough * enough:
             break
         part = square / before if k > 0 and square < before else 0.0
         _go_on(first, last, part, row, s.u, rounds)
+        sums_go_on(part, rows.pushed)
     return status

@@ -23,16 +23,21 @@ from limberjack.methods.impulses.islands import (
     WIDTH,
     sweep_kind,
 )
-from limberjack.methods.impulses.joints import list_rubbing, row_rates
+from limberjack.methods.impulses.joints import SUM, add_sums, list_limits, list_rubbing, row_rates
 from limberjack.methods.impulses.motion import SWEPT
 from limberjack.methods.impulses.newton import rates_by_time, settle, sweep_joints
 from limberjack.solvers.saddle import NO_ROOM, REFUSED, factor_saddle, list_touching, solve_saddle
 from limberjack.spatial.clock import ticks
 
 __all__ = [
-    "Rows", "add", "aim_there", "factor_rows", "hold", "meet_in_turn", "pull_joints", "settle_there",
-    "solve_rows",
+    "LIMITED", "PLAIN", "RUBBED", "Rows", "add", "aim_rates", "aim_there", "clear_sums", "factor_rows", "hold",
+    "meet_in_turn", "pull_joints", "rates_now", "settle_there", "solve_rows",
 ]  # fmt: skip
+
+# What bounds of rows count: no impulses before; those of limits in the substep so far; those of dry friction as well.
+PLAIN, LIMITED, RUBBED = range(3)
+# Limits nearer than what a body falls within a substep act from the start of it, as far as they are reached [m, rad].
+_NEAR = 1e-4
 
 
 class Rows(NamedTuple):
@@ -45,6 +50,8 @@ class Rows(NamedTuple):
     compound: np.ndarray  # (p,) the entry of each pair of frames among compound ones, -1 = none
     small: np.ndarray  # (16, 6) scratch of one joint
     inverse: np.ndarray  # (n, 7) inverse inertias of the bodies, 0 of those that are not to move
+    pushed: np.ndarray  # (limits + rubbing, 4) impulses of rows with bounds, see `joints.py`
+    span: np.ndarray  # (1,) the substep that dry friction acts over [s]
 
 
 @outlined
@@ -58,25 +65,36 @@ def factor_rows(setup, tree, structure, e, s, saddle):
 
 
 @outlined
-def solve_rows(setup, tree, structure, positions, exact, h, rows, e, s, saddle):
-    """Solve for the joints with the factor at hand, right sides set; h > 0 lets dry friction act over it.
+def solve_rows(setup, tree, structure, counted, exact, rows, e, s, saddle):
+    """Solve for the joints with the factor at hand, right sides set.
 
-    `exact`: see `solve_saddle`.
+    `counted`: PLAIN for poses that are brought onto the joints, else LIMITED or RUBBED; `exact`: see `solve_saddle`.
     """
-    counts, listed = setup.constraints, saddle.responses
+    counts, listed, start = setup.constraints, saddle.responses, setup.system.row_start
     room = len(listed.constraint)
-    found = list_touching(
-        setup.system.row_start, counts[0], counts[1], e.values, TOUCH, positions, saddle.always, room, s.pressed,
-        listed.count, listed.constraint, saddle.low, saddle.high,
-    )  # fmt: skip
-    if found >= 0 and h > 0.0:
+    if counted == PLAIN:
+        found = list_touching(
+            start, counts[0], counts[1], e.values, TOUCH, True, saddle.always, room, s.pressed, listed.count,
+            listed.constraint, saddle.low, saddle.high,
+        )  # fmt: skip
+    else:
+        found = list_limits(
+            start, counts[0], counts[1], e.values, _NEAR, saddle.r, saddle.always, room, rows.pushed, s.pressed,
+            listed.count, listed.constraint, saddle.low, saddle.high,
+        )  # fmt: skip
+    if found >= 0 and counted == RUBBED:
         found = list_rubbing(
-            setup.system.row_start, rows.rubbing, rows.most, h, e.values, found, room, listed.count, listed.constraint,
-            saddle.low, saddle.high, saddle.r, saddle.c,
+            start, rows.rubbing, rows.most, rows.span[0], e.values, found, room, rows.pushed, listed.count,
+            listed.constraint, saddle.low, saddle.high, saddle.r, saddle.c,
         )  # fmt: skip
     status = NO_ROOM
     if found >= 0:
         status = solve_saddle(setup.system, tree, structure, found, exact, e.m, e.j, saddle)
+        if counted != PLAIN and status == 0:
+            add_sums(
+                counts[0], counts[1], len(saddle.always), rows.rubbing, found, listed.count, listed.constraint,
+                saddle.force, rows.pushed,
+            )  # fmt: skip
     if status == NO_ROOM:
         return MORE_ROOM
     return STUCK if status == REFUSED else 0
@@ -106,6 +124,30 @@ def aim_there(setup, mode, scale, values, pressed, saddle):
 
 
 @outlined
+def rates_now(setup, rows, e, u):
+    """Fill the rates of all rows that hold, and of those with dry friction, from the velocities."""
+    row_rates(setup.system, 0, setup.constraints[1], e.j, u, e.values)
+    for k in range(len(rows.rubbing)):
+        row_rates(setup.system, rows.rubbing[k], rows.rubbing[k] + 1, e.j, u, e.values)
+
+
+@outlined
+def clear_sums(limits, pushed):
+    """Forget what the first rows with bounds have pushed with."""
+    for i in range(limits):
+        pushed[i, SUM] = 0.0
+
+
+@outlined
+def aim_rates(setup, h, e, s, saddle):
+    """Set the right sides to the rates of rows; limits that are not reached yet may be at the end of h."""
+    aim_there(setup, np.int64(1), 1.0, e.values, s.pressed, saddle)
+    for c in range(setup.constraints[0], setup.constraints[1]):
+        r = setup.system.row_start[c]
+        saddle.r[r] += max(e.values[r, 0], 0.0) / h
+
+
+@outlined
 def pull_joints(
     # model
     setup, tree, structure, springs, drives, armature, span,
@@ -127,12 +169,14 @@ def pull_joints(
     _clear(rows.aim)
     status = 0
     if how[GLOBAL] > 0.0:
-        aim_there(setup, np.int64(1), 1.0, e.values, s.pressed, saddle)
+        rows.span[0] = h
+        clear_sums(len(rows.pushed), rows.pushed)
+        aim_rates(setup, h, e, s, saddle)
         for k in range(len(s.u)):
             saddle.f[k] = h * s.force[k]
         status = factor_rows(setup, tree, structure, e, s, saddle)
         if status == 0:
-            status = solve_rows(setup, tree, structure, False, True, h, rows, e, s, saddle)
+            status = solve_rows(setup, tree, structure, RUBBED, True, rows, e, s, saddle)
         if status == 0:
             add(saddle.a, s.u)
     else:
@@ -183,11 +227,14 @@ def settle_there(setup, how, time, all_rows, rows, bulk, e, s):
 
 
 @outlined
-def hold(setup, tree, structure, rows, e, s, saddle):
-    """Bring the velocities onto the joints again, with the factor at hand; return a status."""
-    row_rates(setup.system, setup.constraints[1], e.j, s.u, e.values)
-    aim_there(setup, np.int64(1), 1.0, e.values, s.pressed, saddle)
-    status = solve_rows(setup, tree, structure, False, False, 0.0, rows, e, s, saddle)
+def hold(setup, tree, structure, counted, h, rows, e, s, saddle):
+    """Bring the velocities onto the joints again, with the factor at hand; return a status.
+
+    `counted`: see `solve_rows`; h: see `aim_rates`.
+    """
+    rates_now(setup, rows, e, s.u)
+    aim_rates(setup, h, e, s, saddle)
+    status = solve_rows(setup, tree, structure, counted, False, rows, e, s, saddle)
     if status == 0:
         add(saddle.a, s.u)
     return status

@@ -88,9 +88,11 @@ class ImpulsesStepper(AttachedState):
         model, whole = self._model, self.whole
         rows = len(whole.table.joint)
         rubbing, most = _rubbing(model, whole) if self._rubs else ([], [])
+        limits = len(whole.names) - whole.held - int((whole.table.role == DRIVE).sum())
         self._rows = Rows(
             np.zeros(rows), np.zeros(rows), np.array(rubbing, np.int64), np.array(most, float),
             np.full(len(whole.table.pair_link), -1, np.int64), np.zeros((16, 6)), np.zeros((len(whole.bodies.kind), 7)),
+            np.zeros((limits + len(rubbing), 4)), np.zeros(1),
         )  # fmt: skip
         self._rows.compound[whole.table.compound[:, 0]] = np.arange(len(whole.table.compound))
         self._bulk.jointed[:] = _jointed(model, whole)
