@@ -391,7 +391,7 @@ def _new_bulk(whole: Maximal) -> Bulk:
     return Bulk(
         bodies.inertia, own, bodies.mass, np.zeros((n, 7)), zeros(), same.astype(np.int64), np.zeros(n, np.int64),
         np.zeros(n, np.int64), np.zeros((n, 3)), np.zeros(n, np.int64), zeros(), zeros(), zeros(),
-        np.zeros(3, np.int64),
+        np.zeros(n, np.int64), zeros(), np.zeros((n, 3)), np.zeros(3, np.int64),
     )  # fmt: skip
 
 

@@ -52,6 +52,9 @@ class Bulk(NamedTuple):
     calm: np.ndarray  # (n,) for how long it has hardly moved [s]
     reach: np.ndarray  # (n,) how far it may come in a step [m]
     moving: np.ndarray  # (n,) largest speed of each island, at its root
+    fast: np.ndarray  # (n,) 1 where it moves or turns far in a substep; see `guarding.py`
+    part: np.ndarray  # (n,) of the way of a substep that it goes
+    turn: np.ndarray  # (n, 3) rotation vector of a fast body's whole way
     spent: np.ndarray  # (3,) ticks of the last steps: all, with joints, and with contacts while joints are met
 
 

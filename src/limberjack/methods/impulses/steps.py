@@ -18,6 +18,7 @@ from limberjack.methods.impulses.arriving import close, copy_angles
 from limberjack.methods.impulses.bouncing import bounce_held
 from limberjack.methods.impulses.carrying import begin_carried, meet_carried
 from limberjack.methods.impulses.closing import meet_in_turn, pull_joints, settle_there
+from limberjack.methods.impulses.guarding import guard, mend
 from limberjack.methods.impulses.islands import (
     DAMPED,
     FIRM,
@@ -147,9 +148,11 @@ def _meet_pinned(structure, how, h, count, graph, sweeps, bulk, pins, factored, 
 
 @outlined
 def _loose_substep(
-    setup, structure, how, h, wrenches, grip_link, grips, count, together, graph, sweeps, bulk, pins, factored, s
-):
+    setup, structure, shapes, how, h, wrenches, grip_link, grips, contacts, together, graph, sweeps, bulk, pins,
+    factored, s,
+):  # fmt: skip
     """Take one substep h of bodies that are free or on ball joints; return a status."""
+    count = contacts.count[0]
     if sweeps.bouncing[0] > 0:
         collide(0, count, BOUNCES, sweeps.link, bulk.inverse, h, sweeps.row, s.u)
     _copy_velocities(s.u, s.u_stage)
@@ -168,8 +171,12 @@ def _loose_substep(
             structure, h, how[TOLERANCE], s.stage, not together, bulk, pins, factored, s.pose, s.u, s.report
         )
         _note_joined(begin, bulk.spent[SWEPT], bulk.spent)
+    first, order = graph.island[islands], graph.order
+    fast = guard(first, h, s.stage, shapes, contacts, order, sweeps, bulk, s.u, s.pose)
     follow(0, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
     carry(s.stage, s.pose, bulk, s.u)
+    if fast:
+        mend(first, shapes, contacts, order, sweeps, bulk, s.pose, s.u)
     _relax(how, h, count, together, graph, sweeps, bulk, s.u)
     return status
 
@@ -199,7 +206,7 @@ def take_loose_steps(
         for _ in range(substeps):
             if status == 0:
                 status = _loose_substep(
-                    setup, structure, how, h, wrenches, grip_link, grips, contacts.count[0], together, graph, sweeps,
+                    setup, structure, shapes, how, h, wrenches, grip_link, grips, contacts, together, graph, sweeps,
                     bulk, pins, factored, s,
                 )  # fmt: skip
         if status == 0:
@@ -345,8 +352,11 @@ def take_steps(
                 _note_joined(start, swept, bulk.spent)
             if status == 0:
                 note_pushes(0, count, sweeps.row)
+                fast = guard(first, h, s.stage, shapes, contacts, graph.order, sweeps, bulk, s.u, s.pose)
                 follow(0, first, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
                 carry(s.pose_sum, s.pose, bulk, s.u)
+                if fast:
+                    mend(first, shapes, contacts, graph.order, sweeps, bulk, s.pose, s.u)
                 _relax(how, h, count, together, graph, sweeps, bulk, s.u)
                 if how[GLOBAL] == 0.0:
                     start = ticks()
