@@ -14,7 +14,7 @@ import math
 from limberjack._jit import inner, outlined
 from limberjack.collision.convex import local_support
 from limberjack.collision.shapes import CAPSULE, HULL, MESH, PLANE, SPHERE
-from limberjack.methods.impulses.motion import carried, turned
+from limberjack.methods.impulses.motion import tumbled, turned
 from limberjack.solvers.bounces import next_pair
 from limberjack.solvers.sweeps import JN, JT, LA, LB, RA, RB, N, S, follow, set_masses
 from limberjack.spatial.quaternions import quaternion_multiply, rotation_from_quaternion
@@ -38,7 +38,7 @@ _PASSES, _HALVINGS = 4, 14
 
 @outlined
 def _find_fast(h, before, bulk, u, pose):
-    """Mark fast bodies that no joint holds, and note by what they turn; return how many there are."""
+    """Mark fast bodies that no joint holds, and note how they turn; return how many there are."""
     count = 0
     for i in range(len(bulk.mass)):
         bulk.fast[i] = 0
@@ -49,11 +49,6 @@ def _find_fast(h, before, bulk, u, pose):
         wx, wy, wz = h * u[o], h * u[o + 1], h * u[o + 2]
         x, y, z = pose[i, 0] - before[i, 0], pose[i, 1] - before[i, 1], pose[i, 2] - before[i, 2]
         if 0.5 * e * (wx * wx + wy * wy + wz * wz) > SLOP or x * x + y * y + z * z > _WAY * _WAY * e * e:
-            if not bulk.round[i]:
-                # as `move` turns it
-                a, b, c, d = turned(wx, wy, wz, before, i)
-                x, y, z = carried(i, bulk, before, a, b, c, d, u[o], u[o + 1], u[o + 2])
-                wx, wy, wz = 0.5 * (wx + h * x), 0.5 * (wy + h * y), 0.5 * (wz + h * z)
             bulk.fast[i] = 1
             bulk.turn[i, 0], bulk.turn[i, 1], bulk.turn[i, 2] = wx, wy, wz
             count += 1
@@ -68,7 +63,11 @@ def _at(i, part, before, pose, bulk):
     x = before[i, 0] + part * (pose[i, 0] - before[i, 0])
     y = before[i, 1] + part * (pose[i, 1] - before[i, 1])
     z = before[i, 2] + part * (pose[i, 2] - before[i, 2])
-    a, b, c, d = turned(part * bulk.turn[i, 0], part * bulk.turn[i, 1], part * bulk.turn[i, 2], before, i)
+    tx, ty, tz = part * bulk.turn[i, 0], part * bulk.turn[i, 1], part * bulk.turn[i, 2]
+    if bulk.round[i]:
+        a, b, c, d = turned(tx, ty, tz, before, i)
+    else:
+        a, b, c, d = tumbled(i, tx, ty, tz, before, bulk)
     return x, y, z, a, b, c, d
 
 
