@@ -27,6 +27,10 @@ SLOP = 5e-4
 # Bodies that go more than this part of their extent in a substep are fast; so are those that turn so far that a point
 # leaves its tangent by SLOP.
 _WAY = 0.25
+TURNING, FAST = 1, 2
+# What a contact weighs changes as a body turns, most for long and thin ones: by the square of the angle times the
+# ratio of its moments of inertia. Up to this part in a substep it is left as it is.
+_WEIGHED = 1.5e-3
 # However near, a fast body may go this far in a substep [m]: it must not stand still for ever.
 _LEAST = 2e-4
 # Of a mesh that is not convex the plane of a contact may cut the hull, as that of a peg in a ring: by more than this it
@@ -38,8 +42,8 @@ _PASSES, _HALVINGS = 4, 14
 
 @outlined
 def _find_fast(h, before, bulk, u, pose):
-    """Mark fast bodies that no joint holds, and note how they turn; return how many there are."""
-    count = 0
+    """Mark fast and turning bodies that no joint holds, and note how fast ones turn; return the most of any."""
+    most = 0
     for i in range(len(bulk.mass)):
         bulk.fast[i] = 0
         bulk.part[i] = 1.0
@@ -48,11 +52,14 @@ def _find_fast(h, before, bulk, u, pose):
         o, e = 6 * i, bulk.extent[i]
         wx, wy, wz = h * u[o], h * u[o + 1], h * u[o + 2]
         x, y, z = pose[i, 0] - before[i, 0], pose[i, 1] - before[i, 1], pose[i, 2] - before[i, 2]
-        if 0.5 * e * (wx * wx + wy * wy + wz * wz) > SLOP or x * x + y * y + z * z > _WAY * _WAY * e * e:
-            bulk.fast[i] = 1
+        turn = wx * wx + wy * wy + wz * wz
+        if turn * bulk.unlike[i] > _WEIGHED:
+            bulk.fast[i] = TURNING
+        if 0.5 * e * turn > SLOP or x * x + y * y + z * z > _WAY * _WAY * e * e:
+            bulk.fast[i] = FAST
             bulk.turn[i, 0], bulk.turn[i, 1], bulk.turn[i, 2] = wx, wy, wz
-            count += 1
-    return count
+        most = max(most, bulk.fast[i])
+    return most
 
 
 @inner
@@ -143,8 +150,8 @@ def _shorten(k, shape_a, shape_b, shapes, link, row, before, bulk, pose):
         whole, least = False, 0.0
     low, high, f = 0.0, 1.0, 1.0
     for _ in range(_HALVINGS):
-        fa = f * part_a if bulk.fast[a] else part_a
-        fb = f * part_b if b >= 0 and bulk.fast[b] else part_b
+        fa = f * part_a if bulk.fast[a] == FAST else part_a
+        fb = f * part_b if b >= 0 and bulk.fast[b] == FAST else part_b
         if whole:
             now = _apart(k, shape_a, shape_b, fa, fb, shapes, link, row, before, pose, bulk)
         else:
@@ -156,16 +163,17 @@ def _shorten(k, shape_a, shape_b, shapes, link, row, before, bulk, pose):
         else:
             high = f
         f = 0.5 * (low + high)
-    if bulk.fast[a]:
+    if bulk.fast[a] == FAST:
         bulk.part[a] *= low
-    if b >= 0 and bulk.fast[b]:
+    if b >= 0 and bulk.fast[b] == FAST:
         bulk.part[b] *= low
     return True
 
 
 @inner
-def _is_fast(k, link, bulk):
-    return bulk.fast[link[k, 0]] or (link[k, 1] >= 0 and bulk.fast[link[k, 1]])
+def _speed(k, link, bulk):
+    """Return the larger of the marks of the bodies of contact k."""
+    return max(bulk.fast[link[k, 0]], bulk.fast[link[k, 1]] if link[k, 1] >= 0 else 0)
 
 
 @inner
@@ -191,18 +199,19 @@ def _turned_less(i, part, h, u, x, y, z, nx, ny, nz):
 
 @outlined
 def guard(last, h, before, shapes, contacts, order, sweeps, bulk, u, pose):
-    """Hold fast bodies back at the planes of contacts 0 .. last - 1; return whether there are any.
+    """Hold fast bodies back at the planes of contacts 0 .. last - 1; return whether any is fast or turning.
 
     Gaps are set so that `follow` finds what they come to.
     """
     link, row = sweeps.link, sweeps.row
-    if last == 0 or _find_fast(h, before, bulk, u, pose) == 0:
-        return False
+    most = _find_fast(h, before, bulk, u, pose) if last > 0 else 0
+    if most < FAST:
+        return most > 0
     held = False
     for _ in range(_PASSES):
         more = False
         for k in range(last):
-            if _is_fast(k, link, bulk):
+            if _speed(k, link, bulk) == FAST:
                 t = order[k]
                 a, b = contacts.shape_a[t], contacts.shape_b[t]
                 if _shorten(k, a, b, shapes, link, row, before, bulk, pose):
@@ -213,7 +222,7 @@ def guard(last, h, before, shapes, contacts, order, sweeps, bulk, u, pose):
     if held:
         _put_there(before, bulk, pose)
         for k in range(last):
-            if _is_fast(k, link, bulk):
+            if _speed(k, link, bulk) == FAST:
                 a, b = link[k, 0], link[k, 1]
                 nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
                 x, y, z = row[k, RA], row[k, RA + 1], row[k, RA + 2]
@@ -233,33 +242,63 @@ def _nearest_row(begin, end, row):
     return best
 
 
-@outlined
-def mend(last, shapes, contacts, order, sweeps, bulk, pose, u):
-    """Bring contacts of fast bodies up to date once these have moved: what they weigh, and where they touch.
+@inner
+def _swerved(i, h, bulk, u):
+    """Return whether fast body i turns another way since it moved."""
+    if i < 0 or bulk.fast[i] != FAST:
+        return False
+    x, y, z = h * u[6 * i] - bulk.turn[i, 0], h * u[6 * i + 1] - bulk.turn[i, 1], h * u[6 * i + 2] - bulk.turn[i, 2]
+    return bulk.extent[i] * bulk.extent[i] * (x * x + y * y + z * z) > SLOP * SLOP
 
-    Masses of the pose before would let impulses grow from sweep to sweep. Where a shape has come nearer than any of its
-    contacts knows, the nearest of them goes over to the point of the shape that is in front now.
+
+@inner
+def _forget(k, row):
+    row[k, JN], row[k, JT], row[k, JT + 1], row[k, JT + 2] = 0.0, 0.0, 0.0, 0.0
+
+
+@outlined
+def _touch_anew(begin, end, shapes, contacts, order, link, bulk, pose, u, row):
+    """Let the nearest contact of two bodies act where they are nearest now, and none of them before they touch."""
+    k = _nearest_row(begin, end, row)
+    t, a, b = order[k], link[k, 0], link[k, 1]
+    i, j = contacts.shape_a[t], contacts.shape_b[t]
+    if shapes.kind[i] == PLANE or (b >= 0 and shapes.kind[j] == PLANE):
+        return
+    s = _apart(k, i, j, 1.0, 1.0, shapes, link, row, pose, pose, bulk)
+    bent = shapes.kind[i] == MESH or (b >= 0 and shapes.kind[j] == MESH)
+    if abs(s - row[k, S]) <= SLOP or (bent and s < min(row[k, S], 0.0) - _INSIDE):
+        return
+    nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
+    x, y, z = _furthest(i, shapes, pose[a, 3], pose[a, 4], pose[a, 5], pose[a, 6], -nx, -ny, -nz)
+    row[k, LA], row[k, LA + 1], row[k, LA + 2] = x, y, z
+    x, y, z = x + pose[a, 0] - s * nx, y + pose[a, 1] - s * ny, z + pose[a, 2] - s * nz
+    if b >= 0:
+        x, y, z = x - pose[b, 0], y - pose[b, 1], z - pose[b, 2]
+    row[k, LB], row[k, LB + 1], row[k, LB + 2], row[k, S] = x, y, z, s
+    # what it pushed with belongs to another point
+    _forget(k, row)
+    follow(k, k + 1, link, 0.0, pose, pose, u, row)
+    for t in range(begin, end):
+        if contacts.shape_a[order[t]] == i and contacts.shape_b[order[t]] == j:
+            row[t, S] = max(row[t, S], s)
+
+
+@outlined
+def mend(last, h, shapes, contacts, order, sweeps, bulk, pose, u):
+    """Bring contacts of fast and turning bodies up to date once these have moved: what they weigh, where they touch.
+
+    Masses of the pose before would let impulses grow from sweep to sweep; impulses taken back from a body that has
+    begun to turn another way would add energy.
     """
     link, row, begin = sweeps.link, sweeps.row, 0
     while begin < last:
         end = next_pair(begin, last, link)
-        if _is_fast(begin, link, bulk):
-            k = _nearest_row(begin, end, row)
-            t, a, b = order[k], link[k, 0], link[k, 1]
-            i, j = contacts.shape_a[t], contacts.shape_b[t]
-            flat = shapes.kind[i] == PLANE or (b >= 0 and shapes.kind[j] == PLANE)
-            bent = shapes.kind[i] == MESH or (b >= 0 and shapes.kind[j] == MESH)
-            s = row[k, S] if flat else _apart(k, i, j, 1.0, 1.0, shapes, link, row, pose, pose, bulk)
-            if s < row[k, S] - SLOP and not (bent and s < min(row[k, S], 0.0) - _INSIDE):
-                nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
-                x, y, z = _furthest(i, shapes, pose[a, 3], pose[a, 4], pose[a, 5], pose[a, 6], -nx, -ny, -nz)
-                row[k, LA], row[k, LA + 1], row[k, LA + 2] = x, y, z
-                x, y, z = x + pose[a, 0] - s * nx, y + pose[a, 1] - s * ny, z + pose[a, 2] - s * nz
-                if b >= 0:
-                    x, y, z = x - pose[b, 0], y - pose[b, 1], z - pose[b, 2]
-                row[k, LB], row[k, LB + 1], row[k, LB + 2], row[k, S] = x, y, z, s
-                # what it pushed with belongs to another point
-                row[k, JN], row[k, JT], row[k, JT + 1], row[k, JT + 2] = 0.0, 0.0, 0.0, 0.0
-                follow(k, k + 1, link, 0.0, pose, pose, u, row)
+        speed = _speed(begin, link, bulk)
+        if speed == FAST:
+            if _swerved(link[begin, 0], h, bulk, u) or _swerved(link[begin, 1], h, bulk, u):
+                for k in range(begin, end):
+                    _forget(k, row)
+            _touch_anew(begin, end, shapes, contacts, order, link, bulk, pose, u, row)
+        if speed > 0:
             set_masses(begin, end, link, bulk.inverse, row)
         begin = end

@@ -55,7 +55,8 @@ class Bulk(NamedTuple):
     calm: np.ndarray  # (n,) for how long it has hardly moved [s]
     reach: np.ndarray  # (n,) how far it may come in a step [m]
     moving: np.ndarray  # (n,) largest speed of each island, at its root
-    fast: np.ndarray  # (n,) 1 where it moves or turns far in a substep; see `guarding.py`
+    unlike: np.ndarray  # (n,) by how much its largest moment of inertia over the smallest exceeds one
+    fast: np.ndarray  # (n,) TURNING or FAST in a substep, see `guarding.py`, else 0
     part: np.ndarray  # (n,) of the way of a substep that it goes
     turn: np.ndarray  # (n, 3) angular velocity of a fast body times the substep [rad]
     spent: np.ndarray  # (3,) ticks of the last steps: all, with joints, and with contacts while joints are met

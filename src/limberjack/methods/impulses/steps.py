@@ -176,7 +176,7 @@ def _loose_substep(
     follow(0, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
     carry(s.stage, s.pose, bulk, s.u)
     if fast:
-        mend(first, shapes, contacts, order, sweeps, bulk, s.pose, s.u)
+        mend(first, h, shapes, contacts, order, sweeps, bulk, s.pose, s.u)
     _relax(how, h, count, together, graph, sweeps, bulk, s.u)
     return status
 
@@ -356,7 +356,7 @@ def take_steps(
                 follow(0, first, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
                 carry(s.pose_sum, s.pose, bulk, s.u)
                 if fast:
-                    mend(first, shapes, contacts, graph.order, sweeps, bulk, s.pose, s.u)
+                    mend(first, h, shapes, contacts, graph.order, sweeps, bulk, s.pose, s.u)
                 _relax(how, h, count, together, graph, sweeps, bulk, s.u)
                 if how[GLOBAL] == 0.0:
                     start = ticks()
