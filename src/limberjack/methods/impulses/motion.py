@@ -32,8 +32,8 @@ __all__ = [
 # lever of its torques (0 where it does not turn the body), quaternion the body is turned to.
 GRIP_POINT, GRIP_TARGET, GRIP_SOFT, GRIP_IMPULSE, GRIP_LEVER, GRIP_TURN, GRIP = 0, 3, 6, 9, 12, 13, 17
 
-# Bodies that nothing holds turn in pieces of at most this [rad], and so many.
-_PIECE, _MOST_PIECES = 0.2, 64
+# Bodies that nothing holds turn in pieces of at most this [rad], up to so many.
+_PIECE, _MOST_PIECES = 0.2, 32
 
 # Places in `Bulk.spent`.
 ALL, JOINED, SWEPT = range(3)
@@ -210,15 +210,21 @@ def tumbled(i, x, y, z, before, bulk):
     """Return the quaternion of body i after a turn that begins as the rotation vector (x, y, z), momentum kept.
 
     Far turns are taken in pieces, each by the mean of the velocities before and after: one alone would lead to where
-    the same momentum is many times the energy.
+    the same momentum is many times the energy. What turns farther still turns about its angular momentum, which keeps
+    both; where in its turn it is no longer matters.
     """
     w, a, b, c = before[i, 3], before[i, 4], before[i, 5], before[i, 6]
-    pieces = min(int(math.sqrt(x * x + y * y + z * z) / _PIECE) + 1, _MOST_PIECES)
-    f = 1.0 / pieces
     r = rotation_from_quaternion(w, a, b, c)
-    x, y, z = rotate_back(r, f * x, f * y, f * z)
-    x, y, z = symmetric_times(six(bulk.inertia, i), x, y, z)
-    lx, ly, lz = rotate(r, x, y, z)
+    lx, ly, lz = rotate_back(r, x, y, z)
+    lx, ly, lz = symmetric_times(six(bulk.inertia, i), lx, ly, lz)
+    lx, ly, lz = rotate(r, lx, ly, lz)
+    turn = math.sqrt(x * x + y * y + z * z)
+    if turn > _MOST_PIECES * _PIECE:
+        f = (x * lx + y * ly + z * lz) / (lx * lx + ly * ly + lz * lz)
+        return turned(f * lx, f * ly, f * lz, before, i)
+    pieces = int(turn / _PIECE) + 1
+    f = 1.0 / pieces
+    lx, ly, lz = f * lx, f * ly, f * lz
     for _ in range(pieces):
         x, y, z = _spin(i, bulk, w, a, b, c, lx, ly, lz)
         p = quaternion_multiply(quaternion_exp(x, y, z), (w, a, b, c))
