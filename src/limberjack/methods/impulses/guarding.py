@@ -25,8 +25,8 @@ __all__ = ["guard", "mend"]
 # A shape may pass a plane by this much [m].
 SLOP = 5e-4
 # Bodies that go more than this part of their extent in a substep are fast; so are those that turn so far that a point
-# leaves its tangent by SLOP.
-_WAY = 0.25
+# leaves its tangent by SLOP, or by this much in the whole step, for which contacts were found [m].
+_WAY, _BENT = 0.25, 2e-3
 TURNING, FAST = 1, 2
 # What a contact weighs changes as a body turns, most for long and thin ones: by the square of the angle times the
 # ratio of its moments of inertia. Up to this part in a substep it is left as it is.
@@ -41,9 +41,9 @@ _PASSES, _HALVINGS = 4, 14
 
 
 @outlined
-def _find_fast(h, before, bulk, u, pose):
+def _find_fast(h, substeps, before, bulk, u, pose):
     """Mark fast and turning bodies that no joint holds, and note how fast ones turn; return the most of any."""
-    most = 0
+    most, bent = 0, min(SLOP, _BENT / (substeps * substeps))
     for i in range(len(bulk.mass)):
         bulk.fast[i] = 0
         bulk.part[i] = 1.0
@@ -55,7 +55,7 @@ def _find_fast(h, before, bulk, u, pose):
         turn = wx * wx + wy * wy + wz * wz
         if turn * bulk.unlike[i] > _WEIGHED:
             bulk.fast[i] = TURNING
-        if 0.5 * e * turn > SLOP or x * x + y * y + z * z > _WAY * _WAY * e * e:
+        if 0.5 * e * turn > bent or x * x + y * y + z * z > _WAY * _WAY * e * e:
             bulk.fast[i] = FAST
             bulk.turn[i, 0], bulk.turn[i, 1], bulk.turn[i, 2] = wx, wy, wz
         most = max(most, bulk.fast[i])
@@ -198,13 +198,13 @@ def _turned_less(i, part, h, u, x, y, z, nx, ny, nz):
 
 
 @outlined
-def guard(last, h, before, shapes, contacts, order, sweeps, bulk, u, pose):
+def guard(last, h, substeps, before, shapes, contacts, order, sweeps, bulk, u, pose):
     """Hold fast bodies back at the planes of contacts 0 .. last - 1; return whether any is fast or turning.
 
     Gaps are set so that `follow` finds what they come to.
     """
     link, row = sweeps.link, sweeps.row
-    most = _find_fast(h, before, bulk, u, pose) if last > 0 else 0
+    most = _find_fast(h, substeps, before, bulk, u, pose) if last > 0 else 0
     if most < FAST:
         return most > 0
     held = False

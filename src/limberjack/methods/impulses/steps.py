@@ -148,8 +148,8 @@ def _meet_pinned(structure, how, h, count, graph, sweeps, bulk, pins, factored, 
 
 @outlined
 def _loose_substep(
-    setup, structure, shapes, how, h, wrenches, grip_link, grips, contacts, together, graph, sweeps, bulk, pins,
-    factored, s,
+    setup, structure, shapes, how, substeps, h, wrenches, grip_link, grips, contacts, together, graph, sweeps, bulk,
+    pins, factored, s,
 ):  # fmt: skip
     """Take one substep h of bodies that are free or on ball joints; return a status."""
     count = contacts.count[0]
@@ -172,7 +172,7 @@ def _loose_substep(
         )
         _note_joined(begin, bulk.spent[SWEPT], bulk.spent)
     first, order = graph.island[islands], graph.order
-    fast = guard(first, h, s.stage, shapes, contacts, order, sweeps, bulk, s.u, s.pose)
+    fast = guard(first, h, substeps, s.stage, shapes, contacts, order, sweeps, bulk, s.u, s.pose)
     follow(0, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
     carry(s.stage, s.pose, bulk, s.u)
     if fast:
@@ -206,8 +206,8 @@ def take_loose_steps(
         for _ in range(substeps):
             if status == 0:
                 status = _loose_substep(
-                    setup, structure, shapes, how, h, wrenches, grip_link, grips, contacts, together, graph, sweeps,
-                    bulk, pins, factored, s,
+                    setup, structure, shapes, how, substeps, h, wrenches, grip_link, grips, contacts, together, graph,
+                    sweeps, bulk, pins, factored, s,
                 )  # fmt: skip
         if status == 0:
             status = _check(s.u)
@@ -352,7 +352,7 @@ def take_steps(
                 _note_joined(start, swept, bulk.spent)
             if status == 0:
                 note_pushes(0, count, sweeps.row)
-                fast = guard(first, h, s.stage, shapes, contacts, graph.order, sweeps, bulk, s.u, s.pose)
+                fast = guard(first, h, substeps, s.stage, shapes, contacts, graph.order, sweeps, bulk, s.u, s.pose)
                 follow(0, first, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
                 carry(s.pose_sum, s.pose, bulk, s.u)
                 if fast:
