@@ -63,8 +63,8 @@ def shots(e):
 def test_impulses_let_no_shape_through_a_thin_wall(e, dt):
     """Of 280 boxes, cylinders, capsules, hulls, angles and rings at up to 1000 m/s none passes a wall of 2 cm.
 
-    A corner that is stopped sets the rest of a long body spinning at thousands of radians per second, which once took it
-    around the corner and through; long thin bodies also gained energy without end.
+    A corner that is stopped sets the rest of a long body spinning at thousands of radians per second, which once took
+    it around the corner and through; long thin bodies also gained energy without end.
     """
     rng = np.random.default_rng(6)
     for _ in range(2):

@@ -230,7 +230,7 @@ def _visit_block(
 
     How high they are is estimated by the gradient in the middle. Those that are too far away or that the lowest one of
     the block outweighs anyway, when spots are chosen, are left out; of a block that is far away beside its size all but
-    the lowest, which is a point if it has any: an edge is as low as its lower end, and from far away tells nothing more.
+    the lowest, a point if it has any: an edge is as low as its lower end, and from far away tells nothing more.
     """
     begin, end, size = meshes.block_feature[block], meshes.block_feature[block + 1], meshes.block_sphere[block, 3]
     value, nx, ny, nz = distance_from(kind, j, mesh, x, y, z, frame, meshes)

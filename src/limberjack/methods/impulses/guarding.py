@@ -127,7 +127,7 @@ def _above(k, part, link, row, before, pose):
 @inner
 def _clear(k, shape, shapes, link, row, pose):
     """Return whether the ball around the shape of body a ends above the plane of contact k with a static body."""
-    a, place = link[k, 0], shapes.place
+    place = shapes.place
     far = shapes.radius[shape] + abs(place[shape, 0]) + abs(place[shape, 1]) + abs(place[shape, 2])
     return link[k, 1] < 0 and _above(k, 1.0, link, row, pose, pose) > far
 

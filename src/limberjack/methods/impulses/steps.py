@@ -4,7 +4,7 @@
 2. collide: bounce with the velocities before forces;
 3. forces, and velocities onto the joints (post-stabilisation);
 4. contacts by sweeps from the ground up, joints with them, shock propagation where masses are unlike;
-5. impulses that close the joints where the step leads (pre-stabilisation); move;
+5. impulses that close the joints where the step leads (pre-stabilisation); move, fast bodies no further than they may;
 6. sweep once more without the push that undoes overlaps.
 """
 
