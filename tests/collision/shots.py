@@ -8,7 +8,7 @@ from tests.collision.pairs import rotation
 import limberjack as lj
 
 KINDS = ("sphere", "capsule", "box", "cylinder", "hull", "angle", "torus")
-# Edges of boxes go from a hundredth of this to all of it [m].
+# Edges of boxes go from a thirtieth of this to all of it [m].
 LARGEST = 0.3
 
 
@@ -49,6 +49,9 @@ def torus_mesh(radius, tube, around=24, across=10):
 def add_shot(builder, body, kind, rng, **options):
     """Give a body a shape of a kind, of random size and proportions."""
     options = {"friction": 0.3, "density": 1000.0, "group": 1} | options
+    if kind in ("angle", "torus"):
+        # few of them, since a model keeps equal meshes once: their grids take longer than the shots
+        rng = np.random.default_rng(int(rng.integers(5)))
     size = LARGEST * 10.0 ** rng.uniform(-1.5, 0.0, 3)
     if kind == "sphere":
         builder.add_shape_sphere(body, size[0] / 2, **options)
