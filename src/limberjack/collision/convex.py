@@ -14,13 +14,13 @@ from limberjack.collision.broad import AT, SIZE
 from limberjack.collision.shapes import BOX, CAPSULE, CYLINDER, SPHERE
 from limberjack.spatial.vectors import cross
 
-__all__ = ["FAR", "OVERLAP", "TOUCH", "add_support", "closest_points", "support"]
+__all__ = ["FAR", "OVERLAP", "TOUCH", "add_support", "closest_points", "local_support", "support"]
 
 FAR, TOUCH, OVERLAP = 0, 1, 2
 
 
 @inner
-def _local_support(kind, sx, sy, sz, x, y, z, vertices, first, last):
+def local_support(kind, sx, sy, sz, x, y, z, vertices, first, last):
     """Return the point of a shape furthest along (x, y, z), in its own axes."""
     if kind == SPHERE:
         return 0.0, 0.0, 0.0
@@ -48,7 +48,7 @@ def support(k, kind, shrink, frame, x, y, z, vertices, first, last):
     """
     lx, ly, lz = to_shape(k, frame, x, y, z)
     less = shrink if kind == BOX or kind == CYLINDER else 0.0
-    lx, ly, lz = _local_support(
+    lx, ly, lz = local_support(
         kind,
         frame[k, SIZE] - less,
         frame[k, SIZE + 1] - less,

@@ -212,6 +212,11 @@ def _height(row, f, ax, ay, az):
 
 
 @inner
+def _is_point(row, f):
+    return row[f, 3] == 0.0 and row[f, 4] == 0.0 and row[f, 5] == 0.0
+
+
+@inner
 def _feature(row, f):
     return row[f, 0], row[f, 1], row[f, 2], row[f, 3], row[f, 4], row[f, 5]
 
@@ -225,23 +230,27 @@ def _visit_block(
 
     How high they are is estimated by the gradient in the middle. Those that are too far away or that the lowest one of
     the block outweighs anyway, when spots are chosen, are left out; of a block that is far away beside its size all but
-    the lowest.
+    the lowest, a point if it has any: an edge is as low as its lower end, and from far away tells nothing more.
     """
     begin, end, size = meshes.block_feature[block], meshes.block_feature[block + 1], meshes.block_sphere[block, 3]
     value, nx, ny, nz = distance_from(kind, j, mesh, x, y, z, frame, meshes)
     ax, ay, az = rotate_back(turn, nx, ny, nz)
-    row, least = meshes.feature, 1e300
+    row, least, point = meshes.feature, 1e300, 1e300
     for f in range(begin, end):
-        least = min(least, _height(row, f, ax, ay, az))
+        height = _height(row, f, ax, ay, az)
+        least = min(least, height)
+        if _is_point(row, f):
+            point = min(point, height)
     # The height of the middle is that of its distance; a plane's distance has no bend.
     sphere = meshes.block_sphere
     most = ax * sphere[block, 0] + ay * sphere[block, 1] + az * sphere[block, 2] - value + limit
     if kind != PLANE:
         most += _BENT * size
     above = 0.0 if value > _FAR * size else _OUTWEIGHED * size
-    most = min(most, least + above)
+    pointed = above == 0.0 and point < 1e300
+    most = min(most, point if pointed else least + above)
     for f in range(begin, end):
-        if _height(row, f, ax, ay, az) <= most:
+        if _height(row, f, ax, ay, az) <= most and (not pointed or _is_point(row, f)):
             n = _visit(
                 n, first, kind, j, mesh, ox, oy, oz, turn, _feature(row, f), 0.0, limit, spacing,
                 2 * (f - start) + side, apart, frame, meshes, found, found_keys,

@@ -389,13 +389,14 @@ def _new_bulk(whole: Maximal) -> Bulk:
     full = bodies.inertia[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(-1, 3, 3)
     inverse = np.linalg.inv(full) if n else full
     own = np.ascontiguousarray(inverse.reshape(-1, 9)[:, [0, 4, 8, 1, 2, 5]])
+    moments = np.linalg.eigvalsh(full) if n else np.ones((0, 3))
     mean = np.trace(full, axis1=1, axis2=2) / 3.0
     same = np.abs(full - mean[:, None, None] * np.eye(3)).max(axis=(1, 2), initial=0.0) <= 1e-12 * mean
     zeros = lambda: np.zeros(n)  # noqa: E731
     return Bulk(
         bodies.inertia, own, bodies.mass, np.zeros((n, 7)), zeros(), same.astype(np.int64), np.zeros(n, np.int64),
         np.zeros(n, np.int64), np.zeros((n, 3)), np.zeros(n, np.int64), zeros(), zeros(), zeros(),
-        np.zeros(3, np.int64),
+        moments[:, 2] / moments[:, 0] - 1.0, np.zeros(n, np.int64), zeros(), np.zeros((n, 3)), np.zeros(3, np.int64),
     )  # fmt: skip
 
 

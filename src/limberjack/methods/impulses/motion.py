@@ -25,12 +25,15 @@ from limberjack.spatial.vectors import cross, rotate, rotate_back, rotate_symmet
 __all__ = [
     "Bulk", "carried", "carry", "drift_body", "kick", "move", "point_mass", "pull_grips", "set_inverse", "set_reach",
     "six",
-    "take_velocities", "turned",
+    "take_velocities", "tumbled", "turned",
 ]  # fmt: skip
 
 # Columns of a grip: point from the com in body axes, target, stiffness, damping, largest force, force of the last step,
 # lever of its torques (0 where it does not turn the body), quaternion the body is turned to.
 GRIP_POINT, GRIP_TARGET, GRIP_SOFT, GRIP_IMPULSE, GRIP_LEVER, GRIP_TURN, GRIP = 0, 3, 6, 9, 12, 13, 17
+
+# Bodies that nothing holds turn in pieces of at most this [rad], up to so many.
+_PIECE, _MOST_PIECES = 0.2, 32
 
 # Places in `Bulk.spent`.
 ALL, JOINED, SWEPT = range(3)
@@ -52,6 +55,10 @@ class Bulk(NamedTuple):
     calm: np.ndarray  # (n,) for how long it has hardly moved [s]
     reach: np.ndarray  # (n,) how far it may come in a step [m]
     moving: np.ndarray  # (n,) largest speed of each island, at its root
+    unlike: np.ndarray  # (n,) by how much its largest moment of inertia over the smallest exceeds one
+    fast: np.ndarray  # (n,) TURNING or FAST in a substep, see `guarding.py`, else 0
+    part: np.ndarray  # (n,) of the way of a substep that it goes
+    turn: np.ndarray  # (n, 3) angular velocity of a fast body times the substep [rad]
     spent: np.ndarray  # (3,) ticks of the last steps: all, with joints, and with contacts while joints are met
 
 
@@ -190,6 +197,46 @@ def carried(i, bulk, before, w, x, y, z, wx, wy, wz):
 
 
 @inner
+def _spin(i, bulk, a, b, c, d, x, y, z):
+    """Return by what body i turns at the quaternion (a, b, c, d) with the angular momentum (x, y, z) times the time."""
+    r = rotation_from_quaternion(a, b, c, d)
+    x, y, z = rotate_back(r, x, y, z)
+    x, y, z = symmetric_times(six(bulk.own, i), x, y, z)
+    return rotate(r, x, y, z)
+
+
+@outlined
+def tumbled(i, x, y, z, before, bulk):
+    """Return the quaternion of body i after a turn that begins as the rotation vector (x, y, z), momentum kept.
+
+    Far turns are taken in pieces, each by the mean of the velocities before and after: one alone would lead to where
+    the same momentum is many times the energy. What turns farther still turns about its angular momentum, which keeps
+    both; where in its turn it is no longer matters.
+    """
+    w, a, b, c = before[i, 3], before[i, 4], before[i, 5], before[i, 6]
+    r = rotation_from_quaternion(w, a, b, c)
+    lx, ly, lz = rotate_back(r, x, y, z)
+    lx, ly, lz = symmetric_times(six(bulk.inertia, i), lx, ly, lz)
+    lx, ly, lz = rotate(r, lx, ly, lz)
+    turn = math.sqrt(x * x + y * y + z * z)
+    if turn > _MOST_PIECES * _PIECE:
+        f = (x * lx + y * ly + z * lz) / (lx * lx + ly * ly + lz * lz)
+        return turned(f * lx, f * ly, f * lz, before, i)
+    pieces = int(turn / _PIECE) + 1
+    f = 1.0 / pieces
+    lx, ly, lz = f * lx, f * ly, f * lz
+    for _ in range(pieces):
+        x, y, z = _spin(i, bulk, w, a, b, c, lx, ly, lz)
+        p = quaternion_multiply(quaternion_exp(x, y, z), (w, a, b, c))
+        tx, ty, tz = _spin(i, bulk, p[0], p[1], p[2], p[3], lx, ly, lz)
+        x, y, z = 0.5 * (x + tx), 0.5 * (y + ty), 0.5 * (z + tz)
+        w, a, b, c = quaternion_multiply(quaternion_exp(x, y, z), (w, a, b, c))
+        f = 1.0 / math.sqrt(w * w + a * a + b * b + c * c)
+        w, a, b, c = f * w, f * a, f * b, f * c
+    return w, a, b, c
+
+
+@inner
 def drift_body(i, h, before, bulk, u, pose):
     """Move body i, which joints hold, by h u from its pose before.
 
@@ -233,6 +280,9 @@ def move(h, gravity, before, u_before, bulk, u, pose):
                 x, y, z = x - 0.5 * h * dx, y - 0.5 * h * dy, z - 0.5 * h * dz
         pose[i, 0], pose[i, 1], pose[i, 2] = x, y, z
         turn = h * h * (wx * wx + wy * wy + wz * wz)
+        if turn > _PIECE * _PIECE and not bulk.round[i] and not bulk.jointed[i]:
+            pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = tumbled(i, h * wx, h * wy, h * wz, before, bulk)
+            continue
         if turn > 1e-8 and not bulk.round[i] and not bulk.jointed[i]:
             # the mean of the velocities before and after the turn
             a, b, c, d = turned(h * wx, h * wy, h * wz, before, i)

@@ -4,7 +4,7 @@
 2. collide: bounce with the velocities before forces;
 3. forces, and velocities onto the joints (post-stabilisation);
 4. contacts by sweeps from the ground up, joints with them, shock propagation where masses are unlike;
-5. impulses that close the joints where the step leads (pre-stabilisation); move;
+5. impulses that close the joints where the step leads (pre-stabilisation); move, fast bodies no further than they may;
 6. sweep once more without the push that undoes overlaps.
 """
 
@@ -18,6 +18,7 @@ from limberjack.methods.impulses.arriving import close, copy_angles
 from limberjack.methods.impulses.bouncing import bounce_held
 from limberjack.methods.impulses.carrying import begin_carried, meet_carried
 from limberjack.methods.impulses.closing import meet_in_turn, pull_joints, settle_there
+from limberjack.methods.impulses.guarding import guard, mend
 from limberjack.methods.impulses.islands import (
     DAMPED,
     FIRM,
@@ -146,9 +147,11 @@ def _meet_pinned(structure, how, h, count, graph, sweeps, bulk, pins, factored, 
 
 @outlined
 def _loose_substep(
-    setup, structure, how, h, wrenches, grip_link, grips, count, together, graph, sweeps, bulk, pins, factored, s
-):
+    setup, structure, shapes, how, substeps, h, wrenches, grip_link, grips, contacts, together, graph, sweeps, bulk,
+    pins, factored, s,
+):  # fmt: skip
     """Take one substep h of bodies that are free or on ball joints; return a status."""
+    count = contacts.count[0]
     if sweeps.bouncing[0] > 0:
         collide(0, count, BOUNCES, sweeps.link, bulk.inverse, h, sweeps.row, s.u)
     _copy_velocities(s.u, s.u_stage)
@@ -167,8 +170,12 @@ def _loose_substep(
             structure, h, how[TOLERANCE], s.stage, not together, bulk, pins, factored, s.pose, s.u, s.report
         )
         _note_joined(begin, bulk.spent[SWEPT], bulk.spent)
+    first, order = graph.island[islands], graph.order
+    fast = guard(first, h, substeps, s.stage, shapes, contacts, order, sweeps, bulk, s.u, s.pose)
     follow(0, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
     carry(s.stage, s.pose, bulk, s.u)
+    if fast:
+        mend(first, h, shapes, contacts, order, sweeps, bulk, s.pose, s.u)
     _relax(how, h, count, together, graph, sweeps, bulk, s.u)
     return status
 
@@ -198,8 +205,8 @@ def take_loose_steps(
         for _ in range(substeps):
             if status == 0:
                 status = _loose_substep(
-                    setup, structure, how, h, wrenches, grip_link, grips, contacts.count[0], together, graph, sweeps,
-                    bulk, pins, factored, s,
+                    setup, structure, shapes, how, substeps, h, wrenches, grip_link, grips, contacts, together, graph,
+                    sweeps, bulk, pins, factored, s,
                 )  # fmt: skip
         if status == 0:
             status = _check(s.u)
@@ -344,8 +351,11 @@ def take_steps(
                 _note_joined(start, swept, bulk.spent)
             if status == 0:
                 note_pushes(0, count, sweeps.row)
+                fast = guard(first, h, substeps, s.stage, shapes, contacts, graph.order, sweeps, bulk, s.u, s.pose)
                 follow(0, first, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
                 carry(s.pose_sum, s.pose, bulk, s.u)
+                if fast:
+                    mend(first, h, shapes, contacts, graph.order, sweeps, bulk, s.pose, s.u)
                 _relax(how, h, count, together, graph, sweeps, bulk, s.u)
                 if how[GLOBAL] == 0.0:
                     start = ticks()
