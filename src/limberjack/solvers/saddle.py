@@ -36,7 +36,7 @@ from limberjack.solvers.tree import factor, solve
 
 __all__ = [
     "NO_ROOM", "REFUSED", "Saddle", "alone", "factor_saddle", "first_constraints", "forget_responses", "invert_masses",
-    "list_touching", "new_saddle", "solve_saddle",
+    "list_always", "list_touching", "new_saddle", "solve_saddle",
 ]  # fmt: skip
 
 INFINITE = np.inf
@@ -142,6 +142,19 @@ def _no_responses(room: int) -> Responses:
     return Responses(*(np.zeros(size, np.int64) for size in sizes), *(np.zeros(0) for _ in range(3)))
 
 
+@inner
+def list_always(row_start, always, constraint, low, high):
+    """List the auxiliary constraints that always hold; return their rows."""
+    rows = 0
+    for i in range(len(always)):
+        c = always[i]
+        constraint[i] = c
+        for _ in range(row_start[c + 1] - row_start[c]):
+            low[rows], high[rows] = -INFINITE, INFINITE
+            rows += 1
+    return rows
+
+
 @outlined
 def list_touching(
     # in
@@ -164,14 +177,7 @@ def list_touching(
         count, constraint: of the responses.
         low, high: bounds of the rows.
     """
-    rows = 0
-    for i in range(len(always)):
-        c = always[i]
-        constraint[i] = c
-        for _ in range(row_start[c + 1] - row_start[c]):
-            low[rows], high[rows] = -INFINITE, INFINITE
-            rows += 1
-    listed = len(always)
+    rows, listed = list_always(row_start, always, constraint, low, high), len(always)
     for c in range(first, last):
         r = row_start[c]
         if values[r, 0] <= touch or pressed[r] > 0.0 or (positions and pressed[r] < 0.0):

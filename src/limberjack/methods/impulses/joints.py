@@ -8,13 +8,13 @@ met together instead of joint by joint: its limit is the same).
 from __future__ import annotations
 
 from limberjack._jit import outlined
+from limberjack.solvers.saddle import INFINITE, NO_ROOM, list_always
 
 __all__ = [
     "LAST", "START", "SUM", "WAY", "add_sums", "copy_sums", "list_limits", "list_rubbing", "mix_sums", "row_rates",
     "sums_go_on",
 ]  # fmt: skip
 
-INFINITE = float("inf")
 # Columns of what rows with bounds have pushed with: in the substep so far, at the start of a piece, before a round, and
 # the direction it goes.
 SUM, START, LAST, WAY = range(4)
@@ -41,7 +41,7 @@ def list_limits(
     # out
     pressed, count, constraint, low, high,
 ):  # fmt: skip
-    """List the auxiliary constraints that always hold and the limits that act; return the rows or -1 without room.
+    """List the auxiliary constraints that always hold and the limits that act; return the rows or NO_ROOM.
 
     A limit may give back what it has pushed with: a solve that knew less of the contacts may have asked for too much.
 
@@ -58,19 +58,12 @@ def list_limits(
         count, constraint: of the responses.
         low, high: bounds of the rows.
     """
-    rows = 0
-    for i in range(len(always)):
-        c = always[i]
-        constraint[i] = c
-        for _ in range(row_start[c + 1] - row_start[c]):
-            low[rows], high[rows] = -INFINITE, INFINITE
-            rows += 1
-    listed = len(always)
+    rows, listed = list_always(row_start, always, constraint, low, high), len(always)
     for c in range(first, last):
         r = row_start[c]
         if values[r, 0] <= touch or pressed[r] != 0.0 or side[r] <= 0.0:
             if listed == room:
-                return -1
+                return NO_ROOM
             constraint[listed] = c
             low[rows], high[rows] = -pushed[c - first, SUM], INFINITE
             pressed[r] = -1.0
@@ -98,7 +91,7 @@ def list_rubbing(row_start, rubbing, most, h, rates, rows, room, pushed, count, 
     listed, first = count[0], len(pushed) - len(rubbing)
     for k in range(len(rubbing)):
         if listed == room:
-            return -1
+            return NO_ROOM
         at = row_start[rubbing[k]]
         constraint[listed] = rubbing[k]
         done = pushed[first + k, SUM]
