@@ -35,8 +35,8 @@ from limberjack.solvers.structure import new_work as new_sparse_work
 from limberjack.solvers.tree import factor, solve
 
 __all__ = [
-    "NO_ROOM", "REFUSED", "Saddle", "alone", "factor_saddle", "first_constraints", "forget_responses", "invert_masses",
-    "list_always", "list_touching", "new_saddle", "solve_saddle",
+    "INFINITE", "NO_ROOM", "REFUSED", "Saddle", "alone", "factor_saddle", "first_constraints", "forget_responses",
+    "invert_masses", "list_always", "list_touching", "new_saddle", "solve_saddle",
 ]  # fmt: skip
 
 INFINITE = np.inf
