@@ -92,7 +92,7 @@ def test_scene_builds_and_is_complete(name):
     assert 0.0 < scene.dt <= 1 / 60 and scene.seconds > 0.0
     assert scene.drive is None or callable(scene.drive)
     assert np.isfinite(scene.camera.position).all() and np.isfinite(scene.camera.target).all()
-    assert np.linalg.norm(np.subtract(scene.camera.position, scene.camera.target)) > 0.5
+    assert np.linalg.norm(np.subtract(scene.camera.position, scene.camera.target)) > 0.25
     assert scene.description
 
 

@@ -87,7 +87,7 @@ def column(*, boxes: int = 10, ratio: float = 1.0) -> Model:
     return builder.build()
 
 
-@scene("A row of dominoes, the first one pushed over.", lambda **o: _stage(0.05, 0.9 * o["count"] * o["spacing"]))
+@scene("A row of dominoes, the first one pushed over.", lambda **o: _stage(0.05, 0.3 + 0.6 * o["count"] * o["spacing"]))
 def dominoes(*, count: int = 30, spacing: float = 0.025) -> Model:
     """Return a straight row of dominoes of 48 x 24 x 7.5 mm that stand, the first of which tips.
 
@@ -151,7 +151,7 @@ def arch(*, stones: int = 15, radius: float = 1.0, thickness: float = 0.25, fric
 
 @scene(
     "A house of cards: leaning pairs with strips across them.",
-    lambda **o: _stage(0.085 * o["storeys"], 0.18 * o["storeys"]),
+    lambda **o: _stage(0.085 * o["storeys"], 0.25 + 0.1 * o["storeys"]),
 )
 def card_house(*, storeys: int = 3, friction: float = 0.7) -> Model:
     """Return a house of cards of 88 x 63 x 2 mm, pairs leaning at 20 degrees, a strip across each storey but the last.
