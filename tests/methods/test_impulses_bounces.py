@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.naive import solids
 
 import limberjack as lj
 
@@ -21,6 +22,9 @@ def add_shapes(builder, kind, **options):
     """Give body "a" shapes that reach 0.1 m below its origin."""
     if kind == "box":
         builder.add_shape_box("a", (0.3, 0.2, 0.2), **options)
+    elif kind == "ring":
+        vertices, faces = solids.torus(0.2, 0.1, around=32)
+        builder.add_shape_mesh("a", vertices=vertices, faces=faces, **options)
     elif kind == "mesh":
         builder.add_shape_mesh("a", *CUBE, **options)
     elif kind == "cylinder":
@@ -54,7 +58,7 @@ def highest(sim):
 
 
 @pytest.mark.parametrize("e", [0.3, 0.8, 1.0])
-@pytest.mark.parametrize("kind", ["box", "mesh", "cylinder", "lying capsule", "table"])
+@pytest.mark.parametrize("kind", ["box", "mesh", "ring", "cylinder", "lying capsule", "table"])
 def test_a_body_that_lands_flat_bounces_straight_up(kind, e):
     """All points that touch at once leave with e times their speed: no spin, and e^2 of the height."""
     sim = dropped(kind, e)

@@ -139,3 +139,13 @@ def test_contacts_found_again_within_a_step_are_part_of_snapshots():
     fresh.restore(kept)
     fresh.step(10)
     assert fresh.state_hash() == once
+
+
+def test_a_figure_lies_still():
+    """A figure of 89 bodies, fingers and toes of some grams among them, falls and lies still after five seconds."""
+    sim = running(lj.scenes.get_shown("humanoid").model)
+    sim.step(1200)
+    assert np.abs(sim.velocities).max() < 0.01
+    assert sim.joint_error().metres < 1e-7 and sim.stats["penetration"] < 1e-3
+    carried = sum(contact.force[2] for contact in sim.contacts() if contact.bodies[1] == "world")
+    assert carried == pytest.approx(75.0 * G, rel=1e-3)
