@@ -137,3 +137,17 @@ def test_curved_meshes_come_to_rest(floor):
         sim.step(960)
         assert np.linalg.norm(sim.velocities[0, 3:]) < 2e-4, seed
         assert sim.stats["penetration"] < 2e-4
+
+
+def test_boxes_piled_into_each_other_are_not_thrown():
+    """Six boxes of 30 cm, 2 cm from one to the next, begin to part at walking pace; later they may topple and fall."""
+    rng, builder = np.random.default_rng(5), lj.Builder("pile")
+    builder.add_shape_plane("world")
+    for k in range(6):
+        turn = rng.normal(size=4) * (0.2, 0.1, 0.1, 0.1) + (1.0, 0.0, 0.0, 0.0)
+        place = (0.05 * rng.normal(), 0.05 * rng.normal(), 0.1 + 0.02 * k)
+        turn /= np.linalg.norm(turn)
+        builder.add_body(f"box{k}", mass=1.0, inertia=(0.015,) * 3, position=place, rotation=turn)
+        builder.add_shape_box(f"box{k}", (0.3, 0.3, 0.3))
+    sim = lj.Simulation(builder.build(), lj.Impulses(sleeping=False), dt=1 / 240)
+    assert fastest(sim, 0.1) < 1.5
