@@ -88,7 +88,7 @@ def members():
 
 def handles():
     """Yield the public members of what a simulation hands out."""
-    from limberjack.handles import BodyHandle, JointHandle, PointHandle
+    from limberjack.simulation.handles import BodyHandle, JointHandle, PointHandle
 
     for value in (BodyHandle, JointHandle, PointHandle):
         for word, member in vars(value).items():

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from limberjack.bench.table import shown
+from limberjack_lab.bench.table import shown
 
 ROOT = Path(__file__).parent.parent
 START, END = "<!-- bench:start -->\n", "<!-- bench:end -->\n"

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import limberjack as lj
+from limberjack.cli.terminal import shown
 from limberjack.methods import FEATURES
 from limberjack.model.joints import KINDS
-from limberjack.terminal import shown
 
 DOCS = Path(__file__).parent.parent / "docs"
 NOTE = "<!-- written by tools/make_docs.py; edit that, or what it reads -->\n"

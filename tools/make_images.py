@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import limberjack as lj
-from limberjack import demo
+from limberjack.cli import demo
+from limberjack.cli.runs import measured_run
 from limberjack.io.files import atomic_write
-from limberjack.runs import measured_run
 
 FOLDER = Path(__file__).parent.parent / "docs" / "images"
 # The moving picture opens the README: it must load at once.

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from limberjack import scenes
-    from limberjack.articulated.dynamics import forward_kinematics, inverse_dynamics, jacobian, mass_matrix
-    from limberjack.assembling.face import Assembly, assemble, pose
-    from limberjack.dynamics import forward_dynamics
     from limberjack.errors import (
         Diverged,
         FileError,
@@ -23,34 +20,28 @@ if TYPE_CHECKING:
         UnsupportedByMethod,
     )
     from limberjack.io import load, save
-    from limberjack.methods import (
-        Adaptive,
-        Displacements,
-        DivideAndConquer,
-        Full,
-        Impulses,
-        Multipliers,
-        capabilities,
-    )
+    from limberjack.maximal.assemble import Assembly, assemble, pose
+    from limberjack.methods import Adaptive, Displacements, DivideAndConquer, Full, Impulses, Multipliers, capabilities
     from limberjack.methods.adaptive.options import View
     from limberjack.model.builder import Builder
-    from limberjack.model.custom import register_constraint, register_joint
     from limberjack.model.model import Model
-    from limberjack.model.own_bodies import register_body_kind
     from limberjack.model.proximity import Proximity
+    from limberjack.model.registered import register_body_kind, register_constraint, register_joint
     from limberjack.model.spec import Axis, Motor
-    from limberjack.simulation import Simulation, resume
-    from limberjack.trackers import Pace, Tracker
-    from limberjack.trajectory import Trajectory
+    from limberjack.reduced.dynamics import forward_kinematics, inverse_dynamics, jacobian, mass_matrix
+    from limberjack.simulation.constrained_dynamics import forward_dynamics
+    from limberjack.simulation.simulation import Simulation, resume
+    from limberjack.simulation.trackers import Pace, Tracker
+    from limberjack.simulation.trajectory import Trajectory
     from limberjack.viewer import view
 
 __version__ = "0.1.0"
 
 # Public names and the module each lives in. Loaded on first use: importing the package compiles and costs nothing.
 _HOMES = {
-    "limberjack.articulated.dynamics": ("forward_kinematics", "inverse_dynamics", "jacobian", "mass_matrix"),
-    "limberjack.assembling.face": ("Assembly", "assemble", "pose"),
-    "limberjack.dynamics": ("forward_dynamics",),
+    "limberjack.reduced.dynamics": ("forward_kinematics", "inverse_dynamics", "jacobian", "mass_matrix"),
+    "limberjack.maximal.assemble": ("Assembly", "assemble", "pose"),
+    "limberjack.simulation.constrained_dynamics": ("forward_dynamics",),
     "limberjack.errors": (
         "Diverged", "FileError", "LimberjackError", "LoopNotClosed", "MissingExtra", "ModelError", "ModelWarning",
         "StateError", "UnknownName", "UnsupportedByMethod",
@@ -62,13 +53,12 @@ _HOMES = {
     ),  # fmt: skip
     "limberjack.methods.adaptive.options": ("View",),
     "limberjack.model.builder": ("Builder",),
-    "limberjack.model.custom": ("register_constraint", "register_joint"),
-    "limberjack.model.own_bodies": ("register_body_kind",),
+    "limberjack.model.registered": ("register_body_kind", "register_constraint", "register_joint"),
     "limberjack.model.model": ("Model",),
     "limberjack.model.spec": ("Axis", "Motor"),
-    "limberjack.simulation": ("Simulation", "resume"),
-    "limberjack.trackers": ("Pace", "Tracker"),
-    "limberjack.trajectory": ("Trajectory",),
+    "limberjack.simulation.simulation": ("Simulation", "resume"),
+    "limberjack.simulation.trackers": ("Pace", "Tracker"),
+    "limberjack.simulation.trajectory": ("Trajectory",),
     "limberjack.viewer": ("view",),
 }  # fmt: skip
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

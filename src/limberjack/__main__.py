@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from limberjack.cli import main
+from limberjack.cli.commands import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -29,6 +29,8 @@ from typing import Any
 
 import llvmlite.binding as llvm
 import numba
+from llvmlite import ir
+from numba import extending
 from numba.core import types
 from numba.core.caching import (  # pyright: ignore[reportPrivateImportUsage]
     CompileResultCacheImpl,
@@ -40,7 +42,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 from numba.core.registry import cpu_target
 
-__all__ = ["cache_folder", "entry", "inner", "kernel", "outlined"]
+__all__ = ["cache_folder", "call_custom", "entry", "inner", "kernel", "outlined"]
 
 _PACKAGE = Path(__file__).parent
 _IMPORT = re.compile(
@@ -341,3 +343,30 @@ def entry(dispatcher: Any) -> Any:
     """
     (compiled,) = dispatcher.overloads.values()
     return compiled.entry_point
+
+
+# Calls of functions known by their address only, from inside kernels.
+
+
+def _call(typing: Any, address: Any, time: Any, state: Any, k: Any, data: Any, first: Any, count: Any) -> Any:
+    """Call the compiled function at `address` with row k of `state` and `count` numbers from row `first` of `data`."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        double, whole = ir.DoubleType(), ir.IntType(64)
+        kind = ir.FunctionType(ir.VoidType(), [double, double.as_pointer(), double.as_pointer(), whole])
+        function = builder.inttoptr(args[0], kind.as_pointer())
+        places = []
+        for array, row in ((2, 3), (4, 5)):
+            struct = context.make_array(signature.args[array])(context, builder, args[array])
+            stride = builder.extract_value(struct.strides, 0)
+            start = builder.add(builder.ptrtoint(struct.data, whole), builder.mul(args[row], stride))
+            places.append(builder.inttoptr(start, double.as_pointer()))
+        builder.call(function, [args[1], *places, args[6]])
+        return context.get_dummy_value()
+
+    kinds = (types.int64, types.float64, state, types.int64, data, types.int64, types.int64)
+    return types.void(*kinds), code
+
+
+# typed as anything: callers leave the first argument out
+call_custom: Any = extending.intrinsic(_call)

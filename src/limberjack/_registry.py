@@ -20,20 +20,20 @@ _TARGETS: dict[str, dict[str, str | Callable[..., Any]]] = {
     },
     "model writer": {".json": "limberjack.io.native:write"},
     "mesh reader": {
-        suffix: "limberjack.io.meshes:read" for suffix in (".obj", ".stl", ".dae", ".ply", ".off", ".glb", ".gltf")
+        suffix: "limberjack.io.mesh_files:read" for suffix in (".obj", ".stl", ".dae", ".ply", ".off", ".glb", ".gltf")
     },
     "trajectory writer": {
-        ".npz": "limberjack.io.trajectory:write_npz",
-        ".csv": "limberjack.io.trajectory:write_csv",
+        ".npz": "limberjack.io.trajectory_files:write_npz",
+        ".csv": "limberjack.io.trajectory_files:write_csv",
         ".html": "limberjack.io.html:write",
         ".glb": "limberjack.io.glb:write",
         ".mp4": "limberjack.io.pictures:write_mp4",
         ".gif": "limberjack.io.pictures:write_gif",
         ".png": "limberjack.io.pictures:write_png",
     },
-    "trajectory reader": {".npz": "limberjack.io.trajectory:read_npz"},
-    "simulation writer": {".npz": "limberjack.io.state:write"},
-    "simulation reader": {".npz": "limberjack.io.state:read"},
+    "trajectory reader": {".npz": "limberjack.io.trajectory_files:read_npz"},
+    "simulation writer": {".npz": "limberjack.io.state_files:write"},
+    "simulation reader": {".npz": "limberjack.io.state_files:read"},
 }
 
 

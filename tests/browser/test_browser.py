@@ -18,9 +18,9 @@ from tests.viewer.waiting import until
 
 import limberjack as lj
 from limberjack.methods import METHODS
-from limberjack.render.camera import Eye
 from limberjack.viewer.app import Viewer
-from limberjack.viewer.carry import under_method
+from limberjack.viewer.camera import Eye
+from limberjack.viewer.carry_over import under_method
 
 pytestmark = pytest.mark.browser
 

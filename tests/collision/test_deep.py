@@ -7,7 +7,7 @@ import pytest
 
 import limberjack as lj
 from limberjack.collision.detect import find_contacts, new_detector
-from limberjack.scenes.links import Link
+from limberjack.scenes.rings import Link
 from limberjack.spatial.frames import matrix_from_quaternion
 
 BODIES, SEEDS = 16, 20

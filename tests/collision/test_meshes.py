@@ -10,12 +10,12 @@ from tests.naive import solids
 
 import limberjack as lj
 from limberjack._jit import kernel
-from limberjack.collision import grids
+from limberjack.collision import mesh_sdf as grids
 from limberjack.collision.detect import new_detector
-from limberjack.collision.fields import distance_from
+from limberjack.collision.distance_fields import distance_from
 from limberjack.collision.shapes import BOX, HULL, MESH
 from limberjack.collision.surfaces import closed_surface, polygons_of
-from limberjack.model.shapes import mesh_mass
+from limberjack.model.shape_kinds import mesh_mass
 
 MESHES = {"torus": solids.torus(), "angle": solids.angle_iron()}
 

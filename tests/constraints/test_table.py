@@ -15,8 +15,8 @@ from tests.naive.models import add_body
 import limberjack as lj
 from limberjack.constraints.rows import ANGLE, SLIDE
 from limberjack.constraints.table import HELD, SIDED, Pairs, collect, gear_rows, new_table
-from limberjack.holding import Holding, tied_blocks
 from limberjack.model.arrays import LINK
+from limberjack.reduced.constraint_set import Holding, tied_blocks
 
 
 def all_rows(model, **without):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from limberjack.constraints import bodies as body_room
-from limberjack.constraints import maximal, rows
+from limberjack.constraints import rows
+from limberjack.maximal import bodies as body_room
+from limberjack.maximal import rows as maximal
 
 _set_pair, _row, _relative = rows.set_pair, rows.row, rows.relative_rotation
 _evaluate, _take_inertia = maximal.evaluate, body_room.take_inertia

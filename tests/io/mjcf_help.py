@@ -7,9 +7,9 @@ import warnings
 import mujoco
 import numpy as np
 
-from limberjack.articulated.dynamics import forward_dynamics, forward_kinematics
 from limberjack.errors import ModelWarning
 from limberjack.io import load
+from limberjack.reduced.dynamics import forward_dynamics, forward_kinematics
 
 TET = "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
 

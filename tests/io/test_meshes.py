@@ -11,8 +11,8 @@ import trimesh
 
 from limberjack import _registry
 from limberjack.errors import FileError, MissingExtra
-from limberjack.io import meshes
-from limberjack.model.shapes import mesh_mass
+from limberjack.io import mesh_files as meshes
+from limberjack.model.shape_kinds import mesh_mass
 
 COLLADA = """<?xml version="1.0"?>
 <COLLADA xmlns="http://www.collada.org/2005/11/COLLADASchema" version="1.4.1">

@@ -20,10 +20,10 @@ from tests.io.mjcf_help import (
     write,
 )
 
-from limberjack.articulated.dynamics import forward_kinematics
 from limberjack.errors import ModelWarning
 from limberjack.io import load
 from limberjack.model.spec import Motor
+from limberjack.reduced.dynamics import forward_kinematics
 
 # -- geoms, contact, sites -------------------------------------------------------------------------------
 

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import limberjack as lj
-from limberjack.io import native, npz, state
+from limberjack.io import native, npz
+from limberjack.io import state_files as state
 
 
 def _chain():

@@ -10,13 +10,13 @@ import zipfile
 import numpy as np
 import pytest
 
-from limberjack.articulated.dynamics import forward_kinematics
 from limberjack.errors import FileError, LimberjackError, StateError, UnknownName
 from limberjack.io import native
-from limberjack.io.trajectory import read_npz
+from limberjack.io.trajectory_files import read_npz
 from limberjack.model.builder import Builder
 from limberjack.model.spec import Axis
-from limberjack.trajectory import Trajectory
+from limberjack.reduced.dynamics import forward_kinematics
+from limberjack.simulation.trajectory import Trajectory
 
 
 def figure():

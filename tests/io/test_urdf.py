@@ -288,7 +288,7 @@ def test_meshes_are_scaled_and_kept_outward(tmp_path, put, quiet, suffix):
 
 def test_a_mesh_file_is_read_once(tmp_path, put, monkeypatch):
     """Many references to one file read it once, and a broken one is named once."""
-    from limberjack.io import meshes
+    from limberjack.io import mesh_files as meshes
 
     trimesh.creation.box().export(tmp_path / "box.dae")
     (tmp_path / "bad.dae").write_text("no mesh")

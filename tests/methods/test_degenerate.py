@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import limberjack as lj
-from limberjack.warmup import looped
+from limberjack.cli.warmup import looped
 
 METHODS = ("multipliers", "full")
 METHOD_OF = {"multipliers": lj.Multipliers(integrator="rk4"), "full": lj.Full(integrator="rk4")}

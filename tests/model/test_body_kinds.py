@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import limberjack as lj
-from limberjack.model.bodies import BODY_KINDS, BodyKind, register_body_kind
+from limberjack.model.body_kinds import BODY_KINDS, BodyKind, register_body_kind
 
 SOLID = {"mass": 1.0, "inertia": (1.0, 1.0, 1.0)}
 
@@ -200,7 +200,7 @@ def test_a_thin_plate_can_scale_as_a_whole():
 
 def test_body_kinds_can_be_registered(monkeypatch):
     """A registered kind is a kind like the others: bodies of it are features; names and sizes are checked."""
-    monkeypatch.setattr("limberjack.model.bodies.BODY_KINDS", dict(BODY_KINDS))
+    monkeypatch.setattr("limberjack.model.body_kinds.BODY_KINDS", dict(BODY_KINDS))
     monkeypatch.setattr("limberjack.model.model.BODY_KINDS", dict(BODY_KINDS) | {"jelly": BodyKind("jelly", 8, 2)})
     register_body_kind(BodyKind("jelly", 8, 2))
     build = lj.Builder()

@@ -11,7 +11,7 @@ from tests.naive.models import KINDS, add_body, add_joint, random_model, random_
 from tests.naive.twin import Twin
 
 import limberjack as lj
-from limberjack.articulated.assembly_tree import new_assembly
+from limberjack.reduced.assembly_tree import new_assembly
 
 
 class Scene:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import limberjack as lj
-from limberjack.runs import turned
+from limberjack.cli.runs import turned
 from limberjack.scenes.adaptive import budgets_by_distance, cut_in_order
 from limberjack.scenes.crowds import Push
 

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import limberjack as lj
-from limberjack.scenes import skeleton
-from limberjack.scenes.anthropometry import SEGMENTS
-from limberjack.scenes.felt import felt_inertias
-from limberjack.scenes.figures import bodies_of
+from limberjack.scenes import humanoid_data as skeleton
+from limberjack.scenes.figures import bodies_of, felt_inertias
+from limberjack.scenes.humanoid_data import SEGMENTS
 from limberjack.spatial.frames import matrix_from_quaternion, skew
 
 MIRROR = np.diag([1.0, -1.0, 1.0])

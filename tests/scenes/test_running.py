@@ -8,7 +8,7 @@ from tests.scenes.test_catalog import SMALL
 
 import limberjack as lj
 from limberjack import scenes
-from limberjack.cli import View
+from limberjack.cli.commands import View
 
 
 def run(scene: scenes.Scene, seconds: float) -> lj.Simulation:

@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 
 import limberjack as lj
+from limberjack.cli.warmup import jobs
 from limberjack.methods import FEATURES
-from limberjack.stepping import INTEGRATORS
-from limberjack.warmup import jobs
+from limberjack.reduced.step import INTEGRATORS
 
 pytestmark = pytest.mark.soak
 

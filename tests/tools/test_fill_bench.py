@@ -7,8 +7,8 @@ import json
 import pytest
 
 import fill_bench
-from limberjack.bench import chain, contact, crowd
-from limberjack.bench.table import Bar, Table, write_json
+from limberjack_lab.bench import chain, contact, crowd
+from limberjack_lab.bench.table import Bar, Table, write_json
 
 
 def _tables() -> list[Table]:

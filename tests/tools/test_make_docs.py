@@ -11,10 +11,10 @@ import pytest
 import limberjack as lj
 import make_docs
 import make_images
-from limberjack import cli
+from limberjack.cli import commands as cli
+from limberjack.model.joint_options import checked_joint
 from limberjack.model.joints import KINDS, factors_of, locked, motion_subspace, transform
-from limberjack.model.options import checked_joint
-from limberjack.stepping import INTEGRATORS
+from limberjack.reduced.step import INTEGRATORS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -255,7 +255,7 @@ def test_the_command_opens_the_page_and_ends_on_ctrl_c():
 )
 def test_wrong_orders_to_view_end_with_status_2(words, named, capsys):
     """Bad input is one message that names it, and status 2."""
-    from limberjack.cli import main
+    from limberjack.cli.commands import main
 
     assert main(["view", *words, "--no-browser"]) == 2
     err = capsys.readouterr().err

@@ -10,9 +10,9 @@ from tests.viewer.waiting import until
 from websockets.sync.client import connect
 
 import limberjack as lj
-from limberjack.render.drawing import Drawing
 from limberjack.viewer.app import Viewer
-from limberjack.viewer.composed import Composed
+from limberjack.viewer.drawing import Drawing
+from limberjack.viewer.part_poses import Composed
 from limberjack.viewer.runner import Runner
 
 # What a page sends first: it is shown nothing before it has told where it looks.

@@ -11,9 +11,9 @@ from tests.viewer.waiting import until
 
 import limberjack as lj
 from limberjack.methods import METHODS
-from limberjack.viewer.carry import transplant, under_gravity, under_method
+from limberjack.viewer.carry_over import transplant, under_gravity, under_method
 from limberjack.viewer.colors import MODES, body_values, clusters, heat, part_colors
-from limberjack.viewer.hands import Hands
+from limberjack.viewer.dragging import Hands
 from limberjack.viewer.runner import Runner
 
 
@@ -257,7 +257,7 @@ def test_energies_of_bodies_add_up():
 @pytest.mark.parametrize("mode", MODES)
 def test_every_mode_gives_colours(mode):
     """In every mode each part has a colour within 0 .. 1; loops and adaptive models included."""
-    from limberjack.render.drawing import Drawing
+    from limberjack.viewer.drawing import Drawing
 
     sim = lj.Simulation(lj.scenes.four_bar())
     sim.step(10)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import inner, outlined
-from limberjack.collision.scratch import Scratch, new_scratch
+from limberjack.collision.narrow import Scratch, new_scratch
 from limberjack.collision.shapes import CAPSULE, CYLINDER, PLANE, SPHERE, Shapes
 from limberjack.spatial.frames import matrix_from_quaternion
 from limberjack.spatial.quaternions import quaternion_multiply, rotation_from_quaternion

@@ -12,8 +12,7 @@ import math
 
 import numpy as np
 
-from limberjack._jit import inner, outlined
-from limberjack.constraints.calls import call_custom
+from limberjack._jit import call_custom, inner, outlined
 from limberjack.constraints.rows import (
     AXES_A,
     COORDINATES,

@@ -73,7 +73,7 @@ def custom_kind(joint: Joint) -> Any:
     if KINDS[joint.kind].coupled != "registered":
         return None
     # loaded by name: it is no part of any kernel, whose cache would forget all with each change of it
-    return importlib.import_module("limberjack.constraints.custom").custom_kind(joint)
+    return importlib.import_module("limberjack.constraints.registered").custom_kind(joint)
 
 
 def joint_rows(joint: Joint) -> list[tuple[list[Term], float]]:

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from limberjack.io.files import atomic_write
-from limberjack.recorder import Bar
-from limberjack.render import geometry
-from limberjack.render.camera import bounds
-from limberjack.render.drawing import Drawing, string_poses
-from limberjack.render.film import require_frames
-from limberjack.render.geometry import Geometry
+from limberjack.simulation.recorder import Bar
+from limberjack.simulation.trajectory import Trajectory
 from limberjack.spatial.frames import quaternion_from_matrix, turn_z_to
-from limberjack.trajectory import Trajectory
+from limberjack.viewer import geometry
+from limberjack.viewer.camera import bounds
+from limberjack.viewer.drawing import Drawing, string_poses
+from limberjack.viewer.film import require_frames
+from limberjack.viewer.geometry import Geometry
 
 __all__ = ["write"]
 

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 
 from limberjack.io.files import atomic_write
-from limberjack.recorder import Bar
-from limberjack.render import geometry
-from limberjack.render.drawing import PALETTE, Drawing
-from limberjack.render.film import Shot, chosen_shot, require_frames
+from limberjack.simulation.recorder import Bar
+from limberjack.simulation.trajectory import Trajectory
 from limberjack.spatial.frames import turn_z_to
-from limberjack.trajectory import Trajectory
+from limberjack.viewer import geometry
+from limberjack.viewer.drawing import PALETTE, Drawing
+from limberjack.viewer.film import Shot, chosen_shot, require_frames
 
 __all__ = ["write"]
 

@@ -28,10 +28,9 @@ from limberjack.errors import FileError, ModelError, UnknownName
 from limberjack.io.files import atomic_write
 from limberjack.io.xml import read_bytes
 from limberjack.model.builder import Builder
-from limberjack.model.custom import CONSTRAINT_KINDS, CustomJoint
 from limberjack.model.joints import KINDS, SPIN
 from limberjack.model.model import Model
-from limberjack.model.own_bodies import OWN_KINDS, OwnBody
+from limberjack.model.registered import CONSTRAINT_KINDS, OWN_KINDS, CustomJoint, OwnBody
 from limberjack.model.spec import Axis, Body, Joint, Motor, Point, Shape, Spec, Spring
 
 __all__ = ["FORMAT", "VERSION", "dumps", "loads", "read", "write"]

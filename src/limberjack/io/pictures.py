@@ -12,11 +12,11 @@ import numpy as np
 
 from limberjack.errors import FileError, StateError, require
 from limberjack.io.files import atomic_write
-from limberjack.recorder import Bar
-from limberjack.render.drawing import Drawing
-from limberjack.render.film import chosen_shot, film, frames_at, require_frames
-from limberjack.render.picture import Painter, png
-from limberjack.trajectory import Trajectory
+from limberjack.simulation.recorder import Bar
+from limberjack.simulation.trajectory import Trajectory
+from limberjack.viewer.drawing import Drawing
+from limberjack.viewer.film import chosen_shot, film, frames_at, require_frames
+from limberjack.viewer.picture import Painter, png
 
 __all__ = ["write_gif", "write_mp4", "write_png"]
 

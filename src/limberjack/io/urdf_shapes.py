@@ -10,7 +10,7 @@ import numpy as np
 
 from limberjack import _registry
 from limberjack.errors import MissingExtra, ModelError
-from limberjack.io import meshes as mesh_files
+from limberjack.io import mesh_files
 from limberjack.io.urdf_source import KNOWN, Source
 from limberjack.io.xml import Element, Roots
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from limberjack.errors import StateError, UnknownName, UnsupportedByMethod
-from limberjack.model.custom import refuse_projected, refuse_slanted
 from limberjack.model.model import Model
+from limberjack.model.registered import refuse_projected, refuse_slanted
 
 if TYPE_CHECKING:
     from limberjack.methods.adaptive.options import Adaptive

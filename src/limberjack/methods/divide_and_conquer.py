@@ -11,18 +11,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from limberjack._jit import entry, kernel
-from limberjack.articulated.assembly_tree import new_assembly
-from limberjack.articulated.dca import divide_and_conquer, set_leaves
-from limberjack.articulated.drives import drive_forces
-from limberjack.articulated.integrate import advance
-from limberjack.articulated.kinematics import kinematics
-from limberjack.articulated.parts import OWN, TAU, new_coefficients
-from limberjack.articulated.work import new_work
 from limberjack.errors import UnknownName, UnsupportedByMethod
-from limberjack.forces import new_pull, pull_springs, take_wrenches
 from limberjack.model.arrays import whole_span
 from limberjack.model.model import Model
-from limberjack.stepping import HUGE, new_buffers
+from limberjack.reduced.assembly_tree import OWN, TAU, new_assembly, new_coefficients
+from limberjack.reduced.dca import divide_and_conquer, set_leaves
+from limberjack.reduced.drives import drive_forces
+from limberjack.reduced.forces import new_pull, pull_springs, take_wrenches
+from limberjack.reduced.integrate import advance
+from limberjack.reduced.kinematics import kinematics
+from limberjack.reduced.step import HUGE, new_buffers
+from limberjack.reduced.work import new_work
 
 __all__ = ["DivideAndConquer"]
 

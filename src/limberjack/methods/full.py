@@ -9,19 +9,19 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from limberjack._jit import entry
-from limberjack.articulated.work import ROW, Work, new_work
-from limberjack.blows import Blows
-from limberjack.collision.contacts import Contact
-from limberjack.constrained import ACCELERATIONS, MORE_ROOM, take_held_steps
+from limberjack.collision.detect import Contact
 from limberjack.constraints.rows import ANGLE, COORDINATES, ROWS
 from limberjack.errors import StateError, UnknownName
-from limberjack.forces import Pull, new_pull
-from limberjack.holding import Grip, Holding, needs_rows
-from limberjack.meeting import Meeting
 from limberjack.model.arrays import SPAN, Springs, blocks_of, span_of
 from limberjack.model.model import Model
-from limberjack.momentum import Aims, new_aims
-from limberjack.stepping import INTEGRATORS, MOMENTUM, RK4, new_buffers, take_steps
+from limberjack.reduced.constrained_step import ACCELERATIONS, MORE_ROOM, take_held_steps
+from limberjack.reduced.constraint_set import Grip, Holding, needs_rows
+from limberjack.reduced.contact_set import Meeting
+from limberjack.reduced.forces import Pull, new_pull
+from limberjack.reduced.impulse import Blows
+from limberjack.reduced.momentum import Aims, new_aims
+from limberjack.reduced.step import INTEGRATORS, MOMENTUM, RK4, new_buffers, take_steps
+from limberjack.reduced.work import ROW, Work, new_work
 
 __all__ = ["Full"]
 

@@ -9,13 +9,12 @@ import numpy as np
 
 from limberjack.errors import ModelError, UnknownName
 from limberjack.model import check
-from limberjack.model.bodies import BodyBuilder
-from limberjack.model.custom import ConstraintBuilder
+from limberjack.model.body_kinds import BodyBuilder
+from limberjack.model.joint_options import checked_axis, checked_joint
 from limberjack.model.joints import KINDS
 from limberjack.model.model import Model
-from limberjack.model.options import checked_axis, checked_joint
-from limberjack.model.own_bodies import OwnBodyBuilder
-from limberjack.model.shapes import ShapeBuilder
+from limberjack.model.registered import ConstraintBuilder, OwnBodyBuilder
+from limberjack.model.shape_kinds import ShapeBuilder
 from limberjack.model.spec import WORLD, Axis, Joint, Point, Spec, Spring
 
 __all__ = ["Builder"]

@@ -10,9 +10,9 @@ from limberjack.errors import ModelError
 from limberjack.model import joints as jt
 from limberjack.model.arrays import Drives, Links, Springs, roles_of
 from limberjack.model.check import inertia_problem
-from limberjack.model.shapes import body_from_shapes
+from limberjack.model.shape_kinds import body_from_shapes
+from limberjack.model.spanning_tree import Tree
 from limberjack.model.spec import WORLD, Body, Joint, Motor, Shape, Spec
-from limberjack.model.tree import Tree
 from limberjack.spatial import frames
 
 __all__ = ["Compiled", "compile_model", "drives_of", "joint_frames"]

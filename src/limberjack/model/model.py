@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from limberjack.errors import ModelError, UnknownName
-from limberjack.model.bodies import BODY_KINDS, check_planes
+from limberjack.model.body_kinds import BODY_KINDS, check_planes
+from limberjack.model.check import has_thin_links, singular_link
 from limberjack.model.compile import Compiled, compile_model
 from limberjack.model.joints import KINDS
-from limberjack.model.singular import has_thin_links, singular_link
+from limberjack.model.spanning_tree import Tree, span
 from limberjack.model.spec import WORLD, Joint, Point, Shape, Spec, Spring
-from limberjack.model.tree import Tree, span
 
 __all__ = ["BodyInfo", "JointInfo", "Model"]
 

@@ -59,7 +59,7 @@ class Axis:
 class Body:
     """A body: mass [kg], com [m] and inertia about the com (xx, yy, zz, xy, xz, yz) in body axes.
 
-    `body_kind` is one of `limberjack.model.bodies.BODY_KINDS`. A body that can change its size has `scale` at the start
+    `body_kind` is one of `model.body_kinds.BODY_KINDS`. A body that can change its size has `scale` at the start
     (1, 3 or, row by row, 9 numbers; None = unscaled), the stiffness against `scale_rest` [N m], and that rest.
     """
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from limberjack.scenes.adaptive import adaptive_crowd, character, paper_pendulum, slider_chain, spring_pendulum
 from limberjack.scenes.baraff import baraff_contacts, baraff_planar, baraff_tree, scalable_puppet, star
-from limberjack.scenes.between import pre_versus_post
 from limberjack.scenes.bones import skeletons
 from limberjack.scenes.bridge import bridge
 from limberjack.scenes.catalog import Camera, Scene, SceneInfo, describe, get, get_shown, names
@@ -24,7 +23,6 @@ from limberjack.scenes.faure import (
 )
 from limberjack.scenes.figures import humanoid, marionette
 from limberjack.scenes.letters import fridge_magnets
-from limberjack.scenes.links import rings
 from limberjack.scenes.loops import (
     andrews_squeezer,
     bricard,
@@ -38,9 +36,10 @@ from limberjack.scenes.loops import (
 )
 from limberjack.scenes.machines import planetary, tread
 from limberjack.scenes.piles import arch, box_pile, card_house, column, dominoes, kapla_tower, newtons_cradle
+from limberjack.scenes.rings import rings
 from limberjack.scenes.tank import tank
 from limberjack.scenes.trees import ball_tree, random_tree
-from limberjack.scenes.weinstein import joint_types, net
+from limberjack.scenes.weinstein import joint_types, net, pre_versus_post
 
 __all__ = [
     "Camera",

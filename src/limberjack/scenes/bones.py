@@ -12,7 +12,7 @@ from limberjack.model.builder import Builder
 from limberjack.model.model import Model
 from limberjack.model.spec import WORLD
 from limberjack.scenes.catalog import Camera, scene, whole
-from limberjack.scenes.solids import closed_net
+from limberjack.scenes.mesh_solids import closed_net
 from limberjack.spatial.frames import quaternion_from_matrix, turn_z_to
 
 __all__ = ["skeletons"]

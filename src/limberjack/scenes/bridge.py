@@ -16,7 +16,7 @@ from limberjack.model.builder import Builder
 from limberjack.model.model import Model
 from limberjack.model.spec import WORLD
 from limberjack.scenes.catalog import Camera, scene, whole
-from limberjack.scenes.links import Link, add_ring
+from limberjack.scenes.rings import Link, add_ring
 from limberjack.spatial.frames import quaternion_from_matrix, turn_z_to
 
 __all__ = ["bridge"]

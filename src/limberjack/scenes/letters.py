@@ -9,10 +9,10 @@ import numpy as np
 
 from limberjack.model.builder import Builder
 from limberjack.model.model import Model
-from limberjack.model.shapes import mesh_mass
+from limberjack.model.shape_kinds import mesh_mass
 from limberjack.model.spec import WORLD
 from limberjack.scenes.catalog import Camera, scene, whole
-from limberjack.scenes.solids import thickened
+from limberjack.scenes.mesh_solids import thickened
 
 __all__ = ["fridge_magnets"]
 

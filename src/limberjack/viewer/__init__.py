@@ -7,9 +7,6 @@ import webbrowser
 from typing import Any
 
 from limberjack.errors import StateError
-from limberjack.model.model import Model
-from limberjack.scenes import Scene
-from limberjack.simulation import Simulation
 
 __all__ = ["view"]
 
@@ -37,6 +34,10 @@ def view(
         open_browser: open a page; never done in notebooks, which show the viewer themselves.
         block: wait until Ctrl-C; None = in scripts, but not in notebooks and interactive sessions.
     """
+    # Loaded here: scenes look at their models through this room's cameras.
+    from limberjack.model.model import Model
+    from limberjack.scenes import Scene
+    from limberjack.simulation.simulation import Simulation
     from limberjack.viewer.app import Viewer
 
     drive, title = None, ""

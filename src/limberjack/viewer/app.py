@@ -16,19 +16,19 @@ from typing import Any
 import numpy as np
 
 from limberjack import scenes
-from limberjack.articulated.dynamics import forward_kinematics
 from limberjack.errors import LimberjackError, StateError, require
 from limberjack.methods import method_of
 from limberjack.methods.adaptive.options import View
 from limberjack.model.model import Model
-from limberjack.render.camera import Eye, bounds, checked_eye, framed
-from limberjack.render.drawing import Drawing
-from limberjack.simulation import Simulation, resume
-from limberjack.trajectory import Trajectory
-from limberjack.viewer.carry import transplant, under_gravity, under_method
+from limberjack.reduced.dynamics import forward_kinematics
+from limberjack.simulation.simulation import Simulation, resume
+from limberjack.simulation.trajectory import Trajectory
+from limberjack.viewer.camera import Eye, bounds, checked_eye, framed
+from limberjack.viewer.carry_over import transplant, under_gravity, under_method
 from limberjack.viewer.colors import body_values, part_colors
+from limberjack.viewer.dragging import Hands
+from limberjack.viewer.drawing import Drawing
 from limberjack.viewer.guard import Guard, close_tunnel, free_port
-from limberjack.viewer.hands import Hands
 from limberjack.viewer.panel import Panel, plotted
 from limberjack.viewer.runner import Frame, Runner
 from limberjack.viewer.stage import Stage, sky

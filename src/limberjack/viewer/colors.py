@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from limberjack.handles import loop_pose
 from limberjack.model.joints import locked
-from limberjack.render.drawing import PALETTE, Drawing
-from limberjack.simulation import Simulation
+from limberjack.simulation.handles import loop_pose
+from limberjack.simulation.simulation import Simulation
+from limberjack.viewer.drawing import PALETTE, Drawing
 
 __all__ = ["MODES", "body_values", "clusters", "heat", "part_colors"]
 

@@ -12,7 +12,7 @@ import numpy as np
 from limberjack import scenes
 from limberjack.methods import METHODS
 from limberjack.model.spec import WORLD
-from limberjack.simulation import Simulation
+from limberjack.simulation.simulation import Simulation
 from limberjack.viewer.colors import MODES
 
 if TYPE_CHECKING:

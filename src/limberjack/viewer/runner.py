@@ -17,9 +17,9 @@ import numpy as np
 from numba.core import event
 
 from limberjack.errors import LimberjackError
-from limberjack.simulation import Simulation, Snapshot
-from limberjack.trajectory import Trajectory
-from limberjack.viewer.carry import transplant
+from limberjack.simulation.simulation import Simulation, Snapshot
+from limberjack.simulation.trajectory import Trajectory
+from limberjack.viewer.carry_over import transplant
 
 __all__ = ["Frame", "Runner"]
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from limberjack.articulated.dynamics import forward_kinematics
-from limberjack.render.camera import Eye
-from limberjack.render.drawing import Drawing
+from limberjack.reduced.dynamics import forward_kinematics
 from limberjack.spatial.frames import quaternion_from_matrix, turn_z_to
-from limberjack.viewer.composed import Composed
-from limberjack.viewer.hands import Pull
+from limberjack.viewer.camera import Eye
+from limberjack.viewer.dragging import Pull
+from limberjack.viewer.drawing import Drawing
+from limberjack.viewer.part_poses import Composed
 
 __all__ = ["Stage", "sky"]
 

@@ -22,12 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from limberjack._jit import inner, outlined
-from limberjack.articulated.assembly_tree import KEEP_A, KEEP_B, KEEP_JOINT
-from limberjack.articulated.dca import com_inertia
-from limberjack.articulated.joint_poses import below, join_rigidly, set_joint, within
-from limberjack.articulated.merges import merge_inertias, open_joint
-from limberjack.articulated.metric_merges import merge_distance, merge_metric, metric_rows
-from limberjack.articulated.parts import (
+from limberjack.reduced.assembly_tree import (
     DD,
     DOFS,
     EC,
@@ -38,6 +33,9 @@ from limberjack.articulated.parts import (
     HT,
     JX,
     KEEP,
+    KEEP_A,
+    KEEP_B,
+    KEEP_JOINT,
     KT,
     LEAF,
     LEAF_KT,
@@ -60,6 +58,10 @@ from limberjack.articulated.parts import (
     place,
     stride,
 )
+from limberjack.reduced.dca import com_inertia
+from limberjack.reduced.joint_poses import below, join_rigidly, set_joint, within
+from limberjack.reduced.merges import merge_inertias, open_joint
+from limberjack.reduced.metric_merges import merge_distance, merge_metric, metric_rows
 from limberjack.spatial.lanes import add, lane, load4, scale, store4, sub
 from limberjack.spatial.solves import solve_symmetric_3
 from limberjack.spatial.vectors import cross, rotate, rotate_back

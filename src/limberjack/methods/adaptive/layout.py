@@ -7,11 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import inner
-from limberjack.articulated.assembly_tree import Assembly
-from limberjack.articulated.parts import DOFS, KIND
-from limberjack.articulated.sweeps import SWEEP
 from limberjack.model.arrays import SPAN
 from limberjack.model.joints import FREE
+from limberjack.reduced.assembly_tree import DOFS, KIND, Assembly
+from limberjack.reduced.dca import SWEEP
 
 __all__ = ["Limits", "Regions", "counted", "new_regions"]
 

@@ -7,11 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from limberjack._jit import inner, outlined
 from limberjack.errors import StateError, UnknownName
+from limberjack.methods.adaptive.poses import cluster_pose
 from limberjack.model.joints import FREE
 from limberjack.model.model import Model
+from limberjack.reduced.assembly_tree import FIGURE, FIRST_SIDE, KIND, SECOND_SIDE, TOP, UP
+from limberjack.reduced.dca import com_inertia
+from limberjack.reduced.jacobians import link_velocities
+from limberjack.reduced.joint_poses import composed, inertia_of, moved_inertia, row_of
+from limberjack.reduced.work import R, rotation
+from limberjack.spatial.solves import solve_symmetric_3
+from limberjack.spatial.vectors import cross
 
-__all__ = ["functions_of", "weight_rows"]
+__all__ = ["energy_speeds", "functions_of", "weight_rows"]
 
 
 def functions_of(weights: Any) -> dict[str, Callable[[Any], Any]]:
@@ -70,3 +79,81 @@ def weight_rows(model: Model, weights: Any, what: str, q: np.ndarray, only: set[
         v = info.v_start
         rows[v : v + info.nv, : info.nv] = _matrix(value, info.nv, f'{what} of joint "{name}"')
     return rows
+
+
+# The velocity metric of the masses: the energy a part would lose if it became rigid by itself, in free flight.
+#
+#     V(C) = 2 T - h^T I^-1 h        T kinetic energy, h momentum, I inertia of C as one rigid body
+#
+# T, h and I are sums over the rigid parts of C, all about the base of the figure. With the com and the inertia J about
+# it, h^T I^-1 h = p^2 / m + L . J^-1 L. A part on a joint with the world would lose all: V = 2 T.
+
+
+@inner
+def _add_part(links, table, c, shares, places, part, rx, ry, rz, rows, velocities, sums, node):
+    """Add inertia, momentum and energy of a rigid part about the point r to those of `node`."""
+    top = table[part, TOP]
+    k = places.cluster[top]
+    a, ax, ay, az = cluster_pose(links, places, top)
+    ox, oy, oz = rows[k, R + 3] - rx, rows[k, R + 7] - ry, rows[k, R + 11] - rz
+    r, x, y, z = composed(rotation(k, rows), ox, oy, oz, a, ax, ay, az)
+    e = row_of(shares, part) if len(shares) > 0 else inertia_of(part, len(table) // 2, c)
+    g = moved_inertia(e, r, x, y, z)
+    wx, wy, wz = velocities[k, 0], velocities[k, 1], velocities[k, 2]
+    tx, ty, tz = cross(wx, wy, wz, ox, oy, oz)
+    vx, vy, vz = velocities[k, 3] - tx, velocities[k, 4] - ty, velocities[k, 5] - tz
+    m, hx, hy, hz = g[9], g[6], g[7], g[8]
+    tx, ty, tz = cross(wx, wy, wz, hx, hy, hz)
+    px, py, pz = m * vx + tx, m * vy + ty, m * vz + tz
+    tx, ty, tz = cross(hx, hy, hz, vx, vy, vz)
+    lx = g[0] * wx + g[3] * wy + g[4] * wz + tx
+    ly = g[3] * wx + g[1] * wy + g[5] * wz + ty
+    lz = g[4] * wx + g[5] * wy + g[2] * wz + tz
+    for j in range(10):
+        sums[node, j] += g[j]
+    sums[node, 10] += lx
+    sums[node, 11] += ly
+    sums[node, 12] += lz
+    sums[node, 13] += px
+    sums[node, 14] += py
+    sums[node, 15] += pz
+    sums[node, 16] += wx * lx + wy * ly + wz * lz + vx * px + vy * py + vz * pz
+
+
+@inner
+def _loss(s, node):
+    """Return 2 T - h^T I^-1 h of the sums of `node`."""
+    g = (
+        s[node, 0], s[node, 1], s[node, 2], s[node, 3], s[node, 4], s[node, 5],
+        s[node, 6], s[node, 7], s[node, 8], s[node, 9],
+    )  # fmt: skip
+    x, y, z, xx, yy, zz, xy, xz, yz = com_inertia(g)
+    px, py, pz = s[node, 13], s[node, 14], s[node, 15]
+    tx, ty, tz = cross(x, y, z, px, py, pz)
+    lx, ly, lz = s[node, 10] - tx, s[node, 11] - ty, s[node, 12] - tz
+    _, ax, ay, az = solve_symmetric_3((xx, yy, zz, xy, xz, yz), lx, ly, lz)
+    return s[node, 16] - (px * px + py * py + pz * pz) / g[9] - (lx * ax + ly * ay + lz * az)
+
+
+@outlined
+def energy_speeds(links, table, c, shares, places, roots, count, body, qd, work, g):
+    """Fill the velocity metric of the `count` transient nodes, which move with qd (of the transient `body`)."""
+    link_velocities(body.links, body.whole, qd, work, g.velocities)
+    rows = work.rows
+    for j in range(count):
+        node = g.trial[j]
+        k = places.cluster[table[roots[table[node, FIGURE]], TOP]]
+        rx, ry, rz = rows[k, R + 3], rows[k, R + 7], rows[k, R + 11]
+        for p in range(17):
+            g.sums[node, p] = 0.0
+        for side in range(2):
+            part = table[node, FIRST_SIDE] if side == 0 else table[node, SECOND_SIDE]
+            if part < 0:
+                continue
+            if g.transient[part]:
+                for p in range(17):
+                    g.sums[node, p] += g.sums[part, p]
+            else:
+                _add_part(links, table, c, shares, places, part, rx, ry, rz, rows, g.velocities, g.sums, node)
+        hung = table[node, UP] < 0 and table[node, KIND] != FREE
+        g.speed[node] = max(g.sums[node, 16] if hung else _loss(g.sums, node), 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -9,13 +10,70 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from limberjack.errors import StateError, UnknownName
-from limberjack.methods.adaptive.view import View, number, whole
 from limberjack.model.model import Model
 
 if TYPE_CHECKING:
     from limberjack.methods.adaptive.method import AdaptiveStepper
 
-__all__ = ["Adaptive", "View"]
+__all__ = ["Adaptive", "View", "number", "whole"]
+
+# `View`: a camera as an option of method `adaptive`, and the checks of options.
+
+
+def number(value: Any, what: str, low: float = 0.0) -> None:
+    """Refuse what is no finite number from `low` on."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise StateError(f"{what} must be a number, got {value!r}")
+    if not (math.isfinite(value) and value >= low):
+        raise StateError(f"{what} must be a finite number >= {low:g}, got {value!r}")
+
+
+def whole(value: Any, what: str, low: int) -> None:
+    """Refuse what is no whole number from `low` on."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
+        raise StateError(f"{what} must be a whole number >= {low}, got {value!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """A camera that decides how much motion can be seen.
+
+    A part of the body that would move by fewer pixels than `tolerance` within an update period need not be simulated.
+
+    Args:
+        position: (3,) of the camera [m].
+        target: (3,) point it looks at [m].
+        pixels: height of the picture [pixels].
+        angle: opening of the picture, from bottom to top [rad].
+        tolerance: displacement that may go unseen [pixels].
+    """
+
+    position: tuple[float, float, float]
+    target: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    pixels: int = 1080
+    angle: float = 0.8
+    tolerance: float = 1.0
+
+    def __post_init__(self) -> None:
+        for what in ("position", "target"):
+            value = getattr(self, what)
+            try:
+                place = tuple(float(x) for x in value)
+            except (TypeError, ValueError):
+                raise StateError(f"{what} of the view must be 3 numbers, got {value!r}") from None
+            if len(place) != 3 or not all(map(math.isfinite, place)):
+                raise StateError(f"{what} of the view must be 3 finite numbers, got {value!r}")
+            object.__setattr__(self, what, place)
+        if self.position == self.target:
+            raise StateError(f"the view looks from {self.position} at the same point; move one of them")
+        whole(self.pixels, "pixels of the view", 1)
+        number(self.tolerance, "tolerance of the view")
+        number(self.angle, "angle of the view")
+        if not 0.0 < self.angle < math.pi:
+            raise StateError(f"angle of the view must be between 0 and pi, got {self.angle!r}")
+        if self.tolerance == 0.0:
+            raise StateError("tolerance of the view must be > 0 pixels, got 0")
+
 
 METRICS = ("joints", "mass")
 TREES = ("balanced", "forces")
@@ -102,10 +160,10 @@ class Adaptive:
 
     def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> AdaptiveStepper:
         """Return a stepper for `model`, without its features in `ignored`."""
-        from limberjack.holding import Holding, needs_rows
-        from limberjack.methods.adaptive.held import HeldAdaptiveStepper
+        from limberjack.methods.adaptive.contacts import TouchingAdaptiveStepper
         from limberjack.methods.adaptive.method import AdaptiveStepper
-        from limberjack.methods.adaptive.touching import TouchingAdaptiveStepper
+        from limberjack.methods.adaptive.rows import HeldAdaptiveStepper
+        from limberjack.reduced.constraint_set import Holding, needs_rows
 
         touching = {"contacts", "friction"} & model.features().keys() - ignored
         # springs alone have a solver of their own, which is implicit across them too
@@ -118,8 +176,8 @@ class Adaptive:
 
     def held_stepper(self, model: Model, ignored: frozenset[str], other: AdaptiveStepper) -> AdaptiveStepper:
         """Return a stepper that grips can act on, which goes on from where `other` is."""
-        from limberjack.holding import Holding
-        from limberjack.methods.adaptive.held import HeldAdaptiveStepper
+        from limberjack.methods.adaptive.rows import HeldAdaptiveStepper
+        from limberjack.reduced.constraint_set import Holding
 
         holding = Holding(model, ignored, implicit=self.integrator == "implicit")
         stepper = HeldAdaptiveStepper(model, self, holding)

@@ -14,11 +14,11 @@ Redon, Galoppo, Lin 2005, section 5.4.2.
 from __future__ import annotations
 
 from limberjack._jit import inner, outlined
-from limberjack.articulated.aba import accelerations
-from limberjack.articulated.jacobians import link_velocities
-from limberjack.articulated.kinematics import kinematics
-from limberjack.articulated.work import J, P
 from limberjack.model.arrays import LINK, SPAN
+from limberjack.reduced.aba import accelerations
+from limberjack.reduced.jacobians import link_velocities
+from limberjack.reduced.kinematics import kinematics
+from limberjack.reduced.work import J, P
 from limberjack.spatial.vectors import cross
 
 __all__ = ["rigidify"]

@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from limberjack.assembling.limits import limit_walk
-from limberjack.assembling.net import (
+from limberjack.constraints.table import DRIVE
+from limberjack.errors import Diverged, LimberjackError, StateError, UnknownName, UnsupportedByMethod
+from limberjack.maximal.bodies import PARTICLE, PLANAR, RIGID, SCALABLE
+from limberjack.maximal.displacement_limits import limit_walk
+from limberjack.maximal.displacement_rows import (
     KEPT,
     LEVER,
     MOST,
@@ -23,27 +26,17 @@ from limberjack.assembling.net import (
     new_net,
     new_work,
 )
-from limberjack.constraints.bodies import PARTICLE, PLANAR, RIGID, SCALABLE
-from limberjack.constraints.maximal import new_maximal
-from limberjack.constraints.table import DRIVE
-from limberjack.errors import Diverged, LimberjackError, StateError, UnknownName, UnsupportedByMethod
-from limberjack.holding import Grip
-from limberjack.maximal.energies import body_energies, spring_energies
-from limberjack.maximal.meeting import look_at
-from limberjack.maximal.plain import rigid_model
+from limberjack.maximal.measure import body_energies, spring_energies
+from limberjack.maximal.rows import new_maximal
+from limberjack.maximal.scalable_bodies import rigid_model
+from limberjack.maximal.solve import look_at
 from limberjack.maximal.state import MaximalState
-from limberjack.measure import joint_energy
 from limberjack.methods.displacements.options import MODES, Displacements
-from limberjack.methods.displacements.steps import (
-    CONSERVING,
-    DAMPED,
-    KINEMATIC,
-    Motion,
-    Reads,
-    take_displacements,
-)
-from limberjack.model.custom import refuse_constraints
+from limberjack.methods.displacements.step import CONSERVING, DAMPED, KINEMATIC, Motion, Reads, take_displacements
 from limberjack.model.model import Model
+from limberjack.model.registered import refuse_constraints
+from limberjack.reduced.constraint_set import Grip
+from limberjack.reduced.measure import joint_energy
 from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
 
 __all__ = ["DisplacementsStepper"]

@@ -7,6 +7,7 @@ propagation does so once more, with all bodies of lower levels held still for th
 from __future__ import annotations
 
 from limberjack._jit import outlined
+from limberjack.contact.sweeps import set_masses
 from limberjack.methods.impulses.islands import (
     FIRM,
     GRADUAL,
@@ -19,9 +20,8 @@ from limberjack.methods.impulses.islands import (
     WIDTH,
     sweep_kind,
 )
+from limberjack.methods.impulses.joint_newton import sweep_joints
 from limberjack.methods.impulses.motion import SWEPT
-from limberjack.methods.impulses.newton import sweep_joints
-from limberjack.solvers.sweeps import set_masses
 from limberjack.spatial.clock import ticks
 
 __all__ = ["meet_by_levels"]

@@ -7,33 +7,31 @@ from typing import Any
 
 import numpy as np
 
-from limberjack.collision.contacts import Contact
-from limberjack.collision.detect import Detector, grown, new_detector
-from limberjack.collision.kept import Kept, new_kept
+from limberjack.collision.detect import Contact, Detector, grown, new_detector
 from limberjack.collision.shapes import shape_names
-from limberjack.constraints.bodies import RIGID
-from limberjack.constraints.maximal import Maximal, new_maximal
-from limberjack.constraints.projected import raise_failed
+from limberjack.constraints.black_box import raise_failed
 from limberjack.constraints.table import DRIVE
+from limberjack.contact.graph import Graph, new_graph
+from limberjack.contact.sweeps import ACROSS, PUSHED, RA, N, S, Sweeps, new_sweeps
+from limberjack.contact.warm_start import Kept, new_kept
 from limberjack.errors import Diverged, LimberjackError, UnsupportedByMethod
-from limberjack.maximal.attached import set_targets
-from limberjack.maximal.energies import body_energies, spring_energies
-from limberjack.maximal.meeting import MORE_ROOM, change_velocities, look_at
-from limberjack.maximal.plain import rigid_model
-from limberjack.measure import joint_energy
-from limberjack.methods.impulses.attaching import AttachedState
-from limberjack.methods.impulses.billiard import Billiard
-from limberjack.methods.impulses.carrying import Rounds, new_rounds
-from limberjack.methods.impulses.closing import Rows
-from limberjack.methods.impulses.events import take_event_steps
+from limberjack.maximal.bodies import RIGID
+from limberjack.maximal.inserted_rows import set_targets
+from limberjack.maximal.measure import body_energies, spring_energies
+from limberjack.maximal.rows import Maximal, new_maximal
+from limberjack.maximal.scalable_bodies import rigid_model
+from limberjack.maximal.solve import MORE_ROOM, change_velocities, look_at
+from limberjack.methods.impulses.ball_joint_impulses import new_pins
+from limberjack.methods.impulses.events import Billiard, take_event_steps
 from limberjack.methods.impulses.islands import MORE_CONTACTS, NOT_FINITE, STILL
+from limberjack.methods.impulses.joint_contacts import Rounds, new_rounds
 from limberjack.methods.impulses.motion import ALL, GRIP, GRIP_IMPULSE, GRIP_LEVER, GRIP_TURN, JOINED, Bulk
 from limberjack.methods.impulses.options import GOLDEN, JOINT_SWEEP, JOINTS, Impulses
-from limberjack.methods.impulses.pins import new_pins
-from limberjack.methods.impulses.steps import set_inverses, take_loose_steps, take_steps
+from limberjack.methods.impulses.post_stabilize import Rows
+from limberjack.methods.impulses.runtime_joints import AttachedState
+from limberjack.methods.impulses.step import set_inverses, take_loose_steps, take_steps
 from limberjack.model.model import Model
-from limberjack.solvers.contact_graph import Graph, new_graph
-from limberjack.solvers.sweeps import ACROSS, PUSHED, RA, N, S, Sweeps, new_sweeps
+from limberjack.reduced.measure import joint_energy
 from limberjack.spatial.clock import COUNTS
 from limberjack.spatial.frames import quaternion_from_matrix
 

@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from limberjack.constraints.bodies import PLANAR, RIGID, SCALABLE
-from limberjack.constraints.maximal import Maximal, new_maximal
 from limberjack.errors import UnsupportedByMethod
-from limberjack.holding import Grip
-from limberjack.maximal.balls import momenta_of, new_balls, take_ball_steps
-from limberjack.maximal.gripping import grip_rows, with_grips
-from limberjack.maximal.meeting import MORE_ROOM, look_at
+from limberjack.maximal.ball_joint_rattle import momenta_of, new_balls, take_ball_steps
+from limberjack.maximal.bodies import PLANAR, RIGID, SCALABLE
+from limberjack.maximal.inserted_rows import grip_rows, with_grips
+from limberjack.maximal.rows import Maximal, new_maximal
+from limberjack.maximal.solve import MORE_ROOM, look_at
 from limberjack.maximal.state import MaximalState
 from limberjack.methods.multipliers.options import INTEGRATORS, STABILIZATIONS, Multipliers
 from limberjack.methods.multipliers.rattle import take_rattle_steps
-from limberjack.methods.multipliers.steps import take_steps
+from limberjack.methods.multipliers.step import take_steps
 from limberjack.model.model import Model
+from limberjack.reduced.constraint_set import Grip
 from limberjack.spatial.frames import matrix_from_quaternion
 
 __all__ = ["MultipliersStepper"]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from limberjack.errors import StateError, UnknownName, UnsupportedByMethod
-from limberjack.model.custom import slanted_joints
 from limberjack.model.model import Model
+from limberjack.model.registered import slanted_joints
 
 __all__ = ["COORDINATES", "INTEGRATORS", "Multipliers", "ORDERS", "SOLVERS", "STABILIZATIONS"]
 
@@ -81,13 +81,13 @@ class Multipliers:
     def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> Any:
         """Return a stepper for `model`, without its features in `ignored`."""
         if self.coordinates == "reduced":
-            from limberjack.methods.multipliers.reduced import ReducedStepper
+            from limberjack.methods.multipliers.reduced_coordinates import ReducedStepper
 
             return ReducedStepper(model, self, ignored)
         touching = "contacts" in model.features() and "contacts" not in ignored
         slanted = [] if "loops" in ignored else slanted_joints(model.spec)
         if slanted:
-            from limberjack.methods.multipliers.slanted import SlantedStepper
+            from limberjack.methods.multipliers.unsymmetric_rows import SlantedStepper
 
             if touching:
                 raise UnsupportedByMethod(
@@ -102,7 +102,7 @@ class Multipliers:
                 raise UnsupportedByMethod(f'solver "{self.solver}" knows no contacts; use solver "tree"')
             return AlternativeStepper(model, self, ignored)
         if touching:
-            from limberjack.methods.multipliers.touching import TouchingStepper
+            from limberjack.methods.multipliers.contacts import TouchingStepper
 
             return TouchingStepper(model, self, ignored)
         from limberjack.methods.multipliers.method import MultipliersStepper

@@ -10,12 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from limberjack._jit import inner, kernel, outlined
-from limberjack.constraints.bodies import PARTICLE, PLANAR, POSE, RIGID, TURNED, world_inertia
-from limberjack.constraints.maximal import evaluate
 from limberjack.constraints.rows import COORDINATES, ROWS
 from limberjack.constraints.table import SPRING
-from limberjack.maximal.loads import count_turns, forces
-from limberjack.maximal.meeting import (
+from limberjack.linear.saddle import factor_saddle
+from limberjack.maximal.bodies import PARTICLE, PLANAR, POSE, RIGID, TURNED, turn_by, turned, world_inertia
+from limberjack.maximal.forces import count_turns, forces
+from limberjack.maximal.rows import evaluate, look_there, put_back_gyro
+from limberjack.maximal.solve import (
     GAP_ALLOWED,
     HUGE,
     MOST,
@@ -28,9 +29,6 @@ from limberjack.maximal.meeting import (
     solve_again,
     worst_row,
 )
-from limberjack.maximal.predictions import look_there, put_back_gyro
-from limberjack.maximal.turning import turn_by, turned
-from limberjack.solvers.saddle import factor_saddle
 from limberjack.spatial.solves import solve_symmetric_3
 
 __all__ = ["take_rattle_steps"]

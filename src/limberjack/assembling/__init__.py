@@ -1,1 +1,0 @@
-"""Assembly of articulated solids by linearised displacement constraints (Faure 1998)."""

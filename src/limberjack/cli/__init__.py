@@ -1,0 +1,1 @@
+"""The command line, the demonstration, and kernels compiled ahead."""

@@ -1,0 +1,99 @@
+"""Commands that need no model: warmup, bench, papers, demo; and the words that commands share.
+
+Whatever loads kernels is imported inside, as in `cli.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from limberjack.cli import terminal
+from limberjack.errors import UnknownName
+
+__all__ = ["Bench", "Demo", "File", "Flag", "Papers", "Warmup"]
+
+Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help_behavior_hint="")]
+File = Annotated[Path | None, terminal.maybe(Path), terminal.arg("FILE")]
+
+
+@dataclass(frozen=True)
+class Warmup:
+    """Compile everything ahead, so that nothing has to wait for it later."""
+
+    def __call__(self) -> int:
+        """Run every warm-up job and say what became of it."""
+        from limberjack.cli.warmup import warm_up
+
+        terminal.say(*warm_up(terminal.console()))
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """Measure against other engines on this machine, side by side.
+
+    Attributes:
+        tables: which tables.
+        json: where the numbers go as JSON.
+        quick: small and fast, for a look.
+    """
+
+    tables: Annotated[tuple[str, ...], tyro.conf.Positional, terminal.arg("[TABLE ...]", "all")] = ()
+    json: File = None
+    quick: Flag = False
+
+    def __call__(self) -> int:
+        """Run the tables."""
+        from limberjack_lab import bench
+
+        for name in self.tables:
+            if name not in bench.TABLES:
+                raise UnknownName("table", name, "limberjack bench", bench.TABLES)
+        if self.json is not None:
+            terminal.check_place(self.json)
+        return bench.run(list(self.tables) or list(bench.TABLES), quick=self.quick, json_path=self.json)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Papers:
+    """Measure the papers' tables and draw their figures anew, beside the papers' numbers.
+
+    Attributes:
+        figures: a paper (redon) or one of its figures (redon/fig6).
+        quick: small and fast, for a look.
+        full: long runs, of figures that have them.
+        out: the folder the numbers and pictures go to, made if absent.
+    """
+
+    figures: Annotated[tuple[str, ...], tyro.conf.Positional, terminal.arg("[FIGURE ...]", "all")] = ()
+    quick: Flag = False
+    full: Flag = False
+    out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("papers-output")
+
+    def __call__(self) -> int:
+        """Run the figures."""
+        from limberjack_lab import papers
+
+        return papers.run(self.figures, quick=self.quick, folder=self.out, full=self.full)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demo:
+    """Simulate a pendulum of 300 links and a thrown humanoid; write motions, a plot and animations.
+
+    Attributes:
+        out: the folder the results go to, made if absent.
+    """
+
+    out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("demo-output")
+
+    def __call__(self) -> int:
+        """Run the demonstration."""
+        from limberjack.cli.demo import demo
+
+        demo(self.out, terminal.console())
+        return 0

@@ -1,0 +1,495 @@
+"""The command line: `limberjack run | view | scenes | info | assemble | convert | warmup | bench | papers | demo`.
+
+Each command is a dataclass, whose fields are its arguments, and is called to do its work. Whatever loads kernels is
+imported inside: `limberjack --help` takes no time. Bad input ends with status 2 and one message on stderr.
+"""
+
+from __future__ import annotations
+
+import difflib
+import io
+import json
+import math
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from limberjack import _registry
+from limberjack.cli import terminal
+from limberjack.cli.chores import Bench, Demo, File, Flag, Papers, Warmup
+from limberjack.errors import (
+    Diverged,
+    FileError,
+    LimberjackError,
+    ModelError,
+    StateError,
+    UnknownName,
+    UnsupportedByMethod,
+)
+
+if TYPE_CHECKING:
+    from limberjack.model.model import Model
+    from limberjack.scenes import Scene
+    from limberjack.simulation.simulation import Simulation
+
+__all__ = ["main"]
+
+
+_Folders = Annotated[tuple[Path, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FOLDER")]
+_Settings = Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="NAME=VALUE")]
+_Outputs = Annotated[tuple[Path, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FILE")]
+_Target = Annotated[str, tyro.conf.Positional, terminal.arg("SCENE|FILE")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Source:
+    """Where a model comes from.
+
+    Attributes:
+        target: a scene (`limberjack scenes` lists them) or a model file: .urdf, .xml, .mjcf, .json.
+        set: an option of the scene, e.g. links=50.
+        base: how the root link of a URDF stands in the world: fixed or free.
+        repair: refuse files with broken inertias and other dirt instead of mending them.
+        roots: a further folder meshes and includes may come from.
+        package_path: a folder in which package:// files are looked for.
+    """
+
+    target: _Target
+    set: _Settings = ()
+    base: Annotated[str | None, terminal.maybe(str), terminal.arg("fixed|free", "fixed")] = None
+    repair: Flag = True
+    roots: _Folders = ()
+    package_path: _Folders = ()
+
+    def scene(self) -> Scene:
+        """Return the scene named, or the file as a scene of its own; a scene's name comes first."""
+        from limberjack import scenes
+
+        known = scenes.names()
+        if self.target in known:
+            if self.base or self.roots or self.package_path or not self.repair:
+                raise StateError(
+                    f'--base, --roots, --package-path, --no-repair are for files; "{self.target}" is a scene'
+                )
+            return self._ready_made(**dict(terminal.setting(text, "--set") for text in self.set))
+        path = Path(self.target)
+        if not path.suffix and not path.exists():
+            close = difflib.get_close_matches(self.target, known, n=2, cutoff=0.5)
+            hint = f" (did you mean {' or '.join(close)}?)" if close else ""
+            choices = f"scenes are {', '.join(known)}; files end in {', '.join(_registry.suffixes('model reader'))}"
+            raise ModelError(f'no scene and no file "{self.target}"{hint}; {choices}')
+        if self.set:
+            raise StateError(f'--set is for scenes; "{self.target}" is a file')
+        from limberjack.io import load
+
+        options: dict[str, Any] = {"roots": self.roots, "package_paths": self.package_path}
+        model = load(path, repair=self.repair, base=self.base or "fixed", **options)
+        return scenes.Scene(model.name, model)
+
+    def _ready_made(self, **options: Any) -> Scene:
+        """Return the scene named, built with these options."""
+        from limberjack import scenes
+
+        return scenes.get(self.target, **options)
+
+
+# -- run, view -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Moving(_Source):
+    """How a model is moved.
+
+    Attributes:
+        method: how it is moved, e.g. full.
+        integrator: of method full: semi_implicit, euler, rk4, implicit or momentum.
+        option: a further option of the method, e.g. substeps=4.
+        dt: time step [s].
+        ignore: features to leave out although the method cannot honour them, e.g. limits,contacts.
+    """
+
+    method: Annotated[str | None, terminal.maybe(str), terminal.arg("NAME", "the scene's, or full")] = None
+    integrator: Annotated[str | None, terminal.maybe(str), terminal.arg("NAME", "the scene's, or semi_implicit")] = None
+    option: _Settings = ()
+    dt: Annotated[float | None, terminal.maybe(float), terminal.arg("SECONDS", "the scene's, or 0.001")] = None
+    ignore: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FEATURE,...")] = ()
+
+    def made(self) -> tuple[Simulation, Scene]:
+        """Return a simulation of the scene or file, and the scene."""
+        from limberjack.simulation.simulation import Simulation
+
+        scene = self.scene()
+        dt = scene.dt if self.dt is None else self.dt
+        method = self._method(scene.method)
+        ignore = [word.strip() for text in self.ignore for word in text.split(",") if word.strip()]
+        try:
+            return Simulation(scene.model, method, dt, ignore=ignore), scene
+        except UnsupportedByMethod as error:
+            missing = [word for word in scene.model.features() if word not in method.supports]
+            text = str(error).partition(" To run without")[0]
+            raise UnsupportedByMethod(f"{text} To run without: --ignore {','.join(missing)}") from error
+
+    def _method(self, default: Any) -> Any:
+        from limberjack.methods import method_of
+
+        method = method_of(default if self.method is None else self.method)
+        if self.integrator is not None:
+            method = method_of(method.name)  # the scene's substeps belong to its own integrator
+        options = dict(terminal.setting(text, "--option") for text in self.option)
+        if self.integrator is not None:
+            options["integrator"] = self.integrator
+        known = [item.name for item in fields(method)]
+        for name in options:
+            if name not in known:
+                raise UnknownName("option", name, f'method "{method.name}"', known)
+        return replace(method, **options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class View(_Moving):
+    """Show a scene or a model file in the browser; drag bodies and change the method while it runs.
+
+    Attributes:
+        host: the interface to listen on; other machines than this need the token in the address printed.
+        port: the first port to try; 0 lets the system choose.
+        rate: pictures per second.
+        paused: do not run at once.
+        no_browser: print the address only.
+    """
+
+    host: Annotated[str, tyro.conf.arg(metavar="ADDRESS")] = "127.0.0.1"
+    port: Annotated[int, tyro.conf.arg(metavar="NUMBER")] = 8080
+    rate: Annotated[float | None, terminal.maybe(float), terminal.arg("HZ", "60, for large models 30")] = None
+    paused: Flag = False
+    no_browser: Flag = False
+
+    def _ready_made(self, **options: Any) -> Scene:
+        from limberjack import scenes
+        from limberjack.methods import method_of
+
+        method = None if self.method is None else method_of(self.method)
+        return scenes.get_shown(self.target, method, **options)
+
+    def __call__(self) -> int:
+        """Open the viewer and wait for Ctrl-C."""
+        if self.rate is not None and not (math.isfinite(self.rate) and 0.1 <= self.rate <= 240.0):
+            raise StateError(f"--rate must be between 0.1 and 240 pictures per second, got {self.rate:g}")
+        with terminal.collected() as notes:
+            sim, scene = self.made()
+        terminal.tell(notes, self.target)
+        from limberjack.viewer.app import Viewer
+
+        options: dict[str, Any] = {"host": self.host, "port": self.port, "rate": self.rate, "title": scene.name}
+        camera = scene.camera if scene.description else None
+        viewer = Viewer(sim, drive=scene.drive, camera=camera, playing=not self.paused, **options)
+        print(f"viewer: {viewer.url} (Ctrl-C ends it)", flush=True)
+        if not self.no_browser:
+            import webbrowser
+
+            webbrowser.open(viewer.url)
+        viewer.wait()
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(_Moving):
+    """Simulate a scene or a model file, and save the motion.
+
+    Attributes:
+        seconds: how long to simulate [s].
+        rate: frames per second of the recording.
+        out: where the motion goes, by suffix: .npz, .csv, .html, .glb, .mp4, .gif or .png.
+        save_state: where the final state goes, for --resume: .npz.
+        resume: go on from a state saved before, bit for bit, instead of a scene or file.
+        quiet: print nothing but warnings and errors.
+    """
+
+    target: _Target = ""
+    seconds: Annotated[float | None, terminal.maybe(float), terminal.arg("SECONDS", "the scene's, or 5")] = None
+    rate: Annotated[float, tyro.conf.arg(metavar="HZ")] = 60.0
+    out: _Outputs = ()
+    save_state: File = None
+    resume: File = None
+    quiet: Flag = False
+
+    def __call__(self) -> int:
+        """Simulate, show, save."""
+        self._check()
+        with terminal.collected() as notes:
+            sim, scene = self._simulation()
+        terminal.tell(notes, self.target)
+        seconds = scene.seconds if self.seconds is None else self.seconds
+        from limberjack.cli.runs import Report, measured_run, summary
+        from limberjack.cli.warmup import compiled
+
+        waiting = "preparing (the first run compiles for about a minute)"
+        with nullcontext() if self.quiet else terminal.console().status(waiting):
+            compiled(sim)
+        report, failure = Report(sim.model, sim.steps, sim.dt), None
+        try:
+            measured_run(sim, seconds, rate=self.rate, progress=not self.quiet, drive=scene.drive, report=report)
+        except (KeyboardInterrupt, Diverged) as error:
+            failure = error
+        written = self._write(sim, scene)
+        where = "; ".join(written) or "nothing was saved: no --out"
+        if isinstance(failure, Diverged):
+            raise LimberjackError(f"{failure}; until then: {where}") from failure
+        if not self.quiet:
+            terminal.console().print(terminal.grid(summary(sim, report, driven=scene.drive is not None)))
+            terminal.say(*written)
+        if failure is not None:
+            terminal.warn(f"interrupted at t = {sim.time:.6g} s after {report.steps} steps; {where}")
+            return 130
+        return 0
+
+    def _check(self) -> None:
+        """Refuse what can be refused without loading or simulating anything."""
+        if not self.target and self.resume is None:
+            raise StateError("run takes a scene or a file: limberjack run pendulum; limberjack scenes lists the scenes")
+        for flag, value, allowed in (("--seconds", self.seconds, 0.0), ("--rate", self.rate, 1e-9)):
+            if value is not None and not (math.isfinite(value) and value >= allowed):
+                raise StateError(f"{flag} must be a finite number >= {allowed:g}, got {value:g}")
+        for path in self.out:
+            terminal.check_output(path, "trajectory writer")
+        if self.save_state is not None:
+            terminal.check_output(self.save_state, "simulation writer")
+        files = [path.resolve() for path in (*self.out, self.save_state) if path is not None]
+        twice = [path for path, count in Counter(files).items() if count > 1]
+        if twice:
+            raise FileError(twice[0], "is to be written twice; give --out and --save-state different names")
+
+    def _simulation(self) -> tuple[Simulation, Scene]:
+        return self.made() if self.resume is None else self._resumed(self.resume)
+
+    def _resumed(self, path: Path) -> tuple[Simulation, Scene]:
+        from limberjack.scenes import Scene
+        from limberjack.simulation.simulation import resume
+
+        kept = {"target", "set", "base", "repair", "roots", "package_path", "method", "integrator", "option", "ignore"}
+        for item in fields(self):
+            if item.name in kept and getattr(self, item.name) != item.default and getattr(self, item.name):
+                flag = "SCENE|FILE" if item.name == "target" else "--" + item.name.replace("_", "-")
+                raise StateError(f"--resume brings its own model and method: leave out {flag}")
+        sim = resume(path)
+        if self.dt is not None:
+            sim.dt = self.dt
+        return sim, Scene(sim.model.name, sim.model)
+
+    def _write(self, sim: Simulation, scene: Scene) -> list[str]:
+        """Save what was recorded and the state; return a sentence for each file."""
+        written = []
+        if sim.recorded is not None:
+            from limberjack.cli.runs import save_motion
+
+            camera = scene.camera if scene.description else None  # a file says nothing of where to look from
+            for path in self.out:
+                saved = save_motion(sim.recorded, path, camera, progress=not self.quiet)
+                written.append(f"motion ({len(sim.recorded)} frames): {saved}")
+        if self.save_state is not None:
+            drive = f" (without the drive of scene {scene.name})" if scene.drive is not None else ""
+            written.append(f"state at t = {sim.time:.6g} s{drive}: {sim.save(self.save_state)}")
+        return written
+
+
+# -- scenes, info, convert -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scenes:
+    """List the ready-made scenes and their options (for --set)."""
+
+    def __call__(self) -> int:
+        """Print the table."""
+        from rich.table import Table
+
+        from limberjack import scenes
+
+        table = Table(show_lines=True)
+        table.add_column("scene", no_wrap=True)
+        table.add_column("what it is", ratio=1)
+        table.add_column("options and their defaults", ratio=1)
+        for info in scenes.describe():
+            options = "  ".join(f"{name}={terminal.shown(value)}" for name, value in info.options.items())
+            table.add_row(info.name, info.description, options)
+        terminal.console().print(table)
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Info(_Source):
+    """Say what is in a model file or scene, and which methods can honour it.
+
+    Attributes:
+        json: print JSON for programs instead.
+    """
+
+    json: Flag = False
+
+    def __call__(self) -> int:
+        """Print what there is."""
+        with terminal.collected() as notes:
+            scene = self.scene()
+        facts = _facts(scene.model, self.target, notes)
+        if self.json:
+            print(json.dumps(facts, indent=2))
+            return 0
+        from rich.table import Table
+
+        units = {"mass": " kg", "gravity": " m/s^2"}
+        plain = {name: fact for name, fact in facts.items() if name not in ("features", "warnings")}
+        rows = {name: terminal.listed(fact) + units.get(name, "") for name, fact in plain.items()}
+        terminal.console().print(terminal.grid(rows))
+        table = Table("feature", "for example", "methods that honour it", title="features", title_justify="left")
+        for name, fact in facts["features"].items():
+            able = ", ".join(fact["methods"]) or f"none yet: --ignore {name}"
+            table.add_row(name, terminal.clean(fact["example"]), able)
+        if facts["features"]:
+            terminal.console().print(table)
+        else:
+            terminal.say("no features that a method would have to honour: any method can run it")
+        terminal.say(*(f"warning: {note}" for note in notes))
+        return 0
+
+
+def _facts(model: Model, source: str, notes: Sequence[str]) -> dict[str, Any]:
+    from limberjack.methods import capabilities
+
+    able = capabilities()
+    features = {
+        name: {"example": example, "methods": [method for method, row in able.items() if row[name]]}
+        for name, example in model.features().items()
+    }
+    return {
+        "name": model.name,
+        "source": source,
+        "bodies": model.body_count,
+        "joints": dict(Counter(model.joint(name).kind for name in model.joint_names)),
+        "nq": model.nq,
+        "nv": model.nv,
+        "loops": list(model.loop_names),
+        "mass": float(model.arrays.body_mass.sum()),
+        "gravity": model.gravity.tolist(),
+        "shapes": dict(Counter(shape.kind for shape in model.shapes)),
+        "springs": len(model.springs),
+        "points": len(model.points),
+        "features": features,
+        "warnings": list(notes),
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convert(_Source):
+    """Write a model in another format, or a recorded motion (.npz) as a page, scene, film or table.
+
+    Attributes:
+        out: the file to write; its suffix says the format.
+    """
+
+    out: Annotated[Path, tyro.conf.Positional, terminal.arg("OUT")]
+
+    def __call__(self) -> int:
+        """Read, write, say where."""
+        if Path(self.target).suffix.lower() in _registry.suffixes("trajectory reader"):
+            terminal.check_output(self.out, "trajectory writer")
+            from limberjack.cli.runs import save_motion
+            from limberjack.simulation.trajectory import Trajectory
+
+            trajectory = Trajectory.load(self.target)
+            saved = save_motion(trajectory, self.out, progress=True)
+            terminal.say(f"motion ({len(trajectory)} frames): {saved}")
+            return 0
+        terminal.check_output(self.out, "model writer")
+        from limberjack.io import save
+
+        with terminal.collected() as notes:
+            model = self.scene().model
+        terminal.tell(notes, self.target)
+        terminal.say(f"model ({model.body_count} bodies): {save(model, self.out)}")
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assemble(_Source):
+    """Close the joints and loops of a scene or a model file, and say which cannot be closed.
+
+    Attributes:
+        pin: a body that stays where it is.
+        tolerance: largest error of a joint that is closed [m, rad].
+        iterations: most assembly iterations.
+        out: where the model goes with the coordinates found as its start: .json.
+    """
+
+    pin: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="BODY")] = ()
+    tolerance: float = 1e-9
+    iterations: int = 30
+    out: File = None
+
+    def __call__(self) -> int:
+        """Assemble; status 1 where a joint stays open."""
+        from limberjack.maximal.assemble import assemble, with_start
+
+        if self.out is not None:
+            terminal.check_output(self.out, "model writer")
+        model = self.scene().model
+        done = assemble(model, pins=self.pin, tolerance=self.tolerance, iterations=self.iterations)
+        word = "closed" if done.closed else f"{len(done.open)} of {model.joint_count} joints stay open"
+        terminal.say(f"{model.name}: {word}, error {done.error:.3g} after {done.iterations} iterations")
+        for name in sorted(done.open, key=lambda name: -done.residuals[name])[:20]:
+            terminal.say(f"  {name:24} {done.residuals[name]:.3g}")
+        if self.out is not None:
+            from limberjack.io import save
+
+            save(with_start(model, done.q), self.out)
+        return 0 if done.closed else 1
+
+
+_COMMANDS: dict[str, Any] = {
+    "run": Run, "view": View, "scenes": Scenes, "info": Info, "assemble": Assemble, "convert": Convert,
+    "warmup": Warmup, "bench": Bench, "papers": Papers, "demo": Demo,
+}  # fmt: skip
+
+
+def main(argv: Iterable[str] | None = None) -> int:
+    """Run the command line and return its exit status: 0, 2 for bad input, 130 after Ctrl-C.
+
+    Args:
+        argv: the arguments; those of the process when None.
+    """
+    words = list(sys.argv[1:] if argv is None else argv) or ["--help"]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name the terminal has no letters for is no error
+    try:
+        status = _run(words)
+        sys.stdout.flush()  # here, where a reader that has gone is met with calm
+        return status
+    except KeyboardInterrupt:
+        terminal.warn("interrupted")
+        return 130
+    except BrokenPipeError:
+        # The interpreter would complain once more when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        return terminal.failed(error)
+
+
+def _run(words: list[str]) -> int:
+    if words == ["--version"]:
+        from limberjack import __version__
+
+        terminal.say(f"limberjack {__version__}")
+        return 0
+    try:
+        about = "Simulate articulated figures: pendulums, robots, characters."
+        command = tyro.extras.subcommand_cli_from_dict(_COMMANDS, prog="limberjack", args=words, description=about)
+    except SystemExit as end:  # help, or a usage error that has been told already
+        return end.code if isinstance(end.code, int) else 2
+    return command()

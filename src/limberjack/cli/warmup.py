@@ -1,0 +1,297 @@
+"""Compile everything ahead: small jobs that between them call every kernel as simulations do.
+
+A kernel is compiled for the types of its arguments, which are the same for every model; so one small model, run once
+by every integrator of every method, is enough. The sparse solver of `multipliers` is compiled with the integrator it
+is made for, rattle; with others on first use.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+
+from limberjack._jit import cache_folder
+from limberjack.collision.detect import find_contacts, new_detector
+from limberjack.collision.mesh_sdf import build_grid
+from limberjack.collision.shapes import new_shapes
+from limberjack.collision.surfaces import closed_surface
+from limberjack.errors import LimberjackError
+from limberjack.linear.elimination import new_work, order_of, split
+from limberjack.linear.tree import factor
+from limberjack.linear.unsymmetric import solve_slanted
+from limberjack.maximal.assemble import assemble
+from limberjack.maximal.rows import new_maximal
+from limberjack.methods import FEATURES, METHODS, Impulses, Multipliers, method_of
+from limberjack.methods.adaptive.contacts import Boxes
+from limberjack.methods.adaptive.poses import new_places
+from limberjack.model.builder import Builder
+from limberjack.model.joints import KINDS
+from limberjack.model.model import Model
+from limberjack.model.spec import WORLD, Axis, Motor
+from limberjack.reduced.assembly_tree import new_assembly, new_coefficients
+from limberjack.reduced.dynamics import forward_dynamics, forward_kinematics, inverse_dynamics, jacobian, mass_matrix
+from limberjack.scenes.weinstein import net
+from limberjack.simulation.simulation import Simulation
+from limberjack.viewer.camera import framed
+from limberjack.viewer.drawing import Drawing
+from limberjack.viewer.part_poses import Composed
+from limberjack.viewer.picture import Painter
+
+__all__ = ["compiled", "jobs", "sample", "warm_up"]
+
+
+def sample() -> Model:
+    """Return a small model with every kind of tree joint, springs, motors, dampers, soft limits and armature."""
+    builder = Builder("sample")
+    own: dict[str, dict[str, Any]] = {
+        "hinge": {
+            "limits": (-1.0, 1.0),
+            "limit_stiffness": 9.0,
+            "limit_damping": 0.1,
+            "damping": 0.1,
+            "stiffness": 1.0,
+        },
+        "slide": {"motor": Motor(kp=10.0, kd=1.0), "armature": 0.1},
+        "ball": {"motor": Motor(kp=1.0, kd=0.1, target=(1.0, 0.0, 0.0, 0.0)), "damping": 0.1},
+        "screw": {"pitch": 0.1},
+    }
+    for name in ("base", "arm"):  # two trees: one floats, one is fixed to the world
+        builder.add_body(name, mass=1.0, inertia=(0.1, 0.1, 0.1))
+    builder.add_joint_free("base_joint", WORLD, "base")
+    builder.add_joint_hinge("arm_joint", WORLD, "arm", axis=(0.0, 1.0, 0.0), position=(2.0, 0.0, 0.0))
+    kinds = [name for name, kind in KINDS.items() if kind.tree and name not in ("free", "compound")]
+    for root in ("base", "arm"):
+        above = root
+        for kind in kinds:
+            child = f"{root}_{kind}"
+            builder.add_body(child, mass=1.0, com=(0.0, 0.0, -0.2), inertia=(0.1, 0.1, 0.1))
+            builder.add_joint(kind, f"{child}_joint", above, child, position=(0.0, 0.0, -0.4), **own.get(kind, {}))
+            above = child
+        child, axes = f"{root}_compound", [Axis(name=f"{root}_turn"), Axis(name=f"{root}_move", kind="slide")]
+        builder.add_body(child, mass=1.0, com=(0.0, 0.0, -0.2), inertia=(0.1, 0.1, 0.1))
+        builder.add_joint_compound(f"{child}_joint", above, child, axes, position=(0.0, 0.0, -0.4))
+    builder.add_spring(WORLD, "base_hinge", at_a=(0.0, 0.0, 1.0), stiffness=10.0, damping=0.1)
+    builder.add_spring("base_hinge", "base_ball", stiffness=10.0, rest=0.5)
+    return builder.build()
+
+
+def looped() -> Model:
+    """Return a small closed chain with a hard limit."""
+    builder = Builder("looped")
+    rod = {"mass": 1.0, "com": (0.5, 0.0, 0.0), "inertia": (0.1, 0.1, 0.1)}
+    for name in ("crank", "coupler", "rocker"):
+        builder.add_body(name, **rod)
+    builder.add_joint_hinge("a", WORLD, "crank", start=1.0, limits=(-2.0, 2.0))
+    builder.add_joint_hinge("b", "crank", "coupler", position=(1.0, 0.0, 0.0), start=-1.0)
+    builder.add_joint_hinge("c", WORLD, "rocker", position=(1.0, 0.0, 0.0), start=1.0)
+    end = (1.0, 0.0, 0.0)
+    builder.add_joint_hinge("d", "coupler", "rocker", position=end, position_in_child=end, damping=0.1)
+    return builder.build()
+
+
+def _functions() -> None:
+    model = sample()
+    q, qd = model.q0, model.qd0
+    forward_dynamics(model, q, qd, np.zeros(model.nv), np.zeros((model.body_count, 6)))
+    forward_dynamics(model, q, qd)
+    inverse_dynamics(model, q, qd, np.zeros(model.nv))
+    forward_kinematics(model, q)
+    mass_matrix(model, q)
+    jacobian(model, q, model.body_names[-1])
+
+
+def _measure(sim: Simulation) -> list[Any]:
+    return [sim.energy(), sim.momentum(), sim.velocities, sim.positions]
+
+
+def _method(name: str) -> None:
+    # Options are numbers to the kernels: one set of them compiles for all.
+    method = method_of(name)
+    sim = Simulation(sample(), method, ignore=[word for word in FEATURES if word not in method.supports])
+    sim.apply_wrench("arm", force=(0.0, 0.0, 1.0))
+    sim.step(2)
+    sim.clusters()
+    if "loops" in method.supports:
+        Simulation(looped(), method).step(2)
+    if name == "multipliers":
+        sim.apply_impulse("arm", impulse=(0.0, 0.0, 1.0))
+
+
+def _touching(name: str) -> None:
+    builder = Builder("touching")
+    builder.add_shape_plane(WORLD)
+    builder.add_body("box", mass=1.0, inertia=(0.1, 0.1, 0.1))
+    builder.add_shape_box("box", (1.0, 1.0, 1.0))
+    Simulation(builder.build(), name).step(2)
+
+
+def _boxes() -> None:
+    model = sample()
+    links = model.arrays.links
+    tree, n = new_assembly(links), len(links.parent)
+    co, boxes = new_coefficients(links, tree, 1), Boxes(new_shapes(model), tree, links, np.zeros(n))
+    none, rest = np.zeros(0, np.int64), np.zeros(len(tree.parent), np.uint8)
+    boxes.lay(co.table, co.numbers, none, rest, new_places(model, tree))
+
+
+def _netted(name: str) -> None:
+    Simulation(net(cells=4), name, dt=1e-3).step(2)
+
+
+def _colliding() -> None:
+    builder = Builder("colliding")
+    builder.add_shape_plane(WORLD, restitution=1.0)
+    builder.add_body("box", mass=1.0, inertia=(0.1, 0.1, 0.1), position=(0.0, 0.0, 2.0))
+    builder.add_shape_box("box", (1.0, 1.0, 1.0), restitution=1.0)
+    Simulation(builder.build(), Impulses(events=True)).step(2)
+
+
+def _reduced() -> None:
+    model, method = sample(), Multipliers(coordinates="reduced", integrator="rk4")
+    ignored = [word for word in FEATURES if word not in ("springs", "motors")]
+    for integrator in ("rk4", "euler"):
+        Simulation(model, replace(method, integrator=integrator), ignore=ignored).step(2)
+
+
+def _balls() -> None:
+    builder = Builder("balls")
+    builder.add_body("ball", mass=1.0, com=(0.5, 0.0, 0.0), inertia=(0.1, 0.1, 0.1))
+    builder.add_joint_ball("joint", WORLD, "ball")
+    Simulation(builder.build(), Multipliers(integrator="rattle", solver="sparse")).step(2)
+
+
+def _changing() -> None:
+    builder = Builder("changing")
+    builder.add_body_scalable("puppet", mass=1.0, com=(0.5, 0.0, 0.0), inertia=(0.1, 0.1, 0.1))
+    builder.add_joint_ball("joint", WORLD, "puppet")
+    Simulation(builder.build(), "multipliers").step(2)
+
+
+def _multipliers(**options: Any) -> None:
+    Simulation(looped(), Multipliers(**options), ignore=("limits",) if options.get("solver") == "krylov" else ()).step(
+        2
+    )
+
+
+def _slanted() -> None:
+    whole = new_maximal(looped(), frozenset())
+    system, nu = whole.system, int(whole.system.body_start[-1])
+    tree = order_of(system, split(system, np.arange(len(whole.names)) < whole.held))
+    work, nr = new_work(tree), int(system.row_start[-1])
+    mass, j = np.zeros(int(system.mass_start[-1])), np.zeros(int(system.block_start[-1]))
+    factor(system, tree, mass, j, np.ones(nr), work)
+    solve_slanted(system, tree, work, np.zeros(nu), np.zeros(nr), np.ones((1, nu)), np.zeros(1), np.ones((1, nu)))
+
+
+def _assembly() -> None:
+    model = looped()
+    assemble(model, model.q0 + 0.1)  # open, so that something is solved
+
+
+def _measures() -> None:
+    for model in (sample(), looped()):
+        _measure(Simulation(model, ignore=FEATURES))
+
+
+def _collision() -> None:
+    builder = Builder("pair")
+    for name in ("a", "b"):
+        builder.add_body(name, mass=1.0, inertia=(0.1, 0.1, 0.1))
+        builder.add_shape_box(name, (1.0, 1.0, 1.0))
+    pose = np.zeros((2, 7))
+    pose[:, 3] = 1.0
+    find_contacts(new_detector(builder.build()), pose, np.zeros(2))
+    corners = np.array([(0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)])
+    build_grid(closed_surface(corners, np.array([(0, 2, 1), (0, 1, 3), (0, 3, 2), (1, 2, 3)]), "corner"), 4)
+
+
+def _pictures() -> None:
+    model = sample()
+    drawing, poses = Drawing(model), forward_kinematics(model, model.q0)
+    Painter(drawing, 32, 32, 1).paint(*poses, framed(np.array([[-1.0, -1.0, -1.0], [1.0, 1.0, 1.0]]), 1.0))
+    Composed(drawing).by_bodies(*poses)
+
+
+def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Yield what there is to compile: a title and a function that does it; the longest first."""
+    long = ("adaptive", "multipliers", "impulses")
+    for name in long:
+        yield f"method {name}", lambda name=name: _method(name)
+    yield "nets in impulses", lambda: _netted("impulses")
+    yield "contacts in full", lambda: _touching("full")
+    yield "multipliers, sparse", lambda: _netted("multipliers")
+    yield "multipliers, sparse rattle", lambda: _multipliers(solver="sparse", integrator="rattle")
+    yield "multipliers, rattle", lambda: _multipliers(integrator="rattle")
+    yield "contacts in impulses", lambda: _touching("impulses")
+    yield "contacts in multipliers", lambda: _touching("multipliers")
+    yield "collisions in impulses", _colliding
+    for name in METHODS:
+        if name not in long:
+            yield f"method {name}", lambda name=name: _method(name)
+    yield "multipliers, dense", lambda: _multipliers(solver="dense")
+    yield "multipliers, forces along other directions", _slanted
+    yield "multipliers, krylov", lambda: _multipliers(solver="krylov")
+    yield "multipliers, reduced coordinates", _reduced
+    yield "multipliers, rattle of balls", _balls
+    yield "multipliers, bodies that change size", _changing
+    yield "collision", _collision
+    yield "boxes of rigid parts", _boxes
+    yield "assembly", _assembly
+    yield "energy, momentum, velocities", _measures
+    yield "functions of a model", _functions
+    yield "pictures", _pictures
+
+
+def _job(k: int) -> None:
+    """Do job k; for other processes, which cannot be handed functions."""
+    list(jobs())[k][1]()
+
+
+def compiled(sim: Simulation) -> None:
+    """Have everything compiled that a run of `sim` needs, and leave its state as it is."""
+    before = sim.snapshot()
+    try:
+        sim.step(1)
+        _measure(sim)
+    except LimberjackError:
+        pass  # the run itself meets the same error and tells it
+    sim.restore(before)
+
+
+def warm_up(console: Any) -> list[str]:
+    """Do all jobs under a progress bar, one process per processor; return what became of it in sentences.
+
+    Args:
+        console: the rich console to draw on.
+    """
+    from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
+
+    begin, before, todo = time.perf_counter(), _cached_files(), list(jobs())
+    columns = (SpinnerColumn(), *Progress.get_default_columns()[:3], TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("", total=len(todo))
+        # Kernels that two jobs need are compiled by whichever comes first, or by both at once.
+        pool = ProcessPoolExecutor(min(os.cpu_count() or 1, len(todo)), mp_context=get_context("spawn"))
+        try:
+            running = {pool.submit(_job, k): title for k, (title, _) in enumerate(todo)}
+            for done in as_completed(running):
+                progress.update(task, description=f"{running[done]:30}")
+                done.result()
+                progress.update(task, advance=1)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+    spent = time.perf_counter() - begin
+    word = "already compiled, checked in" if _cached_files() == before else "compiled in"
+    return [f"{word} {spent:.1f} s", f"kept in {cache_folder()}"]
+
+
+def _cached_files() -> set[str]:
+    """Return the names in the cache folder: the same when nothing had to be compiled."""
+    return {str(path) for path in cache_folder().rglob("*")}

@@ -1,0 +1,80 @@
+"""Work arrays of the narrow phase, and how routines of pairs hand over what they found.
+
+A routine of a pair (i, j) writes *spots*: rows of the point midway between the surfaces (3), the unit normal out of j
+into i (3) and the depth, and the key of each; it returns their number.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner
+
+__all__ = ["DEPTH", "MOST", "NORMAL", "Scratch", "new_scratch", "put_spot", "to_shape", "to_world"]
+
+# Vectors between the world and the axes of a shape, whose rotation stands in the first nine columns of its frame.
+
+
+@inner
+def to_world(k, frame, x, y, z):
+    """Return a vector of shape k's axes in the world."""
+    return (
+        frame[k, 0] * x + frame[k, 1] * y + frame[k, 2] * z,
+        frame[k, 3] * x + frame[k, 4] * y + frame[k, 5] * z,
+        frame[k, 6] * x + frame[k, 7] * y + frame[k, 8] * z,
+    )
+
+
+@inner
+def to_shape(k, frame, x, y, z):
+    """Return a vector of the world in the axes of shape k."""
+    return (
+        frame[k, 0] * x + frame[k, 3] * y + frame[k, 6] * z,
+        frame[k, 1] * x + frame[k, 4] * y + frame[k, 7] * z,
+        frame[k, 2] * x + frame[k, 5] * y + frame[k, 8] * z,
+    )
+
+
+NORMAL, DEPTH = 3, 6
+# Contacts that a flat contact of two convex shapes is reduced to.
+MOST = 4
+_SPOTS, _CORNERS, _FACES, _FOUND, _NEAR = 64, 160, 400, 512, 512
+
+
+class Scratch(NamedTuple):
+    """Work arrays of one pair."""
+
+    spots: np.ndarray  # (64, 7)
+    keys: np.ndarray  # (64,)
+    near: np.ndarray  # (512, 4) candidates of a manifold: two coordinates in the plane, gap, taken or not
+    near_keys: np.ndarray  # (512,)
+    polygons: np.ndarray  # (3, 64, 3) features of both shapes, and room for clipping
+    tags: np.ndarray  # (3, 64)
+    corners: np.ndarray  # (160, 9) of a simplex or polytope: a - b, a, b
+    faces: np.ndarray  # (400, 3) of the polytope
+    planes: np.ndarray  # (400, 4) of its faces: normal, distance; negative distance = removed
+    rim: np.ndarray  # (400, 2) edges around a hole in the polytope
+    found: np.ndarray  # (512, 8) candidates of meshes: point, normal, gap, grouped or not
+    found_keys: np.ndarray  # (512,)
+    result: np.ndarray  # (10,) normal, distance, closest points of both shapes
+
+
+def new_scratch() -> Scratch:
+    """Return the work arrays of one thread."""
+    return Scratch(
+        np.zeros((_SPOTS, 7)), np.zeros(_SPOTS, np.int64), np.zeros((_NEAR, 4)), np.zeros(_NEAR, np.int64),
+        np.zeros((3, _SPOTS, 3)), np.zeros((3, _SPOTS), np.int64), np.zeros((_CORNERS, 9)),
+        np.zeros((_FACES, 3), np.int64), np.zeros((_FACES, 4)), np.zeros((_FACES, 2), np.int64),
+        np.zeros((_FOUND, 8)), np.zeros(_FOUND, np.int64), np.zeros(10),
+    )  # fmt: skip
+
+
+@inner
+def put_spot(n, x, y, z, nx, ny, nz, depth, key, spots, keys):
+    """Write spot n and return n + 1."""
+    spots[n, 0], spots[n, 1], spots[n, 2] = x, y, z
+    spots[n, 3], spots[n, 4], spots[n, 5], spots[n, 6] = nx, ny, nz, depth
+    keys[n] = key
+    return n + 1

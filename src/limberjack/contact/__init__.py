@@ -1,0 +1,1 @@
+"""Contacts in, impulses out: warm start, friction cone, restitution, contact graph, sweeps."""

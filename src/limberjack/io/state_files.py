@@ -1,0 +1,191 @@
+"""Simulations in files: model, method and all that feeds the next step, so that a resumed run goes on bit for bit.
+
+The .npz (see `npz.py`) holds `format`, `model` (native JSON) and `header` (JSON) as UTF-8 bytes, `version`, one array
+`state.NAME` for each of the snapshot, and `sha256` of all of them. The header names the method with its options, the
+ignored features and the clock; its floats are written as hexadecimal text, so no digit is lost.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from limberjack.errors import FileError, LimberjackError, ModelWarning, StateError
+from limberjack.io import native, npz
+from limberjack.methods import METHODS, method_of
+from limberjack.methods.adaptive.options import View
+from limberjack.model.model import Model
+from limberjack.simulation.simulation import Simulation, Snapshot
+
+__all__ = ["FORMAT", "LAYOUT", "VERSION", "read", "write"]
+
+FORMAT = "limberjack-simulation"
+VERSION = 1
+LAYOUT = npz.Layout(
+    what="saved simulation",
+    format=FORMAT,
+    version=VERSION,
+    largest=4 * 1024**3,
+    arrays={"model": ("u1", 1), "header": ("u1", 1), "sha256": ("u1", 1)},
+    prefix="state.",
+)
+
+_CLOCK = ("steps", "base_steps", "base_time", "dt")
+
+
+# -- out -------------------------------------------------------------------------------------------
+
+
+def write(sim: Simulation, path: str | Path) -> None:
+    """Write `sim` whole or not at all; `read` makes it again."""
+    snapshot = sim.snapshot()
+    header = {
+        "method": sim.method.name,
+        "options": _options(sim.method),
+        "ignore": list(sim.ignored),
+        "clock": {name: _plain(getattr(snapshot, name), name) for name in _CLOCK},
+        "compiled": _fingerprint(sim.model),
+    }
+    arrays = npz.head(LAYOUT)
+    arrays |= {"model": npz.from_text(native.dumps(sim.model)), "header": npz.from_text(json.dumps(header))}
+    for name, array in snapshot.arrays.items():
+        arrays[f"state.{name}"] = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
+    arrays["sha256"] = np.frombuffer(_digest(arrays), np.uint8)
+    npz.write(path, arrays)
+
+
+def _options(method: Any) -> dict[str, Any]:
+    """Return the options of a method in what JSON has; refuse those no file can hold."""
+    name = method.name
+    if name not in METHODS or type(method) is not type(method_of(name)):
+        raise StateError(f'method "{name}" cannot be saved: it is none of {", ".join(METHODS)}')
+    what = f'option "{{}}" of method "{name}"'
+    return {f.name: _plain(getattr(method, f.name), what.format(f.name)) for f in dataclasses.fields(method)}
+
+
+def _plain(value: Any, what: str) -> Any:
+    """Return `value` in what JSON has: floats as {"hex": ...}, tuples and arrays as lists, mappings as {"map": ...}."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return {"hex": float(value).hex()}
+    if isinstance(value, (tuple, list, np.ndarray)):
+        return [_plain(x, what) for x in value]
+    if isinstance(value, Mapping):
+        return {"map": {str(key): _plain(x, what) for key, x in value.items()}}
+    if isinstance(value, View):
+        return {"view": {f.name: _plain(getattr(value, f.name), what) for f in dataclasses.fields(value)}}
+    raise StateError(f"{what} cannot be saved: a file cannot hold a {type(value).__name__}")
+
+
+def _digest(arrays: dict[str, np.ndarray]) -> bytes:
+    """Return the SHA-256 of all arrays but itself: names, types, shapes and bits."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        if name != "sha256":
+            array = arrays[name]
+            digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.digest()
+
+
+def _fingerprint(model: Model) -> str:
+    """Return a hash of the numbers the model compiles to: equal ones, and only those, step the same bits."""
+    digest = hashlib.sha256()
+    parts = {part.name: getattr(model.arrays, part.name) for part in dataclasses.fields(model.arrays)}
+    for name, array in _leaves("", parts):
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode() + np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _leaves(name: str, value: Any) -> Iterator[tuple[str, np.ndarray]]:
+    children = value._asdict() if hasattr(value, "_asdict") else value
+    if isinstance(children, dict):
+        for key, child in children.items():
+            yield from _leaves(f"{name}.{key}", child)
+    else:
+        yield name, np.asarray(children)
+
+
+# -- in --------------------------------------------------------------------------------------------
+
+
+def read(path: str | Path) -> Simulation:
+    """Return the simulation that `write` wrote; refuse torn, changed, compressed and foreign files."""
+    path = Path(path)
+    arrays = npz.read(path, LAYOUT)
+    if _digest(arrays) != arrays["sha256"].tobytes():
+        raise FileError(path, "is damaged: its content does not have the SHA-256 it was written with")
+    model = native.loads(arrays["model"].tobytes(), path)
+    try:
+        header = json.loads(arrays["header"].tobytes())
+        clock = {name: _value(header["clock"][name]) for name in _CLOCK}
+        options = {str(name): _value(value) for name, value in header["options"].items()}
+        method = type(method_of(str(header["method"])))(**options)
+        sim = Simulation(model, method, dt=clock["dt"], ignore=[str(word) for word in header["ignore"]])
+        state = {name.removeprefix("state."): array for name, array in arrays.items() if name.startswith("state.")}
+        sim.restore(_snapshot(clock, _checked(state, sim)))
+        compiled = str(header["compiled"])
+    except (LimberjackError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
+        text = str(error) if isinstance(error, LimberjackError) else f"{type(error).__name__}: {error}"
+        raise FileError(path, f"cannot be resumed: {text}") from error
+    if compiled != _fingerprint(model):
+        text = "was written by another release or machine, whose model differs in its last bits"
+        warnings.warn(ModelWarning(f"{path}: {text}: it goes on, but not bit for bit"), stacklevel=2)
+    return sim
+
+
+def _value(value: Any) -> Any:
+    """Return what `_plain` was given; lists come back as tuples."""
+    if isinstance(value, dict) and "map" in value:
+        return {str(key): _value(x) for key, x in value["map"].items()}
+    if isinstance(value, dict) and "view" in value:
+        return View(**{str(key): _value(x) for key, x in value["view"].items()})
+    if isinstance(value, dict):
+        return float.fromhex(value["hex"])
+    return tuple(map(_value, value)) if isinstance(value, list) else value
+
+
+def _snapshot(clock: dict[str, Any], state: dict[str, np.ndarray]) -> Snapshot:
+    steps, base_steps, base_time = clock["steps"], clock["base_steps"], clock["base_time"]
+    if type(steps) is not int or type(base_steps) is not int or not 0 <= base_steps <= steps < 2**62:
+        raise StateError(f"steps {steps!r} counted from {base_steps!r} is no step counter")
+    if type(base_time) is not float or not math.isfinite(base_time):
+        raise StateError(f"base_time must be a finite number, got {base_time!r}")
+    return Snapshot(steps, base_steps, base_time, clock["dt"], state)
+
+
+def _checked(state: dict[str, np.ndarray], sim: Simulation) -> dict[str, np.ndarray]:
+    """Return the arrays of a snapshot after checks that no number in them can lead a kernel astray.
+
+    `restore` compares the names and shapes. Here: types, indices in range, and a state that is a state.
+    """
+    own = sim.snapshot().arrays
+    for name, array in state.items():
+        if name not in own or array.dtype != own[name].dtype:
+            raise StateError(f'"{name}" ({array.dtype}) is not part of this simulation')
+        if name.startswith("drives.") and array.dtype.kind == "i" and not np.array_equal(array, own[name]):
+            raise StateError(f'"{name}" does not fit the model')
+    if missing := sorted(set(own) - set(state)):
+        raise StateError(f'"{missing[0]}" is missing')
+    link, data = state["wrenches.link"], state["wrenches.data"]
+    links = len(sim.model.arrays.links.parent)
+    if link.ndim != 1 or data.shape != (len(link), 9) or ((link < 0) | (link >= links)).any():
+        raise StateError("the wrenches do not fit the model")
+    if any(np.isnan(array).any() for array in state.values() if array.dtype.kind == "f"):
+        raise StateError("a number is NaN")
+    for name in ("q", "qd", "tau"):
+        if state[name].shape == own[name].shape:
+            setattr(sim, name, state[name])  # finite, unit quaternions: the rules of the setters
+    # Kernels take writable arrays; those read from a file are not.
+    return {name: array.copy() for name, array in state.items()}

@@ -1,0 +1,286 @@
+"""Conjugate residuals on A = J M^-1 J^T + C, of which only products are formed, with a block-Jacobi preconditioner.
+
+A is symmetric and positive semidefinite. Conjugate gradients diverge when b is not in its range, as when two hands pull
+further than a figure reaches; conjugate residuals make the residual smaller in every iteration and end at the least
+one. The preconditioner P = K^T K, inverses of the diagonal blocks of A times weights, is part of the packed rows: all
+vectors are those of K A K^T y = K b (`packed_rows`), in which |r|^2 is r^T P r of the system given.
+
+    r = b, w = A r, beta = 0
+    repeat  q = w + beta q,  p = r + beta p,  alpha = r . w / q . q,  y += alpha p,  r -= alpha q,  w = A r
+            beta = the new r . w over the old
+
+All of a repetition is one wave over rows and vectors (`waves`): alpha is known before q is, from
+
+    q . q = w . w + 2 beta w . q + beta^2 q . q,  with the w and q of the wave before on the right
+
+Iterations end when |r| is small beside |b|; or when A r is small beside r, so that no step makes r smaller: the system
+is inconsistent, y is a least-squares solution and the residual is the caller's to show; or when rounding stops the
+descent; or at the cap.
+
+A solve may keep its solutions for the next ones. Those span V, made such that B = A V has orthogonal columns of length
+1. The residual is first taken down along B; then all directions are kept apart from it, q^T B = 0: with d = B^T w,
+w loses B d and p loses V d, the latter summed up and taken off at the end. Cut off after five iterations again and
+again, on a system that hardly changes, the residual falls as if the iterations had gone on, where plain restarts creep.
+
+Rows without effect, as between two held bodies, and rows of a constraint that follow from its others get multiplier 0.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, kernel, outlined
+from limberjack.constraints.system import System
+from limberjack.linear.block_pivots import four, set_four
+from limberjack.linear.krylov_product import BOTH, LATER, STAY, multiply, multiply_by, turn
+from limberjack.linear.packed_rows import Packed, new_packed, pack_rows, pack_side, unpack
+from limberjack.spatial.lanes import add, lane, mul, splat
+
+__all__ = [
+    "CAPPED", "CONVERGED", "FAILED", "LEAST_SQUARES", "STALLED", "Krylov", "iterate", "new_krylov", "solve_krylov",
+    "start_solve",
+]  # fmt: skip
+
+CONVERGED, CAPPED, LEAST_SQUARES, STALLED, FAILED = 0, 1, 2, 3, -1
+# |A r| beside |r| from which the residual counts as the least; A has eigenvalues of order 1.
+_FLAT = 1e-9
+
+
+class Krylov(NamedTuple):
+    """The rows and vectors of one system; never shared between threads. Vectors are packed, with room for four more."""
+
+    packed: Packed
+    y: np.ndarray  # solution
+    r: np.ndarray  # residual
+    w: np.ndarray  # A r
+    p: np.ndarray  # direction
+    q: np.ndarray  # A p
+    weight: np.ndarray  # (nc,) how much the residual of each constraint counts beside the others
+    kept: np.ndarray  # (k * nr,) solutions of the solves before, the newest first, placed as lam is
+    v: np.ndarray  # (k * (nr + 4),) the same made a basis: V
+    b: np.ndarray  # (k * (nr + 4),) A V, orthonormal; columns of 0 where there is none
+    d: np.ndarray  # (3, k) B^T w; what p and y lose along V
+
+
+def new_krylov(system: System, keep: int = 0, pairs: np.ndarray | None = None) -> Krylov:
+    """Return the arrays that solve one system.
+
+    Args:
+        system: constraints on solids of six displacements.
+        keep: solutions kept for the next solves.
+        pairs: (nc,) which constraints act with opposite wrenches at one point, or on one solid; None for none.
+    """
+    nc, nr = len(system.row_start) - 1, int(system.row_start[-1])
+    v, b = (np.zeros(keep * (nr + 4)) for _ in range(2))
+    packed, (y, r, w, p, q) = new_packed(system, pairs)
+    return Krylov(packed, y, r, w, p, q, np.ones(nc), np.zeros(keep * nr), v, b, np.zeros((3, keep)))
+
+
+@inner
+def _dot(x, y, o, rows):
+    """Return x . y for the part of y that begins at place o."""
+    s = splat(0.0)
+    for g in range(0, rows, 4):
+        s = add(s, mul(four(x, g), four(y, o + g)))
+    return (lane(s, 0) + lane(s, 1)) + (lane(s, 2) + lane(s, 3))
+
+
+@inner
+def _advance(alpha, x, o, y, rows):
+    """Add alpha times the part of x that begins at place o to y."""
+    a = splat(alpha)
+    for g in range(0, rows, 4):
+        set_four(y, g, add(four(y, g), mul(a, four(x, o + g))))
+
+
+@outlined
+def _recycle(system, C, work, rows):
+    """Make a basis of the kept solutions for this matrix, and take the residual down along it."""
+    packed, p, q, width = work.packed, work.p, work.q, len(work.y)
+    for k in range(work.d.shape[1]):
+        for i in range(rows, rows + 4):
+            p[i] = 0.0
+        for i in range(packed.count[0]):
+            c, o = packed.listed[i], packed.first[i]
+            at = k * (width - 4) + system.row_start[c]
+            for j in range(packed.first[i + 1] - o):
+                p[o + j] = work.kept[at + j]
+        _, _, before, _, _ = multiply(system, C, STAY, 0.0, 0.0, 0.0, 0.0, packed, work.y, p, q, work.w, work.w)
+        for j in range(k):
+            x = -_dot(q, work.b, j * width, rows)
+            _advance(x, work.v, j * width, p, rows)
+            _advance(x, work.b, j * width, q, rows)
+        size = _dot(q, q, 0, rows)
+        # a column that adds nothing to those before it is 0
+        scale = 1.0 / np.sqrt(size) if size > 1e-10 * before else 0.0
+        for i in range(rows + 4):
+            work.v[k * width + i], work.b[k * width + i] = scale * p[i], scale * q[i]
+        x = _dot(work.r, work.b, k * width, rows)
+        _advance(x, work.v, k * width, work.y, rows)
+        _advance(-x, work.b, k * width, work.r, rows)
+
+
+@inner
+def _part(work, w, rows):
+    """Take off w what it has along B, noting it in d; return its square."""
+    square, width = 0.0, len(work.y)
+    for k in range(work.d.shape[1]):
+        x = _dot(w, work.b, k * width, rows)
+        work.d[0, k] = x
+        square += x * x
+    for k in range(work.d.shape[1]):
+        _advance(-work.d[0, k], work.b, k * width, w, rows)
+    return square
+
+
+@inner
+def _product(system, C, over, what, alpha, beta, last_alpha, last_beta, work):
+    """Turn the vectors and set w to A r, or to S r over a tree; return r . w, r . r, w . w, w . q and q . q."""
+    packed, y, r, w, p, q = work.packed, work.y, work.r, work.w, work.p, work.q
+    if over is None:
+        return multiply(system, C, what, alpha, beta, last_alpha, last_beta, packed, y, r, w, p, q)
+    else:  # noqa: RET505 - of two branches under `is None` only the one that applies is compiled
+        return multiply_by(system, over, C, what, alpha, beta, last_alpha, last_beta, packed, y, r, w, p, q)
+
+
+@inner
+def start_solve(work):
+    """Clear what a solve sums up; return how many rows act."""
+    rows = work.packed.first[work.packed.count[0]]
+    for k in range(rows, rows + 4):
+        work.r[k] = 0.0
+    for k in range(rows + 4):
+        work.y[k] = 0.0
+    for k in range(work.d.shape[1]):
+        work.d[1, k] = work.d[2, k] = 0.0
+    return rows
+
+
+@outlined
+def _end(what, alpha, beta, sign, work, rows):
+    """Take y forward by sign alpha p, p being of the last step made or yet to be made, and by what it loses along V."""
+    y, r, p, q, width = work.y, work.r, work.p, work.q, len(work.y)
+    a, b, s = splat(alpha), splat(beta), splat(sign * alpha)
+    for g in range(0, rows, 4):
+        own = four(p, g)
+        if what == LATER:
+            own = add(add(four(r, g), mul(a, four(q, g))), mul(b, own))
+        set_four(y, g, add(four(y, g), mul(s, own)))
+    for k in range(work.d.shape[1]):
+        _advance(-work.d[2, k], work.v, k * width, y, rows)
+
+
+@inner
+def iterate(system, C, tolerance, cap, over, work, rows):
+    """Run conjugate residuals from b in work.r; return the status, the number of iterations, |r|^2 and |b|^2."""
+    r, p, q, d = work.r, work.p, work.q, work.d
+    whole = _dot(r, r, 0, rows)
+    goal = tolerance * tolerance * whole
+    if not np.isfinite(whole) or whole == 0.0:
+        return (CONVERGED if whole == 0.0 else FAILED), 0, whole, whole
+    _recycle(system, C, work, rows)
+    for k in range(rows + 4):
+        p[k] = q[k] = 0.0
+    rho, square, size, along, bend = _product(system, C, over, STAY, 0.0, 0.0, 0.0, 0.0, work)
+    size -= _part(work, work.w, rows)
+    alpha = beta = last_alpha = last_beta = 0.0
+    status, count, what, taken = CAPPED, 0, BOTH, 0.0
+    while True:
+        if square <= goal:
+            status = CONVERGED
+            break
+        if not size > _FLAT * _FLAT * square:
+            status = LEAST_SQUARES
+            break
+        if count == cap:
+            break
+        bend = size + 2.0 * beta * along + beta * beta * bend
+        if not (rho > 0.0 and bend > 0.0 and rho < np.inf):
+            status = STALLED
+            break
+        alpha, what = rho / bend, (LATER if what == BOTH else BOTH)
+        for k in range(d.shape[1]):
+            d[1, k] = d[0, k] + beta * d[1, k]
+            d[2, k] += alpha * d[1, k]
+        before, old = square, rho
+        if count == cap - 1:
+            # the last direction needs no product after it
+            turn(what, alpha, beta, last_alpha, last_beta, 0, rows, work.y, r, work.w, p, q)
+            square = _dot(r, r, 0, rows)
+            size = square
+        else:
+            rho, square, size, along, bend = _product(system, C, over, what, alpha, beta, last_alpha, last_beta, work)
+            size -= _part(work, work.w, rows)
+        if not square <= before:
+            status, square = STALLED, before  # rounding has the last word: the step that made things worse is not taken
+            taken = -1.0 if what == BOTH else 0.0
+            for k in range(d.shape[1]):
+                d[2, k] -= alpha * d[1, k]
+            break
+        last_alpha, last_beta, beta = alpha, beta, rho / old
+        taken = 1.0 if what == LATER else 0.0
+        count += 1
+    _end(what, last_alpha if taken > 0.0 else alpha, last_beta if taken > 0.0 else beta, taken, work, rows)
+    return status, count, square, whole
+
+
+@outlined
+def _keep(system, work):
+    """Keep the solution in y for the next solves, in place of the oldest."""
+    packed, nr = work.packed, len(work.y) - 4
+    for k in range(len(work.kept) - 1, nr - 1, -1):
+        work.kept[k] = work.kept[k - nr]
+    for k in range(nr):
+        work.kept[k] = 0.0
+    for i in range(packed.count[0]):
+        at, o = system.row_start[packed.listed[i]], packed.first[i]
+        for j in range(packed.first[i + 1] - o):
+            work.kept[at + j] = work.y[o + j]
+
+
+@kernel
+def solve_krylov(
+    # model
+    system,
+    # in
+    Minv, J, C, b, center, cap, tolerance,
+    # out
+    work, lam, report,
+):  # fmt: skip
+    """Fill lam with a solution of A lam = b, or with a least-squares solution where there is none.
+
+    Args:
+        system: which constraint touches which solid.
+        Minv: (nb, 7) world inverse inertia xx yy zz xy xz yz and 1/m of the solids; 0 for what is held.
+        J: flat rows.
+        C: (nr,) compliance.
+        b: (nr,) right-hand side.
+        center: (nb, 3 or more) where the com of the solids are; read for constraints that are pairs.
+        cap: most iterations.
+        tolerance: |b - A lam| beside |b| that is small enough, both weighed by P.
+        work: of this system.
+        lam: (nr,) multipliers.
+        report: (3,) iterations, |b - A lam| and the same beside |b|, both weighed by P.
+
+    Returns:
+        CONVERGED, CAPPED, LEAST_SQUARES (the residual is the least there is), STALLED (rounding allows no smaller
+        one) or FAILED (numbers are not finite; lam is 0).
+    """
+    status, count, square, whole = FAILED, 0, np.inf, np.inf
+    if pack_rows(system, Minv, J, C, center, work.weight, work.packed) == 0:
+        rows = start_solve(work)
+        pack_side(system, work.packed, b, work.r)
+        status, count, square, whole = iterate(system, C, tolerance, cap, None, work, rows)
+    if status == FAILED or not np.isfinite(square):
+        for r in range(len(lam)):
+            lam[r] = 0.0
+        report[0], report[1], report[2] = 0.0, np.inf, np.inf
+        return FAILED
+    if len(work.kept) > 0:
+        _keep(system, work)
+    unpack(system, work.packed, work.y, lam)
+    report[0], report[1] = count, np.sqrt(square)
+    report[2] = np.sqrt(square / whole) if whole > 0.0 else 0.0
+    return status

@@ -1,0 +1,284 @@
+"""Products with packed rows: one wave over the constraints, which takes the vectors of an iteration along.
+
+Constraints behind the wave are pulled as soon as their solids have all their forces, while rows and vectors are still
+near. An iteration of conjugate residuals reads and writes everything once.
+"""
+
+from __future__ import annotations
+
+from limberjack._jit import inner, outlined
+from limberjack.linear.block_pivots import four, row_sums, set_four, spread
+from limberjack.linear.packed_rows import CHUNK, PAIR, POINT, ahead, pull_point, push_point
+from limberjack.linear.tree import solve
+from limberjack.spatial.lanes import add, cross4, lane, mul, splat, sub
+
+__all__ = ["BOTH", "LATER", "STAY", "multiply", "multiply_by", "pull", "push", "turn"]
+
+# What a wave does to the vectors it comes by: nothing; a step, with y and p left for later; that one and this.
+STAY, LATER, BOTH = range(3)
+# How many rows ahead of the wave vectors are asked for: between two chunks the processor would not guess them.
+_AHEAD = 256
+
+
+@inner
+def _wrench(rows, o, n, y, k):
+    """Return the wrench of n rows at place o with multipliers at place k of y."""
+    turn = go = splat(0.0)
+    for i in range(n):
+        x = spread(y, k + i)
+        turn, go = add(turn, mul(four(rows, o), x)), add(go, mul(four(rows, o + 3), x))
+        o += 6
+    return turn, go
+
+
+@inner
+def _add(f, b, turn, go):
+    """Add a wrench to the forces at place b."""
+    set_four(f, b, add(four(f, b), turn))
+    set_four(f, b + 4, add(four(f, b + 4), go))
+
+
+@inner
+def _respond(m, b, o, f):
+    """Replace the forces at place o by M^-1 of them, row b of m."""
+    x, y, z, s = f[o], f[o + 1], f[o + 2], m[b, 6]
+    f[o] = m[b, 0] * x + m[b, 3] * y + m[b, 4] * z
+    f[o + 1] = m[b, 3] * x + m[b, 1] * y + m[b, 5] * z
+    f[o + 2] = m[b, 4] * x + m[b, 5] * y + m[b, 2] * z
+    f[o + 4], f[o + 5], f[o + 6] = s * f[o + 4], s * f[o + 5], s * f[o + 6]
+
+
+@outlined
+def _push_wide(system, packed, i, y):
+    """Push a constraint that keeps the rows of each body."""
+    c, k = packed.listed[i], packed.first[i]
+    n = packed.first[i + 1] - k
+    for t in range(system.touch_start[c], system.touch_start[c + 1]):
+        turn, go = _wrench(packed.wide, system.block_start[t], n, y, k)
+        _add(packed.f, 8 * packed.slot[system.touch_body[t]], turn, go)
+
+
+@inner
+def push(system, packed, begin, end, y):
+    """Add the forces of constraints begin .. end with multipliers y."""
+    f, ends = packed.f, packed.ends
+    for i in range(begin, end):
+        k, b, a = packed.first[i], ends[i, 0], ends[i, 1]
+        if packed.sort[i] == POINT:
+            push_point(packed.level, packed.single, i, 8 * b, 8 * a, y, k, f)
+            continue
+        if packed.sort[i] != PAIR:
+            _push_wide(system, packed, i, y)
+            continue
+        turn, go = _wrench(packed.rows, 6 * k, packed.first[i + 1] - k, y, k)
+        _add(f, 8 * b, turn, go)
+        if a >= 0:
+            turn = add(turn, cross4(four(packed.level, 6 * i), go))
+            set_four(f, 8 * a, sub(four(f, 8 * a), turn))
+            set_four(f, 8 * a + 4, sub(four(f, 8 * a + 4), go))
+
+
+@inner
+def _rates(rows, o, n, turn, go, w, k):
+    """Set n numbers of w from place k on to the rows at place o times a motion."""
+    i = 0
+    while i + 3 <= n:
+        x = add(mul(four(rows, o), turn), mul(four(rows, o + 3), go))
+        y = add(mul(four(rows, o + 6), turn), mul(four(rows, o + 9), go))
+        z = add(mul(four(rows, o + 12), turn), mul(four(rows, o + 15), go))
+        set_four(w, k + i, row_sums(x, y, z))
+        i += 3
+        o += 18
+    while i < n:
+        x = add(mul(four(rows, o), turn), mul(four(rows, o + 3), go))
+        w[k + i] = (lane(x, 0) + lane(x, 1)) + lane(x, 2)
+        i += 1
+        o += 6
+
+
+@outlined
+def _pull_wide(system, packed, i, u, w):
+    """Set the rates of a constraint that keeps the rows of each body."""
+    c, k = packed.listed[i], packed.first[i]
+    n = packed.first[i + 1] - k
+    for r in range(n):
+        w[k + r] = 0.0
+    for t in range(system.touch_start[c], system.touch_start[c + 1]):
+        b, o = 8 * packed.slot[system.touch_body[t]], system.block_start[t]
+        turn, go = four(u, b), four(u, b + 4)
+        for r in range(n):
+            x = add(mul(four(packed.wide, o), turn), mul(four(packed.wide, o + 3), go))
+            w[k + r] += (lane(x, 0) + lane(x, 1)) + lane(x, 2)
+            o += 6
+
+
+@outlined
+def _give(system, packed, i, C, y, w):
+    """Add K C K^T y of a constraint that gives way to w."""
+    c, k, small = packed.listed[i], packed.first[i], packed.small
+    n, at, root = packed.first[i + 1] - k, packed.factor_start[c], packed.root[c]
+    column = 12
+    for r in range(n):
+        small[column, r] = y[k + r]
+    for r in range(n - 1, -1, -1):
+        x = small[column, r]
+        for s in range(r + 1, n):
+            x -= packed.factor[at + ((s * (s + 1)) >> 1) + r] * small[column, s]
+        small[column, r] = x * packed.factor[at + ((r * (r + 3)) >> 1)]
+    for r in range(n):
+        x = root * root * C[system.row_start[c] + r] * small[column, r]
+        for s in range(r):
+            x -= packed.factor[at] * small[column, s]
+            at += 1
+        small[column, r] = x * packed.factor[at]
+        at += 1
+        w[k + r] += small[column, r]
+
+
+@inner
+def pull(system, packed, C, begin, end, y, w):
+    """Set the rows of constraints begin .. end of w to K (J u + C K^T y), u being what the solids move."""
+    u = packed.f
+    for i in range(begin, end):
+        k, b, a = packed.first[i], packed.ends[i, 0], packed.ends[i, 1]
+        if packed.sort[i] == POINT:
+            pull_point(packed.level, packed.single, i, 8 * b, 8 * a, u, w, k)
+            continue
+        if packed.sort[i] != PAIR:
+            _pull_wide(system, packed, i, u, w)
+        else:
+            turn, go = four(u, 8 * b), four(u, 8 * b + 4)
+            if a >= 0:
+                other = four(u, 8 * a)
+                turn, go = sub(turn, other), sub(go, four(u, 8 * a + 4))
+                go = sub(go, cross4(other, four(packed.level, 6 * i)))
+            _rates(packed.rows, 6 * k, packed.first[i + 1] - k, turn, go, w, k)
+        if packed.soft[i] == 1:
+            _give(system, packed, i, C, y, w)
+
+
+@inner
+def _sum(x):
+    return (lane(x, 0) + lane(x, 1)) + (lane(x, 2) + lane(x, 3))
+
+
+@outlined
+def turn(
+    # in
+    what, alpha, beta, last_alpha, last_beta, begin, end,
+    # out
+    y, r, w, p, q,
+):  # fmt: skip
+    """Turn q to w + beta q and take r down by alpha q, from place `begin` on to `end`; return q . q.
+
+    p = r + beta p and y + alpha p are made in every second iteration only, for this and the last one: the residual
+    before the last is r + last_alpha q.
+    """
+    a, b, c, d, s = splat(alpha), splat(beta), splat(last_alpha), splat(last_beta), splat(0.0)
+    for g in range(begin, end, 4):
+        if g & 4 == 0:
+            ahead(r, g + _AHEAD)
+            ahead(q, g + _AHEAD)
+            ahead(w, g + _AHEAD)
+            if what == BOTH:
+                ahead(p, g + _AHEAD)
+                ahead(y, g + _AHEAD)
+        own, old = four(r, g), four(q, g)
+        if what == BOTH:
+            before = add(add(own, mul(c, old)), mul(d, four(p, g)))
+            now = add(own, mul(b, before))
+            set_four(p, g, now)
+            set_four(y, g, add(add(four(y, g), mul(c, before)), mul(a, now)))
+        new = add(four(w, g), mul(b, old))
+        set_four(q, g, new)
+        set_four(r, g, sub(own, mul(a, new)))
+        s = add(s, mul(new, new))
+    return _sum(s)
+
+
+@outlined
+def multiply(
+    # model
+    system,
+    # in
+    C, what, alpha, beta, last_alpha, last_beta,
+    # out
+    packed, y, r, w, p, q,
+):  # fmt: skip
+    """Turn the vectors as told, set w to K A K^T r, and return r . w, r . r, w . w, w . q and q . q."""
+    f, count, first = packed.f, packed.count[0], packed.first
+    rho, square, size, along, bend = splat(0.0), splat(0.0), splat(0.0), splat(0.0), 0.0
+    pulled = summed = opened = answered = turned = chunk = 0
+    rows = first[count]
+    for k in range(rows, rows + 4):
+        r[k] = w[k] = q[k] = 0.0
+    for begin in range(0, count, CHUNK):
+        end, open_end = min(begin + CHUNK, count), packed.plan[chunk, 0]
+        if what != STAY:
+            # the place after the last row too: a row that is pulled may write there
+            until = (first[end] + 4) & -4
+            bend += turn(what, alpha, beta, last_alpha, last_beta, turned, until, y, r, w, p, q)
+            turned = until
+        for k in range(opened, open_end):
+            o = 8 * packed.opened[k]
+            set_four(f, o, splat(0.0))
+            set_four(f, o + 4, splat(0.0))
+        push(system, packed, begin, end, r)
+        for k in range(answered, packed.plan[chunk, 1]):
+            _respond(packed.inverse, k, 8 * packed.slot[packed.done[k]], f)
+        ready = packed.plan[chunk, 2]
+        pull(system, packed, C, pulled, ready, r, w)
+        opened, answered, pulled = open_end, packed.plan[chunk, 1], ready
+        chunk += 1
+        if pulled == count:
+            for k in range(rows, rows + 4):
+                w[k] = 0.0
+        whole = first[pulled] - 3 if pulled < count else rows
+        while summed < whole:
+            own, new = four(r, summed), four(w, summed)
+            rho, square, size = add(rho, mul(own, new)), add(square, mul(own, own)), add(size, mul(new, new))
+            along = add(along, mul(new, four(q, summed)))
+            summed += 4
+    return _sum(rho), _sum(square), _sum(size), _sum(along), bend
+
+
+# Products with S, the matrix of loops over a factored tree (`over_tree`).
+
+
+@outlined
+def multiply_by(
+    # model
+    system,
+    # in
+    over, C, what, alpha, beta, last_alpha, last_beta,
+    # out
+    packed, y, r, w, p, q,
+):  # fmt: skip
+    """Turn the vectors as told, set w to K S K^T r, and return r . w, r . r, w . w, w . q and q . q.
+
+    S = J N J^T + C, N being how solids move that the constraints of a factored tree hold together.
+    """
+    f, count, force, moved = packed.f, packed.count[0], over.force, over.moved
+    rows = packed.first[count]
+    for k in range(len(f)):
+        f[k] = 0.0
+    bend = 0.0
+    if what != STAY:
+        bend = turn(what, alpha, beta, last_alpha, last_beta, 0, rows, y, r, w, p, q)
+    push(system, packed, 0, count, r)
+    for b in range(len(f) >> 3):
+        for i in range(3):
+            force[6 * b + i] = over.free[b] * f[8 * b + i]
+            force[6 * b + 3 + i] = over.free[b] * f[8 * b + 4 + i]
+    solve(over.bare, over.tree, over.factor, force, over.still, moved, over.held)
+    for b in range(len(f) >> 3):
+        for i in range(3):
+            f[8 * b + i], f[8 * b + 4 + i] = moved[6 * b + i], moved[6 * b + 3 + i]
+    pull(system, packed, C, 0, count, r, w)
+    rho = square = size = along = 0.0
+    for k in range(rows):
+        rho, square, size = rho + r[k] * w[k], square + r[k] * r[k], size + w[k] * w[k]
+        along += w[k] * q[k]
+    for k in range(rows, rows + 4):
+        r[k] = w[k] = q[k] = 0.0
+    return rho, square, size, along, bend

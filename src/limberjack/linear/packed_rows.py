@@ -1,0 +1,516 @@
+"""Rows of a system of solids, packed for many products with A = J M^-1 J^T + C in coordinates where it is nearly 1.
+
+The diagonal block of A of each constraint is R R^T. With K = s R^-1 of all, s the root of a constraint's weight,
+
+    K A K^T y = K b,  x = K^T y
+
+has the same solutions, diagonal blocks of s^2, and least squares in it weigh each constraint by how hard it is to move
+alone. R^-1 J is formed once: then a product needs no preconditioner and no vectors for it.
+
+A joint acts with opposite wrenches at one point. Its rows on body a are those on body b, negated and moved by the gap d
+from the com of a to that of b: six numbers per row serve both bodies.
+
+    wrench on b  (t, f)          on a  -(t + d x f, f)
+    J u = rows . (w_b - w_a, v_b - v_a - w_a x d)
+
+Joints that hold a point of two bodies together need less than that (`point_rows`). Constraints of other forms (gears,
+joints of particles and of bodies in the plane) keep the rows of each body. Those with no rows that act are left out;
+the rest stand in order of their counts of rows, for loops of one length, or in large systems in the order of their
+bodies. Products go over them in a wave (`waves`).
+
+Reads and writes of four numbers may run into the place after a row: it is overwritten or never used.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+
+from limberjack._jit import inner, outlined
+from limberjack.constraints.system import System
+from limberjack.linear.block_pivots import four, number, row_sums, set_four, spread
+from limberjack.spatial.lanes import Lanes, add, combine, cross4, dot4, intrinsic, lane, mul, pack, scale, splat, sub
+
+__all__ = [
+    "CHUNK",
+    "PAIR",
+    "POINT",
+    "Packed",
+    "WIDE",
+    "ahead",
+    "new_packed",
+    "pack_point",
+    "pack_rows",
+    "pack_side",
+    "point_side",
+    "pull_point",
+    "push_point",
+    "unpack",
+    "unpoint_side",
+]
+
+# Rows of joints that hold two solids together at one point, packed: two levers and a small factor.
+#
+# Three rows with directions T, orthonormal, and levers l from the com of each solid to the point are
+#
+#     J = T [-l x, 1] on b, the same negated on a,   J u = T (v_b + w_b x l_b - v_a - w_a x l_a)
+#
+# With G = K T (K as of `packed_rows`) a product needs G and the levers alone, 84 bytes where three rows on b and the
+# gap have 168: large nets are bound by what a processor reads. G is kept in single precision. That costs nothing of
+# the solution, since K is by definition what was kept, G T^T: any K near R^-1 is as good a preconditioner.
+
+_LANES = Lanes()
+_SINGLES = ir.VectorType(ir.FloatType(), 4)
+_DOUBLES = ir.VectorType(ir.DoubleType(), 4)
+# How far directions may be from orthonormal, and rows from those of a point, beside 1 and the lever.
+_ROUNDING = 1e-13
+# How many constraints ahead of the wave levers and factors are asked for.
+_AHEAD = 32
+# Pivots outside are left to rows in double precision.
+_LEAST, _MOST = 1e-30, 1e30
+
+
+@intrinsic
+def _singles(typing: Any, array: Any, k: Any) -> Any:
+    """Return the numbers at places k .. k + 3 of an array in single precision."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        read = builder.load(builder.bitcast(builder.gep(data, [args[1]]), _SINGLES.as_pointer()), align=4)
+        return builder.fpext(read, _DOUBLES)
+
+    return _LANES(array, types.intp), code
+
+
+@intrinsic
+def ahead(typing: Any, array: Any, k: Any) -> Any:
+    """Ask for the cache line of place k of an array, which is used soon and need not exist; changes no result."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        byte, index = ir.IntType(8).as_pointer(), ir.IntType(32)
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        kind = ir.FunctionType(ir.VoidType(), [byte, index, index, index])
+        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        place = builder.bitcast(builder.gep(data, [args[1]]), byte)
+        builder.call(ask, [place, index(0), index(3), index(1)])  # to read, into all levels, data
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), code
+
+
+@inner
+def _direction(J, k):
+    return pack(number(J, k + 3), number(J, k + 4), number(J, k + 5))
+
+
+@inner
+def _is_far(a, lever, t):
+    """Return whether a row is not that of a point at the lever."""
+    gap = sub(a, cross4(lever, t))
+    return not dot4(gap, gap) <= _ROUNDING * _ROUNDING * (1.0 + dot4(lever, lever))
+
+
+@outlined
+def pack_point(J, k, rows, o, i, level, single):
+    """Pack three rows at place k of J as those of a point if they are; return whether they are.
+
+    Args:
+        J: flat rows.
+        k: the rows on solid b.
+        rows: R^-1 J at place o; replaced by T there.
+        o: place.
+        i: the constraint's place in the list.
+        level: (6 n + 4,) levers; l_b is filled.
+        single: (9 n + 4,) G.
+    """
+    s, t, u = _direction(J, k), _direction(J, k + 6), _direction(J, k + 12)
+    a, b, c = four(J, k), four(J, k + 6), four(J, k + 12)
+    worst = max(abs(dot4(s, s) - 1.0), abs(dot4(t, t) - 1.0), abs(dot4(u, u) - 1.0))
+    worst = max(worst, abs(dot4(s, t)), abs(dot4(s, u)), abs(dot4(t, u)))
+    if not worst <= _ROUNDING:
+        return False
+    lever = scale(0.5, add(add(cross4(s, a), cross4(t, b)), cross4(u, c)))
+    if _is_far(a, lever, s) or _is_far(b, lever, t) or _is_far(c, lever, u):
+        return False
+    for r in range(3):
+        go = four(rows, o + 6 * r + 3)
+        size = dot4(go, go)
+        if not (size == 0.0 or _LEAST < size < _MOST):
+            return False
+        g = 9 * i + 3 * r
+        single[g], single[g + 1], single[g + 2] = lane(go, 0), lane(go, 1), lane(go, 2)
+    g = 6 * i
+    level[g], level[g + 1], level[g + 2] = lane(lever, 0), lane(lever, 1), lane(lever, 2)
+    for r in range(3):
+        for d in range(3):
+            rows[o + 3 * r + d] = J[k + 6 * r + 3 + d]
+    return True
+
+
+@inner
+def point_side(rows, o, i, single, y, k):
+    """Replace three numbers of y from place k on by K of them."""
+    x = add(add(mul(four(rows, o), spread(y, k)), mul(four(rows, o + 3), spread(y, k + 1))),
+            mul(four(rows, o + 6), spread(y, k + 2)))  # fmt: skip
+    g = 9 * i
+    y[k] = dot4(_singles(single, g), x)
+    y[k + 1] = dot4(_singles(single, g + 3), x)
+    y[k + 2] = dot4(_singles(single, g + 6), x)
+
+
+@inner
+def unpoint_side(rows, o, i, single, y, k):
+    """Replace three numbers of y from place k on by K^T of them."""
+    x = _force(single, i, y, k)
+    y[k], y[k + 1], y[k + 2] = dot4(four(rows, o), x), dot4(four(rows, o + 3), x), dot4(four(rows, o + 6), x)
+
+
+@inner
+def _force(single, i, y, k):
+    """Return the force of constraint i with multipliers at place k of y."""
+    g = 9 * i
+    return add(
+        add(mul(_singles(single, g), spread(y, k)), mul(_singles(single, g + 3), spread(y, k + 1))),
+        mul(_singles(single, g + 6), spread(y, k + 2)),
+    )
+
+
+@inner
+def push_point(level, single, i, b, a, y, k, f):
+    """Add the forces of constraint i on the solids at places b and a, a < 0 for none."""
+    x = _force(single, i, y, k)
+    ahead(level, 6 * (i + _AHEAD))
+    ahead(single, 9 * (i + _AHEAD))
+    set_four(f, b, add(four(f, b), cross4(four(level, 6 * i), x)))
+    set_four(f, b + 4, add(four(f, b + 4), x))
+    if a >= 0:
+        set_four(f, a, sub(four(f, a), cross4(four(level, 6 * i + 3), x)))
+        set_four(f, a + 4, sub(four(f, a + 4), x))
+
+
+@inner
+def pull_point(level, single, i, b, a, u, w, k):
+    """Set three numbers of w from place k on to G times the gap that solids at places b and a open."""
+    e = add(four(u, b + 4), cross4(four(u, b), four(level, 6 * i)))
+    if a >= 0:
+        e = sub(e, add(four(u, a + 4), cross4(four(u, a), four(level, 6 * i + 3))))
+    g = 9 * i
+    x, y, z = mul(_singles(single, g), e), mul(_singles(single, g + 3), e), mul(_singles(single, g + 6), e)
+    set_four(w, k, row_sums(x, y, z))
+
+
+WIDE, PAIR, POINT = range(3)
+# A pivot at or below this part of A's own diagonal is rounding: its row follows from those before it.
+_DEPENDENT = 1e-11
+# Constraints whose rows are moved and pushed in one go, in the first level of cache.
+CHUNK = 32
+# Of systems with more constraints than this the order follows the bodies, so that a wave over them stays in cache.
+_LARGE = 1000
+
+
+class Packed(NamedTuple):
+    """Rows and factors of one system; nc constraints, nr rows, nb solids. Never shared between threads."""
+
+    pair: np.ndarray  # (nc,) int64: whether a constraint acts with opposite wrenches at one point
+    order: np.ndarray  # (nc,) int64 constraints in the order they are listed
+    count: np.ndarray  # (2,) int64 constraints that act; 1 where solids take turns in f
+    listed: np.ndarray  # (nc,) int64 those constraints
+    first: np.ndarray  # (nc + 1,) int32 places of their rows in packed vectors
+    sort: np.ndarray  # (nc,) int8 WIDE, PAIR or POINT
+    soft: np.ndarray  # (nc,) int8: whether any of its rows gives way
+    ends: np.ndarray  # (nc, 2) int32 slots of solids b and a, a = -1 for none
+    slot: np.ndarray  # (nb,) int32 of the solids in f
+    last: np.ndarray  # (nb,) int32 the last constraint on each solid
+    left: np.ndarray  # (nb,) int32 constraints on each solid that are still to come
+    spare: np.ndarray  # (nb,) int32 slots that are free again
+    opened: np.ndarray  # (nb,) int32 slots in the order they are taken
+    done: np.ndarray  # (nb,) int32 solids in the order they have all their forces
+    plan: np.ndarray  # (chunks, 3) int32 after each chunk: slots taken, solids done, constraints pulled
+    inverse: np.ndarray  # (nb, 7) Minv in the order of `done`
+    level: np.ndarray  # (6 nc + 4,) levers of points on b and a; of pairs the gap d, then nothing
+    single: np.ndarray  # (9 nc + 4 or more,) float32 G of points
+    rows: np.ndarray  # (6 nr + 4,) R^-1 J on b; of points T
+    wide: np.ndarray  # R^-1 J on all bodies, placed as J is
+    factor_start: np.ndarray  # (nc + 1,) int64
+    factor: np.ndarray  # R, lower halves row by row, inverse pivots on the diagonal, 0 where a row is dropped
+    root: np.ndarray  # (nc,) s
+    small: np.ndarray  # (13, 12) one block
+    f: np.ndarray  # (8 nb,) forces, then what they move: by slots, angular and linear part with one place to spare
+
+
+def new_packed(system: System, pairs: np.ndarray | None = None) -> tuple[Packed, list[np.ndarray]]:
+    """Return the arrays of a system, and five packed vectors.
+
+    What each product reads lies in one piece of memory: systems give large pages to large pieces only.
+
+    Args:
+        system: constraints on solids of six displacements.
+        pairs: (nc,) which of them act with opposite wrenches at one point, or on one solid; None for none.
+    """
+    rows, touches = np.diff(system.row_start), np.diff(system.touch_start)
+    nc, nr, nb = len(rows), int(system.row_start[-1]), len(system.body_start) - 1
+    pair = np.zeros(nc, np.int64) if pairs is None else np.where(touches <= 2, pairs, False).astype(np.int64)
+    starts = np.concatenate([[0], np.cumsum(rows * (rows + 1) // 2)]).astype(np.int64)
+    wide = np.zeros(0 if pair.all() else int(system.block_start[-1]) + 4)
+    key, large = rows, nc > _LARGE and bool(touches.all())
+    if large:
+        key = np.maximum.reduceat(system.touch_body, system.touch_start[:-1])
+    slot, last, left, spare, opened, done = (np.zeros(nb, np.int32) for _ in range(6))
+    counts = [8 * (-(-(nr + 4) // 8))] * 5 + [6 * nc + 4, 5 * nc + 2, 7 * nb, nc]
+    parts = np.split(np.zeros(sum(counts)), np.cumsum(counts)[:-1])
+    level, single, inverse, ends = parts[5:]
+    packed = Packed(
+        pair=pair, order=np.argsort(key, kind="stable").astype(np.int64), count=np.array([0, int(large)]),
+        listed=np.zeros(nc, np.int64), first=np.zeros(nc + 1, np.int32), sort=np.zeros(nc, np.int8),
+        soft=np.zeros(nc, np.int8), ends=ends.view(np.int32).reshape(-1, 2), slot=slot, last=last, left=left,
+        spare=spare, opened=opened, done=done, plan=np.zeros((-(-nc // CHUNK), 3), np.int32),
+        inverse=inverse.reshape(-1, 7),
+        level=level, single=single.view(np.float32), rows=np.zeros(6 * nr + 4), wide=wide, factor_start=starts,
+        factor=np.zeros(int(starts[-1])), root=np.ones(nc), small=np.zeros((13, 12)), f=np.zeros(8 * nb),
+    )  # fmt: skip
+    return packed, [part[: nr + 4] for part in parts[:5]]
+
+
+@inner
+def _linear(J, k):
+    """Return the linear part of the row at place k of J, without reading past it."""
+    return pack(number(J, k + 3), number(J, k + 4), number(J, k + 5))
+
+
+@inner
+def _sum_blocks(system, Minv, c, J, C, small):
+    """Fill the lower half of a constraint's diagonal block of A; return whether any of its rows acts."""
+    n, m = system.row_start[c + 1] - system.row_start[c], Minv
+    for i in range(n):
+        for j in range(i):
+            small[i, j] = 0.0
+        small[i, i] = C[system.row_start[c] + i]
+    for t in range(system.touch_start[c], system.touch_start[c + 1]):
+        b, k = system.touch_body[t], system.block_start[t]
+        xx, xy, xz = pack(m[b, 0], m[b, 3], m[b, 4]), pack(m[b, 3], m[b, 1], m[b, 5]), pack(m[b, 4], m[b, 5], m[b, 2])
+        for i in range(n):
+            turn, go = combine(xx, xy, xz, four(J, k + 6 * i)), scale(m[b, 6], _linear(J, k + 6 * i))
+            for j in range(i + 1):
+                s = add(mul(turn, four(J, k + 6 * j)), mul(go, _linear(J, k + 6 * j)))
+                small[i, j] += (lane(s, 0) + lane(s, 1)) + lane(s, 2)
+    acts = False
+    for i in range(n):
+        acts = acts or small[i, i] != 0.0
+    return acts
+
+
+@inner
+def _factor(n, at, small, factor):
+    """Replace the block by R with inverse pivots, and keep it; return False if a number is not finite."""
+    fine = True
+    for i in range(n):
+        own = small[i, i]
+        fine = fine and np.isfinite(own)
+        for j in range(i + 1):
+            s = small[i, j]
+            for k in range(j):
+                s -= small[i, k] * small[j, k]
+            if j < i:
+                small[i, j] = s * small[j, j]
+            else:
+                small[i, i] = 1.0 / np.sqrt(s) if s > _DEPENDENT * own else 0.0
+        for j in range(i + 1):
+            factor[at] = small[i, j]
+            at += 1
+    return fine
+
+
+@inner
+def _divide(n, root, small, J, k, out, o):
+    """Fill six numbers per row at place o of out with s R^-1 times the rows at place k of J."""
+    s = splat(root)
+    for i in range(n):
+        turn, go = mul(s, four(J, k + 6 * i)), mul(s, _linear(J, k + 6 * i))
+        for j in range(i):
+            x = splat(-small[i, j])
+            turn, go = add(turn, mul(x, four(out, o + 6 * j))), add(go, mul(x, four(out, o + 6 * j + 3)))
+        x = splat(small[i, i])
+        set_four(out, o + 6 * i, mul(x, turn))
+        go = mul(x, go)
+        out[o + 6 * i + 3], out[o + 6 * i + 4], out[o + 6 * i + 5] = lane(go, 0), lane(go, 1), lane(go, 2)
+
+
+@outlined
+def _plan_wave(system, packed):
+    """Plan the wave of products over the listed constraints, and give solids their slots.
+
+    A slot is taken when the wave reaches the first constraint on a solid, and free again when all on it are pulled. In
+    large systems few are in use at a time: they stay in cache.
+    """
+    count, slot, last, left = packed.count[0], packed.slot, packed.last, packed.left
+    for b in range(len(slot)):
+        slot[b], left[b] = -1, 0
+    for i in range(count):
+        c = packed.listed[i]
+        for t in range(system.touch_start[c], system.touch_start[c + 1]):
+            b = system.touch_body[t]
+            last[b] = i
+            left[b] += 1
+    opened = done = pulled = spare = chunk = used = 0
+    for begin in range(0, count, CHUNK):
+        end = min(begin + CHUNK, count)
+        for i in range(begin, end):
+            c = packed.listed[i]
+            first = system.touch_start[c]
+            packed.ends[i, 1] = -1
+            for t in range(first, system.touch_start[c + 1]):
+                b = system.touch_body[t]
+                if slot[b] < 0:
+                    if packed.count[1] == 0:
+                        slot[b] = b
+                    elif spare > 0:
+                        spare -= 1
+                        slot[b] = packed.spare[spare]
+                    else:
+                        slot[b] = used
+                        used += 1
+                    packed.opened[opened] = slot[b]
+                    opened += 1
+                if t < first + 2:
+                    packed.ends[i, t - first] = slot[b]
+                if last[b] == i:
+                    packed.done[done] = b
+                    done += 1
+        waiting = False
+        while pulled < count and not waiting:
+            c = packed.listed[pulled]
+            for t in range(system.touch_start[c], system.touch_start[c + 1]):
+                waiting = waiting or last[system.touch_body[t]] >= end
+            if waiting:
+                break
+            for t in range(system.touch_start[c], system.touch_start[c + 1]):
+                b = system.touch_body[t]
+                left[b] -= 1
+                if left[b] == 0:
+                    packed.spare[spare] = slot[b]
+                    spare += 1
+            pulled += 1
+        packed.plan[chunk, 0], packed.plan[chunk, 1], packed.plan[chunk, 2] = opened, done, pulled
+        chunk += 1
+
+
+@outlined
+def pack_rows(
+    # model
+    system,
+    # in
+    Minv, J, C, center, weight,
+    # out
+    packed,
+):  # fmt: skip
+    """Pack the rows that act; return 0, or 1 + a constraint whose numbers are not finite.
+
+    Args:
+        system: which constraint touches which solid.
+        Minv: (nb, 7) world inverse inertia xx yy zz xy xz yz and 1/m.
+        J: flat rows.
+        C: (nr,) compliance.
+        center: (nb, 3 or more) where the solids' com are.
+        weight: (nc,) how much the residuals of constraints count.
+        packed: of this system.
+    """
+    listed, place, small = 0, 0, packed.small
+    packed.first[0] = 0
+    for at in range(len(packed.order)):
+        c = packed.order[at]
+        n = system.row_start[c + 1] - system.row_start[c]
+        if not _sum_blocks(system, Minv, c, J, C, small):
+            continue
+        if not _factor(n, packed.factor_start[c], small, packed.factor):
+            return 1 + c
+        packed.root[c] = np.sqrt(weight[c])
+        packed.soft[listed] = 0
+        for i in range(n):
+            if C[system.row_start[c] + i] != 0.0:
+                packed.soft[listed] = 1
+        t, sort = system.touch_start[c], WIDE
+        if packed.pair[c] == 1:
+            sort = PAIR
+            _divide(n, packed.root[c], small, J, system.block_start[t], packed.rows, 6 * place)
+            gap = 6 * listed
+            if n == 3 and packed.soft[listed] == 0:
+                k = system.block_start[t]
+                if pack_point(J, k, packed.rows, 6 * place, listed, packed.level, packed.single):
+                    sort, gap = POINT, gap + 3
+            if system.touch_start[c + 1] - t == 2:
+                b, a = system.touch_body[t], system.touch_body[t + 1]
+                for k in range(3):
+                    x = center[b, k] - center[a, k]
+                    packed.level[gap + k] = packed.level[gap + k - 3] + x if sort == POINT else x
+        else:
+            for s in range(t, system.touch_start[c + 1]):
+                k = system.block_start[s]
+                _divide(n, packed.root[c], small, J, k, packed.wide, k)
+        packed.sort[listed] = sort
+        packed.listed[listed] = c
+        place += n
+        listed += 1
+        packed.first[listed] = place
+    packed.count[0] = listed
+    _plan_wave(system, packed)
+    for i in range(packed.plan[(listed - 1) // CHUNK, 1] if listed > 0 else 0):
+        for k in range(7):
+            packed.inverse[i, k] = Minv[packed.done[i], k]
+    return 0
+
+
+@inner
+def _forward(n, root, at, factor, y, k):
+    """Replace n numbers of y from place k on by s R^-1 of them."""
+    for i in range(n):
+        x = root * y[k + i]
+        for j in range(i):
+            x -= factor[at] * y[k + j]
+            at += 1
+        y[k + i] = x * factor[at]
+        at += 1
+
+
+@inner
+def _backward(n, root, at, factor, y, k):
+    """Replace n numbers of y from place k on by s R^-T of them."""
+    for i in range(n - 1, -1, -1):
+        x = y[k + i]
+        for j in range(i + 1, n):
+            x -= factor[at + ((j * (j + 1)) >> 1) + i] * y[k + j]
+        y[k + i] = x * factor[at + ((i * (i + 3)) >> 1)]
+    for i in range(n):
+        y[k + i] *= root
+
+
+@outlined
+def pack_side(system, packed, b, y):
+    """Fill the packed y with K b."""
+    for i in range(packed.count[0]):
+        c, k = packed.listed[i], packed.first[i]
+        n = packed.first[i + 1] - k
+        for r in range(n):
+            y[k + r] = b[system.row_start[c] + r]
+        if packed.sort[i] == POINT:
+            point_side(packed.rows, 6 * k, i, packed.single, y, k)
+            continue
+        _forward(n, packed.root[c], packed.factor_start[c], packed.factor, y, k)
+
+
+@outlined
+def unpack(system, packed, y, lam):
+    """Fill lam with K^T y, 0 for rows left out; y is changed."""
+    for r in range(len(lam)):
+        lam[r] = 0.0
+    for i in range(packed.count[0]):
+        c, k = packed.listed[i], packed.first[i]
+        n = packed.first[i + 1] - k
+        if packed.sort[i] == POINT:
+            unpoint_side(packed.rows, 6 * k, i, packed.single, y, k)
+        else:
+            _backward(n, packed.root[c], packed.factor_start[c], packed.factor, y, k)
+        for r in range(n):
+            lam[system.row_start[c] + r] = y[k + r]

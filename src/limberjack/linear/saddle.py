@@ -1,0 +1,486 @@
+"""One saddle system met by a direct primary solver and, for what is left over, anticipation.
+
+Primary constraints are those the solver takes in one factorisation: a forest (`tree.py`), or all that always hold
+(`sparse.py`). The others, loops over a forest and rows that hold on one side, are auxiliary: responses give their
+matrix, path-sparse ones over a forest, a complementarity problem their forces, and one more solve spreads them (Baraff
+1996, section 7).
+
+Kernels take both structures, one of them None. A branch under `if x is None: pass; else:` is not compiled when x is
+None; written the other way round, both branches would be.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, outlined
+from limberjack.constraints.system import System
+from limberjack.linear import sparse
+from limberjack.linear.auxiliary import (
+    Responses,
+    auxiliary_forces,
+    auxiliary_matrix,
+    auxiliary_rhs,
+    empty_responses,
+    trace,
+)
+from limberjack.linear.dense import TOLERANCE, factor_psd, solve_psd
+from limberjack.linear.elimination import Tree, new_work, order_of, split
+from limberjack.linear.lcp import Workspace, new_workspace, solve_lcp
+from limberjack.linear.sparse import assemble
+from limberjack.linear.structure import Structure, Work, prepare
+from limberjack.linear.structure import new_work as new_sparse_work
+from limberjack.linear.tree import factor, solve
+
+__all__ = [
+    "INFINITE", "NO_ROOM", "REFUSED", "Saddle", "alone", "factor_saddle", "first_constraints", "forget_responses",
+    "invert_masses", "list_always", "list_touching", "new_saddle", "solve_saddle",
+]  # fmt: skip
+
+INFINITE = np.inf
+# Statuses beside 0 and 1 + node: no room for the rows that act; no force meets a one-sided row.
+NO_ROOM, REFUSED = -1, -2
+
+
+class Saddle(NamedTuple):
+    """Scratch of the system; nu velocities, nr rows, k auxiliary rows at most at a time."""
+
+    held: System  # the constraints that always hold, for the sparse solver
+    work: np.ndarray  # of the tree
+    sparse: Work
+    minv: np.ndarray  # (nb, 7) inverse inertia and mass of rigid bodies, or flat inverse blocks
+    held_r: np.ndarray  # right sides and multipliers of those constraints alone
+    held_lam: np.ndarray
+    responses: Responses
+    known: np.ndarray  # (1 + k,) constraints whose responses are at hand for the factor now: how many, and which
+    products: np.ndarray  # (k, k) the matrix of those
+    always: np.ndarray  # auxiliary constraints that always hold
+    f: np.ndarray  # (nu,) right sides; f is changed by the solve
+    r: np.ndarray  # (nr,)
+    c: np.ndarray  # (nr,) compliance
+    a: np.ndarray  # (nu,) the solution
+    answer: np.ndarray  # (nu,) to one row alone
+    lam: np.ndarray  # (nr,)
+    matrix: np.ndarray  # (k, k)
+    factor: np.ndarray  # (k, k)
+    order: np.ndarray  # (k,)
+    low: np.ndarray  # (k,)
+    high: np.ndarray  # (k,)
+    side: np.ndarray  # (k,)
+    force: np.ndarray  # (k,)
+    left: np.ndarray  # (k,)
+    guess: np.ndarray  # (k,) int8
+    lcp: Workspace
+    report: np.ndarray  # (4,) auxiliary rows, their rank, dropped rows of the primary, largest row left unmet
+
+
+def first_constraints(system: System, count: int) -> System:
+    """Return the system of the first `count` constraints alone, on the same arrays."""
+    touches = int(system.touch_start[count])
+    return System(
+        system.body_start, system.mass_start, system.row_start[: count + 1].copy(),
+        system.touch_start[: count + 1].copy(), system.touch_body[:touches].copy(),
+        system.block_start[: touches + 1].copy(),
+    )  # fmt: skip
+
+
+def new_saddle(
+    system: System, held: int, *, loops: bool, rigid: bool, room: int = 16, primary: np.ndarray | None = None
+) -> tuple[Tree | None, Structure | None, Saddle]:
+    """Return the structures, one of them None, and the scratch for `system`.
+
+    Args:
+        system: all constraints, one-sided rows and rows that hold nothing after the first `held`.
+        held: constraints that always hold.
+        loops: whether the sparse solver takes all of them, or a forest with anticipation of the rest.
+        rigid: whether all bodies are rigid.
+        room: one-sided rows that may act at once.
+        primary: (nc,) bool, which constraints may be part of the forest; all without.
+    """
+    nc = len(system.row_start) - 1
+    nu, nr = int(system.body_start[-1]), int(system.row_start[-1])
+    room = min(room, nc - held)
+    own = first_constraints(system, held)
+    rows = np.diff(system.row_start)
+    tree = structure = None
+    always, work = np.zeros(0, np.int64), np.zeros(0)
+    if loops:
+        structure = prepare(own)
+        factored, responses = new_sparse_work(own, structure), _no_responses(room)
+    else:
+        allowed = np.arange(nc) < held
+        parts = split(system, allowed if primary is None else allowed & primary)
+        tree = order_of(system, parts)
+        always, work = parts.auxiliary[parts.auxiliary < held], new_work(tree)
+        touches = int(np.diff(system.touch_start).max(initial=0))
+        responses = empty_responses(tree, len(always) + room, int(rows.max(initial=0)), touches)
+        factored = _no_factor()
+    k = int(rows[always].sum()) + room
+    # a tree does without them: one type of saddle for all kinds of bodies
+    minv = np.zeros((len(system.body_start) - 1, 7)) if rigid and loops else np.zeros(int(system.mass_start[-1]))
+    rows_held = int(own.row_start[-1]) if loops else 0
+    saddle = Saddle(
+        own, work, factored, minv, np.zeros(rows_held), np.zeros(rows_held), responses,
+        np.full(1 + k, -1, np.int64), np.zeros((k, k)), always, np.zeros(nu), np.zeros(nr), np.zeros(nr), np.zeros(nu),
+        np.zeros(nu), np.zeros(nr), np.zeros((k, k)), np.zeros((k, k)), np.zeros(k, np.int64), np.zeros(k), np.zeros(k),
+        np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k, np.int8), new_workspace(k), np.zeros(4),
+    )  # fmt: skip
+    return tree, structure, saddle
+
+
+def _no_factor() -> Work:
+    """Return the arrays of a sparse factor that is never used, of the right types."""
+    whole, pairs, flat = np.zeros((0, 4), np.int64), np.zeros((0, 4)), np.zeros(0)
+    return Work(pairs, pairs, pairs, whole, pairs, pairs, pairs, np.zeros(0, np.int64), flat, flat, flat, flat, flat)
+
+
+def _no_responses(room: int) -> Responses:
+    """Return responses that only list constraints, for a solver without a tree."""
+    sizes = (2, room, room + 1, room + 1, 1, 0, (0, 0), 0, 0, 0)
+    return Responses(*(np.zeros(size, np.int64) for size in sizes), *(np.zeros(0) for _ in range(3)))
+
+
+@inner
+def list_always(row_start, always, constraint, low, high):
+    """List the auxiliary constraints that always hold; return their rows."""
+    rows = 0
+    for i in range(len(always)):
+        c = always[i]
+        constraint[i] = c
+        for _ in range(row_start[c + 1] - row_start[c]):
+            low[rows], high[rows] = -INFINITE, INFINITE
+            rows += 1
+    return rows
+
+
+@outlined
+def list_touching(
+    # in
+    row_start, first, last, values, touch, positions, always, room,
+    # out
+    pressed, count, constraint, low, high,
+):  # fmt: skip
+    """List the auxiliary constraints that always hold and the one-sided rows that touch; return the rows or NO_ROOM.
+
+    Args:
+        row_start: of the system.
+        first, last: the range of one-sided constraints.
+        values: (r, 3) value and rate of all rows.
+        touch: a row acts when its value is at most this.
+        positions: whether positions are being met.
+        always: auxiliary constraints that always hold.
+        room: constraints that can be listed.
+        pressed: (r,) > 0 for rows that pressed a stage before: they act wherever they are, and positions are brought
+            back to them from either side; < 0 once listed for positions: rows that come and go would chase each other.
+        count, constraint: of the responses.
+        low, high: bounds of the rows.
+    """
+    rows, listed = list_always(row_start, always, constraint, low, high), len(always)
+    for c in range(first, last):
+        r = row_start[c]
+        if values[r, 0] <= touch or pressed[r] > 0.0 or (positions and pressed[r] < 0.0):
+            if listed == room:
+                return NO_ROOM
+            constraint[listed] = c
+            low[rows], high[rows] = -INFINITE if positions and pressed[r] > 0.0 else 0.0, INFINITE
+            if positions and pressed[r] == 0.0:
+                pressed[r] = -1.0
+            listed += 1
+            rows += 1
+    count[0] = listed
+    return rows
+
+
+@outlined
+def invert_masses(body_start, mass_start, m, minv):
+    """Fill the inverse masses from the mass blocks."""
+    if minv.ndim == 2:
+        for b in range(len(body_start) - 1):
+            o = mass_start[b]
+            xx, yy, zz, xy, xz, yz = m[o], m[o + 7], m[o + 14], m[o + 1], m[o + 2], m[o + 8]
+            a, b0, c0 = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
+            f = 1.0 / (xx * a + xy * b0 + xz * c0)
+            minv[b, 0], minv[b, 1], minv[b, 2] = f * a, f * (xx * zz - xz * xz), f * (xx * yy - xy * xy)
+            minv[b, 3], minv[b, 4], minv[b, 5] = f * b0, f * c0, f * (xy * xz - xx * yz)
+            minv[b, 6] = 1.0 / m[o + 21]
+    else:
+        for b in range(len(body_start) - 1):
+            _invert_block(body_start[b + 1] - body_start[b], mass_start[b], m, minv)
+
+
+@inner
+def _invert_block(d, o, m, out):
+    """Invert one SPD block by elimination of [M | 1] column by column, in place."""
+    for i in range(d * d):
+        out[o + i] = m[o + i]
+    for k in range(d):
+        p = 1.0 / out[o + k * d + k]
+        for i in range(d):
+            if i != k:
+                f = out[o + i * d + k] * p
+                for j in range(d):
+                    if j != k:
+                        out[o + i * d + j] -= f * out[o + k * d + j]
+                out[o + i * d + k] = -f
+        for j in range(d):
+            if j != k:
+                out[o + k * d + j] *= p
+        out[o + k * d + k] = p
+
+
+@inner
+def factor_saddle(
+    # model
+    system, tree, structure,
+    # in
+    m, j,
+    # out
+    saddle,
+):  # fmt: skip
+    """Factor the primary system; return 0 or 1 + the node that has no inertia, or whose rows depend on each other."""
+    failed = 0
+    forget_responses(saddle)
+    if tree is None:
+        pass
+    else:
+        failed = factor(system, tree, m, j, saddle.c, saddle.work)
+    if structure is None:
+        pass
+    else:
+        invert_masses(system.body_start, system.mass_start, m, saddle.minv)
+        assemble(saddle.held, structure, saddle.minv, j, saddle.c, saddle.sparse)
+        dropped = sparse.factor(structure, saddle.sparse)
+        saddle.report[2] = max(dropped, 0)
+        failed = -dropped if dropped < 0 else 0
+    return failed
+
+
+@inner
+def _solve_primary(system, tree, structure, exact, j, saddle, f, a, r, lam):
+    """Solve for the primary constraints with the factor at hand."""
+    if tree is None:
+        pass
+    else:
+        solve(system, tree, saddle.work, f, r, a, lam)
+    if structure is None:
+        pass
+    else:
+        _copy(len(saddle.held_r), r, saddle.held_r)
+        sparse.solve_factored(
+            saddle.held, structure, saddle.minv, j, saddle.c, f, saddle.held_r,
+            1 if exact and saddle.report[2] > 0.0 else 0, saddle.sparse, a, saddle.held_lam,
+        )  # fmt: skip
+        _copy(len(saddle.held_r), saddle.held_lam, lam)
+
+
+@inner
+def alone(system, c, k, m, j):
+    """Return about how much row k of constraint c moves along itself its bodies if nothing held them."""
+    out = 0.0
+    for t in range(system.touch_start[c], system.touch_start[c + 1]):
+        body = system.touch_body[t]
+        dim = system.body_start[body + 1] - system.body_start[body]
+        o, d = system.block_start[t] + k * dim, system.mass_start[body]
+        for i in range(dim):
+            out += j[o + i] * j[o + i] / m[d + i * (dim + 1)]
+    return out
+
+
+@outlined
+def _finish_matrix(system, constraint, count, row_start, c, m, j, rows, matrix, side):
+    """Take out rows that the primary constraints already hold, what is left being rounding; add compliance."""
+    for i in range(count):
+        k = constraint[i]
+        to = row_start[i]
+        for r in range(row_start[i + 1] - to):
+            if matrix[to + r, to + r] <= TOLERANCE * alone(system, k, r, m, j):
+                side[to + r] = 0.0
+                for other in range(rows):
+                    matrix[to + r, other] = 0.0
+                    matrix[other, to + r] = 0.0
+            matrix[to + r, to + r] += c[system.row_start[k] + r]
+
+
+@outlined
+def _solve_rows(rows, matrix, side, low, high, lcp, guess, factored, order, force, left, report):
+    """Solve for the forces of the auxiliary rows; return 0 or REFUSED."""
+    bounded = False
+    for i in range(rows):
+        bounded = bounded or low[i] > -INFINITE
+    report[1] = rows
+    if bounded:
+        for i in range(rows):
+            guess[i] = 0
+        return REFUSED if solve_lcp(rows, TOLERANCE, matrix, side, low, high, lcp, guess, force, left) != 0 else 0
+    for i in range(rows):
+        for k in range(i + 1):
+            factored[i, k] = matrix[i, k]
+    rank = factor_psd(rows, TOLERANCE, factored, order, left)
+    for i in range(rows):
+        left[i] = -side[i]
+    report[3] = solve_psd(rows, rank, factored, order, left, force)
+    report[1] = rank
+    return 0
+
+
+@outlined
+def _row_force(system, c, j, f):
+    """Set f to J^T of constraint c, of one row."""
+    for i in range(len(f)):
+        f[i] = 0.0
+    for t in range(system.touch_start[c], system.touch_start[c + 1]):
+        begin = system.body_start[system.touch_body[t]]
+        o = system.block_start[t]
+        for i in range(system.block_start[t + 1] - o):
+            f[begin + i] += j[o + i]
+
+
+@outlined
+def _row_product(system, c, j, a):
+    """Return J a of constraint c, of one row."""
+    out = 0.0
+    for t in range(system.touch_start[c], system.touch_start[c + 1]):
+        begin = system.body_start[system.touch_body[t]]
+        o = system.block_start[t]
+        for i in range(system.block_start[t + 1] - o):
+            out += j[o + i] * a[begin + i]
+    return out
+
+
+@outlined
+def _copy(count, source, target):
+    for i in range(count):
+        target[i] = source[i]
+
+
+@inner
+def forget_responses(saddle):
+    """Take note that factor or rows have changed since the last solve."""
+    saddle.known[0] = -1
+
+
+@outlined
+def _recall(listed, known, rows, products, matrix):
+    """Return whether the responses of the constraints listed are at hand, and if so fill the matrix."""
+    if known[0] != listed.count[0]:
+        return False
+    for i in range(listed.count[0]):
+        if known[1 + i] != listed.constraint[i]:
+            return False
+    for i in range(rows):
+        for k in range(rows):
+            matrix[i, k] = products[i, k]
+    return True
+
+
+@outlined
+def _note(listed, rows, matrix, known, products):
+    """Keep the matrix of the constraints listed."""
+    known[0] = listed.count[0]
+    for i in range(listed.count[0]):
+        known[1 + i] = listed.constraint[i]
+    for i in range(rows):
+        for k in range(rows):
+            products[i, k] = matrix[i, k]
+
+
+@outlined
+def _fill_products(system, i, constraint, j, answer, matrix):
+    """Fill the row and column of the matrix of listed row i from the answer to it."""
+    for k in range(i + 1):
+        matrix[i, k] = _row_product(system, constraint[k], j, answer)
+        matrix[k, i] = matrix[i, k]
+
+
+@inner
+def _respond(system, tree, structure, rows, j, saddle):
+    """Fill the matrix of the listed rows; return 0 or NO_ROOM."""
+    s, listed = saddle, saddle.responses
+    status = 0
+    if tree is None:
+        pass
+    else:
+        if trace(system, tree, listed) != 0:
+            status = NO_ROOM
+        else:
+            auxiliary_matrix(system, tree, j, s.work, listed, s.matrix)
+    if structure is None:
+        pass
+    else:
+        # each row's own answer, the primary rows held still; one-sided rows only, few
+        for i in range(rows):
+            listed.row_start[i] = i
+        listed.row_start[rows] = rows
+        for i in range(rows):
+            _row_force(system, listed.constraint[i], j, s.answer)
+            for k in range(len(s.held_r)):
+                s.held_r[k] = 0.0
+            sparse.solve_factored(
+                s.held, structure, s.minv, j, s.c, s.answer, s.held_r, 0, s.sparse, s.answer, s.held_lam
+            )
+            _fill_products(system, i, listed.constraint, j, s.answer, s.matrix)
+    return status
+
+
+@inner
+def _anticipate(system, tree, structure, rows, j, saddle):
+    """Fill matrix and right side of the listed rows; return 0 or NO_ROOM."""
+    s, listed = saddle, saddle.responses
+    if not _recall(listed, s.known, rows, s.products, s.matrix):
+        forget_responses(saddle)
+        if _respond(system, tree, structure, rows, j, saddle) != 0:
+            return NO_ROOM
+        _note(listed, rows, s.matrix, s.known, s.products)
+    if tree is None:
+        for i in range(rows):
+            c = listed.constraint[i]
+            s.side[i] = _row_product(system, c, j, s.a) + s.r[system.row_start[c]]
+    else:
+        auxiliary_rhs(system, j, listed, s.r, s.a, s.side)
+    return 0
+
+
+@inner
+def solve_saddle(
+    # model
+    system, tree, structure,
+    # in
+    rows, exact, m, j,
+    # out
+    saddle,
+):  # fmt: skip
+    """Fill saddle.a and saddle.lam from saddle.f and saddle.r with the rows listed; f gets the auxiliary forces added.
+
+    Args:
+        system, tree, structure: the constraints, and the solver of the primary ones.
+        rows: listed.
+        exact: whether to refine the solution where rows depend on each other; rounds of solves can do without.
+        m, j: masses and rows.
+        saddle: with its factor.
+
+    Returns:
+        0, NO_ROOM, or REFUSED when no force meets a one-sided row.
+    """
+    s, listed = saddle, saddle.responses
+    for k in range(len(s.lam)):
+        s.lam[k] = 0.0
+    _solve_primary(system, tree, structure, exact, j, s, s.f, s.a, s.r, s.lam)
+    s.report[0] = rows
+    status = 0
+    if rows > 0:
+        status = _anticipate(system, tree, structure, rows, j, s)
+        if status == 0:
+            _finish_matrix(
+                system, listed.constraint, listed.count[0], listed.row_start, s.c, m, j, rows, s.matrix, s.side
+            )
+            status = _solve_rows(
+                rows, s.matrix, s.side, s.low, s.high, s.lcp, s.guess, s.factor, s.order, s.force, s.left, s.report
+            )
+            for k in range(len(s.lam)):
+                s.lam[k] = 0.0
+            auxiliary_forces(system, j, listed, s.force, s.f, s.lam)
+            # the primary rows of lam are solved for again; the auxiliary ones stay
+            _solve_primary(system, tree, structure, exact, j, s, s.f, s.a, s.r, s.lam)
+    return status

@@ -1,0 +1,288 @@
+"""Where the blocks of A = J M^-1 J^T + C and of its factor stand, and which block updates which: once per topology.
+
+Blocks are stored by columns of the factor, the diagonal block first. A block holds the columns of its matrix, each
+padded to whole groups of four numbers, so that registers of four serve every size: a 3x3 block takes three groups, a
+5x5 block ten. All places are counted in groups. Padded vectors hold the rows of each constraint in the same way.
+
+Before the first block stand groups of zeros. The place g of a block that is to be added to is given as -1 - g when
+nothing has been written there yet: then zeros are read, and nobody has to clear blocks. A is summed body by body, for
+all rows of a body are near then.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, kernel
+from limberjack.constraints.system import System
+from limberjack.errors import ModelError
+from limberjack.linear.ordering import Ordering, body_touches, constraint_of_touch, order_constraints
+
+__all__ = ["Structure", "Work", "new_work", "prepare"]
+
+_ZEROS = 36  # groups of the largest block, 12 x 12
+
+
+class Structure(NamedTuple):
+    """The layout of a factor; nc columns (constraints in elimination order), nt touches."""
+
+    order: np.ndarray  # (nc,) int64 the constraint of each column
+    rows: np.ndarray  # (nc,) int64 rows of the column's constraint
+    first_row: np.ndarray  # (nc,) int64 the first of them in multiplier-like vectors
+    vector: np.ndarray  # (nc + 1,) int64 groups of the column's constraint in padded vectors
+    column: np.ndarray  # (nc + 1,) int64 first block of each column: the diagonal one
+    block_row: np.ndarray  # (nk,) int64 the column whose constraint the block's rows belong to
+    block: np.ndarray  # (nk + 1,) int64 groups of each block
+    plain: np.ndarray  # (nc,) int64 1 where all blocks of the column are 3x3
+    target: np.ndarray  # (nu,) int32 place of the block that each product of two blocks is taken from, in order of use
+    empty: np.ndarray  # (ne,) int64 diagonal blocks of constraints without touches
+    visit: np.ndarray  # (nv,) int64 bodies with touches, in the order of their first columns
+    visit_touch: np.ndarray  # (nv + 1,) int64 touches of each of them
+    touch: np.ndarray  # (nt, 5) int64 by visits: place in J, rows, group in `response`, group in vectors, touch
+    visit_term: np.ndarray  # (nv + 1,) int64 terms of A from each of them
+    term: np.ndarray  # (ns, 3) int32 touch on the side of rows, touch on the side of columns, place of the block
+
+
+class Work(NamedTuple):
+    """Values of a factor and scratch; never shared between threads. Zero at first: what pads groups stays zero."""
+
+    values: np.ndarray  # (groups, 4) A, then its factor
+    response: np.ndarray  # (groups, 4) M^-1 J^T of the touches of one body, body dimension x padded rows each
+    pivots: np.ndarray  # (groups, 4) diagonal of A, then inverse pivots; 0 of dropped rows
+    turns: np.ndarray  # (groups, 4) int64 the order of rows within each constraint; -1 = as they stand
+    x: np.ndarray  # (groups, 4) padded vector
+    undivided: np.ndarray  # (groups, 4) one column before it is divided by its pivots
+    small: np.ndarray  # (13, 12) one diagonal block
+    dropped: np.ndarray  # (nr,) int64 rows whose multipliers are 0, the first as many as `factor` returned
+    f: np.ndarray  # (nu,) force-like
+    u: np.ndarray  # (nu,) velocity-like
+    b: np.ndarray  # (nr,) right-hand side of the multipliers
+    residual: np.ndarray  # (nr,)
+    correction: np.ndarray  # (nr,)
+
+
+def prepare(system: System, ordering: Ordering | None = None) -> Structure:
+    """Return the layout of the factor of A in the given order, or in the one `order_constraints` finds.
+
+    Args:
+        system: which constraint touches which body.
+        ordering: look at its `updates` first where bodies may be hubs of many constraints.
+    """
+    if ordering is None:
+        ordering = order_constraints(system)
+    nc = len(ordering.order)
+    column = _sums(ordering.later + 1)
+    rows = np.diff(system.row_start)[ordering.order]
+    groups = (rows + 3) // 4
+    start, touches = body_touches(system)
+    constraint = constraint_of_touch(system)
+    place = np.empty(nc, np.int64)
+    place[ordering.order] = np.arange(nc)
+
+    block_row = np.empty(ordering.blocks, np.int64)
+    _fill_columns(system, start, touches, constraint, ordering.order, place, column, np.full(nc, -1, np.int64),
+                  np.full((nc, 2), -1, np.int64), block_row)  # fmt: skip
+    of_column = np.repeat(np.arange(nc), np.diff(column))
+    block_row = block_row[np.argsort(of_column * nc + block_row)]
+
+    block = _sums(rows[of_column] * groups[block_row]) + _ZEROS
+    if block[-1] >= 2**31:
+        raise ModelError(f"the factor would hold {block[-1]} groups of four numbers; the most is {2**31 - 1}")
+    plain = np.minimum.reduceat((rows[block_row] == 3).astype(np.int64), column[:-1]) if nc else np.zeros(0, np.int64)
+
+    first = np.full(len(start) - 1, nc, np.int64)
+    np.minimum.at(first, system.touch_body, place[constraint])
+    visit = np.argsort(first, kind="stable")[: np.count_nonzero(np.diff(start))].astype(np.int64)
+    counts = np.diff(start)[visit]
+    visit_touch = _sums(counts)
+    by_visit = touches[np.repeat(start[visit] - visit_touch[:-1], counts) + np.arange(len(touches))]
+    touch = _touch_table(system, constraint, place, _sums(groups), by_visit, visit_touch)
+    visit_term, written = np.zeros(len(visit) + 1, np.int64), np.zeros(ordering.blocks, np.int64)
+    of_touch = place[constraint[by_visit]]
+    term = np.empty((_count_terms(visit_touch, of_touch), 3), np.int32)
+    _fill_terms(visit_touch, of_touch, column, block_row, block, written, visit_term, term)
+    empty = column[:-1][written[column[:-1]] == 0]
+    written[empty] = 1
+    target = np.empty(ordering.updates, np.int32)
+    _fill_targets(column, block_row, block, written, target)
+    return Structure(
+        order=ordering.order,
+        rows=rows,
+        first_row=system.row_start[ordering.order],
+        vector=_sums(groups),
+        column=column,
+        block_row=block_row,
+        block=block,
+        plain=plain,
+        target=target,
+        empty=empty,
+        visit=visit,
+        visit_touch=visit_touch,
+        touch=touch,
+        visit_term=visit_term,
+        term=term,
+    )
+
+
+def _touch_table(
+    system: System,
+    constraint: np.ndarray,
+    place: np.ndarray,
+    vector: np.ndarray,
+    by_visit: np.ndarray,
+    visit_touch: np.ndarray,
+) -> np.ndarray:
+    """Return what `Structure.touch` holds, for touches in the order of visits."""
+    owner = constraint[by_visit]
+    rows = np.diff(system.row_start)[owner]
+    running = _sums(np.diff(system.body_start)[system.touch_body[by_visit]] * ((rows + 3) // 4))
+    own = running[:-1] - np.repeat(running[visit_touch[:-1]], np.diff(visit_touch))
+    return np.stack([system.block_start[by_visit], rows, own, vector[place[owner]], by_visit], axis=1).astype(np.int64)
+
+
+def new_work(system: System, structure: Structure) -> Work:
+    """Return the arrays that factor and solve one system."""
+    longest = structure.block[structure.column[1:]] - structure.block[structure.column[:-1]]
+    dim = np.repeat(np.diff(system.body_start)[structure.visit], np.diff(structure.visit_touch))
+    response = int((structure.touch[:, 2] + dim * ((structure.touch[:, 1] + 3) // 4)).max(initial=0))
+    nr, nu = int(system.row_start[-1]), int(system.body_start[-1])
+    vector = int(structure.vector[-1])
+    return Work(
+        values=_zeros(int(structure.block[-1])),
+        response=_zeros(response),
+        pivots=_zeros(vector),
+        turns=np.zeros((vector, 4), np.int64),
+        x=_zeros(vector),
+        undivided=_zeros(int(longest.max(initial=0))),
+        small=np.zeros((13, 12)),
+        dropped=np.zeros(nr, np.int64),
+        f=np.zeros(nu),
+        u=np.zeros(nu),
+        b=np.zeros(nr),
+        residual=np.zeros(nr),
+        correction=np.zeros(nr),
+    )
+
+
+def _zeros(groups: int) -> np.ndarray:
+    out = np.empty((groups, 4))  # not np.zeros: NumPy asks for huge pages here only
+    out.fill(0.0)
+    return out
+
+
+def _sums(counts: np.ndarray) -> np.ndarray:
+    """Return 0 and the running sums of `counts`."""
+    out = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=out[1:])
+    return out
+
+
+@kernel
+def _fill_columns(
+    system, start, touches, constraint, order, place, column,  # model
+    seen, children,  # work
+    block_row,  # out
+):  # fmt: skip
+    """Fill the rows of every column: neighbours in A, and what the columns below it in the elimination tree hold."""
+    for k in range(len(order)):
+        i = order[k]
+        at = column[k]
+        seen[k] = k
+        block_row[at] = k
+        at += 1
+        parent = len(order)
+        for t in range(system.touch_start[i], system.touch_start[i + 1]):
+            b = system.touch_body[t]
+            for s in range(start[b], start[b + 1]):
+                r = place[constraint[touches[s]]]
+                if r > k and seen[r] != k:
+                    seen[r] = k
+                    block_row[at] = r
+                    at += 1
+                    parent = min(parent, r)
+        child = children[k, 0]
+        while child >= 0:
+            for c in range(column[child] + 1, column[child + 1]):
+                r = block_row[c]
+                if seen[r] != k:
+                    seen[r] = k
+                    block_row[at] = r
+                    at += 1
+                    parent = min(parent, r)
+            child = children[child, 1]
+        if parent < len(order):
+            children[k, 1] = children[parent, 0]
+            children[parent, 0] = k
+    return 0
+
+
+@kernel
+def _fill_targets(
+    column, block_row, block,  # model
+    written,  # work
+    target,  # out
+):  # fmt: skip
+    """Fill which block each product of two blocks of a column changes: for each second factor, all first ones."""
+    u = 0
+    for k in range(len(column) - 1):
+        for b in range(column[k] + 1, column[k + 1]):
+            c = column[block_row[b]]
+            for a in range(b, column[k + 1]):
+                r = block_row[a]
+                while block_row[c] < r:
+                    c += 1
+                target[u] = block[c] if written[c] == 1 else -1 - block[c]
+                written[c] = 1
+                u += 1
+    return u
+
+
+@kernel
+def _count_terms(
+    visit_touch, of_touch,  # model
+):  # fmt: skip
+    """Return how many products of touches the blocks of A are sums of."""
+    count = 0
+    for v in range(len(visit_touch) - 1):
+        for q in range(visit_touch[v], visit_touch[v + 1]):
+            for p in range(visit_touch[v], visit_touch[v + 1]):
+                if of_touch[p] >= of_touch[q]:
+                    count += 1
+    return count
+
+
+@inner
+def _find(r, first, last, block_row):
+    """Return the block of row r among the sorted blocks first .. last - 1 of a column."""
+    while last - first > 1:
+        middle = (first + last) >> 1
+        if block_row[middle] <= r:
+            first = middle
+        else:
+            last = middle
+    return first
+
+
+@kernel
+def _fill_terms(
+    visit_touch, of_touch, column, block_row, block,  # model
+    written,  # work
+    visit_term, term,  # out
+):  # fmt: skip
+    """Fill the two touches and the block of every product, body by body."""
+    n = 0
+    for v in range(len(visit_touch) - 1):
+        for q in range(visit_touch[v], visit_touch[v + 1]):
+            k = of_touch[q]
+            for p in range(visit_touch[v], visit_touch[v + 1]):
+                if of_touch[p] >= k:
+                    c = _find(of_touch[p], column[k], column[k + 1], block_row)
+                    term[n, 0] = p
+                    term[n, 1] = q
+                    term[n, 2] = block[c] if written[c] == 1 else -1 - block[c]
+                    written[c] = 1
+                    n += 1
+        visit_term[v + 1] = n
+    return n

@@ -1,0 +1,177 @@
+"""The tree solver as exact preconditioner: conjugate residuals on what a forest of constraints leaves, the loops alone.
+
+With T the constraints of a spanning forest and L the rest, A lam = b is met by
+
+    S lam_L = b_L - J_L N_T b_T,  S = J_L N J_L^T + C_L
+
+where N moves the solids under forces with all of T held (`tree`, factored once), and N_T moves them by T's right sides.
+A product with S costs one solve of the tree. Without loops it is none: the solve is direct, however long the chain,
+where preconditioning joint by joint takes as many iterations as a chain has links.
+
+Where loops contradict another, the least residual is that of the loops; joints of the tree are met exactly.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, kernel, outlined
+from limberjack.constraints.system import System
+from limberjack.linear.elimination import Tree, new_work, order_of, split
+from limberjack.linear.krylov import FAILED, Krylov, iterate, new_krylov, start_solve
+from limberjack.linear.packed_rows import pack_rows, pack_side, unpack
+from limberjack.linear.tree import factor, solve
+
+__all__ = ["OverTree", "new_over_tree", "solve_over_tree"]
+
+
+class OverTree(NamedTuple):
+    """A factored forest and the vectors of solves with it; never shared between threads."""
+
+    bare: System  # without the touches of solids that are held
+    tree: Tree
+    factor: np.ndarray
+    mass: np.ndarray  # (36 nb,) blocks of M, 1 for solids that are held
+    free: np.ndarray  # (nb,) 0 for solids that are held, else 1
+    force: np.ndarray  # (6 nb,)
+    moved: np.ndarray  # (6 nb,)
+    still: np.ndarray  # (nr,) 0
+    held: np.ndarray  # (nr,) multipliers of T in products
+    side: np.ndarray  # (nr,) right sides
+    krylov: Krylov  # of L
+
+
+def new_over_tree(system: System, free: np.ndarray, allowed: np.ndarray, pairs: np.ndarray) -> OverTree:
+    """Return the arrays for a system.
+
+    Args:
+        system: constraints on solids of six displacements.
+        free: (nb,) bool, where a solid has inverse masses that are not null.
+        allowed: (nc,) bool, which constraints may be part of the forest: those that always act.
+        pairs: as of `new_krylov`.
+    """
+    owner = np.repeat(np.arange(len(system.row_start) - 1), np.diff(system.touch_start))
+    on = free[system.touch_body]
+    starts = np.concatenate([[0], np.cumsum(np.bincount(owner[on], minlength=len(system.row_start) - 1))])
+    bare = system._replace(
+        touch_start=starts.astype(np.int64), touch_body=system.touch_body[on].copy(),
+        block_start=np.append(system.block_start[:-1][on], system.block_start[-1]),
+    )  # fmt: skip
+    parts = split(bare, allowed)
+    tree = order_of(bare, parts)
+    krylov = new_krylov(system, 0, pairs)
+    left = ~parts.primary[krylov.packed.order]
+    krylov = krylov._replace(packed=krylov.packed._replace(order=krylov.packed.order[left].copy()))
+    krylov.packed.count[1] = 0  # the tree moves all solids at once
+    nu, nr = 6 * len(free), int(system.row_start[-1])
+    return OverTree(
+        bare, tree, new_work(tree), np.zeros(6 * nu), free.astype(float), np.zeros(nu), np.zeros(nu), np.zeros(nr),
+        np.zeros(nr), np.zeros(nr), krylov,
+    )  # fmt: skip
+
+
+@outlined
+def _set_masses(Minv, mass):
+    """Fill the blocks of M from inverse masses; 1 where they are null."""
+    for b in range(len(Minv)):
+        o, m = 36 * b, Minv
+        for k in range(36):
+            mass[o + k] = 1.0 if k % 7 == 0 else 0.0
+        if m[b, 6] == 0.0:
+            continue
+        xx, yy, zz, xy, xz, yz = m[b, 0], m[b, 1], m[b, 2], m[b, 3], m[b, 4], m[b, 5]
+        a, b0, c0 = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
+        f = 1.0 / (xx * a + xy * b0 + xz * c0)
+        mass[o], mass[o + 7], mass[o + 14] = f * a, f * (xx * zz - xz * xz), f * (xx * yy - xy * xy)
+        mass[o + 1], mass[o + 2], mass[o + 8] = f * b0, f * c0, f * (xy * xz - xx * yz)
+        mass[o + 6], mass[o + 12], mass[o + 13] = mass[o + 1], mass[o + 2], mass[o + 8]
+        for k in range(21, 36, 7):
+            mass[o + k] = 1.0 / m[b, 6]
+
+
+@inner
+def _lay(system, packed, J, lam, free, force):
+    """Fill the forces of the listed constraints."""
+    for k in range(len(force)):
+        force[k] = 0.0
+    for i in range(packed.count[0]):
+        c = packed.listed[i]
+        for t in range(system.touch_start[c], system.touch_start[c + 1]):
+            b, k = system.touch_body[t], system.block_start[t]
+            for r in range(system.row_start[c], system.row_start[c + 1]):
+                for j in range(6):
+                    force[6 * b + j] += free[b] * J[k + j] * lam[r]
+                k += 6
+
+
+@inner
+def _leave(system, packed, J, moved, side):
+    """Take off the right sides of the listed constraints what the solids move."""
+    for i in range(packed.count[0]):
+        c = packed.listed[i]
+        for t in range(system.touch_start[c], system.touch_start[c + 1]):
+            o, k = 6 * system.touch_body[t], system.block_start[t]
+            for r in range(system.row_start[c], system.row_start[c + 1]):
+                for j in range(6):
+                    side[r] -= J[k + j] * moved[o + j]
+                k += 6
+
+
+@kernel
+def solve_over_tree(
+    # model
+    system,
+    # in
+    Minv, J, C, b, center, cap, tolerance,
+    # out
+    over, lam, report,
+):  # fmt: skip
+    """Fill lam with a solution of A lam = b; where loops contradict another, with a least-squares solution for them.
+
+    Args:
+        system: which constraint touches which solid.
+        Minv: (nb, 7) as of `solve_krylov`; null where `over` was told so.
+        J: flat rows; those of the forest all act.
+        C: (nr,) compliance.
+        b: (nr,) right-hand side.
+        center: (nb, 3 or more) where the com of the solids are.
+        cap: most iterations.
+        tolerance: residual of the loops beside what they start from, both weighed, that is small enough.
+        over: of this system.
+        lam: (nr,) multipliers.
+        report: (3,) as of `solve_krylov`, of the loops.
+
+    Returns:
+        As `solve_krylov`; FAILED too where rows of the forest depend on each other.
+    """
+    work, nr = over.krylov, len(lam)
+    packed, force, moved, side = work.packed, over.force, over.moved, over.side
+    for r in range(nr):
+        lam[r], side[r] = 0.0, -b[r]
+    for k in range(len(force)):
+        force[k] = 0.0
+    report[0], report[1], report[2] = 0.0, np.inf, np.inf
+    _set_masses(Minv, over.mass)
+    if factor(over.bare, over.tree, over.mass, J, C, over.factor) != 0:
+        return FAILED
+    if pack_rows(system, Minv, J, C, center, work.weight, packed) != 0:
+        return FAILED
+    solve(over.bare, over.tree, over.factor, force, side, moved, over.held)
+    for r in range(nr):
+        side[r] = b[r]
+    _leave(system, packed, J, moved, side)
+    rows = start_solve(work)
+    pack_side(system, packed, side, work.r)
+    status, count, square, whole = iterate(system, C, tolerance, cap, over, work, rows)
+    if status == FAILED or not np.isfinite(square):
+        return FAILED
+    unpack(system, packed, work.y, lam)
+    _lay(system, packed, J, lam, over.free, force)
+    for r in range(nr):
+        side[r] = -b[r]
+    solve(over.bare, over.tree, over.factor, force, side, moved, lam)
+    report[0], report[1] = count, np.sqrt(square)
+    report[2] = np.sqrt(square / whole) if whole > 0.0 else 0.0
+    return status

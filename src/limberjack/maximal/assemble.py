@@ -1,0 +1,658 @@
+"""`assemble`: close the joints of a model from any start; `pose`: coordinates that bring points to their targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from limberjack.constraints.rows import ANGLE, COORDINATES
+from limberjack.constraints.table import DRIVE
+from limberjack.errors import Diverged, StateError, UnknownName, UnsupportedByMethod
+from limberjack.linear.krylov import FAILED
+from limberjack.linear.tree_preconditioner import OverTree, new_over_tree, solve_over_tree
+from limberjack.maximal.bodies import AFFINE, POSE, RIGID, SCALABLE, SHAPE
+from limberjack.maximal.displacement_rows import PLACE, TARGET, TURNED, TURNS, new_net, new_setup, new_work
+from limberjack.maximal.displacement_solve import ASK, OWN, TOLD, correct
+from limberjack.maximal.rows import new_evaluation, new_maximal
+from limberjack.maximal.scalable_bodies import weighed_model
+from limberjack.model.check import frame_rotation
+from limberjack.model.compile import joint_frames
+from limberjack.model.joints import coordinate_counts, coordinates
+from limberjack.model.model import Model
+from limberjack.model.registered import OwnBody
+from limberjack.model.spec import WORLD
+from limberjack.reduced.dynamics import array_of, forward_kinematics, jacobian
+from limberjack.spatial.frames import (
+    compose,
+    invert,
+    matrix_from_quaternion,
+    quaternion_from_matrix,
+    vector_from_matrix,
+)
+
+__all__ = [
+    "Assembler",
+    "Assembly",
+    "CLAMP",
+    "METRICS",
+    "Target",
+    "assemble",
+    "checked_targets",
+    "pose",
+    "read_coordinates",
+    "with_start",
+]
+
+# `Assembler`: the solids of a model, moved until its joints close; `assemble` and `pose` are its faces.
+
+# The paper's cut of rotations in one iteration [rad].
+CLAMP = 0.8
+# By how much the errors may grow in one iteration: far starts go through worse places to better ones.
+_WORSE = 3.0
+# Of all rows, those that loops may have for the spanning tree to be worth its solves.
+_LOOPS = 0.25
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a point of a body is wanted: its place in the body frame, in the world, and the body's rotation or None."""
+
+    name: str
+    body: int
+    place: np.ndarray
+    to: np.ndarray
+    rotation: np.ndarray | None
+
+
+def checked_targets(model: Model, targets: Any, what: str) -> tuple[list[Target], list[int]]:
+    """Return targets and bodies that stay where they are, from names or a mapping of names.
+
+    Args:
+        model: the model.
+        targets: names of bodies that stay; or {body or point: None, position, or (position, rotation)}.
+        what: the argument's name, for errors.
+    """
+    if targets is None:
+        targets = {}
+    if isinstance(targets, str) or not isinstance(targets, (Mapping, Iterable)):
+        raise StateError(f"{what} must be names of bodies, or say for each where it is wanted, got {targets!r}")
+    items = targets.items() if isinstance(targets, Mapping) else ((name, None) for name in targets)
+    wanted, still = [], []
+    points = {point.name: point for point in model.points if point.body != WORLD}
+    for name, value in items:
+        if name in points and name not in model.body_names:
+            body, place = model.body_index(points[name].body), np.array(points[name].position, float)
+        elif name in model.body_names:
+            body, place = model.body_index(name), np.zeros(3)
+        else:
+            raise UnknownName("body or point", name, f'model "{model.name}"', (*model.body_names, *points))
+        if value is None:
+            still.append(body)
+            continue
+        if int(model.arrays.body_link[body]) < 0:
+            raise StateError(f'body "{name}" is fixed to the world and cannot be moved')
+        wanted.append(Target(name, body, place, *_checked_place(model, name, value, what)))
+    return wanted, still
+
+
+def _checked_place(model: Model, name: str, value: Any, what: str) -> tuple[np.ndarray, np.ndarray | None]:
+    label = f'{what} of "{name}"'
+    try:
+        pair = len(value) == 2
+    except TypeError:
+        pair = False
+    if pair:
+        turn = frame_rotation(value[1], f"rotation of {label}")
+        return array_of(value[0], (3,), label, model), np.array(turn, float)
+    return array_of(value, (3,), label, model), None
+
+
+class Assembler:
+    """The solids of one model and all that a correction of them needs.
+
+    Args:
+        model: the model.
+        q: (nq,) coordinates the solids start at; `model.q0` when None.
+        targets: where points are wanted.
+        still: bodies with null inverse mass.
+        limits: whether joint limits count.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        q: np.ndarray | None = None,
+        targets: Iterable[Target] = (),
+        still: Iterable[int] = (),
+        *,
+        limits: bool = True,
+    ) -> None:
+        self.model = model
+        self.whole = new_maximal(weighed_model(model), frozenset() if limits else frozenset({"limits"}))
+        self.targets = list(targets)
+        self.net = new_net(model, self.whole, trackers=len(self.targets))
+        self.work = new_work(self.net)
+        self.setup, self._e = new_setup(model, self.whole), new_evaluation(self.whole)
+        self._u = np.zeros(int(self.whole.bodies.start[-1]))
+        self._drives = np.flatnonzero(self.whole.table.role == DRIVE)
+        self.pose = np.zeros((len(self.whole.bodies.kind), POSE))
+        link = model.arrays.body_link
+        self.work.free[[int(link[b]) for b in still if link[b] >= 0]] = 0.0
+        # a body of each link, to read the link's pose off
+        self._body = np.zeros(len(self.pose), np.int64)
+        for b in range(model.body_count - 1, -1, -1):
+            if link[b] >= 0:
+                self._body[link[b]] = b
+        self._over: OverTree | None = None
+        self._over_still: tuple[np.ndarray, OverTree | None] | None = None
+        self._scale()
+        self.put(model.q0 if q is None else q)
+        for t, target in enumerate(self.targets):
+            self._track(t, target)
+
+    def _scale(self) -> None:
+        kinds = self.whole.bodies.kind
+        for body in self.model.spec.bodies:
+            link = int(self.model.arrays.body_link[self.model.body_index(body.name)])
+            if isinstance(body, OwnBody):
+                raise UnsupportedByMethod(
+                    f'body "{body.name}" is of registered kind "{body.body_kind}": give it coordinates that close its '
+                    "joints; assembling moves bodies of other kinds"
+                )
+            if link >= 0 and kinds[link] >= SCALABLE:
+                plain = np.eye(3).ravel() if kinds[link] == AFFINE else np.ones(3)
+                scale = plain if body.scale is None else np.atleast_1d(np.array(body.scale, float))
+                self.pose[link, SHAPE : SHAPE + scale.size] = scale
+
+    def _offset(self, b: Any) -> tuple[np.ndarray, np.ndarray]:
+        offset = self.model.arrays.body_offset[b]
+        return offset[..., :9].reshape(*offset.shape[:-1], 3, 3), offset[..., 9:]
+
+    def put(self, q: np.ndarray) -> None:
+        """Place the solids as coordinates q say; turns count from there."""
+        self.near = np.array(q, float)
+        self.put_bodies(*forward_kinematics(self.model, self.near))
+        table, e = self.whole.table, self._e
+        for r in self._drives:
+            place = int(table.drive[r, 0])
+            if table.speed[r] or place >= self.model.nq:
+                continue
+            _, pair, axis, _ = table.terms[table.term_start[r]]
+            frame, link = table.pair_frame[pair], table.pair_link[pair]
+            same = (table.pair_frame[table.terms[:, 1]] == frame).all(1) & (
+                table.pair_link[table.terms[:, 1]] == link
+            ).all(1)
+            e.near[same & (table.terms[:, 0] == ANGLE) & (table.terms[:, 2] == axis)] = self.near[place]
+        for pair, _, count in table.compound:
+            rows = [int(r) for r in self._drives if table.terms[table.term_start[r], 1] == pair]
+            start = [self.near[int(table.drive[r, 0])] for r in rows if table.drive[r, 0] < self.model.nq]
+            e.state[pair, COORDINATES : COORDINATES + count] = start if len(start) == count else 0.0
+
+    def put_bodies(self, positions: np.ndarray, rotations: np.ndarray) -> None:
+        """Place the solids where body frames are given; of several bodies on one link the first counts."""
+        if not len(self.pose):
+            return
+        r, p = matrix_from_quaternion(rotations[self._body]), positions[self._body]
+        r, p = compose(r, p, *invert(*self._offset(self._body)))
+        self.pose[:, :3] = p + np.einsum("nij,nj->ni", r, self.whole.center)
+        self.pose[:, 3:7] = quaternion_from_matrix(r)
+
+    def _track(self, t: int, target: Target) -> None:
+        link = int(self.model.arrays.body_link[target.body])
+        r, p = self._offset(target.body)
+        w, c = self.work, int(self.net.ends[2]) + t
+        w.held[t] = link
+        self.net.system.touch_body[self.net.system.touch_start[c]] = link
+        w.track[t, PLACE : PLACE + 3] = r @ target.place + p - self.whole.center[link]
+        w.track[t, TARGET : TARGET + 3] = target.to
+        if target.rotation is not None:
+            w.track[t, TURNED : TURNED + 4] = quaternion_from_matrix(matrix_from_quaternion(target.rotation) @ r.T)
+            w.track[t, TURNS] = 1.0
+
+    def let_go(self) -> None:
+        """Forget the targets."""
+        self.work.held[:] = -1
+
+    def correct(
+        self,
+        iterations: int,
+        solver_iterations: int,
+        *,
+        tolerance: float = 1e-12,
+        solver_tolerance: float = 1e-12,
+        physical: bool = False,
+        clamp: float = CLAMP,
+    ) -> int:
+        """Move the solids; return 0, or 1 where they are no longer finite. `work.report` tells the rest."""
+        self.work.total[:] = 0.0
+        self.work.on[self.net.ends[0] : self.net.ends[1]] = 0
+        return self._correct(iterations, solver_iterations, tolerance, solver_tolerance, physical, clamp)
+
+    def settle(
+        self,
+        iterations: int,
+        solver_iterations: int,
+        *,
+        tolerance: float = 1e-12,
+        solver_tolerance: float = 1e-12,
+        physical: bool = False,
+        clamp: float = CLAMP,
+    ) -> int:
+        """Move the solids as `correct` does, and take no iteration that makes things much worse.
+
+        Where constraints contradict another, or nearly, a solve to the end asks for displacements without bound; one
+        that is cut short does not. `work.report` counts all iterations.
+        """
+        report, most = self.work.report, solver_iterations
+        self._over = self._tree()
+        status = self.correct(0, 0)
+        count = total = 0.0
+        while status == 0 and count < iterations and report[2] > tolerance:
+            before, near, norm = self.pose.copy(), self._e.near.copy(), float(report[5])
+            status = self._step(most, tolerance, solver_tolerance, physical, clamp)
+            count, total = count + 1.0, total + float(report[1])
+            if status == 0 and report[5] <= _WORSE * norm:
+                most = min(2 * most, solver_iterations)
+                continue
+            self.pose[:], self._e.near[:], self.work.krylov.kept[:] = before, near, 0.0
+            status = self._correct(0, 0, tolerance, solver_tolerance, physical, clamp)
+            if self._over is not None:
+                self._over = None  # what joints of the tree cannot give way to, all together may
+                continue
+            if most <= 1:
+                break
+            most = max(1, most // 4)
+        report[0], report[1] = count, total
+        return status
+
+    def _tree(self) -> OverTree | None:
+        """Return what solves over the spanning tree work on, or None where it would not help."""
+        system, net, table = self.net.system, self.net, self.whole.table
+        still = self.work.free == 0.0
+        if self._over_still is not None and (self._over_still[0] == still).all():
+            return self._over_still[1]
+        over = None
+        held = np.arange(len(system.row_start) - 1) < net.ends[0]
+        held[: net.ends[0]] &= table.speed[self.whole.system.row_start[: net.ends[0]]] == 0
+        if (self.whole.bodies.kind == RIGID).all() and held.any():
+            over = new_over_tree(system, ~still, held, net.pairs)
+            left = np.diff(system.row_start)[held & (over.tree.constraint_node < 0)].sum()
+            if left > _LOOPS * int(net.rows[0]):
+                over = None
+        self._over_still = (still, over)
+        return over
+
+    def _step(
+        self, solver_iterations: int, tolerance: float, solver_tolerance: float, physical: bool, clamp: float
+    ) -> int:
+        """Take one iteration, over the tree where there is one."""
+        w, options = self.work, (tolerance, solver_tolerance, physical, clamp)
+        if self._over is not None:
+            self._correct(1, 0, *options, given=ASK)
+            status = solve_over_tree(
+                self.net.system, w.minv, w.j, w.c, w.b, self.pose, solver_iterations, solver_tolerance, self._over,
+                w.lam, w.solve,
+            )  # fmt: skip
+            if status != FAILED:
+                return self._correct(1, 0, *options, given=TOLD)
+            self._over = None
+        return self._correct(1, solver_iterations, *options)
+
+    def _correct(
+        self, iterations: int, solver_iterations: int, tolerance: float, solver_tolerance: float, physical: bool,
+        clamp: float, *, given: int = OWN,
+    ) -> int:  # fmt: skip
+        return correct(
+            self.setup, self.net, given, physical, 0.0, 0.0, iterations, solver_iterations, tolerance, solver_tolerance,
+            clamp, self._u, self._e, self.pose, self.work,
+        )  # fmt: skip
+
+    def bodies(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (body_count, 3) positions and (body_count, 4) rotations of the body frames."""
+        m = self.model
+        link = m.arrays.body_link
+        r, p = np.tile(np.eye(3), (m.body_count, 1, 1)), np.zeros((m.body_count, 3))
+        on = link >= 0
+        if len(self.pose):
+            turned = matrix_from_quaternion(self.pose[:, 3:7])
+            origin = self.pose[:, :3] - np.einsum("nij,nj->ni", turned, self.whole.center)
+            r[on], p[on] = turned[link[on]], origin[link[on]]
+        r, p = compose(r, p, *self._offset(np.arange(m.body_count)))
+        return p, quaternion_from_matrix(r)
+
+    def residuals(self) -> dict[str, float]:
+        """Return the largest error of each joint, as last looked at [m, rad]."""
+        out = dict.fromkeys(self.model.joint_names, 0.0)
+        sided, rows = int(self.net.rows[0]), int(self.net.rows[1])
+        sizes = np.abs(self.work.value[:rows])
+        sizes[sided:] = np.maximum(-self.work.value[sided:rows], 0.0)
+        for r in range(rows):
+            name = self.model.joint_names[int(self.whole.table.joint[r])]
+            out[name] = max(out[name], float(sizes[r]))
+        return out
+
+
+def read_coordinates(model: Model, positions: np.ndarray, rotations: np.ndarray, near: np.ndarray) -> np.ndarray:
+    """Return (nq,) the coordinates of the tree's joints read off body frames, turns counted nearest to `near`."""
+    q = np.array(near, float)
+    turned = matrix_from_quaternion(rotations)
+    for i, name in enumerate(model.joint_names[: model.body_count]):
+        joint = model.joint_spec(name)
+        nq = coordinate_counts(joint)[0]
+        if nq == 0:
+            continue
+        r_p, p_p, r_c, p_c = joint_frames(joint)
+        ends = []
+        for body, r, p in ((joint.parent, r_p, p_p), (joint.child, r_c, p_c)):
+            b = -1 if body == WORLD else model.body_index(body)
+            ends.append((r, p) if b < 0 else compose(turned[b], positions[b], r, p))
+        place = slice(int(model.arrays.q_start[i]), int(model.arrays.q_start[i]) + nq)
+        q[place] = coordinates(joint, *compose(*invert(*ends[0]), *ends[1]), near[place])
+    return q
+
+
+METRICS = ("unit", "physical")
+# After so many iterations a pose is brought back within the limits, and goes on from there.
+_ROUND = 12
+# From nearer than this a few iterations of Newton's method on the coordinates end it [m, rad].
+_NEAR, _NEWTON = 0.1, 40
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """Where an assembly ended.
+
+    Attributes:
+        q: (nq,) coordinates of the tree's joints, read off the poses.
+        positions: (body_count, 3) of the body frames [m].
+        rotations: (body_count, 4) quaternions, body to world.
+        residuals: the largest error of each joint [m, rad]; of a limit, by how much it is passed.
+        targets: how far each target is missed [m, rad].
+        iterations: assembly iterations taken.
+        solver_iterations: solver iterations in all of them.
+        error: the largest of all errors.
+        open: joints whose error exceeds the tolerance.
+        closed: whether every joint and target holds.
+    """
+
+    q: np.ndarray
+    positions: np.ndarray
+    rotations: np.ndarray
+    residuals: dict[str, float]
+    targets: dict[str, float]
+    iterations: int
+    solver_iterations: int
+    error: float
+    open: tuple[str, ...]
+    closed: bool
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"open at {', '.join(self.open) or 'targets'}"
+        return f"Assembly({state}, error {self.error:.3g} after {self.iterations} iterations)"
+
+
+def assemble(
+    model: Model,
+    q: Any = None,
+    pins: Any = (),
+    *,
+    poses: Any = None,
+    iterations: int = 30,
+    solver_iterations: int = 300,
+    tolerance: float = 1e-9,
+    metric: str = "unit",
+    clamp: float = CLAMP,
+    limits: bool = True,
+) -> Assembly:
+    """Close all joints and loops of a model from any start, and say which cannot be closed.
+
+    Every body moves by itself, under joints, limits and pins alike, as little as possible in the metric.
+
+    Args:
+        model: the model.
+        q: (nq,) coordinates to start from; `model.q0` when None.
+        pins: names of bodies that stay where they start; or {body or point: None (stays), position (3,), or
+            (position, rotation)}.
+        poses: body frames to start from instead: (positions (body_count, 3), rotations (body_count, 4)).
+        iterations: most assembly iterations.
+        solver_iterations: most solver iterations in each.
+        tolerance: largest error of a joint that is closed [m, rad].
+        metric: "unit", every body alike: geometry alone decides; or "physical", heavy bodies move less.
+        clamp: largest rotation of a body in one iteration [rad].
+        limits: whether joint limits hold.
+    """
+    _check(iterations, solver_iterations, tolerance, clamp)
+    if metric not in METRICS:
+        raise UnknownName("metric", metric, "lj.assemble", METRICS)
+    if metric == "physical":
+        new_maximal(model, frozenset())  # which names a body without mass
+    targets, still = checked_targets(model, pins, "pins")
+    start = model.q0 if q is None else array_of(q, (model.nq,), "q", model)
+    work = Assembler(model, start, targets, still, limits=limits)
+    if poses is not None:
+        work.put_bodies(*_checked_poses(model, poses))
+    status = work.settle(iterations, solver_iterations, tolerance=tolerance, physical=metric == "physical", clamp=clamp)
+    if status:
+        raise Diverged(f'the assembly of model "{model.name}" is no longer finite', "", 0, 0.0)
+    positions, rotations = work.bodies()
+    return _result(model, work, positions, rotations, read_coordinates(model, positions, rotations, start), tolerance)
+
+
+def with_start(model: Model, q: np.ndarray) -> Model:
+    """Return the model with coordinates q as its start."""
+    joints, bodies, given = [], list(model.spec.bodies), {joint.name for joint in model.spec.joints}
+    place = {name: model.joint(name) for name in model.joint_names}
+    for joint in model.spec.joints:
+        info = place[joint.name]
+        own = tuple(float(x) for x in q[info.q]) if not info.is_loop else ()
+        if joint.axes and own:
+            axes = tuple(replace(axis, start=x) for axis, x in zip(joint.axes, own, strict=True))
+            joint = replace(joint, axes=axes)
+        elif own:
+            joint = replace(joint, start=own)
+        joints.append(joint)
+    for i, body in enumerate(bodies):
+        info = place[model.body(body.name).joint]
+        if info.name not in given and info.nq:
+            own = tuple(float(x) for x in q[info.q])
+            turned = own[3:] if len(own) == 7 else body.rotation
+            bodies[i] = replace(body, position=own[:3], rotation=turned)
+    return Model(replace(model.spec, joints=joints, bodies=bodies))
+
+
+def pose(
+    model: Model,
+    targets: Any,
+    q: Any = None,
+    *,
+    pins: Any = (),
+    tolerance: float = 1e-7,
+    iterations: int = 400,
+    solver_iterations: int = 300,
+    tries: int = 4,
+) -> Assembly:
+    """Return coordinates within the limits that bring points and bodies where they are wanted, or as near as found.
+
+    Inverse kinematics: the targets are trackers, the assembly follows them. Where it gets stuck it starts anew from
+    other coordinates, the same ones in every run.
+
+    Args:
+        model: the model.
+        targets: {body or point: position (3,), or (position, rotation)}.
+        q: (nq,) coordinates to start from; `model.q0` when None.
+        pins: bodies that stay, or further targets, as in `assemble`.
+        tolerance: error of a target that is reached [m, rad].
+        iterations: most assembly iterations.
+        solver_iterations: most solver iterations in each.
+        tries: starts that are tried.
+    """
+    _check(iterations, solver_iterations, tolerance, CLAMP)
+    if not isinstance(tries, int) or tries < 1:
+        raise StateError(f"tries must be a whole number >= 1, got {tries!r}")
+    wanted, still = checked_targets(model, targets, "targets")
+    also, more = checked_targets(model, pins, "pins")
+    wanted, still = wanted + also, still + more
+    start = model.q0 if q is None else array_of(q, (model.nq,), "q", model)
+    draw, best = np.random.default_rng(0), None
+    for attempt in range(tries):
+        if attempt:
+            start = _elsewhere(model, start, draw)
+        found = _follow(model, start, wanted, still, tolerance, iterations // tries + 1, solver_iterations)
+        if best is None or found.error < best.error:
+            best = found
+        if best.closed:
+            break
+    assert best is not None
+    return best
+
+
+def _follow(
+    model: Model, start: np.ndarray, wanted: list[Target], still: list[int], tolerance: float, most: int, inner: int
+) -> Assembly:
+    """Follow the targets from one start; end with coordinates inside the limits."""
+    work, q, best = Assembler(model, start, wanted, still), start, None
+    count = total = stuck = 0
+    while count < most:
+        work.put(q)
+        work.settle(min(_ROUND, most - count), inner, tolerance=0.01 * tolerance, solver_tolerance=1e-6)
+        count, total = count + max(1, int(work.work.report[0])), total + int(work.work.report[1])
+        # joints stay closed and within their limits whatever the targets ask: what has to give way are the targets
+        q = _inside(model, read_coordinates(model, *work.bodies(), q))
+        if not (model.loop_names or still):
+            q = _polished(model, wanted, q, tolerance)
+        positions, rotations = forward_kinematics(model, q)
+        work.put(q)
+        work.correct(0, 0)
+        work.work.report[:2] = count, total
+        found = _result(model, work, positions, rotations, q, tolerance)
+        stuck = stuck + 1 if best is not None and found.error > 0.9 * best.error else 0
+        if best is None or found.error < best.error:
+            best = found
+        if best.closed or stuck == 3:
+            break
+    assert best is not None
+    return best
+
+
+def _polished(model: Model, wanted: list[Target], q: np.ndarray, tolerance: float) -> np.ndarray:
+    """Return q with its scalar coordinates moved within the limits so that near targets are met: damped Newton."""
+    low, high = _bounds(model)
+    runs = [(int(v) + i, int(p) + i) for v, p, n in model.arrays.links.runs for i in range(int(n))]
+    v, place = (
+        (np.array(column, np.int64) for column in zip(*runs, strict=True)) if runs else (np.zeros(0, np.int64),) * 2
+    )
+    error = _misses(model, wanted, q)
+    for _ in range(_NEWTON):
+        size = float(np.abs(error).max(initial=0.0))
+        if size <= 1e-3 * tolerance or size > _NEAR or not v.size:
+            break
+        rows = np.vstack([_target_rows(model, target, q)[:, v] for target in wanted])
+        free, new = np.ones(len(v), bool), q
+        for _ in range(4):
+            own = rows[:, free]
+            step = own.T @ np.linalg.solve(own @ own.T + 1e-9 * np.eye(len(own)), -error)
+            new = q.copy()
+            new[place[free]] += step
+            out = (new[place] < low[place]) | (new[place] > high[place])
+            if not out.any():
+                break
+            # those at their limits stay there, the rest tries once more
+            new = np.clip(new, low, high)
+            free &= ~out
+        changed = _misses(model, wanted, new)
+        if not np.abs(changed).max() < size:
+            break
+        q, error = new, changed
+    return q
+
+
+def _misses(model: Model, wanted: list[Target], q: np.ndarray) -> np.ndarray:
+    """Return how far all targets are missed, world axes: places, and rotation vectors where rotations are wanted."""
+    positions, rotations = forward_kinematics(model, q)
+    out = []
+    for target in wanted:
+        r = matrix_from_quaternion(rotations[target.body])
+        out.append(positions[target.body] + r @ target.place - target.to)
+        if target.rotation is not None:
+            out.append(vector_from_matrix(r @ matrix_from_quaternion(target.rotation).T))
+    return np.concatenate(out) if out else np.zeros(0)
+
+
+def _target_rows(model: Model, target: Target, q: np.ndarray) -> np.ndarray:
+    """Return the rows of a target by the velocities: of its point, and of its body's turning where wanted."""
+    positions, rotations = forward_kinematics(model, q)
+    point = positions[target.body] + matrix_from_quaternion(rotations[target.body]) @ target.place
+    rows = jacobian(model, q, model.body_names[target.body], point)
+    return rows[3:] if target.rotation is None else np.vstack([rows[3:], rows[:3]])
+
+
+def _result(
+    model: Model, work: Assembler, positions: np.ndarray, rotations: np.ndarray, q: np.ndarray, tolerance: float
+) -> Assembly:
+    residuals = work.residuals()
+    missed = {target.name: _missed(target, positions, rotations) for target in work.targets}
+    error = max([*residuals.values(), *missed.values()], default=0.0)
+    report = work.work.report
+    loose = tuple(name for name, size in residuals.items() if not size <= tolerance)
+    return Assembly(
+        q, positions, rotations, residuals, missed, int(report[0]), int(report[1]), error, loose, error <= tolerance
+    )
+
+
+def _missed(target: Target, positions: np.ndarray, rotations: np.ndarray) -> float:
+    r = matrix_from_quaternion(rotations[target.body])
+    gap = float(np.linalg.norm(positions[target.body] + r @ target.place - target.to))
+    if target.rotation is None:
+        return gap
+    turned = vector_from_matrix(matrix_from_quaternion(target.rotation).T @ r)
+    return max(gap, float(np.linalg.norm(turned)))
+
+
+def _inside(model: Model, q: np.ndarray) -> np.ndarray:
+    """Return q with scalar coordinates cut at their limits."""
+    low, high = _bounds(model)
+    return np.clip(q, low, high)
+
+
+def _bounds(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """Return (nq,) lower and upper limits of the scalar coordinates; infinite where there is none."""
+    low, high = np.full(model.nq, -np.inf), np.full(model.nq, np.inf)
+    for v, q, length in model.arrays.links.runs:
+        low[q : q + length], high[q : q + length] = model.arrays.limits[v : v + length].T
+    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+
+
+def _elsewhere(model: Model, q: np.ndarray, draw: np.random.Generator) -> np.ndarray:
+    """Return other coordinates within the limits: bounded ones anywhere, the rest as they are."""
+    low, high = _bounds(model)
+    bounded = np.isfinite(low) & np.isfinite(high)
+    out = q.copy()
+    out[bounded] = draw.uniform(low[bounded], high[bounded])
+    return out
+
+
+def _checked_poses(model: Model, poses: Any) -> tuple[np.ndarray, np.ndarray]:
+    try:
+        positions, rotations = poses
+    except (TypeError, ValueError):
+        raise StateError("poses must be (positions, rotations) of all bodies") from None
+    positions = array_of(positions, (model.body_count, 3), "positions", model)
+    rotations = array_of(rotations, (model.body_count, 4), "rotations", model)
+    lengths = np.linalg.norm(rotations, axis=1)
+    if (np.abs(lengths - 1.0) > 1e-3).any():
+        b = int(np.argmax(np.abs(lengths - 1.0)))
+        name = model.body_names[b]
+        raise StateError(f'rotation of body "{name}" must be a unit quaternion, its length is {lengths[b]:.6g}')
+    return positions, rotations / lengths[:, None]
+
+
+def _check(iterations: Any, solver_iterations: Any, tolerance: Any, clamp: Any) -> None:
+    for word, value in (("iterations", iterations), ("solver_iterations", solver_iterations)):
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+            raise StateError(f"{word} must be a whole number >= 1, got {value!r}")
+    for word, value in (("tolerance", tolerance), ("clamp", clamp)):
+        if not isinstance(value, (int, float)) or not 0.0 < value < np.inf:
+            raise StateError(f"{word} must be a number > 0, got {value!r}")

@@ -1,0 +1,419 @@
+"""Forces at contacts of bodies under constraints: the answer of the joints anticipated, then complementarity.
+
+At the poses of the start, with the velocities that the step would end with if nothing touched:
+
+    v = A lam + b,   A = J Mhat^-1 J^T,   b = J u - wanted
+
+where Mhat^-1 is the response of the bodies with their joints (Baraff 1996, section 7). Without friction it is one
+complementarity problem with the loops and the limits that are reached, exact; with friction the cones are swept.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from limberjack._jit import inner, kernel
+from limberjack.collision.detect import Contacts
+from limberjack.constraints.table import DRIVE, ROTOR, SPRING
+from limberjack.contact.friction_cone import sweep_cones
+from limberjack.contact.restitution import rebound
+from limberjack.linear.auxiliary import auxiliary_matrix, empty_responses, trace
+from limberjack.linear.elimination import new_work, order_of, split
+from limberjack.linear.lcp import new_workspace, solve_lcp
+from limberjack.linear.tree import factor
+from limberjack.maximal.inserted_rows import with_slots
+from limberjack.maximal.rows import Maximal, diagonal_of, new_evaluation, places_of
+from limberjack.maximal.solve import Setup, State, look_at
+from limberjack.model.model import Model
+from limberjack.reduced.forces import Wrenches
+from limberjack.spatial.quaternions import rotation_from_quaternion
+from limberjack.spatial.vectors import cross, rotate_back
+
+__all__ = ["ContactRows", "list_rows", "put_contacts", "put_frames", "set_wanted", "set_wrenches"]
+
+# Small kernels around the forces at contacts: frames into slots, rows that act, right sides, forces out.
+#
+# What lies between them, rows, factor, responses and complementarity, are the kernels of the rooms that own them.
+
+
+@inner
+def _axes(nx, ny, nz):
+    """Return the unit vectors x and y of a frame whose z is the unit vector n."""
+    if abs(nz) < 0.7:
+        x, y, z = -ny, nx, 0.0
+    else:
+        x, y, z = 0.0, -nz, ny
+    f = 1.0 / math.sqrt(x * x + y * y + z * z)
+    x, y, z = f * x, f * y, f * z
+    ux, uy, uz = cross(nx, ny, nz, x, y, z)
+    return x, y, z, ux, uy, uz
+
+
+@inner
+def _put(frame, pair, o, r, x, y, n, px, py, pz):
+    """Write axes x, y, n and a point, turned back by r, into frame[pair, o:]."""
+    for c in range(3):
+        v = x if c == 0 else (y if c == 1 else n)
+        a, b, d = rotate_back(r, v[0], v[1], v[2])
+        frame[pair, o + c], frame[pair, o + 3 + c], frame[pair, o + 6 + c] = a, b, d
+    a, b, d = rotate_back(r, px, py, pz)
+    frame[pair, o + 9], frame[pair, o + 10], frame[pair, o + 11] = a, b, d
+
+
+@kernel
+def put_frames(
+    # model
+    first, static, row_start, row_pair, touch_start,
+    # in
+    count, link_a, link_b, point, normal, pose,
+    # out
+    pair_link, pair_frame, touch_body, slot,
+):  # fmt: skip
+    """Write the frames of `count` contacts into slots, those of one body first; return how many are of one body.
+
+    Args:
+        first: the constraint of the first slot.
+        static: slots of one body.
+        row_start, touch_start: of the system.
+        row_pair: of the table.
+        count: contacts.
+        link_a, link_b, point, normal: of the contacts.
+        pose: (n, POSE) of the bodies.
+        pair_link, pair_frame: of the table.
+        touch_body: of the system.
+        slot: (count,) the constraint of each contact.
+    """
+    ground = moving = 0
+    for k in range(count):
+        a, b = link_a[k], link_b[k]
+        if b < 0:
+            c = first + ground
+            ground += 1
+        else:
+            c = first + static + moving
+            moving += 1
+        slot[k] = c
+        pair, t = row_pair[row_start[c], 0], touch_start[c]
+        pair_link[pair, 0], pair_link[pair, 1] = b, a
+        touch_body[t] = a
+        nx, ny, nz = normal[k, 0], normal[k, 1], normal[k, 2]
+        xx, xy, xz, yx, yy, yz = _axes(nx, ny, nz)
+        x, y, z = (xx, xy, xz), (yx, yy, yz), (nx, ny, nz)
+        px, py, pz = point[k, 0], point[k, 1], point[k, 2]
+        r = rotation_from_quaternion(pose[a, 3], pose[a, 4], pose[a, 5], pose[a, 6])
+        _put(pair_frame, pair, 12, r, x, y, z, px - pose[a, 0], py - pose[a, 1], pz - pose[a, 2])
+        if b < 0:
+            one = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
+            _put(pair_frame, pair, 0, one, x, y, z, px, py, pz)
+        else:
+            touch_body[t + 1] = b
+            r = rotation_from_quaternion(pose[b, 3], pose[b, 4], pose[b, 5], pose[b, 6])
+            _put(pair_frame, pair, 0, r, x, y, z, px - pose[b, 0], py - pose[b, 1], pz - pose[b, 2])
+    return ground
+
+
+@kernel
+def list_rows(
+    # model
+    row_start, always, limits,
+    # in
+    h, count, slot, values,
+    # out
+    listed, rows,
+):  # fmt: skip
+    """List the constraints that act and their rows: loops, limits reached within h, contacts.
+
+    Args:
+        row_start: of the system.
+        always: loops.
+        limits: (2,) the first limit, and the first constraint after them.
+        h: the step [s].
+        count: contacts.
+        slot: (count,) their constraints.
+        values: (r, 3) value, rate, bias of all rows.
+        listed: the constraints.
+        rows: all their rows.
+
+    Returns:
+        constraints listed, rows before the first of a contact, rows.
+    """
+    n = m = 0
+    for k in range(len(always)):
+        listed[n] = always[k]
+        n += 1
+    for c in range(limits[0], limits[1]):
+        r = row_start[c]
+        if values[r, 0] + h * min(values[r, 1], 0.0) <= 0.0:
+            listed[n] = c
+            n += 1
+    before = n
+    for k in range(count):
+        listed[n] = slot[k]
+        n += 1
+    first = 0
+    for k in range(n):
+        first = m if k <= before else first
+        for r in range(row_start[listed[k]], row_start[listed[k] + 1]):
+            rows[m] = r
+            m += 1
+    return n, first, m
+
+
+@kernel
+def set_wanted(
+    # model
+    held, wide, give, slop, fade, fastest, slow,
+    # in
+    h, first, count, rows, values, before, depth, restitution, alone,
+    # out
+    matrix, side, low, high,
+):  # fmt: skip
+    """Complete the matrix and fill velocities without forces less those wanted, and bounds.
+
+    Args:
+        held: rows of loops.
+        wide: rows of a contact.
+        give: (r,) compliance of rows that give way.
+        slop, fade, fastest: overlap beyond the first is pushed out at the second rate, no faster than the third.
+        slow: slower impacts do not bounce [m/s].
+        h: the step [s].
+        first: rows before the first of a contact.
+        count: contacts.
+        rows: all rows.
+        values: (r, 3) at the velocities that the step would end with.
+        before: (r,) rates at the start, for contacts that bounce.
+        depth, restitution: of the contacts.
+        alone: (held,) what counts as nothing on the diagonal of a row that the tree holds already.
+        matrix: (n, n) completed.
+        side, low, high: (n,).
+    """
+    n = first + wide * count
+    for i in range(n):
+        r = rows[i]
+        side[i], high[i] = values[r, 1], math.inf
+        low[i] = -math.inf if i < held else 0.0
+        if give[r] > 0.0:
+            # what gives way keeps the velocity it was foreseen with
+            matrix[i, i] += give[r]
+            side[i] = 0.0
+        if held <= i < first:
+            side[i] += max(values[r, 0], 0.0) / h
+    for i in range(held):
+        if matrix[i, i] <= alone[i]:
+            side[i] = 0.0
+            for k in range(n):
+                matrix[i, k], matrix[k, i] = 0.0, 0.0
+    for k in range(count):
+        i = first + wide * k
+        r, over = rows[i], depth[k]
+        # a gap may close within the step
+        wanted = over / h if over < 0.0 else min(fade * max(over - slop, 0.0), fastest)
+        if restitution[k] > 0.0 and before[r] < -slow and values[r, 1] < wanted:
+            wanted = max(wanted, rebound(restitution[k], before[r], values[r, 1], -over, h))
+        side[i] -= wanted
+    return n
+
+
+@kernel
+def set_wrenches(
+    # model
+    wide, center,
+    # in
+    h, first, count, link_a, link_b, point, normal, force, pose, begin,
+    # out
+    pushes, link, data,
+):  # fmt: skip
+    """Fill the force of each contact on its first body, and the wrenches on both after the first `begin`.
+
+    Args:
+        wide: rows of a contact: along its normal, then along x and y of its frame.
+        center: (n, 3) com of each body in its link's frame.
+        h: the step [s].
+        first: rows before the first of a contact.
+        count: contacts.
+        link_a, link_b, point, normal: of the contacts.
+        force: (n,) impulses of all rows.
+        pose: of the bodies.
+        begin: wrenches there are before.
+        pushes: (count, 3) forces, world axes.
+        link, data: of the wrenches.
+
+    Returns:
+        wrenches in all.
+    """
+    n = begin
+    for k in range(count):
+        nx, ny, nz = normal[k, 0], normal[k, 1], normal[k, 2]
+        i = first + wide * k
+        f = force[i] / h
+        x, y, z = f * nx, f * ny, f * nz
+        if wide == 3:
+            ax, ay, az, bx, by, bz = _axes(nx, ny, nz)
+            f, g = force[i + 1] / h, force[i + 2] / h
+            x, y, z = x + f * ax + g * bx, y + f * ay + g * by, z + f * az + g * bz
+        pushes[k, 0], pushes[k, 1], pushes[k, 2] = x, y, z
+        if x == 0.0 and y == 0.0 and z == 0.0:
+            continue
+        for end in range(2):
+            body = link_a[k] if end == 0 else link_b[k]
+            if body < 0:
+                continue
+            sign = 1.0 if end == 0 else -1.0
+            r = rotation_from_quaternion(pose[body, 3], pose[body, 4], pose[body, 5], pose[body, 6])
+            px, py, pz = rotate_back(
+                r, point[k, 0] - pose[body, 0], point[k, 1] - pose[body, 1], point[k, 2] - pose[body, 2]
+            )
+            link[n] = body
+            data[n, 0], data[n, 1] = px + center[body, 0], py + center[body, 1]
+            data[n, 2] = pz + center[body, 2]
+            data[n, 3], data[n, 4], data[n, 5] = sign * x, sign * y, sign * z
+            data[n, 6], data[n, 7], data[n, 8] = 0.0, 0.0, 0.0
+            n += 1
+    return n
+
+
+# Overlap beyond the first is pushed out at this rate, no faster than the last [m, 1/s, m/s].
+_SLOP, _RATE, _FASTEST = 1e-4, 10.0, 1.0
+# Slower impacts do not bounce, as a multiple of the speed that weight gains in a step.
+_BOUNCES = 2.0
+# Rows that much of whose diagonal is left by others follow from them.
+_DEPENDENT = 1e-11
+_SWEEPS, _STILL = 2000, 1e-13
+
+
+def put_contacts(
+    whole: Maximal, first: int, static: int, contacts: Contacts, pose: np.ndarray, slot: np.ndarray
+) -> None:
+    """Write the frames of contacts into the slots of `with_slots`.
+
+    Args:
+        whole: with slots from its constraint `first` on, `static` of them for one body.
+        first: see above.
+        static: see above.
+        contacts: found at the poses.
+        pose: of the bodies.
+        slot: filled with the constraint of each contact.
+    """
+    table, system = whole.table, whole.system
+    put_frames(
+        first, static, system.row_start, table.row_pair, system.touch_start, int(contacts.count[0]), contacts.link_a,
+        contacts.link_b, contacts.point, contacts.normal, pose, table.pair_link, table.pair_frame, system.touch_body,
+        slot,
+    )  # fmt: skip
+
+
+class ContactRows:
+    """Rows of contacts on a model in maximal coordinates, all bodies rigid, and what answers them.
+
+    Args:
+        model: the model.
+        base: the model in maximal coordinates.
+        state: the state of its stepper, whose poses are looked at.
+        room: contacts with the ground, and between bodies.
+        friction: whether contacts rub.
+    """
+
+    def __init__(self, model: Model, base: Maximal, state: State, room: tuple[int, int], *, friction: bool) -> None:
+        reads = int((base.table.role == DRIVE).sum())
+        self._first = len(base.names) - reads
+        self._rows = 3 if friction else 1
+        self._static, self.room = room[0], room
+        self._whole = with_slots(model, base, self._first, *room, self._rows)
+        whole, system = self._whole, self._whole.system
+        links, count = model.arrays.links, len(whole.names)
+        sizes = np.array([base.held, count - reads, count], np.int64)
+        self._setup = Setup(
+            whole.bodies, system, whole.table, whole.touch, whole.soft, whole.center, sizes, links.gravity
+        )
+        self._e, self._base = new_evaluation(whole), base
+        self._s = state._replace(
+            u=np.zeros_like(state.u), q=state.q.copy(), qd=state.qd.copy(), pressed=np.zeros(len(whole.table.joint)),
+            report=np.zeros(4),
+        )  # fmt: skip
+        parts = split(system, np.arange(count) < base.held)
+        self._tree = order_of(system, parts)
+        self._always = parts.auxiliary[parts.auxiliary < base.held]
+        self._work = new_work(self._tree)
+        wide = np.diff(system.row_start)
+        self._limits, limits = np.array([base.held, self._first], np.int64), self._first - base.held
+        most = len(self._always) + limits + sum(room)
+        self._responses = empty_responses(
+            self._tree, most, int(wide.max(initial=0)), int(np.diff(system.touch_start).max(initial=0))
+        )
+        self._held, self._spots = int(wide[self._always].sum()), places_of(whole.system, self._always)
+        n = self._held + limits + self._rows * sum(room)
+        self._diagonal = diagonal_of(system)
+        self._matrix, self._lcp = np.zeros((n, n)), new_workspace(n)
+        # rotors give way to impulses by 1 / inertia, springs and grips without limit
+        role = whole.table.role
+        self._give = np.where(role == SPRING, 1e12, np.where(role == ROTOR, whole.table.soft[:, 0], 0.0))
+        self._terms = int(base.table.term_start[base.system.row_start[self._first]])
+        self._pull = float(np.sqrt((links.gravity**2).sum()))
+        self._slot, self._listed = np.zeros(sum(room), np.int64), np.zeros(n, np.int64)
+        self._alone = np.zeros(self._held)
+        self._vectors = (*(np.zeros(n) for _ in range(5)), np.zeros(n, np.int8))
+        self.sweeps = 0
+
+    def forces(
+        self, contacts: Contacts, e: Any, u: np.ndarray, foreseen: np.ndarray, time: float, h: float, own: Wrenches
+    ) -> tuple[np.ndarray, Wrenches] | None:
+        """Return the force (n, 3) on the first body of each contact over a step h, world axes, and all wrenches.
+
+        None if no forces fit.
+
+        Args:
+            contacts: found at the poses now.
+            e: the stepper's evaluation, for turns counted.
+            u: (nu,) velocities now.
+            foreseen: (nu,) velocities at the end of the step, nothing touching.
+            time: [s].
+            h: [s].
+            own: wrenches that act besides.
+        """
+        n, mine, system, r = int(contacts.count[0]), self._e, self._whole.system, self._responses
+        put_contacts(self._whole, self._first, self._static, contacts, self._s.pose, self._slot)
+        mine.near[: self._terms] = e.near[: self._terms]
+        mine.state[: len(e.state)] = e.state
+        before = mine.values[:, 1]
+        if contacts.restitution[:n].any():
+            self._s.u[:] = u
+            look_at(self._setup, time, mine, self._s)
+            before = mine.values[:, 1].copy()
+        self._s.u[:] = foreseen
+        look_at(self._setup, time, mine, self._s)
+        if factor(system, self._tree, mine.m, mine.j, self._give, self._work) != 0:
+            return None
+        listed, first, _ = list_rows(
+            system.row_start, self._always, self._limits, h, n, self._slot, mine.values, r.constraint, self._listed
+        )
+        r.count[0] = listed
+        if trace(system, self._tree, r) != 0:
+            return None
+        auxiliary_matrix(system, self._tree, mine.j, self._work, r, self._matrix)
+        if self._held:
+            row, in_j, in_u = self._spots
+            weights = mine.j[in_j] ** 2 / mine.m[self._diagonal[in_u]]
+            self._alone[:] = _DEPENDENT * np.bincount(row, weights, minlength=self._held)
+        side, low, high, force, left, state = self._vectors
+        rows = set_wanted(
+            self._held, self._rows, self._give, _SLOP, _RATE, _FASTEST, _BOUNCES * h * self._pull, h, first, n,
+            self._listed, mine.values, np.ascontiguousarray(before), contacts.depth, contacts.restitution, self._alone,
+            self._matrix, side, low, high,
+        )  # fmt: skip
+        force[:rows], state[:rows] = 0.0, 0
+        if self._rows == 3:
+            cones = (self._matrix, side, low, contacts.friction)
+            self.sweeps, _ = sweep_cones(first, n, _SWEEPS, _STILL, *cones, force)
+        elif solve_lcp(rows, _DEPENDENT, self._matrix, side, low, high, self._lcp, state, force, left) != 0:
+            return None
+        k = len(own.link)
+        pushes, link, data = np.zeros((n, 3)), np.empty(k + 2 * n, np.int64), np.empty((k + 2 * n, 9))
+        link[:k], data[:k] = own.link, own.data
+        last = set_wrenches(
+            self._rows, self._whole.center, h, first, n, contacts.link_a, contacts.link_b, contacts.point,
+            contacts.normal, force, self._s.pose, k, pushes, link, data,
+        )  # fmt: skip
+        return pushes, Wrenches(link[:last], data[:last])

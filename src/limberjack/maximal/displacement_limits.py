@@ -1,0 +1,301 @@
+"""Limits kept whatever pulls: what a joint has turned or slid too far is taken back, with all that hangs on it.
+
+Corrections hold limits by rows, which give way a little where joints and hands contradict another, and are linear. In
+mode `kinematic` each correction therefore ends with a walk from the bodies that stay over the joints of the tree. D
+moves a body; past a joint that is beyond its limit by t it goes on as D C, where C turns by t about the joint's axis
+and point, or slides along the axis. How far each joint is open stays as it was: hands and loops take what is left.
+
+An angle is brought back exactly: that about z of frame A, or x of A, or y of B, by a turn about the same axis. Of cones
+and compound joints the row says where to turn, and a few walks do.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from limberjack._jit import inner, outlined
+from limberjack.constraints.rows import ANGLE, AXES_A, AXES_B, LEVER_B, SLIDE
+from limberjack.maximal.rows import Maximal
+from limberjack.model.model import Model
+from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply, rotation_from_quaternion
+from limberjack.spatial.vectors import rotate, rotate_back
+
+__all__ = ["MOVES", "change_limits", "ease_pulls", "keep_limits", "limit_walk", "temper"]
+
+# Columns of how a body is moved: quaternion, then translation.
+MOVES = 7
+# A limit passed by no more than this is kept [m, rad]; one that is nearer than that acts from the start of a step.
+_KEPT, _TOUCHES = 1e-12, 1e-9
+_LEAST = 1e-300
+# A hand pulls a body by so much of its own size in one correction, and turns it by so much [rad].
+_PULL, _TURN = 0.5, 0.8
+# How much a hand that pulls that far gives way in one correction, beside how a free body does; nearer it gives less.
+_GIVE = 0.5
+
+
+def limit_walk(model: Model, whole: Maximal, rows: tuple[int, int], free: np.ndarray) -> np.ndarray:
+    """Return (m, 4) a walk over the joints of the tree, away from the bodies that stay.
+
+    Each line is a body, the one it follows (-1 = none; itself for a further limit of its joint), the row of a limit or
+    -1, and 1 or -1 as it is body b or a of that row's joint.
+
+    Args:
+        model: the model.
+        whole: the same in maximal coordinates.
+        rows: first of the one-sided rows, and the end of them.
+        free: (n,) 0 where a body is held.
+    """
+    table, parent, n = whole.table, model.arrays.links.parent, len(free)
+    edge: dict[int, list[tuple[int, int]]] = {i: [] for i in range(n)}  # of each link, limits of its joint and sides
+    for r in range(*rows):
+        a, b = (int(i) for i in table.pair_link[table.row_pair[r, 0]])
+        if table.joint[r] >= model.body_count:
+            continue
+        if b >= 0 and parent[b] == a:
+            edge[b].append((r, 1))
+        elif a >= 0 and parent[a] == b:
+            edge[a].append((r, -1))
+    # the last of a joint's limits is applied first: turns about an axis of B, then about one of A, then slides
+    for own in edge.values():
+        own.sort(key=lambda one: _rank(table.terms[table.term_start[one[0]]]))
+    floats = {int(model.arrays.body_link[b]) for b in range(model.body_count) if _is_free(model, b)}
+    children: dict[int, list[int]] = {i: [] for i in range(-1, n)}
+    for i in range(n):
+        if i not in floats:
+            children[int(parent[i])].append(i)
+    walk: list[tuple[int, int, int, int]] = []
+    seen = {i for i in range(n) if free[i] == 0.0}
+    queue = [-1, *sorted(seen)]
+    waiting = sorted(floats - seen)
+    while queue or waiting:
+        if not queue:
+            start = waiting.pop(0)
+            if start in seen:
+                continue
+            seen.add(start)
+            queue.append(start)
+        at = queue.pop(0)
+        near = [(i, edge[i], 1) for i in children[at]]
+        if at >= 0 and at not in floats and parent[at] >= 0:
+            near.append((int(parent[at]), edge[at], -1))
+        for i, limits, way in near:
+            if i in seen:
+                continue
+            seen.add(i)
+            queue.append(i)
+            lines = [(r, way * side) for r, side in limits] or [(-1, 1)]
+            walk += [(i, at if k == 0 else i, r, side) for k, (r, side) in enumerate(lines)]
+    return np.array(walk, np.int64).reshape(-1, 4)
+
+
+def _rank(term: np.ndarray) -> int:
+    return 0 if term[0] == SLIDE else 2 if term[0] == ANGLE and term[2] == 2 else 1
+
+
+def _is_free(model: Model, body: int) -> bool:
+    return model.joint_spec(model.joint_names[body]).kind == "free"
+
+
+@inner
+def _turn_of(table, r, value, e):
+    """Return the turn and the slide of b that bring row r to 0."""
+    t, state = table.term_start[r], e.state
+    what, k, axis = table.terms[t, 0], table.terms[t, 1], table.terms[t, 2]
+    alone = table.term_start[r + 1] == t + 1
+    if alone and (what == ANGLE or what == SLIDE):
+        by = -value / table.weights[t]
+        o = AXES_A + 3 * axis
+        if what == ANGLE:
+            o = AXES_A + 6 if axis == 0 else (AXES_A if axis == 1 else AXES_B + 3)
+        x, y, z = by * state[k, o], by * state[k, o + 1], by * state[k, o + 2]
+        if what == ANGLE:
+            return x, y, z, 0.0, 0.0, 0.0
+        return 0.0, 0.0, 0.0, x, y, z
+    x, y, z = e.wrench[r, 0], e.wrench[r, 1], e.wrench[r, 2]
+    a, b, c = e.wrench[r, 3], e.wrench[r, 4], e.wrench[r, 5]
+    turn, slide = x * x + y * y + z * z, a * a + b * b + c * c
+    f = -value / turn if turn > slide and turn > 1e-6 else 0.0
+    g = -value / slide if slide >= turn and slide > 1e-6 else 0.0
+    return f * x, f * y, f * z, g * a, g * b, g * c
+
+
+@inner
+def _follow(table, r, side, value, e, i, moves):
+    """Let body i, moved as its neighbour so far, keep the limit of row r."""
+    k = table.row_pair[r, 0]
+    b = table.pair_link[k, 1]
+    px, py, pz = table.pair_frame[k, 21], table.pair_frame[k, 22], table.pair_frame[k, 23]
+    if b >= 0:
+        px, py, pz = (e.ends[b, 9] + e.state[k, LEVER_B], e.ends[b, 10] + e.state[k, LEVER_B + 1],
+                      e.ends[b, 11] + e.state[k, LEVER_B + 2])  # fmt: skip
+    tx, ty, tz, sx, sy, sz = _turn_of(table, r, value, e)
+    q = quaternion_exp(tx, ty, tz)
+    turn = rotation_from_quaternion(q[0], q[1], q[2], q[3])
+    if side > 0:
+        x, y, z = rotate(turn, px, py, pz)
+        x, y, z = px + sx - x, py + sy - y, pz + sz - z
+    else:
+        q = (q[0], -q[1], -q[2], -q[3])
+        x, y, z = rotate_back(turn, px + sx, py + sy, pz + sz)
+        x, y, z = px - x, py - y, pz - z
+    m = moves
+    own = (m[i, 0], m[i, 1], m[i, 2], m[i, 3])
+    x, y, z = rotate(rotation_from_quaternion(own[0], own[1], own[2], own[3]), x, y, z)
+    m[i, 0], m[i, 1], m[i, 2], m[i, 3] = quaternion_multiply(own, q)
+    m[i, 4], m[i, 5], m[i, 6] = m[i, 4] + x, m[i, 5] + y, m[i, 6] + z
+
+
+@outlined
+def keep_limits(
+    # model
+    table, row_start, walk, sided,
+    # in
+    starts, value, e,
+    # out
+    on, total, moves, pose,
+):  # fmt: skip
+    """Bring all joints of the walk back within their limits; return whether any was not.
+
+    Args:
+        table: rows of the model.
+        row_start: of the constraints.
+        walk: as of `limit_walk`.
+        sided: the first constraint with one side, and the end of them.
+        starts: whether a step starts: then limits that joints rest at act from its first correction on.
+        value: errors.
+        e: evaluation of the rows.
+        on, total: of constraints, whether they act; of rows, multipliers summed. Those brought back act next.
+        moves: (n, MOVES) how bodies are moved.
+        pose: (n, POSE) the bodies.
+    """
+    any_passed = False
+    for c in range(sided[0], sided[1]):
+        r = row_start[c]
+        passed = value[r] < -_KEPT
+        if not passed and value[r] < 0.0:
+            value[r] = 0.0  # rounding is no reason to act
+        any_passed = any_passed or passed
+        if passed or (starts and value[r] < _TOUCHES):
+            on[c] = 1
+            total[r] = max(total[r], _LEAST)
+    if not any_passed:
+        return False
+    for i in range(len(moves)):
+        for k in range(MOVES):
+            moves[i, k] = 1.0 if k == 0 else 0.0
+    acted = False
+    for t in range(len(walk)):
+        i, before, r = walk[t, 0], walk[t, 1], walk[t, 2]
+        if before >= 0 and before != i:
+            for k in range(MOVES):
+                moves[i, k] = moves[before, k]
+        if r >= 0 and value[r] < -_KEPT:
+            _follow(table, r, walk[t, 3], value[r], e, i, moves)
+            acted = True
+    if not acted:
+        return False
+    for i in range(len(moves)):
+        m = moves
+        q = (m[i, 0], m[i, 1], m[i, 2], m[i, 3])
+        x, y, z = rotate(rotation_from_quaternion(q[0], q[1], q[2], q[3]), pose[i, 0], pose[i, 1], pose[i, 2])
+        pose[i, 0], pose[i, 1], pose[i, 2] = x + m[i, 4], y + m[i, 5], z + m[i, 6]
+        w, a, b, c = quaternion_multiply(q, (pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]))
+        f = 1.0 / math.sqrt(w * w + a * a + b * b + c * c)
+        pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = f * w, f * a, f * b, f * c
+    return True
+
+
+@outlined
+def change_limits(
+    # model
+    system, sided,
+    # in
+    value, source, d,
+    # out
+    on, lam, total,
+):  # fmt: skip
+    """Let go of limits that would pull, hold those that would be passed, and take back the last solve if there are any.
+
+    Cutting multipliers alone would leave those of the joints that they were in balance with.
+
+    Args:
+        system: the constraints.
+        sided: the first constraint with one side, and the end of them.
+        value: errors.
+        source: rows of all constraints.
+        d: displacements by the last solve.
+        on: which constraints act.
+        lam, total: multipliers of the last solve and their sum.
+
+    Returns:
+        Whether there are any.
+    """
+    changed = False
+    for c in range(sided[0], sided[1]):
+        r, acts = system.row_start[c], on[c]
+        if acts == 1 and total[r] < 0.0:
+            on[c], total[r], lam[r] = 0, 0.0, 0.0
+        elif acts == 0 and value[r] < _TOUCHES:
+            rate = 0.0
+            for t in range(system.touch_start[c], system.touch_start[c + 1]):
+                o, k = 6 * system.touch_body[t], system.block_start[t]
+                for i in range(6):
+                    rate += source[k + i] * d[o + i]
+            if rate < -_TOUCHES:
+                on[c], total[r], lam[r] = 1, _LEAST, 0.0
+        changed = changed or acts != on[c]
+    if changed:
+        for r in range(len(lam)):
+            total[r] -= lam[r]
+    return changed
+
+
+@outlined
+def temper(clamp, d):
+    """Cut all displacements alike where one turns a body by more than half of `clamp`: no joint opens further then."""
+    most = 0.0
+    for o in range(0, len(d), 6):
+        most = max(most, d[o] * d[o] + d[o + 1] * d[o + 1] + d[o + 2] * d[o + 2])
+    most = math.sqrt(most)
+    if most > 0.5 * clamp:
+        for k in range(len(d)):
+            d[k] *= 0.5 * clamp / most
+
+
+@outlined
+def ease_pulls(
+    # model
+    unit,
+    # in
+    first, held,
+    # out
+    b, c,
+):  # fmt: skip
+    """Cut what hands ask for in one correction, and let them give way where bodies cannot follow.
+
+    Joints and limits do not contradict another: with hands that give way a solve has a solution, near positions from
+    which no joint can move too, and hands out of reach open no joint. What is left of a pull is pulled next.
+
+    Args:
+        unit: (n, 7) the unit metric.
+        first: row of the first hand.
+        held: (T,) bodies, -1 = none.
+        b, c: right sides and compliances.
+    """
+    for t in range(len(held)):
+        i = held[t]
+        if i < 0:
+            continue
+        r = first + 6 * t
+        size = math.sqrt(b[r] * b[r] + b[r + 1] * b[r + 1] + b[r + 2] * b[r + 2])
+        turn = math.sqrt(b[r + 3] * b[r + 3] + b[r + 4] * b[r + 4] + b[r + 5] * b[r + 5])
+        most = _PULL / math.sqrt(unit[i, 0]) if unit[i, 0] > 0.0 else size
+        f = most / size if size > most else 1.0
+        g = _TURN / turn if turn > _TURN else 1.0
+        give, turning = _GIVE * min(1.0, size / most) if most > 0.0 else 0.0, _GIVE * min(1.0, turn / _TURN)
+        for k in range(3):
+            b[r + k] *= f
+            b[r + 3 + k] *= g
+            c[r + k], c[r + 3 + k] = give * unit[i, 6], turning * unit[i, k]

@@ -1,0 +1,493 @@
+"""Errors and rows of displacement constraints, good however far a joint is open.
+
+Translations, couplings and limits are those of `constraints.rows`. Rotations are rotation vectors, since sines have a
+second zero at half a turn. With A, B the frames of a joint, z the axis it turns about, rel = A^T B:
+
+    not turning:  e = log(rel),                          e' = (1 - [e]/2 + g [e]^2) w,      g = (1 - t/2 cot t/2) / t^2
+    hinge:        e = log(swing), rel = swing twist(z),  e' = the rows of m m^T + k c c^T - t c z^T times w
+
+in the axes of A, with w the angular velocity of B against A, t = abs(e), m = e/t, c = m x z, k = t cot t. Beyond one
+radian the rows of a hinge are the axes x and y of A, as the paper has them: the exact ones grow without bound.
+Projecting the rotation vector itself on the locked axes, as printed, is wrong by its whole length at a twist of 2 rad.
+
+Reference: Faure 1998, sections 3.1 and 3.2.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, outlined
+from limberjack.constraints.rows import AXES_A, relative_rotation
+from limberjack.constraints.system import System, new_system
+from limberjack.constraints.table import DRIVE
+from limberjack.linear.krylov import Krylov, new_krylov
+from limberjack.maximal.bodies import AFFINE, PARTICLE, PLANAR, POSE, RIGID, SCALABLE
+from limberjack.maximal.rows import Maximal, evaluate_rows
+from limberjack.maximal.solve import Setup
+from limberjack.model.joints import KINDS
+from limberjack.model.model import Model
+from limberjack.spatial.quaternions import quaternion_log, quaternion_multiply
+from limberjack.spatial.trig import atan2, sincos
+
+__all__ = [
+    "KEPT",
+    "LEVER",
+    "MOST",
+    "Net",
+    "PLACE",
+    "SOFT",
+    "TARGET",
+    "TRACK",
+    "TURNED",
+    "TURNS",
+    "Work",
+    "look",
+    "new_net",
+    "new_setup",
+    "new_work",
+    "worst_error",
+]
+
+# The constraints of a model as displacements of solids: what stays (`Net`) and what a correction works on (`Work`).
+#
+# Every body is a solid of six displacements here, (dtheta, dx) in world axes about its com; those it cannot make, as
+# the turn of a particle, have inverse inertia 0. Constraints stand in the order: joints and couplings, one-sided
+# rows, driven coordinates, trackers. A tracker is a joint to a solid of null inverse mass: it moves as told and drags
+# what it holds.
+#
+# Metrics, (n, 7) inverse inertia xx yy zz xy xz yz in body axes and inverse mass:
+#
+# | metric | mass | inertia | for |
+# |---|---|---|---|
+# | unit | 1 | k^2, k 1.6 times the reach of the solid's joints from its com | assembly, dragging |
+# | physical | m | I | dynamics |
+
+# Columns of a tracker: point held, from the com in body axes; where it is drawn to; rotation it draws to and whether it
+# does; stiffness, damping, largest force, and the lever that makes torques of forces. Stiffness 0 means rigid.
+PLACE, TARGET, TURNED, TURNS, SOFT, MOST, LEVER, TRACK = 0, 3, 6, 10, 11, 13, 14, 15
+# Solutions kept for the solves to come: dragged structures recover within a second at 2 x 5 iterations.
+KEPT = 4
+# Of the median reach of all solids, what the reach of a small one counts as.
+_FLOOR = 0.25
+# Solids that turn less for the same error keep the linearisation longer: 6 x 30 iterations on 758 rows end at 3e-6 m
+# with 1, at 6e-7 with 1.6; more slows the recovery of structures that were pulled apart.
+_REACH = 1.6
+
+
+class Net(NamedTuple):
+    """What stays while solids are moved; n solids, nc constraints, nr rows."""
+
+    system: System  # of all constraints on solids with six displacements
+    turning: np.ndarray  # (t, 5) first row, pair, rows (2 = swing, 3 = whole rotation), places in J on b and on a or -1
+    ends: np.ndarray  # (3,) constraints up to the end of: held; one-sided; driven
+    rows: np.ndarray  # (3,) their rows
+    driven: np.ndarray  # (d,) constraints of the model that read the driven coordinates
+    unit: np.ndarray  # (n, 7) metrics
+    physical: np.ndarray  # (n, 7)
+    pairs: np.ndarray  # (nc,) bool: which constraints act with opposite wrenches at one point, or on one solid
+
+
+class Work(NamedTuple):
+    """What a correction works on; never shared between threads."""
+
+    source: np.ndarray  # flat rows of all constraints
+    j: np.ndarray  # flat rows of those that act, 0 elsewhere
+    value: np.ndarray  # (nr,) errors
+    b: np.ndarray  # (nr,) right sides
+    c: np.ndarray  # (nr,) compliance
+    lam: np.ndarray  # (nr,) multipliers of the last solve
+    total: np.ndarray  # (nr,) their sum over a step
+    on: np.ndarray  # (nc,) int64: whether a constraint acts
+    minv: np.ndarray  # (n, 7) world axes
+    f: np.ndarray  # (6 n,)
+    d: np.ndarray  # (6 n,) displacements
+    free: np.ndarray  # (n,) 1 where a solid may move, 0 where its inverse mass is null
+    aim: np.ndarray  # (d, 2) values of driven coordinates at time 0 and their rates
+    held: np.ndarray  # (T,) int64 bodies that trackers hold, -1 = none
+    track: np.ndarray  # (T, TRACK)
+    first: np.ndarray  # (T, 6) errors of trackers at the start of a step
+    cut: np.ndarray  # (T, 6) int64: 1 where a tracker pulls with its largest force
+    pull: np.ndarray  # (T, 6) what trackers pulled with in the last step
+    start: np.ndarray  # (n, POSE) poses at the start of the step, or (0, POSE) where there are no steps
+    turning: np.ndarray  # (n, 6) as of `turning.set_turning`; (0, 6) where forces are not followed
+    walk: np.ndarray  # (m, 4) as of `limits.limit_walk`; (0, 4) where limits are rows like others
+    moves: np.ndarray  # (n, 7) how bodies go back within limits
+    krylov: Krylov
+    report: np.ndarray  # (6,) iterations outer and inner, worst error, its row, status of the last solve, |errors|
+    solve: np.ndarray  # (3,) of the last solve
+
+
+def new_setup(model: Model, whole: Maximal) -> Setup:
+    """Return what the rows of a model are evaluated with."""
+    reads = int((whole.table.role == DRIVE).sum())
+    counts = np.array([whole.held, len(whole.names) - reads, len(whole.names)], np.int64)
+    return Setup(
+        whole.bodies, whole.system, whole.table, whole.touch, whole.soft, whole.center, counts,
+        model.arrays.links.gravity,
+    )  # fmt: skip
+
+
+def new_net(model: Model, whole: Maximal, *, driven: tuple[int, ...] = (), trackers: int = 0) -> Net:
+    """Return the net of a model.
+
+    Args:
+        model: the model.
+        whole: the same in maximal coordinates.
+        driven: its constraints that read driven coordinates.
+        trackers: how many trackers there may be.
+    """
+    native, bodies = whole.system, whole.bodies
+    reads = int((whole.table.role == DRIVE).sum())
+    sided = len(whole.names) - reads
+    counts, touches = [], []
+    listed = (*range(sided), *driven)
+    for c in listed:
+        counts.append(int(native.row_start[c + 1] - native.row_start[c]))
+        touches.append(native.touch_body[native.touch_start[c] : native.touch_start[c + 1]].tolist())
+    n = len(bodies.kind)
+    for _ in range(trackers):
+        counts.append(6)
+        touches.append([0])  # whichever body it holds: its block is as large
+    system = new_system(np.full(n, 6), np.array(counts, np.int64), touches)
+    ends = np.array([whole.held, sided, sided + len(driven)], np.int64)
+    unit, physical = _metrics(whole)
+    turning, rows = _turning(model, whole, system), system.row_start[ends]
+    pairs = np.array([_is_pair(whole, c) for c in listed] + [True] * trackers, bool)
+    return Net(system, turning, ends, rows, np.array(driven, np.int64), unit, physical, pairs)
+
+
+def new_work(net: Net) -> Work:
+    """Return the arrays of corrections."""
+    n, nc, nr = len(net.unit), len(net.system.row_start) - 1, int(net.system.row_start[-1])
+    trackers, blocks = nc - int(net.ends[2]), int(net.system.block_start[-1])
+    on = np.ones(nc, np.int64)
+    on[net.ends[0] :] = 0
+    return Work(
+        source=np.zeros(blocks), j=np.zeros(blocks), value=np.zeros(nr), b=np.zeros(nr), c=np.zeros(nr),
+        lam=np.zeros(nr), total=np.zeros(nr), on=on, minv=np.zeros((n, 7)), f=np.zeros(6 * n), d=np.zeros(6 * n),
+        free=np.ones(n), aim=np.zeros((len(net.driven), 2)), held=np.full(trackers, -1, np.int64),
+        track=np.zeros((trackers, TRACK)), first=np.zeros((trackers, 6)), cut=np.zeros((trackers, 6), np.int64),
+        pull=np.zeros((trackers, 6)), start=np.zeros((0, POSE)), walk=np.zeros((0, 4), np.int64),
+        turning=np.zeros((0, 6)), moves=np.zeros((n, 7)),
+        krylov=new_krylov(net.system, KEPT, net.pairs), report=np.zeros(6), solve=np.zeros(3),
+    )  # fmt: skip
+
+
+def _turning(model: Model, whole: Maximal, system: System) -> np.ndarray:
+    """Return the joints whose rotation errors are rotation vectors: hinges and the like, and those that do not turn."""
+    out, table = [], whole.table
+    for c in range(whole.held):
+        r = int(system.row_start[c])
+        if table.joint[r] >= model.joint_count:
+            continue
+        mask = KINDS[model.joint_spec(model.joint_names[int(table.joint[r])]).kind].mask
+        count = 2 if mask[:3] == (True, True, False) else 3 if mask[:3] == (True, True, True) else 0
+        pair = int(table.row_pair[r, 0])
+        links = [int(i) for i in table.pair_link[pair]]
+        flat = all(i < 0 or whole.bodies.kind[i] == PLANAR for i in links)
+        if count == 0 or flat or model.joint_spec(model.joint_names[int(table.joint[r])]).kind == "compound":
+            continue
+        place = {int(system.touch_body[t]): int(system.block_start[t]) for t in _touches(system, c)}
+        out.append((r, pair, count, place.get(links[1], -1), place.get(links[0], -1)))
+    return np.array(out, np.int64).reshape(-1, 5)
+
+
+def _is_pair(whole: Maximal, c: int) -> bool:
+    """Return whether constraint c acts on one solid, or on two rigid ones with opposite wrenches at one point."""
+    native, table = whole.system, whole.table
+    bodies = native.touch_body[native.touch_start[c] : native.touch_start[c + 1]]
+    rows = table.row_pair[native.row_start[c] : native.row_start[c + 1]]
+    links = table.pair_link[rows[:, 0]]
+    one = (rows[:, 1] < 0).all() and (links == links[0]).all()
+    return len(bodies) == 1 or bool(one and (whole.bodies.kind[bodies] == RIGID).all())
+
+
+def _touches(system: System, c: int) -> range:
+    return range(int(system.touch_start[c]), int(system.touch_start[c + 1]))
+
+
+def _metrics(whole: Maximal) -> tuple[np.ndarray, np.ndarray]:
+    """Return the unit and the physical metric."""
+    bodies, table = whole.bodies, whole.table
+    n = len(bodies.kind)
+    reach = np.zeros(n)
+    for end in range(2):
+        link, place = table.pair_link[:, end], table.pair_frame[:, 12 * end + 9 : 12 * end + 12]
+        on = link >= 0
+        np.maximum.at(reach, link[on], np.linalg.norm(place[on], axis=1))
+    some = reach[reach > 0.0]
+    typical = float(np.median(some)) if some.size else 1.0
+    k = _REACH * np.maximum(reach, _FLOOR * typical)
+    unit = np.zeros((n, 7))
+    unit[:, :3], unit[:, 6] = (1.0 / k**2)[:, None], 1.0
+    full = bodies.inertia[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(-1, 3, 3)
+    physical = np.zeros((n, 7))
+    turns = (bodies.kind != PARTICLE) & (bodies.kind != PLANAR) & (bodies.kind != AFFINE)
+    if turns.any():
+        inverse = np.linalg.inv(full[turns])
+        physical[turns, :6] = inverse.reshape(-1, 9)[:, [0, 4, 8, 1, 2, 5]]
+    physical[:, 6] = 1.0 / bodies.mass
+    flat = bodies.kind == PLANAR
+    physical[flat, 2] = 1.0 / bodies.inertia[flat, 2]
+    for metric in (unit, physical):
+        metric[flat, 0:2] = 0.0
+        metric[(bodies.kind == PARTICLE) | (bodies.kind == AFFINE), :6] = 0.0
+    return unit, physical
+
+
+_FAR = 1.0
+
+
+@inner
+def _swing(w, x, y, z):
+    """Return the swing vector (x, y) of a rotation, its turn about z taken off."""
+    n = math.sqrt(w * w + z * z)
+    if n > 1e-12:
+        # rel times the conjugate of its twist
+        x, y = (x * w - y * z) / n, (y * w + x * z) / n
+    s = math.sqrt(x * x + y * y)
+    f = 2.0 * atan2(s, n) / s if s > 1e-9 else 2.0
+    return f * x, f * y
+
+
+@inner
+def _swing_rows(x, y):
+    """Return the two rows (six numbers, axes of A) of a swing vector by the relative angular velocity."""
+    square = x * x + y * y
+    if square > _FAR * _FAR:
+        return 1.0, 0.0, 0.0, 0.0, 1.0, 0.0
+    if square < 1e-4:
+        g = -1.0 / 3.0 - square * (1.0 / 45.0 + square * (2.0 / 945.0))
+    else:
+        t = math.sqrt(square)
+        s, c = sincos(t)
+        g = (t * c / s - 1.0) / square
+    return 1.0 + g * y * y, -g * x * y, -y, -g * x * y, 1.0 + g * x * x, x
+
+
+@inner
+def _whole_rows(x, y, z):
+    """Return the three rows (nine numbers) of a rotation vector by the angular velocity on its left."""
+    square = x * x + y * y + z * z
+    if square < 1e-4:
+        g = 1.0 / 12.0 + square * (1.0 / 720.0 + square / 30240.0)
+    else:
+        h = 0.5 * math.sqrt(square)
+        s, c = sincos(h)
+        g = (1.0 - h * c / s) / square
+    return (
+        1.0 - g * (y * y + z * z), g * x * y + 0.5 * z, g * x * z - 0.5 * y,
+        g * x * y - 0.5 * z, 1.0 - g * (x * x + z * z), g * y * z + 0.5 * x,
+        g * x * z + 0.5 * y, g * y * z - 0.5 * x, 1.0 - g * (x * x + y * y),
+    )  # fmt: skip
+
+
+@inner
+def _line(a, i):
+    """Return row i of nine numbers."""
+    if i == 0:
+        return a[0], a[1], a[2]
+    if i == 1:
+        return a[3], a[4], a[5]
+    return a[6], a[7], a[8]
+
+
+@inner
+def _put_torque(kind, sign, x, y, z, o, j):
+    """Write the row of a torque on a solid at place o of J."""
+    for c in range(6):
+        j[o + c] = 0.0
+    if kind != PLANAR:
+        j[o], j[o + 1] = sign * x, sign * y
+    j[o + 2] = sign * z
+
+
+@inner
+def _copy_rows(native, kinds, system, c, i, source, j):
+    """Copy the rows of the model's constraint c to constraint i, widened to six displacements per solid."""
+    n = native.row_start[c + 1] - native.row_start[c]
+    for t in range(native.touch_start[c + 1] - native.touch_start[c]):
+        body = native.touch_body[native.touch_start[c] + t]
+        k, o = native.block_start[native.touch_start[c] + t], system.block_start[system.touch_start[i] + t]
+        dim, kind = native.body_start[body + 1] - native.body_start[body], kinds[body]
+        for _ in range(n):
+            if dim == 6 or kind == SCALABLE or kind == SCALABLE + 1:
+                for d in range(6):
+                    j[o + d] = source[k + d]
+            else:
+                j[o], j[o + 1], j[o + 2] = 0.0, 0.0, 0.0
+                j[o + 3], j[o + 4], j[o + 5] = source[k], source[k + 1], source[k + 2]
+                if kind == PLANAR:
+                    j[o + 2], j[o + 5] = source[k + 2], 0.0
+            k += dim
+            o += 6
+
+
+@outlined
+def _turn_joints(links, kinds, turning, blocks, state, value, j):
+    """Replace the rotation errors of joints by rotation vectors, and their rows if `blocks`."""
+    for t in range(len(turning)):
+        r, k, count = turning[t, 0], turning[t, 1], turning[t, 2]
+        qw, qx, qy, qz = relative_rotation(state, k)
+        z = 0.0
+        if count == 2:
+            x, y = _swing(qw, qx, qy, qz)
+        else:
+            x, y, z = quaternion_log(qw, qx, qy, qz)
+            value[r + 2] = z
+        value[r], value[r + 1] = x, y
+        if not blocks:
+            continue
+        if count == 2:
+            a = _swing_rows(x, y)
+            rows = (a[0], a[1], a[2], a[3], a[4], a[5], 0.0, 0.0, 0.0)
+        else:
+            rows = _whole_rows(x, y, z)
+        for i in range(count):
+            g, o = _line(rows, i), AXES_A
+            nx = g[0] * state[k, o] + g[1] * state[k, o + 3] + g[2] * state[k, o + 6]
+            ny = g[0] * state[k, o + 1] + g[1] * state[k, o + 4] + g[2] * state[k, o + 7]
+            nz = g[0] * state[k, o + 2] + g[1] * state[k, o + 5] + g[2] * state[k, o + 8]
+            if turning[t, 3] >= 0:
+                _put_torque(kinds[links[k, 1]], 1.0, nx, ny, nz, turning[t, 3] + 6 * i, j)
+            if turning[t, 4] >= 0:
+                _put_torque(kinds[links[k, 0]], -1.0, nx, ny, nz, turning[t, 4] + 6 * i, j)
+
+
+@outlined
+def _track(row, block, kinds, maps, ends, blocks, pose, held, track, value, j):
+    """Fill errors and rows of the trackers, which begin at `row` and at `block` of J."""
+    for t in range(len(held)):
+        i, r, o = held[t], row + 6 * t, block + 36 * t
+        for k in range(6):
+            value[r + k] = 0.0
+        if blocks:
+            for k in range(36):
+                j[o + k] = 0.0
+        if i < 0:
+            continue
+        px, py, pz = track[t, PLACE], track[t, PLACE + 1], track[t, PLACE + 2]
+        m = maps if kinds[i] >= SCALABLE else ends
+        lx = m[i, 0] * px + m[i, 1] * py + m[i, 2] * pz
+        ly = m[i, 3] * px + m[i, 4] * py + m[i, 5] * pz
+        lz = m[i, 6] * px + m[i, 7] * py + m[i, 8] * pz
+        value[r] = pose[i, 0] + lx - track[t, TARGET]
+        value[r + 1] = pose[i, 1] + ly - track[t, TARGET + 1]
+        value[r + 2] = pose[i, 2] + lz - track[t, TARGET + 2]
+        x = y = z = 0.0
+        turns = track[t, TURNS] > 0.0 and kinds[i] != PARTICLE
+        if turns:
+            aim = (track[t, TURNED], -track[t, TURNED + 1], -track[t, TURNED + 2], -track[t, TURNED + 3])
+            qw, qx, qy, qz = quaternion_multiply((pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]), aim)
+            x, y, z = quaternion_log(qw, qx, qy, qz)
+            value[r + 3], value[r + 4], value[r + 5] = x, y, z
+        if not blocks:
+            continue
+        j[o + 3], j[o + 10], j[o + 17] = 1.0, 1.0, 1.0
+        if kinds[i] != PARTICLE:
+            # lever x axis for each of the three axes
+            j[o + 1], j[o + 2] = lz, -ly
+            j[o + 6], j[o + 8] = -lz, lx
+            j[o + 12], j[o + 13] = ly, -lx
+        if turns:
+            a = _whole_rows(x, y, z)
+            for k in range(3):
+                b = _line(a, k)
+                _put_torque(kinds[i], 1.0, b[0], b[1], b[2], o + 18 + 6 * k, j)
+
+
+@outlined
+def _roll(system, i, start, pose, j, value):
+    """Set the errors of constraint i to its rows times the displacements since `start`."""
+    first = system.row_start[i]
+    for r in range(first, system.row_start[i + 1]):
+        value[r] = 0.0
+    for t in range(system.touch_start[i], system.touch_start[i + 1]):
+        b, o = system.touch_body[t], system.block_start[t]
+        dx, dy, dz = pose[b, 0] - start[b, 0], pose[b, 1] - start[b, 1], pose[b, 2] - start[b, 2]
+        back = (start[b, 3], -start[b, 4], -start[b, 5], -start[b, 6])
+        w, x, y, z = quaternion_multiply((pose[b, 3], pose[b, 4], pose[b, 5], pose[b, 6]), back)
+        x, y, z = quaternion_log(w, x, y, z)
+        for r in range(first, system.row_start[i + 1]):
+            value[r] += j[o] * x + j[o + 1] * y + j[o + 2] * z + j[o + 3] * dx + j[o + 4] * dy + j[o + 5] * dz
+            o += 6
+
+
+@outlined
+def look(
+    # model
+    setup, net,
+    # in
+    time, every, blocks, pose, u,
+    # out
+    e, w,
+):  # fmt: skip
+    """Fill the errors of all constraints at `pose`, and their rows if `blocks`.
+
+    The error of a row that holds velocities only is what it has let through since the start of the step; where there
+    are no steps it is left out.
+
+    Args:
+        setup: the model in maximal coordinates.
+        net: its constraints.
+        time: of driven coordinates [s].
+        every: whether the rows that read coordinates are wanted in `e` too.
+        blocks: whether rows are wanted.
+        pose: (n, POSE).
+        u: velocities, for the ends in `e`; errors do not depend on them.
+        e: evaluation of the model's own rows.
+        w: work.
+    """
+    table, native, bodies, system = setup.table, setup.system, setup.bodies, net.system
+    rows = net.rows[1]
+    if every or len(net.driven) > 0:
+        rows = native.row_start[len(native.row_start) - 1]
+    evaluate_rows(bodies, native, table, setup.touch, setup.soft, time, rows, pose, u, e)
+    for r in range(net.rows[1]):
+        w.value[r] = e.values[r, 0] if table.speed[r] == 0 else 0.0
+    for i in range(net.ends[2]):
+        drives = i >= net.ends[1]
+        c = net.driven[i - net.ends[1]] if drives else i
+        if drives:
+            d = i - net.ends[1]
+            w.value[system.row_start[i]] = e.values[native.row_start[c], 0] - (w.aim[d, 0] + w.aim[d, 1] * time)
+            w.on[i] = 1
+        if blocks:
+            _copy_rows(native, bodies.kind, system, c, i, e.j, w.source)
+        if not drives and table.speed[native.row_start[c]] == 1:
+            w.on[i] = 1 if len(w.start) > 0 else 0
+            if len(w.start) > 0:
+                _roll(system, i, w.start, pose, w.source, w.value)
+    _turn_joints(table.pair_link, bodies.kind, net.turning, blocks, e.state, w.value, w.source)
+    if len(w.held) > 0:
+        first = net.ends[2]
+        for t in range(len(w.held)):
+            w.on[first + t] = 1 if w.held[t] >= 0 else 0
+        _track(
+            net.rows[2], system.block_start[system.touch_start[first]], bodies.kind, bodies.maps, e.ends, blocks, pose,
+            w.held, w.track, w.value, w.source,
+        )  # fmt: skip
+
+
+@outlined
+def worst_error(
+    # in
+    rows, value, track,
+):  # fmt: skip
+    """Return the largest error, its row and the root of the sum of squares; one-sided rows count where violated."""
+    worst, at, square = 0.0, -1, 0.0
+    for r in range(len(value)):
+        v = value[r]
+        if rows[0] <= r < rows[1]:
+            v = 0.0 if v >= 0.0 else -v
+        elif r >= rows[2] and track[(r - rows[2]) // 6, SOFT] > 0.0:
+            continue  # a tracker that gives way is no error
+        v = abs(v)
+        square += v * v
+        if not v <= worst:
+            worst, at = v, r
+    return worst, at, math.sqrt(square)

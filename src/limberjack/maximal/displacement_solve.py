@@ -1,0 +1,457 @@
+"""The fast assembly: errors and rows, conjugate residuals, displacements, again until the geometry is right.
+
+    repeat at most `outer` times
+        e, J at the poses
+        A lam = -e,  A = J M^-1 J^T + C,  with at most `inner` iterations
+        d = M^-1 J^T lam,  rotations of one solid cut at `clamp`
+        x += dx,  q <- exp(dtheta) q
+
+A one-sided row acts while it is violated, or while it pushes. A soft tracker (stiffness k, damping c) over a step h has
+the compliance 1 / (h (h k + c)) and pulls for what is left at the end of the step, e_end - c / (h k + c) e_start: no
+derivative of where it is told to be.
+
+Reference: Faure 1998, section 3.4.
+"""
+
+from __future__ import annotations
+
+import math
+
+from limberjack._jit import inner, kernel, outlined
+from limberjack.constraints.rows import LEVER_A, LEVER_B
+from limberjack.linear.krylov import solve_krylov
+from limberjack.maximal.bodies import AFFINE, PARTICLE, PLANAR
+from limberjack.maximal.displacement_limits import change_limits, ease_pulls, keep_limits, temper
+from limberjack.maximal.displacement_rows import LEVER, MOST, SOFT, look, worst_error
+from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply, rotation_from_quaternion
+from limberjack.spatial.vectors import rotate_symmetric
+
+__all__ = [
+    "ASK",
+    "OWN",
+    "TOLD",
+    "correct",
+    "cut_multipliers",
+    "displace",
+    "has_soft",
+    "move_solids",
+    "set_metric",
+    "set_sides",
+    "set_turning",
+    "solve_rows",
+    "start_step",
+    "stiffen",
+]
+
+# Forces that turn with their bodies: what they add to inertias where a step is long beside the swing they cause.
+#
+# A joint holds a body with force f at the lever l from its com. When the body turns by t the torque changes by (t x
+# l) x f, which swings a body under tension with the frequency w, w^2 = l f / I. Mode damped takes torques where the
+# free flight ends, which is stable up to (w h)^2 = 4/3 only: rods on strings flip to and fro at 12 steps a second
+# however exactly the joints are closed. Torques at the end of the step would be stable always; to first order those
+# are
+#
+#     (I + h^2 S) t = h^2 torque,   S = 2 sum of |f| |l| (1 - l l^T / l^2)
+#
+# with the forces of the last step; twice, since neighbours at a joint swing against each other. S is cut down such that
+# (w h)^2 up to a half is left as it is: there the step is the paper's to the bit.
+
+# (w h)^2 that bodies may have.
+_LONG = 0.5
+
+
+@inner
+def _add_lever(state, k, o, size, i, turning):
+    """Add |f| |l| (1 - l l^T / l^2) for the lever at column o of pair k to body i."""
+    x, y, z = state[k, o], state[k, o + 1], state[k, o + 2]
+    square = x * x + y * y + z * z
+    if square > 0.0:
+        s = size * math.sqrt(square)
+        g = s / square
+        turning[i, 0] += s - g * x * x
+        turning[i, 1] += s - g * y * y
+        turning[i, 2] += s - g * z * z
+        turning[i, 3] -= g * x * y
+        turning[i, 4] -= g * x * z
+        turning[i, 5] -= g * y * z
+
+
+@outlined
+def set_turning(
+    # model
+    table, system, held,
+    # in
+    scale, state, source, total,
+    # out
+    turning,
+):  # fmt: skip
+    """Fill h^2 S of all bodies.
+
+    Args:
+        table: rows of the model.
+        system: the constraints.
+        held: how many of them are joints.
+        scale: squared ratio of this step to the last.
+        state: of pairs.
+        source: rows.
+        total: multipliers of the last step, h^2 times forces.
+        turning: (n, 6) xx yy zz xy xz yz.
+    """
+    for i in range(len(turning)):
+        for k in range(6):
+            turning[i, k] = 0.0
+    for c in range(held):
+        first, t = system.row_start[c], system.touch_start[c]
+        k = table.row_pair[first, 0]
+        if k < 0 or table.row_pair[first, 1] >= 0:
+            continue
+        x = y = z = 0.0
+        for r in range(first, system.row_start[c + 1]):
+            o = system.block_start[t] + 6 * (r - first) + 3
+            x, y, z = x + source[o] * total[r], y + source[o + 1] * total[r], z + source[o + 2] * total[r]
+        size = scale * math.sqrt(x * x + y * y + z * z)
+        if table.pair_link[k, 0] >= 0:
+            _add_lever(state, k, LEVER_A, size, table.pair_link[k, 0], turning)
+        if table.pair_link[k, 1] >= 0:
+            _add_lever(state, k, LEVER_B, size, table.pair_link[k, 1], turning)
+
+
+@inner
+def _invert(a, b, c, d, e, f):
+    """Return the inverse of a symmetric matrix xx yy zz xy xz yz."""
+    p, q, r = b * c - f * f, e * f - d * c, d * f - e * b
+    g = 1.0 / (a * p + d * q + e * r)
+    return g * p, g * (a * c - e * e), g * (a * b - d * d), g * q, g * r, g * (d * e - a * f)
+
+
+@outlined
+def stiffen(turning, minv):
+    """Replace inverse inertias by those of I + h^2 S, where bodies swing fast beside the step."""
+    for i in range(len(turning)):
+        s, m = turning, minv
+        fast = m[i, 0] * s[i, 0] + m[i, 1] * s[i, 1] + m[i, 2] * s[i, 2]
+        fast += 2.0 * (m[i, 3] * s[i, 3] + m[i, 4] * s[i, 4] + m[i, 5] * s[i, 5])
+        if not fast > _LONG or m[i, 0] * m[i, 1] * m[i, 2] == 0.0:
+            continue
+        f = 2.0 * (1.0 - _LONG / fast)
+        own = _invert(m[i, 0], m[i, 1], m[i, 2], m[i, 3], m[i, 4], m[i, 5])
+        new = _invert(
+            own[0] + f * s[i, 0], own[1] + f * s[i, 1], own[2] + f * s[i, 2], own[3] + f * s[i, 3],
+            own[4] + f * s[i, 4], own[5] + f * s[i, 5],
+        )  # fmt: skip
+        m[i, 0], m[i, 1], m[i, 2], m[i, 3], m[i, 4], m[i, 5] = new
+
+
+OWN, ASK, TOLD = range(3)
+# Walks over the joints that are beyond their limits; one does but for cones and compound joints.
+_WALKS = 4
+# Solves in one correction, until limits neither pull nor are passed.
+_TURNS = 6
+
+
+@outlined
+def set_metric(
+    # model
+    kinds, metric,
+    # in
+    physical, free, pose,
+    # out
+    minv,
+):  # fmt: skip
+    """Fill the inverse masses in world axes; null where a solid is held."""
+    m = metric
+    for i in range(len(metric)):
+        s = (m[i, 0], m[i, 1], m[i, 2], m[i, 3], m[i, 4], m[i, 5])
+        if physical and kinds[i] != PLANAR:
+            r = rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
+            s = rotate_symmetric(r, s)
+        f = free[i]
+        minv[i, 0], minv[i, 1], minv[i, 2] = f * s[0], f * s[1], f * s[2]
+        minv[i, 3], minv[i, 4], minv[i, 5] = f * s[3], f * s[4], f * s[5]
+        minv[i, 6] = f * m[i, 6]
+
+
+@inner
+def start_step(
+    # model
+    net,
+    # out
+    w,
+):  # fmt: skip
+    """Forget the multipliers summed so far, and note the errors of trackers at the start of a step."""
+    for r in range(len(w.total)):
+        w.total[r] = 0.0
+    for t in range(len(w.held)):
+        for k in range(6):
+            w.first[t, k] = w.value[net.rows[2] + 6 * t + k]
+            w.cut[t, k] = 0
+    for c in range(net.ends[0], net.ends[1]):
+        w.on[c] = 0
+
+
+@outlined
+def set_sides(
+    # model
+    system, ends,
+    # in
+    h, scale, value, total, source, track, first, cut,
+    # out
+    on, b, c, j,
+):  # fmt: skip
+    """Fill right sides, compliances and the rows that act.
+
+    Args:
+        system: the constraints.
+        ends: where their sorts end.
+        h: length of the step soft trackers act over [s]; 0 where all are rigid.
+        scale: of the right side: 1 for displacements, 1/h for impulses.
+        value: errors.
+        total: multipliers summed over the step.
+        source: rows of all.
+        track, first, cut: of trackers.
+        on: which constraints act.
+        b, c: right sides and compliances.
+        j: rows of those that act.
+    """
+    for i in range(len(on)):
+        if ends[0] <= i < ends[1]:
+            r = system.row_start[i]
+            # its multiplier so far says whether it pushes
+            on[i] = 1 if value[r] < 0.0 or (on[i] == 1 and total[r] > 0.0) else 0
+        acts = float(on[i])
+        for r in range(system.row_start[i], system.row_start[i + 1]):
+            b[r], c[r] = -acts * scale * value[r], 0.0
+        for o in range(system.block_start[system.touch_start[i]], system.block_start[system.touch_start[i + 1]]):
+            j[o] = acts * source[o]
+        if i >= ends[2] and h > 0.0 and on[i] == 1:
+            t, r = i - ends[2], system.row_start[i]
+            for k in range(6):
+                if cut[t, k] == 1:
+                    # it pulls as hard as it may, whatever is left
+                    b[r + k] = 0.0
+                    o = system.block_start[system.touch_start[i]] + 6 * k
+                    for d in range(6):
+                        j[o + d] = 0.0
+                    continue
+                f = 1.0 if k < 3 else track[t, LEVER] * track[t, LEVER]
+                stiffness, damping = f * track[t, SOFT], f * track[t, SOFT + 1]
+                if stiffness > 0.0:
+                    give = h * stiffness + damping
+                    c[r + k] = 1.0 / (h * give)
+                    b[r + k] = -scale * (value[r + k] - damping / give * first[t, k]) - c[r + k] * total[r + k]
+
+
+@outlined
+def cut_multipliers(
+    # model
+    rows,
+    # in
+    most, held, track,
+    # out
+    lam, total, cut,
+):  # fmt: skip
+    """Cut the sums of multipliers where they pull a one-sided row, or exceed the largest force of a soft tracker.
+
+    Args:
+        rows: where the sorts of rows end.
+        most: what a force of 1 N amounts to, in multipliers; 0 where trackers are rigid.
+        held, track: of trackers.
+        lam: multipliers of the last solve.
+        total: their sum.
+        cut: which were cut.
+    """
+    for r in range(rows[0], rows[1]):
+        if total[r] < 0.0:
+            lam[r] -= total[r]
+            total[r] = 0.0
+    for t in range(len(held)):
+        if most > 0.0 and held[t] >= 0 and track[t, SOFT] > 0.0:
+            for k in range(6):
+                r = rows[2] + 6 * t + k
+                cap = most * track[t, MOST] * (1.0 if k < 3 else track[t, LEVER])
+                new = min(max(total[r], -cap), cap)
+                if new != total[r]:
+                    lam[r] += new - total[r]
+                    total[r] = new
+                    cut[t, k] = 1
+
+
+@inner
+def solve_rows(
+    # model
+    net,
+    # in
+    inner_most, tolerance, center,
+    # out
+    w,
+):  # fmt: skip
+    """Solve for the multipliers and add them to their sum; return the status of the solve."""
+    status = solve_krylov(net.system, w.minv, w.j, w.c, w.b, center, inner_most, tolerance, w.krylov, w.lam, w.solve)
+    _sum_up(net, w)
+    return status
+
+
+@inner
+def _sum_up(net, w):
+    """Add the multipliers of a solve to their sum."""
+    # solutions kept from before may have multipliers of rows that do not act now
+    start = net.system.row_start
+    for c in range(len(w.on)):
+        for r in range(start[c], start[c + 1]):
+            if w.on[c] == 0 or (c >= net.ends[2] and w.cut[c - net.ends[2], r - start[c]] == 1):
+                w.lam[r] = 0.0
+            w.total[r] += w.lam[r]
+
+
+@outlined
+def displace(
+    # model
+    system,
+    # in
+    source, lam, minv,
+    # out
+    f, d,
+):  # fmt: skip
+    """Fill f with J^T lam and d with M^-1 f.
+
+    The rows of all constraints serve, since a cut may have changed a multiplier of one that no longer acts.
+    """
+    m = minv
+    for k in range(len(f)):
+        f[k] = 0.0
+    for c in range(len(system.touch_start) - 1):
+        for t in range(system.touch_start[c], system.touch_start[c + 1]):
+            o, k = 6 * system.touch_body[t], system.block_start[t]
+            for r in range(system.row_start[c], system.row_start[c + 1]):
+                x = lam[r]
+                for i in range(6):
+                    f[o + i] += source[k + i] * x
+                k += 6
+    for i in range(len(m)):
+        o = 6 * i
+        x, y, z = f[o], f[o + 1], f[o + 2]
+        d[o] = m[i, 0] * x + m[i, 3] * y + m[i, 4] * z
+        d[o + 1] = m[i, 3] * x + m[i, 1] * y + m[i, 5] * z
+        d[o + 2] = m[i, 4] * x + m[i, 5] * y + m[i, 2] * z
+        d[o + 3], d[o + 4], d[o + 5] = m[i, 6] * f[o + 3], m[i, 6] * f[o + 4], m[i, 6] * f[o + 5]
+
+
+@outlined
+def move_solids(
+    # model
+    kinds,
+    # in
+    clamp, d,
+    # out
+    pose,
+):  # fmt: skip
+    """Displace all solids, rotations cut at `clamp`."""
+    for i in range(len(kinds)):
+        o, kind = 6 * i, kinds[i]
+        pose[i, 0] += d[o + 3]
+        pose[i, 1] += d[o + 4]
+        if kind != PLANAR:
+            pose[i, 2] += d[o + 5]
+        if kind == PARTICLE or kind == AFFINE:
+            continue
+        x, y, z = d[o], d[o + 1], d[o + 2]
+        size = math.sqrt(x * x + y * y + z * z)
+        if size > clamp:
+            f = clamp / size
+            x, y, z = f * x, f * y, f * z
+        w, a, b, c = quaternion_multiply(quaternion_exp(x, y, z), (pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]))
+        f = 1.0 / math.sqrt(w * w + a * a + b * b + c * c)
+        pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = f * w, f * a, f * b, f * c
+
+
+@inner
+def has_soft(
+    # in
+    h, held, track,
+):  # fmt: skip
+    """Return whether a tracker gives way over steps of h."""
+    soft = False
+    for t in range(len(held)):
+        soft = soft or (h > 0.0 and held[t] >= 0 and track[t, SOFT] > 0.0)
+    return soft
+
+
+@kernel
+def correct(
+    # model
+    setup, net,
+    # in
+    given, physical, time, h, outer, inner_most, tolerance, solver_tolerance, clamp, u, e,
+    # out
+    pose, w,
+):  # fmt: skip
+    """Move the solids until all constraints hold.
+
+    Args:
+        setup: the model in maximal coordinates.
+        net: its constraints.
+        given: OWN to solve here; ASK to stop where a solve is due, its matrix in `w`; TOLD to go on with its solution.
+        physical: whether masses and inertias are the solids' own, or the unit metric.
+        time: of driven coordinates [s].
+        h: length of the step soft trackers act over [s]; 0 makes all rigid.
+        outer: most assembly iterations.
+        inner_most: most solver iterations in each.
+        tolerance: largest error that is small enough [m, rad].
+        solver_tolerance: residual beside the right side at which a solve ends.
+        clamp: largest rotation of a solid in one iteration [rad].
+        u: velocities; errors do not depend on them.
+        e: evaluation of the model's own rows.
+        pose: (n, POSE) the solids.
+        w: work; its report tells iterations, the worst error, its row, the last solver status and the norm of errors.
+            `start_step` begins a step.
+
+    Returns:
+        0, or 1 where an error is not finite: the poses are then not to be used.
+    """
+    metric = net.physical if physical else net.unit
+    soft, count, total, status = has_soft(h, w.held, w.track), 0, 0, 0
+    kinds, report, walks = setup.bodies.kind, w.report, len(w.walk) > 0
+    while True:
+        look(setup, net, time, False, True, pose, u, e, w)
+        for turn in range(_WALKS if walks else 0):
+            if not keep_limits(
+                setup.table, net.system.row_start, w.walk, net.ends, count + turn == 0, w.value, e, w.on, w.total,
+                w.moves, pose,
+            ):  # fmt: skip
+                break
+            look(setup, net, time, False, True, pose, u, e, w)
+        worst, at, norm = worst_error(net.rows, w.value, w.track)
+        if count >= outer or not (worst > tolerance or (soft and count == 0)) or not worst < 1e100:
+            break
+        for turn in range(_TURNS if walks else 1):
+            if given != TOLD:
+                set_metric(kinds, metric, physical, w.free, pose, w.minv)
+                stiffen(w.turning, w.minv)
+                set_sides(
+                    net.system, net.ends, h, 1.0, w.value, w.total, w.source, w.track, w.first, w.cut, w.on, w.b, w.c,
+                    w.j,
+                )  # fmt: skip
+                if walks:
+                    ease_pulls(net.unit, net.rows[2], w.held, w.b, w.c)
+            if given == ASK:
+                break
+            if given == TOLD:
+                _sum_up(net, w)
+            else:
+                status = solve_rows(net, inner_most, solver_tolerance, pose, w)
+                total += int(w.solve[0])
+            if not walks:
+                cut_multipliers(net.rows, h * h, w.held, w.track, w.lam, w.total, w.cut)
+            displace(net.system, w.source, w.lam, w.minv, w.f, w.d)
+            if not walks or turn == _TURNS - 1:
+                break
+            if not change_limits(net.system, net.ends, w.value, w.source, w.d, w.on, w.lam, w.total):
+                break
+        if given == ASK:
+            break
+        if walks:
+            temper(clamp, w.d)
+        move_solids(kinds, clamp, w.d, pose)
+        count += 1
+    report[0], report[1], report[2], report[3], report[4], report[5] = count, total, worst, at, status, norm
+    return 0 if worst < 1e100 else 1

@@ -1,0 +1,193 @@
+"""Forces on bodies in maximal coordinates: gravity, inertia, wrenches, springs, joints along their coordinates."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from limberjack._jit import inner, kernel, outlined
+from limberjack.constraints.rows import ANGLE, element, relative_rotation
+from limberjack.maximal.bodies import SCALABLE, TURNED, add_row, body_point, take_inertia
+from limberjack.reduced.drives import drive_forces
+from limberjack.spatial.quaternions import quaternion_from_matrix, quaternion_multiply
+from limberjack.spatial.vectors import cross
+
+__all__ = ["count_turns", "forces", "match_signs", "read_coordinates"]
+
+
+@inner
+def _push(bodies, center, i, ends, px, py, pz, nx, ny, nz, fx, fy, fz, f):
+    """Add the force and torque at the point p of the link frame of body i to the forces."""
+    px, py, pz = px - center[i, 0], py - center[i, 1], pz - center[i, 2]
+    if bodies.kind[i] < SCALABLE:
+        lx = ends[i, 0] * px + ends[i, 1] * py + ends[i, 2] * pz
+        ly = ends[i, 3] * px + ends[i, 4] * py + ends[i, 5] * pz
+        lz = ends[i, 6] * px + ends[i, 7] * py + ends[i, 8] * pz
+    else:
+        lx, ly, lz, _, _, _, _, _, _ = body_point(bodies, i, px, py, pz, ends)
+    cx, cy, cz = cross(lx, ly, lz, fx, fy, fz)
+    add_row(bodies, i, ends, px, py, pz, nx + cx, ny + cy, nz + cz, fx, fy, fz, bodies.start[i], f)
+
+
+@inner
+def _frame_facing(f, k, o, i, pose):
+    """Return the quaternion in the world of the frame at column o of pair k, fixed in body i, -1 = the world."""
+    r = f[k, o], f[k, o + 1], f[k, o + 2], f[k, o + 3], f[k, o + 4], f[k, o + 5], f[k, o + 6], f[k, o + 7], f[k, o + 8]
+    turn, t = quaternion_from_matrix(r), TURNED
+    if i >= 0:
+        turn = quaternion_multiply((pose[i, t], pose[i, t + 1], pose[i, t + 2], pose[i, t + 3]), turn)
+    return turn
+
+
+@inner
+def _facing(table, k, pose):
+    """Return the quaternion of frame B in frame A of pair k by the quaternions of their bodies: it never leaps."""
+    f = table.pair_frame
+    w, x, y, z = _frame_facing(f, k, 0, table.pair_link[k, 0], pose)
+    return quaternion_multiply((w, -x, -y, -z), _frame_facing(f, k, 12, table.pair_link[k, 1], pose))
+
+
+@kernel
+def match_signs(
+    # model
+    setup,
+    # in
+    nq, q,
+    # out
+    pose,
+):  # fmt: skip
+    """Give bodies on ball joints that of their two quaternions by which `read_coordinates` finds those in q (nq,)."""
+    table, start = setup.table, setup.system.row_start
+    r, last = start[setup.constraints[1]], start[setup.constraints[2]]
+    while r < last:
+        at, ball = table.drive[r, 0], table.speed[r] == 1
+        if ball and at < nq:
+            k = table.row_pair[r, 0]
+            w, x, y, z = _facing(table, k, pose)
+            i = table.pair_link[k, 1]
+            if i >= 0 and w * q[at] + x * q[at + 1] + y * q[at + 2] + z * q[at + 3] < 0.0:
+                for c in range(TURNED, TURNED + 4):
+                    pose[i, c] = -pose[i, c]
+        r += 3 if ball else 1
+
+
+@outlined
+def read_coordinates(
+    # model
+    setup,
+    # in
+    pose, e,
+    # out
+    q, qd,
+):  # fmt: skip
+    """Fill q and qd of the joints that have rows for them from the values of those rows.
+
+    Of the two quaternions of a ball joint it is the one that the bodies' own lead to, however seldom it is looked at.
+    """
+    table, start = setup.table, setup.system.row_start
+    r, last = start[setup.constraints[1]], start[setup.constraints[2]]
+    while r < last:
+        iq, iv = table.drive[r, 0], table.drive[r, 1]
+        if table.speed[r] == 1:
+            w, x, y, z = relative_rotation(e.state, table.row_pair[r, 0])
+            a, b, c, d = _facing(table, table.row_pair[r, 0], pose)
+            sign = -1.0 if w * a + x * b + y * c + z * d < 0.0 else 1.0
+            q[iq], q[iq + 1], q[iq + 2], q[iq + 3] = sign * w, sign * x, sign * y, sign * z
+            for k in range(3):
+                qd[iv + k] = e.values[r + k, 1]
+            r += 3
+        else:
+            q[iq], qd[iv] = e.values[r, 0], e.values[r, 1]
+            r += 1
+
+
+@outlined
+def count_turns(
+    # model
+    setup,
+    # out
+    e,
+):  # fmt: skip
+    """Follow the angles of joints, whose rows no step evaluates unless forces act along them: whole turns count."""
+    table, start = setup.table, setup.system.row_start
+    for r in range(start[setup.constraints[1]], start[setup.constraints[2]]):
+        t = table.term_start[r]
+        if table.terms[t, 0] == ANGLE:
+            x = element(e.state, table.terms[t, 1], ANGLE, table.terms[t, 2], table.terms[t, 3])[0]
+            e.near[t] = x + 2.0 * math.pi * math.floor((e.near[t] - x) / (2.0 * math.pi) + 0.5)
+
+
+@outlined
+def _drive(setup, drives, armature, span, applied, pose, e, s, f):
+    """Add the forces of joints on themselves and those applied to them, along the rows of their coordinates."""
+    table, system = setup.table, setup.system
+    read_coordinates(setup, pose, e, s.q, s.qd)
+    drive_forces(drives, armature, span, 0.0, s.q, s.qd, applied, s.tau, s.added)
+    for c in range(setup.constraints[1], setup.constraints[2]):
+        r = system.row_start[c]
+        tau = s.tau[table.drive[r, 1]]
+        if tau != 0.0:
+            for t in range(system.touch_start[c], system.touch_start[c + 1]):
+                body, o = system.touch_body[t], system.block_start[t]
+                begin = system.body_start[body]
+                for k in range(system.body_start[body + 1] - begin):
+                    f[begin + k] += tau * e.j[o + k]
+
+
+@inner
+def _spring_end(setup, i, x, y, z, ends):
+    """Return position and velocity of the point (x, y, z) of the link frame of body i; of the world for i = -1."""
+    if i < 0:
+        return x, y, z, 0.0, 0.0, 0.0
+    bodies, center = setup.bodies, setup.center
+    x, y, z = x - center[i, 0], y - center[i, 1], z - center[i, 2]
+    if bodies.kind[i] < SCALABLE:
+        lx = ends[i, 0] * x + ends[i, 1] * y + ends[i, 2] * z
+        ly = ends[i, 3] * x + ends[i, 4] * y + ends[i, 5] * z
+        lz = ends[i, 6] * x + ends[i, 7] * y + ends[i, 8] * z
+        vx, vy, vz = cross(ends[i, 12], ends[i, 13], ends[i, 14], lx, ly, lz)
+    else:
+        lx, ly, lz, vx, vy, vz, _, _, _ = body_point(bodies, i, x, y, z, ends)
+    return (
+        ends[i, 9] + lx, ends[i, 10] + ly, ends[i, 11] + lz, ends[i, 15] + vx, ends[i, 16] + vy, ends[i, 17] + vz,
+    )  # fmt: skip
+
+
+@outlined
+def _pull_springs(setup, springs, ends, f):
+    """Add the forces of all springs as they are now."""
+    link, p, data = springs.link, springs.point, springs.data
+    for k in range(len(link)):
+        a, b = link[k, 0], link[k, 1]
+        ax, ay, az, ux, uy, uz = _spring_end(setup, a, p[k, 0], p[k, 1], p[k, 2], ends)
+        bx, by, bz, vx, vy, vz = _spring_end(setup, b, p[k, 3], p[k, 4], p[k, 5], ends)
+        x, y, z = bx - ax, by - ay, bz - az
+        length = np.sqrt(x * x + y * y + z * z)
+        if not length > 1e-12:
+            continue
+        x, y, z = x / length, y / length, z / length
+        rate = x * (vx - ux) + y * (vy - uy) + z * (vz - uz)
+        pull = data[k, 0] * (length - data[k, 2]) + data[k, 1] * rate
+        x, y, z = pull * x, pull * y, pull * z
+        if a >= 0:
+            _push(setup.bodies, setup.center, a, ends, p[k, 0], p[k, 1], p[k, 2], 0.0, 0.0, 0.0, x, y, z, f)
+        if b >= 0:
+            _push(setup.bodies, setup.center, b, ends, p[k, 3], p[k, 4], p[k, 5], 0.0, 0.0, 0.0, -x, -y, -z, f)
+
+
+@outlined
+def forces(setup, springs, drives, armature, span, driven, implicit, wrenches, applied, pose, e, s, f):
+    """Set f to all forces but those of constraints."""
+    take_inertia(setup.bodies, setup.gravity, pose, e.ends, f)
+    w = wrenches.data
+    for k in range(len(wrenches.link)):
+        i = wrenches.link[k]
+        _push(
+            setup.bodies, setup.center, i, e.ends, w[k, 0], w[k, 1], w[k, 2], w[k, 6], w[k, 7], w[k, 8],
+            w[k, 3], w[k, 4], w[k, 5], f,
+        )  # fmt: skip
+    if len(springs.link) > 0 and not implicit:
+        _pull_springs(setup, springs, e.ends, f)
+    if driven:
+        _drive(setup, drives, armature, span, applied, pose, e, s, f)

@@ -1,0 +1,268 @@
+"""Rows put among those of a model in maximal coordinates: what comes and goes while it runs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from limberjack.constraints.rows import SLIDE
+from limberjack.constraints.system import new_system
+from limberjack.constraints.table import SIDED, SPRING, Pairs, Row, Table, joint_rows, new_table
+from limberjack.errors import StateError
+from limberjack.maximal.rows import Maximal
+from limberjack.model.model import Model
+from limberjack.model.proximity import KINDS_ATTACHED
+from limberjack.model.spec import Joint
+from limberjack.reduced.constraint_set import Grip
+
+__all__ = [
+    "Attached",
+    "grip_rows",
+    "inserted",
+    "inserted_at",
+    "inserted_terms",
+    "read_attached",
+    "set_targets",
+    "with_attached",
+    "with_grips",
+    "with_slots",
+    "write_attached",
+]
+
+
+def inserted_terms(base: Maximal, whole: Maximal) -> slice:
+    """Return which terms of `whole` are those put among the ones of `base`."""
+    first = int(base.table.term_start[base.system.row_start[base.held]])
+    return slice(first, first + len(whole.table.weights) - len(base.table.weights))
+
+
+def inserted(base: Maximal, pairs: Pairs, groups: list[list[Row]], names: list[str]) -> Maximal:
+    """Return `base` with more constraints after those it holds, which it holds too.
+
+    Args:
+        base: a model in maximal coordinates.
+        pairs: of the new rows, from the com of each body.
+        groups: the rows of each constraint, one pair to a row.
+        names: of the constraints.
+    """
+    links = [[i for i in dict.fromkeys(pairs.link[group[0].terms[0][0]]) if i >= 0] for group in groups]
+    return replace(inserted_at(base, base.held, pairs, groups, names, links), held=base.held + len(groups))
+
+
+def inserted_at(
+    base: Maximal, place: int, pairs: Pairs, groups: list[list[Row]], names: list[str], links: list[list[int]]
+) -> Maximal:
+    """Return `base` with more constraints before its constraint `place`.
+
+    Args:
+        base: a model in maximal coordinates.
+        place: where they are put.
+        pairs: of the new rows, from the com of each body.
+        groups: the rows of each constraint, one pair to a row.
+        names: of the constraints.
+        links: bodies that each constraint touches.
+    """
+    rows = [row for group in groups for row in group]
+    table, more, at = base.table, new_table(rows, pairs), int(base.system.row_start[place])
+    shift, here, added = len(table.pair_link), int(table.term_start[at]), len(more.weights)
+    terms, own_pair = more.terms.copy(), more.row_pair.copy()
+    terms[:, 1] += shift
+    own_pair[own_pair >= 0] += shift
+    start = np.concatenate([
+        table.term_start[: at + 1], here + more.term_start[1:], table.term_start[at + 1 :] + added
+    ])  # fmt: skip
+    changed = {
+        "pair_link": np.concatenate([table.pair_link, more.pair_link]),
+        "pair_frame": np.concatenate([table.pair_frame, more.pair_frame]),
+        "term_start": start,
+        "terms": _into(table.terms, here, terms),
+        "weights": _into(table.weights, here, more.weights),
+        "row_pair": _into(table.row_pair, at, own_pair),
+    }
+    for name in ("target", "place", "share", "role", "speed", "soft", "drive", "joint"):
+        changed[name] = _into(getattr(table, name), at, getattr(more, name))
+    old = base.system
+    sizes = np.diff(old.row_start).tolist()
+    touches = [
+        old.touch_body[old.touch_start[c] : old.touch_start[c + 1]].tolist() for c in range(len(old.row_start) - 1)
+    ]
+    sizes[place:place], touches[place:place] = [len(group) for group in groups], links
+    system = new_system(np.diff(old.body_start), np.array(sizes, np.int64), touches)
+    touch = _into(base.touch, at, np.full((len(rows), 4), -1, np.int64))
+    # blocks behind the new ones stand later now, by as much as those take
+    first = int(old.block_start[old.touch_start[place]])
+    wide = int(system.block_start[system.touch_start[place + len(groups)]]) - first
+    touch[at + len(rows) :][touch[at + len(rows) :] >= first] += wide
+    for k, group in enumerate(groups):
+        c, (a, b) = place + k, pairs.link[group[0].terms[0][0]]
+        for t in range(int(system.touch_start[c]), int(system.touch_start[c + 1])):
+            body = int(system.touch_body[t])
+            dim = int(old.body_start[body + 1] - old.body_start[body])
+            for i, r in enumerate(range(int(system.row_start[c]), int(system.row_start[c + 1]))):
+                for end, link in enumerate((b, a)):
+                    if link == body:
+                        touch[r, end] = int(system.block_start[t]) + i * dim
+    every = (*base.names[:place], *names, *base.names[place:])
+    table = Table(**{**table._asdict(), **changed})
+    return replace(base, system=system, table=table, touch=touch, names=every)
+
+
+def _into(array: np.ndarray, at: int, more: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(np.concatenate([array[:at], more, array[at:]]))
+
+
+# Rows put among those of a model in maximal coordinates: grips, which give way, and room for contacts.
+
+
+def grip_rows(base: Maximal, grips: list[Grip], grip: Grip) -> int:
+    """Return the first row of a grip in `with_grips(model, base, grips)`."""
+    row = int(base.system.row_start[base.held])
+    for one in grips:
+        if one is grip:
+            return row
+        row += 3 if one.rotation is None else 6
+    raise ValueError("this grip is not held")
+
+
+def with_grips(model: Model, base: Maximal, grips: list[Grip]) -> Maximal:
+    """Return a model in maximal coordinates with rows for grips after its held constraints."""
+    pairs, groups = Pairs(model), []
+    for k, grip in enumerate(grips):
+        own = grip.rows(pairs, model.joint_count + len(model.springs) + k)
+        pairs.frame[-1][21:24] -= base.center[grip.link]
+        groups.append([replace(row, role=SPRING) for row in own])
+    return inserted(base, pairs, groups, ["grip"] * len(grips))
+
+
+def with_slots(model: Model, base: Maximal, at: int, static: int, moving: int, rows: int) -> Maximal:
+    """Return a model in maximal coordinates with room for contacts before its constraint `at`.
+
+    Args:
+        model: the model.
+        base: the model in maximal coordinates.
+        at: the constraint they stand before.
+        static: contacts of one body, the first; their bodies are to be written.
+        moving: contacts of two bodies.
+        rows: of each contact: along z of its frame, then along x and y.
+    """
+    pairs, groups, links = Pairs(model), [], []
+    eye = np.concatenate([np.eye(3).ravel(), np.zeros(3)])
+    last = len(base.bodies.kind) - 1
+    for k in range(static + moving):
+        pair = pairs.add((-1 if k < static else 0, eye), (0 if k < static else last, eye))
+        groups.append([Row(0, [(pair, (SLIDE, axis, 0, 1.0))], role=SIDED) for axis in (2, 0, 1)[:rows]])
+        links.append([0] if k < static else [last, 0])
+    return inserted_at(base, at, pairs, groups, ["contact"] * len(groups), links)
+
+
+# Joints made while a model runs, in maximal coordinates: their rows, and gaps that close in a given time.
+
+
+@dataclass(frozen=True)
+class Attached:
+    """A joint made while running.
+
+    Attributes:
+        joint: as in a model.
+        gap: how far each of its rows was open at the time `since`; closed evenly within `over` seconds.
+        since: [s].
+        over: [s].
+        collide: whether its two bodies collide.
+        made_by: the rule that made it, -1 for none, and its two points there.
+        near: angles of its terms, turns counted.
+    """
+
+    joint: Joint
+    gap: tuple[float, ...] = ()
+    since: float = 0.0
+    over: float = 0.0
+    collide: bool = False
+    made_by: tuple[int, int, int] = (-1, -1, -1)
+    near: tuple[float, ...] = ()
+
+
+def with_attached(model: Model, base: Maximal, attached: list[Attached]) -> Maximal:
+    """Return a model in maximal coordinates with rows for joints made while running after its own."""
+    pairs, groups = Pairs(model), []
+    for k, one in enumerate(attached):
+        pair = pairs.joint(one.joint)
+        for end, link in enumerate(pairs.link[pair]):
+            if link >= 0:
+                pairs.frame[pair][12 * end + 9 : 12 * end + 12] -= base.center[link]
+        index = model.joint_count + len(model.springs) + k
+        rows = joint_rows(one.joint)
+        groups.append([Row(index, [(pair, t) for t in terms], target=(value, 0.0)) for terms, value in rows])
+    return inserted(base, pairs, groups, [one.joint.name for one in attached])
+
+
+def set_targets(base: Maximal, whole: Maximal, attached: list[Attached], time: float, dt: float) -> float:
+    """Aim at what is left of gaps that are being closed; return the time at which the next one is closed, or inf."""
+    at, first_end = base.held, np.inf
+    for k, one in enumerate(attached):
+        first, target = int(whole.system.row_start[at + k]), whole.table.target
+        end, rows = one.since + one.over, joint_rows(one.joint)
+        closing = len(one.gap) > 0 and end - time > 0.5 * dt
+        if closing:
+            first_end = min(first_end, end)
+        for i, (_, value) in enumerate(rows):
+            rate = -one.gap[i] / one.over if closing else 0.0
+            target[first + i] = (value - rate * end, rate)
+    return first_end
+
+
+def write_attached(attached: list[Attached], more: dict[str, Any]) -> np.ndarray:
+    """Return joints made while running, and what else is told, as bytes that keep every bit."""
+    out = []
+    for one in attached:
+        j = one.joint
+        out.append({
+            "name": j.name, "kind": j.kind, "bodies": [j.parent, j.child],
+            "collide": one.collide, "made_by": one.made_by,
+            "numbers": [
+                _hex((*j.position, *j.rotation, *j.position_in_child, *j.rotation_in_child, j.pitch, j.length)),
+                _hex(one.gap), _hex((one.since, one.over)), _hex(one.near),
+            ],
+        })  # fmt: skip
+    text = json.dumps({"joints": out, **more}) if out or any(more.values()) else ""
+    return np.frombuffer(text.encode(), np.uint8).copy()
+
+
+def _hex(values: Any) -> list[str]:
+    return [float(value).hex() for value in values]
+
+
+def read_attached(model: Model, data: np.ndarray) -> tuple[list[Attached], dict[str, Any]]:
+    """Return what `write_attached` was given; refuse what does not fit the model."""
+    if not len(data):
+        return [], {}
+    try:
+        told = json.loads(np.ascontiguousarray(data).tobytes())
+        attached = [_attached(model, one) for one in told.pop("joints")]
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise StateError(f"the joints made while running cannot be read: {error}") from None
+    return attached, told
+
+
+def _attached(model: Model, one: dict[str, Any]) -> Attached:
+    frames, gap, times, near = ([float.fromhex(x) for x in part] for part in one["numbers"])
+    if one["kind"] not in KINDS_ATTACHED or len(frames) != 16 or len(times) != 2:
+        raise ValueError(f'"{one["name"]}" is no such joint')
+    if not np.isfinite([*frames, *gap, *times, *near]).all():
+        raise ValueError(f'"{one["name"]}" has a number that is not finite')
+    parent, child = (str(name) for name in one["bodies"])
+    for name in (parent, child):
+        if name != "world":
+            model.body_index(name)
+    joint = Joint(
+        str(one["name"]), one["kind"], parent, child, tuple(frames[:3]), tuple(frames[3:7]), tuple(frames[7:10]),
+        tuple(frames[10:14]), pitch=frames[14], length=frames[15],
+    )  # fmt: skip
+    if joint.kind == "universal":
+        joint = replace(joint, axis=(1.0, 0.0, 0.0), axis2=(0.0, 1.0, 0.0))
+    if len(gap) not in (0, len(joint_rows(joint))):
+        raise ValueError(f'"{joint.name}" has {len(gap)} gaps')
+    rule, point, other = map(int, one["made_by"])
+    return Attached(joint, tuple(gap), times[0], times[1], bool(one["collide"]), (rule, point, other), tuple(near))

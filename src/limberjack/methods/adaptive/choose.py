@@ -1,0 +1,255 @@
+"""The two choices of a region update: by accelerations which joints to open, by velocities which of those to keep."""
+
+from __future__ import annotations
+
+from limberjack._jit import inner
+from limberjack.methods.adaptive.free_accelerations import fetch_row, joint_square, metric_of, open_rigid
+from limberjack.methods.adaptive.layout import COUNT, ERROR, POPPED, SPEED_ERROR, STAMP, WHOLE, counted
+from limberjack.methods.adaptive.metrics import energy_speeds
+from limberjack.methods.adaptive.view_metric import PERIOD, place_root, place_sides, seen
+from limberjack.model.arrays import LINK
+from limberjack.model.joints import FREE
+from limberjack.reduced.assembly_tree import DOFS, ETA, FIGURE, FIRST_SIDE, KIND, SECOND_SIDE, TOP, UP, WEIGHT, V, place
+from limberjack.reduced.merges import back_substitute
+from limberjack.reduced.work import R
+
+__all__ = ["choose_accelerations", "choose_velocities", "pop", "push"]
+
+# A queue of nodes by importance: the largest key first, of equal keys the lowest node.
+
+
+@inner
+def _before(key, node, i, j):
+    return key[i] > key[j] or (key[i] == key[j] and node[i] < node[j])
+
+
+@inner
+def push(count, new_key, new_node, key, node):
+    """Add a node to a queue of `count`; return the count after."""
+    i = count
+    key[i], node[i] = new_key, new_node
+    while i > 0:
+        up = (i - 1) // 2
+        if not _before(key, node, i, up):
+            break
+        key[i], key[up] = key[up], key[i]
+        node[i], node[up] = node[up], node[i]
+        i = up
+    return count + 1
+
+
+@inner
+def pop(count, key, node):
+    """Move the first node of a queue of `count` to its end, place count - 1; return the count after."""
+    last = count - 1
+    key[0], key[last] = key[last], key[0]
+    node[0], node[last] = node[last], node[0]
+    i = 0
+    while True:
+        best = i
+        left = 2 * i + 1
+        if left < last and _before(key, node, left, best):
+            best = left
+        if left + 1 < last and _before(key, node, left + 1, best):
+            best = left + 1
+        if best == i:
+            break
+        key[i], key[best] = key[best], key[i]
+        node[i], node[best] = node[best], node[i]
+        i = best
+    return last
+
+
+# Errors below this part of the whole are rounding: no tolerance asks for less.
+ROUNDING = 1e-13
+
+
+@inner
+def _queue_node(limits, node, count, g):
+    """Queue a node by its metric, or by what a camera sees of it; return the count after and the key."""
+    key = g.metric[node]
+    if limits.camera[0] > 0.0:
+        key *= seen(limits, node, 0.5 * limits.camera[PERIOD] ** 2, g.spot[node, 9], g.spot[node, 10], g.spot[node, 11])
+    return push(count, key, node, g.key, g.queue), key
+
+
+@inner
+def _visit(links, co, places, limits, node, count, rows, g):
+    """Find the accelerations of the joint of `node`, unless they are known, and queue its sides.
+
+    Returns:
+        the count of the queue and the sum of the keys added.
+    """
+    table, c, s = co.table, co.numbers, co.scratch
+    nb, first, second = len(table) // 2, table[node, FIRST_SIDE], table[node, SECOND_SIDE]
+    known = g.active[node] or table[node, UP] < 0
+    if not known:
+        if g.opened[node] != g.counts[STAMP]:
+            open_rigid(co, False, node, g)
+        back_substitute(table, c, s, node, g.slot[node], g.forces, 12 * node, 12 * first, 12 * second, g.qdd)
+    if limits.camera[0] > 0.0:
+        place_sides(links, table, c, places, g.active, node, rows, g.spot)
+    total = 0.0
+    for side in range(2):
+        k = first if side == 0 else second
+        # of the mass metric, active nodes have no key
+        if k >= nb and not (limits.mass[0] > 0 and g.active[k]):
+            if not known:
+                g.metric[k] = metric_of(table, c, k, g.forces)
+            count, key = _queue_node(limits, k, count, g)
+            total += key
+    return count, total
+
+
+@inner
+def _full(table, node, limit, each, taken):
+    """Return whether the joints that may be taken are: of the node's figure, or of all."""
+    f = table[node, FIGURE] if each else 0
+    return limit[f] >= 0 and taken[f] >= limit[f]
+
+
+@inner
+def choose_accelerations(links, co, places, roots, limits, rows, g):
+    """Open joints from the roots, the largest metric first; mark them transient and list those that are new.
+
+    Returns:
+        how many joints are new to the region.
+    """
+    table, c, each, mass = co.table, co.numbers, limits.each[0] > 0, limits.mass[0] > 0
+    count, error = 0, 0.0
+    for f in range(len(roots)):
+        root = roots[f]
+        g.taken[f] = 0
+        if limits.camera[0] > 0.0:
+            place_root(links, table, c, places, g.active, root, rows, g.spot)
+        if not (mass and g.active[root]):
+            if mass:
+                g.metric[root] = c[0, place(root, len(table) // 2) + ETA]
+            count, key = _queue_node(limits, root, count, g)
+            error += key
+    if mass:  # the queue begins where the region ends
+        for j in range(g.counts[COUNT] - 1, -1, -1):
+            count, more = _visit(links, co, places, limits, g.nodes[j], count, rows, g)
+            error += more
+    g.numbers[WHOLE] = error
+    tolerance = limits.tolerance[0]
+    if tolerance >= 0.0:
+        tolerance = max(tolerance, ROUNDING * error)
+    new = 0
+    while count > 0:
+        node = g.queue[0]
+        counts = counted(table, node)
+        if counts and tolerance >= 0.0 and error <= tolerance:
+            break
+        if counts and _full(table, node, limits.opened, each, g.taken):
+            if not each:
+                break
+            count = pop(count, g.key, g.queue)
+            continue
+        key = g.key[0]
+        count = pop(count, g.key, g.queue)
+        count, more = _visit(links, co, places, limits, node, count, rows, g)
+        g.counts[POPPED] += 1
+        # what is left out: the keys in the queue; for plain weights its change is known with less rounding
+        if mass or limits.camera[0] > 0.0:
+            error += more - key
+        else:
+            error -= joint_square(co.own, WEIGHT, table[node, V], table[node, DOFS], g.qdd)
+        if counts:
+            g.taken[table[node, FIGURE] if each else 0] += 1
+        if not g.transient[node]:
+            g.transient[node] = 1
+            g.trial[g.counts[COUNT] + new] = node
+            new += 1
+    g.numbers[ERROR] = max(error, 0.0)
+    return new
+
+
+@inner
+def _joint_speeds(table, count, g):
+    """Fill the velocity metric of the `count` transient nodes: sums over their joints."""
+    for j in range(count):
+        fetch_row(table, g.trial, j, count)
+        node = g.trial[j]
+        first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
+        total = 0.0
+        if counted(table, node):
+            total = joint_square(g.velocity_weight, 0, table[node, V], table[node, DOFS], g.qdd)
+        if first >= 0 and g.transient[first]:
+            total += g.speed[first]
+        if g.transient[second]:
+            total += g.speed[second]
+        g.speed[node] = total
+
+
+@inner
+def choose_velocities(links, table, c, shares, places, roots, limits, count, body, h, qdd, work, g):
+    """Choose the new active region among the `count` transient nodes by their velocities after a step h.
+
+    Returns:
+        joints of the new region; its nodes are unmarked in `transient`, which keeps those that are left out.
+    """
+    out, each = body.links, limits.each[0] > 0
+    for k in range(body.whole[LINK + 1]):
+        v, iv = links.v_start[body.link[k]], out.v_start[k]
+        for a in range(out.dof[k]):
+            qdd[iv + a] = body.qd[iv + a] + h * qdd[iv + a]
+            g.qdd[v + a] = qdd[iv + a]
+    if limits.mass[0] > 0:
+        energy_speeds(links, table, c, shares, places, roots, count, body, qdd, work, g)
+    else:
+        _joint_speeds(table, count, g)
+        if limits.camera[0] > 0.0:
+            for j in range(count):
+                k = g.trial[j]
+                i = places.cluster[table[k, TOP]]
+                g.speed[k] *= seen(
+                    limits, k, limits.camera[PERIOD], work.rows[i, R + 3], work.rows[i, R + 7], work.rows[i, R + 11]
+                )
+    waiting, error = 0, 0.0
+    for f in range(len(roots)):
+        g.taken[f] = 0
+        root = roots[f]
+        if g.transient[root]:
+            error += g.speed[root]
+            if table[root, KIND] == FREE:  # always active, whatever is left of the budget
+                g.transient[root] = 0
+                below_root = table[root, SECOND_SIDE]
+                error -= g.speed[root]
+                if g.transient[below_root]:
+                    error += g.speed[below_root]
+                    waiting = push(waiting, g.speed[below_root], below_root, g.key, g.queue)
+            else:
+                waiting = push(waiting, g.speed[root], root, g.key, g.queue)
+    tolerance, joints = limits.tolerance[1], 0
+    while waiting > 0:
+        node = g.queue[0]
+        counts = counted(table, node)
+        moves = False
+        if limits.bounded[0] > 0 and g.speed[node] > 0.0:
+            moves = True
+        if counts and not moves:
+            if tolerance >= 0.0 and error <= tolerance:
+                break
+            if _full(table, node, limits.budget, each, g.taken):
+                if not each:
+                    break
+                waiting = pop(waiting, g.key, g.queue)
+                continue
+        waiting = pop(waiting, g.key, g.queue)
+        g.counts[POPPED] += 1
+        g.transient[node] = 0
+        first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
+        own = g.speed[node]
+        if first >= 0 and g.transient[first]:
+            own -= g.speed[first]
+            waiting = push(waiting, g.speed[first], first, g.key, g.queue)
+        if g.transient[second]:
+            own -= g.speed[second]
+            waiting = push(waiting, g.speed[second], second, g.key, g.queue)
+        error -= own
+        if counts:
+            joints += 1
+            g.taken[table[node, FIGURE] if each else 0] += 1
+    g.numbers[SPEED_ERROR] = max(error, 0.0)
+    return joints

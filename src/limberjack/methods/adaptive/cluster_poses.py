@@ -1,0 +1,228 @@
+"""Rigid clusters as one thing each: where they are now, and which links they are made of.
+
+A cluster is named by its first link, the one its active joint moves; its frame is that link's. What a link's place in
+its cluster is, changes only with the active region and with coordinates set from outside. So a report has the poses of
+all clusters and the places of those links only that are news to whoever asks. It is made of coordinates and first links
+alone: who looks on can make it on a thread of its own.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, kernel
+from limberjack.model.arrays import SPAN
+from limberjack.model.model import Model
+from limberjack.reduced.assembly_tree import pose
+from limberjack.reduced.joint_poses import composed, joint_pose, put_pose
+from limberjack.reduced.work import new_work
+from limberjack.spatial.quaternions import quaternion_from_matrix
+
+__all__ = ["ClusterPlaces", "Clusters", "OnLinks"]
+
+# Versions are never used twice: what is known of one simulation is not taken for knowledge of another.
+_versions = count(1)
+
+
+class Clusters(NamedTuple):
+    """Where k rigid clusters are, and the places of m links in theirs."""
+
+    version: int  # of the make-up of the clusters, to be asked for news with
+    since: int  # the news are complete for who knows this version; -1 = for anybody
+    link_count: int  # of the model
+    head: np.ndarray  # (k,) first link of each cluster
+    positions: np.ndarray  # (k, 3) of their frames in the world [m]
+    rotations: np.ndarray  # (k, 4)
+    link: np.ndarray  # (m,) links whose places are news
+    cluster: np.ndarray  # (m,) first link of the cluster each is in, -1 = it rests in the world
+    place: np.ndarray  # (m, 7) pose there: position, quaternion
+
+
+class OnLinks:
+    """Which of many things, each on one link, are on given links.
+
+    Args:
+        link: (k,) the link of each, -1 = none.
+        count: links there are.
+    """
+
+    def __init__(self, link: np.ndarray, count: int) -> None:
+        self._order = np.argsort(link, kind="stable")
+        self._first = np.searchsorted(link[self._order], np.arange(count + 1))
+
+    def on(self, links: np.ndarray) -> np.ndarray:
+        """Return the things on these links."""
+        begin, size = self._first[links], self._first[links + 1] - self._first[links]
+        ends = np.cumsum(size)
+        return self._order[np.repeat(begin - (ends - size), size) + np.arange(ends[-1] if len(ends) else 0)]
+
+
+@inner
+def _put_seven(a, k, r, x, y, z):
+    """Write a pose as position and quaternion into row k of a."""
+    a[k, 0], a[k, 1], a[k, 2] = x, y, z
+    a[k, 3], a[k, 4], a[k, 5], a[k, 6] = quaternion_from_matrix(r)
+
+
+@inner
+def _changed(links, i, q, was, now, known):
+    """Return whether link i became active or ceased to be, or rests elsewhere than known; know its coordinates."""
+    changed, resting = was[i] != now[i], now[i] == 0
+    last = links.q_start[i + 1] if i + 1 < len(now) else len(q)
+    for c in range(links.q_start[i], last):
+        if resting and q[c] != known[c]:
+            changed = True
+        known[c] = q[c]
+    return changed
+
+
+@inner
+def _place_branch(links, i, end, q, still, work, stamp, was, now, placed, seen, news, head, pose_in, place):
+    """Place link i and those below up to `end`, but for clusters that are as they were; return how many are placed."""
+    j = i
+    while j < end[i]:
+        if j > i and was[j] and now[j]:
+            j = end[j]  # a cluster of its own, before and after
+            continue
+        r, x, y, z = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), 0.0, 0.0, 0.0
+        head[j] = j
+        if not now[j]:
+            r, x, y, z = joint_pose(links, j, q, still, work)
+            p = links.parent[j]
+            head[j] = head[p] if p >= 0 else -1
+            if p >= 0:
+                a, ax, ay, az = pose(pose_in, 12 * p)
+                r, x, y, z = composed(a, ax, ay, az, r, x, y, z)
+        put_pose(pose_in, 12 * j, r, x, y, z)
+        _put_seven(place, j, r, x, y, z)
+        seen[j] = stamp
+        news[placed] = j
+        placed += 1
+        j += 1
+    return placed
+
+
+@kernel
+def place_clusters(
+    # model
+    links, end,
+    # in
+    q, still, work, heads, stamp,
+    # out
+    was, now, known, seen, news, head, pose_in, place, frames, world,
+):  # fmt: skip
+    """Find where links are in clusters that changed since the last call, and the poses of all clusters.
+
+    Args:
+        end: (links,) one past the last link of the branch that begins at each.
+        q: (nq,) coordinates.
+        still, work: see `joint_pose`.
+        heads: (n,) first links of the clusters, ascending.
+        stamp: a number above all in `seen`.
+        was, now: (links,) which links are active, at the last call and now.
+        known: (nq,) coordinates at the last call.
+        seen: (links,) stamp of the call that last placed a link.
+        news: (links,) the links placed by this call.
+        head: (links,) first link of the cluster of each, -1 = the world.
+        pose_in: (1, 12 links) pose of each in its cluster.
+        place: (links, 7) the same as position and quaternion.
+        frames: (1, 12 links) poses of the clusters, by first link.
+        world: (n, 7) the same as position and quaternion.
+
+    Returns:
+        how many links were placed.
+    """
+    placed = 0
+    for i in range(len(now)):
+        now[i] = 0
+    for i in heads:
+        now[i] = 1
+    for i in range(len(now)):
+        if _changed(links, i, q, was, now, known) and seen[i] < stamp:
+            placed = _place_branch(
+                links, i, end, q, still, work, stamp, was, now, placed, seen, news, head, pose_in, place
+            )
+    for i in range(len(now)):
+        was[i] = now[i]
+    for k in range(len(heads)):
+        i = heads[k]
+        r, x, y, z = joint_pose(links, i, q, still, work)
+        p = links.parent[i]
+        if p >= 0:
+            a, ax, ay, az = pose(pose_in, 12 * p)
+            r, x, y, z = composed(a, ax, ay, az, r, x, y, z)
+            if head[p] >= 0:
+                a, ax, ay, az = pose(frames, 12 * head[p])
+                r, x, y, z = composed(a, ax, ay, az, r, x, y, z)
+        put_pose(frames, 12 * i, r, x, y, z)
+        _put_seven(world, k, r, x, y, z)
+    return placed
+
+
+class ClusterPlaces:
+    """Keeps where the links of `model` are in their clusters, and what of it was news when."""
+
+    def __init__(self, model: Model) -> None:
+        self._links = links = model.arrays.links
+        n = len(links.parent)
+        self._end = np.arange(1, n + 1)
+        for i in range(n - 1, -1, -1):
+            if links.parent[i] >= 0:
+                self._end[links.parent[i]] = max(self._end[links.parent[i]], self._end[i])
+        self._still, self._work = np.zeros(model.nv), new_work(links, np.zeros((0, SPAN), np.int64))
+        self._was, self._now, self._known = np.zeros(n, np.uint8), np.zeros(n, np.uint8), np.full(model.nq, np.nan)
+        self._seen, self._news, self._head = np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, -1, np.int64)
+        self._frames, self._pose_in, self._place = np.zeros((1, 12 * n)), np.zeros((1, 12 * n)), np.zeros((n, 7))
+        self.version, self._stamp = -1, 0
+        self._log: deque[tuple[int, np.ndarray]] = deque()
+        self._logged = 0
+
+    def report(self, heads: np.ndarray, q: np.ndarray, since: int) -> Clusters:
+        """Return the clusters, with what is news since version `since`.
+
+        Args:
+            heads: (n,) first links of the clusters.
+            q: (nq,) coordinates.
+            since: a version that was reported before; any other makes everything news.
+        """
+        world, self._stamp = np.empty((len(heads), 7)), self._stamp + 1
+        if not q.flags.writeable:
+            q = q.copy()  # a read-only array would be another type to the kernel and compile it once more
+        placed = place_clusters(
+            self._links, self._end, q, self._still, self._work, heads, self._stamp, self._was, self._now, self._known,
+            self._seen, self._news, self._head, self._pose_in, self._place, self._frames, world,
+        )  # fmt: skip
+        if self.version < 0:
+            self.version = self._oldest = next(_versions)
+        elif placed:
+            self.version = next(_versions)
+            self._note(self._news[:placed].copy())
+        known = since >= self._oldest
+        link = self._since(since) if known else np.arange(len(self._end))
+        return Clusters(
+            self.version, since if known else -1, len(self._end), heads, world[:, :3], world[:, 3:], link,
+            self._head[link], self._place[link],
+        )  # fmt: skip
+
+    def _note(self, news: np.ndarray) -> None:
+        """Write down which links were placed; what is as long as the model is forgotten."""
+        self._log.append((self.version, news))
+        self._logged += len(news)
+        while self._logged > len(self._end):
+            self._oldest, old = self._log.popleft()
+            self._logged -= len(old)
+
+    def _since(self, version: int) -> np.ndarray:
+        """Return the links placed since a version, each once."""
+        later: list[np.ndarray] = []
+        for number, news in reversed(self._log):  # whoever looks at every report looks at the last entry alone
+            if number <= version:
+                break
+            later.append(news)
+        if not later:
+            return np.zeros(0, np.int64)
+        return later[0] if len(later) == 1 else np.unique(np.concatenate(later))

@@ -1,0 +1,335 @@
+"""Contacts and dry friction on the hybrid body: a rigid cluster collides as one body.
+
+The assembly tree is a tree of boxes (`boxes.py`): the broad phase descends from the box around a rigid part only where
+something is near, and a shape's place in its cluster is found when a descent first reaches it. Impulses are answered by
+the articulated inertias of the clusters: the steps are those of `touching.py`, with clusters for links. The update
+knows contacts by their last forces, as it knows wrenches, and dry friction likewise.
+
+A blow on a cluster whose joints rest ends the steps before it: an update that knows the blow's force comes first, and
+the step then meets the joints it has opened.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from limberjack._jit import kernel
+from limberjack.collision.bvh import Branches, join_boxes, new_branches, with_parts
+from limberjack.collision.detect import Contact
+from limberjack.collision.shapes import PLANE, Filters, Shapes
+from limberjack.constraints.rows import GAP
+from limberjack.errors import StateError
+from limberjack.methods.adaptive import layout as rg
+from limberjack.methods.adaptive.options import Adaptive
+from limberjack.methods.adaptive.poses import put_pose_row
+from limberjack.methods.adaptive.rows import HeldAdaptiveStepper
+from limberjack.model.arrays import COORDINATE, DOF
+from limberjack.model.joints import FREE
+from limberjack.model.model import Model
+from limberjack.reduced.assembly_tree import Assembly
+from limberjack.reduced.constraint_set import Holding
+from limberjack.reduced.contact_set import Meeting, extents_of
+from limberjack.reduced.contacts import STRUCK
+from limberjack.reduced.forces import Wrenches, no_wrenches
+from limberjack.reduced.joint_poses import below
+from limberjack.reduced.step import RK4
+from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
+
+__all__ = ["Boxes", "TouchingAdaptiveStepper"]
+
+# The assembly tree as a tree of boxes: where shapes of rigid parts are looked for.
+#
+# A part of the assembly tree that is rigid keeps the box around its shapes, in the frame of its first body. An update
+# finds boxes again for the joints that came to rest since the last, lower ones first, and for what was set from
+# outside: nothing is done for the rest. The rigid parts are then the parts of `collision/branches.py`, each on its
+# cluster.
+
+_SAME = np.array([1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+
+
+@kernel
+def fit_boxes(
+    # model
+    table,
+    # in
+    numbers, nodes,
+    # out
+    branches,
+):  # fmt: skip
+    """Find the poses of second sides, and the boxes, of inner nodes; ascending."""
+    for k in range(len(nodes)):
+        node = nodes[k]
+        r, x, y, z = below(table, numbers, node)
+        put_pose_row(branches.pose, node, r, x, y, z)
+        join_boxes(node, branches)
+
+
+class Boxes:
+    """Boxes of all rigid parts of an assembly tree.
+
+    Args:
+        shapes: on the links of the model.
+        tree: the assembly tree.
+        links: of the model.
+        extent: (n,) how far shapes reach from each link's origin [m].
+
+    Attributes:
+        branches: the boxes, cut into the rigid parts last laid out.
+        extent: (k,) of clusters of one link.
+        several: (k + 1,) which clusters have several links; the first is the world.
+    """
+
+    def __init__(self, shapes: Shapes, tree: Assembly, links: Any, extent: np.ndarray) -> None:
+        depth = int(tree.depth.max(initial=0)) + 2
+        self.branches: Branches = new_branches(shapes, tree.first, tree.second, tree.roots, depth)
+        self._tree, self._links, self._own_extent = tree, links, extent
+        self._figures = self.branches.joining  # nodes above those of figures and static shapes
+        still = bool(((shapes.kind != PLANE) & (shapes.link < 0)).any())
+        self._fixed = np.array([len(tree.first)] if still else [], np.int64)
+        inner = np.arange(len(tree.body_link), len(tree.first))
+        # joints that always move never have boxes
+        base = tree.roots[links.kind[tree.joint[tree.roots]] == FREE]
+        self._old = np.setdiff1d(inner, base)  # nodes whose boxes are not known, unless they are active
+        self.extent, self.several = np.zeros(0), np.ones(1, np.uint8)
+
+    def forget(self, nodes: np.ndarray) -> None:
+        """Take note that the coefficients of these nodes were found again."""
+        nodes = nodes[nodes >= len(self._tree.body_link)]
+        self._old = np.union1d(self._old, nodes) if len(nodes) else self._old
+
+    def lay(self, table: np.ndarray, numbers: np.ndarray, nodes: np.ndarray, active: np.ndarray, places: Any) -> None:
+        """Cut the tree into the rigid parts that hang below the active nodes.
+
+        Args:
+            table, numbers: of the assembly tree, see `Coefficients`.
+            nodes: the active nodes, ascending.
+            active: (m,) flags of the same.
+            places: the clusters of the tops of rigid parts.
+        """
+        rest = self._old[active[self._old] == 0]
+        fit_boxes(table, numbers, rest, self.branches)
+        self._old = nodes.copy()  # what rests of these at the next call has moved until then
+        sides = self.branches.child[nodes].ravel()
+        sides = sides[sides >= 0]
+        roots = self._tree.roots
+        resting = roots[active[roots] == 0]
+        hanging = sides[active[sides] == 0]
+        n, top = len(self._links.parent), self._tree.top[hanging]
+        on = np.broadcast_to(_SAME, (len(hanging) + len(resting), 12)).copy()
+        piece = np.flatnonzero(top >= n)
+        on[piece] = places.pose[top[piece] - n]
+        link = places.cluster[top]
+        part, cluster = np.append(hanging, resting), np.append(link, np.full(len(resting), -1, np.int64))
+        joining = np.append(nodes, self._figures)
+        self.branches = with_parts(self.branches, part, cluster, on, joining, self._fixed)
+        count = int(link.max(initial=-1)) + 1
+        self.extent, self.several = np.zeros(count), np.zeros(count + 1, np.uint8)
+        alone = top < n
+        self.extent[link[alone]] = self._own_extent[top[alone]]
+        self.several[link[hanging >= len(self._tree.body_link)] + 1] = 1
+        self.several[0] = 1
+
+
+# Contacts that take out more speed in a step are blows [m/s]; more too than what weight gains in so many steps.
+_BLOW, _STEPS = 0.5, 10.0
+
+
+class TouchingAdaptiveStepper(HeldAdaptiveStepper):
+    """The running side of `Adaptive` for models whose shapes can touch or whose joints have dry friction."""
+
+    def __init__(self, model: Model, options: Adaptive, holding: Holding, ignored: frozenset[str]) -> None:
+        self._meeting = Meeting(model, ignored)
+        d = self._meeting.detector
+        self._own_shapes = d.shapes._replace(link=d.shapes.link.copy(), place=d.shapes.place.copy())
+        self._filters = _by_bodies(d.filters, d.shapes, model.body_count)
+        self._planes = np.flatnonzero((d.shapes.kind == PLANE) & (d.shapes.link >= 0))
+        self._boxes: Boxes | None = None
+        self._moving = (d.shapes.link >= 0).astype(np.uint8)  # shapes of which blows are told
+        self._rub = np.zeros(model.nv)
+        self._known: Wrenches | None = None
+        self._blow: Wrenches | None = None
+        self._meeting.lay(model.arrays.links, model.arrays.drives, self._meeting.friction)
+        super().__init__(model, options, holding)
+
+    def _settle(self, wrenches: Wrenches, tau: np.ndarray) -> None:
+        """Bring forces, rows and shapes to the clusters as they are now."""
+        self._known = self._pushes()  # by clusters that may be no more
+        super()._settle(wrenches, tau)
+        e, meeting = self._engine, self._meeting
+        if self._boxes is None:
+            links = self._model.arrays.links
+            extent = extents_of(self._own_shapes, len(links.parent))
+            self._boxes = Boxes(self._own_shapes, self.assembly, links, extent)
+        nodes = e.regions.nodes[: e.regions.counts[rg.COUNT]]
+        self._boxes.lay(e.co.table, e.co.numbers, nodes, e.regions.active, e.places)
+        meeting.branch(self._boxes.branches, self._filters)
+        self._move_planes()
+        meeting.alert, meeting.several = self._moving, self._boxes.several
+        friction = np.zeros(len(self._links.armature))
+        friction[self._freedom[self._moved]] = meeting.friction[self._moved]
+        extent = np.zeros(len(self._links.parent))
+        extent[: len(self._boxes.extent)] = self._boxes.extent
+        meeting.lay(self._links, self._cut_drives, friction, extent)
+
+    def _move_planes(self) -> None:
+        """Find the places of planes on links in their clusters: they have no box."""
+        if not len(self._planes):
+            return
+        shapes, own = self._meeting.detector.shapes, self._own_shapes
+        cluster, pose = self._located(np.ascontiguousarray(own.link[self._planes]))
+        turn = pose[:, :9].reshape(-1, 3, 3)
+        shapes.link[self._planes] = cluster
+        shapes.place[self._planes, :3] = pose[:, 9:] + np.einsum("kij,kj->ki", turn, own.place[self._planes, :3])
+        turned = quaternion_from_matrix(turn @ matrix_from_quaternion(own.place[self._planes, 3:]))
+        alone = (pose[:, :9] == np.eye(3).ravel()).all(axis=1)[:, None]  # as in the model, to the last bit
+        shapes.place[self._planes, 3:] = np.where(alone, own.place[self._planes, 3:], turned)
+
+    def _prepare(self, leaves: bool) -> None:
+        """Find the coefficients of stale nodes again, and the hybrid body."""
+        if self._boxes is not None:
+            self._boxes.forget(np.flatnonzero(self._stale))
+        super()._prepare(leaves)
+
+    def _take(self, n: int, dt: float, time: float) -> tuple[int, int]:
+        """Take n steps of the hybrid body, or those before a blow: an update that knows its force follows then."""
+        start, meeting = self._state(), self._meeting
+        meeting.alarm = max(_BLOW, _STEPS * dt * float(np.linalg.norm(self._model.gravity)))
+        self._blow = None
+        taken, status = super()._take(n, dt, time)
+        meeting.quiet = 0
+        blow, self._blow = self._blow, None
+        if status or blow is None:
+            return taken, status
+        self._go_back(start)
+        if taken:
+            meeting.alarm = np.inf
+            self._take_all(taken, dt, time)
+        self._known, meeting.quiet = blow, 1
+        self._engine.regions.counts[rg.UNTIL] = taken
+        return taken, 0
+
+    def _take_all(self, n: int, dt: float, time: float) -> tuple[int, int]:
+        """Take n steps with contacts; after a failure blocks may be at different steps."""
+        body, e, whole = self._body, self._engine, self._body.whole
+        nv, nq = int(whole[DOF + 1]), int(whole[COORDINATE + 1])
+        tau = body.tau[:nv]
+        taken, status = self._meeting.take(
+            self._links, self._cut_drives, body.springs, self.holding, self._hold, self._table, self._spans, e.span,
+            self._code, n, 2 if self._code == RK4 else 1, dt, time, tau, self._held_wrenches, e.step_work, self._pull,
+            e.buffers, body.q[:nq], body.qd[:nv],
+        )  # fmt: skip
+        if status == STRUCK:
+            self._known = None
+            self._blow, status = self._pushes(), 0
+        if taken:
+            self._known = None
+            if self._meeting.friction.any():
+                self._rub[:] = 0.0
+                self._rub[self._moved] = (self._meeting.touch.applied - tau)[self._freedom[self._moved]]
+        return taken, status
+
+    def _state(self) -> dict[str, np.ndarray]:
+        """Return what steps change of the hybrid body, its rows and contacts."""
+        hold = self.holding.hold
+        rows = {"multipliers": hold.multipliers.copy(), "wrench": hold.wrench.copy()}
+        return super()._state() | rows | {"gap": hold.state[:, GAP : GAP + 3].copy()} | self._meeting.memory()
+
+    def _go_back(self, start: dict[str, np.ndarray]) -> None:
+        """Return to what `_state` gave."""
+        super()._go_back(start)
+        hold = self.holding.hold
+        hold.multipliers[:], hold.wrench[:] = start["multipliers"], start["wrench"]
+        hold.state[:, GAP : GAP + 3] = start["gap"]
+        self._meeting.remember(start)
+
+    # Contacts as known forces
+
+    def _pushes(self) -> Wrenches:
+        """Return the forces of the contacts of the last step as wrenches on the links of the model."""
+        if self._known is not None:
+            return self._known
+        m, count = self._meeting, int(self._meeting.kept.count[0])
+        forces, found = m.forces(), m.detector.contacts
+        if not forces.any():
+            self._known = no_wrenches()
+            return self._known
+        links, rows = [], []
+        for end, sign in ((0, 1.0), (1, -1.0)):
+            shape = m.kept.name[:count, end]
+            on = np.flatnonzero((self._own_shapes.link[shape] >= 0) & forces.any(axis=1))
+            link, cluster, point = self._own_shapes.link[shape[on]], m.detector.shapes.link[shape[on]], found.point[on]
+            frame = np.vstack([m.touch.pose, [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]])[cluster]
+            inside = m.detector.branches.where[link]
+            for turn, at in (
+                (matrix_from_quaternion(frame[:, 3:]), frame[:, :3]), (inside[:, :9].reshape(-1, 3, 3), inside[:, 9:]),
+            ):  # fmt: skip
+                point = np.einsum("kji,kj->ki", turn, point - at)
+            links.append(link)
+            rows.append(np.concatenate([point, sign * forces[on], np.zeros((len(on), 3))], axis=1))
+        self._known = Wrenches(np.concatenate(links), np.concatenate(rows))
+        return self._known
+
+    def _with_rows(self, wrenches: Wrenches) -> Wrenches:
+        """Return the wrenches with those of rows and contacts in the last step added."""
+        out, pushes = super()._with_rows(wrenches), self._pushes()
+        if not len(pushes.link):
+            return out
+        return Wrenches(np.concatenate([out.link, pushes.link]), np.concatenate([out.data, pushes.data]))
+
+    def _row_forces(self) -> np.ndarray:
+        """Return the joint forces of rows on coordinates and of dry friction in the last step."""
+        return super()._row_forces() + self._rub
+
+    def contacts(self) -> list[Contact]:
+        """Return what touches, or is about to, as of the start of the last step."""
+        return self._meeting.contacts()
+
+    # Memory
+
+    def memory(self) -> dict[str, np.ndarray]:
+        """Return what `HeldAdaptiveStepper` does, and the forces of contacts and dry friction."""
+        pushes = self._pushes()
+        return super().memory() | self._meeting.memory() | {
+            "list_push_link": pushes.link.copy(), "list_push_data": pushes.data.copy(), "rub": self._rub.copy(),
+        }  # fmt: skip
+
+    def remember(self, memory: dict[str, np.ndarray]) -> None:
+        """Take back what `memory` gave."""
+        super().remember(memory)
+        self._meeting.remember(memory)
+        self._known = Wrenches(memory["list_push_link"].copy(), memory["list_push_data"].copy())
+        self._rub[:] = memory["rub"]
+
+    def _check_memory(self, memory: dict[str, np.ndarray]) -> None:
+        """Refuse what could lead a kernel astray."""
+        links, n = memory["list_push_link"], len(self._model.arrays.links.parent)
+        names, shapes = memory["list_contacts"], len(self._own_shapes.kind)
+        if not (
+            ((links >= 0) & (links < n)).all() and memory["list_push_data"].shape == (len(links), 9)
+            and names.shape[1:] == (3,) and ((names[:, :2] >= 0) & (names[:, :2] < shapes)).all()
+            and memory["list_impulses"].shape == (len(names), 4)
+        ):  # fmt: skip
+            raise StateError(f'the contacts of this snapshot do not fit model "{self._model.name}"')
+        super()._check_memory(memory)
+
+    def stats(self) -> dict[str, Any]:
+        """Return what `HeldAdaptiveStepper` does, and what contacts did."""
+        return super().stats() | self._meeting.stats()
+
+
+def _by_bodies(filters: Filters, shapes: Shapes, bodies: int) -> Filters:
+    """Return filters that name bodies only: clusters that no joint ties as a whole may hold links that one does."""
+    pairs = {(b, int(c)) for b in range(bodies + 1) for c in filters.apart[slice(*filters.apart_start[b : b + 2])]}
+    of_part: dict[int, set[int]] = {}
+    for body, part in zip(shapes.body, shapes.part, strict=True):
+        if part >= 0:
+            of_part.setdefault(int(part), set()).add(int(body) + 1)
+    for part, own in of_part.items():
+        for other in filters.joined[slice(*filters.joined_start[part : part + 2])]:
+            pairs |= {(b, c) for b in own for c in of_part.get(int(other), ())}
+    table = np.array(sorted(pairs), np.int64).reshape(-1, 2)
+    start = np.searchsorted(table[:, 0], np.arange(bodies + 2)).astype(np.int64)
+    none = np.zeros(0, np.int64)
+    return Filters(np.zeros_like(filters.joined_start), none, start, np.ascontiguousarray(table[:, 1]))

@@ -1,0 +1,344 @@
+"""Loops, limits, gears and grips on the hybrid body: rows of the model, brought to the clusters at every update.
+
+An update changes which links move as one. Then every pair of frames is placed in its clusters, rows within one cluster
+and those of joints that rest drop out, and steps are those of `constrained.py` on the hybrid body. The update itself
+knows the rows by their last multipliers, as forces on links and joints. Velocities that rigidification leaves across a
+loop are made to fit by the first step's projection.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from limberjack._jit import kernel
+from limberjack.constraints.rows import COORDINATES, GAP, ROWS
+from limberjack.constraints.table import SPRING, Table
+from limberjack.methods.adaptive import layout as rg
+from limberjack.methods.adaptive.hybrid_body import trimmed
+from limberjack.methods.adaptive.method import AdaptiveStepper, with_wrenches
+from limberjack.methods.adaptive.options import Adaptive
+from limberjack.methods.adaptive.poses import locate
+from limberjack.methods.adaptive.step import SCATTER, UPDATE
+from limberjack.model.arrays import COORDINATE, DOF
+from limberjack.model.model import Model
+from limberjack.reduced.constrained_step import MORE_ROOM, take_held_steps
+from limberjack.reduced.constraint_set import Grip, Holding
+from limberjack.reduced.forces import Wrenches
+from limberjack.reduced.rows import LINK_END, LINK_START, PAIR_END, PAIR_START, paths
+from limberjack.reduced.step import RK4
+from limberjack.spatial.frames import compose
+
+__all__ = ["HeldAdaptiveStepper"]
+
+
+@kernel
+def _locate_all(
+    # model
+    links, table, numbers,
+    # in
+    active, places, which,
+    # out
+    cluster, pose,
+):  # fmt: skip
+    """Fill the cluster of each link in `which`, and its pose (rotation by rows, position) there."""
+    for k in range(len(which)):
+        cluster[k], r, x, y, z = locate(links, table, numbers, active, places, which[k])
+        for c in range(9):
+            pose[k, c] = r[c]
+        pose[k, 9], pose[k, 10], pose[k, 11] = x, y, z
+
+
+def _ranges(start: np.ndarray, own: np.ndarray, total: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places in the model of `total` numbers, in ranges that begin there at `start` and here at `own`."""
+    size = np.diff(np.append(own, total))
+    return np.repeat(start - own, size) + np.arange(total), np.arange(total)
+
+
+class HeldAdaptiveStepper(AdaptiveStepper):
+    """The running side of `Adaptive` for models with rows beside their tree."""
+
+    def __init__(self, model: Model, options: Adaptive, holding: Holding) -> None:
+        super().__init__(model, options)
+        self.holding = holding
+        # of the freedoms and coordinates of the model: those of the hybrid body, -1 = none, and which have one
+        self._freedom, self._coordinate = np.full(model.nv, -1, np.int64), np.full(model.nq + 1, -1, np.int64)
+        self._moved = self._shifted = np.zeros(0, np.int64)
+        self._prepare_rows()
+
+    def _prepare_rows(self) -> None:
+        """Take what stays of the rows while clusters change."""
+        table = self.holding.table
+        self._ends = np.unique(table.pair_link[table.pair_link >= 0])
+        self._place = np.full(len(self._model.arrays.links.parent), -1, np.int64)
+        self._place[self._ends] = np.arange(len(self._ends))
+        self._owner = np.repeat(np.arange(len(self._model.arrays.links.parent)), self._model.arrays.links.dof)
+        self._table: Table | None = None
+
+    # Stepping
+
+    def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
+        """Take up to n steps; see `Stepper`."""
+        if self._dirty or dt != self._dt or self._fresh:
+            self._take_edits(dt, forces)
+            self._table = None
+        if n == 0:
+            # nothing moves and no update is taken, but all is compiled
+            self._settle(self._wrenches, self._engine.tau.copy())
+            self._take(0, dt, time)
+            self._table = None
+        counts, taken = self._engine.regions.counts, 0
+        while taken < n:
+            if counts[rg.UNTIL] <= 0 or self._table is None:
+                self._update(dt)
+            m = int(min(n - taken, max(counts[rg.UNTIL], 1)))
+            done, status = self._take(m, dt, time + taken * dt)
+            taken += done
+            counts[rg.UNTIL] -= done
+            if status:
+                self._advance(0, dt, SCATTER)
+                return taken, status
+        if n > 0:
+            self._advance(0, dt, SCATTER)
+        return taken, 0
+
+    def _update(self, dt: float) -> None:
+        """Let the region change where it is due, the rows acting by their last forces, and place them in clusters."""
+        own, tau, counts = self._wrenches, self._engine.tau.copy(), self._engine.regions.counts
+        settled = self._table is not None
+        if counts[rg.UNTIL] <= 0:
+            if self._functions:
+                self._fill_weights(self._functions)
+            settled, changes = settled and counts[rg.TOUCHED] == 0, int(counts[rg.CHANGED])
+            self._wrenches = self._with_rows(own)
+            self._engine.tau[:] += self._row_forces()
+            size = len(self._wrenches.link)
+            self._body, self._trial = with_wrenches(self._body, size), with_wrenches(self._trial, size)
+            counts[rg.TRIED] = 0  # the forces of rows are other ones than at the last update
+            self._advance(1, dt, UPDATE)
+            self._wrenches = own
+            self._engine.tau[:] = tau
+            settled = settled and counts[rg.CHANGED] == changes
+        if not settled:
+            self._settle(own, tau)
+
+    def _settle(self, wrenches: Wrenches, tau: np.ndarray) -> None:
+        """Bring forces and rows to the clusters as they are now."""
+        body = self._body
+        self._links, self._cut_drives, self._spans = trimmed(body, self.holding.spans)
+        n = len(self._links.parent)
+        cluster, pose = self._located(self._ends)
+        self._held_wrenches = self._placed_wrenches(wrenches)
+        links, out = self._model.arrays.links, self._links
+        # freedoms of the hybrid body, by those of the model
+        freedom, coordinate = self._freedom, self._coordinate
+        freedom[self._moved], coordinate[self._shifted] = -1, -1
+        self._moved, places = _ranges(links.v_start[body.link[:n]], out.v_start, len(out.armature))
+        freedom[self._moved] = places
+        self._shifted, places = _ranges(links.q_start[body.link[:n]], out.q_start, int(body.whole[COORDINATE + 1]))
+        coordinate[self._shifted] = places
+        body.tau[freedom[self._moved]] = tau[self._moved]
+        self._table = self._placed_table(cluster, pose, freedom, coordinate)
+        path, stop = paths(out, self._table, n)
+        hold, blocks, touched = self.holding.hold, self.holding.hold.blocks.copy(), [np.zeros(0, np.int64)]
+        at = 0
+        for k in range(len(blocks)):
+            ends = self._table.pair_link[blocks[k, PAIR_START] : blocks[k, PAIR_END]]
+            if len(ends):
+                touched.append(np.unique(ends[ends >= 0]))
+            blocks[k, LINK_START], at = at, at + (len(touched[-1]) if len(ends) else 0)
+            blocks[k, LINK_END] = at
+        self._hold = hold._replace(blocks=blocks, touched=np.concatenate(touched), path=path, stop=stop)
+
+    def _located(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the clusters (k,) of links, and their poses (k, 12) there."""
+        e, cluster, pose = self._engine, np.zeros(len(which), np.int64), np.zeros((len(which), 12))
+        links = self._model.arrays.links
+        _locate_all(links, e.co.table, e.co.numbers, e.regions.active, e.places, which, cluster, pose)
+        return cluster, pose
+
+    def _placed_wrenches(self, wrenches: Wrenches) -> Wrenches:
+        """Return the lasting wrenches with their points in clusters; those on what rests are left out."""
+        cluster, pose = self._located(np.ascontiguousarray(wrenches.link))
+        data = wrenches.data.copy()
+        data[:, :3] = np.einsum("kij,kj->ki", pose[:, :9].reshape(-1, 3, 3), data[:, :3]) + pose[:, 9:]
+        moving = cluster >= 0
+        return Wrenches(np.ascontiguousarray(cluster[moving]), np.ascontiguousarray(data[moving]))
+
+    def _placed_table(
+        self, cluster: np.ndarray, pose: np.ndarray, freedom: np.ndarray, coordinate: np.ndarray
+    ) -> Table:
+        """Return the table of rows on the hybrid body; rows that cannot act become springs without stiffness."""
+        table = self.holding.table
+        link, frame = table.pair_link.copy(), table.pair_frame.copy()
+        for k in range(len(link)):
+            for end in range(2):
+                if link[k, end] >= 0:
+                    at, o = self._place[link[k, end]], 12 * end
+                    r, p = compose(
+                        pose[at, :9].reshape(3, 3), pose[at, 9:], frame[k, o : o + 9].reshape(3, 3),
+                        frame[k, o + 9 : o + 12],
+                    )  # fmt: skip
+                    link[k, end], frame[k, o : o + 9], frame[k, o + 9 : o + 12] = cluster[at], r.ravel(), p
+        place, share, target = table.place.copy(), table.share.copy(), table.target.copy()
+        for c in range(2):
+            on = np.flatnonzero(place[:, c] >= 0)
+            still = on[freedom[table.place[on, c]] < 0]
+            target[still, 0] -= share[still, c] * self._engine.q[table.place[still, 2 + c]]
+            share[still, c] = 0.0
+            place[on, c], place[on, 2 + c] = freedom[table.place[on, c]], coordinate[table.place[on, 2 + c]]
+        acts = np.zeros(len(table.joint), bool)
+        for slot in range(2):
+            used = np.flatnonzero(table.row_pair[:, slot] >= 0)
+            ends = link[table.row_pair[used, slot]]
+            acts[used] |= ends[:, 0] != ends[:, 1]
+        acts |= (share != 0.0).any(axis=1)
+        role, soft = table.role.copy(), table.soft.copy()
+        role[~acts], soft[~acts] = SPRING, 0.0
+        return table._replace(
+            pair_link=link, pair_frame=frame, place=place, share=share, target=target, role=role, soft=soft
+        )
+
+    def _take(self, n: int, dt: float, time: float) -> tuple[int, int]:
+        """Take n steps of the hybrid body with its rows."""
+        start = self._state()
+        taken, status = self._take_all(n, dt, time)
+        while status == MORE_ROOM:
+            self._go_back(start)
+            kept = {name: getattr(self._hold, name) for name in ("blocks", "touched", "path", "stop")}
+            self.holding.grow()
+            self._hold = self.holding.hold._replace(**kept)
+            taken, status = self._take_all(n, dt, time)
+        if taken < n and len(self._spans) > 1:
+            # One block failed: all go back and take the steps that every block can.
+            self._go_back(start)
+            self._take_all(taken, dt, time)
+        if status and self.holding.explain(int(status), "") is None:
+            status = self._whole_status(int(status))
+        return taken, int(status)
+
+    def _take_all(self, n: int, dt: float, time: float) -> tuple[int, int]:
+        """Take n steps with every block; after a failure they may be at different steps."""
+        body, e, substeps = self._body, self._engine, 2 if self._code == RK4 else 1
+        taken, status, _ = take_held_steps(
+            self._links, self._cut_drives, body.springs, self._table, self.holding.own, self._spans, 0,
+            len(self._spans), e.span, self._code, n, substeps, dt / substeps, time, body.tau, self._held_wrenches,
+            e.step_work, self._pull, e.buffers, self._hold, body.q, body.qd,
+        )  # fmt: skip
+        return int(taken), int(status)
+
+    def _state(self) -> dict[str, np.ndarray]:
+        """Return what steps change of the hybrid body and its rows."""
+        hold, nv, nq = self._hold, int(self._body.whole[DOF + 1]), int(self._body.whole[COORDINATE + 1])
+        return {
+            "q": self._body.q[:nq].copy(), "qd": self._body.qd[:nv].copy(), "near": hold.near.copy(),
+            "compounds": hold.state[self.holding.table.compound[:, 0], COORDINATES:ROWS],
+        }  # fmt: skip
+
+    def _go_back(self, start: dict[str, np.ndarray]) -> None:
+        """Return to what `_state` gave."""
+        hold = self._hold
+        self._body.q[: len(start["q"])], self._body.qd[: len(start["qd"])] = start["q"], start["qd"]
+        hold.near[:] = start["near"]
+        hold.state[self.holding.table.compound[:, 0], COORDINATES:ROWS] = start["compounds"]
+
+    # Rows as known forces
+
+    def _row_forces(self) -> np.ndarray:
+        """Return the joint forces of rows on coordinates in the last step."""
+        table, lam = self.holding.table, self.holding.hold.multipliers
+        out = np.zeros(self._model.nv)
+        for c in range(2):
+            on = table.place[:, c] >= 0
+            np.add.at(out, table.place[on, c], table.share[on, c] * lam[on])
+        return out
+
+    def _with_rows(self, wrenches: Wrenches) -> Wrenches:
+        """Return the wrenches with those of the rows between frames in the last step added."""
+        table, hold = self.holding.table, self.holding.hold
+        if not len(table.pair_link):
+            return wrenches
+        total = np.zeros((len(table.pair_link), 6))
+        for slot in range(2):
+            on = table.row_pair[:, slot] >= 0
+            parts = hold.wrench[on, 6 * slot : 6 * slot + 6] * hold.multipliers[on, None]
+            np.add.at(total, table.row_pair[on, slot], parts)
+        links, rows = [wrenches.link], [wrenches.data]
+        gap = hold.state[:, GAP : GAP + 3]
+        for end, sign in ((0, -1.0), (1, 1.0)):
+            on = table.pair_link[:, end] >= 0
+            torque = total[on, :3] + (np.cross(gap[on], total[on, 3:]) if end == 0 else 0.0)
+            links.append(table.pair_link[on, end])
+            points = table.pair_frame[on, 12 * end + 9 : 12 * end + 12]
+            rows.append(np.concatenate([points, sign * total[on, 3:], sign * torque], axis=1))
+        return Wrenches(np.ascontiguousarray(np.concatenate(links)), np.ascontiguousarray(np.concatenate(rows)))
+
+    # Grips, forces and memory
+
+    def grab(self, grip: Grip) -> Holding:
+        """Let a grip act from now on; return what holds it."""
+        self.holding.grips.append(grip)
+        self.regrip()
+        return self.holding
+
+    def release(self, grip: Grip) -> None:
+        """Let a grip go."""
+        self.holding.grips.remove(grip)
+        self.regrip()
+
+    def regrip(self) -> None:
+        """Take note that rows have come or gone; the next step begins with an update."""
+        self.holding.build()
+        self._prepare_rows()
+        self._engine.regions.counts[rg.UNTIL], self._engine.regions.counts[rg.CHECK] = 0, 1
+
+    def changed(self) -> None:
+        """Take note that something was set: what, is found at the next step."""
+        super().changed()
+        self._table = None
+
+    def loop_forces(self, name: str) -> np.ndarray:
+        """Return the forces applied to a loop joint, to be written."""
+        forces, new = self.holding.push(name)
+        if new:
+            self._prepare_rows()
+        return forces
+
+    def explain(self, status: int, where: str) -> Any:
+        """Return (error, joint, message) of a failure the rows caused, else None."""
+        return self.holding.explain(status, where)
+
+    def memory(self) -> dict[str, np.ndarray]:
+        """Return what `AdaptiveStepper` does, and the rows' last forces and turns."""
+        hold = self.holding.hold
+        return super().memory() | {
+            "near": hold.near.copy(), "multipliers": hold.multipliers.copy(), "wrench": hold.wrench.copy(),
+            "gap": hold.state[:, GAP : GAP + 3].copy(), "own_tau": self.holding.own.tau.copy(),
+            "compounds": hold.state[self.holding.table.compound[:, 0], COORDINATES:ROWS],
+        }  # fmt: skip
+
+    def remember(self, memory: dict[str, np.ndarray]) -> None:
+        """Take back what `memory` gave."""
+        super().remember(memory)
+        self._table = None
+        if "near" not in memory:  # of a stepper without rows
+            return
+        hold = self.holding.hold
+        hold.near[:], hold.multipliers[:], hold.wrench[:] = memory["near"], memory["multipliers"], memory["wrench"]
+        hold.state[:, GAP : GAP + 3] = memory["gap"]
+        hold.state[self.holding.table.compound[:, 0], COORDINATES:ROWS] = memory["compounds"]
+        self.holding.own.tau[:] = memory["own_tau"]
+
+    def take_over(self, other: AdaptiveStepper) -> None:
+        """Go on from the state of another stepper of the same model."""
+        self.q[:], self.qd[:] = other.q, other.qd
+        self.remember(other.memory())
+
+    def stats(self) -> dict[str, Any]:
+        """Return what `AdaptiveStepper` does, and what the rows did."""
+        report = self.holding.hold.report
+        return super().stats() | {
+            "rows": int(report[0]), "rank": int(report[1]), "projection_iterations": int(report[2]),
+            "joint_error": float(report[3]),
+        }  # fmt: skip

@@ -1,0 +1,146 @@
+"""The kernel of `Adaptive`: region updates where they are due, and the ordinary steps between them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, kernel
+from limberjack.methods.adaptive import layout as rg
+from limberjack.methods.adaptive.coefficients import set_leaf_columns
+from limberjack.methods.adaptive.hybrid_body import condense, scatter
+from limberjack.methods.adaptive.poses import lay_sweep
+from limberjack.methods.adaptive.region_update import hold_all, update
+from limberjack.model.arrays import COORDINATE, DOF
+from limberjack.reduced.dca import set_leaves
+from limberjack.reduced.step import IMPLICIT, take_steps
+from limberjack.reduced.work import ROW, Work
+
+__all__ = ["LEAVES", "PREPARE", "SCATTER", "UPDATE", "Bodies", "Engine", "adaptive_steps", "lazy_work"]
+
+# What a call is asked for: coefficients of stale nodes, those of leaves, an update alone, q and qd of the hybrid body.
+PREPARE, LEAVES, UPDATE, SCATTER = 1, 2, 4, 8
+
+
+class Bodies(NamedTuple):
+    """What kernels need of the assembly tree beside the table of its nodes."""
+
+    body_link: np.ndarray
+    share: np.ndarray
+    roots: np.ndarray
+
+
+class Engine(NamedTuple):
+    """What the kernels work on beside model and forces."""
+
+    tree: Bodies
+    co: Any
+    places: Any
+    others: Any
+    still: np.ndarray
+    joint_work: Work
+    work: Work
+    step_work: Work
+    buffers: Any
+    aims: Any
+    span: np.ndarray
+    limits: rg.Limits
+    regions: rg.Regions
+    before_q: np.ndarray
+    before_qd: np.ndarray
+    q: np.ndarray
+    qd: np.ndarray
+    tau: np.ndarray
+
+
+def lazy_work(links: Any, rows: int) -> Work:
+    """Return work arrays that take no memory until they are used."""
+    nv, nq = len(links.armature), len(links.armature) + len(links.quaternions)
+
+    def six() -> np.ndarray:
+        return np.zeros((nv, 6))
+
+    return Work(np.zeros((rows, ROW)), np.zeros(nq), np.zeros(nq), six(), six(), six(), np.zeros(nv))
+
+
+@kernel
+def adaptive_steps(
+    # model
+    links, drives, springs,
+    # in
+    n, code, substeps, h, wrenches, stale, todo, e, trial, pull, aside,
+    # out
+    body, q, qd,
+):  # fmt: skip
+    """Prepare what `todo` asks for, then take up to n steps.
+
+    Args:
+        stale: (m,) nodes whose coefficients are found again if `todo` has PREPARE; those of leaves, if it has LEAVES.
+        todo: with UPDATE no steps follow an update that is due; with SCATTER q and qd are filled whatever n is.
+
+    Returns:
+        the steps taken and 0, or the code of what failed, see `take_steps`; -1 and 1 + a link whose inertia is not
+        positive, or -2 and 1 + a freedom whose joint has none.
+    """
+    g, taken = e.regions, 0
+    reach = h if code == IMPLICIT else 0.0
+    if todo & LEAVES:
+        bad = set_leaves(links, e.tree, e.co.numbers)
+        if bad > 0:
+            return -1, bad
+        set_leaf_columns(links, e.tree, e.co.numbers)
+    if todo & PREPARE:
+        g.counts[rg.TRIED] = 0
+        mass = e.limits.mass[0] > 0
+        bad = hold_all(links, drives, e.places, e.co, mass, g.kept, stale, reach, e.q, e.still, e.tau, e.joint_work)
+        if bad > 0:
+            return -2, bad
+        condense(
+            links, drives, springs, e.co.table, e.co.numbers, g.active, g.nodes, g.counts[rg.COUNT], e.q, e.qd, e.tau,
+            wrenches, e.places, body,
+        )  # fmt: skip
+        lay_sweep(e.co.table, g.active, e.places.sorted, e.places.node, g.counts[rg.COUNT], g.slot, g.joints)
+    while taken < n:
+        if g.counts[rg.UNTIL] <= 0:
+            update(
+                links, drives, springs, e.tree.roots, e.limits, h, reach, e.tau, wrenches, e.still, e.co, e.places,
+                e.others, e.joint_work, e.work, pull, e.buffers, trial, aside, g, body, e.q, e.qd, q, qd,
+            )  # fmt: skip
+            g.counts[rg.UNTIL] = e.limits.period[0]
+        if todo & UPDATE:
+            return 0, 0
+        m = min(n - taken, g.counts[rg.UNTIL])
+        several = body.count[0] > 1
+        if several:
+            _copy(body, body.q, body.qd, e.before_q, e.before_qd)
+        done, status = take_steps(
+            body.links, body.drives, body.springs, body.blocks, body.count[0], e.span, code, m, substeps, h / substeps,
+            body.tau, body.wrenches, e.step_work, pull, e.buffers, e.aims, body.q, body.qd,
+        )  # fmt: skip
+        if status != 0 and several:
+            # One block failed: all go back and take the steps that every block can.
+            _copy(body, e.before_q, e.before_qd, body.q, body.qd)
+            take_steps(
+                body.links, body.drives, body.springs, body.blocks, body.count[0], e.span, code, done, substeps,
+                h / substeps, body.tau, body.wrenches, e.step_work, pull, e.buffers, e.aims, body.q, body.qd,
+            )  # fmt: skip
+        taken += done
+        g.counts[rg.UNTIL] -= done
+        if status != 0:
+            scatter(links, body, e.q, e.qd)
+            scatter(links, body, q, qd)
+            return taken, status
+    if n > 0 or todo & SCATTER:
+        scatter(links, body, e.q, e.qd)
+        scatter(links, body, q, qd)
+    return taken, 0
+
+
+@inner
+def _copy(body, q, qd, to_q, to_qd):
+    """Copy the coordinates and velocities of the hybrid body."""
+    for k in range(body.whole[COORDINATE + 1]):
+        to_q[k] = q[k]
+    for k in range(body.whole[DOF + 1]):
+        to_qd[k] = qd[k]

@@ -1,0 +1,397 @@
+"""Steps by displacement: move freely, assemble, and take the displacement that was made for the next.
+
+| mode | state | a step of h |
+|---|---|---|
+| conserving | p, L world | p, L += f (h + h_last)/2; repeat: fly h; (p, L) += J_0^T lam, A_0 lam = -e/h |
+| damped | u = dq/h | p, L = M u + f (h + h_last)/2; fly h; q += correction; u = displacement made / h |
+| kinematic | - | q += correction, in the unit metric |
+
+h_last is the step before, 0 at the start: Stoermer's first displacement is v h + a h^2 / 2. J_0 and A_0 belong to the
+pose at the start of the step, so that impulses are pairs of opposite wrenches at one point then: momentum stays to
+rounding. Where displacements within one step are so large that such impulses cannot close the joints, the step is
+taken anew in the damped way. L turns a body over h by t with t = h I(exp(t/2) R)^-1 L, which needs no gyroscopic term:
+taken at the start of a step, that term makes rods on strings spin faster and faster. In mode damped L is M u with the
+inertia of the middle of the last step, where u belongs.
+
+Velocities at the end of a conserving step, for those who ask, are M^-1 ((p, L) + f h_last/2) made to fit the rows.
+
+Reference: Faure 1998, section 4.2.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, kernel, outlined
+from limberjack.maximal.bodies import PARTICLE, PLANAR, RIGID, turn_by, turned, world_inertia
+from limberjack.maximal.displacement_rows import look, worst_error
+from limberjack.maximal.displacement_solve import (
+    OWN,
+    correct,
+    cut_multipliers,
+    displace,
+    has_soft,
+    set_metric,
+    set_sides,
+    set_turning,
+    solve_rows,
+    start_step,
+)
+from limberjack.maximal.forces import count_turns, forces
+from limberjack.spatial.quaternions import quaternion_exp, quaternion_log, quaternion_multiply, rotation_from_quaternion
+from limberjack.spatial.vectors import cross, rotate, rotate_back, symmetric_times
+
+__all__ = ["CONSERVING", "DAMPED", "KINEMATIC", "Motion", "Reads", "take_displacements"]
+
+CONSERVING, DAMPED, KINEMATIC = range(3)
+_HUGE = 1e150
+# An error that impulses leave is none to worry about below this [m, rad].
+_SMALL = 1e-6
+
+
+class Motion(NamedTuple):
+    """How the solids move, beside their poses; n solids."""
+
+    moved: np.ndarray  # (6 n,) angular and linear momentum, or velocity in the modes without momenta
+    last: np.ndarray  # (1,) the step before [s]
+    force: np.ndarray  # (6 n,) without the constraints
+    before: np.ndarray  # (n, POSE)
+    moved_before: np.ndarray  # (6 n,)
+    near: np.ndarray  # turns counted at the start of a step
+    native: np.ndarray  # (nu,) forces as bodies have them
+    carried: np.ndarray  # (nr,) multipliers of the joints in the last step of mode damped
+    rescued: np.ndarray  # (1,) steps that impulses could not close and displacements did
+
+
+class Reads(NamedTuple):
+    """Coordinates of joints and forces along them, as `maximal.loads` reads and fills them."""
+
+    q: np.ndarray
+    qd: np.ndarray
+    tau: np.ndarray
+    added: np.ndarray
+
+
+@outlined
+def _widen(bodies, source, out):
+    """Fill six numbers per solid from the numbers of each body."""
+    for i in range(len(bodies.kind)):
+        o, k, kind = bodies.start[i], 6 * i, bodies.kind[i]
+        if kind == RIGID:
+            for c in range(6):
+                out[k + c] = source[o + c]
+        else:
+            for c in range(3):
+                out[k + c] = 0.0
+            out[k + 3], out[k + 4], out[k + 5] = source[o], source[o + 1], source[o + 2]
+            if kind == PLANAR:
+                out[k + 2], out[k + 5] = source[o + 2], 0.0
+
+
+@outlined
+def _narrow(bodies, source, out):
+    """Fill the numbers of each body from six per solid."""
+    for i in range(len(bodies.kind)):
+        o, k, kind = bodies.start[i], 6 * i, bodies.kind[i]
+        if kind == RIGID:
+            for c in range(6):
+                out[o + c] = source[k + c]
+        else:
+            out[o], out[o + 1] = source[k + 3], source[k + 4]
+            out[o + 2] = source[k + 2] if kind == PLANAR else source[k + 5]
+
+
+@outlined
+def _take_gyro(bodies, ends, pose, f):
+    """Put back the torques of inertia, which momenta in world axes do not have."""
+    for i in range(len(bodies.kind)):
+        if bodies.kind[i] == RIGID:
+            wx, wy, wz = ends[i, 12], ends[i, 13], ends[i, 14]
+            lx, ly, lz = symmetric_times(world_inertia(i, RIGID, bodies, pose, ends), wx, wy, wz)
+            x, y, z = cross(wx, wy, wz, lx, ly, lz)
+            k = 6 * i
+            f[k], f[k + 1], f[k + 2] = f[k] + x, f[k + 1] + y, f[k + 2] + z
+
+
+@outlined
+def _divide(minv, f, scale, out):
+    """Fill out with scale M^-1 f."""
+    m = minv
+    for i in range(len(m)):
+        k = 6 * i
+        x, y, z = scale * f[k], scale * f[k + 1], scale * f[k + 2]
+        out[k] = m[i, 0] * x + m[i, 3] * y + m[i, 4] * z
+        out[k + 1] = m[i, 3] * x + m[i, 1] * y + m[i, 5] * z
+        out[k + 2] = m[i, 4] * x + m[i, 5] * y + m[i, 2] * z
+        for c in range(3, 6):
+            out[k + c] = m[i, 6] * scale * f[k + c]
+
+
+@outlined
+def _fly(bodies, h, free, momentum, before, pose):
+    """Move the poses in `before` by h with the momenta given, into `pose`; held solids stay."""
+    for i in range(len(bodies.kind)):
+        for c in range(7):
+            pose[i, c] = before[i, c]
+        k, kind = 6 * i, bodies.kind[i]
+        if free[i] == 0.0:
+            continue
+        f = h / bodies.mass[i]
+        for c in range(3):
+            pose[i, c] += f * momentum[k + 3 + c]
+        if kind == PARTICLE:
+            continue
+        facing = before[i, 3], before[i, 4], before[i, 5], before[i, 6]
+        if kind == RIGID:
+            x, y, z = turn_by(bodies.inertia, i, h, facing, momentum[k], momentum[k + 1], momentum[k + 2])
+        else:
+            x, y, z = 0.0, 0.0, h * momentum[k + 2] / bodies.inertia[i, 2]
+        pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = turned(facing, x, y, z)
+
+
+@inner
+def _close_by_impulses(setup, net, time, h, outer, inner_most, tolerance, solver_tolerance, pose, u, e, w, motion):
+    """Find the momenta that take the solids to closed joints: SHAKE with the rows of the start of the step."""
+    soft, count, total, solved = has_soft(h, w.held, w.track), 0, 0, 0
+    report, first = w.report, 0.0
+    while True:
+        _fly(setup.bodies, h, w.free, motion.moved, motion.before, pose)
+        look(setup, net, time + h, False, False, pose, u, e, w)
+        worst, at, norm = worst_error(net.rows, w.value, w.track)
+        first = worst if count == 0 else first
+        if count >= outer or not (worst > tolerance or (soft and count == 0)) or not worst < 1e100:
+            break
+        set_sides(
+            net.system, net.ends, h, 1.0 / h, w.value, w.total, w.source, w.track, w.first, w.cut, w.on, w.b, w.c, w.j
+        )
+        solved = solve_rows(net, inner_most, solver_tolerance, motion.before, w)
+        cut_multipliers(net.rows, h, w.held, w.track, w.lam, w.total, w.cut)
+        displace(net.system, w.source, w.lam, w.minv, w.f, w.d)
+        for k in range(len(w.f)):
+            motion.moved[k] += w.free[k // 6] * w.f[k]
+        count += 1
+        total += int(w.solve[0])
+    report[0], report[1], report[2], report[3], report[4], report[5] = count, total, worst, at, solved, norm
+    return worst <= max(_SMALL, 0.5 * first)
+
+
+@outlined
+def _take_displacement(h, before, pose, moved):
+    """Fill the velocities that make the displacement from `before` to `pose` in h."""
+    for i in range(len(pose)):
+        k = 6 * i
+        back = (before[i, 3], -before[i, 4], -before[i, 5], -before[i, 6])
+        w, x, y, z = quaternion_multiply((pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]), back)
+        x, y, z = quaternion_log(w, x, y, z)
+        moved[k], moved[k + 1], moved[k + 2] = x / h, y / h, z / h
+        for c in range(3):
+            moved[k + 3 + c] = (pose[i, c] - before[i, c]) / h
+
+
+@outlined
+def _predict(bodies, momenta, last, kick, free, moved, force, pose, out):
+    """Fill out with momenta kicked by the forces; those of velocities are of the middle of the last step."""
+    for i in range(len(pose)):
+        k, kind, m = 6 * i, bodies.kind[i], free[i]
+        x, y, z = moved[k], moved[k + 1], moved[k + 2]
+        if not momenta:
+            m *= bodies.mass[i]
+            if kind == RIGID:
+                x, y, z = _middle_momentum(bodies, i, last, pose, x, y, z)
+            else:
+                x, y, z = 0.0, 0.0, (bodies.inertia[i, 2] * z if kind == PLANAR else 0.0)
+        out[k], out[k + 1], out[k + 2] = free[i] * x, free[i] * y, free[i] * z
+        for c in range(3):
+            out[k + 3 + c] = m * moved[k + 3 + c]
+            out[k + c] += free[i] * kick * force[k + c]
+            out[k + 3 + c] += free[i] * kick * force[k + 3 + c]
+
+
+@inner
+def _middle_momentum(bodies, i, last, pose, x, y, z):
+    """Return the angular momentum of solid i that turned by `last` times (x, y, z), as it was half way."""
+    g, f = bodies.inertia, -0.5 * last
+    facing = (pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
+    w, a, b, c = quaternion_multiply(quaternion_exp(f * x, f * y, f * z), facing)
+    r = rotation_from_quaternion(w, a, b, c)
+    x, y, z = rotate_back(r, x, y, z)
+    x, y, z = symmetric_times((g[i, 0], g[i, 1], g[i, 2], g[i, 3], g[i, 4], g[i, 5]), x, y, z)
+    return rotate(r, x, y, z)
+
+
+@outlined
+def _take_momenta(bodies, pose, ends, free, moved):
+    """Replace velocities by momenta."""
+    for i in range(len(pose)):
+        k, kind, m = 6 * i, bodies.kind[i], free[i] * bodies.mass[i]
+        x, y, z = moved[k], moved[k + 1], moved[k + 2]
+        if kind == RIGID:
+            x, y, z = symmetric_times(world_inertia(i, RIGID, bodies, pose, ends), x, y, z)
+        else:
+            x, y, z = 0.0, 0.0, (bodies.inertia[i, 2] * z if kind == PLANAR else 0.0)
+        moved[k], moved[k + 1], moved[k + 2] = free[i] * x, free[i] * y, free[i] * z
+        for c in range(3, 6):
+            moved[k + c] *= m
+
+
+@outlined
+def _fit_rows(system, ends, aim, speeds, j, b, c):
+    """Fill right sides that take velocities onto the rows; trackers hold none, driven coordinates their rates."""
+    for i in range(len(system.row_start) - 1):
+        for r in range(system.row_start[i], system.row_start[i + 1]):
+            b[r], c[r] = 0.0, 0.0
+        for t in range(system.touch_start[i], system.touch_start[i + 1]):
+            o, at = 6 * system.touch_body[t], system.block_start[t]
+            for r in range(system.row_start[i], system.row_start[i + 1]):
+                for k in range(6):
+                    if i >= ends[2]:
+                        j[at + k] = 0.0
+                    b[r] -= j[at + k] * speeds[o + k]
+                at += 6
+        if ends[1] <= i < ends[2]:
+            b[system.row_start[i]] += aim[i - ends[1], 1]
+
+
+@inner
+def _fit(setup, net, inner_most, tolerance, pose, u, w, motion):
+    """Fill the velocities of the bodies at the end of the last step, made to fit the rows."""
+    for k in range(len(motion.moved)):
+        w.f[k] = motion.moved[k] + 0.5 * motion.last[0] * motion.force[k]
+    _divide(w.minv, w.f, 1.0, motion.force)
+    set_sides(net.system, net.ends, 0.0, 1.0, w.value, w.total, w.source, w.track, w.first, w.cut, w.on, w.b, w.c, w.j)
+    _fit_rows(net.system, net.ends, w.aim, motion.force, w.j, w.b, w.c)
+    solve_rows(net, inner_most, tolerance, pose, w)
+    displace(net.system, w.source, w.lam, w.minv, w.f, w.d)
+    for k in range(len(w.d)):
+        w.d[k] += motion.force[k]
+    _narrow(setup.bodies, w.d, u)
+
+
+@inner
+def _one_step(
+    setup, net, springs, drives, armature, span, mode, driven, fit, h, outer, inner_most, tolerance, solver_tolerance,
+    clamp, time, wrenches, applied, pose, u, reads, e, w, motion,
+):  # fmt: skip
+    """One step, or the velocities after the last one if `fit`; return 0, or 1 where it is not finite."""
+    bodies, momenta, status = setup.bodies, mode == CONSERVING, 0
+    kick, pull = 0.5 * (motion.last[0] + h), 1.0 / h if momenta else 1.0 / (h * h)
+    if mode != KINEMATIC:
+        # forces at the poses, with the velocities of the last half step
+        set_metric(bodies.kind, net.physical, True, w.free, pose, w.minv)
+        if momenta:
+            _divide(w.minv, motion.moved, 1.0, w.d)
+            _narrow(bodies, w.d, u)
+        else:
+            _narrow(bodies, motion.moved, u)
+        look(setup, net, time, driven, True, pose, u, e, w)
+        forces(setup, springs, drives, armature, span, driven, False, wrenches, applied, pose, e, reads, motion.native)
+        _widen(bodies, motion.native, motion.force)
+        _take_gyro(bodies, e.ends, pose, motion.force)
+    if fit:
+        _fit(setup, net, inner_most, solver_tolerance, pose, u, w, motion)
+    else:
+        if mode == DAMPED:
+            scale = h / motion.last[0] if motion.last[0] > 0.0 else 0.0
+            held = net.ends[0] if len(w.turning) > 0 else 0
+            set_turning(setup.table, net.system, held, scale * scale, e.state, w.source, motion.carried, w.turning)
+        start_step(net, w)
+        closed = False
+        if momenta:
+            for k in range(len(motion.moved)):
+                motion.moved[k] = w.free[k // 6] * (motion.moved[k] + kick * motion.force[k])
+            closed = _close_by_impulses(
+                setup, net, time, h, outer, inner_most, tolerance, solver_tolerance, pose, u, e, w, motion
+            )
+        if not closed:
+            if mode != KINEMATIC:
+                source = motion.moved_before if momenta else motion.moved
+                _predict(bodies, momenta, motion.last[0], kick, w.free, source, motion.force, motion.before, w.f)
+                _fly(bodies, h, w.free, w.f, motion.before, pose)
+                pull = 1.0 / (h * h)
+                for r in range(len(w.total)):
+                    w.total[r] = 0.0
+                for t in range(len(w.held)):
+                    for k in range(6):
+                        w.cut[t, k] = 0
+            soft = 0.0 if mode == KINEMATIC else h
+            status = correct(
+                setup, net, OWN, mode != KINEMATIC, time + h, soft, outer, inner_most, tolerance, solver_tolerance,
+                clamp, u, e, pose, w,
+            )  # fmt: skip
+            if mode == DAMPED:
+                for r in range(net.rows[0]):
+                    motion.carried[r] = w.total[r]
+            _take_displacement(h, motion.before, pose, motion.moved)
+            if momenta:
+                motion.rescued[0] += 1
+                _take_momenta(bodies, pose, e.ends, w.free, motion.moved)
+        for t in range(len(w.held)):
+            for k in range(6):
+                w.pull[t, k] = pull * w.total[net.rows[2] + 6 * t + k]
+    return status
+
+
+@kernel
+def take_displacements(
+    # model
+    setup, net, springs, drives, armature, span,
+    # in
+    mode, driven, fit, n, h, outer, inner_most, tolerance, solver_tolerance, clamp, time, wrenches, applied, e,
+    # out
+    pose, u, reads, w, motion,
+):  # fmt: skip
+    """Take n steps of h; stop at the first that is not finite and put back the state before it.
+
+    Args:
+        setup, net: the model in maximal coordinates, and its constraints as displacements.
+        springs, drives, armature, span: of the model.
+        mode: CONSERVING, DAMPED or KINEMATIC.
+        driven: whether any joint has a force along its coordinates.
+        fit: whether to take no step, and fill velocities that fit the rows instead, in mode CONSERVING.
+        n: steps; 1 with `fit`.
+        h: their length [s].
+        outer, inner_most, tolerance, solver_tolerance, clamp: as of `correct`.
+        time: at the start [s].
+        wrenches: lasting wrenches.
+        applied: (nv,) joint forces.
+        e: evaluation of the model's rows.
+        pose, u: poses and velocities of the bodies.
+        reads: of forces along joints.
+        w: work.
+        motion: how the solids move.
+
+    Returns:
+        steps taken, and 0 or -1 - the first solid that is not finite.
+    """
+    near = e.near
+    for step in range(n):
+        for i in range(len(pose)):
+            for c in range(7):
+                motion.before[i, c] = pose[i, c]
+        for k in range(len(motion.moved)):
+            motion.moved_before[k] = motion.moved[k]
+        for t in range(len(near)):
+            motion.near[t] = near[t]
+        status = _one_step(
+            setup, net, springs, drives, armature, span, mode, driven, fit, h, outer, inner_most, tolerance,
+            solver_tolerance, clamp, time + step * h, wrenches, applied, pose, u, reads, e, w, motion,
+        )  # fmt: skip
+        bad = 0 if status != 0 else -1
+        for k in range(len(motion.moved)):
+            if bad < 0 and not abs(motion.moved[k]) < _HUGE:
+                bad = k // 6
+        if bad >= 0:
+            for i in range(len(pose)):
+                for c in range(7):
+                    pose[i, c] = motion.before[i, c]
+            for k in range(len(motion.moved)):
+                motion.moved[k] = motion.moved_before[k]
+            for t in range(len(near)):
+                near[t] = motion.near[t]
+            return step, -1 - bad
+        if not fit:
+            motion.last[0] = h
+            count_turns(setup, e)
+    return n, 0

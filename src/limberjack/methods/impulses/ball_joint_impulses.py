@@ -1,0 +1,250 @@
+"""Ball joints met by impulses and by displacements, all they need being two levers each.
+
+Where contacts push, joints are swept with them, three rows at a time. After the move one direct solve brings the poses
+onto all joints, and the velocities become what moved: rows of a ball joint are the world's axes, a block of J is
+s [-(r x) | 1].
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, outlined
+from limberjack.constraints.table import DRIVE
+from limberjack.linear.sparse import assemble_balls, factor, solve
+from limberjack.linear.structure import Structure, Work, new_work, prepare
+from limberjack.maximal.ball_joint_rattle import ball_ends, ball_system
+from limberjack.maximal.rows import Maximal
+from limberjack.maximal.solve import GAP_ALLOWED, OPEN_LOOP, STUCK
+from limberjack.methods.impulses.motion import Bulk, point_mass, take_velocities, turned
+from limberjack.spatial.quaternions import rotation_from_quaternion
+from limberjack.spatial.vectors import cross, rotate, rotate_symmetric, symmetric_times
+
+__all__ = ["Pins", "bring_pins", "meet_pins", "new_pins", "sweep_pins", "weigh_pins"]
+
+# Newton steps; a joint open by more than OPEN after all of them is an error [m].
+_NEWTON, OPEN = 40, 1e-3
+# Bodies turn by no more than this at a time: a chain pulled nearly straight answers a small gap with huge turns [rad].
+_TURN = 0.2
+
+
+class Pins(NamedTuple):
+    """Ball joints and what meets them; c joints, t touches of a joint and a body."""
+
+    link: np.ndarray  # (c, 2) bodies a and b, -1 = the world
+    lever: np.ndarray  # (c, 6) the joint in a and in b from their com, body axes; of the world its place there
+    touch: np.ndarray  # (c, 2) rows of `levers`, -1 = none
+    levers: np.ndarray  # (t, 4) world axes, and the sign
+    weight: np.ndarray  # (c, 6) inverse of J M^-1 J^T of each joint
+    inverse: np.ndarray  # (n, 7) world inverse inertia, 1 / m
+    moved: np.ndarray  # (6 n,) corrections
+    soft: np.ndarray  # (3 c,) zeros: joints do not give way
+    side: np.ndarray  # (3 c,)
+    lam: np.ndarray  # (3 c,)
+
+
+def new_pins(whole: Maximal, bulk: Bulk) -> tuple[Pins, Structure, Work] | None:
+    """Return the ball joints of a model with their solver, or None if it has other joints; without joints, none."""
+    n, free = len(bulk.mass), whole.held == 0 and bool((whole.table.role == DRIVE).all())
+    ends = (np.zeros((0, 2), np.int64), np.zeros((0, 6))) if free else ball_ends(whole)
+    if ends is None:
+        return None
+    link, lever = ends
+    own, touch, levers = ball_system(n, link)
+    c, structure = len(link), prepare(own)
+    pins = Pins(
+        link, lever, touch, levers, np.zeros((c, 6)), np.zeros((n, 7)), np.zeros(6 * n), np.zeros(3 * c),
+        np.zeros(3 * c), np.zeros(3 * c),
+    )  # fmt: skip
+    return pins, structure, new_work(own, structure)
+
+
+@inner
+def _end(pins, k, end, pose):
+    """Return where joint k is as its body a (end 0) or b (end 1) has it; the lever is kept."""
+    i, o, p = pins.link[k, end], 3 * end, pins.lever
+    if i < 0:
+        return p[k, o], p[k, o + 1], p[k, o + 2]
+    r, t = rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]), pins.touch[k, end]
+    x, y, z = rotate(r, p[k, o], p[k, o + 1], p[k, o + 2])
+    pins.levers[t, 0], pins.levers[t, 1], pins.levers[t, 2] = x, y, z
+    return pose[i, 0] + x, pose[i, 1] + y, pose[i, 2] + z
+
+
+@inner
+def _rests(pins, k, asleep):
+    """Return whether joint k holds bodies that sleep."""
+    i = pins.link[k, 1] if pins.link[k, 1] >= 0 else pins.link[k, 0]
+    return asleep[i] != 0
+
+
+@outlined
+def _set_gaps(pins, pose, asleep, side):
+    """Fill levers, and the right sides that close the gaps; return the largest gap and its joint."""
+    worst, at = 0.0, -1
+    for k in range(len(pins.link)):
+        side[3 * k], side[3 * k + 1], side[3 * k + 2] = 0.0, 0.0, 0.0
+        ax, ay, az = _end(pins, k, 0, pose)
+        bx, by, bz = _end(pins, k, 1, pose)
+        if not _rests(pins, k, asleep):
+            x, y, z = bx - ax, by - ay, bz - az
+            side[3 * k], side[3 * k + 1], side[3 * k + 2] = -x, -y, -z
+            size = x * x + y * y + z * z
+            if not size <= worst:
+                worst, at = size, k
+    return math.sqrt(worst), at
+
+
+@outlined
+def _set_inverses(pose, bulk, inverse):
+    """Fill the inverse inertias at poses."""
+    own = bulk.own
+    for i in range(len(bulk.mass)):
+        six = (own[i, 0], own[i, 1], own[i, 2], own[i, 3], own[i, 4], own[i, 5])
+        if not bulk.round[i]:
+            six = rotate_symmetric(rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]), six)
+        inverse[i, 0], inverse[i, 1], inverse[i, 2], inverse[i, 3], inverse[i, 4], inverse[i, 5] = six
+        inverse[i, 6] = 1.0 / bulk.mass[i]
+
+
+@outlined
+def _respond(pins, lam, inverse, out):
+    """Fill out with M^-1 J^T lam; return the largest square of a turn."""
+    for k in range(len(out)):
+        out[k] = 0.0
+    for k in range(len(pins.link)):
+        x, y, z = lam[3 * k], lam[3 * k + 1], lam[3 * k + 2]
+        for end in range(2):
+            i, t = pins.link[k, end], pins.touch[k, end]
+            if i >= 0:
+                o, s = 6 * i, pins.levers[t, 3]
+                fx, fy, fz = s * x, s * y, s * z
+                nx, ny, nz = cross(pins.levers[t, 0], pins.levers[t, 1], pins.levers[t, 2], fx, fy, fz)
+                out[o], out[o + 1], out[o + 2] = out[o] + nx, out[o + 1] + ny, out[o + 2] + nz
+                out[o + 3], out[o + 4], out[o + 5] = out[o + 3] + fx, out[o + 4] + fy, out[o + 5] + fz
+    most = 0.0
+    for i in range(len(inverse)):
+        o, m = 6 * i, inverse[i, 6]
+        six = inverse[i, 0], inverse[i, 1], inverse[i, 2], inverse[i, 3], inverse[i, 4], inverse[i, 5]
+        x, y, z = symmetric_times(six, out[o], out[o + 1], out[o + 2])
+        out[o], out[o + 1], out[o + 2] = x, y, z
+        out[o + 3], out[o + 4], out[o + 5] = m * out[o + 3], m * out[o + 4], m * out[o + 5]
+        most = max(most, x * x + y * y + z * z)
+    return most
+
+
+@outlined
+def _shift(part, moved, bulk, pose):
+    """Move the bodies that joints hold by a part of the corrections."""
+    for i in range(len(bulk.mass)):
+        if bulk.jointed[i] and not bulk.asleep[i]:
+            o = 6 * i
+            for c in range(3):
+                pose[i, c] += part * moved[o + 3 + c]
+            pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = turned(
+                part * moved[o], part * moved[o + 1], part * moved[o + 2], pose, i
+            )
+
+
+@outlined
+def bring_pins(structure, h, tolerance, before, taking, bulk, pins, factored, pose, u, report):
+    """Bring the poses onto the joints, directions taken anew each time; return 0, STUCK or OPEN_LOOP.
+
+    Velocities become what moved the bodies in h from the poses before.
+    """
+    last, worst, iteration = np.inf, 0.0, 0
+    for iteration in range(_NEWTON):
+        worst, at = _set_gaps(pins, pose, bulk.asleep, pins.side)
+        report[0], report[1], report[2] = iteration, worst, 3 * at
+        if worst <= tolerance or (worst < GAP_ALLOWED and worst > 0.5 * last) or not worst < 1e100:
+            break
+        last = worst
+        _set_inverses(pose, bulk, pins.inverse)
+        assemble_balls(structure, pins.inverse, pins.levers, pins.soft, factored)
+        failed = factor(structure, factored)
+        if failed < 0:
+            report[3] = -failed
+            return STUCK
+        solve(structure, factored, pins.side, pins.lam)
+        most = _respond(pins, pins.lam, pins.inverse, pins.moved)
+        part = _TURN / math.sqrt(most) if most > _TURN * _TURN else 1.0
+        _shift(part, pins.moved, bulk, pose)
+    if iteration > 0 and taking:
+        take_velocities(h, before, pose, bulk, u)
+    return 0 if worst <= max(OPEN, tolerance) else OPEN_LOOP
+
+
+@outlined
+def meet_pins(structure, pose, bulk, pins, factored, u, report):
+    """Bring the velocities onto the joints at the poses now; return 0 or STUCK."""
+    _set_gaps(pins, pose, bulk.asleep, pins.side)
+    assemble_balls(structure, bulk.inverse, pins.levers, pins.soft, factored)
+    failed = factor(structure, factored)
+    if failed < 0:
+        report[3] = -failed
+        return STUCK
+    for k in range(len(pins.link)):
+        x, y, z = _rate(pins, k, u)
+        pins.side[3 * k], pins.side[3 * k + 1], pins.side[3 * k + 2] = -x, -y, -z
+    solve(structure, factored, pins.side, pins.lam)
+    _respond(pins, pins.lam, bulk.inverse, pins.moved)
+    for i in range(len(bulk.mass)):
+        if bulk.jointed[i] and not bulk.asleep[i]:
+            for c in range(6 * i, 6 * i + 6):
+                u[c] += pins.moved[c]
+    return 0
+
+
+@inner
+def _rate(pins, k, u):
+    """Return J u of joint k."""
+    x = y = z = 0.0
+    for end in range(2):
+        i, t = pins.link[k, end], pins.touch[k, end]
+        if i >= 0:
+            o, s = 6 * i, pins.levers[t, 3]
+            cx, cy, cz = cross(u[o], u[o + 1], u[o + 2], pins.levers[t, 0], pins.levers[t, 1], pins.levers[t, 2])
+            x, y, z = x + s * (u[o + 3] + cx), y + s * (u[o + 4] + cy), z + s * (u[o + 5] + cz)
+    return x, y, z
+
+
+@outlined
+def weigh_pins(pose, bulk, pins):
+    """Fill levers and weights of the joints at the poses now."""
+    for k in range(len(pins.link)):
+        xx = yy = zz = xy = xz = yz = 0.0
+        for end in range(2):
+            _end(pins, k, end, pose)
+            i, t = pins.link[k, end], pins.touch[k, end]
+            if i >= 0:
+                a = point_mass(bulk.inverse, i, pins.levers[t, 0], pins.levers[t, 1], pins.levers[t, 2])
+                xx, yy, zz, xy, xz, yz = xx + a[0], yy + a[1], zz + a[2], xy + a[3], xz + a[4], yz + a[5]
+        cx, cy, cz = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
+        f = 1.0 / (xx * cx + xy * cy + xz * cz)
+        w = pins.weight
+        w[k, 0], w[k, 1], w[k, 2] = f * cx, f * (xx * zz - xz * xz), f * (xx * yy - xy * xy)
+        w[k, 3], w[k, 4], w[k, 5] = f * cy, f * cz, f * (xy * xz - xx * yz)
+
+
+@outlined
+def sweep_pins(pins, bulk, u):
+    """Meet the velocities of the joints, one after the other."""
+    w, inverse = pins.weight, bulk.inverse
+    for k in range(len(pins.link)):
+        if _rests(pins, k, bulk.asleep):
+            continue
+        x, y, z = _rate(pins, k, u)
+        x, y, z = symmetric_times((w[k, 0], w[k, 1], w[k, 2], w[k, 3], w[k, 4], w[k, 5]), -x, -y, -z)
+        for end in range(2):
+            i, t = pins.link[k, end], pins.touch[k, end]
+            if i >= 0:
+                o, s, m = 6 * i, pins.levers[t, 3], inverse[i, 6]
+                fx, fy, fz = s * x, s * y, s * z
+                nx, ny, nz = cross(pins.levers[t, 0], pins.levers[t, 1], pins.levers[t, 2], fx, fy, fz)
+                six = inverse[i, 0], inverse[i, 1], inverse[i, 2], inverse[i, 3], inverse[i, 4], inverse[i, 5]
+                nx, ny, nz = symmetric_times(six, nx, ny, nz)
+                u[o], u[o + 1], u[o + 2] = u[o] + nx, u[o + 1] + ny, u[o + 2] + nz
+                u[o + 3], u[o + 4], u[o + 5] = u[o + 3] + m * fx, u[o + 4] + m * fy, u[o + 5] + m * fz

@@ -1,0 +1,322 @@
+"""Contacts of bodies with joints, met on what the joints let the bodies do.
+
+A contact of a link knows its mass alone; a net drawn taut behind it answers as one a hundred times heavier. Each sweep
+over the contacts is followed by the direct solve of all joints, and what both changed is taken for the negative
+gradient in a nonlinear conjugate gradient method (Silcowitz, Niebe, Erleben 2010): impulses, and velocities with them,
+go on along the last direction by beta of it, which is how much of their changes is left, and nowhere when they grow:
+
+    d = sweep and solve (j) - j,      beta = |d|^2 / |d_last|^2,      p = beta p_last + d,      j <- j + p
+
+That holds for velocities at the poses now as well as for joints that are to close where a step leads. What limits and
+dry friction of joints pushed with is counted in j: their bounds hold for the sum over all solves of a substep.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import outlined
+from limberjack.contact.restitution import aim, book, next_pair, strike
+from limberjack.contact.sweeps import JN, JT, MN, N, S, approach, overlap_bias, sweep, warm_start
+from limberjack.contact.warm_start import Kept, new_kept
+from limberjack.maximal.rows import evaluate
+from limberjack.methods.impulses.islands import FIRM, GIVE, KIND, RATE, SCALE, SWEEPS, WIDTH
+from limberjack.methods.impulses.joint_solve import LAST, SUM, copy_sums, mix_sums, row_rates, sums_go_on
+from limberjack.methods.impulses.motion import SWEPT
+from limberjack.methods.impulses.post_stabilize import (
+    LIMITED,
+    RUBBED,
+    add,
+    aim_there,
+    clear_sums,
+    factor_rows,
+    hold,
+    rates_now,
+    solve_rows,
+)
+from limberjack.spatial.clock import ticks
+
+__all__ = [
+    "Rounds",
+    "begin_carried",
+    "bounce_held",
+    "meet_carried",
+    "new_rounds",
+    "put_impulses",
+    "save_impulses",
+    "sum_impulses",
+]
+
+# Rounds end when no contact asks for more than this: of velocities, where bodies are to come to rest, and of joints
+# that close where a step leads [m/s].
+_ENOUGH, _ENOUGH_THERE = 1e-6, 1e-3
+# Overlaps between bodies that turn as fast as links do come back each substep: they are pushed out sooner [m/s].
+_PUSH = 0.3
+
+
+class Rounds(NamedTuple):
+    """Impulses and velocities of the rounds; room for c contacts of n bodies."""
+
+    last: np.ndarray  # (c, 4) impulses before a round
+    way: np.ndarray  # (c, 4) the direction they go
+    u_last: np.ndarray  # (6 n,)
+    u_way: np.ndarray  # (6 n,)
+    start: np.ndarray  # (c, 4) impulses at the start of a piece
+    total: np.ndarray  # (c, 4) impulses of the pieces done
+    moves: np.ndarray  # (n,) 1 for bodies that joints hold, and those of their islands
+    before: Kept  # what contacts pushed with before the step
+    sums: Kept  # what they pushed with in the step so far, by the names that are kept
+
+
+def new_rounds(kept: Kept, n: int) -> Rounds:
+    """Return room for n bodies and as many contacts as are kept."""
+    c = len(kept.impulse)
+    sums = new_kept(c)._replace(count=kept.count, name=kept.name)
+    return Rounds(
+        np.zeros((c, 4)), np.zeros((c, 4)), np.zeros(6 * n), np.zeros(6 * n), np.zeros((c, 4)), np.zeros((c, 4)),
+        np.zeros(n, np.int64), new_kept(c), sums,
+    )  # fmt: skip
+
+
+@outlined
+def save_impulses(first, last, row, kept):
+    """Keep the impulses of contacts first .. last - 1."""
+    for k in range(first, last):
+        kept[k, 0], kept[k, 1], kept[k, 2], kept[k, 3] = row[k, JN], row[k, JT], row[k, JT + 1], row[k, JT + 2]
+
+
+@outlined
+def put_impulses(first, last, kept, row):
+    """Put back the impulses of contacts first .. last - 1."""
+    for k in range(first, last):
+        row[k, JN], row[k, JT], row[k, JT + 1], row[k, JT + 2] = kept[k, 0], kept[k, 1], kept[k, 2], kept[k, 3]
+
+
+@outlined
+def sum_impulses(first, last, row, total):
+    """Add the impulses of contacts first .. last - 1 to the total, and begin anew without."""
+    for k in range(first, last):
+        total[k, 0] += row[k, JN]
+        row[k, JN] = 0.0
+        for c in range(3):
+            total[k, 1 + c] += row[k, JT + c]
+            row[k, JT + c] = 0.0
+
+
+@outlined
+def _changes(first, last, row, before):
+    """Return the square of what impulses changed by, and the largest square of a velocity that a contact asked for."""
+    square, most = 0.0, 0.0
+    for k in range(first, last):
+        n, x, y = row[k, JN] - before[k, 0], row[k, JT] - before[k, 1], row[k, JT + 1] - before[k, 2]
+        z = row[k, JT + 2] - before[k, 3]
+        own = (n * n + x * x + y * y + z * z) / row[k, MN]
+        square += own
+        most = max(most, own / row[k, MN])
+    return square, most
+
+
+@outlined
+def _go_on(first, last, part, row, u, rounds):
+    """Go on along the last direction by a part of it, and keep the new direction."""
+    before, way, u_last, u_way = rounds.last, rounds.way, rounds.u_last, rounds.u_way
+    for k in range(first, last):
+        for c in range(4):
+            at = JN if c == 0 else JT + c - 1
+            further = part * way[k, c]
+            way[k, c] = further + row[k, at] - before[k, c]
+            row[k, at] += further
+    for k in range(len(u)):
+        further = part * u_way[k]
+        u_way[k] = further + u[k] - u_last[k]
+        u[k] += further
+
+
+@outlined
+def _aim(setup, h, rows, e, s, saddle):
+    """Aim the joints at closing where h leads from the poses of e; what is open there changes as velocities do."""
+    aim_there(setup, np.int64(0), 1.0 / h, s.there.values, s.pressed, saddle)
+    row_rates(setup.system, 0, setup.constraints[1], e.j, s.u, e.values)
+    for r in range(setup.system.row_start[setup.constraints[1]]):
+        rows.aim[r] = saddle.r[r] - e.values[r, 1]
+        e.values[r, 0] = s.there.values[r, 0]
+
+
+@outlined
+def _close_there(setup, tree, structure, rows, e, s, saddle):
+    """Bring the velocities to where the joints were aimed at, with the factor at hand; return a status."""
+    rates_now(setup, rows, e, s.u)
+    for r in range(setup.system.row_start[setup.constraints[1]]):
+        saddle.r[r] = rows.aim[r] + e.values[r, 1]
+    for k in range(len(saddle.f)):
+        saddle.f[k] = 0.0
+    status = solve_rows(setup, tree, structure, RUBBED, False, rows, e, s, saddle)
+    if status == 0:
+        add(saddle.a, s.u)
+    return status
+
+
+@outlined
+def _descent(first, last, h, rate, scale, give, link, row, u):
+    """Return j.(J u + bias) of the contacts' impulses j, and what their giving way adds to j.A j."""
+    along, square = 0.0, 0.0
+    for k in range(first, last):
+        jn = row[k, JN]
+        if jn > 0.0:
+            x, y, z = approach(link, row, k, u)
+            s = row[k, S]
+            along += row[k, JT] * x + row[k, JT + 1] * y + row[k, JT + 2] * z
+            along += jn * (x * row[k, N] + y * row[k, N + 1] + z * row[k, N + 2] + overlap_bias(s, h, rate, _PUSH))
+            if s <= 0.0:
+                square += give / (scale * row[k, MN]) * jn * jn
+    return along, square
+
+
+@outlined
+def begin_carried(setup, tree, structure, first, last, how, h, rows, sweeps, bulk, rounds, e, s, saddle):
+    """Let contacts first .. last - 1 push as they did before, as far as that is of use; joints answer. Return a status.
+
+    The impulses j that contacts ask for, whose velocities are b without, make j.b + j.A j / 2 the least. Those of the
+    substep before are a good start while little changes. Of bodies that jam each other, or have just been hit, they
+    are large and no longer fit: a part of them, or none, is the least along them.
+    """
+    o, row, link = KIND + WIDTH * FIRM, sweeps.row, sweeps.link
+    rate, scale, give = how[o + RATE], how[o + SCALE], how[o + GIVE]
+    for i in range(len(s.u)):
+        rounds.u_last[i] = s.u[i]
+    copy_sums(SUM, LAST, rows.pushed)
+    warm_start(first, last, link, bulk.inverse, row, s.u)
+    status = hold(setup, tree, structure, RUBBED, h, rows, e, s, saddle)
+    if status != 0:
+        return status
+    before, square = _descent(first, last, h, rate, scale, give, link, row, rounds.u_last)
+    after, _ = _descent(first, last, h, rate, scale, give, link, row, s.u)
+    part = -before / max(after - before + square, 1e-300)
+    if part < 1.0:
+        part = max(part, 0.0)
+        for k in range(first, last):
+            row[k, JN], row[k, JT] = part * row[k, JN], part * row[k, JT]
+            row[k, JT + 1], row[k, JT + 2] = part * row[k, JT + 1], part * row[k, JT + 2]
+        for i in range(len(s.u)):
+            s.u[i] = rounds.u_last[i] + part * (s.u[i] - rounds.u_last[i])
+        mix_sums(part, rows.pushed)
+    return 0
+
+
+@outlined
+def meet_carried(setup, tree, structure, first, last, there, how, h, rows, sweeps, bulk, rounds, e, s, saddle):
+    """Meet the contacts first .. last - 1, those of islands with joints, and all joints; return a status.
+
+    Args:
+        setup, tree, structure: what stays, and the solver.
+        first, last: contacts.
+        there: whether the joints are to close where h leads, as `there` was looked at with the velocities now, in half
+            as many rounds; else velocities are met at the poses now.
+        how, h: numbers of the options, and the step [s].
+        rows, e, saddle: the joints and their factor.
+        sweeps, bulk, rounds, s: contacts, bodies, scratch and state.
+    """
+    o, row = KIND + WIDTH * FIRM, sweeps.row
+    times, enough, status, square = int(how[o + SWEEPS]), _ENOUGH, 0, 0.0
+    if there:
+        times, enough = (times + 1) // 2, _ENOUGH_THERE
+        _aim(setup, h, rows, e, s, saddle)
+    for k in range(times):
+        save_impulses(first, last, row, rounds.last)
+        copy_sums(SUM, LAST, rows.pushed)
+        for i in range(len(s.u)):
+            rounds.u_last[i] = s.u[i]
+        begin = ticks()
+        sweep(
+            first, last, 1, sweeps.link, bulk.inverse, h, how[o + RATE], _PUSH, how[o + SCALE], how[o + GIVE], row, s.u
+        )
+        bulk.spent[SWEPT] += ticks() - begin
+        if there:
+            status = _close_there(setup, tree, structure, rows, e, s, saddle)
+        else:
+            status = hold(setup, tree, structure, RUBBED, h, rows, e, s, saddle)
+        before = square
+        square, most = _changes(first, last, row, rounds.last)
+        if status != 0 or k == times - 1 or most <= enough * enough:
+            break
+        part = square / before if k > 0 and square < before else 0.0
+        _go_on(first, last, part, row, s.u, rounds)
+        sums_go_on(part, rows.pushed)
+    return status
+
+
+# Bounces of bodies with joints: a contact leaves as fast as it is to when the joints have answered, not before.
+#
+# A bob on a rod does not answer a wall as a free one does. The contacts of two bodies and the direct solve of all
+# joints take turns until those leave as they are to.
+
+# The most turns of a pair of bodies, and solves in a substep; they end when they change no velocity by more [m/s].
+_TURNS, _SOLVES, _BALANCED = 80, 200, 1e-6
+
+
+@outlined
+def _take_turns(begin, end, most, h, setup, tree, structure, rows, sweeps, bulk, e, s, saddle):
+    """Strike the contacts of two bodies in turn with the joints; return a status and the solves."""
+    status, solves = 0, 0
+    for _ in range(_TURNS):
+        changed = strike(begin, end, sweeps.link, bulk.inverse, sweeps.row, s.u)
+        if changed <= _BALANCED or solves >= most:
+            break
+        status = hold(setup, tree, structure, LIMITED, h, rows, e, s, saddle)
+        solves += 1
+        if status != 0:
+            break
+    book(begin, end, sweeps.row)
+    return status, solves
+
+
+@outlined
+def bounce_held(
+    # model
+    setup, tree, structure,
+    # in
+    first, last, times, h, time, all_rows, rows, sweeps, bulk,
+    # out
+    e, s, saddle,
+):  # fmt: skip
+    """Let contacts first .. last - 1, those of islands with joints, bounce, pair after pair; return a status.
+
+    Args:
+        setup, tree, structure: what stays, and the solver.
+        first, last: contacts.
+        times: sweeps over the pairs.
+        h, time: the substep and its start [s].
+        all_rows, rows: of the joints.
+        sweeps, bulk: contacts and bodies.
+        e, s, saddle: rows, state and factor; e and the factor are of the poses now if anything bounced.
+    """
+    link, row, status, left, ready = sweeps.link, sweeps.row, 0, _SOLVES, False
+    for _ in range(times):
+        hits, begin = 0, first
+        while begin < last:
+            end = next_pair(begin, last, link)
+            found = aim(begin, end, link, h, row, s.u)
+            if found > 0:
+                if not ready:
+                    evaluate(
+                        setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, all_rows, s.pose, s.u, e
+                    )
+                    for r in range(len(s.pressed)):
+                        s.pressed[r] = 0.0
+                    clear_sums(len(rows.pushed), rows.pushed)
+                    status = factor_rows(setup, tree, structure, e, s, saddle)
+                    ready = True
+                if status == 0:
+                    status, solves = _take_turns(
+                        begin, end, left, h, setup, tree, structure, rows, sweeps, bulk, e, s, saddle
+                    )
+                    left -= solves
+                if status != 0:
+                    return status
+            hits += found
+            begin = end
+        if hits == 0:
+            break
+    return status

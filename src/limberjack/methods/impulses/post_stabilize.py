@@ -1,0 +1,239 @@
+"""Joints of all islands met at once, by velocities at the poses now; `arriving.py` closes them where a step leads."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import outlined
+from limberjack.linear.saddle import NO_ROOM, REFUSED, factor_saddle, list_touching, solve_saddle
+from limberjack.maximal.forces import forces
+from limberjack.maximal.rows import evaluate, put_back_gyro
+from limberjack.maximal.solve import MORE_ROOM, PROJECT, STUCK, TOUCH, set_sides
+from limberjack.methods.impulses.islands import (
+    FIRM,
+    GLOBAL,
+    GRADUAL,
+    HIGHEST,
+    KIND,
+    SEARCH,
+    SWEEPS,
+    TOLERANCE,
+    WIDTH,
+    sweep_kind,
+)
+from limberjack.methods.impulses.joint_newton import rates_by_time, settle, sweep_joints
+from limberjack.methods.impulses.joint_solve import SUM, add_sums, list_limits, list_rubbing, row_rates
+from limberjack.methods.impulses.motion import SWEPT
+from limberjack.spatial.clock import ticks
+
+__all__ = [
+    "LIMITED", "PLAIN", "RUBBED", "Rows", "add", "aim_rates", "aim_there", "clear_sums", "factor_rows", "hold",
+    "meet_in_turn", "pull_joints", "rates_now", "settle_there", "solve_rows",
+]  # fmt: skip
+
+# What bounds of rows count: no impulses before; those of limits in the substep so far; those of dry friction as well.
+PLAIN, LIMITED, RUBBED = range(3)
+# Limits nearer than what a body falls within a substep act from the start of it, as far as they are reached [m, rad].
+_NEAR = 1e-4
+
+
+class Rows(NamedTuple):
+    """Rows of joints while they are swept, and joints with dry friction."""
+
+    aim: np.ndarray  # (r,)
+    total: np.ndarray  # (r,) impulses
+    rubbing: np.ndarray  # constraints along the coordinates of joints with dry friction
+    most: np.ndarray  # their friction
+    compound: np.ndarray  # (p,) the entry of each pair of frames among compound ones, -1 = none
+    small: np.ndarray  # (16, 6) scratch of one joint
+    inverse: np.ndarray  # (n, 7) inverse inertias of the bodies, 0 of those that are not to move
+    pushed: np.ndarray  # (limits + rubbing, 4) impulses of rows with bounds, see `joints.py`
+    span: np.ndarray  # (1,) the substep that dry friction acts over [s]
+
+
+@outlined
+def factor_rows(setup, tree, structure, e, s, saddle):
+    """Factor the rows of e; return 0 or STUCK."""
+    failed = factor_saddle(setup.system, tree, structure, e.m, e.j, saddle)
+    if failed != 0:
+        s.report[3] = failed
+        return STUCK
+    return 0
+
+
+@outlined
+def solve_rows(setup, tree, structure, counted, exact, rows, e, s, saddle):
+    """Solve for the joints with the factor at hand, right sides set.
+
+    `counted`: PLAIN for poses that are brought onto the joints, else LIMITED or RUBBED; `exact`: see `solve_saddle`.
+    """
+    counts, listed, start = setup.constraints, saddle.responses, setup.system.row_start
+    room = len(listed.constraint)
+    if counted == PLAIN:
+        found = list_touching(
+            start, counts[0], counts[1], e.values, TOUCH, True, saddle.always, room, s.pressed, listed.count,
+            listed.constraint, saddle.low, saddle.high,
+        )  # fmt: skip
+    else:
+        found = list_limits(
+            start, counts[0], counts[1], e.values, _NEAR, saddle.r, saddle.always, room, rows.pushed, s.pressed,
+            listed.count, listed.constraint, saddle.low, saddle.high,
+        )  # fmt: skip
+    if found >= 0 and counted == RUBBED:
+        found = list_rubbing(
+            start, rows.rubbing, rows.most, rows.span[0], e.values, found, room, rows.pushed, listed.count,
+            listed.constraint, saddle.low, saddle.high, saddle.r, saddle.c,
+        )  # fmt: skip
+    status = NO_ROOM
+    if found >= 0:
+        status = solve_saddle(setup.system, tree, structure, found, exact, e.m, e.j, saddle)
+        if counted != PLAIN and status == 0:
+            add_sums(
+                counts[0], counts[1], len(saddle.always), rows.rubbing, found, listed.count, listed.constraint,
+                saddle.force, rows.pushed,
+            )  # fmt: skip
+    if status == NO_ROOM:
+        return MORE_ROOM
+    return STUCK if status == REFUSED else 0
+
+
+@outlined
+def add(a, u):
+    """Add a to the velocities."""
+    for k in range(len(u)):
+        u[k] += a[k]
+
+
+@outlined
+def _clear(a):
+    for k in range(len(a)):
+        a[k] = 0.0
+
+
+@outlined
+def aim_there(setup, mode, scale, values, pressed, saddle):
+    """Set the right sides to `scale` times the values (0) or rates (1) of rows; no force acts besides."""
+    rows = setup.system.row_start[setup.constraints[1]]
+    set_sides(setup.table, rows, mode, 1.0, np.int64(PROJECT), 0.0, values, pressed, saddle.r, saddle.c)
+    for r in range(rows):
+        saddle.r[r] *= scale
+    _clear(saddle.f)
+
+
+@outlined
+def rates_now(setup, rows, e, u):
+    """Fill the rates of all rows that hold, and of those with dry friction, from the velocities."""
+    row_rates(setup.system, 0, setup.constraints[1], e.j, u, e.values)
+    for k in range(len(rows.rubbing)):
+        row_rates(setup.system, rows.rubbing[k], rows.rubbing[k] + 1, e.j, u, e.values)
+
+
+@outlined
+def clear_sums(limits, pushed):
+    """Forget what the first rows with bounds have pushed with."""
+    for i in range(limits):
+        pushed[i, SUM] = 0.0
+
+
+@outlined
+def aim_rates(setup, h, e, s, saddle):
+    """Set the right sides to the rates of rows; limits that are not reached yet may be at the end of h."""
+    aim_there(setup, np.int64(1), 1.0, e.values, s.pressed, saddle)
+    for c in range(setup.constraints[0], setup.constraints[1]):
+        r = setup.system.row_start[c]
+        saddle.r[r] += max(e.values[r, 0], 0.0) / h
+
+
+@outlined
+def pull_joints(
+    # model
+    setup, tree, structure, springs, drives, armature, span,
+    # in
+    driven, how, h, time, all_rows, wrenches, applied, rows, bulk,
+    # out
+    e, s, saddle,
+):  # fmt: skip
+    """Let all forces act for h, and bring the velocities onto the joints; return a status."""
+    evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, all_rows, s.pose, s.u, e)
+    forces(setup, springs, drives, armature, span, driven, False, wrenches, applied, s.pose, e, s, s.force)
+    put_back_gyro(setup.bodies, e.ends, s.pose, s.force)
+    for i in range(len(bulk.asleep)):
+        if bulk.asleep[i]:
+            for c in range(6):
+                s.force[6 * i + c] = 0.0
+    _clear(s.pressed)
+    _clear(rows.total)
+    _clear(rows.aim)
+    status = 0
+    if how[GLOBAL] > 0.0:
+        rows.span[0] = h
+        clear_sums(len(rows.pushed), rows.pushed)
+        aim_rates(setup, h, e, s, saddle)
+        for k in range(len(s.u)):
+            saddle.f[k] = h * s.force[k]
+        status = factor_rows(setup, tree, structure, e, s, saddle)
+        if status == 0:
+            status = solve_rows(setup, tree, structure, RUBBED, True, rows, e, s, saddle)
+        if status == 0:
+            add(saddle.a, s.u)
+    else:
+        rates_by_time(setup, e, s.u, rows.aim)
+        _push_alone(h, s.force, bulk, s.u)
+        settle(setup, int(how[KIND + WIDTH * FIRM + SWEEPS]), how[GRADUAL] > 0.0, TOUCH, h, rows, bulk, e, s.u)
+        _clear(rows.total)
+    return status
+
+
+@outlined
+def _push_alone(h, force, bulk, u):
+    """Let the forces act for h on each body as if nothing held it."""
+    inverse = bulk.inverse
+    for i in range(len(bulk.mass)):
+        o, f = 6 * i, h * inverse[i, 6]
+        x, y, z = h * force[o], h * force[o + 1], h * force[o + 2]
+        u[o] += inverse[i, 0] * x + inverse[i, 3] * y + inverse[i, 4] * z
+        u[o + 1] += inverse[i, 3] * x + inverse[i, 1] * y + inverse[i, 5] * z
+        u[o + 2] += inverse[i, 4] * x + inverse[i, 5] * y + inverse[i, 2] * z
+        u[o + 3] += f * force[o + 3]
+        u[o + 4] += f * force[o + 4]
+        u[o + 5] += f * force[o + 5]
+
+
+@outlined
+def meet_in_turn(first, last, kind, how, h, time, setup, height, sweeps, rows, bulk, e, s):
+    """Sweep the contacts of all islands with joints, and the joints where the step leads after them, in turn."""
+    times = int(how[KIND + WIDTH * FIRM + SWEEPS])
+    for k in range(times):
+        begin = ticks()
+        sweep_kind(kind, first, last, 1, how, h, sweeps.link, bulk.inverse, sweeps.row, s.u)
+        bulk.spent[SWEPT] += ticks() - begin
+        eps = (k + 1.0) / times if how[GRADUAL] > 0.0 else 1.0
+        sweep_joints(
+            setup, -1, HIGHEST, height, eps, how[SEARCH], how[TOLERANCE], h, time + h, s.pose, rows.compound, bulk, e,
+            s.there, s.stage, rows.total, rows.small, s.u,
+        )  # fmt: skip
+
+
+@outlined
+def settle_there(setup, how, time, all_rows, rows, bulk, e, s):
+    """Bring the velocities onto the joints at the poses a step has led to, one after the other."""
+    evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, all_rows, s.pose, s.u, e)
+    _clear(rows.total)
+    rates_by_time(setup, e, s.u, rows.aim)
+    settle(setup, int(how[KIND + WIDTH * FIRM + SWEEPS]), how[GRADUAL] > 0.0, TOUCH, 0.0, rows, bulk, e, s.u)
+
+
+@outlined
+def hold(setup, tree, structure, counted, h, rows, e, s, saddle):
+    """Bring the velocities onto the joints again, with the factor at hand; return a status.
+
+    `counted`: see `solve_rows`; h: see `aim_rates`.
+    """
+    rates_now(setup, rows, e, s.u)
+    aim_rates(setup, h, e, s, saddle)
+    status = solve_rows(setup, tree, structure, counted, False, rows, e, s, saddle)
+    if status == 0:
+        add(saddle.a, s.u)
+    return status

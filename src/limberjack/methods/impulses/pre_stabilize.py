@@ -1,0 +1,406 @@
+"""Joints closed where a substep leads (pre-stabilisation), and bodies moved there.
+
+Impulses along the rows of the start are added until the joints close at the end (the paper's 4.2, for all joints at
+once): no energy is lost that way. Light bodies that spin fast turn too far for that within a substep; it is then
+taken in pieces, halved until each closes, forces having acted for the whole of it. The last resort, and the rule of
+damped joints, is to bring the poses onto the joints as they are: always stable, but velocities are then what moved,
+and energy is lost.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from limberjack._jit import inner, outlined
+from limberjack.constraints.rows import COORDINATES, PICKED, ROWS
+from limberjack.contact.sweeps import follow
+from limberjack.linear.saddle import forget_responses
+from limberjack.maximal.bodies import POSE, move_bodies
+from limberjack.maximal.rows import evaluate, look_there
+from limberjack.maximal.solve import GAP_ALLOWED, OPEN_LOOP, STUCK, worst_row
+from limberjack.methods.impulses.islands import (
+    AFTER,
+    DAMPED,
+    FIRM,
+    GLOBAL,
+    GRADUAL,
+    HIGHEST,
+    KIND,
+    SAVED,
+    SEARCH,
+    SWEEPS,
+    TOLERANCE,
+    WIDTH,
+)
+from limberjack.methods.impulses.joint_contacts import meet_carried, put_impulses, save_impulses, sum_impulses
+from limberjack.methods.impulses.joint_newton import sweep_joints, take_rows_there
+from limberjack.methods.impulses.joint_solve import START, SUM, copy_sums
+from limberjack.methods.impulses.motion import carried, drift_body, move, set_inverse, six, take_velocities
+from limberjack.methods.impulses.post_stabilize import (
+    LIMITED,
+    PLAIN,
+    RUBBED,
+    add,
+    aim_rates,
+    aim_there,
+    clear_sums,
+    factor_rows,
+    rates_now,
+    solve_rows,
+)
+from limberjack.spatial.quaternions import rotation_from_quaternion
+from limberjack.spatial.vectors import rotate_back, symmetric_times
+
+__all__ = ["close", "copy_angles"]
+
+# Newton steps of the joints, along rows of the start and along rows of the end.
+NEWTON, NEWTON_THERE = 12, 40
+# A joint open by more than this after all of them is an error [m, rad].
+OPEN = 1e-3
+# The shortest piece of a substep is this part of it.
+PIECES = 32
+# Newton steps that must halve the error come after so many that need not.
+_PATIENT = 2
+# Contacts are met again in so many of them: what is left to close after those moves bodies by little.
+_TOUCHING = 2
+NOT_CLOSED = 1
+# Impulses of a piece may change how far a body turns within it by this much [rad]; along rows that are farther off they
+# would put energy in. Where poses are brought onto the joints bodies turn by no more at a time: a chain pulled nearly
+# straight answers a small gap with huge turns.
+_TURN = 0.2
+# What closes joints along the rows of the start adds kinetic energy, which the rows of the end take out again. The part
+# that each body gains, times what it gains, may add up to this much of the energy of an island: beyond, as in a chain
+# that snaps straight, less is taken out than was added. Bodies slower than the last do not count [m/s].
+_ADDED, _STILL = 1.5e-3, 1e-3
+
+
+@outlined
+def copy_angles(compound, e, there):
+    """Let the search for angles at predicted poses begin at those now."""
+    for t in range(len(e.near)):
+        there.near[t] = e.near[t]
+    for t in range(len(compound)):
+        for c in range(COORDINATES, ROWS):
+            there.state[compound[t, 0], c] = e.state[compound[t, 0], c]
+        if compound[t, 2] < 0:
+            # black-box joints keep the directions of the start
+            there.state[compound[t, 0], PICKED] = 1.0
+
+
+@inner
+def _keep_angles(e, there):
+    for t in range(len(e.near)):
+        e.near[t] = there.near[t]
+
+
+@outlined
+def _drift(h, before, moves, bulk, u, pose):
+    """Move bodies that joints hold by h u from the poses before."""
+    for i in range(len(bulk.mass)):
+        if moves[i] and not bulk.asleep[i]:
+            drift_body(i, h, before, bulk, u, pose)
+
+
+@outlined
+def _begin_there(moves, bulk, u, pose, before):
+    """Begin a piece where the last one ended, angular momenta kept."""
+    for i in range(len(bulk.mass)):
+        if moves[i] and not bulk.asleep[i]:
+            o = 6 * i
+            if not bulk.round[i]:
+                u[o], u[o + 1], u[o + 2] = carried(
+                    i, bulk, before, pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6], u[o], u[o + 1], u[o + 2]
+                )
+            set_inverse(i, pose, bulk)
+            for c in range(POSE):
+                before[i, c] = pose[i, c]
+
+
+@outlined
+def _copy(source, target):
+    for k in range(len(source)):
+        target[k] = source[k]
+
+
+@outlined
+def _turned_aside(h, bulk, before, u):
+    """Return whether impulses have changed how far some body turns in h by too much."""
+    most = (_TURN / h) * (_TURN / h)
+    for i in range(len(bulk.mass)):
+        if bulk.jointed[i]:
+            o = 6 * i
+            x, y, z = u[o] - before[o], u[o + 1] - before[o + 1], u[o + 2] - before[o + 2]
+            if not x * x + y * y + z * z <= most:
+                return True
+    return False
+
+
+@outlined
+def _stirred(root, pose, bulk, before, u):
+    """Return whether impulses have added too much of its kinetic energy to some island, as `root` tells them apart."""
+    gain = bulk.moving
+    for i in range(len(gain)):
+        gain[i] = 0.0
+    for i in range(len(gain)):
+        if bulk.jointed[i] and not bulk.asleep[i]:
+            o, m = 6 * i, bulk.mass[i]
+            r = rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
+            x, y, z = rotate_back(r, before[o], before[o + 1], before[o + 2])
+            px, py, pz = symmetric_times(six(bulk.inertia, i), x, y, z)
+            own = px * x + py * y + pz * z
+            x, y, z = rotate_back(r, u[o] - before[o], u[o + 1] - before[o + 1], u[o + 2] - before[o + 2])
+            px, py, pz = symmetric_times(six(bulk.inertia, i), x, y, z)
+            added = px * x + py * y + pz * z
+            for c in range(o + 3, o + 6):
+                own += m * before[c] * before[c]
+                added += m * (u[c] - before[c]) * (u[c] - before[c])
+            own += m * _STILL * _STILL
+            gain[root[i]] += added * added / (own + added) - _ADDED * own
+    for i in range(len(gain)):
+        if gain[i] > 0.0:
+            return True
+    return False
+
+
+@outlined
+def _careful(a):
+    """Return the part of the corrections a of rigid bodies that turns none of them too far."""
+    most = 0.0
+    for k in range(0, len(a), 6):
+        most = max(most, a[k] * a[k] + a[k + 1] * a[k + 1] + a[k + 2] * a[k + 2])
+    return _TURN / math.sqrt(most) if most > _TURN * _TURN else 1.0
+
+
+@outlined
+def _bring(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, saddle):
+    """Bring the poses onto the joints as they are, the directions taken anew each time; return a status.
+
+    Velocities become what moved the bodies in h from the poses `pose_sum`.
+    """
+    last, status = np.inf, 0
+    for iteration in range(NEWTON_THERE):
+        evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, all_rows, s.pose, s.u, e)
+        worst, at = worst_row(setup, e, s)
+        s.report[0], s.report[1], s.report[2] = iteration, worst, at
+        if worst <= how[TOLERANCE] or (worst < GAP_ALLOWED and worst > 0.5 * last) or not worst < 1e100:
+            break
+        last = worst
+        aim_there(setup, np.int64(0), 1.0, e.values, s.pressed, saddle)
+        status = factor_rows(setup, tree, structure, e, s, saddle)
+        if status == 0:
+            status = solve_rows(setup, tree, structure, PLAIN, True, rows, e, s, saddle)
+        if status != 0:
+            break
+        move_bodies(setup.bodies, _careful(saddle.a), saddle.a, s.pose)
+    take_velocities(h, s.pose_sum, s.pose, bulk, s.u)
+    if status == STUCK or not s.report[1] <= OPEN:
+        return OPEN_LOOP
+    return status
+
+
+@outlined
+def _correct(setup, tree, structure, counted, h, rows, e, s, saddle):
+    """Add the impulses along the rows of e that close, but for turns, what is open where h leads; return a status."""
+    aim_there(setup, np.int64(0), 1.0 / h, s.there.values, s.pressed, saddle)
+    for r in range(setup.system.row_start[setup.constraints[1]]):
+        e.values[r, 0] = s.there.values[r, 0]
+    if counted == RUBBED:
+        rates_now(setup, rows, e, s.u)
+    status = solve_rows(setup, tree, structure, counted, True, rows, e, s, saddle)
+    if status == 0:
+        add(saddle.a, s.u)
+    return status
+
+
+@outlined
+def _close_along(setup, tree, structure, how, h, time, first, count, root, rows, sweeps, rounds, bulk, e, s, saddle):
+    """Add impulses along the rows of e until the joints close where h leads from the poses `pose_sum`.
+
+    Returns:
+        a status, NOT_CLOSED where the errors do not shrink.
+    """
+    copy_angles(setup.table.compound, e, s.there)
+    last, patient = np.inf, _TOUCHING + 1 if first < count else _PATIENT
+    for iteration in range(NEWTON):
+        _drift(h, s.pose_sum, bulk.jointed, bulk, s.u, s.pose)
+        look_there(setup, time, s.pose, s.u, s.there)
+        worst, at = worst_row(setup, s.there, s)
+        s.report[0], s.report[1], s.report[2] = iteration, worst, at
+        if worst <= how[TOLERANCE] or (worst < GAP_ALLOWED and worst > 0.5 * last):
+            aside = _turned_aside(h, bulk, s.u_sum, s.u) or _stirred(root, s.pose_sum, bulk, s.u_sum, s.u)
+            return NOT_CLOSED if aside else 0
+        if not worst < (2.0 if iteration < patient else 0.5) * last:
+            return NOT_CLOSED
+        last = worst
+        if len(setup.table.compound) > 0:
+            take_rows_there(setup, s.there, e)
+            forget_responses(saddle)
+        if first < count and iteration < _TOUCHING:
+            status = meet_carried(
+                setup, tree, structure, first, count, True, how, h, rows, sweeps, bulk, rounds, e, s, saddle
+            )
+        else:
+            status = _correct(setup, tree, structure, RUBBED if first < count else LIMITED, h, rows, e, s, saddle)
+        if status != 0:
+            return NOT_CLOSED if status == STUCK else status
+    return NOT_CLOSED
+
+
+@outlined
+def _meet_anew(setup, tree, structure, h, time, all_rows, rows, e, s, saddle):
+    """Bring the velocities onto the joints at the poses now; return a status."""
+    evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, all_rows, s.pose, s.u, e)
+    clear_sums(setup.constraints[1] - setup.constraints[0], rows.pushed)
+    aim_rates(setup, h, e, s, saddle)
+    status = factor_rows(setup, tree, structure, e, s, saddle)
+    if status == 0:
+        status = solve_rows(setup, tree, structure, RUBBED, True, rows, e, s, saddle)
+    if status == 0:
+        add(saddle.a, s.u)
+    return status
+
+
+@outlined
+def _go_from_there(
+    setup, tree, structure, how, h, time, first, count, all_rows, rows, sweeps, rounds, bulk, e, s, saddle
+):
+    """Begin a piece h where the last one ended; return a status."""
+    _begin_there(rounds.moves, bulk, s.u, s.pose, s.pose_sum)
+    status = _meet_anew(setup, tree, structure, h, time, all_rows, rows, e, s, saddle)
+    if status == 0 and first < count:
+        status = meet_carried(
+            setup, tree, structure, first, count, False, how, h, rows, sweeps, bulk, rounds, e, s, saddle
+        )
+        save_impulses(first, count, sweeps.row, rounds.start)
+    copy_sums(SUM, START, rows.pushed)
+    _copy(s.u, s.u_sum)
+    return status
+
+
+@outlined
+def _close_in_pieces(
+    setup, tree, structure, how, h, time, first, count, all_rows, root, rows, sweeps, rounds, bulk, e, s, saddle
+):
+    """Take a substep in pieces that close; return a status."""
+    done, piece, part = 0, PIECES // 2, h / PIECES
+    _copy(s.u_sum, s.u)
+    put_impulses(first, count, rounds.start, sweeps.row)
+    copy_sums(START, SUM, rows.pushed)
+    while done < PIECES:
+        status = _close_along(
+            setup, tree, structure, how, piece * part, time + (done + piece) * part, first, count, root, rows, sweeps,
+            rounds, bulk, e, s, saddle,
+        )  # fmt: skip
+        if status == NOT_CLOSED:
+            _copy(s.u_sum, s.u)
+            put_impulses(first, count, rounds.start, sweeps.row)
+            copy_sums(START, SUM, rows.pushed)
+            if piece > 1:
+                piece //= 2
+                continue
+            _drift(piece * part, s.pose_sum, rounds.moves, bulk, s.u, s.pose)
+            status = _bring(
+                setup, tree, structure, how, piece * part, time + (done + piece) * part, all_rows, rows, bulk, e, s,
+                saddle,
+            )  # fmt: skip
+        else:
+            if first < count:
+                _drift(piece * part, s.pose_sum, rounds.moves, bulk, s.u, s.pose)
+            _keep_angles(e, s.there)
+        if status != 0:
+            return status
+        done += piece
+        follow(first, count, sweeps.link, piece * part, s.pose_sum, s.pose, s.u, sweeps.row)
+        sum_impulses(first, count, sweeps.row, rounds.total)
+        if done < PIECES:
+            status = _go_from_there(
+                setup, tree, structure, how, piece * part, time + done * part, first, count, all_rows, rows, sweeps,
+                rounds, bulk, e, s, saddle,
+            )  # fmt: skip
+            if status != 0:
+                return status
+    put_impulses(first, count, rounds.total, sweeps.row)
+    return 0
+
+
+@outlined
+def _close_swept(setup, how, h, time, count, graph, rows, bulk, e, s):
+    """Close the joints where the substep leads one after the other, and move there.
+
+    Where there are contacts they were closed with those: what is left is the sweep over joints alone that the paper
+    offers, after which velocities may go back to those before it.
+    """
+    times = int(how[KIND + WIDTH * FIRM + SWEEPS])
+    if count == 0:
+        copy_angles(setup.table.compound, e, s.there)
+    elif how[AFTER] == 0.0:
+        times = 0
+    else:
+        times = 1
+    for k in range(times):
+        eps = (k + 1.0) / times if how[GRADUAL] > 0.0 else 1.0
+        worst = sweep_joints(
+            setup, -1, HIGHEST, graph.level, eps, how[SEARCH], how[TOLERANCE], h, time, s.pose_sum, rows.compound, bulk,
+            e, s.there, s.pose, rows.total, rows.small, s.u,
+        )  # fmt: skip
+        if worst <= how[TOLERANCE]:
+            break
+    _drift(h, s.pose_sum, bulk.jointed, bulk, s.u, s.pose)
+    look_there(setup, time, s.pose, s.u, s.there)
+    worst, at = worst_row(setup, s.there, s)
+    s.report[0], s.report[1], s.report[2] = times, worst, at
+    if count > 0 and how[AFTER] == SAVED:
+        _copy(s.u_sum, s.u)
+    _keep_angles(e, s.there)
+
+
+@outlined
+def _mark(island, body, bulk, moves):
+    """Mark the bodies that joints hold, and those of an island."""
+    for i in range(len(moves)):
+        moves[i] = 1 if bulk.jointed[i] or (island >= 0 and body[i] == island) else 0
+
+
+@outlined
+def close(
+    setup, tree, structure, how, h, time, first, count, all_rows, graph, rows, sweeps, rounds, bulk, e, s, saddle
+):
+    """Close the joints where the substep leads, and move there; return a status.
+
+    The poses that angular momenta are to be carried on from are left in `pose_sum`.
+    """
+    for i in range(len(s.stage)):
+        for c in range(POSE):
+            s.pose_sum[i, c] = s.stage[i, c]
+    _copy(s.u, s.u_sum)
+    save_impulses(first, count, sweeps.row, rounds.start)
+    copy_sums(SUM, START, rows.pushed)
+    move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
+    if how[GLOBAL] == DAMPED or how[GLOBAL] == 0.0:
+        status = 0
+        if how[GLOBAL] == DAMPED:
+            status = _bring(setup, tree, structure, how, h, time + h, all_rows, rows, bulk, e, s, saddle)
+        else:
+            _close_swept(setup, how, h, time + h, count - first, graph, rows, bulk, e, s)
+        follow(first, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
+        return status
+    status = _close_along(
+        setup, tree, structure, how, h, time + h, first, count, graph.root, rows, sweeps, rounds, bulk, e, s, saddle
+    )
+    if status != NOT_CLOSED:
+        _keep_angles(e, s.there)
+        if first < count:
+            move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
+            _drift(h, s.pose_sum, bulk.jointed, bulk, s.u, s.pose)
+            follow(first, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
+        return status
+    for k in range(first, count):
+        for c in range(4):
+            rounds.total[k, c] = 0.0
+    _mark(graph.count[0] - 1 if first < count else -1, graph.body, bulk, rounds.moves)
+    return _close_in_pieces(
+        setup, tree, structure, how, h, time, first, count, all_rows, graph.root, rows, sweeps, rounds, bulk, e, s,
+        saddle,
+    )  # fmt: skip

@@ -1,0 +1,87 @@
+"""Contacts of bodies with joints looked for again within a step, where bodies turn or slide too far for those it has.
+
+The bars of a net turn by a radian within a frame: the points that touched at its start tell nothing of its end.
+"""
+
+from __future__ import annotations
+
+import math
+
+from limberjack._jit import outlined
+from limberjack.contact.sweeps import ACROSS, PUSHED, RA, RB, N
+from limberjack.contact.warm_start import find_again
+from limberjack.methods.impulses.islands import find_touching, keep
+
+__all__ = ["put_back_kept", "renew", "stale"]
+
+# Contacts are looked for again when some body has gone so far along another at a contact [m].
+FAR = 2e-3
+
+
+@outlined
+def stale(first, last, since, link, row, u):
+    """Return whether some contact has slid or turned too far since contacts were found, `since` seconds ago."""
+    most = (FAR / since) * (FAR / since)
+    for k in range(first, last):
+        a, b = 6 * link[k, 0], 6 * link[k, 1]
+        wx, wy, wz, x, y, z = u[a], u[a + 1], u[a + 2], u[a + 3], u[a + 4], u[a + 5]
+        rx, ry, rz = row[k, RA], row[k, RA + 1], row[k, RA + 2]
+        x, y, z = x + wy * rz - wz * ry, y + wz * rx - wx * rz, z + wx * ry - wy * rx
+        reach = rx * rx + ry * ry + rz * rz
+        if b >= 0:
+            rx, ry, rz = row[k, RB], row[k, RB + 1], row[k, RB + 2]
+            x -= u[b + 3] + u[b + 1] * rz - u[b + 2] * ry
+            y -= u[b + 4] + u[b + 2] * rx - u[b] * rz
+            z -= u[b + 5] + u[b] * ry - u[b + 1] * rx
+            wx, wy, wz = wx - u[b], wy - u[b + 1], wz - u[b + 2]
+            reach = min(reach, rx * rx + ry * ry + rz * rz)
+        along = x * row[k, N] + y * row[k, N + 1] + z * row[k, N + 2]
+        slid = x * x + y * y + z * z - along * along
+        turned = (wx * wx + wy * wy + wz * wz) * reach
+        if slid + turned + 2.0 * math.sqrt(max(slid, 0.0) * turned) > most:
+            return True
+    return False
+
+
+@outlined
+def _copy_kept(source, target):
+    for k in range(source.count[0]):
+        for c in range(3):
+            target.name[k, c] = source.name[k, c]
+        for c in range(4):
+            target.impulse[k, c] = source.impulse[k, c]
+    target.count[0] = source.count[0]
+
+
+@outlined
+def put_back_kept(rounds, kept):
+    """Put back what contacts pushed with before the step."""
+    _copy_kept(rounds.before, kept)
+
+
+@outlined
+def renew(setup, shapes, filters, dt, up, broad, again, contacts, kept, graph, sweeps, rounds, bulk, s):
+    """Find contacts anew; what they pushed with so far is kept. Return a status and whether the last has joints.
+
+    Args:
+        dt: what is left of the step [s].
+        again: whether this is not the first time in the step.
+    """
+    if not again:
+        _copy_kept(kept, rounds.before)
+    keep(contacts, graph, sweeps, kept)
+    row, sums = sweeps.row, rounds.sums
+    for t in range(contacts.count[0]):
+        k = graph.order[t]
+        sums.impulse[k, 0] = row[t, PUSHED]
+        for c in range(3):
+            sums.impulse[k, 1 + c] = row[t, ACROSS + c]
+    status, together = find_touching(setup, shapes, filters, dt, up, broad, contacts, kept, graph, sweeps, bulk, s)
+    if status == 0:
+        find_again(contacts, sums)
+        for t in range(contacts.count[0]):
+            k = graph.order[t]
+            row[t, PUSHED] = sums.found[k, 0]
+            for c in range(3):
+                row[t, ACROSS + c] = sums.found[k, 1 + c]
+    return status, together

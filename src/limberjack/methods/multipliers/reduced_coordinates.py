@@ -1,0 +1,200 @@
+"""The paper's middle ground: reduced coordinates in and out, multipliers inside (Baraff 1996, section 1).
+
+    q, qd -> poses, velocities -> rows -> factor -> solve -> qdd = J a + c of the rows along the coordinates -> q, qd
+
+q and qd are the state, so that joints cannot open and nothing is projected; accelerations are those of the linear-time
+factorisation of the joints' multipliers. A stage is a compiled call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from limberjack._jit import kernel
+from limberjack.errors import LimberjackError, StateError, UnsupportedByMethod
+from limberjack.maximal.rows import places_of
+from limberjack.maximal.solve import HUGE, LOOSE
+from limberjack.methods.multipliers.method import MultipliersStepper
+from limberjack.methods.multipliers.options import Multipliers
+from limberjack.methods.multipliers.step import EULER, take_steps
+from limberjack.model.arrays import whole_span
+from limberjack.model.model import Model
+from limberjack.reduced.integrate import advance, coordinate_rates, normalize
+
+__all__ = ["ReducedStepper"]
+
+_FOREIGN = ("loops", "limits", "gears", "velocity", "contacts", "bodies")
+_OFFERED = ("semi_implicit", "euler", "rk4")
+
+
+@kernel
+def _move(
+    # model
+    links,
+    # in
+    span, h, qd,
+    # out
+    q,
+):  # fmt: skip
+    """Move q by h qd."""
+    advance(links, span, h, qd, q)
+
+
+@kernel
+def _rates(
+    # model
+    links,
+    # in
+    span, q, qd,
+    # out
+    rates,
+):  # fmt: skip
+    """Fill dq/dt."""
+    coordinate_rates(links, span, q, qd, rates)
+
+
+@kernel
+def _normalize(
+    # model
+    links,
+    # in
+    span,
+    # out
+    q,
+):  # fmt: skip
+    """Bring quaternions back to length 1."""
+    normalize(links, span, q)
+
+
+class ReducedStepper:
+    """Takes the steps of `Multipliers(coordinates="reduced")` on trees."""
+
+    def __init__(self, model: Model, options: Multipliers, ignored: frozenset[str]) -> None:
+        found = model.features()
+        for word in _FOREIGN:
+            if word in found and word not in ignored:
+                raise UnsupportedByMethod(
+                    f'coordinates="reduced" of method "multipliers" moves trees alone, and model "{model.name}" has '
+                    f'{word}: {found[word]}; use coordinates="maximal", or ignore="{word}"'
+                )
+        if options.integrator not in _OFFERED:
+            raise StateError(
+                f'integrator "{options.integrator}" does not work on reduced coordinates; choose {", ".join(_OFFERED)}'
+            )
+        if options.order == "first":
+            raise StateError('order "first" works on bodies; use coordinates="maximal"')
+        plain = replace(options, coordinates="maximal", integrator="euler", stabilization="none", substeps=1)
+        self._inner = MultipliersStepper(model, plain, ignored)
+        self._model, self._options, self._links = model, options, model.arrays.links
+        self._span = whole_span(model.arrays.links, model.arrays.drives)
+        self._substeps = options.substeps or (2 if options.integrator == "rk4" else 1)
+        self.q, self.qd = model.q0.copy(), model.qd0.copy()
+        whole = self._inner.whole
+        counts = self._inner._setup.constraints
+        self._places = places_of(whole.system, np.arange(counts[1], counts[2]))
+        first = int(whole.system.row_start[counts[1]])
+        self._rows = np.arange(first, int(whole.system.row_start[counts[2]]))
+        drive = whole.table.drive[self._rows, 1].copy()
+        # the three rows of a ball stand for three velocities, and name the first place of each
+        self._velocity = drive
+
+    def accelerations(self, q: np.ndarray, qd: np.ndarray, forces: Any, time: float) -> tuple[np.ndarray, int]:
+        """Return qdd (nv,) at a state, and a status."""
+        inner = self._inner
+        inner._q[:], inner._qd[:] = q, qd
+        inner._put_state(check=False)
+        drives, tau = inner._all_drives(forces)
+        model = (inner._setup, inner._tree, inner._structure, self._model.arrays.springs, drives)
+        how = (inner._still, inner._drive_span, EULER, False, LOOSE, True, 1, 1, 1.0, 1.0, 1.0, time)
+        _, status = take_steps(*model, *how, forces.wrenches, tau, inner._e, inner._saddle, inner._s)
+        return self._read(inner._saddle.a, inner._e), int(status)
+
+    def _read(self, a: np.ndarray, e: Any) -> np.ndarray:
+        """Return qdd from the accelerations of the bodies."""
+        out = np.zeros(self._model.nv)
+        row, in_j, in_u = self._places
+        seen = np.bincount(row, e.j[in_j] * a[in_u], minlength=len(self._rows))
+        out[self._velocity] = seen + e.values[self._rows, 2]
+        start = self._inner.whole.bodies.start
+        for link, _, v, kind in self._inner._free:
+            if kind != "free":
+                continue
+            ends, o = e.ends[link], int(start[link])
+            turn, turning = ends[:9].reshape(3, 3), ends[12:15]
+            lever = turn @ self._inner.whole.center[link]
+            swing = np.cross(a[o : o + 3], lever) + np.cross(turning, np.cross(turning, lever))
+            out[v : v + 3] = a[o + 3 : o + 6] - swing
+            out[v + 3 : v + 6] = turn.T @ a[o : o + 3]
+        return out
+
+    def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
+        """Take up to n steps; see `Stepper`."""
+        h = dt / self._substeps
+        for step in range(n):
+            before = self.q.copy(), self.qd.copy()
+            for sub in range(self._substeps):
+                status = self._one(h, forces, time + step * dt + sub * h)
+                if status == 0 and not (np.abs(self.qd) < HUGE).all():
+                    status = -1 - int(np.flatnonzero(~(np.abs(self.qd) < HUGE))[0])
+                if status != 0:
+                    self.q[:], self.qd[:] = before
+                    return step, status
+        return n, 0
+
+    def _one(self, h: float, forces: Any, time: float) -> int:
+        """Take one step of h; return a status."""
+        links, span = self._links, self._span
+        if self._options.integrator != "rk4":
+            qdd, status = self.accelerations(self.q, self.qd, forces, time)
+            if status != 0:
+                return status
+            if self._options.integrator == "euler":
+                _move(links, span, h, self.qd, self.q)
+                self.qd += h * qdd
+            else:
+                self.qd += h * qdd
+                _move(links, span, h, self.qd, self.q)
+            return 0
+        q, qd, rates = self.q.copy(), self.qd.copy(), np.zeros_like(self.q)
+        q_sum, qd_sum = np.zeros_like(q), np.zeros_like(qd)
+        at = time
+        for weight, ahead in ((1.0, 0.5 * h), (2.0, 0.5 * h), (2.0, h), (1.0, h)):
+            qdd, status = self.accelerations(q, qd, forces, at)
+            if status != 0:
+                return status
+            _rates(links, span, q, qd, rates)
+            q_sum += weight / 6.0 * rates
+            qd_sum += weight / 6.0 * qdd
+            at, q, qd = time + ahead, self.q + ahead * rates, self.qd + ahead * qdd
+        self.q += h * q_sum
+        self.qd += h * qd_sum
+        _normalize(links, span, self.q)
+        return 0
+
+    def active_links(self) -> np.ndarray:
+        """Return, per link, whether its joint is simulated now: all are."""
+        return np.ones(len(self._links.parent), bool)
+
+    def changed(self) -> None:
+        """Take note that the state was set: nothing is kept that depends on it."""
+
+    def memory(self) -> dict[str, np.ndarray]:
+        """Return what feeds the next step beside q and qd: nothing."""
+        return {}
+
+    def remember(self, memory: dict[str, np.ndarray]) -> None:
+        """Take back what `memory` gave."""
+
+    def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
+        """Return (error, joint, message) of a failure of the rows, else None."""
+        return self._inner.explain(status, where) if status < -self._model.nv else None
+
+    def stats(self) -> dict[str, Any]:
+        """Return bodies, rows, evaluations of the forces per step and substeps."""
+        stages = 4 if self._options.integrator == "rk4" else 1
+        rows = int(self._inner.whole.system.row_start[self._inner.whole.held])
+        bodies = len(self._inner.whole.bodies.kind)
+        return {"bodies": bodies, "rows": rows, "evaluations": stages * self._substeps, "substeps": self._substeps}

@@ -1,0 +1,192 @@
+"""Steps of bodies under constraints: rows -> factor -> solve primary -> anticipate auxiliary -> integrate -> project.
+
+| integrator | a step of h | order |
+|---|---|---|
+| euler | x += h u, then u += h a | 1 |
+| semi_implicit | u += h a, then x += h u | 1, energy bounded |
+| implicit | springs taken at the end of the step, as rows that give way | 1, stable when stiff |
+| rk4 | classical Runge-Kutta, quaternions in R^4 and normalised | 4 |
+
+`rattle.py` has the integrator of that name.
+
+Where poses and velocities are projected after a semi-implicit step, constraints are given half the acceleration that
+keeps bodies on curved paths: x + h u then lies on the path to h^3, and the velocity turned into it keeps its length.
+With the whole of it, each step of a pendulum that turns by the angle w would gain w^2 of its kinetic energy.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from limberjack._jit import inner, kernel, outlined
+from limberjack.maximal.bodies import POSE, move_bodies, normalize_poses, pose_rates
+from limberjack.maximal.forces import count_turns, forces
+from limberjack.maximal.rows import evaluate
+from limberjack.maximal.solve import HUGE, MIDWAY, PROJECT, TOUCH, meet, project
+
+__all__ = ["take_steps"]
+
+EULER, SEMI_IMPLICIT, RK4, IMPLICIT, RATTLE = range(5)
+
+
+@inner
+def _accelerate(
+    setup, tree, structure, springs, drives, armature, span, driven, implicit, loose, h, rate, time, rows, wrenches,
+    applied, pose, u, e, s, saddle,
+):  # fmt: skip
+    """Fill saddle.a with the accelerations at (pose, u)."""
+    evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, pose, u, e)
+    forces(setup, springs, drives, armature, span, driven, implicit, wrenches, applied, pose, e, s, saddle.f)
+    status = meet(setup, tree, structure, np.int64(2), h, loose, rate, TOUCH, False, e, s, saddle)
+    start, counts = setup.system.row_start, setup.constraints
+    for r in range(start[counts[0]], start[counts[1]]):
+        s.pressed[r] = saddle.lam[r]
+    return status
+
+
+@inner
+def _one_step(
+    setup, tree, structure, springs, drives, armature, span, code, first, loose, driven, h, rate, tolerance, time,
+    wrenches, applied, e, s, saddle,
+):  # fmt: skip
+    """One step; return a status."""
+    bodies, nu, n = setup.bodies, len(s.u), len(s.pose)
+    start = setup.system.row_start
+    rows = start[setup.constraints[2]] if driven else start[setup.constraints[1]]
+    many = code == RK4
+    halfway = loose == PROJECT and (code == SEMI_IMPLICIT or code == IMPLICIT)
+    began, u_began = s.stage, s.u_stage
+    for i in range(n):
+        for c in range(POSE):
+            began[i, c] = s.pose[i, c]
+            s.pose_sum[i, c] = 0.0
+    for k in range(nu):
+        if first:
+            s.u[k] = 0.0
+        u_began[k] = s.u[k]
+        s.u_sum[k] = 0.0
+    for r in range(len(s.pressed)):
+        s.pressed[r] = 0.0
+    looped = tree is None or len(saddle.always) > 0
+    stages = 4 if many else 1
+    at, status = time, 0
+    for stage in range(stages):
+        status = _accelerate(
+            setup, tree, structure, springs, drives, armature, span, driven, code == IMPLICIT,
+            np.int64(MIDWAY) if halfway else loose, h, rate, at, rows, wrenches, applied, s.pose, s.u, e, s, saddle,
+        )  # fmt: skip
+        if status != 0:
+            return status
+        if many:
+            pose_rates(bodies, s.pose, s.u, s.rates)
+        at = _next_stage(stage, stages, h, time, saddle.a, began, u_began, s.rates, s.pose, s.pose_sum, s.u, s.u_sum)
+        if many:
+            # stages of a tree may be open, of loops not: near poses where they lose rank, forces that close what is
+            # open by h^2 are amplified without bound
+            if stage == 3 or (looped and loose == PROJECT):
+                normalize_poses(s.pose)
+        else:
+            if first:
+                for k in range(nu):
+                    s.u[k] = s.u_sum[k]
+            move_bodies(bodies, h, u_began if code == EULER and not first else s.u, s.pose)
+        if stage == stages - 1:
+            for k in range(nu):
+                if not abs(s.u[k]) < HUGE:
+                    return -1 - k
+        if loose == PROJECT and (looped or stage == stages - 1):
+            status = project(setup, tree, structure, at, tolerance, rows, e, s, saddle)
+            if status != 0:
+                return status
+            if stage < stages - 1:
+                for r in range(len(s.pressed)):
+                    s.pressed[r] = max(s.pressed[r], 0.0)
+    return 0
+
+
+@outlined
+def _next_stage(stage, stages, h, time, a, began, u_began, rates, pose, pose_sum, u, u_sum):
+    """Go on to the next stage, after the last one to the end of the step; return its time.
+
+    Poses go on here when there are several stages only.
+    """
+    last = stage == stages - 1
+    many = stages > 1
+    weight = (1.0 if stage == 0 or last else 2.0) / 6.0 if many else 1.0
+    ahead = 0.5 * h if stage < 2 and not last else h
+    if many:
+        for i in range(len(pose)):
+            for c in range(POSE):
+                pose_sum[i, c] += weight * rates[i, c]
+                pose[i, c] = began[i, c] + ahead * (pose_sum[i, c] if last else rates[i, c])
+    for k in range(len(u)):
+        u_sum[k] += weight * a[k]
+        u[k] = u_began[k] + ahead * (u_sum[k] if last else a[k])
+    return time + ahead
+
+
+@kernel
+def take_steps(
+    # model
+    setup, tree, structure, springs, drives, armature, span,
+    # in
+    code, first, loose, driven, n, substeps, h, rate, tolerance, time, wrenches, applied, e, saddle,
+    # out
+    s,
+):  # fmt: skip
+    """Take n steps of `substeps` times h; stop at the first that fails and put back the state before it.
+
+    Args:
+        setup: what stays.
+        tree, structure: of the direct solver; one of them is None.
+        springs, drives: of the model.
+        armature: (nv,) zeros.
+        span: the whole model.
+        code: the integrator.
+        first: whether forces give velocities.
+        loose: PROJECT, BAUMGARTE or LOOSE.
+        driven: whether any joint has a force along its coordinates.
+        n: steps.
+        substeps: integrator steps per step.
+        h: its length [s].
+        rate: of Baumgarte's terms [1/s].
+        tolerance: gap at which projections stop.
+        time: at the start [s].
+        wrenches: lasting wrenches.
+        applied: (nv,) joint forces.
+        e, saddle: scratch.
+        s: the state.
+
+    Returns:
+        steps taken, and 0, -1 - k for a velocity k that is not finite, OPEN_LOOP, STUCK or MORE_ROOM.
+    """
+    for step in range(n):
+        for i in range(len(s.pose)):
+            for c in range(POSE):
+                s.before[i, c] = s.pose[i, c]
+        for k in range(len(s.u)):
+            s.u_before[k] = s.u[k]
+        status = 0
+        for sub in range(substeps):
+            at = time + (step * substeps + sub) * h
+            status = _one_step(
+                setup, tree, structure, springs, drives, armature, span, code, first, loose, driven, h, rate, tolerance,
+                at, wrenches, applied, e, s, saddle,
+            )  # fmt: skip
+            s.fresh[0] = 1 if status == 0 else 0
+            if status != 0:
+                break
+        for k in range(len(s.u)):
+            if status == 0 and not abs(s.u[k]) < HUGE:
+                status = -1 - k
+        if status == 0 and not driven:
+            count_turns(setup, e)
+        if status != 0:
+            s.fresh[0] = 0
+            for i in range(len(s.pose)):
+                for c in range(POSE):
+                    s.pose[i, c] = s.before[i, c]
+            for k in range(len(s.u)):
+                s.u[k] = s.u_before[k]
+            return step, status
+    return n, 0

@@ -1,0 +1,399 @@
+"""Steps of trees with loops, limits, gears, velocity constraints and grips: the tree's own solution, then anticipation.
+
+kinematics -> forces -> articulated bodies -> rows (`solvers/anticipation.py`) -> integrate -> project positions,
+then velocities. All integrators of `stepping.py` but `momentum` are offered. The projection is a Newton iteration in
+the metric of the mass; a row held at velocity level only (no slip, carrier gears) is projected in velocity alone.
+One-sided rows join the accelerations while they touch, and the projections when a step would pass them: limits hold
+exactly and take the speed into them, and their forces and impulses never pull.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, kernel, outlined
+from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B, relative_rotation
+from limberjack.constraints.table import DRIVE, HELD, SIDED
+from limberjack.model.arrays import COORDINATE, DOF, LINK, SPAN
+from limberjack.reduced.aba import accelerations, articulate, solve_accelerations
+from limberjack.reduced.drives import ball_drive, drive_forces, scalar_drive
+from limberjack.reduced.forces import pull_springs, take_wrenches
+from limberjack.reduced.integrate import advance, coordinate_rates, normalize
+from limberjack.reduced.kinematics import kinematics
+from limberjack.reduced.rows import (
+    ACCELERATION,
+    NO_ROOM,
+    POSITION,
+    ROW,
+    ROW_END,
+    TOUCH,
+    VELOCITY,
+    choose,
+    look,
+    put,
+    respond,
+    solve_rows,
+)
+from limberjack.reduced.step import EULER, HUGE, IMPLICIT, RK4
+from limberjack.reduced.work import P, based
+from limberjack.spatial.vectors import cross
+
+__all__ = ["ACCELERATIONS", "MORE_ROOM", "OPEN_LOOP", "STUCK", "Own", "new_own", "take_held_steps"]
+
+# Positions are projected until no row is off by more than this [m, rad], or until Newton's steps no longer help.
+CLOSED = 1e-13
+# A loop left open by more than this is an error [m, rad].
+GAP_ALLOWED = 1e-8
+_MOST = 30
+# In place of an integrator: no step, velocities are replaced by the accelerations.
+ACCELERATIONS = 16
+# Codes of failure beside those of `stepping`; far from any freedom's.
+OPEN_LOOP, STUCK, MORE_ROOM = -(2**40), -(2**41), -(2**42)
+
+
+class Own(NamedTuple):
+    """Coordinates, velocities, forces and drives of loop joints, which have no place in q and qd."""
+
+    q: np.ndarray
+    qd: np.ndarray
+    tau: np.ndarray  # applied by the user
+    place: np.ndarray  # (r, 2) of each DRIVE row: places in q and qd
+    scalar: np.ndarray  # (s, 12) as in `Drives`
+    ball: np.ndarray  # (b, 18)
+
+
+def new_own(nq: int, nv: int, place: Any, scalar: Any, ball: Any) -> Own:
+    """Return the own state of loop joints with nq coordinates and nv freedoms."""
+    return Own(
+        np.zeros(nq), np.zeros(nv), np.zeros(nv),
+        np.array(place, np.int64).reshape(-1, 2), np.array(scalar, float).reshape(-1, 12),
+        np.array(ball, float).reshape(-1, 18),
+    )  # fmt: skip
+
+
+@inner
+def _push_pair(table, r, tau, state, wrench, rows):
+    """Let the force tau act along row r, of one pair: taken off the bias forces of its links."""
+    k = table.row_pair[r, 0]
+    fx, fy, fz = tau * wrench[r, 3], tau * wrench[r, 4], tau * wrench[r, 5]
+    for end in range(2):
+        i = table.pair_link[k, end]
+        if i < 0:
+            continue
+        lever = LEVER_A if end == 0 else LEVER_B
+        x, y, z = state[k, lever], state[k, lever + 1], state[k, lever + 2]
+        sign = 1.0
+        if end == 0:
+            x, y, z, sign = x + state[k, GAP], y + state[k, GAP + 1], z + state[k, GAP + 2], -1.0
+        cx, cy, cz = cross(x, y, z, fx, fy, fz)
+        rows[i, P] -= sign * (tau * wrench[r, 0] + cx)
+        rows[i, P + 1] -= sign * (tau * wrench[r, 1] + cy)
+        rows[i, P + 2] -= sign * (tau * wrench[r, 2] + cz)
+        rows[i, P + 4] -= sign * fx
+        rows[i, P + 5] -= sign * fy
+        rows[i, P + 6] -= sign * fz
+
+
+@outlined
+def drive_rows(
+    # model
+    table, own,
+    # in
+    k, h, soft, hold, rows,
+):  # fmt: skip
+    """Evaluate what gives way in block k: force, stiffness and damping; loop joints' drives push at once, or `soft`."""
+    values, give = hold.values, hold.give
+    r = hold.blocks[k, ROW]
+    while r < hold.blocks[k, ROW_END]:
+        role = table.role[r]
+        if role > SIDED and role != DRIVE:
+            give[r, 1], give[r, 2] = table.soft[r, 0], table.soft[r, 1]
+            give[r, 0] = give[r, 1] * values[r, 0] + give[r, 2] * values[r, 1]
+        if role != DRIVE:
+            r += 1
+            continue
+        iq, iv, width = own.place[r, 0], own.place[r, 1], 1
+        row = table.drive[r, 1]
+        if table.speed[r] == 1:  # the first of the three rows of a ball
+            width = 3
+            w, x, y, z = relative_rotation(hold.state, table.row_pair[r, 0])
+            own.q[iq], own.q[iq + 1], own.q[iq + 2], own.q[iq + 3] = w, x, y, z
+            for c in range(3):
+                own.qd[iv + c] = values[r + c, 1]
+                give[r + c, 0], give[r + c, 1], give[r + c, 2] = 0.0, 0.0, 0.0
+            if row >= 0:
+                fx, fy, fz, bx, by, bz = ball_drive(row, own.ball, h, own.q, iq, own.qd, iv)
+                give[r, 0], give[r + 1, 0], give[r + 2, 0] = -fx, -fy, -fz
+                # what the drive adds to the inertia, as damping over the step
+                if h > 0.0:
+                    give[r, 2], give[r + 1, 2], give[r + 2, 2] = bx / h, by / h, bz / h
+        else:
+            own.q[iq], own.qd[iv] = values[r, 0], values[r, 1]
+            give[r, 0], give[r, 1], give[r, 2] = 0.0, 0.0, 0.0
+            if table.drive[r, 0] >= 0:
+                f, stiff, damp = scalar_drive(table.drive[r, 0], own.scalar, h, own.q[iq], own.qd[iv])
+                give[r, 0], give[r, 1], give[r, 2] = -f, stiff, damp
+        for c in range(width):
+            force = own.tau[iv + c]
+            # a drive without stiffness and damping (its motor at its largest force) only pushes
+            if not (soft and (give[r + c, 1] > 0.0 or give[r + c, 2] > 0.0)):
+                force -= give[r + c, 0]
+                give[r + c, 0], give[r + c, 1], give[r + c, 2] = 0.0, 0.0, 0.0
+            if force != 0.0:
+                _push_pair(table, r + c, force, hold.state, hold.wrench, rows)
+        r += width
+
+
+@inner
+def _constrain(links, table, span, k, mode, h, soft, work, hold, qdd):
+    """Let the rows of block k act in `mode` on work left by `articulate`: qdd becomes theirs; return a status."""
+    count = choose(links, table, k, mode, h, soft, work.rows, qdd, hold)
+    if count == NO_ROOM:
+        return MORE_ROOM
+    if count == 0:
+        if mode != ACCELERATION:
+            for v in range(span[DOF], span[DOF + 1]):
+                qdd[v] = 0.0
+        return 0
+    respond(links, table, span, count, h, work, hold)
+    status = solve_rows(count, hold)
+    if mode == ACCELERATION:
+        for r in range(hold.blocks[k, ROW], hold.blocks[k, ROW_END]):
+            hold.multipliers[r] = 0.0
+        for j in range(count):
+            hold.multipliers[hold.rows[j]] = hold.force[j]
+    put(links, span, count, mode != ACCELERATION, hold, work)
+    solve_accelerations(links, span, work.subspace, work.reduced, work.pivot, work.rest, work.rows, qdd)
+    return STUCK if status != 0 else 0
+
+
+@inner
+def _dynamics(
+    links, drives, springs, table, own, span, k, h, time, reach, q, qd, applied, wrenches, work, pull, hold, tau, added,
+    qdd,
+):  # fmt: skip
+    """Fill qdd at (q, qd) with all rows of block k acting; return 0 or the code of what failed."""
+    kinematics(links, span, q, qd, work)
+    take_wrenches(span, wrenches, work.rows)
+    drive_forces(drives, links.armature, span, reach, q, qd, applied, tau, added)
+    if len(springs.link) > 0 and reach == 0.0:
+        pull_springs(links, springs, span, qd, work, pull)
+    look(links, table, span, k, time, q, qd, work, hold)
+    drive_rows(table, own, k, reach, reach > 0.0, hold, work.rows)
+    status = accelerations(links, span, added, tau, work, qdd)
+    if status == 0:
+        status = _constrain(links, table, span, k, ACCELERATION, h, reach > 0.0, work, hold, qdd)
+    return status
+
+
+@inner
+def _worst(table, k, hold):
+    """Return the largest error of a position row of block k, the row, and whether a one-sided one touches."""
+    values, worst, at, touches = hold.values, 0.0, -1, False
+    for r in range(hold.blocks[k, ROW], hold.blocks[k, ROW_END]):
+        role = table.role[r]
+        if role == SIDED:
+            touches = touches or values[r, 0] <= TOUCH
+        if role > SIDED or table.speed[r] == 1:
+            continue
+        size = abs(values[r, 0]) if role == HELD or hold.multipliers[r] > 0.0 else -values[r, 0]
+        if not size <= worst:
+            worst, at = size, r
+    return worst, at, touches
+
+
+@outlined
+def _passes(table, k, h, q, qd, hold):
+    """Return whether the rows of block k need a projection after a step: any held, or one-sided ones it could reach."""
+    values = hold.values
+    for r in range(hold.blocks[k, ROW], hold.blocks[k, ROW_END]):
+        role = table.role[r]
+        if role == HELD:
+            return True
+        if role == SIDED:
+            if table.row_pair[r, 0] < 0:
+                value = -table.target[r, 0]
+                rate = 0.0
+                for c in range(2):
+                    if table.place[r, c] >= 0:
+                        value += table.share[r, c] * q[table.place[r, 2 + c]]
+                        rate += table.share[r, c] * qd[table.place[r, c]]
+                pressed = hold.multipliers[r] > 0.0
+                if value < -CLOSED or (value <= TOUCH and rate < 0.0) or (pressed and value > CLOSED):
+                    return True
+            elif hold.multipliers[r] > 0.0 or values[r, 0] + 4.0 * h * min(values[r, 1], 0.0) < 0.02:
+                # read off frames: whether the step has passed it shows only after the kinematics
+                return True
+    return False
+
+
+@inner
+def _project(links, table, span, k, time, work, hold, tau, qdd, q, qd):
+    """Bring (q, qd) onto the rows of block k; return 0 or the code of what failed."""
+    status = 0
+    last = least = np.inf
+    worst = 0.0
+    for r in range(hold.blocks[k, ROW], hold.blocks[k, ROW_END]):
+        if table.role[r] == SIDED:
+            hold.give[r, 0] = 0.0
+    for iteration in range(_MOST):
+        kinematics(links, span, q, qd, work)
+        look(links, table, span, k, time, q, qd, work, hold)
+        worst, at, touches = _worst(table, k, hold)
+        hold.report[2] = iteration
+        if worst < least or not worst < 1e100:
+            least = worst
+            hold.report[3], hold.report[5] = worst, at
+        # closed, or as near as rounding allows: Newton's steps no longer halve the error
+        if worst <= CLOSED or (worst < GAP_ALLOWED and worst > 0.5 * last) or not worst < 1e100:
+            break
+        last = worst
+        status = articulate(
+            links, span, links.armature, tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest
+        )
+        if status == 0:
+            status = _constrain(links, table, span, k, POSITION, 10.0 * worst, False, work, hold, qdd)
+        if status == STUCK:
+            status = OPEN_LOOP
+        if status != 0:
+            break
+        advance(links, span, 1.0, qdd, q)
+    if status == 0 and not worst <= GAP_ALLOWED:
+        status = OPEN_LOOP
+    if status == 0:
+        status = articulate(
+            links, span, links.armature, tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest
+        )
+    if status == 0:
+        status = _constrain(links, table, span, k, VELOCITY, 0.0, False, work, hold, qdd)
+    if status == 0:
+        for v in range(span[DOF], span[DOF + 1]):
+            qd[v] += qdd[v]
+    return status
+
+
+@inner
+def _one_step(
+    links, drives, springs, table, own, span, k, code, h, time, applied, wrenches, work, pull, b, hold, q, qd
+):
+    """One step of the integrator `code` with the rows of block k; return a status."""
+    many = code == RK4
+    q0, q1, v0, v1 = span[COORDINATE], span[COORDINATE + 1], span[DOF], span[DOF + 1]
+    q_stage, qd_stage, q_sum, qd_sum, rates, qdd = b.q_stage, b.qd_stage, b.q_sum, b.qd_sum, b.rates, b.qdd
+    for i in range(q0, q1):
+        q_sum[i] = 0.0
+        q_stage[i] = q[i]
+    for v in range(v0, v1):
+        qd_sum[v] = 0.0
+        qd_stage[v] = qd[v]
+    for r in range(hold.blocks[k, ROW], hold.blocks[k, ROW_END]):
+        hold.multipliers[r] = 0.0
+    reach = h if code == IMPLICIT else 0.0
+    status = 0
+    at = time
+    for stage in range(4 if many else 1):
+        status = _dynamics(
+            links, drives, springs, table, own, span, k, h, at, reach, q_stage, qd_stage, applied, wrenches, work,
+            pull, hold, b.tau, b.added, qdd,
+        )  # fmt: skip
+        if status != 0:
+            return status
+        if code == ACCELERATIONS:
+            for v in range(v0, v1):
+                qd[v] = qdd[v]
+            return 0
+        weight = (1.0 if stage == 0 or stage == 3 else 2.0) / 6.0 if many else 1.0
+        coordinate_rates(links, span, q_stage, qd_stage, rates)
+        ahead = 0.5 * h if stage < 2 else h
+        at = time + ahead
+        for i in range(q0, q1):
+            q_sum[i] += weight * rates[i]
+            q_stage[i] = q[i] + ahead * rates[i]
+        for v in range(v0, v1):
+            qd_sum[v] += weight * qdd[v]
+            qd_stage[v] = qd[v] + ahead * qdd[v]
+    if many:
+        for i in range(q0, q1):
+            q[i] += h * q_sum[i]
+        for v in range(v0, v1):
+            qd[v] += h * qd_sum[v]
+        normalize(links, span, q)
+    else:
+        if code == EULER:
+            advance(links, span, h, qd, q)
+        for v in range(v0, v1):
+            qd[v] += h * qdd[v]
+        if code != EULER:
+            advance(links, span, h, qd, q)
+    for v in range(v0, v1):
+        if not abs(qd[v]) < HUGE:
+            return -1 - v
+    if _passes(table, k, h, q, qd, hold):
+        return _project(links, table, span, k, time + h, work, hold, b.tau, qdd, q, qd)
+    return 0
+
+
+@inner
+def _block_steps(
+    links, drives, springs, table, own, span, k, code, n, substeps, h, time, applied, wrenches, work, pull, b, hold, q,
+    qd,
+):  # fmt: skip
+    """Take n steps with block k; stop at the first that fails and put back the state before it."""
+    q_before, qd_before = b.q_before, b.qd_before
+    q0, q1, v0, v1 = span[COORDINATE], span[COORDINATE + 1], span[DOF], span[DOF + 1]
+    for step in range(n):
+        for i in range(q0, q1):
+            q_before[i] = q[i]
+        for v in range(v0, v1):
+            qd_before[v] = qd[v]
+        status = 0
+        for s in range(substeps):
+            at = time + (step * substeps + s) * h
+            status = _one_step(
+                links, drives, springs, table, own, span, k, code, h, at, applied, wrenches, work, pull, b, hold, q, qd
+            )
+            if status != 0:
+                break
+        for v in range(v0, v1):
+            if status == 0 and not abs(qd[v]) < HUGE:
+                status = -1 - v
+        if status != 0:
+            for i in range(q0, q1):
+                q[i] = q_before[i]
+            for v in range(v0, v1):
+                qd[v] = qd_before[v]
+            return step, status
+    return n, 0
+
+
+@kernel
+def take_held_steps(
+    # model
+    links, drives, springs, table, own,
+    # in
+    blocks, first, count, span, code, n, substeps, h, time, applied, wrenches, work, pull, b, hold,
+    # out
+    q, qd,
+):  # fmt: skip
+    """Take n steps of `substeps` times h with the blocks `first` .. `count` - 1 in turn, rows included.
+
+    After a failure the blocks are at different steps.
+
+    Returns:
+        the fewest steps any block took, and 0 or a status: those of `stepping.take_steps`, OPEN_LOOP, STUCK, MORE_ROOM;
+        and the block it came from.
+    """
+    taken, status, where = n, 0, 0
+    for k in range(first, count):
+        for c in range(SPAN):
+            span[c] = blocks[k, c]
+        mine = based(work, span[LINK])
+        done, failed = _block_steps(
+            links, drives, springs, table, own, span, k, code, n, substeps, h, time, applied, wrenches, mine, pull, b,
+            hold, q, qd,
+        )  # fmt: skip
+        if done < taken:
+            taken, status, where = done, failed, k
+    return taken, status, where

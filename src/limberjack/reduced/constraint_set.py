@@ -1,0 +1,300 @@
+"""What a model's constraints need beside its tree: table, state and scratch of the rows, grips, forces of loop joints.
+
+`Holding` is the Python side of `constrained.py`, shared by the methods in reduced coordinates.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from limberjack.constraints.rows import ANGLE, COORDINATES, ROWS, SLIDE, TURN
+from limberjack.constraints.table import (
+    DRIVE,
+    GRIP,
+    SIDED,
+    Pairs,
+    Row,
+    Table,
+    collect,
+    coordinate_terms,
+    joint_rows,
+    new_table,
+    spring_rows,
+)
+from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError
+from limberjack.model.arrays import LINK, SPAN, Links, span_of
+from limberjack.model.compile import drives_of
+from limberjack.model.joints import SPIN, coordinate_counts, motions_of
+from limberjack.model.model import Model
+from limberjack.model.spec import WORLD, Joint
+from limberjack.reduced.constrained_step import OPEN_LOOP, STUCK, Own, new_own
+from limberjack.reduced.rows import Hold, blocks_of_rows, grown, new_hold
+
+__all__ = ["Grip", "Holding", "needs_rows", "tied_blocks"]
+
+_WELD = Joint("", "fixed", WORLD, "", (0.0,) * 3, (1.0, 0.0, 0.0, 0.0), (0.0,) * 3, (1.0, 0.0, 0.0, 0.0))
+
+
+def tied_blocks(model: Model, ties: Iterable[tuple[int, int]]) -> np.ndarray:
+    """Return spans (k, SPAN) of whole trees such that each tie (two links, -1 = world) lies in one; springs tie too."""
+    links, drives = model.arrays.links, model.arrays.drives
+    n = len(links.parent)
+    if len(model.arrays.springs.link):
+        return span_of(links, drives, 0, n)[None].copy()
+    # one block per tree: what the rows of one figure take to settle must not show in another
+    roots = np.append(np.flatnonzero(links.parent < 0), n)
+    plain = np.array([span_of(links, drives, int(i), int(j)) for i, j in itertools.pairwise(roots)])
+    plain = plain.reshape(-1, SPAN)
+    starts = plain[:, LINK]
+    joined = np.zeros(len(plain) + 1, np.int64)
+    for a, b in ties:
+        if a >= 0 and b >= 0:
+            i, j = sorted(int(np.searchsorted(starts, x, side="right")) - 1 for x in (a, b))
+            joined[i] += 1
+            joined[j] -= 1
+    # a block goes on into the next while any tie spans the border
+    open_ties = np.cumsum(joined)[:-1]
+    ends, begin = [], 0
+    for k in range(len(plain)):
+        if open_ties[k] == 0:
+            ends.append((int(starts[begin]), int(plain[k, LINK + 1])))
+            begin = k + 1
+    return np.array([span_of(links, drives, i, j) for i, j in ends]).reshape(-1, plain.shape[1])
+
+
+def needs_rows(model: Model, ignored: Iterable[str]) -> bool:
+    """Return whether a model has loops, gears, velocity constraints or hard limits that are not ignored.
+
+    Springs, which are rows in implicit steps beside others, need none on their own.
+    """
+    left = set(ignored)
+    kinds = {"gear": "gears", "no_slip": "velocity"}
+    if any(kinds.get(model.joint_spec(name).kind, "loops") not in left for name in model.loop_names):
+        return True
+    if "limits" in left:
+        return False
+    return bool(np.isfinite(model.arrays.limits).any()) or any(
+        joint.cone is not None or joint.twist is not None for joint in model.spec.joints
+    )
+
+
+@dataclass(eq=False)
+class Grip:
+    """A point of a link drawn to a place in the world, and if asked for to a rotation, by rows that give way."""
+
+    link: int
+    place: np.ndarray  # (3,) in the link frame
+    target: np.ndarray  # (3,) in the world
+    rotation: np.ndarray | None  # (3, 3) the link's frame in the world, or None where it turns as it likes
+    stiffness: float
+    damping: float
+    most: float  # largest force along each axis [N]
+    lever: float = 0.1  # torques are forces at this distance [m]
+
+    def rows(self, pairs: Pairs, index: int) -> list[Row]:
+        """Return the rows of the grip, to stand at `index` among the joints, springs and grips."""
+        world = np.concatenate([(np.eye(3) if self.rotation is None else self.rotation).ravel(), self.target])
+        pair = pairs.add((-1, world), (self.link, np.concatenate([np.eye(3).ravel(), self.place])))
+        soft = (self.stiffness, self.damping, self.most)
+        out = [Row(index, [(pair, (SLIDE, c, 0, 1.0))], role=GRIP, soft=soft) for c in range(3)]
+        if self.rotation is not None:
+            f = self.lever**2
+            soft = (f * self.stiffness, f * self.damping, self.lever * self.most)
+            for terms, _ in joint_rows(_WELD)[:3]:
+                out.append(Row(index, [(pair, term) for term in terms], role=GRIP, soft=soft))
+        return out
+
+
+class Holding:
+    """The rows of a model on its tree, their blocks, and what loop joints hold of their own."""
+
+    def __init__(self, model: Model, ignored: Iterable[str], *, implicit: bool) -> None:
+        self.model, self._ignored, self._implicit = model, frozenset(ignored), implicit
+        loops = [model.joint_spec(name) for name in model.loop_names]
+        self._loops = [joint for joint in loops if joint.kind not in ("gear", "no_slip", "distance")]
+        sizes = [coordinate_counts(joint) for joint in self._loops]
+        q, v = np.cumsum([0, *(nq for nq, _ in sizes)]), np.cumsum([0, *(nv for _, nv in sizes)])
+        self._drives = drives_of(self._loops, q[:-1], v[:-1], int(v[-1]))[0]
+        self._place = {joint.name: (int(a), int(b)) for joint, a, b in zip(self._loops, q, v, strict=False)}
+        self._sizes = (int(q[-1]), int(v[-1]))
+        self.pushed: set[str] = set()  # loop joints the user applies forces to
+        self.grips: list[Grip] = []
+        self.rows: list[Row] = []
+        self.build()
+
+    def wanted(self, *features: str) -> bool:
+        """Return whether any of the features is not ignored."""
+        return any(feature not in self._ignored for feature in features)
+
+    def build(self) -> None:
+        """Make table, state and blocks anew, after a grip or a force on a loop joint has come or gone."""
+        before = getattr(self, "own", None)
+        turns = {} if before is None else dict(zip(self._angles(), self.turns(), strict=True))
+        poses = {} if before is None else self._compound_poses()
+        self._row_place: dict[int, tuple[int, int]] = {}
+        rows, pairs = collect(
+            self.model,
+            loops="loops" not in self._ignored,
+            gears="gears" not in self._ignored,
+            limits="limits" not in self._ignored,
+        )
+        if "loops" not in self._ignored:
+            rows += self._drive_rows(pairs)
+        if self._implicit:
+            rows += self._spring_rows(pairs)
+        for k, grip in enumerate(self.grips):
+            rows += grip.rows(pairs, self.model.joint_count + len(self.model.springs) + k)
+        links = self.model.arrays.links
+        link = np.array(pairs.link, np.int64).reshape(-1, 2)
+        self.spans = tied_blocks(self.model, _ties(links, rows, link))
+        block = blocks_of_rows(links, rows, link, self.spans)
+        later = np.array([row.role == SIDED for row in rows], bool)
+        order = np.lexsort((np.arange(len(rows)), later, block))
+        rows, block = [rows[i] for i in order], block[order]
+        pair_block = np.zeros(len(link), np.int64)
+        for row, k in zip(rows, block, strict=True):
+            for pair, _ in row.terms:
+                pair_block[pair] = k
+        rows, pairs, pair_block = _sorted_pairs(rows, pairs, pair_block)
+        self.rows = rows
+        self.table: Table = new_table(rows, pairs)
+        self.hold: Hold = new_hold(links, self.table, block, pair_block, self.spans)
+        place = [self._row_place.get(id(row), (-1, -1)) for row in rows] if rows else []
+        self.own: Own = new_own(*self._sizes, place, self._drives.scalar, self._drives.ball)
+        if before is not None:
+            self.own.tau[:] = before.tau
+        # turns already made, and where the search for coordinates of compound joints begins, outlive the tables
+        self.hold.near[self.table.terms[:, 0] == ANGLE] = [turns.get(key, 0.0) for key in self._angles()]
+        for pair in self.table.compound[:, 0]:
+            if self._frames(pair) in poses:
+                self.hold.state[pair, COORDINATES:ROWS] = poses[self._frames(pair)]
+
+    def turns(self) -> np.ndarray:
+        """Return the angles that rows read, turns counted."""
+        return self.hold.near[self.table.terms[:, 0] == ANGLE]
+
+    def _frames(self, pair: int) -> tuple[bytes, bytes]:
+        return self.table.pair_link[pair].tobytes(), self.table.pair_frame[pair].tobytes()
+
+    def _angles(self) -> list[tuple[bytes, bytes, int]]:
+        """Return which angle each term reads that reads one."""
+        terms = self.table.terms[self.table.terms[:, 0] == ANGLE]
+        return [(*self._frames(int(pair)), int(axis)) for _, pair, axis, _ in terms]
+
+    def _compound_poses(self) -> dict[tuple[bytes, bytes], np.ndarray]:
+        pairs = self.table.compound[:, 0]
+        return {self._frames(int(pair)): self.hold.state[pair, COORDINATES:ROWS].copy() for pair in pairs}
+
+    def _drive_rows(self, pairs: Pairs) -> list[Row]:
+        """Return the rows that read the coordinates of loop joints with drives or forces."""
+        out: list[Row] = []
+        scalar = {int(v): k for k, (_, v) in enumerate(self._drives.place)}
+        ball = {int(v): k for k, (_, v) in enumerate(self._drives.ball_place)}
+        for joint in self._loops:
+            q, v = self._place[joint.name]
+            nv = coordinate_counts(joint)[1]
+            if joint.name not in self.pushed and not any(v <= k < v + nv for k in (*scalar, *ball)):
+                continue
+            index = self.model.joint_names.index(joint.name)
+            pair, terms = pairs.joint(joint), iter(coordinate_terms(joint))
+            for kind in motions_of(joint):
+                if kind == SPIN:
+                    for c in range(3):
+                        term = (pair, (TURN, 0, c, 1.0))
+                        row = Row(index, [term], role=DRIVE, speed=True, drive=(-1, ball.get(v, -1)))
+                        self._row_place[id(row)] = (q, v)
+                        out.append(row)
+                    q, v = q + 4, v + 3
+                else:
+                    row = Row(index, [(pair, next(terms))], role=DRIVE, drive=(scalar.get(v, -1), -1))
+                    self._row_place[id(row)] = (q, v)
+                    out.append(row)
+                    q, v = q + 1, v + 1
+        return out
+
+    def _spring_rows(self, pairs: Pairs) -> list[Row]:
+        """Return one row along each spring, which gives way over a step."""
+        return [row for k in range(len(self.model.springs)) for row in spring_rows(self.model, pairs, k)]
+
+    def move_grip(self, grip: Grip) -> None:
+        """Take the place and rotation a grip now aims at."""
+        index = self.model.joint_count + len(self.model.springs) + self.grips.index(grip)
+        row = int(np.flatnonzero(self.table.joint == index)[0])
+        frame = self.table.pair_frame[self.table.row_pair[row, 0]]
+        frame[:9] = (np.eye(3) if grip.rotation is None else grip.rotation).ravel()
+        frame[9:12] = grip.target
+
+    def grip_force(self, grip: Grip) -> np.ndarray:
+        """Return the force (3,) a grip pulled with in the last step, world axes."""
+        index = self.model.joint_count + len(self.model.springs) + self.grips.index(grip)
+        rows = np.flatnonzero(self.table.joint == index)[:3]
+        axes = self.table.pair_frame[self.table.row_pair[rows[0], 0], :9].reshape(3, 3)
+        return axes @ self.hold.multipliers[rows]
+
+    def grow(self) -> None:
+        """Make room for more rows at once."""
+        self.hold = grown(self.hold, len(self.rows))
+
+    def has_freedoms(self, name: str) -> bool:
+        """Return whether `name` is a loop joint that forces can act along."""
+        return name in self._place and "loops" not in self._ignored
+
+    def push(self, name: str) -> tuple[np.ndarray, bool]:
+        """Return the applied forces of a loop joint, to be written, and whether rows were made for them just now."""
+        if not self.has_freedoms(name):
+            raise StateError(f'joint "{name}" has no freedom for a force')
+        new = name not in self.pushed
+        if new:
+            self.pushed.add(name)
+            self.build()
+        return self.forces_on(name), new
+
+    def forces_on(self, name: str) -> np.ndarray:
+        """Return the applied forces of a loop joint, to be written."""
+        _, v = self._place[name]
+        return self.own.tau[v : v + coordinate_counts(self.model.joint_spec(name))[1]]
+
+    def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
+        """Return (error, joint, message) of a status of `take_held_steps` that the rows caused, else None."""
+        if status not in (OPEN_LOOP, STUCK):
+            return None
+        if status == STUCK:
+            text = f"no forces of the limits fit together at {where}"
+            return Diverged, "", text
+        gap, row = float(self.hold.report[3]), int(self.hold.report[5])
+        name = self.joint_of(row) if row >= 0 else ""
+        return LoopNotClosed, name, f'joint "{name}": gap {gap:.3g} m > 1e-8 m at {where}; try a smaller dt'
+
+    def redundant(self) -> tuple[int, int]:
+        """Return how many rows acted last and their rank."""
+        return int(self.hold.report[0]), int(self.hold.report[1])
+
+    def joint_of(self, row: int) -> str:
+        """Return the name of the joint, spring or grip a row belongs to."""
+        index = int(self.table.joint[row])
+        names = (*self.model.joint_names, *(spring.name for spring in self.model.springs))
+        return names[index] if index < len(names) else "grip"
+
+
+def _ties(links: Links, rows: list[Row], pair_link: np.ndarray) -> list[tuple[int, int]]:
+    """Return pairs of links that one row acts on."""
+    owner = np.repeat(np.arange(len(links.parent)), links.dof)
+    out = []
+    for row in rows:
+        on = [int(i) for pair, _ in row.terms for i in pair_link[pair] if i >= 0]
+        on += [int(owner[v]) for v, _, _ in row.coordinates]
+        out += [(on[0], i) for i in on[1:]]
+    return out
+
+
+def _sorted_pairs(rows: list[Row], pairs: Pairs, block: np.ndarray) -> tuple[list[Row], Pairs, np.ndarray]:
+    """Return rows and pairs with the pairs of each block together."""
+    order = np.argsort(block, kind="stable")
+    place = pairs.sort(order)
+    for row in rows:
+        row.terms = [(int(place[pair]), term) for pair, term in row.terms]
+    return rows, pairs, block[order]

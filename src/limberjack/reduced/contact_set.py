@@ -1,0 +1,180 @@
+"""`Meeting`: the Python side of `touching.py`, shared by the methods in reduced coordinates.
+
+It holds the shapes of a model on the links of some trees (the model's own, or clusters of them), the contacts found and
+what they pushed with.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from limberjack._jit import entry
+from limberjack.collision.bvh import Branches
+from limberjack.collision.detect import Contact, grown, new_contacts, new_detector
+from limberjack.collision.shapes import Filters, Shapes, shape_names
+from limberjack.contact.warm_start import new_kept
+from limberjack.model.arrays import Drives, Links
+from limberjack.model.model import Model
+from limberjack.reduced.contacts import MORE_CONTACTS, PathRows, Touch, new_path_rows, new_touch, take_touching_steps
+from limberjack.reduced.forces import Wrenches, no_wrenches
+
+__all__ = ["Meeting", "extents_of"]
+
+# Gap up to which contacts are kept at hand [m].
+_MARGIN = 1e-3
+# Contacts there is room for at first.
+_ROOM = 64
+
+
+def extents_of(shapes: Shapes, n: int) -> np.ndarray:
+    """Return how far shapes reach from the origin of each of n links [m]; planes are left out."""
+    extent = np.zeros(n)
+    on = np.flatnonzero((shapes.link >= 0) & np.isfinite(shapes.radius))
+    far = np.sqrt(np.square(shapes.place[on, :3]).sum(axis=1)) + shapes.radius[on]
+    np.maximum.at(extent, shapes.link[on], far)
+    return extent
+
+
+class Meeting:
+    """The contacts and dry friction of a model's trees.
+
+    Args:
+        model: the model.
+        ignored: features to leave out.
+
+    Attributes:
+        detector: shapes, filters and contacts.
+        touch: state and scratch on the trees last laid out.
+        alarm, quiet, alert, several: of `take_touching_steps`; nobody is told of blows unless they are set.
+    """
+
+    def __init__(self, model: Model, ignored: frozenset[str]) -> None:
+        apart = tuple(shape.name for shape in model.shapes if shape.collide) if "contacts" in ignored else ()
+        self._names = shape_names(model, apart)
+        self._owner = {shape.name: shape.body for shape in model.shapes}
+        # little room, made larger when it is needed: a step looks at all of it
+        self.detector = new_detector(model, None, apart)._replace(contacts=new_contacts(_ROOM))
+        self.kept = new_kept(_ROOM)
+        dry = model.arrays.friction
+        self.friction = np.zeros_like(dry) if "friction" in ignored else dry
+        self._room, self._last = (256, 4096), 1.0
+        self._packed: PathRows | None = None
+        self._call: Any = take_touching_steps
+        self._acting: Wrenches = no_wrenches()  # of the user, then of contacts
+        self.alarm, self.quiet, self.alert, self.several = np.inf, 0, np.zeros(0, np.uint8), np.zeros(0, np.uint8)
+        self.touch: Touch
+
+    def lay(self, links: Links, drives: Drives, friction: np.ndarray, extent: np.ndarray | None = None) -> None:
+        """Take the trees that the shapes are on.
+
+        Args:
+            links, drives: the trees.
+            friction: (nv,) dry friction of their freedoms [N, N m].
+            extent: (n,) how far shapes reach from each link's origin [m]; None = found from the shapes.
+        """
+        n, nv = len(links.parent), len(links.armature)
+        if extent is None:
+            extent = extents_of(self.detector.shapes, n)
+        if self._packed is None:
+            self._packed = new_path_rows(n, nv, *self._room)
+        sized = {"seen": np.zeros(n, np.int64), "dense": np.zeros((3, nv)), "inverse": np.zeros(nv), "z": np.zeros(nv)}
+        self._packed = self._packed._replace(**sized)
+        self.touch = new_touch(links, drives, friction, extent, self._packed)
+
+    def branch(self, branches: Branches, filters: Filters) -> None:
+        """Look for contacts in branches from now on, whose links are those of the trees; `lay` follows.
+
+        Args:
+            branches: over the shapes.
+            filters: what does not collide; links that no joint ties may hold bodies that one does.
+        """
+        self.detector = self.detector._replace(branches=branches, filters=filters)
+
+    def take(
+        self, links: Links, drives: Drives, springs: Any, holding: Any, hold: Any, table: Any, blocks: np.ndarray,
+        span: np.ndarray, code: int, n: int, substeps: int, dt: float, time: float, tau: np.ndarray,
+        wrenches: Wrenches, work: Any, pull: Any, buffers: Any, q: np.ndarray, qd: np.ndarray,
+    ) -> tuple[int, int]:  # fmt: skip
+        """Take up to n steps; return the steps taken and 0 or a status, see `take_touching_steps`."""
+        taken, given = 0, len(wrenches.link)
+        while True:
+            d = self.detector
+            room = given + 2 * len(d.contacts.depth)
+            if len(self._acting.link) != room:
+                self._acting = Wrenches(np.full(room, -1, np.int64), np.zeros((room, 9)))
+            self._acting.link[:given], self._acting.data[:given] = wrenches.link, wrenches.data
+            more, status = self._call(
+                links, drives, springs, table, holding.own, d.shapes, d.filters, blocks, span, code, n - taken,
+                substeps, dt / substeps, time + taken * dt, _MARGIN, self.alarm, self.quiet - taken, self.alert,
+                self.several, tau, given, work, pull, buffers, hold, d.branches, d.broad, d.contacts, self.kept,
+                self.touch, self._acting, q, qd,
+            )  # fmt: skip
+            if self._call is take_touching_steps:
+                self._call = entry(take_touching_steps)
+            taken += int(more)
+            if status != MORE_CONTACTS:
+                break
+            self._grow()
+        if taken:
+            self._last = dt
+        return taken, int(status)
+
+    def _grow(self) -> None:
+        """Make room for more contacts, of which the last step found too many."""
+        if self.detector.contacts.count[1] > len(self.detector.contacts.depth):
+            kept, count = self.kept, int(self.kept.count[0])
+            self.detector = grown(self.detector)
+            self.kept = new_kept(len(self.detector.contacts.depth))
+            self.kept.count[0] = count
+            self.kept.name[:count], self.kept.impulse[:count] = kept.name[:count], kept.impulse[:count]
+            return
+        packed = self.touch.packed
+        self._room = 2 * len(packed.kind), max(2 * len(packed.column), int(packed.report[3]))
+        self._packed = new_path_rows(len(packed.seen), len(packed.z), *self._room)
+        self.touch = self.touch._replace(packed=self._packed)
+
+    def forces(self) -> np.ndarray:
+        """Return the forces (c, 3) of the contacts of the last step on their first bodies [N]."""
+        count = int(self.kept.count[0])
+        normal = self.detector.contacts.normal[:count]
+        return self.kept.impulse[:count, :1] * normal + self.kept.impulse[:count, 1:]
+
+    def contacts(self) -> list[Contact]:
+        """Return what touches, or is about to, as of the start of the last step."""
+        found, out = self.detector.contacts, []
+        for k, force in enumerate(self.forces()):
+            names = self._names[self.kept.name[k, 0]], self._names[self.kept.name[k, 1]]
+            out.append(
+                Contact(
+                    (self._owner[names[0]], self._owner[names[1]]), names, found.point[k].copy(),
+                    found.normal[k].copy(), float(found.depth[k]), self._last * force, force, int(self.kept.name[k, 2]),
+                )
+            )  # fmt: skip
+        return out
+
+    def memory(self) -> dict[str, np.ndarray]:
+        """Return the forces of contacts by name."""
+        count = int(self.kept.count[0])
+        return {"list_contacts": self.kept.name[:count].copy(), "list_impulses": self.kept.impulse[:count].copy()}
+
+    def remember(self, memory: dict[str, np.ndarray]) -> None:
+        """Take back what `memory` gave."""
+        count = len(memory["list_contacts"])
+        while count > len(self.kept.impulse):
+            self.detector.contacts.count[1] = count
+            self._grow()
+        self.kept.count[0] = count
+        self.kept.name[:count], self.kept.impulse[:count] = memory["list_contacts"], memory["list_impulses"]
+
+    def stats(self) -> dict[str, Any]:
+        """Return contacts, sweeps and the last change of velocity they made, and the deepest overlap."""
+        report = self.touch.packed.report
+        depth = self.detector.contacts.depth[: int(self.kept.count[0])]
+        return {
+            "contacts": int(self.kept.count[0]),
+            "sweeps": int(report[1]),
+            "change": float(report[2]),
+            "penetration": float(max(depth.max(initial=0.0), 0.0)),
+        }

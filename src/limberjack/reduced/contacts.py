@@ -1,0 +1,734 @@
+"""Steps of trees that touch things: foresee the step, find the forces of contacts, take the step with them.
+
+    kinematics -> contacts (`collision/`) -> the step as if nothing touched -> forces at the contacts -> the step
+
+Contacts, dry friction of joints, loops and limits about to be reached are rows, met together by
+`solvers/path_sweeps.py`. Contacts and dry friction then act in the step as forces lam / h; loops and limits find theirs
+again in the step.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, kernel, outlined
+from limberjack.collision.bvh import move_parts
+from limberjack.collision.detect import FULL, NOT_FINITE, detect_once
+from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B
+from limberjack.constraints.table import SIDED
+from limberjack.contact.restitution import rebound
+from limberjack.contact.warm_start import find_again, keep
+from limberjack.model.arrays import DOF, LINK, SPAN, Drives, Links, span_of, whole_span
+from limberjack.model.joints import HINGE, SLIDE
+from limberjack.reduced.aba import articulate
+from limberjack.reduced.constrained_step import take_held_steps
+from limberjack.reduced.kinematics import kinematics
+from limberjack.reduced.rnea import direction
+from limberjack.reduced.rows import ROW, ROW_END, look
+from limberjack.reduced.work import DI, D, R, U, W, Work, new_work
+from limberjack.spatial.quaternions import quaternion_from_matrix
+from limberjack.spatial.vectors import cross
+
+__all__ = [
+    "CONTACT",
+    "FREE",
+    "HELD_ROW",
+    "MORE_CONTACTS",
+    "MOST",
+    "PathRows",
+    "RUBS",
+    "SIDED_ROW",
+    "STRUCK",
+    "Touch",
+    "WANTED",
+    "new_path_rows",
+    "new_touch",
+    "pack_path",
+    "sweep",
+    "take_touching_steps",
+    "walk",
+]
+
+# Rows over trees met by sweeps, without a matrix: each row keeps the forward pass y of its paths to the world.
+#
+# With z = sum of y_j lam_j over all rows, the velocity that row i gets is the sum over its path of y_i z / D
+# (`articulated/responses.py`): a visit costs what its path is long. Accumulated Gauss-Seidel: contacts push, friction
+# stays within its disk (a cone, never a pyramid), dry friction within its bounds, loops and limits hold.
+
+# What a block of rows is: three of a contact, one held, one-sided or with dry friction.
+CONTACT, HELD_ROW, SIDED_ROW, RUBS = range(4)
+# Sweeps at most; they end when no velocity changes by more than this [m/s].
+_SWEEPS, _CALM = 100, 1e-9
+# Velocities that still change by more than this [m/s] after all sweeps: contacts ask for what no motion can give, and
+# impulses grow from sweep to sweep. That nothing comes nearer can always be had.
+_RUNAWAY = 0.5
+# Rows that hold whatever happens are met exactly afterwards: impulses found for less are too large, and put energy in.
+_SWEEPS_HELD = 1000
+# Joints hold a direction entirely where what is left of y, of size 1 before two paths cancel, is rounding; its square.
+_ROUNDING = 1e-20
+# Contacts along whose normal joints give way less than this times what they do across it are parted more slowly: a
+# wedge of a thousandth would turn a gentle push into a wild slip.
+_STIFF = 1e-3
+# Columns of `facts`: 1 / K of the normal or only row, K between it and the tangents, inverse of K of the tangents (3),
+# velocities foreseen (3), velocity wanted, friction coefficient or largest impulse, 1 / the largest K across.
+_INVERSE, _CROSS, _ACROSS, FREE, WANTED, MOST, _SCALE, _FACTS = 0, 1, 3, 6, 9, 10, 11, 12
+
+
+class PathRows(NamedTuple):
+    """Blocks of rows over trees; n links, m blocks, c places in them."""
+
+    seen: np.ndarray  # (n,) links of the path being walked
+    dense: np.ndarray  # (3, nv) y before it is packed
+    inverse: np.ndarray  # (nv,) 1 / D
+    z: np.ndarray  # (nv,) z / D
+    start: np.ndarray  # (m + 1,) places of each block
+    column: np.ndarray  # (c,) freedoms
+    y: np.ndarray  # (c, 3)
+    kind: np.ndarray  # (m,)
+    source: np.ndarray  # (m,) contact, row or freedom
+    facts: np.ndarray  # (m, _FACTS)
+    axes: np.ndarray  # (m, 9) normal and tangents of contacts
+    lam: np.ndarray  # (m, 3)
+    report: np.ndarray  # (4,) blocks, sweeps, last change of velocity, places needed
+
+
+def new_path_rows(links: int, nv: int, blocks: int, places: int) -> PathRows:
+    """Return room for so many blocks of rows and places in them."""
+    return PathRows(
+        np.zeros(links, np.int64), np.zeros((3, nv)), np.zeros(nv), np.zeros(nv), np.zeros(blocks + 1, np.int64),
+        np.zeros(places, np.int64), np.zeros((places, 3)), np.zeros(blocks, np.int64), np.zeros(blocks, np.int64),
+        np.zeros((blocks, _FACTS)), np.zeros((blocks, 9)), np.zeros((blocks, 3)), np.zeros(4),
+    )  # fmt: skip
+
+
+@outlined
+def walk(links, link, row, nx, ny, nz, fx, fy, fz, own, share, work, qd, dense):
+    """Add the forward elimination of a wrench on `link` (torque at its origin) to dense[row]; return J qd.
+
+    With own >= 0, a freedom of `link`, a joint force `share` at it acts too.
+    """
+    rows, subspace, reduced, pivot = work.rows, work.subspace, work.reduced, work.pivot
+    ax, ay, az, bx, by, bz = nx, ny, nz, fx, fy, fz
+    i, rate = link, 0.0
+    while i >= 0:
+        kind = links.kind[i]
+        seen = 0.0
+        for a in range(links.dof[i]):
+            v = links.v_start[i] + a
+            sx, sy, sz, tx, ty, tz = direction(kind, i, v, rows, subspace)
+            seen = sx * nx + sy * ny + sz * nz + tx * fx + ty * fy + tz * fz
+            plain = sx * ax + sy * ay + sz * az + tx * bx + ty * by + tz * bz
+            if v == own:
+                seen, plain = seen + share, plain + share
+            rate += plain * qd[v]
+            dense[row, v] += seen
+            if kind != HINGE and kind != SLIDE:
+                s = seen * pivot[v, a]
+                nx, ny, nz = nx - reduced[v, 0] * s, ny - reduced[v, 1] * s, nz - reduced[v, 2] * s
+                fx, fy, fz = fx - reduced[v, 3] * s, fy - reduced[v, 4] * s, fz - reduced[v, 5] * s
+        cx, cy, cz = cross(rows[i, D], rows[i, D + 1], rows[i, D + 2], fx, fy, fz)
+        nx, ny, nz = nx + cx, ny + cy, nz + cz
+        cx, cy, cz = cross(rows[i, D], rows[i, D + 1], rows[i, D + 2], bx, by, bz)
+        ax, ay, az = ax + cx, ay + cy, az + cz
+        if kind == HINGE or kind == SLIDE:
+            s = seen * rows[i, DI]
+            nx, ny, nz = nx - rows[i, U] * s, ny - rows[i, U + 1] * s, nz - rows[i, U + 2] * s
+            fx, fy, fz = fx - rows[i, U + 4] * s, fy - rows[i, U + 5] * s, fz - rows[i, U + 6] * s
+        i = links.parent[i]
+    return rate
+
+
+@inner
+def pack_path(links, link, stamp, at, packed):
+    """Move y of the links from `link` on, as far as no path before it went, to the packed places from `at` on."""
+    i, room = link, len(packed.column)
+    while i >= 0 and packed.seen[i] != stamp:
+        packed.seen[i] = stamp
+        for v in range(links.v_start[i], links.v_start[i] + links.dof[i]):
+            if at < room:
+                packed.column[at] = v
+                for c in range(3):
+                    packed.y[at, c] = packed.dense[c, v]
+            for c in range(3):
+                packed.dense[c, v] = 0.0
+            at += 1
+        i = links.parent[i]
+    return at
+
+
+@outlined
+def _ready(k, width, packed):
+    """Fill the inverses of block k: of its normal or only row, and of its tangents."""
+    inverse, y = packed.inverse, packed.y
+    k00 = k01 = k02 = k11 = k12 = k22 = none = 0.0
+    for t in range(packed.start[k], packed.start[k + 1]):
+        d = inverse[packed.column[t]]
+        none += _ROUNDING * d
+        k00 += y[t, 0] * y[t, 0] * d
+        if width == 3:
+            k01 += y[t, 0] * y[t, 1] * d
+            k02 += y[t, 0] * y[t, 2] * d
+            k11 += y[t, 1] * y[t, 1] * d
+            k12 += y[t, 1] * y[t, 2] * d
+            k22 += y[t, 2] * y[t, 2] * d
+    f = packed.facts
+    f[k, _INVERSE] = 1.0 / k00 if k00 > none else 0.0
+    f[k, _CROSS], f[k, _CROSS + 1] = k01, k02
+    half = 0.5 * (k11 - k22)
+    largest = 0.5 * (k11 + k22) + math.sqrt(half * half + k12 * k12)
+    f[k, _SCALE] = 1.0 / largest if largest > none else 0.0
+    if width == 3 and f[k, WANTED] > 0.0 and k00 < _STIFF * largest:
+        f[k, WANTED] *= math.sqrt(k00 / (_STIFF * largest))
+    across = k11 * k22 - k12 * k12
+    if across > 1e-12 * k11 * k22 and min(k11, k22) > none:
+        f[k, _ACROSS], f[k, _ACROSS + 1], f[k, _ACROSS + 2] = k22 / across, k11 / across, -k12 / across
+    else:
+        # one direction is held by the joints: each tangent by itself
+        f[k, _ACROSS] = 1.0 / k11 if k11 > max(none, 1e-12 * k00) else 0.0
+        f[k, _ACROSS + 1] = 1.0 / k22 if k22 > max(none, 1e-12 * k00) else 0.0
+        f[k, _ACROSS + 2] = 0.0
+
+
+@inner
+def _add(k, d0, d1, d2, packed):
+    """Let the impulses d of block k act."""
+    for t in range(packed.start[k], packed.start[k + 1]):
+        v = packed.column[t]
+        packed.z[v] += packed.inverse[v] * (packed.y[t, 0] * d0 + packed.y[t, 1] * d1 + packed.y[t, 2] * d2)
+
+
+@inner
+def _visit_contact(k, packed):
+    """Let contact k have its say; return the change of velocity it made."""
+    f, lam, y, z = packed.facts, packed.lam, packed.y, packed.z
+    u0, u1, u2 = f[k, FREE], f[k, FREE + 1], f[k, FREE + 2]
+    for t in range(packed.start[k], packed.start[k + 1]):
+        s = z[packed.column[t]]
+        u0, u1, u2 = u0 + y[t, 0] * s, u1 + y[t, 1] * s, u2 + y[t, 2] * s
+    push = max(0.0, lam[k, 0] - (u0 - f[k, WANTED]) * f[k, _INVERSE])
+    d0 = push - lam[k, 0]
+    u1, u2 = u1 + f[k, _CROSS] * d0, u2 + f[k, _CROSS + 1] * d0
+    x = lam[k, 1] - (f[k, _ACROSS] * u1 + f[k, _ACROSS + 2] * u2)
+    w = lam[k, 2] - (f[k, _ACROSS + 2] * u1 + f[k, _ACROSS + 1] * u2)
+    most, size = f[k, MOST] * push, math.sqrt(x * x + w * w)
+    if size > most:
+        # it slides: friction against the slip itself, for which one step length must serve both tangents
+        x, w = lam[k, 1] - f[k, _SCALE] * u1, lam[k, 2] - f[k, _SCALE] * u2
+        size = math.sqrt(x * x + w * w)
+        s = most / size if size > most else 1.0
+        x, w = s * x, s * w
+    d1, d2 = x - lam[k, 1], w - lam[k, 2]
+    lam[k, 0], lam[k, 1], lam[k, 2] = push, x, w
+    if d0 != 0.0 or d1 != 0.0 or d2 != 0.0:
+        _add(k, d0, d1, d2, packed)
+    inverse = f[k, _INVERSE]
+    return (abs(d0) + abs(d1) + abs(d2)) / inverse if inverse > 0.0 else 0.0
+
+
+@inner
+def _visit_row(k, packed):
+    """Let the one row of block k have its say; return the change of velocity it made."""
+    f, kind = packed.facts, packed.kind[k]
+    u = f[k, FREE]
+    for t in range(packed.start[k], packed.start[k + 1]):
+        u += packed.y[t, 0] * packed.z[packed.column[t]]
+    new = packed.lam[k, 0] - (u - f[k, WANTED]) * f[k, _INVERSE]
+    if kind == SIDED_ROW:
+        new = max(0.0, new)
+    elif kind == RUBS:
+        new = min(max(new, -f[k, MOST]), f[k, MOST])
+    d = new - packed.lam[k, 0]
+    packed.lam[k, 0] = new
+    if d != 0.0:
+        _add(k, d, 0.0, 0.0, packed)
+    return abs(d) / f[k, _INVERSE] if f[k, _INVERSE] > 0.0 else 0.0
+
+
+@outlined
+def _sweep_all(count, times, packed):
+    """Let all blocks have their say until nothing changes, or so many times; return the last change of velocity."""
+    change = 0.0
+    for sweep in range(times):
+        change = 0.0
+        for k in range(count):
+            change = max(change, _visit_contact(k, packed) if packed.kind[k] == CONTACT else _visit_row(k, packed))
+        packed.report[1], packed.report[2] = sweep + 1, change
+        if change < _CALM:
+            break
+    return change
+
+
+@outlined
+def sweep(count, packed):
+    """Find the impulses of all blocks."""
+    times = _SWEEPS
+    for k in range(count):
+        if packed.kind[k] == HELD_ROW:
+            times = _SWEEPS_HELD
+        contact = packed.kind[k] == CONTACT
+        _ready(k, 3 if contact else 1, packed)
+        if contact:
+            _add(k, packed.lam[k, 0], packed.lam[k, 1], packed.lam[k, 2], packed)
+    change = _sweep_all(count, times, packed)
+    if change > _RUNAWAY:
+        for t in range(packed.start[count]):
+            packed.z[packed.column[t]] = 0.0
+        for k in range(count):
+            packed.lam[k, 0] = packed.lam[k, 1] = packed.lam[k, 2] = 0.0
+            packed.facts[k, WANTED] = min(packed.facts[k, WANTED], 0.0)
+        _sweep_all(count, times, packed)
+
+
+MORE_CONTACTS, STRUCK = -(2**43), -(2**45)
+# Overlap beyond the first is pushed out at this rate, no faster than the last [m, 1/s, m/s].
+_SLOP, _RATE, _FASTEST = 1e-4, 10.0, 1.0
+# Limits nearer than this after the step foreseen are watched [m, rad].
+_NEAR = 0.05
+# Slower impacts do not bounce, as a multiple of the speed that weight gains in a step.
+_BOUNCES = 2.0
+
+
+class Touch(NamedTuple):
+    """State and scratch of contacts on t trees of n links."""
+
+    trees: np.ndarray  # (t, SPAN) every tree
+    tree: np.ndarray  # (n,) the tree of each link
+    whole: np.ndarray  # (SPAN,)
+    rough: np.ndarray  # (f,) freedoms with dry friction
+    friction: np.ndarray  # (nv,) of joints [N, N m]
+    extent: np.ndarray  # (n,) how far shapes reach from the link's origin [m]
+    work: Work  # of the start of the step
+    pose: np.ndarray  # (n, 7)
+    speeds: np.ndarray  # (n, 6)
+    reach: np.ndarray  # (n,)
+    marked: np.ndarray  # (t,) trees that take part
+    packed: PathRows
+    q: np.ndarray  # (nq,) at the start
+    qd: np.ndarray  # (nv,)
+    foreseen: np.ndarray  # (nv,) velocities if nothing touched
+    applied: np.ndarray  # (nv,) forces of the user and of dry friction
+
+
+def new_touch(links: Links, drives: Drives, friction: np.ndarray, extent: np.ndarray, packed: PathRows) -> Touch:
+    """Return state and scratch of the contacts of trees.
+
+    Args:
+        links, drives: the trees.
+        friction: (nv,) dry friction of their freedoms [N, N m].
+        extent: (n,) how far shapes reach from each link's origin [m].
+        packed: room for rows, of as many links and freedoms.
+    """
+    n, nv = len(links.parent), len(links.armature)
+    roots = np.append(np.flatnonzero(links.parent < 0), n)
+    trees = [span_of(links, drives, int(i), int(j)) for i, j in zip(roots[:-1], roots[1:], strict=True)]
+    tree = np.repeat(np.arange(len(trees)), np.diff(roots)).astype(np.int64)
+    return Touch(
+        np.array(trees, np.int64).reshape(-1, SPAN), tree, whole_span(links, drives), np.flatnonzero(friction > 0.0),
+        friction, extent, new_work(links), np.zeros((n, 7)), np.zeros((n, 6)), np.zeros(n),
+        np.zeros(len(trees), np.int64), packed, np.zeros(nv + len(links.quaternions)), np.zeros(nv), np.zeros(nv),
+        np.zeros(nv),
+    )  # fmt: skip
+
+
+@inner
+def _fall(h, gravity):
+    """Return how far weight moves things in a step."""
+    return h * h * math.sqrt(gravity[0] * gravity[0] + gravity[1] * gravity[1] + gravity[2] * gravity[2])
+
+
+@outlined
+def _set_poses(links, h, rows, subspace, qd, touch):
+    """Fill poses, velocities and reach of all links, after `kinematics`."""
+    pose, speeds, gravity = touch.pose, touch.speeds, links.gravity
+    fall = _fall(h, gravity)
+    for i in range(len(links.parent)):
+        p = links.parent[i]
+        vx = vy = vz = 0.0
+        if p >= 0:
+            cx, cy, cz = cross(rows[p, W], rows[p, W + 1], rows[p, W + 2], rows[i, D], rows[i, D + 1], rows[i, D + 2])
+            vx, vy, vz = speeds[p, 3] + cx, speeds[p, 4] + cy, speeds[p, 5] + cz
+        for v in range(links.v_start[i], links.v_start[i] + links.dof[i]):
+            s = direction(links.kind[i], i, v, rows, subspace)
+            vx, vy, vz = vx + s[3] * qd[v], vy + s[4] * qd[v], vz + s[5] * qd[v]
+        wx, wy, wz = rows[i, W], rows[i, W + 1], rows[i, W + 2]
+        speeds[i, 0], speeds[i, 1], speeds[i, 2] = wx, wy, wz
+        speeds[i, 3], speeds[i, 4], speeds[i, 5] = vx, vy, vz
+        pose[i, 0], pose[i, 1], pose[i, 2] = rows[i, R + 3], rows[i, R + 7], rows[i, R + 11]
+        pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = quaternion_from_matrix(
+            (
+                rows[i, R], rows[i, R + 4], rows[i, R + 8], rows[i, R + 1], rows[i, R + 5], rows[i, R + 9],
+                rows[i, R + 2], rows[i, R + 6], rows[i, R + 10],
+            )
+        )  # fmt: skip
+        turn = math.sqrt(wx * wx + wy * wy + wz * wz)
+        touch.reach[i] = h * (math.sqrt(vx * vx + vy * vy + vz * vz) + turn * touch.extent[i]) + fall
+
+
+@inner
+def _side(x, y, z):
+    """Return a unit vector across the unit vector (x, y, z)."""
+    if abs(z) < 0.7:
+        f = 1.0 / math.sqrt(x * x + y * y)
+        return -f * y, f * x, 0.0
+    f = 1.0 / math.sqrt(y * y + z * z)
+    return 0.0, -f * z, f * y
+
+
+@inner
+def _push(links, link, sign, row, point, x, y, z, work, qd, dense):
+    """Add the forward elimination of the force sign (x, y, z) at a point of the world on `link`; return J qd."""
+    rows = work.rows
+    cx, cy, cz = cross(
+        point[0] - rows[link, R + 3], point[1] - rows[link, R + 7], point[2] - rows[link, R + 11], x, y, z
+    )
+    return walk(
+        links, link, row, sign * cx, sign * cy, sign * cz, sign * x, sign * y, sign * z, np.int64(-1), 0.0, work, qd,
+        dense,
+    )  # fmt: skip
+
+
+@outlined
+def _add_contact(links, k, c, h, contacts, found, touch):
+    """Make block k of contact c; return the place after its last."""
+    p = touch.packed
+    a, b, t = contacts.link_a[c], contacts.link_b[c], touch
+    point = (contacts.point[c, 0], contacts.point[c, 1], contacts.point[c, 2])
+    nx, ny, nz = contacts.normal[c, 0], contacts.normal[c, 1], contacts.normal[c, 2]
+    ux, uy, uz = _side(nx, ny, nz)
+    vx, vy, vz = cross(nx, ny, nz, ux, uy, uz)
+    p.axes[k, 0], p.axes[k, 1], p.axes[k, 2] = nx, ny, nz
+    p.axes[k, 3], p.axes[k, 4], p.axes[k, 5] = ux, uy, uz
+    p.axes[k, 6], p.axes[k, 7], p.axes[k, 8] = vx, vy, vz
+    before = 0.0
+    for r in range(3):
+        x, y, z = p.axes[k, 3 * r], p.axes[k, 3 * r + 1], p.axes[k, 3 * r + 2]
+        rate = _push(links, a, 1.0, r, point, x, y, z, t.work, t.foreseen, p.dense)
+        if b >= 0:
+            rate += _push(links, b, -1.0, r, point, x, y, z, t.work, t.foreseen, p.dense)
+        p.facts[k, FREE + r] = rate
+    for end in range(2):
+        i = a if end == 0 else b
+        if i >= 0:
+            sign = 1.0 if end == 0 else -1.0
+            lx, ly, lz = point[0] - t.pose[i, 0], point[1] - t.pose[i, 1], point[2] - t.pose[i, 2]
+            cx, cy, cz = cross(t.speeds[i, 0], t.speeds[i, 1], t.speeds[i, 2], lx, ly, lz)
+            before += sign * (nx * (t.speeds[i, 3] + cx) + ny * (t.speeds[i, 4] + cy) + nz * (t.speeds[i, 5] + cz))
+    depth, bounce = contacts.depth[c], contacts.restitution[c]
+    if depth < 0.0:
+        wanted = depth / h
+    else:
+        wanted = min(_RATE * max(depth - _SLOP, 0.0), _FASTEST)
+    g = links.gravity
+    slow = _BOUNCES * h * math.sqrt(g[0] * g[0] + g[1] * g[1] + g[2] * g[2])
+    if bounce > 0.0 and before < -slow and p.facts[k, FREE] < wanted:
+        wanted = max(wanted, rebound(bounce, before, p.facts[k, FREE], -depth, h))
+    p.facts[k, WANTED], p.facts[k, MOST] = wanted, contacts.friction[c]
+    p.kind[k], p.source[k] = CONTACT, c
+    p.lam[k, 0] = h * found[c, 0]
+    p.lam[k, 1] = h * (found[c, 1] * ux + found[c, 2] * uy + found[c, 3] * uz)
+    p.lam[k, 2] = h * (found[c, 1] * vx + found[c, 2] * vy + found[c, 3] * vz)
+    at = pack_path(links, a, k + 1, p.start[k], p)
+    if b >= 0:
+        at = pack_path(links, b, k + 1, at, p)
+    return at
+
+
+@outlined
+def _add_row(links, table, k, r, h, hold, touch):
+    """Make block k of row r of the model's constraints; return the place after its last."""
+    t, stamp, rate = touch, k + 1, -table.target[r, 1]
+    state, wrench = hold.state, hold.wrench
+    for slot in range(2):
+        p = table.row_pair[r, slot]
+        if p < 0:
+            continue
+        o = 6 * slot
+        nx, ny, nz = wrench[r, o], wrench[r, o + 1], wrench[r, o + 2]
+        fx, fy, fz = wrench[r, o + 3], wrench[r, o + 4], wrench[r, o + 5]
+        for end in range(2):
+            i = table.pair_link[p, end]
+            if i < 0:
+                continue
+            lever, sign = (LEVER_A, -1.0) if end == 0 else (LEVER_B, 1.0)
+            x, y, z = state[p, lever], state[p, lever + 1], state[p, lever + 2]
+            if end == 0:
+                x, y, z = x + state[p, GAP], y + state[p, GAP + 1], z + state[p, GAP + 2]
+            cx, cy, cz = cross(x, y, z, fx, fy, fz)
+            rate += walk(
+                links, i, np.int64(0), sign * (nx + cx), sign * (ny + cy), sign * (nz + cz), sign * fx, sign * fy,
+                sign * fz, np.int64(-1), 0.0, t.work, t.foreseen, t.packed.dense,
+            )  # fmt: skip
+    for c in range(2):
+        v = table.place[r, c]
+        if v >= 0:
+            i = _owner(links, hold.path, r, v)
+            rate += walk(
+                links, i, np.int64(0), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, v, table.share[r, c], t.work, t.foreseen,
+                t.packed.dense,
+            )  # fmt: skip
+    at = t.packed.start[k]
+    for slot in range(4):
+        if hold.path[r, slot] >= 0:
+            at = pack_path(links, hold.path[r, slot], stamp, at, t.packed)
+    sided = table.role[r] == SIDED
+    t.packed.kind[k], t.packed.source[k] = (SIDED_ROW if sided else HELD_ROW), r
+    t.packed.facts[k, FREE], t.packed.facts[k, WANTED], t.packed.facts[k, MOST] = rate, 0.0, 0.0
+    if sided:
+        t.packed.facts[k, WANTED] = -max(hold.values[r, 0], 0.0) / h
+    t.packed.lam[k, 0] = 0.0
+    return at
+
+
+@inner
+def _owner(links, path, r, v):
+    """Return the link whose freedom v is; it starts one of the paths of row r."""
+    out = path[r, 0]
+    for slot in range(4):
+        i = path[r, slot]
+        if i >= 0 and links.v_start[i] <= v < links.v_start[i] + links.dof[i]:
+            out = i
+    return out
+
+
+@outlined
+def _add_friction(links, k, i, v, h, touch):
+    """Make block k of the dry friction of freedom v of link i; return the place after its last."""
+    p = touch.packed
+    t = touch
+    p.facts[k, FREE] = walk(links, i, np.int64(0), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, v, 1.0, t.work, t.foreseen, p.dense)
+    p.facts[k, WANTED], p.facts[k, MOST] = 0.0, h * t.friction[v]
+    p.kind[k], p.source[k], p.lam[k, 0] = RUBS, v, 0.0
+    return pack_path(links, i, k + 1, p.start[k], p)
+
+
+@outlined
+def _articulate(links, span, added, tau, touch):
+    """Eliminate the trees that take part, and fill 1 / D of their freedoms."""
+    work, inverse = touch.work, touch.packed.inverse
+    for t in range(len(touch.trees)):
+        if touch.marked[t] == 0:
+            continue
+        for c in range(SPAN):
+            span[c] = touch.trees[t, c]
+        status = articulate(links, span, added, tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest)
+        if status != 0:
+            return status
+        for i in range(span[LINK], span[LINK + 1]):
+            for c in range(links.dof[i]):
+                v = links.v_start[i] + c
+                one = links.kind[i] == HINGE or links.kind[i] == SLIDE
+                inverse[v] = work.rows[i, DI] if one else work.pivot[v, c]
+        for v in range(span[DOF], span[DOF + 1]):
+            touch.packed.z[v] = 0.0
+    return 0
+
+
+@outlined
+def _mark(links, contacts, touch):
+    """Mark the trees that contacts or dry friction act on."""
+    for t in range(len(touch.marked)):
+        touch.marked[t] = 0
+    for c in range(contacts.count[0]):
+        touch.marked[touch.tree[contacts.link_a[c]]] = 1
+        if contacts.link_b[c] >= 0:
+            touch.marked[touch.tree[contacts.link_b[c]]] = 1
+    v = 0
+    for i in range(len(links.parent)):
+        while v < len(touch.rough) and touch.rough[v] < links.v_start[i] + links.dof[i]:
+            touch.marked[touch.tree[i]] = 1
+            v += 1
+
+
+@outlined
+def _gather(links, table, blocks, h, contacts, found, hold, touch):
+    """Make the blocks of all rows that take part; return how many, or MORE_CONTACTS."""
+    p = touch.packed
+    t = touch
+    room, k = len(p.kind), 0
+    for i in range(len(p.seen)):
+        p.seen[i] = 0
+    f = 0
+    for i in range(len(links.parent)):
+        while f < len(t.rough) and t.rough[f] < links.v_start[i] + links.dof[i]:
+            if k < room:
+                p.start[k + 1] = _add_friction(links, k, i, t.rough[f], h, t)
+            k += 1
+            f += 1
+    for b in range(len(blocks)):
+        for r in range(hold.blocks[b, ROW], hold.blocks[b, ROW_END]):
+            role = table.role[r]
+            if role > SIDED or t.marked[t.tree[hold.path[r, 0]]] == 0:
+                continue
+            if role == SIDED and hold.values[r, 0] + h * min(hold.values[r, 1], 0.0) > _NEAR:
+                continue
+            if k < room:
+                p.start[k + 1] = _add_row(links, table, k, r, h, hold, t)
+            k += 1
+    for c in range(contacts.count[0]):
+        if k < room:
+            p.start[k + 1] = _add_contact(links, k, c, h, contacts, found, t)
+        k += 1
+    p.report[0], p.report[3] = k, p.start[min(k, room)]
+    if k > room or p.start[k] > len(p.column):
+        return MORE_CONTACTS
+    return k
+
+
+@inner
+def _put_wrench(at, i, point, x, y, z, pose, r, wrenches):
+    """Write the force (x, y, z) at a point of the world on link i as wrench `at`."""
+    dx, dy, dz = point[0] - pose[i, 0], point[1] - pose[i, 1], point[2] - pose[i, 2]
+    wrenches.link[at] = i
+    w = wrenches.data
+    for c in range(3):
+        w[at, c] = r[i, R + 4 * c] * dx + r[i, R + 4 * c + 1] * dy + r[i, R + 4 * c + 2] * dz
+        w[at, 6 + c] = 0.0
+    w[at, 3], w[at, 4], w[at, 5] = x, y, z
+
+
+@outlined
+def _put_forces(count, h, applied, own, contacts, found, touch, wrenches):
+    """Write the forces of contacts and dry friction: wrenches after the `own` of the user, and joint forces."""
+    p = touch.packed
+    t, at, f = touch, own, 1.0 / h
+    for v in range(len(applied)):
+        t.applied[v] = applied[v]
+    for k in range(count):
+        if p.kind[k] == RUBS:
+            t.applied[p.source[k]] += f * p.lam[k, 0]
+        if p.kind[k] != CONTACT:
+            continue
+        c, a, l = p.source[k], p.axes, p.lam  # noqa: E741
+        sx, sy, sz = l[k, 1] * a[k, 3] + l[k, 2] * a[k, 6], l[k, 1] * a[k, 4] + l[k, 2] * a[k, 7], (
+            l[k, 1] * a[k, 5] + l[k, 2] * a[k, 8]
+        )  # fmt: skip
+        found[c, 0], found[c, 1], found[c, 2], found[c, 3] = f * l[k, 0], f * sx, f * sy, f * sz
+        x, y, z = f * (l[k, 0] * a[k, 0] + sx), f * (l[k, 0] * a[k, 1] + sy), f * (l[k, 0] * a[k, 2] + sz)
+        if l[k, 0] == 0.0:
+            continue
+        point = (contacts.point[c, 0], contacts.point[c, 1], contacts.point[c, 2])
+        _put_wrench(at, contacts.link_a[c], point, x, y, z, t.pose, t.work.rows, wrenches)
+        at += 1
+        if contacts.link_b[c] >= 0:
+            _put_wrench(at, contacts.link_b[c], point, -x, -y, -z, t.pose, t.work.rows, wrenches)
+            at += 1
+    for k in range(at, len(wrenches.link)):
+        wrenches.link[k] = -1
+
+
+@outlined
+def _strikes(count, alarm, alert, several, contacts, p):
+    """Return whether a contact takes out more speed than `alarm`, of a shape that is to be told of."""
+    for k in range(count):
+        if p.kind[k] == CONTACT and p.lam[k, 0] > 0.0 and p.facts[k, WANTED] - p.facts[k, FREE] > alarm:
+            c = p.source[k]
+            for end in range(2):
+                i = contacts.link_a[c] if end == 0 else contacts.link_b[c]
+                shape = contacts.shape_a[c] if end == 0 else contacts.shape_b[c]
+                if alert[shape] != 0 and several[i + 1] != 0:
+                    return True
+    return False
+
+
+@outlined
+def _copy(source, target):
+    for k in range(len(source)):
+        target[k] = source[k]
+
+
+@outlined
+def _look_at_rows(links, table, blocks, span, time, q, qd, work, hold):
+    """Evaluate the rows of all blocks at the start of the step."""
+    for b in range(len(blocks)):
+        for c in range(SPAN):
+            span[c] = blocks[b, c]
+        look(links, table, span, b, time, q, qd, work, hold)
+
+
+@kernel
+def take_touching_steps(
+    # model
+    links, drives, springs, table, own, shapes, filters,
+    # in
+    blocks, span, code, n, substeps, h, time, margin, alarm, quiet, alert, several, applied, given, work, pull, b, hold,
+    branches, broad, contacts, kept, touch, wrenches,
+    # out
+    q, qd,
+):  # fmt: skip
+    """Take n steps of `substeps` times h, contacts and dry friction included.
+
+    Args:
+        links, drives, springs, table, own, blocks, span, code, work, pull, b, hold: of `take_held_steps`.
+        shapes, filters, branches, broad, contacts: of `detect_once`.
+        n: steps.
+        substeps: integrator steps per step.
+        h: their length [s].
+        time: at the start [s].
+        margin: gap up to which contacts are kept [m].
+        alarm: contacts that take out more speed end the steps before theirs [m/s].
+        quiet: after so many steps.
+        alert: (s,) 1 for the shapes that this is for; none if it is empty.
+        several: (n + 1,) 1 for the links that this is for; the first is the world.
+        applied: (nv,) joint forces of the user.
+        given: how many of `wrenches` are the user's; the rest is room for those of contacts.
+        kept: impulses of the last step by contact, over its length.
+        touch: state and scratch.
+        q, qd: the state.
+
+    Returns:
+        steps taken, and 0 or a status: those of `take_held_steps`, MORE_CONTACTS, NOT_FINITE, or STRUCK: `kept` then
+        has the impulses of the step that was not taken.
+    """
+    t, dt = touch, substeps * h
+    for step in range(n):
+        at = time + step * dt
+        kinematics(links, t.whole, q, qd, t.work)
+        _set_poses(links, dt, t.work.rows, t.work.subspace, qd, t)
+        if len(branches.top) > 0:
+            move_parts(t.pose, t.speeds, t.reach, dt, _fall(dt, links.gravity), branches)
+        found = detect_once(shapes, filters, t.pose, t.reach, margin, branches, broad, contacts)
+        if found == FULL:
+            return step, MORE_CONTACTS
+        if found == NOT_FINITE:
+            return step, -1
+        for k in range(given, len(wrenches.link)):
+            wrenches.link[k] = -1
+        count = 0
+        _copy(applied, t.applied)
+        if contacts.count[0] > 0 or len(t.rough) > 0:
+            _copy(q, t.q)
+            _copy(qd, t.qd)
+            _, status, _ = take_held_steps(
+                links, drives, springs, table, own, blocks, 0, len(blocks), span, code, 1, substeps, h, at, applied,
+                wrenches, work, pull, b, hold, q, qd,
+            )  # fmt: skip
+            _copy(qd, t.foreseen)
+            _copy(t.q, q)
+            _copy(t.qd, qd)
+            if status != 0:
+                return step, status
+            _look_at_rows(links, table, blocks, span, at, q, qd, t.work, hold)
+            _mark(links, contacts, t)
+            status = _articulate(links, span, b.added, b.tau, t)
+            if status != 0:
+                return step, status
+            find_again(contacts, kept)
+            count = _gather(links, table, blocks, dt, contacts, kept.found, hold, t)
+            if count == MORE_CONTACTS:
+                return step, MORE_CONTACTS
+            sweep(count, t.packed)
+            _put_forces(count, dt, applied, given, contacts, kept.found, t, wrenches)
+            if len(alert) > 0 and step >= quiet and _strikes(count, alarm, alert, several, contacts, t.packed):
+                keep(contacts, kept)
+                return step, STRUCK
+        _, status, _ = take_held_steps(
+            links, drives, springs, table, own, blocks, 0, len(blocks), span, code, 1, substeps, h, at, t.applied,
+            wrenches, work, pull, b, hold, q, qd,
+        )  # fmt: skip
+        if status != 0:
+            return step, status
+        keep(contacts, kept)
+    return n, 0

@@ -1,0 +1,338 @@
+"""The public functions of a tree: forward and inverse dynamics, mass matrix, kinematics, Jacobian.
+
+Each validates, calls one kernel and raises from its status with names. Work arrays are kept per model and thread.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import Any
+
+import numpy as np
+
+from limberjack._jit import entry, inner, kernel
+from limberjack.errors import StateError
+from limberjack.model.arrays import LINK, SPAN, Drives, blocks_of, whole_span
+from limberjack.model.model import Model
+from limberjack.reduced.aba import accelerations
+from limberjack.reduced.crba import composite_inertia
+from limberjack.reduced.drives import drive_forces
+from limberjack.reduced.jacobians import point_jacobian
+from limberjack.reduced.kinematics import body_poses, kinematics
+from limberjack.reduced.rnea import inverse_forces
+from limberjack.reduced.work import P, R, Work, based, new_work, rotation
+from limberjack.spatial.vectors import cross, rotate
+
+__all__ = [
+    "array_of",
+    "forward_dynamics",
+    "forward_kinematics",
+    "inverse_dynamics",
+    "jacobian",
+    "mass_matrix",
+    "passive_drives",
+]
+
+
+class _Scratch:
+    """Work arrays of one model on one thread."""
+
+    def __init__(self, model: Model) -> None:
+        self.work: Work = new_work(model.arrays.links)
+        self.span = whole_span(model.arrays.links, model.arrays.drives)
+        self.blocks = blocks_of(model.arrays.links, model.arrays.drives, 0, len(model.arrays.links.parent))
+        self.block = self.span.copy()
+        self.passive: Drives = passive_drives(model)
+        self.tau, self.added, self.rest = np.zeros(model.nv), np.zeros(model.nv), np.zeros(model.nv)
+        self.calm = np.zeros((0, 6))
+        self.forward: Any = _forward
+
+
+def _scratch(model: Model) -> _Scratch:
+    key = threading.get_ident()
+    found = model.workspace.get(key)
+    if found is None:
+        found = model.workspace[key] = _Scratch(model)
+    return found
+
+
+def passive_drives(model: Model) -> Drives:
+    """Return the model's drives with dampers and springs only: no soft limits, no motors."""
+    scalar, ball = model.arrays.drives.scalar.copy(), model.arrays.drives.ball.copy()
+    scalar[:, 5:9] = 0.0
+    ball[:, 9:13] = 0.0
+    return model.arrays.drives._replace(scalar=scalar, ball=ball)
+
+
+def array_of(value: Any, shape: tuple[int, ...], what: str, model: Model) -> np.ndarray:
+    """Return `value` as a finite float64 C array of `shape`, or raise naming what is wrong with it."""
+    try:
+        array = np.array(value, np.float64, order="C")  # a copy: kernels take writable arrays only
+    except (TypeError, ValueError):
+        raise StateError(f"{what} must be numbers of shape {shape}, got {type(value).__name__}") from None
+    if array.shape != shape:
+        raise StateError(f'{what} must have shape {shape} for model "{model.name}", got {array.shape}')
+    bad = np.flatnonzero(~np.isfinite(array.ravel()))
+    if bad.size:
+        where = ", ".join(map(str, np.unravel_index(int(bad[0]), shape)))
+        raise StateError(f"{what}[{where}] is {array.ravel()[bad[0]]}: every number must be finite")
+    return array
+
+
+def _quick(value: Any, shape: tuple[int, ...], what: str, model: Model) -> np.ndarray:
+    """Return `value` unchanged when it is ready for a kernel (its numbers are checked there), else `array_of` it."""
+    if type(value) is np.ndarray and value.dtype == np.float64 and value.shape == shape and value.flags.carray:
+        return value
+    return array_of(value, shape, what, model)
+
+
+@inner
+def _take_wrenches(body_link, body_offset, body_com, begin, last, wrenches, rows):
+    """Take wrenches (torque about the com, force; world axes) off the bias forces of links before `last`.
+
+    Bodies come in the order of their trees: from body `begin` on; the body to begin with next time is returned.
+    """
+    b = begin - 1
+    while b + 1 < len(wrenches) and body_link[b + 1] < last:
+        b += 1
+        i = body_link[b]
+        if i < 0:
+            continue
+        x, y, z = body_com[b, 0], body_com[b, 1], body_com[b, 2]
+        m = body_offset
+        lx = m[b, 0] * x + m[b, 1] * y + m[b, 2] * z + m[b, 9]
+        ly = m[b, 3] * x + m[b, 4] * y + m[b, 5] * z + m[b, 10]
+        lz = m[b, 6] * x + m[b, 7] * y + m[b, 8] * z + m[b, 11]
+        r = rotation(i, rows)
+        dx, dy, dz = rotate(r, lx, ly, lz)
+        fx, fy, fz = wrenches[b, 3], wrenches[b, 4], wrenches[b, 5]
+        cx, cy, cz = cross(dx, dy, dz, fx, fy, fz)
+        rows[i, P] -= wrenches[b, 0] + cx
+        rows[i, P + 1] -= wrenches[b, 1] + cy
+        rows[i, P + 2] -= wrenches[b, 2] + cz
+        rows[i, P + 4] -= fx
+        rows[i, P + 5] -= fy
+        rows[i, P + 6] -= fz
+    return b + 1
+
+
+@inner
+def _finite(x):
+    """Return 0 when every x is a finite number, else -1; a sum of squares may overflow for numbers that are not."""
+    bad = 0
+    for i in range(len(x)):
+        bad += not abs(x[i]) < math.inf
+    return -1 if bad > 0 else 0
+
+
+@kernel
+def _forward(
+    # model
+    links, drives, body_link, body_offset, body_com,
+    # in
+    blocks, span, q, qd, applied, wrenches, work, tau, added,
+    # out
+    qdd,
+):  # fmt: skip
+    # A block of trees after the other: its rows stay in the cache from pass to pass.
+    body = 0
+    for k in range(len(blocks)):
+        for c in range(SPAN):
+            span[c] = blocks[k, c]
+        own = based(work, span[LINK])
+        kinematics(links, span, q, qd, own)
+        if len(wrenches) > 0:
+            body = _take_wrenches(body_link, body_offset, body_com, body, span[LINK + 1], wrenches, own.rows)
+        drive_forces(drives, links.armature, span, 0.0, q, qd, applied, tau, added)
+        status = accelerations(links, span, added, tau, own, qdd)
+        if status != 0:
+            return status
+    return _finite(qdd)
+
+
+@kernel
+def _inverse(
+    # model
+    links, drives, body_link, body_offset, body_com,
+    # in
+    span, q, qd, qdd, wrenches, work, rest, passive, added,
+    # out
+    tau,
+):  # fmt: skip
+    kinematics(links, span, q, qd, work)
+    _take_wrenches(body_link, body_offset, body_com, 0, span[LINK + 1], wrenches, work.rows)
+    inverse_forces(links, qdd, work, tau)
+    drive_forces(drives, links.armature, span, 0.0, q, qd, rest, passive, added)
+    for v in range(len(tau)):
+        tau[v] -= passive[v]
+    return _finite(tau)
+
+
+@kernel
+def _poses(
+    # model
+    links, body_link, body_offset,
+    # in
+    span, q, rest, work,
+    # out
+    positions, rotations,
+):  # fmt: skip
+    kinematics(links, span, q, rest, work)
+    body_poses(body_link, body_offset, work.rows, positions, rotations)
+
+
+@kernel
+def _mass(
+    # model
+    links,
+    # in
+    span, q, rest, work,
+    # out
+    matrix,
+):  # fmt: skip
+    kinematics(links, span, q, rest, work)
+    composite_inertia(links, work, matrix)
+
+
+@kernel
+def _jacobian(
+    # model
+    links, body_link, body_offset,
+    # in
+    span, q, rest, body, point, in_world, work,
+    # out
+    matrix,
+):  # fmt: skip
+    kinematics(links, span, q, rest, work)
+    i = body_link[body]
+    if i < 0:
+        return
+    x, y, z = point[0], point[1], point[2]
+    if not in_world:
+        m, rows = body_offset, work.rows
+        lx = m[body, 0] * x + m[body, 1] * y + m[body, 2] * z + m[body, 9]
+        ly = m[body, 3] * x + m[body, 4] * y + m[body, 5] * z + m[body, 10]
+        lz = m[body, 6] * x + m[body, 7] * y + m[body, 8] * z + m[body, 11]
+        x = rows[i, R] * lx + rows[i, R + 4] * ly + rows[i, R + 8] * lz + rows[i, R + 3]
+        y = rows[i, R + 1] * lx + rows[i, R + 5] * ly + rows[i, R + 9] * lz + rows[i, R + 7]
+        z = rows[i, R + 2] * lx + rows[i, R + 6] * ly + rows[i, R + 10] * lz + rows[i, R + 11]
+    point_jacobian(links, i, x, y, z, work, matrix)
+
+
+def forward_dynamics(model: Model, q: Any, qd: Any, tau: Any = None, wrenches: Any = None) -> np.ndarray:
+    """Return the accelerations qdd (nv,) of the tree.
+
+    Armature, joint damping and joint stiffness act; motors, dry friction, limits, loops, gears and contacts do not.
+
+    Args:
+        model: the model.
+        q: (nq,) coordinates.
+        qd: (nv,) velocities.
+        tau: (nv,) joint forces [N m or N]; None = 0.
+        wrenches: (body_count, 6) torque about each body's com, then force, world axes; None = 0.
+    """
+    s, a = _scratch(model), model.arrays
+    q, qd = _quick(q, (model.nq,), "q", model), _quick(qd, (model.nv,), "qd", model)
+    tau = s.rest if tau is None else _quick(tau, (model.nv,), "tau", model)
+    wrenches = s.calm if wrenches is None else _quick(wrenches, (model.body_count, 6), "wrenches", model)
+    qdd = np.empty(model.nv)
+    status = s.forward(
+        a.links, s.passive, a.body_link, a.body_offset, a.body_com, s.blocks, s.block, q, qd, tau, wrenches, s.work,
+        s.tau, s.added, qdd,
+    )  # fmt: skip
+    if s.forward is _forward:
+        s.forward = entry(_forward)
+    if status:
+        _explain(model, status, (("q", q), ("qd", qd), ("tau", tau), ("wrenches", wrenches)))
+    return qdd
+
+
+def _explain(model: Model, status: int, arrays: tuple[tuple[str, np.ndarray], ...]) -> None:
+    """Raise for a result that is not a number: a bad input by name, or a joint without inertia."""
+    for name, array in arrays:
+        array_of(array, array.shape, name, model)
+    for place, v in model.arrays.links.quaternions:
+        if not arrays[0][1][place : place + 4].any():
+            raise StateError(f'q[{place}:{place + 4}] of joint "{model.dof_name(int(v))}" is a quaternion of length 0')
+    if status > 0:
+        raise StateError(f'joint "{model.dof_name(status - 1)}" has no inertia to act on in this pose')
+    raise StateError("the result overflows: some number in the state is too large")
+
+
+def inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, wrenches: Any = None) -> np.ndarray:
+    """Return the joint forces tau (nv,) that give the accelerations qdd: the exact inverse of `forward_dynamics`.
+
+    Args:
+        model: the model.
+        q: (nq,) coordinates.
+        qd: (nv,) velocities.
+        qdd: (nv,) accelerations.
+        wrenches: (body_count, 6) as for `forward_dynamics`.
+    """
+    s, a = _scratch(model), model.arrays
+    q, qd = _quick(q, (model.nq,), "q", model), _quick(qd, (model.nv,), "qd", model)
+    qdd = _quick(qdd, (model.nv,), "qdd", model)
+    wrenches = s.calm if wrenches is None else _quick(wrenches, (model.body_count, 6), "wrenches", model)
+    tau = np.empty(model.nv)
+    if _inverse(
+        a.links,
+        s.passive,
+        a.body_link,
+        a.body_offset,
+        a.body_com,
+        s.span,
+        q,
+        qd,
+        qdd,
+        wrenches,
+        s.work,
+        s.rest,
+        s.tau,
+        s.added,
+        tau,
+    ):
+        _explain(model, 0, (("q", q), ("qd", qd), ("qdd", qdd), ("wrenches", wrenches)))
+    return tau
+
+
+def mass_matrix(model: Model, q: Any) -> np.ndarray:
+    """Return the joint-space inertia (nv, nv) at q, armature included."""
+    s = _scratch(model)
+    matrix = np.zeros((model.nv, model.nv))
+    q = array_of(q, (model.nq,), "q", model)
+    _mass(model.arrays.links, s.span, q, s.rest, s.work, matrix)
+    if not np.isfinite(matrix).all():
+        _explain(model, 0, (("q", q),))
+    return matrix
+
+
+def forward_kinematics(model: Model, q: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return (positions (body_count, 3), rotations (body_count, 4)) of the body frames at q."""
+    s, a = _scratch(model), model.arrays
+    positions, rotations = np.empty((model.body_count, 3)), np.empty((model.body_count, 4))
+    q = array_of(q, (model.nq,), "q", model)
+    _poses(a.links, a.body_link, a.body_offset, s.span, q, s.rest, s.work, positions, rotations)
+    if not (np.isfinite(positions).all() and np.isfinite(rotations).all()):
+        _explain(model, 0, (("q", q),))
+    return positions, rotations
+
+
+def jacobian(model: Model, q: Any, body: str, point: Any = None) -> np.ndarray:
+    """Return the Jacobian (6, nv), angular then linear, world axes, of a point moving with `body`.
+
+    Args:
+        model: the model.
+        q: (nq,) coordinates.
+        body: name of the body.
+        point: (3,) in the world; None takes the body's com.
+    """
+    s, a = _scratch(model), model.arrays
+    b = model.body_index(body)
+    place = a.body_com[b] if point is None else array_of(point, (3,), "point", model)
+    matrix = np.zeros((6, model.nv))
+    q = array_of(q, (model.nq,), "q", model)
+    _jacobian(a.links, a.body_link, a.body_offset, s.span, q, s.rest, b, place, point is not None, s.work, matrix)
+    if not np.isfinite(matrix).all():
+        _explain(model, 0, (("q", q),))
+    return matrix

@@ -1,0 +1,557 @@
+"""Coefficients of the parts of an assembly tree, and how a joint merges those of two parts (Featherstone's DCA).
+
+A part C with handles h answers to forces f on its handles with accelerations of the handles and of its joints:
+
+    a = Phi f + b            sum over the joints inside of qdd^T A qdd = f^T Psi f + f^T p + eta       (1), (7)
+
+Handles are links; everything of a handle is in the axes of its link, at the link's origin. Accelerations are classical.
+A joint i joins handle a of A (its parent link p) with handle 0 of B (link i). X takes motions from p to i, K are the
+handles C keeps, y the pull of the forces on C at the joint:
+
+| symbol | formula |
+|---|---|
+| M | X Phi_aa X^T + Phi_00 |
+| W | T (T^T M T)^-1 T^T, T the locked directions of the joint: the inverse is of 5x5 at a hinge |
+| U, D | S^+ (1 - M W), S^+ (M - M W M) S^+T, both reduced by the joint's own inertia |
+| G^T | (X Phi_aK of A, -Phi_0K of B); E = W G^T |
+| beta, gamma, R | X b_a - b_0, W beta + U^T Q, D Q - U beta |
+| Phi, b of C | diag(Phi_A, Phi_B) - G E, (b_A, b_B) - G gamma                                          (2) |
+| T^T, Psi0, pi | as G^T, M, beta with Psi and p |
+| Psi of C | diag(Psi_A, Psi_B) + (U G^T)^T A (U G^T) + H^T E - E^T T^T, H = Psi0 E - T^T             (8) |
+| p of C | (p_A, p_B) - G Z - 2 T gamma, Z = 2 U^T A R + W (pi - 2 Psi0 gamma) |
+| eta of C | eta_A + eta_B + R^T A R + gamma^T (Psi0 gamma - pi) |
+| back | y = G^T f, qdd = R - U y, lambda = W y + gamma: -X^T lambda on A's handle a, +lambda on B's handle 0 (4), (5) |
+
+The joint's own inertia r (armature, implicit terms) adds to S^T M^-1 S: with N = D^-1, D' = (N + r)^-1, U' = D' N U,
+W' = W + U^T (N - N D' N) U.
+
+All numbers of all nodes stand in one row, see `parts.py`.
+"""
+
+from __future__ import annotations
+
+from limberjack._jit import inner, outlined
+from limberjack.model.joints import HINGE, SLIDE
+from limberjack.reduced.assembly_tree import (
+    BB,
+    DD,
+    DOFS,
+    ET,
+    FAR,
+    FIRST_SIDE,
+    FRAME_LOCKED,
+    FRAME_PLUS,
+    FRAMES,
+    GA,
+    GT,
+    HANDLES,
+    JX,
+    KEEP,
+    KEEP_A,
+    KEEP_B,
+    KEEP_JOINT,
+    KIND,
+    KT,
+    LEAF,
+    LEAF_KT,
+    MM,
+    NOW,
+    OWN,
+    PHI,
+    QQ,
+    RR,
+    SECOND_SIDE,
+    SLOT,
+    SMALL,
+    SPARE,
+    TAU,
+    TURN,
+    UU,
+    VECTOR,
+    WW,
+    V,
+    carry,
+    carry_back,
+    carry_rows,
+    columns_place,
+    opened,
+    place,
+    stride,
+    value_place,
+)
+from limberjack.spatial.lanes import add, load4, scale, store4, sub
+from limberjack.spatial.solves import invert_symmetric_5
+
+__all__ = [
+    "back_substitute",
+    "bias",
+    "inverse",
+    "merge_accelerations",
+    "merge_inertias",
+    "open_joint",
+    "solve_axis",
+    "solve_frame",
+]
+
+# W, U and D of a joint from M: the small inverses of the merges, for one free direction and for several.
+
+
+@inner
+def solve_axis(z, i2, i3, i4, own, s, o):
+    """Fill W, U and D of a joint with the one free direction z; i2, i3, i4 are its locked directions after 0 and 1.
+
+    Returns:
+        whether M is positive.
+    """
+    m0, m1, m2, m3, m4 = MM, MM + 8, MM + 8 * i2, MM + 8 * i3, MM + 8 * i4
+    positive, w = invert_symmetric_5(
+        (
+            s[0, m0], s[0, m1], s[0, m1 + 1], s[0, m2], s[0, m2 + 1], s[0, m2 + i2],
+            s[0, m3], s[0, m3 + 1], s[0, m3 + i2], s[0, m3 + i3],
+            s[0, m4], s[0, m4 + 1], s[0, m4 + i2], s[0, m4 + i3], s[0, m4 + i4],
+        )
+    )  # fmt: skip
+    k = MM + 8 * z
+    n0, n1, n2, n3, n4 = s[0, k], s[0, k + 1], s[0, k + i2], s[0, k + i3], s[0, k + i4]
+    u0 = -(n0 * w[0] + n1 * w[1] + n2 * w[3] + n3 * w[6] + n4 * w[10])
+    u1 = -(n0 * w[1] + n1 * w[2] + n2 * w[4] + n3 * w[7] + n4 * w[11])
+    u2 = -(n0 * w[3] + n1 * w[4] + n2 * w[5] + n3 * w[8] + n4 * w[12])
+    u3 = -(n0 * w[6] + n1 * w[7] + n2 * w[8] + n3 * w[9] + n4 * w[13])
+    u4 = -(n0 * w[10] + n1 * w[11] + n2 * w[12] + n3 * w[13] + n4 * w[14])
+    d = s[0, k + z] + u0 * n0 + u1 * n1 + u2 * n2 + u3 * n3 + u4 * n4
+    # W + U^T t U with t = r / (1 + D r); without own inertia row and column z are zero
+    f = 1.0 / (1.0 + d * own)
+    t = own * f
+    p = o + WW
+    q = p + 8
+    s0, s1, s2, s3, s4 = t * u0, t * u1, t * u2, t * u3, t * u4
+    s[0, p], s[0, p + 1], s[0, p + i2], s[0, p + i3], s[0, p + i4], s[0, p + z] = (
+        w[0] + s0 * u0, w[1] + s0 * u1, w[3] + s0 * u2, w[6] + s0 * u3, w[10] + s0 * u4, s0,
+    )  # fmt: skip
+    s[0, q], s[0, q + 1], s[0, q + i2], s[0, q + i3], s[0, q + i4], s[0, q + z] = (
+        w[1] + s1 * u0, w[2] + s1 * u1, w[4] + s1 * u2, w[7] + s1 * u3, w[11] + s1 * u4, s1,
+    )  # fmt: skip
+    q = p + 8 * i2
+    s[0, q], s[0, q + 1], s[0, q + i2], s[0, q + i3], s[0, q + i4], s[0, q + z] = (
+        w[3] + s2 * u0, w[4] + s2 * u1, w[5] + s2 * u2, w[8] + s2 * u3, w[12] + s2 * u4, s2,
+    )  # fmt: skip
+    q = p + 8 * i3
+    s[0, q], s[0, q + 1], s[0, q + i2], s[0, q + i3], s[0, q + i4], s[0, q + z] = (
+        w[6] + s3 * u0, w[7] + s3 * u1, w[8] + s3 * u2, w[9] + s3 * u3, w[13] + s3 * u4, s3,
+    )  # fmt: skip
+    q = p + 8 * i4
+    s[0, q], s[0, q + 1], s[0, q + i2], s[0, q + i3], s[0, q + i4], s[0, q + z] = (
+        w[10] + s4 * u0, w[11] + s4 * u1, w[12] + s4 * u2, w[13] + s4 * u3, w[14] + s4 * u4, s4,
+    )  # fmt: skip
+    q = p + 8 * z
+    s[0, q], s[0, q + 1], s[0, q + i2], s[0, q + i3], s[0, q + i4], s[0, q + z] = s0, s1, s2, s3, s4, t
+    q = o + UU
+    s[0, q], s[0, q + 1], s[0, q + i2], s[0, q + i3], s[0, q + i4], s[0, q + z] = (
+        f * u0, f * u1, f * u2, f * u3, f * u4, f,
+    )  # fmt: skip
+    s[0, o + DD] = f * d
+    return positive
+
+
+@inner
+def inverse(n, s, a, d):
+    """Set the n x n matrix at s[0, d:] to the inverse of that at s[0, a:], which is destroyed; rows are 6 apart.
+
+    Returns:
+        whether the matrix, of which the lower half is read, is positive.
+    """
+    for j in range(n):  # L D L^T
+        t = s[0, a + 7 * j]
+        for k in range(j):
+            t -= s[0, a + 6 * j + k] * s[0, a + 6 * j + k] * s[0, a + 7 * k]
+        if not t > 0.0:
+            return False
+        s[0, a + 7 * j] = t
+        for i in range(j + 1, n):
+            x = s[0, a + 6 * i + j]
+            for k in range(j):
+                x -= s[0, a + 6 * i + k] * s[0, a + 6 * j + k] * s[0, a + 7 * k]
+            s[0, a + 6 * i + j] = x / t
+    for q in range(n):
+        for i in range(n):
+            x = 1.0 if i == q else 0.0
+            for k in range(i):
+                x -= s[0, a + 6 * i + k] * s[0, d + 6 * k + q]
+            s[0, d + 6 * i + q] = x
+        for i in range(n):
+            s[0, d + 6 * i + q] /= s[0, a + 7 * i]
+        for i in range(n - 1, -1, -1):
+            x = s[0, d + 6 * i + q]
+            for k in range(i + 1, n):
+                x -= s[0, a + 6 * k + i] * s[0, d + 6 * k + q]
+            s[0, d + 6 * i + q] = x
+    return True
+
+
+@outlined
+def solve_frame(c, j, d, own, v, s, o):
+    """Fill W, U and D of a joint with d free directions, its frame at c[0, j:]; return whether M is positive."""
+    locked, plus = j + FRAME_LOCKED, j + FRAME_PLUS
+    a, b, x = SMALL, SMALL + 36, VECTOR
+    n = 6 - d
+    for i in range(n):  # T^T M T
+        for k in range(i + 1):
+            total = 0.0
+            for p in range(6):
+                inside = 0.0
+                for q in range(6):
+                    inside += s[0, MM + 8 * p + q] * c[0, locked + 6 * k + q]
+                total += c[0, locked + 6 * i + p] * inside
+            s[0, a + 6 * i + k] = total
+    positive = inverse(n, s, a, b)
+    for p in range(6):
+        for q in range(6):
+            total = 0.0
+            for i in range(n):
+                inside = 0.0
+                for k in range(n):
+                    inside += s[0, b + 6 * i + k] * c[0, locked + 6 * k + q]
+                total += c[0, locked + 6 * i + p] * inside
+            s[0, o + WW + 8 * p + q] = total
+    for i in range(d):  # U = S^+ (1 - M W)
+        for k in range(6):
+            inside = 0.0
+            for q in range(6):
+                inside += c[0, plus + 6 * i + q] * s[0, MM + 8 * q + k]
+            s[0, x + k] = inside
+        for p in range(6):
+            total = c[0, plus + 6 * i + p]
+            for k in range(6):
+                total -= s[0, x + k] * s[0, o + WW + 8 * k + p]
+            s[0, o + UU + 8 * i + p] = total
+    for i in range(d):  # D = U M S^+T
+        for k in range(d):
+            total = 0.0
+            for p in range(6):
+                inside = 0.0
+                for q in range(6):
+                    inside += s[0, MM + 8 * p + q] * c[0, plus + 6 * k + q]
+                total += s[0, o + UU + 8 * i + p] * inside
+            s[0, o + DD + 6 * i + k] = total
+    some = False
+    for i in range(d):
+        some = some or own[v + i, OWN] != 0.0
+    return (_add_own(d, own, v, s, o) and positive) if some else positive
+
+
+@inner
+def _add_own(d, own, v, s, o):
+    """Let the joint's own inertia act on W, U and D; return whether D is positive."""
+    a, b, c, x = SMALL, SMALL + 36, SMALL + 72, VECTOR
+    for i in range(d):
+        for k in range(i + 1):
+            s[0, a + 6 * i + k] = s[0, o + DD + 6 * i + k]
+    positive = inverse(d, s, a, b)  # b = N
+    for i in range(d):
+        for k in range(i + 1):
+            s[0, a + 6 * i + k] = s[0, b + 6 * i + k] + (own[v + i, OWN] if i == k else 0.0)
+    positive = inverse(d, s, a, c) and positive  # c = D'
+    for i in range(d):
+        for k in range(d):
+            s[0, o + DD + 6 * i + k] = s[0, c + 6 * i + k]
+    for i in range(d):  # a = D' N
+        for k in range(d):
+            total = 0.0
+            for p in range(d):
+                total += s[0, c + 6 * i + p] * s[0, b + 6 * p + k]
+            s[0, a + 6 * i + k] = total
+    for i in range(d):  # c = N - N D' N
+        for k in range(d):
+            total = s[0, b + 6 * i + k]
+            for p in range(d):
+                total -= s[0, b + 6 * i + p] * s[0, a + 6 * p + k]
+            s[0, c + 6 * i + k] = total
+    for p in range(6):
+        for q in range(6):
+            total = 0.0
+            for i in range(d):
+                for k in range(d):
+                    total += s[0, o + UU + 8 * i + p] * s[0, c + 6 * i + k] * s[0, o + UU + 8 * k + q]
+            s[0, o + WW + 8 * p + q] += total
+    for p in range(6):
+        for i in range(d):
+            total = 0.0
+            for k in range(d):
+                total += s[0, a + 6 * i + k] * s[0, o + UU + 8 * k + p]
+            s[0, x + i] = total
+        for i in range(d):
+            s[0, o + UU + 8 * i + p] = s[0, x + i]
+    return positive
+
+
+@inner
+def both_ends(c, o, step, row, leaf, lower, j, slot, keep, s, m, d):
+    """Fill G^T (6 x 12, at s[0, d:]) and M (6 x 8, at s[0, m:]) of a joint from the matrices of A and B.
+
+    Args:
+        c: all numbers.
+        o, step, leaf: place and row length of the matrix of A, and whether A is a leaf.
+        lower, row: place and row length of the matrix of B.
+        j: place of the pose of i in p.
+        slot, keep: the joint's parent among A's handles, what handle 1 of the node is.
+    """
+    carry_rows(c, j, c, o + 6 * slot * step, step, 2 if leaf else 3, s, d, 12)
+    at = d + 6 * slot
+    for k in range(6):
+        for i in range(6):
+            s[0, TURN + 8 * i + k] = s[0, at + 12 * k + i]
+    carry_rows(c, j, s, TURN, 8, 2, s, m, 8)
+    for k in range(6):
+        for i in range(6):
+            s[0, m + 8 * k + i] += c[0, lower + row * k + i]
+    if keep != KEEP_A:
+        at = lower + (6 if keep == KEEP_B else 0)
+        sign = -1.0 if keep == KEEP_JOINT or keep == KEEP_B else 0.0
+        for k in range(6):
+            for i in range(6):
+                s[0, d + 12 * k + 6 + i] = sign * c[0, at + row * k + i]
+
+
+@outlined
+def open_joint(table, c, own, s, node, slot):
+    """Fill G^T, W, U, D and the joint force of the joint of `node` in `slot`; M stays in the scratch.
+
+    Returns:
+        whether M is positive.
+    """
+    nb = len(table) // 2
+    first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
+    o = opened(slot)
+    lower, row = place(second, nb), stride(second, nb)
+    if first >= 0:
+        both_ends(
+            c, place(first, nb), stride(first, nb), row, first < nb, lower, place(node, nb) + JX, table[node, SLOT],
+            table[node, KEEP], s, MM, o + GT,
+        )  # fmt: skip
+    else:
+        for k in range(6):
+            for q in range(6):
+                s[0, MM + 8 * k + q] = c[0, lower + row * k + q]
+    kind, v = table[node, KIND], table[node, V]
+    if kind == HINGE or kind == SLIDE:
+        s[0, o + QQ] = own[v, TAU]
+        if kind == HINGE:
+            return solve_axis(2, 3, 4, 5, own[v, OWN], s, o)
+        return solve_axis(5, 2, 3, 4, own[v, OWN], s, o)
+    for k in range(table[node, DOFS]):
+        s[0, o + QQ + k] = own[v + k, TAU]
+    return solve_frame(c, table[node, FRAMES], table[node, DOFS], own, v, s, o)
+
+
+@inner
+def times(s, o, p, d, blocks):
+    """Set six rows at d to W x, for W (6 x 8) at o and six rows x at p; rows are 12 long."""
+    for b in range(blocks):
+        k = p + 4 * b
+        x0, x1, x2 = load4(s, 0, k), load4(s, 0, k + 12), load4(s, 0, k + 24)
+        x3, x4, x5 = load4(s, 0, k + 36), load4(s, 0, k + 48), load4(s, 0, k + 60)
+        for r in range(6):
+            q = o + 8 * r
+            t = add(add(scale(s[0, q], x0), scale(s[0, q + 1], x1)), scale(s[0, q + 2], x2))
+            t = add(add(add(t, scale(s[0, q + 3], x3)), scale(s[0, q + 4], x4)), scale(s[0, q + 5], x5))
+            store4(s, 0, d + 12 * r + 4 * b, t)
+
+
+@inner
+def take_products(s, p, q, rows, blocks, c, o):
+    """Take G^T E, of six rows each at p and q, off the matrix at c[0, o:], row length 12."""
+    for b in range(blocks):
+        k = q + 4 * b
+        e0, e1, e2 = load4(s, 0, k), load4(s, 0, k + 12), load4(s, 0, k + 24)
+        e3, e4, e5 = load4(s, 0, k + 36), load4(s, 0, k + 48), load4(s, 0, k + 60)
+        for i in range(rows):
+            j = p + i
+            t = add(add(scale(s[0, j], e0), scale(s[0, j + 12], e1)), scale(s[0, j + 24], e2))
+            t = add(add(add(t, scale(s[0, j + 36], e3)), scale(s[0, j + 48], e4)), scale(s[0, j + 60], e5))
+            k = o + 12 * i + 4 * b
+            store4(c, 0, k, sub(load4(c, 0, k), t))
+
+
+@inner
+def weighted_rows(s, x, g, d, blocks):
+    """Set the row at d to the sum of six rows at g, 12 apart, weighted by the six numbers at x."""
+    for b in range(blocks):
+        k = g + 4 * b
+        t = add(scale(s[0, x], load4(s, 0, k)), scale(s[0, x + 1], load4(s, 0, k + 12)))
+        t = add(add(t, scale(s[0, x + 2], load4(s, 0, k + 24))), scale(s[0, x + 3], load4(s, 0, k + 36)))
+        t = add(add(t, scale(s[0, x + 4], load4(s, 0, k + 48))), scale(s[0, x + 5], load4(s, 0, k + 60)))
+        store4(s, 0, d + 4 * b, t)
+
+
+@inner
+def _copy_block(c, o, row, d, i, j, rows, columns):
+    """Copy a block of a matrix at o to (i, j) of the one at d, row length 12."""
+    for k in range(rows):
+        for q in range(columns):
+            c[0, d + 12 * (i + k) + j + q] = c[0, o + row * k + q]
+
+
+@inner
+def start(table, c, node, shift):
+    """Set the matrix of `node` at `shift` (PHI or PSI) to diag(that of A, that of B) for the handles it keeps."""
+    nb = len(table) // 2
+    first, second, keep = table[node, FIRST_SIDE], table[node, SECOND_SIDE], table[node, KEEP]
+    d = place(node, nb) + shift
+    if keep == KEEP_A:
+        _copy_block(c, place(first, nb) + shift, 12, d, 0, 0, 12, 12)
+        return
+    # leaves have no Psi: it is zero
+    if shift == PHI or first >= nb:
+        _copy_block(c, place(first, nb) + shift, stride(first, nb), d, 0, 0, 6, 6)
+    else:
+        for k in range(6):
+            for q in range(6):
+                c[0, d + 12 * k + q] = 0.0
+    if keep == KEEP_JOINT or keep == KEEP_B:
+        for k in range(6):
+            for q in range(6):
+                c[0, d + 12 * k + 6 + q] = 0.0
+                c[0, d + 12 * (6 + k) + q] = 0.0
+                c[0, d + 12 * (6 + k) + 6 + q] = 0.0
+        if shift == PHI or second >= nb:
+            row = stride(second, nb)
+            o = place(second, nb) + shift + (6 * row + 6 if keep == KEEP_B else 0)
+            _copy_block(c, o, row, d, 6, 6, 6, 6)
+
+
+@outlined
+def merge_inertias(table, c, s, node, slot):
+    """Fill Phi of `node`, not a root, from its opened joint; E stays in the scratch.                         (2)."""
+    o = opened(slot)
+    count = table[node, HANDLES]
+    blocks = 2 if count == 1 else 3
+    times(s, o + WW, o + GT, ET, blocks)
+    start(table, c, node, PHI)
+    take_products(s, o + GT, ET, 6 * count, blocks, c, place(node, len(table) // 2) + PHI)
+
+
+@outlined
+def bias(table, c, s, node, slot, x, y, z):
+    """Fill gamma and R of the opened joint of `node` from the values of now of its sides; x, y, z add to beta."""
+    o = opened(slot)
+    nb = len(table) // 2
+    first, second, dof = table[node, FIRST_SIDE], table[node, SECOND_SIDE], table[node, DOFS]
+    k = columns_place(second, nb) + NOW * stride(second, nb)
+    b0, b1, b2, b3, b4, b5 = -c[0, k], -c[0, k + 1], -c[0, k + 2], -c[0, k + 3], -c[0, k + 4], -c[0, k + 5]
+    if first >= 0:
+        k = columns_place(first, nb) + NOW * stride(first, nb) + 6 * table[node, SLOT]
+        a = carry(c, place(node, nb) + JX, c, k)
+        b0, b1, b2 = b0 + a[0], b1 + a[1], b2 + a[2]
+        b3, b4, b5 = b3 + a[3] + x, b4 + a[4] + y, b5 + a[5] + z
+    k = o + BB
+    s[0, k], s[0, k + 1], s[0, k + 2], s[0, k + 3], s[0, k + 4], s[0, k + 5] = b0, b1, b2, b3, b4, b5
+    for k in range(6):
+        w = o + WW + 8 * k
+        s[0, o + GA + k] = (
+            s[0, w] * b0 + s[0, w + 1] * b1 + s[0, w + 2] * b2 + s[0, w + 3] * b3 + s[0, w + 4] * b4 + s[0, w + 5] * b5
+        )
+    for a in range(dof):
+        u = o + UU + 8 * a
+        q = s[0, o + QQ + a]
+        total = -(
+            s[0, u] * b0 + s[0, u + 1] * b1 + s[0, u + 2] * b2 + s[0, u + 3] * b3 + s[0, u + 4] * b4 + s[0, u + 5] * b5
+        )
+        for k in range(dof):
+            total += s[0, o + DD + 6 * a + k] * s[0, o + QQ + k]
+        s[0, o + RR + a] = total
+        for k in range(6):
+            s[0, o + GA + k] += s[0, u + k] * q
+
+
+@inner
+def keep_values(table, c, node, shift):
+    """Set the value of now of b (KT) or p (PT) of `node` to those of the handles it keeps."""
+    nb = len(table) // 2
+    first, second, keep = table[node, FIRST_SIDE], table[node, SECOND_SIDE], table[node, KEEP]
+    d = value_place(node, nb, shift)
+    for side in range(2):
+        side_node = first if side == 0 or keep == KEEP_A else second
+        at = 0 if side == 0 or keep == KEEP_JOINT else 6
+        here = side == 0 or keep != 0
+        if side_node < nb:
+            k = side_node * LEAF + LEAF_KT + 6 * NOW
+            here = here and shift == KT
+        else:
+            k = value_place(side_node, nb, shift) + at
+        for q in range(6):
+            c[0, d + 6 * side + q] = c[0, k + q] if here else 0.0
+
+
+@outlined
+def merge_accelerations(table, c, s, node, slot):
+    """Set b of now of `node`, not a root, from gamma: (b_A, b_B) - G gamma.                                   (2)."""
+    o = opened(slot)
+    keep_values(table, c, node, KT)
+    d = value_place(node, len(table) // 2, KT)
+    blocks = 2 if table[node, HANDLES] == 1 else 3
+    weighted_rows(s, o + GA, o + GT, SPARE + 24, blocks)
+    for q in range(6 * table[node, HANDLES]):
+        c[0, d + q] -= s[0, SPARE + 24 + q]
+
+
+@outlined
+def back_substitute(table, c, s, node, slot, f, o_node, o_first, o_second, qdd):
+    """Fill qdd of the opened joint of `node` and the forces on the handles of its sides from those on its own.
+
+    Args:
+        f: (1, all) forces on handles, 12 per place.
+        o_node, o_first, o_second: places in f of the forces on the node and on its sides A and B.
+        qdd: (nv,) of all freedoms; those of this joint are written.
+    """
+    o, nb = opened(slot), len(table) // 2
+    o_node, o_first, o_second = o_node & FAR, o_first & FAR, o_second & FAR
+    keep, count = table[node, KEEP], table[node, HANDLES]
+    y0 = y1 = y2 = y3 = y4 = y5 = 0.0
+    for q in range(6 * count):
+        x, k = f[0, o_node + q], o + GT + q
+        y0, y1, y2 = y0 + s[0, k] * x, y1 + s[0, k + 12] * x, y2 + s[0, k + 24] * x
+        y3, y4, y5 = y3 + s[0, k + 36] * x, y4 + s[0, k + 48] * x, y5 + s[0, k + 60] * x
+    for a in range(table[node, DOFS]):
+        u = o + UU + 8 * a
+        qdd[table[node, V] + a] = s[0, o + RR + a] - (
+            s[0, u] * y0 + s[0, u + 1] * y1 + s[0, u + 2] * y2 + s[0, u + 3] * y3 + s[0, u + 4] * y4 + s[0, u + 5] * y5
+        )
+    for k in range(6):
+        f[0, o_second + k] = 0.0
+        f[0, o_second + 6 + k] = f[0, o_node + 6 + k] if keep == KEEP_B else 0.0
+    if keep == KEEP_JOINT:
+        for k in range(6):
+            f[0, o_second + k] = f[0, o_node + 6 + k]
+    w = o + WW
+    n0 = s[0, w] * y0 + s[0, w + 1] * y1 + s[0, w + 2] * y2 + s[0, w + 3] * y3 + s[0, w + 4] * y4 + s[0, w + 5] * y5
+    w += 8
+    n1 = s[0, w] * y0 + s[0, w + 1] * y1 + s[0, w + 2] * y2 + s[0, w + 3] * y3 + s[0, w + 4] * y4 + s[0, w + 5] * y5
+    w += 8
+    n2 = s[0, w] * y0 + s[0, w + 1] * y1 + s[0, w + 2] * y2 + s[0, w + 3] * y3 + s[0, w + 4] * y4 + s[0, w + 5] * y5
+    w += 8
+    f0 = s[0, w] * y0 + s[0, w + 1] * y1 + s[0, w + 2] * y2 + s[0, w + 3] * y3 + s[0, w + 4] * y4 + s[0, w + 5] * y5
+    w += 8
+    f1 = s[0, w] * y0 + s[0, w + 1] * y1 + s[0, w + 2] * y2 + s[0, w + 3] * y3 + s[0, w + 4] * y4 + s[0, w + 5] * y5
+    w += 8
+    f2 = s[0, w] * y0 + s[0, w + 1] * y1 + s[0, w + 2] * y2 + s[0, w + 3] * y3 + s[0, w + 4] * y4 + s[0, w + 5] * y5
+    k = o + GA
+    n0, n1, n2 = n0 + s[0, k], n1 + s[0, k + 1], n2 + s[0, k + 2]
+    f0, f1, f2 = f0 + s[0, k + 3], f1 + s[0, k + 4], f2 + s[0, k + 5]
+    f[0, o_second] += n0
+    f[0, o_second + 1] += n1
+    f[0, o_second + 2] += n2
+    f[0, o_second + 3] += f0
+    f[0, o_second + 4] += f1
+    f[0, o_second + 5] += f2
+    if table[node, FIRST_SIDE] >= 0:
+        for k in range(6):
+            f[0, o_first + k] = f[0, o_node + k]
+            f[0, o_first + 6 + k] = f[0, o_node + 6 + k] if keep == KEEP_A else 0.0
+        n0, n1, n2, f0, f1, f2 = carry_back(c, place(node, nb) + JX, n0, n1, n2, f0, f1, f2)
+        k = o_first + 6 * table[node, SLOT]
+        f[0, k] -= n0
+        f[0, k + 1] -= n1
+        f[0, k + 2] -= n2
+        f[0, k + 3] -= f0
+        f[0, k + 4] -= f1
+        f[0, k + 5] -= f2

@@ -1,0 +1,258 @@
+"""How a joint merges the metrics of two parts: the weighted one of the joints, eq. (8), and that of the masses.
+
+Symbols are those of `merges.py`, places those of `parts.py`.
+"""
+
+from __future__ import annotations
+
+from limberjack._jit import outlined
+from limberjack.reduced.assembly_tree import (
+    AG,
+    BB,
+    DOFS,
+    ET,
+    ETA,
+    FIRST_SIDE,
+    GA,
+    GT,
+    HANDLES,
+    HT,
+    JX,
+    KEEP,
+    KEEP_A,
+    KEEP_B,
+    KEEP_JOINT,
+    MM,
+    PSI,
+    PSI0,
+    PT,
+    QQ,
+    RR,
+    SECOND_SIDE,
+    SLOT,
+    SMALL,
+    SPARE,
+    TT,
+    TURN,
+    UG,
+    UU,
+    WEIGHT,
+    WW,
+    V,
+    carry,
+    carry_rows,
+    eta_of,
+    opened,
+    place,
+    value_place,
+)
+from limberjack.reduced.merges import both_ends, inverse, keep_values, start, take_products, times, weighted_rows
+from limberjack.spatial.lanes import add, load4, scale, store4, sub
+
+__all__ = ["merge_distance", "merge_distance_vectors", "merge_metric", "merge_metric_vectors", "metric_rows"]
+
+
+@outlined
+def metric_rows(table, c, s, node, t, p):
+    """Fill T^T at s[0, t:] and Psi0 at s[0, p:] of the joint of `node`; return whether they are other than zero."""
+    nb = len(table) // 2
+    first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
+    if first < nb and second < nb:
+        return False
+    keep, j = table[node, KEEP], place(node, nb) + JX
+    lower = place(second, nb) + PSI
+    if first >= nb and second >= nb:
+        both_ends(c, place(first, nb) + PSI, 12, 12, False, lower, j, table[node, SLOT], keep, s, p, t)
+    elif second >= nb:  # A is a leaf or the world: its Psi is zero
+        for k in range(6):
+            for q in range(6):
+                s[0, p + 8 * k + q] = c[0, lower + 12 * k + q]
+                s[0, t + 12 * k + q] = 0.0
+                s[0, t + 12 * k + 6 + q] = (
+                    -c[0, lower + 12 * k + (6 if keep == KEEP_B else 0) + q]
+                    if keep == KEEP_JOINT or keep == KEEP_B
+                    else 0.0
+                )
+    else:
+        slot = table[node, SLOT]
+        carry_rows(c, j, c, place(first, nb) + PSI + 72 * slot, 12, 3, s, t, 12)
+        for k in range(6):
+            for q in range(6):
+                s[0, TURN + 8 * q + k] = s[0, t + 12 * k + 6 * slot + q]
+        carry_rows(c, j, s, TURN, 8, 2, s, p, 8)
+        if keep != KEEP_A:
+            for k in range(6):
+                for q in range(6):
+                    s[0, t + 12 * k + 6 + q] = 0.0
+    return True
+
+
+@outlined
+def merge_metric(table, c, own, s, node, slot, some):
+    """Fill Psi of `node`, not a root, after `merge_inertias` and `metric_rows`, which returned `some`.        (8)."""
+    o, count = opened(slot), table[node, HANDLES]
+    blocks = 2 if count == 1 else 3
+    d, v, rows = table[node, DOFS], table[node, V], 6 * count
+    at = place(node, len(table) // 2) + PSI
+    start(table, c, node, PSI)
+    for a in range(d):  # U G^T
+        weighted_rows(s, o + UU + 8 * a, o + GT, UG + 12 * a, blocks)
+    for a in range(d):  # A U G^T
+        for b in range(blocks):
+            t = scale(own[v + a, WEIGHT], load4(s, 0, UG + 4 * b))
+            for k in range(1, d):
+                t = add(t, scale(own[v + a, WEIGHT + k], load4(s, 0, UG + 12 * k + 4 * b)))
+            store4(s, 0, AG + 12 * a + 4 * b, t)
+    for p in range(rows):
+        for a in range(d):
+            f = s[0, AG + 12 * a + p]
+            for b in range(blocks):
+                k = at + 12 * p + 4 * b
+                store4(c, 0, k, add(load4(c, 0, k), scale(f, load4(s, 0, UG + 12 * a + 4 * b))))
+    if some:
+        times(s, PSI0, ET, HT, blocks)
+        for k in range(6):
+            for b in range(blocks):
+                # -H: products are taken off
+                h = HT + 12 * k + 4 * b
+                store4(s, 0, h, sub(load4(s, 0, TT + 12 * k + 4 * b), load4(s, 0, h)))
+        take_products(s, HT, ET, rows, blocks, c, at)
+        take_products(s, ET, TT, rows, blocks, c, at)
+
+
+@outlined
+def merge_metric_vectors(table, c, own, s, node, slot, some, rows, at_psi):
+    """Set p and eta of now of `node` after `bias`; of a root, eta alone.                                      (8).
+
+    Args:
+        table, c, own, s, node, slot: the joint and its slot.
+        some, rows, at_psi: what `metric_rows` returned, and the places of its T^T and Psi0.
+    """
+    o, nb = opened(slot), len(table) // 2
+    first, second, d, v = table[node, FIRST_SIDE], table[node, SECOND_SIDE], table[node, DOFS], table[node, V]
+    eta = eta_of(second, nb, c) + (eta_of(first, nb, c) if first >= 0 else 0.0)
+    # x = 2 A R, z = pi - 2 Psi0 gamma
+    x, z = SPARE, SPARE + 8
+    for a in range(d):
+        total = 0.0
+        for k in range(d):
+            total += own[v + a, WEIGHT + k] * s[0, o + RR + k]
+        s[0, x + a] = 2.0 * total
+        eta += total * s[0, o + RR + a]
+    for k in range(6):
+        s[0, z + k] = 0.0
+    if some:
+        p0 = p1 = p2 = p3 = p4 = p5 = 0.0
+        if second >= nb:
+            k = value_place(second, nb, PT)
+            p0, p1, p2, p3, p4, p5 = -c[0, k], -c[0, k + 1], -c[0, k + 2], -c[0, k + 3], -c[0, k + 4], -c[0, k + 5]
+        if first >= nb:
+            a = carry(c, place(node, nb) + JX, c, value_place(first, nb, PT) + 6 * table[node, SLOT])
+            p0, p1, p2, p3, p4, p5 = p0 + a[0], p1 + a[1], p2 + a[2], p3 + a[3], p4 + a[4], p5 + a[5]
+        s[0, z], s[0, z + 1], s[0, z + 2], s[0, z + 3], s[0, z + 4], s[0, z + 5] = p0, p1, p2, p3, p4, p5
+        for k in range(6):
+            total = 0.0
+            for q in range(6):
+                total += s[0, at_psi + 8 * k + q] * s[0, o + GA + q]
+            eta += s[0, o + GA + k] * (total - s[0, z + k])
+            s[0, z + k] -= 2.0 * total
+    c[0, place(node, nb) + ETA] = eta
+    if table[node, HANDLES] == 0:
+        return
+    g = SPARE + 16  # Z
+    for k in range(6):
+        total = 0.0
+        for q in range(6):
+            total += s[0, o + WW + 8 * k + q] * s[0, z + q]
+        for a in range(d):
+            total += s[0, o + UU + 8 * a + k] * s[0, x + a]
+        s[0, g + k] = total
+    keep_values(table, c, node, PT)
+    at = value_place(node, nb, PT)
+    blocks = 2 if table[node, HANDLES] == 1 else 3
+    weighted_rows(s, g, o + GT, SPARE + 24, blocks)
+    for q in range(6 * table[node, HANDLES]):
+        c[0, at + q] -= s[0, SPARE + 24 + q]
+    if some:
+        weighted_rows(s, o + GA, rows, SPARE + 24, blocks)
+        for q in range(6 * table[node, HANDLES]):
+            c[0, at + q] -= 2.0 * s[0, SPARE + 24 + q]
+
+
+@outlined
+def merge_distance(table, c, s, node, slot, some):
+    """Fill what the mass metric needs of the joint of `node` after `metric_rows`: V_r, G_r^T, and Psi unless a root.
+
+    Psi is Phi less that of the rigid part: with its own Phi_r = Phi - Psi of the sides, M_r = M - Psi0, G_r = G - T and
+    V_r = M_r^-1 (a weld), Psi of C = diag(Psi_A, Psi_B) - G E + G_r V_r G_r^T. V_r stays at UG, G_r^T at HT.
+    """
+    o, count = opened(slot), table[node, HANDLES]
+    for k in range(6):
+        for q in range(6):
+            s[0, SMALL + 6 * k + q] = s[0, MM + 8 * k + q] - (s[0, PSI0 + 8 * k + q] if some else 0.0)
+    inverse(6, s, SMALL, SMALL + 36)
+    for k in range(6):
+        for q in range(6):
+            s[0, UG + 8 * k + q] = s[0, SMALL + 36 + 6 * k + q]
+    if count == 0:
+        return
+    blocks = 2 if count == 1 else 3
+    for k in range(6):
+        for q in range(12):
+            s[0, HT + 12 * k + q] = s[0, o + GT + 12 * k + q] - (s[0, TT + 12 * k + q] if some else 0.0)
+    times(s, UG, HT, AG, blocks)
+    for k in range(6):
+        for b in range(blocks):
+            h = AG + 12 * k + 4 * b
+            store4(s, 0, h, scale(-1.0, load4(s, 0, h)))
+    at = place(node, len(table) // 2) + PSI
+    times(s, o + WW, o + GT, ET, blocks)
+    start(table, c, node, PSI)
+    take_products(s, o + GT, ET, 6 * count, blocks, c, at)
+    take_products(s, HT, AG, 6 * count, blocks, c, at)
+
+
+@outlined
+def merge_distance_vectors(table, c, s, node, slot, some):
+    """Set p = 2 (b - b_r) and the distance e of now of `node` for the mass metric, after `bias` and `merge_distance`.
+
+    e of C = e_A + e_B - beta . gamma + Q . R + beta_r . V_r beta_r with beta_r = beta - pi / 2.
+    """
+    o, nb = opened(slot), len(table) // 2
+    first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
+    eta = eta_of(second, nb, c) + (eta_of(first, nb, c) if first >= 0 else 0.0)
+    z, g = SPARE, SPARE + 8
+    for k in range(6):
+        s[0, z + k] = s[0, o + BB + k]
+        eta -= s[0, o + BB + k] * s[0, o + GA + k]
+    for a in range(table[node, DOFS]):
+        eta += s[0, o + QQ + a] * s[0, o + RR + a]
+    if some:
+        if second >= nb:
+            k = value_place(second, nb, PT)
+            for q in range(6):
+                s[0, z + q] += 0.5 * c[0, k + q]
+        if first >= nb:
+            a = carry(c, place(node, nb) + JX, c, value_place(first, nb, PT) + 6 * table[node, SLOT])
+            s[0, z] -= 0.5 * a[0]
+            s[0, z + 1] -= 0.5 * a[1]
+            s[0, z + 2] -= 0.5 * a[2]
+            s[0, z + 3] -= 0.5 * a[3]
+            s[0, z + 4] -= 0.5 * a[4]
+            s[0, z + 5] -= 0.5 * a[5]
+    for k in range(6):
+        total = 0.0
+        for q in range(6):
+            total += s[0, UG + 8 * k + q] * s[0, z + q]
+        s[0, g + k] = total
+        eta += total * s[0, z + k]
+    c[0, place(node, nb) + ETA] = eta
+    if table[node, HANDLES] == 0:
+        return
+    keep_values(table, c, node, PT)
+    at = value_place(node, nb, PT)
+    for q in range(6 * table[node, HANDLES]):
+        total = 0.0
+        for k in range(6):
+            total += s[0, o + GT + 12 * k + q] * s[0, o + GA + k] - s[0, HT + 12 * k + q] * s[0, g + k]
+        c[0, at + q] -= 2.0 * total

@@ -1,0 +1,456 @@
+"""Auxiliary constraints over the articulated-body solution of a tree (Baraff 1996, section 7).
+
+The tree has answered all known forces with qdd0. A row with the path-sparse forward pass y (`responses.py`) meets
+
+    A_ij = sum_v y_i[v] y_j[v] / D_v,     A lam + b = 0  (held)  or  lam >= 0, A lam + b >= 0, one of them 0  (sided)
+
+with b the row's acceleration without the constraints, and the forces J^T lam enter where the forward elimination left
+the joint forces: one more outward pass gives qdd. The same rows with b = phi' or phi make the velocities or the
+positions fit: the least change in the metric of the mass.
+
+A row that gives way, with stiffness k, damping c and force f = k phi + c phi' now, is implicit over a step h:
+(A + 1/s) lam = -(b + (f + h k phi') / s), s = h (h k + c).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, outlined
+from limberjack.constraints.compound import new_scratch, set_compound
+from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B, PAIR, PLAIN, row, set_pair
+from limberjack.constraints.table import GRIP, SIDED, Row, Table
+from limberjack.linear.dense import factor_psd, solve_psd
+from limberjack.linear.lcp import Workspace, new_workspace, solve_lcp
+from limberjack.model.arrays import DOF, LINK, Links
+from limberjack.model.joints import HINGE, SLIDE
+from limberjack.reduced.responses import path_forward
+from limberjack.reduced.work import AC, AL, BC, BL, DI, UU, R, W
+from limberjack.spatial.vectors import cross
+
+__all__ = [
+    "ACCELERATION", "NO_ROOM", "POSITION", "VELOCITY", "Hold", "blocks_of_rows", "choose", "grown", "look", "new_hold",
+    "paths", "put", "respond", "solve_rows",
+]  # fmt: skip
+
+ACCELERATION, VELOCITY, POSITION = range(3)
+# A one-sided row touches when its value is no more than this.
+TOUCH = 1e-10
+# Columns of `blocks`: rows (held, then sided), pairs, touched links.
+ROW, ROW_END, PAIR_START, PAIR_END, LINK_START, LINK_END, BLOCK = range(7)
+NO_ROOM = -1
+INFINITE = np.inf
+# Redundant rows: pivots below this, of rows scaled to 1.
+DEPENDENT = 1e-11
+
+
+class Hold(NamedTuple):
+    """State and scratch of the rows on a tree; n links, r rows, p pairs, m rows that may act at once."""
+
+    blocks: np.ndarray  # (k, BLOCK) what belongs to each span of trees
+    touched: np.ndarray  # links that pairs stand on, block by block
+    path: np.ndarray  # (r, 4) links whose paths to the world a row acts along, -1 = none
+    stop: np.ndarray  # (r, 4) where that path meets one before it
+    velocities: np.ndarray  # (n, 6)
+    ends: np.ndarray  # (n, 18)
+    state: np.ndarray  # (p, PAIR)
+    near: np.ndarray  # (t,) angles, turns counted
+    scratch: np.ndarray  # of compound joints
+    wrench: np.ndarray  # (r, 12)
+    values: np.ndarray  # (r, 3) value, rate, bias
+    give: np.ndarray  # (r, 3) force now, stiffness and damping of rows that give way
+    multipliers: np.ndarray  # (r,) of the last step
+    rows: np.ndarray  # (m,) the rows that act now
+    y: np.ndarray  # (m, nv)
+    inverse: np.ndarray  # (nv,) 1 / D
+    matrix: np.ndarray  # (m, m)
+    factor: np.ndarray  # (m, m)
+    order: np.ndarray  # (m,)
+    low: np.ndarray  # (m,) bounds of the multipliers
+    high: np.ndarray  # (m,)
+    side: np.ndarray  # (m,) right sides b
+    force: np.ndarray  # (m,) multipliers
+    left: np.ndarray  # (m,) A lam + b
+    guess: np.ndarray  # (m,) int8 state of the pivoting
+    lcp: Workspace
+    report: np.ndarray  # (6,) rows acting, rank, iterations of the projection, gap left, pivots, row of the gap
+
+
+def blocks_of_rows(links: Links, rows: list[Row], pair_link: np.ndarray, spans: np.ndarray) -> np.ndarray:
+    """Return, per row, the block of trees it belongs to; all it touches lie in one."""
+    first = spans[:, LINK]
+    out = np.zeros(len(rows), np.int64)
+    owner = np.repeat(np.arange(len(links.parent)), links.dof)
+    for k, one in enumerate(rows):
+        on = [int(link) for pair, _ in one.terms for link in pair_link[pair] if link >= 0]
+        on += [int(owner[v]) for v, _, _ in one.coordinates]
+        out[k] = int(np.searchsorted(first, on[0], side="right")) - 1 if on else 0
+    return out
+
+
+def new_hold(links: Links, table: Table, row_block: np.ndarray, pair_block: np.ndarray, spans: np.ndarray) -> Hold:
+    """Return state and scratch for the rows of `table`, sorted by block and, in it, held before sided."""
+    n, nv, r, p = len(links.parent), len(links.armature), len(table.joint), len(table.pair_link)
+    blocks = np.zeros((len(spans), BLOCK), np.int64)
+    touched: list[int] = []
+    for k in range(len(spans)):
+        rows, own = np.flatnonzero(row_block == k), np.flatnonzero(pair_block == k)
+        first = int(np.searchsorted(row_block, k))
+        here = sorted({int(i) for i in table.pair_link[own].ravel() if i >= 0})
+        pair = int(np.searchsorted(pair_block, k))
+        blocks[k] = [first, first + len(rows), pair, pair + len(own), len(touched), len(touched) + len(here)]
+        touched += here
+    path, stop = paths(links, table, n)
+    held = max((int((table.role[row_block == k] != SIDED).sum()) for k in range(len(spans))), default=0)
+    width = PAIR if len(table.compound) else PLAIN
+    parts: list[Any] = [
+        blocks, np.array(touched, np.int64), path, stop, np.zeros((n, 6)), np.zeros((n, 18)), np.zeros((p, width)),
+        np.zeros(len(table.weights)), new_scratch(), np.zeros((r, 12)), np.zeros((r, 3)), np.zeros((r, 3)), np.zeros(r),
+        *_room(held + min(r - held, 16), nv), np.zeros(6),
+    ]  # fmt: skip
+    return Hold(*parts)
+
+
+def _room(m: int, nv: int) -> tuple[Any, ...]:
+    return (
+        np.zeros(m, np.int64), np.zeros((m, nv)), np.zeros(nv), np.zeros((m, m)), np.zeros((m, m)),
+        np.zeros(m, np.int64), *(np.zeros(m) for _ in range(5)), np.zeros(m, np.int8), new_workspace(m),
+    )  # fmt: skip
+
+
+def grown(hold: Hold, most: int) -> Hold:
+    """Return `hold` with room for twice as many rows at once, at most `most`."""
+    names = Hold._fields[Hold._fields.index("rows") : Hold._fields.index("lcp") + 1]
+    m = min(most, max(2 * len(hold.rows), 16))
+    return hold._replace(**dict(zip(names, _room(m, hold.y.shape[1]), strict=True)))
+
+
+def paths(links: Links, table: Table, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the links each row's paths start at, and where each meets an earlier one; of the first n links."""
+    owner = np.repeat(np.arange(n), links.dof[:n])
+    r = len(table.joint)
+    path, stop = np.full((r, 4), -1, np.int64), np.full((r, 4), -1, np.int64)
+    # rows on one coordinate are many and plain
+    single = (table.row_pair[:, 0] < 0) & (table.place[:, 0] >= 0) & (table.place[:, 1] < 0)
+    path[single, 0] = owner[table.place[single, 0]]
+    for k in np.flatnonzero(~single):
+        starts = [int(i) for pair in table.row_pair[k] if pair >= 0 for i in table.pair_link[pair] if i >= 0]
+        starts += [int(owner[v]) for v in table.place[k, :2] if v >= 0]
+        if len(starts) == 1:  # nothing to meet: no need to walk a path that may be long
+            path[k, 0] = starts[0]
+            continue
+        seen: set[int] = set()
+        for slot, i in enumerate(dict.fromkeys(starts)):
+            path[k, slot] = i
+            while i >= 0 and i not in seen:
+                seen.add(i)
+                i = int(links.parent[i])
+            stop[k, slot] = i
+    return path, stop
+
+
+@outlined
+def _link_velocities(links, span, qd, rows, subspace, velocities):
+    """Fill the (n, 6) velocities of the links in `span`."""
+    parent, kinds, v_start, dofs = links.parent, links.kind, links.v_start, links.dof
+    for i in range(span[LINK], span[LINK + 1]):
+        p = parent[i]
+        vx = vy = vz = 0.0
+        if p >= 0:
+            cx, cy, cz = cross(rows[p, W], rows[p, W + 1], rows[p, W + 2], rows[i, 24], rows[i, 25], rows[i, 26])
+            vx, vy, vz = velocities[p, 3] + cx, velocities[p, 4] + cy, velocities[p, 5] + cz
+        if kinds[i] == SLIDE:
+            s = qd[v_start[i]]
+            vx, vy, vz = vx + s * rows[i, R + 8], vy + s * rows[i, R + 9], vz + s * rows[i, R + 10]
+        elif kinds[i] != HINGE:
+            for v in range(v_start[i], v_start[i] + dofs[i]):
+                vx += subspace[v, 3] * qd[v]
+                vy += subspace[v, 4] * qd[v]
+                vz += subspace[v, 5] * qd[v]
+        velocities[i, 0], velocities[i, 1], velocities[i, 2] = rows[i, W], rows[i, W + 1], rows[i, W + 2]
+        velocities[i, 3], velocities[i, 4], velocities[i, 5] = vx, vy, vz
+
+
+@outlined
+def look(
+    # model
+    links, table,
+    # in
+    span, k, time, q, qd, work,
+    # out
+    hold,
+):  # fmt: skip
+    """Fill value, rate, bias and wrenches of all rows of block k, after `kinematics`."""
+    blocks, rows, ends, velocities = hold.blocks, work.rows, hold.ends, hold.velocities
+    if blocks[k, PAIR_END] > blocks[k, PAIR_START]:
+        _link_velocities(links, span, qd, rows, work.subspace, velocities)
+        for t in range(blocks[k, LINK_START], blocks[k, LINK_END]):
+            i = hold.touched[t]
+            for c in range(3):
+                for j in range(3):
+                    ends[i, 3 * c + j] = rows[i, R + 4 * j + c]
+                ends[i, 9 + c] = rows[i, R + 4 * c + 3]
+            for c in range(6):
+                ends[i, 12 + c] = velocities[i, c]
+        for p in range(blocks[k, PAIR_START], blocks[k, PAIR_END]):
+            set_pair(p, table.pair_link, table.pair_frame, ends, hold.state)
+        for c in range(len(table.compound)):
+            p = table.compound[c, 0]
+            if blocks[k, PAIR_START] <= p < blocks[k, PAIR_END]:
+                set_compound(
+                    table.compound[c, 1], table.compound[c, 2], table.factor_kind, table.factor_data, time, p,
+                    hold.scratch, hold.state,
+                )  # fmt: skip
+    values, place, share, target = hold.values, table.place, table.share, table.target
+    for r in range(blocks[k, ROW], blocks[k, ROW_END]):
+        if table.row_pair[r, 0] >= 0:
+            row(table, r, time, hold.state, hold.near, hold.wrench, values)
+        else:
+            values[r, 0] = -(target[r, 0] + target[r, 1] * time)
+            values[r, 1] = -target[r, 1]
+            values[r, 2] = 0.0
+        for c in range(2):
+            if place[r, c] >= 0:
+                values[r, 0] += share[r, c] * q[place[r, 2 + c]]
+                values[r, 1] += share[r, c] * qd[place[r, c]]
+
+
+@outlined
+def _row_acceleration(links, table, r, rows, qdd, hold):
+    """Return the second derivative of row r by the accelerations found so far."""
+    gravity, state, wrench, place = links.gravity, hold.state, hold.wrench, table.place
+    out = hold.values[r, 2]
+    for slot in range(2):
+        k = table.row_pair[r, slot]
+        if k < 0:
+            continue
+        nx, ny, nz = wrench[r, 6 * slot], wrench[r, 6 * slot + 1], wrench[r, 6 * slot + 2]
+        fx, fy, fz = wrench[r, 6 * slot + 3], wrench[r, 6 * slot + 4], wrench[r, 6 * slot + 5]
+        for end in range(2):
+            i = table.pair_link[k, end]
+            if i < 0:
+                continue
+            lever = LEVER_A if end == 0 else LEVER_B
+            ax, ay, az = rows[i, AL] + rows[i, BL], rows[i, AL + 1] + rows[i, BL + 1], rows[i, AL + 2] + rows[i, BL + 2]
+            cx, cy, cz = cross(ax, ay, az, state[k, lever], state[k, lever + 1], state[k, lever + 2])
+            cx += rows[i, AC] + rows[i, BC] + gravity[0]
+            cy += rows[i, AC + 1] + rows[i, BC + 1] + gravity[1]
+            cz += rows[i, AC + 2] + rows[i, BC + 2] + gravity[2]
+            seen = fx * cx + fy * cy + fz * cz + (nx * ax + ny * ay + nz * az)
+            if end == 1:
+                out += seen
+            else:
+                tx, ty, tz = cross(state[k, GAP], state[k, GAP + 1], state[k, GAP + 2], fx, fy, fz)
+                out -= seen + (tx * ax + ty * ay + tz * az)
+    for c in range(2):
+        if place[r, c] >= 0:
+            out += table.share[r, c] * qdd[place[r, c]]
+    return out
+
+
+@outlined
+def choose(
+    # model
+    links, table,
+    # in
+    k, mode, h, soft, rows, qdd,
+    # out
+    hold,
+):  # fmt: skip
+    """List the rows of block k that act in `mode`, with bounds and right sides; return how many, or NO_ROOM.
+
+    Args:
+        links: the tree.
+        table: the rows.
+        k: the block.
+        mode: ACCELERATION, VELOCITY or POSITION.
+        h: step over which soft rows are implicit [s]; in POSITION how far off one-sided rows may be and still count.
+        soft: whether rows of springs take part; grips (with a largest force) always do.
+        rows: of the work arrays.
+        qdd: accelerations without the rows.
+        hold: filled.
+
+    A one-sided row that touches acts; one that pressed in a stage before (its multiplier is not zero) stays with it for
+    the stages and the positions after it, which are off by no more than the integrator's error. What it moves away
+    with is counted against the acceleration that would bring it back within the step.
+    """
+    values, blocks, give, roles = hold.values, hold.blocks, hold.give, table.role
+    low, high, side = hold.low, hold.high, hold.side
+    count = 0
+    for r in range(blocks[k, ROW], blocks[k, ROW_END]):
+        role = roles[r]
+        pressed = role == SIDED and hold.multipliers[r] > 0.0
+        if role == SIDED and not pressed:
+            # once in a projection, always: rows that come and go would chase each other
+            near = values[r, 0] <= TOUCH or (mode == POSITION and (values[r, 0] <= h or give[r, 0] > 0.0))
+            if not near:
+                continue
+            if mode == POSITION:
+                give[r, 0] = 1.0
+        if role > SIDED:
+            s = h * (h * give[r, 1] + give[r, 2])
+            if mode != ACCELERATION or s == 0.0 or not (soft or role == GRIP):
+                continue
+        if mode == POSITION and table.speed[r] == 1:
+            continue
+        if count == len(hold.rows):
+            return NO_ROOM
+        hold.rows[count] = r
+        low[count] = 0.0 if role == SIDED and not (pressed and mode == POSITION) else -INFINITE
+        high[count] = INFINITE
+        if mode == POSITION:
+            side[count] = values[r, 0]
+        elif mode == VELOCITY:
+            side[count] = values[r, 1]
+        else:
+            seen = _row_acceleration(links, table, r, rows, qdd, hold)
+            if role == SIDED and not pressed and values[r, 1] > 0.0:
+                seen += values[r, 1] / h
+            if role > SIDED:
+                seen += (give[r, 0] + h * give[r, 1] * values[r, 1]) / s
+                if role == GRIP:
+                    low[count], high[count] = -table.soft[r, 2], table.soft[r, 2]
+            side[count] = seen
+        count += 1
+    return count
+
+
+@inner
+def _alone(inertia, i, nx, ny, nz, fx, fy, fz):
+    """Return about how much the wrench (n at the origin, f) moves along itself the link i if nothing held it."""
+    out = 0.0
+    if inertia[i, 9] > 0.0:
+        out += (fx * fx + fy * fy + fz * fz) / inertia[i, 9]
+    size = inertia[i, 0] + inertia[i, 1] + inertia[i, 2]
+    if size > 0.0:
+        out += 3.0 * (nx * nx + ny * ny + nz * nz) / size
+    return out
+
+
+@outlined
+def respond(
+    # model
+    links, table,
+    # in
+    span, count, h, work,
+    # out
+    hold,
+):  # fmt: skip
+    """Fill y of the listed rows and the matrix A, after `articulate`."""
+    kinds, v_start, dofs, parent = links.kind, links.v_start, links.dof, links.parent
+    y, inverse, matrix, state, wrench = hold.y, hold.inverse, hold.matrix, hold.state, hold.wrench
+    for i in range(span[LINK], span[LINK + 1]):
+        for c in range(dofs[i]):
+            v = v_start[i] + c
+            inverse[v] = work.rows[i, DI] if kinds[i] == HINGE or kinds[i] == SLIDE else work.pivot[v, c]
+    for j in range(count):
+        r = hold.rows[j]
+        for v in range(span[DOF], span[DOF + 1]):
+            y[j, v] = 0.0
+        whole = 0.0
+        for slot in range(2):
+            k = table.row_pair[r, slot]
+            if k < 0:
+                continue
+            o = 6 * slot
+            nx, ny, nz = wrench[r, o], wrench[r, o + 1], wrench[r, o + 2]
+            fx, fy, fz = wrench[r, o + 3], wrench[r, o + 4], wrench[r, o + 5]
+            for end in range(2):
+                i = table.pair_link[k, end]
+                if i < 0:
+                    continue
+                lever, sign = (LEVER_A, -1.0) if end == 0 else (LEVER_B, 1.0)
+                tx, ty, tz = state[k, lever], state[k, lever + 1], state[k, lever + 2]
+                if end == 0:
+                    tx, ty, tz = tx + state[k, GAP], ty + state[k, GAP + 1], tz + state[k, GAP + 2]
+                cx, cy, cz = cross(tx, ty, tz, fx, fy, fz)
+                whole += _alone(links.inertia, i, nx + cx, ny + cy, nz + cz, fx, fy, fz)
+                path_forward(
+                    links, i, sign * (nx + cx), sign * (ny + cy), sign * (nz + cz), sign * fx, sign * fy, sign * fz,
+                    -1, 0.0, work, j, y,
+                )  # fmt: skip
+        for c in range(2):
+            v = table.place[r, c]
+            if v >= 0:
+                # the link whose freedom it is starts one of the paths
+                i = hold.path[r, 0]
+                for slot in range(4):
+                    at = hold.path[r, slot]
+                    if at >= 0 and v_start[at] <= v < v_start[at] + dofs[at]:
+                        i = at
+                path_forward(links, i, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, v, table.share[r, c], work, j, y)
+        for other in range(j + 1):
+            # along the row with the paths at hand; y of the other is zero off its own
+            total = 0.0
+            for slot in range(4):
+                i = hold.path[r, slot]
+                while i >= 0 and i != hold.stop[r, slot]:
+                    for c in range(dofs[i]):
+                        v = v_start[i] + c
+                        total += y[j, v] * y[other, v] * inverse[v]
+                    i = parent[i]
+            matrix[j, other] = total
+            matrix[other, j] = total
+        if matrix[j, j] <= DEPENDENT * whole:
+            # the tree already holds this row: what is left is rounding, and counts as nothing
+            for v in range(span[DOF], span[DOF + 1]):
+                y[j, v] = 0.0
+            hold.side[j] = 0.0
+            for other in range(j + 1):
+                matrix[j, other] = 0.0
+                matrix[other, j] = 0.0
+        if table.role[r] > SIDED:
+            matrix[j, j] += 1.0 / (h * (h * hold.give[r, 1] + hold.give[r, 2]))
+
+
+@outlined
+def solve_rows(
+    # in
+    count,
+    # out
+    hold,
+):  # fmt: skip
+    """Solve for the multipliers of the listed rows; return 0, or the status of the pivoting when no force fits."""
+    matrix, factor, left = hold.matrix, hold.factor, hold.left
+    bounded = False
+    for i in range(count):
+        bounded = bounded or hold.low[i] > -INFINITE
+    hold.report[0] = count
+    if bounded:
+        for i in range(count):
+            hold.guess[i] = 0
+        hold.report[1] = count
+        return solve_lcp(
+            count, DEPENDENT, matrix, hold.side, hold.low, hold.high, hold.lcp, hold.guess, hold.force, left
+        )
+    for i in range(count):
+        for j in range(i + 1):
+            factor[i, j] = matrix[i, j]
+    rank = factor_psd(count, DEPENDENT, factor, hold.order, left)
+    for i in range(count):
+        left[i] = -hold.side[i]
+    solve_psd(count, rank, factor, hold.order, left, hold.force)
+    hold.report[1] = rank
+    return 0
+
+
+@outlined
+def put(
+    # model
+    links,
+    # in
+    span, count, fresh, hold, work,
+):  # fmt: skip
+    """Let J^T lam act: add it to the joint forces left by the elimination, or with `fresh` put it in their place."""
+    v_start, kinds, dofs, rest, rows = links.v_start, links.kind, links.dof, work.rest, work.rows
+    for i in range(span[LINK], span[LINK + 1]):
+        for v in range(v_start[i], v_start[i] + dofs[i]):
+            change = 0.0
+            for j in range(count):
+                change += hold.y[j, v] * hold.force[j]
+            if kinds[i] == HINGE or kinds[i] == SLIDE:
+                rows[i, UU] = change if fresh else rows[i, UU] + change
+            else:
+                rest[v] = change if fresh else rest[v] + change

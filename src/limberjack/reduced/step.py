@@ -1,0 +1,206 @@
+"""Steps of trees in reduced coordinates: kinematics -> forces -> articulated bodies -> integrate.
+
+| integrator | a step of h | order |
+|---|---|---|
+| euler | q += h qd, then qd += h qdd (the papers') | 1 |
+| semi_implicit | qd += h qdd, then q += h qd | 1, energy bounded |
+| implicit | joint and body springs, dampers and motors taken at the end of the step | 1, stable when stiff |
+| rk4 | classical Runge-Kutta, quaternions in R^4 and normalised | 4 |
+| momentum | rk4, then each free tree is set to the momentum and com that outer forces give it (`momentum.py`) | 4 |
+
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, kernel
+from limberjack.model.arrays import BALL_DRIVE, COORDINATE, DOF, LINK, SCALAR_DRIVE, SPAN
+from limberjack.reduced.aba import accelerations
+from limberjack.reduced.drives import drive_forces
+from limberjack.reduced.forces import implicit_springs, pull_springs, take_wrenches
+from limberjack.reduced.integrate import advance, coordinate_rates, normalize
+from limberjack.reduced.kinematics import kinematics
+from limberjack.reduced.momentum import gather_push, keep_momentum, start_aims
+from limberjack.reduced.work import based
+
+__all__ = ["INTEGRATORS", "Buffers", "dynamics", "new_buffers", "take_steps"]
+
+INTEGRATORS = ("euler", "semi_implicit", "rk4", "implicit", "momentum")
+EULER, SEMI_IMPLICIT, RK4, IMPLICIT, MOMENTUM = range(5)
+# A number beyond this counts as no longer finite: its square still is, so nothing has overflowed yet.
+HUGE = 1e150
+
+
+class Buffers(NamedTuple):
+    """Scratch of the integrators, shared by all spans (each uses its own part)."""
+
+    qdd: np.ndarray  # (nv,)
+    tau: np.ndarray  # (nv,) applied and joints' own forces
+    added: np.ndarray  # (nv,)
+    q_before: np.ndarray  # (nq,)
+    qd_before: np.ndarray  # (nv,)
+    q_stage: np.ndarray  # (nq,)
+    qd_stage: np.ndarray  # (nv,)
+    rates: np.ndarray  # (nq,)
+    q_sum: np.ndarray  # (nq,)
+    qd_sum: np.ndarray  # (nv,)
+
+
+def new_buffers(nq: int, nv: int) -> Buffers:
+    """Return buffers for nq coordinates and nv freedoms."""
+    return Buffers(*(np.zeros(nq if "q_" in name or name == "rates" else nv) for name in Buffers._fields))
+
+
+@inner
+def dynamics(links, drives, springs, span, h, q, qd, applied, wrenches, work, pull, driven, tau, added, qdd):
+    """Fill qdd at (q, qd), implicit over h where h > 0; return 0 or the code of what failed."""
+    kinematics(links, span, q, qd, work)
+    take_wrenches(span, wrenches, work.rows)
+    if driven:
+        drive_forces(drives, links.armature, span, h, q, qd, applied, tau, added)
+    if len(springs.link) > 0 and h == 0.0:
+        pull_springs(links, springs, span, qd, work, pull)
+    status = accelerations(links, span, added, tau, work, qdd)
+    if status == 0 and len(springs.link) > 0 and h > 0.0:
+        status = implicit_springs(links, springs, span, h, qd, work, pull, qdd)
+    return status
+
+
+@inner
+def _one_step(links, drives, springs, span, code, h, applied, wrenches, work, pull, b, aims, q, qd):
+    """One step of the integrator `code`; return the status of the dynamics.
+
+    All integrators share one loop over stages, so that the dynamics is compiled once.
+    """
+    many = code == RK4 or code == MOMENTUM
+    keeping = len(aims.trees) > 0
+    q0, q1, v0, v1 = span[COORDINATE], span[COORDINATE + 1], span[DOF], span[DOF + 1]
+    q_stage, qd_stage, q_sum, qd_sum, rates, qdd = b.q_stage, b.qd_stage, b.q_sum, b.qd_sum, b.rates, b.qdd
+    if keeping:
+        start_aims(links, span, q, qd, work, aims)
+    if many:
+        for i in range(q0, q1):
+            q_sum[i] = 0.0
+            q_stage[i] = q[i]
+        for v in range(v0, v1):
+            qd_sum[v] = 0.0
+            qd_stage[v] = qd[v]
+    q_now, qd_now = (q_stage, qd_stage) if many else (q, qd)
+    # Where no joint has a drive, applied forces and armature serve as they are.
+    driven = span[SCALAR_DRIVE] < span[SCALAR_DRIVE + 1] or span[BALL_DRIVE] < span[BALL_DRIVE + 1]
+    tau, added = (b.tau, b.added) if driven else (applied, links.armature)
+    reach = h if code == IMPLICIT else 0.0
+    for stage in range(4 if many else 1):
+        status = dynamics(
+            links, drives, springs, span, reach, q_now, qd_now, applied, wrenches, work, pull, driven, tau, added, qdd
+        )
+        if status != 0:
+            return status
+        if not many:
+            break
+        weight = (1.0 if stage == 0 or stage == 3 else 2.0) / 6.0
+        if keeping:
+            com_weight = 1.0 / 6.0 if stage < 3 else 0.0
+            gather_push(links, springs, span, q_stage, qd_stage, weight, com_weight, tau, wrenches, work, pull, aims)
+        coordinate_rates(links, span, q_stage, qd_stage, rates)
+        ahead = 0.5 * h if stage < 2 else h
+        for i in range(q0, q1):
+            q_sum[i] += weight * rates[i]
+            q_stage[i] = q[i] + ahead * rates[i]
+        for v in range(v0, v1):
+            qd_sum[v] += weight * qdd[v]
+            qd_stage[v] = qd[v] + ahead * qdd[v]
+    if many:
+        for i in range(q0, q1):
+            q[i] += h * q_sum[i]
+        for v in range(v0, v1):
+            qd[v] += h * qd_sum[v]
+        normalize(links, span, q)
+        if keeping:
+            keep_momentum(links, span, h, work, aims, q, qd)
+        return 0
+    # euler moves along the velocity before the step, the others along the one after it
+    if code == EULER:
+        advance(links, span, h, qd, q)
+    for v in range(v0, v1):
+        qd[v] += h * qdd[v]
+    if code != EULER:
+        advance(links, span, h, qd, q)
+    return 0
+
+
+@inner
+def _check(span, qd):
+    """Return 0 when the state in `span` is finite, else -1 - v for its first freedom v that is not.
+
+    Coordinates follow velocities: finite ones stay finite as long as the velocities do.
+    """
+    bad = 0
+    for v in range(span[DOF], span[DOF + 1]):
+        bad += not abs(qd[v]) < HUGE
+    if bad == 0:
+        return 0
+    first = span[DOF]
+    while abs(qd[first]) < HUGE:
+        first += 1
+    return -1 - first
+
+
+@inner
+def _block_steps(links, drives, springs, span, code, n, substeps, h, applied, wrenches, work, pull, b, aims, q, qd):
+    """Take n steps with the trees in `span`; stop at the first that fails and put back the state before it."""
+    q_before, qd_before = b.q_before, b.qd_before
+    for step in range(n):
+        for i in range(span[COORDINATE], span[COORDINATE + 1]):
+            q_before[i] = q[i]
+        for v in range(span[DOF], span[DOF + 1]):
+            qd_before[v] = qd[v]
+        status = 0
+        for _ in range(substeps):
+            status = _one_step(links, drives, springs, span, code, h, applied, wrenches, work, pull, b, aims, q, qd)
+            if status != 0:
+                break
+        if status == 0:
+            status = _check(span, qd)
+        if status != 0:
+            for i in range(span[COORDINATE], span[COORDINATE + 1]):
+                q[i] = q_before[i]
+            for v in range(span[DOF], span[DOF + 1]):
+                qd[v] = qd_before[v]
+            for k in range(len(aims.fresh)):
+                aims.fresh[k] = 1
+            return step, status
+    return n, 0
+
+
+@kernel
+def take_steps(
+    # model
+    links, drives, springs,
+    # in
+    blocks, count, span, code, n, substeps, h, applied, wrenches, work, pull, b, aims,
+    # out
+    q, qd,
+):  # fmt: skip
+    """Take n steps of `substeps` times h with each of `count` blocks in turn.
+
+    After a failure the blocks are at different steps.
+
+    Returns:
+        the fewest steps any block took, and 0; or 1 + a freedom without inertia; -1 - v for a freedom v that is not
+        finite; -nv - 2 for a spring system that cannot be solved.
+    """
+    taken, status = n, 0
+    for k in range(count):
+        for c in range(SPAN):
+            span[c] = blocks[k, c]
+        own = based(work, span[LINK])
+        done, failed = _block_steps(
+            links, drives, springs, span, code, n, substeps, h, applied, wrenches, own, pull, b, aims, q, qd
+        )
+        if done < taken:
+            taken, status = done, failed
+    return taken, status

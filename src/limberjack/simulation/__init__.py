@@ -1,0 +1,1 @@
+"""`Simulation`: one model, one method, a clock, forces and a recorder; handles, grips, trajectories."""

@@ -1,0 +1,102 @@
+"""Grips: a hand on a body of a running simulation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from limberjack.errors import StateError
+from limberjack.model.check import frame_rotation
+from limberjack.reduced.constraint_set import Grip
+from limberjack.reduced.dynamics import array_of
+from limberjack.spatial.frames import matrix_from_quaternion
+
+if TYPE_CHECKING:
+    from limberjack.simulation.simulation import Simulation
+
+__all__ = ["GripHandle"]
+
+# How fast a grip draws its point to where it is held: reached in about a fifth of a second [rad/s].
+_PACE = 30.0
+# The largest force, as a multiple of the weight of the figure under earth's gravity.
+_STRENGTH = 50.0
+
+
+class GripHandle:
+    """A point of a body drawn to a place: critically damped, implicit, with a largest force.
+
+    Args:
+        sim: the simulation.
+        body: name of the body.
+        point: (3,) the point held, in the world now and fixed to the body from then on; None = the com.
+        strength: largest force along each axis [N]; None = 50 times the weight of the body's figure.
+    """
+
+    def __init__(self, sim: Simulation, body: str, point: Any = None, *, strength: float | None = None) -> None:
+        model, a = sim.model, sim.model.arrays
+        b = model.body_index(body)
+        if int(a.body_link[b]) < 0:
+            raise StateError(f'body "{body}" is fixed to the world and cannot be grabbed')
+        rotation, position = matrix_from_quaternion(sim.rotations[b]), sim.positions[b]
+        local = a.body_com[b] if point is None else rotation.T @ (array_of(point, (3,), "point", model) - position)
+        place = a.body_offset[b, :9].reshape(3, 3) @ local + a.body_offset[b, 9:]
+        mass = _figure_mass(sim, int(a.body_link[b]))
+        if strength is not None and not (isinstance(strength, (int, float)) and 0.0 < strength < np.inf):
+            raise StateError(f"strength must be a number > 0, got {strength!r}")
+        most = _STRENGTH * 9.81 * mass if strength is None else float(strength)
+        self._sim, self.body, self._local = sim, body, local
+        self._grip: Grip | None = Grip(
+            int(a.body_link[b]), place, position + rotation @ local, None, mass * _PACE**2, 2.0 * mass * _PACE, most
+        )
+        self._holding = sim.take_grip(self._grip)
+
+    def _held(self) -> Grip:
+        if self._grip is None:
+            raise StateError(f'the grip on body "{self.body}" was released')
+        return self._grip
+
+    @property
+    def point(self) -> np.ndarray:
+        """(3,) where the point held is now, in the world [m]."""
+        b = self._sim.model.body_index(self.body)
+        return self._sim.positions[b] + matrix_from_quaternion(self._sim.rotations[b]) @ self._local
+
+    @property
+    def target(self) -> np.ndarray:
+        """(3,) where it is drawn to [m]."""
+        return self._held().target.copy()
+
+    @property
+    def force(self) -> np.ndarray:
+        """(3,) the force of the last step, world axes [N]."""
+        return self._holding.grip_force(self._held())
+
+    def move(self, to: Any, rotation: Any = None) -> None:
+        """Draw the point to another place and, if given, the body to a rotation (w, x, y, z) from now on."""
+        grip, model = self._held(), self._sim.model
+        grip.target = array_of(to, (3,), "to", model)
+        turned = grip.rotation is not None
+        if rotation is not None:
+            offset = model.arrays.body_offset[model.body_index(self.body), :9].reshape(3, 3)
+            # the grip turns the link's frame, the user the body's
+            grip.rotation = matrix_from_quaternion(np.array(frame_rotation(rotation, "rotation"))) @ offset.T
+        if rotation is not None and not turned:
+            self._sim.regrip()
+        else:
+            self._holding.move_grip(grip)
+        self._sim.touch()
+
+    def release(self) -> None:
+        """Let go; releasing twice does nothing."""
+        if self._grip is not None:
+            self._sim.drop_grip(self._grip)
+            self._grip = None
+
+
+def _figure_mass(sim: Simulation, link: int) -> float:
+    """Return the mass of the tree a link belongs to."""
+    links = sim.model.arrays.links
+    roots = np.append(np.flatnonzero(links.parent < 0), len(links.parent))
+    k = int(np.searchsorted(roots, link, side="right")) - 1
+    return float(links.inertia[roots[k] : roots[k + 1], 9].sum())

@@ -1,0 +1,254 @@
+"""Handles: one joint, body or point of a running simulation, by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from limberjack.errors import ModelError, StateError
+from limberjack.model import joints as jt
+from limberjack.model.compile import joint_frames
+from limberjack.model.spec import WORLD
+from limberjack.reduced.dynamics import array_of
+from limberjack.spatial.frames import compose, invert, matrix_from_quaternion
+
+if TYPE_CHECKING:
+    from limberjack.simulation.simulation import Simulation
+
+__all__ = ["BodyHandle", "JointError", "JointHandle", "PointHandle", "loop_pose", "loops_error"]
+
+
+class JointError(NamedTuple):
+    """The largest error of any joint's locked directions."""
+
+    metres: float
+    radians: float
+
+
+def loop_pose(sim: Simulation, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return (R, p): the child's joint frame in the parent's, read off the body poses."""
+    joint = sim.model.joint_spec(name)
+    r_p, p_p, r_c, p_c = joint_frames(joint)
+    ends = []
+    for body, r, p in ((joint.parent, r_p, p_p), (joint.child, r_c, p_c)):
+        if body == WORLD:
+            ends.append((r, p))
+        else:
+            i = sim.model.body_index(body)
+            ends.append(compose(matrix_from_quaternion(sim.rotations[i]), sim.positions[i], r, p))
+    return compose(*invert(*ends[0]), *ends[1])
+
+
+def _loop_error(sim: Simulation, name: str) -> tuple[float, float]:
+    """Return the gap [m] and the angle [rad] by which a loop joint is open; slack of a rope is no error."""
+    joint = sim.model.joint_spec(name)
+    rows, errors = jt.locked(joint, *loop_pose(sim, name))
+    turning = np.abs(rows[:, :3]).max(axis=1, initial=0.0) > np.abs(rows[:, 3:]).max(axis=1, initial=0.0)
+    angle = float(np.linalg.norm(errors[turning]))
+    if joint.rope:
+        errors = np.maximum(errors, 0.0)
+    return float(np.linalg.norm(errors[~turning])), angle
+
+
+def loops_error(sim: Simulation) -> JointError:
+    """Return the largest gap and angle of all joints that close loops; gears have none."""
+    kinds = [(name, sim.model.joint_spec(name).kind) for name in sim.model.loop_names]
+    errors = [(0.0, 0.0), *(_loop_error(sim, name) for name, kind in kinds if kind != "gear")]
+    return JointError(*(max(each) for each in zip(*errors, strict=True)))
+
+
+def loop_velocity(sim: Simulation, name: str) -> np.ndarray:
+    """Return the velocity of a loop joint's coordinates, from the motion of its two bodies."""
+    joint = sim.model.joint_spec(name)
+    if joint.kind in ("gear", "no_slip", "distance"):
+        return np.zeros(0)
+    r_p, p_p, r_c, p_c = joint_frames(joint)
+    turns, moves, origins = [], [], []
+    for body, p in ((joint.parent, p_p), (joint.child, p_c)):
+        if body == WORLD:
+            turns.append(np.zeros(3))
+            moves.append(np.zeros(3))
+            origins.append(p)
+            continue
+        i = sim.model.body_index(body)
+        turn, com = matrix_from_quaternion(sim.rotations[i]), sim.model.arrays.body_com[i]
+        velocity = sim.velocities[i]
+        origins.append(sim.positions[i] + turn @ p)
+        turns.append(velocity[:3])
+        moves.append(velocity[3:] + np.cross(velocity[:3], turn @ (p - com)))
+    axes = r_p
+    if joint.parent != WORLD:
+        axes = matrix_from_quaternion(sim.rotations[sim.model.body_index(joint.parent)]) @ r_p
+    gap = origins[1] - origins[0]
+    twist = np.concatenate([axes.T @ (turns[1] - turns[0]), axes.T @ (moves[1] - moves[0] - np.cross(turns[0], gap))])
+    q = jt.coordinates(joint, *loop_pose(sim, name))
+    return np.linalg.lstsq(jt.motion_subspace(jt.factors_of(joint), q), twist, rcond=None)[0]
+
+
+class JointHandle:
+    """One joint, or one axis of a compound joint: its coordinates, velocity, force and motor."""
+
+    def __init__(self, sim: Simulation, name: str) -> None:
+        self._sim, self.info = sim, sim.model.joint(name)
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f'JointHandle("{self.name}", {self.info.kind}, q={self.q})'
+
+    def _out(self, values: np.ndarray) -> Any:
+        return float(values[0]) if values.size == 1 else values
+
+    def _set(self, what: str, place: slice, value: Any) -> None:
+        if self.info.is_loop:
+            raise StateError(f'joint "{self.name}" closes a loop: its {what} follows from the tree and cannot be set')
+        whole = np.array(getattr(self._sim, what))
+        size = place.stop - place.start
+        whole[place] = array_of(np.atleast_1d(value), (size,), f'{what} of joint "{self.name}"', self._sim.model)
+        setattr(self._sim, what, whole)
+
+    @property
+    def q(self) -> Any:
+        """The joint's coordinates: a float, or an array; of a loop joint, read off the body poses."""
+        if self.info.kind == "gear":
+            return np.zeros(0)
+        if self.info.is_loop:
+            return self._out(jt.coordinates(self._sim.model.joint_spec(self.name), *loop_pose(self._sim, self.name)))
+        return self._out(self._sim.q[self.info.q])
+
+    @q.setter
+    def q(self, value: Any) -> None:
+        self._set("q", self.info.q, value)
+
+    @property
+    def qd(self) -> Any:
+        """The joint's velocity."""
+        if self.info.is_loop:
+            return self._out(loop_velocity(self._sim, self.name))
+        return self._out(self._sim.qd[self.info.v])
+
+    @qd.setter
+    def qd(self, value: Any) -> None:
+        self._set("qd", self.info.v, value)
+
+    @property
+    def tau(self) -> Any:
+        """The force applied by the user [N m or N]."""
+        if self.info.is_loop:
+            return self._out(self._sim.loop_forces(self.name).copy())
+        return self._out(self._sim.tau[self.info.v])
+
+    @tau.setter
+    def tau(self, value: Any) -> None:
+        if self.info.is_loop:
+            forces = self._sim.loop_forces(self.name)
+            what = f'tau of joint "{self.name}"'
+            forces[:] = array_of(np.atleast_1d(value), forces.shape, what, self._sim.model)
+            self._sim.touch()
+        else:
+            self._set("tau", self.info.v, value)
+
+    @property
+    def active(self) -> bool:
+        """Whether the joint is simulated now."""
+        link = int(self._sim.model.arrays.joint_link[self.info.index])
+        return self.info.nv > 0 and link >= 0 and bool(self._sim.active_links[link])
+
+    @property
+    def target(self) -> Any:
+        """The coordinates its motors hold: a float, a quaternion for a ball, or one number per motor."""
+        return self._out(np.concatenate([table[row, first:last] for table, row, first, last in self._motors()]))
+
+    @target.setter
+    def target(self, value: Any) -> None:
+        motors = self._motors()
+        size = sum(last - first for _, _, first, last in motors)
+        new = array_of(np.atleast_1d(value), (size,), f'target of joint "{self.name}"', self._sim.model)
+        place = 0
+        for table, row, first, last in motors:
+            part = new[place : place + last - first]
+            place += last - first
+            if last - first == 4:
+                length = float(np.linalg.norm(part))
+                if abs(length - 1.0) > 1e-3:
+                    what = f'target of joint "{self.name}"'
+                    raise StateError(f"{what} must be a unit quaternion, its length is {length:.6g}")
+                part = part / length
+            table[row, first:last] = part
+        self._sim.touch()
+
+    def _motors(self) -> list[tuple[np.ndarray, int, int, int]]:
+        """Return (table, row, first column, last column + 1) of the target of each of the joint's motors."""
+        drives, found = self._sim.forces.drives, []
+        for places, table, gains, first, last in (
+            (drives.place, drives.scalar, 7, 9, 10),
+            (drives.ball_place, drives.ball, 11, 13, 17),
+        ):
+            own = (places[:, 1] >= self.info.v_start) & (places[:, 1] < self.info.v_start + self.info.nv)
+            for row in np.flatnonzero(own & table[:, gains : gains + 2].any(axis=1)):
+                found.append((int(places[row, 1]), (table, int(row), first, last)))
+        if not found:
+            raise ModelError(f'joint "{self.name}" has no motor; give one with motor=lj.Motor(kp=..., kd=...)')
+        return [motor for _, motor in sorted(found, key=lambda entry: entry[0])]
+
+
+class BodyHandle:
+    """One body: where it is and how it moves."""
+
+    def __init__(self, sim: Simulation, name: str) -> None:
+        self._sim, self.info = sim, sim.model.body(name)
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f'BodyHandle("{self.name}", position={self.position})'
+
+    @property
+    def position(self) -> np.ndarray:
+        """(3,) origin of the body frame in the world [m]."""
+        return self._sim.positions[self.info.index]
+
+    @property
+    def rotation(self) -> np.ndarray:
+        """(4,) quaternion (w, x, y, z), body to world."""
+        return self._sim.rotations[self.info.index]
+
+    @property
+    def velocity(self) -> np.ndarray:
+        """(6,) angular velocity, then velocity of the com, world axes."""
+        return self._sim.velocities[self.info.index]
+
+    @property
+    def coordinates(self) -> np.ndarray:
+        """Coordinates beyond those of a solid: scales, the map of an affine body, those of a registered kind."""
+        return self._sim.body_coordinates(self.name)[0]
+
+    @coordinates.setter
+    def coordinates(self, value: Any) -> None:
+        self._sim.set_body_coordinates(self.name, coordinates=value)
+
+    @property
+    def coordinate_rates(self) -> np.ndarray:
+        """Rates of `coordinates` [1/s]."""
+        return self._sim.body_coordinates(self.name)[1]
+
+    @coordinate_rates.setter
+    def coordinate_rates(self, value: Any) -> None:
+        self._sim.set_body_coordinates(self.name, rates=value)
+
+
+class PointHandle:
+    """One named point: where it is."""
+
+    def __init__(self, sim: Simulation, name: str, body: str, place: tuple[float, ...]) -> None:
+        self._sim, self.name, self._body, self._place = sim, name, body, np.array(place)
+
+    @property
+    def position(self) -> np.ndarray:
+        """(3,) in the world [m]."""
+        if self._body == WORLD:
+            return self._place.copy()
+        i = self._sim.model.body_index(self._body)
+        moved = self._sim.point_place(i, self._place)
+        if moved is not None:
+            return moved
+        return self._sim.positions[i] + matrix_from_quaternion(self._sim.rotations[i]) @ self._place

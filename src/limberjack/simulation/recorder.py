@@ -1,0 +1,83 @@
+"""What running needs beside steps: recorded frames, a progress bar, and Ctrl-C held back until a step is counted."""
+
+from __future__ import annotations
+
+import _signal  # the functions of `signal` without their enums, which cost more than a step
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from limberjack.simulation.trajectory import Trajectory
+
+__all__ = ["Bar", "Frames", "Uninterrupted"]
+
+
+class Frames:
+    """Collects frames of a running simulation."""
+
+    def __init__(self, sim: Any) -> None:
+        self._sim = sim
+        self._times: list[float] = []
+        self._q: list[np.ndarray] = []
+        self._qd: list[np.ndarray] = []
+        self.add()
+
+    def add(self) -> None:
+        """Record the state of now."""
+        self._times.append(self._sim.time)
+        self._q.append(self._sim.q)
+        self._qd.append(self._sim.qd)
+
+    def trajectory(self) -> Trajectory:
+        """Return what was recorded."""
+        return Trajectory(self._sim.model, np.array(self._times), np.array(self._q), np.array(self._qd))
+
+
+class Bar:
+    """A rich progress bar, or nothing; gives a function that advances it."""
+
+    def __init__(self, shown: bool, total: int, title: str) -> None:
+        self._progress: Any = None
+        if shown:
+            from rich.progress import Progress
+
+            self._progress = Progress(transient=False)
+            self._task = self._progress.add_task(title, total=total)
+
+    def __enter__(self) -> Callable[[int], None]:
+        if self._progress is None:
+            return lambda n: None
+        self._progress.start()
+        return lambda n: self._progress.update(self._task, advance=n)
+
+    def __exit__(self, *problem: object) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+
+class Uninterrupted:
+    """Holds Ctrl-C back for the length of a block, then lets it through.
+
+    Without it an interrupt could fall between the return of a compiled call and the counting of its steps, or leave
+    worker threads stepping. Only Python's own handler on the main thread is replaced.
+    """
+
+    def __enter__(self) -> None:
+        self._hit = False
+        self._mine = (
+            threading.current_thread() is threading.main_thread()
+            and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
+        )
+        if self._mine:
+            _signal.signal(_signal.SIGINT, self._note)
+
+    def _note(self, number: int, frame: Any) -> None:
+        self._hit = True
+
+    def __exit__(self, *problem: object) -> None:
+        if self._mine:
+            _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+            if self._hit:
+                raise KeyboardInterrupt

@@ -1,0 +1,134 @@
+"""`Trajectory`: the states of one model over time, as a run records them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from limberjack import _registry
+from limberjack.errors import StateError
+from limberjack.model.model import Model
+
+__all__ = ["BodyTrack", "JointTrack", "Trajectory"]
+
+
+@dataclass(frozen=True)
+class JointTrack:
+    """One joint over time: coordinates q (n, its nq) and velocities qd (n, its nv), read-only."""
+
+    name: str
+    times: np.ndarray
+    q: np.ndarray
+    qd: np.ndarray
+
+
+@dataclass(frozen=True)
+class BodyTrack:
+    """One body over time: positions (n, 3) and rotations (n, 4) of its frame in the world, read-only."""
+
+    name: str
+    times: np.ndarray
+    positions: np.ndarray
+    rotations: np.ndarray
+
+
+class Trajectory:
+    """The recorded states of one model; all arrays are float64 and read-only.
+
+    Args:
+        model: the model that moved.
+        times: (n,) [s], not decreasing.
+        q: (n, nq) coordinates.
+        qd: (n, nv) velocities.
+    """
+
+    def __init__(self, model: Model, times: Any, q: Any, qd: Any) -> None:
+        self.model = model
+        self.times = _frozen(times, "times", 1)
+        self.q = _frozen(q, "q", 2)
+        self.qd = _frozen(qd, "qd", 2)
+        count = len(self.times)
+        for name, array, width in (("q", self.q, model.nq), ("qd", self.qd, model.nv)):
+            if array.shape != (count, width):
+                raise StateError(
+                    f'{name} of a trajectory of model "{model.name}" must have shape {(count, width)}, '
+                    f"got {array.shape}"
+                )
+        if count and (np.diff(self.times) < 0).any():
+            k = int(np.argmax(np.diff(self.times) < 0))
+            raise StateError(f"times must not decrease: {self.times[k]!r} then {self.times[k + 1]!r}")
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def __repr__(self) -> str:
+        span = f", {self.times[0]:g} to {self.times[-1]:g} s" if len(self) else ""
+        return f'Trajectory("{self.model.name}": {len(self)} frames{span})'
+
+    @property
+    def positions(self) -> np.ndarray:
+        """Positions (n, bodies, 3) of the body frames in the world, worked out on first use."""
+        return self._poses[0]
+
+    @property
+    def rotations(self) -> np.ndarray:
+        """Rotations (n, bodies, 4) of the body frames, quaternions (w, x, y, z), worked out on first use."""
+        return self._poses[1]
+
+    @cached_property
+    def _poses(self) -> tuple[np.ndarray, np.ndarray]:
+        from limberjack.reduced.dynamics import forward_kinematics
+
+        bodies = self.model.body_count
+        positions, rotations = np.empty((len(self), bodies, 3)), np.empty((len(self), bodies, 4))
+        for i, q in enumerate(self.q):
+            positions[i], rotations[i] = forward_kinematics(self.model, q)
+        positions.setflags(write=False)
+        rotations.setflags(write=False)
+        return positions, rotations
+
+    def body(self, name: str) -> BodyTrack:
+        """Return the path of the body called `name`."""
+        i = self.model.body_index(name)
+        return BodyTrack(name, self.times, self.positions[:, i], self.rotations[:, i])
+
+    def joint(self, name: str) -> JointTrack:
+        """Return the motion of the joint, or compound axis, called `name`; a loop joint has no columns."""
+        joint = self.model.joint(name)
+        return JointTrack(name, self.times, self.q[:, joint.q], self.qd[:, joint.v])
+
+    def save(self, path: str | Path, **options: Any) -> Path:
+        """Write the trajectory by the suffix of `path` and return the path.
+
+        Args:
+            path: .npz (all of it, with the model), .csv, .html (a page that plays it), .glb, .mp4, .gif, .png, or any
+                suffix a writer is registered for.
+            options: what that writer takes.
+        """
+        path = Path(path)
+        _registry.lookup("trajectory writer", path)(self, path, **options)
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Trajectory:
+        """Return the trajectory in a file that `save` wrote as .npz."""
+        path = Path(path)
+        return _registry.lookup("trajectory reader", path)(path)
+
+
+def _frozen(value: Any, name: str, dimensions: int) -> np.ndarray:
+    try:
+        array = np.array(value, np.float64)
+    except (TypeError, ValueError):
+        raise StateError(f"{name} of a trajectory must be numbers") from None
+    if array.ndim != dimensions:
+        raise StateError(f"{name} of a trajectory must have {dimensions} dimensions, got {array.ndim}")
+    if not np.isfinite(array).all():
+        frame = int(np.argwhere(~np.isfinite(array))[0][0])
+        raise StateError(f"{name} of a trajectory must be finite, frame {frame} is not")
+    array.setflags(write=False)
+    return array

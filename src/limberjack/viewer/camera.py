@@ -1,0 +1,99 @@
+"""Where to look from: a camera that has all of a motion in its picture."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from limberjack.errors import StateError
+from limberjack.viewer.drawing import Drawing
+
+__all__ = ["Eye", "bounds", "framed", "checked_eye"]
+
+# Opening of the picture from bottom to top [rad].
+ANGLE = 0.7
+_ROOM = 1.12
+
+
+class Eye(NamedTuple):
+    """Where the eye stands and what it looks at, world axes [m]; the opening from bottom to top [rad]."""
+
+    position: np.ndarray
+    target: np.ndarray
+    angle: float = ANGLE
+
+    def axes(self) -> np.ndarray:
+        """Return the directions (3, 3) to the right, up, and ahead of the picture."""
+        ahead = self.target - self.position
+        ahead = ahead / np.linalg.norm(ahead)
+        up = np.array([0.0, 0.0, 1.0]) if abs(ahead[2]) < 0.999 else np.array([0.0, 1.0, 0.0])
+        right = np.cross(ahead, up)
+        right /= np.linalg.norm(right)
+        return np.stack([right, np.cross(right, ahead), ahead])
+
+
+def checked_eye(camera: Any) -> Eye:
+    """Return a camera given as (position, target), or refuse it."""
+    try:
+        place, target = (np.array(x, float) for x in (camera[0], camera[1]))
+    except (TypeError, ValueError, IndexError, KeyError):
+        raise StateError(f"camera must be (position, target), 3 numbers each, got {camera!r}") from None
+    if place.shape != (3,) or target.shape != (3,) or not np.isfinite([place, target]).all():
+        raise StateError(f"camera must be (position, target), 3 finite numbers each, got {camera!r}")
+    if np.linalg.norm(place - target) == 0.0:
+        raise StateError(f"the camera looks from {place} at the same point; move one of them")
+    return Eye(place, target)
+
+
+def bounds(drawing: Drawing, positions: np.ndarray, rotations: np.ndarray) -> np.ndarray:
+    """Return the smallest and largest corner (2, 3) of all that is seen in some frames.
+
+    Args:
+        drawing: what is seen.
+        positions: (frames, bodies, 3).
+        rotations: (frames, bodies, 4).
+    """
+    low, high = np.full(3, np.inf), np.full(3, -np.inf)
+    reach = drawing.extents[:, None]
+    for p, r in zip(positions, rotations, strict=True):
+        at = drawing.part_poses(p, r)[0]
+        if len(at):
+            low, high = np.minimum(low, (at - reach).min(axis=0)), np.maximum(high, (at + reach).max(axis=0))
+        if len(drawing.strings.a):
+            ends = drawing.string_ends(p, r).reshape(-1, 3)
+            low, high = np.minimum(low, ends.min(axis=0)), np.maximum(high, ends.max(axis=0))
+    if not np.isfinite(low).all():
+        return np.array([[-1.0, -1.0, -1.0], [1.0, 1.0, 1.0]])
+    return np.stack([low, high])
+
+
+def framed(box: np.ndarray, aspect: float, flat: np.ndarray | None = None) -> Eye:
+    """Return a camera that has the box (2, 3) in its picture of width / height `aspect`.
+
+    Args:
+        box: smallest and largest corner.
+        aspect: of the picture.
+        flat: (3,) how far bodies travel along each axis; motions in a plane are looked at square on. None = the box.
+    """
+    spread = box[1] - box[0] if flat is None else flat
+    widest = float(spread.max())
+    if spread[1] < 0.15 * widest:
+        way = np.array([0.12, -1.0, 0.1])
+    elif spread[2] < 0.1 * widest and flat is not None and spread[2] == spread.min():
+        way = np.array([0.05, -0.6, 1.0])
+    elif spread[0] < 0.15 * widest:
+        way = np.array([1.0, -0.12, 0.1])
+    else:
+        way = np.array([0.8, -1.0, 0.42])
+    way /= np.linalg.norm(way)
+    centre = box.mean(axis=0)
+    corners = np.array([[box[i, 0], box[j, 1], box[k, 2]] for i in (0, 1) for j in (0, 1) for k in (0, 1)])
+    right, up, ahead = Eye(centre + way, centre).axes()
+    tall = math.tan(0.5 * ANGLE)
+    off = corners - centre
+    # far enough for every corner to be inside: |off . axis| <= tan (distance + off . ahead)
+    need = np.maximum(np.abs(off @ up) / tall, np.abs(off @ right) / (tall * aspect)) - off @ ahead
+    distance = max(float(need.max()) * _ROOM, 1e-6)
+    return Eye(centre + distance * way, centre)

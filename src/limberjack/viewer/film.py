@@ -1,0 +1,144 @@
+"""Films: the frames of a trajectory at even times, painted one after the other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from limberjack.errors import StateError
+from limberjack.simulation.recorder import Bar
+from limberjack.simulation.trajectory import Trajectory
+from limberjack.viewer.camera import Eye, bounds, checked_eye, framed
+from limberjack.viewer.drawing import Drawing
+from limberjack.viewer.picture import Painter
+
+__all__ = ["Shot", "chosen_shot", "film", "frames_at", "require_frames"]
+
+# So many frames, spread over the motion, say where it goes.
+_SAMPLES = 40
+# A motion that goes further than so many of its own sizes is followed.
+_FAR = 1.5
+
+
+def frames_at(trajectory: Trajectory, fps: float, speed: float = 1.0) -> np.ndarray:
+    """Return the frames nearest to the even times of a film.
+
+    Args:
+        trajectory: at least one frame.
+        fps: pictures per second.
+        speed: seconds of motion per second of film.
+    """
+    for what, value in (("fps", fps), ("speed", speed)):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value < np.inf:
+            raise StateError(f"{what} must be a number > 0, got {value!r}")
+    require_frames(trajectory)
+    times = trajectory.times
+    count = int(round((times[-1] - times[0]) * fps / speed)) + 1
+    wanted = times[0] + np.arange(count) * (speed / fps)
+    after = np.clip(np.searchsorted(times, wanted), 1, max(1, len(times) - 1))
+    before = after - 1
+    after = np.minimum(after, len(times) - 1)
+    return np.where(wanted - times[before] <= times[after] - wanted, before, after)
+
+
+def require_frames(trajectory: Trajectory) -> None:
+    """Refuse a trajectory without frames: there is nothing to see."""
+    if not len(trajectory):
+        raise StateError(f'the trajectory of model "{trajectory.model.name}" has no frames: nothing to draw')
+
+
+class Shot(NamedTuple):
+    """How a motion is filmed: an eye, and how far (frames, 3) it and its target are moved along in each frame."""
+
+    eye: Eye
+    shift: np.ndarray
+
+    def at(self, frame: int) -> Eye:
+        """Return the eye in a frame."""
+        return self.eye._replace(
+            position=self.eye.position + self.shift[frame], target=self.eye.target + self.shift[frame]
+        )
+
+
+def chosen_shot(drawing: Drawing, trajectory: Trajectory, camera: Any, follow: bool | None, aspect: float) -> Shot:
+    """Return the camera asked for, or one that has the whole motion in the picture and is above the ground.
+
+    Args:
+        drawing: what is seen.
+        trajectory: at least one frame.
+        camera: (position, target) or None.
+        follow: whether the eye goes along; None = where the motion leads far away and no camera is given.
+        aspect: width / height.
+    """
+    require_frames(trajectory)
+    middles = _middles(trajectory)
+    pick = np.unique(np.linspace(0, len(trajectory) - 1, min(_SAMPLES, len(trajectory))).astype(int))
+    positions, rotations = trajectory.positions[pick], trajectory.rotations[pick]
+    boxes = np.array([bounds(drawing, p[None], r[None]) for p, r in zip(positions, rotations, strict=True)])
+    size = float((boxes[:, 1] - boxes[:, 0]).max())
+    if follow is None:
+        follow = camera is None and float(np.ptp(middles, axis=0).max()) > _FAR * size
+    shift = middles - middles[0] if follow else np.zeros_like(middles)
+    if camera is not None:
+        return Shot(checked_eye(camera), shift)
+    boxes = boxes - shift[pick][:, None]
+    box = np.stack([boxes[:, 0].min(axis=0), boxes[:, 1].max(axis=0)])
+    places = (positions - shift[pick][:, None]).reshape(-1, 3)
+    travel = np.ptp(places, axis=0) if len(places) else np.zeros(3)
+    eye = framed(box, aspect, travel if travel.max(initial=0.0) > 0.5 * float((box[1] - box[0]).max()) else None)
+    return Shot(_above(drawing, eye, size), shift)
+
+
+def _middles(trajectory: Trajectory) -> np.ndarray:
+    """Return the middle (frames, 3) of the bodies in each frame, shaken out."""
+    if not trajectory.model.body_count:
+        return np.zeros((len(trajectory), 3))
+    middles = trajectory.positions.mean(axis=1)
+    width = min(9, len(middles) | 1)
+    padded = np.concatenate([middles[:1].repeat(width // 2, axis=0), middles, middles[-1:].repeat(width // 2, axis=0)])
+    return np.stack([np.convolve(padded[:, k], np.full(width, 1.0 / width), "valid") for k in range(3)], axis=1)[
+        : len(middles)
+    ]
+
+
+def _above(drawing: Drawing, eye: Eye, size: float) -> Eye:
+    """Return the eye lifted out of the ground."""
+    for ground in drawing.grounds[:1]:
+        height = float((eye.position - ground.point) @ ground.normal)
+        if height < 0.3 * size:
+            eye = eye._replace(position=eye.position + (0.3 * size - height) * ground.normal)
+    return eye
+
+
+def film(
+    trajectory: Trajectory,
+    frames: np.ndarray,
+    camera: Any,
+    follow: bool | None,
+    width: int,
+    height: int,
+    smooth: int,
+    bar: Bar,
+) -> Generator[np.ndarray, None, None]:
+    """Yield the pictures of `frames` in order, painted on as many threads as there are processors, up to four."""
+    drawing = Drawing(trajectory.model)
+    shot = chosen_shot(drawing, trajectory, camera, follow, width / height)
+    positions, rotations = trajectory.positions, trajectory.rotations
+    threads = min(4, os.cpu_count() or 1, len(frames))
+    painters = [Painter(drawing, width, height, smooth) for _ in range(threads)]
+    queue = iter(frames)
+    with bar as tick, ThreadPoolExecutor(threads) as pool:
+        # as many at a time as there are painters: one that is slow holds up the others no longer than a picture
+        while batch := list(islice(queue, threads)):
+            jobs = [
+                pool.submit(painter.paint, positions[k], rotations[k], shot.at(k))
+                for painter, k in zip(painters, batch, strict=False)
+            ]
+            for job in jobs:
+                yield job.result()
+                tick(1)

@@ -1,0 +1,178 @@
+"""Table `accuracy`: the integrators on problems whose answers are known, MuJoCo's beside them.
+
+Pendulum A01 of the IFToMM library: a point mass of 1 kg on a massless bar of 1 m, let go at rest from the horizontal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from limberjack import scenes
+from limberjack.errors import Diverged
+from limberjack.methods.full import Full
+from limberjack.model.builder import Builder
+from limberjack.model.model import Model
+from limberjack.reduced.step import INTEGRATORS
+from limberjack.simulation.simulation import Simulation
+from limberjack_lab.bench.exact import exact_pendulum
+from limberjack_lab.bench.mechanisms import fill_mechanisms
+from limberjack_lab.bench.orders import fill_orders
+from limberjack_lab.bench.peers import mujoco_model
+from limberjack_lab.bench.table import MISSING, Bar, Column, Table, Watch, peer
+
+__all__ = ["TITLE", "exact_pendulum", "fill", "pendulum_a01"]
+
+TITLE = "integrators on problems with known answers, dt 1 ms"
+_DT = 1e-3
+_MUJOCO_INTEGRATORS = ("Euler", "implicit", "RK4")
+# Steps per call: a second or two, so that Ctrl-C is heard.
+_CHUNK = 200_000
+
+
+def pendulum_a01() -> Model:
+    """Return the pendulum at rest at x = -1, gravity along -y."""
+    builder = Builder("a01", gravity=(0.0, -9.81, 0.0))
+    builder.add_body("mass", mass=1.0, com=(-1.0, 0.0, 0.0), inertia=(0.0, 0.0, 0.0))
+    builder.add_joint_hinge("pivot", "world", "mass", axis=(0.0, 0.0, 1.0))
+    return builder.build()
+
+
+class _Runner:
+    """One model in one engine with one integrator, moved on to given times; its state is read in our coordinates."""
+
+    def __init__(self, model: Model, method: Full | str, mujoco: Any) -> None:
+        self._mujoco = mujoco
+        if isinstance(method, Full):
+            self.name = f"Limberjack {method.integrator}" + (", 1 substep" if method.substeps == 1 else "")
+            self._sim = Simulation(model, method, dt=_DT)
+        else:
+            self.name = f"MuJoCo {method}"
+            self._model = mujoco_model(model, dt=_DT, integrator=method)
+            self._data = mujoco.MjData(self._model)
+            self._data.qpos[:], self._data.qvel[:] = model.q0, model.qd0
+        self._steps = 0
+
+    def to(self, steps: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Go on to the given number of steps; return (q, qd), or None when the state is lost."""
+        try:
+            while self._steps < steps:
+                n = min(_CHUNK, steps - self._steps)
+                if self._mujoco is None:
+                    self._sim.step(n)
+                else:
+                    self._mujoco.mj_step(self._model, self._data, nstep=n)
+                self._steps += n
+        except Diverged:
+            return None
+        if self._mujoco is None:
+            return self._sim.q, self._sim.qd
+        # MuJoCo counts states that are no longer finite and starts anew from zero.
+        kinds = self._mujoco.mjtWarning
+        bad = (kinds.mjWARN_BADQPOS, kinds.mjWARN_BADQVEL, kinds.mjWARN_BADQACC)
+        lost = any(self._data.warning[int(kind)].number > 0 for kind in bad)
+        return None if lost else (self._data.qpos.copy(), self._data.qvel.copy())
+
+
+def _runners(model: Model, mujoco: Any, own: tuple[str, ...] = INTEGRATORS) -> list[Callable[[], _Runner]]:
+    methods = [Full(integrator=word) for word in own]
+    # The cost of MuJoCo's RK4: four evaluations per step.
+    methods.insert(own.index("rk4"), Full(integrator="rk4", substeps=1))
+    makers = [lambda method=method: _Runner(model, method, None) for method in methods]
+    if mujoco is not None:
+        makers += [lambda word=word: _Runner(model, word, mujoco) for word in _MUJOCO_INTEGRATORS]
+    return makers
+
+
+def _fill_pendulum(table: Table, mujoco: Any, watch: Watch, times: tuple[int, ...]) -> None:
+    columns = (Column(f"t{t}", f"t = {t} s", "m") for t in times)
+    part = table.part("A01 pendulum: distance from the exact place", Column("who", "integrator"), *columns)
+    for make in _runners(pendulum_a01(), mujoco):
+        runner = make()
+        row = part.add(who=runner.name)
+        for t in times:
+            watch(f"A01, {runner.name}, t = {t} s")
+            state = runner.to(round(t / _DT))
+            row[f"t{t}"] = "lost"
+            if state is not None:
+                # q = 0 at x = -1: the place is (-cos q, -sin q)
+                x, y = exact_pendulum(float(t))
+                row[f"t{t}"] = math.hypot(-math.cos(state[0][0]) - x, -math.sin(state[0][0]) - y)
+
+
+def _fill_energy(table: Table, mujoco: Any, watch: Watch, seconds: int) -> None:
+    model = scenes.double_pendulum()
+    columns = (
+        Column("who", "integrator"),
+        Column("largest", "largest", "rel"),
+        Column("end", "at the end", "rel"),
+    )
+    part = table.part(f"double pendulum from the horizontal: |E - E0| / (E0 - E at rest) over {seconds} s", *columns)
+    meter = Simulation(model, dt=_DT)
+    start = meter.energy().total
+    meter.q = np.zeros(model.nq)
+    scale = start - meter.energy().total
+    for make in _runners(model, mujoco):
+        runner = make()
+        watch(f"energy, {runner.name}")
+        row, largest = part.add(who=runner.name), 0.0
+        for sample in range(1, 10 * seconds + 1):
+            state = runner.to(round(0.1 * sample / _DT))
+            if state is None:
+                row |= {"largest": "lost", "end": "lost"}
+                break
+            meter.q, meter.qd = state
+            gap = abs(meter.energy().total - start) / scale
+            largest = max(largest, gap)
+            row |= {"largest": largest, "end": gap}
+
+
+def _fill_momentum(table: Table, mujoco: Any, watch: Watch, steps: int) -> None:
+    model = scenes.random_tree(bodies=12, kinds=("hinge", "ball"), gravity=(0.0, 0.0, 0.0))
+    columns = (
+        Column("who", "integrator"),
+        Column("linear", "linear", "rel"),
+        Column("angular", "angular", "rel"),
+    )
+    part = table.part(
+        f"a tree of {model.body_count} bodies afloat: drift of its momentum over {steps:,} steps", *columns
+    )
+    meter = Simulation(model, dt=_DT)
+    start = meter.momentum()
+    kept: float | None = None
+    for make in _runners(model, mujoco, ("semi_implicit", "rk4", "momentum")):
+        runner = make()
+        watch(f"momentum, {runner.name}")
+        row = part.add(who=runner.name)
+        state = runner.to(steps)
+        if state is None:
+            row |= {"linear": "lost", "angular": "lost"}
+            continue
+        meter.q, meter.qd = state
+        drifts = [
+            float(np.linalg.norm(now - old) / np.linalg.norm(old))
+            for now, old in zip(meter.momentum(), start, strict=True)
+        ]
+        row |= {"linear": drifts[0], "angular": drifts[1]}
+        if runner.name == "Limberjack momentum":
+            kept = max(drifts)
+    table.bars.append(Bar(f"drift of the integrator momentum over {steps:,} steps", kept, 1e-12, False))
+
+
+def fill(table: Table, quick: bool, watch: Watch) -> None:
+    """Measure the table; see `TABLES`."""
+    mujoco = peer("mujoco", table)
+    if mujoco is None:
+        table.note(f"rows of MuJoCo: {MISSING}")
+    table.note(
+        "rk4 and momentum take two substeps per step by default; energies and momenta of all rows are read by one meter"
+    )
+    table.note("A01 in MuJoCo: the point mass has an inertia of 1e-14 kg m^2, the least it takes")
+    _fill_pendulum(table, mujoco, watch, (1, 10, 100) if quick else (1, 10, 100, 2000))
+    _fill_energy(table, mujoco, watch, 10 if quick else 100)
+    _fill_momentum(table, mujoco, watch, 1000 if quick else 100_000)
+    fill_mechanisms(table, quick, watch)
+    fill_orders(table, watch)

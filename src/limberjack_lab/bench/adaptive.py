@@ -1,0 +1,308 @@
+"""Table `adaptive`: few of many joints simulated, chosen anew while running, against engines that simulate all."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from limberjack import scenes
+from limberjack.errors import Diverged
+from limberjack.model.model import Model
+from limberjack.reduced.dynamics import forward_dynamics
+from limberjack_lab.bench import clothed, paper_grid, rivals
+from limberjack_lab.bench.chain import difference
+from limberjack_lab.bench.clock import Contender, race
+from limberjack_lab.bench.courses import PERIOD, Course, adaptive, motion_error, resident_bytes, warmed
+from limberjack_lab.bench.peers import PinocchioTwin, bare
+from limberjack_lab.bench.table import MISSING, Bar, Column, Table, Watch, peer, ratio
+from limberjack_lab.bench.turning_rod import DT as ROD_DT
+from limberjack_lab.bench.turning_rod import turning_rod
+
+__all__ = ["FULL", "QUICK", "TITLE", "Extent", "fill"]
+
+TITLE = "few of many joints simulated, chosen anew every 20 steps, everything inside"
+# The timed stretch begins here, and motions are compared here [s].
+_BEGIN, _COMPARED = 1.0, 5.0
+# The same for the long chains and rods [steps], which take longer ones.
+_WARM, _DT, _DAMPING = 1000, 1e-3, 10.0
+_TIP_FORCE = (0.0, 0.0, 50.0)
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much is measured.
+
+    Attributes:
+        links: of the pendulum.
+        budgets: joints simulated, quiet.
+        churned: joints simulated, churn.
+        sizes: links of the chains that must cost the same.
+        clothed: links of the chains with shapes that must.
+        size_budgets: joints simulated of those.
+        figures: of the crowds.
+        grid: forces and joints of the paper's table.
+        seconds: per contender.
+    """
+
+    links: int = 300
+    budgets: tuple[int, ...] = (1, 5, 20, 50, 100)
+    churned: tuple[int, ...] = (5, 20, 50, 100)
+    sizes: tuple[int, ...] = (300, 3000, 30_000, 300_000)
+    clothed: tuple[int, ...] = (300, 3000, 30_000)
+    size_budgets: tuple[int, ...] = (20, 5)
+    figures: int = 200
+    grid: tuple[tuple[int, ...], tuple[int, ...]] = (paper_grid.FORCES, paper_grid.JOINTS)
+    seconds: float = 1.5
+
+
+FULL = Extent()
+QUICK = Extent(60, (1, 5, 20), (5, 20), (300, 3000), (300, 1000), (20, 5), 20, ((1, 10), (1, 50)), 0.05)
+# The promises: how many times faster than pinocchio.aba on the whole pendulum of 300 links.
+_PROMISED = {"1": 350.0, "1, force at the tip": 250.0, "5": 100.0, "20": 25.0, "50": 10.0, "100": 5.0}
+_UPDATE_MICROSECONDS = 30.0
+
+_COLUMNS = (
+    Column("budget", "joints\nsimulated"),
+    Column("step", "ours,\nwhole step", "us"),
+    Column("pin", "pinocchio aba,\nall joints", "us"),
+    Column("faster", "pin /\nours", "x"),
+    Column("ordinary", "ours, step\nbetween updates", "us"),
+    Column("update", "ours,\none update", "us"),
+    Column("changes", "joints changed\nper update", "joints"),
+    Column("share", "region changed\nper update", "%"),
+    Column("error", "distance from\nthe full motion", "length"),
+    Column("finite", "finite"),
+)
+_SIZE_COLUMNS = (
+    Column("n", "N"),
+    Column("budget", "joints\nsimulated"),
+    Column("quiet", "pendulum,\nwhole step", "us"),
+    Column("quiet_ratio", "pendulum,\nover least N", "x"),
+    Column("churn", "turning rod,\nwhole step", "us"),
+    Column("churn_ratio", "turning rod,\nover least N", "x"),
+    Column("share", "rod: region\nchanged per update", "%"),
+    Column("resident", "memory taken\nper link", "bytes"),
+    Column("counted", "memory counted\nper link", "bytes"),
+    Column("finite", "finite"),
+)
+
+
+class _Rival(NamedTuple):
+    """Pinocchio on the whole pendulum: what to time, and its model."""
+
+    contender: Contender | None
+    twin: Any
+    gap: float
+
+
+def _pinocchio(table: Table, model: Model) -> _Rival:
+    """Return pinocchio's articulated body algorithm on the pendulum, without the dampers: they cost it nothing."""
+    pin: Any = peer("pinocchio", table)
+    if pin is None:
+        return _Rival(None, None, 0.0)
+    plain = bare(model)
+    rng = np.random.default_rng(0)
+    q, qd = rng.uniform(-0.3, 0.3, model.nq), rng.uniform(-0.2, 0.2, model.nv)
+    twin = PinocchioTwin(plain)
+    data, at, v, tau = twin.model.createData(), twin.q(q), twin.v(q, qd), np.zeros(model.nv)
+    gap = difference(
+        twin.qdd(q, qd, pin.aba(twin.model, data, at, v, tau)),
+        forward_dynamics(plain, q, qd),
+    )
+    return _Rival(Contender("pin", lambda: pin.aba(twin.model, data, at, v, tau)), twin, gap)
+
+
+def _compare(table: Table, row: dict[str, Any], course: Course, rival: _Rival, seconds: float) -> None:
+    """Time a course, the steps between its updates and the rival in turns, and write the times [us]."""
+    budget = course.sim.method.budget
+    row["changes"] = course.changes()
+    row["share"] = 100.0 * row["changes"] / (2 * budget)
+    ordinary = course.ordinary()
+    contenders = [course.contender("step"), ordinary.contender("ordinary")]
+    contenders += [rival.contender] if rival.contender is not None else []
+    times = race(contenders, seconds=seconds * len(contenders))
+    row["step"], row["ordinary"] = 1e6 * times["step"].cpu, 1e6 * times["ordinary"].cpu
+    row["update"] = PERIOD * (row["step"] - row["ordinary"])
+    row["pin"] = MISSING if rival.contender is None else table.trust("pin", rival.gap, 1e6 * times["pin"].cpu)
+    row["faster"] = ratio(row["pin"], row["step"])
+    row["finite"] = "yes" if course.finite() and ordinary.finite() else "NO"
+
+
+def _guarded(table: Table, row: dict[str, Any], what: str, measure: Callable[[], None]) -> None:
+    """Measure a row; a motion that ends in infinities is a wrong answer, and its time is not quoted."""
+    try:
+        measure()
+    except Diverged as error:
+        row["finite"] = "NO"
+        table.wrong.append(f"{what}: {error}")
+    if row.get("finite") == "NO":
+        for key in ("step", "ordinary", "update", "faster", "quiet", "churn"):
+            row.pop(key, None)
+
+
+def _pendulums(table: Table, extent: Extent, rival: _Rival, watch: Watch) -> list[dict[str, Any]]:
+    scene = scenes.get("paper_pendulum", links=extent.links)
+    model, dt = scene.model, scene.dt
+    reach = float(extent.links)  # links of 1 m
+    part = table.part(f"damped pendulum of {extent.links} links, from the horizontal, dt {1e3 * dt:g} ms", *_COLUMNS)
+    references: dict[bool, np.ndarray] = {}
+    cases = [(budget, tip) for budget in extent.budgets for tip in ((False, True) if budget == 1 else (False,))]
+    for budget, tip in cases:
+        watch(f"pendulum, {budget} joints", 1)
+        push = (model.body_names[-1], _TIP_FORCE) if tip else None
+        row: dict[str, Any] = part.add(budget=f"{budget}{', force at the tip' if tip else ''}")
+
+        def measure(budget=budget, tip=tip, push=push, row=row) -> None:
+            steps = round(_COMPARED / dt)
+            if tip not in references:
+                references[tip] = warmed(model, "full", dt, steps, push).positions
+            row["error"] = motion_error(adaptive(model, budget, dt, steps, push), references[tip], reach)
+            sim = adaptive(model, budget, dt, round(_BEGIN / dt), push)
+            _compare(table, row, Course(sim), rival, extent.seconds)
+
+        _guarded(table, row, f"pendulum, {budget} joints", measure)
+    return part.rows
+
+
+def _churns(table: Table, extent: Extent, rival: _Rival, watch: Watch) -> list[dict[str, Any]]:
+    title = f"churn: a turning rod of {extent.links} links whose region changes at every update, dt {ROD_DT:g} s"
+    part = table.part(title, *(column for column in _COLUMNS if column.key != "error"))
+    for budget in extent.churned:
+        watch(f"churn, {budget} joints", 1)
+        row: dict[str, Any] = part.add(budget=str(budget))
+
+        def measure(budget=budget, row=row) -> None:
+            sim = adaptive(turning_rod(extent.links, budget), budget, ROD_DT, _WARM)
+            _compare(table, row, Course(sim), rival, extent.seconds)
+
+        _guarded(table, row, f"churn, {budget} joints", measure)
+    return part.rows
+
+
+def _laid(links: int) -> Model:
+    """Return a long chain; without shapes, whose records cost more than the model.
+
+    Axes alternate: the parts of a very long flat chain resist all turns out of its plane, and round-off takes them
+    for parts without inertia.
+    """
+    return scenes.long_chain(links=links, damping=_DAMPING, spatial=True, bend=0.0)
+
+
+def _long(model: Model, budget: int, memory: dict[str, Any] | None) -> Course:
+    """Return the course of a long pendulum that falls from the horizontal, and write what it takes into `memory`."""
+    gc.collect()
+    before = resident_bytes()
+    sim = adaptive(model, budget, _DT, 0)
+    q = np.zeros(model.nq)
+    q[0] = -0.5 * np.pi
+    sim.q = q
+    sim.step(_WARM)
+    after = resident_bytes()
+    if memory is not None:
+        memory["counted"] = sim.stats["bytes"] / model.body_count
+        if before is not None and after is not None:
+            memory["resident"] = (after - before) / model.body_count
+    return Course(sim, least=5000)
+
+
+def _rod(links: int, budget: int, row: dict[str, Any]) -> Course:
+    """Return the course of a turning rod, and write how much of its region changes into `row`."""
+    course = Course(adaptive(turning_rod(links, budget), budget, ROD_DT, _WARM), least=5000, again=False)
+    row["share"] = 100.0 * course.changes() / (2 * budget)
+    return course
+
+
+def _sizes(table: Table, extent: Extent, watch: Watch) -> list[dict[str, Any]]:
+    part = table.part("the same number of joints simulated of ever more links", *_SIZE_COLUMNS)
+    rows: dict[int, dict[int, Any]] = {
+        budget: {n: part.add(n=n, budget=budget) for n in extent.sizes} for budget in extent.size_budgets
+    }
+    watch(f"building chains of up to {max(extent.sizes):,} links")
+    # The biggest first: the figure of its memory is right only while nothing else has been freed.
+    models = {n: _laid(n) for n in sorted(extent.sizes, reverse=True)}
+    first = rows[extent.size_budgets[0]][max(extent.sizes)]
+    for budget, some in rows.items():
+        watch(f"long pendulums, {budget} joints", 1)
+
+        def pendulum(n: int, budget=budget, some=some) -> Course:
+            return _long(models[n], budget, first if some[n] is first else None)
+
+        _race_sizes(table, some, pendulum, "quiet", extent.seconds)
+    models.clear()
+    for budget, some in rows.items():
+        watch(f"turning rods, {budget} joints", 1)
+
+        def rod(n: int, budget=budget, some=some) -> Course:
+            return _rod(n, budget, some[n])
+
+        _race_sizes(table, some, rod, "churn", extent.seconds)
+    return part.rows
+
+
+def _race_sizes(
+    table: Table, rows: dict[int, dict[str, Any]], make: Callable[[int], Course], key: str, seconds: float
+) -> None:
+    """Time the courses of all sizes in turns and write the times [us] and their ratios to the least size."""
+    try:
+        courses = {n: make(n) for n in sorted(rows, reverse=True)}
+        times = race([course.contender(str(n)) for n, course in courses.items()], seconds=seconds * len(courses))
+    except Diverged as error:
+        table.wrong.append(f"{key}, {', '.join(f'{n:,}' for n in rows)} links: {error}")
+        return
+    for n in sorted(rows):
+        row = rows[n]
+        row[key] = 1e6 * times[str(n)].cpu
+        row[f"{key}_ratio"] = ratio(row[key], rows[min(rows)][key])
+        row["finite"] = "yes" if courses[n].finite() and row.get("finite") != "NO" else "NO"
+
+
+def _bars(table: Table, extent: Extent, quiet: list[Any], churn: list[Any], sizes: list[Any]) -> None:
+    whole = extent.links == FULL.links and extent.sizes == FULL.sizes
+    by_budget = {row["budget"]: row for row in quiet} if whole else {}
+    for budget, limit in _PROMISED.items():
+        table.bars.append(
+            Bar(f"pin / our step, {budget} of 300 joints", by_budget.get(budget, {}).get("faster"), limit)
+        )
+    update = by_budget.get("20", {}).get("update")
+    table.bars.append(Bar("one update, 20 of 300 joints, us", update, _UPDATE_MICROSECONDS, False))
+    shares = [row["share"] for row in churn if "share" in row] if whole else []
+    table.bars.append(Bar("region changed per update under churn, least, %", min(shares, default=None), 10.0))
+    for budget in FULL.size_budgets:
+        for key, name in (("quiet", "pendulum"), ("churn", "turning rod")):
+            times = [row[key] for row in sizes if row["budget"] == budget and key in row] if whole else []
+            spread = max(times) / min(times) if len(times) == len(FULL.sizes) else None
+            table.bars.append(
+                Bar(f"step, {budget} joints, {name} of 300 to 300,000 links: most / least", spread, 2.0, False)
+            )
+    memory = next((row["resident"] for row in sizes if "resident" in row), None) if whole else None
+    table.bars.append(Bar("memory per link, bytes", memory, 6000.0, False))
+
+
+def fill(table: Table, quick: bool, watch: Watch, extent: Extent | None = None) -> None:
+    """Measure the table; see `TABLES`."""
+    extent = extent or (QUICK if quick else FULL)
+    rows = len(clothed.KINDS) + len(extent.budgets) + len(extent.churned) + 2 * len(extent.size_budgets)
+    watch.begin(6 + rows + len(extent.grid[0]))
+    table.note("one thread, processor time of that thread, best of samples taken in turns; at least 1000 steps a call")
+    table.note("whole step: integration, queue, rigidification and the region update every 20 steps, all inside")
+    table.note("one update: 20 x (whole step - step between updates); the region is chosen by the paper's metrics")
+    table.note("region changed: half of the joints that enter and leave, over the joints simulated")
+    table.note("memory taken: growth of the resident set; counted: all arrays of the region and its coefficients")
+    quiet: list[Any] = []
+    churn: list[Any] = []
+    sizes: list[Any] = []
+    try:
+        watch("building for pinocchio", 1)
+        rival = _pinocchio(table, scenes.paper_pendulum(links=extent.links))
+        quiet = _pendulums(table, extent, rival, watch)
+        churn = _churns(table, extent, rival, watch)
+        sizes = _sizes(table, extent, watch)
+    finally:
+        _bars(table, extent, quiet, churn, sizes)
+    clothed.fill(table, extent.clothed, extent.seconds, extent.clothed == FULL.clothed, watch)
+    rivals.fill(table, extent.figures, extent.links, rival.twin, extent.seconds, watch)
+    paper_grid.fill(table, extent.links, extent.grid, extent.seconds, watch)

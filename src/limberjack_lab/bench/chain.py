@@ -1,0 +1,157 @@
+"""Table `chain`: forward dynamics and one step of a serial chain of hinges, from 10 links to 100,000."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from limberjack import scenes
+from limberjack.model.model import Model
+from limberjack.reduced.dynamics import forward_dynamics, inverse_dynamics
+from limberjack.simulation.simulation import Simulation
+from limberjack_lab.bench.clock import Best, Contender, race, until_long
+from limberjack_lab.bench.loops import AccelerationLoop
+from limberjack_lab.bench.peers import PinocchioTwin, mujoco_model
+from limberjack_lab.bench.table import MISSING, Bar, Column, Part, Table, Watch, peer, ratio
+
+__all__ = ["SIZES", "TITLE", "difference", "fill"]
+
+TITLE = "a chain of N hinges, axes y and x in turn, random small state"
+SIZES = (10, 50, 300, 1000, 3000, 100_000)
+QUICK_SIZES = (10, 50)
+# Pinocchio's Data grows with the cube of nv (1.7 GB at 300), MuJoCo's time nearly so.
+PEER_LIMIT = 300
+# Short, so that a sample of many steps stays near the start whatever the length of the chain.
+_DT = 1e-4
+
+_COLUMNS = (
+    Column("n", "N"),
+    Column("call", "ours,\nPython call", "us"),
+    Column("loop", "ours,\ncompiled loop", "us"),
+    Column("joint", "ours, loop\nper joint", "ns"),
+    Column("step", "ours,\nwhole step", "us"),
+    Column("pin", "pinocchio\naba", "us"),
+    Column("mujoco", "MuJoCo\nmj_forward", "us"),
+    Column("pin_call", "pin /\nour call", "x"),
+    Column("pin_loop", "pin /\nour loop", "x"),
+    Column("mujoco_call", "MuJoCo /\nour call", "x"),
+    Column("pin_gap", "qdd: ours\nand pin", "rel"),
+    Column("mujoco_gap", "qdd: ours\nand MuJoCo", "rel"),
+    Column("residual", "inverse of\nforward", "rel"),
+)
+
+
+def difference(value: np.ndarray, reference: np.ndarray) -> float:
+    """Return max |value - reference| / max |reference|."""
+    return float(np.abs(value - reference).max() / np.abs(reference).max())
+
+
+def _residual(model: Model, q: np.ndarray, qd: np.ndarray, qdd: np.ndarray) -> float:
+    """Return the joint forces that qdd leaves unexplained, per the largest at qdd = 0: a check at any size."""
+    bias = inverse_dynamics(model, q, qd, np.zeros(model.nv))
+    return float(np.abs(inverse_dynamics(model, q, qd, qdd)).max() / np.abs(bias).max())
+
+
+def _ours(model: Model, q: np.ndarray, qd: np.ndarray, qdd: np.ndarray, gaps: dict[str, float]) -> list[Contender]:
+    loop, sim = AccelerationLoop(model, q, qd), Simulation(model, "full", dt=_DT, q=q, qd=qd)
+
+    def restart() -> None:
+        sim.q, sim.qd = q, qd
+
+    loop(1)
+    sim.step()
+    gaps |= {"loop": difference(loop.qdd, qdd), "step": difference((sim.qd - qd) / _DT, qdd)}
+    turns, steps = until_long(loop), until_long(sim.step)
+    return [
+        Contender("call", lambda: forward_dynamics(model, q, qd)),
+        Contender("loop", lambda: loop(turns), units=turns),
+        Contender("step", lambda: sim.step(steps), units=steps, prepare=restart),
+    ]
+
+
+def _pinocchio(pin: Any, model: Model, q: np.ndarray, qd: np.ndarray) -> tuple[Contender, np.ndarray]:
+    twin = PinocchioTwin(model)
+    data, at, v, tau = twin.model.createData(), twin.q(q), twin.v(q, qd), np.zeros(model.nv)
+    qdd = twin.qdd(q, qd, pin.aba(twin.model, data, at, v, tau))
+    return Contender("pin", lambda: pin.aba(twin.model, data, at, v, tau)), qdd
+
+
+def _mujoco(mujoco: Any, model: Model, q: np.ndarray, qd: np.ndarray) -> tuple[Contender, np.ndarray]:
+    twin = mujoco_model(model, dt=_DT)
+    data = mujoco.MjData(twin)
+    data.qpos[:], data.qvel[:] = q, qd
+    mujoco.mj_forward(twin, data)
+    return Contender("mujoco", lambda: mujoco.mj_forward(twin, data)), data.qacc.copy()
+
+
+def _enter(table: Table, row: dict[str, Any], times: dict[str, Best], gaps: dict[str, float]) -> None:
+    """Write the times [us] and ratios of one size; a time whose answer is wrong is not quoted."""
+    n = row["n"]
+    for key, best in times.items():
+        gap = gaps.get(key, gaps["residual"])
+        row[key] = table.trust(f"{key} at N = {n:,}", gap, 1e6 * best.cpu)
+    if isinstance(row["loop"], float):
+        row["joint"] = 1e3 * row["loop"] / n
+    row["pin_call"], row["pin_loop"] = ratio(row.get("pin"), row["call"]), ratio(row.get("pin"), row["loop"])
+    row["mujoco_call"] = ratio(row.get("mujoco"), row["call"])
+
+
+def _measure(table: Table, row: dict[str, Any], watch: Watch, peers: dict[str, Any], seconds: float) -> None:
+    n = row["n"]
+    watch(f"N = {n:,}: building", 1)
+    model = scenes.long_chain(links=n, damping=0.0)
+    rng = np.random.default_rng(0)
+    q, qd = rng.uniform(-0.3, 0.3, n), rng.uniform(-0.2, 0.2, n)
+    watch(f"N = {n:,}: compiling")
+    qdd = forward_dynamics(model, q, qd)
+    gaps = {"residual": _residual(model, q, qd, qdd)}
+    contenders = _ours(model, q, qd, qdd, gaps)
+    for key, make in (("pin", _pinocchio), ("mujoco", _mujoco)):
+        if peers[key] is None:
+            row[key] = MISSING
+        elif n <= PEER_LIMIT:
+            watch(f"N = {n:,}: building for {key}")
+            contender, theirs = make(peers[key], model, q, qd)
+            contenders.append(contender)
+            row[f"{key}_gap"] = gaps[key] = difference(theirs, qdd)
+    row["residual"] = gaps["residual"]
+    watch(f"N = {n:,}: measuring")
+    _enter(table, row, race(contenders, seconds=seconds * len(contenders)), gaps)
+
+
+def _bars(table: Table, part: Part) -> None:
+    rows: dict[Any, dict[str, Any]] = {row["n"]: row for row in part.rows}
+
+    def cell(n: int, key: str) -> float | None:
+        value = rows.get(n, {}).get(key)
+        return value if isinstance(value, float) else None
+
+    table.bars += [
+        Bar("pin / our Python call at N = 300", cell(300, "pin_call"), 2.5),
+        Bar("pin / our compiled loop at N = 300", cell(300, "pin_loop"), 3.0),
+        Bar(
+            "ns per joint at 100,000 over that at 1000",
+            ratio(cell(100_000, "joint"), cell(1000, "joint")),
+            2.0,
+            False,
+        ),
+    ]
+
+
+def fill(table: Table, quick: bool, watch: Watch, sizes: tuple[int, ...] | None = None) -> None:
+    """Measure the table; see `TABLES`."""
+    sizes = sizes or (QUICK_SIZES if quick else SIZES)
+    part = table.part("", *_COLUMNS)
+    peers = {"pin": peer("pinocchio", table), "mujoco": peer("mujoco", table)}
+    table.note(
+        "one thread, processor time of that thread, best of samples taken in turns; peers are called from Python"
+    )
+    table.note(f"peers up to N = {PEER_LIMIT}: pinocchio's memory grows as N^3; MuJoCo's contacts are off")
+    table.note("rel: max |difference| / max |qdd|; inverse of forward: joint forces left by qdd / those at qdd = 0")
+    watch.begin(len(sizes))
+    try:
+        for n in sizes:
+            _measure(table, part.add(n=n), watch, peers, 0.1 if quick else 1.0)
+    finally:
+        _bars(table, part)

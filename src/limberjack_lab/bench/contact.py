@@ -1,0 +1,302 @@
+"""Table `contact`: nets, piles of boxes and rings by impulses, whole runs frame by frame, beside peers."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from limberjack import scenes
+from limberjack.methods import Impulses, Multipliers
+from limberjack_lab.bench.free_bodies import Bodies, Run, run_mujoco, run_ours, run_pybullet
+from limberjack_lab.bench.table import Bar, Column, Part, Table, Watch, peer, ratio
+
+__all__ = ["TITLE", "Sizes", "fill"]
+
+TITLE = "nets, piles of boxes and rings: whole runs by impulses, time per frame of 1/60 s"
+
+_FRAME = 1.0 / 60.0
+# What ours is run with; sleeping is off unless said.
+_AWAKE = Impulses(sleeping=False)
+# Joints closed to 0.1 mm; in one the tolerance is of each row, and the gap of three.
+_TIGHT = Impulses(sleeping=False, tolerance=5.7e-5)
+_DAMPED = Impulses(sleeping=False, tolerance=1e-4, joints="damped", substeps=1)
+# A peer's net counts when its joints are this well closed [m], as its best setting does.
+_PEER_GAP = 3.6e-3
+
+
+class Sizes(NamedTuple):
+    """How large and long the runs are."""
+
+    cells: int = 15
+    net_frames: int = 60
+    few: int = 500
+    many: int = 2000
+    seeds: tuple[int, ...] = (0, 1, 2)
+    box_frames: int = 240
+    rings: int = 360
+    ring_frames: int = 300
+    mesh_frames: int = 60
+    growth: tuple[int, ...] = (500, 2000, 8000, 20_000)
+    growth_frames: int = 40
+    cap: float = 300.0  # most seconds of a run
+
+
+_QUICK = Sizes(3, 6, 10, 20, (0,), 6, 2, 6, 3, (20, 40), 4, 10.0)
+
+
+class _Peers(NamedTuple):
+    """The engines at hand, or None."""
+
+    mujoco: Any
+    pybullet: Any
+
+
+def _rms(places: np.ndarray, reference: np.ndarray) -> float:
+    return float(np.sqrt((np.linalg.norm(places - reference, axis=1) ** 2).mean()))
+
+
+def _mean(run: Run) -> float | str:
+    """Return the mean time of a frame [ms]; a word in its place keeps runs that did not end out of the bars."""
+    return "lost" if run.lost else f"{run.mean:.3g}, cut short" if run.short else run.mean
+
+
+# Net
+
+
+def _net(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Watch) -> None:
+    part = table.part(
+        f"net of {sizes.cells} x {sizes.cells} cells, {sizes.net_frames} frames",
+        Column("who", "by"),
+        Column("ms", "frame", "ms"),
+        Column("gap", "largest gap\nof a joint", "mm"),
+        Column("energy", "energy gained\nor lost", "J"),
+        Column("share", "of what the\nfall releases", "%"),
+        Column("quarter", "away from the\nreference, 1/4", "m"),
+        Column("half", "1/2 of the run", "m"),
+        Column("end", "end", "m"),
+    )
+    model, frames = scenes.net(cells=sizes.cells), sizes.net_frames
+    keep = (frames // 4 - 1, frames // 2 - 1, frames - 1)
+    bodies = Bodies(model)
+    watch("net, reference", 1)
+    exact = run_ours(model, Multipliers(integrator="rattle", solver="sparse"), 1.0 / 3840.0, frames, keep=keep)
+
+    def enter(who: str, run: Run) -> dict[str, Any]:
+        row: dict[str, Any] = part.add(who=who, ms=_mean(run), gap=1e3 * run.gap)
+        row["energy"] = run.energy
+        if run.energy is not None:
+            row["share"] = 100.0 * run.energy / max(exact.released, 1e-12)
+        for key, a, b in zip(("quarter", "half", "end"), run.places, exact.places, strict=False):
+            row[key] = _rms(a, b)
+        return row
+
+    enter("reference: multipliers, rattle, dt 1/3840", exact)
+    ours = []
+    for who, method, dt in (
+        ("impulses, 1/60 in 8 substeps", _TIGHT, _FRAME),
+        ("impulses, damped, 1/240", _DAMPED, 1.0 / 240.0),
+        ("multipliers, rattle, 1/960", Multipliers(integrator="rattle", solver="sparse", tolerance=5e-5), _FRAME / 16),
+    ):
+        watch(who, 1)
+        ours.append(enter(who, run_ours(model, method, dt, frames, keep=keep, cap=sizes.cap)))
+    others = []
+    for dt in (1.0 / 240.0, 1.0 / 960.0):
+        watch(f"net, peers, {dt:.4f} s", 1)
+        if peers.mujoco is not None:
+            run = run_mujoco(peers.mujoco, bodies, dt, frames, keep=keep, cap=sizes.cap)
+            others.append(enter(f"MuJoCo, 1/{round(1 / dt)}", run))
+        if peers.pybullet is not None:
+            run = run_pybullet(peers.pybullet, bodies, dt, frames, keep=keep, cap=sizes.cap)
+            others.append(enter(f"PyBullet, 1/{round(1 / dt)}", run))
+    _net_bars(table, ours, others, measured)
+
+
+def _least(rows: list[dict[str, Any]], gap: float, share: float = np.inf) -> float | None:
+    """Return the least time of rows that keep joints and energy [ms]."""
+    kept = [
+        row["ms"] for row in rows
+        if isinstance(row["ms"], float) and row["gap"] <= 1e3 * gap and abs(row.get("share") or 0.0) <= share
+    ]  # fmt: skip
+    return min(kept, default=None)
+
+
+def _net_bars(table: Table, ours: list, others: list, measured: bool) -> None:
+    best = _least(others, _PEER_GAP) if measured else None
+    table.bars += [
+        Bar(
+            "net: best peer within 3.6 mm / ours within 0.1 mm and 5 % of the energy",
+            ratio(best, _least(ours, 1.001e-4, 5.0)),
+            8.0,
+        ),
+        Bar(
+            "net: best peer within 3.6 mm / ours damped within 0.1 mm",
+            ratio(best, _least(ours, 1.001e-4)),
+            20.0,
+        ),
+    ]
+
+
+# Boxes
+
+_BOXES = (
+    Column("case", "boxes"),
+    Column("who", "by"),
+    Column("ms", "frame,\nmean", "ms"),
+    Column("last", "last 10", "ms"),
+    Column("speed", "fastest box\nat the end", "m/s"),
+    Column("depth", "deepest overlap\nat the end", "mm"),
+    Column("contacts", "contacts"),
+    Column("asleep", "asleep"),
+)
+
+
+def _enter(part: Part, case: str, who: str, run: Run) -> dict[str, Any]:
+    return part.add(
+        case=case, who=who, ms=_mean(run), last=run.last,
+        speed=float(run.speed.max(initial=0.0)), depth=1e3 * run.penetration, contacts=run.contacts, asleep=run.asleep,
+    )  # fmt: skip
+
+
+def _boxes(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Watch) -> None:
+    part = table.part(f"columns of boxes of 20 cm that fall and settle, {sizes.box_frames} frames", *_BOXES)
+    for count, seeds in ((sizes.few, sizes.seeds[:1]), (sizes.many, sizes.seeds)):
+        own, times = [], {}
+        for seed in seeds:
+            watch(f"{count} boxes, seed {seed}", 1)
+            run = run_ours(scenes.box_pile(boxes=count, seed=seed), _AWAKE, _FRAME, sizes.box_frames, cap=sizes.cap)
+            own.append(_enter(part, f"{count}, seed {seed}", "impulses, 1/60", run))
+        bodies = Bodies(scenes.box_pile(boxes=count, seed=seeds[0]))
+        for name, engine, runner in (
+            ("MuJoCo", peers.mujoco, run_mujoco), ("PyBullet", peers.pybullet, run_pybullet),
+        ):  # fmt: skip
+            if engine is not None:
+                watch(f"{count} boxes, {name}")
+                run = runner(engine, bodies, 1.0 / 240.0, sizes.box_frames, cap=sizes.cap)
+                row = _enter(part, f"{count}, seed {seeds[0]}", f"{name}, 1/240", run)
+                if isinstance(row["ms"], float):
+                    times[name] = row["ms"]
+        _box_bars(table, count == sizes.few, count, own, times, measured)
+
+
+def _box_bars(table: Table, few: bool, count: int, own: list, times: dict[str, float], measured: bool) -> None:
+    measured = measured and all(isinstance(row["ms"], float) for row in own)
+    slowest = max(row["ms"] for row in own) if measured else None
+    who, best = ("MuJoCo", times.get("MuJoCo")) if few else ("faster peer", min(times.values(), default=None))
+    fast, deep, gain = (1e-4, 0.5, 3.5) if few else (1e-3, 1.0, 7.0)
+    table.bars += [
+        Bar(f"{count} boxes: {who} / ours", ratio(best, slowest), gain),
+        Bar(f"{count} boxes: end speed [m/s]", max(row["speed"] for row in own) if measured else None, fast, False),
+        Bar(f"{count} boxes: end overlap [mm]", max(row["depth"] for row in own) if measured else None, deep, False),
+    ]
+
+
+def _asleep(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Watch) -> None:
+    part = table.part(f"{sizes.few} boxes that may sleep, {sizes.box_frames} frames", *_BOXES)
+    watch("asleep", 1)
+    model = scenes.box_pile(boxes=sizes.few)
+    own = _enter(part, str(sizes.few), "impulses, 1/60", run_ours(model, Impulses(), _FRAME, sizes.box_frames))
+    other = None
+    if peers.mujoco is not None and hasattr(peers.mujoco.mjtEnableBit, "mjENBL_SLEEP"):
+        run = run_mujoco(peers.mujoco, Bodies(model), 1.0 / 240.0, sizes.box_frames, sleep=True, cap=sizes.cap)
+        other = _enter(part, str(sizes.few), "MuJoCo, sleep, 1/240", run)
+    value = (
+        ratio(own["last"], other["last"]) if other is not None and isinstance(other["ms"], float) and measured else None
+    )
+    table.bars.append(Bar("asleep: ours / MuJoCo's sleeping cost, last 10 frames", value, 1.0, False))
+
+
+# Rings
+
+
+def _rings(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Watch) -> None:
+    part = table.part(
+        f"{sizes.rings} rings of six links on poles, {sizes.ring_frames} frames",
+        Column("who", "by"),
+        Column("ms", "frame,\nmean", "ms"),
+        Column("last", "last 10", "ms"),
+        Column("gap", "largest gap\nof a joint", "mm"),
+        Column("middle", "speed at the\nend, median", "mm/s"),
+        Column("most", "99 %", "mm/s"),
+        Column("fastest", "fastest", "mm/s"),
+        Column("depth", "deepest overlap\nat the end", "mm"),
+        Column("contacts", "contacts"),
+    )
+
+    def enter(who: str, run: Run) -> dict[str, Any]:
+        middle, most, fastest = (1e3 * float(np.quantile(run.speed, q)) for q in (0.5, 0.99, 1.0))
+        return part.add(
+            who=who, ms=_mean(run), last=run.last, gap=1e3 * run.gap, middle=middle, most=most,
+            fastest=fastest, depth=1e3 * run.penetration, contacts=run.contacts,
+        )  # fmt: skip
+
+    watch("rings", 1)
+    model = scenes.rings(count=sizes.rings, links="capsules")
+    method = Impulses(sleeping=False, tolerance=5e-4, joints="damped", soft_sweeps=2)
+    own = enter("impulses, capsules, 1/60", run_ours(model, method, _FRAME, sizes.ring_frames, cap=sizes.cap))
+    watch("rings of meshes", 1)
+    run = run_ours(scenes.rings(count=sizes.rings), method, 1.0 / 240.0, sizes.mesh_frames, cap=sizes.cap)
+    enter(f"impulses, meshes of 1320 triangles, 1/240, {sizes.mesh_frames} frames", run)
+    bodies, last = Bodies(model), []
+    for name, engine, runner in (("MuJoCo", peers.mujoco, run_mujoco), ("PyBullet", peers.pybullet, run_pybullet)):
+        if engine is not None:
+            watch(f"rings, {name}")
+            run = runner(engine, bodies, 1.0 / 240.0, sizes.ring_frames, cap=sizes.cap)
+            row = enter(f"{name}, capsules, 1/240", run)
+            if not (run.lost or run.short):
+                last.append(row["last"])
+    best = ratio(min(last, default=None), own["ms"])
+    for text, value, limit, at_least in (
+        ("rings: best peer's last 10 frames / ours", best, 12.0, True),
+        ("rings: largest gap of a joint [mm]", own["gap"], 0.501, False),
+        ("rings: end overlap [mm]", own["depth"], 1.0, False),
+        ("rings: median speed at the end [mm/s]", own["middle"], 3.0, False),
+        ("rings: 99 % of speeds at the end [mm/s]", own["most"], 40.0, False),
+    ):
+        whole = measured and isinstance(own["ms"], float)
+        table.bars.append(Bar(text, value if whole else None, limit, at_least))
+
+
+# Growth
+
+
+def _growth(table: Table, sizes: Sizes, measured: bool, watch: Watch) -> None:
+    part = table.part(
+        "columns of ten boxes, growing: the last ten frames, the better of two runs",
+        Column("boxes", "boxes"),
+        Column("contacts", "contacts"),
+        Column("ms", "frame", "ms"),
+        Column("each", "per contact", "us"),
+    )
+    for count in sizes.growth:
+        watch(f"{count} boxes, growth", 1)
+        model = scenes.box_pile(boxes=count, layers=10)
+        # the better of two: large piles feel what else the machine does
+        run = min(
+            (run_ours(model, _AWAKE, _FRAME, sizes.growth_frames, cap=sizes.cap) for _ in range(2)),
+            key=lambda one: one.last,
+        )
+        part.add(boxes=count, contacts=run.contacts, ms=run.last, each=1e3 * run.last / max(run.contacts, 1))
+    each = [float(row["each"] or 0.0) for row in part.rows]
+    value = max(each) / min(each) if measured else None
+    table.bars.append(Bar("largest / least time per contact, 500 to 20,000 boxes", value, 1.5, False))
+
+
+def fill(table: Table, quick: bool, watch: Watch) -> None:
+    """Measure the table; see `bench.DESCRIPTIONS`."""
+    sizes = _QUICK if quick else Sizes()
+    watch.begin(11 + len(sizes.seeds) + len(sizes.growth))
+    peers = _Peers(peer("mujoco", table), peer("pybullet", table))
+    measured = not quick
+    _net(table, sizes, peers, measured, watch)
+    _boxes(table, sizes, peers, measured, watch)
+    _asleep(table, sizes, peers, measured, watch)
+    _rings(table, sizes, peers, measured, watch)
+    _growth(table, sizes, measured, watch)
+    table.note(
+        "times are of this thread's processor; peers take steps of 1/240 s, or as said, ours detects once a frame"
+    )
+    table.note("MuJoCo: Newton, solref (2 dt, 1) for joints and contacts; PyBullet: maximal coordinates, 50 iterations")
+    table.note(
+        "energy: of the net at the end less at the start; the reference is another method with a step of 1/3840 s"
+    )

@@ -1,0 +1,157 @@
+"""The benchmark problems A01 to A05 of the IFToMM library in `full` and `multipliers`: distance from known answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from limberjack import scenes
+from limberjack.errors import Diverged, LoopNotClosed
+from limberjack.methods import Full, Multipliers
+from limberjack.scenes.loops import REFERENCES, Reference, measured
+from limberjack.simulation.simulation import Simulation
+from limberjack_lab.bench.exact import exact_four_bars, exact_governor, exact_pendulum
+from limberjack_lab.bench.table import Bar, Column, Table, Watch
+
+__all__ = ["PROBLEMS", "Problem", "fill_mechanisms"]
+
+_COLUMNS = (
+    Column("problem", "problem"),
+    Column("who", "by"),
+    Column("dt", "dt", "ms"),
+    Column("substeps", "substeps"),
+    Column("time", "t", "s"),
+    Column("error", "error", "m or rad"),
+    Column("gap", "largest gap", "m"),
+    Column("rows", "rows"),
+    Column("rank", "rank"),
+    Column("balance", "energy\nbalance", "J"),
+)
+
+
+class Problem(NamedTuple):
+    """A problem and how it is run.
+
+    Attributes:
+        title: what it is.
+        scene: that has it.
+        options: of the scene, per method.
+        dt: time step [s].
+        substeps: of the integrator, per step; None takes its default.
+        error: promised of places and angles at all times [m, rad].
+        gap: promised of the loops [m].
+        quick: the last time of a quick run [s].
+        longer: further times of a whole run [s],
+        exact: and the place of the point, or the coordinate, at them [m].
+    """
+
+    title: str
+    scene: str
+    options: dict[str, dict[str, Any]]
+    dt: float
+    substeps: int | None
+    error: float
+    gap: float
+    quick: float
+    longer: tuple[float, ...] = ()
+    exact: Callable[[float], tuple[float, ...]] | None = None
+
+
+def _finer_bricard(t: float) -> tuple[float, ...]:
+    """Return P3 of A04 at time t by steps of a tenth, whose error is a ten-thousandth."""
+    sim = Simulation(scenes.bricard(), Full(integrator="rk4"), dt=1e-4)
+    sim.step(round(t / 1e-4))
+    return tuple(float(x) for x in sim.point("P3").position)
+
+
+_SAME: dict[str, dict[str, Any]] = {"full": {}, "multipliers": {}}
+_ROW = {"loops": 40}
+PROBLEMS = (
+    Problem(
+        "A01 pendulum", "simple_pendulum", {"full": {}, "multipliers": {"bar": "rod"}}, 1e-3, 4, 1e-9, 1e-10, 1.0,
+        (100.0, 2000.0), exact_pendulum,
+    ),
+    Problem(
+        "A02 row of 40 four-bars", "n_four_bar", {"full": _ROW, "multipliers": _ROW}, 1e-3, None, 1e-6, 1e-10, 0.0,
+        (10.0, 20.0), exact_four_bars,
+    ),
+    Problem("A03 Andrews' squeezer", "andrews_squeezer", _SAME, 1e-5, None, 1e-6, 1e-10, 0.03),
+    Problem("A04 Bricard's linkage", "bricard", _SAME, 1e-3, None, 1e-7, 1e-10, 1.0, (10.0,), _finer_bricard),
+    Problem(
+        "A05 stiff governor", "flyball_governor", _SAME, 1e-3, 20, 1e-5, 1e-10, 0.0, (10.0,), exact_governor,
+    ),
+)  # fmt: skip
+# The torque on Andrews' squeezer does all the work: energy less torque times angle stays [J].
+_TORQUE, _BALANCE = 0.033, 1e-9
+
+
+def _references(problem: Problem, quick: bool) -> list[Reference]:
+    """Return what is known of a problem, by time; options that only say how it is modelled do not matter."""
+    wanted = problem.options["full"]
+    out = [one for one in REFERENCES if one.scene == problem.scene and one.options == wanted]
+    if quick:
+        return [one for one in out if one.time <= problem.quick]
+    if problem.exact is not None:
+        out += [out[0]._replace(time=t, value=problem.exact(t)) for t in problem.longer]
+    return sorted(out, key=lambda one: one.time)
+
+
+def _gap(sim: Simulation) -> float:
+    """Return the largest gap or angle of a joint: of loops as read off the poses, of all rows as the method has it."""
+    return max(*sim.joint_error(), sim.stats.get("joint_error", 0.0))
+
+
+def _fill(table: Table, part: Any, problem: Problem, word: str, quick: bool, watch: Watch) -> list[dict[str, Any]]:
+    """Run a problem by a method and add a row for each time that is known."""
+    method: Any = {"full": Full, "multipliers": Multipliers}[word](integrator="rk4", substeps=problem.substeps)
+    scene = scenes.get(problem.scene, **problem.options[word])
+    sim = Simulation(scene.model, method, dt=problem.dt)
+    if scene.drive is not None:
+        scene.drive(sim)
+    driven = problem.scene == "andrews_squeezer"
+    before = (sim.energy().total, float(sim.joint("beta").q)) if driven else None
+    rows: dict[float, dict[str, Any]] = {}
+    for reference in _references(problem, quick):
+        t = reference.time
+        watch(f"{problem.title}, {word}, t = {t:g} s")
+        if t not in rows:
+            rows[t] = part.add(problem=problem.title, who=f"{word}, rk4", dt=1e3 * problem.dt, time=t, error=0.0)
+        row: dict[str, Any] = rows[t]
+        try:
+            sim.step(round(t / problem.dt) - sim.steps)
+        except (Diverged, LoopNotClosed) as error:
+            row["error"] = "lost"
+            table.wrong.append(f"{problem.title}, {word}: {error}")
+            break
+        stats = sim.stats
+        row["error"] = max(row["error"], float(np.abs(measured(sim, reference) - reference.value).max()))
+        row["gap"], row["substeps"] = _gap(sim), stats["substeps"]
+        loops = ("rows", "rank") if word == "full" else ("auxiliary_rows", "auxiliary_rank")
+        row["rows"], row["rank"] = stats.get(loops[0], 0), stats.get(loops[1], 0)
+        if before is not None:
+            work = _TORQUE * (float(sim.joint("beta").q) - before[1])
+            row["balance"] = abs(sim.energy().total - before[0] - work)
+    return list(rows.values())
+
+
+def fill_mechanisms(table: Table, quick: bool, watch: Watch) -> None:
+    """Add the errors of all problems in both methods, and whether they are as small as promised."""
+    part = table.part("problems of the IFToMM library, accurate mode", *_COLUMNS)
+    table.note("rows: of loops, the rest of the tree being solved without them; rank: how many of them are independent")
+    table.note("A04 at 10 s is compared with steps of a tenth, the others with what is known or follows from formulas")
+    for problem in PROBLEMS:
+        rows = [row for word in problem.options for row in _fill(table, part, problem, word, quick, watch)]
+
+        def largest(key: str, rows: list[dict[str, Any]] = rows) -> float | None:
+            cells = [row.get(key) for row in rows if row.get(key) is not None]
+            lost = any(isinstance(cell, str) for cell in cells)
+            return math.inf if lost else max((float(cell) for cell in cells if cell is not None), default=None)
+
+        table.bars.append(Bar(f"{problem.title}: error, both methods", largest("error"), problem.error, False))
+        if problem.scene in ("n_four_bar", "bricard", "andrews_squeezer"):
+            table.bars.append(Bar(f"{problem.title}: gap of its loops", largest("gap"), problem.gap, False))
+        if problem.scene == "andrews_squeezer":
+            table.bars.append(Bar(f"{problem.title}: energy balance, J", largest("balance"), _BALANCE, False))

@@ -1,0 +1,312 @@
+"""What peers offer in place of adaptive dynamics: models reduced by hand, and trees that sleep."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from limberjack import errors, scenes
+from limberjack.methods.adaptive.options import Adaptive
+from limberjack.model.model import Model
+from limberjack.model.spec import Motor, Spec
+from limberjack.reduced.dynamics import mass_matrix
+from limberjack.simulation.simulation import Simulation
+from limberjack_lab.bench.chain import difference
+from limberjack_lab.bench.clock import Contender, race
+from limberjack_lab.bench.courses import PERIOD, Course, adaptive, motion_error
+from limberjack_lab.bench.peers import PinocchioTwin, bare, mujoco_model
+from limberjack_lab.bench.table import MISSING, Bar, Column, Part, Table, Watch, peer, ratio
+from limberjack_lab.bench.turning_rod import DT as ROD_DT
+from limberjack_lab.bench.turning_rod import turning_rod
+
+__all__ = ["fill"]
+
+_DT, _ACTIVE = 1e-3, 10
+_PUSH = (50.0, 0.0, 0.0)
+# Steps of a push before crowds are timed, and steps in one sample.
+_PUSHED, _STRETCH = 40, 100
+# MuJoCo's rollout steps one figure this often before it turns to the next: its best case, all data in the cache.
+_ROLLOUT = 10
+# Motors: natural frequency of each joint alone [rad/s] and damping ratio.
+_RATE, _RATIO = 10.0, 0.3
+
+_COLUMNS = (
+    Column("case", "case"),
+    Column("rival", "rival"),
+    Column("theirs", "theirs", "us"),
+    Column("ours", "ours", "us"),
+    Column("faster", "theirs /\nours", "x"),
+    Column("active", "joints\nsimulated"),
+    Column("gap", "ours, all joints,\nand theirs", "rel"),
+    Column("error", "ours: distance from\nthe full motion", "m"),
+)
+
+
+def _enter(row: dict[str, Any], theirs: float | str | None, ours: float) -> None:
+    row["theirs"], row["ours"] = theirs, ours
+    row["faster"] = ratio(theirs, ours)
+
+
+# Pinocchio's reduced models
+
+
+def _reduced(pin: Any, twin: PinocchioTwin, dt: float) -> list[Contender]:
+    """Return pinocchio on a model reduced to a few joints: a step, its larger part, and reducing to others."""
+    n, q = twin.model.nv, np.zeros(twin.model.nq)
+    whole = twin.model.copy()
+    for k in range(n):  # without the frames of its joints, buildReducedModel ends the process
+        whole.addJointFrame(k + 1)
+
+    def build(shift: int) -> tuple[Any, Any]:
+        kept = {(int(k) + shift) % n for k in np.linspace(0, n - 1, _ACTIVE)}
+        small = pin.buildReducedModel(whole, [k + 1 for k in range(n) if k not in kept], q)
+        return small, small.createData()
+
+    model, data = build(0)
+    zeros, at, speed = np.zeros(model.nv), np.zeros(model.nq), np.zeros(model.nv)
+    turn = iter(range(10**9))
+
+    def step() -> None:
+        nonlocal at, speed
+        speed += dt * pin.aba(model, data, at, speed, zeros)
+        at += dt * speed
+
+    return [
+        Contender("reduced", step),
+        Contender("aba", lambda: pin.aba(model, data, zeros, zeros, zeros)),
+        Contender("change", lambda: build(next(turn))),
+    ]
+
+
+def _reduction(table: Table, part: Part, links: int, twin: PinocchioTwin | None, seconds: float) -> None:
+    scene = scenes.get("paper_pendulum", links=links)
+    pendulum = Course(adaptive(scene.model, _ACTIVE, scene.dt, round(1.0 / scene.dt)))
+    rod = Course(adaptive(turning_rod(links, _ACTIVE), _ACTIVE, ROD_DT, 1000))
+    contenders = [pendulum.contender("step"), rod.contender("rod"), rod.ordinary().contender("ordinary")]
+    pin: Any = peer("pinocchio", table)
+    if pin is not None and twin is not None:
+        contenders += _reduced(pin, twin, scene.dt)
+    best = {key: 1e6 * one.cpu for key, one in race(contenders, seconds=seconds * len(contenders)).items()}
+    case = f"{_ACTIVE} of {links} joints"
+    for key, rival in (("reduced", "pinocchio, reduced by hand: aba, q, v"), ("aba", "pinocchio, only its aba")):
+        row: dict[str, Any] = part.add(case=f"{case}: a step", rival=rival, active=_ACTIVE)
+        _enter(row, best.get(key, MISSING), best["step"])
+    row = part.add(case=f"{case}: they change", rival="pinocchio, buildReducedModel, createData", active=_ACTIVE)
+    _enter(row, best.get("change", MISSING), PERIOD * (best["rod"] - best["ordinary"]))
+
+
+# Crowds
+
+
+class _Crowd:
+    """A crowd without gravity, in MuJoCo one model of all; compiled once for both cases, for that takes a minute."""
+
+    def __init__(self, figures: int, mujoco: Any) -> None:
+        self.figures = figures
+        self.model = bare(scenes.crowd(figures=figures, limits=None))
+        self.one = bare(scenes.crowd(figures=1, limits=None, vary=0.0))
+        self.joints = self.one.joint_count - 1
+        self.mujoco: Any = None if mujoco is None else mujoco_model(self.model, dt=_DT)
+
+    def chests(self, count: int) -> list[int]:
+        """Return the bodies pushed: the chests of the first figures."""
+        return [i for i, name in enumerate(self.model.body_names) if name.endswith("/thorax")][:count]
+
+
+def _sleeping(mujoco: Any, crowd: _Crowd, chests: list[int]) -> tuple[Contender, Any, str]:
+    """Return MuJoCo's step of a crowd that sleeps but for those pushed, its state, and how many are awake."""
+    model = copy.copy(crowd.mujoco)
+    model.opt.enableflags |= int(mujoco.mjtEnableBit.mjENBL_SLEEP)
+    data, start = mujoco.MjData(model), mujoco.MjData(model)
+    data.qpos[:] = crowd.model.q0
+    for _ in range(30):  # trees fall asleep after some steps at rest
+        mujoco.mj_step(model, data)
+    data.xfrc_applied[1 + np.array(chests), :3] = _PUSH
+    for _ in range(_PUSHED):
+        mujoco.mj_step(model, data)
+    mujoco.mj_copyData(start, model, data)
+
+    def run() -> None:  # many steps: the copy before leaves nothing of the model in the cache
+        for _ in range(_STRETCH):
+            mujoco.mj_step(model, data)
+
+    step = Contender("mujoco", run, units=_STRETCH, prepare=lambda: mujoco.mj_copyData(data, model, start))
+    return step, start, f"{start.ntree_awake} of {crowd.figures} awake"
+
+
+def _pushed(crowd: _Crowd, method: Any, chests: list[int]) -> Simulation:
+    sim = Simulation(crowd.model, method, dt=_DT)
+    for i in chests:
+        sim.apply_wrench(crowd.model.body_names[i], force=_PUSH)
+    sim.step(_PUSHED)
+    return sim
+
+
+def _sleep(table: Table, part: Part, crowd: _Crowd, mujoco: Any, seconds: float) -> None:
+    pushed = max(1, crowd.figures // 20)
+    chests = crowd.chests(pushed)
+    full = _pushed(crowd, "full", chests)
+    # All that moves, as MuJoCo does; and a tenth of it.
+    methods = {
+        "all joints that move": Adaptive(tolerance=1e-6, update_every=PERIOD),
+        "a tenth of them": Adaptive(budget=pushed * crowd.joints // 10, update_every=PERIOD),
+    }
+    courses = {word: Course(_pushed(crowd, method, chests), least=_STRETCH) for word, method in methods.items()}
+    contenders, rival, gap = [one.contender(word) for word, one in courses.items()], "MuJoCo, sleep", None
+    if mujoco is None or not hasattr(mujoco.mjtEnableBit, "mjENBL_SLEEP"):
+        rival = f"MuJoCo: {MISSING if mujoco is None else 'without sleep'}"
+    else:
+        step, state, awake = _sleeping(mujoco, crowd, chests)
+        contenders.append(step)
+        gap, rival = difference(state.qvel, full.qd), f"MuJoCo, sleep: {awake}"
+    best = {key: 1e6 * one.cpu for key, one in race(contenders, seconds=seconds * len(contenders)).items()}
+    for word, one in courses.items():
+        row: dict[str, Any] = part.add(case=f"{crowd.figures} figures, {pushed} pushed: {word}", rival=rival, gap=gap)
+        theirs = MISSING if gap is None else table.trust(rival, gap, best["mujoco"])
+        _enter(row, theirs, best[word])
+        one.restart()
+        row["active"] = one.sim.stats["active_joints"]
+        row["error"] = motion_error(_pushed(crowd, methods[word], chests), full.positions, 1.0)
+
+
+def _gains(one: Model) -> tuple[np.ndarray, np.ndarray]:
+    """Return stiffness and damping (nv,) of the motors of a figure, by the inertia each joint feels alone."""
+    inertia = 1.0 / np.diag(np.linalg.inv(mass_matrix(one, one.q0)))
+    inertia[:6] = 0.0
+    return inertia * _RATE**2, 2.0 * _RATIO * _RATE * inertia
+
+
+def _with_motors(crowd: _Crowd) -> Model:
+    """Return the crowd with a PD motor on every joint, all figures aiming at the same pose."""
+    spec, (kp, kd), joints = crowd.model.spec, _gains(crowd.one), []
+    target = crowd.one.q0
+    for i, joint in enumerate(spec.joints):
+        info = crowd.one.joint(crowd.one.joint_names[i % crowd.one.joint_count])
+        if joint.kind != "free":
+            v, q = info.v_start, info.q_start
+            motors = (
+                Motor(kp=float(kp[v + k]), kd=float(kd[v + k]), target=float(target[q + k])) for k in range(info.nv)
+            )
+            joint = replace(joint, motor=tuple(motors))
+        joints.append(joint)
+    return Model(Spec("moving crowd", spec.gravity, spec.merge_fixed, spec.bodies, joints))
+
+
+def _spring_motors(mujoco: Any, model: Any, one: Model) -> Any:
+    """Return a MuJoCo model whose joints have the motors as springs and dampers, its cheapest way."""
+    out, (kp, kd) = copy.copy(model), _gains(one)
+    out.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_EULERDAMP)
+    figures = out.nv // one.nv
+    out.dof_damping[:] = np.tile(kd, figures)
+    out.qpos_spring[:] = np.tile(one.q0, figures)
+    hinges = out.jnt_type == int(mujoco.mjtJoint.mjJNT_HINGE)
+    out.jnt_stiffness[hinges] = np.tile(kp, figures)[out.jnt_dofadr[hinges]]
+    return out
+
+
+def _one_model(mujoco: Any, crowd: _Crowd, start: Simulation) -> tuple[str, Contender, np.ndarray]:
+    model = _spring_motors(mujoco, crowd.mujoco, crowd.one)
+    data = mujoco.MjData(model)
+
+    def restart() -> None:
+        data.qpos[:], data.qvel[:] = start.q, start.qd
+
+    restart()
+    mujoco.mj_step(model, data)
+    step = Contender("whole", lambda: mujoco.mj_step(model, data), prepare=restart)
+    return "MuJoCo, one model of all, mj_step", step, data.qvel.copy()
+
+
+def _rollout(mujoco: Any, crowd: _Crowd, start: Simulation) -> tuple[str, Contender, np.ndarray]:
+    rollout = errors.require("mujoco.rollout", extra="bench")
+    model = _spring_motors(mujoco, mujoco_model(crowd.one, dt=_DT), crowd.one)
+    data, spec = mujoco.MjData(model), mujoco.mjtState.mjSTATE_FULLPHYSICS
+    states = np.zeros((crowd.figures, mujoco.mj_stateSize(model, spec)))
+    shape = (crowd.figures, -1)
+    for row, q, qd in zip(states, start.q.reshape(shape), start.qd.reshape(shape), strict=True):
+        data.qpos[:], data.qvel[:], data.time = q, qd, 0.0
+        mujoco.mj_getState(model, data, row, spec)
+    runner = rollout.Rollout(nthread=0)
+
+    def run(steps: int) -> np.ndarray:
+        return runner.rollout(model, [data], states, nstep=steps)[0]
+
+    after = run(1)[:, 0, 1 + model.nq : 1 + model.nq + model.nv].ravel()
+    step = Contender("rollout", lambda: run(_ROLLOUT), units=_ROLLOUT)
+    return f"MuJoCo, rollout, {_ROLLOUT} steps of each figure", step, after
+
+
+def _all_at_once(pin: Any, crowd: _Crowd, start: Simulation) -> tuple[str, Contender, None]:
+    """Return pinocchio's accelerations of all figures with the forces of the motors given: less than a step."""
+    twin, shape = PinocchioTwin(crowd.one), (crowd.figures, -1)
+    figures = list(zip(start.q.reshape(shape), start.qd.reshape(shape), strict=True))
+    q = np.asfortranarray(np.array([twin.q(q) for q, _ in figures]).T)
+    v = np.asfortranarray(np.array([twin.v(q, qd) for q, qd in figures]).T)
+    tau, a, pool = np.zeros_like(v, order="F"), np.zeros_like(v, order="F"), pin.ModelPool(twin.model, 1)
+    step = Contender("pin", lambda: pin.abaInParallel(1, pool, q, v, tau, a))
+    return "pinocchio, abaInParallel on one thread, no step", step, None
+
+
+def _moving(table: Table, part: Part, crowd: _Crowd, mujoco: Any, seconds: float) -> None:
+    model = _with_motors(crowd)
+    qd = np.random.default_rng(0).uniform(-0.1, 0.1, model.nv)
+    full = Simulation(model, "full", dt=_DT, qd=qd)
+    budget = crowd.figures * crowd.joints // 10
+    ours = Simulation(model, Adaptive(budget=budget, update_every=PERIOD), dt=_DT, qd=qd)
+    rivals: list[tuple[str, Contender, np.ndarray | None]] = []
+    if mujoco is not None:
+        rivals += [_one_model(mujoco, crowd, full), _rollout(mujoco, crowd, full)]
+    pin: Any = peer("pinocchio", table)
+    if pin is not None and hasattr(pin, "abaInParallel"):
+        rivals.append(_all_at_once(pin, crowd, full))
+    full.step()
+    after = full.qd
+    full.step(_PUSHED - 1)
+    ours.step(_PUSHED)
+    error = motion_error(ours, full.positions, 1.0)
+    course = Course(ours, least=_STRETCH)
+    contenders = [course.contender("ours"), *(one for _, one, _ in rivals)]
+    best = {key: 1e6 * one.cpu for key, one in race(contenders, seconds=seconds * len(contenders)).items()}
+    case = f"{crowd.figures} figures moving, a motor on every joint"
+    active = course.sim.stats["active_joints"]
+    for who, contender, theirs in rivals or [(f"peers: {MISSING}", None, None)]:
+        row: dict[str, Any] = part.add(case=case, rival=who, active=active, error=error)
+        row["gap"] = None if theirs is None else difference(theirs, after)
+        time_of = MISSING if contender is None else table.trust(who, row["gap"] or 0.0, best[contender.key])
+        _enter(row, time_of, best["ours"])
+
+
+def _bars(table: Table, rows: list[dict[str, Any]], measured: bool) -> None:
+    def least(*words: str) -> float | None:
+        found = [row.get("faster") for row in rows if all(word in row["case"] + row["rival"] for word in words)]
+        known = [value for value in found if value is not None]
+        return min(known, default=None) if measured else None
+
+    table.bars += [
+        Bar(f"pinocchio's reduced model / our step, {_ACTIVE} of 300 joints", least("a step", "reduced"), 3.0),
+        Bar("pinocchio's change of a reduced model / our update", least("they change"), 35.0),
+        Bar("MuJoCo asleep / our step, 10 of 200 figures pushed, all that moves", least("all joints that move"), 3.0),
+        Bar("best peer / our step, 200 figures moving, 10 % of joints", least("figures moving"), 8.0),
+    ]
+
+
+def fill(table: Table, figures: int, links: int, twin: PinocchioTwin | None, seconds: float, watch: Watch) -> None:
+    """Measure the rivals; `twin` is pinocchio's pendulum of `links` links."""
+    part = table.part("what peers have instead", *_COLUMNS)
+    table.note("rel: largest difference of velocities over the largest; crowds without gravity, dampers and limits")
+    table.note(f"motors: MuJoCo has them as joint springs and dampers; {_RATE:g} rad/s, ratio {_RATIO:g}")
+    try:
+        watch("pinocchio's reduced models", 1)
+        _reduction(table, part, links, twin, seconds)
+        mujoco: Any = peer("mujoco", table)
+        watch(f"MuJoCo compiles one model of {figures} figures (200 take about a minute)", 1)
+        crowd = _Crowd(figures, mujoco)
+        watch("crowd asleep", 1)
+        _sleep(table, part, crowd, mujoco, seconds)
+        watch("crowd moving", 1)
+        _moving(table, part, crowd, mujoco, seconds)
+    finally:
+        _bars(table, part.rows, figures == 200 and links == 300)

@@ -1,0 +1,126 @@
+"""The papers' tables and figures, measured and drawn anew.
+
+`run(["redon"], folder="papers-output")` does all of a paper, `run(["redon/fig6"], ...)` one figure: it is measured and
+printed beside the paper's numbers, the numbers go to a JSON file and the pictures (extra "plot") beside it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from limberjack.errors import FileError, MissingExtra, UnknownName
+
+if TYPE_CHECKING:
+    from limberjack_lab.bench.table import Table
+
+__all__ = ["FIGURES", "PAPERS", "chosen", "run"]
+
+PAPERS = {
+    "redon": "Redon, Galoppo, Lin: Adaptive Dynamics of Articulated Bodies (SIGGRAPH 2005)",
+    "baraff": "Baraff: Linear-Time Dynamics using Lagrange Multipliers (SIGGRAPH 1996)",
+    "weinstein": "Weinstein, Teran, Fedkiw: Dynamic Simulation of Articulated Rigid Bodies (TVCG 2006)",
+    "faure": "Faure: Interactive Solid Animation Using Linearized Displacement Constraints (EGCAS 1998)",
+}
+
+# What each shows; the module of the same name has `TITLE`, `fill(table, quick, watch)` and `draw(found, folder)`; some
+# also take `full`, for long runs.
+FIGURES = {
+    "redon/fig4": "accelerations of sliders with one joint simulated",
+    "redon/fig6": "where a pendulum on a spring comes to rest with 5 of 50 joints simulated",
+    "redon/fig5": "how far a pendulum of 300 links strays with ever fewer joints simulated",
+    "redon/table1": "time per step of that pendulum by joints simulated and forces applied",
+    "redon/fig1": "a crowd of 200 people simulated the more coarsely the farther they are",
+    "faure/fig3": "assembly of figures in a ring, 758 constraints, in 6 x 30 iterations",
+    "faure/fig5": "dragging a structure at 2 x 5 and at 3 x 50 iterations, and how it recovers",
+    "faure/fig6": "a plate shaken at 1 x 15 iterations per frame",
+    "weinstein/scenes": "articulated bodies among contacts: time per frame, share of the joints, errors, pictures",
+    "weinstein/sweeps": "joints swept 5, 9 and 15 times, and all at once",
+    "baraff/section9": "time of the multipliers of the systems of section 9, and its growth, linear and cubic",
+}
+
+
+def chosen(names: Iterable[str]) -> list[str]:
+    """Return the figures named, each once; a paper means all of its figures, nothing means everything."""
+    out: list[str] = []
+    for name in names:
+        found = [figure for figure in FIGURES if name == figure or name == figure.partition("/")[0]]
+        if not found:
+            raise UnknownName("figure", name, "limberjack papers", (*PAPERS, *FIGURES))
+        out += found
+    return list(dict.fromkeys(out)) or list(FIGURES)
+
+
+def run(
+    names: Iterable[str] = (), quick: bool = False, folder: str | Path = "papers-output", full: bool = False
+) -> int:
+    """Measure, print and draw figures; return 0, 1 when an answer was wrong, or 130 after Ctrl-C.
+
+    A bar that is missed is printed as such and does not change the status: a busy machine is no error.
+
+    Args:
+        names: of `FIGURES` or `PAPERS`; none means everything.
+        quick: small sizes and short runs, to see that everything works; not for quoting.
+        folder: where numbers and pictures go, made if absent.
+        full: long runs, of figures that have them.
+    """
+    wanted, folder = chosen(names), Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(folder, f"cannot be made: {error.strerror or error}") from error
+    output = importlib.import_module("limberjack_lab.bench.table")
+    tables: list[Table] = []
+    written: dict[str, str] = {}
+    try:
+        for name in wanted:
+            table, found = _measured(name, quick, full)
+            tables.append(table)
+            output.show(table)
+            output.write_json(tables, folder / "numbers.json")
+            written["numbers.json"] = "all numbers, for programs"
+            if table.interrupted:
+                return 130
+            written |= _drawn(name, found, folder)
+    finally:
+        _tell(folder, written)
+    return 1 if any(table.wrong for table in tables) else 0
+
+
+def _module(name: str) -> Any:
+    # Loaded when needed: the command line lists figures without loading kernels.
+    return importlib.import_module(f"limberjack_lab.papers.{name.replace('/', '.')}")
+
+
+def _measured(name: str, quick: bool, full: bool) -> tuple[Table, Any]:
+    """Return the filled table of a figure and what its pictures need; None when Ctrl-C cut it short."""
+    output, module = importlib.import_module("limberjack_lab.bench.table"), _module(name)
+    table, found = output.Table(name, module.TITLE, quick), None
+    with output.Watch(name) as watch:
+        try:
+            longer = {"full": True} if full and "full" in inspect.signature(module.fill).parameters else {}
+            found = module.fill(table, quick, watch, **longer)
+        except KeyboardInterrupt:
+            table.interrupted = True
+    return table, found
+
+
+def _drawn(name: str, found: Any, folder: Path) -> dict[str, str]:
+    """Draw the pictures of a figure; return what each file shows."""
+    from limberjack.cli import terminal
+
+    try:
+        return {path.name: what for path, what in _module(name).draw(found, folder)}
+    except MissingExtra as error:
+        terminal.say(f"{name}: no pictures: {error}")
+        return {}
+
+
+def _tell(folder: Path, written: dict[str, str]) -> None:
+    from limberjack.cli import terminal
+
+    if written:
+        terminal.say(f"results in {folder.resolve()}", *(f"  {name:22} {what}" for name, what in written.items()))

@@ -1,0 +1,147 @@
+"""Figure 6: where a pendulum tied to a spring comes to rest with five joints, chosen as it moves or once for all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from limberjack import scenes
+from limberjack.methods import Full
+from limberjack.model.model import Model
+from limberjack.model.spec import Joint
+from limberjack.reduced.assembly_tree import new_assembly
+from limberjack.simulation.simulation import Simulation
+from limberjack_lab.bench.table import Bar, Column, Table, Watch
+from limberjack_lab.papers.pictures import ACCENT, COOL, INK, PALE, chain_corners, drawing
+
+__all__ = ["TITLE", "breadth_first", "draw", "fill", "held"]
+
+TITLE = "the rest of a pendulum of 50 links on a spring, 5 joints simulated (section 7.1)"
+JOINTS = 5
+_DT = 2e-3
+_PART, _LONGEST = 5.0, 600.0
+# All joints slower than this are at rest [rad/s].
+_REST = 1e-5
+
+
+@dataclass
+class Rest:
+    """Where a simulation came to rest.
+
+    Attributes:
+        title: which.
+        model: what moved.
+        seconds: how long it took [s].
+        speed: of its fastest joint at the end [rad/s].
+        corners: (links + 1, 2) of the chain at the end.
+        active: joints that were simulated at some time.
+        last: joints simulated at the end.
+    """
+
+    title: str
+    model: Model
+    seconds: float = 0.0
+    speed: float = 0.0
+    corners: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
+    active: set[str] = field(default_factory=set)
+    last: list[str] = field(default_factory=list)
+
+
+def breadth_first(model: Model, count: int) -> list[str]:
+    """Return the first joints of the assembly tree, level by level."""
+    tree = new_assembly(model.arrays.links)
+    nodes = [int(root) for root in tree.roots]
+    for node in nodes:  # grows while it is walked
+        if len(nodes) >= count:
+            break
+        nodes += [int(side) for side in (tree.first[node], tree.second[node]) if side >= len(tree.body_link)]
+    links = [int(tree.joint[node]) for node in nodes[:count]]
+    return [model.joint_names[int(np.flatnonzero(model.arrays.joint_link == link)[0])] for link in links]
+
+
+def held(model: Model, free: list[str]) -> Model:
+    """Return the model with all joints but those named fixed as they are at the start, which must be at zero."""
+
+    def fixed(joint: Joint) -> Joint:
+        return replace(joint, kind="fixed", start=None, start_velocity=None, damping=None)
+
+    joints = [joint if joint.name in free else fixed(joint) for joint in model.spec.joints]
+    return Model(replace(model.spec, joints=joints))
+
+
+def _rest(title: str, model: Model, method: Any, watch: Watch) -> Rest:
+    """Return where `model` comes to rest."""
+    out, sim = Rest(title, model), Simulation(model, method, _DT)
+    every = getattr(sim.method, "update_every", round(_PART / _DT))
+    while sim.time < _LONGEST:
+        watch(f"{title}, {sim.time:.0f} s")
+        for _ in range(round(_PART / _DT / every)):
+            sim.step(every)
+            out.active.update(sim.active_joints)
+        out.speed = float(np.abs(sim.qd).max())
+        if out.speed < _REST:
+            break
+    out.seconds, out.corners, out.last = sim.time, chain_corners(model, sim.q), sim.active_joints
+    return out
+
+
+def fill(table: Table, quick: bool, watch: Watch) -> list[Rest]:
+    """Measure the figure; see `FIGURES`."""
+    scene = scenes.get("spring_pendulum", budget=JOINTS)
+    few = breadth_first(scene.model, JOINTS)
+    rests = [
+        _rest("(b) all 50 joints", scene.model, Full(integrator="implicit"), watch),
+        _rest("(c) 5 joints, the first of the tree", held(scene.model, few), Full(integrator="implicit"), watch),
+        _rest("(d) 5 joints, chosen as it moves", scene.model, scene.method, watch),
+    ]
+    part = table.part(
+        "distance of the 51 corners of the chain from where they are with all joints",
+        Column("who", "joints simulated"),
+        Column("mean", "mean", "m"),
+        Column("most", "largest", "m"),
+        Column("tied", "tied link", "m"),
+        Column("ever", "joints ever\nsimulated"),
+        Column("seconds", "simulated", "s"),
+        Column("speed", "fastest joint\nat the end", "rad/s"),
+    )
+    reference, tied = rests[0].corners, 30
+    errors = [np.linalg.norm(rest.corners - reference, axis=1) for rest in rests]
+    for rest, error in zip(rests, errors, strict=True):
+        middle = 0.5 * (rest.corners - reference)[tied : tied + 2].sum(axis=0)
+        part.add(
+            who=rest.title, mean=float(error.mean()), most=float(error.max()), tied=float(np.linalg.norm(middle)),
+            ever=len(rest.active), seconds=rest.seconds, speed=rest.speed,
+        )  # fmt: skip
+        if not rest.speed < _REST:
+            table.note(f"{rest.title}: not yet at rest after {rest.seconds:g} s")
+    table.bars.append(Bar("mean distance of (c) / of (d)", float(errors[1].mean() / errors[2].mean()), 8.0))
+    table.note(f"(c) simulates {', '.join(few)}; (d) ended with {', '.join(rests[2].last)}")
+    table.note("5 m, 5 kg, spring of 60 N/m from link 31; dampers in the hinges and along the spring")
+    return rests
+
+
+def draw(found: list[Rest], folder: Path) -> list[tuple[Path, str]]:
+    """Draw the start and the three states of rest, joints that were simulated at the end marked."""
+    path = folder / "redon-fig6.png"
+    model = found[0].model
+    (spring,) = model.springs
+    anchor, tied = np.array(spring.at_a)[[0, 2]], model.body_index(spring.b)
+    start = Rest("(a) start", model, corners=chain_corners(model, model.q0))
+    with drawing(path, 13.0, 4.2) as figure:
+        for k, rest in enumerate([start, *found]):
+            axes = figure.add_axes((0.005 + 0.25 * k, 0.02, 0.24, 0.88), frameon=False)
+            if k > 1:
+                axes.plot(*found[0].corners.T, color=PALE, linewidth=1.2, label="all joints")
+            hold = rest.corners[tied : tied + 2].mean(axis=0)
+            axes.plot(*np.array([anchor, hold]).T, color=ACCENT, linewidth=1.0, linestyle=(0, (2, 1.5)))
+            axes.plot(*anchor, "s", color=ACCENT, markersize=5)
+            axes.plot(*rest.corners.T, color=COOL, linewidth=2.2)
+            if 0 < len(rest.last) < 10:
+                marks = rest.corners[[model.joint_names.index(name) for name in rest.last]]
+                axes.plot(*marks.T, "o", color=INK, markersize=4)
+            axes.plot(0.0, 0.0, "o", color=INK, markersize=5)
+            axes.set(title=rest.title, xlim=(-0.6, 4.4), ylim=(-5.3, 0.4), xticks=(), yticks=(), aspect="equal")
+    return [(path, "figure 6: states of rest of the pendulum on a spring")]

@@ -1,0 +1,85 @@
+"""The paper's comparison of 5, 9 and 15 sweeps over the joints, beside all joints at once."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from limberjack import scenes
+from limberjack.errors import LimberjackError
+from limberjack.methods import Impulses
+from limberjack.simulation.simulation import Simulation
+from limberjack_lab.bench.table import Bar, Column, Table, Watch
+from limberjack_lab.papers.pictures import ACCENT, COOL, INK, PALE, drawing
+
+__all__ = ["TITLE", "draw", "fill"]
+
+TITLE = "joints swept 5, 9 and 15 times per substep, and all at once"
+_FRAMES = 60
+
+
+def _run(model: Any, method: Any, frames: int) -> tuple[list[float], float]:
+    """Return the error of each frame [m] and the mean time of one [ms]; a run that fails is shorter."""
+    sim, errors, spent = Simulation(model, method, dt=1 / 60), [], []
+    sim.step(0)
+    try:
+        for _ in range(frames):
+            begin = time.thread_time()
+            sim.step()
+            spent.append(time.thread_time() - begin)
+            errors.append(sim.joint_error().metres)
+    except LimberjackError:
+        pass
+    return errors, 1e3 * float(np.mean(spent)) if spent else float("nan")
+
+
+def fill(table: Table, quick: bool, watch: Watch) -> dict[str, list[float]]:
+    """Run bridge and net by sweeps and at once."""
+    part = table.part(
+        f"{_FRAMES} frames of 8 substeps",
+        Column("scene", "scene"),
+        Column("sweeps", "joints"),
+        Column("frames", "frames"),
+        Column("time", "frame", "ms"),
+        Column("worst", "largest gap\nof a joint", "m"),
+        Column("end", "at the end", "m"),
+    )
+    frames = 3 if quick else _FRAMES
+    models = {
+        "bridge": scenes.bridge(planks=2 if quick else 14),
+        "net": scenes.net(cells=2 if quick else 15),
+    }
+    ways = {f"{n} sweeps": Impulses(joints="sweeps", sweeps=n, sleeping=False) for n in (5, 9, 15)}
+    ways["at once"] = Impulses(sleeping=False)
+    watch.begin(len(models) * len(ways))
+    found: dict[str, list[float]] = {}
+    for scene, model in models.items():
+        for way, method in ways.items():
+            watch(f"{scene}, {way}", 1)
+            errors, spent = _run(model, method, frames)
+            found[f"{scene}, {way}"] = errors
+            part.add(
+                scene=scene, sweeps=way, frames=len(errors), time=spent, worst=max(errors, default=float("nan")),
+                end=errors[-1] if errors else None,
+            )  # fmt: skip
+    worst = max(max(errors, default=np.inf) for name, errors in found.items() if name.endswith("at once"))
+    table.bars.append(Bar("largest gap, all joints at once [m]", worst, 1e-6, False))
+    table.note("few sweeps do not bound the error of long chains and nets: more of them shrink it slowly")
+    return found
+
+
+def draw(found: dict[str, list[float]], folder: Path) -> list[tuple[Path, str]]:
+    """Draw the errors over the frames."""
+    path = folder / "weinstein-sweeps.png"
+    with drawing(path, 7.0, 4.5) as figure:
+        axes = figure.add_axes((0.12, 0.12, 0.85, 0.78))
+        for (name, errors), color in zip(found.items(), 2 * (ACCENT, COOL, PALE, INK), strict=True):
+            style = "-" if name.startswith("bridge") else "--"
+            axes.semilogy([max(e, 1e-12) for e in errors], style, color=color, label=name)
+        axes.set(title="Joints by sweeps and at once", xlabel="frame", ylabel="largest gap of a joint [m]")
+        axes.grid(True, alpha=0.25)
+        axes.legend(frameon=False, fontsize=7)
+    return [(path, "gaps of joints by 5, 9 and 15 sweeps, and at once")]

@@ -1,0 +1,423 @@
+"""The command line: what it does, what it says, and how it ends on bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import limberjack as lj
+from limberjack.cli import commands as cli
+from limberjack.cli import demo, runs, terminal, warmup
+from limberjack.cli.commands import main
+
+ROBOT = """<robot name="crane">
+  <link name="base"/>
+  <link name="jib">
+    <inertial><origin xyz="0.5 0 0"/><mass value="2"/>
+      <inertia ixx="0.01" iyy="0.2" izz="0.2" ixy="0" ixz="0" iyz="0"/></inertial>
+  </link>
+  <joint name="slew" type="continuous"><parent link="base"/><child link="jib"/><axis xyz="0 1 0"/></joint>
+</robot>
+"""
+BROKEN_INERTIA = ROBOT.replace('ixx="0.01"', 'ixx="5.0"')
+LIMITED = ROBOT.replace('type="continuous">', 'type="revolute"><limit lower="-1" upper="1" effort="9" velocity="9"/>')
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder to work in, with a few files."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "crane.urdf").write_text(ROBOT)
+    (tmp_path / "dirty.urdf").write_text(BROKEN_INERTIA)
+    (tmp_path / "limited.urdf").write_text(LIMITED)
+    (tmp_path / "torn.urdf").write_text(ROBOT[:300])
+    (tmp_path / "wrong.json").write_text('{"format": "limberjack-model",\n "version": }')
+    (tmp_path / "junk.npz").write_bytes(b"PK junk")
+    (tmp_path / "a_folder").mkdir()
+    return tmp_path
+
+
+# Processes started in another folder find the package these tests run against, wherever that came from.
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(lj.__file__).parent.parent)}
+
+
+def _python(*words):
+    command = [sys.executable, *words]
+    return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=600)
+
+
+# argv, and what the one message must name
+BAD = {
+    "no target": (["run"], ["scene", "file"]),
+    "misspelt scene": (["run", "pendulm"], ["pendulm", "did you mean pendulum", "humanoid", ".urdf"]),
+    "missing file": (["run", "robot.urdf"], ["robot.urdf", "no such file"]),
+    "unknown suffix": (["run", "robot.stp"], ["robot.stp", ".urdf", ".json"]),
+    "a folder": (["info", "a_folder"], ["a_folder"]),
+    "torn file": (["info", "torn.urdf"], ["torn.urdf:"]),
+    "broken json": (["info", "wrong.json"], ["wrong.json:2"]),
+    "dirt, not repaired": (["info", "dirty.urdf", "--no-repair"], ["dirty.urdf:5", "jib"]),
+    "junk trajectory": (["convert", "junk.npz", "x.csv"], ["junk.npz"]),
+    "junk state": (["run", "--resume", "junk.npz"], ["junk.npz"]),
+    "unknown option of a scene": (["run", "pendulum", "--set", "lings=3"], ["lings", "links"]),
+    "option without value": (["run", "pendulum", "--set", "links"], ["--set", "NAME=VALUE", "links"]),
+    "wrong value of an option": (["run", "pendulum", "--set", "links=many"], ["links", "many"]),
+    "option of a file": (["run", "crane.urdf", "--set", "links=3"], ["--set", "crane.urdf"]),
+    "base of a scene": (["run", "pendulum", "--base", "free"], ["--base", "pendulum"]),
+    "unknown base": (["info", "crane.urdf", "--base", "loose"], ["loose", "fixed", "free"]),
+    "unknown method": (["run", "pendulum", "--method", "fall"], ["fall", "full"]),
+    "unknown integrator": (["run", "pendulum", "--integrator", "rk5"], ["rk5", "rk4", "semi_implicit"]),
+    "unknown method option": (["run", "pendulum", "--option", "speed=9"], ["speed", "integrator"]),
+    "unknown feature": (["run", "pendulum", "--ignore", "limit"], ["limit", "limits", "contacts"]),
+    "feature not honoured": (["run", "limited.urdf", "--method", "divide_and_conquer"], ["limits", "--ignore limits"]),
+    "dt 0": (["run", "pendulum", "--dt", "0"], ["dt", "0"]),
+    "dt not a number": (["run", "pendulum", "--dt", "nan"], ["dt", "nan"]),
+    "seconds below 0": (["run", "pendulum", "--seconds", "-1"], ["--seconds", "-1"]),
+    "rate 0": (["run", "pendulum", "--rate", "0"], ["--rate"]),
+    "unknown output": (["run", "pendulum", "--out", "x.mp5"], ["x.mp5", ".npz", ".csv"]),
+    "output a folder": (["run", "pendulum", "--out", "a_folder"], ["a_folder"]),
+    "output nowhere": (["run", "pendulum", "--out", "no/where.npz"], ["no/where.npz", '"no"']),
+    "state of unknown kind": (["run", "pendulum", "--save-state", "x.csv"], ["x.csv", ".npz"]),
+    "same file twice": (["run", "pendulum", "--out", "x.npz", "--save-state", "./x.npz"], ["x.npz", "twice"]),
+    "resume and a scene": (["run", "pendulum", "--resume", "junk.npz"], ["--resume", "SCENE|FILE"]),
+    "resume and a method": (["run", "--resume", "junk.npz", "--method", "full"], ["--resume", "--method"]),
+    "resume nothing": (["run", "--resume", "gone.npz"], ["gone.npz"]),
+    "convert to unknown": (["convert", "crane.urdf", "crane.stp"], ["crane.stp", ".json"]),
+    "convert motion to model": (["convert", "junk.npz", "x.json"], ["x.json", ".csv"]),
+    "unknown table": (["bench", "chains"], ["chains", "chain"]),
+    "bench result nowhere": (["bench", "--json", "no/where.json"], ["no/where.json"]),
+    "demo into a file": (["demo", "--out", "crane.urdf"], ["crane.urdf"]),
+}
+
+
+@pytest.mark.parametrize(("argv", "named"), BAD.values(), ids=BAD)
+def test_bad_input_ends_with_status_2_and_one_message(argv, named, folder, capsys):
+    """Bad input: status 2, one message that names what is wrong and the choices, no traceback, no file touched."""
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert main(argv) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith("limberjack: ") and err.endswith("\n") and err.count("\n") == 1
+    assert "Traceback" not in err + out
+    for word in named:
+        assert word in err
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+USAGE = {
+    "unknown command": (["runn"], ["runn", "scenes"]),
+    "unknown flag": (["run", "pendulum", "--secnds", "3"], ["--secnds", "--seconds"]),
+    "not a number": (["run", "pendulum", "--seconds", "soon"], ["--seconds", "soon"]),
+    "no value": (["run", "pendulum", "--dt"], ["--dt"]),
+    "no output": (["convert", "crane.urdf"], ["OUT"]),
+}
+
+
+@pytest.mark.parametrize(("argv", "named"), USAGE.values(), ids=USAGE)
+def test_usage_errors_end_with_status_2(argv, named, folder, capsys):
+    """Arguments that cannot be read: status 2, a message on stderr that names them, nothing on stdout."""
+    assert main(argv) == 2
+    out, err = capsys.readouterr()
+    assert not out and "Traceback" not in err
+    for word in named:
+        assert word in err
+
+
+def test_bad_input_of_a_process(folder):
+    """As a process too: status 2, one line on stderr, nothing on stdout."""
+    for argv in (["run", "pendulm"], ["info", "torn.urdf"], ["run", "pendulum", "--out", "x.mp5"]):
+        done = _python("-m", "limberjack", *argv)
+        assert done.returncode == 2 and not done.stdout
+        assert done.stderr.startswith("limberjack: ") and done.stderr.count("\n") == 1
+
+
+def test_debug_shows_the_traceback(folder, monkeypatch):
+    """With LIMBERJACK_DEBUG set, errors are raised as they are."""
+    monkeypatch.setenv("LIMBERJACK_DEBUG", "1")
+    with pytest.raises(lj.FileError):
+        main(["info", "torn.urdf"])
+
+
+def test_unforeseen_errors_are_one_message_too(monkeypatch, capsys):
+    """A bug ends with status 1, a message that says so, and no traceback; too little memory with status 2."""
+    for error, status, word in ((RuntimeError("odd"), 1, "internal error"), (MemoryError(), 2, "memory")):
+
+        def fail(self, error=error):
+            raise error
+
+        monkeypatch.setattr(cli.Scenes, "__call__", fail)
+        assert main(["scenes"]) == status
+        assert word in capsys.readouterr().err
+
+
+def test_help_loads_nothing_heavy():
+    """`limberjack --help` and `limberjack` list all commands without loading NumPy, Numba or rich."""
+    code = (
+        "import sys; from limberjack.cli.commands import main; status = main(sys.argv[1:]);"
+        "print(status, [m for m in ('numba', 'numpy', 'rich', 'matplotlib') if m in sys.modules])"
+    )
+    for argv in ([], ["--help"], ["run", "--help"]):
+        done = _python("-c", code, *argv)
+        assert done.stdout.endswith("0 []\n")
+    done = _python("-m", "limberjack", "--help")
+    assert done.returncode == 0
+    for command in ("run", "scenes", "info", "convert", "warmup", "bench", "demo"):
+        assert command in done.stdout
+
+
+def test_version(capsys):
+    """`limberjack --version` prints the package's version."""
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"limberjack {lj.__version__}\n"
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    """Output into a closed pipe ends the command without a traceback."""
+    command = [sys.executable, "-m", "limberjack", "scenes"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    err = process.stderr.read()
+    process.stderr.close()
+    assert process.wait() == 1
+    assert err == ""
+
+
+def test_run_is_what_the_library_does(folder, capsys):
+    """`run` records what `Simulation.run` does, writes every --out, and tells bodies, steps, drifts and files."""
+    argv = ["run", "pendulum", "--set", "links=5", "--seconds", "0.5", "--integrator", "rk4", "--dt", "0.002"]
+    assert main([*argv, "--out", "a.npz", "--out", "b.csv"]) == 0
+    out = capsys.readouterr().out
+    for word in ("5 bodies", "250 of 0.002 s", "real-time factor", "energy drift", "momentum drift", "a.npz", "b.csv"):
+        assert word in out
+    sim = lj.Simulation(lj.scenes.pendulum(links=5), lj.Full(integrator="rk4"), dt=0.002)
+    wanted = sim.run(0.5)
+    found = lj.Trajectory.load("a.npz")
+    assert np.array_equal(found.q, wanted.q) and np.array_equal(found.times, wanted.times)
+    assert len((folder / "b.csv").read_text().splitlines()) == len(wanted) + 1
+
+
+def test_quiet_prints_nothing(folder, capfd):
+    """--quiet leaves stdout and stderr empty and still writes the file."""
+    assert main(["run", "crane.urdf", "--seconds", "0.05", "--quiet", "--out", "a.npz"]) == 0
+    assert capfd.readouterr() == ("", "")
+    assert (folder / "a.npz").is_file()
+
+
+def test_run_takes_the_scenes_own_settings(folder, capsys):
+    """Without options a scene runs with its own method, step, time and drive."""
+    assert main(["run", "crowd", "--set", "figures=2", "--seconds", "0.05", "--rate", "200", "--out", "a.npz"]) == 0
+    assert "energy change" in capsys.readouterr().out
+    assert np.abs(lj.Trajectory.load("a.npz").qd[-1]).max() > 0.1  # the push moved them; there is no gravity
+
+
+def test_resume_goes_on_bit_for_bit(folder, capsys):
+    """Half a run, its state saved and resumed, ends in the same state as the whole run."""
+    scene = ["run", "marionette", "--integrator", "implicit", "--quiet"]
+    assert main([*scene, "--seconds", "0.2", "--save-state", "whole.npz"]) == 0
+    assert main([*scene, "--seconds", "0.1", "--save-state", "half.npz"]) == 0
+    assert main(["run", "--resume", "half.npz", "--seconds", "0.1", "--quiet", "--save-state", "half.npz"]) == 0
+    assert lj.resume("half.npz").state_hash() == lj.resume("whole.npz").state_hash()
+    assert main(["run", "--resume", "half.npz", "--seconds", "0.01", "--dt", "0.0005"]) == 0
+    assert "20 of 0.0005 s, to t = 0.21 s" in capsys.readouterr().out
+
+
+def test_energy_and_momentum_are_watched():
+    """A free figure without dampers keeps energy and momentum; the report says how well, and how many steps it took."""
+    sim = demo.thrown_humanoid()
+    report = runs.measured_run(sim, 0.2)
+    assert report.steps == 200 and report.times[-1] == sim.time
+    assert runs.is_lossless(sim.model) and report.energy_drift < 1e-6
+    assert report.momentum_drift is not None and report.momentum_drift < 1e-11
+    held = runs.measured_run(lj.Simulation(lj.scenes.pendulum(links=3)), 0.05)
+    assert held.momentum_drift is None
+    assert not runs.is_lossless(lj.scenes.pendulum(links=3, damping=0.1))
+    assert not runs.is_lossless(lj.scenes.humanoid())
+
+
+def test_ctrl_c_saves_what_was_recorded(folder):
+    """A real SIGINT: status 130, everything recorded until then is saved, and the message says where."""
+    code = """
+import os, signal, sys, threading
+from limberjack import simulation
+from limberjack.cli.commands import main
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent may have had it ignored
+run = simulation.Simulation.run
+def interrupted(self, *given, **options):
+    threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGINT)).start()
+    return run(self, *given, **options)
+simulation.Simulation.run = interrupted
+sys.exit(main(sys.argv[1:]))
+"""
+    argv = ["run", "pendulum", "--set", "links=20", "--seconds", "1e6", "--out", "part.npz", "--save-state", "s.npz"]
+    done = _python("-c", code, *argv)
+    assert done.returncode == 130
+    assert done.stderr.count("\n") == 1 and "interrupted" in done.stderr
+    assert "part.npz" in done.stderr and "s.npz" in done.stderr
+    trajectory, sim = lj.Trajectory.load("part.npz"), lj.resume("s.npz")
+    assert len(trajectory) > 1 and sim.time >= trajectory.times[-1] > 0.0
+
+
+def test_divergence_saves_what_was_recorded(folder, capsys):
+    """A run that falls apart: status 2, joint and time in the message, the motion until then saved."""
+    argv = ["run", "tethered_pendulum", "--set", "stiffness=1e8", "--integrator", "euler", "--dt", "0.01"]
+    assert main([*argv, "--seconds", "3000", "--out", "part.npz"]) == 2
+    err = capsys.readouterr().err
+    assert "joint" in err and "(t = " in err and "part.npz" in err
+    assert len(lj.Trajectory.load("part.npz")) > 1
+
+
+def test_info_tells_what_is_there(folder, capsys):
+    """`info` shows counts, joints by kind, mass, features with the methods that honour them, and warnings last."""
+    assert main(["info", "dirty.urdf"]) == 0
+    out = capsys.readouterr().out
+    for word in ("crane", "2: 1 fixed, 1 hinge", "2 kg"):
+        assert word in out
+    assert "dirty.urdf:" in out.splitlines()[-1] and "jib" in out.splitlines()[-1]
+    assert main(["info", "limited.urdf"]) == 0
+    assert "limits" in capsys.readouterr().out
+
+
+def test_info_speaks_json(folder, capsys):
+    """`info --json` is one JSON object of all that, for files and scenes."""
+    assert main(["info", "dirty.urdf", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["joints"] == {"fixed": 1, "hinge": 1} and facts["nv"] == 1 and len(facts["warnings"]) >= 1
+    assert main(["info", "limited.urdf", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["features"]["limits"]["example"] == 'joint "slew"'
+    assert "full" in facts["features"]["limits"]["methods"]
+    assert "divide_and_conquer" not in facts["features"]["limits"]["methods"]
+    assert main(["info", "marionette", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["bodies"] == 89 and facts["nv"] == 95 and facts["springs"] == 5 and facts["loops"] == []
+    assert "full" in facts["features"]["springs"]["methods"]
+
+
+def test_warnings_of_a_run_are_told_shortly(folder, capsys):
+    """`run` tells what was repaired, each in a line on stderr with file and line number."""
+    assert main(["run", "dirty.urdf", "--seconds", "0.01", "--quiet"]) == 0
+    err = capsys.readouterr().err
+    assert err.startswith("limberjack: warning: dirty.urdf:") and "jib" in err
+
+
+def test_names_cannot_command_the_terminal(capsys):
+    """Control characters in a name are written out, not sent."""
+    assert main(["run", "evil\x1b[31m\x07"]) == 2
+    err = capsys.readouterr().err
+    assert "\x1b" not in err and "\x07" not in err and "\\x1b[31m" in err
+
+
+def test_scenes_lists_all(capsys):
+    """`scenes` names every scene and its options."""
+    assert main(["scenes"]) == 0
+    out = capsys.readouterr().out
+    for info in lj.scenes.describe():
+        assert info.name in out
+        for option in info.options:
+            assert option in out
+
+
+def test_settings_are_read_as_numbers_words_and_lists():
+    """NAME=VALUE gives whole numbers, numbers, truth values, none, texts, and tuples of those."""
+    words = {
+        "links=50": 50, "mass=1e-2": 0.01, "spatial=true": True, "limits=none": None, "start=random": "random",
+        "gravity=0,0,-1.62": (0, 0, -1.62), "gravity=(0, 0, -1.62)": (0, 0, -1.62), "limits=Soft": "Soft",
+    }  # fmt: skip
+    for text, value in words.items():
+        assert terminal.setting(text, "--set")[1] == value
+        assert type(terminal.setting(text, "--set")[1]) is type(value)
+
+
+def test_convert(folder, capsys):
+    """`convert` writes models as JSON without loss and motions as CSV, and says where."""
+    assert main(["convert", "crane.urdf", "crane.json"]) == 0
+    assert lj.load("crane.json").body_names == lj.load("crane.urdf").body_names
+    assert main(["convert", "pendulum", "p.json", "--set", "links=4"]) == 0
+    assert lj.load("p.json").body_count == 4
+    trajectory = lj.Simulation(lj.load("p.json")).run(0.1)
+    trajectory.save("a.npz")
+    assert main(["convert", "a.npz", "a.csv"]) == 0
+    assert "a.csv" in capsys.readouterr().out
+    table = np.loadtxt("a.csv", delimiter=",", skiprows=1)
+    assert np.array_equal(table[:, 1:5], trajectory.q)
+
+
+def test_warmup_compiles_every_kernel(capsys):
+    """After `warmup` every kernel of every room is in the cache; a second call says there was nothing to do."""
+    assert main(["warmup"]) == 0
+    out = capsys.readouterr().out
+    if "already compiled" not in out:
+        assert main(["warmup"]) == 0
+        out = capsys.readouterr().out
+    folder = warmup.cache_folder()
+    assert "already compiled" in out.splitlines()[-2] and str(folder) in out.splitlines()[-1]
+    files = {path.name.partition("-")[0] for path in folder.glob("*/*.nbi")}
+    kernels = set()
+    for name, module in list(sys.modules.items()):
+        # Solvers are libraries: the methods compile what they use of them.
+        if name.startswith("limberjack.") and not name.startswith(("limberjack_lab.bench", "limberjack.linear")):
+            for value in vars(module).values():
+                # Those called by kernels only are compiled with their callers.
+                own = hasattr(value, "py_func") and value.py_func.__module__ == name
+                if own and not {"no_cpython_wrapper", "inline"} & set(value.targetoptions):
+                    kernels.add(f"{name.rpartition('.')[2]}.{value.py_func.__qualname__}")
+    assert {"stepping.take_steps", "measure.energies", "dynamics._forward"} <= kernels
+    assert kernels <= files
+
+
+def test_bench_hands_on_its_arguments(folder, monkeypatch):
+    """`bench` runs the tables named, or all, and returns the status of the run."""
+    from limberjack_lab import bench
+
+    calls = []
+
+    def run(names, quick=False, json_path=None):
+        calls.append((names, quick, json_path and str(json_path)))
+        return 1
+
+    monkeypatch.setattr(bench, "run", run)
+    assert main(["bench", "chain", "--quick", "--json", "numbers.json"]) == 1
+    assert main(["bench"]) == 1
+    assert calls == [(["chain"], True, "numbers.json"), (list(bench.TABLES), False, None)]
+
+
+def test_demo_leaves_its_results(folder, monkeypatch, capsys):
+    """`demo` ends by itself, prints its table and leaves motions, a plot and animations where it says."""
+    from PIL import Image
+
+    monkeypatch.setattr(demo, "_RUNS", tuple((title, make, 0.2 * seconds) for title, make, seconds in demo._RUNS))
+    assert main(["demo", "--out", "results/here"]) == 0
+    out = capsys.readouterr().out
+    assert str(folder / "results" / "here") in out and "energy" in out and "pendulum" in out
+    results = folder / "results" / "here"
+    names = ["demo.png", "humanoid.csv", "humanoid.gif", "humanoid.npz", "pendulum.gif", "pendulum.npz"]
+    assert sorted(path.name for path in results.iterdir()) == names
+    assert lj.Trajectory.load(results / "pendulum.npz").model.body_count == 300
+    with Image.open(results / "demo.png") as plot, Image.open(results / "humanoid.gif") as film:
+        assert min(plot.size) > 800 and np.asarray(plot.convert("L")).std() > 5.0
+        assert film.n_frames > 10
+
+
+def test_demo_does_without_matplotlib(folder, monkeypatch, capsys):
+    """Without the plot extra the motions are there all the same, and the message says what to install."""
+
+    def absent(module, extra):
+        raise lj.MissingExtra(f'"{module}" is needed for this: pip install "limberjack[{extra}]"')
+
+    monkeypatch.setattr(demo, "require", absent)
+    monkeypatch.setattr(demo, "_RUNS", tuple((title, make, 0.02) for title, make, _ in demo._RUNS))
+    assert main(["demo"]) == 0
+    assert "limberjack[plot]" in capsys.readouterr().out
+    assert sorted(os.listdir("demo-output")) == ["humanoid.csv", "humanoid.npz", "pendulum.npz"]
+
+
+@pytest.mark.slow
+def test_the_whole_demo_keeps_its_energy(folder):
+    """Both simulations of the demonstration keep their energy to 1e-5 over their whole time."""
+    for _, make, seconds in demo._RUNS:
+        assert runs.measured_run(make(), seconds).energy_drift < 1e-5

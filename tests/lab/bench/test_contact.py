@@ -1,0 +1,47 @@
+"""The table of contact: filled small, with every bar in place, and the peers' bodies where ours are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from limberjack import scenes
+from limberjack.errors import ModelError
+from limberjack_lab.bench import contact
+from limberjack_lab.bench.free_bodies import Bodies, run_mujoco, run_ours, to_free_mjcf
+from limberjack_lab.bench.table import Table, Watch
+
+
+def test_the_quick_table_is_filled():
+    """Every grid has rows of ours with joints closed and nothing lost; bars are there but not measured."""
+    table = Table("contact", contact.TITLE, quick=True)
+    with Watch("test") as watch:
+        contact.fill(table, True, watch)
+    assert not table.wrong
+    nets, boxes, asleep, rings, growth = (part.rows for part in table.parts)
+    for row in (*nets, *boxes, *asleep, *rings, *growth):
+        assert isinstance(row["ms"], float) and row["ms"] > 0.0, row
+    for row in nets:
+        if row["who"].startswith("impulses"):
+            assert row["gap"] <= 0.1 and row["end"] < 1e-2
+    assert len(table.bars) >= 14 and all(bar.passed is None for bar in table.bars)
+
+
+def test_peers_get_the_same_bodies():
+    """A small net falls in MuJoCo as it does by impulses, and its joints are where ours are."""
+    mujoco = pytest.importorskip("mujoco")
+    model = scenes.net(cells=2)
+    bodies = Bodies(model)
+    assert len(bodies.balls) == 24 and bodies.held.sum() == 4
+    assert bodies.gap(bodies.places, bodies.rotations) < 1e-12
+    theirs = run_mujoco(mujoco, bodies, 1 / 960, 12, keep=(11,))
+    ours = run_ours(model, "impulses", 1 / 960, 12, keep=(11,))
+    assert theirs.gap < 1e-3 and ours.gap < 1e-7
+    fallen = np.linalg.norm(bodies.places - ours.places[0], axis=1).max()
+    assert fallen > 0.05 and np.abs(theirs.places[0] - ours.places[0]).max() < 0.02 * fallen
+
+
+def test_other_joints_are_refused():
+    """A hinge is no ball: engines of free bodies do not get it in silence."""
+    with pytest.raises(ModelError, match="hinge"):
+        to_free_mjcf(Bodies(scenes.pendulum(links=3)), 1 / 240)

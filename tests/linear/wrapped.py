@@ -1,0 +1,106 @@
+"""Kernels that only kernels call, wrapped so that tests can: arrays in, arrays out, nothing of the caller changed.
+
+The compiled part of each only hands on its arguments: arrays made inside would take seconds more to compile.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from limberjack.linear import dense
+from limberjack.linear import lcp as clamped
+
+_factor_psd, _solve_psd, _null_psd = dense.factor_psd, dense.solve_psd, dense.null_psd
+_spread_psd, _balance_psd = dense.spread_psd, dense.balance_psd
+_factor_general, _solve_general = dense.factor_general, dense.solve_general
+_meet, _add, _take_out, _solve_clamped = clamped.meet_row, clamped.add_row, clamped.take_out, clamped.solve_clamped
+
+_jit = numba.njit(_nrt=False)
+
+
+@_jit
+def _factor(n, tolerance, a, order, diagonal):
+    return _factor_psd(n, tolerance, a, order, diagonal)
+
+
+@_jit
+def _solve(n, rank, a, order, b, x):
+    return _solve_psd(n, rank, a, order, b, x)
+
+
+@_jit
+def _fit(n, tolerance, weight, a, order, diagonal, b, x, work):
+    rank = _factor_psd(n, tolerance, a, order, diagonal)
+    _null_psd(n, rank, weight, order, a)
+    change = _balance_psd(n, rank, weight, a, order, b, work)
+    worst = _solve_psd(n, rank, a, order, b, x)
+    _spread_psd(n, rank, weight, a, order, x, work)
+    return change, worst
+
+
+@_jit
+def _general(m, n, tolerance, a, rows, columns, row_scale, column_scale, b, x, work):
+    rank = _factor_general(m, n, tolerance, a, rows, columns, row_scale, column_scale)
+    return rank, _solve_general(m, n, rank, a, rows, columns, b, x, work)
+
+
+@_jit
+def _clamp(a, moves, factor, members, place, row, move):
+    k = 0
+    for i in moves:
+        if i >= 0:
+            s = _meet(k, i, a, members, factor, row, move)
+            k = _add(k, i, s, members, place, factor, row)
+        else:
+            k = _take_out(k, place[-1 - i], members, place, factor, row)
+    return k
+
+
+@_jit
+def _solve_set(k, factor, x):
+    _solve_clamped(k, factor, x)
+
+
+def _places(n):
+    return np.zeros(n, np.int64)
+
+
+def factor_psd(n, tolerance, a):
+    """Return (rank, factor, order, diagonal)."""
+    a, order, diagonal = a.copy(), _places(len(a)), np.zeros(len(a))
+    return _factor(n, tolerance, a, order, diagonal), a, order, diagonal
+
+
+def solve_psd(n, rank, a, order, b):
+    """Return (largest fault, x, b - A x)."""
+    b, x = b.copy(), np.full(len(b), np.nan)
+    return _solve(n, rank, a, order, b, x), x, b
+
+
+def fit_psd(n, tolerance, a, weight, b):
+    """Return (x, largest change of b, largest fault afterwards): the whole chain of a least-squares solution."""
+    x = np.full(n, np.nan)
+    change, worst = _fit(n, tolerance, weight, a.copy(), _places(n), np.zeros(n), b.copy(), x, np.zeros(n))
+    return x, change, worst
+
+
+def solve_general(m, n, tolerance, a, b):
+    """Return (rank, rows, columns, largest fault, x, b - A x)."""
+    b, x, rows, columns = b.copy(), np.full(n, np.nan), _places(m), _places(n)
+    rank, worst = _general(
+        m, n, tolerance, a.copy(), rows, columns, np.zeros(m), np.zeros(n), b, x, np.zeros(m)
+    )  # fmt: skip
+    return rank, rows, columns, worst, x, b
+
+
+
+
+def clamp_and_solve(a, moves, b):
+    """Return the rows clamped after moves (row i joins: i, leaves: -1 - i), their places, and A_CC^-1 b of them."""
+    n = len(a)
+    factor, members, place = np.zeros((n, n)), _places(n), np.full(n, -1)
+    k = _clamp(a, moves, factor, members, place, np.zeros(n), np.zeros(n))
+    x = b[members[:k]]
+    _solve_set(k, factor, x)
+    return members[:k], place, x

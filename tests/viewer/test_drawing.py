@@ -1,0 +1,145 @@
+"""What there is to see of a model: meshes, parts, bones, strings, and where a camera must stand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import limberjack as lj
+from limberjack.model.shape_kinds import mesh_mass
+from limberjack.spatial.frames import matrix_from_quaternion
+from limberjack.viewer import geometry
+from limberjack.viewer.camera import Eye, bounds, checked_eye, framed
+from limberjack.viewer.drawing import Drawing, multiplied, string_poses, turned
+
+
+def bare(kind="hinge"):
+    """Return an arm of two bodies without shapes."""
+    b = lj.Builder("bare")
+    for name in ("upper", "lower"):
+        b.add_body(name, mass=1.0, com=(0, 0, -0.25), inertia=(0.02, 0.02, 0.01))
+    b.add_joint_hinge("shoulder", "world", "upper", axis=(0, 1, 0), position=(0, 0, 1))
+    b.add_joint(kind, "elbow", "upper", "lower", position=(0, 0, -0.5))
+    return b.build()
+
+
+@pytest.mark.parametrize(
+    "mesh, volume",
+    [
+        (geometry.sphere(48), 4 / 3 * math.pi),
+        (geometry.box(), 1.0),
+        (geometry.cylinder(64), math.pi),
+        (geometry.capsule(0.5, 2.0, 48), math.pi * 0.25 * 2 + 4 / 3 * math.pi * 0.125),
+    ],
+)
+def test_meshes_are_closed_and_face_outwards(mesh, volume):
+    """Signed tetrahedra over the faces add up to the volume; normals are unit and point away from the middle."""
+    got, centre, _ = mesh_mass(mesh.vertices, mesh.faces)
+    assert got == pytest.approx(volume, rel=0.02) and np.allclose(centre, 0.0, atol=1e-9)
+    a, b, c = (mesh.vertices[mesh.faces[:, k]] for k in range(3))
+    assert (np.einsum("ij,ij->i", np.cross(b - a, c - a), a) > 0.0).all()
+    assert np.allclose(np.linalg.norm(mesh.normals, axis=1), 1.0)
+    assert (np.einsum("ij,ij->i", mesh.normals, mesh.vertices) > 0.0).all()
+
+
+def test_parts_stand_where_matrices_put_them():
+    """Poses of parts are those of their shapes on their bodies, composed as 3 x 3 matrices (naive twin)."""
+    model = lj.scenes.humanoid()
+    sim = lj.Simulation(model)
+    drawing = Drawing(model)
+    at, turn = drawing.part_poses(sim.positions, sim.rotations)
+    assert len(at) == sum(shape.kind != "plane" for shape in model.shapes)
+    for k in range(0, len(at), 7):
+        i = int(drawing.parts.body[k])
+        r = matrix_from_quaternion(sim.rotations[i])
+        assert np.allclose(at[k], sim.positions[i] + r @ drawing.parts.position[k], atol=1e-12)
+        own = matrix_from_quaternion(drawing.parts.rotation[k])
+        assert np.allclose(matrix_from_quaternion(turn[k]), r @ own, atol=1e-12)
+
+
+def test_quaternions_multiply_and_turn_as_matrices_do():
+    """`multiplied` and `turned` agree with products of rotation matrices."""
+    rng = np.random.default_rng(3)
+    a, b = (q / np.linalg.norm(q, axis=1, keepdims=True) for q in rng.normal(size=(2, 20, 4)))
+    v = rng.normal(size=(20, 3))
+    for k in range(20):
+        ra, rb = matrix_from_quaternion(a[k]), matrix_from_quaternion(b[k])
+        assert np.allclose(matrix_from_quaternion(multiplied(a, b)[k]), ra @ rb)
+        assert np.allclose(turned(a, v)[k], ra @ v[k])
+
+
+def test_bodies_without_shapes_are_bones_from_joint_to_joint():
+    """A bare body is drawn from its joint to the next; the last one through its centre of mass."""
+    drawing = Drawing(bare())
+    assert sorted(drawing.parts.body) == [0, 1]
+    sim = lj.Simulation(bare())
+    box = bounds(drawing, sim.positions[None], sim.rotations[None])
+    assert box[1, 2] == pytest.approx(1.0, abs=0.3) and box[0, 2] == pytest.approx(0.0, abs=0.3)
+
+
+@pytest.mark.parametrize("name", lj.scenes.names())
+def test_every_scene_shows_something(name):
+    """Whatever the scene, there are parts, each with a size, and a camera can be found."""
+    small = {"crowd": {"figures": 2}, "adaptive_crowd": {"figures": 2}, "long_chain": {"links": 50}}
+    known = {info.name: info.options for info in lj.scenes.describe()}
+    options = {key: value for key, value in small.get(name, {}).items() if key in known[name]}
+    model = lj.scenes.get(name, **options).model
+    drawing = Drawing(model)
+    assert set(range(model.body_count)) <= set(drawing.parts.body)
+    assert (drawing.extents > 0.0).all() and np.isfinite(drawing.extents).all()
+
+
+def test_collision_shapes_hide_behind_what_is_meant_to_be_seen():
+    """Of a body with a coloured display shape and a plain colliding one only the former is drawn."""
+    b = lj.Builder("robot")
+    b.add_body("link", mass=1.0, inertia=(1, 1, 1))
+    b.add_shape_box("link", (1, 1, 1))
+    b.add_shape_sphere("link", 0.5, collide=False, color=(1, 0, 0, 1))
+    drawing = Drawing(b.build())
+    assert len(drawing.parts.body) == 1 and np.allclose(drawing.parts.color, [[1, 0, 0]])
+
+
+def test_a_box_is_framed_whole():
+    """All corners of any box lie inside the picture of the camera that frames it, and one is near its edge."""
+    rng = np.random.default_rng(7)
+    for _ in range(200):
+        low = rng.normal(size=3) * 10.0 ** rng.uniform(-2, 3)
+        box = np.stack([low, low + rng.uniform(0.01, 1.0, 3) * 10.0 ** rng.uniform(-2, 3)])
+        aspect = rng.uniform(0.5, 2.5)
+        eye = framed(box, aspect)
+        right, up, ahead = eye.axes()
+        corners = np.array([[box[i, 0], box[j, 1], box[k, 2]] for i in (0, 1) for j in (0, 1) for k in (0, 1)])
+        off = corners - eye.position
+        tall = math.tan(0.5 * eye.angle) * (off @ ahead)
+        assert (off @ ahead > 0.0).all()
+        used = np.maximum(np.abs(off @ up) / tall, np.abs(off @ right) / (tall * aspect))
+        assert 0.5 < used.max() < 1.0
+
+
+def test_strings_span_their_ends():
+    """The pose of a string takes the ends of a unit rod along z to where they belong, whatever the direction."""
+    rng = np.random.default_rng(5)
+    ends = rng.normal(size=(50, 2, 3))
+    ends[0] = [[0, 0, 1], [0, 0, -1]]
+    middle, turn, length = string_poses(ends)
+    for side, sign in ((0, -0.5), (1, 0.5)):
+        rod = np.stack([np.zeros(50), np.zeros(50), sign * length], axis=1)
+        assert np.allclose(middle + turned(turn, rod), ends[:, side], atol=1e-9)
+
+
+def test_thin_parts_are_thickened_to_a_pixel():
+    """No half width stays below a pixel, wide ones stay as they are."""
+    drawing = Drawing(lj.scenes.pendulum(links=5))
+    thick = drawing.half_widths * drawing.thickened(0.5) / drawing.parts.scale
+    assert thick.min() >= 0.5 - 1e-12
+    assert np.array_equal(drawing.thickened(0.0), drawing.parts.scale)
+
+
+@pytest.mark.parametrize("camera", [1.0, ((0, 0, 0), (0, 0, 0)), ((0, 0, np.nan), (0, 0, 0)), ((0, 0), (1, 1)), None])
+def test_wrong_cameras_are_refused(camera):
+    """What is not two different finite points is a StateError."""
+    with pytest.raises(lj.StateError, match="camera"):
+        checked_eye(camera)
+    assert isinstance(checked_eye(((1, 2, 3), (0, 0, 0))), Eye)
