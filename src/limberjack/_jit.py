@@ -42,7 +42,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 from numba.core.registry import cpu_target
 
-__all__ = ["cache_folder", "call_custom", "entry", "inner", "kernel", "outlined"]
+__all__ = ["cache_folder", "call_address", "entry", "inner", "kernel", "outlined"]
 
 _PACKAGE = Path(__file__).parent
 _IMPORT = re.compile(
@@ -369,4 +369,4 @@ def _call(typing: Any, address: Any, time: Any, state: Any, k: Any, data: Any, f
 
 
 # typed as anything: callers leave the first argument out
-call_custom: Any = extending.intrinsic(_call)
+call_address: Any = extending.intrinsic(_call)

@@ -14,7 +14,7 @@ from tests.naive import moving
 import limberjack as lj
 from limberjack.constraints import compound, rows
 from limberjack.constraints.registered import address_of
-from limberjack.constraints.rows import CUSTOM
+from limberjack.constraints.rows import REGISTERED
 from limberjack.constraints.table import Pairs, Row, new_table
 
 DATA = {
@@ -38,7 +38,7 @@ def look(kind, count, pair, ends, time):
     pairs = Pairs.__new__(Pairs)
     pairs.link, pairs.frame, pairs.compound = [pair[0]], [pair[1]], {}
     pairs.custom = {0: (address_of(kind), DATA[kind])}
-    table = new_table([Row(0, [(0, (CUSTOM, i, 0, 1.0))]) for i in range(count)], pairs)
+    table = new_table([Row(0, [(0, (REGISTERED, i, 0, 1.0))]) for i in range(count)], pairs)
     state, wrench, values = np.zeros((1, rows.PAIR)), np.zeros((count, 12)), np.zeros((count, 3))
     _look(table, time, ends, compound.new_scratch(), state, np.zeros(count), wrench, values)
     return table, state, wrench, values

@@ -14,7 +14,7 @@ from tests.naive.models import add_body
 
 import limberjack as lj
 from limberjack.constraints.rows import ANGLE, SLIDE
-from limberjack.constraints.table import HELD, SIDED, Pairs, collect, gear_rows, new_table
+from limberjack.constraints.table import EQUALITY, INEQUALITY, Pairs, collect, gear_rows, new_table
 from limberjack.model.arrays import LINK
 from limberjack.reduced.constraint_set import Holding, tied_blocks
 
@@ -28,7 +28,7 @@ def test_a_loop_gives_the_rows_of_its_joint():
     """The pin that closes a four-bar holds five rows between its two links; without loops there are none."""
     model = lj.scenes.four_bar()
     rows, pairs = all_rows(model)
-    assert [row.role for row in rows] == [HELD] * 5 and len(pairs.link) == 1
+    assert [row.role for row in rows] == [EQUALITY] * 5 and len(pairs.link) == 1
     ends = sorted(int(model.arrays.body_link[model.body_index(body)]) for body in ("coupler", "rocker"))
     assert sorted(pairs.link[0]) == ends
     assert {model.joint_names[row.joint] for row in rows} == {"C"}
@@ -53,7 +53,7 @@ def test_limits_stand_on_coordinates_and_balls(rng):
     """Hard limits of scalars are rows on coordinates, one per finite side; those of balls are read off frames."""
     model = limited(rng)
     rows, _ = all_rows(model)
-    assert all(row.role == SIDED for row in rows)
+    assert all(row.role == INEQUALITY for row in rows)
     found: dict[str, list] = {}
     for row in rows:
         found.setdefault(model.joint_names[row.joint], []).append(row)
@@ -88,7 +88,7 @@ def test_compound_joints_close_loops(rng):
     builder.add_joint_hinge("g", "a", "b", position=(1, 0, 0))
     builder.add_joint_compound("close", "world", "b", [lj.Axis(name="x"), lj.Axis(name="y", axis=(0, 1, 0))])
     rows, _ = all_rows(builder.build())
-    assert len(rows) == 4 and all(row.role == HELD for row in rows)
+    assert len(rows) == 4 and all(row.role == EQUALITY for row in rows)
 
 
 def test_tables_keep_what_rows_say(rng):

@@ -192,7 +192,7 @@ def _net_on_points(side, rng):
     system = system_of(touches, [3] * len(touches), [6] * len(centers))
     Minv, _ = rigid_numbers(system, rng)
     J = joint_rows(touches, ["ball"] * len(touches), points, centers).reshape(-1, 3, 6)
-    owner = np.repeat(np.arange(len(touches)), np.diff(system.touch_start))
+    owner = np.repeat(np.arange(len(touches)), np.diff(system.incidence_start))
     turned = np.linalg.qr(rng.normal(size=(len(touches), 3, 3)))[0]
     J = (turned[owner] @ J).ravel()
     return system, Minv, J, centers
@@ -202,11 +202,11 @@ def _residual(system, Minv, J, lam):
     """Return A lam, by scattering forces on bodies and gathering what they move."""
     force, out = np.zeros((len(Minv), 6)), np.zeros(len(lam))
     blocks = J.reshape(-1, 3, 6)
-    owner = np.repeat(np.arange(len(system.row_start) - 1), np.diff(system.touch_start))
-    np.add.at(force, system.touch_body, np.einsum("tij,ti->tj", blocks, lam.reshape(-1, 3)[owner]))
+    owner = np.repeat(np.arange(len(system.row_start) - 1), np.diff(system.incidence_start))
+    np.add.at(force, system.incidence_body, np.einsum("tij,ti->tj", blocks, lam.reshape(-1, 3)[owner]))
     turn = Minv[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(-1, 3, 3)
     moved = np.hstack([np.einsum("bij,bj->bi", turn, force[:, :3]), Minv[:, 6:] * force[:, 3:]])
-    np.add.at(out.reshape(-1, 3), owner, np.einsum("tij,tj->ti", blocks, moved[system.touch_body]))
+    np.add.at(out.reshape(-1, 3), owner, np.einsum("tij,tj->ti", blocks, moved[system.incidence_body]))
     return out
 
 

@@ -113,7 +113,7 @@ def test_balls_by_their_levers(rng):
     system = system_of(touches, [3] * len(touches), [6] * nb)
     Minv, _ = rigid_numbers(system, rng)
     levers = np.hstack(
-        [rng.normal(size=(len(system.touch_body), 3)), rng.choice([-1.0, 1.0], (len(system.touch_body), 1))]
+        [rng.normal(size=(len(system.incidence_body), 3)), rng.choice([-1.0, 1.0], (len(system.incidence_body), 1))]
     )
     J = np.concatenate([s[3] * np.hstack([-skew(s[:3]), np.eye(3)]).ravel() for s in levers])
     C = np.where(rng.random(3 * len(touches)) < 0.5, 0.2, 0.0)
@@ -214,7 +214,7 @@ def test_scale_of_rows_does_not_decide(rng):
         [
             scaled[5 * i : 5 * i + 5, 6 * b : 6 * b + 6].ravel()
             for i in range(4)
-            for b in system.touch_body[system.touch_start[i] : system.touch_start[i + 1]]
+            for b in system.incidence_body[system.incidence_start[i] : system.incidence_start[i + 1]]
         ]
     )
     F, r = rng.normal(size=18), saddle.dense_rows(system, J) @ rng.normal(size=18)

@@ -95,7 +95,7 @@ def test_order_puts_children_first_and_chains_in_a_row(rng):
     inner, roots = tree.parent[tree.parent >= 0], np.flatnonzero(tree.parent < 0)
     assert (tree.parent[tree.parent >= 0] > np.flatnonzero(tree.parent >= 0)).all()
     assert not tree.is_constraint[np.setdiff1d(np.arange(n), inner)].any()
-    held = parts.primary & (np.diff(system.touch_start) == 1)
+    held = parts.primary & (np.diff(system.incidence_start) == 1)
     assert set(tree.item[roots[tree.is_constraint[roots]]]) == set(np.flatnonzero(held))
     assert np.array_equal(tree.item[tree.body_node], np.arange(60))
     assert np.array_equal(tree.is_constraint[tree.parent[tree.parent >= 0]], ~tree.is_constraint[tree.parent >= 0])
@@ -125,7 +125,7 @@ def test_inputs_are_refused_by_name():
     with pytest.raises(StateError, match="1 constraints"):
         split(system, np.ones(2, dtype=bool))
     with pytest.raises(StateError, match="0..1"):
-        split(system._replace(touch_body=np.array([0, 2])))
+        split(system._replace(incidence_body=np.array([0, 2])))
 
 
 @pytest.mark.parametrize("dims", [(6,), (3,), (7, 9, 12)])
@@ -138,8 +138,8 @@ def test_dependent_rows_name_their_constraint(rng, dims):
     checked = 0
     for c in np.flatnonzero((tree.constraint_node >= 0) & (np.diff(system.row_start) > 1)):
         J, C = values.J.copy(), values.C.copy()
-        for t in range(system.touch_start[c], system.touch_start[c + 1]):
-            dim = int(np.diff(system.body_start)[system.touch_body[t]])
+        for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+            dim = int(np.diff(system.body_start)[system.incidence_body[t]])
             J[system.block_start[t] + dim : system.block_start[t] + 2 * dim] = J[system.block_start[t] :][:dim]
         assert factor(system, tree, values.M, J, C, work) == 1 + tree.constraint_node[c]
         C[system.row_start[c] : system.row_start[c + 1]] = 1e-3
@@ -172,9 +172,9 @@ def test_long_chain_star_and_binary_tree():
     for parents in (chain, star, binary):
         n = len(parents)
         touches = np.column_stack([parents, np.arange(n)]).ravel()[1:]
-        touch_start = np.concatenate([[0], 1 + 2 * np.arange(n)])
+        incidence_start = np.concatenate([[0], 1 + 2 * np.arange(n)])
         starts = 6 * np.arange(n + 1), 36 * np.arange(n + 1), 3 * np.arange(n + 1)
-        system = System(*starts, touch_start, touches, 18 * np.arange(2 * n))
+        system = System(*starts, incidence_start, touches, 18 * np.arange(2 * n))
         mass = np.tile(np.diag([0.1, 0.2, 0.3, 1.0, 1.0, 1.0]).ravel(), n)
         J = np.zeros((2 * n - 1, 3, 6))
         J[:, :, 3:] = np.eye(3)

@@ -20,8 +20,8 @@ def dense_rows(work):
     out = np.zeros((s.row_start[-1], 6 * len(work.pose)))
     for c in range(len(s.row_start) - 1):
         own = slice(s.row_start[c], s.row_start[c + 1])
-        for t in range(s.touch_start[c], s.touch_start[c + 1]):
-            b = 6 * s.touch_body[t]
+        for t in range(s.incidence_start[c], s.incidence_start[c + 1]):
+            b = 6 * s.incidence_body[t]
             out[own, b : b + 6] = work.work.source[s.block_start[t] : s.block_start[t + 1]].reshape(-1, 6)
     return out
 

@@ -45,14 +45,14 @@ def random_rows(rng, rows, dim):
 def random_values(rng, system, compliance=0.0):
     """Return random values: SPD masses, full J, and compliances up to `compliance` on about half of the rows."""
     dims, rows = np.diff(system.body_start), np.diff(system.row_start)
-    owner = np.repeat(np.arange(len(rows)), np.diff(system.touch_start))
+    owner = np.repeat(np.arange(len(rows)), np.diff(system.incidence_start))
     blocks = []
     for dim in dims:
         a = rng.normal(size=(dim, dim))
         blocks.append((a @ a.T / dim + np.eye(dim)).ravel())
     nu, nr = int(system.body_start[-1]), int(system.row_start[-1])
     soft = compliance * rng.uniform(size=nr) * (rng.uniform(size=nr) < 0.5)
-    J = [random_rows(rng, rows[c], dims[b]).ravel() for c, b in zip(owner, system.touch_body, strict=True)]
+    J = [random_rows(rng, rows[c], dims[b]).ravel() for c, b in zip(owner, system.incidence_body, strict=True)]
     return Values(np.concatenate(blocks), np.concatenate(J), soft, rng.normal(size=nu), rng.normal(size=nr))
 
 
@@ -71,8 +71,8 @@ def dense_rows(system, J):
     full = np.zeros((int(system.row_start[-1]), int(system.body_start[-1])))
     for c in range(len(system.row_start) - 1):
         row, row_end = system.row_start[c : c + 2]
-        for t in range(system.touch_start[c], system.touch_start[c + 1]):
-            v, end = system.body_start[system.touch_body[t] : system.touch_body[t] + 2]
+        for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+            v, end = system.body_start[system.incidence_body[t] : system.incidence_body[t] + 2]
             block = J[system.block_start[t] : system.block_start[t + 1]]
             full[row:row_end, v:end] += block.reshape(row_end - row, end - v)
     return full
@@ -104,7 +104,7 @@ def forest_by_sets(system, allowed=None):
     sets = [{b} for b in range(len(dims))] + [{"ground"}]
     primary = np.zeros(len(rows), dtype=bool)
     for c in range(len(rows)):
-        bodies = [int(b) for b in system.touch_body[system.touch_start[c] : system.touch_start[c + 1]]]
+        bodies = [int(b) for b in system.incidence_body[system.incidence_start[c] : system.incidence_start[c + 1]]]
         sizes = [int(dims[b]) for b in bodies]
         room = sum(sizes) - (max(sizes, default=0) if len(bodies) > 1 else 0)
         members = bodies + ["ground"] if len(bodies) == 1 else bodies

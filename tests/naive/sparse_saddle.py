@@ -10,8 +10,8 @@ def dense_rows(system, J):
     out = np.zeros((system.row_start[-1], system.body_start[-1]))
     for i in range(len(system.row_start) - 1):
         rows = slice(system.row_start[i], system.row_start[i + 1])
-        for t in range(system.touch_start[i], system.touch_start[i + 1]):
-            b = system.touch_body[t]
+        for t in range(system.incidence_start[i], system.incidence_start[i + 1]):
+            b = system.incidence_body[t]
             block = J[system.block_start[t] : system.block_start[t + 1]]
             out[rows, system.body_start[b] : system.body_start[b + 1]] = block.reshape(rows.stop - rows.start, -1)
     return out
@@ -58,8 +58,9 @@ def least_squares(system, Minv, J, C, b):
 
 def eliminated(system, order):
     """Return the set of later neighbours of each eliminated constraint, and the number of pairs of neighbours in A."""
-    nc = len(system.touch_start) - 1
-    bodies = [set(system.touch_body[system.touch_start[i] : system.touch_start[i + 1]].tolist()) for i in range(nc)]
+    nc = len(system.incidence_start) - 1
+    start, body = system.incidence_start, system.incidence_body
+    bodies = [set(body[start[i] : start[i + 1]].tolist()) for i in range(nc)]
     near = [{j for j in range(nc) if j != i and bodies[i] & bodies[j]} for i in range(nc)]
     pairs = sum(len(n) for n in near) // 2
     later = []

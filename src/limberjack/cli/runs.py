@@ -18,7 +18,7 @@ import numpy as np
 
 from limberjack import _registry
 from limberjack.model.model import Model
-from limberjack.model.registered import OwnBody
+from limberjack.model.registered import RegisteredBody
 from limberjack.model.spec import WORLD, Joint
 from limberjack.simulation.simulation import Simulation
 from limberjack.simulation.trajectory import Trajectory
@@ -146,7 +146,7 @@ def _floats(sim: Simulation) -> bool:
     model = sim.model
     held = any(joint.kind != "free" or _pulls(joint) for joint in model.spec.joints if joint.parent == WORLD)
     # the plane carries them; what carries registered kinds is not known
-    held = held or any(body.body_kind == "planar" or isinstance(body, OwnBody) for body in model.spec.bodies)
+    held = held or any(body.body_kind == "planar" or isinstance(body, RegisteredBody) for body in model.spec.bodies)
     tied = any(WORLD in (spring.a, spring.b) for spring in model.springs)
     return bool(model.nv) and not (held or tied or sim.tau.any() or len(sim.forces.wrenches.link))
 

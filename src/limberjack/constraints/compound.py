@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from limberjack._jit import call_custom, inner, outlined
+from limberjack._jit import call_address, inner, outlined
 from limberjack.constraints.rows import (
     AXES_A,
     COORDINATES,
@@ -295,7 +295,7 @@ def set_compound(
         state: (p, PAIR); its coordinates are the start of the search.
     """
     if count < 0:
-        call_custom(kinds[first], time, state, k, data, first, kinds[first + 1])
+        call_address(kinds[first], time, state, k, data, first, kinds[first + 1])
         return
     _fit(first, count, kinds, data, k, state, w)
     for c in range(6):

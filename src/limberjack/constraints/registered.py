@@ -27,7 +27,7 @@ from limberjack.constraints.rows import AXES_A, AXES_B, CENTRE, COORDINATES, GAP
 from limberjack.errors import ModelError
 from limberjack.model.registered import CONSTRAINT_KINDS, locks_of
 
-__all__ = ["address_of", "compile_flags", "compiled_address", "custom_kind"]
+__all__ = ["address_of", "compile_flags", "compiled_address", "registered_kind"]
 
 _POINTER = types.CPointer(types.float64)
 _SIGNATURE = types.void(types.float64, _POINTER, _POINTER, types.int64)
@@ -113,7 +113,7 @@ class Registered(NamedTuple):
     data: tuple[float, ...]
 
 
-def custom_kind(joint: Any) -> Registered:
+def registered_kind(joint: Any) -> Registered:
     """Return the registered kind of a constraint, compiled."""
     kind = CONSTRAINT_KINDS[joint.kind]
     if kind.project:

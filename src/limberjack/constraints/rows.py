@@ -18,7 +18,7 @@ velocities, an element is given by the wrench on b (n; f at P_B) that J^T means;
 | SIDEWAYS j | 0 (velocity only, a = world) | 0 | u | (wb x u).v_B + u.(wb x (wb x rb)) |
 | TURN j | 0 (velocity only) | u | 0 | -(wb x u).wa |
 | COMPOUND i | coordinates, then locked directions, of a compound joint (`compound.py`) | | | |
-| CUSTOM i | value i of a registered constraint kind (`custom.py`), which may depend on time | | | |
+| REGISTERED i | value i of a registered constraint kind (`custom.py`), which may depend on time | | | |
 
 ANGLE 0 is the turn about z, y = s_y.u_x - s_x.u_y, x = s_x.u_x + s_y.u_y; 1 and 2 are the angles of a universal
 joint about s_x, (s_z.u_y, s_y.u_y), and about u_y, (s_x.u_z, s_x.u_x).
@@ -35,12 +35,12 @@ from limberjack.spatial.trig import atan2
 from limberjack.spatial.vectors import cross
 
 __all__ = [
-    "ANGLE", "AXES_A", "AXES_B", "CENTRE", "COMPOUND", "COORDINATES", "CUSTOM", "DOT", "GAP", "LENGTH", "LEVER_A",
+    "ANGLE", "AXES_A", "AXES_B", "CENTRE", "COMPOUND", "COORDINATES", "REGISTERED", "DOT", "GAP", "LENGTH", "LEVER_A",
     "LEVER_B", "PAIR", "PICKED", "PLAIN", "RATE", "ROWS", "SIDEWAYS", "SLIDE", "TURN", "TURN_A", "TURN_B", "element",
     "relative_rotation", "row", "set_pair", "slide_bias",
 ]  # fmt: skip
 
-SLIDE, DOT, LENGTH, ANGLE, SIDEWAYS, TURN, COMPOUND, CUSTOM = range(8)
+SLIDE, DOT, LENGTH, ANGLE, SIDEWAYS, TURN, COMPOUND, REGISTERED = range(8)
 
 # Columns of a pair's state: axes of A and B (three each), gap d, levers, angular velocities, d', z. Of compound joints
 # also coordinates, the unit vectors picked for the locked rows, and six rows of n, f, value and bias. Of registered
@@ -191,7 +191,7 @@ def element(state, k, code, i, j):
         cx, cy, cz = cross(wx, wy, wz, dx, dy, dz)
         rate = nx * (bx - wx) + ny * (by - wy) + nz * (bz - wz)
         rate += fx * (rx - cx) + fy * (ry - cy) + fz * (rz - cz)
-        if code == CUSTOM:
+        if code == REGISTERED:
             rate += state[k, COORDINATES + i]
         return state[k, o + 6], rate, state[k, o + 7], nx, ny, nz, fx, fy, fz
     zx, zy, zz = _three(state, k, CENTRE)

@@ -21,8 +21,8 @@ class System(NamedTuple):
     body_start: np.ndarray  # (nb + 1,) places of each body's block in velocity-like vectors; dimension 1 to 12
     mass_start: np.ndarray  # (nb + 1,) place of each body's dim x dim block, row-major, in flat M
     row_start: np.ndarray  # (nc + 1,) places of each constraint's rows in multiplier-like vectors; 1 to 12 rows
-    touch_start: np.ndarray  # (nc + 1,) the touches of each constraint
-    touch_body: np.ndarray  # (nt,) the body touched
+    incidence_start: np.ndarray  # (nc + 1,) the touches of each constraint
+    incidence_body: np.ndarray  # (nt,) the body touched
     block_start: np.ndarray  # (nt + 1,) place of the touch's block (rows x body dim, row-major) in flat J
 
 

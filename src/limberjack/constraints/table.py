@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from limberjack.constraints.rows import ANGLE, COMPOUND, CUSTOM, DOT, LENGTH, SIDEWAYS, SLIDE, TURN
+from limberjack.constraints.rows import ANGLE, COMPOUND, DOT, LENGTH, REGISTERED, SIDEWAYS, SLIDE, TURN
 from limberjack.errors import UnsupportedByMethod
 from limberjack.model.compile import joint_frames
 from limberjack.model.joints import KINDS, SPIN, Factor, factors_of
@@ -22,11 +22,11 @@ from limberjack.model.spec import WORLD, Joint
 from limberjack.spatial.frames import compose
 
 __all__ = [
-    "DRIVE", "GRIP", "HELD", "Pairs", "ROTOR", "Row", "SIDED", "SPRING", "Table", "collect", "coordinate_terms",
-    "custom_kind", "gear_rows", "joint_rows", "limit_rows", "new_table", "spring_rows",
+    "DRIVE", "EQUALITY", "GRIP", "INEQUALITY", "Pairs", "ROTOR", "Row", "SPRING", "Table", "collect",
+    "coordinate_terms", "gear_rows", "joint_rows", "limit_rows", "new_table", "registered_kind", "spring_rows",
 ]  # fmt: skip
 
-HELD, SIDED, GRIP, SPRING, DRIVE, ROTOR = range(6)
+EQUALITY, INEQUALITY, GRIP, SPRING, DRIVE, ROTOR = range(6)
 
 # A term of a row: element, its two axes, weight.
 Term = tuple[int, int, int, float]
@@ -44,7 +44,9 @@ class Table(NamedTuple):
     target: np.ndarray  # (r, 2) value aimed at, and its rate in time
     place: np.ndarray  # (r, 4) freedoms v, v' and coordinates q, q' of rows on coordinates, -1 = none
     share: np.ndarray  # (r, 2) weights of the two coordinates
-    role: np.ndarray  # (r,) HELD, SIDED (value >= 0), GRIP, SPRING and ROTOR (give way), DRIVE (a joint's force)
+    role: (
+        np.ndarray
+    )  # (r,) EQUALITY, INEQUALITY (value >= 0), GRIP, SPRING and ROTOR (compliant), DRIVE (a joint force)
     speed: np.ndarray  # (r,) 1 where only the velocity is held
     soft: np.ndarray  # (r, 3) stiffness, damping and largest force of grips and springs; of rotors 1 / inertia
     drive: np.ndarray  # (r, 2) rows among the scalar and ball drives of loop joints; or places in q and qd
@@ -62,18 +64,18 @@ class Row:
     terms: list[tuple[int, Term]] = field(default_factory=list)
     coordinates: list[tuple[int, int, float]] = field(default_factory=list)
     target: tuple[float, float] = (0.0, 0.0)
-    role: int = HELD
+    role: int = EQUALITY
     speed: bool = False
     soft: tuple[float, float, float] = (0.0, 0.0, 0.0)
     drive: tuple[int, int] = (-1, -1)
 
 
-def custom_kind(joint: Joint) -> Any:
+def registered_kind(joint: Joint) -> Any:
     """Return the registered kind of a joint, with the address of its function, or None."""
     if KINDS[joint.kind].coupled != "registered":
         return None
     # loaded by name: it is no part of any kernel, whose cache would forget all with each change of it
-    return importlib.import_module("limberjack.constraints.registered").custom_kind(joint)
+    return importlib.import_module("limberjack.constraints.registered").registered_kind(joint)
 
 
 def joint_rows(joint: Joint) -> list[tuple[list[Term], float]]:
@@ -95,9 +97,9 @@ def joint_rows(joint: Joint) -> list[tuple[list[Term], float]]:
         out.append(([(LENGTH, 0, 0, 1.0)], joint.length))
     elif joint.kind == "no_slip":
         out.append(([(SIDEWAYS, 0, 2, 1.0)], 0.0))
-    custom = custom_kind(joint)
+    custom = registered_kind(joint)
     if custom is not None and not custom.one_sided:
-        out += [([(CUSTOM, i, 0, 1.0)], 0.0) for i in range(custom.rows)]
+        out += [([(REGISTERED, i, 0, 1.0)], 0.0) for i in range(custom.rows)]
     return out
 
 
@@ -151,9 +153,9 @@ def limit_rows(joint: Joint, *, scalars: bool) -> list[tuple[list[Term], float]]
         out += _between((ANGLE, 0, 0, 1.0), twist)
     if joint.kind == "distance" and joint.rope:
         out.append(([(LENGTH, 0, 0, -1.0)], -joint.length))
-    custom = custom_kind(joint)
+    custom = registered_kind(joint)
     if custom is not None and custom.one_sided:
-        out += [([(CUSTOM, i, 0, 1.0)], 0.0) for i in range(custom.rows)]
+        out += [([(REGISTERED, i, 0, 1.0)], 0.0) for i in range(custom.rows)]
     return out
 
 
@@ -198,7 +200,7 @@ class Pairs:
         pair = self.add(self.end(joint.parent, r_p, p_p), self.end(joint.child, r_c, p_c))
         if joint.kind == "compound":
             self.compound[pair] = factors_of(joint)
-        custom = custom_kind(joint)
+        custom = registered_kind(joint)
         if custom is not None:
             self.custom[pair] = (custom.address, custom.data)
         return pair
@@ -266,7 +268,9 @@ def collect(model: Model, *, loops: bool, gears: bool, limits: bool) -> tuple[li
                 continue  # both ends on one rigid link: nothing can move
             speed = joint.kind == "no_slip"
             rows += [Row(index, [(pair, t) for t in terms], target=(value, 0.0), speed=speed) for terms, value in own]
-            rows += [Row(index, [(pair, t) for t in terms], target=(value, 0.0), role=SIDED) for terms, value in ends]
+            rows += [
+                Row(index, [(pair, t) for t in terms], target=(value, 0.0), role=INEQUALITY) for terms, value in ends
+            ]
     if limits:
         a = model.arrays
         place = np.full(model.nv, -1, np.int64)
@@ -278,7 +282,7 @@ def collect(model: Model, *, loops: bool, gears: bool, limits: bool) -> tuple[li
             for side, value in zip((1.0, -1.0), a.limits[v], strict=True):
                 if np.isfinite(value):
                     spot = [(int(v), int(place[v]), side)]
-                    rows.append(Row(owner, coordinates=spot, target=(side * float(value), 0.0), role=SIDED))
+                    rows.append(Row(owner, coordinates=spot, target=(side * float(value), 0.0), role=INEQUALITY))
     return rows, pairs
 
 

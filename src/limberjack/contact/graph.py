@@ -61,7 +61,7 @@ def _join(root, i, j):
 @outlined
 def find_islands(
     # in
-    count, link_a, link_b, touch_start, touch_body, held,
+    count, link_a, link_b, incidence_start, incidence_body, held,
     # out
     root,
 ):  # fmt: skip
@@ -70,7 +70,7 @@ def find_islands(
     Args:
         count: contacts.
         link_a, link_b: their bodies, b may be -1.
-        touch_start, touch_body: bodies of each constraint.
+        incidence_start, incidence_body: bodies of each constraint.
         held: constraints that join their bodies.
         root: (n,).
     """
@@ -80,8 +80,8 @@ def find_islands(
         if link_b[k] >= 0:
             _join(root, link_a[k], link_b[k])
     for c in range(held):
-        for t in range(touch_start[c] + 1, touch_start[c + 1]):
-            _join(root, touch_body[touch_start[c]], touch_body[t])
+        for t in range(incidence_start[c] + 1, incidence_start[c + 1]):
+            _join(root, incidence_body[incidence_start[c]], incidence_body[t])
     for i in range(len(root)):
         root[i] = _find(root, i)
 

@@ -30,7 +30,7 @@ from limberjack.io.xml import read_bytes
 from limberjack.model.builder import Builder
 from limberjack.model.joints import KINDS, SPIN
 from limberjack.model.model import Model
-from limberjack.model.registered import CONSTRAINT_KINDS, OWN_KINDS, CustomJoint, OwnBody
+from limberjack.model.registered import CONSTRAINT_KINDS, REGISTERED_BODY_KINDS, RegisteredBody, RegisteredConstraint
 from limberjack.model.spec import Axis, Body, Joint, Motor, Point, Shape, Spec, Spring
 
 __all__ = ["FORMAT", "VERSION", "dumps", "loads", "read", "write"]
@@ -45,16 +45,16 @@ _FRAMES = {
 # Defaults of the format where the record itself has none: those of the builder's functions.
 _DEFAULTS: dict[type, dict[str, Any]] = {
     Body: {"mass": None, "com": _ORIGIN, "inertia": None, "position": None, "rotation": None},
-    OwnBody: {"mass": None, "com": _ORIGIN, "inertia": None, "position": None, "rotation": None},
+    RegisteredBody: {"mass": None, "com": _ORIGIN, "inertia": None, "position": None, "rotation": None},
     Joint: _FRAMES,
-    CustomJoint: _FRAMES,
+    RegisteredConstraint: _FRAMES,
     Shape: {
         "position": _ORIGIN, "rotation": _NO_TURN, "friction": 0.5, "restitution": 0.0, "density": None,
         "color": None, "collide": True, "group": 0,
     },
     Spring: {"at_a": _ORIGIN, "at_b": _ORIGIN, "damping": 0.0, "rest": 0.0},
 }  # fmt: skip
-for _class in (Motor, Axis, Body, OwnBody, Joint, CustomJoint, Shape, Spring, Point):
+for _class in (Motor, Axis, Body, RegisteredBody, Joint, RegisteredConstraint, Shape, Spring, Point):
     _given = {f.name: f.default for f in dataclasses.fields(_class) if f.default is not dataclasses.MISSING}
     _DEFAULTS[_class] = _DEFAULTS.get(_class, {}) | _given
 _KEYS = {_class: [(field.name, field.type) for field in dataclasses.fields(_class)] for _class in _DEFAULTS}
@@ -265,7 +265,7 @@ _JOINT: dict[str, Reader] = dict(
     length=_number, rope=_truth, ratio=_number, offset=_number, carrier=_optional(_string),
     cone=_maybe, twist=_limit,
 )  # fmt: skip
-_plain_joint, _custom_joint = _record(Joint, **_JOINT), _record(CustomJoint, **_JOINT, data=_sequence(_number))
+_plain_joint, _custom_joint = _record(Joint, **_JOINT), _record(RegisteredConstraint, **_JOINT, data=_sequence(_number))
 
 
 def _joint(value: Any) -> Any:
@@ -279,13 +279,13 @@ _BODY: dict[str, Reader] = dict(
     rotation=_optional(_four), body_kind=_string, scale=_some, scale_stiffness=_number, scale_rest=_some,
 )  # fmt: skip
 _plain_body = _record(Body, **_BODY)
-_own_body = _record(OwnBody, **_BODY, rates=_sequence(_number), data=_sequence(_number))
+_own_body = _record(RegisteredBody, **_BODY, rates=_sequence(_number), data=_sequence(_number))
 
 
 def _body(value: Any) -> Any:
     """Return a body, or one of a kind that is registered now."""
     kind = dict(value).get("body_kind") if isinstance(value, _Pairs) else None
-    return (_own_body if isinstance(kind, str) and kind in OWN_KINDS else _plain_body)(value)
+    return (_own_body if isinstance(kind, str) and kind in REGISTERED_BODY_KINDS else _plain_body)(value)
 
 
 _LISTS: dict[str, Reader] = {
@@ -398,7 +398,7 @@ def _keep_bits(written: Any, checked: Any, normal: bool = False) -> Any:
 
 
 def _add_body(builder: Builder, body: Body) -> None:
-    if isinstance(body, OwnBody):
+    if isinstance(body, RegisteredBody):
         numbers = {"coordinates": body.scale, "rates": body.rates, "data": body.data}
         builder.add_body_own(body.body_kind, body.name, mass=0.0 if body.mass is None else body.mass, **numbers)
         return
@@ -406,7 +406,7 @@ def _add_body(builder: Builder, body: Body) -> None:
 
 
 def _add_joint(builder: Builder, joint: Joint) -> None:
-    if isinstance(joint, CustomJoint):
+    if isinstance(joint, RegisteredConstraint):
         given = {name: getattr(joint, name) for name in _FRAMES}
         builder._put_constraint(joint.kind, joint.name, joint.parent, joint.child, joint.data, given)
         return

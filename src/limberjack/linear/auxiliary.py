@@ -63,7 +63,7 @@ class Responses(NamedTuple):
     count: np.ndarray  # (2,) int64 k, and the number of nodes on the paths
     constraint: np.ndarray  # (k,) int64 constraints of the system that holds the rows
     row_start: np.ndarray  # (k + 1,) int64 the rows of each one in the auxiliary matrix
-    touch_start: np.ndarray  # (k + 1,) int64 the touches of each one below
+    incidence_start: np.ndarray  # (k + 1,) int64 the touches of each one below
     begin: np.ndarray  # (t + 1,) int64 place of x of a touch in `values`: rows x dim for each node on its path
     top: np.ndarray  # (t,) int64 the last node of the path that any other touch meets
     meet: np.ndarray  # (t, t) int64 the node where two paths meet, -1 for none
@@ -78,8 +78,8 @@ class Responses(NamedTuple):
 def new_responses(system: System, tree: Tree, constraints: np.ndarray) -> Responses:
     """Return responses traced for these constraints, with the room they need and little more."""
     constraints = np.ascontiguousarray(constraints, dtype=np.int64)
-    rows, counts = np.diff(system.row_start)[constraints], np.diff(system.touch_start)[constraints]
-    touched = [system.touch_body[system.touch_start[c] : system.touch_start[c + 1]] for c in constraints]
+    rows, counts = np.diff(system.row_start)[constraints], np.diff(system.incidence_start)[constraints]
+    touched = [system.incidence_body[system.incidence_start[c] : system.incidence_start[c + 1]] for c in constraints]
     bodies = np.concatenate(touched) if touched else np.zeros(0, dtype=np.int64)
     depth, reach, squares = _heights(tree)
     at = tree.body_node[bodies]
@@ -158,17 +158,17 @@ def trace(
     for k in range(count[1]):
         where[responses.node[k]] = -1
     count[1] = 0
-    responses.row_start[0], responses.touch_start[0], begin[0] = 0, 0, 0
+    responses.row_start[0], responses.incidence_start[0], begin[0] = 0, 0, 0
     if count[0] > len(responses.constraint):
         return 1
     at, squares = 0, 0
     for i in range(count[0]):
         c = responses.constraint[i]
         rows = system.row_start[c + 1] - system.row_start[c]
-        for t in range(system.touch_start[c], system.touch_start[c + 1]):
+        for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
             if at >= len(responses.top):
                 return 1
-            n = tree.body_node[system.touch_body[t]]
+            n = tree.body_node[system.incidence_body[t]]
             begin[at + 1] = begin[at] + rows * responses.reach[n]
             responses.top[at], responses.meet[at, at] = n, n
             at += 1
@@ -176,7 +176,7 @@ def trace(
             if squares < 0 or begin[at] > len(responses.values):
                 return 1
         responses.row_start[i + 1] = responses.row_start[i] + rows
-        responses.touch_start[i + 1] = at
+        responses.incidence_start[i + 1] = at
     for a in range(at):
         for b in range(a):
             n, m = responses.meet[a, a], responses.meet[b, b]
@@ -234,8 +234,8 @@ def respond(
     values = responses.values
     for i in range(responses.count[0]):
         rows = responses.row_start[i + 1] - responses.row_start[i]
-        own = system.touch_start[responses.constraint[i]] - responses.touch_start[i]
-        for t in range(responses.touch_start[i], responses.touch_start[i + 1]):
+        own = system.incidence_start[responses.constraint[i]] - responses.incidence_start[i]
+        for t in range(responses.incidence_start[i], responses.incidence_start[i + 1]):
             n, x, block = responses.meet[t, t], responses.begin[t], system.block_start[own + t]
             for k in range(rows * tree.table[n, DIM]):
                 values[x + k] = J[block + k]
@@ -386,15 +386,15 @@ def auxiliary_matrix(
         responses: as `trace` left it; x and K are filled anew.
     """
     respond(system, tree, J, work, responses)
-    row_start, touch_start = responses.row_start, responses.touch_start
+    row_start, incidence_start = responses.row_start, responses.incidence_start
     for i in range(responses.count[0]):
         for j in range(i + 1):
             for a in range(row_start[i], row_start[i + 1]):
                 for b in range(row_start[j], row_start[j + 1]):
                     A[a, b] = 0.0
-        for s in range(touch_start[i], touch_start[i + 1]):
+        for s in range(incidence_start[i], incidence_start[i + 1]):
             for j in range(i + 1):
-                for t in range(touch_start[j], touch_start[j + 1]):
+                for t in range(incidence_start[j], incidence_start[j + 1]):
                     if responses.meet[s, t] >= 0:
                         _add_products(tree.table, i, j, s, t, responses, A)
         # Sums of (s, t) and (t, s) round differently: one half of the diagonal block counts.
@@ -449,8 +449,8 @@ def auxiliary_rhs(
         v = system.row_start[c]
         for k in range(system.row_start[c + 1] - v):
             s = r[v + k]
-            for t in range(system.touch_start[c], system.touch_start[c + 1]):
-                body = system.touch_body[t]
+            for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+                body = system.incidence_body[t]
                 begin = system.body_start[body]
                 dim = system.body_start[body + 1] - begin
                 for j in range(dim):
@@ -474,8 +474,8 @@ def auxiliary_forces(
         v = system.row_start[c]
         for k in range(system.row_start[c + 1] - v):
             lam[v + k] = mu[to + k]
-            for t in range(system.touch_start[c], system.touch_start[c + 1]):
-                body = system.touch_body[t]
+            for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+                body = system.incidence_body[t]
                 begin = system.body_start[body]
                 dim = system.body_start[body + 1] - begin
                 for j in range(dim):

@@ -65,7 +65,7 @@ def split(system: System, allowed: np.ndarray | None = None) -> Split:
     allowed = np.ones(nc, dtype=bool) if allowed is None else np.ascontiguousarray(allowed, dtype=bool)
     if allowed.shape != (nc,):
         raise StateError(f"allowed has shape {allowed.shape}; there are {nc} constraints")
-    if len(system.touch_body) and not (0 <= system.touch_body.min() and system.touch_body.max() < nb):
+    if len(system.incidence_body) and not (0 <= system.incidence_body.min() and system.incidence_body.max() < nb):
         raise StateError(f"a constraint touches a body outside 0..{nb - 1}")
     primary = np.zeros(nc, dtype=bool)
     _split(system, allowed, np.arange(nb), np.zeros(nb, dtype=bool), np.full(nb, -1), primary)
@@ -92,12 +92,12 @@ def _split(
 ):  # fmt: skip
     """Fill primary (nc,) by union-find over the bodies."""
     for c in range(len(primary)):
-        begin, end = system.touch_start[c], system.touch_start[c + 1]
+        begin, end = system.incidence_start[c], system.incidence_start[c + 1]
         fits = allowed[c] and end > begin
         held = 1 if end == begin + 1 else 0
         total, largest = 0, 0
         for t in range(begin, end):
-            body = system.touch_body[t]
+            body = system.incidence_body[t]
             dim = system.body_start[body + 1] - system.body_start[body]
             total += dim
             largest = max(largest, dim)
@@ -112,9 +112,9 @@ def _split(
             continue
         primary[c] = True
         # Component tops stay at the lower number: it is no balanced union, but halving alone keeps it near linear.
-        first = _top(above, system.touch_body[begin])
+        first = _top(above, system.incidence_body[begin])
         for t in range(begin + 1, end):
-            top = _top(above, system.touch_body[t])
+            top = _top(above, system.incidence_body[t])
             above[max(first, top)] = min(first, top)
             grounded[min(first, top)] = grounded[first] or grounded[top]
             first = min(first, top)
@@ -130,13 +130,13 @@ def order_of(system: System, split: Split) -> Tree:
     numbered depth first are eliminated in the reverse of that order: one pass over memory, which large trees wait for.
     """
     nb, nc = len(system.body_start) - 1, len(system.row_start) - 1
-    counts = np.diff(system.touch_start)
+    counts = np.diff(system.incidence_start)
     owner = np.repeat(np.arange(nc), counts)
     kept = np.flatnonzero(split.primary[owner]) if len(owner) else np.zeros(0, dtype=np.int64)
     # The touches of each body, by constraints, in order.
-    at = kept[np.argsort(system.touch_body[kept], kind="stable")]
+    at = kept[np.argsort(system.incidence_body[kept], kind="stable")]
     body_touch = np.zeros(nb + 1, dtype=np.int64)
-    np.cumsum(np.bincount(system.touch_body[kept], minlength=nb), out=body_touch[1:])
+    np.cumsum(np.bincount(system.incidence_body[kept], minlength=nb), out=body_touch[1:])
     roots = np.flatnonzero(split.primary & (counts == 1))
     n = nb + int(split.primary.sum())
     item, parent, up = np.zeros(n, dtype=np.int64), np.full(n, -1), np.full(n, -1)
@@ -189,8 +189,8 @@ def _walk(
             item[left], is_constraint[left], up[left] = i, constraint, link
             if constraint:
                 constraint_node[i] = left
-                parent[left] = body_node[system.touch_body[link]] if link >= 0 else -1
-                begin, end = system.touch_start[i], system.touch_start[i + 1]
+                parent[left] = body_node[system.incidence_body[link]] if link >= 0 else -1
+                begin, end = system.incidence_start[i], system.incidence_start[i + 1]
             else:
                 body_node[i] = left
                 parent[left] = constraint_node[owner[link]] if link >= 0 else -1
@@ -201,7 +201,7 @@ def _walk(
                     continue
                 if height == n:
                     return 1
-                stack[height, 0] = system.touch_body[touch] if constraint else owner[touch]
+                stack[height, 0] = system.incidence_body[touch] if constraint else owner[touch]
                 stack[height, 1], stack[height, 2] = 0 if constraint else 1, touch
                 height += 1
     return 0 if left == 0 else 1

@@ -53,9 +53,9 @@ def _push_wide(system, packed, i, y):
     """Push a constraint that keeps the rows of each body."""
     c, k = packed.listed[i], packed.first[i]
     n = packed.first[i + 1] - k
-    for t in range(system.touch_start[c], system.touch_start[c + 1]):
+    for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
         turn, go = _wrench(packed.wide, system.block_start[t], n, y, k)
-        _add(packed.f, 8 * packed.slot[system.touch_body[t]], turn, go)
+        _add(packed.f, 8 * packed.slot[system.incidence_body[t]], turn, go)
 
 
 @inner
@@ -103,8 +103,8 @@ def _pull_wide(system, packed, i, u, w):
     n = packed.first[i + 1] - k
     for r in range(n):
         w[k + r] = 0.0
-    for t in range(system.touch_start[c], system.touch_start[c + 1]):
-        b, o = 8 * packed.slot[system.touch_body[t]], system.block_start[t]
+    for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+        b, o = 8 * packed.slot[system.incidence_body[t]], system.block_start[t]
         turn, go = four(u, b), four(u, b + 4)
         for r in range(n):
             x = add(mul(four(packed.wide, o), turn), mul(four(packed.wide, o + 3), go))

@@ -55,7 +55,7 @@ def dissect(
         constraint: (nt,) of each touch.
         positions: (nb, d) places of the bodies, or None.
     """
-    nc, nb = len(system.touch_start) - 1, len(start) - 1
+    nc, nb = len(system.incidence_start) - 1, len(start) - 1
     axes = np.vstack([_hop_axes(system, start, touches, constraint), *_place_axes(system, constraint, positions)])
     stage = np.zeros(nc, np.int64)
     parts = np.arange(nc, dtype=np.int64)
@@ -68,15 +68,15 @@ def _place_axes(system: System, constraint: np.ndarray, positions: np.ndarray | 
     """Return the mean position of each constraint's bodies, one axis after the other."""
     if positions is None:
         return []
-    nc = len(system.touch_start) - 1
+    nc = len(system.incidence_start) - 1
     count = np.maximum(np.bincount(constraint, minlength=nc), 1)
-    places = np.asarray(positions, float)[system.touch_body]
+    places = np.asarray(positions, float)[system.incidence_body]
     return [np.bincount(constraint, places[:, k], minlength=nc) / count for k in range(places.shape[1])]
 
 
 def _hop_axes(system: System, start: np.ndarray, touches: np.ndarray, constraint: np.ndarray) -> np.ndarray:
     """Return distances from far constraints, and the sums and differences of each two of them."""
-    nc = len(system.touch_start) - 1
+    nc = len(system.incidence_start) - 1
     queue, seen = np.empty(nc, np.int64), np.empty(len(start) - 1, np.int64)
     hops = np.empty((_LANDMARKS, nc), np.int64)
     nearest = np.full(nc, nc, np.int64)
@@ -110,8 +110,8 @@ def _measure_hops(
     while head < tail:
         i = queue[head]
         head += 1
-        for t in range(system.touch_start[i], system.touch_start[i + 1]):
-            b = system.touch_body[t]
+        for t in range(system.incidence_start[i], system.incidence_start[i + 1]):
+            b = system.incidence_body[t]
             if seen[b] == 1:
                 continue
             seen[b] = 1
@@ -161,16 +161,16 @@ def _mark_bodies(system, axes, axis, cut, parts, low, high, stamp, marks):
         i = parts[m]
         side = 0 if axes[axis, i] < cut else 1
         below += 1 - side
-        for t in range(system.touch_start[i], system.touch_start[i + 1]):
-            marks[system.touch_body[t], side] = stamp
+        for t in range(system.incidence_start[i], system.incidence_start[i + 1]):
+            marks[system.incidence_body[t], side] = stamp
     return below
 
 
 @inner
 def _at_border(system, i, other, stamp, marks):
     """Return whether constraint i touches a body that the other side touches too."""
-    for t in range(system.touch_start[i], system.touch_start[i + 1]):
-        if marks[system.touch_body[t], other] == stamp:
+    for t in range(system.incidence_start[i], system.incidence_start[i + 1]):
+        if marks[system.incidence_body[t], other] == stamp:
             return True
     return False
 
@@ -295,15 +295,15 @@ class Ordering(NamedTuple):
 
 def constraint_of_touch(system: System) -> np.ndarray:
     """Return (nt,) the constraint each touch belongs to."""
-    return np.repeat(np.arange(len(system.touch_start) - 1), np.diff(system.touch_start))
+    return np.repeat(np.arange(len(system.incidence_start) - 1), np.diff(system.incidence_start))
 
 
 def body_touches(system: System) -> tuple[np.ndarray, np.ndarray]:
     """Return (nb + 1,) starts and (nt,) the touches of each body, in the order of touches."""
     nb = len(system.body_start) - 1
     start = np.zeros(nb + 1, np.int64)
-    np.cumsum(np.bincount(system.touch_body, minlength=nb), out=start[1:])
-    return start, np.argsort(system.touch_body, kind="stable").astype(np.int64)
+    np.cumsum(np.bincount(system.incidence_body, minlength=nb), out=start[1:])
+    return start, np.argsort(system.incidence_body, kind="stable").astype(np.int64)
 
 
 def order_constraints(system: System, positions: np.ndarray | None = None) -> Ordering:
@@ -313,7 +313,7 @@ def order_constraints(system: System, positions: np.ndarray | None = None) -> Or
         system: which constraint touches which body.
         positions: (nb, d) places of the bodies, if known; they only help to find cuts.
     """
-    nc = len(system.touch_start) - 1
+    nc = len(system.incidence_start) - 1
     start, touches = body_touches(system)
     constraint = constraint_of_touch(system)
     structural = int(_count_blocks(system, start, touches, constraint, np.full(nc, -1, np.int64)))
@@ -340,8 +340,8 @@ def _eliminated(
     cells = np.empty((nt, 2), np.int64)
     cliques = np.zeros((nb, 5), np.int64)
     members = np.empty((nc, 6), np.int64)
-    _eliminate(system.touch_start, system.touch_body, start, touches, constraint, stage, cells, cliques, members,
-               np.zeros(nt + 1, np.int64), np.empty(nc, np.int64), order, later)  # fmt: skip
+    _eliminate(system.incidence_start, system.incidence_body, start, touches, constraint, stage, cells, cliques,
+               members, np.zeros(nt + 1, np.int64), np.empty(nc, np.int64), order, later)  # fmt: skip
     blocks = nc + int(later.sum())
     place, parent = np.empty(nc, np.int64), np.full(nc, -1, np.int64)
     _gather_subtrees(system, order, np.full(nb, -1, np.int64), np.full(nc, -1, np.int64), np.empty((nc, 3), np.int64),
@@ -357,9 +357,9 @@ def _count_blocks(
 ):  # fmt: skip
     """Return how many blocks A has on and below its diagonal."""
     count = 0
-    for i in range(len(system.touch_start) - 1):
-        for t in range(system.touch_start[i], system.touch_start[i + 1]):
-            b = system.touch_body[t]
+    for i in range(len(system.incidence_start) - 1):
+        for t in range(system.incidence_start[i], system.incidence_start[i + 1]):
+            b = system.incidence_body[t]
             for s in range(start[b], start[b + 1]):
                 j = constraint[touches[s]]
                 if j <= i and seen[j] != i:
@@ -447,7 +447,7 @@ def _leave(i, e, first, lists, members):
 
 
 @inner
-def _begin(touch_start, touch_body, start, touches, constraint, stage, cells, cliques, members, lists, heap):
+def _begin(incidence_start, incidence_body, start, touches, constraint, stage, cells, cliques, members, lists, heap):
     """Fill the work rows with bodies as cliques; a body with one constraint joins nothing and is left out."""
     n = len(stage)
     for b in range(len(start) - 1):
@@ -464,10 +464,10 @@ def _begin(touch_start, touch_body, start, touches, constraint, stage, cells, cl
         members[i, _DEGREE] = 0
         members[i, _MARK] = -1
         members[i, _STAGE] = stage[i]
-        for t in range(touch_start[i], touch_start[i + 1]):
-            size = cliques[touch_body[t], _SIZE]
+        for t in range(incidence_start[i], incidence_start[i + 1]):
+            size = cliques[incidence_body[t], _SIZE]
             if size > 1:
-                lists[touch_start[i] + members[i, _CLIQUES]] = touch_body[t]
+                lists[incidence_start[i] + members[i, _CLIQUES]] = incidence_body[t]
                 members[i, _CLIQUES] += 1
                 members[i, _DEGREE] += size - 1
         members[i, _KEY] = _rank(i, n, members)
@@ -478,7 +478,7 @@ def _begin(touch_start, touch_body, start, touches, constraint, stage, cells, cl
 
 
 @inner
-def _shrink(e, n, left, touch_start, cells, cliques, members, lists, heap):
+def _shrink(e, n, left, incidence_start, cells, cliques, members, lists, heap):
     """Tell the members of clique e that one of them has gone; return how many are left."""
     cliques[e, _SIZE] -= 1
     size = cliques[e, _SIZE]
@@ -496,16 +496,16 @@ def _shrink(e, n, left, touch_start, cells, cliques, members, lists, heap):
             before = cell
             members[i, _DEGREE] -= 1
             if size == 1:
-                _leave(i, e, touch_start[i], lists, members)
+                _leave(i, e, incidence_start[i], lists, members)
             _place_again(i, n, left, heap, members)
         cell = after
     return size
 
 
 @inner
-def _join(p, step, touch_start, cells, cliques, members, lists):
+def _join(p, step, incidence_start, cells, cliques, members, lists):
     """Join the cliques of constraint p into the first of them; return how many members it has."""
-    first = touch_start[p]
+    first = incidence_start[p]
     into = lists[first]
     size, last = 0, -1
     for k in range(first, first + members[p, _CLIQUES]):
@@ -532,12 +532,12 @@ def _join(p, step, touch_start, cells, cliques, members, lists):
 
 
 @inner
-def _relist(into, step, touch_start, cells, cliques, members, lists):
+def _relist(into, step, incidence_start, cells, cliques, members, lists):
     """Replace joined cliques on the lists of the new clique's members; count what other cliques have outside it."""
     cell = cliques[into, _HEAD]
     while cell >= 0:
         i = cells[cell, _VAR]
-        first, kept = touch_start[i], 0
+        first, kept = incidence_start[i], 0
         for k in range(first, first + members[i, _CLIQUES]):
             e = lists[k]
             if cliques[e, _JOINED] == step:
@@ -553,13 +553,13 @@ def _relist(into, step, touch_start, cells, cliques, members, lists):
 
 
 @inner
-def _update_degrees(into, n, left, touch_start, cells, cliques, members, lists, heap):
+def _update_degrees(into, n, left, incidence_start, cells, cliques, members, lists, heap):
     """Set the degrees of the new clique's members; a clique that lies wholly in it is dropped."""
     size = cliques[into, _SIZE]
     cell = cliques[into, _HEAD]
     while cell >= 0:
         i = cells[cell, _VAR]
-        first, kept, degree = touch_start[i], 0, size - 1
+        first, kept, degree = incidence_start[i], 0, size - 1
         for k in range(first, first + members[i, _CLIQUES]):
             e = lists[k]
             if cliques[e, _OUTSIDE] > 0:
@@ -577,14 +577,14 @@ def _update_degrees(into, n, left, touch_start, cells, cliques, members, lists, 
 
 @kernel
 def _eliminate(
-    touch_start, touch_body, start, touches, constraint,  # model
+    incidence_start, incidence_body, start, touches, constraint,  # model
     stage,  # in
     cells, cliques, members, lists, heap,  # work
     order, later,  # out
 ):  # fmt: skip
     """Fill the order of elimination and how many constraints each has as later neighbours."""
     n = len(stage)
-    _begin(touch_start, touch_body, start, touches, constraint, stage, cells, cliques, members, lists, heap)
+    _begin(incidence_start, incidence_body, start, touches, constraint, stage, cells, cliques, members, lists, heap)
     for step in range(n):
         p = heap[0]
         left = n - step - 1
@@ -594,15 +594,15 @@ def _eliminate(
             _sink(0, left, heap, members)
         members[p, _KEY] = -1
         order[step] = p
-        into = lists[touch_start[p]]
+        into = lists[incidence_start[p]]
         if members[p, _CLIQUES] == 0:
             later[step] = 0
         elif members[p, _CLIQUES] == 1:
-            later[step] = _shrink(into, n, left, touch_start, cells, cliques, members, lists, heap)
+            later[step] = _shrink(into, n, left, incidence_start, cells, cliques, members, lists, heap)
         else:
-            later[step] = _join(p, step, touch_start, cells, cliques, members, lists)
-            _relist(into, step, touch_start, cells, cliques, members, lists)
-            _update_degrees(into, n, left, touch_start, cells, cliques, members, lists, heap)
+            later[step] = _join(p, step, incidence_start, cells, cliques, members, lists)
+            _relist(into, step, incidence_start, cells, cliques, members, lists)
+            _update_degrees(into, n, left, incidence_start, cells, cliques, members, lists, heap)
     return 0
 
 
@@ -616,8 +616,8 @@ def _gather_subtrees(
     n = len(order)
     for k in range(n):
         i = order[k]
-        for t in range(system.touch_start[i], system.touch_start[i + 1]):
-            b = system.touch_body[t]
+        for t in range(system.incidence_start[i], system.incidence_start[i + 1]):
+            b = system.incidence_body[t]
             j = newest[b]
             while j >= 0 and j < k:
                 after = ancestor[j]

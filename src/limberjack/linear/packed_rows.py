@@ -250,14 +250,14 @@ def new_packed(system: System, pairs: np.ndarray | None = None) -> tuple[Packed,
         system: constraints on solids of six displacements.
         pairs: (nc,) which of them act with opposite wrenches at one point, or on one solid; None for none.
     """
-    rows, touches = np.diff(system.row_start), np.diff(system.touch_start)
+    rows, touches = np.diff(system.row_start), np.diff(system.incidence_start)
     nc, nr, nb = len(rows), int(system.row_start[-1]), len(system.body_start) - 1
     pair = np.zeros(nc, np.int64) if pairs is None else np.where(touches <= 2, pairs, False).astype(np.int64)
     starts = np.concatenate([[0], np.cumsum(rows * (rows + 1) // 2)]).astype(np.int64)
     wide = np.zeros(0 if pair.all() else int(system.block_start[-1]) + 4)
     key, large = rows, nc > _LARGE and bool(touches.all())
     if large:
-        key = np.maximum.reduceat(system.touch_body, system.touch_start[:-1])
+        key = np.maximum.reduceat(system.incidence_body, system.incidence_start[:-1])
     slot, last, left, spare, opened, done = (np.zeros(nb, np.int32) for _ in range(6))
     counts = [8 * (-(-(nr + 4) // 8))] * 5 + [6 * nc + 4, 5 * nc + 2, 7 * nb, nc]
     parts = np.split(np.zeros(sum(counts)), np.cumsum(counts)[:-1])
@@ -288,8 +288,8 @@ def _sum_blocks(system, Minv, c, J, C, small):
         for j in range(i):
             small[i, j] = 0.0
         small[i, i] = C[system.row_start[c] + i]
-    for t in range(system.touch_start[c], system.touch_start[c + 1]):
-        b, k = system.touch_body[t], system.block_start[t]
+    for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+        b, k = system.incidence_body[t], system.block_start[t]
         xx, xy, xz = pack(m[b, 0], m[b, 3], m[b, 4]), pack(m[b, 3], m[b, 1], m[b, 5]), pack(m[b, 4], m[b, 5], m[b, 2])
         for i in range(n):
             turn, go = combine(xx, xy, xz, four(J, k + 6 * i)), scale(m[b, 6], _linear(J, k + 6 * i))
@@ -350,8 +350,8 @@ def _plan_wave(system, packed):
         slot[b], left[b] = -1, 0
     for i in range(count):
         c = packed.listed[i]
-        for t in range(system.touch_start[c], system.touch_start[c + 1]):
-            b = system.touch_body[t]
+        for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+            b = system.incidence_body[t]
             last[b] = i
             left[b] += 1
     opened = done = pulled = spare = chunk = used = 0
@@ -359,10 +359,10 @@ def _plan_wave(system, packed):
         end = min(begin + CHUNK, count)
         for i in range(begin, end):
             c = packed.listed[i]
-            first = system.touch_start[c]
+            first = system.incidence_start[c]
             packed.ends[i, 1] = -1
-            for t in range(first, system.touch_start[c + 1]):
-                b = system.touch_body[t]
+            for t in range(first, system.incidence_start[c + 1]):
+                b = system.incidence_body[t]
                 if slot[b] < 0:
                     if packed.count[1] == 0:
                         slot[b] = b
@@ -382,12 +382,12 @@ def _plan_wave(system, packed):
         waiting = False
         while pulled < count and not waiting:
             c = packed.listed[pulled]
-            for t in range(system.touch_start[c], system.touch_start[c + 1]):
-                waiting = waiting or last[system.touch_body[t]] >= end
+            for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+                waiting = waiting or last[system.incidence_body[t]] >= end
             if waiting:
                 break
-            for t in range(system.touch_start[c], system.touch_start[c + 1]):
-                b = system.touch_body[t]
+            for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+                b = system.incidence_body[t]
                 left[b] -= 1
                 if left[b] == 0:
                     packed.spare[spare] = slot[b]
@@ -431,7 +431,7 @@ def pack_rows(
         for i in range(n):
             if C[system.row_start[c] + i] != 0.0:
                 packed.soft[listed] = 1
-        t, sort = system.touch_start[c], WIDE
+        t, sort = system.incidence_start[c], WIDE
         if packed.pair[c] == 1:
             sort = PAIR
             _divide(n, packed.root[c], small, J, system.block_start[t], packed.rows, 6 * place)
@@ -440,13 +440,13 @@ def pack_rows(
                 k = system.block_start[t]
                 if pack_point(J, k, packed.rows, 6 * place, listed, packed.level, packed.single):
                     sort, gap = POINT, gap + 3
-            if system.touch_start[c + 1] - t == 2:
-                b, a = system.touch_body[t], system.touch_body[t + 1]
+            if system.incidence_start[c + 1] - t == 2:
+                b, a = system.incidence_body[t], system.incidence_body[t + 1]
                 for k in range(3):
                     x = center[b, k] - center[a, k]
                     packed.level[gap + k] = packed.level[gap + k - 3] + x if sort == POINT else x
         else:
-            for s in range(t, system.touch_start[c + 1]):
+            for s in range(t, system.incidence_start[c + 1]):
                 k = system.block_start[s]
                 _divide(n, packed.root[c], small, J, k, packed.wide, k)
         packed.sort[listed] = sort

@@ -78,10 +78,10 @@ class Saddle(NamedTuple):
 
 def first_constraints(system: System, count: int) -> System:
     """Return the system of the first `count` constraints alone, on the same arrays."""
-    touches = int(system.touch_start[count])
+    touches = int(system.incidence_start[count])
     return System(
         system.body_start, system.mass_start, system.row_start[: count + 1].copy(),
-        system.touch_start[: count + 1].copy(), system.touch_body[:touches].copy(),
+        system.incidence_start[: count + 1].copy(), system.incidence_body[:touches].copy(),
         system.block_start[: touches + 1].copy(),
     )  # fmt: skip
 
@@ -114,7 +114,7 @@ def new_saddle(
         parts = split(system, allowed if primary is None else allowed & primary)
         tree = order_of(system, parts)
         always, work = parts.auxiliary[parts.auxiliary < held], new_work(tree)
-        touches = int(np.diff(system.touch_start).max(initial=0))
+        touches = int(np.diff(system.incidence_start).max(initial=0))
         responses = empty_responses(tree, len(always) + room, int(rows.max(initial=0)), touches)
         factored = _no_factor()
     k = int(rows[always].sum()) + room
@@ -279,8 +279,8 @@ def _solve_primary(system, tree, structure, exact, j, saddle, f, a, r, lam):
 def alone(system, c, k, m, j):
     """Return about how much row k of constraint c moves along itself its bodies if nothing held them."""
     out = 0.0
-    for t in range(system.touch_start[c], system.touch_start[c + 1]):
-        body = system.touch_body[t]
+    for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+        body = system.incidence_body[t]
         dim = system.body_start[body + 1] - system.body_start[body]
         o, d = system.block_start[t] + k * dim, system.mass_start[body]
         for i in range(dim):
@@ -330,8 +330,8 @@ def _row_force(system, c, j, f):
     """Set f to J^T of constraint c, of one row."""
     for i in range(len(f)):
         f[i] = 0.0
-    for t in range(system.touch_start[c], system.touch_start[c + 1]):
-        begin = system.body_start[system.touch_body[t]]
+    for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+        begin = system.body_start[system.incidence_body[t]]
         o = system.block_start[t]
         for i in range(system.block_start[t + 1] - o):
             f[begin + i] += j[o + i]
@@ -341,8 +341,8 @@ def _row_force(system, c, j, f):
 def _row_product(system, c, j, a):
     """Return J a of constraint c, of one row."""
     out = 0.0
-    for t in range(system.touch_start[c], system.touch_start[c + 1]):
-        begin = system.body_start[system.touch_body[t]]
+    for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+        begin = system.body_start[system.incidence_body[t]]
         o = system.block_start[t]
         for i in range(system.block_start[t + 1] - o):
             out += j[o + i] * a[begin + i]

@@ -62,11 +62,11 @@ def add_forces(
     f,  # out
 ):  # fmt: skip
     """Add J^T lam to f. The rows of constraint i stand from place[i] on in lam."""
-    for i in range(len(system.touch_start) - 1):
+    for i in range(len(system.incidence_start) - 1):
         row = place[i]
         n = system.row_start[i + 1] - system.row_start[i]
-        for t in range(system.touch_start[i], system.touch_start[i + 1]):
-            b, k = system.touch_body[t], system.block_start[t]
+        for t in range(system.incidence_start[i], system.incidence_start[i + 1]):
+            b, k = system.incidence_body[t], system.block_start[t]
             to = system.body_start[b]
             dim = system.body_start[b + 1] - to
             if n == 3 and dim == 6:
@@ -96,15 +96,15 @@ def multiply_rows(
 ):  # fmt: skip
     """Set y to J u. The rows of constraint i stand from place[i] on in y."""
     last = sub(splat(1.0), pack(1.0, 1.0, 0.0))  # 0 0 1 1
-    for i in range(len(system.touch_start) - 1):
+    for i in range(len(system.incidence_start) - 1):
         row = place[i]
         n = system.row_start[i + 1] - system.row_start[i]
         if n != 3:
             _multiply_any(system, i, n, row, J, u, y)
             continue
         total = splat(0.0)
-        for t in range(system.touch_start[i], system.touch_start[i + 1]):
-            b, k = system.touch_body[t], system.block_start[t]
+        for t in range(system.incidence_start[i], system.incidence_start[i + 1]):
+            b, k = system.incidence_body[t], system.block_start[t]
             at = system.body_start[b]
             dim = system.body_start[b + 1] - at
             if dim == 6:
@@ -125,8 +125,8 @@ def _multiply_any(system, i, n, row, J, u, y):
     """Set the n rows of constraint i of J u."""
     for r in range(n):
         s = 0.0
-        for t in range(system.touch_start[i], system.touch_start[i + 1]):
-            b = system.touch_body[t]
+        for t in range(system.incidence_start[i], system.incidence_start[i + 1]):
+            b = system.incidence_body[t]
             at = system.body_start[b]
             dim = system.body_start[b + 1] - at
             k = system.block_start[t] + r * dim

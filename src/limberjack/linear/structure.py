@@ -93,7 +93,7 @@ def prepare(system: System, ordering: Ordering | None = None) -> Structure:
     plain = np.minimum.reduceat((rows[block_row] == 3).astype(np.int64), column[:-1]) if nc else np.zeros(0, np.int64)
 
     first = np.full(len(start) - 1, nc, np.int64)
-    np.minimum.at(first, system.touch_body, place[constraint])
+    np.minimum.at(first, system.incidence_body, place[constraint])
     visit = np.argsort(first, kind="stable")[: np.count_nonzero(np.diff(start))].astype(np.int64)
     counts = np.diff(start)[visit]
     visit_touch = _sums(counts)
@@ -137,7 +137,7 @@ def _touch_table(
     """Return what `Structure.touch` holds, for touches in the order of visits."""
     owner = constraint[by_visit]
     rows = np.diff(system.row_start)[owner]
-    running = _sums(np.diff(system.body_start)[system.touch_body[by_visit]] * ((rows + 3) // 4))
+    running = _sums(np.diff(system.body_start)[system.incidence_body[by_visit]] * ((rows + 3) // 4))
     own = running[:-1] - np.repeat(running[visit_touch[:-1]], np.diff(visit_touch))
     return np.stack([system.block_start[by_visit], rows, own, vector[place[owner]], by_visit], axis=1).astype(np.int64)
 
@@ -193,8 +193,8 @@ def _fill_columns(
         block_row[at] = k
         at += 1
         parent = len(order)
-        for t in range(system.touch_start[i], system.touch_start[i + 1]):
-            b = system.touch_body[t]
+        for t in range(system.incidence_start[i], system.incidence_start[i + 1]):
+            b = system.incidence_body[t]
             for s in range(start[b], start[b + 1]):
                 r = place[constraint[touches[s]]]
                 if r > k and seen[r] != k:

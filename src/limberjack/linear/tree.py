@@ -619,8 +619,8 @@ def residual(
         rows = system.row_start[c + 1] - v
         for k in range(rows):
             row_error[v + k] = r[v + k] + C[v + k] * lam[v + k]
-        for t in range(system.touch_start[c], system.touch_start[c + 1]):
-            at, body = system.block_start[t], system.touch_body[t]
+        for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+            at, body = system.block_start[t], system.incidence_body[t]
             begin = system.body_start[body]
             for k in range(rows):
                 x = row_error[v + k]

@@ -52,11 +52,11 @@ def new_over_tree(system: System, free: np.ndarray, allowed: np.ndarray, pairs: 
         allowed: (nc,) bool, which constraints may be part of the forest: those that always act.
         pairs: as of `new_krylov`.
     """
-    owner = np.repeat(np.arange(len(system.row_start) - 1), np.diff(system.touch_start))
-    on = free[system.touch_body]
+    owner = np.repeat(np.arange(len(system.row_start) - 1), np.diff(system.incidence_start))
+    on = free[system.incidence_body]
     starts = np.concatenate([[0], np.cumsum(np.bincount(owner[on], minlength=len(system.row_start) - 1))])
     bare = system._replace(
-        touch_start=starts.astype(np.int64), touch_body=system.touch_body[on].copy(),
+        incidence_start=starts.astype(np.int64), incidence_body=system.incidence_body[on].copy(),
         block_start=np.append(system.block_start[:-1][on], system.block_start[-1]),
     )  # fmt: skip
     parts = split(bare, allowed)
@@ -98,8 +98,8 @@ def _lay(system, packed, J, lam, free, force):
         force[k] = 0.0
     for i in range(packed.count[0]):
         c = packed.listed[i]
-        for t in range(system.touch_start[c], system.touch_start[c + 1]):
-            b, k = system.touch_body[t], system.block_start[t]
+        for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+            b, k = system.incidence_body[t], system.block_start[t]
             for r in range(system.row_start[c], system.row_start[c + 1]):
                 for j in range(6):
                     force[6 * b + j] += free[b] * J[k + j] * lam[r]
@@ -111,8 +111,8 @@ def _leave(system, packed, J, moved, side):
     """Take off the right sides of the listed constraints what the solids move."""
     for i in range(packed.count[0]):
         c = packed.listed[i]
-        for t in range(system.touch_start[c], system.touch_start[c + 1]):
-            o, k = 6 * system.touch_body[t], system.block_start[t]
+        for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+            o, k = 6 * system.incidence_body[t], system.block_start[t]
             for r in range(system.row_start[c], system.row_start[c + 1]):
                 for j in range(6):
                     side[r] -= J[k + j] * moved[o + j]

@@ -22,7 +22,7 @@ from limberjack.model.check import frame_rotation
 from limberjack.model.compile import joint_frames
 from limberjack.model.joints import coordinate_counts, coordinates
 from limberjack.model.model import Model
-from limberjack.model.registered import OwnBody
+from limberjack.model.registered import RegisteredBody
 from limberjack.model.spec import WORLD
 from limberjack.reduced.dynamics import array_of, forward_kinematics, jacobian
 from limberjack.spatial.frames import (
@@ -157,7 +157,7 @@ class Assembler:
         kinds = self.whole.bodies.kind
         for body in self.model.spec.bodies:
             link = int(self.model.arrays.body_link[self.model.body_index(body.name)])
-            if isinstance(body, OwnBody):
+            if isinstance(body, RegisteredBody):
                 raise UnsupportedByMethod(
                     f'body "{body.name}" is of registered kind "{body.body_kind}": give it coordinates that close its '
                     "joints; assembling moves bodies of other kinds"
@@ -205,7 +205,7 @@ class Assembler:
         r, p = self._offset(target.body)
         w, c = self.work, int(self.net.ends[2]) + t
         w.held[t] = link
-        self.net.system.touch_body[self.net.system.touch_start[c]] = link
+        self.net.system.incidence_body[self.net.system.incidence_start[c]] = link
         w.track[t, PLACE : PLACE + 3] = r @ target.place + p - self.whole.center[link]
         w.track[t, TARGET : TARGET + 3] = target.to
         if target.rotation is not None:

@@ -19,7 +19,7 @@ import numpy as np
 from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.rows import SLIDE
 from limberjack.constraints.system import System, new_system
-from limberjack.constraints.table import DRIVE, HELD
+from limberjack.constraints.table import DRIVE, EQUALITY
 from limberjack.linear.sparse import assemble_balls, factor, solve
 from limberjack.linear.structure import Structure, Work, new_work, prepare
 from limberjack.maximal.bodies import RIGID
@@ -93,7 +93,7 @@ class BallWork(NamedTuple):
 def ball_ends(whole: Maximal) -> tuple[np.ndarray, np.ndarray] | None:
     """Return links (c, 2) and levers (c, 6) of a model of rigid bodies on ball joints, or None if it has others."""
     table, system, bodies = whole.table, whole.system, whole.bodies
-    held = table.role == HELD
+    held = table.role == EQUALITY
     rows = np.flatnonzero(held)
     plain = (bodies.kind == RIGID).all() and (held | (table.role == DRIVE)).all() and whole.held > 0
     counts = np.diff(system.row_start)[: whole.held]
@@ -118,9 +118,9 @@ def ball_system(n: int, link: np.ndarray) -> tuple[System, np.ndarray, np.ndarra
     """Return the system of ball joints on n bodies, the touches (c, 2) of each, -1 = none, and rows for levers."""
     c = len(link)
     own = new_system(np.full(n, 6), np.full(c, 3, np.int64), [[int(i) for i in ends if i >= 0] for ends in link])
-    touch, levers = np.full((c, 2), -1, np.int64), np.zeros((len(own.touch_body), 4))
+    touch, levers = np.full((c, 2), -1, np.int64), np.zeros((len(own.incidence_body), 4))
     for k in range(c):
-        at = int(own.touch_start[k])
+        at = int(own.incidence_start[k])
         for end in range(2):
             if link[k, end] >= 0:
                 touch[k, end], levers[at, 3] = at, (-1.0, 1.0)[end]

@@ -66,24 +66,24 @@ def _put(frame, pair, o, r, x, y, n, px, py, pz):
 @kernel
 def put_frames(
     # model
-    first, static, row_start, row_pair, touch_start,
+    first, static, row_start, row_pair, incidence_start,
     # in
     count, link_a, link_b, point, normal, pose,
     # out
-    pair_link, pair_frame, touch_body, slot,
+    pair_link, pair_frame, incidence_body, slot,
 ):  # fmt: skip
     """Write the frames of `count` contacts into slots, those of one body first; return how many are of one body.
 
     Args:
         first: the constraint of the first slot.
         static: slots of one body.
-        row_start, touch_start: of the system.
+        row_start, incidence_start: of the system.
         row_pair: of the table.
         count: contacts.
         link_a, link_b, point, normal: of the contacts.
         pose: (n, POSE) of the bodies.
         pair_link, pair_frame: of the table.
-        touch_body: of the system.
+        incidence_body: of the system.
         slot: (count,) the constraint of each contact.
     """
     ground = moving = 0
@@ -96,9 +96,9 @@ def put_frames(
             c = first + static + moving
             moving += 1
         slot[k] = c
-        pair, t = row_pair[row_start[c], 0], touch_start[c]
+        pair, t = row_pair[row_start[c], 0], incidence_start[c]
         pair_link[pair, 0], pair_link[pair, 1] = b, a
-        touch_body[t] = a
+        incidence_body[t] = a
         nx, ny, nz = normal[k, 0], normal[k, 1], normal[k, 2]
         xx, xy, xz, yx, yy, yz = _axes(nx, ny, nz)
         x, y, z = (xx, xy, xz), (yx, yy, yz), (nx, ny, nz)
@@ -109,7 +109,7 @@ def put_frames(
             one = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
             _put(pair_frame, pair, 0, one, x, y, z, px, py, pz)
         else:
-            touch_body[t + 1] = b
+            incidence_body[t + 1] = b
             r = rotation_from_quaternion(pose[b, 3], pose[b, 4], pose[b, 5], pose[b, 6])
             _put(pair_frame, pair, 0, r, x, y, z, px - pose[b, 0], py - pose[b, 1], pz - pose[b, 2])
     return ground
@@ -299,9 +299,9 @@ def put_contacts(
     """
     table, system = whole.table, whole.system
     put_frames(
-        first, static, system.row_start, table.row_pair, system.touch_start, int(contacts.count[0]), contacts.link_a,
-        contacts.link_b, contacts.point, contacts.normal, pose, table.pair_link, table.pair_frame, system.touch_body,
-        slot,
+        first, static, system.row_start, table.row_pair, system.incidence_start, int(contacts.count[0]),
+        contacts.link_a, contacts.link_b, contacts.point, contacts.normal, pose, table.pair_link, table.pair_frame,
+        system.incidence_body, slot,
     )  # fmt: skip
 
 
@@ -341,7 +341,7 @@ class ContactRows:
         self._limits, limits = np.array([base.held, self._first], np.int64), self._first - base.held
         most = len(self._always) + limits + sum(room)
         self._responses = empty_responses(
-            self._tree, most, int(wide.max(initial=0)), int(np.diff(system.touch_start).max(initial=0))
+            self._tree, most, int(wide.max(initial=0)), int(np.diff(system.incidence_start).max(initial=0))
         )
         self._held, self._spots = int(wide[self._always].sum()), places_of(whole.system, self._always)
         n = self._held + limits + self._rows * sum(room)

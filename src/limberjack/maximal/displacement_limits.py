@@ -239,8 +239,8 @@ def change_limits(
             on[c], total[r], lam[r] = 0, 0.0, 0.0
         elif acts == 0 and value[r] < _TOUCHES:
             rate = 0.0
-            for t in range(system.touch_start[c], system.touch_start[c + 1]):
-                o, k = 6 * system.touch_body[t], system.block_start[t]
+            for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+                o, k = 6 * system.incidence_body[t], system.block_start[t]
                 for i in range(6):
                     rate += source[k + i] * d[o + i]
             if rate < -_TOUCHES:

@@ -147,7 +147,7 @@ def new_net(model: Model, whole: Maximal, *, driven: tuple[int, ...] = (), track
     listed = (*range(sided), *driven)
     for c in listed:
         counts.append(int(native.row_start[c + 1] - native.row_start[c]))
-        touches.append(native.touch_body[native.touch_start[c] : native.touch_start[c + 1]].tolist())
+        touches.append(native.incidence_body[native.incidence_start[c] : native.incidence_start[c + 1]].tolist())
     n = len(bodies.kind)
     for _ in range(trackers):
         counts.append(6)
@@ -191,7 +191,7 @@ def _turning(model: Model, whole: Maximal, system: System) -> np.ndarray:
         flat = all(i < 0 or whole.bodies.kind[i] == PLANAR for i in links)
         if count == 0 or flat or model.joint_spec(model.joint_names[int(table.joint[r])]).kind == "compound":
             continue
-        place = {int(system.touch_body[t]): int(system.block_start[t]) for t in _touches(system, c)}
+        place = {int(system.incidence_body[t]): int(system.block_start[t]) for t in _touches(system, c)}
         out.append((r, pair, count, place.get(links[1], -1), place.get(links[0], -1)))
     return np.array(out, np.int64).reshape(-1, 5)
 
@@ -199,7 +199,7 @@ def _turning(model: Model, whole: Maximal, system: System) -> np.ndarray:
 def _is_pair(whole: Maximal, c: int) -> bool:
     """Return whether constraint c acts on one solid, or on two rigid ones with opposite wrenches at one point."""
     native, table = whole.system, whole.table
-    bodies = native.touch_body[native.touch_start[c] : native.touch_start[c + 1]]
+    bodies = native.incidence_body[native.incidence_start[c] : native.incidence_start[c + 1]]
     rows = table.row_pair[native.row_start[c] : native.row_start[c + 1]]
     links = table.pair_link[rows[:, 0]]
     one = (rows[:, 1] < 0).all() and (links == links[0]).all()
@@ -207,7 +207,7 @@ def _is_pair(whole: Maximal, c: int) -> bool:
 
 
 def _touches(system: System, c: int) -> range:
-    return range(int(system.touch_start[c]), int(system.touch_start[c + 1]))
+    return range(int(system.incidence_start[c]), int(system.incidence_start[c + 1]))
 
 
 def _metrics(whole: Maximal) -> tuple[np.ndarray, np.ndarray]:
@@ -310,9 +310,9 @@ def _put_torque(kind, sign, x, y, z, o, j):
 def _copy_rows(native, kinds, system, c, i, source, j):
     """Copy the rows of the model's constraint c to constraint i, widened to six displacements per solid."""
     n = native.row_start[c + 1] - native.row_start[c]
-    for t in range(native.touch_start[c + 1] - native.touch_start[c]):
-        body = native.touch_body[native.touch_start[c] + t]
-        k, o = native.block_start[native.touch_start[c] + t], system.block_start[system.touch_start[i] + t]
+    for t in range(native.incidence_start[c + 1] - native.incidence_start[c]):
+        body = native.incidence_body[native.incidence_start[c] + t]
+        k, o = native.block_start[native.incidence_start[c] + t], system.block_start[system.incidence_start[i] + t]
         dim, kind = native.body_start[body + 1] - native.body_start[body], kinds[body]
         for _ in range(n):
             if dim == 6 or kind == SCALABLE or kind == SCALABLE + 1:
@@ -406,8 +406,8 @@ def _roll(system, i, start, pose, j, value):
     first = system.row_start[i]
     for r in range(first, system.row_start[i + 1]):
         value[r] = 0.0
-    for t in range(system.touch_start[i], system.touch_start[i + 1]):
-        b, o = system.touch_body[t], system.block_start[t]
+    for t in range(system.incidence_start[i], system.incidence_start[i + 1]):
+        b, o = system.incidence_body[t], system.block_start[t]
         dx, dy, dz = pose[b, 0] - start[b, 0], pose[b, 1] - start[b, 1], pose[b, 2] - start[b, 2]
         back = (start[b, 3], -start[b, 4], -start[b, 5], -start[b, 6])
         w, x, y, z = quaternion_multiply((pose[b, 3], pose[b, 4], pose[b, 5], pose[b, 6]), back)
@@ -468,8 +468,8 @@ def look(
         for t in range(len(w.held)):
             w.on[first + t] = 1 if w.held[t] >= 0 else 0
         _track(
-            net.rows[2], system.block_start[system.touch_start[first]], bodies.kind, bodies.maps, e.ends, blocks, pose,
-            w.held, w.track, w.value, w.source,
+            net.rows[2], system.block_start[system.incidence_start[first]], bodies.kind, bodies.maps, e.ends, blocks,
+            pose, w.held, w.track, w.value, w.source,
         )  # fmt: skip
 
 

@@ -101,7 +101,7 @@ def set_turning(
         for k in range(6):
             turning[i, k] = 0.0
     for c in range(held):
-        first, t = system.row_start[c], system.touch_start[c]
+        first, t = system.row_start[c], system.incidence_start[c]
         k = table.row_pair[first, 0]
         if k < 0 or table.row_pair[first, 1] >= 0:
             continue
@@ -221,7 +221,9 @@ def set_sides(
         acts = float(on[i])
         for r in range(system.row_start[i], system.row_start[i + 1]):
             b[r], c[r] = -acts * scale * value[r], 0.0
-        for o in range(system.block_start[system.touch_start[i]], system.block_start[system.touch_start[i + 1]]):
+        for o in range(
+            system.block_start[system.incidence_start[i]], system.block_start[system.incidence_start[i + 1]]
+        ):
             j[o] = acts * source[o]
         if i >= ends[2] and h > 0.0 and on[i] == 1:
             t, r = i - ends[2], system.row_start[i]
@@ -229,7 +231,7 @@ def set_sides(
                 if cut[t, k] == 1:
                     # it pulls as hard as it may, whatever is left
                     b[r + k] = 0.0
-                    o = system.block_start[system.touch_start[i]] + 6 * k
+                    o = system.block_start[system.incidence_start[i]] + 6 * k
                     for d in range(6):
                         j[o + d] = 0.0
                     continue
@@ -319,9 +321,9 @@ def displace(
     m = minv
     for k in range(len(f)):
         f[k] = 0.0
-    for c in range(len(system.touch_start) - 1):
-        for t in range(system.touch_start[c], system.touch_start[c + 1]):
-            o, k = 6 * system.touch_body[t], system.block_start[t]
+    for c in range(len(system.incidence_start) - 1):
+        for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+            o, k = 6 * system.incidence_body[t], system.block_start[t]
             for r in range(system.row_start[c], system.row_start[c + 1]):
                 x = lam[r]
                 for i in range(6):

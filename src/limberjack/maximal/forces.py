@@ -128,8 +128,8 @@ def _drive(setup, drives, armature, span, applied, pose, e, s, f):
         r = system.row_start[c]
         tau = s.tau[table.drive[r, 1]]
         if tau != 0.0:
-            for t in range(system.touch_start[c], system.touch_start[c + 1]):
-                body, o = system.touch_body[t], system.block_start[t]
+            for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+                body, o = system.incidence_body[t], system.block_start[t]
                 begin = system.body_start[body]
                 for k in range(system.body_start[body + 1] - begin):
                     f[begin + k] += tau * e.j[o + k]

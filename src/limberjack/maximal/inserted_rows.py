@@ -10,7 +10,7 @@ import numpy as np
 
 from limberjack.constraints.rows import SLIDE
 from limberjack.constraints.system import new_system
-from limberjack.constraints.table import SIDED, SPRING, Pairs, Row, Table, joint_rows, new_table
+from limberjack.constraints.table import INEQUALITY, SPRING, Pairs, Row, Table, joint_rows, new_table
 from limberjack.errors import StateError
 from limberjack.maximal.rows import Maximal
 from limberjack.model.model import Model
@@ -87,19 +87,20 @@ def inserted_at(
     old = base.system
     sizes = np.diff(old.row_start).tolist()
     touches = [
-        old.touch_body[old.touch_start[c] : old.touch_start[c + 1]].tolist() for c in range(len(old.row_start) - 1)
+        old.incidence_body[old.incidence_start[c] : old.incidence_start[c + 1]].tolist()
+        for c in range(len(old.row_start) - 1)
     ]
     sizes[place:place], touches[place:place] = [len(group) for group in groups], links
     system = new_system(np.diff(old.body_start), np.array(sizes, np.int64), touches)
     touch = _into(base.touch, at, np.full((len(rows), 4), -1, np.int64))
     # blocks behind the new ones stand later now, by as much as those take
-    first = int(old.block_start[old.touch_start[place]])
-    wide = int(system.block_start[system.touch_start[place + len(groups)]]) - first
+    first = int(old.block_start[old.incidence_start[place]])
+    wide = int(system.block_start[system.incidence_start[place + len(groups)]]) - first
     touch[at + len(rows) :][touch[at + len(rows) :] >= first] += wide
     for k, group in enumerate(groups):
         c, (a, b) = place + k, pairs.link[group[0].terms[0][0]]
-        for t in range(int(system.touch_start[c]), int(system.touch_start[c + 1])):
-            body = int(system.touch_body[t])
+        for t in range(int(system.incidence_start[c]), int(system.incidence_start[c + 1])):
+            body = int(system.incidence_body[t])
             dim = int(old.body_start[body + 1] - old.body_start[body])
             for i, r in enumerate(range(int(system.row_start[c]), int(system.row_start[c + 1]))):
                 for end, link in enumerate((b, a)):
@@ -153,7 +154,7 @@ def with_slots(model: Model, base: Maximal, at: int, static: int, moving: int, r
     last = len(base.bodies.kind) - 1
     for k in range(static + moving):
         pair = pairs.add((-1 if k < static else 0, eye), (0 if k < static else last, eye))
-        groups.append([Row(0, [(pair, (SLIDE, axis, 0, 1.0))], role=SIDED) for axis in (2, 0, 1)[:rows]])
+        groups.append([Row(0, [(pair, (SLIDE, axis, 0, 1.0))], role=INEQUALITY) for axis in (2, 0, 1)[:rows]])
         links.append([0] if k < static else [last, 0])
     return inserted_at(base, at, pairs, groups, ["contact"] * len(groups), links)
 

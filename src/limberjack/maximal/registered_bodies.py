@@ -28,10 +28,10 @@ from numba import carray
 from numba.core import types
 from numba.extending import overload
 
-from limberjack._jit import call_custom, inner, outlined
+from limberjack._jit import call_address, inner, outlined
 from limberjack.constraints.jets import Jet, jet
 from limberjack.constraints.registered import compile_flags, compiled_address
-from limberjack.model.registered import OWN_KINDS, OwnKind
+from limberjack.model.registered import REGISTERED_BODY_KINDS, RegisteredBodyKind
 
 __all__ = ["OWN_WIDTH", "address_of_body", "own_inertia", "own_mass", "own_move", "own_place", "own_push", "set_own"]
 
@@ -52,7 +52,7 @@ def _column(c):
 def own_place(i, address, own, data, px, py, pz):
     """Fill place, velocity, bias and slopes of the point p of body i, at the state `set_own` left."""
     own[i, POINT], own[i, POINT + 1], own[i, POINT + 2] = px, py, pz
-    call_custom(address[i], ASK_POINT, own, i, data, i, data.shape[1])
+    call_address(address[i], ASK_POINT, own, i, data, i, data.shape[1])
 
 
 @outlined
@@ -60,8 +60,8 @@ def set_own(i, dim, start, address, own, data, pose, u, maps, ends):
     """Fill all of body i at (pose, u): its own row, ends, and the maps of its frame."""
     for c in range(dim):
         own[i, Y + c], own[i, U + c] = pose[i, _column(c)], u[start + c]
-    call_custom(address[i], ASK_MASS, own, i, data, i, data.shape[1])
-    call_custom(address[i], ASK_FRAME, own, i, data, i, data.shape[1])
+    call_address(address[i], ASK_MASS, own, i, data, i, data.shape[1])
+    call_address(address[i], ASK_FRAME, own, i, data, i, data.shape[1])
     own_place(i, address, own, data, 0.0, 0.0, 0.0)
     for c in range(9):
         ends[i, c] = 1.0 if c % 4 == 0 else 0.0
@@ -243,11 +243,11 @@ def _mass_function(kinetic: Callable, potential: Callable, center: Callable, siz
 
 def address_of_body(name: str) -> int:
     """Return the address of the compiled functions of a registered body kind; raise if they cannot be compiled."""
-    return _compiled(OWN_KINDS[name])
+    return _compiled(REGISTERED_BODY_KINDS[name])
 
 
 @cache
-def _compiled(kind: OwnKind) -> int:
+def _compiled(kind: RegisteredBodyKind) -> int:
     """Return the address of what a kind's functions are compiled to, once for each."""
     flags = compile_flags()
     place, kinetic = numba.njit(**flags)(kind.place), numba.njit(**flags)(kind.kinetic)

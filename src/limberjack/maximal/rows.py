@@ -15,12 +15,24 @@ import numpy as np
 
 from limberjack._jit import inner, outlined
 from limberjack.constraints.compound import new_scratch, set_compounds
-from limberjack.constraints.rows import CUSTOM, GAP, LENGTH, LEVER_A, LEVER_B, PAIR, PLAIN, SLIDE, TURN, row, set_pair
+from limberjack.constraints.rows import (
+    GAP,
+    LENGTH,
+    LEVER_A,
+    LEVER_B,
+    PAIR,
+    PLAIN,
+    REGISTERED,
+    SLIDE,
+    TURN,
+    row,
+    set_pair,
+)
 from limberjack.constraints.system import System, new_system
 from limberjack.constraints.table import (
     DRIVE,
+    INEQUALITY,
     ROTOR,
-    SIDED,
     Pairs,
     Row,
     Table,
@@ -51,7 +63,7 @@ from limberjack.maximal.registered_bodies import OWN_WIDTH
 from limberjack.model.compile import joint_frames
 from limberjack.model.joints import KINDS, SPIN, coordinate_counts, motions_of
 from limberjack.model.model import Model
-from limberjack.model.registered import OwnBody
+from limberjack.model.registered import RegisteredBody
 from limberjack.model.spec import Joint
 from limberjack.spatial.vectors import cross, symmetric_times
 
@@ -121,13 +133,13 @@ def _new_bodies(model: Model) -> tuple[Bodies, np.ndarray]:
     n = len(a.links.parent)
     kind = np.zeros(n, np.int64)
     give = np.zeros((n, 4))
-    own: dict[int, OwnBody] = {}
+    own: dict[int, RegisteredBody] = {}
     spec = {body.name: body for body in model.spec.bodies}
     for i, name in enumerate(model.body_names):
         body, link = spec[name], int(a.body_link[i])
         if link < 0 or body.body_kind == "rigid":
             continue
-        if isinstance(body, OwnBody):
+        if isinstance(body, RegisteredBody):
             if (a.body_link == link).sum() > 1:
                 raise UnsupportedByMethod(f'body "{name}" is of kind "{body.body_kind}": nothing can be fixed to it')
             kind[link], own[link] = OWN, body
@@ -163,7 +175,7 @@ def _new_bodies(model: Model) -> tuple[Bodies, np.ndarray]:
     return bodies, center
 
 
-def _origin(model: Model, link: int, body: OwnBody) -> np.ndarray:
+def _origin(model: Model, link: int, body: RegisteredBody) -> np.ndarray:
     """Return the origin of a body of a registered kind in its link's frame: its points count from there."""
     offset = model.arrays.body_offset[model.body_index(body.name)]
     if np.abs(offset[:9] - np.eye(3).ravel()).max() > 0.0:
@@ -175,7 +187,7 @@ def _origin(model: Model, link: int, body: OwnBody) -> np.ndarray:
     return offset[9:]
 
 
-def _own_arrays(n: int, own: dict[int, OwnBody]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _own_arrays(n: int, own: dict[int, RegisteredBody]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return addresses, rows and numbers of the bodies of registered kinds; empty where there is none."""
     count = n if own else 0
     address, data = np.zeros(count, np.int64), np.zeros((count, max([1, *(len(one.data) for one in own.values())])))
@@ -224,7 +236,7 @@ def _held_rows(joint: Joint, pair: int, index: int, links: list[int], bodies: Bo
     rows = joint_rows(joint)
     kinds = [bodies.kind[i] for i in links if i >= 0]
     if PARTICLE in kinds or AFFINE in kinds or OWN in kinds:
-        free = (SLIDE, LENGTH, CUSTOM) if AFFINE not in kinds and OWN not in kinds else (SLIDE, LENGTH)
+        free = (SLIDE, LENGTH, REGISTERED) if AFFINE not in kinds and OWN not in kinds else (SLIDE, LENGTH)
         along = links[0] >= 0 and bodies.kind[links[0]] == OWN and joint.kind not in ("ball", "distance")
         if along or any(code not in free for terms, _ in rows for code, *_ in terms):
             raise UnsupportedByMethod(
@@ -291,7 +303,7 @@ def new_maximal(model: Model, ignored: frozenset[str], *, springs: bool = False,
             groups.append(rows)
         if "limits" not in ignored:
             ends = limit_rows(joint, scalars=True)
-            sided += [[Row(index, [(pair, t) for t in terms], target=(v, 0.0), role=SIDED)] for terms, v in ends]
+            sided += [[Row(index, [(pair, t) for t in terms], target=(v, 0.0), role=INEQUALITY)] for terms, v in ends]
         reads += [[one] for one in _read_rows(joint, pair, index, place)]
     if springs:
         groups += [spring_rows(model, pairs, k) for k in range(len(model.springs))]
@@ -372,7 +384,9 @@ def _touches(table: Table, system: System) -> np.ndarray:
     out = np.full((len(table.joint), 4), -1, np.int64)
     dims = np.diff(system.body_start)
     for c in range(len(system.row_start) - 1):
-        own = {int(system.touch_body[t]): t for t in range(system.touch_start[c], system.touch_start[c + 1])}
+        own = {
+            int(system.incidence_body[t]): t for t in range(system.incidence_start[c], system.incidence_start[c + 1])
+        }
         for r in range(system.row_start[c], system.row_start[c + 1]):
             for slot in range(2):
                 pair = table.row_pair[r, slot]
@@ -440,7 +454,9 @@ def evaluate_rows(bodies, system, table, touch, soft, time, rows, pose, u, e):
     j, c = e.j, 0
     for r in range(rows):
         while system.row_start[c] <= r:
-            for o in range(system.block_start[system.touch_start[c]], system.block_start[system.touch_start[c + 1]]):
+            for o in range(
+                system.block_start[system.incidence_start[c]], system.block_start[system.incidence_start[c + 1]]
+            ):
                 j[o] = 0.0
             c += 1
         last = max(table.row_pair[r, 0], table.row_pair[r, 1])
@@ -475,8 +491,8 @@ def places_of(system: System, constraints: np.ndarray) -> tuple[np.ndarray, np.n
     out, row = [], 0
     for c in constraints.tolist():
         count = int(system.row_start[c + 1] - system.row_start[c])
-        for t in range(int(system.touch_start[c]), int(system.touch_start[c + 1])):
-            body, start = int(system.touch_body[t]), int(system.block_start[t])
+        for t in range(int(system.incidence_start[c]), int(system.incidence_start[c + 1])):
+            body, start = int(system.incidence_body[t]), int(system.block_start[t])
             first, last = int(system.body_start[body]), int(system.body_start[body + 1])
             for i in range(count):
                 at = start + i * (last - first)

@@ -21,7 +21,7 @@ from limberjack.maximal.rows import Maximal
 from limberjack.model.body_kinds import BODY_KINDS
 from limberjack.model.compile import joint_frames
 from limberjack.model.model import Model
-from limberjack.model.registered import OwnBody
+from limberjack.model.registered import RegisteredBody
 from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
 
 __all__ = [
@@ -88,8 +88,8 @@ def may_be_primary(whole: Maximal) -> np.ndarray:
     Points of these need not move in all directions, and rows that nothing can move are found by auxiliary solves only.
     """
     system = whole.system
-    own = whole.bodies.kind[system.touch_body] == OWN
-    of_touch = np.repeat(np.arange(len(system.row_start) - 1), np.diff(system.touch_start))
+    own = whole.bodies.kind[system.incidence_body] == OWN
+    of_touch = np.repeat(np.arange(len(system.row_start) - 1), np.diff(system.incidence_start))
     return np.bincount(of_touch[own], minlength=len(system.row_start) - 1) == 0
 
 
@@ -137,7 +137,7 @@ def start_shapes(model: Model, whole: Maximal, pose: np.ndarray, u: np.ndarray) 
         pose[link, columns] = plain if body.scale is None else body.scale
         if whole.bodies.kind[link] == SCALABLE_AXES:
             whole.bodies.give[link, 1 + columns - SHAPE] = plain if body.scale_rest is None else body.scale_rest
-        if isinstance(body, OwnBody):
+        if isinstance(body, RegisteredBody):
             u[speeds], pose[link, 3] = body.rates, 1.0
         found = True
     return found

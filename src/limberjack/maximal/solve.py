@@ -8,7 +8,7 @@ import numpy as np
 
 from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.system import System
-from limberjack.constraints.table import ROTOR, SIDED, SPRING, Table
+from limberjack.constraints.table import INEQUALITY, ROTOR, SPRING, Table
 from limberjack.linear.saddle import NO_ROOM, REFUSED, alone, factor_saddle, list_touching, solve_saddle
 from limberjack.maximal.bodies import Bodies, move_bodies
 from limberjack.maximal.forces import read_coordinates
@@ -83,7 +83,7 @@ def set_sides(table, rows, mode, h, loose, rate, values, pressed, side, give):
             value += 2.0 * rate * values[r, 1] + rate * rate * values[r, 0]
         if mode == 2 and loose == BAUMGARTE and table.speed[r] == 1:
             value += rate * values[r, 1]
-        if mode == 2 and table.role[r] == SIDED and pressed[r] == 0.0 and values[r, 1] > 0.0:
+        if mode == 2 and table.role[r] == INEQUALITY and pressed[r] == 0.0 and values[r, 1] > 0.0:
             # what it moves away with counts against the acceleration that would bring it back within the step
             value += values[r, 1] / h
         give[r] = 0.0

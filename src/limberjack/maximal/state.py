@@ -8,7 +8,7 @@ import numpy as np
 
 from limberjack._jit import kernel
 from limberjack.constraints.rows import ANGLE, COMPOUND, COORDINATES, PICKED, ROWS
-from limberjack.constraints.table import DRIVE, HELD
+from limberjack.constraints.table import DRIVE, EQUALITY
 from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError, UnsupportedByMethod
 from limberjack.linear.elimination import split
 from limberjack.linear.saddle import first_constraints, new_saddle
@@ -62,7 +62,7 @@ def screws_of(model: Model, whole: Maximal) -> list[tuple[int, list[int], float]
         if name in model.loop_names and model.joint_spec(name).kind == "screw" and len(terms) == 2:
             pair, pitch = terms[1, 1], model.joint_spec(name).pitch
             own = np.flatnonzero((table.terms[:, 0] == ANGLE) & (table.terms[:, 1] == pair))
-            if table.role[r] == HELD and pitch != 0.0 and terms[1, 0] == ANGLE:
+            if table.role[r] == EQUALITY and pitch != 0.0 and terms[1, 0] == ANGLE:
                 out.append((r, own.tolist(), 2.0 * np.pi * pitch))
     return out
 
@@ -492,7 +492,7 @@ class MaximalState:
         rows = int(self.whole.system.row_start[self.whole.held])
         names = self._model.joint_names
         gears = [k for k, name in enumerate(names) if self._model.joint_spec(name).kind == "gear"]
-        held = (table.role[:rows] == HELD) & (table.speed[:rows] == 0) & ~np.isin(table.joint[:rows], gears)
+        held = (table.role[:rows] == EQUALITY) & (table.speed[:rows] == 0) & ~np.isin(table.joint[:rows], gears)
         sliding = np.abs(e.wrench[:rows, 3:6]).max(axis=1, initial=0.0) > 0.0
         out = []
         for chosen in (held & sliding, held & ~sliding):

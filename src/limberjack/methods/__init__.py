@@ -14,7 +14,7 @@ import numpy as np
 
 from limberjack.errors import StateError, UnknownName, UnsupportedByMethod
 from limberjack.model.model import Model
-from limberjack.model.registered import refuse_projected, refuse_slanted
+from limberjack.model.registered import refuse_black_boxes, refuse_unsymmetric
 
 if TYPE_CHECKING:
     from limberjack.methods.adaptive.options import Adaptive
@@ -159,6 +159,6 @@ def require_support(model: Model, method: Any, ignore: Iterable[str]) -> None:
             f"Methods that can: {other}. To run without: ignore={tuple(missing)}"
         )
     if not getattr(method, "projects", False):
-        refuse_projected(model.spec, method.name)
+        refuse_black_boxes(model.spec, method.name)
     if not getattr(method, "slants", False):
-        refuse_slanted(model.spec, method.name)
+        refuse_unsymmetric(model.spec, method.name)

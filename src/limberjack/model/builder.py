@@ -13,7 +13,7 @@ from limberjack.model.body_kinds import BodyBuilder
 from limberjack.model.joint_options import checked_axis, checked_joint
 from limberjack.model.joints import KINDS
 from limberjack.model.model import Model
-from limberjack.model.registered import ConstraintBuilder, OwnBodyBuilder
+from limberjack.model.registered import ConstraintBuilder, RegisteredBodyBuilder
 from limberjack.model.shape_kinds import ShapeBuilder
 from limberjack.model.spec import WORLD, Axis, Joint, Point, Spec, Spring
 
@@ -24,7 +24,7 @@ _NO_TURN = (1.0, 0.0, 0.0, 0.0)
 _Z = (0.0, 0.0, 1.0)
 
 
-class Builder(BodyBuilder, OwnBodyBuilder, ShapeBuilder, ConstraintBuilder):
+class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilder):
     """Collects a model piece by piece; `build()` checks the whole and returns it.
 
     Args:

@@ -16,7 +16,7 @@ from limberjack.spatial import frames
 __all__ = [
     "color",
     "frame_rotation",
-    "has_thin_links",
+    "has_degenerate_inertia",
     "inertia_problem",
     "inertia_six",
     "is_number",
@@ -213,7 +213,7 @@ def repaired_inertia(mass: float, six: Sequence[float]) -> tuple[float, ...]:
 _TOLERANCE = 1e-12
 
 
-def has_thin_links(links: Links) -> bool:
+def has_degenerate_inertia(links: Links) -> bool:
     """Return whether any link lacks mass or the inertia of an extended body."""
     mass, h = links.inertia[:, 9], links.inertia[:, 6:9]
     if (mass <= 0).any():

@@ -9,7 +9,7 @@ import numpy as np
 
 from limberjack.errors import ModelError, UnknownName
 from limberjack.model.body_kinds import BODY_KINDS, check_planes
-from limberjack.model.check import has_thin_links, singular_link
+from limberjack.model.check import has_degenerate_inertia, singular_link
 from limberjack.model.compile import Compiled, compile_model
 from limberjack.model.joints import KINDS
 from limberjack.model.spanning_tree import Tree, span
@@ -142,7 +142,7 @@ class Model:
             _joint_index=_index(joints),
             workspace={},
         )
-        if has_thin_links(arrays.links):
+        if has_degenerate_inertia(arrays.links):
             link = singular_link(arrays.links, self.nq)
             if link >= 0:
                 joint = joints[int(np.flatnonzero(arrays.joint_link == link)[0])]

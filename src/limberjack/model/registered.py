@@ -27,24 +27,24 @@ __all__ = [
     "CONSTRAINT_KINDS",
     "ConstraintBuilder",
     "ConstraintKind",
-    "CustomJoint",
+    "RegisteredConstraint",
     "Locks",
     "ONE_SIDED",
-    "OWN_KINDS",
-    "OwnBody",
-    "OwnBodyBuilder",
-    "OwnKind",
+    "REGISTERED_BODY_KINDS",
+    "RegisteredBody",
+    "RegisteredBodyBuilder",
+    "RegisteredBodyKind",
     "STEP",
     "arguments",
     "checked_directions",
     "locks_of",
     "refuse_constraints",
-    "refuse_projected",
-    "refuse_slanted",
+    "refuse_black_boxes",
+    "refuse_unsymmetric",
     "register_body_kind",
     "register_constraint",
     "register_joint",
-    "slanted_joints",
+    "unsymmetric_joints",
 ]
 
 # Step of differences [m, rad].
@@ -192,11 +192,11 @@ def locks_of(name: str, project: Callable, data: tuple[float, ...], rows: int, l
 # Bodies of registered kinds are moved by methods that work on bodies; what they need of a kind follows from its
 # functions, see `constraints/own_kinds.py`.
 
-MOST_COORDINATES = 12
+MAX_COORDINATES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class OwnKind:
+class RegisteredBodyKind:
     """A registered body kind: how many coordinates it has, and its functions."""
 
     name: str
@@ -207,11 +207,11 @@ class OwnKind:
     center: Callable | None
 
 
-OWN_KINDS: dict[str, OwnKind] = {}
+REGISTERED_BODY_KINDS: dict[str, RegisteredBodyKind] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class OwnBody(Body):
+class RegisteredBody(Body):
     """A body of a registered kind: its coordinates at the start are its `scale`, their rates and its numbers here."""
 
     rates: tuple[float, ...] = ()
@@ -248,17 +248,17 @@ def register_body_kind(
         potential: see above; none without.
         center: see above; without, the place of the body's origin.
     """
-    if type(size) is not int or not 1 <= size <= MOST_COORDINATES:
-        raise ModelError(f'body kind "{name}": size must be 1 to {MOST_COORDINATES}, got {size!r}')
+    if type(size) is not int or not 1 <= size <= MAX_COORDINATES:
+        raise ModelError(f'body kind "{name}": size must be 1 to {MAX_COORDINATES}, got {size!r}')
     functions = {"place": place, "kinetic": kinetic, "potential": potential, "center": center}
     for word, function in functions.items():
         if not callable(function) and (function is not None or word in ("place", "kinetic")):
             raise ModelError(f'body kind "{name}": {word} must be a function, got {function!r}')
     bodies.register_body_kind(bodies.BodyKind(name, size, size))
-    OWN_KINDS[name] = OwnKind(name, size, place, kinetic, potential, center)
+    REGISTERED_BODY_KINDS[name] = RegisteredBodyKind(name, size, place, kinetic, potential, center)
 
 
-class OwnBodyBuilder:
+class RegisteredBodyBuilder:
     """The part of `Builder` that makes bodies of registered kinds."""
 
     _spec: Spec
@@ -280,12 +280,12 @@ class OwnBodyBuilder:
             rates: of the coordinates at the start; zero without.
             data: numbers handed to the kind's functions.
         """
-        if kind not in OWN_KINDS:
-            raise UnknownName("body kind", kind, "register_body_kind", OWN_KINDS)
+        if kind not in REGISTERED_BODY_KINDS:
+            raise UnknownName("body kind", kind, "register_body_kind", REGISTERED_BODY_KINDS)
         check.name(name, "a body's name")
         if name == WORLD or name in self._bodies:
             raise ModelError(f'body "{name}" exists already')
-        size = OWN_KINDS[kind].size
+        size = REGISTERED_BODY_KINDS[kind].size
         mass = check.number(mass, f'mass of body "{name}"', positive=True)
         start = check.vector(coordinates, size, f'coordinates of body "{name}"')
         speed = (0.0,) * size if rates is None else check.vector(rates, size, f'rates of body "{name}"')
@@ -296,7 +296,9 @@ class OwnBodyBuilder:
         still, inertia = (0.0, 0.0, 0.0), (mass, mass, mass, 0.0, 0.0, 0.0)
         self._bodies[name] = len(self._spec.bodies)
         self._spec.bodies.append(
-            OwnBody(name, mass, still, inertia, None, None, kind, start, rates=speed, data=tuple(numbers.tolist()))
+            RegisteredBody(
+                name, mass, still, inertia, None, None, kind, start, rates=speed, data=tuple(numbers.tolist())
+            )
         )
         return name
 
@@ -306,7 +308,7 @@ class OwnBodyBuilder:
 # A registered kind is a joint kind without freedoms that never carries the tree, like a distance. Its rows and their
 # biases follow from the function; see `constraints/custom.py`.
 
-MOST_ROWS = 6
+MAX_ROWS = 6
 # What the limits of a black-box joint are called after its name and its kind's.
 LIMITS = ":limits"
 
@@ -333,7 +335,7 @@ CONSTRAINT_KINDS: dict[str, ConstraintKind] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class CustomJoint(Joint):
+class RegisteredConstraint(Joint):
     """A constraint of a registered kind, with the numbers its function is given."""
 
     data: tuple[float, ...] = ()
@@ -371,8 +373,8 @@ def register_constraint(
             f'constraint kind "{name}": forces must be callable, and one_sided false, since forces along other '
             f"directions may not exist that only push; got {forces!r}"
         )
-    if type(rows) is not int or not 1 <= rows <= MOST_ROWS:
-        raise ModelError(f'constraint kind "{name}": rows must be 1 to {MOST_ROWS}, got {rows!r}')
+    if type(rows) is not int or not 1 <= rows <= MAX_ROWS:
+        raise ModelError(f'constraint kind "{name}": rows must be 1 to {MAX_ROWS}, got {rows!r}')
     CONSTRAINT_KINDS[name] = ConstraintKind(name, function, rows, bool(one_sided), forces=forces)
     KINDS[name] = Kind(name, (), (False,) * 6, coupled="registered", tree=False)
 
@@ -415,32 +417,32 @@ def register_joint(name: str, project: Callable, *, locked: Any = None, limited:
 def refuse_constraints(spec: Spec, method: str) -> None:
     """Raise if a model has constraints of registered kinds, for a method that has rows of its own."""
     for joint in spec.joints:
-        if isinstance(joint, CustomJoint):
+        if isinstance(joint, RegisteredConstraint):
             raise UnsupportedByMethod(
                 f'method "{method}" knows no registered kinds: constraint "{joint.name}" is of kind "{joint.kind}". '
                 "Methods that do: full, adaptive, multipliers, impulses"
             )
 
 
-def refuse_projected(spec: Spec, method: str) -> None:
+def refuse_black_boxes(spec: Spec, method: str) -> None:
     """Raise if a model has black-box joints, for a method that asks for accelerations of its rows."""
     for joint in spec.joints:
-        if isinstance(joint, CustomJoint) and CONSTRAINT_KINDS[joint.kind].project:
+        if isinstance(joint, RegisteredConstraint) and CONSTRAINT_KINDS[joint.kind].project:
             raise UnsupportedByMethod(
                 f'method "{method}" knows no black-box joints: joint "{joint.name}" is of kind "{joint.kind}". '
                 "Methods that do: impulses"
             )
 
 
-def slanted_joints(spec: Spec) -> list[CustomJoint]:
+def unsymmetric_joints(spec: Spec) -> list[RegisteredConstraint]:
     """Return the constraints whose forces act along other directions than their rows."""
-    customs = [joint for joint in spec.joints if isinstance(joint, CustomJoint)]
+    customs = [joint for joint in spec.joints if isinstance(joint, RegisteredConstraint)]
     return [joint for joint in customs if CONSTRAINT_KINDS[joint.kind].forces is not None]
 
 
-def refuse_slanted(spec: Spec, method: str) -> None:
+def refuse_unsymmetric(spec: Spec, method: str) -> None:
     """Raise if a model has constraints with forces of their own, for a method whose forces act along the rows."""
-    for joint in slanted_joints(spec):
+    for joint in unsymmetric_joints(spec):
         raise UnsupportedByMethod(
             f'method "{method}" lets forces act along rows only: constraint "{joint.name}" of kind "{joint.kind}" has '
             "forces of its own. Methods that can: multipliers"
@@ -501,5 +503,5 @@ class ConstraintBuilder:
         plain = checked_joint(kind, name, parent, child, **frames)
         ends = (plain.position, plain.rotation, plain.position_in_child, plain.rotation_in_child)
         self._joints[name] = kind
-        self._spec.joints.append(CustomJoint(name, kind, parent, child, *ends, data=tuple(numbers.tolist())))
+        self._spec.joints.append(RegisteredConstraint(name, kind, parent, child, *ends, data=tuple(numbers.tolist())))
         return name

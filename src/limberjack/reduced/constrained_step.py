@@ -15,7 +15,7 @@ import numpy as np
 
 from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B, relative_rotation
-from limberjack.constraints.table import DRIVE, HELD, SIDED
+from limberjack.constraints.table import DRIVE, EQUALITY, INEQUALITY
 from limberjack.model.arrays import COORDINATE, DOF, LINK, SPAN
 from limberjack.reduced.aba import accelerations, articulate, solve_accelerations
 from limberjack.reduced.drives import ball_drive, drive_forces, scalar_drive
@@ -108,7 +108,7 @@ def drive_rows(
     r = hold.blocks[k, ROW]
     while r < hold.blocks[k, ROW_END]:
         role = table.role[r]
-        if role > SIDED and role != DRIVE:
+        if role > INEQUALITY and role != DRIVE:
             give[r, 1], give[r, 2] = table.soft[r, 0], table.soft[r, 1]
             give[r, 0] = give[r, 1] * values[r, 0] + give[r, 2] * values[r, 1]
         if role != DRIVE:
@@ -194,11 +194,11 @@ def _worst(table, k, hold):
     values, worst, at, touches = hold.values, 0.0, -1, False
     for r in range(hold.blocks[k, ROW], hold.blocks[k, ROW_END]):
         role = table.role[r]
-        if role == SIDED:
+        if role == INEQUALITY:
             touches = touches or values[r, 0] <= TOUCH
-        if role > SIDED or table.speed[r] == 1:
+        if role > INEQUALITY or table.speed[r] == 1:
             continue
-        size = abs(values[r, 0]) if role == HELD or hold.multipliers[r] > 0.0 else -values[r, 0]
+        size = abs(values[r, 0]) if role == EQUALITY or hold.multipliers[r] > 0.0 else -values[r, 0]
         if not size <= worst:
             worst, at = size, r
     return worst, at, touches
@@ -210,9 +210,9 @@ def _passes(table, k, h, q, qd, hold):
     values = hold.values
     for r in range(hold.blocks[k, ROW], hold.blocks[k, ROW_END]):
         role = table.role[r]
-        if role == HELD:
+        if role == EQUALITY:
             return True
-        if role == SIDED:
+        if role == INEQUALITY:
             if table.row_pair[r, 0] < 0:
                 value = -table.target[r, 0]
                 rate = 0.0
@@ -236,7 +236,7 @@ def _project(links, table, span, k, time, work, hold, tau, qdd, q, qd):
     last = least = np.inf
     worst = 0.0
     for r in range(hold.blocks[k, ROW], hold.blocks[k, ROW_END]):
-        if table.role[r] == SIDED:
+        if table.role[r] == INEQUALITY:
             hold.give[r, 0] = 0.0
     for iteration in range(_MOST):
         kinematics(links, span, q, qd, work)

@@ -15,7 +15,7 @@ from limberjack.constraints.rows import ANGLE, COORDINATES, ROWS, SLIDE, TURN
 from limberjack.constraints.table import (
     DRIVE,
     GRIP,
-    SIDED,
+    INEQUALITY,
     Pairs,
     Row,
     Table,
@@ -152,7 +152,7 @@ class Holding:
         link = np.array(pairs.link, np.int64).reshape(-1, 2)
         self.spans = tied_blocks(self.model, _ties(links, rows, link))
         block = blocks_of_rows(links, rows, link, self.spans)
-        later = np.array([row.role == SIDED for row in rows], bool)
+        later = np.array([row.role == INEQUALITY for row in rows], bool)
         order = np.lexsort((np.arange(len(rows)), later, block))
         rows, block = [rows[i] for i in order], block[order]
         pair_block = np.zeros(len(link), np.int64)

@@ -18,7 +18,7 @@ from limberjack._jit import inner, kernel, outlined
 from limberjack.collision.bvh import move_parts
 from limberjack.collision.detect import FULL, NOT_FINITE, detect_once
 from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B
-from limberjack.constraints.table import SIDED
+from limberjack.constraints.table import INEQUALITY
 from limberjack.contact.restitution import rebound
 from limberjack.contact.warm_start import find_again, keep
 from limberjack.model.arrays import DOF, LINK, SPAN, Drives, Links, span_of, whole_span
@@ -473,7 +473,7 @@ def _add_row(links, table, k, r, h, hold, touch):
     for slot in range(4):
         if hold.path[r, slot] >= 0:
             at = pack_path(links, hold.path[r, slot], stamp, at, t.packed)
-    sided = table.role[r] == SIDED
+    sided = table.role[r] == INEQUALITY
     t.packed.kind[k], t.packed.source[k] = (SIDED_ROW if sided else HELD_ROW), r
     t.packed.facts[k, FREE], t.packed.facts[k, WANTED], t.packed.facts[k, MOST] = rate, 0.0, 0.0
     if sided:
@@ -560,9 +560,9 @@ def _gather(links, table, blocks, h, contacts, found, hold, touch):
     for b in range(len(blocks)):
         for r in range(hold.blocks[b, ROW], hold.blocks[b, ROW_END]):
             role = table.role[r]
-            if role > SIDED or t.marked[t.tree[hold.path[r, 0]]] == 0:
+            if role > INEQUALITY or t.marked[t.tree[hold.path[r, 0]]] == 0:
                 continue
-            if role == SIDED and hold.values[r, 0] + h * min(hold.values[r, 1], 0.0) > _NEAR:
+            if role == INEQUALITY and hold.values[r, 0] + h * min(hold.values[r, 1], 0.0) > _NEAR:
                 continue
             if k < room:
                 p.start[k + 1] = _add_row(links, table, k, r, h, hold, t)

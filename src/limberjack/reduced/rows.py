@@ -21,7 +21,7 @@ import numpy as np
 from limberjack._jit import inner, outlined
 from limberjack.constraints.compound import new_scratch, set_compound
 from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B, PAIR, PLAIN, row, set_pair
-from limberjack.constraints.table import GRIP, SIDED, Row, Table
+from limberjack.constraints.table import GRIP, INEQUALITY, Row, Table
 from limberjack.linear.dense import factor_psd, solve_psd
 from limberjack.linear.lcp import Workspace, new_workspace, solve_lcp
 from limberjack.model.arrays import DOF, LINK, Links
@@ -103,7 +103,7 @@ def new_hold(links: Links, table: Table, row_block: np.ndarray, pair_block: np.n
         blocks[k] = [first, first + len(rows), pair, pair + len(own), len(touched), len(touched) + len(here)]
         touched += here
     path, stop = paths(links, table, n)
-    held = max((int((table.role[row_block == k] != SIDED).sum()) for k in range(len(spans))), default=0)
+    held = max((int((table.role[row_block == k] != INEQUALITY).sum()) for k in range(len(spans))), default=0)
     width = PAIR if len(table.compound) else PLAIN
     parts: list[Any] = [
         blocks, np.array(touched, np.int64), path, stop, np.zeros((n, 6)), np.zeros((n, 18)), np.zeros((p, width)),
@@ -281,15 +281,15 @@ def choose(
     count = 0
     for r in range(blocks[k, ROW], blocks[k, ROW_END]):
         role = roles[r]
-        pressed = role == SIDED and hold.multipliers[r] > 0.0
-        if role == SIDED and not pressed:
+        pressed = role == INEQUALITY and hold.multipliers[r] > 0.0
+        if role == INEQUALITY and not pressed:
             # once in a projection, always: rows that come and go would chase each other
             near = values[r, 0] <= TOUCH or (mode == POSITION and (values[r, 0] <= h or give[r, 0] > 0.0))
             if not near:
                 continue
             if mode == POSITION:
                 give[r, 0] = 1.0
-        if role > SIDED:
+        if role > INEQUALITY:
             s = h * (h * give[r, 1] + give[r, 2])
             if mode != ACCELERATION or s == 0.0 or not (soft or role == GRIP):
                 continue
@@ -298,7 +298,7 @@ def choose(
         if count == len(hold.rows):
             return NO_ROOM
         hold.rows[count] = r
-        low[count] = 0.0 if role == SIDED and not (pressed and mode == POSITION) else -INFINITE
+        low[count] = 0.0 if role == INEQUALITY and not (pressed and mode == POSITION) else -INFINITE
         high[count] = INFINITE
         if mode == POSITION:
             side[count] = values[r, 0]
@@ -306,9 +306,9 @@ def choose(
             side[count] = values[r, 1]
         else:
             seen = _row_acceleration(links, table, r, rows, qdd, hold)
-            if role == SIDED and not pressed and values[r, 1] > 0.0:
+            if role == INEQUALITY and not pressed and values[r, 1] > 0.0:
                 seen += values[r, 1] / h
-            if role > SIDED:
+            if role > INEQUALITY:
                 seen += (give[r, 0] + h * give[r, 1] * values[r, 1]) / s
                 if role == GRIP:
                     low[count], high[count] = -table.soft[r, 2], table.soft[r, 2]
@@ -401,7 +401,7 @@ def respond(
             for other in range(j + 1):
                 matrix[j, other] = 0.0
                 matrix[other, j] = 0.0
-        if table.role[r] > SIDED:
+        if table.role[r] > INEQUALITY:
             matrix[j, j] += 1.0 / (h * (h * hold.give[r, 1] + hold.give[r, 2]))
 
 

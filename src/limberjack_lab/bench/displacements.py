@@ -107,11 +107,11 @@ def _matrix(work: Assembler, sparse: Any) -> Any:
     s, minv = work.net.system, work.work.minv
     rows, columns, values = [], [], []
     for c in range(len(s.row_start) - 1):
-        for t in range(s.touch_start[c], s.touch_start[c + 1]):
+        for t in range(s.incidence_start[c], s.incidence_start[c + 1]):
             n = s.row_start[c + 1] - s.row_start[c]
             block = work.work.source[s.block_start[t] : s.block_start[t + 1]]
             rows.append(np.repeat(np.arange(s.row_start[c], s.row_start[c + 1]), 6))
-            columns.append(np.tile(np.arange(6 * s.touch_body[t], 6 * s.touch_body[t] + 6), n))
+            columns.append(np.tile(np.arange(6 * s.incidence_body[t], 6 * s.incidence_body[t] + 6), n))
             values.append(block)
     shape = (int(s.row_start[-1]), 6 * len(work.pose))
     j = sparse.csr_matrix((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape)
@@ -209,11 +209,11 @@ def flat_net(bodies: int) -> tuple[System, np.ndarray, np.ndarray, np.ndarray]:
     up = [(k, k + side) for k in range(n - side)]
     pairs = [(0,), *right, *up]
     system = new_system(np.full(n, 6), np.full(len(pairs), 3), [list(pair) for pair in pairs])
-    j = np.zeros((int(system.touch_start[-1]), 3, 6))
+    j = np.zeros((int(system.incidence_start[-1]), 3, 6))
     sign = np.ones(len(j))
     at = np.concatenate([place[list(pair)].mean(0)[None].repeat(len(pair), 0) for pair in pairs])
-    sign[system.touch_start[:-1]] = -1.0
-    lever = at - place[system.touch_body]
+    sign[system.incidence_start[:-1]] = -1.0
+    lever = at - place[system.incidence_body]
     j[:, 0, 1], j[:, 0, 2], j[:, 1, 0] = lever[:, 2], -lever[:, 1], -lever[:, 2]
     j[:, 1, 2], j[:, 2, 0], j[:, 2, 1] = lever[:, 0], lever[:, 1], -lever[:, 0]
     j[:, :, 3:] = np.eye(3)

@@ -74,7 +74,7 @@ def repeat_solves(
 class Dense(NamedTuple):
     """Scratch of the dense elimination; nr rows, nu velocities."""
 
-    touch_start: np.ndarray  # (nb + 1,) the touches of each body
+    incidence_start: np.ndarray  # (nb + 1,) the touches of each body
     touch: np.ndarray  # (nt,)
     constraint: np.ndarray  # (nt,) of each touch
     root: np.ndarray  # flat Cholesky factors R of the mass blocks, M = R R^T
@@ -87,9 +87,9 @@ class Dense(NamedTuple):
 
 def new_dense(system: System) -> Dense:
     """Return scratch for `system`."""
-    order = np.argsort(system.touch_body, kind="stable")
-    counts = np.bincount(system.touch_body, minlength=len(system.body_start) - 1)
-    constraint = np.repeat(np.arange(len(system.row_start) - 1), np.diff(system.touch_start))
+    order = np.argsort(system.incidence_body, kind="stable")
+    counts = np.bincount(system.incidence_body, minlength=len(system.body_start) - 1)
+    constraint = np.repeat(np.arange(len(system.row_start) - 1), np.diff(system.incidence_start))
     nr, nu = int(system.row_start[-1]), int(system.body_start[-1])
     return Dense(
         np.concatenate([[0], np.cumsum(counts)]), order, constraint, np.zeros(int(system.mass_start[-1])),
@@ -131,14 +131,14 @@ def _form(system, m, j, force, r, d):
         dim = system.body_start[b + 1] - v
         _root(o, dim, m, d.root)
         _divide(o, dim, d.root, force, v, d.pushed)
-        for x in range(d.touch_start[b], d.touch_start[b + 1]):
+        for x in range(d.incidence_start[b], d.incidence_start[b + 1]):
             t = d.touch[x]
             c, at = d.constraint[t], system.block_start[t]
             for i in range(rows[c + 1] - rows[c]):
                 _divide(o, dim, d.root, j, at + i * dim, d.bent)
                 for p in range(dim):
                     d.lam[rows[c] + i] -= d.bent[at + i * dim + p] * d.pushed[v + p]
-            for y in range(d.touch_start[b], x + 1):
+            for y in range(d.incidence_start[b], x + 1):
                 # touches stand in the order of their constraints: this one's rows are the columns
                 _pair(d.touch[y], t, dim, system, d)
 
@@ -182,7 +182,7 @@ def _accelerate(system, d):
     for k in range(len(d.a)):
         d.a[k] = d.pushed[k]
     for t in range(len(d.constraint)):
-        c, b, at = d.constraint[t], system.touch_body[t], system.block_start[t]
+        c, b, at = d.constraint[t], system.incidence_body[t], system.block_start[t]
         v = system.body_start[b]
         dim = system.body_start[b + 1] - v
         for i in range(system.row_start[c], system.row_start[c + 1]):

@@ -240,12 +240,12 @@ def _matrices(solve: Solve, sparse: Any) -> dict[str, tuple[Any, np.ndarray, int
     blocks = e.m.reshape(-1, dim, dim)
     mass = sparse.block_diag(list(blocks), format="csc")
     inverse = sparse.block_diag(list(np.linalg.inv(blocks)), format="csc")
-    touches = np.repeat(np.arange(len(system.row_start) - 1), np.diff(system.touch_start))
+    touches = np.repeat(np.arange(len(system.row_start) - 1), np.diff(system.incidence_start))
     height = np.diff(system.row_start)[touches]
     place = np.concatenate([np.add.outer(np.arange(h) + system.row_start[c], np.zeros(dim, int)).ravel()
                             for c, h in zip(touches, height, strict=True)])  # fmt: skip
     column = np.concatenate([np.tile(np.arange(dim) + system.body_start[b], h)
-                             for b, h in zip(system.touch_body, height, strict=True)])  # fmt: skip
+                             for b, h in zip(system.incidence_body, height, strict=True)])  # fmt: skip
     j = sparse.csc_matrix((e.j[: system.block_start[-1]], (place, column)), shape=(nr, nu))
     r = s.r[:nr]
     return {

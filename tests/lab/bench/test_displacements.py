@@ -29,7 +29,7 @@ def test_a_flat_net_is_at_rest_under_common_motion():
     u = np.tile((0.0, 0.0, 0.0, 1.0, 2.0, 3.0), 25)
     for c in range(1, len(system.row_start) - 1):
         total = np.zeros(3)
-        for t in range(system.touch_start[c], system.touch_start[c + 1]):
+        for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
             block = j[system.block_start[t] : system.block_start[t + 1]].reshape(3, 6)
-            total += block @ u[6 * system.touch_body[t] : 6 * system.touch_body[t] + 6]
+            total += block @ u[6 * system.incidence_body[t] : 6 * system.incidence_body[t] + 6]
         assert np.abs(total).max() < 1e-14

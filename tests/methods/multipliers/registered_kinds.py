@@ -8,7 +8,7 @@ import pytest
 
 import limberjack as lj
 from limberjack.model.body_kinds import BODY_KINDS
-from limberjack.model.registered import OWN_KINDS
+from limberjack.model.registered import REGISTERED_BODY_KINDS
 
 
 def plane_place(point, coordinates, data):
@@ -94,5 +94,5 @@ def own_bodies_registered():
         "beam", size=1, place=beam_place, kinetic=beam_kinetic, potential=beam_potential, center=beam_center
     )
     yield
-    for name in list(OWN_KINDS):
-        del OWN_KINDS[name], BODY_KINDS[name]
+    for name in list(REGISTERED_BODY_KINDS):
+        del REGISTERED_BODY_KINDS[name], BODY_KINDS[name]

@@ -250,7 +250,7 @@ class DisplacementsStepper(MaximalState):
     def _put_grip(self, t: int, grip: Grip) -> None:
         w, c = self._w, int(self._net.ends[2]) + t
         w.held[t] = grip.link
-        self._net.system.touch_body[self._net.system.touch_start[c]] = grip.link
+        self._net.system.incidence_body[self._net.system.incidence_start[c]] = grip.link
         row = w.track[t]
         row[PLACE : PLACE + 3] = grip.place - self.whole.center[grip.link]
         row[TARGET : TARGET + 3] = grip.target

@@ -242,8 +242,8 @@ def _fit_rows(system, ends, aim, speeds, j, b, c):
     for i in range(len(system.row_start) - 1):
         for r in range(system.row_start[i], system.row_start[i + 1]):
             b[r], c[r] = 0.0, 0.0
-        for t in range(system.touch_start[i], system.touch_start[i + 1]):
-            o, at = 6 * system.touch_body[t], system.block_start[t]
+        for t in range(system.incidence_start[i], system.incidence_start[i + 1]):
+            o, at = 6 * system.incidence_body[t], system.block_start[t]
             for r in range(system.row_start[i], system.row_start[i + 1]):
                 for k in range(6):
                     if i >= ends[2]:

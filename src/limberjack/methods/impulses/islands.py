@@ -181,7 +181,7 @@ def find_touching(setup, shapes, filters, dt, up, broad, contacts, kept, graph, 
             return NOT_FINITE, False
     count, system = contacts.count[0], setup.system
     find_islands(
-        count, contacts.link_a, contacts.link_b, system.touch_start, system.touch_body, setup.constraints[0],
+        count, contacts.link_a, contacts.link_b, system.incidence_start, system.incidence_body, setup.constraints[0],
         graph.root,
     )  # fmt: skip
     wake(graph.root, bulk)

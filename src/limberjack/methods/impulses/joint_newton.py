@@ -19,7 +19,7 @@ import math
 
 from limberjack._jit import inner, outlined
 from limberjack.constraints.compound import set_compound
-from limberjack.constraints.rows import CUSTOM, GAP, LEVER_A, LEVER_B, row, set_pair
+from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B, REGISTERED, row, set_pair
 from limberjack.maximal.solve import TOUCH
 from limberjack.methods.impulses.motion import drift_body
 from limberjack.spatial.quaternions import rotation_from_quaternion
@@ -34,7 +34,7 @@ __all__ = ["ALWAYS", "BEYOND", "NEVER", "rates_by_time", "settle", "sweep_joints
 @inner
 def _empty(system, c, j):
     """Return whether the row of constraint c moves nothing."""
-    for t in range(system.touch_start[c], system.touch_start[c + 1]):
+    for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
         for o in range(system.block_start[t], system.block_start[t] + 6):
             if j[o] != 0.0:
                 return False
@@ -53,7 +53,7 @@ def take_row_there(
     """Give the one-sided row of constraint c, if it moves nothing where a step starts, its direction where it leads."""
     table, system = setup.table, setup.system
     r = system.row_start[c]
-    if table.terms[table.term_start[r], 0] != CUSTOM or there.values[r, 0] > TOUCH or not _empty(system, c, e.j):
+    if table.terms[table.term_start[r], 0] != REGISTERED or there.values[r, 0] > TOUCH or not _empty(system, c, e.j):
         return
     k = table.row_pair[r, 0]
     w, s = there.wrench, e.state
@@ -91,8 +91,8 @@ _K, _F, _DJ, _OLD = 0, 6, 7, 8
 
 @inner
 def _asleep(system, c, asleep):
-    for t in range(system.touch_start[c], system.touch_start[c + 1]):
-        if not asleep[system.touch_body[t]]:
+    for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+        if not asleep[system.incidence_body[t]]:
             return False
     return True
 
@@ -101,15 +101,15 @@ def _asleep(system, c, asleep):
 def _level(system, c, height):
     """Return the level of the higher body of constraint c."""
     out = 0
-    for t in range(system.touch_start[c], system.touch_start[c + 1]):
-        out = max(out, height[system.touch_body[t]])
+    for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+        out = max(out, height[system.incidence_body[t]])
     return out
 
 
 @inner
 def _answer(system, c, r, first, j, inverse, t):
     """Return M^-1 times the part of row r on its body t."""
-    o, i = system.block_start[t] + 6 * (r - first), system.touch_body[t]
+    o, i = system.block_start[t] + 6 * (r - first), system.incidence_body[t]
     own = (inverse[i, 0], inverse[i, 1], inverse[i, 2], inverse[i, 3], inverse[i, 4], inverse[i, 5])
     x, y, z = symmetric_times(own, j[o], j[o + 1], j[o + 2])
     f = inverse[i, 6]
@@ -120,8 +120,8 @@ def _answer(system, c, r, first, j, inverse, t):
 def _push(system, c, r, push, j, inverse, u):
     """Let the impulse `push` along row r of constraint c act."""
     first = system.row_start[c]
-    for t in range(system.touch_start[c], system.touch_start[c + 1]):
-        b = 6 * system.touch_body[t]
+    for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+        b = 6 * system.incidence_body[t]
         a0, a1, a2, a3, a4, a5 = _answer(system, c, r, first, j, inverse, t)
         u[b] += push * a0
         u[b + 1] += push * a1
@@ -139,7 +139,7 @@ def _factor(system, c, j, inverse, w):
     for a in range(n):
         for b in range(a + 1):
             w[_K + a, b] = 0.0
-        for t in range(system.touch_start[c], system.touch_start[c + 1]):
+        for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
             a0, a1, a2, a3, a4, a5 = _answer(system, c, first + a, first, j, inverse, t)
             for b in range(a + 1):
                 o = system.block_start[t] + 6 * b
@@ -202,7 +202,7 @@ def _slope(setup, c, h, u, e, there, inverse, w):
         if table.speed[r] == 1:
             # its error is a rate, of the rows of the start
             for b in range(n):
-                for t in range(system.touch_start[c], system.touch_start[c + 1]):
+                for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
                     o = system.block_start[t] + 6 * a
                     x = _answer(system, c, first + b, first, e.j, inverse, t)
                     for k in range(6):
@@ -223,8 +223,8 @@ def _slope(setup, c, h, u, e, there, inverse, w):
             x, y, z = _turn_back(
                 h, u, i, there.wrench[r, o] + x, there.wrench[r, o + 1] + y, there.wrench[r, o + 2] + z
             )
-            for t in range(system.touch_start[c], system.touch_start[c + 1]):
-                if system.touch_body[t] == i:
+            for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+                if system.incidence_body[t] == i:
                     for b in range(n):
                         v = _answer(system, c, first + b, first, e.j, inverse, t)
                         w[_K + a, b] += sign * (x * v[0] + y * v[1] + z * v[2] + fx * v[3] + fy * v[4] + fz * v[5])
@@ -260,8 +260,8 @@ def _solve_slope(n, w):
 @inner
 def _rate(system, r, c, j, u):
     first, out = system.row_start[c], 0.0
-    for t in range(system.touch_start[c], system.touch_start[c + 1]):
-        o, b = system.block_start[t] + 6 * (r - first), 6 * system.touch_body[t]
+    for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+        o, b = system.block_start[t] + 6 * (r - first), 6 * system.incidence_body[t]
         for k in range(6):
             out += j[o + k] * u[b + k]
     return out
@@ -271,8 +271,8 @@ def _rate(system, r, c, j, u):
 def _look(setup, c, h, time, before, compound, bulk, u, e, there, pose, w):
     """Move the bodies of constraint c to where h leads, fill its error there; return the square of it."""
     system, table = setup.system, setup.table
-    for t in range(system.touch_start[c], system.touch_start[c + 1]):
-        i = system.touch_body[t]
+    for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+        i = system.incidence_body[t]
         drift_body(i, h, before, bulk, u, pose)
         r = rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
         ends = there.ends
@@ -306,17 +306,17 @@ def _look(setup, c, h, time, before, compound, bulk, u, e, there, pose, w):
 
 @inner
 def _keep(system, c, u, w):
-    for t in range(system.touch_start[c], system.touch_start[c + 1]):
+    for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
         for k in range(6):
-            w[_OLD + t - system.touch_start[c], k] = u[6 * system.touch_body[t] + k]
+            w[_OLD + t - system.incidence_start[c], k] = u[6 * system.incidence_body[t] + k]
 
 
 @inner
 def _try(system, c, part, e, bulk, u, w):
     """Set the velocities to what they were, and `part` of the impulse."""
-    for t in range(system.touch_start[c], system.touch_start[c + 1]):
+    for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
         for k in range(6):
-            u[6 * system.touch_body[t] + k] = w[_OLD + t - system.touch_start[c], k]
+            u[6 * system.incidence_body[t] + k] = w[_OLD + t - system.incidence_start[c], k]
     first = system.row_start[c]
     for r in range(first, system.row_start[c + 1]):
         _push(system, c, r, part * w[_DJ, r - first], e.j, bulk.inverse, u)

@@ -27,8 +27,8 @@ def row_rates(system, first, last, j, u, values):
         first_row = system.row_start[c]
         for r in range(first_row, system.row_start[c + 1]):
             rate = 0.0
-            for t in range(system.touch_start[c], system.touch_start[c + 1]):
-                o, b = system.block_start[t] + 6 * (r - first_row), 6 * system.touch_body[t]
+            for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+                o, b = system.block_start[t] + 6 * (r - first_row), 6 * system.incidence_body[t]
                 for k in range(6):
                     rate += j[o + k] * u[b + k]
             values[r, 1] = rate

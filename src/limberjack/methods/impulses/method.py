@@ -401,7 +401,7 @@ def _new_bulk(whole: Maximal) -> Bulk:
 def _jointed(model: Model, whole: Maximal) -> np.ndarray:
     """Return which bodies have joints or springs."""
     out, system = np.zeros(len(whole.bodies.kind), np.int64), whole.system
-    out[system.touch_body[: system.touch_start[whole.held]]] = 1
+    out[system.incidence_body[: system.incidence_start[whole.held]]] = 1
     springs = model.arrays.springs.link.ravel()
     out[springs[springs >= 0]] = 1
     return out

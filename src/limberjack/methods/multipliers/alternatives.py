@@ -202,7 +202,7 @@ class AlternativeStepper(MultipliersStepper):
         columns = {RIGID: np.arange(6), PLANAR: np.array((3, 4, 2)), PARTICLE: np.array((3, 4, 5))}
         counts, touches, places, first = np.diff(own.row_start), [], [], 0
         for c in range(len(counts)):
-            mine = own.touch_body[own.touch_start[c] : own.touch_start[c + 1]].tolist()
+            mine = own.incidence_body[own.incidence_start[c] : own.incidence_start[c + 1]].tolist()
             touches.append(mine)
             for b in mine:
                 rows = first + 6 * np.arange(counts[c])[:, None]

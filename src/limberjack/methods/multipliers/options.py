@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from limberjack.errors import StateError, UnknownName, UnsupportedByMethod
 from limberjack.model.model import Model
-from limberjack.model.registered import slanted_joints
+from limberjack.model.registered import unsymmetric_joints
 
 __all__ = ["COORDINATES", "INTEGRATORS", "Multipliers", "ORDERS", "SOLVERS", "STABILIZATIONS"]
 
@@ -85,7 +85,7 @@ class Multipliers:
 
             return ReducedStepper(model, self, ignored)
         touching = "contacts" in model.features() and "contacts" not in ignored
-        slanted = [] if "loops" in ignored else slanted_joints(model.spec)
+        slanted = [] if "loops" in ignored else unsymmetric_joints(model.spec)
         if slanted:
             from limberjack.methods.multipliers.unsymmetric_rows import SlantedStepper
 

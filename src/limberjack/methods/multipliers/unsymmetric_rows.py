@@ -27,7 +27,7 @@ from limberjack.maximal.solve import STUCK
 from limberjack.methods.multipliers.alternatives import AlternativeStepper
 from limberjack.methods.multipliers.options import Multipliers
 from limberjack.model.model import Model
-from limberjack.model.registered import CONSTRAINT_KINDS, CustomJoint, slanted_joints
+from limberjack.model.registered import CONSTRAINT_KINDS, RegisteredConstraint, unsymmetric_joints
 
 __all__ = ["SlantedStepper"]
 
@@ -42,7 +42,7 @@ class SlantedStepper(AlternativeStepper):
     _halfway = False
 
     def __init__(self, model: Model, options: Multipliers, ignored: frozenset[str]) -> None:
-        self._slanted, self._at = slanted_joints(model.spec), 0.0
+        self._slanted, self._at = unsymmetric_joints(model.spec), 0.0
         name = self._slanted[0].name
         if options.integrator not in ("semi_implicit", "euler") or options.order == "first":
             raise StateError(
@@ -72,7 +72,7 @@ class SlantedStepper(AlternativeStepper):
         for joint in self._slanted:
             self._require_solids(joint)
 
-    def _require_solids(self, joint: CustomJoint) -> None:
+    def _require_solids(self, joint: RegisteredConstraint) -> None:
         for link in self._links_of(joint):
             if link >= 0 and self.whole.bodies.kind[link] >= SCALABLE:
                 raise UnsupportedByMethod(
@@ -80,11 +80,11 @@ class SlantedStepper(AlternativeStepper):
                     "particles only"
                 )
 
-    def _pair_of(self, joint: CustomJoint) -> int:
+    def _pair_of(self, joint: RegisteredConstraint) -> int:
         row = self.whole.system.row_start[self._places[joint.name]]
         return int(self.whole.table.row_pair[row, 0])
 
-    def _links_of(self, joint: CustomJoint) -> tuple[int, int]:
+    def _links_of(self, joint: RegisteredConstraint) -> tuple[int, int]:
         a, b = self.whole.table.pair_link[self._pair_of(joint)]
         return int(a), int(b)
 
@@ -117,7 +117,7 @@ class SlantedStepper(AlternativeStepper):
         met = np.isfinite(found.a).all() and found.residual <= _LEFT * (1.0 + np.abs(self._side[mine]).max(initial=0.0))
         return found.a, 0 if met else STUCK
 
-    def _wrenches(self, joint: CustomJoint) -> np.ndarray:
+    def _wrenches(self, joint: RegisteredConstraint) -> np.ndarray:
         """Return (rows, 6) torques and forces on the child that hold each value of a constraint, in world axes."""
         kind, s = CONSTRAINT_KINDS[joint.kind], self._e.state[self._pair_of(joint)]
         axes, other = s[AXES_A : AXES_A + 9].reshape(3, 3), s[AXES_B : AXES_B + 9].reshape(3, 3)
@@ -135,7 +135,7 @@ class SlantedStepper(AlternativeStepper):
             )
         return np.hstack([wrenches[:, :3] @ axes, wrenches[:, 3:] @ axes])
 
-    def _force(self, joint: CustomJoint, wrench: np.ndarray) -> np.ndarray:
+    def _force(self, joint: RegisteredConstraint, wrench: np.ndarray) -> np.ndarray:
         """Return (nu,) what a torque and force on the child and their opposite on the parent are on all velocities."""
         s, out = self._e.state[self._pair_of(joint)], np.zeros(len(self._f))
         torque, force = wrench[:3], wrench[3:]
