@@ -1,9 +1,9 @@
-"""Write the parts of the documentation that follow from the code: capabilities, scenes, the table of joint kinds.
+"""Write the parts of the documentation that follow from the code: capabilities, scenes, joint kinds, rooms.
 
 Usage: python tools/make_docs.py [--check]
 
-Writes docs/capabilities.md and docs/scenes.md whole and the table in docs/joints.md between its markers. With --check
-nothing is written: the status is 1 when a page is not what the code says now.
+Writes docs/capabilities.md, docs/scenes.md and docs/images/rooms.svg whole and the table in docs/joints.md between its
+markers. With --check nothing is written: the status is 1 when a page differs from what the code gives now.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import draw_rooms
 import limberjack as lj
 from limberjack.cli.terminal import shown
 from limberjack.methods import FEATURES
@@ -25,7 +26,7 @@ NOTE = "<!-- written by tools/make_docs.py; edit that, or what it reads -->\n"
 START, END = "<!-- kinds:start -->\n", "<!-- kinds:end -->\n"
 
 # q, qd and S of each kind. S: relative twist (angular; linear of the child's origin) in the parent's joint axes, one
-# column per freedom; x, y, z are those axes, R the child's rotation against them, y' = R y, p the child's origin.
+# column per dof; x, y, z are those axes, R the child's rotation against them, y' = R y, p the child's origin.
 MOTIONS = {
     "hinge": ("angle", "rate", "(z; 0)"),
     "slide": ("length", "rate", "(0; z)"),
@@ -150,6 +151,7 @@ def pages() -> dict[Path, str]:
     return {
         DOCS / "capabilities.md": capabilities(),
         DOCS / "scenes.md": scenes(),
+        DOCS / "images" / "rooms.svg": draw_rooms.picture(),
         joints: f"{before}{START}{kinds()}{END}{after}",
     }
 

@@ -28,7 +28,8 @@ def test_generated_pages_are_up_to_date(path):
 
 def test_check_tells_stale_pages(tmp_path, monkeypatch, capsys):
     """With --check a changed page gives status 1 and its name, and stays as it is; without, it is written."""
-    for name in ("joints.md", "scenes.md", "capabilities.md"):
+    (tmp_path / "images").mkdir()
+    for name in ("joints.md", "scenes.md", "capabilities.md", "images/rooms.svg"):
         (tmp_path / name).write_text((DOCS / name).read_text())
     monkeypatch.setattr(make_docs, "DOCS", tmp_path)
     assert make_docs.main(["--check"]) == 0
@@ -107,7 +108,8 @@ def test_links_lead_somewhere():
 def test_pictures_are_there_and_load_quickly():
     """Every picture of the documentation is there, known to the tool that draws it, and not too large."""
     found = {path.name: path.stat().st_size for path in (DOCS / "images").iterdir() if path.is_file()}
-    assert set(found) == {*make_images.IMAGES, "integrator_orders.png"}  # the last is drawn by the bench of accuracy
+    # drawn by the accuracy bench, and by tools/draw_rooms.py
+    assert set(found) == {*make_images.IMAGES, "integrator_orders.png", "rooms.svg"}
     for name, size in found.items():
         assert 5_000 < size <= make_images.LARGEST.get(name, 200_000), name
     for path in (DOCS / "images" / "gallery").iterdir():
