@@ -22,7 +22,7 @@ from limberjack.spatial.quaternions import quaternion_multiply, rotation_from_qu
 from limberjack.spatial.vectors import rotate
 
 __all__ = [
-    "AT", "SIZE", "Broad", "above", "allowed", "apart", "boxes_of", "find_pairs", "new_broad", "note_pair",
+    "AT", "Broad", "SIZE", "above", "allowed", "apart", "boxes_of", "find_pairs", "new_broad", "note_pair",
     "place_shape",
 ]  # fmt: skip
 

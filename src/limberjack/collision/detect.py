@@ -33,17 +33,9 @@ from limberjack.errors import StateError
 from limberjack.model.model import Model
 
 __all__ = [
-    "Contact",
-    "Contacts",
-    "Detector",
-    "FULL",
-    "NOT_FINITE",
-    "detect",
-    "find_contacts",
-    "grown",
-    "new_contacts",
+    "Contact", "Contacts", "Detector", "FULL", "NOT_FINITE", "detect", "find_contacts", "grown", "new_contacts",
     "new_detector",
-]
+]  # fmt: skip
 
 # `Contacts`: what detection finds, one row per contact, sorted by shapes and features; `Contact`: one, for users.
 

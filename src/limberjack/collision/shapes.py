@@ -21,21 +21,9 @@ from limberjack.model.spec import WORLD, Shape
 from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
 
 __all__ = [
-    "BOX",
-    "CAPSULE",
-    "CYLINDER",
-    "Filters",
-    "HULL",
-    "MESH",
-    "MeshMaker",
-    "Meshes",
-    "PLANE",
-    "SPHERE",
-    "Shapes",
-    "new_filters",
-    "new_shapes",
-    "shape_names",
-]
+    "BOX", "CAPSULE", "CYLINDER", "Filters", "HULL", "MESH", "MeshMaker", "Meshes", "PLANE", "SPHERE", "Shapes",
+    "new_filters", "new_shapes", "shape_names",
+]  # fmt: skip
 
 # `Meshes`: hulls and meshes of a model in flat arrays, each once however many shapes have it.
 #

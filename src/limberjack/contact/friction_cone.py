@@ -16,7 +16,7 @@ __all__ = ["sweep_cones"]
 
 
 @inner
-def _speed(n, i, a, b, force):
+def _row_velocity(n, i, a, b, force):
     v = b[i]
     for k in range(n):
         v += a[i, k] * force[k]
@@ -24,26 +24,26 @@ def _speed(n, i, a, b, force):
 
 
 @inner
-def _between(n, i, a, b, low, high, force):
+def _project_bounded(n, i, a, b, low, high, force):
     """Meet row i between its bounds; return how much its velocity was off."""
     if not a[i, i] > 0.0:
         return 0.0
     before = force[i]
-    f = before - _speed(n, i, a, b, force) / a[i, i]
+    f = before - _row_velocity(n, i, a, b, force) / a[i, i]
     force[i] = min(max(f, low), high)
     return abs(force[i] - before) * a[i, i]
 
 
 @inner
-def _across(n, i, mu, a, b, force):
+def _project_friction(n, i, mu, a, b, force):
     """Meet the two rows across the normal row i; return how much their velocity was off."""
     x, y, c = a[i + 1, i + 1], a[i + 2, i + 2], a[i + 1, i + 2]
     most = 0.5 * (x + y) + math.sqrt(0.25 * (x - y) * (x - y) + c * c)
     if not most > 0.0:
         return 0.0
     u, v = force[i + 1], force[i + 2]
-    f = u - _speed(n, i + 1, a, b, force) / most
-    g = v - _speed(n, i + 2, a, b, force) / most
+    f = u - _row_velocity(n, i + 1, a, b, force) / most
+    g = v - _row_velocity(n, i + 2, a, b, force) / most
     size, limit = math.sqrt(f * f + g * g), mu * force[i]
     if size > limit:
         f, g = f * limit / size, g * limit / size
@@ -75,11 +75,11 @@ def sweep_cones(
     for _ in range(most):
         change = 0.0
         for i in range(rows):
-            change = max(change, _between(n, i, a, b, low[i], math.inf, force))
+            change = max(change, _project_bounded(n, i, a, b, low[i], math.inf, force))
         for c in range(contacts):
             i = rows + 3 * c
-            change = max(change, _between(n, i, a, b, 0.0, math.inf, force))
-            change = max(change, _across(n, i, friction[c], a, b, force))
+            change = max(change, _project_bounded(n, i, a, b, 0.0, math.inf, force))
+            change = max(change, _project_friction(n, i, friction[c], a, b, force))
         sweeps += 1
         if change <= tolerance:
             break

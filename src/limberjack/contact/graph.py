@@ -14,7 +14,7 @@ from limberjack._jit import inner, outlined
 __all__ = ["Graph", "find_islands", "find_levels", "new_graph", "sort_contacts"]
 
 # Cosines of normals with the way up: one body can rest on the other; it does so squarely.
-CARRYING, UPRIGHT = 0.2, 0.99
+SUPPORT, UPRIGHT = 0.2, 0.99
 
 
 class Graph(NamedTuple):
@@ -87,7 +87,7 @@ def find_islands(
 
 
 @inner
-def _carried(up, sign, k, normal, least):
+def _supported(up, sign, k, normal, least):
     """Return whether the cosine between the normal of contact k and the way up is more than `least`."""
     return sign * (up[0] * normal[k, 0] + up[1] * normal[k, 1] + up[2] * normal[k, 2]) > least
 
@@ -131,7 +131,7 @@ def find_levels(
             start[a + 1] += 1
             near[start[b + 1]] = k
             start[b + 1] += 1
-        elif level[a] == 0 and (weightless or _carried(up, 1.0, k, normal, CARRYING)):
+        elif level[a] == 0 and (weightless or _supported(up, 1.0, k, normal, SUPPORT)):
             level[a] = 1
             queue[tail] = a
             tail += 1
@@ -142,7 +142,7 @@ def find_levels(
         for t in range(start[i], start[i + 1]):
             k = near[t]
             other, sign = (link_a[k], 1.0) if link_b[k] == i else (link_b[k], -1.0)
-            if level[other] == 0 and (weightless or _carried(up, sign, k, normal, CARRYING)):
+            if level[other] == 0 and (weightless or _supported(up, sign, k, normal, SUPPORT)):
                 level[other] = level[i] + 1
                 queue[tail] = other
                 tail += 1
@@ -153,7 +153,7 @@ def find_levels(
 
 
 @outlined
-def _number(count, link_a, link_b, normal, depth, margin, up, mass, jointed, asleep, graph):
+def _number_islands(count, link_a, link_b, normal, depth, margin, up, mass, jointed, asleep, graph):
     """Number the islands with contacts, those with joints that are awake together and last; fill what is known."""
     root, body, facts = graph.root, graph.body, graph.facts
     n = len(root)
@@ -185,7 +185,9 @@ def _number(count, link_a, link_b, normal, depth, margin, up, mass, jointed, asl
         a, b = link_a[k], link_b[k]
         i = body[a]
         facts[i, 1] += 1.0
-        if depth[k] > -margin and not (_carried(up, 1.0, k, normal, UPRIGHT) or _carried(up, -1.0, k, normal, UPRIGHT)):
+        if depth[k] > -margin and not (
+            _supported(up, 1.0, k, normal, UPRIGHT) or _supported(up, -1.0, k, normal, UPRIGHT)
+        ):
             facts[i, 4] += 1.0
         if b >= 0:
             facts[i, 3] = max(facts[i, 3], mass[a] / mass[b], mass[b] / mass[a])
@@ -213,7 +215,7 @@ def sort_contacts(
         asleep: (n,) whether the body sleeps, with all of its island.
         graph: root and level are read, the rest is filled.
     """
-    together = _number(count, link_a, link_b, normal, depth, margin, up, mass, jointed, asleep, graph)
+    together = _number_islands(count, link_a, link_b, normal, depth, margin, up, mass, jointed, asleep, graph)
     level, start, order, other, island = graph.level, graph.start, graph.order, graph.other, graph.island
     n = len(level)
     for i in range(n + 2):

@@ -16,114 +16,116 @@ import math
 
 from limberjack._jit import inner, outlined
 from limberjack.contact.sweeps import (
-    ACROSS,
-    AIM,
+    APPROACH,
+    DEFERRED,
     KN,
     MN,
     MT,
     MU,
-    OWED,
-    PULL,
-    PUSHED,
     RA,
     RB,
+    SEPARATION,
+    STEP_N,
+    STEP_T,
     E,
     N,
     S,
-    approach,
-    cut,
-    push,
+    apply_impulse,
+    clamp_length,
+    relative_velocity,
 )
 
-__all__ = ["aim", "book", "collide", "next_pair", "rebound", "strike"]
+__all__ = ["add_impulses", "collide", "next_pair", "separation_velocity", "set_separation", "solve_pair"]
 
 # The most sweeps over the contacts of two bodies; they stop when none changes a velocity by more than this [m/s].
 _MOST, _ENOUGH = 60, 1e-10
 # Bodies that approach more slowly than this do not bounce [m/s].
-_SLOWEST = 1e-6
+_LEAST_APPROACH = 1e-6
 
 
 @inner
-def _act(link, inverse, row, k, x, y, z, u):
+def _apply_pair(link, inverse, row, k, x, y, z, u):
     """Let the impulse (x, y, z) of contact k act on both bodies."""
-    push(u, link[k, 0], inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
+    apply_impulse(u, link[k, 0], inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
     if link[k, 1] >= 0:
-        push(u, link[k, 1], inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
+        apply_impulse(u, link[k, 1], inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
 
 
 @outlined
-def aim(begin, end, link, h, row, u):
+def set_separation(begin, end, link, h, row, u):
     """Note with what speed each contact that closes within h leaves, -1 of the others; return how many close."""
     hits = 0
     for k in range(begin, end):
-        row[k, AIM] = -1.0
+        row[k, SEPARATION] = -1.0
         e = row[k, E]
         if e <= 0.0:
             continue
-        ux, uy, uz = approach(link, row, k, u)
+        ux, uy, uz = relative_velocity(link, row, k, u)
         un = ux * row[k, N] + uy * row[k, N + 1] + uz * row[k, N + 2]
-        a, s = row[k, PULL], max(row[k, S], 0.0)
-        if un >= -max(0.5 * a * h, _SLOWEST) or s + h * un - 0.5 * a * h * h > 0.0:
+        a, s = row[k, APPROACH], max(row[k, S], 0.0)
+        if un >= -max(0.5 * a * h, _LEAST_APPROACH) or s + h * un - 0.5 * a * h * h > 0.0:
             continue
         out = e * e * (un * un + 2.0 * a * s) - 2.0 * a * s
-        row[k, AIM] = math.sqrt(out) if out > 0.0 else 0.0
-        row[k, OWED], row[k, OWED + 1], row[k, OWED + 2] = 0.0, 0.0, 0.0
+        row[k, SEPARATION] = math.sqrt(out) if out > 0.0 else 0.0
+        row[k, DEFERRED], row[k, DEFERRED + 1], row[k, DEFERRED + 2] = 0.0, 0.0, 0.0
         hits += 1
     return hits
 
 
 @outlined
-def _part(begin, end, link, inverse, row, u):
+def _solve_normal(begin, end, link, inverse, row, u):
     """Push along the normals until every contact that closed leaves as fast as it is to; impulses go to OWED."""
     for _ in range(_MOST):
         most = 0.0
         for k in range(begin, end):
-            if row[k, AIM] < 0.0:
+            if row[k, SEPARATION] < 0.0:
                 continue
             nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
-            ux, uy, uz = approach(link, row, k, u)
-            before = row[k, OWED]
-            after = max(before + row[k, MN] * (row[k, AIM] - ux * nx - uy * ny - uz * nz), 0.0)
+            ux, uy, uz = relative_velocity(link, row, k, u)
+            before = row[k, DEFERRED]
+            after = max(before + row[k, MN] * (row[k, SEPARATION] - ux * nx - uy * ny - uz * nz), 0.0)
             d = after - before
-            row[k, OWED] = after
-            _act(link, inverse, row, k, d * nx, d * ny, d * nz, u)
+            row[k, DEFERRED] = after
+            _apply_pair(link, inverse, row, k, d * nx, d * ny, d * nz, u)
             most = max(most, abs(d) / row[k, MN])
         if most < _ENOUGH:
             break
 
 
 @outlined
-def _press(begin, end, row):
+def _take_normal(begin, end, row):
     """Take the impulses in OWED for those along the normals; AIM becomes the most that friction may do."""
     for k in range(begin, end):
-        if row[k, AIM] >= 0.0:
-            row[k, PUSHED] += row[k, OWED]
-            row[k, AIM] = row[k, MU] * row[k, OWED]
-            row[k, OWED] = 0.0
+        if row[k, SEPARATION] >= 0.0:
+            row[k, STEP_N] += row[k, DEFERRED]
+            row[k, SEPARATION] = row[k, MU] * row[k, DEFERRED]
+            row[k, DEFERRED] = 0.0
 
 
 @outlined
-def _rub(begin, end, link, inverse, row, u):
+def _solve_friction(begin, end, link, inverse, row, u):
     """Let friction slow the contacts that bounced, each by AIM at most; impulses go to OWED."""
     for _ in range(_MOST):
         most = 0.0
         for k in range(begin, end):
-            if row[k, AIM] <= 0.0:
+            if row[k, SEPARATION] <= 0.0:
                 continue
             nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
-            ux, uy, uz = approach(link, row, k, u)
+            ux, uy, uz = relative_velocity(link, row, k, u)
             un, mt = ux * nx + uy * ny + uz * nz, row[k, MT]
-            x, y, z = row[k, OWED], row[k, OWED + 1], row[k, OWED + 2]
-            tx, ty, tz = cut(x - mt * (ux - un * nx), y - mt * (uy - un * ny), z - mt * (uz - un * nz), row[k, AIM])
-            row[k, OWED], row[k, OWED + 1], row[k, OWED + 2] = tx, ty, tz
-            _act(link, inverse, row, k, tx - x, ty - y, tz - z, u)
+            x, y, z = row[k, DEFERRED], row[k, DEFERRED + 1], row[k, DEFERRED + 2]
+            tx, ty, tz = clamp_length(
+                x - mt * (ux - un * nx), y - mt * (uy - un * ny), z - mt * (uz - un * nz), row[k, SEPARATION]
+            )
+            row[k, DEFERRED], row[k, DEFERRED + 1], row[k, DEFERRED + 2] = tx, ty, tz
+            _apply_pair(link, inverse, row, k, tx - x, ty - y, tz - z, u)
             most = max(most, (abs(tx - x) + abs(ty - y) + abs(tz - z)) / mt)
         if most < _ENOUGH:
             break
 
 
 @outlined
-def strike(begin, end, link, inverse, row, u):
+def solve_pair(begin, end, link, inverse, row, u):
     """Push and rub the contacts that closed until each leaves as fast as it is to; impulses add up in OWED.
 
     Returns the largest change of a velocity [m/s].
@@ -132,25 +134,25 @@ def strike(begin, end, link, inverse, row, u):
     for _ in range(_MOST):
         most = 0.0
         for k in range(begin, end):
-            if row[k, AIM] < 0.0:
+            if row[k, SEPARATION] < 0.0:
                 continue
             nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
-            ux, uy, uz = approach(link, row, k, u)
-            x, y, z = row[k, OWED], row[k, OWED + 1], row[k, OWED + 2]
+            ux, uy, uz = relative_velocity(link, row, k, u)
+            x, y, z = row[k, DEFERRED], row[k, DEFERRED + 1], row[k, DEFERRED + 2]
             before = x * nx + y * ny + z * nz
-            after = max(before + row[k, MN] * (row[k, AIM] - ux * nx - uy * ny - uz * nz), 0.0)
+            after = max(before + row[k, MN] * (row[k, SEPARATION] - ux * nx - uy * ny - uz * nz), 0.0)
             d, mt = after - before, row[k, MT]
             ux, uy, uz = ux + d * row[k, KN], uy + d * row[k, KN + 1], uz + d * row[k, KN + 2]
             un = ux * nx + uy * ny + uz * nz
-            tx, ty, tz = cut(
+            tx, ty, tz = clamp_length(
                 x - before * nx - mt * (ux - un * nx),
                 y - before * ny - mt * (uy - un * ny),
                 z - before * nz - mt * (uz - un * nz),
                 row[k, MU] * after,
             )
             tx, ty, tz = tx + after * nx, ty + after * ny, tz + after * nz
-            row[k, OWED], row[k, OWED + 1], row[k, OWED + 2] = tx, ty, tz
-            _act(link, inverse, row, k, tx - x, ty - y, tz - z, u)
+            row[k, DEFERRED], row[k, DEFERRED + 1], row[k, DEFERRED + 2] = tx, ty, tz
+            _apply_pair(link, inverse, row, k, tx - x, ty - y, tz - z, u)
             most = max(most, (abs(tx - x) + abs(ty - y) + abs(tz - z)) / mt)
         largest = max(largest, most)
         if most < _ENOUGH:
@@ -159,14 +161,18 @@ def strike(begin, end, link, inverse, row, u):
 
 
 @outlined
-def book(begin, end, row):
+def add_impulses(begin, end, row):
     """Take the impulses in OWED for those along and across the normals of what closed."""
     for k in range(begin, end):
-        if row[k, AIM] >= 0.0:
-            along = row[k, OWED] * row[k, N] + row[k, OWED + 1] * row[k, N + 1] + row[k, OWED + 2] * row[k, N + 2]
-            row[k, PUSHED] += along
+        if row[k, SEPARATION] >= 0.0:
+            along = (
+                row[k, DEFERRED] * row[k, N]
+                + row[k, DEFERRED + 1] * row[k, N + 1]
+                + row[k, DEFERRED + 2] * row[k, N + 2]
+            )
+            row[k, STEP_N] += along
             for c in range(3):
-                row[k, ACROSS + c] += row[k, OWED + c] - along * row[k, N + c]
+                row[k, STEP_T + c] += row[k, DEFERRED + c] - along * row[k, N + c]
 
 
 @inner
@@ -196,12 +202,12 @@ def collide(
         hits, begin = 0, first
         while begin < last:
             end = next_pair(begin, last, link)
-            found = aim(begin, end, link, h, row, u)
+            found = set_separation(begin, end, link, h, row, u)
             if found > 0:
-                _part(begin, end, link, inverse, row, u)
-                _press(begin, end, row)
-                _rub(begin, end, link, inverse, row, u)
-                book(begin, end, row)
+                _solve_normal(begin, end, link, inverse, row, u)
+                _take_normal(begin, end, row)
+                _solve_friction(begin, end, link, inverse, row, u)
+                add_impulses(begin, end, row)
             hits += found
             begin = end
         count += hits
@@ -214,7 +220,7 @@ def collide(
 
 
 @inner
-def rebound(e, before, free, gap, h):
+def separation_velocity(e, before, free, gap, h):
     """Return the speed after a semi-implicit step in which a contact over a gap bounces; < 0 where it rises no more.
 
     Such steps, v <- v - a h, z <- z + h v, keep v^2 / 2 + a z - a h v / 2, not the energy: this is what the bounce

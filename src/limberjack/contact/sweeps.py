@@ -28,21 +28,22 @@ from limberjack.spatial.lanes import prefetch
 from limberjack.spatial.vectors import cross, symmetric_times
 
 __all__ = [
-    "ACROSS", "AIM", "E", "JN", "JT", "KN", "LA", "LB", "MN", "MT", "MU", "N", "OWED", "PULL", "PUSH", "PUSHED", "RA",
-    "RB", "ROW", "S", "Sweeps", "approach", "cut", "fetch", "follow", "new_sweeps", "overlap_bias", "push",
-    "set_masses", "shock", "sweep", "warm_start",
+    "APPROACH", "DEFERRED", "DEPENETRATION", "E", "JN", "JT", "KN", "LA", "LB", "MN", "MT", "MU", "N", "RA", "RB",
+    "ROW", "S", "SEPARATION", "STEP_N", "STEP_T", "Sweeps", "apply_impulse", "clamp_length", "new_sweeps",
+    "overlap_bias", "prefetch_row", "relative_velocity", "set_effective_masses", "shock_propagation", "sweep",
+    "update_contacts", "warm_start",
 ]  # fmt: skip
 
 # Columns of a contact's row: normal, levers, K n, 1 / n.K n, 1 / k, friction, gap, impulses, the inverse of K
 # across n (xx, yy, zz, xy, xz, yz), restitution, acceleration of the approach, impulses of the whole step, the
 # touching points from the coms where they were found, impulses that the lower body has yet to feel, and the speed
 # with which a bounce leaves.
-N, RA, RB, KN, MN, MT, MU, S, JN, JT, STICK, E, PULL, PUSHED, ACROSS, LA, LB, OWED, AIM, ROW = (
+N, RA, RB, KN, MN, MT, MU, S, JN, JT, STICK, E, APPROACH, STEP_N, STEP_T, LA, LB, DEFERRED, SEPARATION, ROW = (
     0, 3, 6, 9, 12, 13, 14, 15, 16, 17, 20, 26, 27, 28, 29, 32, 35, 38, 41, 42,
 )  # fmt: skip
 # Overlaps are pushed out no faster than this part of them per second, or this fast, and never faster than the last
 # [1/s, m/s, m/s].
-_GENTLE, PUSH, _FASTEST = 10.0, 0.05, 0.5
+_DEEP_RATE, DEPENETRATION, _DEPENETRATION_MOST = 10.0, 0.05, 0.5
 # Contacts farther apart than twice this act on each body at its own surface [m].
 _FAR = 0.02
 # Sweeps stop when no contact changes a velocity by more than this [m/s].
@@ -57,7 +58,7 @@ class Sweeps(NamedTuple):
     link: np.ndarray  # (c, 2) bodies a and b, -1 = static
     level: np.ndarray  # (c,) of the higher body
     row: np.ndarray  # (c, ROW)
-    bouncing: np.ndarray  # (1,) how many have restitution
+    restituting: np.ndarray  # (1,) how many have restitution
 
 
 def new_sweeps(capacity: int) -> Sweeps:
@@ -67,7 +68,7 @@ def new_sweeps(capacity: int) -> Sweeps:
 
 
 @inner
-def fetch(k, last, row):
+def prefetch_row(k, last, row):
     """Ask for the row of a contact some places after k, if there is one; changes no result."""
     t = k + _AHEAD
     if t < last:
@@ -79,7 +80,7 @@ def fetch(k, last, row):
 
 
 @inner
-def _velocity(u, i, x, y, z):
+def _point_velocity(u, i, x, y, z):
     """Return the velocity of the point with lever (x, y, z) of body i."""
     o = 6 * i
     wx, wy, wz = u[o], u[o + 1], u[o + 2]
@@ -92,7 +93,7 @@ def _inverse(inertia, i):
 
 
 @inner
-def push(u, i, inverse, x, y, z, px, py, pz):
+def apply_impulse(u, i, inverse, x, y, z, px, py, pz):
     """Let the impulse p act on body i with lever (x, y, z)."""
     o, f = 6 * i, inverse[i, 6]
     ax, ay, az = symmetric_times(_inverse(inverse, i), y * pz - z * py, z * px - x * pz, x * py - y * px)
@@ -113,7 +114,7 @@ def _response(inverse, i, x, y, z, px, py, pz):
 
 
 @inner
-def _both(link, inverse, row, k, px, py, pz):
+def _pair_response(link, inverse, row, k, px, py, pz):
     """Return K p of contact k."""
     a, b = link[k, 0], link[k, 1]
     x, y, z = _response(inverse, a, row[k, RA], row[k, RA + 1], row[k, RA + 2], px, py, pz)
@@ -124,7 +125,7 @@ def _both(link, inverse, row, k, px, py, pz):
 
 
 @outlined
-def follow(
+def update_contacts(
     # in
     first, last, link, h, before, pose, u,
     # out
@@ -136,7 +137,7 @@ def follow(
     two bodies act on both at one point, so that angular momentum is kept.
     """
     for k in range(first, last):
-        fetch(k, last, row)
+        prefetch_row(k, last, row)
         a, b = link[k, 0], link[k, 1]
         nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
         wx, wy, wz = cross(u[6 * a], u[6 * a + 1], u[6 * a + 2], row[k, RA], row[k, RA + 1], row[k, RA + 2])
@@ -160,7 +161,7 @@ def follow(
 
 
 @outlined
-def set_masses(
+def set_effective_masses(
     # in
     first, last, link, inverse,
     # out
@@ -169,7 +170,7 @@ def set_masses(
     """Fill what contacts first .. last - 1 weigh: K n, 1 / n.K n and 1 / k."""
     for k in range(first, last):
         nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
-        x, y, z = _both(link, inverse, row, k, nx, ny, nz)
+        x, y, z = _pair_response(link, inverse, row, k, nx, ny, nz)
         row[k, KN], row[k, KN + 1], row[k, KN + 2] = x, y, z
         row[k, MN] = 1.0 / (x * nx + y * ny + z * nz)
         # two directions across n
@@ -180,9 +181,9 @@ def set_masses(
             f = 1.0 / math.sqrt(ny * ny + nz * nz)
             sx, sy, sz = 0.0, f * nz, -f * ny
         tx, ty, tz = cross(nx, ny, nz, sx, sy, sz)
-        x, y, z = _both(link, inverse, row, k, sx, sy, sz)
+        x, y, z = _pair_response(link, inverse, row, k, sx, sy, sz)
         ss, st = x * sx + y * sy + z * sz, x * tx + y * ty + z * tz
-        x, y, z = _both(link, inverse, row, k, tx, ty, tz)
+        x, y, z = _pair_response(link, inverse, row, k, tx, ty, tz)
         tt = x * tx + y * ty + z * tz
         half = 0.5 * (ss - tt)
         row[k, MT] = 1.0 / (0.5 * (ss + tt) + math.sqrt(half * half + st * st))
@@ -205,7 +206,7 @@ def warm_start(
 ):  # fmt: skip
     """Let the impulses of the step before act at once, those across the normals turned with them."""
     for k in range(first, last):
-        fetch(k, last, row)
+        prefetch_row(k, last, row)
         jn = row[k, JN]
         if jn <= 0.0:
             row[k, JT], row[k, JT + 1], row[k, JT + 2] = 0.0, 0.0, 0.0
@@ -217,24 +218,24 @@ def warm_start(
         row[k, JT], row[k, JT + 1], row[k, JT + 2] = x, y, z
         x, y, z = x + jn * nx, y + jn * ny, z + jn * nz
         a, b = link[k, 0], link[k, 1]
-        push(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
+        apply_impulse(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
         if b >= 0:
-            push(u, b, inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
+            apply_impulse(u, b, inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
 
 
 @inner
-def approach(link, row, k, u):
+def relative_velocity(link, row, k, u):
     """Return the velocity of a against b at contact k."""
     a, b = link[k, 0], link[k, 1]
-    x, y, z = _velocity(u, a, row[k, RA], row[k, RA + 1], row[k, RA + 2])
+    x, y, z = _point_velocity(u, a, row[k, RA], row[k, RA + 1], row[k, RA + 2])
     if b >= 0:
-        bx, by, bz = _velocity(u, b, row[k, RB], row[k, RB + 1], row[k, RB + 2])
+        bx, by, bz = _point_velocity(u, b, row[k, RB], row[k, RB + 1], row[k, RB + 2])
         x, y, z = x - bx, y - by, z - bz
     return x, y, z
 
 
 @inner
-def cut(x, y, z, most):
+def clamp_length(x, y, z, most):
     """Return the vector, no longer than `most`."""
     square = x * x + y * y + z * z
     if square > most * most:
@@ -246,11 +247,11 @@ def cut(x, y, z, most):
 @inner
 def overlap_bias(s, h, rate, slow):
     """Return what a contact adds to the velocity of its approach: a gap s that may close, or overlap to push out."""
-    return s / h if s > 0.0 else max(rate * s, min(max(_GENTLE * s, -_FASTEST), -slow))
+    return s / h if s > 0.0 else max(rate * s, min(max(_DEEP_RATE * s, -_DEPENETRATION_MOST), -slow))
 
 
 @inner
-def _impulse(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, slow, scale, give):
+def _project(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, slow, scale, give):
     """Add to the impulses of contact k what its velocity u asks for; return what was added."""
     nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
     un = ux * nx + uy * ny + uz * nz
@@ -273,7 +274,7 @@ def _impulse(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, slow, scale, give):
     if tx * tx + ty * ty + tz * tz > most * most:
         un = ux * nx + uy * ny + uz * nz
         mt = row[k, MT]
-        tx, ty, tz = cut(x - mt * (ux - un * nx), y - mt * (uy - un * ny), z - mt * (uz - un * nz), most)
+        tx, ty, tz = clamp_length(x - mt * (ux - un * nx), y - mt * (uy - un * ny), z - mt * (uz - un * nz), most)
     row[k, JT], row[k, JT + 1], row[k, JT + 2] = tx, ty, tz
     return d * nx + tx - x, d * ny + ty - y, d * nz + tz - z
 
@@ -293,18 +294,18 @@ def sweep(
     for _ in range(times):
         most = 0.0
         for k in range(first, last):
-            fetch(k, last, row)
+            prefetch_row(k, last, row)
             if rate == 0.0 and row[k, JN] == 0.0 and row[k, S] > 0.0:
                 continue
-            ux, uy, uz = approach(link, row, k, u)
-            x, y, z = _impulse(
+            ux, uy, uz = relative_velocity(link, row, k, u)
+            x, y, z = _project(
                 row, k, ux, uy, uz, row[k, KN], row[k, KN + 1], row[k, KN + 2], row[k, MN], h, rate, slow, scale, give
             )
             if x != 0.0 or y != 0.0 or z != 0.0:
                 a, b = link[k, 0], link[k, 1]
-                push(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
+                apply_impulse(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
                 if b >= 0:
-                    push(u, b, inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
+                    apply_impulse(u, b, inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
                 most = max(most, (abs(x) + abs(y) + abs(z)) / row[k, MN])
         if most < ENOUGH:
             break
@@ -327,37 +328,37 @@ def _shock_level(begin, end, times, link, inverse, height, h, rate, row, u):
                 x, y, z = _response(inverse, b, row[k, RB], row[k, RB + 1], row[k, RB + 2], nx, ny, nz)
                 kx, ky, kz = kx + x, ky + y, kz + z
             mn = 1.0 / (kx * nx + ky * ny + kz * nz)
-            ux, uy, uz = approach(link, row, k, u)
-            x, y, z = _impulse(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, PUSH, 1.0, 0.0)
+            ux, uy, uz = relative_velocity(link, row, k, u)
+            x, y, z = _project(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, DEPENETRATION, 1.0, 0.0)
             if moves_a:
-                push(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
+                apply_impulse(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
             if moves_b:
-                push(u, b, inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
+                apply_impulse(u, b, inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
             if not (moves_a and (moves_b or b < 0)):
-                row[k, OWED] += x
-                row[k, OWED + 1] += y
-                row[k, OWED + 2] += z
+                row[k, DEFERRED] += x
+                row[k, DEFERRED + 1] += y
+                row[k, DEFERRED + 2] += z
             most = max(most, (abs(x) + abs(y) + abs(z)) / mn)
         if most < ENOUGH:
             break
 
 
 @inner
-def _pay(begin, end, link, inverse, height, row, u):
+def _apply_deferred(begin, end, link, inverse, height, row, u):
     """Let the lower bodies of one level feel what they are owed."""
     for k in range(begin, end):
         a, b = link[k, 0], link[k, 1]
-        x, y, z = row[k, OWED], row[k, OWED + 1], row[k, OWED + 2]
+        x, y, z = row[k, DEFERRED], row[k, DEFERRED + 1], row[k, DEFERRED + 2]
         if b >= 0 and (x != 0.0 or y != 0.0 or z != 0.0):
             if height[a] < height[b]:
-                push(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
+                apply_impulse(u, a, inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
             else:
-                push(u, b, inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
-        row[k, OWED], row[k, OWED + 1], row[k, OWED + 2] = 0.0, 0.0, 0.0
+                apply_impulse(u, b, inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
+        row[k, DEFERRED], row[k, DEFERRED + 1], row[k, DEFERRED + 2] = 0.0, 0.0, 0.0
 
 
 @outlined
-def shock(
+def shock_propagation(
     # in
     first, last, times, link, level, inverse, height, h, rate,
     # out
@@ -376,7 +377,7 @@ def shock(
         row, u: contacts and velocities.
     """
     for k in range(first, last):
-        row[k, OWED], row[k, OWED + 1], row[k, OWED + 2] = 0.0, 0.0, 0.0
+        row[k, DEFERRED], row[k, DEFERRED + 1], row[k, DEFERRED + 2] = 0.0, 0.0, 0.0
     begin = first
     while begin < last:
         end = begin
@@ -391,5 +392,5 @@ def shock(
             begin -= 1
         if end < last:
             _shock_level(begin, end, times, link, inverse, height, h, rate, row, u)
-        _pay(begin, end, link, inverse, height, row, u)
+        _apply_deferred(begin, end, link, inverse, height, row, u)
         end = begin

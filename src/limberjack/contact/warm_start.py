@@ -8,10 +8,10 @@ import numpy as np
 
 from limberjack._jit import outlined
 
-__all__ = ["Kept", "find_again", "keep", "new_kept"]
+__all__ = ["WarmStart", "match_contacts", "new_warm_start", "store_matched"]
 
 
-class Kept(NamedTuple):
+class WarmStart(NamedTuple):
     """Impulses or forces of the last step by the names of their contacts, sorted; room for c."""
 
     count: np.ndarray  # (1,)
@@ -20,38 +20,38 @@ class Kept(NamedTuple):
     found: np.ndarray  # (c, 4) the same for the contacts of this step
 
 
-def new_kept(capacity: int) -> Kept:
+def new_warm_start(capacity: int) -> WarmStart:
     """Return room for the impulses of `capacity` contacts."""
-    return Kept(
+    return WarmStart(
         np.zeros(1, np.int64), np.zeros((capacity, 3), np.int64), np.zeros((capacity, 4)), np.zeros((capacity, 4))
     )
 
 
 @outlined
-def find_again(contacts, kept):
+def match_contacts(contacts, cache):
     """Fill `found` with what each contact pushed with in the step before, 0 where it is new; both lists are sorted."""
-    old, last = 0, kept.count[0]
+    old, last = 0, cache.count[0]
     for k in range(contacts.count[0]):
         a, b, key = contacts.shape_a[k], contacts.shape_b[k], contacts.key[k]
         for c in range(4):
-            kept.found[k, c] = 0.0
+            cache.found[k, c] = 0.0
         while old < last:
-            d, e, f = kept.name[old, 0] - a, kept.name[old, 1] - b, kept.name[old, 2] - key
+            d, e, f = cache.name[old, 0] - a, cache.name[old, 1] - b, cache.name[old, 2] - key
             if d > 0 or (d == 0 and (e > 0 or (e == 0 and f > 0))):
                 break
             if d == 0 and e == 0 and f == 0:
                 for c in range(4):
-                    kept.found[k, c] = kept.impulse[old, c]
+                    cache.found[k, c] = cache.impulse[old, c]
                 old += 1
                 break
             old += 1
 
 
 @outlined
-def keep(contacts, kept):
+def store_matched(contacts, cache):
     """Keep what stands in `found` under the names of the contacts of this step."""
     for k in range(contacts.count[0]):
-        kept.name[k, 0], kept.name[k, 1], kept.name[k, 2] = contacts.shape_a[k], contacts.shape_b[k], contacts.key[k]
+        cache.name[k, 0], cache.name[k, 1], cache.name[k, 2] = contacts.shape_a[k], contacts.shape_b[k], contacts.key[k]
         for c in range(4):
-            kept.impulse[k, c] = kept.found[k, c]
-    kept.count[0] = contacts.count[0]
+            cache.impulse[k, c] = cache.found[k, c]
+    cache.count[0] = contacts.count[0]

@@ -19,7 +19,7 @@ from limberjack._jit import inner, kernel
 from limberjack.collision.detect import Contacts
 from limberjack.constraints.table import DRIVE, ROTOR, SPRING
 from limberjack.contact.friction_cone import sweep_cones
-from limberjack.contact.restitution import rebound
+from limberjack.contact.restitution import separation_velocity
 from limberjack.linear.auxiliary import auxiliary_matrix, empty_responses, trace
 from limberjack.linear.elimination import new_work, order_of, split
 from limberjack.linear.lcp import new_workspace, solve_lcp
@@ -128,7 +128,7 @@ def list_rows(
 
     Args:
         row_start: of the system.
-        always: loops.
+        auxiliary: loops.
         limits: (2,) the first limit, and the first constraint after them.
         h: the step [s].
         count: contacts.
@@ -212,7 +212,7 @@ def set_wanted(
         # a gap may close within the step
         wanted = over / h if over < 0.0 else min(fade * max(over - slop, 0.0), fastest)
         if restitution[k] > 0.0 and before[r] < -slow and values[r, 1] < wanted:
-            wanted = max(wanted, rebound(restitution[k], before[r], values[r, 1], -over, h))
+            wanted = max(wanted, separation_velocity(restitution[k], before[r], values[r, 1], -over, h))
         side[i] -= wanted
     return n
 

@@ -14,7 +14,7 @@ from limberjack._jit import entry
 from limberjack.collision.bvh import Branches
 from limberjack.collision.detect import Contact, grown, new_contacts, new_detector
 from limberjack.collision.shapes import Filters, Shapes, shape_names
-from limberjack.contact.warm_start import new_kept
+from limberjack.contact.warm_start import new_warm_start
 from limberjack.model.arrays import Drives, Links
 from limberjack.model.model import Model
 from limberjack.reduced.contacts import MORE_CONTACTS, PathRows, Touch, new_path_rows, new_touch, take_touching_steps
@@ -56,7 +56,7 @@ class Meeting:
         self._owner = {shape.name: shape.body for shape in model.shapes}
         # little room, made larger when it is needed: a step looks at all of it
         self.detector = new_detector(model, None, apart)._replace(contacts=new_contacts(_ROOM))
-        self.kept = new_kept(_ROOM)
+        self.kept = new_warm_start(_ROOM)
         dry = model.arrays.friction
         self.friction = np.zeros_like(dry) if "friction" in ignored else dry
         self._room, self._last = (256, 4096), 1.0
@@ -126,7 +126,7 @@ class Meeting:
         if self.detector.contacts.count[1] > len(self.detector.contacts.depth):
             kept, count = self.kept, int(self.kept.count[0])
             self.detector = grown(self.detector)
-            self.kept = new_kept(len(self.detector.contacts.depth))
+            self.kept = new_warm_start(len(self.detector.contacts.depth))
             self.kept.count[0] = count
             self.kept.name[:count], self.kept.impulse[:count] = kept.name[:count], kept.impulse[:count]
             return
@@ -154,19 +154,19 @@ class Meeting:
             )  # fmt: skip
         return out
 
-    def memory(self) -> dict[str, np.ndarray]:
+    def state_arrays(self) -> dict[str, np.ndarray]:
         """Return the forces of contacts by name."""
         count = int(self.kept.count[0])
         return {"list_contacts": self.kept.name[:count].copy(), "list_impulses": self.kept.impulse[:count].copy()}
 
-    def remember(self, memory: dict[str, np.ndarray]) -> None:
-        """Take back what `memory` gave."""
-        count = len(memory["list_contacts"])
+    def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set what `state_arrays` returned."""
+        count = len(arrays["list_contacts"])
         while count > len(self.kept.impulse):
             self.detector.contacts.count[1] = count
             self._grow()
         self.kept.count[0] = count
-        self.kept.name[:count], self.kept.impulse[:count] = memory["list_contacts"], memory["list_impulses"]
+        self.kept.name[:count], self.kept.impulse[:count] = arrays["list_contacts"], arrays["list_impulses"]
 
     def stats(self) -> dict[str, Any]:
         """Return contacts, sweeps and the last change of velocity they made, and the deepest overlap."""

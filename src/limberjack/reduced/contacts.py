@@ -19,8 +19,8 @@ from limberjack.collision.bvh import move_parts
 from limberjack.collision.detect import FULL, NOT_FINITE, detect_once
 from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B
 from limberjack.constraints.table import INEQUALITY
-from limberjack.contact.restitution import rebound
-from limberjack.contact.warm_start import find_again, keep
+from limberjack.contact.restitution import separation_velocity
+from limberjack.contact.warm_start import match_contacts, store_matched
 from limberjack.model.arrays import DOF, LINK, SPAN, Drives, Links, span_of, whole_span
 from limberjack.model.joints import HINGE, SLIDE
 from limberjack.reduced.aba import articulate
@@ -424,7 +424,7 @@ def _add_contact(links, k, c, h, contacts, found, touch):
     g = links.gravity
     slow = _BOUNCES * h * math.sqrt(g[0] * g[0] + g[1] * g[1] + g[2] * g[2])
     if bounce > 0.0 and before < -slow and p.facts[k, FREE] < wanted:
-        wanted = max(wanted, rebound(bounce, before, p.facts[k, FREE], -depth, h))
+        wanted = max(wanted, separation_velocity(bounce, before, p.facts[k, FREE], -depth, h))
     p.facts[k, WANTED], p.facts[k, MOST] = wanted, contacts.friction[c]
     p.kind[k], p.source[k] = CONTACT, c
     p.lam[k, 0] = h * found[c, 0]
@@ -715,14 +715,14 @@ def take_touching_steps(
             status = _articulate(links, span, b.added, b.tau, t)
             if status != 0:
                 return step, status
-            find_again(contacts, kept)
+            match_contacts(contacts, kept)
             count = _gather(links, table, blocks, dt, contacts, kept.found, hold, t)
             if count == MORE_CONTACTS:
                 return step, MORE_CONTACTS
             sweep(count, t.packed)
             _put_forces(count, dt, applied, given, contacts, kept.found, t, wrenches)
             if len(alert) > 0 and step >= quiet and _strikes(count, alarm, alert, several, contacts, t.packed):
-                keep(contacts, kept)
+                store_matched(contacts, kept)
                 return step, STRUCK
         _, status, _ = take_held_steps(
             links, drives, springs, table, own, blocks, 0, len(blocks), span, code, 1, substeps, h, at, t.applied,
@@ -730,5 +730,5 @@ def take_touching_steps(
         )  # fmt: skip
         if status != 0:
             return step, status
-        keep(contacts, kept)
+        store_matched(contacts, kept)
     return n, 0

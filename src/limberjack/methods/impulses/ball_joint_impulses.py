@@ -14,16 +14,19 @@ import numpy as np
 
 from limberjack._jit import inner, outlined
 from limberjack.constraints.table import DRIVE
-from limberjack.linear.sparse import assemble_balls, factor, solve
+from limberjack.linear.sparse import assemble_ball_joints, factor, solve
 from limberjack.linear.structure import Structure, Work, new_work, prepare
 from limberjack.maximal.ball_joint_rattle import ball_ends, ball_system
 from limberjack.maximal.rows import Maximal
 from limberjack.maximal.solve import GAP_ALLOWED, OPEN_LOOP, STUCK
-from limberjack.methods.impulses.motion import Bulk, point_mass, take_velocities, turned
+from limberjack.methods.impulses.motion import Bulk, point_inverse_mass, set_velocities_from_motion, turned
 from limberjack.spatial.quaternions import rotation_from_quaternion
 from limberjack.spatial.vectors import cross, rotate, rotate_symmetric, symmetric_times
 
-__all__ = ["Pins", "bring_pins", "meet_pins", "new_pins", "sweep_pins", "weigh_pins"]
+__all__ = [
+    "BallJoints", "new_ball_joints", "post_stabilize_ball_joints", "project_ball_joints", "set_ball_joint_masses",
+    "sweep_ball_joints",
+]  # fmt: skip
 
 # Newton steps; a joint open by more than OPEN after all of them is an error [m].
 _NEWTON, OPEN = 40, 1e-3
@@ -31,7 +34,7 @@ _NEWTON, OPEN = 40, 1e-3
 _TURN = 0.2
 
 
-class Pins(NamedTuple):
+class BallJoints(NamedTuple):
     """Ball joints and what meets them; c joints, t touches of a joint and a body."""
 
     link: np.ndarray  # (c, 2) bodies a and b, -1 = the world
@@ -46,7 +49,7 @@ class Pins(NamedTuple):
     lam: np.ndarray  # (3 c,)
 
 
-def new_pins(whole: Maximal, bulk: Bulk) -> tuple[Pins, Structure, Work] | None:
+def new_ball_joints(whole: Maximal, bulk: Bulk) -> tuple[BallJoints, Structure, Work] | None:
     """Return the ball joints of a model with their solver, or None if it has other joints; without joints, none."""
     n, free = len(bulk.mass), whole.held == 0 and bool((whole.table.role == DRIVE).all())
     ends = (np.zeros((0, 2), np.int64), np.zeros((0, 6))) if free else ball_ends(whole)
@@ -55,41 +58,41 @@ def new_pins(whole: Maximal, bulk: Bulk) -> tuple[Pins, Structure, Work] | None:
     link, lever = ends
     own, touch, levers = ball_system(n, link)
     c, structure = len(link), prepare(own)
-    pins = Pins(
+    balls = BallJoints(
         link, lever, touch, levers, np.zeros((c, 6)), np.zeros((n, 7)), np.zeros(6 * n), np.zeros(3 * c),
         np.zeros(3 * c), np.zeros(3 * c),
     )  # fmt: skip
-    return pins, structure, new_work(own, structure)
+    return balls, structure, new_work(own, structure)
 
 
 @inner
-def _end(pins, k, end, pose):
+def _end(balls, k, end, pose):
     """Return where joint k is as its body a (end 0) or b (end 1) has it; the lever is kept."""
-    i, o, p = pins.link[k, end], 3 * end, pins.lever
+    i, o, p = balls.link[k, end], 3 * end, balls.lever
     if i < 0:
         return p[k, o], p[k, o + 1], p[k, o + 2]
-    r, t = rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]), pins.touch[k, end]
+    r, t = rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]), balls.touch[k, end]
     x, y, z = rotate(r, p[k, o], p[k, o + 1], p[k, o + 2])
-    pins.levers[t, 0], pins.levers[t, 1], pins.levers[t, 2] = x, y, z
+    balls.levers[t, 0], balls.levers[t, 1], balls.levers[t, 2] = x, y, z
     return pose[i, 0] + x, pose[i, 1] + y, pose[i, 2] + z
 
 
 @inner
-def _rests(pins, k, asleep):
+def _both_asleep(balls, k, asleep):
     """Return whether joint k holds bodies that sleep."""
-    i = pins.link[k, 1] if pins.link[k, 1] >= 0 else pins.link[k, 0]
+    i = balls.link[k, 1] if balls.link[k, 1] >= 0 else balls.link[k, 0]
     return asleep[i] != 0
 
 
 @outlined
-def _set_gaps(pins, pose, asleep, side):
+def _set_gaps(balls, pose, asleep, side):
     """Fill levers, and the right sides that close the gaps; return the largest gap and its joint."""
     worst, at = 0.0, -1
-    for k in range(len(pins.link)):
+    for k in range(len(balls.link)):
         side[3 * k], side[3 * k + 1], side[3 * k + 2] = 0.0, 0.0, 0.0
-        ax, ay, az = _end(pins, k, 0, pose)
-        bx, by, bz = _end(pins, k, 1, pose)
-        if not _rests(pins, k, asleep):
+        ax, ay, az = _end(balls, k, 0, pose)
+        bx, by, bz = _end(balls, k, 1, pose)
+        if not _both_asleep(balls, k, asleep):
             x, y, z = bx - ax, by - ay, bz - az
             side[3 * k], side[3 * k + 1], side[3 * k + 2] = -x, -y, -z
             size = x * x + y * y + z * z
@@ -111,18 +114,18 @@ def _set_inverses(pose, bulk, inverse):
 
 
 @outlined
-def _respond(pins, lam, inverse, out):
+def _respond(balls, lam, inverse, out):
     """Fill out with M^-1 J^T lam; return the largest square of a turn."""
     for k in range(len(out)):
         out[k] = 0.0
-    for k in range(len(pins.link)):
+    for k in range(len(balls.link)):
         x, y, z = lam[3 * k], lam[3 * k + 1], lam[3 * k + 2]
         for end in range(2):
-            i, t = pins.link[k, end], pins.touch[k, end]
+            i, t = balls.link[k, end], balls.touch[k, end]
             if i >= 0:
-                o, s = 6 * i, pins.levers[t, 3]
+                o, s = 6 * i, balls.levers[t, 3]
                 fx, fy, fz = s * x, s * y, s * z
-                nx, ny, nz = cross(pins.levers[t, 0], pins.levers[t, 1], pins.levers[t, 2], fx, fy, fz)
+                nx, ny, nz = cross(balls.levers[t, 0], balls.levers[t, 1], balls.levers[t, 2], fx, fy, fz)
                 out[o], out[o + 1], out[o + 2] = out[o] + nx, out[o + 1] + ny, out[o + 2] + nz
                 out[o + 3], out[o + 4], out[o + 5] = out[o + 3] + fx, out[o + 4] + fy, out[o + 5] + fz
     most = 0.0
@@ -150,100 +153,100 @@ def _shift(part, moved, bulk, pose):
 
 
 @outlined
-def bring_pins(structure, h, tolerance, before, taking, bulk, pins, factored, pose, u, report):
+def project_ball_joints(structure, h, tolerance, before, set_velocities, bulk, balls, factored, pose, u, report):
     """Bring the poses onto the joints, directions taken anew each time; return 0, STUCK or OPEN_LOOP.
 
     Velocities become what moved the bodies in h from the poses before.
     """
     last, worst, iteration = np.inf, 0.0, 0
     for iteration in range(_NEWTON):
-        worst, at = _set_gaps(pins, pose, bulk.asleep, pins.side)
+        worst, at = _set_gaps(balls, pose, bulk.asleep, balls.side)
         report[0], report[1], report[2] = iteration, worst, 3 * at
         if worst <= tolerance or (worst < GAP_ALLOWED and worst > 0.5 * last) or not worst < 1e100:
             break
         last = worst
-        _set_inverses(pose, bulk, pins.inverse)
-        assemble_balls(structure, pins.inverse, pins.levers, pins.soft, factored)
+        _set_inverses(pose, bulk, balls.inverse)
+        assemble_ball_joints(structure, balls.inverse, balls.levers, balls.soft, factored)
         failed = factor(structure, factored)
         if failed < 0:
             report[3] = -failed
             return STUCK
-        solve(structure, factored, pins.side, pins.lam)
-        most = _respond(pins, pins.lam, pins.inverse, pins.moved)
+        solve(structure, factored, balls.side, balls.lam)
+        most = _respond(balls, balls.lam, balls.inverse, balls.moved)
         part = _TURN / math.sqrt(most) if most > _TURN * _TURN else 1.0
-        _shift(part, pins.moved, bulk, pose)
-    if iteration > 0 and taking:
-        take_velocities(h, before, pose, bulk, u)
+        _shift(part, balls.moved, bulk, pose)
+    if iteration > 0 and set_velocities:
+        set_velocities_from_motion(h, before, pose, bulk, u)
     return 0 if worst <= max(OPEN, tolerance) else OPEN_LOOP
 
 
 @outlined
-def meet_pins(structure, pose, bulk, pins, factored, u, report):
+def post_stabilize_ball_joints(structure, pose, bulk, balls, factored, u, report):
     """Bring the velocities onto the joints at the poses now; return 0 or STUCK."""
-    _set_gaps(pins, pose, bulk.asleep, pins.side)
-    assemble_balls(structure, bulk.inverse, pins.levers, pins.soft, factored)
+    _set_gaps(balls, pose, bulk.asleep, balls.side)
+    assemble_ball_joints(structure, bulk.inverse, balls.levers, balls.soft, factored)
     failed = factor(structure, factored)
     if failed < 0:
         report[3] = -failed
         return STUCK
-    for k in range(len(pins.link)):
-        x, y, z = _rate(pins, k, u)
-        pins.side[3 * k], pins.side[3 * k + 1], pins.side[3 * k + 2] = -x, -y, -z
-    solve(structure, factored, pins.side, pins.lam)
-    _respond(pins, pins.lam, bulk.inverse, pins.moved)
+    for k in range(len(balls.link)):
+        x, y, z = _rate(balls, k, u)
+        balls.side[3 * k], balls.side[3 * k + 1], balls.side[3 * k + 2] = -x, -y, -z
+    solve(structure, factored, balls.side, balls.lam)
+    _respond(balls, balls.lam, bulk.inverse, balls.moved)
     for i in range(len(bulk.mass)):
         if bulk.jointed[i] and not bulk.asleep[i]:
             for c in range(6 * i, 6 * i + 6):
-                u[c] += pins.moved[c]
+                u[c] += balls.moved[c]
     return 0
 
 
 @inner
-def _rate(pins, k, u):
+def _rate(balls, k, u):
     """Return J u of joint k."""
     x = y = z = 0.0
     for end in range(2):
-        i, t = pins.link[k, end], pins.touch[k, end]
+        i, t = balls.link[k, end], balls.touch[k, end]
         if i >= 0:
-            o, s = 6 * i, pins.levers[t, 3]
-            cx, cy, cz = cross(u[o], u[o + 1], u[o + 2], pins.levers[t, 0], pins.levers[t, 1], pins.levers[t, 2])
+            o, s = 6 * i, balls.levers[t, 3]
+            cx, cy, cz = cross(u[o], u[o + 1], u[o + 2], balls.levers[t, 0], balls.levers[t, 1], balls.levers[t, 2])
             x, y, z = x + s * (u[o + 3] + cx), y + s * (u[o + 4] + cy), z + s * (u[o + 5] + cz)
     return x, y, z
 
 
 @outlined
-def weigh_pins(pose, bulk, pins):
+def set_ball_joint_masses(pose, bulk, balls):
     """Fill levers and weights of the joints at the poses now."""
-    for k in range(len(pins.link)):
+    for k in range(len(balls.link)):
         xx = yy = zz = xy = xz = yz = 0.0
         for end in range(2):
-            _end(pins, k, end, pose)
-            i, t = pins.link[k, end], pins.touch[k, end]
+            _end(balls, k, end, pose)
+            i, t = balls.link[k, end], balls.touch[k, end]
             if i >= 0:
-                a = point_mass(bulk.inverse, i, pins.levers[t, 0], pins.levers[t, 1], pins.levers[t, 2])
+                a = point_inverse_mass(bulk.inverse, i, balls.levers[t, 0], balls.levers[t, 1], balls.levers[t, 2])
                 xx, yy, zz, xy, xz, yz = xx + a[0], yy + a[1], zz + a[2], xy + a[3], xz + a[4], yz + a[5]
         cx, cy, cz = yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy
         f = 1.0 / (xx * cx + xy * cy + xz * cz)
-        w = pins.weight
+        w = balls.weight
         w[k, 0], w[k, 1], w[k, 2] = f * cx, f * (xx * zz - xz * xz), f * (xx * yy - xy * xy)
         w[k, 3], w[k, 4], w[k, 5] = f * cy, f * cz, f * (xy * xz - xx * yz)
 
 
 @outlined
-def sweep_pins(pins, bulk, u):
+def sweep_ball_joints(balls, bulk, u):
     """Meet the velocities of the joints, one after the other."""
-    w, inverse = pins.weight, bulk.inverse
-    for k in range(len(pins.link)):
-        if _rests(pins, k, bulk.asleep):
+    w, inverse = balls.weight, bulk.inverse
+    for k in range(len(balls.link)):
+        if _both_asleep(balls, k, bulk.asleep):
             continue
-        x, y, z = _rate(pins, k, u)
+        x, y, z = _rate(balls, k, u)
         x, y, z = symmetric_times((w[k, 0], w[k, 1], w[k, 2], w[k, 3], w[k, 4], w[k, 5]), -x, -y, -z)
         for end in range(2):
-            i, t = pins.link[k, end], pins.touch[k, end]
+            i, t = balls.link[k, end], balls.touch[k, end]
             if i >= 0:
-                o, s, m = 6 * i, pins.levers[t, 3], inverse[i, 6]
+                o, s, m = 6 * i, balls.levers[t, 3], inverse[i, 6]
                 fx, fy, fz = s * x, s * y, s * z
-                nx, ny, nz = cross(pins.levers[t, 0], pins.levers[t, 1], pins.levers[t, 2], fx, fy, fz)
+                nx, ny, nz = cross(balls.levers[t, 0], balls.levers[t, 1], balls.levers[t, 2], fx, fy, fz)
                 six = inverse[i, 0], inverse[i, 1], inverse[i, 2], inverse[i, 3], inverse[i, 4], inverse[i, 5]
                 nx, ny, nz = symmetric_times(six, nx, ny, nz)
                 u[o], u[o + 1], u[o + 2] = u[o] + nx, u[o + 1] + ny, u[o + 2] + nz

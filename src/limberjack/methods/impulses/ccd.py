@@ -15,12 +15,12 @@ from limberjack._jit import inner, outlined
 from limberjack.collision.convex import local_support
 from limberjack.collision.shapes import CAPSULE, HULL, MESH, PLANE, SPHERE
 from limberjack.contact.restitution import next_pair
-from limberjack.contact.sweeps import JN, JT, LA, LB, RA, RB, N, S, follow, set_masses
-from limberjack.methods.impulses.motion import tumbled, turned
+from limberjack.contact.sweeps import JN, JT, LA, LB, RA, RB, N, S, set_effective_masses, update_contacts
+from limberjack.methods.impulses.motion import turned, turned_freely
 from limberjack.spatial.quaternions import quaternion_multiply, rotation_from_quaternion
 from limberjack.spatial.vectors import cross, rotate, rotate_back
 
-__all__ = ["guard", "mend"]
+__all__ = ["ccd", "update_ccd_contacts"]
 
 # A shape may pass a plane by this much [m].
 SLOP = 5e-4
@@ -30,7 +30,7 @@ _WAY, _BENT = 0.25, 2e-3
 TURNING, FAST = 1, 2
 # What a contact weighs changes as a body turns, most for long and thin ones: by the square of the angle times the
 # ratio of its moments of inertia. Up to this part in a substep it is left as it is.
-_WEIGHED = 1.5e-3
+_MASS_CHANGE = 1.5e-3
 # However near, a fast body may go this far in a substep [m]: it must not stand still for ever.
 _LEAST = 2e-4
 # Of a mesh that is not convex the plane of a contact may cut the hull, as that of a peg in a ring: by more than this it
@@ -41,9 +41,9 @@ _PASSES, _HALVINGS = 4, 14
 
 
 @outlined
-def _find_fast(h, substeps, before, bulk, u, pose):
+def _find_fast_bodies(h, substeps, before, bulk, u, pose):
     """Mark fast and turning bodies that no joint holds, and note how fast ones turn; return the most of any."""
-    most, bent = 0, min(SLOP, _BENT / (substeps * substeps))
+    most, nonconvex = 0, min(SLOP, _BENT / (substeps * substeps))
     for i in range(len(bulk.mass)):
         bulk.fast[i] = 0
         bulk.part[i] = 1.0
@@ -53,9 +53,9 @@ def _find_fast(h, substeps, before, bulk, u, pose):
         wx, wy, wz = h * u[o], h * u[o + 1], h * u[o + 2]
         x, y, z = pose[i, 0] - before[i, 0], pose[i, 1] - before[i, 1], pose[i, 2] - before[i, 2]
         turn = wx * wx + wy * wy + wz * wz
-        if turn * bulk.unlike[i] > _WEIGHED:
+        if turn * bulk.anisotropy[i] > _MASS_CHANGE:
             bulk.fast[i] = TURNING
-        if 0.5 * e * turn > bent or x * x + y * y + z * z > _WAY * _WAY * e * e:
+        if 0.5 * e * turn > nonconvex or x * x + y * y + z * z > _WAY * _WAY * e * e:
             bulk.fast[i] = FAST
             bulk.turn[i, 0], bulk.turn[i, 1], bulk.turn[i, 2] = wx, wy, wz
         most = max(most, bulk.fast[i])
@@ -63,7 +63,7 @@ def _find_fast(h, substeps, before, bulk, u, pose):
 
 
 @inner
-def _at(i, part, before, pose, bulk):
+def _pose_after(i, part, before, pose, bulk):
     """Return position and quaternion of body i after a part of its way."""
     if part == 1.0:
         return pose[i, 0], pose[i, 1], pose[i, 2], pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]
@@ -74,12 +74,12 @@ def _at(i, part, before, pose, bulk):
     if bulk.round[i]:
         a, b, c, d = turned(tx, ty, tz, before, i)
     else:
-        a, b, c, d = tumbled(i, tx, ty, tz, before, bulk)
+        a, b, c, d = turned_freely(i, tx, ty, tz, before, bulk)
     return x, y, z, a, b, c, d
 
 
 @outlined
-def _furthest(k, shapes, a, b, c, d, nx, ny, nz):
+def _support_point(k, shapes, a, b, c, d, nx, ny, nz):
     """Return the point of shape k furthest along n from the com of its body, which is turned to (a, b, c, d)."""
     place, kind = shapes.place, shapes.kind[k]
     x, y, z = rotate(rotation_from_quaternion(a, b, c, d), place[k, 0], place[k, 1], place[k, 2])
@@ -99,16 +99,16 @@ def _furthest(k, shapes, a, b, c, d, nx, ny, nz):
 
 
 @outlined
-def _apart(k, shape_a, shape_b, part_a, part_b, shapes, link, row, before, pose, bulk):
+def _separation(k, shape_a, shape_b, part_a, part_b, shapes, link, row, before, pose, bulk):
     """Return how far the shapes of contact k are apart along its normal after parts of their ways."""
     a, b = link[k, 0], link[k, 1]
     nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
-    x, y, z, qw, qx, qy, qz = _at(a, part_a, before, pose, bulk)
-    lx, ly, lz = _furthest(shape_a, shapes, qw, qx, qy, qz, -nx, -ny, -nz)
+    x, y, z, qw, qx, qy, qz = _pose_after(a, part_a, before, pose, bulk)
+    lx, ly, lz = _support_point(shape_a, shapes, qw, qx, qy, qz, -nx, -ny, -nz)
     x, y, z = x + lx, y + ly, z + lz
     if b >= 0:
-        bx, by, bz, qw, qx, qy, qz = _at(b, part_b, before, pose, bulk)
-        lx, ly, lz = _furthest(shape_b, shapes, qw, qx, qy, qz, nx, ny, nz)
+        bx, by, bz, qw, qx, qy, qz = _pose_after(b, part_b, before, pose, bulk)
+        lx, ly, lz = _support_point(shape_b, shapes, qw, qx, qy, qz, nx, ny, nz)
         x, y, z = x - bx - lx, y - by - ly, z - bz - lz
     else:
         x, y, z = x - row[k, LB], y - row[k, LB + 1], z - row[k, LB + 2]
@@ -116,7 +116,7 @@ def _apart(k, shape_a, shape_b, part_a, part_b, shapes, link, row, before, pose,
 
 
 @inner
-def _above(k, part, link, row, before, pose):
+def _com_height(k, part, link, row, before, pose):
     """Return how far the com of body a is above the plane of contact k, whose other body is static."""
     a, out = link[k, 0], 0.0
     for c in range(3):
@@ -125,27 +125,27 @@ def _above(k, part, link, row, before, pose):
 
 
 @inner
-def _clear(k, shape, shapes, link, row, pose):
+def _clear_of_plane(k, shape, shapes, link, row, pose):
     """Return whether the ball around the shape of body a ends above the plane of contact k with a static body."""
     place = shapes.place
     far = shapes.radius[shape] + abs(place[shape, 0]) + abs(place[shape, 1]) + abs(place[shape, 2])
-    return link[k, 1] < 0 and _above(k, 1.0, link, row, pose, pose) > far
+    return link[k, 1] < 0 and _com_height(k, 1.0, link, row, pose, pose) > far
 
 
 @outlined
-def _shorten(k, shape_a, shape_b, shapes, link, row, before, bulk, pose):
+def _shorten_motion(k, shape_a, shape_b, shapes, link, row, before, bulk, pose):
     """Let the bodies of contact k go no further than to where they touch; return whether that is less than before."""
     a, b = link[k, 0], link[k, 1]
     if shapes.kind[shape_a] == PLANE or (b >= 0 and shapes.kind[shape_b] == PLANE):
         return False
-    if _clear(k, shape_a, shapes, link, row, pose) and bulk.part[a] == 1.0:
+    if _clear_of_plane(k, shape_a, shapes, link, row, pose) and bulk.part[a] == 1.0:
         return False
     part_a, part_b = bulk.part[a], bulk.part[b] if b >= 0 else 1.0
-    start = _apart(k, shape_a, shape_b, 0.0, 0.0, shapes, link, row, before, pose, bulk)
+    start = _separation(k, shape_a, shape_b, 0.0, 0.0, shapes, link, row, before, pose, bulk)
     least, whole = min(-SLOP, start), True
-    bent = shapes.kind[shape_a] == MESH or (b >= 0 and shapes.kind[shape_b] == MESH)
-    if bent and start < min(row[k, S], 0.0) - _INSIDE:
-        if b >= 0 or _above(k, 0.0, link, row, before, pose) <= 0.0:
+    nonconvex = shapes.kind[shape_a] == MESH or (b >= 0 and shapes.kind[shape_b] == MESH)
+    if nonconvex and start < min(row[k, S], 0.0) - _INSIDE:
+        if b >= 0 or _com_height(k, 0.0, link, row, before, pose) <= 0.0:
             return False
         whole, least = False, 0.0
     low, high, f = 0.0, 1.0, 1.0
@@ -153,9 +153,9 @@ def _shorten(k, shape_a, shape_b, shapes, link, row, before, bulk, pose):
         fa = f * part_a if bulk.fast[a] == FAST else part_a
         fb = f * part_b if b >= 0 and bulk.fast[b] == FAST else part_b
         if whole:
-            now = _apart(k, shape_a, shape_b, fa, fb, shapes, link, row, before, pose, bulk)
+            now = _separation(k, shape_a, shape_b, fa, fb, shapes, link, row, before, pose, bulk)
         else:
-            now = _above(k, fa, link, row, before, pose)
+            now = _com_height(k, fa, link, row, before, pose)
         if now >= least:
             if f == 1.0:
                 return False
@@ -171,13 +171,13 @@ def _shorten(k, shape_a, shape_b, shapes, link, row, before, bulk, pose):
 
 
 @inner
-def _speed(k, link, bulk):
+def _motion_class(k, link, bulk):
     """Return the larger of the marks of the bodies of contact k."""
     return max(bulk.fast[link[k, 0]], bulk.fast[link[k, 1]] if link[k, 1] >= 0 else 0)
 
 
 @inner
-def _put_there(before, bulk, pose):
+def _place_stopped(before, bulk, pose):
     """Put bodies that wait where they wait."""
     for i in range(len(bulk.mass)):
         if bulk.part[i] < 1.0:
@@ -185,56 +185,56 @@ def _put_there(before, bulk, pose):
             tx, ty, tz = bulk.turn[i, 0], bulk.turn[i, 1], bulk.turn[i, 2]
             way = math.sqrt(x * x + y * y + z * z) + bulk.extent[i] * math.sqrt(tx * tx + ty * ty + tz * tz)
             bulk.part[i] = min(max(bulk.part[i], _LEAST / way), 1.0)
-            x, y, z, a, b, c, d = _at(i, bulk.part[i], before, pose, bulk)
+            x, y, z, a, b, c, d = _pose_after(i, bulk.part[i], before, pose, bulk)
             pose[i, 0], pose[i, 1], pose[i, 2] = x, y, z
             pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = a, b, c, d
 
 
 @inner
-def _turned_less(i, part, h, u, x, y, z, nx, ny, nz):
+def _turn_missed(i, part, h, u, x, y, z, nx, ny, nz):
     """Return by how much less than in all of h the point with lever (x, y, z) of body i turns along n."""
     x, y, z = cross(u[6 * i], u[6 * i + 1], u[6 * i + 2], x, y, z)
     return (1.0 - part) * h * (x * nx + y * ny + z * nz)
 
 
 @outlined
-def guard(last, h, substeps, before, shapes, contacts, order, sweeps, bulk, u, pose):
+def ccd(last, h, substeps, before, shapes, contacts, order, sweeps, bulk, u, pose):
     """Hold fast bodies back at the planes of contacts 0 .. last - 1; return whether any is fast or turning.
 
-    Gaps are set so that `follow` finds what they come to.
+    Gaps are set so that `update_contacts` finds what they come to.
     """
     link, row = sweeps.link, sweeps.row
-    most = _find_fast(h, substeps, before, bulk, u, pose) if last > 0 else 0
+    most = _find_fast_bodies(h, substeps, before, bulk, u, pose) if last > 0 else 0
     if most < FAST:
         return most > 0
-    held = False
+    stopped = False
     for _ in range(_PASSES):
         more = False
         for k in range(last):
-            if _speed(k, link, bulk) == FAST:
+            if _motion_class(k, link, bulk) == FAST:
                 t = order[k]
                 a, b = contacts.shape_a[t], contacts.shape_b[t]
-                if _shorten(k, a, b, shapes, link, row, before, bulk, pose):
+                if _shorten_motion(k, a, b, shapes, link, row, before, bulk, pose):
                     more = True
         if not more:
             break
-        held = True
-    if held:
-        _put_there(before, bulk, pose)
+        stopped = True
+    if stopped:
+        _place_stopped(before, bulk, pose)
         for k in range(last):
-            if _speed(k, link, bulk) == FAST:
+            if _motion_class(k, link, bulk) == FAST:
                 a, b = link[k, 0], link[k, 1]
                 nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
                 x, y, z = row[k, RA], row[k, RA + 1], row[k, RA + 2]
-                row[k, S] -= _turned_less(a, bulk.part[a], h, u, x, y, z, nx, ny, nz)
+                row[k, S] -= _turn_missed(a, bulk.part[a], h, u, x, y, z, nx, ny, nz)
                 if b >= 0:
                     x, y, z = row[k, RB], row[k, RB + 1], row[k, RB + 2]
-                    row[k, S] += _turned_less(b, bulk.part[b], h, u, x, y, z, nx, ny, nz)
+                    row[k, S] += _turn_missed(b, bulk.part[b], h, u, x, y, z, nx, ny, nz)
     return True
 
 
 @inner
-def _nearest_row(begin, end, row):
+def _nearest_contact(begin, end, row):
     best = begin
     for k in range(begin + 1, end):
         if row[k, S] < row[best, S]:
@@ -243,7 +243,7 @@ def _nearest_row(begin, end, row):
 
 
 @inner
-def _swerved(i, h, bulk, u):
+def _spin_changed(i, h, bulk, u):
     """Return whether fast body i turns another way since it moved."""
     if i < 0 or bulk.fast[i] != FAST:
         return False
@@ -252,39 +252,39 @@ def _swerved(i, h, bulk, u):
 
 
 @inner
-def _forget(k, row):
+def _clear_impulses(k, row):
     row[k, JN], row[k, JT], row[k, JT + 1], row[k, JT + 2] = 0.0, 0.0, 0.0, 0.0
 
 
 @outlined
-def _touch_anew(begin, end, shapes, contacts, order, link, bulk, pose, u, row):
+def _redetect_nearest(begin, end, shapes, contacts, order, link, bulk, pose, u, row):
     """Let the nearest contact of two bodies act where they are nearest now, and none of them before they touch."""
-    k = _nearest_row(begin, end, row)
+    k = _nearest_contact(begin, end, row)
     t, a, b = order[k], link[k, 0], link[k, 1]
     i, j = contacts.shape_a[t], contacts.shape_b[t]
     if shapes.kind[i] == PLANE or (b >= 0 and shapes.kind[j] == PLANE):
         return
-    s = _apart(k, i, j, 1.0, 1.0, shapes, link, row, pose, pose, bulk)
-    bent = shapes.kind[i] == MESH or (b >= 0 and shapes.kind[j] == MESH)
-    if abs(s - row[k, S]) <= SLOP or (bent and s < min(row[k, S], 0.0) - _INSIDE):
+    s = _separation(k, i, j, 1.0, 1.0, shapes, link, row, pose, pose, bulk)
+    nonconvex = shapes.kind[i] == MESH or (b >= 0 and shapes.kind[j] == MESH)
+    if abs(s - row[k, S]) <= SLOP or (nonconvex and s < min(row[k, S], 0.0) - _INSIDE):
         return
     nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
-    x, y, z = _furthest(i, shapes, pose[a, 3], pose[a, 4], pose[a, 5], pose[a, 6], -nx, -ny, -nz)
+    x, y, z = _support_point(i, shapes, pose[a, 3], pose[a, 4], pose[a, 5], pose[a, 6], -nx, -ny, -nz)
     row[k, LA], row[k, LA + 1], row[k, LA + 2] = x, y, z
     x, y, z = x + pose[a, 0] - s * nx, y + pose[a, 1] - s * ny, z + pose[a, 2] - s * nz
     if b >= 0:
         x, y, z = x - pose[b, 0], y - pose[b, 1], z - pose[b, 2]
     row[k, LB], row[k, LB + 1], row[k, LB + 2], row[k, S] = x, y, z, s
     # what it pushed with belongs to another point
-    _forget(k, row)
-    follow(k, k + 1, link, 0.0, pose, pose, u, row)
+    _clear_impulses(k, row)
+    update_contacts(k, k + 1, link, 0.0, pose, pose, u, row)
     for t in range(begin, end):
         if contacts.shape_a[order[t]] == i and contacts.shape_b[order[t]] == j:
             row[t, S] = max(row[t, S], s)
 
 
 @outlined
-def mend(last, h, shapes, contacts, order, sweeps, bulk, pose, u):
+def update_ccd_contacts(last, h, shapes, contacts, order, sweeps, bulk, pose, u):
     """Bring contacts of fast and turning bodies up to date once these have moved: what they weigh, where they touch.
 
     Masses of the pose before would let impulses grow from sweep to sweep; impulses taken back from a body that has
@@ -293,12 +293,12 @@ def mend(last, h, shapes, contacts, order, sweeps, bulk, pose, u):
     link, row, begin = sweeps.link, sweeps.row, 0
     while begin < last:
         end = next_pair(begin, last, link)
-        speed = _speed(begin, link, bulk)
+        speed = _motion_class(begin, link, bulk)
         if speed == FAST:
-            if _swerved(link[begin, 0], h, bulk, u) or _swerved(link[begin, 1], h, bulk, u):
+            if _spin_changed(link[begin, 0], h, bulk, u) or _spin_changed(link[begin, 1], h, bulk, u):
                 for k in range(begin, end):
-                    _forget(k, row)
-            _touch_anew(begin, end, shapes, contacts, order, link, bulk, pose, u, row)
+                    _clear_impulses(k, row)
+            _redetect_nearest(begin, end, shapes, contacts, order, link, bulk, pose, u, row)
         if speed > 0:
-            set_masses(begin, end, link, bulk.inverse, row)
+            set_effective_masses(begin, end, link, bulk.inverse, row)
         begin = end

@@ -21,25 +21,28 @@ from limberjack.collision.shapes import BOX, PLANE, SPHERE, Filters, Shapes
 from limberjack.errors import Diverged, LimberjackError, StateError, UnsupportedByMethod
 from limberjack.maximal.rows import Maximal
 from limberjack.methods.impulses.motion import turned
-from limberjack.methods.impulses.step import put_back, remember
+from limberjack.methods.impulses.step import restore_state, save_state
 from limberjack.model.model import Model
 from limberjack.spatial.frames import matrix_from_quaternion
 
-__all__ = ["ASIDE", "Billiard", "EDGE", "ENDLESS", "FLAT", "Meetings", "ROUND", "RUBS", "SQUARE", "take_event_steps"]
+__all__ = [
+    "Billiard", "CollisionPairs", "EDGE", "ENDLESS", "FLAT", "FRICTION", "OFF_CENTER", "ROUND", "SQUARE",
+    "take_event_steps",
+]  # fmt: skip
 
 # How two shapes meet: two spheres, anything on a plane, boxes or a sphere along the axes of a box.
 ROUND, FLAT, SQUARE = range(3)
 # Failures, to which four times the pair is added: friction would act; the line of the push misses a middle; a sphere
 # comes to an edge; there is no end of collisions.
 FAILED = -(2**45)
-RUBS, ASIDE, EDGE, ENDLESS = range(4)
+FRICTION, OFF_CENTER, EDGE, ENDLESS = range(4)
 # Collisions allowed in one step.
 MOST = 100_000
 # What counts as 0 beside 1.
 _TINY = 1e-9
 
 
-class Meetings(NamedTuple):
+class CollisionPairs(NamedTuple):
     """Pairs of shapes that may meet; p of them, for as long as no box turns."""
 
     kind: np.ndarray  # (p,) ROUND, FLAT, SQUARE
@@ -55,7 +58,7 @@ class Meetings(NamedTuple):
 
 
 @inner
-def _between(m, k, gravity, pose, u):
+def _relative_motion(m, k, gravity, pose, u):
     """Return where a is from b, its velocity and its acceleration."""
     a, b = m.link[k, 0], m.link[k, 1]
     x, y, z = pose[a, 0], pose[a, 1], pose[a, 2]
@@ -78,7 +81,7 @@ def _axis(m, k, i):
 
 
 @inner
-def _arrival(s, v, a):
+def _closing_time(s, v, a):
     """Return when a gap s that changes at v, and that at a, comes to 0 from above; infinite for never."""
     if s <= 0.0:
         if v < 0.0 or (v == 0.0 and a < 0.0):
@@ -114,7 +117,7 @@ def _square_time(m, k, d, v, a):
         axis = _axis(m, k, i)
         x, w, f = _dot(axis, d), _dot(axis, v), _dot(axis, a)
         for side in (1.0, -1.0):
-            t = _arrival(side * x - m.reach[k, i], side * w, side * f)
+            t = _closing_time(side * x - m.reach[k, i], side * w, side * f)
             # a gap that is none, on the far side or of boxes beside each other, is no arrival
             if not t < best or side * x < -_TINY * m.reach[k, i] or (side * x < m.reach[k, i] and i != flat):
                 continue
@@ -129,17 +132,17 @@ def _square_time(m, k, d, v, a):
 
 
 @outlined
-def _next(m, gravity, pose, u):
+def _next_collision(m, gravity, pose, u):
     """Return the time until the next collision, its pair and its axis."""
     best, pair, along = np.inf, -1, 2
     for k in range(len(m.kind)):
-        d, v, a = _between(m, k, gravity, pose, u)
+        d, v, a = _relative_motion(m, k, gravity, pose, u)
         axis = 2
         if m.kind[k] == ROUND:
             t = _round_time(m, k, d, v)
         elif m.kind[k] == FLAT:
             normal = _axis(m, k, 2)
-            t = _arrival(_dot(normal, d) - m.reach[k, 2], _dot(normal, v), _dot(normal, a))
+            t = _closing_time(_dot(normal, d) - m.reach[k, 2], _dot(normal, v), _dot(normal, a))
         else:
             t, axis = _square_time(m, k, d, v, a)
         if t < best:
@@ -148,7 +151,7 @@ def _next(m, gravity, pose, u):
 
 
 @outlined
-def _fly(t, gravity, ball, u, pose):
+def _move_freely(t, gravity, ball, u, pose):
     """Let all bodies fly for t."""
     for i in range(len(ball)):
         o = 6 * i
@@ -160,10 +163,10 @@ def _fly(t, gravity, ball, u, pose):
 
 
 @outlined
-def _bounce(m, k, axis, gravity, mass, pose, u):
+def _collide(m, k, axis, gravity, mass, pose, u):
     """Let pair k bounce; return 0 or a failure."""
     a, b = m.link[k, 0], m.link[k, 1]
-    d, v, _ = _between(m, k, gravity, pose, u)
+    d, v, _ = _relative_motion(m, k, gravity, pose, u)
     n = _axis(m, k, axis)
     if m.kind[k] == ROUND:
         f = 1.0 / math.sqrt(_dot(d, d))
@@ -176,7 +179,7 @@ def _bounce(m, k, axis, gravity, mass, pose, u):
             if j != axis and y > m.inner[k, j]:
                 return FAILED + 4 * k + EDGE
             if j != axis and b >= 0 and y > _TINY * m.reach[k, j]:
-                return FAILED + 4 * k + ASIDE
+                return FAILED + 4 * k + OFF_CENTER
     un = _dot(n, v)
     if m.friction[k] > 0.0:
         across = (v[0] - un * n[0], v[1] - un * n[1], v[2] - un * n[2])
@@ -185,12 +188,12 @@ def _bounce(m, k, axis, gravity, mass, pose, u):
             if i >= 0:
                 most = max(most, u[6 * i] ** 2 + u[6 * i + 1] ** 2 + u[6 * i + 2] ** 2)
         if most > (_TINY * un) ** 2:
-            return FAILED + 4 * k + RUBS
-    push = -(1.0 + m.restitution[k]) * un / (1.0 / mass[a] + (1.0 / mass[b] if b >= 0 else 0.0))
+            return FAILED + 4 * k + FRICTION
+    impulse = -(1.0 + m.restitution[k]) * un / (1.0 / mass[a] + (1.0 / mass[b] if b >= 0 else 0.0))
     for c in range(3):
-        u[6 * a + 3 + c] += push * n[c] / mass[a]
+        u[6 * a + 3 + c] += impulse * n[c] / mass[a]
         if b >= 0:
-            u[6 * b + 3 + c] -= push * n[c] / mass[b]
+            u[6 * b + 3 + c] -= impulse * n[c] / mass[b]
     m.count[0] += 1
     return 0
 
@@ -216,20 +219,20 @@ def take_event_steps(
         steps taken, and 0 or FAILED + 4 pair + reason.
     """
     for step in range(n):
-        remember(s)
+        save_state(s)
         left, before, status = dt, m.count[0], 0
         while status == 0:
-            t, pair, axis = _next(m, gravity, s.pose, s.u)
+            t, pair, axis = _next_collision(m, gravity, s.pose, s.u)
             if not t <= left:
-                _fly(left, gravity, m.ball, s.u, s.pose)
+                _move_freely(left, gravity, m.ball, s.u, s.pose)
                 break
-            _fly(t, gravity, m.ball, s.u, s.pose)
+            _move_freely(t, gravity, m.ball, s.u, s.pose)
             left -= t
-            status = _bounce(m, pair, axis, gravity, mass, s.pose, s.u)
+            status = _collide(m, pair, axis, gravity, mass, s.pose, s.u)
             if m.count[0] - before > MOST:
                 status = FAILED + 4 * pair + ENDLESS
         if status != 0:
-            put_back(s)
+            restore_state(s)
             m.count[0] = before
             return step, status
     return n, 0
@@ -269,12 +272,12 @@ class Billiard:
                     f'{_WHY} takes one shape per body; "{self._body[link]}" has "{names[owner[link]]}" and "{names[k]}"'
                 )
             owner[link] = k
-        self._pairs = [(a, b) for a in range(len(shapes.kind)) for b in range(a) if self._meets(filters, a, b)]
+        self._pairs = [(a, b) for a in range(len(shapes.kind)) for b in range(a) if self._may_collide(filters, a, b)]
         p, ball = len(self._pairs), np.zeros(n, np.int64)
         for link, k in owner.items():
             if link >= 0:
                 ball[link] = shapes.kind[k] == SPHERE
-        self.meetings = Meetings(
+        self.collision_pairs = CollisionPairs(
             np.zeros(p, np.int64), np.zeros((p, 2), np.int64), np.zeros((p, 9)), np.zeros((p, 3)), np.zeros((p, 3)),
             np.zeros((p, 3)), np.zeros(p), np.zeros(p), ball, np.zeros(1, np.int64),
         )  # fmt: skip
@@ -288,18 +291,18 @@ class Billiard:
         if kind == SPHERE and link < 0 and gravity:
             raise UnsupportedByMethod(f'{_WHY} takes no resting sphere under gravity; "{name}" is one')
 
-    def _meets(self, filters: Filters, a: int, b: int) -> bool:
+    def _may_collide(self, filters: Filters, a: int, b: int) -> bool:
         s = self._shapes
         if s.link[a] < 0 and s.link[b] < 0 or (s.group[a] != 0 and s.group[a] == s.group[b]):
             return False
         first, last = filters.apart_start[s.body[a] + 1], filters.apart_start[s.body[a] + 2]
         return int(s.body[b]) + 1 not in filters.apart[first:last].tolist()
 
-    def aim(self, pose: np.ndarray, u: np.ndarray, forces: Any, grips: Sequence[Any]) -> None:
+    def prepare(self, pose: np.ndarray, u: np.ndarray, forces: Any, grips: Sequence[Any]) -> None:
         """Prepare for steps from a state; raise where something turns, pulls or stands askew."""
         if len(forces.wrenches.link) or forces.tau.any() or grips:
             raise StateError(f"{_WHY} knows gravity alone; clear wrenches, forces and grips")
-        s, m = self._shapes, self.meetings
+        s, m = self._shapes, self.collision_pairs
         for i in np.flatnonzero(m.ball == 0):
             if np.abs(u[6 * i : 6 * i + 3]).max() > 1e-12:
                 raise StateError(f'{_WHY} lets no box turn; body "{self._body[i]}" does')
@@ -318,7 +321,7 @@ class Billiard:
 
     def _set_pair(self, p: int, a: int, b: int, turns: list[np.ndarray]) -> None:
         """Fill kind, axes and reach of pair p."""
-        s, m = self._shapes, self.meetings
+        s, m = self._shapes, self.collision_pairs
         kinds, m.inner[p] = (int(s.kind[a]), int(s.kind[b])), np.inf
         square = b if kinds[1] != SPHERE else a
         m.axes[p] = turns[square].T.ravel()
@@ -344,9 +347,9 @@ class Billiard:
         if not 0 <= pair < len(self._pairs):
             return None
         both = " and ".join(f'"{self._names[k]}"' for k in self._pairs[pair])
-        if reason == RUBS:
+        if reason == FRICTION:
             return StateError, "", f"{_WHY} knows no friction; {both} rub at {where}"
-        if reason == ASIDE:
+        if reason == OFF_CENTER:
             return StateError, "", f"{_WHY} takes boxes that meet in a line; {both} meet aside at {where}"
         if reason == EDGE:
             return StateError, "", f"{_WHY} knows no edges; of {both} one comes to an edge at {where}"

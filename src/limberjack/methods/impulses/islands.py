@@ -8,46 +8,33 @@ from limberjack._jit import inner, outlined
 from limberjack.collision.detect import FULL, detect
 from limberjack.contact.graph import find_islands, find_levels, sort_contacts
 from limberjack.contact.sweeps import (
-    ACROSS,
+    APPROACH,
+    DEPENETRATION,
     JN,
     JT,
     LA,
     LB,
     MU,
-    PULL,
-    PUSH,
-    PUSHED,
+    STEP_N,
+    STEP_T,
     E,
     N,
     S,
-    fetch,
-    follow,
-    set_masses,
-    shock,
+    prefetch_row,
+    set_effective_masses,
+    shock_propagation,
     sweep,
+    update_contacts,
     warm_start,
 )
-from limberjack.contact.warm_start import find_again
+from limberjack.contact.warm_start import match_contacts
 from limberjack.methods.impulses.motion import set_reach
 
 __all__ = [
-    "DAMPED",
-    "MORE_CONTACTS",
-    "NOT_FINITE",
-    "STILL",
-    "find_touching",
-    "gather",
-    "keep",
-    "kind_of",
-    "meet_islands",
-    "note_all",
-    "note_free",
-    "note_pushes",
-    "relax_islands",
-    "rest",
-    "sweep_kind",
-    "wake",
-]
+    "DAMPED", "MORE_CONTACTS", "NOT_FINITE", "STILL", "add_impulses_and_mark_free", "add_step_impulses",
+    "detect_contacts", "island_kind", "mark_free", "relax_islands", "set_contact_rows", "sleep_islands",
+    "solve_islands", "store_impulses", "sweep_kind", "wake_islands",
+]  # fmt: skip
 
 # Contacts from one step to the next: found again by name, ordered from the ground up, kept, put to sleep.
 
@@ -61,10 +48,10 @@ def _from_com(pose, i, x, y, z):
 
 
 @outlined
-def gather(contacts, graph, kept, gravity, pose, sweeps):
+def set_contact_rows(contacts, graph, cache, gravity, pose, sweeps):
     """Fill the rows of all contacts in the order of the sweeps; masses and levers come later."""
     row = sweeps.row
-    sweeps.bouncing[0] = 0
+    sweeps.restituting[0] = 0
     for t in range(contacts.count[0]):
         k = graph.order[t]
         a, b = contacts.link_a[k], contacts.link_b[k]
@@ -80,29 +67,29 @@ def gather(contacts, graph, kept, gravity, pose, sweeps):
         row[t, LB], row[t, LB + 1], row[t, LB + 2] = _from_com(pose, b, x - half * nx, y - half * ny, z - half * nz)
         row[t, S], row[t, MU], row[t, E] = 2.0 * half, contacts.friction[k], contacts.restitution[k]
         if row[t, E] > 0.0:
-            sweeps.bouncing[0] += 1
-        row[t, JN] = kept.found[k, 0]
-        row[t, JT], row[t, JT + 1], row[t, JT + 2] = kept.found[k, 1], kept.found[k, 2], kept.found[k, 3]
-        row[t, PUSHED], row[t, ACROSS], row[t, ACROSS + 1], row[t, ACROSS + 2] = 0.0, 0.0, 0.0, 0.0
+            sweeps.restituting[0] += 1
+        row[t, JN] = cache.found[k, 0]
+        row[t, JT], row[t, JT + 1], row[t, JT + 2] = cache.found[k, 1], cache.found[k, 2], cache.found[k, 3]
+        row[t, STEP_N], row[t, STEP_T], row[t, STEP_T + 1], row[t, STEP_T + 2] = 0.0, 0.0, 0.0, 0.0
         # bodies that both fall approach each other without acceleration
         pull = -(gravity[0] * nx + gravity[1] * ny + gravity[2] * nz)
-        row[t, PULL] = max(pull, 0.0) if high > low + 1 or b < 0 else 0.0
+        row[t, APPROACH] = max(pull, 0.0) if high > low + 1 or b < 0 else 0.0
 
 
 @outlined
-def keep(contacts, graph, sweeps, kept):
+def store_impulses(contacts, graph, sweeps, cache):
     """Keep the impulses of this step under the names of their contacts."""
     row = sweeps.row
     for t in range(contacts.count[0]):
         k = graph.order[t]
-        kept.name[k, 0], kept.name[k, 1], kept.name[k, 2] = contacts.shape_a[k], contacts.shape_b[k], contacts.key[k]
-        kept.impulse[k, 0] = row[t, JN]
-        kept.impulse[k, 1], kept.impulse[k, 2], kept.impulse[k, 3] = row[t, JT], row[t, JT + 1], row[t, JT + 2]
-    kept.count[0] = contacts.count[0]
+        cache.name[k, 0], cache.name[k, 1], cache.name[k, 2] = contacts.shape_a[k], contacts.shape_b[k], contacts.key[k]
+        cache.impulse[k, 0] = row[t, JN]
+        cache.impulse[k, 1], cache.impulse[k, 2], cache.impulse[k, 3] = row[t, JT], row[t, JT + 1], row[t, JT + 2]
+    cache.count[0] = contacts.count[0]
 
 
 @outlined
-def wake(root, bulk):
+def wake_islands(root, bulk):
     """Wake every body of an island in which any is awake."""
     asleep, moving = bulk.asleep, bulk.moving
     for i in range(len(asleep)):
@@ -117,7 +104,7 @@ def wake(root, bulk):
 
 
 @outlined
-def rest(dt, slow, patience, graph, bulk, u):
+def sleep_islands(dt, slow, patience, graph, bulk, u):
     """Put islands to sleep that touch something and have been slow for long enough."""
     root, moving = graph.root, bulk.moving
     n = len(root)
@@ -142,7 +129,7 @@ MORE_CONTACTS, NOT_FINITE = -(2**43), -(2**44)
 # Contacts closer than this are looked for and count as carrying [m].
 MARGIN = 1e-3
 # Motion that shock propagation may leave anywhere [m/s].
-_STIR = 0.1
+_MOTION = 0.1
 # Speed that it may give a body at rest: columns that rock come to rest by less [m/s].
 _FASTER = 0.5
 # How an island's contacts are met: giving way a little, giving way less and swept more, or not at all.
@@ -162,7 +149,7 @@ SWEEPS, RELAX, RATE, SCALE, GIVE, WIDTH = range(6)
 
 
 @outlined
-def _mark_lively(bulk, graph):
+def _count_moving(bulk, graph):
     """Count bodies that have not been calm with the contacts that lean: their islands are no columns at rest."""
     for i in range(len(bulk.mass)):
         if graph.body[i] >= 0 and bulk.calm[i] < STILL:
@@ -170,7 +157,7 @@ def _mark_lively(bulk, graph):
 
 
 @outlined
-def find_touching(setup, shapes, filters, dt, up, broad, contacts, kept, graph, sweeps, bulk, s):
+def detect_contacts(setup, shapes, filters, dt, up, broad, contacts, cache, graph, sweeps, bulk, s):
     """Find contacts, islands and levels and order them; return a status and whether the last island has joints."""
     set_reach(setup.gravity, dt, s.u, bulk)
     if len(shapes.kind) > 1:
@@ -184,30 +171,30 @@ def find_touching(setup, shapes, filters, dt, up, broad, contacts, kept, graph, 
         count, contacts.link_a, contacts.link_b, system.incidence_start, system.incidence_body, setup.constraints[0],
         graph.root,
     )  # fmt: skip
-    wake(graph.root, bulk)
-    find_again(contacts, kept)
+    wake_islands(graph.root, bulk)
+    match_contacts(contacts, cache)
     find_levels(count, contacts.link_a, contacts.link_b, contacts.normal, contacts.depth, MARGIN, up, graph)
     together = sort_contacts(
         count, contacts.link_a, contacts.link_b, contacts.normal, contacts.depth, MARGIN, up, bulk.mass, bulk.jointed,
         bulk.asleep, graph,
     )  # fmt: skip
-    _mark_lively(bulk, graph)
-    gather(contacts, graph, kept, setup.gravity, s.pose, sweeps)
-    follow(0, count, sweeps.link, 0.0, s.pose, s.pose, s.u, sweeps.row)
-    set_masses(0, count, sweeps.link, bulk.inverse, sweeps.row)
+    _count_moving(bulk, graph)
+    set_contact_rows(contacts, graph, cache, setup.gravity, s.pose, sweeps)
+    update_contacts(0, count, sweeps.link, 0.0, s.pose, s.pose, s.u, sweeps.row)
+    set_effective_masses(0, count, sweeps.link, bulk.inverse, sweeps.row)
     return 0, together
 
 
 @inner
-def _add_push(k, row):
-    row[k, PUSHED] += row[k, JN]
-    row[k, ACROSS] += row[k, JT]
-    row[k, ACROSS + 1] += row[k, JT + 1]
-    row[k, ACROSS + 2] += row[k, JT + 2]
+def _add_step_impulse(k, row):
+    row[k, STEP_N] += row[k, JN]
+    row[k, STEP_T] += row[k, JT]
+    row[k, STEP_T + 1] += row[k, JT + 1]
+    row[k, STEP_T + 2] += row[k, JT + 2]
 
 
 @inner
-def _mark_pushed(k, link, row, bulk):
+def _mark_contact(k, link, row, bulk):
     if row[k, JN] > 0.0:
         for side in range(2):
             i, f = link[k, side], row[k, JN] if side == 0 else -row[k, JN]
@@ -226,34 +213,34 @@ def _mark_free(bulk):
 
 
 @outlined
-def note_pushes(first, last, row):
+def add_step_impulses(first, last, row):
     """Add up the impulses of contacts."""
     for k in range(first, last):
-        fetch(k, last, row)
-        _add_push(k, row)
+        prefetch_row(k, last, row)
+        _add_step_impulse(k, row)
 
 
 @outlined
-def note_free(first, last, link, row, bulk):
+def mark_free(first, last, link, row, bulk):
     """Note which bodies no contact pushes and no joint holds, and where to the others are pushed."""
     _mark_free(bulk)
     for k in range(first, last):
-        fetch(k, last, row)
-        _mark_pushed(k, link, row, bulk)
+        prefetch_row(k, last, row)
+        _mark_contact(k, link, row, bulk)
 
 
 @outlined
-def note_all(first, last, link, row, bulk):
-    """Do what `note_pushes` and `note_free` do, in one pass."""
+def add_impulses_and_mark_free(first, last, link, row, bulk):
+    """Do what `add_step_impulses` and `mark_free` do, in one pass."""
     _mark_free(bulk)
     for k in range(first, last):
-        fetch(k, last, row)
-        _add_push(k, row)
-        _mark_pushed(k, link, row, bulk)
+        prefetch_row(k, last, row)
+        _add_step_impulse(k, row)
+        _mark_contact(k, link, row, bulk)
 
 
 @inner
-def kind_of(i, how, facts):
+def island_kind(i, how, facts):
     """Return how island i is to be met: hard with unlike masses and in columns, firm with few contacts, else soft.
 
     Bodies that lean on each other, as in an arch, hold up in circles: shock propagation lets them creep. Columns that
@@ -271,11 +258,11 @@ def sweep_kind(kind, first, last, times, how, h, link, inverse, row, u):
     o = KIND + WIDTH * kind
     if times == 0:
         times = int(how[o + SWEEPS])
-    sweep(first, last, times, link, inverse, h, how[o + RATE], PUSH, how[o + SCALE], how[o + GIVE], row, u)
+    sweep(first, last, times, link, inverse, h, how[o + RATE], DEPENETRATION, how[o + SCALE], how[o + GIVE], row, u)
 
 
 @outlined
-def _liveliness(begin, end, link, bulk, u):
+def _motion_of(begin, end, link, bulk, u):
     """Return a measure of the motion of the bodies of some contacts, each once per contact, and the fastest square."""
     out, most = 0.0, 0.0
     for k in range(begin, end):
@@ -285,7 +272,7 @@ def _liveliness(begin, end, link, bulk, u):
                 o, f = 6 * i, 0.1 * bulk.extent[i] * bulk.extent[i]
                 w = u[o] * u[o] + u[o + 1] * u[o + 1] + u[o + 2] * u[o + 2]
                 v = u[o + 3] * u[o + 3] + u[o + 4] * u[o + 4] + u[o + 5] * u[o + 5]
-                out += bulk.mass[i] * (v + f * w + _STIR * _STIR)
+                out += bulk.mass[i] * (v + f * w + _MOTION * _MOTION)
                 most = max(most, v + f * w)
     return out, most
 
@@ -301,7 +288,7 @@ def _copy_bodies(begin, end, link, source, target):
 
 
 @outlined
-def _meet_hard(begin, end, how, h, graph, sweeps, bulk, saved, u):
+def _solve_hard(begin, end, how, h, graph, sweeps, bulk, saved, u):
     """Meet an island by shock propagation; return False, and undo it, where that stirs the bodies up.
 
     Contacts take energy out, and hardly ever make a body faster than all that push it. Where the levels of an island
@@ -310,13 +297,13 @@ def _meet_hard(begin, end, how, h, graph, sweeps, bulk, saved, u):
     """
     link, row, inverse = sweeps.link, sweeps.row, bulk.inverse
     _copy_bodies(begin, end, link, u, saved)
-    before, fast = _liveliness(begin, end, link, bulk, u)
+    before, fast = _motion_of(begin, end, link, bulk, u)
     warm_start(begin, end, link, inverse, row, u)
     sweep_kind(HARD, begin, end, 0, how, h, link, inverse, row, u)
     if how[SHOCK] > 0.0:
         rate = how[KIND + WIDTH * HARD + RATE]
-        shock(begin, end, int(how[SHOCK]), link, sweeps.level, inverse, graph.level, h, rate, row, u)
-    after, faster = _liveliness(begin, end, link, bulk, u)
+        shock_propagation(begin, end, int(how[SHOCK]), link, sweeps.level, inverse, graph.level, h, rate, row, u)
+    after, faster = _motion_of(begin, end, link, bulk, u)
     if after <= 2.0 * before and faster <= fast + _FASTER * _FASTER:
         return True
     _copy_bodies(begin, end, link, saved, u)
@@ -326,16 +313,16 @@ def _meet_hard(begin, end, how, h, graph, sweeps, bulk, saved, u):
 
 
 @outlined
-def meet_islands(last, how, h, graph, sweeps, bulk, saved, u):
+def solve_islands(last, how, h, graph, sweeps, bulk, saved, u):
     """Sweep the contacts of islands without joints, one island after the other."""
     link, row, inverse = sweeps.link, sweeps.row, bulk.inverse
     for i in range(last):
         begin, end = graph.island[i], graph.island[i + 1]
         if bulk.asleep[link[begin, 0]]:
             continue
-        kind = kind_of(i, how, graph.facts)
+        kind = island_kind(i, how, graph.facts)
         if kind == HARD:
-            if _meet_hard(begin, end, how, h, graph, sweeps, bulk, saved, u):
+            if _solve_hard(begin, end, how, h, graph, sweeps, bulk, saved, u):
                 continue
             kind = FIRM
         warm_start(begin, end, link, inverse, row, u)
@@ -348,5 +335,5 @@ def relax_islands(last, how, h, graph, sweeps, bulk, u):
     for i in range(last):
         begin, end = graph.island[i], graph.island[i + 1]
         if not bulk.asleep[sweeps.link[begin, 0]]:
-            times = int(how[KIND + WIDTH * kind_of(i, how, graph.facts) + RELAX])
-            sweep(begin, end, times, sweeps.link, bulk.inverse, h, 0.0, PUSH, 1.0, 0.0, sweeps.row, u)
+            times = int(how[KIND + WIDTH * island_kind(i, how, graph.facts) + RELAX])
+            sweep(begin, end, times, sweeps.link, bulk.inverse, h, 0.0, DEPENETRATION, 1.0, 0.0, sweeps.row, u)

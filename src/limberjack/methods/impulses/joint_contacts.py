@@ -18,36 +18,30 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import outlined
-from limberjack.contact.restitution import aim, book, next_pair, strike
-from limberjack.contact.sweeps import JN, JT, MN, N, S, approach, overlap_bias, sweep, warm_start
-from limberjack.contact.warm_start import Kept, new_kept
+from limberjack.contact.restitution import add_impulses, next_pair, set_separation, solve_pair
+from limberjack.contact.sweeps import JN, JT, MN, N, S, overlap_bias, relative_velocity, sweep, warm_start
+from limberjack.contact.warm_start import WarmStart, new_warm_start
 from limberjack.maximal.rows import evaluate
 from limberjack.methods.impulses.islands import FIRM, GIVE, KIND, RATE, SCALE, SWEEPS, WIDTH
-from limberjack.methods.impulses.joint_solve import LAST, SUM, copy_sums, mix_sums, row_rates, sums_go_on
+from limberjack.methods.impulses.joint_solve import LAST, SUM, copy_sums, extrapolate_sums, interpolate_sums, row_rates
 from limberjack.methods.impulses.motion import SWEPT
 from limberjack.methods.impulses.post_stabilize import (
-    LIMITED,
-    RUBBED,
+    WITH_FRICTION,
+    WITH_LIMITS,
     add,
-    aim_there,
     clear_sums,
     factor_rows,
-    hold,
-    rates_now,
+    post_stabilize,
+    set_rates,
+    set_right_sides,
     solve_rows,
 )
 from limberjack.spatial.clock import ticks
 
 __all__ = [
-    "Rounds",
-    "begin_carried",
-    "bounce_held",
-    "meet_carried",
-    "new_rounds",
-    "put_impulses",
-    "save_impulses",
-    "sum_impulses",
-]
+    "Rounds", "collide_with_joints", "new_rounds", "restore_impulses", "save_impulses", "solve_with_joints",
+    "sum_impulses", "warm_start_with_joints",
+]  # fmt: skip
 
 # Rounds end when no contact asks for more than this: of velocities, where bodies are to come to rest, and of joints
 # that close where a step leads [m/s].
@@ -60,38 +54,38 @@ class Rounds(NamedTuple):
     """Impulses and velocities of the rounds; room for c contacts of n bodies."""
 
     last: np.ndarray  # (c, 4) impulses before a round
-    way: np.ndarray  # (c, 4) the direction they go
+    direction: np.ndarray  # (c, 4) the direction they go
     u_last: np.ndarray  # (6 n,)
-    u_way: np.ndarray  # (6 n,)
+    u_direction: np.ndarray  # (6 n,)
     start: np.ndarray  # (c, 4) impulses at the start of a piece
     total: np.ndarray  # (c, 4) impulses of the pieces done
     moves: np.ndarray  # (n,) 1 for bodies that joints hold, and those of their islands
-    before: Kept  # what contacts pushed with before the step
-    sums: Kept  # what they pushed with in the step so far, by the names that are kept
+    before: WarmStart  # what contacts pushed with before the step
+    sums: WarmStart  # what they pushed with in the step so far, by the names that are kept
 
 
-def new_rounds(kept: Kept, n: int) -> Rounds:
+def new_rounds(cache: WarmStart, n: int) -> Rounds:
     """Return room for n bodies and as many contacts as are kept."""
-    c = len(kept.impulse)
-    sums = new_kept(c)._replace(count=kept.count, name=kept.name)
+    c = len(cache.impulse)
+    sums = new_warm_start(c)._replace(count=cache.count, name=cache.name)
     return Rounds(
         np.zeros((c, 4)), np.zeros((c, 4)), np.zeros(6 * n), np.zeros(6 * n), np.zeros((c, 4)), np.zeros((c, 4)),
-        np.zeros(n, np.int64), new_kept(c), sums,
+        np.zeros(n, np.int64), new_warm_start(c), sums,
     )  # fmt: skip
 
 
 @outlined
-def save_impulses(first, last, row, kept):
+def save_impulses(first, last, row, cache):
     """Keep the impulses of contacts first .. last - 1."""
     for k in range(first, last):
-        kept[k, 0], kept[k, 1], kept[k, 2], kept[k, 3] = row[k, JN], row[k, JT], row[k, JT + 1], row[k, JT + 2]
+        cache[k, 0], cache[k, 1], cache[k, 2], cache[k, 3] = row[k, JN], row[k, JT], row[k, JT + 1], row[k, JT + 2]
 
 
 @outlined
-def put_impulses(first, last, kept, row):
+def restore_impulses(first, last, cache, row):
     """Put back the impulses of contacts first .. last - 1."""
     for k in range(first, last):
-        row[k, JN], row[k, JT], row[k, JT + 1], row[k, JT + 2] = kept[k, 0], kept[k, 1], kept[k, 2], kept[k, 3]
+        row[k, JN], row[k, JT], row[k, JT + 1], row[k, JT + 2] = cache[k, 0], cache[k, 1], cache[k, 2], cache[k, 3]
 
 
 @outlined
@@ -119,40 +113,40 @@ def _changes(first, last, row, before):
 
 
 @outlined
-def _go_on(first, last, part, row, u, rounds):
+def _extrapolate(first, last, part, row, u, rounds):
     """Go on along the last direction by a part of it, and keep the new direction."""
-    before, way, u_last, u_way = rounds.last, rounds.way, rounds.u_last, rounds.u_way
+    before, direction, u_last, u_direction = rounds.last, rounds.direction, rounds.u_last, rounds.u_direction
     for k in range(first, last):
         for c in range(4):
             at = JN if c == 0 else JT + c - 1
-            further = part * way[k, c]
-            way[k, c] = further + row[k, at] - before[k, c]
+            further = part * direction[k, c]
+            direction[k, c] = further + row[k, at] - before[k, c]
             row[k, at] += further
     for k in range(len(u)):
-        further = part * u_way[k]
-        u_way[k] = further + u[k] - u_last[k]
+        further = part * u_direction[k]
+        u_direction[k] = further + u[k] - u_last[k]
         u[k] += further
 
 
 @outlined
-def _aim(setup, h, rows, e, s, saddle):
+def _set_end_rates(setup, h, rows, e, s, saddle):
     """Aim the joints at closing where h leads from the poses of e; what is open there changes as velocities do."""
-    aim_there(setup, np.int64(0), 1.0 / h, s.there.values, s.pressed, saddle)
+    set_right_sides(setup, np.int64(0), 1.0 / h, s.there.values, s.pressed, saddle)
     row_rates(setup.system, 0, setup.constraints[1], e.j, s.u, e.values)
     for r in range(setup.system.row_start[setup.constraints[1]]):
-        rows.aim[r] = saddle.r[r] - e.values[r, 1]
+        rows.target[r] = saddle.r[r] - e.values[r, 1]
         e.values[r, 0] = s.there.values[r, 0]
 
 
 @outlined
-def _close_there(setup, tree, structure, rows, e, s, saddle):
+def _solve_end_rates(setup, tree, structure, rows, e, s, saddle):
     """Bring the velocities to where the joints were aimed at, with the factor at hand; return a status."""
-    rates_now(setup, rows, e, s.u)
+    set_rates(setup, rows, e, s.u)
     for r in range(setup.system.row_start[setup.constraints[1]]):
-        saddle.r[r] = rows.aim[r] + e.values[r, 1]
+        saddle.r[r] = rows.target[r] + e.values[r, 1]
     for k in range(len(saddle.f)):
         saddle.f[k] = 0.0
-    status = solve_rows(setup, tree, structure, RUBBED, False, rows, e, s, saddle)
+    status = solve_rows(setup, tree, structure, WITH_FRICTION, False, rows, e, s, saddle)
     if status == 0:
         add(saddle.a, s.u)
     return status
@@ -165,7 +159,7 @@ def _descent(first, last, h, rate, scale, give, link, row, u):
     for k in range(first, last):
         jn = row[k, JN]
         if jn > 0.0:
-            x, y, z = approach(link, row, k, u)
+            x, y, z = relative_velocity(link, row, k, u)
             s = row[k, S]
             along += row[k, JT] * x + row[k, JT + 1] * y + row[k, JT + 2] * z
             along += jn * (x * row[k, N] + y * row[k, N + 1] + z * row[k, N + 2] + overlap_bias(s, h, rate, _PUSH))
@@ -175,7 +169,7 @@ def _descent(first, last, h, rate, scale, give, link, row, u):
 
 
 @outlined
-def begin_carried(setup, tree, structure, first, last, how, h, rows, sweeps, bulk, rounds, e, s, saddle):
+def warm_start_with_joints(setup, tree, structure, first, last, how, h, rows, sweeps, bulk, rounds, e, s, saddle):
     """Let contacts first .. last - 1 push as they did before, as far as that is of use; joints answer. Return a status.
 
     The impulses j that contacts ask for, whose velocities are b without, make j.b + j.A j / 2 the least. Those of the
@@ -188,7 +182,7 @@ def begin_carried(setup, tree, structure, first, last, how, h, rows, sweeps, bul
         rounds.u_last[i] = s.u[i]
     copy_sums(SUM, LAST, rows.pushed)
     warm_start(first, last, link, bulk.inverse, row, s.u)
-    status = hold(setup, tree, structure, RUBBED, h, rows, e, s, saddle)
+    status = post_stabilize(setup, tree, structure, WITH_FRICTION, h, rows, e, s, saddle)
     if status != 0:
         return status
     before, square = _descent(first, last, h, rate, scale, give, link, row, rounds.u_last)
@@ -201,12 +195,12 @@ def begin_carried(setup, tree, structure, first, last, how, h, rows, sweeps, bul
             row[k, JT + 1], row[k, JT + 2] = part * row[k, JT + 1], part * row[k, JT + 2]
         for i in range(len(s.u)):
             s.u[i] = rounds.u_last[i] + part * (s.u[i] - rounds.u_last[i])
-        mix_sums(part, rows.pushed)
+        interpolate_sums(part, rows.pushed)
     return 0
 
 
 @outlined
-def meet_carried(setup, tree, structure, first, last, there, how, h, rows, sweeps, bulk, rounds, e, s, saddle):
+def solve_with_joints(setup, tree, structure, first, last, there, how, h, rows, sweeps, bulk, rounds, e, s, saddle):
     """Meet the contacts first .. last - 1, those of islands with joints, and all joints; return a status.
 
     Args:
@@ -222,7 +216,7 @@ def meet_carried(setup, tree, structure, first, last, there, how, h, rows, sweep
     times, enough, status, square = int(how[o + SWEEPS]), _ENOUGH, 0, 0.0
     if there:
         times, enough = (times + 1) // 2, _ENOUGH_THERE
-        _aim(setup, h, rows, e, s, saddle)
+        _set_end_rates(setup, h, rows, e, s, saddle)
     for k in range(times):
         save_impulses(first, last, row, rounds.last)
         copy_sums(SUM, LAST, rows.pushed)
@@ -234,16 +228,16 @@ def meet_carried(setup, tree, structure, first, last, there, how, h, rows, sweep
         )
         bulk.spent[SWEPT] += ticks() - begin
         if there:
-            status = _close_there(setup, tree, structure, rows, e, s, saddle)
+            status = _solve_end_rates(setup, tree, structure, rows, e, s, saddle)
         else:
-            status = hold(setup, tree, structure, RUBBED, h, rows, e, s, saddle)
+            status = post_stabilize(setup, tree, structure, WITH_FRICTION, h, rows, e, s, saddle)
         before = square
         square, most = _changes(first, last, row, rounds.last)
         if status != 0 or k == times - 1 or most <= enough * enough:
             break
         part = square / before if k > 0 and square < before else 0.0
-        _go_on(first, last, part, row, s.u, rounds)
-        sums_go_on(part, rows.pushed)
+        _extrapolate(first, last, part, row, s.u, rounds)
+        extrapolate_sums(part, rows.pushed)
     return status
 
 
@@ -253,27 +247,27 @@ def meet_carried(setup, tree, structure, first, last, there, how, h, rows, sweep
 # joints take turns until those leave as they are to.
 
 # The most turns of a pair of bodies, and solves in a substep; they end when they change no velocity by more [m/s].
-_TURNS, _SOLVES, _BALANCED = 80, 200, 1e-6
+_ALTERNATIONS, _SOLVES, _BALANCED = 80, 200, 1e-6
 
 
 @outlined
-def _take_turns(begin, end, most, h, setup, tree, structure, rows, sweeps, bulk, e, s, saddle):
+def _alternate(begin, end, most, h, setup, tree, structure, rows, sweeps, bulk, e, s, saddle):
     """Strike the contacts of two bodies in turn with the joints; return a status and the solves."""
     status, solves = 0, 0
-    for _ in range(_TURNS):
-        changed = strike(begin, end, sweeps.link, bulk.inverse, sweeps.row, s.u)
+    for _ in range(_ALTERNATIONS):
+        changed = solve_pair(begin, end, sweeps.link, bulk.inverse, sweeps.row, s.u)
         if changed <= _BALANCED or solves >= most:
             break
-        status = hold(setup, tree, structure, LIMITED, h, rows, e, s, saddle)
+        status = post_stabilize(setup, tree, structure, WITH_LIMITS, h, rows, e, s, saddle)
         solves += 1
         if status != 0:
             break
-    book(begin, end, sweeps.row)
+    add_impulses(begin, end, sweeps.row)
     return status, solves
 
 
 @outlined
-def bounce_held(
+def collide_with_joints(
     # model
     setup, tree, structure,
     # in
@@ -297,7 +291,7 @@ def bounce_held(
         hits, begin = 0, first
         while begin < last:
             end = next_pair(begin, last, link)
-            found = aim(begin, end, link, h, row, s.u)
+            found = set_separation(begin, end, link, h, row, s.u)
             if found > 0:
                 if not ready:
                     evaluate(
@@ -309,7 +303,7 @@ def bounce_held(
                     status = factor_rows(setup, tree, structure, e, s, saddle)
                     ready = True
                 if status == 0:
-                    status, solves = _take_turns(
+                    status, solves = _alternate(
                         begin, end, left, h, setup, tree, structure, rows, sweeps, bulk, e, s, saddle
                     )
                     left -= solves

@@ -26,7 +26,10 @@ from limberjack.spatial.quaternions import rotation_from_quaternion
 from limberjack.spatial.trig import sincos
 from limberjack.spatial.vectors import cross, symmetric_times
 
-__all__ = ["ALWAYS", "BEYOND", "NEVER", "rates_by_time", "settle", "sweep_joints", "take_row_there", "take_rows_there"]
+__all__ = [
+    "ALWAYS", "FALLBACK", "NEVER", "post_stabilize_in_sweeps", "sweep_joints", "take_end_row", "take_end_rows",
+    "time_rates",
+]  # fmt: skip
 
 # Limits that show themselves only where a step leads: the rows of black-box joints that nothing stops yet.
 
@@ -42,7 +45,7 @@ def _empty(system, c, j):
 
 
 @outlined
-def take_row_there(
+def take_end_row(
     # model
     setup,
     # in
@@ -72,14 +75,14 @@ def take_row_there(
 
 
 @outlined
-def take_rows_there(setup, there, e):
+def take_end_rows(setup, there, e):
     """Do so for all one-sided rows."""
     for c in range(setup.constraints[0], setup.constraints[1]):
-        take_row_there(setup, c, there, e)
+        take_end_row(setup, c, there, e)
 
 
 # When the best part of a Newton step is looked for: never, where the error does not drop, always.
-NEVER, BEYOND, ALWAYS = 0.0, 1.0, 2.0
+NEVER, FALLBACK, ALWAYS = 0.0, 1.0, 2.0
 # Newton steps per joint and visit; steps of golden section, over 0 .. _FAR of a Newton step.
 _STEPS, _GOLDEN, _FAR = 8, 30, 2.0
 _RATIO = 0.5 * (math.sqrt(5.0) - 1.0)
@@ -107,7 +110,7 @@ def _level(system, c, height):
 
 
 @inner
-def _answer(system, c, r, first, j, inverse, t):
+def _response(system, c, r, first, j, inverse, t):
     """Return M^-1 times the part of row r on its body t."""
     o, i = system.block_start[t] + 6 * (r - first), system.incidence_body[t]
     own = (inverse[i, 0], inverse[i, 1], inverse[i, 2], inverse[i, 3], inverse[i, 4], inverse[i, 5])
@@ -117,18 +120,18 @@ def _answer(system, c, r, first, j, inverse, t):
 
 
 @outlined
-def _push(system, c, r, push, j, inverse, u):
-    """Let the impulse `push` along row r of constraint c act."""
+def _apply_impulse(system, c, r, impulse, j, inverse, u):
+    """Let the impulse `impulse` along row r of constraint c act."""
     first = system.row_start[c]
     for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
         b = 6 * system.incidence_body[t]
-        a0, a1, a2, a3, a4, a5 = _answer(system, c, r, first, j, inverse, t)
-        u[b] += push * a0
-        u[b + 1] += push * a1
-        u[b + 2] += push * a2
-        u[b + 3] += push * a3
-        u[b + 4] += push * a4
-        u[b + 5] += push * a5
+        a0, a1, a2, a3, a4, a5 = _response(system, c, r, first, j, inverse, t)
+        u[b] += impulse * a0
+        u[b + 1] += impulse * a1
+        u[b + 2] += impulse * a2
+        u[b + 3] += impulse * a3
+        u[b + 4] += impulse * a4
+        u[b + 5] += impulse * a5
 
 
 @outlined
@@ -140,7 +143,7 @@ def _factor(system, c, j, inverse, w):
         for b in range(a + 1):
             w[_K + a, b] = 0.0
         for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
-            a0, a1, a2, a3, a4, a5 = _answer(system, c, first + a, first, j, inverse, t)
+            a0, a1, a2, a3, a4, a5 = _response(system, c, first + a, first, j, inverse, t)
             for b in range(a + 1):
                 o = system.block_start[t] + 6 * b
                 w[_K + a, b] += (
@@ -174,7 +177,7 @@ def _solve(n, w):
 
 
 @outlined
-def _turn_back(h, u, i, x, y, z):
+def _exp_derivative(h, u, i, x, y, z):
     """Return (x, y, z) times the derivative of exp at h w of body i."""
     a, b, c = h * u[6 * i], h * u[6 * i + 1], h * u[6 * i + 2]
     square = a * a + b * b + c * c
@@ -190,7 +193,7 @@ def _turn_back(h, u, i, x, y, z):
 
 
 @outlined
-def _slope(setup, c, h, u, e, there, inverse, w):
+def _jacobian(setup, c, h, u, e, there, inverse, w):
     """Put A = J' G M^-1 J^T of constraint c, with the rows there, into the scratch."""
     system, table = setup.system, setup.table
     first = system.row_start[c]
@@ -204,7 +207,7 @@ def _slope(setup, c, h, u, e, there, inverse, w):
             for b in range(n):
                 for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
                     o = system.block_start[t] + 6 * a
-                    x = _answer(system, c, first + b, first, e.j, inverse, t)
+                    x = _response(system, c, first + b, first, e.j, inverse, t)
                     for k in range(6):
                         w[_K + a, b] += e.j[o + k] * x[k]
             continue
@@ -220,18 +223,18 @@ def _slope(setup, c, h, u, e, there, inverse, w):
             if end == 1:
                 x, y, z = x + s[p, GAP], y + s[p, GAP + 1], z + s[p, GAP + 2]
             x, y, z = cross(x, y, z, fx, fy, fz)
-            x, y, z = _turn_back(
+            x, y, z = _exp_derivative(
                 h, u, i, there.wrench[r, o] + x, there.wrench[r, o + 1] + y, there.wrench[r, o + 2] + z
             )
             for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
                 if system.incidence_body[t] == i:
                     for b in range(n):
-                        v = _answer(system, c, first + b, first, e.j, inverse, t)
+                        v = _response(system, c, first + b, first, e.j, inverse, t)
                         w[_K + a, b] += sign * (x * v[0] + y * v[1] + z * v[2] + fx * v[3] + fy * v[4] + fz * v[5])
 
 
 @outlined
-def _solve_slope(n, w):
+def _solve_jacobian(n, w):
     """Put the solution of A x = -error into the impulse, by elimination with rows exchanged; return whether it is."""
     for a in range(n):
         w[_DJ, a] = -w[_F, a]
@@ -268,7 +271,7 @@ def _rate(system, r, c, j, u):
 
 
 @outlined
-def _look(setup, c, h, time, before, compound, bulk, u, e, there, pose, w):
+def _residual(setup, c, h, time, before, compound, bulk, u, e, there, pose, w):
     """Move the bodies of constraint c to where h leads, fill its error there; return the square of it."""
     system, table = setup.system, setup.table
     for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
@@ -305,21 +308,21 @@ def _look(setup, c, h, time, before, compound, bulk, u, e, there, pose, w):
 
 
 @inner
-def _keep(system, c, u, w):
+def _save_velocities(system, c, u, w):
     for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
         for k in range(6):
             w[_OLD + t - system.incidence_start[c], k] = u[6 * system.incidence_body[t] + k]
 
 
 @inner
-def _try(system, c, part, e, bulk, u, w):
+def _try_step(system, c, part, e, bulk, u, w):
     """Set the velocities to what they were, and `part` of the impulse."""
     for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
         for k in range(6):
             u[6 * system.incidence_body[t] + k] = w[_OLD + t - system.incidence_start[c], k]
     first = system.row_start[c]
     for r in range(first, system.row_start[c + 1]):
-        _push(system, c, r, part * w[_DJ, r - first], e.j, bulk.inverse, u)
+        _apply_impulse(system, c, r, part * w[_DJ, r - first], e.j, bulk.inverse, u)
 
 
 @outlined
@@ -330,65 +333,65 @@ def _golden(setup, c, h, time, before, compound, bulk, u, e, there, pose, w):
     fx = fy = -1.0
     for _ in range(_GOLDEN):
         if fx < 0.0:
-            _try(setup.system, c, x, e, bulk, u, w)
-            fx = _look(setup, c, h, time, before, compound, bulk, u, e, there, pose, w)
+            _try_step(setup.system, c, x, e, bulk, u, w)
+            fx = _residual(setup, c, h, time, before, compound, bulk, u, e, there, pose, w)
         if fy < 0.0:
-            _try(setup.system, c, y, e, bulk, u, w)
-            fy = _look(setup, c, h, time, before, compound, bulk, u, e, there, pose, w)
+            _try_step(setup.system, c, y, e, bulk, u, w)
+            fy = _residual(setup, c, h, time, before, compound, bulk, u, e, there, pose, w)
         if fx <= fy:
             b, y, fy = y, x, fx
             x, fx = b - _RATIO * (b - a), -1.0
         else:
             a, x, fx = x, y, fy
             y, fy = a + _RATIO * (b - a), -1.0
-    _try(setup.system, c, 0.5 * (a + b), e, bulk, u, w)
-    return _look(setup, c, h, time, before, compound, bulk, u, e, there, pose, w)
+    _try_step(setup.system, c, 0.5 * (a + b), e, bulk, u, w)
+    return _residual(setup, c, h, time, before, compound, bulk, u, e, there, pose, w)
 
 
 @outlined
-def _close_joint(setup, c, eps, search, enough, h, time, before, compound, bulk, u, e, there, pose, w):
+def _pre_stabilize_joint(setup, c, eps, search, enough, h, time, before, compound, bulk, u, e, there, pose, w):
     """Bring the error of constraint c, where the step leads, down to (1 - eps) of what it is; return its square."""
     system = setup.system
     n = system.row_start[c + 1] - system.row_start[c]
-    start = _look(setup, c, h, time, before, compound, bulk, u, e, there, pose, w)
+    start = _residual(setup, c, h, time, before, compound, bulk, u, e, there, pose, w)
     if start * h * h <= enough * enough:
         return start
-    aim, square = max((1.0 - eps) * (1.0 - eps) * start, enough * enough / (h * h)), start
+    target, square = max((1.0 - eps) * (1.0 - eps) * start, enough * enough / (h * h)), start
     for _ in range(_STEPS):
-        _slope(setup, c, h, u, e, there, bulk.inverse, w)
-        if not _solve_slope(n, w):
+        _jacobian(setup, c, h, u, e, there, bulk.inverse, w)
+        if not _solve_jacobian(n, w):
             break
-        _keep(system, c, u, w)
+        _save_velocities(system, c, u, w)
         if search == ALWAYS:
             found = _golden(setup, c, h, time, before, compound, bulk, u, e, there, pose, w)
         else:
-            _try(system, c, eps, e, bulk, u, w)
-            found = _look(setup, c, h, time, before, compound, bulk, u, e, there, pose, w)
-            if search == BEYOND and not found < square:
+            _try_step(system, c, eps, e, bulk, u, w)
+            found = _residual(setup, c, h, time, before, compound, bulk, u, e, there, pose, w)
+            if search == FALLBACK and not found < square:
                 found = _golden(setup, c, h, time, before, compound, bulk, u, e, there, pose, w)
         if not found < 1e200:
-            _try(system, c, 0.0, e, bulk, u, w)
+            _try_step(system, c, 0.0, e, bulk, u, w)
             break
         better, square = found < square, found
         # half a promille more than the aim is not worth another step
-        if square <= 1.001 * aim or not better:
+        if square <= 1.001 * target or not better:
             break
     return start
 
 
 @outlined
-def _close_limit(setup, c, h, time, before, compound, bulk, u, e, there, pose, total, w):
+def _pre_stabilize_limit(setup, c, h, time, before, compound, bulk, u, e, there, pose, total, w):
     """Push constraint c, which holds on one side, out of where the step leads; return the square of its error there."""
     system, r = setup.system, setup.system.row_start[c]
-    square = _look(setup, c, h, time, before, compound, bulk, u, e, there, pose, w)
+    square = _residual(setup, c, h, time, before, compound, bulk, u, e, there, pose, w)
     off = there.values[r, 0] / h
     if off >= 0.0 and total[r] == 0.0:
         return 0.0
-    take_row_there(setup, c, there, e)
+    take_end_row(setup, c, there, e)
     _factor(system, c, e.j, bulk.inverse, w)
-    push = max(-off * w[_K, 0], -total[r])
-    total[r] += push
-    _push(system, c, r, push, e.j, bulk.inverse, u)
+    impulse = max(-off * w[_K, 0], -total[r])
+    total[r] += impulse
+    _apply_impulse(system, c, r, impulse, e.j, bulk.inverse, u)
     return square if off < 0.0 else 0.0
 
 
@@ -425,28 +428,30 @@ def sweep_joints(
         if _asleep(system, c, bulk.asleep) or not low < _level(system, c, height) <= high:
             continue
         if c < counts[0]:
-            square = _close_joint(setup, c, eps, search, enough, h, time, before, compound, bulk, u, e, there, pose, w)
+            square = _pre_stabilize_joint(
+                setup, c, eps, search, enough, h, time, before, compound, bulk, u, e, there, pose, w
+            )
         else:
-            square = _close_limit(setup, c, h, time, before, compound, bulk, u, e, there, pose, total, w)
+            square = _pre_stabilize_limit(setup, c, h, time, before, compound, bulk, u, e, there, pose, total, w)
         worst = max(worst, square)
     return h * math.sqrt(worst)
 
 
 @outlined
-def rates_by_time(setup, e, u, aim):
+def time_rates(setup, e, u, target):
     """Fill the rates that rows have by time alone, with the velocities they were evaluated at."""
     system = setup.system
     for c in range(setup.constraints[1]):
         for r in range(system.row_start[c], system.row_start[c + 1]):
-            aim[r] = e.values[r, 1] - _rate(system, r, c, e.j, u)
+            target[r] = e.values[r, 1] - _rate(system, r, c, e.j, u)
 
 
 @outlined
-def settle(
+def post_stabilize_in_sweeps(
     # model
     setup,
     # in
-    times, gradual, touch, rub, rows, bulk, e,
+    times, gradual, touch, friction_time, rows, bulk, e,
     # out
     u,
 ):  # fmt: skip
@@ -474,24 +479,24 @@ def settle(
             _factor(system, c, e.j, bulk.inverse, w)
             n = system.row_start[c + 1] - first
             for r in range(n):
-                w[_F, r] = eps * (_rate(system, first + r, c, e.j, u) + rows.aim[first + r])
+                w[_F, r] = eps * (_rate(system, first + r, c, e.j, u) + rows.target[first + r])
                 most = max(most, abs(w[_F, r]))
             _solve(n, w)
             for r in range(n):
-                push = w[_DJ, r]
+                impulse = w[_DJ, r]
                 if c >= counts[0]:
-                    push = max(push, -rows.total[first])
-                    rows.total[first] += push
-                _push(system, c, first + r, push, e.j, bulk.inverse, u)
-        if rub > 0.0:
-            for m in range(len(rows.rubbing)):
-                c = rows.rubbing[m]
+                    impulse = max(impulse, -rows.total[first])
+                    rows.total[first] += impulse
+                _apply_impulse(system, c, first + r, impulse, e.j, bulk.inverse, u)
+        if friction_time > 0.0:
+            for m in range(len(rows.friction_rows)):
+                c = rows.friction_rows[m]
                 r = system.row_start[c]
                 _factor(system, c, e.j, bulk.inverse, w)
-                push = rows.total[r] - w[_K, 0] * _rate(system, r, c, e.j, u)
-                push = min(max(push, -rub * rows.most[m]), rub * rows.most[m]) - rows.total[r]
-                rows.total[r] += push
-                most = max(most, abs(push))
-                _push(system, c, r, push, e.j, bulk.inverse, u)
+                impulse = rows.total[r] - w[_K, 0] * _rate(system, r, c, e.j, u)
+                impulse = min(max(impulse, -friction_time * rows.most[m]), friction_time * rows.most[m]) - rows.total[r]
+                rows.total[r] += impulse
+                most = max(most, abs(impulse))
+                _apply_impulse(system, c, r, impulse, e.j, bulk.inverse, u)
         if most <= _SETTLED and not gradual:
             break

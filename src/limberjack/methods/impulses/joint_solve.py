@@ -8,16 +8,16 @@ met together instead of joint by joint: its limit is the same).
 from __future__ import annotations
 
 from limberjack._jit import outlined
-from limberjack.linear.saddle import INFINITE, NO_ROOM, list_always
+from limberjack.linear.saddle import INFINITE, NO_ROOM, list_equalities
 
 __all__ = [
-    "LAST", "START", "SUM", "WAY", "add_sums", "copy_sums", "list_limits", "list_rubbing", "mix_sums", "row_rates",
-    "sums_go_on",
+    "DIRECTION", "LAST", "START", "SUM", "add_sums", "copy_sums", "extrapolate_sums", "interpolate_sums",
+    "list_friction", "list_limits", "row_rates",
 ]  # fmt: skip
 
 # Columns of what rows with bounds have pushed with: in the substep so far, at the start of a piece, before a round, and
 # the direction it goes.
-SUM, START, LAST, WAY = range(4)
+SUM, START, LAST, DIRECTION = range(4)
 
 
 @outlined
@@ -51,14 +51,14 @@ def list_limits(
         values: (r, 3) value and rate of all rows.
         touch: a row acts when its value is at most this.
         side: (r,) right sides; a row that would be passed acts too.
-        always: auxiliary constraints that always hold.
+        auxiliary: auxiliary constraints that always hold.
         room: constraints that can be listed.
         pushed: sums of the one-sided constraints, and others.
         pressed: (r,) -1 for rows once listed, which stay so: rows that come and go would chase each other.
         count, constraint: of the responses.
         low, high: bounds of the rows.
     """
-    rows, listed = list_always(row_start, always, constraint, low, high), len(always)
+    rows, listed = list_equalities(row_start, always, constraint, low, high), len(always)
     for c in range(first, last):
         r = row_start[c]
         if values[r, 0] <= touch or pressed[r] != 0.0 or side[r] <= 0.0:
@@ -74,7 +74,7 @@ def list_limits(
 
 
 @outlined
-def list_rubbing(row_start, rubbing, most, h, rates, rows, room, pushed, count, constraint, low, high, r, c):
+def list_friction(row_start, friction_rows, most, h, rates, rows, room, pushed, count, constraint, low, high, r, c):
     """Add the rows of joints with dry friction to those listed, cut at h times their largest force; return all rows.
 
     Args:
@@ -88,12 +88,12 @@ def list_rubbing(row_start, rubbing, most, h, rates, rows, room, pushed, count, 
         pushed: sums, those of these rows last.
         count, constraint, low, high, r, c: of the saddle; r and c are its right sides and compliances.
     """
-    listed, first = count[0], len(pushed) - len(rubbing)
-    for k in range(len(rubbing)):
+    listed, first = count[0], len(pushed) - len(friction_rows)
+    for k in range(len(friction_rows)):
         if listed == room:
             return NO_ROOM
-        at = row_start[rubbing[k]]
-        constraint[listed] = rubbing[k]
+        at = row_start[friction_rows[k]]
+        constraint[listed] = friction_rows[k]
         done = pushed[first + k, SUM]
         low[rows], high[rows] = -h * most[k] - done, h * most[k] - done
         r[at], c[at] = rates[at, 1], 0.0
@@ -104,10 +104,10 @@ def list_rubbing(row_start, rubbing, most, h, rates, rows, room, pushed, count, 
 
 
 @outlined
-def add_sums(first, last, always, rubbing, rows, count, constraint, force, pushed):
+def add_sums(first, last, always, friction_rows, rows, count, constraint, force, pushed):
     """Add the forces of the limits and rubbing rows listed, the last of all rows, to their sums."""
     listed = count[0] - always
-    at, rubs = rows - listed, len(pushed) - len(rubbing)
+    at, rubs = rows - listed, len(pushed) - len(friction_rows)
     for i in range(listed):
         c = constraint[always + i]
         if c < last:
@@ -125,19 +125,19 @@ def copy_sums(source, target, pushed):
 
 
 @outlined
-def mix_sums(part, pushed):
+def interpolate_sums(part, pushed):
     """Take back all but a part of what was added since the last."""
     for i in range(len(pushed)):
         pushed[i, SUM] = pushed[i, LAST] + part * (pushed[i, SUM] - pushed[i, LAST])
 
 
 @outlined
-def sums_go_on(part, pushed):
+def extrapolate_sums(part, pushed):
     """Go on along the last direction by a part of it, and keep the new direction.
 
     Sums may leave their bounds as the velocities that go with them do; the next solve brings back both.
     """
     for i in range(len(pushed)):
-        further = part * pushed[i, WAY]
-        pushed[i, WAY] = further + pushed[i, SUM] - pushed[i, LAST]
+        further = part * pushed[i, DIRECTION]
+        pushed[i, DIRECTION] = further + pushed[i, SUM] - pushed[i, LAST]
         pushed[i, SUM] += further

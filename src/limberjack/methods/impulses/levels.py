@@ -7,7 +7,7 @@ propagation does so once more, with all bodies of lower levels held still for th
 from __future__ import annotations
 
 from limberjack._jit import outlined
-from limberjack.contact.sweeps import set_masses
+from limberjack.contact.sweeps import set_effective_masses
 from limberjack.methods.impulses.islands import (
     FIRM,
     GRADUAL,
@@ -24,14 +24,14 @@ from limberjack.methods.impulses.joint_newton import sweep_joints
 from limberjack.methods.impulses.motion import SWEPT
 from limberjack.spatial.clock import ticks
 
-__all__ = ["meet_by_levels"]
+__all__ = ["solve_by_levels"]
 
 # Rounds of contacts and joints on each level of shock propagation; they are few, since joints may lead down again.
 _ROUNDS = 10
 
 
 @outlined
-def _hold_below(level, height, inverse, out):
+def _fix_below(level, height, inverse, out):
     """Copy inverse inertias, with 0 for bodies below a level."""
     for i in range(len(inverse)):
         f = 0.0 if height[i] < level else 1.0
@@ -40,16 +40,16 @@ def _hold_below(level, height, inverse, out):
 
 
 @outlined
-def _pass_up(first, last, kind, times, held, eps, how, h, time, setup, height, sweeps, rows, bulk, e, s):
-    """Sweep contacts and joints of each level `times` times, from the ground up; `held`: what is lower stays still."""
+def _sweep_levels(first, last, kind, times, fixed, eps, how, h, time, setup, height, sweeps, rows, bulk, e, s):
+    """Sweep contacts and joints of each level `times` times, from the ground up; `fixed`: what is lower stays still."""
     begin, below = first, -1
     while begin < last:
         level, end = sweeps.level[begin], begin
         while end < last and sweeps.level[end] == level:
             end += 1
-        _hold_below(level if held else 0, height, bulk.inverse, rows.inverse)
-        if held:
-            set_masses(begin, end, sweeps.link, rows.inverse, sweeps.row)
+        _fix_below(level if fixed else 0, height, bulk.inverse, rows.inverse)
+        if fixed:
+            set_effective_masses(begin, end, sweeps.link, rows.inverse, sweeps.row)
         top = HIGHEST if end == last else level
         for _ in range(times):
             start = ticks()
@@ -63,13 +63,13 @@ def _pass_up(first, last, kind, times, held, eps, how, h, time, setup, height, s
 
 
 @outlined
-def meet_by_levels(first, last, kind, how, h, time, setup, height, sweeps, rows, bulk, e, s):
+def solve_by_levels(first, last, kind, how, h, time, setup, height, sweeps, rows, bulk, e, s):
     """Sweep the contacts of all islands with joints, and the joints where the step leads, level by level."""
     times = int(how[KIND + WIDTH * FIRM + SWEEPS])
     for k in range(times):
         eps = (k + 1.0) / times if how[GRADUAL] > 0.0 else 1.0
-        _pass_up(first, last, kind, 1, False, eps, how, h, time, setup, height, sweeps, rows, bulk, e, s)
+        _sweep_levels(first, last, kind, 1, False, eps, how, h, time, setup, height, sweeps, rows, bulk, e, s)
     if how[SHOCK] > 0.0:
         rounds = min(_ROUNDS, int(how[SHOCK]))
-        _pass_up(first, last, kind, rounds, True, 1.0, how, h, time, setup, height, sweeps, rows, bulk, e, s)
-        set_masses(first, last, sweeps.link, bulk.inverse, sweeps.row)
+        _sweep_levels(first, last, kind, rounds, True, 1.0, how, h, time, setup, height, sweeps, rows, bulk, e, s)
+        set_effective_masses(first, last, sweeps.link, bulk.inverse, sweeps.row)

@@ -12,8 +12,8 @@ from limberjack.collision.shapes import shape_names
 from limberjack.constraints.black_box import raise_failed
 from limberjack.constraints.table import DRIVE
 from limberjack.contact.graph import Graph, new_graph
-from limberjack.contact.sweeps import ACROSS, PUSHED, RA, N, S, Sweeps, new_sweeps
-from limberjack.contact.warm_start import Kept, new_kept
+from limberjack.contact.sweeps import RA, STEP_N, STEP_T, N, S, Sweeps, new_sweeps
+from limberjack.contact.warm_start import WarmStart, new_warm_start
 from limberjack.errors import Diverged, LimberjackError, UnsupportedByMethod
 from limberjack.maximal.bodies import RIGID
 from limberjack.maximal.inserted_rows import set_targets
@@ -21,7 +21,7 @@ from limberjack.maximal.measure import body_energies, spring_energies
 from limberjack.maximal.rows import Maximal, new_maximal
 from limberjack.maximal.scalable_bodies import rigid_model
 from limberjack.maximal.solve import MORE_ROOM, change_velocities, look_at
-from limberjack.methods.impulses.ball_joint_impulses import new_pins
+from limberjack.methods.impulses.ball_joint_impulses import new_ball_joints
 from limberjack.methods.impulses.events import Billiard, take_event_steps
 from limberjack.methods.impulses.islands import MORE_CONTACTS, NOT_FINITE, STILL
 from limberjack.methods.impulses.joint_contacts import Rounds, new_rounds
@@ -29,7 +29,7 @@ from limberjack.methods.impulses.motion import ALL, GRIP, GRIP_IMPULSE, GRIP_LEV
 from limberjack.methods.impulses.options import GOLDEN, JOINT_SWEEP, JOINTS, Impulses
 from limberjack.methods.impulses.post_stabilize import Rows
 from limberjack.methods.impulses.runtime_joints import AttachedState
-from limberjack.methods.impulses.step import set_inverses, take_loose_steps, take_steps
+from limberjack.methods.impulses.step import set_inverses, take_ball_joint_steps, take_steps
 from limberjack.model.model import Model
 from limberjack.reduced.measure import joint_energy
 from limberjack.spatial.clock import COUNTS
@@ -66,7 +66,7 @@ class ImpulsesStepper(AttachedState):
         hidden = tuple(self._shape_names) if "contacts" in ignored else ()
         self._detector: Detector = new_detector(model, whole.center, hidden)
         _set_extents(self._detector, self._bulk)
-        self._kept: Kept = new_kept(len(self._detector.contacts.depth))
+        self._kept: WarmStart = new_warm_start(len(self._detector.contacts.depth))
         self._new_scratch()
         self._billiard = None
         if options.events:
@@ -85,17 +85,17 @@ class ImpulsesStepper(AttachedState):
         """Take note that there are other rows."""
         model, whole = self._model, self.whole
         rows = len(whole.table.joint)
-        rubbing, most = _rubbing(model, whole) if self._rubs else ([], [])
+        friction_rows, most = _friction_rows(model, whole) if self._rubs else ([], [])
         limits = len(whole.names) - whole.held - int((whole.table.role == DRIVE).sum())
         self._rows = Rows(
-            np.zeros(rows), np.zeros(rows), np.array(rubbing, np.int64), np.array(most, float),
+            np.zeros(rows), np.zeros(rows), np.array(friction_rows, np.int64), np.array(most, float),
             np.full(len(whole.table.pair_link), -1, np.int64), np.zeros((16, 6)), np.zeros((len(whole.bodies.kind), 7)),
-            np.zeros((limits + len(rubbing), 4)), np.zeros(1),
+            np.zeros((limits + len(friction_rows), 4)), np.zeros(1),
         )  # fmt: skip
         self._rows.compound[whole.table.compound[:, 0]] = np.arange(len(whole.table.compound))
         self._bulk.jointed[:] = _jointed(model, whole)
         damped = self._options.joints == "damped" or whole.held == 0
-        self._pins = new_pins(whole, self._bulk) if damped and not len(model.springs) else None
+        self._balls = new_ball_joints(whole, self._bulk) if damped and not len(model.springs) else None
 
     def _new_scratch(self) -> None:
         room, n = len(self._detector.contacts.depth), len(self._bulk.mass)
@@ -109,7 +109,7 @@ class ImpulsesStepper(AttachedState):
         room = len(self._detector.contacts.depth)
         if room > len(self._kept.impulse):
             before, count = self._kept, int(self._kept.count[0])
-            self._kept = new_kept(room)
+            self._kept = new_warm_start(room)
             self._kept.count[0] = count
             self._kept.name[:count], self._kept.impulse[:count] = before.name[:count], before.impulse[:count]
         self._new_scratch()
@@ -124,9 +124,9 @@ class ImpulsesStepper(AttachedState):
         self._bulk.calm[:] = STILL
         set_inverses(self._s.pose, self._s.u.copy(), self._bulk)
 
-    def changed(self) -> None:
+    def invalidate(self) -> None:
         """Take note that the state or a force was set."""
-        super().changed()
+        super().invalidate()
         self._wake()
 
     def _how(self, h: float) -> np.ndarray:
@@ -171,8 +171,8 @@ class ImpulsesStepper(AttachedState):
         drives, tau = self._all_drives(forces)
         driven = bool(len(drives.place) or len(drives.ball_place) or tau.any())
         held = self.whole.system.row_start[self.whole.held]
-        general = driven or len(self._rows.rubbing) or self.whole.table.target[:held].any()
-        loose = None if general else self._pins
+        general = driven or len(self._rows.friction_rows) or self.whole.table.target[:held].any()
+        loose = None if general else self._balls
         substeps = self._options.substeps or max(1, math.ceil(dt / _LONGEST - 1e-9))
         h = dt / substeps
         how, taken = self._how(h), 0
@@ -188,10 +188,10 @@ class ImpulsesStepper(AttachedState):
                     self._rows, *touching, self._rounds, self._bulk, self._e, self._saddle, self._s,
                 )  # fmt: skip
             else:
-                pins, structure, factored = loose
-                more, status = take_loose_steps(
+                balls, structure, factored = loose
+                more, status = take_ball_joint_steps(
                     self._setup, structure, d.shapes, d.filters, how, *clock, self._up, forces.wrenches, *grips,
-                    *touching, self._bulk, pins, factored, self._s,
+                    *touching, self._bulk, balls, factored, self._s,
                 )  # fmt: skip
             taken += int(more)
             if status == MORE_CONTACTS:
@@ -210,14 +210,16 @@ class ImpulsesStepper(AttachedState):
     def _take_events(self, n: int, dt: float, forces: Any) -> tuple[int, int]:
         """Take up to n steps from collision to collision."""
         assert self._billiard is not None
-        self._billiard.aim(self._s.pose, self._s.u, forces, self.grips)
-        taken, status = take_event_steps(n, dt, self._setup.gravity, self._bulk.mass, self._billiard.meetings, self._s)
+        self._billiard.prepare(self._s.pose, self._s.u, forces, self.grips)
+        taken, status = take_event_steps(
+            n, dt, self._setup.gravity, self._bulk.mass, self._billiard.collision_pairs, self._s
+        )
         self._last, self._read = (dt, 1), n == 0 and self._read
         return int(taken), int(status)
 
-    def kick(self, link: int, point: np.ndarray, impulse: np.ndarray, angular: np.ndarray) -> None:
+    def apply_impulse(self, link: int, point: np.ndarray, impulse: np.ndarray, angular: np.ndarray) -> None:
         """Let an impulse act at once at a point of a link's frame, all constraints kept."""
-        super().kick(link, point, impulse, angular)
+        super().apply_impulse(link, point, impulse, angular)
         self._wake()
 
     # Contacts
@@ -231,7 +233,7 @@ class ImpulsesStepper(AttachedState):
             k = int(self._graph.order[t])
             row = self._sweeps.row[t]
             normal = row[N : N + 3].copy()
-            impulse = row[PUSHED] * normal + row[ACROSS : ACROSS + 3]
+            impulse = row[STEP_N] * normal + row[STEP_T : STEP_T + 3]
             a, b = (self._shape_names[int(i)] for i in (d.contacts.shape_a[k], d.contacts.shape_b[k]))
             position = self._s.pose[self._sweeps.link[t, 0], :3] + row[RA : RA + 3]
             depth, force = -float(row[S]), impulse / dt
@@ -254,7 +256,7 @@ class ImpulsesStepper(AttachedState):
         self._set_grips()
         self._wake()
 
-    def regrip(self) -> None:
+    def reset_grips(self) -> None:
         """Let grips turn their bodies that did not before."""
         self._set_grips()
         self._wake()
@@ -286,33 +288,33 @@ class ImpulsesStepper(AttachedState):
 
     # Snapshots
 
-    def memory(self) -> dict[str, np.ndarray]:
+    def state_arrays(self) -> dict[str, np.ndarray]:
         """Return poses, velocities, sleep, and impulses of contacts by name."""
         count = int(self._kept.count[0])
-        met = {} if self._billiard is None else {"collisions": self._billiard.meetings.count.copy()}
-        return super().memory() | met | {
+        met = {} if self._billiard is None else {"collisions": self._billiard.collision_pairs.count.copy()}
+        return super().state_arrays() | met | {
             "asleep": self._bulk.asleep.copy(), "calm": self._bulk.calm.copy(),
             "list_contacts": self._kept.name[:count].copy(), "list_impulses": self._kept.impulse[:count].copy(),
         }  # fmt: skip
 
-    def remember(self, memory: dict[str, np.ndarray]) -> None:
-        """Take back what `memory` gave."""
-        super().remember(memory)
+    def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set what `state_arrays` returned."""
+        super().set_state_arrays(arrays)
         self._wake()
-        self._bulk.asleep[:], self._bulk.calm[:] = memory["asleep"], memory["calm"]
+        self._bulk.asleep[:], self._bulk.calm[:] = arrays["asleep"], arrays["calm"]
         if self._billiard is not None:
-            self._billiard.meetings.count[:] = memory["collisions"]
-        count = len(memory["list_contacts"])
+            self._billiard.collision_pairs.count[:] = arrays["collisions"]
+        count = len(arrays["list_contacts"])
         while count > len(self._kept.impulse):
             self._detector.contacts.count[1] = count
             self._grow()
         self._kept.count[0] = count
-        self._kept.name[:count], self._kept.impulse[:count] = memory["list_contacts"], memory["list_impulses"]
+        self._kept.name[:count], self._kept.impulse[:count] = arrays["list_contacts"], arrays["list_impulses"]
         self._shown = 0
 
     # Reports
 
-    def measured(self, forces: Any) -> tuple[float, ...] | None:
+    def energy_and_momentum(self, forces: Any) -> tuple[float, ...] | None:
         """Return energy and momentum of the bodies where joints hold them, which may be open a little; else None."""
         if not self.whole.held:
             return None
@@ -352,7 +354,7 @@ class ImpulsesStepper(AttachedState):
         """Return bodies, contacts, islands, levels, sleepers, and what the joints' solve did and took."""
         touching = self._shown
         if self._billiard is not None:
-            return {"bodies": len(self._bulk.mass), "collisions": int(self._billiard.meetings.count[0])}
+            return {"bodies": len(self._bulk.mass), "collisions": int(self._billiard.collision_pairs.count[0])}
         return {
             "bodies": len(self._bulk.mass),
             "rows": int(self.whole.system.row_start[self.whole.held]),
@@ -415,7 +417,7 @@ def _set_extents(detector: Detector, bulk: Bulk) -> None:
             bulk.extent[link] = max(bulk.extent[link], far)
 
 
-def _rubbing(model: Model, whole: Maximal) -> tuple[list[int], list[float]]:
+def _friction_rows(model: Model, whole: Maximal) -> tuple[list[int], list[float]]:
     """Return the constraints along coordinates of joints with dry friction, and the friction."""
     constraints, most = [], []
     table, start = whole.table, whole.system.row_start

@@ -18,9 +18,8 @@ from limberjack.spatial.solves import solve_symmetric_3
 from limberjack.spatial.vectors import cross, rotate, rotate_back, rotate_symmetric, symmetric_times
 
 __all__ = [
-    "Bulk", "carried", "carry", "drift_body", "kick", "move", "point_mass", "pull_grips", "set_inverse", "set_reach",
-    "six",
-    "take_velocities", "tumbled", "turned",
+    "Bulk", "apply_forces", "apply_grips", "conserve_momentum", "drift_body", "move", "point_inverse_mass",
+    "set_inverse", "set_reach", "set_velocities_from_motion", "six", "turned", "turned_freely", "turned_velocity",
 ]  # fmt: skip
 
 # Columns of a grip: point from the com in body axes, target, stiffness, damping, largest force, force of the last step,
@@ -50,7 +49,7 @@ class Bulk(NamedTuple):
     calm: np.ndarray  # (n,) for how long it has hardly moved [s]
     reach: np.ndarray  # (n,) how far it may come in a step [m]
     moving: np.ndarray  # (n,) largest speed of each island, at its root
-    unlike: np.ndarray  # (n,) by how much its largest moment of inertia over the smallest exceeds one
+    anisotropy: np.ndarray  # (n,) by how much its largest moment of inertia over the smallest exceeds one
     fast: np.ndarray  # (n,) TURNING or FAST in a substep, see `guarding.py`, else 0
     part: np.ndarray  # (n,) of the way of a substep that it goes
     turn: np.ndarray  # (n, 3) angular velocity of a fast body times the substep [rad]
@@ -64,7 +63,7 @@ def six(table, i):
 
 
 @inner
-def point_mass(inverse, i, x, y, z):
+def point_inverse_mass(inverse, i, x, y, z):
     """Return the six numbers of K = 1 / m + [r]^T I^-1 [r]: how a point r from the com of body i answers impulses."""
     a = six(inverse, i)
     # column by column
@@ -91,7 +90,7 @@ def set_reach(gravity, dt, u, bulk):
 
 
 @outlined
-def kick(gravity, wrenches, center, h, pose, bulk, u):
+def apply_forces(gravity, wrenches, center, h, pose, bulk, u):
     """Let gravity and wrenches act for h on the bodies that are awake."""
     for i in range(len(bulk.mass)):
         if not bulk.asleep[i]:
@@ -136,7 +135,7 @@ def _turn_grip(h, i, t, grips, bulk, pose, u):
 
 
 @outlined
-def pull_grips(h, grip_link, grips, pose, bulk, u):
+def apply_grips(h, grip_link, grips, pose, bulk, u):
     """Draw gripped points to their targets, as a spring and damper taken at the end of h would, cut at a largest force.
 
     The impulse p of a grip meets v + K p = -(k e + p / h) / (c + h k) with the velocity v and the error e of its point.
@@ -154,7 +153,7 @@ def pull_grips(h, grip_link, grips, pose, bulk, u):
         sy = -(u[o + 4] + wy + f * (pose[i, 1] + y - grips[t, GRIP_TARGET + 1]))
         sz = -(u[o + 5] + wz + f * (pose[i, 2] + z - grips[t, GRIP_TARGET + 2]))
         a, give = six(bulk.inverse, i), 1.0 / (h * stiff)
-        k = point_mass(bulk.inverse, i, x, y, z)
+        k = point_inverse_mass(bulk.inverse, i, x, y, z)
         _, px, py, pz = solve_symmetric_3((k[0] + give, k[1] + give, k[2] + give, k[3], k[4], k[5]), sx, sy, sz)
         px, py, pz = min(max(px, -most), most), min(max(py, -most), most), min(max(pz, -most), most)
         grips[t, GRIP_IMPULSE], grips[t, GRIP_IMPULSE + 1], grips[t, GRIP_IMPULSE + 2] = px / h, py / h, pz / h
@@ -179,7 +178,7 @@ def turned(x, y, z, pose, i):
 
 
 @inner
-def carried(i, bulk, before, w, x, y, z, wx, wy, wz):
+def turned_velocity(i, bulk, before, w, x, y, z, wx, wy, wz):
     """Return the angular velocity of body i after it has turned from its pose before to (w, x, y, z)."""
     r = rotation_from_quaternion(before[i, 3], before[i, 4], before[i, 5], before[i, 6])
     wx, wy, wz = rotate_back(r, wx, wy, wz)
@@ -201,7 +200,7 @@ def _spin(i, bulk, a, b, c, d, x, y, z):
 
 
 @outlined
-def tumbled(i, x, y, z, before, bulk):
+def turned_freely(i, x, y, z, before, bulk):
     """Return the quaternion of body i after a turn that begins as the rotation vector (x, y, z), momentum kept.
 
     Far turns are taken in pieces, each by the mean of the velocities before and after: one alone would lead to where
@@ -243,7 +242,7 @@ def drift_body(i, h, before, bulk, u, pose):
         pose[i, c] = before[i, c] + h * u[o + 3 + c]
     if not bulk.round[i] and h * h * (wx * wx + wy * wy + wz * wz) > 1e-8:
         a, b, c, d = turned(h * wx, h * wy, h * wz, before, i)
-        x, y, z = carried(i, bulk, before, a, b, c, d, wx, wy, wz)
+        x, y, z = turned_velocity(i, bulk, before, a, b, c, d, wx, wy, wz)
         wx, wy, wz = 0.5 * (wx + x), 0.5 * (wy + y), 0.5 * (wz + z)
     pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = turned(h * wx, h * wy, h * wz, before, i)
 
@@ -276,12 +275,12 @@ def move(h, gravity, before, u_before, bulk, u, pose):
         pose[i, 0], pose[i, 1], pose[i, 2] = x, y, z
         turn = h * h * (wx * wx + wy * wy + wz * wz)
         if turn > _PIECE * _PIECE and not bulk.round[i] and not bulk.jointed[i]:
-            pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = tumbled(i, h * wx, h * wy, h * wz, before, bulk)
+            pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = turned_freely(i, h * wx, h * wy, h * wz, before, bulk)
             continue
         if turn > 1e-8 and not bulk.round[i] and not bulk.jointed[i]:
             # the mean of the velocities before and after the turn
             a, b, c, d = turned(h * wx, h * wy, h * wz, before, i)
-            x, y, z = carried(i, bulk, before, a, b, c, d, wx, wy, wz)
+            x, y, z = turned_velocity(i, bulk, before, a, b, c, d, wx, wy, wz)
             wx, wy, wz = 0.5 * (wx + x), 0.5 * (wy + y), 0.5 * (wz + z)
         pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = turned(h * wx, h * wy, h * wz, before, i)
 
@@ -296,7 +295,7 @@ def set_inverse(i, pose, bulk):
 
 
 @outlined
-def carry(before, pose, bulk, u):
+def conserve_momentum(before, pose, bulk, u):
     """Keep the angular momenta while bodies turn from the poses before; fill the inverse inertias at the new ones."""
     for i in range(len(bulk.mass)):
         if bulk.asleep[i]:
@@ -304,12 +303,12 @@ def carry(before, pose, bulk, u):
         o = 6 * i
         w, x, y, z = pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]
         if not bulk.round[i]:
-            u[o], u[o + 1], u[o + 2] = carried(i, bulk, before, w, x, y, z, u[o], u[o + 1], u[o + 2])
+            u[o], u[o + 1], u[o + 2] = turned_velocity(i, bulk, before, w, x, y, z, u[o], u[o + 1], u[o + 2])
         set_inverse(i, pose, bulk)
 
 
 @outlined
-def take_velocities(h, before, pose, bulk, u):
+def set_velocities_from_motion(h, before, pose, bulk, u):
     """Set the velocities of bodies that joints hold to what moved them from the poses before in h."""
     f = 1.0 / h
     for i in range(len(bulk.mass)):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import outlined
-from limberjack.linear.saddle import NO_ROOM, REFUSED, factor_saddle, list_touching, solve_saddle
+from limberjack.linear.saddle import NO_ROOM, NO_SOLUTION, factor_saddle, list_active, solve_saddle
 from limberjack.maximal.forces import forces
 from limberjack.maximal.rows import evaluate, put_back_gyro
 from limberjack.maximal.solve import MORE_ROOM, PROJECT, STUCK, TOUCH, set_sides
@@ -23,18 +23,19 @@ from limberjack.methods.impulses.islands import (
     WIDTH,
     sweep_kind,
 )
-from limberjack.methods.impulses.joint_newton import rates_by_time, settle, sweep_joints
-from limberjack.methods.impulses.joint_solve import SUM, add_sums, list_limits, list_rubbing, row_rates
+from limberjack.methods.impulses.joint_newton import post_stabilize_in_sweeps, sweep_joints, time_rates
+from limberjack.methods.impulses.joint_solve import SUM, add_sums, list_friction, list_limits, row_rates
 from limberjack.methods.impulses.motion import SWEPT
 from limberjack.spatial.clock import ticks
 
 __all__ = [
-    "LIMITED", "PLAIN", "RUBBED", "Rows", "add", "aim_rates", "aim_there", "clear_sums", "factor_rows", "hold",
-    "meet_in_turn", "pull_joints", "rates_now", "settle_there", "solve_rows",
+    "Rows", "UNBOUNDED", "WITH_FRICTION", "WITH_LIMITS", "add", "clear_sums", "factor_rows", "integrate_velocities",
+    "post_stabilize", "post_stabilize_after_move", "set_rate_sides", "set_rates", "set_right_sides",
+    "solve_alternately", "solve_rows",
 ]  # fmt: skip
 
 # What bounds of rows count: no impulses before; those of limits in the substep so far; those of dry friction as well.
-PLAIN, LIMITED, RUBBED = range(3)
+UNBOUNDED, WITH_LIMITS, WITH_FRICTION = range(3)
 # Limits nearer than what a body falls within a substep act from the start of it, as far as they are reached [m, rad].
 _NEAR = 1e-4
 
@@ -42,9 +43,9 @@ _NEAR = 1e-4
 class Rows(NamedTuple):
     """Rows of joints while they are swept, and joints with dry friction."""
 
-    aim: np.ndarray  # (r,)
+    target: np.ndarray  # (r,)
     total: np.ndarray  # (r,) impulses
-    rubbing: np.ndarray  # constraints along the coordinates of joints with dry friction
+    friction_rows: np.ndarray  # constraints along the coordinates of joints with dry friction
     most: np.ndarray  # their friction
     compound: np.ndarray  # (p,) the entry of each pair of frames among compound ones, -1 = none
     small: np.ndarray  # (16, 6) scratch of one joint
@@ -71,32 +72,32 @@ def solve_rows(setup, tree, structure, counted, exact, rows, e, s, saddle):
     """
     counts, listed, start = setup.constraints, saddle.responses, setup.system.row_start
     room = len(listed.constraint)
-    if counted == PLAIN:
-        found = list_touching(
-            start, counts[0], counts[1], e.values, TOUCH, True, saddle.always, room, s.pressed, listed.count,
+    if counted == UNBOUNDED:
+        found = list_active(
+            start, counts[0], counts[1], e.values, TOUCH, True, saddle.auxiliary, room, s.pressed, listed.count,
             listed.constraint, saddle.low, saddle.high,
         )  # fmt: skip
     else:
         found = list_limits(
-            start, counts[0], counts[1], e.values, _NEAR, saddle.r, saddle.always, room, rows.pushed, s.pressed,
+            start, counts[0], counts[1], e.values, _NEAR, saddle.r, saddle.auxiliary, room, rows.pushed, s.pressed,
             listed.count, listed.constraint, saddle.low, saddle.high,
         )  # fmt: skip
-    if found >= 0 and counted == RUBBED:
-        found = list_rubbing(
-            start, rows.rubbing, rows.most, rows.span[0], e.values, found, room, rows.pushed, listed.count,
+    if found >= 0 and counted == WITH_FRICTION:
+        found = list_friction(
+            start, rows.friction_rows, rows.most, rows.span[0], e.values, found, room, rows.pushed, listed.count,
             listed.constraint, saddle.low, saddle.high, saddle.r, saddle.c,
         )  # fmt: skip
     status = NO_ROOM
     if found >= 0:
         status = solve_saddle(setup.system, tree, structure, found, exact, e.m, e.j, saddle)
-        if counted != PLAIN and status == 0:
+        if counted != UNBOUNDED and status == 0:
             add_sums(
-                counts[0], counts[1], len(saddle.always), rows.rubbing, found, listed.count, listed.constraint,
+                counts[0], counts[1], len(saddle.auxiliary), rows.friction_rows, found, listed.count, listed.constraint,
                 saddle.force, rows.pushed,
             )  # fmt: skip
     if status == NO_ROOM:
         return MORE_ROOM
-    return STUCK if status == REFUSED else 0
+    return STUCK if status == NO_SOLUTION else 0
 
 
 @outlined
@@ -113,7 +114,7 @@ def _clear(a):
 
 
 @outlined
-def aim_there(setup, mode, scale, values, pressed, saddle):
+def set_right_sides(setup, mode, scale, values, pressed, saddle):
     """Set the right sides to `scale` times the values (0) or rates (1) of rows; no force acts besides."""
     rows = setup.system.row_start[setup.constraints[1]]
     set_sides(setup.table, rows, mode, 1.0, np.int64(PROJECT), 0.0, values, pressed, saddle.r, saddle.c)
@@ -123,11 +124,11 @@ def aim_there(setup, mode, scale, values, pressed, saddle):
 
 
 @outlined
-def rates_now(setup, rows, e, u):
+def set_rates(setup, rows, e, u):
     """Fill the rates of all rows that hold, and of those with dry friction, from the velocities."""
     row_rates(setup.system, 0, setup.constraints[1], e.j, u, e.values)
-    for k in range(len(rows.rubbing)):
-        row_rates(setup.system, rows.rubbing[k], rows.rubbing[k] + 1, e.j, u, e.values)
+    for k in range(len(rows.friction_rows)):
+        row_rates(setup.system, rows.friction_rows[k], rows.friction_rows[k] + 1, e.j, u, e.values)
 
 
 @outlined
@@ -138,16 +139,16 @@ def clear_sums(limits, pushed):
 
 
 @outlined
-def aim_rates(setup, h, e, s, saddle):
+def set_rate_sides(setup, h, e, s, saddle):
     """Set the right sides to the rates of rows; limits that are not reached yet may be at the end of h."""
-    aim_there(setup, np.int64(1), 1.0, e.values, s.pressed, saddle)
+    set_right_sides(setup, np.int64(1), 1.0, e.values, s.pressed, saddle)
     for c in range(setup.constraints[0], setup.constraints[1]):
         r = setup.system.row_start[c]
         saddle.r[r] += max(e.values[r, 0], 0.0) / h
 
 
 @outlined
-def pull_joints(
+def integrate_velocities(
     # model
     setup, tree, structure, springs, drives, armature, span,
     # in
@@ -165,29 +166,31 @@ def pull_joints(
                 s.force[6 * i + c] = 0.0
     _clear(s.pressed)
     _clear(rows.total)
-    _clear(rows.aim)
+    _clear(rows.target)
     status = 0
     if how[GLOBAL] > 0.0:
         rows.span[0] = h
         clear_sums(len(rows.pushed), rows.pushed)
-        aim_rates(setup, h, e, s, saddle)
+        set_rate_sides(setup, h, e, s, saddle)
         for k in range(len(s.u)):
             saddle.f[k] = h * s.force[k]
         status = factor_rows(setup, tree, structure, e, s, saddle)
         if status == 0:
-            status = solve_rows(setup, tree, structure, RUBBED, True, rows, e, s, saddle)
+            status = solve_rows(setup, tree, structure, WITH_FRICTION, True, rows, e, s, saddle)
         if status == 0:
             add(saddle.a, s.u)
     else:
-        rates_by_time(setup, e, s.u, rows.aim)
-        _push_alone(h, s.force, bulk, s.u)
-        settle(setup, int(how[KIND + WIDTH * FIRM + SWEEPS]), how[GRADUAL] > 0.0, TOUCH, h, rows, bulk, e, s.u)
+        time_rates(setup, e, s.u, rows.target)
+        _accelerate_freely(h, s.force, bulk, s.u)
+        post_stabilize_in_sweeps(
+            setup, int(how[KIND + WIDTH * FIRM + SWEEPS]), how[GRADUAL] > 0.0, TOUCH, h, rows, bulk, e, s.u
+        )
         _clear(rows.total)
     return status
 
 
 @outlined
-def _push_alone(h, force, bulk, u):
+def _accelerate_freely(h, force, bulk, u):
     """Let the forces act for h on each body as if nothing held it."""
     inverse = bulk.inverse
     for i in range(len(bulk.mass)):
@@ -202,7 +205,7 @@ def _push_alone(h, force, bulk, u):
 
 
 @outlined
-def meet_in_turn(first, last, kind, how, h, time, setup, height, sweeps, rows, bulk, e, s):
+def solve_alternately(first, last, kind, how, h, time, setup, height, sweeps, rows, bulk, e, s):
     """Sweep the contacts of all islands with joints, and the joints where the step leads after them, in turn."""
     times = int(how[KIND + WIDTH * FIRM + SWEEPS])
     for k in range(times):
@@ -217,22 +220,24 @@ def meet_in_turn(first, last, kind, how, h, time, setup, height, sweeps, rows, b
 
 
 @outlined
-def settle_there(setup, how, time, all_rows, rows, bulk, e, s):
+def post_stabilize_after_move(setup, how, time, all_rows, rows, bulk, e, s):
     """Bring the velocities onto the joints at the poses a step has led to, one after the other."""
     evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, all_rows, s.pose, s.u, e)
     _clear(rows.total)
-    rates_by_time(setup, e, s.u, rows.aim)
-    settle(setup, int(how[KIND + WIDTH * FIRM + SWEEPS]), how[GRADUAL] > 0.0, TOUCH, 0.0, rows, bulk, e, s.u)
+    time_rates(setup, e, s.u, rows.target)
+    post_stabilize_in_sweeps(
+        setup, int(how[KIND + WIDTH * FIRM + SWEEPS]), how[GRADUAL] > 0.0, TOUCH, 0.0, rows, bulk, e, s.u
+    )
 
 
 @outlined
-def hold(setup, tree, structure, counted, h, rows, e, s, saddle):
+def post_stabilize(setup, tree, structure, counted, h, rows, e, s, saddle):
     """Bring the velocities onto the joints again, with the factor at hand; return a status.
 
-    `counted`: see `solve_rows`; h: see `aim_rates`.
+    `counted`: see `solve_rows`; h: see `set_rate_sides`.
     """
-    rates_now(setup, rows, e, s.u)
-    aim_rates(setup, h, e, s, saddle)
+    set_rates(setup, rows, e, s.u)
+    set_rate_sides(setup, h, e, s, saddle)
     status = solve_rows(setup, tree, structure, counted, False, rows, e, s, saddle)
     if status == 0:
         add(saddle.a, s.u)

@@ -15,8 +15,8 @@ import numpy as np
 
 from limberjack._jit import inner, outlined
 from limberjack.constraints.rows import COORDINATES, PICKED, ROWS
-from limberjack.contact.sweeps import follow
-from limberjack.linear.saddle import forget_responses
+from limberjack.contact.sweeps import update_contacts
+from limberjack.linear.saddle import invalidate_responses
 from limberjack.maximal.bodies import POSE, move_bodies
 from limberjack.maximal.rows import evaluate, look_there
 from limberjack.maximal.solve import GAP_ALLOWED, OPEN_LOOP, STUCK, worst_row
@@ -34,26 +34,33 @@ from limberjack.methods.impulses.islands import (
     TOLERANCE,
     WIDTH,
 )
-from limberjack.methods.impulses.joint_contacts import meet_carried, put_impulses, save_impulses, sum_impulses
-from limberjack.methods.impulses.joint_newton import sweep_joints, take_rows_there
+from limberjack.methods.impulses.joint_contacts import restore_impulses, save_impulses, solve_with_joints, sum_impulses
+from limberjack.methods.impulses.joint_newton import sweep_joints, take_end_rows
 from limberjack.methods.impulses.joint_solve import START, SUM, copy_sums
-from limberjack.methods.impulses.motion import carried, drift_body, move, set_inverse, six, take_velocities
+from limberjack.methods.impulses.motion import (
+    drift_body,
+    move,
+    set_inverse,
+    set_velocities_from_motion,
+    six,
+    turned_velocity,
+)
 from limberjack.methods.impulses.post_stabilize import (
-    LIMITED,
-    PLAIN,
-    RUBBED,
+    UNBOUNDED,
+    WITH_FRICTION,
+    WITH_LIMITS,
     add,
-    aim_rates,
-    aim_there,
     clear_sums,
     factor_rows,
-    rates_now,
+    set_rate_sides,
+    set_rates,
+    set_right_sides,
     solve_rows,
 )
 from limberjack.spatial.quaternions import rotation_from_quaternion
 from limberjack.spatial.vectors import rotate_back, symmetric_times
 
-__all__ = ["close", "copy_angles"]
+__all__ = ["copy_angles", "pre_stabilize"]
 
 # Newton steps of the joints, along rows of the start and along rows of the end.
 NEWTON, NEWTON_THERE = 12, 40
@@ -64,8 +71,8 @@ PIECES = 32
 # Newton steps that must halve the error come after so many that need not.
 _PATIENT = 2
 # Contacts are met again in so many of them: what is left to close after those moves bodies by little.
-_TOUCHING = 2
-NOT_CLOSED = 1
+_WITH_CONTACTS = 2
+NOT_CONVERGED = 1
 # Impulses of a piece may change how far a body turns within it by this much [rad]; along rows that are farther off they
 # would put energy in. Where poses are brought onto the joints bodies turn by no more at a time: a chain pulled nearly
 # straight answers a small gap with huge turns.
@@ -90,7 +97,7 @@ def copy_angles(compound, e, there):
 
 
 @inner
-def _keep_angles(e, there):
+def _take_angles(e, there):
     for t in range(len(e.near)):
         e.near[t] = there.near[t]
 
@@ -104,13 +111,13 @@ def _drift(h, before, moves, bulk, u, pose):
 
 
 @outlined
-def _begin_there(moves, bulk, u, pose, before):
+def _advance_start(moves, bulk, u, pose, before):
     """Begin a piece where the last one ended, angular momenta kept."""
     for i in range(len(bulk.mass)):
         if moves[i] and not bulk.asleep[i]:
             o = 6 * i
             if not bulk.round[i]:
-                u[o], u[o + 1], u[o + 2] = carried(
+                u[o], u[o + 1], u[o + 2] = turned_velocity(
                     i, bulk, before, pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6], u[o], u[o + 1], u[o + 2]
                 )
             set_inverse(i, pose, bulk)
@@ -125,7 +132,7 @@ def _copy(source, target):
 
 
 @outlined
-def _turned_aside(h, bulk, before, u):
+def _turned_too_far(h, bulk, before, u):
     """Return whether impulses have changed how far some body turns in h by too much."""
     most = (_TURN / h) * (_TURN / h)
     for i in range(len(bulk.mass)):
@@ -138,7 +145,7 @@ def _turned_aside(h, bulk, before, u):
 
 
 @outlined
-def _stirred(root, pose, bulk, before, u):
+def _gained_energy(root, pose, bulk, before, u):
     """Return whether impulses have added too much of its kinetic energy to some island, as `root` tells them apart."""
     gain = bulk.moving
     for i in range(len(gain)):
@@ -165,7 +172,7 @@ def _stirred(root, pose, bulk, before, u):
 
 
 @outlined
-def _careful(a):
+def _step_length(a):
     """Return the part of the corrections a of rigid bodies that turns none of them too far."""
     most = 0.0
     for k in range(0, len(a), 6):
@@ -174,7 +181,7 @@ def _careful(a):
 
 
 @outlined
-def _bring(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, saddle):
+def _project_poses(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, saddle):
     """Bring the poses onto the joints as they are, the directions taken anew each time; return a status.
 
     Velocities become what moved the bodies in h from the poses `pose_sum`.
@@ -187,14 +194,14 @@ def _bring(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, sad
         if worst <= how[TOLERANCE] or (worst < GAP_ALLOWED and worst > 0.5 * last) or not worst < 1e100:
             break
         last = worst
-        aim_there(setup, np.int64(0), 1.0, e.values, s.pressed, saddle)
+        set_right_sides(setup, np.int64(0), 1.0, e.values, s.pressed, saddle)
         status = factor_rows(setup, tree, structure, e, s, saddle)
         if status == 0:
-            status = solve_rows(setup, tree, structure, PLAIN, True, rows, e, s, saddle)
+            status = solve_rows(setup, tree, structure, UNBOUNDED, True, rows, e, s, saddle)
         if status != 0:
             break
-        move_bodies(setup.bodies, _careful(saddle.a), saddle.a, s.pose)
-    take_velocities(h, s.pose_sum, s.pose, bulk, s.u)
+        move_bodies(setup.bodies, _step_length(saddle.a), saddle.a, s.pose)
+    set_velocities_from_motion(h, s.pose_sum, s.pose, bulk, s.u)
     if status == STUCK or not s.report[1] <= OPEN:
         return OPEN_LOOP
     return status
@@ -203,11 +210,11 @@ def _bring(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, sad
 @outlined
 def _correct(setup, tree, structure, counted, h, rows, e, s, saddle):
     """Add the impulses along the rows of e that close, but for turns, what is open where h leads; return a status."""
-    aim_there(setup, np.int64(0), 1.0 / h, s.there.values, s.pressed, saddle)
+    set_right_sides(setup, np.int64(0), 1.0 / h, s.there.values, s.pressed, saddle)
     for r in range(setup.system.row_start[setup.constraints[1]]):
         e.values[r, 0] = s.there.values[r, 0]
-    if counted == RUBBED:
-        rates_now(setup, rows, e, s.u)
+    if counted == WITH_FRICTION:
+        set_rates(setup, rows, e, s.u)
     status = solve_rows(setup, tree, structure, counted, True, rows, e, s, saddle)
     if status == 0:
         add(saddle.a, s.u)
@@ -215,62 +222,64 @@ def _correct(setup, tree, structure, counted, h, rows, e, s, saddle):
 
 
 @outlined
-def _close_along(setup, tree, structure, how, h, time, first, count, root, rows, sweeps, rounds, bulk, e, s, saddle):
+def _newton(setup, tree, structure, how, h, time, first, count, root, rows, sweeps, rounds, bulk, e, s, saddle):
     """Add impulses along the rows of e until the joints close where h leads from the poses `pose_sum`.
 
     Returns:
         a status, NOT_CLOSED where the errors do not shrink.
     """
     copy_angles(setup.table.compound, e, s.there)
-    last, patient = np.inf, _TOUCHING + 1 if first < count else _PATIENT
+    last, patient = np.inf, _WITH_CONTACTS + 1 if first < count else _PATIENT
     for iteration in range(NEWTON):
         _drift(h, s.pose_sum, bulk.jointed, bulk, s.u, s.pose)
         look_there(setup, time, s.pose, s.u, s.there)
         worst, at = worst_row(setup, s.there, s)
         s.report[0], s.report[1], s.report[2] = iteration, worst, at
         if worst <= how[TOLERANCE] or (worst < GAP_ALLOWED and worst > 0.5 * last):
-            aside = _turned_aside(h, bulk, s.u_sum, s.u) or _stirred(root, s.pose_sum, bulk, s.u_sum, s.u)
-            return NOT_CLOSED if aside else 0
+            aside = _turned_too_far(h, bulk, s.u_sum, s.u) or _gained_energy(root, s.pose_sum, bulk, s.u_sum, s.u)
+            return NOT_CONVERGED if aside else 0
         if not worst < (2.0 if iteration < patient else 0.5) * last:
-            return NOT_CLOSED
+            return NOT_CONVERGED
         last = worst
         if len(setup.table.compound) > 0:
-            take_rows_there(setup, s.there, e)
-            forget_responses(saddle)
-        if first < count and iteration < _TOUCHING:
-            status = meet_carried(
+            take_end_rows(setup, s.there, e)
+            invalidate_responses(saddle)
+        if first < count and iteration < _WITH_CONTACTS:
+            status = solve_with_joints(
                 setup, tree, structure, first, count, True, how, h, rows, sweeps, bulk, rounds, e, s, saddle
             )
         else:
-            status = _correct(setup, tree, structure, RUBBED if first < count else LIMITED, h, rows, e, s, saddle)
+            status = _correct(
+                setup, tree, structure, WITH_FRICTION if first < count else WITH_LIMITS, h, rows, e, s, saddle
+            )
         if status != 0:
-            return NOT_CLOSED if status == STUCK else status
-    return NOT_CLOSED
+            return NOT_CONVERGED if status == STUCK else status
+    return NOT_CONVERGED
 
 
 @outlined
-def _meet_anew(setup, tree, structure, h, time, all_rows, rows, e, s, saddle):
+def _post_stabilize_anew(setup, tree, structure, h, time, all_rows, rows, e, s, saddle):
     """Bring the velocities onto the joints at the poses now; return a status."""
     evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, all_rows, s.pose, s.u, e)
     clear_sums(setup.constraints[1] - setup.constraints[0], rows.pushed)
-    aim_rates(setup, h, e, s, saddle)
+    set_rate_sides(setup, h, e, s, saddle)
     status = factor_rows(setup, tree, structure, e, s, saddle)
     if status == 0:
-        status = solve_rows(setup, tree, structure, RUBBED, True, rows, e, s, saddle)
+        status = solve_rows(setup, tree, structure, WITH_FRICTION, True, rows, e, s, saddle)
     if status == 0:
         add(saddle.a, s.u)
     return status
 
 
 @outlined
-def _go_from_there(
+def _begin_piece(
     setup, tree, structure, how, h, time, first, count, all_rows, rows, sweeps, rounds, bulk, e, s, saddle
 ):
     """Begin a piece h where the last one ended; return a status."""
-    _begin_there(rounds.moves, bulk, s.u, s.pose, s.pose_sum)
-    status = _meet_anew(setup, tree, structure, h, time, all_rows, rows, e, s, saddle)
+    _advance_start(rounds.moves, bulk, s.u, s.pose, s.pose_sum)
+    status = _post_stabilize_anew(setup, tree, structure, h, time, all_rows, rows, e, s, saddle)
     if status == 0 and first < count:
-        status = meet_carried(
+        status = solve_with_joints(
             setup, tree, structure, first, count, False, how, h, rows, sweeps, bulk, rounds, e, s, saddle
         )
         save_impulses(first, count, sweeps.row, rounds.start)
@@ -280,53 +289,53 @@ def _go_from_there(
 
 
 @outlined
-def _close_in_pieces(
+def _pre_stabilize_in_pieces(
     setup, tree, structure, how, h, time, first, count, all_rows, root, rows, sweeps, rounds, bulk, e, s, saddle
 ):
     """Take a substep in pieces that close; return a status."""
     done, piece, part = 0, PIECES // 2, h / PIECES
     _copy(s.u_sum, s.u)
-    put_impulses(first, count, rounds.start, sweeps.row)
+    restore_impulses(first, count, rounds.start, sweeps.row)
     copy_sums(START, SUM, rows.pushed)
     while done < PIECES:
-        status = _close_along(
+        status = _newton(
             setup, tree, structure, how, piece * part, time + (done + piece) * part, first, count, root, rows, sweeps,
             rounds, bulk, e, s, saddle,
         )  # fmt: skip
-        if status == NOT_CLOSED:
+        if status == NOT_CONVERGED:
             _copy(s.u_sum, s.u)
-            put_impulses(first, count, rounds.start, sweeps.row)
+            restore_impulses(first, count, rounds.start, sweeps.row)
             copy_sums(START, SUM, rows.pushed)
             if piece > 1:
                 piece //= 2
                 continue
             _drift(piece * part, s.pose_sum, rounds.moves, bulk, s.u, s.pose)
-            status = _bring(
+            status = _project_poses(
                 setup, tree, structure, how, piece * part, time + (done + piece) * part, all_rows, rows, bulk, e, s,
                 saddle,
             )  # fmt: skip
         else:
             if first < count:
                 _drift(piece * part, s.pose_sum, rounds.moves, bulk, s.u, s.pose)
-            _keep_angles(e, s.there)
+            _take_angles(e, s.there)
         if status != 0:
             return status
         done += piece
-        follow(first, count, sweeps.link, piece * part, s.pose_sum, s.pose, s.u, sweeps.row)
+        update_contacts(first, count, sweeps.link, piece * part, s.pose_sum, s.pose, s.u, sweeps.row)
         sum_impulses(first, count, sweeps.row, rounds.total)
         if done < PIECES:
-            status = _go_from_there(
+            status = _begin_piece(
                 setup, tree, structure, how, piece * part, time + done * part, first, count, all_rows, rows, sweeps,
                 rounds, bulk, e, s, saddle,
             )  # fmt: skip
             if status != 0:
                 return status
-    put_impulses(first, count, rounds.total, sweeps.row)
+    restore_impulses(first, count, rounds.total, sweeps.row)
     return 0
 
 
 @outlined
-def _close_swept(setup, how, h, time, count, graph, rows, bulk, e, s):
+def _pre_stabilize_swept(setup, how, h, time, count, graph, rows, bulk, e, s):
     """Close the joints where the substep leads one after the other, and move there.
 
     Where there are contacts they were closed with those: what is left is the sweep over joints alone that the paper
@@ -353,18 +362,18 @@ def _close_swept(setup, how, h, time, count, graph, rows, bulk, e, s):
     s.report[0], s.report[1], s.report[2] = times, worst, at
     if count > 0 and how[AFTER] == SAVED:
         _copy(s.u_sum, s.u)
-    _keep_angles(e, s.there)
+    _take_angles(e, s.there)
 
 
 @outlined
-def _mark(island, body, bulk, moves):
+def _mark_moving(island, body, bulk, moves):
     """Mark the bodies that joints hold, and those of an island."""
     for i in range(len(moves)):
         moves[i] = 1 if bulk.jointed[i] or (island >= 0 and body[i] == island) else 0
 
 
 @outlined
-def close(
+def pre_stabilize(
     setup, tree, structure, how, h, time, first, count, all_rows, graph, rows, sweeps, rounds, bulk, e, s, saddle
 ):
     """Close the joints where the substep leads, and move there; return a status.
@@ -381,26 +390,26 @@ def close(
     if how[GLOBAL] == DAMPED or how[GLOBAL] == 0.0:
         status = 0
         if how[GLOBAL] == DAMPED:
-            status = _bring(setup, tree, structure, how, h, time + h, all_rows, rows, bulk, e, s, saddle)
+            status = _project_poses(setup, tree, structure, how, h, time + h, all_rows, rows, bulk, e, s, saddle)
         else:
-            _close_swept(setup, how, h, time + h, count - first, graph, rows, bulk, e, s)
-        follow(first, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
+            _pre_stabilize_swept(setup, how, h, time + h, count - first, graph, rows, bulk, e, s)
+        update_contacts(first, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
         return status
-    status = _close_along(
+    status = _newton(
         setup, tree, structure, how, h, time + h, first, count, graph.root, rows, sweeps, rounds, bulk, e, s, saddle
     )
-    if status != NOT_CLOSED:
-        _keep_angles(e, s.there)
+    if status != NOT_CONVERGED:
+        _take_angles(e, s.there)
         if first < count:
             move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
             _drift(h, s.pose_sum, bulk.jointed, bulk, s.u, s.pose)
-            follow(first, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
+            update_contacts(first, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
         return status
     for k in range(first, count):
         for c in range(4):
             rounds.total[k, c] = 0.0
-    _mark(graph.count[0] - 1 if first < count else -1, graph.body, bulk, rounds.moves)
-    return _close_in_pieces(
+    _mark_moving(graph.count[0] - 1 if first < count else -1, graph.body, bulk, rounds.moves)
+    return _pre_stabilize_in_pieces(
         setup, tree, structure, how, h, time, first, count, all_rows, graph.root, rows, sweeps, rounds, bulk, e, s,
         saddle,
     )  # fmt: skip

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 
 from limberjack._jit import outlined
-from limberjack.contact.sweeps import ACROSS, PUSHED, RA, RB, N
-from limberjack.contact.warm_start import find_again
-from limberjack.methods.impulses.islands import find_touching, keep
+from limberjack.contact.sweeps import RA, RB, STEP_N, STEP_T, N
+from limberjack.contact.warm_start import match_contacts
+from limberjack.methods.impulses.islands import detect_contacts, store_impulses
 
-__all__ = ["put_back_kept", "renew", "stale"]
+__all__ = ["redetect", "restore_warm_start", "stale"]
 
 # Contacts are looked for again when some body has gone so far along another at a contact [m].
 FAR = 2e-3
@@ -44,7 +44,7 @@ def stale(first, last, since, link, row, u):
 
 
 @outlined
-def _copy_kept(source, target):
+def _copy_cache(source, target):
     for k in range(source.count[0]):
         for c in range(3):
             target.name[k, c] = source.name[k, c]
@@ -54,13 +54,13 @@ def _copy_kept(source, target):
 
 
 @outlined
-def put_back_kept(rounds, kept):
+def restore_warm_start(rounds, cache):
     """Put back what contacts pushed with before the step."""
-    _copy_kept(rounds.before, kept)
+    _copy_cache(rounds.before, cache)
 
 
 @outlined
-def renew(setup, shapes, filters, dt, up, broad, again, contacts, kept, graph, sweeps, rounds, bulk, s):
+def redetect(setup, shapes, filters, dt, up, broad, again, contacts, cache, graph, sweeps, rounds, bulk, s):
     """Find contacts anew; what they pushed with so far is kept. Return a status and whether the last has joints.
 
     Args:
@@ -68,20 +68,20 @@ def renew(setup, shapes, filters, dt, up, broad, again, contacts, kept, graph, s
         again: whether this is not the first time in the step.
     """
     if not again:
-        _copy_kept(kept, rounds.before)
-    keep(contacts, graph, sweeps, kept)
+        _copy_cache(cache, rounds.before)
+    store_impulses(contacts, graph, sweeps, cache)
     row, sums = sweeps.row, rounds.sums
     for t in range(contacts.count[0]):
         k = graph.order[t]
-        sums.impulse[k, 0] = row[t, PUSHED]
+        sums.impulse[k, 0] = row[t, STEP_N]
         for c in range(3):
-            sums.impulse[k, 1 + c] = row[t, ACROSS + c]
-    status, together = find_touching(setup, shapes, filters, dt, up, broad, contacts, kept, graph, sweeps, bulk, s)
+            sums.impulse[k, 1 + c] = row[t, STEP_T + c]
+    status, together = detect_contacts(setup, shapes, filters, dt, up, broad, contacts, cache, graph, sweeps, bulk, s)
     if status == 0:
-        find_again(contacts, sums)
+        match_contacts(contacts, sums)
         for t in range(contacts.count[0]):
             k = graph.order[t]
-            row[t, PUSHED] = sums.found[k, 0]
+            row[t, STEP_N] = sums.found[k, 0]
             for c in range(3):
-                row[t, ACROSS + c] = sums.found[k, 1 + c]
+                row[t, STEP_T + c] = sums.found[k, 1 + c]
     return status, together

@@ -63,7 +63,7 @@ class AttachedState(MaximalState):
 
     # Frames
 
-    def body_frame(self, body: str) -> tuple[np.ndarray, np.ndarray]:
+    def body_pose(self, body: str) -> tuple[np.ndarray, np.ndarray]:
         """Return rotation and origin of a body's frame in the world, as the poses have it now."""
         if body == WORLD:
             return np.eye(3), np.zeros(3)
@@ -127,7 +127,7 @@ class AttachedState(MaximalState):
             raise StateError(f'bodies "{bodies[0]}" and "{bodies[1]}" move as one already and cannot be attached')
         turn, frames = turn_z_to(np.array(axis, float).reshape(1, 3))[0], []
         for body, place in zip(bodies, places, strict=True):
-            own_turn = quaternion_from_matrix(self.body_frame(body)[0].T @ turn)
+            own_turn = quaternion_from_matrix(self.body_pose(body)[0].T @ turn)
             frames += [tuple(map(float, place)), tuple(map(float, own_turn))]
         joint = Joint(name, kind, *bodies, *frames, **own)
         # x and y of its frame are the axes of a universal joint
@@ -270,11 +270,11 @@ class AttachedState(MaximalState):
         """Return the joint that rule k makes between two of its points."""
         points = {point.name: point for point in self._model.points}
         child, parent = points[rule.points[i]], points[rule.others[j]]
-        turn, at = self.body_frame(parent.body)
+        turn, at = self.body_pose(parent.body)
         place: Any = parent.position
         if not rule.snap:
             place = turn.T @ (self._where(self._spots((child.name,)))[0] - at)
-        frame = {"world": np.eye(3), "point": self.body_frame(child.body)[0], "other": turn}[rule.axis_in]
+        frame = {"world": np.eye(3), "point": self.body_pose(child.body)[0], "other": turn}[rule.axis_in]
         axis = frame @ np.array(rule.axis)
         name = f"rule {k}: {child.name}, {parent.name}"
         joint = self.new_joint(name, rule.kind, (parent.body, child.body), (place, child.position), axis)
@@ -297,9 +297,9 @@ class AttachedState(MaximalState):
 
     # Snapshots
 
-    def memory(self) -> dict[str, np.ndarray]:
+    def state_arrays(self) -> dict[str, np.ndarray]:
         """Return the state, and the joints and rules made while running."""
-        out = super().memory()
+        out = super().state_arrays()
         out["near"] = np.delete(out["near"], np.r_[inserted_terms(self._base, self.whole)])
         more: dict[str, Any] = {}
         if self._rules:
@@ -308,9 +308,9 @@ class AttachedState(MaximalState):
             more["count"] = self._since_look
         return out | {"list_attached": write_attached(list(self._with_angles().values()), more)}
 
-    def remember(self, memory: dict[str, np.ndarray]) -> None:
-        """Take back what `memory` gave."""
-        attached, more = read_attached(self._model, memory["list_attached"])
+    def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set what `state_arrays` returned."""
+        attached, more = read_attached(self._model, arrays["list_attached"])
         try:
             rules = [Proximity.heard(told).checked(self._model) for told in more.get("rules", [])]
             spent = [{(int(i), int(j)) for i, j in pairs} for pairs in more.get("spent", [])]
@@ -327,11 +327,11 @@ class AttachedState(MaximalState):
         self._attached, self._rules, self._spent, self._since_look = attached, rules, spent, count
         self._watched = [(self._spots(rule.points), self._spots(rule.others)) for rule in rules]
         own = inserted_terms(self._base, self.whole)
-        near = np.insert(memory["near"], own.start, np.zeros(own.stop - own.start))
-        super().remember({**memory, "near": near})
+        near = np.insert(arrays["near"], own.start, np.zeros(own.stop - own.start))
+        super().set_state_arrays({**arrays, "near": near})
         self._put_angles(attached)
         # not the gaps of the poses before, which the joints were made at
-        self._time = float(memory["clock"])
+        self._time = float(arrays["clock"])
         set_targets(self._base, self.whole, attached, self._time, 0.0)
 
 

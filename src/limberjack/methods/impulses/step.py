@@ -12,12 +12,17 @@ from __future__ import annotations
 
 from limberjack._jit import inner, kernel, outlined
 from limberjack.contact.restitution import collide
-from limberjack.contact.sweeps import PUSH, follow, sweep, warm_start
+from limberjack.contact.sweeps import DEPENETRATION, sweep, update_contacts, warm_start
 from limberjack.maximal.bodies import POSE
 from limberjack.maximal.forces import count_turns
 from limberjack.maximal.solve import HUGE
-from limberjack.methods.impulses.ball_joint_impulses import bring_pins, meet_pins, sweep_pins, weigh_pins
-from limberjack.methods.impulses.ccd import guard, mend
+from limberjack.methods.impulses.ball_joint_impulses import (
+    post_stabilize_ball_joints,
+    project_ball_joints,
+    set_ball_joint_masses,
+    sweep_ball_joints,
+)
+from limberjack.methods.impulses.ccd import ccd, update_ccd_contacts
 from limberjack.methods.impulses.islands import (
     DAMPED,
     FIRM,
@@ -30,29 +35,33 @@ from limberjack.methods.impulses.islands import (
     SWEEPS,
     TOLERANCE,
     WIDTH,
-    find_touching,
-    keep,
-    kind_of,
-    meet_islands,
-    note_all,
-    note_free,
-    note_pushes,
+    add_impulses_and_mark_free,
+    add_step_impulses,
+    detect_contacts,
+    island_kind,
+    mark_free,
     relax_islands,
-    rest,
+    sleep_islands,
+    solve_islands,
+    store_impulses,
     sweep_kind,
 )
-from limberjack.methods.impulses.joint_contacts import begin_carried, bounce_held, meet_carried
-from limberjack.methods.impulses.levels import meet_by_levels
-from limberjack.methods.impulses.motion import ALL, JOINED, SWEPT, carry, kick, move, pull_grips
-from limberjack.methods.impulses.post_stabilize import meet_in_turn, pull_joints, settle_there
-from limberjack.methods.impulses.pre_stabilize import close, copy_angles
-from limberjack.methods.impulses.redetect import put_back_kept, renew, stale
+from limberjack.methods.impulses.joint_contacts import collide_with_joints, solve_with_joints, warm_start_with_joints
+from limberjack.methods.impulses.levels import solve_by_levels
+from limberjack.methods.impulses.motion import ALL, JOINED, SWEPT, apply_forces, apply_grips, conserve_momentum, move
+from limberjack.methods.impulses.post_stabilize import (
+    integrate_velocities,
+    post_stabilize_after_move,
+    solve_alternately,
+)
+from limberjack.methods.impulses.pre_stabilize import copy_angles, pre_stabilize
+from limberjack.methods.impulses.redetect import redetect, restore_warm_start, stale
 from limberjack.spatial.clock import ticks
 
-__all__ = ["put_back", "remember", "set_inverses", "take_loose_steps", "take_steps"]
+__all__ = ["restore_state", "save_state", "set_inverses", "take_ball_joint_steps", "take_steps"]
 
 # Sweeps of bounces.
-BOUNCES = 5
+COLLISION_SWEEPS = 5
 
 
 @outlined
@@ -69,14 +78,14 @@ def _copy_velocities(source, target):
 
 
 @outlined
-def remember(s):
+def save_state(s):
     """Keep the state before a step."""
     _copy(s.pose, s.before)
     _copy_velocities(s.u, s.u_before)
 
 
 @outlined
-def put_back(s):
+def restore_state(s):
     """Go back to the state before the step."""
     _copy(s.before, s.pose)
     _copy_velocities(s.u_before, s.u)
@@ -100,10 +109,10 @@ def _all_asleep(asleep):
 
 
 @inner
-def _finish(how, dt, contacts, kept, graph, sweeps, bulk, u):
+def _finish(how, dt, contacts, cache, graph, sweeps, bulk, u):
     """Keep what the contacts pushed with, and let islands fall asleep."""
-    keep(contacts, graph, sweeps, kept)
-    rest(dt, how[SLOW], how[PATIENCE], graph, bulk, u)
+    store_impulses(contacts, graph, sweeps, cache)
+    sleep_islands(dt, how[SLOW], how[PATIENCE], graph, bulk, u)
 
 
 @outlined
@@ -114,80 +123,80 @@ def _relax(how, h, count, together, graph, sweeps, bulk, u):
     if together:
         first, times = (
             graph.island[islands],
-            int(how[KIND + WIDTH * min(kind_of(islands, how, graph.facts), FIRM) + RELAX]),
+            int(how[KIND + WIDTH * min(island_kind(islands, how, graph.facts), FIRM) + RELAX]),
         )
-        sweep(first, count, times, sweeps.link, bulk.inverse, h, 0.0, PUSH, 1.0, 0.0, sweeps.row, u)
+        sweep(first, count, times, sweeps.link, bulk.inverse, h, 0.0, DEPENETRATION, 1.0, 0.0, sweeps.row, u)
 
 
 @inner
-def _note_joined(begin, swept, spent):
+def _count_joint_ticks(begin, swept, spent):
     """Count the time since `begin` for the joints, less what sweeps over contacts took since `swept` was counted."""
     spent[JOINED] += ticks() - begin - (spent[SWEPT] - swept)
 
 
 @outlined
-def _meet_pinned(structure, how, h, count, graph, sweeps, bulk, pins, factored, s):
+def _solve_ball_joint_islands(structure, how, h, count, graph, sweeps, bulk, balls, factored, s):
     """Meet the contacts of all islands with joints, and the ball joints with them; return a status."""
     last = graph.count[0] - 1
-    first, kind = graph.island[last], min(kind_of(last, how, graph.facts), FIRM)
+    first, kind = graph.island[last], min(island_kind(last, how, graph.facts), FIRM)
     if first == count:
         return 0
     warm_start(first, count, sweeps.link, bulk.inverse, sweeps.row, s.u)
     begin, swept = ticks(), bulk.spent[SWEPT]
-    status = meet_pins(structure, s.pose, bulk, pins, factored, s.u, s.report)
-    weigh_pins(s.pose, bulk, pins)
+    status = post_stabilize_ball_joints(structure, s.pose, bulk, balls, factored, s.u, s.report)
+    set_ball_joint_masses(s.pose, bulk, balls)
     for _ in range(int(how[KIND + WIDTH * kind + SWEEPS])):
-        sweep_pins(pins, bulk, s.u)
+        sweep_ball_joints(balls, bulk, s.u)
         start = ticks()
         sweep_kind(FIRM, first, count, 1, how, h, sweeps.link, bulk.inverse, sweeps.row, s.u)
         bulk.spent[SWEPT] += ticks() - start
-    _note_joined(begin, swept, bulk.spent)
+    _count_joint_ticks(begin, swept, bulk.spent)
     return status
 
 
 @outlined
-def _loose_substep(
+def _ball_joint_substep(
     setup, structure, shapes, how, substeps, h, wrenches, grip_link, grips, contacts, together, graph, sweeps, bulk,
-    pins, factored, s,
+    balls, factored, s,
 ):  # fmt: skip
     """Take one substep h of bodies that are free or on ball joints; return a status."""
     count = contacts.count[0]
-    if sweeps.bouncing[0] > 0:
-        collide(0, count, BOUNCES, sweeps.link, bulk.inverse, h, sweeps.row, s.u)
+    if sweeps.restituting[0] > 0:
+        collide(0, count, COLLISION_SWEEPS, sweeps.link, bulk.inverse, h, sweeps.row, s.u)
     _copy_velocities(s.u, s.u_stage)
-    pull_grips(h, grip_link, grips, s.pose, bulk, s.u)
-    kick(setup.gravity, wrenches, setup.center, h, s.pose, bulk, s.u)
+    apply_grips(h, grip_link, grips, s.pose, bulk, s.u)
+    apply_forces(setup.gravity, wrenches, setup.center, h, s.pose, bulk, s.u)
     status, islands = 0, graph.count[0] - 1 if together else graph.count[0]
-    meet_islands(islands, how, h, graph, sweeps, bulk, s.momentum, s.u)
+    solve_islands(islands, how, h, graph, sweeps, bulk, s.momentum, s.u)
     if together:
-        status = _meet_pinned(structure, how, h, count, graph, sweeps, bulk, pins, factored, s)
-    note_all(0, count, sweeps.link, sweeps.row, bulk)
+        status = _solve_ball_joint_islands(structure, how, h, count, graph, sweeps, bulk, balls, factored, s)
+    add_impulses_and_mark_free(0, count, sweeps.link, sweeps.row, bulk)
     _copy(s.pose, s.stage)
     move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
-    if status == 0 and len(pins.link) > 0:
+    if status == 0 and len(balls.link) > 0:
         begin = ticks()
-        status = bring_pins(
-            structure, h, how[TOLERANCE], s.stage, not together, bulk, pins, factored, s.pose, s.u, s.report
+        status = project_ball_joints(
+            structure, h, how[TOLERANCE], s.stage, not together, bulk, balls, factored, s.pose, s.u, s.report
         )
-        _note_joined(begin, bulk.spent[SWEPT], bulk.spent)
+        _count_joint_ticks(begin, bulk.spent[SWEPT], bulk.spent)
     first, order = graph.island[islands], graph.order
-    fast = guard(first, h, substeps, s.stage, shapes, contacts, order, sweeps, bulk, s.u, s.pose)
-    follow(0, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
-    carry(s.stage, s.pose, bulk, s.u)
+    fast = ccd(first, h, substeps, s.stage, shapes, contacts, order, sweeps, bulk, s.u, s.pose)
+    update_contacts(0, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
+    conserve_momentum(s.stage, s.pose, bulk, s.u)
     if fast:
-        mend(first, h, shapes, contacts, order, sweeps, bulk, s.pose, s.u)
+        update_ccd_contacts(first, h, shapes, contacts, order, sweeps, bulk, s.pose, s.u)
     _relax(how, h, count, together, graph, sweeps, bulk, s.u)
     return status
 
 
 @kernel
-def take_loose_steps(
+def take_ball_joint_steps(
     # model
     setup, structure, shapes, filters,
     # in
     how, n, substeps, h, up, wrenches, grip_link, grips, broad,
     # out
-    contacts, kept, graph, sweeps, bulk, pins, factored, s,
+    contacts, cache, graph, sweeps, bulk, balls, factored, s,
 ):  # fmt: skip
     """Take n steps of `substeps` times h of bodies that are free or on ball joints; see `take_steps`.
 
@@ -198,52 +207,54 @@ def take_loose_steps(
     for step in range(n):
         if _all_asleep(bulk.asleep):
             continue
-        remember(s)
-        status, together = find_touching(
-            setup, shapes, filters, h * substeps, up, broad, contacts, kept, graph, sweeps, bulk, s
+        save_state(s)
+        status, together = detect_contacts(
+            setup, shapes, filters, h * substeps, up, broad, contacts, cache, graph, sweeps, bulk, s
         )
         for _ in range(substeps):
             if status == 0:
-                status = _loose_substep(
+                status = _ball_joint_substep(
                     setup, structure, shapes, how, substeps, h, wrenches, grip_link, grips, contacts, together, graph,
-                    sweeps, bulk, pins, factored, s,
+                    sweeps, bulk, balls, factored, s,
                 )  # fmt: skip
         if status == 0:
             status = _check(s.u)
         if status != 0:
-            put_back(s)
+            restore_state(s)
             return step, status
-        _finish(how, h * substeps, contacts, kept, graph, sweeps, bulk, s.u)
+        _finish(how, h * substeps, contacts, cache, graph, sweeps, bulk, s.u)
     bulk.spent[ALL] += ticks() - began
     return n, 0
 
 
 @outlined
-def _meet_contacts(
+def _solve_contacts(
     setup, tree, structure, how, h, time, count, together, rows, graph, sweeps, rounds, bulk, e, s, saddle
 ):
     """Meet all contacts, those of bodies with joints together with the joints; return a status."""
     islands = graph.count[0] - 1 if together else graph.count[0]
-    meet_islands(islands, how, h, graph, sweeps, bulk, s.momentum, s.u)
+    solve_islands(islands, how, h, graph, sweeps, bulk, s.momentum, s.u)
     first = graph.island[islands]
     if not together or first == count:
         return 0
     # shock propagation knows nothing of joints
-    kind = min(kind_of(islands, how, graph.facts), FIRM)
+    kind = min(island_kind(islands, how, graph.facts), FIRM)
     begin, swept, status = ticks(), bulk.spent[SWEPT], 0
     if how[GLOBAL] > 0.0:
-        status = begin_carried(setup, tree, structure, first, count, how, h, rows, sweeps, bulk, rounds, e, s, saddle)
+        status = warm_start_with_joints(
+            setup, tree, structure, first, count, how, h, rows, sweeps, bulk, rounds, e, s, saddle
+        )
         if status == 0:
-            status = meet_carried(
+            status = solve_with_joints(
                 setup, tree, structure, first, count, False, how, h, rows, sweeps, bulk, rounds, e, s, saddle
             )
     else:
         copy_angles(setup.table.compound, e, s.there)
         if how[LEVELS] > 0.0:
-            meet_by_levels(first, count, kind, how, h, time, setup, graph.level, sweeps, rows, bulk, e, s)
+            solve_by_levels(first, count, kind, how, h, time, setup, graph.level, sweeps, rows, bulk, e, s)
         else:
-            meet_in_turn(first, count, kind, how, h, time, setup, graph.level, sweeps, rows, bulk, e, s)
-    _note_joined(begin, swept, bulk.spent)
+            solve_alternately(first, count, kind, how, h, time, setup, graph.level, sweeps, rows, bulk, e, s)
+    _count_joint_ticks(begin, swept, bulk.spent)
     return status
 
 
@@ -254,7 +265,7 @@ def take_steps(
     # in
     how, driven, n, substeps, h, time, up, wrenches, applied, grip_link, grips, rows, broad,
     # out
-    contacts, kept, graph, sweeps, rounds, bulk, e, saddle, s,
+    contacts, cache, graph, sweeps, rounds, bulk, e, saddle, s,
 ):  # fmt: skip
     """Take n steps of `substeps` times h; stop at the first that fails and put back the state before it.
 
@@ -287,90 +298,104 @@ def take_steps(
         NOT_FINITE.
     """
     began, row_start = ticks(), setup.system.row_start
-    all_rows = row_start[setup.constraints[2 if driven or len(rows.rubbing) > 0 else 1]]
-    plain = not driven and len(rows.rubbing) == 0 and len(springs.link) == 0
+    all_rows = row_start[setup.constraints[2 if driven or len(rows.friction_rows) > 0 else 1]]
+    plain = not driven and len(rows.friction_rows) == 0 and len(springs.link) == 0
     for step in range(n):
         if _all_asleep(bulk.asleep):
             continue
-        remember(s)
-        status, together = find_touching(
-            setup, shapes, filters, h * substeps, up, broad, contacts, kept, graph, sweeps, bulk, s
+        save_state(s)
+        status, together = detect_contacts(
+            setup, shapes, filters, h * substeps, up, broad, contacts, cache, graph, sweeps, bulk, s
         )
         count = contacts.count[0]
-        fresh, renewed = 0, False
+        fresh, redetected = 0, False
         for sub in range(substeps):
             if status != 0:
                 break
             if together and sub > fresh and how[GLOBAL] > 0.0:
                 first = graph.island[graph.count[0] - 1]
                 if stale(first, count, (sub - fresh) * h, sweeps.link, sweeps.row, s.u):
-                    status, together = renew(
-                        setup, shapes, filters, h * (substeps - sub), up, broad, renewed, contacts, kept, graph, sweeps,
-                        rounds, bulk, s,
+                    status, together = redetect(
+                        setup, shapes, filters, h * (substeps - sub), up, broad, redetected, contacts, cache, graph,
+                        sweeps, rounds, bulk, s,
                     )  # fmt: skip
-                    fresh, renewed, count = sub, True, contacts.count[0]
+                    fresh, redetected, count = sub, True, contacts.count[0]
                     if status != 0:
                         break
             at = time + (step * substeps + sub) * h
-            held = graph.island[graph.count[0] - 1] if together and how[GLOBAL] > 0.0 else count
-            if sweeps.bouncing[0] > 0:
-                collide(0, held, BOUNCES, sweeps.link, bulk.inverse, h, sweeps.row, s.u)
-            if held < count and sweeps.bouncing[0] > 0:
-                status = bounce_held(
-                    setup, tree, structure, held, count, BOUNCES, h, at, all_rows, rows, sweeps, bulk, e, s, saddle
+            jointed = graph.island[graph.count[0] - 1] if together and how[GLOBAL] > 0.0 else count
+            if sweeps.restituting[0] > 0:
+                collide(0, jointed, COLLISION_SWEEPS, sweeps.link, bulk.inverse, h, sweeps.row, s.u)
+            if jointed < count and sweeps.restituting[0] > 0:
+                status = collide_with_joints(
+                    setup,
+                    tree,
+                    structure,
+                    jointed,
+                    count,
+                    COLLISION_SWEEPS,
+                    h,
+                    at,
+                    all_rows,
+                    rows,
+                    sweeps,
+                    bulk,
+                    e,
+                    s,
+                    saddle,
                 )
                 if status != 0:
                     break
             _copy_velocities(s.u, s.u_stage)
-            pull_grips(h, grip_link, grips, s.pose, bulk, s.u)
+            apply_grips(h, grip_link, grips, s.pose, bulk, s.u)
             if together and how[GLOBAL] == 0.0:
                 # joints are then met with the contacts pushing as they did
                 warm_start(graph.island[graph.count[0] - 1], count, sweeps.link, bulk.inverse, sweeps.row, s.u)
             if how[GLOBAL] == DAMPED and plain and count == 0:
-                kick(setup.gravity, wrenches, setup.center, h, s.pose, bulk, s.u)
+                apply_forces(setup.gravity, wrenches, setup.center, h, s.pose, bulk, s.u)
             else:
                 start = ticks()
-                status = pull_joints(
+                status = integrate_velocities(
                     setup, tree, structure, springs, drives, armature, span, driven, how, h, at, all_rows,
                     wrenches, applied, rows, bulk, e, s, saddle,
                 )  # fmt: skip
-                _note_joined(start, bulk.spent[SWEPT], bulk.spent)
+                _count_joint_ticks(start, bulk.spent[SWEPT], bulk.spent)
             if status == 0:
-                status = _meet_contacts(
+                status = _solve_contacts(
                     setup, tree, structure, how, h, at, count, together, rows, graph, sweeps, rounds, bulk, e, s, saddle
                 )
             if status == 0:
                 first = graph.island[graph.count[0] - 1] if together else count
-                note_free(0, count, sweeps.link, sweeps.row, bulk)
+                mark_free(0, count, sweeps.link, sweeps.row, bulk)
                 _copy(s.pose, s.stage)
                 start, swept = ticks(), bulk.spent[SWEPT]
-                status = close(
+                status = pre_stabilize(
                     setup, tree, structure, how, h, at, first, count, all_rows, graph, rows, sweeps, rounds, bulk, e,
                     s, saddle,
                 )  # fmt: skip
-                _note_joined(start, swept, bulk.spent)
+                _count_joint_ticks(start, swept, bulk.spent)
             if status == 0:
-                note_pushes(0, count, sweeps.row)
-                fast = guard(first, h, substeps, s.stage, shapes, contacts, graph.order, sweeps, bulk, s.u, s.pose)
-                follow(0, first, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
-                carry(s.pose_sum, s.pose, bulk, s.u)
+                add_step_impulses(0, count, sweeps.row)
+                fast = ccd(first, h, substeps, s.stage, shapes, contacts, graph.order, sweeps, bulk, s.u, s.pose)
+                update_contacts(0, first, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
+                conserve_momentum(s.pose_sum, s.pose, bulk, s.u)
                 if fast:
-                    mend(first, h, shapes, contacts, graph.order, sweeps, bulk, s.pose, s.u)
+                    update_ccd_contacts(first, h, shapes, contacts, graph.order, sweeps, bulk, s.pose, s.u)
                 _relax(how, h, count, together, graph, sweeps, bulk, s.u)
                 if how[GLOBAL] == 0.0:
                     start = ticks()
-                    settle_there(setup, how, at + h, all_rows, rows, bulk, e, s)
-                    _note_joined(start, bulk.spent[SWEPT], bulk.spent)
+                    post_stabilize_after_move(setup, how, at + h, all_rows, rows, bulk, e, s)
+                    _count_joint_ticks(start, bulk.spent[SWEPT], bulk.spent)
         if status == 0:
             status = _check(s.u)
         if status != 0:
-            put_back(s)
-            if renewed:
-                put_back_kept(rounds, kept)
+            restore_state(s)
+            if redetected:
+                restore_warm_start(rounds, cache)
             return step, status
         if not driven:
             count_turns(setup, e)
-        _finish(how, h * substeps, contacts, kept, graph, sweeps, bulk, s.u)
+        _finish(how, h * substeps, contacts, cache, graph, sweeps, bulk, s.u)
     bulk.spent[ALL] += ticks() - began
     return n, 0
 
@@ -383,4 +408,4 @@ def set_inverses(
     bulk,
 ):  # fmt: skip
     """Fill the inverse inertias of all bodies at their poses."""
-    carry(pose, pose, bulk, u)
+    conserve_momentum(pose, pose, bulk, u)
