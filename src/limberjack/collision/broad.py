@@ -22,7 +22,7 @@ from limberjack.spatial.quaternions import quaternion_multiply, rotation_from_qu
 from limberjack.spatial.vectors import rotate
 
 __all__ = [
-    "AT", "Broad", "SIZE", "above", "allowed", "apart", "boxes_of", "find_pairs", "new_broad", "note_pair",
+    "AT", "Broad", "SIZE", "above", "allowed", "apart", "boxes_of", "find_pairs", "new_broad", "put_pair",
     "place_shape",
 ]  # fmt: skip
 
@@ -83,16 +83,16 @@ def _items(shapes: Shapes) -> dict[str, np.ndarray]:
     solid = np.flatnonzero(shapes.kind != PLANE)
     order = solid[np.argsort(shapes.link[solid], kind="stable")]
     moving, still = order[shapes.link[order] >= 0], order[shapes.link[order] < 0]
-    heads = np.flatnonzero(np.diff(shapes.link[moving], prepend=-1))
-    start = np.concatenate([heads, len(moving) + np.arange(len(still) + 1)]).astype(np.int64)
+    starts = np.flatnonzero(np.diff(shapes.link[moving], prepend=-1))
+    start = np.concatenate([starts, len(moving) + np.arange(len(still) + 1)]).astype(np.int64)
     shape = np.concatenate([moving, still]).astype(np.int64)
     m, first = len(start) - 1, shape[start[:-1]]
-    many = np.flatnonzero(np.diff(start[: len(heads) + 1]) >= _MANY)
+    many = np.flatnonzero(np.diff(start[: len(starts) + 1]) >= _MANY)
     box, later = np.full((m, 6), -1.0), np.zeros(len(shapes.kind), np.uint8)
     if len(many):
         low, high = boxes_of(shapes)
-        box[: len(heads), :3] = np.minimum.reduceat(low[moving], heads)
-        box[: len(heads), 3:] = np.maximum.reduceat(high[moving], heads)
+        box[: len(starts), :3] = np.minimum.reduceat(low[moving], starts)
+        box[: len(starts), 3:] = np.maximum.reduceat(high[moving], starts)
         box[:, :3], box[:, 3:] = 0.5 * (box[:, :3] + box[:, 3:]), 0.5 * (box[:, 3:] - box[:, :3])
         few = np.setdiff1d(np.arange(m), many)
         box[few] = -1.0
@@ -325,7 +325,7 @@ def allowed(shapes, filters, a, b):
 
 
 @inner
-def note_pair(shapes, a, b, n, pairs):
+def put_pair(shapes, a, b, n, pairs):
     """Write the pair in its order, if there is room, and return the number of pairs."""
     if shapes.link[a] < 0 or (a > b and shapes.link[b] >= 0):
         a, b = b, a
@@ -354,7 +354,7 @@ def _pair_items(shapes, filters, pose, reach, margin, broad, i, j, n):
         for t in range(broad.item_start[j], broad.item_start[j + 1]):
             b = broad.item_shape[t]
             if not apart(broad.bounds, a, broad.bounds, b) and allowed(shapes, filters, a, b):
-                n = note_pair(shapes, a, b, n, broad.pairs)
+                n = put_pair(shapes, a, b, n, broad.pairs)
     return n
 
 
@@ -377,7 +377,7 @@ def _pair_planes(shapes, filters, pose, reach, margin, broad, n):
             for s in range(broad.item_start[i], broad.item_start[i + 1]):
                 a = broad.item_shape[s]
                 if not above(broad.frame, broad.bounds, plane, pad, a) and allowed(shapes, filters, a, plane):
-                    n = note_pair(shapes, a, plane, n, broad.pairs)
+                    n = put_pair(shapes, a, plane, n, broad.pairs)
     return n
 
 

@@ -21,12 +21,12 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import inner, outlined
-from limberjack.collision.broad import above, allowed, apart, boxes_of, note_pair, place_shape
+from limberjack.collision.broad import above, allowed, apart, boxes_of, place_shape, put_pair
 from limberjack.collision.shapes import PLANE, Shapes
 from limberjack.spatial.quaternions import quaternion_from_matrix, quaternion_multiply, rotation_from_quaternion
 from limberjack.spatial.vectors import cross, multiply, rotate
 
-__all__ = ["Branches", "find_in_branches", "join_boxes", "move_parts", "new_branches", "no_branches", "with_parts"]
+__all__ = ["Bvh", "find_bvh_pairs", "merge_boxes", "move_parts", "new_bvh", "no_bvh", "with_parts"]
 
 # Columns of `mark`: round in which a node was placed on its link, step in which in the world, round in which it was the
 # top of a part, and of which.
@@ -42,7 +42,7 @@ _AROUND = 1.5
 _SLACK = 1e-9
 
 
-class Branches(NamedTuple):
+class Bvh(NamedTuple):
     """Trees of m nodes over s shapes, cut into t parts."""
 
     child: np.ndarray  # (m, 2) sides, the first -1 where there is none; leaves: start in `shape`, -1 - number of shapes
@@ -62,17 +62,17 @@ class Branches(NamedTuple):
     stack: np.ndarray  # (k, 4) pairs of nodes still to look at, and their parts, -1 = joining
 
 
-def no_branches() -> Branches:
+def no_bvh() -> Bvh:
     """Return trees without nodes: shapes are looked for by `find_pairs`."""
     none, whole = np.zeros((0, 12)), np.zeros((0, 2), np.int64)
-    return Branches(
+    return Bvh(
         whole, none, np.zeros((0, 6)), np.zeros(0, np.int64), np.zeros((0, 7)), whole, np.zeros((0, NUMBERS)),
         np.zeros(0, np.int64), none, np.zeros((0, 6)), np.zeros((0, 6)), np.zeros((0, MARKS), np.int64), whole,
         np.zeros(3, np.int64), np.zeros((0, 4), np.int64),
     )  # fmt: skip
 
 
-def new_branches(shapes: Shapes, first: np.ndarray, second: np.ndarray, roots: np.ndarray, depth: int) -> Branches:
+def new_bvh(shapes: Shapes, first: np.ndarray, second: np.ndarray, roots: np.ndarray, depth: int) -> Bvh:
     """Return the trees over the links of `shapes`, of static shapes, and what joins them; with no parts yet.
 
     Boxes of leaves are filled, those of inner nodes and poses are not.
@@ -100,7 +100,7 @@ def new_branches(shapes: Shapes, first: np.ndarray, second: np.ndarray, roots: n
         box[leaf] = _around(low[moving[i:j]].min(axis=0), high[moving[i:j]].max(axis=0))
     tops, at = list(roots), m
     if k:
-        at = _sort_still(still, len(moving), low, high, at, child, box)
+        at = _build_static(still, len(moving), low, high, at, child, box)
         tops.insert(0, m)
     while len(tops) > 1:
         pairs = len(tops) // 2
@@ -111,7 +111,7 @@ def new_branches(shapes: Shapes, first: np.ndarray, second: np.ndarray, roots: n
     pose[m:, [0, 4, 8]] = 1.0  # static shapes all stand in the world's frame
     stamp = np.array([0, 0, tops[0] if tops else -1], np.int64)
     deep = depth + 2 * int(k + 1).bit_length() + 2 * int(above_all + 1).bit_length() + 8
-    return no_branches()._replace(
+    return no_bvh()._replace(
         child=child, pose=pose, box=box, shape=np.concatenate([moving, still]),
         place=shapes.place.copy(), where=np.zeros((size, 12)), inside=np.zeros((size, 6)), bounds=np.zeros((size, 6)),
         mark=np.full((size, MARKS), -1, np.int64), placed=np.full((s, 2), -1, np.int64), stamp=stamp,
@@ -123,7 +123,7 @@ def _around(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     return np.concatenate([0.5 * (low + high), 0.5 * (high - low)])
 
 
-def _sort_still(
+def _build_static(
     still: np.ndarray, start: int, low: np.ndarray, high: np.ndarray, at: int, child: np.ndarray, box: np.ndarray
 ) -> int:
     """Make the tree over static shapes, halved across their longest extent, from node `at` on; return the next node.
@@ -147,8 +147,8 @@ def _sort_still(
 
 
 def with_parts(
-    branches: Branches, node: np.ndarray, link: np.ndarray, on: np.ndarray, joining: np.ndarray, fixed: np.ndarray
-) -> Branches:
+    bvh: Bvh, node: np.ndarray, link: np.ndarray, on: np.ndarray, joining: np.ndarray, fixed: np.ndarray
+) -> Bvh:
     """Return the trees cut into other parts.
 
     Args:
@@ -163,9 +163,9 @@ def with_parts(
     parts = np.zeros((len(top), NUMBERS))
     parts[:, [ON, ON + 4, ON + 8, AT, AT + 4, AT + 8]] = 1.0
     parts[:t, ON : ON + 12] = on
-    branches.stamp[ROUND] += 1
-    branches.mark[top[:, 0], IS_TOP], branches.mark[top[:, 0], PART] = branches.stamp[ROUND], np.arange(len(top))
-    return branches._replace(top=top, parts=parts, joining=joining)
+    bvh.stamp[ROUND] += 1
+    bvh.mark[top[:, 0], IS_TOP], bvh.mark[top[:, 0], PART] = bvh.stamp[ROUND], np.arange(len(top))
+    return bvh._replace(top=top, parts=parts, joining=joining)
 
 
 @inner
@@ -189,12 +189,12 @@ def _pose_at(a, k, o):
 
 
 @inner
-def join_boxes(node, branches):
+def merge_boxes(node, bvh):
     """Fill the box of an inner node from those of its sides and the pose of the second."""
-    box, a, b = branches.box, branches.child[node, 0], branches.child[node, 1]
+    box, a, b = bvh.box, bvh.child[node, 0], bvh.child[node, 1]
     full = a >= 0 and box[a, 3] >= 0.0
     if box[b, 3] >= 0.0:
-        r, x, y, z = _pose_at(branches.pose, node, 0)
+        r, x, y, z = _pose_at(bvh.pose, node, 0)
         e = _box_in(box, b, r, x, y, z)
         for c in range(3):
             low, high = e[c] - e[3 + c], e[c] + e[3 + c]
@@ -207,7 +207,7 @@ def join_boxes(node, branches):
 
 
 @outlined
-def move_parts(pose, speeds, reach, h, fall, branches):
+def move_parts(pose, speeds, reach, h, fall, bvh):
     """Take the poses, velocities and reach of links for the coming step.
 
     Args:
@@ -216,8 +216,8 @@ def move_parts(pose, speeds, reach, h, fall, branches):
         fall: how far anything falls in it [m].
         branches: the trees.
     """
-    for t in range(len(branches.top)):
-        node, i, p = branches.top[t, 0], branches.top[t, 1], branches.parts
+    for t in range(len(bvh.top)):
+        node, i, p = bvh.top[t, 0], bvh.top[t, 1], bvh.parts
         if i < 0:
             continue
         r = rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
@@ -225,7 +225,7 @@ def move_parts(pose, speeds, reach, h, fall, branches):
             p[t, AT + c] = r[c]
         for c in range(3):
             p[t, AT + 9 + c], p[t, TURN + c], p[t, MOVE + c] = pose[i, c], h * speeds[i, c], h * speeds[i, 3 + c]
-        p[t, REACH], p[t, FALL] = reach[i] if branches.child[node, 1] < 0 else -1.0, fall
+        p[t, REACH], p[t, FALL] = reach[i] if bvh.child[node, 1] < 0 else -1.0, fall
 
 
 @inner
@@ -242,25 +242,25 @@ def _reach_of(t, x, y, z, radius, parts):
 
 
 @inner
-def _know(node, r, x, y, z, branches):
+def _place_on_link(node, r, x, y, z, bvh):
     """Write where a node is on its link."""
-    where, inside = branches.where, branches.inside
+    where, inside = bvh.where, bvh.inside
     for c in range(9):
         where[node, c] = r[c]
     where[node, 9], where[node, 10], where[node, 11] = x, y, z
-    e = _box_in(branches.box, node, r, x, y, z)
+    e = _box_in(bvh.box, node, r, x, y, z)
     for c in range(6):
         inside[node, c] = e[c]
-    if branches.box[node, 3] < 0.0:
+    if bvh.box[node, 3] < 0.0:
         inside[node, 3] = -1.0
-    branches.mark[node, KNOWN] = branches.stamp[ROUND]
+    bvh.mark[node, KNOWN] = bvh.stamp[ROUND]
 
 
 @inner
-def _look(node, t, margin, branches):
+def _bound_node(node, t, margin, bvh):
     """Fill the box in the world of a node of part t."""
-    branches.mark[node, SEEN] = branches.stamp[STEP]
-    e, out, parts = branches.inside, branches.bounds, branches.parts
+    bvh.mark[node, SEEN] = bvh.stamp[STEP]
+    e, out, parts = bvh.inside, bvh.bounds, bvh.parts
     if e[node, 3] < 0.0:
         for c in range(3):
             out[node, c], out[node, 3 + c] = np.inf, -np.inf
@@ -276,29 +276,29 @@ def _look(node, t, margin, branches):
 
 
 @inner
-def _side(node, t, side, margin, branches):
+def _side(node, t, side, margin, bvh):
     """Return one side of a node of part t, -1 = joining, and the part it is of; its box in the world is filled."""
-    c, mark = branches.child[node, side], branches.mark
+    c, mark = bvh.child[node, side], bvh.mark
     if c < 0:
         return c, t
     if t < 0:
-        return c, (mark[c, PART] if mark[c, IS_TOP] == branches.stamp[ROUND] else -1)
-    if mark[c, KNOWN] != branches.stamp[ROUND]:
-        r, x, y, z = _pose_at(branches.where, node, 0)
+        return c, (mark[c, PART] if mark[c, IS_TOP] == bvh.stamp[ROUND] else -1)
+    if mark[c, KNOWN] != bvh.stamp[ROUND]:
+        r, x, y, z = _pose_at(bvh.where, node, 0)
         if side == 1:
-            b, bx, by, bz = _pose_at(branches.pose, node, 0)
+            b, bx, by, bz = _pose_at(bvh.pose, node, 0)
             dx, dy, dz = rotate(r, bx, by, bz)
             r, x, y, z = multiply(r, b), x + dx, y + dy, z + dz
-        _know(c, r, x, y, z, branches)
-    if mark[c, SEEN] != branches.stamp[STEP]:
-        _look(c, t, margin, branches)
+        _place_on_link(c, r, x, y, z, bvh)
+    if mark[c, SEEN] != bvh.stamp[STEP]:
+        _bound_node(c, t, margin, bvh)
     return c, t
 
 
 @outlined
-def _reach_shape(shapes, pose, margin, leaf, t, k, branches, broad):
+def _place_reached(shapes, pose, margin, leaf, t, k, bvh, broad):
     """Place shape k of a leaf of part t on its link and in the world, unless it is."""
-    b, place = branches, shapes.place
+    b, place = bvh, shapes.place
     if b.placed[k, 1] == b.stamp[STEP]:
         return
     if b.placed[k, 0] != b.stamp[ROUND]:
@@ -314,31 +314,31 @@ def _reach_shape(shapes, pose, margin, leaf, t, k, branches, broad):
 
 
 @outlined
-def _pair_leaves(shapes, filters, pose, margin, i, t, j, u, n, branches, broad):
+def _pair_leaves(shapes, filters, pose, margin, i, t, j, u, n, bvh, broad):
     """Write the pairs of shapes of leaves i and j, of parts t and u, that come near; return the number of pairs."""
-    b, child = branches, branches.child
+    b, child = bvh, bvh.child
     for s in range(child[i, 0], child[i, 0] - 1 - child[i, 1]):
         for r in range(child[j, 0], child[j, 0] - 1 - child[j, 1]):
             k, l = b.shape[s], b.shape[r]  # noqa: E741
             if not allowed(shapes, filters, k, l):
                 continue
-            _reach_shape(shapes, pose, margin, i, t, k, b, broad)
-            _reach_shape(shapes, pose, margin, j, u, l, b, broad)
+            _place_reached(shapes, pose, margin, i, t, k, b, broad)
+            _place_reached(shapes, pose, margin, j, u, l, b, broad)
             if not apart(broad.bounds, k, broad.bounds, l):
-                n = note_pair(shapes, k, l, n, broad.pairs)
+                n = put_pair(shapes, k, l, n, broad.pairs)
     return n
 
 
 @inner
-def _push(size, i, t, j, u, branches):
+def _push(size, i, t, j, u, bvh):
     """Put two nodes on the stack unless they are apart or of one link; return its size."""
     if i < 0 or j < 0:
         return size
-    if i != j and apart(branches.bounds, i, branches.bounds, j):
+    if i != j and apart(bvh.bounds, i, bvh.bounds, j):
         return size
-    if t >= 0 and u >= 0 and branches.top[t, 1] == branches.top[u, 1]:
+    if t >= 0 and u >= 0 and bvh.top[t, 1] == bvh.top[u, 1]:
         return size
-    k = branches.stack
+    k = bvh.stack
     k[size, 0], k[size, 1], k[size, 2], k[size, 3] = i, t, j, u
     return size + 1
 
@@ -349,9 +349,9 @@ def _width(bounds, i):
 
 
 @outlined
-def _meet(shapes, filters, pose, margin, n, branches, broad):
+def _traverse(shapes, filters, pose, margin, n, bvh, broad):
     """Write the pairs of shapes of different parts that come near each other; return the number of pairs."""
-    b, child, root = branches, branches.child, branches.stamp[ROOT]
+    b, child, root = bvh, bvh.child, bvh.stamp[ROOT]
     size = 0
     if root >= 0:
         t = b.mark[root, PART] if b.mark[root, IS_TOP] == b.stamp[ROUND] else -1
@@ -381,9 +381,9 @@ def _meet(shapes, filters, pose, margin, n, branches, broad):
 
 
 @outlined
-def _meet_plane(shapes, filters, pose, reach, margin, plane, n, branches, broad):
+def _traverse_plane(shapes, filters, pose, reach, margin, plane, n, bvh, broad):
     """Write the pairs of a plane with shapes that come near it; return the number of pairs."""
-    b, link, far = branches, shapes.link[plane], 0.0
+    b, link, far = bvh, shapes.link[plane], 0.0
     if link >= 0:
         far = reach[link]
     place_shape(shapes, pose, far, margin, plane, broad)
@@ -407,9 +407,9 @@ def _meet_plane(shapes, filters, pose, reach, margin, plane, n, branches, broad)
             for s in range(b.child[i, 0], b.child[i, 0] - 1 - b.child[i, 1]):
                 k = b.shape[s]
                 if allowed(shapes, filters, k, plane):
-                    _reach_shape(shapes, pose, margin, i, t, k, b, broad)
+                    _place_reached(shapes, pose, margin, i, t, k, b, broad)
                     if not above(broad.frame, broad.bounds, plane, pad, k):
-                        n = note_pair(shapes, k, plane, n, broad.pairs)
+                        n = put_pair(shapes, k, plane, n, broad.pairs)
     return n
 
 
@@ -442,16 +442,16 @@ def _sort_pairs(n, pairs, spare):
 
 
 @outlined
-def _bound(margin, branches):
+def _bound_parts(margin, bvh):
     """Fill the boxes in the world of the tops of parts and of what joins them; return whether all poses are finite."""
-    b, total = branches, 0.0
+    b, total = bvh, 0.0
     b.stamp[STEP] += 1
     for t in range(len(b.top)):
         node = b.top[t, 0]
         if b.mark[node, KNOWN] != b.stamp[ROUND]:
             r, x, y, z = _pose_at(b.parts, t, ON)
-            _know(node, r, x, y, z, b)
-        _look(node, t, margin, b)
+            _place_on_link(node, r, x, y, z, b)
+        _bound_node(node, t, margin, b)
         for c in range(AT, NUMBERS):
             total += abs(b.parts[t, c])
     for k in range(len(b.joining)):
@@ -466,25 +466,25 @@ def _bound(margin, branches):
 
 
 @outlined
-def find_in_branches(
+def find_bvh_pairs(
     # model
     shapes, filters,
     # in
     pose, reach, margin,
     # out
-    branches, broad,
+    bvh, broad,
 ):  # fmt: skip
     """Fill the sorted pairs that may touch; return their number, or -1 when a pose is not finite.
 
     The links and places of the shapes reached are filled, as are their frames; other shapes may have old ones.
     `move_parts` comes before.
     """
-    if not _bound(margin, branches):
+    if not _bound_parts(margin, bvh):
         return -1
     n = 0
     for p in range(len(broad.planes)):
-        n = _meet_plane(shapes, filters, pose, reach, margin, broad.planes[p], n, branches, broad)
-    n = _meet(shapes, filters, pose, margin, n, branches, broad)
+        n = _traverse_plane(shapes, filters, pose, reach, margin, broad.planes[p], n, bvh, broad)
+    n = _traverse(shapes, filters, pose, margin, n, bvh, broad)
     broad.count[0] = n
     if n <= len(broad.pairs):
         _sort_pairs(n, broad.pairs, broad.sorting)

@@ -14,9 +14,9 @@ from limberjack.collision.narrow import to_shape, to_world
 from limberjack.collision.shapes import BOX, CAPSULE, CYLINDER, SPHERE
 from limberjack.spatial.vectors import cross
 
-__all__ = ["FAR", "OVERLAP", "TOUCH", "add_support", "closest_points", "local_support", "overlap_depth", "support"]
+__all__ = ["FAR", "OVERLAP", "SEPARATED", "add_support", "closest_points", "local_support", "overlap_depth", "support"]
 
-FAR, TOUCH, OVERLAP = 0, 1, 2
+FAR, SEPARATED, OVERLAP = 0, 1, 2
 
 
 @inner
@@ -187,7 +187,7 @@ def _tetrahedron_weights(a, b, c, d):
 
 
 @outlined
-def _weigh(n, corners):
+def _closest_weights(n, corners):
     """Return whether the origin is inside the simplex of n corners, and the weights of its point closest to it."""
     a = _get(corners, 0)
     if n == 1:
@@ -209,23 +209,23 @@ def _reduce(n, corners):
 
     n is -1 when the origin is inside. Returned are a - b, and the points a and b of the two shapes.
     """
-    inside, w = _weigh(n, corners)
-    kept = -1 if inside else 0
+    inside, w = _closest_weights(n, corners)
+    remaining = -1 if inside else 0
     x = y = z = 0.0
     for k in range(n):
         if w[k] > 0.0 and not inside:
             x, y, z = x + w[k] * corners[k, 0], y + w[k] * corners[k, 1], z + w[k] * corners[k, 2]
-            if kept != k:
+            if remaining != k:
                 for c in range(9):
-                    corners[kept, c] = corners[k, c]
-            kept += 1
-    return kept, x, y, z
+                    corners[remaining, c] = corners[k, c]
+            remaining += 1
+    return remaining, x, y, z
 
 
 @inner
 def _points(n, corners):
     """Return the points of both shapes that the simplex's closest point to the origin is the difference of."""
-    _, w = _weigh(n, corners)
+    _, w = _closest_weights(n, corners)
     ax = ay = az = bx = by = bz = 0.0
     for k in range(n):
         ax, ay, az = ax + w[k] * corners[k, 3], ay + w[k] * corners[k, 4], az + w[k] * corners[k, 5]
@@ -283,7 +283,7 @@ def closest_points(
     result[0], result[1], result[2], result[3] = x / distance, y / distance, z / distance, distance
     result[4], result[5], result[6] = ax, ay, az
     result[7], result[8], result[9] = bx, by, bz
-    return TOUCH, n
+    return SEPARATED, n
 
 
 # How deep two convex shapes overlap: the expanding polytope (van den Bergen).

@@ -12,9 +12,9 @@ import numpy as np
 
 from limberjack._jit import inner, kernel
 from limberjack.collision.broad import Broad, find_pairs, new_broad
-from limberjack.collision.bvh import Branches, find_in_branches, no_branches
+from limberjack.collision.bvh import Bvh, find_bvh_pairs, no_bvh
 from limberjack.collision.manifolds import convex_pair, plane_pair
-from limberjack.collision.mesh_contacts import solid_pair
+from limberjack.collision.mesh_contacts import mesh_pair
 from limberjack.collision.narrow import DEPTH, NORMAL
 from limberjack.collision.primitives import box_box, segment_pair, sphere_box, sphere_cylinder
 from limberjack.collision.shapes import (
@@ -95,50 +95,50 @@ FULL, NOT_FINITE = 1, 2
 
 
 @inner
-def _pair_spots(i, j, limit, kind, mesh, radius, meshes, frame, scratch):
+def _pair_points(i, j, limit, kind, mesh, radius, meshes, frame, scratch):
     """Write the spots of shapes i and j, kind[i] <= kind[j]; return their number."""
     first, second, n = kind[i], kind[j], -1
     if first == MESH or second == MESH:
         small = min(radius[i], radius[j])
-        n = solid_pair(i, j, first, second, mesh[i], mesh[j], limit, small, frame, meshes, scratch)
+        n = mesh_pair(i, j, first, second, mesh[i], mesh[j], limit, small, frame, meshes, scratch)
     elif first == BOX and second == BOX:
-        n = box_box(i, j, limit, frame, scratch.spots, scratch.keys, scratch.near, scratch.near_keys)
+        n = box_box(i, j, limit, frame, scratch.points, scratch.keys, scratch.near, scratch.near_keys)
     elif second == PLANE:
         n = plane_pair(i, j, first, mesh[i], limit, frame, meshes, scratch)
     elif second <= CAPSULE:
-        n = segment_pair(i, j, first, second, limit, frame, scratch.spots, scratch.keys)
+        n = segment_pair(i, j, first, second, limit, frame, scratch.points, scratch.keys)
     elif first == SPHERE and second == BOX:
-        n = sphere_box(i, j, limit, frame, scratch.spots, scratch.keys)
+        n = sphere_box(i, j, limit, frame, scratch.points, scratch.keys)
     elif first == SPHERE and second == CYLINDER:
-        n = sphere_cylinder(i, j, limit, frame, scratch.spots, scratch.keys)
+        n = sphere_cylinder(i, j, limit, frame, scratch.points, scratch.keys)
     if n < 0:
         n = convex_pair(i, j, first, second, mesh[i], mesh[j], limit, frame, meshes, scratch)
     return n
 
 
 @inner
-def _sort_spots(n, spots, keys):
+def _sort_points(n, points, keys):
     """Sort the n spots of one pair by key and make equal keys differ."""
     for k in range(1, n):
         key, at = keys[k], k
         if key >= keys[k - 1]:
             continue
-        x = (spots[k, 0], spots[k, 1], spots[k, 2], spots[k, 3], spots[k, 4], spots[k, 5], spots[k, 6])
+        x = (points[k, 0], points[k, 1], points[k, 2], points[k, 3], points[k, 4], points[k, 5], points[k, 6])
         while at > 0 and keys[at - 1] > key:
             keys[at] = keys[at - 1]
             for c in range(7):
-                spots[at, c] = spots[at - 1, c]
+                points[at, c] = points[at - 1, c]
             at -= 1
         keys[at] = key
         for c in range(7):
-            spots[at, c] = x[c]
+            points[at, c] = x[c]
     for k in range(1, n):
         if keys[k] <= keys[k - 1]:
             keys[k] = keys[k - 1] + 1
 
 
 @inner
-def _put_contacts(a, b, n, sign, total, shapes, spots, keys, contacts):
+def _put_contacts(a, b, n, sign, total, shapes, points, keys, contacts):
     """Write the n spots of shapes a and b as contacts while there is room; return the number of contacts."""
     friction = math.sqrt(shapes.friction[a] * shapes.friction[b])
     restitution = max(shapes.restitution[a], shapes.restitution[b])
@@ -149,15 +149,15 @@ def _put_contacts(a, b, n, sign, total, shapes, spots, keys, contacts):
         contacts.link_a[at], contacts.link_b[at] = shapes.link[a], shapes.link[b]
         contacts.shape_a[at], contacts.shape_b[at], contacts.key[at] = a, b, keys[k]
         for c in range(3):
-            contacts.point[at, c] = spots[k, c]
-            contacts.normal[at, c] = sign * spots[k, NORMAL + c]
-        contacts.depth[at] = spots[k, DEPTH]
+            contacts.point[at, c] = points[k, c]
+            contacts.normal[at, c] = sign * points[k, NORMAL + c]
+        contacts.depth[at] = points[k, DEPTH]
         contacts.friction[at], contacts.restitution[at] = friction, restitution
     return total + n
 
 
 @inner
-def _find_spots(shapes, margin, n, broad, contacts):
+def _fill_contacts(shapes, margin, n, broad, contacts):
     """Fill the contacts of the n pairs found and return the status of `detect`."""
     contacts.count[0] = contacts.count[1] = 0
     if n < 0:
@@ -172,10 +172,10 @@ def _find_spots(shapes, margin, n, broad, contacts):
         i, j, sign = a, b, 1.0
         if kind[a] > kind[b]:
             i, j, sign = b, a, -1.0
-        count = _pair_spots(i, j, limit, kind, shapes.mesh, shapes.radius, shapes.meshes, broad.frame, scratch)
+        count = _pair_points(i, j, limit, kind, shapes.mesh, shapes.radius, shapes.meshes, broad.frame, scratch)
         if count > 0:
-            _sort_spots(count, scratch.spots, scratch.keys)
-            total = _put_contacts(a, b, count, sign, total, shapes, scratch.spots, scratch.keys, contacts)
+            _sort_points(count, scratch.points, scratch.keys)
+            total = _put_contacts(a, b, count, sign, total, shapes, scratch.points, scratch.keys, contacts)
     contacts.count[0], contacts.count[1] = min(total, len(contacts.depth)), total
     return FULL if total > len(contacts.depth) else 0
 
@@ -203,7 +203,7 @@ def detect(
         contacts: what was found; `count[1]` is the room needed.
     """
     n = find_pairs(shapes, filters, pose, reach, margin, broad)
-    return _find_spots(shapes, margin, n, broad, contacts)
+    return _fill_contacts(shapes, margin, n, broad, contacts)
 
 
 @kernel
@@ -213,14 +213,14 @@ def detect_once(
     # in
     pose, reach, margin,
     # out
-    branches, broad, contacts,
+    bvh, broad, contacts,
 ):  # fmt: skip
     """Call `detect`; where there are branches, look for pairs in those, after `move_parts`."""
-    if len(branches.top) > 0:
-        n = find_in_branches(shapes, filters, pose, reach, margin, branches, broad)
+    if len(bvh.top) > 0:
+        n = find_bvh_pairs(shapes, filters, pose, reach, margin, bvh, broad)
     else:
         n = find_pairs(shapes, filters, pose, reach, margin, broad)
-    return _find_spots(shapes, margin, n, broad, contacts)
+    return _fill_contacts(shapes, margin, n, broad, contacts)
 
 
 class Detector(NamedTuple):
@@ -228,7 +228,7 @@ class Detector(NamedTuple):
 
     shapes: Shapes
     filters: Filters
-    branches: Branches
+    bvh: Bvh
     broad: Broad
     contacts: Contacts
 
@@ -243,7 +243,7 @@ def new_detector(model: Model, center: np.ndarray | None = None, ignored: tuple[
     """
     shapes = new_shapes(model, center, ignored)
     room = 64 + 8 * len(shapes.kind)
-    return Detector(shapes, new_filters(model), no_branches(), new_broad(shapes, room), new_contacts(room))
+    return Detector(shapes, new_filters(model), no_bvh(), new_broad(shapes, room), new_contacts(room))
 
 
 def grown(detector: Detector) -> Detector:

@@ -12,8 +12,8 @@ import numpy as np
 
 from limberjack._jit import inner, outlined
 from limberjack.collision.broad import AT, SIZE
-from limberjack.collision.convex import FAR, OVERLAP, TOUCH, add_support, closest_points, overlap_depth, support
-from limberjack.collision.narrow import MOST, put_spot, to_shape, to_world
+from limberjack.collision.convex import FAR, OVERLAP, SEPARATED, add_support, closest_points, overlap_depth, support
+from limberjack.collision.narrow import MOST, put_point, to_shape, to_world
 from limberjack.collision.shapes import BOX, CAPSULE, CYLINDER, HULL, SPHERE
 
 __all__ = ["add_near", "choose_near", "convex_pair", "plane_pair"]
@@ -52,7 +52,7 @@ def choose_near(n, most, slack, steep, near):
         for k in range(n):
             near[k, 3] = 1.0
         return n
-    u, v, count, held = 1.0, _TILT, 0, 0
+    u, v, count, deepest_chosen = 1.0, _TILT, 0, 0
     for _ in range(most):
         best = 0
         for k in range(1, n):
@@ -66,9 +66,9 @@ def choose_near(n, most, slack, steep, near):
     for k in range(n):
         if near[k, 2] < near[deepest, 2]:
             deepest = k
-        if near[k, 3] == 1.0 and (near[held, 3] == 0.0 or near[k, 2] < near[held, 2]):
-            held = k
-    if near[deepest, 3] == 0.0 and near[deepest, 2] < near[held, 2] - slack:
+        if near[k, 3] == 1.0 and (near[deepest_chosen, 3] == 0.0 or near[k, 2] < near[deepest_chosen, 2]):
+            deepest_chosen = k
+    if near[deepest, 3] == 0.0 and near[deepest, 2] < near[deepest_chosen, 2] - slack:
         if count == most:
             nearest, least = 0, 1e300
             for k in range(n):
@@ -309,7 +309,7 @@ def _put_plane(
     slot, m, owner, px, py, pz, nx, ny, nz, radius, limit, slack, ex, ey, ez, best, ox, oy, oz, sign, frame,
     polygons, tags,
     # out
-    near, near_keys, spots, keys,
+    near, near_keys, points, keys,
 ):  # fmt: skip
     """Write spots of the m corners in a slot over the plane through p with normal n; return their number.
 
@@ -335,10 +335,10 @@ def _put_plane(
     for k in range(n):
         if near[k, 3] == 1.0:
             u, v, h = near[k, 0], near[k, 1], 0.5 * near[k, 2]
-            count = put_spot(
+            count = put_point(
                 count, ox + px + u * ux + v * vx + h * nx, oy + py + u * uy + v * vy + h * ny,
                 oz + pz + u * uz + v * vz + h * nz, sign * nx, sign * ny, sign * nz, -near[k, 2], near_keys[k],
-                spots, keys,
+                points, keys,
             )  # fmt: skip
     return count
 
@@ -366,7 +366,7 @@ def plane_pair(
         slack = _SLACK * (frame[i, SIZE] + frame[i, SIZE + 1])
     return _put_plane(
         1, m, j, px, py, pz, nx, ny, nz, radius, limit, slack, ex, ey, ez, best, ox, oy, oz, 1.0, frame,
-        scratch.polygons, scratch.tags, scratch.near, scratch.near_keys, scratch.spots, scratch.keys,
+        scratch.polygons, scratch.tags, scratch.near, scratch.near_keys, scratch.points, scratch.keys,
     )  # fmt: skip
 
 
@@ -379,7 +379,7 @@ def _range(meshes, mesh):
 
 
 @outlined
-def _line_pair(nx, ny, nz, gap, ri, ox, oy, oz, polygons, spots, keys):
+def _line_pair(nx, ny, nz, gap, ri, ox, oy, oz, polygons, points, keys):
     """Write the two ends of the stretch where two parallel lines, in slots 0 and 1, lie side by side, or none."""
     ux, uy, uz = (
         polygons[0, 1, 0] - polygons[0, 0, 0],
@@ -403,8 +403,8 @@ def _line_pair(nx, ny, nz, gap, ri, ox, oy, oz, polygons, spots, keys):
         return 0
     back = ri + 0.5 * gap
     px, py, pz = ox + px - back * nx, oy + py - back * ny, oz + pz - back * nz
-    put_spot(0, px + low * ux, py + low * uy, pz + low * uz, nx, ny, nz, -gap, _ENDS, spots, keys)
-    return put_spot(1, px + high * ux, py + high * uy, pz + high * uz, nx, ny, nz, -gap, _ENDS + 1, spots, keys)
+    put_point(0, px + low * ux, py + low * uy, pz + low * uz, nx, ny, nz, -gap, _ENDS, points, keys)
+    return put_point(1, px + high * ux, py + high * uy, pz + high * uz, nx, ny, nz, -gap, _ENDS + 1, points, keys)
 
 
 @inner
@@ -430,10 +430,10 @@ def _nearest(i, j, kind_i, kind_j, limit, scale, frame, meshes, ranges, scratch)
         status, n = closest_points(i, j, kind_i, kind_j, limit, scale, shrink, frame, vertices, ranges, corners, result)
         both = shrink if kind_i < BOX or kind_j < BOX or kind_j == HULL else 2.0 * shrink
         between = result[3]
-        if status == TOUCH:
+        if status == SEPARATED:
             _along(i, j, kind_i, kind_j, frame, vertices, ranges, corners, result)
         # Faces and round sides went back by exactly `shrink`; edges did not, and their normal may have turned.
-        if status != TOUCH or abs(between - result[3] - both) > 1e-7 * scale:
+        if status != SEPARATED or abs(between - result[3] - both) > 1e-7 * scale:
             status, n = closest_points(
                 i, j, kind_i, kind_j, limit, scale, 0.0, frame, vertices, ranges, corners, result
             )
@@ -496,23 +496,23 @@ def convex_pair(
             count = _put_plane(
                 slot, n, j, polygons[0, 0, 0], polygons[0, 0, 1], polygons[0, 0, 2], gx, gy, gz, ri, limit, slack,
                 r[4], r[5], r[6], gap, ox, oy, oz, 1.0, frame, polygons, tags, scratch.near, scratch.near_keys,
-                scratch.spots, scratch.keys,
+                scratch.points, scratch.keys,
             )  # fmt: skip
         else:
             slot, n = _clip(m, n, fx, fy, fz, slack, polygons, tags)
             count = _put_plane(
                 slot, n, i, polygons[0, 0, 0], polygons[0, 0, 1], polygons[0, 0, 2], fx, fy, fz, rj, limit, slack,
                 r[7], r[8], r[9], gap, ox, oy, oz, -1.0, frame, polygons, tags, scratch.near, scratch.near_keys,
-                scratch.spots, scratch.keys,
+                scratch.points, scratch.keys,
             )  # fmt: skip
     elif m == 2 and n == 2:
-        count = _line_pair(nx, ny, nz, gap, ri, ox, oy, oz, polygons, scratch.spots, scratch.keys)
+        count = _line_pair(nx, ny, nz, gap, ri, ox, oy, oz, polygons, scratch.points, scratch.keys)
     if count > 0:
         return count
     back = 0.5 * (ri - rj)
-    return put_spot(
+    return put_point(
         0, ox + 0.5 * (r[4] + r[7]) - back * nx, oy + 0.5 * (r[5] + r[8]) - back * ny,
-        oz + 0.5 * (r[6] + r[9]) - back * nz, nx, ny, nz, -gap, _SINGLE, scratch.spots, scratch.keys,
+        oz + 0.5 * (r[6] + r[9]) - back * nz, nx, ny, nz, -gap, _SINGLE, scratch.points, scratch.keys,
     )  # fmt: skip
 
 

@@ -17,16 +17,16 @@ from limberjack._jit import inner, outlined
 from limberjack.collision.broad import AT, SIZE
 from limberjack.collision.distance_fields import distance_from, least_distance
 from limberjack.collision.manifolds import add_near, choose_near
-from limberjack.collision.narrow import DEPTH, put_spot, to_shape, to_world
+from limberjack.collision.narrow import DEPTH, put_point, to_shape, to_world
 from limberjack.collision.shapes import BOX, CAPSULE, CYLINDER, HULL, MESH, PLANE, SPHERE
 from limberjack.spatial.vectors import rotate, rotate_back
 
-__all__ = ["GAP", "GROUPED", "add_found", "lead_out", "place_found", "solid_pair", "thin_out"]
+__all__ = ["GAP", "GROUPED", "add_candidate", "depenetrate", "place_candidates", "mesh_pair", "reduce_candidates"]
 
 # Candidates of contacts between meshes: gathered one by one, neighbours thinned out, a few spots chosen in the end.
 #
 # A row of `found`: point, normal, gap, whether it belongs to a group yet. While a shape is scanned points are features
-# and stand in the axes of the other shape; `place_found` makes them points midway between the surfaces, in the world.
+# in the axes of the other shape; `place_candidates` makes them points midway between the surfaces, in the world.
 
 GAP, GROUPED = 6, 7
 # Candidates among which neighbours are looked for: features stand in the order of their blocks.
@@ -41,7 +41,7 @@ _STEEP, _WIDE, _SPREAD = 16.0, 0.25, 0.02
 
 
 @outlined
-def add_found(
+def add_candidate(
     # in
     n, first, x, y, z, nx, ny, nz, gap, key, apart,
     # out
@@ -86,7 +86,7 @@ def add_found(
 
 
 @outlined
-def place_found(
+def place_candidates(
     # in
     first, n, j, radius, sign, frame,
     # out
@@ -112,7 +112,7 @@ def place_found(
 
 
 @inner
-def _gather(seed, total, found, near, near_keys):
+def _group(seed, total, found, near, near_keys):
     """Put all candidates with about the normal of the seed into `near`; return their number."""
     nx, ny, nz = found[seed, 3], found[seed, 4], found[seed, 5]
     x, y, z = (0.0, nz, -ny) if abs(nx) < 0.6 else (-nz, 0.0, nx)
@@ -149,11 +149,11 @@ def _next_seed(total, spread, seeds, found):
 
 
 @outlined
-def thin_out(
+def reduce_candidates(
     # in
     total, radius,
     # out
-    found, found_keys, near, near_keys, spots, keys,
+    found, found_keys, near, near_keys, points, keys,
 ):  # fmt: skip
     """Write at most eight spots of each of a few groups of candidates with similar normals; return their number.
 
@@ -165,7 +165,7 @@ def thin_out(
         if seed < 0:
             break
         seeds = (seed, seeds[0], seeds[1])
-        n = _gather(seed, total, found, near, near_keys)
+        n = _group(seed, total, found, near, near_keys)
         wide = found[seed, GAP] > _WIDE * radius
         if not wide:
             choose_near(n, _MOST, slack, _STEEP, near)
@@ -175,13 +175,13 @@ def thin_out(
             # Features of both shapes often name one place: the first named stays, unless the other is deeper.
             new = k == seed if wide else near[s, 3] == 1.0
             for other in range(start, count):
-                x, y, z = found[k, 0] - spots[other, 0], found[k, 1] - spots[other, 1], found[k, 2] - spots[other, 2]
+                x, y, z = found[k, 0] - points[other, 0], found[k, 1] - points[other, 1], found[k, 2] - points[other, 2]
                 if x * x + y * y + z * z <= beside * beside:
-                    new, at = new and -found[k, GAP] > spots[other, DEPTH] + slack, other
+                    new, at = new and -found[k, GAP] > points[other, DEPTH] + slack, other
             if new:
-                end = put_spot(
+                end = put_point(
                     at, found[k, 0], found[k, 1], found[k, 2], found[k, 3], found[k, 4], found[k, 5], -found[k, GAP],
-                    found_keys[k], spots, keys,
+                    found_keys[k], points, keys,
                 )  # fmt: skip
                 count = max(count, end)
     return count
@@ -202,55 +202,55 @@ _INSIDE = 0.5
 # A core stands for the surfaces around it up to so many times its radius.
 _AROUND = 2.0
 # Where the ways out of all cores add up to less than this part of them the way between the shapes' middles helps.
-_TORN = 0.3
-_KEY = 1 << 40
+_UNDECIDED = 0.3
+_SPHERE_KEY = 1 << 40
 
 
 @inner
-def _smallest(kind, mesh, mesh_core, core):
+def _smallest_sphere(kind, mesh, mesh_sphere, sphere):
     """Return the radius of the smallest core of a mesh; other shapes have none."""
-    return core[mesh_core[mesh + 1] - 1, 3] if kind == MESH and mesh_core[mesh + 1] > mesh_core[mesh] else 1e300
+    return sphere[mesh_sphere[mesh + 1] - 1, 3] if kind == MESH and mesh_sphere[mesh + 1] > mesh_sphere[mesh] else 1e300
 
 
 @outlined
-def _enter_cores(
+def _enter_spheres(
     # in
     n, i, j, kind_j, mesh_i, mesh_j, side, frame, meshes,
     # out
     found, found_keys,
 ):  # fmt: skip
     """Enter the cores of mesh i that are inside shape j, with their ways out; return the candidates."""
-    core, first = meshes.core, meshes.mesh_core[mesh_i]
+    sphere, first = meshes.sphere, meshes.mesh_sphere[mesh_i]
     sign = 1.0 if side == 0 else -1.0
-    for c in range(first, meshes.mesh_core[mesh_i + 1]):
-        x, y, z = to_world(i, frame, core[c, 0], core[c, 1], core[c, 2])
+    for c in range(first, meshes.mesh_sphere[mesh_i + 1]):
+        x, y, z = to_world(i, frame, sphere[c, 0], sphere[c, 1], sphere[c, 2])
         x, y, z = x + frame[i, AT], y + frame[i, AT + 1], z + frame[i, AT + 2]
         lx, ly, lz = to_shape(j, frame, x - frame[j, AT], y - frame[j, AT + 1], z - frame[j, AT + 2])
         value, nx, ny, nz = distance_from(kind_j, j, mesh_j, lx, ly, lz, frame, meshes)
-        if value < _INSIDE * core[c, 3] and n < len(found):
+        if value < _INSIDE * sphere[c, 3] and n < len(found):
             nx, ny, nz = to_world(j, frame, sign * nx, sign * ny, sign * nz)
             found[n, 0], found[n, 1], found[n, 2] = x, y, z
             found[n, 3], found[n, 4], found[n, 5] = nx, ny, nz
-            found[n, GAP], found[n, GROUPED] = value - core[c, 3], core[c, 3]
-            found_keys[n] = _KEY + 2 * (c - first) + side
+            found[n, GAP], found[n, GROUPED] = value - sphere[c, 3], sphere[c, 3]
+            found_keys[n] = _SPHERE_KEY + 2 * (c - first) + side
             n += 1
     return n
 
 
 @inner
-def _way_out(first, n, i, j, frame, found):
+def _exit_direction(first, n, i, j, frame, found):
     """Return the unit way out for all cores first .. n: their own, each counted as often as it is deep."""
     x = y = z = total = 0.0
     for k in range(first, n):
         x, y, z = x - found[k, GAP] * found[k, 3], y - found[k, GAP] * found[k, 4], z - found[k, GAP] * found[k, 5]
         total -= found[k, GAP]
     length = math.sqrt(x * x + y * y + z * z)
-    if length < _TORN * total:
+    if length < _UNDECIDED * total:
         dx, dy = frame[i, AT] - frame[j, AT], frame[i, AT + 1] - frame[j, AT + 1]
         dz = frame[i, AT + 2] - frame[j, AT + 2]
         f = math.sqrt(dx * dx + dy * dy + dz * dz)
         if f > 0.0:
-            f = (_TORN * total - length) / f
+            f = (_UNDECIDED * total - length) / f
             x, y, z = x + f * dx, y + f * dy, z + f * dz
         length = math.sqrt(x * x + y * y + z * z)
     if length <= 1e-9 * total:
@@ -270,7 +270,7 @@ def _is_near(k, first, last, found):
 
 
 @outlined
-def lead_out(
+def depenetrate(
     # in
     n, i, j, kind_i, kind_j, mesh_i, mesh_j, frame, meshes,
     # out
@@ -288,20 +288,20 @@ def lead_out(
     for k in range(n):
         least = min(least, found[k, GAP])
     small = min(
-        _smallest(kind_i, mesh_i, meshes.mesh_core, meshes.core),
-        _smallest(kind_j, mesh_j, meshes.mesh_core, meshes.core),
+        _smallest_sphere(kind_i, mesh_i, meshes.mesh_sphere, meshes.sphere),
+        _smallest_sphere(kind_j, mesh_j, meshes.mesh_sphere, meshes.sphere),
     )
     deep = -_SHALLOW * small
     if least > deep:
         return n
     last = n
     if kind_i == MESH:
-        last = _enter_cores(last, i, j, kind_j, mesh_i, mesh_j, 0, frame, meshes, found, found_keys)
+        last = _enter_spheres(last, i, j, kind_j, mesh_i, mesh_j, 0, frame, meshes, found, found_keys)
     if kind_j == MESH:
-        last = _enter_cores(last, j, i, kind_i, mesh_j, mesh_i, 1, frame, meshes, found, found_keys)
+        last = _enter_spheres(last, j, i, kind_i, mesh_j, mesh_i, 1, frame, meshes, found, found_keys)
     if last == n:
         return n
-    nx, ny, nz = _way_out(n, last, i, j, frame, found)
+    nx, ny, nz = _exit_direction(n, last, i, j, frame, found)
     for k in range(n):
         against = nx * found[k, 3] + ny * found[k, 4] + nz * found[k, 5] < 0.0
         if found[k, GAP] < 0.0 and ((against and found[k, GAP] < deep) or _is_near(k, n, last, found)):
@@ -346,7 +346,7 @@ def _enter(
     nx, ny, nz = nx - along * ex, ny - along * ey, nz - along * ez
     length = math.sqrt(nx * nx + ny * ny + nz * nz)
     if length > 0.1:
-        n = add_found(
+        n = add_candidate(
             n, first, x, y, z, nx / length, ny / length, nz / length, value - radius, key, apart, found, found_keys
         )
     return n
@@ -413,7 +413,7 @@ def _visit_edge(
 
 
 @inner
-def _count_own(kind):
+def _feature_count(kind):
     """Return how many features a primitive has."""
     if kind == SPHERE:
         return 1
@@ -423,7 +423,7 @@ def _count_own(kind):
 
 
 @inner
-def _own_feature(kind, f, sx, sy, sz, dx, dy):
+def _primitive_feature(kind, f, sx, sy, sz, dx, dy):
     """Return feature f of a primitive: middle and half edge, in its own axes.
 
     Cylinders have twelve points of each rim, then those that look most along (dx, dy), and the line between them.
@@ -447,7 +447,7 @@ def _own_feature(kind, f, sx, sy, sz, dx, dy):
     if f < 24:
         # Multiples of thirty degrees, from the two numbers that they are made of.
         k = f % 12
-        c, s = _CLOCK[k], _CLOCK[(k + 9) % 12]
+        c, s = _RIM_COSINES[k], _RIM_COSINES[(k + 9) % 12]
         return sx * c, sx * s, (sy if f < 12 else -sy), 0.0, 0.0, 0.0
     if f == 26:
         return sx * dx, sx * dy, 0.0, 0.0, 0.0, sy
@@ -455,7 +455,7 @@ def _own_feature(kind, f, sx, sy, sz, dx, dy):
 
 
 _HALF_ROOT = math.sqrt(0.75)
-_CLOCK = (1.0, _HALF_ROOT, 0.5, 0.0, -0.5, -_HALF_ROOT, -1.0, -_HALF_ROOT, -0.5, 0.0, 0.5, _HALF_ROOT)
+_RIM_COSINES = (1.0, _HALF_ROOT, 0.5, 0.0, -0.5, -_HALF_ROOT, -1.0, -_HALF_ROOT, -0.5, 0.0, 0.5, _HALF_ROOT)
 
 
 @inner
@@ -470,7 +470,7 @@ def _rim(kind, j, mesh, ox, oy, oz, turn, frame, meshes):
 
 
 @inner
-def _visit(
+def _visit_feature(
     n, first, kind, j, mesh, ox, oy, oz, turn, point, radius, limit, spacing, key, apart, frame, meshes, found,
     found_keys,
 ):  # fmt: skip
@@ -480,7 +480,7 @@ def _visit(
     if point[3] == 0.0 and point[4] == 0.0 and point[5] == 0.0:
         value, nx, ny, nz = distance_from(kind, j, mesh, x, y, z, frame, meshes)
         if value - radius <= limit:
-            n = add_found(n, first, x, y, z, nx, ny, nz, value - radius, key, apart, found, found_keys)
+            n = add_candidate(n, first, x, y, z, nx, ny, nz, value - radius, key, apart, found, found_keys)
         return n
     half = math.sqrt(point[3] * point[3] + point[4] * point[4] + point[5] * point[5])
     value = least_distance(kind, j, mesh, x, y, z, False, frame, meshes) - radius
@@ -539,7 +539,7 @@ def _visit_block(
     most = min(most, point if pointed else least + above)
     for f in range(begin, end):
         if _height(row, f, ax, ay, az) <= most and (not pointed or _is_point(row, f)):
-            n = _visit(
+            n = _visit_feature(
                 n, first, kind, j, mesh, ox, oy, oz, turn, _feature(row, f), 0.0, limit, spacing,
                 2 * (f - start) + side, apart, frame, meshes, found, found_keys,
             )  # fmt: skip
@@ -580,13 +580,13 @@ def _scan(
         dx, dy = 1.0, 0.0
         if kind_i == CYLINDER:
             dx, dy = _rim(kind_j, j, mesh_j, ox, oy, oz, turn, frame, meshes)
-        for f in range(_count_own(kind_i)):
-            point = _own_feature(kind_i, f, frame[i, SIZE], frame[i, SIZE + 1], frame[i, SIZE + 2], dx, dy)
-            n = _visit(
+        for f in range(_feature_count(kind_i)):
+            point = _primitive_feature(kind_i, f, frame[i, SIZE], frame[i, SIZE + 1], frame[i, SIZE + 2], dx, dy)
+            n = _visit_feature(
                 n, first, kind_j, j, mesh_j, ox, oy, oz, turn, point, radius, limit, spacing, 2 * f + side, apart,
                 frame, meshes, found, found_keys,
             )  # fmt: skip
-        place_found(first, n, j, radius, sign, frame, found)
+        place_candidates(first, n, j, radius, sign, frame, found)
         return n
     start = meshes.block_feature[meshes.cluster_block[meshes.mesh_cluster[mesh_i]]]
     for cluster in range(meshes.mesh_cluster[mesh_i], meshes.mesh_cluster[mesh_i + 1]):
@@ -604,12 +604,12 @@ def _scan(
                     n, first, block, start, side, kind_j, j, mesh_j, ox, oy, oz, x, y, z, turn, limit,
                     spacing, apart, frame, meshes, found, found_keys,
                 )  # fmt: skip
-    place_found(first, n, j, 0.0, sign, frame, found)
+    place_candidates(first, n, j, 0.0, sign, frame, found)
     return n
 
 
 @outlined
-def solid_pair(
+def mesh_pair(
     # in
     i, j, kind_i, kind_j, mesh_i, mesh_j, limit, radius, frame, meshes,
     # out
@@ -626,5 +626,7 @@ def solid_pair(
     if n == 0:
         return 0
     if kind_j <= MESH:
-        n = lead_out(n, i, j, kind_i, kind_j, mesh_i, mesh_j, frame, meshes, found, found_keys)
-    return thin_out(n, radius, found, found_keys, scratch.near, scratch.near_keys, scratch.spots, scratch.keys)
+        n = depenetrate(n, i, j, kind_i, kind_j, mesh_i, mesh_j, frame, meshes, found, found_keys)
+    return reduce_candidates(
+        n, radius, found, found_keys, scratch.near, scratch.near_keys, scratch.points, scratch.keys
+    )

@@ -21,13 +21,13 @@ import numpy as np
 from limberjack._jit import cache_folder, inner, kernel, outlined
 from limberjack.collision.surfaces import Surface
 
-__all__ = ["CELLS", "Grid", "build_grid", "cores_of", "grid_of"]
+__all__ = ["CELLS", "Grid", "build_grid", "depenetration_spheres", "grid_of"]
 
 # Cells along the longest edge of a mesh; beyond its box the grid goes on by this part of that edge, and some cells.
 CELLS, _AROUND, _LEAST_AROUND = 56, 0.12, 3
 _BAND = 1.5
 _VERSION = 1
-_KEPT = 200
+_MOST_FILES = 200
 # A node of a grid is in the middle where the way to the surface grows by less than this per length in all directions;
 # cores have a radius of so many cells at least, and lie apart by this part of it, or more where a mesh
 # would have too many.
@@ -220,18 +220,18 @@ def grid_of(surface: Surface, cells: int = CELLS) -> Grid:
         digest.update(np.ascontiguousarray(array).tobytes())
     path = _folder() / f"{digest.hexdigest()[:32]}.npz"
     try:
-        with np.load(path, allow_pickle=False) as kept:
-            grid = Grid(kept["origin"], float(kept["step"]), kept["values"])
+        with np.load(path, allow_pickle=False) as stored:
+            grid = Grid(stored["origin"], float(stored["step"]), stored["values"])
         if grid.values.dtype == np.float32 and grid.values.ndim == 3 and np.isfinite(grid.values).all():
             return grid
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         pass  # there is none, or a broken one: it is made anew
     grid = build_grid(surface, cells)
-    _keep(path, grid)
+    _store(path, grid)
     return grid
 
 
-def _keep(path: Path, grid: Grid) -> None:
+def _store(path: Path, grid: Grid) -> None:
     """Write the grid whole or not at all, and forget the oldest of many."""
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -239,14 +239,14 @@ def _keep(path: Path, grid: Grid) -> None:
         with os.fdopen(handle, "wb") as file:
             np.savez(file, origin=grid.origin, step=np.array(grid.step), values=grid.values)
         os.replace(name, path)
-        kept = sorted(path.parent.glob("*.npz"), key=lambda entry: entry.stat().st_mtime, reverse=True)
-        for old in kept[_KEPT:]:
+        stored = sorted(path.parent.glob("*.npz"), key=lambda entry: entry.stat().st_mtime, reverse=True)
+        for old in stored[_MOST_FILES:]:
             old.unlink(missing_ok=True)
     except OSError:
         pass  # a cache that cannot be written costs time, nothing else
 
 
-def cores_of(grid: Grid) -> np.ndarray:
+def depenetration_spheres(grid: Grid) -> np.ndarray:
     """Return spheres inside a mesh that touch its surface, (n, 4) middles and radii, the largest first."""
     depth = -grid.values.astype(float)
     at = np.argwhere(depth > _SMALLEST * grid.step)

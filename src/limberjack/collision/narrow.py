@@ -12,7 +12,7 @@ import numpy as np
 
 from limberjack._jit import inner
 
-__all__ = ["DEPTH", "MOST", "NORMAL", "Scratch", "new_scratch", "put_spot", "to_shape", "to_world"]
+__all__ = ["DEPTH", "MOST", "NORMAL", "Scratch", "new_scratch", "put_point", "to_shape", "to_world"]
 
 # Vectors between the world and the axes of a shape, whose rotation stands in the first nine columns of its frame.
 
@@ -40,13 +40,13 @@ def to_shape(k, frame, x, y, z):
 NORMAL, DEPTH = 3, 6
 # Contacts that a flat contact of two convex shapes is reduced to.
 MOST = 4
-_SPOTS, _CORNERS, _FACES, _FOUND, _NEAR = 64, 160, 400, 512, 512
+_POINTS, _CORNERS, _FACES, _FOUND, _NEAR = 64, 160, 400, 512, 512
 
 
 class Scratch(NamedTuple):
     """Work arrays of one pair."""
 
-    spots: np.ndarray  # (64, 7)
+    points: np.ndarray  # (64, 7)
     keys: np.ndarray  # (64,)
     near: np.ndarray  # (512, 4) candidates of a manifold: two coordinates in the plane, gap, taken or not
     near_keys: np.ndarray  # (512,)
@@ -64,17 +64,17 @@ class Scratch(NamedTuple):
 def new_scratch() -> Scratch:
     """Return the work arrays of one thread."""
     return Scratch(
-        np.zeros((_SPOTS, 7)), np.zeros(_SPOTS, np.int64), np.zeros((_NEAR, 4)), np.zeros(_NEAR, np.int64),
-        np.zeros((3, _SPOTS, 3)), np.zeros((3, _SPOTS), np.int64), np.zeros((_CORNERS, 9)),
+        np.zeros((_POINTS, 7)), np.zeros(_POINTS, np.int64), np.zeros((_NEAR, 4)), np.zeros(_NEAR, np.int64),
+        np.zeros((3, _POINTS, 3)), np.zeros((3, _POINTS), np.int64), np.zeros((_CORNERS, 9)),
         np.zeros((_FACES, 3), np.int64), np.zeros((_FACES, 4)), np.zeros((_FACES, 2), np.int64),
         np.zeros((_FOUND, 8)), np.zeros(_FOUND, np.int64), np.zeros(10),
     )  # fmt: skip
 
 
 @inner
-def put_spot(n, x, y, z, nx, ny, nz, depth, key, spots, keys):
+def put_point(n, x, y, z, nx, ny, nz, depth, key, points, keys):
     """Write spot n and return n + 1."""
-    spots[n, 0], spots[n, 1], spots[n, 2] = x, y, z
-    spots[n, 3], spots[n, 4], spots[n, 5], spots[n, 6] = nx, ny, nz, depth
+    points[n, 0], points[n, 1], points[n, 2] = x, y, z
+    points[n, 3], points[n, 4], points[n, 5], points[n, 6] = nx, ny, nz, depth
     keys[n] = key
     return n + 1

@@ -10,7 +10,7 @@ import math
 from limberjack._jit import inner, outlined
 from limberjack.collision.broad import AT, SIZE
 from limberjack.collision.manifolds import add_near, choose_near
-from limberjack.collision.narrow import MOST, put_spot, to_shape, to_world
+from limberjack.collision.narrow import MOST, put_point, to_shape, to_world
 from limberjack.collision.shapes import SPHERE
 
 __all__ = ["box_box", "closest_on_segments", "segment_pair", "sphere_box", "sphere_cylinder"]
@@ -67,7 +67,7 @@ def segment_pair(
     # in
     i, j, kind_i, kind_j, limit, frame,
     # out
-    spots, keys,
+    points, keys,
 ):  # fmt: skip
     """Write the contacts of two shapes among spheres and capsules; return their number (two when parallel)."""
     dx, dy, dz = frame[j, AT] - frame[i, AT], frame[j, AT + 1] - frame[i, AT + 1], frame[j, AT + 2] - frame[i, AT + 2]
@@ -103,30 +103,30 @@ def segment_pair(
                 nx, ny, nz = x, y, z
                 if distance > 1e-12 * (ri + rj):
                     nx, ny, nz = px / distance, py / distance, pz / distance
-                count = _put(i, s, ri, rj, distance, ux, uy, uz, nx, ny, nz, 1 + end, count, frame, spots, keys)
+                count = _put(i, s, ri, rj, distance, ux, uy, uz, nx, ny, nz, 1 + end, count, frame, points, keys)
             return count
-    return _put(i, s, ri, rj, distance, ux, uy, uz, x, y, z, 0, count, frame, spots, keys)
+    return _put(i, s, ri, rj, distance, ux, uy, uz, x, y, z, 0, count, frame, points, keys)
 
 
 @inner
-def _put(i, s, ri, rj, distance, ux, uy, uz, nx, ny, nz, key, n, frame, spots, keys):
+def _put(i, s, ri, rj, distance, ux, uy, uz, nx, ny, nz, key, n, frame, points, keys):
     """Write the spot at place s of segment i; the other segment lies `distance` away against the normal."""
     back = 0.5 * (distance + ri - rj)
-    return put_spot(
+    return put_point(
         n, frame[i, AT] + s * ux - back * nx, frame[i, AT + 1] + s * uy - back * ny,
-        frame[i, AT + 2] + s * uz - back * nz, nx, ny, nz, ri + rj - distance, key, spots, keys,
+        frame[i, AT + 2] + s * uz - back * nz, nx, ny, nz, ri + rj - distance, key, points, keys,
     )  # fmt: skip
 
 
 @inner
-def _put_sphere(i, j, nx, ny, nz, distance, frame, spots, keys):
+def _put_sphere(i, j, nx, ny, nz, distance, frame, points, keys):
     """Write the spot of sphere i, whose middle is `distance` outside shape j along a normal in that shape's axes."""
     wx, wy, wz = to_world(j, frame, nx, ny, nz)
     radius = frame[i, SIZE]
     back = 0.5 * (distance + radius)
-    return put_spot(
+    return put_point(
         0, frame[i, AT] - back * wx, frame[i, AT + 1] - back * wy, frame[i, AT + 2] - back * wz, wx, wy, wz,
-        radius - distance, 0, spots, keys,
+        radius - distance, 0, points, keys,
     )  # fmt: skip
 
 
@@ -142,7 +142,7 @@ def sphere_box(
     # in
     i, j, limit, frame,
     # out
-    spots, keys,
+    points, keys,
 ):  # fmt: skip
     """Write the contact of sphere i with box j; return 1, or 0 when they are further apart than the limit."""
     x, y, z = _from(i, j, frame)
@@ -164,7 +164,7 @@ def sphere_box(
             ny = math.copysign(1.0, y)
         else:
             nz = math.copysign(1.0, z)
-    return _put_sphere(i, j, nx, ny, nz, distance, frame, spots, keys)
+    return _put_sphere(i, j, nx, ny, nz, distance, frame, points, keys)
 
 
 @outlined
@@ -172,7 +172,7 @@ def sphere_cylinder(
     # in
     i, j, limit, frame,
     # out
-    spots, keys,
+    points, keys,
 ):  # fmt: skip
     """Write the contact of sphere i with cylinder j; return 1, or 0 when they are further apart than the limit."""
     x, y, z = _from(i, j, frame)
@@ -189,7 +189,7 @@ def sphere_cylinder(
         distance, ux, uy = end, 0.0, 0.0
     if distance - frame[i, SIZE] > limit:
         return 0
-    return _put_sphere(i, j, ux, uy, uz, distance, frame, spots, keys)
+    return _put_sphere(i, j, ux, uy, uz, distance, frame, points, keys)
 
 
 # Contacts of two boxes: the separating axis, then the incident face clipped by the reference face.
@@ -285,7 +285,7 @@ def box_box(
     # in
     i, j, limit, frame,
     # out
-    spots, keys, near, near_keys,
+    points, keys, near, near_keys,
 ):  # fmt: skip
     """Write the contacts of boxes i and j; return their number, -1 where only their closest points can tell."""
     a0, a1, a2 = _column(frame, i, 0), _column(frame, i, 1), _column(frame, i, 2)
@@ -328,7 +328,7 @@ def box_box(
         return 0
     crossed = edge > face + slack
     if crossed and (edge > slack or not _alike(code, which // 3, which % 3, m)):
-        return _edge_contact(i, j, which // 3, which % 3, edge, slack, d, frame, spots, keys)
+        return _edge_contact(i, j, which // 3, which % 3, edge, slack, d, frame, points, keys)
     r, o, sign, kind = i, j, -1.0, 0
     if code < 3:
         side = 1.0 if t[code] > 0.0 else -1.0
@@ -340,13 +340,13 @@ def box_box(
     if crossed:
         least = _least_gap(n, near)
         if abs(least - edge) > slack:
-            return _edge_contact(i, j, which // 3, which % 3, edge, slack, d, frame, spots, keys)
+            return _edge_contact(i, j, which // 3, which % 3, edge, slack, d, frame, points, keys)
         face = edge
-    return _put_faces(n, r, code, side, sign, kind, face, slack, frame, near, near_keys, spots, keys)
+    return _put_faces(n, r, code, side, sign, kind, face, slack, frame, near, near_keys, points, keys)
 
 
 @outlined
-def _edge_contact(i, j, k, l, separation, slack, d, frame, spots, keys):
+def _edge_contact(i, j, k, l, separation, slack, d, frame, points, keys):
     """Write the contact of an edge along axis k of box i with one along axis l of box j; return 1.
 
     -1: the boxes are apart and the edges pass each other beyond their ends.
@@ -384,9 +384,9 @@ def _edge_contact(i, j, k, l, separation, slack, d, frame, spots, keys):
         return -1
     s = min(max(s, -h), h)
     back = 0.5 * separation
-    return put_spot(
+    return put_point(
         0, px + s * ux - back * nx, py + s * uy - back * ny, pz + s * uz - back * nz, nx, ny, nz, -separation,
-        32768 + 16 * (3 * k + l) + signs, spots, keys,
+        32768 + 16 * (3 * k + l) + signs, points, keys,
     )  # fmt: skip
 
 
@@ -478,7 +478,7 @@ def _clip_faces(
 
 
 @outlined
-def _put_faces(n, r, k, side, sign, kind, separation, slack, frame, near, near_keys, spots, keys):
+def _put_faces(n, r, k, side, sign, kind, separation, slack, frame, near, near_keys, points, keys):
     """Write the chosen candidates as spots; return their number.
 
     -1: the boxes are apart and their closest points are not over the reference face.
@@ -498,9 +498,9 @@ def _put_faces(n, r, k, side, sign, kind, separation, slack, frame, near, near_k
         if near[s, 3] == 1.0:
             u, v, w = near[s, 0], near[s, 1], near[s, 2]
             h = high + 0.5 * w
-            count = put_spot(
+            count = put_point(
                 count, frame[r, AT] + u * ux + v * vx + h * nx, frame[r, AT + 1] + u * uy + v * vy + h * ny,
                 frame[r, AT + 2] + u * uz + v * vz + h * nz, sign * nx, sign * ny, sign * nz, -w,
-                base + near_keys[s], spots, keys,
+                base + near_keys[s], points, keys,
             )  # fmt: skip
     return count

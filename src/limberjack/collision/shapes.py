@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limberjack.collision.mesh_sdf import cores_of, grid_of
+from limberjack.collision.mesh_sdf import depenetration_spheres, grid_of
 from limberjack.collision.surfaces import Surface, closed_surface, features_of, polygons_of
 from limberjack.errors import UnknownName
 from limberjack.model.model import Model
@@ -52,8 +52,8 @@ class Meshes(NamedTuple):
     cluster_sphere: np.ndarray  # (c, 4) middle and radius
     block_feature: np.ndarray  # (b + 1,) features of each block
     block_sphere: np.ndarray  # (b, 4) middle and radius
-    mesh_core: np.ndarray  # (m + 1,) cores of each mesh
-    core: np.ndarray  # (k, 4) spheres inside: middle and radius, the largest first
+    mesh_sphere: np.ndarray  # (m + 1,) cores of each mesh
+    sphere: np.ndarray  # (k, 4) spheres inside: middle and radius, the largest first
     grid_start: np.ndarray  # (m,) where the distances of each mesh begin
     grid_shape: np.ndarray  # (m, 3) nodes along each axis; zero for hulls
     grid_frame: np.ndarray  # (m, 4) first node and step
@@ -78,7 +78,7 @@ class MeshMaker:
         self._cluster_spheres: list[np.ndarray] = []
         self._grids: list[np.ndarray] = [np.zeros(0, np.float32)]
         self._grid_rows: list[tuple[int, tuple[int, ...], tuple[float, ...]]] = []
-        self._cores: list[np.ndarray] = [np.zeros((0, 4))]
+        self._depenetration: list[np.ndarray] = [np.zeros((0, 4))]
         self._starts = {"vertex": [0], "polygon": [0], "cluster": [0], "core": [0]}
 
     def add(self, vertices: object, faces: object, name: str) -> tuple[int, bool, np.ndarray, np.ndarray, float]:
@@ -119,14 +119,14 @@ class MeshMaker:
         else:
             grid = grid_of(surface)
             short = _SHORT * grid.step
-            self._cores.append(cores_of(grid))
+            self._depenetration.append(depenetration_spheres(grid))
             self._grids.append(grid.values.reshape(-1))
             self._grid_rows.append((start, grid.values.shape, (*grid.origin.tolist(), grid.step)))
         self._put_features(features_of(surface, short))
         self._starts["vertex"].append(first + len(surface.vertices))
         self._starts["polygon"].append(len(self._polygons))
         self._starts["cluster"].append(len(self._cluster_spheres))
-        self._starts["core"].append(sum(len(cores) for cores in self._cores))
+        self._starts["core"].append(sum(len(spheres) for spheres in self._depenetration))
 
     def _put_features(self, rows: np.ndarray) -> None:
         """Put features into blocks of neighbours: cut in half across the longest side until they are small."""
@@ -166,8 +166,8 @@ class MeshMaker:
             cluster_sphere=np.array(self._cluster_spheres, float).reshape(-1, 4),
             block_feature=np.array(self._blocks, np.int64),
             block_sphere=np.array(self._spheres, float).reshape(-1, 4),
-            mesh_core=np.array(self._starts["core"], np.int64),
-            core=np.concatenate(self._cores),
+            mesh_sphere=np.array(self._starts["core"], np.int64),
+            sphere=np.concatenate(self._depenetration),
             grid_start=np.array([row[0] for row in self._grid_rows], np.int64),
             grid_shape=np.array([row[1] for row in self._grid_rows], np.int64).reshape(-1, 3),
             grid_frame=np.array([row[2] for row in self._grid_rows], float).reshape(-1, 4),

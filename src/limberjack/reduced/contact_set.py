@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from limberjack._jit import entry
-from limberjack.collision.bvh import Branches
+from limberjack.collision.bvh import Bvh
 from limberjack.collision.detect import Contact, grown, new_contacts, new_detector
 from limberjack.collision.shapes import Filters, Shapes, shape_names
 from limberjack.contact.warm_start import new_warm_start
@@ -83,14 +83,14 @@ class Meeting:
         self._packed = self._packed._replace(**sized)
         self.touch = new_touch(links, drives, friction, extent, self._packed)
 
-    def branch(self, branches: Branches, filters: Filters) -> None:
+    def branch(self, bvh: Bvh, filters: Filters) -> None:
         """Look for contacts in branches from now on, whose links are those of the trees; `lay` follows.
 
         Args:
             branches: over the shapes.
             filters: what does not collide; links that no joint ties may hold bodies that one does.
         """
-        self.detector = self.detector._replace(branches=branches, filters=filters)
+        self.detector = self.detector._replace(bvh=bvh, filters=filters)
 
     def take(
         self, links: Links, drives: Drives, springs: Any, holding: Any, hold: Any, table: Any, blocks: np.ndarray,
@@ -108,7 +108,7 @@ class Meeting:
             more, status = self._call(
                 links, drives, springs, table, holding.own, d.shapes, d.filters, blocks, span, code, n - taken,
                 substeps, dt / substeps, time + taken * dt, _MARGIN, self.alarm, self.quiet - taken, self.alert,
-                self.several, tau, given, work, pull, buffers, hold, d.branches, d.broad, d.contacts, self.kept,
+                self.several, tau, given, work, pull, buffers, hold, d.bvh, d.broad, d.contacts, self.kept,
                 self.touch, self._acting, q, qd,
             )  # fmt: skip
             if self._call is take_touching_steps:

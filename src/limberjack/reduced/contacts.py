@@ -654,7 +654,7 @@ def take_touching_steps(
     links, drives, springs, table, own, shapes, filters,
     # in
     blocks, span, code, n, substeps, h, time, margin, alarm, quiet, alert, several, applied, given, work, pull, b, hold,
-    branches, broad, contacts, kept, touch, wrenches,
+    bvh, broad, contacts, kept, touch, wrenches,
     # out
     q, qd,
 ):  # fmt: skip
@@ -687,9 +687,9 @@ def take_touching_steps(
         at = time + step * dt
         kinematics(links, t.whole, q, qd, t.work)
         _set_poses(links, dt, t.work.rows, t.work.subspace, qd, t)
-        if len(branches.top) > 0:
-            move_parts(t.pose, t.speeds, t.reach, dt, _fall(dt, links.gravity), branches)
-        found = detect_once(shapes, filters, t.pose, t.reach, margin, branches, broad, contacts)
+        if len(bvh.top) > 0:
+            move_parts(t.pose, t.speeds, t.reach, dt, _fall(dt, links.gravity), bvh)
+        found = detect_once(shapes, filters, t.pose, t.reach, margin, bvh, broad, contacts)
         if found == FULL:
             return step, MORE_CONTACTS
         if found == NOT_FINITE:

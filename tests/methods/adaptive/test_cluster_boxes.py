@@ -118,7 +118,7 @@ def all_pairs(sim, q, cluster):
     model, touch = sim.model, sim._stepper._meeting.touch
     positions, rotations = lj.forward_kinematics(model, q)
     # links that are a rigid part by themselves are judged as links are, shapes of others by their own speeds
-    alone = set(sim._stepper._meeting.detector.branches.top[:, 0].tolist())
+    alone = set(sim._stepper._meeting.detector.bvh.top[:, 0].tolist())
     fall = sim.dt**2 * np.linalg.norm(model.gravity)
     boxes = []
     for shape in model.shapes:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from limberjack._jit import kernel
-from limberjack.collision.bvh import Branches, join_boxes, new_branches, with_parts
+from limberjack.collision.bvh import Bvh, merge_boxes, new_bvh, with_parts
 from limberjack.collision.detect import Contact
 from limberjack.collision.shapes import PLANE, Filters, Shapes
 from limberjack.constraints.rows import GAP
@@ -56,14 +56,14 @@ def fit_boxes(
     # in
     numbers, nodes,
     # out
-    branches,
+    bvh,
 ):  # fmt: skip
     """Find the poses of second sides, and the boxes, of inner nodes; ascending."""
     for k in range(len(nodes)):
         node = nodes[k]
         r, x, y, z = below(table, numbers, node)
-        put_pose_row(branches.pose, node, r, x, y, z)
-        join_boxes(node, branches)
+        put_pose_row(bvh.pose, node, r, x, y, z)
+        merge_boxes(node, bvh)
 
 
 class Boxes:
@@ -83,9 +83,9 @@ class Boxes:
 
     def __init__(self, shapes: Shapes, tree: Assembly, links: Any, extent: np.ndarray) -> None:
         depth = int(tree.depth.max(initial=0)) + 2
-        self.branches: Branches = new_branches(shapes, tree.first, tree.second, tree.roots, depth)
+        self.bvh: Bvh = new_bvh(shapes, tree.first, tree.second, tree.roots, depth)
         self._tree, self._links, self._own_extent = tree, links, extent
-        self._figures = self.branches.joining  # nodes above those of figures and static shapes
+        self._figures = self.bvh.joining  # nodes above those of figures and static shapes
         still = bool(((shapes.kind != PLANE) & (shapes.link < 0)).any())
         self._fixed = np.array([len(tree.first)] if still else [], np.int64)
         inner = np.arange(len(tree.body_link), len(tree.first))
@@ -109,9 +109,9 @@ class Boxes:
             places: the clusters of the tops of rigid parts.
         """
         rest = self._old[active[self._old] == 0]
-        fit_boxes(table, numbers, rest, self.branches)
+        fit_boxes(table, numbers, rest, self.bvh)
         self._old = nodes.copy()  # what rests of these at the next call has moved until then
-        sides = self.branches.child[nodes].ravel()
+        sides = self.bvh.child[nodes].ravel()
         sides = sides[sides >= 0]
         roots = self._tree.roots
         resting = roots[active[roots] == 0]
@@ -123,7 +123,7 @@ class Boxes:
         link = places.cluster[top]
         part, cluster = np.append(hanging, resting), np.append(link, np.full(len(resting), -1, np.int64))
         joining = np.append(nodes, self._figures)
-        self.branches = with_parts(self.branches, part, cluster, on, joining, self._fixed)
+        self.bvh = with_parts(self.bvh, part, cluster, on, joining, self._fixed)
         count = int(link.max(initial=-1)) + 1
         self.extent, self.several = np.zeros(count), np.zeros(count + 1, np.uint8)
         alone = top < n
@@ -164,7 +164,7 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
             self._boxes = Boxes(self._own_shapes, self.assembly, links, extent)
         nodes = e.regions.nodes[: e.regions.counts[rg.COUNT]]
         self._boxes.lay(e.co.table, e.co.numbers, nodes, e.regions.active, e.places)
-        meeting.branch(self._boxes.branches, self._filters)
+        meeting.branch(self._boxes.bvh, self._filters)
         self._move_planes()
         meeting.alert, meeting.several = self._moving, self._boxes.several
         friction = np.zeros(len(self._links.armature))
@@ -234,7 +234,7 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
         """Return what steps change of the hybrid body, its rows and contacts."""
         hold = self.holding.hold
         rows = {"multipliers": hold.multipliers.copy(), "wrench": hold.wrench.copy()}
-        return super()._state() | rows | {"gap": hold.state[:, GAP : GAP + 3].copy()} | self._meeting.memory()
+        return super()._state() | rows | {"gap": hold.state[:, GAP : GAP + 3].copy()} | self._meeting.state_arrays()
 
     def _go_back(self, start: dict[str, np.ndarray]) -> None:
         """Return to what `_state` gave."""
@@ -242,7 +242,7 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
         hold = self.holding.hold
         hold.multipliers[:], hold.wrench[:] = start["multipliers"], start["wrench"]
         hold.state[:, GAP : GAP + 3] = start["gap"]
-        self._meeting.remember(start)
+        self._meeting.set_state_arrays(start)
 
     # Contacts as known forces
 
@@ -261,7 +261,7 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
             on = np.flatnonzero((self._own_shapes.link[shape] >= 0) & forces.any(axis=1))
             link, cluster, point = self._own_shapes.link[shape[on]], m.detector.shapes.link[shape[on]], found.point[on]
             frame = np.vstack([m.touch.pose, [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]])[cluster]
-            inside = m.detector.branches.where[link]
+            inside = m.detector.bvh.where[link]
             for turn, at in (
                 (matrix_from_quaternion(frame[:, 3:]), frame[:, :3]), (inside[:, :9].reshape(-1, 3, 3), inside[:, 9:]),
             ):  # fmt: skip
@@ -288,31 +288,31 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
 
     # Memory
 
-    def memory(self) -> dict[str, np.ndarray]:
+    def state_arrays(self) -> dict[str, np.ndarray]:
         """Return what `HeldAdaptiveStepper` does, and the forces of contacts and dry friction."""
         pushes = self._pushes()
-        return super().memory() | self._meeting.memory() | {
+        return super().state_arrays() | self._meeting.state_arrays() | {
             "list_push_link": pushes.link.copy(), "list_push_data": pushes.data.copy(), "rub": self._rub.copy(),
         }  # fmt: skip
 
-    def remember(self, memory: dict[str, np.ndarray]) -> None:
-        """Take back what `memory` gave."""
-        super().remember(memory)
-        self._meeting.remember(memory)
-        self._known = Wrenches(memory["list_push_link"].copy(), memory["list_push_data"].copy())
-        self._rub[:] = memory["rub"]
+    def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set what `state_arrays` returned."""
+        super().set_state_arrays(arrays)
+        self._meeting.set_state_arrays(arrays)
+        self._known = Wrenches(arrays["list_push_link"].copy(), arrays["list_push_data"].copy())
+        self._rub[:] = arrays["rub"]
 
-    def _check_memory(self, memory: dict[str, np.ndarray]) -> None:
+    def _check_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """Refuse what could lead a kernel astray."""
-        links, n = memory["list_push_link"], len(self._model.arrays.links.parent)
-        names, shapes = memory["list_contacts"], len(self._own_shapes.kind)
+        links, n = arrays["list_push_link"], len(self._model.arrays.links.parent)
+        names, shapes = arrays["list_contacts"], len(self._own_shapes.kind)
         if not (
-            ((links >= 0) & (links < n)).all() and memory["list_push_data"].shape == (len(links), 9)
+            ((links >= 0) & (links < n)).all() and arrays["list_push_data"].shape == (len(links), 9)
             and names.shape[1:] == (3,) and ((names[:, :2] >= 0) & (names[:, :2] < shapes)).all()
-            and memory["list_impulses"].shape == (len(names), 4)
+            and arrays["list_impulses"].shape == (len(names), 4)
         ):  # fmt: skip
             raise StateError(f'the contacts of this snapshot do not fit model "{self._model.name}"')
-        super()._check_memory(memory)
+        super()._check_arrays(arrays)
 
     def stats(self) -> dict[str, Any]:
         """Return what `HeldAdaptiveStepper` does, and what contacts did."""

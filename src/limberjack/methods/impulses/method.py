@@ -66,7 +66,7 @@ class ImpulsesStepper(AttachedState):
         hidden = tuple(self._shape_names) if "contacts" in ignored else ()
         self._detector: Detector = new_detector(model, whole.center, hidden)
         _set_extents(self._detector, self._bulk)
-        self._kept: WarmStart = new_warm_start(len(self._detector.contacts.depth))
+        self._cache: WarmStart = new_warm_start(len(self._detector.contacts.depth))
         self._new_scratch()
         self._billiard = None
         if options.events:
@@ -101,17 +101,17 @@ class ImpulsesStepper(AttachedState):
         room, n = len(self._detector.contacts.depth), len(self._bulk.mass)
         self._graph: Graph = new_graph(n, room)
         self._sweeps: Sweeps = new_sweeps(room)
-        self._rounds: Rounds = new_rounds(self._kept, n)
+        self._rounds: Rounds = new_rounds(self._cache, n)
 
     def _grow(self) -> None:
         """Make room for more contacts; what the last step pushed with stays."""
         self._detector = grown(self._detector)
         room = len(self._detector.contacts.depth)
-        if room > len(self._kept.impulse):
-            before, count = self._kept, int(self._kept.count[0])
-            self._kept = new_warm_start(room)
-            self._kept.count[0] = count
-            self._kept.name[:count], self._kept.impulse[:count] = before.name[:count], before.impulse[:count]
+        if room > len(self._cache.impulse):
+            before, count = self._cache, int(self._cache.count[0])
+            self._cache = new_warm_start(room)
+            self._cache.count[0] = count
+            self._cache.name[:count], self._cache.impulse[:count] = before.name[:count], before.impulse[:count]
         self._new_scratch()
 
     def _put_state(self, *, check: bool = True) -> None:
@@ -178,7 +178,7 @@ class ImpulsesStepper(AttachedState):
         how, taken = self._how(h), 0
         while True:
             d = self._detector
-            touching = (d.broad, d.contacts, self._kept, self._graph, self._sweeps)
+            touching = (d.broad, d.contacts, self._cache, self._graph, self._sweeps)
             grips, clock = (self._grip_link, self._grip), (n - taken, substeps, h)
             if loose is None:
                 structures = (self._tree, self._structure)
@@ -290,11 +290,11 @@ class ImpulsesStepper(AttachedState):
 
     def state_arrays(self) -> dict[str, np.ndarray]:
         """Return poses, velocities, sleep, and impulses of contacts by name."""
-        count = int(self._kept.count[0])
+        count = int(self._cache.count[0])
         met = {} if self._billiard is None else {"collisions": self._billiard.collision_pairs.count.copy()}
         return super().state_arrays() | met | {
             "asleep": self._bulk.asleep.copy(), "calm": self._bulk.calm.copy(),
-            "list_contacts": self._kept.name[:count].copy(), "list_impulses": self._kept.impulse[:count].copy(),
+            "list_contacts": self._cache.name[:count].copy(), "list_impulses": self._cache.impulse[:count].copy(),
         }  # fmt: skip
 
     def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
@@ -305,11 +305,11 @@ class ImpulsesStepper(AttachedState):
         if self._billiard is not None:
             self._billiard.collision_pairs.count[:] = arrays["collisions"]
         count = len(arrays["list_contacts"])
-        while count > len(self._kept.impulse):
+        while count > len(self._cache.impulse):
             self._detector.contacts.count[1] = count
             self._grow()
-        self._kept.count[0] = count
-        self._kept.name[:count], self._kept.impulse[:count] = arrays["list_contacts"], arrays["list_impulses"]
+        self._cache.count[0] = count
+        self._cache.name[:count], self._cache.impulse[:count] = arrays["list_contacts"], arrays["list_impulses"]
         self._shown = 0
 
     # Reports
