@@ -130,8 +130,8 @@ def test_rows_join_and_leave_the_factor(rng):
         inside.remove(i) if i in inside else inside.append(i)
         if step % 10 == 9:
             b = rng.normal(size=n)
-            members, place, x = wrapped.clamp_and_solve(a, np.array(moves), b)
+            active, index, x = wrapped.activate_and_solve(a, np.array(moves), b)
             wanted = np.linalg.solve(a[np.ix_(inside, inside)], b[inside])
-            assert list(members) == inside and list(place[inside]) == list(range(len(inside)))
-            assert np.sum(place < 0) == n - len(inside)
+            assert list(active) == inside and list(index[inside]) == list(range(len(inside)))
+            assert np.sum(index < 0) == n - len(inside)
             assert np.abs(x - wanted).max(initial=0.0) <= 1e-9 * np.abs(wanted).max(initial=0.0)

@@ -218,7 +218,7 @@ def test_points_are_packed_as_levers(side, rng):
     b = _residual(system, Minv, J, rng.normal(size=3 * nc))
     work, report, lam = krylov.new_krylov(system, 0, np.ones(nc, bool)), np.zeros(3), np.zeros(3 * nc)
     status = krylov.solve_krylov(system, Minv, J, np.zeros(3 * nc), b, centers, 5000, 1e-13, work, lam, report)
-    assert (work.packed.sort[: work.packed.count[0]] == POINT).all()
+    assert (work.packed.form[: work.packed.count[0]] == POINT).all()
     assert status == krylov.CONVERGED
     assert np.linalg.norm(_residual(system, Minv, J, lam) - b) < 1e-11 * np.linalg.norm(b)
     if side > 20:
@@ -310,7 +310,7 @@ def _over(system, primary=None, free=None):
     nb, nc = len(system.body_start) - 1, len(system.row_start) - 1
     free = np.ones(nb, bool) if free is None else free
     allowed = np.ones(nc, bool) if primary is None else primary
-    return over_tree.new_over_tree(system, free, allowed, np.zeros(nc, bool))
+    return over_tree.new_tree_preconditioner(system, free, allowed, np.zeros(nc, bool))
 
 
 @pytest.mark.parametrize("extra", [0, 5])
@@ -326,7 +326,7 @@ def test_a_tree_is_an_exact_preconditioner(extra, rng):
     b = A @ rng.normal(size=len(C))
     lam, report, over = np.zeros(len(C)), np.zeros(3), _over(system, free=free)
     center = np.zeros((40, 3))
-    status = over_tree.solve_over_tree(system, Minv, J, C, b, center, 200, 1e-12, over, lam, report)
+    status = over_tree.solve_tree_preconditioned(system, Minv, J, C, b, center, 200, 1e-12, over, lam, report)
     assert status in (krylov.CONVERGED, krylov.LEAST_SQUARES, krylov.STALLED)
     assert np.linalg.norm(A @ lam - b) < 1e-9 * np.linalg.norm(b)
     auxiliary = int((over.tree.constraint_node < 0).sum())
@@ -344,7 +344,7 @@ def test_long_chains_are_direct_over_their_tree(rng):
     Minv = np.tile((12.0, 12.0, 12.0, 0.0, 0.0, 0.0, 1.0), (300, 1))
     b, C = rng.normal(size=1500), np.zeros(1500)
     lam, report = np.zeros(1500), np.zeros(3)
-    status = over_tree.solve_over_tree(system, Minv, J, C, b, centers, 300, 1e-12, _over(system), lam, report)
+    status = over_tree.solve_tree_preconditioned(system, Minv, J, C, b, centers, 300, 1e-12, _over(system), lam, report)
     assert status == krylov.CONVERGED and report[0] == 0
     left = b - saddle.dense_matrix(system, Minv, J, C) @ lam
     assert np.linalg.norm(left) < 1e-6 * np.linalg.norm(b)  # multipliers of 1e8 times b, at rounding

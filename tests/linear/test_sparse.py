@@ -120,7 +120,7 @@ def test_balls_by_their_levers(rng):
     structure = prepare(system)
     wanted, work = new_work(system, structure), new_work(system, structure)
     assembly.assemble(system, structure, Minv, J, C, wanted)
-    assembly.assemble_balls(structure, Minv, levers, C, work)
+    assembly.assemble_ball_joints(structure, Minv, levers, C, work)
     assert _close(work.values, wanted.values) < 1e-14
     assert _close(work.pivots, wanted.pivots) < 1e-14
     b = rng.normal(size=len(C))
@@ -250,7 +250,7 @@ def test_written_out_path_has_the_same_factor(rng):
     Minv, J = rigid_numbers(system, rng)
     _, r = _sides(system, rng)
     structure = prepare(system)
-    slow = structure._replace(plain=np.zeros_like(structure.plain))
+    slow = structure._replace(plain=np.zeros_like(structure.only_3x3))
     results = []
     for which in (structure, slow):
         work = new_work(system, which)
@@ -259,7 +259,7 @@ def test_written_out_path_has_the_same_factor(rng):
         assert sparse.factor(which, work) == 0
         sparse.solve(which, work, lam, lam)  # in place
         results.append((work.values, lam))
-    assert structure.plain.all()
+    assert structure.only_3x3.all()
     assert results[0][0].tobytes() == results[1][0].tobytes()
     assert _close(results[0][1], results[1][1]) < 1e-12
 

@@ -9,7 +9,7 @@ from tests.naive.saddle import random_system, random_values, rows_of, saddle
 from limberjack.errors import StateError
 from limberjack.linear.elimination import new_work, order_of, split
 from limberjack.linear.tree import factor
-from limberjack.linear.unsymmetric import solve_slanted
+from limberjack.linear.unsymmetric import solve_unsymmetric
 
 
 def random_forest(rng):
@@ -28,7 +28,7 @@ def test_forces_along_other_directions_hold_the_rows(rng):
         system, tree, values, work, primary = random_forest(rng)
         nu, keep = len(values.F), rows_of(system, primary)
         rows, along, bias = rng.normal(size=(4, nu)), rng.normal(size=(4, nu)), rng.normal(size=4)
-        found = solve_slanted(system, tree, work, values.F, values.r, rows, bias, along)
+        found = solve_unsymmetric(system, tree, work, values.F, values.r, rows, bias, along)
         own = saddle(system, values, primary)
         whole = np.zeros((len(own) + 4, len(own) + 4))
         whole[: len(own), : len(own)] = own
@@ -46,9 +46,9 @@ def test_what_depends_on_each_other_is_found(rng):
     nu = len(values.F)
     rows, along = rng.normal(size=(3, nu)), rng.normal(size=(3, nu))
     rows[2] = rows[0]
-    same = solve_slanted(system, tree, work, values.F, values.r, rows, np.array([0.3, 0.1, 0.3]), along)
+    same = solve_unsymmetric(system, tree, work, values.F, values.r, rows, np.array([0.3, 0.1, 0.3]), along)
     assert same.rank == 2 and same.residual < 1e-10
-    other = solve_slanted(system, tree, work, values.F, values.r, rows, np.array([0.3, 0.1, 0.8]), along)
+    other = solve_unsymmetric(system, tree, work, values.F, values.r, rows, np.array([0.3, 0.1, 0.8]), along)
     assert other.rank == 2 and other.residual == pytest.approx(0.5)
     with pytest.raises(StateError, match="shapes"):
-        solve_slanted(system, tree, work, values.F, values.r, rows[:, 1:], np.zeros(3), along)
+        solve_unsymmetric(system, tree, work, values.F, values.r, rows[:, 1:], np.zeros(3), along)

@@ -8,13 +8,12 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from limberjack.linear import dense
-from limberjack.linear import lcp as clamped
+from limberjack.linear import dense, lcp
 
 _factor_psd, _solve_psd, _null_psd = dense.factor_psd, dense.solve_psd, dense.null_psd
 _spread_psd, _balance_psd = dense.spread_psd, dense.balance_psd
 _factor_general, _solve_general = dense.factor_general, dense.solve_general
-_meet, _add, _take_out, _solve_clamped = clamped.meet_row, clamped.add_row, clamped.take_out, clamped.solve_clamped
+_eliminate, _add, _remove, _solve_active = lcp.eliminate_row, lcp.add_row, lcp.remove_row, lcp.solve_active
 
 _jit = numba.njit(_nrt=False)
 
@@ -46,29 +45,29 @@ def _general(m, n, tolerance, a, rows, columns, row_scale, column_scale, b, x, w
 
 
 @_jit
-def _clamp(a, moves, factor, members, place, row, move):
+def _activate(a, moves, factor, active, index, row, move):
     k = 0
     for i in moves:
         if i >= 0:
-            s = _meet(k, i, a, members, factor, row, move)
-            k = _add(k, i, s, members, place, factor, row)
+            s = _eliminate(k, i, a, active, factor, row, move)
+            k = _add(k, i, s, active, index, factor, row)
         else:
-            k = _take_out(k, place[-1 - i], members, place, factor, row)
+            k = _remove(k, index[-1 - i], active, index, factor, row)
     return k
 
 
 @_jit
 def _solve_set(k, factor, x):
-    _solve_clamped(k, factor, x)
+    _solve_active(k, factor, x)
 
 
-def _places(n):
+def _integers(n):
     return np.zeros(n, np.int64)
 
 
 def factor_psd(n, tolerance, a):
     """Return (rank, factor, order, diagonal)."""
-    a, order, diagonal = a.copy(), _places(len(a)), np.zeros(len(a))
+    a, order, diagonal = a.copy(), _integers(len(a)), np.zeros(len(a))
     return _factor(n, tolerance, a, order, diagonal), a, order, diagonal
 
 
@@ -81,26 +80,24 @@ def solve_psd(n, rank, a, order, b):
 def fit_psd(n, tolerance, a, weight, b):
     """Return (x, largest change of b, largest fault afterwards): the whole chain of a least-squares solution."""
     x = np.full(n, np.nan)
-    change, worst = _fit(n, tolerance, weight, a.copy(), _places(n), np.zeros(n), b.copy(), x, np.zeros(n))
+    change, worst = _fit(n, tolerance, weight, a.copy(), _integers(n), np.zeros(n), b.copy(), x, np.zeros(n))
     return x, change, worst
 
 
 def solve_general(m, n, tolerance, a, b):
     """Return (rank, rows, columns, largest fault, x, b - A x)."""
-    b, x, rows, columns = b.copy(), np.full(n, np.nan), _places(m), _places(n)
+    b, x, rows, columns = b.copy(), np.full(n, np.nan), _integers(m), _integers(n)
     rank, worst = _general(
         m, n, tolerance, a.copy(), rows, columns, np.zeros(m), np.zeros(n), b, x, np.zeros(m)
     )  # fmt: skip
     return rank, rows, columns, worst, x, b
 
 
-
-
-def clamp_and_solve(a, moves, b):
-    """Return the rows clamped after moves (row i joins: i, leaves: -1 - i), their places, and A_CC^-1 b of them."""
+def activate_and_solve(a, moves, b):
+    """Return the active rows after moves (row i joins: i, leaves: -1 - i), their indices, and A_CC^-1 b of them."""
     n = len(a)
-    factor, members, place = np.zeros((n, n)), _places(n), np.full(n, -1)
-    k = _clamp(a, moves, factor, members, place, np.zeros(n), np.zeros(n))
-    x = b[members[:k]]
+    factor, active, index = np.zeros((n, n)), _integers(n), np.full(n, -1)
+    k = _activate(a, moves, factor, active, index, np.zeros(n), np.zeros(n))
+    x = b[active[:k]]
     _solve_set(k, factor, x)
-    return members[:k], place, x
+    return active[:k], index, x

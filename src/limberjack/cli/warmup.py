@@ -25,7 +25,7 @@ from limberjack.collision.surfaces import closed_surface
 from limberjack.errors import LimberjackError
 from limberjack.linear.elimination import new_work, order_of, split
 from limberjack.linear.tree import factor
-from limberjack.linear.unsymmetric import solve_slanted
+from limberjack.linear.unsymmetric import solve_unsymmetric
 from limberjack.maximal.assemble import assemble
 from limberjack.maximal.rows import new_maximal
 from limberjack.methods import FEATURES, METHODS, Impulses, Multipliers, method_of
@@ -187,7 +187,7 @@ def _slanted() -> None:
     work, nr = new_work(tree), int(system.row_start[-1])
     mass, j = np.zeros(int(system.mass_start[-1])), np.zeros(int(system.block_start[-1]))
     factor(system, tree, mass, j, np.ones(nr), work)
-    solve_slanted(system, tree, work, np.zeros(nu), np.zeros(nr), np.ones((1, nu)), np.zeros(1), np.ones((1, nu)))
+    solve_unsymmetric(system, tree, work, np.zeros(nu), np.zeros(nr), np.ones((1, nu)), np.zeros(1), np.ones((1, nu)))
 
 
 def _assembly() -> None:

@@ -41,7 +41,7 @@ from limberjack.linear.blocks import (
     scaled_6,
     store_6,
 )
-from limberjack.linear.elimination import BODY, BODY_6, CONSTRAINT_6, DIM, FORM, PLACE, UP_DIM, Tree
+from limberjack.linear.elimination import BODY, BODY_6, CONSTRAINT_6, DIM, FACTOR, FORM, UP_DIM, Tree
 
 __all__ = [
     "Responses",
@@ -65,11 +65,11 @@ class Responses(NamedTuple):
     row_start: np.ndarray  # (k + 1,) int64 the rows of each one in the auxiliary matrix
     incidence_start: np.ndarray  # (k + 1,) int64 the touches of each one below
     begin: np.ndarray  # (t + 1,) int64 place of x of a touch in `values`: rows x dim for each node on its path
-    top: np.ndarray  # (t,) int64 the last node of the path that any other touch meets
-    meet: np.ndarray  # (t, t) int64 the node where two paths meet, -1 for none
+    last_common: np.ndarray  # (t,) int64 the last node of the path that any other touch meets
+    common_node: np.ndarray  # (t, t) int64 the node where two paths meet, -1 for none
     reach: np.ndarray  # (n,) int64 sum of the dimensions from a node to its root
     node: np.ndarray  # int64 the nodes on all paths, parents first
-    where: np.ndarray  # (n,) int64 place of K of a node in `inverse`, -1 where it is on no path
+    inverse_start: np.ndarray  # (n,) int64 place of K of a node in `inverse`, -1 where it is on no path
     values: np.ndarray  # flat x
     inverse: np.ndarray  # flat K, dim x dim
     scratch: np.ndarray  # a block
@@ -79,12 +79,12 @@ def new_responses(system: System, tree: Tree, constraints: np.ndarray) -> Respon
     """Return responses traced for these constraints, with the room they need and little more."""
     constraints = np.ascontiguousarray(constraints, dtype=np.int64)
     rows, counts = np.diff(system.row_start)[constraints], np.diff(system.incidence_start)[constraints]
-    touched = [system.incidence_body[system.incidence_start[c] : system.incidence_start[c + 1]] for c in constraints]
-    bodies = np.concatenate(touched) if touched else np.zeros(0, dtype=np.int64)
-    depth, reach, squares = _heights(tree)
+    bodies_of = [system.incidence_body[system.incidence_start[c] : system.incidence_start[c + 1]] for c in constraints]
+    bodies = np.concatenate(bodies_of) if bodies_of else np.zeros(0, dtype=np.int64)
+    depth, reach, squares = _path_sums(tree)
     at = tree.body_node[bodies]
     values = int((np.repeat(rows, counts) * reach[at]).sum())
-    responses = _with_room(
+    responses = _allocate(
         tree, reach, len(constraints), len(bodies), int(depth[at].sum()), values, int(squares[at].sum())
     )
     responses.constraint[:] = constraints
@@ -94,30 +94,30 @@ def new_responses(system: System, tree: Tree, constraints: np.ndarray) -> Respon
     return responses
 
 
-def empty_responses(tree: Tree, constraints: int, rows: int, touches: int) -> Responses:
+def empty_responses(tree: Tree, constraints: int, rows: int, incidences: int) -> Responses:
     """Return responses with room for any `constraints` of at most so many rows and touches each, none traced yet."""
-    depth, reach, squares = _heights(tree)
-    paths = constraints * touches
+    depth, reach, squares = _path_sums(tree)
+    paths = constraints * incidences
     deepest, farthest, largest = (int(x.max(initial=0)) for x in (depth, reach, squares))
-    return _with_room(tree, reach, constraints, paths, paths * deepest, paths * rows * farthest, paths * largest)
+    return _allocate(tree, reach, constraints, paths, paths * deepest, paths * rows * farthest, paths * largest)
 
 
-def _heights(tree: Tree) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _path_sums(tree: Tree) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return, per node, the nodes from it to its root and the sums of their dimensions and of the squares of them."""
     n = len(tree.parent)
-    heights = np.zeros((3, n), dtype=np.int64)
-    _climb_all(tree, *heights)
-    return heights[0], heights[1], heights[2]
+    sums = np.zeros((3, n), dtype=np.int64)
+    _sum_paths(tree, *sums)
+    return sums[0], sums[1], sums[2]
 
 
 @kernel
-def _climb_all(
+def _sum_paths(
     # model
     tree,
     # out
     depth, reach, squares,
 ):  # fmt: skip
-    """Fill the three sums of `_heights`, roots first."""
+    """Fill the three sums of `_path_sums`, roots first."""
     for n in range(len(depth) - 1, -1, -1):
         up, dim = tree.parent[n], tree.table[n, DIM]
         depth[n], reach[n], squares[n] = 1, dim, dim * dim
@@ -128,18 +128,18 @@ def _climb_all(
     return 0
 
 
-def _with_room(
-    tree: Tree, reach: np.ndarray, constraints: int, touches: int, nodes: int, values: int, squares: int
+def _allocate(
+    tree: Tree, reach: np.ndarray, constraints: int, incidences: int, nodes: int, values: int, squares: int
 ) -> Responses:
-    def whole(*shape: int) -> np.ndarray:
+    def integers(*shape: int) -> np.ndarray:
         return np.zeros(shape, dtype=np.int64)
 
     n = len(tree.parent)
     squares = min(squares, int((tree.table[:, DIM] ** 2).sum()))
     return Responses(
-        whole(2), whole(constraints), whole(constraints + 1), whole(constraints + 1), whole(touches + 1),
-        whole(touches), whole(touches, touches), reach, whole(min(n, nodes)), np.full(n, -1), np.zeros(values),
-        np.zeros(squares), np.zeros(_LARGEST * _LARGEST),
+        integers(2), integers(constraints), integers(constraints + 1), integers(constraints + 1),
+        integers(incidences + 1), integers(incidences), integers(incidences, incidences), reach,
+        integers(min(n, nodes)), np.full(n, -1), np.zeros(values), np.zeros(squares), np.zeros(_LARGEST * _LARGEST),
     )  # fmt: skip
 
 
@@ -154,9 +154,9 @@ def trace(
 
     Depends on the connections alone, not on positions.
     """
-    count, begin, where = responses.count, responses.begin, responses.where
+    count, begin, inverse_start = responses.count, responses.begin, responses.inverse_start
     for k in range(count[1]):
-        where[responses.node[k]] = -1
+        inverse_start[responses.node[k]] = -1
     count[1] = 0
     responses.row_start[0], responses.incidence_start[0], begin[0] = 0, 0, 0
     if count[0] > len(responses.constraint):
@@ -166,11 +166,11 @@ def trace(
         c = responses.constraint[i]
         rows = system.row_start[c + 1] - system.row_start[c]
         for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
-            if at >= len(responses.top):
+            if at >= len(responses.last_common):
                 return 1
             n = tree.body_node[system.incidence_body[t]]
             begin[at + 1] = begin[at] + rows * responses.reach[n]
-            responses.top[at], responses.meet[at, at] = n, n
+            responses.last_common[at], responses.common_node[at, at] = n, n
             at += 1
             squares = _add_path(tree, n, squares, responses)
             if squares < 0 or begin[at] > len(responses.values):
@@ -179,7 +179,7 @@ def trace(
         responses.incidence_start[i + 1] = at
     for a in range(at):
         for b in range(a):
-            n, m = responses.meet[a, a], responses.meet[b, b]
+            n, m = responses.common_node[a, a], responses.common_node[b, b]
             # Parents have greater numbers: the lower of two nodes is never above the other.
             while n != m and n >= 0 and m >= 0:
                 if n < m:
@@ -187,8 +187,11 @@ def trace(
                 else:
                     m = tree.parent[m]
             n = n if n == m else -1
-            responses.meet[a, b], responses.meet[b, a] = n, n
-            responses.top[a], responses.top[b] = max(responses.top[a], n), max(responses.top[b], n)
+            responses.common_node[a, b], responses.common_node[b, a] = n, n
+            responses.last_common[a], responses.last_common[b] = (
+                max(responses.last_common[a], n),
+                max(responses.last_common[b], n),
+            )
     return 0
 
 
@@ -196,11 +199,11 @@ def trace(
 def _add_path(tree, n, squares, responses):
     """Give places for K to the nodes from n up that have none, parents first; return their end, -1 without room."""
     first, end = responses.count[1], responses.count[1]
-    while n >= 0 and responses.where[n] < 0:
+    while n >= 0 and responses.inverse_start[n] < 0:
         if end >= len(responses.node):
             return -1
         dim = tree.table[n, DIM]
-        responses.node[end], responses.where[n] = n, squares
+        responses.node[end], responses.inverse_start[n] = n, squares
         end += 1
         responses.count[1] = end
         squares += dim * dim
@@ -236,20 +239,20 @@ def respond(
         rows = responses.row_start[i + 1] - responses.row_start[i]
         own = system.incidence_start[responses.constraint[i]] - responses.incidence_start[i]
         for t in range(responses.incidence_start[i], responses.incidence_start[i + 1]):
-            n, x, block = responses.meet[t, t], responses.begin[t], system.block_start[own + t]
+            n, x, block = responses.common_node[t, t], responses.begin[t], system.block_start[own + t]
             for k in range(rows * tree.table[n, DIM]):
                 values[x + k] = J[block + k]
-            while n < responses.top[t]:
-                _climb(tree.table, n, rows, x, work, responses.scratch, values)
+            while n < responses.last_common[t]:
+                _eliminate_up(tree.table, n, rows, x, work, responses.scratch, values)
                 x += rows * tree.table[n, DIM]
                 n = tree.parent[n]
     return 0
 
 
 @inner
-def _climb(table, n, rows, x, work, scratch, values):
+def _eliminate_up(table, n, rows, x, work, scratch, values):
     """Set x of the parent, which stands behind that of node n, to what n gives it: +-G^T U^-1 x."""
-    form, dim, up_dim, p = table[n, FORM], table[n, DIM], table[n, UP_DIM], table[n, PLACE]
+    form, dim, up_dim, p = table[n, FORM], table[n, DIM], table[n, UP_DIM], table[n, FACTOR]
     g, to = p + dim * (dim + 1) // 2, x + rows * dim
     if form == BODY_6:
         f = lower_6(work, p)
@@ -279,9 +282,15 @@ def _climb(table, n, rows, x, work, scratch, values):
 def _invert_node(tree, n, work, responses):
     """Fill K of a node whose parent has its own."""
     table, K = tree.table, responses.inverse
-    form, dim, up_dim, p, at = table[n, FORM], table[n, DIM], table[n, UP_DIM], table[n, PLACE], responses.where[n]
+    form, dim, up_dim, p, at = (
+        table[n, FORM],
+        table[n, DIM],
+        table[n, UP_DIM],
+        table[n, FACTOR],
+        responses.inverse_start[n],
+    )
     g = p + dim * (dim + 1) // 2
-    up = responses.where[tree.parent[n]] if up_dim > 0 else 0
+    up = responses.inverse_start[tree.parent[n]] if up_dim > 0 else 0
     if form == BODY_6:
         _invert_body_6(p, up_dim, up, at, work, K)
         return
@@ -293,10 +302,10 @@ def _invert_node(tree, n, work, responses):
         own = work[p + i * (i + 3) // 2]
         K[at + i * (dim + 1)] += own if form <= BODY else -own
     # U^-T E U^-1: rows by U^-T, turned, rows by U^-T again.
-    for turn in range(2):
+    for side in range(2):
         for i in range(dim):
             backward(dim, work, p, K, at + i * dim)
-        if turn == 0:
+        if side == 0:
             for i in range(dim):
                 for j in range(i):
                     a, b = at + i * dim + j, at + j * dim + i
@@ -395,7 +404,7 @@ def auxiliary_matrix(
         for s in range(incidence_start[i], incidence_start[i + 1]):
             for j in range(i + 1):
                 for t in range(incidence_start[j], incidence_start[j + 1]):
-                    if responses.meet[s, t] >= 0:
+                    if responses.common_node[s, t] >= 0:
                         _add_products(tree.table, i, j, s, t, responses, A)
         # Sums of (s, t) and (t, s) round differently: one half of the diagonal block counts.
         for j in range(i + 1):
@@ -409,11 +418,11 @@ def auxiliary_matrix(
 def _add_products(table, i, j, s, t, responses, A):
     """Add x_s . K x_t to block (i, j) of A, for touch s of constraint i and touch t of constraint j."""
     row_start, values, K, z = responses.row_start, responses.values, responses.inverse, responses.scratch
-    n = responses.meet[s, t]
-    dim, at, above = table[n, DIM], responses.where[n], responses.reach[n]
+    n = responses.common_node[s, t]
+    dim, at, remaining = table[n, DIM], responses.inverse_start[n], responses.reach[n]
     rows, first, end = row_start[i + 1] - row_start[i], row_start[j], row_start[j + 1]
-    x = responses.begin[s] + rows * (responses.reach[responses.meet[s, s]] - above)
-    y = responses.begin[t] + (end - first) * (responses.reach[responses.meet[t, t]] - above)
+    x = responses.begin[s] + rows * (responses.reach[responses.common_node[s, s]] - remaining)
+    y = responses.begin[t] + (end - first) * (responses.reach[responses.common_node[t, t]] - remaining)
     for a in range(row_start[i], row_start[i + 1]):
         if dim == 6:
             v = load_6(values, x)

@@ -158,7 +158,7 @@ def factor_3(d, o0, o1, o2):
 
 
 @outlined
-def factor_block(n, g, v, values, pivots, turns, small):
+def factor_block(n, g, v, values, pivots, pivot_order, small):
     """Replace a symmetric block by the unit lower half of its pivoted L D L^T; return the number of dropped rows.
 
     The row with the largest pivot beside A's own diagonal is next. When only pivots of rounding size are left, their
@@ -170,11 +170,11 @@ def factor_block(n, g, v, values, pivots, turns, small):
         v: first group of the block's rows in padded vectors.
         values: blocks.
         pivots: padded vector with the diagonal of A; replaced by the inverse pivots.
-        turns: padded vector for the order of the rows.
+        pivot_order: padded vector for the order of the rows.
         small: (13, 12) scratch.
 
     Returns:
-        The number of dropped rows, the last of `turns`; -1 if a number is not finite.
+        The number of dropped rows, the last of `pivot_order`; -1 if a number is not finite.
     """
     groups = (n + 3) >> 2
     for i in range(n):
@@ -184,8 +184,8 @@ def factor_block(n, g, v, values, pivots, turns, small):
             values[g + i * groups + (j >> 2), j & 3] = 0.0
             if not np.isfinite(small[j, i]):
                 return -1
-    kept = 0
-    while kept < n:
+    rank = 0
+    while rank < n:
         best, p = 0.0, -1
         for i in range(n):
             d, scale = small[i, i], pivots[v + (i >> 2), i & 3]
@@ -194,8 +194,8 @@ def factor_block(n, g, v, values, pivots, turns, small):
         if p < 0:
             break
         small[12, p] = 1.0
-        turns[v + (kept >> 2), kept & 3] = p
-        kept += 1
+        pivot_order[v + (rank >> 2), rank & 3] = p
+        rank += 1
         inverse = 1.0 / small[p, p]
         for i in range(n):
             if small[12, i] == 0.0:
@@ -204,10 +204,10 @@ def factor_block(n, g, v, values, pivots, turns, small):
                 for j in range(n):
                     small[i, j] -= l * small[p, j]
         pivots[v + (p >> 2), p & 3] = inverse
-    last = kept
+    last = rank
     for i in range(n):
         if small[12, i] == 0.0:
             pivots[v + (i >> 2), i & 3] = 0.0
-            turns[v + (last >> 2), last & 3] = i
+            pivot_order[v + (last >> 2), last & 3] = i
             last += 1
-    return n - kept
+    return n - rank

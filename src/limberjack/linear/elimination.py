@@ -25,7 +25,7 @@ __all__ = ["Split", "Tree", "new_work", "order_of", "split"]
 # Columns of the table of nodes: form (below), own dimension, dimension of the parent, places of the factor in the work,
 # of the vector in a or lam, of the diagonal in M or C, of the block with the parent in J, of the parent's factor and
 # vector; whether the node has no child; whether it is the first child of its parent.
-FORM, DIM, UP_DIM, PLACE, VECTOR, SOURCE, BLOCK, UP_PLACE, UP_VECTOR, LEAF, FIRST, TABLE = range(12)
+FORM, DIM, UP_DIM, FACTOR, VECTOR, SOURCE, BLOCK, UP_FACTOR, UP_VECTOR, LEAF, FIRST, TABLE = range(12)
 
 # Forms: a body of dimension 6 or 3 or any other, a constraint below a body of such a dimension.
 BODY_6, BODY_3, BODY, CONSTRAINT_6, CONSTRAINT_3, CONSTRAINT = range(6)
@@ -73,7 +73,7 @@ def split(system: System, allowed: np.ndarray | None = None) -> Split:
 
 
 @inner
-def _top(above, body):
+def _representative(above, body):
     """Return the body that stands for the component of `body`; halves the way to it."""
     while above[body] != body:
         above[body] = above[above[body]]
@@ -94,31 +94,31 @@ def _split(
     for c in range(len(primary)):
         begin, end = system.incidence_start[c], system.incidence_start[c + 1]
         fits = allowed[c] and end > begin
-        held = 1 if end == begin + 1 else 0
+        grounds = 1 if end == begin + 1 else 0
         total, largest = 0, 0
         for t in range(begin, end):
             body = system.incidence_body[t]
             dim = system.body_start[body + 1] - system.body_start[body]
             total += dim
             largest = max(largest, dim)
-            top = _top(above, body)
-            if seen[top] == c:
+            representative = _representative(above, body)
+            if seen[representative] == c:
                 fits = False
-            seen[top] = c
-            if grounded[top]:
-                held += 1
+            seen[representative] = c
+            if grounded[representative]:
+                grounds += 1
         below = total if end == begin + 1 else total - largest
-        if not fits or held > 1 or system.row_start[c + 1] - system.row_start[c] > below:
+        if not fits or grounds > 1 or system.row_start[c + 1] - system.row_start[c] > below:
             continue
         primary[c] = True
         # Component tops stay at the lower number: it is no balanced union, but halving alone keeps it near linear.
-        first = _top(above, system.incidence_body[begin])
+        first = _representative(above, system.incidence_body[begin])
         for t in range(begin + 1, end):
-            top = _top(above, system.incidence_body[t])
-            above[max(first, top)] = min(first, top)
-            grounded[min(first, top)] = grounded[first] or grounded[top]
-            first = min(first, top)
-        if held == 1:
+            representative = _representative(above, system.incidence_body[t])
+            above[max(first, representative)] = min(first, representative)
+            grounded[min(first, representative)] = grounded[first] or grounded[representative]
+            first = min(first, representative)
+        if grounds == 1:
             grounded[first] = True
     return 0
 
@@ -132,11 +132,11 @@ def order_of(system: System, split: Split) -> Tree:
     nb, nc = len(system.body_start) - 1, len(system.row_start) - 1
     counts = np.diff(system.incidence_start)
     owner = np.repeat(np.arange(nc), counts)
-    kept = np.flatnonzero(split.primary[owner]) if len(owner) else np.zeros(0, dtype=np.int64)
+    used = np.flatnonzero(split.primary[owner]) if len(owner) else np.zeros(0, dtype=np.int64)
     # The touches of each body, by constraints, in order.
-    at = kept[np.argsort(system.incidence_body[kept], kind="stable")]
-    body_touch = np.zeros(nb + 1, dtype=np.int64)
-    np.cumsum(np.bincount(system.incidence_body[kept], minlength=nb), out=body_touch[1:])
+    at = used[np.argsort(system.incidence_body[used], kind="stable")]
+    body_incidence = np.zeros(nb + 1, dtype=np.int64)
+    np.cumsum(np.bincount(system.incidence_body[used], minlength=nb), out=body_incidence[1:])
     roots = np.flatnonzero(split.primary & (counts == 1))
     n = nb + int(split.primary.sum())
     item, parent, up = np.zeros(n, dtype=np.int64), np.full(n, -1), np.full(n, -1)
@@ -144,7 +144,7 @@ def order_of(system: System, split: Split) -> Tree:
     body_node, constraint_node = np.full(nb, -1), np.full(nc, -1)
     stack = np.zeros((n, 3), dtype=np.int64)
     status = _walk(
-        system, body_touch, at, owner, roots, stack, item, is_constraint, parent, up, body_node, constraint_node
+        system, body_incidence, at, owner, roots, stack, item, is_constraint, parent, up, body_node, constraint_node
     )
     if status:
         raise StateError("the primary constraints do not form a forest with one grounded constraint per component")
@@ -155,7 +155,7 @@ def order_of(system: System, split: Split) -> Tree:
 @kernel
 def _walk(
     # model
-    system, body_touch, at, owner, roots,
+    system, body_incidence, at, owner, roots,
     # work
     stack,
     # out
@@ -164,7 +164,7 @@ def _walk(
     """Fill the nodes by a walk from the roots, last node first; return 0, or 1 where the graph has a cycle.
 
     Args:
-        body_touch: (nb + 1,) the places of each body's touches in `at`.
+        body_incidence: (nb + 1,) the places of each body's touches in `at`.
         at: (nk,) touches of primary constraints, by bodies.
         owner: (nt,) the constraint of each touch.
         roots: constraints to start at; then every body that is left.
@@ -182,27 +182,27 @@ def _walk(
         height = 1
         while height > 0:
             height -= 1
-            i, constraint, link = stack[height, 0], stack[height, 1] == 1, stack[height, 2]
+            i, constraint, edge = stack[height, 0], stack[height, 1] == 1, stack[height, 2]
             left -= 1
             if left < 0 or (constraint_node[i] if constraint else body_node[i]) >= 0:
                 return 1
-            item[left], is_constraint[left], up[left] = i, constraint, link
+            item[left], is_constraint[left], up[left] = i, constraint, edge
             if constraint:
                 constraint_node[i] = left
-                parent[left] = body_node[system.incidence_body[link]] if link >= 0 else -1
+                parent[left] = body_node[system.incidence_body[edge]] if edge >= 0 else -1
                 begin, end = system.incidence_start[i], system.incidence_start[i + 1]
             else:
                 body_node[i] = left
-                parent[left] = constraint_node[owner[link]] if link >= 0 else -1
-                begin, end = body_touch[i], body_touch[i + 1]
+                parent[left] = constraint_node[owner[edge]] if edge >= 0 else -1
+                begin, end = body_incidence[i], body_incidence[i + 1]
             for k in range(end - 1, begin - 1, -1):
-                touch = k if constraint else at[k]
-                if touch == link:
+                incidence = k if constraint else at[k]
+                if incidence == edge:
                     continue
                 if height == n:
                     return 1
-                stack[height, 0] = system.incidence_body[touch] if constraint else owner[touch]
-                stack[height, 1], stack[height, 2] = 0 if constraint else 1, touch
+                stack[height, 0] = system.incidence_body[incidence] if constraint else owner[incidence]
+                stack[height, 1], stack[height, 2] = 0 if constraint else 1, incidence
                 height += 1
     return 0 if left == 0 else 1
 
@@ -218,11 +218,11 @@ def _table(system: System, item: np.ndarray, is_constraint: np.ndarray, parent: 
     inside = parent >= 0
     table[inside, UP_DIM] = dim[parent[inside]]
     size = dim * (dim + 1) // 2 + dim * table[:, UP_DIM]
-    table[:, PLACE] = np.cumsum(size) - size
+    table[:, FACTOR] = np.cumsum(size) - size
     table[body, VECTOR], table[constraint, VECTOR] = system.body_start[item[body]], system.row_start[item[constraint]]
     table[body, SOURCE], table[constraint, SOURCE] = system.mass_start[item[body]], system.row_start[item[constraint]]
     table[inside, BLOCK] = system.block_start[up[inside]]
-    table[inside, UP_PLACE] = table[parent[inside], PLACE]
+    table[inside, UP_FACTOR] = table[parent[inside], FACTOR]
     table[inside, UP_VECTOR] = table[parent[inside], VECTOR]
     table[:, LEAF] = 1
     table[parent[inside], LEAF] = 0

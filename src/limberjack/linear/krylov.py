@@ -34,8 +34,15 @@ import numpy as np
 from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.system import System
 from limberjack.linear.block_pivots import four, set_four
-from limberjack.linear.krylov_product import BOTH, LATER, STAY, multiply, multiply_by, turn
-from limberjack.linear.packed_rows import Packed, new_packed, pack_rows, pack_side, unpack
+from limberjack.linear.krylov_product import (
+    ALL_VECTORS,
+    NO_UPDATE,
+    RESIDUAL_ONLY,
+    multiply,
+    multiply_schur,
+    update_vectors,
+)
+from limberjack.linear.packed_rows import Packed, new_packed, pack_rhs, pack_rows, unpack
 from limberjack.spatial.lanes import add, lane, mul, splat
 
 __all__ = [
@@ -58,24 +65,24 @@ class Krylov(NamedTuple):
     p: np.ndarray  # direction
     q: np.ndarray  # A p
     weight: np.ndarray  # (nc,) how much the residual of each constraint counts beside the others
-    kept: np.ndarray  # (k * nr,) solutions of the solves before, the newest first, placed as lam is
+    recycled: np.ndarray  # (k * nr,) solutions of the solves before, the newest first, placed as lam is
     v: np.ndarray  # (k * (nr + 4),) the same made a basis: V
     b: np.ndarray  # (k * (nr + 4),) A V, orthonormal; columns of 0 where there is none
     d: np.ndarray  # (3, k) B^T w; what p and y lose along V
 
 
-def new_krylov(system: System, keep: int = 0, pairs: np.ndarray | None = None) -> Krylov:
+def new_krylov(system: System, recycle: int = 0, pairs: np.ndarray | None = None) -> Krylov:
     """Return the arrays that solve one system.
 
     Args:
         system: constraints on solids of six displacements.
-        keep: solutions kept for the next solves.
+        recycle: solutions kept for the next solves.
         pairs: (nc,) which constraints act with opposite wrenches at one point, or on one solid; None for none.
     """
     nc, nr = len(system.row_start) - 1, int(system.row_start[-1])
-    v, b = (np.zeros(keep * (nr + 4)) for _ in range(2))
+    v, b = (np.zeros(recycle * (nr + 4)) for _ in range(2))
     packed, (y, r, w, p, q) = new_packed(system, pairs)
-    return Krylov(packed, y, r, w, p, q, np.ones(nc), np.zeros(keep * nr), v, b, np.zeros((3, keep)))
+    return Krylov(packed, y, r, w, p, q, np.ones(nc), np.zeros(recycle * nr), v, b, np.zeros((3, recycle)))
 
 
 @inner
@@ -88,7 +95,7 @@ def _dot(x, y, o, rows):
 
 
 @inner
-def _advance(alpha, x, o, y, rows):
+def _add_scaled(alpha, x, o, y, rows):
     """Add alpha times the part of x that begins at place o to y."""
     a = splat(alpha)
     for g in range(0, rows, 4):
@@ -106,24 +113,24 @@ def _recycle(system, C, work, rows):
             c, o = packed.listed[i], packed.first[i]
             at = k * (width - 4) + system.row_start[c]
             for j in range(packed.first[i + 1] - o):
-                p[o + j] = work.kept[at + j]
-        _, _, before, _, _ = multiply(system, C, STAY, 0.0, 0.0, 0.0, 0.0, packed, work.y, p, q, work.w, work.w)
+                p[o + j] = work.recycled[at + j]
+        _, _, before, _, _ = multiply(system, C, NO_UPDATE, 0.0, 0.0, 0.0, 0.0, packed, work.y, p, q, work.w, work.w)
         for j in range(k):
             x = -_dot(q, work.b, j * width, rows)
-            _advance(x, work.v, j * width, p, rows)
-            _advance(x, work.b, j * width, q, rows)
+            _add_scaled(x, work.v, j * width, p, rows)
+            _add_scaled(x, work.b, j * width, q, rows)
         size = _dot(q, q, 0, rows)
         # a column that adds nothing to those before it is 0
         scale = 1.0 / np.sqrt(size) if size > 1e-10 * before else 0.0
         for i in range(rows + 4):
             work.v[k * width + i], work.b[k * width + i] = scale * p[i], scale * q[i]
         x = _dot(work.r, work.b, k * width, rows)
-        _advance(x, work.v, k * width, work.y, rows)
-        _advance(-x, work.b, k * width, work.r, rows)
+        _add_scaled(x, work.v, k * width, work.y, rows)
+        _add_scaled(-x, work.b, k * width, work.r, rows)
 
 
 @inner
-def _part(work, w, rows):
+def _project_out(work, w, rows):
     """Take off w what it has along B, noting it in d; return its square."""
     square, width = 0.0, len(work.y)
     for k in range(work.d.shape[1]):
@@ -131,18 +138,20 @@ def _part(work, w, rows):
         work.d[0, k] = x
         square += x * x
     for k in range(work.d.shape[1]):
-        _advance(-work.d[0, k], work.b, k * width, w, rows)
+        _add_scaled(-work.d[0, k], work.b, k * width, w, rows)
     return square
 
 
 @inner
-def _product(system, C, over, what, alpha, beta, last_alpha, last_beta, work):
+def _product(system, C, preconditioner, update, alpha, beta, last_alpha, last_beta, work):
     """Turn the vectors and set w to A r, or to S r over a tree; return r . w, r . r, w . w, w . q and q . q."""
     packed, y, r, w, p, q = work.packed, work.y, work.r, work.w, work.p, work.q
-    if over is None:
-        return multiply(system, C, what, alpha, beta, last_alpha, last_beta, packed, y, r, w, p, q)
+    if preconditioner is None:
+        return multiply(system, C, update, alpha, beta, last_alpha, last_beta, packed, y, r, w, p, q)
     else:  # noqa: RET505 - of two branches under `is None` only the one that applies is compiled
-        return multiply_by(system, over, C, what, alpha, beta, last_alpha, last_beta, packed, y, r, w, p, q)
+        return multiply_schur(
+            system, preconditioner, C, update, alpha, beta, last_alpha, last_beta, packed, y, r, w, p, q
+        )
 
 
 @inner
@@ -159,36 +168,36 @@ def start_solve(work):
 
 
 @outlined
-def _end(what, alpha, beta, sign, work, rows):
+def _finish(update, alpha, beta, sign, work, rows):
     """Take y forward by sign alpha p, p being of the last step made or yet to be made, and by what it loses along V."""
     y, r, p, q, width = work.y, work.r, work.p, work.q, len(work.y)
     a, b, s = splat(alpha), splat(beta), splat(sign * alpha)
     for g in range(0, rows, 4):
         own = four(p, g)
-        if what == LATER:
+        if update == RESIDUAL_ONLY:
             own = add(add(four(r, g), mul(a, four(q, g))), mul(b, own))
         set_four(y, g, add(four(y, g), mul(s, own)))
     for k in range(work.d.shape[1]):
-        _advance(-work.d[2, k], work.v, k * width, y, rows)
+        _add_scaled(-work.d[2, k], work.v, k * width, y, rows)
 
 
 @inner
-def iterate(system, C, tolerance, cap, over, work, rows):
+def iterate(system, C, tolerance, cap, preconditioner, work, rows):
     """Run conjugate residuals from b in work.r; return the status, the number of iterations, |r|^2 and |b|^2."""
     r, p, q, d = work.r, work.p, work.q, work.d
-    whole = _dot(r, r, 0, rows)
-    goal = tolerance * tolerance * whole
-    if not np.isfinite(whole) or whole == 0.0:
-        return (CONVERGED if whole == 0.0 else FAILED), 0, whole, whole
+    rhs_square = _dot(r, r, 0, rows)
+    target_square = tolerance * tolerance * rhs_square
+    if not np.isfinite(rhs_square) or rhs_square == 0.0:
+        return (CONVERGED if rhs_square == 0.0 else FAILED), 0, rhs_square, rhs_square
     _recycle(system, C, work, rows)
     for k in range(rows + 4):
         p[k] = q[k] = 0.0
-    rho, square, size, along, bend = _product(system, C, over, STAY, 0.0, 0.0, 0.0, 0.0, work)
-    size -= _part(work, work.w, rows)
+    rho, square, size, w_dot_q, curvature = _product(system, C, preconditioner, NO_UPDATE, 0.0, 0.0, 0.0, 0.0, work)
+    size -= _project_out(work, work.w, rows)
     alpha = beta = last_alpha = last_beta = 0.0
-    status, count, what, taken = CAPPED, 0, BOTH, 0.0
+    status, count, update, taken = CAPPED, 0, ALL_VECTORS, 0.0
     while True:
-        if square <= goal:
+        if square <= target_square:
             status = CONVERGED
             break
         if not size > _FLAT * _FLAT * square:
@@ -196,48 +205,50 @@ def iterate(system, C, tolerance, cap, over, work, rows):
             break
         if count == cap:
             break
-        bend = size + 2.0 * beta * along + beta * beta * bend
-        if not (rho > 0.0 and bend > 0.0 and rho < np.inf):
+        curvature = size + 2.0 * beta * w_dot_q + beta * beta * curvature
+        if not (rho > 0.0 and curvature > 0.0 and rho < np.inf):
             status = STALLED
             break
-        alpha, what = rho / bend, (LATER if what == BOTH else BOTH)
+        alpha, update = rho / curvature, (RESIDUAL_ONLY if update == ALL_VECTORS else ALL_VECTORS)
         for k in range(d.shape[1]):
             d[1, k] = d[0, k] + beta * d[1, k]
             d[2, k] += alpha * d[1, k]
         before, old = square, rho
         if count == cap - 1:
             # the last direction needs no product after it
-            turn(what, alpha, beta, last_alpha, last_beta, 0, rows, work.y, r, work.w, p, q)
+            update_vectors(update, alpha, beta, last_alpha, last_beta, 0, rows, work.y, r, work.w, p, q)
             square = _dot(r, r, 0, rows)
             size = square
         else:
-            rho, square, size, along, bend = _product(system, C, over, what, alpha, beta, last_alpha, last_beta, work)
-            size -= _part(work, work.w, rows)
+            rho, square, size, w_dot_q, curvature = _product(
+                system, C, preconditioner, update, alpha, beta, last_alpha, last_beta, work
+            )
+            size -= _project_out(work, work.w, rows)
         if not square <= before:
             status, square = STALLED, before  # rounding has the last word: the step that made things worse is not taken
-            taken = -1.0 if what == BOTH else 0.0
+            taken = -1.0 if update == ALL_VECTORS else 0.0
             for k in range(d.shape[1]):
                 d[2, k] -= alpha * d[1, k]
             break
         last_alpha, last_beta, beta = alpha, beta, rho / old
-        taken = 1.0 if what == LATER else 0.0
+        taken = 1.0 if update == RESIDUAL_ONLY else 0.0
         count += 1
-    _end(what, last_alpha if taken > 0.0 else alpha, last_beta if taken > 0.0 else beta, taken, work, rows)
-    return status, count, square, whole
+    _finish(update, last_alpha if taken > 0.0 else alpha, last_beta if taken > 0.0 else beta, taken, work, rows)
+    return status, count, square, rhs_square
 
 
 @outlined
-def _keep(system, work):
+def _store_solution(system, work):
     """Keep the solution in y for the next solves, in place of the oldest."""
     packed, nr = work.packed, len(work.y) - 4
-    for k in range(len(work.kept) - 1, nr - 1, -1):
-        work.kept[k] = work.kept[k - nr]
+    for k in range(len(work.recycled) - 1, nr - 1, -1):
+        work.recycled[k] = work.recycled[k - nr]
     for k in range(nr):
-        work.kept[k] = 0.0
+        work.recycled[k] = 0.0
     for i in range(packed.count[0]):
         at, o = system.row_start[packed.listed[i]], packed.first[i]
         for j in range(packed.first[i + 1] - o):
-            work.kept[at + j] = work.y[o + j]
+            work.recycled[at + j] = work.y[o + j]
 
 
 @kernel
@@ -268,19 +279,19 @@ def solve_krylov(
         CONVERGED, CAPPED, LEAST_SQUARES (the residual is the least there is), STALLED (rounding allows no smaller
         one) or FAILED (numbers are not finite; lam is 0).
     """
-    status, count, square, whole = FAILED, 0, np.inf, np.inf
+    status, count, square, rhs_square = FAILED, 0, np.inf, np.inf
     if pack_rows(system, Minv, J, C, center, work.weight, work.packed) == 0:
         rows = start_solve(work)
-        pack_side(system, work.packed, b, work.r)
-        status, count, square, whole = iterate(system, C, tolerance, cap, None, work, rows)
+        pack_rhs(system, work.packed, b, work.r)
+        status, count, square, rhs_square = iterate(system, C, tolerance, cap, None, work, rows)
     if status == FAILED or not np.isfinite(square):
         for r in range(len(lam)):
             lam[r] = 0.0
         report[0], report[1], report[2] = 0.0, np.inf, np.inf
         return FAILED
-    if len(work.kept) > 0:
-        _keep(system, work)
+    if len(work.recycled) > 0:
+        _store_solution(system, work)
     unpack(system, work.packed, work.y, lam)
     report[0], report[1] = count, np.sqrt(square)
-    report[2] = np.sqrt(square / whole) if whole > 0.0 else 0.0
+    report[2] = np.sqrt(square / rhs_square) if rhs_square > 0.0 else 0.0
     return status

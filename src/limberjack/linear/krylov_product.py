@@ -8,14 +8,23 @@ from __future__ import annotations
 
 from limberjack._jit import inner, outlined
 from limberjack.linear.block_pivots import four, row_sums, set_four, spread
-from limberjack.linear.packed_rows import CHUNK, PAIR, POINT, ahead, pull_point, push_point
+from limberjack.linear.packed_rows import CHUNK, PAIR, POINT, add_point_forces, prefetch, set_point_rates
 from limberjack.linear.tree import solve
 from limberjack.spatial.lanes import add, cross4, lane, mul, splat, sub
 
-__all__ = ["BOTH", "LATER", "STAY", "multiply", "multiply_by", "pull", "push", "turn"]
+__all__ = [
+    "ALL_VECTORS",
+    "RESIDUAL_ONLY",
+    "NO_UPDATE",
+    "multiply",
+    "multiply_schur",
+    "set_rates",
+    "add_forces",
+    "update_vectors",
+]
 
 # What a wave does to the vectors it comes by: nothing; a step, with y and p left for later; that one and this.
-STAY, LATER, BOTH = range(3)
+NO_UPDATE, RESIDUAL_ONLY, ALL_VECTORS = range(3)
 # How many rows ahead of the wave vectors are asked for: between two chunks the processor would not guess them.
 _AHEAD = 256
 
@@ -23,19 +32,19 @@ _AHEAD = 256
 @inner
 def _wrench(rows, o, n, y, k):
     """Return the wrench of n rows at place o with multipliers at place k of y."""
-    turn = go = splat(0.0)
+    angular = linear = splat(0.0)
     for i in range(n):
         x = spread(y, k + i)
-        turn, go = add(turn, mul(four(rows, o), x)), add(go, mul(four(rows, o + 3), x))
+        angular, linear = add(angular, mul(four(rows, o), x)), add(linear, mul(four(rows, o + 3), x))
         o += 6
-    return turn, go
+    return angular, linear
 
 
 @inner
-def _add(f, b, turn, go):
+def _add(f, b, angular, linear):
     """Add a wrench to the forces at place b."""
-    set_four(f, b, add(four(f, b), turn))
-    set_four(f, b + 4, add(four(f, b + 4), go))
+    set_four(f, b, add(four(f, b), angular))
+    set_four(f, b + 4, add(four(f, b + 4), linear))
 
 
 @inner
@@ -49,55 +58,55 @@ def _respond(m, b, o, f):
 
 
 @outlined
-def _push_wide(system, packed, i, y):
+def _add_wide_forces(system, packed, i, y):
     """Push a constraint that keeps the rows of each body."""
     c, k = packed.listed[i], packed.first[i]
     n = packed.first[i + 1] - k
     for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
-        turn, go = _wrench(packed.wide, system.block_start[t], n, y, k)
-        _add(packed.f, 8 * packed.slot[system.incidence_body[t]], turn, go)
+        angular, linear = _wrench(packed.wide, system.block_start[t], n, y, k)
+        _add(packed.f, 8 * packed.slot[system.incidence_body[t]], angular, linear)
 
 
 @inner
-def push(system, packed, begin, end, y):
+def add_forces(system, packed, begin, end, y):
     """Add the forces of constraints begin .. end with multipliers y."""
     f, ends = packed.f, packed.ends
     for i in range(begin, end):
         k, b, a = packed.first[i], ends[i, 0], ends[i, 1]
-        if packed.sort[i] == POINT:
-            push_point(packed.level, packed.single, i, 8 * b, 8 * a, y, k, f)
+        if packed.form[i] == POINT:
+            add_point_forces(packed.levers, packed.single, i, 8 * b, 8 * a, y, k, f)
             continue
-        if packed.sort[i] != PAIR:
-            _push_wide(system, packed, i, y)
+        if packed.form[i] != PAIR:
+            _add_wide_forces(system, packed, i, y)
             continue
-        turn, go = _wrench(packed.rows, 6 * k, packed.first[i + 1] - k, y, k)
-        _add(f, 8 * b, turn, go)
+        angular, linear = _wrench(packed.rows, 6 * k, packed.first[i + 1] - k, y, k)
+        _add(f, 8 * b, angular, linear)
         if a >= 0:
-            turn = add(turn, cross4(four(packed.level, 6 * i), go))
-            set_four(f, 8 * a, sub(four(f, 8 * a), turn))
-            set_four(f, 8 * a + 4, sub(four(f, 8 * a + 4), go))
+            angular = add(angular, cross4(four(packed.levers, 6 * i), linear))
+            set_four(f, 8 * a, sub(four(f, 8 * a), angular))
+            set_four(f, 8 * a + 4, sub(four(f, 8 * a + 4), linear))
 
 
 @inner
-def _rates(rows, o, n, turn, go, w, k):
+def _rates(rows, o, n, angular, linear, w, k):
     """Set n numbers of w from place k on to the rows at place o times a motion."""
     i = 0
     while i + 3 <= n:
-        x = add(mul(four(rows, o), turn), mul(four(rows, o + 3), go))
-        y = add(mul(four(rows, o + 6), turn), mul(four(rows, o + 9), go))
-        z = add(mul(four(rows, o + 12), turn), mul(four(rows, o + 15), go))
+        x = add(mul(four(rows, o), angular), mul(four(rows, o + 3), linear))
+        y = add(mul(four(rows, o + 6), angular), mul(four(rows, o + 9), linear))
+        z = add(mul(four(rows, o + 12), angular), mul(four(rows, o + 15), linear))
         set_four(w, k + i, row_sums(x, y, z))
         i += 3
         o += 18
     while i < n:
-        x = add(mul(four(rows, o), turn), mul(four(rows, o + 3), go))
+        x = add(mul(four(rows, o), angular), mul(four(rows, o + 3), linear))
         w[k + i] = (lane(x, 0) + lane(x, 1)) + lane(x, 2)
         i += 1
         o += 6
 
 
 @outlined
-def _pull_wide(system, packed, i, u, w):
+def _set_wide_rates(system, packed, i, u, w):
     """Set the rates of a constraint that keeps the rows of each body."""
     c, k = packed.listed[i], packed.first[i]
     n = packed.first[i + 1] - k
@@ -105,15 +114,15 @@ def _pull_wide(system, packed, i, u, w):
         w[k + r] = 0.0
     for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
         b, o = 8 * packed.slot[system.incidence_body[t]], system.block_start[t]
-        turn, go = four(u, b), four(u, b + 4)
+        angular, linear = four(u, b), four(u, b + 4)
         for r in range(n):
-            x = add(mul(four(packed.wide, o), turn), mul(four(packed.wide, o + 3), go))
+            x = add(mul(four(packed.wide, o), angular), mul(four(packed.wide, o + 3), linear))
             w[k + r] += (lane(x, 0) + lane(x, 1)) + lane(x, 2)
             o += 6
 
 
 @outlined
-def _give(system, packed, i, C, y, w):
+def _add_compliance(system, packed, i, C, y, w):
     """Add K C K^T y of a constraint that gives way to w."""
     c, k, small = packed.listed[i], packed.first[i], packed.small
     n, at, root = packed.first[i + 1] - k, packed.factor_start[c], packed.root[c]
@@ -136,25 +145,25 @@ def _give(system, packed, i, C, y, w):
 
 
 @inner
-def pull(system, packed, C, begin, end, y, w):
+def set_rates(system, packed, C, begin, end, y, w):
     """Set the rows of constraints begin .. end of w to K (J u + C K^T y), u being what the solids move."""
     u = packed.f
     for i in range(begin, end):
         k, b, a = packed.first[i], packed.ends[i, 0], packed.ends[i, 1]
-        if packed.sort[i] == POINT:
-            pull_point(packed.level, packed.single, i, 8 * b, 8 * a, u, w, k)
+        if packed.form[i] == POINT:
+            set_point_rates(packed.levers, packed.single, i, 8 * b, 8 * a, u, w, k)
             continue
-        if packed.sort[i] != PAIR:
-            _pull_wide(system, packed, i, u, w)
+        if packed.form[i] != PAIR:
+            _set_wide_rates(system, packed, i, u, w)
         else:
-            turn, go = four(u, 8 * b), four(u, 8 * b + 4)
+            angular, linear = four(u, 8 * b), four(u, 8 * b + 4)
             if a >= 0:
                 other = four(u, 8 * a)
-                turn, go = sub(turn, other), sub(go, four(u, 8 * a + 4))
-                go = sub(go, cross4(other, four(packed.level, 6 * i)))
-            _rates(packed.rows, 6 * k, packed.first[i + 1] - k, turn, go, w, k)
-        if packed.soft[i] == 1:
-            _give(system, packed, i, C, y, w)
+                angular, linear = sub(angular, other), sub(linear, four(u, 8 * a + 4))
+                linear = sub(linear, cross4(other, four(packed.levers, 6 * i)))
+            _rates(packed.rows, 6 * k, packed.first[i + 1] - k, angular, linear, w, k)
+        if packed.compliant[i] == 1:
+            _add_compliance(system, packed, i, C, y, w)
 
 
 @inner
@@ -163,9 +172,9 @@ def _sum(x):
 
 
 @outlined
-def turn(
+def update_vectors(
     # in
-    what, alpha, beta, last_alpha, last_beta, begin, end,
+    update, alpha, beta, last_alpha, last_beta, begin, end,
     # out
     y, r, w, p, q,
 ):  # fmt: skip
@@ -177,14 +186,14 @@ def turn(
     a, b, c, d, s = splat(alpha), splat(beta), splat(last_alpha), splat(last_beta), splat(0.0)
     for g in range(begin, end, 4):
         if g & 4 == 0:
-            ahead(r, g + _AHEAD)
-            ahead(q, g + _AHEAD)
-            ahead(w, g + _AHEAD)
-            if what == BOTH:
-                ahead(p, g + _AHEAD)
-                ahead(y, g + _AHEAD)
+            prefetch(r, g + _AHEAD)
+            prefetch(q, g + _AHEAD)
+            prefetch(w, g + _AHEAD)
+            if update == ALL_VECTORS:
+                prefetch(p, g + _AHEAD)
+                prefetch(y, g + _AHEAD)
         own, old = four(r, g), four(q, g)
-        if what == BOTH:
+        if update == ALL_VECTORS:
             before = add(add(own, mul(c, old)), mul(d, four(p, g)))
             now = add(own, mul(b, before))
             set_four(p, g, now)
@@ -201,56 +210,56 @@ def multiply(
     # model
     system,
     # in
-    C, what, alpha, beta, last_alpha, last_beta,
+    C, update, alpha, beta, last_alpha, last_beta,
     # out
     packed, y, r, w, p, q,
 ):  # fmt: skip
     """Turn the vectors as told, set w to K A K^T r, and return r . w, r . r, w . w, w . q and q . q."""
     f, count, first = packed.f, packed.count[0], packed.first
-    rho, square, size, along, bend = splat(0.0), splat(0.0), splat(0.0), splat(0.0), 0.0
-    pulled = summed = opened = answered = turned = chunk = 0
+    rho, square, size, w_dot_q, curvature = splat(0.0), splat(0.0), splat(0.0), splat(0.0), 0.0
+    pulled = summed = opened = responded = updated = chunk = 0
     rows = first[count]
     for k in range(rows, rows + 4):
         r[k] = w[k] = q[k] = 0.0
     for begin in range(0, count, CHUNK):
         end, open_end = min(begin + CHUNK, count), packed.plan[chunk, 0]
-        if what != STAY:
+        if update != NO_UPDATE:
             # the place after the last row too: a row that is pulled may write there
             until = (first[end] + 4) & -4
-            bend += turn(what, alpha, beta, last_alpha, last_beta, turned, until, y, r, w, p, q)
-            turned = until
+            curvature += update_vectors(update, alpha, beta, last_alpha, last_beta, updated, until, y, r, w, p, q)
+            updated = until
         for k in range(opened, open_end):
             o = 8 * packed.opened[k]
             set_four(f, o, splat(0.0))
             set_four(f, o + 4, splat(0.0))
-        push(system, packed, begin, end, r)
-        for k in range(answered, packed.plan[chunk, 1]):
+        add_forces(system, packed, begin, end, r)
+        for k in range(responded, packed.plan[chunk, 1]):
             _respond(packed.inverse, k, 8 * packed.slot[packed.done[k]], f)
         ready = packed.plan[chunk, 2]
-        pull(system, packed, C, pulled, ready, r, w)
-        opened, answered, pulled = open_end, packed.plan[chunk, 1], ready
+        set_rates(system, packed, C, pulled, ready, r, w)
+        opened, responded, pulled = open_end, packed.plan[chunk, 1], ready
         chunk += 1
         if pulled == count:
             for k in range(rows, rows + 4):
                 w[k] = 0.0
-        whole = first[pulled] - 3 if pulled < count else rows
-        while summed < whole:
+        rhs_square = first[pulled] - 3 if pulled < count else rows
+        while summed < rhs_square:
             own, new = four(r, summed), four(w, summed)
             rho, square, size = add(rho, mul(own, new)), add(square, mul(own, own)), add(size, mul(new, new))
-            along = add(along, mul(new, four(q, summed)))
+            w_dot_q = add(w_dot_q, mul(new, four(q, summed)))
             summed += 4
-    return _sum(rho), _sum(square), _sum(size), _sum(along), bend
+    return _sum(rho), _sum(square), _sum(size), _sum(w_dot_q), curvature
 
 
 # Products with S, the matrix of loops over a factored tree (`over_tree`).
 
 
 @outlined
-def multiply_by(
+def multiply_schur(
     # model
     system,
     # in
-    over, C, what, alpha, beta, last_alpha, last_beta,
+    preconditioner, C, update, alpha, beta, last_alpha, last_beta,
     # out
     packed, y, r, w, p, q,
 ):  # fmt: skip
@@ -258,27 +267,35 @@ def multiply_by(
 
     S = J N J^T + C, N being how solids move that the constraints of a factored tree hold together.
     """
-    f, count, force, moved = packed.f, packed.count[0], over.force, over.moved
+    f, count, force, displacement = packed.f, packed.count[0], preconditioner.force, preconditioner.displacement
     rows = packed.first[count]
     for k in range(len(f)):
         f[k] = 0.0
-    bend = 0.0
-    if what != STAY:
-        bend = turn(what, alpha, beta, last_alpha, last_beta, 0, rows, y, r, w, p, q)
-    push(system, packed, 0, count, r)
+    curvature = 0.0
+    if update != NO_UPDATE:
+        curvature = update_vectors(update, alpha, beta, last_alpha, last_beta, 0, rows, y, r, w, p, q)
+    add_forces(system, packed, 0, count, r)
     for b in range(len(f) >> 3):
         for i in range(3):
-            force[6 * b + i] = over.free[b] * f[8 * b + i]
-            force[6 * b + 3 + i] = over.free[b] * f[8 * b + 4 + i]
-    solve(over.bare, over.tree, over.factor, force, over.still, moved, over.held)
+            force[6 * b + i] = preconditioner.free[b] * f[8 * b + i]
+            force[6 * b + 3 + i] = preconditioner.free[b] * f[8 * b + 4 + i]
+    solve(
+        preconditioner.bare,
+        preconditioner.tree,
+        preconditioner.factor,
+        force,
+        preconditioner.zero_rhs,
+        displacement,
+        preconditioner.tree_lam,
+    )
     for b in range(len(f) >> 3):
         for i in range(3):
-            f[8 * b + i], f[8 * b + 4 + i] = moved[6 * b + i], moved[6 * b + 3 + i]
-    pull(system, packed, C, 0, count, r, w)
-    rho = square = size = along = 0.0
+            f[8 * b + i], f[8 * b + 4 + i] = displacement[6 * b + i], displacement[6 * b + 3 + i]
+    set_rates(system, packed, C, 0, count, r, w)
+    rho = square = size = w_dot_q = 0.0
     for k in range(rows):
         rho, square, size = rho + r[k] * w[k], square + r[k] * r[k], size + w[k] * w[k]
-        along += w[k] * q[k]
+        w_dot_q += w[k] * q[k]
     for k in range(rows, rows + 4):
         r[k] = w[k] = q[k] = 0.0
-    return rho, square, size, along, bend
+    return rho, square, size, w_dot_q, curvature

@@ -40,7 +40,7 @@ __all__ = [
     "FAILED",
     "FREE",
     "INFEASIBLE",
-    "MEMBERS",
+    "ACTIVE",
     "PIVOTS",
     "PRODUCTS",
     "REDUNDANT",
@@ -50,17 +50,17 @@ __all__ = [
     "UNKNOWN",
     "Workspace",
     "add_row",
-    "begin",
+    "initialize",
     "complementarity",
-    "depends",
+    "is_dependent",
     "is_equality",
-    "level",
-    "meet_row",
+    "magnitude",
+    "eliminate_row",
     "new_workspace",
     "refine",
-    "solve_clamped",
+    "solve_active",
     "solve_lcp",
-    "take_out",
+    "remove_row",
 ]
 
 # The factor of a growing and shrinking set of rows: L D L^T of A_CC, with rows added and taken out one at a time.
@@ -86,7 +86,7 @@ def _back(k, factor, x):
 
 
 @outlined
-def solve_clamped(k, factor, x):
+def solve_active(k, factor, x):
     """Replace x, by place in C, by A_CC^-1 x."""
     for i in range(1, k):
         x[i] -= dot(i, i, factor, x)
@@ -96,11 +96,11 @@ def solve_clamped(k, factor, x):
 
 
 @outlined
-def meet_row(k, d, a, members, factor, row, move):
+def eliminate_row(k, d, a, active, factor, row, move):
     """Fill row and move for a row d outside of C; return what is left of its diagonal, s."""
     s = a[d, d]
     for i in range(k):
-        y = a[d, members[i]] - dot(i, i, factor, row)
+        y = a[d, active[i]] - dot(i, i, factor, row)
         row[i] = y
         move[i] = y / factor[i, i]
         s -= y * move[i]
@@ -109,32 +109,32 @@ def meet_row(k, d, a, members, factor, row, move):
 
 
 @inner
-def depends(k, d, s, tolerance, a, members, move):
+def is_dependent(k, d, s, tolerance, a, active, move):
     """Return whether row d follows from C: whether changes of `tolerance` in the entries of A could make s zero.
 
     A change of relative size e in all entries, by the diagonals, changes s by up to e (A_dd + sum of A_ii v_i^2).
     """
     size = a[d, d]
     for i in range(k):
-        size += a[members[i], members[i]] * move[i] * move[i]
+        size += a[active[i], active[i]] * move[i] * move[i]
     return not s > tolerance * size
 
 
 @outlined
-def add_row(k, d, s, members, place, factor, row):
-    """Add the row d that `meet_row` was last called for; return the new k."""
+def add_row(k, d, s, active, index, factor, row):
+    """Add the row d that `eliminate_row` was last called for; return the new k."""
     for i in range(k):
         factor[k, i] = row[i] / factor[i, i]
     factor[k, k] = s
-    members[k] = d
-    place[d] = k
+    active[k] = d
+    index[d] = k
     return k + 1
 
 
 @outlined
-def take_out(k, p, members, place, factor, row):
+def remove_row(k, p, active, index, factor, row):
     """Take the row at place p out of C; return the new k. `row` is overwritten."""
-    place[members[p]] = -1
+    index[active[p]] = -1
     alpha = factor[p, p]
     for i in range(p + 1, k):
         row[i] = factor[i, p]
@@ -153,8 +153,8 @@ def take_out(k, p, members, place, factor, row):
             factor[i - 1, j] = factor[i, j]
         for j in range(p, i):
             factor[i - 1, j] = factor[i, j + 1]
-        members[i - 1] = members[i]
-        place[members[i]] = i - 1
+        active[i - 1] = active[i]
+        index[active[i]] = i - 1
     return k - 1
 
 
@@ -167,7 +167,7 @@ def take_out(k, p, members, place, factor, row):
 # What a row does. UNKNOWN, as a guess, starts from the allowed force nearest to 0.
 UNKNOWN, FREE, AT_LOW, AT_HIGH, REDUNDANT, FAILED = 0, 1, 2, 3, 4, 5
 # Places of Workspace.counts.
-MEMBERS, PIVOTS, ROUNDS, PRODUCTS = 0, 1, 2, 3
+ACTIVE, PIVOTS, ROUNDS, PRODUCTS = 0, 1, 2, 3
 
 # Forces that should be 0 are roundings of the others: this part of the largest number in play, by the scale of the row,
 # belongs to every sum. With _ZERO it makes one unit in the last place.
@@ -178,8 +178,8 @@ class Workspace(NamedTuple):
     """The arrays `solve_lcp` works in, for problems of up to m rows."""
 
     factor: np.ndarray  # (m, m) L and D of the clamped rows
-    members: np.ndarray  # (m,) int64 the clamped rows
-    place: np.ndarray  # (m,) int64 place of each row among them, or -1
+    active: np.ndarray  # (m,) int64 the clamped rows
+    index: np.ndarray  # (m,) int64 place of each row among them, or -1
     order: np.ndarray  # (m,) int64
     row: np.ndarray  # (m,) L^-1 A_Cd
     move: np.ndarray  # (m,) df of the clamped rows, by place
@@ -194,8 +194,8 @@ def new_workspace(m: int) -> Workspace:
     """Return arrays for problems of up to m rows."""
     return Workspace(
         factor=np.zeros((m, m)),
-        members=np.zeros(m, np.int64),
-        place=np.zeros(m, np.int64),
+        active=np.zeros(m, np.int64),
+        index=np.zeros(m, np.int64),
         order=np.zeros(m, np.int64),
         row=np.zeros(m),
         move=np.zeros(m),
@@ -224,7 +224,7 @@ def largest(n, b, work, f):
 
 
 @inner
-def level(n, i, a, b, work, f):
+def magnitude(n, i, a, b, work, f):
     """Return the sum of the sizes of the terms of w_i."""
     s = abs(b[i]) + _FLOOR * work.root[i] * largest(n, b, work, f)
     for j in range(n):
@@ -233,34 +233,34 @@ def level(n, i, a, b, work, f):
 
 
 @inner
-def _clamp_equalities(n, tolerance, a, lo, hi, work, state, f):
+def _activate_equalities(n, tolerance, a, lo, hi, work, state, f):
     """Start the clamped set with the independent ones of the equalities; return their number."""
-    factor, members, place = work.factor, work.members, work.place
+    factor, active, index = work.factor, work.active, work.index
     count = 0
     for i in range(n):
         if is_equality(i, lo, hi):
-            members[count] = i
+            active[count] = i
             count += 1
     for p in range(count):
         for q in range(p + 1):
-            factor[p, q] = a[members[p], members[q]]
+            factor[p, q] = a[active[p], active[q]]
     k = factor_psd(count, tolerance, factor, work.order, work.row)
     for p in range(count):
-        place[p] = members[work.order[p]]
+        index[p] = active[work.order[p]]
     for p in range(count):
-        i = place[p]
-        members[p] = i
+        i = index[p]
+        active[p] = i
         state[i] = FREE if p < k else REDUNDANT
         f[i] = 0.0
     for i in range(n):
-        place[i] = -1
+        index[i] = -1
     for p in range(k):
-        place[members[p]] = p
+        index[active[p]] = p
     return k
 
 
 @inner
-def _rest(i, lo, hi, state, f):
+def _set_at_bound(i, lo, hi, state, f):
     """Put the force of a row outside of the clamped set where its state says, or nearest to 0; set the state."""
     at = state[i]
     if at == AT_LOW and lo[i] > -inf:
@@ -273,7 +273,7 @@ def _rest(i, lo, hi, state, f):
 
 
 @inner
-def sum_rows(n, a, b, f, w):
+def set_w(n, a, b, f, w):
     """Fill w = A f + b."""
     for i in range(n):
         w[i] = b[i]
@@ -283,7 +283,7 @@ def sum_rows(n, a, b, f, w):
 
 
 @inner
-def _clamp_guess(n, k, tolerance, a, lo, hi, work, state, f):
+def _activate_guess(n, k, tolerance, a, lo, hi, work, state, f):
     """Add the rows guessed FREE to the clamped set, rest the others where they were guessed; return the new number."""
     for i in range(n):
         work.root[i] = sqrt(a[i, i]) if a[i, i] > 0.0 else 0.0
@@ -294,58 +294,58 @@ def _clamp_guess(n, k, tolerance, a, lo, hi, work, state, f):
         if is_equality(i, lo, hi):
             continue
         if state[i] == FREE and lo[i] < hi[i]:
-            s = meet_row(k, i, a, work.members, work.factor, work.row, work.move)
+            s = eliminate_row(k, i, a, work.active, work.factor, work.row, work.move)
             work.counts[PRODUCTS] += k * k
-            if not depends(k, i, s, tolerance, a, work.members, work.move):
-                k = add_row(k, i, s, work.members, work.place, work.factor, work.row)
+            if not is_dependent(k, i, s, tolerance, a, work.active, work.move):
+                k = add_row(k, i, s, work.active, work.index, work.factor, work.row)
                 work.settled[i] = 1
                 continue
-        _rest(i, lo, hi, state, f)
+        _set_at_bound(i, lo, hi, state, f)
     return k
 
 
 @inner
-def begin(n, tolerance, a, b, lo, hi, work, state, f, w):
+def initialize(n, tolerance, a, b, lo, hi, work, state, f, w):
     """Set up the clamped set, forces and w of the states given, without rows whose force would leave its bounds."""
-    members, place, move = work.members, work.place, work.move
-    k = _clamp_equalities(n, tolerance, a, lo, hi, work, state, f)
-    k = _clamp_guess(n, k, tolerance, a, lo, hi, work, state, f)
+    active, index, move = work.active, work.index, work.move
+    k = _activate_equalities(n, tolerance, a, lo, hi, work, state, f)
+    k = _activate_guess(n, k, tolerance, a, lo, hi, work, state, f)
     while True:
         for p in range(k):
-            f[members[p]] = 0.0
-        sum_rows(n, a, b, f, w)
+            f[active[p]] = 0.0
+        set_w(n, a, b, f, w)
         for p in range(k):
-            move[p] = -w[members[p]]
-        solve_clamped(k, work.factor, move)
+            move[p] = -w[active[p]]
+        solve_active(k, work.factor, move)
         for p in range(k):
-            f[members[p]] = move[p]
+            f[active[p]] = move[p]
         work.counts[PRODUCTS] += k * k + 2 * n * k
         before = k
         for i in range(n):
-            if place[i] >= 0 and (f[i] < lo[i] or f[i] > hi[i]):
+            if index[i] >= 0 and (f[i] < lo[i] or f[i] > hi[i]):
                 state[i] = AT_LOW if f[i] < lo[i] else AT_HIGH
                 f[i] = lo[i] if f[i] < lo[i] else hi[i]
                 work.settled[i] = 0
-                k = take_out(k, place[i], members, place, work.factor, work.row)
+                k = remove_row(k, index[i], active, index, work.factor, work.row)
                 work.counts[PRODUCTS] += k * k
         if k == before:
             break
-    sum_rows(n, a, b, f, w)
-    work.counts[MEMBERS] = k
+    set_w(n, a, b, f, w)
+    work.counts[ACTIVE] = k
 
 
 @inner
 def refine(n, a, b, lo, hi, work, f, w):
     """Correct the clamped forces by what w = A f + b leaves of their rows; fill w, and change with its levels."""
-    k = work.counts[MEMBERS]
-    sum_rows(n, a, b, f, w)
+    k = work.counts[ACTIVE]
+    set_w(n, a, b, f, w)
     for p in range(k):
-        work.move[p] = -w[work.members[p]]
-    solve_clamped(k, work.factor, work.move)
+        work.move[p] = -w[work.active[p]]
+    solve_active(k, work.factor, work.move)
     for p in range(k):
-        i = work.members[p]
+        i = work.active[p]
         f[i] = min(max(f[i] + work.move[p], lo[i]), hi[i])
-    sum_rows(n, a, b, f, w)
+    set_w(n, a, b, f, w)
     floor = _FLOOR * largest(n, b, work, f)
     for i in range(n):
         work.change[i] = abs(b[i]) + floor * work.root[i]
@@ -397,9 +397,9 @@ def _next_row(n, work, state, w):
 @inner
 def _direction(n, d, sign, tolerance, a, work):
     """Fill move and change for a force of row d that grows by `sign`; return d's share of change, 0 if it follows."""
-    k, members, move, change = work.counts[MEMBERS], work.members, work.move, work.change
-    s = meet_row(k, d, a, members, work.factor, work.row, move)
-    singular = depends(k, d, s, tolerance, a, members, move)
+    k, active, move, change = work.counts[ACTIVE], work.active, work.move, work.change
+    s = eliminate_row(k, d, a, active, work.factor, work.row, move)
+    singular = is_dependent(k, d, s, tolerance, a, active, move)
     work.counts[PRODUCTS] += k * k + n * k
     for p in range(k):
         move[p] *= -sign
@@ -408,17 +408,17 @@ def _direction(n, d, sign, tolerance, a, work):
     if singular:
         return 0.0
     for p in range(k):
-        add_to(change, 0, n, move[p], members[p], a)
+        add_to(change, 0, n, move[p], active[p], a)
     for p in range(k):
-        change[members[p]] = 0.0
+        change[active[p]] = 0.0
     return s
 
 
 @inner
-def _first_clamped(d, still, lo, hi, work, f, t, stop):
+def _first_active_stop(d, still, lo, hi, work, f, t, stop):
     """Return the least step, and the row, at which a clamped force comes to a bound, if before t."""
-    for p in range(work.counts[MEMBERS]):
-        i, v = work.members[p], work.move[p]
+    for p in range(work.counts[ACTIVE]):
+        i, v = work.active[p], work.move[p]
         if abs(v) * work.root[i] <= still:
             continue
         room = (hi[i] - f[i]) / v if v > 0.0 else (lo[i] - f[i]) / v
@@ -428,11 +428,11 @@ def _first_clamped(d, still, lo, hi, work, f, t, stop):
 
 
 @inner
-def _first_resting(n, d, still, lo, hi, work, state, w, t, stop):
+def _first_inactive_stop(n, d, still, lo, hi, work, state, w, t, stop):
     """Return the least step, and the row, at which the w of a settled row outside of C comes to 0, if before t."""
     change = work.change
     for i in range(n):
-        if work.settled[i] == 0 or work.skipped[i] != 0 or work.place[i] >= 0 or lo[i] == hi[i]:
+        if work.settled[i] == 0 or work.skipped[i] != 0 or work.index[i] >= 0 or lo[i] == hi[i]:
             continue
         at, v = state[i], change[i]
         if abs(v) <= still * work.root[i]:
@@ -460,20 +460,20 @@ def _first_stop(n, d, sign, s, loose, lo, hi, work, state, f, w):
     if room <= t and room < inf:
         t, stop = room, d
     most = work.root[d]
-    for p in range(work.counts[MEMBERS]):
-        most = max(most, work.root[work.members[p]] * abs(work.move[p]))
+    for p in range(work.counts[ACTIVE]):
+        most = max(most, work.root[work.active[p]] * abs(work.move[p]))
     still = (_STILL if s > 0.0 else loose) * most
-    t, stop = _first_clamped(d, still, lo, hi, work, f, t, stop)
+    t, stop = _first_active_stop(d, still, lo, hi, work, f, t, stop)
     if s > 0.0:
-        t, stop = _first_resting(n, d, still, lo, hi, work, state, w, t, stop)
+        t, stop = _first_inactive_stop(n, d, still, lo, hi, work, state, w, t, stop)
     return t, stop
 
 
 @inner
 def _advance(n, d, sign, t, lo, hi, work, f, w):
     """Move the forces of row d and of the clamped set, and w, by a step t."""
-    for p in range(work.counts[MEMBERS]):
-        i = work.members[p]
+    for p in range(work.counts[ACTIVE]):
+        i = work.active[p]
         f[i] = min(max(f[i] + t * work.move[p], lo[i]), hi[i])
     f[d] = min(max(f[d] + t * sign, lo[d]), hi[d])
     for i in range(n):
@@ -481,35 +481,35 @@ def _advance(n, d, sign, t, lo, hi, work, f, w):
 
 
 @inner
-def _leave(n, i, lo, hi, work, state, f):
+def _deactivate(n, i, lo, hi, work, state, f):
     """Take row i out of the clamped set, to the bound it moved to."""
-    up = work.move[work.place[i]] > 0.0
+    up = work.move[work.index[i]] > 0.0
     state[i] = AT_HIGH if up else AT_LOW
     f[i] = hi[i] if up else lo[i]
-    k = work.counts[MEMBERS]
-    work.counts[MEMBERS] = take_out(k, work.place[i], work.members, work.place, work.factor, work.row)
+    k = work.counts[ACTIVE]
+    work.counts[ACTIVE] = remove_row(k, work.index[i], work.active, work.index, work.factor, work.row)
     work.counts[PRODUCTS] += k * k
     for j in range(n):
         work.skipped[j] = 0
 
 
 @inner
-def _join(i, tolerance, a, work, state, w):
+def _activate(i, tolerance, a, work, state, w):
     """Add row i to the clamped set; return whether it does not follow from it."""
-    k = work.counts[MEMBERS]
-    s = meet_row(k, i, a, work.members, work.factor, work.row, work.move)
+    k = work.counts[ACTIVE]
+    s = eliminate_row(k, i, a, work.active, work.factor, work.row, work.move)
     work.counts[PRODUCTS] += k * k
-    if depends(k, i, s, tolerance, a, work.members, work.move):
+    if is_dependent(k, i, s, tolerance, a, work.active, work.move):
         work.skipped[i] = 1
         return False
-    work.counts[MEMBERS] = add_row(k, i, s, work.members, work.place, work.factor, work.row)
+    work.counts[ACTIVE] = add_row(k, i, s, work.active, work.index, work.factor, work.row)
     state[i] = FREE
     w[i] = 0.0
     return True
 
 
 @inner
-def _stay(d, otherwise, lo, hi, state, f):
+def _set_resting_state(d, otherwise, lo, hi, state, f):
     """Set the state of a row whose force stays where it is: at a bound, or else as said."""
     state[d] = AT_LOW if f[d] == lo[d] else AT_HIGH if f[d] == hi[d] else otherwise
 
@@ -521,10 +521,10 @@ def _drive(n, d, tolerance, limit, a, b, lo, hi, work, state, f, w):
     state[d] = UNKNOWN
     loose = max(_WRONG, _LOOSE * sqrt(tolerance))
     while work.counts[PIVOTS] < limit:
-        size = level(n, d, a, b, work, f)
+        size = magnitude(n, d, a, b, work, f)
         if abs(w[d]) <= _ZERO * size:
-            _stay(d, UNKNOWN, lo, hi, state, f)
-            if state[d] == UNKNOWN and not _join(d, tolerance, a, work, state, w):
+            _set_resting_state(d, UNKNOWN, lo, hi, state, f)
+            if state[d] == UNKNOWN and not _activate(d, tolerance, a, work, state, w):
                 state[d] = REDUNDANT
             return True
         sign = 1.0 if w[d] < 0.0 else -1.0
@@ -537,24 +537,24 @@ def _drive(n, d, tolerance, limit, a, b, lo, hi, work, state, f, w):
             state[d] = FAILED
             if abs(w[d]) <= loose * size:
                 work.skipped[d] = 1
-                _stay(d, REDUNDANT, lo, hi, state, f)
+                _set_resting_state(d, REDUNDANT, lo, hi, state, f)
             return True
         work.counts[PIVOTS] += 1
         end = hi[d] if sign > 0.0 else lo[d]
         reached = stop == d and t >= abs(end - f[d])
         _advance(n, d, sign, t, lo, hi, work, f, w)
         if stop != d:
-            if work.place[stop] >= 0:
-                _leave(n, stop, lo, hi, work, state, f)
+            if work.index[stop] >= 0:
+                _deactivate(n, stop, lo, hi, work, state, f)
             else:
-                _join(stop, tolerance, a, work, state, w)
+                _activate(stop, tolerance, a, work, state, w)
         elif reached:
             f[d] = end
             state[d] = AT_HIGH if sign > 0.0 else AT_LOW
             return True
         else:
-            work.counts[MEMBERS] = add_row(
-                work.counts[MEMBERS], d, s, work.members, work.place, work.factor, work.row
+            work.counts[ACTIVE] = add_row(
+                work.counts[ACTIVE], d, s, work.active, work.index, work.factor, work.row
             )  # fmt: skip
             state[d] = FREE
             w[d] = 0.0
@@ -563,7 +563,7 @@ def _drive(n, d, tolerance, limit, a, b, lo, hi, work, state, f, w):
 
 
 @inner
-def _faulty(n, part, loose, lo, hi, work, state, w):
+def _violates(n, part, loose, lo, hi, work, state, w):
     """Return whether some row not given up misses its condition by more than `part` of its level, or `loose` of it."""
     for i in range(n):
         if state[i] != FAILED and lo[i] < hi[i]:
@@ -612,7 +612,7 @@ def solve_lcp(
     status = SOLVED
     for _ in range(_ROUND_LIMIT):
         work.counts[ROUNDS] += 1
-        begin(n, tolerance, a, b, lo, hi, work, state, f, w)
+        initialize(n, tolerance, a, b, lo, hi, work, state, f, w)
         while True:
             d = _next_row(n, work, state, w)
             if d < 0:
@@ -624,9 +624,9 @@ def solve_lcp(
         for i in range(n):
             if state[i] == REDUNDANT and is_equality(i, lo, hi) and not abs(w[i]) <= loose * work.change[i]:
                 state[i] = FAILED
-        if status == EXHAUSTED or not _faulty(n, _FAULT, loose, lo, hi, work, state, w):
+        if status == EXHAUSTED or not _violates(n, _FAULT, loose, lo, hi, work, state, w):
             break
-    if _faulty(n, _WRONG, loose, lo, hi, work, state, w):
+    if _violates(n, _WRONG, loose, lo, hi, work, state, w):
         return EXHAUSTED
     for i in range(n):
         if state[i] == FAILED:

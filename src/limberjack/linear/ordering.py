@@ -30,7 +30,7 @@ import numpy as np
 from limberjack._jit import inner, kernel
 from limberjack.constraints.system import System
 
-__all__ = ["Ordering", "body_touches", "constraint_of_touch", "dissect", "order_constraints"]
+__all__ = ["Ordering", "body_incidences", "constraint_of_incidence", "dissect", "order_constraints"]
 
 # Nested dissection: which constraints separate the others, from the whole down to small parts.
 #
@@ -44,19 +44,19 @@ _DEPTH = 64  # halving any number of constraints ends before
 
 
 def dissect(
-    system: System, start: np.ndarray, touches: np.ndarray, constraint: np.ndarray, positions: np.ndarray | None
+    system: System, start: np.ndarray, incidences: np.ndarray, constraint: np.ndarray, positions: np.ndarray | None
 ) -> np.ndarray:
     """Return (nc,) the stage each constraint is eliminated in: 0 for small parts, then separators, the widest last.
 
     Args:
         system: which constraint touches which body.
         start: (nb + 1,) the touches of each body.
-        touches: (nt,) in the order of bodies.
+        incidences: (nt,) in the order of bodies.
         constraint: (nt,) of each touch.
         positions: (nb, d) places of the bodies, or None.
     """
     nc, nb = len(system.incidence_start) - 1, len(start) - 1
-    axes = np.vstack([_hop_axes(system, start, touches, constraint), *_place_axes(system, constraint, positions)])
+    axes = np.vstack([_hop_axes(system, start, incidences, constraint), *_position_axes(system, constraint, positions)])
     stage = np.zeros(nc, np.int64)
     parts = np.arange(nc, dtype=np.int64)
     _cut_all(system, np.ascontiguousarray(axes), parts, np.empty(nc, np.int64), np.empty((_DEPTH, 3), np.int64),
@@ -64,7 +64,7 @@ def dissect(
     return stage
 
 
-def _place_axes(system: System, constraint: np.ndarray, positions: np.ndarray | None) -> list[np.ndarray]:
+def _position_axes(system: System, constraint: np.ndarray, positions: np.ndarray | None) -> list[np.ndarray]:
     """Return the mean position of each constraint's bodies, one axis after the other."""
     if positions is None:
         return []
@@ -74,16 +74,16 @@ def _place_axes(system: System, constraint: np.ndarray, positions: np.ndarray | 
     return [np.bincount(constraint, places[:, k], minlength=nc) / count for k in range(places.shape[1])]
 
 
-def _hop_axes(system: System, start: np.ndarray, touches: np.ndarray, constraint: np.ndarray) -> np.ndarray:
+def _hop_axes(system: System, start: np.ndarray, incidences: np.ndarray, constraint: np.ndarray) -> np.ndarray:
     """Return distances from far constraints, and the sums and differences of each two of them."""
     nc = len(system.incidence_start) - 1
     queue, seen = np.empty(nc, np.int64), np.empty(len(start) - 1, np.int64)
     hops = np.empty((_LANDMARKS, nc), np.int64)
     nearest = np.full(nc, nc, np.int64)
-    _measure_hops(system, start, touches, constraint, 0, queue, seen, hops[0])
+    _measure_hops(system, start, incidences, constraint, 0, queue, seen, hops[0])
     source = int(hops[0].argmax())
     for k in range(_LANDMARKS):
-        _measure_hops(system, start, touches, constraint, source, queue, seen, hops[k])
+        _measure_hops(system, start, incidences, constraint, source, queue, seen, hops[k])
         np.minimum(nearest, hops[k], out=nearest)
         source = int(nearest.argmax())
     pairs = [(i, j) for i in range(_LANDMARKS) for j in range(i)]
@@ -94,7 +94,7 @@ def _hop_axes(system: System, start: np.ndarray, touches: np.ndarray, constraint
 
 @kernel
 def _measure_hops(
-    system, start, touches, constraint,  # model
+    system, start, incidences, constraint,  # model
     source,  # in
     queue, seen,  # work
     hops,  # out
@@ -116,7 +116,7 @@ def _measure_hops(
                 continue
             seen[b] = 1
             for s in range(start[b], start[b + 1]):
-                j = constraint[touches[s]]
+                j = constraint[incidences[s]]
                 if hops[j] < 0:
                     hops[j] = hops[i] + 1
                     queue[tail] = j
@@ -176,7 +176,7 @@ def _at_border(system, i, other, stamp, marks):
 
 
 @inner
-def _judge(system, axes, axis, cut, parts, low, high, stamp, marks):
+def _cut_cost(system, axes, axis, cut, parts, low, high, stamp, marks):
     """Return the cost of a cut and the side that its separator is taken from."""
     below = _mark_bodies(system, axes, axis, cut, parts, low, high, stamp, marks)
     borders_below, borders_above = 0, 0
@@ -209,7 +209,7 @@ def _best_cut(system, axes, parts, low, high, stamp, marks, values):
             if values[m] > middle and values[m] < above:
                 above = values[m]
         for cut in (middle, above):
-            cost, side = _judge(system, axes, axis, cut, parts, low, high, stamp, marks)
+            cost, side = _cut_cost(system, axes, axis, cut, parts, low, high, stamp, marks)
             stamp += 1
             if cost < best:
                 best, best_axis, best_cut, best_side = cost, axis, cut, side
@@ -293,12 +293,12 @@ class Ordering(NamedTuple):
         return self.blocks - self.structural
 
 
-def constraint_of_touch(system: System) -> np.ndarray:
+def constraint_of_incidence(system: System) -> np.ndarray:
     """Return (nt,) the constraint each touch belongs to."""
     return np.repeat(np.arange(len(system.incidence_start) - 1), np.diff(system.incidence_start))
 
 
-def body_touches(system: System) -> tuple[np.ndarray, np.ndarray]:
+def body_incidences(system: System) -> tuple[np.ndarray, np.ndarray]:
     """Return (nb + 1,) starts and (nt,) the touches of each body, in the order of touches."""
     nb = len(system.body_start) - 1
     start = np.zeros(nb + 1, np.int64)
@@ -314,33 +314,33 @@ def order_constraints(system: System, positions: np.ndarray | None = None) -> Or
         positions: (nb, d) places of the bodies, if known; they only help to find cuts.
     """
     nc = len(system.incidence_start) - 1
-    start, touches = body_touches(system)
-    constraint = constraint_of_touch(system)
-    structural = int(_count_blocks(system, start, touches, constraint, np.full(nc, -1, np.int64)))
-    best = _eliminated(system, start, touches, constraint, np.zeros(nc, np.int64), structural, "minimum degree")
+    start, incidences = body_incidences(system)
+    constraint = constraint_of_incidence(system)
+    structural = int(_count_blocks(system, start, incidences, constraint, np.full(nc, -1, np.int64)))
+    best = _minimum_degree(system, start, incidences, constraint, np.zeros(nc, np.int64), structural, "minimum degree")
     if best.fill == 0:
         return best
-    stage = dissect(system, start, touches, constraint, positions)
-    other = _eliminated(system, start, touches, constraint, stage, structural, "nested dissection")
+    stage = dissect(system, start, incidences, constraint, positions)
+    other = _minimum_degree(system, start, incidences, constraint, stage, structural, "nested dissection")
     return other if other.updates < best.updates else best
 
 
-def _eliminated(
+def _minimum_degree(
     system: System,
     start: np.ndarray,
-    touches: np.ndarray,
+    incidences: np.ndarray,
     constraint: np.ndarray,
     stage: np.ndarray,
     structural: int,
     name: str,
 ) -> Ordering:
     """Return the order by least degree within ever later stages."""
-    nc, nb, nt = len(stage), len(start) - 1, len(touches)
+    nc, nb, nt = len(stage), len(start) - 1, len(incidences)
     order, later = np.empty(nc, np.int64), np.empty(nc, np.int64)
     cells = np.empty((nt, 2), np.int64)
     cliques = np.zeros((nb, 5), np.int64)
     members = np.empty((nc, 6), np.int64)
-    _eliminate(system.incidence_start, system.incidence_body, start, touches, constraint, stage, cells, cliques,
+    _eliminate(system.incidence_start, system.incidence_body, start, incidences, constraint, stage, cells, cliques,
                members, np.zeros(nt + 1, np.int64), np.empty(nc, np.int64), order, later)  # fmt: skip
     blocks = nc + int(later.sum())
     place, parent = np.empty(nc, np.int64), np.full(nc, -1, np.int64)
@@ -352,7 +352,7 @@ def _eliminated(
 
 @kernel
 def _count_blocks(
-    system, start, touches, constraint,  # model
+    system, start, incidences, constraint,  # model
     seen,  # work
 ):  # fmt: skip
     """Return how many blocks A has on and below its diagonal."""
@@ -361,7 +361,7 @@ def _count_blocks(
         for t in range(system.incidence_start[i], system.incidence_start[i + 1]):
             b = system.incidence_body[t]
             for s in range(start[b], start[b + 1]):
-                j = constraint[touches[s]]
+                j = constraint[incidences[s]]
                 if j <= i and seen[j] != i:
                     seen[j] = i
                     count += 1
@@ -371,13 +371,13 @@ def _count_blocks(
 # Columns of the work rows. Cells: the variable, and the next cell of the same clique.
 _VAR, _NEXT = 0, 1
 # Cliques: first cell, members alive, the step it was joined or last looked at, members outside the newest clique.
-_HEAD, _SIZE, _JOINED, _SEEN, _OUTSIDE = 0, 1, 2, 3, 4
+_HEAD, _SIZE, _MERGED, _SEEN, _OUTSIDE = 0, 1, 2, 3, 4
 # Members: key in the heap (-1 = eliminated), place in the heap, cliques alive, the step it was last gathered, degree.
-_KEY, _PLACE, _CLIQUES, _MARK, _DEGREE, _STAGE = 0, 1, 2, 3, 4, 5
+_KEY, _SLOT, _CLIQUES, _MARK, _DEGREE, _STAGE = 0, 1, 2, 3, 4, 5
 
 
 @inner
-def _rise(place, heap, members):
+def _sift_up(place, heap, members):
     """Move the heap's entry at `place` up to where its key belongs."""
     i = heap[place]
     key = members[i, _KEY]
@@ -387,14 +387,14 @@ def _rise(place, heap, members):
         if members[j, _KEY] <= key:
             break
         heap[place] = j
-        members[j, _PLACE] = place
+        members[j, _SLOT] = place
         place = above
     heap[place] = i
-    members[i, _PLACE] = place
+    members[i, _SLOT] = place
 
 
 @inner
-def _sink(place, size, heap, members):
+def _sift_down(place, size, heap, members):
     """Move the heap's entry at `place` down to where its key belongs."""
     i = heap[place]
     key = members[i, _KEY]
@@ -408,10 +408,10 @@ def _sink(place, size, heap, members):
         if key <= members[j, _KEY]:
             break
         heap[place] = j
-        members[j, _PLACE] = place
+        members[j, _SLOT] = place
         place = below
     heap[place] = i
-    members[i, _PLACE] = place
+    members[i, _SLOT] = place
 
 
 @inner
@@ -424,19 +424,19 @@ def _rank(i, n, members):
 
 
 @inner
-def _place_again(i, n, size, heap, members):
+def _update_key(i, n, size, heap, members):
     """Give constraint i the key of its new degree."""
     old = members[i, _KEY]
     new = _rank(i, n, members)
     members[i, _KEY] = new
     if new < old:
-        _rise(members[i, _PLACE], heap, members)
+        _sift_up(members[i, _SLOT], heap, members)
     elif new > old:
-        _sink(members[i, _PLACE], size, heap, members)
+        _sift_down(members[i, _SLOT], size, heap, members)
 
 
 @inner
-def _leave(i, e, first, lists, members):
+def _remove_clique(i, e, first, lists, members):
     """Take clique e off the list of constraint i."""
     kept = 0
     for k in range(first, first + members[i, _CLIQUES]):
@@ -447,16 +447,18 @@ def _leave(i, e, first, lists, members):
 
 
 @inner
-def _begin(incidence_start, incidence_body, start, touches, constraint, stage, cells, cliques, members, lists, heap):
+def _start_quotient_graph(
+    incidence_start, incidence_body, start, incidences, constraint, stage, cells, cliques, members, lists, heap
+):
     """Fill the work rows with bodies as cliques; a body with one constraint joins nothing and is left out."""
     n = len(stage)
     for b in range(len(start) - 1):
         cliques[b, _HEAD] = -1
         cliques[b, _SIZE] = start[b + 1] - start[b]
-        cliques[b, _JOINED] = -1
+        cliques[b, _MERGED] = -1
         cliques[b, _SEEN] = -1
         for s in range(start[b + 1] - 1, start[b] - 1, -1):
-            cells[s, _VAR] = constraint[touches[s]]
+            cells[s, _VAR] = constraint[incidences[s]]
             cells[s, _NEXT] = cliques[b, _HEAD]
             cliques[b, _HEAD] = s
     for i in range(n):
@@ -472,13 +474,13 @@ def _begin(incidence_start, incidence_body, start, touches, constraint, stage, c
                 members[i, _DEGREE] += size - 1
         members[i, _KEY] = _rank(i, n, members)
         heap[i] = i
-        members[i, _PLACE] = i
+        members[i, _SLOT] = i
     for place in range(n // 2 - 1, -1, -1):
-        _sink(place, n, heap, members)
+        _sift_down(place, n, heap, members)
 
 
 @inner
-def _shrink(e, n, left, incidence_start, cells, cliques, members, lists, heap):
+def _remove_member(e, n, left, incidence_start, cells, cliques, members, lists, heap):
     """Tell the members of clique e that one of them has gone; return how many are left."""
     cliques[e, _SIZE] -= 1
     size = cliques[e, _SIZE]
@@ -496,21 +498,21 @@ def _shrink(e, n, left, incidence_start, cells, cliques, members, lists, heap):
             before = cell
             members[i, _DEGREE] -= 1
             if size == 1:
-                _leave(i, e, incidence_start[i], lists, members)
-            _place_again(i, n, left, heap, members)
+                _remove_clique(i, e, incidence_start[i], lists, members)
+            _update_key(i, n, left, heap, members)
         cell = after
     return size
 
 
 @inner
-def _join(p, step, incidence_start, cells, cliques, members, lists):
+def _merge_cliques(p, step, incidence_start, cells, cliques, members, lists):
     """Join the cliques of constraint p into the first of them; return how many members it has."""
     first = incidence_start[p]
     into = lists[first]
     size, last = 0, -1
     for k in range(first, first + members[p, _CLIQUES]):
         e = lists[k]
-        cliques[e, _JOINED] = step
+        cliques[e, _MERGED] = step
         cell = cliques[e, _HEAD]
         while cell >= 0:
             after, i = cells[cell, _NEXT], cells[cell, _VAR]
@@ -532,7 +534,7 @@ def _join(p, step, incidence_start, cells, cliques, members, lists):
 
 
 @inner
-def _relist(into, step, incidence_start, cells, cliques, members, lists):
+def _replace_merged(into, step, incidence_start, cells, cliques, members, lists):
     """Replace joined cliques on the lists of the new clique's members; count what other cliques have outside it."""
     cell = cliques[into, _HEAD]
     while cell >= 0:
@@ -540,7 +542,7 @@ def _relist(into, step, incidence_start, cells, cliques, members, lists):
         first, kept = incidence_start[i], 0
         for k in range(first, first + members[i, _CLIQUES]):
             e = lists[k]
-            if cliques[e, _JOINED] == step:
+            if cliques[e, _MERGED] == step:
                 continue
             lists[first + kept] = e
             kept += 1
@@ -571,37 +573,39 @@ def _update_degrees(into, n, left, incidence_start, cells, cliques, members, lis
             kept += 1
         members[i, _CLIQUES] = kept
         members[i, _DEGREE] = min(degree, members[i, _DEGREE] + size - 1)
-        _place_again(i, n, left, heap, members)
+        _update_key(i, n, left, heap, members)
         cell = cells[cell, _NEXT]
 
 
 @kernel
 def _eliminate(
-    incidence_start, incidence_body, start, touches, constraint,  # model
+    incidence_start, incidence_body, start, incidences, constraint,  # model
     stage,  # in
     cells, cliques, members, lists, heap,  # work
     order, later,  # out
 ):  # fmt: skip
     """Fill the order of elimination and how many constraints each has as later neighbours."""
     n = len(stage)
-    _begin(incidence_start, incidence_body, start, touches, constraint, stage, cells, cliques, members, lists, heap)
+    _start_quotient_graph(
+        incidence_start, incidence_body, start, incidences, constraint, stage, cells, cliques, members, lists, heap
+    )
     for step in range(n):
         p = heap[0]
         left = n - step - 1
         heap[0] = heap[left]
-        members[heap[0], _PLACE] = 0
+        members[heap[0], _SLOT] = 0
         if left > 0:
-            _sink(0, left, heap, members)
+            _sift_down(0, left, heap, members)
         members[p, _KEY] = -1
         order[step] = p
         into = lists[incidence_start[p]]
         if members[p, _CLIQUES] == 0:
             later[step] = 0
         elif members[p, _CLIQUES] == 1:
-            later[step] = _shrink(into, n, left, incidence_start, cells, cliques, members, lists, heap)
+            later[step] = _remove_member(into, n, left, incidence_start, cells, cliques, members, lists, heap)
         else:
-            later[step] = _join(p, step, incidence_start, cells, cliques, members, lists)
-            _relist(into, step, incidence_start, cells, cliques, members, lists)
+            later[step] = _merge_cliques(p, step, incidence_start, cells, cliques, members, lists)
+            _replace_merged(into, step, incidence_start, cells, cliques, members, lists)
             _update_degrees(into, n, left, incidence_start, cells, cliques, members, lists, heap)
     return 0
 

@@ -40,16 +40,16 @@ __all__ = [
     "POINT",
     "Packed",
     "WIDE",
-    "ahead",
+    "prefetch",
     "new_packed",
     "pack_point",
     "pack_rows",
-    "pack_side",
-    "point_side",
-    "pull_point",
-    "push_point",
+    "pack_rhs",
+    "pack_point_rhs",
+    "set_point_rates",
+    "add_point_forces",
     "unpack",
-    "unpoint_side",
+    "unpack_point",
 ]
 
 # Rows of joints that hold two solids together at one point, packed: two levers and a small factor.
@@ -86,7 +86,7 @@ def _singles(typing: Any, array: Any, k: Any) -> Any:
 
 
 @intrinsic
-def ahead(typing: Any, array: Any, k: Any) -> Any:
+def prefetch(typing: Any, array: Any, k: Any) -> Any:
     """Ask for the cache line of place k of an array, which is used soon and need not exist; changes no result."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -114,7 +114,7 @@ def _is_far(a, lever, t):
 
 
 @outlined
-def pack_point(J, k, rows, o, i, level, single):
+def pack_point(J, k, rows, o, i, levers, single):
     """Pack three rows at place k of J as those of a point if they are; return whether they are.
 
     Args:
@@ -123,7 +123,7 @@ def pack_point(J, k, rows, o, i, level, single):
         rows: R^-1 J at place o; replaced by T there.
         o: place.
         i: the constraint's place in the list.
-        level: (6 n + 4,) levers; l_b is filled.
+        levers: (6 n + 4,) levers; l_b is filled.
         single: (9 n + 4,) G.
     """
     s, t, u = _direction(J, k), _direction(J, k + 6), _direction(J, k + 12)
@@ -136,14 +136,14 @@ def pack_point(J, k, rows, o, i, level, single):
     if _is_far(a, lever, s) or _is_far(b, lever, t) or _is_far(c, lever, u):
         return False
     for r in range(3):
-        go = four(rows, o + 6 * r + 3)
-        size = dot4(go, go)
+        linear = four(rows, o + 6 * r + 3)
+        size = dot4(linear, linear)
         if not (size == 0.0 or _LEAST < size < _MOST):
             return False
         g = 9 * i + 3 * r
-        single[g], single[g + 1], single[g + 2] = lane(go, 0), lane(go, 1), lane(go, 2)
+        single[g], single[g + 1], single[g + 2] = lane(linear, 0), lane(linear, 1), lane(linear, 2)
     g = 6 * i
-    level[g], level[g + 1], level[g + 2] = lane(lever, 0), lane(lever, 1), lane(lever, 2)
+    levers[g], levers[g + 1], levers[g + 2] = lane(lever, 0), lane(lever, 1), lane(lever, 2)
     for r in range(3):
         for d in range(3):
             rows[o + 3 * r + d] = J[k + 6 * r + 3 + d]
@@ -151,7 +151,7 @@ def pack_point(J, k, rows, o, i, level, single):
 
 
 @inner
-def point_side(rows, o, i, single, y, k):
+def pack_point_rhs(rows, o, i, single, y, k):
     """Replace three numbers of y from place k on by K of them."""
     x = add(add(mul(four(rows, o), spread(y, k)), mul(four(rows, o + 3), spread(y, k + 1))),
             mul(four(rows, o + 6), spread(y, k + 2)))  # fmt: skip
@@ -162,7 +162,7 @@ def point_side(rows, o, i, single, y, k):
 
 
 @inner
-def unpoint_side(rows, o, i, single, y, k):
+def unpack_point(rows, o, i, single, y, k):
     """Replace three numbers of y from place k on by K^T of them."""
     x = _force(single, i, y, k)
     y[k], y[k + 1], y[k + 2] = dot4(four(rows, o), x), dot4(four(rows, o + 3), x), dot4(four(rows, o + 6), x)
@@ -179,24 +179,24 @@ def _force(single, i, y, k):
 
 
 @inner
-def push_point(level, single, i, b, a, y, k, f):
+def add_point_forces(levers, single, i, b, a, y, k, f):
     """Add the forces of constraint i on the solids at places b and a, a < 0 for none."""
     x = _force(single, i, y, k)
-    ahead(level, 6 * (i + _AHEAD))
-    ahead(single, 9 * (i + _AHEAD))
-    set_four(f, b, add(four(f, b), cross4(four(level, 6 * i), x)))
+    prefetch(levers, 6 * (i + _AHEAD))
+    prefetch(single, 9 * (i + _AHEAD))
+    set_four(f, b, add(four(f, b), cross4(four(levers, 6 * i), x)))
     set_four(f, b + 4, add(four(f, b + 4), x))
     if a >= 0:
-        set_four(f, a, sub(four(f, a), cross4(four(level, 6 * i + 3), x)))
+        set_four(f, a, sub(four(f, a), cross4(four(levers, 6 * i + 3), x)))
         set_four(f, a + 4, sub(four(f, a + 4), x))
 
 
 @inner
-def pull_point(level, single, i, b, a, u, w, k):
+def set_point_rates(levers, single, i, b, a, u, w, k):
     """Set three numbers of w from place k on to G times the gap that solids at places b and a open."""
-    e = add(four(u, b + 4), cross4(four(u, b), four(level, 6 * i)))
+    e = add(four(u, b + 4), cross4(four(u, b), four(levers, 6 * i)))
     if a >= 0:
-        e = sub(e, add(four(u, a + 4), cross4(four(u, a), four(level, 6 * i + 3))))
+        e = sub(e, add(four(u, a + 4), cross4(four(u, a), four(levers, 6 * i + 3))))
     g = 9 * i
     x, y, z = mul(_singles(single, g), e), mul(_singles(single, g + 3), e), mul(_singles(single, g + 6), e)
     set_four(w, k, row_sums(x, y, z))
@@ -219,8 +219,8 @@ class Packed(NamedTuple):
     count: np.ndarray  # (2,) int64 constraints that act; 1 where solids take turns in f
     listed: np.ndarray  # (nc,) int64 those constraints
     first: np.ndarray  # (nc + 1,) int32 places of their rows in packed vectors
-    sort: np.ndarray  # (nc,) int8 WIDE, PAIR or POINT
-    soft: np.ndarray  # (nc,) int8: whether any of its rows gives way
+    form: np.ndarray  # (nc,) int8 WIDE, PAIR or POINT
+    compliant: np.ndarray  # (nc,) int8: whether any of its rows gives way
     ends: np.ndarray  # (nc, 2) int32 slots of solids b and a, a = -1 for none
     slot: np.ndarray  # (nb,) int32 of the solids in f
     last: np.ndarray  # (nb,) int32 the last constraint on each solid
@@ -230,7 +230,7 @@ class Packed(NamedTuple):
     done: np.ndarray  # (nb,) int32 solids in the order they have all their forces
     plan: np.ndarray  # (chunks, 3) int32 after each chunk: slots taken, solids done, constraints pulled
     inverse: np.ndarray  # (nb, 7) Minv in the order of `done`
-    level: np.ndarray  # (6 nc + 4,) levers of points on b and a; of pairs the gap d, then nothing
+    levers: np.ndarray  # (6 nc + 4,) levers of points on b and a; of pairs the gap d, then nothing
     single: np.ndarray  # (9 nc + 4 or more,) float32 G of points
     rows: np.ndarray  # (6 nr + 4,) R^-1 J on b; of points T
     wide: np.ndarray  # R^-1 J on all bodies, placed as J is
@@ -261,14 +261,14 @@ def new_packed(system: System, pairs: np.ndarray | None = None) -> tuple[Packed,
     slot, last, left, spare, opened, done = (np.zeros(nb, np.int32) for _ in range(6))
     counts = [8 * (-(-(nr + 4) // 8))] * 5 + [6 * nc + 4, 5 * nc + 2, 7 * nb, nc]
     parts = np.split(np.zeros(sum(counts)), np.cumsum(counts)[:-1])
-    level, single, inverse, ends = parts[5:]
+    levers, single, inverse, ends = parts[5:]
     packed = Packed(
         pair=pair, order=np.argsort(key, kind="stable").astype(np.int64), count=np.array([0, int(large)]),
-        listed=np.zeros(nc, np.int64), first=np.zeros(nc + 1, np.int32), sort=np.zeros(nc, np.int8),
-        soft=np.zeros(nc, np.int8), ends=ends.view(np.int32).reshape(-1, 2), slot=slot, last=last, left=left,
+        listed=np.zeros(nc, np.int64), first=np.zeros(nc + 1, np.int32), form=np.zeros(nc, np.int8),
+        compliant=np.zeros(nc, np.int8), ends=ends.view(np.int32).reshape(-1, 2), slot=slot, last=last, left=left,
         spare=spare, opened=opened, done=done, plan=np.zeros((-(-nc // CHUNK), 3), np.int32),
         inverse=inverse.reshape(-1, 7),
-        level=level, single=single.view(np.float32), rows=np.zeros(6 * nr + 4), wide=wide, factor_start=starts,
+        levers=levers, single=single.view(np.float32), rows=np.zeros(6 * nr + 4), wide=wide, factor_start=starts,
         factor=np.zeros(int(starts[-1])), root=np.ones(nc), small=np.zeros((13, 12)), f=np.zeros(8 * nb),
     )  # fmt: skip
     return packed, [part[: nr + 4] for part in parts[:5]]
@@ -292,9 +292,9 @@ def _sum_blocks(system, Minv, c, J, C, small):
         b, k = system.incidence_body[t], system.block_start[t]
         xx, xy, xz = pack(m[b, 0], m[b, 3], m[b, 4]), pack(m[b, 3], m[b, 1], m[b, 5]), pack(m[b, 4], m[b, 5], m[b, 2])
         for i in range(n):
-            turn, go = combine(xx, xy, xz, four(J, k + 6 * i)), scale(m[b, 6], _linear(J, k + 6 * i))
+            angular, linear = combine(xx, xy, xz, four(J, k + 6 * i)), scale(m[b, 6], _linear(J, k + 6 * i))
             for j in range(i + 1):
-                s = add(mul(turn, four(J, k + 6 * j)), mul(go, _linear(J, k + 6 * j)))
+                s = add(mul(angular, four(J, k + 6 * j)), mul(linear, _linear(J, k + 6 * j)))
                 small[i, j] += (lane(s, 0) + lane(s, 1)) + lane(s, 2)
     acts = False
     for i in range(n):
@@ -328,18 +328,18 @@ def _divide(n, root, small, J, k, out, o):
     """Fill six numbers per row at place o of out with s R^-1 times the rows at place k of J."""
     s = splat(root)
     for i in range(n):
-        turn, go = mul(s, four(J, k + 6 * i)), mul(s, _linear(J, k + 6 * i))
+        angular, linear = mul(s, four(J, k + 6 * i)), mul(s, _linear(J, k + 6 * i))
         for j in range(i):
             x = splat(-small[i, j])
-            turn, go = add(turn, mul(x, four(out, o + 6 * j))), add(go, mul(x, four(out, o + 6 * j + 3)))
+            angular, linear = add(angular, mul(x, four(out, o + 6 * j))), add(linear, mul(x, four(out, o + 6 * j + 3)))
         x = splat(small[i, i])
-        set_four(out, o + 6 * i, mul(x, turn))
-        go = mul(x, go)
-        out[o + 6 * i + 3], out[o + 6 * i + 4], out[o + 6 * i + 5] = lane(go, 0), lane(go, 1), lane(go, 2)
+        set_four(out, o + 6 * i, mul(x, angular))
+        linear = mul(x, linear)
+        out[o + 6 * i + 3], out[o + 6 * i + 4], out[o + 6 * i + 5] = lane(linear, 0), lane(linear, 1), lane(linear, 2)
 
 
 @outlined
-def _plan_wave(system, packed):
+def _plan_product(system, packed):
     """Plan the wave of products over the listed constraints, and give solids their slots.
 
     A slot is taken when the wave reaches the first constraint on a solid, and free again when all on it are pulled. In
@@ -427,35 +427,35 @@ def pack_rows(
         if not _factor(n, packed.factor_start[c], small, packed.factor):
             return 1 + c
         packed.root[c] = np.sqrt(weight[c])
-        packed.soft[listed] = 0
+        packed.compliant[listed] = 0
         for i in range(n):
             if C[system.row_start[c] + i] != 0.0:
-                packed.soft[listed] = 1
-        t, sort = system.incidence_start[c], WIDE
+                packed.compliant[listed] = 1
+        t, form = system.incidence_start[c], WIDE
         if packed.pair[c] == 1:
-            sort = PAIR
+            form = PAIR
             _divide(n, packed.root[c], small, J, system.block_start[t], packed.rows, 6 * place)
             gap = 6 * listed
-            if n == 3 and packed.soft[listed] == 0:
+            if n == 3 and packed.compliant[listed] == 0:
                 k = system.block_start[t]
-                if pack_point(J, k, packed.rows, 6 * place, listed, packed.level, packed.single):
-                    sort, gap = POINT, gap + 3
+                if pack_point(J, k, packed.rows, 6 * place, listed, packed.levers, packed.single):
+                    form, gap = POINT, gap + 3
             if system.incidence_start[c + 1] - t == 2:
                 b, a = system.incidence_body[t], system.incidence_body[t + 1]
                 for k in range(3):
                     x = center[b, k] - center[a, k]
-                    packed.level[gap + k] = packed.level[gap + k - 3] + x if sort == POINT else x
+                    packed.levers[gap + k] = packed.levers[gap + k - 3] + x if form == POINT else x
         else:
             for s in range(t, system.incidence_start[c + 1]):
                 k = system.block_start[s]
                 _divide(n, packed.root[c], small, J, k, packed.wide, k)
-        packed.sort[listed] = sort
+        packed.form[listed] = form
         packed.listed[listed] = c
         place += n
         listed += 1
         packed.first[listed] = place
     packed.count[0] = listed
-    _plan_wave(system, packed)
+    _plan_product(system, packed)
     for i in range(packed.plan[(listed - 1) // CHUNK, 1] if listed > 0 else 0):
         for k in range(7):
             packed.inverse[i, k] = Minv[packed.done[i], k]
@@ -487,15 +487,15 @@ def _backward(n, root, at, factor, y, k):
 
 
 @outlined
-def pack_side(system, packed, b, y):
+def pack_rhs(system, packed, b, y):
     """Fill the packed y with K b."""
     for i in range(packed.count[0]):
         c, k = packed.listed[i], packed.first[i]
         n = packed.first[i + 1] - k
         for r in range(n):
             y[k + r] = b[system.row_start[c] + r]
-        if packed.sort[i] == POINT:
-            point_side(packed.rows, 6 * k, i, packed.single, y, k)
+        if packed.form[i] == POINT:
+            pack_point_rhs(packed.rows, 6 * k, i, packed.single, y, k)
             continue
         _forward(n, packed.root[c], packed.factor_start[c], packed.factor, y, k)
 
@@ -508,8 +508,8 @@ def unpack(system, packed, y, lam):
     for i in range(packed.count[0]):
         c, k = packed.listed[i], packed.first[i]
         n = packed.first[i + 1] - k
-        if packed.sort[i] == POINT:
-            unpoint_side(packed.rows, 6 * k, i, packed.single, y, k)
+        if packed.form[i] == POINT:
+            unpack_point(packed.rows, 6 * k, i, packed.single, y, k)
         else:
             _backward(n, packed.root[c], packed.factor_start[c], packed.factor, y, k)
         for r in range(n):

@@ -35,42 +35,44 @@ from limberjack.linear.structure import new_work as new_sparse_work
 from limberjack.linear.tree import factor, solve
 
 __all__ = [
-    "INFINITE", "NO_ROOM", "REFUSED", "Saddle", "alone", "factor_saddle", "first_constraints", "forget_responses",
-    "invert_masses", "list_always", "list_touching", "new_saddle", "solve_saddle",
+    "INFINITE", "NO_ROOM", "NO_SOLUTION", "Saddle", "factor_saddle", "first_constraints", "invalidate_responses",
+    "invert_masses", "list_active", "list_equalities", "new_saddle", "row_mobility", "solve_saddle",
 ]  # fmt: skip
 
 INFINITE = np.inf
 # Statuses beside 0 and 1 + node: no room for the rows that act; no force meets a one-sided row.
-NO_ROOM, REFUSED = -1, -2
+NO_ROOM, NO_SOLUTION = -1, -2
 
 
 class Saddle(NamedTuple):
     """Scratch of the system; nu velocities, nr rows, k auxiliary rows at most at a time."""
 
-    held: System  # the constraints that always hold, for the sparse solver
+    equality_system: System  # the equality constraints, for the sparse solver
     work: np.ndarray  # of the tree
     sparse: Work
     minv: np.ndarray  # (nb, 7) inverse inertia and mass of rigid bodies, or flat inverse blocks
-    held_r: np.ndarray  # right sides and multipliers of those constraints alone
-    held_lam: np.ndarray
+    equality_r: np.ndarray  # right sides and multipliers of those constraints alone
+    equality_lam: np.ndarray
     responses: Responses
-    known: np.ndarray  # (1 + k,) constraints whose responses are at hand for the factor now: how many, and which
-    products: np.ndarray  # (k, k) the matrix of those
-    always: np.ndarray  # auxiliary constraints that always hold
+    cached_constraints: (
+        np.ndarray
+    )  # (1 + k,) constraints whose responses are at hand for the factor now: how many, and which
+    cached_matrix: np.ndarray  # (k, k) the matrix of those
+    auxiliary: np.ndarray  # auxiliary constraints that always hold
     f: np.ndarray  # (nu,) right sides; f is changed by the solve
     r: np.ndarray  # (nr,)
     c: np.ndarray  # (nr,) compliance
     a: np.ndarray  # (nu,) the solution
-    answer: np.ndarray  # (nu,) to one row alone
+    response: np.ndarray  # (nu,) to one row alone
     lam: np.ndarray  # (nr,)
     matrix: np.ndarray  # (k, k)
     factor: np.ndarray  # (k, k)
     order: np.ndarray  # (k,)
     low: np.ndarray  # (k,)
     high: np.ndarray  # (k,)
-    side: np.ndarray  # (k,)
+    rhs: np.ndarray  # (k,)
     force: np.ndarray  # (k,)
-    left: np.ndarray  # (k,)
+    residual: np.ndarray  # (k,)
     guess: np.ndarray  # (k,) int8
     lcp: Workspace
     report: np.ndarray  # (4,) auxiliary rows, their rank, dropped rows of the primary, largest row left unmet
@@ -78,22 +80,22 @@ class Saddle(NamedTuple):
 
 def first_constraints(system: System, count: int) -> System:
     """Return the system of the first `count` constraints alone, on the same arrays."""
-    touches = int(system.incidence_start[count])
+    incidences = int(system.incidence_start[count])
     return System(
         system.body_start, system.mass_start, system.row_start[: count + 1].copy(),
-        system.incidence_start[: count + 1].copy(), system.incidence_body[:touches].copy(),
-        system.block_start[: touches + 1].copy(),
+        system.incidence_start[: count + 1].copy(), system.incidence_body[:incidences].copy(),
+        system.block_start[: incidences + 1].copy(),
     )  # fmt: skip
 
 
 def new_saddle(
-    system: System, held: int, *, loops: bool, rigid: bool, room: int = 16, primary: np.ndarray | None = None
+    system: System, equality_count: int, *, loops: bool, rigid: bool, room: int = 16, primary: np.ndarray | None = None
 ) -> tuple[Tree | None, Structure | None, Saddle]:
     """Return the structures, one of them None, and the scratch for `system`.
 
     Args:
-        system: all constraints, one-sided rows and rows that hold nothing after the first `held`.
-        held: constraints that always hold.
+        system: all constraints, one-sided rows and rows that hold nothing after the first `equality_system`.
+        equality_system: constraints that always hold.
         loops: whether the sparse solver takes all of them, or a forest with anticipation of the rest.
         rigid: whether all bodies are rigid.
         room: one-sided rows that may act at once.
@@ -101,31 +103,32 @@ def new_saddle(
     """
     nc = len(system.row_start) - 1
     nu, nr = int(system.body_start[-1]), int(system.row_start[-1])
-    room = min(room, nc - held)
-    own = first_constraints(system, held)
+    room = min(room, nc - equality_count)
+    own = first_constraints(system, equality_count)
     rows = np.diff(system.row_start)
     tree = structure = None
-    always, work = np.zeros(0, np.int64), np.zeros(0)
+    auxiliary, work = np.zeros(0, np.int64), np.zeros(0)
     if loops:
         structure = prepare(own)
         factored, responses = new_sparse_work(own, structure), _no_responses(room)
     else:
-        allowed = np.arange(nc) < held
+        allowed = np.arange(nc) < equality_count
         parts = split(system, allowed if primary is None else allowed & primary)
         tree = order_of(system, parts)
-        always, work = parts.auxiliary[parts.auxiliary < held], new_work(tree)
-        touches = int(np.diff(system.incidence_start).max(initial=0))
-        responses = empty_responses(tree, len(always) + room, int(rows.max(initial=0)), touches)
+        auxiliary, work = parts.auxiliary[parts.auxiliary < equality_count], new_work(tree)
+        incidences = int(np.diff(system.incidence_start).max(initial=0))
+        responses = empty_responses(tree, len(auxiliary) + room, int(rows.max(initial=0)), incidences)
         factored = _no_factor()
-    k = int(rows[always].sum()) + room
+    k = int(rows[auxiliary].sum()) + room
     # a tree does without them: one type of saddle for all kinds of bodies
     minv = np.zeros((len(system.body_start) - 1, 7)) if rigid and loops else np.zeros(int(system.mass_start[-1]))
-    rows_held = int(own.row_start[-1]) if loops else 0
+    equality_rows = int(own.row_start[-1]) if loops else 0
     saddle = Saddle(
-        own, work, factored, minv, np.zeros(rows_held), np.zeros(rows_held), responses,
-        np.full(1 + k, -1, np.int64), np.zeros((k, k)), always, np.zeros(nu), np.zeros(nr), np.zeros(nr), np.zeros(nu),
-        np.zeros(nu), np.zeros(nr), np.zeros((k, k)), np.zeros((k, k)), np.zeros(k, np.int64), np.zeros(k), np.zeros(k),
-        np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k, np.int8), new_workspace(k), np.zeros(4),
+        own, work, factored, minv, np.zeros(equality_rows), np.zeros(equality_rows), responses,
+        np.full(1 + k, -1, np.int64), np.zeros((k, k)), auxiliary, np.zeros(nu), np.zeros(nr), np.zeros(nr),
+        np.zeros(nu), np.zeros(nu), np.zeros(nr), np.zeros((k, k)), np.zeros((k, k)), np.zeros(k, np.int64),
+        np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k, np.int8), new_workspace(k),
+        np.zeros(4),
     )  # fmt: skip
     return tree, structure, saddle
 
@@ -143,11 +146,11 @@ def _no_responses(room: int) -> Responses:
 
 
 @inner
-def list_always(row_start, always, constraint, low, high):
+def list_equalities(row_start, auxiliary, constraint, low, high):
     """List the auxiliary constraints that always hold; return their rows."""
     rows = 0
-    for i in range(len(always)):
-        c = always[i]
+    for i in range(len(auxiliary)):
+        c = auxiliary[i]
         constraint[i] = c
         for _ in range(row_start[c + 1] - row_start[c]):
             low[rows], high[rows] = -INFINITE, INFINITE
@@ -156,11 +159,11 @@ def list_always(row_start, always, constraint, low, high):
 
 
 @outlined
-def list_touching(
+def list_active(
     # in
-    row_start, first, last, values, touch, positions, always, room,
+    row_start, first, last, values, tolerance, positions, auxiliary, room,
     # out
-    pressed, count, constraint, low, high,
+    last_force, count, constraint, low, high,
 ):  # fmt: skip
     """List the auxiliary constraints that always hold and the one-sided rows that touch; return the rows or NO_ROOM.
 
@@ -168,25 +171,25 @@ def list_touching(
         row_start: of the system.
         first, last: the range of one-sided constraints.
         values: (r, 3) value and rate of all rows.
-        touch: a row acts when its value is at most this.
+        tolerance: a row acts when its value is at most this.
         positions: whether positions are being met.
-        always: auxiliary constraints that always hold.
+        auxiliary: auxiliary constraints that always hold.
         room: constraints that can be listed.
-        pressed: (r,) > 0 for rows that pressed a stage before: they act wherever they are, and positions are brought
+        last_force: (r,) > 0 for rows that pressed a stage before: they act wherever they are, and positions are brought
             back to them from either side; < 0 once listed for positions: rows that come and go would chase each other.
         count, constraint: of the responses.
         low, high: bounds of the rows.
     """
-    rows, listed = list_always(row_start, always, constraint, low, high), len(always)
+    rows, listed = list_equalities(row_start, auxiliary, constraint, low, high), len(auxiliary)
     for c in range(first, last):
         r = row_start[c]
-        if values[r, 0] <= touch or pressed[r] > 0.0 or (positions and pressed[r] < 0.0):
+        if values[r, 0] <= tolerance or last_force[r] > 0.0 or (positions and last_force[r] < 0.0):
             if listed == room:
                 return NO_ROOM
             constraint[listed] = c
-            low[rows], high[rows] = -INFINITE if positions and pressed[r] > 0.0 else 0.0, INFINITE
-            if positions and pressed[r] == 0.0:
-                pressed[r] = -1.0
+            low[rows], high[rows] = -INFINITE if positions and last_force[r] > 0.0 else 0.0, INFINITE
+            if positions and last_force[r] == 0.0:
+                last_force[r] = -1.0
             listed += 1
             rows += 1
     count[0] = listed
@@ -241,7 +244,7 @@ def factor_saddle(
 ):  # fmt: skip
     """Factor the primary system; return 0 or 1 + the node that has no inertia, or whose rows depend on each other."""
     failed = 0
-    forget_responses(saddle)
+    invalidate_responses(saddle)
     if tree is None:
         pass
     else:
@@ -250,7 +253,7 @@ def factor_saddle(
         pass
     else:
         invert_masses(system.body_start, system.mass_start, m, saddle.minv)
-        assemble(saddle.held, structure, saddle.minv, j, saddle.c, saddle.sparse)
+        assemble(saddle.equality_system, structure, saddle.minv, j, saddle.c, saddle.sparse)
         dropped = sparse.factor(structure, saddle.sparse)
         saddle.report[2] = max(dropped, 0)
         failed = -dropped if dropped < 0 else 0
@@ -267,16 +270,16 @@ def _solve_primary(system, tree, structure, exact, j, saddle, f, a, r, lam):
     if structure is None:
         pass
     else:
-        _copy(len(saddle.held_r), r, saddle.held_r)
+        _copy(len(saddle.equality_r), r, saddle.equality_r)
         sparse.solve_factored(
-            saddle.held, structure, saddle.minv, j, saddle.c, f, saddle.held_r,
-            1 if exact and saddle.report[2] > 0.0 else 0, saddle.sparse, a, saddle.held_lam,
+            saddle.equality_system, structure, saddle.minv, j, saddle.c, f, saddle.equality_r,
+            1 if exact and saddle.report[2] > 0.0 else 0, saddle.sparse, a, saddle.equality_lam,
         )  # fmt: skip
-        _copy(len(saddle.held_r), saddle.held_lam, lam)
+        _copy(len(saddle.equality_r), saddle.equality_lam, lam)
 
 
 @inner
-def alone(system, c, k, m, j):
+def row_mobility(system, c, k, m, j):
     """Return about how much row k of constraint c moves along itself its bodies if nothing held them."""
     out = 0.0
     for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
@@ -289,14 +292,14 @@ def alone(system, c, k, m, j):
 
 
 @outlined
-def _finish_matrix(system, constraint, count, row_start, c, m, j, rows, matrix, side):
+def _finish_matrix(system, constraint, count, row_start, c, m, j, rows, matrix, rhs):
     """Take out rows that the primary constraints already hold, what is left being rounding; add compliance."""
     for i in range(count):
         k = constraint[i]
         to = row_start[i]
         for r in range(row_start[i + 1] - to):
-            if matrix[to + r, to + r] <= TOLERANCE * alone(system, k, r, m, j):
-                side[to + r] = 0.0
+            if matrix[to + r, to + r] <= TOLERANCE * row_mobility(system, k, r, m, j):
+                rhs[to + r] = 0.0
                 for other in range(rows):
                     matrix[to + r, other] = 0.0
                     matrix[other, to + r] = 0.0
@@ -304,8 +307,8 @@ def _finish_matrix(system, constraint, count, row_start, c, m, j, rows, matrix, 
 
 
 @outlined
-def _solve_rows(rows, matrix, side, low, high, lcp, guess, factored, order, force, left, report):
-    """Solve for the forces of the auxiliary rows; return 0 or REFUSED."""
+def _solve_auxiliary(rows, matrix, rhs, low, high, lcp, guess, factored, order, force, residual, report):
+    """Solve for the forces of the auxiliary rows; return 0 or NO_SOLUTION."""
     bounded = False
     for i in range(rows):
         bounded = bounded or low[i] > -INFINITE
@@ -313,14 +316,16 @@ def _solve_rows(rows, matrix, side, low, high, lcp, guess, factored, order, forc
     if bounded:
         for i in range(rows):
             guess[i] = 0
-        return REFUSED if solve_lcp(rows, TOLERANCE, matrix, side, low, high, lcp, guess, force, left) != 0 else 0
+        return (
+            NO_SOLUTION if solve_lcp(rows, TOLERANCE, matrix, rhs, low, high, lcp, guess, force, residual) != 0 else 0
+        )
     for i in range(rows):
         for k in range(i + 1):
             factored[i, k] = matrix[i, k]
-    rank = factor_psd(rows, TOLERANCE, factored, order, left)
+    rank = factor_psd(rows, TOLERANCE, factored, order, residual)
     for i in range(rows):
-        left[i] = -side[i]
-    report[3] = solve_psd(rows, rank, factored, order, left, force)
+        residual[i] = -rhs[i]
+    report[3] = solve_psd(rows, rank, factored, order, residual, force)
     report[1] = rank
     return 0
 
@@ -356,46 +361,46 @@ def _copy(count, source, target):
 
 
 @inner
-def forget_responses(saddle):
+def invalidate_responses(saddle):
     """Take note that factor or rows have changed since the last solve."""
-    saddle.known[0] = -1
+    saddle.cached_constraints[0] = -1
 
 
 @outlined
-def _recall(listed, known, rows, products, matrix):
+def _load_cached(listed, cached_constraints, rows, cached_matrix, matrix):
     """Return whether the responses of the constraints listed are at hand, and if so fill the matrix."""
-    if known[0] != listed.count[0]:
+    if cached_constraints[0] != listed.count[0]:
         return False
     for i in range(listed.count[0]):
-        if known[1 + i] != listed.constraint[i]:
+        if cached_constraints[1 + i] != listed.constraint[i]:
             return False
     for i in range(rows):
         for k in range(rows):
-            matrix[i, k] = products[i, k]
+            matrix[i, k] = cached_matrix[i, k]
     return True
 
 
 @outlined
-def _note(listed, rows, matrix, known, products):
+def _store_cached(listed, rows, matrix, cached_constraints, cached_matrix):
     """Keep the matrix of the constraints listed."""
-    known[0] = listed.count[0]
+    cached_constraints[0] = listed.count[0]
     for i in range(listed.count[0]):
-        known[1 + i] = listed.constraint[i]
+        cached_constraints[1 + i] = listed.constraint[i]
     for i in range(rows):
         for k in range(rows):
-            products[i, k] = matrix[i, k]
+            cached_matrix[i, k] = matrix[i, k]
 
 
 @outlined
-def _fill_products(system, i, constraint, j, answer, matrix):
+def _fill_products(system, i, constraint, j, response, matrix):
     """Fill the row and column of the matrix of listed row i from the answer to it."""
     for k in range(i + 1):
-        matrix[i, k] = _row_product(system, constraint[k], j, answer)
+        matrix[i, k] = _row_product(system, constraint[k], j, response)
         matrix[k, i] = matrix[i, k]
 
 
 @inner
-def _respond(system, tree, structure, rows, j, saddle):
+def _set_responses(system, tree, structure, rows, j, saddle):
     """Fill the matrix of the listed rows; return 0 or NO_ROOM."""
     s, listed = saddle, saddle.responses
     status = 0
@@ -414,31 +419,41 @@ def _respond(system, tree, structure, rows, j, saddle):
             listed.row_start[i] = i
         listed.row_start[rows] = rows
         for i in range(rows):
-            _row_force(system, listed.constraint[i], j, s.answer)
-            for k in range(len(s.held_r)):
-                s.held_r[k] = 0.0
+            _row_force(system, listed.constraint[i], j, s.response)
+            for k in range(len(s.equality_r)):
+                s.equality_r[k] = 0.0
             sparse.solve_factored(
-                s.held, structure, s.minv, j, s.c, s.answer, s.held_r, 0, s.sparse, s.answer, s.held_lam
+                s.equality_system,
+                structure,
+                s.minv,
+                j,
+                s.c,
+                s.response,
+                s.equality_r,
+                0,
+                s.sparse,
+                s.response,
+                s.equality_lam,
             )
-            _fill_products(system, i, listed.constraint, j, s.answer, s.matrix)
+            _fill_products(system, i, listed.constraint, j, s.response, s.matrix)
     return status
 
 
 @inner
-def _anticipate(system, tree, structure, rows, j, saddle):
+def _assemble_auxiliary(system, tree, structure, rows, j, saddle):
     """Fill matrix and right side of the listed rows; return 0 or NO_ROOM."""
     s, listed = saddle, saddle.responses
-    if not _recall(listed, s.known, rows, s.products, s.matrix):
-        forget_responses(saddle)
-        if _respond(system, tree, structure, rows, j, saddle) != 0:
+    if not _load_cached(listed, s.cached_constraints, rows, s.cached_matrix, s.matrix):
+        invalidate_responses(saddle)
+        if _set_responses(system, tree, structure, rows, j, saddle) != 0:
             return NO_ROOM
-        _note(listed, rows, s.matrix, s.known, s.products)
+        _store_cached(listed, rows, s.matrix, s.cached_constraints, s.cached_matrix)
     if tree is None:
         for i in range(rows):
             c = listed.constraint[i]
-            s.side[i] = _row_product(system, c, j, s.a) + s.r[system.row_start[c]]
+            s.rhs[i] = _row_product(system, c, j, s.a) + s.r[system.row_start[c]]
     else:
-        auxiliary_rhs(system, j, listed, s.r, s.a, s.side)
+        auxiliary_rhs(system, j, listed, s.r, s.a, s.rhs)
     return 0
 
 
@@ -461,7 +476,7 @@ def solve_saddle(
         saddle: with its factor.
 
     Returns:
-        0, NO_ROOM, or REFUSED when no force meets a one-sided row.
+        0, NO_ROOM, or NO_SOLUTION when no force meets a one-sided row.
     """
     s, listed = saddle, saddle.responses
     for k in range(len(s.lam)):
@@ -470,13 +485,13 @@ def solve_saddle(
     s.report[0] = rows
     status = 0
     if rows > 0:
-        status = _anticipate(system, tree, structure, rows, j, s)
+        status = _assemble_auxiliary(system, tree, structure, rows, j, s)
         if status == 0:
             _finish_matrix(
-                system, listed.constraint, listed.count[0], listed.row_start, s.c, m, j, rows, s.matrix, s.side
+                system, listed.constraint, listed.count[0], listed.row_start, s.c, m, j, rows, s.matrix, s.rhs
             )
-            status = _solve_rows(
-                rows, s.matrix, s.side, s.low, s.high, s.lcp, s.guess, s.factor, s.order, s.force, s.left, s.report
+            status = _solve_auxiliary(
+                rows, s.matrix, s.rhs, s.low, s.high, s.lcp, s.guess, s.factor, s.order, s.force, s.residual, s.report
             )
             for k in range(len(s.lam)):
                 s.lam[k] = 0.0

@@ -34,7 +34,7 @@ from limberjack.spatial.lanes import add, column, cross4, lane, mul, pack, splat
 __all__ = [
     "add_forces",
     "assemble",
-    "assemble_balls",
+    "assemble_ball_joints",
     "divide_by_mass",
     "factor",
     "mass_times_row",
@@ -215,7 +215,7 @@ def product(
 
 # Sums the blocks of A = J M^-1 J^T + C into the layout of a factor, body by body.
 #
-# `assemble` takes any rows. `assemble_balls` takes ball joints by their levers alone: a block of J is s [-(r x) | 1], r
+# `assemble` takes any rows. `assemble_ball_joints` takes ball joints by their levers: a block of J is s [-(r x) | 1], r
 # from the center of mass to the joint and s = -1 or 1, so a block of A is s s' ((r x) I^-1 (r' x)^T + 1 / m), a third
 # of the products that rows take.
 
@@ -279,9 +279,9 @@ def _sum_any(n, groups, dim, g, k, place, J, response, values):
 @inner
 def _sum_body(system, structure, visited, Minv, J, work):
     """Add what one body contributes to A."""
-    b, touch = structure.visit[visited], structure.touch
-    for q in range(structure.visit_touch[visited], structure.visit_touch[visited + 1]):
-        k, n, g, v = touch[q, 0], touch[q, 1], touch[q, 2], touch[q, 3]
+    b, incidence = structure.visit[visited], structure.incidence
+    for q in range(structure.visit_incidence[visited], structure.visit_incidence[visited + 1]):
+        k, n, g, v = incidence[q, 0], incidence[q, 1], incidence[q, 2], incidence[q, 3]
         if Minv.ndim == 2 and n == 3:
             _respond_3(Minv, b, J, k, g, v, work.response, work.pivots)
         else:
@@ -289,11 +289,11 @@ def _sum_body(system, structure, visited, Minv, J, work):
     dim = system.body_start[b + 1] - system.body_start[b]
     for s in range(structure.visit_term[visited], structure.visit_term[visited + 1]):
         p, q, place = structure.term[s, 0], structure.term[s, 1], structure.term[s, 2]
-        g, k, n = touch[p, 2], touch[q, 0], touch[q, 1]
-        if dim == 6 and n == 3 and touch[p, 1] == 3:
+        g, k, n = incidence[p, 2], incidence[q, 0], incidence[q, 1]
+        if dim == 6 and n == 3 and incidence[p, 1] == 3:
             _sum_3(g, k, place, J, work.response, work.values)
         else:
-            _sum_any(n, (touch[p, 1] + 3) >> 2, dim, g, k, place, J, work.response, work.values)
+            _sum_any(n, (incidence[p, 1] + 3) >> 2, dim, g, k, place, J, work.response, work.values)
 
 
 @inner
@@ -336,7 +336,7 @@ def assemble(
 
 
 @inner
-def _respond_ball(Minv, b, levers, t, g, v, response, pivots):
+def _respond_ball_joint(Minv, b, levers, t, g, v, response, pivots):
     """Set the columns of s (r x) I^-1, s r and s / m of one ball joint on a body; add its part of A's diagonal."""
     xx, yy, zz, xy, xz, yz, m = Minv[b, 0], Minv[b, 1], Minv[b, 2], Minv[b, 3], Minv[b, 4], Minv[b, 5], Minv[b, 6]
     x, y, z, sign = levers[t, 0], levers[t, 1], levers[t, 2], levers[t, 3]
@@ -356,7 +356,7 @@ def _respond_ball(Minv, b, levers, t, g, v, response, pivots):
 
 
 @kernel
-def assemble_balls(
+def assemble_ball_joints(
     structure,  # model
     Minv, levers, C,  # in
     work,  # out
@@ -371,14 +371,16 @@ def assemble_balls(
         work: of this structure.
     """
     _begin(structure, work)
-    touch, response, values = structure.touch, work.response, work.values
+    incidence, response, values = structure.incidence, work.response, work.values
     ex, ey, ez = pack(1.0, 0.0, 0.0), pack(0.0, 1.0, 0.0), pack(0.0, 0.0, 1.0)
     for visited in range(len(structure.visit)):
         body = structure.visit[visited]
-        for t in range(structure.visit_touch[visited], structure.visit_touch[visited + 1]):
-            _respond_ball(Minv, body, levers, touch[t, 4], touch[t, 2], touch[t, 3], response, work.pivots)
+        for t in range(structure.visit_incidence[visited], structure.visit_incidence[visited + 1]):
+            _respond_ball_joint(
+                Minv, body, levers, incidence[t, 4], incidence[t, 2], incidence[t, 3], response, work.pivots
+            )
         for n in range(structure.visit_term[visited], structure.visit_term[visited + 1]):
-            g, h, place = touch[structure.term[n, 0], 2], touch[structure.term[n, 1], 2], structure.term[n, 2]
+            g, h, place = incidence[structure.term[n, 0], 2], incidence[structure.term[n, 1], 2], structure.term[n, 2]
             to = place if place >= 0 else -1 - place
             source = place if place >= 0 else 0
             a, b, c = group(response, g), group(response, g + 1), group(response, g + 2)
@@ -403,11 +405,11 @@ def _factor_pivot_3(g, v, work):
         (lane(a, 0), lane(b, 1), lane(c, 2), lane(a, 1), lane(a, 2), lane(b, 2)), lane(o, 0), lane(o, 1), lane(o, 2)
     )
     if not clear:
-        return factor_block(3, g, v, work.values, work.pivots, work.turns, work.small)
+        return factor_block(3, g, v, work.values, work.pivots, work.pivot_order, work.small)
     set_group(work.values, g, pack(0.0, l10, l20))
     set_group(work.values, g + 1, pack(0.0, 0.0, l21))
     set_group(work.pivots, v, pack(i0, i1, i2))
-    work.turns[v, 0] = -1
+    work.pivot_order[v, 0] = -1
     return 0
 
 
@@ -449,7 +451,7 @@ def _update_3(g, end, u, target, values, undivided):
 
 
 @inner
-def _divide_any(structure, k, values, pivots, turns, undivided):
+def _divide_any(structure, k, values, pivots, pivot_order, undivided):
     """Divide a column by its pivots: U = W L^T, then W D^-1; keep W."""
     n, v, g = structure.rows[k], structure.vector[k], structure.block[structure.column[k]]
     own = (n + 3) >> 2
@@ -458,10 +460,10 @@ def _divide_any(structure, k, values, pivots, turns, undivided):
         to = structure.block[block]
         for w in range(groups):
             for s in range(n):
-                p = _turn(s, v, turns)
+                p = _pivot_row(s, v, pivot_order)
                 a = group(values, to + p * groups + w)
                 for e in range(s):
-                    q = _turn(e, v, turns)
+                    q = _pivot_row(e, v, pivot_order)
                     l = spread(values, 4 * (g + q * own) + p)
                     a = sub(a, mul(group(undivided, to - g + q * groups + w), l))
                 set_group(undivided, to - g + p * groups + w, a)
@@ -469,9 +471,9 @@ def _divide_any(structure, k, values, pivots, turns, undivided):
 
 
 @inner
-def _turn(s, v, turns):
+def _pivot_row(s, v, pivot_order):
     """Return which row of a constraint is eliminated as its s-th."""
-    return s if turns[v, 0] < 0 else turns[v + (s >> 2), s & 3]
+    return s if pivot_order[v, 0] < 0 else pivot_order[v + (s >> 2), s & 3]
 
 
 @inner
@@ -513,20 +515,20 @@ def factor(
     for k in range(len(structure.order)):
         n, g, v = structure.rows[k], structure.block[structure.column[k]], structure.vector[k]
         if n == 3:
-            lost = _factor_pivot_3(g, v, work)
+            dropped = _factor_pivot_3(g, v, work)
         else:
-            lost = factor_block(n, g, v, values, pivots, work.turns, work.small)
-        if lost < 0:
+            dropped = factor_block(n, g, v, values, pivots, work.pivot_order, work.small)
+        if dropped < 0:
             return -1 - structure.order[k]
-        for s in range(n - lost, n):
-            work.dropped[count] = structure.first_row[k] + _turn(s, v, work.turns)
+        for s in range(n - dropped, n):
+            work.dropped[count] = structure.first_row[k] + _pivot_row(s, v, work.pivot_order)
             count += 1
-        if structure.plain[k] == 1 and work.turns[v, 0] < 0:
+        if structure.only_3x3[k] == 1 and work.pivot_order[v, 0] < 0:
             end = structure.block[structure.column[k + 1]]
             _divide_3(g, v, end, values, pivots, undivided)
             u = _update_3(g, end, u, structure.target, values, undivided)
         else:
-            _divide_any(structure, k, values, pivots, work.turns, undivided)
+            _divide_any(structure, k, values, pivots, work.pivot_order, undivided)
             u = _update_any(structure, k, u, values, undivided)
     return count
 
@@ -570,14 +572,14 @@ def _backward_3(structure, k, x, values, pivots):
 
 
 @inner
-def _forward_any(structure, k, x, values, turns):
+def _forward_any(structure, k, x, values, pivot_order):
     """Solve with L of column k: its own part of x, then what it takes from the later parts."""
     n, v, g = structure.rows[k], structure.vector[k], structure.block[structure.column[k]]
     own = (n + 3) >> 2
     for s in range(n):
-        p = _turn(s, v, turns)
+        p = _pivot_row(s, v, pivot_order)
         for e in range(s):
-            q = _turn(e, v, turns)
+            q = _pivot_row(e, v, pivot_order)
             x[v + (p >> 2), p & 3] -= values[g + q * own + (p >> 2), p & 3] * x[v + (q >> 2), q & 3]
     for block in range(structure.column[k] + 1, structure.column[k + 1]):
         r = structure.block_row[block]
@@ -590,7 +592,7 @@ def _forward_any(structure, k, x, values, turns):
 
 
 @inner
-def _backward_any(structure, k, x, values, pivots, turns):
+def _backward_any(structure, k, x, values, pivots, pivot_order):
     """Solve with D and L^T of column k."""
     n, v, g = structure.rows[k], structure.vector[k], structure.block[structure.column[k]]
     own = (n + 3) >> 2
@@ -606,9 +608,9 @@ def _backward_any(structure, k, x, values, pivots, turns):
                 s += values[to + i * groups + (j >> 2), j & 3] * x[w + (j >> 2), j & 3]
             x[v + (i >> 2), i & 3] -= s
     for s in range(n - 2, -1, -1):
-        p = _turn(s, v, turns)
+        p = _pivot_row(s, v, pivot_order)
         for e in range(s + 1, n):
-            q = _turn(e, v, turns)
+            q = _pivot_row(e, v, pivot_order)
             x[v + (p >> 2), p & 3] -= values[g + p * own + (q >> 2), q & 3] * x[v + (q >> 2), q & 3]
 
 
@@ -619,7 +621,7 @@ def solve(
     lam,  # out
 ):  # fmt: skip
     """Fill lam with the solution of A lam = b, by the factor in work; dropped rows get 0. b may be lam."""
-    x, values, pivots, turns = work.x, work.values, work.pivots, work.turns
+    x, values, pivots, pivot_order = work.x, work.values, work.pivots, work.pivot_order
     nc = len(structure.order)
     for k in range(nc):
         n, v, row = structure.rows[k], structure.vector[k], structure.first_row[k]
@@ -629,15 +631,15 @@ def solve(
         for i in range(n):
             x[v + (i >> 2), i & 3] = b[row + i]
     for k in range(nc):
-        if structure.plain[k] == 1 and turns[structure.vector[k], 0] < 0:
+        if structure.only_3x3[k] == 1 and pivot_order[structure.vector[k], 0] < 0:
             _forward_3(structure, k, x, values)
         else:
-            _forward_any(structure, k, x, values, turns)
+            _forward_any(structure, k, x, values, pivot_order)
     for k in range(nc - 1, -1, -1):
-        if structure.plain[k] == 1 and turns[structure.vector[k], 0] < 0:
+        if structure.only_3x3[k] == 1 and pivot_order[structure.vector[k], 0] < 0:
             _backward_3(structure, k, x, values, pivots)
         else:
-            _backward_any(structure, k, x, values, pivots, turns)
+            _backward_any(structure, k, x, values, pivots, pivot_order)
     for k in range(nc):
         n, v, row = structure.rows[k], structure.vector[k], structure.first_row[k]
         for i in range(n):

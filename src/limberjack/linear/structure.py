@@ -18,7 +18,7 @@ import numpy as np
 from limberjack._jit import inner, kernel
 from limberjack.constraints.system import System
 from limberjack.errors import ModelError
-from limberjack.linear.ordering import Ordering, body_touches, constraint_of_touch, order_constraints
+from limberjack.linear.ordering import Ordering, body_incidences, constraint_of_incidence, order_constraints
 
 __all__ = ["Structure", "Work", "new_work", "prepare"]
 
@@ -35,12 +35,12 @@ class Structure(NamedTuple):
     column: np.ndarray  # (nc + 1,) int64 first block of each column: the diagonal one
     block_row: np.ndarray  # (nk,) int64 the column whose constraint the block's rows belong to
     block: np.ndarray  # (nk + 1,) int64 groups of each block
-    plain: np.ndarray  # (nc,) int64 1 where all blocks of the column are 3x3
+    only_3x3: np.ndarray  # (nc,) int64 1 where all blocks of the column are 3x3
     target: np.ndarray  # (nu,) int32 place of the block that each product of two blocks is taken from, in order of use
     empty: np.ndarray  # (ne,) int64 diagonal blocks of constraints without touches
     visit: np.ndarray  # (nv,) int64 bodies with touches, in the order of their first columns
-    visit_touch: np.ndarray  # (nv + 1,) int64 touches of each of them
-    touch: np.ndarray  # (nt, 5) int64 by visits: place in J, rows, group in `response`, group in vectors, touch
+    visit_incidence: np.ndarray  # (nv + 1,) int64 touches of each of them
+    incidence: np.ndarray  # (nt, 5) int64 by visits: place in J, rows, group in `response`, group in vectors, touch
     visit_term: np.ndarray  # (nv + 1,) int64 terms of A from each of them
     term: np.ndarray  # (ns, 3) int32 touch on the side of rows, touch on the side of columns, place of the block
 
@@ -51,7 +51,7 @@ class Work(NamedTuple):
     values: np.ndarray  # (groups, 4) A, then its factor
     response: np.ndarray  # (groups, 4) M^-1 J^T of the touches of one body, body dimension x padded rows each
     pivots: np.ndarray  # (groups, 4) diagonal of A, then inverse pivots; 0 of dropped rows
-    turns: np.ndarray  # (groups, 4) int64 the order of rows within each constraint; -1 = as they stand
+    pivot_order: np.ndarray  # (groups, 4) int64 the order of rows within each constraint; -1 = as they stand
     x: np.ndarray  # (groups, 4) padded vector
     undivided: np.ndarray  # (groups, 4) one column before it is divided by its pivots
     small: np.ndarray  # (13, 12) one diagonal block
@@ -76,13 +76,13 @@ def prepare(system: System, ordering: Ordering | None = None) -> Structure:
     column = _sums(ordering.later + 1)
     rows = np.diff(system.row_start)[ordering.order]
     groups = (rows + 3) // 4
-    start, touches = body_touches(system)
-    constraint = constraint_of_touch(system)
+    start, incidences = body_incidences(system)
+    constraint = constraint_of_incidence(system)
     place = np.empty(nc, np.int64)
     place[ordering.order] = np.arange(nc)
 
     block_row = np.empty(ordering.blocks, np.int64)
-    _fill_columns(system, start, touches, constraint, ordering.order, place, column, np.full(nc, -1, np.int64),
+    _fill_columns(system, start, incidences, constraint, ordering.order, place, column, np.full(nc, -1, np.int64),
                   np.full((nc, 2), -1, np.int64), block_row)  # fmt: skip
     of_column = np.repeat(np.arange(nc), np.diff(column))
     block_row = block_row[np.argsort(of_column * nc + block_row)]
@@ -90,19 +90,21 @@ def prepare(system: System, ordering: Ordering | None = None) -> Structure:
     block = _sums(rows[of_column] * groups[block_row]) + _ZEROS
     if block[-1] >= 2**31:
         raise ModelError(f"the factor would hold {block[-1]} groups of four numbers; the most is {2**31 - 1}")
-    plain = np.minimum.reduceat((rows[block_row] == 3).astype(np.int64), column[:-1]) if nc else np.zeros(0, np.int64)
+    only_3x3 = (
+        np.minimum.reduceat((rows[block_row] == 3).astype(np.int64), column[:-1]) if nc else np.zeros(0, np.int64)
+    )
 
     first = np.full(len(start) - 1, nc, np.int64)
     np.minimum.at(first, system.incidence_body, place[constraint])
     visit = np.argsort(first, kind="stable")[: np.count_nonzero(np.diff(start))].astype(np.int64)
     counts = np.diff(start)[visit]
-    visit_touch = _sums(counts)
-    by_visit = touches[np.repeat(start[visit] - visit_touch[:-1], counts) + np.arange(len(touches))]
-    touch = _touch_table(system, constraint, place, _sums(groups), by_visit, visit_touch)
+    visit_incidence = _sums(counts)
+    by_visit = incidences[np.repeat(start[visit] - visit_incidence[:-1], counts) + np.arange(len(incidences))]
+    incidence = _incidence_table(system, constraint, place, _sums(groups), by_visit, visit_incidence)
     visit_term, written = np.zeros(len(visit) + 1, np.int64), np.zeros(ordering.blocks, np.int64)
-    of_touch = place[constraint[by_visit]]
-    term = np.empty((_count_terms(visit_touch, of_touch), 3), np.int32)
-    _fill_terms(visit_touch, of_touch, column, block_row, block, written, visit_term, term)
+    column_of = place[constraint[by_visit]]
+    term = np.empty((_count_terms(visit_incidence, column_of), 3), np.int32)
+    _fill_terms(visit_incidence, column_of, column, block_row, block, written, visit_term, term)
     empty = column[:-1][written[column[:-1]] == 0]
     written[empty] = 1
     target = np.empty(ordering.updates, np.int32)
@@ -115,45 +117,45 @@ def prepare(system: System, ordering: Ordering | None = None) -> Structure:
         column=column,
         block_row=block_row,
         block=block,
-        plain=plain,
+        only_3x3=only_3x3,
         target=target,
         empty=empty,
         visit=visit,
-        visit_touch=visit_touch,
-        touch=touch,
+        visit_incidence=visit_incidence,
+        incidence=incidence,
         visit_term=visit_term,
         term=term,
     )
 
 
-def _touch_table(
+def _incidence_table(
     system: System,
     constraint: np.ndarray,
     place: np.ndarray,
     vector: np.ndarray,
     by_visit: np.ndarray,
-    visit_touch: np.ndarray,
+    visit_incidence: np.ndarray,
 ) -> np.ndarray:
     """Return what `Structure.touch` holds, for touches in the order of visits."""
     owner = constraint[by_visit]
     rows = np.diff(system.row_start)[owner]
     running = _sums(np.diff(system.body_start)[system.incidence_body[by_visit]] * ((rows + 3) // 4))
-    own = running[:-1] - np.repeat(running[visit_touch[:-1]], np.diff(visit_touch))
+    own = running[:-1] - np.repeat(running[visit_incidence[:-1]], np.diff(visit_incidence))
     return np.stack([system.block_start[by_visit], rows, own, vector[place[owner]], by_visit], axis=1).astype(np.int64)
 
 
 def new_work(system: System, structure: Structure) -> Work:
     """Return the arrays that factor and solve one system."""
     longest = structure.block[structure.column[1:]] - structure.block[structure.column[:-1]]
-    dim = np.repeat(np.diff(system.body_start)[structure.visit], np.diff(structure.visit_touch))
-    response = int((structure.touch[:, 2] + dim * ((structure.touch[:, 1] + 3) // 4)).max(initial=0))
+    dim = np.repeat(np.diff(system.body_start)[structure.visit], np.diff(structure.visit_incidence))
+    response = int((structure.incidence[:, 2] + dim * ((structure.incidence[:, 1] + 3) // 4)).max(initial=0))
     nr, nu = int(system.row_start[-1]), int(system.body_start[-1])
     vector = int(structure.vector[-1])
     return Work(
         values=_zeros(int(structure.block[-1])),
         response=_zeros(response),
         pivots=_zeros(vector),
-        turns=np.zeros((vector, 4), np.int64),
+        pivot_order=np.zeros((vector, 4), np.int64),
         x=_zeros(vector),
         undivided=_zeros(int(longest.max(initial=0))),
         small=np.zeros((13, 12)),
@@ -181,7 +183,7 @@ def _sums(counts: np.ndarray) -> np.ndarray:
 
 @kernel
 def _fill_columns(
-    system, start, touches, constraint, order, place, column,  # model
+    system, start, incidences, constraint, order, place, column,  # model
     seen, children,  # work
     block_row,  # out
 ):  # fmt: skip
@@ -196,7 +198,7 @@ def _fill_columns(
         for t in range(system.incidence_start[i], system.incidence_start[i + 1]):
             b = system.incidence_body[t]
             for s in range(start[b], start[b + 1]):
-                r = place[constraint[touches[s]]]
+                r = place[constraint[incidences[s]]]
                 if r > k and seen[r] != k:
                     seen[r] = k
                     block_row[at] = r
@@ -241,14 +243,14 @@ def _fill_targets(
 
 @kernel
 def _count_terms(
-    visit_touch, of_touch,  # model
+    visit_incidence, column_of,  # model
 ):  # fmt: skip
     """Return how many products of touches the blocks of A are sums of."""
     count = 0
-    for v in range(len(visit_touch) - 1):
-        for q in range(visit_touch[v], visit_touch[v + 1]):
-            for p in range(visit_touch[v], visit_touch[v + 1]):
-                if of_touch[p] >= of_touch[q]:
+    for v in range(len(visit_incidence) - 1):
+        for q in range(visit_incidence[v], visit_incidence[v + 1]):
+            for p in range(visit_incidence[v], visit_incidence[v + 1]):
+                if column_of[p] >= column_of[q]:
                     count += 1
     return count
 
@@ -267,18 +269,18 @@ def _find(r, first, last, block_row):
 
 @kernel
 def _fill_terms(
-    visit_touch, of_touch, column, block_row, block,  # model
+    visit_incidence, column_of, column, block_row, block,  # model
     written,  # work
     visit_term, term,  # out
 ):  # fmt: skip
     """Fill the two touches and the block of every product, body by body."""
     n = 0
-    for v in range(len(visit_touch) - 1):
-        for q in range(visit_touch[v], visit_touch[v + 1]):
-            k = of_touch[q]
-            for p in range(visit_touch[v], visit_touch[v + 1]):
-                if of_touch[p] >= k:
-                    c = _find(of_touch[p], column[k], column[k + 1], block_row)
+    for v in range(len(visit_incidence) - 1):
+        for q in range(visit_incidence[v], visit_incidence[v + 1]):
+            k = column_of[q]
+            for p in range(visit_incidence[v], visit_incidence[v + 1]):
+                if column_of[p] >= k:
+                    c = _find(column_of[p], column[k], column[k + 1], block_row)
                     term[n, 0] = p
                     term[n, 1] = q
                     term[n, 2] = block[c] if written[c] == 1 else -1 - block[c]

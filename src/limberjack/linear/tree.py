@@ -68,13 +68,13 @@ from limberjack.linear.elimination import (
     CONSTRAINT_3,
     CONSTRAINT_6,
     DIM,
+    FACTOR,
     FIRST,
     FORM,
     LEAF,
-    PLACE,
     SOURCE,
     UP_DIM,
-    UP_PLACE,
+    UP_FACTOR,
     UP_VECTOR,
     VECTOR,
     Tree,
@@ -99,9 +99,9 @@ __all__ = [
     "forward_rows_3",
     "forward_rows_6",
     "pivot",
-    "push",
-    "push_3",
-    "push_6",
+    "add_to_parent",
+    "add_to_parent_3",
+    "add_to_parent_6",
     "refine",
     "residual",
     "solve",
@@ -118,13 +118,13 @@ _ROW_FLOOR = 1e-12
 @inner
 def factor_body_6(table, n, M, J, work):
     """Factor the pivot of a body of dimension 6 and add G^T W to that of its parent."""
-    p, rows, block = table[n, PLACE], table[n, UP_DIM], table[n, BLOCK]
+    p, rows, block = table[n, FACTOR], table[n, UP_DIM], table[n, BLOCK]
     d = square_lower_6(M, table[n, SOURCE])
     if table[n, LEAF] == 0:
         d = sum_21(d, lower_6(work, p))
-    fine, f = factor_6(d, _BODY_FLOOR)
+    positive, f = factor_6(d, _BODY_FLOOR)
     store_lower_6(work, p, f)
-    up, first, g = table[n, UP_PLACE], table[n, FIRST] == 1, p + 21
+    up, first, g = table[n, UP_FACTOR], table[n, FIRST] == 1, p + 21
     for r in range(rows):
         w = forward_6(f, load_6(J, block + 6 * r))
         s = (w[0] * f[0], w[1] * f[2], w[2] * f[5], w[3] * f[9], w[4] * f[14], w[5] * f[20])
@@ -136,19 +136,19 @@ def factor_body_6(table, n, M, J, work):
         work[up] = x if first else work[up] + x
         up += 1
         store_6(work, g + 6 * r, s)
-    return fine
+    return positive
 
 
 @inner
 def factor_body_3(table, n, M, J, work):
     """Factor the pivot of a body of dimension 3 and add G^T W to that of its parent."""
-    p, rows, block = table[n, PLACE], table[n, UP_DIM], table[n, BLOCK]
+    p, rows, block = table[n, FACTOR], table[n, UP_DIM], table[n, BLOCK]
     d = square_lower_3(M, table[n, SOURCE])
     if table[n, LEAF] == 0:
         d = sum_6(d, lower_3(work, p))
-    fine, f = factor_3(d, _BODY_FLOOR)
+    positive, f = factor_3(d, _BODY_FLOOR)
     store_lower_3(work, p, f)
-    up, first, g = table[n, UP_PLACE], table[n, FIRST] == 1, p + 6
+    up, first, g = table[n, UP_FACTOR], table[n, FIRST] == 1, p + 6
     for r in range(rows):
         w = forward_3(f, load_3(J, block + 3 * r))
         s = (w[0] * f[0], w[1] * f[2], w[2] * f[5])
@@ -160,7 +160,7 @@ def factor_body_3(table, n, M, J, work):
         work[up] = x if first else work[up] + x
         up += 1
         store_3(work, g + 3 * r, s)
-    return fine
+    return positive
 
 
 @inner
@@ -177,15 +177,15 @@ def factor_body(table, n, M, J, work):
 
 @inner
 def _factor_body(table, n, dim, M, J, work):
-    p, rows, source = table[n, PLACE], table[n, UP_DIM], table[n, SOURCE]
+    p, rows, source = table[n, FACTOR], table[n, UP_DIM], table[n, SOURCE]
     leaf, at = table[n, LEAF] == 1, p
     for i in range(dim):
         for j in range(i + 1):
             x = M[source + i * dim + j]
             work[at] = x if leaf else work[at] + x
             at += 1
-    fine = factor_any(dim, _BODY_FLOOR, work, p)
-    up, first, block = table[n, UP_PLACE], table[n, FIRST] == 1, table[n, BLOCK]
+    positive = factor_any(dim, _BODY_FLOOR, work, p)
+    up, first, block = table[n, UP_FACTOR], table[n, FIRST] == 1, table[n, BLOCK]
     for r in range(rows):
         row = at + r * dim
         for i in range(dim):
@@ -204,45 +204,45 @@ def _factor_body(table, n, dim, M, J, work):
             work[row + i] = s
         work[up] = x if first else work[up] + x
         up += 1
-    return fine
+    return positive
 
 
 @inner
 def factor_rows(table, n, C, work):
     """Factor the pivot of a constraint."""
-    p, rows, source = table[n, PLACE], table[n, DIM], table[n, SOURCE]
+    p, rows, source = table[n, FACTOR], table[n, DIM], table[n, SOURCE]
     for i in range(rows):
         work[p + i * (i + 3) // 2] += C[source + i]
     if rows == 3:
-        fine, f = factor_3(lower_3(work, p), _ROW_FLOOR)
+        positive, f = factor_3(lower_3(work, p), _ROW_FLOOR)
         store_lower_3(work, p, f)
     elif rows == 5:
-        fine, g = factor_5(lower_5(work, p), _ROW_FLOOR)
+        positive, g = factor_5(lower_5(work, p), _ROW_FLOOR)
         store_lower_5(work, p, g)
     elif rows == 6:
-        fine, h = factor_6(lower_6(work, p), _ROW_FLOOR)
+        positive, h = factor_6(lower_6(work, p), _ROW_FLOOR)
         store_lower_6(work, p, h)
     elif rows == 2:
-        fine = factor_any(2, _ROW_FLOOR, work, p)
+        positive = factor_any(2, _ROW_FLOOR, work, p)
     else:
-        fine = factor_any(rows, _ROW_FLOOR, work, p)
-    return fine
+        positive = factor_any(rows, _ROW_FLOOR, work, p)
+    return positive
 
 
 @inner
-def push_6(table, n, J, work):
+def add_to_parent_6(table, n, J, work):
     """Add G^T W of a constraint to the pivot of its parent, a body of dimension 6."""
     # Bounds known to the compiler: its unrolled loops equal sums written out.
     rows = table[n, DIM]
     if rows == 3:
-        _push_rows_6(table, n, 3, J, work)
+        _add_rows_to_parent_6(table, n, 3, J, work)
     else:
-        _push_rows_6(table, n, rows, J, work)
+        _add_rows_to_parent_6(table, n, rows, J, work)
 
 
 @inner
-def _push_rows_6(table, n, rows, J, work):
-    p, block, up = table[n, PLACE], table[n, BLOCK], table[n, UP_PLACE]
+def _add_rows_to_parent_6(table, n, rows, J, work):
+    p, block, up = table[n, FACTOR], table[n, BLOCK], table[n, UP_FACTOR]
     d = (0.0,) * 21
     if table[n, FIRST] == 0:
         d = lower_6(work, up)
@@ -262,9 +262,9 @@ def _push_rows_6(table, n, rows, J, work):
 
 
 @inner
-def push_3(table, n, J, work):
+def add_to_parent_3(table, n, J, work):
     """Add G^T W of a constraint to the pivot of its parent, a body of dimension 3."""
-    p, rows, block, up = table[n, PLACE], table[n, DIM], table[n, BLOCK], table[n, UP_PLACE]
+    p, rows, block, up = table[n, FACTOR], table[n, DIM], table[n, BLOCK], table[n, UP_FACTOR]
     d = (0.0,) * 6
     if table[n, FIRST] == 0:
         d = lower_3(work, up)
@@ -285,20 +285,20 @@ def push_3(table, n, J, work):
 
 
 @inner
-def push(table, n, J, work):
+def add_to_parent(table, n, J, work):
     """Add G^T W of a constraint to the pivot of its parent of any dimension; of a root, which has none, nothing."""
     dim = table[n, UP_DIM]
     if dim == 9:
-        _push(table, n, 9, J, work)
+        _add_to_parent(table, n, 9, J, work)
     elif dim == 7:
-        _push(table, n, 7, J, work)
+        _add_to_parent(table, n, 7, J, work)
     else:
-        _push(table, n, dim, J, work)
+        _add_to_parent(table, n, dim, J, work)
 
 
 @inner
-def _push(table, n, dim, J, work):
-    p, rows, block, up = table[n, PLACE], table[n, DIM], table[n, BLOCK], table[n, UP_PLACE]
+def _add_to_parent(table, n, dim, J, work):
+    p, rows, block, up = table[n, FACTOR], table[n, DIM], table[n, BLOCK], table[n, UP_FACTOR]
     g, at = p + rows * (rows + 1) // 2, p
     if table[n, FIRST] == 1:
         for i in range(dim * (dim + 1) // 2):
@@ -329,7 +329,7 @@ def _push(table, n, dim, J, work):
 @inner
 def forward_body_6(table, n, work, F, r, a, lam):
     """Replace the part of a body of dimension 6 by y and add G^T y to that of its parent."""
-    p, v, up = table[n, PLACE], table[n, VECTOR], table[n, UP_VECTOR]
+    p, v, up = table[n, FACTOR], table[n, VECTOR], table[n, UP_VECTOR]
     x = load_6(F, v) if table[n, LEAF] == 1 else load_6(a, v)
     y = forward_6(lower_6(work, p), x)
     store_6(a, v, y)
@@ -342,7 +342,7 @@ def forward_body_6(table, n, work, F, r, a, lam):
 @inner
 def forward_body_3(table, n, work, F, r, a, lam):
     """Replace the part of a body of dimension 3 by y and add G^T y to that of its parent."""
-    p, v, up = table[n, PLACE], table[n, VECTOR], table[n, UP_VECTOR]
+    p, v, up = table[n, FACTOR], table[n, VECTOR], table[n, UP_VECTOR]
     x = load_3(F, v) if table[n, LEAF] == 1 else load_3(a, v)
     y = forward_3(lower_3(work, p), x)
     store_3(a, v, y)
@@ -355,7 +355,7 @@ def forward_body_3(table, n, work, F, r, a, lam):
 @inner
 def forward_body(table, n, work, F, r, a, lam):
     """Replace the part of a body of any dimension by y and add G^T y to that of its parent."""
-    p, v, up, dim = table[n, PLACE], table[n, VECTOR], table[n, UP_VECTOR], table[n, DIM]
+    p, v, up, dim = table[n, FACTOR], table[n, VECTOR], table[n, UP_VECTOR], table[n, DIM]
     if table[n, LEAF] == 1:
         for i in range(dim):
             a[v + i] = F[v + i]
@@ -384,7 +384,7 @@ def _forward_own(p, v, rows, work, lam):
 @inner
 def forward_rows_6(table, n, work, F, a, lam):
     """Replace the part of a constraint by y and take G^T y from that of its parent, a body of dimension 6."""
-    p, v, up, rows = table[n, PLACE], table[n, VECTOR], table[n, UP_VECTOR], table[n, DIM]
+    p, v, up, rows = table[n, FACTOR], table[n, VECTOR], table[n, UP_VECTOR], table[n, DIM]
     _forward_own(p, v, rows, work, lam)
     x = load_6(F, up) if table[n, FIRST] == 1 else load_6(a, up)
     g = p + rows * (rows + 1) // 2
@@ -396,7 +396,7 @@ def forward_rows_6(table, n, work, F, a, lam):
 @inner
 def forward_rows_3(table, n, work, F, a, lam):
     """Replace the part of a constraint by y and take G^T y from that of its parent, a body of dimension 3."""
-    p, v, up, rows = table[n, PLACE], table[n, VECTOR], table[n, UP_VECTOR], table[n, DIM]
+    p, v, up, rows = table[n, FACTOR], table[n, VECTOR], table[n, UP_VECTOR], table[n, DIM]
     _forward_own(p, v, rows, work, lam)
     x = load_3(F, up) if table[n, FIRST] == 1 else load_3(a, up)
     g = p + rows * (rows + 1) // 2
@@ -409,7 +409,7 @@ def forward_rows_3(table, n, work, F, a, lam):
 @inner
 def forward_rows(table, n, work, F, a, lam):
     """Replace the part of a constraint by y and take G^T y from that of its parent, a body of any dimension."""
-    p, v, up, rows, dim = table[n, PLACE], table[n, VECTOR], table[n, UP_VECTOR], table[n, DIM], table[n, UP_DIM]
+    p, v, up, rows, dim = table[n, FACTOR], table[n, VECTOR], table[n, UP_VECTOR], table[n, DIM], table[n, UP_DIM]
     _forward_own(p, v, rows, work, lam)
     if table[n, FIRST] == 1:
         for i in range(dim):
@@ -423,7 +423,7 @@ def forward_rows(table, n, work, F, a, lam):
 @inner
 def backward_body_6(table, n, work, a, lam):
     """Replace y of a body of dimension 6 by its acceleration."""
-    p, v, up = table[n, PLACE], table[n, VECTOR], table[n, UP_VECTOR]
+    p, v, up = table[n, FACTOR], table[n, VECTOR], table[n, UP_VECTOR]
     f, y = lower_6(work, p), load_6(a, v)
     x = (y[0] * f[0], y[1] * f[2], y[2] * f[5], y[3] * f[9], y[4] * f[14], y[5] * f[20])
     for k in range(table[n, UP_DIM]):
@@ -434,7 +434,7 @@ def backward_body_6(table, n, work, a, lam):
 @inner
 def backward_body_3(table, n, work, a, lam):
     """Replace y of a body of dimension 3 by its acceleration."""
-    p, v, up = table[n, PLACE], table[n, VECTOR], table[n, UP_VECTOR]
+    p, v, up = table[n, FACTOR], table[n, VECTOR], table[n, UP_VECTOR]
     f, y = lower_3(work, p), load_3(a, v)
     x = (y[0] * f[0], y[1] * f[2], y[2] * f[5])
     for k in range(table[n, UP_DIM]):
@@ -446,7 +446,7 @@ def backward_body_3(table, n, work, a, lam):
 @inner
 def backward_body(table, n, work, a, lam):
     """Replace y of a body of any dimension by its acceleration."""
-    p, v, up, dim = table[n, PLACE], table[n, VECTOR], table[n, UP_VECTOR], table[n, DIM]
+    p, v, up, dim = table[n, FACTOR], table[n, VECTOR], table[n, UP_VECTOR], table[n, DIM]
     g = p + dim * (dim + 1) // 2
     for i in range(dim):
         a[v + i] *= work[p + i * (i + 3) // 2]
@@ -473,7 +473,7 @@ def _backward_own(p, v, rows, work, lam):
 @inner
 def backward_rows_6(table, n, work, a, lam):
     """Replace y of a constraint below a body of dimension 6 by its multipliers."""
-    p, v, rows = table[n, PLACE], table[n, VECTOR], table[n, DIM]
+    p, v, rows = table[n, FACTOR], table[n, VECTOR], table[n, DIM]
     x, g = load_6(a, table[n, UP_VECTOR]), p + rows * (rows + 1) // 2
     for k in range(rows):
         lam[v + k] = -lam[v + k] * work[p + k * (k + 3) // 2] - dot_6(x, load_6(work, g + 6 * k))
@@ -483,7 +483,7 @@ def backward_rows_6(table, n, work, a, lam):
 @inner
 def backward_rows_3(table, n, work, a, lam):
     """Replace y of a constraint below a body of dimension 3 by its multipliers."""
-    p, v, rows = table[n, PLACE], table[n, VECTOR], table[n, DIM]
+    p, v, rows = table[n, FACTOR], table[n, VECTOR], table[n, DIM]
     x, g = load_3(a, table[n, UP_VECTOR]), p + rows * (rows + 1) // 2
     for k in range(rows):
         lam[v + k] = -lam[v + k] * work[p + k * (k + 3) // 2] - dot_3(x, load_3(work, g + 3 * k))
@@ -493,7 +493,7 @@ def backward_rows_3(table, n, work, a, lam):
 @inner
 def backward_rows(table, n, work, a, lam):
     """Replace y of a constraint below a body of any dimension by its multipliers."""
-    p, v, up, rows, dim = table[n, PLACE], table[n, VECTOR], table[n, UP_VECTOR], table[n, DIM], table[n, UP_DIM]
+    p, v, up, rows, dim = table[n, FACTOR], table[n, VECTOR], table[n, UP_VECTOR], table[n, DIM], table[n, UP_DIM]
     g = p + rows * (rows + 1) // 2
     for k in range(rows):
         x = -lam[v + k] * work[p + k * (k + 3) // 2]
@@ -528,20 +528,20 @@ def factor(
     for n in range(len(table)):
         form = table[n, FORM]
         if form == BODY_6:
-            fine = factor_body_6(table, n, M, J, work)
+            positive = factor_body_6(table, n, M, J, work)
         elif form == BODY_3:
-            fine = factor_body_3(table, n, M, J, work)
+            positive = factor_body_3(table, n, M, J, work)
         elif form == BODY:
-            fine = factor_body(table, n, M, J, work)
+            positive = factor_body(table, n, M, J, work)
         else:
-            fine = factor_rows(table, n, C, work)
+            positive = factor_rows(table, n, C, work)
             if form == CONSTRAINT_6:
-                push_6(table, n, J, work)
+                add_to_parent_6(table, n, J, work)
             elif form == CONSTRAINT_3:
-                push_3(table, n, J, work)
+                add_to_parent_3(table, n, J, work)
             else:
-                push(table, n, J, work)
-        if not fine:
+                add_to_parent(table, n, J, work)
+        if not positive:
             return 1 + n
     return 0
 
@@ -657,7 +657,7 @@ def refine(
 
 def pivot(tree: Tree, work: np.ndarray, node: int) -> np.ndarray:
     """Return D (dim, dim) of a node as it stood when `factor` eliminated it; of a body, its articulated inertia."""
-    p, dim = int(tree.table[node, PLACE]), int(tree.table[node, DIM])
+    p, dim = int(tree.table[node, FACTOR]), int(tree.table[node, DIM])
     lower = np.zeros((dim, dim))
     lower[np.tril_indices(dim)] = work[p : p + dim * (dim + 1) // 2]
     inverse = lower.diagonal().copy()

@@ -21,13 +21,13 @@ from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.system import System
 from limberjack.linear.elimination import Tree, new_work, order_of, split
 from limberjack.linear.krylov import FAILED, Krylov, iterate, new_krylov, start_solve
-from limberjack.linear.packed_rows import pack_rows, pack_side, unpack
+from limberjack.linear.packed_rows import pack_rhs, pack_rows, unpack
 from limberjack.linear.tree import factor, solve
 
-__all__ = ["OverTree", "new_over_tree", "solve_over_tree"]
+__all__ = ["TreePreconditioner", "new_tree_preconditioner", "solve_tree_preconditioned"]
 
 
-class OverTree(NamedTuple):
+class TreePreconditioner(NamedTuple):
     """A factored forest and the vectors of solves with it; never shared between threads."""
 
     bare: System  # without the touches of solids that are held
@@ -36,14 +36,16 @@ class OverTree(NamedTuple):
     mass: np.ndarray  # (36 nb,) blocks of M, 1 for solids that are held
     free: np.ndarray  # (nb,) 0 for solids that are held, else 1
     force: np.ndarray  # (6 nb,)
-    moved: np.ndarray  # (6 nb,)
-    still: np.ndarray  # (nr,) 0
-    held: np.ndarray  # (nr,) multipliers of T in products
-    side: np.ndarray  # (nr,) right sides
+    displacement: np.ndarray  # (6 nb,)
+    zero_rhs: np.ndarray  # (nr,) 0
+    tree_lam: np.ndarray  # (nr,) multipliers of T in products
+    rhs: np.ndarray  # (nr,) right sides
     krylov: Krylov  # of L
 
 
-def new_over_tree(system: System, free: np.ndarray, allowed: np.ndarray, pairs: np.ndarray) -> OverTree:
+def new_tree_preconditioner(
+    system: System, free: np.ndarray, allowed: np.ndarray, pairs: np.ndarray
+) -> TreePreconditioner:
     """Return the arrays for a system.
 
     Args:
@@ -62,11 +64,11 @@ def new_over_tree(system: System, free: np.ndarray, allowed: np.ndarray, pairs: 
     parts = split(bare, allowed)
     tree = order_of(bare, parts)
     krylov = new_krylov(system, 0, pairs)
-    left = ~parts.primary[krylov.packed.order]
-    krylov = krylov._replace(packed=krylov.packed._replace(order=krylov.packed.order[left].copy()))
+    remaining = ~parts.primary[krylov.packed.order]
+    krylov = krylov._replace(packed=krylov.packed._replace(order=krylov.packed.order[remaining].copy()))
     krylov.packed.count[1] = 0  # the tree moves all solids at once
     nu, nr = 6 * len(free), int(system.row_start[-1])
-    return OverTree(
+    return TreePreconditioner(
         bare, tree, new_work(tree), np.zeros(6 * nu), free.astype(float), np.zeros(nu), np.zeros(nu), np.zeros(nr),
         np.zeros(nr), np.zeros(nr), krylov,
     )  # fmt: skip
@@ -92,7 +94,7 @@ def _set_masses(Minv, mass):
 
 
 @inner
-def _lay(system, packed, J, lam, free, force):
+def _set_forces(system, packed, J, lam, free, force):
     """Fill the forces of the listed constraints."""
     for k in range(len(force)):
         force[k] = 0.0
@@ -107,7 +109,7 @@ def _lay(system, packed, J, lam, free, force):
 
 
 @inner
-def _leave(system, packed, J, moved, side):
+def _subtract_rates(system, packed, J, displacement, rhs):
     """Take off the right sides of the listed constraints what the solids move."""
     for i in range(packed.count[0]):
         c = packed.listed[i]
@@ -115,63 +117,76 @@ def _leave(system, packed, J, moved, side):
             o, k = 6 * system.incidence_body[t], system.block_start[t]
             for r in range(system.row_start[c], system.row_start[c + 1]):
                 for j in range(6):
-                    side[r] -= J[k + j] * moved[o + j]
+                    rhs[r] -= J[k + j] * displacement[o + j]
                 k += 6
 
 
 @kernel
-def solve_over_tree(
+def solve_tree_preconditioned(
     # model
     system,
     # in
     Minv, J, C, b, center, cap, tolerance,
     # out
-    over, lam, report,
+    preconditioner, lam, report,
 ):  # fmt: skip
     """Fill lam with a solution of A lam = b; where loops contradict another, with a least-squares solution for them.
 
     Args:
         system: which constraint touches which solid.
-        Minv: (nb, 7) as of `solve_krylov`; null where `over` was told so.
+        Minv: (nb, 7) as of `solve_krylov`; null where `preconditioner` was told so.
         J: flat rows; those of the forest all act.
         C: (nr,) compliance.
         b: (nr,) right-hand side.
         center: (nb, 3 or more) where the com of the solids are.
         cap: most iterations.
         tolerance: residual of the loops beside what they start from, both weighed, that is small enough.
-        over: of this system.
+        preconditioner: of this system.
         lam: (nr,) multipliers.
         report: (3,) as of `solve_krylov`, of the loops.
 
     Returns:
         As `solve_krylov`; FAILED too where rows of the forest depend on each other.
     """
-    work, nr = over.krylov, len(lam)
-    packed, force, moved, side = work.packed, over.force, over.moved, over.side
+    work, nr = preconditioner.krylov, len(lam)
+    packed, force, displacement, rhs = (
+        work.packed,
+        preconditioner.force,
+        preconditioner.displacement,
+        preconditioner.rhs,
+    )
     for r in range(nr):
-        lam[r], side[r] = 0.0, -b[r]
+        lam[r], rhs[r] = 0.0, -b[r]
     for k in range(len(force)):
         force[k] = 0.0
     report[0], report[1], report[2] = 0.0, np.inf, np.inf
-    _set_masses(Minv, over.mass)
-    if factor(over.bare, over.tree, over.mass, J, C, over.factor) != 0:
+    _set_masses(Minv, preconditioner.mass)
+    if factor(preconditioner.bare, preconditioner.tree, preconditioner.mass, J, C, preconditioner.factor) != 0:
         return FAILED
     if pack_rows(system, Minv, J, C, center, work.weight, packed) != 0:
         return FAILED
-    solve(over.bare, over.tree, over.factor, force, side, moved, over.held)
+    solve(
+        preconditioner.bare,
+        preconditioner.tree,
+        preconditioner.factor,
+        force,
+        rhs,
+        displacement,
+        preconditioner.tree_lam,
+    )
     for r in range(nr):
-        side[r] = b[r]
-    _leave(system, packed, J, moved, side)
+        rhs[r] = b[r]
+    _subtract_rates(system, packed, J, displacement, rhs)
     rows = start_solve(work)
-    pack_side(system, packed, side, work.r)
-    status, count, square, whole = iterate(system, C, tolerance, cap, over, work, rows)
+    pack_rhs(system, packed, rhs, work.r)
+    status, count, square, rhs_square = iterate(system, C, tolerance, cap, preconditioner, work, rows)
     if status == FAILED or not np.isfinite(square):
         return FAILED
     unpack(system, packed, work.y, lam)
-    _lay(system, packed, J, lam, over.free, force)
+    _set_forces(system, packed, J, lam, preconditioner.free, force)
     for r in range(nr):
-        side[r] = -b[r]
-    solve(over.bare, over.tree, over.factor, force, side, moved, lam)
+        rhs[r] = -b[r]
+    solve(preconditioner.bare, preconditioner.tree, preconditioner.factor, force, rhs, displacement, lam)
     report[0], report[1] = count, np.sqrt(square)
-    report[2] = np.sqrt(square / whole) if whole > 0.0 else 0.0
+    report[2] = np.sqrt(square / rhs_square) if rhs_square > 0.0 else 0.0
     return status

@@ -24,13 +24,13 @@ from limberjack.linear.dense import factor_general, solve_general
 from limberjack.linear.elimination import Tree
 from limberjack.linear.tree import solve
 
-__all__ = ["Slanted", "solve_slanted"]
+__all__ = ["UnsymmetricSolution", "solve_unsymmetric"]
 
 _TOLERANCE = 1e-11
 
 
-class Slanted(NamedTuple):
-    """What `solve_slanted` finds."""
+class UnsymmetricSolution(NamedTuple):
+    """What `solve_unsymmetric` finds."""
 
     a: np.ndarray  # (nu,) accelerations
     lam: np.ndarray  # (nr,) multipliers of the primary rows, 0 elsewhere
@@ -40,20 +40,20 @@ class Slanted(NamedTuple):
 
 
 @kernel
-def _answer(
+def _solve(
     # model
     system, tree,
     # in
-    tolerance, work, F, r, rows, bias, along,
+    tolerance, work, F, r, rows, bias, directions,
     # out
-    zero, matrix, order, scales, side, scratch, force, a, lam, mu,
+    zero, matrix, order, scales, rhs, scratch, force, a, lam, mu,
 ):  # fmt: skip
     """Fill a, lam and mu; return the rank of A and the largest residual."""
-    m, k = len(rows), len(along)
+    m, k = len(rows), len(directions)
     nu = len(F)
     for i in range(k):
         for u in range(nu):
-            force[u] = along[i, u]
+            force[u] = directions[i, u]
         solve(system, tree, work, force, zero, a, lam)
         for j in range(m):
             x = 0.0
@@ -65,19 +65,19 @@ def _answer(
         x = bias[j]
         for u in range(nu):
             x += rows[j, u] * a[u]
-        side[j] = -x
+        rhs[j] = -x
     rank = factor_general(m, k, tolerance, matrix, order[0], order[1], scales[0], scales[1])
-    worst = solve_general(m, k, rank, matrix, order[0], order[1], side, mu, scratch)
+    largest = solve_general(m, k, rank, matrix, order[0], order[1], rhs, mu, scratch)
     for u in range(nu):
         x = F[u]
         for i in range(k):
-            x += along[i, u] * mu[i]
+            x += directions[i, u] * mu[i]
         force[u] = x
     solve(system, tree, work, force, r, a, lam)
-    return rank, worst
+    return rank, largest
 
 
-def solve_slanted(
+def solve_unsymmetric(
     system: System,
     tree: Tree,
     work: np.ndarray,
@@ -85,8 +85,8 @@ def solve_slanted(
     r: np.ndarray,
     rows: np.ndarray,
     bias: np.ndarray,
-    along: np.ndarray,
-) -> Slanted:
+    directions: np.ndarray,
+) -> UnsymmetricSolution:
     """Return accelerations, multipliers and forces along K that hold the rows Ja.
 
     Args:
@@ -97,19 +97,20 @@ def solve_slanted(
         r: (nr,) right side of the constraints.
         rows: (m, nu) Ja.
         bias: (m,) c.
-        along: (k, nu) K, a force per row.
+        directions: (k, nu) K, a force per row.
     """
-    rows, along = np.ascontiguousarray(rows, float), np.ascontiguousarray(along, float)
-    nu, m, k = len(F), len(rows), len(along)
-    if rows.shape != (m, nu) or along.shape != (k, nu) or bias.shape != (m,):
+    rows, directions = np.ascontiguousarray(rows, float), np.ascontiguousarray(directions, float)
+    nu, m, k = len(F), len(rows), len(directions)
+    if rows.shape != (m, nu) or directions.shape != (k, nu) or bias.shape != (m,):
         raise StateError(
-            f"rows, bias and forces have shapes {rows.shape}, {bias.shape} and {along.shape}; there are {nu} velocities"
+            f"rows, bias and forces have shapes {rows.shape}, {bias.shape} and {directions.shape}; there are {nu} "
+            "velocities"
         )
     most = max(m, k, 1)
     order, scales = (np.zeros(most, np.int64), np.zeros(most, np.int64)), (np.zeros(most), np.zeros(most))
     a, lam, mu = np.zeros(nu), np.zeros(len(r)), np.zeros(k)
-    rank, worst = _answer(
-        system, tree, _TOLERANCE, work, F, r, rows, bias, along, np.zeros(len(r)), np.zeros((m, k)), order, scales,
+    rank, largest = _solve(
+        system, tree, _TOLERANCE, work, F, r, rows, bias, directions, np.zeros(len(r)), np.zeros((m, k)), order, scales,
         np.zeros(m), np.zeros(most), np.zeros(nu), a, lam, mu,
     )  # fmt: skip
-    return Slanted(a, lam, mu, int(rank), float(worst))
+    return UnsymmetricSolution(a, lam, mu, int(rank), float(largest))

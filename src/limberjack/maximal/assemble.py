@@ -12,7 +12,7 @@ from limberjack.constraints.rows import ANGLE, COORDINATES
 from limberjack.constraints.table import DRIVE
 from limberjack.errors import Diverged, StateError, UnknownName, UnsupportedByMethod
 from limberjack.linear.krylov import FAILED
-from limberjack.linear.tree_preconditioner import OverTree, new_over_tree, solve_over_tree
+from limberjack.linear.tree_preconditioner import TreePreconditioner, new_tree_preconditioner, solve_tree_preconditioned
 from limberjack.maximal.bodies import AFFINE, POSE, RIGID, SCALABLE, SHAPE
 from limberjack.maximal.displacement_rows import PLACE, TARGET, TURNED, TURNS, new_net, new_setup, new_work
 from limberjack.maximal.displacement_solve import ASK, OWN, TOLD, correct
@@ -146,8 +146,8 @@ class Assembler:
         for b in range(model.body_count - 1, -1, -1):
             if link[b] >= 0:
                 self._body[link[b]] = b
-        self._over: OverTree | None = None
-        self._over_still: tuple[np.ndarray, OverTree | None] | None = None
+        self._over: TreePreconditioner | None = None
+        self._over_still: tuple[np.ndarray, TreePreconditioner | None] | None = None
         self._scale()
         self.put(model.q0 if q is None else q)
         for t, target in enumerate(self.targets):
@@ -268,7 +268,7 @@ class Assembler:
         report[0], report[1] = count, total
         return status
 
-    def _tree(self) -> OverTree | None:
+    def _tree(self) -> TreePreconditioner | None:
         """Return what solves over the spanning tree work on, or None where it would not help."""
         system, net, table = self.net.system, self.net, self.whole.table
         still = self.work.free == 0.0
@@ -278,7 +278,7 @@ class Assembler:
         held = np.arange(len(system.row_start) - 1) < net.ends[0]
         held[: net.ends[0]] &= table.speed[self.whole.system.row_start[: net.ends[0]]] == 0
         if (self.whole.bodies.kind == RIGID).all() and held.any():
-            over = new_over_tree(system, ~still, held, net.pairs)
+            over = new_tree_preconditioner(system, ~still, held, net.pairs)
             left = np.diff(system.row_start)[held & (over.tree.constraint_node < 0)].sum()
             if left > _LOOPS * int(net.rows[0]):
                 over = None
@@ -292,7 +292,7 @@ class Assembler:
         w, options = self.work, (tolerance, solver_tolerance, physical, clamp)
         if self._over is not None:
             self._correct(1, 0, *options, given=ASK)
-            status = solve_over_tree(
+            status = solve_tree_preconditioned(
                 self.net.system, w.minv, w.j, w.c, w.b, self.pose, solver_iterations, solver_tolerance, self._over,
                 w.lam, w.solve,
             )  # fmt: skip

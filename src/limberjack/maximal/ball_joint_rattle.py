@@ -20,7 +20,7 @@ from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.rows import SLIDE
 from limberjack.constraints.system import System, new_system
 from limberjack.constraints.table import DRIVE, EQUALITY
-from limberjack.linear.sparse import assemble_balls, factor, solve
+from limberjack.linear.sparse import assemble_ball_joints, factor, solve
 from limberjack.linear.structure import Structure, Work, new_work, prepare
 from limberjack.maximal.bodies import RIGID
 from limberjack.maximal.free_flight import (
@@ -173,7 +173,7 @@ def _face(balls, structure, b, levers, minv, soft, factored):
     """Fill levers, inverse masses and a factor at the rotations a step starts from; return the status of `factor`."""
     set_inverses(b, minv)
     _set_levers(balls, b, levers)
-    assemble_balls(structure, minv, levers, soft, factored)
+    assemble_ball_joints(structure, minv, levers, soft, factored)
     return factor(structure, factored)
 
 

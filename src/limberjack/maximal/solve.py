@@ -9,7 +9,7 @@ import numpy as np
 from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.system import System
 from limberjack.constraints.table import INEQUALITY, ROTOR, SPRING, Table
-from limberjack.linear.saddle import NO_ROOM, REFUSED, alone, factor_saddle, list_touching, solve_saddle
+from limberjack.linear.saddle import NO_ROOM, NO_SOLUTION, factor_saddle, list_active, row_mobility, solve_saddle
 from limberjack.maximal.bodies import Bodies, move_bodies
 from limberjack.maximal.forces import read_coordinates
 from limberjack.maximal.rows import Evaluation, evaluate
@@ -109,13 +109,13 @@ def set_sides(table, rows, mode, h, loose, rate, values, pressed, side, give):
 
 @outlined
 def _soften(system, every, held, always, m, j, give):
-    """Let the rows of loops give way a little: all `held` constraints where `every`, else those that `always` lists."""
+    """Let the rows of loops give way a little: all `held` constraints where `every`, else those that `auxiliary` lists."""
     for i in range(held if every else len(always)):
         c = i if every else always[i]
         for k in range(system.row_start[c + 1] - system.row_start[c]):
             r = system.row_start[c] + k
             if give[r] == 0.0:
-                give[r] = _SOFT * alone(system, c, k, m, j)
+                give[r] = _SOFT * row_mobility(system, c, k, m, j)
 
 
 @inner
@@ -128,7 +128,7 @@ def meet(setup, tree, structure, mode, h, loose, rate, touch, soft, e, s, saddle
     rows = setup.system.row_start[setup.constraints[1]]
     set_sides(setup.table, rows, mode, h, loose, rate, e.values, s.pressed, saddle.r, saddle.c)
     if soft:
-        _soften(setup.system, tree is None, setup.constraints[0], saddle.always, e.m, e.j, saddle.c)
+        _soften(setup.system, tree is None, setup.constraints[0], saddle.auxiliary, e.m, e.j, saddle.c)
     status = factor_saddle(setup.system, tree, structure, e.m, e.j, saddle)
     listed, rank = saddle.report[0], saddle.report[1]
     if status != 0:
@@ -146,8 +146,8 @@ def meet(setup, tree, structure, mode, h, loose, rate, touch, soft, e, s, saddle
 def solve_again(setup, tree, structure, mode, touch, e, s, saddle):
     """Solve with the factor at hand, right sides set."""
     counts, listed = setup.constraints, saddle.responses
-    rows = list_touching(
-        setup.system.row_start, counts[0], counts[1], e.values, touch, mode == 0, saddle.always,
+    rows = list_active(
+        setup.system.row_start, counts[0], counts[1], e.values, touch, mode == 0, saddle.auxiliary,
         len(listed.constraint), s.pressed, listed.count, listed.constraint, saddle.low, saddle.high,
     )  # fmt: skip
     status = NO_ROOM
@@ -155,7 +155,7 @@ def solve_again(setup, tree, structure, mode, touch, e, s, saddle):
         status = solve_saddle(setup.system, tree, structure, rows, True, e.m, e.j, saddle)
     if status == NO_ROOM:
         status = MORE_ROOM
-    elif status == REFUSED:
+    elif status == NO_SOLUTION:
         status = STUCK
     return status
 

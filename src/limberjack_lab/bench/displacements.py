@@ -10,7 +10,7 @@ import numpy as np
 from limberjack import scenes
 from limberjack.constraints.system import System, new_system
 from limberjack.linear.krylov import new_krylov, solve_krylov
-from limberjack.linear.tree_preconditioner import new_over_tree, solve_over_tree
+from limberjack.linear.tree_preconditioner import new_tree_preconditioner, solve_tree_preconditioned
 from limberjack.maximal.assemble import Assembler
 from limberjack.methods import Displacements
 from limberjack.simulation.simulation import Simulation
@@ -157,7 +157,7 @@ def _against_scipy(table: Table, seconds: float, watch: Watch) -> dict[str, floa
         lam, report, c = np.zeros(len(b)), np.zeros(3), np.zeros(len(b))
 
         held = np.arange(len(work.net.system.row_start) - 1) < work.net.ends[0]
-        over = new_over_tree(work.net.system, np.ones(len(work.pose), bool), held, work.net.pairs)
+        over = new_tree_preconditioner(work.net.system, np.ones(len(work.pose), bool), held, work.net.pairs)
         asks = {"ours": _TOLERANCE, "tree": _TOLERANCE}
 
         def solve(key: str, call: Any, own: Any, w: Any = w, lam: Any = lam, report: Any = report, c: Any = c,
@@ -165,7 +165,7 @@ def _against_scipy(table: Table, seconds: float, watch: Watch) -> dict[str, floa
             call(work.net.system, w.minv, w.source, c, b, work.pose, 20_000, asks[key], own, lam, report)
 
         solvers = {"ours": partial(solve, "ours", solve_krylov, krylov)}
-        solvers["tree"] = partial(solve, "tree", solve_over_tree, over)
+        solvers["tree"] = partial(solve, "tree", solve_tree_preconditioned, over)
         runs, row = [Contender(key, call) for key, call in solvers.items()], part.add(metric=metric)
         matrix = None if sparse is None else _matrix(work, sparse)
         for key, call in solvers.items():

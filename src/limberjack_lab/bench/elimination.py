@@ -20,7 +20,7 @@ from limberjack._jit import inner, kernel, outlined
 from limberjack.collision.detect import find_contacts, new_detector
 from limberjack.constraints.system import System
 from limberjack.constraints.table import DRIVE
-from limberjack.linear.saddle import factor_saddle, first_constraints, list_touching, new_saddle, solve_saddle
+from limberjack.linear.saddle import factor_saddle, first_constraints, list_active, new_saddle, solve_saddle
 from limberjack.maximal.bodies import RIGID, take_inertia
 from limberjack.maximal.contacts import put_contacts
 from limberjack.maximal.inserted_rows import with_slots
@@ -61,8 +61,8 @@ def repeat_solves(
         if what & SOLVE:
             for k in range(len(force)):
                 saddle.f[k] = force[k]
-            acting = list_touching(
-                start, counts[0], counts[1], e.values, TOUCH, False, saddle.always, len(listed.constraint), pressed,
+            acting = list_active(
+                start, counts[0], counts[1], e.values, TOUCH, False, saddle.auxiliary, len(listed.constraint), pressed,
                 listed.count, listed.constraint, saddle.low, saddle.high,
             )  # fmt: skip
             status = acting

@@ -67,7 +67,7 @@ def _one_step(
         s.u_sum[k] = 0.0
     for r in range(len(s.pressed)):
         s.pressed[r] = 0.0
-    looped = tree is None or len(saddle.always) > 0
+    looped = tree is None or len(saddle.auxiliary) > 0
     stages = 4 if many else 1
     at, status = time, 0
     for stage in range(stages):

@@ -20,12 +20,13 @@ from limberjack.constraints.rows import AXES_A, AXES_B, GAP, LEVER_A, LEVER_B, R
 from limberjack.errors import StateError, UnsupportedByMethod
 from limberjack.linear.elimination import new_work, order_of, split
 from limberjack.linear.tree import factor
-from limberjack.linear.unsymmetric import solve_slanted
+from limberjack.linear.unsymmetric import solve_unsymmetric
 from limberjack.maximal.bodies import PARTICLE, PLANAR, SCALABLE
 from limberjack.maximal.scalable_bodies import may_be_primary
 from limberjack.maximal.solve import STUCK
 from limberjack.methods.multipliers.alternatives import AlternativeStepper
 from limberjack.methods.multipliers.options import Multipliers
+from limberjack.methods.stepper import Forces
 from limberjack.model.model import Model
 from limberjack.model.registered import CONSTRAINT_KINDS, RegisteredConstraint, unsymmetric_joints
 
@@ -88,7 +89,7 @@ class SlantedStepper(AlternativeStepper):
         a, b = self.whole.table.pair_link[self._pair_of(joint)]
         return int(a), int(b)
 
-    def _set(self, mode: int, h: float, forces: Any, time: float) -> None:
+    def _set(self, mode: int, h: float, forces: Forces, time: float) -> None:
         self._at = time
         super()._set(mode, h, forces, time)
 
@@ -107,7 +108,7 @@ class SlantedStepper(AlternativeStepper):
             for k, wrench in enumerate(self._wrenches(joint)):
                 along[first + k] = self._force(joint, wrench)
         mine = self._auxiliary
-        found = solve_slanted(
+        found = solve_unsymmetric(
             system, self._forest, self._factor, self._f, self._side, rows[mine], self._side[mine], along[mine]
         )
         self._lam[:] = found.lam[: self._count]
