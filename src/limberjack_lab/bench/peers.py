@@ -1,7 +1,7 @@
 """Our models in the words of the peers: the same masses, joints and coordinates for MuJoCo and Pinocchio.
 
-Every moving link becomes one body whose frame is the link's: at its joint, hinges and slides along z. Only what all
-sides treat alike is carried over: trees of hinge, slide, ball, free, universal, cylindrical, planar and compound
+Bodies on fixed joints move as one link, whose frame is that of its joint: hinges and slides along z. Only what all
+engines treat alike is carried over: trees of hinge, slide, ball, free, universal, cylindrical, planar and compound
 joints, and armature. Anything else is refused by name, since a comparison of different models says nothing.
 
 MuJoCo's coordinates are ours. Pinocchio stores quaternions as (x, y, z, w), and moves a free body by its velocity in
@@ -10,175 +10,167 @@ body axes, so that its acceleration is  qdd_linear = R (a + w x v).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
+import limberjack as lj
 from limberjack import errors
-from limberjack.model.joints import BALL, FREE, GENERAL, HINGE, PUSH, SLIDE, TURN
-from limberjack.model.model import Model
-from limberjack.model.spec import Spec
-from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
+from limberjack_lab.bench.frames import matrix_of, quaternion_of, z_to
 
-__all__ = ["PinocchioTwin", "bare", "mujoco_model", "to_mjcf"]
+__all__ = ["PinocchioTwin", "bare", "mujoco_model", "numbers", "to_mjcf"]
 
-_CARRIED = {"armature"}
 # MuJoCo refuses inertias below 1e-15: a point mass gets this much about its centre [kg m^2].
 _LEAST_INERTIA = 1e-14
+_X, _Y, _Z, _ORIGIN = np.eye(3)[0], np.eye(3)[1], np.eye(3)[2], np.zeros(3)
+_FORCES = ("damping", "stiffness", "rest", "friction", "limits", "limit_stiffness", "limit_damping", "motor")
 
 
-def bare(model: Model) -> Model:
-    """Return the model without dampers, springs, limits, friction and motors in its joints."""
-    own = {
-        word: None
-        for word in (
-            "damping",
-            "stiffness",
-            "rest",
-            "friction",
-            "limits",
-            "limit_stiffness",
-            "limit_damping",
-            "motor",
-        )
-    }
+class _Axis(NamedTuple):
+    kind: str  # "hinge" or "slide"
+    axis: np.ndarray
+    point: np.ndarray
+
+
+_AXES = {
+    "hinge": (_Axis("hinge", _Z, _ORIGIN),),
+    "slide": (_Axis("slide", _Z, _ORIGIN),),
+    "universal": (_Axis("hinge", _X, _ORIGIN), _Axis("hinge", _Y, _ORIGIN)),
+    "cylindrical": (_Axis("slide", _Z, _ORIGIN), _Axis("hinge", _Z, _ORIGIN)),
+    "planar": (_Axis("slide", _X, _ORIGIN), _Axis("slide", _Y, _ORIGIN), _Axis("hinge", _Z, _ORIGIN)),
+    "ball": (),
+    "free": (),
+}
+
+
+def bare(model: lj.Model) -> lj.Model:
+    """Return the model without dampers, springs, limits, friction and motors."""
     plain = {"damping": 0.0, "stiffness": 0.0, "friction": 0.0, "limits": None, "motor": None}
-    spec = model.spec
-    joints = [replace(joint, axes=tuple(replace(axis, **plain) for axis in joint.axes), **own) for joint in spec.joints]
-    return Model(
-        Spec(
-            spec.name,
-            spec.gravity,
-            spec.merge_fixed,
-            spec.bodies,
-            joints,
-            spec.shapes,
-            [],
-            spec.points,
-            spec.excluded,
-        )
-    )
+    none: dict[str, Any] = dict.fromkeys(_FORCES)
+    joints = [
+        replace(joint, axes=tuple(replace(axis, **plain) for axis in joint.axes), **none)
+        for joint in model.spec.joints
+    ]  # fmt: skip
+    return lj.Model(replace(model.spec, joints=joints, springs=[]))
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Link:
     """A moving link: its joint and what hangs on it, in its own frame."""
 
     name: str
     parent: int
-    kind: int
+    kind: str
     rotation: np.ndarray  # (3, 3) joint frame in the parent link's frame
     position: np.ndarray  # (3,)
-    factors: tuple[tuple[int, np.ndarray, np.ndarray], ...]  # (TURN or PUSH, axis, point) of GENERAL links
-    armature: np.ndarray  # (dof,)
-    mass: float
-    com: np.ndarray
-    inertia: np.ndarray  # (3, 3) about the com
+    axes: tuple[_Axis, ...]  # none of balls and free joints
+    armature: np.ndarray  # (nv,)
+    q_start: int
+    v_start: int
+    bodies: list[tuple[float, np.ndarray, np.ndarray]] = field(default_factory=list)  # mass, com, inertia about it
+
+    def mass_properties(self) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return mass, com and inertia about the com of all bodies on the link."""
+        mass = sum(m for m, _, _ in self.bodies)
+        com = sum((m * c for m, c, _ in self.bodies), np.zeros(3)) / mass if mass > 0 else self.bodies[0][1]
+        total = np.zeros((3, 3))
+        for m, c, inertia in self.bodies:
+            d = c - com
+            total += inertia + m * (d @ d * np.eye(3) - np.outer(d, d))
+        return float(mass), com, 0.5 * (total + total.T)
 
 
-def _mass_properties(model: Model, link: int) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return mass, com and inertia about the com of all bodies on a link, in its frame."""
-    a = model.arrays
-    on = np.flatnonzero(a.body_link == link)
-    masses = a.body_mass[on]
-    turns, offsets = a.body_offset[on, :9].reshape(-1, 3, 3), a.body_offset[on, 9:]
-    places = offsets + np.einsum("nij,nj->ni", turns, a.body_com[on])
-    mass = float(masses.sum())
-    com = masses @ places / mass if mass > 0 else places.mean(axis=0)
-    total = np.zeros((3, 3))
-    for b, m, turn, place in zip(on, masses, turns, places, strict=True):
-        own = a.body_inertia[b][[0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(3, 3)
-        d = place - com
-        total += turn @ own @ turn.T + m * (d @ d * np.eye(3) - np.outer(d, d))
-    return mass, com, 0.5 * (total + total.T)
+def _refuse(model: lj.Model, what: str) -> None:
+    raise lj.ModelError(f'model "{model.name}" cannot be compared with a peer: {what}')
 
 
-def _refuse(model: Model, what: str) -> None:
-    raise errors.ModelError(f'model "{model.name}" cannot be compared with a peer: {what}')
+def _check(model: lj.Model, joint: Any) -> None:
+    """Refuse a joint that the peers would not treat alike."""
+    if joint.kind not in (*_AXES, "compound", "fixed") or joint.pitch:
+        _refuse(model, f'joint "{joint.name}" is neither a row of hinges and slides nor a plain ball')
+    for part in (joint, *joint.axes):
+        if any(x is not None and np.any(np.array(x, object)) for x in (part.damping, part.stiffness, part.limits)):
+            _refuse(model, f'joint "{part.name}" has a damper, spring or soft limit; see bare()')
+    if joint.kind == "free" and tuple(joint.rotation) != (1.0, 0.0, 0.0, 0.0):
+        _refuse(model, f'free joint "{joint.name}" has turned frames')
+    if joint.kind in ("ball", "free") and joint.armature is not None and np.any(joint.armature):
+        _refuse(model, f'joint "{joint.name}" has armature on a ball')
 
 
-def _factors(model: Model, i: int, name: str) -> tuple[tuple[int, np.ndarray, np.ndarray], ...]:
-    links = model.arrays.links
-    out = []
-    for f in range(links.factor_start[i], links.factor_start[i + 1]):
-        kind, data = int(links.factor_kind[f]), links.factor_data[f]
-        if kind not in (TURN, PUSH) or data[6] != 0.0:
-            _refuse(model, f'joint "{name}" is neither a row of hinges and slides nor a plain ball')
-        out.append((kind, data[:3], data[3:6]))
-    return tuple(out)
+def _joint_rotation(joint: Any) -> np.ndarray:
+    """Return the rotation of a joint's own axes, the main one along z, in its joint frame."""
+    if joint.axis2 is None:
+        return z_to(joint.axis)
+    x, y = np.array(joint.axis), np.array(joint.axis2)
+    y = y - x * (x @ y)
+    y /= np.linalg.norm(y)
+    return np.column_stack([x, y, np.cross(x, y)])
 
 
-def _links(model: Model) -> list[_Link]:
-    """Return the moving links, or raise for a model that the peers would not treat alike."""
-    a = model.arrays
+def _links(model: lj.Model) -> tuple[list[_Link], dict[str, int]]:
+    """Return the moving links and the link of each body (-1 = world); refuse what the peers would not treat alike."""
     for word, example in model.features().items():
-        if word not in _CARRIED:
+        if word != "armature":
             _refuse(model, f"it has {word} ({example})")
-    if len(a.drives.place) or len(a.drives.ball_place):
-        places = a.drives.place if len(a.drives.place) else a.drives.ball_place
-        _refuse(
-            model,
-            f'joint "{model.dof_name(int(places[0, 1]))}" has a damper, spring or soft limit; see bare()',
-        )
-    out, tree = [], a.links
-    names = [model.joint_names[j] for j in np.flatnonzero(a.joint_link >= 0)]
-    for i, name in enumerate(names):
-        kind, v = int(tree.kind[i]), slice(int(tree.v_start[i]), int(tree.v_start[i] + tree.dof[i]))
-        rotation, position = tree.placement[i, :9].reshape(3, 3), tree.placement[i, 9:]
-        if kind == FREE and not (np.array_equal(rotation, np.eye(3)) and tree.parent[i] < 0):
-            _refuse(model, f'free joint "{name}" has turned frames')
-        if kind in (FREE, BALL) and tree.armature[v].any():
-            _refuse(model, f'joint "{name}" has armature on a ball')
-        factors = _factors(model, i, name) if kind == GENERAL else ()
-        out.append(
-            _Link(
-                name,
-                int(tree.parent[i]),
-                kind,
-                rotation,
-                position,
-                factors,
-                tree.armature[v],
-                *_mass_properties(model, i),
+    links: list[_Link] = []
+    # link and frame (R, p) in it, by body
+    place: dict[str, tuple[int, np.ndarray, np.ndarray]] = {"world": (-1, np.eye(3), np.zeros(3))}
+    for name in model.body_names:
+        body = model.body(name)
+        joint = model.joint_spec(body.joint)
+        _check(model, joint)
+        if joint.child != name:
+            _refuse(model, f'joint "{joint.name}" stands in the tree the other way round')
+        turn, (link, r, p) = _joint_rotation(joint), place[joint.parent]
+        r, p = r @ matrix_of(np.array(joint.rotation)) @ turn, p + r @ np.array(joint.position)
+        if joint.kind != "fixed":
+            info = model.joint(joint.name)
+            axes = _AXES.get(joint.kind) or tuple(
+                _Axis(axis.kind, np.array(axis.axis), np.array(axis.position)) for axis in joint.axes
             )
-        )
-    return out
+            rotors = [axis.armature for axis in joint.axes] or joint.armature or 0.0
+            armature = np.broadcast_to(np.array(rotors, float), info.nv)
+            links.append(_Link(joint.name, link, joint.kind, r, p, axes, armature, info.q_start, info.v_start))
+            link, r, p = len(links) - 1, np.eye(3), np.zeros(3)
+        back = (matrix_of(np.array(joint.rotation_in_child)) @ turn).T
+        r, p = r @ back, p - r @ back @ np.array(joint.position_in_child)
+        place[name] = link, r, p
+        if link >= 0:
+            links[link].bodies.append((body.mass, p + r @ body.com, r @ body.inertia @ r.T))
+    return links, {name: link for name, (link, _, _) in place.items()}
 
 
 # MuJoCo
 
 
-def _numbers(values: Any) -> str:
+def numbers(values: Any) -> str:
+    """Return numbers as MJCF has them, with all their digits."""
     return " ".join(repr(float(x)) for x in values)
 
 
 def _mjcf_joints(link: _Link) -> list[str]:
-    if link.kind == FREE:
+    if link.kind == "free":
         return ["<freejoint/>"]
-    if link.kind == BALL:
+    if link.kind == "ball":
         return ['<joint type="ball"/>']
-    factors = link.factors
-    if link.kind != GENERAL:
-        factors = ((TURN if link.kind == HINGE else PUSH, np.array((0.0, 0.0, 1.0)), np.zeros(3)),)
     out = []
-    for (kind, axis, point), armature in zip(factors, link.armature, strict=True):
+    for (kind, axis, point), armature in zip(link.axes, link.armature, strict=True):
         rotor = f' armature="{float(armature)!r}"' if armature else ""
-        word = "hinge" if kind == TURN else "slide"
-        out.append(f'<joint type="{word}" axis="{_numbers(axis)}" pos="{_numbers(point)}"{rotor}/>')
+        out.append(f'<joint type="{kind}" axis="{numbers(axis)}" pos="{numbers(point)}"{rotor}/>')
     return out
 
 
 def _mjcf_inertial(link: _Link) -> str:
-    i = link.inertia
+    mass, com, i = link.mass_properties()
     if np.abs(i).max() < _LEAST_INERTIA:
-        shape = f'diaginertia="{_numbers([_LEAST_INERTIA] * 3)}"'
+        shape = f'diaginertia="{numbers([_LEAST_INERTIA] * 3)}"'
     else:
-        shape = f'fullinertia="{_numbers([i[0, 0], i[1, 1], i[2, 2], i[0, 1], i[0, 2], i[1, 2]])}"'
-    return f'<inertial pos="{_numbers(link.com)}" mass="{link.mass!r}" {shape}/>'
+        shape = f'fullinertia="{numbers([i[0, 0], i[1, 1], i[2, 2], i[0, 1], i[0, 2], i[1, 2]])}"'
+    return f'<inertial pos="{numbers(com)}" mass="{mass!r}" {shape}/>'
 
 
-def to_mjcf(model: Model, *, dt: float = 1e-3, integrator: str = "Euler") -> str:
+def to_mjcf(model: lj.Model, *, dt: float = 1e-3, integrator: str = "Euler") -> str:
     """Return the model as MJCF without names and without shapes, contacts off.
 
     Args:
@@ -188,23 +180,23 @@ def to_mjcf(model: Model, *, dt: float = 1e-3, integrator: str = "Euler") -> str
     """
     lines = [
         '<mujoco><compiler angle="radian" inertiafromgeom="false"/>',
-        f'<option timestep="{dt!r}" integrator="{integrator}" gravity="{_numbers(model.gravity)}">',
+        f'<option timestep="{dt!r}" integrator="{integrator}" gravity="{numbers(model.gravity)}">',
         '<flag contact="disable"/></option>',
         "<worldbody>",
     ]
     open_links: list[int] = []
-    for i, link in enumerate(_links(model)):
+    for i, link in enumerate(_links(model)[0]):
         while open_links and open_links[-1] != link.parent:
             lines.append("</body>")
             open_links.pop()
-        lines.append(f'<body pos="{_numbers(link.position)}" quat="{_numbers(quaternion_from_matrix(link.rotation))}">')
+        lines.append(f'<body pos="{numbers(link.position)}" quat="{numbers(quaternion_of(link.rotation))}">')
         lines += [_mjcf_inertial(link), *_mjcf_joints(link)]
         open_links.append(i)
     lines += ["</body>"] * len(open_links) + ["</worldbody></mujoco>"]
     return "\n".join(lines)
 
 
-def mujoco_model(model: Model, *, dt: float = 1e-3, integrator: str = "Euler") -> Any:
+def mujoco_model(model: lj.Model, *, dt: float = 1e-3, integrator: str = "Euler") -> Any:
     """Return the model as a compiled `mujoco.MjModel`; its qpos, qvel and qacc are laid out as our q, qd and qdd."""
     mujoco = errors.require("mujoco", extra="bench")
     return mujoco.MjModel.from_xml_string(to_mjcf(model, dt=dt, integrator=integrator))
@@ -212,31 +204,30 @@ def mujoco_model(model: Model, *, dt: float = 1e-3, integrator: str = "Euler") -
 
 # Pinocchio
 
-_AXES = {(1.0, 0.0, 0.0): "X", (0.0, 1.0, 0.0): "Y", (0.0, 0.0, 1.0): "Z"}
+_LETTERS = {(1.0, 0.0, 0.0): "X", (0.0, 1.0, 0.0): "Y", (0.0, 0.0, 1.0): "Z"}
 
 
-def _pin_scalar(pin: Any, kind: int, axis: np.ndarray) -> Any:
+def _pin_scalar(pin: Any, kind: str, axis: np.ndarray) -> Any:
     """Return Pinocchio's fastest joint for one axis: an aligned one where there is one."""
-    letter = _AXES.get((float(axis[0]), float(axis[1]), float(axis[2])))
+    letter = _LETTERS.get((float(axis[0]), float(axis[1]), float(axis[2])))
     if letter:
-        return getattr(pin, f"JointModel{'R' if kind == TURN else 'P'}{letter}")()
-    unaligned = pin.JointModelRevoluteUnaligned if kind == TURN else pin.JointModelPrismaticUnaligned
+        return getattr(pin, f"JointModel{'R' if kind == 'hinge' else 'P'}{letter}")()
+    unaligned = pin.JointModelRevoluteUnaligned if kind == "hinge" else pin.JointModelPrismaticUnaligned
     return unaligned(np.array(axis))
 
 
 def _pin_joint(pin: Any, link: _Link) -> tuple[Any, np.ndarray]:
     """Return Pinocchio's joint for a link, and the link's origin in the frame behind that joint."""
-    z, at_joint = np.array((0.0, 0.0, 1.0)), np.zeros(3)
-    if link.kind != GENERAL:
-        if link.kind in (HINGE, SLIDE):
-            return _pin_scalar(pin, TURN if link.kind == HINGE else PUSH, z), at_joint
-        return (pin.JointModelSpherical() if link.kind == BALL else pin.JointModelFreeFlyer()), at_joint
-    factors = link.factors
-    centred = all(kind == TURN and not point.any() for kind, _, point in factors)
-    if centred and len(factors) == 2 and abs(factors[0][1] @ factors[1][1]) < 1e-12:
-        return pin.JointModelUniversal(np.array(factors[0][1]), np.array(factors[1][1])), at_joint
+    if link.kind in ("ball", "free"):
+        return (pin.JointModelSpherical() if link.kind == "ball" else pin.JointModelFreeFlyer()), np.zeros(3)
+    if link.kind in ("hinge", "slide"):
+        return _pin_scalar(pin, link.kind, _Z), np.zeros(3)
+    axes = link.axes
+    centred = all(kind == "hinge" and not point.any() for kind, _, point in axes)
+    if centred and len(axes) == 2 and abs(axes[0].axis @ axes[1].axis) < 1e-12:
+        return pin.JointModelUniversal(np.array(axes[0].axis), np.array(axes[1].axis)), np.zeros(3)
     joint, behind = pin.JointModelComposite(), np.zeros(3)
-    for k, (kind, axis, point) in enumerate(factors):
+    for k, (kind, axis, point) in enumerate(axes):
         # Each axis goes through its own point: there and, after the last, back again.
         joint.addJoint(_pin_scalar(pin, kind, axis), pin.SE3(np.eye(3), point + behind), f"{link.name}:{k}")
         behind = -point
@@ -250,52 +241,54 @@ class PinocchioTwin:
 
     Args:
         model: a tree; `bare` makes one comparable.
+
+    Attributes:
+        model: Pinocchio's.
+        joints: its number of each link's joint.
+        link_of: the link of each body by name; -1 = world.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: lj.Model) -> None:
         pin = errors.require("pinocchio", extra="bench")
         self.model: Any = pin.Model()
         self.model.gravity = pin.Motion(np.array(model.gravity), np.zeros(3))
         self.joints: list[int] = []
         origins: list[np.ndarray] = []
-        records = _links(model)
-        for link in records:
+        links, self.link_of = _links(model)
+        for link in links:
             joint, origin = _pin_joint(pin, link)
             above = 0 if link.parent < 0 else self.joints[link.parent]
             shift = np.zeros(3) if link.parent < 0 else origins[link.parent]
-            at = np.zeros(3) if link.kind == FREE else shift + link.position
-            place = self.model.addJoint(above, joint, pin.SE3(link.rotation, at), f"{len(self.joints)}")
-            self.model.appendBodyToJoint(
-                place, pin.Inertia(link.mass, link.com, link.inertia), pin.SE3(np.eye(3), origin)
-            )
-            self.joints.append(place)
+            at = np.zeros(3) if link.kind == "free" else shift + link.position
+            number = self.model.addJoint(above, joint, pin.SE3(link.rotation, at), f"{len(self.joints)}")
+            inertia = pin.Inertia(*link.mass_properties())
+            self.model.appendBodyToJoint(number, inertia, pin.SE3(np.eye(3), origin))
+            self.joints.append(number)
             origins.append(origin)
-        self.origins = origins
-        rotors = np.array([x for link in records for x in link.armature])
+        rotors = np.concatenate([link.armature for link in links])
         if rotors.any():
             self.model.armature = rotors
+        self._free = [(link.q_start, link.v_start) for link in links if link.kind == "free"]
         self._order = np.arange(model.nq)
-        for place, _ in model.arrays.links.quaternions:
-            self._order[place : place + 4] = [place + 1, place + 2, place + 3, place]
-        tree = model.arrays.links
-        self._free = [(int(tree.q_start[i]), int(tree.v_start[i])) for i in np.flatnonzero(tree.kind == FREE)]
+        balls = [link.q_start for link in links if link.kind == "ball"]
+        for w in (*balls, *(q + 3 for q, _ in self._free)):
+            self._order[w : w + 4] = [w + 1, w + 2, w + 3, w]
 
     def q(self, q: np.ndarray) -> np.ndarray:
         """Return Pinocchio's coordinates."""
         return q[self._order]
 
     def v(self, q: np.ndarray, qd: np.ndarray) -> np.ndarray:
-        """Return Pinocchio's velocities; forces on the freedoms turn in the same way."""
+        """Return Pinocchio's velocities; generalised forces turn in the same way."""
         out = qd.copy()
-        for place, v in self._free:
-            out[v : v + 3] = matrix_from_quaternion(q[place + 3 : place + 7]).T @ qd[v : v + 3]
+        for w, v in self._free:
+            out[v : v + 3] = matrix_of(q[w + 3 : w + 7]).T @ qd[v : v + 3]
         return out
 
     def qdd(self, q: np.ndarray, qd: np.ndarray, a: np.ndarray) -> np.ndarray:
         """Return our accelerations from Pinocchio's."""
         out, velocities = np.array(a), self.v(q, qd)
-        for place, v in self._free:
-            r = matrix_from_quaternion(q[place + 3 : place + 7])
+        for w, v in self._free:
             linear, angular = velocities[v : v + 3], velocities[v + 3 : v + 6]
-            out[v : v + 3] = r @ (a[v : v + 3] + np.cross(angular, linear))
+            out[v : v + 3] = matrix_of(q[w + 3 : w + 7]) @ (a[v : v + 3] + np.cross(angular, linear))
         return out
