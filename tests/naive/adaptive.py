@@ -207,7 +207,7 @@ def queue(nodes, values, own, allowed, budget, tolerance, start=None):
             margin = min(margin, abs(errors[-1] - tolerance) / max(errors[-1], tolerance, 1e-300))
             if errors[-1] <= tolerance:
                 break
-        figure = tree.figure[best]
+        figure = tree.tree_index[best]
         if nodes.counted[best] and budget is not None:
             if (used.sum() >= budget) if shared else (used[figure] >= budget[figure]):
                 if shared:
@@ -221,8 +221,8 @@ def queue(nodes, values, own, allowed, budget, tolerance, start=None):
         errors.append(float(sum(own[c] for c in inner if c not in popped)))
         waiting |= {c for c in nodes.below(best) if allowed[c]}
     for group in [np.arange(len(tree.roots))] if shared else [[f] for f in range(len(tree.roots))]:
-        taken = [values[c] for c in popped if tree.figure[c] in group and nodes.counted[c]]
-        left = [values[c] for c in (*waiting, *thrown) if tree.figure[c] in group]
+        taken = [values[c] for c in popped if tree.tree_index[c] in group and nodes.counted[c]]
+        left = [values[c] for c in (*waiting, *thrown) if tree.tree_index[c] in group]
         if taken and left:
             least = min(taken)
             # values far below all others are rounding errors of theirs: no order among them means anything

@@ -286,7 +286,7 @@ def test_budgets_and_tolerances_of_the_queue():
 
     def figures(budget, tolerance=None):
         done = queue(nodes, values, own, inner, budget, tolerance)
-        return [sum(tree.figure[c] == f for c in done.popped) for f in range(2)], done.errors[-1]
+        return [sum(tree.tree_index[c] == f for c in done.popped) for f in range(2)], done.errors[-1]
 
     assert figures(0) == ([0, 0], pytest.approx(30.3))
     assert figures(4)[0] == [4, 0] and figures(5)[0] == [4, 1] and figures(99) == ([4, 4], pytest.approx(0, abs=1e-12))

@@ -128,13 +128,13 @@ def assert_sound(parent, assembly):
     bases = np.flatnonzero(np.asarray(parent) < 0)
     assert (assembly.joint[assembly.roots] == bases).all() and (assembly.node_of[bases] == assembly.roots).all()
     assert (np.flatnonzero(assembly.parent < 0) == assembly.roots).all() and (assembly.depth[assembly.roots] == 0).all()
-    assert (assembly.figure[assembly.roots] == np.arange(len(bases))).all()
+    assert (assembly.tree_index[assembly.roots] == np.arange(len(bases))).all()
     assert (np.flatnonzero((assembly.first < 0) & (np.arange(m) >= nb)) == assembly.roots).all()
     assert (assembly.handles[assembly.roots] == 0).all() and (assembly.top[assembly.roots] == bases).all()
     below = np.flatnonzero(assembly.parent >= 0)
     above = assembly.parent[below]
     assert (assembly.depth[below] == assembly.depth[above] + 1).all()
-    assert (assembly.figure[below] == assembly.figure[above]).all()
+    assert (assembly.tree_index[below] == assembly.tree_index[above]).all()
     assert (assembly.handles[below] == 1 + (assembly.other[below] >= 0)).all()
     for side in (assembly.first, assembly.second):
         real = inner[side[inner] >= 0]
@@ -158,7 +158,7 @@ def test_parts_are_a_partition(tree):
     assert sorted(b for root in assembly.roots for b in sets[root]) == list(range(len(assembly.body_link)))
     for figure, root in enumerate(assembly.roots):
         for b in sets[root]:
-            assert assembly.figure[b] == figure
+            assert assembly.tree_index[b] == figure
             while assembly.body_parent[b] >= 0:
                 b = assembly.body_parent[b]
             assert b == assembly.joint[root]
@@ -418,7 +418,7 @@ def test_models(make):
         r, rest = handles_of(sets[c], assembly.body_parent)
         assert r == assembly.top[c] and rest == {int(assembly.other[c])} - {-1}
     assert len(assembly.roots) == (parent < 0).sum()
-    assert assembly.depth.max() <= 2 * np.log2(np.bincount(assembly.figure).max())
+    assert assembly.depth.max() <= 2 * np.log2(np.bincount(assembly.tree_index).max())
 
 
 @pytest.mark.parametrize(

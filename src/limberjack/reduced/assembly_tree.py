@@ -38,17 +38,17 @@ __all__ = [
     "KEEP_B",
     "KEEP_JOINT",
     "KEEP_NONE",
-    "carry",
-    "carry_back",
-    "carry_rows",
-    "columns_place",
+    "transform_motion",
+    "transform_force",
+    "transform_motion_rows",
+    "columns_offset",
     "new_assembly",
     "new_coefficients",
-    "opened",
-    "place",
+    "factor_offset",
+    "offset_of",
     "pose",
-    "stride",
-    "value_place",
+    "row_length",
+    "current_offset",
 ]
 
 # What handle 1 of a node is: nothing, handle 1 of A, handle 0 of B (the joint's child), handle 1 of B.
@@ -80,7 +80,7 @@ class Assembly(NamedTuple):
     top: np.ndarray  # (m,) body nearest the world, handle 0 (a base at roots)
     other: np.ndarray  # (m,) body of handle 1, -1 = none
     depth: np.ndarray  # (m,) nodes above, 0 at roots
-    figure: np.ndarray  # (m,) index of the base the node belongs to, bases counted in link order
+    tree_index: np.ndarray  # (m,) index of the base the node belongs to, bases counted in link order
     roots: np.ndarray  # (figures,) node of each base's joint, which joins the world with all the base carries
 
 
@@ -141,7 +141,7 @@ def new_assembly(links: Links, *, weight: np.ndarray | None = None, priority: np
         top=full(m, -1),
         other=full(m, -1),
         depth=full(m, 0),
-        figure=full(m, 0),
+        tree_index=full(m, 0),
         roots=full(int((body_parent < 0).sum()), -1),
     )
     scratch = _Scratch(
@@ -208,8 +208,8 @@ def _cut_hubs(parent: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
     arms = arms[np.argsort(parent[arms], kind="stable")]
     above = parent[arms]
-    place = np.arange(len(arms)) - (np.cumsum(children) - children)[above]  # among the children of the same link
-    piece = place * pieces[above] // np.maximum(children[above], 1)
+    position = np.arange(len(arms)) - (np.cumsum(children) - children)[above]  # among the children of the same link
+    piece = position * pieces[above] // np.maximum(children[above], 1)
     body_parent[arms] = np.where(piece == 0, above, start[above] + piece - 1)
     return body_link, body_parent, pieces
 
@@ -315,7 +315,7 @@ def _move_to_end(
 
 
 @inner
-def _add_part(
+def _add_node(
     # in
     begin,
     end,
@@ -335,7 +335,7 @@ def _add_part(
     tree.other[node] = other
     tree.handles[node] = 1 if other < 0 else 2
     tree.depth[node] = tree.depth[above] + 1
-    tree.figure[node] = tree.figure[above]
+    tree.tree_index[node] = tree.tree_index[above]
     if end - begin > 1:
         stack[depth_of_stack, 0] = begin
         stack[depth_of_stack, 1] = end
@@ -350,18 +350,18 @@ def _cut(
     begin,
     end,
     node,
-    place,
+    position,
     depth_of_stack,
     # out
     scratch,
     tree,
 ):  # fmt: skip
-    """Cut the part of `node` at the joint of the body at `place`; return the new depth of the stack."""
+    """Cut the part of `node` at the joint of the body at `position`; return the new depth of the stack."""
     order, path, stack = scratch.order, scratch.path, scratch.stack
-    r, h, i = tree.top[node], tree.other[node], order[place]
+    r, h, i = tree.top[node], tree.other[node], order[position]
     p = tree.body_parent[i]
     size = scratch.count[i]
-    _move_to_end(place, place + size, end, order, scratch.spare)
+    _move_to_end(position, position + size, end, order, scratch.spare)
     # h lies in B exactly if the joint is on the way to it.
     below = h >= 0 and path[i] == node
     other_a = p if p != r else (-1 if below else h)
@@ -373,8 +373,8 @@ def _cut(
         tree.keep[node] = KEEP_A if not below else (KEEP_JOINT if h == i else KEEP_B)
     middle = end - size
     # A part of s bodies has s - 1 inner nodes: those of A, those of B, its own.
-    a, depth_of_stack = _add_part(begin, middle, node - size, node, r, other_a, depth_of_stack, stack, tree)
-    b, depth_of_stack = _add_part(middle, end, node - 1, node, i, other_b, depth_of_stack, stack, tree)
+    a, depth_of_stack = _add_node(begin, middle, node - size, node, r, other_a, depth_of_stack, stack, tree)
+    b, depth_of_stack = _add_node(middle, end, node - 1, node, i, other_b, depth_of_stack, stack, tree)
     tree.first[node] = a
     tree.second[node] = b
     return depth_of_stack
@@ -399,52 +399,64 @@ def _build(
             end += 1
         base, root = order[begin], nb + end - 1
         tree.roots[figure] = root
-        tree.figure[root] = figure
+        tree.tree_index[root] = figure
         tree.joint[root] = base
         tree.top[root] = base
         tree.node_of[base] = root
-        tree.second[root], waiting = _add_part(begin, end, root - 1, root, base, -1, 0, stack, tree)
+        tree.second[root], waiting = _add_node(begin, end, root - 1, root, base, -1, 0, stack, tree)
         while waiting > 0:
             waiting -= 1
             first, last, node = stack[waiting, 0], stack[waiting, 1], stack[waiting, 2]
-            place = _best_cut(weight, rank, first, last, node, tree, scratch)
-            waiting = _cut(first, last, node, place, waiting, scratch, tree)
+            position = _best_cut(weight, rank, first, last, node, tree, scratch)
+            waiting = _cut(first, last, node, position, waiting, scratch, tree)
         figure += 1
         begin = end
 
 
 # The numbers of the parts of an assembly tree: what they are is told in `merges.py`, where they stand, here.
 #
-# All numbers of all nodes stand in one row; symbols of a node are offsets from its place, see `place`.
+# All numbers of all nodes stand in one row; symbols of a node are offsets from its place, see `offset_of`.
 
 WELD = -1
 # Columns of the table of nodes: sides A and B, node above, child body, handles and figure of the assembly tree; kind,
 # first freedom, number of freedoms and frame of the joint.
-FIRST_SIDE, SECOND_SIDE, UP, CHILD, SLOT, KEEP, HANDLES, TOP, FIGURE, KIND, V, DOFS, FRAMES, TABLE = range(14)
-TREE_COLUMNS = ("first", "second", "parent", "joint", "slot", "keep", "handles", "top", "figure")
+FIRST_SIDE, SECOND_SIDE, UP, CHILD, SLOT, KEEP, HANDLES, TOP, TREE_INDEX, KIND, V, DOFS, FRAMES, TABLE = range(14)
+TREE_COLUMNS = ("first", "second", "parent", "joint", "slot", "keep", "handles", "top", "tree_index")
 # Places in an inner node: Phi and Psi (12 x 12 by rows), columns of b and p (8 rows of 12: six squares and products of
 # the angular velocity, constant, value of now), the lower half of the square form of eta (7 x 7), pose of i in p, pose
 # of handle 1 in handle 0, inertia about handle 0, eta of now.
 PHI, PSI, KT, PT, EC, JX, HX, IN, ETA, NODE = 0, 144, 288, 384, 480, 508, 520, 532, 542, 544
 # In a leaf: Phi (6 x 6), columns of b (8 rows of 6), inertia.
 LEAF_KT, LEAF_IN, LEAF = 36, 84, 94
-NOW = 7  # the row of columns that holds the value of now
+CURRENT = 7  # the row of columns that holds the value of now
 # In a frame of a joint that is neither hinge nor slide: S^T (d x 6), S^+ (d x 6), T^T ((6 - d) x 6).
 FRAME_S, FRAME_PLUS, FRAME_LOCKED, FRAME = 0, 36, 72, 108
 # Columns of what a freedom has of its own: joint force, own inertia, row of the joint's weight A.
 TAU, OWN, WEIGHT = 0, 1, 2
 # Places in the scratch: E (6 x 12), T^T, H, M (6 x 8), Psi0 (6 x 8), a transposed block, U G^T, A U G^T, spare numbers,
 # three 6 x 6 and a 6, room for other users; then opened joints by slots.
-ET, TT, HT, MM, PSI0, TURN, UG, AG, SPARE, SMALL, VECTOR, ROOM, OPENED = (
+ET, TT, HT, MM, PSI0, TRANSPOSED, UG, AG, SPARE, SMALL, VECTOR, ROOM, FACTORS = (
     0, 72, 144, 216, 264, 312, 360, 432, 504, 544, 652, 660, 1260,
 )  # fmt: skip
 # In an opened joint: G^T (6 x 12), W (6 x 8), U (6 x 8), D (6 x 6), gamma, R, joint force, beta; T^T (6 x 12) and Psi0
 # (6 x 8), where they are kept.
-GT, WW, UU, DD, GA, RR, QQ, BB, OPEN_TT, OPEN_PSI0, OPEN = 0, 72, 120, 168, 204, 210, 216, 222, 228, 300, 348
+GT, WW, UU, DD, GAMMA, RR, FORCE, BETA, FACTOR_TT, FACTOR_PSI0, FACTOR = (
+    0,
+    72,
+    120,
+    168,
+    204,
+    210,
+    216,
+    222,
+    228,
+    300,
+    348,
+)
 
 # Places are never negative. With this mask the compiler knows, and leaves out what turns negative indices round: a
 # fourth of all instructions.
-FAR = (1 << 48) - 1
+NON_NEGATIVE = (1 << 48) - 1
 
 
 class Coefficients(NamedTuple):
@@ -482,29 +494,29 @@ def new_coefficients(links: Links, tree: Assembly, slots: int) -> Coefficients:
     shares = np.zeros((m if nb > n else 0, 10))
     if nb > n:
         shares[:nb] = links.inertia[tree.body_link] * tree.share[:, None]
-    return Coefficients(table, numbers, own, np.zeros((1, OPENED + slots * OPEN + 8)), shares)
+    return Coefficients(table, numbers, own, np.zeros((1, FACTORS + slots * FACTOR + 8)), shares)
 
 
 @inner
-def place(node, nb):
+def offset_of(node, nb):
     """Return where the numbers of `node` begin."""
-    return (node * LEAF if node < nb else nb * LEAF + (node - nb) * NODE) & FAR
+    return (node * LEAF if node < nb else nb * LEAF + (node - nb) * NODE) & NON_NEGATIVE
 
 
 @inner
-def columns_place(node, nb):
+def columns_offset(node, nb):
     """Return where the columns of b of `node` begin."""
-    return (node * LEAF + LEAF_KT if node < nb else nb * LEAF + (node - nb) * NODE + KT) & FAR
+    return (node * LEAF + LEAF_KT if node < nb else nb * LEAF + (node - nb) * NODE + KT) & NON_NEGATIVE
 
 
 @inner
-def opened(slot):
+def factor_offset(slot):
     """Return where the opened joint in `slot` begins in the scratch."""
-    return (OPENED + slot * OPEN) & FAR
+    return (FACTORS + slot * FACTOR) & NON_NEGATIVE
 
 
 @inner
-def stride(node, nb):
+def row_length(node, nb):
     """Return the length of the rows of Phi and of the columns of b of `node`."""
     return 6 if node < nb else 12
 
@@ -522,7 +534,7 @@ def pose(c, o):
 
 
 @inner
-def carry(c, j, x, o):
+def transform_motion(c, j, x, o):
     """Return X m: the motion of six numbers at x[0, o:], carried from p to i by the pose of i in p at c[0, j:]."""
     r, px, py, pz = pose(c, j)
     a0, a1, a2 = x[0, o], x[0, o + 1], x[0, o + 2]
@@ -536,7 +548,7 @@ def carry(c, j, x, o):
 
 
 @inner
-def carry_back(c, j, n0, n1, n2, f0, f1, f2):
+def transform_force(c, j, n0, n1, n2, f0, f1, f2):
     """Return X^T (n; f): the force on link i, as one on link p."""
     r, px, py, pz = pose(c, j)
     g0, g1, g2 = (
@@ -551,7 +563,7 @@ def carry_back(c, j, n0, n1, n2, f0, f1, f2):
 
 
 @inner
-def carry_rows(c, j, x, o, row, blocks, y, d, width):
+def transform_motion_rows(c, j, x, o, row, blocks, y, d, width):
     """Set six rows of y, at d and `width` apart, to X times six rows of x, at o and `row` apart; 4 `blocks` columns."""
     r, px, py, pz = pose(c, j)
     for b in range(blocks):
@@ -571,12 +583,12 @@ def carry_rows(c, j, x, o, row, blocks, y, d, width):
 
 
 @inner
-def value_place(node, nb, shift):
+def current_offset(node, nb, shift):
     """Return the place of the value of now of b (shift KT) or p (shift PT) of an inner node."""
-    return (nb * LEAF + (node - nb) * NODE + shift + 12 * NOW) & FAR
+    return (nb * LEAF + (node - nb) * NODE + shift + 12 * CURRENT) & NON_NEGATIVE
 
 
 @inner
 def eta_of(node, nb, c):
     """Return eta of now of a node."""
-    return 0.0 if node < nb else c[0, place(node, nb) + ETA]
+    return 0.0 if node < nb else c[0, offset_of(node, nb) + ETA]

@@ -15,9 +15,9 @@ import numpy as np
 from limberjack._jit import inner, outlined
 from limberjack.model.joints import HINGE, SLIDE
 from limberjack.reduced.assembly_tree import (
+    CURRENT,
     DD,
     DOFS,
-    FAR,
     FIRST_SIDE,
     FRAMES,
     HANDLES,
@@ -28,7 +28,7 @@ from limberjack.reduced.assembly_tree import (
     LEAF_IN,
     LEAF_KT,
     MM,
-    NOW,
+    NON_NEGATIVE,
     OWN,
     ROOM,
     SECOND_SIDE,
@@ -39,24 +39,24 @@ from limberjack.reduced.assembly_tree import (
     UU,
     WW,
     V,
-    carry,
-    carry_back,
-    carry_rows,
-    columns_place,
-    opened,
-    place,
-    stride,
+    columns_offset,
+    factor_offset,
+    offset_of,
+    row_length,
+    transform_force,
+    transform_motion,
+    transform_motion_rows,
 )
 from limberjack.reduced.joint_poses import set_joint
 from limberjack.reduced.merges import (
     back_substitute,
-    bias,
+    factor_joint,
+    joint_bias,
     merge_accelerations,
     merge_inertias,
-    open_joint,
+    multiply_rows,
     solve_axis,
     solve_frame,
-    times,
     weighted_rows,
 )
 from limberjack.reduced.work import P, rotation
@@ -98,14 +98,14 @@ __all__ = [
 # handle 1 of its own part, for those who fill the table.
 JOINT, PART, SOURCE, ABOVE, HANDLE, BASE, WIDE, LEFT, SWEEP = range(9)
 # What is kept of a joint on the way down, in the slots of opened joints: E (6 x 12), U G^T (6 x 12), gamma, R.
-_E, _UG, _GA, _RR = 0, 72, 144, 150
+_E, _UG, _GAMMA, _RR = 0, 72, 144, 150
 
 
 @inner
 def _set_matrix(c, p, low, row, s, y):
     """Fill the half of M that `solve_axis` reads: X Y^T + Phi_00 for six rows Y = X Phi_aa at s[0, y:], 12 apart."""
-    r0, r1, r2 = carry(c, p, s, y), carry(c, p, s, y + 12), carry(c, p, s, y + 24)
-    r3, r4, r5 = carry(c, p, s, y + 36), carry(c, p, s, y + 48), carry(c, p, s, y + 60)
+    r0, r1, r2 = transform_motion(c, p, s, y), transform_motion(c, p, s, y + 12), transform_motion(c, p, s, y + 24)
+    r3, r4, r5 = transform_motion(c, p, s, y + 36), transform_motion(c, p, s, y + 48), transform_motion(c, p, s, y + 60)
     m, k = MM, low
     s[0, m] = r0[0] + c[0, k]
     m, k = MM + 8, low + row
@@ -129,21 +129,21 @@ def _set_matrix(c, p, low, row, s, y):
 
 
 @inner
-def _open(table, c, own, s, joints, j, handle, blocks):
+def _factor(table, c, own, s, joints, j, handle, blocks):
     """Fill G^T (at TT) and W, U, D (in the slot at ROOM) of joint j."""
     nb = len(table) // 2
     node, source, base = joints[j, JOINT], joints[j, SOURCE], joints[j, BASE]
-    low, row, p = place(source, nb), stride(source, nb), place(node, nb) + JX
+    low, row, p = offset_of(source, nb), row_length(source, nb), offset_of(node, nb) + JX
     if joints[j, ABOVE] >= 0:
-        step = stride(base, nb)
+        step = row_length(base, nb)
         wide = 3 if handle > 0 else blocks
-        carry_rows(c, p, c, place(base, nb) + 6 * handle * step, step, wide, s, TT, 12)
+        transform_motion_rows(c, p, c, offset_of(base, nb) + 6 * handle * step, step, wide, s, TT, 12)
         _set_matrix(c, p, low, row, s, TT + 6 * handle)
     else:
         for k in range(6):
             for q in range(6):
                 s[0, MM + 8 * k + q] = c[0, low + row * k + q]
-    kind, v = table[node, KIND], table[node, V] & FAR
+    kind, v = table[node, KIND], table[node, V] & NON_NEGATIVE
     if kind == HINGE:
         solve_axis(2, 3, 4, 5, own[v, OWN], s, ROOM)
     elif kind == SLIDE:
@@ -160,17 +160,19 @@ def _bias(table, c, own, s, joints, j, o, handle):
     """Fill gamma and R of joint j in its slot at o."""
     nb = len(table) // 2
     node, source, base = joints[j, JOINT], joints[j, SOURCE], joints[j, BASE]
-    k = columns_place(source, nb) + NOW * stride(source, nb)
+    k = columns_offset(source, nb) + CURRENT * row_length(source, nb)
     b0, b1, b2, b3, b4, b5 = -c[0, k], -c[0, k + 1], -c[0, k + 2], -c[0, k + 3], -c[0, k + 4], -c[0, k + 5]
     if joints[j, ABOVE] >= 0:
-        x = carry(c, place(node, nb) + JX, c, columns_place(base, nb) + NOW * stride(base, nb) + 6 * handle)
+        x = transform_motion(
+            c, offset_of(node, nb) + JX, c, columns_offset(base, nb) + CURRENT * row_length(base, nb) + 6 * handle
+        )
         b0, b1, b2, b3, b4, b5 = b0 + x[0], b1 + x[1], b2 + x[2], b3 + x[3], b4 + x[4], b5 + x[5]
     for k in range(6):
         w = ROOM + WW + 8 * k
-        s[0, o + _GA + k] = (
+        s[0, o + _GAMMA + k] = (
             s[0, w] * b0 + s[0, w + 1] * b1 + s[0, w + 2] * b2 + s[0, w + 3] * b3 + s[0, w + 4] * b4 + s[0, w + 5] * b5
         )
-    v, d = table[node, V] & FAR, table[node, DOFS]
+    v, d = table[node, V] & NON_NEGATIVE, table[node, DOFS]
     for a in range(d):
         u, q = ROOM + UU + 8 * a, own[v + a, TAU]
         total = -(
@@ -180,16 +182,16 @@ def _bias(table, c, own, s, joints, j, o, handle):
             total += s[0, ROOM + DD + 6 * a + k] * own[v + k, TAU]
         s[0, o + _RR + a] = total
         for k in range(6):
-            s[0, o + _GA + k] += s[0, u + k] * q
+            s[0, o + _GAMMA + k] += s[0, u + k] * q
 
 
 @inner
 def _merge(table, c, s, joints, j, o, rows, blocks):
     """Fill E and U G^T of joint j in its slot at o, and Phi and b of the part it hangs on with all that hangs on it."""
     nb = len(table) // 2
-    base, into = joints[j, BASE], place(joints[joints[j, ABOVE], JOINT], nb)
-    at, step = place(base, nb), stride(base, nb)
-    times(s, ROOM + WW, TT, o + _E, blocks)
+    base, into = joints[j, BASE], offset_of(joints[joints[j, ABOVE], JOINT], nb)
+    at, step = offset_of(base, nb), row_length(base, nb)
+    multiply_rows(s, ROOM + WW, TT, o + _E, blocks)
     for a in range(table[joints[j, JOINT], DOFS]):
         weighted_rows(s, ROOM + UU + 8 * a, TT, o + _UG + 12 * a, blocks)
     for b in range(blocks):
@@ -201,8 +203,8 @@ def _merge(table, c, s, joints, j, o, rows, blocks):
             t = add(add(scale(s[0, k], e0), scale(s[0, k + 12], e1)), scale(s[0, k + 24], e2))
             t = add(add(add(t, scale(s[0, k + 36], e3)), scale(s[0, k + 48], e4)), scale(s[0, k + 60], e5))
             store4(c, 0, into + 12 * i + 4 * b, sub(load4(c, 0, at + step * i + 4 * b), t))
-    weighted_rows(s, o + _GA, TT, SPARE, blocks)
-    at, into = columns_place(base, nb) + NOW * step, into + KT + 12 * NOW
+    weighted_rows(s, o + _GAMMA, TT, SPARE, blocks)
+    at, into = columns_offset(base, nb) + CURRENT * step, into + KT + 12 * CURRENT
     for q in range(rows):
         c[0, into + q] = c[0, at + q] - s[0, SPARE + q]
 
@@ -211,23 +213,23 @@ def _merge(table, c, s, joints, j, o, rows, blocks):
 def _resolve(table, c, s, joints, j, o, f, qdd):
     """Fill qdd of joint j and the forces it passes on to the parts below and above it."""
     above, node = joints[j, ABOVE], joints[j, JOINT]
-    v, d, k = table[node, V] & FAR, table[node, DOFS], o + _GA
+    v, d, k = table[node, V] & NON_NEGATIVE, table[node, DOFS], o + _GAMMA
     n0, n1, n2, f0, f1, f2 = s[0, k], s[0, k + 1], s[0, k + 2], s[0, k + 3], s[0, k + 4], s[0, k + 5]
     for a in range(d):
         qdd[v + a] = s[0, o + _RR + a]
     if above >= 0:
-        at = 12 * joints[above, PART] & FAR
+        at = 12 * joints[above, PART] & NON_NEGATIVE
         for q in range(12 if joints[j, WIDE] > 0 else 6):
             x, k = f[0, at + q], o + _E + q
             n0, n1, n2 = n0 + s[0, k] * x, n1 + s[0, k + 12] * x, n2 + s[0, k + 24] * x
             f0, f1, f2 = f0 + s[0, k + 36] * x, f1 + s[0, k + 48] * x, f2 + s[0, k + 60] * x
             for a in range(d):
                 qdd[v + a] -= s[0, o + _UG + 12 * a + q] * x
-        x0, x1, x2, y0, y1, y2 = carry_back(c, place(node, len(table) // 2) + JX, n0, n1, n2, f0, f1, f2)
+        x0, x1, x2, y0, y1, y2 = transform_force(c, offset_of(node, len(table) // 2) + JX, n0, n1, n2, f0, f1, f2)
         k = at + 6 * (joints[j, HANDLE] & 1)
         f[0, k], f[0, k + 1], f[0, k + 2] = f[0, k] - x0, f[0, k + 1] - x1, f[0, k + 2] - x2
         f[0, k + 3], f[0, k + 4], f[0, k + 5] = f[0, k + 3] - y0, f[0, k + 4] - y1, f[0, k + 5] - y2
-    k = 12 * joints[j, PART] & FAR
+    k = 12 * joints[j, PART] & NON_NEGATIVE
     f[0, k], f[0, k + 1], f[0, k + 2], f[0, k + 3], f[0, k + 4], f[0, k + 5] = n0, n1, n2, f0, f1, f2
     for q in range(6, 12):
         f[0, k + q] = 0.0
@@ -247,14 +249,14 @@ def sweep(table, c, own, s, joints, begin, end, slot, f, qdd):
     """
     for j in range(end - 1, begin - 1, -1):
         handle, wide = joints[j, HANDLE] & 1, joints[j, WIDE] > 0
-        o = opened(slot + j - begin)
+        o = factor_offset(slot + j - begin)
         rows, blocks = (12, 3) if wide else (6, 2)
-        _open(table, c, own, s, joints, j, handle, blocks)
+        _factor(table, c, own, s, joints, j, handle, blocks)
         _bias(table, c, own, s, joints, j, o, handle)
         if joints[j, ABOVE] >= 0:
             _merge(table, c, s, joints, j, o, rows, blocks)
     for j in range(begin, end):
-        _resolve(table, c, s, joints, j, opened(slot + j - begin), f, qdd)
+        _resolve(table, c, s, joints, j, factor_offset(slot + j - begin), f, qdd)
 
 
 @inner
@@ -336,7 +338,7 @@ def _leaf_bias(tree, c, b, rows):
     f0, f1, f2 = rotate_back(r, -f * rows[i, P + 4], -f * rows[i, P + 5], -f * rows[i, P + 6])
     for k in range(6):
         p = o + 6 * k
-        c[0, o + LEAF_KT + 6 * NOW + k] = (
+        c[0, o + LEAF_KT + 6 * CURRENT + k] = (
             c[0, p] * n0 + c[0, p + 1] * n1 + c[0, p + 2] * n2 + c[0, p + 3] * f0 + c[0, p + 4] * f1 + c[0, p + 5] * f2
         )
 
@@ -362,9 +364,9 @@ def divide_and_conquer(links, tree, co, order, q, still, work, forces, qdd):
         node = order[k]
         set_joint(links, table, c, s, node, q, still, work)
         slot = node - nb
-        if not open_joint(table, c, own, s, node, slot):
+        if not factor_joint(table, c, own, s, node, slot):
             return 1 + table[node, V]
-        bias(table, c, s, node, slot, 0.0, 0.0, 0.0)
+        joint_bias(table, c, s, node, slot, 0.0, 0.0, 0.0)
         if table[node, HANDLES] > 0:
             merge_inertias(table, c, s, node, slot)
             merge_accelerations(table, c, s, node, slot)

@@ -31,7 +31,7 @@ from limberjack.reduced.assembly_tree import (
     SLOT,
     SMALL,
     V,
-    place,
+    offset_of,
     pose,
 )
 from limberjack.reduced.kinematics import walk_factors
@@ -41,15 +41,15 @@ from limberjack.spatial.trig import sincos
 from limberjack.spatial.vectors import multiply, rotate, rotate_back, rotate_symmetric
 
 __all__ = [
-    "below",
+    "child_pose",
     "composed",
     "inertia_of",
-    "join_rigidly",
+    "merge_rigidly",
     "joint_pose",
     "moved_inertia",
-    "row_of",
+    "inertia_row",
     "set_joint",
-    "within",
+    "handle_pose",
 ]
 
 
@@ -173,7 +173,7 @@ def put_pose(c, o, r, x, y, z):
 def _set_other_joint(links, table, c, s, node, q, still, work):
     """Do what `set_joint` does for a joint that is no hinge."""
     b, nb = table[node, CHILD], len(table) // 2
-    o = place(node, nb) + JX
+    o = offset_of(node, nb) + JX
     if b >= len(links.parent):
         for k in range(12):
             c[0, o + k] = 1.0 if k == 0 or k == 4 or k == 8 else 0.0
@@ -200,7 +200,7 @@ def set_joint(links, table, c, s, node, q, still, work):
     if table[node, KIND] == HINGE:
         i = table[node, CHILD]
         r, x, y, z = _hinge_pose(links.placement, i, q[links.q_start[i]])
-        put_pose(c, place(node, len(table) // 2) + JX, r, x, y, z)
+        put_pose(c, offset_of(node, len(table) // 2) + JX, r, x, y, z)
     else:
         _set_other_joint(links, table, c, s, node, q, still, work)
 
@@ -208,7 +208,7 @@ def set_joint(links, table, c, s, node, q, still, work):
 @inner
 def inertia_of(node, nb, c):
     """Return the ten numbers of the inertia of a node about its handle 0."""
-    o = node * LEAF + LEAF_IN if node < nb else place(node, nb) + IN
+    o = node * LEAF + LEAF_IN if node < nb else offset_of(node, nb) + IN
     return (
         c[0, o], c[0, o + 1], c[0, o + 2], c[0, o + 3], c[0, o + 4], c[0, o + 5],
         c[0, o + 6], c[0, o + 7], c[0, o + 8], c[0, o + 9],
@@ -216,7 +216,7 @@ def inertia_of(node, nb, c):
 
 
 @inner
-def row_of(a, k):
+def inertia_row(a, k):
     """Return the ten numbers of row k."""
     return a[k, 0], a[k, 1], a[k, 2], a[k, 3], a[k, 4], a[k, 5], a[k, 6], a[k, 7], a[k, 8], a[k, 9]
 
@@ -238,11 +238,11 @@ def moved_inertia(g, r, x, y, z):
 
 
 @inner
-def within(table, c, node, slot):
+def handle_pose(table, c, node, slot):
     """Return the pose of handle `slot` of `node` in its handle 0."""
     if slot == 0:
         return (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), 0.0, 0.0, 0.0
-    return pose(c, place(node, len(table) // 2) + HX)
+    return pose(c, offset_of(node, len(table) // 2) + HX)
 
 
 @inner
@@ -253,27 +253,27 @@ def composed(a, ax, ay, az, b, bx, by, bz):
 
 
 @inner
-def below(table, c, node):
+def child_pose(table, c, node):
     """Return the pose of the child link of the joint of `node` in handle 0 of `node`; at roots, in the world."""
-    r, x, y, z = pose(c, place(node, len(table) // 2) + JX)
+    r, x, y, z = pose(c, offset_of(node, len(table) // 2) + JX)
     if table[node, SLOT] == 0:
         return r, x, y, z
-    a, ax, ay, az = within(table, c, table[node, FIRST_SIDE], 1)
+    a, ax, ay, az = handle_pose(table, c, table[node, FIRST_SIDE], 1)
     return composed(a, ax, ay, az, r, x, y, z)
 
 
 @outlined
-def join_rigidly(table, c, shares, node):
+def merge_rigidly(table, c, shares, node):
     """Fill the pose of handle 1 and the inertia of `node`, its joint held, from those of its sides.           (6)."""
     nb = len(table) // 2
     first, second, keep = table[node, FIRST_SIDE], table[node, SECOND_SIDE], table[node, KEEP]
-    r, x, y, z = below(table, c, node)
-    o = place(node, nb)
+    r, x, y, z = child_pose(table, c, node)
+    o = offset_of(node, nb)
     h, hx, hy, hz = r, x, y, z
     if keep == KEEP_A:
-        h, hx, hy, hz = within(table, c, first, 1)
+        h, hx, hy, hz = handle_pose(table, c, first, 1)
     elif keep == KEEP_B:
-        b, bx, by, bz = within(table, c, second, 1)
+        b, bx, by, bz = handle_pose(table, c, second, 1)
         h, hx, hy, hz = composed(r, x, y, z, b, bx, by, bz)
     if keep == KEEP_A or keep == KEEP_B or keep == KEEP_JOINT:
         at = o + HX
@@ -286,6 +286,6 @@ def join_rigidly(table, c, shares, node):
         c[0, at + 4], c[0, at + 5], c[0, at + 6], c[0, at + 7] = e[4] + g[4], e[5] + g[5], e[6] + g[6], e[7] + g[7]
         c[0, at + 8], c[0, at + 9] = e[8] + g[8], e[9] + g[9]
         if len(shares) > 0:
-            g = moved_inertia(row_of(shares, second), r, x, y, z)
+            g = moved_inertia(inertia_row(shares, second), r, x, y, z)
             for k in range(10):
                 shares[node, k] = shares[first, k] + g[k]

@@ -33,16 +33,17 @@ from __future__ import annotations
 from limberjack._jit import inner, outlined
 from limberjack.model.joints import HINGE, SLIDE
 from limberjack.reduced.assembly_tree import (
-    BB,
+    BETA,
+    CURRENT,
     DD,
     DOFS,
     ET,
-    FAR,
     FIRST_SIDE,
+    FORCE,
     FRAME_LOCKED,
     FRAME_PLUS,
     FRAMES,
-    GA,
+    GAMMA,
     GT,
     HANDLES,
     JX,
@@ -55,40 +56,39 @@ from limberjack.reduced.assembly_tree import (
     LEAF,
     LEAF_KT,
     MM,
-    NOW,
+    NON_NEGATIVE,
     OWN,
     PHI,
-    QQ,
     RR,
     SECOND_SIDE,
     SLOT,
     SMALL,
     SPARE,
     TAU,
-    TURN,
+    TRANSPOSED,
     UU,
     VECTOR,
     WW,
     V,
-    carry,
-    carry_back,
-    carry_rows,
-    columns_place,
-    opened,
-    place,
-    stride,
-    value_place,
+    columns_offset,
+    current_offset,
+    factor_offset,
+    offset_of,
+    row_length,
+    transform_force,
+    transform_motion,
+    transform_motion_rows,
 )
 from limberjack.spatial.lanes import add, load4, scale, store4, sub
 from limberjack.spatial.solves import invert_symmetric_5
 
 __all__ = [
     "back_substitute",
-    "bias",
+    "joint_bias",
     "inverse",
     "merge_accelerations",
     "merge_inertias",
-    "open_joint",
+    "factor_joint",
     "solve_axis",
     "solve_frame",
 ]
@@ -236,11 +236,11 @@ def solve_frame(c, j, d, own, v, s, o):
     some = False
     for i in range(d):
         some = some or own[v + i, OWN] != 0.0
-    return (_add_own(d, own, v, s, o) and positive) if some else positive
+    return (_add_joint_inertia(d, own, v, s, o) and positive) if some else positive
 
 
 @inner
-def _add_own(d, own, v, s, o):
+def _add_joint_inertia(d, own, v, s, o):
     """Let the joint's own inertia act on W, U and D; return whether D is positive."""
     a, b, c, x = SMALL, SMALL + 36, SMALL + 72, VECTOR
     for i in range(d):
@@ -285,7 +285,7 @@ def _add_own(d, own, v, s, o):
 
 
 @inner
-def both_ends(c, o, step, row, leaf, lower, j, slot, keep, s, m, d):
+def joint_matrices(c, o, step, row, leaf, lower, j, slot, keep, s, m, d):
     """Fill G^T (6 x 12, at s[0, d:]) and M (6 x 8, at s[0, m:]) of a joint from the matrices of A and B.
 
     Args:
@@ -295,12 +295,12 @@ def both_ends(c, o, step, row, leaf, lower, j, slot, keep, s, m, d):
         j: place of the pose of i in p.
         slot, keep: the joint's parent among A's handles, what handle 1 of the node is.
     """
-    carry_rows(c, j, c, o + 6 * slot * step, step, 2 if leaf else 3, s, d, 12)
+    transform_motion_rows(c, j, c, o + 6 * slot * step, step, 2 if leaf else 3, s, d, 12)
     at = d + 6 * slot
     for k in range(6):
         for i in range(6):
-            s[0, TURN + 8 * i + k] = s[0, at + 12 * k + i]
-    carry_rows(c, j, s, TURN, 8, 2, s, m, 8)
+            s[0, TRANSPOSED + 8 * i + k] = s[0, at + 12 * k + i]
+    transform_motion_rows(c, j, s, TRANSPOSED, 8, 2, s, m, 8)
     for k in range(6):
         for i in range(6):
             s[0, m + 8 * k + i] += c[0, lower + row * k + i]
@@ -313,7 +313,7 @@ def both_ends(c, o, step, row, leaf, lower, j, slot, keep, s, m, d):
 
 
 @outlined
-def open_joint(table, c, own, s, node, slot):
+def factor_joint(table, c, own, s, node, slot):
     """Fill G^T, W, U, D and the joint force of the joint of `node` in `slot`; M stays in the scratch.
 
     Returns:
@@ -321,12 +321,12 @@ def open_joint(table, c, own, s, node, slot):
     """
     nb = len(table) // 2
     first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
-    o = opened(slot)
-    lower, row = place(second, nb), stride(second, nb)
+    o = factor_offset(slot)
+    lower, row = offset_of(second, nb), row_length(second, nb)
     if first >= 0:
-        both_ends(
-            c, place(first, nb), stride(first, nb), row, first < nb, lower, place(node, nb) + JX, table[node, SLOT],
-            table[node, KEEP], s, MM, o + GT,
+        joint_matrices(
+            c, offset_of(first, nb), row_length(first, nb), row, first < nb, lower, offset_of(node, nb) + JX,
+            table[node, SLOT], table[node, KEEP], s, MM, o + GT,
         )  # fmt: skip
     else:
         for k in range(6):
@@ -334,17 +334,17 @@ def open_joint(table, c, own, s, node, slot):
                 s[0, MM + 8 * k + q] = c[0, lower + row * k + q]
     kind, v = table[node, KIND], table[node, V]
     if kind == HINGE or kind == SLIDE:
-        s[0, o + QQ] = own[v, TAU]
+        s[0, o + FORCE] = own[v, TAU]
         if kind == HINGE:
             return solve_axis(2, 3, 4, 5, own[v, OWN], s, o)
         return solve_axis(5, 2, 3, 4, own[v, OWN], s, o)
     for k in range(table[node, DOFS]):
-        s[0, o + QQ + k] = own[v + k, TAU]
+        s[0, o + FORCE + k] = own[v + k, TAU]
     return solve_frame(c, table[node, FRAMES], table[node, DOFS], own, v, s, o)
 
 
 @inner
-def times(s, o, p, d, blocks):
+def multiply_rows(s, o, p, d, blocks):
     """Set six rows at d to W x, for W (6 x 8) at o and six rows x at p; rows are 12 long."""
     for b in range(blocks):
         k = p + 4 * b
@@ -358,7 +358,7 @@ def times(s, o, p, d, blocks):
 
 
 @inner
-def take_products(s, p, q, rows, blocks, c, o):
+def subtract_products(s, p, q, rows, blocks, c, o):
     """Take G^T E, of six rows each at p and q, off the matrix at c[0, o:], row length 12."""
     for b in range(blocks):
         k = q + 4 * b
@@ -392,17 +392,17 @@ def _copy_block(c, o, row, d, i, j, rows, columns):
 
 
 @inner
-def start(table, c, node, shift):
+def set_block_diagonal(table, c, node, shift):
     """Set the matrix of `node` at `shift` (PHI or PSI) to diag(that of A, that of B) for the handles it keeps."""
     nb = len(table) // 2
     first, second, keep = table[node, FIRST_SIDE], table[node, SECOND_SIDE], table[node, KEEP]
-    d = place(node, nb) + shift
+    d = offset_of(node, nb) + shift
     if keep == KEEP_A:
-        _copy_block(c, place(first, nb) + shift, 12, d, 0, 0, 12, 12)
+        _copy_block(c, offset_of(first, nb) + shift, 12, d, 0, 0, 12, 12)
         return
     # leaves have no Psi: it is zero
     if shift == PHI or first >= nb:
-        _copy_block(c, place(first, nb) + shift, stride(first, nb), d, 0, 0, 6, 6)
+        _copy_block(c, offset_of(first, nb) + shift, row_length(first, nb), d, 0, 0, 6, 6)
     else:
         for k in range(6):
             for q in range(6):
@@ -414,70 +414,70 @@ def start(table, c, node, shift):
                 c[0, d + 12 * (6 + k) + q] = 0.0
                 c[0, d + 12 * (6 + k) + 6 + q] = 0.0
         if shift == PHI or second >= nb:
-            row = stride(second, nb)
-            o = place(second, nb) + shift + (6 * row + 6 if keep == KEEP_B else 0)
+            row = row_length(second, nb)
+            o = offset_of(second, nb) + shift + (6 * row + 6 if keep == KEEP_B else 0)
             _copy_block(c, o, row, d, 6, 6, 6, 6)
 
 
 @outlined
 def merge_inertias(table, c, s, node, slot):
     """Fill Phi of `node`, not a root, from its opened joint; E stays in the scratch.                         (2)."""
-    o = opened(slot)
+    o = factor_offset(slot)
     count = table[node, HANDLES]
     blocks = 2 if count == 1 else 3
-    times(s, o + WW, o + GT, ET, blocks)
-    start(table, c, node, PHI)
-    take_products(s, o + GT, ET, 6 * count, blocks, c, place(node, len(table) // 2) + PHI)
+    multiply_rows(s, o + WW, o + GT, ET, blocks)
+    set_block_diagonal(table, c, node, PHI)
+    subtract_products(s, o + GT, ET, 6 * count, blocks, c, offset_of(node, len(table) // 2) + PHI)
 
 
 @outlined
-def bias(table, c, s, node, slot, x, y, z):
+def joint_bias(table, c, s, node, slot, x, y, z):
     """Fill gamma and R of the opened joint of `node` from the values of now of its sides; x, y, z add to beta."""
-    o = opened(slot)
+    o = factor_offset(slot)
     nb = len(table) // 2
     first, second, dof = table[node, FIRST_SIDE], table[node, SECOND_SIDE], table[node, DOFS]
-    k = columns_place(second, nb) + NOW * stride(second, nb)
+    k = columns_offset(second, nb) + CURRENT * row_length(second, nb)
     b0, b1, b2, b3, b4, b5 = -c[0, k], -c[0, k + 1], -c[0, k + 2], -c[0, k + 3], -c[0, k + 4], -c[0, k + 5]
     if first >= 0:
-        k = columns_place(first, nb) + NOW * stride(first, nb) + 6 * table[node, SLOT]
-        a = carry(c, place(node, nb) + JX, c, k)
+        k = columns_offset(first, nb) + CURRENT * row_length(first, nb) + 6 * table[node, SLOT]
+        a = transform_motion(c, offset_of(node, nb) + JX, c, k)
         b0, b1, b2 = b0 + a[0], b1 + a[1], b2 + a[2]
         b3, b4, b5 = b3 + a[3] + x, b4 + a[4] + y, b5 + a[5] + z
-    k = o + BB
+    k = o + BETA
     s[0, k], s[0, k + 1], s[0, k + 2], s[0, k + 3], s[0, k + 4], s[0, k + 5] = b0, b1, b2, b3, b4, b5
     for k in range(6):
         w = o + WW + 8 * k
-        s[0, o + GA + k] = (
+        s[0, o + GAMMA + k] = (
             s[0, w] * b0 + s[0, w + 1] * b1 + s[0, w + 2] * b2 + s[0, w + 3] * b3 + s[0, w + 4] * b4 + s[0, w + 5] * b5
         )
     for a in range(dof):
         u = o + UU + 8 * a
-        q = s[0, o + QQ + a]
+        q = s[0, o + FORCE + a]
         total = -(
             s[0, u] * b0 + s[0, u + 1] * b1 + s[0, u + 2] * b2 + s[0, u + 3] * b3 + s[0, u + 4] * b4 + s[0, u + 5] * b5
         )
         for k in range(dof):
-            total += s[0, o + DD + 6 * a + k] * s[0, o + QQ + k]
+            total += s[0, o + DD + 6 * a + k] * s[0, o + FORCE + k]
         s[0, o + RR + a] = total
         for k in range(6):
-            s[0, o + GA + k] += s[0, u + k] * q
+            s[0, o + GAMMA + k] += s[0, u + k] * q
 
 
 @inner
-def keep_values(table, c, node, shift):
+def copy_kept_values(table, c, node, shift):
     """Set the value of now of b (KT) or p (PT) of `node` to those of the handles it keeps."""
     nb = len(table) // 2
     first, second, keep = table[node, FIRST_SIDE], table[node, SECOND_SIDE], table[node, KEEP]
-    d = value_place(node, nb, shift)
+    d = current_offset(node, nb, shift)
     for side in range(2):
         side_node = first if side == 0 or keep == KEEP_A else second
         at = 0 if side == 0 or keep == KEEP_JOINT else 6
         here = side == 0 or keep != 0
         if side_node < nb:
-            k = side_node * LEAF + LEAF_KT + 6 * NOW
+            k = side_node * LEAF + LEAF_KT + 6 * CURRENT
             here = here and shift == KT
         else:
-            k = value_place(side_node, nb, shift) + at
+            k = current_offset(side_node, nb, shift) + at
         for q in range(6):
             c[0, d + 6 * side + q] = c[0, k + q] if here else 0.0
 
@@ -485,11 +485,11 @@ def keep_values(table, c, node, shift):
 @outlined
 def merge_accelerations(table, c, s, node, slot):
     """Set b of now of `node`, not a root, from gamma: (b_A, b_B) - G gamma.                                   (2)."""
-    o = opened(slot)
-    keep_values(table, c, node, KT)
-    d = value_place(node, len(table) // 2, KT)
+    o = factor_offset(slot)
+    copy_kept_values(table, c, node, KT)
+    d = current_offset(node, len(table) // 2, KT)
     blocks = 2 if table[node, HANDLES] == 1 else 3
-    weighted_rows(s, o + GA, o + GT, SPARE + 24, blocks)
+    weighted_rows(s, o + GAMMA, o + GT, SPARE + 24, blocks)
     for q in range(6 * table[node, HANDLES]):
         c[0, d + q] -= s[0, SPARE + 24 + q]
 
@@ -503,8 +503,8 @@ def back_substitute(table, c, s, node, slot, f, o_node, o_first, o_second, qdd):
         o_node, o_first, o_second: places in f of the forces on the node and on its sides A and B.
         qdd: (nv,) of all freedoms; those of this joint are written.
     """
-    o, nb = opened(slot), len(table) // 2
-    o_node, o_first, o_second = o_node & FAR, o_first & FAR, o_second & FAR
+    o, nb = factor_offset(slot), len(table) // 2
+    o_node, o_first, o_second = o_node & NON_NEGATIVE, o_first & NON_NEGATIVE, o_second & NON_NEGATIVE
     keep, count = table[node, KEEP], table[node, HANDLES]
     y0 = y1 = y2 = y3 = y4 = y5 = 0.0
     for q in range(6 * count):
@@ -534,7 +534,7 @@ def back_substitute(table, c, s, node, slot, f, o_node, o_first, o_second, qdd):
     f1 = s[0, w] * y0 + s[0, w + 1] * y1 + s[0, w + 2] * y2 + s[0, w + 3] * y3 + s[0, w + 4] * y4 + s[0, w + 5] * y5
     w += 8
     f2 = s[0, w] * y0 + s[0, w + 1] * y1 + s[0, w + 2] * y2 + s[0, w + 3] * y3 + s[0, w + 4] * y4 + s[0, w + 5] * y5
-    k = o + GA
+    k = o + GAMMA
     n0, n1, n2 = n0 + s[0, k], n1 + s[0, k + 1], n2 + s[0, k + 2]
     f0, f1, f2 = f0 + s[0, k + 3], f1 + s[0, k + 4], f2 + s[0, k + 5]
     f[0, o_second] += n0
@@ -547,7 +547,7 @@ def back_substitute(table, c, s, node, slot, f, o_node, o_first, o_second, qdd):
         for k in range(6):
             f[0, o_first + k] = f[0, o_node + k]
             f[0, o_first + 6 + k] = f[0, o_node + 6 + k] if keep == KEEP_A else 0.0
-        n0, n1, n2, f0, f1, f2 = carry_back(c, place(node, nb) + JX, n0, n1, n2, f0, f1, f2)
+        n0, n1, n2, f0, f1, f2 = transform_force(c, offset_of(node, nb) + JX, n0, n1, n2, f0, f1, f2)
         k = o_first + 6 * table[node, SLOT]
         f[0, k] -= n0
         f[0, k + 1] -= n1

@@ -8,12 +8,13 @@ from __future__ import annotations
 from limberjack._jit import outlined
 from limberjack.reduced.assembly_tree import (
     AG,
-    BB,
+    BETA,
     DOFS,
     ET,
     ETA,
     FIRST_SIDE,
-    GA,
+    FORCE,
+    GAMMA,
     GT,
     HANDLES,
     HT,
@@ -26,43 +27,56 @@ from limberjack.reduced.assembly_tree import (
     PSI,
     PSI0,
     PT,
-    QQ,
     RR,
     SECOND_SIDE,
     SLOT,
     SMALL,
     SPARE,
+    TRANSPOSED,
     TT,
-    TURN,
     UG,
     UU,
     WEIGHT,
     WW,
     V,
-    carry,
-    carry_rows,
+    current_offset,
     eta_of,
-    opened,
-    place,
-    value_place,
+    factor_offset,
+    offset_of,
+    transform_motion,
+    transform_motion_rows,
 )
-from limberjack.reduced.merges import both_ends, inverse, keep_values, start, take_products, times, weighted_rows
+from limberjack.reduced.merges import (
+    copy_kept_values,
+    inverse,
+    joint_matrices,
+    multiply_rows,
+    set_block_diagonal,
+    subtract_products,
+    weighted_rows,
+)
 from limberjack.spatial.lanes import add, load4, scale, store4, sub
 
-__all__ = ["merge_distance", "merge_distance_vectors", "merge_metric", "merge_metric_vectors", "metric_rows"]
+__all__ = [
+    "merge_mass_metric",
+    "merge_mass_metric_vectors",
+    "merge_metric",
+    "merge_metric_vectors",
+    "joint_metric_matrices",
+]
 
 
 @outlined
-def metric_rows(table, c, s, node, t, p):
+def joint_metric_matrices(table, c, s, node, t, p):
     """Fill T^T at s[0, t:] and Psi0 at s[0, p:] of the joint of `node`; return whether they are other than zero."""
     nb = len(table) // 2
     first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
     if first < nb and second < nb:
         return False
-    keep, j = table[node, KEEP], place(node, nb) + JX
-    lower = place(second, nb) + PSI
+    keep, j = table[node, KEEP], offset_of(node, nb) + JX
+    lower = offset_of(second, nb) + PSI
     if first >= nb and second >= nb:
-        both_ends(c, place(first, nb) + PSI, 12, 12, False, lower, j, table[node, SLOT], keep, s, p, t)
+        joint_matrices(c, offset_of(first, nb) + PSI, 12, 12, False, lower, j, table[node, SLOT], keep, s, p, t)
     elif second >= nb:  # A is a leaf or the world: its Psi is zero
         for k in range(6):
             for q in range(6):
@@ -75,11 +89,11 @@ def metric_rows(table, c, s, node, t, p):
                 )
     else:
         slot = table[node, SLOT]
-        carry_rows(c, j, c, place(first, nb) + PSI + 72 * slot, 12, 3, s, t, 12)
+        transform_motion_rows(c, j, c, offset_of(first, nb) + PSI + 72 * slot, 12, 3, s, t, 12)
         for k in range(6):
             for q in range(6):
-                s[0, TURN + 8 * q + k] = s[0, t + 12 * k + 6 * slot + q]
-        carry_rows(c, j, s, TURN, 8, 2, s, p, 8)
+                s[0, TRANSPOSED + 8 * q + k] = s[0, t + 12 * k + 6 * slot + q]
+        transform_motion_rows(c, j, s, TRANSPOSED, 8, 2, s, p, 8)
         if keep != KEEP_A:
             for k in range(6):
                 for q in range(6):
@@ -89,12 +103,12 @@ def metric_rows(table, c, s, node, t, p):
 
 @outlined
 def merge_metric(table, c, own, s, node, slot, some):
-    """Fill Psi of `node`, not a root, after `merge_inertias` and `metric_rows`, which returned `some`.        (8)."""
-    o, count = opened(slot), table[node, HANDLES]
+    """Fill Psi of `node`, not a root, after `merge_inertias` and `joint_metric_matrices`, which returned `some`."""
+    o, count = factor_offset(slot), table[node, HANDLES]
     blocks = 2 if count == 1 else 3
     d, v, rows = table[node, DOFS], table[node, V], 6 * count
-    at = place(node, len(table) // 2) + PSI
-    start(table, c, node, PSI)
+    at = offset_of(node, len(table) // 2) + PSI
+    set_block_diagonal(table, c, node, PSI)
     for a in range(d):  # U G^T
         weighted_rows(s, o + UU + 8 * a, o + GT, UG + 12 * a, blocks)
     for a in range(d):  # A U G^T
@@ -110,14 +124,14 @@ def merge_metric(table, c, own, s, node, slot, some):
                 k = at + 12 * p + 4 * b
                 store4(c, 0, k, add(load4(c, 0, k), scale(f, load4(s, 0, UG + 12 * a + 4 * b))))
     if some:
-        times(s, PSI0, ET, HT, blocks)
+        multiply_rows(s, PSI0, ET, HT, blocks)
         for k in range(6):
             for b in range(blocks):
                 # -H: products are taken off
                 h = HT + 12 * k + 4 * b
                 store4(s, 0, h, sub(load4(s, 0, TT + 12 * k + 4 * b), load4(s, 0, h)))
-        take_products(s, HT, ET, rows, blocks, c, at)
-        take_products(s, ET, TT, rows, blocks, c, at)
+        subtract_products(s, HT, ET, rows, blocks, c, at)
+        subtract_products(s, ET, TT, rows, blocks, c, at)
 
 
 @outlined
@@ -126,9 +140,9 @@ def merge_metric_vectors(table, c, own, s, node, slot, some, rows, at_psi):
 
     Args:
         table, c, own, s, node, slot: the joint and its slot.
-        some, rows, at_psi: what `metric_rows` returned, and the places of its T^T and Psi0.
+        some, rows, at_psi: what `joint_metric_matrices` returned, and the places of its T^T and Psi0.
     """
-    o, nb = opened(slot), len(table) // 2
+    o, nb = factor_offset(slot), len(table) // 2
     first, second, d, v = table[node, FIRST_SIDE], table[node, SECOND_SIDE], table[node, DOFS], table[node, V]
     eta = eta_of(second, nb, c) + (eta_of(first, nb, c) if first >= 0 else 0.0)
     # x = 2 A R, z = pi - 2 Psi0 gamma
@@ -144,19 +158,19 @@ def merge_metric_vectors(table, c, own, s, node, slot, some, rows, at_psi):
     if some:
         p0 = p1 = p2 = p3 = p4 = p5 = 0.0
         if second >= nb:
-            k = value_place(second, nb, PT)
+            k = current_offset(second, nb, PT)
             p0, p1, p2, p3, p4, p5 = -c[0, k], -c[0, k + 1], -c[0, k + 2], -c[0, k + 3], -c[0, k + 4], -c[0, k + 5]
         if first >= nb:
-            a = carry(c, place(node, nb) + JX, c, value_place(first, nb, PT) + 6 * table[node, SLOT])
+            a = transform_motion(c, offset_of(node, nb) + JX, c, current_offset(first, nb, PT) + 6 * table[node, SLOT])
             p0, p1, p2, p3, p4, p5 = p0 + a[0], p1 + a[1], p2 + a[2], p3 + a[3], p4 + a[4], p5 + a[5]
         s[0, z], s[0, z + 1], s[0, z + 2], s[0, z + 3], s[0, z + 4], s[0, z + 5] = p0, p1, p2, p3, p4, p5
         for k in range(6):
             total = 0.0
             for q in range(6):
-                total += s[0, at_psi + 8 * k + q] * s[0, o + GA + q]
-            eta += s[0, o + GA + k] * (total - s[0, z + k])
+                total += s[0, at_psi + 8 * k + q] * s[0, o + GAMMA + q]
+            eta += s[0, o + GAMMA + k] * (total - s[0, z + k])
             s[0, z + k] -= 2.0 * total
-    c[0, place(node, nb) + ETA] = eta
+    c[0, offset_of(node, nb) + ETA] = eta
     if table[node, HANDLES] == 0:
         return
     g = SPARE + 16  # Z
@@ -167,26 +181,26 @@ def merge_metric_vectors(table, c, own, s, node, slot, some, rows, at_psi):
         for a in range(d):
             total += s[0, o + UU + 8 * a + k] * s[0, x + a]
         s[0, g + k] = total
-    keep_values(table, c, node, PT)
-    at = value_place(node, nb, PT)
+    copy_kept_values(table, c, node, PT)
+    at = current_offset(node, nb, PT)
     blocks = 2 if table[node, HANDLES] == 1 else 3
     weighted_rows(s, g, o + GT, SPARE + 24, blocks)
     for q in range(6 * table[node, HANDLES]):
         c[0, at + q] -= s[0, SPARE + 24 + q]
     if some:
-        weighted_rows(s, o + GA, rows, SPARE + 24, blocks)
+        weighted_rows(s, o + GAMMA, rows, SPARE + 24, blocks)
         for q in range(6 * table[node, HANDLES]):
             c[0, at + q] -= 2.0 * s[0, SPARE + 24 + q]
 
 
 @outlined
-def merge_distance(table, c, s, node, slot, some):
-    """Fill what the mass metric needs of the joint of `node` after `metric_rows`: V_r, G_r^T, and Psi unless a root.
+def merge_mass_metric(table, c, s, node, slot, some):
+    """Fill V_r and G_r^T of the joint of `node` and, unless it is a root, its Psi, after `joint_metric_matrices`.
 
     Psi is Phi less that of the rigid part: with its own Phi_r = Phi - Psi of the sides, M_r = M - Psi0, G_r = G - T and
     V_r = M_r^-1 (a weld), Psi of C = diag(Psi_A, Psi_B) - G E + G_r V_r G_r^T. V_r stays at UG, G_r^T at HT.
     """
-    o, count = opened(slot), table[node, HANDLES]
+    o, count = factor_offset(slot), table[node, HANDLES]
     for k in range(6):
         for q in range(6):
             s[0, SMALL + 6 * k + q] = s[0, MM + 8 * k + q] - (s[0, PSI0 + 8 * k + q] if some else 0.0)
@@ -200,40 +214,40 @@ def merge_distance(table, c, s, node, slot, some):
     for k in range(6):
         for q in range(12):
             s[0, HT + 12 * k + q] = s[0, o + GT + 12 * k + q] - (s[0, TT + 12 * k + q] if some else 0.0)
-    times(s, UG, HT, AG, blocks)
+    multiply_rows(s, UG, HT, AG, blocks)
     for k in range(6):
         for b in range(blocks):
             h = AG + 12 * k + 4 * b
             store4(s, 0, h, scale(-1.0, load4(s, 0, h)))
-    at = place(node, len(table) // 2) + PSI
-    times(s, o + WW, o + GT, ET, blocks)
-    start(table, c, node, PSI)
-    take_products(s, o + GT, ET, 6 * count, blocks, c, at)
-    take_products(s, HT, AG, 6 * count, blocks, c, at)
+    at = offset_of(node, len(table) // 2) + PSI
+    multiply_rows(s, o + WW, o + GT, ET, blocks)
+    set_block_diagonal(table, c, node, PSI)
+    subtract_products(s, o + GT, ET, 6 * count, blocks, c, at)
+    subtract_products(s, HT, AG, 6 * count, blocks, c, at)
 
 
 @outlined
-def merge_distance_vectors(table, c, s, node, slot, some):
-    """Set p = 2 (b - b_r) and the distance e of now of `node` for the mass metric, after `bias` and `merge_distance`.
+def merge_mass_metric_vectors(table, c, s, node, slot, some):
+    """Set the current p = 2 (b - b_r) and e of `node` for the mass metric, after `joint_bias` and `merge_mass_metric`.
 
     e of C = e_A + e_B - beta . gamma + Q . R + beta_r . V_r beta_r with beta_r = beta - pi / 2.
     """
-    o, nb = opened(slot), len(table) // 2
+    o, nb = factor_offset(slot), len(table) // 2
     first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
     eta = eta_of(second, nb, c) + (eta_of(first, nb, c) if first >= 0 else 0.0)
     z, g = SPARE, SPARE + 8
     for k in range(6):
-        s[0, z + k] = s[0, o + BB + k]
-        eta -= s[0, o + BB + k] * s[0, o + GA + k]
+        s[0, z + k] = s[0, o + BETA + k]
+        eta -= s[0, o + BETA + k] * s[0, o + GAMMA + k]
     for a in range(table[node, DOFS]):
-        eta += s[0, o + QQ + a] * s[0, o + RR + a]
+        eta += s[0, o + FORCE + a] * s[0, o + RR + a]
     if some:
         if second >= nb:
-            k = value_place(second, nb, PT)
+            k = current_offset(second, nb, PT)
             for q in range(6):
                 s[0, z + q] += 0.5 * c[0, k + q]
         if first >= nb:
-            a = carry(c, place(node, nb) + JX, c, value_place(first, nb, PT) + 6 * table[node, SLOT])
+            a = transform_motion(c, offset_of(node, nb) + JX, c, current_offset(first, nb, PT) + 6 * table[node, SLOT])
             s[0, z] -= 0.5 * a[0]
             s[0, z + 1] -= 0.5 * a[1]
             s[0, z + 2] -= 0.5 * a[2]
@@ -246,13 +260,13 @@ def merge_distance_vectors(table, c, s, node, slot, some):
             total += s[0, UG + 8 * k + q] * s[0, z + q]
         s[0, g + k] = total
         eta += total * s[0, z + k]
-    c[0, place(node, nb) + ETA] = eta
+    c[0, offset_of(node, nb) + ETA] = eta
     if table[node, HANDLES] == 0:
         return
-    keep_values(table, c, node, PT)
-    at = value_place(node, nb, PT)
+    copy_kept_values(table, c, node, PT)
+    at = current_offset(node, nb, PT)
     for q in range(6 * table[node, HANDLES]):
         total = 0.0
         for k in range(6):
-            total += s[0, o + GT + 12 * k + q] * s[0, o + GA + k] - s[0, HT + 12 * k + q] * s[0, g + k]
+            total += s[0, o + GT + 12 * k + q] * s[0, o + GAMMA + k] - s[0, HT + 12 * k + q] * s[0, g + k]
         c[0, at + q] -= 2.0 * total

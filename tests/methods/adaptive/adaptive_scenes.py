@@ -94,7 +94,7 @@ def joints_of(model):
 def figures_of(sim):
     """Return the figure of each joint that counts, by name."""
     tree, nodes = sim._stepper.assembly, twin.Nodes(sim.model, sim._stepper.assembly)
-    return {nodes.names[c]: int(tree.figure[c]) for c in range(len(tree.parent)) if nodes.counted[c]}
+    return {nodes.names[c]: int(tree.tree_index[c]) for c in range(len(tree.parent)) if nodes.counted[c]}
 
 
 def simulation(model, rng, dt=5e-3, *, moving=True, integrator="semi_implicit", **options):

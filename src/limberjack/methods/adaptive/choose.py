@@ -9,7 +9,19 @@ from limberjack.methods.adaptive.metrics import energy_speeds
 from limberjack.methods.adaptive.view_metric import PERIOD, place_root, place_sides, seen
 from limberjack.model.arrays import LINK
 from limberjack.model.joints import FREE
-from limberjack.reduced.assembly_tree import DOFS, ETA, FIGURE, FIRST_SIDE, KIND, SECOND_SIDE, TOP, UP, WEIGHT, V, place
+from limberjack.reduced.assembly_tree import (
+    DOFS,
+    ETA,
+    FIRST_SIDE,
+    KIND,
+    SECOND_SIDE,
+    TOP,
+    TREE_INDEX,
+    UP,
+    WEIGHT,
+    V,
+    offset_of,
+)
 from limberjack.reduced.merges import back_substitute
 from limberjack.reduced.work import R
 
@@ -104,7 +116,7 @@ def _visit(links, co, places, limits, node, count, rows, g):
 @inner
 def _full(table, node, limit, each, taken):
     """Return whether the joints that may be taken are: of the node's figure, or of all."""
-    f = table[node, FIGURE] if each else 0
+    f = table[node, TREE_INDEX] if each else 0
     return limit[f] >= 0 and taken[f] >= limit[f]
 
 
@@ -124,7 +136,7 @@ def choose_accelerations(links, co, places, roots, limits, rows, g):
             place_root(links, table, c, places, g.active, root, rows, g.spot)
         if not (mass and g.active[root]):
             if mass:
-                g.metric[root] = c[0, place(root, len(table) // 2) + ETA]
+                g.metric[root] = c[0, offset_of(root, len(table) // 2) + ETA]
             count, key = _queue_node(limits, root, count, g)
             error += key
     if mass:  # the queue begins where the region ends
@@ -156,7 +168,7 @@ def choose_accelerations(links, co, places, roots, limits, rows, g):
         else:
             error -= joint_square(co.own, WEIGHT, table[node, V], table[node, DOFS], g.qdd)
         if counts:
-            g.taken[table[node, FIGURE] if each else 0] += 1
+            g.taken[table[node, TREE_INDEX] if each else 0] += 1
         if not g.transient[node]:
             g.transient[node] = 1
             g.trial[g.counts[COUNT] + new] = node
@@ -250,6 +262,6 @@ def choose_velocities(links, table, c, shares, places, roots, limits, count, bod
         error -= own
         if counts:
             joints += 1
-            g.taken[table[node, FIGURE] if each else 0] += 1
+            g.taken[table[node, TREE_INDEX] if each else 0] += 1
     g.numbers[SPEED_ERROR] = max(error, 0.0)
     return joints

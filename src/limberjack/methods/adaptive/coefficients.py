@@ -6,7 +6,7 @@ accelerations everything depends on the angular velocity w of handle 0 alone, in
     b = K m      p = P m      eta = m^T E m      m = (w_x^2, w_y^2, w_z^2, w_y w_z, w_x w_z, w_x w_y, 1)
 
 The last column holds what constant forces of joints do (springs, motors, applied forces: q of a held joint does not
-change). It is eqs. (2) and (8), or the distance of `merge_distance`, for seven columns at a time. Merging A and B at
+change). It is eqs. (2) and (8), or the distance of `merge_mass_metric`, for seven columns at a time. Merging A and B at
 joint i,
 
     beta = X K_a + cent - K_0 R6         cent m = (0; w x (w x d)), d from p to i
@@ -23,11 +23,13 @@ import numpy as np
 
 from limberjack._jit import inner, outlined
 from limberjack.reduced.assembly_tree import (
+    CURRENT,
     DD,
     DOFS,
     EC,
     ETA,
     FIRST_SIDE,
+    FORCE,
     GT,
     HANDLES,
     HT,
@@ -39,10 +41,8 @@ from limberjack.reduced.assembly_tree import (
     KT,
     LEAF,
     LEAF_KT,
-    NOW,
     PSI0,
     PT,
-    QQ,
     ROOM,
     SECOND_SIDE,
     SLOT,
@@ -52,16 +52,16 @@ from limberjack.reduced.assembly_tree import (
     WEIGHT,
     WW,
     V,
-    carry,
-    columns_place,
-    opened,
-    place,
-    stride,
+    columns_offset,
+    factor_offset,
+    offset_of,
+    row_length,
+    transform_motion,
 )
 from limberjack.reduced.dca import com_inertia
-from limberjack.reduced.joint_poses import below, join_rigidly, set_joint, within
-from limberjack.reduced.merges import merge_inertias, open_joint
-from limberjack.reduced.metric_merges import merge_distance, merge_metric, metric_rows
+from limberjack.reduced.joint_poses import child_pose, handle_pose, merge_rigidly, set_joint
+from limberjack.reduced.merges import factor_joint, merge_inertias
+from limberjack.reduced.metric_merges import joint_metric_matrices, merge_mass_metric, merge_metric
 from limberjack.spatial.lanes import add, lane, load4, scale, store4, sub
 from limberjack.spatial.solves import solve_symmetric_3
 from limberjack.spatial.vectors import cross, rotate, rotate_back
@@ -180,13 +180,13 @@ def _turned_columns(c, o, row, blocks, s, d):
 @inner
 def _solve_columns(table, c, s, node, slot):
     """Fill gamma and R of all seven columns, K of B turned into the scratch before."""
-    o, nb = opened(slot), len(table) // 2
+    o, nb = factor_offset(slot), len(table) // 2
     first, d = table[node, FIRST_SIDE], table[node, DOFS]
-    j = place(node, nb) + JX
-    row = stride(first, nb)
-    upper = columns_place(first, nb) + 6 * table[node, SLOT]
+    j = offset_of(node, nb) + JX
+    row = row_length(first, nb)
+    upper = columns_offset(first, nb) + 6 * table[node, SLOT]
     for q in range(7):
-        a = carry(c, j, c, upper + row * q)
+        a = transform_motion(c, j, c, upper + row * q)
         k = KB + 12 * q
         b0, b1, b2 = a[0] - s[0, k], a[1] - s[0, k + 1], a[2] - s[0, k + 2]
         b3, b4, b5 = a[3] - s[0, k + 3], a[4] - s[0, k + 4], a[5] - s[0, k + 5]
@@ -212,9 +212,9 @@ def _solve_columns(table, c, s, node, slot):
             )  # fmt: skip
     for a in range(d):
         for k in range(d):
-            s[0, RC + 48 + a] += s[0, o + DD + 6 * a + k] * s[0, o + QQ + k]
+            s[0, RC + 48 + a] += s[0, o + DD + 6 * a + k] * s[0, o + FORCE + k]
         for k in range(6):
-            s[0, GAM + 48 + k] += s[0, o + UU + 8 * a + k] * s[0, o + QQ + a]
+            s[0, GAM + 48 + k] += s[0, o + UU + 8 * a + k] * s[0, o + FORCE + a]
 
 
 @inner
@@ -222,8 +222,8 @@ def _start_columns(table, c, s, node, shift, lower):
     """Set the columns of `node` at `shift` (KT or PT) to those of the handles it keeps; B's are at s[0, lower:]."""
     nb = len(table) // 2
     first, keep = table[node, FIRST_SIDE], table[node, KEEP]
-    d = place(node, nb) + shift
-    o, row = (columns_place(first, nb), stride(first, nb)) if shift == KT else (place(first, nb) + PT, 12)
+    d = offset_of(node, nb) + shift
+    o, row = (columns_offset(first, nb), row_length(first, nb)) if shift == KT else (offset_of(first, nb) + PT, 12)
     # leaves have no P
     here = shift == KT or first >= nb
     below_here = shift == KT or table[node, SECOND_SIDE] >= nb
@@ -278,10 +278,10 @@ def _weight_columns(table, c, own, s, node, o, blocks, some):
             for p in range(d):
                 total += 2.0 * s[0, o + UU + 8 * p + k] * s[0, AR + 8 * q + p]
             s[0, ZZ + 8 * q + k] = total
-    _take_rows(s, ZZ, 1.0, o + GT, blocks, c, place(node, nb) + PT)
+    _take_rows(s, ZZ, 1.0, o + GT, blocks, c, offset_of(node, nb) + PT)
     if some:
-        _take_rows(s, GAM, 2.0, TT, blocks, c, place(node, nb) + PT)
-    at = place(node, nb) + EC
+        _take_rows(s, GAM, 2.0, TT, blocks, c, offset_of(node, nb) + PT)
+    at = offset_of(node, nb) + EC
     for i in range(7):
         for k in range(i + 1):
             total = 0.0
@@ -308,9 +308,9 @@ def _mass_columns(table, c, s, node, o, blocks):
             for p in range(6):
                 total += s[0, UG + 8 * k + p] * s[0, PI + 8 * q + p]
             s[0, PG + 8 * q + k] = total
-    _take_rows(s, GAM, 2.0, o + GT, blocks, c, place(node, nb) + PT)
-    _take_rows(s, PG, -2.0, HT, blocks, c, place(node, nb) + PT)
-    at = place(node, nb) + EC
+    _take_rows(s, GAM, 2.0, o + GT, blocks, c, offset_of(node, nb) + PT)
+    _take_rows(s, PG, -2.0, HT, blocks, c, offset_of(node, nb) + PT)
+    at = offset_of(node, nb) + EC
     for i in range(7):
         for k in range(i + 1):
             total = 0.0
@@ -321,7 +321,7 @@ def _mass_columns(table, c, s, node, o, blocks):
                 )
             if i == 6:
                 for a in range(d):
-                    total += (1.0 if k == 6 else 0.5) * s[0, o + QQ + a] * s[0, RC + 8 * k + a]
+                    total += (1.0 if k == 6 else 0.5) * s[0, o + FORCE + a] * s[0, RC + 8 * k + a]
             c[0, at + half(i, k)] = total
 
 
@@ -330,13 +330,13 @@ def _turn_eta(table, c, s, node):
     """Add E of the sides to that of `node`."""
     nb = len(table) // 2
     first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
-    at = place(node, nb) + EC
+    at = offset_of(node, nb) + EC
     if first >= nb:
         for i in range(7):
             for k in range(i + 1):
-                c[0, at + half(i, k)] += c[0, place(first, nb) + EC + half(i, k)]
+                c[0, at + half(i, k)] += c[0, offset_of(first, nb) + EC + half(i, k)]
     if second >= nb:
-        o = place(second, nb) + EC
+        o = offset_of(second, nb) + EC
         for k in range(7):  # E R6, in place of pi
             for q in range(6):
                 total = 0.0
@@ -357,28 +357,28 @@ def _turn_eta(table, c, s, node):
 @outlined
 def _columns(table, c, own, s, node, slot, some, mass):
     """Fill the columns K, P, E of `node`, not a root, from its opened joint and its sides, which are rigid."""
-    o, nb = opened(slot), len(table) // 2
+    o, nb = factor_offset(slot), len(table) // 2
     first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
-    j = place(node, nb) + JX
+    j = offset_of(node, nb) + JX
     blocks = 2 if table[node, HANDLES] == 1 else 3
-    r, _, _, _ = below(table, c, node)
+    r, _, _, _ = child_pose(table, c, node)
     _turn_monomials(r, s, R6)
-    a, _, _, _ = within(table, c, first, table[node, SLOT])
+    a, _, _, _ = handle_pose(table, c, first, table[node, SLOT])
     x, y1, z = rotate(a, c[0, j + 9], c[0, j + 10], c[0, j + 11])
     for q in range(6):
         tx, ty, tz = _centripetal(x, y1, z, q)
         s[0, CENT + 3 * q], s[0, CENT + 3 * q + 1], s[0, CENT + 3 * q + 2] = rotate_back(r, tx, ty, tz)
-    _turned_columns(c, columns_place(second, nb), stride(second, nb), 2 if second < nb else 3, s, KB)
+    _turned_columns(c, columns_offset(second, nb), row_length(second, nb), 2 if second < nb else 3, s, KB)
     if second >= nb:
-        _turned_columns(c, place(second, nb) + PT, 12, 3, s, PB)
+        _turned_columns(c, offset_of(second, nb) + PT, 12, 3, s, PB)
     _solve_columns(table, c, s, node, slot)
     _start_columns(table, c, s, node, KT, KB)
-    _take_rows(s, GAM, 1.0, o + GT, blocks, c, place(node, nb) + KT)
+    _take_rows(s, GAM, 1.0, o + GT, blocks, c, offset_of(node, nb) + KT)
     for q in range(7):  # pi
         for k in range(6):
             s[0, PI + 8 * q + k] = -s[0, PB + 12 * q + k] if second >= nb else 0.0
         if first >= nb:
-            e = carry(c, j, c, place(first, nb) + PT + 12 * q + 6 * table[node, SLOT])
+            e = transform_motion(c, j, c, offset_of(first, nb) + PT + 12 * q + 6 * table[node, SLOT])
             k = PI + 8 * q
             s[0, k], s[0, k + 1], s[0, k + 2] = s[0, k] + e[0], s[0, k + 1] + e[1], s[0, k + 2] + e[2]
             s[0, k + 3], s[0, k + 4], s[0, k + 5] = s[0, k + 3] + e[3], s[0, k + 4] + e[4], s[0, k + 5] + e[5]
@@ -403,12 +403,12 @@ def hold(links, table, c, shares, own, s, node, q, still, work, mass):
     positive = True
     if table[node, HANDLES] > 0:
         slot = np.int64(0)  # typed, as other numbers below: a literal would be compiled for once more
-        join_rigidly(table, c, shares, node)
-        positive = open_joint(table, c, own, s, node, slot)
+        merge_rigidly(table, c, shares, node)
+        positive = factor_joint(table, c, own, s, node, slot)
         merge_inertias(table, c, s, node, slot)
-        some = metric_rows(table, c, s, node, np.int64(TT), np.int64(PSI0))
+        some = joint_metric_matrices(table, c, s, node, np.int64(TT), np.int64(PSI0))
         if mass:
-            merge_distance(table, c, s, node, slot, some)
+            merge_mass_metric(table, c, s, node, slot, some)
         else:
             merge_metric(table, c, own, s, node, slot, some)
         _columns(table, c, own, s, node, slot, some, mass)
@@ -420,7 +420,7 @@ def evaluate(table, c, node, x, y, z):
     """Set b, p and eta of now of a rigid node whose handle 0 turns with (x, y, z) in its own axes."""
     nb = len(table) // 2
     m0, m1, m2, m3, m4, m5 = monomials(x, y, z)
-    row, o = stride(node, nb), columns_place(node, nb)
+    row, o = row_length(node, nb), columns_offset(node, nb)
     inside = node >= nb
     for b in range(3 if inside else 2):
         k = o + 4 * b
@@ -430,13 +430,13 @@ def evaluate(table, c, node, x, y, z):
             add(scale(m5, load4(c, 0, k + 5 * row)), load4(c, 0, k + 6 * row)),
         )
         if inside or b == 0:
-            store4(c, 0, k + NOW * row, f)
+            store4(c, 0, k + CURRENT * row, f)
         else:
             # a leaf's row ends after two of these
-            c[0, k + NOW * row] = lane(f, 0)
-            c[0, k + NOW * row + 1] = lane(f, 1)
+            c[0, k + CURRENT * row] = lane(f, 0)
+            c[0, k + CURRENT * row + 1] = lane(f, 1)
     if inside:
-        o = place(node, nb) + PT
+        o = offset_of(node, nb) + PT
         for b in range(3):
             k = o + 4 * b
             f = add(add(scale(m0, load4(c, 0, k)), scale(m1, load4(c, 0, k + 12))), scale(m2, load4(c, 0, k + 24)))
@@ -444,8 +444,8 @@ def evaluate(table, c, node, x, y, z):
                 add(add(f, scale(m3, load4(c, 0, k + 36))), scale(m4, load4(c, 0, k + 48))),
                 add(scale(m5, load4(c, 0, k + 60)), load4(c, 0, k + 72)),
             )
-            store4(c, 0, k + 12 * NOW, f)
-        e = place(node, nb) + EC
+            store4(c, 0, k + 12 * CURRENT, f)
+        e = offset_of(node, nb) + EC
         m = (m0, m1, m2, m3, m4, m5, 1.0)
         total = 0.0
         for i in range(7):
@@ -453,4 +453,4 @@ def evaluate(table, c, node, x, y, z):
             for k in range(i):
                 row_sum += m[k] * c[0, e + half(i, k)]
             total += m[i] * (2.0 * row_sum + m[i] * c[0, e + half(i, i)])
-        c[0, place(node, nb) + ETA] = total
+        c[0, offset_of(node, nb) + ETA] = total

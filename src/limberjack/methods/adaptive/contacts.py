@@ -33,7 +33,7 @@ from limberjack.reduced.constraint_set import Holding
 from limberjack.reduced.contact_set import Meeting, extents_of
 from limberjack.reduced.contacts import STRUCK
 from limberjack.reduced.forces import Wrenches, no_wrenches
-from limberjack.reduced.joint_poses import below
+from limberjack.reduced.joint_poses import child_pose
 from limberjack.reduced.step import RK4
 from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
 
@@ -61,7 +61,7 @@ def fit_boxes(
     """Find the poses of second sides, and the boxes, of inner nodes; ascending."""
     for k in range(len(nodes)):
         node = nodes[k]
-        r, x, y, z = below(table, numbers, node)
+        r, x, y, z = child_pose(table, numbers, node)
         put_pose_row(bvh.pose, node, r, x, y, z)
         merge_boxes(node, bvh)
 

@@ -17,16 +17,16 @@ from limberjack.methods.adaptive.layout import COUNT, EPOCH, KEPT, MOST_KEPT, SL
 from limberjack.methods.adaptive.poses import cluster_pose
 from limberjack.reduced.assembly_tree import (
     CHILD,
+    CURRENT,
     DOFS,
     ETA,
-    FAR,
     FIRST_SIDE,
     HANDLES,
     JX,
     KT,
     LEAF,
     NODE,
-    NOW,
+    NON_NEGATIVE,
     PSI,
     PSI0,
     PT,
@@ -37,15 +37,15 @@ from limberjack.reduced.assembly_tree import (
     UP,
     WEIGHT,
     V,
-    columns_place,
-    place,
+    columns_offset,
+    offset_of,
     pose,
-    stride,
+    row_length,
 )
 from limberjack.reduced.dca import ABOVE, JOINT, PART, sweep
-from limberjack.reduced.joint_poses import below, set_joint, within
-from limberjack.reduced.merges import back_substitute, bias, merge_accelerations, open_joint
-from limberjack.reduced.metric_merges import merge_distance, merge_distance_vectors, metric_rows
+from limberjack.reduced.joint_poses import child_pose, handle_pose, set_joint
+from limberjack.reduced.merges import back_substitute, factor_joint, joint_bias, merge_accelerations
+from limberjack.reduced.metric_merges import joint_metric_matrices, merge_mass_metric, merge_mass_metric_vectors
 from limberjack.reduced.work import AC, AL, W, rotation
 from limberjack.spatial.lanes import add, lane, load4, prefetch, scale
 from limberjack.spatial.vectors import cross, multiply, rotate, rotate_back
@@ -74,7 +74,7 @@ def _open(co, node, g):
     g.slot[node] = slot
     g.opened[node] = g.counts[STAMP]
     g.counts[VISITED] += 1
-    open_joint(co.table, co.numbers, co.own, co.scratch, node, slot)
+    factor_joint(co.table, co.numbers, co.own, co.scratch, node, slot)
     return slot
 
 
@@ -88,7 +88,7 @@ def front_motion(links, table, c, active, places, node, rows):
     top = table[node, TOP]
     up = table[node, UP]
     if not active[up]:  # the joint with the world is held
-        r, _, _, _ = pose(c, place(up, len(table) // 2) + JX)
+        r, _, _, _ = pose(c, offset_of(up, len(table) // 2) + JX)
         g = links.gravity
         ax, ay, az = rotate_back(r, -g[0], -g[1], -g[2])
         return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, ax, ay, az
@@ -117,20 +117,20 @@ def turn_sides(table, c, node, turn):
     x, y, z = turn[node, 0], turn[node, 1], turn[node, 2]
     a, b = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
     turn[a, 0], turn[a, 1], turn[a, 2] = x, y, z
-    r, _, _, _ = below(table, c, node)
+    r, _, _, _ = child_pose(table, c, node)
     turn[b, 0], turn[b, 1], turn[b, 2] = rotate_back(r, x, y, z)
 
 
 @inner
 def _centripetal(table, c, node, turn):
     """Return the acceleration of link i against its parent by the turning of a rigid node, in the axes of link i."""
-    o = place(node, len(table) // 2) + JX
+    o = offset_of(node, len(table) // 2) + JX
     x, y, z = turn[node, 0], turn[node, 1], turn[node, 2]
-    a, _, _, _ = within(table, c, table[node, FIRST_SIDE], table[node, SLOT])
+    a, _, _, _ = handle_pose(table, c, table[node, FIRST_SIDE], table[node, SLOT])
     dx, dy, dz = rotate(a, c[0, o + 9], c[0, o + 10], c[0, o + 11])
     sx, sy, sz = cross(x, y, z, dx, dy, dz)
     tx, ty, tz = cross(x, y, z, sx, sy, sz)
-    r, _, _, _ = below(table, c, node)
+    r, _, _, _ = child_pose(table, c, node)
     return rotate_back(r, tx, ty, tz)
 
 
@@ -169,10 +169,10 @@ def open_rigid(co, again, node, g):
             slot = g.counts[SLOTS]
             g.counts[SLOTS] += 1
     if again:
-        open_joint(co.table, co.numbers, co.own, co.scratch, node, slot)
+        factor_joint(co.table, co.numbers, co.own, co.scratch, node, slot)
     g.slot[node] = slot
     g.opened[node] = g.counts[STAMP]
-    bias(co.table, co.numbers, co.scratch, node, slot, x, y, z)
+    joint_bias(co.table, co.numbers, co.scratch, node, slot, x, y, z)
     return slot
 
 
@@ -184,7 +184,7 @@ def _front(links, table, c, active, places, node, rows, path, stamp, turn):
     turn[node, 0], turn[node, 1], turn[node, 2] = wx, wy, wz
     if path[node] != stamp:
         evaluate(table, c, node, wx, wy, wz)
-    o = columns_place(node, nb) + NOW * stride(node, nb)
+    o = columns_offset(node, nb) + CURRENT * row_length(node, nb)
     c[0, o] -= lx
     c[0, o + 1] -= ly
     c[0, o + 2] -= lz
@@ -192,7 +192,7 @@ def _front(links, table, c, active, places, node, rows, path, stamp, turn):
     c[0, o + 4] -= ay
     c[0, o + 5] -= az
     if table[node, HANDLES] == 2:
-        r, x, y, z = within(table, c, node, 1)
+        r, x, y, z = handle_pose(table, c, node, 1)
         sx, sy, sz = cross(wx, wy, wz, x, y, z)
         tx, ty, tz = cross(wx, wy, wz, sx, sy, sz)
         ux, uy, uz = cross(lx, ly, lz, x, y, z)
@@ -210,11 +210,11 @@ def _front(links, table, c, active, places, node, rows, path, stamp, turn):
 def merge_distances(co, node, slot):
     """Set the values of now of `node` for the mass metric from its sides and its joint, just opened."""
     table, c, s = co.table, co.numbers, co.scratch
-    some = metric_rows(table, c, s, node, np.int64(TT), np.int64(PSI0))
+    some = joint_metric_matrices(table, c, s, node, np.int64(TT), np.int64(PSI0))
     if table[node, HANDLES] > 0:
         merge_accelerations(table, c, s, node, slot)
-    merge_distance(table, c, s, node, slot, some)
-    merge_distance_vectors(table, c, s, node, slot, some)
+    merge_mass_metric(table, c, s, node, slot, some)
+    merge_mass_metric_vectors(table, c, s, node, slot, some)
 
 
 @inner
@@ -230,8 +230,8 @@ def joint_square(weight, at, v, d, x):
 @outlined
 def metric_of(table, c, node, f):
     """Return the acceleration metric of `node` under the forces f on its handles, eq. (7)."""
-    o, k, p = place(node, len(table) // 2), 12 * node & FAR, place(node, len(table) // 2) + PSI
-    at = o + PT + 12 * NOW
+    o, k, p = offset_of(node, len(table) // 2), 12 * node & NON_NEGATIVE, offset_of(node, len(table) // 2) + PSI
+    at = o + PT + 12 * CURRENT
     t0, t1, t2 = load4(c, 0, at), load4(c, 0, at + 4), load4(c, 0, at + 8)
     two = table[node, HANDLES] == 2
     for i in range(12 if two else 6):
@@ -268,7 +268,7 @@ def _convert_root(links, co, mass, places, root, rows, g):
     part = table[root, SECOND_SIDE]
     _front(links, table, c, g.active, places, part, rows, g.path, g.counts[STAMP], g.turn)
     slot = _open(co, root, g)
-    bias(table, c, s, root, slot, 0.0, 0.0, 0.0)
+    joint_bias(table, c, s, root, slot, 0.0, 0.0, 0.0)
     if mass:
         merge_distances(co, root, slot)
     for k in range(12):
@@ -303,17 +303,17 @@ def _fetch_front(links, table, c, j, count, g):
     prefetch(g.forces, 0, 12 * part + 8)
     k = min(j + AHEAD, count - 1)
     node, part = g.joints[k, JOINT], g.joints[k, PART]
-    o = place(node, nb)
+    o = offset_of(node, nb)
     for b in range(0, 80, 8):
         prefetch(c, 0, o + b)
-    prefetch(c, 0, o + KT + 12 * NOW)
+    prefetch(c, 0, o + KT + 12 * CURRENT)
     prefetch(c, 0, o + JX)
     prefetch(c, 0, o + JX + 8)
     i = table[node, CHILD]
     if i < len(links.parent):
         prefetch(links.placement, i, 0)
         prefetch(links.placement, i, 8)
-    o = place(part, nb)
+    o = offset_of(part, nb)
     for b in range(0, LEAF if part < nb else NODE, 8):
         prefetch(c, 0, o + b)
 

@@ -34,9 +34,9 @@ from limberjack.model.arrays import (
 )
 from limberjack.model.joints import BALL, FREE, PUSH, TURN
 from limberjack.model.model import Model
-from limberjack.reduced.assembly_tree import CHILD, FIRST_SIDE, HX, IN, LEAF, LEAF_IN, SECOND_SIDE, SLOT, TOP, place
+from limberjack.reduced.assembly_tree import CHILD, FIRST_SIDE, HX, IN, LEAF, LEAF_IN, SECOND_SIDE, SLOT, TOP, offset_of
 from limberjack.reduced.forces import Wrenches
-from limberjack.reduced.joint_poses import composed, inertia_of, moved_inertia, within
+from limberjack.reduced.joint_poses import composed, handle_pose, inertia_of, moved_inertia
 from limberjack.spatial.lanes import prefetch
 
 __all__ = ["Condensed", "condense", "gather", "new_condensed", "scatter", "trimmed"]
@@ -203,7 +203,7 @@ def _hang(links, table, c, active, places, node, b, out, k):
                 out.placement[k, p] = t[b, p]
         else:
             a, ax, ay, az = cluster_pose(links, places, top)
-            h, hx, hy, hz = within(table, c, part, slot)
+            h, hx, hy, hz = handle_pose(table, c, part, slot)
             a, ax, ay, az = composed(a, ax, ay, az, h, hx, hy, hz)
             h = (t[b, 0], t[b, 1], t[b, 2], t[b, 3], t[b, 4], t[b, 5], t[b, 6], t[b, 7], t[b, 8])
             a, ax, ay, az = composed(a, ax, ay, az, h, t[b, 9], t[b, 10], t[b, 11])
@@ -221,7 +221,7 @@ def _join_piece(links, table, c, active, places, node, b, out):
     top = table[part, TOP]
     k = places.cluster[top]
     a, ax, ay, az = cluster_pose(links, places, top)
-    h, hx, hy, hz = within(table, c, part, slot)
+    h, hx, hy, hz = handle_pose(table, c, part, slot)
     a, ax, ay, az = composed(a, ax, ay, az, h, hx, hy, hz)
     places.cluster[b] = k
     put_pose_row(places.pose, b - len(links.parent), a, ax, ay, az)
@@ -274,14 +274,14 @@ def _fetch(links, drives, table, c, active, places, b):
         prefetch(drives.scalar, row, 8)
         prefetch(drives.place, row, 0)
     part, _ = rigid_part(table, active, table[node, SECOND_SIDE], 0)
-    o = part * LEAF + LEAF_IN if part < nb else place(part, nb) + IN
+    o = part * LEAF + LEAF_IN if part < nb else offset_of(part, nb) + IN
     prefetch(c, 0, o)
     prefetch(c, 0, o + 8)
     if table[node, FIRST_SIDE] >= 0:
         part, slot = rigid_part(table, active, table[node, FIRST_SIDE], table[node, SLOT])
         if slot > 0:
-            prefetch(c, 0, place(part, nb) + HX)
-            prefetch(c, 0, place(part, nb) + HX + 8)
+            prefetch(c, 0, offset_of(part, nb) + HX)
+            prefetch(c, 0, offset_of(part, nb) + HX + 8)
 
 
 @outlined

@@ -7,10 +7,20 @@ from limberjack.methods.adaptive.coefficients import evaluate
 from limberjack.methods.adaptive.free_accelerations import front_motion, merge_distances, open_rigid, turn_sides
 from limberjack.methods.adaptive.layout import EPOCH, STAMP, VISITED
 from limberjack.methods.adaptive.poses import locate, sort_nodes
-from limberjack.reduced.assembly_tree import FIRST_SIDE, LEAF, LEAF_KT, NOW, OPEN_PSI0, OPEN_TT, SECOND_SIDE, UP, opened
+from limberjack.reduced.assembly_tree import (
+    CURRENT,
+    FACTOR_PSI0,
+    FACTOR_TT,
+    FIRST_SIDE,
+    LEAF,
+    LEAF_KT,
+    SECOND_SIDE,
+    UP,
+    factor_offset,
+)
 from limberjack.reduced.forces import spring_lengths
 from limberjack.reduced.merges import merge_accelerations
-from limberjack.reduced.metric_merges import merge_metric_vectors, metric_rows
+from limberjack.reduced.metric_merges import joint_metric_matrices, merge_metric_vectors
 from limberjack.reduced.work import rotation
 from limberjack.spatial.vectors import cross, multiply, rotate_back
 
@@ -99,21 +109,21 @@ def _push_leaf(table, c, node, turn, wrench):
         total = 0.0
         for q in range(6):
             total += c[0, o + 6 * k + q] * wrench[node, q]
-        c[0, o + LEAF_KT + 6 * NOW + k] += total
+        c[0, o + LEAF_KT + 6 * CURRENT + k] += total
 
 
 @inner
 def _merge_values(co, node, slot, g):
     """Set the values of now of `node`, no root, from its opened joint and its sides; T^T and Psi0 are kept with it."""
     table, c, s = co.table, co.numbers, co.scratch
-    nb, o = len(table) // 2, opened(slot)
+    nb, o = len(table) // 2, factor_offset(slot)
     some = table[node, FIRST_SIDE] >= nb or table[node, SECOND_SIDE] >= nb
     if some and g.kept[node, 2] != g.counts[EPOCH]:
-        metric_rows(table, c, s, node, o + OPEN_TT, o + OPEN_PSI0)
+        joint_metric_matrices(table, c, s, node, o + FACTOR_TT, o + FACTOR_PSI0)
         if slot >= nb:
             g.kept[node, 2] = g.counts[EPOCH]
     merge_accelerations(table, c, s, node, slot)
-    merge_metric_vectors(table, c, co.own, s, node, slot, some, o + OPEN_TT, o + OPEN_PSI0)
+    merge_metric_vectors(table, c, co.own, s, node, slot, some, o + FACTOR_TT, o + FACTOR_PSI0)
 
 
 @inner

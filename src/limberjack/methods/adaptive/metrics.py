@@ -12,10 +12,10 @@ from limberjack.errors import StateError, UnknownName
 from limberjack.methods.adaptive.poses import cluster_pose
 from limberjack.model.joints import FREE
 from limberjack.model.model import Model
-from limberjack.reduced.assembly_tree import FIGURE, FIRST_SIDE, KIND, SECOND_SIDE, TOP, UP
+from limberjack.reduced.assembly_tree import FIRST_SIDE, KIND, SECOND_SIDE, TOP, TREE_INDEX, UP
 from limberjack.reduced.dca import com_inertia
 from limberjack.reduced.jacobians import link_velocities
-from limberjack.reduced.joint_poses import composed, inertia_of, moved_inertia, row_of
+from limberjack.reduced.joint_poses import composed, inertia_of, inertia_row, moved_inertia
 from limberjack.reduced.work import R, rotation
 from limberjack.spatial.solves import solve_symmetric_3
 from limberjack.spatial.vectors import cross
@@ -97,7 +97,7 @@ def _add_part(links, table, c, shares, places, part, rx, ry, rz, rows, velocitie
     a, ax, ay, az = cluster_pose(links, places, top)
     ox, oy, oz = rows[k, R + 3] - rx, rows[k, R + 7] - ry, rows[k, R + 11] - rz
     r, x, y, z = composed(rotation(k, rows), ox, oy, oz, a, ax, ay, az)
-    e = row_of(shares, part) if len(shares) > 0 else inertia_of(part, len(table) // 2, c)
+    e = inertia_row(shares, part) if len(shares) > 0 else inertia_of(part, len(table) // 2, c)
     g = moved_inertia(e, r, x, y, z)
     wx, wy, wz = velocities[k, 0], velocities[k, 1], velocities[k, 2]
     tx, ty, tz = cross(wx, wy, wz, ox, oy, oz)
@@ -142,7 +142,7 @@ def energy_speeds(links, table, c, shares, places, roots, count, body, qd, work,
     rows = work.rows
     for j in range(count):
         node = g.trial[j]
-        k = places.cluster[table[roots[table[node, FIGURE]], TOP]]
+        k = places.cluster[table[roots[table[node, TREE_INDEX]], TOP]]
         rx, ry, rz = rows[k, R + 3], rows[k, R + 7], rows[k, R + 11]
         for p in range(17):
             g.sums[node, p] = 0.0

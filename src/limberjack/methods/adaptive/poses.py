@@ -10,7 +10,7 @@ from limberjack._jit import inner, outlined
 from limberjack.model.model import Model
 from limberjack.reduced.assembly_tree import FIRST_SIDE, KEEP, KEEP_A, KEEP_JOINT, SECOND_SIDE, SLOT, TOP, UP, Assembly
 from limberjack.reduced.dca import ABOVE, BASE, HANDLE, JOINT, LEFT, PART, SOURCE, WIDE
-from limberjack.reduced.joint_poses import below, composed
+from limberjack.reduced.joint_poses import child_pose, composed
 
 __all__ = ["Places", "cluster_pose", "lay_sweep", "locate", "new_places", "put_pose_row", "rigid_part", "sort_nodes"]
 
@@ -139,7 +139,7 @@ def locate(links, table, c, active, places, link):
     up = table[node, UP]
     while up >= 0 and not active[up]:
         if table[up, SECOND_SIDE] == node:
-            a, ax, ay, az = below(table, c, up)
+            a, ax, ay, az = child_pose(table, c, up)
             r, x, y, z = composed(a, ax, ay, az, r, x, y, z)
         node = up
         up = table[node, UP]

@@ -16,8 +16,8 @@ from limberjack.methods.adaptive.options import View
 from limberjack.methods.adaptive.poses import cluster_pose, put_pose_row
 from limberjack.model.joints import GENERAL, PUSH, SLIDE
 from limberjack.model.model import Model
-from limberjack.reduced.assembly_tree import FIRST_SIDE, JX, SECOND_SIDE, TOP, Assembly, place, pose
-from limberjack.reduced.joint_poses import below, composed
+from limberjack.reduced.assembly_tree import FIRST_SIDE, JX, SECOND_SIDE, TOP, Assembly, offset_of, pose
+from limberjack.reduced.joint_poses import child_pose, composed
 from limberjack.reduced.work import R, rotation
 
 __all__ = ["PERIOD", "VIEW", "levers", "place_root", "place_sides", "seen", "view_numbers"]
@@ -96,7 +96,7 @@ def place_root(links, table, c, places, active, root, rows, spot):
     if active[root]:
         r, x, y, z = _top_pose(links, places, table[root, TOP], rows)
     else:
-        r, x, y, z = pose(c, place(root, len(table) // 2) + JX)
+        r, x, y, z = pose(c, offset_of(root, len(table) // 2) + JX)
     put_pose_row(spot, root, r, x, y, z)
 
 
@@ -110,12 +110,12 @@ def place_sides(links, table, c, places, active, node, rows, spot):
     if active[node]:
         r, x, y, z = _top_pose(links, places, table[second, TOP], rows)
     elif first < 0:
-        r, x, y, z = pose(c, place(node, len(table) // 2) + JX)
+        r, x, y, z = pose(c, offset_of(node, len(table) // 2) + JX)
     else:
         p = spot
         a = (
             p[node, 0], p[node, 1], p[node, 2], p[node, 3], p[node, 4], p[node, 5], p[node, 6], p[node, 7], p[node, 8],
         )  # fmt: skip
-        b, bx, by, bz = below(table, c, node)
+        b, bx, by, bz = child_pose(table, c, node)
         r, x, y, z = composed(a, p[node, 9], p[node, 10], p[node, 11], b, bx, by, bz)
     put_pose_row(spot, second, r, x, y, z)
