@@ -1,1 +1,1 @@
-"""Contacts in, impulses out: warm start, friction cone, restitution, contact graph, sweeps."""
+"""Contacts in, impulses out: warm-start cache, friction cone, restitution, contact graph, sweeps, shock propagation."""

@@ -1,9 +1,9 @@
-"""Contacts with friction over a small dense system: v = A lam + b, swept one contact after the other.
+"""Contacts with friction over a small dense system v = A lam + b, by projected Gauss-Seidel.
 
-A contact has three rows, along the normal and across it: lam_n >= 0, v_n >= 0, one of them 0, and lam_t in the disc of
-radius mu lam_n, against v_t when at its edge. lam_t = disc(lam_t - r v_t) for any r > 0 says that; r is 1 over the
-larger eigenvalue of the two rows' own block, which keeps the sweeps from overshooting. Rows before the contacts are met
-between bounds.
+A contact has three rows, along the normal and across it: lam_n >= 0, v_n >= 0, lam_n v_n = 0, and lam_t in the disc of
+radius mu lam_n, opposite to v_t on its boundary. This is lam_t = disc(lam_t - r v_t) for any r > 0; r is 1 over the
+larger eigenvalue of the 2 x 2 block of the two rows, which keeps the sweeps from overshooting. Rows before the contacts
+have bounds of their own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _row_velocity(n, i, a, b, force):
 
 @inner
 def _project_bounded(n, i, a, b, low, high, force):
-    """Meet row i between its bounds; return how much its velocity was off."""
+    """Do one projected Gauss-Seidel update of row i; return the change of its velocity."""
     if not a[i, i] > 0.0:
         return 0.0
     before = force[i]
@@ -36,7 +36,7 @@ def _project_bounded(n, i, a, b, low, high, force):
 
 @inner
 def _project_friction(n, i, mu, a, b, force):
-    """Meet the two rows across the normal row i; return how much their velocity was off."""
+    """Do one projected update of the friction rows of the normal row i; return the change of their velocity."""
     x, y, c = a[i + 1, i + 1], a[i + 2, i + 2], a[i + 1, i + 2]
     most = 0.5 * (x + y) + math.sqrt(0.25 * (x - y) * (x - y) + c * c)
     if not most > 0.0:
@@ -58,18 +58,18 @@ def sweep_cones(
     # out
     force,
 ):  # fmt: skip
-    """Fill the forces of `rows` plain rows and of `contacts` contacts after them; return sweeps taken and change left.
+    """Fill the forces of `rows` bounded rows and the `contacts` contacts after them; return sweeps and last change.
 
     Args:
-        rows: plain rows, above `low` each.
-        contacts: of three rows each.
-        most: sweeps.
-        tolerance: change of velocity by a sweep at which to stop.
+        rows: rows without friction, with a lower bound each.
+        contacts: contacts of three rows each.
+        most: largest number of sweeps.
+        tolerance: change of velocity in a sweep at which to stop.
         a: (n, n) symmetric positive semidefinite.
-        b: (n,) velocities without forces, less what is wanted.
-        low: (rows,) lower bounds; -inf for rows that are held.
+        b: (n,) velocities without forces, minus the target velocities.
+        low: (rows,) lower bounds; -inf for equality rows.
         friction: (contacts,) coefficients.
-        force: (n,) begun with.
+        force: (n,) initial guess, replaced by the solution.
     """
     n, sweeps, change = rows + 3 * contacts, 0, 0.0
     for _ in range(most):

@@ -1,6 +1,8 @@
-"""Which bodies touch: islands by union and find, levels from the ground up, and contacts in the order of sweeps.
+"""Contact graph: islands by union-find, levels from the ground up, and the order of contacts in sweeps.
 
-Nothing here knows where contacts come from; bodies are numbered, -1 is the ground.
+Levels are those of Guendelman, Bridson and Fedkiw (2003), used by Weinstein, Teran and Fedkiw (2006), section VI; here
+the level of a body is the number of bodies between it and the ground, found breadth first over supporting contacts.
+Bodies are numbered, -1 is the ground.
 """
 
 from __future__ import annotations
@@ -13,23 +15,24 @@ from limberjack._jit import inner, outlined
 
 __all__ = ["Graph", "find_islands", "find_levels", "new_graph", "sort_contacts"]
 
-# Cosines of normals with the way up: one body can rest on the other; it does so squarely.
+# Cosines between a normal and the upward direction: above the first a contact supports a body, above the second it does
+# not lean.
 SUPPORT, UPRIGHT = 0.2, 0.99
 
 
 class Graph(NamedTuple):
     """Islands and levels of n bodies, room for c contacts."""
 
-    root: np.ndarray  # (n,) of the union; after `find_islands` the first body of the body's island
+    root: np.ndarray  # (n,) of the union-find; after `find_islands` the first body of the body's island
     level: np.ndarray  # (n,) from the ground up
-    start: np.ndarray  # (n + 2,) contacts of each body in `near`; tallies for sorting
+    start: np.ndarray  # (n + 2,) where the contacts of each body start in `near`; counts for sorting
     near: np.ndarray  # (2 c,) contacts of the bodies
     queue: np.ndarray  # (n,)
     order: np.ndarray  # (c,) contacts sorted by island and level
     other: np.ndarray  # (c,) scratch
     island: np.ndarray  # (n + 1,) where the contacts of each island start in the order
     body: np.ndarray  # (n,) number of each body's island among those with contacts, -1 = none
-    facts: np.ndarray  # (n, 5) of each island: bodies, contacts, highest level, largest ratio of masses, those leaning
+    facts: np.ndarray  # (n, 5) of each island: bodies, contacts, highest level, largest mass ratio, leaning contacts
     count: np.ndarray  # (1,) islands with contacts
 
 
@@ -61,11 +64,11 @@ def _join(root, i, j):
 @outlined
 def find_islands(
     # in
-    count, link_a, link_b, incidence_start, incidence_body, held,
+    count, link_a, link_b, incidence_start, incidence_body, constraints,
     # out
     root,
 ):  # fmt: skip
-    """Join bodies that touch or share a constraint: root becomes the first body of each body's island.
+    """Join bodies in contact or under one constraint: root becomes the first body of each body's island.
 
     Args:
         count: contacts.
@@ -79,7 +82,7 @@ def find_islands(
     for k in range(count):
         if link_b[k] >= 0:
             _join(root, link_a[k], link_b[k])
-    for c in range(held):
+    for c in range(constraints):
         for t in range(incidence_start[c] + 1, incidence_start[c + 1]):
             _join(root, incidence_body[incidence_start[c]], incidence_body[t])
     for i in range(len(root)):
@@ -88,7 +91,7 @@ def find_islands(
 
 @inner
 def _supported(up, sign, k, normal, least):
-    """Return whether the cosine between the normal of contact k and the way up is more than `least`."""
+    """Return whether the cosine between the normal of contact k and the upward direction is more than `least`."""
     return sign * (up[0] * normal[k, 0] + up[1] * normal[k, 1] + up[2] * normal[k, 2]) > least
 
 
@@ -99,13 +102,13 @@ def find_levels(
     # out
     graph,
 ):  # fmt: skip
-    """Fill the level of each body: how many bodies carry it above the ground; those nothing carries stand highest.
+    """Fill the level of each body: how many bodies support it above the ground; unsupported bodies are highest.
 
     Args:
         count: contacts.
         link_a, link_b, normal, depth: of the contacts.
-        margin: contacts with a gap of more than this carry nothing [m].
-        up: (3,) against gravity, unit; 0 where there is none, then every contact carries.
+        margin: contacts with a gap of more than this support nothing [m].
+        up: (3,) against gravity, unit; 0 where there is none, then every contact supports.
         graph: start, near, queue and level are filled.
     """
     level, start, near, queue = graph.level, graph.start, graph.near, graph.queue
@@ -154,7 +157,7 @@ def find_levels(
 
 @outlined
 def _number_islands(count, link_a, link_b, normal, depth, margin, up, mass, jointed, asleep, graph):
-    """Number the islands with contacts, those with joints that are awake together and last; fill what is known."""
+    """Number the islands with contacts, all awake islands with joints as one and last; fill their facts."""
     root, body, facts = graph.root, graph.body, graph.facts
     n = len(root)
     for i in range(n):
@@ -164,7 +167,7 @@ def _number_islands(count, link_a, link_b, normal, depth, margin, up, mass, join
     for k in range(count):
         body[root[link_a[k]]] = 0
     islands, together = 0, False
-    # an island with joints is marked by the joints of any of its bodies
+    # an island has joints if any of its bodies has
     for i in range(n):
         if jointed[i] and not asleep[i] and body[root[i]] >= 0:
             body[root[i]] = -2
@@ -211,7 +214,7 @@ def sort_contacts(
         margin: contacts with a gap of more than this do not count as leaning [m].
         up: (3,) against gravity, unit.
         mass: (n,).
-        jointed: (n,) whether a joint holds the body.
+        jointed: (n,) whether the body has a joint.
         asleep: (n,) whether the body sleeps, with all of its island.
         graph: root and level are read, the rest is filled.
     """

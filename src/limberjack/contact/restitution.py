@@ -1,13 +1,15 @@
-"""Collisions with restitution: contacts of two bodies bounce at once, pairs of bodies one after the other.
+"""Collisions with restitution: all contacts of two bodies at once, pairs of bodies one after the other.
 
-The contacts of two bodies that close leave with e times the speed they came with, all of them, as when a box lands flat
-on its corners; one after the other they would make it spin. First without friction,
+`collide` is for free bodies. All contacts of a pair that close separate with e times their approach velocity, as when a
+box lands flat on its corners; solved one by one they would make it spin. First without friction,
 
-    j_n >= 0,   u.n >= aim,   j_n (u.n - aim) = 0,
+    j_n >= 0,   u.n >= s,   j_n (u.n - s) = 0,      s the separation velocity (column SEPARATION)
 
-which loses energy whatever the masses; then friction slows what slides with these j_n as they are, which loses some
-more. Pairs of bodies take turns: a ball that hits a row of others drives out the last one. What joints hold leaves with
-e times its speed whatever friction does meanwhile, as in the other methods: see `methods/impulses/bouncing.py`.
+which never adds energy, whatever the masses; then friction with these j_n fixed, which dissipates more. Pairs follow
+one another, so that a ball that hits a row of others drives out the last one. Contacts of bodies with joints solve
+normal and friction impulses together (`solve_pair`), in turn with the joints: `methods/impulses/joint_contacts.py`.
+
+`separation_velocity` is the restitution law of the methods that solve contacts at the end of a semi-implicit step.
 """
 
 from __future__ import annotations
@@ -39,13 +41,13 @@ __all__ = ["add_impulses", "collide", "next_pair", "separation_velocity", "set_s
 
 # The most sweeps over the contacts of two bodies; they stop when none changes a velocity by more than this [m/s].
 _MOST, _ENOUGH = 60, 1e-10
-# Bodies that approach more slowly than this do not bounce [m/s].
+# Contacts that approach more slowly than this have no restitution [m/s].
 _LEAST_APPROACH = 1e-6
 
 
 @inner
 def _apply_pair(link, inverse, row, k, x, y, z, u):
-    """Let the impulse (x, y, z) of contact k act on both bodies."""
+    """Apply the impulse (x, y, z) of contact k to both bodies."""
     apply_impulse(u, link[k, 0], inverse, row[k, RA], row[k, RA + 1], row[k, RA + 2], x, y, z)
     if link[k, 1] >= 0:
         apply_impulse(u, link[k, 1], inverse, row[k, RB], row[k, RB + 1], row[k, RB + 2], -x, -y, -z)
@@ -53,7 +55,12 @@ def _apply_pair(link, inverse, row, k, x, y, z, u):
 
 @outlined
 def set_separation(begin, end, link, h, row, u):
-    """Note with what speed each contact that closes within h leaves, -1 of the others; return how many close."""
+    """Fill the separation velocity of each contact that closes within h, -1 of the others; return how many close.
+
+    A body that approaches at v under the acceleration a over the gap s arrives with v1^2 = v^2 + 2 a s, separates with
+    e v1 and passes the gap again with v2^2 = e^2 v1^2 - 2 a s: the impulse acts where the body is, with the energy that
+    it would have at the contact.
+    """
     hits = 0
     for k in range(begin, end):
         row[k, SEPARATION] = -1.0
@@ -74,7 +81,7 @@ def set_separation(begin, end, link, h, row, u):
 
 @outlined
 def _solve_normal(begin, end, link, inverse, row, u):
-    """Push along the normals until every contact that closed leaves as fast as it is to; impulses go to OWED."""
+    """Sweep the normal impulses of the closing contacts to their separation velocities; impulses go to DEFERRED."""
     for _ in range(_MOST):
         most = 0.0
         for k in range(begin, end):
@@ -94,7 +101,7 @@ def _solve_normal(begin, end, link, inverse, row, u):
 
 @outlined
 def _take_normal(begin, end, row):
-    """Take the impulses in OWED for those along the normals; AIM becomes the most that friction may do."""
+    """Add the impulses in DEFERRED to the normal ones of the step; SEPARATION becomes the bound of friction."""
     for k in range(begin, end):
         if row[k, SEPARATION] >= 0.0:
             row[k, STEP_N] += row[k, DEFERRED]
@@ -104,7 +111,7 @@ def _take_normal(begin, end, row):
 
 @outlined
 def _solve_friction(begin, end, link, inverse, row, u):
-    """Let friction slow the contacts that bounced, each by AIM at most; impulses go to OWED."""
+    """Sweep the friction impulses, bounded by SEPARATION each; impulses go to DEFERRED."""
     for _ in range(_MOST):
         most = 0.0
         for k in range(begin, end):
@@ -126,7 +133,7 @@ def _solve_friction(begin, end, link, inverse, row, u):
 
 @outlined
 def solve_pair(begin, end, link, inverse, row, u):
-    """Push and rub the contacts that closed until each leaves as fast as it is to; impulses add up in OWED.
+    """Sweep normal and friction impulses of the closing contacts of a pair; impulses add up in DEFERRED.
 
     Returns the largest change of a velocity [m/s].
     """
@@ -162,7 +169,7 @@ def solve_pair(begin, end, link, inverse, row, u):
 
 @outlined
 def add_impulses(begin, end, row):
-    """Take the impulses in OWED for those along and across the normals of what closed."""
+    """Add the impulses in DEFERRED to the normal and tangential ones of the step."""
     for k in range(begin, end):
         if row[k, SEPARATION] >= 0.0:
             along = (
@@ -191,11 +198,18 @@ def collide(
     # out
     row, u,
 ):  # fmt: skip
-    """Let contacts with restitution that close within h bounce, pair after pair, with the velocities before forces.
+    """Apply the collision impulses of contacts that close within h, pair after pair; return how many collided.
 
-    A body that approaches at v with the acceleration a over the gap s arrives with v1^2 = v^2 + 2 a s, leaves with
-    e v1 and passes the gap again with v2^2 = e^2 v1^2 - 2 a s: the bounce happens where the body is, with the energy it
-    will have had there. Returns the number of bounces.
+    Velocities are those before forces act (Weinstein, Teran, Fedkiw 2006, section VI, "Process Collisions"): a body at
+    rest has none, so that no threshold tells rest from impact.
+
+    Args:
+        first, last: contacts.
+        times: sweeps over the pairs.
+        link: (c, 2) bodies of the contacts.
+        inverse: (n, 7) inverse inertias and masses of the bodies.
+        h: substep [s].
+        row, u: contacts and velocities.
     """
     count = 0
     for _ in range(times):
@@ -216,20 +230,17 @@ def collide(
     return count
 
 
-# How fast a contact leaves after a step in which it bounces.
-
-
 @inner
 def separation_velocity(e, before, free, gap, h):
-    """Return the speed after a semi-implicit step in which a contact over a gap bounces; < 0 where it rises no more.
+    """Return the velocity after a semi-implicit step with a collision over a gap; < 0 where the body comes to rest.
 
-    Such steps, v <- v - a h, z <- z + h v, keep v^2 / 2 + a z - a h v / 2, not the energy: this is what the bounce
-    leaves e^2 of, so that free flights before and after reach heights of this ratio, whatever the step.
+    Such steps, v <- v - a h, z <- z + h v, conserve v^2 / 2 + a z - a h v / 2, not the energy: restitution leaves e^2
+    of this, so that the heights before and after have this ratio for every step length.
 
     Args:
         e: restitution.
-        before, free: the rate of the contact at the start, < 0, and at the end if nothing touched.
-        gap: at the start, < 0 where they overlap.
+        before, free: the rate of the contact at the start, < 0, and at the end without contact.
+        gap: at the start, < 0 for an overlap.
         h: step [s].
     """
     pull, gap = max(before - free, 0.0), max(gap, 0.0)

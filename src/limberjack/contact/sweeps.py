@@ -1,19 +1,20 @@
-"""Contacts met by sweeps: impulses that add up over the sweeps, cut at a true friction cone, soft or hard.
+"""Contacts by projected Gauss-Seidel: accumulated impulses, a circular friction cone, soft or hard contacts.
 
-A contact pushes body a along n, out of body b, with j_n >= 0, and across n with a vector |j_t| <= mu j_n:
+A contact acts on body a along n, out of body b, with j_n >= 0, and across n with a vector |j_t| <= mu j_n:
 
     u = v_a + w_a x r_a - v_b - w_b x r_b,      K = sum (1/m + [r]^T I^-1 [r])
     j_n <- max(0, j_n - scale (u.n + bias) / n.K n - give j_n)
-    j_t <- j_t - K_t^-1 u_t where that sticks, else cut(j_t - u_t / k), k the larger eigenvalue of K across n
+    j_t <- j_t - K_t^-1 u_t where that sticks, else clamp(j_t - u_t / k), k the larger eigenvalue of K across n
 
-j_t is no pair of numbers but a vector, and one k serves all directions of sliding: friction then points against it,
-whatever the shape of the bodies. Impulses start where they ended the step before. A gap s > 0 lets the contact act no
-sooner than it closes (bias s / h); an overlap is pushed out at `rate`, hard, or as by a spring and damper (scale,
-give), soft, whose push is then taken out of the velocities by a sweep without it.
+j_t is a vector in the world rather than a pair of numbers, and one k serves all directions of sliding: friction then is
+opposite to sliding whatever the shape of the bodies. Impulses start from those of the last step. A gap s > 0 lets the
+contact act no sooner than it closes (bias s / h); an overlap is removed at `rate`, hard, or as by a spring and damper
+(scale, give), soft, whose velocity a final sweep without bias takes out again.
 
-Shock propagation (Guendelman, Bridson, Fedkiw 2003): level by level from the ground up, the lower body of each
-contact does not move. Here what it did not feel is handed down again afterwards, level by level from the top, so that
-no momentum is lost and the impulses of all levels fit together when the next step starts with them.
+Shock propagation (Guendelman, Bridson, Fedkiw 2003; Weinstein, Teran, Fedkiw 2006, section VI): level by level from the
+ground up, the lower body of each contact has infinite mass. Here the impulses withheld from the lower bodies are
+applied afterwards, level by level from the top, so that momentum is conserved and the impulses of all levels are
+consistent when the next step starts from them.
 """
 
 from __future__ import annotations
@@ -36,24 +37,22 @@ __all__ = [
 
 # Columns of a contact's row: normal, levers, K n, 1 / n.K n, 1 / k, friction, gap, impulses, the inverse of K
 # across n (xx, yy, zz, xy, xz, yz), restitution, acceleration of the approach, impulses of the whole step, the
-# touching points from the coms where they were found, impulses that the lower body has yet to feel, and the speed
-# with which a bounce leaves.
+# contact points relative to the coms at detection, impulses deferred for the lower body, and the separation velocity.
 N, RA, RB, KN, MN, MT, MU, S, JN, JT, STICK, E, APPROACH, STEP_N, STEP_T, LA, LB, DEFERRED, SEPARATION, ROW = (
     0, 3, 6, 9, 12, 13, 14, 15, 16, 17, 20, 26, 27, 28, 29, 32, 35, 38, 41, 42,
 )  # fmt: skip
-# Overlaps are pushed out no faster than this part of them per second, or this fast, and never faster than the last
-# [1/s, m/s, m/s].
+# Depenetration: the rate of deep overlaps, the velocity of shallow ones, and the largest velocity [1/s, m/s, m/s].
 _DEEP_RATE, DEPENETRATION, _DEPENETRATION_MOST = 10.0, 0.05, 0.5
 # Contacts farther apart than twice this act on each body at its own surface [m].
 _FAR = 0.02
 # Sweeps stop when no contact changes a velocity by more than this [m/s].
 ENOUGH = 1e-9
-# Rows of contacts are asked for so many ahead: those of large piles do not stay in the cache from pass to pass.
+# Rows are prefetched so many contacts ahead: those of large piles do not stay in the cache from sweep to sweep.
 _AHEAD = 8
 
 
 class Sweeps(NamedTuple):
-    """Contacts ready to be swept, in the order of the sweeps; room for c."""
+    """Rows of contacts in the order of the sweeps; room for c."""
 
     link: np.ndarray  # (c, 2) bodies a and b, -1 = static
     level: np.ndarray  # (c,) of the higher body
@@ -69,7 +68,7 @@ def new_sweeps(capacity: int) -> Sweeps:
 
 @inner
 def prefetch_row(k, last, row):
-    """Ask for the row of a contact some places after k, if there is one; changes no result."""
+    """Prefetch the row of a contact some places after k, if there is one; changes no result."""
     t = k + _AHEAD
     if t < last:
         prefetch(row, t, 0)
@@ -94,8 +93,9 @@ def _inverse(inertia, i):
 
 @inner
 def apply_impulse(u, i, inverse, x, y, z, px, py, pz):
-    """Let the impulse p act on body i with lever (x, y, z)."""
+    """Apply the impulse p to body i with lever (x, y, z)."""
     o, f = 6 * i, inverse[i, 6]
+    # Weinstein et al. 2006, equation (2): v + p / m, w + I^-1 (r x p)
     ax, ay, az = symmetric_times(_inverse(inverse, i), y * pz - z * py, z * px - x * pz, x * py - y * px)
     u[o] += ax
     u[o + 1] += ay
@@ -107,7 +107,7 @@ def apply_impulse(u, i, inverse, x, y, z, px, py, pz):
 
 @inner
 def _response(inverse, i, x, y, z, px, py, pz):
-    """Return how fast the point with lever (x, y, z) of body i moves under the impulse p there."""
+    """Return the velocity that the impulse p at the point with lever (x, y, z) of body i gives to this point."""
     f = inverse[i, 6]
     ax, ay, az = symmetric_times(_inverse(inverse, i), y * pz - z * py, z * px - x * pz, x * py - y * px)
     return f * px + ay * z - az * y, f * py + az * x - ax * z, f * pz + ax * y - ay * x
@@ -133,8 +133,8 @@ def update_contacts(
 ):  # fmt: skip
     """Fill levers and gaps of contacts first .. last - 1 after bodies moved from the poses before by h u.
 
-    Levers do not turn with the bodies: a ball that rolls touches with its lowest point all the time. Near contacts of
-    two bodies act on both at one point, so that angular momentum is kept.
+    Levers do not turn with the bodies: the contact of a rolling ball stays at its lowest point. Contacts with small
+    gaps act on both bodies at one point, which conserves angular momentum.
     """
     for k in range(first, last):
         prefetch_row(k, last, row)
@@ -167,7 +167,7 @@ def set_effective_masses(
     # out
     row,
 ):  # fmt: skip
-    """Fill what contacts first .. last - 1 weigh: K n, 1 / n.K n and 1 / k."""
+    """Fill the effective masses of contacts first .. last - 1: K n, 1 / n.K n, 1 / k and the inverse of K across n."""
     for k in range(first, last):
         nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
         x, y, z = _pair_response(link, inverse, row, k, nx, ny, nz)
@@ -204,7 +204,7 @@ def warm_start(
     # out
     row, u,
 ):  # fmt: skip
-    """Let the impulses of the step before act at once, those across the normals turned with them."""
+    """Apply the impulses of the last step to the velocities, tangential ones turned with the normals."""
     for k in range(first, last):
         prefetch_row(k, last, row)
         jn = row[k, JN]
@@ -225,7 +225,7 @@ def warm_start(
 
 @inner
 def relative_velocity(link, row, k, u):
-    """Return the velocity of a against b at contact k."""
+    """Return the velocity of a relative to b at contact k."""
     a, b = link[k, 0], link[k, 1]
     x, y, z = _point_velocity(u, a, row[k, RA], row[k, RA + 1], row[k, RA + 2])
     if b >= 0:
@@ -246,13 +246,13 @@ def clamp_length(x, y, z, most):
 
 @inner
 def overlap_bias(s, h, rate, slow):
-    """Return what a contact adds to the velocity of its approach: a gap s that may close, or overlap to push out."""
+    """Return the velocity bias of a contact: a gap s that may close, or an overlap to be removed."""
     return s / h if s > 0.0 else max(rate * s, min(max(_DEEP_RATE * s, -_DEPENETRATION_MOST), -slow))
 
 
 @inner
 def _project(row, k, ux, uy, uz, kx, ky, kz, mn, h, rate, slow, scale, give):
-    """Add to the impulses of contact k what its velocity u asks for; return what was added."""
+    """Do one projected Gauss-Seidel update of contact k at the velocity u; return the change of its impulse."""
     nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
     un = ux * nx + uy * ny + uz * nz
     s, before = row[k, S], row[k, JN]
@@ -288,8 +288,8 @@ def sweep(
 ):  # fmt: skip
     """Sweep contacts first .. last - 1 in order, `times` times or until no velocity changes any more.
 
-    Overlaps are pushed out by `rate` of them per second, but no faster than `slow` unless they are deep.
-    With rate 0 contacts that did not push are left alone: a gap that the next step closes is the next step's to meet.
+    Overlaps are removed at `rate`, but no faster than `slow` unless they are deep. With rate 0 contacts without an
+    impulse are left out: a gap that closes in the next step is left to that step.
     """
     for _ in range(times):
         most = 0.0
@@ -313,7 +313,7 @@ def sweep(
 
 @outlined
 def _shock_level(begin, end, times, link, inverse, height, h, rate, row, u):
-    """Sweep the contacts of one level; the lower body of each does not move, and is owed the impulse."""
+    """Sweep the contacts of one level; the lower body of each has infinite mass, its impulse is deferred."""
     for _ in range(times):
         most = 0.0
         for k in range(begin, end):
@@ -345,7 +345,7 @@ def _shock_level(begin, end, times, link, inverse, height, h, rate, row, u):
 
 @inner
 def _apply_deferred(begin, end, link, inverse, height, row, u):
-    """Let the lower bodies of one level feel what they are owed."""
+    """Apply the deferred impulses to the lower bodies of one level."""
     for k in range(begin, end):
         a, b = link[k, 0], link[k, 1]
         x, y, z = row[k, DEFERRED], row[k, DEFERRED + 1], row[k, DEFERRED + 2]
@@ -364,7 +364,7 @@ def shock_propagation(
     # out
     row, u,
 ):  # fmt: skip
-    """Sweep contacts first .. last - 1 level by level, upwards, then downwards; lower bodies feel it last.
+    """Sweep contacts first .. last - 1 level by level, upwards, then downwards with the deferred impulses applied.
 
     Args:
         first, last: contacts, sorted by level.
@@ -373,7 +373,7 @@ def shock_propagation(
         inverse: (n, 7) inverse inertias and masses of the bodies.
         height: (n,) level of each body; of two bodies on one level both move.
         h: step [s].
-        rate: overlap pushed out [1/s].
+        rate: of depenetration [1/s].
         row, u: contacts and velocities.
     """
     for k in range(first, last):

@@ -1,4 +1,4 @@
-"""What contacts pushed with in the last step, found again by the names of their shapes and features."""
+"""Warm-start cache: impulses of the last step, matched to the contacts of this one by shapes and features."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["WarmStart", "match_contacts", "new_warm_start", "store_matched"]
 
 
 class WarmStart(NamedTuple):
-    """Impulses or forces of the last step by the names of their contacts, sorted; room for c."""
+    """Impulses or forces of the last step, sorted by the keys of their contacts; room for c."""
 
     count: np.ndarray  # (1,)
     name: np.ndarray  # (c, 3) shapes and key
@@ -29,7 +29,7 @@ def new_warm_start(capacity: int) -> WarmStart:
 
 @outlined
 def match_contacts(contacts, cache):
-    """Fill `found` with what each contact pushed with in the step before, 0 where it is new; both lists are sorted."""
+    """Fill `found` with the cached impulse of each contact, 0 where the contact is new; both lists are sorted."""
     old, last = 0, cache.count[0]
     for k in range(contacts.count[0]):
         a, b, key = contacts.shape_a[k], contacts.shape_b[k], contacts.key[k]
@@ -49,7 +49,7 @@ def match_contacts(contacts, cache):
 
 @outlined
 def store_matched(contacts, cache):
-    """Keep what stands in `found` under the names of the contacts of this step."""
+    """Store the impulses in `found` under the keys of the contacts of this step."""
     for k in range(contacts.count[0]):
         cache.name[k, 0], cache.name[k, 1], cache.name[k, 2] = contacts.shape_a[k], contacts.shape_b[k], contacts.key[k]
         for c in range(4):
