@@ -9,7 +9,7 @@ import pytest
 
 import limberjack as lj
 from limberjack.scenes import humanoid_data as skeleton
-from limberjack.scenes.figures import bodies_of, felt_inertias
+from limberjack.scenes.figures import bodies_of, effective_inertias
 from limberjack.scenes.humanoid_data import SEGMENTS
 from limberjack.spatial.frames import matrix_from_quaternion, skew
 
@@ -267,7 +267,7 @@ def test_no_body_is_massless_or_needle_thin(model):
 
 def test_felt_inertias_against_the_mass_matrix(model):
     """The inertia a joint feels is that of the mass matrix in the zero pose, or less in another."""
-    felt = felt_inertias(skeleton.bones(), bodies_of(1.75, 75.0), 1.75)
+    felt = effective_inertias(skeleton.bones(), bodies_of(1.75, 75.0), 1.75)
     q = np.zeros(96)
     q[3] = 1.0
     loose = 1.0 / np.diag(np.linalg.inv(lj.mass_matrix(model, q)))

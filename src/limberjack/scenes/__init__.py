@@ -1,4 +1,4 @@
-"""Ready-made scenes: the papers' and our own, one function each, one register for all.
+"""Ready-made scenes, those of the papers included: one function each, listed in one registry.
 
 `pendulum(links=300)` returns a model; `get("pendulum", links=300)` returns it with a method, a time step, a
 drive and a camera. Nothing here compiles kernels: a scene can be listed and built without Numba.

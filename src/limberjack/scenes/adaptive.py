@@ -1,6 +1,6 @@
 """The scenes of adaptive dynamics, in which a few joints are simulated at a time (Redon, Galoppo and Lin 2005).
 
-Their models are ordinary ones; the method is what they are for: `get(name)` brings a `lj.Adaptive` along.
+Their models are ordinary ones; `get(name)` adds the `lj.Adaptive` method they are meant for.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from limberjack.scenes.figures import figure
 __all__ = ["adaptive_crowd", "character", "cut_in_order", "paper_pendulum", "slider_chain", "spring_pendulum"]
 
 _EARTH, _NONE = (0.0, 0.0, -9.81), (0.0, 0.0, 0.0)
-# Damping of the hinges of the long pendulum, over mass times length squared [1/s]: twice this is the most an explicit
-# step of 0.25 ms can bear, a quarter of it too little for the chain to crack its whip without falling apart.
+# Damping of the hinges of the long pendulum, over mass times length squared [1/s]: above twice this value an explicit
+# step of 0.25 ms is unstable, at a quarter of it the whipping end of the chain diverges.
 _WHIP_DAMPING = 40.0
 _WHIP_DT = 2.5e-4
 # Waves of the random start along the chain, and the largest tilt of the whole [rad].
@@ -78,7 +78,7 @@ def paper_pendulum(
     budget: int = 20,
     gravity: Any = _EARTH,
 ) -> Model:
-    """Return a chain of hinged links hung from the world's origin, damped so that first-order steps stay finite.
+    """Return a chain of hinged links hung from the world's origin, damped so that first-order integrators stay stable.
 
     It is the chain of `pendulum`, whose whip makes first-order integrators diverge, with dampers that prevent it at
     the scene's step of 0.25 ms, whatever the budget.
@@ -133,8 +133,8 @@ def spring_pendulum(
 ) -> Model:
     """Return a hanging chain of which one link is tied to a point of the world by a spring.
 
-    Dampers in the hinges and along the spring "tether" bring it to rest, within some minutes; which joints bend is the
-    question put to the method: the chain should break into straight parts where the spring holds it.
+    Dampers in the hinges and along the spring "tether" bring it to rest within some minutes. The method has to choose
+    which joints bend: at rest the chain consists of straight parts on either side of the spring.
 
     Args:
         links: number of links; together they are 5 m long and weigh 5 kg.
@@ -202,9 +202,9 @@ def slider_chain(
 ) -> Model:
     """Return links l1, l2, ... that float in a row along x and slide along it on the joints J1, J2, ... between them.
 
-    Pushed, the second link moves alone, with force / mass: J1 and J2 give way. With J1 alone simulated, all links from
-    the second on are one body and move with force / (4 mass). The scene's assembly tree is cut at J1 first, then J2,
-    so that a budget of one is J1.
+    With all joints active, a push on the second link accelerates it alone, by force / mass. With J1 alone active, all
+    links from the second on are one body and accelerate by force / (4 mass). The scene's assembly tree is cut at J1
+    first, then J2, so that a budget of one selects J1.
 
     Args:
         links: how many.
@@ -260,17 +260,17 @@ def character(
     budget: int = 20,
     gravity: Any = _NONE,
 ) -> Model:
-    """Return the `humanoid` with PD controllers at the ends of its ranges of motion, stiff enough to hold a push.
+    """Return the `humanoid` with PD controllers at the ends of its ranges of motion, stiff enough to withstand a push.
 
-    Explicit steps cannot bear them; the scene's method takes implicit ones. Nothing holds the figure up, so gravity is
-    off by default: it moves as in free fall, seen from beside it.
+    They are too stiff for explicit integration; the scene's method integrates implicitly. Nothing supports the figure,
+    so gravity is off by default: the motion is that of free fall in a falling frame.
 
     Args:
         height: of the standing figure [m].
         mass: [kg].
         limit_frequency: of a joint against its limit [Hz].
-        damping: rate at which a joint left alone loses its speed [1/s].
-        push: speed the scene's push would give a stiff figure [m/s].
+        damping: rate at which the velocity of a single joint decays [1/s].
+        push: speed that the scene's push would give a rigid figure [m/s].
         budget: joints simulated at a time, by the scene's method; the model does not depend on it.
         gravity: [m/s^2].
     """
@@ -281,13 +281,13 @@ def character(
 
 
 def _eye(figures: int, spacing: float) -> Camera:
-    """Return a camera just before the crowd, at the height of its eyes and a half."""
+    """Return a camera in front of the crowd, at one and a half times eye height."""
     front = float(grid_places(figures, spacing)[:, 0].min())
     return Camera((front - 5.0, 0.0, 2.6), (front + 4.0, 0.0, 1.0))
 
 
 def budgets_by_distance(places: np.ndarray, eye: tuple[float, float, float], most: int, least: int) -> tuple[int, ...]:
-    """Return a budget per figure: `most` for the nearest to the eye, then as the square of its size in the picture.
+    """Return a budget per figure: `most` for the nearest to the camera, others by their squared size in the image.
 
     Args:
         places: (figures, 3) where they stand [m].
@@ -313,12 +313,12 @@ def _stage_crowd(*, figures: int, spacing: float, mass: float, budget: int, leas
     }
 
 
-_CROWD_PUSH = 2.0  # speed the push would give a stiff figure [m/s]
+_CROWD_PUSH = 2.0  # speed that the push would give a rigid figure [m/s]
 
 
 @scene(
-    "200 people held in their poses by motors and pushed away from the camera, simulated the more coarsely the farther "
-    "they are (Redon, Galoppo and Lin 2005, figure 1).",
+    "200 people held in their poses by motors and pushed away from the camera, with fewer joints simulated the farther "
+    "away they are (Redon, Galoppo and Lin 2005, figure 1).",
     _stage_crowd,
 )
 def adaptive_crowd(
@@ -335,11 +335,11 @@ def adaptive_crowd(
     mass: float = 75.0,
     gravity: Any = _NONE,
 ) -> Model:
-    """Return the people of `crowd` with a PD motor on every joint that draws it back to where it started.
+    """Return the people of `crowd` with a PD motor on every joint that returns it to its start.
 
-    Motors and limits are too stiff for explicit steps; the scene's method takes implicit ones.
-    The scene gives each figure its own budget: all its joints to the nearest, and to the others fewer, as the square of
-    their size in the picture. The last figures thus have a handful of joints, chosen where they matter most.
+    Motors and limits are too stiff for explicit integration; the scene's method integrates implicitly.
+    The scene gives each figure its own budget: all joints for the nearest, fewer for the others, in proportion to the
+    square of their size in the image.
 
     Args:
         figures: how many.
@@ -348,7 +348,7 @@ def adaptive_crowd(
         seed: of the poses.
         budget: joints simulated at a time in the figure nearest to the camera; the model does not depend on it.
         least: smallest budget of a figure.
-        tone: frequency at which a motor alone swings its joint back, critically damped; 0 is no motors [Hz].
+        tone: natural frequency of a motor on its joint alone, critically damped; 0 means no motors [Hz].
         limit_frequency: of a joint against its limit [Hz].
         height: of each figure [m].
         mass: of each figure [kg].

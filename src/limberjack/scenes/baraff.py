@@ -1,4 +1,4 @@
-"""The systems Baraff (1996) times in section 9, a star of many neighbours, and a figure of scalable parts.
+"""The systems Baraff (1996) times in section 9, a star of many bodies, and a figure of scalable parts.
 
 | system | multipliers: primary + auxiliary | here |
 |---|---|---|
@@ -41,15 +41,15 @@ def _stage_planar(**_: Any) -> dict[str, Any]:
 
 @scene("Bodies in the plane on 54 pins, without loops or with six (Baraff 1996, section 9).", _stage_planar)
 def baraff_planar(*, rings: bool = False, stir: float = 0.5, gravity: Any = (0.0, 0.0, 0.0)) -> Model:
-    """Return rods that float in the x-y plane, held together by 54 pins of two multipliers each.
+    """Return rods that float in the x-y plane, connected by 54 pins of two multipliers each.
 
     Without rings: a spine of 19 rods with legs to both sides of all but the first, 55 bodies, 108 primary multipliers.
     With rings: six octagons in a row and a tail, 49 bodies, 96 primary and 12 auxiliary multipliers.
 
     Args:
         rings: whether the connections close loops.
-        stir: turning speed of the pins of the spine at the start, to either side in turn; of the rings the tail alone
-            [rad/s].
+        stir: initial angular velocity of the pins of the spine, in alternating directions; with rings that of the tail
+            only [rad/s].
         gravity: [m/s^2].
     """
     stir = check.number(stir, "stir")
@@ -96,10 +96,10 @@ def _stage_contacts(**_: Any) -> dict[str, Any]:
 
 @scene("Bodies in space on 32 balls that stand on three smooth feet (Baraff 1996, section 9).", _stage_contacts)
 def baraff_contacts(*, friction: float = 0.0, gravity: Any = _EARTH) -> Model:
-    """Return a hub with three legs of ten rods and two feelers: 32 balls, 96 multipliers, and three contacts.
+    """Return a hub with three legs of ten rods and two antennas: 32 balls, 96 multipliers, and three contacts.
 
-    The last rod of each leg ends in a ball that touches the ground, the plane z = 0, at the start. Nothing else
-    collides, and no torque holds the legs: the figure sinks.
+    The last rod of each leg ends in a sphere in contact with the ground, the plane z = 0, at the start. Nothing else
+    collides, and no torque acts on the legs: the figure collapses.
 
     Args:
         friction: of feet and ground.
@@ -163,15 +163,15 @@ def baraff_tree(
     """Return a complete binary tree of bodies that hang straight down, each by a ball from the one above.
 
     127 balls take 381 multipliers. Each loop is one more ball, halfway between the centres of two leaves: "loop0",
-    "loop1", ... Leaves are paired along a ring of all leaves in an order drawn once.
+    "loop1", ... Leaves are paired along a ring of all leaves in a fixed random order.
 
     Args:
         bodies: number of bodies.
         loops: number of loops; at most one for each leaf, and none with fewer than two leaves.
         length: of a body [m].
         mass: of a body [kg].
-        stir: largest turning speed about each axis of each ball at the start, drawn at random; with loops they would
-            not hold together, so that it must be 0 [rad/s].
+        stir: largest initial angular velocity about each axis of each ball, drawn at random; must be 0 with loops,
+            whose velocity constraints it would violate [rad/s].
         gravity: [m/s^2].
     """
     bodies, loops = whole(bodies, "bodies", 1), whole(loops, "loops", 0)
@@ -262,13 +262,13 @@ def _stage_puppet(**_: Any) -> dict[str, Any]:
     return {"method": "multipliers", "camera": Camera((3.0, -1.5, 0.5), (0.0, 0.0, -0.3))}
 
 
-@scene("A figure hung by its head whose limbs stretch like rubber.", _stage_puppet)
+@scene("A figure hung by its head whose limbs are elastic.", _stage_puppet)
 def scalable_puppet(*, per_axis: bool = False, stiffness: float = 20.0, gravity: Any = _EARTH) -> Model:
     """Return a puppet of a rigid torso and nine scalable parts on ball joints, hung by its head from the world.
 
     Args:
         per_axis: whether the parts scale along each of their axes on its own.
-        stiffness: of the scales against 1 [N m].
+        stiffness: of the scales towards 1 [N m].
         gravity: [m/s^2].
     """
     per_axis, stiffness = flag(per_axis, "per_axis"), check.number(stiffness, "stiffness", low=0.0)

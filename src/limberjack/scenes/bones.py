@@ -1,4 +1,4 @@
-"""Meshes of bones, closed and bent in, and the pile of skeletons of Weinstein, Teran and Fedkiw (2006)."""
+"""Closed, non-convex meshes of bones, and the pile of skeletons of Weinstein, Teran and Fedkiw (2006)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _long_bone(length: float, radius: float, triangles: int) -> tuple[np.ndarray
 
 
 def _dented(half: tuple[float, float, float], dents: Any, triangles: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return an egg with half axes `half`, pressed in by `dents(directions)`, 1 = not at all."""
+    """Return an ellipsoid with semi-axes `half`, scaled by `dents(directions)`, 1 = unchanged."""
     m, n = _counts(triangles, 0.6)
     lean, turn = math.pi * (np.arange(m) + 0.5) / m, 2.0 * math.pi * np.arange(n) / n
     points = np.empty((m, n, 3))
@@ -89,7 +89,7 @@ def _dented(half: tuple[float, float, float], dents: Any, triangles: int) -> tup
 
 
 def _eyes(direction: np.ndarray) -> np.ndarray:
-    """Return how far a skull reaches in a direction: two eyes and a nose are pressed in."""
+    """Return the scale of a skull in a direction: dents for two eyes and a nose."""
     out = np.ones(len(direction))
     sockets = (((0.86, 0.42, 0.1), 0.28, 0.22), ((0.86, -0.42, 0.1), 0.28, 0.22), ((0.95, 0.0, -0.3), 0.15, 0.12))
     for place, depth, wide in sockets:
@@ -99,7 +99,7 @@ def _eyes(direction: np.ndarray) -> np.ndarray:
 
 
 def _fingers(direction: np.ndarray) -> np.ndarray:
-    """Return how far a hand or foot reaches in a direction: grooves between fingers at its upper end."""
+    """Return the scale of a hand or foot in a direction: grooves between fingers at its upper end."""
     far = np.clip(direction[:, 2], 0.0, 1.0)
     return 1.0 - 0.16 * far * (1.0 + np.cos(18.0 * direction[:, 1]))
 
@@ -185,12 +185,12 @@ def _add_figure(builder: Builder, k: int, at: np.ndarray, turn: np.ndarray, mesh
     },
 )  # fmt: skip
 def skeletons(*, figures: int = 20, triangles: int = 10000, seed: int = 0) -> Model:
-    """Return skeletons above each other in the air, lying, each turned another way; their heads lie loose on the necks.
+    """Return skeletons stacked in the air, lying in different orientations; the skulls are not jointed to the necks.
 
     Args:
         figures: how many.
         triangles: of each figure, in 21 closed meshes; up to a million.
-        seed: of places and turns.
+        seed: of positions and rotations.
     """
     figures, triangles = whole(figures, "figures", 1), whole(triangles, "triangles", 1000)
     if triangles > _MOST:

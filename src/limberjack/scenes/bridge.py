@@ -1,8 +1,9 @@
-"""The bridge of Weinstein, Teran and Fedkiw (2006), figure 3: planks and ropes of bars, and what falls on it.
+"""The bridge of Weinstein, Teran and Fedkiw (2006), figure 3: planks, ropes of bars, and bodies that fall on it.
 
 14 planks, 30 slats between them, 28 hangers and 30 bars of two ropes are 102 bodies, on 148 balls. Slats on either side
-close loops between planks, hangers close loops between ropes and planks. All bodies start unturned: what leans is the
-shape in its frame, so that every ball starts at its identity and every loop is closed exactly.
+close loops between planks, hangers close loops between ropes and planks. All bodies start with the identity rotation;
+the shapes are rotated in their frames instead, so that every ball starts at its identity and every loop is closed
+exactly.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _SIDES = (("left", 1.0), ("right", -1.0))
 
 
 class _Bridge:
-    """Adds bodies by where they are in the world."""
+    """Adds bodies by their positions in the world."""
 
     def __init__(self, planks: int) -> None:
         self.builder, self._middles = Builder("bridge"), {WORLD: np.zeros(3)}
@@ -69,7 +70,7 @@ class _Bridge:
 
 
 def _turn(along: np.ndarray, *, upright: bool) -> np.ndarray:
-    """Return axes whose x is `along`, and whose y is across the bridge where it can be."""
+    """Return axes with x along `along` and y across the bridge where possible."""
     y = np.array([0.0, 1.0, 0.0]) if upright or abs(along[1]) < 0.9 else np.array([1.0, 0.0, 0.0])
     z = np.cross(along, y)
     z /= np.linalg.norm(z)
@@ -109,7 +110,7 @@ def _add_ropes(made: _Bridge, planks: int) -> None:
 
 
 def _above(made: _Bridge, k: int, across: int, rows: int, pitch: float, high: float, step: float) -> np.ndarray:
-    """Return a place over the bridge for the k-th of things that stand in rows and layers."""
+    """Return the position over the bridge of the k-th body in rows and layers."""
     row, rest = k % rows, k // rows
     columns = max(1, int(0.86 * (made.nodes[-1, 0] - made.nodes[0, 0]) / pitch))
     column, layer = rest % columns, rest // columns
@@ -135,7 +136,7 @@ def _add_blocks(made: _Bridge, pairs: int) -> None:
 
 
 @scene(
-    "A bridge of planks and ropes between two cliffs, full of loops, with blocks or chains falling on it.",
+    "A bridge of planks and ropes between two cliffs, with many loops, and blocks or chains falling on it.",
     lambda **_: {
         "method": "impulses", "dt": 1.0 / 240.0, "seconds": 5.0, "camera": Camera((4.2, -6.4, 2.6), (0.0, 0.0, 0.0)),
     },

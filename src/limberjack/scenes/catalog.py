@@ -1,4 +1,4 @@
-"""The register of scenes: what a scene is, how one is declared, found and listed."""
+"""The registry of scenes: how a scene is declared, found and listed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Make = TypeVar("_Make", bound=Callable[..., Model])
 
 
 class Camera(NamedTuple):
-    """Where the eye stands and what it looks at, world axes [m]."""
+    """Camera position and target, world axes [m]."""
 
     position: tuple[float, float, float]
     target: tuple[float, float, float]
@@ -34,16 +34,16 @@ class SceneInfo(NamedTuple):
 
 @dataclass(frozen=True)
 class Scene:
-    """A model with all that is needed to run and to look at it.
+    """A model with what is needed to run and to show it.
 
     Attributes:
         name: the scene's name.
-        model: what moves.
+        model: the model.
         method: name of the method that suits it, or a method object.
         dt: time step [s].
-        seconds: how long it is worth watching [s].
+        seconds: length of a run [s].
         drive: called with the simulation between steps, or None.
-        camera: a good place to look from.
+        camera: default camera.
         description: one sentence.
     """
 
@@ -76,7 +76,7 @@ def scene(
     Args:
         description: one sentence for lists.
         stage: called with all options by name; returns the fields of `Scene` that differ from their defaults.
-        shown: options for looking on, which may go on for ever, where they differ from the defaults.
+        shown: options for the viewer, which runs without end, where they differ from the defaults.
     """
 
     def register(make: _Make) -> _Make:
@@ -126,8 +126,9 @@ def get_shown(name: str, method: Any = None, /, **options: Any) -> Scene:
 
     Args:
         name: one of `names()`.
-        method: the one it is to move by; what that cannot honour is left as in `get`. None = the scene's own.
-        options: as of `get`; they come before those for looking on.
+        method: the method to run it with; where it does not support the scene as shown, the scene is that of `get`.
+            None = the scene's own.
+        options: as of `get`; they override those for the viewer.
     """
     found = get(name, **{**_entry(name).shown, **options})
     if method is None or set(found.model.features()) <= set(method.supports):

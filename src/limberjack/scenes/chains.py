@@ -1,6 +1,6 @@
 """Chains of hinged links: the pendulums, short, long and very long.
 
-A link's frame stands at its joint, the link runs along its -z; at q = 0 the chain hangs straight down.
+The frame of a link is at its joint, the link extends along -z; at q = 0 the chain hangs straight down.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _EARTH = (0.0, 0.0, -9.81)
 _ORIGIN, _NO_TURN = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)
 _X, _Y = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)
 _COLORS = ((0.91, 0.45, 0.29, 1.0), (0.25, 0.49, 0.67, 1.0))
-# A quarter turn about -y lays the chain, which hangs along -z, along +x.
+# A quarter turn about -y takes the chain from hanging along -z to lying along +x.
 _QUARTER = -math.pi / 2
 
 
 def _long_kept() -> Any:
-    """Return the method that keeps the energy of a whipping chain: first-order integrators gain some per cent.
+    """Return the method for a chain that whips: first-order integrators gain some per cent of energy.
 
     Imported here, when a scene is staged: it loads Numba, which building a model does not need.
     """
@@ -46,7 +46,7 @@ def _long_kept() -> Any:
 
 
 def side_view(reach: float) -> Camera:
-    """Return the camera that sees a chain of length `reach` hung at the origin swing in the x-z plane."""
+    """Return a camera for a chain of length `reach` that hangs from the origin and swings in the x-z plane."""
     return Camera((0.0, -2.2 * reach, -0.2 * reach), (0.0, 0.0, -0.4 * reach))
 
 
@@ -272,7 +272,7 @@ def _stage_long(*, links: int, length: float, **_: Any) -> dict[str, Any]:
     }
 
 
-@scene("A very long hanging chain, for what must not grow with its length.", _stage_long)
+@scene("A very long hanging chain, to test what must not depend on its length.", _stage_long)
 def long_chain(
     *,
     links: int = 100_000,

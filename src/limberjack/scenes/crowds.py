@@ -17,10 +17,10 @@ from limberjack.scenes.figures import figure, method_for
 
 __all__ = ["PUSH_SECONDS", "Push", "crowd", "crowd_spec", "graft", "grid_places", "named_figure"]
 
-# Farthest a start angle strays from standing at ease [rad], and as a share of the way to the limit.
+# Largest deviation of a start angle from the rest pose [rad], and as a fraction of the distance to the limit.
 _STRAY, _STRAY_SHARE = 0.3, 0.6
 PUSH_SECONDS = 0.15
-# Speed the push would give a stiff figure [m/s].
+# Speed that the push would give a rigid figure [m/s].
 _PUSH_SPEED = 2.0
 _SHIRTS = (
     (0.27, 0.51, 0.66, 1.0),
@@ -33,7 +33,7 @@ _SHIRTS = (
 
 
 def graft(into: Spec, spec: Spec, prefix: str) -> None:
-    """Add the records of `spec`, names with `prefix`, to `into`; shapes of the world stay out."""
+    """Add the records of `spec`, names with `prefix`, to `into`; without the shapes of the world."""
 
     def named(name: str) -> str:
         return name if name == WORLD else prefix + name
@@ -56,8 +56,8 @@ def graft(into: Spec, spec: Spec, prefix: str) -> None:
 class Push:
     """A drive that pushes bodies at their centres of mass until a time.
 
-    It remembers nothing: whether the push is on stands in the simulation itself, so a run that is restored or
-    resumed in the middle of it goes on as if it had not been stopped.
+    It has no state of its own: whether the push acts is read from the simulation, so a run that is restored or
+    resumed continues correctly.
 
     Args:
         bodies: names of the bodies pushed.
@@ -69,7 +69,7 @@ class Push:
         self.bodies, self.force, self.seconds = bodies, force, seconds
 
     def __call__(self, sim: Any) -> None:
-        """Begin the push where it should be on and is not, end it where it is on and should not be."""
+        """Apply the push until its end, and remove it then."""
         wrenches, own = sim.forces.wrenches, self._own(sim)
         if sim.time < self.seconds and not own.any():
             for body in self.bodies:
@@ -90,12 +90,12 @@ class Push:
 
 
 def named_figure(i: int, figures: int) -> str:
-    """Return what the names of figure i of so many begin with."""
+    """Return the prefix of the names of figure i of `count`."""
     return f"f{i:0{max(3, len(str(figures - 1)))}d}/"
 
 
 def grid_places(figures: int, spacing: float) -> np.ndarray:
-    """Return (figures, 3) places on the ground of a square grid about the origin, row after row away from -x [m]."""
+    """Return (figures, 3) positions on the ground of a square grid about the origin, row after row away from -x [m]."""
     columns = math.ceil(math.sqrt(figures))
     rows, i = math.ceil(figures / columns), np.arange(figures)
     across, along = i % columns - 0.5 * (columns - 1), i // columns - 0.5 * (rows - 1)
@@ -103,13 +103,13 @@ def grid_places(figures: int, spacing: float) -> np.ndarray:
 
 
 def _placed(root: Joint, shift: np.ndarray, turn: float) -> Joint:
-    """Return the root joint over its place on the grid, turned about the vertical."""
+    """Return the root joint at its position on the grid, rotated about the vertical."""
     at = np.array((root.start or ())[:3]) + shift
     return replace(root, start=(*at.tolist(), math.cos(turn / 2), 0.0, 0.0, math.sin(turn / 2)))
 
 
 def _posed(joint: Joint, draw: np.ndarray) -> Joint:
-    """Return a joint whose start strays from ease by `draw` in -1..1 per freedom, inside its limits; motors hold it."""
+    """Return a joint whose start, its motor's target, deviates from rest by `draw` in -1..1 per dof, within limits."""
     start = list(joint.start or (0.0,) * (2 if joint.kind == "universal" else 1))
     for k, limit in enumerate(joint.limits or (None,) * len(start)):
         low, high = limit or (-math.inf, math.inf)
@@ -201,15 +201,15 @@ def crowd(
 ) -> Model:
     """Return many humanoids on a square grid, each standing a little differently.
 
-    200 figures are 17,800 bodies and 19,000 freedoms. All names of the first begin with "f000/", of the
-    second with "f001/", and so on. Without contacts nothing holds them up, so gravity is off by default: they
-    move as in free fall, seen from beside them.
+    200 figures have 17,800 bodies and 19,000 degrees of freedom. All names of the first begin with "f000/", of the
+    second with "f001/", and so on. Without contacts nothing supports them, so gravity is off by default: the
+    motion is that of free fall in a falling frame.
 
     Args:
         figures: how many.
         spacing: between neighbours [m].
         vary: how much start poses differ, from 0, all alike, to 1, up to 0.3 rad per joint within its limits;
-            with contacts the legs stay straight, so that all feet are on the ground.
+            with contacts the legs stay straight, so that all feet touch the ground.
         seed: of the poses.
         contacts: whether figures collide with the ground and each other.
         limits: of the joints: "soft", "hard" or None.

@@ -41,7 +41,7 @@ _LIMBS = (
         )
     ),
 )
-# What is bound, in its own body and from between the feet of the figure at rest; the left side of a figure of height 1.
+# Points to be connected, in their body and relative to the feet of the figure at rest; left side, height 1.
 _TIPS = {"hand": np.array((0.0, 0.09, 0.0)), "foot": np.array((0.12, 0.0, -0.03))}
 _REST = {"hand": np.array((0.0, 0.54, 0.83)), "foot": np.array((0.12, 0.06, 0.0))}
 # Elbows turn about the vertical of arms held out, knees about the figure's side.
@@ -60,7 +60,7 @@ def _rod(builder: Builder, name: str, end: np.ndarray, mass: float, radius: floa
 
 
 def _turn_to(along: np.ndarray) -> np.ndarray:
-    """Return the quaternion that turns z to a direction."""
+    """Return the quaternion that rotates z to a direction."""
     axis = np.cross((0.0, 0.0, 1.0), along)
     size = float(np.linalg.norm(axis))
     if size < 1e-9:
@@ -89,19 +89,19 @@ def _stage_ring(**_: Any) -> dict[str, Any]:
 
 
 @scene(
-    "Figures of different sizes in a ring, hands and feet to be bound: 758 constraints (Faure 1998).",
+    "Figures of different sizes in a ring, hands and feet to be connected: 758 constraints (Faure 1998).",
     _stage_ring,
     shown={"gravity": (0.0, 0.0, 0.0)},
 )
 def ring_of_figures(*, figures: int = 14, gap: float = 0.9, gravity: Any = _EARTH) -> Model:
-    """Return figures in a ring whose hands are to be bound to their neighbours', and four pairs of feet.
+    """Return figures in a ring whose hands are to be connected to their neighbours', and four pairs of feet.
 
-    Each has 15 solids and 50 scalar constraints; hands are bound by balls, feet by universal joints. With 14 figures
-    there are 758. The loops are open at the start: `lj.assemble` closes them.
+    Each has 15 solids and 50 scalar constraints; hands are connected by ball joints, feet by universal joints. With 14
+    figures there are 758. The loops are open at the start: `lj.assemble` closes them.
 
     Args:
         figures: how many stand in the ring, at least 4.
-        gap: the largest distance between hands to be bound at the start [m].
+        gap: the largest distance between hands to be connected at the start [m].
         gravity: [m/s^2].
     """
     figures, gap = whole(figures, "figures", 4), check.number(gap, "gap", positive=True)
@@ -123,7 +123,7 @@ def ring_of_figures(*, figures: int = 14, gap: float = 0.9, gravity: Any = _EART
 
 
 def _ring_radius(heights: list[float], pairs: list[tuple[str, int]], gap: float) -> float:
-    """Return the radius of the ring at which the farthest parts to be bound are `gap` apart."""
+    """Return the radius of the ring at which the largest gap to be closed is `gap`."""
     n = len(heights)
 
     def place(radius: float, part: str, i: int, side: float) -> np.ndarray:
@@ -154,9 +154,9 @@ def _stage_drag(**_: Any) -> dict[str, Any]:
     return {"method": method, "dt": 1 / 60, "camera": Camera((4.0, -5.0, 2.0), (0.0, 0.0, -0.8))}
 
 
-@scene("A basket of rings of rods to drag about: 56 solids, 261 constraints (Faure 1998, Fig. 5).", _stage_drag)
+@scene("Connected rings of rods, to be dragged: 56 solids, 261 constraints (Faure 1998, Fig. 5).", _stage_drag)
 def draggable_structure(*, rings: int = 7, rods: int = 8, side: float = 0.5, gravity: Any = _EARTH) -> Model:
-    """Return rings of rods on balls, each hung from the one above at five rods, the first from the world.
+    """Return rings of rods on balls, each connected to the one above at five rods, the first to the world.
 
     Args:
         rings: how many.
@@ -254,7 +254,7 @@ def _stage_bar(**_: Any) -> dict[str, Any]:
     return {"method": "displacements", "camera": Camera((0.0, -4.0, 1.0), (0.0, 0.0, 0.5)), "seconds": 2.0}
 
 
-@scene("A bar to be put between the centres of two disks (Faure 1998, Fig. 2).", _stage_bar)
+@scene("A bar to be assembled between the centres of two disks (Faure 1998, Fig. 2).", _stage_bar)
 def bar_between_disks(*, length: float = 1.0, apart: float = 1.6, gravity: Any = _NOWHERE) -> Model:
     """Return two disks and a bar whose ends are to coincide with their centres; open at the start.
 

@@ -17,11 +17,11 @@ from limberjack.scenes.catalog import Camera, flag, scene
 from limberjack.scenes.humanoid_data import HIP, NECK_BEND, SEGMENTS, Bone
 from limberjack.spatial.frames import matrix_from_axis, quaternion_from_matrix, skew, turn_z_to
 
-__all__ = ["bodies_of", "felt_inertias", "figure", "humanoid", "marionette", "method_for"]
+__all__ = ["bodies_of", "effective_inertias", "figure", "humanoid", "marionette", "method_for"]
 
-# The inertia each joint of the humanoid feels, the measure of its springs and dampers.
+# The effective inertia of each joint of the humanoid, by which its springs and dampers are scaled.
 #
-# A spring at joint i alone, all other joints loose, moves the inertia 1 / (M^-1)_ii, M the mass matrix. It is
+# With all other joints free, a spring at joint i acts on the inertia 1 / (M^-1)_ii, M the mass matrix. It is
 # far below the inertia of what hangs on the joint where a light body stands between heavy ones, and it shrinks
 # as the outer two of three axes turn parallel; so the least over many poses is taken, and gains in proportion
 # to it keep every explicit step of one length stable in all of them.
@@ -37,7 +37,7 @@ def _axes(bone: Bone) -> list[np.ndarray]:
 
 
 def _poses(bones: list[Bone]) -> np.ndarray:
-    """Return (p, n) joint angles within the limits, one column per freedom of the bones."""
+    """Return (p, n) joint angles within the limits, one column per dof of the bones."""
     limits = [pair for bone in bones for pair in ([bone.limits, NECK_BEND] if bone.joint == "neck" else [bone.limits])]
     low, high = np.radians(limits).T
     share = np.random.default_rng(0).uniform(0.0, 1.0, (_POSES, len(limits)))
@@ -45,7 +45,7 @@ def _poses(bones: list[Bone]) -> np.ndarray:
 
 
 def _mass_matrices(bones: list[Bone], masses: Masses, height: float, angles: np.ndarray) -> np.ndarray:
-    """Return the (p, n, n) mass matrices, the six freedoms of the pelvis first; all poses at once."""
+    """Return the (p, n, n) mass matrices, the six dofs of the pelvis first; all poses at once."""
     poses, freedoms = angles.shape
     columns = np.zeros((poses, 6, 6 + freedoms))
     columns[:, range(6), range(6)] = 1.0
@@ -80,8 +80,8 @@ def _mass_matrices(bones: list[Bone], masses: Masses, height: float, angles: np.
     return matrix
 
 
-def felt_inertias(bones: list[Bone], masses: Masses, height: float) -> dict[str, np.ndarray]:
-    """Return per bone the least inertia each freedom of its joint feels, over poses in the limits [kg m^2].
+def effective_inertias(bones: list[Bone], masses: Masses, height: float) -> dict[str, np.ndarray]:
+    """Return per bone the least effective inertia of each dof of its joint, over poses in the limits [kg m^2].
 
     Args:
         bones: parents first.
@@ -106,13 +106,13 @@ _COLORS = {
     "trousers": (0.22, 0.26, 0.36, 1.0),
 }
 _GROUND = (0.80, 0.82, 0.79, 1.0)
-# Damping ratio of the soft limits: a joint that runs into one comes back with about a sixth of its speed.
+# Damping ratio of the soft limits: a joint that runs into one rebounds with about a sixth of its velocity.
 _LIMIT_RATIO = 0.5
 # With these, no motion within the ranges is stiffer than 300 rad/s or damped faster than 700 /s: one explicit
 # step may last 2 ms.
 _LIMIT_FREQUENCY = 25.0
 _DAMPING = 40.0
-# Share of the weight each string of the marionette carries; it holds the body's joint: breast, wrists, knees.
+# Share of the weight that each string of the marionette carries, at the joint of the body: breast, wrists, knees.
 _STRINGS = {"thorax": 0.55, "hand": 0.08, "shank": 0.145}
 # How far above the ground it starts, per height: its feet sink less than that.
 _STRUNG_UP = 0.15
@@ -161,7 +161,7 @@ def _add_bones(
 ) -> None:
     bones = skeleton.bones()
     origin = {"pelvis": np.array((0.0, 0.0, HIP * height))} | {bone.name: height * np.array(bone.at) for bone in bones}
-    inertias = felt_inertias(bones, bodies, height)
+    inertias = effective_inertias(bones, bodies, height)
     for name in ("pelvis", *(bone.name for bone in bones)):
         mass, com, inertia = bodies[name]
         builder.add_body(name, mass=mass, com=com - origin[name], inertia=0.5 * (inertia + inertia.T))
@@ -191,7 +191,7 @@ def _add_bones(
 def _add_shapes(builder: Builder, height: float, contacts: bool) -> None:
     at = {"pelvis": (0.0, 0.0, HIP)} | {bone.name: bone.at for bone in skeleton.bones()}
     for form in skeleton.forms():
-        # One group for the whole figure: it meets the ground and others, its own parts may overlap.
+        # One group for the whole figure: it collides with the ground and with others, its own parts may overlap.
         options: dict[str, Any] = {
             "position": height * (np.array(form.at) - at[form.body]),
             "rotation": quaternion_from_matrix(turn_z_to(np.array(form.along) / np.linalg.norm(form.along))),
@@ -219,8 +219,8 @@ def figure(
 ) -> Builder:
     """Return a builder that holds one figure, standing on the ground or `lift` [m] above it.
 
-    With `tone` [Hz] each joint has a motor that alone would swing it back to its start at that frequency, critically
-    damped.
+    With `tone` [Hz] each joint has a motor with that natural frequency on the joint alone, critically damped, whose
+    target is the start.
     """
     height, mass = check.number(height, "height", positive=True), check.number(mass, "mass", positive=True)
     frequency = check.number(limit_frequency, "limit_frequency", positive=True)
@@ -236,7 +236,7 @@ def figure(
 
 
 def method_for(contacts: bool, limits: str | None) -> str:
-    """Return the method that honours what such a figure has."""
+    """Return the method that supports such a figure."""
     return "multipliers" if limits == "hard" and not contacts else "full"
 
 
@@ -250,7 +250,7 @@ def _stage_humanoid(*, contacts: bool, limits: str | None, height: float, **_: A
 
 
 @scene(
-    "A person of 89 bodies and 95 freedoms, standing (Redon, Galoppo and Lin 2005, figure 1).",
+    "A person of 89 bodies and 95 degrees of freedom, standing (Redon, Galoppo and Lin 2005, figure 1).",
     _stage_humanoid,
     shown={"contacts": True},
 )
@@ -276,7 +276,7 @@ def humanoid(
     | ten fingers | thumb cmc, mcp, ip; others mcp, pip, dip | 30 |
     | two legs | hip flexion, abduction, rotation; knee; ankle; subtalar | 12 |
     | ten toes | mtp, ip | 20 |
-    | together | 1 free + 1 universal + 87 hinges: 89 bodies, 6 + 2 + 87 = 95 freedoms | 87 |
+    | together | 1 free + 1 universal + 87 hinges: 89 bodies, 6 + 2 + 87 = 95 degrees of freedom | 87 |
 
     Joints and bodies of a side begin with "left_" or "right_"; the same angle is the same motion on both
     sides. All body frames are parallel to the world's at q = 0, upright with hanging arms. Masses and
@@ -284,8 +284,8 @@ def humanoid(
     row of hinges, and each body between them has a real share of its segment, so that together they are the
     segment of the tables.
 
-    Springs and dampers are measured by the inertia each joint feels, so that one explicit step of 1 ms suits
-    the hip and the last toe alike.
+    Springs and dampers are scaled by the effective inertia of each joint, so that an explicit step of 1 ms is
+    stable for the hip and for the last toe.
 
     Args:
         contacts: whether the figure and the ground collide; its own parts never do.
@@ -293,7 +293,7 @@ def humanoid(
         height: of the standing figure [m].
         mass: [kg].
         limit_frequency: of a joint against its soft limit [Hz].
-        damping: rate at which a joint left alone loses its speed [1/s].
+        damping: rate at which the velocity of a single joint decays [1/s].
         gravity: [m/s^2].
     """
     return figure(
@@ -336,7 +336,7 @@ def marionette(
         height: of the standing figure [m].
         mass: [kg].
         stretch: by which the weight lengthens the strings [m].
-        gravity: [m/s^2]; the strings are made for its size.
+        gravity: [m/s^2]; the strings are scaled to it.
     """
     stretch = check.number(stretch, "stretch", positive=True)
     lift = _STRUNG_UP * check.number(height, "height", positive=True)

@@ -1,8 +1,7 @@
 """The human body in numbers: landmarks and segments of a standing adult, as fractions of height and mass.
 
 Axes: x forward, y to the left, z up, origin on the floor between the feet. All positions are those of the
-    zero
-pose: upright, arms hanging, palms inwards, thumbs forward. Side segments are given for the left.
+zero pose: upright, arms hanging, palms inwards, thumbs forward. Side segments are given for the left.
 
 Sources of the facts:
 - masses, centres of mass and radii of gyration of the segments: P. de Leva, "Adjustments to
@@ -108,7 +107,7 @@ def slab(depth: float, width: float, height: float) -> np.ndarray:
 
 # The bones of the humanoid: 88 bodies besides the pelvis, their joints, shares of mass and shapes.
 #
-# Everything is per height of the body and in the axes of `anthropometry.py`. Tables give the left side; the
+# Everything is per height of the body and in the axes stated above. Tables give the left side; the
 # right is its mirror image. Ranges of motion are near the means of healthy adults that clinical manuals give
 # (American Academy of Orthopaedic Surgeons); those of the spine and the shoulder are shared out among the
 # joints that make them up.
@@ -120,16 +119,16 @@ _BACK, _RIGHT, _DOWN = (-1.0, 0.0, 0.0), (0.0, -1.0, 0.0), (0.0, 0.0, -1.0)
 
 
 class Bone(NamedTuple):
-    """A body and the hinge that holds it.
+    """A body and the hinge that connects it to its parent.
 
     Attributes:
         name: of the body.
-        parent: body it hangs on.
+        parent: parent body.
         joint: name of the joint; a positive turn about `axis` is the motion it names.
-        at: place of the joint.
+        at: position of the joint.
         axis: of the hinge.
         limits: range of motion [deg].
-        start: angle at which the figure stands at ease [deg].
+        start: angle in the rest pose [deg].
     """
 
     name: str

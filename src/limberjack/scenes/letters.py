@@ -20,8 +20,8 @@ _COLORS = ((0.91, 0.45, 0.29, 1.0), (0.25, 0.49, 0.67, 1.0), (0.36, 0.58, 0.45, 
 _TALL, _DEEP, _DENSITY = 0.05, 0.012, 300.0
 _WORD = "LIMBERJACK"
 
-# Outlines on a field 14 wide and 20 high, against the clock. A letter with holes goes along a cut to each of them,
-# around it with the clock, and back along the cut.
+# Outlines on a field 14 wide and 20 high, counter-clockwise. The outline of a letter with holes follows a cut to each
+# of them, goes around it clockwise, and back along the cut.
 _OUTLINES: dict[str, str] = {
     "L": "0,0 12,0 12,5 5,5 5,20 0,20",
     "I": "0,0 12,0 12,4 8.5,4 8.5,16 12,16 12,20 0,20 0,16 3.5,16 3.5,4 0,4",
@@ -60,7 +60,7 @@ def fridge_magnets(*, letters: int = 210, seed: int = 0) -> Model:
 
     Args:
         letters: how many.
-        seed: of their turns.
+        seed: of their angles.
     """
     letters, seed = whole(letters, "letters", 1), whole(seed, "seed", 0)
     random, builder = np.random.default_rng(seed), Builder("fridge_magnets")

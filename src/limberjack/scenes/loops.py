@@ -1,8 +1,8 @@
-"""Mechanisms with closed loops, gears and edges, and the multibody benchmark problems of the IFToMM library.
+"""Mechanisms with closed loops, gears and no-slip constraints, and the benchmark problems of the IFToMM library.
 
 Planar mechanisms lie in the x-y plane, as the library has them. All loops are closed at the start to rounding.
-`REFERENCES` holds places and coordinates that are known exactly or published to many digits; `measured` reads the
-same quantity off a simulation.
+`REFERENCES` holds positions and coordinates that are known exactly or published to many digits; `measured` reads the
+same quantity from a simulation.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ REFERENCES = (
 
 
 def measured(sim: Any, reference: Reference) -> np.ndarray:
-    """Return what `sim` has now for the quantity of `reference`, as many numbers as its value."""
+    """Return the current value in `sim` of the quantity of `reference`, of the same length."""
     if reference.point is not None:
         return sim.point(reference.point).position[: len(reference.value)]
     return np.atleast_1d(np.asarray(sim.joint(reference.joint).q, float))
@@ -126,7 +126,7 @@ def _stage_four_bar(*, lengths: Any, **_: Any) -> dict[str, Any]:
     return {"method": _METHOD, "seconds": 10.0, "camera": _front(float(lengths[0]) / 2, 0.0, 2.5 * reach)}
 
 
-@scene("Three rods and the ground in one closed loop, one freedom.", _stage_four_bar)
+@scene("Three rods and the ground in one closed loop, one degree of freedom.", _stage_four_bar)
 def four_bar(
     *,
     lengths: tuple[float, float, float, float] = (1.0, 0.4, 0.9, 0.8),
@@ -137,8 +137,8 @@ def four_bar(
 ) -> Model:
     """Return a four-bar linkage in the x-y plane: ground, crank at the origin, coupler, rocker; the pin "C" closes it.
 
-    By default the crank can go full round (shortest and longest bar together below the other two). Points "B" and "C"
-    are the ends of the coupler.
+    By default the crank can rotate fully (Grashof: shortest and longest bar together below the other two). Points "B"
+    and "C" are the ends of the coupler.
 
     Args:
         lengths: of ground, crank, coupler and rocker [m].
@@ -163,7 +163,7 @@ def four_bar(
     ex, ey = dx / gap, dy / gap
     cx, cy = bx + along * ex - up * ey, by + along * ey + up * ex
     of_coupler, of_rocker = math.atan2(cy - by, cx - bx), math.atan2(cy, cx - ground)
-    # The loop at the level of velocities: crank b' + coupler c' = rocker d', each a turn of its own vector.
+    # The loop at velocity level: crank b' + coupler c' = rocker d', each the rotation of its own vector.
     matrix = [[-(cy - by), cy], [cx - bx, -(cx - ground)]]
     rates = np.linalg.solve(matrix, [speed * by, -speed * bx])
     builder = Builder("four_bar", gravity=gravity)
@@ -188,8 +188,8 @@ def _stage_n_four_bar(*, loops: int, **_: Any) -> dict[str, Any]:
 def n_four_bar(*, loops: int = 40, speed: float = 1.0, gravity: Any = _DOWN_Y) -> Model:
     """Return loops + 1 upright cranks of 1 m and 1 kg a metre apart, joined at their tops by couplers like them.
 
-    The mechanism has one freedom. When the cranks lie in line with the couplers it could branch off; with constraints
-    that are consistent and redundant it must not. Its point is "B0", the top of the first crank.
+    The mechanism has one degree of freedom. When the cranks lie in line with the couplers it could bifurcate; with
+    constraints that are consistent and redundant it must not. Its point is "B0", the top of the first crank.
 
     Args:
         loops: number of four-bars.
@@ -279,11 +279,14 @@ _CORNERS = ((0, 0, 0), (1, 0, 0), (1, -1, 0), (1, -1, 1), (0, -1, 1), (0, 0, 1))
 _AXES = ((0, 1, 0), (0, 0, 1), (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 0, 0))
 
 
-@scene("Bricard's linkage: six hinges of which one is redundant, one freedom (IFToMM benchmark A04).", _stage_bricard)
+@scene(
+    "Bricard's linkage: six hinges, one of them redundant, one degree of freedom (IFToMM benchmark A04).",
+    _stage_bricard,
+)
 def bricard(*, gravity: Any = _DOWN_Y) -> Model:
     """Return five rods of 1 m, 1 kg and square section of 0.1 m along the edges of a cube, closed through the ground.
 
-    Counting freedoms gives 5 x 6 - 6 x 5 = 0; the mechanism moves all the same. Hinges and points are "P1" to "P6",
+    Counting degrees of freedom gives 5 x 6 - 6 x 5 = 0; yet the mechanism moves. Hinges and points are "P1" to "P6",
     P1 and P6 on the ground; hinge "P6" closes the loop.
 
     Args:
@@ -308,7 +311,7 @@ def bricard(*, gravity: Any = _DOWN_Y) -> Model:
 def _stage_governor(**_: Any) -> dict[str, Any]:
     from limberjack.methods import Full
 
-    # its dampers stop the slider within 0.04 ms: explicit steps of a millisecond would throw it back and forth
+    # its dampers have a time constant of 0.04 ms: explicit steps of a millisecond are unstable
     return {"method": Full(integrator="implicit"), "seconds": 10.0, "camera": Camera((0.5, -3.0, 1.2), (0.0, 0.0, 0.6))}
 
 
@@ -355,7 +358,7 @@ def _stage_limited(*, links: int, length: float, **_: Any) -> dict[str, Any]:
     return {"method": _METHOD, "seconds": 10.0, "camera": side_view(float(links) * float(length))}
 
 
-@scene("A falling chain whose hinges open only so far.", _stage_limited)
+@scene("A falling chain whose hinges have hard limits.", _stage_limited)
 def chain_with_limits(
     *,
     links: int = 10,
@@ -393,11 +396,11 @@ def _stage_gears(*, wheels: int, **_: Any) -> dict[str, Any]:
     }
 
 
-@scene("A row of toothed wheels, the last one with a weight.", _stage_gears)
+@scene("A row of gear wheels, the last one with a point mass.", _stage_gears)
 def gear_train(*, wheels: int = 5, speed: float = 1.0, weight: float = 0.5, gravity: Any = _EARTH) -> Model:
     """Return wheels in a row that mesh, of radius 0.2 and 0.1 m in turn, hinged to the world about y.
 
-    The gears "mesh1", "mesh2", ... leave one freedom. The last wheel carries a weight at its rim.
+    The gears "mesh1", "mesh2", ... leave one degree of freedom. The last wheel carries a point mass at its rim.
 
     Args:
         wheels: number of wheels.
@@ -437,12 +440,12 @@ def _stage_edge(*, speed: float, slope: float, **_: Any) -> dict[str, Any]:
     return {"method": _METHOD, "seconds": 10.0, "camera": _front(0.0, 2 * wide, 8 * wide)}
 
 
-@scene("A spinning blade on a slope that drifts sideways along a cycloid.", _stage_edge)
+@scene("A spinning knife edge on a slope that drifts sideways along a cycloid.", _stage_edge)
 def knife_edge(*, mass: float = 1.0, speed: float = 2.0, slope: float = 0.3) -> Model:
-    """Return a blade on a smooth slope that can glide along itself and turn, but not move across.
+    """Return a blade on a smooth slope that can slide along its edge and rotate, but not move across it.
 
-    The slope is the x-y plane, downhill along +x; the blade touches under its com, points down the slope and stands,
-    but for its spin w. It does not run down: with a = 9.81 sin(slope),
+    The slope is the x-y plane, downhill along +x; the blade touches under its com, points down the slope and is at
+    rest except for its spin w. It does not slide down: with a = 9.81 sin(slope),
     x = a sin(w t)^2 / (2 w^2), y = a (w t - sin(2 w t) / 2) / (2 w^2). Its point is "contact".
 
     Args:

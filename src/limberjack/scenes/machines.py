@@ -1,4 +1,4 @@
-"""Machines of many rows: planetary gears, whose rows touch three bodies, and a tread, whose loops are many."""
+"""Machines with many constraint rows: a planetary gear, with rows on three bodies, and a tread with many loops."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def _stage_planetary(**_: Any) -> dict[str, Any]:
 def planetary(*, planets: int = 3, sun: float = 0.1, planet: float = 0.07, speed: float = 5.0) -> Model:
     """Return a planetary gear in the x-y plane: "sun", "carrier" and "ring" on axles along z, "planet0", ... between.
 
-    Each planet meshes with the sun ("inner0", ...) and with the ring ("outer0", ...), as seen from the carrier: rows on
-    three bodies, all but four of which follow from the others. Two freedoms are left, tied by Willis' equation
-    r_sun w_sun + r_ring w_ring = (r_sun + r_ring) w_carrier. At the start the ring stands still.
+    Each planet meshes with the sun ("inner0", ...) and with the ring ("outer0", ...), relative to the carrier: rows on
+    three bodies, all but four of them redundant. Two degrees of freedom are left, related by Willis' equation
+    r_sun w_sun + r_ring w_ring = (r_sun + r_ring) w_carrier. At the start the ring is at rest.
 
     Args:
         planets: number of planets.
@@ -86,14 +86,14 @@ def _stage_tread(*, plates: int, length: float, **_: Any) -> dict[str, Any]:
     }
 
 
-@scene("A closed tread of plates, each held to the next by two balls, hung by one of them.", _stage_tread)
+@scene("A closed tread of plates, each connected to the next by two ball joints, one plate fixed.", _stage_tread)
 def tread(
     *, plates: int = 40, length: float = 0.1, width: float = 0.3, mass: float = 0.2, gravity: Any = _EARTH
 ) -> Model:
-    """Return plates in a ring, each tied to the next by a ball at either end of their common edge.
+    """Return plates in a ring, each connected to the next by a ball joint at either end of their common edge.
 
-    "plate0" is fixed to the world; the ring begins round and falls. The balls "left1", ... carry the tree, all others
-    close loops: one for each pair of neighbours and two for the ring; one row per pair follows from the others.
+    "plate0" is fixed to the world; the ring starts as a circle and falls. The balls "left1", ... are tree joints, all
+    others loop joints: one for each pair of neighbours and two for the ring; one row per pair is redundant.
 
     Args:
         plates: number of plates.

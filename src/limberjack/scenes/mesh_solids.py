@@ -1,4 +1,4 @@
-"""Closed triangle meshes of scenes: nets bent to rings and eggs, and flat outlines given a thickness."""
+"""Closed triangle meshes of scenes: tori and spheroids from grids of points, and extruded outlines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["closed_net", "thickened"]
 
 
 def closed_net(m: int, n: int, *, ring: bool) -> np.ndarray:
-    """Return the faces of a net of m rows of n points: closed to a ring, or by two poles that stand behind them."""
+    """Return the faces of a grid of m rows of n points: closed to a torus, or by two poles stored after the grid."""
     i, j = np.meshgrid(np.arange(m if ring else m - 1), np.arange(n), indexing="ij")
     a, b = i * n + j, i * n + (j + 1) % n
     c, d = (i + 1) % m * n + j, (i + 1) % m * n + (j + 1) % n
@@ -25,7 +25,7 @@ def thickened(outline: np.ndarray, deep: float, bevel: float) -> tuple[np.ndarra
     """Return vertices and faces of a flat outline in the x-y plane, given a thickness along z and slanted sides.
 
     Args:
-        outline: (n, 2) corners against the clock; to a hole it goes along a cut, around it with the clock, and back.
+        outline: (n, 2) corners, counter-clockwise; holes are reached along a cut and traversed clockwise.
         deep: the thickness [m].
         bevel: by how much the outline is larger in the middle than in front and behind [m].
     """
@@ -46,7 +46,7 @@ def thickened(outline: np.ndarray, deep: float, bevel: float) -> tuple[np.ndarra
 
 
 def _inward(flat: np.ndarray, rim: np.ndarray) -> np.ndarray:
-    """Return how each corner moves when all sides of the rim move inward by one."""
+    """Return the displacement of each corner when all edges move inward by one."""
     along = flat[rim[:, 1]] - flat[rim[:, 0]]
     normal = np.column_stack([-along[:, 1], along[:, 0]]) / np.linalg.norm(along, axis=1, keepdims=True)
     before, after = np.zeros_like(flat), np.zeros_like(flat)
@@ -55,7 +55,7 @@ def _inward(flat: np.ndarray, rim: np.ndarray) -> np.ndarray:
 
 
 def _cut_to_ears(outline: np.ndarray) -> np.ndarray:
-    """Return triangles (m, 3) of a simple outline, cut off one ear after the other."""
+    """Return triangles (m, 3) of a simple outline, by ear clipping."""
     left, out = list(range(len(outline))), []
 
     def area(p: np.ndarray, q: np.ndarray, r: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""Things that lie, stand and fall: piles, towers, arches, dominoes, cards, and balls on strings."""
+"""Contact scenes: piles, towers, arches, dominoes, cards, and balls on rods."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DT = 1.0 / 240.0
 
 
 def _turn(axis: int, angle: float) -> tuple[float, ...]:
-    """Return the quaternion of a turn about x, y or z."""
+    """Return the quaternion of a rotation about x, y or z."""
     out = [math.cos(0.5 * angle), 0.0, 0.0, 0.0]
     out[1 + axis] = math.sin(0.5 * angle)
     return tuple(out)
@@ -30,7 +30,7 @@ def _turn(axis: int, angle: float) -> tuple[float, ...]:
 def _box(
     builder: Builder, name: str, size: Any, position: Any, density: float, friction: float, rotation: Any = None
 ) -> None:
-    """Add a free box whose frame is its middle."""
+    """Add a free box whose frame is at its centre."""
     x, y, z = size
     mass = density * x * y * z
     inertia = [mass / 12.0 * (y * y + z * z), mass / 12.0 * (x * x + z * z), mass / 12.0 * (x * x + y * y)]
@@ -47,14 +47,14 @@ def _stage(height: float, away: float, seconds: float = 5.0, dt: float = _DT) ->
     }
 
 
-@scene("Boxes of 20 cm in columns, a little turned and apart, dropped on the ground.", lambda **_: _stage(2.0, 5.0))
+@scene("Boxes of 20 cm in columns, slightly rotated and apart, dropped on the ground.", lambda **_: _stage(2.0, 5.0))
 def box_pile(*, boxes: int = 500, layers: int | None = None, seed: int = 0) -> Model:
     """Return columns of boxes over a square base, 5 layers of them up to 1000 boxes, else 10.
 
     Args:
         boxes: how many.
         layers: boxes per column; None as above.
-        seed: of turns and places.
+        seed: of rotations and positions.
     """
     boxes, seed = whole(boxes, "boxes", 1), whole(seed, "seed", 0)
     high = (10 if boxes >= 1000 else 5) if layers is None else whole(layers, "layers", 1)
@@ -70,7 +70,7 @@ def box_pile(*, boxes: int = 500, layers: int | None = None, seed: int = 0) -> M
     return builder.build()
 
 
-@scene("Equal boxes on top of each other, the hard test of contact.", lambda **o: _stage(0.2 * o["boxes"], 3.0))
+@scene("Equal boxes on top of each other, a hard test of contact solvers.", lambda **o: _stage(0.2 * o["boxes"], 3.0))
 def column(*, boxes: int = 10, ratio: float = 1.0) -> Model:
     """Return one column of boxes of 20 cm, each lying exactly on the one below.
 
@@ -87,7 +87,7 @@ def column(*, boxes: int = 10, ratio: float = 1.0) -> Model:
     return builder.build()
 
 
-@scene("A row of dominoes, the first one pushed over.", lambda **o: _stage(0.05, 0.3 + 0.6 * o["count"] * o["spacing"]))
+@scene("A row of dominoes, the first one tipped over.", lambda **o: _stage(0.05, 0.3 + 0.6 * o["count"] * o["spacing"]))
 def dominoes(*, count: int = 30, spacing: float = 0.025) -> Model:
     """Return a straight row of dominoes of 48 x 24 x 7.5 mm that stand, the first of which tips.
 
@@ -105,13 +105,13 @@ def dominoes(*, count: int = 30, spacing: float = 0.025) -> Model:
         inertia = [mass / 12.0 * (size[(i + 1) % 3] ** 2 + size[(i + 2) % 3] ** 2) for i in range(3)]
         builder.add_body(name, mass=mass, inertia=inertia)
         builder.add_shape_box(name, size, friction=0.5, color=_COLORS[k % 4])
-        # it turns about its lower edge
+        # it rotates about its lower edge
         speed = (0.024 * 4.0, 0.0, 0.00375 * 4.0, 0.0, 4.0, 0.0) if k == 0 else (0.0,) * 6
         builder.add_joint_free(f"{name}_free", WORLD, name, start=(*place, 1.0, 0.0, 0.0, 0.0), start_velocity=speed)
     return builder.build()
 
 
-@scene("A semicircular arch of wedges that hold each other by friction alone.", lambda **_: _stage(1.2, 4.0))
+@scene("A semicircular arch of wedges held by friction alone.", lambda **_: _stage(1.2, 4.0))
 def arch(*, stones: int = 15, radius: float = 1.0, thickness: float = 0.25, friction: float = 0.7) -> Model:
     """Return an arch over a half circle; below a thickness of about a ninth of the radius no arch stands.
 
@@ -165,7 +165,7 @@ def card_house(*, storeys: int = 3, friction: float = 0.7) -> Model:
     builder.add_shape_plane(WORLD, friction=friction)
     long, wide, thin, lean = 0.088, 0.063, 0.002, math.radians(20.0)
     size = (thin, wide, long)
-    # a leaning card stands on its lower outer edge; the upper inner edges of a pair meet
+    # a leaning card stands on its lower outer edge; the upper inner edges of a pair coincide
     rise = 0.5 * (long * math.cos(lean) + thin * math.sin(lean))
     run = 0.5 * (long * math.sin(lean) + thin * math.cos(lean))
     pitch = 4.0 * run + 0.002
@@ -179,7 +179,7 @@ def card_house(*, storeys: int = 3, friction: float = 0.7) -> Model:
                 _box(builder, f"card{level}_{k}{'ab'[side > 0]}", size, place, 800.0, friction, _turn(1, -side * lean))
         floor += 2.0 * rise
         if pairs > 1:
-            # one strip: cards side by side would have to lie in each other to reach the same ridge
+            # one strip: cards side by side would have to overlap to reach the same ridge
             strip = ((pairs - 1) * pitch + 2.0 * run, wide, thin)
             _box(builder, f"roof{level}", strip, (0.0, 0.0, floor + 0.5 * thin), 800.0, friction)
         floor += thin
@@ -212,7 +212,7 @@ def kapla_tower(*, layers: int = 34, gap: float = 0.0) -> Model:
     return builder.build()
 
 
-@scene("Newton's cradle: the first balls are let go, as many leave on the other side.", lambda **_: _stage(1.0, 3.0))
+@scene("Newton's cradle: the first balls are released, as many leave on the other side.", lambda **_: _stage(1.0, 3.0))
 def newtons_cradle(*, balls: int = 5, lifted: int = 1, angle: float = 0.6) -> Model:
     """Return balls on light rods side by side, the first of them lifted.
 

@@ -1,7 +1,7 @@
-"""Rings of six mesh links, each link a bent rod that is not convex, and the heap of them on poles of the paper.
+"""Rings of six mesh links, each link a bent rod that is not convex, and the paper's pile of them on poles.
 
-Weinstein, Teran and Fedkiw (2006), figures 3 and 6. All links have one mesh, turned, so that collision keeps one
-surface and one grid of distances for all of them.
+Weinstein, Teran and Fedkiw (2006), figures 3 and 6. All links share one mesh, so that collision detection stores one
+surface and one signed distance grid for all of them.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ def _bow(radius: float, thick: float, along: int, around: int) -> tuple[np.ndarr
 
 
 def add_ring(builder: Builder, name: str, link: Link, middle: np.ndarray, phase: float, color: Any) -> None:
-    """Add a ring of six links that lies flat, its joints at `link.radius` around its middle.
+    """Add a ring of six links that lies flat, its joints at `link.radius` around its centre.
 
     Args:
         builder: gets bodies "{name}_0" .. and joints "{name}_joint0" ..
         name: of the ring.
-        link: what it is made of.
+        link: its link.
         middle: (3,) [m].
         phase: angle of its first joint [rad].
         color: of its links.
@@ -127,7 +127,7 @@ def _add_plain_ring(builder: Builder, name: str, middle: np.ndarray, phase: floa
 
 
 def _join(builder: Builder, name: str, corners: np.ndarray, at: np.ndarray) -> None:
-    """Add the ball joints of a ring between links at these places."""
+    """Add the ball joints of a ring between links at these positions."""
     for t in range(_SIX):
         n = (t + 1) % _SIX
         builder.add_joint_ball(
@@ -149,7 +149,7 @@ def rings(*, count: int = 360, poles: int = 5, links: str = "meshes", seed: int 
         count: rings; as many as there are poles make a layer.
         poles: along each side of the square.
         links: "meshes", bows of 1320 triangles that are not convex, or "capsules", two of them to a link.
-        seed: of places and turns.
+        seed: of positions and rotations.
     """
     count, poles, seed = whole(count, "count", 1), whole(poles, "poles", 1), whole(seed, "seed", 0)
     links = chosen(links, "links", "rings", _KINDS)

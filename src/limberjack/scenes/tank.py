@@ -1,8 +1,8 @@
 """The tank of Weinstein, Teran and Fedkiw (2006): treads of hinged links, driven through contact alone.
 
 The links of a tread are the sides of a polygon: half a regular 12-gon around the front gear and half of one around the
-back gear, with straight runs between. Nothing but contact and the rules of proximity ties a tread to the tank: of the
-links that lie on a front or back gear, those whose neighbours lie there too are held by it.
+back gear, with straight runs between. Only contacts and proximity rules connect a tread to the tank: of the
+links that lie on a front or back gear, those whose neighbours lie there too are attached to it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FLAT = _CORNER * math.cos(math.pi / _TEETH)  # middles of links from it
 _BASE = _STRAIGHT * _PITCH  # from the back axle to the front one
 _TRACK = 0.45  # from the middle of the tank to that of a tread
 _MIDDLE = 0.15  # radius of the passive gears, which stand on the lower run
-# Gears are smaller than the polygon by this much: a tread pulled straight everywhere could not move at all.
+# Gears are smaller than the polygon by this much: a taut tread could not move at all.
 _SLACK = 3e-3
 _AXLE = _CORNER + 0.5 * _THICK
 _SIDES = (("left", 1.0), ("right", -1.0))
@@ -130,7 +130,7 @@ def _add_hull(builder: Builder, at: tuple[float, float, float]) -> None:
 
 
 def _rules() -> list[Proximity]:
-    """Return the rule that holds the links of each tread on the front and back gears."""
+    """Return the rules that attach the links of each tread to the front and back gears."""
     return [
         Proximity(
             points=tuple(f"{side}_link{k}" for k in range(_LINKS)), others=(f"{side}_back", f"{side}_front"),
@@ -142,10 +142,10 @@ def _rules() -> list[Proximity]:
 
 
 def _way(course: str, time: float, speed: float) -> tuple[float, float]:
-    """Return how far the left and the right tread shall have run [m]."""
+    """Return the target travel of the left and the right tread [m]."""
     parts = {
         "forward": ((0.4, math.inf, 1.0, 1.0),),
-        # faster and, once it falls, faster still: the treads turn one way, the tank the other
+        # faster and, once it falls, faster still: the treads rotate one way, the tank the other
         "ledge": ((0.4, math.inf, 1.5, 1.5), (1.3, math.inf, 2.0, 2.0)),
         "turn": ((0.4, math.inf, -1.0, 1.0),),
         "tour": ((0.4, 2.4, 1.0, 1.0), (2.8, 5.3, -1.0, 1.0), (5.7, 8.0, 1.0, 1.0), (8.0, math.inf, 1.0, 0.4)),
@@ -158,13 +158,13 @@ def _way(course: str, time: float, speed: float) -> tuple[float, float]:
 
 
 def _ran(time: float, whole: float) -> float:
-    """Return how far a tread has run that reaches 1 m/s in half a second and stops in the last half of `whole`."""
+    """Return the travel of a tread that reaches 1 m/s in half a second and stops in the last half of `whole`."""
     up, even, down = min(time, 0.5), min(max(time - 0.5, 0.0), whole - 1.0), min(max(time - whole + 0.5, 0.0), 0.5)
     return up * up + even + down - down * down
 
 
 def _driver(course: str, speed: float) -> Callable[[Any], None]:
-    """Return what drives the tank: rules for its treads, turning gears, a gun that looks around."""
+    """Return the drive of the tank: rules for its treads, driven gears, a turning gun."""
 
     def drive(sim: Any) -> None:
         if not sim.rules and sim.time > 0.2:  # the treads have come to lie on the gears

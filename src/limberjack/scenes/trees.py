@@ -19,7 +19,7 @@ from limberjack.spatial.frames import matrix_from_quaternion
 __all__ = ["TREE_KINDS", "ball_tree", "random_tree"]
 
 _EARTH = (0.0, 0.0, -9.81)
-# What may stand between two bodies: free joints only lead from the world.
+# Kinds allowed between two bodies: the parent of a free joint is the world.
 TREE_KINDS = tuple(name for name, kind in KINDS.items() if kind.tree and name != "free")
 
 
@@ -29,7 +29,7 @@ def _quaternion(rng: np.random.Generator) -> np.ndarray:
 
 
 def _inertia(rng: np.random.Generator, mass: float) -> np.ndarray:
-    """Return the inertia of a turned box with edges of 0.1 to 0.5 m: one that a real body can have."""
+    """Return the inertia of a rotated box with edges of 0.1 to 0.5 m, which is physically consistent."""
     x, y, z = rng.uniform(0.1, 0.5, 3) ** 2
     r = matrix_from_quaternion(_quaternion(rng))
     full = r @ np.diag([y + z, x + z, x + y]) @ r.T * (mass / 12)
@@ -37,7 +37,7 @@ def _inertia(rng: np.random.Generator, mass: float) -> np.ndarray:
 
 
 def _compound(rng: np.random.Generator, name: str, damping: float) -> list[Axis]:
-    """Return two to four axes in random directions through random points, so that no freedom counts twice."""
+    """Return two to four axes in random directions through random points, so that no two dofs are dependent."""
     count = int(rng.integers(2, 5))
     return [
         Axis(
@@ -85,7 +85,7 @@ def _join(
 
 
 def _kinds(kinds: Any) -> tuple[str, ...]:
-    """Return the joint kinds asked for, each one that can stand between two bodies."""
+    """Return the joint kinds asked for, each allowed between two bodies."""
     if kinds == "all":
         return TREE_KINDS
     given = (kinds,) if isinstance(kinds, str) else tuple(kinds)
@@ -117,15 +117,15 @@ def random_tree(
 ) -> Model:
     """Return a random tree: kinds, frames, masses and start state all drawn from `seed`.
 
-    The kinds are dealt like cards, so every kind asked for appears once the tree has that many joints. A
-    floating tree without gravity keeps its momentum.
+    Kinds are drawn without replacement, so every kind asked for appears once the tree has that many joints. A
+    floating tree without gravity conserves its momentum.
 
     Args:
         bodies: number of bodies.
         seed: the same seed gives the same model, bit for bit.
         kinds: "all", one joint kind, or several; compound joints have two to four axes.
-        floating: whether the first body is free; otherwise a joint of a drawn kind holds it to the world.
-        damping: of every freedom but those of a free body [N m s / rad or N s / m].
+        floating: whether the first body is free; otherwise a joint of a random kind connects it to the world.
+        damping: of every dof but those of a free body [N m s / rad or N s / m].
         gravity: [m/s^2].
     """
     bodies, allowed = whole(bodies, "bodies", 1), _kinds(kinds)
@@ -153,7 +153,7 @@ def _stage_ball_tree(*, bodies: int, length: float, **_: Any) -> dict[str, Any]:
 
     reach = float(length) * int(bodies).bit_length()
     return {
-        # the last rods whip: a method of the first order would feed them until they tear
+        # the last rods whip: with a first-order method they would gain energy and diverge
         "method": Multipliers(integrator="rattle"),
         "camera": Camera((1.4 * reach, -1.8 * reach, 0.0), (0.0, 0.0, -0.5 * reach)),
     }
@@ -180,7 +180,7 @@ def ball_tree(*, bodies: int = 127, length: float = 0.5, mass: float = 1.0, grav
     for i in range(bodies):
         builder.add_body(f"rod{i}", mass=mass, com=centre, inertia=(thin, thin, thick))
         depth, side = (i + 1).bit_length() - 1, (1.0 if i % 2 else -1.0) * 0.15 * length
-        # Brothers hang side by side, along x and y in turn, so that no two rods start in one place.
+        # Siblings hang side by side, along x and y in turn, so that no two rods start in one place.
         beside = (side, 0.0, -length) if depth % 2 else (0.0, side, -length)
         # A first tilt of 30 degrees outwards sets the whole tree swinging.
         lean = math.copysign(math.sin(math.pi / 12), side)

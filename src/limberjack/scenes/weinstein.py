@@ -1,6 +1,7 @@
 """Scenes of Weinstein, Teran and Fedkiw (2006): articulated bodies among contacts.
 
-All bodies start unturned, so that every ball joint starts at its identity and every loop is closed exactly.
+All bodies start with the identity rotation, so that every ball joint starts at its identity and every loop is closed
+exactly.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from limberjack.scenes.catalog import Camera, flag, scene, whole
 
 __all__ = ["joint_types", "net", "pre_versus_post"]
 
-# Fig. 10 of Weinstein, Teran and Fedkiw (2006): a body in the way of two joined ones.
+# Fig. 10 of Weinstein, Teran and Fedkiw (2006): a body in the path of two jointed ones.
 
 _BAR, _LONG, _BALL = 0.06, 0.5, 0.12
 
@@ -33,8 +34,8 @@ def _fly_by(speed: float) -> dict[str, Any]:
 def pre_versus_post(*, speed: float = 15.0) -> Model:
     """Return two bars, one above the other on a hinge, that fly along x at a ball before the hinge; no gravity.
 
-    At 15 m/s they go 25 cm in a step of 1/60 s, from one side of the ball to the other. A method that moves first and
-    repairs joints and overlaps afterwards finds the ball behind them, and nothing tells it that it came from the front.
+    At 15 m/s they travel 25 cm in a step of 1/60 s, from one side of the ball to the other. A method that moves first
+    and corrects joints and overlaps afterwards finds the ball behind them and pushes it the wrong way.
 
     Args:
         speed: of the bars [m/s].
@@ -68,7 +69,7 @@ def _stage(target: tuple[float, float, float], away: float, seconds: float = 5.0
 
 
 def _along(direction: np.ndarray) -> tuple[float, ...]:
-    """Return the quaternion that takes z to a direction."""
+    """Return the quaternion that rotates z to a direction."""
     x, y, z = direction / np.linalg.norm(direction)
     if z < -0.999999:
         return (0.0, 1.0, 0.0, 0.0)
@@ -92,7 +93,7 @@ def net(*, cells: int = 15, blocks: int = 0, collide: bool = False) -> Model:
     Args:
         cells: along each side.
         blocks: boxes that fall into it.
-        collide: whether knots and bars can touch each other and the blocks.
+        collide: whether knots and bars collide with each other and with the blocks.
     """
     cells, blocks, collide = whole(cells, "cells", 1), whole(blocks, "blocks", 0), flag(collide, "collide")
     collide = collide or blocks > 0
@@ -164,9 +165,9 @@ def _joint_of(kind: str, motors: bool) -> tuple[str, dict[str, Any]]:
     lambda **_: {**_stage((0.0, 0.0, 1.0), 4.0), "camera": Camera((0.6, -6.0, 1.8), (0.0, 0.0, 1.0))},
 )
 def joint_types(*, motors: bool = False, ratio: float = 1000.0) -> Model:
-    """Return a row of bars, each on its own kind of joint to a block that is held (the paper's Fig. 9).
+    """Return a row of bars, each on its own kind of joint to a fixed block (the paper's Fig. 9).
 
-    The bar of the rigid joint swings on a hinge and carries a heavy block, tied to it in all six directions.
+    The bar of the rigid joint swings on a hinge and carries a heavy block, fixed to it in all six directions.
 
     Args:
         motors: whether the hinge and the slide along one axis are driven.
