@@ -63,10 +63,10 @@ def test_parts_and_strings_are_where_kinematics_puts_them(scene, rng):
         sim.step(2)
         if k % 3 == 0:
             continue
-        heads = sim.cluster_heads()
-        taken += heads is not None
+        cluster_roots = sim.cluster_roots()
+        taken += cluster_roots is not None
         wanted = plain(drawing, sim.q)
-        assert_same(composed.by_clusters(heads, sim.q), wanted)
+        assert_same(composed.by_clusters(cluster_roots, sim.q), wanted)
         shown = composed.by_bodies(*lj.forward_kinematics(model, sim.q))
         assert_same(shown, wanted)
         assert np.abs(shown.middle - wanted[0][drawing.parts.body >= 0].mean(axis=0)).max() <= 1e-12 * 10.0
@@ -84,12 +84,12 @@ def test_frames_have_the_heads_of_clusters():
     """Frames of method adaptive name the first links of clusters, but not when something was set."""
     runner = Runner(lj.Simulation(lj.scenes.pendulum(links=6), lj.Adaptive(budget=2)), rate=200.0)
     runner.start()
-    assert runner.frame(timeout=30.0).heads is None
+    assert runner.frame(timeout=30.0).cluster_roots is None
     runner.play()
-    assert until(lambda: runner.frame(timeout=5.0).heads is not None)
+    assert until(lambda: runner.frame(timeout=5.0).cluster_roots is not None)
     runner.play(False)
     runner.ask(lambda sim: setattr(sim, "q", sim.model.q0))
-    assert until(lambda: runner.frame(timeout=5.0).heads is None)
+    assert until(lambda: runner.frame(timeout=5.0).cluster_roots is None)
     assert np.array_equal(runner.frame(timeout=5.0).q, runner.sim.model.q0)
     runner.stop()
 
@@ -112,12 +112,12 @@ def test_pages_see_clusters_and_then_another_method():
             socket.send(msgspec.msgpack.encode(CAMERA))
             assert until(viewer.server.get_clients)
             assert until(lambda: viewer.pictures > 2, 60.0), list(viewer.runner.problems)
-            assert until(lambda: viewer.runner.frame(timeout=5.0).heads is not None)
+            assert until(lambda: viewer.runner.frame(timeout=5.0).cluster_roots is not None)
             viewer.toggle()
             assert until(shown)
             viewer.use_method("full")
             viewer.runner.ask(lambda sim: sim.step(5), timeout=300.0)
-            assert until(lambda: viewer.runner.frame(timeout=5.0).heads is None) and until(shown)
+            assert until(lambda: viewer.runner.frame(timeout=5.0).cluster_roots is None) and until(shown)
             viewer.use_method("adaptive")
             viewer.runner.ask(lambda sim: sim.step(5), timeout=300.0)
             assert until(shown)

@@ -1,8 +1,8 @@
-"""Compile everything ahead: small jobs that between them call every kernel as simulations do.
+"""Compile ahead of time: small jobs that together call every kernel as simulations do.
 
 A kernel is compiled for the types of its arguments, which are the same for every model; so one small model, run once
-by every integrator of every method, is enough. The sparse solver of `multipliers` is compiled with the integrator it
-is made for, rattle; with others on first use.
+by every integrator of every method, is enough. The sparse solver of `multipliers` is compiled for the
+integrator `rattle`; for others on first use.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from limberjack.maximal.assemble import assemble
 from limberjack.maximal.rows import new_maximal
 from limberjack.methods import FEATURES, METHODS, Impulses, Multipliers, method_of
 from limberjack.methods.adaptive.contacts import Boxes
-from limberjack.methods.adaptive.poses import new_places
+from limberjack.methods.adaptive.poses import new_link_map
 from limberjack.model.builder import Builder
 from limberjack.model.joints import KINDS
 from limberjack.model.model import Model
@@ -112,7 +112,7 @@ def _measure(sim: Simulation) -> list[Any]:
 
 
 def _method(name: str) -> None:
-    # Options are numbers to the kernels: one set of them compiles for all.
+    # Options are numbers to the kernels: one set of them compiles all.
     method = method_of(name)
     sim = Simulation(sample(), method, ignore=[word for word in FEATURES if word not in method.supports])
     sim.apply_wrench("arm", force=(0.0, 0.0, 1.0))
@@ -138,7 +138,7 @@ def _boxes() -> None:
     tree, n = new_assembly(links), len(links.parent)
     co, boxes = new_coefficients(links, tree, 1), Boxes(new_shapes(model), tree, links, np.zeros(n))
     none, rest = np.zeros(0, np.int64), np.zeros(len(tree.parent), np.uint8)
-    boxes.lay(co.table, co.numbers, none, rest, new_places(model, tree))
+    boxes.lay(co.table, co.numbers, none, rest, new_link_map(model, tree))
 
 
 def _netted(name: str) -> None:
@@ -220,7 +220,7 @@ def _pictures() -> None:
 
 
 def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield what there is to compile: a title and a function that does it; the longest first."""
+    """Yield a title and a function that compiles it, the longest first."""
     long = ("adaptive", "multipliers", "impulses")
     for name in long:
         yield f"method {name}", lambda name=name: _method(name)
@@ -250,23 +250,23 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def _job(k: int) -> None:
-    """Do job k; for other processes, which cannot be handed functions."""
+    """Run job k; for other processes, to which functions cannot be passed."""
     list(jobs())[k][1]()
 
 
 def compiled(sim: Simulation) -> None:
-    """Have everything compiled that a run of `sim` needs, and leave its state as it is."""
+    """Compile everything that a run of `sim` needs, and leave its state unchanged."""
     before = sim.snapshot()
     try:
         sim.step(1)
         _measure(sim)
     except LimberjackError:
-        pass  # the run itself meets the same error and tells it
+        pass  # the run itself raises the same error
     sim.restore(before)
 
 
 def warm_up(console: Any) -> list[str]:
-    """Do all jobs under a progress bar, one process per processor; return what became of it in sentences.
+    """Run all jobs under a progress bar, one process per processor; return a report in lines.
 
     Args:
         console: the rich console to draw on.
@@ -277,7 +277,7 @@ def warm_up(console: Any) -> list[str]:
     columns = (SpinnerColumn(), *Progress.get_default_columns()[:3], TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("", total=len(todo))
-        # Kernels that two jobs need are compiled by whichever comes first, or by both at once.
+        # Kernels that two jobs need are compiled by the first of them, or by both at once.
         pool = ProcessPoolExecutor(min(os.cpu_count() or 1, len(todo)), mp_context=get_context("spawn"))
         try:
             running = {pool.submit(_job, k): title for k, (title, _) in enumerate(todo)}

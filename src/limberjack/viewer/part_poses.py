@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from limberjack._jit import inner, kernel
-from limberjack.methods.adaptive.cluster_poses import ClusterPlaces, OnLinks
+from limberjack.methods.adaptive.cluster_poses import ClusterPoses, OnLinks
 from limberjack.spatial.frames import quaternion_from_matrix
 
 if TYPE_CHECKING:
@@ -119,25 +119,25 @@ class Composed:
         self._moving = np.zeros(len(self._body), bool)
         self._moving[: self._count] = parts.body >= 0
         self._link = np.append(a.body_link, -1)[self._body].astype(np.int64)
-        self._places: ClusterPlaces | None = None
+        self._places: ClusterPoses | None = None
 
     def by_bodies(self, positions: np.ndarray, rotations: np.ndarray) -> Shown:
         """Return what is seen with the bodies at these poses."""
         return self._show(self._body, *self._place_on_body, positions, rotations)
 
-    def by_clusters(self, heads: np.ndarray, q: np.ndarray) -> Shown:
+    def by_clusters(self, cluster_roots: np.ndarray, q: np.ndarray) -> Shown:
         """Return what is seen with these coordinates; only what changed its place in a cluster is placed anew.
 
         Args:
-            heads: (k,) first links of the clusters.
+            cluster_roots: (k,) first links of the clusters.
             q: (nq,) coordinates.
         """
         if self._places is None:
             self._begin()
         assert self._places is not None
-        clusters = self._places.report(heads, q, self._version)
+        clusters = self._places.report(cluster_roots, q, self._version)
         self._version = clusters.version
-        for table, rows in zip(self._in_cluster, (clusters.place[:, :3], clusters.place[:, 3:]), strict=True):
+        for table, rows in zip(self._in_cluster, (clusters.pose[:, :3], clusters.pose[:, 3:]), strict=True):
             table[clusters.link] = rows
         self._head[clusters.link] = clusters.cluster
         which = self._on_links.on(clusters.link)
@@ -146,7 +146,7 @@ class Composed:
             at, turn = _placed(link, self._on_link[0][which], self._on_link[1][which], *self._in_cluster)
             self._place[0][which], self._place[1][which] = at, turn
             self._cluster[which] = self._head[link]
-        self._frames[0][heads], self._frames[1][heads] = clusters.positions, clusters.rotations
+        self._frames[0][cluster_roots], self._frames[1][cluster_roots] = clusters.positions, clusters.rotations
         return self._show(self._cluster, *self._place, *self._frames)
 
     def _begin(self) -> None:
@@ -154,7 +154,7 @@ class Composed:
         model = self._drawing.model
         n, offset = len(model.arrays.links.parent), model.arrays.body_offset
         turns = quaternion_from_matrix(offset[:, :9].reshape(-1, 3, 3))
-        self._places, self._version = ClusterPlaces(model), -1
+        self._places, self._version = ClusterPoses(model), -1
         self._on_link = _placed(self._body, *self._place_on_body, np.ascontiguousarray(offset[:, 9:]), turns)
         self._on_links = OnLinks(self._link, n)
         # poses of links in their clusters, and of clusters by their first links

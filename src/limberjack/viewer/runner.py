@@ -53,7 +53,7 @@ class Frame(NamedTuple):
     time: float
     steps: int
     q: np.ndarray
-    heads: np.ndarray | None  # first links of the rigid clusters of method adaptive
+    cluster_roots: np.ndarray | None  # first links of the rigid clusters of method adaptive
     facts: dict[str, Any]  # what the watchers found out, by name
 
 
@@ -311,7 +311,7 @@ class Runner:
                 self._tell(error)
         self._number += 1
         sim = self.sim
-        frame = Frame(self._number, self.generation, sim.time, sim.steps, sim.q, sim.cluster_heads(), facts)
+        frame = Frame(self._number, self.generation, sim.time, sim.steps, sim.q, sim.cluster_roots(), facts)
         with self._arrived:
             self._newest = frame
             self._arrived.notify_all()

@@ -179,7 +179,7 @@ def clusters_now(sim):
     report = sim.clusters(-1)
     cluster = np.full(report.link_count, -1, np.int64)
     moving = report.cluster >= 0
-    cluster[report.link[moving]] = np.searchsorted(report.head, report.cluster[moving])
+    cluster[report.link[moving]] = np.searchsorted(report.root, report.cluster[moving])
     return cluster
 
 

@@ -24,11 +24,11 @@ class Follower:
         """Return positions and rotations of all body frames after a report."""
         assert report.since <= self.version
         self.version = report.version
-        self.cluster[report.link], self.place[report.link] = report.cluster, report.place
+        self.cluster[report.link], self.place[report.link] = report.cluster, report.pose
         n, a = len(self.cluster), self.model.arrays
         at, turn = np.zeros((n + 1, 3)), np.zeros((n + 1, 4))
         turn[-1, 0] = 1.0
-        at[report.head], turn[report.head] = report.positions, report.rotations
+        at[report.root], turn[report.root] = report.positions, report.rotations
         linked = at[self.cluster] + turned(turn[self.cluster], self.place[:, :3])
         spun = multiplied(turn[self.cluster], self.place[:, 3:])
         link = a.body_link
@@ -92,7 +92,7 @@ def test_only_links_of_clusters_that_changed_are_news(rng):
         report, now = sim.clusters(report.version), heads(model, sim.active_links)
         assert np.array_equal(np.sort(report.link), np.flatnonzero(now != before))
         assert np.array_equal(report.cluster, now[report.link])
-        assert np.array_equal(report.head, np.flatnonzero(sim.active_links))
+        assert np.array_equal(report.root, np.flatnonzero(sim.active_links))
         busy, quiet = busy + (len(report.link) > 0), quiet + (len(report.link) == 0)
     assert busy > 5 and quiet > 5
 
@@ -104,13 +104,13 @@ def test_what_moved_and_came_to_rest_between_reports_is_news(rng):
     sim.step(1)
     follower = Follower(model)
     assert_same(follower.poses(sim.clusters()), sim)
-    still, before = sim.clusters(follower.version).head, sim.q
+    still, before = sim.clusters(follower.version).root, sim.q
     sim.tune(budget=5)
     sim.step(3)
     sim.tune(budget=0)
     sim.step(2)
     report = sim.clusters(follower.version)
-    assert np.array_equal(report.head, still) and not np.array_equal(sim.q, before) and len(report.link)
+    assert np.array_equal(report.root, still) and not np.array_equal(sim.q, before) and len(report.link)
     assert_same(follower.poses(report), sim)
 
 

@@ -74,12 +74,12 @@ def test_a_transient_body_that_is_kept_is_the_one_that_would_be_made():
     """Made anew at each update or kept while its joints are the same, the transient body leads to the same bits."""
     sims = [lj.Simulation(chain(30, damping=0.05), lj.Adaptive(budget=6, update_every=2), dt=1e-3) for _ in range(2)]
     counts, same = sims[0]._stepper._engine.regions.counts, 0
-    before = sims[1]._stepper._engine.regions.tried.copy()
+    before = sims[1]._stepper._engine.regions.last_transient.copy()
     for _ in range(150):
-        counts[layout.TRIED] = 0
+        counts[layout.LAST_TRANSIENT] = 0
         for sim in sims:
             sim.step(2)
-        after = sims[1]._stepper._engine.regions.tried.copy()
+        after = sims[1]._stepper._engine.regions.last_transient.copy()
         same += bool((before == after).all())
         before = after
         assert sims[0].state_hash() == sims[1].state_hash()

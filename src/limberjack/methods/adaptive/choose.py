@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from limberjack._jit import inner
-from limberjack.methods.adaptive.free_accelerations import fetch_row, joint_square, metric_of, open_rigid
-from limberjack.methods.adaptive.layout import COUNT, ERROR, POPPED, SPEED_ERROR, STAMP, WHOLE, counted
-from limberjack.methods.adaptive.metrics import energy_speeds
-from limberjack.methods.adaptive.view_metric import PERIOD, place_root, place_sides, seen
+from limberjack.methods.adaptive.free_accelerations import (
+    acceleration_metric,
+    factor_rigid_node,
+    prefetch_row,
+    weighted_square,
+)
+from limberjack.methods.adaptive.layout import COUNT, ERROR, POPPED, STAMP, TOTAL, VELOCITY_ERROR, counts_in_budget
+from limberjack.methods.adaptive.metrics import mass_velocity_metric
+from limberjack.methods.adaptive.view_metric import PERIOD, set_root_pose, set_side_poses, squared_pixels
 from limberjack.model.arrays import LINK
 from limberjack.model.joints import FREE
 from limberjack.reduced.assembly_tree import (
@@ -31,7 +36,7 @@ __all__ = ["choose_accelerations", "choose_velocities", "pop", "push"]
 
 
 @inner
-def _before(key, node, i, j):
+def _goes_first(key, node, i, j):
     return key[i] > key[j] or (key[i] == key[j] and node[i] < node[j])
 
 
@@ -42,7 +47,7 @@ def push(count, new_key, new_node, key, node):
     key[i], node[i] = new_key, new_node
     while i > 0:
         up = (i - 1) // 2
-        if not _before(key, node, i, up):
+        if not _goes_first(key, node, i, up):
             break
         key[i], key[up] = key[up], key[i]
         node[i], node[up] = node[up], node[i]
@@ -60,9 +65,9 @@ def pop(count, key, node):
     while True:
         best = i
         left = 2 * i + 1
-        if left < last and _before(key, node, left, best):
+        if left < last and _goes_first(key, node, left, best):
             best = left
-        if left + 1 < last and _before(key, node, left + 1, best):
+        if left + 1 < last and _goes_first(key, node, left + 1, best):
             best = left + 1
         if best == i:
             break
@@ -79,14 +84,21 @@ ROUNDING = 1e-13
 @inner
 def _queue_node(limits, node, count, g):
     """Queue a node by its metric, or by what a camera sees of it; return the count after and the key."""
-    key = g.metric[node]
+    key = g.acceleration_metric[node]
     if limits.camera[0] > 0.0:
-        key *= seen(limits, node, 0.5 * limits.camera[PERIOD] ** 2, g.spot[node, 9], g.spot[node, 10], g.spot[node, 11])
+        key *= squared_pixels(
+            limits,
+            node,
+            0.5 * limits.camera[PERIOD] ** 2,
+            g.top_pose[node, 9],
+            g.top_pose[node, 10],
+            g.top_pose[node, 11],
+        )
     return push(count, key, node, g.key, g.queue), key
 
 
 @inner
-def _visit(links, co, places, limits, node, count, rows, g):
+def _visit(links, co, link_map, limits, node, count, rows, g):
     """Find the accelerations of the joint of `node`, unless they are known, and queue its sides.
 
     Returns:
@@ -94,34 +106,34 @@ def _visit(links, co, places, limits, node, count, rows, g):
     """
     table, c, s = co.table, co.numbers, co.scratch
     nb, first, second = len(table) // 2, table[node, FIRST_SIDE], table[node, SECOND_SIDE]
-    known = g.active[node] or table[node, UP] < 0
+    known = g.active_region[node] or table[node, UP] < 0
     if not known:
-        if g.opened[node] != g.counts[STAMP]:
-            open_rigid(co, False, node, g)
+        if g.factored[node] != g.counts[STAMP]:
+            factor_rigid_node(co, False, node, g)
         back_substitute(table, c, s, node, g.slot[node], g.forces, 12 * node, 12 * first, 12 * second, g.qdd)
     if limits.camera[0] > 0.0:
-        place_sides(links, table, c, places, g.active, node, rows, g.spot)
+        set_side_poses(links, table, c, link_map, g.active_region, node, rows, g.top_pose)
     total = 0.0
     for side in range(2):
         k = first if side == 0 else second
         # of the mass metric, active nodes have no key
-        if k >= nb and not (limits.mass[0] > 0 and g.active[k]):
+        if k >= nb and not (limits.mass[0] > 0 and g.active_region[k]):
             if not known:
-                g.metric[k] = metric_of(table, c, k, g.forces)
+                g.acceleration_metric[k] = acceleration_metric(table, c, k, g.forces)
             count, key = _queue_node(limits, k, count, g)
             total += key
     return count, total
 
 
 @inner
-def _full(table, node, limit, each, taken):
+def _budget_spent(table, node, limit, each, taken):
     """Return whether the joints that may be taken are: of the node's figure, or of all."""
     f = table[node, TREE_INDEX] if each else 0
     return limit[f] >= 0 and taken[f] >= limit[f]
 
 
 @inner
-def choose_accelerations(links, co, places, roots, limits, rows, g):
+def choose_accelerations(links, co, link_map, roots, limits, rows, g):
     """Open joints from the roots, the largest metric first; mark them transient and list those that are new.
 
     Returns:
@@ -133,69 +145,69 @@ def choose_accelerations(links, co, places, roots, limits, rows, g):
         root = roots[f]
         g.taken[f] = 0
         if limits.camera[0] > 0.0:
-            place_root(links, table, c, places, g.active, root, rows, g.spot)
-        if not (mass and g.active[root]):
+            set_root_pose(links, table, c, link_map, g.active_region, root, rows, g.top_pose)
+        if not (mass and g.active_region[root]):
             if mass:
-                g.metric[root] = c[0, offset_of(root, len(table) // 2) + ETA]
+                g.acceleration_metric[root] = c[0, offset_of(root, len(table) // 2) + ETA]
             count, key = _queue_node(limits, root, count, g)
             error += key
     if mass:  # the queue begins where the region ends
         for j in range(g.counts[COUNT] - 1, -1, -1):
-            count, more = _visit(links, co, places, limits, g.nodes[j], count, rows, g)
+            count, more = _visit(links, co, link_map, limits, g.active_nodes[j], count, rows, g)
             error += more
-    g.numbers[WHOLE] = error
+    g.numbers[TOTAL] = error
     tolerance = limits.tolerance[0]
     if tolerance >= 0.0:
         tolerance = max(tolerance, ROUNDING * error)
     new = 0
     while count > 0:
         node = g.queue[0]
-        counts = counted(table, node)
+        counts = counts_in_budget(table, node)
         if counts and tolerance >= 0.0 and error <= tolerance:
             break
-        if counts and _full(table, node, limits.opened, each, g.taken):
+        if counts and _budget_spent(table, node, limits.opened, each, g.taken):
             if not each:
                 break
             count = pop(count, g.key, g.queue)
             continue
         key = g.key[0]
         count = pop(count, g.key, g.queue)
-        count, more = _visit(links, co, places, limits, node, count, rows, g)
+        count, more = _visit(links, co, link_map, limits, node, count, rows, g)
         g.counts[POPPED] += 1
         # what is left out: the keys in the queue; for plain weights its change is known with less rounding
         if mass or limits.camera[0] > 0.0:
             error += more - key
         else:
-            error -= joint_square(co.own, WEIGHT, table[node, V], table[node, DOFS], g.qdd)
+            error -= weighted_square(co.own, WEIGHT, table[node, V], table[node, DOFS], g.qdd)
         if counts:
             g.taken[table[node, TREE_INDEX] if each else 0] += 1
-        if not g.transient[node]:
-            g.transient[node] = 1
-            g.trial[g.counts[COUNT] + new] = node
+        if not g.transient_region[node]:
+            g.transient_region[node] = 1
+            g.transient_nodes[g.counts[COUNT] + new] = node
             new += 1
     g.numbers[ERROR] = max(error, 0.0)
     return new
 
 
 @inner
-def _joint_speeds(table, count, g):
+def _joint_velocity_metric(table, count, g):
     """Fill the velocity metric of the `count` transient nodes: sums over their joints."""
     for j in range(count):
-        fetch_row(table, g.trial, j, count)
-        node = g.trial[j]
+        prefetch_row(table, g.transient_nodes, j, count)
+        node = g.transient_nodes[j]
         first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
         total = 0.0
-        if counted(table, node):
-            total = joint_square(g.velocity_weight, 0, table[node, V], table[node, DOFS], g.qdd)
-        if first >= 0 and g.transient[first]:
-            total += g.speed[first]
-        if g.transient[second]:
-            total += g.speed[second]
-        g.speed[node] = total
+        if counts_in_budget(table, node):
+            total = weighted_square(g.velocity_weight, 0, table[node, V], table[node, DOFS], g.qdd)
+        if first >= 0 and g.transient_region[first]:
+            total += g.velocity_metric[first]
+        if g.transient_region[second]:
+            total += g.velocity_metric[second]
+        g.velocity_metric[node] = total
 
 
 @inner
-def choose_velocities(links, table, c, shares, places, roots, limits, count, body, h, qdd, work, g):
+def choose_velocities(links, table, c, shares, link_map, roots, limits, count, body, h, qdd, work, g):
     """Choose the new active region among the `count` transient nodes by their velocities after a step h.
 
     Returns:
@@ -208,60 +220,60 @@ def choose_velocities(links, table, c, shares, places, roots, limits, count, bod
             qdd[iv + a] = body.qd[iv + a] + h * qdd[iv + a]
             g.qdd[v + a] = qdd[iv + a]
     if limits.mass[0] > 0:
-        energy_speeds(links, table, c, shares, places, roots, count, body, qdd, work, g)
+        mass_velocity_metric(links, table, c, shares, link_map, roots, count, body, qdd, work, g)
     else:
-        _joint_speeds(table, count, g)
+        _joint_velocity_metric(table, count, g)
         if limits.camera[0] > 0.0:
             for j in range(count):
-                k = g.trial[j]
-                i = places.cluster[table[k, TOP]]
-                g.speed[k] *= seen(
+                k = g.transient_nodes[j]
+                i = link_map.cluster[table[k, TOP]]
+                g.velocity_metric[k] *= squared_pixels(
                     limits, k, limits.camera[PERIOD], work.rows[i, R + 3], work.rows[i, R + 7], work.rows[i, R + 11]
                 )
     waiting, error = 0, 0.0
     for f in range(len(roots)):
         g.taken[f] = 0
         root = roots[f]
-        if g.transient[root]:
-            error += g.speed[root]
+        if g.transient_region[root]:
+            error += g.velocity_metric[root]
             if table[root, KIND] == FREE:  # always active, whatever is left of the budget
-                g.transient[root] = 0
+                g.transient_region[root] = 0
                 below_root = table[root, SECOND_SIDE]
-                error -= g.speed[root]
-                if g.transient[below_root]:
-                    error += g.speed[below_root]
-                    waiting = push(waiting, g.speed[below_root], below_root, g.key, g.queue)
+                error -= g.velocity_metric[root]
+                if g.transient_region[below_root]:
+                    error += g.velocity_metric[below_root]
+                    waiting = push(waiting, g.velocity_metric[below_root], below_root, g.key, g.queue)
             else:
-                waiting = push(waiting, g.speed[root], root, g.key, g.queue)
+                waiting = push(waiting, g.velocity_metric[root], root, g.key, g.queue)
     tolerance, joints = limits.tolerance[1], 0
     while waiting > 0:
         node = g.queue[0]
-        counts = counted(table, node)
+        counts = counts_in_budget(table, node)
         moves = False
-        if limits.bounded[0] > 0 and g.speed[node] > 0.0:
+        if limits.bounded[0] > 0 and g.velocity_metric[node] > 0.0:
             moves = True
         if counts and not moves:
             if tolerance >= 0.0 and error <= tolerance:
                 break
-            if _full(table, node, limits.budget, each, g.taken):
+            if _budget_spent(table, node, limits.budget, each, g.taken):
                 if not each:
                     break
                 waiting = pop(waiting, g.key, g.queue)
                 continue
         waiting = pop(waiting, g.key, g.queue)
         g.counts[POPPED] += 1
-        g.transient[node] = 0
+        g.transient_region[node] = 0
         first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
-        own = g.speed[node]
-        if first >= 0 and g.transient[first]:
-            own -= g.speed[first]
-            waiting = push(waiting, g.speed[first], first, g.key, g.queue)
-        if g.transient[second]:
-            own -= g.speed[second]
-            waiting = push(waiting, g.speed[second], second, g.key, g.queue)
+        own = g.velocity_metric[node]
+        if first >= 0 and g.transient_region[first]:
+            own -= g.velocity_metric[first]
+            waiting = push(waiting, g.velocity_metric[first], first, g.key, g.queue)
+        if g.transient_region[second]:
+            own -= g.velocity_metric[second]
+            waiting = push(waiting, g.velocity_metric[second], second, g.key, g.queue)
         error -= own
         if counts:
             joints += 1
             g.taken[table[node, TREE_INDEX] if each else 0] += 1
-    g.numbers[SPEED_ERROR] = max(error, 0.0)
+    g.numbers[VELOCITY_ERROR] = max(error, 0.0)
     return joints

@@ -22,7 +22,7 @@ from limberjack.reduced.joint_poses import composed, joint_pose, put_pose
 from limberjack.reduced.work import new_work
 from limberjack.spatial.quaternions import quaternion_from_matrix
 
-__all__ = ["ClusterPlaces", "Clusters", "OnLinks"]
+__all__ = ["ClusterPoses", "Clusters", "OnLinks"]
 
 # Versions are never used twice: what is known of one simulation is not taken for knowledge of another.
 _versions = count(1)
@@ -34,12 +34,12 @@ class Clusters(NamedTuple):
     version: int  # of the make-up of the clusters, to be asked for news with
     since: int  # the news are complete for who knows this version; -1 = for anybody
     link_count: int  # of the model
-    head: np.ndarray  # (k,) first link of each cluster
+    root: np.ndarray  # (k,) first link of each cluster
     positions: np.ndarray  # (k, 3) of their frames in the world [m]
     rotations: np.ndarray  # (k, 4)
     link: np.ndarray  # (m,) links whose places are news
     cluster: np.ndarray  # (m,) first link of the cluster each is in, -1 = it rests in the world
-    place: np.ndarray  # (m, 7) pose there: position, quaternion
+    pose: np.ndarray  # (m, 7) pose there: position, quaternion
 
 
 class OnLinks:
@@ -62,7 +62,7 @@ class OnLinks:
 
 
 @inner
-def _put_seven(a, k, r, x, y, z):
+def _store_pose(a, k, r, x, y, z):
     """Write a pose as position and quaternion into row k of a."""
     a[k, 0], a[k, 1], a[k, 2] = x, y, z
     a[k, 3], a[k, 4], a[k, 5], a[k, 6] = quaternion_from_matrix(r)
@@ -81,7 +81,7 @@ def _changed(links, i, q, was, now, known):
 
 
 @inner
-def _place_branch(links, i, end, q, still, work, stamp, was, now, placed, seen, news, head, pose_in, place):
+def _place_subtree(links, i, end, q, still, work, stamp, was, now, placed, seen, news, root, pose_in, link_pose):
     """Place link i and those below up to `end`, but for clusters that are as they were; return how many are placed."""
     j = i
     while j < end[i]:
@@ -89,16 +89,16 @@ def _place_branch(links, i, end, q, still, work, stamp, was, now, placed, seen, 
             j = end[j]  # a cluster of its own, before and after
             continue
         r, x, y, z = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), 0.0, 0.0, 0.0
-        head[j] = j
+        root[j] = j
         if not now[j]:
             r, x, y, z = joint_pose(links, j, q, still, work)
             p = links.parent[j]
-            head[j] = head[p] if p >= 0 else -1
+            root[j] = root[p] if p >= 0 else -1
             if p >= 0:
                 a, ax, ay, az = pose(pose_in, 12 * p)
                 r, x, y, z = composed(a, ax, ay, az, r, x, y, z)
         put_pose(pose_in, 12 * j, r, x, y, z)
-        _put_seven(place, j, r, x, y, z)
+        _store_pose(link_pose, j, r, x, y, z)
         seen[j] = stamp
         news[placed] = j
         placed += 1
@@ -107,13 +107,13 @@ def _place_branch(links, i, end, q, still, work, stamp, was, now, placed, seen, 
 
 
 @kernel
-def place_clusters(
+def update_cluster_poses(
     # model
     links, end,
     # in
-    q, still, work, heads, stamp,
+    q, still, work, roots, stamp,
     # out
-    was, now, known, seen, news, head, pose_in, place, frames, world,
+    was, now, known, seen, news, root, pose_in, link_pose, frames, world,
 ):  # fmt: skip
     """Find where links are in clusters that changed since the last call, and the poses of all clusters.
 
@@ -129,7 +129,7 @@ def place_clusters(
         news: (links,) the links placed by this call.
         head: (links,) first link of the cluster of each, -1 = the world.
         pose_in: (1, 12 links) pose of each in its cluster.
-        place: (links, 7) the same as position and quaternion.
+        link_pose: (links, 7) the same as position and quaternion.
         frames: (1, 12 links) poses of the clusters, by first link.
         world: (n, 7) the same as position and quaternion.
 
@@ -139,31 +139,31 @@ def place_clusters(
     placed = 0
     for i in range(len(now)):
         now[i] = 0
-    for i in heads:
+    for i in roots:
         now[i] = 1
     for i in range(len(now)):
         if _changed(links, i, q, was, now, known) and seen[i] < stamp:
-            placed = _place_branch(
-                links, i, end, q, still, work, stamp, was, now, placed, seen, news, head, pose_in, place
+            placed = _place_subtree(
+                links, i, end, q, still, work, stamp, was, now, placed, seen, news, root, pose_in, link_pose
             )
     for i in range(len(now)):
         was[i] = now[i]
-    for k in range(len(heads)):
-        i = heads[k]
+    for k in range(len(roots)):
+        i = roots[k]
         r, x, y, z = joint_pose(links, i, q, still, work)
         p = links.parent[i]
         if p >= 0:
             a, ax, ay, az = pose(pose_in, 12 * p)
             r, x, y, z = composed(a, ax, ay, az, r, x, y, z)
-            if head[p] >= 0:
-                a, ax, ay, az = pose(frames, 12 * head[p])
+            if root[p] >= 0:
+                a, ax, ay, az = pose(frames, 12 * root[p])
                 r, x, y, z = composed(a, ax, ay, az, r, x, y, z)
         put_pose(frames, 12 * i, r, x, y, z)
-        _put_seven(world, k, r, x, y, z)
+        _store_pose(world, k, r, x, y, z)
     return placed
 
 
-class ClusterPlaces:
+class ClusterPoses:
     """Keeps where the links of `model` are in their clusters, and what of it was news when."""
 
     def __init__(self, model: Model) -> None:
@@ -175,13 +175,13 @@ class ClusterPlaces:
                 self._end[links.parent[i]] = max(self._end[links.parent[i]], self._end[i])
         self._still, self._work = np.zeros(model.nv), new_work(links, np.zeros((0, SPAN), np.int64))
         self._was, self._now, self._known = np.zeros(n, np.uint8), np.zeros(n, np.uint8), np.full(model.nq, np.nan)
-        self._seen, self._news, self._head = np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, -1, np.int64)
-        self._frames, self._pose_in, self._place = np.zeros((1, 12 * n)), np.zeros((1, 12 * n)), np.zeros((n, 7))
+        self._seen, self._news, self._root = np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, -1, np.int64)
+        self._frames, self._pose_in, self._poses = np.zeros((1, 12 * n)), np.zeros((1, 12 * n)), np.zeros((n, 7))
         self.version, self._stamp = -1, 0
         self._log: deque[tuple[int, np.ndarray]] = deque()
         self._logged = 0
 
-    def report(self, heads: np.ndarray, q: np.ndarray, since: int) -> Clusters:
+    def report(self, roots: np.ndarray, q: np.ndarray, since: int) -> Clusters:
         """Return the clusters, with what is news since version `since`.
 
         Args:
@@ -189,12 +189,12 @@ class ClusterPlaces:
             q: (nq,) coordinates.
             since: a version that was reported before; any other makes everything news.
         """
-        world, self._stamp = np.empty((len(heads), 7)), self._stamp + 1
+        world, self._stamp = np.empty((len(roots), 7)), self._stamp + 1
         if not q.flags.writeable:
             q = q.copy()  # a read-only array would be another type to the kernel and compile it once more
-        placed = place_clusters(
-            self._links, self._end, q, self._still, self._work, heads, self._stamp, self._was, self._now, self._known,
-            self._seen, self._news, self._head, self._pose_in, self._place, self._frames, world,
+        placed = update_cluster_poses(
+            self._links, self._end, q, self._still, self._work, roots, self._stamp, self._was, self._now, self._known,
+            self._seen, self._news, self._root, self._pose_in, self._poses, self._frames, world,
         )  # fmt: skip
         if self.version < 0:
             self.version = self._oldest = next(_versions)
@@ -204,8 +204,8 @@ class ClusterPlaces:
         known = since >= self._oldest
         link = self._since(since) if known else np.arange(len(self._end))
         return Clusters(
-            self.version, since if known else -1, len(self._end), heads, world[:, :3], world[:, 3:], link,
-            self._head[link], self._place[link],
+            self.version, since if known else -1, len(self._end), roots, world[:, :3], world[:, 3:], link,
+            self._root[link], self._poses[link],
         )  # fmt: skip
 
     def _note(self, news: np.ndarray) -> None:

@@ -66,7 +66,7 @@ from limberjack.spatial.lanes import add, lane, load4, scale, store4, sub
 from limberjack.spatial.solves import solve_symmetric_3
 from limberjack.spatial.vectors import cross, rotate, rotate_back
 
-__all__ = ["evaluate", "hold", "set_leaf_columns"]
+__all__ = ["evaluate_coefficients", "rigid_coefficients", "set_leaf_columns"]
 
 # Places in the scratch: R6 (6 x 6), K and P of B turned (7 x 12), gamma, pi, Z (7 x 8), R, A R (7 x 8),
 # centripetal part (6 x 3), Psi0 gamma (7 x 8).
@@ -76,7 +76,7 @@ R6, KB, PB, GAM, PI, ZZ, RC, AR, CENT, PG = (
 
 
 @inner
-def half(i, k):
+def lower_index(i, k):
     """Return the place of (i, k), k <= i, in the lower half of a symmetric matrix."""
     return i * (i + 1) // 2 + k
 
@@ -88,25 +88,25 @@ def monomials(x, y, z):
 
 
 @inner
-def _pair(ux, uy, uz, vx, vy, vz):
+def _product_coefficients(ux, uy, uz, vx, vy, vz):
     """Return the six coefficients of (u . w)(v . w) on the monomials of w."""
     return ux * vx, uy * vy, uz * vz, uy * vz + uz * vy, ux * vz + uz * vx, ux * vy + uy * vx
 
 
 @inner
-def _put(t, s, o):
+def _store_6(t, s, o):
     s[0, o], s[0, o + 1], s[0, o + 2], s[0, o + 3], s[0, o + 4], s[0, o + 5] = t[0], t[1], t[2], t[3], t[4], t[5]
 
 
 @inner
-def _turn_monomials(r, s, o):
+def _rotate_monomials(r, s, o):
     """Fill R6 (6 x 6 at s[0, o:]): monomials of R^T w from those of w."""
-    _put(_pair(r[0], r[3], r[6], r[0], r[3], r[6]), s, o)
-    _put(_pair(r[1], r[4], r[7], r[1], r[4], r[7]), s, o + 6)
-    _put(_pair(r[2], r[5], r[8], r[2], r[5], r[8]), s, o + 12)
-    _put(_pair(r[1], r[4], r[7], r[2], r[5], r[8]), s, o + 18)
-    _put(_pair(r[0], r[3], r[6], r[2], r[5], r[8]), s, o + 24)
-    _put(_pair(r[0], r[3], r[6], r[1], r[4], r[7]), s, o + 30)
+    _store_6(_product_coefficients(r[0], r[3], r[6], r[0], r[3], r[6]), s, o)
+    _store_6(_product_coefficients(r[1], r[4], r[7], r[1], r[4], r[7]), s, o + 6)
+    _store_6(_product_coefficients(r[2], r[5], r[8], r[2], r[5], r[8]), s, o + 12)
+    _store_6(_product_coefficients(r[1], r[4], r[7], r[2], r[5], r[8]), s, o + 18)
+    _store_6(_product_coefficients(r[0], r[3], r[6], r[2], r[5], r[8]), s, o + 24)
+    _store_6(_product_coefficients(r[0], r[3], r[6], r[1], r[4], r[7]), s, o + 30)
 
 
 @inner
@@ -157,12 +157,12 @@ def set_leaf_columns(links, tree, c):
             _, ax, ay, az = solve_symmetric_3(j, -tx, -ty, -tz)
             lx, ly, lz = cross(x, y, z, ax, ay, az)
             tx, ty, tz = _centripetal(x, y, z, k)
-            _put((ax, ay, az, lx - tx, ly - ty, lz - tz), c, b * LEAF + LEAF_KT + 6 * k)
-        _put((0.0, 0.0, 0.0, 0.0, 0.0, 0.0), c, b * LEAF + LEAF_KT + 36)
+            _store_6((ax, ay, az, lx - tx, ly - ty, lz - tz), c, b * LEAF + LEAF_KT + 6 * k)
+        _store_6((0.0, 0.0, 0.0, 0.0, 0.0, 0.0), c, b * LEAF + LEAF_KT + 36)
 
 
 @inner
-def _turned_columns(c, o, row, blocks, s, d):
+def _rotate_columns(c, o, row, blocks, s, d):
     """Set 7 rows of s at d, 12 apart, to the columns at c[0, o:], `row` apart, on the monomials at handle 0 of C."""
     for b in range(blocks):
         k = o + 4 * b
@@ -193,7 +193,7 @@ def _solve_columns(table, c, s, node, slot):
         if q < 6:
             k = CENT + 3 * q
             b3, b4, b5 = b3 + s[0, k], b4 + s[0, k + 1], b5 + s[0, k + 2]
-        _put((b0, b1, b2, b3, b4, b5), s, ZZ + 8 * q)
+        _store_6((b0, b1, b2, b3, b4, b5), s, ZZ + 8 * q)
         w = o + WW
         for h in range(2):
             # W is symmetric: its rows are its columns
@@ -240,7 +240,7 @@ def _start_columns(table, c, s, node, shift, lower):
 
 
 @inner
-def _take_rows(s, o, factor, p, blocks, c, d):
+def _subtract_rows(s, o, factor, p, blocks, c, d):
     """Take factor x g off seven rows of c at d, 12 apart: x (7 x 8) at s[0, o:], g of six rows at p."""
     for b in range(blocks):
         k = p + 4 * b
@@ -278,9 +278,9 @@ def _weight_columns(table, c, own, s, node, o, blocks, some):
             for p in range(d):
                 total += 2.0 * s[0, o + UU + 8 * p + k] * s[0, AR + 8 * q + p]
             s[0, ZZ + 8 * q + k] = total
-    _take_rows(s, ZZ, 1.0, o + GT, blocks, c, offset_of(node, nb) + PT)
+    _subtract_rows(s, ZZ, 1.0, o + GT, blocks, c, offset_of(node, nb) + PT)
     if some:
-        _take_rows(s, GAM, 2.0, TT, blocks, c, offset_of(node, nb) + PT)
+        _subtract_rows(s, GAM, 2.0, TT, blocks, c, offset_of(node, nb) + PT)
     at = offset_of(node, nb) + EC
     for i in range(7):
         for k in range(i + 1):
@@ -293,7 +293,7 @@ def _weight_columns(table, c, own, s, node, o, blocks, some):
                     total -= 0.5 * (
                         s[0, GAM + 8 * i + a] * s[0, PI + 8 * k + a] + s[0, GAM + 8 * k + a] * s[0, PI + 8 * i + a]
                     )
-            c[0, at + half(i, k)] = total
+            c[0, at + lower_index(i, k)] = total
 
 
 @inner
@@ -308,8 +308,8 @@ def _mass_columns(table, c, s, node, o, blocks):
             for p in range(6):
                 total += s[0, UG + 8 * k + p] * s[0, PI + 8 * q + p]
             s[0, PG + 8 * q + k] = total
-    _take_rows(s, GAM, 2.0, o + GT, blocks, c, offset_of(node, nb) + PT)
-    _take_rows(s, PG, -2.0, HT, blocks, c, offset_of(node, nb) + PT)
+    _subtract_rows(s, GAM, 2.0, o + GT, blocks, c, offset_of(node, nb) + PT)
+    _subtract_rows(s, PG, -2.0, HT, blocks, c, offset_of(node, nb) + PT)
     at = offset_of(node, nb) + EC
     for i in range(7):
         for k in range(i + 1):
@@ -322,11 +322,11 @@ def _mass_columns(table, c, s, node, o, blocks):
             if i == 6:
                 for a in range(d):
                     total += (1.0 if k == 6 else 0.5) * s[0, o + FORCE + a] * s[0, RC + 8 * k + a]
-            c[0, at + half(i, k)] = total
+            c[0, at + lower_index(i, k)] = total
 
 
 @inner
-def _turn_eta(table, c, s, node):
+def _add_side_eta(table, c, s, node):
     """Add E of the sides to that of `node`."""
     nb = len(table) // 2
     first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
@@ -334,16 +334,16 @@ def _turn_eta(table, c, s, node):
     if first >= nb:
         for i in range(7):
             for k in range(i + 1):
-                c[0, at + half(i, k)] += c[0, offset_of(first, nb) + EC + half(i, k)]
+                c[0, at + lower_index(i, k)] += c[0, offset_of(first, nb) + EC + lower_index(i, k)]
     if second >= nb:
         o = offset_of(second, nb) + EC
         for k in range(7):  # E R6, in place of pi
             for q in range(6):
                 total = 0.0
                 for a in range(6):
-                    total += c[0, o + half(max(k, a), min(k, a))] * s[0, R6 + 6 * a + q]
+                    total += c[0, o + lower_index(max(k, a), min(k, a))] * s[0, R6 + 6 * a + q]
                 s[0, PI + 8 * k + q] = total
-            s[0, PI + 8 * k + 6] = c[0, o + half(6, k)]
+            s[0, PI + 8 * k + 6] = c[0, o + lower_index(6, k)]
         for i in range(7):
             for k in range(i + 1):
                 total = s[0, PI + 48 + k]
@@ -351,7 +351,7 @@ def _turn_eta(table, c, s, node):
                     total = 0.0
                     for a in range(6):
                         total += s[0, R6 + 6 * a + i] * s[0, PI + 8 * a + k]
-                c[0, at + half(i, k)] += total
+                c[0, at + lower_index(i, k)] += total
 
 
 @outlined
@@ -362,18 +362,18 @@ def _columns(table, c, own, s, node, slot, some, mass):
     j = offset_of(node, nb) + JX
     blocks = 2 if table[node, HANDLES] == 1 else 3
     r, _, _, _ = child_pose(table, c, node)
-    _turn_monomials(r, s, R6)
+    _rotate_monomials(r, s, R6)
     a, _, _, _ = handle_pose(table, c, first, table[node, SLOT])
     x, y1, z = rotate(a, c[0, j + 9], c[0, j + 10], c[0, j + 11])
     for q in range(6):
         tx, ty, tz = _centripetal(x, y1, z, q)
         s[0, CENT + 3 * q], s[0, CENT + 3 * q + 1], s[0, CENT + 3 * q + 2] = rotate_back(r, tx, ty, tz)
-    _turned_columns(c, columns_offset(second, nb), row_length(second, nb), 2 if second < nb else 3, s, KB)
+    _rotate_columns(c, columns_offset(second, nb), row_length(second, nb), 2 if second < nb else 3, s, KB)
     if second >= nb:
-        _turned_columns(c, offset_of(second, nb) + PT, 12, 3, s, PB)
+        _rotate_columns(c, offset_of(second, nb) + PT, 12, 3, s, PB)
     _solve_columns(table, c, s, node, slot)
     _start_columns(table, c, s, node, KT, KB)
-    _take_rows(s, GAM, 1.0, o + GT, blocks, c, offset_of(node, nb) + KT)
+    _subtract_rows(s, GAM, 1.0, o + GT, blocks, c, offset_of(node, nb) + KT)
     for q in range(7):  # pi
         for k in range(6):
             s[0, PI + 8 * q + k] = -s[0, PB + 12 * q + k] if second >= nb else 0.0
@@ -387,11 +387,11 @@ def _columns(table, c, own, s, node, slot, some, mass):
         _mass_columns(table, c, s, node, o, blocks)
     else:
         _weight_columns(table, c, own, s, node, o, blocks, some)
-    _turn_eta(table, c, s, node)
+    _add_side_eta(table, c, s, node)
 
 
 @inner
-def hold(links, table, c, shares, own, s, node, q, still, work, mass):
+def rigid_coefficients(links, table, c, shares, own, s, node, q, still, work, mass):
     """Fill all coefficients of `node` with its joint held, from those of its sides, which are rigid.
 
     At a root only the joint's pose: its coefficients are found anew at each update.
@@ -416,7 +416,7 @@ def hold(links, table, c, shares, own, s, node, q, still, work, mass):
 
 
 @outlined
-def evaluate(table, c, node, x, y, z):
+def evaluate_coefficients(table, c, node, x, y, z):
     """Set b, p and eta of now of a rigid node whose handle 0 turns with (x, y, z) in its own axes."""
     nb = len(table) // 2
     m0, m1, m2, m3, m4, m5 = monomials(x, y, z)
@@ -451,6 +451,6 @@ def evaluate(table, c, node, x, y, z):
         for i in range(7):
             row_sum = 0.0  # by rows: one sum of all would wait for each of its terms
             for k in range(i):
-                row_sum += m[k] * c[0, e + half(i, k)]
-            total += m[i] * (2.0 * row_sum + m[i] * c[0, e + half(i, i)])
+                row_sum += m[k] * c[0, e + lower_index(i, k)]
+            total += m[i] * (2.0 * row_sum + m[i] * c[0, e + lower_index(i, i)])
         c[0, offset_of(node, nb) + ETA] = total

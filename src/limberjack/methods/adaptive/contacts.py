@@ -162,8 +162,8 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
             links = self._model.arrays.links
             extent = extents_of(self._own_shapes, len(links.parent))
             self._boxes = Boxes(self._own_shapes, self.assembly, links, extent)
-        nodes = e.regions.nodes[: e.regions.counts[rg.COUNT]]
-        self._boxes.lay(e.co.table, e.co.numbers, nodes, e.regions.active, e.places)
+        nodes = e.regions.active_nodes[: e.regions.counts[rg.COUNT]]
+        self._boxes.lay(e.co.table, e.co.numbers, nodes, e.regions.active_region, e.link_map)
         meeting.branch(self._boxes.bvh, self._filters)
         self._move_planes()
         meeting.alert, meeting.several = self._moving, self._boxes.several

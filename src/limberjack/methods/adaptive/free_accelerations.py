@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from limberjack._jit import inner, outlined
-from limberjack.methods.adaptive.coefficients import evaluate
-from limberjack.methods.adaptive.layout import COUNT, EPOCH, KEPT, MOST_KEPT, SLOTS, STAMP, VISITED
+from limberjack.methods.adaptive.coefficients import evaluate_coefficients
+from limberjack.methods.adaptive.layout import CACHED, COUNT, EPOCH, MOST_CACHED, SLOTS, STAMP, VISITED
 from limberjack.methods.adaptive.poses import cluster_pose
 from limberjack.reduced.assembly_tree import (
     CHILD,
@@ -51,35 +51,35 @@ from limberjack.spatial.lanes import add, lane, load4, prefetch, scale
 from limberjack.spatial.vectors import cross, multiply, rotate, rotate_back
 
 __all__ = [
-    "convert",
-    "fetch_row",
-    "front_motion",
-    "joint_square",
-    "merge_distances",
-    "metric_of",
-    "open_rigid",
-    "turn_sides",
+    "free_accelerations",
+    "prefetch_row",
+    "rigid_front_motion",
+    "weighted_square",
+    "merge_mass_metrics",
+    "acceleration_metric",
+    "factor_rigid_node",
+    "side_angular_velocities",
 ]
 
 # Joints converted at a time, whole figures: what they need stays in the cache. In larger regions it is asked for this
 # many joints ahead.
-SWEPT, AHEAD = 48, 4
+BATCH, AHEAD = 48, 4
 
 
 @inner
-def _open(co, node, g):
+def _factor_joint(co, node, g):
     """Open the joint of `node` in the next slot, which is returned."""
     slot = g.counts[SLOTS]
     g.counts[SLOTS] = slot + 1
     g.slot[node] = slot
-    g.opened[node] = g.counts[STAMP]
+    g.factored[node] = g.counts[STAMP]
     g.counts[VISITED] += 1
     factor_joint(co.table, co.numbers, co.own, co.scratch, node, slot)
     return slot
 
 
 @inner
-def front_motion(links, table, c, active, places, node, rows):
+def rigid_front_motion(links, table, c, active_region, link_map, node, rows):
     """Return how the top of a rigid part below an active node or root moves, in its own axes.
 
     Returns:
@@ -87,18 +87,18 @@ def front_motion(links, table, c, active, places, node, rows):
     """
     top = table[node, TOP]
     up = table[node, UP]
-    if not active[up]:  # the joint with the world is held
+    if not active_region[up]:  # the joint with the world is held
         r, _, _, _ = pose(c, offset_of(up, len(table) // 2) + JX)
         g = links.gravity
         ax, ay, az = rotate_back(r, -g[0], -g[1], -g[2])
         return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, ax, ay, az
-    k = places.cluster[top]
+    k = link_map.cluster[top]
     r = rotation(k, rows)
     wx, wy, wz = rows[k, W], rows[k, W + 1], rows[k, W + 2]
     lx, ly, lz = rows[k, AL], rows[k, AL + 1], rows[k, AL + 2]
     ax, ay, az = rows[k, AC], rows[k, AC + 1], rows[k, AC + 2]
     if top >= len(links.parent):
-        p, x, y, z = cluster_pose(links, places, top)
+        p, x, y, z = cluster_pose(links, link_map, top)
         dx, dy, dz = rotate(r, x, y, z)
         r = multiply(r, p)
         sx, sy, sz = cross(wx, wy, wz, dx, dy, dz)
@@ -112,20 +112,20 @@ def front_motion(links, table, c, active, places, node, rows):
 
 
 @inner
-def turn_sides(table, c, node, turn):
+def side_angular_velocities(table, c, node, angular_velocity):
     """Set the angular velocities of the sides of a rigid node from its own."""
-    x, y, z = turn[node, 0], turn[node, 1], turn[node, 2]
+    x, y, z = angular_velocity[node, 0], angular_velocity[node, 1], angular_velocity[node, 2]
     a, b = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
-    turn[a, 0], turn[a, 1], turn[a, 2] = x, y, z
+    angular_velocity[a, 0], angular_velocity[a, 1], angular_velocity[a, 2] = x, y, z
     r, _, _, _ = child_pose(table, c, node)
-    turn[b, 0], turn[b, 1], turn[b, 2] = rotate_back(r, x, y, z)
+    angular_velocity[b, 0], angular_velocity[b, 1], angular_velocity[b, 2] = rotate_back(r, x, y, z)
 
 
 @inner
-def _centripetal(table, c, node, turn):
+def _centripetal(table, c, node, angular_velocity):
     """Return the acceleration of link i against its parent by the turning of a rigid node, in the axes of link i."""
     o = offset_of(node, len(table) // 2) + JX
-    x, y, z = turn[node, 0], turn[node, 1], turn[node, 2]
+    x, y, z = angular_velocity[node, 0], angular_velocity[node, 1], angular_velocity[node, 2]
     a, _, _, _ = handle_pose(table, c, table[node, FIRST_SIDE], table[node, SLOT])
     dx, dy, dz = rotate(a, c[0, o + 9], c[0, o + 10], c[0, o + 11])
     sx, sy, sz = cross(x, y, z, dx, dy, dz)
@@ -135,55 +135,55 @@ def _centripetal(table, c, node, turn):
 
 
 @outlined
-def _look_within(table, c, node, path, stamp, turn):
+def passive_front(table, c, node, force_path, stamp, angular_velocity):
     """Find how the sides of a rigid node turn and their values of now, unless forces act within them.
 
     Returns:
         the acceleration of link i against its parent by the turning, and how many sides were looked at.
     """
-    turn_sides(table, c, node, turn)
+    side_angular_velocities(table, c, node, angular_velocity)
     seen = 0
     for side in range(2):
         k = table[node, FIRST_SIDE] if side == 0 else table[node, SECOND_SIDE]
-        if path[k] != stamp:
-            evaluate(table, c, k, turn[k, 0], turn[k, 1], turn[k, 2])
+        if force_path[k] != stamp:
+            evaluate_coefficients(table, c, k, angular_velocity[k, 0], angular_velocity[k, 1], angular_velocity[k, 2])
             seen += 1
-    x, y, z = _centripetal(table, c, node, turn)
+    x, y, z = _centripetal(table, c, node, angular_velocity)
     return x, y, z, seen
 
 
 @inner
-def open_rigid(co, again, node, g):
+def factor_rigid_node(co, again, node, g):
     """Open the joint of a rigid node, unless it is kept and not wanted `again`, and find its gamma and R."""
-    x, y, z, visited = _look_within(co.table, co.numbers, node, g.path, g.counts[STAMP], g.turn)
+    x, y, z, visited = passive_front(co.table, co.numbers, node, g.force_path, g.counts[STAMP], g.angular_velocity)
     g.counts[VISITED] += visited + 1
-    slot = g.kept[node, 0]
-    if g.kept[node, 1] != g.counts[EPOCH]:
+    slot = g.cached[node, 0]
+    if g.cached[node, 1] != g.counts[EPOCH]:
         again = True
         nb = len(co.table) // 2
-        if g.counts[KEPT] < min(nb, MOST_KEPT):
-            slot = nb + g.counts[KEPT]
-            g.kept[node, 0], g.kept[node, 1] = slot, g.counts[EPOCH]
-            g.counts[KEPT] += 1
+        if g.counts[CACHED] < min(nb, MOST_CACHED):
+            slot = nb + g.counts[CACHED]
+            g.cached[node, 0], g.cached[node, 1] = slot, g.counts[EPOCH]
+            g.counts[CACHED] += 1
         else:
             slot = g.counts[SLOTS]
             g.counts[SLOTS] += 1
     if again:
         factor_joint(co.table, co.numbers, co.own, co.scratch, node, slot)
     g.slot[node] = slot
-    g.opened[node] = g.counts[STAMP]
+    g.factored[node] = g.counts[STAMP]
     joint_bias(co.table, co.numbers, co.scratch, node, slot, x, y, z)
     return slot
 
 
 @inner
-def _front(links, table, c, active, places, node, rows, path, stamp, turn):
+def rigid_front(links, table, c, active_region, link_map, node, rows, force_path, stamp, angular_velocity):
     """Set the values of now of the rigid part `node` at the front, b as the difference from qdd = 0."""
     nb = len(table) // 2
-    wx, wy, wz, lx, ly, lz, ax, ay, az = front_motion(links, table, c, active, places, node, rows)
-    turn[node, 0], turn[node, 1], turn[node, 2] = wx, wy, wz
-    if path[node] != stamp:
-        evaluate(table, c, node, wx, wy, wz)
+    wx, wy, wz, lx, ly, lz, ax, ay, az = rigid_front_motion(links, table, c, active_region, link_map, node, rows)
+    angular_velocity[node, 0], angular_velocity[node, 1], angular_velocity[node, 2] = wx, wy, wz
+    if force_path[node] != stamp:
+        evaluate_coefficients(table, c, node, wx, wy, wz)
     o = columns_offset(node, nb) + CURRENT * row_length(node, nb)
     c[0, o] -= lx
     c[0, o + 1] -= ly
@@ -207,7 +207,7 @@ def _front(links, table, c, active, places, node, rows, path, stamp, turn):
 
 
 @inner
-def merge_distances(co, node, slot):
+def merge_mass_metrics(co, node, slot):
     """Set the values of now of `node` for the mass metric from its sides and its joint, just opened."""
     table, c, s = co.table, co.numbers, co.scratch
     some = joint_metric_matrices(table, c, s, node, np.int64(TT), np.int64(PSI0))
@@ -218,7 +218,7 @@ def merge_distances(co, node, slot):
 
 
 @inner
-def joint_square(weight, at, v, d, x):
+def weighted_square(weight, at, v, d, x):
     """Return x^T A x for the freedoms v .. v + d - 1 of x and the rows of A, which begin in column `at`."""
     total = 0.0
     for a in range(d):
@@ -228,7 +228,7 @@ def joint_square(weight, at, v, d, x):
 
 
 @outlined
-def metric_of(table, c, node, f):
+def acceleration_metric(table, c, node, f):
     """Return the acceleration metric of `node` under the forces f on its handles, eq. (7)."""
     o, k, p = offset_of(node, len(table) // 2), 12 * node & NON_NEGATIVE, offset_of(node, len(table) // 2) + PSI
     at = o + PT + 12 * CURRENT
@@ -250,47 +250,49 @@ def metric_of(table, c, node, f):
 
 
 @inner
-def _add_up(table, own, node, g):
+def _sum_metric(table, own, node, g):
     """Set the metric of a converted node: that of its joint and of its sides."""
     nb, first, second = len(table) // 2, table[node, FIRST_SIDE], table[node, SECOND_SIDE]
-    total = joint_square(own, WEIGHT, table[node, V], table[node, DOFS], g.qdd)
+    total = weighted_square(own, WEIGHT, table[node, V], table[node, DOFS], g.qdd)
     if first >= nb:
-        total += g.metric[first]
+        total += g.acceleration_metric[first]
     if second >= nb:
-        total += g.metric[second]
-    g.metric[node] = total
+        total += g.acceleration_metric[second]
+    g.acceleration_metric[node] = total
 
 
 @inner
-def _convert_root(links, co, mass, places, root, rows, g):
+def _resting_root(links, co, mass, link_map, root, rows, g):
     """Find the accelerations of a root whose joint is held, and the forces and the metric of the part below it."""
     table, c, s = co.table, co.numbers, co.scratch
     part = table[root, SECOND_SIDE]
-    _front(links, table, c, g.active, places, part, rows, g.path, g.counts[STAMP], g.turn)
-    slot = _open(co, root, g)
+    rigid_front(
+        links, table, c, g.active_region, link_map, part, rows, g.force_path, g.counts[STAMP], g.angular_velocity
+    )
+    slot = _factor_joint(co, root, g)
     joint_bias(table, c, s, root, slot, 0.0, 0.0, 0.0)
     if mass:
-        merge_distances(co, root, slot)
+        merge_mass_metrics(co, root, slot)
     for k in range(12):
         g.forces[0, 12 * root + k] = 0.0
     back_substitute(table, c, s, root, slot, g.forces, 12 * root, 12 * table[root, FIRST_SIDE], 12 * part, g.qdd)
     if part >= len(table) // 2:
-        g.metric[part] = metric_of(table, c, part, g.forces)
+        g.acceleration_metric[part] = acceleration_metric(table, c, part, g.forces)
     g.counts[VISITED] += 1
 
 
 @inner
-def fetch_row(table, nodes, j, count):
+def prefetch_row(table, nodes, j, count):
     """Ask for the row of the table of a node some places after nodes[j] of `count`, in large regions."""
-    if count > SWEPT:
+    if count > BATCH:
         node = nodes[min(j + 2 * AHEAD, count - 1)]
         prefetch(table, node, 0)
         prefetch(table, node, 8)
 
 
 @inner
-def _fetch_front(links, table, c, j, count, g):
-    """Ask for the numbers that `convert` uses some joints after joint j: in large regions they are far away."""
+def _prefetch_front(links, table, c, j, count, g):
+    """Prefetch the numbers that `free_accelerations` uses some joints after joint j, in large regions."""
     nb = len(table) // 2
     k = min(j + 2 * AHEAD, count - 1)
     node, part = g.joints[k, JOINT], g.joints[k, PART]
@@ -298,7 +300,7 @@ def _fetch_front(links, table, c, j, count, g):
     prefetch(table, node, 8)
     prefetch(table, part, 0)
     prefetch(table, part, 8)
-    prefetch(g.turn, part, 0)
+    prefetch(g.angular_velocity, part, 0)
     prefetch(g.forces, 0, 12 * part)
     prefetch(g.forces, 0, 12 * part + 8)
     k = min(j + AHEAD, count - 1)
@@ -319,7 +321,7 @@ def _fetch_front(links, table, c, j, count, g):
 
 
 @inner
-def convert(links, co, mass, places, roots, q, still, jwork, rows, g):
+def free_accelerations(links, co, mass, link_map, roots, q, still, jwork, rows, g):
     """Find the accelerations of all active joints, the forces on the parts of the front and their metrics.
 
     An active node needs no Psi, p, eta: all its joints are looked at anyway, and its metric is the sum over them.
@@ -328,30 +330,41 @@ def convert(links, co, mass, places, roots, q, still, jwork, rows, g):
     begin = most = 0
     while begin < count:
         end = begin
-        while end < count and (end - begin < SWEPT or g.joints[end, ABOVE] >= 0):  # whole figures
-            if count > SWEPT:
-                _fetch_front(links, table, c, end, count, g)
+        while end < count and (end - begin < BATCH or g.joints[end, ABOVE] >= 0):  # whole figures
+            if count > BATCH:
+                _prefetch_front(links, table, c, end, count, g)
             # A matrix that rounding made indefinite spoils the choice at worst: steps do not use it.
             set_joint(links, table, c, co.scratch, g.joints[end, JOINT], q, still, jwork)
             part = g.joints[end, PART]
-            _front(links, table, c, g.active, places, part, rows, g.path, g.counts[STAMP], g.turn)
+            rigid_front(
+                links,
+                table,
+                c,
+                g.active_region,
+                link_map,
+                part,
+                rows,
+                g.force_path,
+                g.counts[STAMP],
+                g.angular_velocity,
+            )
             end += 1
         sweep(table, c, co.own, co.scratch, g.joints, begin, end, g.counts[SLOTS], g.forces, g.qdd)
         for j in range(begin, end):
             part = g.joints[j, PART]
             if part >= nb:
-                g.metric[part] = metric_of(table, c, part, g.forces)
+                g.acceleration_metric[part] = acceleration_metric(table, c, part, g.forces)
         most = max(most, end - begin)
         begin = end
     g.counts[SLOTS] += most
     g.counts[VISITED] += 2 * count
     for f in range(len(roots)):
-        if not g.active[roots[f]]:
-            _convert_root(links, co, mass, places, roots[f], rows, g)
+        if not g.active_region[roots[f]]:
+            _resting_root(links, co, mass, link_map, roots[f], rows, g)
     if not mass:
         for j in range(count):
-            fetch_row(table, g.nodes, j, count)
-            _add_up(table, co.own, g.nodes[j], g)
+            prefetch_row(table, g.active_nodes, j, count)
+            _sum_metric(table, co.own, g.active_nodes[j], g)
         for f in range(len(roots)):
-            if not g.active[roots[f]]:
-                _add_up(table, co.own, roots[f], g)
+            if not g.active_region[roots[f]]:
+                _sum_metric(table, co.own, roots[f], g)

@@ -39,13 +39,13 @@ from limberjack.reduced.forces import Wrenches
 from limberjack.reduced.joint_poses import composed, handle_pose, inertia_of, moved_inertia
 from limberjack.spatial.lanes import prefetch
 
-__all__ = ["Condensed", "condense", "gather", "new_condensed", "scatter", "trimmed"]
+__all__ = ["HybridBody", "condense", "gather", "new_hybrid_body", "scatter", "trimmed"]
 
 # In regions of more joints than this, numbers are asked for this many joints before they are used.
 _MANY, _AHEAD = 64, 4
 
 
-class Condensed(NamedTuple):
+class HybridBody(NamedTuple):
     """The hybrid body; the first entries of every array are in use, up to the ends of `whole`."""
 
     links: Links
@@ -61,7 +61,7 @@ class Condensed(NamedTuple):
     tau: np.ndarray
 
 
-def new_condensed(model: Model, wrenches: int) -> Condensed:
+def new_hybrid_body(model: Model, wrenches: int) -> HybridBody:
     """Return an empty hybrid body of `model`, with room for all of it and for `wrenches` wrenches.
 
     `np.zeros` takes no memory for what is never touched.
@@ -73,7 +73,7 @@ def new_condensed(model: Model, wrenches: int) -> Condensed:
     def whole(*shape: int) -> np.ndarray:
         return np.zeros(shape, np.int64)
 
-    return Condensed(
+    return HybridBody(
         Links(
             whole(n), whole(n), whole(n), whole(n), whole(n), whole(n), np.zeros((n, 12)), np.zeros((n, 10)),
             whole(n + 1), whole(f), whole(f, 2), np.zeros((f, 7)), links.gravity, np.zeros(nv), whole(max(n, nv), 3),
@@ -142,18 +142,18 @@ def _place_coordinates(links, i, k, out, span, begin):
 
 
 @inner
-def _place_drives(links, drives, places, i, k, out, new, span):
+def _place_drives(links, drives, link_map, i, k, out, new, span):
     """Copy the drives of link i, cluster k."""
     shift_v, shift_q = out.v_start[k] - links.v_start[i], out.q_start[k] - links.q_start[i]
     for v in range(links.v_start[i], links.v_start[i] + links.dof[i]):
-        row = places.scalar[v]
+        row = link_map.scalar[v]
         if row >= 0:
             at = span[SCALAR_DRIVE + 1]
             new.place[at, 0], new.place[at, 1] = drives.place[row, 0] + shift_q, drives.place[row, 1] + shift_v
             for p in range(12):
                 new.scalar[at, p] = drives.scalar[row, p]
             span[SCALAR_DRIVE + 1] = at + 1
-        row = places.ball[v]
+        row = link_map.ball[v]
         if row >= 0:
             at = span[BALL_DRIVE + 1]
             new.ball_place[at, 0] = drives.ball_place[row, 0] + shift_q
@@ -187,7 +187,7 @@ def _set_roles(n, parent, role):
 
 
 @inner
-def _hang(links, table, c, active, places, node, b, out, k):
+def _attach_cluster(links, table, c, active_region, link_map, node, b, out, k):
     """Set the place of cluster k on its parent's, and its inertia, from the joint of `node` above body b."""
     t, first = links.placement, table[node, FIRST_SIDE]
     if first < 0:
@@ -195,44 +195,44 @@ def _hang(links, table, c, active, places, node, b, out, k):
         for p in range(12):
             out.placement[k, p] = t[b, p]
     else:
-        part, slot = rigid_part(table, active, first, table[node, SLOT])
+        part, slot = rigid_part(table, active_region, first, table[node, SLOT])
         top = table[part, TOP]
-        out.parent[k] = places.cluster[top]
+        out.parent[k] = link_map.cluster[top]
         if slot == 0 and top < len(links.parent):
             for p in range(12):
                 out.placement[k, p] = t[b, p]
         else:
-            a, ax, ay, az = cluster_pose(links, places, top)
+            a, ax, ay, az = cluster_pose(links, link_map, top)
             h, hx, hy, hz = handle_pose(table, c, part, slot)
             a, ax, ay, az = composed(a, ax, ay, az, h, hx, hy, hz)
             h = (t[b, 0], t[b, 1], t[b, 2], t[b, 3], t[b, 4], t[b, 5], t[b, 6], t[b, 7], t[b, 8])
             a, ax, ay, az = composed(a, ax, ay, az, h, t[b, 9], t[b, 10], t[b, 11])
             put_pose_row(out.placement, k, a, ax, ay, az)
-    part, _ = rigid_part(table, active, table[node, SECOND_SIDE], 0)
+    part, _ = rigid_part(table, active_region, table[node, SECOND_SIDE], 0)
     e = inertia_of(part, len(table) // 2, c)
     for p in range(10):
         out.inertia[k, p] = e[p]
 
 
 @inner
-def _join_piece(links, table, c, active, places, node, b, out):
+def _attach_piece(links, table, c, active_region, link_map, node, b, out):
     """Let piece b of a hub and what is rigid with it be part of the cluster its weld leads to."""
-    part, slot = rigid_part(table, active, table[node, FIRST_SIDE], table[node, SLOT])
+    part, slot = rigid_part(table, active_region, table[node, FIRST_SIDE], table[node, SLOT])
     top = table[part, TOP]
-    k = places.cluster[top]
-    a, ax, ay, az = cluster_pose(links, places, top)
+    k = link_map.cluster[top]
+    a, ax, ay, az = cluster_pose(links, link_map, top)
     h, hx, hy, hz = handle_pose(table, c, part, slot)
     a, ax, ay, az = composed(a, ax, ay, az, h, hx, hy, hz)
-    places.cluster[b] = k
-    put_pose_row(places.pose, b - len(links.parent), a, ax, ay, az)
-    part, _ = rigid_part(table, active, table[node, SECOND_SIDE], 0)
+    link_map.cluster[b] = k
+    put_pose_row(link_map.pose, b - len(links.parent), a, ax, ay, az)
+    part, _ = rigid_part(table, active_region, table[node, SECOND_SIDE], 0)
     _add_inertia(out.inertia, k, moved_inertia(inertia_of(part, len(table) // 2, c), a, ax, ay, az))
 
 
 @inner
-def _bring_wrenches(links, table, c, active, places, wrenches, new):
+def _place_wrenches(links, table, c, active_region, link_map, wrenches, new):
     for j in range(len(wrenches.link)):
-        k, r, x, y, z = locate(links, table, c, active, places, wrenches.link[j])
+        k, r, x, y, z = locate(links, table, c, active_region, link_map, wrenches.link[j])
         new.link[j] = k
         p = wrenches.data
         px, py, pz = p[j, 0], p[j, 1], p[j, 2]
@@ -244,7 +244,7 @@ def _bring_wrenches(links, table, c, active, places, wrenches, new):
 
 
 @inner
-def _bring_springs(links, table, c, active, places, springs, new):
+def _place_springs(links, table, c, active_region, link_map, springs, new):
     for j in range(len(springs.link)):
         for end in range(2):
             i, o, p = springs.link[j, end], 3 * end, springs.point
@@ -252,7 +252,7 @@ def _bring_springs(links, table, c, active, places, springs, new):
                 new.link[j, end] = -1
                 new.point[j, o], new.point[j, o + 1], new.point[j, o + 2] = p[j, o], p[j, o + 1], p[j, o + 2]
                 continue
-            k, r, x, y, z = locate(links, table, c, active, places, i)
+            k, r, x, y, z = locate(links, table, c, active_region, link_map, i)
             new.link[j, end] = k
             px, py, pz = p[j, o], p[j, o + 1], p[j, o + 2]
             new.point[j, o] = x + (r[0] * px + r[1] * py + r[2] * pz)
@@ -261,24 +261,24 @@ def _bring_springs(links, table, c, active, places, springs, new):
 
 
 @inner
-def _fetch(links, drives, table, c, active, places, b):
+def _prefetch_cluster(links, drives, table, c, active_region, link_map, b):
     """Ask for the numbers that hanging the cluster of body b will need: in large regions they are far away."""
     if b >= len(links.parent):
         return
-    nb, node = len(table) // 2, places.node[b]
+    nb, node = len(table) // 2, link_map.node[b]
     prefetch(links.placement, b, 0)
     prefetch(links.placement, b, 8)
-    row = places.scalar[links.v_start[b]] if links.dof[b] > 0 else -1
+    row = link_map.scalar[links.v_start[b]] if links.dof[b] > 0 else -1
     if row >= 0:
         prefetch(drives.scalar, row, 0)
         prefetch(drives.scalar, row, 8)
         prefetch(drives.place, row, 0)
-    part, _ = rigid_part(table, active, table[node, SECOND_SIDE], 0)
+    part, _ = rigid_part(table, active_region, table[node, SECOND_SIDE], 0)
     o = part * LEAF + LEAF_IN if part < nb else offset_of(part, nb) + IN
     prefetch(c, 0, o)
     prefetch(c, 0, o + 8)
     if table[node, FIRST_SIDE] >= 0:
-        part, slot = rigid_part(table, active, table[node, FIRST_SIDE], table[node, SLOT])
+        part, slot = rigid_part(table, active_region, table[node, FIRST_SIDE], table[node, SLOT])
         if slot > 0:
             prefetch(c, 0, offset_of(part, nb) + HX)
             prefetch(c, 0, offset_of(part, nb) + HX + 8)
@@ -289,7 +289,7 @@ def condense(
     # model
     links, drives, springs, table,
     # in
-    c, active, nodes, count, q, qd, tau, wrenches, places,
+    c, active_region, nodes, count, q, qd, tau, wrenches, link_map,
     # out
     body,
 ):  # fmt: skip
@@ -301,38 +301,38 @@ def condense(
         wrenches: on links.
         places: where links went is noted in it.
     """
-    out, whole, order = body.links, body.whole, places.sorted
+    out, whole, order = body.links, body.whole, link_map.sorted
     n = len(links.parent)
     for j in range(count):
         order[j] = table[nodes[j], CHILD]
-    sort_nodes(count, places.rank, order, places.spare)
+    sort_nodes(count, link_map.rank, order, link_map.spare)
     for p in range(SPAN):
         whole[p] = 0
     k = f = blocks = begin = 0
     tied = len(springs.link) > 0
     for j in range(count):
         b = order[j]
-        node = places.node[b]
+        node = link_map.node[b]
         if count > _MANY:
-            prefetch(table, places.node[order[min(j + 2 * _AHEAD, count - 1)]], 0)
-            _fetch(links, drives, table, c, active, places, order[min(j + _AHEAD, count - 1)])
+            prefetch(table, link_map.node[order[min(j + 2 * _AHEAD, count - 1)]], 0)
+            _prefetch_cluster(links, drives, table, c, active_region, link_map, order[min(j + _AHEAD, count - 1)])
         if b >= n:
-            _join_piece(links, table, c, active, places, node, b, out)
+            _attach_piece(links, table, c, active_region, link_map, node, b, out)
             continue
         # blocks of whole trees, as `blocks_of` cuts them
         if table[node, FIRST_SIDE] < 0 and not tied and k - whole[LINK] >= BLOCK:
             blocks = _close_block(whole, body.blocks, blocks)
             begin = whole[RUN]
-        places.cluster[b] = k
+        link_map.cluster[b] = k
         body.link[k] = b
-        _hang(links, table, c, active, places, node, b, out, k)
+        _attach_cluster(links, table, c, active_region, link_map, node, b, out, k)
         iq, iv = whole[COORDINATE + 1], whole[DOF + 1]
         out.kind[k], out.dof[k], out.q_start[k], out.v_start[k] = links.kind[b], links.dof[b], iq, iv
         out.factor_start[k] = f
         f = _place_factors(links, b, k, iq, iv, out, f)
         out.factor_start[k + 1] = f
         _place_coordinates(links, b, k, out, whole, begin)
-        _place_drives(links, drives, places, b, k, out, body.drives, whole)
+        _place_drives(links, drives, link_map, b, k, out, body.drives, whole)
         v, d = links.v_start[b], links.dof[b]
         for a in range(d):
             body.qd[iv + a], body.tau[iv + a] = qd[v + a], tau[v + a]
@@ -348,8 +348,8 @@ def condense(
         whole[p] = 0
     body.count[0] = blocks
     _set_roles(k, out.parent, out.role)
-    _bring_wrenches(links, table, c, active, places, wrenches, body.wrenches)
-    _bring_springs(links, table, c, active, places, springs, body.springs)
+    _place_wrenches(links, table, c, active_region, link_map, wrenches, body.wrenches)
+    _place_springs(links, table, c, active_region, link_map, springs, body.springs)
 
 
 @inner
@@ -397,7 +397,7 @@ def gather(
 # The hybrid body cut to what is in use, in the blocks of the rows that tie figures: what steps with rows work on.
 
 
-def trimmed(body: Condensed, blocks: np.ndarray) -> tuple[Links, Drives, np.ndarray]:
+def trimmed(body: HybridBody, blocks: np.ndarray) -> tuple[Links, Drives, np.ndarray]:
     """Return links and drives of the hybrid body, of their own length, and the spans of its blocks.
 
     Args:
@@ -417,13 +417,13 @@ def trimmed(body: Condensed, blocks: np.ndarray) -> tuple[Links, Drives, np.ndar
         **{name: getattr(links, name)[:factors] for name in per_factor},
         factor_start=links.factor_start[: n + 1],
         armature=links.armature[:nv],
-        runs=_cut(links.runs[: int(whole[RUN + 1])], v[:, 0]),
+        runs=_cut_runs(links.runs[: int(whole[RUN + 1])], v[:, 0]),
         quaternions=links.quaternions[:spins],
     )
     own = Drives(drives.place[:scalars], drives.scalar[:scalars], drives.ball_place[:balls], drives.ball[:balls])
     spans = np.zeros((len(blocks), SPAN), np.int64)
-    for column, places in ((LINK, ends), (DOF, v), (COORDINATE, q)):
-        spans[:, column : column + 2] = places
+    for column, ranges in ((LINK, ends), (DOF, v), (COORDINATE, q)):
+        spans[:, column : column + 2] = ranges
     for column, firsts in (
         (QUATERNION, out.quaternions[:, 1]),
         (SCALAR_DRIVE, own.place[:, 1]),
@@ -434,7 +434,7 @@ def trimmed(body: Condensed, blocks: np.ndarray) -> tuple[Links, Drives, np.ndar
     return out, own, spans
 
 
-def _cut(runs: np.ndarray, borders: np.ndarray) -> np.ndarray:
+def _cut_runs(runs: np.ndarray, borders: np.ndarray) -> np.ndarray:
     """Return runs of scalar freedoms, cut where blocks begin."""
     if not len(runs):
         return runs.copy()

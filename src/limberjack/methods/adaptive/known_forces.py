@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from limberjack._jit import inner, outlined
-from limberjack.methods.adaptive.coefficients import evaluate
-from limberjack.methods.adaptive.free_accelerations import front_motion, merge_distances, open_rigid, turn_sides
+from limberjack.methods.adaptive.coefficients import evaluate_coefficients
+from limberjack.methods.adaptive.free_accelerations import (
+    factor_rigid_node,
+    merge_mass_metrics,
+    rigid_front_motion,
+    side_angular_velocities,
+)
 from limberjack.methods.adaptive.layout import EPOCH, STAMP, VISITED
 from limberjack.methods.adaptive.poses import locate, sort_nodes
 from limberjack.reduced.assembly_tree import (
@@ -24,29 +29,29 @@ from limberjack.reduced.metric_merges import joint_metric_matrices, merge_metric
 from limberjack.reduced.work import rotation
 from limberjack.spatial.vectors import cross, multiply, rotate_back
 
-__all__ = ["climb", "gather_forces"]
+__all__ = ["merge_force_paths", "collect_forces"]
 
 
 @inner
 def _mark_path(table, leaf, count, g):
     """Mark the rigid nodes from a leaf up to the front; return how many are marked now."""
     stamp, node = g.counts[STAMP], leaf
-    if g.path[leaf] != stamp:
+    if g.force_path[leaf] != stamp:
         for k in range(6):
             g.wrench[leaf, k] = 0.0
-    while table[node, UP] >= 0 and not g.active[node] and g.path[node] != stamp:
-        g.path[node] = stamp
-        g.above[count] = node
+    while table[node, UP] >= 0 and not g.active_region[node] and g.force_path[node] != stamp:
+        g.force_path[node] = stamp
+        g.path_nodes[count] = node
         count += 1
         node = table[node, UP]
     return count
 
 
 @inner
-def _push_link(links, table, c, places, i, px, py, pz, fx, fy, fz, tx, ty, tz, rows, count, g):
+def _apply_force(links, table, c, link_map, i, px, py, pz, fx, fy, fz, tx, ty, tz, rows, count, g):
     """Let the world force f at the point p of link i and the torque t act on its leaf; return the marked nodes."""
     count = _mark_path(table, i, count, g)
-    k, r, _, _, _ = locate(links, table, c, g.active, places, i)
+    k, r, _, _, _ = locate(links, table, c, g.active_region, link_map, i)
     if k >= 0:
         r = multiply(rotation(k, rows), r)
     fx, fy, fz = rotate_back(r, fx, fy, fz)
@@ -63,13 +68,13 @@ def _push_link(links, table, c, places, i, px, py, pz, fx, fy, fz, tx, ty, tz, r
 
 
 @inner
-def gather_forces(links, springs, table, c, places, body, wrenches, work, pull, g):
+def collect_forces(links, springs, table, c, link_map, body, wrenches, work, pull, g):
     """Find the forces on leaves, the rigid nodes they act within and how these turn; return their number."""
     rows, count = work.rows, 0
     w = wrenches.data
     for j in range(len(wrenches.link)):
-        count = _push_link(
-            links, table, c, places, wrenches.link[j], w[j, 0], w[j, 1], w[j, 2], w[j, 3], w[j, 4], w[j, 5],
+        count = _apply_force(
+            links, table, c, link_map, wrenches.link[j], w[j, 0], w[j, 1], w[j, 2], w[j, 3], w[j, 4], w[j, 5],
             w[j, 6], w[j, 7], w[j, 8], rows, count, g,
         )  # fmt: skip
     if len(springs.link) > 0:
@@ -81,29 +86,35 @@ def gather_forces(links, springs, table, c, places, body, wrenches, work, pull, 
                 if i >= 0:
                     f = s[j, 11] if end == 0 else -s[j, 11]
                     o = 3 * end
-                    count = _push_link(
-                        links, table, c, places, i, p[j, o], p[j, o + 1], p[j, o + 2], f * s[j, 0], f * s[j, 1],
+                    count = _apply_force(
+                        links, table, c, link_map, i, p[j, o], p[j, o + 1], p[j, o + 2], f * s[j, 0], f * s[j, 1],
                         f * s[j, 2], 0.0, 0.0, 0.0, rows, count, g,
                     )  # fmt: skip
     if count == 0:
         return 0
-    sort_nodes(count, g.plain, g.above, g.queue)
+    sort_nodes(count, g.no_keys, g.path_nodes, g.queue)
     nb, stamp = len(table) // 2, g.counts[STAMP]
     for j in range(count - 1, -1, -1):
-        node = g.above[j]
+        node = g.path_nodes[j]
         up = table[node, UP]
-        if g.path[up] != stamp:
-            motion = front_motion(links, table, c, g.active, places, node, rows)
-            g.turn[node, 0], g.turn[node, 1], g.turn[node, 2] = motion[0], motion[1], motion[2]
+        if g.force_path[up] != stamp:
+            motion = rigid_front_motion(links, table, c, g.active_region, link_map, node, rows)
+            g.angular_velocity[node, 0], g.angular_velocity[node, 1], g.angular_velocity[node, 2] = (
+                motion[0],
+                motion[1],
+                motion[2],
+            )
         if node >= nb:
-            turn_sides(table, c, node, g.turn)
+            side_angular_velocities(table, c, node, g.angular_velocity)
     return count
 
 
 @outlined
-def _push_leaf(table, c, node, turn, wrench):
+def _forced_leaf(table, c, node, angular_velocity, wrench):
     """Set the values of now of a leaf that a force acts on."""
-    evaluate(table, c, node, turn[node, 0], turn[node, 1], turn[node, 2])
+    evaluate_coefficients(
+        table, c, node, angular_velocity[node, 0], angular_velocity[node, 1], angular_velocity[node, 2]
+    )
     o = node * LEAF
     for k in range(6):
         total = 0.0
@@ -118,25 +129,25 @@ def _merge_values(co, node, slot, g):
     table, c, s = co.table, co.numbers, co.scratch
     nb, o = len(table) // 2, factor_offset(slot)
     some = table[node, FIRST_SIDE] >= nb or table[node, SECOND_SIDE] >= nb
-    if some and g.kept[node, 2] != g.counts[EPOCH]:
+    if some and g.cached[node, 2] != g.counts[EPOCH]:
         joint_metric_matrices(table, c, s, node, o + FACTOR_TT, o + FACTOR_PSI0)
         if slot >= nb:
-            g.kept[node, 2] = g.counts[EPOCH]
+            g.cached[node, 2] = g.counts[EPOCH]
     merge_accelerations(table, c, s, node, slot)
     merge_metric_vectors(table, c, co.own, s, node, slot, some, o + FACTOR_TT, o + FACTOR_PSI0)
 
 
 @inner
-def climb(co, mass, count, g):
+def merge_force_paths(co, mass, count, g):
     """Find the values of now of the `count` rigid nodes that forces act within."""
     for j in range(count):
-        node = g.above[j]
+        node = g.path_nodes[j]
         if node < len(co.table) // 2:
-            _push_leaf(co.table, co.numbers, node, g.turn, g.wrench)
+            _forced_leaf(co.table, co.numbers, node, g.angular_velocity, g.wrench)
             g.counts[VISITED] += 1
         else:
-            slot = open_rigid(co, mass, node, g)  # the mass metric needs M, which is not kept
+            slot = factor_rigid_node(co, mass, node, g)  # the mass metric needs M, which is not kept
             if mass:
-                merge_distances(co, node, slot)
+                merge_mass_metrics(co, node, slot)
             else:
                 _merge_values(co, node, slot, g)

@@ -12,20 +12,20 @@ from limberjack.model.joints import FREE
 from limberjack.reduced.assembly_tree import DOFS, KIND, Assembly
 from limberjack.reduced.dca import SWEEP
 
-__all__ = ["Limits", "Regions", "counted", "new_regions"]
+__all__ = ["Limits", "Regions", "counts_in_budget", "new_regions"]
 
 # Places in Regions.counts: active nodes, steps until the next update, updates so far, slots of opened joints in use,
 # links touched from outside, joints that entered and left the region at the last update, nodes touched by it, nodes
 # popped by its queues, active joints that count, updates that changed the region, joints changed in all, opened joints
 # of rigid nodes that are kept from update to update, which round of them this is, whether the region may be larger than
 # the budget, and nodes of the last transient body while it is of use (0 = it is not).
-COUNT, UNTIL, STAMP, SLOTS, TOUCHED, ENTERED, LEFT, VISITED, POPPED, JOINTS, CHANGED, TURNOVER = range(12)
-KEPT, EPOCH, CHECK, TRIED, COUNTS = 12, 13, 14, 15, 16
+COUNT, UNTIL, STAMP, SLOTS, EDITED, ENTERED, LEFT, VISITED, POPPED, JOINTS, CHANGED, TURNOVER = range(12)
+CACHED, EPOCH, CHECK, LAST_TRANSIENT, COUNTS = 12, 13, 14, 15, 16
 # Places in Regions.numbers: acceleration metric left out at the last update, energy removed by it and by all, metric
 # of everything, velocity metric left out.
-ERROR, REMOVED, REMOVED_ALL, WHOLE, SPEED_ERROR, NUMBERS = range(6)
+ERROR, REMOVED, REMOVED_ALL, TOTAL, VELOCITY_ERROR, NUMBERS = range(6)
 
-MOST_KEPT = 4096
+MOST_CACHED = 4096
 
 
 class Limits(NamedTuple):
@@ -46,60 +46,62 @@ class Limits(NamedTuple):
 class Regions(NamedTuple):
     """The active region and the scratch of updates; nb bodies, m nodes, nv freedoms."""
 
-    active: np.ndarray  # (m,) uint8, inner nodes whose joints move
-    nodes: np.ndarray  # (nb,) the same in ascending order
-    transient: np.ndarray  # (m,) uint8
-    trial: np.ndarray  # (nb,) nodes of the transient region, ascending
-    tried: np.ndarray  # (nb,) those of the last one
+    active_region: np.ndarray  # (m,) uint8, inner nodes whose joints move
+    active_nodes: np.ndarray  # (nb,) the same in ascending order
+    transient_region: np.ndarray  # (m,) uint8
+    transient_nodes: np.ndarray  # (nb,) nodes of the transient region, ascending
+    last_transient: np.ndarray  # (nb,) those of the last one
     slot: np.ndarray  # (m,) where the joint of a node is opened
-    opened: np.ndarray  # (m,) stamp of the update that opened it
-    kept: np.ndarray  # (m, 3) slot of an opened joint, kept while its node stays as it is; rounds of it and of its T^T
-    path: np.ndarray  # (m,) stamp of the update in which a force acts within the node
-    above: np.ndarray  # (2 nb,) the nodes of this update's paths
+    factored: np.ndarray  # (m,) stamp of the update that factored the joint of a node
+    cached: (
+        np.ndarray
+    )  # (m, 3) slot of an opened joint, kept while its node stays as it is; rounds of it and of its T^T
+    force_path: np.ndarray  # (m,) stamp of the update in which a force acts within the node
+    path_nodes: np.ndarray  # (2 nb,) the nodes of this update's paths
     wrench: np.ndarray  # (nb, 6) forces on leaves, link axes
-    turn: np.ndarray  # (m, 3) angular velocity of handle 0, its axes
+    angular_velocity: np.ndarray  # (m, 3) angular velocity of handle 0, its axes
     forces: np.ndarray  # (1, 12 m) on the handles
-    metric: np.ndarray  # (m,) acceleration metric of nodes of the region and its front
+    acceleration_metric: np.ndarray  # (m,) acceleration metric of nodes of the region and its front
     key: np.ndarray  # (m,) queue
     queue: np.ndarray  # (m,)
-    speed: np.ndarray  # (m,) velocity metric
+    velocity_metric: np.ndarray  # (m,) velocity metric
     qdd: np.ndarray  # (nv,)
-    touched: np.ndarray  # (n,) links touched from outside
-    plain: np.ndarray  # (0,) no keys: nodes are sorted by their numbers
+    edited: np.ndarray  # (n,) links touched from outside
+    no_keys: np.ndarray  # (0,) no keys: nodes are sorted by their numbers
     joints: np.ndarray  # (nb, SWEEP) the active joints, depth first, see `sweeps.py`
     taken: np.ndarray  # (figures,) joints taken by a choice
     velocities: np.ndarray  # (n, 6) scratch of the rigidification
     momenta: np.ndarray  # (n, 6)
     span: np.ndarray  # (SPAN,)
-    spot: np.ndarray  # (m, 12) poses of handle 0, where a view looks at
+    top_pose: np.ndarray  # (m, 12) poses of handle 0, where a view looks at
     sums: np.ndarray  # (m, 17) inertia, momentum and energy of nodes, for the mass metric
     velocity_weight: np.ndarray  # (nv, most freedoms of a joint)
     counts: np.ndarray  # (COUNTS,)
     numbers: np.ndarray  # (NUMBERS,)
 
 
-def new_regions(tree: Assembly, links: int, nv: int, wide: int) -> Regions:
-    """Return an empty active region on `tree`; no joint has more than `wide` freedoms."""
+def new_regions(tree: Assembly, links: int, nv: int, most_dofs: int) -> Regions:
+    """Return an empty active region on `tree`; no joint has more than `most_dofs` freedoms."""
     nb = len(tree.body_link)
     m = 2 * nb
 
-    def whole(n: int) -> np.ndarray:
+    def integers(n: int) -> np.ndarray:
         return np.zeros(n, np.int64)
 
-    counts = whole(COUNTS)
+    counts = integers(COUNTS)
     counts[EPOCH] = counts[CHECK] = 1
     return Regions(
-        np.zeros(m, np.uint8), whole(nb), np.zeros(m, np.uint8), whole(nb), whole(nb), whole(m), whole(m),
-        np.zeros((m, 3), np.int32), whole(m), whole(m),
-        np.zeros((nb, 6)), np.zeros((m, 3)), np.zeros((1, 12 * m + 8)), np.zeros(m), np.zeros(m), whole(m),
+        np.zeros(m, np.uint8), integers(nb), np.zeros(m, np.uint8), integers(nb), integers(nb), integers(m),
+        integers(m), np.zeros((m, 3), np.int32), integers(m), integers(m),
+        np.zeros((nb, 6)), np.zeros((m, 3)), np.zeros((1, 12 * m + 8)), np.zeros(m), np.zeros(m), integers(m),
         np.zeros(m),
-        np.zeros(nv), whole(links), whole(0), np.zeros((nb, SWEEP), np.int64), whole(len(tree.roots)),
-        np.zeros((links, 6)), np.zeros((links, 6)), whole(SPAN), np.zeros((m, 12)), np.zeros((m, 17)),
-        np.zeros((nv, wide)), counts, np.zeros(NUMBERS),
+        np.zeros(nv), integers(links), integers(0), np.zeros((nb, SWEEP), np.int64), integers(len(tree.roots)),
+        np.zeros((links, 6)), np.zeros((links, 6)), integers(SPAN), np.zeros((m, 12)), np.zeros((m, 17)),
+        np.zeros((nv, most_dofs)), counts, np.zeros(NUMBERS),
     )  # fmt: skip
 
 
 @inner
-def counted(table, node):
+def counts_in_budget(table, node):
     """Return whether the joint of `node` counts: it has freedoms and is no free joint to the world."""
     return table[node, DOFS] > 0 and table[node, KIND] != FREE

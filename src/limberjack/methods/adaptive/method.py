@@ -17,17 +17,19 @@ import numpy as np
 from limberjack._jit import entry
 from limberjack.errors import LimberjackError, ModelError, StateError, UnsupportedByMethod
 from limberjack.methods.adaptive import layout as rg
-from limberjack.methods.adaptive.cluster_poses import ClusterPlaces, Clusters
-from limberjack.methods.adaptive.hybrid_body import Condensed, new_condensed
+from limberjack.methods.adaptive.cluster_poses import ClusterPoses, Clusters
+from limberjack.methods.adaptive.hybrid_body import HybridBody, new_hybrid_body
 from limberjack.methods.adaptive.metrics import functions_of, weight_rows
 from limberjack.methods.adaptive.options import Adaptive
-from limberjack.methods.adaptive.poses import new_places
-from limberjack.methods.adaptive.step import LEAVES, PREPARE, Bodies, Engine, adaptive_steps, lazy_work
+from limberjack.methods.adaptive.poses import new_link_map
+from limberjack.methods.adaptive.step import LEAVES, PREPARE, AssemblyBodies, Engine, adaptive_steps, lazy_work
 from limberjack.methods.adaptive.view_metric import PERIOD, levers, view_numbers
+from limberjack.methods.stepper import Forces, Stepper
 from limberjack.model.arrays import LINK, SPAN, Drives
 from limberjack.model.joints import FREE
 from limberjack.model.model import Model
 from limberjack.reduced.assembly_tree import TREE_COLUMNS, WEIGHT, Assembly, new_assembly, new_coefficients
+from limberjack.reduced.constraint_set import Grip, Holding
 from limberjack.reduced.forces import Wrenches, new_pull, no_wrenches
 from limberjack.reduced.momentum import new_aims
 from limberjack.reduced.step import IMPLICIT, INTEGRATORS, RK4, new_buffers
@@ -37,7 +39,7 @@ __all__ = ["AdaptiveStepper", "limits_of", "tree_options", "with_wrenches", "wre
 # What options and forces mean for a model: when choices end, how its tree is cut, what was pushed.
 
 
-def with_wrenches(body: Condensed, count: int) -> Condensed:
+def with_wrenches(body: HybridBody, count: int) -> HybridBody:
     """Return a hybrid body with room for `count` wrenches."""
     return body._replace(wrenches=Wrenches(np.zeros(count, np.int64), np.zeros((count, 9))))
 
@@ -108,13 +110,13 @@ def tree_options(model: Model, options: Adaptive) -> dict[str, Any]:
     return {}
 
 
-class AdaptiveStepper:
+class AdaptiveStepper(Stepper):
     """The running side of `Adaptive`."""
 
-    def __init__(self, model: Model, options: Adaptive) -> None:
+    def __init__(self, model: Model, options: Adaptive, ignored: frozenset[str] = frozenset()) -> None:
         a = model.arrays
         links, n = a.links, len(a.links.parent)
-        self._model, self._options = model, options
+        self._model, self._options, self._ignored = model, options, ignored
         counted = (links.dof > 0) & (links.kind != FREE)
         if not counted.any():
             raise ModelError(f'model "{model.name}" has no joints to choose from: method "adaptive" needs at least one')
@@ -122,13 +124,13 @@ class AdaptiveStepper:
         self.assembly = new_assembly(links, **tree_options(model, options))
         self.q, self.qd = model.q0.copy(), model.qd0.copy()
         tree, nv = self.assembly, model.nv
-        places, nb = new_places(model, tree), len(tree.body_link)
+        places, nb = new_link_map(model, tree), len(tree.body_link)
         others = places._replace(cluster=places.cluster.copy(), pose=places.pose.copy())
-        co = new_coefficients(links, tree, nb + min(nb, rg.MOST_KEPT))
+        co = new_coefficients(links, tree, nb + min(nb, rg.MOST_CACHED))
         self._code = INTEGRATORS.index(options.integrator)
         self._engine = Engine(
-            Bodies(tree.body_link, tree.share, tree.roots), co, places, others, np.zeros(nv), lazy_work(links, 0),
-            lazy_work(links, n), lazy_work(links, n), new_buffers(model.nq, nv),
+            AssemblyBodies(tree.body_link, tree.share, tree.roots), co, places, others, np.zeros(nv),
+            lazy_work(links, 0), lazy_work(links, n), lazy_work(links, n), new_buffers(model.nq, nv),
             new_aims(links, np.zeros(SPAN, np.int64), False), np.zeros(SPAN, np.int64),
             limits_of(model, tree, options, self._joints),
             rg.new_regions(tree, n, nv, co.own.shape[1] - WEIGHT), np.zeros(model.nq), np.zeros(nv), self.q.copy(),
@@ -140,10 +142,10 @@ class AdaptiveStepper:
         self._drives = Drives(*(array.copy() for array in a.drives))
         self._wrenches: Wrenches = no_wrenches()
         self._call: Any = adaptive_steps
-        self._body, self._trial = new_condensed(model, 0), new_condensed(model, 0)
+        self._body, self._trial = new_hybrid_body(model, 0), new_hybrid_body(model, 0)
         self._pull, self._aside = new_pull(links, a.springs), new_pull(links, a.springs)
         self._dirty, self._dt = True, 0.0
-        self._places: ClusterPlaces | None = None
+        self._places: ClusterPoses | None = None
         self._stale = np.zeros(2 * len(tree.body_link), np.uint8)
         self._fill_weights(None)
         self._start_region(np.zeros(len(self._stale), bool))
@@ -152,16 +154,16 @@ class AdaptiveStepper:
     @property
     def active(self) -> np.ndarray:
         """(m,) whether each node of the assembly tree is in the active region."""
-        return self._engine.regions.active.astype(bool)
+        return self._engine.regions.active_region.astype(bool)
 
     def active_links(self) -> np.ndarray:
         """Return, per link, whether its joint is simulated now."""
         n = len(self._model.arrays.links.parent)
-        return self._engine.regions.active[self.assembly.node_of[:n]].astype(bool)
+        return self._engine.regions.active_region[self.assembly.node_of[:n]].astype(bool)
 
-    def cluster_heads(self) -> np.ndarray | None:
+    def cluster_roots(self) -> np.ndarray | None:
         """Return the first link of each rigid cluster; None while something set from outside waits for a step."""
-        return None if self._dirty or self._fresh else self._heads()
+        return None if self._dirty or self._fresh else self._cluster_roots()
 
     def clusters(self, since: int = -1) -> Clusters | None:
         """Return where the rigid clusters are and what of their make-up is news since version `since`.
@@ -170,16 +172,16 @@ class AdaptiveStepper:
         """
         return None if self._dirty or self._fresh else self._report(self.q, since)
 
-    def _heads(self) -> np.ndarray:
+    def _cluster_roots(self) -> np.ndarray:
         return self._body.link[: int(self._body.whole[LINK + 1])].copy()
 
     def _report(self, q: np.ndarray, since: int) -> Clusters:
         """Return the clusters of the hybrid body as it is; of `q` the coordinates of active links may be old."""
         if self._places is None:
-            self._places = ClusterPlaces(self._model)
-        return self._places.report(self._heads(), q, since)
+            self._places = ClusterPoses(self._model)
+        return self._places.report(self._cluster_roots(), q, since)
 
-    def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
+    def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
         if self._dirty or dt != self._dt or self._fresh:
             self._take_edits(dt, forces)
@@ -231,11 +233,11 @@ class AdaptiveStepper:
 
     # What users change
 
-    def changed(self) -> None:
-        """Take note that something was set: what, is found at the next step."""
+    def invalidate(self) -> None:
+        """Compare what users see with the engine's own at the next step: something was set."""
         self._dirty = True
 
-    def _take_edits(self, dt: float, forces: Any) -> None:
+    def _take_edits(self, dt: float, forces: Forces) -> None:
         """Compare what users see with the engine's own and bring the regions up to date."""
         e, tree = self._engine, self.assembly
         links, n = self._model.arrays.links, len(self._model.arrays.links.parent)
@@ -269,7 +271,7 @@ class AdaptiveStepper:
         if self._functions and (len(moved) or self._fresh):
             self._fill_weights(None)
         if whole:
-            self._stale[len(tree.body_link) :] = 1 - e.regions.active[len(tree.body_link) :]
+            self._stale[len(tree.body_link) :] = 1 - e.regions.active_region[len(tree.body_link) :]
         if self._fresh:
             self._fresh = False
             touched = np.union1d(touched, np.flatnonzero((self.qd_of(np.arange(n)) != 0.0) & ~active))
@@ -277,10 +279,10 @@ class AdaptiveStepper:
         else:
             self._prepare(leaves=False)
         g = e.regions
-        kept = g.touched[: g.counts[rg.TOUCHED]]
+        kept = g.edited[: g.counts[rg.EDITED]]
         touched = np.union1d(kept, touched)
-        g.touched[: len(touched)] = touched
-        g.counts[rg.TOUCHED] = len(touched)
+        g.edited[: len(touched)] = touched
+        g.counts[rg.EDITED] = len(touched)
         g.counts[rg.UNTIL] = 0
 
     def _set_period(self, dt: float) -> None:
@@ -300,7 +302,7 @@ class AdaptiveStepper:
 
     def _mark_stale(self, which: np.ndarray, active: np.ndarray) -> None:
         """Mark the rigid nodes whose coefficients depend on the held joints of links `which`."""
-        tree, region = self.assembly, self._engine.regions.active
+        tree, region = self.assembly, self._engine.regions.active_region
         for i in which:
             if active[i]:
                 continue
@@ -320,18 +322,27 @@ class AdaptiveStepper:
         bases = tree.roots[kinds[tree.joint[tree.roots]] == FREE]
         active = active.copy()
         active[bases] = True
-        g.active[:] = active
+        g.active_region[:] = active
         nodes = np.flatnonzero(active)
-        g.nodes[: len(nodes)] = nodes
+        g.active_nodes[: len(nodes)] = nodes
         g.counts[rg.COUNT] = len(nodes)
         links = self._model.arrays.links
         body = tree.joint[nodes]
         real = body[body < len(links.parent)]
         g.counts[rg.JOINTS] = int(((links.dof[real] > 0) & (links.kind[real] != FREE)).sum())
 
-    # Options
+    # Grips and options
 
-    def retune(self, options: Adaptive) -> None:
+    def grab(self, grip: Grip) -> Stepper:
+        """Add a grip; see `Stepper`: a stepper with rows takes over."""
+        from limberjack.methods.adaptive.rows import HeldAdaptiveStepper  # which derives from this class
+
+        holding = Holding(self._model, self._ignored, implicit=self._options.integrator == "implicit")
+        stepper = HeldAdaptiveStepper(self._model, self._options, holding)
+        stepper.take_over(self)
+        return stepper.grab(grip)
+
+    def tune(self, options: Adaptive) -> None:
         """Take other options while running; the next step begins with an update."""
         old = self._options
         if (options.tree, options.integrator, options.metric) != (old.tree, old.integrator, old.metric) or tuple(
@@ -350,7 +361,7 @@ class AdaptiveStepper:
         if weights:
             self._fill_weights(None)
             nb = len(self.assembly.body_link)
-            self._stale[nb:] = 1 - self._engine.regions.active[nb:]
+            self._stale[nb:] = 1 - self._engine.regions.active_region[nb:]
             if not self._fresh:
                 self._prepare(leaves=False)
         self._engine.regions.counts[rg.UNTIL], self._engine.regions.counts[rg.CHECK] = 0, 1
@@ -378,13 +389,13 @@ class AdaptiveStepper:
 
     # Memory
 
-    def memory(self) -> dict[str, np.ndarray]:
+    def state_arrays(self) -> dict[str, np.ndarray]:
         """Return the active region, the time to its next update, and what was last known of q, qd and forces."""
         e, g = self._engine, self._engine.regions
-        touched = np.zeros(len(g.touched), np.uint8)
-        touched[g.touched[: g.counts[rg.TOUCHED]]] = 1
+        touched = np.zeros(len(g.edited), np.uint8)
+        touched[g.edited[: g.counts[rg.EDITED]]] = 1
         return {
-            "active": g.active.copy(), "until": g.counts[[rg.UNTIL]].copy(),
+            "active": g.active_region.copy(), "until": g.counts[[rg.UNTIL]].copy(),
             "check": g.counts[[rg.CHECK]].copy(), "touched": touched,
             "fresh": np.array([self._fresh], np.uint8),
             "dt": np.array([self._dt]), "q": e.q.copy(), "qd": e.qd.copy(), "tau": e.tau.copy(),
@@ -393,41 +404,41 @@ class AdaptiveStepper:
             **{f"wrenches.{k}": v.copy() for k, v in self._wrenches._asdict().items()},
         }  # fmt: skip
 
-    def remember(self, memory: dict[str, np.ndarray]) -> None:
-        """Take back what `memory` gave; all coefficients are computed again, from the same numbers."""
+    def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set what `state_arrays` returned; all coefficients are computed again, from the same numbers."""
         e, g = self._engine, self._engine.regions
-        self._check_memory(memory)
-        self._dt = float(memory["dt"][0])
-        e.q[:], e.qd[:], e.tau[:] = memory["q"], memory["qd"], memory["tau"]
-        e.co.own[:, WEIGHT:], g.velocity_weight[:] = memory["weight"], memory["velocity_weight"]
-        self._drives = Drives(*(memory[f"drives.{k}"].copy() for k in Drives._fields))
-        self._wrenches = Wrenches(*(memory[f"wrenches.{k}"].copy() for k in Wrenches._fields))
+        self._check_arrays(arrays)
+        self._dt = float(arrays["dt"][0])
+        e.q[:], e.qd[:], e.tau[:] = arrays["q"], arrays["qd"], arrays["tau"]
+        e.co.own[:, WEIGHT:], g.velocity_weight[:] = arrays["weight"], arrays["velocity_weight"]
+        self._drives = Drives(*(arrays[f"drives.{k}"].copy() for k in Drives._fields))
+        self._wrenches = Wrenches(*(arrays[f"wrenches.{k}"].copy() for k in Wrenches._fields))
         self._body = with_wrenches(self._body, len(self._wrenches.link))
         self._trial = with_wrenches(self._trial, len(self._wrenches.link))
         g.counts[rg.EPOCH] += 1
-        g.counts[rg.CHECK] = memory["check"][0]
-        self._start_region(memory["active"].astype(bool))
-        touched = np.flatnonzero(memory["touched"])
-        g.touched[: len(touched)] = touched
-        g.counts[rg.TOUCHED], g.counts[rg.UNTIL] = len(touched), memory["until"][0]
-        self._fresh, self._dirty = bool(memory["fresh"][0]), True
+        g.counts[rg.CHECK] = arrays["check"][0]
+        self._start_region(arrays["active"].astype(bool))
+        touched = np.flatnonzero(arrays["touched"])
+        g.edited[: len(touched)] = touched
+        g.counts[rg.EDITED], g.counts[rg.UNTIL] = len(touched), arrays["until"][0]
+        self._fresh, self._dirty = bool(arrays["fresh"][0]), True
         if not self._fresh:
             nb = len(self.assembly.body_link)
-            self._stale[nb:] = 1 - g.active[nb:]
+            self._stale[nb:] = 1 - g.active_region[nb:]
             self._prepare(leaves=True)
 
-    def _check_memory(self, memory: dict[str, np.ndarray]) -> None:
+    def _check_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """Refuse regions and places that could lead a kernel astray: files may hold anything."""
-        tree, active = self.assembly, memory["active"]
+        tree, active = self.assembly, arrays["active"]
         nb, n = len(tree.body_link), len(self._model.arrays.links.parent)
         inside = np.flatnonzero(active)
         up = tree.parent[inside]
-        wrenches = memory["wrenches.link"]
+        wrenches = arrays["wrenches.link"]
         fits = (
-            (inside >= nb).all() and active[up[up >= 0]].all() and 0.0 <= float(memory["dt"][0]) <= 1.0
-            and ((wrenches >= 0) & (wrenches < n)).all() and memory["wrenches.data"].shape == (len(wrenches), 9)
-            and np.array_equal(memory["drives.place"], self._drives.place)
-            and np.array_equal(memory["drives.ball_place"], self._drives.ball_place)
+            (inside >= nb).all() and active[up[up >= 0]].all() and 0.0 <= float(arrays["dt"][0]) <= 1.0
+            and ((wrenches >= 0) & (wrenches < n)).all() and arrays["wrenches.data"].shape == (len(wrenches), 9)
+            and np.array_equal(arrays["drives.place"], self._drives.place)
+            and np.array_equal(arrays["drives.ball_place"], self._drives.ball_place)
         )  # fmt: skip
         if not fits:
             raise StateError(f'the active region of this snapshot does not fit model "{self._model.name}"')
@@ -446,8 +457,8 @@ class AdaptiveStepper:
             "left": int(c[rg.LEFT]),
             "changes": int(c[rg.TURNOVER]),
             "error_estimate": float(x[rg.ERROR]),
-            "acceleration_metric": float(x[rg.WHOLE]),
-            "velocity_error": float(x[rg.SPEED_ERROR]),
+            "acceleration_metric": float(x[rg.TOTAL]),
+            "velocity_error": float(x[rg.VELOCITY_ERROR]),
             "energy_removed": float(x[rg.REMOVED]),
             "energy_removed_total": float(x[rg.REMOVED_ALL]),
             "depth": int(self.assembly.depth.max(initial=0)),

@@ -20,7 +20,7 @@ from limberjack.reduced.work import R, rotation
 from limberjack.spatial.solves import solve_symmetric_3
 from limberjack.spatial.vectors import cross
 
-__all__ = ["energy_speeds", "functions_of", "weight_rows"]
+__all__ = ["mass_velocity_metric", "functions_of", "weight_rows"]
 
 
 def functions_of(weights: Any) -> dict[str, Callable[[Any], Any]]:
@@ -90,11 +90,11 @@ def weight_rows(model: Model, weights: Any, what: str, q: np.ndarray, only: set[
 
 
 @inner
-def _add_part(links, table, c, shares, places, part, rx, ry, rz, rows, velocities, sums, node):
+def _add_rigid_part(links, table, c, shares, link_map, part, rx, ry, rz, rows, velocities, sums, node):
     """Add inertia, momentum and energy of a rigid part about the point r to those of `node`."""
     top = table[part, TOP]
-    k = places.cluster[top]
-    a, ax, ay, az = cluster_pose(links, places, top)
+    k = link_map.cluster[top]
+    a, ax, ay, az = cluster_pose(links, link_map, top)
     ox, oy, oz = rows[k, R + 3] - rx, rows[k, R + 7] - ry, rows[k, R + 11] - rz
     r, x, y, z = composed(rotation(k, rows), ox, oy, oz, a, ax, ay, az)
     e = inertia_row(shares, part) if len(shares) > 0 else inertia_of(part, len(table) // 2, c)
@@ -121,7 +121,7 @@ def _add_part(links, table, c, shares, places, part, rx, ry, rz, rows, velocitie
 
 
 @inner
-def _loss(s, node):
+def _energy_lost(s, node):
     """Return 2 T - h^T I^-1 h of the sums of `node`."""
     g = (
         s[node, 0], s[node, 1], s[node, 2], s[node, 3], s[node, 4], s[node, 5],
@@ -136,13 +136,13 @@ def _loss(s, node):
 
 
 @outlined
-def energy_speeds(links, table, c, shares, places, roots, count, body, qd, work, g):
+def mass_velocity_metric(links, table, c, shares, link_map, roots, count, body, qd, work, g):
     """Fill the velocity metric of the `count` transient nodes, which move with qd (of the transient `body`)."""
     link_velocities(body.links, body.whole, qd, work, g.velocities)
     rows = work.rows
     for j in range(count):
-        node = g.trial[j]
-        k = places.cluster[table[roots[table[node, TREE_INDEX]], TOP]]
+        node = g.transient_nodes[j]
+        k = link_map.cluster[table[roots[table[node, TREE_INDEX]], TOP]]
         rx, ry, rz = rows[k, R + 3], rows[k, R + 7], rows[k, R + 11]
         for p in range(17):
             g.sums[node, p] = 0.0
@@ -150,10 +150,10 @@ def energy_speeds(links, table, c, shares, places, roots, count, body, qd, work,
             part = table[node, FIRST_SIDE] if side == 0 else table[node, SECOND_SIDE]
             if part < 0:
                 continue
-            if g.transient[part]:
+            if g.transient_region[part]:
                 for p in range(17):
                     g.sums[node, p] += g.sums[part, p]
             else:
-                _add_part(links, table, c, shares, places, part, rx, ry, rz, rows, g.velocities, g.sums, node)
+                _add_rigid_part(links, table, c, shares, link_map, part, rx, ry, rz, rows, g.velocities, g.sums, node)
         hung = table[node, UP] < 0 and table[node, KIND] != FREE
-        g.speed[node] = max(g.sums[node, 16] if hung else _loss(g.sums, node), 0.0)
+        g.velocity_metric[node] = max(g.sums[node, 16] if hung else _energy_lost(g.sums, node), 0.0)

@@ -12,10 +12,10 @@ from limberjack.reduced.assembly_tree import FIRST_SIDE, KEEP, KEEP_A, KEEP_JOIN
 from limberjack.reduced.dca import ABOVE, BASE, HANDLE, JOINT, LEFT, PART, SOURCE, WIDE
 from limberjack.reduced.joint_poses import child_pose, composed
 
-__all__ = ["Places", "cluster_pose", "lay_sweep", "locate", "new_places", "put_pose_row", "rigid_part", "sort_nodes"]
+__all__ = ["LinkMap", "cluster_pose", "lay_sweep", "locate", "new_link_map", "put_pose_row", "rigid_part", "sort_nodes"]
 
 
-class Places(NamedTuple):
+class LinkMap(NamedTuple):
     """Where links went, and where their drives are in the model."""
 
     rank: np.ndarray  # (nb,) bodies depth first
@@ -28,7 +28,7 @@ class Places(NamedTuple):
     spare: np.ndarray  # (nb,)
 
 
-def new_places(model: Model, tree: Assembly) -> Places:
+def new_link_map(model: Model, tree: Assembly) -> LinkMap:
     """Return the places of the links of `model`."""
     a, n, nb = model.arrays, len(model.arrays.links.parent), len(tree.body_link)
     # A piece of a hub comes just before its first arm.
@@ -41,7 +41,7 @@ def new_places(model: Model, tree: Assembly) -> Places:
     scalar[a.drives.place[:, 1]] = np.arange(len(a.drives.place))
     ball[a.drives.ball_place[:, 1]] = np.arange(len(a.drives.ball_place))
     none = np.zeros(nb, np.int64)
-    return Places(rank, tree.node_of, none, np.zeros((nb - n, 12)), scalar, ball, none.copy(), none.copy())
+    return LinkMap(rank, tree.node_of, none, np.zeros((nb - n, 12)), scalar, ball, none.copy(), none.copy())
 
 
 @inner
@@ -74,9 +74,9 @@ def sort_nodes(n, key, nodes, spare):
 
 
 @inner
-def rigid_part(table, active, node, slot):
+def rigid_part(table, active_region, node, slot):
     """Return (node, handle): the rigid part of `node` that holds its handle `slot`, and which handle of that it is."""
-    while active[node]:
+    while active_region[node]:
         if slot == 0:
             node = table[node, FIRST_SIDE]
         else:
@@ -87,7 +87,7 @@ def rigid_part(table, active, node, slot):
 
 
 @outlined
-def lay_sweep(table, active, order, node_of, count, index, joints):
+def lay_sweep(table, active_region, order, node_of, count, index, joints):
     """Fill the table of a sweep over the `count` active joints above the bodies in `order`, depth first.
 
     Args:
@@ -96,12 +96,12 @@ def lay_sweep(table, active, order, node_of, count, index, joints):
     """
     for j in range(count):
         node = node_of[order[j]]
-        part, _ = rigid_part(table, active, table[node, SECOND_SIDE], 0)
+        part, _ = rigid_part(table, active_region, table[node, SECOND_SIDE], 0)
         index[node] = j
         joints[j, JOINT], joints[j, PART], joints[j, SOURCE], joints[j, LEFT] = node, part, part, 0
         joints[j, ABOVE], joints[j, HANDLE], joints[j, BASE], joints[j, WIDE] = -1, 0, part, 0
         if table[node, FIRST_SIDE] >= 0:
-            over, handle = rigid_part(table, active, table[node, FIRST_SIDE], table[node, SLOT])
+            over, handle = rigid_part(table, active_region, table[node, FIRST_SIDE], table[node, SLOT])
             k = index[node_of[table[over, TOP]]]
             joints[j, ABOVE], joints[j, HANDLE] = k, handle
             joints[k, LEFT] += handle
@@ -114,12 +114,12 @@ def lay_sweep(table, active, order, node_of, count, index, joints):
 
 
 @inner
-def cluster_pose(links, places, body):
+def cluster_pose(links, link_map, body):
     """Return the pose in its cluster of the top of a rigid part."""
     n = len(links.parent)
     if body < n:
         return (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), 0.0, 0.0, 0.0
-    p, k = places.pose, body - n
+    p, k = link_map.pose, body - n
     r = (p[k, 0], p[k, 1], p[k, 2], p[k, 3], p[k, 4], p[k, 5], p[k, 6], p[k, 7], p[k, 8])
     return r, p[k, 9], p[k, 10], p[k, 11]
 
@@ -132,12 +132,12 @@ def put_pose_row(a, k, r, x, y, z):
 
 
 @inner
-def locate(links, table, c, active, places, link):
+def locate(links, table, c, active_region, link_map, link):
     """Return (cluster, rotation, position): where a link is in its cluster; of cluster -1, in the world."""
     r, x, y, z = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), 0.0, 0.0, 0.0
     node = link
     up = table[node, UP]
-    while up >= 0 and not active[up]:
+    while up >= 0 and not active_region[up]:
         if table[up, SECOND_SIDE] == node:
             a, ax, ay, az = child_pose(table, c, up)
             r, x, y, z = composed(a, ax, ay, az, r, x, y, z)
@@ -147,6 +147,6 @@ def locate(links, table, c, active, places, link):
         return -1, r, x, y, z
     top = table[node, TOP]
     if top >= len(links.parent):
-        a, ax, ay, az = cluster_pose(links, places, top)
+        a, ax, ay, az = cluster_pose(links, link_map, top)
         r, x, y, z = composed(a, ax, ay, az, r, x, y, z)
-    return places.cluster[top], r, x, y, z
+    return link_map.cluster[top], r, x, y, z

@@ -19,29 +19,29 @@ from __future__ import annotations
 
 from limberjack._jit import inner, outlined
 from limberjack.methods.adaptive.choose import choose_accelerations, choose_velocities
-from limberjack.methods.adaptive.coefficients import hold
-from limberjack.methods.adaptive.free_accelerations import AHEAD, SWEPT, convert
+from limberjack.methods.adaptive.coefficients import rigid_coefficients
+from limberjack.methods.adaptive.free_accelerations import AHEAD, BATCH, free_accelerations
 from limberjack.methods.adaptive.hybrid_body import condense, gather, scatter
-from limberjack.methods.adaptive.known_forces import climb, gather_forces
+from limberjack.methods.adaptive.known_forces import collect_forces, merge_force_paths
 from limberjack.methods.adaptive.layout import (
+    CACHED,
     CHANGED,
     CHECK,
     COUNT,
+    EDITED,
     ENTERED,
     EPOCH,
     JOINTS,
-    KEPT,
+    LAST_TRANSIENT,
     LEFT,
-    MOST_KEPT,
+    MOST_CACHED,
     POPPED,
     REMOVED,
     REMOVED_ALL,
     SLOTS,
-    SPEED_ERROR,
     STAMP,
-    TOUCHED,
-    TRIED,
     TURNOVER,
+    VELOCITY_ERROR,
     VISITED,
 )
 from limberjack.methods.adaptive.poses import lay_sweep, sort_nodes
@@ -53,21 +53,21 @@ from limberjack.reduced.kinematics import kinematics
 from limberjack.reduced.step import dynamics
 from limberjack.spatial.lanes import prefetch
 
-__all__ = ["hold_all", "update"]
+__all__ = ["refresh_stale_nodes", "update"]
 
 
 @outlined
-def held_forces(links, drives, places, i, h, q, still, applied, own):
+def resting_joint_forces(links, drives, link_map, i, h, q, still, applied, own):
     """Fill the joint forces and own inertias of link i at rest: constant as long as it is held."""
     for v in range(links.v_start[i], links.v_start[i] + links.dof[i]):
         own[v, TAU], own[v, OWN] = applied[v], links.armature[v]
     for v in range(links.v_start[i], links.v_start[i] + links.dof[i]):
-        row = places.scalar[v]
+        row = link_map.scalar[v]
         if row >= 0:
             f, k, b = scalar_drive(row, drives.scalar, h, q[drives.place[row, 0]], 0.0)
             own[v, TAU] += f
             own[v, OWN] += h * b + h * h * k
-        row = places.ball[v]
+        row = link_map.ball[v]
         if row >= 0:
             x, y, z, fx, fy, fz = ball_drive(row, drives.ball, h, q, drives.ball_place[row, 0], still, v)
             own[v, TAU] += x
@@ -79,17 +79,17 @@ def held_forces(links, drives, places, i, h, q, still, applied, own):
 
 
 @inner
-def _hold_node(links, drives, places, co, mass, kept, node, h, q, still, applied, work):
+def _make_rigid(links, drives, link_map, co, mass, cached, node, h, q, still, applied, work):
     """Fill the forces and coefficients of a node whose joint is held."""
     i = co.table[node, CHILD]
-    kept[node, 1] = kept[node, 2] = -1
+    cached[node, 1] = cached[node, 2] = -1
     if i < len(links.parent):
-        held_forces(links, drives, places, i, h, q, still, applied, co.own)
-    return hold(links, co.table, co.numbers, co.shares, co.own, co.scratch, node, q, still, work, mass)
+        resting_joint_forces(links, drives, link_map, i, h, q, still, applied, co.own)
+    return rigid_coefficients(links, co.table, co.numbers, co.shares, co.own, co.scratch, node, q, still, work, mass)
 
 
 @inner
-def hold_all(links, drives, places, co, mass, kept, stale, h, q, still, applied, work):
+def refresh_stale_nodes(links, drives, link_map, co, mass, cached, stale, h, q, still, applied, work):
     """Fill the coefficients of all nodes marked in `stale`, in ascending order, and unmark them.
 
     Returns:
@@ -99,39 +99,39 @@ def hold_all(links, drives, places, co, mass, kept, stale, h, q, still, applied,
     for node in range(len(co.table) // 2, len(co.table)):
         if stale[node]:
             stale[node] = 0
-            if not _hold_node(links, drives, places, co, mass, kept, node, h, q, still, applied, work):
+            if not _make_rigid(links, drives, link_map, co, mass, cached, node, h, q, still, applied, work):
                 status = 1 + co.table[node, V]
     return status
 
 
 @inner
-def _open_touched(table, g):
+def _activate_edited(table, g):
     """Make the nodes above links touched from outside active."""
     count = g.counts[COUNT]
-    for j in range(g.counts[TOUCHED]):
-        node = table[g.touched[j], UP]
-        while node >= 0 and not g.active[node]:
-            g.active[node] = 1
-            g.nodes[count] = node
+    for j in range(g.counts[EDITED]):
+        node = table[g.edited[j], UP]
+        while node >= 0 and not g.active_region[node]:
+            g.active_region[node] = 1
+            g.active_nodes[count] = node
             count += 1
             node = table[node, UP]
-    g.counts[TOUCHED] = 0
+    g.counts[EDITED] = 0
     g.counts[CHECK] = 1
     g.counts[COUNT] = count
-    sort_nodes(count, g.plain, g.nodes, g.queue)
+    sort_nodes(count, g.no_keys, g.active_nodes, g.queue)
 
 
 @inner
-def _tried_before(count, g):
+def _same_transient(count, g):
     """Return whether the transient region is that of the last update, and note it.
 
     Its body is the same then, but for q and qd: regions are parts of it, so nothing below it has moved.
     """
-    same = g.counts[TRIED] == count
+    same = g.counts[LAST_TRANSIENT] == count
     for j in range(count):
-        same = same and g.tried[j] == g.trial[j]
-        g.tried[j] = g.trial[j]
-    g.counts[TRIED] = count
+        same = same and g.last_transient[j] == g.transient_nodes[j]
+        g.last_transient[j] = g.transient_nodes[j]
+    g.counts[LAST_TRANSIENT] = count
     return same
 
 
@@ -154,13 +154,13 @@ def body_dynamics(body, h, work, pull, b):
 
 
 @inner
-def _own_forces(links, body, h, b, own):
+def _active_joint_forces(links, body, h, b, own):
     """Find the joint forces and own inertias of active joints for the coefficients."""
     span = body.whole
     drive_forces(body.drives, body.links.armature, span, h, body.q, body.qd, body.tau, b.tau, b.added)
     n = span[LINK + 1]
     for k in range(n):
-        if n > SWEPT:
+        if n > BATCH:
             prefetch(own, links.v_start[body.link[min(k + 2 * AHEAD, n - 1)]], 0)
         v, iv = links.v_start[body.link[k]], body.links.v_start[k]
         for a in range(body.links.dof[k]):
@@ -174,7 +174,7 @@ def update(
     # in
     limits, h, reach, applied, wrenches, still,
     # scratch
-    co, places, others, jwork, work, pull, buffers, trial, aside,
+    co, link_map, transient_map, jwork, work, pull, buffers, transient_body, transient_springs,
     # out
     g, body, q, qd, shown_q, shown_qd,
 ):  # fmt: skip
@@ -185,7 +185,7 @@ def update(
         h: time step; velocities are judged after it.
         reach: h where drives are taken implicitly, else 0.
         applied, wrenches: forces on freedoms and links.
-        places, others: where links are in `body` and in `trial`.
+        places, others: where links are in `body` and in `transient_body`.
         trial, aside: a hybrid body to try on, and its springs' scratch.
         shown_q, shown_qd: copies of q and qd for the user, kept equal for joints that leave the region.
 
@@ -196,80 +196,116 @@ def update(
     g.counts[STAMP] += 1
     g.counts[SLOTS] = g.counts[VISITED] = g.counts[POPPED] = g.counts[ENTERED] = g.counts[LEFT] = 0
     g.numbers[REMOVED] = 0.0
-    if g.counts[KEPT] > min(len(table) // 2, MOST_KEPT) // 2:  # in time: not in the middle of an update
-        g.counts[KEPT] = 0
+    if g.counts[CACHED] > min(len(table) // 2, MOST_CACHED) // 2:  # in time: not in the middle of an update
+        g.counts[CACHED] = 0
         g.counts[EPOCH] += 1
-    if g.counts[TOUCHED] > 0:
-        _open_touched(table, g)
+    if g.counts[EDITED] > 0:
+        _activate_edited(table, g)
         at = g.counts[COUNT]
-        condense(links, drives, springs, table, c, g.active, g.nodes, at, q, qd, applied, wrenches, places, body)
-        lay_sweep(table, g.active, places.sorted, places.node, at, g.slot, g.joints)
+        condense(
+            links,
+            drives,
+            springs,
+            table,
+            c,
+            g.active_region,
+            g.active_nodes,
+            at,
+            q,
+            qd,
+            applied,
+            wrenches,
+            link_map,
+            body,
+        )
+        lay_sweep(table, g.active_region, link_map.sorted, link_map.node, at, g.slot, g.joints)
     body_kinematics(body, work)
-    _own_forces(links, body, reach, buffers, co.own)
+    _active_joint_forces(links, body, reach, buffers, co.own)
     if len(wrenches.link) + len(springs.link) > 0:
-        climb(co, mass, gather_forces(links, springs, table, c, places, body, wrenches, work, pull, g), g)
-    convert(links, co, mass, places, roots, q, still, jwork, work.rows, g)
+        merge_force_paths(
+            co, mass, collect_forces(links, springs, table, c, link_map, body, wrenches, work, pull, g), g
+        )
+    free_accelerations(links, co, mass, link_map, roots, q, still, jwork, work.rows, g)
     old = g.counts[COUNT]
     for j in range(old):
-        g.trial[j] = g.nodes[j]
-        g.transient[g.nodes[j]] = 1
-    new = choose_accelerations(links, co, places, roots, limits, work.rows, g)
+        g.transient_nodes[j] = g.active_nodes[j]
+        g.transient_region[g.active_nodes[j]] = 1
+    new = choose_accelerations(links, co, link_map, roots, limits, work.rows, g)
     count = old + new
     if new == 0 and g.counts[CHECK] == 0 and limits.tolerance[1] < 0.0:
         # No joint came in and none has to go: the choice by velocities would keep them all.
         for j in range(count):
-            g.transient[g.trial[j]] = 0
-        g.numbers[SPEED_ERROR] = 0.0
+            g.transient_region[g.transient_nodes[j]] = 0
+        g.numbers[VELOCITY_ERROR] = 0.0
         g.counts[VISITED] += count
         return
     g.counts[CHECK] = 0
     if new > 0:
-        sort_nodes(count, g.plain, g.trial, g.queue)
-    if _tried_before(count, g):
-        gather(links, q, qd, trial)
+        sort_nodes(count, g.no_keys, g.transient_nodes, g.queue)
+    if _same_transient(count, g):
+        gather(links, q, qd, transient_body)
     else:
-        condense(links, drives, springs, table, c, g.transient, g.trial, count, q, qd, applied, wrenches, others, trial)
-    if body_dynamics(trial, reach, work, aside, buffers) != 0:
+        condense(
+            links,
+            drives,
+            springs,
+            table,
+            c,
+            g.transient_region,
+            g.transient_nodes,
+            count,
+            q,
+            qd,
+            applied,
+            wrenches,
+            transient_map,
+            transient_body,
+        )
+    if body_dynamics(transient_body, reach, work, transient_springs, buffers) != 0:
         # The step that follows meets what is wrong and tells it; until then velocities are judged as they are.
-        for k in range(trial.whole[DOF + 1]):
+        for k in range(transient_body.whole[DOF + 1]):
             buffers.qdd[k] = 0.0
     g.counts[JOINTS] = choose_velocities(
-        links, table, c, co.shares, others, roots, limits, count, trial, h, buffers.qdd, work, g
+        links, table, c, co.shares, transient_map, roots, limits, count, transient_body, h, buffers.qdd, work, g
     )
-    left = kept = 0
+    left = cached = 0
     for j in range(count):
-        node = g.trial[j]
-        if g.transient[node] and g.active[node]:
+        node = g.transient_nodes[j]
+        if g.transient_region[node] and g.active_region[node]:
             left += 1
-        elif not g.transient[node]:
-            kept += 1
-    entered = kept - (old - left)
+        elif not g.transient_region[node]:
+            cached += 1
+    entered = cached - (old - left)
     g.counts[ENTERED], g.counts[LEFT] = entered, left
     g.counts[TURNOVER] += entered + left
     g.counts[CHANGED] += entered + left > 0
     if left > 0:
-        removed = rigidify(links, places.node, trial, g.transient, g.span, work, g.velocities, g.momenta, buffers, qd)
+        removed = rigidify(
+            links, link_map.node, transient_body, g.transient_region, g.span, work, g.velocities, g.momenta, buffers, qd
+        )
         g.numbers[REMOVED] = removed
         g.numbers[REMOVED_ALL] += removed
     g.counts[VISITED] += count
     if entered + left == 0:
         for j in range(count):
-            g.transient[g.trial[j]] = 0
+            g.transient_region[g.transient_nodes[j]] = 0
         return
     at = 0
     for j in range(count):
-        node = g.trial[j]
-        if g.transient[node]:
-            g.transient[node] = 0
-            if g.active[node]:
-                g.active[node] = 0
+        node = g.transient_nodes[j]
+        if g.transient_region[node]:
+            g.transient_region[node] = 0
+            if g.active_region[node]:
+                g.active_region[node] = 0
                 for v in range(table[node, V], table[node, V] + table[node, DOFS]):
                     shown_qd[v] = 0.0
-                _hold_node(links, drives, places, co, mass, g.kept, node, reach, q, still, applied, jwork)
+                _make_rigid(links, drives, link_map, co, mass, g.cached, node, reach, q, still, applied, jwork)
         else:
-            g.active[node] = 1
-            g.nodes[at] = node
+            g.active_region[node] = 1
+            g.active_nodes[at] = node
             at += 1
     g.counts[COUNT] = at
-    condense(links, drives, springs, table, c, g.active, g.nodes, at, q, qd, applied, wrenches, places, body)
-    lay_sweep(table, g.active, places.sorted, places.node, at, g.slot, g.joints)
+    condense(
+        links, drives, springs, table, c, g.active_region, g.active_nodes, at, q, qd, applied, wrenches, link_map, body
+    )
+    lay_sweep(table, g.active_region, link_map.sorted, link_map.node, at, g.slot, g.joints)

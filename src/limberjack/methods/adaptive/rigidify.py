@@ -24,11 +24,11 @@ from limberjack.spatial.vectors import cross
 __all__ = ["rigidify"]
 
 # Own inertia of a held joint: what is divided by it vanishes in any sum.
-_HELD = 1e300
+_LOCKED = 1e300
 
 
 @inner
-def _stop(links, node_of, body, span, stopped, work, velocities, momenta, b, qd):
+def _stop_joints(links, node_of, body, span, stopped, work, velocities, momenta, b, qd):
     """Do what `rigidify` does in the trees of `span`; return twice the kinetic energy lost there."""
     out, rows, v = body.links, work.rows, velocities
     kinematics(out, span, body.q, body.qd, work)
@@ -48,10 +48,10 @@ def _stop(links, node_of, body, span, stopped, work, velocities, momenta, b, qd)
         momenta[k, 3], momenta[k, 4], momenta[k, 5] = fx, fy, fz
         rows[k, P], rows[k, P + 1], rows[k, P + 2] = -nx, -ny, -nz
         rows[k, P + 4], rows[k, P + 5], rows[k, P + 6] = -fx, -fy, -fz
-        held = stopped[node_of[body.link[k]]]
+        locked = stopped[node_of[body.link[k]]]
         for a in range(out.v_start[k], out.v_start[k] + out.dof[k]):
             b.tau[a] = out.armature[a] * body.qd[a]
-            b.added[a] = _HELD if held else out.armature[a]
+            b.added[a] = _LOCKED if locked else out.armature[a]
             before += b.tau[a] * body.qd[a]
     accelerations(out, span, b.added, b.tau, work, b.qdd)
     for k in range(span[LINK], span[LINK + 1]):
@@ -96,5 +96,5 @@ def rigidify(
         for k in range(span[LINK], span[LINK + 1]):
             some = some or stopped[node_of[body.link[k]]] > 0
         if some:
-            lost += _stop(links, node_of, body, span, stopped, work, velocities, momenta, b, qd)
+            lost += _stop_joints(links, node_of, body, span, stopped, work, velocities, momenta, b, qd)
     return max(0.5 * lost, 0.0)

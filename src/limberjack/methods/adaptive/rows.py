@@ -15,12 +15,14 @@ import numpy as np
 from limberjack._jit import kernel
 from limberjack.constraints.rows import COORDINATES, GAP, ROWS
 from limberjack.constraints.table import SPRING, Table
+from limberjack.errors import LimberjackError
 from limberjack.methods.adaptive import layout as rg
 from limberjack.methods.adaptive.hybrid_body import trimmed
 from limberjack.methods.adaptive.method import AdaptiveStepper, with_wrenches
 from limberjack.methods.adaptive.options import Adaptive
 from limberjack.methods.adaptive.poses import locate
 from limberjack.methods.adaptive.step import SCATTER, UPDATE
+from limberjack.methods.stepper import Forces, Stepper
 from limberjack.model.arrays import COORDINATE, DOF
 from limberjack.model.model import Model
 from limberjack.reduced.constrained_step import MORE_ROOM, take_held_steps
@@ -78,7 +80,7 @@ class HeldAdaptiveStepper(AdaptiveStepper):
 
     # Stepping
 
-    def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
+    def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
         if self._dirty or dt != self._dt or self._fresh:
             self._take_edits(dt, forces)
@@ -110,12 +112,12 @@ class HeldAdaptiveStepper(AdaptiveStepper):
         if counts[rg.UNTIL] <= 0:
             if self._functions:
                 self._fill_weights(self._functions)
-            settled, changes = settled and counts[rg.TOUCHED] == 0, int(counts[rg.CHANGED])
+            settled, changes = settled and counts[rg.EDITED] == 0, int(counts[rg.CHANGED])
             self._wrenches = self._with_rows(own)
             self._engine.tau[:] += self._row_forces()
             size = len(self._wrenches.link)
             self._body, self._trial = with_wrenches(self._body, size), with_wrenches(self._trial, size)
-            counts[rg.TRIED] = 0  # the forces of rows are other ones than at the last update
+            counts[rg.LAST_TRANSIENT] = 0  # the forces of rows are other ones than at the last update
             self._advance(1, dt, UPDATE)
             self._wrenches = own
             self._engine.tau[:] = tau
@@ -155,7 +157,7 @@ class HeldAdaptiveStepper(AdaptiveStepper):
         """Return the clusters (k,) of links, and their poses (k, 12) there."""
         e, cluster, pose = self._engine, np.zeros(len(which), np.int64), np.zeros((len(which), 12))
         links = self._model.arrays.links
-        _locate_all(links, e.co.table, e.co.numbers, e.regions.active, e.places, which, cluster, pose)
+        _locate_all(links, e.co.table, e.co.numbers, e.regions.active_region, e.link_map, which, cluster, pose)
         return cluster, pose
 
     def _placed_wrenches(self, wrenches: Wrenches) -> Wrenches:
@@ -274,28 +276,36 @@ class HeldAdaptiveStepper(AdaptiveStepper):
             rows.append(np.concatenate([points, sign * total[on, 3:], sign * torque], axis=1))
         return Wrenches(np.ascontiguousarray(np.concatenate(links)), np.ascontiguousarray(np.concatenate(rows)))
 
-    # Grips, forces and memory
+    # Grips, forces and snapshots
 
-    def grab(self, grip: Grip) -> Holding:
-        """Let a grip act from now on; return what holds it."""
+    def grab(self, grip: Grip) -> Stepper:
+        """Add a grip; see `Stepper`."""
         self.holding.grips.append(grip)
-        self.regrip()
-        return self.holding
+        self.reset_grips()
+        return self
 
     def release(self, grip: Grip) -> None:
-        """Let a grip go."""
+        """Remove a grip."""
         self.holding.grips.remove(grip)
-        self.regrip()
+        self.reset_grips()
 
-    def regrip(self) -> None:
-        """Take note that rows have come or gone; the next step begins with an update."""
+    def move_grip(self, grip: Grip) -> None:
+        """Take the target of a grip, which has changed."""
+        self.holding.move_grip(grip)
+
+    def grip_force(self, grip: Grip) -> np.ndarray:
+        """Return the force (3,) of a grip in the last step, world axes [N]."""
+        return self.holding.grip_force(grip)
+
+    def reset_grips(self) -> None:
+        """Set up the rows of all grips again; the next step begins with an update."""
         self.holding.build()
         self._prepare_rows()
         self._engine.regions.counts[rg.UNTIL], self._engine.regions.counts[rg.CHECK] = 0, 1
 
-    def changed(self) -> None:
-        """Take note that something was set: what, is found at the next step."""
-        super().changed()
+    def invalidate(self) -> None:
+        """Compare what users see with the engine's own at the next step, and place the rows again."""
+        super().invalidate()
         self._table = None
 
     def loop_forces(self, name: str) -> np.ndarray:
@@ -305,35 +315,35 @@ class HeldAdaptiveStepper(AdaptiveStepper):
             self._prepare_rows()
         return forces
 
-    def explain(self, status: int, where: str) -> Any:
+    def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
         """Return (error, joint, message) of a failure the rows caused, else None."""
         return self.holding.explain(status, where)
 
-    def memory(self) -> dict[str, np.ndarray]:
+    def state_arrays(self) -> dict[str, np.ndarray]:
         """Return what `AdaptiveStepper` does, and the rows' last forces and turns."""
         hold = self.holding.hold
-        return super().memory() | {
+        return super().state_arrays() | {
             "near": hold.near.copy(), "multipliers": hold.multipliers.copy(), "wrench": hold.wrench.copy(),
             "gap": hold.state[:, GAP : GAP + 3].copy(), "own_tau": self.holding.own.tau.copy(),
             "compounds": hold.state[self.holding.table.compound[:, 0], COORDINATES:ROWS],
         }  # fmt: skip
 
-    def remember(self, memory: dict[str, np.ndarray]) -> None:
-        """Take back what `memory` gave."""
-        super().remember(memory)
+    def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set what `state_arrays` returned."""
+        super().set_state_arrays(arrays)
         self._table = None
-        if "near" not in memory:  # of a stepper without rows
+        if "near" not in arrays:  # of a stepper without rows
             return
         hold = self.holding.hold
-        hold.near[:], hold.multipliers[:], hold.wrench[:] = memory["near"], memory["multipliers"], memory["wrench"]
-        hold.state[:, GAP : GAP + 3] = memory["gap"]
-        hold.state[self.holding.table.compound[:, 0], COORDINATES:ROWS] = memory["compounds"]
-        self.holding.own.tau[:] = memory["own_tau"]
+        hold.near[:], hold.multipliers[:], hold.wrench[:] = arrays["near"], arrays["multipliers"], arrays["wrench"]
+        hold.state[:, GAP : GAP + 3] = arrays["gap"]
+        hold.state[self.holding.table.compound[:, 0], COORDINATES:ROWS] = arrays["compounds"]
+        self.holding.own.tau[:] = arrays["own_tau"]
 
     def take_over(self, other: AdaptiveStepper) -> None:
         """Go on from the state of another stepper of the same model."""
         self.q[:], self.qd[:] = other.q, other.qd
-        self.remember(other.memory())
+        self.set_state_arrays(other.state_arrays())
 
     def stats(self) -> dict[str, Any]:
         """Return what `AdaptiveStepper` does, and what the rows did."""

@@ -11,19 +11,19 @@ from limberjack.methods.adaptive import layout as rg
 from limberjack.methods.adaptive.coefficients import set_leaf_columns
 from limberjack.methods.adaptive.hybrid_body import condense, scatter
 from limberjack.methods.adaptive.poses import lay_sweep
-from limberjack.methods.adaptive.region_update import hold_all, update
+from limberjack.methods.adaptive.region_update import refresh_stale_nodes, update
 from limberjack.model.arrays import COORDINATE, DOF
 from limberjack.reduced.dca import set_leaves
 from limberjack.reduced.step import IMPLICIT, take_steps
 from limberjack.reduced.work import ROW, Work
 
-__all__ = ["LEAVES", "PREPARE", "SCATTER", "UPDATE", "Bodies", "Engine", "adaptive_steps", "lazy_work"]
+__all__ = ["LEAVES", "PREPARE", "SCATTER", "UPDATE", "AssemblyBodies", "Engine", "adaptive_steps", "lazy_work"]
 
 # What a call is asked for: coefficients of stale nodes, those of leaves, an update alone, q and qd of the hybrid body.
 PREPARE, LEAVES, UPDATE, SCATTER = 1, 2, 4, 8
 
 
-class Bodies(NamedTuple):
+class AssemblyBodies(NamedTuple):
     """What kernels need of the assembly tree beside the table of its nodes."""
 
     body_link: np.ndarray
@@ -34,10 +34,10 @@ class Bodies(NamedTuple):
 class Engine(NamedTuple):
     """What the kernels work on beside model and forces."""
 
-    tree: Bodies
+    tree: AssemblyBodies
     co: Any
-    places: Any
-    others: Any
+    link_map: Any
+    transient_map: Any
     still: np.ndarray
     joint_work: Work
     work: Work
@@ -69,7 +69,7 @@ def adaptive_steps(
     # model
     links, drives, springs,
     # in
-    n, code, substeps, h, wrenches, stale, todo, e, trial, pull, aside,
+    n, code, substeps, h, wrenches, stale, todo, e, transient_body, pull, transient_springs,
     # out
     body, q, qd,
 ):  # fmt: skip
@@ -91,21 +91,24 @@ def adaptive_steps(
             return -1, bad
         set_leaf_columns(links, e.tree, e.co.numbers)
     if todo & PREPARE:
-        g.counts[rg.TRIED] = 0
+        g.counts[rg.LAST_TRANSIENT] = 0
         mass = e.limits.mass[0] > 0
-        bad = hold_all(links, drives, e.places, e.co, mass, g.kept, stale, reach, e.q, e.still, e.tau, e.joint_work)
+        bad = refresh_stale_nodes(
+            links, drives, e.link_map, e.co, mass, g.cached, stale, reach, e.q, e.still, e.tau, e.joint_work
+        )
         if bad > 0:
             return -2, bad
         condense(
-            links, drives, springs, e.co.table, e.co.numbers, g.active, g.nodes, g.counts[rg.COUNT], e.q, e.qd, e.tau,
-            wrenches, e.places, body,
+            links, drives, springs, e.co.table, e.co.numbers, g.active_region, g.active_nodes, g.counts[rg.COUNT], e.q,
+            e.qd, e.tau, wrenches, e.link_map, body,
         )  # fmt: skip
-        lay_sweep(e.co.table, g.active, e.places.sorted, e.places.node, g.counts[rg.COUNT], g.slot, g.joints)
+        lay_sweep(e.co.table, g.active_region, e.link_map.sorted, e.link_map.node, g.counts[rg.COUNT], g.slot, g.joints)
     while taken < n:
         if g.counts[rg.UNTIL] <= 0:
             update(
-                links, drives, springs, e.tree.roots, e.limits, h, reach, e.tau, wrenches, e.still, e.co, e.places,
-                e.others, e.joint_work, e.work, pull, e.buffers, trial, aside, g, body, e.q, e.qd, q, qd,
+                links, drives, springs, e.tree.roots, e.limits, h, reach, e.tau, wrenches, e.still, e.co, e.link_map,
+                e.transient_map, e.joint_work, e.work, pull, e.buffers, transient_body, transient_springs, g, body,
+                e.q, e.qd, q, qd,
             )  # fmt: skip
             g.counts[rg.UNTIL] = e.limits.period[0]
         if todo & UPDATE:

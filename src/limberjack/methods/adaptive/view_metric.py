@@ -20,7 +20,7 @@ from limberjack.reduced.assembly_tree import FIRST_SIDE, JX, SECOND_SIDE, TOP, A
 from limberjack.reduced.joint_poses import child_pose, composed
 from limberjack.reduced.work import R, rotation
 
-__all__ = ["PERIOD", "VIEW", "levers", "place_root", "place_sides", "seen", "view_numbers"]
+__all__ = ["PERIOD", "VIEW", "levers", "set_root_pose", "set_side_poses", "squared_pixels", "view_numbers"]
 
 # The camera's numbers: whether there is one, place, direction, focal length [pixels], cosine and sine of half its
 # opening, time between two choices [s].
@@ -67,7 +67,7 @@ def levers(model: Model, tree: Assembly) -> tuple[np.ndarray, np.ndarray]:
 
 
 @inner
-def seen(limits, node, factor, x, y, z):
+def squared_pixels(limits, node, factor, x, y, z):
     """Return the scalar of a node with its handle 0 at (x, y, z): squared pixels per squared unit of its metric."""
     v = limits.camera
     dx, dy, dz = x - v[CAMERA], y - v[CAMERA + 1], z - v[CAMERA + 2]
@@ -83,39 +83,39 @@ def seen(limits, node, factor, x, y, z):
 
 
 @inner
-def _top_pose(links, places, top, rows):
+def _top_pose(links, link_map, top, rows):
     """Return the pose in the world of the top of a rigid part."""
-    k = places.cluster[top]
-    a, ax, ay, az = cluster_pose(links, places, top)
+    k = link_map.cluster[top]
+    a, ax, ay, az = cluster_pose(links, link_map, top)
     return composed(rotation(k, rows), rows[k, R + 3], rows[k, R + 7], rows[k, R + 11], a, ax, ay, az)
 
 
 @inner
-def place_root(links, table, c, places, active, root, rows, spot):
+def set_root_pose(links, table, c, link_map, active_region, root, rows, top_pose):
     """Fill the pose of handle 0 of a root."""
-    if active[root]:
-        r, x, y, z = _top_pose(links, places, table[root, TOP], rows)
+    if active_region[root]:
+        r, x, y, z = _top_pose(links, link_map, table[root, TOP], rows)
     else:
         r, x, y, z = pose(c, offset_of(root, len(table) // 2) + JX)
-    put_pose_row(spot, root, r, x, y, z)
+    put_pose_row(top_pose, root, r, x, y, z)
 
 
 @inner
-def place_sides(links, table, c, places, active, node, rows, spot):
+def set_side_poses(links, table, c, link_map, active_region, node, rows, top_pose):
     """Fill the poses of handle 0 of the sides of a node whose own is known."""
     first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
     if first >= 0:
         for k in range(12):
-            spot[first, k] = spot[node, k]
-    if active[node]:
-        r, x, y, z = _top_pose(links, places, table[second, TOP], rows)
+            top_pose[first, k] = top_pose[node, k]
+    if active_region[node]:
+        r, x, y, z = _top_pose(links, link_map, table[second, TOP], rows)
     elif first < 0:
         r, x, y, z = pose(c, offset_of(node, len(table) // 2) + JX)
     else:
-        p = spot
+        p = top_pose
         a = (
             p[node, 0], p[node, 1], p[node, 2], p[node, 3], p[node, 4], p[node, 5], p[node, 6], p[node, 7], p[node, 8],
         )  # fmt: skip
         b, bx, by, bz = child_pose(table, c, node)
         r, x, y, z = composed(a, p[node, 9], p[node, 10], p[node, 11], b, bx, by, bz)
-    put_pose_row(spot, second, r, x, y, z)
+    put_pose_row(top_pose, second, r, x, y, z)
