@@ -93,9 +93,9 @@ def viewer(path: Path) -> None:
                 page.wait_for_timeout(100)
             page.wait_for_timeout(25000)
             page.mouse.click(288, 100)  # the note that there is no graphics card
-            shown.hands.grab("hand", "right_hand", None)
+            shown.grips.grab("hand", "right_hand", None)
             place = shown.runner.ask(lambda sim: sim.body("right_hand").position.copy())
-            shown.hands.move("hand", place + (0.9, -0.75, 0.5))
+            shown.grips.move("hand", place + (0.9, -0.75, 0.5))
             page.wait_for_timeout(25000)
             page.screenshot(path=path)
             browser.close()

@@ -206,7 +206,7 @@ def test_a_pointer_drags_a_body(page, opened, name):
     assert np.linalg.norm(where - (x - 108, y - 36)) < 60
     shot(page, f"drag_{name}")
     page.mouse.up()
-    assert until(lambda: _pumped(page, lambda: not viewer.hands._holds))
+    assert until(lambda: _pumped(page, lambda: not viewer.grips._holds))
     assert not page.complaints
 
 

@@ -1,4 +1,4 @@
-"""The thread that steps: orders, frames, recordings, states carried from method to method, hands on bodies."""
+"""The thread that steps: orders, frames, recordings, states carried from method to method, grips on bodies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import limberjack as lj
 from limberjack.methods import METHODS
 from limberjack.viewer.carry_over import transplant, under_gravity, under_method
 from limberjack.viewer.colors import MODES, body_values, clusters, heat, part_colors
-from limberjack.viewer.dragging import Hands
+from limberjack.viewer.dragging import Grips
 from limberjack.viewer.runner import Runner
 
 
@@ -176,21 +176,21 @@ def test_a_dragged_body_comes_to_the_pointer(name):
     # one joint of four, the default budget, is too stiff an arm to reach a point of the plane
     sim = under_method(pendulum(), lj.Adaptive(budget=3) if name == "adaptive" else name)
     runner = Runner(sim)
-    hands = Hands(runner)
+    grips = Grips(runner)
     runner.start()
     runner.play()
     body = sim.model.body_names[-1]
     start = runner.ask(lambda sim: sim.body(body).position.copy())
     goal = start + np.array([-0.5, 0.0, 0.4])
-    hands.grab("hand", body, start)
+    grips.grab("hand", body, start)
     for share in np.linspace(0.1, 1.0, 10):
-        hands.move("hand", start + share * (goal - start))
+        grips.move("hand", start + share * (goal - start))
         time.sleep(0.05)
     near = lambda: np.linalg.norm(runner.ask(lambda sim: sim.body(body).position) - goal) < 0.1  # noqa: E731
     assert until(near)
     pull = runner.frame(timeout=5.0).facts["pulls"][0]
     assert pull.body == body and np.linalg.norm(pull.force) > 0.0 and np.allclose(pull.target, goal, atol=0.05)
-    hands.release("hand")
+    grips.release("hand")
     runner.ask(lambda sim: None)
     assert until(lambda: not runner.frame(timeout=5.0).facts["pulls"])
     runner.stop()
@@ -201,15 +201,15 @@ def test_a_light_limb_is_not_torn_by_a_fast_pointer():
     """A hand of the humanoid, its pointer thrown a metre away at once, comes along without tearing at its joints."""
     sim = lj.Simulation(lj.scenes.humanoid(gravity=(0.0, 0.0, 0.0)))
     runner = Runner(sim)
-    hands = Hands(runner)
-    hands.leash = 0.05
+    grips = Grips(runner)
+    grips.leash = 0.05
     fastest = []
     runner.watchers["speed"] = lambda sim: fastest.append(float(np.abs(sim.qd).max()))
     runner.start()
     runner.play()
     start = runner.ask(lambda sim: sim.body("right_hand").position.copy())
-    hands.grab("hand", "right_hand", start)
-    hands.move("hand", start + (0.6, -0.6, 0.5))
+    grips.grab("hand", "right_hand", start)
+    grips.move("hand", start + (0.6, -0.6, 0.5))
     assert until(lambda: runner.ask(lambda sim: np.linalg.norm(sim.body("right_hand").position - start)) > 0.5)
     runner.stop()
     assert max(fastest) < 150.0 and not runner.problems
@@ -217,15 +217,15 @@ def test_a_light_limb_is_not_torn_by_a_fast_pointer():
 
 def test_several_hands_hold_at_once(runner):
     """Two grips hold two bodies; all are released together; a method switch forgets them."""
-    hands = Hands(runner)
+    grips = Grips(runner)
     names = runner.sim.model.body_names
-    hands.grab("a", names[1], None)
-    hands.grab("b", names[3], None)
+    grips.grab("a", names[1], None)
+    grips.grab("b", names[3], None)
     runner.order(lambda sim: None)
     assert until(lambda: len(runner.frame(timeout=5.0).facts.get("pulls", [])) == 2)
     runner.order(lambda sim: runner.replace(under_method(sim, "multipliers"), None, start=False))
     assert until(lambda: len(runner.frame(timeout=5.0).facts.get("pulls", [])) == 0)
-    hands.release_all()
+    grips.release_all()
     assert runner.ask(lambda sim: sim.method.name) == "multipliers" and not runner.problems
 
 
@@ -277,16 +277,16 @@ def test_heat_goes_from_blue_to_red():
 def test_a_gizmo_holds_a_body_in_every_method(name):
     """Held with a rotation, a body is drawn along in every method."""
     runner = Runner(under_method(pendulum(), lj.Adaptive(budget=3) if name == "adaptive" else name))
-    hands = Hands(runner)
+    grips = Grips(runner)
     runner.start()
     runner.play()
     body = runner.sim.model.body_names[-1]
     start = runner.ask(lambda sim: (sim.body(body).position.copy(), sim.rotations[-1].copy()), 300.0)
-    hands.grab("gizmo", body, *start)
-    hands.move("gizmo", start[0] + (-0.3, 0.0, 0.3), start[1])
+    grips.grab("gizmo", body, *start)
+    grips.move("gizmo", start[0] + (-0.3, 0.0, 0.3), start[1])
     near = lambda: np.linalg.norm(runner.ask(lambda sim: sim.body(body).position - start[0])) > 0.2  # noqa: E731
     assert until(near)
-    hands.release_all()
-    assert runner.ask(lambda sim: len(hands._holds)) == 0
+    grips.release_all()
+    assert runner.ask(lambda sim: len(grips._holds)) == 0
     runner.stop()
     assert len(runner.problems) <= 1

@@ -1,1 +1,1 @@
-"""The command line, the demonstration, and kernels compiled ahead."""
+"""The command line, the demonstration, and compilation ahead of time."""

@@ -1,6 +1,6 @@
-"""Commands that need no model: warmup, bench, papers, demo; and the words that commands share.
+"""Commands that need no model: warmup, bench, papers, demo; and argument types that commands share.
 
-Whatever loads kernels is imported inside, as in `cli.py`.
+Modules that load kernels are imported on first use, as in `commands.py`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ File = Annotated[Path | None, terminal.maybe(Path), terminal.arg("FILE")]
 
 @dataclass(frozen=True)
 class Warmup:
-    """Compile everything ahead, so that nothing has to wait for it later."""
+    """Compile all kernels ahead of time."""
 
     def __call__(self) -> int:
-        """Run every warm-up job and say what became of it."""
+        """Run every warm-up job and report the time."""
         from limberjack.cli.warmup import warm_up
 
         terminal.say(*warm_up(terminal.console()))
@@ -39,7 +39,7 @@ class Bench:
     Attributes:
         tables: which tables.
         json: where the numbers go as JSON.
-        quick: small and fast, for a look.
+        quick: small and fast, to check that everything works; not for quoting.
     """
 
     tables: Annotated[tuple[str, ...], tyro.conf.Positional, terminal.arg("[TABLE ...]", "all")] = ()
@@ -60,13 +60,13 @@ class Bench:
 
 @dataclass(frozen=True, kw_only=True)
 class Papers:
-    """Measure the papers' tables and draw their figures anew, beside the papers' numbers.
+    """Repeat the tables and figures of the papers, beside the papers' numbers.
 
     Attributes:
         figures: a paper (redon) or one of its figures (redon/fig6).
-        quick: small and fast, for a look.
-        full: long runs, of figures that have them.
-        out: the folder the numbers and pictures go to, made if absent.
+        quick: small and fast, to check that everything works; not for quoting.
+        full: long runs, where a figure has them.
+        out: the folder for numbers and pictures, created if absent.
     """
 
     figures: Annotated[tuple[str, ...], tyro.conf.Positional, terminal.arg("[FIGURE ...]", "all")] = ()
@@ -86,7 +86,7 @@ class Demo:
     """Simulate a pendulum of 300 links and a thrown humanoid; write motions, a plot and animations.
 
     Attributes:
-        out: the folder the results go to, made if absent.
+        out: the folder for the results, created if absent.
     """
 
     out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("demo-output")

@@ -1,7 +1,7 @@
 """The command line: `limberjack run | view | scenes | info | assemble | convert | warmup | bench | papers | demo`.
 
-Each command is a dataclass, whose fields are its arguments, and is called to do its work. Whatever loads kernels is
-imported inside: `limberjack --help` takes no time. Bad input ends with status 2 and one message on stderr.
+Each command is a dataclass, whose fields are its arguments, and is called to do its work. Modules that load kernels are
+imported on first use, so that `limberjack --help` is fast. Bad input ends with status 2 and one message on stderr.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class _Source:
     Attributes:
         target: a scene (`limberjack scenes` lists them) or a model file: .urdf, .xml, .mjcf, .json.
         set: an option of the scene, e.g. links=50.
-        base: how the root link of a URDF stands in the world: fixed or free.
-        repair: refuse files with broken inertias and other dirt instead of mending them.
-        roots: a further folder meshes and includes may come from.
+        base: joint of the root link of a URDF to the world: fixed or free.
+        repair: refuse files with invalid inertias and other defects instead of repairing them.
+        roots: a further folder that meshes and includes may come from.
         package_path: a folder in which package:// files are looked for.
     """
 
@@ -69,7 +69,7 @@ class _Source:
     package_path: _Folders = ()
 
     def scene(self) -> Scene:
-        """Return the scene named, or the file as a scene of its own; a scene's name comes first."""
+        """Return the named scene, or the file as a scene; names of scenes take precedence."""
         from limberjack import scenes
 
         known = scenes.names()
@@ -94,7 +94,7 @@ class _Source:
         return scenes.Scene(model.name, model)
 
     def _ready_made(self, **options: Any) -> Scene:
-        """Return the scene named, built with these options."""
+        """Return the named scene, built with these options."""
         from limberjack import scenes
 
         return scenes.get(self.target, **options)
@@ -105,14 +105,14 @@ class _Source:
 
 @dataclass(frozen=True, kw_only=True)
 class _Moving(_Source):
-    """How a model is moved.
+    """How a model is simulated.
 
     Attributes:
-        method: how it is moved, e.g. full.
+        method: the simulation method, e.g. full.
         integrator: of method full: semi_implicit, euler, rk4, implicit or momentum.
         option: a further option of the method, e.g. substeps=4.
         dt: time step [s].
-        ignore: features to leave out although the method cannot honour them, e.g. limits,contacts.
+        ignore: features to leave out because the method does not support them, e.g. limits,contacts.
     """
 
     method: Annotated[str | None, terminal.maybe(str), terminal.arg("NAME", "the scene's, or full")] = None
@@ -157,10 +157,10 @@ class View(_Moving):
     """Show a scene or a model file in the browser; drag bodies and change the method while it runs.
 
     Attributes:
-        host: the interface to listen on; other machines than this need the token in the address printed.
+        host: the interface to listen on; other machines need the token in the printed address.
         port: the first port to try; 0 lets the system choose.
-        rate: pictures per second.
-        paused: do not run at once.
+        rate: frames per second.
+        paused: start paused.
         no_browser: print the address only.
     """
 
@@ -180,7 +180,7 @@ class View(_Moving):
     def __call__(self) -> int:
         """Open the viewer and wait for Ctrl-C."""
         if self.rate is not None and not (math.isfinite(self.rate) and 0.1 <= self.rate <= 240.0):
-            raise StateError(f"--rate must be between 0.1 and 240 pictures per second, got {self.rate:g}")
+            raise StateError(f"--rate must be between 0.1 and 240 frames per second, got {self.rate:g}")
         with terminal.collected() as notes:
             sim, scene = self.made()
         terminal.tell(notes, self.target)
@@ -207,7 +207,7 @@ class Run(_Moving):
         rate: frames per second of the recording.
         out: where the motion goes, by suffix: .npz, .csv, .html, .glb, .mp4, .gif or .png.
         save_state: where the final state goes, for --resume: .npz.
-        resume: go on from a state saved before, bit for bit, instead of a scene or file.
+        resume: continue from a saved state, bit for bit, instead of a scene or file.
         quiet: print nothing but warnings and errors.
     """
 
@@ -229,7 +229,7 @@ class Run(_Moving):
         from limberjack.cli.runs import Report, measured_run, summary
         from limberjack.cli.warmup import compiled
 
-        waiting = "preparing (the first run compiles for about a minute)"
+        waiting = "preparing (the first run of a method compiles it)"
         with nullcontext() if self.quiet else terminal.console().status(waiting):
             compiled(sim)
         report, failure = Report(sim.model, sim.steps, sim.dt), None
@@ -283,12 +283,12 @@ class Run(_Moving):
         return sim, Scene(sim.model.name, sim.model)
 
     def _write(self, sim: Simulation, scene: Scene) -> list[str]:
-        """Save what was recorded and the state; return a sentence for each file."""
+        """Save the recording and the state; return a line for each file."""
         written = []
         if sim.recorded is not None:
             from limberjack.cli.runs import save_motion
 
-            camera = scene.camera if scene.description else None  # a file says nothing of where to look from
+            camera = scene.camera if scene.description else None  # a model file has no camera
             for path in self.out:
                 saved = save_motion(sim.recorded, path, camera, progress=not self.quiet)
                 written.append(f"motion ({len(sim.recorded)} frames): {saved}")
@@ -324,7 +324,7 @@ class Scenes:
 
 @dataclass(frozen=True, kw_only=True)
 class Info(_Source):
-    """Say what is in a model file or scene, and which methods can honour it.
+    """Show what a model file or scene contains, and which methods support it.
 
     Attributes:
         json: print JSON for programs instead.
@@ -333,7 +333,7 @@ class Info(_Source):
     json: Flag = False
 
     def __call__(self) -> int:
-        """Print what there is."""
+        """Print the contents."""
         with terminal.collected() as notes:
             scene = self.scene()
         facts = _facts(scene.model, self.target, notes)
@@ -346,14 +346,14 @@ class Info(_Source):
         plain = {name: fact for name, fact in facts.items() if name not in ("features", "warnings")}
         rows = {name: terminal.listed(fact) + units.get(name, "") for name, fact in plain.items()}
         terminal.console().print(terminal.grid(rows))
-        table = Table("feature", "for example", "methods that honour it", title="features", title_justify="left")
+        table = Table("feature", "for example", "methods that support it", title="features", title_justify="left")
         for name, fact in facts["features"].items():
-            able = ", ".join(fact["methods"]) or f"none yet: --ignore {name}"
+            able = ", ".join(fact["methods"]) or f"none: --ignore {name}"
             table.add_row(name, terminal.clean(fact["example"]), able)
         if facts["features"]:
             terminal.console().print(table)
         else:
-            terminal.say("no features that a method would have to honour: any method can run it")
+            terminal.say("no features that need support: any method can run it")
         terminal.say(*(f"warning: {note}" for note in notes))
         return 0
 
@@ -395,7 +395,7 @@ class Convert(_Source):
     out: Annotated[Path, tyro.conf.Positional, terminal.arg("OUT")]
 
     def __call__(self) -> int:
-        """Read, write, say where."""
+        """Read and write the file."""
         if Path(self.target).suffix.lower() in _registry.suffixes("trajectory reader"):
             terminal.check_output(self.out, "trajectory writer")
             from limberjack.cli.runs import save_motion
@@ -417,13 +417,13 @@ class Convert(_Source):
 
 @dataclass(frozen=True, kw_only=True)
 class Assemble(_Source):
-    """Close the joints and loops of a scene or a model file, and say which cannot be closed.
+    """Close the joints and loops of a scene or a model file, and list those that cannot be closed.
 
     Attributes:
-        pin: a body that stays where it is.
+        pin: a body whose pose is fixed.
         tolerance: largest error of a joint that is closed [m, rad].
         iterations: most assembly iterations.
-        out: where the model goes with the coordinates found as its start: .json.
+        out: where the model is written with the assembled coordinates as its start: .json.
     """
 
     pin: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="BODY")] = ()
@@ -465,10 +465,10 @@ def main(argv: Iterable[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a name the terminal has no letters for is no error
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot encode is no error
     try:
         status = _run(words)
-        sys.stdout.flush()  # here, where a reader that has gone is met with calm
+        sys.stdout.flush()  # here, where a closed pipe is handled
         return status
     except KeyboardInterrupt:
         terminal.warn("interrupted")
@@ -490,6 +490,6 @@ def _run(words: list[str]) -> int:
     try:
         about = "Simulate articulated figures: pendulums, robots, characters."
         command = tyro.extras.subcommand_cli_from_dict(_COMMANDS, prog="limberjack", args=words, description=about)
-    except SystemExit as end:  # help, or a usage error that has been told already
+    except SystemExit as end:  # help, or a usage error that has been printed already
         return end.code if isinstance(end.code, int) else 2
     return command()

@@ -24,7 +24,7 @@ from limberjack.simulation.trajectory import Trajectory
 __all__ = ["animate_pendulum", "canvas", "demo", "draw_flight", "save_plot", "thrown_humanoid"]
 
 _INK, _PALE, _PAPER = "#22303c", "#9aa5ad", "#fbfaf7"
-# Frames of the recording per picture of the pendulum's animation.
+# Recorded frames per frame of the pendulum's animation.
 _EVERY = 6
 _DASHES = (0, (4, 3))
 _KINETIC, _POTENTIAL = "#e8743b", "#3f7cac"
@@ -37,8 +37,8 @@ def demo(folder: Path, console: Any) -> None:
     """Simulate the 300-link pendulum and a thrown humanoid, measure both, and write the results into `folder`.
 
     Args:
-        folder: made if absent.
-        console: the rich console to speak through.
+        folder: created if absent.
+        console: the rich console to print to.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,7 @@ def demo(folder: Path, console: Any) -> None:
         raise FileError(folder, f"cannot be made: {error.strerror or error}") from error
     runs = []
     for title, make, seconds in _RUNS:
-        with console.status(f"{title}: preparing (the first run compiles for about a minute)"):
+        with console.status(f"{title}: preparing (the first run of a method compiles it)"):
             sim = make()
             compiled(sim)
         report = measured_run(sim, seconds, progress=True)
@@ -72,7 +72,7 @@ def _pendulum() -> Simulation:
 
 
 def thrown_humanoid() -> Simulation:
-    """Return the figure without limits and dampers, so that its energy is a law to hold, thrown into a backflip."""
+    """Return the figure without limits and dampers, so that its energy is conserved, thrown into a backflip."""
     model = scenes.humanoid(limits=None, damping=0.0)
     sim = Simulation(model, Full(integrator="momentum"), dt=1e-3)
     for side, hip in (("left", 0.6), ("right", -0.2)):
@@ -143,7 +143,7 @@ def _pictures(folder: Path, runs: list[Any], console: Any) -> list[tuple[Path, s
 
 @contextmanager
 def canvas(width: float, height: float, dpi: int) -> Iterator[Any]:
-    """Give a figure that draws into memory, whatever backend the user has."""
+    """Yield a figure that draws into memory, whatever backend the user has."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -176,7 +176,7 @@ def save_plot(path: Path, swing: Report, pendulum: Trajectory, flight: Report, h
 
 
 def _chain(trajectory: Trajectory, frame: int) -> np.ndarray:
-    """Return the (links + 1, 2) corners of the chain in the x-z plane, its free end included."""
+    """Return the (links + 1, 2) joint positions of the chain in the x-z plane, its free end included."""
     places, rotations = trajectory.positions[frame], trajectory.rotations[frame]
     last = trajectory.model.spec.shapes[-1]
     end = places[-1] + turned(rotations[-1:], 2.0 * np.array([last.position]))[0]
@@ -205,7 +205,7 @@ def _draw_swing(axes: Any, trajectory: Trajectory) -> None:
 
 
 def draw_flight(axes: Any, trajectory: Trajectory) -> None:
-    """Draw ten moments of a figure's flight and the path of its centre of mass, seen along +y."""
+    """Draw ten frames of a figure's flight and the path of its centre of mass, seen along +y."""
     model = trajectory.model
     frames = np.linspace(0, len(trajectory) - 1, 10).round().astype(int)
     poses = zip(trajectory.positions, trajectory.rotations, strict=True)
@@ -216,7 +216,7 @@ def draw_flight(axes: Any, trajectory: Trajectory) -> None:
     axes.plot(*path.T, color=_KINETIC, linewidth=1.0, linestyle=_DASHES, zorder=6, label="centre of mass")
     axes.plot(*path[frames].T, "o", color=_KINETIC, markersize=3, zorder=7)
     axes.legend(loc="upper left")
-    title = f"{model.body_count} bodies, {model.nv} freedoms, thrown into a backflip"
+    title = f"{model.body_count} bodies, {model.nv} degrees of freedom, thrown into a backflip"
     axes.set(title=title, xlabel="x [m]", ylabel="z [m]")
     x = trajectory.positions[..., 0]
     axes.set_xlim(x.min() - 0.4, x.max() + 0.4)
@@ -272,7 +272,7 @@ def _image(figure: Any) -> Any:
 
 
 def _save_gif(path: Path, images: list[Any], milliseconds: int) -> None:
-    """Write an endless animation whose frames share one palette, which keeps it small and free of flicker."""
+    """Write a looping animation whose frames share one palette, which keeps it small and free of flicker."""
     from PIL import Image
 
     sample = [images[i] for i in np.linspace(0, len(images) - 1, 6).round().astype(int)]
@@ -288,7 +288,7 @@ def _save_gif(path: Path, images: list[Any], milliseconds: int) -> None:
 
 
 def animate_pendulum(path: Path, trajectory: Trajectory, tick: Callable[[], None], *, every: int = _EVERY) -> None:
-    """Write the animation of a chain of links of 1 m hung at the origin.
+    """Write the animation of a chain of links of 1 m that hangs from the origin.
 
     Args:
         path: the .gif.

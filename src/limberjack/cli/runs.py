@@ -1,4 +1,4 @@
-"""Measured runs: a simulation run with its energy and momentum watched, and what that says in words.
+"""Measured runs: a run with its energy and momentum monitored, and a summary of it.
 
 Shared by the command `run` and the demonstration.
 """
@@ -32,7 +32,7 @@ class Report:
     """What a run did and how well: filled while it runs, so an interrupted one has it too.
 
     Attributes:
-        model: what moved.
+        model: the model.
         begin: step counter at the start.
         steps: steps taken.
         dt: time step [s].
@@ -40,8 +40,8 @@ class Report:
         times: of the measures [s].
         kinetic: energy at each [J].
         potential: energy at each [J].
-        momentum_drift: largest relative change of momentum that gravity does not explain; None where the world or
-            an outer force holds on to the model.
+        momentum_drift: largest relative change of momentum that gravity does not explain; None where the
+            model is connected to the world or an external force acts.
     """
 
     model: Model
@@ -78,7 +78,7 @@ class Report:
 
 
 def is_lossless(model: Model) -> bool:
-    """Return whether nothing in the model takes energy out or puts any in."""
+    """Return whether nothing in the model dissipates or adds energy."""
 
     def lossy(part: Any) -> bool:
         return any(np.any(x) for x in (part.damping, part.friction, part.limit_damping) if x is not None)
@@ -130,7 +130,7 @@ def measured_run(
         mark = clock.perf_counter()
 
     if progress:
-        importlib.import_module("rich.progress")  # ahead of the run, whose time is taken
+        importlib.import_module("rich.progress")  # before the run, which is timed
     look(sim)
     try:
         sim.run(seconds, progress=progress, rate=rate, callback=look)
@@ -142,10 +142,10 @@ def measured_run(
 
 
 def _floats(sim: Simulation) -> bool:
-    """Return whether gravity is the only outer force: nothing is fixed to, pulled by or driven from the world."""
+    """Return whether gravity is the only external force: nothing is connected to or driven from the world."""
     model = sim.model
     held = any(joint.kind != "free" or _pulls(joint) for joint in model.spec.joints if joint.parent == WORLD)
-    # the plane carries them; what carries registered kinds is not known
+    # the plane supports them; what registered kinds are connected to is not known
     held = held or any(body.body_kind == "planar" or isinstance(body, RegisteredBody) for body in model.spec.bodies)
     tied = any(WORLD in (spring.a, spring.b) for spring in model.springs)
     return bool(model.nv) and not (held or tied or sim.tau.any() or len(sim.forces.wrenches.link))
@@ -175,7 +175,7 @@ class _MomentumWatch:
         return linear, angular - np.cross(centre, linear)
 
     def look(self, sim: Simulation, kinetic: float) -> float:
-        """Return the largest relative drift so far; the scale is the momentum the kinetic energy could hold."""
+        """Return the largest relative drift so far; the scale is the momentum of the kinetic energy."""
         linear, angular = self._read(sim)
         pull = (sim.time - self._begin) * self._total * sim.model.gravity
         errors = np.array([np.linalg.norm(linear - self._linear - pull), np.linalg.norm(angular - self._angular)])
@@ -185,26 +185,26 @@ class _MomentumWatch:
 
 
 def save_motion(trajectory: Trajectory, path: Path, camera: Any = None, *, progress: bool = False) -> Path:
-    """Write a trajectory with what its writer takes of a camera and a progress bar; return the path."""
+    """Write a trajectory, with camera and progress bar where the writer takes them; return the path."""
     known = inspect.signature(_registry.lookup("trajectory writer", path)).parameters
     options = {"camera": camera, "progress": progress}
     return trajectory.save(path, **{name: value for name, value in options.items() if name in known})
 
 
 def summary(sim: Simulation, report: Report, *, driven: bool) -> dict[str, str]:
-    """Return what a run did, a sentence for each thing worth knowing.
+    """Return the summary of a run, a line per quantity.
 
     Args:
         sim: the simulation after the run.
         report: what was measured.
-        driven: whether something outside the model pushed it.
+        driven: whether a drive acted on the model.
     """
     model, drift = sim.model, report.momentum_drift
     pushed = driven or bool(sim.tau.any()) or len(sim.forces.wrenches.link) > 0
     loses = pushed or not is_lossless(model)
-    held = "not watched: the world or an outer force holds the model"
+    held = "not measured: connected to the world, or an external force acts"
     return {
-        "model": f"{model.name}: {model.body_count} bodies, {model.joint_count} joints, {model.nv} freedoms (nv)",
+        "model": f"{model.name}: {model.body_count} bodies, {model.joint_count} joints, {model.nv} dofs (nv)",
         "method": _described(sim.method),
         "steps": f"{report.steps} of {report.dt:g} s, to t = {sim.time:.6g} s",
         "wall time": f"{report.wall:.3g} s, recording included",
@@ -212,7 +212,7 @@ def summary(sim: Simulation, report: Report, *, driven: bool) -> dict[str, str]:
         "time per step": f"{report.microseconds_per_step:.1f} us",
         "time per joint and step": f"{report.nanoseconds_per_joint:.0f} ns",
         "energy change" if loses else "energy drift": f"{report.energy_drift:.1e} of the largest kinetic energy"
-        + ("; there are dampers, motors or outer forces" if loses else ""),
+        + ("; there are dampers, motors or external forces" if loses else ""),
         "momentum drift": held if drift is None else f"{drift:.1e}",
     }
 

@@ -1,4 +1,4 @@
-"""How the command line reads words and speaks: arguments, NAME=VALUE, lines, grids, warnings, errors.."""
+"""Arguments and output of the command line: NAME=VALUE, lines, grids, warnings, errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SHOWN_WARNINGS = 5
 
 
 def maybe(make: type) -> Any:
-    """Return the rule for the one word of an option that may be left out."""
+    """Return the parsing rule of an optional argument."""
     return tyro.constructors.PrimitiveConstructorSpec(
         nargs=1,
         metavar=make.__name__.upper(),
@@ -48,12 +48,12 @@ def maybe(make: type) -> Any:
 
 
 def arg(metavar: str, otherwise: str = "") -> Any:
-    """Return how an argument shows in the help; `otherwise` says what holds without it."""
+    """Return the help display of an argument; `otherwise` describes its default."""
     return tyro.conf.arg(metavar=metavar, help_behavior_hint=otherwise and f"(default: {otherwise})")
 
 
 def clean(text: object) -> str:
-    """Return `text` with what a terminal would obey instead of showing written out: names come from files."""
+    """Return `text` with control characters escaped: names come from files."""
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in str(text))
 
 
@@ -76,7 +76,7 @@ def warn(message: str) -> None:
 
 
 def grid(rows: Mapping[str, str]) -> Any:
-    """Return a table of two columns without heads."""
+    """Return a table of two columns without a header."""
     from rich.table import Table
 
     table = Table(show_header=False)
@@ -87,7 +87,7 @@ def grid(rows: Mapping[str, str]) -> Any:
 
 @contextmanager
 def collected() -> Iterator[list[str]]:
-    """Give the list into which the `ModelWarning` messages of the block go; other warnings are shown as ever."""
+    """Yield a list that collects the `ModelWarning` messages of the block; other warnings are shown as usual."""
     notes: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ModelWarning)
@@ -138,7 +138,7 @@ def shown(value: Any) -> str:
 
 
 def listed(fact: Any) -> str:
-    """Return a fact for people: counts with their sum, lists with commas, numbers short."""
+    """Return a value for display: counts with their sum, lists with commas, numbers short."""
     if isinstance(fact, dict):
         total = sum(fact.values())
         return f"{total}: " + ", ".join(f"{count} {kind}" for kind, count in fact.items()) if fact else "0"
@@ -148,7 +148,7 @@ def listed(fact: Any) -> str:
 
 
 def check_output(path: Path, table: str) -> None:
-    """Refuse, before any work is done for it, a file of a kind that `table` does not have or in a wrong place."""
+    """Refuse, before any work is done, a suffix that `table` does not have or a path that cannot be written."""
     _registry.lookup(table, path)
     check_place(path)
 
@@ -164,7 +164,7 @@ def check_place(path: Path) -> None:
 
 
 def failed(error: Exception) -> int:
-    """Tell an error in one message and return the status: 2 where the input is to blame."""
+    """Print an error in one message and return the status: 2 for bad input."""
     if os.environ.get("LIMBERJACK_DEBUG"):
         raise error
     if isinstance(error, LimberjackError):

@@ -183,7 +183,7 @@ def _multipliers(**options: Any) -> None:
 def _slanted() -> None:
     whole = new_maximal(looped(), frozenset())
     system, nu = whole.system, int(whole.system.body_start[-1])
-    tree = order_of(system, split(system, np.arange(len(whole.names)) < whole.held))
+    tree = order_of(system, split(system, np.arange(len(whole.names)) < whole.equality_count))
     work, nr = new_work(tree), int(system.row_start[-1])
     mass, j = np.zeros(int(system.mass_start[-1])), np.zeros(int(system.block_start[-1]))
     factor(system, tree, mass, j, np.ones(nr), work)

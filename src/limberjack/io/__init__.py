@@ -1,4 +1,4 @@
-"""Files in and out: models (URDF, MJCF, native JSON), meshes, trajectories; each reader and writer by suffix."""
+"""Reading and writing files: models (URDF, MJCF, native JSON), meshes, trajectories; readers and writers by suffix."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def load(
 
     Args:
         path: the file.
-        repair: mend broken inertias and other dirt of real files, with a `ModelWarning` each; False refuses them.
-        base: "fixed" or "free": how a URDF's root link stands in the world (MJCF and JSON are as written).
+        repair: repair invalid inertias and other defects of real files, with a `ModelWarning` each; False refuses them.
+        base: "fixed" or "free": joint of a URDF's root link to the world (MJCF and JSON are as written).
         roots: further folders meshes and includes may come from; the file's own folder always may.
         package_paths: folders searched for `package://name/...`, before `ROS_PACKAGE_PATH` and the file's parents.
     """

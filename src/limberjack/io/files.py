@@ -1,4 +1,4 @@
-"""Files written whole or not at all."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _target(path: str | Path) -> tuple[Path, int | None]:
 
 def _write(temporary: Path, target: Path, mode: int | None, data: bytes | Callable[[BinaryIO], None]) -> None:
     try:
-        # Opened by hand rather than by tempfile, whose files nobody else may read.
+        # Not by tempfile, whose files only their owner may read.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         with open(os.open(temporary, flags, 0o666), "wb") as file:
             if callable(data):

@@ -1,7 +1,7 @@
 """Trajectories as binary glTF (.glb): one node per body, moved by an animation; opens in Blender, three.js and others.
 
-Shapes of the same form share one mesh. glTF has y up: one node on top turns the world. Rotations are written with
-neighbouring frames on the same side of the sphere, so that what plays them turns the short way.
+Shapes of the same form share one mesh. glTF has y up: one node on top turns the world. Quaternions of
+neighbouring frames have the same sign, so that interpolation takes the short way.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def write(trajectory: Trajectory, path: str | Path, *, progress: bool = False) -
     """Write model and motion as one .glb file.
 
     Args:
-        trajectory: what moved.
+        trajectory: the motion.
         path: the file.
         progress: show a progress bar.
     """
@@ -56,7 +56,7 @@ def continuous(rotations: np.ndarray) -> np.ndarray:
 
 
 class _File:
-    """A glTF document that is being put together, and its binary part."""
+    """A glTF document under construction, and its binary part."""
 
     def __init__(self, drawing: Drawing, trajectory: Trajectory) -> None:
         self._drawing, self._trajectory = drawing, trajectory
@@ -75,7 +75,7 @@ class _File:
         self._surfaces: dict[Any, dict[str, Any]] = {}
         self._moves = len(trajectory) > 1 and trajectory.times[-1] > trajectory.times[0]
         if self._moves:
-            # times must grow from frame to frame
+            # times must increase from frame to frame
             self._frames = np.flatnonzero(np.concatenate([[True], np.diff(trajectory.times) > 0.0]))
             times = (trajectory.times[self._frames] - trajectory.times[0]).astype(np.float32)
             grows = np.concatenate([[True], np.diff(times) > 0.0])
@@ -136,7 +136,7 @@ class _File:
         return len(self._nodes) - 1
 
     def _animate(self, node: int, what: str, values: np.ndarray) -> None:
-        """Let a property of a node take `values`, one row a frame; one that stays costs nothing."""
+        """Animate a property of a node by `values`, one row per frame; a constant property is stored once."""
         if self._moves and (values[1:] != values[:1]).any():
             kind = "VEC4" if what == "rotation" else "VEC3"
             output = self._accessor(values[self._frames].astype(np.float32), kind)

@@ -1,7 +1,7 @@
 """Trajectories as one HTML file that plays by itself, offline: model, motion and player (`player.html`) in one.
 
-Positions are whole multiples of a small step, rotations 16-bit numbers; both are kept as differences from frame to
-frame and packed, which browsers undo by themselves.
+Positions are integer multiples of a small step, rotations 16-bit numbers; both are stored as differences from frame to
+frame and compressed, which browsers undo by themselves.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def write(
     """Write a page that plays the motion in any browser, without a network.
 
     Args:
-        trajectory: what moved.
+        trajectory: the motion.
         path: the file.
-        camera: (position, target) [m]; None = one that sees the whole motion.
-        follow: let the camera go along; None = where no camera is given and the motion leads far away.
+        camera: (position, target) [m]; None = one that shows the whole motion.
+        follow: move the camera along; None = where no camera is given and the motion leads far away.
         title: of the page; None = the model's name.
         progress: show a progress bar.
     """

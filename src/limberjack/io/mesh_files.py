@@ -1,8 +1,8 @@
 """Triangle meshes from files: STL, OBJ and COLLADA by readers of our own, PLY, OFF and glTF through trimesh.
 
-Every reader gives triangles over shared vertices: vertices at exactly the same place are one, so that a
-closed surface is closed in its indices too. COLLADA is read for its triangles alone: materials, which real
-files get wrong, are not looked at; units are honoured and the up axis is not, as robot tools do.
+Every reader gives triangles over shared vertices: vertices at exactly the same position are merged, so that a
+closed surface is closed in its indices too. COLLADA is read for its triangles only: materials, which real
+files get wrong, are ignored; units are applied and the up axis is not, as robot tools do.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Mesh = tuple[np.ndarray, np.ndarray]
 
 _STL_RECORD = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
 _STL_VERTEX = re.compile(rb"\bvertex\s+(\S+)\s+(\S+)\s+(\S+)", re.IGNORECASE)
-# Instances of instances multiply: a small file must not become an endless mesh.
+# Instances of instances multiply: a small file must not become an unbounded mesh.
 _MOST_TRIANGLES = 20_000_000
 
 

@@ -1,9 +1,9 @@
-"""MJCF in: MuJoCo parses and compiles the file, its compiled bodies, joints and geoms become ours.
+"""Reading MJCF: MuJoCo parses and compiles the file, its compiled bodies, joints and geoms are converted.
 
 Coordinates are MuJoCo's: q, qd copied over mean the same pose and motion. A MuJoCo joint moves by qpos - ref,
 so with `ref` the joint frame stands where MuJoCo's is at qpos = 0. Several joints on one body apply in order,
 each axis and anchor in the child's frame: a compound joint whose frame is the child's. What has no
-counterpart is named, one `ModelWarning` per kind of thing.
+counterpart is named, one `ModelWarning` per kind of element.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from limberjack.spatial import frames
 
 __all__ = ["find_drives", "read"]
 
-# What the actuators of a compiled MuJoCo model do to its joints while nobody controls them.
+# What the actuators of a compiled MuJoCo model do to its joints at zero control.
 
 
 def find_drives(parts: Parts) -> dict[int, dict[str, Any]]:
@@ -63,7 +63,7 @@ def find_drives(parts: Parts) -> dict[int, dict[str, Any]]:
 
 
 def _motor(parts: Parts, a: int, j: int) -> Motor | None:
-    """Return what actuator `a` on joint `j` does at zero control: a motor, idle for a plain one, or None."""
+    """Return actuator `a` on joint `j` at zero control: a motor, without gains for a plain one, or None."""
     m = parts.m
     scalar = int(m.jnt_type[j]) in (SLIDE, HINGE)
     linear = int(m.actuator_gaintype[a]) == 0 and int(m.actuator_biastype[a]) in (0, 1)
@@ -129,10 +129,10 @@ def read(
 
     Args:
         path: the file.
-        repair: mend inertias that no body can have, with a warning; False refuses them.
-        base: has no say: MJCF states how its bodies stand in the world.
+        repair: repair inertias that no body can have, with a warning; False refuses them.
+        base: ignored: MJCF states how its bodies are connected to the world.
         roots: further folders that includes, meshes and textures may come from.
-        package_paths: has no say: MJCF names files by their path.
+        package_paths: ignored: MJCF names files by their path.
     """
     del base, package_paths
     path = Path(path)
@@ -149,7 +149,7 @@ def read(
 
 
 def _compile(path: Path, found: Scan, repair: bool) -> Any:
-    """Return MuJoCo's compiled model; its errors become ours and its warnings too."""
+    """Return MuJoCo's compiled model; its errors become `FileError`, its warnings `ModelWarning`."""
     mujoco = require("mujoco", extra="mjcf")
     messages: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
@@ -178,13 +178,13 @@ def _compiled(path: Path, mujoco: Any, balance: bool) -> Any:
 
 
 def _leave_out(spec: Any, mujoco: Any) -> None:
-    """Take from MuJoCo's hands what costs time or memory and is not asked for here."""
+    """Remove from MuJoCo's specification what costs time or memory and is not read here."""
     spec.memory = spec.njmax = spec.nconmax = spec.nstack = -1
     spec.nuserdata = spec.nkey = 0
     for kind in ("body", "jnt", "geom", "site", "cam", "tendon", "actuator", "sensor"):
         setattr(spec, f"nuser_{kind}", -1)
     spec.compiler.usethread = False
-    # Length ranges of muscles are found by simulation.
+    # MuJoCo finds length ranges of muscles by simulation.
     spec.compiler.LRopt.mode = mujoco.mjtLRMode.mjLRMODE_NONE
     for texture in spec.textures:
         texture.file, texture.cubefiles = "", [""] * 6
@@ -198,7 +198,7 @@ def _failure(path: Path, found: Scan, text: str) -> FileError:
         reference, file, line = found.missing[0]
         return FileError(file, f'"{reference}" is not found', line)
     line = re.search(r"line (\d+)", text)
-    # The line is one of whichever file the element stands in; MuJoCo does not say which.
+    # The line is one of the file that holds the element; MuJoCo does not say which.
     known = int(line[1]) if line and len(found.files) == 1 else None
     return FileError(path, f"MuJoCo: {text}", known)
 
@@ -238,7 +238,7 @@ def _add_body(builder: Builder, parts: Parts, i: int, repair: bool) -> None:
 
 
 class _Joints:
-    """The joints above one body, as one of ours."""
+    """The joints above one body, as one joint."""
 
     def __init__(self, builder: Builder, parts: Parts, drives: dict[int, dict[str, Any]], body: int) -> None:
         m = parts.m
@@ -304,7 +304,7 @@ class _Joints:
         self._builder.add_joint_compound(name, *self._ends, axes=axes[::-1], **place)
 
     def _add_sliding_ball(self) -> None:
-        """Add slides followed by a ball, where one of our kinds has the same coordinates."""
+        """Add slides followed by a ball, where a joint kind has the same coordinates."""
         m, own = self._parts.m, self._own
         directions = [m.jnt_axis[j].tolist() for j in own[:-1]]
         wanted = {"point_on_line": [[0, 0, 1]], "point_on_plane": [[1, 0, 0], [0, 1, 0]]}

@@ -1,4 +1,4 @@
-"""A compiled MuJoCo model with its names, its equalities, and what of it has no counterpart here."""
+"""A compiled MuJoCo model with its names and equalities, and a list of what has no counterpart here."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Parts:
     Attributes:
         path: the file.
         m: MuJoCo's model.
-        bodies: our name of each body; 0 is the world.
-        joints: our joint's name and MuJoCo's kind (or ours where joints were put together) per MuJoCo joint.
+        bodies: name of each body here; 0 is the world.
+        joints: name here and MuJoCo's kind (or the kind here where joints were combined) per MuJoCo joint.
     """
 
     def __init__(self, path: Path, m: Any) -> None:
@@ -61,7 +61,7 @@ class Parts:
         return self.text(self.m.name_jntadr[j])
 
     def named(self, kind: str, i: int) -> str:
-        """Return what to call element `i` of a kind in a message."""
+        """Return the name of element `i` of a kind for messages."""
         name = self.text(getattr(self.m, f"name_{kind}adr")[i])
         return f'"{name}"' if name else f"number {i}"
 
@@ -80,7 +80,7 @@ class Parts:
         return bool(self._off & bits)
 
     def check_finite(self) -> None:
-        """Refuse numbers that became infinite or NaN as MuJoCo worked them out from finite ones."""
+        """Refuse numbers that became infinite or NaN when MuJoCo computed them from finite ones."""
         for kind, fields in _NUMBERS.items():
             for field in fields:
                 values = getattr(self.m, f"{kind}_{field}")
@@ -94,13 +94,13 @@ class Parts:
         self._notes.setdefault(what, []).append(name)
 
     def warn(self) -> None:
-        """Give one warning per kind of thing, with the names."""
+        """Issue one warning per kind of element, with the names."""
         for what, names in self._notes.items():
             shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
             warnings.warn(ModelWarning(f"{self.path}: {what}{': ' if shown else ''}{shown}"), stacklevel=5)
 
     def note_unsupported(self) -> None:
-        """Note all that the model has and nothing here stands for."""
+        """Note every element of the model that has no counterpart here."""
         m = self.m
         self._note_all("tendons are left out", "tendon", range(m.ntendon))
         self._note_all("flexes are left out", "flex", range(m.nflex))

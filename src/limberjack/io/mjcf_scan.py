@@ -1,7 +1,7 @@
-"""What an MJCF file and the files it names hold, looked at before MuJoCo opens any of them.
+"""Checks of an MJCF file and of the files it names, before MuJoCo opens any of them.
 
-MuJoCo follows every path a file gives it, takes NaN with a shrug and copies a body a billion times when told
-to. Here the XML is read by our own reader, includes and sub-models with it, and refused by file, line and
+MuJoCo follows every path in a file, accepts NaN and copies a body any number of times. Here the XML is read by
+Limberjack's own reader, includes and sub-models with it, and refused by file, line and
 element where a path leaves the model's folders, a number is not finite, elements nest deeper than MuJoCo can
 follow or their copies grow out of hand.
 """
@@ -137,7 +137,7 @@ class _Scanner:
             stack += [(child, file, depth + 1, copies) for child in reversed(node.children)]
 
     def _note(self, model: _Model, node: Element, file: Path, copies: int) -> None:
-        """Remember what `node` says about other files."""
+        """Record the references of `node` to other files."""
         if node.tag == "compiler":
             both = node.get("assetdir")
             for kind in ("mesh", "texture"):
@@ -218,7 +218,7 @@ def _check_numbers(node: Element, file: Path) -> None:
 
 
 def _count(node: Element, file: Path) -> int:
-    """Return how many copies an element makes; refuse height fields of too many cells."""
+    """Return the number of copies of an element; refuse height fields of too many cells."""
     names = ("nrow", "ncol") if node.tag == "hfield" else (_COUNTED.get(node.tag, ""),)
     total = 1
     for text in " ".join(node.get(name, "") or "" for name in names).split():

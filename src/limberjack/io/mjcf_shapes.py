@@ -109,11 +109,11 @@ def _ball_mesh() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _filters(builder: Builder, parts: Parts, solid: np.ndarray) -> dict[int, int]:
-    """Say in our terms which geoms pass through each other; return the group of each geom that needs one.
+    """Translate contype and conaffinity to groups and excluded pairs; return the group of each geom that needs one.
 
-    MuJoCo lets two geoms collide when the contype of one meets the conaffinity of the other. Sorts of geoms
-    that meet neither themselves nor one another share a group; other pairs of sorts are excluded body by body
-    where nothing else on the two bodies collides.
+    MuJoCo lets two geoms collide when the contype of one matches the conaffinity of the other. Classes of geoms
+    that collide neither with themselves nor with each other share a group; other pairs of classes are excluded body by
+    body where nothing else on the two bodies collides.
     """
     m = parts.m
     sorts, which = np.unique(np.c_[m.geom_contype, m.geom_conaffinity][solid], axis=0, return_inverse=True)

@@ -6,7 +6,7 @@
 Each element is an object with the fields of its record in `limberjack.model.spec`; fields at their default
 are left out. Numbers are written with the fewest digits that give every bit back, infinities (only where a
 rule allows them) as "inf" and "-inf", the vertices and faces of meshes as base64 of little-endian float64 and
-int32. The reader takes nothing it does not know: unknown and repeated keys, wrong types, NaN and other
+int32. The reader is strict: unknown and repeated keys, wrong types, NaN and other
 versions are refused with the path within the document, and every element goes through `Builder`, so the rules
 of models hold for files too.
 """
@@ -68,13 +68,13 @@ def read(
     roots: Sequence[Path] = (),
     package_paths: Sequence[Path] = (),
 ) -> Model:
-    """Return the model in a native JSON file, as written: the options of other formats have no say."""
+    """Return the model in a native JSON file, as written: the options of other formats are ignored."""
     del repair, base, roots, package_paths
     return loads(read_bytes(Path(path)), path)
 
 
 def write(model: Model, path: str | Path) -> None:
-    """Write `model` to `path`, whole or not at all."""
+    """Write `model` to `path`, atomically."""
     atomic_write(path, dumps(model).encode())
 
 
@@ -98,7 +98,7 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return `value` in what JSON has; fields of records that are at their default are left out."""
+    """Return `value` as JSON types; fields of records that are at their default are left out."""
     if value is None or isinstance(value, (str, bool)):
         return value
     if isinstance(value, (int, np.integer)):
@@ -130,7 +130,7 @@ def _plain(value: Any) -> Any:
 
 
 class _Wrong(Exception):
-    """A value that the format does not allow; `path` grows on the way out."""
+    """A value that the format does not allow; `path` is extended as it propagates."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -350,7 +350,7 @@ def _parse(data: bytes | str, path: object) -> Any:
 
 
 def _check_version(document: Any) -> None:
-    """Refuse another format or version before its fields are looked at: they may be called otherwise."""
+    """Refuse another format or version before its fields are read: they may have other names."""
     head = dict(document) if isinstance(document, _Pairs) else {}
     if head.get("format") != FORMAT:
         raise _Wrong(f'is not a Limberjack model: "format" must be "{FORMAT}"')
@@ -425,7 +425,7 @@ def _add_joint(builder: Builder, joint: Joint) -> None:
 
 
 def _slots(kind: str, values: Sequence[Any]) -> list[Any]:
-    """Return the entries the builder takes of one per freedom: those of a ball stand at its first place."""
+    """Return the entries that the builder takes, one per dof: those of a ball are at its first index."""
     places: list[int] = []
     width = 0
     for motion, _ in KINDS[kind].motions:

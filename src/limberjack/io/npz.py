@@ -1,7 +1,7 @@
-"""Archives of arrays (.npz), written whole and read with suspicion.
+"""Archives of arrays (.npz), written atomically and checked when read.
 
 NumPy alone can open them. Nothing in them is compressed or pickled: a reader never expands more than the file's own
-size, and every header is checked against the bytes that follow before room is made for an array.
+size, and every header is checked against the bytes that follow before an array is allocated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from limberjack.io.files import atomic_write
 
 __all__ = ["Layout", "from_text", "head", "read", "write"]
 
-# Types of arrays whose names only begin as the layout says.
+# Types of arrays that the layout knows by a prefix only.
 _KINDS = {"f8", "i8", "i4", "u1", "b1"}
 
 
@@ -45,12 +45,12 @@ def from_text(text: str) -> np.ndarray:
 
 
 def head(layout: Layout) -> dict[str, np.ndarray]:
-    """Return the two arrays that say what an archive is."""
+    """Return the two arrays that identify an archive."""
     return {"format": from_text(layout.format), "version": np.array(layout.version, "<i8")}
 
 
 def write(path: str | Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write all arrays, `head` among them, whole or not at all."""
+    """Write all arrays, `head` among them, atomically."""
 
     def store(file: BinaryIO) -> None:
         np.savez(file, allow_pickle=False, **arrays)

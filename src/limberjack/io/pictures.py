@@ -1,4 +1,4 @@
-"""Trajectories as pictures: .png of one moment, .mp4 and .gif of the motion, painted by the rasteriser of `render`."""
+"""Trajectories as pictures: .png of one moment, .mp4 and .gif of the motion, rendered by the rasteriser of `viewer`."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def write_png(
     """Write a picture of one moment.
 
     Args:
-        trajectory: what moved.
+        trajectory: the motion.
         path: the file.
         time: of the moment [s]; None = the last.
-        camera: (position, target) [m]; None = one that sees the whole motion.
-        follow: let the camera go along; None = where no camera is given and the motion leads far away.
+        camera: (position, target) [m]; None = one that shows the whole motion.
+        follow: move the camera along; None = where no camera is given and the motion leads far away.
         width: [pixels].
         height: [pixels].
-        smooth: pixels of the finer picture per pixel, along each edge.
+        smooth: supersampling factor along each edge.
     """
     require_frames(trajectory)
     k = len(trajectory) - 1
@@ -78,15 +78,15 @@ def write_mp4(
     """Write a film (H.264).
 
     Args:
-        trajectory: what moved.
+        trajectory: the motion.
         path: the file.
         fps: pictures per second.
         speed: seconds of motion per second of film.
-        camera: (position, target) [m]; None = one that sees the whole motion.
-        follow: let the camera go along; None = where no camera is given and the motion leads far away.
+        camera: (position, target) [m]; None = one that shows the whole motion.
+        follow: move the camera along; None = where no camera is given and the motion leads far away.
         width: [pixels], even.
         height: [pixels], even.
-        smooth: pixels of the finer picture per pixel, along each edge.
+        smooth: supersampling factor along each edge.
         progress: show a progress bar.
     """
     for what, value in (("width", width), ("height", height)):
@@ -108,7 +108,7 @@ def write_gif(
     smooth: int = 2,
     progress: bool = False,
 ) -> None:
-    """Write an animated GIF that repeats for ever; arguments as of `write_mp4`."""
+    """Write an animated GIF that loops; arguments as of `write_mp4`."""
     _encode(trajectory, Path(path), _GIF, fps, speed, (camera, follow), (width, height, smooth), progress)
 
 
@@ -122,7 +122,7 @@ def _encode(
     size: tuple[int, int, int],
     progress: bool,
 ) -> None:
-    """Paint the pictures and have ffmpeg put them into a file, which takes its place when it is whole."""
+    """Render the images and have ffmpeg encode them into a file, which replaces `path` when it is complete."""
     program = require("imageio_ffmpeg", extra="video").get_ffmpeg_exe()
     frames = frames_at(trajectory, fps, speed)
     bar = Bar(progress, len(frames), f"painting {path.name}")
@@ -140,7 +140,7 @@ def _encode(
                 for picture in pictures:
                     process.stdin.write(picture.tobytes())
             except BrokenPipeError:
-                pass  # it has ended and says why
+                pass  # it has ended and reports why
             except BaseException:
                 process.kill()
                 raise

@@ -1,4 +1,4 @@
-"""Simulations in files: model, method and all that feeds the next step, so that a resumed run goes on bit for bit.
+"""Saved simulations: model, method and everything that enters the next step, so that a run resumes bit for bit.
 
 The .npz (see `npz.py`) holds `format`, `model` (native JSON) and `header` (JSON) as UTF-8 bytes, `version`, one array
 `state.NAME` for each of the snapshot, and `sha256` of all of them. The header names the method with its options, the
@@ -45,7 +45,7 @@ _CLOCK = ("steps", "base_steps", "base_time", "dt")
 
 
 def write(sim: Simulation, path: str | Path) -> None:
-    """Write `sim` whole or not at all; `read` makes it again."""
+    """Write `sim` atomically; `read` restores it."""
     snapshot = sim.snapshot()
     header = {
         "method": sim.method.name,
@@ -63,7 +63,7 @@ def write(sim: Simulation, path: str | Path) -> None:
 
 
 def _options(method: Any) -> dict[str, Any]:
-    """Return the options of a method in what JSON has; refuse those no file can hold."""
+    """Return the options of a method as JSON types; refuse those that a file cannot hold."""
     name = method.name
     if name not in METHODS or type(method) is not type(method_of(name)):
         raise StateError(f'method "{name}" cannot be saved: it is none of {", ".join(METHODS)}')
@@ -72,7 +72,7 @@ def _options(method: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any, what: str) -> Any:
-    """Return `value` in what JSON has: floats as {"hex": ...}, tuples and arrays as lists, mappings as {"map": ...}."""
+    """Return `value` as JSON types: floats as {"hex": ...}, tuples and arrays as lists, mappings as {"map": ...}."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, (int, np.integer)):
@@ -100,7 +100,7 @@ def _digest(arrays: dict[str, np.ndarray]) -> bytes:
 
 
 def _fingerprint(model: Model) -> str:
-    """Return a hash of the numbers the model compiles to: equal ones, and only those, step the same bits."""
+    """Return a hash of the arrays that the model compiles to: equal arrays give steps equal to the last bit."""
     digest = hashlib.sha256()
     parts = {part.name: getattr(model.arrays, part.name) for part in dataclasses.fields(model.arrays)}
     for name, array in _leaves("", parts):
@@ -146,7 +146,7 @@ def read(path: str | Path) -> Simulation:
 
 
 def _value(value: Any) -> Any:
-    """Return what `_plain` was given; lists come back as tuples."""
+    """Return the value that `_plain` converted; lists become tuples."""
     if isinstance(value, dict) and "map" in value:
         return {str(key): _value(x) for key, x in value["map"].items()}
     if isinstance(value, dict) and "view" in value:
@@ -166,9 +166,9 @@ def _snapshot(clock: dict[str, Any], state: dict[str, np.ndarray]) -> Snapshot:
 
 
 def _checked(state: dict[str, np.ndarray], sim: Simulation) -> dict[str, np.ndarray]:
-    """Return the arrays of a snapshot after checks that no number in them can lead a kernel astray.
+    """Return the arrays of a snapshot after checks that protect the kernels.
 
-    `restore` compares the names and shapes. Here: types, indices in range, and a state that is a state.
+    `restore` compares the names and shapes. Here: types, indices in range, and a valid state.
     """
     own = sim.snapshot().arrays
     for name, array in state.items():

@@ -1,4 +1,4 @@
-"""Trajectories in files: .npz with everything in it, the model included, and .csv for other programs.
+"""Trajectory files: .npz with all data and the model, and .csv for other programs.
 
 The .npz (see `npz.py`) holds `format` and `model` (UTF-8 bytes; the model in the native JSON format), `version`,
 `times`, `q`, `qd`. It is not compressed, so its arrays can be mapped into memory.
@@ -32,7 +32,7 @@ LAYOUT = npz.Layout(
 
 
 def write_npz(trajectory: Trajectory, path: str | Path) -> None:
-    """Write all of `trajectory`, its model included, whole or not at all."""
+    """Write all of `trajectory`, its model included, atomically."""
     arrays = npz.head(LAYOUT) | {"model": npz.from_text(native.dumps(trajectory.model))}
     arrays |= {name: getattr(trajectory, name).astype("<f8") for name in ("times", "q", "qd")}
     npz.write(path, arrays)
@@ -50,7 +50,7 @@ def read_npz(path: str | Path) -> Trajectory:
 
 
 def write_csv(trajectory: Trajectory, path: str | Path) -> None:
-    """Write one row a frame: time, every coordinate, every velocity, each number to its last bit.
+    """Write one row per frame: time, every coordinate, every velocity, each number to its last bit.
 
     Columns are `time`, `q.NAME` and `qd.NAME`, with `[i]` after joints of several coordinates.
     """

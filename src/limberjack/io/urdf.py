@@ -1,9 +1,9 @@
-"""URDF in: our own reader, for files as they are found, with every repair named by file and line.
+"""Reading URDF: a tolerant reader for real files, which reports every repair by file and line.
 
-The root link is fixed to the world, or floats. A root link called "world" is the world itself. Links are
+The root link is fixed to the world, or free. A root link called "world" is the world itself. Links are
 bodies and joints are joints of the same names; a mimic joint gives a gear called "<joint>:mimic". Collision
 elements become shapes that collide, visual elements shapes that do not. Effort and velocity limits make no
-motors. A floating joint's coordinates are those of the world, wherever its parent link stands.
+motors. The coordinates of a floating joint are in world axes, whatever the pose of its parent link.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _KINDS = {
     "ball": "ball",
 }
 
-_X = (1.0, 0.0, 0.0)  # the axis of a joint that names none
+_X = (1.0, 0.0, 0.0)  # the default axis of a joint
 
 Placed = tuple[np.ndarray, np.ndarray]
 
@@ -61,9 +61,9 @@ def read(
 
     Args:
         path: the file.
-        repair: mend what real files get wrong, with a `ModelWarning` each; False refuses it.
-        base: "fixed" or "free": how the root link stands in the world; below a root link called "world",
-            "free" lets float what the file fixes to it.
+        repair: repair common defects, with a `ModelWarning` each; False refuses them.
+        base: "fixed" or "free": joint of the root link to the world; below a root link called "world",
+            "free" frees what the file fixes to it.
         roots: further folders meshes may come from.
         package_paths: folders searched for `package://name/...`.
         meshes: False leaves mesh shapes out, which loads much faster.
@@ -235,7 +235,7 @@ def _order(source: Source, robot: _Robot) -> None:
 
 
 def _build(source: Source, robot: _Robot, base: str) -> Model:
-    """Return the model; parts that move without inertia are given a little where repairs are wanted."""
+    """Return the model; moving parts without inertia are given a small one where repairs are allowed."""
     if base == "free" and robot.root == WORLD:
         _loosen(source, robot)
     moving = [name for name in robot.order if _moves(robot, name, base)]
@@ -262,7 +262,7 @@ def _build(source: Source, robot: _Robot, base: str) -> Model:
 
 
 def _loosen(source: Source, robot: _Robot) -> None:
-    """Let what is fixed to a root link called "world" float instead."""
+    """Free what is fixed to a root link called "world"."""
     tied = [joint for joint in robot.joints.values() if joint.parent == WORLD and joint.type == "fixed"]
     if not tied:
         message = f'base="free": nothing is fixed to the root link "{WORLD}"'
@@ -272,7 +272,7 @@ def _loosen(source: Source, robot: _Robot) -> None:
 
 
 def _moves(robot: _Robot, name: str, base: str) -> bool:
-    """Return whether a link moves against the one above it."""
+    """Return whether a link moves relative to its parent."""
     joint = robot.above.get(name)
     return base == "free" and name != WORLD if joint is None else joint.type != "fixed"
 
@@ -337,7 +337,7 @@ def _unused(name: str, taken: dict[str, Any]) -> str:
 
 
 def _poses(robot: _Robot) -> dict[str, Placed]:
-    """Return where each link stands in the world when all joints are at zero."""
+    """Return the pose of each link in the world when all joints are at zero."""
     out = {robot.root: (np.eye(3), np.zeros(3))}
     for name in robot.order[1:]:
         joint = robot.above[name]
@@ -350,7 +350,7 @@ def _add_joint(source: Source, builder: Builder, joint: _Joint, poses: dict[str,
     owner, node, kind = f'joint "{joint.name}"', joint.node, _KINDS[joint.type]
     options: dict[str, Any] = {}
     if kind == "free":
-        # Free joints stand in the world; a joint without constraints moves the same whatever its parent is.
+        # The parent of a free joint is the world; without constraints the parent makes no difference.
         r, p = poses[joint.child]
         options["start"] = (*p, *quaternion_from_matrix(r))
     else:
@@ -379,7 +379,7 @@ def _limits(source: Source, owner: str, node: Element) -> tuple[float, float] | 
         return None
     low, high = (source.number(owner, limit, key, 0.0, infinite=True) for key in ("lower", "upper"))
     if low > high:
-        # Some writers say "no limits" this way.
+        # Some exporters write "no limits" this way.
         problem = f"{owner}: lower limit {low:g} is above upper limit {high:g}"
         source.mend(limit, problem, "it moves without limits")
         return None

@@ -1,4 +1,4 @@
-"""A URDF file being read: how its numbers and elements are taken, where errors and repairs are said."""
+"""A URDF file being read: parsing of its numbers and elements, and its errors and repairs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from limberjack.model import check
 
 __all__ = ["KNOWN", "NO_TURN", "ORIGIN", "Pose", "Source"]
 
-# What may stand in an element without a warning: what is read, and after it what has no meaning for a model
+# Children of an element that give no warning: those that are read, then those without meaning for a model
 # (hardware, controllers, sensors, settings of simulators).
 KNOWN = {
     "robot": ("link", "joint", "material") + ("transmission", "gazebo", "sensor", "ros2_control"),
@@ -41,11 +41,11 @@ class Source:
 
     Args:
         path: the file.
-        repair: whether what is wrong is mended, with a note; otherwise it is refused.
+        repair: whether defects are repaired, with a note; otherwise they are refused.
 
     Attributes:
-        notes: what was mended or left out, for warnings.
-        unknown: lines of elements that nobody reads, by their place.
+        notes: what was repaired or left out, for warnings.
+        unknown: lines of elements that are not read, by their path.
     """
 
     def __init__(self, path: Path, repair: bool) -> None:
@@ -70,7 +70,7 @@ class Source:
 
     @contextmanager
     def at(self, node: Element) -> Iterator[None]:
-        """Give errors of the builder the place in the file."""
+        """Add file and line to errors of the builder."""
         try:
             yield
         except FileError:
@@ -79,7 +79,7 @@ class Source:
             raise self.error(node, str(error)) from None
 
     def survey(self, node: Element, where: str) -> None:
-        """Note children that nobody reads."""
+        """Note children that are not read."""
         known = KNOWN[node.tag]
         for child in node.children:
             if child.tag not in known:
@@ -174,7 +174,7 @@ class Source:
 
 
 def _quaternion(roll: float, pitch: float, yaw: float) -> tuple[float, ...]:
-    """Return the quaternion of turns about the fixed axes x, y, z in this order."""
+    """Return the quaternion of rotations about the fixed axes x, y, z in this order."""
     a, b, c = math.cos(roll / 2), math.cos(pitch / 2), math.cos(yaw / 2)
     x, y, z = math.sin(roll / 2), math.sin(pitch / 2), math.sin(yaw / 2)
     return (a * b * c + x * y * z, x * b * c - a * y * z, a * y * c + x * b * z, a * b * z - x * y * c)

@@ -1,6 +1,6 @@
 """XML read safely, and the folders a model file may take other files from.
 
-Model files come from strangers: no DOCTYPE and no entities, no recursion over the tree, regular files of
+Model files are untrusted: no DOCTYPE and no entities, no recursion over the tree, regular files of
 bounded size only, and nothing from outside the declared roots, symbolic links followed.
 """
 
@@ -65,7 +65,7 @@ class Element:
 def read_bytes(path: Path, largest: int = MAX_BYTES) -> bytes:
     """Return what a regular file of at most `largest` bytes holds."""
     try:
-        # Asked before opening, because opening a pipe waits for its other end.
+        # Checked before opening, because opening a pipe waits for its other end.
         found = os.stat(path)
         if stat.S_ISDIR(found.st_mode):
             raise FileError(path, "is a folder")
@@ -136,7 +136,7 @@ def parse_xml(path: Path, data: bytes) -> Element:
 
 
 class Roots:
-    """Where the references of one model file lead, and which of those places are allowed.
+    """Resolves the references of one model file, within the folders that are allowed.
 
     Allowed are the file's own folder and all below it, the package (a folder with package.xml) the file is
     part of, the `extra` roots, and for a `package://` or `model://` reference the package it names.
@@ -160,7 +160,7 @@ class Roots:
         self._packages: dict[str, list[Path]] = {}
 
     def resolve(self, reference: str, line: int) -> Path:
-        """Return the real path of the regular file `reference` names; an error says file, line and it."""
+        """Return the real path of the regular file `reference` names; errors name file, line and reference."""
         found = self.find(reference, line)
         if found is None:
             message = f'"{reference}" is not found; pass roots=[...] or package_paths=[...]'
@@ -205,7 +205,7 @@ class Roots:
                 yield place / rest, self._allowed
 
     def _find_packages(self, name: str) -> list[Path]:
-        """Return the real folders that can be the package `name`, the most declared first."""
+        """Return the real folders that can be the package `name`, by precedence."""
         if name in ("", ".", "..") or "\0" in name:
             return []
         if name not in self._packages:
@@ -223,7 +223,7 @@ class Roots:
             if entry:
                 yield Path(entry) / "share" / name
         for place in (self._folder, *self._folder.parents):
-            # A stranger's file must not make the home or a system folder a package: those need a marker.
+            # An untrusted file must not make the home or a system folder a package: those need a marker.
             if place.name == name and (_is_marked(place) or _is_inner(place)):
                 yield place
             if _is_marked(place / name) or _is_inner(place):

@@ -1,4 +1,4 @@
-"""The browser viewer: a running simulation in three dimensions, to be looked at, dragged about and steered."""
+"""The browser viewer: a running simulation in 3-D that can be dragged and controlled; and offline rendering."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def view(
     """Show a simulation in the browser and return the `Viewer`.
 
     Args:
-        sim: a `lj.Simulation`, or a scene or model to make one of.
-        host: the interface to listen on; another than this machine's own needs the token in the address printed.
+        sim: a `lj.Simulation`, or a scene or model to create one from.
+        host: the interface to listen on; other machines need the token in the printed address.
         port: the first port to try.
-        camera: (position, target) [m]; None = the scene's, or one that sees the model.
-        rate: pictures per second; None = 60, for more than 2000 bodies 30.
-        playing: whether it runs at once.
+        camera: (position, target) [m]; None = the scene's, or one that shows the model.
+        rate: frames per second; None = 60, for more than 2000 bodies 30.
+        playing: whether the simulation starts running.
         open_browser: open a page; never done in notebooks, which show the viewer themselves.
         block: wait until Ctrl-C; None = in scripts, but not in notebooks and interactive sessions.
     """
-    # Loaded here: scenes look at their models through this room's cameras.
+    # Imported here, since scenes use this room's cameras.
     from limberjack.model.model import Model
     from limberjack.scenes import Scene
     from limberjack.simulation.simulation import Simulation

@@ -1,4 +1,4 @@
-"""`Viewer`: a simulation in the browser. Three threads: one steps, one shows, and viser's own serves the pages."""
+"""`Viewer`: a simulation in the browser. Three threads: one steps, one displays, and viser's own serves the pages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from limberjack import scenes
-from limberjack.errors import LimberjackError, StateError, require
+from limberjack.errors import LimberjackError, StateError, UnsupportedByMethod, require
 from limberjack.methods import method_of
 from limberjack.methods.adaptive.options import View
 from limberjack.model.model import Model
@@ -26,7 +26,7 @@ from limberjack.simulation.trajectory import Trajectory
 from limberjack.viewer.camera import Eye, bounds, checked_eye, framed
 from limberjack.viewer.carry_over import transplant, under_gravity, under_method
 from limberjack.viewer.colors import body_values, part_colors
-from limberjack.viewer.dragging import Hands
+from limberjack.viewer.dragging import Grips
 from limberjack.viewer.drawing import Drawing
 from limberjack.viewer.guard import Guard, close_tunnel, free_port
 from limberjack.viewer.panel import Panel, plotted
@@ -36,25 +36,25 @@ from limberjack.viewer.stage import Stage, sky
 __all__ = ["Viewer"]
 
 _WAYS = {"front": (0.0, -1.0, 0.15), "side": (1.0, 0.0, 0.15), "top": (0.0, -0.02, 1.0)}
-# Status and plots are written this often [Hz].
+# Update rate of status and plots [Hz].
 _WORDS = 5.0
-# Capsules of nearly the same form are one batch: each batch is a message per picture.
+# Capsules of nearly the same shape are one batch: each batch is a message per frame.
 _MERGE = 0.12
 _LARGEST_STATE = 64 * 1024 * 1024
 
 
 class Viewer:
-    """Shows a simulation in the browser and lets it be steered from there.
+    """Shows a simulation in the browser and controls it from there.
 
     Args:
-        sim: what moves.
+        sim: the simulation.
         drive: called with it sixty times per simulated second, or None.
-        camera: (position, target) [m]; None = one that sees the model.
+        camera: (position, target) [m]; None = one that shows the model.
         title: name of the scene.
-        host: the interface to listen on; others than the loopback ones need the token in the address.
+        host: the interface to listen on; other than loopback it needs the token in the address.
         port: the first port to try; 0 lets the system choose.
-        rate: pictures per second; None = 60, for more than 2000 bodies 30.
-        playing: whether it runs at once.
+        rate: frames per second; None = 60, for more than 2000 bodies 30.
+        playing: whether the simulation starts running.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Viewer:
         close_tunnel(self.server)
         self.runner = Runner(sim, drive, rate or _rate_of(sim.model))
         self.runner.playing = playing
-        self.hands = Hands(self.runner)
+        self.grips = Grips(self.runner)
         self.runner.watchers["values"] = self._values
         self._mode, self._follow, self._sight, self._mean = "own", False, False, None
         self._stage: Stage | None = None
@@ -90,7 +90,7 @@ class Viewer:
         self._gizmo: Any = None
         self._snapshot: Any = None
         self._trajectory: Trajectory | None = None
-        self._dirty, self._closed, self.pictures = False, False, 0  # pictures handed to the pages so far
+        self._dirty, self._closed, self.pictures = False, False, 0  # frames sent to the pages so far
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="limberjack-errands")
         self.server.scene.set_background_image(sky())
         self.panel = Panel(self, self.server)
@@ -145,14 +145,14 @@ class Viewer:
     # Showing
 
     def _show_model(self, model: Model, frame: Frame | None) -> None:
-        """Set the stage for a model."""
+        """Create the stage of a model."""
         drawing = Drawing(model, merge=_MERGE)
         q = model.q0 if frame is None or len(frame.q) != model.nq else frame.q
         eye = self._camera or framed(bounds(drawing, *(each[None] for each in forward_kinematics(model, q))), 1.6)
         if self._stage is not None:
             self._stage.remove()
         self._home = eye
-        self.hands.leash = max(0.05, 0.5 * drawing.size)
+        self.grips.leash = max(0.05, 0.5 * drawing.size)
         self._stage = Stage(self.server, drawing, eye, self._dragged, self._clicked)
         self._stage.show(q)
         far = float(np.linalg.norm(eye.position - eye.target))
@@ -171,7 +171,7 @@ class Viewer:
             client.camera.look_at = eye.target
 
     def _display(self) -> None:
-        """Show frame after frame, the newest each time; nobody waits for this thread."""
+        """Show frame after frame, the newest each time; no other thread waits for this one."""
         last, shown, generation, model = -1, 0.0, self.runner.generation, self.sim.model
         begun = time.perf_counter()
         while not self._closed:
@@ -196,14 +196,14 @@ class Viewer:
                 if now - shown > 1.0 / _WORDS:
                     shown = now
                     self._speak(frame)
-            except Exception as error:  # a picture that fails must not end the show
+            except Exception as error:  # a frame that fails must not end the thread
                 if not self._closed:
                     self.runner.problems.append(f"{type(error).__name__}: {error}")
                     time.sleep(0.2)
 
     def _show(self, frame: Frame) -> None:
         assert self._stage is not None
-        mean = self._stage.show(frame.q, frame.heads)
+        mean = self._stage.show(frame.q, frame.cluster_roots)
         if mean is None:
             return
         self._dirty = False
@@ -215,7 +215,7 @@ class Viewer:
         if self._follow and self._mean is not None:
             step = mean - self._mean
             for client in self.server.get_clients().values():
-                client.camera.position = client.camera.position + step  # what it looks at goes along
+                client.camera.position = client.camera.position + step  # the target moves along
         self._mean = mean
 
     def _speak(self, frame: Frame | None) -> None:
@@ -246,7 +246,7 @@ class Viewer:
         mode = self._mode
         return mode, (None if mode == "own" else body_values(sim, mode))
 
-    # Orders of the panel
+    # Commands of the panel
 
     def toggle(self) -> None:
         """Play or pause."""
@@ -262,7 +262,7 @@ class Viewer:
         self.runner.order(lambda sim: None)
 
     def use_follow(self, on: bool) -> None:
-        """Let the cameras go along, or stand."""
+        """Let the cameras follow the model, or stand still."""
         self._follow = bool(on)
 
     def look_from(self, way: str, client: Any) -> None:
@@ -276,7 +276,7 @@ class Viewer:
             self._aim(one, eye)
 
     def use_method(self, name: str) -> None:
-        """Go on under another method, in the same state."""
+        """Continue with another method, in the same state."""
 
         def switch(sim: Simulation) -> None:
             try:
@@ -291,12 +291,12 @@ class Viewer:
         self.runner.order(switch)
 
     def tune(self, **options: Any) -> None:
-        """Change options of the method: at once where it can, else by going on with a new stepper."""
+        """Change options of the method: at once where it can, else by continuing with a new stepper."""
 
         def change(sim: Simulation) -> None:
             try:
                 sim.tune(**options)
-            except StateError:
+            except (StateError, UnsupportedByMethod):
                 method = replace(sim.method, **options)
                 self.runner.replace(under_method(sim, method), self.runner.drive, start=False)
 
@@ -320,7 +320,7 @@ class Viewer:
         self.runner.order(change)
 
     def use_sight(self, on: bool) -> None:
-        """Let the camera of the page decide what method adaptive simulates."""
+        """Let the camera of the page choose what method `adaptive` simulates."""
         self._sight = bool(on)
         if not on:
             self.runner.order(lambda sim: sim.tune(view=None) if sim.method.name == "adaptive" else None)
@@ -334,7 +334,7 @@ class Viewer:
         if position == target or not camera.image_height:
             return
         view = View(position=position, target=target, pixels=int(camera.image_height), angle=float(camera.fov))  # pyright: ignore[reportArgumentType]
-        if view != getattr(self.sim.method, "view", None):
+        if view != self.sim.method.view:  # pyright: ignore[reportAttributeAccessIssue]
             self.tune(view=view)
 
     def open_scene(self, name: str) -> None:
@@ -363,7 +363,7 @@ class Viewer:
     # Files and snapshots
 
     def take_snapshot(self) -> None:
-        """Keep the state of now."""
+        """Store the current state."""
 
         def keep(sim: Simulation) -> None:
             self._snapshot = sim.snapshot()
@@ -371,7 +371,7 @@ class Viewer:
         self.runner.order(keep)
 
     def back_to_snapshot(self) -> None:
-        """Go back to the state kept."""
+        """Restore the stored state."""
 
         def back(sim: Simulation) -> None:
             if self._snapshot is None:
@@ -381,7 +381,7 @@ class Viewer:
         self.runner.order(back)
 
     def send_state(self, client: Any) -> None:
-        """Have the state downloaded as a file that `lj.resume` continues from."""
+        """Offer the state for download as a file that `lj.resume` continues from."""
 
         def send() -> None:
             with tempfile.TemporaryDirectory(prefix="limberjack-") as folder:
@@ -392,7 +392,7 @@ class Viewer:
         self._errand(send)
 
     def load_state(self, content: bytes) -> None:
-        """Go on from an uploaded state."""
+        """Continue from an uploaded state."""
 
         def load() -> None:
             if len(content) > _LARGEST_STATE:
@@ -418,7 +418,7 @@ class Viewer:
         self._errand(keep)
 
     def send_recording(self, client: Any, suffix: str) -> None:
-        """Have the recording, the one that runs or the last, downloaded."""
+        """Offer the current or last recording for download."""
 
         def send() -> None:
             if self.runner.recorded_frames:
@@ -433,7 +433,7 @@ class Viewer:
         self._errand(send)
 
     def _errand(self, act: Callable[[], None]) -> None:
-        """Do what takes long on a thread of its own, one after the other."""
+        """Run long tasks on a thread of their own, one after the other."""
 
         def run() -> None:
             try:
@@ -443,30 +443,30 @@ class Viewer:
 
         self._worker.submit(run)
 
-    # Hands
+    # Grips
 
     def _dragged(self, phase: str, body: str, point: Any, hold: str) -> None:
         if phase == "start":
-            self.hands.grab(hold, body, point)
+            self.grips.grab(hold, body, point)
         elif phase == "update":
-            self.hands.move(hold, point)
+            self.grips.move(hold, point)
         else:
-            self.hands.release(hold)
+            self.grips.release(hold)
 
     def _clicked(self, body: str) -> None:
         self.panel.chosen.value = body
 
     def hold_chosen(self) -> None:
-        """Hold the body chosen by a gizmo that moves and turns it."""
+        """Grip the selected body with a gizmo that moves and rotates it."""
         body = self.panel.chosen.value
         if not body:
-            self.runner.problems.append("click a body first: the gizmo holds the one that is chosen")
+            self.runner.problems.append("click a body first: the gizmo grips the selected one")
             return
 
         def begin(sim: Simulation) -> None:
             i = sim.model.body_index(body)
             place = sim.positions[i].copy(), sim.rotations[i].copy()
-            self.hands.grab("gizmo", body, place[0], place[1])
+            self.grips.grab("gizmo", body, place[0], place[1])
             self._add_gizmo(*place)
 
         self.runner.order(begin)
@@ -481,11 +481,11 @@ class Viewer:
 
         @gizmo.on_update
         async def _(event: Any) -> None:
-            self.hands.move("gizmo", gizmo.position, gizmo.wxyz)
+            self.grips.move("gizmo", gizmo.position, gizmo.wxyz)
 
     def release_all(self) -> None:
-        """Let all bodies go."""
-        self.hands.release_all()
+        """Release all grips."""
+        self.grips.release_all()
         if self._gizmo is not None:
             self._gizmo.remove()
             self._gizmo = None

@@ -1,4 +1,4 @@
-"""Where to look from: a camera that has all of a motion in its picture."""
+"""Cameras that show all of a motion."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from limberjack.viewer.drawing import Drawing
 
 __all__ = ["Eye", "bounds", "framed", "checked_eye"]
 
-# Opening of the picture from bottom to top [rad].
+# Vertical field of view [rad].
 ANGLE = 0.7
 _ROOM = 1.12
 
 
 class Eye(NamedTuple):
-    """Where the eye stands and what it looks at, world axes [m]; the opening from bottom to top [rad]."""
+    """Camera position and target, world axes [m]; vertical field of view [rad]."""
 
     position: np.ndarray
     target: np.ndarray
     angle: float = ANGLE
 
     def axes(self) -> np.ndarray:
-        """Return the directions (3, 3) to the right, up, and ahead of the picture."""
+        """Return the directions (3, 3) right, up and ahead of the camera."""
         ahead = self.target - self.position
         ahead = ahead / np.linalg.norm(ahead)
         up = np.array([0.0, 0.0, 1.0]) if abs(ahead[2]) < 0.999 else np.array([0.0, 1.0, 0.0])
@@ -48,7 +48,7 @@ def checked_eye(camera: Any) -> Eye:
 
 
 def bounds(drawing: Drawing, positions: np.ndarray, rotations: np.ndarray) -> np.ndarray:
-    """Return the smallest and largest corner (2, 3) of all that is seen in some frames.
+    """Return the smallest and largest corner (2, 3) of everything drawn in some frames.
 
     Args:
         drawing: what is seen.
@@ -70,12 +70,12 @@ def bounds(drawing: Drawing, positions: np.ndarray, rotations: np.ndarray) -> np
 
 
 def framed(box: np.ndarray, aspect: float, flat: np.ndarray | None = None) -> Eye:
-    """Return a camera that has the box (2, 3) in its picture of width / height `aspect`.
+    """Return a camera that shows the box (2, 3) in an image of width / height `aspect`.
 
     Args:
         box: smallest and largest corner.
         aspect: of the picture.
-        flat: (3,) how far bodies travel along each axis; motions in a plane are looked at square on. None = the box.
+        flat: (3,) travel of the bodies along each axis; planar motions are seen along their normal. None = the box.
     """
     spread = box[1] - box[0] if flat is None else flat
     widest = float(spread.max())

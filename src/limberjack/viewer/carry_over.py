@@ -1,4 +1,4 @@
-"""The same state under another method, another gravity, other options: what a running simulation hands on."""
+"""The same state under another method, gravity or options: transfer between simulations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHARED = ("drives.", "wrenches.")
 
 
 def transplant(snapshot: Snapshot, sim: Simulation) -> None:
-    """Give `sim` clock, state and forces of a snapshot, whose own method may be another; dt stays that of `sim`.
+    """Set clock, state and forces of `sim` from a snapshot, also of another method; dt stays that of `sim`.
 
     A snapshot of the same method and options is restored bit for bit, its dt included.
     """
@@ -43,7 +43,7 @@ def under_method(sim: Simulation, method: Any, *, lenient: bool = False) -> Simu
     Args:
         sim: where the state comes from.
         method: name or method object.
-        lenient: leave out what the method cannot honour instead of refusing.
+        lenient: leave out what the method does not support instead of refusing.
     """
     method = method_of(method)
     ignored = [word for word in sim.ignored if word not in method.supports]
@@ -58,7 +58,7 @@ def under_gravity(sim: Simulation, gravity: tuple[float, float, float]) -> Simul
     """Return the same simulation, in the same state, under another gravity (3,) [m/s^2]."""
     model = Model(replace(sim.model.spec, gravity=tuple(float(x) for x in gravity)))
     if model.nq != sim.model.nq:
-        raise UnsupportedByMethod(f'model "{model.name}" cannot be built anew under another gravity')
+        raise UnsupportedByMethod(f'model "{model.name}" cannot be rebuilt under another gravity')
     other = Simulation(model, sim.method, sim.dt, ignore=sim.ignored)
     transplant(sim.snapshot(), other)
     return other

@@ -1,4 +1,4 @@
-"""Colours that show what cannot be seen: rigid clusters, energy, errors, forces."""
+"""Colour by rigid cluster, energy, error or force."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def clusters(parent: np.ndarray, active: np.ndarray) -> np.ndarray:
     """Return, per link, the first link of the rigid cluster it belongs to.
 
     Args:
-        parent: (n,) link above, -1 for the world.
+        parent: (n,) parent link, -1 for the world.
         active: (n,) whether the joint to it is simulated.
     """
     own = np.arange(len(parent))
     head = np.where(active.astype(bool) | (parent < 0), own, parent)
-    while True:  # each round doubles how far a link has looked up
+    while True:  # pointer jumping: each round doubles the distance to the ancestor
         further = head[head]
         if np.array_equal(further, head):
             return head
@@ -43,7 +43,7 @@ def heat(values: np.ndarray, most: float) -> np.ndarray:
 
 
 def body_values(sim: Simulation, mode: str) -> np.ndarray | None:
-    """Return what a mode shows, one number per body (of clusters: which, or -1); None for a mode that shows nothing."""
+    """Return the values of a mode, one per body (of clusters: the index, or -1); None for a mode without values."""
     model, a = sim.model, sim.model.arrays
     link = a.body_link
     if mode in ("rigid cluster", "active joints"):
@@ -72,7 +72,7 @@ def _kinetic(sim: Simulation) -> np.ndarray:
     a, velocities = sim.model.arrays, sim.velocities
     inertia = a.body_inertia[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(-1, 3, 3)
     q = sim.rotations
-    # the angular velocity in body axes: turned back
+    # the angular velocity rotated to body axes
     w, u, v = q[:, :1], -q[:, 1:], velocities[:, :3]
     across = 2.0 * np.cross(u, v)
     spin = v + w * across + np.cross(u, across)
@@ -110,7 +110,7 @@ def part_colors(drawing: Drawing, mode: str, values: Any, most: float) -> np.nda
         return own
     body = drawing.parts.body
     if mode == "rigid cluster":
-        # neighbours have neighbouring numbers: a step that shares no factor with the palette keeps them apart
+        # neighbours have consecutive numbers: a stride coprime to the palette's size gives them different colours
         table = np.concatenate([np.array(PALETTE), 0.6 * np.array(PALETTE) + 0.4, 0.75 * np.array(PALETTE)])
         index = np.where(values >= 0, (values.astype(np.int64) * 7) % len(table), 0)
         shades = np.where((values >= 0)[:, None], table[index], _PALE)

@@ -1,4 +1,4 @@
-"""`Hands`: the grips of whoever drags bodies in the browser.
+"""`Grips`: the grips of users who drag bodies in the browser.
 
 Pointer events come twenty times a second at most, and unevenly; the grip follows a smoothed target, moved before each
 batch of steps.
@@ -18,24 +18,24 @@ from limberjack.simulation.simulation import Simulation
 from limberjack.spatial.frames import matrix_from_quaternion
 from limberjack.viewer.runner import Runner
 
-__all__ = ["Hands", "Pull", "SoftGrip"]
+__all__ = ["Grips", "Pull", "SoftGrip"]
 
-# A pull for methods that know no grips: a force on a point of a body, set anew before every batch of steps.
+# A pull for methods without grips: a force on a point of a body, set before every batch of steps.
 #
 #     F = m (w^2 e - 2 w v) + I        I' = m w^3 e / 2
 #
-# with the point's way e to its target and velocity v, the body's mass m and the pace w; I grows until the weight of
-# what hangs on the body is carried. A grip, which is solved with the joints, is stiffer and is used wherever there is
-# one.
+# with the point's distance e to its target and velocity v, the body's mass m and the frequency w; the integral I grows
+# until it balances the weight of what is attached to the body. A grip, which is solved with the joints, is stiffer and
+# is used wherever the method has one.
 
-# Slow enough for forces that stay the same for the length of a batch [rad/s].
+# Slow enough for forces that are constant over a batch [rad/s].
 _PACE = 15.0
 # The largest force, as a multiple of the weight of the model under earth's gravity.
 _STRENGTH = 50.0
 
 
 class SoftGrip:
-    """Draws a point of a body to a place by a force; has the face of `GripHandle`.
+    """Pulls a point of a body to a target by a force; same interface as `GripHandle`.
 
     Args:
         sim: the simulation.
@@ -65,7 +65,7 @@ class SoftGrip:
         return self._sim.positions[self._b] + matrix_from_quaternion(self._sim.rotations[self._b]) @ self._local
 
     def move(self, to: Any, rotation: Any = None) -> None:
-        """Draw the point to another place; a force cannot turn the body to a rotation."""
+        """Set the target of the point; a force cannot control the body's rotation."""
         self.target = np.array(to, float)
 
     def act(self) -> None:
@@ -84,7 +84,7 @@ class SoftGrip:
         return force * min(1.0, self._most / max(float(np.linalg.norm(force)), 1e-300))
 
     def _set(self, force: np.ndarray | None) -> None:
-        """Put the force among the wrenches in place of the one of before, or take it away (None)."""
+        """Replace the force among the wrenches, or remove it (None)."""
         w = self._sim.forces.wrenches
         others = ~((w.link == self._link) & (w.data[:, :3] == self._place).all(axis=1))
         link, data = w.link[others], w.data[others]
@@ -95,7 +95,7 @@ class SoftGrip:
         self._sim.touch()
 
     def release(self) -> None:
-        """Let go."""
+        """Remove the force."""
         self._set(None)
 
 
@@ -105,18 +105,18 @@ _EASE = 0.04
 
 @dataclass
 class _Hold:
-    grip: Any  # a GripHandle, or a SoftGrip where the method knows none
+    grip: Any  # a GripHandle, or a SoftGrip where the method has none
     generation: int
-    goal: np.ndarray  # where the pointer is
+    goal: np.ndarray  # position of the pointer
     eased: np.ndarray  # the same, smoothed
-    at: np.ndarray  # where the grip draws to: the same again, within the leash
+    at: np.ndarray  # the grip's target: the same, within the leash
     rotation: np.ndarray | None = None
     turns: bool = False
 
 
 @dataclass(frozen=True)
 class Pull:
-    """A grip as it is shown: the point held, where it is drawn to, the force [N]."""
+    """A grip as displayed: its point, its target, the force [N]."""
 
     name: str
     body: str
@@ -125,17 +125,17 @@ class Pull:
     force: np.ndarray
 
 
-class Hands:
-    """Holds bodies of the runner's simulation by name of the hold.
+class Grips:
+    """Grips on bodies of the runner's simulation, by name.
 
-    All that concerns the simulation happens on the runner's thread; events only leave orders.
+    The simulation is accessed on the runner's thread only; events leave commands.
 
     Args:
-        runner: who steps.
+        runner: the runner of the simulation.
 
     Attributes:
-        leash: how far a grip draws ahead of the point it holds [m]. Further away it would only pull harder, and tear at
-            light limbs until steps of any usual length diverge.
+        leash: largest distance between the target of a grip and its point [m]. A larger one would only increase the
+            force, and light limbs would diverge at usual time steps.
     """
 
     def __init__(self, runner: Runner) -> None:
@@ -145,7 +145,7 @@ class Hands:
         runner.watchers["pulls"] = self._pulls
 
     def grab(self, name: str, body: str, point: Any, rotation: Any = None) -> None:
-        """Take hold of a point of a body, in the world; a hold of that name is let go first."""
+        """Grip a point of a body, given in the world; a grip of that name is released first."""
         place = None if point is None else np.array(point, float)
 
         def take(sim: Simulation) -> None:
@@ -158,13 +158,13 @@ class Hands:
             self._holds[name] = hold
             if rotation is not None:
                 grip.move(hold.at, np.array(rotation, float))
-                hold.rotation = np.array(rotation, float)  # where the method can turn bodies, else it has said no
+                hold.rotation = np.array(rotation, float)  # where the method can control rotations
                 hold.turns = True
 
         self._runner.order(take)
 
     def move(self, name: str, to: Any, rotation: Any = None) -> None:
-        """Draw the hold to a place and, if given, its body to a rotation."""
+        """Set the target position of a grip and, if given, the target rotation of its body."""
         goal = np.array(to, float)
         turn = None if rotation is None else np.array(rotation, float)
         if goal.shape != (3,) or not np.isfinite(goal).all():
@@ -183,11 +183,11 @@ class Hands:
         self._runner.order(follow)
 
     def release(self, name: str) -> None:
-        """Let the hold of that name go, if there is one."""
+        """Release the grip of that name, if there is one."""
         self._runner.order(lambda sim: self._drop(name))
 
     def release_all(self) -> None:
-        """Let all go."""
+        """Release all grips."""
 
         def drop(sim: Simulation) -> None:
             for name in list(self._holds):

@@ -1,6 +1,6 @@
-"""`Drawing`: what there is to see of a model - parts on bodies, strings between them, the ground.
+"""`Drawing`: the visible parts of a model - meshes on bodies, strings between them, the ground.
 
-Every model shows something: a body without shapes is drawn as bones from its joint to the joints beyond it.
+A body without shapes is drawn as bones from its joint to the joints of its children.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PALETTE = (
     (0.30, 0.66, 0.68), (0.80, 0.36, 0.42), (0.55, 0.57, 0.60),
 )  # fmt: skip
 _STRING = (0.35, 0.37, 0.40)
-# Corners around: fine enough for a close look, and for a crowd.
+# Segments around: for single models, and for crowds.
 _DETAIL, _CROWD_DETAIL, _CROWD = 24, 10, 2000
 
 
@@ -49,7 +49,7 @@ class Parts(NamedTuple):
 
 
 class Strings(NamedTuple):
-    """Springs, ropes and rods: the bodies at their ends (-1 = world) and the places there."""
+    """Springs, ropes and rods: the bodies at their ends (-1 = world) and the points there."""
 
     a: np.ndarray
     b: np.ndarray
@@ -58,18 +58,18 @@ class Strings(NamedTuple):
 
 
 class Drawing:
-    """What there is to see of `model`.
+    """The visible parts of `model`.
 
     Args:
         model: the model.
-        detail: corners around round parts; None = by the number of bodies.
+        detail: segments around round parts; None = by the number of bodies.
         merge: capsules whose lengths differ by at most this share are drawn by one mesh, stretched to fit; 0 = never.
 
     Attributes:
         model: the model.
         geometries: meshes, each used by one or more parts.
-        parts: where they stand.
-        strings: what is stretched between two bodies.
+        parts: their geometry, body and pose.
+        strings: springs, ropes and rods between two bodies.
         string_width: radius of a string [m].
         grounds: endless planes.
         size: a typical size of a part [m].
@@ -108,7 +108,7 @@ class Drawing:
         """Return positions (parts, 3) and rotations (parts, 4) of all parts for poses of the bodies."""
         p = self.parts
         at, turn = np.empty((len(p.body), 3)), np.empty((len(p.body), 4))
-        # copies, since a read-only array would be another type to the kernel and compile it once more
+        # copies, since a read-only array is another type and would compile the kernel again
         positions, rotations = np.array(positions, float), np.array(rotations, float)
         place_parts(p.body, p.position, p.rotation, positions, rotations, at, turn)
         return at, turn
@@ -140,12 +140,12 @@ class Drawing:
         reach = np.array([np.abs(g.vertices).max(axis=0, initial=0.0) for g in self.geometries]).reshape(-1, 3)
         return reach[self.parts.geometry] * self.parts.scale
 
-    # What it is made of
+    # Construction
 
     def _add_shapes(self) -> None:
         shown = {shape.body for shape in self.model.shapes if not shape.collide}
         for shape in self.model.shapes:
-            # files give bodies a fine shape to look at and a plain one, without colour, to collide
+            # files give bodies a detailed visual shape and a plain collision shape without colour
             if shape.collide and shape.color is None and shape.body in shown:
                 continue
             if shape.kind == "plane":
@@ -211,7 +211,7 @@ class Drawing:
         return PALETTE[body % len(PALETTE)]
 
     def _add_bones(self) -> None:
-        """Draw bodies that have no shape, and on which nothing is shown, from joint to joint."""
+        """Draw bodies without visible shapes as bones from joint to joint."""
         model = self.model
         dressed = {row[1] for row in self._rows}
         bare = [i for i in range(model.body_count) if i not in dressed]
@@ -275,7 +275,7 @@ class Drawing:
 
 
 def _along(direction: np.ndarray) -> np.ndarray:
-    """Return a rotation that takes z to the unit vector `direction`."""
+    """Return a rotation of z to the unit vector `direction`."""
     x, y, z = direction
     if z < -0.999999:
         return np.array([0.0, 1.0, 0.0, 0.0])
@@ -284,7 +284,7 @@ def _along(direction: np.ndarray) -> np.ndarray:
 
 
 def string_poses(ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return middles (..., 3), rotations (..., 4) of z onto them, and lengths (...) of strings with these ends."""
+    """Return centres (..., 3), rotations (..., 4) of z along them, and lengths (...) of strings with these ends."""
     middle, way = 0.5 * (ends[..., 0, :] + ends[..., 1, :]), ends[..., 1, :] - ends[..., 0, :]
     length = np.linalg.norm(way, axis=-1)
     z = way / np.maximum(length, 1e-12)[..., None]
@@ -294,7 +294,7 @@ def string_poses(ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def turned(rotations: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Return vectors (..., 3) turned by quaternions (..., 4)."""
+    """Return vectors (..., 3) rotated by quaternions (..., 4)."""
     w, u = rotations[..., :1], rotations[..., 1:]
     across = 2.0 * np.cross(u, vectors)
     return vectors + w * across + np.cross(u, across)

@@ -1,4 +1,4 @@
-"""Films: the frames of a trajectory at even times, painted one after the other."""
+"""Films: the frames of a trajectory at equal time steps, rendered one after the other."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from limberjack.viewer.picture import Painter
 
 __all__ = ["Shot", "chosen_shot", "film", "frames_at", "require_frames"]
 
-# So many frames, spread over the motion, say where it goes.
+# Number of frames, spread over the motion, that determine the camera.
 _SAMPLES = 40
-# A motion that goes further than so many of its own sizes is followed.
+# A motion that travels further than this many of its own sizes is followed.
 _FAR = 1.5
 
 
 def frames_at(trajectory: Trajectory, fps: float, speed: float = 1.0) -> np.ndarray:
-    """Return the frames nearest to the even times of a film.
+    """Return the frames nearest to the times of a film.
 
     Args:
         trajectory: at least one frame.
-        fps: pictures per second.
+        fps: frames per second.
         speed: seconds of motion per second of film.
     """
     for what, value in (("fps", fps), ("speed", speed)):
@@ -47,32 +47,32 @@ def frames_at(trajectory: Trajectory, fps: float, speed: float = 1.0) -> np.ndar
 
 
 def require_frames(trajectory: Trajectory) -> None:
-    """Refuse a trajectory without frames: there is nothing to see."""
+    """Refuse a trajectory without frames."""
     if not len(trajectory):
         raise StateError(f'the trajectory of model "{trajectory.model.name}" has no frames: nothing to draw')
 
 
 class Shot(NamedTuple):
-    """How a motion is filmed: an eye, and how far (frames, 3) it and its target are moved along in each frame."""
+    """Camera of a film, and the displacement (frames, 3) of it and its target in each frame."""
 
     eye: Eye
     shift: np.ndarray
 
     def at(self, frame: int) -> Eye:
-        """Return the eye in a frame."""
+        """Return the camera of a frame."""
         return self.eye._replace(
             position=self.eye.position + self.shift[frame], target=self.eye.target + self.shift[frame]
         )
 
 
 def chosen_shot(drawing: Drawing, trajectory: Trajectory, camera: Any, follow: bool | None, aspect: float) -> Shot:
-    """Return the camera asked for, or one that has the whole motion in the picture and is above the ground.
+    """Return the camera asked for, or one that shows the whole motion and is above the ground.
 
     Args:
         drawing: what is seen.
         trajectory: at least one frame.
         camera: (position, target) or None.
-        follow: whether the eye goes along; None = where the motion leads far away and no camera is given.
+        follow: whether the camera moves along; None = where the motion leads far away and no camera is given.
         aspect: width / height.
     """
     require_frames(trajectory)
@@ -95,7 +95,7 @@ def chosen_shot(drawing: Drawing, trajectory: Trajectory, camera: Any, follow: b
 
 
 def _middles(trajectory: Trajectory) -> np.ndarray:
-    """Return the middle (frames, 3) of the bodies in each frame, shaken out."""
+    """Return the centre (frames, 3) of the bodies in each frame, smoothed."""
     if not trajectory.model.body_count:
         return np.zeros((len(trajectory), 3))
     middles = trajectory.positions.mean(axis=1)
@@ -107,7 +107,7 @@ def _middles(trajectory: Trajectory) -> np.ndarray:
 
 
 def _above(drawing: Drawing, eye: Eye, size: float) -> Eye:
-    """Return the eye lifted out of the ground."""
+    """Return the camera raised above the ground."""
     for ground in drawing.grounds[:1]:
         height = float((eye.position - ground.point) @ ground.normal)
         if height < 0.3 * size:
@@ -125,7 +125,7 @@ def film(
     smooth: int,
     bar: Bar,
 ) -> Generator[np.ndarray, None, None]:
-    """Yield the pictures of `frames` in order, painted on as many threads as there are processors, up to four."""
+    """Yield the images of `frames` in order, rendered on as many threads as there are processors, up to four."""
     drawing = Drawing(trajectory.model)
     shot = chosen_shot(drawing, trajectory, camera, follow, width / height)
     positions, rotations = trajectory.positions, trajectory.rotations
@@ -133,7 +133,7 @@ def film(
     painters = [Painter(drawing, width, height, smooth) for _ in range(threads)]
     queue = iter(frames)
     with bar as tick, ThreadPoolExecutor(threads) as pool:
-        # as many at a time as there are painters: one that is slow holds up the others no longer than a picture
+        # as many at a time as there are painters: a slow one delays the others by no more than one image
         while batch := list(islice(queue, threads)):
             jobs = [
                 pool.submit(painter.paint, positions[k], rotations[k], shot.at(k))

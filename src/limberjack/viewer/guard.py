@@ -1,12 +1,12 @@
-"""Who may speak to the viewer's server: host, origin, token, size and rate of messages.
+"""Access control of the viewer's server: host, origin, token, size and rate of messages.
 
-viser answers everybody who reaches its port, and any page in the user's browser can reach a port of this machine. The
-guard stands in viser's own handshake: it wraps the server that viser starts, so that no second port is open behind it.
+viser answers every request at its port, and any page in the user's browser can reach a port of this machine. The
+guard is part of viser's own handshake: it wraps the server that viser starts, so that no second port is open behind it.
 
 - The server listens on the loopback interface unless the user names another host; then a random token is needed.
 - `Host` must be an address the server was opened under: another name that resolves to it (DNS rebinding) is refused.
 - A web socket's `Origin` must be that same address: pages of other sites are refused.
-- Messages of a client are limited in size, and slowed down beyond a rate; the others notice nothing.
+- Messages of a client are limited in size and rate; other clients are not affected.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def is_loopback(host: str) -> bool:
 def free_port(host: str, port: int, tries: int = 100) -> int:
     """Return the first port from `port` on that `host` can listen on; 0 lets the system choose.
 
-    viser itself would look for ever at a host that is not there.
+    viser itself would search without end for a host that does not exist.
     """
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65535:
         raise StateError(f"port must be a whole number from 0 to 65535, got {port!r}")
@@ -77,8 +77,8 @@ class Guard:
 
     Args:
         host: what the server listens on.
-        port: where it does.
-        token: the word needed; None makes one up where the host can be reached from other machines.
+        port: its port.
+        token: the token required; None generates one where the host can be reached from other machines.
     """
 
     def __init__(self, host: str, port: int, token: str | None = None) -> None:
@@ -131,7 +131,7 @@ class Guard:
             return False
         if name == self.host.lower() or (is_loopback(self.host) and is_loopback(name)):
             return True
-        # every name leads to a server that listens everywhere: there the token decides
+        # a server on all interfaces has any name: there the token decides
         return self.host in ("0.0.0.0", "::") and self.token is not None
 
     def _has_token(self, path: str, headers: Any) -> bool:
@@ -148,7 +148,7 @@ class Guard:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Stand in front of the one server that viser starts within the block; refuse to go on if it started none."""
+        """Guard the one server that viser starts within the block; raise if it starts none."""
         server: Any = require("websockets.asyncio.server", extra="view")
         original, found = server.serve, []
 
@@ -172,7 +172,7 @@ class Guard:
             )
 
     def _checked(self, inner: Callable[..., Any] | None, server: Any) -> Callable[..., Any]:
-        """Return what answers a request before the handshake: a refusal, or what viser answers."""
+        """Return the handler of requests before the handshake: a refusal, or viser's answer."""
         structures: Any = require("websockets.datastructures", extra="view")
         messages: Any = require("websockets.http11", extra="view")
 
@@ -195,7 +195,7 @@ class Guard:
         return process
 
     def _slowed(self, handler: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the handler of a connection with its messages handed over at the rate allowed."""
+        """Return the handler of a connection with its messages limited to the allowed rate."""
 
         async def handle(connection: Any) -> None:
             receive, bucket = connection.recv, Bucket(MESSAGES_PER_SECOND, _BURST)
@@ -214,20 +214,20 @@ class Guard:
 
 
 class Bucket:
-    """A store of permissions that fills at a rate; who finds it empty waits."""
+    """A token bucket: fills at a rate; an empty one makes its user wait."""
 
     def __init__(self, rate: float, most: float) -> None:
         self._rate, self._most, self._left, self._then = rate, most, most, time.monotonic()
 
     def take(self, now: float) -> float:
-        """Take one permission and return how long to wait for it [s]."""
+        """Take one token and return how long to wait for it [s]."""
         self._left = min(self._most, self._left + (now - self._then) * self._rate) - 1.0
         self._then = now
         return max(0.0, -self._left / self._rate)
 
 
 def close_tunnel(server: Any) -> None:
-    """Forget viser's handlers that would open the server to the internet on the word of any page."""
+    """Remove viser's handlers that would open the server to the internet at the request of a page."""
     messages = require("viser._messages", extra="view")
     for name in ("ShareUrlRequest", "ShareUrlDisconnect"):
         kind = getattr(messages, name, None)

@@ -1,4 +1,4 @@
-"""`Panel`: the buttons, sliders and plots beside the picture. Each leaves an order; none touches the simulation."""
+"""`Panel`: the buttons, sliders and plots of the page. They leave commands; none accesses the simulation."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Panel:
     # Parts
 
     def _click(self, handle: Any, act: Any) -> Any:
-        """Have `act` called, in order, whenever a button is pressed."""
+        """Call `act`, in order, whenever a button is pressed."""
 
         @handle.on_click
         async def _(event: Any) -> None:
@@ -67,7 +67,7 @@ class Panel:
         return handle
 
     def _change(self, handle: Any, act: Any) -> Any:
-        """Have `act` called with the value whenever somebody changes it; not when the program does."""
+        """Call `act` with the value whenever a user changes it; not when the program does."""
 
         @handle.on_update
         async def _(event: Any) -> None:
@@ -106,7 +106,7 @@ class Panel:
 
             self.follow = self._change(gui.add_checkbox("Follow", False), app.use_follow)
             self.sight = self._change(
-                gui.add_checkbox("Camera decides detail", False, hint="adaptive: what cannot be seen is not simulated"),
+                gui.add_checkbox("Camera decides detail", False, hint="adaptive: detail by what the camera shows"),
                 app.use_sight,
             )
 
@@ -126,10 +126,10 @@ class Panel:
 
     def _add_hands(self) -> None:
         app, gui = self._app, self._gui
-        with gui.add_folder("Hands", expand_by_default=False):
-            gui.add_markdown("Drag a body to pull it; with *shift* the grip stays. Click a body to choose it.")
+        with gui.add_folder("Grips", expand_by_default=False):
+            gui.add_markdown("Drag a body to pull it; with *shift* the grip stays. Click a body to select it.")
             self.chosen = gui.add_text("Body", "", disabled=True)
-            self._click(gui.add_button("Hold with gizmo"), lambda event: app.hold_chosen())
+            self._click(gui.add_button("Grip with gizmo"), lambda event: app.hold_chosen())
             self._click(gui.add_button("Release all"), lambda event: app.release_all())
 
     def _add_record(self) -> None:
@@ -150,7 +150,7 @@ class Panel:
                     title=name, scales={"x": {"time": False}}, height=150,
                 )  # fmt: skip
 
-    # What follows the simulation
+    # State of the simulation
 
     def show_method(self, sim: Simulation) -> None:
         """Show the method of a simulation and its options, time step and gravity."""
@@ -192,12 +192,12 @@ class Panel:
             self._change(gui.add_number(label, value), lambda x: tune(**{name: float(x)}))
 
     def show_state(self, playing: bool, recording: int) -> None:
-        """Let the buttons say what they would do."""
+        """Update the labels of the buttons."""
         self.play.label, self.play.icon = ("Pause", "player-pause") if playing else ("Play", "player-play")
         self.record.label = f"Stop recording ({recording} frames)" if recording else "Record"
 
     def show_compiling(self, seconds: float | None, functions: int = 0) -> None:
-        """Show how long compiling takes already and how far it is, or take that away (None)."""
+        """Show time and progress of compilation, or remove them (None)."""
         if seconds is None:
             if self.progress.visible:
                 self.progress.visible = False
@@ -205,12 +205,12 @@ class Panel:
         self.status.content = (
             f"**compiling ...** {functions} functions, {seconds:.0f} s (once; the result is kept on disk)"
         )
-        # methods have some hundred functions each; how many more will be called nobody knows
+        # methods have some hundred functions each; the total is not known in advance
         self.progress.value = 100.0 * (1.0 - math.exp(-functions / 150.0))
         self.progress.visible = True
 
     def plot(self, time: float, numbers: dict[str, float]) -> None:
-        """Add a row to the plots; a time before the last one begins anew."""
+        """Add a row to the plots; a time before the last one restarts them."""
         rows = self._rows
         if rows["time"] and time < rows["time"][-1]:
             for row in rows.values():

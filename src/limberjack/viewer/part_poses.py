@@ -1,4 +1,4 @@
-"""`Composed`: where the parts of a drawing are, from the poses of all bodies or from those of rigid clusters."""
+"""`Composed`: poses of the parts of a drawing, from those of all bodies or of rigid clusters."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Composed", "Shown", "place_parts", "show_parts"]
 
-# Where parts are: their places on the bodies, carried into the world.
+# Poses of parts: from their body to the world.
 
-# What has blown up is shown no further off than this: it stays a number in single precision.
+# Positions that have diverged are cut here, so that they stay finite in single precision.
 _FAR = 1e30
 
 
@@ -49,7 +49,7 @@ def place_parts(
     # out
     at, turn,
 ):  # fmt: skip
-    """Find the poses of all parts in the world.
+    """Write the poses of all parts in the world.
 
     Args:
         body: (parts,) which body a part is on; below 0 the world.
@@ -73,11 +73,11 @@ def show_parts(
     # out
     at, turn, middle,
 ):  # fmt: skip
-    """Find the poses of all parts as pictures need them, and the middle of those that move.
+    """Write the poses of all parts for display, and the centre of those that move.
 
     Args:
         body, position, rotation, positions, rotations: as in `place_parts`.
-        moving: (parts,) whether a part counts for the middle.
+        moving: (parts,) whether a part counts for the centre.
         at: (parts, 3), single precision, no number beyond 1e30.
         turn: (parts, 4), alike.
         middle: (3,).
@@ -95,7 +95,7 @@ def show_parts(
 
 
 class Shown(NamedTuple):
-    """What a picture needs, in single precision but for the middle."""
+    """What a frame needs, in single precision except for the centre."""
 
     positions: np.ndarray  # (parts, 3)
     rotations: np.ndarray  # (parts, 4)
@@ -122,14 +122,14 @@ class Composed:
         self._places: ClusterPoses | None = None
 
     def by_bodies(self, positions: np.ndarray, rotations: np.ndarray) -> Shown:
-        """Return what is seen with the bodies at these poses."""
+        """Return what is displayed with the bodies at these poses."""
         return self._show(self._body, *self._place_on_body, positions, rotations)
 
     def by_clusters(self, cluster_roots: np.ndarray, q: np.ndarray) -> Shown:
-        """Return what is seen with these coordinates; only what changed its place in a cluster is placed anew.
+        """Return what is displayed with these coordinates; only parts whose pose in a cluster changed are updated.
 
         Args:
-            cluster_roots: (k,) first links of the clusters.
+            cluster_roots: (k,) root links of the clusters.
             q: (nq,) coordinates.
         """
         if self._places is None:
@@ -150,14 +150,14 @@ class Composed:
         return self._show(self._cluster, *self._place, *self._frames)
 
     def _begin(self) -> None:
-        """Prepare for clusters: nothing is known of them."""
+        """Reset what is known of the clusters."""
         model = self._drawing.model
         n, offset = len(model.arrays.links.parent), model.arrays.body_offset
         turns = quaternion_from_matrix(offset[:, :9].reshape(-1, 3, 3))
         self._places, self._version = ClusterPoses(model), -1
         self._on_link = _placed(self._body, *self._place_on_body, np.ascontiguousarray(offset[:, 9:]), turns)
         self._on_links = OnLinks(self._link, n)
-        # poses of links in their clusters, and of clusters by their first links
+        # poses of links in their clusters, and of clusters by their roots
         self._in_cluster = np.zeros((n, 3)), np.zeros((n, 4))
         self._frames = np.zeros((n, 3)), np.zeros((n, 4))
         self._head = np.full(n + 1, -1, np.int64)
@@ -182,7 +182,7 @@ class Composed:
 def _placed(
     frame: np.ndarray, position: np.ndarray, rotation: np.ndarray, positions: np.ndarray, rotations: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return poses given in frames where those frames are given; frame -1 is the outer one."""
+    """Return poses given in frames as poses in the outer frame; frame -1 is the outer one."""
     at, turn = np.empty((len(frame), 3)), np.empty((len(frame), 4))
     place_parts(frame, position, rotation, positions, rotations, at, turn)
     return at, turn

@@ -1,4 +1,4 @@
-"""Pictures of a model in given poses, and the PNG format."""
+"""Images of a model in given poses, and the PNG format."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _PEN = 2.4
 
 
 class Painter:
-    """Paints a drawing, one picture after the other, into buffers of its own.
+    """Renders a drawing, one image after the other, into buffers of its own.
 
     Args:
-        drawing: what is seen.
-        width: of the picture [pixels].
-        height: of the picture [pixels].
-        smooth: pixels of the finer picture per pixel, along each edge; 1 = jagged.
+        drawing: what is drawn.
+        width: of the image [pixels].
+        height: of the image [pixels].
+        smooth: supersampling factor along each edge; 1 = no antialiasing.
     """
 
     def __init__(self, drawing: Drawing, width: int = 960, height: int = 600, smooth: int = 2) -> None:
@@ -56,7 +56,7 @@ class Painter:
         self.colors[len(drawing.parts.body) :] = drawing.string_color
 
     def paint(self, positions: np.ndarray, rotations: np.ndarray, eye: Eye) -> np.ndarray:
-        """Return a picture (height, width, 3) of the bodies in these poses, as the eye sees them."""
+        """Return an image (height, width, 3) of the bodies in these poses."""
         self._place(positions, rotations, eye)
         scene = self._seen(eye)
         light_view, slack = _light_view(scene, _SHADOW_PIXELS)
@@ -85,7 +85,7 @@ class Painter:
             places[n:, 14] = np.maximum(length, 1e-9)
 
     def _seen(self, eye: Eye) -> np.ndarray:
-        """Return centre and radius of a ball around the parts that matter to the picture."""
+        """Return centre and radius of a ball around the visible parts."""
         at, reach = (
             self._places[:, 9:12],
             np.append(self.drawing.extents, self._places[len(self.drawing.extents) :, 14]),
@@ -118,7 +118,7 @@ class Painter:
 
 
 class _Buffers:
-    """What is seen at every pixel."""
+    """Depth, normal and part at every pixel."""
 
     def __init__(self, rows: int, columns: int) -> None:
         self.depth = np.empty((rows, columns))
@@ -140,7 +140,7 @@ def _matrices(q: np.ndarray) -> np.ndarray:
 
 
 def _eye_view(eye: Eye, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the view of a picture of that shape, and the numbers `shade` takes."""
+    """Return the view of an image of that shape, and the parameters of `shade`."""
     rows, columns = shape
     right, up, ahead = eye.axes()
     tangent = math.tan(0.5 * eye.angle)
@@ -155,7 +155,7 @@ def _eye_view(eye: Eye, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]
 
 
 def _light_view(scene: np.ndarray, pixels: int) -> tuple[np.ndarray, float]:
-    """Return the view from the light onto a ball (centre, radius), and the depth that counts as nothing."""
+    """Return the view from the light onto a ball (centre, radius), and the depth tolerance."""
     centre, radius = scene[:3], float(scene[3])
     right, up, ahead = Eye(centre + _LIGHT, centre).axes()
     scale = 0.49 * pixels / radius
@@ -168,13 +168,13 @@ def _light_view(scene: np.ndarray, pixels: int) -> tuple[np.ndarray, float]:
 
 
 def png(picture: np.ndarray) -> bytes:
-    """Return a picture (height, width, 3) of bytes as a PNG file."""
+    """Return an image (height, width, 3) of bytes as a PNG file."""
     height, width = picture.shape[:2]
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    # each row as its difference from the one above, which compresses best for pictures of this kind
+    # each row as its difference from the one above, which compresses best for images of this kind
     rows = np.concatenate([np.zeros((1, width * 3), np.uint8), picture.reshape(height, width * 3)])
     lines = np.concatenate([np.full((height, 1), 2, np.uint8), rows[1:] - rows[:-1]], axis=1)
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)

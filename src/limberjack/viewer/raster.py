@@ -1,8 +1,8 @@
-"""The rasteriser: triangles into a depth buffer, then light, shadow and ground for every pixel.
+"""The rasteriser: triangles into a depth buffer, then light, shadow and ground per pixel.
 
-Pictures need no graphics card. The parts are drawn twice, once as the light sees them (the shadow map) and once as the
-eye does; what is seen at a pixel is kept as depth, normal and part. `shade` then gives every pixel its colour, and
-`shrink` averages the pixels of a finer picture. A view is a row of 16 numbers: a 4 x 4 matrix, row by row, that takes
+Images need no graphics card. The parts are drawn twice, once from the light (the shadow map) and once from the camera;
+depth, normal and part are stored per pixel. `shade` then computes the colour of every pixel, and `shrink` averages the
+pixels of a supersampled image. A view is a row of 16 numbers: a 4 x 4 matrix, row by row, that takes
 points of the world to (x, y, z, w); x / w and y / w are pixels, z / w grows with the distance.
 """
 
@@ -22,7 +22,7 @@ def wipe(
     # out
     depth, part,
 ):  # fmt: skip
-    """Make a picture empty: nothing seen, infinitely far."""
+    """Clear the buffers: no part, infinitely far."""
     for i in range(depth.shape[0]):
         for j in range(depth.shape[1]):
             depth[i, j] = math.inf
@@ -59,7 +59,7 @@ def draw(
         first: first part.
         last: one past the last part.
         view: (16,).
-        screen: (n, 4) scratch: pixel, depth and 1 where a vertex is behind the eye.
+        screen: (n, 4) scratch: pixel, depth and 1 where a vertex is behind the camera.
         depth: (rows, columns).
         normal: (rows, columns, 3) float32.
         part: (rows, columns).
@@ -88,7 +88,7 @@ def draw(
             ax, ay, bx, by = screen[a, 0], screen[a, 1], screen[b, 0], screen[b, 1]
             cx, cy = screen[c, 0], screen[c, 1]
             area = (bx - ax) * (cy - ay) - (cx - ax) * (by - ay)
-            # rows grow downwards: triangles that face the eye turn the other way round
+            # rows grow downwards: triangles that face the camera have the opposite orientation
             if not area < 0.0:
                 continue
             low_x, high_x = min(ax, bx, cx), max(ax, bx, cx)
@@ -114,7 +114,7 @@ def draw(
                     if z < depth[i, j]:
                         depth[i, j] = z
                         part[i, j] = k
-                        # a scaled surface's normal scales the other way
+                        # normals scale inversely
                         nx = (u * normals[a, 0] + v * normals[b, 0] + w * normals[c, 0]) / sx
                         ny = (u * normals[a, 1] + v * normals[b, 1] + w * normals[c, 1]) / sy
                         nz = (u * normals[a, 2] + v * normals[b, 2] + w * normals[c, 2]) / sz
@@ -125,7 +125,7 @@ def draw(
 
 @inner
 def _lit(light_view, light_depth, x, y, z, slack):
-    """Return how much of the light reaches a point: 0 to 1, over nine places of the shadow map."""
+    """Return the fraction of light that reaches a point, over nine samples of the shadow map."""
     px, py, pz, near = _projected(light_view, x, y, z)
     j, i = int(math.floor(px)), int(math.floor(py))
     if near or j < 1 or i < 1 or j >= light_depth.shape[1] - 1 or i >= light_depth.shape[0] - 1:
@@ -140,7 +140,7 @@ def _lit(light_view, light_depth, x, y, z, slack):
 
 @inner
 def _toned(x):
-    """Return the light x as the screen shows it."""
+    """Return the light x tone-mapped."""
     return 255.0 * math.sqrt(min(max(x, 0.0), 1.0))
 
 
@@ -151,13 +151,13 @@ def shade(
     # out
     picture,
 ):  # fmt: skip
-    """Give every pixel its colour.
+    """Compute the colour of every pixel.
 
     Args:
         eye: (14,): position, directions right, up and ahead, tangent of half the opening, and the factor k of the
             depth, which is -k / distance ahead.
         light: (3,) unit vector towards the light.
-        slack: depth by which a surface may lie behind the shadow map and still be lit.
+        slack: depth bias of the shadow map.
         light_view: (16,) of the shadow map.
         light_depth: (m, m) the shadow map.
         ground: (12,): 1 if there is one, point, normal, colour, width of a tile, how far it can be seen.
@@ -199,7 +199,7 @@ def shade(
                 gx, gy, gz = x - ground[1], y - ground[2], z - ground[3]
                 far = min(1.0, (gx * gx + gy * gy + gz * gz) / (ground[11] * ground[11]))
                 tile = (math.floor(x / ground[10]) + math.floor(y / ground[10])) % 2.0
-                # tiles as fine as pixels would flicker: they fade with the distance
+                # tiles as fine as pixels would alias: they fade with the distance
                 shown = 0.07 * max(0.0, 1.0 - 12.0 * over * scale / ground[10])
                 tint = 1.0 - shown * tile
                 free = _lit(light_view, light_depth, x, y, z, slack)

@@ -1,7 +1,7 @@
-"""`Runner`: a simulation on a thread of its own, in step with the clock, that takes orders and hands out frames.
+"""`Runner`: a simulation on its own thread, paced by the clock, that takes commands and publishes frames.
 
-Nobody else touches the simulation: others leave orders (functions of it), which run between two batches of steps, and
-look at the newest frame. The runner never waits for them, whoever is slow or has gone.
+No other thread accesses the simulation: others leave commands (functions of it), which run between two batches of
+steps, and read the newest frame. The runner never waits for them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from limberjack.viewer.carry_over import transplant
 
 __all__ = ["Frame", "Runner"]
 
-# A batch of steps lasts no longer than this, so that orders are met soon [s].
+# Longest batch of steps, so that commands run soon [s].
 _BATCH = 0.008
-# Recordings and drives go by this many frames per simulated second.
+# Rate of recordings and drives [frames per simulated second].
 _RATE = 60.0
 # Longest recording [frames]: half an hour.
 _LONGEST = 108_000
@@ -38,7 +38,7 @@ class _Counter(event.Listener):
         self.count = 0
 
     def on_start(self, event: Any) -> None:
-        """Nothing: what has begun does not count."""
+        """Do nothing: a function counts when it is done."""
 
     def on_end(self, event: Any) -> None:
         """Count one."""
@@ -46,24 +46,24 @@ class _Counter(event.Listener):
 
 
 class Frame(NamedTuple):
-    """What there is to show at one moment."""
+    """What is displayed at one time."""
 
     number: int
-    generation: int  # grows with every other simulation
+    generation: int  # incremented with every new simulation
     time: float
     steps: int
     q: np.ndarray
-    cluster_roots: np.ndarray | None  # first links of the rigid clusters of method adaptive
-    facts: dict[str, Any]  # what the watchers found out, by name
+    cluster_roots: np.ndarray | None  # root links of the rigid clusters of method adaptive
+    facts: dict[str, Any]  # results of the watchers, by name
 
 
 class Runner:
     """Runs a simulation.
 
     Args:
-        sim: what moves.
+        sim: the simulation.
         drive: called with the simulation sixty times per simulated second, or None.
-        rate: frames per second that are handed out.
+        rate: published frames per second.
     """
 
     def __init__(self, sim: Simulation, drive: Callable[[Any], None] | None = None, rate: float = 30.0) -> None:
@@ -86,10 +86,10 @@ class Runner:
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="limberjack-simulation", daemon=True)
 
-    # Orders
+    # Commands
 
     def start(self) -> None:
-        """Begin; the first thing is to compile."""
+        """Start the thread, which compiles first."""
         self._thread.start()
 
     def stop(self, timeout: float = 10.0) -> None:
@@ -102,7 +102,7 @@ class Runner:
             self._thread.join(timeout)
 
     def order(self, act: Callable[[Simulation], Any]) -> None:
-        """Have `act` called with the simulation between two batches of steps; errors go to `problems`."""
+        """Queue `act`, called with the simulation between two batches of steps; errors go to `problems`."""
         self._orders.append(act)
         self._wake.set()
 
@@ -114,7 +114,7 @@ class Runner:
         def keep(sim: Simulation) -> None:
             try:
                 answer.append((act(sim), None))
-            except BaseException as error:  # handed to whoever asked
+            except BaseException as error:  # raised by the caller
                 answer.append((None, error))
             finally:
                 done.set()
@@ -128,17 +128,17 @@ class Runner:
         return value
 
     def play(self, on: bool = True) -> None:
-        """Let it run, or hold it."""
+        """Run or pause."""
         self.playing = on
         self._wake.set()
 
     def single_step(self) -> None:
-        """Hold it and take one step."""
+        """Pause and take one step."""
         self.playing = False
         self.order(lambda sim: self._advance(1))
 
     def reset(self) -> None:
-        """Go back to how it began."""
+        """Restore the initial state."""
 
         def back(sim: Simulation) -> None:
             if self._start is not None:
@@ -148,12 +148,12 @@ class Runner:
         self.order(back)
 
     def replace(self, sim: Simulation, drive: Callable[[Any], None] | None = None, start: bool = True) -> None:
-        """Run another simulation from now on; for orders, which run on the runner's thread.
+        """Run another simulation from now on; for commands, which run on the runner's thread.
 
         Args:
             sim: the other simulation.
             drive: its drive.
-            start: whether `reset` leads back to here.
+            start: whether `reset` restores this one.
         """
         self._compile(sim)
         self.sim, self.drive = sim, drive
@@ -226,7 +226,7 @@ class Runner:
                 if debt >= dt:
                     steps = self._batch(int(debt / dt), passed)
                     debt = max(0.0, debt - steps * dt)
-                    # what could not be met is let go: the motion is slow then, and never catches up with a jump
+                    # time that could not be simulated is dropped: the motion is slow then and does not jump
                     debt = min(debt, 0.05 * self.speed)
             else:
                 debt = 0.0
@@ -237,7 +237,7 @@ class Runner:
                 taken, spent, measured = 0, 0.0, end
             if (steps or changed) and end >= due:
                 self._publish()
-                due = max(due + 1.0 / self.rate, end)  # by the clock, not by when the batch happened to end
+                due = max(due + 1.0 / self.rate, end)  # by the clock, not by the end of the batch
             elif changed:
                 self._publish()
             if not steps:
@@ -245,12 +245,12 @@ class Runner:
                 self._wake.clear()
 
     def _tell(self, error: Exception) -> None:
-        """Keep what went wrong for whoever looks; the thread goes on, whatever it was."""
+        """Record an error for display; the thread continues."""
         internal = "" if isinstance(error, LimberjackError) else f"internal error, {type(error).__name__}: "
         self.problems.append(internal + str(error))
 
     def _obey(self) -> bool:
-        """Carry out the orders there are; return whether there were any."""
+        """Run the queued commands; return whether there were any."""
         any_order = bool(self._orders)
         while self._orders:
             act = self._orders.popleft()
@@ -279,7 +279,7 @@ class Runner:
         return taken
 
     def _until_tick(self) -> int:
-        """Return the steps up to the next frame of the recording and the drive; without end where there is neither."""
+        """Return the steps up to the next frame of the recording and the drive; unbounded where there is neither."""
         if self.drive is None and self._recording is None:
             return sys.maxsize
         return max(1, round(1.0 / (_RATE * self.sim.dt)) - self._since_tick)
@@ -317,7 +317,7 @@ class Runner:
             self._arrived.notify_all()
 
     def _compile(self, sim: Simulation) -> None:
-        """Have the kernels of a step compiled, and leave the state as it is."""
+        """Compile the kernels of a step, and leave the state unchanged."""
         self.state, self._compiled = "compiling", _Counter()
         before = sim.snapshot()
         try:

@@ -1,4 +1,4 @@
-"""`Stage`: a drawing in the browser. Parts of one geometry are one batch of instances, moved by one message."""
+"""`Stage`: a drawing in the browser. Parts of one geometry are one batch of instances, updated by one message."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from limberjack.viewer.part_poses import Composed
 __all__ = ["Stage", "sky"]
 
 _PULL = (214, 40, 57)
-# A pixel of a window of usual height, as a share of the height.
+# Size of a pixel relative to the height of a typical window.
 _PIXEL = 1.0 / 900.0
 Dragged = Callable[[str, str, Any, Any], None]
 
 
 def sky() -> np.ndarray:
-    """Return a picture of the background, pale above and bluish below."""
+    """Return an image of the background, a vertical gradient."""
     top, bottom = np.array((250, 252, 253.0)), np.array((205, 217, 228.0))
     share = np.linspace(0.0, 1.0, 256)[:, None, None]
     return np.broadcast_to(top + share * (bottom - top), (256, 16, 3)).astype(np.uint8)
 
 
 def _shades(colors: np.ndarray) -> np.ndarray:
-    """Return colours 0 .. 1 as bytes in proportion to light, which is what instances are drawn with."""
+    """Return colours 0 .. 1 as bytes in linear light, as instances are drawn."""
     return np.round(255.0 * colors**2.2).astype(np.uint8)
 
 
 def _single(numbers: np.ndarray) -> np.ndarray:
-    """Return numbers in single precision; what blew up before it was noticed stays a number."""
+    """Return numbers in single precision, cut so that diverged ones stay finite."""
     return np.clip(numbers, -1e30, 1e30).astype(np.float32)
 
 
@@ -45,9 +45,9 @@ class Stage:
 
     Args:
         server: the viser server.
-        drawing: what is seen.
-        eye: where it is looked at from at first.
-        dragged: called with phase ("start", "update", "end"), name of the body, point and hold, as a pointer drags.
+        drawing: what is displayed.
+        eye: initial camera.
+        dragged: called with phase ("start", "update", "end"), name of the body, point and grip, as a pointer drags.
         clicked: called with the name of a body that is clicked.
     """
 
@@ -60,7 +60,7 @@ class Stage:
         self._others: list[Any] = []
         self._labels: dict[str, Any] = {}
         self._starts = np.searchsorted(drawing.parts.geometry, np.arange(len(drawing.geometries) + 1))
-        self._painted: np.ndarray | None = drawing.parts.color  # None: other colours than the parts' own
+        self._painted: np.ndarray | None = drawing.parts.color  # None: not the parts' own colours
         self._shown_colors: np.ndarray | None = None
         self._string: Any = None
         self.composed = Composed(drawing)
@@ -159,25 +159,25 @@ class Stage:
                 )
             )
 
-    # What changes
+    # Updates
 
-    def show(self, q: np.ndarray, heads: np.ndarray | None = None) -> np.ndarray | None:
-        """Move all parts and strings to where coordinates put them.
+    def show(self, q: np.ndarray, cluster_roots: np.ndarray | None = None) -> np.ndarray | None:
+        """Set the poses of all parts and strings from coordinates.
 
         Args:
             q: (nq,) coordinates.
-            heads: first links of the rigid clusters, where there are any: only clusters are moved then.
+            cluster_roots: root links of the rigid clusters, where there are any: only clusters are updated then.
 
         Returns:
-            the middle (3,) of what moves, or None: the coordinates are those of another model.
+            the centre (3,) of the moving parts, or None: the coordinates are those of another model.
         """
         model = self.drawing.model
         if len(q) != model.nq:
             return None
-        if heads is None:
+        if cluster_roots is None:
             shown = self.composed.by_bodies(*forward_kinematics(model, q))
         else:
-            shown = self.composed.by_clusters(heads, q)
+            shown = self.composed.by_clusters(cluster_roots, q)
         with self._server.atomic():
             for k, handle in enumerate(self._handles):
                 rows = slice(self._starts[k], self._starts[k + 1])
@@ -188,7 +188,7 @@ class Stage:
         return shown.middle
 
     def paint(self, colors: np.ndarray) -> None:
-        """Give the parts other colours (parts, 3), 0 .. 1."""
+        """Set the colours of the parts (parts, 3), 0 .. 1."""
         if colors is self._painted:
             return
         self._painted = colors if colors is self.drawing.parts.color else None
@@ -201,7 +201,7 @@ class Stage:
                 handle.batched_colors = table[self._starts[k] : self._starts[k + 1]]
 
     def pulls(self, pulls: list[Pull]) -> None:
-        """Show grips as lines from the point held to where it is drawn, with the force in words."""
+        """Show grips as lines from the point to its target, labelled with the force."""
         if pulls:
             self._pull.points = _single(np.array([[p.point, p.target] for p in pulls]))
         if self._pull.visible != bool(pulls):
@@ -217,7 +217,7 @@ class Stage:
                 self._labels[p.name].position = p.target
 
     def remove(self) -> None:
-        """Take everything off the stage."""
+        """Remove everything from the stage."""
         with self._server.atomic():
             for handle in (*self._handles, *self._others, *self._labels.values()):
                 handle.remove()
