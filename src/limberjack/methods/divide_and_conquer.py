@@ -12,12 +12,13 @@ import numpy as np
 
 from limberjack._jit import entry, kernel
 from limberjack.errors import UnknownName, UnsupportedByMethod
+from limberjack.methods.stepper import Forces, Method, Stepper
 from limberjack.model.arrays import whole_span
 from limberjack.model.model import Model
 from limberjack.reduced.assembly_tree import OWN, TAU, new_assembly, new_coefficients
 from limberjack.reduced.dca import divide_and_conquer, set_leaves
 from limberjack.reduced.drives import drive_forces
-from limberjack.reduced.forces import new_pull, pull_springs, take_wrenches
+from limberjack.reduced.forces import apply_springs, apply_wrenches, new_spring_work
 from limberjack.reduced.integrate import advance
 from limberjack.reduced.kinematics import kinematics
 from limberjack.reduced.step import HUGE, new_buffers
@@ -29,7 +30,7 @@ INTEGRATORS = ("semi_implicit", "euler")
 
 
 @dataclass(frozen=True, kw_only=True)
-class DivideAndConquer:
+class DivideAndConquer(Method):
     """All joints simulated by divide and conquer.
 
     Args:
@@ -64,10 +65,10 @@ def dca_steps(
     """Take n steps; return the steps taken and 0, or the code of what failed, see `take_steps`."""
     for step in range(n):
         kinematics(links, span, q, qd, work)
-        take_wrenches(span, wrenches, work.rows)
+        apply_wrenches(span, wrenches, work.rows)
         drive_forces(drives, links.armature, span, 0.0, q, qd, applied, b.tau, b.added)
         if len(springs.link) > 0:
-            pull_springs(links, springs, span, qd, work, pull)
+            apply_springs(links, springs, span, qd, work, pull)
         for v in range(len(qd)):
             co.own[v, TAU], co.own[v, OWN] = b.tau[v], b.added[v]
         status = divide_and_conquer(links, tree, co, order, q, still, work, forces, b.qdd)
@@ -91,7 +92,7 @@ def _set_leaves(links, tree, co):
     return set_leaves(links, tree, co.numbers)
 
 
-class DivideAndConquerStepper:
+class DivideAndConquerStepper(Stepper):
     """The running side of `DivideAndConquer`."""
 
     def __init__(self, model: Model, options: DivideAndConquer) -> None:
@@ -115,13 +116,13 @@ class DivideAndConquerStepper:
                 "about some. Methods that can: full"
             )
         self._parts = (
-            order, np.zeros(nv), co, new_work(links), new_pull(links, a.springs), np.zeros((1, 24 * nb + 16)),
+            order, np.zeros(nv), co, new_work(links), new_spring_work(links, a.springs), np.zeros((1, 24 * nb + 16)),
             new_buffers(model.nq, nv),
         )  # fmt: skip
         self._span = whole_span(links, a.drives)
         self._call: Any = dca_steps
 
-    def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
+    def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
         a = self._model.arrays
         out = self._call(
@@ -131,20 +132,6 @@ class DivideAndConquerStepper:
         if self._call is dca_steps:
             self._call = entry(dca_steps)
         return out
-
-    def active_links(self) -> np.ndarray:
-        """Return, per link, whether its joint is simulated now: all are."""
-        return np.ones(len(self._model.arrays.links.parent), bool)
-
-    def changed(self) -> None:
-        """Take note that something was set: nothing is kept from step to step."""
-
-    def memory(self) -> dict[str, np.ndarray]:
-        """Return nothing: q and qd are all that feeds the next step."""
-        return {}
-
-    def remember(self, memory: dict[str, np.ndarray]) -> None:
-        """Take back nothing."""
 
     def stats(self) -> dict[str, Any]:
         """Return the nodes of the assembly tree visited by a step, and its levels."""

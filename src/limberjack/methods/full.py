@@ -11,15 +11,16 @@ import numpy as np
 from limberjack._jit import entry
 from limberjack.collision.detect import Contact
 from limberjack.constraints.rows import ANGLE, COORDINATES, ROWS
-from limberjack.errors import StateError, UnknownName
+from limberjack.errors import LimberjackError, StateError, UnknownName
+from limberjack.methods.stepper import Forces, Method, Stepper
 from limberjack.model.arrays import SPAN, Springs, blocks_of, span_of
 from limberjack.model.model import Model
-from limberjack.reduced.constrained_step import ACCELERATIONS, MORE_ROOM, take_held_steps
+from limberjack.reduced.constrained_step import ACCELERATIONS, MORE_ROOM, take_constrained_steps
 from limberjack.reduced.constraint_set import Grip, Holding, needs_rows
 from limberjack.reduced.contact_set import Meeting
-from limberjack.reduced.forces import Pull, new_pull
-from limberjack.reduced.impulse import Blows
-from limberjack.reduced.momentum import Aims, new_aims
+from limberjack.reduced.forces import SpringWork, new_spring_work
+from limberjack.reduced.impulse import ImpulseResponse
+from limberjack.reduced.momentum import MomentumTargets, new_momentum_targets
 from limberjack.reduced.step import INTEGRATORS, MOMENTUM, RK4, new_buffers, take_steps
 from limberjack.reduced.work import ROW, Work, new_work
 
@@ -27,7 +28,7 @@ __all__ = ["Full"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Full:
+class Full(Method):
     """All joints simulated by the articulated-body algorithm.
 
     Args:
@@ -41,6 +42,7 @@ class Full:
     supports: ClassVar[frozenset[str]] = frozenset(
         {"armature", "springs", "motors", "loops", "limits", "gears", "velocity", "contacts", "friction"}
     )
+    verbs: ClassVar[frozenset[str]] = frozenset({"grab", "impulse"})
 
     integrator: str = "semi_implicit"
     substeps: int | None = None
@@ -84,32 +86,27 @@ class _Group(NamedTuple):
     span: np.ndarray  # (SPAN,) scratch: the block in work
     springs: Springs
     work: Work  # rows of its own, the rest shared
-    pull: Pull
-    aims: Aims
+    pull: SpringWork
+    aims: MomentumTargets
 
 
-class _Struck:
-    """What takes impulses."""
+class _TreeStepper(Stepper):
+    """What the steppers of `Full` share: impulses."""
 
-    q: np.ndarray
-    qd: np.ndarray
     _model: Model
     _ignored: frozenset[str]
-    _blows: Blows | None = None
+    _blows: ImpulseResponse | None = None
 
-    def kick(self, link: int, point: np.ndarray, impulse: np.ndarray, angular: np.ndarray) -> None:
-        """Let an impulse act at once at a point of a link's frame, loops and gears kept."""
+    def apply_impulse(self, link: int, point: np.ndarray, impulse: np.ndarray, angular: np.ndarray) -> None:
+        """Change velocities at once by an impulse, loops and gears maintained; see `Stepper`."""
         if self._blows is None:
             plain = Full(integrator="euler")
-            self._blows = Blows(self._model, lambda m, left: plain.stepper(m, left, held=True), self._ignored)
+            self._blows = ImpulseResponse(self._model, lambda m, left: plain.stepper(m, left, held=True), self._ignored)
         self.qd += self._blows.change(self.q, link, point, impulse, angular)
-        self.changed()
-
-    def changed(self) -> None:
-        """Take note that the state was set."""
+        self.invalidate()
 
 
-class FullStepper(_Struck):
+class FullStepper(_TreeStepper):
     """The running side of `Full`."""
 
     def __init__(self, model: Model, options: Full, ignored: frozenset[str] = frozenset()) -> None:
@@ -127,13 +124,13 @@ class FullStepper(_Struck):
         self._held: HeldStepper | None = None  # takes over while a grip acts
         self._pool = ThreadPoolExecutor(len(self._groups) - 1) if len(self._groups) > 1 else None
 
-    def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
+    def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
         if self._held is not None:
             return self._held.advance(n, dt, forces, time)
         if self._pool is None and len(self._groups[0].blocks) == 1:
             return self._advance_group(self._groups[0], n, dt, forces)
-        start = (self.q.copy(), self.qd.copy(), self.memory())
+        start = (self.q.copy(), self.qd.copy(), self.state_arrays())
         # The calling thread takes the first group itself: one thread less to wake.
         first, *rest = self._groups
         others = [self._pool.submit(self._advance_group, group, n, dt, forces) for group in rest] if self._pool else []
@@ -141,12 +138,12 @@ class FullStepper(_Struck):
         if taken < n:
             # One block failed: all go back and take the steps that every block can.
             self.q[:], self.qd[:] = start[0], start[1]
-            self.remember(start[2])
+            self.set_state_arrays(start[2])
             for group in self._groups:
                 self._advance_group(group, taken, dt, forces)
         return taken, status
 
-    def _advance_group(self, group: _Group, n: int, dt: float, forces: Any) -> tuple[int, int]:
+    def _advance_group(self, group: _Group, n: int, dt: float, forces: Forces) -> tuple[int, int]:
         taken = self._call(
             self._model.arrays.links, forces.drives, group.springs,
             group.blocks, len(group.blocks), group.span, self._code, n, self._substeps, dt / self._substeps, forces.tau,
@@ -156,51 +153,64 @@ class FullStepper(_Struck):
             self._call = entry(take_steps)
         return taken
 
-    def grab(self, grip: Grip) -> Holding:
-        """Let a grip act from now on; return what holds it."""
+    def grab(self, grip: Grip) -> Stepper:
+        """Add a grip; see `Stepper`."""
         if self._held is None:
             if self._code == MOMENTUM:
                 raise StateError('integrator "momentum" knows no grips; use "rk4"')
             holding = Holding(self._model, self._ignored, implicit=self._options.integrator == "implicit")
             self._held = HeldStepper(self._model, self._options, holding, (self.q, self.qd), self._ignored)
-        return self._held.grab(grip)
-
-    def regrip(self) -> None:
-        """Take note that a grip has more rows than before."""
-        if self._held is not None:
-            self._held.regrip()
+        self._held.grab(grip)
+        return self
 
     def release(self, grip: Grip) -> None:
-        """Let a grip go."""
-        if self._held is not None:
-            self._held.release(grip)
-            if not self._held.holding.grips:
-                self._held = None
-                self.changed()
+        """Remove a grip; without any the steps are those of the tree alone again."""
+        held = self._with_grips()
+        held.release(grip)
+        if not held.holding.grips:
+            self._held = None
+            self.invalidate()
 
-    def active_links(self) -> np.ndarray:
-        """Return, per link, whether its joint is simulated now: all are."""
-        return np.ones(len(self._model.arrays.links.parent), bool)
+    def reset_grips(self) -> None:
+        """Set up the rows of all grips again."""
+        self._with_grips().reset_grips()
 
-    def changed(self) -> None:
-        """Take note that the state was set: the momentum to keep is read off it at the next step."""
+    def move_grip(self, grip: Grip) -> None:
+        """Take the target of a grip, which has changed."""
+        self._with_grips().move_grip(grip)
+
+    def grip_force(self, grip: Grip) -> np.ndarray:
+        """Return the force (3,) of a grip in the last step, world axes [N]."""
+        return self._with_grips().grip_force(grip)
+
+    def _with_grips(self) -> HeldStepper:
+        if self._held is None:
+            raise StateError("there are no grips")
+        return self._held
+
+    def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
+        """Return (error, joint, message) of a failure the rows of grips caused, else None."""
+        return None if self._held is None else self._held.explain(status, where)
+
+    def invalidate(self) -> None:
+        """Read the momentum to keep off the state at the next step."""
         for group in self._groups:
             group.aims.fresh[:] = 1
 
-    def memory(self) -> dict[str, np.ndarray]:
+    def state_arrays(self) -> dict[str, np.ndarray]:
         """Return the momentum the free trees should have."""
         aims = [group.aims for group in self._groups]
         return {
-            "aims": np.concatenate([a.aims for a in aims]),
+            "aims": np.concatenate([a.target for a in aims]),
             "fresh": np.concatenate([a.fresh for a in aims]),
         }
 
-    def remember(self, memory: dict[str, np.ndarray]) -> None:
-        """Take back what `memory` gave."""
+    def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set what `state_arrays` returned."""
         place = 0
         for group in self._groups:
-            here = slice(place, place + len(group.aims.aims))
-            group.aims.aims[:], group.aims.fresh[:] = memory["aims"][here], memory["fresh"][here]
+            here = slice(place, place + len(group.aims.target))
+            group.aims.target[:], group.aims.fresh[:] = arrays["aims"][here], arrays["fresh"][here]
             place = here.stop
 
     def stats(self) -> dict[str, Any]:
@@ -215,7 +225,7 @@ class FullStepper(_Struck):
         }
 
 
-class HeldStepper(_Struck):
+class HeldStepper(_TreeStepper):
     """The running side of `Full` for models with loops, limits, gears or velocity constraints."""
 
     def __init__(
@@ -239,12 +249,12 @@ class HeldStepper(_Struck):
         blocks = holding.spans
         self._buffers = new_buffers(self._model.nq, self._model.nv)
         self._work = new_work(a.links, blocks)
-        self._pull = new_pull(a.links, a.springs)
+        self._pull = new_spring_work(a.links, a.springs)
         self._span = blocks[0].copy() if len(blocks) else np.zeros(SPAN, np.int64)
 
-    def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
+    def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
-        start = (self.q.copy(), self.qd.copy(), self.memory())
+        start = (self.q.copy(), self.qd.copy(), self.state_arrays())
         taken, status = self._take(n, dt, forces, time)
         while status == MORE_ROOM:
             self._return_to(start)
@@ -258,11 +268,11 @@ class HeldStepper(_Struck):
 
     def _return_to(self, start: tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]) -> None:
         self.q[:], self.qd[:] = start[0], start[1]
-        self.remember(start[2])
+        self.set_state_arrays(start[2])
 
-    def accelerations(self, q: np.ndarray, qd: np.ndarray, forces: Any) -> tuple[np.ndarray, int]:
+    def accelerations(self, q: np.ndarray, qd: np.ndarray, forces: Forces) -> tuple[np.ndarray, int]:
         """Return qdd (nv,) at a state with all rows acting, and a status."""
-        before, code = (self.q.copy(), self.qd.copy(), self.memory()), self._code
+        before, code = (self.q.copy(), self.qd.copy(), self.state_arrays()), self._code
         self.q[:], self.qd[:], self._code = q, qd, ACCELERATIONS
         try:
             status = self.advance(1, 1e-3 * self._substeps, forces)[1]
@@ -271,33 +281,26 @@ class HeldStepper(_Struck):
             self._code = code
             self._return_to(before)
 
-    def _take(self, n: int, dt: float, forces: Any, time: float) -> tuple[int, int]:
+    def _take(self, n: int, dt: float, forces: Forces, time: float) -> tuple[int, int]:
         a, holding = self._model.arrays, self.holding
-        taken, status, _ = take_held_steps(
+        taken, status, _ = take_constrained_steps(
             a.links, forces.drives, a.springs, holding.table, holding.own,
             holding.spans, 0, len(holding.spans), self._span, self._code, n, self._substeps, dt / self._substeps, time,
             forces.tau, forces.wrenches, self._work, self._pull, self._buffers, holding.hold, self.q, self.qd,
         )  # fmt: skip
         return taken, status
 
-    def active_links(self) -> np.ndarray:
-        """Return, per link, whether its joint is simulated now: all are."""
-        return np.ones(len(self._model.arrays.links.parent), bool)
-
-    def changed(self) -> None:
-        """Take note that the state was set: nothing is kept that depends on it."""
-
-    def memory(self) -> dict[str, np.ndarray]:
+    def state_arrays(self) -> dict[str, np.ndarray]:
         """Return the turns of loop joints and the forces applied to them."""
         hold, pairs = self.holding.hold, self.holding.table.compound[:, 0]
         compounds = hold.state[pairs, COORDINATES:ROWS]
         return {"near": self.holding.turns(), "own_tau": self.holding.own.tau.copy(), "compounds": compounds}
 
-    def remember(self, memory: dict[str, np.ndarray]) -> None:
-        """Take back what `memory` gave."""
-        self.holding.hold.near[self.holding.table.terms[:, 0] == ANGLE] = memory["near"]
-        self.holding.own.tau[:] = memory["own_tau"]
-        self.holding.hold.state[self.holding.table.compound[:, 0], COORDINATES:ROWS] = memory["compounds"]
+    def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set what `state_arrays` returned."""
+        self.holding.hold.near[self.holding.table.terms[:, 0] == ANGLE] = arrays["near"]
+        self.holding.own.tau[:] = arrays["own_tau"]
+        self.holding.hold.state[self.holding.table.compound[:, 0], COORDINATES:ROWS] = arrays["compounds"]
 
     def stats(self) -> dict[str, Any]:
         """Return the links visited, evaluations per step, and what the rows did in the last step."""
@@ -312,20 +315,28 @@ class HeldStepper(_Struck):
             "joint_error": float(report[3]),
         }
 
-    def grab(self, grip: Grip) -> Holding:
-        """Let a grip act from now on; return what holds it."""
+    def grab(self, grip: Grip) -> Stepper:
+        """Add a grip; see `Stepper`."""
         self.holding.grips.append(grip)
         self._rebuild()
-        return self.holding
+        return self
 
     def release(self, grip: Grip) -> None:
-        """Let a grip go."""
+        """Remove a grip."""
         self.holding.grips.remove(grip)
         self._rebuild()
 
-    def regrip(self) -> None:
-        """Take note that a grip has more rows than before."""
+    def reset_grips(self) -> None:
+        """Set up the rows of all grips again."""
         self._rebuild()
+
+    def move_grip(self, grip: Grip) -> None:
+        """Take the target of a grip, which has changed."""
+        self.holding.move_grip(grip)
+
+    def grip_force(self, grip: Grip) -> np.ndarray:
+        """Return the force (3,) of a grip in the last step, world axes [N]."""
+        return self.holding.grip_force(grip)
 
     def _rebuild(self) -> None:
         self.holding.build()
@@ -338,7 +349,7 @@ class HeldStepper(_Struck):
             self._build()
         return forces
 
-    def explain(self, status: int, where: str) -> Any:
+    def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
         """Return (error, joint, message) of a failure the rows caused, else None."""
         return self.holding.explain(status, where)
 
@@ -354,7 +365,7 @@ class TouchingStepper(HeldStepper):
         super()._build()
         self._meeting.lay(self._model.arrays.links, self._model.arrays.drives, self._meeting.friction)
 
-    def _take(self, n: int, dt: float, forces: Any, time: float) -> tuple[int, int]:
+    def _take(self, n: int, dt: float, forces: Forces, time: float) -> tuple[int, int]:
         a, holding = self._model.arrays, self.holding
         return self._meeting.take(
             a.links, forces.drives, a.springs, holding, holding.hold, holding.table, holding.spans, self._span,
@@ -366,14 +377,14 @@ class TouchingStepper(HeldStepper):
         """Return what touches, or is about to, as of the start of the last step."""
         return self._meeting.contacts()
 
-    def memory(self) -> dict[str, np.ndarray]:
+    def state_arrays(self) -> dict[str, np.ndarray]:
         """Return what loop joints hold, and the forces of contacts by name."""
-        return super().memory() | self._meeting.memory()
+        return super().state_arrays() | self._meeting.state_arrays()
 
-    def remember(self, memory: dict[str, np.ndarray]) -> None:
-        """Take back what `memory` gave."""
-        super().remember(memory)
-        self._meeting.remember(memory)
+    def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set what `state_arrays` returned."""
+        super().set_state_arrays(arrays)
+        self._meeting.set_state_arrays(arrays)
 
     def stats(self) -> dict[str, Any]:
         """Return what the step of trees did, and contacts, sweeps and the last change of velocity they made."""
@@ -407,6 +418,6 @@ def _group(model: Model, first: int, last: int, momentum: bool, shared: Work) ->
     whole = span_of(a.links, a.drives, first, last)
     # Springs may tie any trees of the group together: then it is one block.
     blocks = whole[None].copy() if len(springs.link) else blocks_of(a.links, a.drives, first, last)
-    aims = new_aims(a.links, whole, momentum)
+    aims = new_momentum_targets(a.links, whole, momentum)
     work = shared._replace(rows=new_work(a.links, blocks).rows)
-    return _Group(blocks, blocks[0].copy(), springs, work, new_pull(a.links, springs), aims)
+    return _Group(blocks, blocks[0].copy(), springs, work, new_spring_work(a.links, springs), aims)

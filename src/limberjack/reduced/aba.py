@@ -129,7 +129,7 @@ def total(a, b):
 
 
 @inner
-def _take_out_columns(g, u, v, inverse, share):
+def _reduced_columns(g, u, v, inverse, share):
     """Return g reduced by the direction with I S = (u; v): I - (u; v)(u; v)^T inverse, p + (u; v) share."""
     s, t = scale(inverse, u), scale(inverse, v)
     s0, s1, s2 = at(s, 0), at(s, 1), at(s, 2)
@@ -160,8 +160,8 @@ def shift(g, d):
 
 
 @inner
-def _take_out(g, ux, uy, uz, vx, vy, vz, inverse, share):
-    """Return the numbers g reduced by the direction with I S = (u; v), as `_take_out_columns`."""
+def _reduced(g, ux, uy, uz, vx, vy, vz, inverse, share):
+    """Return the numbers g reduced by the direction with I S = (u; v), as `_reduced_columns`."""
     sx, sy, sz = ux * inverse, uy * inverse, uz * inverse
     tx, ty, tz = vx * inverse, vy * inverse, vz * inverse
     return (
@@ -219,7 +219,7 @@ def _eliminate(i, first, dof, added, tau, subspace, rows, reduced, pivot, rest):
                 subspace[m, 0] * ux + subspace[m, 1] * uy + subspace[m, 2] * uz
                 + subspace[m, 3] * vx + subspace[m, 4] * vy + subspace[m, 5] * vz
             )  # fmt: skip
-        g = _take_out(g, ux, uy, uz, vx, vy, vz, inverse, u * inverse)
+        g = _reduced(g, ux, uy, uz, vx, vy, vz, inverse, u * inverse)
     store(g, i, rows)
     return 0
 
@@ -281,7 +281,7 @@ def articulate(
             store4(rows, i, U + 4, v)
             rows[i, DI] = inverse
             rows[i, UU] = force
-            g = _take_out_columns(shift(g, offset), u, v, inverse, force * inverse)
+            g = _reduced_columns(shift(g, offset), u, v, inverse, force * inverse)
         else:
             store_columns(g, i, rows)
             failed = _eliminate(i, iv, dofs[i], added, tau, subspace, rows, reduced, pivot, rest)
@@ -297,7 +297,7 @@ def articulate(
 
 
 @outlined
-def _solve_freedoms(i, iv, dof, subspace, reduced, pivot, rest, rows, qdd):
+def _solve_dofs(i, iv, dof, subspace, reduced, pivot, rest, rows, qdd):
     """Fill qdd of the freedoms of link i, whose BL and BC hold what its parent does to it; complete BL and BC."""
     lx, ly, lz = rows[i, BL], rows[i, BL + 1], rows[i, BL + 2]
     ax, ay, az = rows[i, BC], rows[i, BC + 1], rows[i, BC + 2]
@@ -356,7 +356,7 @@ def solve_accelerations(
         else:
             store4(rows, i, BL, l)
             store4(rows, i, BC, a)
-            _solve_freedoms(i, iv, dofs[i], subspace, reduced, pivot, rest, rows, qdd)
+            _solve_dofs(i, iv, dofs[i], subspace, reduced, pivot, rest, rows, qdd)
             l, a = load4(rows, i, BL), load4(rows, i, BC)  # noqa: E741
         store4(rows, i, BL, l)
         store4(rows, i, BC, a)

@@ -19,41 +19,41 @@ from limberjack.constraints.table import DRIVE, EQUALITY, INEQUALITY
 from limberjack.model.arrays import COORDINATE, DOF, LINK, SPAN
 from limberjack.reduced.aba import accelerations, articulate, solve_accelerations
 from limberjack.reduced.drives import ball_drive, drive_forces, scalar_drive
-from limberjack.reduced.forces import pull_springs, take_wrenches
+from limberjack.reduced.forces import apply_springs, apply_wrenches
 from limberjack.reduced.integrate import advance, coordinate_rates, normalize
 from limberjack.reduced.kinematics import kinematics
 from limberjack.reduced.rows import (
     ACCELERATION,
+    ACTIVE_GAP,
     NO_ROOM,
     POSITION,
     ROW,
     ROW_END,
-    TOUCH,
     VELOCITY,
-    choose,
-    look,
-    put,
-    respond,
+    apply_multipliers,
+    evaluate_rows,
+    response_matrix,
+    select_rows,
     solve_rows,
 )
 from limberjack.reduced.step import EULER, HUGE, IMPLICIT, RK4
 from limberjack.reduced.work import P, based
 from limberjack.spatial.vectors import cross
 
-__all__ = ["ACCELERATIONS", "MORE_ROOM", "OPEN_LOOP", "STUCK", "Own", "new_own", "take_held_steps"]
+__all__ = ["ACCELERATIONS", "MORE_ROOM", "OPEN_LOOP", "STUCK", "LoopState", "new_loop_state", "take_constrained_steps"]
 
 # Positions are projected until no row is off by more than this [m, rad], or until Newton's steps no longer help.
 CLOSED = 1e-13
 # A loop left open by more than this is an error [m, rad].
 GAP_ALLOWED = 1e-8
-_MOST = 30
+_MOST_ITERATIONS = 30
 # In place of an integrator: no step, velocities are replaced by the accelerations.
 ACCELERATIONS = 16
 # Codes of failure beside those of `stepping`; far from any freedom's.
 OPEN_LOOP, STUCK, MORE_ROOM = -(2**40), -(2**41), -(2**42)
 
 
-class Own(NamedTuple):
+class LoopState(NamedTuple):
     """Coordinates, velocities, forces and drives of loop joints, which have no place in q and qd."""
 
     q: np.ndarray
@@ -64,9 +64,9 @@ class Own(NamedTuple):
     ball: np.ndarray  # (b, 18)
 
 
-def new_own(nq: int, nv: int, place: Any, scalar: Any, ball: Any) -> Own:
+def new_loop_state(nq: int, nv: int, place: Any, scalar: Any, ball: Any) -> LoopState:
     """Return the own state of loop joints with nq coordinates and nv freedoms."""
-    return Own(
+    return LoopState(
         np.zeros(nq), np.zeros(nv), np.zeros(nv),
         np.array(place, np.int64).reshape(-1, 2), np.array(scalar, float).reshape(-1, 12),
         np.array(ball, float).reshape(-1, 18),
@@ -74,7 +74,7 @@ def new_own(nq: int, nv: int, place: Any, scalar: Any, ball: Any) -> Own:
 
 
 @inner
-def _push_pair(table, r, tau, state, wrench, rows):
+def _apply_row_force(table, r, tau, state, wrench, rows):
     """Let the force tau act along row r, of one pair: taken off the bias forces of its links."""
     k = table.row_pair[r, 0]
     fx, fy, fz = tau * wrench[r, 3], tau * wrench[r, 4], tau * wrench[r, 5]
@@ -97,59 +97,61 @@ def _push_pair(table, r, tau, state, wrench, rows):
 
 
 @outlined
-def drive_rows(
+def evaluate_soft_rows(
     # model
-    table, own,
+    table, loop_state,
     # in
-    k, h, soft, hold, rows,
+    k, h, soft, constraint, rows,
 ):  # fmt: skip
     """Evaluate what gives way in block k: force, stiffness and damping; loop joints' drives push at once, or `soft`."""
-    values, give = hold.values, hold.give
-    r = hold.blocks[k, ROW]
-    while r < hold.blocks[k, ROW_END]:
+    values, compliance = constraint.values, constraint.compliance
+    r = constraint.blocks[k, ROW]
+    while r < constraint.blocks[k, ROW_END]:
         role = table.role[r]
         if role > INEQUALITY and role != DRIVE:
-            give[r, 1], give[r, 2] = table.soft[r, 0], table.soft[r, 1]
-            give[r, 0] = give[r, 1] * values[r, 0] + give[r, 2] * values[r, 1]
+            compliance[r, 1], compliance[r, 2] = table.soft[r, 0], table.soft[r, 1]
+            compliance[r, 0] = compliance[r, 1] * values[r, 0] + compliance[r, 2] * values[r, 1]
         if role != DRIVE:
             r += 1
             continue
-        iq, iv, width = own.place[r, 0], own.place[r, 1], 1
+        iq, iv, width = loop_state.place[r, 0], loop_state.place[r, 1], 1
         row = table.drive[r, 1]
         if table.speed[r] == 1:  # the first of the three rows of a ball
             width = 3
-            w, x, y, z = relative_rotation(hold.state, table.row_pair[r, 0])
-            own.q[iq], own.q[iq + 1], own.q[iq + 2], own.q[iq + 3] = w, x, y, z
+            w, x, y, z = relative_rotation(constraint.state, table.row_pair[r, 0])
+            loop_state.q[iq], loop_state.q[iq + 1], loop_state.q[iq + 2], loop_state.q[iq + 3] = w, x, y, z
             for c in range(3):
-                own.qd[iv + c] = values[r + c, 1]
-                give[r + c, 0], give[r + c, 1], give[r + c, 2] = 0.0, 0.0, 0.0
+                loop_state.qd[iv + c] = values[r + c, 1]
+                compliance[r + c, 0], compliance[r + c, 1], compliance[r + c, 2] = 0.0, 0.0, 0.0
             if row >= 0:
-                fx, fy, fz, bx, by, bz = ball_drive(row, own.ball, h, own.q, iq, own.qd, iv)
-                give[r, 0], give[r + 1, 0], give[r + 2, 0] = -fx, -fy, -fz
+                fx, fy, fz, bx, by, bz = ball_drive(row, loop_state.ball, h, loop_state.q, iq, loop_state.qd, iv)
+                compliance[r, 0], compliance[r + 1, 0], compliance[r + 2, 0] = -fx, -fy, -fz
                 # what the drive adds to the inertia, as damping over the step
                 if h > 0.0:
-                    give[r, 2], give[r + 1, 2], give[r + 2, 2] = bx / h, by / h, bz / h
+                    compliance[r, 2], compliance[r + 1, 2], compliance[r + 2, 2] = bx / h, by / h, bz / h
         else:
-            own.q[iq], own.qd[iv] = values[r, 0], values[r, 1]
-            give[r, 0], give[r, 1], give[r, 2] = 0.0, 0.0, 0.0
+            loop_state.q[iq], loop_state.qd[iv] = values[r, 0], values[r, 1]
+            compliance[r, 0], compliance[r, 1], compliance[r, 2] = 0.0, 0.0, 0.0
             if table.drive[r, 0] >= 0:
-                f, stiff, damp = scalar_drive(table.drive[r, 0], own.scalar, h, own.q[iq], own.qd[iv])
-                give[r, 0], give[r, 1], give[r, 2] = -f, stiff, damp
+                f, stiff, damp = scalar_drive(
+                    table.drive[r, 0], loop_state.scalar, h, loop_state.q[iq], loop_state.qd[iv]
+                )
+                compliance[r, 0], compliance[r, 1], compliance[r, 2] = -f, stiff, damp
         for c in range(width):
-            force = own.tau[iv + c]
+            force = loop_state.tau[iv + c]
             # a drive without stiffness and damping (its motor at its largest force) only pushes
-            if not (soft and (give[r + c, 1] > 0.0 or give[r + c, 2] > 0.0)):
-                force -= give[r + c, 0]
-                give[r + c, 0], give[r + c, 1], give[r + c, 2] = 0.0, 0.0, 0.0
+            if not (soft and (compliance[r + c, 1] > 0.0 or compliance[r + c, 2] > 0.0)):
+                force -= compliance[r + c, 0]
+                compliance[r + c, 0], compliance[r + c, 1], compliance[r + c, 2] = 0.0, 0.0, 0.0
             if force != 0.0:
-                _push_pair(table, r + c, force, hold.state, hold.wrench, rows)
+                _apply_row_force(table, r + c, force, constraint.state, constraint.wrench, rows)
         r += width
 
 
 @inner
-def _constrain(links, table, span, k, mode, h, soft, work, hold, qdd):
+def _constrain(links, table, span, k, mode, h, soft, work, constraint, qdd):
     """Let the rows of block k act in `mode` on work left by `articulate`: qdd becomes theirs; return a status."""
-    count = choose(links, table, k, mode, h, soft, work.rows, qdd, hold)
+    count = select_rows(links, table, k, mode, h, soft, work.rows, qdd, constraint)
     if count == NO_ROOM:
         return MORE_ROOM
     if count == 0:
@@ -157,58 +159,58 @@ def _constrain(links, table, span, k, mode, h, soft, work, hold, qdd):
             for v in range(span[DOF], span[DOF + 1]):
                 qdd[v] = 0.0
         return 0
-    respond(links, table, span, count, h, work, hold)
-    status = solve_rows(count, hold)
+    response_matrix(links, table, span, count, h, work, constraint)
+    status = solve_rows(count, constraint)
     if mode == ACCELERATION:
-        for r in range(hold.blocks[k, ROW], hold.blocks[k, ROW_END]):
-            hold.multipliers[r] = 0.0
+        for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
+            constraint.multipliers[r] = 0.0
         for j in range(count):
-            hold.multipliers[hold.rows[j]] = hold.force[j]
-    put(links, span, count, mode != ACCELERATION, hold, work)
+            constraint.multipliers[constraint.rows[j]] = constraint.force[j]
+    apply_multipliers(links, span, count, mode != ACCELERATION, constraint, work)
     solve_accelerations(links, span, work.subspace, work.reduced, work.pivot, work.rest, work.rows, qdd)
     return STUCK if status != 0 else 0
 
 
 @inner
 def _dynamics(
-    links, drives, springs, table, own, span, k, h, time, reach, q, qd, applied, wrenches, work, pull, hold, tau, added,
-    qdd,
+    links, drives, springs, table, loop_state, span, k, h, time, reach, q, qd, applied, wrenches, work, spring_work,
+    constraint, tau, added, qdd,
 ):  # fmt: skip
     """Fill qdd at (q, qd) with all rows of block k acting; return 0 or the code of what failed."""
     kinematics(links, span, q, qd, work)
-    take_wrenches(span, wrenches, work.rows)
+    apply_wrenches(span, wrenches, work.rows)
     drive_forces(drives, links.armature, span, reach, q, qd, applied, tau, added)
     if len(springs.link) > 0 and reach == 0.0:
-        pull_springs(links, springs, span, qd, work, pull)
-    look(links, table, span, k, time, q, qd, work, hold)
-    drive_rows(table, own, k, reach, reach > 0.0, hold, work.rows)
+        apply_springs(links, springs, span, qd, work, spring_work)
+    evaluate_rows(links, table, span, k, time, q, qd, work, constraint)
+    evaluate_soft_rows(table, loop_state, k, reach, reach > 0.0, constraint, work.rows)
     status = accelerations(links, span, added, tau, work, qdd)
     if status == 0:
-        status = _constrain(links, table, span, k, ACCELERATION, h, reach > 0.0, work, hold, qdd)
+        status = _constrain(links, table, span, k, ACCELERATION, h, reach > 0.0, work, constraint, qdd)
     return status
 
 
 @inner
-def _worst(table, k, hold):
+def _largest_error(table, k, constraint):
     """Return the largest error of a position row of block k, the row, and whether a one-sided one touches."""
-    values, worst, at, touches = hold.values, 0.0, -1, False
-    for r in range(hold.blocks[k, ROW], hold.blocks[k, ROW_END]):
+    values, worst, at, active = constraint.values, 0.0, -1, False
+    for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
         role = table.role[r]
         if role == INEQUALITY:
-            touches = touches or values[r, 0] <= TOUCH
+            active = active or values[r, 0] <= ACTIVE_GAP
         if role > INEQUALITY or table.speed[r] == 1:
             continue
-        size = abs(values[r, 0]) if role == EQUALITY or hold.multipliers[r] > 0.0 else -values[r, 0]
+        size = abs(values[r, 0]) if role == EQUALITY or constraint.multipliers[r] > 0.0 else -values[r, 0]
         if not size <= worst:
             worst, at = size, r
-    return worst, at, touches
+    return worst, at, active
 
 
 @outlined
-def _passes(table, k, h, q, qd, hold):
+def _needs_projection(table, k, h, q, qd, constraint):
     """Return whether the rows of block k need a projection after a step: any held, or one-sided ones it could reach."""
-    values = hold.values
-    for r in range(hold.blocks[k, ROW], hold.blocks[k, ROW_END]):
+    values = constraint.values
+    for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
         role = table.role[r]
         if role == EQUALITY:
             return True
@@ -220,32 +222,32 @@ def _passes(table, k, h, q, qd, hold):
                     if table.place[r, c] >= 0:
                         value += table.share[r, c] * q[table.place[r, 2 + c]]
                         rate += table.share[r, c] * qd[table.place[r, c]]
-                pressed = hold.multipliers[r] > 0.0
-                if value < -CLOSED or (value <= TOUCH and rate < 0.0) or (pressed and value > CLOSED):
+                pressed = constraint.multipliers[r] > 0.0
+                if value < -CLOSED or (value <= ACTIVE_GAP and rate < 0.0) or (pressed and value > CLOSED):
                     return True
-            elif hold.multipliers[r] > 0.0 or values[r, 0] + 4.0 * h * min(values[r, 1], 0.0) < 0.02:
+            elif constraint.multipliers[r] > 0.0 or values[r, 0] + 4.0 * h * min(values[r, 1], 0.0) < 0.02:
                 # read off frames: whether the step has passed it shows only after the kinematics
                 return True
     return False
 
 
 @inner
-def _project(links, table, span, k, time, work, hold, tau, qdd, q, qd):
+def _project(links, table, span, k, time, work, constraint, tau, qdd, q, qd):
     """Bring (q, qd) onto the rows of block k; return 0 or the code of what failed."""
     status = 0
     last = least = np.inf
     worst = 0.0
-    for r in range(hold.blocks[k, ROW], hold.blocks[k, ROW_END]):
+    for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
         if table.role[r] == INEQUALITY:
-            hold.give[r, 0] = 0.0
-    for iteration in range(_MOST):
+            constraint.compliance[r, 0] = 0.0
+    for iteration in range(_MOST_ITERATIONS):
         kinematics(links, span, q, qd, work)
-        look(links, table, span, k, time, q, qd, work, hold)
-        worst, at, touches = _worst(table, k, hold)
-        hold.report[2] = iteration
+        evaluate_rows(links, table, span, k, time, q, qd, work, constraint)
+        worst, at, active = _largest_error(table, k, constraint)
+        constraint.report[2] = iteration
         if worst < least or not worst < 1e100:
             least = worst
-            hold.report[3], hold.report[5] = worst, at
+            constraint.report[3], constraint.report[5] = worst, at
         # closed, or as near as rounding allows: Newton's steps no longer halve the error
         if worst <= CLOSED or (worst < GAP_ALLOWED and worst > 0.5 * last) or not worst < 1e100:
             break
@@ -254,7 +256,7 @@ def _project(links, table, span, k, time, work, hold, tau, qdd, q, qd):
             links, span, links.armature, tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest
         )
         if status == 0:
-            status = _constrain(links, table, span, k, POSITION, 10.0 * worst, False, work, hold, qdd)
+            status = _constrain(links, table, span, k, POSITION, 10.0 * worst, False, work, constraint, qdd)
         if status == STUCK:
             status = OPEN_LOOP
         if status != 0:
@@ -267,7 +269,7 @@ def _project(links, table, span, k, time, work, hold, tau, qdd, q, qd):
             links, span, links.armature, tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest
         )
     if status == 0:
-        status = _constrain(links, table, span, k, VELOCITY, 0.0, False, work, hold, qdd)
+        status = _constrain(links, table, span, k, VELOCITY, 0.0, False, work, constraint, qdd)
     if status == 0:
         for v in range(span[DOF], span[DOF + 1]):
             qd[v] += qdd[v]
@@ -276,7 +278,24 @@ def _project(links, table, span, k, time, work, hold, tau, qdd, q, qd):
 
 @inner
 def _one_step(
-    links, drives, springs, table, own, span, k, code, h, time, applied, wrenches, work, pull, b, hold, q, qd
+    links,
+    drives,
+    springs,
+    table,
+    loop_state,
+    span,
+    k,
+    code,
+    h,
+    time,
+    applied,
+    wrenches,
+    work,
+    spring_work,
+    b,
+    constraint,
+    q,
+    qd,
 ):
     """One step of the integrator `code` with the rows of block k; return a status."""
     many = code == RK4
@@ -288,15 +307,15 @@ def _one_step(
     for v in range(v0, v1):
         qd_sum[v] = 0.0
         qd_stage[v] = qd[v]
-    for r in range(hold.blocks[k, ROW], hold.blocks[k, ROW_END]):
-        hold.multipliers[r] = 0.0
+    for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
+        constraint.multipliers[r] = 0.0
     reach = h if code == IMPLICIT else 0.0
     status = 0
     at = time
     for stage in range(4 if many else 1):
         status = _dynamics(
-            links, drives, springs, table, own, span, k, h, at, reach, q_stage, qd_stage, applied, wrenches, work,
-            pull, hold, b.tau, b.added, qdd,
+            links, drives, springs, table, loop_state, span, k, h, at, reach, q_stage, qd_stage, applied, wrenches,
+            work, spring_work, constraint, b.tau, b.added, qdd,
         )  # fmt: skip
         if status != 0:
             return status
@@ -330,15 +349,15 @@ def _one_step(
     for v in range(v0, v1):
         if not abs(qd[v]) < HUGE:
             return -1 - v
-    if _passes(table, k, h, q, qd, hold):
-        return _project(links, table, span, k, time + h, work, hold, b.tau, qdd, q, qd)
+    if _needs_projection(table, k, h, q, qd, constraint):
+        return _project(links, table, span, k, time + h, work, constraint, b.tau, qdd, q, qd)
     return 0
 
 
 @inner
 def _block_steps(
-    links, drives, springs, table, own, span, k, code, n, substeps, h, time, applied, wrenches, work, pull, b, hold, q,
-    qd,
+    links, drives, springs, table, loop_state, span, k, code, n, substeps, h, time, applied, wrenches, work,
+    spring_work, b, constraint, q, qd,
 ):  # fmt: skip
     """Take n steps with block k; stop at the first that fails and put back the state before it."""
     q_before, qd_before = b.q_before, b.qd_before
@@ -352,7 +371,24 @@ def _block_steps(
         for s in range(substeps):
             at = time + (step * substeps + s) * h
             status = _one_step(
-                links, drives, springs, table, own, span, k, code, h, at, applied, wrenches, work, pull, b, hold, q, qd
+                links,
+                drives,
+                springs,
+                table,
+                loop_state,
+                span,
+                k,
+                code,
+                h,
+                at,
+                applied,
+                wrenches,
+                work,
+                spring_work,
+                b,
+                constraint,
+                q,
+                qd,
             )
             if status != 0:
                 break
@@ -369,11 +405,11 @@ def _block_steps(
 
 
 @kernel
-def take_held_steps(
+def take_constrained_steps(
     # model
-    links, drives, springs, table, own,
+    links, drives, springs, table, loop_state,
     # in
-    blocks, first, count, span, code, n, substeps, h, time, applied, wrenches, work, pull, b, hold,
+    blocks, first, count, span, code, n, substeps, h, time, applied, wrenches, work, spring_work, b, constraint,
     # out
     q, qd,
 ):  # fmt: skip
@@ -389,10 +425,10 @@ def take_held_steps(
     for k in range(first, count):
         for c in range(SPAN):
             span[c] = blocks[k, c]
-        mine = based(work, span[LINK])
+        block_work = based(work, span[LINK])
         done, failed = _block_steps(
-            links, drives, springs, table, own, span, k, code, n, substeps, h, time, applied, wrenches, mine, pull, b,
-            hold, q, qd,
+            links, drives, springs, table, loop_state, span, k, code, n, substeps, h, time, applied, wrenches,
+            block_work, spring_work, b, constraint, q, qd,
         )  # fmt: skip
         if done < taken:
             taken, status, where = done, failed, k

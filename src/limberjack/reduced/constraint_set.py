@@ -31,8 +31,8 @@ from limberjack.model.compile import drives_of
 from limberjack.model.joints import SPIN, coordinate_counts, motions_of
 from limberjack.model.model import Model
 from limberjack.model.spec import WORLD, Joint
-from limberjack.reduced.constrained_step import OPEN_LOOP, STUCK, Own, new_own
-from limberjack.reduced.rows import Hold, blocks_of_rows, grown, new_hold
+from limberjack.reduced.constrained_step import OPEN_LOOP, STUCK, LoopState, new_loop_state
+from limberjack.reduced.rows import ConstraintState, blocks_of_rows, grown, new_constraint_state
 
 __all__ = ["Grip", "Holding", "needs_rows", "tied_blocks"]
 
@@ -162,9 +162,9 @@ class Holding:
         rows, pairs, pair_block = _sorted_pairs(rows, pairs, pair_block)
         self.rows = rows
         self.table: Table = new_table(rows, pairs)
-        self.hold: Hold = new_hold(links, self.table, block, pair_block, self.spans)
+        self.hold: ConstraintState = new_constraint_state(links, self.table, block, pair_block, self.spans)
         place = [self._row_place.get(id(row), (-1, -1)) for row in rows] if rows else []
-        self.own: Own = new_own(*self._sizes, place, self._drives.scalar, self._drives.ball)
+        self.own: LoopState = new_loop_state(*self._sizes, place, self._drives.scalar, self._drives.ball)
         if before is not None:
             self.own.tau[:] = before.tau
         # turns already made, and where the search for coordinates of compound joints begins, outlive the tables
@@ -259,7 +259,7 @@ class Holding:
         return self.own.tau[v : v + coordinate_counts(self.model.joint_spec(name))[1]]
 
     def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
-        """Return (error, joint, message) of a status of `take_held_steps` that the rows caused, else None."""
+        """Return (error, joint, message) of a status of `take_constrained_steps` that the rows caused, else None."""
         if status not in (OPEN_LOOP, STUCK):
             return None
         if status == STUCK:

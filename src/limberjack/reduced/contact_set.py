@@ -17,7 +17,14 @@ from limberjack.collision.shapes import Filters, Shapes, shape_names
 from limberjack.contact.warm_start import new_warm_start
 from limberjack.model.arrays import Drives, Links
 from limberjack.model.model import Model
-from limberjack.reduced.contacts import MORE_CONTACTS, PathRows, Touch, new_path_rows, new_touch, take_touching_steps
+from limberjack.reduced.contacts import (
+    MORE_CONTACTS,
+    ContactState,
+    PathRows,
+    new_contact_state,
+    new_path_rows,
+    take_contact_steps,
+)
 from limberjack.reduced.forces import Wrenches, no_wrenches
 
 __all__ = ["Meeting", "extents_of"]
@@ -47,7 +54,7 @@ class Meeting:
     Attributes:
         detector: shapes, filters and contacts.
         touch: state and scratch on the trees last laid out.
-        alarm, quiet, alert, several: of `take_touching_steps`; nobody is told of blows unless they are set.
+        alarm, quiet, alert, several: of `take_contact_steps`; nobody is told of blows unless they are set.
     """
 
     def __init__(self, model: Model, ignored: frozenset[str]) -> None:
@@ -61,10 +68,10 @@ class Meeting:
         self.friction = np.zeros_like(dry) if "friction" in ignored else dry
         self._room, self._last = (256, 4096), 1.0
         self._packed: PathRows | None = None
-        self._call: Any = take_touching_steps
+        self._call: Any = take_contact_steps
         self._acting: Wrenches = no_wrenches()  # of the user, then of contacts
         self.alarm, self.quiet, self.alert, self.several = np.inf, 0, np.zeros(0, np.uint8), np.zeros(0, np.uint8)
-        self.touch: Touch
+        self.touch: ContactState
 
     def lay(self, links: Links, drives: Drives, friction: np.ndarray, extent: np.ndarray | None = None) -> None:
         """Take the trees that the shapes are on.
@@ -81,7 +88,7 @@ class Meeting:
             self._packed = new_path_rows(n, nv, *self._room)
         sized = {"seen": np.zeros(n, np.int64), "dense": np.zeros((3, nv)), "inverse": np.zeros(nv), "z": np.zeros(nv)}
         self._packed = self._packed._replace(**sized)
-        self.touch = new_touch(links, drives, friction, extent, self._packed)
+        self.touch = new_contact_state(links, drives, friction, extent, self._packed)
 
     def branch(self, bvh: Bvh, filters: Filters) -> None:
         """Look for contacts in branches from now on, whose links are those of the trees; `lay` follows.
@@ -97,7 +104,7 @@ class Meeting:
         span: np.ndarray, code: int, n: int, substeps: int, dt: float, time: float, tau: np.ndarray,
         wrenches: Wrenches, work: Any, pull: Any, buffers: Any, q: np.ndarray, qd: np.ndarray,
     ) -> tuple[int, int]:  # fmt: skip
-        """Take up to n steps; return the steps taken and 0 or a status, see `take_touching_steps`."""
+        """Take up to n steps; return the steps taken and 0 or a status, see `take_contact_steps`."""
         taken, given = 0, len(wrenches.link)
         while True:
             d = self.detector
@@ -111,8 +118,8 @@ class Meeting:
                 self.several, tau, given, work, pull, buffers, hold, d.bvh, d.broad, d.contacts, self.kept,
                 self.touch, self._acting, q, qd,
             )  # fmt: skip
-            if self._call is take_touching_steps:
-                self._call = entry(take_touching_steps)
+            if self._call is take_contact_steps:
+                self._call = entry(take_contact_steps)
             taken += int(more)
             if status != MORE_CONTACTS:
                 break

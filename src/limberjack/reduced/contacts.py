@@ -24,32 +24,32 @@ from limberjack.contact.warm_start import match_contacts, store_matched
 from limberjack.model.arrays import DOF, LINK, SPAN, Drives, Links, span_of, whole_span
 from limberjack.model.joints import HINGE, SLIDE
 from limberjack.reduced.aba import articulate
-from limberjack.reduced.constrained_step import take_held_steps
+from limberjack.reduced.constrained_step import take_constrained_steps
 from limberjack.reduced.kinematics import kinematics
 from limberjack.reduced.rnea import direction
-from limberjack.reduced.rows import ROW, ROW_END, look
+from limberjack.reduced.rows import ROW, ROW_END, evaluate_rows
 from limberjack.reduced.work import DI, D, R, U, W, Work, new_work
 from limberjack.spatial.quaternions import quaternion_from_matrix
 from limberjack.spatial.vectors import cross
 
 __all__ = [
     "CONTACT",
-    "FREE",
-    "HELD_ROW",
+    "FREE_VELOCITY",
+    "EQUALITY_ROW",
     "MORE_CONTACTS",
-    "MOST",
+    "BOUND",
     "PathRows",
-    "RUBS",
-    "SIDED_ROW",
-    "STRUCK",
-    "Touch",
-    "WANTED",
+    "DRY_FRICTION",
+    "INEQUALITY_ROW",
+    "IMPACT",
+    "ContactState",
+    "TARGET",
     "new_path_rows",
-    "new_touch",
+    "new_contact_state",
     "pack_path",
-    "sweep",
-    "take_touching_steps",
-    "walk",
+    "projected_gauss_seidel",
+    "take_contact_steps",
+    "eliminate_along_path",
 ]
 
 # Rows over trees met by sweeps, without a matrix: each row keeps the forward pass y of its paths to the world.
@@ -59,22 +59,23 @@ __all__ = [
 # stays within its disk (a cone, never a pyramid), dry friction within its bounds, loops and limits hold.
 
 # What a block of rows is: three of a contact, one held, one-sided or with dry friction.
-CONTACT, HELD_ROW, SIDED_ROW, RUBS = range(4)
+CONTACT, EQUALITY_ROW, INEQUALITY_ROW, DRY_FRICTION = range(4)
 # Sweeps at most; they end when no velocity changes by more than this [m/s].
-_SWEEPS, _CALM = 100, 1e-9
+_MOST_SWEEPS, _CONVERGED = 100, 1e-9
 # Velocities that still change by more than this [m/s] after all sweeps: contacts ask for what no motion can give, and
 # impulses grow from sweep to sweep. That nothing comes nearer can always be had.
-_RUNAWAY = 0.5
+_DIVERGED = 0.5
 # Rows that hold whatever happens are met exactly afterwards: impulses found for less are too large, and put energy in.
-_SWEEPS_HELD = 1000
+_MOST_SWEEPS_EQUALITY = 1000
 # Joints hold a direction entirely where what is left of y, of size 1 before two paths cancel, is rounding; its square.
 _ROUNDING = 1e-20
 # Contacts along whose normal joints give way less than this times what they do across it are parted more slowly: a
 # wedge of a thousandth would turn a gentle push into a wild slip.
 _STIFF = 1e-3
-# Columns of `facts`: 1 / K of the normal or only row, K between it and the tangents, inverse of K of the tangents (3),
-# velocities foreseen (3), velocity wanted, friction coefficient or largest impulse, 1 / the largest K across.
-_INVERSE, _CROSS, _ACROSS, FREE, WANTED, MOST, _SCALE, _FACTS = 0, 1, 3, 6, 9, 10, 11, 12
+# Columns of `coefficients`: 1 / K of the normal or only row, K between it and the tangents (2), inverse of K of the
+# tangents (3), free velocities (3), target velocity, friction coefficient or largest impulse, 1 / the largest K of the
+# tangents.
+_INVERSE, _CROSS, _ACROSS, FREE_VELOCITY, TARGET, BOUND, _SCALE, _COEFFICIENTS = 0, 1, 3, 6, 9, 10, 11, 12
 
 
 class PathRows(NamedTuple):
@@ -89,7 +90,7 @@ class PathRows(NamedTuple):
     y: np.ndarray  # (c, 3)
     kind: np.ndarray  # (m,)
     source: np.ndarray  # (m,) contact, row or freedom
-    facts: np.ndarray  # (m, _FACTS)
+    coefficients: np.ndarray  # (m, _FACTS)
     axes: np.ndarray  # (m, 9) normal and tangents of contacts
     lam: np.ndarray  # (m, 3)
     report: np.ndarray  # (4,) blocks, sweeps, last change of velocity, places needed
@@ -100,12 +101,12 @@ def new_path_rows(links: int, nv: int, blocks: int, places: int) -> PathRows:
     return PathRows(
         np.zeros(links, np.int64), np.zeros((3, nv)), np.zeros(nv), np.zeros(nv), np.zeros(blocks + 1, np.int64),
         np.zeros(places, np.int64), np.zeros((places, 3)), np.zeros(blocks, np.int64), np.zeros(blocks, np.int64),
-        np.zeros((blocks, _FACTS)), np.zeros((blocks, 9)), np.zeros((blocks, 3)), np.zeros(4),
+        np.zeros((blocks, _COEFFICIENTS)), np.zeros((blocks, 9)), np.zeros((blocks, 3)), np.zeros(4),
     )  # fmt: skip
 
 
 @outlined
-def walk(links, link, row, nx, ny, nz, fx, fy, fz, own, share, work, qd, dense):
+def eliminate_along_path(links, link, row, nx, ny, nz, fx, fy, fz, own, share, work, qd, dense):
     """Add the forward elimination of a wrench on `link` (torque at its origin) to dense[row]; return J qd.
 
     With own >= 0, a freedom of `link`, a joint force `share` at it acts too.
@@ -160,7 +161,7 @@ def pack_path(links, link, stamp, at, packed):
 
 
 @outlined
-def _ready(k, width, packed):
+def _invert_diagonal(k, width, packed):
     """Fill the inverses of block k: of its normal or only row, and of its tangents."""
     inverse, y = packed.inverse, packed.y
     k00 = k01 = k02 = k11 = k12 = k22 = none = 0.0
@@ -174,14 +175,14 @@ def _ready(k, width, packed):
             k11 += y[t, 1] * y[t, 1] * d
             k12 += y[t, 1] * y[t, 2] * d
             k22 += y[t, 2] * y[t, 2] * d
-    f = packed.facts
+    f = packed.coefficients
     f[k, _INVERSE] = 1.0 / k00 if k00 > none else 0.0
     f[k, _CROSS], f[k, _CROSS + 1] = k01, k02
     half = 0.5 * (k11 - k22)
     largest = 0.5 * (k11 + k22) + math.sqrt(half * half + k12 * k12)
     f[k, _SCALE] = 1.0 / largest if largest > none else 0.0
-    if width == 3 and f[k, WANTED] > 0.0 and k00 < _STIFF * largest:
-        f[k, WANTED] *= math.sqrt(k00 / (_STIFF * largest))
+    if width == 3 and f[k, TARGET] > 0.0 and k00 < _STIFF * largest:
+        f[k, TARGET] *= math.sqrt(k00 / (_STIFF * largest))
     across = k11 * k22 - k12 * k12
     if across > 1e-12 * k11 * k22 and min(k11, k22) > none:
         f[k, _ACROSS], f[k, _ACROSS + 1], f[k, _ACROSS + 2] = k22 / across, k11 / across, -k12 / across
@@ -193,7 +194,7 @@ def _ready(k, width, packed):
 
 
 @inner
-def _add(k, d0, d1, d2, packed):
+def _apply_impulse(k, d0, d1, d2, packed):
     """Let the impulses d of block k act."""
     for t in range(packed.start[k], packed.start[k + 1]):
         v = packed.column[t]
@@ -201,19 +202,19 @@ def _add(k, d0, d1, d2, packed):
 
 
 @inner
-def _visit_contact(k, packed):
+def _update_contact(k, packed):
     """Let contact k have its say; return the change of velocity it made."""
-    f, lam, y, z = packed.facts, packed.lam, packed.y, packed.z
-    u0, u1, u2 = f[k, FREE], f[k, FREE + 1], f[k, FREE + 2]
+    f, lam, y, z = packed.coefficients, packed.lam, packed.y, packed.z
+    u0, u1, u2 = f[k, FREE_VELOCITY], f[k, FREE_VELOCITY + 1], f[k, FREE_VELOCITY + 2]
     for t in range(packed.start[k], packed.start[k + 1]):
         s = z[packed.column[t]]
         u0, u1, u2 = u0 + y[t, 0] * s, u1 + y[t, 1] * s, u2 + y[t, 2] * s
-    push = max(0.0, lam[k, 0] - (u0 - f[k, WANTED]) * f[k, _INVERSE])
+    push = max(0.0, lam[k, 0] - (u0 - f[k, TARGET]) * f[k, _INVERSE])
     d0 = push - lam[k, 0]
     u1, u2 = u1 + f[k, _CROSS] * d0, u2 + f[k, _CROSS + 1] * d0
     x = lam[k, 1] - (f[k, _ACROSS] * u1 + f[k, _ACROSS + 2] * u2)
     w = lam[k, 2] - (f[k, _ACROSS + 2] * u1 + f[k, _ACROSS + 1] * u2)
-    most, size = f[k, MOST] * push, math.sqrt(x * x + w * w)
+    most, size = f[k, BOUND] * push, math.sqrt(x * x + w * w)
     if size > most:
         # it slides: friction against the slip itself, for which one step length must serve both tangents
         x, w = lam[k, 1] - f[k, _SCALE] * u1, lam[k, 2] - f[k, _SCALE] * u2
@@ -223,96 +224,98 @@ def _visit_contact(k, packed):
     d1, d2 = x - lam[k, 1], w - lam[k, 2]
     lam[k, 0], lam[k, 1], lam[k, 2] = push, x, w
     if d0 != 0.0 or d1 != 0.0 or d2 != 0.0:
-        _add(k, d0, d1, d2, packed)
+        _apply_impulse(k, d0, d1, d2, packed)
     inverse = f[k, _INVERSE]
     return (abs(d0) + abs(d1) + abs(d2)) / inverse if inverse > 0.0 else 0.0
 
 
 @inner
-def _visit_row(k, packed):
+def _update_row(k, packed):
     """Let the one row of block k have its say; return the change of velocity it made."""
-    f, kind = packed.facts, packed.kind[k]
-    u = f[k, FREE]
+    f, kind = packed.coefficients, packed.kind[k]
+    u = f[k, FREE_VELOCITY]
     for t in range(packed.start[k], packed.start[k + 1]):
         u += packed.y[t, 0] * packed.z[packed.column[t]]
-    new = packed.lam[k, 0] - (u - f[k, WANTED]) * f[k, _INVERSE]
-    if kind == SIDED_ROW:
+    new = packed.lam[k, 0] - (u - f[k, TARGET]) * f[k, _INVERSE]
+    if kind == INEQUALITY_ROW:
         new = max(0.0, new)
-    elif kind == RUBS:
-        new = min(max(new, -f[k, MOST]), f[k, MOST])
+    elif kind == DRY_FRICTION:
+        new = min(max(new, -f[k, BOUND]), f[k, BOUND])
     d = new - packed.lam[k, 0]
     packed.lam[k, 0] = new
     if d != 0.0:
-        _add(k, d, 0.0, 0.0, packed)
+        _apply_impulse(k, d, 0.0, 0.0, packed)
     return abs(d) / f[k, _INVERSE] if f[k, _INVERSE] > 0.0 else 0.0
 
 
 @outlined
-def _sweep_all(count, times, packed):
+def _sweeps(count, most, packed):
     """Let all blocks have their say until nothing changes, or so many times; return the last change of velocity."""
     change = 0.0
-    for sweep in range(times):
+    for sweep in range(most):
         change = 0.0
         for k in range(count):
-            change = max(change, _visit_contact(k, packed) if packed.kind[k] == CONTACT else _visit_row(k, packed))
+            change = max(change, _update_contact(k, packed) if packed.kind[k] == CONTACT else _update_row(k, packed))
         packed.report[1], packed.report[2] = sweep + 1, change
-        if change < _CALM:
+        if change < _CONVERGED:
             break
     return change
 
 
 @outlined
-def sweep(count, packed):
+def projected_gauss_seidel(count, packed):
     """Find the impulses of all blocks."""
-    times = _SWEEPS
+    most = _MOST_SWEEPS
     for k in range(count):
-        if packed.kind[k] == HELD_ROW:
-            times = _SWEEPS_HELD
+        if packed.kind[k] == EQUALITY_ROW:
+            most = _MOST_SWEEPS_EQUALITY
         contact = packed.kind[k] == CONTACT
-        _ready(k, 3 if contact else 1, packed)
+        _invert_diagonal(k, 3 if contact else 1, packed)
         if contact:
-            _add(k, packed.lam[k, 0], packed.lam[k, 1], packed.lam[k, 2], packed)
-    change = _sweep_all(count, times, packed)
-    if change > _RUNAWAY:
+            _apply_impulse(k, packed.lam[k, 0], packed.lam[k, 1], packed.lam[k, 2], packed)
+    change = _sweeps(count, most, packed)
+    if change > _DIVERGED:
         for t in range(packed.start[count]):
             packed.z[packed.column[t]] = 0.0
         for k in range(count):
             packed.lam[k, 0] = packed.lam[k, 1] = packed.lam[k, 2] = 0.0
-            packed.facts[k, WANTED] = min(packed.facts[k, WANTED], 0.0)
-        _sweep_all(count, times, packed)
+            packed.coefficients[k, TARGET] = min(packed.coefficients[k, TARGET], 0.0)
+        _sweeps(count, most, packed)
 
 
-MORE_CONTACTS, STRUCK = -(2**43), -(2**45)
+MORE_CONTACTS, IMPACT = -(2**43), -(2**45)
 # Overlap beyond the first is pushed out at this rate, no faster than the last [m, 1/s, m/s].
-_SLOP, _RATE, _FASTEST = 1e-4, 10.0, 1.0
+_SLOP, _PUSH_OUT_RATE, _PUSH_OUT_SPEED = 1e-4, 10.0, 1.0
 # Limits nearer than this after the step foreseen are watched [m, rad].
 _NEAR = 0.05
 # Slower impacts do not bounce, as a multiple of the speed that weight gains in a step.
-_BOUNCES = 2.0
+_RESTITUTION_STEPS = 2.0
 
 
-class Touch(NamedTuple):
+class ContactState(NamedTuple):
     """State and scratch of contacts on t trees of n links."""
 
     trees: np.ndarray  # (t, SPAN) every tree
     tree: np.ndarray  # (n,) the tree of each link
     whole: np.ndarray  # (SPAN,)
-    rough: np.ndarray  # (f,) freedoms with dry friction
+    friction_dofs: np.ndarray  # (f,) freedoms with dry friction
     friction: np.ndarray  # (nv,) of joints [N, N m]
     extent: np.ndarray  # (n,) how far shapes reach from the link's origin [m]
     work: Work  # of the start of the step
     pose: np.ndarray  # (n, 7)
-    speeds: np.ndarray  # (n, 6)
+    velocities: np.ndarray  # (n, 6)
     reach: np.ndarray  # (n,)
-    marked: np.ndarray  # (t,) trees that take part
+    involved: np.ndarray  # (t,) trees that take part
     packed: PathRows
     q: np.ndarray  # (nq,) at the start
     qd: np.ndarray  # (nv,)
-    foreseen: np.ndarray  # (nv,) velocities if nothing touched
+    free_velocity: np.ndarray  # (nv,) velocities if nothing touched
     applied: np.ndarray  # (nv,) forces of the user and of dry friction
 
 
-def new_touch(links: Links, drives: Drives, friction: np.ndarray, extent: np.ndarray, packed: PathRows) -> Touch:
+def new_contact_state(
+    links: Links, drives: Drives, friction: np.ndarray, extent: np.ndarray, packed: PathRows
+) -> ContactState:
     """Return state and scratch of the contacts of trees.
 
     Args:
@@ -325,7 +328,7 @@ def new_touch(links: Links, drives: Drives, friction: np.ndarray, extent: np.nda
     roots = np.append(np.flatnonzero(links.parent < 0), n)
     trees = [span_of(links, drives, int(i), int(j)) for i, j in zip(roots[:-1], roots[1:], strict=True)]
     tree = np.repeat(np.arange(len(trees)), np.diff(roots)).astype(np.int64)
-    return Touch(
+    return ContactState(
         np.array(trees, np.int64).reshape(-1, SPAN), tree, whole_span(links, drives), np.flatnonzero(friction > 0.0),
         friction, extent, new_work(links), np.zeros((n, 7)), np.zeros((n, 6)), np.zeros(n),
         np.zeros(len(trees), np.int64), packed, np.zeros(nv + len(links.quaternions)), np.zeros(nv), np.zeros(nv),
@@ -340,22 +343,22 @@ def _fall(h, gravity):
 
 
 @outlined
-def _set_poses(links, h, rows, subspace, qd, touch):
+def _set_poses(links, h, rows, subspace, qd, state):
     """Fill poses, velocities and reach of all links, after `kinematics`."""
-    pose, speeds, gravity = touch.pose, touch.speeds, links.gravity
+    pose, velocities, gravity = state.pose, state.velocities, links.gravity
     fall = _fall(h, gravity)
     for i in range(len(links.parent)):
         p = links.parent[i]
         vx = vy = vz = 0.0
         if p >= 0:
             cx, cy, cz = cross(rows[p, W], rows[p, W + 1], rows[p, W + 2], rows[i, D], rows[i, D + 1], rows[i, D + 2])
-            vx, vy, vz = speeds[p, 3] + cx, speeds[p, 4] + cy, speeds[p, 5] + cz
+            vx, vy, vz = velocities[p, 3] + cx, velocities[p, 4] + cy, velocities[p, 5] + cz
         for v in range(links.v_start[i], links.v_start[i] + links.dof[i]):
             s = direction(links.kind[i], i, v, rows, subspace)
             vx, vy, vz = vx + s[3] * qd[v], vy + s[4] * qd[v], vz + s[5] * qd[v]
         wx, wy, wz = rows[i, W], rows[i, W + 1], rows[i, W + 2]
-        speeds[i, 0], speeds[i, 1], speeds[i, 2] = wx, wy, wz
-        speeds[i, 3], speeds[i, 4], speeds[i, 5] = vx, vy, vz
+        velocities[i, 0], velocities[i, 1], velocities[i, 2] = wx, wy, wz
+        velocities[i, 3], velocities[i, 4], velocities[i, 5] = vx, vy, vz
         pose[i, 0], pose[i, 1], pose[i, 2] = rows[i, R + 3], rows[i, R + 7], rows[i, R + 11]
         pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = quaternion_from_matrix(
             (
@@ -364,11 +367,11 @@ def _set_poses(links, h, rows, subspace, qd, touch):
             )
         )  # fmt: skip
         turn = math.sqrt(wx * wx + wy * wy + wz * wz)
-        touch.reach[i] = h * (math.sqrt(vx * vx + vy * vy + vz * vz) + turn * touch.extent[i]) + fall
+        state.reach[i] = h * (math.sqrt(vx * vx + vy * vy + vz * vz) + turn * state.extent[i]) + fall
 
 
 @inner
-def _side(x, y, z):
+def _tangent(x, y, z):
     """Return a unit vector across the unit vector (x, y, z)."""
     if abs(z) < 0.7:
         f = 1.0 / math.sqrt(x * x + y * y)
@@ -378,26 +381,26 @@ def _side(x, y, z):
 
 
 @inner
-def _push(links, link, sign, row, point, x, y, z, work, qd, dense):
+def _contact_row(links, link, sign, row, point, x, y, z, work, qd, dense):
     """Add the forward elimination of the force sign (x, y, z) at a point of the world on `link`; return J qd."""
     rows = work.rows
     cx, cy, cz = cross(
         point[0] - rows[link, R + 3], point[1] - rows[link, R + 7], point[2] - rows[link, R + 11], x, y, z
     )
-    return walk(
+    return eliminate_along_path(
         links, link, row, sign * cx, sign * cy, sign * cz, sign * x, sign * y, sign * z, np.int64(-1), 0.0, work, qd,
         dense,
     )  # fmt: skip
 
 
 @outlined
-def _add_contact(links, k, c, h, contacts, found, touch):
+def _add_contact(links, k, c, h, contacts, found, state):
     """Make block k of contact c; return the place after its last."""
-    p = touch.packed
-    a, b, t = contacts.link_a[c], contacts.link_b[c], touch
+    p = state.packed
+    a, b, t = contacts.link_a[c], contacts.link_b[c], state
     point = (contacts.point[c, 0], contacts.point[c, 1], contacts.point[c, 2])
     nx, ny, nz = contacts.normal[c, 0], contacts.normal[c, 1], contacts.normal[c, 2]
-    ux, uy, uz = _side(nx, ny, nz)
+    ux, uy, uz = _tangent(nx, ny, nz)
     vx, vy, vz = cross(nx, ny, nz, ux, uy, uz)
     p.axes[k, 0], p.axes[k, 1], p.axes[k, 2] = nx, ny, nz
     p.axes[k, 3], p.axes[k, 4], p.axes[k, 5] = ux, uy, uz
@@ -405,27 +408,29 @@ def _add_contact(links, k, c, h, contacts, found, touch):
     before = 0.0
     for r in range(3):
         x, y, z = p.axes[k, 3 * r], p.axes[k, 3 * r + 1], p.axes[k, 3 * r + 2]
-        rate = _push(links, a, 1.0, r, point, x, y, z, t.work, t.foreseen, p.dense)
+        rate = _contact_row(links, a, 1.0, r, point, x, y, z, t.work, t.free_velocity, p.dense)
         if b >= 0:
-            rate += _push(links, b, -1.0, r, point, x, y, z, t.work, t.foreseen, p.dense)
-        p.facts[k, FREE + r] = rate
+            rate += _contact_row(links, b, -1.0, r, point, x, y, z, t.work, t.free_velocity, p.dense)
+        p.coefficients[k, FREE_VELOCITY + r] = rate
     for end in range(2):
         i = a if end == 0 else b
         if i >= 0:
             sign = 1.0 if end == 0 else -1.0
             lx, ly, lz = point[0] - t.pose[i, 0], point[1] - t.pose[i, 1], point[2] - t.pose[i, 2]
-            cx, cy, cz = cross(t.speeds[i, 0], t.speeds[i, 1], t.speeds[i, 2], lx, ly, lz)
-            before += sign * (nx * (t.speeds[i, 3] + cx) + ny * (t.speeds[i, 4] + cy) + nz * (t.speeds[i, 5] + cz))
-    depth, bounce = contacts.depth[c], contacts.restitution[c]
+            cx, cy, cz = cross(t.velocities[i, 0], t.velocities[i, 1], t.velocities[i, 2], lx, ly, lz)
+            before += sign * (
+                nx * (t.velocities[i, 3] + cx) + ny * (t.velocities[i, 4] + cy) + nz * (t.velocities[i, 5] + cz)
+            )
+    depth, restitution = contacts.depth[c], contacts.restitution[c]
     if depth < 0.0:
-        wanted = depth / h
+        target = depth / h
     else:
-        wanted = min(_RATE * max(depth - _SLOP, 0.0), _FASTEST)
+        target = min(_PUSH_OUT_RATE * max(depth - _SLOP, 0.0), _PUSH_OUT_SPEED)
     g = links.gravity
-    slow = _BOUNCES * h * math.sqrt(g[0] * g[0] + g[1] * g[1] + g[2] * g[2])
-    if bounce > 0.0 and before < -slow and p.facts[k, FREE] < wanted:
-        wanted = max(wanted, separation_velocity(bounce, before, p.facts[k, FREE], -depth, h))
-    p.facts[k, WANTED], p.facts[k, MOST] = wanted, contacts.friction[c]
+    slow = _RESTITUTION_STEPS * h * math.sqrt(g[0] * g[0] + g[1] * g[1] + g[2] * g[2])
+    if restitution > 0.0 and before < -slow and p.coefficients[k, FREE_VELOCITY] < target:
+        target = max(target, separation_velocity(restitution, before, p.coefficients[k, FREE_VELOCITY], -depth, h))
+    p.coefficients[k, TARGET], p.coefficients[k, BOUND] = target, contacts.friction[c]
     p.kind[k], p.source[k] = CONTACT, c
     p.lam[k, 0] = h * found[c, 0]
     p.lam[k, 1] = h * (found[c, 1] * ux + found[c, 2] * uy + found[c, 3] * uz)
@@ -437,10 +442,10 @@ def _add_contact(links, k, c, h, contacts, found, touch):
 
 
 @outlined
-def _add_row(links, table, k, r, h, hold, touch):
+def _add_row(links, table, k, r, h, constraint, state):
     """Make block k of row r of the model's constraints; return the place after its last."""
-    t, stamp, rate = touch, k + 1, -table.target[r, 1]
-    state, wrench = hold.state, hold.wrench
+    t, stamp, rate = state, k + 1, -table.target[r, 1]
+    pair_state, wrench = constraint.state, constraint.wrench
     for slot in range(2):
         p = table.row_pair[r, slot]
         if p < 0:
@@ -453,31 +458,35 @@ def _add_row(links, table, k, r, h, hold, touch):
             if i < 0:
                 continue
             lever, sign = (LEVER_A, -1.0) if end == 0 else (LEVER_B, 1.0)
-            x, y, z = state[p, lever], state[p, lever + 1], state[p, lever + 2]
+            x, y, z = pair_state[p, lever], pair_state[p, lever + 1], pair_state[p, lever + 2]
             if end == 0:
-                x, y, z = x + state[p, GAP], y + state[p, GAP + 1], z + state[p, GAP + 2]
+                x, y, z = x + pair_state[p, GAP], y + pair_state[p, GAP + 1], z + pair_state[p, GAP + 2]
             cx, cy, cz = cross(x, y, z, fx, fy, fz)
-            rate += walk(
+            rate += eliminate_along_path(
                 links, i, np.int64(0), sign * (nx + cx), sign * (ny + cy), sign * (nz + cz), sign * fx, sign * fy,
-                sign * fz, np.int64(-1), 0.0, t.work, t.foreseen, t.packed.dense,
+                sign * fz, np.int64(-1), 0.0, t.work, t.free_velocity, t.packed.dense,
             )  # fmt: skip
     for c in range(2):
         v = table.place[r, c]
         if v >= 0:
-            i = _owner(links, hold.path, r, v)
-            rate += walk(
-                links, i, np.int64(0), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, v, table.share[r, c], t.work, t.foreseen,
+            i = _owner(links, constraint.path, r, v)
+            rate += eliminate_along_path(
+                links, i, np.int64(0), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, v, table.share[r, c], t.work, t.free_velocity,
                 t.packed.dense,
             )  # fmt: skip
     at = t.packed.start[k]
     for slot in range(4):
-        if hold.path[r, slot] >= 0:
-            at = pack_path(links, hold.path[r, slot], stamp, at, t.packed)
-    sided = table.role[r] == INEQUALITY
-    t.packed.kind[k], t.packed.source[k] = (SIDED_ROW if sided else HELD_ROW), r
-    t.packed.facts[k, FREE], t.packed.facts[k, WANTED], t.packed.facts[k, MOST] = rate, 0.0, 0.0
-    if sided:
-        t.packed.facts[k, WANTED] = -max(hold.values[r, 0], 0.0) / h
+        if constraint.path[r, slot] >= 0:
+            at = pack_path(links, constraint.path[r, slot], stamp, at, t.packed)
+    inequality = table.role[r] == INEQUALITY
+    t.packed.kind[k], t.packed.source[k] = (INEQUALITY_ROW if inequality else EQUALITY_ROW), r
+    t.packed.coefficients[k, FREE_VELOCITY], t.packed.coefficients[k, TARGET], t.packed.coefficients[k, BOUND] = (
+        rate,
+        0.0,
+        0.0,
+    )
+    if inequality:
+        t.packed.coefficients[k, TARGET] = -max(constraint.values[r, 0], 0.0) / h
     t.packed.lam[k, 0] = 0.0
     return at
 
@@ -494,25 +503,27 @@ def _owner(links, path, r, v):
 
 
 @outlined
-def _add_friction(links, k, i, v, h, touch):
+def _add_friction(links, k, i, v, h, state):
     """Make block k of the dry friction of freedom v of link i; return the place after its last."""
-    p = touch.packed
-    t = touch
-    p.facts[k, FREE] = walk(links, i, np.int64(0), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, v, 1.0, t.work, t.foreseen, p.dense)
-    p.facts[k, WANTED], p.facts[k, MOST] = 0.0, h * t.friction[v]
-    p.kind[k], p.source[k], p.lam[k, 0] = RUBS, v, 0.0
+    p = state.packed
+    t = state
+    p.coefficients[k, FREE_VELOCITY] = eliminate_along_path(
+        links, i, np.int64(0), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, v, 1.0, t.work, t.free_velocity, p.dense
+    )
+    p.coefficients[k, TARGET], p.coefficients[k, BOUND] = 0.0, h * t.friction[v]
+    p.kind[k], p.source[k], p.lam[k, 0] = DRY_FRICTION, v, 0.0
     return pack_path(links, i, k + 1, p.start[k], p)
 
 
 @outlined
-def _articulate(links, span, added, tau, touch):
+def _articulate(links, span, added, tau, state):
     """Eliminate the trees that take part, and fill 1 / D of their freedoms."""
-    work, inverse = touch.work, touch.packed.inverse
-    for t in range(len(touch.trees)):
-        if touch.marked[t] == 0:
+    work, inverse = state.work, state.packed.inverse
+    for t in range(len(state.trees)):
+        if state.involved[t] == 0:
             continue
         for c in range(SPAN):
-            span[c] = touch.trees[t, c]
+            span[c] = state.trees[t, c]
         status = articulate(links, span, added, tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest)
         if status != 0:
             return status
@@ -522,50 +533,50 @@ def _articulate(links, span, added, tau, touch):
                 one = links.kind[i] == HINGE or links.kind[i] == SLIDE
                 inverse[v] = work.rows[i, DI] if one else work.pivot[v, c]
         for v in range(span[DOF], span[DOF + 1]):
-            touch.packed.z[v] = 0.0
+            state.packed.z[v] = 0.0
     return 0
 
 
 @outlined
-def _mark(links, contacts, touch):
+def _mark_trees(links, contacts, state):
     """Mark the trees that contacts or dry friction act on."""
-    for t in range(len(touch.marked)):
-        touch.marked[t] = 0
+    for t in range(len(state.involved)):
+        state.involved[t] = 0
     for c in range(contacts.count[0]):
-        touch.marked[touch.tree[contacts.link_a[c]]] = 1
+        state.involved[state.tree[contacts.link_a[c]]] = 1
         if contacts.link_b[c] >= 0:
-            touch.marked[touch.tree[contacts.link_b[c]]] = 1
+            state.involved[state.tree[contacts.link_b[c]]] = 1
     v = 0
     for i in range(len(links.parent)):
-        while v < len(touch.rough) and touch.rough[v] < links.v_start[i] + links.dof[i]:
-            touch.marked[touch.tree[i]] = 1
+        while v < len(state.friction_dofs) and state.friction_dofs[v] < links.v_start[i] + links.dof[i]:
+            state.involved[state.tree[i]] = 1
             v += 1
 
 
 @outlined
-def _gather(links, table, blocks, h, contacts, found, hold, touch):
+def _collect_blocks(links, table, blocks, h, contacts, found, constraint, state):
     """Make the blocks of all rows that take part; return how many, or MORE_CONTACTS."""
-    p = touch.packed
-    t = touch
+    p = state.packed
+    t = state
     room, k = len(p.kind), 0
     for i in range(len(p.seen)):
         p.seen[i] = 0
     f = 0
     for i in range(len(links.parent)):
-        while f < len(t.rough) and t.rough[f] < links.v_start[i] + links.dof[i]:
+        while f < len(t.friction_dofs) and t.friction_dofs[f] < links.v_start[i] + links.dof[i]:
             if k < room:
-                p.start[k + 1] = _add_friction(links, k, i, t.rough[f], h, t)
+                p.start[k + 1] = _add_friction(links, k, i, t.friction_dofs[f], h, t)
             k += 1
             f += 1
     for b in range(len(blocks)):
-        for r in range(hold.blocks[b, ROW], hold.blocks[b, ROW_END]):
+        for r in range(constraint.blocks[b, ROW], constraint.blocks[b, ROW_END]):
             role = table.role[r]
-            if role > INEQUALITY or t.marked[t.tree[hold.path[r, 0]]] == 0:
+            if role > INEQUALITY or t.involved[t.tree[constraint.path[r, 0]]] == 0:
                 continue
-            if role == INEQUALITY and hold.values[r, 0] + h * min(hold.values[r, 1], 0.0) > _NEAR:
+            if role == INEQUALITY and constraint.values[r, 0] + h * min(constraint.values[r, 1], 0.0) > _NEAR:
                 continue
             if k < room:
-                p.start[k + 1] = _add_row(links, table, k, r, h, hold, t)
+                p.start[k + 1] = _add_row(links, table, k, r, h, constraint, t)
             k += 1
     for c in range(contacts.count[0]):
         if k < room:
@@ -578,7 +589,7 @@ def _gather(links, table, blocks, h, contacts, found, hold, touch):
 
 
 @inner
-def _put_wrench(at, i, point, x, y, z, pose, r, wrenches):
+def _write_wrench(at, i, point, x, y, z, pose, r, wrenches):
     """Write the force (x, y, z) at a point of the world on link i as wrench `at`."""
     dx, dy, dz = point[0] - pose[i, 0], point[1] - pose[i, 1], point[2] - pose[i, 2]
     wrenches.link[at] = i
@@ -590,14 +601,14 @@ def _put_wrench(at, i, point, x, y, z, pose, r, wrenches):
 
 
 @outlined
-def _put_forces(count, h, applied, own, contacts, found, touch, wrenches):
+def _write_forces(count, h, applied, own, contacts, found, state, wrenches):
     """Write the forces of contacts and dry friction: wrenches after the `own` of the user, and joint forces."""
-    p = touch.packed
-    t, at, f = touch, own, 1.0 / h
+    p = state.packed
+    t, at, f = state, own, 1.0 / h
     for v in range(len(applied)):
         t.applied[v] = applied[v]
     for k in range(count):
-        if p.kind[k] == RUBS:
+        if p.kind[k] == DRY_FRICTION:
             t.applied[p.source[k]] += f * p.lam[k, 0]
         if p.kind[k] != CONTACT:
             continue
@@ -610,25 +621,29 @@ def _put_forces(count, h, applied, own, contacts, found, touch, wrenches):
         if l[k, 0] == 0.0:
             continue
         point = (contacts.point[c, 0], contacts.point[c, 1], contacts.point[c, 2])
-        _put_wrench(at, contacts.link_a[c], point, x, y, z, t.pose, t.work.rows, wrenches)
+        _write_wrench(at, contacts.link_a[c], point, x, y, z, t.pose, t.work.rows, wrenches)
         at += 1
         if contacts.link_b[c] >= 0:
-            _put_wrench(at, contacts.link_b[c], point, -x, -y, -z, t.pose, t.work.rows, wrenches)
+            _write_wrench(at, contacts.link_b[c], point, -x, -y, -z, t.pose, t.work.rows, wrenches)
             at += 1
     for k in range(at, len(wrenches.link)):
         wrenches.link[k] = -1
 
 
 @outlined
-def _strikes(count, alarm, alert, several, contacts, p):
-    """Return whether a contact takes out more speed than `alarm`, of a shape that is to be told of."""
+def _has_impact(count, impact_speed, impact_shapes, impact_links, contacts, p):
+    """Return whether a contact takes out more speed than `impact_speed`, of a shape that is to be told of."""
     for k in range(count):
-        if p.kind[k] == CONTACT and p.lam[k, 0] > 0.0 and p.facts[k, WANTED] - p.facts[k, FREE] > alarm:
+        if (
+            p.kind[k] == CONTACT
+            and p.lam[k, 0] > 0.0
+            and p.coefficients[k, TARGET] - p.coefficients[k, FREE_VELOCITY] > impact_speed
+        ):
             c = p.source[k]
             for end in range(2):
                 i = contacts.link_a[c] if end == 0 else contacts.link_b[c]
                 shape = contacts.shape_a[c] if end == 0 else contacts.shape_b[c]
-                if alert[shape] != 0 and several[i + 1] != 0:
+                if impact_shapes[shape] != 0 and impact_links[i + 1] != 0:
                     return True
     return False
 
@@ -640,28 +655,28 @@ def _copy(source, target):
 
 
 @outlined
-def _look_at_rows(links, table, blocks, span, time, q, qd, work, hold):
+def _evaluate_all_rows(links, table, blocks, span, time, q, qd, work, constraint):
     """Evaluate the rows of all blocks at the start of the step."""
     for b in range(len(blocks)):
         for c in range(SPAN):
             span[c] = blocks[b, c]
-        look(links, table, span, b, time, q, qd, work, hold)
+        evaluate_rows(links, table, span, b, time, q, qd, work, constraint)
 
 
 @kernel
-def take_touching_steps(
+def take_contact_steps(
     # model
     links, drives, springs, table, own, shapes, filters,
     # in
-    blocks, span, code, n, substeps, h, time, margin, alarm, quiet, alert, several, applied, given, work, pull, b, hold,
-    bvh, broad, contacts, kept, touch, wrenches,
+    blocks, span, code, n, substeps, h, time, margin, impact_speed, impact_after, impact_shapes, impact_links, applied,
+    given, work, spring_work, b, constraint, bvh, broad, contacts, warm_start, state, wrenches,
     # out
     q, qd,
 ):  # fmt: skip
     """Take n steps of `substeps` times h, contacts and dry friction included.
 
     Args:
-        links, drives, springs, table, own, blocks, span, code, work, pull, b, hold: of `take_held_steps`.
+        links, drives, springs, table, own, blocks, span, code, work, pull, b, hold: of `take_constrained_steps`.
         shapes, filters, branches, broad, contacts: of `detect_once`.
         n: steps.
         substeps: integrator steps per step.
@@ -679,16 +694,16 @@ def take_touching_steps(
         q, qd: the state.
 
     Returns:
-        steps taken, and 0 or a status: those of `take_held_steps`, MORE_CONTACTS, NOT_FINITE, or STRUCK: `kept` then
-        has the impulses of the step that was not taken.
+        steps taken, and 0 or a status: those of `take_constrained_steps`, MORE_CONTACTS, NOT_FINITE, or IMPACT:
+        `warm_start` then has the impulses of the step that was not taken.
     """
-    t, dt = touch, substeps * h
+    t, dt = state, substeps * h
     for step in range(n):
         at = time + step * dt
         kinematics(links, t.whole, q, qd, t.work)
         _set_poses(links, dt, t.work.rows, t.work.subspace, qd, t)
         if len(bvh.top) > 0:
-            move_parts(t.pose, t.speeds, t.reach, dt, _fall(dt, links.gravity), bvh)
+            move_parts(t.pose, t.velocities, t.reach, dt, _fall(dt, links.gravity), bvh)
         found = detect_once(shapes, filters, t.pose, t.reach, margin, bvh, broad, contacts)
         if found == FULL:
             return step, MORE_CONTACTS
@@ -698,37 +713,41 @@ def take_touching_steps(
             wrenches.link[k] = -1
         count = 0
         _copy(applied, t.applied)
-        if contacts.count[0] > 0 or len(t.rough) > 0:
+        if contacts.count[0] > 0 or len(t.friction_dofs) > 0:
             _copy(q, t.q)
             _copy(qd, t.qd)
-            _, status, _ = take_held_steps(
+            _, status, _ = take_constrained_steps(
                 links, drives, springs, table, own, blocks, 0, len(blocks), span, code, 1, substeps, h, at, applied,
-                wrenches, work, pull, b, hold, q, qd,
+                wrenches, work, spring_work, b, constraint, q, qd,
             )  # fmt: skip
-            _copy(qd, t.foreseen)
+            _copy(qd, t.free_velocity)
             _copy(t.q, q)
             _copy(t.qd, qd)
             if status != 0:
                 return step, status
-            _look_at_rows(links, table, blocks, span, at, q, qd, t.work, hold)
-            _mark(links, contacts, t)
+            _evaluate_all_rows(links, table, blocks, span, at, q, qd, t.work, constraint)
+            _mark_trees(links, contacts, t)
             status = _articulate(links, span, b.added, b.tau, t)
             if status != 0:
                 return step, status
-            match_contacts(contacts, kept)
-            count = _gather(links, table, blocks, dt, contacts, kept.found, hold, t)
+            match_contacts(contacts, warm_start)
+            count = _collect_blocks(links, table, blocks, dt, contacts, warm_start.found, constraint, t)
             if count == MORE_CONTACTS:
                 return step, MORE_CONTACTS
-            sweep(count, t.packed)
-            _put_forces(count, dt, applied, given, contacts, kept.found, t, wrenches)
-            if len(alert) > 0 and step >= quiet and _strikes(count, alarm, alert, several, contacts, t.packed):
-                store_matched(contacts, kept)
-                return step, STRUCK
-        _, status, _ = take_held_steps(
+            projected_gauss_seidel(count, t.packed)
+            _write_forces(count, dt, applied, given, contacts, warm_start.found, t, wrenches)
+            if (
+                len(impact_shapes) > 0
+                and step >= impact_after
+                and _has_impact(count, impact_speed, impact_shapes, impact_links, contacts, t.packed)
+            ):
+                store_matched(contacts, warm_start)
+                return step, IMPACT
+        _, status, _ = take_constrained_steps(
             links, drives, springs, table, own, blocks, 0, len(blocks), span, code, 1, substeps, h, at, t.applied,
-            wrenches, work, pull, b, hold, q, qd,
+            wrenches, work, spring_work, b, constraint, q, qd,
         )  # fmt: skip
         if status != 0:
             return step, status
-        store_matched(contacts, kept)
+        store_matched(contacts, warm_start)
     return n, 0

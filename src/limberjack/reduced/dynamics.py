@@ -45,7 +45,7 @@ class _Scratch:
         self.block = self.span.copy()
         self.passive: Drives = passive_drives(model)
         self.tau, self.added, self.rest = np.zeros(model.nv), np.zeros(model.nv), np.zeros(model.nv)
-        self.calm = np.zeros((0, 6))
+        self.no_wrenches = np.zeros((0, 6))
         self.forward: Any = _forward
 
 
@@ -88,7 +88,7 @@ def _quick(value: Any, shape: tuple[int, ...], what: str, model: Model) -> np.nd
 
 
 @inner
-def _take_wrenches(body_link, body_offset, body_com, begin, last, wrenches, rows):
+def _apply_wrenches(body_link, body_offset, body_com, begin, last, wrenches, rows):
     """Take wrenches (torque about the com, force; world axes) off the bias forces of links before `last`.
 
     Bodies come in the order of their trees: from body `begin` on; the body to begin with next time is returned.
@@ -143,7 +143,7 @@ def _forward(
         own = based(work, span[LINK])
         kinematics(links, span, q, qd, own)
         if len(wrenches) > 0:
-            body = _take_wrenches(body_link, body_offset, body_com, body, span[LINK + 1], wrenches, own.rows)
+            body = _apply_wrenches(body_link, body_offset, body_com, body, span[LINK + 1], wrenches, own.rows)
         drive_forces(drives, links.armature, span, 0.0, q, qd, applied, tau, added)
         status = accelerations(links, span, added, tau, own, qdd)
         if status != 0:
@@ -161,7 +161,7 @@ def _inverse(
     tau,
 ):  # fmt: skip
     kinematics(links, span, q, qd, work)
-    _take_wrenches(body_link, body_offset, body_com, 0, span[LINK + 1], wrenches, work.rows)
+    _apply_wrenches(body_link, body_offset, body_com, 0, span[LINK + 1], wrenches, work.rows)
     inverse_forces(links, qdd, work, tau)
     drive_forces(drives, links.armature, span, 0.0, q, qd, rest, passive, added)
     for v in range(len(tau)):
@@ -235,7 +235,7 @@ def forward_dynamics(model: Model, q: Any, qd: Any, tau: Any = None, wrenches: A
     s, a = _scratch(model), model.arrays
     q, qd = _quick(q, (model.nq,), "q", model), _quick(qd, (model.nv,), "qd", model)
     tau = s.rest if tau is None else _quick(tau, (model.nv,), "tau", model)
-    wrenches = s.calm if wrenches is None else _quick(wrenches, (model.body_count, 6), "wrenches", model)
+    wrenches = s.no_wrenches if wrenches is None else _quick(wrenches, (model.body_count, 6), "wrenches", model)
     qdd = np.empty(model.nv)
     status = s.forward(
         a.links, s.passive, a.body_link, a.body_offset, a.body_com, s.blocks, s.block, q, qd, tau, wrenches, s.work,
@@ -273,7 +273,7 @@ def inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, wrenches: Any = No
     s, a = _scratch(model), model.arrays
     q, qd = _quick(q, (model.nq,), "q", model), _quick(qd, (model.nv,), "qd", model)
     qdd = _quick(qdd, (model.nv,), "qdd", model)
-    wrenches = s.calm if wrenches is None else _quick(wrenches, (model.body_count, 6), "wrenches", model)
+    wrenches = s.no_wrenches if wrenches is None else _quick(wrenches, (model.body_count, 6), "wrenches", model)
     tau = np.empty(model.nv)
     if _inverse(
         a.links,

@@ -27,14 +27,14 @@ from limberjack.spatial.solves import factor_ldl, solve_ldl
 from limberjack.spatial.vectors import cross
 
 __all__ = [
-    "Pull",
+    "SpringWork",
     "Wrenches",
-    "implicit_springs",
-    "new_pull",
+    "apply_implicit_springs",
+    "new_spring_work",
     "no_wrenches",
-    "pull_springs",
+    "apply_springs",
     "spring_lengths",
-    "take_wrenches",
+    "apply_wrenches",
 ]
 
 
@@ -45,7 +45,7 @@ class Wrenches(NamedTuple):
     data: np.ndarray  # (k, 9) point in the link frame, force, torque in world axes
 
 
-class Pull(NamedTuple):
+class SpringWork(NamedTuple):
     """Scratch of the springs; s springs."""
 
     velocities: np.ndarray  # (n, 6) of the links
@@ -62,7 +62,7 @@ def no_wrenches() -> Wrenches:
     return Wrenches(np.zeros(0, np.int64), np.zeros((0, 9)))
 
 
-def new_pull(links: Links, springs: Springs) -> Pull:
+def new_spring_work(links: Links, springs: Springs) -> SpringWork:
     """Return scratch for `springs` on `links`."""
     count, n, nv = len(springs.link), len(links.parent), len(links.armature)
     if count == 0:
@@ -78,14 +78,14 @@ def new_pull(links: Links, springs: Springs) -> Pull:
             i = int(links.parent[i])
         common[j] = i
     wide = 3 * count
-    return Pull(
+    return SpringWork(
         np.zeros((n, 6)), np.zeros((count, 15)), np.zeros((wide, 5)), np.zeros((wide, nv)), np.zeros((wide, wide)),
         np.zeros(wide), common,
     )  # fmt: skip
 
 
 @inner
-def take_wrenches(
+def apply_wrenches(
     # in
     span, wrenches,
     # out
@@ -129,11 +129,11 @@ def spring_lengths(
     # in
     span, qd, work,
     # out
-    pull,
+    spring_work,
 ):  # fmt: skip
     """Fill direction, length, rate, levers and explicit force of every spring."""
-    link_velocities(links, span, qd, work, pull.velocities)
-    rows, velocities, s = work.rows, pull.velocities, pull.state
+    link_velocities(links, span, qd, work, spring_work.velocities)
+    rows, velocities, s = work.rows, spring_work.velocities, spring_work.state
     link, point, data = springs.link, springs.point, springs.data
     for j in range(len(link)):
         ax, ay, az, px, py, pz, ux, uy, uz = _end(link[j, 0], point[j, 0], point[j, 1], point[j, 2], rows, velocities)
@@ -151,7 +151,7 @@ def spring_lengths(
 
 
 @inner
-def _pull_end(i, lx, ly, lz, fx, fy, fz, rows):
+def _apply_end_force(i, lx, ly, lz, fx, fy, fz, rows):
     """Take the force f at lever l off the bias force of link i."""
     if i >= 0:
         cx, cy, cz = cross(lx, ly, lz, fx, fy, fz)
@@ -164,25 +164,25 @@ def _pull_end(i, lx, ly, lz, fx, fy, fz, rows):
 
 
 @outlined
-def pull_springs(
+def apply_springs(
     # model
     links, springs,
     # in
     span, qd, work,
     # out
-    pull,
+    spring_work,
 ):  # fmt: skip
     """Let all springs act with their force of now."""
-    spring_lengths(links, springs, span, qd, work, pull)
-    link, s, rows = springs.link, pull.state, work.rows
+    spring_lengths(links, springs, span, qd, work, spring_work)
+    link, s, rows = springs.link, spring_work.state, work.rows
     for j in range(len(link)):
         fx, fy, fz = s[j, 11] * s[j, 0], s[j, 11] * s[j, 1], s[j, 11] * s[j, 2]
-        _pull_end(link[j, 0], s[j, 5], s[j, 6], s[j, 7], fx, fy, fz, rows)
-        _pull_end(link[j, 1], s[j, 8], s[j, 9], s[j, 10], -fx, -fy, -fz, rows)
+        _apply_end_force(link[j, 0], s[j, 5], s[j, 6], s[j, 7], fx, fy, fz, rows)
+        _apply_end_force(link[j, 1], s[j, 8], s[j, 9], s[j, 10], -fx, -fy, -fz, rows)
 
 
 @inner
-def _accelerated(i, lx, ly, lz, nx, ny, nz, rows):
+def _end_acceleration(i, lx, ly, lz, nx, ny, nz, rows):
     """Return the acceleration by qdd along n of the point at lever l of link i."""
     if i < 0:
         return 0.0
@@ -213,9 +213,9 @@ def _set_rows(j, k, s, rows):
 
 
 @inner
-def _respond(links, link, j, i, span, work, pull):
+def _respond(links, link, j, i, span, work, spring_work):
     """Fill row y[i], of spring j."""
-    s, d, y = pull.state, pull.rows, pull.responses
+    s, d, y = spring_work.state, spring_work.rows, spring_work.responses
     for v in range(span[DOF], span[DOF + 1]):
         y[i, v] = 0.0
     for end in range(2):
@@ -228,18 +228,25 @@ def _respond(links, link, j, i, span, work, pull):
 
 
 @outlined
-def implicit_springs(
+def apply_implicit_springs(
     # model
     links, springs,
     # in
     span, h, qd, work,
     # out
-    pull, qdd,
+    spring_work, qdd,
 ):  # fmt: skip
     """Let all springs act implicitly over a step h: corrects qdd left by `accelerations`; 0 or -nv - 2 on failure."""
-    spring_lengths(links, springs, span, qd, work, pull)
-    link, data, s, mu, a, y = springs.link, springs.data, pull.state, pull.forces, pull.matrix, pull.responses
-    rows, d, common, wide = work.rows, pull.rows, pull.common, 3 * len(springs.link)
+    spring_lengths(links, springs, span, qd, work, spring_work)
+    link, data, s, mu, a, y = (
+        springs.link,
+        springs.data,
+        spring_work.state,
+        spring_work.forces,
+        spring_work.matrix,
+        spring_work.responses,
+    )
+    rows, d, common, wide = work.rows, spring_work.rows, spring_work.common, 3 * len(springs.link)
     for i in range(wide):
         j = i // 3
         along = i == 3 * j
@@ -252,10 +259,10 @@ def implicit_springs(
         for k in range(i):
             a[i, k] = 0.0
         if stiff > 0.0:
-            _respond(links, link, j, i, span, work, pull)
+            _respond(links, link, j, i, span, work, spring_work)
             nx, ny, nz = d[i, 0], d[i, 1], d[i, 2]
-            seen = _accelerated(link[j, 1], s[j, 8], s[j, 9], s[j, 10], nx, ny, nz, rows)
-            seen -= _accelerated(link[j, 0], s[j, 5], s[j, 6], s[j, 7], nx, ny, nz, rows)
+            seen = _end_acceleration(link[j, 1], s[j, 8], s[j, 9], s[j, 10], nx, ny, nz, rows)
+            seen -= _end_acceleration(link[j, 0], s[j, 5], s[j, 6], s[j, 7], nx, ny, nz, rows)
             mu[i] = ((s[j, 11] if along else 0.0) + h * d[i, 3] * d[i, 4]) * flex + seen
             for k in range(i + 1):
                 if a[k, k] < 1e299 or k == i:

@@ -19,10 +19,10 @@ from limberjack.reduced.dynamics import forward_kinematics, jacobian
 from limberjack.reduced.forces import no_wrenches
 from limberjack.spatial.frames import matrix_from_quaternion
 
-__all__ = ["Blows"]
+__all__ = ["ImpulseResponse"]
 
 
-class Blows:
+class ImpulseResponse:
     """Answers impulses on a model.
 
     Args:

@@ -77,8 +77,8 @@ def energies(
     potential = -mass * (gravity[0] * x + gravity[1] * y + gravity[2] * z) + spring_energy(drives, q)
     link, point, data = springs.link, springs.point, springs.data
     for j in range(len(link)):
-        ax, ay, az = _place(link[j, 0], point[j, 0], point[j, 1], point[j, 2], rows)
-        bx, by, bz = _place(link[j, 1], point[j, 3], point[j, 4], point[j, 5], rows)
+        ax, ay, az = _world_point(link[j, 0], point[j, 0], point[j, 1], point[j, 2], rows)
+        bx, by, bz = _world_point(link[j, 1], point[j, 3], point[j, 4], point[j, 5], rows)
         stretch = np.sqrt((bx - ax) ** 2 + (by - ay) ** 2 + (bz - az) ** 2) - data[j, 2]
         potential += 0.5 * data[j, 0] * stretch * stretch
     return kinetic, potential, px, py, pz, lx, ly, lz
@@ -96,7 +96,7 @@ def joint_energy(
 
 
 @inner
-def _place(i, x, y, z, rows):
+def _world_point(i, x, y, z, rows):
     """Return the world position of the point (x, y, z) of link i, or of the world."""
     if i < 0:
         return x, y, z
@@ -128,7 +128,7 @@ def body_velocities(
         lx = m[b, 0] * x + m[b, 1] * y + m[b, 2] * z + m[b, 9]
         ly = m[b, 3] * x + m[b, 4] * y + m[b, 5] * z + m[b, 10]
         lz = m[b, 6] * x + m[b, 7] * y + m[b, 8] * z + m[b, 11]
-        px, py, pz = _place(i, lx, ly, lz, rows)
+        px, py, pz = _world_point(i, lx, ly, lz, rows)
         wx, wy, wz = velocities[i, 0], velocities[i, 1], velocities[i, 2]
         cx, cy, cz = cross(wx, wy, wz, px - rows[i, R + 3], py - rows[i, R + 7], pz - rows[i, R + 11])
         out[b, 0], out[b, 1], out[b, 2] = wx, wy, wz

@@ -24,27 +24,27 @@ from limberjack.reduced.work import J, P, R, rotation
 from limberjack.spatial.solves import solve_symmetric_3
 from limberjack.spatial.vectors import cross, rotate_back
 
-__all__ = ["Aims", "gather_push", "keep_momentum", "new_aims", "start_aims"]
+__all__ = ["MomentumTargets", "add_outer_forces", "restore_momentum", "new_momentum_targets", "start_momentum_targets"]
 
 
-class Aims(NamedTuple):
+class MomentumTargets(NamedTuple):
     """What the free trees of a span should have, and scratch; k trees."""
 
     trees: np.ndarray  # (k, 2) links first .. last - 1
-    aims: np.ndarray  # (k, 9) com, linear and angular momentum
-    push: np.ndarray  # (k, 9) stage sums: F, T, and F weighted for the com
+    target: np.ndarray  # (k, 9) com, linear and angular momentum
+    outer: np.ndarray  # (k, 9) stage sums: F, T, and F weighted for the com
     fresh: np.ndarray  # (k,) 1 where the aims must be read off the state
     velocities: np.ndarray  # (n, 6) of the links
 
 
-def new_aims(links: Links, span: np.ndarray, wanted: bool) -> Aims:
+def new_momentum_targets(links: Links, span: np.ndarray, wanted: bool) -> MomentumTargets:
     """Return the aims of the free trees in `span`; of none when not `wanted`."""
     first, last = int(span[LINK]), int(span[LINK + 1])
     roots = first + np.flatnonzero(links.parent[first:last] < 0)
     ends = np.append(roots[1:], last)
     trees = np.stack([roots, ends], axis=1)[links.kind[roots] == FREE] if wanted and len(roots) else np.zeros((0, 2))
     k, n = len(trees), len(links.parent) if wanted else 0
-    return Aims(
+    return MomentumTargets(
         np.ascontiguousarray(trees, np.int64),
         np.zeros((k, 9)),
         np.zeros((k, 9)),
@@ -60,7 +60,7 @@ def _inside(link, span):
 
 
 @inner
-def _outer_forces(links, springs, i, last, tau, wrenches, rows, pull):
+def _outer_forces(links, springs, i, last, tau, wrenches, rows, spring_work):
     """Return force and torque about the origin that gravity, wrenches, springs and base forces give a free tree."""
     fx = fy = fz = tx = ty = tz = 0.0
     gx, gy, gz = links.gravity[0], links.gravity[1], links.gravity[2]
@@ -88,7 +88,7 @@ def _outer_forces(links, springs, i, last, tau, wrenches, rows, pull):
         for end in range(2):
             j = springs.link[k, end]
             if i <= j and j < last:
-                s = pull.state
+                s = spring_work.state
                 f = s[k, 11] if end == 0 else -s[k, 11]
                 ex, ey, ez = f * s[k, 0], f * s[k, 1], f * s[k, 2]
                 c = 5 + 3 * end
@@ -112,16 +112,16 @@ def _outer_forces(links, springs, i, last, tau, wrenches, rows, pull):
 
 
 @outlined
-def gather_push(links, springs, span, q, qd, weight, com_weight, tau, wrenches, work, pull, b):
+def add_outer_forces(links, springs, span, q, qd, weight, com_weight, tau, wrenches, work, spring_work, b):
     """Add the outer forces on every free tree at a stage; the rows are evaluated anew, elimination has used them up."""
     kinematics(links, span, q, qd, work)
     for k in range(len(b.trees)):
         if not _inside(b.trees[k, 0], span):
             continue
         fx, fy, fz, tx, ty, tz = _outer_forces(
-            links, springs, b.trees[k, 0], b.trees[k, 1], tau, wrenches, work.rows, pull
+            links, springs, b.trees[k, 0], b.trees[k, 1], tau, wrenches, work.rows, spring_work
         )
-        p = b.push
+        p = b.outer
         p[k, 0], p[k, 1], p[k, 2] = p[k, 0] + weight * fx, p[k, 1] + weight * fy, p[k, 2] + weight * fz
         p[k, 3], p[k, 4], p[k, 5] = p[k, 3] + weight * tx, p[k, 4] + weight * ty, p[k, 5] + weight * tz
         p[k, 6], p[k, 7], p[k, 8] = (
@@ -132,15 +132,15 @@ def gather_push(links, springs, span, q, qd, weight, com_weight, tau, wrenches, 
 
 
 @outlined
-def start_aims(links, span, q, qd, work, b):
+def start_momentum_targets(links, span, q, qd, work, b):
     """Begin a step: read the momentum to keep off the state where it was set anew, and clear the gathered forces."""
-    push, aims, fresh = b.push, b.aims, b.fresh
+    outer, target, fresh = b.outer, b.target, b.fresh
     anew = False
     for k in range(len(b.trees)):
         if _inside(b.trees[k, 0], span):
             anew = anew or fresh[k] == 1
             for c in range(9):
-                push[k, c] = 0.0
+                outer[k, c] = 0.0
     if not anew:
         return
     kinematics(links, span, q, qd, work)
@@ -150,12 +150,12 @@ def start_aims(links, span, q, qd, work, b):
             continue
         fresh[k] = 0
         mass, cx, cy, cz, px, py, pz, lx, ly, lz = tree_momentum(b.trees[k, 0], b.trees[k, 1], work.rows, b.velocities)
-        aims[k, 0], aims[k, 1], aims[k, 2], aims[k, 3], aims[k, 4], aims[k, 5] = cx, cy, cz, px, py, pz
-        aims[k, 6], aims[k, 7], aims[k, 8] = lx, ly, lz
+        target[k, 0], target[k, 1], target[k, 2], target[k, 3], target[k, 4], target[k, 5] = cx, cy, cz, px, py, pz
+        target[k, 6], target[k, 7], target[k, 8] = lx, ly, lz
 
 
 @outlined
-def keep_momentum(links, span, h, work, b, q, qd):
+def restore_momentum(links, span, h, work, b, q, qd):
     """Advance the aims by the gathered outer forces and set the base of every free tree to them."""
     kinematics(links, span, q, qd, work)
     link_velocities(links, span, qd, work, b.velocities)
@@ -165,7 +165,7 @@ def keep_momentum(links, span, h, work, b, q, qd):
             continue
         i, last = b.trees[k, 0], b.trees[k, 1]
         mass, cx, cy, cz, px, py, pz, lx, ly, lz = tree_momentum(i, last, rows, b.velocities)
-        a, p = b.aims, b.push
+        a, p = b.target, b.outer
         for c in range(3):
             # c+ = c + h p/m + h^2/(6m) (F_1 + F_2 + F_3): the stage momenta of rk4, summed
             a[k, c] += (h * a[k, 3 + c] + h * h * p[k, 6 + c]) / mass

@@ -31,13 +31,13 @@ from limberjack.reduced.work import AC, AL, BC, BL, DI, UU, R, W
 from limberjack.spatial.vectors import cross
 
 __all__ = [
-    "ACCELERATION", "NO_ROOM", "POSITION", "VELOCITY", "Hold", "blocks_of_rows", "choose", "grown", "look", "new_hold",
-    "paths", "put", "respond", "solve_rows",
+    "ACCELERATION", "NO_ROOM", "POSITION", "VELOCITY", "ConstraintState", "blocks_of_rows", "select_rows", "grown",
+    "evaluate_rows", "new_constraint_state", "paths", "apply_multipliers", "response_matrix", "solve_rows",
 ]  # fmt: skip
 
 ACCELERATION, VELOCITY, POSITION = range(3)
 # A one-sided row touches when its value is no more than this.
-TOUCH = 1e-10
+ACTIVE_GAP = 1e-10
 # Columns of `blocks`: rows (held, then sided), pairs, touched links.
 ROW, ROW_END, PAIR_START, PAIR_END, LINK_START, LINK_END, BLOCK = range(7)
 NO_ROOM = -1
@@ -46,11 +46,11 @@ INFINITE = np.inf
 DEPENDENT = 1e-11
 
 
-class Hold(NamedTuple):
+class ConstraintState(NamedTuple):
     """State and scratch of the rows on a tree; n links, r rows, p pairs, m rows that may act at once."""
 
     blocks: np.ndarray  # (k, BLOCK) what belongs to each span of trees
-    touched: np.ndarray  # links that pairs stand on, block by block
+    pair_links: np.ndarray  # links that pairs stand on, block by block
     path: np.ndarray  # (r, 4) links whose paths to the world a row acts along, -1 = none
     stop: np.ndarray  # (r, 4) where that path meets one before it
     velocities: np.ndarray  # (n, 6)
@@ -60,7 +60,7 @@ class Hold(NamedTuple):
     scratch: np.ndarray  # of compound joints
     wrench: np.ndarray  # (r, 12)
     values: np.ndarray  # (r, 3) value, rate, bias
-    give: np.ndarray  # (r, 3) force now, stiffness and damping of rows that give way
+    compliance: np.ndarray  # (r, 3) force now, stiffness and damping of rows that give way
     multipliers: np.ndarray  # (r,) of the last step
     rows: np.ndarray  # (m,) the rows that act now
     y: np.ndarray  # (m, nv)
@@ -70,9 +70,9 @@ class Hold(NamedTuple):
     order: np.ndarray  # (m,)
     low: np.ndarray  # (m,) bounds of the multipliers
     high: np.ndarray  # (m,)
-    side: np.ndarray  # (m,) right sides b
+    rhs: np.ndarray  # (m,) right sides b
     force: np.ndarray  # (m,) multipliers
-    left: np.ndarray  # (m,) A lam + b
+    slack: np.ndarray  # (m,) A lam + b
     guess: np.ndarray  # (m,) int8 state of the pivoting
     lcp: Workspace
     report: np.ndarray  # (6,) rows acting, rank, iterations of the projection, gap left, pivots, row of the gap
@@ -86,45 +86,47 @@ def blocks_of_rows(links: Links, rows: list[Row], pair_link: np.ndarray, spans: 
     for k, one in enumerate(rows):
         on = [int(link) for pair, _ in one.terms for link in pair_link[pair] if link >= 0]
         on += [int(owner[v]) for v, _, _ in one.coordinates]
-        out[k] = int(np.searchsorted(first, on[0], side="right")) - 1 if on else 0
+        out[k] = int(np.searchsorted(first, on[0], rhs="right")) - 1 if on else 0
     return out
 
 
-def new_hold(links: Links, table: Table, row_block: np.ndarray, pair_block: np.ndarray, spans: np.ndarray) -> Hold:
+def new_constraint_state(
+    links: Links, table: Table, row_block: np.ndarray, pair_block: np.ndarray, spans: np.ndarray
+) -> ConstraintState:
     """Return state and scratch for the rows of `table`, sorted by block and, in it, held before sided."""
     n, nv, r, p = len(links.parent), len(links.armature), len(table.joint), len(table.pair_link)
     blocks = np.zeros((len(spans), BLOCK), np.int64)
-    touched: list[int] = []
+    pair_links: list[int] = []
     for k in range(len(spans)):
         rows, own = np.flatnonzero(row_block == k), np.flatnonzero(pair_block == k)
         first = int(np.searchsorted(row_block, k))
         here = sorted({int(i) for i in table.pair_link[own].ravel() if i >= 0})
         pair = int(np.searchsorted(pair_block, k))
-        blocks[k] = [first, first + len(rows), pair, pair + len(own), len(touched), len(touched) + len(here)]
-        touched += here
+        blocks[k] = [first, first + len(rows), pair, pair + len(own), len(pair_links), len(pair_links) + len(here)]
+        pair_links += here
     path, stop = paths(links, table, n)
-    held = max((int((table.role[row_block == k] != INEQUALITY).sum()) for k in range(len(spans))), default=0)
+    equalities = max((int((table.role[row_block == k] != INEQUALITY).sum()) for k in range(len(spans))), default=0)
     width = PAIR if len(table.compound) else PLAIN
     parts: list[Any] = [
-        blocks, np.array(touched, np.int64), path, stop, np.zeros((n, 6)), np.zeros((n, 18)), np.zeros((p, width)),
+        blocks, np.array(pair_links, np.int64), path, stop, np.zeros((n, 6)), np.zeros((n, 18)), np.zeros((p, width)),
         np.zeros(len(table.weights)), new_scratch(), np.zeros((r, 12)), np.zeros((r, 3)), np.zeros((r, 3)), np.zeros(r),
-        *_room(held + min(r - held, 16), nv), np.zeros(6),
+        *_row_arrays(equalities + min(r - equalities, 16), nv), np.zeros(6),
     ]  # fmt: skip
-    return Hold(*parts)
+    return ConstraintState(*parts)
 
 
-def _room(m: int, nv: int) -> tuple[Any, ...]:
+def _row_arrays(m: int, nv: int) -> tuple[Any, ...]:
     return (
         np.zeros(m, np.int64), np.zeros((m, nv)), np.zeros(nv), np.zeros((m, m)), np.zeros((m, m)),
         np.zeros(m, np.int64), *(np.zeros(m) for _ in range(5)), np.zeros(m, np.int8), new_workspace(m),
     )  # fmt: skip
 
 
-def grown(hold: Hold, most: int) -> Hold:
-    """Return `hold` with room for twice as many rows at once, at most `most`."""
-    names = Hold._fields[Hold._fields.index("rows") : Hold._fields.index("lcp") + 1]
-    m = min(most, max(2 * len(hold.rows), 16))
-    return hold._replace(**dict(zip(names, _room(m, hold.y.shape[1]), strict=True)))
+def grown(constraint: ConstraintState, most: int) -> ConstraintState:
+    """Return `constraint` with room for twice as many rows at once, at most `most`."""
+    names = ConstraintState._fields[ConstraintState._fields.index("rows") : ConstraintState._fields.index("lcp") + 1]
+    m = min(most, max(2 * len(constraint.rows), 16))
+    return constraint._replace(**dict(zip(names, _row_arrays(m, constraint.y.shape[1]), strict=True)))
 
 
 def paths(links: Links, table: Table, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -174,20 +176,20 @@ def _link_velocities(links, span, qd, rows, subspace, velocities):
 
 
 @outlined
-def look(
+def evaluate_rows(
     # model
     links, table,
     # in
     span, k, time, q, qd, work,
     # out
-    hold,
+    constraint,
 ):  # fmt: skip
     """Fill value, rate, bias and wrenches of all rows of block k, after `kinematics`."""
-    blocks, rows, ends, velocities = hold.blocks, work.rows, hold.ends, hold.velocities
+    blocks, rows, ends, velocities = constraint.blocks, work.rows, constraint.ends, constraint.velocities
     if blocks[k, PAIR_END] > blocks[k, PAIR_START]:
         _link_velocities(links, span, qd, rows, work.subspace, velocities)
         for t in range(blocks[k, LINK_START], blocks[k, LINK_END]):
-            i = hold.touched[t]
+            i = constraint.pair_links[t]
             for c in range(3):
                 for j in range(3):
                     ends[i, 3 * c + j] = rows[i, R + 4 * j + c]
@@ -195,18 +197,18 @@ def look(
             for c in range(6):
                 ends[i, 12 + c] = velocities[i, c]
         for p in range(blocks[k, PAIR_START], blocks[k, PAIR_END]):
-            set_pair(p, table.pair_link, table.pair_frame, ends, hold.state)
+            set_pair(p, table.pair_link, table.pair_frame, ends, constraint.state)
         for c in range(len(table.compound)):
             p = table.compound[c, 0]
             if blocks[k, PAIR_START] <= p < blocks[k, PAIR_END]:
                 set_compound(
                     table.compound[c, 1], table.compound[c, 2], table.factor_kind, table.factor_data, time, p,
-                    hold.scratch, hold.state,
+                    constraint.scratch, constraint.state,
                 )  # fmt: skip
-    values, place, share, target = hold.values, table.place, table.share, table.target
+    values, place, share, target = constraint.values, table.place, table.share, table.target
     for r in range(blocks[k, ROW], blocks[k, ROW_END]):
         if table.row_pair[r, 0] >= 0:
-            row(table, r, time, hold.state, hold.near, hold.wrench, values)
+            row(table, r, time, constraint.state, constraint.near, constraint.wrench, values)
         else:
             values[r, 0] = -(target[r, 0] + target[r, 1] * time)
             values[r, 1] = -target[r, 1]
@@ -218,10 +220,10 @@ def look(
 
 
 @outlined
-def _row_acceleration(links, table, r, rows, qdd, hold):
+def _row_acceleration(links, table, r, rows, qdd, constraint):
     """Return the second derivative of row r by the accelerations found so far."""
-    gravity, state, wrench, place = links.gravity, hold.state, hold.wrench, table.place
-    out = hold.values[r, 2]
+    gravity, state, wrench, place = links.gravity, constraint.state, constraint.wrench, table.place
+    out = constraint.values[r, 2]
     for slot in range(2):
         k = table.row_pair[r, slot]
         if k < 0:
@@ -251,13 +253,13 @@ def _row_acceleration(links, table, r, rows, qdd, hold):
 
 
 @outlined
-def choose(
+def select_rows(
     # model
     links, table,
     # in
     k, mode, h, soft, rows, qdd,
     # out
-    hold,
+    constraint,
 ):  # fmt: skip
     """List the rows of block k that act in `mode`, with bounds and right sides; return how many, or NO_ROOM.
 
@@ -276,49 +278,49 @@ def choose(
     the stages and the positions after it, which are off by no more than the integrator's error. What it moves away
     with is counted against the acceleration that would bring it back within the step.
     """
-    values, blocks, give, roles = hold.values, hold.blocks, hold.give, table.role
-    low, high, side = hold.low, hold.high, hold.side
+    values, blocks, compliance, roles = constraint.values, constraint.blocks, constraint.compliance, table.role
+    low, high, rhs = constraint.low, constraint.high, constraint.rhs
     count = 0
     for r in range(blocks[k, ROW], blocks[k, ROW_END]):
         role = roles[r]
-        pressed = role == INEQUALITY and hold.multipliers[r] > 0.0
+        pressed = role == INEQUALITY and constraint.multipliers[r] > 0.0
         if role == INEQUALITY and not pressed:
             # once in a projection, always: rows that come and go would chase each other
-            near = values[r, 0] <= TOUCH or (mode == POSITION and (values[r, 0] <= h or give[r, 0] > 0.0))
+            near = values[r, 0] <= ACTIVE_GAP or (mode == POSITION and (values[r, 0] <= h or compliance[r, 0] > 0.0))
             if not near:
                 continue
             if mode == POSITION:
-                give[r, 0] = 1.0
+                compliance[r, 0] = 1.0
         if role > INEQUALITY:
-            s = h * (h * give[r, 1] + give[r, 2])
+            s = h * (h * compliance[r, 1] + compliance[r, 2])
             if mode != ACCELERATION or s == 0.0 or not (soft or role == GRIP):
                 continue
         if mode == POSITION and table.speed[r] == 1:
             continue
-        if count == len(hold.rows):
+        if count == len(constraint.rows):
             return NO_ROOM
-        hold.rows[count] = r
+        constraint.rows[count] = r
         low[count] = 0.0 if role == INEQUALITY and not (pressed and mode == POSITION) else -INFINITE
         high[count] = INFINITE
         if mode == POSITION:
-            side[count] = values[r, 0]
+            rhs[count] = values[r, 0]
         elif mode == VELOCITY:
-            side[count] = values[r, 1]
+            rhs[count] = values[r, 1]
         else:
-            seen = _row_acceleration(links, table, r, rows, qdd, hold)
+            seen = _row_acceleration(links, table, r, rows, qdd, constraint)
             if role == INEQUALITY and not pressed and values[r, 1] > 0.0:
                 seen += values[r, 1] / h
             if role > INEQUALITY:
-                seen += (give[r, 0] + h * give[r, 1] * values[r, 1]) / s
+                seen += (compliance[r, 0] + h * compliance[r, 1] * values[r, 1]) / s
                 if role == GRIP:
                     low[count], high[count] = -table.soft[r, 2], table.soft[r, 2]
-            side[count] = seen
+            rhs[count] = seen
         count += 1
     return count
 
 
 @inner
-def _alone(inertia, i, nx, ny, nz, fx, fy, fz):
+def _free_response(inertia, i, nx, ny, nz, fx, fy, fz):
     """Return about how much the wrench (n at the origin, f) moves along itself the link i if nothing held it."""
     out = 0.0
     if inertia[i, 9] > 0.0:
@@ -330,23 +332,29 @@ def _alone(inertia, i, nx, ny, nz, fx, fy, fz):
 
 
 @outlined
-def respond(
+def response_matrix(
     # model
     links, table,
     # in
     span, count, h, work,
     # out
-    hold,
+    constraint,
 ):  # fmt: skip
     """Fill y of the listed rows and the matrix A, after `articulate`."""
     kinds, v_start, dofs, parent = links.kind, links.v_start, links.dof, links.parent
-    y, inverse, matrix, state, wrench = hold.y, hold.inverse, hold.matrix, hold.state, hold.wrench
+    y, inverse, matrix, state, wrench = (
+        constraint.y,
+        constraint.inverse,
+        constraint.matrix,
+        constraint.state,
+        constraint.wrench,
+    )
     for i in range(span[LINK], span[LINK + 1]):
         for c in range(dofs[i]):
             v = v_start[i] + c
             inverse[v] = work.rows[i, DI] if kinds[i] == HINGE or kinds[i] == SLIDE else work.pivot[v, c]
     for j in range(count):
-        r = hold.rows[j]
+        r = constraint.rows[j]
         for v in range(span[DOF], span[DOF + 1]):
             y[j, v] = 0.0
         whole = 0.0
@@ -366,7 +374,7 @@ def respond(
                 if end == 0:
                     tx, ty, tz = tx + state[k, GAP], ty + state[k, GAP + 1], tz + state[k, GAP + 2]
                 cx, cy, cz = cross(tx, ty, tz, fx, fy, fz)
-                whole += _alone(links.inertia, i, nx + cx, ny + cy, nz + cz, fx, fy, fz)
+                whole += _free_response(links.inertia, i, nx + cx, ny + cy, nz + cz, fx, fy, fz)
                 path_forward(
                     links, i, sign * (nx + cx), sign * (ny + cy), sign * (nz + cz), sign * fx, sign * fy, sign * fz,
                     -1, 0.0, work, j, y,
@@ -375,9 +383,9 @@ def respond(
             v = table.place[r, c]
             if v >= 0:
                 # the link whose freedom it is starts one of the paths
-                i = hold.path[r, 0]
+                i = constraint.path[r, 0]
                 for slot in range(4):
-                    at = hold.path[r, slot]
+                    at = constraint.path[r, slot]
                     if at >= 0 and v_start[at] <= v < v_start[at] + dofs[at]:
                         i = at
                 path_forward(links, i, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, v, table.share[r, c], work, j, y)
@@ -385,8 +393,8 @@ def respond(
             # along the row with the paths at hand; y of the other is zero off its own
             total = 0.0
             for slot in range(4):
-                i = hold.path[r, slot]
-                while i >= 0 and i != hold.stop[r, slot]:
+                i = constraint.path[r, slot]
+                while i >= 0 and i != constraint.stop[r, slot]:
                     for c in range(dofs[i]):
                         v = v_start[i] + c
                         total += y[j, v] * y[other, v] * inverse[v]
@@ -397,12 +405,12 @@ def respond(
             # the tree already holds this row: what is left is rounding, and counts as nothing
             for v in range(span[DOF], span[DOF + 1]):
                 y[j, v] = 0.0
-            hold.side[j] = 0.0
+            constraint.rhs[j] = 0.0
             for other in range(j + 1):
                 matrix[j, other] = 0.0
                 matrix[other, j] = 0.0
         if table.role[r] > INEQUALITY:
-            matrix[j, j] += 1.0 / (h * (h * hold.give[r, 1] + hold.give[r, 2]))
+            matrix[j, j] += 1.0 / (h * (h * constraint.compliance[r, 1] + constraint.compliance[r, 2]))
 
 
 @outlined
@@ -410,38 +418,47 @@ def solve_rows(
     # in
     count,
     # out
-    hold,
+    constraint,
 ):  # fmt: skip
     """Solve for the multipliers of the listed rows; return 0, or the status of the pivoting when no force fits."""
-    matrix, factor, left = hold.matrix, hold.factor, hold.left
+    matrix, factor, slack = constraint.matrix, constraint.factor, constraint.slack
     bounded = False
     for i in range(count):
-        bounded = bounded or hold.low[i] > -INFINITE
-    hold.report[0] = count
+        bounded = bounded or constraint.low[i] > -INFINITE
+    constraint.report[0] = count
     if bounded:
         for i in range(count):
-            hold.guess[i] = 0
-        hold.report[1] = count
+            constraint.guess[i] = 0
+        constraint.report[1] = count
         return solve_lcp(
-            count, DEPENDENT, matrix, hold.side, hold.low, hold.high, hold.lcp, hold.guess, hold.force, left
+            count,
+            DEPENDENT,
+            matrix,
+            constraint.rhs,
+            constraint.low,
+            constraint.high,
+            constraint.lcp,
+            constraint.guess,
+            constraint.force,
+            slack,
         )
     for i in range(count):
         for j in range(i + 1):
             factor[i, j] = matrix[i, j]
-    rank = factor_psd(count, DEPENDENT, factor, hold.order, left)
+    rank = factor_psd(count, DEPENDENT, factor, constraint.order, slack)
     for i in range(count):
-        left[i] = -hold.side[i]
-    solve_psd(count, rank, factor, hold.order, left, hold.force)
-    hold.report[1] = rank
+        slack[i] = -constraint.rhs[i]
+    solve_psd(count, rank, factor, constraint.order, slack, constraint.force)
+    constraint.report[1] = rank
     return 0
 
 
 @outlined
-def put(
+def apply_multipliers(
     # model
     links,
     # in
-    span, count, fresh, hold, work,
+    span, count, fresh, constraint, work,
 ):  # fmt: skip
     """Let J^T lam act: add it to the joint forces left by the elimination, or with `fresh` put it in their place."""
     v_start, kinds, dofs, rest, rows = links.v_start, links.kind, links.dof, work.rest, work.rows
@@ -449,7 +466,7 @@ def put(
         for v in range(v_start[i], v_start[i] + dofs[i]):
             change = 0.0
             for j in range(count):
-                change += hold.y[j, v] * hold.force[j]
+                change += constraint.y[j, v] * constraint.force[j]
             if kinds[i] == HINGE or kinds[i] == SLIDE:
                 rows[i, UU] = change if fresh else rows[i, UU] + change
             else:

@@ -20,10 +20,10 @@ from limberjack._jit import inner, kernel
 from limberjack.model.arrays import BALL_DRIVE, COORDINATE, DOF, LINK, SCALAR_DRIVE, SPAN
 from limberjack.reduced.aba import accelerations
 from limberjack.reduced.drives import drive_forces
-from limberjack.reduced.forces import implicit_springs, pull_springs, take_wrenches
+from limberjack.reduced.forces import apply_implicit_springs, apply_springs, apply_wrenches
 from limberjack.reduced.integrate import advance, coordinate_rates, normalize
 from limberjack.reduced.kinematics import kinematics
-from limberjack.reduced.momentum import gather_push, keep_momentum, start_aims
+from limberjack.reduced.momentum import add_outer_forces, restore_momentum, start_momentum_targets
 from limberjack.reduced.work import based
 
 __all__ = ["INTEGRATORS", "Buffers", "dynamics", "new_buffers", "take_steps"]
@@ -55,32 +55,32 @@ def new_buffers(nq: int, nv: int) -> Buffers:
 
 
 @inner
-def dynamics(links, drives, springs, span, h, q, qd, applied, wrenches, work, pull, driven, tau, added, qdd):
+def dynamics(links, drives, springs, span, h, q, qd, applied, wrenches, work, spring_work, driven, tau, added, qdd):
     """Fill qdd at (q, qd), implicit over h where h > 0; return 0 or the code of what failed."""
     kinematics(links, span, q, qd, work)
-    take_wrenches(span, wrenches, work.rows)
+    apply_wrenches(span, wrenches, work.rows)
     if driven:
         drive_forces(drives, links.armature, span, h, q, qd, applied, tau, added)
     if len(springs.link) > 0 and h == 0.0:
-        pull_springs(links, springs, span, qd, work, pull)
+        apply_springs(links, springs, span, qd, work, spring_work)
     status = accelerations(links, span, added, tau, work, qdd)
     if status == 0 and len(springs.link) > 0 and h > 0.0:
-        status = implicit_springs(links, springs, span, h, qd, work, pull, qdd)
+        status = apply_implicit_springs(links, springs, span, h, qd, work, spring_work, qdd)
     return status
 
 
 @inner
-def _one_step(links, drives, springs, span, code, h, applied, wrenches, work, pull, b, aims, q, qd):
+def _one_step(links, drives, springs, span, code, h, applied, wrenches, work, spring_work, b, targets, q, qd):
     """One step of the integrator `code`; return the status of the dynamics.
 
     All integrators share one loop over stages, so that the dynamics is compiled once.
     """
     many = code == RK4 or code == MOMENTUM
-    keeping = len(aims.trees) > 0
+    keeping = len(targets.trees) > 0
     q0, q1, v0, v1 = span[COORDINATE], span[COORDINATE + 1], span[DOF], span[DOF + 1]
     q_stage, qd_stage, q_sum, qd_sum, rates, qdd = b.q_stage, b.qd_stage, b.q_sum, b.qd_sum, b.rates, b.qdd
     if keeping:
-        start_aims(links, span, q, qd, work, aims)
+        start_momentum_targets(links, span, q, qd, work, targets)
     if many:
         for i in range(q0, q1):
             q_sum[i] = 0.0
@@ -95,7 +95,21 @@ def _one_step(links, drives, springs, span, code, h, applied, wrenches, work, pu
     reach = h if code == IMPLICIT else 0.0
     for stage in range(4 if many else 1):
         status = dynamics(
-            links, drives, springs, span, reach, q_now, qd_now, applied, wrenches, work, pull, driven, tau, added, qdd
+            links,
+            drives,
+            springs,
+            span,
+            reach,
+            q_now,
+            qd_now,
+            applied,
+            wrenches,
+            work,
+            spring_work,
+            driven,
+            tau,
+            added,
+            qdd,
         )
         if status != 0:
             return status
@@ -104,7 +118,9 @@ def _one_step(links, drives, springs, span, code, h, applied, wrenches, work, pu
         weight = (1.0 if stage == 0 or stage == 3 else 2.0) / 6.0
         if keeping:
             com_weight = 1.0 / 6.0 if stage < 3 else 0.0
-            gather_push(links, springs, span, q_stage, qd_stage, weight, com_weight, tau, wrenches, work, pull, aims)
+            add_outer_forces(
+                links, springs, span, q_stage, qd_stage, weight, com_weight, tau, wrenches, work, spring_work, targets
+            )
         coordinate_rates(links, span, q_stage, qd_stage, rates)
         ahead = 0.5 * h if stage < 2 else h
         for i in range(q0, q1):
@@ -120,7 +136,7 @@ def _one_step(links, drives, springs, span, code, h, applied, wrenches, work, pu
             qd[v] += h * qd_sum[v]
         normalize(links, span, q)
         if keeping:
-            keep_momentum(links, span, h, work, aims, q, qd)
+            restore_momentum(links, span, h, work, targets, q, qd)
         return 0
     # euler moves along the velocity before the step, the others along the one after it
     if code == EULER:
@@ -150,7 +166,9 @@ def _check(span, qd):
 
 
 @inner
-def _block_steps(links, drives, springs, span, code, n, substeps, h, applied, wrenches, work, pull, b, aims, q, qd):
+def _block_steps(
+    links, drives, springs, span, code, n, substeps, h, applied, wrenches, work, spring_work, b, targets, q, qd
+):
     """Take n steps with the trees in `span`; stop at the first that fails and put back the state before it."""
     q_before, qd_before = b.q_before, b.qd_before
     for step in range(n):
@@ -160,7 +178,9 @@ def _block_steps(links, drives, springs, span, code, n, substeps, h, applied, wr
             qd_before[v] = qd[v]
         status = 0
         for _ in range(substeps):
-            status = _one_step(links, drives, springs, span, code, h, applied, wrenches, work, pull, b, aims, q, qd)
+            status = _one_step(
+                links, drives, springs, span, code, h, applied, wrenches, work, spring_work, b, targets, q, qd
+            )
             if status != 0:
                 break
         if status == 0:
@@ -170,8 +190,8 @@ def _block_steps(links, drives, springs, span, code, n, substeps, h, applied, wr
                 q[i] = q_before[i]
             for v in range(span[DOF], span[DOF + 1]):
                 qd[v] = qd_before[v]
-            for k in range(len(aims.fresh)):
-                aims.fresh[k] = 1
+            for k in range(len(targets.fresh)):
+                targets.fresh[k] = 1
             return step, status
     return n, 0
 
@@ -181,7 +201,7 @@ def take_steps(
     # model
     links, drives, springs,
     # in
-    blocks, count, span, code, n, substeps, h, applied, wrenches, work, pull, b, aims,
+    blocks, count, span, code, n, substeps, h, applied, wrenches, work, spring_work, b, targets,
     # out
     q, qd,
 ):  # fmt: skip
@@ -199,7 +219,7 @@ def take_steps(
             span[c] = blocks[k, c]
         own = based(work, span[LINK])
         done, failed = _block_steps(
-            links, drives, springs, span, code, n, substeps, h, applied, wrenches, own, pull, b, aims, q, qd
+            links, drives, springs, span, code, n, substeps, h, applied, wrenches, own, spring_work, b, targets, q, qd
         )
         if done < taken:
             taken, status = done, failed

@@ -10,7 +10,7 @@ from tests.naive.divide import Divided, Terms
 from tests.naive.twin import Twin
 
 import limberjack as lj
-from limberjack.reduced.contacts import CONTACT, take_touching_steps
+from limberjack.reduced.contacts import CONTACT, take_contact_steps
 from limberjack.spatial.frames import matrix_from_quaternion
 
 G = 9.81
@@ -313,4 +313,4 @@ def test_one_compiled_kernel_serves_full_and_clusters(rng):
     model = on_ground(rng)
     for method in (lj.Full(), lj.Adaptive(budget=3)):
         lj.Simulation(model, method, dt=2e-3).step(40)
-    assert len(take_touching_steps.signatures) == 1
+    assert len(take_contact_steps.signatures) == 1

@@ -31,7 +31,7 @@ from limberjack.model.model import Model
 from limberjack.reduced.assembly_tree import Assembly
 from limberjack.reduced.constraint_set import Holding
 from limberjack.reduced.contact_set import Meeting, extents_of
-from limberjack.reduced.contacts import STRUCK
+from limberjack.reduced.contacts import IMPACT
 from limberjack.reduced.forces import Wrenches, no_wrenches
 from limberjack.reduced.joint_poses import child_pose
 from limberjack.reduced.step import RK4
@@ -220,7 +220,7 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
             self._code, n, 2 if self._code == RK4 else 1, dt, time, tau, self._held_wrenches, e.step_work, self._pull,
             e.buffers, body.q[:nq], body.qd[:nv],
         )  # fmt: skip
-        if status == STRUCK:
+        if status == IMPACT:
             self._known = None
             self._blow, status = self._pushes(), 0
         if taken:

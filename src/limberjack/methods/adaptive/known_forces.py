@@ -68,7 +68,7 @@ def _apply_force(links, table, c, link_map, i, px, py, pz, fx, fy, fz, tx, ty, t
 
 
 @inner
-def collect_forces(links, springs, table, c, link_map, body, wrenches, work, pull, g):
+def collect_forces(links, springs, table, c, link_map, body, wrenches, work, spring_work, g):
     """Find the forces on leaves, the rigid nodes they act within and how these turn; return their number."""
     rows, count = work.rows, 0
     w = wrenches.data
@@ -78,8 +78,8 @@ def collect_forces(links, springs, table, c, link_map, body, wrenches, work, pul
             w[j, 6], w[j, 7], w[j, 8], rows, count, g,
         )  # fmt: skip
     if len(springs.link) > 0:
-        spring_lengths(body.links, body.springs, body.whole, body.qd, work, pull)
-        s, p = pull.state, springs.point
+        spring_lengths(body.links, body.springs, body.whole, body.qd, work, spring_work)
+        s, p = spring_work.state, springs.point
         for j in range(len(springs.link)):
             for end in range(2):
                 i = springs.link[j, end]

@@ -30,8 +30,8 @@ from limberjack.model.joints import FREE
 from limberjack.model.model import Model
 from limberjack.reduced.assembly_tree import TREE_COLUMNS, WEIGHT, Assembly, new_assembly, new_coefficients
 from limberjack.reduced.constraint_set import Grip, Holding
-from limberjack.reduced.forces import Wrenches, new_pull, no_wrenches
-from limberjack.reduced.momentum import new_aims
+from limberjack.reduced.forces import Wrenches, new_spring_work, no_wrenches
+from limberjack.reduced.momentum import new_momentum_targets
 from limberjack.reduced.step import IMPLICIT, INTEGRATORS, RK4, new_buffers
 
 __all__ = ["AdaptiveStepper", "limits_of", "tree_options", "with_wrenches", "wrench_links"]
@@ -131,7 +131,7 @@ class AdaptiveStepper(Stepper):
         self._engine = Engine(
             AssemblyBodies(tree.body_link, tree.share, tree.roots), co, places, others, np.zeros(nv),
             lazy_work(links, 0), lazy_work(links, n), lazy_work(links, n), new_buffers(model.nq, nv),
-            new_aims(links, np.zeros(SPAN, np.int64), False), np.zeros(SPAN, np.int64),
+            new_momentum_targets(links, np.zeros(SPAN, np.int64), False), np.zeros(SPAN, np.int64),
             limits_of(model, tree, options, self._joints),
             rg.new_regions(tree, n, nv, co.own.shape[1] - WEIGHT), np.zeros(model.nq), np.zeros(nv), self.q.copy(),
             self.qd.copy(), np.zeros(nv),
@@ -143,7 +143,7 @@ class AdaptiveStepper(Stepper):
         self._wrenches: Wrenches = no_wrenches()
         self._call: Any = adaptive_steps
         self._body, self._trial = new_hybrid_body(model, 0), new_hybrid_body(model, 0)
-        self._pull, self._aside = new_pull(links, a.springs), new_pull(links, a.springs)
+        self._pull, self._aside = new_spring_work(links, a.springs), new_spring_work(links, a.springs)
         self._dirty, self._dt = True, 0.0
         self._places: ClusterPoses | None = None
         self._stale = np.zeros(2 * len(tree.body_link), np.uint8)

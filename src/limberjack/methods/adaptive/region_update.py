@@ -142,14 +142,14 @@ def body_kinematics(body, work):
 
 
 @inner
-def body_dynamics(body, h, work, pull, b):
+def body_dynamics(body, h, work, spring_work, b):
     """Fill b.qdd, the accelerations of the hybrid body, implicit over h where h > 0; return its status."""
     span = body.whole
     driven = span[SCALAR_DRIVE + 1] > 0 or span[BALL_DRIVE + 1] > 0
     tau, added = (b.tau, b.added) if driven else (body.tau, body.links.armature)
     return dynamics(
-        body.links, body.drives, body.springs, span, h, body.q, body.qd, body.tau, body.wrenches, work, pull, driven,
-        tau, added, b.qdd,
+        body.links, body.drives, body.springs, span, h, body.q, body.qd, body.tau, body.wrenches, work, spring_work,
+        driven, tau, added, b.qdd,
     )  # fmt: skip
 
 
@@ -174,7 +174,7 @@ def update(
     # in
     limits, h, reach, applied, wrenches, still,
     # scratch
-    co, link_map, transient_map, jwork, work, pull, buffers, transient_body, transient_springs,
+    co, link_map, transient_map, jwork, work, spring_work, buffers, transient_body, transient_springs,
     # out
     g, body, q, qd, shown_q, shown_qd,
 ):  # fmt: skip
@@ -223,7 +223,7 @@ def update(
     _active_joint_forces(links, body, reach, buffers, co.own)
     if len(wrenches.link) + len(springs.link) > 0:
         merge_force_paths(
-            co, mass, collect_forces(links, springs, table, c, link_map, body, wrenches, work, pull, g), g
+            co, mass, collect_forces(links, springs, table, c, link_map, body, wrenches, work, spring_work, g), g
         )
     free_accelerations(links, co, mass, link_map, roots, q, still, jwork, work.rows, g)
     old = g.counts[COUNT]

@@ -25,7 +25,7 @@ from limberjack.methods.adaptive.step import SCATTER, UPDATE
 from limberjack.methods.stepper import Forces, Stepper
 from limberjack.model.arrays import COORDINATE, DOF
 from limberjack.model.model import Model
-from limberjack.reduced.constrained_step import MORE_ROOM, take_held_steps
+from limberjack.reduced.constrained_step import MORE_ROOM, take_constrained_steps
 from limberjack.reduced.constraint_set import Grip, Holding
 from limberjack.reduced.forces import Wrenches
 from limberjack.reduced.rows import LINK_END, LINK_START, PAIR_END, PAIR_START, paths
@@ -151,7 +151,7 @@ class HeldAdaptiveStepper(AdaptiveStepper):
                 touched.append(np.unique(ends[ends >= 0]))
             blocks[k, LINK_START], at = at, at + (len(touched[-1]) if len(ends) else 0)
             blocks[k, LINK_END] = at
-        self._hold = hold._replace(blocks=blocks, touched=np.concatenate(touched), path=path, stop=stop)
+        self._hold = hold._replace(blocks=blocks, pair_links=np.concatenate(touched), path=path, stop=stop)
 
     def _located(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the clusters (k,) of links, and their poses (k, 12) there."""
@@ -208,7 +208,7 @@ class HeldAdaptiveStepper(AdaptiveStepper):
         taken, status = self._take_all(n, dt, time)
         while status == MORE_ROOM:
             self._go_back(start)
-            kept = {name: getattr(self._hold, name) for name in ("blocks", "touched", "path", "stop")}
+            kept = {name: getattr(self._hold, name) for name in ("blocks", "pair_links", "path", "stop")}
             self.holding.grow()
             self._hold = self.holding.hold._replace(**kept)
             taken, status = self._take_all(n, dt, time)
@@ -223,7 +223,7 @@ class HeldAdaptiveStepper(AdaptiveStepper):
     def _take_all(self, n: int, dt: float, time: float) -> tuple[int, int]:
         """Take n steps with every block; after a failure they may be at different steps."""
         body, e, substeps = self._body, self._engine, 2 if self._code == RK4 else 1
-        taken, status, _ = take_held_steps(
+        taken, status, _ = take_constrained_steps(
             self._links, self._cut_drives, body.springs, self._table, self.holding.own, self._spans, 0,
             len(self._spans), e.span, self._code, n, substeps, dt / substeps, time, body.tau, self._held_wrenches,
             e.step_work, self._pull, e.buffers, self._hold, body.q, body.qd,

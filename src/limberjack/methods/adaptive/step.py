@@ -43,7 +43,7 @@ class Engine(NamedTuple):
     work: Work
     step_work: Work
     buffers: Any
-    aims: Any
+    targets: Any
     span: np.ndarray
     limits: rg.Limits
     regions: rg.Regions
@@ -69,7 +69,7 @@ def adaptive_steps(
     # model
     links, drives, springs,
     # in
-    n, code, substeps, h, wrenches, stale, todo, e, transient_body, pull, transient_springs,
+    n, code, substeps, h, wrenches, stale, todo, e, transient_body, spring_work, transient_springs,
     # out
     body, q, qd,
 ):  # fmt: skip
@@ -107,8 +107,8 @@ def adaptive_steps(
         if g.counts[rg.UNTIL] <= 0:
             update(
                 links, drives, springs, e.tree.roots, e.limits, h, reach, e.tau, wrenches, e.still, e.co, e.link_map,
-                e.transient_map, e.joint_work, e.work, pull, e.buffers, transient_body, transient_springs, g, body,
-                e.q, e.qd, q, qd,
+                e.transient_map, e.joint_work, e.work, spring_work, e.buffers, transient_body, transient_springs, g,
+                body, e.q, e.qd, q, qd,
             )  # fmt: skip
             g.counts[rg.UNTIL] = e.limits.period[0]
         if todo & UPDATE:
@@ -119,14 +119,14 @@ def adaptive_steps(
             _copy(body, body.q, body.qd, e.before_q, e.before_qd)
         done, status = take_steps(
             body.links, body.drives, body.springs, body.blocks, body.count[0], e.span, code, m, substeps, h / substeps,
-            body.tau, body.wrenches, e.step_work, pull, e.buffers, e.aims, body.q, body.qd,
+            body.tau, body.wrenches, e.step_work, spring_work, e.buffers, e.targets, body.q, body.qd,
         )  # fmt: skip
         if status != 0 and several:
             # One block failed: all go back and take the steps that every block can.
             _copy(body, e.before_q, e.before_qd, body.q, body.qd)
             take_steps(
                 body.links, body.drives, body.springs, body.blocks, body.count[0], e.span, code, done, substeps,
-                h / substeps, body.tau, body.wrenches, e.step_work, pull, e.buffers, e.aims, body.q, body.qd,
+                h / substeps, body.tau, body.wrenches, e.step_work, spring_work, e.buffers, e.targets, body.q, body.qd,
             )  # fmt: skip
         taken += done
         g.counts[rg.UNTIL] -= done
