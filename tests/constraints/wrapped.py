@@ -10,7 +10,7 @@ from limberjack.maximal import bodies as body_room
 from limberjack.maximal import rows as maximal
 
 _set_pair, _row, _relative = rows.set_pair, rows.row, rows.relative_rotation
-_evaluate, _take_inertia = maximal.evaluate, body_room.take_inertia
+_evaluate, _take_inertia = maximal.evaluate, body_room.set_inertial_forces
 _move, _rates = body_room.move_bodies, body_room.pose_rates
 
 _jit = numba.njit(_nrt=False)
@@ -53,7 +53,7 @@ def evaluate(whole, pose, u, gravity=(0.0, 0.0, 0.0), near=None):
     if near is not None:
         e.near[:] = near
     count = int(whole.system.row_start[-1])
-    model = (whole.bodies, whole.system, whole.table, whole.touch, whole.soft)
+    model = (whole.bodies, whole.system, whole.table, whole.row_block, whole.scalable_pairs)
     _all(*model, count, pose, u, e, np.array(gravity, float), f, rates)
     return e, f, rates
 

@@ -22,7 +22,7 @@ def dense_rows(work):
         own = slice(s.row_start[c], s.row_start[c + 1])
         for t in range(s.incidence_start[c], s.incidence_start[c + 1]):
             b = 6 * s.incidence_body[t]
-            out[own, b : b + 6] = work.work.source[s.block_start[t] : s.block_start[t + 1]].reshape(-1, 6)
+            out[own, b : b + 6] = work.work.jacobian[s.block_start[t] : s.block_start[t + 1]].reshape(-1, 6)
     return out
 
 
@@ -39,7 +39,7 @@ def errors_at(work, pose):
     """Return the errors of all rows with the solids at `pose`."""
     work.pose[:] = pose
     work.correct(0, 0)
-    return work.work.value.copy()
+    return work.work.residual.copy()
 
 
 def scrambled(work, rng, size):
@@ -223,7 +223,7 @@ def test_too_far_a_pull_ends_near_the_least_residual():
     """Pulled farther than it reaches, 15 solver iterations leave at most 1.05 times the least residual there is."""
     work = _hung(50.0)
     work.correct(0, 0)
-    e, rows = work.work.value.copy(), dense_rows(work)
+    e, rows = work.work.residual.copy(), dense_rows(work)
     metric = np.hstack([work.net.unit[:, :3], np.tile(work.net.unit[:, 6:], (1, 3))]).ravel()
     whole = (rows * metric) @ rows.T
     weight, s = np.zeros_like(whole), work.net.system

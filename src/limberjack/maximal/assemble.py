@@ -14,10 +14,10 @@ from limberjack.errors import Diverged, StateError, UnknownName, UnsupportedByMe
 from limberjack.linear.krylov import FAILED
 from limberjack.linear.tree_preconditioner import TreePreconditioner, new_tree_preconditioner, solve_tree_preconditioned
 from limberjack.maximal.bodies import AFFINE, POSE, RIGID, SCALABLE, SHAPE
-from limberjack.maximal.displacement_rows import PLACE, TARGET, TURNED, TURNS, new_net, new_setup, new_work
-from limberjack.maximal.displacement_solve import ASK, OWN, TOLD, correct
+from limberjack.maximal.displacement_rows import HAS_ROTATION, POINT, ROTATION, TARGET, new_net, new_setup, new_work
+from limberjack.maximal.displacement_solve import ASSEMBLE_ONLY, SOLUTION_GIVEN, SOLVE, correct
 from limberjack.maximal.rows import new_evaluation, new_maximal
-from limberjack.maximal.scalable_bodies import weighed_model
+from limberjack.maximal.scalable_bodies import model_with_masses
 from limberjack.model.check import frame_rotation
 from limberjack.model.compile import joint_frames
 from limberjack.model.joints import coordinate_counts, coordinates
@@ -53,7 +53,7 @@ CLAMP = 0.8
 # By how much the errors may grow in one iteration: far starts go through worse places to better ones.
 _WORSE = 3.0
 # Of all rows, those that loops may have for the spanning tree to be worth its solves.
-_LOOPS = 0.25
+_LOOP_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def checked_targets(model: Model, targets: Any, what: str) -> tuple[list[Target]
     if isinstance(targets, str) or not isinstance(targets, (Mapping, Iterable)):
         raise StateError(f"{what} must be names of bodies, or say for each where it is wanted, got {targets!r}")
     items = targets.items() if isinstance(targets, Mapping) else ((name, None) for name in targets)
-    wanted, still = [], []
+    wanted, fixed = [], []
     points = {point.name: point for point in model.points if point.body != WORLD}
     for name, value in items:
         if name in points and name not in model.body_names:
@@ -90,12 +90,12 @@ def checked_targets(model: Model, targets: Any, what: str) -> tuple[list[Target]
         else:
             raise UnknownName("body or point", name, f'model "{model.name}"', (*model.body_names, *points))
         if value is None:
-            still.append(body)
+            fixed.append(body)
             continue
         if int(model.arrays.body_link[body]) < 0:
             raise StateError(f'body "{name}" is fixed to the world and cannot be moved')
         wanted.append(Target(name, body, place, *_checked_place(model, name, value, what)))
-    return wanted, still
+    return wanted, fixed
 
 
 def _checked_place(model: Model, name: str, value: Any, what: str) -> tuple[np.ndarray, np.ndarray | None]:
@@ -117,7 +117,7 @@ class Assembler:
         model: the model.
         q: (nq,) coordinates the solids start at; `model.q0` when None.
         targets: where points are wanted.
-        still: bodies with null inverse mass.
+        fixed: bodies with null inverse mass.
         limits: whether joint limits count.
     """
 
@@ -126,12 +126,12 @@ class Assembler:
         model: Model,
         q: np.ndarray | None = None,
         targets: Iterable[Target] = (),
-        still: Iterable[int] = (),
+        fixed: Iterable[int] = (),
         *,
         limits: bool = True,
     ) -> None:
         self.model = model
-        self.whole = new_maximal(weighed_model(model), frozenset() if limits else frozenset({"limits"}))
+        self.whole = new_maximal(model_with_masses(model), frozenset() if limits else frozenset({"limits"}))
         self.targets = list(targets)
         self.net = new_net(model, self.whole, trackers=len(self.targets))
         self.work = new_work(self.net)
@@ -140,14 +140,14 @@ class Assembler:
         self._drives = np.flatnonzero(self.whole.table.role == DRIVE)
         self.pose = np.zeros((len(self.whole.bodies.kind), POSE))
         link = model.arrays.body_link
-        self.work.free[[int(link[b]) for b in still if link[b] >= 0]] = 0.0
+        self.work.free[[int(link[b]) for b in fixed if link[b] >= 0]] = 0.0
         # a body of each link, to read the link's pose off
         self._body = np.zeros(len(self.pose), np.int64)
         for b in range(model.body_count - 1, -1, -1):
             if link[b] >= 0:
                 self._body[link[b]] = b
-        self._over: TreePreconditioner | None = None
-        self._over_still: tuple[np.ndarray, TreePreconditioner | None] | None = None
+        self._preconditioner: TreePreconditioner | None = None
+        self._fixed_preconditioner: tuple[np.ndarray, TreePreconditioner | None] | None = None
         self._scale()
         self.put(model.q0 if q is None else q)
         for t, target in enumerate(self.targets):
@@ -204,17 +204,17 @@ class Assembler:
         link = int(self.model.arrays.body_link[target.body])
         r, p = self._offset(target.body)
         w, c = self.work, int(self.net.ends[2]) + t
-        w.held[t] = link
+        w.tracked[t] = link
         self.net.system.incidence_body[self.net.system.incidence_start[c]] = link
-        w.track[t, PLACE : PLACE + 3] = r @ target.place + p - self.whole.center[link]
+        w.track[t, POINT : POINT + 3] = r @ target.place + p - self.whole.center[link]
         w.track[t, TARGET : TARGET + 3] = target.to
         if target.rotation is not None:
-            w.track[t, TURNED : TURNED + 4] = quaternion_from_matrix(matrix_from_quaternion(target.rotation) @ r.T)
-            w.track[t, TURNS] = 1.0
+            w.track[t, ROTATION : ROTATION + 4] = quaternion_from_matrix(matrix_from_quaternion(target.rotation) @ r.T)
+            w.track[t, HAS_ROTATION] = 1.0
 
     def let_go(self) -> None:
         """Forget the targets."""
-        self.work.held[:] = -1
+        self.work.tracked[:] = -1
 
     def correct(
         self,
@@ -227,8 +227,8 @@ class Assembler:
         clamp: float = CLAMP,
     ) -> int:
         """Move the solids; return 0, or 1 where they are no longer finite. `work.report` tells the rest."""
-        self.work.total[:] = 0.0
-        self.work.on[self.net.ends[0] : self.net.ends[1]] = 0
+        self.work.lam_total[:] = 0.0
+        self.work.active[self.net.ends[0] : self.net.ends[1]] = 0
         return self._correct(iterations, solver_iterations, tolerance, solver_tolerance, physical, clamp)
 
     def settle(
@@ -247,7 +247,7 @@ class Assembler:
         that is cut short does not. `work.report` counts all iterations.
         """
         report, most = self.work.report, solver_iterations
-        self._over = self._tree()
+        self._preconditioner = self._tree()
         status = self.correct(0, 0)
         count = total = 0.0
         while status == 0 and count < iterations and report[2] > tolerance:
@@ -257,10 +257,10 @@ class Assembler:
             if status == 0 and report[5] <= _WORSE * norm:
                 most = min(2 * most, solver_iterations)
                 continue
-            self.pose[:], self._e.near[:], self.work.krylov.kept[:] = before, near, 0.0
+            self.pose[:], self._e.near[:], self.work.krylov.recycled[:] = before, near, 0.0
             status = self._correct(0, 0, tolerance, solver_tolerance, physical, clamp)
-            if self._over is not None:
-                self._over = None  # what joints of the tree cannot give way to, all together may
+            if self._preconditioner is not None:
+                self._preconditioner = None  # what joints of the tree cannot give way to, all together may
                 continue
             if most <= 1:
                 break
@@ -271,39 +271,39 @@ class Assembler:
     def _tree(self) -> TreePreconditioner | None:
         """Return what solves over the spanning tree work on, or None where it would not help."""
         system, net, table = self.net.system, self.net, self.whole.table
-        still = self.work.free == 0.0
-        if self._over_still is not None and (self._over_still[0] == still).all():
-            return self._over_still[1]
-        over = None
+        fixed = self.work.free == 0.0
+        if self._fixed_preconditioner is not None and (self._fixed_preconditioner[0] == fixed).all():
+            return self._fixed_preconditioner[1]
+        preconditioner = None
         held = np.arange(len(system.row_start) - 1) < net.ends[0]
         held[: net.ends[0]] &= table.speed[self.whole.system.row_start[: net.ends[0]]] == 0
         if (self.whole.bodies.kind == RIGID).all() and held.any():
-            over = new_tree_preconditioner(system, ~still, held, net.pairs)
-            left = np.diff(system.row_start)[held & (over.tree.constraint_node < 0)].sum()
-            if left > _LOOPS * int(net.rows[0]):
-                over = None
-        self._over_still = (still, over)
-        return over
+            preconditioner = new_tree_preconditioner(system, ~fixed, held, net.pairs)
+            left = np.diff(system.row_start)[held & (preconditioner.tree.constraint_node < 0)].sum()
+            if left > _LOOP_SHARE * int(net.rows[0]):
+                preconditioner = None
+        self._fixed_preconditioner = (fixed, preconditioner)
+        return preconditioner
 
     def _step(
         self, solver_iterations: int, tolerance: float, solver_tolerance: float, physical: bool, clamp: float
     ) -> int:
         """Take one iteration, over the tree where there is one."""
         w, options = self.work, (tolerance, solver_tolerance, physical, clamp)
-        if self._over is not None:
-            self._correct(1, 0, *options, given=ASK)
+        if self._preconditioner is not None:
+            self._correct(1, 0, *options, given=ASSEMBLE_ONLY)
             status = solve_tree_preconditioned(
-                self.net.system, w.minv, w.j, w.c, w.b, self.pose, solver_iterations, solver_tolerance, self._over,
-                w.lam, w.solve,
+                self.net.system, w.minv, w.j, w.c, w.b, self.pose, solver_iterations, solver_tolerance,
+                self._preconditioner, w.lam, w.solve,
             )  # fmt: skip
             if status != FAILED:
-                return self._correct(1, 0, *options, given=TOLD)
-            self._over = None
+                return self._correct(1, 0, *options, given=SOLUTION_GIVEN)
+            self._preconditioner = None
         return self._correct(1, solver_iterations, *options)
 
     def _correct(
         self, iterations: int, solver_iterations: int, tolerance: float, solver_tolerance: float, physical: bool,
-        clamp: float, *, given: int = OWN,
+        clamp: float, *, given: int = SOLVE,
     ) -> int:  # fmt: skip
         return correct(
             self.setup, self.net, given, physical, 0.0, 0.0, iterations, solver_iterations, tolerance, solver_tolerance,
@@ -327,8 +327,8 @@ class Assembler:
         """Return the largest error of each joint, as last looked at [m, rad]."""
         out = dict.fromkeys(self.model.joint_names, 0.0)
         sided, rows = int(self.net.rows[0]), int(self.net.rows[1])
-        sizes = np.abs(self.work.value[:rows])
-        sizes[sided:] = np.maximum(-self.work.value[sided:rows], 0.0)
+        sizes = np.abs(self.work.residual[:rows])
+        sizes[sided:] = np.maximum(-self.work.residual[sided:rows], 0.0)
         for r in range(rows):
             name = self.model.joint_names[int(self.whole.table.joint[r])]
             out[name] = max(out[name], float(sizes[r]))
@@ -429,9 +429,9 @@ def assemble(
         raise UnknownName("metric", metric, "lj.assemble", METRICS)
     if metric == "physical":
         new_maximal(model, frozenset())  # which names a body without mass
-    targets, still = checked_targets(model, pins, "pins")
+    targets, fixed = checked_targets(model, pins, "pins")
     start = model.q0 if q is None else array_of(q, (model.nq,), "q", model)
-    work = Assembler(model, start, targets, still, limits=limits)
+    work = Assembler(model, start, targets, fixed, limits=limits)
     if poses is not None:
         work.put_bodies(*_checked_poses(model, poses))
     status = work.settle(iterations, solver_iterations, tolerance=tolerance, physical=metric == "physical", clamp=clamp)
@@ -492,15 +492,15 @@ def pose(
     _check(iterations, solver_iterations, tolerance, CLAMP)
     if not isinstance(tries, int) or tries < 1:
         raise StateError(f"tries must be a whole number >= 1, got {tries!r}")
-    wanted, still = checked_targets(model, targets, "targets")
+    wanted, fixed = checked_targets(model, targets, "targets")
     also, more = checked_targets(model, pins, "pins")
-    wanted, still = wanted + also, still + more
+    wanted, fixed = wanted + also, fixed + more
     start = model.q0 if q is None else array_of(q, (model.nq,), "q", model)
     draw, best = np.random.default_rng(0), None
     for attempt in range(tries):
         if attempt:
-            start = _elsewhere(model, start, draw)
-        found = _follow(model, start, wanted, still, tolerance, iterations // tries + 1, solver_iterations)
+            start = _random_start(model, start, draw)
+        found = _follow(model, start, wanted, fixed, tolerance, iterations // tries + 1, solver_iterations)
         if best is None or found.error < best.error:
             best = found
         if best.closed:
@@ -510,19 +510,19 @@ def pose(
 
 
 def _follow(
-    model: Model, start: np.ndarray, wanted: list[Target], still: list[int], tolerance: float, most: int, inner: int
+    model: Model, start: np.ndarray, wanted: list[Target], fixed: list[int], tolerance: float, most: int, inner: int
 ) -> Assembly:
     """Follow the targets from one start; end with coordinates inside the limits."""
-    work, q, best = Assembler(model, start, wanted, still), start, None
+    work, q, best = Assembler(model, start, wanted, fixed), start, None
     count = total = stuck = 0
     while count < most:
         work.put(q)
         work.settle(min(_ROUND, most - count), inner, tolerance=0.01 * tolerance, solver_tolerance=1e-6)
         count, total = count + max(1, int(work.work.report[0])), total + int(work.work.report[1])
         # joints stay closed and within their limits whatever the targets ask: what has to give way are the targets
-        q = _inside(model, read_coordinates(model, *work.bodies(), q))
-        if not (model.loop_names or still):
-            q = _polished(model, wanted, q, tolerance)
+        q = _clipped(model, read_coordinates(model, *work.bodies(), q))
+        if not (model.loop_names or fixed):
+            q = _newton(model, wanted, q, tolerance)
         positions, rotations = forward_kinematics(model, q)
         work.put(q)
         work.correct(0, 0)
@@ -537,14 +537,14 @@ def _follow(
     return best
 
 
-def _polished(model: Model, wanted: list[Target], q: np.ndarray, tolerance: float) -> np.ndarray:
+def _newton(model: Model, wanted: list[Target], q: np.ndarray, tolerance: float) -> np.ndarray:
     """Return q with its scalar coordinates moved within the limits so that near targets are met: damped Newton."""
     low, high = _bounds(model)
     runs = [(int(v) + i, int(p) + i) for v, p, n in model.arrays.links.runs for i in range(int(n))]
     v, place = (
         (np.array(column, np.int64) for column in zip(*runs, strict=True)) if runs else (np.zeros(0, np.int64),) * 2
     )
-    error = _misses(model, wanted, q)
+    error = _target_errors(model, wanted, q)
     for _ in range(_NEWTON):
         size = float(np.abs(error).max(initial=0.0))
         if size <= 1e-3 * tolerance or size > _NEAR or not v.size:
@@ -562,14 +562,14 @@ def _polished(model: Model, wanted: list[Target], q: np.ndarray, tolerance: floa
             # those at their limits stay there, the rest tries once more
             new = np.clip(new, low, high)
             free &= ~out
-        changed = _misses(model, wanted, new)
+        changed = _target_errors(model, wanted, new)
         if not np.abs(changed).max() < size:
             break
         q, error = new, changed
     return q
 
 
-def _misses(model: Model, wanted: list[Target], q: np.ndarray) -> np.ndarray:
+def _target_errors(model: Model, wanted: list[Target], q: np.ndarray) -> np.ndarray:
     """Return how far all targets are missed, world axes: places, and rotation vectors where rotations are wanted."""
     positions, rotations = forward_kinematics(model, q)
     out = []
@@ -593,7 +593,7 @@ def _result(
     model: Model, work: Assembler, positions: np.ndarray, rotations: np.ndarray, q: np.ndarray, tolerance: float
 ) -> Assembly:
     residuals = work.residuals()
-    missed = {target.name: _missed(target, positions, rotations) for target in work.targets}
+    missed = {target.name: _target_error(target, positions, rotations) for target in work.targets}
     error = max([*residuals.values(), *missed.values()], default=0.0)
     report = work.work.report
     loose = tuple(name for name, size in residuals.items() if not size <= tolerance)
@@ -602,7 +602,7 @@ def _result(
     )
 
 
-def _missed(target: Target, positions: np.ndarray, rotations: np.ndarray) -> float:
+def _target_error(target: Target, positions: np.ndarray, rotations: np.ndarray) -> float:
     r = matrix_from_quaternion(rotations[target.body])
     gap = float(np.linalg.norm(positions[target.body] + r @ target.place - target.to))
     if target.rotation is None:
@@ -611,7 +611,7 @@ def _missed(target: Target, positions: np.ndarray, rotations: np.ndarray) -> flo
     return max(gap, float(np.linalg.norm(turned)))
 
 
-def _inside(model: Model, q: np.ndarray) -> np.ndarray:
+def _clipped(model: Model, q: np.ndarray) -> np.ndarray:
     """Return q with scalar coordinates cut at their limits."""
     low, high = _bounds(model)
     return np.clip(q, low, high)
@@ -625,7 +625,7 @@ def _bounds(model: Model) -> tuple[np.ndarray, np.ndarray]:
     return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
 
 
-def _elsewhere(model: Model, q: np.ndarray, draw: np.random.Generator) -> np.ndarray:
+def _random_start(model: Model, q: np.ndarray, draw: np.random.Generator) -> np.ndarray:
     """Return other coordinates within the limits: bounded ones anywhere, the rest as they are."""
     low, high = _bounds(model)
     bounded = np.isfinite(low) & np.isfinite(high)

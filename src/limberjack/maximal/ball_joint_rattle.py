@@ -25,37 +25,37 @@ from limberjack.linear.structure import Structure, Work, new_work, prepare
 from limberjack.maximal.bodies import RIGID
 from limberjack.maximal.free_flight import (
     MOMENTUM,
-    PLACE,
+    POSITION,
+    ROTATION_NOW,
     ROWS,
-    START,
-    THERE,
-    arrive,
+    START_ROTATION,
+    accept_poses,
+    apply_gravity,
+    first_not_finite,
     fly,
-    keep,
-    keep_facing,
-    kick,
     new_bodies,
     nine_of,
-    put_back,
-    put_back_facing,
+    restore_rotations,
+    restore_state,
+    save_rotations,
+    save_state,
     set_inverses,
     set_momenta,
     set_poses,
     set_velocities,
     take_poses,
-    unfit,
 )
 from limberjack.maximal.rows import Maximal
-from limberjack.maximal.solve import GAP_ALLOWED, MOST, OPEN_LOOP, STUCK
+from limberjack.maximal.solve import GAP_ALLOWED, MAX_ITERATIONS, OPEN_LOOP, STUCK
 from limberjack.spatial.vectors import cross, rotate, symmetric_times
 
 __all__ = ["BallWork", "Balls", "ball_ends", "ball_system", "momenta_of", "new_balls", "take_ball_steps"]
 
 
 # A factor serves until bodies have turned by this much since it was made [rad], or for so many steps.
-_FACED, _AGE = 0.05, 8
-# Places in `facing`: steps since the factor was made, -1 = none; rotation since; whether the factor is there.
-_STEPS, _TURNED, _THERE = 0, 1, 2
+_MAX_ROTATION, _MAX_STEPS = 0.05, 8
+# Places in `factor_age`: steps since the factor was made, -1 = none; rotation since; whether the factor is there.
+_STEPS, _ROTATED, _VALID = 0, 1, 2
 
 
 class Balls(NamedTuple):
@@ -63,31 +63,31 @@ class Balls(NamedTuple):
 
     center: np.ndarray  # (n, 3) com in the link's frame
     link: np.ndarray  # (c, 2) bodies a and b, -1 = the world
-    spot: np.ndarray  # (c, 4) first row and lane of a and of b in the rows of `flight`, -1 = the world
+    lane: np.ndarray  # (c, 4) first row and lane of a and of b in the rows of `flight`, -1 = the world
     lever: np.ndarray  # (c, 6) the joint in a and in b from their com, body axes; of the world its place there
-    touch: np.ndarray  # (c, 2) rows of `levers`, -1 = none
+    incidence: np.ndarray  # (c, 2) rows of `levers`, -1 = none
     gravity: np.ndarray  # (3,)
 
 
 class BallWork(NamedTuple):
-    """What a step fills; `bodies` and `pushes` feed the next."""
+    """What a step fills; `bodies` and `impulses` feed the next."""
 
     bodies: (
         np.ndarray
     )  # (rows, 4) see `flight`; momenta as the joints' impulses left them, velocities made to fit are `u`
-    kept: np.ndarray  # (rows, 4) those before the step of the simulation
-    shown: np.ndarray  # (6 n,) the velocities that belong to the momenta
+    saved: np.ndarray  # (rows, 4) those before the step of the simulation
+    reported: np.ndarray  # (6 n,) the velocities that belong to the momenta
     levers: np.ndarray  # (t, 4) world axes, and the sign
     minv: np.ndarray  # (n or some more, 7) world inverse inertia, 1 / m
-    soft: np.ndarray  # (3 c,) zeros: joints do not give way
-    side: np.ndarray  # (3 c,)
+    compliance: np.ndarray  # (3 c,) zeros: joints do not give way
+    rhs: np.ndarray  # (3 c,)
     lam: np.ndarray  # (3 c,)
-    pushes: np.ndarray  # (4, 3 c) impulses of the last step and of the one before, see `_draw_out`
-    known: np.ndarray  # (1,) steps that `pushes` knows, at most 2; 0: the momenta are those of the velocities
-    faced: np.ndarray  # (rows, 4) rotations the factor belongs to
-    facing: np.ndarray  # (3,) how old it is, see above
+    impulses: np.ndarray  # (4, 3 c) impulses of the last step and of the one before, see `_extrapolate`
+    known: np.ndarray  # (1,) steps that `impulses` knows, at most 2; 0: the momenta are those of the velocities
+    factor_rotations: np.ndarray  # (rows, 4) rotations the factor belongs to
+    factor_age: np.ndarray  # (3,) how old it is, see above
     factored: Work  # for the steps
-    fitting: Work  # for the velocities shown
+    projection: Work  # for the velocities shown
 
 
 def ball_ends(whole: Maximal) -> tuple[np.ndarray, np.ndarray] | None:
@@ -95,9 +95,9 @@ def ball_ends(whole: Maximal) -> tuple[np.ndarray, np.ndarray] | None:
     table, system, bodies = whole.table, whole.system, whole.bodies
     held = table.role == EQUALITY
     rows = np.flatnonzero(held)
-    plain = (bodies.kind == RIGID).all() and (held | (table.role == DRIVE)).all() and whole.held > 0
-    counts = np.diff(system.row_start)[: whole.held]
-    if not plain or (counts != 3).any() or len(rows) != 3 * whole.held:
+    plain = (bodies.kind == RIGID).all() and (held | (table.role == DRIVE)).all() and whole.equality_count > 0
+    counts = np.diff(system.row_start)[: whole.equality_count]
+    if not plain or (counts != 3).any() or len(rows) != 3 * whole.equality_count:
         return None
     first = table.term_start[rows]
     terms = table.terms[first]
@@ -118,14 +118,14 @@ def ball_system(n: int, link: np.ndarray) -> tuple[System, np.ndarray, np.ndarra
     """Return the system of ball joints on n bodies, the touches (c, 2) of each, -1 = none, and rows for levers."""
     c = len(link)
     own = new_system(np.full(n, 6), np.full(c, 3, np.int64), [[int(i) for i in ends if i >= 0] for ends in link])
-    touch, levers = np.full((c, 2), -1, np.int64), np.zeros((len(own.incidence_body), 4))
+    incidence, levers = np.full((c, 2), -1, np.int64), np.zeros((len(own.incidence_body), 4))
     for k in range(c):
         at = int(own.incidence_start[k])
         for end in range(2):
             if link[k, end] >= 0:
-                touch[k, end], levers[at, 3] = at, (-1.0, 1.0)[end]
+                incidence[k, end], levers[at, 3] = at, (-1.0, 1.0)[end]
                 at += 1
-    return own, touch, levers
+    return own, incidence, levers
 
 
 def new_balls(whole: Maximal, gravity: np.ndarray) -> tuple[Balls, Structure, BallWork] | None:
@@ -135,18 +135,18 @@ def new_balls(whole: Maximal, gravity: np.ndarray) -> tuple[Balls, Structure, Ba
         return None
     (link, lever), bodies = ends, whole.bodies
     n, c = len(bodies.kind), len(link)
-    own, touch, levers = ball_system(n, link)
+    own, incidence, levers = ball_system(n, link)
     structure = prepare(own)
     full = bodies.inertia[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(n, 3, 3)
     inverse = np.linalg.inv(full).reshape(n, 9)[:, [0, 4, 8, 1, 2, 5]].copy()
-    spot = np.where(link >= 0, np.stack([(link >> 2) * ROWS, link & 3]), -1).transpose(1, 2, 0).reshape(c, 4).copy()
-    balls = Balls(whole.center, link, spot, lever, touch, gravity)
-    rows, kept, faced = new_bodies(bodies.mass, bodies.inertia, inverse)
-    minv, side = np.zeros((n + 3 & ~3, 7)), np.zeros(3 * c)
+    lane = np.where(link >= 0, np.stack([(link >> 2) * ROWS, link & 3]), -1).transpose(1, 2, 0).reshape(c, 4).copy()
+    balls = Balls(whole.center, link, lane, lever, incidence, gravity)
+    rows, saved, factor_rotations = new_bodies(bodies.mass, bodies.inertia, inverse)
+    minv, rhs = np.zeros((n + 3 & ~3, 7)), np.zeros(3 * c)
     minv[:n, 6] = 1.0 / bodies.mass
     work = BallWork(
-        rows, kept, np.zeros(6 * n), levers, minv, side, side.copy(), side.copy(), np.zeros((4, 3 * c)),
-        np.zeros(1, np.int64), faced, np.zeros(3), new_work(own, structure), new_work(own, structure),
+        rows, saved, np.zeros(6 * n), levers, minv, rhs, rhs.copy(), rhs.copy(), np.zeros((4, 3 * c)),
+        np.zeros(1, np.int64), factor_rotations, np.zeros(3), new_work(own, structure), new_work(own, structure),
     )  # fmt: skip
     return balls, structure, work
 
@@ -162,54 +162,54 @@ def _set_levers(balls, b, levers):
     p = balls.lever
     for k in range(len(balls.link)):
         for end in range(2):
-            row, j, o = balls.spot[k, 2 * end], balls.spot[k, 2 * end + 1], 3 * end
+            row, j, o = balls.lane[k, 2 * end], balls.lane[k, 2 * end + 1], 3 * end
             if row >= 0:
-                t, r = balls.touch[k, end], nine_of(b, row + START, j)
+                t, r = balls.incidence[k, end], nine_of(b, row + START_ROTATION, j)
                 levers[t, 0], levers[t, 1], levers[t, 2] = rotate(r, p[k, o], p[k, o + 1], p[k, o + 2])
 
 
 @outlined
-def _face(balls, structure, b, levers, minv, soft, factored):
+def _set_factor(balls, structure, b, levers, minv, compliance, factored):
     """Fill levers, inverse masses and a factor at the rotations a step starts from; return the status of `factor`."""
     set_inverses(b, minv)
     _set_levers(balls, b, levers)
-    assemble_ball_joints(structure, minv, levers, soft, factored)
+    assemble_ball_joints(structure, minv, levers, compliance, factored)
     return factor(structure, factored)
 
 
 @outlined
-def _renew(balls, structure, w, report):
+def _refactor(balls, structure, w, report):
     """Make the factor anew at the rotations a step starts from; return 0 or STUCK."""
-    keep_facing(w.bodies, w.faced)
-    w.facing[_STEPS] = w.facing[_TURNED] = 0.0
-    w.facing[_THERE] = 1.0
-    lost = _face(balls, structure, w.bodies, w.levers, w.minv, w.soft, w.factored)
-    if lost < 0:
-        w.facing[_STEPS], report[3] = -1.0, -lost
+    save_rotations(w.bodies, w.factor_rotations)
+    w.factor_age[_STEPS] = w.factor_age[_ROTATED] = 0.0
+    w.factor_age[_VALID] = 1.0
+    dropped = _set_factor(balls, structure, w.bodies, w.levers, w.minv, w.compliance, w.factored)
+    if dropped < 0:
+        w.factor_age[_STEPS], report[3] = -1.0, -dropped
         return STUCK
     return 0
 
 
 @inner
-def _place(balls, k, end, b):
+def _joint_position(balls, k, end, b):
     """Return where joint k is as its body a (end 0) or b (end 1) has it."""
-    row, j, o, p = balls.spot[k, 2 * end], balls.spot[k, 2 * end + 1], 3 * end, balls.lever
+    row, j, o, p = balls.lane[k, 2 * end], balls.lane[k, 2 * end + 1], 3 * end, balls.lever
     if row < 0:
         return p[k, o], p[k, o + 1], p[k, o + 2]
-    x, y, z = rotate(nine_of(b, row + THERE, j), p[k, o], p[k, o + 1], p[k, o + 2])
-    return b[row + PLACE, j] + x, b[row + PLACE + 1, j] + y, b[row + PLACE + 2, j] + z
+    x, y, z = rotate(nine_of(b, row + ROTATION_NOW, j), p[k, o], p[k, o + 1], p[k, o + 2])
+    return b[row + POSITION, j] + x, b[row + POSITION + 1, j] + y, b[row + POSITION + 2, j] + z
 
 
 @outlined
-def _set_gaps(balls, h, b, side):
+def _set_gaps(balls, h, b, rhs):
     """Fill the right sides that close the gaps at the poses given over h; return the largest gap and its row."""
     worst, at = 0.0, -1
     f = -1.0 / h
     for k in range(len(balls.link)):
-        ax, ay, az = _place(balls, k, 0, b)
-        bx, by, bz = _place(balls, k, 1, b)
+        ax, ay, az = _joint_position(balls, k, 0, b)
+        bx, by, bz = _joint_position(balls, k, 1, b)
         x, y, z = bx - ax, by - ay, bz - az
-        side[3 * k], side[3 * k + 1], side[3 * k + 2] = f * x, f * y, f * z
+        rhs[3 * k], rhs[3 * k + 1], rhs[3 * k + 2] = f * x, f * y, f * z
         size = max(abs(x), abs(y), abs(z))
         if not size <= worst:
             worst, at = size, 3 * k
@@ -217,12 +217,12 @@ def _set_gaps(balls, h, b, side):
 
 
 @outlined
-def _push(balls, levers, lam, b):
+def _add_impulses(balls, levers, lam, b):
     """Add J^T lam to the momenta."""
     for k in range(len(balls.link)):
         x, y, z = lam[3 * k], lam[3 * k + 1], lam[3 * k + 2]
         for end in range(2):
-            row, j, t = balls.spot[k, 2 * end], balls.spot[k, 2 * end + 1], balls.touch[k, end]
+            row, j, t = balls.lane[k, 2 * end], balls.lane[k, 2 * end + 1], balls.incidence[k, end]
             if row >= 0:
                 s, p = levers[t, 3], row + MOMENTUM
                 fx, fy, fz = s * x, s * y, s * z
@@ -232,13 +232,13 @@ def _push(balls, levers, lam, b):
 
 
 @outlined
-def _push_wrenches(balls, h, wrenches, b):
+def _add_wrenches(balls, h, wrenches, b):
     """Add wrenches over h to the momenta."""
     w, at = wrenches.data, balls.center
     for k in range(len(wrenches.link)):
         i = wrenches.link[k]
         row, j = (i >> 2) * ROWS, i & 3
-        r, p = nine_of(b, row + START, j), row + MOMENTUM
+        r, p = nine_of(b, row + START_ROTATION, j), row + MOMENTUM
         x, y, z = rotate(r, w[k, 0] - at[i, 0], w[k, 1] - at[i, 1], w[k, 2] - at[i, 2])
         nx, ny, nz = cross(x, y, z, w[k, 3], w[k, 4], w[k, 5])
         b[p, j] += h * (nx + w[k, 6])
@@ -249,34 +249,34 @@ def _push_wrenches(balls, h, wrenches, b):
 
 
 @outlined
-def _set_rates(balls, levers, u, side):
+def _set_rates(balls, levers, u, rhs):
     """Fill side with -J u."""
     for k in range(len(balls.link)):
         x = y = z = 0.0
         for end in range(2):
-            i, t = balls.link[k, end], balls.touch[k, end]
+            i, t = balls.link[k, end], balls.incidence[k, end]
             if i >= 0:
                 o, s = 6 * i, levers[t, 3]
                 cx, cy, cz = cross(u[o], u[o + 1], u[o + 2], levers[t, 0], levers[t, 1], levers[t, 2])
                 x, y, z = x + s * (u[o + 3] + cx), y + s * (u[o + 4] + cy), z + s * (u[o + 5] + cz)
-        side[3 * k], side[3 * k + 1], side[3 * k + 2] = -x, -y, -z
+        rhs[3 * k], rhs[3 * k + 1], rhs[3 * k + 2] = -x, -y, -z
 
 
 @outlined
-def _set_fitting_velocities(balls, structure, w, u):
+def _project_velocities(balls, structure, w, u):
     """Fill u with the velocities of the momenta, made to keep the joints closed; the momenta stay as they are."""
-    lost = _face(balls, structure, w.bodies, w.levers, w.minv, w.soft, w.fitting)
+    dropped = _set_factor(balls, structure, w.bodies, w.levers, w.minv, w.compliance, w.projection)
     set_velocities(w.bodies, w.minv, u)
-    if lost < 0:
+    if dropped < 0:
         return STUCK
     # near-dependent rows amplify rounding: once more where any was dropped
-    for _ in range(2 if lost > 0 else 1):
-        _set_rates(balls, w.levers, u, w.side)
-        solve(structure, w.fitting, w.side, w.lam)
+    for _ in range(2 if dropped > 0 else 1):
+        _set_rates(balls, w.levers, u, w.rhs)
+        solve(structure, w.projection, w.rhs, w.lam)
         for k in range(len(balls.link)):
             x, y, z = w.lam[3 * k], w.lam[3 * k + 1], w.lam[3 * k + 2]
             for end in range(2):
-                i, t = balls.link[k, end], balls.touch[k, end]
+                i, t = balls.link[k, end], balls.incidence[k, end]
                 if i >= 0:
                     o, s, m = 6 * i, w.levers[t, 3], w.minv[i, 6]
                     fx, fy, fz = s * x, s * y, s * z
@@ -289,18 +289,18 @@ def _set_fitting_velocities(balls, structure, w, u):
 
 
 @outlined
-def _draw_out(known, pushes, h, lam):
+def _extrapolate(known, impulses, h, lam):
     """Fill lam with the impulses of a step of h: those to expect, and those that undo what the last ones left.
 
-    Rows of `pushes`: impulses, by length of step, that would have closed the joints exactly in the last step and in the
-    one before; impulses X of which those two steps had too much, gap = h A X. The next step finds the gap and a speed
-    of (gap - gap before) / h, and closes the joints with as much too little: 2 X - X before.
+    Rows of `impulses`: impulses, divided by the step, that would have closed the joints exactly in the last step and in
+    the one before; excess impulses X of those two steps, gap = h A X. The next step starts with that gap and a speed of
+    (gap - gap before) / h, and closes the joints with as much less: 2 X - X before.
     """
     for r in range(len(lam)):
-        last, before, over, over_before = pushes[0, r], pushes[1, r], pushes[2, r], pushes[3, r]
+        last, before, over, over_before = impulses[0, r], impulses[1, r], impulses[2, r], impulses[3, r]
         expected = 2.0 * last - before if known[0] > 1 else last
         lam[r] = h * expected - (2.0 * over - over_before)
-        pushes[0, r], pushes[1, r], pushes[2, r], pushes[3, r] = expected, last, 0.0, over
+        impulses[0, r], impulses[1, r], impulses[2, r], impulses[3, r] = expected, last, 0.0, over
     known[0] = min(known[0] + 1, 2)
 
 
@@ -309,26 +309,26 @@ def _close(balls, structure, h, tolerance, work, report):
     """Find the impulses that close the joints after a flight of h; return 0, OPEN_LOOP or STUCK."""
     w = work
     worst, last, turned = 0.0, np.inf, 0.0
-    for iteration in range(MOST):
+    for iteration in range(MAX_ITERATIONS):
         turned = fly(w.bodies, h, iteration > 0)
-        worst, at = _set_gaps(balls, h, w.bodies, w.side)
+        worst, at = _set_gaps(balls, h, w.bodies, w.rhs)
         report[0], report[1], report[2] = iteration, worst, at
         near = worst <= tolerance or (worst < GAP_ALLOWED and worst > 0.5 * last)
         if (near and iteration > 0) or not worst < 1e100:
             break
-        if worst > 0.05 * last and w.facing[_STEPS] > 0.0 and _renew(balls, structure, w, report) != 0:
+        if worst > 0.05 * last and w.factor_age[_STEPS] > 0.0 and _refactor(balls, structure, w, report) != 0:
             return STUCK
         last = worst
-        solve(structure, w.factored, w.side, w.lam)
+        solve(structure, w.factored, w.rhs, w.lam)
         for r in range(len(w.lam)):
-            w.pushes[0, r] += w.lam[r] / h
+            w.impulses[0, r] += w.lam[r] / h
         if near:
             for r in range(len(w.lam)):
-                w.pushes[2, r] = -w.lam[r]
+                w.impulses[2, r] = -w.lam[r]
             break
-        _push(balls, w.levers, w.lam, w.bodies)
-    w.facing[_STEPS] += 1.0
-    w.facing[_TURNED] += math.sqrt(turned)
+        _add_impulses(balls, w.levers, w.lam, w.bodies)
+    w.factor_age[_STEPS] += 1.0
+    w.factor_age[_ROTATED] += math.sqrt(turned)
     return 0 if worst <= max(GAP_ALLOWED, tolerance) else OPEN_LOOP
 
 
@@ -336,21 +336,21 @@ def _close(balls, structure, h, tolerance, work, report):
 def _one_step(balls, structure, h, tolerance, wrenches, work, report):
     """One step; levers and factor are ready for the next afterwards. Return a status."""
     w = work
-    kick(w.bodies, 0.5 * h, balls.gravity)
-    _push_wrenches(balls, 0.5 * h, wrenches, w.bodies)
-    _draw_out(w.known, w.pushes, h, w.lam)
-    _push(balls, w.levers, w.lam, w.bodies)
+    apply_gravity(w.bodies, 0.5 * h, balls.gravity)
+    _add_wrenches(balls, 0.5 * h, wrenches, w.bodies)
+    _extrapolate(w.known, w.impulses, h, w.lam)
+    _add_impulses(balls, w.levers, w.lam, w.bodies)
     status = _close(balls, structure, h, tolerance, work, report)
     if status != 0:
         return status
-    arrive(w.bodies, True)
-    kick(w.bodies, 0.5 * h, balls.gravity)
-    _push_wrenches(balls, 0.5 * h, wrenches, w.bodies)
-    wild = unfit(w.bodies)
-    if wild >= 0:
-        return -1 - wild
-    if w.facing[_STEPS] >= _AGE or w.facing[_TURNED] > _FACED:
-        return _renew(balls, structure, w, report)
+    accept_poses(w.bodies, True)
+    apply_gravity(w.bodies, 0.5 * h, balls.gravity)
+    _add_wrenches(balls, 0.5 * h, wrenches, w.bodies)
+    bad = first_not_finite(w.bodies)
+    if bad >= 0:
+        return -1 - bad
+    if w.factor_age[_STEPS] >= _MAX_STEPS or w.factor_age[_ROTATED] > _MAX_ROTATION:
+        return _refactor(balls, structure, w, report)
     _set_levers(balls, w.bodies, w.levers)
     return 0
 
@@ -359,43 +359,43 @@ def _one_step(balls, structure, h, tolerance, wrenches, work, report):
 def _begin(balls, structure, pose, u, work, report):
     """Take over the state, unless it is the one left behind; return 0 or STUCK."""
     w = work
-    known = w.known[0] > 0 and w.facing[_STEPS] >= 0.0
+    known = w.known[0] > 0 and w.factor_age[_STEPS] >= 0.0
     for k in range(len(u)):
-        known = known and u[k] == w.shown[k]
+        known = known and u[k] == w.reported[k]
     take_poses(pose, w.bodies)
-    if known and w.facing[_THERE] == 0.0:
-        put_back_facing(w.faced, w.bodies)
-        steps, turned = w.facing[_STEPS], w.facing[_TURNED]
-        if _renew(balls, structure, w, report) != 0:
+    if known and w.factor_age[_VALID] == 0.0:
+        restore_rotations(w.factor_rotations, w.bodies)
+        steps, turned = w.factor_age[_STEPS], w.factor_age[_ROTATED]
+        if _refactor(balls, structure, w, report) != 0:
             return STUCK
-        w.facing[_STEPS], w.facing[_TURNED] = steps, turned
-    arrive(w.bodies, False)
+        w.factor_age[_STEPS], w.factor_age[_ROTATED] = steps, turned
+    accept_poses(w.bodies, False)
     if not known:
         set_momenta(u, w.bodies)
-        return _renew(balls, structure, w, report)
+        return _refactor(balls, structure, w, report)
     _set_levers(balls, w.bodies, w.levers)
     return 0
 
 
 @outlined
-def _forget(w):
+def _reset_extrapolation(w):
     """Draw nothing out of the steps before."""
     w.known[0] = 0
     for r in range(len(w.lam)):
-        w.pushes[0, r] = w.pushes[2, r] = w.pushes[3, r] = 0.0
+        w.impulses[0, r] = w.impulses[2, r] = w.impulses[3, r] = 0.0
 
 
 @outlined
-def _begin_anew(balls, structure, w, report):
+def _restart(balls, structure, w, report):
     """Go back to the state kept, with nothing drawn out and a factor made there; return 0 or STUCK."""
-    _forget(w)
-    put_back(w.kept, w.bodies)
-    arrive(w.bodies, False)
-    status = _set_fitting_velocities(balls, structure, w, w.shown)
+    _reset_extrapolation(w)
+    restore_state(w.saved, w.bodies)
+    accept_poses(w.bodies, False)
+    status = _project_velocities(balls, structure, w, w.reported)
     if status != 0:
         return status
-    set_momenta(w.shown, w.bodies)
-    return _renew(balls, structure, w, report)
+    set_momenta(w.reported, w.bodies)
+    return _refactor(balls, structure, w, report)
 
 
 @kernel
@@ -429,30 +429,30 @@ def take_ball_steps(
     status = _begin(balls, structure, pose, u, work, report)
     if status != 0:
         return 0, status
-    taken, anew = 0, False
+    taken, restarted = 0, False
     while taken < n:
-        if not anew:
-            keep(w.bodies, w.kept)
+        if not restarted:
+            save_state(w.bodies, w.saved)
         for _ in range(substeps):
             status = _one_step(balls, structure, h, tolerance, wrenches, work, report)
             if status != 0:
                 break
-        if status == OPEN_LOOP and not anew:
+        if status == OPEN_LOOP and not restarted:
             # impulses drawn out go wrong where joints begin or cease to follow from others
-            anew, status = True, _begin_anew(balls, structure, w, report)
+            restarted, status = True, _restart(balls, structure, w, report)
             if status == 0:
                 continue
         if status != 0:
             break
-        taken, anew = taken + 1, False
+        taken, restarted = taken + 1, False
     if status != 0:
-        _forget(w)
+        _reset_extrapolation(w)
         if taken == 0:
             return 0, status
-        put_back(w.kept, w.bodies)
-        arrive(w.bodies, False)
+        restore_state(w.saved, w.bodies)
+        accept_poses(w.bodies, False)
     set_poses(w.bodies, pose)
-    fitted = _set_fitting_velocities(balls, structure, w, u)
+    fitted = _project_velocities(balls, structure, w, u)
     for k in range(len(u)):
-        w.shown[k] = u[k]
+        w.reported[k] = u[k]
     return taken, status if status != 0 else fitted

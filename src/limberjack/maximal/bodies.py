@@ -10,7 +10,7 @@ A point p of a body, from its com in body axes, stands at x + G p and moves with
 | SCALABLE | w, v, s' | s R | s^2 R I R^T, m, tr Q |
 | SCALABLE_AXES | w, v, s' (3) | R S, S = diag s | R (tr(S Q S) - S Q S) R^T, m, diag Q, and R K between w and s' |
 | AFFINE | v, A' (9, by rows) | A | m, Q for each row of A |
-| OWN | rates of the coordinates of a registered kind, up to 12 | (`own_bodies.py`) | T_uu |
+| REGISTERED_BODY | rates of the coordinates of a registered kind, up to 12 | (`own_bodies.py`) | T_uu |
 
 Q is the second moment of the mass about the com, I = tr(Q) - Q. The acceleration of a point without u' is
 (W^2 G + 2 W R S') p with W = [w]; minus its integral over the mass against each column of the point's Jacobian is the
@@ -27,15 +27,15 @@ import numpy as np
 from limberjack._jit import inner, outlined
 from limberjack.constraints.rows import CENTRE, GAP, LEVER_A, LEVER_B, RATE
 from limberjack.maximal.registered_bodies import (
-    BEND,
-    PLACE,
-    SPEED,
-    own_inertia,
-    own_mass,
-    own_move,
-    own_place,
-    own_push,
-    set_own,
+    POINT_BIAS,
+    POINT_POSITION,
+    POINT_VELOCITY,
+    add_registered_row,
+    move_registered,
+    set_registered,
+    set_registered_forces,
+    set_registered_point,
+    write_registered_mass,
 )
 from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply, rotation_from_quaternion
 from limberjack.spatial.solves import solve_symmetric_3
@@ -44,7 +44,7 @@ from limberjack.spatial.vectors import cross, rotate, rotate_back, rotate_symmet
 __all__ = [
     "AFFINE",
     "Bodies",
-    "OWN",
+    "REGISTERED_BODY",
     "PARTICLE",
     "PLANAR",
     "POSE",
@@ -52,7 +52,7 @@ __all__ = [
     "SCALABLE",
     "SCALABLE_AXES",
     "SHAPE",
-    "TURNED",
+    "ROTATION",
     "add_row",
     "body_point",
     "move_bodies",
@@ -60,16 +60,16 @@ __all__ = [
     "pose_rates",
     "set_ends",
     "set_masses",
-    "set_soft_pair",
-    "take_inertia",
-    "turn_by",
-    "turned",
+    "set_scalable_pair",
+    "set_inertial_forces",
+    "midpoint_rotation",
+    "rotated",
     "world_inertia",
 ]
 
-RIGID, PLANAR, PARTICLE, SCALABLE, SCALABLE_AXES, AFFINE, OWN = range(7)
+RIGID, PLANAR, PARTICLE, SCALABLE, SCALABLE_AXES, AFFINE, REGISTERED_BODY = range(7)
 # Columns of a pose: position of the com, quaternion, scales or the map A.
-POSITION, TURNED, SHAPE, POSE = 0, 3, 7, 16
+POSITION, ROTATION, SHAPE, POSE = 0, 3, 7, 16
 # Columns of `maps`: G, its rate, and the acceleration of points without u'.
 _G, _RATE, _BIAS = 0, 9, 18
 
@@ -83,10 +83,10 @@ class Bodies(NamedTuple):
     mass: np.ndarray  # (n,)
     inertia: np.ndarray  # (n, 6) about the com, body axes: xx, yy, zz, xy, xz, yz
     moment: np.ndarray  # (n, 6) second moment Q, likewise
-    give: np.ndarray  # (n, 4) stiffness of the scales, and where they rest
+    scale_spring: np.ndarray  # (n, 4) stiffness of the scales, and where they rest
     maps: np.ndarray  # (n, 27) of bodies that change their size: G, G', (W^2 G + 2 W R S')
     address: np.ndarray  # (n,) of the functions of registered kinds; this and the next two empty where there is none
-    own: np.ndarray  # (n, OWN_WIDTH) what they fill
+    registered: np.ndarray  # (n, REGISTERED_WIDTH) what they fill
     data: np.ndarray  # (n, d) the numbers they are given
 
 
@@ -134,13 +134,15 @@ def set_ends(
     kinds, start = bodies.kind, bodies.start
     for i in range(len(kinds)):
         kind, o = kinds[i], start[i]
-        if kind == OWN:
-            set_own(i, start[i + 1] - o, o, bodies.address, bodies.own, bodies.data, pose, u, bodies.maps, ends)
+        if kind == REGISTERED_BODY:
+            set_registered(
+                i, start[i + 1] - o, o, bodies.address, bodies.registered, bodies.data, pose, u, bodies.maps, ends
+            )
             continue
         if kind == AFFINE:
             r = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
         else:
-            t = TURNED
+            t = ROTATION
             r = rotation_from_quaternion(pose[i, t], pose[i, t + 1], pose[i, t + 2], pose[i, t + 3])
         ends[i, 0], ends[i, 1], ends[i, 2], ends[i, 3], ends[i, 4] = r[0], r[1], r[2], r[3], r[4]
         ends[i, 5], ends[i, 6], ends[i, 7], ends[i, 8] = r[5], r[6], r[7], r[8]
@@ -217,8 +219,8 @@ def set_masses(
     kinds, start, block = bodies.kind, bodies.start, bodies.block
     for i in range(len(kinds)):
         kind, o, d = kinds[i], block[i], start[i + 1] - start[i]
-        if kind == OWN:
-            own_mass(i, d, bodies.own, o, m)
+        if kind == REGISTERED_BODY:
+            write_registered_mass(i, d, bodies.registered, o, m)
             continue
         for c in range(d * d):
             m[o + c] = 0.0
@@ -252,7 +254,7 @@ def set_masses(
 
 
 @inner
-def _inertia_of_scales(i, kind, bodies, pose, ends, o, f):
+def _add_scale_forces(i, kind, bodies, pose, ends, o, f):
     """Take the force of inertia of a scalable body off f, and add the springs of its scales."""
     q, maps = bodies.moment, bodies.maps
     # B Q with B the bias map: its product with G^T gives the torque, with R the forces on the scales
@@ -260,7 +262,7 @@ def _inertia_of_scales(i, kind, bodies, pose, ends, o, f):
     b = _matrix(maps, i, _BIAS)
     g = _matrix(maps, i, _G)
     x10 = x01 = x20 = x02 = x21 = x12 = 0.0
-    pull = 0.0
+    total = 0.0
     for k in range(3):
         t0 = b[0] * qm[k] + b[1] * qm[3 + k] + b[2] * qm[6 + k]
         t1 = b[3] * qm[k] + b[4] * qm[3 + k] + b[5] * qm[6 + k]
@@ -270,17 +272,17 @@ def _inertia_of_scales(i, kind, bodies, pose, ends, o, f):
         x21, x12 = x21 + t2 * g[3 + k], x12 + t1 * g[6 + k]
         own = t0 * ends[i, k] + t1 * ends[i, 3 + k] + t2 * ends[i, 6 + k]
         if kind == SCALABLE_AXES:
-            f[o + 6 + k] -= own + bodies.give[i, 0] * (pose[i, SHAPE + k] - bodies.give[i, 1 + k])
-        pull += own
+            f[o + 6 + k] -= own + bodies.scale_spring[i, 0] * (pose[i, SHAPE + k] - bodies.scale_spring[i, 1 + k])
+        total += own
     if kind == SCALABLE:
-        f[o + 6] -= pull + bodies.give[i, 0] * (pose[i, SHAPE] - bodies.give[i, 1])
+        f[o + 6] -= total + bodies.scale_spring[i, 0] * (pose[i, SHAPE] - bodies.scale_spring[i, 1])
     f[o] -= x21 - x12
     f[o + 1] -= x02 - x20
     f[o + 2] -= x10 - x01
 
 
 @outlined
-def _pull_affine(i, k, pose, o, f):
+def _add_affine_elasticity(i, k, pose, o, f):
     """Take k A (A^T A - 1) off f: the force of the energy k/4 |A^T A - 1|^2."""
     for c in range(3):
         for d in range(3):
@@ -292,7 +294,7 @@ def _pull_affine(i, k, pose, o, f):
 
 
 @outlined
-def take_inertia(
+def set_inertial_forces(
     # model
     bodies,
     # in
@@ -316,18 +318,18 @@ def take_inertia(
                     f[o + c] = 0.0
                 for c in range(6, start[i + 1] - o):
                     f[o + c] = 0.0
-                _inertia_of_scales(i, kind, bodies, pose, ends, o, f)
+                _add_scale_forces(i, kind, bodies, pose, ends, o, f)
         elif kind == PLANAR:
             f[o], f[o + 1], f[o + 2] = m * gravity[0], m * gravity[1], 0.0
-        elif kind == OWN:
-            own_inertia(i, start[i + 1] - o, bodies.own, m, gravity, o, f)
+        elif kind == REGISTERED_BODY:
+            set_registered_forces(i, start[i + 1] - o, bodies.registered, m, gravity, o, f)
         else:
             f[o], f[o + 1], f[o + 2] = m * gravity[0], m * gravity[1], m * gravity[2]
             if kind == AFFINE:
                 for c in range(9):
                     f[o + 3 + c] = 0.0
-                if bodies.give[i, 0] > 0.0:
-                    _pull_affine(i, 0.5 * bodies.give[i, 0], pose, o + 3, f)
+                if bodies.scale_spring[i, 0] > 0.0:
+                    _add_affine_elasticity(i, 0.5 * bodies.scale_spring[i, 0], pose, o + 3, f)
 
 
 @inner
@@ -342,13 +344,14 @@ def _mapped(maps, i, o, x, y, z):
 @inner
 def body_point(bodies, i, px, py, pz, ends):
     """Return lever, velocity and bias of the point p of a body that changes its size, the first two from its com."""
-    if bodies.kind[i] == OWN:
-        own = bodies.own
-        own_place(i, bodies.address, own, bodies.data, px, py, pz)
+    if bodies.kind[i] == REGISTERED_BODY:
+        own = bodies.registered
+        set_registered_point(i, bodies.address, own, bodies.data, px, py, pz)
         return (
-            own[i, PLACE] - ends[i, 9], own[i, PLACE + 1] - ends[i, 10], own[i, PLACE + 2] - ends[i, 11],
-            own[i, SPEED] - ends[i, 15], own[i, SPEED + 1] - ends[i, 16], own[i, SPEED + 2] - ends[i, 17],
-            own[i, BEND], own[i, BEND + 1], own[i, BEND + 2],
+            own[i, POINT_POSITION] - ends[i, 9], own[i, POINT_POSITION + 1] - ends[i, 10],
+            own[i, POINT_POSITION + 2] - ends[i, 11], own[i, POINT_VELOCITY] - ends[i, 15],
+            own[i, POINT_VELOCITY + 1] - ends[i, 16], own[i, POINT_VELOCITY + 2] - ends[i, 17], own[i, POINT_BIAS],
+            own[i, POINT_BIAS + 1], own[i, POINT_BIAS + 2],
         )  # fmt: skip
     gx, gy, gz = _mapped(bodies.maps, i, _G, px, py, pz)
     vx, vy, vz = _mapped(bodies.maps, i, _RATE, px, py, pz)
@@ -357,7 +360,7 @@ def body_point(bodies, i, px, py, pz, ends):
 
 
 @inner
-def set_soft_pair(
+def set_scalable_pair(
     # in
     k, link, frame, bodies, ends,
     # out
@@ -424,9 +427,9 @@ def add_row(bodies, i, ends, px, py, pz, nx, ny, nz, fx, fy, fz, o, j):
         j[o] += fx
         j[o + 1] += fy
         j[o + 2] += nz
-    elif kind == OWN:
+    elif kind == REGISTERED_BODY:
         dim = bodies.start[i + 1] - bodies.start[i]
-        own_push(i, dim, bodies.address, bodies.own, bodies.data, px, py, pz, fx, fy, fz, o, j)
+        add_registered_row(i, dim, bodies.address, bodies.registered, bodies.data, px, py, pz, fx, fy, fz, o, j)
     else:
         j[o], j[o + 1], j[o + 2] = j[o] + fx, j[o + 1] + fy, j[o + 2] + fz
         if kind == AFFINE:
@@ -456,8 +459,8 @@ def pose_rates(
         kind, o = kinds[i], start[i]
         for c in range(POSE):
             rates[i, c] = 0.0
-        if kind == OWN:
-            own_move(i, start[i + 1] - o, o, 1.0, u, rates)
+        if kind == REGISTERED_BODY:
+            move_registered(i, start[i + 1] - o, o, 1.0, u, rates)
             continue
         turning = kind == RIGID or kind == SCALABLE or kind == SCALABLE_AXES
         linear = o + 3 if turning else o
@@ -465,7 +468,7 @@ def pose_rates(
         if kind != PLANAR:
             rates[i, 2] = u[linear + 2]
         if turning or kind == PLANAR:
-            t = TURNED
+            t = ROTATION
             half = (0.0, 0.5 * u[o], 0.5 * u[o + 1], 0.5 * u[o + 2]) if turning else (0.0, 0.0, 0.0, 0.5 * u[o + 2])
             w, x, y, z = quaternion_multiply(half, (pose[i, t], pose[i, t + 1], pose[i, t + 2], pose[i, t + 3]))
             rates[i, t], rates[i, t + 1], rates[i, t + 2], rates[i, t + 3] = w, x, y, z
@@ -477,7 +480,7 @@ def pose_rates(
 @inner
 def normalize_poses(pose):
     """Bring all quaternions back to length 1."""
-    t = TURNED
+    t = ROTATION
     for i in range(len(pose)):
         w, x, y, z = pose[i, t], pose[i, t + 1], pose[i, t + 2], pose[i, t + 3]
         f = 1.0 / math.sqrt(w * w + x * x + y * y + z * z)
@@ -497,8 +500,8 @@ def move_bodies(
     kinds, start = bodies.kind, bodies.start
     for i in range(len(kinds)):
         kind, o = kinds[i], start[i]
-        if kind == OWN:
-            own_move(i, start[i + 1] - o, o, h, u, pose)
+        if kind == REGISTERED_BODY:
+            move_registered(i, start[i + 1] - o, o, h, u, pose)
             continue
         turning = kind == RIGID or kind == SCALABLE or kind == SCALABLE_AXES
         linear = o + 3 if turning else o
@@ -511,7 +514,7 @@ def move_bodies(
                 step = quaternion_exp(h * u[o], h * u[o + 1], h * u[o + 2])
             else:
                 step = quaternion_exp(0.0, 0.0, h * u[o + 2])
-            t = TURNED
+            t = ROTATION
             w, x, y, z = quaternion_multiply(step, (pose[i, t], pose[i, t + 1], pose[i, t + 2], pose[i, t + 3]))
             f = 1.0 / math.sqrt(w * w + x * x + y * y + z * z)
             pose[i, t], pose[i, t + 1], pose[i, t + 2], pose[i, t + 3] = f * w, f * x, f * y, f * z
@@ -524,7 +527,7 @@ def move_bodies(
 
 
 @inner
-def turn_by(inertia, i, h, facing, lx, ly, lz):
+def midpoint_rotation(inertia, i, h, orientation, lx, ly, lz):
     """Return the rotation vector of body i over h with angular momentum L.
 
     In body axes, L = R^T L_world, it is the fixed point t = h I^-1 exp(-t/2) L: the midpoint rule, since exp(t/2)
@@ -534,11 +537,11 @@ def turn_by(inertia, i, h, facing, lx, ly, lz):
         inertia: (bodies, 6) about the com in body axes.
         i: the body.
         h: step [s].
-        facing: its quaternion.
+        orientation: its quaternion.
         lx, ly, lz: angular momentum in world axes.
     """
     own = (inertia[i, 0], inertia[i, 1], inertia[i, 2], inertia[i, 3], inertia[i, 4], inertia[i, 5])
-    r = rotation_from_quaternion(facing[0], facing[1], facing[2], facing[3])
+    r = rotation_from_quaternion(orientation[0], orientation[1], orientation[2], orientation[3])
     lx, ly, lz = rotate_back(r, h * lx, h * ly, h * lz)
     _, x, y, z = solve_symmetric_3(own, lx, ly, lz)
     for _ in range(20):
@@ -556,8 +559,8 @@ def turn_by(inertia, i, h, facing, lx, ly, lz):
 
 
 @inner
-def turned(facing, x, y, z):
-    """Return the quaternion `facing` turned by a rotation vector in world axes, of length 1."""
-    w, a, b, c = quaternion_multiply(quaternion_exp(x, y, z), facing)
+def rotated(orientation, x, y, z):
+    """Return the quaternion `orientation` turned by a rotation vector in world axes, of length 1."""
+    w, a, b, c = quaternion_multiply(quaternion_exp(x, y, z), orientation)
     f = 1.0 / math.sqrt(w * w + a * a + b * b + c * c)
     return f * w, f * a, f * b, f * c

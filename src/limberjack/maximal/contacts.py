@@ -24,15 +24,15 @@ from limberjack.linear.auxiliary import auxiliary_matrix, empty_responses, trace
 from limberjack.linear.elimination import new_work, order_of, split
 from limberjack.linear.lcp import new_workspace, solve_lcp
 from limberjack.linear.tree import factor
-from limberjack.maximal.inserted_rows import with_slots
-from limberjack.maximal.rows import Maximal, diagonal_of, new_evaluation, places_of
-from limberjack.maximal.solve import Setup, State, look_at
+from limberjack.maximal.inserted_rows import with_contact_slots
+from limberjack.maximal.rows import Maximal, diagonal_of, indices_of, new_evaluation
+from limberjack.maximal.solve import Setup, State, evaluate_state
 from limberjack.model.model import Model
 from limberjack.reduced.forces import Wrenches
 from limberjack.spatial.quaternions import rotation_from_quaternion
 from limberjack.spatial.vectors import cross, rotate_back
 
-__all__ = ["ContactRows", "list_rows", "put_contacts", "put_frames", "set_wanted", "set_wrenches"]
+__all__ = ["ContactRows", "list_rows", "write_contacts", "write_frames", "set_contact_rhs", "set_wrenches"]
 
 # Small kernels around the forces at contacts: frames into slots, rows that act, right sides, forces out.
 #
@@ -53,7 +53,7 @@ def _axes(nx, ny, nz):
 
 
 @inner
-def _put(frame, pair, o, r, x, y, n, px, py, pz):
+def _write_frame(frame, pair, o, r, x, y, n, px, py, pz):
     """Write axes x, y, n and a point, turned back by r, into frame[pair, o:]."""
     for c in range(3):
         v = x if c == 0 else (y if c == 1 else n)
@@ -64,7 +64,7 @@ def _put(frame, pair, o, r, x, y, n, px, py, pz):
 
 
 @kernel
-def put_frames(
+def write_frames(
     # model
     first, static, row_start, row_pair, incidence_start,
     # in
@@ -104,14 +104,14 @@ def put_frames(
         x, y, z = (xx, xy, xz), (yx, yy, yz), (nx, ny, nz)
         px, py, pz = point[k, 0], point[k, 1], point[k, 2]
         r = rotation_from_quaternion(pose[a, 3], pose[a, 4], pose[a, 5], pose[a, 6])
-        _put(pair_frame, pair, 12, r, x, y, z, px - pose[a, 0], py - pose[a, 1], pz - pose[a, 2])
+        _write_frame(pair_frame, pair, 12, r, x, y, z, px - pose[a, 0], py - pose[a, 1], pz - pose[a, 2])
         if b < 0:
             one = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
-            _put(pair_frame, pair, 0, one, x, y, z, px, py, pz)
+            _write_frame(pair_frame, pair, 0, one, x, y, z, px, py, pz)
         else:
             incidence_body[t + 1] = b
             r = rotation_from_quaternion(pose[b, 3], pose[b, 4], pose[b, 5], pose[b, 6])
-            _put(pair_frame, pair, 0, r, x, y, z, px - pose[b, 0], py - pose[b, 1], pz - pose[b, 2])
+            _write_frame(pair_frame, pair, 0, r, x, y, z, px - pose[b, 0], py - pose[b, 1], pz - pose[b, 2])
     return ground
 
 
@@ -163,22 +163,23 @@ def list_rows(
 
 
 @kernel
-def set_wanted(
+def set_contact_rhs(
     # model
-    held, wide, give, slop, fade, fastest, slow,
+    equality_rows, rows_per_contact, compliance, slop, recovery_rate, max_recovery, restitution_threshold,
     # in
-    h, first, count, rows, values, before, depth, restitution, alone,
+    h, first, count, rows, values, before, depth, restitution, negligible,
     # out
-    matrix, side, low, high,
+    matrix, rhs, low, high,
 ):  # fmt: skip
     """Complete the matrix and fill velocities without forces less those wanted, and bounds.
 
     Args:
-        held: rows of loops.
-        wide: rows of a contact.
-        give: (r,) compliance of rows that give way.
-        slop, fade, fastest: overlap beyond the first is pushed out at the second rate, no faster than the third.
-        slow: slower impacts do not bounce [m/s].
+        equality_count: rows of loops.
+        rows_per_contact: rows of a contact.
+        compliance: (r,) compliance of rows that give way.
+        slop: penetration that is left as it is [m].
+        recovery_rate, max_recovery: how fast deeper penetration is pushed out [1/s], and at most [m/s].
+        restitution_threshold: slower impacts have no restitution [m/s].
         h: the step [s].
         first: rows before the first of a contact.
         count: contacts.
@@ -186,50 +187,50 @@ def set_wanted(
         values: (r, 3) at the velocities that the step would end with.
         before: (r,) rates at the start, for contacts that bounce.
         depth, restitution: of the contacts.
-        alone: (held,) what counts as nothing on the diagonal of a row that the tree holds already.
+        negligible: (held,) what counts as nothing on the diagonal of a row that the tree holds already.
         matrix: (n, n) completed.
-        side, low, high: (n,).
+        rhs, low, high: (n,).
     """
-    n = first + wide * count
+    n = first + rows_per_contact * count
     for i in range(n):
         r = rows[i]
-        side[i], high[i] = values[r, 1], math.inf
-        low[i] = -math.inf if i < held else 0.0
-        if give[r] > 0.0:
+        rhs[i], high[i] = values[r, 1], math.inf
+        low[i] = -math.inf if i < equality_rows else 0.0
+        if compliance[r] > 0.0:
             # what gives way keeps the velocity it was foreseen with
-            matrix[i, i] += give[r]
-            side[i] = 0.0
-        if held <= i < first:
-            side[i] += max(values[r, 0], 0.0) / h
-    for i in range(held):
-        if matrix[i, i] <= alone[i]:
-            side[i] = 0.0
+            matrix[i, i] += compliance[r]
+            rhs[i] = 0.0
+        if equality_rows <= i < first:
+            rhs[i] += max(values[r, 0], 0.0) / h
+    for i in range(equality_rows):
+        if matrix[i, i] <= negligible[i]:
+            rhs[i] = 0.0
             for k in range(n):
                 matrix[i, k], matrix[k, i] = 0.0, 0.0
     for k in range(count):
-        i = first + wide * k
+        i = first + rows_per_contact * k
         r, over = rows[i], depth[k]
         # a gap may close within the step
-        wanted = over / h if over < 0.0 else min(fade * max(over - slop, 0.0), fastest)
-        if restitution[k] > 0.0 and before[r] < -slow and values[r, 1] < wanted:
-            wanted = max(wanted, separation_velocity(restitution[k], before[r], values[r, 1], -over, h))
-        side[i] -= wanted
+        target = over / h if over < 0.0 else min(recovery_rate * max(over - slop, 0.0), max_recovery)
+        if restitution[k] > 0.0 and before[r] < -restitution_threshold and values[r, 1] < target:
+            target = max(target, separation_velocity(restitution[k], before[r], values[r, 1], -over, h))
+        rhs[i] -= target
     return n
 
 
 @kernel
 def set_wrenches(
     # model
-    wide, center,
+    rows_per_contact, center,
     # in
     h, first, count, link_a, link_b, point, normal, force, pose, begin,
     # out
-    pushes, link, data,
+    contact_forces, link, data,
 ):  # fmt: skip
     """Fill the force of each contact on its first body, and the wrenches on both after the first `begin`.
 
     Args:
-        wide: rows of a contact: along its normal, then along x and y of its frame.
+        rows_per_contact: rows of a contact: along its normal, then along x and y of its frame.
         center: (n, 3) com of each body in its link's frame.
         h: the step [s].
         first: rows before the first of a contact.
@@ -238,7 +239,7 @@ def set_wrenches(
         force: (n,) impulses of all rows.
         pose: of the bodies.
         begin: wrenches there are before.
-        pushes: (count, 3) forces, world axes.
+        contact_forces: (count, 3) forces, world axes.
         link, data: of the wrenches.
 
     Returns:
@@ -247,14 +248,14 @@ def set_wrenches(
     n = begin
     for k in range(count):
         nx, ny, nz = normal[k, 0], normal[k, 1], normal[k, 2]
-        i = first + wide * k
+        i = first + rows_per_contact * k
         f = force[i] / h
         x, y, z = f * nx, f * ny, f * nz
-        if wide == 3:
+        if rows_per_contact == 3:
             ax, ay, az, bx, by, bz = _axes(nx, ny, nz)
             f, g = force[i + 1] / h, force[i + 2] / h
             x, y, z = x + f * ax + g * bx, y + f * ay + g * by, z + f * az + g * bz
-        pushes[k, 0], pushes[k, 1], pushes[k, 2] = x, y, z
+        contact_forces[k, 0], contact_forces[k, 1], contact_forces[k, 2] = x, y, z
         if x == 0.0 and y == 0.0 and z == 0.0:
             continue
         for end in range(2):
@@ -276,18 +277,18 @@ def set_wrenches(
 
 
 # Overlap beyond the first is pushed out at this rate, no faster than the last [m, 1/s, m/s].
-_SLOP, _RATE, _FASTEST = 1e-4, 10.0, 1.0
+_SLOP, _RECOVERY_RATE, _MAX_RECOVERY = 1e-4, 10.0, 1.0
 # Slower impacts do not bounce, as a multiple of the speed that weight gains in a step.
-_BOUNCES = 2.0
+_RESTITUTION_SPEED = 2.0
 # Rows that much of whose diagonal is left by others follow from them.
 _DEPENDENT = 1e-11
 _SWEEPS, _STILL = 2000, 1e-13
 
 
-def put_contacts(
+def write_contacts(
     whole: Maximal, first: int, static: int, contacts: Contacts, pose: np.ndarray, slot: np.ndarray
 ) -> None:
-    """Write the frames of contacts into the slots of `with_slots`.
+    """Write the frames of contacts into the slots of `with_contact_slots`.
 
     Args:
         whole: with slots from its constraint `first` on, `static` of them for one body.
@@ -298,7 +299,7 @@ def put_contacts(
         slot: filled with the constraint of each contact.
     """
     table, system = whole.table, whole.system
-    put_frames(
+    write_frames(
         first, static, system.row_start, table.row_pair, system.incidence_start, int(contacts.count[0]),
         contacts.link_a, contacts.link_b, contacts.point, contacts.normal, pose, table.pair_link, table.pair_frame,
         system.incidence_body, slot,
@@ -321,44 +322,44 @@ class ContactRows:
         self._first = len(base.names) - reads
         self._rows = 3 if friction else 1
         self._static, self.room = room[0], room
-        self._whole = with_slots(model, base, self._first, *room, self._rows)
+        self._whole = with_contact_slots(model, base, self._first, *room, self._rows)
         whole, system = self._whole, self._whole.system
         links, count = model.arrays.links, len(whole.names)
-        sizes = np.array([base.held, count - reads, count], np.int64)
+        sizes = np.array([base.equality_count, count - reads, count], np.int64)
         self._setup = Setup(
-            whole.bodies, system, whole.table, whole.touch, whole.soft, whole.center, sizes, links.gravity
+            whole.bodies, system, whole.table, whole.row_block, whole.scalable_pairs, whole.center, sizes, links.gravity
         )
         self._e, self._base = new_evaluation(whole), base
         self._s = state._replace(
             u=np.zeros_like(state.u), q=state.q.copy(), qd=state.qd.copy(), pressed=np.zeros(len(whole.table.joint)),
             report=np.zeros(4),
         )  # fmt: skip
-        parts = split(system, np.arange(count) < base.held)
+        parts = split(system, np.arange(count) < base.equality_count)
         self._tree = order_of(system, parts)
-        self._always = parts.auxiliary[parts.auxiliary < base.held]
+        self._always = parts.auxiliary[parts.auxiliary < base.equality_count]
         self._work = new_work(self._tree)
-        wide = np.diff(system.row_start)
-        self._limits, limits = np.array([base.held, self._first], np.int64), self._first - base.held
+        row_counts = np.diff(system.row_start)
+        self._limits, limits = np.array([base.equality_count, self._first], np.int64), self._first - base.equality_count
         most = len(self._always) + limits + sum(room)
         self._responses = empty_responses(
-            self._tree, most, int(wide.max(initial=0)), int(np.diff(system.incidence_start).max(initial=0))
+            self._tree, most, int(row_counts.max(initial=0)), int(np.diff(system.incidence_start).max(initial=0))
         )
-        self._held, self._spots = int(wide[self._always].sum()), places_of(whole.system, self._always)
-        n = self._held + limits + self._rows * sum(room)
+        self._equality_rows, self._spots = int(row_counts[self._always].sum()), indices_of(whole.system, self._always)
+        n = self._equality_rows + limits + self._rows * sum(room)
         self._diagonal = diagonal_of(system)
         self._matrix, self._lcp = np.zeros((n, n)), new_workspace(n)
         # rotors give way to impulses by 1 / inertia, springs and grips without limit
         role = whole.table.role
-        self._give = np.where(role == SPRING, 1e12, np.where(role == ROTOR, whole.table.soft[:, 0], 0.0))
+        self._compliance = np.where(role == SPRING, 1e12, np.where(role == ROTOR, whole.table.soft[:, 0], 0.0))
         self._terms = int(base.table.term_start[base.system.row_start[self._first]])
         self._pull = float(np.sqrt((links.gravity**2).sum()))
         self._slot, self._listed = np.zeros(sum(room), np.int64), np.zeros(n, np.int64)
-        self._alone = np.zeros(self._held)
+        self._negligible = np.zeros(self._equality_rows)
         self._vectors = (*(np.zeros(n) for _ in range(5)), np.zeros(n, np.int8))
         self.sweeps = 0
 
     def forces(
-        self, contacts: Contacts, e: Any, u: np.ndarray, foreseen: np.ndarray, time: float, h: float, own: Wrenches
+        self, contacts: Contacts, e: Any, u: np.ndarray, predicted_u: np.ndarray, time: float, h: float, own: Wrenches
     ) -> tuple[np.ndarray, Wrenches] | None:
         """Return the force (n, 3) on the first body of each contact over a step h, world axes, and all wrenches.
 
@@ -368,52 +369,52 @@ class ContactRows:
             contacts: found at the poses now.
             e: the stepper's evaluation, for turns counted.
             u: (nu,) velocities now.
-            foreseen: (nu,) velocities at the end of the step, nothing touching.
+            predicted_u: (nu,) velocities at the end of the step, nothing touching.
             time: [s].
             h: [s].
             own: wrenches that act besides.
         """
-        n, mine, system, r = int(contacts.count[0]), self._e, self._whole.system, self._responses
-        put_contacts(self._whole, self._first, self._static, contacts, self._s.pose, self._slot)
-        mine.near[: self._terms] = e.near[: self._terms]
-        mine.state[: len(e.state)] = e.state
-        before = mine.values[:, 1]
+        n, local, system, r = int(contacts.count[0]), self._e, self._whole.system, self._responses
+        write_contacts(self._whole, self._first, self._static, contacts, self._s.pose, self._slot)
+        local.near[: self._terms] = e.near[: self._terms]
+        local.state[: len(e.state)] = e.state
+        before = local.values[:, 1]
         if contacts.restitution[:n].any():
             self._s.u[:] = u
-            look_at(self._setup, time, mine, self._s)
-            before = mine.values[:, 1].copy()
-        self._s.u[:] = foreseen
-        look_at(self._setup, time, mine, self._s)
-        if factor(system, self._tree, mine.m, mine.j, self._give, self._work) != 0:
+            evaluate_state(self._setup, time, local, self._s)
+            before = local.values[:, 1].copy()
+        self._s.u[:] = predicted_u
+        evaluate_state(self._setup, time, local, self._s)
+        if factor(system, self._tree, local.m, local.j, self._compliance, self._work) != 0:
             return None
         listed, first, _ = list_rows(
-            system.row_start, self._always, self._limits, h, n, self._slot, mine.values, r.constraint, self._listed
+            system.row_start, self._always, self._limits, h, n, self._slot, local.values, r.constraint, self._listed
         )
         r.count[0] = listed
         if trace(system, self._tree, r) != 0:
             return None
-        auxiliary_matrix(system, self._tree, mine.j, self._work, r, self._matrix)
-        if self._held:
+        auxiliary_matrix(system, self._tree, local.j, self._work, r, self._matrix)
+        if self._equality_rows:
             row, in_j, in_u = self._spots
-            weights = mine.j[in_j] ** 2 / mine.m[self._diagonal[in_u]]
-            self._alone[:] = _DEPENDENT * np.bincount(row, weights, minlength=self._held)
-        side, low, high, force, left, state = self._vectors
-        rows = set_wanted(
-            self._held, self._rows, self._give, _SLOP, _RATE, _FASTEST, _BOUNCES * h * self._pull, h, first, n,
-            self._listed, mine.values, np.ascontiguousarray(before), contacts.depth, contacts.restitution, self._alone,
-            self._matrix, side, low, high,
+            weights = local.j[in_j] ** 2 / local.m[self._diagonal[in_u]]
+            self._negligible[:] = _DEPENDENT * np.bincount(row, weights, minlength=self._equality_rows)
+        rhs, low, high, force, residual, state = self._vectors
+        rows = set_contact_rhs(
+            self._equality_rows, self._rows, self._compliance, _SLOP, _RECOVERY_RATE, _MAX_RECOVERY,
+            _RESTITUTION_SPEED * h * self._pull, h, first, n, self._listed, local.values, np.ascontiguousarray(before),
+            contacts.depth, contacts.restitution, self._negligible, self._matrix, rhs, low, high,
         )  # fmt: skip
         force[:rows], state[:rows] = 0.0, 0
         if self._rows == 3:
-            cones = (self._matrix, side, low, contacts.friction)
+            cones = (self._matrix, rhs, low, contacts.friction)
             self.sweeps, _ = sweep_cones(first, n, _SWEEPS, _STILL, *cones, force)
-        elif solve_lcp(rows, _DEPENDENT, self._matrix, side, low, high, self._lcp, state, force, left) != 0:
+        elif solve_lcp(rows, _DEPENDENT, self._matrix, rhs, low, high, self._lcp, state, force, residual) != 0:
             return None
         k = len(own.link)
-        pushes, link, data = np.zeros((n, 3)), np.empty(k + 2 * n, np.int64), np.empty((k + 2 * n, 9))
+        contact_forces, link, data = np.zeros((n, 3)), np.empty(k + 2 * n, np.int64), np.empty((k + 2 * n, 9))
         link[:k], data[:k] = own.link, own.data
         last = set_wrenches(
             self._rows, self._whole.center, h, first, n, contacts.link_a, contacts.link_b, contacts.point,
-            contacts.normal, force, self._s.pose, k, pushes, link, data,
+            contacts.normal, force, self._s.pose, k, contact_forces, link, data,
         )  # fmt: skip
-        return pushes, Wrenches(link[:last], data[:last])
+        return contact_forces, Wrenches(link[:last], data[:last])

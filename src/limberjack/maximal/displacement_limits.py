@@ -22,20 +22,20 @@ from limberjack.model.model import Model
 from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply, rotation_from_quaternion
 from limberjack.spatial.vectors import rotate, rotate_back
 
-__all__ = ["MOVES", "change_limits", "ease_pulls", "keep_limits", "limit_walk", "temper"]
+__all__ = ["MOVES", "update_active_limits", "soften_trackers", "enforce_limits", "limit_order", "limit_displacements"]
 
 # Columns of how a body is moved: quaternion, then translation.
 MOVES = 7
 # A limit passed by no more than this is kept [m, rad]; one that is nearer than that acts from the start of a step.
-_KEPT, _TOUCHES = 1e-12, 1e-9
+_SATISFIED, _ACTIVE = 1e-12, 1e-9
 _LEAST = 1e-300
 # A hand pulls a body by so much of its own size in one correction, and turns it by so much [rad].
-_PULL, _TURN = 0.5, 0.8
+_MAX_PULL, _MAX_TURN = 0.5, 0.8
 # How much a hand that pulls that far gives way in one correction, beside how a free body does; nearer it gives less.
-_GIVE = 0.5
+_COMPLIANCE = 0.5
 
 
-def limit_walk(model: Model, whole: Maximal, rows: tuple[int, int], free: np.ndarray) -> np.ndarray:
+def limit_order(model: Model, whole: Maximal, rows: tuple[int, int], free: np.ndarray) -> np.ndarray:
     """Return (m, 4) a walk over the joints of the tree, away from the bodies that stay.
 
     Each line is a body, the one it follows (-1 = none; itself for a further limit of its joint), the row of a limit or
@@ -65,7 +65,7 @@ def limit_walk(model: Model, whole: Maximal, rows: tuple[int, int], free: np.nda
     for i in range(n):
         if i not in floats:
             children[int(parent[i])].append(i)
-    walk: list[tuple[int, int, int, int]] = []
+    order: list[tuple[int, int, int, int]] = []
     seen = {i for i in range(n) if free[i] == 0.0}
     queue = [-1, *sorted(seen)]
     waiting = sorted(floats - seen)
@@ -86,8 +86,8 @@ def limit_walk(model: Model, whole: Maximal, rows: tuple[int, int], free: np.nda
             seen.add(i)
             queue.append(i)
             lines = [(r, way * side) for r, side in limits] or [(-1, 1)]
-            walk += [(i, at if k == 0 else i, r, side) for k, (r, side) in enumerate(lines)]
-    return np.array(walk, np.int64).reshape(-1, 4)
+            order += [(i, at if k == 0 else i, r, side) for k, (r, side) in enumerate(lines)]
+    return np.array(order, np.int64).reshape(-1, 4)
 
 
 def _rank(term: np.ndarray) -> int:
@@ -99,13 +99,13 @@ def _is_free(model: Model, body: int) -> bool:
 
 
 @inner
-def _turn_of(table, r, value, e):
+def _limit_correction(table, r, residual, e):
     """Return the turn and the slide of b that bring row r to 0."""
     t, state = table.term_start[r], e.state
     what, k, axis = table.terms[t, 0], table.terms[t, 1], table.terms[t, 2]
     alone = table.term_start[r + 1] == t + 1
     if alone and (what == ANGLE or what == SLIDE):
-        by = -value / table.weights[t]
+        by = -residual / table.weights[t]
         o = AXES_A + 3 * axis
         if what == ANGLE:
             o = AXES_A + 6 if axis == 0 else (AXES_A if axis == 1 else AXES_B + 3)
@@ -116,13 +116,13 @@ def _turn_of(table, r, value, e):
     x, y, z = e.wrench[r, 0], e.wrench[r, 1], e.wrench[r, 2]
     a, b, c = e.wrench[r, 3], e.wrench[r, 4], e.wrench[r, 5]
     turn, slide = x * x + y * y + z * z, a * a + b * b + c * c
-    f = -value / turn if turn > slide and turn > 1e-6 else 0.0
-    g = -value / slide if slide >= turn and slide > 1e-6 else 0.0
+    f = -residual / turn if turn > slide and turn > 1e-6 else 0.0
+    g = -residual / slide if slide >= turn and slide > 1e-6 else 0.0
     return f * x, f * y, f * z, g * a, g * b, g * c
 
 
 @inner
-def _follow(table, r, side, value, e, i, moves):
+def _apply_limit(table, r, side, residual, e, i, moves):
     """Let body i, moved as its neighbour so far, keep the limit of row r."""
     k = table.row_pair[r, 0]
     b = table.pair_link[k, 1]
@@ -130,7 +130,7 @@ def _follow(table, r, side, value, e, i, moves):
     if b >= 0:
         px, py, pz = (e.ends[b, 9] + e.state[k, LEVER_B], e.ends[b, 10] + e.state[k, LEVER_B + 1],
                       e.ends[b, 11] + e.state[k, LEVER_B + 2])  # fmt: skip
-    tx, ty, tz, sx, sy, sz = _turn_of(table, r, value, e)
+    tx, ty, tz, sx, sy, sz = _limit_correction(table, r, residual, e)
     q = quaternion_exp(tx, ty, tz)
     turn = rotation_from_quaternion(q[0], q[1], q[2], q[3])
     if side > 0:
@@ -148,51 +148,51 @@ def _follow(table, r, side, value, e, i, moves):
 
 
 @outlined
-def keep_limits(
+def enforce_limits(
     # model
-    table, row_start, walk, sided,
+    table, row_start, order, sided,
     # in
-    starts, value, e,
+    starts, residual, e,
     # out
-    on, total, moves, pose,
+    active, lam_total, moves, pose,
 ):  # fmt: skip
     """Bring all joints of the walk back within their limits; return whether any was not.
 
     Args:
         table: rows of the model.
         row_start: of the constraints.
-        walk: as of `limit_walk`.
+        order: as of `limit_order`.
         sided: the first constraint with one side, and the end of them.
         starts: whether a step starts: then limits that joints rest at act from its first correction on.
-        value: errors.
+        residual: errors.
         e: evaluation of the rows.
-        on, total: of constraints, whether they act; of rows, multipliers summed. Those brought back act next.
-        moves: (n, MOVES) how bodies are moved.
+        active, lam_total: of constraints, whether they act; of rows, multipliers summed. Those brought back act next.
+        limit_moves: (n, MOVES) how bodies are moved.
         pose: (n, POSE) the bodies.
     """
     any_passed = False
     for c in range(sided[0], sided[1]):
         r = row_start[c]
-        passed = value[r] < -_KEPT
-        if not passed and value[r] < 0.0:
-            value[r] = 0.0  # rounding is no reason to act
+        passed = residual[r] < -_SATISFIED
+        if not passed and residual[r] < 0.0:
+            residual[r] = 0.0  # rounding is no reason to act
         any_passed = any_passed or passed
-        if passed or (starts and value[r] < _TOUCHES):
-            on[c] = 1
-            total[r] = max(total[r], _LEAST)
+        if passed or (starts and residual[r] < _ACTIVE):
+            active[c] = 1
+            lam_total[r] = max(lam_total[r], _LEAST)
     if not any_passed:
         return False
     for i in range(len(moves)):
         for k in range(MOVES):
             moves[i, k] = 1.0 if k == 0 else 0.0
     acted = False
-    for t in range(len(walk)):
-        i, before, r = walk[t, 0], walk[t, 1], walk[t, 2]
+    for t in range(len(order)):
+        i, before, r = order[t, 0], order[t, 1], order[t, 2]
         if before >= 0 and before != i:
             for k in range(MOVES):
                 moves[i, k] = moves[before, k]
-        if r >= 0 and value[r] < -_KEPT:
-            _follow(table, r, walk[t, 3], value[r], e, i, moves)
+        if r >= 0 and residual[r] < -_SATISFIED:
+            _apply_limit(table, r, order[t, 3], residual[r], e, i, moves)
             acted = True
     if not acted:
         return False
@@ -208,13 +208,13 @@ def keep_limits(
 
 
 @outlined
-def change_limits(
+def update_active_limits(
     # model
     system, sided,
     # in
-    value, source, d,
+    residual, jacobian, d,
     # out
-    on, lam, total,
+    active, lam, lam_total,
 ):  # fmt: skip
     """Let go of limits that would pull, hold those that would be passed, and take back the last solve if there are any.
 
@@ -223,37 +223,37 @@ def change_limits(
     Args:
         system: the constraints.
         sided: the first constraint with one side, and the end of them.
-        value: errors.
-        source: rows of all constraints.
-        d: displacements by the last solve.
-        on: which constraints act.
-        lam, total: multipliers of the last solve and their sum.
+        residual: errors.
+        jacobian: rows of all constraints.
+        correction: displacements by the last solve.
+        active: which constraints act.
+        lam, lam_total: multipliers of the last solve and their sum.
 
     Returns:
         Whether there are any.
     """
     changed = False
     for c in range(sided[0], sided[1]):
-        r, acts = system.row_start[c], on[c]
-        if acts == 1 and total[r] < 0.0:
-            on[c], total[r], lam[r] = 0, 0.0, 0.0
-        elif acts == 0 and value[r] < _TOUCHES:
+        r, acts = system.row_start[c], active[c]
+        if acts == 1 and lam_total[r] < 0.0:
+            active[c], lam_total[r], lam[r] = 0, 0.0, 0.0
+        elif acts == 0 and residual[r] < _ACTIVE:
             rate = 0.0
             for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
                 o, k = 6 * system.incidence_body[t], system.block_start[t]
                 for i in range(6):
-                    rate += source[k + i] * d[o + i]
-            if rate < -_TOUCHES:
-                on[c], total[r], lam[r] = 1, _LEAST, 0.0
-        changed = changed or acts != on[c]
+                    rate += jacobian[k + i] * d[o + i]
+            if rate < -_ACTIVE:
+                active[c], lam_total[r], lam[r] = 1, _LEAST, 0.0
+        changed = changed or acts != active[c]
     if changed:
         for r in range(len(lam)):
-            total[r] -= lam[r]
+            lam_total[r] -= lam[r]
     return changed
 
 
 @outlined
-def temper(clamp, d):
+def limit_displacements(clamp, d):
     """Cut all displacements alike where one turns a body by more than half of `clamp`: no joint opens further then."""
     most = 0.0
     for o in range(0, len(d), 6):
@@ -265,11 +265,11 @@ def temper(clamp, d):
 
 
 @outlined
-def ease_pulls(
+def soften_trackers(
     # model
     unit,
     # in
-    first, held,
+    first, tracked,
     # out
     b, c,
 ):  # fmt: skip
@@ -280,21 +280,24 @@ def ease_pulls(
 
     Args:
         unit: (n, 7) the unit metric.
-        first: row of the first hand.
-        held: (T,) bodies, -1 = none.
+        start_residual: row of the first hand.
+        equality_count: (T,) bodies, -1 = none.
         b, c: right sides and compliances.
     """
-    for t in range(len(held)):
-        i = held[t]
+    for t in range(len(tracked)):
+        i = tracked[t]
         if i < 0:
             continue
         r = first + 6 * t
         size = math.sqrt(b[r] * b[r] + b[r + 1] * b[r + 1] + b[r + 2] * b[r + 2])
         turn = math.sqrt(b[r + 3] * b[r + 3] + b[r + 4] * b[r + 4] + b[r + 5] * b[r + 5])
-        most = _PULL / math.sqrt(unit[i, 0]) if unit[i, 0] > 0.0 else size
+        most = _MAX_PULL / math.sqrt(unit[i, 0]) if unit[i, 0] > 0.0 else size
         f = most / size if size > most else 1.0
-        g = _TURN / turn if turn > _TURN else 1.0
-        give, turning = _GIVE * min(1.0, size / most) if most > 0.0 else 0.0, _GIVE * min(1.0, turn / _TURN)
+        g = _MAX_TURN / turn if turn > _MAX_TURN else 1.0
+        give, turning = (
+            _COMPLIANCE * min(1.0, size / most) if most > 0.0 else 0.0,
+            _COMPLIANCE * min(1.0, turn / _MAX_TURN),
+        )
         for k in range(3):
             b[r + k] *= f
             b[r + 3 + k] *= g

@@ -34,18 +34,18 @@ from limberjack.spatial.quaternions import quaternion_log, quaternion_multiply
 from limberjack.spatial.trig import atan2, sincos
 
 __all__ = [
-    "KEPT",
+    "RECYCLED",
     "LEVER",
-    "MOST",
+    "MAX_FORCE",
     "Net",
-    "PLACE",
+    "POINT",
     "SOFT",
     "TARGET",
     "TRACK",
-    "TURNED",
-    "TURNS",
+    "ROTATION",
+    "HAS_ROTATION",
     "Work",
-    "look",
+    "evaluate_errors",
     "new_net",
     "new_setup",
     "new_work",
@@ -68,9 +68,9 @@ __all__ = [
 
 # Columns of a tracker: point held, from the com in body axes; where it is drawn to; rotation it draws to and whether it
 # does; stiffness, damping, largest force, and the lever that makes torques of forces. Stiffness 0 means rigid.
-PLACE, TARGET, TURNED, TURNS, SOFT, MOST, LEVER, TRACK = 0, 3, 6, 10, 11, 13, 14, 15
+POINT, TARGET, ROTATION, HAS_ROTATION, SOFT, MAX_FORCE, LEVER, TRACK = 0, 3, 6, 10, 11, 13, 14, 15
 # Solutions kept for the solves to come: dragged structures recover within a second at 2 x 5 iterations.
-KEPT = 4
+RECYCLED = 4
 # Of the median reach of all solids, what the reach of a small one counts as.
 _FLOOR = 0.25
 # Solids that turn less for the same error keep the linearisation longer: 6 x 30 iterations on 758 rows end at 3e-6 m
@@ -82,7 +82,9 @@ class Net(NamedTuple):
     """What stays while solids are moved; n solids, nc constraints, nr rows."""
 
     system: System  # of all constraints on solids with six displacements
-    turning: np.ndarray  # (t, 5) first row, pair, rows (2 = swing, 3 = whole rotation), places in J on b and on a or -1
+    rotation_rows: (
+        np.ndarray
+    )  # (t, 5) first row, pair, rows (2 = swing, 3 = whole rotation), places in J on b and on a or -1
     ends: np.ndarray  # (3,) constraints up to the end of: held; one-sided; driven
     rows: np.ndarray  # (3,) their rows
     driven: np.ndarray  # (d,) constraints of the model that read the driven coordinates
@@ -94,28 +96,28 @@ class Net(NamedTuple):
 class Work(NamedTuple):
     """What a correction works on; never shared between threads."""
 
-    source: np.ndarray  # flat rows of all constraints
+    jacobian: np.ndarray  # flat rows of all constraints
     j: np.ndarray  # flat rows of those that act, 0 elsewhere
-    value: np.ndarray  # (nr,) errors
+    residual: np.ndarray  # (nr,) errors
     b: np.ndarray  # (nr,) right sides
     c: np.ndarray  # (nr,) compliance
     lam: np.ndarray  # (nr,) multipliers of the last solve
-    total: np.ndarray  # (nr,) their sum over a step
-    on: np.ndarray  # (nc,) int64: whether a constraint acts
+    lam_total: np.ndarray  # (nr,) their sum over a step
+    active: np.ndarray  # (nc,) int64: whether a constraint acts
     minv: np.ndarray  # (n, 7) world axes
     f: np.ndarray  # (6 n,)
-    d: np.ndarray  # (6 n,) displacements
+    correction: np.ndarray  # (6 n,) displacements
     free: np.ndarray  # (n,) 1 where a solid may move, 0 where its inverse mass is null
     aim: np.ndarray  # (d, 2) values of driven coordinates at time 0 and their rates
-    held: np.ndarray  # (T,) int64 bodies that trackers hold, -1 = none
+    tracked: np.ndarray  # (T,) int64 bodies that trackers hold, -1 = none
     track: np.ndarray  # (T, TRACK)
-    first: np.ndarray  # (T, 6) errors of trackers at the start of a step
-    cut: np.ndarray  # (T, 6) int64: 1 where a tracker pulls with its largest force
-    pull: np.ndarray  # (T, 6) what trackers pulled with in the last step
+    start_residual: np.ndarray  # (T, 6) errors of trackers at the start of a step
+    saturated: np.ndarray  # (T, 6) int64: 1 where a tracker pulls with its largest force
+    tracker_force: np.ndarray  # (T, 6) what trackers pulled with in the last step
     start: np.ndarray  # (n, POSE) poses at the start of the step, or (0, POSE) where there are no steps
-    turning: np.ndarray  # (n, 6) as of `turning.set_turning`; (0, 6) where forces are not followed
-    walk: np.ndarray  # (m, 4) as of `limits.limit_walk`; (0, 4) where limits are rows like others
-    moves: np.ndarray  # (n, 7) how bodies go back within limits
+    geometric_stiffness: np.ndarray  # (n, 6) as of `turning.set_turning`; (0, 6) where forces are not followed
+    limit_order: np.ndarray  # (m, 4) as of `limits.limit_walk`; (0, 4) where limits are rows like others
+    limit_moves: np.ndarray  # (n, 7) how bodies go back within limits
     krylov: Krylov
     report: np.ndarray  # (6,) iterations outer and inner, worst error, its row, status of the last solve, |errors|
     solve: np.ndarray  # (3,) of the last solve
@@ -123,10 +125,10 @@ class Work(NamedTuple):
 
 def new_setup(model: Model, whole: Maximal) -> Setup:
     """Return what the rows of a model are evaluated with."""
-    reads = int((whole.table.role == DRIVE).sum())
-    counts = np.array([whole.held, len(whole.names) - reads, len(whole.names)], np.int64)
+    coordinate_rows = int((whole.table.role == DRIVE).sum())
+    counts = np.array([whole.equality_count, len(whole.names) - coordinate_rows, len(whole.names)], np.int64)
     return Setup(
-        whole.bodies, whole.system, whole.table, whole.touch, whole.soft, whole.center, counts,
+        whole.bodies, whole.system, whole.table, whole.row_block, whole.scalable_pairs, whole.center, counts,
         model.arrays.links.gravity,
     )  # fmt: skip
 
@@ -141,21 +143,21 @@ def new_net(model: Model, whole: Maximal, *, driven: tuple[int, ...] = (), track
         trackers: how many trackers there may be.
     """
     native, bodies = whole.system, whole.bodies
-    reads = int((whole.table.role == DRIVE).sum())
-    sided = len(whole.names) - reads
-    counts, touches = [], []
-    listed = (*range(sided), *driven)
+    coordinate_rows = int((whole.table.role == DRIVE).sum())
+    inequalities = len(whole.names) - coordinate_rows
+    counts, incidences = [], []
+    listed = (*range(inequalities), *driven)
     for c in listed:
         counts.append(int(native.row_start[c + 1] - native.row_start[c]))
-        touches.append(native.incidence_body[native.incidence_start[c] : native.incidence_start[c + 1]].tolist())
+        incidences.append(native.incidence_body[native.incidence_start[c] : native.incidence_start[c + 1]].tolist())
     n = len(bodies.kind)
     for _ in range(trackers):
         counts.append(6)
-        touches.append([0])  # whichever body it holds: its block is as large
-    system = new_system(np.full(n, 6), np.array(counts, np.int64), touches)
-    ends = np.array([whole.held, sided, sided + len(driven)], np.int64)
+        incidences.append([0])  # whichever body it holds: its block is as large
+    system = new_system(np.full(n, 6), np.array(counts, np.int64), incidences)
+    ends = np.array([whole.equality_count, inequalities, inequalities + len(driven)], np.int64)
     unit, physical = _metrics(whole)
-    turning, rows = _turning(model, whole, system), system.row_start[ends]
+    turning, rows = _rotation_rows(model, whole, system), system.row_start[ends]
     pairs = np.array([_is_pair(whole, c) for c in listed] + [True] * trackers, bool)
     return Net(system, turning, ends, rows, np.array(driven, np.int64), unit, physical, pairs)
 
@@ -167,20 +169,21 @@ def new_work(net: Net) -> Work:
     on = np.ones(nc, np.int64)
     on[net.ends[0] :] = 0
     return Work(
-        source=np.zeros(blocks), j=np.zeros(blocks), value=np.zeros(nr), b=np.zeros(nr), c=np.zeros(nr),
-        lam=np.zeros(nr), total=np.zeros(nr), on=on, minv=np.zeros((n, 7)), f=np.zeros(6 * n), d=np.zeros(6 * n),
-        free=np.ones(n), aim=np.zeros((len(net.driven), 2)), held=np.full(trackers, -1, np.int64),
-        track=np.zeros((trackers, TRACK)), first=np.zeros((trackers, 6)), cut=np.zeros((trackers, 6), np.int64),
-        pull=np.zeros((trackers, 6)), start=np.zeros((0, POSE)), walk=np.zeros((0, 4), np.int64),
-        turning=np.zeros((0, 6)), moves=np.zeros((n, 7)),
-        krylov=new_krylov(net.system, KEPT, net.pairs), report=np.zeros(6), solve=np.zeros(3),
+        jacobian=np.zeros(blocks), j=np.zeros(blocks), residual=np.zeros(nr), b=np.zeros(nr), c=np.zeros(nr),
+        lam=np.zeros(nr), lam_total=np.zeros(nr), active=on, minv=np.zeros((n, 7)), f=np.zeros(6 * n),
+        correction=np.zeros(6 * n), free=np.ones(n), aim=np.zeros((len(net.driven), 2)),
+        tracked=np.full(trackers, -1, np.int64), track=np.zeros((trackers, TRACK)),
+        start_residual=np.zeros((trackers, 6)), saturated=np.zeros((trackers, 6), np.int64),
+        tracker_force=np.zeros((trackers, 6)), start=np.zeros((0, POSE)), limit_order=np.zeros((0, 4), np.int64),
+        geometric_stiffness=np.zeros((0, 6)), limit_moves=np.zeros((n, 7)),
+        krylov=new_krylov(net.system, RECYCLED, net.pairs), report=np.zeros(6), solve=np.zeros(3),
     )  # fmt: skip
 
 
-def _turning(model: Model, whole: Maximal, system: System) -> np.ndarray:
+def _rotation_rows(model: Model, whole: Maximal, system: System) -> np.ndarray:
     """Return the joints whose rotation errors are rotation vectors: hinges and the like, and those that do not turn."""
     out, table = [], whole.table
-    for c in range(whole.held):
+    for c in range(whole.equality_count):
         r = int(system.row_start[c])
         if table.joint[r] >= model.joint_count:
             continue
@@ -191,7 +194,7 @@ def _turning(model: Model, whole: Maximal, system: System) -> np.ndarray:
         flat = all(i < 0 or whole.bodies.kind[i] == PLANAR for i in links)
         if count == 0 or flat or model.joint_spec(model.joint_names[int(table.joint[r])]).kind == "compound":
             continue
-        place = {int(system.incidence_body[t]): int(system.block_start[t]) for t in _touches(system, c)}
+        place = {int(system.incidence_body[t]): int(system.block_start[t]) for t in _incidences(system, c)}
         out.append((r, pair, count, place.get(links[1], -1), place.get(links[0], -1)))
     return np.array(out, np.int64).reshape(-1, 5)
 
@@ -206,7 +209,7 @@ def _is_pair(whole: Maximal, c: int) -> bool:
     return len(bodies) == 1 or bool(one and (whole.bodies.kind[bodies] == RIGID).all())
 
 
-def _touches(system: System, c: int) -> range:
+def _incidences(system: System, c: int) -> range:
     return range(int(system.incidence_start[c]), int(system.incidence_start[c + 1]))
 
 
@@ -270,7 +273,7 @@ def _swing_rows(x, y):
 
 
 @inner
-def _whole_rows(x, y, z):
+def _rotation_vector_rows(x, y, z):
     """Return the three rows (nine numbers) of a rotation vector by the angular velocity on its left."""
     square = x * x + y * y + z * z
     if square < 1e-4:
@@ -328,7 +331,7 @@ def _copy_rows(native, kinds, system, c, i, source, j):
 
 
 @outlined
-def _turn_joints(links, kinds, turning, blocks, state, value, j):
+def _set_rotation_errors(links, kinds, turning, blocks, state, residual, j):
     """Replace the rotation errors of joints by rotation vectors, and their rows if `blocks`."""
     for t in range(len(turning)):
         r, k, count = turning[t, 0], turning[t, 1], turning[t, 2]
@@ -338,15 +341,15 @@ def _turn_joints(links, kinds, turning, blocks, state, value, j):
             x, y = _swing(qw, qx, qy, qz)
         else:
             x, y, z = quaternion_log(qw, qx, qy, qz)
-            value[r + 2] = z
-        value[r], value[r + 1] = x, y
+            residual[r + 2] = z
+        residual[r], residual[r + 1] = x, y
         if not blocks:
             continue
         if count == 2:
             a = _swing_rows(x, y)
             rows = (a[0], a[1], a[2], a[3], a[4], a[5], 0.0, 0.0, 0.0)
         else:
-            rows = _whole_rows(x, y, z)
+            rows = _rotation_vector_rows(x, y, z)
         for i in range(count):
             g, o = _line(rows, i), AXES_A
             nx = g[0] * state[k, o] + g[1] * state[k, o + 3] + g[2] * state[k, o + 6]
@@ -359,32 +362,32 @@ def _turn_joints(links, kinds, turning, blocks, state, value, j):
 
 
 @outlined
-def _track(row, block, kinds, maps, ends, blocks, pose, held, track, value, j):
+def _track(row, block, kinds, maps, ends, blocks, pose, tracked, track, residual, j):
     """Fill errors and rows of the trackers, which begin at `row` and at `block` of J."""
-    for t in range(len(held)):
-        i, r, o = held[t], row + 6 * t, block + 36 * t
+    for t in range(len(tracked)):
+        i, r, o = tracked[t], row + 6 * t, block + 36 * t
         for k in range(6):
-            value[r + k] = 0.0
+            residual[r + k] = 0.0
         if blocks:
             for k in range(36):
                 j[o + k] = 0.0
         if i < 0:
             continue
-        px, py, pz = track[t, PLACE], track[t, PLACE + 1], track[t, PLACE + 2]
+        px, py, pz = track[t, POINT], track[t, POINT + 1], track[t, POINT + 2]
         m = maps if kinds[i] >= SCALABLE else ends
         lx = m[i, 0] * px + m[i, 1] * py + m[i, 2] * pz
         ly = m[i, 3] * px + m[i, 4] * py + m[i, 5] * pz
         lz = m[i, 6] * px + m[i, 7] * py + m[i, 8] * pz
-        value[r] = pose[i, 0] + lx - track[t, TARGET]
-        value[r + 1] = pose[i, 1] + ly - track[t, TARGET + 1]
-        value[r + 2] = pose[i, 2] + lz - track[t, TARGET + 2]
+        residual[r] = pose[i, 0] + lx - track[t, TARGET]
+        residual[r + 1] = pose[i, 1] + ly - track[t, TARGET + 1]
+        residual[r + 2] = pose[i, 2] + lz - track[t, TARGET + 2]
         x = y = z = 0.0
-        turns = track[t, TURNS] > 0.0 and kinds[i] != PARTICLE
+        turns = track[t, HAS_ROTATION] > 0.0 and kinds[i] != PARTICLE
         if turns:
-            aim = (track[t, TURNED], -track[t, TURNED + 1], -track[t, TURNED + 2], -track[t, TURNED + 3])
+            aim = (track[t, ROTATION], -track[t, ROTATION + 1], -track[t, ROTATION + 2], -track[t, ROTATION + 3])
             qw, qx, qy, qz = quaternion_multiply((pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]), aim)
             x, y, z = quaternion_log(qw, qx, qy, qz)
-            value[r + 3], value[r + 4], value[r + 5] = x, y, z
+            residual[r + 3], residual[r + 4], residual[r + 5] = x, y, z
         if not blocks:
             continue
         j[o + 3], j[o + 10], j[o + 17] = 1.0, 1.0, 1.0
@@ -394,18 +397,18 @@ def _track(row, block, kinds, maps, ends, blocks, pose, held, track, value, j):
             j[o + 6], j[o + 8] = -lz, lx
             j[o + 12], j[o + 13] = ly, -lx
         if turns:
-            a = _whole_rows(x, y, z)
+            a = _rotation_vector_rows(x, y, z)
             for k in range(3):
                 b = _line(a, k)
                 _put_torque(kinds[i], 1.0, b[0], b[1], b[2], o + 18 + 6 * k, j)
 
 
 @outlined
-def _roll(system, i, start, pose, j, value):
+def _set_velocity_errors(system, i, start, pose, j, residual):
     """Set the errors of constraint i to its rows times the displacements since `start`."""
     first = system.row_start[i]
     for r in range(first, system.row_start[i + 1]):
-        value[r] = 0.0
+        residual[r] = 0.0
     for t in range(system.incidence_start[i], system.incidence_start[i + 1]):
         b, o = system.incidence_body[t], system.block_start[t]
         dx, dy, dz = pose[b, 0] - start[b, 0], pose[b, 1] - start[b, 1], pose[b, 2] - start[b, 2]
@@ -413,12 +416,12 @@ def _roll(system, i, start, pose, j, value):
         w, x, y, z = quaternion_multiply((pose[b, 3], pose[b, 4], pose[b, 5], pose[b, 6]), back)
         x, y, z = quaternion_log(w, x, y, z)
         for r in range(first, system.row_start[i + 1]):
-            value[r] += j[o] * x + j[o + 1] * y + j[o + 2] * z + j[o + 3] * dx + j[o + 4] * dy + j[o + 5] * dz
+            residual[r] += j[o] * x + j[o + 1] * y + j[o + 2] * z + j[o + 3] * dx + j[o + 4] * dy + j[o + 5] * dz
             o += 6
 
 
 @outlined
-def look(
+def evaluate_errors(
     # model
     setup, net,
     # in
@@ -446,42 +449,42 @@ def look(
     rows = net.rows[1]
     if every or len(net.driven) > 0:
         rows = native.row_start[len(native.row_start) - 1]
-    evaluate_rows(bodies, native, table, setup.touch, setup.soft, time, rows, pose, u, e)
+    evaluate_rows(bodies, native, table, setup.row_block, setup.scalable_pairs, time, rows, pose, u, e)
     for r in range(net.rows[1]):
-        w.value[r] = e.values[r, 0] if table.speed[r] == 0 else 0.0
+        w.residual[r] = e.values[r, 0] if table.speed[r] == 0 else 0.0
     for i in range(net.ends[2]):
         drives = i >= net.ends[1]
         c = net.driven[i - net.ends[1]] if drives else i
         if drives:
             d = i - net.ends[1]
-            w.value[system.row_start[i]] = e.values[native.row_start[c], 0] - (w.aim[d, 0] + w.aim[d, 1] * time)
-            w.on[i] = 1
+            w.residual[system.row_start[i]] = e.values[native.row_start[c], 0] - (w.aim[d, 0] + w.aim[d, 1] * time)
+            w.active[i] = 1
         if blocks:
-            _copy_rows(native, bodies.kind, system, c, i, e.j, w.source)
+            _copy_rows(native, bodies.kind, system, c, i, e.j, w.jacobian)
         if not drives and table.speed[native.row_start[c]] == 1:
-            w.on[i] = 1 if len(w.start) > 0 else 0
+            w.active[i] = 1 if len(w.start) > 0 else 0
             if len(w.start) > 0:
-                _roll(system, i, w.start, pose, w.source, w.value)
-    _turn_joints(table.pair_link, bodies.kind, net.turning, blocks, e.state, w.value, w.source)
-    if len(w.held) > 0:
+                _set_velocity_errors(system, i, w.start, pose, w.jacobian, w.residual)
+    _set_rotation_errors(table.pair_link, bodies.kind, net.rotation_rows, blocks, e.state, w.residual, w.jacobian)
+    if len(w.tracked) > 0:
         first = net.ends[2]
-        for t in range(len(w.held)):
-            w.on[first + t] = 1 if w.held[t] >= 0 else 0
+        for t in range(len(w.tracked)):
+            w.active[first + t] = 1 if w.tracked[t] >= 0 else 0
         _track(
             net.rows[2], system.block_start[system.incidence_start[first]], bodies.kind, bodies.maps, e.ends, blocks,
-            pose, w.held, w.track, w.value, w.source,
+            pose, w.tracked, w.track, w.residual, w.jacobian,
         )  # fmt: skip
 
 
 @outlined
 def worst_error(
     # in
-    rows, value, track,
+    rows, residual, track,
 ):  # fmt: skip
     """Return the largest error, its row and the root of the sum of squares; one-sided rows count where violated."""
     worst, at, square = 0.0, -1, 0.0
-    for r in range(len(value)):
-        v = value[r]
+    for r in range(len(residual)):
+        v = residual[r]
         if rows[0] <= r < rows[1]:
             v = 0.0 if v >= 0.0 else -v
         elif r >= rows[2] and track[(r - rows[2]) // 6, SOFT] > 0.0:

@@ -21,26 +21,31 @@ from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.rows import LEVER_A, LEVER_B
 from limberjack.linear.krylov import solve_krylov
 from limberjack.maximal.bodies import AFFINE, PARTICLE, PLANAR
-from limberjack.maximal.displacement_limits import change_limits, ease_pulls, keep_limits, temper
-from limberjack.maximal.displacement_rows import LEVER, MOST, SOFT, look, worst_error
+from limberjack.maximal.displacement_limits import (
+    enforce_limits,
+    limit_displacements,
+    soften_trackers,
+    update_active_limits,
+)
+from limberjack.maximal.displacement_rows import LEVER, MAX_FORCE, SOFT, evaluate_errors, worst_error
 from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply, rotation_from_quaternion
 from limberjack.spatial.vectors import rotate_symmetric
 
 __all__ = [
-    "ASK",
-    "OWN",
-    "TOLD",
+    "ASSEMBLE_ONLY",
+    "SOLVE",
+    "SOLUTION_GIVEN",
     "correct",
-    "cut_multipliers",
+    "clamp_multipliers",
     "displace",
     "has_soft",
     "move_solids",
     "set_metric",
-    "set_sides",
-    "set_turning",
+    "set_rhs",
+    "set_geometric_stiffness",
     "solve_rows",
     "start_step",
-    "stiffen",
+    "add_geometric_stiffness",
 ]
 
 # Forces that turn with their bodies: what they add to inertias where a step is long beside the swing they cause.
@@ -61,46 +66,46 @@ _LONG = 0.5
 
 
 @inner
-def _add_lever(state, k, o, size, i, turning):
+def _add_lever(state, k, o, size, i, geometric_stiffness):
     """Add |f| |l| (1 - l l^T / l^2) for the lever at column o of pair k to body i."""
     x, y, z = state[k, o], state[k, o + 1], state[k, o + 2]
     square = x * x + y * y + z * z
     if square > 0.0:
         s = size * math.sqrt(square)
         g = s / square
-        turning[i, 0] += s - g * x * x
-        turning[i, 1] += s - g * y * y
-        turning[i, 2] += s - g * z * z
-        turning[i, 3] -= g * x * y
-        turning[i, 4] -= g * x * z
-        turning[i, 5] -= g * y * z
+        geometric_stiffness[i, 0] += s - g * x * x
+        geometric_stiffness[i, 1] += s - g * y * y
+        geometric_stiffness[i, 2] += s - g * z * z
+        geometric_stiffness[i, 3] -= g * x * y
+        geometric_stiffness[i, 4] -= g * x * z
+        geometric_stiffness[i, 5] -= g * y * z
 
 
 @outlined
-def set_turning(
+def set_geometric_stiffness(
     # model
-    table, system, held,
+    table, system, joint_count,
     # in
-    scale, state, source, total,
+    scale, state, jacobian, total,
     # out
-    turning,
+    geometric_stiffness,
 ):  # fmt: skip
     """Fill h^2 S of all bodies.
 
     Args:
         table: rows of the model.
         system: the constraints.
-        held: how many of them are joints.
+        equality_count: how many of them are joints.
         scale: squared ratio of this step to the last.
         state: of pairs.
-        source: rows.
-        total: multipliers of the last step, h^2 times forces.
-        turning: (n, 6) xx yy zz xy xz yz.
+        jacobian: rows.
+        lam_total: multipliers of the last step, h^2 times forces.
+        rotation_rows: (n, 6) xx yy zz xy xz yz.
     """
-    for i in range(len(turning)):
+    for i in range(len(geometric_stiffness)):
         for k in range(6):
-            turning[i, k] = 0.0
-    for c in range(held):
+            geometric_stiffness[i, k] = 0.0
+    for c in range(joint_count):
         first, t = system.row_start[c], system.incidence_start[c]
         k = table.row_pair[first, 0]
         if k < 0 or table.row_pair[first, 1] >= 0:
@@ -108,12 +113,12 @@ def set_turning(
         x = y = z = 0.0
         for r in range(first, system.row_start[c + 1]):
             o = system.block_start[t] + 6 * (r - first) + 3
-            x, y, z = x + source[o] * total[r], y + source[o + 1] * total[r], z + source[o + 2] * total[r]
+            x, y, z = x + jacobian[o] * total[r], y + jacobian[o + 1] * total[r], z + jacobian[o + 2] * total[r]
         size = scale * math.sqrt(x * x + y * y + z * z)
         if table.pair_link[k, 0] >= 0:
-            _add_lever(state, k, LEVER_A, size, table.pair_link[k, 0], turning)
+            _add_lever(state, k, LEVER_A, size, table.pair_link[k, 0], geometric_stiffness)
         if table.pair_link[k, 1] >= 0:
-            _add_lever(state, k, LEVER_B, size, table.pair_link[k, 1], turning)
+            _add_lever(state, k, LEVER_B, size, table.pair_link[k, 1], geometric_stiffness)
 
 
 @inner
@@ -125,10 +130,10 @@ def _invert(a, b, c, d, e, f):
 
 
 @outlined
-def stiffen(turning, minv):
+def add_geometric_stiffness(geometric_stiffness, minv):
     """Replace inverse inertias by those of I + h^2 S, where bodies swing fast beside the step."""
-    for i in range(len(turning)):
-        s, m = turning, minv
+    for i in range(len(geometric_stiffness)):
+        s, m = geometric_stiffness, minv
         fast = m[i, 0] * s[i, 0] + m[i, 1] * s[i, 1] + m[i, 2] * s[i, 2]
         fast += 2.0 * (m[i, 3] * s[i, 3] + m[i, 4] * s[i, 4] + m[i, 5] * s[i, 5])
         if not fast > _LONG or m[i, 0] * m[i, 1] * m[i, 2] == 0.0:
@@ -142,7 +147,7 @@ def stiffen(turning, minv):
         m[i, 0], m[i, 1], m[i, 2], m[i, 3], m[i, 4], m[i, 5] = new
 
 
-OWN, ASK, TOLD = range(3)
+SOLVE, ASSEMBLE_ONLY, SOLUTION_GIVEN = range(3)
 # Walks over the joints that are beyond their limits; one does but for cones and compound joints.
 _WALKS = 4
 # Solves in one correction, until limits neither pull nor are passed.
@@ -179,24 +184,24 @@ def start_step(
     w,
 ):  # fmt: skip
     """Forget the multipliers summed so far, and note the errors of trackers at the start of a step."""
-    for r in range(len(w.total)):
-        w.total[r] = 0.0
-    for t in range(len(w.held)):
+    for r in range(len(w.lam_total)):
+        w.lam_total[r] = 0.0
+    for t in range(len(w.tracked)):
         for k in range(6):
-            w.first[t, k] = w.value[net.rows[2] + 6 * t + k]
-            w.cut[t, k] = 0
+            w.start_residual[t, k] = w.residual[net.rows[2] + 6 * t + k]
+            w.saturated[t, k] = 0
     for c in range(net.ends[0], net.ends[1]):
-        w.on[c] = 0
+        w.active[c] = 0
 
 
 @outlined
-def set_sides(
+def set_rhs(
     # model
     system, ends,
     # in
-    h, scale, value, total, source, track, first, cut,
+    h, scale, residual, total, jacobian, track, first, saturated,
     # out
-    on, b, c, j,
+    active, b, c, j,
 ):  # fmt: skip
     """Fill right sides, compliances and the rows that act.
 
@@ -205,30 +210,30 @@ def set_sides(
         ends: where their sorts end.
         h: length of the step soft trackers act over [s]; 0 where all are rigid.
         scale: of the right side: 1 for displacements, 1/h for impulses.
-        value: errors.
-        total: multipliers summed over the step.
-        source: rows of all.
-        track, first, cut: of trackers.
-        on: which constraints act.
+        residual: errors.
+        lam_total: multipliers summed over the step.
+        jacobian: rows of all.
+        track, start_residual, saturated: of trackers.
+        active: which constraints act.
         b, c: right sides and compliances.
         j: rows of those that act.
     """
-    for i in range(len(on)):
+    for i in range(len(active)):
         if ends[0] <= i < ends[1]:
             r = system.row_start[i]
             # its multiplier so far says whether it pushes
-            on[i] = 1 if value[r] < 0.0 or (on[i] == 1 and total[r] > 0.0) else 0
-        acts = float(on[i])
+            active[i] = 1 if residual[r] < 0.0 or (active[i] == 1 and total[r] > 0.0) else 0
+        acts = float(active[i])
         for r in range(system.row_start[i], system.row_start[i + 1]):
-            b[r], c[r] = -acts * scale * value[r], 0.0
+            b[r], c[r] = -acts * scale * residual[r], 0.0
         for o in range(
             system.block_start[system.incidence_start[i]], system.block_start[system.incidence_start[i + 1]]
         ):
-            j[o] = acts * source[o]
-        if i >= ends[2] and h > 0.0 and on[i] == 1:
+            j[o] = acts * jacobian[o]
+        if i >= ends[2] and h > 0.0 and active[i] == 1:
             t, r = i - ends[2], system.row_start[i]
             for k in range(6):
-                if cut[t, k] == 1:
+                if saturated[t, k] == 1:
                     # it pulls as hard as it may, whatever is left
                     b[r + k] = 0.0
                     o = system.block_start[system.incidence_start[i]] + 6 * k
@@ -240,42 +245,42 @@ def set_sides(
                 if stiffness > 0.0:
                     give = h * stiffness + damping
                     c[r + k] = 1.0 / (h * give)
-                    b[r + k] = -scale * (value[r + k] - damping / give * first[t, k]) - c[r + k] * total[r + k]
+                    b[r + k] = -scale * (residual[r + k] - damping / give * first[t, k]) - c[r + k] * total[r + k]
 
 
 @outlined
-def cut_multipliers(
+def clamp_multipliers(
     # model
     rows,
     # in
-    most, held, track,
+    most, tracked, track,
     # out
-    lam, total, cut,
+    lam, total, saturated,
 ):  # fmt: skip
     """Cut the sums of multipliers where they pull a one-sided row, or exceed the largest force of a soft tracker.
 
     Args:
         rows: where the sorts of rows end.
         most: what a force of 1 N amounts to, in multipliers; 0 where trackers are rigid.
-        held, track: of trackers.
+        equality_count, track: of trackers.
         lam: multipliers of the last solve.
-        total: their sum.
-        cut: which were cut.
+        lam_total: their sum.
+        saturated: which were cut.
     """
     for r in range(rows[0], rows[1]):
         if total[r] < 0.0:
             lam[r] -= total[r]
             total[r] = 0.0
-    for t in range(len(held)):
-        if most > 0.0 and held[t] >= 0 and track[t, SOFT] > 0.0:
+    for t in range(len(tracked)):
+        if most > 0.0 and tracked[t] >= 0 and track[t, SOFT] > 0.0:
             for k in range(6):
                 r = rows[2] + 6 * t + k
-                cap = most * track[t, MOST] * (1.0 if k < 3 else track[t, LEVER])
+                cap = most * track[t, MAX_FORCE] * (1.0 if k < 3 else track[t, LEVER])
                 new = min(max(total[r], -cap), cap)
                 if new != total[r]:
                     lam[r] += new - total[r]
                     total[r] = new
-                    cut[t, k] = 1
+                    saturated[t, k] = 1
 
 
 @inner
@@ -289,20 +294,20 @@ def solve_rows(
 ):  # fmt: skip
     """Solve for the multipliers and add them to their sum; return the status of the solve."""
     status = solve_krylov(net.system, w.minv, w.j, w.c, w.b, center, inner_most, tolerance, w.krylov, w.lam, w.solve)
-    _sum_up(net, w)
+    _accumulate(net, w)
     return status
 
 
 @inner
-def _sum_up(net, w):
+def _accumulate(net, w):
     """Add the multipliers of a solve to their sum."""
     # solutions kept from before may have multipliers of rows that do not act now
     start = net.system.row_start
-    for c in range(len(w.on)):
+    for c in range(len(w.active)):
         for r in range(start[c], start[c + 1]):
-            if w.on[c] == 0 or (c >= net.ends[2] and w.cut[c - net.ends[2], r - start[c]] == 1):
+            if w.active[c] == 0 or (c >= net.ends[2] and w.saturated[c - net.ends[2], r - start[c]] == 1):
                 w.lam[r] = 0.0
-            w.total[r] += w.lam[r]
+            w.lam_total[r] += w.lam[r]
 
 
 @outlined
@@ -310,7 +315,7 @@ def displace(
     # model
     system,
     # in
-    source, lam, minv,
+    jacobian, lam, minv,
     # out
     f, d,
 ):  # fmt: skip
@@ -327,7 +332,7 @@ def displace(
             for r in range(system.row_start[c], system.row_start[c + 1]):
                 x = lam[r]
                 for i in range(6):
-                    f[o + i] += source[k + i] * x
+                    f[o + i] += jacobian[k + i] * x
                 k += 6
     for i in range(len(m)):
         o = 6 * i
@@ -369,12 +374,12 @@ def move_solids(
 @inner
 def has_soft(
     # in
-    h, held, track,
+    h, tracked, track,
 ):  # fmt: skip
     """Return whether a tracker gives way over steps of h."""
     soft = False
-    for t in range(len(held)):
-        soft = soft or (h > 0.0 and held[t] >= 0 and track[t, SOFT] > 0.0)
+    for t in range(len(tracked)):
+        soft = soft or (h > 0.0 and tracked[t] >= 0 and track[t, SOFT] > 0.0)
     return soft
 
 
@@ -392,7 +397,8 @@ def correct(
     Args:
         setup: the model in maximal coordinates.
         net: its constraints.
-        given: OWN to solve here; ASK to stop where a solve is due, its matrix in `w`; TOLD to go on with its solution.
+        given: SOLVE to solve here; ASSEMBLE_ONLY to stop where a solve is due, its matrix in `w`; SOLUTION_GIVEN to go
+            on with its solution.
         physical: whether masses and inertias are the solids' own, or the unit metric.
         time: of driven coordinates [s].
         h: length of the step soft trackers act over [s]; 0 makes all rigid.
@@ -411,49 +417,51 @@ def correct(
         0, or 1 where an error is not finite: the poses are then not to be used.
     """
     metric = net.physical if physical else net.unit
-    soft, count, total, status = has_soft(h, w.held, w.track), 0, 0, 0
-    kinds, report, walks = setup.bodies.kind, w.report, len(w.walk) > 0
+    soft, count, total, status = has_soft(h, w.tracked, w.track), 0, 0, 0
+    kinds, report, limited = setup.bodies.kind, w.report, len(w.limit_order) > 0
     while True:
-        look(setup, net, time, False, True, pose, u, e, w)
-        for turn in range(_WALKS if walks else 0):
-            if not keep_limits(
-                setup.table, net.system.row_start, w.walk, net.ends, count + turn == 0, w.value, e, w.on, w.total,
-                w.moves, pose,
+        evaluate_errors(setup, net, time, False, True, pose, u, e, w)
+        for turn in range(_WALKS if limited else 0):
+            if not enforce_limits(
+                setup.table, net.system.row_start, w.limit_order, net.ends, count + turn == 0, w.residual, e, w.active,
+                w.lam_total, w.limit_moves, pose,
             ):  # fmt: skip
                 break
-            look(setup, net, time, False, True, pose, u, e, w)
-        worst, at, norm = worst_error(net.rows, w.value, w.track)
+            evaluate_errors(setup, net, time, False, True, pose, u, e, w)
+        worst, at, norm = worst_error(net.rows, w.residual, w.track)
         if count >= outer or not (worst > tolerance or (soft and count == 0)) or not worst < 1e100:
             break
-        for turn in range(_TURNS if walks else 1):
-            if given != TOLD:
+        for turn in range(_TURNS if limited else 1):
+            if given != SOLUTION_GIVEN:
                 set_metric(kinds, metric, physical, w.free, pose, w.minv)
-                stiffen(w.turning, w.minv)
-                set_sides(
-                    net.system, net.ends, h, 1.0, w.value, w.total, w.source, w.track, w.first, w.cut, w.on, w.b, w.c,
-                    w.j,
+                add_geometric_stiffness(w.geometric_stiffness, w.minv)
+                set_rhs(
+                    net.system, net.ends, h, 1.0, w.residual, w.lam_total, w.jacobian, w.track, w.start_residual,
+                    w.saturated, w.active, w.b, w.c, w.j,
                 )  # fmt: skip
-                if walks:
-                    ease_pulls(net.unit, net.rows[2], w.held, w.b, w.c)
-            if given == ASK:
+                if limited:
+                    soften_trackers(net.unit, net.rows[2], w.tracked, w.b, w.c)
+            if given == ASSEMBLE_ONLY:
                 break
-            if given == TOLD:
-                _sum_up(net, w)
+            if given == SOLUTION_GIVEN:
+                _accumulate(net, w)
             else:
                 status = solve_rows(net, inner_most, solver_tolerance, pose, w)
                 total += int(w.solve[0])
-            if not walks:
-                cut_multipliers(net.rows, h * h, w.held, w.track, w.lam, w.total, w.cut)
-            displace(net.system, w.source, w.lam, w.minv, w.f, w.d)
-            if not walks or turn == _TURNS - 1:
+            if not limited:
+                clamp_multipliers(net.rows, h * h, w.tracked, w.track, w.lam, w.lam_total, w.saturated)
+            displace(net.system, w.jacobian, w.lam, w.minv, w.f, w.correction)
+            if not limited or turn == _TURNS - 1:
                 break
-            if not change_limits(net.system, net.ends, w.value, w.source, w.d, w.on, w.lam, w.total):
+            if not update_active_limits(
+                net.system, net.ends, w.residual, w.jacobian, w.correction, w.active, w.lam, w.lam_total
+            ):
                 break
-        if given == ASK:
+        if given == ASSEMBLE_ONLY:
             break
-        if walks:
-            temper(clamp, w.d)
-        move_solids(kinds, clamp, w.d, pose)
+        if limited:
+            limit_displacements(clamp, w.correction)
+        move_solids(kinds, clamp, w.correction, pose)
         count += 1
     report[0], report[1], report[2], report[3], report[4], report[5] = count, total, worst, at, status, norm
     return 0 if worst < 1e100 else 1

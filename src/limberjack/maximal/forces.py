@@ -8,7 +8,7 @@ import numpy as np
 
 from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.rows import ANGLE, element, relative_rotation
-from limberjack.maximal.bodies import SCALABLE, TURNED, add_row, body_point, take_inertia
+from limberjack.maximal.bodies import ROTATION, SCALABLE, add_row, body_point, set_inertial_forces
 from limberjack.reduced.drives import drive_forces
 from limberjack.spatial.quaternions import quaternion_from_matrix, quaternion_multiply
 from limberjack.spatial.vectors import cross
@@ -17,7 +17,7 @@ __all__ = ["count_turns", "forces", "match_signs", "read_coordinates"]
 
 
 @inner
-def _push(bodies, center, i, ends, px, py, pz, nx, ny, nz, fx, fy, fz, f):
+def _add_wrench(bodies, center, i, ends, px, py, pz, nx, ny, nz, fx, fy, fz, f):
     """Add the force and torque at the point p of the link frame of body i to the forces."""
     px, py, pz = px - center[i, 0], py - center[i, 1], pz - center[i, 2]
     if bodies.kind[i] < SCALABLE:
@@ -31,21 +31,21 @@ def _push(bodies, center, i, ends, px, py, pz, nx, ny, nz, fx, fy, fz, f):
 
 
 @inner
-def _frame_facing(f, k, o, i, pose):
+def _frame_orientation(f, k, o, i, pose):
     """Return the quaternion in the world of the frame at column o of pair k, fixed in body i, -1 = the world."""
     r = f[k, o], f[k, o + 1], f[k, o + 2], f[k, o + 3], f[k, o + 4], f[k, o + 5], f[k, o + 6], f[k, o + 7], f[k, o + 8]
-    turn, t = quaternion_from_matrix(r), TURNED
+    rotation, t = quaternion_from_matrix(r), ROTATION
     if i >= 0:
-        turn = quaternion_multiply((pose[i, t], pose[i, t + 1], pose[i, t + 2], pose[i, t + 3]), turn)
-    return turn
+        rotation = quaternion_multiply((pose[i, t], pose[i, t + 1], pose[i, t + 2], pose[i, t + 3]), rotation)
+    return rotation
 
 
 @inner
-def _facing(table, k, pose):
+def _relative_orientation(table, k, pose):
     """Return the quaternion of frame B in frame A of pair k by the quaternions of their bodies: it never leaps."""
     f = table.pair_frame
-    w, x, y, z = _frame_facing(f, k, 0, table.pair_link[k, 0], pose)
-    return quaternion_multiply((w, -x, -y, -z), _frame_facing(f, k, 12, table.pair_link[k, 1], pose))
+    w, x, y, z = _frame_orientation(f, k, 0, table.pair_link[k, 0], pose)
+    return quaternion_multiply((w, -x, -y, -z), _frame_orientation(f, k, 12, table.pair_link[k, 1], pose))
 
 
 @kernel
@@ -64,10 +64,10 @@ def match_signs(
         at, ball = table.drive[r, 0], table.speed[r] == 1
         if ball and at < nq:
             k = table.row_pair[r, 0]
-            w, x, y, z = _facing(table, k, pose)
+            w, x, y, z = _relative_orientation(table, k, pose)
             i = table.pair_link[k, 1]
             if i >= 0 and w * q[at] + x * q[at + 1] + y * q[at + 2] + z * q[at + 3] < 0.0:
-                for c in range(TURNED, TURNED + 4):
+                for c in range(ROTATION, ROTATION + 4):
                     pose[i, c] = -pose[i, c]
         r += 3 if ball else 1
 
@@ -91,7 +91,7 @@ def read_coordinates(
         iq, iv = table.drive[r, 0], table.drive[r, 1]
         if table.speed[r] == 1:
             w, x, y, z = relative_rotation(e.state, table.row_pair[r, 0])
-            a, b, c, d = _facing(table, table.row_pair[r, 0], pose)
+            a, b, c, d = _relative_orientation(table, table.row_pair[r, 0], pose)
             sign = -1.0 if w * a + x * b + y * c + z * d < 0.0 else 1.0
             q[iq], q[iq + 1], q[iq + 2], q[iq + 3] = sign * w, sign * x, sign * y, sign * z
             for k in range(3):
@@ -119,7 +119,7 @@ def count_turns(
 
 
 @outlined
-def _drive(setup, drives, armature, span, applied, pose, e, s, f):
+def _add_drive_forces(setup, drives, armature, span, applied, pose, e, s, f):
     """Add the forces of joints on themselves and those applied to them, along the rows of their coordinates."""
     table, system = setup.table, setup.system
     read_coordinates(setup, pose, e, s.q, s.qd)
@@ -155,7 +155,7 @@ def _spring_end(setup, i, x, y, z, ends):
 
 
 @outlined
-def _pull_springs(setup, springs, ends, f):
+def _add_spring_forces(setup, springs, ends, f):
     """Add the forces of all springs as they are now."""
     link, p, data = springs.link, springs.point, springs.data
     for k in range(len(link)):
@@ -171,23 +171,23 @@ def _pull_springs(setup, springs, ends, f):
         pull = data[k, 0] * (length - data[k, 2]) + data[k, 1] * rate
         x, y, z = pull * x, pull * y, pull * z
         if a >= 0:
-            _push(setup.bodies, setup.center, a, ends, p[k, 0], p[k, 1], p[k, 2], 0.0, 0.0, 0.0, x, y, z, f)
+            _add_wrench(setup.bodies, setup.center, a, ends, p[k, 0], p[k, 1], p[k, 2], 0.0, 0.0, 0.0, x, y, z, f)
         if b >= 0:
-            _push(setup.bodies, setup.center, b, ends, p[k, 3], p[k, 4], p[k, 5], 0.0, 0.0, 0.0, -x, -y, -z, f)
+            _add_wrench(setup.bodies, setup.center, b, ends, p[k, 3], p[k, 4], p[k, 5], 0.0, 0.0, 0.0, -x, -y, -z, f)
 
 
 @outlined
 def forces(setup, springs, drives, armature, span, driven, implicit, wrenches, applied, pose, e, s, f):
     """Set f to all forces but those of constraints."""
-    take_inertia(setup.bodies, setup.gravity, pose, e.ends, f)
+    set_inertial_forces(setup.bodies, setup.gravity, pose, e.ends, f)
     w = wrenches.data
     for k in range(len(wrenches.link)):
         i = wrenches.link[k]
-        _push(
+        _add_wrench(
             setup.bodies, setup.center, i, e.ends, w[k, 0], w[k, 1], w[k, 2], w[k, 6], w[k, 7], w[k, 8],
             w[k, 3], w[k, 4], w[k, 5], f,
         )  # fmt: skip
     if len(springs.link) > 0 and not implicit:
-        _pull_springs(setup, springs, e.ends, f)
+        _add_spring_forces(setup, springs, e.ends, f)
     if driven:
-        _drive(setup, drives, armature, span, applied, pose, e, s, f)
+        _add_drive_forces(setup, drives, armature, span, applied, pose, e, s, f)

@@ -10,24 +10,34 @@ from __future__ import annotations
 import numpy as np
 
 from limberjack._jit import inner, outlined
-from limberjack.maximal.bodies import TURNED
+from limberjack.maximal.bodies import ROTATION
 from limberjack.maximal.solve import HUGE
 from limberjack.spatial.lanes import four, lane, set_four, splat
 from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply
 from limberjack.spatial.vectors import cross, rotate, rotate_back, rotate_symmetric, symmetric_times
 
 __all__ = [
-    "MOMENTUM", "PLACE", "ROWS", "START", "THERE", "arrive", "fly", "keep", "keep_facing", "kick", "new_bodies",
-    "nine_of", "put_back", "put_back_facing", "set_inverses", "set_momenta", "set_poses", "set_velocities",
-    "take_poses", "unfit",
+    "MOMENTUM", "POSITION", "ROWS", "START_ROTATION", "ROTATION_NOW", "accept_poses", "fly", "save_state",
+    "save_rotations", "apply_gravity", "new_bodies", "nine_of", "restore_state", "restore_rotations", "set_inverses",
+    "set_momenta", "set_poses", "set_velocities", "take_poses", "first_not_finite",
 ]  # fmt: skip
 
 # Where the numbers of a body stand: place of its com and quaternion, those at the start of the step, rotations at the
 # start and there, momenta (angular about the com, linear), rotation vector of the step in body axes, and what never
 # changes: mass, 1 / mass, inertia about the com in body axes (xx, yy, zz, xy, xz, yz) and its inverse.
-PLACE, QUATERNION, FROM, FACED, START, THERE, MOMENTUM, _LINEAR, VECTOR = 0, 3, 7, 10, 14, 23, 32, 35, 38
-_MASS, _LIGHTNESS, _INERTIA, _INVERSE, ROWS = 41, 42, 43, 49, 55
-_KEPT = 13  # rows kept of a group: place, quaternion, momenta
+POSITION, QUATERNION, START_POSITION, START_QUATERNION, START_ROTATION, ROTATION_NOW, MOMENTUM, _LINEAR, VECTOR = (
+    0,
+    3,
+    7,
+    10,
+    14,
+    23,
+    32,
+    35,
+    38,
+)
+_MASS, _INVERSE_MASS, _INERTIA, _INVERSE, ROWS = 41, 42, 43, 49, 55
+_SAVED = 13  # rows kept of a group: place, quaternion, momenta
 # Of the series of sin(x) / x and cos(x) in x^2.
 _S1, _S2, _S3, _S4 = 1.0 / 6.0, 1.0 / 120.0, 1.0 / 5040.0, 1.0 / 362880.0
 _C2, _C3, _C4, _C5 = 1.0 / 24.0, 1.0 / 720.0, 1.0 / 40320.0, 1.0 / 3628800.0
@@ -42,7 +52,7 @@ def new_bodies(mass: np.ndarray, inertia: np.ndarray, inverse: np.ndarray) -> tu
     n = len(mass)
     groups = (n + 3) // 4
     rows = np.zeros((groups, ROWS, 4))
-    rows[:, QUATERNION] = rows[:, FACED] = 1.0
+    rows[:, QUATERNION] = rows[:, START_QUATERNION] = 1.0
 
     def put(k: int, values: np.ndarray) -> None:
         padded = np.zeros(4 * groups)
@@ -50,11 +60,11 @@ def new_bodies(mass: np.ndarray, inertia: np.ndarray, inverse: np.ndarray) -> tu
         rows[:, k] = padded.reshape(groups, 4)
 
     put(_MASS, mass)
-    put(_LIGHTNESS, 1.0 / mass)
+    put(_INVERSE_MASS, 1.0 / mass)
     for c in range(6):
         put(_INERTIA + c, inertia[:, c])
         put(_INVERSE + c, inverse[:, c])
-    return rows.reshape(-1, 4), np.zeros((groups * _KEPT, 4)), np.zeros((groups * 9, 4))
+    return rows.reshape(-1, 4), np.zeros((groups * _SAVED, 4)), np.zeros((groups * 9, 4))
 
 
 @inner
@@ -152,13 +162,13 @@ def nine_of(b, k, j):
 
 
 @outlined
-def _turn_one(b, o, j, h, again):
+def _turn_one(b, o, j, h, warm_start):
     """Turn the body in lane j of the group at row o, by however much."""
     own, s, p = six_of(b, o + _INERTIA, j), six_of(b, o + _INVERSE, j), six_of(b, o + MOMENTUM, j)
-    lx, ly, lz = rotate_back(nine_of(b, o + START, j), h * p[0], h * p[1], h * p[2])
+    lx, ly, lz = rotate_back(nine_of(b, o + START_ROTATION, j), h * p[0], h * p[1], h * p[2])
     l, k = (lx, ly, lz), (0.5 * lx, 0.5 * ly, 0.5 * lz)
     x, y, z = _slope(s, k, lx, ly, lz)
-    if again:
+    if warm_start:
         x, y, z = b[o + VECTOR, j], b[o + VECTOR + 1, j], b[o + VECTOR + 2, j]
     for _ in range(20):
         dx, dy, dz = _newton(own, s, l, k, quaternion_exp(0.5 * x, 0.5 * y, 0.5 * z), x, y, z)
@@ -167,7 +177,7 @@ def _turn_one(b, o, j, h, again):
         if (dx * dx + dy * dy + dz * dz) * t * t < _DONE:
             break
     b[o + VECTOR, j], b[o + VECTOR + 1, j], b[o + VECTOR + 2, j] = x, y, z
-    f = o + FACED
+    f = o + START_QUATERNION
     w, x, y, z = _unit_product((b[f, j], b[f + 1, j], b[f + 2, j], b[f + 3, j]), quaternion_exp(x, y, z))
     q = o + QUATERNION
     b[q, j], b[q + 1, j], b[q + 2, j], b[q + 3, j] = w, x, y, z
@@ -182,7 +192,7 @@ def _set_rotation(b, k, w, x, y, z):
 
 
 @outlined
-def fly(b, h, again):
+def fly(b, h, warm_start):
     """Move all bodies from the start of the step by h with their momenta; fill the rotations there.
 
     The rotation vector t in body axes solves I t = exp(-t/2) l, l = h R^T L: the midpoint rule. Newton's steps by
@@ -191,7 +201,7 @@ def fly(b, h, again):
     Args:
         b: rows of the bodies.
         h: length of the step.
-        again: begin with the rotation vectors found before.
+        warm_start: begin with the rotation vectors found before.
 
     Returns:
         The square of the largest rotation; not told beyond 0.2 rad.
@@ -199,14 +209,14 @@ def fly(b, h, again):
     largest = 0.0
     for g in range(len(b) // ROWS):
         o = g * ROWS
-        f, p = h * four(b, o + _LIGHTNESS), _six(b, o + MOMENTUM)
-        x, y, z = _three(b, o + FROM)
-        _set_three(b, o + PLACE, x + f * p[3], y + f * p[4], z + f * p[5])
+        f, p = h * four(b, o + _INVERSE_MASS), _six(b, o + MOMENTUM)
+        x, y, z = _three(b, o + START_POSITION)
+        _set_three(b, o + POSITION, x + f * p[3], y + f * p[4], z + f * p[5])
         own, s = _six(b, o + _INERTIA), _six(b, o + _INVERSE)
-        l = rotate_back(_nine(b, o + START), h * p[0], h * p[1], h * p[2])
+        l = rotate_back(_nine(b, o + START_ROTATION), h * p[0], h * p[1], h * p[2])
         k = 0.5 * l[0], 0.5 * l[1], 0.5 * l[2]
         x, y, z = _slope(s, k, l[0], l[1], l[2])
-        if again:
+        if warm_start:
             x, y, z = _three(b, o + VECTOR)
         most = 0.0
         for _ in range(20):
@@ -218,35 +228,40 @@ def fly(b, h, again):
                 break
         if most <= _SMALL:
             _set_three(b, o + VECTOR, x, y, z)
-            before = four(b, o + FACED), four(b, o + FACED + 1), four(b, o + FACED + 2), four(b, o + FACED + 3)
+            before = (
+                four(b, o + START_QUATERNION),
+                four(b, o + START_QUATERNION + 1),
+                four(b, o + START_QUATERNION + 2),
+                four(b, o + START_QUATERNION + 3),
+            )
             w, x, y, z = _unit_product(before, _short_exp(x, y, z))
             set_four(b, o + QUATERNION, w)
             _set_three(b, o + QUATERNION + 1, x, y, z)
         else:
             for j in range(4):
-                _turn_one(b, o, j, h, again)
+                _turn_one(b, o, j, h, warm_start)
         q = o + QUATERNION
-        _set_rotation(b, o + THERE, four(b, q), four(b, q + 1), four(b, q + 2), four(b, q + 3))
+        _set_rotation(b, o + ROTATION_NOW, four(b, q), four(b, q + 1), four(b, q + 2), four(b, q + 3))
         largest = max(largest, most)
     return largest
 
 
 @outlined
-def arrive(b, moved):
+def accept_poses(b, moved):
     """Make the poses those a step starts from; where they did not just come from `fly`, fill their rotations."""
     for g in range(len(b) // ROWS):
         o = g * ROWS
         if not moved:
             q = o + QUATERNION
-            _set_rotation(b, o + THERE, four(b, q), four(b, q + 1), four(b, q + 2), four(b, q + 3))
+            _set_rotation(b, o + ROTATION_NOW, four(b, q), four(b, q + 1), four(b, q + 2), four(b, q + 3))
         for c in range(7):
-            set_four(b, o + FROM + c, four(b, o + PLACE + c))
+            set_four(b, o + START_POSITION + c, four(b, o + POSITION + c))
         for c in range(9):
-            set_four(b, o + START + c, four(b, o + THERE + c))
+            set_four(b, o + START_ROTATION + c, four(b, o + ROTATION_NOW + c))
 
 
 @outlined
-def kick(b, h, gravity):
+def apply_gravity(b, h, gravity):
     """Add what gravity does over h to the momenta."""
     gx, gy, gz = h * gravity[0], h * gravity[1], h * gravity[2]
     for g in range(len(b) // ROWS):
@@ -257,7 +272,7 @@ def kick(b, h, gravity):
 
 
 @inner
-def _deal(a, i, c, out):
+def _store_lanes(a, i, c, out):
     """Set column c of four rows from i on."""
     out[i, c], out[i + 1, c], out[i + 2, c], out[i + 3, c] = lane(a, 0), lane(a, 1), lane(a, 2), lane(a, 3)
 
@@ -267,22 +282,22 @@ def set_inverses(b, minv):
     """Fill the inverse inertias in world axes (whole groups, 7) at the rotations a step starts from."""
     for g in range(len(b) // ROWS):
         o, i = g * ROWS, 4 * g
-        s = rotate_symmetric(_nine(b, o + START), _six(b, o + _INVERSE))
-        _deal(s[0], i, 0, minv)
-        _deal(s[1], i, 1, minv)
-        _deal(s[2], i, 2, minv)
-        _deal(s[3], i, 3, minv)
-        _deal(s[4], i, 4, minv)
-        _deal(s[5], i, 5, minv)
+        s = rotate_symmetric(_nine(b, o + START_ROTATION), _six(b, o + _INVERSE))
+        _store_lanes(s[0], i, 0, minv)
+        _store_lanes(s[1], i, 1, minv)
+        _store_lanes(s[2], i, 2, minv)
+        _store_lanes(s[3], i, 3, minv)
+        _store_lanes(s[4], i, 4, minv)
+        _store_lanes(s[5], i, 5, minv)
 
 
 @outlined
-def unfit(b):
+def first_not_finite(b):
     """Return -1, or the number of a velocity that is not finite."""
     total = splat(0.0)
     for g in range(len(b) // ROWS):
         o = g * ROWS
-        p, f = _six(b, o + MOMENTUM), four(b, o + _LIGHTNESS)
+        p, f = _six(b, o + MOMENTUM), four(b, o + _INVERSE_MASS)
         total = total + p[0] * p[0] + p[1] * p[1] + p[2] * p[2] + f * f * (p[3] * p[3] + p[4] * p[4] + p[5] * p[5])
     if _most(total) < HUGE * HUGE:
         return -1
@@ -294,39 +309,39 @@ def unfit(b):
 
 
 @outlined
-def keep_facing(b, faced):
+def save_rotations(b, rotations):
     """Keep the rotations a step starts from."""
     for g in range(len(b) // ROWS):
         for c in range(9):
-            set_four(faced, g * 9 + c, four(b, g * ROWS + START + c))
+            set_four(rotations, g * 9 + c, four(b, g * ROWS + START_ROTATION + c))
 
 
 @outlined
-def put_back_facing(faced, b):
+def restore_rotations(rotations, b):
     """Make rotations kept those a step starts from."""
     for g in range(len(b) // ROWS):
         for c in range(9):
-            set_four(b, g * ROWS + START + c, four(faced, g * 9 + c))
+            set_four(b, g * ROWS + START_ROTATION + c, four(rotations, g * 9 + c))
 
 
 @outlined
-def keep(b, kept):
+def save_state(b, saved):
     """Keep places, quaternions and momenta."""
     for g in range(len(b) // ROWS):
         for c in range(7):
-            set_four(kept, g * _KEPT + c, four(b, g * ROWS + PLACE + c))
+            set_four(saved, g * _SAVED + c, four(b, g * ROWS + POSITION + c))
         for c in range(6):
-            set_four(kept, g * _KEPT + 7 + c, four(b, g * ROWS + MOMENTUM + c))
+            set_four(saved, g * _SAVED + 7 + c, four(b, g * ROWS + MOMENTUM + c))
 
 
 @outlined
-def put_back(kept, b):
+def restore_state(saved, b):
     """Put back what was kept."""
     for g in range(len(b) // ROWS):
         for c in range(7):
-            set_four(b, g * ROWS + PLACE + c, four(kept, g * _KEPT + c))
+            set_four(b, g * ROWS + POSITION + c, four(saved, g * _SAVED + c))
         for c in range(6):
-            set_four(b, g * ROWS + MOMENTUM + c, four(kept, g * _KEPT + 7 + c))
+            set_four(b, g * ROWS + MOMENTUM + c, four(saved, g * _SAVED + 7 + c))
 
 
 @outlined
@@ -335,9 +350,9 @@ def take_poses(pose, b):
     for i in range(len(pose)):
         o, j = (i >> 2) * ROWS, i & 3
         for c in range(3):
-            b[o + PLACE + c, j] = pose[i, c]
+            b[o + POSITION + c, j] = pose[i, c]
         for c in range(4):
-            b[o + QUATERNION + c, j] = pose[i, TURNED + c]
+            b[o + QUATERNION + c, j] = pose[i, ROTATION + c]
 
 
 @outlined
@@ -346,9 +361,9 @@ def set_poses(b, pose):
     for i in range(len(pose)):
         o, j = (i >> 2) * ROWS, i & 3
         for c in range(3):
-            pose[i, c] = b[o + PLACE + c, j]
+            pose[i, c] = b[o + POSITION + c, j]
         for c in range(4):
-            pose[i, TURNED + c] = b[o + QUATERNION + c, j]
+            pose[i, ROTATION + c] = b[o + QUATERNION + c, j]
 
 
 @outlined
@@ -356,7 +371,7 @@ def set_momenta(u, b):
     """Fill the momenta of velocities u (6 n,), at the rotations a step starts from."""
     for i in range(len(u) // 6):
         o, j, v = (i >> 2) * ROWS, i & 3, 6 * i
-        r = nine_of(b, o + START, j)
+        r = nine_of(b, o + START_ROTATION, j)
         x, y, z = rotate_back(r, u[v], u[v + 1], u[v + 2])
         x, y, z = symmetric_times(six_of(b, o + _INERTIA, j), x, y, z)
         x, y, z = rotate(r, x, y, z)

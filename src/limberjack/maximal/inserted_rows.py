@@ -19,23 +19,23 @@ from limberjack.model.spec import Joint
 from limberjack.reduced.constraint_set import Grip
 
 __all__ = [
-    "Attached",
+    "RuntimeJoint",
     "grip_rows",
     "inserted",
     "inserted_at",
     "inserted_terms",
-    "read_attached",
+    "read_runtime_joints",
     "set_targets",
-    "with_attached",
+    "with_runtime_joints",
     "with_grips",
-    "with_slots",
-    "write_attached",
+    "with_contact_slots",
+    "write_runtime_joints",
 ]
 
 
 def inserted_terms(base: Maximal, whole: Maximal) -> slice:
     """Return which terms of `whole` are those put among the ones of `base`."""
-    first = int(base.table.term_start[base.system.row_start[base.held]])
+    first = int(base.table.term_start[base.system.row_start[base.equality_count]])
     return slice(first, first + len(whole.table.weights) - len(base.table.weights))
 
 
@@ -49,7 +49,10 @@ def inserted(base: Maximal, pairs: Pairs, groups: list[list[Row]], names: list[s
         names: of the constraints.
     """
     links = [[i for i in dict.fromkeys(pairs.link[group[0].terms[0][0]]) if i >= 0] for group in groups]
-    return replace(inserted_at(base, base.held, pairs, groups, names, links), held=base.held + len(groups))
+    return replace(
+        inserted_at(base, base.equality_count, pairs, groups, names, links),
+        equality_count=base.equality_count + len(groups),
+    )
 
 
 def inserted_at(
@@ -86,17 +89,17 @@ def inserted_at(
         changed[name] = _into(getattr(table, name), at, getattr(more, name))
     old = base.system
     sizes = np.diff(old.row_start).tolist()
-    touches = [
+    incidences = [
         old.incidence_body[old.incidence_start[c] : old.incidence_start[c + 1]].tolist()
         for c in range(len(old.row_start) - 1)
     ]
-    sizes[place:place], touches[place:place] = [len(group) for group in groups], links
-    system = new_system(np.diff(old.body_start), np.array(sizes, np.int64), touches)
-    touch = _into(base.touch, at, np.full((len(rows), 4), -1, np.int64))
+    sizes[place:place], incidences[place:place] = [len(group) for group in groups], links
+    system = new_system(np.diff(old.body_start), np.array(sizes, np.int64), incidences)
+    row_block = _into(base.row_block, at, np.full((len(rows), 4), -1, np.int64))
     # blocks behind the new ones stand later now, by as much as those take
     first = int(old.block_start[old.incidence_start[place]])
     wide = int(system.block_start[system.incidence_start[place + len(groups)]]) - first
-    touch[at + len(rows) :][touch[at + len(rows) :] >= first] += wide
+    row_block[at + len(rows) :][row_block[at + len(rows) :] >= first] += wide
     for k, group in enumerate(groups):
         c, (a, b) = place + k, pairs.link[group[0].terms[0][0]]
         for t in range(int(system.incidence_start[c]), int(system.incidence_start[c + 1])):
@@ -105,10 +108,10 @@ def inserted_at(
             for i, r in enumerate(range(int(system.row_start[c]), int(system.row_start[c + 1]))):
                 for end, link in enumerate((b, a)):
                     if link == body:
-                        touch[r, end] = int(system.block_start[t]) + i * dim
+                        row_block[r, end] = int(system.block_start[t]) + i * dim
     every = (*base.names[:place], *names, *base.names[place:])
     table = Table(**{**table._asdict(), **changed})
-    return replace(base, system=system, table=table, touch=touch, names=every)
+    return replace(base, system=system, table=table, row_block=row_block, names=every)
 
 
 def _into(array: np.ndarray, at: int, more: np.ndarray) -> np.ndarray:
@@ -120,7 +123,7 @@ def _into(array: np.ndarray, at: int, more: np.ndarray) -> np.ndarray:
 
 def grip_rows(base: Maximal, grips: list[Grip], grip: Grip) -> int:
     """Return the first row of a grip in `with_grips(model, base, grips)`."""
-    row = int(base.system.row_start[base.held])
+    row = int(base.system.row_start[base.equality_count])
     for one in grips:
         if one is grip:
             return row
@@ -138,7 +141,7 @@ def with_grips(model: Model, base: Maximal, grips: list[Grip]) -> Maximal:
     return inserted(base, pairs, groups, ["grip"] * len(grips))
 
 
-def with_slots(model: Model, base: Maximal, at: int, static: int, moving: int, rows: int) -> Maximal:
+def with_contact_slots(model: Model, base: Maximal, at: int, static: int, moving: int, rows: int) -> Maximal:
     """Return a model in maximal coordinates with room for contacts before its constraint `at`.
 
     Args:
@@ -163,7 +166,7 @@ def with_slots(model: Model, base: Maximal, at: int, static: int, moving: int, r
 
 
 @dataclass(frozen=True)
-class Attached:
+class RuntimeJoint:
     """A joint made while running.
 
     Attributes:
@@ -185,10 +188,10 @@ class Attached:
     near: tuple[float, ...] = ()
 
 
-def with_attached(model: Model, base: Maximal, attached: list[Attached]) -> Maximal:
+def with_runtime_joints(model: Model, base: Maximal, joints: list[RuntimeJoint]) -> Maximal:
     """Return a model in maximal coordinates with rows for joints made while running after its own."""
     pairs, groups = Pairs(model), []
-    for k, one in enumerate(attached):
+    for k, one in enumerate(joints):
         pair = pairs.joint(one.joint)
         for end, link in enumerate(pairs.link[pair]):
             if link >= 0:
@@ -196,13 +199,13 @@ def with_attached(model: Model, base: Maximal, attached: list[Attached]) -> Maxi
         index = model.joint_count + len(model.springs) + k
         rows = joint_rows(one.joint)
         groups.append([Row(index, [(pair, t) for t in terms], target=(value, 0.0)) for terms, value in rows])
-    return inserted(base, pairs, groups, [one.joint.name for one in attached])
+    return inserted(base, pairs, groups, [one.joint.name for one in joints])
 
 
-def set_targets(base: Maximal, whole: Maximal, attached: list[Attached], time: float, dt: float) -> float:
+def set_targets(base: Maximal, whole: Maximal, joints: list[RuntimeJoint], time: float, dt: float) -> float:
     """Aim at what is left of gaps that are being closed; return the time at which the next one is closed, or inf."""
-    at, first_end = base.held, np.inf
-    for k, one in enumerate(attached):
+    at, first_end = base.equality_count, np.inf
+    for k, one in enumerate(joints):
         first, target = int(whole.system.row_start[at + k]), whole.table.target
         end, rows = one.since + one.over, joint_rows(one.joint)
         closing = len(one.gap) > 0 and end - time > 0.5 * dt
@@ -214,10 +217,10 @@ def set_targets(base: Maximal, whole: Maximal, attached: list[Attached], time: f
     return first_end
 
 
-def write_attached(attached: list[Attached], more: dict[str, Any]) -> np.ndarray:
+def write_runtime_joints(joints: list[RuntimeJoint], more: dict[str, Any]) -> np.ndarray:
     """Return joints made while running, and what else is told, as bytes that keep every bit."""
     out = []
-    for one in attached:
+    for one in joints:
         j = one.joint
         out.append({
             "name": j.name, "kind": j.kind, "bodies": [j.parent, j.child],
@@ -235,19 +238,19 @@ def _hex(values: Any) -> list[str]:
     return [float(value).hex() for value in values]
 
 
-def read_attached(model: Model, data: np.ndarray) -> tuple[list[Attached], dict[str, Any]]:
-    """Return what `write_attached` was given; refuse what does not fit the model."""
+def read_runtime_joints(model: Model, data: np.ndarray) -> tuple[list[RuntimeJoint], dict[str, Any]]:
+    """Return what `write_runtime_joints` was given; refuse what does not fit the model."""
     if not len(data):
         return [], {}
     try:
-        told = json.loads(np.ascontiguousarray(data).tobytes())
-        attached = [_attached(model, one) for one in told.pop("joints")]
+        content = json.loads(np.ascontiguousarray(data).tobytes())
+        joints = [_runtime_joint(model, one) for one in content.pop("joints")]
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise StateError(f"the joints made while running cannot be read: {error}") from None
-    return attached, told
+    return joints, content
 
 
-def _attached(model: Model, one: dict[str, Any]) -> Attached:
+def _runtime_joint(model: Model, one: dict[str, Any]) -> RuntimeJoint:
     frames, gap, times, near = ([float.fromhex(x) for x in part] for part in one["numbers"])
     if one["kind"] not in KINDS_ATTACHED or len(frames) != 16 or len(times) != 2:
         raise ValueError(f'"{one["name"]}" is no such joint')
@@ -266,4 +269,4 @@ def _attached(model: Model, one: dict[str, Any]) -> Attached:
     if len(gap) not in (0, len(joint_rows(joint))):
         raise ValueError(f'"{joint.name}" has {len(gap)} gaps')
     rule, point, other = map(int, one["made_by"])
-    return Attached(joint, tuple(gap), times[0], times[1], bool(one["collide"]), (rule, point, other), tuple(near))
+    return RuntimeJoint(joint, tuple(gap), times[0], times[1], bool(one["collide"]), (rule, point, other), tuple(near))

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from limberjack.maximal.bodies import AFFINE, OWN, PARTICLE, PLANAR, SCALABLE, SHAPE, Bodies
-from limberjack.maximal.registered_bodies import CENTER, DRIFT, ENERGY
+from limberjack.maximal.bodies import AFFINE, PARTICLE, PLANAR, REGISTERED_BODY, SCALABLE, SHAPE, Bodies
+from limberjack.maximal.registered_bodies import COM, COM_VELOCITY, ENERGY
 from limberjack.maximal.rows import Maximal
 from limberjack.model.arrays import Springs
 
@@ -34,16 +34,16 @@ def body_energies(whole: Maximal, gravity: np.ndarray, e: Any, s: Any) -> tuple[
         u, x = s.u[o : o + d], s.pose[i, :3]
         pushed = mass @ u
         kinetic += 0.5 * float(u @ pushed)
-        if kind == OWN:
-            own = bodies.own[i]
-            potential += float(own[ENERGY] - bodies.mass[i] * (gravity @ own[CENTER : CENTER + 3]))
-            linear += bodies.mass[i] * own[DRIFT : DRIFT + 3]
+        if kind == REGISTERED_BODY:
+            own = bodies.registered[i]
+            potential += float(own[ENERGY] - bodies.mass[i] * (gravity @ own[COM : COM + 3]))
+            linear += bodies.mass[i] * own[COM_VELOCITY : COM_VELOCITY + 3]
             angular += np.nan
             continue
         potential += _scale_energy(bodies, i, int(kind), s.pose[i]) - float(bodies.mass[i] * (gravity @ x))
         p = bodies.mass[i] * e.ends[i, 15:18]
         linear += p
-        angular += np.cross(x, p) + _own_spin(int(kind), pushed, s.pose[i], bodies.moment[i], u)
+        angular += np.cross(x, p) + _spin(int(kind), pushed, s.pose[i], bodies.moment[i], u)
     return kinetic, potential, *linear, *angular
 
 
@@ -59,17 +59,17 @@ def spring_energies(springs: Springs, place: Callable[[int, np.ndarray], np.ndar
 
 def _scale_energy(bodies: Bodies, i: int, kind: int, pose: np.ndarray) -> float:
     """Return the energy in the springs of a body's scales."""
-    give, shape = bodies.give[i], pose[SHAPE:]
+    scale_spring, shape = bodies.scale_spring[i], pose[SHAPE:]
     if kind < SCALABLE:
         return 0.0
     if kind == AFFINE:
         a = shape[:9].reshape(3, 3)
-        return 0.125 * float(give[0] * ((a.T @ a - np.eye(3)) ** 2).sum())
+        return 0.125 * float(scale_spring[0] * ((a.T @ a - np.eye(3)) ** 2).sum())
     count = 1 if kind == SCALABLE else 3
-    return 0.5 * float(give[0] * ((shape[:count] - give[1 : 1 + count]) ** 2).sum())
+    return 0.5 * float(scale_spring[0] * ((shape[:count] - scale_spring[1 : 1 + count]) ** 2).sum())
 
 
-def _own_spin(kind: int, pushed: np.ndarray, pose: np.ndarray, moment: np.ndarray, u: np.ndarray) -> np.ndarray:
+def _spin(kind: int, pushed: np.ndarray, pose: np.ndarray, moment: np.ndarray, u: np.ndarray) -> np.ndarray:
     """Return the angular momentum of a body about its com."""
     if kind == PARTICLE:
         return np.zeros(3)

@@ -10,11 +10,11 @@ of the body is, X(p, y), and its kinetic energy T(y, u). From these, by exact de
 |---|---|
 | Y, U | coordinates and rates, where everything is taken |
 | POINT | the point that is asked for, in the body |
-| PLACE, SPEED, BEND | where it is, its velocity, and b |
-| SLOPES | X_y, three numbers per coordinate |
+| POINT_POSITION, POINT_VELOCITY, POINT_BIAS | where it is, its velocity, and b |
+| POINT_GRADIENT | X_y, three numbers per coordinate |
 | MASS, FORCE, ENERGY | M by rows of twelve, f without weight, V |
-| CENTER, DRIFT, LIFT | com, its velocity, and its derivatives, three per coordinate |
-| FRAME, TURNING | derivatives of X by p at the body's origin, and their rates: how the body's frame stands and turns |
+| COM, COM_VELOCITY, COM_GRADIENT | com, its velocity, and its derivatives, three per coordinate |
+| FRAME, FRAME_RATE | derivatives of X by p at the body's origin, and their rates |
 """
 
 from __future__ import annotations
@@ -33,11 +33,30 @@ from limberjack.constraints.jets import Jet, jet
 from limberjack.constraints.registered import compile_flags, compiled_address
 from limberjack.model.registered import REGISTERED_BODY_KINDS, RegisteredBodyKind
 
-__all__ = ["OWN_WIDTH", "address_of_body", "own_inertia", "own_mass", "own_move", "own_place", "own_push", "set_own"]
+__all__ = [
+    "REGISTERED_WIDTH",
+    "address_of_body",
+    "set_registered_forces",
+    "write_registered_mass",
+    "move_registered",
+    "set_registered_point",
+    "add_registered_row",
+    "set_registered",
+]
 
-MOST = 12
-Y, U, POINT, PLACE, SPEED, BEND, SLOPES = 0, 12, 24, 27, 30, 33, 36
-MASS, FORCE, ENERGY, CENTER, DRIFT, LIFT, FRAME, TURNING, OWN_WIDTH = 72, 216, 228, 229, 232, 235, 271, 280, 290
+MAX_COORDINATES = 12
+Y, U, POINT, POINT_POSITION, POINT_VELOCITY, POINT_BIAS, POINT_GRADIENT = 0, 12, 24, 27, 30, 33, 36
+MASS, FORCE, ENERGY, COM, COM_VELOCITY, COM_GRADIENT, FRAME, FRAME_RATE, REGISTERED_WIDTH = (
+    72,
+    216,
+    228,
+    229,
+    232,
+    235,
+    271,
+    280,
+    290,
+)
 # What a kind's function is asked for: a point, mass and forces with the com, the frame at the origin.
 ASK_POINT, ASK_MASS, ASK_FRAME = 0.0, 1.0, 2.0
 
@@ -49,55 +68,59 @@ def _column(c):
 
 
 @outlined
-def own_place(i, address, own, data, px, py, pz):
-    """Fill place, velocity, bias and slopes of the point p of body i, at the state `set_own` left."""
-    own[i, POINT], own[i, POINT + 1], own[i, POINT + 2] = px, py, pz
-    call_address(address[i], ASK_POINT, own, i, data, i, data.shape[1])
+def set_registered_point(i, address, registered, data, px, py, pz):
+    """Fill place, velocity, bias and slopes of the point p of body i, at the state `set_registered` left."""
+    registered[i, POINT], registered[i, POINT + 1], registered[i, POINT + 2] = px, py, pz
+    call_address(address[i], ASK_POINT, registered, i, data, i, data.shape[1])
 
 
 @outlined
-def set_own(i, dim, start, address, own, data, pose, u, maps, ends):
+def set_registered(i, dim, start, address, registered, data, pose, u, maps, ends):
     """Fill all of body i at (pose, u): its own row, ends, and the maps of its frame."""
     for c in range(dim):
-        own[i, Y + c], own[i, U + c] = pose[i, _column(c)], u[start + c]
-    call_address(address[i], ASK_MASS, own, i, data, i, data.shape[1])
-    call_address(address[i], ASK_FRAME, own, i, data, i, data.shape[1])
-    own_place(i, address, own, data, 0.0, 0.0, 0.0)
+        registered[i, Y + c], registered[i, U + c] = pose[i, _column(c)], u[start + c]
+    call_address(address[i], ASK_MASS, registered, i, data, i, data.shape[1])
+    call_address(address[i], ASK_FRAME, registered, i, data, i, data.shape[1])
+    set_registered_point(i, address, registered, data, 0.0, 0.0, 0.0)
     for c in range(9):
         ends[i, c] = 1.0 if c % 4 == 0 else 0.0
-        maps[i, c], maps[i, 9 + c], maps[i, 18 + c] = own[i, FRAME + c], own[i, TURNING + c], 0.0
+        maps[i, c], maps[i, 9 + c], maps[i, 18 + c] = registered[i, FRAME + c], registered[i, FRAME_RATE + c], 0.0
     for c in range(3):
-        ends[i, 9 + c], ends[i, 12 + c], ends[i, 15 + c] = own[i, PLACE + c], 0.0, own[i, SPEED + c]
+        ends[i, 9 + c], ends[i, 12 + c], ends[i, 15 + c] = (
+            registered[i, POINT_POSITION + c],
+            0.0,
+            registered[i, POINT_VELOCITY + c],
+        )
 
 
 @inner
-def own_mass(i, dim, own, o, m):
+def write_registered_mass(i, dim, registered, o, m):
     """Write the mass block of body i into m[o:]."""
     for a in range(dim):
         for b in range(dim):
-            m[o + a * dim + b] = own[i, MASS + MOST * a + b]
+            m[o + a * dim + b] = registered[i, MASS + MAX_COORDINATES * a + b]
 
 
 @inner
-def own_inertia(i, dim, own, mass, gravity, o, f):
+def set_registered_forces(i, dim, registered, mass, gravity, o, f):
     """Set f[o:] to the weight of body i less its force of inertia and those of its potential."""
     for c in range(dim):
-        k = LIFT + 3 * c
-        lift = gravity[0] * own[i, k] + gravity[1] * own[i, k + 1] + gravity[2] * own[i, k + 2]
-        f[o + c] = own[i, FORCE + c] + mass * lift
+        k = COM_GRADIENT + 3 * c
+        lift = gravity[0] * registered[i, k] + gravity[1] * registered[i, k + 1] + gravity[2] * registered[i, k + 2]
+        f[o + c] = registered[i, FORCE + c] + mass * lift
 
 
 @outlined
-def own_push(i, dim, address, own, data, px, py, pz, fx, fy, fz, o, j):
+def add_registered_row(i, dim, address, registered, data, px, py, pz, fx, fy, fz, o, j):
     """Add to j[o:] what a force f at the point p of body i does along its coordinates."""
-    own_place(i, address, own, data, px, py, pz)
+    set_registered_point(i, address, registered, data, px, py, pz)
     for c in range(dim):
-        k = SLOPES + 3 * c
-        j[o + c] += fx * own[i, k] + fy * own[i, k + 1] + fz * own[i, k + 2]
+        k = POINT_GRADIENT + 3 * c
+        j[o + c] += fx * registered[i, k] + fy * registered[i, k + 1] + fz * registered[i, k + 2]
 
 
 @inner
-def own_move(i, dim, o, h, u, pose):
+def move_registered(i, dim, o, h, u, pose):
     """Add h u to the coordinates of body i."""
     for c in range(dim):
         pose[i, _column(c)] += h * u[o + c]
@@ -153,7 +176,7 @@ def _units(size: int) -> Callable:
 
     @numba.njit(**compile_flags())
     def unit(s: Any, c: Any, pair: Any) -> Any:
-        a, b = pair // MOST, pair % MOST
+        a, b = pair // MAX_COORDINATES, pair % MAX_COORDINATES
         return jet(0.0, (1.0 if c == a else 0.0) + (1.0 if c == b else 0.0), 0.0)
 
     return _jets(size, unit)
@@ -170,12 +193,12 @@ def _point_function(place: Callable, size: int) -> Callable:
             x = place(p, coordinates(s, way), data)
             a, b, c = _as_jet(x[0]), _as_jet(x[1]), _as_jet(x[2])
             if way < size:
-                o = SLOPES + 3 * way
+                o = POINT_GRADIENT + 3 * way
                 s[o], s[o + 1], s[o + 2] = a.d, b.d, c.d
             else:
-                s[PLACE], s[PLACE + 1], s[PLACE + 2] = a.v, b.v, c.v
-                s[SPEED], s[SPEED + 1], s[SPEED + 2] = a.d, b.d, c.d
-                s[BEND], s[BEND + 1], s[BEND + 2] = a.e, b.e, c.e
+                s[POINT_POSITION], s[POINT_POSITION + 1], s[POINT_POSITION + 2] = a.v, b.v, c.v
+                s[POINT_VELOCITY], s[POINT_VELOCITY + 1], s[POINT_VELOCITY + 2] = a.d, b.d, c.d
+                s[POINT_BIAS], s[POINT_BIAS + 1], s[POINT_BIAS + 2] = a.e, b.e, c.e
 
     return at
 
@@ -197,9 +220,9 @@ def _frame_function(place: Callable, size: int) -> Callable:
             a0, a1, a2 = _as_jet(along[0]), _as_jet(along[1]), _as_jet(along[2])
             b0, b1, b2 = _as_jet(both[0]), _as_jet(both[1]), _as_jet(both[2])
             s[FRAME + k], s[FRAME + 3 + k], s[FRAME + 6 + k] = a0.d, a1.d, a2.d
-            s[TURNING + k] = 0.5 * (b0.e - a0.e - m0.e)
-            s[TURNING + 3 + k] = 0.5 * (b1.e - a1.e - m1.e)
-            s[TURNING + 6 + k] = 0.5 * (b2.e - a2.e - m2.e)
+            s[FRAME_RATE + k] = 0.5 * (b0.e - a0.e - m0.e)
+            s[FRAME_RATE + 3 + k] = 0.5 * (b1.e - a1.e - m1.e)
+            s[FRAME_RATE + 6 + k] = 0.5 * (b2.e - a2.e - m2.e)
 
     return at
 
@@ -214,29 +237,31 @@ def _mass_function(kinetic: Callable, potential: Callable, center: Callable, siz
         here = coordinates(s, size + 1)
         for a in range(size):
             # along a + a the rate is 2: T is quadratic, so that 8 T stand there
-            s[MASS + (MOST + 1) * a] = 0.25 * _as_jet(kinetic(here, units(s, (MOST + 1) * a), data)).e
+            s[MASS + (MAX_COORDINATES + 1) * a] = (
+                0.25 * _as_jet(kinetic(here, units(s, (MAX_COORDINATES + 1) * a), data)).e
+            )
         for a in range(size):
             for b in range(a):
-                both = _as_jet(kinetic(here, units(s, MOST * a + b), data)).e
-                m = 0.5 * (both - s[MASS + (MOST + 1) * a] - s[MASS + (MOST + 1) * b])
-                s[MASS + MOST * a + b], s[MASS + MOST * b + a] = m, m
+                both = _as_jet(kinetic(here, units(s, MAX_COORDINATES * a + b), data)).e
+                m = 0.5 * (both - s[MASS + (MAX_COORDINATES + 1) * a] - s[MASS + (MAX_COORDINATES + 1) * b])
+                s[MASS + MAX_COORDINATES * a + b], s[MASS + MAX_COORDINATES * b + a] = m, m
         still, moved = rates(s, size), coordinates(s, size)
         drift = _as_jet(kinetic(moved, still, data)).e
         for a in range(size):
             way = coordinates(s, a)
             force = _as_jet(kinetic(way, still, data)).d - _as_jet(potential(way, data)).d
             both = _as_jet(kinetic(moved, rates(s, a), data)).e
-            s[FORCE + a] = force - 0.5 * (both - drift - s[MASS + (MOST + 1) * a])
+            s[FORCE + a] = force - 0.5 * (both - drift - s[MASS + (MAX_COORDINATES + 1) * a])
         s[ENERGY] = _as_jet(potential(here, data)).v
         for way in range(size + 1):
             x = center(coordinates(s, way), data)
             a, b, c = _as_jet(x[0]), _as_jet(x[1]), _as_jet(x[2])
             if way < size:
-                o = LIFT + 3 * way
+                o = COM_GRADIENT + 3 * way
                 s[o], s[o + 1], s[o + 2] = a.d, b.d, c.d
             else:
-                s[CENTER], s[CENTER + 1], s[CENTER + 2] = a.v, b.v, c.v
-                s[DRIFT], s[DRIFT + 1], s[DRIFT + 2] = a.d, b.d, c.d
+                s[COM], s[COM + 1], s[COM + 2] = a.v, b.v, c.v
+                s[COM_VELOCITY], s[COM_VELOCITY + 1], s[COM_VELOCITY + 2] = a.d, b.d, c.d
 
     return at
 
@@ -261,7 +286,7 @@ def _compiled(kind: RegisteredBodyKind) -> int:
     masses = _mass_function(kinetic, potential, center, kind.size)
 
     def fill(asked: float, row: Any, numbers: Any, length: int) -> None:
-        s, data = carray(row, (OWN_WIDTH,)), carray(numbers, (length,))
+        s, data = carray(row, (REGISTERED_WIDTH,)), carray(numbers, (length,))
         if asked < 0.5:
             points(s, data)
         elif asked < 1.5:

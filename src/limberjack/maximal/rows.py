@@ -46,9 +46,9 @@ from limberjack.constraints.table import (
 from limberjack.errors import UnsupportedByMethod
 from limberjack.maximal.bodies import (
     AFFINE,
-    OWN,
     PARTICLE,
     PLANAR,
+    REGISTERED_BODY,
     RIGID,
     SCALABLE,
     SCALABLE_AXES,
@@ -56,10 +56,10 @@ from limberjack.maximal.bodies import (
     add_row,
     set_ends,
     set_masses,
-    set_soft_pair,
+    set_scalable_pair,
     world_inertia,
 )
-from limberjack.maximal.registered_bodies import OWN_WIDTH
+from limberjack.maximal.registered_bodies import REGISTERED_WIDTH
 from limberjack.model.compile import joint_frames
 from limberjack.model.joints import KINDS, SPIN, coordinate_counts, motions_of
 from limberjack.model.model import Model
@@ -72,11 +72,11 @@ __all__ = [
     "Maximal",
     "diagonal_of",
     "evaluate",
-    "look_there",
+    "evaluate_predicted",
     "new_evaluation",
     "new_maximal",
-    "places_of",
-    "put_back_gyro",
+    "indices_of",
+    "remove_gyroscopic",
 ]
 
 _KIND = {
@@ -95,9 +95,11 @@ class Maximal:
     bodies: Bodies
     system: System
     table: Table
-    touch: np.ndarray  # (r, 4) place in J of each row's block on b and a of its first and of its second pair, -1 none
-    soft: np.ndarray  # pairs with an end on a body that changes its size
-    held: int  # constraints that always hold
+    row_block: (
+        np.ndarray
+    )  # (r, 4) place in J of each row's block on b and a of its first and of its second pair, -1 none
+    scalable_pairs: np.ndarray  # pairs with an end on a body that changes its size
+    equality_count: int  # constraints that always hold
     names: tuple[str, ...]  # the joint or spring of each constraint
     center: np.ndarray  # (n, 3) com of each body in its link's frame
     loops: dict[str, tuple[int, int]]  # places of loop joints' coordinates and velocities, after those of the tree
@@ -132,7 +134,7 @@ def _new_bodies(model: Model) -> tuple[Bodies, np.ndarray]:
     a = model.arrays
     n = len(a.links.parent)
     kind = np.zeros(n, np.int64)
-    give = np.zeros((n, 4))
+    scale_spring = np.zeros((n, 4))
     own: dict[int, RegisteredBody] = {}
     spec = {body.name: body for body in model.spec.bodies}
     for i, name in enumerate(model.body_names):
@@ -142,14 +144,14 @@ def _new_bodies(model: Model) -> tuple[Bodies, np.ndarray]:
         if isinstance(body, RegisteredBody):
             if (a.body_link == link).sum() > 1:
                 raise UnsupportedByMethod(f'body "{name}" is of kind "{body.body_kind}": nothing can be fixed to it')
-            kind[link], own[link] = OWN, body
+            kind[link], own[link] = REGISTERED_BODY, body
             continue
         if body.body_kind not in _KIND:
-            raise UnsupportedByMethod(f'body "{name}" of kind "{body.body_kind}" must be made by add_body_own')
+            raise UnsupportedByMethod(f'body "{name}" of kind "{body.body_kind}" must be made by add_body_registered')
         kind[link] = _KIND[body.body_kind]
         # the unscaled body is stored as None; of affine bodies no rest but that is offered
         size = {SCALABLE: 1, SCALABLE_AXES: 3}.get(int(kind[link]), 0)
-        give[link, 0], give[link, 1 : 1 + size] = body.scale_stiffness, body.scale_rest or (1.0,) * size
+        scale_spring[link, 0], scale_spring[link, 1 : 1 + size] = body.scale_stiffness, body.scale_rest or (1.0,) * size
     mass = a.links.inertia[:, 9].copy()
     if (mass <= 0.0).any():
         link = int(np.flatnonzero(mass <= 0.0)[0])
@@ -165,11 +167,21 @@ def _new_bodies(model: Model) -> tuple[Bodies, np.ndarray]:
         center[link] = _origin(model, link, body)
     half = 0.5 * inertia[:, :3].sum(axis=1)
     moment = np.column_stack([half - inertia[:, 0], half - inertia[:, 1], half - inertia[:, 2], *(-inertia[:, 3:].T)])
-    dims = np.array([len(own[i].rates) if k == OWN else _DIMENSION[k] for i, k in enumerate(kind)], np.int64)
+    dims = np.array(
+        [len(own[i].rates) if k == REGISTERED_BODY else _DIMENSION[k] for i, k in enumerate(kind)], np.int64
+    )
     start = np.concatenate([[0], np.cumsum(dims)]).astype(np.int64)
     block = np.concatenate([[0], np.cumsum(dims**2)]).astype(np.int64)
     bodies = Bodies(
-        kind, start, block, mass, inertia, np.ascontiguousarray(moment), give, np.zeros((n, 27)), *_own_arrays(n, own)
+        kind,
+        start,
+        block,
+        mass,
+        inertia,
+        np.ascontiguousarray(moment),
+        scale_spring,
+        np.zeros((n, 27)),
+        *_registered_arrays(n, own),
     )
     _require_inertia(model, bodies)
     return bodies, center
@@ -187,7 +199,7 @@ def _origin(model: Model, link: int, body: RegisteredBody) -> np.ndarray:
     return offset[9:]
 
 
-def _own_arrays(n: int, own: dict[int, RegisteredBody]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _registered_arrays(n: int, own: dict[int, RegisteredBody]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return addresses, rows and numbers of the bodies of registered kinds; empty where there is none."""
     count = n if own else 0
     address, data = np.zeros(count, np.int64), np.zeros((count, max([1, *(len(one.data) for one in own.values())])))
@@ -196,13 +208,13 @@ def _own_arrays(n: int, own: dict[int, RegisteredBody]) -> tuple[np.ndarray, np.
         kinds = importlib.import_module("limberjack.maximal.registered_bodies")
         for link, one in own.items():
             address[link], data[link, : len(one.data)] = kinds.address_of_body(one.body_kind), one.data
-    return address, np.zeros((count, OWN_WIDTH)), data
+    return address, np.zeros((count, REGISTERED_WIDTH)), data
 
 
 def _require_inertia(model: Model, bodies: Bodies) -> None:
     full = bodies.inertia[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(-1, 3, 3)
     least = np.linalg.eigvalsh(full)[:, 0] if len(full) else np.zeros(0)
-    turning = (bodies.kind == RIGID) | ((bodies.kind >= SCALABLE) & (bodies.kind != OWN))
+    turning = (bodies.kind == RIGID) | ((bodies.kind >= SCALABLE) & (bodies.kind != REGISTERED_BODY))
     for link in np.flatnonzero(turning & (least <= 0.0)):
         name = model.body_names[int(np.flatnonzero(model.arrays.body_link == link)[0])]
         raise UnsupportedByMethod(
@@ -231,13 +243,13 @@ def _flat(bodies: Bodies, links: list[int]) -> bool:
     return all(i < 0 or bodies.kind[i] == PLANAR for i in links)
 
 
-def _held_rows(joint: Joint, pair: int, index: int, links: list[int], bodies: Bodies) -> list[Row]:
+def _equality_rows(joint: Joint, pair: int, index: int, links: list[int], bodies: Bodies) -> list[Row]:
     """Return the rows a joint holds; between planar bodies those in the plane."""
     rows = joint_rows(joint)
     kinds = [bodies.kind[i] for i in links if i >= 0]
-    if PARTICLE in kinds or AFFINE in kinds or OWN in kinds:
-        free = (SLIDE, LENGTH, REGISTERED) if AFFINE not in kinds and OWN not in kinds else (SLIDE, LENGTH)
-        along = links[0] >= 0 and bodies.kind[links[0]] == OWN and joint.kind not in ("ball", "distance")
+    if PARTICLE in kinds or AFFINE in kinds or REGISTERED_BODY in kinds:
+        free = (SLIDE, LENGTH, REGISTERED) if AFFINE not in kinds and REGISTERED_BODY not in kinds else (SLIDE, LENGTH)
+        along = links[0] >= 0 and bodies.kind[links[0]] == REGISTERED_BODY and joint.kind not in ("ball", "distance")
         if along or any(code not in free for terms, _ in rows for code, *_ in terms):
             raise UnsupportedByMethod(
                 f'joint "{joint.name}" of kind {joint.kind} ties a direction of a body that has none (a particle, an '
@@ -271,8 +283,8 @@ def new_maximal(model: Model, ignored: frozenset[str], *, springs: bool = False,
     bodies, center = _new_bodies(model)
     pairs = _CenteredPairs(model, center)
     groups: list[list[Row]] = []
-    sided: list[list[Row]] = []
-    reads: list[list[Row]] = []
+    inequalities: list[list[Row]] = []
+    coordinate_rows: list[list[Row]] = []
     first_loop = model.joint_count - len(model.loop_names)
     loops: dict[str, tuple[int, int]] = {}
     sizes = (model.nq, model.nv)
@@ -285,7 +297,7 @@ def new_maximal(model: Model, ignored: frozenset[str], *, springs: bool = False,
         if index >= first_loop and _feature(joint) in ignored:
             continue
         if joint.kind == "compound" and bodies.kind[model.arrays.body_link[model.body_index(joint.child)]] == PARTICLE:
-            reads += _particle_rows(model, pairs, index, joint)
+            coordinate_rows += _particle_rows(model, pairs, index, joint)
             continue
         pair = pairs.joint(joint)
         links = pairs.link[pair]
@@ -296,32 +308,36 @@ def new_maximal(model: Model, ignored: frozenset[str], *, springs: bool = False,
         if index >= first_loop and nv:
             loops[name] = sizes
             sizes = (sizes[0] + nq, sizes[1] + nv)
-        rows = _held_rows(joint, pair, index, links, bodies)
+        rows = _equality_rows(joint, pair, index, links, bodies)
         if rotors and index < first_loop:
             rows += _rotor_rows(model, joint, pair, index)
         if rows:
             groups.append(rows)
         if "limits" not in ignored:
             ends = limit_rows(joint, scalars=True)
-            sided += [[Row(index, [(pair, t) for t in terms], target=(v, 0.0), role=INEQUALITY)] for terms, v in ends]
-        reads += [[one] for one in _read_rows(joint, pair, index, place)]
+            inequalities += [
+                [Row(index, [(pair, t) for t in terms], target=(v, 0.0), role=INEQUALITY)] for terms, v in ends
+            ]
+        coordinate_rows += [[one] for one in _coordinate_rows(joint, pair, index, place)]
     if springs:
         groups += [spring_rows(model, pairs, k) for k in range(len(model.springs))]
-    held = len(groups)
+    equality_count = len(groups)
     every = (*model.joint_names, *(spring.name for spring in model.springs))
-    rows = [one for group in (*groups, *sided, *reads) for one in group]
-    touches, counts, names = [], [], []
-    for group in (*groups, *sided, *reads):
+    rows = [one for group in (*groups, *inequalities, *coordinate_rows) for one in group]
+    incidences, counts, names = [], [], []
+    for group in (*groups, *inequalities, *coordinate_rows):
         on = [i for one in group for pair, _ in one.terms for i in pairs.link[pair] if i >= 0]
-        touches.append(list(dict.fromkeys(on)))
+        incidences.append(list(dict.fromkeys(on)))
         counts.append(len(group))
         names.append(every[group[0].joint])
     table = new_table(rows, pairs)
-    system = new_system(np.diff(bodies.start), np.array(counts, np.int64), touches)
-    touch = _touches(table, system)
-    hard = np.append(bodies.kind >= SCALABLE, False)
-    soft = np.flatnonzero(hard[table.pair_link].any(axis=1)) if len(table.pair_link) else np.zeros(0, np.int64)
-    return Maximal(bodies, system, table, touch, soft, held, tuple(names), center, loops, sizes)
+    system = new_system(np.diff(bodies.start), np.array(counts, np.int64), incidences)
+    row_block = _row_blocks(table, system)
+    scalable = np.append(bodies.kind >= SCALABLE, False)
+    scalable_pairs = (
+        np.flatnonzero(scalable[table.pair_link].any(axis=1)) if len(table.pair_link) else np.zeros(0, np.int64)
+    )
+    return Maximal(bodies, system, table, row_block, scalable_pairs, equality_count, tuple(names), center, loops, sizes)
 
 
 def _feature(joint: Joint) -> str:
@@ -357,7 +373,7 @@ def _rotor_rows(model: Model, joint: Joint, pair: int, index: int) -> list[Row]:
     return out
 
 
-def _read_rows(joint: Joint, pair: int, index: int, place: tuple[int, int]) -> list[Row]:
+def _coordinate_rows(joint: Joint, pair: int, index: int, place: tuple[int, int]) -> list[Row]:
     """Return rows along the coordinates of a joint: values are q, rates qd; three turns for a ball.
 
     `drive` holds the places in q and qd; of a ball, that of its quaternion in each of the three rows.
@@ -379,7 +395,7 @@ def _read_rows(joint: Joint, pair: int, index: int, place: tuple[int, int]) -> l
     return out
 
 
-def _touches(table: Table, system: System) -> np.ndarray:
+def _row_blocks(table: Table, system: System) -> np.ndarray:
     """Return (r, 4): where in J row r stands on b and a of its first and of its second pair."""
     out = np.full((len(table.joint), 4), -1, np.int64)
     dims = np.diff(system.body_start)
@@ -399,7 +415,7 @@ def _touches(table: Table, system: System) -> np.ndarray:
 
 
 @inner
-def _put_row(bodies, table, touch, r, ends, state, wrench, j):
+def _put_row(bodies, table, row_block, r, ends, state, wrench, j):
     """Write row r into the blocks of J, which start at 0."""
     for slot in range(2):
         k = table.row_pair[r, slot]
@@ -409,18 +425,18 @@ def _put_row(bodies, table, touch, r, ends, state, wrench, j):
         nx, ny, nz = wrench[r, o], wrench[r, o + 1], wrench[r, o + 2]
         fx, fy, fz = wrench[r, o + 3], wrench[r, o + 4], wrench[r, o + 5]
         frame = table.pair_frame
-        if touch[r, 2 * slot] >= 0:
+        if row_block[r, 2 * slot] >= 0:
             cx, cy, cz = _cross(state, k, LEVER_B, fx, fy, fz)
             add_row(
                 bodies, table.pair_link[k, 1], ends, frame[k, 21], frame[k, 22], frame[k, 23],
-                nx + cx, ny + cy, nz + cz, fx, fy, fz, touch[r, 2 * slot], j,
+                nx + cx, ny + cy, nz + cz, fx, fy, fz, row_block[r, 2 * slot], j,
             )  # fmt: skip
-        if touch[r, 2 * slot + 1] >= 0:
+        if row_block[r, 2 * slot + 1] >= 0:
             cx, cy, cz = _cross(state, k, LEVER_A, fx, fy, fz)
             dx, dy, dz = _cross(state, k, GAP, fx, fy, fz)
             add_row(
                 bodies, table.pair_link[k, 0], ends, frame[k, 9], frame[k, 10], frame[k, 11],
-                -(nx + cx + dx), -(ny + cy + dy), -(nz + cz + dz), -fx, -fy, -fz, touch[r, 2 * slot + 1], j,
+                -(nx + cx + dx), -(ny + cy + dy), -(nz + cz + dz), -fx, -fy, -fz, row_block[r, 2 * slot + 1], j,
             )  # fmt: skip
 
 
@@ -438,18 +454,18 @@ def _set_pairs(first, last, link, frame, ends, state):
 
 
 @outlined
-def evaluate_rows(bodies, system, table, touch, soft, time, rows, pose, u, e):
+def evaluate_rows(bodies, system, table, row_block, scalable_pairs, time, rows, pose, u, e):
     """Fill poses, pairs, values and blocks of the first `rows` rows; the mass blocks are left alone.
 
     Pairs are filled not long before their rows are: large models wait for memory, and find them at hand.
     """
     set_ends(bodies, pose, u, e.ends)
     link, frame, ready, pairs = table.pair_link, table.pair_frame, 0, len(table.pair_link)
-    if len(soft) > 0 or len(table.compound) > 0:
+    if len(scalable_pairs) > 0 or len(table.compound) > 0:
         _set_pairs(0, pairs, link, frame, e.ends, e.state)
         ready = pairs
-        for t in range(len(soft)):
-            set_soft_pair(soft[t], table.pair_link, table.pair_frame, bodies, e.ends, e.state)
+        for t in range(len(scalable_pairs)):
+            set_scalable_pair(scalable_pairs[t], table.pair_link, table.pair_frame, bodies, e.ends, e.state)
         set_compounds(table.compound, table.factor_kind, table.factor_data, time, e.scratch, e.state)
     j, c = e.j, 0
     for r in range(rows):
@@ -465,28 +481,28 @@ def evaluate_rows(bodies, system, table, touch, soft, time, rows, pose, u, e):
             _set_pairs(ready, last, link, frame, e.ends, e.state)
             ready = last
         row(table, r, time, e.state, e.near, e.wrench, e.values)
-        _put_row(bodies, table, touch, r, e.ends, e.state, e.wrench, j)
+        _put_row(bodies, table, row_block, r, e.ends, e.state, e.wrench, j)
     _set_pairs(ready, pairs, link, frame, e.ends, e.state)
 
 
 @outlined
 def evaluate(
     # model
-    bodies, system, table, touch, soft,
+    bodies, system, table, row_block, scalable_pairs,
     # in
     time, rows, pose, u,
     # out
     e,
 ):  # fmt: skip
     """Fill everything at (pose, u): ends, pairs, values and blocks of the first `rows` rows, mass blocks."""
-    evaluate_rows(bodies, system, table, touch, soft, time, rows, pose, u, e)
+    evaluate_rows(bodies, system, table, row_block, scalable_pairs, time, rows, pose, u, e)
     set_masses(bodies, pose, e.ends, e.m)
 
 
 # Where the numbers of rows stand in flat J and in velocities, for work on whole arrays.
 
 
-def places_of(system: System, constraints: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def indices_of(system: System, constraints: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return, of each number in the rows of `constraints`, its row counted among them, its place in J and in u."""
     out, row = [], 0
     for c in constraints.tolist():
@@ -513,21 +529,21 @@ def diagonal_of(system: System) -> np.ndarray:
 
 
 @outlined
-def look_there(setup, time, pose, u, e):
+def evaluate_predicted(setup, time, pose, u, e):
     """Fill the values of the rows that hold at other poses, no blocks."""
     table = setup.table
     set_ends(setup.bodies, pose, u, e.ends)
     for k in range(len(table.pair_link)):
         set_pair(k, table.pair_link, table.pair_frame, e.ends, e.state)
-    for k in range(len(setup.soft)):
-        set_soft_pair(setup.soft[k], table.pair_link, table.pair_frame, setup.bodies, e.ends, e.state)
+    for k in range(len(setup.scalable_pairs)):
+        set_scalable_pair(setup.scalable_pairs[k], table.pair_link, table.pair_frame, setup.bodies, e.ends, e.state)
     set_compounds(table.compound, table.factor_kind, table.factor_data, time, e.scratch, e.state)
     for r in range(setup.system.row_start[setup.constraints[1]]):
         row(table, r, time, e.state, e.near, e.wrench, e.values)
 
 
 @outlined
-def put_back_gyro(bodies, ends, pose, f):
+def remove_gyroscopic(bodies, ends, pose, f):
     """Put back the forces of inertia of rigid bodies: momenta in world axes do not have them."""
     for i in range(len(bodies.kind)):
         if bodies.kind[i] == RIGID:

@@ -15,8 +15,8 @@ import numpy as np
 from limberjack._jit import kernel
 from limberjack.constraints.table import Pairs
 from limberjack.errors import StateError, UnsupportedByMethod
-from limberjack.maximal.bodies import AFFINE, OWN, PLANAR, RIGID, SCALABLE, SCALABLE_AXES, SHAPE, body_point
-from limberjack.maximal.registered_bodies import DRIFT
+from limberjack.maximal.bodies import AFFINE, PLANAR, REGISTERED_BODY, RIGID, SCALABLE, SCALABLE_AXES, SHAPE, body_point
+from limberjack.maximal.registered_bodies import COM_VELOCITY
 from limberjack.maximal.rows import Maximal
 from limberjack.model.body_kinds import BODY_KINDS
 from limberjack.model.compile import joint_frames
@@ -26,15 +26,15 @@ from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_ma
 
 __all__ = [
     "body_frames",
-    "body_speeds",
+    "body_velocities",
     "close_tree",
     "may_be_primary",
-    "own_columns",
-    "place_of",
+    "registered_columns",
+    "point_motion",
     "rigid_model",
     "shape_columns",
     "start_shapes",
-    "weighed_model",
+    "model_with_masses",
 ]
 
 # Models with bodies of other kinds or masses: for methods that move none that change size, and for geometry alone.
@@ -47,7 +47,7 @@ def rigid_model(model: Model) -> Model:
     return Model(replace(model.spec, bodies=bodies))
 
 
-def weighed_model(model: Model) -> Model:
+def model_with_masses(model: Model) -> Model:
     """Return the model with mass and inertia on bodies that lack it about some axis; its geometry is the same."""
     own = model.arrays.links.inertia
     heavy = own[:, 9] > 0.0
@@ -88,12 +88,12 @@ def may_be_primary(whole: Maximal) -> np.ndarray:
     Points of these need not move in all directions, and rows that nothing can move are found by auxiliary solves only.
     """
     system = whole.system
-    own = whole.bodies.kind[system.incidence_body] == OWN
-    of_touch = np.repeat(np.arange(len(system.row_start) - 1), np.diff(system.incidence_start))
-    return np.bincount(of_touch[own], minlength=len(system.row_start) - 1) == 0
+    own = whole.bodies.kind[system.incidence_body] == REGISTERED_BODY
+    of_incidence = np.repeat(np.arange(len(system.row_start) - 1), np.diff(system.incidence_start))
+    return np.bincount(of_incidence[own], minlength=len(system.row_start) - 1) == 0
 
 
-def own_columns(count: int) -> np.ndarray:
+def registered_columns(count: int) -> np.ndarray:
     """Return the columns of a pose that hold the coordinates of a registered kind."""
     return np.array([c if c < 3 else SHAPE + c - 3 for c in range(count)], np.int64)
 
@@ -117,8 +117,8 @@ def shape_columns(model: Model, whole: Maximal, link: int) -> tuple[np.ndarray, 
     kind, start, end = int(whole.bodies.kind[link]), int(whole.bodies.start[link]), int(whole.bodies.start[link + 1])
     if kind < SCALABLE:
         raise StateError("the body keeps its size and has no coordinates of its own")
-    if kind == OWN:
-        return own_columns(end - start), np.arange(start, end)
+    if kind == REGISTERED_BODY:
+        return registered_columns(end - start), np.arange(start, end)
     first = start + (3 if kind == AFFINE else 6)
     order = _axes_in_link(model, link) if kind == SCALABLE_AXES else np.arange(end - first)
     return SHAPE + order, first + order
@@ -136,14 +136,14 @@ def start_shapes(model: Model, whole: Maximal, pose: np.ndarray, u: np.ndarray) 
         plain = np.eye(3).ravel() if whole.bodies.kind[link] == AFFINE else np.ones(len(columns))
         pose[link, columns] = plain if body.scale is None else body.scale
         if whole.bodies.kind[link] == SCALABLE_AXES:
-            whole.bodies.give[link, 1 + columns - SHAPE] = plain if body.scale_rest is None else body.scale_rest
+            whole.bodies.scale_spring[link, 1 + columns - SHAPE] = plain if body.scale_rest is None else body.scale_rest
         if isinstance(body, RegisteredBody):
             u[speeds], pose[link, 3] = body.rates, 1.0
         found = True
     return found
 
 
-def place_of(whole: Maximal, ends: np.ndarray, link: int, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def point_motion(whole: Maximal, ends: np.ndarray, link: int, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return place and velocity of a point of a body, counted from its com, `ends` and maps up to date."""
     out = np.zeros(6)
     if whole.bodies.kind[link] >= SCALABLE:
@@ -177,14 +177,14 @@ def close_tree(
             links.append(link)
             points.append(frame[9:] - (whole.center[link] if link >= 0 else 0.0))
         below = max(links)
-        if joint.kind == "free" or links[0] == links[1] or bodies.kind[below] == OWN:
+        if joint.kind == "free" or links[0] == links[1] or bodies.kind[below] == REGISTERED_BODY:
             continue
         one = links.index(below)
-        ways = [
-            (0.0, 0.0) if link < 0 else _way(placed[link], place_of(whole, ends, link, p), p)
+        offsets = [
+            (0.0, 0.0) if link < 0 else _offset_from_rigid(placed[link], point_motion(whole, ends, link, p), p)
             for link, p in zip(links, points, strict=True)
         ]
-        shift, speed = (ways[1 - one][k] - ways[one][k] for k in range(2))
+        shift, speed = (offsets[1 - one][k] - offsets[one][k] for k in range(2))
         if not np.any(shift) and not np.any(speed):
             continue
         moved = True
@@ -197,7 +197,7 @@ def close_tree(
     return moved
 
 
-def _way(placed: np.ndarray, now: tuple[np.ndarray, np.ndarray], point: np.ndarray) -> tuple[Any, Any]:
+def _offset_from_rigid(placed: np.ndarray, now: tuple[np.ndarray, np.ndarray], point: np.ndarray) -> tuple[Any, Any]:
     """Return how far a point of a body is, and how fast it goes, from where it would be if the body kept its size."""
     lever = matrix_from_quaternion(placed[3:7]) @ point
     return now[0] - (placed[:3] + lever), now[1] - (placed[10:13] + np.cross(placed[7:10], lever))
@@ -254,7 +254,7 @@ def body_frames(
     return positions, rotations
 
 
-def body_speeds(model: Model, whole: Maximal, ends: np.ndarray) -> np.ndarray:
+def body_velocities(model: Model, whole: Maximal, ends: np.ndarray) -> np.ndarray:
     """Return (n, 6) angular velocities and velocities of the coms; an affine body turns as its map does, without shear.
 
     Args:
@@ -272,8 +272,8 @@ def body_speeds(model: Model, whole: Maximal, ends: np.ndarray) -> np.ndarray:
         if whole.bodies.kind[link] >= SCALABLE:
             map_now, rate = whole.bodies.maps[link, :9].reshape(3, 3), whole.bodies.maps[link, 9:18].reshape(3, 3)
             out[i, 3:] += rate @ at
-            if whole.bodies.kind[link] == OWN:
-                out[i, 3:] = whole.bodies.own[link, DRIFT : DRIFT + 3]
+            if whole.bodies.kind[link] == REGISTERED_BODY:
+                out[i, 3:] = whole.bodies.registered[link, COM_VELOCITY : COM_VELOCITY + 3]
             if whole.bodies.kind[link] >= AFFINE:
                 flow = rate @ np.linalg.pinv(map_now)
                 out[i, :3] = 0.5 * np.array([flow[2, 1] - flow[1, 2], flow[0, 2] - flow[2, 0], flow[1, 0] - flow[0, 1]])

@@ -15,17 +15,17 @@ from limberjack.maximal.forces import read_coordinates
 from limberjack.maximal.rows import Evaluation, evaluate
 
 __all__ = [
-    "BAUMGARTE", "GAP_ALLOWED", "HUGE", "LOOSE", "MIDWAY", "MORE_ROOM", "MOST", "OPEN_LOOP", "PROJECT", "STUCK",
-    "TOUCH", "Setup", "State", "change_velocities", "look_at", "meet", "project", "set_sides", "solve_again",
-    "worst_row",
+    "BAUMGARTE", "GAP_ALLOWED", "HUGE", "NO_STABILIZATION", "MIDWAY", "MORE_ROOM", "MAX_ITERATIONS", "OPEN_LOOP",
+    "PROJECT", "STUCK", "ACTIVE_TOLERANCE", "Setup", "State", "apply_generalized_impulse", "evaluate_state",
+    "factor_and_solve", "project", "set_rhs", "solve_with_factor", "worst_row",
 ]  # fmt: skip
 
 # How constraints are kept: by projections, by Baumgarte's terms, not at all; by projections after semi-implicit steps.
-PROJECT, BAUMGARTE, LOOSE, MIDWAY = range(4)
-TOUCH = 1e-10
+PROJECT, BAUMGARTE, NO_STABILIZATION, MIDWAY = range(4)
+ACTIVE_TOLERANCE = 1e-10
 GAP_ALLOWED = 1e-8
 HUGE = 1e150
-MOST = 30
+MAX_ITERATIONS = 30
 # What rows of loops give way by in projections that have little left to close, of what they move alone.
 _SOFT = 1e-9
 OPEN_LOOP, STUCK, MORE_ROOM = -(2**40), -(2**41), -(2**42)
@@ -37,8 +37,8 @@ class Setup(NamedTuple):
     bodies: Bodies
     system: System
     table: Table
-    touch: np.ndarray
-    soft: np.ndarray
+    row_block: np.ndarray
+    scalable_pairs: np.ndarray
     center: np.ndarray  # (n, 3)
     constraints: np.ndarray  # (3,) how many are held; held or one-sided; in all
     gravity: np.ndarray  # (3,)
@@ -62,14 +62,14 @@ class State(NamedTuple):
     u_before: np.ndarray  # (nu,)
     momentum: np.ndarray  # (nu,)
     force: np.ndarray  # (nu,) without the constraints
-    there: Evaluation  # of the poses a step tries
+    predicted: Evaluation  # of the poses a step tries
     fresh: np.ndarray  # (1,) 1 where rows, factor and force belong to the poses now, 2 where the force alone does
-    pressed: np.ndarray  # (r,) forces of one-sided rows in the last stage, -1 for those a projection has met
+    last_force: np.ndarray  # (r,) forces of one-sided rows in the last stage, -1 for those a projection has met
     report: np.ndarray  # (4,) iterations of the projection, gap left, its row, node of a failed pivot
 
 
 @outlined
-def set_sides(table, rows, mode, h, loose, rate, values, pressed, side, give):
+def set_rhs(table, rows, mode, h, stabilization, rate, values, last_force, rhs, compliance):
     """Fill the right sides r of all rows that hold, and the compliance of springs over a step h.
 
     In mode 1 springs are met by their impulse over h, as they will be at its end; by none where h is 0. MIDWAY bends
@@ -77,16 +77,16 @@ def set_sides(table, rows, mode, h, loose, rate, values, pressed, side, give):
     """
     for r in range(rows):
         value = values[r, mode] if mode != 2 else values[r, 2]
-        if mode == 2 and loose == MIDWAY:
+        if mode == 2 and stabilization == MIDWAY:
             value *= 0.5
-        if mode == 2 and loose == BAUMGARTE and table.speed[r] == 0:
+        if mode == 2 and stabilization == BAUMGARTE and table.speed[r] == 0:
             value += 2.0 * rate * values[r, 1] + rate * rate * values[r, 0]
-        if mode == 2 and loose == BAUMGARTE and table.speed[r] == 1:
+        if mode == 2 and stabilization == BAUMGARTE and table.speed[r] == 1:
             value += rate * values[r, 1]
-        if mode == 2 and table.role[r] == INEQUALITY and pressed[r] == 0.0 and values[r, 1] > 0.0:
+        if mode == 2 and table.role[r] == INEQUALITY and last_force[r] == 0.0 and values[r, 1] > 0.0:
             # what it moves away with counts against the acceleration that would bring it back within the step
             value += values[r, 1] / h
-        give[r] = 0.0
+        compliance[r] = 0.0
         if mode == 0 and table.speed[r] == 1:
             value = 0.0
         if table.role[r] == SPRING:
@@ -94,7 +94,7 @@ def set_sides(table, rows, mode, h, loose, rate, values, pressed, side, give):
             stiff = h * (h * k + c)
             # a spring takes no part in projections, which last no time: it gives way without limit
             acts = mode != 0 and stiff > 0.0
-            give[r] = 1.0 / stiff if acts else 1e12
+            compliance[r] = 1.0 / stiff if acts else 1e12
             value = 0.0
             if acts and mode == 2:
                 value = values[r, 2] + (k * values[r, 0] + (c + h * k) * values[r, 1]) / stiff
@@ -102,40 +102,40 @@ def set_sides(table, rows, mode, h, loose, rate, values, pressed, side, give):
                 value = values[r, 1] + h * k * values[r, 0] / stiff
         if table.role[r] == ROTOR:
             # its inertia answers changes of velocity, in whatever mode
-            give[r] = table.soft[r, 0]
+            compliance[r] = table.soft[r, 0]
             value = values[r, 2] if mode == 2 else 0.0
-        side[r] = value
+        rhs[r] = value
 
 
 @outlined
-def _soften(system, every, held, always, m, j, give):
-    """Let the rows of loops give way a little: all `held` constraints where `every`, else those that `auxiliary` lists."""
-    for i in range(held if every else len(always)):
-        c = i if every else always[i]
+def _add_loop_compliance(system, every, equalities, auxiliary, m, j, compliance):
+    """Add a little compliance to the rows of loops: of all equality constraints where `every`, else of `auxiliary`."""
+    for i in range(equalities if every else len(auxiliary)):
+        c = i if every else auxiliary[i]
         for k in range(system.row_start[c + 1] - system.row_start[c]):
             r = system.row_start[c] + k
-            if give[r] == 0.0:
-                give[r] = _SOFT * row_mobility(system, c, k, m, j)
+            if compliance[r] == 0.0:
+                compliance[r] = _SOFT * row_mobility(system, c, k, m, j)
 
 
 @inner
-def meet(setup, tree, structure, mode, h, loose, rate, touch, soft, e, s, saddle):
+def factor_and_solve(setup, tree, structure, mode, h, stabilization, rate, active_tolerance, soft, e, s, saddle):
     """Factor and solve for saddle.f and the rows of e in a mode: values (0), rates (1), accelerations (2).
 
-    One-sided rows no farther off than `touch` act. `soft`: near a pose where loops lose rank, directions that they
-    hardly hold are left as they are, where to close them to the last bit would amplify rounding.
+    Inequality rows with values up to `active_tolerance` are active. `soft`: near a pose where loops lose rank,
+    directions that they hardly constrain are left as they are, since closing them to the last bit would amplify rounding.
     """
     rows = setup.system.row_start[setup.constraints[1]]
-    set_sides(setup.table, rows, mode, h, loose, rate, e.values, s.pressed, saddle.r, saddle.c)
+    set_rhs(setup.table, rows, mode, h, stabilization, rate, e.values, s.last_force, saddle.r, saddle.c)
     if soft:
-        _soften(setup.system, tree is None, setup.constraints[0], saddle.auxiliary, e.m, e.j, saddle.c)
+        _add_loop_compliance(setup.system, tree is None, setup.constraints[0], saddle.auxiliary, e.m, e.j, saddle.c)
     status = factor_saddle(setup.system, tree, structure, e.m, e.j, saddle)
     listed, rank = saddle.report[0], saddle.report[1]
     if status != 0:
         s.report[3] = status
         status = STUCK
     else:
-        status = solve_again(setup, tree, structure, mode, touch, e, s, saddle)
+        status = solve_with_factor(setup, tree, structure, mode, active_tolerance, e, s, saddle)
     if soft:
         # rows that give way are all independent: the rank told is that of the accelerations
         saddle.report[0], saddle.report[1] = listed, rank
@@ -143,12 +143,12 @@ def meet(setup, tree, structure, mode, h, loose, rate, touch, soft, e, s, saddle
 
 
 @inner
-def solve_again(setup, tree, structure, mode, touch, e, s, saddle):
+def solve_with_factor(setup, tree, structure, mode, active_tolerance, e, s, saddle):
     """Solve with the factor at hand, right sides set."""
     counts, listed = setup.constraints, saddle.responses
     rows = list_active(
-        setup.system.row_start, counts[0], counts[1], e.values, touch, mode == 0, saddle.auxiliary,
-        len(listed.constraint), s.pressed, listed.count, listed.constraint, saddle.low, saddle.high,
+        setup.system.row_start, counts[0], counts[1], e.values, active_tolerance, mode == 0, saddle.auxiliary,
+        len(listed.constraint), s.last_force, listed.count, listed.constraint, saddle.low, saddle.high,
     )  # fmt: skip
     status = NO_ROOM
     if rows != NO_ROOM:
@@ -164,28 +164,28 @@ def solve_again(setup, tree, structure, mode, touch, e, s, saddle):
 def worst_row(setup, e, s):
     """Return the largest error of the rows held in position, and the row."""
     start, counts = setup.system.row_start, setup.constraints
-    return _worst(start[counts[0]], start[counts[1]], setup.table.speed, setup.table.role, e.values, s.pressed)
+    return _worst(start[counts[0]], start[counts[1]], setup.table.speed, setup.table.role, e.values, s.last_force)
 
 
 @outlined
-def _worst(held, rows, speed, role, values, pressed):
+def _worst(equalities, rows, speed, role, values, last_force):
     worst, at = 0.0, -1
     for r in range(rows):
         if speed[r] == 1 or role[r] == SPRING:
             continue
-        size = abs(values[r, 0]) if r < held or pressed[r] > 0.0 else -values[r, 0]
+        size = abs(values[r, 0]) if r < equalities or last_force[r] > 0.0 else -values[r, 0]
         if not size <= worst:
             worst, at = size, r
     return worst, at
 
 
 @outlined
-def _touches(first, last, values):
+def _any_active(first, last, values):
     """Return whether anything needs projecting: a held row, or a one-sided one that touches."""
     if first > 0:
         return True
     for r in range(first, last):
-        if values[r, 0] <= TOUCH:
+        if values[r, 0] <= ACTIVE_TOLERANCE:
             return True
     return False
 
@@ -196,8 +196,8 @@ def project(setup, tree, structure, time, tolerance, rows, e, s, saddle):
     nu = len(s.u)
     last, least, worst, status = np.inf, np.inf, 0.0, 0
     bodies = setup.bodies
-    for iteration in range(MOST):
-        evaluate(bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, s.pose, s.u, e)
+    for iteration in range(MAX_ITERATIONS):
+        evaluate(bodies, setup.system, setup.table, setup.row_block, setup.scalable_pairs, time, rows, s.pose, s.u, e)
         worst, at = worst_row(setup, e, s)
         s.report[0] = iteration
         if worst < least or not worst < 1e100:
@@ -208,18 +208,22 @@ def project(setup, tree, structure, time, tolerance, rows, e, s, saddle):
         last = worst
         for k in range(nu):
             saddle.f[k] = 0.0
-        touch, soft = max(TOUCH, 10.0 * worst), worst < GAP_ALLOWED
-        status = meet(setup, tree, structure, np.int64(0), 0.0, np.int64(PROJECT), 0.0, touch, soft, e, s, saddle)
+        active_tolerance, soft = max(ACTIVE_TOLERANCE, 10.0 * worst), worst < GAP_ALLOWED
+        status = factor_and_solve(
+            setup, tree, structure, np.int64(0), 0.0, np.int64(PROJECT), 0.0, active_tolerance, soft, e, s, saddle
+        )
         if status != 0:
             break
         move_bodies(bodies, 1.0, saddle.a, s.pose)
     if status == STUCK or (status == 0 and not worst <= GAP_ALLOWED):
         return OPEN_LOOP
     start, counts = setup.system.row_start, setup.constraints
-    if status == 0 and _touches(start[counts[0]], start[counts[1]], e.values):
+    if status == 0 and _any_active(start[counts[0]], start[counts[1]], e.values):
         for k in range(nu):
             saddle.f[k] = 0.0
-        status = meet(setup, tree, structure, np.int64(1), 0.0, np.int64(PROJECT), 0.0, TOUCH, True, e, s, saddle)
+        status = factor_and_solve(
+            setup, tree, structure, np.int64(1), 0.0, np.int64(PROJECT), 0.0, ACTIVE_TOLERANCE, True, e, s, saddle
+        )
         if status == 0:
             for k in range(nu):
                 s.u[k] += saddle.a[k]
@@ -227,7 +231,7 @@ def project(setup, tree, structure, time, tolerance, rows, e, s, saddle):
 
 
 @kernel
-def look_at(
+def evaluate_state(
     # model
     setup,
     # in
@@ -237,14 +241,14 @@ def look_at(
 ):  # fmt: skip
     """Evaluate all rows at the state now, those of coordinates included, and fill q and qd of joints that have them."""
     rows = setup.system.row_start[setup.constraints[2]]
-    evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, s.pose, s.u, e)
+    evaluate(setup.bodies, setup.system, setup.table, setup.row_block, setup.scalable_pairs, time, rows, s.pose, s.u, e)
     read_coordinates(setup, s.pose, e, s.q, s.qd)
     worst, at = worst_row(setup, e, s)
     s.report[1], s.report[2] = worst, at
 
 
 @kernel
-def change_velocities(
+def apply_generalized_impulse(
     # model
     setup, tree, structure,
     # in
@@ -254,10 +258,12 @@ def change_velocities(
 ):  # fmt: skip
     """Let the impulse (nu,) act at once: velocities change so that all rows hold; return a status."""
     rows = setup.system.row_start[setup.constraints[1]]
-    evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, s.pose, s.u, e)
+    evaluate(setup.bodies, setup.system, setup.table, setup.row_block, setup.scalable_pairs, time, rows, s.pose, s.u, e)
     for k in range(len(s.u)):
         saddle.f[k] = impulse[k]
-    status = meet(setup, tree, structure, np.int64(1), 0.0, np.int64(PROJECT), 0.0, TOUCH, False, e, s, saddle)
+    status = factor_and_solve(
+        setup, tree, structure, np.int64(1), 0.0, np.int64(PROJECT), 0.0, ACTIVE_TOLERANCE, False, e, s, saddle
+    )
     if status == 0:
         for k in range(len(s.u)):
             s.u[k] += saddle.a[k]

@@ -12,21 +12,21 @@ from limberjack.constraints.table import DRIVE, EQUALITY
 from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError, UnsupportedByMethod
 from limberjack.linear.elimination import split
 from limberjack.linear.saddle import first_constraints, new_saddle
-from limberjack.maximal.bodies import AFFINE, OWN, PARTICLE, PLANAR, POSE, RIGID, SCALABLE, SHAPE
+from limberjack.maximal.bodies import AFFINE, PARTICLE, PLANAR, POSE, REGISTERED_BODY, RIGID, SCALABLE, SHAPE
 from limberjack.maximal.forces import match_signs
 from limberjack.maximal.inserted_rows import inserted_terms
 from limberjack.maximal.measure import body_energies, spring_energies
 from limberjack.maximal.rows import Maximal, new_evaluation
 from limberjack.maximal.scalable_bodies import (
     body_frames,
-    body_speeds,
+    body_velocities,
     close_tree,
     may_be_primary,
-    place_of,
+    point_motion,
     shape_columns,
     start_shapes,
 )
-from limberjack.maximal.solve import OPEN_LOOP, STUCK, Setup, State, change_velocities, look_at
+from limberjack.maximal.solve import OPEN_LOOP, STUCK, Setup, State, apply_generalized_impulse, evaluate_state
 from limberjack.model.arrays import BALL_DRIVE, DOF, SCALAR_DRIVE, Drives, whole_span
 from limberjack.model.compile import drives_of
 from limberjack.model.joints import coordinate_counts, identity_coordinates
@@ -173,7 +173,7 @@ def _to_maximal(
         placed[i, 0], placed[i, 1], placed[i, 2] = x, y, z
         placed[i, 3], placed[i, 4], placed[i, 5], placed[i, 6] = a, b, c, d
         placed[i, 7], placed[i, 8], placed[i, 9], placed[i, 10], placed[i, 11], placed[i, 12] = wx, wy, wz, vx, vy, vz
-        if kind == OWN:
+        if kind == REGISTERED_BODY:
             continue
         pose[i, 0], pose[i, 1], pose[i, 2] = x, y, z
         pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = a, b, c, d
@@ -208,9 +208,16 @@ class MaximalState:
         self._span = whole_span(a.links, a.drives)
         self._work = new_work(a.links)
         reads = int((whole.table.role == DRIVE).sum())
-        counts = np.array([whole.held, len(whole.names) - reads, len(whole.names)], np.int64)
+        counts = np.array([whole.equality_count, len(whole.names) - reads, len(whole.names)], np.int64)
         self._setup = Setup(
-            whole.bodies, whole.system, whole.table, whole.touch, whole.soft, whole.center, counts, a.links.gravity
+            whole.bodies,
+            whole.system,
+            whole.table,
+            whole.row_block,
+            whole.scalable_pairs,
+            whole.center,
+            counts,
+            a.links.gravity,
         )
         self._e = new_evaluation(whole)
         self._loops = solver == "sparse" or (solver == "auto" and _loop_rows(whole) > few)
@@ -256,7 +263,7 @@ class MaximalState:
         """Make the solver of the rows anew, with the room for rows that act at once that is now asked for."""
         rigid = bool((self.whole.bodies.kind == RIGID).all())
         self._tree, self._structure, self._saddle = new_saddle(
-            self.whole.system, self.whole.held, loops=self._loops, rigid=rigid, room=self._room,
+            self.whole.system, self.whole.equality_count, loops=self._loops, rigid=rigid, room=self._room,
             primary=may_be_primary(self.whole),
         )  # fmt: skip
 
@@ -303,7 +310,7 @@ class MaximalState:
             self._e.near[term] = self._s.q[place]
         self._start_compounds()
         if (bodies.kind >= SCALABLE).any():
-            look_at(self._setup, self._time, self._e, self._s)
+            evaluate_state(self._setup, self._time, self._e, self._s)
             close_tree(self._model, self.whole, self._placed, self._e.ends, pose, u)
         self._s.fresh[0] = 0
         self._seen = (q, qd)
@@ -322,14 +329,14 @@ class MaximalState:
     def _start_compounds(self) -> None:
         """Let the search for the coordinates of compound joints begin at those now known."""
         for pair, place, count in self._compounds:
-            for e in (self._e, self._s.there):
+            for e in (self._e, self._s.predicted):
                 e.state[pair, COORDINATES : COORDINATES + count] = self._s.q[place : place + count]
 
     def check_loops(self, check: bool = True) -> None:
         """Look at all rows and raise where a loop is open, unless told not to."""
-        look_at(self._setup, self._time, self._e, self._s)
+        evaluate_state(self._setup, self._time, self._e, self._s)
         if self._fit_screws():
-            look_at(self._setup, self._time, self._e, self._s)
+            evaluate_state(self._setup, self._time, self._e, self._s)
         q, qd = self._seen
         self._q[:], self._qd[:] = q, qd
         gap, row = float(self._s.report[1]), int(self._s.report[2])
@@ -351,7 +358,7 @@ class MaximalState:
         """Read q and qd off the poses, once after each advance."""
         if self._read:
             return
-        look_at(self._setup, self._time, self._e, self._s)
+        evaluate_state(self._setup, self._time, self._e, self._s)
         read_frees(*self._read_offs, self._e.ends, self._s.pose, self.whole.center, self._q, self._qd)
         self._seen = (self._q.copy(), self._qd.copy())
         self._read = True
@@ -389,15 +396,15 @@ class MaximalState:
         if self._read and not (np.array_equal(self._seen[0], self._q) and np.array_equal(self._seen[1], self._qd)):
             self._put_state()
 
-    def changed(self) -> None:
-        """Take note that the state or a force was set."""
+    def invalidate(self) -> None:
+        """Take q and qd that were set; what follows from state and forces is found again."""
         self._s.fresh[0] = 0
         self._take_edits()
 
-    def kick(self, link: int, point: np.ndarray, impulse: np.ndarray, angular: np.ndarray) -> None:
-        """Let an impulse act at once at a point of a link's frame, all constraints kept."""
+    def apply_impulse(self, link: int, point: np.ndarray, impulse: np.ndarray, angular: np.ndarray) -> None:
+        """Change velocities at once by an impulse at a point of a link's frame, all constraints maintained."""
         self._take_edits()
-        look_at(self._setup, self._time, self._e, self._s)
+        evaluate_state(self._setup, self._time, self._e, self._s)
         bodies, o = self.whole.bodies, int(self.whole.bodies.start[link])
         lever = self._place_of(link, point) - self._s.pose[link, :3]
         turn = angular + np.cross(lever, impulse)
@@ -411,16 +418,12 @@ class MaximalState:
         else:
             raise UnsupportedByMethod("impulses act on rigid and planar bodies and particles only")
         structures = (self._tree, self._structure)
-        if change_velocities(self._setup, *structures, self._time, whole, self._e, self._saddle, self._s):
+        if apply_generalized_impulse(self._setup, *structures, self._time, whole, self._e, self._saddle, self._s):
             raise StateError("no impulses of the constraints answer this impulse")
         self._s.fresh[0] = 0
         self._read = False
 
-    def active_links(self) -> np.ndarray:
-        """Return, per link, whether its joint is simulated now: all are."""
-        return np.ones(len(self._links.parent), bool)
-
-    def memory(self) -> dict[str, np.ndarray]:
+    def state_arrays(self) -> dict[str, np.ndarray]:
         """Return poses, velocities and turns counted."""
         self._take_edits()
         # "rattle" goes on with the forces it had before the velocities were made to fit
@@ -432,14 +435,14 @@ class MaximalState:
             "force": self._s.force * going,
         }  # fmt: skip
 
-    def remember(self, memory: dict[str, np.ndarray]) -> None:
-        """Take back what `memory` gave."""
-        self._s.pose[:], self._s.u[:], self._e.near[:] = memory["pose"], memory["u"], memory["near"]
-        self._s.force[:], self._s.fresh[:] = memory["force"], 2 * memory["going"]
-        self.loop_tau[:] = memory["loop_tau"]
-        self._s.q[len(self._q) :] = memory["loop_q"]
+    def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set what `state_arrays` returned."""
+        self._s.pose[:], self._s.u[:], self._e.near[:] = arrays["pose"], arrays["u"], arrays["near"]
+        self._s.force[:], self._s.fresh[:] = arrays["force"], 2 * arrays["going"]
+        self.loop_tau[:] = arrays["loop_tau"]
+        self._s.q[len(self._q) :] = arrays["loop_q"]
         self._start_compounds()
-        self._e.state[self.whole.table.compound[:, 0], PICKED:ROWS] = memory["picked"]
+        self._e.state[self.whole.table.compound[:, 0], PICKED:ROWS] = arrays["picked"]
         self._seen = (self._q.copy(), self._qd.copy())
         self._read = True
 
@@ -460,36 +463,36 @@ class MaximalState:
             return Diverged, joint, f"{text}; try a smaller dt, damping or another integrator"
         return None
 
-    def measured(self, forces: Any) -> tuple[float, ...] | None:
+    def energy_and_momentum(self, forces: Any) -> tuple[float, ...] | None:
         """Return kinetic and potential energy, linear and angular momentum where bodies change size, else None."""
         if not (self.whole.bodies.kind >= SCALABLE).any():
             return None
         self._refresh()
-        look_at(self._setup, self._time, self._e, self._s)
+        evaluate_state(self._setup, self._time, self._e, self._s)
         kinetic, potential, *momentum = body_energies(self.whole, self._setup.gravity, self._e, self._s)
         potential += spring_energies(self._model.arrays.springs, self._place_of)
         potential += float(joint_energy(self._all_drives(forces)[0], self._s.q))
         return kinetic, potential, *momentum
 
-    def body_frames(self, rest: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    def body_poses(self, rigid: Any) -> tuple[np.ndarray, np.ndarray] | None:
         """Return origins and quaternions of the body frames where bodies change size, else None."""
         if not (self.whole.bodies.kind >= SCALABLE).any():
             return None
-        look_at(self._setup, self._time, self._e, self._s)
-        return body_frames(self._model, self.whole, self._s.pose, self._place_of, rest)
+        evaluate_state(self._setup, self._time, self._e, self._s)
+        return body_frames(self._model, self.whole, self._s.pose, self._place_of, rigid)
 
-    def body_speeds(self) -> np.ndarray | None:
+    def body_velocities(self) -> np.ndarray | None:
         """Return angular velocities and velocities of the coms where bodies change size, else None."""
         if not (self.whole.bodies.kind >= SCALABLE).any():
             return None
-        look_at(self._setup, self._time, self._e, self._s)
-        return body_speeds(self._model, self.whole, self._e.ends)
+        evaluate_state(self._setup, self._time, self._e, self._s)
+        return body_velocities(self._model, self.whole, self._e.ends)
 
-    def joint_gaps(self) -> tuple[float, float]:
+    def joint_error(self) -> tuple[float, float]:
         """Return the largest gap [m] and angle [rad] that any joint's locked directions are open by."""
-        look_at(self._setup, self._time, self._e, self._s)
+        evaluate_state(self._setup, self._time, self._e, self._s)
         table, e = self.whole.table, self._e
-        rows = int(self.whole.system.row_start[self.whole.held])
+        rows = int(self.whole.system.row_start[self.whole.equality_count])
         names = self._model.joint_names
         gears = [k for k, name in enumerate(names) if self._model.joint_spec(name).kind == "gear"]
         held = (table.role[:rows] == EQUALITY) & (table.speed[:rows] == 0) & ~np.isin(table.joint[:rows], gears)
@@ -504,14 +507,14 @@ class MaximalState:
         """Return where a point of a link's frame is in the world; of the world for link -1."""
         if link < 0:
             return point
-        return place_of(self.whole, self._e.ends, link, point - self.whole.center[link])[0]
+        return point_motion(self.whole, self._e.ends, link, point - self.whole.center[link])[0]
 
-    def shape_of(self, link: int) -> tuple[np.ndarray, np.ndarray]:
+    def body_coordinates(self, link: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the coordinates that a body has beyond those of a solid, and their rates."""
         columns, speeds = shape_columns(self._model, self.whole, link)
         return self._s.pose[link, columns].copy(), self._s.u[speeds].copy()
 
-    def set_shape(self, link: int, coordinates: np.ndarray | None, rates: np.ndarray | None) -> None:
+    def set_body_coordinates(self, link: int, coordinates: np.ndarray | None, rates: np.ndarray | None) -> None:
         """Set the coordinates that a body has beyond those of a solid, or their rates; bodies below it go along."""
         self._take_edits()
         self._refresh()
@@ -534,8 +537,8 @@ def _loop_drives(model: Model, whole: Maximal) -> Drives:
 
 def _loop_rows(whole: Maximal) -> int:
     """Return how many rows close loops."""
-    own = first_constraints(whole.system, whole.held)
-    return int(np.diff(own.row_start)[split(own, may_be_primary(whole)[: whole.held]).auxiliary].sum())
+    own = first_constraints(whole.system, whole.equality_count)
+    return int(np.diff(own.row_start)[split(own, may_be_primary(whole)[: whole.equality_count]).auxiliary].sum())
 
 
 def _is_particle(model: Model, name: str) -> bool:

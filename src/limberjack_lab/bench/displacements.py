@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
+import limberjack as lj
 from limberjack import scenes
 from limberjack.constraints.system import System, new_system
 from limberjack.linear.krylov import new_krylov, solve_krylov
 from limberjack.linear.tree_preconditioner import new_tree_preconditioner, solve_tree_preconditioned
 from limberjack.maximal.assemble import Assembler
-from limberjack.methods import Displacements
-from limberjack.simulation.simulation import Simulation
 from limberjack_lab.bench.clock import Contender, race
 from limberjack_lab.bench.table import Bar, Column, Table, Watch, peer, ratio
 
@@ -24,10 +23,10 @@ _TOLERANCE = 1e-6
 _SIZES, _QUICK_SIZES = (100, 400, 1600, 6400, 40_000), (100, 400)
 
 
-def dragging(iterations: int, solver_iterations: int) -> tuple[Simulation, Any]:
+def dragging(iterations: int, solver_iterations: int) -> tuple[lj.Simulation, Any]:
     """Return the structure of 56 solids with a grip that draws it aside, and the grip."""
-    method = Displacements(mode="kinematic", iterations=iterations, solver_iterations=solver_iterations)
-    sim = Simulation(scenes.draggable_structure(), method, dt=1 / 60)
+    method = lj.Displacements(mode="kinematic", iterations=iterations, solver_iterations=solver_iterations)
+    sim = lj.Simulation(scenes.draggable_structure(), method, dt=1 / 60)
     grip = sim.grab("rod6_3")
     return sim, grip
 
@@ -35,7 +34,7 @@ def dragging(iterations: int, solver_iterations: int) -> tuple[Simulation, Any]:
 def shaking() -> Any:
     """Return the scene of the plate and its simulation."""
     scene = scenes.get("shaken_plate")
-    return scene, Simulation(scene.model, scene.method, dt=scene.dt)
+    return scene, lj.Simulation(scene.model, scene.method, dt=scene.dt)
 
 
 def _frames(table: Table, seconds: float, watch: Watch) -> dict[str, float]:
@@ -57,7 +56,7 @@ def _frames(table: Table, seconds: float, watch: Watch) -> dict[str, float]:
 
     def assembled() -> None:
         work.pose[:] = start
-        work.work.krylov.kept[:] = 0.0
+        work.work.krylov.recycled[:] = 0.0
         work.correct(6, 30)
 
     best["assembly"] = 1e3 * race([Contender("a", assembled)], seconds=seconds)["a"].cpu
@@ -73,7 +72,9 @@ def _frames(table: Table, seconds: float, watch: Watch) -> dict[str, float]:
         sim.step(1)
         place, turn = grip.point.copy(), [0]
 
-        def frame(sim: Simulation = sim, grip: Any = grip, place: np.ndarray = place, turn: list[int] = turn) -> None:
+        def frame(
+            sim: lj.Simulation = sim, grip: Any = grip, place: np.ndarray = place, turn: list[int] = turn
+        ) -> None:
             # to and fro, so that no frame finds the structure closed
             turn[0] += 1
             grip.move(place + 0.5 * np.array((np.sin(0.1 * turn[0]), np.cos(0.07 * turn[0]) - 1.0, 0.0)))
@@ -109,7 +110,7 @@ def _matrix(work: Assembler, sparse: Any) -> Any:
     for c in range(len(s.row_start) - 1):
         for t in range(s.incidence_start[c], s.incidence_start[c + 1]):
             n = s.row_start[c + 1] - s.row_start[c]
-            block = work.work.source[s.block_start[t] : s.block_start[t + 1]]
+            block = work.work.jacobian[s.block_start[t] : s.block_start[t + 1]]
             rows.append(np.repeat(np.arange(s.row_start[c], s.row_start[c + 1]), 6))
             columns.append(np.tile(np.arange(6 * s.incidence_body[t], 6 * s.incidence_body[t] + 6), n))
             values.append(block)
@@ -148,7 +149,7 @@ def _against_scipy(table: Table, seconds: float, watch: Watch) -> dict[str, floa
         watch(f"minres, {metric}", 1)
         work = Assembler(scenes.ring_of_figures())
         work.correct(0, 0)
-        b = -work.work.value.copy()
+        b = -work.work.residual.copy()
         work.correct(1, 1, physical=metric == "physical")
         work.put(work.model.q0)
         work.correct(0, 0)

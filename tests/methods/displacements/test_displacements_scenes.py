@@ -124,7 +124,7 @@ def test_short_steps_are_the_papers_to_the_bit():
         method = lj.Displacements(mode="damped", iterations=1, solver_iterations=15)
         sim = lj.Simulation(lj.scenes.shaken_plate(), method, dt=1 / 480)
         if not follow:
-            sim._stepper._w = sim._stepper._w._replace(turning=np.zeros((0, 6)))
+            sim._stepper._w = sim._stepper._w._replace(geometric_stiffness=np.zeros((0, 6)))
         sim.move("plate", (0.0, 0.0, 1.5), (1.0, 0.0, 0.0, 0.0))
         sim.apply_wrench("bar3", force=(0.2, 0.3, 0.0))
         sim.step(60)

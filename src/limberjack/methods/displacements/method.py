@@ -11,16 +11,16 @@ import numpy as np
 from limberjack.constraints.table import DRIVE
 from limberjack.errors import Diverged, LimberjackError, StateError, UnknownName, UnsupportedByMethod
 from limberjack.maximal.bodies import PARTICLE, PLANAR, RIGID, SCALABLE
-from limberjack.maximal.displacement_limits import limit_walk
+from limberjack.maximal.displacement_limits import limit_order
 from limberjack.maximal.displacement_rows import (
-    KEPT,
+    HAS_ROTATION,
     LEVER,
-    MOST,
-    PLACE,
+    MAX_FORCE,
+    POINT,
+    RECYCLED,
+    ROTATION,
     SOFT,
     TARGET,
-    TURNED,
-    TURNS,
     Net,
     Work,
     new_net,
@@ -29,10 +29,11 @@ from limberjack.maximal.displacement_rows import (
 from limberjack.maximal.measure import body_energies, spring_energies
 from limberjack.maximal.rows import new_maximal
 from limberjack.maximal.scalable_bodies import rigid_model
-from limberjack.maximal.solve import look_at
+from limberjack.maximal.solve import evaluate_state
 from limberjack.maximal.state import MaximalState
 from limberjack.methods.displacements.options import MODES, Displacements
 from limberjack.methods.displacements.step import CONSERVING, DAMPED, KINEMATIC, Motion, Reads, take_displacements
+from limberjack.methods.stepper import Forces, Stepper
 from limberjack.model.model import Model
 from limberjack.model.registered import refuse_constraints
 from limberjack.reduced.constraint_set import Grip
@@ -47,7 +48,7 @@ _FIT, _FIT_ITERATIONS = 1e-13, 400
 _LIMITS = 1e4
 
 
-class DisplacementsStepper(MaximalState):
+class DisplacementsStepper(MaximalState, Stepper):
     """Takes the steps of `Displacements`."""
 
     def __init__(self, model: Model, options: Displacements, ignored: frozenset[str]) -> None:
@@ -91,7 +92,7 @@ class DisplacementsStepper(MaximalState):
         # rows that hold velocities see what a step has moved: both look at the poses it started from
         self._w: Work = new_work(self._net)._replace(start=self._motion.before)
         if self._mode == DAMPED:
-            self._w = self._w._replace(turning=np.zeros((len(self._loose), 6)))
+            self._w = self._w._replace(geometric_stiffness=np.zeros((len(self._loose), 6)))
         self._w.free[:] = self._loose
         self._lay_walk()
         for d, (_, value, rate) in enumerate(self._driven):
@@ -106,7 +107,7 @@ class DisplacementsStepper(MaximalState):
         """Let limits be kept whatever pulls in mode "kinematic", from the bodies that stay on."""
         sided = (int(self._net.rows[0]), int(self._net.rows[1]))
         if self._mode == KINEMATIC and sided[0] < sided[1]:
-            self._w = self._w._replace(walk=limit_walk(self._model, self.whole, sided, self._loose))
+            self._w = self._w._replace(limit_order=limit_order(self._model, self.whole, sided, self._loose))
 
     def _weigh(self) -> None:
         weight, names = self._w.krylov.weight, self.whole.names
@@ -119,7 +120,7 @@ class DisplacementsStepper(MaximalState):
 
     def _take_motion(self) -> None:
         """Take the motion of the solids from the velocities of the bodies; the next step is the first."""
-        bodies, moved = self.whole.bodies, self._motion.moved.reshape(-1, 6)
+        bodies, moved = self.whole.bodies, self._motion.momentum.reshape(-1, 6)
         solid, flat, point = (np.flatnonzero(bodies.kind == kind) for kind in (RIGID, PLANAR, PARTICLE))
         u, start = self._s.u, bodies.start
         moved[:] = 0.0
@@ -127,8 +128,8 @@ class DisplacementsStepper(MaximalState):
         moved[flat, 3:5], moved[flat, 2] = u[start[flat][:, None] + np.arange(2)], u[start[flat] + 2]
         moved[point, 3:] = u[start[point][:, None] + np.arange(3)]
         self._motion.last[0] = 0.0
-        self._motion.carried[:] = 0.0
-        self._w.krylov.kept[:] = 0.0
+        self._motion.last_multipliers[:] = 0.0
+        self._w.krylov.recycled[:] = 0.0
         if self._mode == CONSERVING:
             turned = matrix_from_quaternion(self._s.pose[solid, 3:7])
             inertia = bodies.inertia[solid][:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(-1, 3, 3)
@@ -141,12 +142,12 @@ class DisplacementsStepper(MaximalState):
         if self._mode == CONSERVING:
             if self._motion.last[0] > 0.0:
                 # looking must not change what comes: solutions kept for the next step stay out of it
-                kept = self._w.krylov.kept.copy()
-                self._w.krylov.kept[:] = 0.0
+                kept = self._w.krylov.recycled.copy()
+                self._w.krylov.recycled[:] = 0.0
                 self._take(1, 1.0, self._time, 1, _FIT_ITERATIONS, fit=True)
-                self._w.krylov.kept[:] = kept
+                self._w.krylov.recycled[:] = kept
             return
-        bodies, moved = self.whole.bodies, self._motion.moved.reshape(-1, 6)
+        bodies, moved = self.whole.bodies, self._motion.momentum.reshape(-1, 6)
         solid, flat, point = (np.flatnonzero(bodies.kind == kind) for kind in (RIGID, PLANAR, PARTICLE))
         u, start = self._s.u, bodies.start
         u[start[solid][:, None] + np.arange(6)] = moved[solid]
@@ -165,7 +166,7 @@ class DisplacementsStepper(MaximalState):
 
     # Stepping
 
-    def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
+    def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
         self._take_edits()
         self._time = time
@@ -211,7 +212,7 @@ class DisplacementsStepper(MaximalState):
         self._chosen.append((outer, inner))
         return result
 
-    def retune(self, options: Displacements) -> None:
+    def tune(self, options: Displacements) -> None:
         """Take other options while running; the mode stays."""
         if options.mode != self._options.mode:
             raise StateError(
@@ -223,60 +224,60 @@ class DisplacementsStepper(MaximalState):
 
     # Trackers, moved bodies, driven joints
 
-    def grab(self, grip: Grip) -> DisplacementsStepper:
-        """Let a grip act; return who moves it and tells its force."""
+    def grab(self, grip: Grip) -> Stepper:
+        """Add a grip; see `Stepper`."""
         self._take_edits()
         self._grips.append(grip)
         self._build()
         return self
 
     def release(self, grip: Grip) -> None:
-        """Let a grip go."""
+        """Remove a grip."""
         self._grips.remove(grip)
         self._build()
 
-    def regrip(self) -> None:
-        """Take note that a grip turns its body from now on."""
+    def reset_grips(self) -> None:
+        """Set up the rows of all grips again."""
         self._build()
 
     def move_grip(self, grip: Grip) -> None:
-        """Take the place and rotation a grip now aims at."""
+        """Take the target of a grip, which has changed."""
         self._put_grip(self._grips.index(grip), grip)
 
     def grip_force(self, grip: Grip) -> np.ndarray:
         """Return the force (3,) a grip pulled with in the last step, world axes."""
-        return self._w.pull[self._grips.index(grip), :3].copy()
+        return self._w.tracker_force[self._grips.index(grip), :3].copy()
 
     def _put_grip(self, t: int, grip: Grip) -> None:
         w, c = self._w, int(self._net.ends[2]) + t
-        w.held[t] = grip.link
+        w.tracked[t] = grip.link
         self._net.system.incidence_body[self._net.system.incidence_start[c]] = grip.link
         row = w.track[t]
-        row[PLACE : PLACE + 3] = grip.place - self.whole.center[grip.link]
+        row[POINT : POINT + 3] = grip.place - self.whole.center[grip.link]
         row[TARGET : TARGET + 3] = grip.target
-        row[TURNS] = 0.0 if grip.rotation is None else 1.0
+        row[HAS_ROTATION] = 0.0 if grip.rotation is None else 1.0
         if grip.rotation is not None:
-            row[TURNED : TURNED + 4] = quaternion_from_matrix(grip.rotation)
+            row[ROTATION : ROTATION + 4] = quaternion_from_matrix(grip.rotation)
         if self._mode != KINEMATIC:
             row[SOFT : SOFT + 2] = grip.stiffness, grip.damping
-        row[MOST], row[LEVER] = grip.most, grip.lever
+        row[MAX_FORCE], row[LEVER] = grip.most, grip.lever
 
-    def move(self, link: int, place: np.ndarray | None, rotation: Sequence[float] | np.ndarray | None) -> None:
-        """Put a link's frame somewhere and hold it there with null inverse mass; None lets it go."""
+    def move(self, link: int, position: np.ndarray | None, rotation: Sequence[float] | np.ndarray | None) -> None:
+        """Prescribe the pose of a link's frame by a null inverse mass; None frees it."""
         self._take_edits()
-        free = 0.0 if place is not None else 1.0
+        free = 0.0 if position is not None else 1.0
         if self._loose[link] != free:
             self._loose[link] = self._w.free[link] = free
             self._lay_walk()
-        if place is not None and rotation is not None:
+        if position is not None and rotation is not None:
             pose, lever = self._s.pose[link], self.whole.center[link]
             pose[3:7] = rotation
-            pose[:3] = place + (matrix_from_quaternion(pose[3:7]) @ lever if lever.any() else 0.0)
-        self._motion.moved[6 * link : 6 * link + 6] = 0.0
+            pose[:3] = position + (matrix_from_quaternion(pose[3:7]) @ lever if lever.any() else 0.0)
+        self._motion.momentum[6 * link : 6 * link + 6] = 0.0
         self._read = False
 
     def drive(self, name: str, axis: int, rate: float | None, time: float) -> None:
-        """Let a joint's coordinate run at a rate from where it is; None lets it go."""
+        """Prescribe the rate of a joint coordinate from its value now; None frees it."""
         self._refresh()
         index = self._model.joint_names.index(name)
         table = self.whole.table
@@ -293,36 +294,36 @@ class DisplacementsStepper(MaximalState):
 
     # State beside q and qd
 
-    def memory(self) -> dict[str, np.ndarray]:
+    def state_arrays(self) -> dict[str, np.ndarray]:
         """Return poses, turns counted, and how the solids move."""
-        own = {"moved": self._motion.moved.copy(), "last": self._motion.last.copy(), "loose": self._loose.copy()}
+        own = {"moved": self._motion.momentum.copy(), "last": self._motion.last.copy(), "loose": self._loose.copy()}
         if self._mode == DAMPED:
-            own["carried"] = self._motion.carried.copy()
-        return {**super().memory(), **own, "kept": self._w.krylov.kept.reshape(KEPT, -1).copy()}
+            own["carried"] = self._motion.last_multipliers.copy()
+        return {**super().state_arrays(), **own, "kept": self._w.krylov.recycled.reshape(RECYCLED, -1).copy()}
 
     def _kept_joints(self) -> np.ndarray:
         """Return the solutions kept by the solver, of joints and limits: those of trackers come and go with grips."""
         krylov = self._w.krylov
-        return krylov.kept.reshape(KEPT, -1)[:, : self._net.rows[1]]
+        return krylov.recycled.reshape(RECYCLED, -1)[:, : self._net.rows[1]]
 
-    def remember(self, memory: dict[str, np.ndarray]) -> None:
-        """Take back what `memory` gave."""
-        super().remember(memory)
-        self._motion.moved[:], self._motion.last[:] = memory["moved"], memory["last"]
+    def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set what `state_arrays` returned."""
+        super().set_state_arrays(arrays)
+        self._motion.momentum[:], self._motion.last[:] = arrays["moved"], arrays["last"]
         if self._mode == DAMPED:
-            self._motion.carried[:] = memory["carried"]
-        self._loose[:] = self._w.free[:] = memory["loose"]
+            self._motion.last_multipliers[:] = arrays["carried"]
+        self._loose[:] = self._w.free[:] = arrays["loose"]
         self._lay_walk()
-        own, kept = self._w.krylov.kept.reshape(KEPT, -1), memory["kept"]
+        own, kept = self._w.krylov.recycled.reshape(RECYCLED, -1), arrays["kept"]
         own[:] = 0.0
         rows = own.shape[1] if own.shape == kept.shape else int(self._net.rows[1])
         own[:, :rows] = kept[:, :rows]
 
-    def measured(self, forces: Any) -> tuple[float, ...] | None:
+    def energy_and_momentum(self, forces: Forces) -> tuple[float, ...] | None:
         """Return kinetic and potential energy, linear and angular momentum of the bodies."""
         self._take_edits()
         self._refresh()
-        look_at(self._setup, self._time, self._e, self._s)
+        evaluate_state(self._setup, self._time, self._e, self._s)
         kinetic, potential, *momentum = body_energies(self.whole, self._setup.gravity, self._e, self._s)
         potential += spring_energies(self._model.arrays.springs, self._place_of)
         potential += float(joint_energy(self._all_drives(forces)[0], self._s.q)) + self._model.arrays.fixed_potential
@@ -350,6 +351,6 @@ class DisplacementsStepper(MaximalState):
             "joint_error": float(report[2]),
             "worst_joint": worst,
             "residual": float(report[5]),
-            "damped_steps": int(self._motion.rescued[0]),
+            "damped_steps": int(self._motion.damped_steps[0]),
             "chosen": tuple(self._chosen),
         }

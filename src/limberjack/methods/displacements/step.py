@@ -25,17 +25,17 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import inner, kernel, outlined
-from limberjack.maximal.bodies import PARTICLE, PLANAR, RIGID, turn_by, turned, world_inertia
-from limberjack.maximal.displacement_rows import look, worst_error
+from limberjack.maximal.bodies import PARTICLE, PLANAR, RIGID, midpoint_rotation, rotated, world_inertia
+from limberjack.maximal.displacement_rows import evaluate_errors, worst_error
 from limberjack.maximal.displacement_solve import (
-    OWN,
+    SOLVE,
+    clamp_multipliers,
     correct,
-    cut_multipliers,
     displace,
     has_soft,
+    set_geometric_stiffness,
     set_metric,
-    set_sides,
-    set_turning,
+    set_rhs,
     solve_rows,
     start_step,
 )
@@ -54,15 +54,15 @@ _SMALL = 1e-6
 class Motion(NamedTuple):
     """How the solids move, beside their poses; n solids."""
 
-    moved: np.ndarray  # (6 n,) angular and linear momentum, or velocity in the modes without momenta
+    momentum: np.ndarray  # (6 n,) angular and linear momentum, or velocity in the modes without momenta
     last: np.ndarray  # (1,) the step before [s]
     force: np.ndarray  # (6 n,) without the constraints
     before: np.ndarray  # (n, POSE)
-    moved_before: np.ndarray  # (6 n,)
+    momentum_before: np.ndarray  # (6 n,)
     near: np.ndarray  # turns counted at the start of a step
-    native: np.ndarray  # (nu,) forces as bodies have them
-    carried: np.ndarray  # (nr,) multipliers of the joints in the last step of mode damped
-    rescued: np.ndarray  # (1,) steps that impulses could not close and displacements did
+    body_force: np.ndarray  # (nu,) forces as bodies have them
+    last_multipliers: np.ndarray  # (nr,) multipliers of the joints in the last step of mode damped
+    damped_steps: np.ndarray  # (1,) steps that impulses could not close and displacements did
 
 
 class Reads(NamedTuple):
@@ -75,7 +75,7 @@ class Reads(NamedTuple):
 
 
 @outlined
-def _widen(bodies, source, out):
+def _to_solids(bodies, source, out):
     """Fill six numbers per solid from the numbers of each body."""
     for i in range(len(bodies.kind)):
         o, k, kind = bodies.start[i], 6 * i, bodies.kind[i]
@@ -91,7 +91,7 @@ def _widen(bodies, source, out):
 
 
 @outlined
-def _narrow(bodies, source, out):
+def _from_solids(bodies, source, out):
     """Fill the numbers of each body from six per solid."""
     for i in range(len(bodies.kind)):
         o, k, kind = bodies.start[i], 6 * i, bodies.kind[i]
@@ -104,7 +104,7 @@ def _narrow(bodies, source, out):
 
 
 @outlined
-def _take_gyro(bodies, ends, pose, f):
+def _remove_gyroscopic(bodies, ends, pose, f):
     """Put back the torques of inertia, which momenta in world axes do not have."""
     for i in range(len(bodies.kind)):
         if bodies.kind[i] == RIGID:
@@ -130,7 +130,7 @@ def _divide(minv, f, scale, out):
 
 
 @outlined
-def _fly(bodies, h, free, momentum, before, pose):
+def _free_flight(bodies, h, free, momentum, before, pose):
     """Move the poses in `before` by h with the momenta given, into `pose`; held solids stay."""
     for i in range(len(bodies.kind)):
         for c in range(7):
@@ -143,34 +143,49 @@ def _fly(bodies, h, free, momentum, before, pose):
             pose[i, c] += f * momentum[k + 3 + c]
         if kind == PARTICLE:
             continue
-        facing = before[i, 3], before[i, 4], before[i, 5], before[i, 6]
+        orientation = before[i, 3], before[i, 4], before[i, 5], before[i, 6]
         if kind == RIGID:
-            x, y, z = turn_by(bodies.inertia, i, h, facing, momentum[k], momentum[k + 1], momentum[k + 2])
+            x, y, z = midpoint_rotation(
+                bodies.inertia, i, h, orientation, momentum[k], momentum[k + 1], momentum[k + 2]
+            )
         else:
             x, y, z = 0.0, 0.0, h * momentum[k + 2] / bodies.inertia[i, 2]
-        pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = turned(facing, x, y, z)
+        pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = rotated(orientation, x, y, z)
 
 
 @inner
 def _close_by_impulses(setup, net, time, h, outer, inner_most, tolerance, solver_tolerance, pose, u, e, w, motion):
     """Find the momenta that take the solids to closed joints: SHAKE with the rows of the start of the step."""
-    soft, count, total, solved = has_soft(h, w.held, w.track), 0, 0, 0
+    soft, count, total, solved = has_soft(h, w.tracked, w.track), 0, 0, 0
     report, first = w.report, 0.0
     while True:
-        _fly(setup.bodies, h, w.free, motion.moved, motion.before, pose)
-        look(setup, net, time + h, False, False, pose, u, e, w)
-        worst, at, norm = worst_error(net.rows, w.value, w.track)
+        _free_flight(setup.bodies, h, w.free, motion.momentum, motion.before, pose)
+        evaluate_errors(setup, net, time + h, False, False, pose, u, e, w)
+        worst, at, norm = worst_error(net.rows, w.residual, w.track)
         first = worst if count == 0 else first
         if count >= outer or not (worst > tolerance or (soft and count == 0)) or not worst < 1e100:
             break
-        set_sides(
-            net.system, net.ends, h, 1.0 / h, w.value, w.total, w.source, w.track, w.first, w.cut, w.on, w.b, w.c, w.j
+        set_rhs(
+            net.system,
+            net.ends,
+            h,
+            1.0 / h,
+            w.residual,
+            w.lam_total,
+            w.jacobian,
+            w.track,
+            w.start_residual,
+            w.saturated,
+            w.active,
+            w.b,
+            w.c,
+            w.j,
         )
         solved = solve_rows(net, inner_most, solver_tolerance, motion.before, w)
-        cut_multipliers(net.rows, h, w.held, w.track, w.lam, w.total, w.cut)
-        displace(net.system, w.source, w.lam, w.minv, w.f, w.d)
+        clamp_multipliers(net.rows, h, w.tracked, w.track, w.lam, w.lam_total, w.saturated)
+        displace(net.system, w.jacobian, w.lam, w.minv, w.f, w.correction)
         for k in range(len(w.f)):
-            motion.moved[k] += w.free[k // 6] * w.f[k]
+            motion.momentum[k] += w.free[k // 6] * w.f[k]
         count += 1
         total += int(w.solve[0])
     report[0], report[1], report[2], report[3], report[4], report[5] = count, total, worst, at, solved, norm
@@ -178,24 +193,24 @@ def _close_by_impulses(setup, net, time, h, outer, inner_most, tolerance, solver
 
 
 @outlined
-def _take_displacement(h, before, pose, moved):
+def _displacement_made(h, before, pose, momentum):
     """Fill the velocities that make the displacement from `before` to `pose` in h."""
     for i in range(len(pose)):
         k = 6 * i
         back = (before[i, 3], -before[i, 4], -before[i, 5], -before[i, 6])
         w, x, y, z = quaternion_multiply((pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]), back)
         x, y, z = quaternion_log(w, x, y, z)
-        moved[k], moved[k + 1], moved[k + 2] = x / h, y / h, z / h
+        momentum[k], momentum[k + 1], momentum[k + 2] = x / h, y / h, z / h
         for c in range(3):
-            moved[k + 3 + c] = (pose[i, c] - before[i, c]) / h
+            momentum[k + 3 + c] = (pose[i, c] - before[i, c]) / h
 
 
 @outlined
-def _predict(bodies, momenta, last, kick, free, moved, force, pose, out):
+def _predict(bodies, momenta, last, kick, free, momentum, force, pose, out):
     """Fill out with momenta kicked by the forces; those of velocities are of the middle of the last step."""
     for i in range(len(pose)):
         k, kind, m = 6 * i, bodies.kind[i], free[i]
-        x, y, z = moved[k], moved[k + 1], moved[k + 2]
+        x, y, z = momentum[k], momentum[k + 1], momentum[k + 2]
         if not momenta:
             m *= bodies.mass[i]
             if kind == RIGID:
@@ -204,7 +219,7 @@ def _predict(bodies, momenta, last, kick, free, moved, force, pose, out):
                 x, y, z = 0.0, 0.0, (bodies.inertia[i, 2] * z if kind == PLANAR else 0.0)
         out[k], out[k + 1], out[k + 2] = free[i] * x, free[i] * y, free[i] * z
         for c in range(3):
-            out[k + 3 + c] = m * moved[k + 3 + c]
+            out[k + 3 + c] = m * momentum[k + 3 + c]
             out[k + c] += free[i] * kick * force[k + c]
             out[k + 3 + c] += free[i] * kick * force[k + 3 + c]
 
@@ -213,8 +228,8 @@ def _predict(bodies, momenta, last, kick, free, moved, force, pose, out):
 def _middle_momentum(bodies, i, last, pose, x, y, z):
     """Return the angular momentum of solid i that turned by `last` times (x, y, z), as it was half way."""
     g, f = bodies.inertia, -0.5 * last
-    facing = (pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
-    w, a, b, c = quaternion_multiply(quaternion_exp(f * x, f * y, f * z), facing)
+    orientation = (pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
+    w, a, b, c = quaternion_multiply(quaternion_exp(f * x, f * y, f * z), orientation)
     r = rotation_from_quaternion(w, a, b, c)
     x, y, z = rotate_back(r, x, y, z)
     x, y, z = symmetric_times((g[i, 0], g[i, 1], g[i, 2], g[i, 3], g[i, 4], g[i, 5]), x, y, z)
@@ -222,22 +237,22 @@ def _middle_momentum(bodies, i, last, pose, x, y, z):
 
 
 @outlined
-def _take_momenta(bodies, pose, ends, free, moved):
+def _set_momenta(bodies, pose, ends, free, momentum):
     """Replace velocities by momenta."""
     for i in range(len(pose)):
         k, kind, m = 6 * i, bodies.kind[i], free[i] * bodies.mass[i]
-        x, y, z = moved[k], moved[k + 1], moved[k + 2]
+        x, y, z = momentum[k], momentum[k + 1], momentum[k + 2]
         if kind == RIGID:
             x, y, z = symmetric_times(world_inertia(i, RIGID, bodies, pose, ends), x, y, z)
         else:
             x, y, z = 0.0, 0.0, (bodies.inertia[i, 2] * z if kind == PLANAR else 0.0)
-        moved[k], moved[k + 1], moved[k + 2] = free[i] * x, free[i] * y, free[i] * z
+        momentum[k], momentum[k + 1], momentum[k + 2] = free[i] * x, free[i] * y, free[i] * z
         for c in range(3, 6):
-            moved[k + c] *= m
+            momentum[k + c] *= m
 
 
 @outlined
-def _fit_rows(system, ends, aim, speeds, j, b, c):
+def _set_velocity_rhs(system, ends, aim, speeds, j, b, c):
     """Fill right sides that take velocities onto the rows; trackers hold none, driven coordinates their rates."""
     for i in range(len(system.row_start) - 1):
         for r in range(system.row_start[i], system.row_start[i + 1]):
@@ -255,18 +270,33 @@ def _fit_rows(system, ends, aim, speeds, j, b, c):
 
 
 @inner
-def _fit(setup, net, inner_most, tolerance, pose, u, w, motion):
+def _project_velocities(setup, net, inner_most, tolerance, pose, u, w, motion):
     """Fill the velocities of the bodies at the end of the last step, made to fit the rows."""
-    for k in range(len(motion.moved)):
-        w.f[k] = motion.moved[k] + 0.5 * motion.last[0] * motion.force[k]
+    for k in range(len(motion.momentum)):
+        w.f[k] = motion.momentum[k] + 0.5 * motion.last[0] * motion.force[k]
     _divide(w.minv, w.f, 1.0, motion.force)
-    set_sides(net.system, net.ends, 0.0, 1.0, w.value, w.total, w.source, w.track, w.first, w.cut, w.on, w.b, w.c, w.j)
-    _fit_rows(net.system, net.ends, w.aim, motion.force, w.j, w.b, w.c)
+    set_rhs(
+        net.system,
+        net.ends,
+        0.0,
+        1.0,
+        w.residual,
+        w.lam_total,
+        w.jacobian,
+        w.track,
+        w.start_residual,
+        w.saturated,
+        w.active,
+        w.b,
+        w.c,
+        w.j,
+    )
+    _set_velocity_rhs(net.system, net.ends, w.aim, motion.force, w.j, w.b, w.c)
     solve_rows(net, inner_most, tolerance, pose, w)
-    displace(net.system, w.source, w.lam, w.minv, w.f, w.d)
-    for k in range(len(w.d)):
-        w.d[k] += motion.force[k]
-    _narrow(setup.bodies, w.d, u)
+    displace(net.system, w.jacobian, w.lam, w.minv, w.f, w.correction)
+    for k in range(len(w.correction)):
+        w.correction[k] += motion.force[k]
+    _from_solids(setup.bodies, w.correction, u)
 
 
 @inner
@@ -281,55 +311,66 @@ def _one_step(
         # forces at the poses, with the velocities of the last half step
         set_metric(bodies.kind, net.physical, True, w.free, pose, w.minv)
         if momenta:
-            _divide(w.minv, motion.moved, 1.0, w.d)
-            _narrow(bodies, w.d, u)
+            _divide(w.minv, motion.momentum, 1.0, w.correction)
+            _from_solids(bodies, w.correction, u)
         else:
-            _narrow(bodies, motion.moved, u)
-        look(setup, net, time, driven, True, pose, u, e, w)
-        forces(setup, springs, drives, armature, span, driven, False, wrenches, applied, pose, e, reads, motion.native)
-        _widen(bodies, motion.native, motion.force)
-        _take_gyro(bodies, e.ends, pose, motion.force)
+            _from_solids(bodies, motion.momentum, u)
+        evaluate_errors(setup, net, time, driven, True, pose, u, e, w)
+        forces(
+            setup, springs, drives, armature, span, driven, False, wrenches, applied, pose, e, reads, motion.body_force
+        )
+        _to_solids(bodies, motion.body_force, motion.force)
+        _remove_gyroscopic(bodies, e.ends, pose, motion.force)
     if fit:
-        _fit(setup, net, inner_most, solver_tolerance, pose, u, w, motion)
+        _project_velocities(setup, net, inner_most, solver_tolerance, pose, u, w, motion)
     else:
         if mode == DAMPED:
             scale = h / motion.last[0] if motion.last[0] > 0.0 else 0.0
-            held = net.ends[0] if len(w.turning) > 0 else 0
-            set_turning(setup.table, net.system, held, scale * scale, e.state, w.source, motion.carried, w.turning)
+            joints = net.ends[0] if len(w.geometric_stiffness) > 0 else 0
+            set_geometric_stiffness(
+                setup.table,
+                net.system,
+                joints,
+                scale * scale,
+                e.state,
+                w.jacobian,
+                motion.last_multipliers,
+                w.geometric_stiffness,
+            )
         start_step(net, w)
         closed = False
         if momenta:
-            for k in range(len(motion.moved)):
-                motion.moved[k] = w.free[k // 6] * (motion.moved[k] + kick * motion.force[k])
+            for k in range(len(motion.momentum)):
+                motion.momentum[k] = w.free[k // 6] * (motion.momentum[k] + kick * motion.force[k])
             closed = _close_by_impulses(
                 setup, net, time, h, outer, inner_most, tolerance, solver_tolerance, pose, u, e, w, motion
             )
         if not closed:
             if mode != KINEMATIC:
-                source = motion.moved_before if momenta else motion.moved
+                source = motion.momentum_before if momenta else motion.momentum
                 _predict(bodies, momenta, motion.last[0], kick, w.free, source, motion.force, motion.before, w.f)
-                _fly(bodies, h, w.free, w.f, motion.before, pose)
+                _free_flight(bodies, h, w.free, w.f, motion.before, pose)
                 pull = 1.0 / (h * h)
-                for r in range(len(w.total)):
-                    w.total[r] = 0.0
-                for t in range(len(w.held)):
+                for r in range(len(w.lam_total)):
+                    w.lam_total[r] = 0.0
+                for t in range(len(w.tracked)):
                     for k in range(6):
-                        w.cut[t, k] = 0
+                        w.saturated[t, k] = 0
             soft = 0.0 if mode == KINEMATIC else h
             status = correct(
-                setup, net, OWN, mode != KINEMATIC, time + h, soft, outer, inner_most, tolerance, solver_tolerance,
+                setup, net, SOLVE, mode != KINEMATIC, time + h, soft, outer, inner_most, tolerance, solver_tolerance,
                 clamp, u, e, pose, w,
             )  # fmt: skip
             if mode == DAMPED:
                 for r in range(net.rows[0]):
-                    motion.carried[r] = w.total[r]
-            _take_displacement(h, motion.before, pose, motion.moved)
+                    motion.last_multipliers[r] = w.lam_total[r]
+            _displacement_made(h, motion.before, pose, motion.momentum)
             if momenta:
-                motion.rescued[0] += 1
-                _take_momenta(bodies, pose, e.ends, w.free, motion.moved)
-        for t in range(len(w.held)):
+                motion.damped_steps[0] += 1
+                _set_momenta(bodies, pose, e.ends, w.free, motion.momentum)
+        for t in range(len(w.tracked)):
             for k in range(6):
-                w.pull[t, k] = pull * w.total[net.rows[2] + 6 * t + k]
+                w.tracker_force[t, k] = pull * w.lam_total[net.rows[2] + 6 * t + k]
     return status
 
 
@@ -370,8 +411,8 @@ def take_displacements(
         for i in range(len(pose)):
             for c in range(7):
                 motion.before[i, c] = pose[i, c]
-        for k in range(len(motion.moved)):
-            motion.moved_before[k] = motion.moved[k]
+        for k in range(len(motion.momentum)):
+            motion.momentum_before[k] = motion.momentum[k]
         for t in range(len(near)):
             motion.near[t] = near[t]
         status = _one_step(
@@ -379,15 +420,15 @@ def take_displacements(
             solver_tolerance, clamp, time + step * h, wrenches, applied, pose, u, reads, e, w, motion,
         )  # fmt: skip
         bad = 0 if status != 0 else -1
-        for k in range(len(motion.moved)):
-            if bad < 0 and not abs(motion.moved[k]) < _HUGE:
+        for k in range(len(motion.momentum)):
+            if bad < 0 and not abs(motion.momentum[k]) < _HUGE:
                 bad = k // 6
         if bad >= 0:
             for i in range(len(pose)):
                 for c in range(7):
                     pose[i, c] = motion.before[i, c]
-            for k in range(len(motion.moved)):
-                motion.moved[k] = motion.moved_before[k]
+            for k in range(len(motion.momentum)):
+                motion.momentum[k] = motion.momentum_before[k]
             for t in range(len(near)):
                 near[t] = motion.near[t]
             return step, -1 - bad

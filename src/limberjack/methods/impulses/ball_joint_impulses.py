@@ -1,8 +1,8 @@
-"""Ball joints met by impulses and by displacements, all they need being two levers each.
+"""Models with ball joints only, joints="damped": each joint is two levers instead of rows of the general table.
 
-Where contacts push, joints are swept with them, three rows at a time. After the move one direct solve brings the poses
-onto all joints, and the velocities become what moved: rows of a ball joint are the world's axes, a block of J is
-s [-(r x) | 1].
+In islands with contacts the joints are swept with these, three rows at a time. After the move one direct solve projects
+the poses onto all joints, and the velocities become those of the displacement made. The rows of a ball joint are the
+world's axes, a block of J is s [-(r x) | 1].
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ __all__ = [
     "sweep_ball_joints",
 ]  # fmt: skip
 
-# Newton steps; a joint open by more than OPEN after all of them is an error [m].
+# Newton steps; a joint with a larger gap than OPEN after all of them is a failure [m].
 _NEWTON, OPEN = 40, 1e-3
-# Bodies turn by no more than this at a time: a chain pulled nearly straight answers a small gap with huge turns [rad].
+# Bodies turn by no more than this at a time: in a nearly straight chain a small gap calls for large rotations [rad].
 _TURN = 0.2
 
 
@@ -51,7 +51,7 @@ class BallJoints(NamedTuple):
 
 def new_ball_joints(whole: Maximal, bulk: Bulk) -> tuple[BallJoints, Structure, Work] | None:
     """Return the ball joints of a model with their solver, or None if it has other joints; without joints, none."""
-    n, free = len(bulk.mass), whole.held == 0 and bool((whole.table.role == DRIVE).all())
+    n, free = len(bulk.mass), whole.equality_count == 0 and bool((whole.table.role == DRIVE).all())
     ends = (np.zeros((0, 2), np.int64), np.zeros((0, 6))) if free else ball_ends(whole)
     if ends is None:
         return None
@@ -79,14 +79,14 @@ def _end(balls, k, end, pose):
 
 @inner
 def _both_asleep(balls, k, asleep):
-    """Return whether joint k holds bodies that sleep."""
+    """Return whether the bodies of joint k sleep."""
     i = balls.link[k, 1] if balls.link[k, 1] >= 0 else balls.link[k, 0]
     return asleep[i] != 0
 
 
 @outlined
 def _set_gaps(balls, pose, asleep, side):
-    """Fill levers, and the right sides that close the gaps; return the largest gap and its joint."""
+    """Fill levers and the right sides that close the gaps; return the largest gap and its joint."""
     worst, at = 0.0, -1
     for k in range(len(balls.link)):
         side[3 * k], side[3 * k + 1], side[3 * k + 2] = 0.0, 0.0, 0.0
@@ -141,7 +141,7 @@ def _respond(balls, lam, inverse, out):
 
 @outlined
 def _shift(part, moved, bulk, pose):
-    """Move the bodies that joints hold by a part of the corrections."""
+    """Move the bodies with joints by a part of the corrections."""
     for i in range(len(bulk.mass)):
         if bulk.jointed[i] and not bulk.asleep[i]:
             o = 6 * i
@@ -154,9 +154,9 @@ def _shift(part, moved, bulk, pose):
 
 @outlined
 def project_ball_joints(structure, h, tolerance, before, set_velocities, bulk, balls, factored, pose, u, report):
-    """Bring the poses onto the joints, directions taken anew each time; return 0, STUCK or OPEN_LOOP.
+    """Project the poses onto the joints by Newton's method, levers updated each time; return 0, STUCK or OPEN_LOOP.
 
-    Velocities become what moved the bodies in h from the poses before.
+    With `set_velocities`, velocities become those of the displacement made in h from the poses before.
     """
     last, worst, iteration = np.inf, 0.0, 0
     for iteration in range(_NEWTON):
@@ -182,7 +182,7 @@ def project_ball_joints(structure, h, tolerance, before, set_velocities, bulk, b
 
 @outlined
 def post_stabilize_ball_joints(structure, pose, bulk, balls, factored, u, report):
-    """Bring the velocities onto the joints at the poses now; return 0 or STUCK."""
+    """Project the velocities onto the joints at the poses now; return 0 or STUCK."""
     _set_gaps(balls, pose, bulk.asleep, balls.side)
     assemble_ball_joints(structure, bulk.inverse, balls.levers, balls.soft, factored)
     failed = factor(structure, factored)
@@ -216,7 +216,7 @@ def _rate(balls, k, u):
 
 @outlined
 def set_ball_joint_masses(pose, bulk, balls):
-    """Fill levers and weights of the joints at the poses now."""
+    """Fill levers and effective masses of the joints at the poses now."""
     for k in range(len(balls.link)):
         xx = yy = zz = xy = xz = yz = 0.0
         for end in range(2):
@@ -234,7 +234,7 @@ def set_ball_joint_masses(pose, bulk, balls):
 
 @outlined
 def sweep_ball_joints(balls, bulk, u):
-    """Meet the velocities of the joints, one after the other."""
+    """Do one Gauss-Seidel sweep over the velocities of the joints."""
     w, inverse = balls.weight, bulk.inverse
     for k in range(len(balls.link)):
         if _both_asleep(balls, k, bulk.asleep):

@@ -1,11 +1,13 @@
-"""From collision to collision: spheres, and boxes that do not turn, fly exactly until the next two meet.
+"""Event-driven steps: spheres, and boxes that do not turn, move exactly from collision to collision.
 
 Between collisions all bodies follow x + v t + g t^2 / 2; the earliest time at which two shapes touch is the root of a
-polynomial of second order at most. There they bounce,
+polynomial of second order at most. The colliding pair gets the impulse
 
     j = -(1 + e) u_n / (1 / m_a + 1 / m_b),
 
 and the search begins anew. Nothing is rounded to a step, so that collisions can be counted (Galperin's billiard).
+
+`take_event_steps` is the kernel; `Billiard` checks a model for it and prepares its pairs.
 """
 
 from __future__ import annotations
@@ -30,27 +32,27 @@ __all__ = [
     "take_event_steps",
 ]  # fmt: skip
 
-# How two shapes meet: two spheres, anything on a plane, boxes or a sphere along the axes of a box.
+# Kinds of pairs: two spheres, anything on a plane, boxes or a sphere along the axes of a box.
 ROUND, FLAT, SQUARE = range(3)
-# Failures, to which four times the pair is added: friction would act; the line of the push misses a middle; a sphere
-# comes to an edge; there is no end of collisions.
+# Failures, to which four times the pair is added: friction would act; the normal misses the centre of a box; a sphere
+# hits an edge; collisions accumulate without end.
 FAILED = -(2**45)
 FRICTION, OFF_CENTER, EDGE, ENDLESS = range(4)
 # Collisions allowed in one step.
-MOST = 100_000
+MAX_COLLISIONS = 100_000
 # What counts as 0 beside 1.
 _TINY = 1e-9
 
 
 class CollisionPairs(NamedTuple):
-    """Pairs of shapes that may meet; p of them, for as long as no box turns."""
+    """Pairs of shapes that may collide; p of them, for as long as no box turns."""
 
     kind: np.ndarray  # (p,) ROUND, FLAT, SQUARE
     link: np.ndarray  # (p, 2) bodies a and b, -1 = static
     axes: np.ndarray  # (p, 9) axes of b in the world, one after the other; of a plane the last is its normal
-    reach: np.ndarray  # (p, 3) distance of the middles at which they touch along each axis; one of spheres
-    inner: np.ndarray  # (p, 3) half sizes of a box that a sphere meets, infinite otherwise
-    place: np.ndarray  # (p, 3) middle of b where it is static
+    reach: np.ndarray  # (p, 3) distance of the centres at contact along each axis; the first alone for two spheres
+    inner: np.ndarray  # (p, 3) half edges of a box that a sphere may hit, infinite otherwise
+    place: np.ndarray  # (p, 3) centre of b where it is static
     friction: np.ndarray  # (p,)
     restitution: np.ndarray  # (p,)
     ball: np.ndarray  # (n,) 1 where a body is a sphere
@@ -59,7 +61,7 @@ class CollisionPairs(NamedTuple):
 
 @inner
 def _relative_motion(m, k, gravity, pose, u):
-    """Return where a is from b, its velocity and its acceleration."""
+    """Return position, velocity and acceleration of a relative to b."""
     a, b = m.link[k, 0], m.link[k, 1]
     x, y, z = pose[a, 0], pose[a, 1], pose[a, 2]
     vx, vy, vz = u[6 * a + 3], u[6 * a + 4], u[6 * a + 5]
@@ -82,7 +84,7 @@ def _axis(m, k, i):
 
 @inner
 def _closing_time(s, v, a):
-    """Return when a gap s that changes at v, and that at a, comes to 0 from above; infinite for never."""
+    """Return when a gap s with rate v and acceleration a closes; infinite for never."""
     if s <= 0.0:
         if v < 0.0 or (v == 0.0 and a < 0.0):
             return 0.0
@@ -118,7 +120,7 @@ def _square_time(m, k, d, v, a):
         x, w, f = _dot(axis, d), _dot(axis, v), _dot(axis, a)
         for side in (1.0, -1.0):
             t = _closing_time(side * x - m.reach[k, i], side * w, side * f)
-            # a gap that is none, on the far side or of boxes beside each other, is no arrival
+            # overlaps on the far side, or of boxes side by side, do not close
             if not t < best or side * x < -_TINY * m.reach[k, i] or (side * x < m.reach[k, i] and i != flat):
                 continue
             meets = True
@@ -152,7 +154,7 @@ def _next_collision(m, gravity, pose, u):
 
 @outlined
 def _move_freely(t, gravity, ball, u, pose):
-    """Let all bodies fly for t."""
+    """Move all bodies freely for t."""
     for i in range(len(ball)):
         o = 6 * i
         if ball[i]:
@@ -164,7 +166,7 @@ def _move_freely(t, gravity, ball, u, pose):
 
 @outlined
 def _collide(m, k, axis, gravity, mass, pose, u):
-    """Let pair k bounce; return 0 or a failure."""
+    """Apply the collision impulse of pair k; return 0 or a failure."""
     a, b = m.link[k, 0], m.link[k, 1]
     d, v, _ = _relative_motion(m, k, gravity, pose, u)
     n = _axis(m, k, axis)
@@ -205,14 +207,14 @@ def take_event_steps(
     # out
     m, s,
 ):  # fmt: skip
-    """Take n steps dt from collision to collision; stop at the first that fails and put back the state before it.
+    """Take n steps dt from collision to collision; stop at the first that fails and restore the state before it.
 
     Args:
         n: steps.
         dt: step [s].
         gravity: (3,).
         mass: (n,) of the bodies.
-        m: what may meet; its count goes on.
+        m: pairs that may collide; its count goes on.
         s: the state.
 
     Returns:
@@ -229,7 +231,7 @@ def take_event_steps(
             _move_freely(t, gravity, m.ball, s.u, s.pose)
             left -= t
             status = _collide(m, pair, axis, gravity, mass, s.pose, s.u)
-            if m.count[0] - before > MOST:
+            if m.count[0] - before > MAX_COLLISIONS:
                 status = FAILED + 4 * pair + ENDLESS
         if status != 0:
             restore_state(s)
@@ -238,14 +240,12 @@ def take_event_steps(
     return n, 0
 
 
-# What may meet from collision to collision (`events.py`): checked, and prepared for the kernel.
-
 _NAMES = {SPHERE: "sphere", BOX: "box", PLANE: "plane"}
 _WHY = 'method "impulses" with events=True'
 
 
 class Billiard:
-    """The shapes of a model that fly from collision to collision; raises where that cannot be.
+    """The colliding shapes of a model, prepared for event-driven steps; raises where these are not possible.
 
     Args:
         model: the model.
@@ -299,7 +299,7 @@ class Billiard:
         return int(s.body[b]) + 1 not in filters.apart[first:last].tolist()
 
     def prepare(self, pose: np.ndarray, u: np.ndarray, forces: Any, grips: Sequence[Any]) -> None:
-        """Prepare for steps from a state; raise where something turns, pulls or stands askew."""
+        """Prepare for steps from a state; raise where a box turns, a force acts or boxes are not aligned."""
         if len(forces.wrenches.link) or forces.tau.any() or grips:
             raise StateError(f"{_WHY} knows gravity alone; clear wrenches, forces and grips")
         s, m = self._shapes, self.collision_pairs
@@ -353,4 +353,8 @@ class Billiard:
             return StateError, "", f"{_WHY} takes boxes that meet in a line; {both} meet aside at {where}"
         if reason == EDGE:
             return StateError, "", f"{_WHY} knows no edges; of {both} one comes to an edge at {where}"
-        return Diverged, "", f"{both} collide more than {MOST} times within a step at {where}: they come to rest"
+        return (
+            Diverged,
+            "",
+            f"{both} collide more than {MAX_COLLISIONS} times within a step at {where}: they come to rest",
+        )

@@ -1,14 +1,18 @@
-"""Contacts of bodies with joints, met on what the joints let the bodies do.
+"""Contacts of bodies with joints, solved over the joints' direct solve; collisions of such bodies.
 
-A contact of a link knows its mass alone; a net drawn taut behind it answers as one a hundred times heavier. Each sweep
-over the contacts is followed by the direct solve of all joints, and what both changed is taken for the negative
-gradient in a nonlinear conjugate gradient method (Silcowitz, Niebe, Erleben 2010): impulses, and velocities with them,
-go on along the last direction by beta of it, which is how much of their changes is left, and nowhere when they grow:
+A contact of a link knows the mass of this link alone, while a net drawn taut behind it responds as if a hundred times
+heavier. Each sweep over the contacts is followed by the direct solve of all joints, and the change of both is taken for
+the negative gradient in a nonlinear conjugate gradient method (Silcowitz, Niebe, Erleben 2010): impulses, and
+velocities with them, are extrapolated along the last direction by beta, or not at all where changes grow:
 
     d = sweep and solve (j) - j,      beta = |d|^2 / |d_last|^2,      p = beta p_last + d,      j <- j + p
 
-That holds for velocities at the poses now as well as for joints that are to close where a step leads. What limits and
-dry friction of joints pushed with is counted in j: their bounds hold for the sum over all solves of a substep.
+This serves velocities at the poses now (`post_stabilize.py`) as well as joints that close at the end of a step
+(`pre_stabilize.py`). Impulses of limits and of dry friction in joints are part of j: their bounds apply to the sum over
+all solves of a substep.
+
+Collisions alternate likewise: a bob on a rod does not respond to a wall as a free one does, so the contacts of a pair
+and the direct solve of all joints take turns until the contacts have their separation velocities.
 """
 
 from __future__ import annotations
@@ -43,29 +47,29 @@ __all__ = [
     "sum_impulses", "warm_start_with_joints",
 ]  # fmt: skip
 
-# Rounds end when no contact asks for more than this: of velocities, where bodies are to come to rest, and of joints
-# that close where a step leads [m/s].
-_ENOUGH, _ENOUGH_THERE = 1e-6, 1e-3
-# Overlaps between bodies that turn as fast as links do come back each substep: they are pushed out sooner [m/s].
-_PUSH = 0.3
+# Rounds end when no contact would change a velocity by more than this: at the poses now, where bodies come to rest, and
+# for joints at the end of a step [m/s].
+_ENOUGH, _ENOUGH_AT_END = 1e-6, 1e-3
+# Depenetration velocity: links turn fast, so that their overlaps recur in each substep and are removed sooner [m/s].
+_DEPENETRATION = 0.3
 
 
 class Rounds(NamedTuple):
     """Impulses and velocities of the rounds; room for c contacts of n bodies."""
 
     last: np.ndarray  # (c, 4) impulses before a round
-    direction: np.ndarray  # (c, 4) the direction they go
+    direction: np.ndarray  # (c, 4) search direction of the impulses
     u_last: np.ndarray  # (6 n,)
     u_direction: np.ndarray  # (6 n,)
     start: np.ndarray  # (c, 4) impulses at the start of a piece
     total: np.ndarray  # (c, 4) impulses of the pieces done
-    moves: np.ndarray  # (n,) 1 for bodies that joints hold, and those of their islands
-    before: WarmStart  # what contacts pushed with before the step
-    sums: WarmStart  # what they pushed with in the step so far, by the names that are kept
+    moves: np.ndarray  # (n,) 1 for bodies with joints, and those of their islands
+    before: WarmStart  # impulses of the step before
+    sums: WarmStart  # impulses of this step so far, by the keys of the cache
 
 
 def new_rounds(cache: WarmStart, n: int) -> Rounds:
-    """Return room for n bodies and as many contacts as are kept."""
+    """Return room for n bodies and as many contacts as the cache has."""
     c = len(cache.impulse)
     sums = new_warm_start(c)._replace(count=cache.count, name=cache.name)
     return Rounds(
@@ -76,21 +80,21 @@ def new_rounds(cache: WarmStart, n: int) -> Rounds:
 
 @outlined
 def save_impulses(first, last, row, cache):
-    """Keep the impulses of contacts first .. last - 1."""
+    """Save the impulses of contacts first .. last - 1."""
     for k in range(first, last):
         cache[k, 0], cache[k, 1], cache[k, 2], cache[k, 3] = row[k, JN], row[k, JT], row[k, JT + 1], row[k, JT + 2]
 
 
 @outlined
 def restore_impulses(first, last, cache, row):
-    """Put back the impulses of contacts first .. last - 1."""
+    """Restore the impulses of contacts first .. last - 1."""
     for k in range(first, last):
         row[k, JN], row[k, JT], row[k, JT + 1], row[k, JT + 2] = cache[k, 0], cache[k, 1], cache[k, 2], cache[k, 3]
 
 
 @outlined
 def sum_impulses(first, last, row, total):
-    """Add the impulses of contacts first .. last - 1 to the total, and begin anew without."""
+    """Add the impulses of contacts first .. last - 1 to the total, and clear them."""
     for k in range(first, last):
         total[k, 0] += row[k, JN]
         row[k, JN] = 0.0
@@ -101,7 +105,7 @@ def sum_impulses(first, last, row, total):
 
 @outlined
 def _changes(first, last, row, before):
-    """Return the square of what impulses changed by, and the largest square of a velocity that a contact asked for."""
+    """Return the square of the change of all impulses, and the largest squared change of a contact's velocity."""
     square, most = 0.0, 0.0
     for k in range(first, last):
         n, x, y = row[k, JN] - before[k, 0], row[k, JT] - before[k, 1], row[k, JT + 1] - before[k, 2]
@@ -114,7 +118,7 @@ def _changes(first, last, row, before):
 
 @outlined
 def _extrapolate(first, last, part, row, u, rounds):
-    """Go on along the last direction by a part of it, and keep the new direction."""
+    """Extrapolate impulses and velocities along the last direction by a part of it; store the new direction."""
     before, direction, u_last, u_direction = rounds.last, rounds.direction, rounds.u_last, rounds.u_direction
     for k in range(first, last):
         for c in range(4):
@@ -130,17 +134,17 @@ def _extrapolate(first, last, part, row, u, rounds):
 
 @outlined
 def _set_end_rates(setup, h, rows, e, s, saddle):
-    """Aim the joints at closing where h leads from the poses of e; what is open there changes as velocities do."""
-    set_right_sides(setup, np.int64(0), 1.0 / h, s.there.values, s.pressed, saddle)
+    """Set the target rates with which the joints close at the end of h, linearised at the velocities now."""
+    set_right_sides(setup, np.int64(0), 1.0 / h, s.predicted.values, s.last_force, saddle)
     row_rates(setup.system, 0, setup.constraints[1], e.j, s.u, e.values)
     for r in range(setup.system.row_start[setup.constraints[1]]):
         rows.target[r] = saddle.r[r] - e.values[r, 1]
-        e.values[r, 0] = s.there.values[r, 0]
+        e.values[r, 0] = s.predicted.values[r, 0]
 
 
 @outlined
 def _solve_end_rates(setup, tree, structure, rows, e, s, saddle):
-    """Bring the velocities to where the joints were aimed at, with the factor at hand; return a status."""
+    """Solve for the target rates of the joints with the current factor; return a status."""
     set_rates(setup, rows, e, s.u)
     for r in range(setup.system.row_start[setup.constraints[1]]):
         saddle.r[r] = rows.target[r] + e.values[r, 1]
@@ -154,7 +158,7 @@ def _solve_end_rates(setup, tree, structure, rows, e, s, saddle):
 
 @outlined
 def _descent(first, last, h, rate, scale, give, link, row, u):
-    """Return j.(J u + bias) of the contacts' impulses j, and what their giving way adds to j.A j."""
+    """Return j.(J u + bias) of the contacts' impulses j, and the part of j.A j that is due to their compliance."""
     along, square = 0.0, 0.0
     for k in range(first, last):
         jn = row[k, JN]
@@ -162,7 +166,9 @@ def _descent(first, last, h, rate, scale, give, link, row, u):
             x, y, z = relative_velocity(link, row, k, u)
             s = row[k, S]
             along += row[k, JT] * x + row[k, JT + 1] * y + row[k, JT + 2] * z
-            along += jn * (x * row[k, N] + y * row[k, N + 1] + z * row[k, N + 2] + overlap_bias(s, h, rate, _PUSH))
+            along += jn * (
+                x * row[k, N] + y * row[k, N + 1] + z * row[k, N + 2] + overlap_bias(s, h, rate, _DEPENETRATION)
+            )
             if s <= 0.0:
                 square += give / (scale * row[k, MN]) * jn * jn
     return along, square
@@ -170,17 +176,17 @@ def _descent(first, last, h, rate, scale, give, link, row, u):
 
 @outlined
 def warm_start_with_joints(setup, tree, structure, first, last, how, h, rows, sweeps, bulk, rounds, e, s, saddle):
-    """Let contacts first .. last - 1 push as they did before, as far as that is of use; joints answer. Return a status.
+    """Warm start contacts first .. last - 1 by a line search, with the joints' response; return a status.
 
-    The impulses j that contacts ask for, whose velocities are b without, make j.b + j.A j / 2 the least. Those of the
-    substep before are a good start while little changes. Of bodies that jam each other, or have just been hit, they
-    are large and no longer fit: a part of them, or none, is the least along them.
+    The impulses j of contacts with velocities b minimise j.b + j.A j / 2. Those of the last substep are a good start
+    while little changes. Those of bodies that jam each other, or have just been hit, are large and no longer fit: the
+    minimum along them is at a part of them, or at none.
     """
     o, row, link = KIND + WIDTH * FIRM, sweeps.row, sweeps.link
     rate, scale, give = how[o + RATE], how[o + SCALE], how[o + GIVE]
     for i in range(len(s.u)):
         rounds.u_last[i] = s.u[i]
-    copy_sums(SUM, LAST, rows.pushed)
+    copy_sums(SUM, LAST, rows.sums)
     warm_start(first, last, link, bulk.inverse, row, s.u)
     status = post_stabilize(setup, tree, structure, WITH_FRICTION, h, rows, e, s, saddle)
     if status != 0:
@@ -195,39 +201,50 @@ def warm_start_with_joints(setup, tree, structure, first, last, how, h, rows, sw
             row[k, JT + 1], row[k, JT + 2] = part * row[k, JT + 1], part * row[k, JT + 2]
         for i in range(len(s.u)):
             s.u[i] = rounds.u_last[i] + part * (s.u[i] - rounds.u_last[i])
-        interpolate_sums(part, rows.pushed)
+        interpolate_sums(part, rows.sums)
     return 0
 
 
 @outlined
-def solve_with_joints(setup, tree, structure, first, last, there, how, h, rows, sweeps, bulk, rounds, e, s, saddle):
-    """Meet the contacts first .. last - 1, those of islands with joints, and all joints; return a status.
+def solve_with_joints(setup, tree, structure, first, last, at_end, how, h, rows, sweeps, bulk, rounds, e, s, saddle):
+    """Solve the contacts first .. last - 1, those of islands with joints, and all joints; return a status.
 
     Args:
-        setup, tree, structure: what stays, and the solver.
+        setup, tree, structure: constants of the model, and the solver.
         first, last: contacts.
-        there: whether the joints are to close where h leads, as `there` was looked at with the velocities now, in half
-            as many rounds; else velocities are met at the poses now.
+        at_end: whether the joints are to close at the end of h (`s.predicted` evaluated at the velocities now), in half
+            as many rounds; else velocities are solved at the poses now.
         how, h: numbers of the options, and the step [s].
         rows, e, saddle: the joints and their factor.
         sweeps, bulk, rounds, s: contacts, bodies, scratch and state.
     """
     o, row = KIND + WIDTH * FIRM, sweeps.row
     times, enough, status, square = int(how[o + SWEEPS]), _ENOUGH, 0, 0.0
-    if there:
-        times, enough = (times + 1) // 2, _ENOUGH_THERE
+    if at_end:
+        times, enough = (times + 1) // 2, _ENOUGH_AT_END
         _set_end_rates(setup, h, rows, e, s, saddle)
     for k in range(times):
         save_impulses(first, last, row, rounds.last)
-        copy_sums(SUM, LAST, rows.pushed)
+        copy_sums(SUM, LAST, rows.sums)
         for i in range(len(s.u)):
             rounds.u_last[i] = s.u[i]
         begin = ticks()
         sweep(
-            first, last, 1, sweeps.link, bulk.inverse, h, how[o + RATE], _PUSH, how[o + SCALE], how[o + GIVE], row, s.u
+            first,
+            last,
+            1,
+            sweeps.link,
+            bulk.inverse,
+            h,
+            how[o + RATE],
+            _DEPENETRATION,
+            how[o + SCALE],
+            how[o + GIVE],
+            row,
+            s.u,
         )
         bulk.spent[SWEPT] += ticks() - begin
-        if there:
+        if at_end:
             status = _solve_end_rates(setup, tree, structure, rows, e, s, saddle)
         else:
             status = post_stabilize(setup, tree, structure, WITH_FRICTION, h, rows, e, s, saddle)
@@ -237,22 +254,17 @@ def solve_with_joints(setup, tree, structure, first, last, there, how, h, rows, 
             break
         part = square / before if k > 0 and square < before else 0.0
         _extrapolate(first, last, part, row, s.u, rounds)
-        extrapolate_sums(part, rows.pushed)
+        extrapolate_sums(part, rows.sums)
     return status
 
 
-# Bounces of bodies with joints: a contact leaves as fast as it is to when the joints have answered, not before.
-#
-# A bob on a rod does not answer a wall as a free one does. The contacts of two bodies and the direct solve of all
-# joints take turns until those leave as they are to.
-
-# The most turns of a pair of bodies, and solves in a substep; they end when they change no velocity by more [m/s].
+# The most alternations of a pair of bodies, and solves in a substep; they end at this change of velocity [m/s].
 _ALTERNATIONS, _SOLVES, _BALANCED = 80, 200, 1e-6
 
 
 @outlined
 def _alternate(begin, end, most, h, setup, tree, structure, rows, sweeps, bulk, e, s, saddle):
-    """Strike the contacts of two bodies in turn with the joints; return a status and the solves."""
+    """Solve the collision of two bodies in turn with the joints; return a status and the number of solves."""
     status, solves = 0, 0
     for _ in range(_ALTERNATIONS):
         changed = solve_pair(begin, end, sweeps.link, bulk.inverse, sweeps.row, s.u)
@@ -275,16 +287,16 @@ def collide_with_joints(
     # out
     e, s, saddle,
 ):  # fmt: skip
-    """Let contacts first .. last - 1, those of islands with joints, bounce, pair after pair; return a status.
+    """Apply the collision impulses of contacts first .. last - 1 of bodies with joints, pair by pair; return a status.
 
     Args:
-        setup, tree, structure: what stays, and the solver.
+        setup, tree, structure: constants of the model, and the solver.
         first, last: contacts.
         times: sweeps over the pairs.
         h, time: the substep and its start [s].
         all_rows, rows: of the joints.
         sweeps, bulk: contacts and bodies.
-        e, s, saddle: rows, state and factor; e and the factor are of the poses now if anything bounced.
+        e, s, saddle: rows, state and factor; e and the factor are of the poses now if any contact collided.
     """
     link, row, status, left, ready = sweeps.link, sweeps.row, 0, _SOLVES, False
     for _ in range(times):
@@ -295,11 +307,20 @@ def collide_with_joints(
             if found > 0:
                 if not ready:
                     evaluate(
-                        setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, all_rows, s.pose, s.u, e
+                        setup.bodies,
+                        setup.system,
+                        setup.table,
+                        setup.row_block,
+                        setup.scalable_pairs,
+                        time,
+                        all_rows,
+                        s.pose,
+                        s.u,
+                        e,
                     )
-                    for r in range(len(s.pressed)):
-                        s.pressed[r] = 0.0
-                    clear_sums(len(rows.pushed), rows.pushed)
+                    for r in range(len(s.last_force)):
+                        s.last_force[r] = 0.0
+                    clear_sums(len(rows.sums), rows.sums)
                     status = factor_rows(setup, tree, structure, e, s, saddle)
                     ready = True
                 if status == 0:

@@ -1,16 +1,31 @@
-"""Joints met one after the other, as Weinstein, Teran and Fedkiw (2006) do.
+"""Joints one after the other, as Weinstein, Teran and Fedkiw (2006) do.
 
-Pre-stabilisation (their 4): the bodies of a joint are moved to where the step leads; f is what its locked rows are off
-by there. Newton finds the impulse j along the rows of the start with f(j) = 0,
+Pre-stabilisation (section IV, `sweep_joints`): the bodies of a joint are moved to the end of the step by equation (1);
+f are the values of its locked rows there, which are 0 in the target state of equation (4). Newton's method finds the
+impulse j along the rows of the start with f(j) = 0,
 
     A dj = -f / h,   A = J' G M^-1 J^T,   j <- j + eps dj,
 
-J' the rows there and G what a change of velocity does to a pose (for turns by a = h w the derivative of exp,
-1 + (1 - cos t) / t^2 a* + (t - sin t) / t^3 a* a*, t = abs(a): the paper's appendix without its 0 / 0 at rest). A joint
-is left when its error has come down to (1 - eps) of what it was. With the paper's schedule eps grows from 1 / sweeps to
-1 over the sweeps; without, it is 1. Where a step of Newton does not bring the error down, or always, the best part of
-it is found by golden section. Velocities (their 5): the rates of the locked rows are brought to 0 by eps. Impulses act
-along locked directions only: the paper's 6 x 6 response would carry them along free ones too.
+    symbol  thing                                               in the paper
+    j       impulses along the locked rows                      j and j_tau, linear and angular impulse, (2) and (3)
+    f       values of the locked rows at the end of the step    f(j) from (5), f(j_tau) from (6)
+    A       its derivative                                      df/dj, df/dj_tau (appendix)
+    J, J'   rows at the start and at the end of the step
+    G       derivative of a pose by h times its velocity        of q^(dt w) (appendix)
+    eps     part of the error that a visit takes out            eps, end of sections IV and V
+
+One system of up to six rows replaces the alternation of a linear and an angular solve, and impulses act along locked
+directions only: the 3 x 3 systems of the paper also transmit impulses along free ones. For rotations by a = h w, G is
+the derivative of exp, 1 + (1 - cos t) / t^2 a* + (t - sin t) / t^3 a* a* with t = |a|, which is regular at rest where
+the formulas of the appendix are 0 / 0. A joint is left when its error is (1 - eps) of what it was: with the paper's
+schedule eps grows from 1 / sweeps to 1 over the sweeps; without, it is 1. Where a Newton step does not reduce the
+error, or always, its best part is found by golden section search (end of section IV).
+
+Velocity post-stabilisation (section V, `post_stabilize_in_sweeps`) takes the part eps out of the rates of the locked
+rows, again along locked directions only instead of by the 6 x 6 response of the paper.
+
+Limits are one-sided rows. Those of black-box joints may have no direction at the start, when only the predicted state
+violates them; `take_end_row` then takes the direction at the end.
 """
 
 from __future__ import annotations
@@ -20,7 +35,7 @@ import math
 from limberjack._jit import inner, outlined
 from limberjack.constraints.compound import set_compound
 from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B, REGISTERED, row, set_pair
-from limberjack.maximal.solve import TOUCH
+from limberjack.maximal.solve import ACTIVE_TOLERANCE
 from limberjack.methods.impulses.motion import drift_body
 from limberjack.spatial.quaternions import rotation_from_quaternion
 from limberjack.spatial.trig import sincos
@@ -31,12 +46,10 @@ __all__ = [
     "time_rates",
 ]  # fmt: skip
 
-# Limits that show themselves only where a step leads: the rows of black-box joints that nothing stops yet.
-
 
 @inner
 def _empty(system, c, j):
-    """Return whether the row of constraint c moves nothing."""
+    """Return whether the row of constraint c is zero."""
     for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
         for o in range(system.block_start[t], system.block_start[t] + 6):
             if j[o] != 0.0:
@@ -49,20 +62,24 @@ def take_end_row(
     # model
     setup,
     # in
-    c, there,
+    c, predicted,
     # out
     e,
 ):  # fmt: skip
-    """Give the one-sided row of constraint c, if it moves nothing where a step starts, its direction where it leads."""
+    """Fill the one-sided row of constraint c, if it is zero at the start of a step, with its direction at the end."""
     table, system = setup.table, setup.system
     r = system.row_start[c]
-    if table.terms[table.term_start[r], 0] != REGISTERED or there.values[r, 0] > TOUCH or not _empty(system, c, e.j):
+    if (
+        table.terms[table.term_start[r], 0] != REGISTERED
+        or predicted.values[r, 0] > ACTIVE_TOLERANCE
+        or not _empty(system, c, e.j)
+    ):
         return
     k = table.row_pair[r, 0]
-    w, s = there.wrench, e.state
+    w, s = predicted.wrench, e.state
     nx, ny, nz, fx, fy, fz = w[r, 0], w[r, 1], w[r, 2], w[r, 3], w[r, 4], w[r, 5]
     for end in range(2):
-        o = setup.touch[r, end]
+        o = setup.row_block[r, end]
         if o < 0:
             continue
         lever, sign = (LEVER_B, 1.0) if end == 0 else (LEVER_A, -1.0)
@@ -75,20 +92,20 @@ def take_end_row(
 
 
 @outlined
-def take_end_rows(setup, there, e):
-    """Do so for all one-sided rows."""
+def take_end_rows(setup, predicted, e):
+    """Call `take_end_row` for all one-sided rows."""
     for c in range(setup.constraints[0], setup.constraints[1]):
-        take_end_row(setup, c, there, e)
+        take_end_row(setup, c, predicted, e)
 
 
-# When the best part of a Newton step is looked for: never, where the error does not drop, always.
+# When to search along a Newton step by golden section: never, where the error does not drop, always.
 NEVER, FALLBACK, ALWAYS = 0.0, 1.0, 2.0
-# Newton steps per joint and visit; steps of golden section, over 0 .. _FAR of a Newton step.
+# Newton steps per joint and visit; steps of the golden section search, over 0 .. _FAR of a Newton step.
 _STEPS, _GOLDEN, _FAR = 8, 30, 2.0
 _RATIO = 0.5 * (math.sqrt(5.0) - 1.0)
-# Velocities are settled when no row changes by more than this [m/s, rad/s].
+# Sweeps over velocities end when no row changes by more than this [m/s, rad/s].
 _SETTLED = 1e-12
-# Rows of the scratch: K and its factor, or A (6), error, impulse, velocities kept of up to four bodies.
+# Rows of the scratch: K and its factor, or A (6); f; dj; saved velocities of up to four bodies.
 _K, _F, _DJ, _OLD = 0, 6, 7, 8
 
 
@@ -121,7 +138,8 @@ def _response(system, c, r, first, j, inverse, t):
 
 @outlined
 def _apply_impulse(system, c, r, impulse, j, inverse, u):
-    """Let the impulse `impulse` along row r of constraint c act."""
+    """Apply an impulse along row r of constraint c to its bodies."""
+    # equations (2) and (3), with the levers in J
     first = system.row_start[c]
     for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
         b = 6 * system.incidence_body[t]
@@ -164,7 +182,7 @@ def _factor(system, c, j, inverse, w):
 
 @outlined
 def _solve(n, w):
-    """Put the solution of K x = -error into the impulse."""
+    """Fill dj with the solution of K dj = -f."""
     for a in range(n):
         w[_DJ, a] = -w[_F, a]
         for b in range(a):
@@ -179,6 +197,7 @@ def _solve(n, w):
 @outlined
 def _exp_derivative(h, u, i, x, y, z):
     """Return (x, y, z) times the derivative of exp at h w of body i."""
+    # appendix, derivative of q^(w)[r], without its 0 / 0 at w = 0
     a, b, c = h * u[6 * i], h * u[6 * i + 1], h * u[6 * i + 2]
     square = a * a + b * b + c * c
     if square < 1e-6:
@@ -193,8 +212,9 @@ def _exp_derivative(h, u, i, x, y, z):
 
 
 @outlined
-def _jacobian(setup, c, h, u, e, there, inverse, w):
-    """Put A = J' G M^-1 J^T of constraint c, with the rows there, into the scratch."""
+def _jacobian(setup, c, h, u, e, predicted, inverse, w):
+    """Fill A = J' G M^-1 J^T of constraint c in the scratch."""
+    # appendix: df/dj and df/dj_tau in one matrix
     system, table = setup.system, setup.table
     first = system.row_start[c]
     n = system.row_start[c + 1] - first
@@ -203,7 +223,7 @@ def _jacobian(setup, c, h, u, e, there, inverse, w):
         for b in range(n):
             w[_K + a, b] = 0.0
         if table.speed[r] == 1:
-            # its error is a rate, of the rows of the start
+            # the error of this row is a rate, of the rows of the start
             for b in range(n):
                 for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
                     o = system.block_start[t] + 6 * a
@@ -212,19 +232,19 @@ def _jacobian(setup, c, h, u, e, there, inverse, w):
                         w[_K + a, b] += e.j[o + k] * x[k]
             continue
         for place in range(4):
-            if setup.touch[r, place] < 0:
+            if setup.row_block[r, place] < 0:
                 continue
             slot, end = place // 2, place % 2
             p = table.row_pair[r, slot]
-            i, s, o = table.pair_link[p, 1 - end], there.state, 6 * slot
+            i, s, o = table.pair_link[p, 1 - end], predicted.state, 6 * slot
             lever, sign = (LEVER_B, 1.0) if end == 0 else (LEVER_A, -1.0)
-            fx, fy, fz = there.wrench[r, o + 3], there.wrench[r, o + 4], there.wrench[r, o + 5]
+            fx, fy, fz = predicted.wrench[r, o + 3], predicted.wrench[r, o + 4], predicted.wrench[r, o + 5]
             x, y, z = s[p, lever], s[p, lever + 1], s[p, lever + 2]
             if end == 1:
                 x, y, z = x + s[p, GAP], y + s[p, GAP + 1], z + s[p, GAP + 2]
             x, y, z = cross(x, y, z, fx, fy, fz)
             x, y, z = _exp_derivative(
-                h, u, i, there.wrench[r, o] + x, there.wrench[r, o + 1] + y, there.wrench[r, o + 2] + z
+                h, u, i, predicted.wrench[r, o] + x, predicted.wrench[r, o + 1] + y, predicted.wrench[r, o + 2] + z
             )
             for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
                 if system.incidence_body[t] == i:
@@ -235,7 +255,8 @@ def _jacobian(setup, c, h, u, e, there, inverse, w):
 
 @outlined
 def _solve_jacobian(n, w):
-    """Put the solution of A x = -error into the impulse, by elimination with rows exchanged; return whether it is."""
+    """Fill dj with the solution of A dj = -f by elimination with row pivoting; return whether there is one."""
+    # section IV: (df/dj) dj = -f(j)
     for a in range(n):
         w[_DJ, a] = -w[_F, a]
     for k in range(n):
@@ -271,14 +292,15 @@ def _rate(system, r, c, j, u):
 
 
 @outlined
-def _residual(setup, c, h, time, before, compound, bulk, u, e, there, pose, w):
-    """Move the bodies of constraint c to where h leads, fill its error there; return the square of it."""
+def _residual(setup, c, h, time, before, compound, bulk, u, e, predicted, pose, w):
+    """Move the bodies of constraint c to the end of h, fill f / h of its rows there; return the square of it."""
+    # equation (1), then (5) and (6): values of the rows against the target
     system, table = setup.system, setup.table
     for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
         i = system.incidence_body[t]
         drift_body(i, h, before, bulk, u, pose)
         r = rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
-        ends = there.ends
+        ends = predicted.ends
         ends[i, 0], ends[i, 1], ends[i, 2], ends[i, 3], ends[i, 4] = r[0], r[1], r[2], r[3], r[4]
         ends[i, 5], ends[i, 6], ends[i, 7], ends[i, 8] = r[5], r[6], r[7], r[8]
         for k in range(3):
@@ -290,16 +312,16 @@ def _residual(setup, c, h, time, before, compound, bulk, u, e, there, pose, w):
         for slot in range(2):
             p = table.row_pair[r, slot]
             if p >= 0 and p != last:
-                set_pair(p, table.pair_link, table.pair_frame, there.ends, there.state)
+                set_pair(p, table.pair_link, table.pair_frame, predicted.ends, predicted.state)
                 if compound[p] >= 0:
                     m = compound[p]
                     set_compound(
                         table.compound[m, 1], table.compound[m, 2], table.factor_kind, table.factor_data, time, p,
-                        there.scratch, there.state,
+                        predicted.scratch, predicted.state,
                     )  # fmt: skip
                 last = p
-        row(table, r, time, there.state, there.near, there.wrench, there.values)
-        off = there.values[r, 0] / h
+        row(table, r, time, predicted.state, predicted.near, predicted.wrench, predicted.values)
+        off = predicted.values[r, 0] / h
         if table.speed[r] == 1:
             off = _rate(system, r, c, e.j, u)
         w[_F, r - first] = off
@@ -316,7 +338,7 @@ def _save_velocities(system, c, u, w):
 
 @inner
 def _try_step(system, c, part, e, bulk, u, w):
-    """Set the velocities to what they were, and `part` of the impulse."""
+    """Set the velocities to the saved ones and `part` of dj."""
     for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
         for k in range(6):
             u[6 * system.incidence_body[t] + k] = w[_OLD + t - system.incidence_start[c], k]
@@ -326,18 +348,18 @@ def _try_step(system, c, part, e, bulk, u, w):
 
 
 @outlined
-def _golden(setup, c, h, time, before, compound, bulk, u, e, there, pose, w):
-    """Go the best part of a Newton step, by golden section; return the square of the error there."""
+def _golden(setup, c, h, time, before, compound, bulk, u, e, predicted, pose, w):
+    """Take the best part of a Newton step, by golden section search; return the square of the error there."""
     a, b = 0.0, _FAR
     x, y = b - _RATIO * (b - a), a + _RATIO * (b - a)
     fx = fy = -1.0
     for _ in range(_GOLDEN):
         if fx < 0.0:
             _try_step(setup.system, c, x, e, bulk, u, w)
-            fx = _residual(setup, c, h, time, before, compound, bulk, u, e, there, pose, w)
+            fx = _residual(setup, c, h, time, before, compound, bulk, u, e, predicted, pose, w)
         if fy < 0.0:
             _try_step(setup.system, c, y, e, bulk, u, w)
-            fy = _residual(setup, c, h, time, before, compound, bulk, u, e, there, pose, w)
+            fy = _residual(setup, c, h, time, before, compound, bulk, u, e, predicted, pose, w)
         if fx <= fy:
             b, y, fy = y, x, fx
             x, fx = b - _RATIO * (b - a), -1.0
@@ -345,49 +367,49 @@ def _golden(setup, c, h, time, before, compound, bulk, u, e, there, pose, w):
             a, x, fx = x, y, fy
             y, fy = a + _RATIO * (b - a), -1.0
     _try_step(setup.system, c, 0.5 * (a + b), e, bulk, u, w)
-    return _residual(setup, c, h, time, before, compound, bulk, u, e, there, pose, w)
+    return _residual(setup, c, h, time, before, compound, bulk, u, e, predicted, pose, w)
 
 
 @outlined
-def _pre_stabilize_joint(setup, c, eps, search, enough, h, time, before, compound, bulk, u, e, there, pose, w):
-    """Bring the error of constraint c, where the step leads, down to (1 - eps) of what it is; return its square."""
+def _pre_stabilize_joint(setup, c, eps, search, tolerance, h, time, before, compound, bulk, u, e, predicted, pose, w):
+    """Reduce the error of constraint c at the end of the step to (1 - eps) of what it is; return its former square."""
     system = setup.system
     n = system.row_start[c + 1] - system.row_start[c]
-    start = _residual(setup, c, h, time, before, compound, bulk, u, e, there, pose, w)
-    if start * h * h <= enough * enough:
+    start = _residual(setup, c, h, time, before, compound, bulk, u, e, predicted, pose, w)
+    if start * h * h <= tolerance * tolerance:
         return start
-    target, square = max((1.0 - eps) * (1.0 - eps) * start, enough * enough / (h * h)), start
+    target, square = max((1.0 - eps) * (1.0 - eps) * start, tolerance * tolerance / (h * h)), start
     for _ in range(_STEPS):
-        _jacobian(setup, c, h, u, e, there, bulk.inverse, w)
+        _jacobian(setup, c, h, u, e, predicted, bulk.inverse, w)
         if not _solve_jacobian(n, w):
             break
         _save_velocities(system, c, u, w)
         if search == ALWAYS:
-            found = _golden(setup, c, h, time, before, compound, bulk, u, e, there, pose, w)
+            found = _golden(setup, c, h, time, before, compound, bulk, u, e, predicted, pose, w)
         else:
             _try_step(system, c, eps, e, bulk, u, w)
-            found = _residual(setup, c, h, time, before, compound, bulk, u, e, there, pose, w)
+            found = _residual(setup, c, h, time, before, compound, bulk, u, e, predicted, pose, w)
             if search == FALLBACK and not found < square:
-                found = _golden(setup, c, h, time, before, compound, bulk, u, e, there, pose, w)
+                found = _golden(setup, c, h, time, before, compound, bulk, u, e, predicted, pose, w)
         if not found < 1e200:
             _try_step(system, c, 0.0, e, bulk, u, w)
             break
         better, square = found < square, found
-        # half a promille more than the aim is not worth another step
+        # half a per mille more than the target is not worth another step
         if square <= 1.001 * target or not better:
             break
     return start
 
 
 @outlined
-def _pre_stabilize_limit(setup, c, h, time, before, compound, bulk, u, e, there, pose, total, w):
-    """Push constraint c, which holds on one side, out of where the step leads; return the square of its error there."""
+def _pre_stabilize_limit(setup, c, h, time, before, compound, bulk, u, e, predicted, pose, total, w):
+    """Apply the impulse >= 0 that keeps the one-sided constraint c at the end of the step; return its squared error."""
     system, r = setup.system, setup.system.row_start[c]
-    square = _residual(setup, c, h, time, before, compound, bulk, u, e, there, pose, w)
-    off = there.values[r, 0] / h
+    square = _residual(setup, c, h, time, before, compound, bulk, u, e, predicted, pose, w)
+    off = predicted.values[r, 0] / h
     if off >= 0.0 and total[r] == 0.0:
         return 0.0
-    take_end_row(setup, c, there, e)
+    take_end_row(setup, c, predicted, e)
     _factor(system, c, e.j, bulk.inverse, w)
     impulse = max(-off * w[_K, 0], -total[r])
     total[r] += impulse
@@ -400,27 +422,27 @@ def sweep_joints(
     # model
     setup,
     # in
-    low, high, height, eps, search, enough, h, time, before, compound, bulk, e,
+    low, high, height, eps, search, tolerance, h, time, before, compound, bulk, e,
     # out
-    there, pose, total, w, u,
+    predicted, pose, total, w, u,
 ):  # fmt: skip
-    """Close every joint once where the step leads, one after the other; return the largest error that was found.
+    """Pre-stabilise every joint once, one after the other (section IV); return the largest error that was found.
 
     Args:
-        setup: what stays.
+        setup: constants of the model.
         low, high: joints are left out whose higher body is not above level `low`, or is above `high`.
         height: (n,) level of each body.
         eps: part of its error that a joint loses.
-        search: NEVER, BEYOND or ALWAYS by golden section.
-        enough: errors that small are left [m, rad].
+        search: NEVER, FALLBACK or ALWAYS, golden section search.
+        tolerance: smaller errors are left [m, rad].
         h: step [s].
         time: at its end [s].
         before: poses at its start.
         compound: (p,) the entry of each pair among the compound ones, or -1.
         bulk: the bodies.
         e: rows at the start.
-        there, pose, w: scratch; the poses of the bodies that joints hold are where the step led when last looked at.
-        total: (r,) impulses of one-sided rows.
+        predicted, pose, w: scratch; `pose` has the predicted poses of the bodies that were visited last.
+        total: (r,) accumulated impulses of one-sided rows.
         u: velocities.
     """
     counts, system, worst = setup.constraints, setup.system, 0.0
@@ -429,17 +451,17 @@ def sweep_joints(
             continue
         if c < counts[0]:
             square = _pre_stabilize_joint(
-                setup, c, eps, search, enough, h, time, before, compound, bulk, u, e, there, pose, w
+                setup, c, eps, search, tolerance, h, time, before, compound, bulk, u, e, predicted, pose, w
             )
         else:
-            square = _pre_stabilize_limit(setup, c, h, time, before, compound, bulk, u, e, there, pose, total, w)
+            square = _pre_stabilize_limit(setup, c, h, time, before, compound, bulk, u, e, predicted, pose, total, w)
         worst = max(worst, square)
     return h * math.sqrt(worst)
 
 
 @outlined
 def time_rates(setup, e, u, target):
-    """Fill the rates that rows have by time alone, with the velocities they were evaluated at."""
+    """Fill the partial derivatives by time of the rows, from the rates at the velocities u of their evaluation."""
     system = setup.system
     for c in range(setup.constraints[1]):
         for r in range(system.row_start[c], system.row_start[c + 1]):
@@ -451,18 +473,18 @@ def post_stabilize_in_sweeps(
     # model
     setup,
     # in
-    times, gradual, touch, friction_time, rows, bulk, e,
+    times, gradual, active, friction_time, rows, bulk, e,
     # out
     u,
 ):  # fmt: skip
-    """Bring the velocities onto the joints, one after the other (post-stabilisation).
+    """Project the velocities onto the joints, one after the other (velocity post-stabilisation, section V).
 
     Args:
-        setup: what stays.
+        setup: constants of the model.
         times: sweeps.
         gradual: whether the part of a rate that is taken out grows to 1 over the sweeps.
-        touch: one-sided rows act when their value is at most this.
-        rub: for how long dry friction acts [s]; 0 = not at all.
+        active: one-sided rows act when their value is at most this.
+        friction_time: how long dry friction acts [s]; 0 = not at all.
         rows: rates by time alone, joints with dry friction; scratch.
         bulk: the bodies.
         e: rows.
@@ -474,7 +496,7 @@ def post_stabilize_in_sweeps(
         eps = (k + 1.0) / times if gradual else 1.0
         for c in range(counts[1]):
             first = system.row_start[c]
-            if _asleep(system, c, bulk.asleep) or (c >= counts[0] and e.values[first, 0] > touch):
+            if _asleep(system, c, bulk.asleep) or (c >= counts[0] and e.values[first, 0] > active):
                 continue
             _factor(system, c, e.j, bulk.inverse, w)
             n = system.row_start[c + 1] - first

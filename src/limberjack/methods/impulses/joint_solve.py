@@ -1,8 +1,7 @@
-"""Joints met by impulses, all at once by the saddle solver.
+"""Rows with bounds in the direct solve of all joints: limits, and dry friction in joints.
 
-Velocities are met at the poses now (post-stabilisation, the paper's 4.3, along locked directions only); then impulses
-along the rows of the poses now are added until the joints close at the poses a step leads to (pre-stabilisation, 4.2,
-met together instead of joint by joint: its limit is the same).
+Several solves of a substep add impulses to the same rows; the bounds of each solve are those of the sum minus the sum
+so far. `post_stabilize.py` and `pre_stabilize.py` call the solver.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ __all__ = [
     "list_friction", "list_limits", "row_rates",
 ]  # fmt: skip
 
-# Columns of what rows with bounds have pushed with: in the substep so far, at the start of a piece, before a round, and
-# the direction it goes.
+# Columns of the accumulated impulses of rows with bounds: in the substep so far, at the start of a piece, before a
+# round, and the search direction.
 SUM, START, LAST, DIRECTION = range(4)
 
 
@@ -37,36 +36,36 @@ def row_rates(system, first, last, j, u, values):
 @outlined
 def list_limits(
     # in
-    row_start, first, last, values, touch, side, always, room, pushed,
+    row_start, first, last, values, active, side, auxiliary, room, sums,
     # out
-    pressed, count, constraint, low, high,
+    last_force, count, constraint, low, high,
 ):  # fmt: skip
-    """List the auxiliary constraints that always hold and the limits that act; return the rows or NO_ROOM.
+    """List the auxiliary equality constraints and the active limits; return the rows or NO_ROOM.
 
-    A limit may give back what it has pushed with: a solve that knew less of the contacts may have asked for too much.
+    A limit may take back its accumulated impulse: an earlier solve that knew less of the contacts may have overshot.
 
     Args:
         row_start: of the system.
         first, last: the range of one-sided constraints.
         values: (r, 3) value and rate of all rows.
-        touch: a row acts when its value is at most this.
-        side: (r,) right sides; a row that would be passed acts too.
-        auxiliary: auxiliary constraints that always hold.
+        active: a row is active when its value is at most this.
+        side: (r,) right sides; a row that would be violated is active too.
+        auxiliary: auxiliary equality constraints.
         room: constraints that can be listed.
         pushed: sums of the one-sided constraints, and others.
-        pressed: (r,) -1 for rows once listed, which stay so: rows that come and go would chase each other.
+        last_force: (r,) -1 for rows once listed, which stay listed: otherwise the active set could cycle.
         count, constraint: of the responses.
         low, high: bounds of the rows.
     """
-    rows, listed = list_equalities(row_start, always, constraint, low, high), len(always)
+    rows, listed = list_equalities(row_start, auxiliary, constraint, low, high), len(auxiliary)
     for c in range(first, last):
         r = row_start[c]
-        if values[r, 0] <= touch or pressed[r] != 0.0 or side[r] <= 0.0:
+        if values[r, 0] <= active or last_force[r] != 0.0 or side[r] <= 0.0:
             if listed == room:
                 return NO_ROOM
             constraint[listed] = c
-            low[rows], high[rows] = -pushed[c - first, SUM], INFINITE
-            pressed[r] = -1.0
+            low[rows], high[rows] = -sums[c - first, SUM], INFINITE
+            last_force[r] = -1.0
             listed += 1
             rows += 1
     count[0] = listed
@@ -74,27 +73,27 @@ def list_limits(
 
 
 @outlined
-def list_friction(row_start, friction_rows, most, h, rates, rows, room, pushed, count, constraint, low, high, r, c):
-    """Add the rows of joints with dry friction to those listed, cut at h times their largest force; return all rows.
+def list_friction(row_start, friction_rows, most, h, rates, rows, room, sums, count, constraint, low, high, r, c):
+    """Add the rows of joints with dry friction to those listed, bounded by h times their friction; return all rows.
 
     Args:
         row_start: of the system.
-        rubbing: constraints of one row along the coordinates of such joints.
+        friction_rows: constraints of one row along the coordinates of such joints.
         most: their friction.
         h: step [s].
         rates: (r, 3) values and rates of rows.
-        rows: listed already.
+        rows: number of rows listed already.
         room: constraints that can be listed.
         pushed: sums, those of these rows last.
         count, constraint, low, high, r, c: of the saddle; r and c are its right sides and compliances.
     """
-    listed, first = count[0], len(pushed) - len(friction_rows)
+    listed, first = count[0], len(sums) - len(friction_rows)
     for k in range(len(friction_rows)):
         if listed == room:
             return NO_ROOM
         at = row_start[friction_rows[k]]
         constraint[listed] = friction_rows[k]
-        done = pushed[first + k, SUM]
+        done = sums[first + k, SUM]
         low[rows], high[rows] = -h * most[k] - done, h * most[k] - done
         r[at], c[at] = rates[at, 1], 0.0
         listed += 1
@@ -104,40 +103,40 @@ def list_friction(row_start, friction_rows, most, h, rates, rows, room, pushed, 
 
 
 @outlined
-def add_sums(first, last, always, friction_rows, rows, count, constraint, force, pushed):
-    """Add the forces of the limits and rubbing rows listed, the last of all rows, to their sums."""
-    listed = count[0] - always
-    at, rubs = rows - listed, len(pushed) - len(friction_rows)
+def add_sums(first, last, auxiliary, friction_rows, rows, count, constraint, force, sums):
+    """Add the forces of the listed limits and friction rows, the last of all rows, to their sums."""
+    listed = count[0] - auxiliary
+    at, rubs = rows - listed, len(sums) - len(friction_rows)
     for i in range(listed):
-        c = constraint[always + i]
+        c = constraint[auxiliary + i]
         if c < last:
-            pushed[c - first, SUM] += force[at + i]
+            sums[c - first, SUM] += force[at + i]
         else:
-            pushed[rubs, SUM] += force[at + i]
+            sums[rubs, SUM] += force[at + i]
             rubs += 1
 
 
 @outlined
-def copy_sums(source, target, pushed):
+def copy_sums(source, target, sums):
     """Copy a column of the sums."""
-    for i in range(len(pushed)):
-        pushed[i, target] = pushed[i, source]
+    for i in range(len(sums)):
+        sums[i, target] = sums[i, source]
 
 
 @outlined
-def interpolate_sums(part, pushed):
-    """Take back all but a part of what was added since the last."""
-    for i in range(len(pushed)):
-        pushed[i, SUM] = pushed[i, LAST] + part * (pushed[i, SUM] - pushed[i, LAST])
+def interpolate_sums(part, sums):
+    """Take back all but a part of what was added since the last round."""
+    for i in range(len(sums)):
+        sums[i, SUM] = sums[i, LAST] + part * (sums[i, SUM] - sums[i, LAST])
 
 
 @outlined
-def extrapolate_sums(part, pushed):
-    """Go on along the last direction by a part of it, and keep the new direction.
+def extrapolate_sums(part, sums):
+    """Extrapolate the sums along the last direction by a part of it; store the new direction.
 
-    Sums may leave their bounds as the velocities that go with them do; the next solve brings back both.
+    Sums may leave their bounds, as the velocities that belong to them do; the next solve brings both back.
     """
-    for i in range(len(pushed)):
-        further = part * pushed[i, DIRECTION]
-        pushed[i, DIRECTION] = further + pushed[i, SUM] - pushed[i, LAST]
-        pushed[i, SUM] += further
+    for i in range(len(sums)):
+        further = part * sums[i, DIRECTION]
+        sums[i, DIRECTION] = further + sums[i, SUM] - sums[i, LAST]
+        sums[i, SUM] += further

@@ -1,7 +1,7 @@
-"""Contacts and joints met level by level, as the paper has it.
+"""Contacts and joints level by level (Weinstein, Teran, Fedkiw 2006, section VI).
 
-Each sweep goes from the ground up: the contacts of a level, then the joints whose higher body stands on it. Shock
-propagation does so once more, with all bodies of lower levels held still for the contacts; joints move them on.
+Each sweep goes from the ground up: the contacts of a level, then the joints whose higher body is in that level. Shock
+propagation does so once more, with infinite mass for all bodies of lower levels in contacts, but not in joints.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from limberjack.spatial.clock import ticks
 
 __all__ = ["solve_by_levels"]
 
-# Rounds of contacts and joints on each level of shock propagation; they are few, since joints may lead down again.
+# Rounds of contacts and joints in each level of shock propagation; few, since joints also act on lower levels.
 _ROUNDS = 10
 
 
@@ -41,7 +41,10 @@ def _fix_below(level, height, inverse, out):
 
 @outlined
 def _sweep_levels(first, last, kind, times, fixed, eps, how, h, time, setup, height, sweeps, rows, bulk, e, s):
-    """Sweep contacts and joints of each level `times` times, from the ground up; `fixed`: what is lower stays still."""
+    """Sweep contacts and joints of each level `times` times, from the ground up.
+
+    `fixed`: bodies of lower levels have infinite mass in contacts.
+    """
     begin, below = first, -1
     while begin < last:
         level, end = sweeps.level[begin], begin
@@ -52,23 +55,25 @@ def _sweep_levels(first, last, kind, times, fixed, eps, how, h, time, setup, hei
             set_effective_masses(begin, end, sweeps.link, rows.inverse, sweeps.row)
         top = HIGHEST if end == last else level
         for _ in range(times):
+            # section VI: the contacts of a level, then the joints between its bodies and lower ones
             start = ticks()
             sweep_kind(kind, begin, end, 1, how, h, sweeps.link, rows.inverse, sweeps.row, s.u)
             bulk.spent[SWEPT] += ticks() - start
             sweep_joints(
                 setup, below, top, height, eps, how[SEARCH], how[TOLERANCE], h, time + h, s.pose, rows.compound, bulk,
-                e, s.there, s.stage, rows.total, rows.small, s.u,
+                e, s.predicted, s.stage, rows.total, rows.small, s.u,
             )  # fmt: skip
         begin, below = end, level
 
 
 @outlined
 def solve_by_levels(first, last, kind, how, h, time, setup, height, sweeps, rows, bulk, e, s):
-    """Sweep the contacts of all islands with joints, and the joints where the step leads, level by level."""
+    """Sweep the contacts of all islands with joints, and the joints at the end of the step, level by level."""
     times = int(how[KIND + WIDTH * FIRM + SWEEPS])
     for k in range(times):
         eps = (k + 1.0) / times if how[GRADUAL] > 0.0 else 1.0
         _sweep_levels(first, last, kind, 1, False, eps, how, h, time, setup, height, sweeps, rows, bulk, e, s)
+    # section VI: shock propagation, without infinite inertia for joints
     if how[SHOCK] > 0.0:
         rounds = min(_ROUNDS, int(how[SHOCK]))
         _sweep_levels(first, last, kind, rounds, True, 1.0, how, h, time, setup, height, sweeps, rows, bulk, e, s)

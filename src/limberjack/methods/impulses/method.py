@@ -20,7 +20,7 @@ from limberjack.maximal.inserted_rows import set_targets
 from limberjack.maximal.measure import body_energies, spring_energies
 from limberjack.maximal.rows import Maximal, new_maximal
 from limberjack.maximal.scalable_bodies import rigid_model
-from limberjack.maximal.solve import MORE_ROOM, change_velocities, look_at
+from limberjack.maximal.solve import MORE_ROOM, apply_generalized_impulse, evaluate_state
 from limberjack.methods.impulses.ball_joint_impulses import new_ball_joints
 from limberjack.methods.impulses.events import Billiard, take_event_steps
 from limberjack.methods.impulses.islands import MORE_CONTACTS, NOT_FINITE, STILL
@@ -30,7 +30,9 @@ from limberjack.methods.impulses.options import GOLDEN, JOINT_SWEEP, JOINTS, Imp
 from limberjack.methods.impulses.post_stabilize import Rows
 from limberjack.methods.impulses.runtime_joints import AttachedState
 from limberjack.methods.impulses.step import set_inverses, take_ball_joint_steps, take_steps
+from limberjack.methods.stepper import Forces, Stepper
 from limberjack.model.model import Model
+from limberjack.reduced.constraint_set import Grip
 from limberjack.reduced.measure import joint_energy
 from limberjack.spatial.clock import COUNTS
 from limberjack.spatial.frames import quaternion_from_matrix
@@ -74,7 +76,7 @@ class ImpulsesStepper(AttachedState):
         self._rubs = "friction" not in ignored
         g = np.array(model.gravity)
         self._up = -g / np.linalg.norm(g) if np.linalg.norm(g) > 0.0 else np.zeros(3)
-        self.grips: list[Any] = []
+        self.grips: list[Grip] = []
         self._set_grips()
         self._last, self._shown = (0.0, 1), 0
         super().__init__(model, whole)
@@ -86,7 +88,7 @@ class ImpulsesStepper(AttachedState):
         model, whole = self._model, self.whole
         rows = len(whole.table.joint)
         friction_rows, most = _friction_rows(model, whole) if self._rubs else ([], [])
-        limits = len(whole.names) - whole.held - int((whole.table.role == DRIVE).sum())
+        limits = len(whole.names) - whole.equality_count - int((whole.table.role == DRIVE).sum())
         self._rows = Rows(
             np.zeros(rows), np.zeros(rows), np.array(friction_rows, np.int64), np.array(most, float),
             np.full(len(whole.table.pair_link), -1, np.int64), np.zeros((16, 6)), np.zeros((len(whole.bodies.kind), 7)),
@@ -94,7 +96,7 @@ class ImpulsesStepper(AttachedState):
         )  # fmt: skip
         self._rows.compound[whole.table.compound[:, 0]] = np.arange(len(whole.table.compound))
         self._bulk.jointed[:] = _jointed(model, whole)
-        damped = self._options.joints == "damped" or whole.held == 0
+        damped = self._options.joints == "damped" or whole.equality_count == 0
         self._balls = new_ball_joints(whole, self._bulk) if damped and not len(model.springs) else None
 
     def _new_scratch(self) -> None:
@@ -125,7 +127,7 @@ class ImpulsesStepper(AttachedState):
         set_inverses(self._s.pose, self._s.u.copy(), self._bulk)
 
     def invalidate(self) -> None:
-        """Take note that the state or a force was set."""
+        """Take q and qd that were set; all bodies wake."""
         super().invalidate()
         self._wake()
 
@@ -142,7 +144,7 @@ class ImpulsesStepper(AttachedState):
         hard = [0 if o.shock else o.sweeps, 0, min(_RATE, 0.2 / h), 1.0, 0.0]
         return np.array([*shared, *soft, *firm, *hard])
 
-    def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
+    def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
         self._take_edits()
         self._time, taken = time, 0
@@ -164,13 +166,13 @@ class ImpulsesStepper(AttachedState):
                 break
         return taken, status
 
-    def _take(self, n: int, dt: float, forces: Any, time: float) -> tuple[int, int]:
+    def _take(self, n: int, dt: float, forces: Forces, time: float) -> tuple[int, int]:
         """Take up to n steps with the joints there are now."""
         if self._billiard is not None:
             return self._take_events(n, dt, forces)
         drives, tau = self._all_drives(forces)
         driven = bool(len(drives.place) or len(drives.ball_place) or tau.any())
-        held = self.whole.system.row_start[self.whole.held]
+        held = self.whole.system.row_start[self.whole.equality_count]
         general = driven or len(self._rows.friction_rows) or self.whole.table.target[:held].any()
         loose = None if general else self._balls
         substeps = self._options.substeps or max(1, math.ceil(dt / _LONGEST - 1e-9))
@@ -207,7 +209,7 @@ class ImpulsesStepper(AttachedState):
         self._read = n == 0 and self._read
         return taken, int(status)
 
-    def _take_events(self, n: int, dt: float, forces: Any) -> tuple[int, int]:
+    def _take_events(self, n: int, dt: float, forces: Forces) -> tuple[int, int]:
         """Take up to n steps from collision to collision."""
         assert self._billiard is not None
         self._billiard.prepare(self._s.pose, self._s.u, forces, self.grips)
@@ -218,7 +220,7 @@ class ImpulsesStepper(AttachedState):
         return int(taken), int(status)
 
     def apply_impulse(self, link: int, point: np.ndarray, impulse: np.ndarray, angular: np.ndarray) -> None:
-        """Let an impulse act at once at a point of a link's frame, all constraints kept."""
+        """Change velocities at once by an impulse, all constraints maintained; all bodies wake."""
         super().apply_impulse(link, point, impulse, angular)
         self._wake()
 
@@ -243,41 +245,41 @@ class ImpulsesStepper(AttachedState):
 
     # Grips
 
-    def grab(self, grip: Any) -> ImpulsesStepper:
-        """Let a grip act; see `GripHandle`."""
+    def grab(self, grip: Grip) -> Stepper:
+        """Add a grip; see `Stepper`."""
         self.grips.append(grip)
         self._set_grips()
         self._wake()
         return self
 
-    def release(self, grip: Any) -> None:
-        """Let a grip go."""
+    def release(self, grip: Grip) -> None:
+        """Remove a grip."""
         self.grips = [other for other in self.grips if other is not grip]
         self._set_grips()
         self._wake()
 
     def reset_grips(self) -> None:
-        """Let grips turn their bodies that did not before."""
+        """Set up the rows of all grips again."""
         self._set_grips()
         self._wake()
 
-    def move_grip(self, grip: Any) -> None:
-        """Take the place and the rotation a grip now aims at."""
+    def move_grip(self, grip: Grip) -> None:
+        """Take the target of a grip, which has changed."""
         self._grip[self._place(grip)] = self._numbers(grip)
         self._wake()
 
-    def grip_force(self, grip: Any) -> np.ndarray:
+    def grip_force(self, grip: Grip) -> np.ndarray:
         """Return the force (3,) a grip pulled with in the last step, world axes."""
         return self._grip[self._place(grip), GRIP_IMPULSE : GRIP_IMPULSE + 3].copy()
 
-    def _place(self, grip: Any) -> int:
+    def _place(self, grip: Grip) -> int:
         return next(k for k, other in enumerate(self.grips) if other is grip)
 
     def _set_grips(self) -> None:
         self._grip_link = np.array([grip.link for grip in self.grips], np.int64)
         self._grip = np.array([self._numbers(grip) for grip in self.grips]).reshape(-1, GRIP)
 
-    def _numbers(self, grip: Any) -> np.ndarray:
+    def _numbers(self, grip: Grip) -> np.ndarray:
         """Return the row of a grip for the kernels."""
         inertia, row = self._model.arrays.links.inertia[grip.link], np.zeros(GRIP)
         arm = grip.place - inertia[6:9] / inertia[9]  # from the com, where the poses of this method are
@@ -314,9 +316,9 @@ class ImpulsesStepper(AttachedState):
 
     # Reports
 
-    def energy_and_momentum(self, forces: Any) -> tuple[float, ...] | None:
+    def energy_and_momentum(self, forces: Forces) -> tuple[float, ...] | None:
         """Return energy and momentum of the bodies where joints hold them, which may be open a little; else None."""
-        if not self.whole.held:
+        if not self.whole.equality_count:
             return None
         kinetic, potential, *momentum = self._energies_on_joints()
         potential += spring_energies(self._model.arrays.springs, self._place_of)
@@ -330,15 +332,15 @@ class ImpulsesStepper(AttachedState):
         all energy.
         """
         s, before = self._s, self._s.u.copy()
-        status = change_velocities(
+        status = apply_generalized_impulse(
             self._setup, self._tree, self._structure, self._time, np.zeros(len(before)), self._e, self._saddle, s
         )
         if status != 0:
             s.u[:] = before
-        look_at(self._setup, self._time, self._e, s)
+        evaluate_state(self._setup, self._time, self._e, s)
         out = body_energies(self.whole, self._setup.gravity, self._e, s)
         s.u[:] = before
-        look_at(self._setup, self._time, self._e, s)
+        evaluate_state(self._setup, self._time, self._e, s)
         return out
 
     def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
@@ -357,7 +359,7 @@ class ImpulsesStepper(AttachedState):
             return {"bodies": len(self._bulk.mass), "collisions": int(self._billiard.collision_pairs.count[0])}
         return {
             "bodies": len(self._bulk.mass),
-            "rows": int(self.whole.system.row_start[self.whole.held]),
+            "rows": int(self.whole.system.row_start[self.whole.equality_count]),
             "contacts": touching,
             "islands": int(self._graph.count[0]),
             "levels": int(self._graph.facts[: int(self._graph.count[0]), 2].max(initial=0)),
@@ -403,7 +405,7 @@ def _new_bulk(whole: Maximal) -> Bulk:
 def _jointed(model: Model, whole: Maximal) -> np.ndarray:
     """Return which bodies have joints or springs."""
     out, system = np.zeros(len(whole.bodies.kind), np.int64), whole.system
-    out[system.incidence_body[: system.incidence_start[whole.held]]] = 1
+    out[system.incidence_body[: system.incidence_start[whole.equality_count]]] = 1
     springs = model.arrays.springs.link.ravel()
     out[springs[springs >= 0]] = 1
     return out

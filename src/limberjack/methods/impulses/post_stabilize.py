@@ -1,4 +1,14 @@
-"""Joints of all islands met at once, by velocities at the poses now; `arriving.py` closes them where a step leads."""
+"""Velocity post-stabilisation: velocities projected onto the joints at given poses.
+
+Weinstein, Teran and Fedkiw (2006), section V, project joint by joint with a 6 x 6 response that also transmits impulses
+along free directions; here impulses act along the locked rows J only,
+
+    J M^-1 J^T lam = -(J v + d phi / dt),   v <- v + M^-1 J^T lam,
+
+for all joints by one direct solve, with limits and dry friction as bounds of the accumulated impulses. With
+joints="sweeps" the joints are projected one after the other (`joint_newton.py`). `pre_stabilize.py` uses the same solve
+for the errors at the end of a substep.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +19,8 @@ import numpy as np
 from limberjack._jit import outlined
 from limberjack.linear.saddle import NO_ROOM, NO_SOLUTION, factor_saddle, list_active, solve_saddle
 from limberjack.maximal.forces import forces
-from limberjack.maximal.rows import evaluate, put_back_gyro
-from limberjack.maximal.solve import MORE_ROOM, PROJECT, STUCK, TOUCH, set_sides
+from limberjack.maximal.rows import evaluate, remove_gyroscopic
+from limberjack.maximal.solve import ACTIVE_TOLERANCE, MORE_ROOM, PROJECT, STUCK, set_rhs
 from limberjack.methods.impulses.islands import (
     FIRM,
     GLOBAL,
@@ -34,23 +44,23 @@ __all__ = [
     "solve_alternately", "solve_rows",
 ]  # fmt: skip
 
-# What bounds of rows count: no impulses before; those of limits in the substep so far; those of dry friction as well.
+# Impulses of the substep so far that the bounds of rows account for: none, those of limits, those of dry friction too.
 UNBOUNDED, WITH_LIMITS, WITH_FRICTION = range(3)
-# Limits nearer than what a body falls within a substep act from the start of it, as far as they are reached [m, rad].
+# Limits nearer than a body falls within a substep are active from its start, as far as they are reached [m, rad].
 _NEAR = 1e-4
 
 
 class Rows(NamedTuple):
-    """Rows of joints while they are swept, and joints with dry friction."""
+    """Work arrays of the joints' rows, and the joints with dry friction; r rows, p pairs of frames, n bodies."""
 
-    target: np.ndarray  # (r,)
-    total: np.ndarray  # (r,) impulses
+    target: np.ndarray  # (r,) rates by time alone, or right sides of the errors at the end of a step
+    total: np.ndarray  # (r,) accumulated impulses
     friction_rows: np.ndarray  # constraints along the coordinates of joints with dry friction
     most: np.ndarray  # their friction
     compound: np.ndarray  # (p,) the entry of each pair of frames among compound ones, -1 = none
     small: np.ndarray  # (16, 6) scratch of one joint
-    inverse: np.ndarray  # (n, 7) inverse inertias of the bodies, 0 of those that are not to move
-    pushed: np.ndarray  # (limits + rubbing, 4) impulses of rows with bounds, see `joints.py`
+    inverse: np.ndarray  # (n, 7) inverse inertias of the bodies, 0 for those of infinite mass
+    sums: np.ndarray  # (limits + friction rows, 4) impulses of rows with bounds, see `joint_solve.py`
     span: np.ndarray  # (1,) the substep that dry friction acts over [s]
 
 
@@ -66,25 +76,25 @@ def factor_rows(setup, tree, structure, e, s, saddle):
 
 @outlined
 def solve_rows(setup, tree, structure, counted, exact, rows, e, s, saddle):
-    """Solve for the joints with the factor at hand, right sides set.
+    """Solve for the impulses of the joints with the current factor and right sides; return a status.
 
-    `counted`: PLAIN for poses that are brought onto the joints, else LIMITED or RUBBED; `exact`: see `solve_saddle`.
+    `counted`: UNBOUNDED for projections of poses, else WITH_LIMITS or WITH_FRICTION; `exact`: see `solve_saddle`.
     """
     counts, listed, start = setup.constraints, saddle.responses, setup.system.row_start
     room = len(listed.constraint)
     if counted == UNBOUNDED:
         found = list_active(
-            start, counts[0], counts[1], e.values, TOUCH, True, saddle.auxiliary, room, s.pressed, listed.count,
-            listed.constraint, saddle.low, saddle.high,
+            start, counts[0], counts[1], e.values, ACTIVE_TOLERANCE, True, saddle.auxiliary, room, s.last_force,
+            listed.count, listed.constraint, saddle.low, saddle.high,
         )  # fmt: skip
     else:
         found = list_limits(
-            start, counts[0], counts[1], e.values, _NEAR, saddle.r, saddle.auxiliary, room, rows.pushed, s.pressed,
+            start, counts[0], counts[1], e.values, _NEAR, saddle.r, saddle.auxiliary, room, rows.sums, s.last_force,
             listed.count, listed.constraint, saddle.low, saddle.high,
         )  # fmt: skip
     if found >= 0 and counted == WITH_FRICTION:
         found = list_friction(
-            start, rows.friction_rows, rows.most, rows.span[0], e.values, found, room, rows.pushed, listed.count,
+            start, rows.friction_rows, rows.most, rows.span[0], e.values, found, room, rows.sums, listed.count,
             listed.constraint, saddle.low, saddle.high, saddle.r, saddle.c,
         )  # fmt: skip
     status = NO_ROOM
@@ -93,7 +103,7 @@ def solve_rows(setup, tree, structure, counted, exact, rows, e, s, saddle):
         if counted != UNBOUNDED and status == 0:
             add_sums(
                 counts[0], counts[1], len(saddle.auxiliary), rows.friction_rows, found, listed.count, listed.constraint,
-                saddle.force, rows.pushed,
+                saddle.force, rows.sums,
             )  # fmt: skip
     if status == NO_ROOM:
         return MORE_ROOM
@@ -114,10 +124,10 @@ def _clear(a):
 
 
 @outlined
-def set_right_sides(setup, mode, scale, values, pressed, saddle):
-    """Set the right sides to `scale` times the values (0) or rates (1) of rows; no force acts besides."""
+def set_right_sides(setup, mode, scale, values, last_force, saddle):
+    """Set the right sides to `scale` times the values (0) or rates (1) of rows, without other forces."""
     rows = setup.system.row_start[setup.constraints[1]]
-    set_sides(setup.table, rows, mode, 1.0, np.int64(PROJECT), 0.0, values, pressed, saddle.r, saddle.c)
+    set_rhs(setup.table, rows, mode, 1.0, np.int64(PROJECT), 0.0, values, last_force, saddle.r, saddle.c)
     for r in range(rows):
         saddle.r[r] *= scale
     _clear(saddle.f)
@@ -125,23 +135,23 @@ def set_right_sides(setup, mode, scale, values, pressed, saddle):
 
 @outlined
 def set_rates(setup, rows, e, u):
-    """Fill the rates of all rows that hold, and of those with dry friction, from the velocities."""
+    """Fill the rates of all constraint rows, and of those with dry friction, from the velocities."""
     row_rates(setup.system, 0, setup.constraints[1], e.j, u, e.values)
     for k in range(len(rows.friction_rows)):
         row_rates(setup.system, rows.friction_rows[k], rows.friction_rows[k] + 1, e.j, u, e.values)
 
 
 @outlined
-def clear_sums(limits, pushed):
-    """Forget what the first rows with bounds have pushed with."""
+def clear_sums(limits, sums):
+    """Clear the accumulated impulses of the first rows with bounds."""
     for i in range(limits):
-        pushed[i, SUM] = 0.0
+        sums[i, SUM] = 0.0
 
 
 @outlined
 def set_rate_sides(setup, h, e, s, saddle):
-    """Set the right sides to the rates of rows; limits that are not reached yet may be at the end of h."""
-    set_right_sides(setup, np.int64(1), 1.0, e.values, s.pressed, saddle)
+    """Set the right sides to the rates of rows; limits that are not reached yet may be reached at the end of h."""
+    set_right_sides(setup, np.int64(1), 1.0, e.values, s.last_force, saddle)
     for c in range(setup.constraints[0], setup.constraints[1]):
         r = setup.system.row_start[c]
         saddle.r[r] += max(e.values[r, 0], 0.0) / h
@@ -156,21 +166,23 @@ def integrate_velocities(
     # out
     e, s, saddle,
 ):  # fmt: skip
-    """Let all forces act for h, and bring the velocities onto the joints; return a status."""
-    evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, all_rows, s.pose, s.u, e)
+    """Integrate the velocities over h and post-stabilise them, in one solve; return a status."""
+    evaluate(
+        setup.bodies, setup.system, setup.table, setup.row_block, setup.scalable_pairs, time, all_rows, s.pose, s.u, e
+    )
     forces(setup, springs, drives, armature, span, driven, False, wrenches, applied, s.pose, e, s, s.force)
-    put_back_gyro(setup.bodies, e.ends, s.pose, s.force)
+    remove_gyroscopic(setup.bodies, e.ends, s.pose, s.force)
     for i in range(len(bulk.asleep)):
         if bulk.asleep[i]:
             for c in range(6):
                 s.force[6 * i + c] = 0.0
-    _clear(s.pressed)
+    _clear(s.last_force)
     _clear(rows.total)
     _clear(rows.target)
     status = 0
     if how[GLOBAL] > 0.0:
         rows.span[0] = h
-        clear_sums(len(rows.pushed), rows.pushed)
+        clear_sums(len(rows.sums), rows.sums)
         set_rate_sides(setup, h, e, s, saddle)
         for k in range(len(s.u)):
             saddle.f[k] = h * s.force[k]
@@ -183,7 +195,7 @@ def integrate_velocities(
         time_rates(setup, e, s.u, rows.target)
         _accelerate_freely(h, s.force, bulk, s.u)
         post_stabilize_in_sweeps(
-            setup, int(how[KIND + WIDTH * FIRM + SWEEPS]), how[GRADUAL] > 0.0, TOUCH, h, rows, bulk, e, s.u
+            setup, int(how[KIND + WIDTH * FIRM + SWEEPS]), how[GRADUAL] > 0.0, ACTIVE_TOLERANCE, h, rows, bulk, e, s.u
         )
         _clear(rows.total)
     return status
@@ -191,7 +203,7 @@ def integrate_velocities(
 
 @outlined
 def _accelerate_freely(h, force, bulk, u):
-    """Let the forces act for h on each body as if nothing held it."""
+    """Apply the forces over h to each body as if it were free."""
     inverse = bulk.inverse
     for i in range(len(bulk.mass)):
         o, f = 6 * i, h * inverse[i, 6]
@@ -206,7 +218,7 @@ def _accelerate_freely(h, force, bulk, u):
 
 @outlined
 def solve_alternately(first, last, kind, how, h, time, setup, height, sweeps, rows, bulk, e, s):
-    """Sweep the contacts of all islands with joints, and the joints where the step leads after them, in turn."""
+    """Sweep the contacts of all islands with joints, in turn with the joints at the end of the step."""
     times = int(how[KIND + WIDTH * FIRM + SWEEPS])
     for k in range(times):
         begin = ticks()
@@ -215,24 +227,26 @@ def solve_alternately(first, last, kind, how, h, time, setup, height, sweeps, ro
         eps = (k + 1.0) / times if how[GRADUAL] > 0.0 else 1.0
         sweep_joints(
             setup, -1, HIGHEST, height, eps, how[SEARCH], how[TOLERANCE], h, time + h, s.pose, rows.compound, bulk, e,
-            s.there, s.stage, rows.total, rows.small, s.u,
+            s.predicted, s.stage, rows.total, rows.small, s.u,
         )  # fmt: skip
 
 
 @outlined
 def post_stabilize_after_move(setup, how, time, all_rows, rows, bulk, e, s):
-    """Bring the velocities onto the joints at the poses a step has led to, one after the other."""
-    evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, all_rows, s.pose, s.u, e)
+    """Post-stabilise the velocities at the poses at the end of a step, joint after joint (sections V and VI)."""
+    evaluate(
+        setup.bodies, setup.system, setup.table, setup.row_block, setup.scalable_pairs, time, all_rows, s.pose, s.u, e
+    )
     _clear(rows.total)
     time_rates(setup, e, s.u, rows.target)
     post_stabilize_in_sweeps(
-        setup, int(how[KIND + WIDTH * FIRM + SWEEPS]), how[GRADUAL] > 0.0, TOUCH, 0.0, rows, bulk, e, s.u
+        setup, int(how[KIND + WIDTH * FIRM + SWEEPS]), how[GRADUAL] > 0.0, ACTIVE_TOLERANCE, 0.0, rows, bulk, e, s.u
     )
 
 
 @outlined
 def post_stabilize(setup, tree, structure, counted, h, rows, e, s, saddle):
-    """Bring the velocities onto the joints again, with the factor at hand; return a status.
+    """Project the velocities onto the joints with the current rows and factor (section V); return a status.
 
     `counted`: see `solve_rows`; h: see `set_rate_sides`.
     """

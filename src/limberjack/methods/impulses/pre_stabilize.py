@@ -1,10 +1,15 @@
-"""Joints closed where a substep leads (pre-stabilisation), and bodies moved there.
+"""Pre-stabilisation: impulses that close the joints at the end of a substep, and the move there.
 
-Impulses along the rows of the start are added until the joints close at the end (the paper's 4.2, for all joints at
-once): no energy is lost that way. Light bodies that spin fast turn too far for that within a substep; it is then
-taken in pieces, halved until each closes, forces having acted for the whole of it. The last resort, and the rule of
-damped joints, is to bring the poses onto the joints as they are: always stable, but velocities are then what moved,
-and energy is lost.
+Weinstein, Teran and Fedkiw (2006), section IV, find impulses at the start for which the joints reach their target
+states after integration, equation (4), joint by joint (`joint_newton.py`, used here with joints="sweeps"). Solved for
+all joints at once, this is Newton's method with the rows of the start: f(j) = 0 with f the row values at the end,
+
+    J M^-1 J^T dj = -f / h,   v <- v + M^-1 J^T dj,   and bodies are moved again by equation (1).
+
+It conserves energy. Light bodies that spin fast turn too far within a substep for the iteration to converge; the
+substep is then taken in pieces, halved until each converges, with the forces of the whole substep applied before. The
+last resort, and the rule of joints="damped", is to project the poses onto the joints: always stable, but the velocities
+become those of the displacement made, and energy is lost.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from limberjack.constraints.rows import COORDINATES, PICKED, ROWS
 from limberjack.contact.sweeps import update_contacts
 from limberjack.linear.saddle import invalidate_responses
 from limberjack.maximal.bodies import POSE, move_bodies
-from limberjack.maximal.rows import evaluate, look_there
+from limberjack.maximal.rows import evaluate, evaluate_predicted
 from limberjack.maximal.solve import GAP_ALLOWED, OPEN_LOOP, STUCK, worst_row
 from limberjack.methods.impulses.islands import (
     AFTER,
@@ -63,48 +68,48 @@ from limberjack.spatial.vectors import rotate_back, symmetric_times
 __all__ = ["copy_angles", "pre_stabilize"]
 
 # Newton steps of the joints, along rows of the start and along rows of the end.
-NEWTON, NEWTON_THERE = 12, 40
-# A joint open by more than this after all of them is an error [m, rad].
+NEWTON, NEWTON_PROJECTION = 12, 40
+# A joint with a larger error than this after all of them is a failure [m, rad].
 OPEN = 1e-3
 # The shortest piece of a substep is this part of it.
 PIECES = 32
-# Newton steps that must halve the error come after so many that need not.
+# The first Newton steps need not halve the error.
 _PATIENT = 2
-# Contacts are met again in so many of them: what is left to close after those moves bodies by little.
+# Contacts are solved with the joints in so many Newton steps: later corrections move bodies by little.
 _WITH_CONTACTS = 2
 NOT_CONVERGED = 1
-# Impulses of a piece may change how far a body turns within it by this much [rad]; along rows that are farther off they
-# would put energy in. Where poses are brought onto the joints bodies turn by no more at a time: a chain pulled nearly
-# straight answers a small gap with huge turns.
+# Impulses of a piece may change the rotation of a body within it by this much [rad]; along rows that are off by more
+# they would add energy. Projections of the poses turn bodies by no more at a time: in a nearly straight chain a small
+# gap calls for large rotations.
 _TURN = 0.2
-# What closes joints along the rows of the start adds kinetic energy, which the rows of the end take out again. The part
-# that each body gains, times what it gains, may add up to this much of the energy of an island: beyond, as in a chain
-# that snaps straight, less is taken out than was added. Bodies slower than the last do not count [m/s].
+# Impulses along the rows of the start add kinetic energy, which post-stabilisation along the rows of the end takes out
+# again. The sum over an island of each body's gain times its relative gain may be this part of the island's energy:
+# beyond, as in a chain that snaps straight, less is taken out than was added. The velocity is a floor [m/s].
 _ADDED, _STILL = 1.5e-3, 1e-3
 
 
 @outlined
-def copy_angles(compound, e, there):
-    """Let the search for angles at predicted poses begin at those now."""
+def copy_angles(compound, e, predicted):
+    """Let the search for angles at predicted poses start from the current ones."""
     for t in range(len(e.near)):
-        there.near[t] = e.near[t]
+        predicted.near[t] = e.near[t]
     for t in range(len(compound)):
         for c in range(COORDINATES, ROWS):
-            there.state[compound[t, 0], c] = e.state[compound[t, 0], c]
+            predicted.state[compound[t, 0], c] = e.state[compound[t, 0], c]
         if compound[t, 2] < 0:
-            # black-box joints keep the directions of the start
-            there.state[compound[t, 0], PICKED] = 1.0
+            # black-box joints keep the row directions of the start
+            predicted.state[compound[t, 0], PICKED] = 1.0
 
 
 @inner
-def _take_angles(e, there):
+def _take_angles(e, predicted):
     for t in range(len(e.near)):
-        e.near[t] = there.near[t]
+        e.near[t] = predicted.near[t]
 
 
 @outlined
 def _drift(h, before, moves, bulk, u, pose):
-    """Move bodies that joints hold by h u from the poses before."""
+    """Move the marked bodies by h u from the poses before (equation (1))."""
     for i in range(len(bulk.mass)):
         if moves[i] and not bulk.asleep[i]:
             drift_body(i, h, before, bulk, u, pose)
@@ -112,7 +117,7 @@ def _drift(h, before, moves, bulk, u, pose):
 
 @outlined
 def _advance_start(moves, bulk, u, pose, before):
-    """Begin a piece where the last one ended, angular momenta kept."""
+    """Let a piece start from the poses where the last one ended, angular momenta conserved."""
     for i in range(len(bulk.mass)):
         if moves[i] and not bulk.asleep[i]:
             o = 6 * i
@@ -133,7 +138,7 @@ def _copy(source, target):
 
 @outlined
 def _turned_too_far(h, bulk, before, u):
-    """Return whether impulses have changed how far some body turns in h by too much."""
+    """Return whether impulses have changed the rotation of some body in h by too much."""
     most = (_TURN / h) * (_TURN / h)
     for i in range(len(bulk.mass)):
         if bulk.jointed[i]:
@@ -146,7 +151,7 @@ def _turned_too_far(h, bulk, before, u):
 
 @outlined
 def _gained_energy(root, pose, bulk, before, u):
-    """Return whether impulses have added too much of its kinetic energy to some island, as `root` tells them apart."""
+    """Return whether impulses have added too large a part of its kinetic energy to some island (by `root`)."""
     gain = bulk.moving
     for i in range(len(gain)):
         gain[i] = 0.0
@@ -173,7 +178,7 @@ def _gained_energy(root, pose, bulk, before, u):
 
 @outlined
 def _step_length(a):
-    """Return the part of the corrections a of rigid bodies that turns none of them too far."""
+    """Return the largest step along the corrections a that turns no body too far."""
     most = 0.0
     for k in range(0, len(a), 6):
         most = max(most, a[k] * a[k] + a[k + 1] * a[k + 1] + a[k + 2] * a[k + 2])
@@ -182,19 +187,30 @@ def _step_length(a):
 
 @outlined
 def _project_poses(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, saddle):
-    """Bring the poses onto the joints as they are, the directions taken anew each time; return a status.
+    """Project the poses onto the joints by Newton's method, rows evaluated anew each time; return a status.
 
-    Velocities become what moved the bodies in h from the poses `pose_sum`.
+    Velocities become those of the displacement made in h from the poses `pose_sum`.
     """
     last, status = np.inf, 0
-    for iteration in range(NEWTON_THERE):
-        evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, all_rows, s.pose, s.u, e)
+    for iteration in range(NEWTON_PROJECTION):
+        evaluate(
+            setup.bodies,
+            setup.system,
+            setup.table,
+            setup.row_block,
+            setup.scalable_pairs,
+            time,
+            all_rows,
+            s.pose,
+            s.u,
+            e,
+        )
         worst, at = worst_row(setup, e, s)
         s.report[0], s.report[1], s.report[2] = iteration, worst, at
         if worst <= how[TOLERANCE] or (worst < GAP_ALLOWED and worst > 0.5 * last) or not worst < 1e100:
             break
         last = worst
-        set_right_sides(setup, np.int64(0), 1.0, e.values, s.pressed, saddle)
+        set_right_sides(setup, np.int64(0), 1.0, e.values, s.last_force, saddle)
         status = factor_rows(setup, tree, structure, e, s, saddle)
         if status == 0:
             status = solve_rows(setup, tree, structure, UNBOUNDED, True, rows, e, s, saddle)
@@ -209,10 +225,11 @@ def _project_poses(setup, tree, structure, how, h, time, all_rows, rows, bulk, e
 
 @outlined
 def _correct(setup, tree, structure, counted, h, rows, e, s, saddle):
-    """Add the impulses along the rows of e that close, but for turns, what is open where h leads; return a status."""
-    set_right_sides(setup, np.int64(0), 1.0 / h, s.there.values, s.pressed, saddle)
+    """Do one Newton step: add the impulses along the rows of e for the errors at the end of h; return a status."""
+    # section IV: (df/dj) dj = -f, with df/dj of the poses now for all joints at once
+    set_right_sides(setup, np.int64(0), 1.0 / h, s.predicted.values, s.last_force, saddle)
     for r in range(setup.system.row_start[setup.constraints[1]]):
-        e.values[r, 0] = s.there.values[r, 0]
+        e.values[r, 0] = s.predicted.values[r, 0]
     if counted == WITH_FRICTION:
         set_rates(setup, rows, e, s.u)
     status = solve_rows(setup, tree, structure, counted, True, rows, e, s, saddle)
@@ -223,17 +240,17 @@ def _correct(setup, tree, structure, counted, h, rows, e, s, saddle):
 
 @outlined
 def _newton(setup, tree, structure, how, h, time, first, count, root, rows, sweeps, rounds, bulk, e, s, saddle):
-    """Add impulses along the rows of e until the joints close where h leads from the poses `pose_sum`.
+    """Find the impulses along the rows of e that close the joints at the end of h from the poses `pose_sum`.
 
     Returns:
-        a status, NOT_CLOSED where the errors do not shrink.
+        a status, NOT_CONVERGED where the errors do not shrink.
     """
-    copy_angles(setup.table.compound, e, s.there)
+    copy_angles(setup.table.compound, e, s.predicted)
     last, patient = np.inf, _WITH_CONTACTS + 1 if first < count else _PATIENT
     for iteration in range(NEWTON):
         _drift(h, s.pose_sum, bulk.jointed, bulk, s.u, s.pose)
-        look_there(setup, time, s.pose, s.u, s.there)
-        worst, at = worst_row(setup, s.there, s)
+        evaluate_predicted(setup, time, s.pose, s.u, s.predicted)
+        worst, at = worst_row(setup, s.predicted, s)
         s.report[0], s.report[1], s.report[2] = iteration, worst, at
         if worst <= how[TOLERANCE] or (worst < GAP_ALLOWED and worst > 0.5 * last):
             aside = _turned_too_far(h, bulk, s.u_sum, s.u) or _gained_energy(root, s.pose_sum, bulk, s.u_sum, s.u)
@@ -242,7 +259,7 @@ def _newton(setup, tree, structure, how, h, time, first, count, root, rows, swee
             return NOT_CONVERGED
         last = worst
         if len(setup.table.compound) > 0:
-            take_end_rows(setup, s.there, e)
+            take_end_rows(setup, s.predicted, e)
             invalidate_responses(saddle)
         if first < count and iteration < _WITH_CONTACTS:
             status = solve_with_joints(
@@ -259,9 +276,11 @@ def _newton(setup, tree, structure, how, h, time, first, count, root, rows, swee
 
 @outlined
 def _post_stabilize_anew(setup, tree, structure, h, time, all_rows, rows, e, s, saddle):
-    """Bring the velocities onto the joints at the poses now; return a status."""
-    evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, all_rows, s.pose, s.u, e)
-    clear_sums(setup.constraints[1] - setup.constraints[0], rows.pushed)
+    """Post-stabilise the velocities with rows and factor of the poses now (section V); return a status."""
+    evaluate(
+        setup.bodies, setup.system, setup.table, setup.row_block, setup.scalable_pairs, time, all_rows, s.pose, s.u, e
+    )
+    clear_sums(setup.constraints[1] - setup.constraints[0], rows.sums)
     set_rate_sides(setup, h, e, s, saddle)
     status = factor_rows(setup, tree, structure, e, s, saddle)
     if status == 0:
@@ -275,7 +294,7 @@ def _post_stabilize_anew(setup, tree, structure, h, time, all_rows, rows, e, s, 
 def _begin_piece(
     setup, tree, structure, how, h, time, first, count, all_rows, rows, sweeps, rounds, bulk, e, s, saddle
 ):
-    """Begin a piece h where the last one ended; return a status."""
+    """Prepare a piece h that starts where the last one ended; return a status."""
     _advance_start(rounds.moves, bulk, s.u, s.pose, s.pose_sum)
     status = _post_stabilize_anew(setup, tree, structure, h, time, all_rows, rows, e, s, saddle)
     if status == 0 and first < count:
@@ -283,7 +302,7 @@ def _begin_piece(
             setup, tree, structure, first, count, False, how, h, rows, sweeps, bulk, rounds, e, s, saddle
         )
         save_impulses(first, count, sweeps.row, rounds.start)
-    copy_sums(SUM, START, rows.pushed)
+    copy_sums(SUM, START, rows.sums)
     _copy(s.u, s.u_sum)
     return status
 
@@ -292,11 +311,11 @@ def _begin_piece(
 def _pre_stabilize_in_pieces(
     setup, tree, structure, how, h, time, first, count, all_rows, root, rows, sweeps, rounds, bulk, e, s, saddle
 ):
-    """Take a substep in pieces that close; return a status."""
+    """Take a substep in pieces in each of which the joints close; return a status."""
     done, piece, part = 0, PIECES // 2, h / PIECES
     _copy(s.u_sum, s.u)
     restore_impulses(first, count, rounds.start, sweeps.row)
-    copy_sums(START, SUM, rows.pushed)
+    copy_sums(START, SUM, rows.sums)
     while done < PIECES:
         status = _newton(
             setup, tree, structure, how, piece * part, time + (done + piece) * part, first, count, root, rows, sweeps,
@@ -305,7 +324,7 @@ def _pre_stabilize_in_pieces(
         if status == NOT_CONVERGED:
             _copy(s.u_sum, s.u)
             restore_impulses(first, count, rounds.start, sweeps.row)
-            copy_sums(START, SUM, rows.pushed)
+            copy_sums(START, SUM, rows.sums)
             if piece > 1:
                 piece //= 2
                 continue
@@ -317,7 +336,7 @@ def _pre_stabilize_in_pieces(
         else:
             if first < count:
                 _drift(piece * part, s.pose_sum, rounds.moves, bulk, s.u, s.pose)
-            _take_angles(e, s.there)
+            _take_angles(e, s.predicted)
         if status != 0:
             return status
         done += piece
@@ -336,14 +355,14 @@ def _pre_stabilize_in_pieces(
 
 @outlined
 def _pre_stabilize_swept(setup, how, h, time, count, graph, rows, bulk, e, s):
-    """Close the joints where the substep leads one after the other, and move there.
+    """Close the joints at the end of the substep one after the other, and move there.
 
-    Where there are contacts they were closed with those: what is left is the sweep over joints alone that the paper
-    offers, after which velocities may go back to those before it.
+    With contacts, joints were swept with these; what is left is the optional final sweep over joints alone of section
+    VI, after which the velocities saved before it may be restored.
     """
     times = int(how[KIND + WIDTH * FIRM + SWEEPS])
     if count == 0:
-        copy_angles(setup.table.compound, e, s.there)
+        copy_angles(setup.table.compound, e, s.predicted)
     elif how[AFTER] == 0.0:
         times = 0
     else:
@@ -352,22 +371,22 @@ def _pre_stabilize_swept(setup, how, h, time, count, graph, rows, bulk, e, s):
         eps = (k + 1.0) / times if how[GRADUAL] > 0.0 else 1.0
         worst = sweep_joints(
             setup, -1, HIGHEST, graph.level, eps, how[SEARCH], how[TOLERANCE], h, time, s.pose_sum, rows.compound, bulk,
-            e, s.there, s.pose, rows.total, rows.small, s.u,
+            e, s.predicted, s.pose, rows.total, rows.small, s.u,
         )  # fmt: skip
         if worst <= how[TOLERANCE]:
             break
     _drift(h, s.pose_sum, bulk.jointed, bulk, s.u, s.pose)
-    look_there(setup, time, s.pose, s.u, s.there)
-    worst, at = worst_row(setup, s.there, s)
+    evaluate_predicted(setup, time, s.pose, s.u, s.predicted)
+    worst, at = worst_row(setup, s.predicted, s)
     s.report[0], s.report[1], s.report[2] = times, worst, at
     if count > 0 and how[AFTER] == SAVED:
         _copy(s.u_sum, s.u)
-    _take_angles(e, s.there)
+    _take_angles(e, s.predicted)
 
 
 @outlined
 def _mark_moving(island, body, bulk, moves):
-    """Mark the bodies that joints hold, and those of an island."""
+    """Mark the bodies with joints, and those of an island."""
     for i in range(len(moves)):
         moves[i] = 1 if bulk.jointed[i] or (island >= 0 and body[i] == island) else 0
 
@@ -376,16 +395,16 @@ def _mark_moving(island, body, bulk, moves):
 def pre_stabilize(
     setup, tree, structure, how, h, time, first, count, all_rows, graph, rows, sweeps, rounds, bulk, e, s, saddle
 ):
-    """Close the joints where the substep leads, and move there; return a status.
+    """Apply the impulses that close the joints at the end of the substep, and move there; return a status.
 
-    The poses that angular momenta are to be carried on from are left in `pose_sum`.
+    `pose_sum` becomes the poses at which the final velocities have their angular momenta.
     """
     for i in range(len(s.stage)):
         for c in range(POSE):
             s.pose_sum[i, c] = s.stage[i, c]
     _copy(s.u, s.u_sum)
     save_impulses(first, count, sweeps.row, rounds.start)
-    copy_sums(SUM, START, rows.pushed)
+    copy_sums(SUM, START, rows.sums)
     move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
     if how[GLOBAL] == DAMPED or how[GLOBAL] == 0.0:
         status = 0
@@ -399,7 +418,7 @@ def pre_stabilize(
         setup, tree, structure, how, h, time + h, first, count, graph.root, rows, sweeps, rounds, bulk, e, s, saddle
     )
     if status != NOT_CONVERGED:
-        _take_angles(e, s.there)
+        _take_angles(e, s.predicted)
         if first < count:
             move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)
             _drift(h, s.pose_sum, bulk.jointed, bulk, s.u, s.pose)

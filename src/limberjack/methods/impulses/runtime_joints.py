@@ -18,18 +18,19 @@ from limberjack.collision.detect import Detector
 from limberjack.collision.shapes import Filters
 from limberjack.errors import StateError, UnknownName
 from limberjack.maximal.inserted_rows import (
-    Attached,
+    RuntimeJoint,
     inserted_terms,
-    read_attached,
+    read_runtime_joints,
     set_targets,
-    with_attached,
-    write_attached,
+    with_runtime_joints,
+    write_runtime_joints,
 )
 from limberjack.maximal.rows import Maximal
-from limberjack.maximal.solve import look_at
+from limberjack.maximal.solve import evaluate_state
 from limberjack.maximal.state import MaximalState
 from limberjack.methods.impulses.motion import Bulk
 from limberjack.methods.impulses.step import set_inverses
+from limberjack.methods.stepper import Stepper
 from limberjack.model.model import Model
 from limberjack.model.proximity import Proximity, chosen_pairs
 from limberjack.model.spec import WORLD, Joint
@@ -43,7 +44,7 @@ _CLOSED = 1e-9
 _FEW = 96
 
 
-class AttachedState(MaximalState):
+class AttachedState(MaximalState, Stepper):
     """Bodies with joints that come and go; `ImpulsesStepper` takes their steps."""
 
     _bulk: Bulk
@@ -52,7 +53,7 @@ class AttachedState(MaximalState):
     def __init__(self, model: Model, whole: Maximal) -> None:
         self._base: Maximal = whole
         self._filters = self._detector.filters
-        self._attached: list[Attached] = []
+        self._attached: list[RuntimeJoint] = []
         self._rules: list[Proximity] = []
         self._spent: list[set[tuple[int, int]]] = []  # per rule, pairs let go by hand that were not apart since
         self._since_look = 0
@@ -64,7 +65,8 @@ class AttachedState(MaximalState):
     # Frames
 
     def body_pose(self, body: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return rotation and origin of a body's frame in the world, as the poses have it now."""
+        """Return rotation matrix and origin of a body's frame in the world, with what was written to q."""
+        self._take_edits()
         if body == WORLD:
             return np.eye(3), np.zeros(3)
         a, i = self._model.arrays, self._model.body_index(body)
@@ -103,13 +105,9 @@ class AttachedState(MaximalState):
     # Joints
 
     @property
-    def attached(self) -> list[Attached]:
-        """The joints made while running, in the order in which they were made."""
-        return list(self._attached)
-
-    def heed(self) -> None:
-        """Take what was written to the state, so that frames are those of now."""
-        self._take_edits()
+    def attached_joints(self) -> tuple[str, ...]:
+        """Names of the joints made while running, oldest first."""
+        return tuple(one.joint.name for one in self._attached)
 
     def new_joint(
         self, name: str, kind: str, bodies: tuple[str, str], places: tuple[Any, Any], axis: Any, **own: float
@@ -136,7 +134,7 @@ class AttachedState(MaximalState):
     def attach(self, joint: Joint, time: float, over: float, *, collide: bool) -> None:
         """Let a joint hold from now on; what it is open by is closed within `over` seconds."""
         self._time = time
-        self._change([*self._attached, Attached(joint, since=time, over=over, collide=collide)])
+        self._change([*self._attached, RuntimeJoint(joint, since=time, over=over, collide=collide)])
 
     def detach(self, name: str) -> None:
         """Let a joint made while running go; the rule that made it waits until its points have been apart."""
@@ -150,7 +148,7 @@ class AttachedState(MaximalState):
             self._spent[rule].add((point, other))
         self._change([one for one in self._attached if one is not gone])
 
-    def _change(self, attached: list[Attached]) -> None:
+    def _change(self, attached: list[RuntimeJoint]) -> None:
         """Go on with other joints; the bodies of those that come or go wake."""
         known = self._with_angles()
         names = {one.joint.name for one in attached}
@@ -158,17 +156,17 @@ class AttachedState(MaximalState):
         moved += [one.joint for one in attached if one.joint.name not in known]
         attached = [known.get(one.joint.name, one) for one in attached]
         asleep, calm = self._bulk.asleep.copy(), self._bulk.calm.copy()
-        whole = with_attached(self._model, self._base, attached)
+        whole = with_runtime_joints(self._model, self._base, attached)
         if self._sparse:
             self._rebuild(self._base, whole, solver="sparse")
         else:
             self._rebuild(self._base, whole, few=_FEW)
         self._put_angles(attached)
-        look_at(self._setup, 0.0, self._e, self._s)
+        evaluate_state(self._setup, 0.0, self._e, self._s)
         start = self.whole.system.row_start
         for k, one in enumerate(attached):
             if one.joint.name not in known:
-                first, last = (int(start[self._base.held + k + end]) for end in (0, 1))
+                first, last = (int(start[self._base.equality_count + k + end]) for end in (0, 1))
                 gap = tuple(map(float, self._e.values[first:last, 0]))
                 wide = one.over > 0.0 and max(map(abs, gap)) > _CLOSED
                 attached[k] = replace(one, gap=gap if wide else ())
@@ -205,10 +203,10 @@ class AttachedState(MaximalState):
 
     def _terms(self, count: int) -> list[slice]:
         """Return the terms of each of `count` joints made while running."""
-        starts = self.whole.table.term_start[self.whole.system.row_start[self._base.held : self._base.held + count + 1]]
+        starts = self.whole.table.term_start[self.whole.system.row_start[self._base.equality_count : self._base.equality_count + count + 1]]
         return [slice(first, last) for first, last in pairwise(starts.tolist())]
 
-    def _with_angles(self) -> dict[str, Attached]:
+    def _with_angles(self) -> dict[str, RuntimeJoint]:
         """Return the joints made while running by name, with the angles they have now."""
         parts = self._terms(len(self._attached))
         return {
@@ -216,16 +214,16 @@ class AttachedState(MaximalState):
             for one, part in zip(self._attached, parts, strict=True)
         }
 
-    def _put_angles(self, attached: list[Attached]) -> None:
+    def _put_angles(self, attached: list[RuntimeJoint]) -> None:
         for one, part in zip(attached, self._terms(len(attached)), strict=True):
             self._e.near[part] = one.near if len(one.near) == part.stop - part.start else 0.0
 
     # Rules
 
     @property
-    def rules(self) -> list[Proximity]:
-        """The rules that hold."""
-        return list(self._rules)
+    def rules(self) -> tuple[Proximity, ...]:
+        """The rules that attach and detach joints."""
+        return tuple(self._rules)
 
     def add_rule(self, rule: Proximity) -> None:
         """Let a rule hold from now on."""
@@ -266,7 +264,7 @@ class AttachedState(MaximalState):
         if changed:
             self._change(wanted)
 
-    def _made(self, k: int, rule: Proximity, i: int, j: int, time: float) -> Attached:
+    def _made(self, k: int, rule: Proximity, i: int, j: int, time: float) -> RuntimeJoint:
         """Return the joint that rule k makes between two of its points."""
         points = {point.name: point for point in self._model.points}
         child, parent = points[rule.points[i]], points[rule.others[j]]
@@ -278,7 +276,7 @@ class AttachedState(MaximalState):
         axis = frame @ np.array(rule.axis)
         name = f"rule {k}: {child.name}, {parent.name}"
         joint = self.new_joint(name, rule.kind, (parent.body, child.body), (place, child.position), axis)
-        return Attached(joint, since=time, over=rule.over if rule.snap else 0.0, made_by=(k, i, j))
+        return RuntimeJoint(joint, since=time, over=rule.over if rule.snap else 0.0, made_by=(k, i, j))
 
     # Steps
 
@@ -303,16 +301,16 @@ class AttachedState(MaximalState):
         out["near"] = np.delete(out["near"], np.r_[inserted_terms(self._base, self.whole)])
         more: dict[str, Any] = {}
         if self._rules:
-            more["rules"] = [rule.told() for rule in self._rules]
+            more["rules"] = [rule.to_json() for rule in self._rules]
             more["spent"] = [sorted(pairs) for pairs in self._spent]
             more["count"] = self._since_look
-        return out | {"list_attached": write_attached(list(self._with_angles().values()), more)}
+        return out | {"list_attached": write_runtime_joints(list(self._with_angles().values()), more)}
 
     def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """Set what `state_arrays` returned."""
-        attached, more = read_attached(self._model, arrays["list_attached"])
+        attached, more = read_runtime_joints(self._model, arrays["list_attached"])
         try:
-            rules = [Proximity.heard(told).checked(self._model) for told in more.get("rules", [])]
+            rules = [Proximity.from_json(rule).checked(self._model) for rule in more.get("rules", [])]
             spent = [{(int(i), int(j)) for i, j in pairs} for pairs in more.get("spent", [])]
             _require_places(attached, rules, spent)
             count = int(more.get("count", 0))
@@ -335,7 +333,7 @@ class AttachedState(MaximalState):
         set_targets(self._base, self.whole, attached, self._time, 0.0)
 
 
-def _require_places(attached: list[Attached], rules: list[Proximity], spent: list[set[tuple[int, int]]]) -> None:
+def _require_places(attached: list[RuntimeJoint], rules: list[Proximity], spent: list[set[tuple[int, int]]]) -> None:
     """Raise ValueError where a joint or a pair names a rule or a point that is not there."""
     told = [one.made_by for one in attached if one.made_by[0] >= 0]
     told += [(k, *pair) for k, pairs in enumerate(spent) for pair in pairs]

@@ -1,11 +1,17 @@
-"""Steps by impulses, in the order of Weinstein, Teran and Fedkiw (2006).
+"""Steps by impulses, in the order of Weinstein, Teran and Fedkiw (2006), section VI.
 
-1. find contacts once, islands and levels, and again where those of links slide or turn far; then in each substep
-2. collide: bounce with the velocities before forces;
-3. forces, and velocities onto the joints (post-stabilisation);
-4. contacts by sweeps from the ground up, joints with them, shock propagation where masses are unlike;
-5. impulses that close the joints where the step leads (pre-stabilisation); move, fast bodies no further than they may;
-6. sweep once more without the push that undoes overlaps.
+Contacts, islands and levels are found once per step (`islands.py`), and again where contacts of bodies with joints
+slide or turn far (`redetect.py`). Then in each substep:
+
+1. process collisions: restitution with the velocities before forces act (`contact/restitution.py`);
+2. integrate velocities, with post-stabilisation (`post_stabilize.py`);
+3. resolve contacts, from the ground up, with shock propagation in islands of unlike masses (`islands.py`); contacts of
+   bodies with joints in turn with these (`joint_contacts.py`, or `levels.py` as in the paper);
+4. pre-stabilisation, and integrate positions (`pre_stabilize.py`, `motion.py`), fast bodies only up to their contacts
+   (`ccd.py`);
+5. one more sweep that takes the depenetration velocity out again; post-stabilisation where joints are swept.
+
+Two loops share these stages: `take_steps`, and `take_ball_joint_steps` for bodies that are free or on ball joints.
 """
 
 from __future__ import annotations
@@ -60,7 +66,7 @@ from limberjack.spatial.clock import ticks
 
 __all__ = ["restore_state", "save_state", "set_inverses", "take_ball_joint_steps", "take_steps"]
 
-# Sweeps of bounces.
+# Sweeps over the pairs of bodies that collide.
 COLLISION_SWEEPS = 5
 
 
@@ -79,14 +85,14 @@ def _copy_velocities(source, target):
 
 @outlined
 def save_state(s):
-    """Keep the state before a step."""
+    """Save the state before a step."""
     _copy(s.pose, s.before)
     _copy_velocities(s.u, s.u_before)
 
 
 @outlined
 def restore_state(s):
-    """Go back to the state before the step."""
+    """Restore the state before the step."""
     _copy(s.before, s.pose)
     _copy_velocities(s.u_before, s.u)
 
@@ -110,14 +116,14 @@ def _all_asleep(asleep):
 
 @inner
 def _finish(how, dt, contacts, cache, graph, sweeps, bulk, u):
-    """Keep what the contacts pushed with, and let islands fall asleep."""
+    """Store the impulses of the contacts for the next warm start, and put islands at rest to sleep."""
     store_impulses(contacts, graph, sweeps, cache)
     sleep_islands(dt, how[SLOW], how[PATIENCE], graph, bulk, u)
 
 
 @outlined
 def _relax(how, h, count, together, graph, sweeps, bulk, u):
-    """Take the push that undoes overlaps out of the velocities, islands with joints included."""
+    """Take the depenetration velocity out of all bodies, islands with joints included."""
     islands = graph.count[0] - 1 if together else graph.count[0]
     relax_islands(islands, how, h, graph, sweeps, bulk, u)
     if together:
@@ -130,13 +136,13 @@ def _relax(how, h, count, together, graph, sweeps, bulk, u):
 
 @inner
 def _count_joint_ticks(begin, swept, spent):
-    """Count the time since `begin` for the joints, less what sweeps over contacts took since `swept` was counted."""
+    """Count the time since `begin` as that of the joints, minus that of contact sweeps since `swept` was read."""
     spent[JOINED] += ticks() - begin - (spent[SWEPT] - swept)
 
 
 @outlined
 def _solve_ball_joint_islands(structure, how, h, count, graph, sweeps, bulk, balls, factored, s):
-    """Meet the contacts of all islands with joints, and the ball joints with them; return a status."""
+    """Sweep the contacts of all islands with joints, in turn with the ball joints; return a status."""
     last = graph.count[0] - 1
     first, kind = graph.island[last], min(island_kind(last, how, graph.facts), FIRM)
     if first == count:
@@ -161,7 +167,7 @@ def _ball_joint_substep(
 ):  # fmt: skip
     """Take one substep h of bodies that are free or on ball joints; return a status."""
     count = contacts.count[0]
-    if sweeps.restituting[0] > 0:
+    if sweeps.restitution_count[0] > 0:
         collide(0, count, COLLISION_SWEEPS, sweeps.link, bulk.inverse, h, sweeps.row, s.u)
     _copy_velocities(s.u, s.u_stage)
     apply_grips(h, grip_link, grips, s.pose, bulk, s.u)
@@ -201,7 +207,7 @@ def take_ball_joint_steps(
     """Take n steps of `substeps` times h of bodies that are free or on ball joints; see `take_steps`.
 
     Args:
-        structure, pins, factored: the ball joints and their solver; joints are brought onto their places, damped.
+        structure, balls, factored: the ball joints and their solver; poses are projected onto the joints, damped.
     """
     began = ticks()
     for step in range(n):
@@ -231,13 +237,13 @@ def take_ball_joint_steps(
 def _solve_contacts(
     setup, tree, structure, how, h, time, count, together, rows, graph, sweeps, rounds, bulk, e, s, saddle
 ):
-    """Meet all contacts, those of bodies with joints together with the joints; return a status."""
+    """Solve all contacts, those of bodies with joints together with the joints; return a status."""
     islands = graph.count[0] - 1 if together else graph.count[0]
     solve_islands(islands, how, h, graph, sweeps, bulk, s.momentum, s.u)
     first = graph.island[islands]
     if not together or first == count:
         return 0
-    # shock propagation knows nothing of joints
+    # island by island, shock propagation leaves joints out; `solve_by_levels` includes them
     kind = min(island_kind(islands, how, graph.facts), FIRM)
     begin, swept, status = ticks(), bulk.spent[SWEPT], 0
     if how[GLOBAL] > 0.0:
@@ -249,7 +255,7 @@ def _solve_contacts(
                 setup, tree, structure, first, count, False, how, h, rows, sweeps, bulk, rounds, e, s, saddle
             )
     else:
-        copy_angles(setup.table.compound, e, s.there)
+        copy_angles(setup.table.compound, e, s.predicted)
         if how[LEVELS] > 0.0:
             solve_by_levels(first, count, kind, how, h, time, setup, graph.level, sweeps, rows, bulk, e, s)
         else:
@@ -267,28 +273,28 @@ def take_steps(
     # out
     contacts, cache, graph, sweeps, rounds, bulk, e, saddle, s,
 ):  # fmt: skip
-    """Take n steps of `substeps` times h; stop at the first that fails and put back the state before it.
+    """Take n steps of `substeps` times h; stop at the first that fails and restore the state before it.
 
     Args:
-        setup: what stays.
+        setup: constants of the model.
         tree, structure: of the direct solver; one of them is None.
         springs, drives: of the model.
         armature: (nv,) zeros.
         span: the whole model.
-        shapes, filters: what can touch.
-        how: numbers of the method's options.
+        shapes, filters: of detection.
+        how: numbers of the method's options, see `islands.py`.
         driven: whether any joint has a force along its coordinates.
         n: steps.
-        substeps: per step; contacts are looked for once per step.
+        substeps: per step; contacts are detected once per step.
         h: length of a substep [s].
         time: at the start [s].
         up: (3,) against gravity.
         wrenches: lasting wrenches.
         applied: (nv,) joint forces.
-        grip_link, grips: what is gripped.
+        grip_link, grips: links and rows of the grips, see `motion.py`.
         rows, broad: scratch of joints and of detection.
         contacts, kept, graph, sweeps: contacts of the last step.
-        rounds: scratch of contacts met with joints.
+        rounds: scratch of contacts solved with joints.
         bulk: the bodies; asleep and calm are state.
         e, saddle: scratch of the rows.
         s: the state.
@@ -323,33 +329,22 @@ def take_steps(
                     if status != 0:
                         break
             at = time + (step * substeps + sub) * h
-            jointed = graph.island[graph.count[0] - 1] if together and how[GLOBAL] > 0.0 else count
-            if sweeps.restituting[0] > 0:
-                collide(0, jointed, COLLISION_SWEEPS, sweeps.link, bulk.inverse, h, sweeps.row, s.u)
-            if jointed < count and sweeps.restituting[0] > 0:
+            # section VI: process collisions (and velocity post-stabilization)
+            first_jointed = graph.island[graph.count[0] - 1] if together and how[GLOBAL] > 0.0 else count
+            if sweeps.restitution_count[0] > 0:
+                collide(0, first_jointed, COLLISION_SWEEPS, sweeps.link, bulk.inverse, h, sweeps.row, s.u)
+            if first_jointed < count and sweeps.restitution_count[0] > 0:
                 status = collide_with_joints(
-                    setup,
-                    tree,
-                    structure,
-                    jointed,
-                    count,
-                    COLLISION_SWEEPS,
-                    h,
-                    at,
-                    all_rows,
-                    rows,
-                    sweeps,
-                    bulk,
-                    e,
-                    s,
-                    saddle,
-                )
+                    setup, tree, structure, first_jointed, count, COLLISION_SWEEPS, h, at, all_rows, rows, sweeps, bulk,
+                    e, s, saddle,
+                )  # fmt: skip
                 if status != 0:
                     break
+            # section VI: integrate velocities (and velocity post-stabilization)
             _copy_velocities(s.u, s.u_stage)
             apply_grips(h, grip_link, grips, s.pose, bulk, s.u)
             if together and how[GLOBAL] == 0.0:
-                # joints are then met with the contacts pushing as they did
+                # the joints are then solved with the impulses of the contacts applied
                 warm_start(graph.island[graph.count[0] - 1], count, sweeps.link, bulk.inverse, sweeps.row, s.u)
             if how[GLOBAL] == DAMPED and plain and count == 0:
                 apply_forces(setup.gravity, wrenches, setup.center, h, s.pose, bulk, s.u)
@@ -360,6 +355,7 @@ def take_steps(
                     wrenches, applied, rows, bulk, e, s, saddle,
                 )  # fmt: skip
                 _count_joint_ticks(start, bulk.spent[SWEPT], bulk.spent)
+            # section VI: resolve contacts and articulation pre-stabilization
             if status == 0:
                 status = _solve_contacts(
                     setup, tree, structure, how, h, at, count, together, rows, graph, sweeps, rounds, bulk, e, s, saddle
@@ -374,6 +370,7 @@ def take_steps(
                     s, saddle,
                 )  # fmt: skip
                 _count_joint_ticks(start, swept, bulk.spent)
+            # section VI: integrate positions (and velocity post-stabilization)
             if status == 0:
                 add_step_impulses(0, count, sweeps.row)
                 fast = ccd(first, h, substeps, s.stage, shapes, contacts, graph.order, sweeps, bulk, s.u, s.pose)

@@ -22,11 +22,23 @@ from limberjack.linear.lcp import Workspace, new_workspace, solve_lcp
 from limberjack.linear.saddle import first_constraints, invert_masses
 from limberjack.maximal.bodies import PARTICLE, PLANAR, RIGID, SCALABLE, move_bodies
 from limberjack.maximal.forces import forces as set_forces
-from limberjack.maximal.rows import diagonal_of, evaluate, places_of
-from limberjack.maximal.solve import GAP_ALLOWED, HUGE, MIDWAY, MOST, OPEN_LOOP, PROJECT, STUCK, TOUCH, set_sides
+from limberjack.maximal.rows import diagonal_of, evaluate, indices_of
+from limberjack.maximal.solve import (
+    ACTIVE_TOLERANCE,
+    GAP_ALLOWED,
+    HUGE,
+    MAX_ITERATIONS,
+    MIDWAY,
+    OPEN_LOOP,
+    PROJECT,
+    STUCK,
+    set_rhs,
+)
 from limberjack.methods.multipliers.method import MultipliersStepper
 from limberjack.methods.multipliers.options import STABILIZATIONS, Multipliers
+from limberjack.methods.stepper import Forces, Stepper
 from limberjack.model.model import Model
+from limberjack.reduced.constraint_set import Grip
 
 __all__ = ["AllRows", "AlternativeStepper", "new_all_rows", "solve_all_rows"]
 
@@ -127,12 +139,12 @@ def _load(
     """Evaluate rows, inverse masses, right sides, and in mode 2 forces, at the state."""
     start, counts = setup.system.row_start, setup.constraints
     rows = start[counts[2]] if driven else start[counts[1]]
-    evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, s.pose, s.u, e)
+    evaluate(setup.bodies, setup.system, setup.table, setup.row_block, setup.scalable_pairs, time, rows, s.pose, s.u, e)
     for k in range(len(f)):
         f[k] = 0.0
     if mode == 2:
         set_forces(setup, springs, drives, armature, span, driven, False, wrenches, applied, s.pose, e, s, f)
-    set_sides(setup.table, start[counts[1]], mode, h, loose, rate, e.values, s.pressed, side, give)
+    set_rhs(setup.table, start[counts[1]], mode, h, loose, rate, e.values, s.last_force, side, give)
     invert_masses(setup.system.body_start, setup.system.mass_start, e.m, inverse)
 
 
@@ -170,7 +182,7 @@ class AlternativeStepper(MultipliersStepper):
                 f'solver "krylov" meets no rows that act on one side: {whole.names[counts[0]]}; use solver "tree", '
                 '"sparse" or "dense"'
             )
-        row, in_j, in_u = places_of(system, np.arange(counts[1]))
+        row, in_j, in_u = indices_of(system, np.arange(counts[1]))
         order = np.argsort(row, kind="stable")
         self._row, self._in_j, self._in_u = row[order], in_j[order], in_u[order]
         self._count = int(system.row_start[counts[1]])
@@ -185,8 +197,8 @@ class AlternativeStepper(MultipliersStepper):
             np.zeros(len(whole.table.joint)),
             np.zeros(len(whole.table.joint)),
         )
-        self._held_rows = int(system.row_start[whole.held])
-        self._own = first_constraints(system, whole.held)
+        self._held_rows = int(system.row_start[whole.equality_count])
+        self._own = first_constraints(system, whole.equality_count)
         self._krylov = None
         if options.solver == "krylov":
             self._take_solids()
@@ -221,7 +233,7 @@ class AlternativeStepper(MultipliersStepper):
         out[flat, 2], out[flat, 6] = self._inverse[start[flat] + 8], self._inverse[start[flat]]
         out[point, 6] = self._inverse[start[point]]
 
-    def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
+    def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
         self._take_edits()
         if not self._closed:
@@ -240,7 +252,7 @@ class AlternativeStepper(MultipliersStepper):
             self._time, self._read = time + (step + 1) * dt, False
         return n, 0
 
-    def _set(self, mode: int, h: float, forces: Any, time: float) -> None:
+    def _set(self, mode: int, h: float, forces: Forces, time: float) -> None:
         drives, tau = self._all_drives(forces)
         loose = STABILIZATIONS.index(self._options.stabilization) if mode == _ACCELERATION else PROJECT
         if mode == _ACCELERATION and loose == PROJECT and self._halfway:
@@ -261,7 +273,7 @@ class AlternativeStepper(MultipliersStepper):
 
     def _listed(self, mode: int, touch: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows that act and the lower bounds of their forces."""
-        pressed, value = self._s.pressed, self._e.values[:, 0]
+        pressed, value = self._s.last_force, self._e.values[:, 0]
         sided = np.arange(self._held_rows, self._count)
         again = (pressed[sided] > 0.0) | ((mode == _POSITION) & (pressed[sided] < 0.0))
         rows = sided[(value[sided] <= touch) | again]
@@ -300,15 +312,15 @@ class AlternativeStepper(MultipliersStepper):
         pull = np.bincount(self._in_u, j[self._in_j] * lam[self._row], minlength=len(moved))
         return moved + self._times_inverse(pull), STUCK if failed else 0
 
-    def _one(self, h: float, forces: Any, time: float) -> int:
+    def _one(self, h: float, forces: Forces, time: float) -> int:
         """Take one step of h; return a status."""
         s = self._s
-        s.pressed[:] = 0.0
+        s.last_force[:] = 0.0
         self._set(_ACCELERATION, h, forces, time)
-        a, status = self._solve(_ACCELERATION, TOUCH)
+        a, status = self._solve(_ACCELERATION, ACTIVE_TOLERANCE)
         if status != 0:
             return status
-        s.pressed[self._held_rows : self._count] = self._lam[self._held_rows :]
+        s.last_force[self._held_rows : self._count] = self._lam[self._held_rows :]
         if self._options.integrator == "euler":
             _move(self.whole.bodies, h, s.u, s.pose)
             s.u[:] += h * a
@@ -320,35 +332,35 @@ class AlternativeStepper(MultipliersStepper):
     def _worst(self) -> tuple[float, int]:
         """Return the largest error of the rows held in position, and the row."""
         table, value = self.whole.table, self._e.values[: self._count, 0]
-        held = (np.arange(self._count) < self._held_rows) | (self._s.pressed[: self._count] > 0.0)
+        held = (np.arange(self._count) < self._held_rows) | (self._s.last_force[: self._count] > 0.0)
         size = np.where(held, np.abs(value), -value)
         size[(table.speed[: self._count] == 1) | (table.role[: self._count] == SPRING)] = 0.0
         at = int(np.argmax(size)) if self._count else -1
         return (max(float(size[at]), 0.0), at) if self._count else (0.0, -1)
 
-    def _project(self, forces: Any, time: float) -> int:
+    def _project(self, forces: Forces, time: float) -> int:
         """Bring poses and velocities onto the constraints; return a status."""
         s, last, worst = self._s, np.inf, 0.0
-        for iteration in range(MOST):
+        for iteration in range(MAX_ITERATIONS):
             self._set(_POSITION, 0.0, forces, time)
             worst, at = self._worst()
             s.report[0], s.report[1], s.report[2] = iteration, worst, at
             if worst <= self._options.tolerance or (worst < GAP_ALLOWED and worst > 0.5 * last) or not worst < 1e100:
                 break
             last = worst
-            a, status = self._solve(_POSITION, max(TOUCH, 10.0 * worst))
+            a, status = self._solve(_POSITION, max(ACTIVE_TOLERANCE, 10.0 * worst))
             if status != 0:
                 return OPEN_LOOP
             _move(self.whole.bodies, 1.0, a, s.pose)
         if not worst <= GAP_ALLOWED:
             return OPEN_LOOP
         self._set(_VELOCITY, 0.0, forces, time)
-        a, status = self._solve(_VELOCITY, TOUCH)
+        a, status = self._solve(_VELOCITY, ACTIVE_TOLERANCE)
         if status == 0:
             s.u[:] += a
         return status
 
-    def grab(self, grip: Any) -> Any:
+    def grab(self, grip: Grip) -> Stepper:
         """Refuse: grips change the rows, whose places are known from the start here."""
         raise UnsupportedByMethod(f'solver "{self._options.solver}" of method "multipliers" knows no grips')
 

@@ -11,11 +11,12 @@ from limberjack.maximal.ball_joint_rattle import momenta_of, new_balls, take_bal
 from limberjack.maximal.bodies import PLANAR, RIGID, SCALABLE
 from limberjack.maximal.inserted_rows import grip_rows, with_grips
 from limberjack.maximal.rows import Maximal, new_maximal
-from limberjack.maximal.solve import MORE_ROOM, look_at
+from limberjack.maximal.solve import MORE_ROOM, evaluate_state
 from limberjack.maximal.state import MaximalState
 from limberjack.methods.multipliers.options import INTEGRATORS, STABILIZATIONS, Multipliers
 from limberjack.methods.multipliers.rattle import take_rattle_steps
 from limberjack.methods.multipliers.step import take_steps
+from limberjack.methods.stepper import Forces, Stepper
 from limberjack.model.model import Model
 from limberjack.reduced.constraint_set import Grip
 from limberjack.spatial.frames import matrix_from_quaternion
@@ -23,7 +24,7 @@ from limberjack.spatial.frames import matrix_from_quaternion
 __all__ = ["MultipliersStepper"]
 
 
-class MultipliersStepper(MaximalState):
+class MultipliersStepper(MaximalState, Stepper):
     """Takes the steps of `Multipliers`."""
 
     def __init__(self, model: Model, options: Multipliers, ignored: frozenset[str]) -> None:
@@ -43,7 +44,7 @@ class MultipliersStepper(MaximalState):
         self._code = INTEGRATORS.index(options.integrator)
         self._substeps = options.substeps or (2 if options.integrator == "rk4" else 1)
 
-    def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
+    def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
         self._take_edits()
         if not self._closed:
@@ -89,49 +90,49 @@ class MultipliersStepper(MaximalState):
     def _forget_pushes(self) -> None:
         """Let the steps of balls begin anew: the impulses they had are not those to expect."""
         if self._balls is not None:
-            self._balls[2].pushes[:], self._balls[2].known[:] = 0.0, 0
+            self._balls[2].impulses[:], self._balls[2].known[:] = 0.0, 0
 
-    def memory(self) -> dict[str, np.ndarray]:
+    def state_arrays(self) -> dict[str, np.ndarray]:
         """Return poses, velocities, turns counted and the impulses that balls begin with."""
         if self._balls is None:
-            return super().memory()
+            return super().state_arrays()
         work = self._balls[2]
-        return super().memory() | {
-            "pushes": work.pushes.copy(), "known": work.known.copy(), "momenta": momenta_of(work).copy(),
-            "faced": work.faced.copy(), "facing": work.facing[:2].copy(),
+        return super().state_arrays() | {
+            "pushes": work.impulses.copy(), "known": work.known.copy(), "momenta": momenta_of(work).copy(),
+            "faced": work.factor_rotations.copy(), "facing": work.factor_age[:2].copy(),
         }  # fmt: skip
 
-    def remember(self, memory: dict[str, np.ndarray]) -> None:
-        """Take back what `memory` gave."""
-        super().remember(memory)
+    def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set what `state_arrays` returned."""
+        super().set_state_arrays(arrays)
         if self._balls is not None:
             work = self._balls[2]
-            work.pushes[:], work.known[:], momenta_of(work)[:] = memory["pushes"], memory["known"], memory["momenta"]
-            work.shown[:], work.faced[:] = self._s.u, memory["faced"]
-            work.facing[:2], work.facing[2] = memory["facing"], 0.0
+            work.impulses[:], work.known[:], momenta_of(work)[:] = arrays["pushes"], arrays["known"], arrays["momenta"]
+            work.reported[:], work.factor_rotations[:] = self._s.u, arrays["faced"]
+            work.factor_age[:2], work.factor_age[2] = arrays["facing"], 0.0
 
-    def point_place(self, link: int, point: np.ndarray) -> np.ndarray | None:
+    def point_position(self, link: int, point: np.ndarray) -> np.ndarray | None:
         """Return where a point of a link's frame is in the world if its body changes size, else None."""
         if self.whole.bodies.kind[link] < SCALABLE:
             return None
-        look_at(self._setup, self._time, self._e, self._s)
+        evaluate_state(self._setup, self._time, self._e, self._s)
         return self._place_of(link, point)
 
     # Grips
 
-    def grab(self, grip: Grip) -> MultipliersStepper:
-        """Let a grip act; return who moves it and tells its force."""
+    def grab(self, grip: Grip) -> Stepper:
+        """Add a grip; see `Stepper`."""
         if self.whole.bodies.kind[grip.link] >= SCALABLE:
             raise UnsupportedByMethod("grips hold bodies that keep their size only")
         self._regrip([*self._grips, grip])
         return self
 
     def release(self, grip: Grip) -> None:
-        """Let a grip go."""
+        """Remove a grip."""
         self._regrip([one for one in self._grips if one is not grip])
 
-    def regrip(self) -> None:
-        """Take note that a grip turns its body from now on."""
+    def reset_grips(self) -> None:
+        """Set up the rows of all grips again."""
         self._regrip(list(self._grips))
 
     def _regrip(self, grips: list[Grip]) -> None:
@@ -166,7 +167,7 @@ class MultipliersStepper(MaximalState):
         frame[9:12] = grip.target + error - np.clip(error, -most, most)
 
     def move_grip(self, grip: Grip) -> None:
-        """Take the place and rotation a grip now aims at."""
+        """Take the target of a grip, which has changed."""
         self._aim(grip)
 
     def grip_force(self, grip: Grip) -> np.ndarray:
@@ -179,7 +180,7 @@ class MultipliersStepper(MaximalState):
         report = self._saddle.report
         return {
             "bodies": len(self.whole.bodies.kind),
-            "rows": int(self.whole.system.row_start[self.whole.held]),
+            "rows": int(self.whole.system.row_start[self.whole.equality_count]),
             "auxiliary_rows": int(report[0]),
             "auxiliary_rank": int(report[1]),
             "projection_iterations": int(self._s.report[0]),

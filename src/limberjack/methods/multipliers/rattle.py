@@ -13,20 +13,20 @@ from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.rows import COORDINATES, ROWS
 from limberjack.constraints.table import SPRING
 from limberjack.linear.saddle import factor_saddle
-from limberjack.maximal.bodies import PARTICLE, PLANAR, POSE, RIGID, TURNED, turn_by, turned, world_inertia
+from limberjack.maximal.bodies import PARTICLE, PLANAR, POSE, RIGID, ROTATION, midpoint_rotation, rotated, world_inertia
 from limberjack.maximal.forces import count_turns, forces
-from limberjack.maximal.rows import evaluate, look_there, put_back_gyro
+from limberjack.maximal.rows import evaluate, evaluate_predicted, remove_gyroscopic
 from limberjack.maximal.solve import (
+    ACTIVE_TOLERANCE,
     GAP_ALLOWED,
     HUGE,
-    MOST,
+    MAX_ITERATIONS,
     OPEN_LOOP,
     PROJECT,
     STUCK,
-    TOUCH,
-    meet,
-    set_sides,
-    solve_again,
+    factor_and_solve,
+    set_rhs,
+    solve_with_factor,
     worst_row,
 )
 from limberjack.spatial.solves import solve_symmetric_3
@@ -35,9 +35,9 @@ __all__ = ["take_rattle_steps"]
 
 
 @outlined
-def _fly(bodies, h, momentum, before, pose):
+def _free_flight(bodies, h, momentum, before, pose):
     """Move the poses in `before` by h with the momenta given, into `pose`."""
-    kinds, start, t = bodies.kind, bodies.start, TURNED
+    kinds, start, t = bodies.kind, bodies.start, ROTATION
     for i in range(len(kinds)):
         kind, o = kinds[i], start[i]
         linear = o + 3 if kind == RIGID else o
@@ -47,12 +47,14 @@ def _fly(bodies, h, momentum, before, pose):
         pose[i, 2] = before[i, 2] + (0.0 if kind == PLANAR else f * momentum[linear + 2])
         if kind == PARTICLE:
             continue
-        facing = before[i, t], before[i, t + 1], before[i, t + 2], before[i, t + 3]
+        orientation = before[i, t], before[i, t + 1], before[i, t + 2], before[i, t + 3]
         if kind == RIGID:
-            x, y, z = turn_by(bodies.inertia, i, h, facing, momentum[o], momentum[o + 1], momentum[o + 2])
+            x, y, z = midpoint_rotation(
+                bodies.inertia, i, h, orientation, momentum[o], momentum[o + 1], momentum[o + 2]
+            )
         else:
             x, y, z = 0.0, 0.0, h * momentum[o + 2] / bodies.inertia[i, 2]
-        pose[i, t], pose[i, t + 1], pose[i, t + 2], pose[i, t + 3] = turned(facing, x, y, z)
+        pose[i, t], pose[i, t + 1], pose[i, t + 2], pose[i, t + 3] = rotated(orientation, x, y, z)
 
 
 @outlined
@@ -88,19 +90,21 @@ def _rattle(
 ):  # fmt: skip
     """One step of rattle; rows and factor belong to the new poses afterwards."""
     bodies, nu, n = setup.bodies, len(s.u), len(s.pose)
-    held = setup.system.row_start[setup.constraints[1]]
+    active_rows = setup.system.row_start[setup.constraints[1]]
     if s.fresh[0] != 1:
-        evaluate(bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, s.pose, s.u, e)
+        evaluate(bodies, setup.system, setup.table, setup.row_block, setup.scalable_pairs, time, rows, s.pose, s.u, e)
         if s.fresh[0] == 0:
             forces(setup, springs, drives, armature, span, driven, h < 0.0, wrenches, applied, s.pose, e, s, s.force)
-            put_back_gyro(bodies, e.ends, s.pose, s.force)
-        set_sides(setup.table, held, np.int64(0), h, np.int64(PROJECT), 0.0, e.values, s.pressed, saddle.r, saddle.c)
+            remove_gyroscopic(bodies, e.ends, s.pose, s.force)
+        set_rhs(
+            setup.table, active_rows, np.int64(0), h, np.int64(PROJECT), 0.0, e.values, s.last_force, saddle.r, saddle.c
+        )
         failed = factor_saddle(setup.system, tree, structure, e.m, e.j, saddle)
         if failed != 0:
             s.report[3] = failed
             return STUCK
-    for r in range(len(s.pressed)):
-        s.pressed[r] = 0.0
+    for r in range(len(s.last_force)):
+        s.last_force[r] = 0.0
     for i in range(n):
         for c in range(POSE):
             s.stage[i, c] = s.pose[i, c]
@@ -109,28 +113,30 @@ def _rattle(
     _add_momentum(bodies, e.m, s.u, s.momentum)
     status, worst, last = 0, 0.0, np.inf
     for t in range(len(e.near)):
-        s.there.near[t] = e.near[t]
+        s.predicted.near[t] = e.near[t]
     compound = setup.table.compound
     for t in range(len(compound)):
         for c in range(COORDINATES, ROWS):
-            s.there.state[compound[t, 0], c] = e.state[compound[t, 0], c]
-    for iteration in range(MOST):
-        _fly(bodies, h, s.momentum, s.stage, s.pose)
-        look_there(setup, time + h, s.pose, s.u, s.there)
-        worst, at = worst_row(setup, s.there, s)
+            s.predicted.state[compound[t, 0], c] = e.state[compound[t, 0], c]
+    for iteration in range(MAX_ITERATIONS):
+        _free_flight(bodies, h, s.momentum, s.stage, s.pose)
+        evaluate_predicted(setup, time + h, s.pose, s.u, s.predicted)
+        worst, at = worst_row(setup, s.predicted, s)
         s.report[0], s.report[1], s.report[2] = iteration, worst, at
         if worst <= tolerance or (worst < GAP_ALLOWED and worst > 0.5 * last) or not worst < 1e100:
             break
         last = worst
         for k in range(nu):
             saddle.f[k] = 0.0
-        values = s.there.values
-        set_sides(setup.table, held, np.int64(0), h, np.int64(PROJECT), 0.0, values, s.pressed, saddle.r, saddle.c)
+        values = s.predicted.values
+        set_rhs(
+            setup.table, active_rows, np.int64(0), h, np.int64(PROJECT), 0.0, values, s.last_force, saddle.r, saddle.c
+        )
         for r in range(len(saddle.r)):
             saddle.r[r] /= h
         for r in range(len(e.values)):
-            e.values[r, 0] = s.there.values[r, 0]
-        status = solve_again(setup, tree, structure, np.int64(0), TOUCH, e, s, saddle)
+            e.values[r, 0] = s.predicted.values[r, 0]
+        status = solve_with_factor(setup, tree, structure, np.int64(0), ACTIVE_TOLERANCE, e, s, saddle)
         if status != 0:
             return OPEN_LOOP if status == STUCK else status
         _add_momentum(bodies, e.m, saddle.a, s.momentum)
@@ -138,15 +144,17 @@ def _rattle(
         return OPEN_LOOP
     # velocities: half of the forces at the new poses, then onto the constraints
     for t in range(len(e.near)):
-        e.near[t] = s.there.near[t]
-    _velocities(bodies, s.pose, s.there.ends, s.momentum, s.u)
-    evaluate(bodies, setup.system, setup.table, setup.touch, setup.soft, time + h, rows, s.pose, s.u, e)
+        e.near[t] = s.predicted.near[t]
+    _velocities(bodies, s.pose, s.predicted.ends, s.momentum, s.u)
+    evaluate(bodies, setup.system, setup.table, setup.row_block, setup.scalable_pairs, time + h, rows, s.pose, s.u, e)
     forces(setup, springs, drives, armature, span, driven, h < 0.0, wrenches, applied, s.pose, e, s, s.force)
-    put_back_gyro(bodies, e.ends, s.pose, s.force)
+    remove_gyroscopic(bodies, e.ends, s.pose, s.force)
     for k in range(nu):
         saddle.f[k] = 0.5 * h * s.force[k]
     # grips pull here, over the whole step, as they will at its end
-    status = meet(setup, tree, structure, np.int64(1), h, np.int64(PROJECT), 0.0, TOUCH, False, e, s, saddle)
+    status = factor_and_solve(
+        setup, tree, structure, np.int64(1), h, np.int64(PROJECT), 0.0, ACTIVE_TOLERANCE, False, e, s, saddle
+    )
     for k in range(nu):
         s.u[k] += saddle.a[k]
     return status

@@ -15,11 +15,13 @@ import numpy as np
 
 from limberjack._jit import kernel
 from limberjack.errors import LimberjackError, StateError, UnsupportedByMethod
-from limberjack.maximal.rows import places_of
-from limberjack.maximal.solve import HUGE, LOOSE
+from limberjack.maximal.rows import indices_of
+from limberjack.maximal.solve import HUGE, NO_STABILIZATION
+from limberjack.methods.capabilities import VERBS
 from limberjack.methods.multipliers.method import MultipliersStepper
 from limberjack.methods.multipliers.options import Multipliers
 from limberjack.methods.multipliers.step import EULER, take_steps
+from limberjack.methods.stepper import Forces, Stepper
 from limberjack.model.arrays import whole_span
 from limberjack.model.model import Model
 from limberjack.reduced.integrate import advance, coordinate_rates, normalize
@@ -69,7 +71,7 @@ def _normalize(
     normalize(links, span, q)
 
 
-class ReducedStepper:
+class ReducedStepper(Stepper):
     """Takes the steps of `Multipliers(coordinates="reduced")` on trees."""
 
     def __init__(self, model: Model, options: Multipliers, ignored: frozenset[str]) -> None:
@@ -94,21 +96,21 @@ class ReducedStepper:
         self.q, self.qd = model.q0.copy(), model.qd0.copy()
         whole = self._inner.whole
         counts = self._inner._setup.constraints
-        self._places = places_of(whole.system, np.arange(counts[1], counts[2]))
+        self._places = indices_of(whole.system, np.arange(counts[1], counts[2]))
         first = int(whole.system.row_start[counts[1]])
         self._rows = np.arange(first, int(whole.system.row_start[counts[2]]))
         drive = whole.table.drive[self._rows, 1].copy()
         # the three rows of a ball stand for three velocities, and name the first place of each
         self._velocity = drive
 
-    def accelerations(self, q: np.ndarray, qd: np.ndarray, forces: Any, time: float) -> tuple[np.ndarray, int]:
+    def accelerations(self, q: np.ndarray, qd: np.ndarray, forces: Forces, time: float) -> tuple[np.ndarray, int]:
         """Return qdd (nv,) at a state, and a status."""
         inner = self._inner
         inner._q[:], inner._qd[:] = q, qd
         inner._put_state(check=False)
         drives, tau = inner._all_drives(forces)
         model = (inner._setup, inner._tree, inner._structure, self._model.arrays.springs, drives)
-        how = (inner._still, inner._drive_span, EULER, False, LOOSE, True, 1, 1, 1.0, 1.0, 1.0, time)
+        how = (inner._still, inner._drive_span, EULER, False, NO_STABILIZATION, True, 1, 1, 1.0, 1.0, 1.0, time)
         _, status = take_steps(*model, *how, forces.wrenches, tau, inner._e, inner._saddle, inner._s)
         return self._read(inner._saddle.a, inner._e), int(status)
 
@@ -130,7 +132,7 @@ class ReducedStepper:
             out[v + 3 : v + 6] = turn.T @ a[o : o + 3]
         return out
 
-    def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
+    def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
         h = dt / self._substeps
         for step in range(n):
@@ -144,7 +146,7 @@ class ReducedStepper:
                     return step, status
         return n, 0
 
-    def _one(self, h: float, forces: Any, time: float) -> int:
+    def _one(self, h: float, forces: Forces, time: float) -> int:
         """Take one step of h; return a status."""
         links, span = self._links, self._span
         if self._options.integrator != "rk4":
@@ -174,20 +176,6 @@ class ReducedStepper:
         _normalize(links, span, self.q)
         return 0
 
-    def active_links(self) -> np.ndarray:
-        """Return, per link, whether its joint is simulated now: all are."""
-        return np.ones(len(self._links.parent), bool)
-
-    def changed(self) -> None:
-        """Take note that the state was set: nothing is kept that depends on it."""
-
-    def memory(self) -> dict[str, np.ndarray]:
-        """Return what feeds the next step beside q and qd: nothing."""
-        return {}
-
-    def remember(self, memory: dict[str, np.ndarray]) -> None:
-        """Take back what `memory` gave."""
-
     def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
         """Return (error, joint, message) of a failure of the rows, else None."""
         return self._inner.explain(status, where) if status < -self._model.nv else None
@@ -195,6 +183,10 @@ class ReducedStepper:
     def stats(self) -> dict[str, Any]:
         """Return bodies, rows, evaluations of the forces per step and substeps."""
         stages = 4 if self._options.integrator == "rk4" else 1
-        rows = int(self._inner.whole.system.row_start[self._inner.whole.held])
+        rows = int(self._inner.whole.system.row_start[self._inner.whole.equality_count])
         bodies = len(self._inner.whole.bodies.kind)
         return {"bodies": bodies, "rows": rows, "evaluations": stages * self._substeps, "substeps": self._substeps}
+
+    def _refusal(self, verb: str) -> UnsupportedByMethod:
+        what = f'coordinates="reduced" of method "multipliers" cannot {VERBS[verb]} ("{verb}")'
+        return UnsupportedByMethod(f'{what}; use coordinates="maximal"')

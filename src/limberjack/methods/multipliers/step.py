@@ -22,7 +22,7 @@ from limberjack._jit import inner, kernel, outlined
 from limberjack.maximal.bodies import POSE, move_bodies, normalize_poses, pose_rates
 from limberjack.maximal.forces import count_turns, forces
 from limberjack.maximal.rows import evaluate
-from limberjack.maximal.solve import HUGE, MIDWAY, PROJECT, TOUCH, meet, project
+from limberjack.maximal.solve import ACTIVE_TOLERANCE, HUGE, MIDWAY, PROJECT, factor_and_solve, project
 
 __all__ = ["take_steps"]
 
@@ -31,98 +31,103 @@ EULER, SEMI_IMPLICIT, RK4, IMPLICIT, RATTLE = range(5)
 
 @inner
 def _accelerate(
-    setup, tree, structure, springs, drives, armature, span, driven, implicit, loose, h, rate, time, rows, wrenches,
-    applied, pose, u, e, s, saddle,
+    setup, tree, structure, springs, drives, armature, span, driven, implicit, stabilization, h, rate, time, rows,
+    wrenches, applied, pose, u, e, s, saddle,
 ):  # fmt: skip
     """Fill saddle.a with the accelerations at (pose, u)."""
-    evaluate(setup.bodies, setup.system, setup.table, setup.touch, setup.soft, time, rows, pose, u, e)
+    evaluate(setup.bodies, setup.system, setup.table, setup.row_block, setup.scalable_pairs, time, rows, pose, u, e)
     forces(setup, springs, drives, armature, span, driven, implicit, wrenches, applied, pose, e, s, saddle.f)
-    status = meet(setup, tree, structure, np.int64(2), h, loose, rate, TOUCH, False, e, s, saddle)
+    status = factor_and_solve(
+        setup, tree, structure, np.int64(2), h, stabilization, rate, ACTIVE_TOLERANCE, False, e, s, saddle
+    )
     start, counts = setup.system.row_start, setup.constraints
     for r in range(start[counts[0]], start[counts[1]]):
-        s.pressed[r] = saddle.lam[r]
+        s.last_force[r] = saddle.lam[r]
     return status
 
 
 @inner
 def _one_step(
-    setup, tree, structure, springs, drives, armature, span, code, first, loose, driven, h, rate, tolerance, time,
-    wrenches, applied, e, s, saddle,
+    setup, tree, structure, springs, drives, armature, span, code, first_order, stabilization, driven, h, rate,
+    tolerance, time, wrenches, applied, e, s, saddle,
 ):  # fmt: skip
     """One step; return a status."""
     bodies, nu, n = setup.bodies, len(s.u), len(s.pose)
     start = setup.system.row_start
     rows = start[setup.constraints[2]] if driven else start[setup.constraints[1]]
-    many = code == RK4
-    halfway = loose == PROJECT and (code == SEMI_IMPLICIT or code == IMPLICIT)
-    began, u_began = s.stage, s.u_stage
+    multistage = code == RK4
+    half_bias = stabilization == PROJECT and (code == SEMI_IMPLICIT or code == IMPLICIT)
+    start_pose, start_u = s.stage, s.u_stage
     for i in range(n):
         for c in range(POSE):
-            began[i, c] = s.pose[i, c]
+            start_pose[i, c] = s.pose[i, c]
             s.pose_sum[i, c] = 0.0
     for k in range(nu):
-        if first:
+        if first_order:
             s.u[k] = 0.0
-        u_began[k] = s.u[k]
+        start_u[k] = s.u[k]
         s.u_sum[k] = 0.0
-    for r in range(len(s.pressed)):
-        s.pressed[r] = 0.0
-    looped = tree is None or len(saddle.auxiliary) > 0
-    stages = 4 if many else 1
+    for r in range(len(s.last_force)):
+        s.last_force[r] = 0.0
+    has_loops = tree is None or len(saddle.auxiliary) > 0
+    stages = 4 if multistage else 1
     at, status = time, 0
     for stage in range(stages):
         status = _accelerate(
             setup, tree, structure, springs, drives, armature, span, driven, code == IMPLICIT,
-            np.int64(MIDWAY) if halfway else loose, h, rate, at, rows, wrenches, applied, s.pose, s.u, e, s, saddle,
+            np.int64(MIDWAY) if half_bias else stabilization, h, rate, at, rows, wrenches, applied, s.pose, s.u, e, s,
+            saddle,
         )  # fmt: skip
         if status != 0:
             return status
-        if many:
+        if multistage:
             pose_rates(bodies, s.pose, s.u, s.rates)
-        at = _next_stage(stage, stages, h, time, saddle.a, began, u_began, s.rates, s.pose, s.pose_sum, s.u, s.u_sum)
-        if many:
+        at = _next_stage(
+            stage, stages, h, time, saddle.a, start_pose, start_u, s.rates, s.pose, s.pose_sum, s.u, s.u_sum
+        )
+        if multistage:
             # stages of a tree may be open, of loops not: near poses where they lose rank, forces that close what is
             # open by h^2 are amplified without bound
-            if stage == 3 or (looped and loose == PROJECT):
+            if stage == 3 or (has_loops and stabilization == PROJECT):
                 normalize_poses(s.pose)
         else:
-            if first:
+            if first_order:
                 for k in range(nu):
                     s.u[k] = s.u_sum[k]
-            move_bodies(bodies, h, u_began if code == EULER and not first else s.u, s.pose)
+            move_bodies(bodies, h, start_u if code == EULER and not first_order else s.u, s.pose)
         if stage == stages - 1:
             for k in range(nu):
                 if not abs(s.u[k]) < HUGE:
                     return -1 - k
-        if loose == PROJECT and (looped or stage == stages - 1):
+        if stabilization == PROJECT and (has_loops or stage == stages - 1):
             status = project(setup, tree, structure, at, tolerance, rows, e, s, saddle)
             if status != 0:
                 return status
             if stage < stages - 1:
-                for r in range(len(s.pressed)):
-                    s.pressed[r] = max(s.pressed[r], 0.0)
+                for r in range(len(s.last_force)):
+                    s.last_force[r] = max(s.last_force[r], 0.0)
     return 0
 
 
 @outlined
-def _next_stage(stage, stages, h, time, a, began, u_began, rates, pose, pose_sum, u, u_sum):
+def _next_stage(stage, stages, h, time, a, start_pose, start_u, rates, pose, pose_sum, u, u_sum):
     """Go on to the next stage, after the last one to the end of the step; return its time.
 
     Poses go on here when there are several stages only.
     """
     last = stage == stages - 1
-    many = stages > 1
-    weight = (1.0 if stage == 0 or last else 2.0) / 6.0 if many else 1.0
-    ahead = 0.5 * h if stage < 2 and not last else h
-    if many:
+    multistage = stages > 1
+    weight = (1.0 if stage == 0 or last else 2.0) / 6.0 if multistage else 1.0
+    offset = 0.5 * h if stage < 2 and not last else h
+    if multistage:
         for i in range(len(pose)):
             for c in range(POSE):
                 pose_sum[i, c] += weight * rates[i, c]
-                pose[i, c] = began[i, c] + ahead * (pose_sum[i, c] if last else rates[i, c])
+                pose[i, c] = start_pose[i, c] + offset * (pose_sum[i, c] if last else rates[i, c])
     for k in range(len(u)):
         u_sum[k] += weight * a[k]
-        u[k] = u_began[k] + ahead * (u_sum[k] if last else a[k])
-    return time + ahead
+        u[k] = start_u[k] + offset * (u_sum[k] if last else a[k])
+    return time + offset
 
 
 @kernel
@@ -130,7 +135,7 @@ def take_steps(
     # model
     setup, tree, structure, springs, drives, armature, span,
     # in
-    code, first, loose, driven, n, substeps, h, rate, tolerance, time, wrenches, applied, e, saddle,
+    code, first_order, stabilization, driven, n, substeps, h, rate, tolerance, time, wrenches, applied, e, saddle,
     # out
     s,
 ):  # fmt: skip
@@ -143,8 +148,8 @@ def take_steps(
         armature: (nv,) zeros.
         span: the whole model.
         code: the integrator.
-        first: whether forces give velocities.
-        loose: PROJECT, BAUMGARTE or LOOSE.
+        first_order: whether forces give velocities.
+        stabilization: PROJECT, BAUMGARTE or NO_STABILIZATION.
         driven: whether any joint has a force along its coordinates.
         n: steps.
         substeps: integrator steps per step.
@@ -170,8 +175,8 @@ def take_steps(
         for sub in range(substeps):
             at = time + (step * substeps + sub) * h
             status = _one_step(
-                setup, tree, structure, springs, drives, armature, span, code, first, loose, driven, h, rate, tolerance,
-                at, wrenches, applied, e, s, saddle,
+                setup, tree, structure, springs, drives, armature, span, code, first_order, stabilization, driven, h,
+                rate, tolerance, at, wrenches, applied, e, s, saddle,
             )  # fmt: skip
             s.fresh[0] = 1 if status == 0 else 0
             if status != 0:

@@ -12,7 +12,6 @@ Baraff 1996, section 8: "non-workless" forces.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -59,15 +58,15 @@ class SlantedStepper(AlternativeStepper):
                 f'joint "{self._joint_name(self._held_rows)}" has limits, and constraint "{name}" forces of its own: '
                 'together they may have no solution; to run without: ignore="limits"'
             )
-        index = {word: k for k, word in enumerate(whole.names[: whole.held])}
+        index = {word: k for k, word in enumerate(whole.names[: whole.equality_count])}
         self._places = {joint.name: index[joint.name] for joint in self._slanted}
-        free = np.arange(len(whole.names)) < whole.held
+        free = np.arange(len(whole.names)) < whole.equality_count
         free[list(self._places.values())] = False
         parts = split(whole.system, free & may_be_primary(whole))
         self._forest = order_of(whole.system, parts)
         self._factor = new_work(self._forest)
         start = whole.system.row_start
-        auxiliary = parts.auxiliary[parts.auxiliary < whole.held]
+        auxiliary = parts.auxiliary[parts.auxiliary < whole.equality_count]
         rows = [np.arange(int(start[c]), int(start[c + 1])) for c in auxiliary.tolist()]
         self._auxiliary = np.concatenate(rows).astype(np.int64) if rows else np.zeros(0, np.int64)
         for joint in self._slanted:

@@ -40,7 +40,7 @@ def fill(table: Table, quick: bool, watch: Watch) -> dict[str, list[float]]:
         best = 1e9
         for _ in range(2 if quick else 10):
             work.pose[:] = start
-            work.work.krylov.kept[:] = 0.0
+            work.work.krylov.recycled[:] = 0.0
             begin = time.perf_counter()
             work.correct(6, 30, physical=metric == "physical")
             best = min(best, time.perf_counter() - begin)
