@@ -49,17 +49,9 @@ def support(k, kind, shrink, frame, x, y, z, vertices, first, last):
     lx, ly, lz = to_shape(k, frame, x, y, z)
     less = shrink if kind == BOX or kind == CYLINDER else 0.0
     lx, ly, lz = local_support(
-        kind,
-        frame[k, SIZE] - less,
-        frame[k, SIZE + 1] - less,
-        frame[k, SIZE + 2] - less,
-        lx,
-        ly,
-        lz,
-        vertices,
-        first,
+        kind, frame[k, SIZE] - less, frame[k, SIZE + 1] - less, frame[k, SIZE + 2] - less, lx, ly, lz, vertices, first,
         last,
-    )
+    )  # fmt: skip
     return to_world(k, frame, lx, ly, lz)
 
 

@@ -57,7 +57,7 @@ class Sweeps(NamedTuple):
     link: np.ndarray  # (c, 2) bodies a and b, -1 = static
     level: np.ndarray  # (c,) of the higher body
     row: np.ndarray  # (c, ROW)
-    restituting: np.ndarray  # (1,) how many have restitution
+    restitution_count: np.ndarray  # (1,) how many have restitution
 
 
 def new_sweeps(capacity: int) -> Sweeps:

@@ -1,10 +1,10 @@
-"""Fast bodies kept on their side of what they hit.
+"""Continuous collision detection: fast bodies do not pass the contact planes of what they hit.
 
-Rows of contacts are linear: a corner that may not pass a plane holds, and the body turns about it, at hundreds of
-radians per second, until the rest of it has passed. So after a fast body has moved the whole shape is held against the
-plane of each of its contacts. Where it would pass, both bodies go only a part of their way, up to where they touch, and
-wait there for the rest of the substep. Velocities stay as they are: no momentum is lost, and what then touches is met
-in the next substep.
+Contact rows are linear: a corner is kept from passing a plane, yet the body turns about it, at hundreds of radians per
+second, until the rest of it has passed. So after a fast body has moved, its whole shape is compared with the plane of
+each of its contacts. Where it would pass, both bodies make only the part of their motion up to contact and stop there
+for the rest of the substep. Velocities are unchanged: momentum is conserved, and the new contact is solved in the next
+substep.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ __all__ = ["ccd", "update_ccd_contacts"]
 
 # A shape may pass a plane by this much [m].
 SLOP = 5e-4
-# Bodies that go more than this part of their extent in a substep are fast; so are those that turn so far that a point
-# leaves its tangent by SLOP, or by this much in the whole step, for which contacts were found [m].
+# Bodies that move more than this part of their extent in a substep are fast; so are those that turn so far that a point
+# leaves its tangent by SLOP, or by this much in the whole step, for which contacts were detected [m].
 _WAY, _BENT = 0.25, 2e-3
 TURNING, FAST = 1, 2
-# What a contact weighs changes as a body turns, most for long and thin ones: by the square of the angle times the
-# ratio of its moments of inertia. Up to this part in a substep it is left as it is.
+# The effective mass of a contact changes as a body turns, most for long and thin ones: by the square of the angle times
+# the ratio of its moments of inertia. Relative changes up to this in a substep are neglected.
 _MASS_CHANGE = 1.5e-3
-# However near, a fast body may go this far in a substep [m]: it must not stand still for ever.
+# However near, a fast body may move this far in a substep [m]: it must not stand still for ever.
 _LEAST = 2e-4
-# Of a mesh that is not convex the plane of a contact may cut the hull, as that of a peg in a ring: by more than this it
-# tells nothing of the hull [m].
+# The contact plane of a nonconvex mesh may cut its hull, as that of a peg in a ring: by more than this the hull is not
+# compared with it [m].
 _INSIDE = 5e-3
-# Passes over the contacts, since a body that waits may be run into; halvings of a way.
+# Passes over the contacts, since a stopped body may be run into; bisections of a motion.
 _PASSES, _HALVINGS = 4, 14
 
 
 @outlined
 def _find_fast_bodies(h, substeps, before, bulk, u, pose):
-    """Mark fast and turning bodies that no joint holds, and note how fast ones turn; return the most of any."""
+    """Mark fast and turning bodies without joints, and store the rotations of fast ones; return the largest mark."""
     most, nonconvex = 0, min(SLOP, _BENT / (substeps * substeps))
     for i in range(len(bulk.mass)):
         bulk.fast[i] = 0
@@ -64,7 +64,7 @@ def _find_fast_bodies(h, substeps, before, bulk, u, pose):
 
 @inner
 def _pose_after(i, part, before, pose, bulk):
-    """Return position and quaternion of body i after a part of its way."""
+    """Return position and quaternion of body i after a part of its motion."""
     if part == 1.0:
         return pose[i, 0], pose[i, 1], pose[i, 2], pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]
     x = before[i, 0] + part * (pose[i, 0] - before[i, 0])
@@ -100,7 +100,7 @@ def _support_point(k, shapes, a, b, c, d, nx, ny, nz):
 
 @outlined
 def _separation(k, shape_a, shape_b, part_a, part_b, shapes, link, row, before, pose, bulk):
-    """Return how far the shapes of contact k are apart along its normal after parts of their ways."""
+    """Return the separation of the shapes of contact k along its normal after parts of their motions."""
     a, b = link[k, 0], link[k, 1]
     nx, ny, nz = row[k, N], row[k, N + 1], row[k, N + 2]
     x, y, z, qw, qx, qy, qz = _pose_after(a, part_a, before, pose, bulk)
@@ -117,7 +117,7 @@ def _separation(k, shape_a, shape_b, part_a, part_b, shapes, link, row, before, 
 
 @inner
 def _com_height(k, part, link, row, before, pose):
-    """Return how far the com of body a is above the plane of contact k, whose other body is static."""
+    """Return the height of the com of body a above the plane of contact k, whose other body is static."""
     a, out = link[k, 0], 0.0
     for c in range(3):
         out += row[k, N + c] * (before[a, c] + part * (pose[a, c] - before[a, c]) - row[k, LB + c])
@@ -126,7 +126,7 @@ def _com_height(k, part, link, row, before, pose):
 
 @inner
 def _clear_of_plane(k, shape, shapes, link, row, pose):
-    """Return whether the ball around the shape of body a ends above the plane of contact k with a static body."""
+    """Return whether the bounding sphere of the shape of body a is above the plane of contact k with a static body."""
     place = shapes.place
     far = shapes.radius[shape] + abs(place[shape, 0]) + abs(place[shape, 1]) + abs(place[shape, 2])
     return link[k, 1] < 0 and _com_height(k, 1.0, link, row, pose, pose) > far
@@ -134,7 +134,7 @@ def _clear_of_plane(k, shape, shapes, link, row, pose):
 
 @outlined
 def _shorten_motion(k, shape_a, shape_b, shapes, link, row, before, bulk, pose):
-    """Let the bodies of contact k go no further than to where they touch; return whether that is less than before."""
+    """Shorten the motions of the bodies of contact k so that they end in contact; return whether that was needed."""
     a, b = link[k, 0], link[k, 1]
     if shapes.kind[shape_a] == PLANE or (b >= 0 and shapes.kind[shape_b] == PLANE):
         return False
@@ -178,7 +178,7 @@ def _motion_class(k, link, bulk):
 
 @inner
 def _place_stopped(before, bulk, pose):
-    """Put bodies that wait where they wait."""
+    """Set the poses of stopped bodies."""
     for i in range(len(bulk.mass)):
         if bulk.part[i] < 1.0:
             x, y, z = pose[i, 0] - before[i, 0], pose[i, 1] - before[i, 1], pose[i, 2] - before[i, 2]
@@ -192,16 +192,16 @@ def _place_stopped(before, bulk, pose):
 
 @inner
 def _turn_missed(i, part, h, u, x, y, z, nx, ny, nz):
-    """Return by how much less than in all of h the point with lever (x, y, z) of body i turns along n."""
+    """Return the displacement along n of the point with lever (x, y, z) of body i in the part of h it does not turn."""
     x, y, z = cross(u[6 * i], u[6 * i + 1], u[6 * i + 2], x, y, z)
     return (1.0 - part) * h * (x * nx + y * ny + z * nz)
 
 
 @outlined
 def ccd(last, h, substeps, before, shapes, contacts, order, sweeps, bulk, u, pose):
-    """Hold fast bodies back at the planes of contacts 0 .. last - 1; return whether any is fast or turning.
+    """Stop fast bodies at the planes of contacts 0 .. last - 1; return whether any is fast or turning.
 
-    Gaps are set so that `update_contacts` finds what they come to.
+    Gaps are set so that `update_contacts` arrives at those of the stopped bodies.
     """
     link, row = sweeps.link, sweeps.row
     most = _find_fast_bodies(h, substeps, before, bulk, u, pose) if last > 0 else 0
@@ -244,7 +244,7 @@ def _nearest_contact(begin, end, row):
 
 @inner
 def _spin_changed(i, h, bulk, u):
-    """Return whether fast body i turns another way since it moved."""
+    """Return whether the angular velocity of fast body i has changed since it moved."""
     if i < 0 or bulk.fast[i] != FAST:
         return False
     x, y, z = h * u[6 * i] - bulk.turn[i, 0], h * u[6 * i + 1] - bulk.turn[i, 1], h * u[6 * i + 2] - bulk.turn[i, 2]
@@ -258,7 +258,7 @@ def _clear_impulses(k, row):
 
 @outlined
 def _redetect_nearest(begin, end, shapes, contacts, order, link, bulk, pose, u, row):
-    """Let the nearest contact of two bodies act where they are nearest now, and none of them before they touch."""
+    """Move the nearest contact of two bodies to their nearest points now, and let none act before these touch."""
     k = _nearest_contact(begin, end, row)
     t, a, b = order[k], link[k, 0], link[k, 1]
     i, j = contacts.shape_a[t], contacts.shape_b[t]
@@ -275,7 +275,7 @@ def _redetect_nearest(begin, end, shapes, contacts, order, link, bulk, pose, u, 
     if b >= 0:
         x, y, z = x - pose[b, 0], y - pose[b, 1], z - pose[b, 2]
     row[k, LB], row[k, LB + 1], row[k, LB + 2], row[k, S] = x, y, z, s
-    # what it pushed with belongs to another point
+    # its impulse belongs to another point
     _clear_impulses(k, row)
     update_contacts(k, k + 1, link, 0.0, pose, pose, u, row)
     for t in range(begin, end):
@@ -285,10 +285,10 @@ def _redetect_nearest(begin, end, shapes, contacts, order, link, bulk, pose, u, 
 
 @outlined
 def update_ccd_contacts(last, h, shapes, contacts, order, sweeps, bulk, pose, u):
-    """Bring contacts of fast and turning bodies up to date once these have moved: what they weigh, where they touch.
+    """Update the contacts of fast and turning bodies after these have moved: effective masses and points.
 
-    Masses of the pose before would let impulses grow from sweep to sweep; impulses taken back from a body that has
-    begun to turn another way would add energy.
+    Masses of the pose before would let impulses grow from sweep to sweep; impulses taken back from a body whose spin
+    has changed since would add energy.
     """
     link, row, begin = sweeps.link, sweeps.row, 0
     while begin < last:

@@ -1,4 +1,14 @@
-"""Contacts of one step: found once, ordered by island and level, then met in every substep, island by island."""
+"""Contacts of one step: detected once, ordered by island and level, then solved in every substep, island by island.
+
+Bodies in contact or joined by a joint make an island; an island at rest sleeps until an awake body comes near. Islands
+without joints are solved here, each in one of three ways:
+
+    SOFT    a few sweeps; contacts are springs of a frequency, strongly damped
+    FIRM    more sweeps; springs of half the substeps per second
+    HARD    sweeps and shock propagation, no compliance
+
+`how` holds the numbers of the method's options; the constants below are its indices.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +46,10 @@ __all__ = [
     "solve_islands", "store_impulses", "sweep_kind", "wake_islands",
 ]  # fmt: skip
 
-# Contacts from one step to the next: found again by name, ordered from the ground up, kept, put to sleep.
-
 
 @inner
 def _from_com(pose, i, x, y, z):
-    """Return the point (x, y, z) of the world from the com of body i; itself for the ground."""
+    """Return the point (x, y, z) of the world relative to the com of body i; itself for the ground."""
     if i < 0:
         return x, y, z
     return x - pose[i, 0], y - pose[i, 1], z - pose[i, 2]
@@ -49,9 +57,9 @@ def _from_com(pose, i, x, y, z):
 
 @outlined
 def set_contact_rows(contacts, graph, cache, gravity, pose, sweeps):
-    """Fill the rows of all contacts in the order of the sweeps; masses and levers come later."""
+    """Fill the rows of all contacts in the order of the sweeps, but for masses and levers."""
     row = sweeps.row
-    sweeps.restituting[0] = 0
+    sweeps.restitution_count[0] = 0
     for t in range(contacts.count[0]):
         k = graph.order[t]
         a, b = contacts.link_a[k], contacts.link_b[k]
@@ -67,18 +75,18 @@ def set_contact_rows(contacts, graph, cache, gravity, pose, sweeps):
         row[t, LB], row[t, LB + 1], row[t, LB + 2] = _from_com(pose, b, x - half * nx, y - half * ny, z - half * nz)
         row[t, S], row[t, MU], row[t, E] = 2.0 * half, contacts.friction[k], contacts.restitution[k]
         if row[t, E] > 0.0:
-            sweeps.restituting[0] += 1
+            sweeps.restitution_count[0] += 1
         row[t, JN] = cache.found[k, 0]
         row[t, JT], row[t, JT + 1], row[t, JT + 2] = cache.found[k, 1], cache.found[k, 2], cache.found[k, 3]
         row[t, STEP_N], row[t, STEP_T], row[t, STEP_T + 1], row[t, STEP_T + 2] = 0.0, 0.0, 0.0, 0.0
-        # bodies that both fall approach each other without acceleration
+        # two falling bodies approach each other without acceleration
         pull = -(gravity[0] * nx + gravity[1] * ny + gravity[2] * nz)
         row[t, APPROACH] = max(pull, 0.0) if high > low + 1 or b < 0 else 0.0
 
 
 @outlined
 def store_impulses(contacts, graph, sweeps, cache):
-    """Keep the impulses of this step under the names of their contacts."""
+    """Store the impulses of this step under the keys of their contacts."""
     row = sweeps.row
     for t in range(contacts.count[0]):
         k = graph.order[t]
@@ -105,7 +113,7 @@ def wake_islands(root, bulk):
 
 @outlined
 def sleep_islands(dt, slow, patience, graph, bulk, u):
-    """Put islands to sleep that touch something and have been slow for long enough."""
+    """Put islands with contacts to sleep that have been slow for long enough."""
     root, moving = graph.root, bulk.moving
     n = len(root)
     for i in range(n):
@@ -126,31 +134,31 @@ def sleep_islands(dt, slow, patience, graph, bulk, u):
 
 
 MORE_CONTACTS, NOT_FINITE = -(2**43), -(2**44)
-# Contacts closer than this are looked for and count as carrying [m].
+# Contacts with gaps up to this are detected and count as supporting [m].
 MARGIN = 1e-3
-# Motion that shock propagation may leave anywhere [m/s].
+# Motion that shock propagation may always leave [m/s].
 _MOTION = 0.1
-# Speed that it may give a body at rest: columns that rock come to rest by less [m/s].
+# Velocity that it may give a body at rest: columns that rock come to rest by less [m/s].
 _FASTER = 0.5
-# How an island's contacts are met: giving way a little, giving way less and swept more, or not at all.
+# How the contacts of an island are solved, see above.
 SOFT, FIRM, HARD = range(3)
-# Columns have so many levels at least. One with a body that has not been calm for so long is met firm: met hard it
-# would be kept moving by the change alone, since firm contacts sink in more. One that sways is slow for shorter [s].
+# A column has so many levels at least. A column with a body that has been slow for less than this time is solved FIRM:
+# the change to HARD alone would keep it moving, since firm contacts sink in more; a swaying one is slow for less [s].
 TALL, STILL = 3.0, 0.25
-# No body stands higher than this.
+# Above all levels.
 HIGHEST = 2**40
-# How joints are met: one after the other, all at once, or all at once and damped.
+# How joints are solved: one after the other, all at once, or all at once and damped.
 SWEPT, TOGETHER, DAMPED = 0.0, 1.0, 2.0
-# What becomes of the velocities that a sweep over joints alone leaves: they are kept, or those before it are.
+# Velocities after the final sweep over joints alone: those it leaves, or those saved before it (section VI).
 KEPT, SAVED = 1.0, 2.0
-# Places in `how`, the numbers of the method's options; sweeps, relaxing sweeps, rate, scale and give of each kind.
+# Indices in `how`; from KIND on, for each kind of island: sweeps, relaxation sweeps, rate, scale and give.
 SHOCK, TOLERANCE, GLOBAL, SLOW, PATIENCE, SMALL, RATIO, GRADUAL, SEARCH, AFTER, LEVELS, KIND = range(12)
 SWEEPS, RELAX, RATE, SCALE, GIVE, WIDTH = range(6)
 
 
 @outlined
 def _count_moving(bulk, graph):
-    """Count bodies that have not been calm with the contacts that lean: their islands are no columns at rest."""
+    """Count bodies that have moved lately with the leaning contacts: their islands are no columns at rest."""
     for i in range(len(bulk.mass)):
         if graph.body[i] >= 0 and bulk.calm[i] < STILL:
             graph.facts[graph.body[i], 4] += 1.0
@@ -158,7 +166,10 @@ def _count_moving(bulk, graph):
 
 @outlined
 def detect_contacts(setup, shapes, filters, dt, up, broad, contacts, cache, graph, sweeps, bulk, s):
-    """Find contacts, islands and levels and order them; return a status and whether the last island has joints."""
+    """Detect contacts, find islands and levels, fill the rows; return a status and whether the last island has joints.
+
+    The contact graph is that of section VI of the paper.
+    """
     set_reach(setup.gravity, dt, s.u, bulk)
     if len(shapes.kind) > 1:
         found = detect(shapes, filters, s.pose, bulk.reach, MARGIN, broad, contacts)
@@ -201,12 +212,12 @@ def _mark_contact(k, link, row, bulk):
             if i >= 0:
                 bulk.free[i] = 0
                 for c in range(3):
-                    bulk.pushed[i, c] += f * row[k, N + c]
+                    bulk.normal_impulse[i, c] += f * row[k, N + c]
 
 
 @inner
 def _mark_free(bulk):
-    push = bulk.pushed
+    push = bulk.normal_impulse
     for i in range(len(bulk.free)):
         bulk.free[i] = 0 if bulk.jointed[i] else 1
         push[i, 0], push[i, 1], push[i, 2] = 0.0, 0.0, 0.0
@@ -214,7 +225,7 @@ def _mark_free(bulk):
 
 @outlined
 def add_step_impulses(first, last, row):
-    """Add up the impulses of contacts."""
+    """Add the impulses of contacts to those of the whole step."""
     for k in range(first, last):
         prefetch_row(k, last, row)
         _add_step_impulse(k, row)
@@ -222,7 +233,7 @@ def add_step_impulses(first, last, row):
 
 @outlined
 def mark_free(first, last, link, row, bulk):
-    """Note which bodies no contact pushes and no joint holds, and where to the others are pushed."""
+    """Mark the bodies without joints and contact impulses; sum up the normal impulses on the others."""
     _mark_free(bulk)
     for k in range(first, last):
         prefetch_row(k, last, row)
@@ -231,7 +242,7 @@ def mark_free(first, last, link, row, bulk):
 
 @outlined
 def add_impulses_and_mark_free(first, last, link, row, bulk):
-    """Do what `add_step_impulses` and `mark_free` do, in one pass."""
+    """Do the work of `add_step_impulses` and `mark_free` in one pass."""
     _mark_free(bulk)
     for k in range(first, last):
         prefetch_row(k, last, row)
@@ -241,10 +252,10 @@ def add_impulses_and_mark_free(first, last, link, row, bulk):
 
 @inner
 def island_kind(i, how, facts):
-    """Return how island i is to be met: hard with unlike masses and in columns, firm with few contacts, else soft.
+    """Return how to solve island i: HARD with unlike masses and for columns, FIRM with few contacts, else SOFT.
 
-    Bodies that lean on each other, as in an arch, hold up in circles: shock propagation lets them creep. Columns that
-    rock it keeps rocking. Contacts that give way would let a lone body slip while it presses them.
+    Shock propagation lets bodies creep that lean on each other, as in an arch, since their supports form cycles; it
+    keeps rocking columns rocking. Compliant contacts would let a single body slip while it compresses them.
     """
     column = facts[i, 2] >= TALL and facts[i, 0] < 4.0 * facts[i, 2] and facts[i, 4] == 0.0
     if facts[i, 3] > how[RATIO] or ((column or facts[i, 0] <= 1.0) and how[RATIO] < 1e300):
@@ -254,7 +265,7 @@ def island_kind(i, how, facts):
 
 @outlined
 def sweep_kind(kind, first, last, times, how, h, link, inverse, row, u):
-    """Sweep contacts as those of an island of a kind, `times` times; 0 = as often as the kind asks for."""
+    """Sweep contacts with the parameters of a kind of island, `times` times; 0 = as often as the kind says."""
     o = KIND + WIDTH * kind
     if times == 0:
         times = int(how[o + SWEEPS])
@@ -263,7 +274,7 @@ def sweep_kind(kind, first, last, times, how, h, link, inverse, row, u):
 
 @outlined
 def _motion_of(begin, end, link, bulk, u):
-    """Return a measure of the motion of the bodies of some contacts, each once per contact, and the fastest square."""
+    """Return the motion of the bodies of some contacts, counted once per contact, and the largest squared velocity."""
     out, most = 0.0, 0.0
     for k in range(begin, end):
         for side in range(2):
@@ -289,11 +300,11 @@ def _copy_bodies(begin, end, link, source, target):
 
 @outlined
 def _solve_hard(begin, end, how, h, graph, sweeps, bulk, saved, u):
-    """Meet an island by shock propagation; return False, and undo it, where that stirs the bodies up.
+    """Solve an island by shock propagation; return False, and undo it, where that adds too much energy.
 
-    Contacts take energy out, and hardly ever make a body faster than all that push it. Where the levels of an island
-    pass impulses around in circles, or squeeze a light body out between heavy ones that do not feel it give way, shock
-    propagation puts energy in: such an island is to be swept instead.
+    Contacts dissipate, and hardly ever make a body faster than all others that push it. Where the levels of an island
+    pass impulses around in cycles, or squeeze a light body out between heavy ones of infinite mass, shock propagation
+    adds energy: such an island is swept instead.
     """
     link, row, inverse = sweeps.link, sweeps.row, bulk.inverse
     _copy_bodies(begin, end, link, u, saved)
@@ -331,7 +342,7 @@ def solve_islands(last, how, h, graph, sweeps, bulk, saved, u):
 
 @outlined
 def relax_islands(last, how, h, graph, sweeps, bulk, u):
-    """Take the push that undoes overlaps out of the velocities of islands without joints."""
+    """Take the depenetration velocity out of islands without joints."""
     for i in range(last):
         begin, end = graph.island[i], graph.island[i + 1]
         if not bulk.asleep[sweeps.link[begin, 0]]:

@@ -52,7 +52,7 @@ def list_limits(
         side: (r,) right sides; a row that would be violated is active too.
         auxiliary: auxiliary equality constraints.
         room: constraints that can be listed.
-        pushed: sums of the one-sided constraints, and others.
+        sums: accumulated impulses of the one-sided constraints, and others.
         last_force: (r,) -1 for rows once listed, which stay listed: otherwise the active set could cycle.
         count, constraint: of the responses.
         low, high: bounds of the rows.
@@ -84,7 +84,7 @@ def list_friction(row_start, friction_rows, most, h, rates, rows, room, sums, co
         rates: (r, 3) values and rates of rows.
         rows: number of rows listed already.
         room: constraints that can be listed.
-        pushed: sums, those of these rows last.
+        sums: accumulated impulses, those of these rows last.
         count, constraint, low, high, r, c: of the saddle; r and c are its right sides and compliances.
     """
     listed, first = count[0], len(sums) - len(friction_rows)

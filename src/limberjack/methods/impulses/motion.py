@@ -1,8 +1,9 @@
-"""How bodies move between impulses: kicks by forces, flight, and angular momentum carried along.
+"""How bodies move: forces and grips on velocities, positions and orientations, conserved angular momentum.
 
-The angular momentum of a body is what stays while it turns (the paper evolves it), so that after each move
-w <- I(R')^-1 I(R) w. A body that nothing touches or holds flies along its parabola exactly; one that is touched moves
-with the velocity its contacts were met at.
+Positions and orientations follow equation (1) of Weinstein, Teran and Fedkiw (2006), section III, x + h v and
+q^(h w) q, refined for free bodies: these follow their parabolas exactly, and turn with the mean of the angular
+velocities before and after. A body conserves its angular momentum while it turns (the paper evolves L = I w), so that
+after each move w <- I(R')^-1 I(R) w.
 """
 
 from __future__ import annotations
@@ -22,38 +23,38 @@ __all__ = [
     "set_inverse", "set_reach", "set_velocities_from_motion", "six", "turned", "turned_freely", "turned_velocity",
 ]  # fmt: skip
 
-# Columns of a grip: point from the com in body axes, target, stiffness, damping, largest force, force of the last step,
-# lever of its torques (0 where it does not turn the body), quaternion the body is turned to.
+# Columns of a grip: point relative to the com in body axes, target, stiffness, damping, largest force, force of the
+# last step, lever of its torques (0 where the rotation is free), target quaternion of the body.
 GRIP_POINT, GRIP_TARGET, GRIP_SOFT, GRIP_IMPULSE, GRIP_LEVER, GRIP_TURN, GRIP = 0, 3, 6, 9, 12, 13, 17
 
-# Bodies that nothing holds turn in pieces of at most this [rad], up to so many.
+# Bodies without joints turn in pieces of at most this [rad], up to so many.
 _PIECE, _MOST_PIECES = 0.2, 32
 
-# Places in `Bulk.spent`.
+# Indices in `Bulk.spent`.
 ALL, JOINED, SWEPT = range(3)
 
 
 class Bulk(NamedTuple):
-    """What impulses need of n bodies."""
+    """Inertias, marks and work arrays of n bodies."""
 
     inertia: np.ndarray  # (n, 6) about the com, body axes
     own: np.ndarray  # (n, 6) its inverse
     mass: np.ndarray  # (n,)
     inverse: np.ndarray  # (n, 7) inverse inertia in world axes, inverse mass
-    extent: np.ndarray  # (n,) how far a shape reaches from the com [m]
+    extent: np.ndarray  # (n,) radius of its shapes about the com [m]
     round: np.ndarray  # (n,) 1 where all moments of inertia are equal
-    jointed: np.ndarray  # (n,) 1 where a joint holds the body
-    free: np.ndarray  # (n,) 1 where nothing touches or holds it
-    pushed: np.ndarray  # (n, 3) sum of the impulses of its contacts along their normals
-    asleep: np.ndarray  # (n,) 1 where it rests until touched
-    calm: np.ndarray  # (n,) for how long it has hardly moved [s]
-    reach: np.ndarray  # (n,) how far it may come in a step [m]
-    moving: np.ndarray  # (n,) largest speed of each island, at its root
+    jointed: np.ndarray  # (n,) 1 where the body has a joint or spring
+    free: np.ndarray  # (n,) 1 where it has neither joint nor contact impulse
+    normal_impulse: np.ndarray  # (n, 3) sum of the impulses of its contacts along their normals
+    asleep: np.ndarray  # (n,) 1 where it sleeps
+    calm: np.ndarray  # (n,) how long it has been slow [s]
+    reach: np.ndarray  # (n,) how far its points may move in a step [m]
+    moving: np.ndarray  # (n,) scratch of islands, at their roots
     anisotropy: np.ndarray  # (n,) by how much its largest moment of inertia over the smallest exceeds one
-    fast: np.ndarray  # (n,) TURNING or FAST in a substep, see `guarding.py`, else 0
-    part: np.ndarray  # (n,) of the way of a substep that it goes
+    fast: np.ndarray  # (n,) TURNING or FAST in a substep, see `ccd.py`, else 0
+    part: np.ndarray  # (n,) part of the motion of a substep that it makes
     turn: np.ndarray  # (n, 3) angular velocity of a fast body times the substep [rad]
-    spent: np.ndarray  # (3,) ticks of the last steps: all, with joints, and with contacts while joints are met
+    spent: np.ndarray  # (3,) ticks of the last steps: all, of joints, and of contact sweeps within those of joints
 
 
 @inner
@@ -64,7 +65,7 @@ def six(table, i):
 
 @inner
 def point_inverse_mass(inverse, i, x, y, z):
-    """Return the six numbers of K = 1 / m + [r]^T I^-1 [r]: how a point r from the com of body i answers impulses."""
+    """Return the six numbers of K = 1 / m + [r]^T I^-1 [r], the response to impulses at the point r from the com."""
     a = six(inverse, i)
     # column by column
     px, py, pz = symmetric_times(a, 0.0, z, -y)
@@ -79,7 +80,7 @@ def point_inverse_mass(inverse, i, x, y, z):
 
 @outlined
 def set_reach(gravity, dt, u, bulk):
-    """Fill how far each body may come within dt."""
+    """Fill how far the points of each body may move within dt."""
     g = math.sqrt(gravity[0] * gravity[0] + gravity[1] * gravity[1] + gravity[2] * gravity[2])
     for i in range(len(bulk.mass)):
         o = 6 * i
@@ -91,7 +92,7 @@ def set_reach(gravity, dt, u, bulk):
 
 @outlined
 def apply_forces(gravity, wrenches, center, h, pose, bulk, u):
-    """Let gravity and wrenches act for h on the bodies that are awake."""
+    """Apply gravity and wrenches over h to the bodies that are awake."""
     for i in range(len(bulk.mass)):
         if not bulk.asleep[i]:
             o = 6 * i
@@ -115,8 +116,8 @@ def apply_forces(gravity, wrenches, center, h, pose, bulk, u):
 
 
 @inner
-def _turn_grip(h, i, t, grips, bulk, pose, u):
-    """Draw the body of a grip to its rotation, by a spring and damper like those of its point."""
+def _apply_grip_angular_impulse(h, i, t, grips, bulk, pose, u):
+    """Apply the angular impulse of a grip, by a spring and damper like those of its point."""
     lever, soft, turn = grips[t, GRIP_LEVER], GRIP_SOFT, GRIP_TURN
     k, c, most = lever * lever * grips[t, soft], lever * lever * grips[t, soft + 1], h * lever * grips[t, soft + 2]
     back = grips[t, turn], -grips[t, turn + 1], -grips[t, turn + 2], -grips[t, turn + 3]
@@ -136,10 +137,10 @@ def _turn_grip(h, i, t, grips, bulk, pose, u):
 
 @outlined
 def apply_grips(h, grip_link, grips, pose, bulk, u):
-    """Draw gripped points to their targets, as a spring and damper taken at the end of h would, cut at a largest force.
+    """Apply the impulses of grips: springs and dampers to their targets, implicit in h, bounded by a largest force.
 
-    The impulse p of a grip meets v + K p = -(k e + p / h) / (c + h k) with the velocity v and the error e of its point.
-    Those that turn their bodies do the same with angular velocity, inverse inertia and the angle that is left.
+    The impulse p of a grip solves v + K p = -(k e + p / h) / (c + h k) with the velocity v and the error e of its
+    point. Those with a target rotation do the same with angular velocity, inverse inertia and rotation error.
     """
     for t in range(len(grip_link)):
         i = grip_link[t]
@@ -166,7 +167,7 @@ def apply_grips(h, grip_link, grips, pose, bulk, u):
         u[o + 4] += m * py
         u[o + 5] += m * pz
         if grips[t, GRIP_LEVER] > 0.0:
-            _turn_grip(h, i, t, grips, bulk, pose, u)
+            _apply_grip_angular_impulse(h, i, t, grips, bulk, pose, u)
 
 
 @inner
@@ -192,7 +193,7 @@ def turned_velocity(i, bulk, before, w, x, y, z, wx, wy, wz):
 
 @inner
 def _spin(i, bulk, a, b, c, d, x, y, z):
-    """Return by what body i turns at the quaternion (a, b, c, d) with the angular momentum (x, y, z) times the time."""
+    """Return the rotation vector of body i at the quaternion (a, b, c, d) for angular momentum times time (x, y, z)."""
     r = rotation_from_quaternion(a, b, c, d)
     x, y, z = rotate_back(r, x, y, z)
     x, y, z = symmetric_times(six(bulk.own, i), x, y, z)
@@ -201,11 +202,11 @@ def _spin(i, bulk, a, b, c, d, x, y, z):
 
 @outlined
 def turned_freely(i, x, y, z, before, bulk):
-    """Return the quaternion of body i after a turn that begins as the rotation vector (x, y, z), momentum kept.
+    """Return the quaternion of free body i after a rotation with the initial rotation vector (x, y, z).
 
-    Far turns are taken in pieces, each by the mean of the velocities before and after: one alone would lead to where
-    the same momentum is many times the energy. What turns farther still turns about its angular momentum, which keeps
-    both; where in its turn it is no longer matters.
+    Large rotations are taken in pieces, each by the mean of the velocities before and after: a single one could end
+    where the same angular momentum has many times the energy. Still larger ones are about the angular momentum, which
+    conserves both; the phase within the rotation no longer matters then.
     """
     w, a, b, c = before[i, 3], before[i, 4], before[i, 5], before[i, 6]
     r = rotation_from_quaternion(w, a, b, c)
@@ -232,9 +233,9 @@ def turned_freely(i, x, y, z, before, bulk):
 
 @inner
 def drift_body(i, h, before, bulk, u, pose):
-    """Move body i, which joints hold, by h u from its pose before.
+    """Move body i, which has joints, by h u from its pose before (equation (1)).
 
-    It turns by the mean of its angular velocities before and after: without that, bodies that tumble gain energy.
+    It turns by the mean of its angular velocities before and after: without that, tumbling bodies gain energy.
     """
     o = 6 * i
     wx, wy, wz = u[o], u[o + 1], u[o + 2]
@@ -251,10 +252,10 @@ def drift_body(i, h, before, bulk, u, pose):
 def move(h, gravity, before, u_before, bulk, u, pose):
     """Move bodies that are awake by h from the poses before; free ones along their parabolas.
 
-    Bodies that slide or roll go the mean of their velocities before and after across the push of their contacts; what
-    friction and slopes can change in a step tells sliding from impact.
+    Bodies that slide or roll move with the mean of their velocities before and after, across the impulse of their
+    contacts; the velocity that friction and slopes can change in a step tells sliding from impact.
     """
-    f, push = 0.5 * h * h, bulk.pushed
+    f, push = 0.5 * h * h, bulk.normal_impulse
     most = 4.0 * h * h * (gravity[0] * gravity[0] + gravity[1] * gravity[1] + gravity[2] * gravity[2])
     for i in range(len(bulk.mass)):
         if bulk.asleep[i]:
@@ -296,7 +297,7 @@ def set_inverse(i, pose, bulk):
 
 @outlined
 def conserve_momentum(before, pose, bulk, u):
-    """Keep the angular momenta while bodies turn from the poses before; fill the inverse inertias at the new ones."""
+    """Conserve the angular momenta of bodies turned from the poses before; fill the inverse inertias at the new."""
     for i in range(len(bulk.mass)):
         if bulk.asleep[i]:
             continue
@@ -309,7 +310,7 @@ def conserve_momentum(before, pose, bulk, u):
 
 @outlined
 def set_velocities_from_motion(h, before, pose, bulk, u):
-    """Set the velocities of bodies that joints hold to what moved them from the poses before in h."""
+    """Set the velocities of bodies with joints to those of their displacement from the poses before in h."""
     f = 1.0 / h
     for i in range(len(bulk.mass)):
         if bulk.jointed[i] and not bulk.asleep[i]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from limberjack.errors import StateError, UnknownName
+from limberjack.methods.stepper import Method
 from limberjack.model.model import Model
 
 if TYPE_CHECKING:
@@ -21,33 +22,33 @@ JOINT_SWEEP = {"none": 0, "kept": 1, "saved": 2}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Impulses:
+class Impulses(Method):
     """Bodies in contact, with friction and joints, moved by impulses.
 
     Args:
-        sweeps: most Gauss-Seidel sweeps per substep over the contacts of firm and hard islands, and over joints where
-            these are swept; most rounds over contacts and joints where these are met in one solve.
-        joints: "global" meets all joints in one solve and keeps energy; "damped" brings the poses onto them instead,
+        sweeps: most Gauss-Seidel sweeps per substep over the contacts of firm and hard islands, and over joints with
+            joints="sweeps"; most rounds over contacts and joints otherwise.
+        joints: "global" solves all joints at once and conserves energy; "damped" projects the poses onto them instead,
             which costs less and is stable at any step, but loses energy; "sweeps" takes one after the other, as the
             paper does, which leaves errors in long chains.
-        contacts: "soft" contacts give way a little and are swept a few times per substep, for large piles; "firm" ones
-            give way four times less and are swept more; "hard" ones do not give way and are met by shock propagation
-            besides. "auto" chooses for each island: hard for lone bodies, columns at rest and masses more than 100
-            times apart, firm where there are few contacts, else soft.
+        contacts: "soft" contacts are compliant and are swept a few times per substep, for large piles; "firm" ones are
+            four times less compliant and are swept more; "hard" ones are rigid, with shock propagation. "auto" chooses
+            for each island: hard for single bodies, columns at rest and mass ratios above 100, firm where there are few
+            contacts, else soft.
         shock: most sweeps per level of shock propagation; 0 = none.
-        soft_sweeps: sweeps per substep over the contacts of soft islands; one more takes their push out again.
+        soft_sweeps: sweeps per substep over the contacts of soft islands; one more takes their bias velocity out again.
         frequency: of soft contacts [Hz]; at most a quarter of the substeps per second is used.
-        gradual: whether swept joints lose their errors by parts that grow over the sweeps, as in the paper.
-        golden: where a Newton step of a swept joint is shortened by golden section: "fallback" where its error does not
-            drop, "always", "never".
-        joint_sweep: a sweep over joints alone after contacts, where joints are swept: "none", "kept", or "saved", which
-            lets velocities go back to those before it once the bodies have moved.
-        levels: whether contacts and swept joints are met level by level from the ground up, and once more with all that
-            is lower held still for contacts (shock propagation with joints, as in the paper).
+        gradual: whether the part of its error that a swept joint loses grows over the sweeps, as in the paper.
+        golden: golden section search along the Newton step of a swept joint: "fallback" where its error does not drop,
+            "always", "never".
+        joint_sweep: a final sweep over joints alone after contacts, with joints="sweeps": "none", "kept", or "saved",
+            which restores the velocities before it once the bodies have moved.
+        levels: whether contacts and swept joints are solved level by level from the ground up, then by shock
+            propagation with infinite mass of lower bodies in contacts only, as in the paper.
         substeps: substeps per step; None takes as many as keep them at most 1/480 s long.
-        events: whether to go from collision to collision, exactly, instead of by steps: for spheres, and boxes that do
-            not turn, without joints, friction or anything at rest; what it cannot do is refused by name.
-        sleeping: whether islands that lie still are put to sleep until touched.
+        events: whether to move from collision to collision, exactly, instead of by steps: for spheres, and boxes that
+            do not turn, without joints, friction or resting contact; anything else is refused by name.
+        sleeping: whether islands at rest sleep until an awake body comes near.
         tolerance: gap or angle at which joints count as closed [m, rad].
     """
 
@@ -55,7 +56,8 @@ class Impulses:
     supports: ClassVar[frozenset[str]] = frozenset(
         {"springs", "motors", "loops", "limits", "gears", "velocity", "contacts", "friction"}
     )
-    projects: ClassVar[bool] = True
+    verbs: ClassVar[frozenset[str]] = frozenset({"grab", "attach", "impulse"})
+    black_boxes: ClassVar[bool] = True
 
     sweeps: int = 20
     joints: str = "global"

@@ -1,6 +1,6 @@
-"""Contacts of bodies with joints looked for again within a step, where bodies turn or slide too far for those it has.
+"""Contacts of bodies with joints detected again within a step, where bodies turn or slide too far for the old ones.
 
-The bars of a net turn by a radian within a frame: the points that touched at its start tell nothing of its end.
+The bars of a net turn by a radian within a frame: the contact points at its start tell nothing of its end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from limberjack.methods.impulses.islands import detect_contacts, store_impulses
 
 __all__ = ["redetect", "restore_warm_start", "stale"]
 
-# Contacts are looked for again when some body has gone so far along another at a contact [m].
+# Contacts are detected again when some body has slid so far along another at a contact [m].
 FAR = 2e-3
 
 
@@ -55,13 +55,13 @@ def _copy_cache(source, target):
 
 @outlined
 def restore_warm_start(rounds, cache):
-    """Put back what contacts pushed with before the step."""
+    """Restore the cached impulses from before the step."""
     _copy_cache(rounds.before, cache)
 
 
 @outlined
 def redetect(setup, shapes, filters, dt, up, broad, again, contacts, cache, graph, sweeps, rounds, bulk, s):
-    """Find contacts anew; what they pushed with so far is kept. Return a status and whether the last has joints.
+    """Detect contacts again, with the impulses so far; return a status and whether the last island has joints.
 
     Args:
         dt: what is left of the step [s].
