@@ -39,11 +39,13 @@ class Bench:
     Attributes:
         tables: which tables.
         json: where the numbers go as JSON.
+        against: numbers written so before, to be printed beside the new ones.
         quick: small and fast, to check that everything works; not for quoting.
     """
 
     tables: Annotated[tuple[str, ...], tyro.conf.Positional, terminal.arg("[TABLE ...]", "all")] = ()
     json: File = None
+    against: File = None
     quick: Flag = False
 
     def __call__(self) -> int:
@@ -55,7 +57,8 @@ class Bench:
                 raise UnknownName("table", name, "limberjack bench", bench.TABLES)
         if self.json is not None:
             terminal.check_place(self.json)
-        return bench.run(list(self.tables) or list(bench.TABLES), quick=self.quick, json_path=self.json)
+        chosen = list(self.tables) or list(bench.TABLES)
+        return bench.run(chosen, quick=self.quick, json_path=self.json, against=self.against)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,8 @@ from limberjack.scenes.faure import (
 from limberjack.scenes.figures import humanoid, marionette
 from limberjack.scenes.letters import fridge_magnets
 from limberjack.scenes.loops import (
+    REFERENCES,
+    Reference,
     andrews_squeezer,
     bricard,
     chain_with_limits,
@@ -31,6 +33,7 @@ from limberjack.scenes.loops import (
     four_bar,
     gear_train,
     knife_edge,
+    measured,
     n_four_bar,
     simple_pendulum,
 )
@@ -43,6 +46,8 @@ from limberjack.scenes.weinstein import joint_types, net, pre_versus_post
 
 __all__ = [
     "Camera",
+    "REFERENCES",
+    "Reference",
     "Scene",
     "SceneInfo",
     "adaptive_crowd",
@@ -79,6 +84,7 @@ __all__ = [
     "knife_edge",
     "long_chain",
     "marionette",
+    "measured",
     "n_four_bar",
     "names",
     "net",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from limberjack.errors import UnknownName
+import limberjack as lj
 
 if TYPE_CHECKING:
     from limberjack_lab.bench.table import Table
@@ -53,7 +53,12 @@ def _table(name: str) -> Callable[[bool], Table]:
 TABLES: dict[str, Callable[[bool], Table]] = {name: _table(name) for name in DESCRIPTIONS}
 
 
-def run(names: Iterable[str] = (), quick: bool = False, json_path: str | Path | None = None) -> int:
+def run(
+    names: Iterable[str] = (),
+    quick: bool = False,
+    json_path: str | Path | None = None,
+    against: str | Path | None = None,
+) -> int:
     """Measure, print and optionally store tables; return 0, 1 when answers disagreed, or 130 after Ctrl-C.
 
     A bar that is missed is printed as such and does not change the status: a busy machine is no error.
@@ -62,17 +67,24 @@ def run(names: Iterable[str] = (), quick: bool = False, json_path: str | Path | 
         names: of `TABLES`; none means all.
         quick: small sizes and short runs, to see that everything works; not for quoting.
         json_path: where to write all numbers, rewritten after each table.
+        against: a file written so before: its numbers are printed beside the new ones.
     """
     chosen = list(dict.fromkeys(names)) or list(TABLES)
     for name in chosen:
         if name not in TABLES:
-            raise UnknownName("table", name, "limberjack_lab.bench", TABLES)
+            raise lj.UnknownName("table", name, "limberjack_lab.bench", TABLES)
     output = importlib.import_module("limberjack_lab.bench.table")
+    comparison = importlib.import_module("limberjack_lab.bench.against")
+    earlier = {} if against is None else comparison.read(Path(against))
     tables: list[Table] = []
     for name in chosen:
         table = TABLES[name](quick)
         tables.append(table)
         output.show(table)
+        if name in earlier:
+            comparison.show(comparison.compare(earlier[name], table.as_json()))
+        elif against is not None:
+            print(f'{against} has no table "{name}"')
         if json_path is not None:
             output.write_json(tables, Path(json_path))
         if table.interrupted:

@@ -11,16 +11,11 @@ from typing import Any
 
 import numpy as np
 
+import limberjack as lj
 from limberjack import scenes
-from limberjack.errors import Diverged
-from limberjack.methods.full import Full
-from limberjack.model.builder import Builder
-from limberjack.model.model import Model
-from limberjack.reduced.step import INTEGRATORS
-from limberjack.simulation.simulation import Simulation
 from limberjack_lab.bench.exact import exact_pendulum
 from limberjack_lab.bench.mechanisms import fill_mechanisms
-from limberjack_lab.bench.orders import fill_orders
+from limberjack_lab.bench.orders import INTEGRATORS, fill_orders
 from limberjack_lab.bench.peers import mujoco_model
 from limberjack_lab.bench.table import MISSING, Bar, Column, Table, Watch, peer
 
@@ -33,9 +28,9 @@ _MUJOCO_INTEGRATORS = ("Euler", "implicit", "RK4")
 _CHUNK = 200_000
 
 
-def pendulum_a01() -> Model:
+def pendulum_a01() -> lj.Model:
     """Return the pendulum at rest at x = -1, gravity along -y."""
-    builder = Builder("a01", gravity=(0.0, -9.81, 0.0))
+    builder = lj.Builder("a01", gravity=(0.0, -9.81, 0.0))
     builder.add_body("mass", mass=1.0, com=(-1.0, 0.0, 0.0), inertia=(0.0, 0.0, 0.0))
     builder.add_joint_hinge("pivot", "world", "mass", axis=(0.0, 0.0, 1.0))
     return builder.build()
@@ -44,11 +39,11 @@ def pendulum_a01() -> Model:
 class _Runner:
     """One model in one engine with one integrator, moved on to given times; its state is read in our coordinates."""
 
-    def __init__(self, model: Model, method: Full | str, mujoco: Any) -> None:
+    def __init__(self, model: lj.Model, method: lj.Full | str, mujoco: Any) -> None:
         self._mujoco = mujoco
-        if isinstance(method, Full):
+        if isinstance(method, lj.Full):
             self.name = f"Limberjack {method.integrator}" + (", 1 substep" if method.substeps == 1 else "")
-            self._sim = Simulation(model, method, dt=_DT)
+            self._sim = lj.Simulation(model, method, dt=_DT)
         else:
             self.name = f"MuJoCo {method}"
             self._model = mujoco_model(model, dt=_DT, integrator=method)
@@ -66,7 +61,7 @@ class _Runner:
                 else:
                     self._mujoco.mj_step(self._model, self._data, nstep=n)
                 self._steps += n
-        except Diverged:
+        except lj.Diverged:
             return None
         if self._mujoco is None:
             return self._sim.q, self._sim.qd
@@ -77,10 +72,10 @@ class _Runner:
         return None if lost else (self._data.qpos.copy(), self._data.qvel.copy())
 
 
-def _runners(model: Model, mujoco: Any, own: tuple[str, ...] = INTEGRATORS) -> list[Callable[[], _Runner]]:
-    methods = [Full(integrator=word) for word in own]
+def _runners(model: lj.Model, mujoco: Any, own: tuple[str, ...] = INTEGRATORS) -> list[Callable[[], _Runner]]:
+    methods = [lj.Full(integrator=word) for word in own]
     # The cost of MuJoCo's RK4: four evaluations per step.
-    methods.insert(own.index("rk4"), Full(integrator="rk4", substeps=1))
+    methods.insert(own.index("rk4"), lj.Full(integrator="rk4", substeps=1))
     makers = [lambda method=method: _Runner(model, method, None) for method in methods]
     if mujoco is not None:
         makers += [lambda word=word: _Runner(model, word, mujoco) for word in _MUJOCO_INTEGRATORS]
@@ -111,7 +106,7 @@ def _fill_energy(table: Table, mujoco: Any, watch: Watch, seconds: int) -> None:
         Column("end", "at the end", "rel"),
     )
     part = table.part(f"double pendulum from the horizontal: |E - E0| / (E0 - E at rest) over {seconds} s", *columns)
-    meter = Simulation(model, dt=_DT)
+    meter = lj.Simulation(model, dt=_DT)
     start = meter.energy().total
     meter.q = np.zeros(model.nq)
     scale = start - meter.energy().total
@@ -140,7 +135,7 @@ def _fill_momentum(table: Table, mujoco: Any, watch: Watch, steps: int) -> None:
     part = table.part(
         f"a tree of {model.body_count} bodies afloat: drift of its momentum over {steps:,} steps", *columns
     )
-    meter = Simulation(model, dt=_DT)
+    meter = lj.Simulation(model, dt=_DT)
     start = meter.momentum()
     kept: float | None = None
     for make in _runners(model, mujoco, ("semi_implicit", "rk4", "momentum")):

@@ -9,16 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import limberjack as lj
 from limberjack import scenes
-from limberjack.errors import Diverged
-from limberjack.model.model import Model
-from limberjack.reduced.dynamics import forward_dynamics
-from limberjack_lab.bench import clothed, paper_grid, rivals
-from limberjack_lab.bench.chain import difference
+from limberjack_lab.bench import adaptive_peers, paper_grid, shaped_chains
 from limberjack_lab.bench.clock import Contender, race
-from limberjack_lab.bench.courses import PERIOD, Course, adaptive, motion_error, resident_bytes, warmed
 from limberjack_lab.bench.peers import PinocchioTwin, bare
-from limberjack_lab.bench.table import MISSING, Bar, Column, Table, Watch, peer, ratio
+from limberjack_lab.bench.segments import PERIOD, Segment, adaptive, motion_error, resident_bytes, warmed
+from limberjack_lab.bench.table import MISSING, Bar, Column, Table, Watch, difference, peer, ratio
 from limberjack_lab.bench.turning_rod import DT as ROD_DT
 from limberjack_lab.bench.turning_rod import turning_rod
 
@@ -41,7 +38,7 @@ class Extent:
         budgets: joints simulated, quiet.
         churned: joints simulated, churn.
         sizes: links of the chains that must cost the same.
-        clothed: links of the chains with shapes that must.
+        shaped: links of the chains with shapes that must.
         size_budgets: joints simulated of those.
         figures: of the crowds.
         grid: forces and joints of the paper's table.
@@ -52,7 +49,7 @@ class Extent:
     budgets: tuple[int, ...] = (1, 5, 20, 50, 100)
     churned: tuple[int, ...] = (5, 20, 50, 100)
     sizes: tuple[int, ...] = (300, 3000, 30_000, 300_000)
-    clothed: tuple[int, ...] = (300, 3000, 30_000)
+    shaped: tuple[int, ...] = (300, 3000, 30_000)
     size_budgets: tuple[int, ...] = (20, 5)
     figures: int = 200
     grid: tuple[tuple[int, ...], tuple[int, ...]] = (paper_grid.FORCES, paper_grid.JOINTS)
@@ -91,7 +88,7 @@ _SIZE_COLUMNS = (
 )
 
 
-class _Rival(NamedTuple):
+class _Peer(NamedTuple):
     """Pinocchio on the whole pendulum: what to time, and its model."""
 
     contender: Contender | None
@@ -99,11 +96,11 @@ class _Rival(NamedTuple):
     gap: float
 
 
-def _pinocchio(table: Table, model: Model) -> _Rival:
+def _pinocchio(table: Table, model: lj.Model) -> _Peer:
     """Return pinocchio's articulated body algorithm on the pendulum, without the dampers: they cost it nothing."""
     pin: Any = peer("pinocchio", table)
     if pin is None:
-        return _Rival(None, None, 0.0)
+        return _Peer(None, None, 0.0)
     plain = bare(model)
     rng = np.random.default_rng(0)
     q, qd = rng.uniform(-0.3, 0.3, model.nq), rng.uniform(-0.2, 0.2, model.nv)
@@ -111,32 +108,32 @@ def _pinocchio(table: Table, model: Model) -> _Rival:
     data, at, v, tau = twin.model.createData(), twin.q(q), twin.v(q, qd), np.zeros(model.nv)
     gap = difference(
         twin.qdd(q, qd, pin.aba(twin.model, data, at, v, tau)),
-        forward_dynamics(plain, q, qd),
+        lj.forward_dynamics(plain, q, qd),
     )
-    return _Rival(Contender("pin", lambda: pin.aba(twin.model, data, at, v, tau)), twin, gap)
+    return _Peer(Contender("pin", lambda: pin.aba(twin.model, data, at, v, tau)), twin, gap)
 
 
-def _compare(table: Table, row: dict[str, Any], course: Course, rival: _Rival, seconds: float) -> None:
-    """Time a course, the steps between its updates and the rival in turns, and write the times [us]."""
-    budget = course.sim.method.budget
-    row["changes"] = course.changes()
+def _compare(table: Table, row: dict[str, Any], segment: Segment, other: _Peer, seconds: float) -> None:
+    """Time a segment, the steps between its updates and the peer in turns, and write the times [us]."""
+    budget = segment.sim.method.budget
+    row["changes"] = segment.changes()
     row["share"] = 100.0 * row["changes"] / (2 * budget)
-    ordinary = course.ordinary()
-    contenders = [course.contender("step"), ordinary.contender("ordinary")]
-    contenders += [rival.contender] if rival.contender is not None else []
+    ordinary = segment.ordinary()
+    contenders = [segment.contender("step"), ordinary.contender("ordinary")]
+    contenders += [other.contender] if other.contender is not None else []
     times = race(contenders, seconds=seconds * len(contenders))
     row["step"], row["ordinary"] = 1e6 * times["step"].cpu, 1e6 * times["ordinary"].cpu
     row["update"] = PERIOD * (row["step"] - row["ordinary"])
-    row["pin"] = MISSING if rival.contender is None else table.trust("pin", rival.gap, 1e6 * times["pin"].cpu)
+    row["pin"] = MISSING if other.contender is None else table.trust("pin", other.gap, 1e6 * times["pin"].cpu)
     row["faster"] = ratio(row["pin"], row["step"])
-    row["finite"] = "yes" if course.finite() and ordinary.finite() else "NO"
+    row["finite"] = "yes" if segment.finite() and ordinary.finite() else "NO"
 
 
 def _guarded(table: Table, row: dict[str, Any], what: str, measure: Callable[[], None]) -> None:
     """Measure a row; a motion that ends in infinities is a wrong answer, and its time is not quoted."""
     try:
         measure()
-    except Diverged as error:
+    except lj.Diverged as error:
         row["finite"] = "NO"
         table.wrong.append(f"{what}: {error}")
     if row.get("finite") == "NO":
@@ -144,7 +141,7 @@ def _guarded(table: Table, row: dict[str, Any], what: str, measure: Callable[[],
             row.pop(key, None)
 
 
-def _pendulums(table: Table, extent: Extent, rival: _Rival, watch: Watch) -> list[dict[str, Any]]:
+def _pendulums(table: Table, extent: Extent, other: _Peer, watch: Watch) -> list[dict[str, Any]]:
     scene = scenes.get("paper_pendulum", links=extent.links)
     model, dt = scene.model, scene.dt
     reach = float(extent.links)  # links of 1 m
@@ -162,13 +159,13 @@ def _pendulums(table: Table, extent: Extent, rival: _Rival, watch: Watch) -> lis
                 references[tip] = warmed(model, "full", dt, steps, push).positions
             row["error"] = motion_error(adaptive(model, budget, dt, steps, push), references[tip], reach)
             sim = adaptive(model, budget, dt, round(_BEGIN / dt), push)
-            _compare(table, row, Course(sim), rival, extent.seconds)
+            _compare(table, row, Segment(sim), other, extent.seconds)
 
         _guarded(table, row, f"pendulum, {budget} joints", measure)
     return part.rows
 
 
-def _churns(table: Table, extent: Extent, rival: _Rival, watch: Watch) -> list[dict[str, Any]]:
+def _churns(table: Table, extent: Extent, other: _Peer, watch: Watch) -> list[dict[str, Any]]:
     title = f"churn: a turning rod of {extent.links} links whose region changes at every update, dt {ROD_DT:g} s"
     part = table.part(title, *(column for column in _COLUMNS if column.key != "error"))
     for budget in extent.churned:
@@ -177,13 +174,13 @@ def _churns(table: Table, extent: Extent, rival: _Rival, watch: Watch) -> list[d
 
         def measure(budget=budget, row=row) -> None:
             sim = adaptive(turning_rod(extent.links, budget), budget, ROD_DT, _WARM)
-            _compare(table, row, Course(sim), rival, extent.seconds)
+            _compare(table, row, Segment(sim), other, extent.seconds)
 
         _guarded(table, row, f"churn, {budget} joints", measure)
     return part.rows
 
 
-def _laid(links: int) -> Model:
+def _laid(links: int) -> lj.Model:
     """Return a long chain; without shapes, whose records cost more than the model.
 
     Axes alternate: the parts of a very long flat chain resist all turns out of its plane, and round-off takes them
@@ -192,8 +189,8 @@ def _laid(links: int) -> Model:
     return scenes.long_chain(links=links, damping=_DAMPING, spatial=True, bend=0.0)
 
 
-def _long(model: Model, budget: int, memory: dict[str, Any] | None) -> Course:
-    """Return the course of a long pendulum that falls from the horizontal, and write what it takes into `memory`."""
+def _long(model: lj.Model, budget: int, memory: dict[str, Any] | None) -> Segment:
+    """Return the segment of a long pendulum that falls from the horizontal, and write what it takes into `memory`."""
     gc.collect()
     before = resident_bytes()
     sim = adaptive(model, budget, _DT, 0)
@@ -206,14 +203,14 @@ def _long(model: Model, budget: int, memory: dict[str, Any] | None) -> Course:
         memory["counted"] = sim.stats["bytes"] / model.body_count
         if before is not None and after is not None:
             memory["resident"] = (after - before) / model.body_count
-    return Course(sim, least=5000)
+    return Segment(sim, least=5000)
 
 
-def _rod(links: int, budget: int, row: dict[str, Any]) -> Course:
-    """Return the course of a turning rod, and write how much of its region changes into `row`."""
-    course = Course(adaptive(turning_rod(links, budget), budget, ROD_DT, _WARM), least=5000, again=False)
-    row["share"] = 100.0 * course.changes() / (2 * budget)
-    return course
+def _rod(links: int, budget: int, row: dict[str, Any]) -> Segment:
+    """Return the segment of a turning rod, and write how much of its region changes into `row`."""
+    segment = Segment(adaptive(turning_rod(links, budget), budget, ROD_DT, _WARM), least=5000, again=False)
+    row["share"] = 100.0 * segment.changes() / (2 * budget)
+    return segment
 
 
 def _sizes(table: Table, extent: Extent, watch: Watch) -> list[dict[str, Any]]:
@@ -228,7 +225,7 @@ def _sizes(table: Table, extent: Extent, watch: Watch) -> list[dict[str, Any]]:
     for budget, some in rows.items():
         watch(f"long pendulums, {budget} joints", 1)
 
-        def pendulum(n: int, budget=budget, some=some) -> Course:
+        def pendulum(n: int, budget=budget, some=some) -> Segment:
             return _long(models[n], budget, first if some[n] is first else None)
 
         _race_sizes(table, some, pendulum, "quiet", extent.seconds)
@@ -236,7 +233,7 @@ def _sizes(table: Table, extent: Extent, watch: Watch) -> list[dict[str, Any]]:
     for budget, some in rows.items():
         watch(f"turning rods, {budget} joints", 1)
 
-        def rod(n: int, budget=budget, some=some) -> Course:
+        def rod(n: int, budget=budget, some=some) -> Segment:
             return _rod(n, budget, some[n])
 
         _race_sizes(table, some, rod, "churn", extent.seconds)
@@ -244,20 +241,20 @@ def _sizes(table: Table, extent: Extent, watch: Watch) -> list[dict[str, Any]]:
 
 
 def _race_sizes(
-    table: Table, rows: dict[int, dict[str, Any]], make: Callable[[int], Course], key: str, seconds: float
+    table: Table, rows: dict[int, dict[str, Any]], make: Callable[[int], Segment], key: str, seconds: float
 ) -> None:
-    """Time the courses of all sizes in turns and write the times [us] and their ratios to the least size."""
+    """Time the segments of all sizes in turns and write the times [us] and their ratios to the least size."""
     try:
-        courses = {n: make(n) for n in sorted(rows, reverse=True)}
-        times = race([course.contender(str(n)) for n, course in courses.items()], seconds=seconds * len(courses))
-    except Diverged as error:
+        segments = {n: make(n) for n in sorted(rows, reverse=True)}
+        times = race([segment.contender(str(n)) for n, segment in segments.items()], seconds=seconds * len(segments))
+    except lj.Diverged as error:
         table.wrong.append(f"{key}, {', '.join(f'{n:,}' for n in rows)} links: {error}")
         return
     for n in sorted(rows):
         row = rows[n]
         row[key] = 1e6 * times[str(n)].cpu
         row[f"{key}_ratio"] = ratio(row[key], rows[min(rows)][key])
-        row["finite"] = "yes" if courses[n].finite() and row.get("finite") != "NO" else "NO"
+        row["finite"] = "yes" if segments[n].finite() and row.get("finite") != "NO" else "NO"
 
 
 def _bars(table: Table, extent: Extent, quiet: list[Any], churn: list[Any], sizes: list[Any]) -> None:
@@ -285,7 +282,7 @@ def _bars(table: Table, extent: Extent, quiet: list[Any], churn: list[Any], size
 def fill(table: Table, quick: bool, watch: Watch, extent: Extent | None = None) -> None:
     """Measure the table; see `TABLES`."""
     extent = extent or (QUICK if quick else FULL)
-    rows = len(clothed.KINDS) + len(extent.budgets) + len(extent.churned) + 2 * len(extent.size_budgets)
+    rows = len(shaped_chains.KINDS) + len(extent.budgets) + len(extent.churned) + 2 * len(extent.size_budgets)
     watch.begin(6 + rows + len(extent.grid[0]))
     table.note("one thread, processor time of that thread, best of samples taken in turns; at least 1000 steps a call")
     table.note("whole step: integration, queue, rigidification and the region update every 20 steps, all inside")
@@ -297,12 +294,12 @@ def fill(table: Table, quick: bool, watch: Watch, extent: Extent | None = None) 
     sizes: list[Any] = []
     try:
         watch("building for pinocchio", 1)
-        rival = _pinocchio(table, scenes.paper_pendulum(links=extent.links))
-        quiet = _pendulums(table, extent, rival, watch)
-        churn = _churns(table, extent, rival, watch)
+        other = _pinocchio(table, scenes.paper_pendulum(links=extent.links))
+        quiet = _pendulums(table, extent, other, watch)
+        churn = _churns(table, extent, other, watch)
         sizes = _sizes(table, extent, watch)
     finally:
         _bars(table, extent, quiet, churn, sizes)
-    clothed.fill(table, extent.clothed, extent.seconds, extent.clothed == FULL.clothed, watch)
-    rivals.fill(table, extent.figures, extent.links, rival.twin, extent.seconds, watch)
+    shaped_chains.fill(table, extent.shaped, extent.seconds, extent.shaped == FULL.shaped, watch)
+    adaptive_peers.fill(table, extent.figures, extent.links, other.twin, extent.seconds, watch)
     paper_grid.fill(table, extent.links, extent.grid, extent.seconds, watch)

@@ -6,16 +6,13 @@ from typing import Any
 
 import numpy as np
 
+import limberjack as lj
 from limberjack import scenes
-from limberjack.model.model import Model
-from limberjack.reduced.dynamics import forward_dynamics, inverse_dynamics
-from limberjack.simulation.simulation import Simulation
 from limberjack_lab.bench.clock import Best, Contender, race, until_long
-from limberjack_lab.bench.loops import AccelerationLoop
 from limberjack_lab.bench.peers import PinocchioTwin, mujoco_model
-from limberjack_lab.bench.table import MISSING, Bar, Column, Part, Table, Watch, peer, ratio
+from limberjack_lab.bench.table import MISSING, Bar, Column, Part, Table, Watch, difference, peer, ratio
 
-__all__ = ["SIZES", "TITLE", "difference", "fill"]
+__all__ = ["SIZES", "TITLE", "fill"]
 
 TITLE = "a chain of N hinges, axes y and x in turn, random small state"
 SIZES = (10, 50, 300, 1000, 3000, 100_000)
@@ -28,13 +25,12 @@ _DT = 1e-4
 _COLUMNS = (
     Column("n", "N"),
     Column("call", "ours,\nPython call", "us"),
-    Column("loop", "ours,\ncompiled loop", "us"),
-    Column("joint", "ours, loop\nper joint", "ns"),
     Column("step", "ours,\nwhole step", "us"),
+    Column("step_joint", "ours, step\nper joint", "ns"),
     Column("pin", "pinocchio\naba", "us"),
     Column("mujoco", "MuJoCo\nmj_forward", "us"),
     Column("pin_call", "pin /\nour call", "x"),
-    Column("pin_loop", "pin /\nour loop", "x"),
+    Column("pin_step", "pin /\nour step", "x"),
     Column("mujoco_call", "MuJoCo /\nour call", "x"),
     Column("pin_gap", "qdd: ours\nand pin", "rel"),
     Column("mujoco_gap", "qdd: ours\nand MuJoCo", "rel"),
@@ -42,42 +38,35 @@ _COLUMNS = (
 )
 
 
-def difference(value: np.ndarray, reference: np.ndarray) -> float:
-    """Return max |value - reference| / max |reference|."""
-    return float(np.abs(value - reference).max() / np.abs(reference).max())
-
-
-def _residual(model: Model, q: np.ndarray, qd: np.ndarray, qdd: np.ndarray) -> float:
+def _residual(model: lj.Model, q: np.ndarray, qd: np.ndarray, qdd: np.ndarray) -> float:
     """Return the joint forces that qdd leaves unexplained, per the largest at qdd = 0: a check at any size."""
-    bias = inverse_dynamics(model, q, qd, np.zeros(model.nv))
-    return float(np.abs(inverse_dynamics(model, q, qd, qdd)).max() / np.abs(bias).max())
+    bias = lj.inverse_dynamics(model, q, qd, np.zeros(model.nv))
+    return float(np.abs(lj.inverse_dynamics(model, q, qd, qdd)).max() / np.abs(bias).max())
 
 
-def _ours(model: Model, q: np.ndarray, qd: np.ndarray, qdd: np.ndarray, gaps: dict[str, float]) -> list[Contender]:
-    loop, sim = AccelerationLoop(model, q, qd), Simulation(model, "full", dt=_DT, q=q, qd=qd)
+def _ours(model: lj.Model, q: np.ndarray, qd: np.ndarray, qdd: np.ndarray, gaps: dict[str, float]) -> list[Contender]:
+    sim = lj.Simulation(model, "full", dt=_DT, q=q, qd=qd)
 
     def restart() -> None:
         sim.q, sim.qd = q, qd
 
-    loop(1)
     sim.step()
-    gaps |= {"loop": difference(loop.qdd, qdd), "step": difference((sim.qd - qd) / _DT, qdd)}
-    turns, steps = until_long(loop), until_long(sim.step)
+    gaps["step"] = difference((sim.qd - qd) / _DT, qdd)
+    steps = until_long(sim.step)
     return [
-        Contender("call", lambda: forward_dynamics(model, q, qd)),
-        Contender("loop", lambda: loop(turns), units=turns),
+        Contender("call", lambda: lj.forward_dynamics(model, q, qd)),
         Contender("step", lambda: sim.step(steps), units=steps, prepare=restart),
     ]
 
 
-def _pinocchio(pin: Any, model: Model, q: np.ndarray, qd: np.ndarray) -> tuple[Contender, np.ndarray]:
+def _pinocchio(pin: Any, model: lj.Model, q: np.ndarray, qd: np.ndarray) -> tuple[Contender, np.ndarray]:
     twin = PinocchioTwin(model)
     data, at, v, tau = twin.model.createData(), twin.q(q), twin.v(q, qd), np.zeros(model.nv)
     qdd = twin.qdd(q, qd, pin.aba(twin.model, data, at, v, tau))
     return Contender("pin", lambda: pin.aba(twin.model, data, at, v, tau)), qdd
 
 
-def _mujoco(mujoco: Any, model: Model, q: np.ndarray, qd: np.ndarray) -> tuple[Contender, np.ndarray]:
+def _mujoco(mujoco: Any, model: lj.Model, q: np.ndarray, qd: np.ndarray) -> tuple[Contender, np.ndarray]:
     twin = mujoco_model(model, dt=_DT)
     data = mujoco.MjData(twin)
     data.qpos[:], data.qvel[:] = q, qd
@@ -91,9 +80,9 @@ def _enter(table: Table, row: dict[str, Any], times: dict[str, Best], gaps: dict
     for key, best in times.items():
         gap = gaps.get(key, gaps["residual"])
         row[key] = table.trust(f"{key} at N = {n:,}", gap, 1e6 * best.cpu)
-    if isinstance(row["loop"], float):
-        row["joint"] = 1e3 * row["loop"] / n
-    row["pin_call"], row["pin_loop"] = ratio(row.get("pin"), row["call"]), ratio(row.get("pin"), row["loop"])
+    if isinstance(row["step"], float):
+        row["step_joint"] = 1e3 * row["step"] / n
+    row["pin_call"], row["pin_step"] = ratio(row.get("pin"), row["call"]), ratio(row.get("pin"), row["step"])
     row["mujoco_call"] = ratio(row.get("mujoco"), row["call"])
 
 
@@ -104,7 +93,7 @@ def _measure(table: Table, row: dict[str, Any], watch: Watch, peers: dict[str, A
     rng = np.random.default_rng(0)
     q, qd = rng.uniform(-0.3, 0.3, n), rng.uniform(-0.2, 0.2, n)
     watch(f"N = {n:,}: compiling")
-    qdd = forward_dynamics(model, q, qd)
+    qdd = lj.forward_dynamics(model, q, qd)
     gaps = {"residual": _residual(model, q, qd, qdd)}
     contenders = _ours(model, q, qd, qdd, gaps)
     for key, make in (("pin", _pinocchio), ("mujoco", _mujoco)):
@@ -129,10 +118,10 @@ def _bars(table: Table, part: Part) -> None:
 
     table.bars += [
         Bar("pin / our Python call at N = 300", cell(300, "pin_call"), 2.5),
-        Bar("pin / our compiled loop at N = 300", cell(300, "pin_loop"), 3.0),
+        Bar("pin / our whole step at N = 300, steps in one call", cell(300, "pin_step"), 3.0),
         Bar(
-            "ns per joint at 100,000 over that at 1000",
-            ratio(cell(100_000, "joint"), cell(1000, "joint")),
+            "step, ns per joint at 100,000 over that at 1000",
+            ratio(cell(100_000, "step_joint"), cell(1000, "step_joint")),
             2.0,
             False,
         ),
@@ -146,6 +135,9 @@ def fill(table: Table, quick: bool, watch: Watch, sizes: tuple[int, ...] | None 
     peers = {"pin": peer("pinocchio", table), "mujoco": peer("mujoco", table)}
     table.note(
         "one thread, processor time of that thread, best of samples taken in turns; peers are called from Python"
+    )
+    table.note(
+        "whole step: forward dynamics and integration, many steps in one call; pinocchio's aba has no integration"
     )
     table.note(f"peers up to N = {PEER_LIMIT}: pinocchio's memory grows as N^3; MuJoCo's contacts are off")
     table.note("rel: max |difference| / max |qdd|; inverse of forward: joint forces left by qdd / those at qdd = 0")

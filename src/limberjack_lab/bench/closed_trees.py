@@ -13,21 +13,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import limberjack as lj
 from limberjack import scenes
-from limberjack.errors import Diverged, LoopNotClosed
-from limberjack.methods import Full, Multipliers
-from limberjack.model.model import Model
-from limberjack.model.spec import WORLD
-from limberjack.reduced.dynamics import forward_kinematics, jacobian, mass_matrix
-from limberjack.simulation.simulation import Simulation
-from limberjack.spatial.frames import matrix_from_quaternion
-from limberjack_lab.bench.chain import difference
 from limberjack_lab.bench.clock import Contender, race
-from limberjack_lab.bench.elimination import Solve
+from limberjack_lab.bench.frames import rotate
+from limberjack_lab.bench.free_bodies import Bodies, connects, to_free_mjcf
+from limberjack_lab.bench.maximal import EULER, accelerations
 from limberjack_lab.bench.peers import PinocchioTwin, to_mjcf
-from limberjack_lab.bench.table import MISSING, Bar, Column, Table, Watch, peer
+from limberjack_lab.bench.table import MISSING, Bar, Column, Table, Watch, difference, peer
 
-__all__ = ["OURS", "Balls", "consistent", "fill", "maximal_mjcf", "reduced_mjcf"]
+__all__ = ["DT", "OURS", "consistent", "fill", "reduced_mjcf"]
 
 DT = 1e-3
 # Turning speeds of all balls at the start are drawn up to this, then made to fit the loops [rad/s].
@@ -40,12 +35,12 @@ _ALLOWED = 1e-6
 _PROMISED = {0: 1.3, 1: 5.0, 12: 9.0, 48: 1.7}
 
 OURS: dict[str, Any] = {
-    "full, semi_implicit": Full(),
-    "multipliers, rattle, tree, 0.2 um": Multipliers(integrator="rattle", solver="tree", tolerance=2e-7),
-    "multipliers, rattle, sparse, 0.2 um": Multipliers(integrator="rattle", solver="sparse", tolerance=2e-7),
+    "full, semi_implicit": lj.Full(),
+    "multipliers, rattle, tree, 0.2 um": lj.Multipliers(integrator="rattle", solver="tree", tolerance=2e-7),
+    "multipliers, rattle, sparse, 0.2 um": lj.Multipliers(integrator="rattle", solver="sparse", tolerance=2e-7),
 }
 # What the motions are compared with: second order in a step ten times shorter.
-_EXACT = Multipliers(integrator="rattle", solver="sparse", substeps=10)
+_EXACT = lj.Multipliers(integrator="rattle", solver="sparse", substeps=10)
 
 _COLUMNS = (
     Column("loops", "loops"),
@@ -58,48 +53,19 @@ _COLUMNS = (
 )
 
 
-def _turned(rotations: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Return the vectors (n, 3) turned by the quaternions (n, 4)."""
-    return np.einsum("nij,nj->ni", matrix_from_quaternion(rotations), vectors)
-
-
-class Balls:
-    """The balls of a model as pairs of points, to measure how far apart they are in any engine.
-
-    Args:
-        model: bodies on balls, all frames along the world's axes at q = 0.
-    """
-
-    def __init__(self, model: Model) -> None:
-        self.specs = [model.joint_spec(name) for name in model.joint_names]
-        index = {name: i for i, name in enumerate(model.body_names)} | {WORLD: -1}
-        self.com = np.array([model.body(name).com for name in model.body_names])
-        com = np.vstack([self.com, np.zeros(3)])
-        self.ends = np.array([(index[spec.parent], index[spec.child]) for spec in self.specs])
-        places = [(spec.position, spec.position_in_child) for spec in self.specs]
-        self.points = np.array(places) - com[self.ends]  # (joints, 2, 3) from the com of each body
-
-    def gap(self, places: np.ndarray, rotations: np.ndarray) -> float:
-        """Return the largest distance of a pair, from the coms (n, 3) and quaternions (n, 4) of the bodies [m]."""
-        places = np.vstack([places, np.zeros(3)])
-        rotations = np.vstack([rotations, (1.0, 0.0, 0.0, 0.0)])
-        a, b = (places[self.ends[:, k]] + _turned(rotations[self.ends[:, k]], self.points[:, k]) for k in range(2))
-        return float(np.linalg.norm(a - b, axis=1).max())
-
-
-def consistent(model: Model, stir: float = _STIR) -> np.ndarray:
+def consistent(model: lj.Model, stir: float = _STIR) -> np.ndarray:
     """Return velocities (nv,) drawn at random, less what the loops do not allow, weighed by the mass."""
     q, qd = model.q0, stir * np.random.default_rng(1).uniform(-1.0, 1.0, model.nv)
     if not model.loop_names:
         return qd
-    places, _ = forward_kinematics(model, q)
+    places, _ = lj.forward_kinematics(model, q)
     rows = []
     for name in model.loop_names:
         joint = model.joint_spec(name)
         at = places[model.body_index(joint.child)] + joint.position_in_child
-        rows.append((jacobian(model, q, joint.child, at) - jacobian(model, q, joint.parent, at))[3:])
+        rows.append((lj.jacobian(model, q, joint.child, at) - lj.jacobian(model, q, joint.parent, at))[3:])
     j = np.vstack(rows)
-    answer = np.linalg.solve(mass_matrix(model, q), j.T)
+    answer = np.linalg.solve(lj.mass_matrix(model, q), j.T)
     return qd - answer @ np.linalg.lstsq(j @ answer, j @ qd, rcond=1e-12)[0]
 
 
@@ -107,13 +73,18 @@ def consistent(model: Model, stir: float = _STIR) -> np.ndarray:
 class _Tree:
     """The tree with some loops, and the state all start from."""
 
-    model: Model
-    plain: Model  # the same without its loops
-    balls: Balls
+    model: lj.Model
+    plain: lj.Model  # the same without its loops
+    bodies: Bodies
     qd: np.ndarray
     run: float
     kinetic: float = 0.0
     ends: np.ndarray | None = None  # coms at the end, ten times more finely
+
+    @property
+    def looks(self) -> int:
+        """How often the joints are looked at."""
+        return round(self.run / DT / _LOOK)
 
 
 class _Found(NamedTuple):
@@ -126,84 +97,33 @@ class _Found(NamedTuple):
     gap: float | None = None
 
 
-def _watched(
-    tree: _Tree, advance: Callable[[int], Any], look: Callable[[], tuple[np.ndarray, np.ndarray]]
-) -> tuple[float, np.ndarray]:
-    """Return the largest gap of a joint over the run and the coms at its end."""
-    worst, places = 0.0, np.zeros(0)
-    for _ in range(round(tree.run / DT / _LOOK)):
-        advance(_LOOK)
-        places, rotations = look()
-        worst = max(worst, tree.balls.gap(places, rotations))
-    return worst, places
-
-
-# Ours
-
-
-def _coms(sim: Simulation, balls: Balls) -> tuple[np.ndarray, np.ndarray]:
-    """Return coms and quaternions; of maximal coordinates those stored, not those that the joints' would give."""
-    pose = sim.snapshot().arrays.get("method.pose")
-    if pose is not None:
-        pose = pose[sim.model.arrays.body_link]
-        return pose[:, :3], pose[:, 3:7]
-    return sim.positions + _turned(sim.rotations, balls.com), sim.rotations
-
-
 def _ours(tree: _Tree, method: Any) -> _Found:
-    sim = Simulation(tree.model, method, dt=DT, qd=tree.qd)
-    start, energy = sim.snapshot(), sim.energy()
+    sim = lj.Simulation(tree.model, method, dt=DT, qd=tree.qd)
+    start, energy, worst = sim.snapshot(), sim.energy(), 0.0
     tree.kinetic = energy.kinetic
-    error, ends = _watched(tree, sim.step, lambda: _coms(sim, tree.balls))
+    for _ in range(tree.looks):
+        sim.step(_LOOK)
+        worst = max(worst, sim.joint_error().metres)
     drift = (sim.energy().total - energy.total) / energy.kinetic
 
     def restart() -> None:
         sim.restore(start)
-        sim.step()  # what follows from the way back is done in it
+        sim.step()  # renews what a restored state lacks
 
-    return _Found(Contender("", lambda: sim.step(_STRETCH), _STRETCH, restart), error, drift, ends)
-
-
-# MuJoCo
+    found = Contender("", lambda: sim.step(_STRETCH), _STRETCH, restart)
+    return _Found(found, worst, drift, _coms(sim, tree.bodies))
 
 
-def _numbers(values: Any) -> str:
-    return " ".join(repr(float(x)) for x in values)
+def _coms(sim: lj.Simulation, bodies: Bodies) -> np.ndarray:
+    return sim.positions + rotate(sim.rotations, bodies.com)
 
 
-def _connect(tree: Model, first: int, balls: Balls, base: np.ndarray) -> str:
-    """Return MuJoCo's constraints for all joints from the `first` on; `base` is the com in each body's MuJoCo frame."""
-    lines = ["<equality>"]
-    for (a, b), points in zip(balls.ends[first:], balls.points[first:], strict=True):
-        # a joint to the world hangs from the body: MuJoCo finds the other end
-        body, point, other = (b, points[1], "") if a < 0 else (a, points[0], f' body2="body{b}"')
-        place = _numbers(point + base[body])
-        lines.append(f'<connect body1="body{body}"{other} anchor="{place}" solref="{2 * DT} 1"/>')
-    return "\n".join([*lines, "</equality></mujoco>"]) if len(lines) > 1 else "</mujoco>"
-
-
-def reduced_mjcf(plain: Model, balls: Balls) -> str:
-    """Return MJCF of the tree with its loops as constraints."""
+def reduced_mjcf(plain: lj.Model, bodies: Bodies) -> str:
+    """Return MJCF of the tree with its loops as constraints; `bodies` has the loops."""
     number = count()
     text = re.sub("<body ", lambda _: f'<body name="body{next(number)}" ', to_mjcf(plain, dt=DT))
-    return text.replace("</mujoco>", _connect(plain, plain.joint_count, balls, balls.com))
-
-
-def maximal_mjcf(plain: Model, balls: Balls, solver: str) -> str:
-    """Return MJCF of free bodies with all joints as constraints, solved by "Newton" or "CG"."""
-    places, _ = forward_kinematics(plain, plain.q0)
-    lines = [
-        '<mujoco><compiler inertiafromgeom="false"/>',
-        f'<option timestep="{DT}" solver="{solver}" gravity="{_numbers(plain.gravity)}">',
-        '<flag contact="disable"/></option><worldbody>',
-    ]
-    for i, name in enumerate(plain.body_names):
-        body = plain.body(name)
-        lines.append(
-            f'<body name="body{i}" pos="{_numbers(places[i] + balls.com[i])}"><freejoint/><inertial pos="0 0 0" '
-            f'mass="{body.mass!r}" diaginertia="{_numbers(np.diag(body.inertia))}"/></body>'
-        )
-    return "\n".join([*lines, "</worldbody>", _connect(plain, 0, balls, np.zeros_like(balls.com))])
+    lines = connects(bodies, plain.joint_count, bodies.com, DT)
+    return text.replace("</mujoco>", "\n".join(["<equality>", *lines, "</equality></mujoco>"]))
 
 
 def _mujoco(mujoco: Any, tree: _Tree, text: str, maximal: bool) -> _Found:
@@ -213,24 +133,24 @@ def _mujoco(mujoco: Any, tree: _Tree, text: str, maximal: bool) -> _Found:
     qvel = tree.qd
     if maximal:
         # bodies start along the world's axes: (linear, angular) of each com
-        qvel = Simulation(tree.plain, qd=tree.qd).velocities[:, [3, 4, 5, 0, 1, 2]].ravel()
+        qvel = lj.Simulation(tree.plain, qd=tree.qd).velocities[:, [3, 4, 5, 0, 1, 2]].ravel()
 
     def restart() -> None:
         mujoco.mj_resetData(model, data)
         data.qvel[:] = qvel
 
-    def look() -> tuple[np.ndarray, np.ndarray]:
-        mujoco.mj_forward(model, data)
-        return data.xipos[1:].copy(), data.xquat[1:].copy()
-
     restart()
     mujoco.mj_forward(model, data)
     before = float(data.energy.sum())
-    error, ends = _watched(tree, lambda n: mujoco.mj_step(model, data, nstep=n), look)
+    worst = 0.0
+    for _ in range(tree.looks):
+        mujoco.mj_step(model, data, nstep=_LOOK)
+        mujoco.mj_forward(model, data)
+        worst = max(worst, tree.bodies.gap(data.xipos[1:], data.xquat[1:]))
     drift = (float(data.energy.sum()) - before) / tree.kinetic
     model.opt.enableflags &= ~int(mujoco.mjtEnableBit.mjENBL_ENERGY)
     step = Contender("", lambda: mujoco.mj_step(model, data, nstep=_STRETCH), _STRETCH, restart)
-    return _Found(step, error, drift, ends)
+    return _Found(step, worst, drift, data.xipos[1:].copy())
 
 
 # Pinocchio
@@ -242,15 +162,15 @@ def _pinocchio(pin: Any, tree: _Tree) -> _Found:
     model, q, v = twin.model, twin.q(tree.plain.q0), twin.v(tree.plain.q0, tree.qd)
     data, tau = model.createData(), np.zeros(model.nv)
     loops = tree.plain.joint_count
-    if len(tree.balls.ends) == loops:
+    if len(tree.bodies.ends) == loops:
         contender = Contender("", lambda: pin.aba(model, data, q, v, tau))
     else:
         models, datas = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData()
-        for ends, points in zip(tree.balls.ends[loops:], tree.balls.points[loops:], strict=True):
+        for ends, points in zip(tree.bodies.ends[loops:], tree.bodies.points[loops:], strict=True):
             sides: list[Any] = []
             for body, point in zip(ends, points, strict=True):
-                link = int(tree.plain.arrays.body_link[body])
-                sides += [twin.joints[link], pin.SE3(np.eye(3), point + tree.balls.com[body])]
+                link = twin.link_of[tree.bodies.names[body]]
+                sides += [twin.joints[link], pin.SE3(np.eye(3), point + tree.bodies.com[body])]
             models.append(pin.RigidConstraintModel(pin.ContactType.CONTACT_3D, model, *sides, pin.ReferenceFrame.LOCAL))
         for one in models:
             datas.append(one.createData())
@@ -261,17 +181,16 @@ def _pinocchio(pin: Any, tree: _Tree) -> _Found:
     other = model.createData()
     pin.forwardKinematics(model, other, q, v, qdd)
     theirs = [pin.getClassicalAcceleration(model, other, k, pin.LOCAL_WORLD_ALIGNED).angular for k in twin.joints]
-    solve = Solve(tree.model, qd=tree.qd)
-    solve(1)
-    return _Found(contender, None, None, None, difference(np.array(theirs), solve.saddle.a.reshape(-1, 6)[:, :3]))
+    ours = accelerations(tree.model, EULER, tree.qd)
+    return _Found(contender, None, None, None, difference(np.array(theirs), ours[:, :3]))
 
 
-def _rivals(mujoco: Any, pin: Any, tree: _Tree) -> dict[str, Callable[[], _Found]]:
+def _peers(mujoco: Any, pin: Any, tree: _Tree) -> dict[str, Callable[[], _Found]]:
     out: dict[str, Callable[[], _Found]] = {}
     if mujoco is not None:
-        out["MuJoCo, reduced"] = lambda: _mujoco(mujoco, tree, reduced_mjcf(tree.plain, tree.balls), False)
+        out["MuJoCo, reduced"] = lambda: _mujoco(mujoco, tree, reduced_mjcf(tree.plain, tree.bodies), False)
         for solver in ("Newton", "CG"):
-            text = maximal_mjcf(tree.plain, tree.balls, solver)
+            text = to_free_mjcf(tree.bodies, DT, solver=solver, contacts=False)
             out[f"MuJoCo, maximal, {solver}"] = lambda text=text: _mujoco(mujoco, tree, text, True)
     if pin is not None:
         word = "constraintDynamics" if tree.model.loop_names else "aba"
@@ -281,10 +200,10 @@ def _rivals(mujoco: Any, pin: Any, tree: _Tree) -> dict[str, Callable[[], _Found
 
 def _new_tree(bodies: int, loops: int, run: float) -> _Tree:
     model = scenes.baraff_tree(bodies=bodies, loops=loops)
-    tree = _Tree(model, scenes.baraff_tree(bodies=bodies), Balls(model), consistent(model), run)
-    exact = Simulation(model, _EXACT, dt=DT, qd=tree.qd)
-    exact.step(round(run / DT / _LOOK) * _LOOK)
-    tree.ends = _coms(exact, tree.balls)[0]
+    tree = _Tree(model, scenes.baraff_tree(bodies=bodies), Bodies(model, reorder=False), consistent(model), run)
+    exact = lj.Simulation(model, _EXACT, dt=DT, qd=tree.qd)
+    exact.step(tree.looks * _LOOK)
+    tree.ends = _coms(exact, tree.bodies)
     return tree
 
 
@@ -298,7 +217,7 @@ def _measure(
         rows.append(row)
         try:
             found = make()
-        except (Diverged, LoopNotClosed) as error:
+        except (lj.Diverged, lj.LoopNotClosed) as error:
             row["us"] = "lost"
             table.wrong.append(f"{who}, {loops} loops: {error}")
             continue
@@ -345,7 +264,7 @@ def fill(table: Table, bodies: int, loops: tuple[int, ...], run: float, seconds:
         makers: dict[str, Callable[[], _Found]] = {
             who: (lambda tree=tree, method=method: _ours(tree, method)) for who, method in OURS.items()
         }
-        rows = _measure(table, tree, makers | _rivals(mujoco, pin, tree), seconds)
+        rows = _measure(table, tree, makers | _peers(mujoco, pin, tree), seconds)
         if mujoco is None or pin is None:
             rows.append({"loops": k, "who": f"some peers: {MISSING}"})
         part.rows += rows

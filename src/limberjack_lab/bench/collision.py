@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+import limberjack as lj
 from limberjack.collision.detect import detect_once, find_contacts, new_detector
-from limberjack.model.builder import Builder
-from limberjack.model.model import Model
 from limberjack_lab.bench.clock import Contender, race
 from limberjack_lab.bench.table import Bar, Column, Table, Watch
 
@@ -26,9 +25,9 @@ _COLUMNS = (
 )
 
 
-def pile(count: int) -> tuple[Model, np.ndarray]:
+def pile(count: int) -> tuple[lj.Model, np.ndarray]:
     """Return a pile of boxes on a plane and the poses (n, 7) of its bodies: columns of ten, boxes a little turned."""
-    builder = Builder("pile")
+    builder = lj.Builder("pile")
     side = int(np.ceil(np.sqrt(count / 10)))
     pose = np.zeros((count, 7))
     turn = 0.5 * np.random.default_rng(0).uniform(-0.1, 0.1, count)

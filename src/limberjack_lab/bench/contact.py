@@ -6,21 +6,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import limberjack as lj
 from limberjack import scenes
-from limberjack.methods import Impulses, Multipliers
-from limberjack_lab.bench.free_bodies import Bodies, Run, run_mujoco, run_ours, run_pybullet
+from limberjack_lab.bench.free_bodies import FRAME, Bodies, Run, run_mujoco, run_ours, run_pybullet
 from limberjack_lab.bench.table import Bar, Column, Part, Table, Watch, peer, ratio
 
 __all__ = ["TITLE", "Sizes", "fill"]
 
 TITLE = "nets, piles of boxes and rings: whole runs by impulses, time per frame of 1/60 s"
 
-_FRAME = 1.0 / 60.0
 # What ours is run with; sleeping is off unless said.
-_AWAKE = Impulses(sleeping=False)
+_AWAKE = lj.Impulses(sleeping=False)
 # Joints closed to 0.1 mm; in one the tolerance is of each row, and the gap of three.
-_TIGHT = Impulses(sleeping=False, tolerance=5.7e-5)
-_DAMPED = Impulses(sleeping=False, tolerance=1e-4, joints="damped", substeps=1)
+_TIGHT = lj.Impulses(sleeping=False, tolerance=5.7e-5)
+_DAMPED = lj.Impulses(sleeping=False, tolerance=1e-4, joints="damped", substeps=1)
 # A peer's net counts when its joints are this well closed [m], as its best setting does.
 _PEER_GAP = 3.6e-3
 
@@ -52,8 +51,8 @@ class _Peers(NamedTuple):
     pybullet: Any
 
 
-def _rms(places: np.ndarray, reference: np.ndarray) -> float:
-    return float(np.sqrt((np.linalg.norm(places - reference, axis=1) ** 2).mean()))
+def _rms(positions: np.ndarray, reference: np.ndarray) -> float:
+    return float(np.sqrt((np.linalg.norm(positions - reference, axis=1) ** 2).mean()))
 
 
 def _mean(run: Run) -> float | str:
@@ -80,26 +79,31 @@ def _net(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Watch
     keep = (frames // 4 - 1, frames // 2 - 1, frames - 1)
     bodies = Bodies(model)
     watch("net, reference", 1)
-    exact = run_ours(model, Multipliers(integrator="rattle", solver="sparse"), 1.0 / 3840.0, frames, keep=keep)
+    reference = lj.Multipliers(integrator="rattle", solver="sparse")
+    exact = run_ours(lj.Simulation(model, reference, dt=1.0 / 3840.0), frames, keep=keep)
 
     def enter(who: str, run: Run) -> dict[str, Any]:
         row: dict[str, Any] = part.add(who=who, ms=_mean(run), gap=1e3 * run.gap)
         row["energy"] = run.energy
         if run.energy is not None:
             row["share"] = 100.0 * run.energy / max(exact.released, 1e-12)
-        for key, a, b in zip(("quarter", "half", "end"), run.places, exact.places, strict=False):
+        for key, a, b in zip(("quarter", "half", "end"), run.positions, exact.positions, strict=False):
             row[key] = _rms(a, b)
         return row
 
     enter("reference: multipliers, rattle, dt 1/3840", exact)
     ours = []
     for who, method, dt in (
-        ("impulses, 1/60 in 8 substeps", _TIGHT, _FRAME),
+        ("impulses, 1/60 in 8 substeps", _TIGHT, FRAME),
         ("impulses, damped, 1/240", _DAMPED, 1.0 / 240.0),
-        ("multipliers, rattle, 1/960", Multipliers(integrator="rattle", solver="sparse", tolerance=5e-5), _FRAME / 16),
+        (
+            "multipliers, rattle, 1/960",
+            lj.Multipliers(integrator="rattle", solver="sparse", tolerance=5e-5),
+            FRAME / 16,
+        ),
     ):
         watch(who, 1)
-        ours.append(enter(who, run_ours(model, method, dt, frames, keep=keep, cap=sizes.cap)))
+        ours.append(enter(who, run_ours(lj.Simulation(model, method, dt=dt), frames, keep=keep, cap=sizes.cap)))
     others = []
     for dt in (1.0 / 240.0, 1.0 / 960.0):
         watch(f"net, peers, {dt:.4f} s", 1)
@@ -164,7 +168,8 @@ def _boxes(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Wat
         own, times = [], {}
         for seed in seeds:
             watch(f"{count} boxes, seed {seed}", 1)
-            run = run_ours(scenes.box_pile(boxes=count, seed=seed), _AWAKE, _FRAME, sizes.box_frames, cap=sizes.cap)
+            sim = lj.Simulation(scenes.box_pile(boxes=count, seed=seed), _AWAKE, dt=FRAME)
+            run = run_ours(sim, sizes.box_frames, cap=sizes.cap)
             own.append(_enter(part, f"{count}, seed {seed}", "impulses, 1/60", run))
         bodies = Bodies(scenes.box_pile(boxes=count, seed=seeds[0]))
         for name, engine, runner in (
@@ -195,7 +200,8 @@ def _asleep(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Wa
     part = table.part(f"{sizes.few} boxes that may sleep, {sizes.box_frames} frames", *_BOXES)
     watch("asleep", 1)
     model = scenes.box_pile(boxes=sizes.few)
-    own = _enter(part, str(sizes.few), "impulses, 1/60", run_ours(model, Impulses(), _FRAME, sizes.box_frames))
+    run = run_ours(lj.Simulation(model, lj.Impulses(), dt=FRAME), sizes.box_frames)
+    own = _enter(part, str(sizes.few), "impulses, 1/60", run)
     other = None
     if peers.mujoco is not None and hasattr(peers.mujoco.mjtEnableBit, "mjENBL_SLEEP"):
         run = run_mujoco(peers.mujoco, Bodies(model), 1.0 / 240.0, sizes.box_frames, sleep=True, cap=sizes.cap)
@@ -232,10 +238,12 @@ def _rings(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Wat
 
     watch("rings", 1)
     model = scenes.rings(count=sizes.rings, links="capsules")
-    method = Impulses(sleeping=False, tolerance=5e-4, joints="damped", soft_sweeps=2)
-    own = enter("impulses, capsules, 1/60", run_ours(model, method, _FRAME, sizes.ring_frames, cap=sizes.cap))
+    method = lj.Impulses(sleeping=False, tolerance=5e-4, joints="damped", soft_sweeps=2)
+    run = run_ours(lj.Simulation(model, method, dt=FRAME), sizes.ring_frames, cap=sizes.cap)
+    own = enter("impulses, capsules, 1/60", run)
     watch("rings of meshes", 1)
-    run = run_ours(scenes.rings(count=sizes.rings), method, 1.0 / 240.0, sizes.mesh_frames, cap=sizes.cap)
+    sim = lj.Simulation(scenes.rings(count=sizes.rings), method, dt=1.0 / 240.0)
+    run = run_ours(sim, sizes.mesh_frames, cap=sizes.cap)
     enter(f"impulses, meshes of 1320 triangles, 1/240, {sizes.mesh_frames} frames", run)
     bodies, last = Bodies(model), []
     for name, engine, runner in (("MuJoCo", peers.mujoco, run_mujoco), ("PyBullet", peers.pybullet, run_pybullet)):
@@ -273,7 +281,7 @@ def _growth(table: Table, sizes: Sizes, measured: bool, watch: Watch) -> None:
         model = scenes.box_pile(boxes=count, layers=10)
         # the better of two: large piles feel what else the machine does
         run = min(
-            (run_ours(model, _AWAKE, _FRAME, sizes.growth_frames, cap=sizes.cap) for _ in range(2)),
+            (run_ours(lj.Simulation(model, _AWAKE, dt=FRAME), sizes.growth_frames, cap=sizes.cap) for _ in range(2)),
             key=lambda one: one.last,
         )
         part.add(boxes=count, contacts=run.contacts, ms=run.last, each=1e3 * run.last / max(run.contacts, 1))

@@ -9,15 +9,11 @@ from typing import Any
 
 import numpy as np
 
+import limberjack as lj
 from limberjack import errors, scenes
-from limberjack.methods.full import Full
-from limberjack.model.model import Model
-from limberjack.reduced.dynamics import forward_dynamics, jacobian
-from limberjack.simulation.simulation import Simulation
-from limberjack_lab.bench.chain import difference
 from limberjack_lab.bench.clock import Best, Contender, race
 from limberjack_lab.bench.peers import PinocchioTwin, bare, mujoco_model
-from limberjack_lab.bench.table import MISSING, Bar, Column, Table, Watch, peer, ratio
+from limberjack_lab.bench.table import MISSING, Bar, Column, Table, Watch, difference, peer, ratio
 
 __all__ = ["TITLE", "Crowd", "fill"]
 
@@ -56,7 +52,7 @@ class Crowd:
         self.chests = [i for i, name in enumerate(self.whole.body_names) if name.split("/")[-1] == _CHEST]
         self.wrenches = np.zeros((self.whole.body_count, 6))
         self.wrenches[self.chests, 3:] = _PUSH
-        self.qdd = forward_dynamics(self.whole, self.q, self.qd, wrenches=self.wrenches)
+        self.qdd = lj.forward_dynamics(self.whole, self.q, self.qd, wrenches=self.wrenches)
 
     def states(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return q and qd of each figure."""
@@ -66,7 +62,7 @@ class Crowd:
     def push_forces(self, q: np.ndarray) -> np.ndarray:
         """Return the forces (nv,) on the freedoms of one figure that act as the push on its chest."""
         chest = next(name for name in self.one.body_names if name.split("/")[-1] == _CHEST)
-        return jacobian(self.one, q, chest)[3:].T @ _PUSH
+        return lj.jacobian(self.one, q, chest)[3:].T @ _PUSH
 
 
 @dataclass
@@ -84,7 +80,7 @@ class _Entry:
 def _ours(crowd: Crowd, threads: int, units: int) -> _Entry:
     """Return our row; several `units` (steps a call) are like MuJoCo's rollout, one wakes a thread each step."""
     begin = time.perf_counter()
-    sim = Simulation(crowd.whole, Full(threads=threads), dt=_DT)
+    sim = lj.Simulation(crowd.whole, lj.Full(threads=threads), dt=_DT)
 
     def restart() -> None:
         sim.q, sim.qd = crowd.q, crowd.qd
@@ -98,7 +94,7 @@ def _ours(crowd: Crowd, threads: int, units: int) -> _Entry:
     step = Contender(_key(threads, units), lambda: sim.step(units), units=units, prepare=restart)
     if threads == units == 1:
         forward = Contender(
-            "ours forward", lambda: forward_dynamics(crowd.whole, crowd.q, crowd.qd, wrenches=crowd.wrenches)
+            "ours forward", lambda: lj.forward_dynamics(crowd.whole, crowd.q, crowd.qd, wrenches=crowd.wrenches)
         )
         return _Entry("Limberjack, one model of all", 1, forward, step, gap, build)
     who = f"Limberjack, Full(threads={threads}), {units} step{'s' * (units > 1)} a call"
@@ -283,7 +279,7 @@ def fill(table: Table, quick: bool, watch: Watch, figures: int | None = None) ->
     watch.begin(5)
     watch(f"building {figures} figures", 1)
     crowd = Crowd(figures)
-    model: Model = crowd.whole
+    model: lj.Model = crowd.whole
     part = table.part(f"{figures} figures: {model.body_count:,} bodies, {model.nv:,} freedoms", *_COLUMNS)
     table.note("one thread: processor time; two threads: wall time; best of samples taken in turns; dt 1 ms")
     table.note(

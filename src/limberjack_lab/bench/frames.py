@@ -29,8 +29,13 @@ def quaternion_of(r: np.ndarray) -> np.ndarray:
     a, b, c = r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1]
     d, e, f = r[0, 1] + r[1, 0], r[0, 2] + r[2, 0], r[1, 2] + r[2, 1]
     products = np.array(
-        [[1 + xx + yy + zz, a, b, c], [a, 1 + xx - yy - zz, d, e], [b, d, 1 - xx + yy - zz, f], [c, e, f, 1 - xx - yy + zz]]
-    )  # fmt: skip
+        [
+            [1 + xx + yy + zz, a, b, c],
+            [a, 1 + xx - yy - zz, d, e],
+            [b, d, 1 - xx + yy - zz, f],
+            [c, e, f, 1 - xx - yy + zz],
+        ]
+    )
     q = products[np.argmax(np.diag(products))]
     return q / np.linalg.norm(q)
 

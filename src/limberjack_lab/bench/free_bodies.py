@@ -1,4 +1,4 @@
-"""Free bodies on balls in maximal coordinates: whole runs of ours, of MuJoCo and of PyBullet, frame by frame.
+"""Free bodies on ball joints in maximal coordinates: whole runs of ours, of MuJoCo and of PyBullet, frame by frame.
 
 All get the same bodies, shapes, joints and friction; each has its own contacts and its own solver.
 """
@@ -9,18 +9,15 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from limberjack.errors import ModelError
-from limberjack.model.model import Model
-from limberjack.model.spec import WORLD
-from limberjack.reduced.dynamics import forward_kinematics
-from limberjack.simulation.simulation import Simulation
-from limberjack.spatial.frames import matrix_from_quaternion
+import limberjack as lj
+from limberjack_lab.bench.frames import rotate
+from limberjack_lab.bench.peers import numbers
 
-__all__ = ["FRAME", "Bodies", "Run", "run_mujoco", "run_ours", "run_pybullet", "to_free_mjcf"]
+__all__ = ["FRAME", "Bodies", "Run", "connects", "run_mujoco", "run_ours", "run_pybullet", "to_free_mjcf"]
 
 # Length of a frame [s]; engines take as many steps as it holds.
 FRAME = 1.0 / 60.0
@@ -34,28 +31,38 @@ class Run:
 
     Attributes:
         ms: time of each frame, of this thread's processor [ms].
-        gap: largest distance of a joint's two ends at the end of any frame [m].
+        joints_ms: how much of each joints took, by the last call's share, where the method counts it [ms].
+        gaps: largest distance of a joint's two points at the end of each frame [m].
         speed: (n,) of the coms at the end [m/s].
         penetration: deepest overlap at the end [m].
         contacts: at the end.
         energy: what the run gained or lost [J].
-        places: (frames kept, n, 3) coms at the frames asked for.
-        lost: whether the run blew up.
+        released: the most potential energy the run has set free [J].
+        positions: (frames kept, n, 3) at the frames asked for.
+        lost: whether the run diverged.
         short: whether time ran out before its last frame; what it shows is then of another moment.
         asleep: bodies asleep at the end.
+        problem: what ended it.
     """
 
     ms: list[float] = field(default_factory=list)
-    gap: float = 0.0
+    joints_ms: list[float] = field(default_factory=list)
+    gaps: list[float] = field(default_factory=list)
     speed: np.ndarray = field(default_factory=lambda: np.zeros(0))
     penetration: float = 0.0
     contacts: int = 0
     energy: float | None = None
     released: float = 0.0
-    places: list[np.ndarray] = field(default_factory=list)
+    positions: list[np.ndarray] = field(default_factory=list)
     lost: bool = False
     short: bool = False
     asleep: int = 0
+    problem: str = ""
+
+    @property
+    def gap(self) -> float:
+        """The largest gap of all frames [m]."""
+        return max(self.gaps, default=0.0)
 
     @property
     def mean(self) -> float:
@@ -68,61 +75,68 @@ class Run:
         return float(np.mean(self.ms[-10:])) if self.ms else float("nan")
 
 
-class _Ball(NamedTuple):
-    a: int  # -1 = world
-    b: int
-    at_a: np.ndarray
-    at_b: np.ndarray
-
-
 class Bodies:
-    """The bodies of a model as an engine of free bodies takes them.
+    """The bodies of a model as an engine of free bodies takes them: poses of their coms, ball joints, shapes.
 
     Args:
-        model: bodies whose frames are their coms, free, fixed to the world, or on balls.
+        model: bodies that are free, fixed to the world, or on ball joints.
+        reorder: list bodies of two joints last, which leaves least to eliminate in nets.
+
+    Attributes:
+        names: of the bodies, in the order used here.
+        index: of the model's bodies among these.
+        positions: (n, 3) coms at the start.
+        rotations: (n, 4) body axes at the start.
+        held: (n,) whether fixed to the world.
+        ends: (joints, 2) bodies of each ball joint; -1 = world.
+        points: (joints, 2, 3) its points in the two bodies, from their coms.
+        shapes: that collide, by body; -1 = world.
+        drawn: all shapes, by body.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: lj.Model, *, reorder: bool = True) -> None:
         joints = [model.joint_spec(name) for name in model.joint_names]
-        places, rotations = forward_kinematics(model, model.q0)
-        # MuJoCo eliminates bodies in their order, the last first: least is left to do with those of two joints last,
-        # and knots of many ordered in space
-        count = Counter(body for joint in joints for body in (joint.parent, joint.child))
-        knots = [i for i in range(model.body_count) if count[model.body_names[i]] > 2]
-        others = [i for i in range(model.body_count) if count[model.body_names[i]] <= 2]
-        order = sorted(knots, key=lambda i: tuple(places[i].round(6))) + others
+        positions, self.rotations = lj.forward_kinematics(model, model.q0)
+        order = list(range(model.body_count))
+        if reorder:
+            # MuJoCo eliminates bodies in their order, the last first: knots of many joints first, ordered in space
+            count = Counter(body for joint in joints for body in (joint.parent, joint.child))
+            knots = [i for i in order if count[model.body_names[i]] > 2]
+            others = [i for i in order if count[model.body_names[i]] <= 2]
+            order = sorted(knots, key=lambda i: tuple(positions[i].round(6))) + others
         self.model, self.names = model, [model.body_names[i] for i in order]
-        self.place_of = np.argsort(order)  # of the model's bodies among these
+        self.index = np.argsort(order)
         self.specs = [model.body(name) for name in self.names]
-        self.places, self.rotations = places[order], rotations[order]
-        self.held = model.arrays.body_link[order] < 0
-        index = {name: i for i, name in enumerate(self.names)} | {WORLD: -1}
-        self.balls: list[_Ball] = []
-        for name, joint in zip(model.joint_names, joints, strict=True):
+        self.com = np.array([spec.com for spec in self.specs])
+        self.rotations = self.rotations[order]
+        self.positions = positions[order] + rotate(self.rotations, self.com)
+        self.held = np.array([model.joint_spec(spec.joint).kind == "fixed" for spec in self.specs])
+        index = {name: i for i, name in enumerate(self.names)} | {"world": -1}
+        com = np.vstack([self.com, np.zeros(3)])
+        ends, points = [], []
+        for joint in joints:
             if joint.kind == "ball":
-                ends = np.array(joint.position), np.array(joint.position_in_child)
-                self.balls.append(_Ball(index[joint.parent], index[joint.child], *ends))
-            elif joint.kind not in ("free", "fixed"):
-                raise ModelError(f'joint "{name}" is of kind {joint.kind}; engines of free bodies get balls only')
-        for name, spec in zip(self.names, self.specs, strict=True):
-            if np.abs(spec.com).max() > 0.0:
-                raise ModelError(f'the com of body "{name}" is not the origin of its frame')
+                a, b = index[joint.parent], index[joint.child]
+                ends.append((a, b))
+                points.append((np.array(joint.position) - com[a], np.array(joint.position_in_child) - com[b]))
+            elif joint.kind not in ("free", "fixed") or (joint.kind == "fixed" and joint.parent != "world"):
+                raise lj.ModelError(
+                    f'joint "{joint.name}" is {joint.kind}; engines of free bodies get ball joints only'
+                )
+        self.ends, self.points = np.array(ends, int).reshape(-1, 2), np.array(points).reshape(-1, 2, 3)
         self.shapes: dict[int, list[Any]] = {i: [] for i in range(-1, len(self.names))}
-        self.seen: dict[int, list[Any]] = {i: [] for i in range(-1, len(self.names))}
+        self.drawn: dict[int, list[Any]] = {i: [] for i in range(-1, len(self.names))}
         for shape in model.shapes:
-            self.seen[index[shape.body]].append(shape)
+            self.drawn[index[shape.body]].append(shape)
             if shape.collide:
                 self.shapes[index[shape.body]].append(shape)
-        self._ends = np.array([(ball.a, ball.b) for ball in self.balls], int).reshape(-1, 2)
-        self._points = np.array([(ball.at_a, ball.at_b) for ball in self.balls]).reshape(-1, 2, 3)
 
-    def gap(self, places: np.ndarray, rotations: np.ndarray) -> float:
-        """Return the largest distance of the two ends of a ball, from places (n, 3) and quaternions (n, 4) [m]."""
-        places = np.vstack([places, np.zeros(3)])
-        turns = matrix_from_quaternion(np.vstack([rotations, (1.0, 0.0, 0.0, 0.0)]))
+    def gap(self, positions: np.ndarray, rotations: np.ndarray) -> float:
+        """Return the largest distance of the two points of a joint, from coms (n, 3) and quaternions (n, 4) [m]."""
+        positions = np.vstack([positions, np.zeros(3)])
+        rotations = np.vstack([rotations, (1.0, 0.0, 0.0, 0.0)])
         a, b = (
-            places[self._ends[:, k]] + np.einsum("nij,nj->ni", turns[self._ends[:, k]], self._points[:, k])
-            for k in range(2)
+            positions[i] + rotate(rotations[i], x) for i, x in zip(self.ends.T, self.points.swapaxes(0, 1), strict=True)
         )
         return float(np.linalg.norm(a - b, axis=1).max(initial=0.0))
 
@@ -141,49 +155,47 @@ def _frames(run: Run, frames: int, cap: float, advance: Callable[[], None], look
 
 
 def run_ours(
-    model: Model, method: Any, dt: float, frames: int, *, keep: tuple[int, ...] = (), cap: float = 120.0
+    sim: lj.Simulation, frames: int, *, keep: tuple[int, ...] = (), cap: float = 120.0, drive: Any = None
 ) -> Run:
     """Return a run of ours; a step that fails ends it.
 
     Args:
-        model: what moves.
-        method: how.
-        dt: step [s].
+        sim: the simulation at its start.
         frames: of 1/60 s.
-        keep: frames whose places are kept.
+        keep: frames whose positions are kept.
         cap: most seconds.
+        drive: called before each step, or None.
     """
-    from limberjack.errors import LimberjackError
-
-    sim, steps, run = Simulation(model, method, dt=dt), max(1, round(FRAME / dt)), Run()
+    steps, run = max(1, round(FRAME / sim.dt)), Run()
     sim.step(0)
     before = sim.energy()
 
     def advance() -> None:
         try:
-            sim.step(steps)
-        except LimberjackError:
-            run.lost = True
+            for n in (steps,) if drive is None else (1,) * steps:
+                if drive is not None:
+                    drive(sim)
+                sim.step(n)
+        except lj.LimberjackError as error:
+            run.lost, run.problem = True, str(error)
 
     def look(frame: int) -> None:
-        run.gap = max(run.gap, sim.joint_error().metres)
+        run.joints_ms.append(run.ms[-1] * (sim.stats.get("joint_share") or 0.0))
+        run.gaps.append(sim.joint_error().metres)
         run.released = max(run.released, before.potential - sim.energy().potential)
         if frame in keep:
-            run.places.append(sim.positions)
+            run.positions.append(sim.positions)
 
     _frames(run, frames, cap, advance, look)
+    stats = sim.stats
     run.speed = np.linalg.norm(sim.velocities[:, 3:], axis=1)
     run.energy = sim.energy().total - before.total
-    run.penetration, run.contacts = float(sim.stats.get("penetration", 0.0)), int(sim.stats.get("contacts", 0))
-    run.asleep = int(sim.stats.get("asleep", 0))
+    run.penetration, run.contacts = float(stats.get("penetration", 0.0)), int(stats.get("contacts", 0))
+    run.asleep = int(stats.get("asleep", 0))
     return run
 
 
 # MuJoCo
-
-
-def _numbers(values: Any) -> str:
-    return " ".join(repr(float(x)) for x in values)
 
 
 def _geom(shape: Any, solref: float) -> str:
@@ -194,35 +206,44 @@ def _geom(shape: Any, solref: float) -> str:
         "plane": lambda: (50.0, 50.0, 1.0),
     }[shape.kind]()
     return (
-        f'<geom type="{shape.kind}" size="{_numbers(size)}" pos="{_numbers(shape.position)}" '
-        f'quat="{_numbers(shape.rotation)}" friction="{shape.friction} 0.005 0.0001" solref="{solref} 1"/>'
+        f'<geom type="{shape.kind}" size="{numbers(size)}" pos="{numbers(shape.position)}" '
+        f'quat="{numbers(shape.rotation)}" friction="{shape.friction} 0.005 0.0001" solref="{solref} 1"/>'
     )
 
 
-def to_free_mjcf(bodies: Bodies, dt: float) -> str:
+def connects(bodies: Bodies, first: int, base: np.ndarray, dt: float) -> list[str]:
+    """Return MuJoCo's constraints for the joints from the `first` on; `base` has the coms in MuJoCo's body frames."""
+    lines = []
+    for (a, b), (at_a, at_b) in zip(bodies.ends[first:], bodies.points[first:], strict=True):
+        # a joint to the world is given in the body: MuJoCo finds the other end
+        body, point, other = (b, at_b, "") if a < 0 else (a, at_a, f' body2="body{b}"')
+        anchor = numbers(point + base[body])
+        lines.append(f'<connect body1="body{body}"{other} anchor="{anchor}" solref="{2 * dt} 1"/>')
+    return lines
+
+
+def to_free_mjcf(bodies: Bodies, dt: float, *, solver: str = "Newton", contacts: bool = True) -> str:
     """Return MJCF of the bodies; constraints and contacts as stiff as the step allows (solref 2 dt)."""
     solref = 2.0 * dt
+    options = f'timestep="{dt!r}" solver="{solver}" gravity="{numbers(bodies.model.gravity)}"'
     lines = [
         '<mujoco><compiler inertiafromgeom="false"/>',
-        f'<option timestep="{dt!r}" tolerance="1e-8" gravity="{_numbers(bodies.model.gravity)}"/>',
+        f'<option {options} tolerance="1e-8"/>'
+        if contacts
+        else f'<option {options}><flag contact="disable"/></option>',
         "<worldbody>",
-        *(_geom(shape, solref) for shape in bodies.shapes[-1]),
+        *(_geom(shape, solref) for shape in bodies.shapes[-1] if contacts),
     ]
     for i, spec in enumerate(bodies.specs):
-        where = f'pos="{_numbers(bodies.places[i])}" quat="{_numbers(bodies.rotations[i])}"'
+        where = f'pos="{numbers(bodies.positions[i])}" quat="{numbers(bodies.rotations[i])}"'
         lines.append(f'<body name="body{i}" {where}>')
         if not bodies.held[i]:
             m = np.asarray(spec.inertia)
-            inertia = _numbers((m[0, 0], m[1, 1], m[2, 2], m[0, 1], m[0, 2], m[1, 2]))
+            inertia = numbers((m[0, 0], m[1, 1], m[2, 2], m[0, 1], m[0, 2], m[1, 2]))
             lines.append(f'<freejoint/><inertial pos="0 0 0" mass="{float(spec.mass)!r}" fullinertia="{inertia}"/>')
-        lines += [*(_geom(shape, solref) for shape in bodies.shapes[i]), "</body>"]
-    lines.append("</worldbody><equality>")
-    for ball in bodies.balls:
-        # a joint to the world hangs from the body: MuJoCo finds the other end
-        body, point, other = (ball.b, ball.at_b, "") if ball.a < 0 else (ball.a, ball.at_a, f' body2="body{ball.b}"')
-        lines.append(f'<connect body1="body{body}"{other} anchor="{_numbers(point)}" solref="{solref} 1"/>')
-    lines.append("</equality><contact>")
-    lines += [f'<exclude body1="body{ball.a}" body2="body{ball.b}"/>' for ball in bodies.balls if ball.a >= 0]
+        lines += [*(_geom(shape, solref) for shape in bodies.shapes[i] if contacts), "</body>"]
+    lines += ["</worldbody><equality>", *connects(bodies, 0, np.zeros_like(bodies.com), dt), "</equality><contact>"]
+    lines += [f'<exclude body1="body{a}" body2="body{b}"/>' for a, b in bodies.ends if a >= 0 and contacts]
     return "\n".join([*lines, "</contact></mujoco>"])
 
 
@@ -246,9 +267,9 @@ def run_mujoco(
 
     def look(frame: int) -> None:
         run.lost = not np.isfinite(data.qpos).all() or float(np.abs(data.qpos).max()) > _LOST
-        run.gap = max(run.gap, bodies.gap(data.xpos[1:], data.xquat[1:]))
+        run.gaps.append(bodies.gap(data.xpos[1:], data.xquat[1:]))
         if frame in keep:
-            run.places.append(data.xpos[1:][bodies.place_of])
+            run.positions.append(data.xpos[1:][bodies.index])
 
     _frames(run, frames, cap, lambda: mujoco.mj_step(model, data, nstep=steps), look)
     mujoco.mj_forward(model, data)
@@ -262,7 +283,7 @@ def run_mujoco(
 # PyBullet
 
 
-def _turned_round(q: Any) -> list[float]:
+def _scalar_last(q: Any) -> list[float]:
     """Return a quaternion with its scalar last."""
     return [q[1], q[2], q[3], q[0]]
 
@@ -280,7 +301,7 @@ def _bullet_shape(p: Any, shapes: list[Any], made: dict[str, int]) -> int:
             lengths=[one.size[1] if one.kind == "capsule" else 0.0 for one in shapes],
             halfExtents=[[0.5 * x for x in one.size] if one.kind == "box" else [0.0] * 3 for one in shapes],
             collisionFramePositions=[list(one.position) for one in shapes],
-            collisionFrameOrientations=[_turned_round(one.rotation) for one in shapes],
+            collisionFrameOrientations=[_scalar_last(one.rotation) for one in shapes],
         )
     return made[key]
 
@@ -299,17 +320,17 @@ def _bullet_bodies(p: Any, bodies: Bodies) -> list[int]:
         mass = 0.0 if bodies.held[i] else float(spec.mass)
         # a body without shapes would not move at all
         own = p.createMultiBody(
-            mass, _bullet_shape(p, bodies.seen[i], made), basePosition=list(bodies.places[i]),
-            baseOrientation=_turned_round(bodies.rotations[i]), useMaximalCoordinates=1,
+            mass, _bullet_shape(p, bodies.drawn[i], made), basePosition=list(bodies.positions[i]),
+            baseOrientation=_scalar_last(bodies.rotations[i]), useMaximalCoordinates=1,
         )  # fmt: skip
         friction = bodies.shapes[i][0].friction if bodies.shapes[i] else 0.0
         p.changeDynamics(own, -1, linearDamping=0, angularDamping=0, lateralFriction=friction)
         if not bodies.shapes[i]:
             p.setCollisionFilterGroupMask(own, -1, 0, 0)
         out.append(own)
-    for ball in bodies.balls:
-        a, b = (ball.b, ball.a) if ball.a < 0 else (ball.a, ball.b)
-        at_a, at_b = (ball.at_b, ball.at_a) if ball.a < 0 else (ball.at_a, ball.at_b)
+    for (a, b), (at_a, at_b) in zip(bodies.ends, bodies.points, strict=True):
+        if a < 0:
+            a, b, at_a, at_b = b, a, at_b, at_a
         other = out[b] if b >= 0 else -1
         joint = p.createConstraint(out[a], -1, other, -1, p.JOINT_POINT2POINT, [0, 0, 0], list(at_a), list(at_b))
         p.changeConstraint(joint, maxForce=1e9)
@@ -337,11 +358,11 @@ def run_pybullet(
             if frame % 5 and frame != frames - 1 and frame not in keep:
                 return
             poses = [p.getBasePositionAndOrientation(i) for i in own]
-            places = np.array([place for place, _ in poses])
-            run.lost = not np.isfinite(places).all() or float(np.abs(places).max()) > _LOST
-            run.gap = max(run.gap, bodies.gap(places, np.array([(q[3], q[0], q[1], q[2]) for _, q in poses])))
+            positions = np.array([position for position, _ in poses])
+            run.lost = not np.isfinite(positions).all() or float(np.abs(positions).max()) > _LOST
+            run.gaps.append(bodies.gap(positions, np.array([(q[3], q[0], q[1], q[2]) for _, q in poses])))
             if frame in keep:
-                run.places.append(places[bodies.place_of])
+                run.positions.append(positions[bodies.index])
 
         _frames(run, frames, cap, advance, look)
         run.speed = np.array([np.linalg.norm(p.getBaseVelocity(i)[0]) for i in own])

@@ -8,11 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import limberjack as lj
 from limberjack import scenes
-from limberjack.errors import Diverged, LoopNotClosed
-from limberjack.methods import Full, Multipliers
-from limberjack.scenes.loops import REFERENCES, Reference, measured
-from limberjack.simulation.simulation import Simulation
 from limberjack_lab.bench.exact import exact_four_bars, exact_governor, exact_pendulum
 from limberjack_lab.bench.table import Bar, Column, Table, Watch
 
@@ -62,7 +59,7 @@ class Problem(NamedTuple):
 
 def _finer_bricard(t: float) -> tuple[float, ...]:
     """Return P3 of A04 at time t by steps of a tenth, whose error is a ten-thousandth."""
-    sim = Simulation(scenes.bricard(), Full(integrator="rk4"), dt=1e-4)
+    sim = lj.Simulation(scenes.bricard(), lj.Full(integrator="rk4"), dt=1e-4)
     sim.step(round(t / 1e-4))
     return tuple(float(x) for x in sim.point("P3").position)
 
@@ -88,10 +85,10 @@ PROBLEMS = (
 _TORQUE, _BALANCE = 0.033, 1e-9
 
 
-def _references(problem: Problem, quick: bool) -> list[Reference]:
+def _references(problem: Problem, quick: bool) -> list[scenes.Reference]:
     """Return what is known of a problem, by time; options that only say how it is modelled do not matter."""
     wanted = problem.options["full"]
-    out = [one for one in REFERENCES if one.scene == problem.scene and one.options == wanted]
+    out = [one for one in scenes.REFERENCES if one.scene == problem.scene and one.options == wanted]
     if quick:
         return [one for one in out if one.time <= problem.quick]
     if problem.exact is not None:
@@ -99,16 +96,16 @@ def _references(problem: Problem, quick: bool) -> list[Reference]:
     return sorted(out, key=lambda one: one.time)
 
 
-def _gap(sim: Simulation) -> float:
+def _gap(sim: lj.Simulation) -> float:
     """Return the largest gap or angle of a joint: of loops as read off the poses, of all rows as the method has it."""
     return max(*sim.joint_error(), sim.stats.get("joint_error", 0.0))
 
 
 def _fill(table: Table, part: Any, problem: Problem, word: str, quick: bool, watch: Watch) -> list[dict[str, Any]]:
     """Run a problem by a method and add a row for each time that is known."""
-    method: Any = {"full": Full, "multipliers": Multipliers}[word](integrator="rk4", substeps=problem.substeps)
+    method: Any = {"full": lj.Full, "multipliers": lj.Multipliers}[word](integrator="rk4", substeps=problem.substeps)
     scene = scenes.get(problem.scene, **problem.options[word])
-    sim = Simulation(scene.model, method, dt=problem.dt)
+    sim = lj.Simulation(scene.model, method, dt=problem.dt)
     if scene.drive is not None:
         scene.drive(sim)
     driven = problem.scene == "andrews_squeezer"
@@ -122,12 +119,12 @@ def _fill(table: Table, part: Any, problem: Problem, word: str, quick: bool, wat
         row: dict[str, Any] = rows[t]
         try:
             sim.step(round(t / problem.dt) - sim.steps)
-        except (Diverged, LoopNotClosed) as error:
+        except (lj.Diverged, lj.LoopNotClosed) as error:
             row["error"] = "lost"
             table.wrong.append(f"{problem.title}, {word}: {error}")
             break
         stats = sim.stats
-        row["error"] = max(row["error"], float(np.abs(measured(sim, reference) - reference.value).max()))
+        row["error"] = max(row["error"], float(np.abs(scenes.measured(sim, reference) - reference.value).max()))
         row["gap"], row["substeps"] = _gap(sim), stats["substeps"]
         loops = ("rows", "rank") if word == "full" else ("auxiliary_rows", "auxiliary_rank")
         row["rows"], row["rank"] = stats.get(loops[0], 0), stats.get(loops[1], 0)

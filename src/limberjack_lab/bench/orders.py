@@ -9,28 +9,25 @@ from typing import Any
 
 import numpy as np
 
+import limberjack as lj
 from limberjack import scenes
-from limberjack.errors import require
-from limberjack.methods.full import Full
-from limberjack.model.model import Model
-from limberjack.reduced.dynamics import forward_kinematics
-from limberjack.reduced.step import INTEGRATORS
-from limberjack.simulation.simulation import Simulation
 from limberjack_lab.bench.table import Column, Table, Watch
 
-__all__ = ["fill_orders", "measured_order"]
+__all__ = ["INTEGRATORS", "fill_orders", "measured_order"]
 
+# Of `lj.Full`.
+INTEGRATORS = ("euler", "semi_implicit", "rk4", "implicit", "momentum")
 PICTURE = "integrator_orders.png"
 _STEPS = (50, 100, 200, 400, 800)
 # Errors below this are rounding and say nothing of the order.
 _ROUNDING = 1e-11
 
 
-def _places(model: Model, integrator: str, steps: int) -> np.ndarray:
+def _places(model: lj.Model, integrator: str, steps: int) -> np.ndarray:
     """Return where all bodies are after one second."""
-    sim = Simulation(model, Full(integrator=integrator, substeps=1), dt=1.0 / steps)
+    sim = lj.Simulation(model, lj.Full(integrator=integrator, substeps=1), dt=1.0 / steps)
     sim.step(steps)
-    return forward_kinematics(model, sim.q)[0]
+    return lj.forward_kinematics(model, sim.q)[0]
 
 
 def measured_order(steps: tuple[int, ...], errors: list[float]) -> float:
@@ -42,8 +39,8 @@ def measured_order(steps: tuple[int, ...], errors: list[float]) -> float:
 
 def _plot(errors: dict[str, list[float]], folder: Path) -> Path:
     """Draw errors against steps; return the picture's path."""
-    require("matplotlib", extra="plot").use("Agg")
-    plots: Any = require("matplotlib.pyplot", extra="plot")
+    errors.require("matplotlib", extra="plot").use("Agg")
+    plots: Any = errors.require("matplotlib.pyplot", extra="plot")
     figure, axes = plots.subplots(figsize=(6.4, 4.4))
     steps = np.array([1.0 / n for n in _STEPS])
     for order in (1, 4):

@@ -1,23 +1,21 @@
-"""The paper's Table 1: time against the number of forces and of joints simulated, as a ratio to divide and conquer.
+"""Table 1 of Redon, Galoppo and Lin 2005: time per step against the forces applied and the joints simulated.
 
-Redon, Galoppo and Lin 2005, Table 1: a pendulum of 300 links, a 2.8 GHz Pentium, milliseconds per step.
+The paper's numbers are milliseconds per step of a pendulum of 300 links on a 2.8 GHz Pentium. Measured here for the
+table `adaptive` and for `papers redon/table1`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from limberjack import scenes
-from limberjack.methods.adaptive.options import Adaptive
-from limberjack.methods.divide_and_conquer import DivideAndConquer
-from limberjack.simulation.simulation import Simulation
+import limberjack as lj
 from limberjack_lab.bench.clock import race
-from limberjack_lab.bench.courses import PERIOD, Course
+from limberjack_lab.bench.segments import PERIOD, Segment
 from limberjack_lab.bench.table import Column, Table, Watch, ratio
 
-__all__ = ["FORCES", "JOINTS", "PAPER_MS", "fill"]
+__all__ = ["FORCES", "JOINTS", "PAPER_MS", "Grid", "fill", "paper_ratio", "pushed", "step_times"]
 
 FORCES = (1, 5, 10, 20, 50, 250)
 JOINTS = (1, 50, 100, 150, 200, 250)
@@ -33,16 +31,29 @@ PAPER_MS = {
 _SETTLE = 400
 
 
+class Grid(NamedTuple):
+    """Time of a step [us] by forces and by joints simulated, "dca" or "full"; and the joints an update exchanges."""
+
+    forces: tuple[int, ...]
+    joints: tuple[int, ...]
+    us: dict[tuple[int, Any], float]
+    changes: list[float]
+
+    def gain(self, forces: int, joints: Any, over: str = "dca") -> float:
+        """Return how many times faster a cell is than divide and conquer, or than method full."""
+        return self.us[forces, over] / self.us[forces, joints]
+
+
 def paper_ratio(forces: int, joints: int) -> float:
     """Return the paper's time of divide and conquer over that of adaptive dynamics."""
     times = PAPER_MS[forces]
     return times[-1] / times[JOINTS.index(joints)]
 
 
-def _pushed(links: int, method: Any, forces: int) -> Simulation:
+def pushed(links: int, method: Any, forces: int) -> lj.Simulation:
     """Return the paper's pendulum in motion, with `forces` sideways forces on links spread from the tip upwards."""
-    scene = scenes.get("paper_pendulum", links=links, start="random")
-    sim = Simulation(scene.model, method, scene.dt)
+    scene = lj.scenes.get("paper_pendulum", links=links, start="random")
+    sim = lj.Simulation(scene.model, method, scene.dt)
     rng = np.random.default_rng(forces)
     for k in np.linspace(links - 1, 0, max(forces, 1))[:forces].round().astype(int):
         sim.apply_wrench(scene.model.body_names[k], force=(float(rng.normal()), 0.0, 0.0))
@@ -50,33 +61,41 @@ def _pushed(links: int, method: Any, forces: int) -> Simulation:
     return sim
 
 
-def fill(table: Table, links: int, grid: tuple[tuple[int, ...], tuple[int, ...]], seconds: float, watch: Watch) -> None:
-    """Measure the grid of forces and joints: times, and ratios beside the paper's."""
+def step_times(sims: dict[Any, lj.Simulation], seconds: float) -> dict[Any, float]:
+    """Return the processor time of one step of each simulation [us], the least of samples taken in turns."""
+    found = race([Segment(sim, least=200).contender(str(key)) for key, sim in sims.items()], seconds=seconds)
+    return {key: 1e6 * found[str(key)].cpu for key in sims}
+
+
+def fill(table: Table, links: int, grid: tuple[tuple[int, ...], tuple[int, ...]], seconds: float, watch: Watch) -> Grid:
+    """Measure the grid of forces and joints, `seconds` for each number of forces: times, and gains over both."""
     forces, joints = grid
+    found = Grid(forces, joints, {}, [])
+    first = Column("forces", "forces")
     times = table.part(
         f"Table 1 of Redon, Galoppo and Lin 2005: us per step, {links} links, by forces and joints simulated",
-        Column("forces", "forces"),
+        first,
         *(Column(f"n{k}", f"{k}\nsimulated", "us") for k in joints),
         Column("dca", "divide and conquer,\nall joints", "us"),
+        Column("full", "method full,\nall joints", "us"),
     )
+    pairs = ((Column(f"n{k}", f"{k} simulated,\nours", "x"), Column(f"p{k}", "the\npaper's", "x")) for k in joints)
     ratios = table.part(
         "Table 1: time of divide and conquer over ours, and the paper's own",
-        Column("forces", "forces"),
-        *(
-            c
-            for k in joints
-            for c in (Column(f"n{k}", f"{k} simulated,\nours", "x"), Column(f"p{k}", "the\npaper's", "x"))
-        ),
+        first,
+        *(c for pair in pairs for c in pair),
     )
     for count in forces:
         watch(f"Table 1, {count} forces", 1)
         row: dict[str, Any] = times.add(forces=count)
         other: dict[str, Any] = ratios.add(forces=count)
-        methods: dict[str, Any] = {f"n{k}": Adaptive(budget=k, update_every=PERIOD) for k in joints}
-        methods["dca"] = DivideAndConquer()
-        sims = {key: _pushed(links, method, count) for key, method in methods.items()}
-        best = race([Course(sim, least=200).contender(key) for key, sim in sims.items()], seconds=seconds)
-        for key, one in best.items():
-            row[key] = 1e6 * one.cpu
+        methods: dict[Any, Any] = {k: lj.Adaptive(budget=k, update_every=PERIOD) for k in joints}
+        methods |= {"dca": lj.DivideAndConquer(), "full": lj.Full()}
+        sims = {key: pushed(links, method, count) for key, method in methods.items()}
+        for key, us in step_times(sims, seconds).items():
+            found.us[count, key] = us
+            row[f"n{key}" if key in joints else key] = us
         for k in joints:
             other[f"n{k}"], other[f"p{k}"] = ratio(row["dca"], row[f"n{k}"]), paper_ratio(count, k)
+            found.changes.append(sims[k].stats["changes"] / max(sims[k].stats["updates"], 1))
+    return found

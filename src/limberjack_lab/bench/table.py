@@ -11,7 +11,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import limberjack
+import numpy as np
+
+import limberjack as lj
 from limberjack import errors
 
 __all__ = [
@@ -20,12 +22,14 @@ __all__ = [
     "Part",
     "Table",
     "Watch",
+    "difference",
     "machine",
     "peer",
     "ratio",
     "show",
     "shown",
     "write_json",
+    "write_whole",
 ]
 
 MISSING = "not installed"
@@ -151,6 +155,11 @@ def peer(name: str, table: Table) -> Any:
         return None
 
 
+def difference(value: np.ndarray, reference: np.ndarray) -> float:
+    """Return max |value - reference| / max |reference|."""
+    return float(np.abs(value - reference).max() / np.abs(reference).max())
+
+
 def ratio(other: Cell, own: Cell) -> float | None:
     """Return other / own when both were measured."""
     if isinstance(other, (int, float)) and isinstance(own, (int, float)) and own > 0:
@@ -175,7 +184,7 @@ def machine() -> dict[str, str]:
     }
     if hasattr(os, "getloadavg"):
         out["load"] = f"{os.getloadavg()[0]:.1f}"
-    out |= {"python": platform.python_version(), "limberjack": limberjack.__version__}
+    out |= {"python": platform.python_version(), "limberjack": lj.__version__}
     for package in ("numpy", "numba", "mujoco", "pin"):
         try:
             out[package] = metadata.version(package)
@@ -275,9 +284,14 @@ def _plain(value: Any) -> Any:
 def write_json(tables: list[Table], path: Path) -> None:
     """Write tables to `path`, whole or not at all."""
     text = json.dumps({"tables": [_plain(table.as_json()) for table in tables]}, indent=1, allow_nan=False)
+    write_whole(path, f"{text}\n".encode())
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file, whole or not at all."""
     part = path.with_name(path.name + ".part")
     try:
-        part.write_text(text + "\n", encoding="utf-8")
+        part.write_bytes(data)
         part.replace(path)
     except OSError as error:
         raise errors.FileError(path, f"cannot be written: {error.strerror}") from None

@@ -12,12 +12,12 @@ simulated. All of them swing alike, whatever the number of links: their rotors a
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import limberjack as lj
 from limberjack import scenes
-from limberjack.model.model import Model
-from limberjack.model.spec import Joint, Motor, Spec
 
-__all__ = ["DT", "turning_rod"]
+__all__ = ["DT", "cuts", "turning_rod"]
 
 DT = 0.02
 # Natural frequency of the springs, such that one update period of 20 steps is a swing [rad/s], and their damping ratio.
@@ -30,8 +30,8 @@ _HELD, _ROOT = 1e4, 10.0
 _RADIUS = 0.1
 
 
-def _halves(links: int, levels: int) -> list[int]:
-    """Return the links above which a chain is cut when it is halved `levels` times."""
+def cuts(links: int, levels: int) -> list[int]:
+    """Return the links above which the balanced assembly tree cuts a chain, level by level."""
     parts, out = [(0, links)], []
     for _ in range(levels):
         parts = [(low, high) for low, high in parts if high - low > 1]
@@ -41,7 +41,7 @@ def _halves(links: int, levels: int) -> list[int]:
     return out
 
 
-def turning_rod(links: int, budget: int) -> Model:
+def turning_rod(links: int, budget: int) -> lj.Model:
     """Return the rod for a region of `budget` joints.
 
     Args:
@@ -50,11 +50,11 @@ def turning_rod(links: int, budget: int) -> Model:
     """
     plain = scenes.long_chain(links=links, length=1.0 / links, mass=1.0 / links, bend=0.0, damping=0.0).spec
     count = 3 * budget
-    soft = {k: i % 2 for i, k in enumerate(_halves(links, count.bit_length())[:count])}
+    soft = {k: i % 2 for i, k in enumerate(cuts(links, count.bit_length())[:count])}
 
-    def driven(k: int, joint: Joint) -> Joint:
+    def driven(k: int, joint: Any) -> Any:
         if k == 0:
-            motor = Motor(kd=0.2 * _ROOT / DT, velocity=_TURN / (20 * DT))
+            motor = lj.Motor(kd=0.2 * _ROOT / DT, velocity=_TURN / (20 * DT))
             return replace(joint, axis=(0.0, 0.0, 1.0), armature=(_ROOT,), motor=(motor,))
         if k not in soft:
             return replace(joint, armature=(_HELD,))
@@ -64,10 +64,10 @@ def turning_rod(links: int, budget: int) -> Model:
         axis = (1.0, 0.0, 0.0) if soft[k] else (0.0, 1.0, 0.0)
         return replace(joint, axis=axis, armature=(rotor,), stiffness=(stiffness,), damping=(damping,))
 
-    # The chain hangs along -z: gravity along x makes the rod a level one.
-    spec = Spec("turning_rod", (9.81, 0.0, 0.0))
     across = _RADIUS**2 / (4 * links) + 1.0 / (12 * links**3)
     inertia = (across, across, _RADIUS**2 / (2 * links), 0.0, 0.0, 0.0)
-    spec.bodies += [replace(body, inertia=inertia) for body in plain.bodies]
-    spec.joints += [driven(k, joint) for k, joint in enumerate(plain.joints)]
-    return Model(spec)
+    bodies = [replace(body, inertia=inertia) for body in plain.bodies]
+    joints = [driven(k, joint) for k, joint in enumerate(plain.joints)]
+    # The chain hangs along -z: gravity along x makes the rod a level one.
+    spec = replace(plain, name="turning_rod", gravity=(9.81, 0.0, 0.0), bodies=bodies, joints=joints, shapes=[])
+    return lj.Model(spec)

@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from statistics import median
 from typing import Any, NamedTuple
 
-from limberjack import scenes
-from limberjack.errors import MissingExtra, require
-from limberjack.simulation.simulation import Simulation
-from limberjack.viewer.runner import Runner
-from limberjack_lab.bench.courses import resident_bytes
+import limberjack as lj
+from limberjack import errors, scenes
+from limberjack_lab.bench.segments import resident_bytes
 from limberjack_lab.bench.table import MISSING, Bar, Column, Table, Watch
 
 __all__ = ["TITLE", "fill"]
@@ -91,17 +89,17 @@ def _page(url: str, protocol: str) -> Iterator[list[float]]:
             got.append(float(process.stdout.readline() or "nan"))
 
 
-def _rate(runner: Runner, seconds: float) -> float:
+def _rate(runner: Any, seconds: float) -> float:
     """Return the steps a runner takes per second of this clock, as fast as it can."""
     begin, steps = time.perf_counter(), runner.sim.steps
     time.sleep(seconds)
     return (runner.sim.steps - steps) / (time.perf_counter() - begin)
 
 
-def _cost(case: _Case, size: _Size, viewer_of: Any, protocol: str) -> dict[str, Any]:
+def _cost(case: _Case, size: _Size, protocol: str) -> dict[str, Any]:
     """Measure one scene flat out, alone and shown in turns: motions differ in cost from one second to the next."""
     scene = scenes.get(case.scene, **case.options)
-    viewer = viewer_of(Simulation(scene.model, scene.method, scene.dt), drive=scene.drive, rate=case.rate, port=0)
+    viewer = lj.view(scene, rate=case.rate, port=0, open_browser=False, block=False)
     alone, shown, sent, got = [], [], 0.0, 0.0
     try:
         runner = viewer.runner
@@ -131,8 +129,8 @@ def _cost(case: _Case, size: _Size, viewer_of: Any, protocol: str) -> dict[str, 
 def _opening() -> float:
     """Return how long a fresh process takes until its page can be loaded [s]."""
     code = (
-        "import sys; from limberjack import scenes; from limberjack.viewer import view;"
-        "view(scenes.get('pendulum'), port=0, open_browser=False, block=False);"
+        "import sys; import limberjack as lj;"
+        "lj.view(lj.scenes.get('pendulum'), port=0, open_browser=False, block=False);"
         "print('up', flush=True); sys.stdin.read()"
     )
     begin = time.perf_counter()
@@ -144,13 +142,13 @@ def _opening() -> float:
     return passed
 
 
-def _visits(size: _Size, viewer_of: Any, protocol: str) -> tuple[float, float]:
+def _visits(size: _Size, protocol: str) -> tuple[float, float]:
     """Let pages come and go; return the memory that stays per page [bytes] and the steps after over those before."""
     from websockets.sync import client
 
     connect: Any = client.connect
     scene = scenes.get("long_chain", links=20)
-    viewer = viewer_of(Simulation(scene.model, scene.method, scene.dt), port=0)
+    viewer = lj.view(scene, port=0, open_browser=False, block=False)
     try:
         runner = viewer.runner
         runner.speed = 1e9
@@ -187,17 +185,15 @@ def fill(table: Table, quick: bool, watch: Watch) -> None:
     part = table.part("simulations flat out, one page open", *_COSTS)
     pages = table.part("pages", *_PAGES)
     try:
-        viser: Any = require("viser", extra="view")
-    except MissingExtra as missing:
+        viser: Any = errors.require("viser", extra="view")
+    except lj.MissingExtra as missing:
         table.note(str(missing))
         pages.add(what="all", value=MISSING)
         return
-    from limberjack.viewer.app import Viewer
-
     protocol = f"viser-v{viser.__version__}"
     for case in size.cases:
         watch(case.scene, 1)
-        row = _cost(case, size, Viewer, protocol)
+        row = _cost(case, size, protocol)
         part.add(**row)
         bar = None if quick else row["cost"]
         table.bars.append(Bar(f"cost of a page, {row['bodies']:,} bodies at {case.rate:g} Hz, %", bar, 10.0, False))
@@ -206,7 +202,7 @@ def fill(table: Table, quick: bool, watch: Watch) -> None:
     pages.add(what="from the command to a page that loads, kernels compiled before", value=opening, unit="s")
     table.bars.append(Bar("opening, s", None if quick else opening, 5.0, False))
     watch(f"{size.pages} pages come and go", 1)
-    kept, speed = _visits(size, Viewer, protocol)
+    kept, speed = _visits(size, protocol)
     pages.add(what=f"memory that stays of each of {size.pages} pages", value=kept / 1024, unit="KB")
     pages.add(what="steps per second after them, over before", value=speed, unit="x")
     table.note(

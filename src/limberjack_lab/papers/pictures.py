@@ -1,4 +1,4 @@
-"""What the pictures of the papers share: colours, chains as lines, files written whole."""
+"""What the pictures of the papers share: colours and style, chains as lines, files written whole."""
 
 from __future__ import annotations
 
@@ -10,33 +10,47 @@ from typing import Any
 
 import numpy as np
 
-from limberjack.cli.demo import canvas
-from limberjack.cli.runs import turned
-from limberjack.errors import require
-from limberjack.io.files import atomic_write
-from limberjack.model.model import Model
-from limberjack.reduced.dynamics import forward_kinematics
+import limberjack as lj
+from limberjack import errors
+from limberjack_lab.bench.frames import rotate
+from limberjack_lab.bench.table import write_whole
 
-__all__ = ["ACCENT", "COOL", "INK", "PALE", "chain_corners", "drawing"]
+__all__ = ["ACCENT", "COOL", "INK", "PALE", "chain_corners", "drawing", "link_length"]
 
 INK, PALE = "#22303c", "#9aa5ad"
-ACCENT, COOL = "#e8743b", "#3f7cac"
+ACCENT, COOL, _PAPER = "#e8743b", "#3f7cac", "#fbfaf7"
+_STYLE = {
+    "axes.edgecolor": PALE, "axes.labelcolor": INK, "text.color": INK, "xtick.color": PALE, "ytick.color": PALE,
+    "xtick.labelcolor": INK, "ytick.labelcolor": INK, "axes.spines.top": False, "axes.spines.right": False,
+    "axes.facecolor": _PAPER, "figure.facecolor": _PAPER, "savefig.facecolor": _PAPER, "legend.frameon": False,
+    "font.size": 9.0, "axes.titlesize": 11.0, "axes.titleweight": "bold", "axes.titlelocation": "left",
+}  # fmt: skip
 
 
 @contextmanager
 def drawing(path: Path, width: float, height: float) -> Iterator[Any]:
-    """Give a figure of so many inches; what was drawn on it is then written to `path`."""
-    require("matplotlib", extra="plot")
-    with canvas(width, height, 120) as figure:
+    """Give a figure of so many inches that draws into memory, whatever the backend; then write it to `path`."""
+    errors.require("matplotlib", extra="plot")
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    style: dict[Any, Any] = _STYLE
+    with rc_context(style):
+        figure, buffer = Figure(figsize=(width, height), dpi=120), io.BytesIO()
+        FigureCanvasAgg(figure)
         yield figure
-        buffer = io.BytesIO()
         figure.savefig(buffer, format="png")
-    atomic_write(path, buffer.getvalue())
+    write_whole(path, buffer.getvalue())
 
 
-def chain_corners(model: Model, q: np.ndarray) -> np.ndarray:
+def link_length(model: lj.Model) -> float:
+    """Return the length of the links of a chain of equal ones [m]."""
+    return abs(model.joint_spec(model.joint_names[-1]).position[2])
+
+
+def chain_corners(model: lj.Model, q: np.ndarray) -> np.ndarray:
     """Return the (links + 1, 2) corners in the x-z plane of a chain of equal links that hang along their -z."""
-    places, rotations = forward_kinematics(model, q)
-    length = abs(model.spec.joints[-1].position[2])
-    end = places[-1] + turned(rotations[-1:], np.array([[0.0, 0.0, -length]]))[0]
+    places, rotations = lj.forward_kinematics(model, q)
+    end = places[-1] + rotate(rotations[-1:], np.array([[0.0, 0.0, -link_length(model)]]))[0]
     return np.vstack([places, end])[:, [0, 2]]

@@ -7,15 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import limberjack as lj
 from limberjack import scenes
-from limberjack.cli.runs import turned
-from limberjack.methods import DivideAndConquer, Full
-from limberjack.model.model import Model
-from limberjack.model.spec import WORLD
-from limberjack.scenes import Camera, Scene
-from limberjack.scenes.crowds import PUSH_SECONDS
-from limberjack.simulation.simulation import Simulation
 from limberjack_lab.bench.clock import Contender, race
+from limberjack_lab.bench.frames import rotate
 from limberjack_lab.bench.table import Bar, Column, Table, Watch, ratio
 from limberjack_lab.papers.pictures import drawing
 
@@ -40,15 +35,17 @@ class Crowd(NamedTuple):
         budgets: joints simulated, per figure.
     """
 
-    scene: Scene
+    scene: scenes.Scene
     times: list[float]
     poses: list[tuple[np.ndarray, np.ndarray]]
     budgets: np.ndarray
 
 
-def _run(scene: Scene, method: Any, times: list[float]) -> tuple[Simulation, list[tuple[np.ndarray, np.ndarray]]]:
+def _run(
+    scene: scenes.Scene, method: Any, times: list[float]
+) -> tuple[lj.Simulation, list[tuple[np.ndarray, np.ndarray]]]:
     """Return the simulation after the last of `times`, and its poses at all of them."""
-    sim = Simulation(scene.model, method, scene.dt)
+    sim = lj.Simulation(scene.model, method, scene.dt)
     poses, every = [], 10
     assert scene.drive is not None
     for until in times:
@@ -67,23 +64,23 @@ def fill(table: Table, quick: bool, watch: Watch) -> Crowd:
     scene = scenes.get("adaptive_crowd", figures=count)
     times = [seconds * k / (_FRAMES - 1) for k in range(_FRAMES)]
     sims, poses = {}, {}
-    for word, method in (("adaptive", scene.method), ("full", Full(integrator="implicit"))):
+    for word, method in (("adaptive", scene.method), ("full", lj.Full(integrator="implicit"))):
         watch(f"{word}, {seconds:g} s", 1)
         sims[word], poses[word] = _run(scene, method, times)
     # The DCA takes explicit steps, which must be short here; its time per step does not depend on their length.
     watch("DCA", 1)
-    sims["DCA"] = Simulation(scene.model, DivideAndConquer(), 0.05 * scene.dt)
+    sims["DCA"] = lj.Simulation(scene.model, lj.DivideAndConquer(), 0.05 * scene.dt)
     watch("measuring", 1)
     _times(table, sims, scene.model, quick)
     watch("measuring errors", 1)
     budgets = np.array(scene.method.budget)
     _errors(table, scene, budgets, poses)
-    table.note(f"motors on all joints; pushed for {PUSH_SECONDS:g} s, measured after {seconds:g} s")
+    table.note(f"motors on all joints; pushed at the start, measured after {seconds:g} s")
     table.note("implicit steps of 1 ms; the DCA has explicit ones only")
     return Crowd(scene, times, poses["adaptive"], budgets)
 
 
-def _times(table: Table, sims: dict[str, Simulation], model: Model, quick: bool) -> None:
+def _times(table: Table, sims: dict[str, lj.Simulation], model: lj.Model, quick: bool) -> None:
     part = table.part(
         f"{model.body_count:,} bodies, {model.nv:,} freedoms",
         Column("who", "method"),
@@ -93,7 +90,7 @@ def _times(table: Table, sims: dict[str, Simulation], model: Model, quick: bool)
         Column("against_full", "full / this", "x"),
     )
 
-    def contender(word: str, sim: Simulation) -> Contender:
+    def contender(word: str, sim: lj.Simulation) -> Contender:
         start, steps = sim.snapshot(), 20
 
         def restart() -> None:
@@ -105,8 +102,7 @@ def _times(table: Table, sims: dict[str, Simulation], model: Model, quick: bool)
     found = race([contender(word, sim) for word, sim in sims.items()], seconds=0.5 if quick else 20.0, rounds=3)
     cells = {word: 1e3 * found[word].cpu for word in sims}
     for word, sim in sims.items():
-        free = sum(joint.kind == "free" for joint in model.spec.joints)
-        joints = sim.stats.get("active_joints", model.joint_count - free)
+        joints = sim.stats.get("active_joints", model.joint_count - _free_joints(model))
         part.add(
             who=word, joints=int(joints), ms=cells[word], gain=ratio(cells["DCA"], cells[word]),
             against_full=ratio(cells["full"], cells[word]),
@@ -116,7 +112,11 @@ def _times(table: Table, sims: dict[str, Simulation], model: Model, quick: bool)
     table.note("processor time of one thread, best of samples taken in turns; updates of the region included")
 
 
-def _errors(table: Table, scene: Scene, budgets: np.ndarray, poses: dict[str, Any]) -> None:
+def _free_joints(model: lj.Model) -> int:
+    return sum(model.joint(name).kind == "free" for name in model.joint_names)
+
+
+def _errors(table: Table, scene: scenes.Scene, budgets: np.ndarray, poses: dict[str, Any]) -> None:
     """Add how far bodies are from where the full run has them, in metres and in the picture, by distance."""
     part = table.part(
         "from the nearest to the farthest: distance of bodies from the full run at the end, mean by mass",
@@ -131,7 +131,7 @@ def _errors(table: Table, scene: Scene, budgets: np.ndarray, poses: dict[str, An
     eye = np.array(scene.camera.position)
     moments = (("full", 0), ("full", -1), ("adaptive", -1))
     begin, right, own = (poses[word][k][0].reshape(count, -1, 3) for word, k in moments)
-    mass = scene.model.arrays.body_mass[: right.shape[1]]
+    mass = np.array([scene.model.body(name).mass for name in scene.model.body_names[: right.shape[1]]])
     distance = np.linalg.norm(begin.mean(axis=1) - eye, axis=1)
     error = np.average(np.linalg.norm(own - right, axis=2), axis=1, weights=mass)
     travel = np.average(np.linalg.norm(right - begin, axis=2), axis=1, weights=mass)
@@ -141,10 +141,7 @@ def _errors(table: Table, scene: Scene, budgets: np.ndarray, poses: dict[str, An
         part.add(ring=len(who), **{word: float(values[who].mean()) for word, values in cells.items()})
 
 
-# -- picture ---------------------------------------------------------------------------------------
-
-
-def _projected(points: np.ndarray, camera: Camera) -> tuple[np.ndarray, np.ndarray]:
+def _projected(points: np.ndarray, camera: scenes.Camera) -> tuple[np.ndarray, np.ndarray]:
     """Return (n, 2) places in a picture of height 1 about its middle, and (n,) depths [m]."""
     eye, target = np.array(camera.position), np.array(camera.target)
     ahead = (target - eye) / np.linalg.norm(target - eye)
@@ -163,13 +160,13 @@ def _draw_crowd(axes: Any, found: Crowd, frame: int, inches: float) -> None:
     from matplotlib.collections import LineCollection
 
     model, count = found.scene.model, len(found.budgets)
-    shapes = [shape for shape in model.shapes if shape.kind in ("capsule", "sphere") and shape.body != WORLD]
+    shapes = [shape for shape in model.shapes if shape.kind in ("capsule", "sphere") and shape.body != "world"]
     body = np.array([model.body_index(shape.body) for shape in shapes])
     positions, rotations = found.poses[frame]
     places, turns = positions[body], rotations[body]
-    centre = places + turned(turns, np.array([shape.position for shape in shapes]))
+    centre = places + rotate(turns, np.array([shape.position for shape in shapes]))
     half = np.array([[0.0, 0.0, shape.size[1] / 2 if shape.kind == "capsule" else 1e-4] for shape in shapes])
-    along = turned(turns, turned(np.array([shape.rotation for shape in shapes]), half))
+    along = rotate(turns, rotate(np.array([shape.rotation for shape in shapes]), half))
     a, _ = _projected(centre - along, found.scene.camera)
     b, _ = _projected(centre + along, found.scene.camera)
     _, depth = _projected(centre, found.scene.camera)

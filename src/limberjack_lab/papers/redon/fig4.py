@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import limberjack as lj
 from limberjack import scenes
-from limberjack.simulation.simulation import Simulation
 from limberjack_lab.bench.table import Column, Table, Watch
 from limberjack_lab.papers.pictures import ACCENT, COOL, INK, PALE, drawing
 
@@ -35,7 +35,7 @@ class _Case(NamedTuple):
 def accelerations(method: Any) -> np.ndarray:
     """Return the links' accelerations along x, over force / mass, in the first step of `method`."""
     scene = scenes.get("slider_chain", force=_FORCE, mass=_MASS)
-    sim = Simulation(scene.model, scene.method if method is None else method, scene.dt)
+    sim = lj.Simulation(scene.model, scene.method if method is None else method, scene.dt)
     assert scene.drive is not None
     scene.drive(sim)
     sim.step()

@@ -7,14 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import limberjack as lj
 from limberjack import scenes
-from limberjack.methods import Adaptive, DivideAndConquer, Full
-from limberjack.model.model import Model
-from limberjack.simulation.simulation import Simulation
-from limberjack.simulation.trajectory import Trajectory
+from limberjack_lab.bench.paper_grid import pushed, step_times
 from limberjack_lab.bench.table import Bar, Column, Table, Watch
-from limberjack_lab.papers.pictures import ACCENT, COOL, INK, PALE, chain_corners, drawing
-from limberjack_lab.papers.redon.table1 import milliseconds, pushed
+from limberjack_lab.papers.pictures import ACCENT, COOL, INK, PALE, chain_corners, drawing, link_length
 
 __all__ = ["TITLE", "Study", "draw", "fill", "study"]
 
@@ -38,15 +35,15 @@ class Study(NamedTuple):
         motions: of the first state, per budget and for all joints, the frames' q.
     """
 
-    model: Model
+    model: lj.Model
     times: np.ndarray
     errors: dict[int, np.ndarray]
     travel: np.ndarray
     motions: dict[int, np.ndarray]
 
 
-def _motion(model: Model, method: Any, dt: float, seconds: float) -> Trajectory:
-    return Simulation(model, method, dt).run(seconds, rate=30.0)
+def _motion(model: lj.Model, method: Any, dt: float, seconds: float) -> lj.Trajectory:
+    return lj.Simulation(model, method, dt).run(seconds, rate=30.0)
 
 
 def study(states: int, seconds: float, links: int, budgets: tuple[int, ...], watch: Watch) -> Study:
@@ -58,12 +55,12 @@ def study(states: int, seconds: float, links: int, budgets: tuple[int, ...], wat
     for seed in range(states):
         scene = scenes.get("paper_pendulum", links=links, start="random", seed=seed)
         watch(f"state {seed + 1} of {states}, all joints", 1)
-        whole = _motion(scene.model, Full(), scene.dt, seconds)
+        whole = _motion(scene.model, lj.Full(), scene.dt, seconds)
         travel.append(np.linalg.norm(whole.positions - whole.positions[0], axis=2).mean(axis=1))
         kept = {links: whole.q}
         for budget in budgets:
             watch(f"state {seed + 1} of {states}, {budget} joints", 1)
-            motion = _motion(scene.model, Adaptive(budget=budget), scene.dt, seconds)
+            motion = _motion(scene.model, lj.Adaptive(budget=budget), scene.dt, seconds)
             errors[budget].append(np.linalg.norm(motion.positions - whole.positions, axis=2).mean(axis=1))
             kept[budget] = motion.q
         motions = motions or kept
@@ -77,9 +74,10 @@ def fill(table: Table, quick: bool, watch: Watch) -> Study:
     links = 60 if quick else 300
     found = study(states, seconds, links, tuple(b for b in BUDGETS if b < links), watch)
     watch("measuring")
-    methods: dict[Any, Any] = {"DCA": DivideAndConquer(), "full": Full()}
-    methods |= {budget: Adaptive(budget=budget) for budget in found.errors}
-    times = milliseconds({key: pushed(method, 0, links) for key, method in methods.items()}, 0.5 if quick else 15.0)
+    methods: dict[Any, Any] = {"DCA": lj.DivideAndConquer(), "full": lj.Full()}
+    methods |= {budget: lj.Adaptive(budget=budget) for budget in found.errors}
+    sims = {key: pushed(links, method, 0) for key, method in methods.items()}
+    times = {key: 1e-3 * us for key, us in step_times(sims, 0.5 if quick else 15.0).items()}
     part = table.part(
         f"mean distance of the links from the full run over {seconds:g} s, {states} random states",
         Column("joints", "joints simulated"),
@@ -140,7 +138,7 @@ def _shade(k: int, count: int) -> Any:
 
 def _draw_rows(found: Study, path: Path) -> None:
     frames = np.linspace(0, len(found.times) - 1, _SHOWN).round().astype(int)
-    reach = found.model.body_count * abs(found.model.spec.joints[-1].position[2])
+    reach = found.model.body_count * link_length(found.model)
     wide, high = 1.05 * (_SHOWN - 1) + 2.2, 1.12 * len(found.motions) + 0.25
     with drawing(path, 13.0, 13.0 * high / wide) as figure:
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), frameon=False)

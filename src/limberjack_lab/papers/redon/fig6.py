@@ -8,13 +8,10 @@ from typing import Any
 
 import numpy as np
 
+import limberjack as lj
 from limberjack import scenes
-from limberjack.methods import Full
-from limberjack.model.model import Model
-from limberjack.model.spec import Joint
-from limberjack.reduced.assembly_tree import new_assembly
-from limberjack.simulation.simulation import Simulation
 from limberjack_lab.bench.table import Bar, Column, Table, Watch
+from limberjack_lab.bench.turning_rod import cuts
 from limberjack_lab.papers.pictures import ACCENT, COOL, INK, PALE, chain_corners, drawing
 
 __all__ = ["TITLE", "breadth_first", "draw", "fill", "held"]
@@ -42,7 +39,7 @@ class Rest:
     """
 
     title: str
-    model: Model
+    model: lj.Model
     seconds: float = 0.0
     speed: float = 0.0
     corners: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
@@ -50,32 +47,26 @@ class Rest:
     last: list[str] = field(default_factory=list)
 
 
-def breadth_first(model: Model, count: int) -> list[str]:
-    """Return the first joints of the assembly tree, level by level."""
-    tree = new_assembly(model.arrays.links)
-    nodes = [int(root) for root in tree.roots]
-    for node in nodes:  # grows while it is walked
-        if len(nodes) >= count:
-            break
-        nodes += [int(side) for side in (tree.first[node], tree.second[node]) if side >= len(tree.body_link)]
-    links = [int(tree.joint[node]) for node in nodes[:count]]
-    return [model.joint_names[int(np.flatnonzero(model.arrays.joint_link == link)[0])] for link in links]
+def breadth_first(model: lj.Model, count: int) -> list[str]:
+    """Return the first joints of the balanced assembly tree of a chain, level by level from its root."""
+    links = [0, *cuts(model.body_count, count.bit_length())]
+    return [model.joint_names[k] for k in links[:count]]
 
 
-def held(model: Model, free: list[str]) -> Model:
+def held(model: lj.Model, free: list[str]) -> lj.Model:
     """Return the model with all joints but those named fixed as they are at the start, which must be at zero."""
 
-    def fixed(joint: Joint) -> Joint:
+    def fixed(joint: Any) -> Any:
         return replace(joint, kind="fixed", start=None, start_velocity=None, damping=None)
 
     joints = [joint if joint.name in free else fixed(joint) for joint in model.spec.joints]
-    return Model(replace(model.spec, joints=joints))
+    return lj.Model(replace(model.spec, joints=joints))
 
 
-def _rest(title: str, model: Model, method: Any, watch: Watch) -> Rest:
+def _rest(title: str, model: lj.Model, method: Any, watch: Watch) -> Rest:
     """Return where `model` comes to rest."""
-    out, sim = Rest(title, model), Simulation(model, method, _DT)
-    every = getattr(sim.method, "update_every", round(_PART / _DT))
+    out, sim = Rest(title, model), lj.Simulation(model, method, _DT)
+    every = sim.method.update_every if isinstance(sim.method, lj.Adaptive) else round(_PART / _DT)
     while sim.time < _LONGEST:
         watch(f"{title}, {sim.time:.0f} s")
         for _ in range(round(_PART / _DT / every)):
@@ -93,8 +84,8 @@ def fill(table: Table, quick: bool, watch: Watch) -> list[Rest]:
     scene = scenes.get("spring_pendulum", budget=JOINTS)
     few = breadth_first(scene.model, JOINTS)
     rests = [
-        _rest("(b) all 50 joints", scene.model, Full(integrator="implicit"), watch),
-        _rest("(c) 5 joints, the first of the tree", held(scene.model, few), Full(integrator="implicit"), watch),
+        _rest("(b) all 50 joints", scene.model, lj.Full(integrator="implicit"), watch),
+        _rest("(c) 5 joints, the first of the tree", held(scene.model, few), lj.Full(integrator="implicit"), watch),
         _rest("(d) 5 joints, chosen as it moves", scene.model, scene.method, watch),
     ]
     part = table.part(

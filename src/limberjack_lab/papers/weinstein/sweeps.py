@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+import limberjack as lj
 from limberjack import scenes
-from limberjack.errors import LimberjackError
-from limberjack.methods import Impulses
-from limberjack.simulation.simulation import Simulation
+from limberjack_lab.bench.free_bodies import FRAME, run_ours
 from limberjack_lab.bench.table import Bar, Column, Table, Watch
 from limberjack_lab.papers.pictures import ACCENT, COOL, INK, PALE, drawing
 
@@ -19,21 +16,6 @@ __all__ = ["TITLE", "draw", "fill"]
 
 TITLE = "joints swept 5, 9 and 15 times per substep, and all at once"
 _FRAMES = 60
-
-
-def _run(model: Any, method: Any, frames: int) -> tuple[list[float], float]:
-    """Return the error of each frame [m] and the mean time of one [ms]; a run that fails is shorter."""
-    sim, errors, spent = Simulation(model, method, dt=1 / 60), [], []
-    sim.step(0)
-    try:
-        for _ in range(frames):
-            begin = time.thread_time()
-            sim.step()
-            spent.append(time.thread_time() - begin)
-            errors.append(sim.joint_error().metres)
-    except LimberjackError:
-        pass
-    return errors, 1e3 * float(np.mean(spent)) if spent else float("nan")
 
 
 def fill(table: Table, quick: bool, watch: Watch) -> dict[str, list[float]]:
@@ -52,19 +34,17 @@ def fill(table: Table, quick: bool, watch: Watch) -> dict[str, list[float]]:
         "bridge": scenes.bridge(planks=2 if quick else 14),
         "net": scenes.net(cells=2 if quick else 15),
     }
-    ways = {f"{n} sweeps": Impulses(joints="sweeps", sweeps=n, sleeping=False) for n in (5, 9, 15)}
-    ways["at once"] = Impulses(sleeping=False)
+    ways = {f"{n} sweeps": lj.Impulses(joints="sweeps", sweeps=n, sleeping=False) for n in (5, 9, 15)}
+    ways["at once"] = lj.Impulses(sleeping=False)
     watch.begin(len(models) * len(ways))
     found: dict[str, list[float]] = {}
     for scene, model in models.items():
         for way, method in ways.items():
             watch(f"{scene}, {way}", 1)
-            errors, spent = _run(model, method, frames)
-            found[f"{scene}, {way}"] = errors
-            part.add(
-                scene=scene, sweeps=way, frames=len(errors), time=spent, worst=max(errors, default=float("nan")),
-                end=errors[-1] if errors else None,
-            )  # fmt: skip
+            run = run_ours(lj.Simulation(model, method, dt=FRAME), frames, cap=np.inf)
+            gaps = found[f"{scene}, {way}"] = run.gaps[: -1 if run.lost else None]
+            end = gaps[-1] if gaps else None
+            part.add(scene=scene, sweeps=way, frames=len(gaps), time=run.mean, worst=max(gaps, default=None), end=end)
     worst = max(max(errors, default=np.inf) for name, errors in found.items() if name.endswith("at once"))
     table.bars.append(Bar("largest gap, all joints at once [m]", worst, 1e-6, False))
     table.note("few sweeps do not bound the error of long chains and nets: more of them shrink it slowly")

@@ -1,4 +1,4 @@
-"""What peers offer in place of adaptive dynamics: models reduced by hand, and trees that sleep."""
+"""Part of table `adaptive`: what peers offer instead, models reduced by hand and trees that sleep."""
 
 from __future__ import annotations
 
@@ -8,17 +8,12 @@ from typing import Any
 
 import numpy as np
 
+import limberjack as lj
 from limberjack import errors, scenes
-from limberjack.methods.adaptive.options import Adaptive
-from limberjack.model.model import Model
-from limberjack.model.spec import Motor, Spec
-from limberjack.reduced.dynamics import mass_matrix
-from limberjack.simulation.simulation import Simulation
-from limberjack_lab.bench.chain import difference
 from limberjack_lab.bench.clock import Contender, race
-from limberjack_lab.bench.courses import PERIOD, Course, adaptive, motion_error
 from limberjack_lab.bench.peers import PinocchioTwin, bare, mujoco_model
-from limberjack_lab.bench.table import MISSING, Bar, Column, Part, Table, Watch, peer, ratio
+from limberjack_lab.bench.segments import PERIOD, Segment, adaptive, motion_error
+from limberjack_lab.bench.table import MISSING, Bar, Column, Part, Table, Watch, difference, peer, ratio
 from limberjack_lab.bench.turning_rod import DT as ROD_DT
 from limberjack_lab.bench.turning_rod import turning_rod
 
@@ -35,7 +30,7 @@ _RATE, _RATIO = 10.0, 0.3
 
 _COLUMNS = (
     Column("case", "case"),
-    Column("rival", "rival"),
+    Column("peer", "peer"),
     Column("theirs", "theirs", "us"),
     Column("ours", "ours", "us"),
     Column("faster", "theirs /\nours", "x"),
@@ -83,18 +78,18 @@ def _reduced(pin: Any, twin: PinocchioTwin, dt: float) -> list[Contender]:
 
 def _reduction(table: Table, part: Part, links: int, twin: PinocchioTwin | None, seconds: float) -> None:
     scene = scenes.get("paper_pendulum", links=links)
-    pendulum = Course(adaptive(scene.model, _ACTIVE, scene.dt, round(1.0 / scene.dt)))
-    rod = Course(adaptive(turning_rod(links, _ACTIVE), _ACTIVE, ROD_DT, 1000))
+    pendulum = Segment(adaptive(scene.model, _ACTIVE, scene.dt, round(1.0 / scene.dt)))
+    rod = Segment(adaptive(turning_rod(links, _ACTIVE), _ACTIVE, ROD_DT, 1000))
     contenders = [pendulum.contender("step"), rod.contender("rod"), rod.ordinary().contender("ordinary")]
     pin: Any = peer("pinocchio", table)
     if pin is not None and twin is not None:
         contenders += _reduced(pin, twin, scene.dt)
     best = {key: 1e6 * one.cpu for key, one in race(contenders, seconds=seconds * len(contenders)).items()}
     case = f"{_ACTIVE} of {links} joints"
-    for key, rival in (("reduced", "pinocchio, reduced by hand: aba, q, v"), ("aba", "pinocchio, only its aba")):
-        row: dict[str, Any] = part.add(case=f"{case}: a step", rival=rival, active=_ACTIVE)
+    for key, who in (("reduced", "pinocchio, reduced by hand: aba, q, v"), ("aba", "pinocchio, only its aba")):
+        row: dict[str, Any] = part.add(case=f"{case}: a step", peer=who, active=_ACTIVE)
         _enter(row, best.get(key, MISSING), best["step"])
-    row = part.add(case=f"{case}: they change", rival="pinocchio, buildReducedModel, createData", active=_ACTIVE)
+    row = part.add(case=f"{case}: they change", peer="pinocchio, buildReducedModel, createData", active=_ACTIVE)
     _enter(row, best.get("change", MISSING), PERIOD * (best["rod"] - best["ordinary"]))
 
 
@@ -137,8 +132,8 @@ def _sleeping(mujoco: Any, crowd: _Crowd, chests: list[int]) -> tuple[Contender,
     return step, start, f"{start.ntree_awake} of {crowd.figures} awake"
 
 
-def _pushed(crowd: _Crowd, method: Any, chests: list[int]) -> Simulation:
-    sim = Simulation(crowd.model, method, dt=_DT)
+def _pushed(crowd: _Crowd, method: Any, chests: list[int]) -> lj.Simulation:
+    sim = lj.Simulation(crowd.model, method, dt=_DT)
     for i in chests:
         sim.apply_wrench(crowd.model.body_names[i], force=_PUSH)
     sim.step(_PUSHED)
@@ -151,35 +146,35 @@ def _sleep(table: Table, part: Part, crowd: _Crowd, mujoco: Any, seconds: float)
     full = _pushed(crowd, "full", chests)
     # All that moves, as MuJoCo does; and a tenth of it.
     methods = {
-        "all joints that move": Adaptive(tolerance=1e-6, update_every=PERIOD),
-        "a tenth of them": Adaptive(budget=pushed * crowd.joints // 10, update_every=PERIOD),
+        "all joints that move": lj.Adaptive(tolerance=1e-6, update_every=PERIOD),
+        "a tenth of them": lj.Adaptive(budget=pushed * crowd.joints // 10, update_every=PERIOD),
     }
-    courses = {word: Course(_pushed(crowd, method, chests), least=_STRETCH) for word, method in methods.items()}
-    contenders, rival, gap = [one.contender(word) for word, one in courses.items()], "MuJoCo, sleep", None
+    segments = {word: Segment(_pushed(crowd, method, chests), least=_STRETCH) for word, method in methods.items()}
+    contenders, who, gap = [one.contender(word) for word, one in segments.items()], "MuJoCo, sleep", None
     if mujoco is None or not hasattr(mujoco.mjtEnableBit, "mjENBL_SLEEP"):
-        rival = f"MuJoCo: {MISSING if mujoco is None else 'without sleep'}"
+        who = f"MuJoCo: {MISSING if mujoco is None else 'without sleep'}"
     else:
         step, state, awake = _sleeping(mujoco, crowd, chests)
         contenders.append(step)
-        gap, rival = difference(state.qvel, full.qd), f"MuJoCo, sleep: {awake}"
+        gap, who = difference(state.qvel, full.qd), f"MuJoCo, sleep: {awake}"
     best = {key: 1e6 * one.cpu for key, one in race(contenders, seconds=seconds * len(contenders)).items()}
-    for word, one in courses.items():
-        row: dict[str, Any] = part.add(case=f"{crowd.figures} figures, {pushed} pushed: {word}", rival=rival, gap=gap)
-        theirs = MISSING if gap is None else table.trust(rival, gap, best["mujoco"])
+    for word, one in segments.items():
+        row: dict[str, Any] = part.add(case=f"{crowd.figures} figures, {pushed} pushed: {word}", peer=who, gap=gap)
+        theirs = MISSING if gap is None else table.trust(who, gap, best["mujoco"])
         _enter(row, theirs, best[word])
         one.restart()
         row["active"] = one.sim.stats["active_joints"]
         row["error"] = motion_error(_pushed(crowd, methods[word], chests), full.positions, 1.0)
 
 
-def _gains(one: Model) -> tuple[np.ndarray, np.ndarray]:
+def _gains(one: lj.Model) -> tuple[np.ndarray, np.ndarray]:
     """Return stiffness and damping (nv,) of the motors of a figure, by the inertia each joint feels alone."""
-    inertia = 1.0 / np.diag(np.linalg.inv(mass_matrix(one, one.q0)))
+    inertia = 1.0 / np.diag(np.linalg.inv(lj.mass_matrix(one, one.q0)))
     inertia[:6] = 0.0
     return inertia * _RATE**2, 2.0 * _RATIO * _RATE * inertia
 
 
-def _with_motors(crowd: _Crowd) -> Model:
+def _with_motors(crowd: _Crowd) -> lj.Model:
     """Return the crowd with a PD motor on every joint, all figures aiming at the same pose."""
     spec, (kp, kd), joints = crowd.model.spec, _gains(crowd.one), []
     target = crowd.one.q0
@@ -188,14 +183,14 @@ def _with_motors(crowd: _Crowd) -> Model:
         if joint.kind != "free":
             v, q = info.v_start, info.q_start
             motors = (
-                Motor(kp=float(kp[v + k]), kd=float(kd[v + k]), target=float(target[q + k])) for k in range(info.nv)
+                lj.Motor(kp=float(kp[v + k]), kd=float(kd[v + k]), target=float(target[q + k])) for k in range(info.nv)
             )
             joint = replace(joint, motor=tuple(motors))
         joints.append(joint)
-    return Model(Spec("moving crowd", spec.gravity, spec.merge_fixed, spec.bodies, joints))
+    return lj.Model(replace(spec, name="moving crowd", joints=joints, shapes=[], points=[], excluded=[]))
 
 
-def _spring_motors(mujoco: Any, model: Any, one: Model) -> Any:
+def _spring_motors(mujoco: Any, model: Any, one: lj.Model) -> Any:
     """Return a MuJoCo model whose joints have the motors as springs and dampers, its cheapest way."""
     out, (kp, kd) = copy.copy(model), _gains(one)
     out.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_EULERDAMP)
@@ -207,7 +202,7 @@ def _spring_motors(mujoco: Any, model: Any, one: Model) -> Any:
     return out
 
 
-def _one_model(mujoco: Any, crowd: _Crowd, start: Simulation) -> tuple[str, Contender, np.ndarray]:
+def _one_model(mujoco: Any, crowd: _Crowd, start: lj.Simulation) -> tuple[str, Contender, np.ndarray]:
     model = _spring_motors(mujoco, crowd.mujoco, crowd.one)
     data = mujoco.MjData(model)
 
@@ -220,7 +215,7 @@ def _one_model(mujoco: Any, crowd: _Crowd, start: Simulation) -> tuple[str, Cont
     return "MuJoCo, one model of all, mj_step", step, data.qvel.copy()
 
 
-def _rollout(mujoco: Any, crowd: _Crowd, start: Simulation) -> tuple[str, Contender, np.ndarray]:
+def _rollout(mujoco: Any, crowd: _Crowd, start: lj.Simulation) -> tuple[str, Contender, np.ndarray]:
     rollout = errors.require("mujoco.rollout", extra="bench")
     model = _spring_motors(mujoco, mujoco_model(crowd.one, dt=_DT), crowd.one)
     data, spec = mujoco.MjData(model), mujoco.mjtState.mjSTATE_FULLPHYSICS
@@ -239,7 +234,7 @@ def _rollout(mujoco: Any, crowd: _Crowd, start: Simulation) -> tuple[str, Conten
     return f"MuJoCo, rollout, {_ROLLOUT} steps of each figure", step, after
 
 
-def _all_at_once(pin: Any, crowd: _Crowd, start: Simulation) -> tuple[str, Contender, None]:
+def _all_at_once(pin: Any, crowd: _Crowd, start: lj.Simulation) -> tuple[str, Contender, None]:
     """Return pinocchio's accelerations of all figures with the forces of the motors given: less than a step."""
     twin, shape = PinocchioTwin(crowd.one), (crowd.figures, -1)
     figures = list(zip(start.q.reshape(shape), start.qd.reshape(shape), strict=True))
@@ -253,27 +248,27 @@ def _all_at_once(pin: Any, crowd: _Crowd, start: Simulation) -> tuple[str, Conte
 def _moving(table: Table, part: Part, crowd: _Crowd, mujoco: Any, seconds: float) -> None:
     model = _with_motors(crowd)
     qd = np.random.default_rng(0).uniform(-0.1, 0.1, model.nv)
-    full = Simulation(model, "full", dt=_DT, qd=qd)
+    full = lj.Simulation(model, "full", dt=_DT, qd=qd)
     budget = crowd.figures * crowd.joints // 10
-    ours = Simulation(model, Adaptive(budget=budget, update_every=PERIOD), dt=_DT, qd=qd)
-    rivals: list[tuple[str, Contender, np.ndarray | None]] = []
+    ours = lj.Simulation(model, lj.Adaptive(budget=budget, update_every=PERIOD), dt=_DT, qd=qd)
+    others: list[tuple[str, Contender, np.ndarray | None]] = []
     if mujoco is not None:
-        rivals += [_one_model(mujoco, crowd, full), _rollout(mujoco, crowd, full)]
+        others += [_one_model(mujoco, crowd, full), _rollout(mujoco, crowd, full)]
     pin: Any = peer("pinocchio", table)
     if pin is not None and hasattr(pin, "abaInParallel"):
-        rivals.append(_all_at_once(pin, crowd, full))
+        others.append(_all_at_once(pin, crowd, full))
     full.step()
     after = full.qd
     full.step(_PUSHED - 1)
     ours.step(_PUSHED)
     error = motion_error(ours, full.positions, 1.0)
-    course = Course(ours, least=_STRETCH)
-    contenders = [course.contender("ours"), *(one for _, one, _ in rivals)]
+    segment = Segment(ours, least=_STRETCH)
+    contenders = [segment.contender("ours"), *(one for _, one, _ in others)]
     best = {key: 1e6 * one.cpu for key, one in race(contenders, seconds=seconds * len(contenders)).items()}
     case = f"{crowd.figures} figures moving, a motor on every joint"
-    active = course.sim.stats["active_joints"]
-    for who, contender, theirs in rivals or [(f"peers: {MISSING}", None, None)]:
-        row: dict[str, Any] = part.add(case=case, rival=who, active=active, error=error)
+    active = segment.sim.stats["active_joints"]
+    for who, contender, theirs in others or [(f"peers: {MISSING}", None, None)]:
+        row: dict[str, Any] = part.add(case=case, peer=who, active=active, error=error)
         row["gap"] = None if theirs is None else difference(theirs, after)
         time_of = MISSING if contender is None else table.trust(who, row["gap"] or 0.0, best[contender.key])
         _enter(row, time_of, best["ours"])
@@ -281,7 +276,7 @@ def _moving(table: Table, part: Part, crowd: _Crowd, mujoco: Any, seconds: float
 
 def _bars(table: Table, rows: list[dict[str, Any]], measured: bool) -> None:
     def least(*words: str) -> float | None:
-        found = [row.get("faster") for row in rows if all(word in row["case"] + row["rival"] for word in words)]
+        found = [row.get("faster") for row in rows if all(word in row["case"] + row["peer"] for word in words)]
         known = [value for value in found if value is not None]
         return min(known, default=None) if measured else None
 
@@ -294,7 +289,7 @@ def _bars(table: Table, rows: list[dict[str, Any]], measured: bool) -> None:
 
 
 def fill(table: Table, figures: int, links: int, twin: PinocchioTwin | None, seconds: float, watch: Watch) -> None:
-    """Measure the rivals; `twin` is pinocchio's pendulum of `links` links."""
+    """Measure the peers; `twin` is pinocchio's pendulum of `links` links."""
     part = table.part("what peers have instead", *_COLUMNS)
     table.note("rel: largest difference of velocities over the largest; crowds without gravity, dampers and limits")
     table.note(f"motors: MuJoCo has them as joint springs and dampers; {_RATE:g} rad/s, ratio {_RATIO:g}")

@@ -1,4 +1,4 @@
-"""Stretches of a motion that are timed again and again, and what happened on them."""
+"""Segments of a motion that are timed again and again, and what happened on them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from limberjack.methods.adaptive.options import Adaptive
-from limberjack.model.model import Model
-from limberjack.simulation.simulation import Simulation
+import limberjack as lj
 from limberjack_lab.bench.clock import Contender, until_long
 
-__all__ = ["PERIOD", "Course", "adaptive", "motion_error", "resident_bytes", "warmed"]
+__all__ = ["PERIOD", "Segment", "adaptive", "motion_error", "resident_bytes", "warmed"]
 
 # Steps between two choices of the joints that are simulated: the paper's.
 PERIOD = 20
@@ -20,33 +18,33 @@ PERIOD = 20
 _NEVER = 10**6
 
 
-class Course:
-    """A simulation that is timed over one stretch of its motion; whole update periods, so that each has its share.
+class Segment:
+    """A simulation timed over one segment of its motion, of whole update periods.
 
     Args:
-        sim: the simulation, at the state the stretch begins with.
-        least: steps of the stretch at least; a call from Python costs as much as some steps of a small region.
-        again: whether each sample goes back to the start; without, the motion must go on for ever without diverging.
+        sim: the simulation, at the state the segment begins with.
+        least: least number of steps; a call from Python costs as much as some steps of a small region.
+        again: whether each sample goes back to the start; without, the motion must not diverge however long it runs.
     """
 
-    def __init__(self, sim: Simulation, *, least: int = 1000, again: bool = True) -> None:
+    def __init__(self, sim: lj.Simulation, *, least: int = 1000, again: bool = True) -> None:
         self.sim, self._again = sim, again
         self._start = sim.snapshot() if again else None
         self.steps = -(-until_long(sim.step, least) // PERIOD) * PERIOD
         self.restart()
 
     def restart(self) -> None:
-        """Go back to the start and take one step: what follows from the way back is done in it."""
+        """Go back to the start and take one step, which renews what a restored state lacks."""
         if self._start is not None:
             self.sim.restore(self._start)
             self.sim.step()
 
     def contender(self, key: str) -> Contender:
-        """Return what to time: the steps of the stretch."""
+        """Return what to time: the steps of the segment."""
         return Contender(key, lambda: self.sim.step(self.steps), units=self.steps, prepare=self.restart)
 
     def changes(self) -> float:
-        """Return the joints that entered or left the region per update, over one stretch."""
+        """Return the joints that entered or left the region per update, over one segment."""
         self.restart()
         before = self.sim.stats
         self.sim.step(self.steps)
@@ -57,31 +55,31 @@ class Course:
         """Return whether the state is made of finite numbers."""
         return bool(np.isfinite(self.sim.q).all() and np.isfinite(self.sim.qd).all())
 
-    def ordinary(self) -> Course:
-        """Return the course of the steps between updates: the same region, never chosen again."""
-        sim = Simulation(self.sim.model, self.sim.method, dt=self.sim.dt)
+    def ordinary(self) -> Segment:
+        """Return the segment of the steps between updates: the same region, never chosen again."""
+        sim = lj.Simulation(self.sim.model, self.sim.method, dt=self.sim.dt)
         self.restart()
         sim.restore(self.sim.snapshot())
         sim.tune(update_every=_NEVER)
         sim.step()
-        return Course(sim, least=self.steps, again=self._again)
+        return Segment(sim, least=self.steps, again=self._again)
 
 
-def adaptive(model: Model, budget: int, dt: float, warm: int, push: tuple[str, Any] | None = None) -> Simulation:
+def adaptive(model: lj.Model, budget: int, dt: float, warm: int, push: tuple[str, Any] | None = None) -> lj.Simulation:
     """Return a simulation of `budget` joints after `warm` steps; `push` is a body and the force on it [N]."""
-    return warmed(model, Adaptive(budget=budget, update_every=PERIOD), dt, warm, push)
+    return warmed(model, lj.Adaptive(budget=budget, update_every=PERIOD), dt, warm, push)
 
 
-def warmed(model: Model, method: Any, dt: float, warm: int, push: tuple[str, Any] | None = None) -> Simulation:
+def warmed(model: lj.Model, method: Any, dt: float, warm: int, push: tuple[str, Any] | None = None) -> lj.Simulation:
     """Return a simulation by any method after `warm` steps."""
-    sim = Simulation(model, method, dt=dt)
+    sim = lj.Simulation(model, method, dt=dt)
     if push is not None:
         sim.apply_wrench(push[0], force=push[1])
     sim.step(warm)
     return sim
 
 
-def motion_error(sim: Simulation, reference: np.ndarray, size: float) -> float:
+def motion_error(sim: lj.Simulation, reference: np.ndarray, size: float) -> float:
     """Return the mean distance of the bodies from where they are in `reference` (body_count, 3), per `size` [m]."""
     return float(np.linalg.norm(sim.positions - reference, axis=1).mean() / size)
 

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from limberjack import Adaptive, Builder, Simulation
-from limberjack.model.model import Model
+import limberjack as lj
 from limberjack_lab.bench.clock import race
-from limberjack_lab.bench.courses import Course
+from limberjack_lab.bench.segments import Segment
 from limberjack_lab.bench.table import Bar, Column, Table, Watch
 
-__all__ = ["KINDS", "clothed_chain", "fill", "running"]
+__all__ = ["KINDS", "shaped_chain", "fill", "running"]
 
 KINDS = {
     "free": "nothing near",
@@ -30,9 +29,9 @@ _LENGTH, _RADIUS, _TURN, _RISE = 0.1, 0.02, 20, 0.15
 _UPRIGHT = (np.sqrt(0.5), 0.0, np.sqrt(0.5), 0.0)
 
 
-def clothed_chain(links: int, kind: str) -> Model:
+def shaped_chain(links: int, kind: str) -> lj.Model:
     """Return a chain with a capsule on each link, without weight: straight above a plane, on feet, or coiled."""
-    builder = Builder(f"{kind} chain", gravity=(0.0, 0.0, 0.0))
+    builder = lj.Builder(f"{kind} chain", gravity=(0.0, 0.0, 0.0))
     builder.add_shape_plane("world")
     coiled = kind == "coiled"
     step = (_LENGTH, 0.0, _RISE / _TURN if coiled else 0.0)
@@ -57,10 +56,10 @@ def clothed_chain(links: int, kind: str) -> Model:
     return builder.build()
 
 
-def running(links: int, kind: str) -> Simulation:
+def running(links: int, kind: str) -> lj.Simulation:
     """Return the chain in slow motion, with twenty joints active."""
-    model = clothed_chain(links, kind)
-    sim = Simulation(model, Adaptive(budget=_BUDGET), dt=_DT)
+    model = shaped_chain(links, kind)
+    sim = lj.Simulation(model, lj.Adaptive(budget=_BUDGET), dt=_DT)
     qd, rng = np.zeros(model.nv), np.random.default_rng(0)
     moving = np.linspace(10, links - 2, 40).astype(int)
     qd[6 + moving] = 0.3 / links * rng.normal(size=len(moving))
@@ -78,11 +77,11 @@ def fill(table: Table, sizes: tuple[int, ...], seconds: float, bars: bool, watch
     worst = 0.0
     for kind in KINDS:
         watch(f"shapes on every link, {KINDS[kind]}", 1)
-        courses = {n: Course(running(n, kind), least=1000, again=False) for n in sizes}
-        times = race([course.contender(str(n)) for n, course in courses.items()], seconds=seconds * len(courses))
+        segments = {n: Segment(running(n, kind), least=1000, again=False) for n in sizes}
+        times = race([segment.contender(str(n)) for n, segment in segments.items()], seconds=seconds * len(segments))
         for n in sizes:
             rows[n][kind] = 1e6 * times[str(n)].cpu
-            rows[n][f"{kind}_contacts"] = courses[n].sim.stats["contacts"]
+            rows[n][f"{kind}_contacts"] = segments[n].sim.stats["contacts"]
             growth = rows[n][kind] / rows[min(sizes)][kind]
             rows[n]["growth"] = max(growth, rows[n].get("growth", 0.0))
             worst = max(worst, growth)
