@@ -1,4 +1,4 @@
-"""Forward dynamics by articulated bodies (Featherstone), world axes at each link's origin.
+"""Forward dynamics by the articulated-body algorithm (Featherstone 2008, table 7.1), world axes at each link's origin.
 
 After `kinematics`, what is left is linear in qdd. From the leaves, with I = [J H; H^T M] and bias force p:
 
@@ -6,8 +6,8 @@ After `kinematics`, what is left is linear in qdd. From the leaves, with I = [J 
     Ia = I - U D^-1 U^T      pa = p + U D^-1 u           shifted by d and added to the parent
     back from the root:      qdd = D^-1 (u - U^T a')      a' = (parent's a' at this origin) + S qdd
 
-Accelerations with qdd = 0 sit in p already, so a' is only the change by qdd and no Ia c product appears. Links with
-several freedoms eliminate them one after the other: with D = L diag(pivot) L^T and Y = L^-1 U^T,
+Accelerations with qdd = 0 are in p already, so a' is only the change by qdd and no Ia c product appears. Links with
+several dofs eliminate them one after the other: with D = L diag(pivot) L^T and Y = L^-1 U^T,
 Ia = I - sum Y_k Y_k^T / pivot_k.
 
 Shift by d of a force law F = H^T alpha + M a, N = J alpha + H a, to the origin o - d:
@@ -190,12 +190,12 @@ def apply_inertia(g, sx, sy, sz, tx, ty, tz):
 
 @outlined
 def _eliminate(i, first, dof, added, tau, subspace, rows, reduced, pivot, rest):
-    """Eliminate the freedoms of link i one by one, in its row.
+    """Eliminate the dofs of link i one by one, in its row.
 
     The k-th direction acts on the inertia already reduced by those before it, which is the row Y_k of L^-1 U^T.
 
     Returns:
-        0 or the code of the freedom whose pivot is not positive, see `articulate`.
+        0 or the code of the dof whose pivot is not positive, see `articulate`.
     """
     g = load(i, rows)
     for a in range(dof):
@@ -212,7 +212,7 @@ def _eliminate(i, first, dof, added, tau, subspace, rows, reduced, pivot, rest):
         rest[k] = u
         reduced[k, 0], reduced[k, 1], reduced[k, 2] = ux, uy, uz
         reduced[k, 3], reduced[k, 4], reduced[k, 5] = vx, vy, vz
-        # L below the pivot: how much a later direction sees of this one
+        # L below the pivot: the coupling of a later direction with this one
         for b in range(a + 1, dof):
             m = first + b
             pivot[m, a] = inverse * (
@@ -240,15 +240,15 @@ def articulate(
         span: which part of it.
         added: (nv,) armature, and what an implicit integrator adds to the joint-space diagonal.
         tau: (nv,) joint forces.
-        subspace: S of links with several freedoms.
+        subspace: S of links with several dofs.
         rows: filled by `kinematics`; J, H, M, P become articulated ones, U, DI, UU are written.
-        reduced, pivot, rest: the eliminated freedoms of links that are neither hinge nor slide.
+        reduced, pivot, rest: the eliminated dofs of links that are neither hinge nor slide.
 
     Returns:
-        0; 1 + a freedom that has no inertia to act on; or -1 - a freedom where the numbers have run away.
+        0; 1 + a dof without inertia; or -1 - a dof where a number is not finite.
     """
     parent, kinds, v_start, dofs, roles = links.parent, links.kind, links.v_start, links.dof, links.role
-    # Depth first, most links are the parent of the next: what the next adds is then carried over, not stored and read.
+    # Depth first, most links are the parent of the next: what the next adds then stays in registers.
     carried = False
     none = pack(0.0, 0.0, 0.0)
     carry = (none, none, none, none, none, none, none, none, none, none, none)
@@ -274,7 +274,7 @@ def articulate(
             if not d > 0.0:
                 return iv + 1 if d == d else -1 - iv
             inverse = 1.0 / d
-            # Shifted before the direction is taken out: the shift does not wait for the division.
+            # Shifted before the direction is eliminated: the shift does not wait for the division.
             offset = load4(rows, i, D)
             u = add(u, cross4(offset, v))
             store4(rows, i, U, u)
@@ -298,7 +298,7 @@ def articulate(
 
 @outlined
 def _solve_dofs(i, iv, dof, subspace, reduced, pivot, rest, rows, qdd):
-    """Fill qdd of the freedoms of link i, whose BL and BC hold what its parent does to it; complete BL and BC."""
+    """Fill qdd of the dofs of link i, whose BL and BC hold the acceleration by its parent; complete BL and BC."""
     lx, ly, lz = rows[i, BL], rows[i, BL + 1], rows[i, BL + 2]
     ax, ay, az = rows[i, BC], rows[i, BC + 1], rows[i, BC + 2]
     for a in range(dof):
@@ -342,7 +342,7 @@ def solve_accelerations(
             l = a = pack(0.0, 0.0, 0.0)  # noqa: E741
         elif p != i - 1:
             l, a = load4(rows, p, BL), load4(rows, p, BC)  # noqa: E741
-        # U is kept at the parent's origin, so qdd needs the parent's a' there
+        # U is about the parent's origin, so qdd needs the parent's a' there
         c = add(mul(load4(rows, i, U), l), mul(load4(rows, i, U + 4), a))
         a = add(a, cross4(l, load4(rows, i, D)))
         if kind == HINGE or kind == SLIDE:
@@ -371,7 +371,7 @@ def accelerations(
     # out
     qdd,
 ):  # fmt: skip
-    """Fill qdd for work left by `kinematics`, external forces taken off its P; return what `articulate` does."""
+    """Fill qdd for work left by `kinematics`, external forces subtracted from its P; return what `articulate` does."""
     failed = articulate(links, span, added, tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest)
     if failed == 0:
         solve_accelerations(links, span, work.subspace, work.reduced, work.pivot, work.rest, work.rows, qdd)

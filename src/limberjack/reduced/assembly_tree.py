@@ -1,20 +1,25 @@
-"""The assembly tree: in which order joints put the bodies of a tree together, two parts at a time.
+"""The assembly tree of an articulated body, and the layout of the coefficients of its nodes.
 
-Leaves are bodies, inner nodes are joints, the root of each figure is the joint of its base with the world. The joint of
-a node joins side A, which holds the parent body p, with side B, whose body nearest the world is the joint's child i.
+Leaves are rigid bodies, inner nodes are joints, the root of each kinematic tree is the joint of its base with the
+world. The principal joint of a node joins side A, which holds the parent body p, with side B, whose body nearest the
+world is the joint's child i.
 
 | symbol | meaning |
 |---|---|
-| C | the part a node stands for: bodies that hang together |
+| C | the subassembly of a node: bodies connected by joints |
 | r(C) | the body of C nearest the world |
-| handles(C) | r(C), and the bodies of C with a child outside C: where C can be pushed |
+| handles(C) | r(C), and the bodies of C with a child outside C: where forces from outside act on C |
 
-No part has more than two handles: a part with the one handle r can be cut at any joint; one with the handles r and h
-on the way from r to h, or at a joint just below r or h. Of these cuts the best balanced is taken, so that the tree is
-flat: log2(n) levels for chains, a small multiple of that for trees.
+No subassembly has more than two handles: one with the single handle r can be cut at any joint; one with the handles r
+and h on the path from r to h, or at a joint just below r or h. Of these cuts the best balanced is taken, so that the
+tree is flat: log2(n) levels for chains, a small multiple of that for trees.
 
-A body with many children (a hub) would make the tree deep, since it is one leaf: its arms come off one at a time. It is
-cut into equal pieces welded to each other in a row, with a few arms each. A weld is a joint without freedom.
+A body with many children (a hub) would make the tree deep, since it is one leaf: its children are cut off one at a
+time. It is split into equal pieces welded to each other in a row, with a few children each. A weld is a joint without
+dofs.
+
+All coefficients of all nodes lie in one row of doubles, `Coefficients.numbers`; the constants below are offsets from
+`offset_of(node)`. `merges.py` and `metric_merges.py` say what the coefficients are.
 
 Redon, Galoppo, Lin 2005, section 3.
 """
@@ -54,8 +59,8 @@ __all__ = [
 # What handle 1 of a node is: nothing, handle 1 of A, handle 0 of B (the joint's child), handle 1 of B.
 KEEP_NONE, KEEP_A, KEEP_JOINT, KEEP_B = 0, 1, 2, 3
 
-_HUB_CHILDREN = 8  # more than these make a hub
-_PIECE_ARMS = 4  # at most these on one piece of a hub
+_HUB_CHILDREN = 8  # more children make a hub
+_PIECE_ARMS = 4  # most children of one piece of a hub
 
 
 class Assembly(NamedTuple):
@@ -63,7 +68,7 @@ class Assembly(NamedTuple):
 
     Body b < n is link b, or the first piece of it if it is a hub; further pieces follow, hub by hub. Node b < nb is the
     leaf of body b. Inner nodes come children first, side A before side B, so that the inner nodes below a node are
-    those just before it; figure after figure.
+    those just before it; one kinematic tree after the other.
     """
 
     body_link: np.ndarray  # (nb,) link the body is, or is a piece of
@@ -80,36 +85,36 @@ class Assembly(NamedTuple):
     top: np.ndarray  # (m,) body nearest the world, handle 0 (a base at roots)
     other: np.ndarray  # (m,) body of handle 1, -1 = none
     depth: np.ndarray  # (m,) nodes above, 0 at roots
-    tree_index: np.ndarray  # (m,) index of the base the node belongs to, bases counted in link order
-    roots: np.ndarray  # (figures,) node of each base's joint, which joins the world with all the base carries
+    tree_index: np.ndarray  # (m,) index of the kinematic tree the node belongs to, in link order
+    roots: np.ndarray  # (trees,) node of each base's joint, which joins the world with all the base carries
 
 
 class _Scratch(NamedTuple):
     """Work arrays of the build."""
 
-    order: np.ndarray  # (nb,) bodies depth first; each part is a run of it, its top first
-    spare: np.ndarray  # (nb,) bodies on their way within `order`
+    order: np.ndarray  # (nb,) bodies depth first; each subassembly is a run of it, its top first
+    spare: np.ndarray  # (nb,) copy while bodies move within `order`
     child: np.ndarray  # (nb,) first child, -1 = none
     sibling: np.ndarray  # (nb,) next child of the same parent, -1 = none
-    load: np.ndarray  # (nb,) float: weight of the body and what it carries, within its part
+    load: np.ndarray  # (nb,) float: weight of the body and what it carries, within its subassembly
     count: np.ndarray  # (nb,) the same in bodies
-    path: np.ndarray  # (nb,) node of the part in which the body was last between the two handles, -1 = never
-    stack: np.ndarray  # (nb, 3) parts still to cut: first and last + 1 in `order`, node
+    path: np.ndarray  # (nb,) last node in which the body was on the path between the two handles, -1 = none
+    stack: np.ndarray  # (nb, 3) subassemblies still to cut: first and last + 1 in `order`, node
 
 
 def new_assembly(links: Links, *, weight: np.ndarray | None = None, priority: np.ndarray | None = None) -> Assembly:
     """Return the assembly tree of `links`, of which only `parent` is read.
 
-    Each part is cut at the joint that gives the smallest weight of the heavier side, among those that leave at most two
-    handles per side; of equal ones at the joint of the lowest body. Takes time proportional to n times the depth.
+    Each subassembly is cut at the joint that gives the smallest weight of the heavier side, among those that leave at
+    most two handles per side; of equal ones at the joint of the lowest body. The time is O(n depth).
 
     Args:
         links: the tree of links.
         weight: (n,) positive, what the sides are balanced by; 1 per link unless given. Pieces of a hub share its
             weight.
-        priority: (n,) whole numbers of the joint above each link; a part is then cut at its joint of the lowest number
-            first, and balance decides between equal ones only. The welds of a hub have the lowest number of its arms:
-            they take no part in any count of joints and keep the arms from coming off one at a time.
+        priority: (n,) integers of the joint above each link; a subassembly is then cut at its joint of the lowest
+            number, and balance decides between equal ones only. The welds of a hub have the lowest number of its
+            children: they are not counted as joints and keep the children from being cut off one at a time.
 
     Raises:
         StateError: `weight` or `priority` has the wrong shape or bad numbers.
@@ -257,7 +262,7 @@ def _best_cut(
     # out
     scratch,
 ):  # fmt: skip
-    """Return the place in `order` of the child body of the best joint to cut the part at; fill its loads and counts."""
+    """Return the index in `order` of the child body of the best joint to cut at; fill loads and counts."""
     order, load, count, path = scratch.order, scratch.load, scratch.count, scratch.path
     body_parent = tree.body_parent
     r, h = tree.top[node], tree.other[node]
@@ -328,7 +333,7 @@ def _add_node(
     stack,
     tree,
 ):  # fmt: skip
-    """Fill the node of a part whose inner nodes, if any, end with `last`; return it and the new depth of the stack."""
+    """Fill the node of a side whose inner nodes, if any, end with `last`; return it and the new depth of the stack."""
     node = top if end - begin == 1 else last
     tree.parent[node] = above
     tree.top[node] = top
@@ -356,13 +361,13 @@ def _cut(
     scratch,
     tree,
 ):  # fmt: skip
-    """Cut the part of `node` at the joint of the body at `position`; return the new depth of the stack."""
+    """Cut the subassembly of `node` at the joint of the body at `position`; return the new depth of the stack."""
     order, path, stack = scratch.order, scratch.path, scratch.stack
     r, h, i = tree.top[node], tree.other[node], order[position]
     p = tree.body_parent[i]
     size = scratch.count[i]
     _move_to_end(position, position + size, end, order, scratch.spare)
-    # h lies in B exactly if the joint is on the way to it.
+    # h lies in B exactly if the joint is on the path to it.
     below = h >= 0 and path[i] == node
     other_a = p if p != r else (-1 if below else h)
     other_b = h if below and h != i else -1
@@ -372,7 +377,7 @@ def _cut(
     if h >= 0:
         tree.keep[node] = KEEP_A if not below else (KEEP_JOINT if h == i else KEEP_B)
     middle = end - size
-    # A part of s bodies has s - 1 inner nodes: those of A, those of B, its own.
+    # A subassembly of s bodies has s - 1 inner nodes: those of A, those of B, its own.
     a, depth_of_stack = _add_node(begin, middle, node - size, node, r, other_a, depth_of_stack, stack, tree)
     b, depth_of_stack = _add_node(middle, end, node - 1, node, i, other_b, depth_of_stack, stack, tree)
     tree.first[node] = a
@@ -392,14 +397,14 @@ def _build(
     """Fill the nodes of `tree`, whose bodies are filled, for weights and ranks of the bodies."""
     _depth_first(tree.body_parent, scratch)
     order, stack, nb = scratch.order, scratch.stack, len(weight)
-    figure, begin = 0, 0
+    index, begin = 0, 0
     while begin < nb:
         end = begin + 1
         while end < nb and tree.body_parent[order[end]] >= 0:
             end += 1
         base, root = order[begin], nb + end - 1
-        tree.roots[figure] = root
-        tree.tree_index[root] = figure
+        tree.roots[index] = root
+        tree.tree_index[root] = index
         tree.joint[root] = base
         tree.top[root] = base
         tree.node_of[base] = root
@@ -409,37 +414,33 @@ def _build(
             first, last, node = stack[waiting, 0], stack[waiting, 1], stack[waiting, 2]
             position = _best_cut(weight, rank, first, last, node, tree, scratch)
             waiting = _cut(first, last, node, position, waiting, scratch, tree)
-        figure += 1
+        index += 1
         begin = end
 
 
-# The numbers of the parts of an assembly tree: what they are is told in `merges.py`, where they stand, here.
-#
-# All numbers of all nodes stand in one row; symbols of a node are offsets from its place, see `offset_of`.
-
 WELD = -1
-# Columns of the table of nodes: sides A and B, node above, child body, handles and figure of the assembly tree; kind,
-# first freedom, number of freedoms and frame of the joint.
+# Columns of the table of nodes: sides A and B, node above, child body, handles and kinematic tree; kind, first dof,
+# number of dofs and frame of the joint.
 FIRST_SIDE, SECOND_SIDE, UP, CHILD, SLOT, KEEP, HANDLES, TOP, TREE_INDEX, KIND, V, DOFS, FRAMES, TABLE = range(14)
 TREE_COLUMNS = ("first", "second", "parent", "joint", "slot", "keep", "handles", "top", "tree_index")
-# Places in an inner node: Phi and Psi (12 x 12 by rows), columns of b and p (8 rows of 12: six squares and products of
-# the angular velocity, constant, value of now), the lower half of the square form of eta (7 x 7), pose of i in p, pose
-# of handle 1 in handle 0, inertia about handle 0, eta of now.
+# Offsets in an inner node: Phi and Psi (12 x 12 by rows, blocks of the two handles), columns of b and p (8 rows of 12:
+# six squares and products of the angular velocity, constant, current value), the lower half of the quadratic form of
+# eta (7 x 7), pose of i in p, pose of handle 1 in handle 0, inertia about handle 0, current eta.
 PHI, PSI, KT, PT, EC, JX, HX, IN, ETA, NODE = 0, 144, 288, 384, 480, 508, 520, 532, 542, 544
 # In a leaf: Phi (6 x 6), columns of b (8 rows of 6), inertia.
 LEAF_KT, LEAF_IN, LEAF = 36, 84, 94
-CURRENT = 7  # the row of columns that holds the value of now
+CURRENT = 7  # the row of columns that holds the current value
 # In a frame of a joint that is neither hinge nor slide: S^T (d x 6), S^+ (d x 6), T^T ((6 - d) x 6).
 FRAME_S, FRAME_PLUS, FRAME_LOCKED, FRAME = 0, 36, 72, 108
-# Columns of what a freedom has of its own: joint force, own inertia, row of the joint's weight A.
+# Columns of `own`, what a dof has of its own: joint force, own inertia (armature), row of the joint's weight A.
 TAU, OWN, WEIGHT = 0, 1, 2
-# Places in the scratch: E (6 x 12), T^T, H, M (6 x 8), Psi0 (6 x 8), a transposed block, U G^T, A U G^T, spare numbers,
-# three 6 x 6 and a 6, room for other users; then opened joints by slots.
+# Offsets in the scratch: E (6 x 12), T^T, H, M (6 x 8), Psi0 (6 x 8), a transposed block, U G^T, A U G^T, spare
+# numbers, three 6 x 6 and a 6, room for other users; then the factored joints by slots.
 ET, TT, HT, MM, PSI0, TRANSPOSED, UG, AG, SPARE, SMALL, VECTOR, ROOM, FACTORS = (
     0, 72, 144, 216, 264, 312, 360, 432, 504, 544, 652, 660, 1260,
 )  # fmt: skip
-# In an opened joint: G^T (6 x 12), W (6 x 8), U (6 x 8), D (6 x 6), gamma, R, joint force, beta; T^T (6 x 12) and Psi0
-# (6 x 8), where they are kept.
+# In a factored joint: G^T (6 x 12), W (6 x 8), U (6 x 8), D (6 x 6), gamma, R, joint force, beta; T^T (6 x 12) and
+# Psi0 (6 x 8), where they are cached.
 GT, WW, UU, DD, GAMMA, RR, FORCE, BETA, FACTOR_TT, FACTOR_PSI0, FACTOR = (
     0,
     72,
@@ -454,23 +455,23 @@ GT, WW, UU, DD, GAMMA, RR, FORCE, BETA, FACTOR_TT, FACTOR_PSI0, FACTOR = (
     348,
 )
 
-# Places are never negative. With this mask the compiler knows, and leaves out what turns negative indices round: a
+# Offsets are never negative. This mask tells the compiler, which then omits the wrap-around of negative indices: a
 # fourth of all instructions.
 NON_NEGATIVE = (1 << 48) - 1
 
 
 class Coefficients(NamedTuple):
-    """The numbers of all nodes and what they are made of; m nodes, nv freedoms."""
+    """The coefficients of all nodes and what they are computed from; m nodes, nv dofs."""
 
     table: np.ndarray  # (m, TABLE) int32, the assembly tree by nodes
-    numbers: np.ndarray  # (1, all) see the places above
-    own: np.ndarray  # (nv, 2 + most freedoms of a joint) forces, own inertias and weights of the freedoms
-    scratch: np.ndarray  # (1, OPENED + slots OPEN)
-    shares: np.ndarray  # (m, 10) inertias with hubs shared among their pieces; without hubs (0, 10)
+    numbers: np.ndarray  # (1, all) see the offsets above
+    own: np.ndarray  # (nv, 2 + most dofs of a joint) forces, own inertias and weights of the dofs
+    scratch: np.ndarray  # (1, FACTORS + slots FACTOR)
+    shares: np.ndarray  # (m, 10) inertias with hubs divided among their pieces; without hubs (0, 10)
 
 
 def new_coefficients(links: Links, tree: Assembly, slots: int) -> Coefficients:
-    """Return coefficients for `tree`, all zero but what never changes, with room for `slots` opened joints."""
+    """Return coefficients for `tree`, all zero but what never changes, with room for `slots` factored joints."""
     nb, n, m = len(tree.body_link), len(links.parent), len(tree.parent)
     body = np.maximum(tree.joint, 0)
     inside, link = tree.joint >= 0, tree.body_link[body]
@@ -499,19 +500,19 @@ def new_coefficients(links: Links, tree: Assembly, slots: int) -> Coefficients:
 
 @inner
 def offset_of(node, nb):
-    """Return where the numbers of `node` begin."""
+    """Return the offset of the coefficients of `node`."""
     return (node * LEAF if node < nb else nb * LEAF + (node - nb) * NODE) & NON_NEGATIVE
 
 
 @inner
 def columns_offset(node, nb):
-    """Return where the columns of b of `node` begin."""
+    """Return the offset of the columns of b of `node`."""
     return (node * LEAF + LEAF_KT if node < nb else nb * LEAF + (node - nb) * NODE + KT) & NON_NEGATIVE
 
 
 @inner
 def factor_offset(slot):
-    """Return where the opened joint in `slot` begins in the scratch."""
+    """Return the offset in the scratch of the factored joint in `slot`."""
     return (FACTORS + slot * FACTOR) & NON_NEGATIVE
 
 
@@ -523,7 +524,7 @@ def row_length(node, nb):
 
 @inner
 def pose(c, o):
-    """Return the rotation (9) and position (3) at place o."""
+    """Return the rotation (9) and position (3) at offset o."""
     return (
         (
             c[0, o], c[0, o + 1], c[0, o + 2], c[0, o + 3], c[0, o + 4], c[0, o + 5], c[0, o + 6], c[0, o + 7],
@@ -535,7 +536,7 @@ def pose(c, o):
 
 @inner
 def transform_motion(c, j, x, o):
-    """Return X m: the motion of six numbers at x[0, o:], carried from p to i by the pose of i in p at c[0, j:]."""
+    """Return X m: the motion vector at x[0, o:], transformed from p to i by the pose of i in p at c[0, j:]."""
     r, px, py, pz = pose(c, j)
     a0, a1, a2 = x[0, o], x[0, o + 1], x[0, o + 2]
     l0 = x[0, o + 3] - (py * a2 - pz * a1)
@@ -549,7 +550,7 @@ def transform_motion(c, j, x, o):
 
 @inner
 def transform_force(c, j, n0, n1, n2, f0, f1, f2):
-    """Return X^T (n; f): the force on link i, as one on link p."""
+    """Return X^T (n; f): the force on link i, transformed to link p."""
     r, px, py, pz = pose(c, j)
     g0, g1, g2 = (
         r[0] * f0 + r[1] * f1 + r[2] * f2, r[3] * f0 + r[4] * f1 + r[5] * f2, r[6] * f0 + r[7] * f1 + r[8] * f2,
@@ -584,11 +585,11 @@ def transform_motion_rows(c, j, x, o, row, blocks, y, d, width):
 
 @inner
 def current_offset(node, nb, shift):
-    """Return the place of the value of now of b (shift KT) or p (shift PT) of an inner node."""
+    """Return the offset of the current value of b (shift KT) or p (shift PT) of an inner node."""
     return (nb * LEAF + (node - nb) * NODE + shift + 12 * CURRENT) & NON_NEGATIVE
 
 
 @inner
 def eta_of(node, nb, c):
-    """Return eta of now of a node."""
+    """Return the current eta of a node."""
     return 0.0 if node < nb else c[0, offset_of(node, nb) + ETA]

@@ -1,10 +1,11 @@
-"""Steps of trees with loops, limits, gears, velocity constraints and grips: the tree's own solution, then anticipation.
+"""Steps of trees with constraint rows: loops, limits, gears, velocity constraints and grips.
 
-kinematics -> forces -> articulated bodies -> rows (`solvers/anticipation.py`) -> integrate -> project positions,
-then velocities. All integrators of `stepping.py` but `momentum` are offered. The projection is a Newton iteration in
-the metric of the mass; a row held at velocity level only (no slip, carrier gears) is projected in velocity alone.
-One-sided rows join the accelerations while they touch, and the projections when a step would pass them: limits hold
-exactly and take the speed into them, and their forces and impulses never pull.
+kinematics -> forces -> articulated bodies -> rows (`rows.py`) -> integrate -> project positions, then velocities.
+
+All integrators of `step.py` but `momentum` are offered. The projection is a Newton iteration in the metric of the mass;
+a row at velocity level only (no slip, carrier gears) is projected in velocity alone. Inequality rows enter the
+accelerations while they are active, and the projections when a step would pass them: limits are satisfied exactly and
+are inelastic, and their forces and impulses never pull.
 """
 
 from __future__ import annotations
@@ -49,23 +50,23 @@ GAP_ALLOWED = 1e-8
 _MOST_ITERATIONS = 30
 # In place of an integrator: no step, velocities are replaced by the accelerations.
 ACCELERATIONS = 16
-# Codes of failure beside those of `stepping`; far from any freedom's.
+# Codes of failure beside those of `step.py`; far from those of any dof.
 OPEN_LOOP, STUCK, MORE_ROOM = -(2**40), -(2**41), -(2**42)
 
 
 class LoopState(NamedTuple):
-    """Coordinates, velocities, forces and drives of loop joints, which have no place in q and qd."""
+    """Coordinates, velocities, forces and drives of loop joints, which are not in q and qd."""
 
     q: np.ndarray
     qd: np.ndarray
     tau: np.ndarray  # applied by the user
-    place: np.ndarray  # (r, 2) of each DRIVE row: places in q and qd
+    place: np.ndarray  # (r, 2) of each DRIVE row: indices in q and qd
     scalar: np.ndarray  # (s, 12) as in `Drives`
     ball: np.ndarray  # (b, 18)
 
 
 def new_loop_state(nq: int, nv: int, place: Any, scalar: Any, ball: Any) -> LoopState:
-    """Return the own state of loop joints with nq coordinates and nv freedoms."""
+    """Return the state of loop joints with nq coordinates and nv dofs."""
     return LoopState(
         np.zeros(nq), np.zeros(nv), np.zeros(nv),
         np.array(place, np.int64).reshape(-1, 2), np.array(scalar, float).reshape(-1, 12),
@@ -75,7 +76,7 @@ def new_loop_state(nq: int, nv: int, place: Any, scalar: Any, ball: Any) -> Loop
 
 @inner
 def _apply_row_force(table, r, tau, state, wrench, rows):
-    """Let the force tau act along row r, of one pair: taken off the bias forces of its links."""
+    """Subtract the force tau along row r, of one pair, from the bias forces of its links."""
     k = table.row_pair[r, 0]
     fx, fy, fz = tau * wrench[r, 3], tau * wrench[r, 4], tau * wrench[r, 5]
     for end in range(2):
@@ -103,7 +104,7 @@ def evaluate_soft_rows(
     # in
     k, h, soft, constraint, rows,
 ):  # fmt: skip
-    """Evaluate what gives way in block k: force, stiffness and damping; loop joints' drives push at once, or `soft`."""
+    """Evaluate force, stiffness and damping of the soft rows of block k; explicit forces of loop joints act at once."""
     values, compliance = constraint.values, constraint.compliance
     r = constraint.blocks[k, ROW]
     while r < constraint.blocks[k, ROW_END]:
@@ -139,7 +140,7 @@ def evaluate_soft_rows(
                 compliance[r, 0], compliance[r, 1], compliance[r, 2] = -f, stiff, damp
         for c in range(width):
             force = loop_state.tau[iv + c]
-            # a drive without stiffness and damping (its motor at its largest force) only pushes
+            # a drive without stiffness and damping (its motor at its largest force) is an explicit force
             if not (soft and (compliance[r + c, 1] > 0.0 or compliance[r + c, 2] > 0.0)):
                 force -= compliance[r + c, 0]
                 compliance[r + c, 0], compliance[r + c, 1], compliance[r + c, 2] = 0.0, 0.0, 0.0
@@ -150,7 +151,7 @@ def evaluate_soft_rows(
 
 @inner
 def _constrain(links, table, span, k, mode, h, soft, work, constraint, qdd):
-    """Let the rows of block k act in `mode` on work left by `articulate`: qdd becomes theirs; return a status."""
+    """Solve the rows of block k in `mode` on work left by `articulate`: fill qdd with them; return a status."""
     count = select_rows(links, table, k, mode, h, soft, work.rows, qdd, constraint)
     if count == NO_ROOM:
         return MORE_ROOM
@@ -192,7 +193,7 @@ def _dynamics(
 
 @inner
 def _largest_error(table, k, constraint):
-    """Return the largest error of a position row of block k, the row, and whether a one-sided one touches."""
+    """Return the largest error of a position row of block k, the row, and whether an inequality is active."""
     values, worst, at, active = constraint.values, 0.0, -1, False
     for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
         role = table.role[r]
@@ -208,7 +209,7 @@ def _largest_error(table, k, constraint):
 
 @outlined
 def _needs_projection(table, k, h, q, qd, constraint):
-    """Return whether the rows of block k need a projection after a step: any held, or one-sided ones it could reach."""
+    """Return whether block k needs a projection after a step: for equalities, or inequalities it may have reached."""
     values = constraint.values
     for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
         role = table.role[r]
@@ -226,14 +227,14 @@ def _needs_projection(table, k, h, q, qd, constraint):
                 if value < -CLOSED or (value <= ACTIVE_GAP and rate < 0.0) or (pressed and value > CLOSED):
                     return True
             elif constraint.multipliers[r] > 0.0 or values[r, 0] + 4.0 * h * min(values[r, 1], 0.0) < 0.02:
-                # read off frames: whether the step has passed it shows only after the kinematics
+                # read from frames: whether the step has passed it is known only after the kinematics
                 return True
     return False
 
 
 @inner
 def _project(links, table, span, k, time, work, constraint, tau, qdd, q, qd):
-    """Bring (q, qd) onto the rows of block k; return 0 or the code of what failed."""
+    """Project (q, qd) onto the rows of block k; return 0 or the code of what failed."""
     status = 0
     last = least = np.inf
     worst = 0.0
@@ -359,7 +360,7 @@ def _block_steps(
     links, drives, springs, table, loop_state, span, k, code, n, substeps, h, time, applied, wrenches, work,
     spring_work, b, constraint, q, qd,
 ):  # fmt: skip
-    """Take n steps with block k; stop at the first that fails and put back the state before it."""
+    """Take n steps with block k; stop at the first that fails and restore the state before it."""
     q_before, qd_before = b.q_before, b.qd_before
     q0, q1, v0, v1 = span[COORDINATE], span[COORDINATE + 1], span[DOF], span[DOF + 1]
     for step in range(n):
@@ -418,7 +419,7 @@ def take_constrained_steps(
     After a failure the blocks are at different steps.
 
     Returns:
-        the fewest steps any block took, and 0 or a status: those of `stepping.take_steps`, OPEN_LOOP, STUCK, MORE_ROOM;
+        the fewest steps any block took, and 0 or a status: those of `take_steps`, OPEN_LOOP, STUCK, MORE_ROOM;
         and the block it came from.
     """
     taken, status, where = n, 0, 0

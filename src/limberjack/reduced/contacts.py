@@ -1,10 +1,13 @@
-"""Steps of trees that touch things: foresee the step, find the forces of contacts, take the step with them.
+"""Steps of trees with contacts and dry friction: a free step, contact impulses, then the step with them as forces.
 
-    kinematics -> contacts (`collision/`) -> the step as if nothing touched -> forces at the contacts -> the step
+    kinematics -> contacts (`collision/`) -> free step, without contacts -> impulses by sweeps -> constrained step
 
-Contacts, dry friction of joints, loops and limits about to be reached are rows, met together by
-`solvers/path_sweeps.py`. Contacts and dry friction then act in the step as forces lam / h; loops and limits find theirs
-again in the step.
+Contacts, dry friction of joints, loops and limits about to be reached are blocks of rows, solved together by projected
+Gauss-Seidel sweeps without a matrix. Each row stores the forward pass y of its paths to the world; with z = sum of
+y_j lam_j over all rows, the velocity of row i is the sum over its path of y_i z / D (`responses.py`), so that one
+update costs the length of its path. Normal impulses push, friction stays within its disk (a cone, no pyramid), dry
+friction within its bounds; equality rows are unbounded. Contacts and dry friction then act in the step as forces
+lam / h; loops and limits are solved again in the step (`constrained_step.py`).
 """
 
 from __future__ import annotations
@@ -52,25 +55,20 @@ __all__ = [
     "eliminate_along_path",
 ]
 
-# Rows over trees met by sweeps, without a matrix: each row keeps the forward pass y of its paths to the world.
-#
-# With z = sum of y_j lam_j over all rows, the velocity that row i gets is the sum over its path of y_i z / D
-# (`articulated/responses.py`): a visit costs what its path is long. Accumulated Gauss-Seidel: contacts push, friction
-# stays within its disk (a cone, never a pyramid), dry friction within its bounds, loops and limits hold.
-
-# What a block of rows is: three of a contact, one held, one-sided or with dry friction.
+# Kinds of blocks: three rows of a contact, one equality, one inequality, dry friction of one dof.
 CONTACT, EQUALITY_ROW, INEQUALITY_ROW, DRY_FRICTION = range(4)
-# Sweeps at most; they end when no velocity changes by more than this [m/s].
+# Most sweeps; they end when no velocity changes by more than this [m/s].
 _MOST_SWEEPS, _CONVERGED = 100, 1e-9
-# Velocities that still change by more than this [m/s] after all sweeps: contacts ask for what no motion can give, and
-# impulses grow from sweep to sweep. That nothing comes nearer can always be had.
+# If velocities still change by more than this [m/s] after all sweeps, the target velocities of the contacts cannot be
+# reached by any motion, and impulses grow from sweep to sweep. Targets of zero are always feasible.
 _DIVERGED = 0.5
-# Rows that hold whatever happens are met exactly afterwards: impulses found for less are too large, and put energy in.
+# Equality rows are solved exactly in the step: contact impulses found with open equalities are too large and would add
+# energy.
 _MOST_SWEEPS_EQUALITY = 1000
-# Joints hold a direction entirely where what is left of y, of size 1 before two paths cancel, is rounding; its square.
+# A direction is locked by joints where what is left of y, of size 1 before two paths cancel, is rounding; its square.
 _ROUNDING = 1e-20
-# Contacts along whose normal joints give way less than this times what they do across it are parted more slowly: a
-# wedge of a thousandth would turn a gentle push into a wild slip.
+# Contacts whose response along the normal is below this times that along the tangents separate more slowly: a wedge of
+# a thousandth would turn a small push into a large slip.
 _STIFF = 1e-3
 # Columns of `coefficients`: 1 / K of the normal or only row, K between it and the tangents (2), inverse of K of the
 # tangents (3), free velocities (3), target velocity, friction coefficient or largest impulse, 1 / the largest K of the
@@ -79,25 +77,25 @@ _INVERSE, _CROSS, _ACROSS, FREE_VELOCITY, TARGET, BOUND, _SCALE, _COEFFICIENTS =
 
 
 class PathRows(NamedTuple):
-    """Blocks of rows over trees; n links, m blocks, c places in them."""
+    """Blocks of rows over trees; n links, m blocks, c nonzeros in them."""
 
     seen: np.ndarray  # (n,) links of the path being walked
     dense: np.ndarray  # (3, nv) y before it is packed
     inverse: np.ndarray  # (nv,) 1 / D
     z: np.ndarray  # (nv,) z / D
-    start: np.ndarray  # (m + 1,) places of each block
-    column: np.ndarray  # (c,) freedoms
+    start: np.ndarray  # (m + 1,) nonzeros of each block
+    column: np.ndarray  # (c,) dofs
     y: np.ndarray  # (c, 3)
     kind: np.ndarray  # (m,)
-    source: np.ndarray  # (m,) contact, row or freedom
+    source: np.ndarray  # (m,) contact, row or dof
     coefficients: np.ndarray  # (m, _FACTS)
     axes: np.ndarray  # (m, 9) normal and tangents of contacts
     lam: np.ndarray  # (m, 3)
-    report: np.ndarray  # (4,) blocks, sweeps, last change of velocity, places needed
+    report: np.ndarray  # (4,) blocks, sweeps, last change of velocity, nonzeros needed
 
 
 def new_path_rows(links: int, nv: int, blocks: int, places: int) -> PathRows:
-    """Return room for so many blocks of rows and places in them."""
+    """Return arrays for so many blocks of rows and nonzeros in them."""
     return PathRows(
         np.zeros(links, np.int64), np.zeros((3, nv)), np.zeros(nv), np.zeros(nv), np.zeros(blocks + 1, np.int64),
         np.zeros(places, np.int64), np.zeros((places, 3)), np.zeros(blocks, np.int64), np.zeros(blocks, np.int64),
@@ -109,7 +107,7 @@ def new_path_rows(links: int, nv: int, blocks: int, places: int) -> PathRows:
 def eliminate_along_path(links, link, row, nx, ny, nz, fx, fy, fz, own, share, work, qd, dense):
     """Add the forward elimination of a wrench on `link` (torque at its origin) to dense[row]; return J qd.
 
-    With own >= 0, a freedom of `link`, a joint force `share` at it acts too.
+    With own >= 0, a dof of `link`, a joint force `share` on it is included.
     """
     rows, subspace, reduced, pivot = work.rows, work.subspace, work.reduced, work.pivot
     ax, ay, az, bx, by, bz = nx, ny, nz, fx, fy, fz
@@ -144,7 +142,7 @@ def eliminate_along_path(links, link, row, nx, ny, nz, fx, fy, fz, own, share, w
 
 @inner
 def pack_path(links, link, stamp, at, packed):
-    """Move y of the links from `link` on, as far as no path before it went, to the packed places from `at` on."""
+    """Pack y of the links from `link` up to where an earlier path joins, from index `at` on; return the next index."""
     i, room = link, len(packed.column)
     while i >= 0 and packed.seen[i] != stamp:
         packed.seen[i] = stamp
@@ -187,7 +185,7 @@ def _invert_diagonal(k, width, packed):
     if across > 1e-12 * k11 * k22 and min(k11, k22) > none:
         f[k, _ACROSS], f[k, _ACROSS + 1], f[k, _ACROSS + 2] = k22 / across, k11 / across, -k12 / across
     else:
-        # one direction is held by the joints: each tangent by itself
+        # one direction is locked by the joints: each tangent by itself
         f[k, _ACROSS] = 1.0 / k11 if k11 > max(none, 1e-12 * k00) else 0.0
         f[k, _ACROSS + 1] = 1.0 / k22 if k22 > max(none, 1e-12 * k00) else 0.0
         f[k, _ACROSS + 2] = 0.0
@@ -195,7 +193,7 @@ def _invert_diagonal(k, width, packed):
 
 @inner
 def _apply_impulse(k, d0, d1, d2, packed):
-    """Let the impulses d of block k act."""
+    """Add the impulses d of block k to z."""
     for t in range(packed.start[k], packed.start[k + 1]):
         v = packed.column[t]
         packed.z[v] += packed.inverse[v] * (packed.y[t, 0] * d0 + packed.y[t, 1] * d1 + packed.y[t, 2] * d2)
@@ -203,7 +201,7 @@ def _apply_impulse(k, d0, d1, d2, packed):
 
 @inner
 def _update_contact(k, packed):
-    """Let contact k have its say; return the change of velocity it made."""
+    """One projected Gauss-Seidel update of contact k; return the change of velocity."""
     f, lam, y, z = packed.coefficients, packed.lam, packed.y, packed.z
     u0, u1, u2 = f[k, FREE_VELOCITY], f[k, FREE_VELOCITY + 1], f[k, FREE_VELOCITY + 2]
     for t in range(packed.start[k], packed.start[k + 1]):
@@ -216,7 +214,7 @@ def _update_contact(k, packed):
     w = lam[k, 2] - (f[k, _ACROSS + 2] * u1 + f[k, _ACROSS + 1] * u2)
     most, size = f[k, BOUND] * push, math.sqrt(x * x + w * w)
     if size > most:
-        # it slides: friction against the slip itself, for which one step length must serve both tangents
+        # it slides: friction opposes the slip, for which both tangents need one step length
         x, w = lam[k, 1] - f[k, _SCALE] * u1, lam[k, 2] - f[k, _SCALE] * u2
         size = math.sqrt(x * x + w * w)
         s = most / size if size > most else 1.0
@@ -231,7 +229,7 @@ def _update_contact(k, packed):
 
 @inner
 def _update_row(k, packed):
-    """Let the one row of block k have its say; return the change of velocity it made."""
+    """One projected Gauss-Seidel update of the single row of block k; return the change of velocity."""
     f, kind = packed.coefficients, packed.kind[k]
     u = f[k, FREE_VELOCITY]
     for t in range(packed.start[k], packed.start[k + 1]):
@@ -250,7 +248,7 @@ def _update_row(k, packed):
 
 @outlined
 def _sweeps(count, most, packed):
-    """Let all blocks have their say until nothing changes, or so many times; return the last change of velocity."""
+    """Update all blocks until they converge, or `most` times; return the last change of velocity."""
     change = 0.0
     for sweep in range(most):
         change = 0.0
@@ -264,7 +262,7 @@ def _sweeps(count, most, packed):
 
 @outlined
 def projected_gauss_seidel(count, packed):
-    """Find the impulses of all blocks."""
+    """Solve for the impulses of all blocks, warm started from `lam`."""
     most = _MOST_SWEEPS
     for k in range(count):
         if packed.kind[k] == EQUALITY_ROW:
@@ -284,11 +282,11 @@ def projected_gauss_seidel(count, packed):
 
 
 MORE_CONTACTS, IMPACT = -(2**43), -(2**45)
-# Overlap beyond the first is pushed out at this rate, no faster than the last [m, 1/s, m/s].
+# Penetration beyond the slop is pushed out at this rate, up to this speed [m, 1/s, m/s].
 _SLOP, _PUSH_OUT_RATE, _PUSH_OUT_SPEED = 1e-4, 10.0, 1.0
-# Limits nearer than this after the step foreseen are watched [m, rad].
+# Limits nearer than this after the free step are included [m, rad].
 _NEAR = 0.05
-# Slower impacts do not bounce, as a multiple of the speed that weight gains in a step.
+# Slower impacts have no restitution, as a multiple of the speed that gravity adds in a step.
 _RESTITUTION_STEPS = 2.0
 
 
@@ -298,18 +296,18 @@ class ContactState(NamedTuple):
     trees: np.ndarray  # (t, SPAN) every tree
     tree: np.ndarray  # (n,) the tree of each link
     whole: np.ndarray  # (SPAN,)
-    friction_dofs: np.ndarray  # (f,) freedoms with dry friction
+    friction_dofs: np.ndarray  # (f,) dofs with dry friction
     friction: np.ndarray  # (nv,) of joints [N, N m]
     extent: np.ndarray  # (n,) how far shapes reach from the link's origin [m]
     work: Work  # of the start of the step
     pose: np.ndarray  # (n, 7)
     velocities: np.ndarray  # (n, 6)
     reach: np.ndarray  # (n,)
-    involved: np.ndarray  # (t,) trees that take part
+    involved: np.ndarray  # (t,) 1 = contacts or dry friction act on the tree
     packed: PathRows
     q: np.ndarray  # (nq,) at the start
     qd: np.ndarray  # (nv,)
-    free_velocity: np.ndarray  # (nv,) velocities if nothing touched
+    free_velocity: np.ndarray  # (nv,) velocities after the free step
     applied: np.ndarray  # (nv,) forces of the user and of dry friction
 
 
@@ -320,9 +318,9 @@ def new_contact_state(
 
     Args:
         links, drives: the trees.
-        friction: (nv,) dry friction of their freedoms [N, N m].
+        friction: (nv,) dry friction of their dofs [N, N m].
         extent: (n,) how far shapes reach from each link's origin [m].
-        packed: room for rows, of as many links and freedoms.
+        packed: arrays for rows, of as many links and dofs.
     """
     n, nv = len(links.parent), len(links.armature)
     roots = np.append(np.flatnonzero(links.parent < 0), n)
@@ -338,7 +336,7 @@ def new_contact_state(
 
 @inner
 def _fall(h, gravity):
-    """Return how far weight moves things in a step."""
+    """Return how far gravity moves a body in a step."""
     return h * h * math.sqrt(gravity[0] * gravity[0] + gravity[1] * gravity[1] + gravity[2] * gravity[2])
 
 
@@ -372,7 +370,7 @@ def _set_poses(links, h, rows, subspace, qd, state):
 
 @inner
 def _tangent(x, y, z):
-    """Return a unit vector across the unit vector (x, y, z)."""
+    """Return a unit vector perpendicular to the unit vector (x, y, z)."""
     if abs(z) < 0.7:
         f = 1.0 / math.sqrt(x * x + y * y)
         return -f * y, f * x, 0.0
@@ -395,7 +393,7 @@ def _contact_row(links, link, sign, row, point, x, y, z, work, qd, dense):
 
 @outlined
 def _add_contact(links, k, c, h, contacts, found, state):
-    """Make block k of contact c; return the place after its last."""
+    """Fill block k with contact c; return the index after its last nonzero."""
     p = state.packed
     a, b, t = contacts.link_a[c], contacts.link_b[c], state
     point = (contacts.point[c, 0], contacts.point[c, 1], contacts.point[c, 2])
@@ -443,7 +441,7 @@ def _add_contact(links, k, c, h, contacts, found, state):
 
 @outlined
 def _add_row(links, table, k, r, h, constraint, state):
-    """Make block k of row r of the model's constraints; return the place after its last."""
+    """Fill block k with row r of the model's constraints; return the index after its last nonzero."""
     t, stamp, rate = state, k + 1, -table.target[r, 1]
     pair_state, wrench = constraint.state, constraint.wrench
     for slot in range(2):
@@ -493,7 +491,7 @@ def _add_row(links, table, k, r, h, constraint, state):
 
 @inner
 def _owner(links, path, r, v):
-    """Return the link whose freedom v is; it starts one of the paths of row r."""
+    """Return the link whose dof v is; it starts one of the paths of row r."""
     out = path[r, 0]
     for slot in range(4):
         i = path[r, slot]
@@ -504,7 +502,7 @@ def _owner(links, path, r, v):
 
 @outlined
 def _add_friction(links, k, i, v, h, state):
-    """Make block k of the dry friction of freedom v of link i; return the place after its last."""
+    """Fill block k with the dry friction of dof v of link i; return the index after its last nonzero."""
     p = state.packed
     t = state
     p.coefficients[k, FREE_VELOCITY] = eliminate_along_path(
@@ -517,7 +515,7 @@ def _add_friction(links, k, i, v, h, state):
 
 @outlined
 def _articulate(links, span, added, tau, state):
-    """Eliminate the trees that take part, and fill 1 / D of their freedoms."""
+    """Eliminate the trees involved, and fill 1 / D of their dofs."""
     work, inverse = state.work, state.packed.inverse
     for t in range(len(state.trees)):
         if state.involved[t] == 0:
@@ -555,7 +553,7 @@ def _mark_trees(links, contacts, state):
 
 @outlined
 def _collect_blocks(links, table, blocks, h, contacts, found, constraint, state):
-    """Make the blocks of all rows that take part; return how many, or MORE_CONTACTS."""
+    """Fill the blocks of all rows on the trees involved; return how many, or MORE_CONTACTS."""
     p = state.packed
     t = state
     room, k = len(p.kind), 0
@@ -632,7 +630,7 @@ def _write_forces(count, h, applied, own, contacts, found, state, wrenches):
 
 @outlined
 def _has_impact(count, impact_speed, impact_shapes, impact_links, contacts, p):
-    """Return whether a contact takes out more speed than `impact_speed`, of a shape that is to be told of."""
+    """Return whether a contact of one of these shapes and links removes more speed than `impact_speed`."""
     for k in range(count):
         if (
             p.kind[k] == CONTACT
@@ -676,21 +674,22 @@ def take_contact_steps(
     """Take n steps of `substeps` times h, contacts and dry friction included.
 
     Args:
-        links, drives, springs, table, own, blocks, span, code, work, pull, b, hold: of `take_constrained_steps`.
-        shapes, filters, branches, broad, contacts: of `detect_once`.
+        links, drives, springs, table, own, blocks, span, code, work, spring_work, b, constraint: of
+            `take_constrained_steps`.
+        shapes, filters, bvh, broad, contacts: of `detect_once`.
         n: steps.
         substeps: integrator steps per step.
         h: their length [s].
         time: at the start [s].
-        margin: gap up to which contacts are kept [m].
-        alarm: contacts that take out more speed end the steps before theirs [m/s].
-        quiet: after so many steps.
-        alert: (s,) 1 for the shapes that this is for; none if it is empty.
-        several: (n + 1,) 1 for the links that this is for; the first is the world.
+        margin: gap up to which contacts are detected [m].
+        impact_speed: a step in which a contact removes more speed is not taken, and ends the steps [m/s].
+        impact_after: number of steps in which that is ignored.
+        impact_shapes: (s,) 1 for the shapes it applies to; none if it is empty.
+        impact_links: (n + 1,) 1 for the links it applies to; the first is the world.
         applied: (nv,) joint forces of the user.
-        given: how many of `wrenches` are the user's; the rest is room for those of contacts.
-        kept: impulses of the last step by contact, over its length.
-        touch: state and scratch.
+        given: how many of `wrenches` are the user's; the rest holds those of contacts.
+        warm_start: forces of the last step by contact, to start from.
+        state: state and scratch.
         q, qd: the state.
 
     Returns:

@@ -1,6 +1,6 @@
-"""The joint-space inertia by composite bodies.
+"""The joint-space inertia by the composite-rigid-body algorithm (Featherstone 2008, table 6.2).
 
-Composite inertias are summed to the root; the force I S of each freedom is then carried up the path to the root,
+Composite inertias are summed to the root; the force I S of each dof is then transformed up the path to the root,
 and H[a, v] = S_a^T (that force at the origin of a's link).
 """
 

@@ -1,11 +1,20 @@
 """Forward dynamics by divide and conquer (Featherstone 1999; Redon, Galoppo, Lin 2005, section 3).
 
-Main pass, from the leaves of the assembly tree to its roots: Phi and b of every part. Back-substitution, from the
-roots: the forces on the handles of every part and the accelerations of all joints. Both passes can go level by level,
-since parts of one level know nothing of each other.
+`divide_and_conquer` merges the subassemblies of an assembly tree. Main pass, from the leaves to the roots: Phi and b of
+every node. Back-substitution, from the roots: the forces on the handles of every node and the accelerations of all
+joints. Both passes can go level by level, since nodes of one level are independent.
+
+`sweep` solves a tree of subassemblies with one or two handles each, connected by joints, without an assembly tree over
+them. From the leaves, a joint and all that it carries is merged into the subassembly it is attached to: eq. (2) with B
+of one handle, and of A only the handles on which forces will still act; in chains handle 0 alone. That is the
+articulated-body algorithm with inverse inertias, and 6 columns do where a merge of two subassemblies with two handles
+needs 12. Back again, eqs. (4) and (5):
+
+    lambda = E f + gamma        qdd = R - (U G^T) f        f the forces on the handles kept
 
 Accelerations b are differences from those that all bodies have with qdd = 0 (`kinematics`), gravity included: beta then
-needs no terms of velocities, whatever the joint. The bias of a link is -Phi P, P the bias force `kinematics` leaves.
+needs no velocity-product terms, whatever the joint. The bias of a link is -Phi P, P the bias force of `kinematics`.
+Symbols are those of `merges.py`, offsets those of `assembly_tree.py`.
 """
 
 from __future__ import annotations
@@ -80,24 +89,12 @@ __all__ = [
     "sweep",
 ]
 
-# Accelerations and forces of a tree of parts, from its tips to the world and back.
-#
-# Each part answers to forces on its one or two handles as `merges.py` says; joints hang parts on handles of others.
-# From the tips, a joint and all that hangs on it become part of what it hangs on: eq. (2) with B a part of one
-# handle, and of A those handles kept that something will still act on, in chains handle 0 alone. That is the
-# articulated body algorithm with inverse inertias, and 6 columns do where a merge of two parts with two handles needs
-# 12. Back again,
-#
-#     lambda = E f + gamma        qdd = R - (U G^T) f        f the forces on the handles kept
-#
-# Symbols are those of `merges.py`, places those of `parts.py`.
-
-# Columns of the joints of a sweep, each after the one it hangs on: node of the joint; part below it; node whose place
-# holds the numbers of all that hangs on the joint; the joint above the part it hangs on (-1 = world); which handle of
-# that part; node whose place holds the numbers of that part so far; whether both its handles are kept; joints left at
-# handle 1 of its own part, for those who fill the table.
+# Columns of the joints of a sweep, each after the one above it: node of the joint; subassembly (part) below it; node
+# whose storage holds the coefficients of all that the joint carries; the joint above the part it is attached to (-1 =
+# world); which handle of that part; node whose storage holds the coefficients of that part so far; whether both its
+# handles are kept; joints left at handle 1 of its own part, used while the table is filled.
 JOINT, PART, SOURCE, ABOVE, HANDLE, BASE, WIDE, LEFT, SWEEP = range(9)
-# What is kept of a joint on the way down, in the slots of opened joints: E (6 x 12), U G^T (6 x 12), gamma, R.
+# What a joint keeps for the way back, in the slots of factored joints: E (6 x 12), U G^T (6 x 12), gamma, R.
 _E, _UG, _GAMMA, _RR = 0, 72, 144, 150
 
 
@@ -160,6 +157,7 @@ def _bias(table, c, own, s, joints, j, o, handle):
     """Fill gamma and R of joint j in its slot at o."""
     nb = len(table) // 2
     node, source, base = joints[j, JOINT], joints[j, SOURCE], joints[j, BASE]
+    # Equation (2): beta = X b_a - b_0, gamma = W beta + U^T Q; (8): R = D Q - U beta
     k = columns_offset(source, nb) + CURRENT * row_length(source, nb)
     b0, b1, b2, b3, b4, b5 = -c[0, k], -c[0, k + 1], -c[0, k + 2], -c[0, k + 3], -c[0, k + 4], -c[0, k + 5]
     if joints[j, ABOVE] >= 0:
@@ -187,10 +185,11 @@ def _bias(table, c, own, s, joints, j, o, handle):
 
 @inner
 def _merge(table, c, s, joints, j, o, rows, blocks):
-    """Fill E and U G^T of joint j in its slot at o, and Phi and b of the part it hangs on with all that hangs on it."""
+    """Fill E and U G^T of joint j in its slot at o, and Phi and b of the part it is attached to, all below merged."""
     nb = len(table) // 2
     base, into = joints[j, BASE], offset_of(joints[joints[j, ABOVE], JOINT], nb)
     at, step = offset_of(base, nb), row_length(base, nb)
+    # Equation (2): Phi of C = Phi_A - G E, E = W G^T
     multiply_rows(s, ROOM + WW, TT, o + _E, blocks)
     for a in range(table[joints[j, JOINT], DOFS]):
         weighted_rows(s, ROOM + UU + 8 * a, TT, o + _UG + 12 * a, blocks)
@@ -203,6 +202,7 @@ def _merge(table, c, s, joints, j, o, rows, blocks):
             t = add(add(scale(s[0, k], e0), scale(s[0, k + 12], e1)), scale(s[0, k + 24], e2))
             t = add(add(add(t, scale(s[0, k + 36], e3)), scale(s[0, k + 48], e4)), scale(s[0, k + 60], e5))
             store4(c, 0, into + 12 * i + 4 * b, sub(load4(c, 0, at + step * i + 4 * b), t))
+    # Equation (2): b of C = b_A - G gamma
     weighted_rows(s, o + _GAMMA, TT, SPARE, blocks)
     at, into = columns_offset(base, nb) + CURRENT * step, into + KT + 12 * CURRENT
     for q in range(rows):
@@ -214,6 +214,7 @@ def _resolve(table, c, s, joints, j, o, f, qdd):
     """Fill qdd of joint j and the forces it passes on to the parts below and above it."""
     above, node = joints[j, ABOVE], joints[j, JOINT]
     v, d, k = table[node, V] & NON_NEGATIVE, table[node, DOFS], o + _GAMMA
+    # Equations (4), (5): qdd = R - (U G^T) f, lambda = E f + gamma
     n0, n1, n2, f0, f1, f2 = s[0, k], s[0, k + 1], s[0, k + 2], s[0, k + 3], s[0, k + 4], s[0, k + 5]
     for a in range(d):
         qdd[v + a] = s[0, o + _RR + a]
@@ -237,14 +238,14 @@ def _resolve(table, c, s, joints, j, o, f, qdd):
 
 @outlined
 def sweep(table, c, own, s, joints, begin, end, slot, f, qdd):
-    """Fill qdd of joints and the forces f on the handles of the parts below them, from values of now of those.
+    """Fill qdd of joints and the forces f on the handles of the parts below them, from the current b of those parts.
 
     Args:
-        table, c, own, s: see `Coefficients`; places of the joints' own nodes are used for what is merged.
+        table, c, own, s: see `Coefficients`; the storage of the joints' own nodes is used for what is merged.
         joints: (.., SWEEP) see above.
         begin, end: the rows of whole trees.
-        slot: the first of as many slots of opened joints.
-        f: (1, all) forces on handles, 12 per node; of the parts alone they are written.
+        slot: the first of as many slots of factored joints.
+        f: (1, all) forces on handles, 12 per node; only those on the parts are written.
         qdd: (nv,) those of these joints are written.
     """
     for j in range(end - 1, begin - 1, -1):
@@ -273,10 +274,8 @@ def com_inertia(g):
 
 @inner
 def rigid_inverse(g, row, c, o):
-    """Fill Phi (6 x 6, row length `row`, at c[0, o:]) of a rigid body with inertia g; return whether g is positive.
-
-    With the com x and J about it: alpha = J^-1 (n - x x f), a = f / m + x x alpha.
-    """
+    """Fill Phi (6 x 6, row length `row`, at c[0, o:]) of a rigid body with inertia g; return whether g is positive."""
+    # Equation (3): Phi = I^-1; with the com x and J about it, alpha = J^-1 (n - x x f), a = f / m + x x alpha
     e = com_inertia(g)
     x, y, z = e[0], e[1], e[2]
     j = (e[3], e[4], e[5], e[6], e[7], e[8])
@@ -311,7 +310,7 @@ def rigid_inverse(g, row, c, o):
 def set_leaves(links, tree, c):
     """Fill Phi and the inertia of all leaves; return 0 or 1 + the first link whose inertia is not positive.
 
-    Of a hub's pieces, each has its share of the inverse; the inertia kept for clusters is all with the first.
+    Each piece of a hub has its share of the inverse; the inertia used for clusters is stored with the first piece.
     """
     g = links.inertia
     n = len(links.parent)
@@ -331,11 +330,12 @@ def set_leaves(links, tree, c):
 
 @inner
 def _leaf_bias(tree, c, b, rows):
-    """Set b of now of the leaf of body b from the bias force of its link: -Phi R^T P."""
+    """Set the current b of the leaf of body b from the bias force of its link."""
     i, f, o = tree.body_link[b], tree.share[b], b * LEAF
     r = rotation(i, rows)
     n0, n1, n2 = rotate_back(r, -f * rows[i, P], -f * rows[i, P + 1], -f * rows[i, P + 2])
     f0, f1, f2 = rotate_back(r, -f * rows[i, P + 4], -f * rows[i, P + 5], -f * rows[i, P + 6])
+    # Equation (3): b = Phi (f - v x* I v) = -Phi R^T P
     for k in range(6):
         p = o + 6 * k
         c[0, o + LEAF_KT + 6 * CURRENT + k] = (
@@ -345,7 +345,7 @@ def _leaf_bias(tree, c, b, rows):
 
 @inner
 def divide_and_conquer(links, tree, co, order, q, still, work, forces, qdd):
-    """Fill qdd for rows left by `kinematics`, external forces taken off their P, and joint forces in co.own.
+    """Fill qdd for rows left by `kinematics`, external forces subtracted from their P, and joint forces in co.own.
 
     Args:
         co: coefficients, with a slot per inner node.
@@ -354,7 +354,7 @@ def divide_and_conquer(links, tree, co, order, q, still, work, forces, qdd):
         forces: (1, 12 m) forces on the handles of all nodes.
 
     Returns:
-        0 or 1 + the first freedom of a joint whose matrix is not positive.
+        0 or 1 + the first dof of a joint whose matrix is not positive.
     """
     table, c, own, s = co.table, co.numbers, co.own, co.scratch
     nb = len(table) // 2

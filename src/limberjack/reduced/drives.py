@@ -1,4 +1,4 @@
-"""Forces of joints on themselves: dampers, springs, soft limits and PD motors, explicit or linearly implicit.
+"""Forces in joints: dampers, springs, soft limits and PD motors, explicit or linearly implicit.
 
 With K = -d tau/dq and B = -d tau/dqd, the force at the end of a step h is tau - h K qd - (h B + h^2 K) qdd, so
 
@@ -20,7 +20,7 @@ __all__ = ["ball_drive", "drive_forces", "scalar_drive", "spring_energy"]
 
 @inner
 def scalar_drive(row, d, h, q, qd):
-    """Return (tau, K, B) of scalar drive `row` at (q, qd); limits and motors are judged where the step leads."""
+    """Return (tau, K, B) of scalar drive `row` at (q, qd); limits and motors are evaluated where the step leads."""
     k, b = d[row, 1], d[row, 0]
     tau = -k * (q - d[row, 2]) - b * qd
     ahead = q + h * qd
@@ -106,7 +106,7 @@ def drive_forces(
     # out
     tau, added,
 ):  # fmt: skip
-    """Fill tau = applied + the joints' own forces and added = armature + their implicit terms for a step h."""
+    """Fill tau = applied forces + drives and added = armature + implicit terms of the drives, for a step h."""
     for v in range(span[DOF], span[DOF + 1]):
         tau[v] = applied[v]
         added[v] = armature[v]

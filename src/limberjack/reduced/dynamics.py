@@ -1,6 +1,6 @@
 """The public functions of a tree: forward and inverse dynamics, mass matrix, kinematics, Jacobian.
 
-Each validates, calls one kernel and raises from its status with names. Work arrays are kept per model and thread.
+Each validates, calls one kernel and raises from its status with names. Work arrays are cached per model and thread.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _quick(value: Any, shape: tuple[int, ...], what: str, model: Model) -> np.nd
 
 @inner
 def _apply_wrenches(body_link, body_offset, body_com, begin, last, wrenches, rows):
-    """Take wrenches (torque about the com, force; world axes) off the bias forces of links before `last`.
+    """Subtract wrenches (torque about the com, force; world axes) from the bias forces of links before `last`.
 
     Bodies come in the order of their trees: from body `begin` on; the body to begin with next time is returned.
     """

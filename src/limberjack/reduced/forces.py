@@ -1,4 +1,4 @@
-"""Forces that act from outside or between bodies: wrenches and springs, explicit and implicit.
+"""External wrenches, and springs between bodies: explicit and implicit.
 
 A spring between points x_a, x_b with length l, direction n and rate l' pulls with f = k (l - rest) + c l' along n.
 Implicitly, over a step h, each of three rows, along n and two directions t across it, with the rate x' = J qd, the
@@ -54,7 +54,7 @@ class SpringWork(NamedTuple):
     responses: np.ndarray  # (3 s, nv) rows y
     matrix: np.ndarray  # (3 s, 3 s)
     forces: np.ndarray  # (3 s,)
-    common: np.ndarray  # (s,) the link where the paths of the two ends meet, -1 = the world
+    common: np.ndarray  # (s,) the lowest common ancestor of the two ends, -1 = the world
 
 
 def no_wrenches() -> Wrenches:
@@ -91,7 +91,7 @@ def apply_wrenches(
     # out
     rows,
 ):  # fmt: skip
-    """Take the wrenches on links in `span` off the bias forces of those links."""
+    """Subtract the wrenches on links in `span` from the bias forces of those links."""
     link, w = wrenches.link, wrenches.data
     for k in range(len(link)):
         i = link[k]
@@ -152,7 +152,7 @@ def spring_lengths(
 
 @inner
 def _apply_end_force(i, lx, ly, lz, fx, fy, fz, rows):
-    """Take the force f at lever l off the bias force of link i."""
+    """Subtract the force f at lever l from the bias force of link i."""
     if i >= 0:
         cx, cy, cz = cross(lx, ly, lz, fx, fy, fz)
         rows[i, P] -= cx
@@ -172,7 +172,7 @@ def apply_springs(
     # out
     spring_work,
 ):  # fmt: skip
-    """Let all springs act with their force of now."""
+    """Subtract the explicit forces of all springs from the bias forces of their links."""
     spring_lengths(links, springs, span, qd, work, spring_work)
     link, s, rows = springs.link, spring_work.state, work.rows
     for j in range(len(link)):
@@ -194,7 +194,7 @@ def _end_acceleration(i, lx, ly, lz, nx, ny, nz, rows):
 def _set_rows(j, k, s, rows):
     """Fill the three rows of spring j with stiffness k: directions, stiffness and rates."""
     nx, ny, nz = s[j, 0], s[j, 1], s[j, 2]
-    # across: the world axis furthest from n, made perpendicular, and the third direction
+    # transverse: the world axis furthest from n, made perpendicular, and the third direction
     ex = 1.0 if abs(nx) <= abs(ny) and abs(nx) <= abs(nz) else 0.0
     ey = 1.0 if ex == 0.0 and abs(ny) <= abs(nz) else 0.0
     ez = 1.0 - ex - ey
@@ -236,7 +236,7 @@ def apply_implicit_springs(
     # out
     spring_work, qdd,
 ):  # fmt: skip
-    """Let all springs act implicitly over a step h: corrects qdd left by `accelerations`; 0 or -nv - 2 on failure."""
+    """Correct qdd left by `accelerations` by all springs, implicit over a step h; return 0, or -nv - 2 on failure."""
     spring_lengths(links, springs, span, qd, work, spring_work)
     link, data, s, mu, a, y = (
         springs.link,
@@ -253,7 +253,7 @@ def apply_implicit_springs(
         if along:
             _set_rows(j, data[j, 0], s, d)
         stiff = h * (h * d[i, 3] + (data[j, 1] if along else 0.0))
-        # a row without stiffness over the step gives no force
+        # a row without stiffness and damping has no force
         flex = 1.0 / stiff if stiff > 0.0 else 1e300
         mu[i] = 0.0
         for k in range(i):

@@ -1,7 +1,7 @@
-"""Blows on trees in reduced coordinates: the change of velocities that an impulse makes, loops and gears kept.
+"""Response of trees in reduced coordinates to impulses: the change of velocities, with loops and gears satisfied.
 
-Without gravity and limits accelerations are linear in the forces: qd changes by qdd(J^T p) - qdd(0). Limits that a blow
-drives a joint into stop it in the step that follows.
+Without gravity and limits accelerations are linear in the forces: qd changes by qdd(J^T p) - qdd(0). Limits that an
+impulse drives a joint into stop it in the step that follows.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["ImpulseResponse"]
 
 
 class ImpulseResponse:
-    """Answers impulses on a model.
+    """Computes the response of a model to impulses.
 
     Args:
         model: the model.
-        stepper: makes what gives accelerations of a model at a state, without its features named.
+        stepper: returns a stepper with `accelerations` for a model without the features named.
         ignored: features left out.
     """
 

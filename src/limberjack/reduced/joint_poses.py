@@ -1,6 +1,6 @@
-"""Where a joint puts its link relative to the parent's, and its free and locked directions, from its coordinates alone.
+"""Poses of links in their parents, motion subspaces of joints, and rigid merges, from joint coordinates alone.
 
-Nothing here depends on where the bodies are in the world: the same coordinates give the same bits.
+Nothing here depends on world poses: the same coordinates give the same bits.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def joint_pose(links, i, q, still, work):
 
 @outlined
 def _set_frame(c, o, r, d, v, subspace, s):
-    """Fill the frame at c[0, o:] from S in the parent's axes: S, S^+ and the directions across S, in link axes."""
+    """Fill the frame at c[0, o:] from S in the parent's axes: S, S^+ and the locked directions, in link axes."""
     a, b = SMALL, SMALL + 36
     for k in range(d):
         at = o + FRAME_S + 6 * k
@@ -135,13 +135,13 @@ def _set_frame(c, o, r, d, v, subspace, s):
             for k in range(d):
                 total += s[0, b + 6 * i + k] * c[0, o + FRAME_S + 6 * k + p]
             c[0, o + FRAME_PLUS + 6 * i + p] = total
-    # across: of the axes the one least seen by S and by the directions found so far, made perpendicular to them
+    # locked directions: of the axes the one with the largest part outside S and the directions found so far
     for p in range(6):
         for k in range(6):
             total = 1.0 if p == k else 0.0
             for i in range(d):
                 total -= c[0, o + FRAME_S + 6 * i + p] * c[0, o + FRAME_PLUS + 6 * i + k]
-            s[0, a + 6 * p + k] = total  # rows: the axes' parts across S
+            s[0, a + 6 * p + k] = total  # rows: the axes' parts outside S
     for n in range(6 - d):
         best, size = 0, -1.0
         for p in range(6):
@@ -223,7 +223,7 @@ def inertia_row(a, k):
 
 @inner
 def moved_inertia(g, r, x, y, z):
-    """Return the inertia g, about the origin of a frame, about the origin of that in which the frame is at a pose."""
+    """Return the inertia g of a frame with pose (r, x, y, z), about the origin of the frame the pose is given in."""
     j = rotate_symmetric(r, (g[0], g[1], g[2], g[3], g[4], g[5]))
     hx, hy, hz = rotate(r, g[6], g[7], g[8])
     m = g[9]
@@ -247,7 +247,7 @@ def handle_pose(table, c, node, slot):
 
 @inner
 def composed(a, ax, ay, az, b, bx, by, bz):
-    """Return the pose b, given in the frame of the pose a, where a is given."""
+    """Return the pose a b: b is given in the frame of a."""
     x, y, z = rotate(a, bx, by, bz)
     return multiply(a, b), ax + x, ay + y, az + z
 
@@ -264,7 +264,7 @@ def child_pose(table, c, node):
 
 @outlined
 def merge_rigidly(table, c, shares, node):
-    """Fill the pose of handle 1 and the inertia of `node`, its joint held, from those of its sides.           (6)."""
+    """Fill the pose of handle 1 and the inertia of `node`, its joint locked, from those of its sides."""
     nb = len(table) // 2
     first, second, keep = table[node, FIRST_SIDE], table[node, SECOND_SIDE], table[node, KEEP]
     r, x, y, z = child_pose(table, c, node)
@@ -279,6 +279,7 @@ def merge_rigidly(table, c, shares, node):
         at = o + HX
         put_pose(c, at, h, hx, hy, hz)
     if first >= 0:
+        # Equation (6), with inertias in place of their inverses: I of C = I_A + X^T I_B X
         g = moved_inertia(inertia_of(second, nb, c), r, x, y, z)
         e = inertia_of(first, nb, c)
         at = o + IN

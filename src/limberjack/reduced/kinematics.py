@@ -1,4 +1,4 @@
-"""Forward kinematics: where every link is, how it turns, and how it would accelerate with qdd = 0.
+"""Forward kinematics: poses, angular velocities, accelerations with qdd = 0, and bias forces of all links.
 
 For link i with parent p, d = o_i - o_p, in world axes:
 

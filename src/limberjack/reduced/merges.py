@@ -1,31 +1,30 @@
-"""Coefficients of the parts of an assembly tree, and how a joint merges those of two parts (Featherstone's DCA).
+"""Merges of two subassemblies at a joint: inverse inertias, bias accelerations and back-substitution of the DCA.
 
-A part C with handles h answers to forces f on its handles with accelerations of the handles and of its joints:
+A subassembly C responds to forces f on its handles with accelerations of the handles and of its joints:
 
     a = Phi f + b            sum over the joints inside of qdd^T A qdd = f^T Psi f + f^T p + eta       (1), (7)
 
 Handles are links; everything of a handle is in the axes of its link, at the link's origin. Accelerations are classical.
 A joint i joins handle a of A (its parent link p) with handle 0 of B (link i). X takes motions from p to i, K are the
-handles C keeps, y the pull of the forces on C at the joint:
+handles that C keeps. The blocks of the paper for the connecting handles are Phi_aa of A (its Phi_2) and Phi_00 of B
+(its Phi_1); Phi of C stacks the kept handles, so that its Phi_1, Phi_12 and Phi_2 are blocks of one 12 x 12 matrix.
 
-| symbol | formula |
-|---|---|
-| M | X Phi_aa X^T + Phi_00 |
-| W | T (T^T M T)^-1 T^T, T the locked directions of the joint: the inverse is of 5x5 at a hinge |
-| U, D | S^+ (1 - M W), S^+ (M - M W M) S^+T, both reduced by the joint's own inertia |
-| G^T | (X Phi_aK of A, -Phi_0K of B); E = W G^T |
-| beta, gamma, R | X b_a - b_0, W beta + U^T Q, D Q - U beta |
-| Phi, b of C | diag(Phi_A, Phi_B) - G E, (b_A, b_B) - G gamma                                          (2) |
-| T^T, Psi0, pi | as G^T, M, beta with Psi and p |
-| Psi of C | diag(Psi_A, Psi_B) + (U G^T)^T A (U G^T) + H^T E - E^T T^T, H = Psi0 E - T^T             (8) |
-| p of C | (p_A, p_B) - G Z - 2 T gamma, Z = 2 U^T A R + W (pi - 2 Psi0 gamma) |
-| eta of C | eta_A + eta_B + R^T A R + gamma^T (Psi0 gamma - pi) |
-| back | y = G^T f, qdd = R - U y, lambda = W y + gamma: -X^T lambda on A's handle a, +lambda on B's handle 0 (4), (5) |
+| symbol | formula | equation |
+|---|---|---|
+| M | X Phi_aa X^T + Phi_00, the inverse of the paper's V | (2) |
+| W | T (T^T M T)^-1 T^T, T the locked directions of the joint: the inverse is of 5x5 at a hinge | (2) |
+| U, D | S^+ (1 - M W), S^+ (M - M W M) S^+T, both reduced by the joint's own inertia; D = (S^T V S)^-1 | (2), (8) |
+| G^T | (X Phi_aK of A, -Phi_0K of B); E = W G^T | (2) |
+| beta, gamma, R | X b_a - b_0, W beta + U^T Q, D Q - U beta | (2), (8) |
+| Phi, b of C | diag(Phi_A, Phi_B) - G E, (b_A, b_B) - G gamma | (2) |
+| y, qdd | G^T f, R - U y | (4) |
+| lambda | W y + gamma: -X^T lambda on A's handle a, +lambda on B's handle 0 | (5) |
 
 The joint's own inertia r (armature, implicit terms) adds to S^T M^-1 S: with N = D^-1, D' = (N + r)^-1, U' = D' N U,
-W' = W + U^T (N - N D' N) U.
+W' = W + U^T (N - N D' N) U. It is no part of the paper.
 
-All numbers of all nodes stand in one row, see `parts.py`.
+To *factor* a joint is to compute its G^T, W, U and D, which depend on positions alone. Offsets are those of
+`assembly_tree.py`. Featherstone 1999; Redon, Galoppo, Lin 2005, section 3: the equation numbers are theirs.
 """
 
 from __future__ import annotations
@@ -93,12 +92,10 @@ __all__ = [
     "solve_frame",
 ]
 
-# W, U and D of a joint from M: the small inverses of the merges, for one free direction and for several.
-
 
 @inner
 def solve_axis(z, i2, i3, i4, own, s, o):
-    """Fill W, U and D of a joint with the one free direction z; i2, i3, i4 are its locked directions after 0 and 1.
+    """Fill W, U and D of a joint from M, for one free direction z; i2, i3, i4 are its locked ones after 0 and 1.
 
     Returns:
         whether M is positive.
@@ -113,11 +110,13 @@ def solve_axis(z, i2, i3, i4, own, s, o):
     )  # fmt: skip
     k = MM + 8 * z
     n0, n1, n2, n3, n4 = s[0, k], s[0, k + 1], s[0, k + i2], s[0, k + i3], s[0, k + i4]
+    # U of eq. (8): S^+ (1 - M W); it is 1 along z
     u0 = -(n0 * w[0] + n1 * w[1] + n2 * w[3] + n3 * w[6] + n4 * w[10])
     u1 = -(n0 * w[1] + n1 * w[2] + n2 * w[4] + n3 * w[7] + n4 * w[11])
     u2 = -(n0 * w[3] + n1 * w[4] + n2 * w[5] + n3 * w[8] + n4 * w[12])
     u3 = -(n0 * w[6] + n1 * w[7] + n2 * w[8] + n3 * w[9] + n4 * w[13])
     u4 = -(n0 * w[10] + n1 * w[11] + n2 * w[12] + n3 * w[13] + n4 * w[14])
+    # D of eq. (2): S^+ (M - M W M) S^+T
     d = s[0, k + z] + u0 * n0 + u1 * n1 + u2 * n2 + u3 * n3 + u4 * n4
     # W + U^T t U with t = r / (1 + D r); without own inertia row and column z are zero
     f = 1.0 / (1.0 + d * own)
@@ -194,7 +193,8 @@ def solve_frame(c, j, d, own, v, s, o):
     locked, plus = j + FRAME_LOCKED, j + FRAME_PLUS
     a, b, x = SMALL, SMALL + 36, VECTOR
     n = 6 - d
-    for i in range(n):  # T^T M T
+    # W of eq. (2): T (T^T M T)^-1 T^T
+    for i in range(n):
         for k in range(i + 1):
             total = 0.0
             for p in range(6):
@@ -213,7 +213,8 @@ def solve_frame(c, j, d, own, v, s, o):
                     inside += s[0, b + 6 * i + k] * c[0, locked + 6 * k + q]
                 total += c[0, locked + 6 * i + p] * inside
             s[0, o + WW + 8 * p + q] = total
-    for i in range(d):  # U = S^+ (1 - M W)
+    # U of eq. (8): S^+ (1 - M W)
+    for i in range(d):
         for k in range(6):
             inside = 0.0
             for q in range(6):
@@ -224,7 +225,8 @@ def solve_frame(c, j, d, own, v, s, o):
             for k in range(6):
                 total -= s[0, x + k] * s[0, o + WW + 8 * k + p]
             s[0, o + UU + 8 * i + p] = total
-    for i in range(d):  # D = U M S^+T
+    # D of eq. (2): U M S^+T
+    for i in range(d):
         for k in range(d):
             total = 0.0
             for p in range(6):
@@ -241,7 +243,7 @@ def solve_frame(c, j, d, own, v, s, o):
 
 @inner
 def _add_joint_inertia(d, own, v, s, o):
-    """Let the joint's own inertia act on W, U and D; return whether D is positive."""
+    """Add the joint's own inertia to W, U and D; return whether D is positive."""
     a, b, c, x = SMALL, SMALL + 36, SMALL + 72, VECTOR
     for i in range(d):
         for k in range(i + 1):
@@ -289,13 +291,16 @@ def joint_matrices(c, o, step, row, leaf, lower, j, slot, keep, s, m, d):
     """Fill G^T (6 x 12, at s[0, d:]) and M (6 x 8, at s[0, m:]) of a joint from the matrices of A and B.
 
     Args:
-        c: all numbers.
-        o, step, leaf: place and row length of the matrix of A, and whether A is a leaf.
-        lower, row: place and row length of the matrix of B.
-        j: place of the pose of i in p.
+        c: all coefficients.
+        o, step, leaf: offset and row length of the matrix of A, and whether A is a leaf.
+        lower, row: offset and row length of the matrix of B.
+        j: offset of the pose of i in p.
         slot, keep: the joint's parent among A's handles, what handle 1 of the node is.
+        s, m, d: scratch, offsets of M and G^T.
     """
+    # G^T of eq. (2): X Phi_aK of A, -Phi_0K of B
     transform_motion_rows(c, j, c, o + 6 * slot * step, step, 2 if leaf else 3, s, d, 12)
+    # M, whose inverse is V of eq. (2): X Phi_aa X^T + Phi_00
     at = d + 6 * slot
     for k in range(6):
         for i in range(6):
@@ -359,7 +364,7 @@ def multiply_rows(s, o, p, d, blocks):
 
 @inner
 def subtract_products(s, p, q, rows, blocks, c, o):
-    """Take G^T E, of six rows each at p and q, off the matrix at c[0, o:], row length 12."""
+    """Subtract G E, of six rows each at p and q, from the matrix at c[0, o:], row length 12."""
     for b in range(blocks):
         k = q + 4 * b
         e0, e1, e2 = load4(s, 0, k), load4(s, 0, k + 12), load4(s, 0, k + 24)
@@ -421,10 +426,11 @@ def set_block_diagonal(table, c, node, shift):
 
 @outlined
 def merge_inertias(table, c, s, node, slot):
-    """Fill Phi of `node`, not a root, from its opened joint; E stays in the scratch.                         (2)."""
+    """Fill Phi of `node`, not a root, from its factored joint; E stays in the scratch."""
     o = factor_offset(slot)
     count = table[node, HANDLES]
     blocks = 2 if count == 1 else 3
+    # Equation (2): Phi of C = diag(Phi_A, Phi_B) - G E, E = W G^T
     multiply_rows(s, o + WW, o + GT, ET, blocks)
     set_block_diagonal(table, c, node, PHI)
     subtract_products(s, o + GT, ET, 6 * count, blocks, c, offset_of(node, len(table) // 2) + PHI)
@@ -432,10 +438,11 @@ def merge_inertias(table, c, s, node, slot):
 
 @outlined
 def joint_bias(table, c, s, node, slot, x, y, z):
-    """Fill gamma and R of the opened joint of `node` from the values of now of its sides; x, y, z add to beta."""
+    """Fill gamma and R of the factored joint of `node` from the current b of its sides; x, y, z add to beta."""
     o = factor_offset(slot)
     nb = len(table) // 2
     first, second, dof = table[node, FIRST_SIDE], table[node, SECOND_SIDE], table[node, DOFS]
+    # Equation (2): beta = X b_a - b_0 + (the relative acceleration with qdd = 0)
     k = columns_offset(second, nb) + CURRENT * row_length(second, nb)
     b0, b1, b2, b3, b4, b5 = -c[0, k], -c[0, k + 1], -c[0, k + 2], -c[0, k + 3], -c[0, k + 4], -c[0, k + 5]
     if first >= 0:
@@ -445,11 +452,13 @@ def joint_bias(table, c, s, node, slot, x, y, z):
         b3, b4, b5 = b3 + a[3] + x, b4 + a[4] + y, b5 + a[5] + z
     k = o + BETA
     s[0, k], s[0, k + 1], s[0, k + 2], s[0, k + 3], s[0, k + 4], s[0, k + 5] = b0, b1, b2, b3, b4, b5
+    # Equation (2): gamma = W beta + U^T Q
     for k in range(6):
         w = o + WW + 8 * k
         s[0, o + GAMMA + k] = (
             s[0, w] * b0 + s[0, w + 1] * b1 + s[0, w + 2] * b2 + s[0, w + 3] * b3 + s[0, w + 4] * b4 + s[0, w + 5] * b5
         )
+    # Equation (8): R = D Q - U beta
     for a in range(dof):
         u = o + UU + 8 * a
         q = s[0, o + FORCE + a]
@@ -465,7 +474,7 @@ def joint_bias(table, c, s, node, slot, x, y, z):
 
 @inner
 def copy_kept_values(table, c, node, shift):
-    """Set the value of now of b (KT) or p (PT) of `node` to those of the handles it keeps."""
+    """Set the current b (KT) or p (PT) of `node` to those of the handles it keeps."""
     nb = len(table) // 2
     first, second, keep = table[node, FIRST_SIDE], table[node, SECOND_SIDE], table[node, KEEP]
     d = current_offset(node, nb, shift)
@@ -484,8 +493,9 @@ def copy_kept_values(table, c, node, shift):
 
 @outlined
 def merge_accelerations(table, c, s, node, slot):
-    """Set b of now of `node`, not a root, from gamma: (b_A, b_B) - G gamma.                                   (2)."""
+    """Set the current b of `node`, not a root, from gamma."""
     o = factor_offset(slot)
+    # Equation (2): b of C = (b_A, b_B) - G gamma
     copy_kept_values(table, c, node, KT)
     d = current_offset(node, len(table) // 2, KT)
     blocks = 2 if table[node, HANDLES] == 1 else 3
@@ -496,12 +506,12 @@ def merge_accelerations(table, c, s, node, slot):
 
 @outlined
 def back_substitute(table, c, s, node, slot, f, o_node, o_first, o_second, qdd):
-    """Fill qdd of the opened joint of `node` and the forces on the handles of its sides from those on its own.
+    """Fill qdd of the factored joint of `node` and the forces on the handles of its sides from those on its own.
 
     Args:
-        f: (1, all) forces on handles, 12 per place.
-        o_node, o_first, o_second: places in f of the forces on the node and on its sides A and B.
-        qdd: (nv,) of all freedoms; those of this joint are written.
+        f: (1, all) forces on handles, 12 per node.
+        o_node, o_first, o_second: offsets in f of the forces on the node and on its sides A and B.
+        qdd: (nv,) of all dofs; those of this joint are written.
     """
     o, nb = factor_offset(slot), len(table) // 2
     o_node, o_first, o_second = o_node & NON_NEGATIVE, o_first & NON_NEGATIVE, o_second & NON_NEGATIVE
@@ -511,6 +521,7 @@ def back_substitute(table, c, s, node, slot, f, o_node, o_first, o_second, qdd):
         x, k = f[0, o_node + q], o + GT + q
         y0, y1, y2 = y0 + s[0, k] * x, y1 + s[0, k + 12] * x, y2 + s[0, k + 24] * x
         y3, y4, y5 = y3 + s[0, k + 36] * x, y4 + s[0, k + 48] * x, y5 + s[0, k + 60] * x
+    # Equation (4): qdd = R - U y, y = G^T f
     for a in range(table[node, DOFS]):
         u = o + UU + 8 * a
         qdd[table[node, V] + a] = s[0, o + RR + a] - (
@@ -522,6 +533,7 @@ def back_substitute(table, c, s, node, slot, f, o_node, o_first, o_second, qdd):
     if keep == KEEP_JOINT:
         for k in range(6):
             f[0, o_second + k] = f[0, o_node + 6 + k]
+    # Equation (5): lambda = W y + gamma
     w = o + WW
     n0 = s[0, w] * y0 + s[0, w + 1] * y1 + s[0, w + 2] * y2 + s[0, w + 3] * y3 + s[0, w + 4] * y4 + s[0, w + 5] * y5
     w += 8

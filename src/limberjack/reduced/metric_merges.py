@@ -1,6 +1,25 @@
-"""How a joint merges the metrics of two parts: the weighted one of the joints, eq. (8), and that of the masses.
+"""Merges of the acceleration metrics of two subassemblies: weighted joint accelerations, eq. (8), or the mass metric.
 
-Symbols are those of `merges.py`, places those of `parts.py`.
+| symbol | formula |
+|---|---|
+| T^T, Psi0, pi | as G^T, M, beta of `merges.py`, of Psi and p in place of Phi and b |
+| Psi of C | diag(Psi_A, Psi_B) + (U G^T)^T A (U G^T) + H^T E - E^T T^T, H = Psi0 E - T^T |
+| Z | 2 U^T A R + W (pi - 2 Psi0 gamma) |
+| p of C | (p_A, p_B) - G Z - 2 T gamma |
+| eta of C | eta_A + eta_B + R^T A R + gamma^T (Psi0 gamma - pi) |
+
+The mass metric is the squared distance, in the norm of the inertias, of the bodies' accelerations from those of the
+nearest rigid body; it is not in the paper. It has the same form f^T Psi f + f^T p + e, with Psi = Phi - Phi_r and
+p = 2 (b - b_r), where r marks the subassembly as one rigid body. A weld merges those:
+
+| symbol | formula |
+|---|---|
+| M_r, G_r, beta_r, V_r | M - Psi0, G - T, beta - pi / 2, M_r^-1 |
+| Psi of C | diag(Psi_A, Psi_B) - G E + G_r V_r G_r^T |
+| p of C | (p_A, p_B) - 2 G gamma + 2 G_r V_r beta_r |
+| e of C | e_A + e_B - beta . gamma + Q . R + beta_r . V_r beta_r |
+
+Other symbols are those of `merges.py`, offsets those of `assembly_tree.py`. Redon, Galoppo, Lin 2005, theorem 2.
 """
 
 from __future__ import annotations
@@ -107,11 +126,12 @@ def merge_metric(table, c, own, s, node, slot, some):
     o, count = factor_offset(slot), table[node, HANDLES]
     blocks = 2 if count == 1 else 3
     d, v, rows = table[node, DOFS], table[node, V], 6 * count
-    at = offset_of(node, len(table) // 2) + PSI
+    psi = offset_of(node, len(table) // 2) + PSI
     set_block_diagonal(table, c, node, PSI)
-    for a in range(d):  # U G^T
+    # Equation (8): Psi of C = diag(Psi_A, Psi_B) + (U G^T)^T A (U G^T) + H^T E - E^T T^T
+    for a in range(d):
         weighted_rows(s, o + UU + 8 * a, o + GT, UG + 12 * a, blocks)
-    for a in range(d):  # A U G^T
+    for a in range(d):
         for b in range(blocks):
             t = scale(own[v + a, WEIGHT], load4(s, 0, UG + 4 * b))
             for k in range(1, d):
@@ -121,31 +141,31 @@ def merge_metric(table, c, own, s, node, slot, some):
         for a in range(d):
             f = s[0, AG + 12 * a + p]
             for b in range(blocks):
-                k = at + 12 * p + 4 * b
+                k = psi + 12 * p + 4 * b
                 store4(c, 0, k, add(load4(c, 0, k), scale(f, load4(s, 0, UG + 12 * a + 4 * b))))
     if some:
         multiply_rows(s, PSI0, ET, HT, blocks)
         for k in range(6):
             for b in range(blocks):
-                # -H: products are taken off
+                # -H, since products are subtracted
                 h = HT + 12 * k + 4 * b
                 store4(s, 0, h, sub(load4(s, 0, TT + 12 * k + 4 * b), load4(s, 0, h)))
-        subtract_products(s, HT, ET, rows, blocks, c, at)
-        subtract_products(s, ET, TT, rows, blocks, c, at)
+        subtract_products(s, HT, ET, rows, blocks, c, psi)
+        subtract_products(s, ET, TT, rows, blocks, c, psi)
 
 
 @outlined
-def merge_metric_vectors(table, c, own, s, node, slot, some, rows, at_psi):
-    """Set p and eta of now of `node` after `bias`; of a root, eta alone.                                      (8).
+def merge_metric_vectors(table, c, own, s, node, slot, some, tt, psi0):
+    """Set the current p and eta of `node` after `joint_bias`; of a root, eta alone.
 
     Args:
         table, c, own, s, node, slot: the joint and its slot.
-        some, rows, at_psi: what `joint_metric_matrices` returned, and the places of its T^T and Psi0.
+        some, tt, psi0: what `joint_metric_matrices` returned, and the offsets of its T^T and Psi0.
     """
     o, nb = factor_offset(slot), len(table) // 2
     first, second, d, v = table[node, FIRST_SIDE], table[node, SECOND_SIDE], table[node, DOFS], table[node, V]
     eta = eta_of(second, nb, c) + (eta_of(first, nb, c) if first >= 0 else 0.0)
-    # x = 2 A R, z = pi - 2 Psi0 gamma
+    # Equation (8): eta of C = eta_A + eta_B + R^T A R + gamma^T (Psi0 gamma - pi); x = 2 A R, z = pi - 2 Psi0 gamma
     x, z = SPARE, SPARE + 8
     for a in range(d):
         total = 0.0
@@ -167,13 +187,14 @@ def merge_metric_vectors(table, c, own, s, node, slot, some, rows, at_psi):
         for k in range(6):
             total = 0.0
             for q in range(6):
-                total += s[0, at_psi + 8 * k + q] * s[0, o + GAMMA + q]
+                total += s[0, psi0 + 8 * k + q] * s[0, o + GAMMA + q]
             eta += s[0, o + GAMMA + k] * (total - s[0, z + k])
             s[0, z + k] -= 2.0 * total
     c[0, offset_of(node, nb) + ETA] = eta
     if table[node, HANDLES] == 0:
         return
-    g = SPARE + 16  # Z
+    # Equation (8): Z = 2 U^T A R + W (pi - 2 Psi0 gamma)
+    g = SPARE + 16
     for k in range(6):
         total = 0.0
         for q in range(6):
@@ -181,6 +202,7 @@ def merge_metric_vectors(table, c, own, s, node, slot, some, rows, at_psi):
         for a in range(d):
             total += s[0, o + UU + 8 * a + k] * s[0, x + a]
         s[0, g + k] = total
+    # Equation (8): p of C = (p_A, p_B) - G Z - 2 T gamma
     copy_kept_values(table, c, node, PT)
     at = current_offset(node, nb, PT)
     blocks = 2 if table[node, HANDLES] == 1 else 3
@@ -188,7 +210,7 @@ def merge_metric_vectors(table, c, own, s, node, slot, some, rows, at_psi):
     for q in range(6 * table[node, HANDLES]):
         c[0, at + q] -= s[0, SPARE + 24 + q]
     if some:
-        weighted_rows(s, o + GAMMA, rows, SPARE + 24, blocks)
+        weighted_rows(s, o + GAMMA, tt, SPARE + 24, blocks)
         for q in range(6 * table[node, HANDLES]):
             c[0, at + q] -= 2.0 * s[0, SPARE + 24 + q]
 
@@ -197,8 +219,7 @@ def merge_metric_vectors(table, c, own, s, node, slot, some, rows, at_psi):
 def merge_mass_metric(table, c, s, node, slot, some):
     """Fill V_r and G_r^T of the joint of `node` and, unless it is a root, its Psi, after `joint_metric_matrices`.
 
-    Psi is Phi less that of the rigid part: with its own Phi_r = Phi - Psi of the sides, M_r = M - Psi0, G_r = G - T and
-    V_r = M_r^-1 (a weld), Psi of C = diag(Psi_A, Psi_B) - G E + G_r V_r G_r^T. V_r stays at UG, G_r^T at HT.
+    V_r stays psi UG, G_r^T psi HT.
     """
     o, count = factor_offset(slot), table[node, HANDLES]
     for k in range(6):
@@ -219,25 +240,22 @@ def merge_mass_metric(table, c, s, node, slot, some):
         for b in range(blocks):
             h = AG + 12 * k + 4 * b
             store4(s, 0, h, scale(-1.0, load4(s, 0, h)))
-    at = offset_of(node, len(table) // 2) + PSI
+    psi = offset_of(node, len(table) // 2) + PSI
     multiply_rows(s, o + WW, o + GT, ET, blocks)
     set_block_diagonal(table, c, node, PSI)
-    subtract_products(s, o + GT, ET, 6 * count, blocks, c, at)
-    subtract_products(s, HT, AG, 6 * count, blocks, c, at)
+    subtract_products(s, o + GT, ET, 6 * count, blocks, c, psi)
+    subtract_products(s, HT, AG, 6 * count, blocks, c, psi)
 
 
 @outlined
 def merge_mass_metric_vectors(table, c, s, node, slot, some):
-    """Set the current p = 2 (b - b_r) and e of `node` for the mass metric, after `joint_bias` and `merge_mass_metric`.
-
-    e of C = e_A + e_B - beta . gamma + Q . R + beta_r . V_r beta_r with beta_r = beta - pi / 2.
-    """
+    """Set the current p and e of `node` for the mass metric, after `joint_bias` and `merge_mass_metric`."""
     o, nb = factor_offset(slot), len(table) // 2
     first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
     eta = eta_of(second, nb, c) + (eta_of(first, nb, c) if first >= 0 else 0.0)
-    z, g = SPARE, SPARE + 8
+    beta_r, g = SPARE, SPARE + 8
     for k in range(6):
-        s[0, z + k] = s[0, o + BETA + k]
+        s[0, beta_r + k] = s[0, o + BETA + k]
         eta -= s[0, o + BETA + k] * s[0, o + GAMMA + k]
     for a in range(table[node, DOFS]):
         eta += s[0, o + FORCE + a] * s[0, o + RR + a]
@@ -245,21 +263,21 @@ def merge_mass_metric_vectors(table, c, s, node, slot, some):
         if second >= nb:
             k = current_offset(second, nb, PT)
             for q in range(6):
-                s[0, z + q] += 0.5 * c[0, k + q]
+                s[0, beta_r + q] += 0.5 * c[0, k + q]
         if first >= nb:
             a = transform_motion(c, offset_of(node, nb) + JX, c, current_offset(first, nb, PT) + 6 * table[node, SLOT])
-            s[0, z] -= 0.5 * a[0]
-            s[0, z + 1] -= 0.5 * a[1]
-            s[0, z + 2] -= 0.5 * a[2]
-            s[0, z + 3] -= 0.5 * a[3]
-            s[0, z + 4] -= 0.5 * a[4]
-            s[0, z + 5] -= 0.5 * a[5]
+            s[0, beta_r] -= 0.5 * a[0]
+            s[0, beta_r + 1] -= 0.5 * a[1]
+            s[0, beta_r + 2] -= 0.5 * a[2]
+            s[0, beta_r + 3] -= 0.5 * a[3]
+            s[0, beta_r + 4] -= 0.5 * a[4]
+            s[0, beta_r + 5] -= 0.5 * a[5]
     for k in range(6):
         total = 0.0
         for q in range(6):
-            total += s[0, UG + 8 * k + q] * s[0, z + q]
+            total += s[0, UG + 8 * k + q] * s[0, beta_r + q]
         s[0, g + k] = total
-        eta += total * s[0, z + k]
+        eta += total * s[0, beta_r + k]
     c[0, offset_of(node, nb) + ETA] = eta
     if table[node, HANDLES] == 0:
         return

@@ -1,11 +1,12 @@
-"""Momentum of free trees as a state of its own, so that no integrator can lose it.
+"""Momentum of free trees as separate state, so that no integrator drifts from it.
 
-Each free tree keeps its com c, linear momentum p and angular momentum L about the world origin beside q and qd. Over a
-step h with outer force F and torque T (gravity, wrenches, springs, forces on the base) by the stage weights of rk4:
+Each free tree has a target com c, linear momentum p and angular momentum L about the world origin beside q and qd.
+Over a step h with outer force F and torque T (gravity, wrenches, springs, forces on the base) by the stage weights of
+rk4:
 
     p+ = p + h F      L+ = L + h T      c+ = c + h/(6m) (p_1 + 2 p_2 + 2 p_3 + p_4)
 
-and only the base moves to match: o += c+ - c(q),  w += I_c^-1 (L+ - c+ x p+ - L_c(q, qd)),  v by the rest of p+.
+and only the base is corrected to match: o += c+ - c(q),  w += I_c^-1 (L+ - c+ x p+ - L_c(q, qd)),  v by the rest of p+.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ __all__ = ["MomentumTargets", "add_outer_forces", "restore_momentum", "new_momen
 
 
 class MomentumTargets(NamedTuple):
-    """What the free trees of a span should have, and scratch; k trees."""
+    """Target momenta of the free trees of a span, and scratch; k trees."""
 
     trees: np.ndarray  # (k, 2) links first .. last - 1
     target: np.ndarray  # (k, 9) com, linear and angular momentum
     outer: np.ndarray  # (k, 9) stage sums: F, T, and F weighted for the com
-    fresh: np.ndarray  # (k,) 1 where the aims must be read off the state
+    fresh: np.ndarray  # (k,) 1 where the target is to be computed from the state
     velocities: np.ndarray  # (n, 6) of the links
 
 
 def new_momentum_targets(links: Links, span: np.ndarray, wanted: bool) -> MomentumTargets:
-    """Return the aims of the free trees in `span`; of none when not `wanted`."""
+    """Return the momentum targets of the free trees in `span`; of none when not `wanted`."""
     first, last = int(span[LINK]), int(span[LINK + 1])
     roots = first + np.flatnonzero(links.parent[first:last] < 0)
     ends = np.append(roots[1:], last)
@@ -102,7 +103,7 @@ def _outer_forces(links, springs, i, last, tau, wrenches, rows, spring_work):
                 )
                 fx, fy, fz = fx + ex, fy + ey, fz + ez
                 tx, ty, tz = tx + ux, ty + uy, tz + uz
-    # forces on the base's own freedoms: linear in world axes at its origin, angular in its axes
+    # forces on the dofs of the base: linear in world axes at its origin, angular in its axes
     v = links.v_start[i]
     ux, uy, uz = cross(rows[i, R + 3], rows[i, R + 7], rows[i, R + 11], tau[v], tau[v + 1], tau[v + 2])
     ex = rows[i, R] * tau[v + 3] + rows[i, R + 4] * tau[v + 4] + rows[i, R + 8] * tau[v + 5]
@@ -113,7 +114,7 @@ def _outer_forces(links, springs, i, last, tau, wrenches, rows, spring_work):
 
 @outlined
 def add_outer_forces(links, springs, span, q, qd, weight, com_weight, tau, wrenches, work, spring_work, b):
-    """Add the outer forces on every free tree at a stage; the rows are evaluated anew, elimination has used them up."""
+    """Add the outer forces on every free tree at a stage; kinematics again: the elimination overwrote its rows."""
     kinematics(links, span, q, qd, work)
     for k in range(len(b.trees)):
         if not _inside(b.trees[k, 0], span):
@@ -133,7 +134,7 @@ def add_outer_forces(links, springs, span, q, qd, weight, com_weight, tau, wrenc
 
 @outlined
 def start_momentum_targets(links, span, q, qd, work, b):
-    """Begin a step: read the momentum to keep off the state where it was set anew, and clear the gathered forces."""
+    """Begin a step: compute the targets from the state where it was set from outside, and clear the force sums."""
     outer, target, fresh = b.outer, b.target, b.fresh
     anew = False
     for k in range(len(b.trees)):
@@ -156,7 +157,7 @@ def start_momentum_targets(links, span, q, qd, work, b):
 
 @outlined
 def restore_momentum(links, span, h, work, b, q, qd):
-    """Advance the aims by the gathered outer forces and set the base of every free tree to them."""
+    """Advance the targets by the outer forces and correct the base of every free tree to them."""
     kinematics(links, span, q, qd, work)
     link_velocities(links, span, qd, work, b.velocities)
     rows = work.rows

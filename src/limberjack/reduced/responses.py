@@ -1,4 +1,4 @@
-"""How a tree answers a force at one point: sparse, only the path to the world is touched.
+"""Responses of a tree to a force at one point: sparse, along the path to the world only.
 
 After `articulate`, the forward elimination of a force f on link i is nonzero on the path from i to the root:
 
@@ -29,7 +29,7 @@ def path_forward(
 ):  # fmt: skip
     """Add the forward elimination of a force (torque at the link's origin, force) on `link` to y[row].
 
-    With own >= 0, a freedom of `link`, a joint force `share` at it acts too.
+    With own >= 0, a dof of `link`, a joint force `share` on it is included.
     """
     parent, kinds, v_start, dofs = links.parent, links.kind, links.v_start, links.dof
     rows, subspace, reduced, pivot = work.rows, work.subspace, work.reduced, work.pivot
@@ -51,7 +51,7 @@ def path_forward(
         cx, cy, cz = cross(rows[i, D], rows[i, D + 1], rows[i, D + 2], fx, fy, fz)
         nx, ny, nz = nx + cx, ny + cy, nz + cz
         if kinds[i] == HINGE or kinds[i] == SLIDE:
-            # U stands at the parent's origin: taken off after the shift
+            # U is about the parent's origin: subtracted after the shift
             s = seen * rows[i, DI]
             nx, ny, nz = nx - rows[i, U] * s, ny - rows[i, U + 1] * s, nz - rows[i, U + 2] * s
             fx, fy, fz = fx - rows[i, U + 4] * s, fy - rows[i, U + 5] * s, fz - rows[i, U + 6] * s

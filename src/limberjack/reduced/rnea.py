@@ -1,4 +1,4 @@
-"""Inverse dynamics (recursive Newton-Euler): the joint forces that give wanted accelerations.
+"""Inverse dynamics by the recursive Newton-Euler algorithm (Featherstone 2008, table 5.1).
 
 `kinematics` has left bias forces p for qdd = 0. Outward, a' = (parent's a' at this origin) + S qdd and p += I a';
 inward, tau = S^T p + armature qdd and the parent's p += p shifted.
@@ -17,7 +17,7 @@ __all__ = ["direction", "inverse_forces"]
 
 @inner
 def direction(kind, i, v, rows, subspace):
-    """Return the column of S of freedom v of link i, at the link's origin."""
+    """Return the column of S of dof v of link i, at the link's origin."""
     if kind == HINGE:
         return rows[i, R + 8], rows[i, R + 9], rows[i, R + 10], 0.0, 0.0, 0.0
     if kind == SLIDE:
@@ -34,7 +34,7 @@ def inverse_forces(
     # out
     tau,
 ):  # fmt: skip
-    """Fill tau for work left by `kinematics` with external forces taken off its P; springs and dampers not included."""
+    """Fill tau for work left by `kinematics` external forces subtracted from P; without springs and dampers."""
     parent, kinds, v_start, dofs, armature = (
         links.parent,
         links.kind,

@@ -1,14 +1,17 @@
-"""Auxiliary constraints over the articulated-body solution of a tree (Baraff 1996, section 7).
+"""Constraint rows over the articulated-body solution of a tree: auxiliary constraints (Baraff 1996, section 7).
 
-The tree has answered all known forces with qdd0. A row with the path-sparse forward pass y (`responses.py`) meets
+The articulated-body algorithm has given qdd0 for all known forces. With the path-sparse forward pass y of each row
+(`responses.py`) the multipliers lam satisfy
 
-    A_ij = sum_v y_i[v] y_j[v] / D_v,     A lam + b = 0  (held)  or  lam >= 0, A lam + b >= 0, one of them 0  (sided)
+    A_ij = sum_v y_i[v] y_j[v] / D_v
+    equality rows:   A lam + b = 0
+    inequality rows: lam >= 0, A lam + b >= 0, one of them 0
 
 with b the row's acceleration without the constraints, and the forces J^T lam enter where the forward elimination left
-the joint forces: one more outward pass gives qdd. The same rows with b = phi' or phi make the velocities or the
-positions fit: the least change in the metric of the mass.
+the joint forces: one more outward pass gives qdd. The same rows with b = phi' or phi project velocities or positions:
+the smallest change in the metric of the mass.
 
-A row that gives way, with stiffness k, damping c and force f = k phi + c phi' now, is implicit over a step h:
+A soft row, with stiffness k, damping c and the current force f = k phi + c phi', is implicit over a step h:
 (A + 1/s) lam = -(b + (f + h k phi') / s), s = h (h k + c).
 """
 
@@ -36,9 +39,9 @@ __all__ = [
 ]  # fmt: skip
 
 ACCELERATION, VELOCITY, POSITION = range(3)
-# A one-sided row touches when its value is no more than this.
+# An inequality row is active when its value is no more than this.
 ACTIVE_GAP = 1e-10
-# Columns of `blocks`: rows (held, then sided), pairs, touched links.
+# Columns of `blocks`: rows (equalities, then inequalities), pairs, links of the pairs.
 ROW, ROW_END, PAIR_START, PAIR_END, LINK_START, LINK_END, BLOCK = range(7)
 NO_ROOM = -1
 INFINITE = np.inf
@@ -50,9 +53,9 @@ class ConstraintState(NamedTuple):
     """State and scratch of the rows on a tree; n links, r rows, p pairs, m rows that may act at once."""
 
     blocks: np.ndarray  # (k, BLOCK) what belongs to each span of trees
-    pair_links: np.ndarray  # links that pairs stand on, block by block
-    path: np.ndarray  # (r, 4) links whose paths to the world a row acts along, -1 = none
-    stop: np.ndarray  # (r, 4) where that path meets one before it
+    pair_links: np.ndarray  # links that pairs are on, block by block
+    path: np.ndarray  # (r, 4) links at which the paths of a row to the world begin, -1 = none
+    stop: np.ndarray  # (r, 4) where that path joins an earlier one
     velocities: np.ndarray  # (n, 6)
     ends: np.ndarray  # (n, 18)
     state: np.ndarray  # (p, PAIR)
@@ -60,7 +63,7 @@ class ConstraintState(NamedTuple):
     scratch: np.ndarray  # of compound joints
     wrench: np.ndarray  # (r, 12)
     values: np.ndarray  # (r, 3) value, rate, bias
-    compliance: np.ndarray  # (r, 3) force now, stiffness and damping of rows that give way
+    compliance: np.ndarray  # (r, 3) current force, stiffness and damping of soft rows
     multipliers: np.ndarray  # (r,) of the last step
     rows: np.ndarray  # (m,) the rows that act now
     y: np.ndarray  # (m, nv)
@@ -70,7 +73,7 @@ class ConstraintState(NamedTuple):
     order: np.ndarray  # (m,)
     low: np.ndarray  # (m,) bounds of the multipliers
     high: np.ndarray  # (m,)
-    rhs: np.ndarray  # (m,) right sides b
+    rhs: np.ndarray  # (m,) right-hand sides b
     force: np.ndarray  # (m,) multipliers
     slack: np.ndarray  # (m,) A lam + b
     guess: np.ndarray  # (m,) int8 state of the pivoting
@@ -79,21 +82,21 @@ class ConstraintState(NamedTuple):
 
 
 def blocks_of_rows(links: Links, rows: list[Row], pair_link: np.ndarray, spans: np.ndarray) -> np.ndarray:
-    """Return, per row, the block of trees it belongs to; all it touches lie in one."""
+    """Return, per row, the block of trees it belongs to; all links it acts on lie in one."""
     first = spans[:, LINK]
     out = np.zeros(len(rows), np.int64)
     owner = np.repeat(np.arange(len(links.parent)), links.dof)
     for k, one in enumerate(rows):
         on = [int(link) for pair, _ in one.terms for link in pair_link[pair] if link >= 0]
         on += [int(owner[v]) for v, _, _ in one.coordinates]
-        out[k] = int(np.searchsorted(first, on[0], rhs="right")) - 1 if on else 0
+        out[k] = int(np.searchsorted(first, on[0], side="right")) - 1 if on else 0
     return out
 
 
 def new_constraint_state(
     links: Links, table: Table, row_block: np.ndarray, pair_block: np.ndarray, spans: np.ndarray
 ) -> ConstraintState:
-    """Return state and scratch for the rows of `table`, sorted by block and, in it, held before sided."""
+    """Return state and scratch for the rows of `table`, sorted by block and, in it, equalities first."""
     n, nv, r, p = len(links.parent), len(links.armature), len(table.joint), len(table.pair_link)
     blocks = np.zeros((len(spans), BLOCK), np.int64)
     pair_links: list[int] = []
@@ -130,17 +133,17 @@ def grown(constraint: ConstraintState, most: int) -> ConstraintState:
 
 
 def paths(links: Links, table: Table, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the links each row's paths start at, and where each meets an earlier one; of the first n links."""
+    """Return the links each row's paths start at, and where each joins an earlier one; of the first n links."""
     owner = np.repeat(np.arange(n), links.dof[:n])
     r = len(table.joint)
     path, stop = np.full((r, 4), -1, np.int64), np.full((r, 4), -1, np.int64)
-    # rows on one coordinate are many and plain
+    # rows on one coordinate are many, and need no walk
     single = (table.row_pair[:, 0] < 0) & (table.place[:, 0] >= 0) & (table.place[:, 1] < 0)
     path[single, 0] = owner[table.place[single, 0]]
     for k in np.flatnonzero(~single):
         starts = [int(i) for pair in table.row_pair[k] if pair >= 0 for i in table.pair_link[pair] if i >= 0]
         starts += [int(owner[v]) for v in table.place[k, :2] if v >= 0]
-        if len(starts) == 1:  # nothing to meet: no need to walk a path that may be long
+        if len(starts) == 1:  # no other path to join: no need to walk one that may be long
             path[k, 0] = starts[0]
             continue
         seen: set[int] = set()
@@ -261,22 +264,22 @@ def select_rows(
     # out
     constraint,
 ):  # fmt: skip
-    """List the rows of block k that act in `mode`, with bounds and right sides; return how many, or NO_ROOM.
+    """List the rows of block k that act in `mode`, with bounds and right-hand sides; return how many, or NO_ROOM.
 
     Args:
         links: the tree.
         table: the rows.
         k: the block.
         mode: ACCELERATION, VELOCITY or POSITION.
-        h: step over which soft rows are implicit [s]; in POSITION how far off one-sided rows may be and still count.
-        soft: whether rows of springs take part; grips (with a largest force) always do.
+        h: step over which soft rows are implicit [s]; in POSITION the largest value of inequality rows that count.
+        soft: whether rows of springs are included; grips (with a largest force) always are.
         rows: of the work arrays.
         qdd: accelerations without the rows.
-        hold: filled.
+        constraint: filled.
 
-    A one-sided row that touches acts; one that pressed in a stage before (its multiplier is not zero) stays with it for
-    the stages and the positions after it, which are off by no more than the integrator's error. What it moves away
-    with is counted against the acceleration that would bring it back within the step.
+    An active inequality row acts; one that pressed in an earlier stage (its multiplier is not zero) stays an equality
+    for the stages and the positions after it, which are off by no more than the integrator's error. Its separating
+    velocity is subtracted from the acceleration that would bring it back within the step.
     """
     values, blocks, compliance, roles = constraint.values, constraint.blocks, constraint.compliance, table.role
     low, high, rhs = constraint.low, constraint.high, constraint.rhs
@@ -285,7 +288,7 @@ def select_rows(
         role = roles[r]
         pressed = role == INEQUALITY and constraint.multipliers[r] > 0.0
         if role == INEQUALITY and not pressed:
-            # once in a projection, always: rows that come and go would chase each other
+            # once in a projection, always: rows that enter and leave would cycle
             near = values[r, 0] <= ACTIVE_GAP or (mode == POSITION and (values[r, 0] <= h or compliance[r, 0] > 0.0))
             if not near:
                 continue
@@ -321,7 +324,7 @@ def select_rows(
 
 @inner
 def _free_response(inertia, i, nx, ny, nz, fx, fy, fz):
-    """Return about how much the wrench (n at the origin, f) moves along itself the link i if nothing held it."""
+    """Return an estimate of the response of link i, free of joints, to the wrench (n at the origin, f) along itself."""
     out = 0.0
     if inertia[i, 9] > 0.0:
         out += (fx * fx + fy * fy + fz * fz) / inertia[i, 9]
@@ -382,7 +385,7 @@ def response_matrix(
         for c in range(2):
             v = table.place[r, c]
             if v >= 0:
-                # the link whose freedom it is starts one of the paths
+                # the link whose dof it is starts one of the paths
                 i = constraint.path[r, 0]
                 for slot in range(4):
                     at = constraint.path[r, slot]
@@ -390,7 +393,7 @@ def response_matrix(
                         i = at
                 path_forward(links, i, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, v, table.share[r, c], work, j, y)
         for other in range(j + 1):
-            # along the row with the paths at hand; y of the other is zero off its own
+            # along the paths of this row; y of the other is zero off its own
             total = 0.0
             for slot in range(4):
                 i = constraint.path[r, slot]
@@ -402,7 +405,7 @@ def response_matrix(
             matrix[j, other] = total
             matrix[other, j] = total
         if matrix[j, j] <= DEPENDENT * whole:
-            # the tree already holds this row: what is left is rounding, and counts as nothing
+            # the tree already satisfies this row: what is left is rounding, and is dropped
             for v in range(span[DOF], span[DOF + 1]):
                 y[j, v] = 0.0
             constraint.rhs[j] = 0.0
@@ -420,7 +423,7 @@ def solve_rows(
     # out
     constraint,
 ):  # fmt: skip
-    """Solve for the multipliers of the listed rows; return 0, or the status of the pivoting when no force fits."""
+    """Solve for the multipliers of the listed rows; return 0, or the status of the pivoting if there are none."""
     matrix, factor, slack = constraint.matrix, constraint.factor, constraint.slack
     bounded = False
     for i in range(count):
@@ -460,7 +463,7 @@ def apply_multipliers(
     # in
     span, count, fresh, constraint, work,
 ):  # fmt: skip
-    """Let J^T lam act: add it to the joint forces left by the elimination, or with `fresh` put it in their place."""
+    """Add J^T lam to the joint forces left by the elimination, or with `fresh` replace them."""
     v_start, kinds, dofs, rest, rows = links.v_start, links.kind, links.dof, work.rest, work.rows
     for i in range(span[LINK], span[LINK + 1]):
         for v in range(v_start[i], v_start[i] + dofs[i]):

@@ -6,8 +6,7 @@
 | semi_implicit | qd += h qdd, then q += h qd | 1, energy bounded |
 | implicit | joint and body springs, dampers and motors taken at the end of the step | 1, stable when stiff |
 | rk4 | classical Runge-Kutta, quaternions in R^4 and normalised | 4 |
-| momentum | rk4, then each free tree is set to the momentum and com that outer forces give it (`momentum.py`) | 4 |
-
+| momentum | rk4, then each free tree is corrected to the momentum and com of the outer forces (`momentum.py`) | 4 |
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Buffers(NamedTuple):
     """Scratch of the integrators, shared by all spans (each uses its own part)."""
 
     qdd: np.ndarray  # (nv,)
-    tau: np.ndarray  # (nv,) applied and joints' own forces
+    tau: np.ndarray  # (nv,) applied forces and drives
     added: np.ndarray  # (nv,)
     q_before: np.ndarray  # (nq,)
     qd_before: np.ndarray  # (nv,)
@@ -50,7 +49,7 @@ class Buffers(NamedTuple):
 
 
 def new_buffers(nq: int, nv: int) -> Buffers:
-    """Return buffers for nq coordinates and nv freedoms."""
+    """Return buffers for nq coordinates and nv dofs."""
     return Buffers(*(np.zeros(nq if "q_" in name or name == "rates" else nv) for name in Buffers._fields))
 
 
@@ -150,7 +149,7 @@ def _one_step(links, drives, springs, span, code, h, applied, wrenches, work, sp
 
 @inner
 def _check(span, qd):
-    """Return 0 when the state in `span` is finite, else -1 - v for its first freedom v that is not.
+    """Return 0 when the state in `span` is finite, else -1 - v for its first dof v that is not.
 
     Coordinates follow velocities: finite ones stay finite as long as the velocities do.
     """
@@ -169,7 +168,7 @@ def _check(span, qd):
 def _block_steps(
     links, drives, springs, span, code, n, substeps, h, applied, wrenches, work, spring_work, b, targets, q, qd
 ):
-    """Take n steps with the trees in `span`; stop at the first that fails and put back the state before it."""
+    """Take n steps with the trees in `span`; stop at the first that fails and restore the state before it."""
     q_before, qd_before = b.q_before, b.qd_before
     for step in range(n):
         for i in range(span[COORDINATE], span[COORDINATE + 1]):
@@ -210,8 +209,8 @@ def take_steps(
     After a failure the blocks are at different steps.
 
     Returns:
-        the fewest steps any block took, and 0; or 1 + a freedom without inertia; -1 - v for a freedom v that is not
-        finite; -nv - 2 for a spring system that cannot be solved.
+        the fewest steps any block took, and 0; or 1 + a dof without inertia; -1 - v for a dof v that is not finite;
+        -nv - 2 for a spring system that cannot be solved.
     """
     taken, status = n, 0
     for k in range(count):

@@ -1,8 +1,8 @@
-"""The work arrays of the tree algorithms: one row of doubles per link, and rows per freedom.
+"""The work arrays of the tree algorithms: one row of doubles per link, and rows per dof.
 
 World axes, at each link's own origin (the origin of its joint frame), so that a shift between links is a translation.
 3-vectors and columns of 3x3 matrices take four places each, so that a register holds them. The fourth place of some
-holds another number, and what lanes compute there is never used.
+holds another number; what lanes compute there is never used.
 
 | row columns | name | meaning |
 |---|---|---|
@@ -18,10 +18,10 @@ holds another number, and what lanes compute there is never used.
 | 43 | | in the fourth place of P: m of the rigid link, M = m 1 |
 | 48-59 | H | coupling block of a link that others were added to, three rows (the columns of H^T) |
 | 60-71 | M | its linear block, three columns |
-| 28-35 | U | once J is used up: inertia times the joint's direction (one freedom), at the parent's origin |
+| 28-35 | U | once J is not needed: inertia times the joint's direction (one dof), at the parent's origin |
 | 31, 35 | DI, UU | likewise, in the fourth places of U: 1 / (S^T U), joint force less bias |
 | 36-39 | BL | likewise: change of angular acceleration by qdd |
-| 40-43 | BC | once P is used up: change of the origin's acceleration by qdd |
+| 40-43 | BC | once P is not needed: change of the origin's acceleration by qdd |
 
 The order is that of use, and rows are short: long chains are bound by memory.
 """
@@ -71,7 +71,7 @@ class Work(NamedTuple):
     sines: np.ndarray  # (nq,) of every coordinate, angle or not: one loop without branches beats picking the angles
     cosines: np.ndarray  # (nq,)
     subspace: np.ndarray  # (nv, 6) columns of S, world axes at the link's origin; not filled for hinges and slides
-    reduced: np.ndarray  # (nv, 6) L^-1 (I S)^T of links with several freedoms
+    reduced: np.ndarray  # (nv, 6) L^-1 (I S)^T of links with several dofs
     pivot: np.ndarray  # (nv, 6) factor of S^T I S: unit L, pivots on the diagonal
     rest: np.ndarray  # (nv,) L^-1 (joint force less bias)
 

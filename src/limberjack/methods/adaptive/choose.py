@@ -1,4 +1,10 @@
-"""The two choices of a region update: by accelerations which joints to open, by velocities which of those to keep."""
+"""The two choices of a region update: the acceleration update region, and the new active region among its velocities.
+
+Both descend the assembly tree from the roots with a priority queue of nodes, the largest metric first and of equal ones
+the lowest node, until the budget is spent or the error left is below the tolerance.
+
+Redon, Galoppo, Lin 2005, sections 5.3.1 and 5.4.1.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +36,10 @@ from limberjack.reduced.assembly_tree import (
 from limberjack.reduced.merges import back_substitute
 from limberjack.reduced.work import R
 
-__all__ = ["choose_accelerations", "choose_velocities", "pop", "push"]
+__all__ = ["acceleration_update_region", "new_active_region", "pop", "push"]
 
-# A queue of nodes by importance: the largest key first, of equal keys the lowest node.
+# Errors below this part of the total are rounding: no tolerance goes below.
+ROUNDING = 1e-13
 
 
 @inner
@@ -57,7 +64,7 @@ def push(count, new_key, new_node, key, node):
 
 @inner
 def pop(count, key, node):
-    """Move the first node of a queue of `count` to its end, place count - 1; return the count after."""
+    """Move the first node of a queue of `count` to index count - 1; return the count after."""
     last = count - 1
     key[0], key[last] = key[last], key[0]
     node[0], node[last] = node[last], node[0]
@@ -77,13 +84,9 @@ def pop(count, key, node):
     return last
 
 
-# Errors below this part of the whole are rounding: no tolerance asks for less.
-ROUNDING = 1e-13
-
-
 @inner
 def _queue_node(limits, node, count, g):
-    """Queue a node by its metric, or by what a camera sees of it; return the count after and the key."""
+    """Queue a node by its metric, or by its pixels in a view; return the count after and the key."""
     key = g.acceleration_metric[node]
     if limits.camera[0] > 0.0:
         key *= squared_pixels(
@@ -99,7 +102,7 @@ def _queue_node(limits, node, count, g):
 
 @inner
 def _visit(links, co, link_map, limits, node, count, rows, g):
-    """Find the accelerations of the joint of `node`, unless they are known, and queue its sides.
+    """Fill the accelerations of the joint of `node`, unless they are known, and queue its sides.
 
     Returns:
         the count of the queue and the sum of the keys added.
@@ -116,7 +119,7 @@ def _visit(links, co, link_map, limits, node, count, rows, g):
     total = 0.0
     for side in range(2):
         k = first if side == 0 else second
-        # of the mass metric, active nodes have no key
+        # in the mass metric, active nodes have no key
         if k >= nb and not (limits.mass[0] > 0 and g.active_region[k]):
             if not known:
                 g.acceleration_metric[k] = acceleration_metric(table, c, k, g.forces)
@@ -127,17 +130,17 @@ def _visit(links, co, link_map, limits, node, count, rows, g):
 
 @inner
 def _budget_spent(table, node, limit, each, taken):
-    """Return whether the joints that may be taken are: of the node's figure, or of all."""
+    """Return whether the budget of joints is spent: that of the node's tree, or that of all."""
     f = table[node, TREE_INDEX] if each else 0
     return limit[f] >= 0 and taken[f] >= limit[f]
 
 
 @inner
-def choose_accelerations(links, co, link_map, roots, limits, rows, g):
-    """Open joints from the roots, the largest metric first; mark them transient and list those that are new.
+def acceleration_update_region(links, co, link_map, roots, limits, rows, g):
+    """Choose the acceleration update region from the roots, the largest metric first; add it to the transient region.
 
     Returns:
-        how many joints are new to the region.
+        how many joints are new to the active region.
     """
     table, c, each, mass = co.table, co.numbers, limits.each[0] > 0, limits.mass[0] > 0
     count, error = 0, 0.0
@@ -151,7 +154,7 @@ def choose_accelerations(links, co, link_map, roots, limits, rows, g):
                 g.acceleration_metric[root] = c[0, offset_of(root, len(table) // 2) + ETA]
             count, key = _queue_node(limits, root, count, g)
             error += key
-    if mass:  # the queue begins where the region ends
+    if mass:  # the queue begins at the rigid front
         for j in range(g.counts[COUNT] - 1, -1, -1):
             count, more = _visit(links, co, link_map, limits, g.active_nodes[j], count, rows, g)
             error += more
@@ -165,7 +168,7 @@ def choose_accelerations(links, co, link_map, roots, limits, rows, g):
         counts = counts_in_budget(table, node)
         if counts and tolerance >= 0.0 and error <= tolerance:
             break
-        if counts and _budget_spent(table, node, limits.opened, each, g.taken):
+        if counts and _budget_spent(table, node, limits.update_budget, each, g.taken):
             if not each:
                 break
             count = pop(count, g.key, g.queue)
@@ -174,7 +177,7 @@ def choose_accelerations(links, co, link_map, roots, limits, rows, g):
         count = pop(count, g.key, g.queue)
         count, more = _visit(links, co, link_map, limits, node, count, rows, g)
         g.counts[POPPED] += 1
-        # what is left out: the keys in the queue; for plain weights its change is known with less rounding
+        # the error left is the sum of the keys in the queue; for joint weights its change is known with less rounding
         if mass or limits.camera[0] > 0.0:
             error += more - key
         else:
@@ -191,7 +194,7 @@ def choose_accelerations(links, co, link_map, roots, limits, rows, g):
 
 @inner
 def _joint_velocity_metric(table, count, g):
-    """Fill the velocity metric of the `count` transient nodes: sums over their joints."""
+    """Fill the velocity metric of the `count` transient nodes: weighted sums over their joints."""
     for j in range(count):
         prefetch_row(table, g.transient_nodes, j, count)
         node = g.transient_nodes[j]
@@ -207,11 +210,11 @@ def _joint_velocity_metric(table, count, g):
 
 
 @inner
-def choose_velocities(links, table, c, shares, link_map, roots, limits, count, body, h, qdd, work, g):
+def new_active_region(links, table, c, shares, link_map, roots, limits, count, body, h, qdd, work, g):
     """Choose the new active region among the `count` transient nodes by their velocities after a step h.
 
     Returns:
-        joints of the new region; its nodes are unmarked in `transient`, which keeps those that are left out.
+        joints of the new region; its nodes are unmarked in `transient_region`, which keeps those that are rigidified.
     """
     out, each = body.links, limits.each[0] > 0
     for k in range(body.whole[LINK + 1]):
@@ -236,7 +239,7 @@ def choose_velocities(links, table, c, shares, link_map, roots, limits, count, b
         root = roots[f]
         if g.transient_region[root]:
             error += g.velocity_metric[root]
-            if table[root, KIND] == FREE:  # always active, whatever is left of the budget
+            if table[root, KIND] == FREE:  # always active, and not counted in the budget
                 g.transient_region[root] = 0
                 below_root = table[root, SECOND_SIDE]
                 error -= g.velocity_metric[root]

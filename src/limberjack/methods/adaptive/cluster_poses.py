@@ -1,9 +1,9 @@
-"""Rigid clusters as one thing each: where they are now, and which links they are made of.
+"""Poses of rigid clusters, and of links in them.
 
-A cluster is named by its first link, the one its active joint moves; its frame is that link's. What a link's place in
-its cluster is, changes only with the active region and with coordinates set from outside. So a report has the poses of
-all clusters and the places of those links only that are news to whoever asks. It is made of coordinates and first links
-alone: who looks on can make it on a thread of its own.
+A cluster is named by its root, the link its active joint moves; its frame is that link's. The pose of a link in its
+cluster changes only with the active region and with coordinates set from outside. So a report has the poses of all
+clusters, and the poses of only those links that changed since the version the caller knows. It is computed from
+coordinates and cluster roots alone, so that a viewer can do so on its own thread.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from limberjack.spatial.quaternions import quaternion_from_matrix
 
 __all__ = ["ClusterPoses", "Clusters", "OnLinks"]
 
-# Versions are never used twice: what is known of one simulation is not taken for knowledge of another.
+# Versions are never used twice: a version of one simulation is not mistaken for one of another.
 _versions = count(1)
 
 
 class Clusters(NamedTuple):
-    """Where k rigid clusters are, and the places of m links in theirs."""
+    """The poses of k rigid clusters, and of m links in theirs."""
 
-    version: int  # of the make-up of the clusters, to be asked for news with
-    since: int  # the news are complete for who knows this version; -1 = for anybody
+    version: int  # of the composition of the clusters, to be passed as `since` to the next report
+    since: int  # the changes are complete since this version; -1 = all links are listed
     link_count: int  # of the model
-    root: np.ndarray  # (k,) first link of each cluster
+    root: np.ndarray  # (k,) root link of each cluster
     positions: np.ndarray  # (k, 3) of their frames in the world [m]
     rotations: np.ndarray  # (k, 4)
-    link: np.ndarray  # (m,) links whose places are news
-    cluster: np.ndarray  # (m,) first link of the cluster each is in, -1 = it rests in the world
+    link: np.ndarray  # (m,) links whose poses or clusters changed
+    cluster: np.ndarray  # (m,) root link of the cluster each is in, -1 = it rests in the world
     pose: np.ndarray  # (m, 7) pose there: position, quaternion
 
 
 class OnLinks:
-    """Which of many things, each on one link, are on given links.
+    """Index of objects by the link they are on.
 
     Args:
         link: (k,) the link of each, -1 = none.
@@ -55,7 +55,7 @@ class OnLinks:
         self._first = np.searchsorted(link[self._order], np.arange(count + 1))
 
     def on(self, links: np.ndarray) -> np.ndarray:
-        """Return the things on these links."""
+        """Return the objects on these links."""
         begin, size = self._first[links], self._first[links + 1] - self._first[links]
         ends = np.cumsum(size)
         return self._order[np.repeat(begin - (ends - size), size) + np.arange(ends[-1] if len(ends) else 0)]
@@ -70,7 +70,7 @@ def _store_pose(a, k, r, x, y, z):
 
 @inner
 def _changed(links, i, q, was, now, known):
-    """Return whether link i became active or ceased to be, or rests elsewhere than known; know its coordinates."""
+    """Return whether link i became active or rigid, or rests at other coordinates than known; store its coordinates."""
     changed, resting = was[i] != now[i], now[i] == 0
     last = links.q_start[i + 1] if i + 1 < len(now) else len(q)
     for c in range(links.q_start[i], last):
@@ -81,8 +81,8 @@ def _changed(links, i, q, was, now, known):
 
 
 @inner
-def _place_subtree(links, i, end, q, still, work, stamp, was, now, placed, seen, news, root, pose_in, link_pose):
-    """Place link i and those below up to `end`, but for clusters that are as they were; return how many are placed."""
+def _place_subtree(links, i, end, q, still, work, stamp, was, now, placed, seen, changed, root, pose_in, link_pose):
+    """Fill the poses of link i and those below up to `end`, but for unchanged clusters; return how many are filled."""
     j = i
     while j < end[i]:
         if j > i and was[j] and now[j]:
@@ -100,7 +100,7 @@ def _place_subtree(links, i, end, q, still, work, stamp, was, now, placed, seen,
         put_pose(pose_in, 12 * j, r, x, y, z)
         _store_pose(link_pose, j, r, x, y, z)
         seen[j] = stamp
-        news[placed] = j
+        changed[placed] = j
         placed += 1
         j += 1
     return placed
@@ -113,24 +113,24 @@ def update_cluster_poses(
     # in
     q, still, work, roots, stamp,
     # out
-    was, now, known, seen, news, root, pose_in, link_pose, frames, world,
+    was, now, known, seen, changed, root, pose_in, link_pose, frames, world,
 ):  # fmt: skip
-    """Find where links are in clusters that changed since the last call, and the poses of all clusters.
+    """Fill the poses of links in clusters that changed since the last call, and the poses of all clusters.
 
     Args:
-        end: (links,) one past the last link of the branch that begins at each.
+        end: (links,) one past the last link of the subtree of each.
         q: (nq,) coordinates.
         still, work: see `joint_pose`.
-        heads: (n,) first links of the clusters, ascending.
+        roots: (n,) root links of the clusters, ascending.
         stamp: a number above all in `seen`.
         was, now: (links,) which links are active, at the last call and now.
         known: (nq,) coordinates at the last call.
         seen: (links,) stamp of the call that last placed a link.
-        news: (links,) the links placed by this call.
-        head: (links,) first link of the cluster of each, -1 = the world.
+        changed: (links,) the links placed by this call.
+        root: (links,) root link of the cluster of each, -1 = the world.
         pose_in: (1, 12 links) pose of each in its cluster.
         link_pose: (links, 7) the same as position and quaternion.
-        frames: (1, 12 links) poses of the clusters, by first link.
+        frames: (1, 12 links) poses of the clusters, by root link.
         world: (n, 7) the same as position and quaternion.
 
     Returns:
@@ -144,7 +144,7 @@ def update_cluster_poses(
     for i in range(len(now)):
         if _changed(links, i, q, was, now, known) and seen[i] < stamp:
             placed = _place_subtree(
-                links, i, end, q, still, work, stamp, was, now, placed, seen, news, root, pose_in, link_pose
+                links, i, end, q, still, work, stamp, was, now, placed, seen, changed, root, pose_in, link_pose
             )
     for i in range(len(now)):
         was[i] = now[i]
@@ -164,7 +164,7 @@ def update_cluster_poses(
 
 
 class ClusterPoses:
-    """Keeps where the links of `model` are in their clusters, and what of it was news when."""
+    """The poses of the links of `model` in their clusters, with a log of changes by version."""
 
     def __init__(self, model: Model) -> None:
         self._links = links = model.arrays.links
@@ -175,32 +175,32 @@ class ClusterPoses:
                 self._end[links.parent[i]] = max(self._end[links.parent[i]], self._end[i])
         self._still, self._work = np.zeros(model.nv), new_work(links, np.zeros((0, SPAN), np.int64))
         self._was, self._now, self._known = np.zeros(n, np.uint8), np.zeros(n, np.uint8), np.full(model.nq, np.nan)
-        self._seen, self._news, self._root = np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, -1, np.int64)
+        self._seen, self._changed, self._root = np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, -1, np.int64)
         self._frames, self._pose_in, self._poses = np.zeros((1, 12 * n)), np.zeros((1, 12 * n)), np.zeros((n, 7))
         self.version, self._stamp = -1, 0
         self._log: deque[tuple[int, np.ndarray]] = deque()
         self._logged = 0
 
     def report(self, roots: np.ndarray, q: np.ndarray, since: int) -> Clusters:
-        """Return the clusters, with what is news since version `since`.
+        """Return the clusters, with the changes since version `since`.
 
         Args:
-            heads: (n,) first links of the clusters.
+            roots: (n,) root links of the clusters.
             q: (nq,) coordinates.
-            since: a version that was reported before; any other makes everything news.
+            since: a version reported before; for any other all links are listed.
         """
         world, self._stamp = np.empty((len(roots), 7)), self._stamp + 1
         if not q.flags.writeable:
             q = q.copy()  # a read-only array would be another type to the kernel and compile it once more
         placed = update_cluster_poses(
             self._links, self._end, q, self._still, self._work, roots, self._stamp, self._was, self._now, self._known,
-            self._seen, self._news, self._root, self._pose_in, self._poses, self._frames, world,
+            self._seen, self._changed, self._root, self._pose_in, self._poses, self._frames, world,
         )  # fmt: skip
         if self.version < 0:
             self.version = self._oldest = next(_versions)
         elif placed:
             self.version = next(_versions)
-            self._note(self._news[:placed].copy())
+            self._log_changes(self._changed[:placed].copy())
         known = since >= self._oldest
         link = self._since(since) if known else np.arange(len(self._end))
         return Clusters(
@@ -208,21 +208,21 @@ class ClusterPoses:
             self._root[link], self._poses[link],
         )  # fmt: skip
 
-    def _note(self, news: np.ndarray) -> None:
-        """Write down which links were placed; what is as long as the model is forgotten."""
-        self._log.append((self.version, news))
-        self._logged += len(news)
+    def _log_changes(self, changed: np.ndarray) -> None:
+        """Log which links changed; drop the oldest entries once the log is longer than the model."""
+        self._log.append((self.version, changed))
+        self._logged += len(changed)
         while self._logged > len(self._end):
             self._oldest, old = self._log.popleft()
             self._logged -= len(old)
 
     def _since(self, version: int) -> np.ndarray:
-        """Return the links placed since a version, each once."""
+        """Return the links that changed since a version, each once."""
         later: list[np.ndarray] = []
-        for number, news in reversed(self._log):  # whoever looks at every report looks at the last entry alone
+        for number, changed in reversed(self._log):  # a caller that reads every report needs the last entry alone
             if number <= version:
                 break
-            later.append(news)
+            later.append(changed)
         if not later:
             return np.zeros(0, np.int64)
         return later[0] if len(later) == 1 else np.unique(np.concatenate(later))

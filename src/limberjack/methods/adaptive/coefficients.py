@@ -1,20 +1,21 @@
-"""Linear coefficients of parts in which nothing moves, as functions of how the part turns.
+"""Linear coefficients of rigid nodes as functions of their angular velocity, in place of the tensors of eq. (9).
 
-Inside such a part all bodies share one rigid motion. A uniform translation changes nothing (Galilei), so with classical
-accelerations everything depends on the angular velocity w of handle 0 alone, in its axes:
+Inside a rigid node all bodies share one rigid motion. A uniform translation changes nothing (Galilean invariance), so
+with classical accelerations everything depends on the angular velocity w of handle 0 alone, in its axes:
 
     b = K m      p = P m      eta = m^T E m      m = (w_x^2, w_y^2, w_z^2, w_y w_z, w_x w_z, w_x w_y, 1)
 
-The last column holds what constant forces of joints do (springs, motors, applied forces: q of a held joint does not
-change). It is eqs. (2) and (8), or the distance of `merge_mass_metric`, for seven columns at a time. Merging A and B at
-joint i,
+The last column holds the effect of constant joint forces (springs, motors, applied forces: q of a rigid joint does not
+change). K, P and E are merged by eqs. (2) and (8), or by the mass metric of `metric_merges.py`, for seven columns at a
+time. Merging A and B at joint i,
 
     beta = X K_a + cent - K_0 R6         cent m = (0; w x (w x d)), d from p to i
     R6: squares and products of w at handle 0 -> those at link i
 
-A leaf turning with w and free of forces has alpha = -J^-1 (w x J w) about its com x, a = x x alpha - w x (w x x).
+A leaf with angular velocity w and no forces has alpha = -J^-1 (w x J w) about its com x, a = x x alpha - w x (w x x).
 
-This takes the place of the paper's tensors B, P, E (eq. 9) with a thirteenth of their numbers.
+The paper's tensors B, P, E (theorems 3 and 4) hold the same with thirteen times the numbers. Symbols are those of
+`merges.py` and `metric_merges.py`. Redon, Galoppo, Lin 2005, section 6.2.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ from limberjack.spatial.vectors import cross, rotate, rotate_back
 
 __all__ = ["evaluate_coefficients", "rigid_coefficients", "set_leaf_columns"]
 
-# Places in the scratch: R6 (6 x 6), K and P of B turned (7 x 12), gamma, pi, Z (7 x 8), R, A R (7 x 8),
+# Offsets in the scratch: R6 (6 x 6), K and P of B rotated (7 x 12), gamma, pi, Z (7 x 8), R, A R (7 x 8),
 # centripetal part (6 x 3), Psi0 gamma (7 x 8).
 R6, KB, PB, GAM, PI, ZZ, RC, AR, CENT, PG = (
     ROOM, ROOM + 36, ROOM + 128, ROOM + 220, ROOM + 276, ROOM + 332, ROOM + 388, ROOM + 444, ROOM + 500, ROOM + 520,
@@ -77,7 +78,7 @@ R6, KB, PB, GAM, PI, ZZ, RC, AR, CENT, PG = (
 
 @inner
 def lower_index(i, k):
-    """Return the place of (i, k), k <= i, in the lower half of a symmetric matrix."""
+    """Return the index of (i, k), k <= i, in the lower half of a symmetric matrix."""
     return i * (i + 1) // 2 + k
 
 
@@ -152,6 +153,7 @@ def set_leaf_columns(links, tree, c):
             (g[i, 0], g[i, 1], g[i, 2], g[i, 3], g[i, 4], g[i, 5], g[i, 6], g[i, 7], g[i, 8], g[i, 9])
         )
         j = (xx, yy, zz, xy, xz, yz)
+        # Equation (3): b = -I^-1 (v x* I v), as columns on the monomials of w
         for k in range(6):
             tx, ty, tz = _gyroscopic(j, k)
             _, ax, ay, az = solve_symmetric_3(j, -tx, -ty, -tz)
@@ -179,12 +181,13 @@ def _rotate_columns(c, o, row, blocks, s, d):
 
 @inner
 def _solve_columns(table, c, s, node, slot):
-    """Fill gamma and R of all seven columns, K of B turned into the scratch before."""
+    """Fill gamma and R of all seven columns; the rotated K of B is in the scratch."""
     o, nb = factor_offset(slot), len(table) // 2
     first, d = table[node, FIRST_SIDE], table[node, DOFS]
     j = offset_of(node, nb) + JX
     row = row_length(first, nb)
     upper = columns_offset(first, nb) + 6 * table[node, SLOT]
+    # Equations (2) and (8) by columns: beta = X K_a + cent - K_0 R6, gamma = W beta + U^T Q, R = D Q - U beta
     for q in range(7):
         a = transform_motion(c, j, c, upper + row * q)
         k = KB + 12 * q
@@ -241,7 +244,7 @@ def _start_columns(table, c, s, node, shift, lower):
 
 @inner
 def _subtract_rows(s, o, factor, p, blocks, c, d):
-    """Take factor x g off seven rows of c at d, 12 apart: x (7 x 8) at s[0, o:], g of six rows at p."""
+    """Subtract factor x g from seven rows of c at d, 12 apart: x (7 x 8) at s[0, o:], g of six rows at p."""
     for b in range(blocks):
         k = p + 4 * b
         g0, g1, g2 = load4(s, 0, k), load4(s, 0, k + 12), load4(s, 0, k + 24)
@@ -256,7 +259,7 @@ def _subtract_rows(s, o, factor, p, blocks, c, d):
 
 @inner
 def _weight_columns(table, c, own, s, node, o, blocks, some):
-    """Complete P and begin E of `node` for the metric of the joints, its P begun and pi found."""
+    """Complete P and begin E of `node` for the joint metric; its P is begun and pi filled."""
     nb = len(table) // 2
     d, v = table[node, DOFS], table[node, V]
     for q in range(7):
@@ -271,16 +274,19 @@ def _weight_columns(table, c, own, s, node, o, blocks, some):
                 for p in range(6):
                     total += s[0, PSI0 + 8 * k + p] * s[0, GAM + 8 * q + p]
             s[0, PG + 8 * q + k] = total
-        for k in range(6):  # Z
+        # Equation (8): Z = 2 U^T A R + W (pi - 2 Psi0 gamma)
+        for k in range(6):
             total = 0.0
             for p in range(6):
                 total += s[0, o + WW + 8 * k + p] * (s[0, PI + 8 * q + p] - 2.0 * s[0, PG + 8 * q + p])
             for p in range(d):
                 total += 2.0 * s[0, o + UU + 8 * p + k] * s[0, AR + 8 * q + p]
             s[0, ZZ + 8 * q + k] = total
+    # Equation (8): P of C = (P_A, P_B) - G Z - 2 T gamma
     _subtract_rows(s, ZZ, 1.0, o + GT, blocks, c, offset_of(node, nb) + PT)
     if some:
         _subtract_rows(s, GAM, 2.0, TT, blocks, c, offset_of(node, nb) + PT)
+    # Equation (8): E of C = E_A + E_B + R^T A R + gamma^T (Psi0 gamma - pi), made symmetric
     at = offset_of(node, nb) + EC
     for i in range(7):
         for k in range(i + 1):
@@ -298,7 +304,7 @@ def _weight_columns(table, c, own, s, node, o, blocks, some):
 
 @inner
 def _mass_columns(table, c, s, node, o, blocks):
-    """Complete P and begin E of `node` for the mass metric (`merge_distance_vectors`), V_r and G_r^T found before."""
+    """Complete P and begin E of `node` for the mass metric, as `merge_mass_metric_vectors`, after V_r and G_r^T."""
     nb, d = len(table) // 2, table[node, DOFS]
     for q in range(7):
         for k in range(6):  # beta_r, in place of pi
@@ -356,7 +362,7 @@ def _add_side_eta(table, c, s, node):
 
 @outlined
 def _columns(table, c, own, s, node, slot, some, mass):
-    """Fill the columns K, P, E of `node`, not a root, from its opened joint and its sides, which are rigid."""
+    """Fill the columns K, P, E of `node`, not a root, from its factored joint and its sides, which are rigid."""
     o, nb = factor_offset(slot), len(table) // 2
     first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
     j = offset_of(node, nb) + JX
@@ -372,6 +378,7 @@ def _columns(table, c, own, s, node, slot, some, mass):
     if second >= nb:
         _rotate_columns(c, offset_of(second, nb) + PT, 12, 3, s, PB)
     _solve_columns(table, c, s, node, slot)
+    # Equation (2): K of C = (K_A, K_B) - G gamma
     _start_columns(table, c, s, node, KT, KB)
     _subtract_rows(s, GAM, 1.0, o + GT, blocks, c, offset_of(node, nb) + KT)
     for q in range(7):  # pi
@@ -392,9 +399,9 @@ def _columns(table, c, own, s, node, slot, some, mass):
 
 @inner
 def rigid_coefficients(links, table, c, shares, own, s, node, q, still, work, mass):
-    """Fill all coefficients of `node` with its joint held, from those of its sides, which are rigid.
+    """Fill all coefficients of the rigid `node` from those of its sides, which are rigid.
 
-    At a root only the joint's pose: its coefficients are found anew at each update.
+    At a root only the joint's pose: its coefficients are computed at each update.
 
     Returns:
         whether the matrix of the joint is positive.
@@ -402,7 +409,7 @@ def rigid_coefficients(links, table, c, shares, own, s, node, q, still, work, ma
     set_joint(links, table, c, s, node, q, still, work)
     positive = True
     if table[node, HANDLES] > 0:
-        slot = np.int64(0)  # typed, as other numbers below: a literal would be compiled for once more
+        slot = np.int64(0)  # typed, as other numbers below: a literal would be another signature to compile
         merge_rigidly(table, c, shares, node)
         positive = factor_joint(table, c, own, s, node, slot)
         merge_inertias(table, c, s, node, slot)
@@ -417,7 +424,7 @@ def rigid_coefficients(links, table, c, shares, own, s, node, q, still, work, ma
 
 @outlined
 def evaluate_coefficients(table, c, node, x, y, z):
-    """Set b, p and eta of now of a rigid node whose handle 0 turns with (x, y, z) in its own axes."""
+    """Set the current b, p and eta of a rigid node for the angular velocity (x, y, z) of its handle 0, in its axes."""
     nb = len(table) // 2
     m0, m1, m2, m3, m4, m5 = monomials(x, y, z)
     row, o = row_length(node, nb), columns_offset(node, nb)
@@ -449,7 +456,7 @@ def evaluate_coefficients(table, c, node, x, y, z):
         m = (m0, m1, m2, m3, m4, m5, 1.0)
         total = 0.0
         for i in range(7):
-            row_sum = 0.0  # by rows: one sum of all would wait for each of its terms
+            row_sum = 0.0  # by rows: a single sum would be one long chain of dependent additions
             for k in range(i):
                 row_sum += m[k] * c[0, e + lower_index(i, k)]
             total += m[i] * (2.0 * row_sum + m[i] * c[0, e + lower_index(i, i)])

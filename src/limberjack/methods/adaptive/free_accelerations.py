@@ -1,10 +1,14 @@
-"""Accelerations as if all joints were free, and what each rigid part at the front makes of them.
+"""Accelerations of the fully articulated body, and the acceleration metric of the nodes of the rigid front.
 
-    front       how the part's top moves, from the rows of its cluster; b, p, eta of now from its columns
-    sweep       forces on the handles of all parts and qdd of all active joints (`sweeps.py`)
-    metric      of each part of the front from its Psi, p, eta, eq. (7); of an active node, the sum over its joints
+    rigid_front           motion of the top of each node of the front, from the rows of its cluster; current b, p, eta
+    sweep                 forces on the handles of all nodes of the front and qdd of all active joints (`dca.py`)
+    acceleration_metric   of each node of the front, eq. (7); of an active node, the sum over its joints
 
-Joints of rigid nodes are opened when a choice comes to them, and kept so as long as nothing in the node changes.
+The passive front are the nodes outside the update region whose parent is in it: their b, p and eta are evaluated from
+their stored columns (`coefficients.py`). Joints of rigid nodes are factored when a choice reaches them, and cached as
+long as nothing in the node changes.
+
+Redon, Galoppo, Lin 2005, sections 5.3.1 and 6.2.
 """
 
 from __future__ import annotations
@@ -61,14 +65,14 @@ __all__ = [
     "side_angular_velocities",
 ]
 
-# Joints converted at a time, whole figures: what they need stays in the cache. In larger regions it is asked for this
-# many joints ahead.
+# Joints per sweep, whole trees: what they need stays in the cache. In larger regions it is prefetched this many joints
+# ahead.
 BATCH, AHEAD = 48, 4
 
 
 @inner
 def _factor_joint(co, node, g):
-    """Open the joint of `node` in the next slot, which is returned."""
+    """Factor the joint of `node` in the next slot, which is returned."""
     slot = g.counts[SLOTS]
     g.counts[SLOTS] = slot + 1
     g.slot[node] = slot
@@ -80,14 +84,14 @@ def _factor_joint(co, node, g):
 
 @inner
 def rigid_front_motion(links, table, c, active_region, link_map, node, rows):
-    """Return how the top of a rigid part below an active node or root moves, in its own axes.
+    """Return the motion of the top of a node of the rigid front, in its own axes.
 
     Returns:
         angular velocity, angular acceleration and acceleration with qdd = 0 (less gravity), three numbers each.
     """
     top = table[node, TOP]
     up = table[node, UP]
-    if not active_region[up]:  # the joint with the world is held
+    if not active_region[up]:  # the joint with the world is rigid
         r, _, _, _ = pose(c, offset_of(up, len(table) // 2) + JX)
         g = links.gravity
         ax, ay, az = rotate_back(r, -g[0], -g[1], -g[2])
@@ -123,7 +127,7 @@ def side_angular_velocities(table, c, node, angular_velocity):
 
 @inner
 def _centripetal(table, c, node, angular_velocity):
-    """Return the acceleration of link i against its parent by the turning of a rigid node, in the axes of link i."""
+    """Return the centripetal acceleration of link i against its parent in a rigid node, in the axes of link i."""
     o = offset_of(node, len(table) // 2) + JX
     x, y, z = angular_velocity[node, 0], angular_velocity[node, 1], angular_velocity[node, 2]
     a, _, _, _ = handle_pose(table, c, table[node, FIRST_SIDE], table[node, SLOT])
@@ -136,10 +140,10 @@ def _centripetal(table, c, node, angular_velocity):
 
 @outlined
 def passive_front(table, c, node, force_path, stamp, angular_velocity):
-    """Find how the sides of a rigid node turn and their values of now, unless forces act within them.
+    """Set angular velocities and current coefficients of the sides of a rigid node, unless forces act within them.
 
     Returns:
-        the acceleration of link i against its parent by the turning, and how many sides were looked at.
+        the centripetal acceleration of link i against its parent, and how many sides were evaluated.
     """
     side_angular_velocities(table, c, node, angular_velocity)
     seen = 0
@@ -154,7 +158,7 @@ def passive_front(table, c, node, force_path, stamp, angular_velocity):
 
 @inner
 def factor_rigid_node(co, again, node, g):
-    """Open the joint of a rigid node, unless it is kept and not wanted `again`, and find its gamma and R."""
+    """Factor the joint of a rigid node, unless it is cached and `again` is false, and fill its gamma and R."""
     x, y, z, visited = passive_front(co.table, co.numbers, node, g.force_path, g.counts[STAMP], g.angular_velocity)
     g.counts[VISITED] += visited + 1
     slot = g.cached[node, 0]
@@ -178,7 +182,7 @@ def factor_rigid_node(co, again, node, g):
 
 @inner
 def rigid_front(links, table, c, active_region, link_map, node, rows, force_path, stamp, angular_velocity):
-    """Set the values of now of the rigid part `node` at the front, b as the difference from qdd = 0."""
+    """Set the current coefficients of `node` of the rigid front, b as the difference from qdd = 0."""
     nb = len(table) // 2
     wx, wy, wz, lx, ly, lz, ax, ay, az = rigid_front_motion(links, table, c, active_region, link_map, node, rows)
     angular_velocity[node, 0], angular_velocity[node, 1], angular_velocity[node, 2] = wx, wy, wz
@@ -208,7 +212,7 @@ def rigid_front(links, table, c, active_region, link_map, node, rows, force_path
 
 @inner
 def merge_mass_metrics(co, node, slot):
-    """Set the values of now of `node` for the mass metric from its sides and its joint, just opened."""
+    """Set the current coefficients of `node` for the mass metric from its sides and its joint, just factored."""
     table, c, s = co.table, co.numbers, co.scratch
     some = joint_metric_matrices(table, c, s, node, np.int64(TT), np.int64(PSI0))
     if table[node, HANDLES] > 0:
@@ -219,7 +223,7 @@ def merge_mass_metrics(co, node, slot):
 
 @inner
 def weighted_square(weight, at, v, d, x):
-    """Return x^T A x for the freedoms v .. v + d - 1 of x and the rows of A, which begin in column `at`."""
+    """Return x^T A x for the dofs v .. v + d - 1 of x and the rows of A, which begin in column `at`."""
     total = 0.0
     for a in range(d):
         for b in range(d):
@@ -229,13 +233,14 @@ def weighted_square(weight, at, v, d, x):
 
 @outlined
 def acceleration_metric(table, c, node, f):
-    """Return the acceleration metric of `node` under the forces f on its handles, eq. (7)."""
-    o, k, p = offset_of(node, len(table) // 2), 12 * node & NON_NEGATIVE, offset_of(node, len(table) // 2) + PSI
+    """Return the acceleration metric of `node` under the forces f on its handles."""
+    # Equation (7): A(C) = f^T Psi f + f^T p + eta
+    o, k, psi = offset_of(node, len(table) // 2), 12 * node & NON_NEGATIVE, offset_of(node, len(table) // 2) + PSI
     at = o + PT + 12 * CURRENT
     t0, t1, t2 = load4(c, 0, at), load4(c, 0, at + 4), load4(c, 0, at + 8)
     two = table[node, HANDLES] == 2
     for i in range(12 if two else 6):
-        x, r = f[0, k + i], p + 12 * i
+        x, r = f[0, k + i], psi + 12 * i
         t0 = add(t0, scale(x, load4(c, 0, r)))
         t1 = add(t1, scale(x, load4(c, 0, r + 4)))
         t2 = add(t2, scale(x, load4(c, 0, r + 8)))
@@ -251,7 +256,7 @@ def acceleration_metric(table, c, node, f):
 
 @inner
 def _sum_metric(table, own, node, g):
-    """Set the metric of a converted node: that of its joint and of its sides."""
+    """Set the acceleration metric of a node from its joint and its sides."""
     nb, first, second = len(table) // 2, table[node, FIRST_SIDE], table[node, SECOND_SIDE]
     total = weighted_square(own, WEIGHT, table[node, V], table[node, DOFS], g.qdd)
     if first >= nb:
@@ -263,7 +268,7 @@ def _sum_metric(table, own, node, g):
 
 @inner
 def _resting_root(links, co, mass, link_map, root, rows, g):
-    """Find the accelerations of a root whose joint is held, and the forces and the metric of the part below it."""
+    """Fill the accelerations of a root whose joint is rigid, and the forces and the metric of the node below it."""
     table, c, s = co.table, co.numbers, co.scratch
     part = table[root, SECOND_SIDE]
     rigid_front(
@@ -283,7 +288,7 @@ def _resting_root(links, co, mass, link_map, root, rows, g):
 
 @inner
 def prefetch_row(table, nodes, j, count):
-    """Ask for the row of the table of a node some places after nodes[j] of `count`, in large regions."""
+    """Prefetch the row of the table of a node some places after nodes[j] of `count`, in large regions."""
     if count > BATCH:
         node = nodes[min(j + 2 * AHEAD, count - 1)]
         prefetch(table, node, 0)
@@ -322,18 +327,18 @@ def _prefetch_front(links, table, c, j, count, g):
 
 @inner
 def free_accelerations(links, co, mass, link_map, roots, q, still, jwork, rows, g):
-    """Find the accelerations of all active joints, the forces on the parts of the front and their metrics.
+    """Fill the accelerations of all active joints, the forces on the nodes of the rigid front and their metrics.
 
-    An active node needs no Psi, p, eta: all its joints are looked at anyway, and its metric is the sum over them.
+    An active node needs no Psi, p, eta: the accelerations of its joints are known, and its metric is the sum over them.
     """
     table, c, count, nb = co.table, co.numbers, g.counts[COUNT], len(co.table) // 2
     begin = most = 0
     while begin < count:
         end = begin
-        while end < count and (end - begin < BATCH or g.joints[end, ABOVE] >= 0):  # whole figures
+        while end < count and (end - begin < BATCH or g.joints[end, ABOVE] >= 0):  # whole trees
             if count > BATCH:
                 _prefetch_front(links, table, c, end, count, g)
-            # A matrix that rounding made indefinite spoils the choice at worst: steps do not use it.
+            # A matrix made indefinite by rounding affects the choice only: steps do not use it.
             set_joint(links, table, c, co.scratch, g.joints[end, JOINT], q, still, jwork)
             part = g.joints[end, PART]
             rigid_front(

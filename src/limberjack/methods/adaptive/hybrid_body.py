@@ -1,11 +1,13 @@
-"""The hybrid body: clusters of rigidly joined links, moved by the active joints alone.
+"""The hybrid body: clusters of rigidly joined links, connected by the active joints.
 
-A cluster is a link tree of its own kind: it has a place on the joint of its first link, an inertia, and the active
-joints that leave it. So the hybrid body is a set of `Links`, `Drives`, `Springs` and `Wrenches` like any model's, with
-its own q, qd and tau, and steps are those of every other method (`stepping.py`). With all joints active it is the model
-itself, bit for bit.
+A cluster is a link: it is placed by the joint of its first link, has an inertia, and carries the active joints that
+leave it. So the hybrid body is a set of `Links`, `Drives`, `Springs` and `Wrenches` like any model's, with its own q,
+qd and tau, and its steps are those of `reduced/step.py`. With all joints active it is the model itself, bit for bit.
+Steps with rows work on a copy cut to what is in use (`trimmed`).
 
-Nothing here is proportional to the whole body: arrays have room for all links, of which only the first few are touched.
+No cost here is proportional to the whole model: arrays have room for all links, of which only the first few are used.
+
+Redon, Galoppo, Lin 2005, section 4; clusters with summed inertias take the place of eq. (6).
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import inner, outlined
-from limberjack.methods.adaptive.poses import cluster_pose, locate, put_pose_row, rigid_part, sort_nodes
+from limberjack.methods.adaptive.poses import cluster_pose, locate, put_pose_row, rigid_front_node, sort_nodes
 from limberjack.model.arrays import (
     BALL_DRIVE,
     BLOCK,
@@ -41,7 +43,7 @@ from limberjack.spatial.lanes import prefetch
 
 __all__ = ["HybridBody", "condense", "gather", "new_hybrid_body", "scatter", "trimmed"]
 
-# In regions of more joints than this, numbers are asked for this many joints before they are used.
+# In regions of more joints than this, numbers are prefetched this many joints before they are used.
 _MANY, _AHEAD = 64, 4
 
 
@@ -53,7 +55,7 @@ class HybridBody(NamedTuple):
     springs: Springs
     wrenches: Wrenches
     whole: np.ndarray  # (SPAN,) the span of everything in use
-    blocks: np.ndarray  # (n, SPAN) spans of trees that nothing ties together
+    blocks: np.ndarray  # (n, SPAN) spans of independent trees
     count: np.ndarray  # (1,) blocks in use
     link: np.ndarray  # (n,) first link of each cluster
     q: np.ndarray
@@ -64,7 +66,7 @@ class HybridBody(NamedTuple):
 def new_hybrid_body(model: Model, wrenches: int) -> HybridBody:
     """Return an empty hybrid body of `model`, with room for all of it and for `wrenches` wrenches.
 
-    `np.zeros` takes no memory for what is never touched.
+    `np.zeros` takes no memory for pages that are never written.
     """
     a = model.arrays
     links = a.links
@@ -107,7 +109,7 @@ def _place_factors(links, i, k, iq, iv, out, f):
 
 @inner
 def _add_run(runs, end, begin, v, q):
-    """Note a scalar freedom: it continues the last run, unless that began before this tree; return the runs in use."""
+    """Add a scalar dof: it continues the last run, unless that began before this tree; return the runs in use."""
     if end > begin and runs[end - 1, 0] + runs[end - 1, 2] == v and runs[end - 1, 1] + runs[end - 1, 2] == q:
         runs[end - 1, 2] += 1
         return end
@@ -117,7 +119,7 @@ def _add_run(runs, end, begin, v, q):
 
 @inner
 def _place_coordinates(links, i, k, out, span, begin):
-    """Note runs and quaternions of link i, cluster k; `span` holds the ends in use and is moved on."""
+    """Add runs and quaternions of link i, cluster k; `span` holds the ends in use and is advanced."""
     kind, iq, iv = links.kind[i], out.q_start[k], out.v_start[k]
     runs, quaternions = out.runs, out.quaternions
     end, spins = span[RUN + 1], span[QUATERNION + 1]
@@ -165,7 +167,7 @@ def _place_drives(links, drives, link_map, i, k, out, new, span):
 
 @inner
 def _close_block(span, blocks, count):
-    """Write down the block that ends where `span` ends, and begin the next."""
+    """Store the block that ends where `span` ends, and begin the next; return the count of blocks."""
     for c in range(SPAN):
         blocks[count, c] = span[c]
     for c in range(0, SPAN, 2):
@@ -188,14 +190,14 @@ def _set_roles(n, parent, role):
 
 @inner
 def _attach_cluster(links, table, c, active_region, link_map, node, b, out, k):
-    """Set the place of cluster k on its parent's, and its inertia, from the joint of `node` above body b."""
+    """Set the placement of cluster k on its parent's, and its inertia, from the joint of `node` above body b."""
     t, first = links.placement, table[node, FIRST_SIDE]
     if first < 0:
         out.parent[k] = -1
         for p in range(12):
             out.placement[k, p] = t[b, p]
     else:
-        part, slot = rigid_part(table, active_region, first, table[node, SLOT])
+        part, slot = rigid_front_node(table, active_region, first, table[node, SLOT])
         top = table[part, TOP]
         out.parent[k] = link_map.cluster[top]
         if slot == 0 and top < len(links.parent):
@@ -208,7 +210,7 @@ def _attach_cluster(links, table, c, active_region, link_map, node, b, out, k):
             h = (t[b, 0], t[b, 1], t[b, 2], t[b, 3], t[b, 4], t[b, 5], t[b, 6], t[b, 7], t[b, 8])
             a, ax, ay, az = composed(a, ax, ay, az, h, t[b, 9], t[b, 10], t[b, 11])
             put_pose_row(out.placement, k, a, ax, ay, az)
-    part, _ = rigid_part(table, active_region, table[node, SECOND_SIDE], 0)
+    part, _ = rigid_front_node(table, active_region, table[node, SECOND_SIDE], 0)
     e = inertia_of(part, len(table) // 2, c)
     for p in range(10):
         out.inertia[k, p] = e[p]
@@ -216,8 +218,8 @@ def _attach_cluster(links, table, c, active_region, link_map, node, b, out, k):
 
 @inner
 def _attach_piece(links, table, c, active_region, link_map, node, b, out):
-    """Let piece b of a hub and what is rigid with it be part of the cluster its weld leads to."""
-    part, slot = rigid_part(table, active_region, table[node, FIRST_SIDE], table[node, SLOT])
+    """Add piece b of a hub, and what is rigid with it, to the cluster its weld leads to."""
+    part, slot = rigid_front_node(table, active_region, table[node, FIRST_SIDE], table[node, SLOT])
     top = table[part, TOP]
     k = link_map.cluster[top]
     a, ax, ay, az = cluster_pose(links, link_map, top)
@@ -225,12 +227,13 @@ def _attach_piece(links, table, c, active_region, link_map, node, b, out):
     a, ax, ay, az = composed(a, ax, ay, az, h, hx, hy, hz)
     link_map.cluster[b] = k
     put_pose_row(link_map.pose, b - len(links.parent), a, ax, ay, az)
-    part, _ = rigid_part(table, active_region, table[node, SECOND_SIDE], 0)
+    part, _ = rigid_front_node(table, active_region, table[node, SECOND_SIDE], 0)
     _add_inertia(out.inertia, k, moved_inertia(inertia_of(part, len(table) // 2, c), a, ax, ay, az))
 
 
 @inner
 def _place_wrenches(links, table, c, active_region, link_map, wrenches, new):
+    """Fill the wrenches on clusters from those on links."""
     for j in range(len(wrenches.link)):
         k, r, x, y, z = locate(links, table, c, active_region, link_map, wrenches.link[j])
         new.link[j] = k
@@ -245,6 +248,7 @@ def _place_wrenches(links, table, c, active_region, link_map, wrenches, new):
 
 @inner
 def _place_springs(links, table, c, active_region, link_map, springs, new):
+    """Fill the springs between clusters from those between links."""
     for j in range(len(springs.link)):
         for end in range(2):
             i, o, p = springs.link[j, end], 3 * end, springs.point
@@ -262,7 +266,7 @@ def _place_springs(links, table, c, active_region, link_map, springs, new):
 
 @inner
 def _prefetch_cluster(links, drives, table, c, active_region, link_map, b):
-    """Ask for the numbers that hanging the cluster of body b will need: in large regions they are far away."""
+    """Prefetch the numbers that attaching the cluster of body b will need, in large regions."""
     if b >= len(links.parent):
         return
     nb, node = len(table) // 2, link_map.node[b]
@@ -273,12 +277,12 @@ def _prefetch_cluster(links, drives, table, c, active_region, link_map, b):
         prefetch(drives.scalar, row, 0)
         prefetch(drives.scalar, row, 8)
         prefetch(drives.place, row, 0)
-    part, _ = rigid_part(table, active_region, table[node, SECOND_SIDE], 0)
+    part, _ = rigid_front_node(table, active_region, table[node, SECOND_SIDE], 0)
     o = part * LEAF + LEAF_IN if part < nb else offset_of(part, nb) + IN
     prefetch(c, 0, o)
     prefetch(c, 0, o + 8)
     if table[node, FIRST_SIDE] >= 0:
-        part, slot = rigid_part(table, active_region, table[node, FIRST_SIDE], table[node, SLOT])
+        part, slot = rigid_front_node(table, active_region, table[node, FIRST_SIDE], table[node, SLOT])
         if slot > 0:
             prefetch(c, 0, offset_of(part, nb) + HX)
             prefetch(c, 0, offset_of(part, nb) + HX + 8)
@@ -296,10 +300,10 @@ def condense(
     """Fill `body` with the hybrid body whose active joints are those of nodes[: count].
 
     Args:
-        active: (m,) flags of the same nodes.
+        active_region: (m,) flags of the same nodes.
         q, qd, tau: of the whole model; those of the active joints are copied.
         wrenches: on links.
-        places: where links went is noted in it.
+        link_map: the clusters of links are stored in it.
     """
     out, whole, order = body.links, body.whole, link_map.sorted
     n = len(links.parent)
@@ -319,7 +323,7 @@ def condense(
         if b >= n:
             _attach_piece(links, table, c, active_region, link_map, node, b, out)
             continue
-        # blocks of whole trees, as `blocks_of` cuts them
+        # blocks of whole trees, as in `blocks_of`
         if table[node, FIRST_SIDE] < 0 and not tied and k - whole[LINK] >= BLOCK:
             blocks = _close_block(whole, body.blocks, blocks)
             begin = whole[RUN]
@@ -394,11 +398,8 @@ def gather(
             body.q[iq + a] = q[first + a]
 
 
-# The hybrid body cut to what is in use, in the blocks of the rows that tie figures: what steps with rows work on.
-
-
 def trimmed(body: HybridBody, blocks: np.ndarray) -> tuple[Links, Drives, np.ndarray]:
-    """Return links and drives of the hybrid body, of their own length, and the spans of its blocks.
+    """Return links and drives of the hybrid body, cut to what is in use, and the spans of its blocks.
 
     Args:
         body: the hybrid body.
@@ -435,7 +436,7 @@ def trimmed(body: HybridBody, blocks: np.ndarray) -> tuple[Links, Drives, np.nda
 
 
 def _cut_runs(runs: np.ndarray, borders: np.ndarray) -> np.ndarray:
-    """Return runs of scalar freedoms, cut where blocks begin."""
+    """Return runs of scalar dofs, cut where blocks begin."""
     if not len(runs):
         return runs.copy()
     at = np.searchsorted(runs[:, 0], borders, side="right") - 1

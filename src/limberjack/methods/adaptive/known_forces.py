@@ -1,4 +1,8 @@
-"""Forces from outside on rigid parts: values of now of the nodes from the links they act on up to the front."""
+"""External forces on rigid nodes: the force update region, from the links they act on up to the rigid front.
+
+Its coefficients follow from eqs. (2) and (8), bottom up, in place of the stored columns. Redon, Galoppo, Lin 2005,
+sections 4.1 and 6.2.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +38,7 @@ __all__ = ["merge_force_paths", "collect_forces"]
 
 @inner
 def _mark_path(table, leaf, count, g):
-    """Mark the rigid nodes from a leaf up to the front; return how many are marked now."""
+    """Mark the rigid nodes from a leaf up to the rigid front; return how many are marked."""
     stamp, node = g.counts[STAMP], leaf
     if g.force_path[leaf] != stamp:
         for k in range(6):
@@ -49,7 +53,7 @@ def _mark_path(table, leaf, count, g):
 
 @inner
 def _apply_force(links, table, c, link_map, i, px, py, pz, fx, fy, fz, tx, ty, tz, rows, count, g):
-    """Let the world force f at the point p of link i and the torque t act on its leaf; return the marked nodes."""
+    """Add the force f at the point p of link i and the torque t, world axes, to its leaf; return the marked nodes."""
     count = _mark_path(table, i, count, g)
     k, r, _, _, _ = locate(links, table, c, g.active_region, link_map, i)
     if k >= 0:
@@ -69,7 +73,7 @@ def _apply_force(links, table, c, link_map, i, px, py, pz, fx, fy, fz, tx, ty, t
 
 @inner
 def collect_forces(links, springs, table, c, link_map, body, wrenches, work, spring_work, g):
-    """Find the forces on leaves, the rigid nodes they act within and how these turn; return their number."""
+    """Collect forces on leaves, the rigid nodes they act within and their angular velocities; return their number."""
     rows, count = work.rows, 0
     w = wrenches.data
     for j in range(len(wrenches.link)):
@@ -111,11 +115,12 @@ def collect_forces(links, springs, table, c, link_map, body, wrenches, work, spr
 
 @outlined
 def _forced_leaf(table, c, node, angular_velocity, wrench):
-    """Set the values of now of a leaf that a force acts on."""
+    """Set the current b of a leaf that a force acts on."""
     evaluate_coefficients(
         table, c, node, angular_velocity[node, 0], angular_velocity[node, 1], angular_velocity[node, 2]
     )
     o = node * LEAF
+    # Equation (3): b = I^-1 (f - v x* I v)
     for k in range(6):
         total = 0.0
         for q in range(6):
@@ -125,7 +130,7 @@ def _forced_leaf(table, c, node, angular_velocity, wrench):
 
 @inner
 def _merge_values(co, node, slot, g):
-    """Set the values of now of `node`, no root, from its opened joint and its sides; T^T and Psi0 are kept with it."""
+    """Set the current coefficients of `node`, no root, from its factored joint and its sides; cache T^T and Psi0."""
     table, c, s = co.table, co.numbers, co.scratch
     nb, o = len(table) // 2, factor_offset(slot)
     some = table[node, FIRST_SIDE] >= nb or table[node, SECOND_SIDE] >= nb
@@ -139,14 +144,14 @@ def _merge_values(co, node, slot, g):
 
 @inner
 def merge_force_paths(co, mass, count, g):
-    """Find the values of now of the `count` rigid nodes that forces act within."""
+    """Set the current coefficients of the `count` rigid nodes that forces act within."""
     for j in range(count):
         node = g.path_nodes[j]
         if node < len(co.table) // 2:
             _forced_leaf(co.table, co.numbers, node, g.angular_velocity, g.wrench)
             g.counts[VISITED] += 1
         else:
-            slot = factor_rigid_node(co, mass, node, g)  # the mass metric needs M, which is not kept
+            slot = factor_rigid_node(co, mass, node, g)  # the mass metric needs M, which is not cached
             if mass:
                 merge_mass_metrics(co, node, slot)
             else:

@@ -1,4 +1,4 @@
-"""What region updates work on: the active region, their scratch, and when choices end."""
+"""The arrays of region updates: the active region, scratch, and the limits at which choices end."""
 
 from __future__ import annotations
 
@@ -14,74 +14,74 @@ from limberjack.reduced.dca import SWEEP
 
 __all__ = ["Limits", "Regions", "counts_in_budget", "new_regions"]
 
-# Places in Regions.counts: active nodes, steps until the next update, updates so far, slots of opened joints in use,
-# links touched from outside, joints that entered and left the region at the last update, nodes touched by it, nodes
-# popped by its queues, active joints that count, updates that changed the region, joints changed in all, opened joints
-# of rigid nodes that are kept from update to update, which round of them this is, whether the region may be larger than
-# the budget, and nodes of the last transient body while it is of use (0 = it is not).
+# Indices in Regions.counts: active nodes, steps until the next update, updates so far, slots of factored joints in use,
+# links edited from outside, joints that entered and left the region at the last update, nodes it visited, nodes popped
+# from its queues, active joints that count, updates that changed the region, joints changed in all, factored joints of
+# rigid nodes cached across updates, the epoch of that cache, whether the region may be larger than the budget, and the
+# nodes of the last transient body while it is valid (0 = it is not).
 COUNT, UNTIL, STAMP, SLOTS, EDITED, ENTERED, LEFT, VISITED, POPPED, JOINTS, CHANGED, TURNOVER = range(12)
 CACHED, EPOCH, CHECK, LAST_TRANSIENT, COUNTS = 12, 13, 14, 15, 16
-# Places in Regions.numbers: acceleration metric left out at the last update, energy removed by it and by all, metric
-# of everything, velocity metric left out.
+# Indices in Regions.numbers: acceleration metric left out at the last update, energy removed by it and by all, total
+# metric, velocity metric left out.
 ERROR, REMOVED, REMOVED_ALL, TOTAL, VELOCITY_ERROR, NUMBERS = range(6)
 
 MOST_CACHED = 4096
 
 
 class Limits(NamedTuple):
-    """When the choices end; f figures."""
+    """The limits at which choices end; f kinematic trees."""
 
-    budget: np.ndarray  # (f,) joints of each figure, or the first alone for all
-    opened: np.ndarray  # (f,) joints each choice of accelerations may take, likewise
+    budget: np.ndarray  # (f,) joints of each tree, or the first alone for all
+    update_budget: np.ndarray  # (f,) joints of the acceleration update region, likewise
     tolerance: np.ndarray  # (2,) accelerations, velocities; negative = none
     period: np.ndarray  # (1,) steps between updates
-    each: np.ndarray  # (1,) 1 = one budget per figure
+    each: np.ndarray  # (1,) 1 = one budget per tree
     bounded: np.ndarray  # (1,) 1 = no moving joint is stopped
-    mass: np.ndarray  # (1,) 1 = the metric of the masses
-    camera: np.ndarray  # (VIEW,) the camera, see `metrics.view_numbers`
+    mass: np.ndarray  # (1,) 1 = the mass metric
+    camera: np.ndarray  # (VIEW,) the camera, see `view_numbers`
     lever: np.ndarray  # (m,) how far the joints of a node can move anything per radian or metre [m]
     extent: np.ndarray  # (m,) radius about handle 0 of all that the joints of a node move [m]
 
 
 class Regions(NamedTuple):
-    """The active region and the scratch of updates; nb bodies, m nodes, nv freedoms."""
+    """The active region and the scratch of updates; nb bodies, m nodes, nv dofs."""
 
-    active_region: np.ndarray  # (m,) uint8, inner nodes whose joints move
+    active_region: np.ndarray  # (m,) uint8, inner nodes whose joints are simulated
     active_nodes: np.ndarray  # (nb,) the same in ascending order
-    transient_region: np.ndarray  # (m,) uint8
-    transient_nodes: np.ndarray  # (nb,) nodes of the transient region, ascending
-    last_transient: np.ndarray  # (nb,) those of the last one
-    slot: np.ndarray  # (m,) where the joint of a node is opened
+    transient_region: np.ndarray  # (m,) uint8, of the transient hybrid body
+    transient_nodes: np.ndarray  # (nb,) the same, ascending
+    last_transient: np.ndarray  # (nb,) those of the last update
+    slot: np.ndarray  # (m,) slot of the factored joint of a node
     factored: np.ndarray  # (m,) stamp of the update that factored the joint of a node
     cached: (
         np.ndarray
-    )  # (m, 3) slot of an opened joint, kept while its node stays as it is; rounds of it and of its T^T
-    force_path: np.ndarray  # (m,) stamp of the update in which a force acts within the node
-    path_nodes: np.ndarray  # (2 nb,) the nodes of this update's paths
+    )  # (m, 3) slot of a factored joint, valid while its node does not change; epochs of it and of its T^T
+    force_path: np.ndarray  # (m,) stamp of the update in which an external force acts within the node
+    path_nodes: np.ndarray  # (2 nb,) the nodes on force paths of this update
     wrench: np.ndarray  # (nb, 6) forces on leaves, link axes
     angular_velocity: np.ndarray  # (m, 3) angular velocity of handle 0, its axes
     forces: np.ndarray  # (1, 12 m) on the handles
-    acceleration_metric: np.ndarray  # (m,) acceleration metric of nodes of the region and its front
-    key: np.ndarray  # (m,) queue
+    acceleration_metric: np.ndarray  # (m,) of nodes of the active region and the rigid front
+    key: np.ndarray  # (m,) priority queue
     queue: np.ndarray  # (m,)
-    velocity_metric: np.ndarray  # (m,) velocity metric
+    velocity_metric: np.ndarray  # (m,) of nodes of the transient region
     qdd: np.ndarray  # (nv,)
-    edited: np.ndarray  # (n,) links touched from outside
+    edited: np.ndarray  # (n,) links edited from outside
     no_keys: np.ndarray  # (0,) no keys: nodes are sorted by their numbers
-    joints: np.ndarray  # (nb, SWEEP) the active joints, depth first, see `sweeps.py`
-    taken: np.ndarray  # (figures,) joints taken by a choice
+    joints: np.ndarray  # (nb, SWEEP) the active joints, depth first, see `sweep` in `dca.py`
+    taken: np.ndarray  # (trees,) joints taken by a choice
     velocities: np.ndarray  # (n, 6) scratch of the rigidification
     momenta: np.ndarray  # (n, 6)
     span: np.ndarray  # (SPAN,)
-    top_pose: np.ndarray  # (m, 12) poses of handle 0, where a view looks at
+    top_pose: np.ndarray  # (m, 12) poses of handle 0, for a view
     sums: np.ndarray  # (m, 17) inertia, momentum and energy of nodes, for the mass metric
-    velocity_weight: np.ndarray  # (nv, most freedoms of a joint)
+    velocity_weight: np.ndarray  # (nv, most dofs of a joint)
     counts: np.ndarray  # (COUNTS,)
     numbers: np.ndarray  # (NUMBERS,)
 
 
 def new_regions(tree: Assembly, links: int, nv: int, most_dofs: int) -> Regions:
-    """Return an empty active region on `tree`; no joint has more than `most_dofs` freedoms."""
+    """Return an empty active region on `tree`; no joint has more than `most_dofs` dofs."""
     nb = len(tree.body_link)
     m = 2 * nb
 
@@ -103,5 +103,5 @@ def new_regions(tree: Assembly, links: int, nv: int, most_dofs: int) -> Regions:
 
 @inner
 def counts_in_budget(table, node):
-    """Return whether the joint of `node` counts: it has freedoms and is no free joint to the world."""
+    """Return whether the joint of `node` counts: it has dofs and is no free joint to the world."""
     return table[node, DOFS] > 0 and table[node, KIND] != FREE

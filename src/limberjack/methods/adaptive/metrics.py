@@ -1,4 +1,14 @@
-"""Weights of joints: how much the acceleration and the velocity of each counts."""
+"""The metrics: weights of joints, and the velocity metric of the masses.
+
+The joint metrics are sums of qdd^T A qdd and qd^T V qd over the joints (Redon, Galoppo, Lin 2005, section 5.2) with the
+weights of the options. The velocity metric that goes with the mass metric is the kinetic energy a node would lose if it
+became rigid by itself, in free flight, twice:
+
+    V(C) = 2 T - h^T I^-1 h        T kinetic energy, h momentum, I inertia of C as one rigid body
+
+T, h and I are sums over the rigid nodes of C, all about the base of the tree. With the com and the inertia J about it,
+h^T I^-1 h = p^2 / m + L . J^-1 L. A node on a joint with the world would lose all: V = 2 T.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +63,7 @@ def weight_rows(model: Model, weights: Any, what: str, q: np.ndarray, only: set[
         weights: a number for all, or {joint: number, matrix or function of its q}.
         what: the option's name, for errors.
         q: (nq,) where functions are evaluated.
-        only: leave the rows of other joints zero.
+        only: names of joints; the rows of others stay zero.
     """
     links = model.arrays.links
     rows = np.zeros((model.nv, 6))
@@ -81,17 +91,9 @@ def weight_rows(model: Model, weights: Any, what: str, q: np.ndarray, only: set[
     return rows
 
 
-# The velocity metric of the masses: the energy a part would lose if it became rigid by itself, in free flight.
-#
-#     V(C) = 2 T - h^T I^-1 h        T kinetic energy, h momentum, I inertia of C as one rigid body
-#
-# T, h and I are sums over the rigid parts of C, all about the base of the figure. With the com and the inertia J about
-# it, h^T I^-1 h = p^2 / m + L . J^-1 L. A part on a joint with the world would lose all: V = 2 T.
-
-
 @inner
 def _add_rigid_part(links, table, c, shares, link_map, part, rx, ry, rz, rows, velocities, sums, node):
-    """Add inertia, momentum and energy of a rigid part about the point r to those of `node`."""
+    """Add inertia, momentum and energy of the rigid node `part` about the point r to those of `node`."""
     top = table[part, TOP]
     k = link_map.cluster[top]
     a, ax, ay, az = cluster_pose(links, link_map, top)

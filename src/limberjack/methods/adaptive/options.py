@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from limberjack.errors import StateError, UnknownName
+from limberjack.methods.stepper import Method
 from limberjack.model.model import Model
 
 if TYPE_CHECKING:
@@ -17,11 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Adaptive", "View", "number", "whole"]
 
-# `View`: a camera as an option of method `adaptive`, and the checks of options.
-
 
 def number(value: Any, what: str, low: float = 0.0) -> None:
-    """Refuse what is no finite number from `low` on."""
+    """Raise StateError unless `value` is a finite number >= `low`."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise StateError(f"{what} must be a number, got {value!r}")
     if not (math.isfinite(value) and value >= low):
@@ -29,23 +28,23 @@ def number(value: Any, what: str, low: float = 0.0) -> None:
 
 
 def whole(value: Any, what: str, low: int) -> None:
-    """Refuse what is no whole number from `low` on."""
+    """Raise StateError unless `value` is an integer >= `low`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
         raise StateError(f"{what} must be a whole number >= {low}, got {value!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """A camera that decides how much motion can be seen.
+    """A camera: metrics are measured in pixels of its picture.
 
-    A part of the body that would move by fewer pixels than `tolerance` within an update period need not be simulated.
+    Joints whose motion within an update period is below `tolerance` pixels need not be simulated.
 
     Args:
         position: (3,) of the camera [m].
         target: (3,) point it looks at [m].
         pixels: height of the picture [pixels].
         angle: opening of the picture, from bottom to top [rad].
-        tolerance: displacement that may go unseen [pixels].
+        tolerance: displacement that may be neglected [pixels].
     """
 
     position: tuple[float, float, float]
@@ -83,13 +82,13 @@ Weight = float | np.ndarray | Sequence[Sequence[float]] | Callable[[Any], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adaptive:
-    """As many joints as asked for are simulated; which, is chosen anew every few steps. The others are held.
+class Adaptive(Method):
+    """Simulate as many joints as asked for, chosen again every few steps; the others are rigid.
 
     With neither `budget` nor `tolerance` nor `view`, a fifth of the joints is simulated.
 
     Args:
-        budget: how many joints are simulated at a time, over all figures or one number per figure (tree of the model);
+        budget: how many joints are simulated at a time, over all trees of the model or one number per tree;
             free joints to the world are always simulated and not counted. None = no limit but the tolerance.
         tolerance: the choice ends when the sum of squared accelerations left out (in the metric) is below this.
         velocity_tolerance: the same for the squared velocities that are stopped; None takes tolerance * period^2, with
@@ -101,7 +100,7 @@ class Adaptive:
         weights: of the joints' accelerations: a number for all, or {joint: number, matrix or function of its q}.
         velocity_weights: likewise of the velocities; None = `weights`.
         view: a camera; metrics are then in squared pixels, and without a tolerance the view's decides. What lies
-            beside the picture counts nothing.
+            outside the picture does not count.
         error_bounded: no joint is stopped while it moves, so that the acceleration left out at each choice is at most
             `tolerance`, exactly; the number of joints may grow to all.
         tree: "balanced"; "forces" puts `force_bodies` and ends of springs near the root of the assembly tree, where
@@ -115,6 +114,7 @@ class Adaptive:
     supports: ClassVar[frozenset[str]] = frozenset(
         {"armature", "springs", "motors", "loops", "limits", "gears", "velocity", "contacts", "friction"}
     )
+    verbs: ClassVar[frozenset[str]] = frozenset({"grab", "tune"})
 
     budget: int | Sequence[int] | None = None
     tolerance: float | None = None
@@ -165,21 +165,11 @@ class Adaptive:
         from limberjack.methods.adaptive.rows import HeldAdaptiveStepper
         from limberjack.reduced.constraint_set import Holding, needs_rows
 
-        touching = {"contacts", "friction"} & model.features().keys() - ignored
+        has_contacts = {"contacts", "friction"} & model.features().keys() - ignored
         # springs alone have a solver of their own, which is implicit across them too
-        if not touching and not needs_rows(model, ignored):
-            return AdaptiveStepper(model, self)
+        if not has_contacts and not needs_rows(model, ignored):
+            return AdaptiveStepper(model, self, ignored)
         holding = Holding(model, ignored, implicit=self.integrator == "implicit")
-        if touching:
+        if has_contacts:
             return TouchingAdaptiveStepper(model, self, holding, ignored)
         return HeldAdaptiveStepper(model, self, holding)
-
-    def held_stepper(self, model: Model, ignored: frozenset[str], other: AdaptiveStepper) -> AdaptiveStepper:
-        """Return a stepper that grips can act on, which goes on from where `other` is."""
-        from limberjack.methods.adaptive.rows import HeldAdaptiveStepper
-        from limberjack.reduced.constraint_set import Holding
-
-        holding = Holding(model, ignored, implicit=self.integrator == "implicit")
-        stepper = HeldAdaptiveStepper(model, self, holding)
-        stepper.take_over(other)
-        return stepper

@@ -1,4 +1,4 @@
-"""Where links, rigid parts and their tops are: in clusters, in the order of a sweep."""
+"""Poses of links and rigid nodes in their clusters, and the order of active joints in a sweep."""
 
 from __future__ import annotations
 
@@ -12,26 +12,35 @@ from limberjack.reduced.assembly_tree import FIRST_SIDE, KEEP, KEEP_A, KEEP_JOIN
 from limberjack.reduced.dca import ABOVE, BASE, HANDLE, JOINT, LEFT, PART, SOURCE, WIDE
 from limberjack.reduced.joint_poses import child_pose, composed
 
-__all__ = ["LinkMap", "cluster_pose", "lay_sweep", "locate", "new_link_map", "put_pose_row", "rigid_part", "sort_nodes"]
+__all__ = [
+    "LinkMap",
+    "cluster_pose",
+    "lay_sweep",
+    "locate",
+    "new_link_map",
+    "put_pose_row",
+    "rigid_front_node",
+    "sort_nodes",
+]
 
 
 class LinkMap(NamedTuple):
-    """Where links went, and where their drives are in the model."""
+    """The cluster of each link, and the rows of its drives in the model."""
 
     rank: np.ndarray  # (nb,) bodies depth first
     node: np.ndarray  # (nb,) inner node of the joint above each body
-    cluster: np.ndarray  # (nb,) cluster of a body that is the top of a rigid part
+    cluster: np.ndarray  # (nb,) cluster of a body that is the top of a rigid node
     pose: np.ndarray  # (nb - n, 12) pose in its cluster of a piece of a hub that is one
-    scalar: np.ndarray  # (nv,) row of the scalar drive of a freedom, -1 = none
+    scalar: np.ndarray  # (nv,) row of the scalar drive of a dof, -1 = none
     ball: np.ndarray  # (nv,) row of the ball drive that begins there, -1 = none
-    sorted: np.ndarray  # (nb,) nodes on their way
+    sorted: np.ndarray  # (nb,) nodes while they are sorted
     spare: np.ndarray  # (nb,)
 
 
 def new_link_map(model: Model, tree: Assembly) -> LinkMap:
-    """Return the places of the links of `model`."""
+    """Return the link map of `model`, no cluster filled."""
     a, n, nb = model.arrays, len(model.arrays.links.parent), len(tree.body_link)
-    # A piece of a hub comes just before its first arm.
+    # A piece of a hub comes just before its first child.
     key = np.arange(nb, dtype=float)
     arms = np.flatnonzero(tree.body_parent[:n] >= n)
     key[tree.body_parent[arms][::-1]] = arms[::-1] - 0.5
@@ -51,7 +60,7 @@ def _key(key, node):
 
 @inner
 def sort_nodes(n, key, nodes, spare):
-    """Sort nodes[: n] by key[node], by their numbers if there are no keys; already sorted ones take one look each."""
+    """Sort nodes[: n] by key[node], by their numbers if there are no keys; a sorted list takes n comparisons."""
     width = 1  # runs of doubled length are merged
     while width < n:
         low = 0
@@ -74,8 +83,8 @@ def sort_nodes(n, key, nodes, spare):
 
 
 @inner
-def rigid_part(table, active_region, node, slot):
-    """Return (node, handle): the rigid part of `node` that holds its handle `slot`, and which handle of that it is."""
+def rigid_front_node(table, active_region, node, slot):
+    """Return (node, handle): the node of the rigid front that holds handle `slot` of `node`, and its handle there."""
     while active_region[node]:
         if slot == 0:
             node = table[node, FIRST_SIDE]
@@ -91,17 +100,17 @@ def lay_sweep(table, active_region, order, node_of, count, index, joints):
     """Fill the table of a sweep over the `count` active joints above the bodies in `order`, depth first.
 
     Args:
-        index: (m,) scratch, places in the table of the joints' nodes.
-        joints: (nb, SWEEP) see `sweeps.py`.
+        index: (m,) scratch, rows of the table by node.
+        joints: (nb, SWEEP) see `dca.py`.
     """
     for j in range(count):
         node = node_of[order[j]]
-        part, _ = rigid_part(table, active_region, table[node, SECOND_SIDE], 0)
+        part, _ = rigid_front_node(table, active_region, table[node, SECOND_SIDE], 0)
         index[node] = j
         joints[j, JOINT], joints[j, PART], joints[j, SOURCE], joints[j, LEFT] = node, part, part, 0
         joints[j, ABOVE], joints[j, HANDLE], joints[j, BASE], joints[j, WIDE] = -1, 0, part, 0
         if table[node, FIRST_SIDE] >= 0:
-            over, handle = rigid_part(table, active_region, table[node, FIRST_SIDE], table[node, SLOT])
+            over, handle = rigid_front_node(table, active_region, table[node, FIRST_SIDE], table[node, SLOT])
             k = index[node_of[table[over, TOP]]]
             joints[j, ABOVE], joints[j, HANDLE] = k, handle
             joints[k, LEFT] += handle
@@ -115,7 +124,7 @@ def lay_sweep(table, active_region, order, node_of, count, index, joints):
 
 @inner
 def cluster_pose(links, link_map, body):
-    """Return the pose in its cluster of the top of a rigid part."""
+    """Return the pose in its cluster of the top of a rigid node."""
     n = len(links.parent)
     if body < n:
         return (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), 0.0, 0.0, 0.0
@@ -133,7 +142,7 @@ def put_pose_row(a, k, r, x, y, z):
 
 @inner
 def locate(links, table, c, active_region, link_map, link):
-    """Return (cluster, rotation, position): where a link is in its cluster; of cluster -1, in the world."""
+    """Return (cluster, rotation, position): the pose of a link in its cluster; of cluster -1, in the world."""
     r, x, y, z = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), 0.0, 0.0, 0.0
     node = link
     up = table[node, UP]

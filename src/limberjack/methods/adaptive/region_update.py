@@ -1,16 +1,17 @@
-"""The region update: which joints are simulated from now on.
+"""The region update: which joints are simulated until the next one.
 
-    touched      joints above links that were touched from outside are opened: they may move
-    forces       wrenches and springs on links, in their axes, and the parts they act within (`pushes.py`)
-    convert      accelerations of the whole body as if all its joints were free, and the metric of every part of the
-                 front (`conversion.py`)
-    choose       from the roots down, largest acceleration metric first, until the budget or the tolerance is reached
-                 (`choices.py`)
-    transient    accelerations of the body with old and chosen joints free
-    velocities   velocities after the next step, their metric, and the same choice among those: the new active region
-    rigidify     joints that leave it are stopped by impulses (`rigidify.py`); their parts get columns again
+    edits           nodes above links edited from outside become active
+    known forces    wrenches and springs on links, and the force update region of the nodes they act within
+                    (`known_forces.py`)
+    coefficients    accelerations of the fully articulated body, and the acceleration metric of the nodes of the rigid
+                    front (`free_accelerations.py`)
+    acceleration    the acceleration update region: from the roots down, largest metric first, until the budget or the
+    update region   tolerance is reached (`choose.py`)
+    transient body  accelerations of the hybrid body with the old and the chosen joints active
+    velocities      velocities after the next step, their metric, and the same choice among those: the new active region
+    rigidify        joints that leave it are stopped by impulses (`rigidify.py`); their nodes get coefficients again
 
-Each stage touches active nodes, their sides, the nodes opened and those above forces: nothing is done for all.
+Each stage visits active nodes, their sides, the nodes chosen and those above forces: none loops over all nodes.
 
 Redon, Galoppo, Lin 2005, sections 5 and 6.
 """
@@ -18,7 +19,7 @@ Redon, Galoppo, Lin 2005, sections 5 and 6.
 from __future__ import annotations
 
 from limberjack._jit import inner, outlined
-from limberjack.methods.adaptive.choose import choose_accelerations, choose_velocities
+from limberjack.methods.adaptive.choose import acceleration_update_region, new_active_region
 from limberjack.methods.adaptive.coefficients import rigid_coefficients
 from limberjack.methods.adaptive.free_accelerations import AHEAD, BATCH, free_accelerations
 from limberjack.methods.adaptive.hybrid_body import condense, gather, scatter
@@ -58,7 +59,7 @@ __all__ = ["refresh_stale_nodes", "update"]
 
 @outlined
 def resting_joint_forces(links, drives, link_map, i, h, q, still, applied, own):
-    """Fill the joint forces and own inertias of link i at rest: constant as long as it is held."""
+    """Fill the joint forces and own inertias of link i at rest: constant while its joint is rigid."""
     for v in range(links.v_start[i], links.v_start[i] + links.dof[i]):
         own[v, TAU], own[v, OWN] = applied[v], links.armature[v]
     for v in range(links.v_start[i], links.v_start[i] + links.dof[i]):
@@ -80,7 +81,7 @@ def resting_joint_forces(links, drives, link_map, i, h, q, still, applied, own):
 
 @inner
 def _make_rigid(links, drives, link_map, co, mass, cached, node, h, q, still, applied, work):
-    """Fill the forces and coefficients of a node whose joint is held."""
+    """Fill the joint forces and coefficients of a rigid node; return whether the matrix of its joint is positive."""
     i = co.table[node, CHILD]
     cached[node, 1] = cached[node, 2] = -1
     if i < len(links.parent):
@@ -90,10 +91,10 @@ def _make_rigid(links, drives, link_map, co, mass, cached, node, h, q, still, ap
 
 @inner
 def refresh_stale_nodes(links, drives, link_map, co, mass, cached, stale, h, q, still, applied, work):
-    """Fill the coefficients of all nodes marked in `stale`, in ascending order, and unmark them.
+    """Fill the coefficients of the rigid nodes marked in `stale`, in ascending order, and unmark them.
 
     Returns:
-        0 or 1 + the first freedom of a joint whose matrix is not positive.
+        0 or 1 + the first dof of a joint whose matrix is not positive.
     """
     status = 0
     for node in range(len(co.table) // 2, len(co.table)):
@@ -106,7 +107,7 @@ def refresh_stale_nodes(links, drives, link_map, co, mass, cached, stale, h, q, 
 
 @inner
 def _activate_edited(table, g):
-    """Make the nodes above links touched from outside active."""
+    """Make the nodes above links edited from outside active."""
     count = g.counts[COUNT]
     for j in range(g.counts[EDITED]):
         node = table[g.edited[j], UP]
@@ -123,9 +124,9 @@ def _activate_edited(table, g):
 
 @inner
 def _same_transient(count, g):
-    """Return whether the transient region is that of the last update, and note it.
+    """Return whether the transient region is that of the last update, and store it.
 
-    Its body is the same then, but for q and qd: regions are parts of it, so nothing below it has moved.
+    Its body is then the same, but for q and qd: active regions are subsets of it, so nothing below it has moved.
     """
     same = g.counts[LAST_TRANSIENT] == count
     for j in range(count):
@@ -155,7 +156,7 @@ def body_dynamics(body, h, work, spring_work, b):
 
 @inner
 def _active_joint_forces(links, body, h, b, own):
-    """Find the joint forces and own inertias of active joints for the coefficients."""
+    """Fill the joint forces and own inertias of the active joints in the coefficients."""
     span = body.whole
     drive_forces(body.drives, body.links.armature, span, h, body.q, body.qd, body.tau, b.tau, b.added)
     n = span[LINK + 1]
@@ -178,17 +179,16 @@ def update(
     # out
     g, body, q, qd, shown_q, shown_qd,
 ):  # fmt: skip
-    """Choose the active region anew; `body`, q and qd are those of the new one after it.
+    """Choose a new active region; `body`, q and qd are its hybrid body and state afterwards.
 
     Args:
         limits: when the choices end.
-        h: time step; velocities are judged after it.
-        reach: h where drives are taken implicitly, else 0.
-        applied, wrenches: forces on freedoms and links.
-        places, others: where links are in `body` and in `transient_body`.
-        trial, aside: a hybrid body to try on, and its springs' scratch.
-        shown_q, shown_qd: copies of q and qd for the user, kept equal for joints that leave the region.
-
+        h: time step; velocities are measured after it.
+        reach: h where drives are implicit, else 0.
+        applied, wrenches: forces on dofs and links.
+        link_map, transient_map: where links are in `body` and in `transient_body`.
+        transient_body, transient_springs: the transient hybrid body, and the scratch of its springs.
+        shown_q, shown_qd: copies of q and qd for the user, updated for joints that leave the region.
     """
     table, c, mass = co.table, co.numbers, limits.mass[0] > 0
     scatter(links, body, q, qd)
@@ -196,7 +196,7 @@ def update(
     g.counts[STAMP] += 1
     g.counts[SLOTS] = g.counts[VISITED] = g.counts[POPPED] = g.counts[ENTERED] = g.counts[LEFT] = 0
     g.numbers[REMOVED] = 0.0
-    if g.counts[CACHED] > min(len(table) // 2, MOST_CACHED) // 2:  # in time: not in the middle of an update
+    if g.counts[CACHED] > min(len(table) // 2, MOST_CACHED) // 2:  # here and not in the middle of an update
         g.counts[CACHED] = 0
         g.counts[EPOCH] += 1
     if g.counts[EDITED] > 0:
@@ -230,10 +230,10 @@ def update(
     for j in range(old):
         g.transient_nodes[j] = g.active_nodes[j]
         g.transient_region[g.active_nodes[j]] = 1
-    new = choose_accelerations(links, co, link_map, roots, limits, work.rows, g)
+    new = acceleration_update_region(links, co, link_map, roots, limits, work.rows, g)
     count = old + new
     if new == 0 and g.counts[CHECK] == 0 and limits.tolerance[1] < 0.0:
-        # No joint came in and none has to go: the choice by velocities would keep them all.
+        # No joint enters and none has to leave: the choice by velocities would keep them all.
         for j in range(count):
             g.transient_region[g.transient_nodes[j]] = 0
         g.numbers[VELOCITY_ERROR] = 0.0
@@ -262,10 +262,10 @@ def update(
             transient_body,
         )
     if body_dynamics(transient_body, reach, work, transient_springs, buffers) != 0:
-        # The step that follows meets what is wrong and tells it; until then velocities are judged as they are.
+        # The step that follows fails in the same way and reports it; until then velocities are measured as they are.
         for k in range(transient_body.whole[DOF + 1]):
             buffers.qdd[k] = 0.0
-    g.counts[JOINTS] = choose_velocities(
+    g.counts[JOINTS] = new_active_region(
         links, table, c, co.shares, transient_map, roots, limits, count, transient_body, h, buffers.qdd, work, g
     )
     left = cached = 0

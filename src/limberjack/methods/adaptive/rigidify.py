@@ -1,12 +1,11 @@
-"""Stopping joints by impulses, so that what goes on moving keeps its momentum.
+"""Rigidification: joints stopped by impulses that conserve the momentum of the joints that stay active.
 
-Joints R of the transient body are to stop. The impulses that do it, and nothing else, change the velocities of the kept
-joints A to qd+ with
+The joints R of the transient body are to stop. The impulses on them change the velocities of the other joints A to qd+:
 
     H_AA qd+ = (H qd)_A        loss of kinetic energy  1/2 qd_R^T K_R^-1 qd_R >= 0
 
-(K_R, the paper's matrix of responses to unit impulses, is never built.) That is one pass of articulated bodies with the
-momenta of the clusters in place of forces and the stopped joints held: a joint with infinite own inertia is held.
+(K_R, the paper's matrix of responses to unit impulses, is never built.) That is one pass of the articulated-body
+algorithm with the momenta of the clusters in place of forces and the joints R locked by an infinite own inertia.
 
 Redon, Galoppo, Lin 2005, section 5.4.2.
 """
@@ -23,13 +22,13 @@ from limberjack.spatial.vectors import cross
 
 __all__ = ["rigidify"]
 
-# Own inertia of a held joint: what is divided by it vanishes in any sum.
+# Own inertia of a locked joint: what is divided by it vanishes in any sum.
 _LOCKED = 1e300
 
 
 @inner
 def _stop_joints(links, node_of, body, span, stopped, work, velocities, momenta, b, qd):
-    """Do what `rigidify` does in the trees of `span`; return twice the kinetic energy lost there."""
+    """Rigidify the trees of `span`, see `rigidify`; return twice the kinetic energy lost there."""
     out, rows, v = body.links, work.rows, velocities
     kinematics(out, span, body.q, body.qd, work)
     link_velocities(out, span, body.qd, work, velocities)
@@ -78,7 +77,7 @@ def rigidify(
 ):  # fmt: skip
     """Set qd of the whole model to the velocities after the joints of the nodes marked in `stopped` have stopped.
 
-    Trees of blocks in which none stops keep theirs, to the last bit.
+    Trees of blocks in which no joint stops keep their velocities, to the last bit.
 
     Args:
         body: the transient body.

@@ -1,4 +1,4 @@
-"""The kernel of `Adaptive`: region updates where they are due, and the ordinary steps between them."""
+"""The kernel of method `adaptive`: region updates where they are due, and the ordinary steps between them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from limberjack.reduced.work import ROW, Work
 
 __all__ = ["LEAVES", "PREPARE", "SCATTER", "UPDATE", "AssemblyBodies", "Engine", "adaptive_steps", "lazy_work"]
 
-# What a call is asked for: coefficients of stale nodes, those of leaves, an update alone, q and qd of the hybrid body.
+# Tasks of a call: coefficients of stale nodes, those of leaves, an update alone, q and qd of the hybrid body.
 PREPARE, LEAVES, UPDATE, SCATTER = 1, 2, 4, 8
 
 
 class AssemblyBodies(NamedTuple):
-    """What kernels need of the assembly tree beside the table of its nodes."""
+    """The bodies of the assembly tree, beside the table of its nodes."""
 
     body_link: np.ndarray
     share: np.ndarray
@@ -32,7 +32,7 @@ class AssemblyBodies(NamedTuple):
 
 
 class Engine(NamedTuple):
-    """What the kernels work on beside model and forces."""
+    """State and scratch of the kernels, beside model and forces."""
 
     tree: AssemblyBodies
     co: Any
@@ -73,15 +73,15 @@ def adaptive_steps(
     # out
     body, q, qd,
 ):  # fmt: skip
-    """Prepare what `todo` asks for, then take up to n steps.
+    """Do the tasks of `todo`, then take up to n steps.
 
     Args:
-        stale: (m,) nodes whose coefficients are found again if `todo` has PREPARE; those of leaves, if it has LEAVES.
-        todo: with UPDATE no steps follow an update that is due; with SCATTER q and qd are filled whatever n is.
+        stale: (m,) nodes whose coefficients are computed again if `todo` has PREPARE; of leaves, if it has LEAVES.
+        todo: with UPDATE no steps follow an update that is due; with SCATTER q and qd are filled for any n.
 
     Returns:
         the steps taken and 0, or the code of what failed, see `take_steps`; -1 and 1 + a link whose inertia is not
-        positive, or -2 and 1 + a freedom whose joint has none.
+        positive, or -2 and 1 + a dof whose joint has none.
     """
     g, taken = e.regions, 0
     reach = h if code == IMPLICIT else 0.0
@@ -122,7 +122,7 @@ def adaptive_steps(
             body.tau, body.wrenches, e.step_work, spring_work, e.buffers, e.targets, body.q, body.qd,
         )  # fmt: skip
         if status != 0 and several:
-            # One block failed: all go back and take the steps that every block can.
+            # One block failed: restore all and take the steps that every block can.
             _copy(body, e.before_q, e.before_qd, body.q, body.qd)
             take_steps(
                 body.links, body.drives, body.springs, body.blocks, body.count[0], e.span, code, done, substeps,

@@ -1,8 +1,8 @@
-"""How much of a motion a camera sees: scalars of nodes that turn the metrics into squared pixels.
+"""View-dependent metrics: factors of nodes that convert the metrics into squared pixels.
 
-A joint that accelerates by a moves something by a T^2 / 2 times its lever within the period T between two choices, and
-that is seen as lever focal / distance pixels per metre. For a part the largest lever of its joints and the nearest
-point of a ball around all they move are taken, so that the sum of the parts left out bounds what the eye misses.
+A joint acceleration a moves points by up to a T^2 / 2 times its lever within the period T between two choices, which is
+lever focal / distance pixels per metre on the picture. For a node the largest lever of its joints and the nearest point
+of a ball around all they move are taken, so that the sum over the nodes left out bounds the error on the picture.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from limberjack.reduced.work import R, rotation
 
 __all__ = ["PERIOD", "VIEW", "levers", "set_root_pose", "set_side_poses", "squared_pixels", "view_numbers"]
 
-# The camera's numbers: whether there is one, place, direction, focal length [pixels], cosine and sine of half its
-# opening, time between two choices [s].
+# Indices in the numbers of a camera: whether there is one, position, direction, focal length [pixels], cosine and sine
+# of half its field of view, time between two choices [s].
 ON, CAMERA, DIRECTION, FOCAL, COSINE, SINE, PERIOD, VIEW = 0, 1, 4, 7, 8, 9, 10, 11
 _ASPECT = 16 / 9
-_NEAR = 0.1  # nothing is seen nearer than this [m]
+_NEAR = 0.1  # distances are at least this [m]
 
 
 def view_numbers(view: View | None) -> np.ndarray:
@@ -44,7 +44,7 @@ def view_numbers(view: View | None) -> np.ndarray:
 
 
 def levers(model: Model, tree: Assembly) -> tuple[np.ndarray, np.ndarray]:
-    """Return per node the largest lever of its joints, and the radius of the ball around its top of all they move."""
+    """Return per node the largest lever of its joints, and the radius about its top of all they move."""
     links = model.arrays.links
     n, nb = len(links.parent), len(tree.body_link)
     com = np.linalg.norm(links.inertia[:, 6:9], axis=1) / np.maximum(links.inertia[:, 9], 1e-300)
@@ -68,7 +68,7 @@ def levers(model: Model, tree: Assembly) -> tuple[np.ndarray, np.ndarray]:
 
 @inner
 def squared_pixels(limits, node, factor, x, y, z):
-    """Return the scalar of a node with its handle 0 at (x, y, z): squared pixels per squared unit of its metric."""
+    """Return the squared pixels per unit of the metric of a node with its handle 0 at (x, y, z)."""
     v = limits.camera
     dx, dy, dz = x - v[CAMERA], y - v[CAMERA + 1], z - v[CAMERA + 2]
     square = dx * dx + dy * dy + dz * dz
@@ -77,14 +77,14 @@ def squared_pixels(limits, node, factor, x, y, z):
     along = dx * v[DIRECTION] + dy * v[DIRECTION + 1] + dz * v[DIRECTION + 2]
     across = math.sqrt(max(square - along * along, 0.0))
     if across * v[COSINE] - along * v[SINE] > radius:
-        return 0.0  # wholly beside the picture
+        return 0.0  # wholly outside the picture
     pixels = factor * limits.lever[node] * v[FOCAL] / max(distance - radius, _NEAR)
     return pixels * pixels
 
 
 @inner
 def _top_pose(links, link_map, top, rows):
-    """Return the pose in the world of the top of a rigid part."""
+    """Return the world pose of the top of a rigid node."""
     k = link_map.cluster[top]
     a, ax, ay, az = cluster_pose(links, link_map, top)
     return composed(rotation(k, rows), rows[k, R + 3], rows[k, R + 7], rows[k, R + 11], a, ax, ay, az)
