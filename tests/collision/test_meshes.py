@@ -75,7 +75,7 @@ def test_flipped_faces_are_turned_with_a_warning(wrong):
     vertices, faces = solids.box(1, 2, 3)
     bad = faces.copy()
     bad[list(wrong)] = bad[list(wrong), ::-1]
-    with pytest.warns(lj.ModelWarning, match='mesh "crate".* turned'):
+    with pytest.warns(lj.ModelWarning, match='mesh "crate".* flipped'):
         surface = closed_surface(vertices, bad, "crate")
     volume, _, _ = mesh_mass(surface.vertices, surface.faces)
     assert volume == pytest.approx(6.0) and surface.convex
@@ -86,7 +86,7 @@ def test_flipped_faces_are_turned_with_a_warning(wrong):
 def test_an_inside_out_mesh_is_turned():
     """All faces looking inward: turned, with a warning. Soups of loose triangles are welded first, silently."""
     vertices, faces = solids.torus()
-    with pytest.warns(lj.ModelWarning, match="looked inward"):
+    with pytest.warns(lj.ModelWarning, match="oriented inward"):
         turned = closed_surface(vertices, faces[:, ::-1], "ring")
     soup = closed_surface(vertices[faces].reshape(-1, 3), np.arange(3 * len(faces)).reshape(-1, 3), "soup")
     assert len(soup.vertices) == len(vertices) == len(turned.vertices)

@@ -1,10 +1,10 @@
 """Broad phase: which pairs of shapes come near each other, in linear time, without anything per pair in Python.
 
-Items are what is binned: a moving link with all its shapes, or one static shape. They stand in a hashed grid of
-several levels, each cell twice as wide as those of the level below; an item is in the one cell that holds its middle,
-on the finest level whose cells are no smaller than it. Items of similar size make one level: a uniform grid. Planes
-are endless and are compared with every item. Links of many shapes have one box around them all: their shapes are placed
-only when something comes near it.
+An item is what is binned: a moving link with all its shapes, or one static shape. Items stand in a hashed grid of
+several levels, each cell twice as wide as those of the level below; an item is in the one cell that contains its
+centre, on the finest level whose cells are no smaller than it. Items of similar size make one level: a uniform grid.
+Planes are infinite and are compared with every item. Links of many shapes have one box around them all: their shapes
+are placed only when something comes near it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
     "place_shape",
 ]  # fmt: skip
 
-# Places in a row of `frame`: nine numbers of the rotation, position, sizes.
+# Columns of `frame`: nine numbers of the rotation, position, sizes.
 AT, SIZE, FRAME = 9, 12, 16
 LEVELS = 48
 _FAR = 4.0e15  # cell numbers beyond this are not exact
@@ -45,7 +45,7 @@ class Broad(NamedTuple):
     item_link: np.ndarray  # (m,) -1 = static
     item_part: np.ndarray  # (m,)
     item_bounds: np.ndarray  # (m, 6)
-    item_box: np.ndarray  # (m, 6) middle and half edges, link axes, of the box around an item; -1 = its shapes' bounds
+    item_box: np.ndarray  # (m, 6) centre and half edges, link axes, of the box around an item; -1 = its shapes' bounds
     ready: np.ndarray  # (m,) whether the shapes of an item are placed
     later: np.ndarray  # (s,) shapes that are placed with their item
     item_cell: np.ndarray  # (m, 4) cell and level
@@ -79,7 +79,7 @@ def new_broad(shapes: Shapes, capacity: int) -> Broad:
 
 
 def _items(shapes: Shapes) -> dict[str, np.ndarray]:
-    """Return what is binned: the moving links with all their shapes, in order, then static shapes one by one."""
+    """Return the items: the moving links with all their shapes, in order, then static shapes one by one."""
     solid = np.flatnonzero(shapes.kind != PLANE)
     order = solid[np.argsort(shapes.link[solid], kind="stable")]
     moving, still = order[shapes.link[order] >= 0], order[shapes.link[order] < 0]
@@ -106,7 +106,7 @@ def _items(shapes: Shapes) -> dict[str, np.ndarray]:
 
 
 def boxes_of(shapes: Shapes) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lowest and highest corners (s, 3) of upright boxes around shapes in their links' frames."""
+    """Return the lowest and highest corners (s, 3) of axis-aligned boxes around shapes in their links' frames."""
     half, long = shapes.size.copy(), (shapes.kind == CAPSULE) | (shapes.kind == CYLINDER)
     half[long] = np.stack([half[long, 0], half[long, 0], half[long, 1]], axis=1)
     half[shapes.kind == CAPSULE, 2] += half[shapes.kind == CAPSULE, 0]
@@ -117,7 +117,7 @@ def boxes_of(shapes: Shapes) -> tuple[np.ndarray, np.ndarray]:
 
 @inner
 def _extent(kind, r, sx, sy, sz):
-    """Return the half edges of the upright box around a shape turned by r."""
+    """Return the half edges of the axis-aligned box around a shape with rotation r."""
     if kind == SPHERE:
         return sx, sx, sx
     if kind == CAPSULE:
@@ -164,7 +164,7 @@ def place_shape(shapes, pose, reach, margin, k, broad):
 
 @outlined
 def _place_shapes(shapes, pose, reach, margin, broad):
-    """Fill frames and bounds of all shapes, of those placed later the items'; return whether all are finite."""
+    """Fill frames and bounds of all shapes, or the bounds of items placed later; return whether all are finite."""
     total, box, bounds = 0.0, broad.item_box, broad.item_bounds
     for k in range(len(shapes.kind)):
         if broad.later[k] == 0:
@@ -231,7 +231,7 @@ def _bucket_of(x, y, z, level, mask):
 
 @inner
 def _cell_of(x, inverse):
-    """Return the number of the cell of width 1 / inverse that holds the coordinate."""
+    """Return the number of the cell of width 1 / inverse that contains the coordinate."""
     return np.int64(math.floor(min(max(x * inverse, -_FAR), _FAR)))
 
 
@@ -291,7 +291,7 @@ def _listed(start, other, i, j):
 
 @inner
 def apart(bounds, i, others, j):
-    """Return whether box i and box j of others do not meet."""
+    """Return whether box i and box j of others do not overlap."""
     return (
         bounds[i, 0] > others[j, 3] or others[j, 0] > bounds[i, 3]
         or bounds[i, 1] > others[j, 4] or others[j, 1] > bounds[i, 4]
@@ -464,7 +464,7 @@ def find_pairs(
     # out
     broad,
 ):  # fmt: skip
-    """Place all shapes and fill the sorted pairs that may touch; return their number, or -1 when a pose is not finite.
+    """Place all shapes and fill the sorted pairs that may collide; return their number, or -1 for a nonfinite pose.
 
     A number beyond the room for pairs means that some were left out.
     """

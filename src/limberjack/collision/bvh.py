@@ -1,16 +1,16 @@
-"""Broad phase over trees of boxes: shapes that move as one are reached from above, and only where something is near.
+"""Broad phase over bounding volume hierarchies: boxes of rigid parts are descended only where something is near.
 
-A tree is cut into *parts* that are rigid in themselves, each on one link: a node of a part has a box in its own frame,
-which stays as it is while the part is rigid, and the pose of its second side in that frame. The nodes above the parts
-join what moves against each other. Two descents at once, from a node and from another or the same one, go on where
-their boxes in the world meet. What no descent reaches costs nothing: no pose of it is found, nothing of it is cleared.
+A tree is cut into rigid *parts*, each on one link: a node of a part has a box in its own frame, which is constant while
+the part is rigid, and the pose of its second child in that frame. The nodes above the parts join parts that move
+relative to each other. Pairs of nodes are descended at once where their boxes in the world overlap. Nodes that no
+descent reaches cost nothing: their poses are not computed, and nothing of them is cleared.
 
     leaf        a link with its shapes, or one static shape
-    part        top node of a rigid branch, on a link, or at rest in the world (link -1)
-    joining     nodes above parts: joints that move, then pairs of figures
+    part        top node of a rigid subtree, on a link, or static (link -1)
+    joining     nodes above parts: moving joints, then pairs of trees
 
-Where a node is on its link is found when it is first reached after parts have changed; where it is in the world, when
-it is first reached in a step. The pairs are those that comparing all shapes would find, in the same order.
+The pose of a node on its link is computed when it is first reached after the parts have changed; its box in the world,
+when it is first reached in a step. The pairs are those that comparing all shapes would find, in the same order.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from limberjack.spatial.vectors import cross, multiply, rotate
 
 __all__ = ["Bvh", "find_bvh_pairs", "merge_boxes", "move_parts", "new_bvh", "no_bvh", "with_parts"]
 
-# Columns of `mark`: round in which a node was placed on its link, step in which in the world, round in which it was the
-# top of a part, and of which.
+# Columns of `mark`: round in which a node was placed on its link, step in which its box in the world was found, round
+# in which it was the top of a part, and of which.
 KNOWN, SEEN, IS_TOP, PART, MARKS = range(5)
-# Places in `stamp`: round of parts, step, node above everything, -1 = there is none.
+# Indices of `stamp`: round of parts, step, root of all trees, -1 = there is none.
 ROUND, STEP, ROOT = range(3)
-# Places in a row of `parts`: pose of the top on its link, pose of the link in the world, how far it turns and moves in
-# the coming step, how far its shapes move (negative: each as it does), and how far they fall.
+# Columns of `parts`: pose of the top on its link, pose of the link in the world, its rotation and displacement in the
+# coming step, how far its shapes move (negative: computed for each), and how far they fall.
 ON, AT, TURN, MOVE, REACH, FALL, NUMBERS = 0, 12, 24, 27, 30, 31, 32
-# Shapes within a box of half diagonal d: their distance from its middle and their radius are no more than sqrt(2) d.
+# Shapes within a box of half diagonal d: their distance from its centre and their radius are no more than sqrt(2) d.
 _AROUND = 1.5
 # Part of all distances by which round-off may move a box.
 _SLACK = 1e-9
 
 
 class Bvh(NamedTuple):
-    """Trees of m nodes over s shapes, cut into t parts."""
+    """Bounding volume hierarchies of m nodes over s shapes, cut into t parts."""
 
-    child: np.ndarray  # (m, 2) sides, the first -1 where there is none; leaves: start in `shape`, -1 - number of shapes
-    pose: np.ndarray  # (m, 12) of the second side in the node's frame, which is that of its first side
-    box: np.ndarray  # (m, 6) middle and half edges, node's axes; negative: empty
+    child: np.ndarray  # (m, 2) the first -1 where there is none; leaves: start in `shape`, -1 - number of shapes
+    pose: np.ndarray  # (m, 12) of the second child in the node's frame, which is that of its first child
+    box: np.ndarray  # (m, 6) centre and half edges, node's axes; negative: empty
     shape: np.ndarray  # shapes by leaves
     place: np.ndarray  # (s, 7) of shapes on their leaves
     top: np.ndarray  # (t, 2) node and link of each part
@@ -59,11 +59,11 @@ class Bvh(NamedTuple):
     mark: np.ndarray  # (m, MARKS)
     placed: np.ndarray  # (s, 2) round and step in which a shape was placed on its link and in the world
     stamp: np.ndarray  # (3,)
-    stack: np.ndarray  # (k, 4) pairs of nodes still to look at, and their parts, -1 = joining
+    stack: np.ndarray  # (k, 4) pairs of nodes still to visit, and their parts, -1 = joining
 
 
 def no_bvh() -> Bvh:
-    """Return trees without nodes: shapes are looked for by `find_pairs`."""
+    """Return an empty BVH: pairs are then found by `find_pairs`."""
     none, whole = np.zeros((0, 12)), np.zeros((0, 2), np.int64)
     return Bvh(
         whole, none, np.zeros((0, 6)), np.zeros(0, np.int64), np.zeros((0, 7)), whole, np.zeros((0, NUMBERS)),
@@ -73,14 +73,14 @@ def no_bvh() -> Bvh:
 
 
 def new_bvh(shapes: Shapes, first: np.ndarray, second: np.ndarray, roots: np.ndarray, depth: int) -> Bvh:
-    """Return the trees over the links of `shapes`, of static shapes, and what joins them; with no parts yet.
+    """Return the trees over the links of `shapes`, over static shapes, and the nodes that join them; no parts yet.
 
     Boxes of leaves are filled, those of inner nodes and poses are not.
 
     Args:
         shapes: with the links that the leaves are; node i < number of leaves is link i, where there is one.
-        first, second: (m,) sides of inner nodes; -1 at leaves, and the first of roots.
-        roots: (figures,) nodes.
+        first, second: (m,) children of inner nodes; -1 at leaves, and the first of roots.
+        roots: (trees,) nodes.
         depth: of the deepest node.
     """
     m, s = len(first), len(shapes.kind)
@@ -108,7 +108,7 @@ def new_bvh(shapes: Shapes, first: np.ndarray, second: np.ndarray, roots: np.nda
         child[new, 0], child[new, 1], at = tops[0 : 2 * pairs : 2], tops[1 : 2 * pairs : 2], at + pairs
         tops = [*new, *tops[2 * pairs :]]
     pose = np.zeros((size, 12))
-    pose[m:, [0, 4, 8]] = 1.0  # static shapes all stand in the world's frame
+    pose[m:, [0, 4, 8]] = 1.0  # static shapes all have the world's frame
     stamp = np.array([0, 0, tops[0] if tops else -1], np.int64)
     deep = depth + 2 * int(k + 1).bit_length() + 2 * int(above_all + 1).bit_length() + 8
     return no_bvh()._replace(
@@ -126,9 +126,9 @@ def _around(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 def _build_static(
     still: np.ndarray, start: int, low: np.ndarray, high: np.ndarray, at: int, child: np.ndarray, box: np.ndarray
 ) -> int:
-    """Make the tree over static shapes, halved across their longest extent, from node `at` on; return the next node.
+    """Build the tree over static shapes, halved across their longest extent, from node `at` on; return the next node.
 
-    `still` is put in the order of the leaves; their places begin at `start`.
+    `still` is sorted in the order of the leaves, which begin at `start` in `shape`.
     """
     middle = 0.5 * (low + high)
     todo, node = [(0, len(still), at)], at + 1
@@ -152,10 +152,10 @@ def with_parts(
     """Return the trees cut into other parts.
 
     Args:
-        branches: the trees.
-        node, link, on: (t,), (t,), (t, 12) tops of the parts, the links they are on (-1 = at rest), and where.
+        bvh: the trees.
+        node, link, on: (t,), (t,), (t, 12) tops of the parts, their links (-1 = static), and their poses on these.
         joining: nodes above them, lower ones first.
-        fixed: further nodes that are parts at rest, with the world's frame for their own.
+        fixed: further nodes that are static parts, with the world's frame for their own.
     """
     t = len(node)
     top = np.full((t + len(fixed), 2), -1, np.int64)
@@ -170,7 +170,7 @@ def with_parts(
 
 @inner
 def _box_in(box, node, r, x, y, z):
-    """Return middle and half edges of a node's box in the frame that its own has the pose (r, x, y, z) in."""
+    """Return centre and half edges of a node's box in a frame in which the node has the pose (r, x, y, z)."""
     mx, my, mz = rotate(r, box[node, 0], box[node, 1], box[node, 2])
     hx, hy, hz = box[node, 3], box[node, 4], box[node, 5]
     return (
@@ -183,14 +183,14 @@ def _box_in(box, node, r, x, y, z):
 
 @inner
 def _pose_at(a, k, o):
-    """Return the rotation and position at place o of row k."""
+    """Return the rotation and position from column o of row k."""
     r = a[k, o], a[k, o + 1], a[k, o + 2], a[k, o + 3], a[k, o + 4], a[k, o + 5], a[k, o + 6], a[k, o + 7], a[k, o + 8]
     return r, a[k, o + 9], a[k, o + 10], a[k, o + 11]
 
 
 @inner
 def merge_boxes(node, bvh):
-    """Fill the box of an inner node from those of its sides and the pose of the second."""
+    """Fill the box of an inner node from those of its children and the pose of the second."""
     box, a, b = bvh.box, bvh.child[node, 0], bvh.child[node, 1]
     full = a >= 0 and box[a, 3] >= 0.0
     if box[b, 3] >= 0.0:
@@ -208,13 +208,13 @@ def merge_boxes(node, bvh):
 
 @outlined
 def move_parts(pose, speeds, reach, h, fall, bvh):
-    """Take the poses, velocities and reach of links for the coming step.
+    """Fill the poses, motions and reach of the parts' links for the coming step.
 
     Args:
         pose, speeds, reach: (n, 7), (n, 6), (n,) of links.
         h: length of the step [s].
-        fall: how far anything falls in it [m].
-        branches: the trees.
+        fall: how far a body falls in it [m].
+        bvh: the trees.
     """
     for t in range(len(bvh.top)):
         node, i, p = bvh.top[t, 0], bvh.top[t, 1], bvh.parts
@@ -230,7 +230,7 @@ def move_parts(pose, speeds, reach, h, fall, bvh):
 
 @inner
 def _reach_of(t, x, y, z, radius, parts):
-    """Return how far something at (x, y, z) on the link of part t, of a radius, moves in the coming step."""
+    """Return how far a sphere at (x, y, z) on the link of part t moves in the coming step."""
     if parts[t, REACH] >= 0.0:
         return parts[t, REACH]
     r, _, _, _ = _pose_at(parts, t, AT)
@@ -243,7 +243,7 @@ def _reach_of(t, x, y, z, radius, parts):
 
 @inner
 def _place_on_link(node, r, x, y, z, bvh):
-    """Write where a node is on its link."""
+    """Fill the pose and the box of a node on its link."""
     where, inside = bvh.where, bvh.inside
     for c in range(9):
         where[node, c] = r[c]
@@ -277,7 +277,7 @@ def _bound_node(node, t, margin, bvh):
 
 @inner
 def _side(node, t, side, margin, bvh):
-    """Return one side of a node of part t, -1 = joining, and the part it is of; its box in the world is filled."""
+    """Return one child of a node of part t, -1 = joining, and the child's part; its box in the world is filled."""
     c, mark = bvh.child[node, side], bvh.mark
     if c < 0:
         return c, t
@@ -297,7 +297,7 @@ def _side(node, t, side, margin, bvh):
 
 @outlined
 def _place_reached(shapes, pose, margin, leaf, t, k, bvh, broad):
-    """Place shape k of a leaf of part t on its link and in the world, unless it is."""
+    """Place shape k of a leaf of part t on its link and in the world, unless it has been placed."""
     b, place = bvh, shapes.place
     if b.placed[k, 1] == b.stamp[STEP]:
         return
@@ -443,7 +443,7 @@ def _sort_pairs(n, pairs, spare):
 
 @outlined
 def _bound_parts(margin, bvh):
-    """Fill the boxes in the world of the tops of parts and of what joins them; return whether all poses are finite."""
+    """Fill the boxes in the world of the tops of parts and the nodes above; return whether all poses are finite."""
     b, total = bvh, 0.0
     b.stamp[STEP] += 1
     for t in range(len(b.top)):
@@ -474,10 +474,10 @@ def find_bvh_pairs(
     # out
     bvh, broad,
 ):  # fmt: skip
-    """Fill the sorted pairs that may touch; return their number, or -1 when a pose is not finite.
+    """Fill the sorted pairs that may collide; return their number, or -1 when a pose is not finite.
 
-    The links and places of the shapes reached are filled, as are their frames; other shapes may have old ones.
-    `move_parts` comes before.
+    Links, local poses and frames of the shapes reached are filled; other shapes may have old ones. `move_parts` comes
+    before.
     """
     if not _bound_parts(margin, bvh):
         return -1

@@ -1,7 +1,12 @@
-"""The closest points of two convex shapes by their supports (Gilbert, Johnson, Keerthi), and how deep they overlap.
+"""Distance and penetration of two convex shapes by their support points: GJK and the expanding polytope.
+
+`closest_points` (Gilbert, Johnson, Keerthi) gives the closest points of two shapes that are apart. `overlap_depth` (van
+den Bergen) gives the penetration depth of two that overlap: a polytope inside their Minkowski difference is expanded,
+one support point at a time, where it is nearest to the origin, until that face lies on the surface of the difference;
+its distance is the depth, its normal the direction of separation.
 
 Spheres and capsules take part as their cores, a point and a segment, whose radius is added afterwards. All coordinates
-are relative to the middle of the first shape. `corners` holds the simplex or polytope: rows of a - b, a and b.
+are relative to the centre of the first shape. `corners` holds the simplex or polytope: rows of a - b, a and b.
 """
 
 from __future__ import annotations
@@ -17,6 +22,9 @@ from limberjack.spatial.vectors import cross
 __all__ = ["FAR", "OVERLAP", "SEPARATED", "add_support", "closest_points", "local_support", "overlap_depth", "support"]
 
 FAR, SEPARATED, OVERLAP = 0, 1, 2
+# Support points added to the polytope at most; distance of a face without area.
+_ROUNDS = 64
+_NEVER = 1e300
 
 
 @inner
@@ -42,7 +50,7 @@ def local_support(kind, sx, sy, sz, x, y, z, vertices, first, last):
 
 @inner
 def support(k, kind, shrink, frame, x, y, z, vertices, first, last):
-    """Return the point of the core of shape k furthest along (x, y, z): from its middle, world axes.
+    """Return the point of the core of shape k furthest along (x, y, z): relative to its centre, world axes.
 
     Boxes and cylinders are made smaller by `shrink` all around.
     """
@@ -62,7 +70,7 @@ def add_support(
     # out
     corners,
 ):  # fmt: skip
-    """Write corner n: the point of i furthest along (x, y, z) minus that of j furthest against it; return its height.
+    """Write corner n: the support point of i along (x, y, z) minus that of j against it; return its height.
 
     `ranges` holds the first and last vertex of both shapes, where they are hulls.
     """
@@ -197,9 +205,9 @@ def _closest_weights(n, corners):
 
 @inner
 def _reduce(n, corners):
-    """Keep the corners of the simplex that carry its point closest to the origin; return (n, that point and two more).
+    """Reduce the simplex to the corners with weights in its point closest to the origin; return (n, that point).
 
-    n is -1 when the origin is inside. Returned are a - b, and the points a and b of the two shapes.
+    n is -1 when the origin is inside.
     """
     inside, w = _closest_weights(n, corners)
     remaining = -1 if inside else 0
@@ -216,7 +224,7 @@ def _reduce(n, corners):
 
 @inner
 def _points(n, corners):
-    """Return the points of both shapes that the simplex's closest point to the origin is the difference of."""
+    """Return the points of both shapes whose difference is the point of the simplex closest to the origin."""
     _, w = _closest_weights(n, corners)
     ax = ay = az = bx = by = bz = 0.0
     for k in range(n):
@@ -244,8 +252,8 @@ def closest_points(
 ):  # fmt: skip
     """Find the closest points of two cores; return (status, corners of the last simplex).
 
-    TOUCH: result holds the unit normal out of j into i (3), the distance, the point on i and the point on j. FAR: they
-    are further apart than the limit. OVERLAP: they overlap, or are too close to tell the normal.
+    SEPARATED: result holds the unit normal out of j into i (3), the distance, the point on i and the point on j. FAR:
+    they are further apart than the limit. OVERLAP: they overlap, or are too close for a normal.
     """
     x, y, z = frame[i, AT] - frame[j, AT], frame[i, AT + 1] - frame[j, AT + 1], frame[i, AT + 2] - frame[j, AT + 2]
     if x * x + y * y + z * z < 1e-24 * scale * scale:
@@ -268,7 +276,7 @@ def closest_points(
         if n < 0:
             return OVERLAP, 4
         if u * u + v * v + w * w >= square and turn > 0:
-            break  # the simplex is too flat to tell more
+            break  # the simplex is too flat for further progress
         x, y, z = u, v, w
     distance = math.sqrt(x * x + y * y + z * z)
     ax, ay, az, bx, by, bz = _points(n, corners)
@@ -276,15 +284,6 @@ def closest_points(
     result[4], result[5], result[6] = ax, ay, az
     result[7], result[8], result[9] = bx, by, bz
     return SEPARATED, n
-
-
-# How deep two convex shapes overlap: the expanding polytope (van den Bergen).
-#
-# A polytope inside the difference of the two shapes grows, one support at a time, where it is nearest to the origin,
-# until that face lies on the surface of the difference: its distance is the depth, its normal the way out.
-
-_ROUNDS = 64
-_NEVER = 1e300
 
 
 @inner
@@ -432,7 +431,7 @@ def overlap_depth(
     """
     if not _tetrahedron(i, j, kind_i, kind_j, frame, vertices, ranges, n, scale, corners):
         return False
-    # Faces 012, 023, 031, 132, turned so that their normals look outward.
+    # Faces 012, 023, 031, 132, ordered so that their normals point outward.
     turned = 1 if _volume(corners) < 0.0 else 0
     for f in range(4):
         a, b, c = (1 if f == 3 else 0), (3 if f >= 2 else f + 1), (2 if f == 0 or f == 3 else (3 if f == 1 else 1))

@@ -1,6 +1,8 @@
 """Detection: from poses to contacts, in one call.
 
-Broad phase, then one routine per kind of pair, then contacts in order. `find_contacts` is the Python side.
+Broad phase (`broad.py`, `bvh.py`), then one routine per kind of pair (`primitives.py`, `manifolds.py`,
+`mesh_contacts.py`), then contacts sorted by shapes and features. `Contacts` holds what was found, `Contact` is one of
+them for users; `find_contacts` is the Python side of the kernels.
 """
 
 from __future__ import annotations
@@ -37,21 +39,19 @@ __all__ = [
     "new_detector",
 ]  # fmt: skip
 
-# `Contacts`: what detection finds, one row per contact, sorted by shapes and features; `Contact`: one, for users.
-
 
 class Contact(NamedTuple):
-    """Two bodies that touch, as of the last step.
+    """A contact of two bodies, as of the last step.
 
     Attributes:
-        bodies: names; "world" for what does not move.
+        bodies: names; "world" for static shapes.
         shapes: names of their shapes.
         position: (3,) between the surfaces, world axes [m].
         normal: (3,) unit, out of the second body into the first.
         depth: overlap [m]; negative = a gap.
         impulse: (3,) on the first body over the last step, friction included [N s].
         force: (3,) its mean [N].
-        key: the touching features; with the shapes' names it tells the same contact from step to step.
+        key: the features in contact; with the shapes' names it identifies the contact from step to step.
     """
 
     bodies: tuple[str, str]
@@ -67,8 +67,8 @@ class Contact(NamedTuple):
 class Contacts(NamedTuple):
     """Contacts in flat arrays of one capacity; the first `count[0]` rows hold contacts.
 
-    Rows are sorted by (shape_a, shape_b, key). `key` names the touching features within the pair of shapes, so that
-    (shape_a, shape_b, key) finds the same contact again in the next step. The side a always moves.
+    Rows are sorted by (shape_a, shape_b, key). `key` identifies the features in contact within the pair of shapes, so
+    that (shape_a, shape_b, key) finds the same contact in the next step. Side a always moves.
     """
 
     count: np.ndarray  # (2,) number of contacts, capacity needed (larger than the capacity: grow and repeat)
@@ -96,7 +96,7 @@ FULL, NOT_FINITE = 1, 2
 
 @inner
 def _pair_points(i, j, limit, kind, mesh, radius, meshes, frame, scratch):
-    """Write the spots of shapes i and j, kind[i] <= kind[j]; return their number."""
+    """Write the contact points of shapes i and j, kind[i] <= kind[j]; return their number."""
     first, second, n = kind[i], kind[j], -1
     if first == MESH or second == MESH:
         small = min(radius[i], radius[j])
@@ -118,7 +118,7 @@ def _pair_points(i, j, limit, kind, mesh, radius, meshes, frame, scratch):
 
 @inner
 def _sort_points(n, points, keys):
-    """Sort the n spots of one pair by key and make equal keys differ."""
+    """Sort the n contact points of one pair by key and make equal keys differ."""
     for k in range(1, n):
         key, at = keys[k], k
         if key >= keys[k - 1]:
@@ -139,7 +139,7 @@ def _sort_points(n, points, keys):
 
 @inner
 def _put_contacts(a, b, n, sign, total, shapes, points, keys, contacts):
-    """Write the n spots of shapes a and b as contacts while there is room; return the number of contacts."""
+    """Write the n contact points of shapes a and b as contacts while there is room; return the number of contacts."""
     friction = math.sqrt(shapes.friction[a] * shapes.friction[b])
     restitution = max(shapes.restitution[a], shapes.restitution[b])
     for k in range(n):
@@ -215,7 +215,7 @@ def detect_once(
     # out
     bvh, broad, contacts,
 ):  # fmt: skip
-    """Call `detect`; where there are branches, look for pairs in those, after `move_parts`."""
+    """Call `detect`; where there is a BVH, find the pairs in that, after `move_parts`."""
     if len(bvh.top) > 0:
         n = find_bvh_pairs(shapes, filters, pose, reach, margin, bvh, broad)
     else:

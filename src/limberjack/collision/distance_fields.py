@@ -65,7 +65,7 @@ def _from_hull(x, y, z, mesh, mesh_polygon, normal, height):
 
 @inner
 def _cell(t, count):
-    """Return the cell and the place in it of a grid coordinate, kept inside the grid."""
+    """Return the cell and the offset in it of a grid coordinate, clamped to the grid."""
     t = min(max(t, 0.0), count - 1.0)
     i = min(int(t), count - 2)
     return i, t - i
@@ -80,7 +80,7 @@ def _beyond(x, y, z, sx, sy, sz):
 
 @inner
 def _grid_value(x, y, z, sx, sy, sz, mesh, meshes):
-    """Return the distance in a grid, or beyond it what it is at least."""
+    """Return the distance in a grid, or a lower bound beyond it."""
     grid, frame, shape = meshes.grid, meshes.grid_frame, meshes.grid_shape
     nx, ny, nz = shape[mesh, 0], shape[mesh, 1], shape[mesh, 2]
     inverse = 1.0 / frame[mesh, 3]
@@ -100,7 +100,7 @@ def _grid_value(x, y, z, sx, sy, sz, mesh, meshes):
 
 @inner
 def _node_value(x, y, z, sx, sy, sz, mesh, meshes):
-    """Return what the distance is at least, from the nearest node of a grid alone."""
+    """Return a lower bound of the distance, from the nearest node of a grid alone."""
     frame, shape = meshes.grid_frame, meshes.grid_shape
     step = frame[mesh, 3]
     inverse = 1.0 / step
@@ -137,7 +137,7 @@ def _from_grid(x, y, z, mesh, meshes):
     gz = (1.0 - u) * ((1.0 - v) * (b - a) + v * (d - c)) + u * ((1.0 - v) * (f - e) + v * (h - g))
     ox, oy, oz = tx - i - u, ty - j - v, tz - k - w
     if ox * ox + oy * oy + oz * oz > 0.0:
-        # Beyond the grid: the nearest point of the surface, seen from the edge of the grid, shows the direction.
+        # Beyond the grid: the direction is that of the surface point nearest to the boundary of the grid.
         length = math.sqrt(gx * gx + gy * gy + gz * gz)
         f = value / max(length, 1e-9 * step)
         value, gx, gy, gz = _from_point(step * ox + f * gx, step * oy + f * gy, step * oz + f * gz, 0.0)
@@ -167,8 +167,8 @@ def _from_solid(kind, k, mesh, x, y, z, frame, mesh_polygon, polygon_normal, pol
 def distance_from(kind, k, mesh, x, y, z, frame, meshes):
     """Return the signed distance of a point from shape k and its unit gradient, all in the shape's axes.
 
-    The gradient is zero where a grid cannot tell the way out, as in the middle of a symmetric body. Inlined, since
-    handing all arrays of the meshes to a function costs more than a look into a grid.
+    The gradient is zero where the grid has none, as at the centre of a symmetric body. Inlined, since passing all
+    arrays of the meshes to a function costs more than reading the grid.
     """
     if kind == PLANE:
         value, nx, ny, nz = z, 0.0, 0.0, 1.0
@@ -183,7 +183,7 @@ def distance_from(kind, k, mesh, x, y, z, frame, meshes):
 
 @inner
 def least_distance(kind, k, mesh, x, y, z, rough, frame, meshes):
-    """Return what the distance of a point from shape k is at least: all that culling needs, cheaper still if rough."""
+    """Return a lower bound of the distance of a point from shape k, for culling; cheaper if rough."""
     if kind == PLANE:
         value = z
     elif kind == MESH:

@@ -1,7 +1,9 @@
-"""Flat contacts of convex shapes: the feature of each that faces the other, one clipped by the other, and spots chosen.
+"""Contact manifolds of convex shapes: the feature of each that faces the other, one clipped by the other, and reduced.
 
 A feature is a face (three corners or more, with a normal), a line (two corners) or a point. Coordinates are relative to
-the middle of the first shape of the pair. Corners have tags that name them within their shape.
+the centre of the first shape of the pair. Corners have tags that identify them within their shape. The corners that
+remain after clipping are candidates; `choose_near` chooses a few of them that span the contact. A row of candidates
+holds two coordinates in the plane of contact, the gap, and whether it was chosen.
 """
 
 from __future__ import annotations
@@ -18,11 +20,25 @@ from limberjack.collision.shapes import BOX, CAPSULE, CYLINDER, HULL, SPHERE
 
 __all__ = ["add_near", "choose_near", "convex_pair", "plane_pair"]
 
-# From many candidates of a flat contact to a few spots that span it.
-
-# Directions of the plane in which the outermost candidates are kept: askew, so that upright rectangles have no ties.
+# Directions of the plane in which the outermost candidates are chosen: oblique, so that rectangles have no ties.
 _TILT = 0.8
 _HALF_ROOT = math.sqrt(0.5)
+# A round face is represented by this many points of its rim.
+_RIM_COUNT = 12
+_RIM = np.array(
+    [[math.cos(2 * math.pi * k / _RIM_COUNT), math.sin(2 * math.pi * k / _RIM_COUNT)] for k in range(_RIM_COUNT)]
+)
+# Cosine between normal and axis above which the feature of a cylinder is its face, and below which its side line.
+_FACE, _LINE = 0.98, 0.2
+# Cosine between the normal of a contact and that of a face above which they are the same.
+_ALIGNED = 0.99999
+# Cosine above which two lines are parallel.
+_PARALLEL = 0.9998
+_SLACK = 1e-3
+# Part of the half width by which shapes are shrunk to find the normal of an overlap with a round side.
+_SHRINK = 0.2
+# Keys: the only contact, the first end of a line, the deepest point, corners, cuts of edges.
+_SINGLE, _ENDS, _EXTRA, _CORNERS, _CUTS = 0, 1, 3, 16, 4096
 
 
 @inner
@@ -44,9 +60,9 @@ def _score(k, near, u, v, steep):
 def choose_near(n, most, slack, steep, near):
     """Mark with 1 in the last column at most 4 or 8 of the n candidates, as `most` says; return the number marked.
 
-    The outermost in as many directions that are fixed in the plane, so that a resting contact keeps its spots, and the
-    deepest where it is deeper than those by more than slack. A candidate that lies further out counts for `steep` times
-    its gap less: of a round body the outermost ones that are near enough do not touch.
+    The outermost in as many directions that are fixed in the plane, so that a resting contact keeps its points, and the
+    deepest where it is deeper than those by more than slack. A candidate counts as `steep` times its gap less far out:
+    the outermost candidates of a round body have gaps.
     """
     if n <= most:
         for k in range(n):
@@ -83,24 +99,6 @@ def choose_near(n, most, slack, steep, near):
     return count
 
 
-# A round face is represented by this many points of its rim.
-_RIM_COUNT = 12
-_RIM = np.array(
-    [[math.cos(2 * math.pi * k / _RIM_COUNT), math.sin(2 * math.pi * k / _RIM_COUNT)] for k in range(_RIM_COUNT)]
-)
-
-# Cosine between normal and axis above which a cylinder shows its face, and below which its side line.
-_FACE, _LINE = 0.98, 0.2
-# Cosine between the normal of a contact and that of a face above which they are the same.
-_ALIGNED = 0.99999
-# Cosine above which two lines are parallel.
-_PARALLEL = 0.9998
-_SLACK = 1e-3
-# Part of the half width by which shapes are shrunk to find the normal of an overlap with a round side.
-_SHRINK = 0.2
-_SINGLE, _ENDS, _EXTRA, _CORNERS, _CUTS = 0, 1, 3, 16, 4096
-
-
 @inner
 def _put_corner(slot, n, k, frame, ox, oy, oz, x, y, z, tag, polygons, tags):
     """Write corner n of a feature, given in shape k's axes; return n + 1."""
@@ -112,7 +110,7 @@ def _put_corner(slot, n, k, frame, ox, oy, oz, x, y, z, tag, polygons, tags):
 
 @inner
 def _box_feature(slot, k, frame, ox, oy, oz, dx, dy, dz, polygons, tags):
-    """Write the face of a box that looks most along (dx, dy, dz) of its own axes; return its number and normal."""
+    """Write the face of a box that faces most along (dx, dy, dz) of its own axes; return its corners and normal."""
     l = 0
     size = (abs(dx), abs(dy), abs(dz))
     if size[1] > size[0]:
@@ -141,7 +139,7 @@ def _box_feature(slot, k, frame, ox, oy, oz, dx, dy, dz, polygons, tags):
 
 @inner
 def _cylinder_feature(slot, k, frame, ox, oy, oz, dx, dy, dz, polygons, tags):
-    """Write what a cylinder shows along (dx, dy, dz) of its own axes: its face, its side line or a point of its rim."""
+    """Write the feature of a cylinder along (dx, dy, dz) of its own axes: its face, a side line or a rim point."""
     r, h = frame[k, SIZE], frame[k, SIZE + 1]
     side = 1.0 if dz > 0.0 else -1.0
     if abs(dz) > _FACE:
@@ -160,7 +158,7 @@ def _cylinder_feature(slot, k, frame, ox, oy, oz, dx, dy, dz, polygons, tags):
 
 @inner
 def _hull_feature(slot, k, mesh, frame, ox, oy, oz, dx, dy, dz, meshes, polygons, tags):
-    """Write the face of a hull that looks most along (dx, dy, dz) of its own axes; return its number and normal."""
+    """Write the face of a hull that faces most along (dx, dy, dz) of its own axes; return its corners and normal."""
     start, corner, normal, vertices = (
         meshes.polygon_start,
         meshes.polygon_corner,
@@ -188,9 +186,9 @@ def _feature(
     # out
     polygons, tags,
 ):  # fmt: skip
-    """Write the feature of shape k that looks along the world vector (x, y, z); return its corners and its normal.
+    """Write the feature of shape k that faces along the world vector (x, y, z); return its corners and its normal.
 
-    The shape's middle is at (ox, oy, oz). Lines and points have no normal.
+    The shape's centre is at (ox, oy, oz). Lines and points have no normal.
     """
     dx, dy, dz = to_shape(k, frame, x, y, z)
     if kind == BOX:
@@ -215,7 +213,7 @@ def _radius(kind, k, frame):
 
 @inner
 def _side_plane(slot, n, e, nx, ny, nz, cx, cy, cz, polygons):
-    """Return the plane (outward normal, height) through edge e of a face with middle c, upright on it."""
+    """Return the plane (outward normal, height) through edge e of a face with centre c, perpendicular to the face."""
     f = (e + 1) % n
     px, py, pz = polygons[slot, e, 0], polygons[slot, e, 1], polygons[slot, e, 2]
     ex, ey, ez = polygons[slot, f, 0] - px, polygons[slot, f, 1] - py, polygons[slot, f, 2] - pz
@@ -294,7 +292,7 @@ def _clip(
 
 @inner
 def _tangent(k, frame, nx, ny, nz):
-    """Return a unit vector across n that stays with the axes of shape k."""
+    """Return a unit vector perpendicular to n that moves with the axes of shape k."""
     c = 0 if abs(frame[k, 0] * nx + frame[k, 3] * ny + frame[k, 6] * nz) < 0.8 else 1
     x, y, z = frame[k, c], frame[k, 3 + c], frame[k, 6 + c]
     d = x * nx + y * ny + z * nz
@@ -311,10 +309,10 @@ def _put_plane(
     # out
     near, near_keys, points, keys,
 ):  # fmt: skip
-    """Write spots of the m corners in a slot over the plane through p with normal n; return their number.
+    """Write contact points of the m corners in a slot over the plane through p with normal n; return their number.
 
-    The corners have `radius` around them. e is the deepest point with its gap `best`, taken too where no corner is as
-    deep. Spots are moved by o into the world and their normal is sign n.
+    The corners have `radius` around them. e is the deepest point with its gap `best`, included where no corner is as
+    deep. Points are moved by o into the world and their normal is sign n.
     """
     ux, uy, uz = _tangent(owner, frame, nx, ny, nz)
     vx, vy, vz = ny * uz - nz * uy, nz * ux - nx * uz, nx * uy - ny * ux
@@ -425,14 +423,14 @@ def _nearest(i, j, kind_i, kind_j, limit, scale, frame, meshes, ranges, scratch)
     status, n = closest_points(i, j, kind_i, kind_j, limit, scale, 0.0, frame, vertices, ranges, corners, result)
     if status == OVERLAP and (kind_i == CYLINDER or kind_j == CYLINDER):
         # Against round sides the polytope needs many facets. Where the overlap is not deep, shrunken shapes are apart:
-        # they show the normal, and the shapes themselves the depth along it.
+        # they give the normal, and the shapes themselves the depth along it.
         shrink = _SHRINK * min(_thinness(i, kind_i, frame), _thinness(j, kind_j, frame))
         status, n = closest_points(i, j, kind_i, kind_j, limit, scale, shrink, frame, vertices, ranges, corners, result)
         both = shrink if kind_i < BOX or kind_j < BOX or kind_j == HULL else 2.0 * shrink
         between = result[3]
         if status == SEPARATED:
             _along(i, j, kind_i, kind_j, frame, vertices, ranges, corners, result)
-        # Faces and round sides went back by exactly `shrink`; edges did not, and their normal may have turned.
+        # Faces and round sides recede by exactly `shrink`; edges do not, and their normal may have turned.
         if status != SEPARATED or abs(between - result[3] - both) > 1e-7 * scale:
             status, n = closest_points(
                 i, j, kind_i, kind_j, limit, scale, 0.0, frame, vertices, ranges, corners, result
@@ -441,7 +439,7 @@ def _nearest(i, j, kind_i, kind_j, limit, scale, frame, meshes, ranges, scratch)
         i, j, kind_i, kind_j, n, scale, frame, vertices, ranges, corners, scratch.faces, scratch.planes, scratch.rim,
         result,
     ):  # fmt: skip
-        # Two cores without volume in one plane: apart along the line between the middles.
+        # Two cores without volume in one plane: separated along the line between the centres.
         x, y, z = frame[i, AT] - frame[j, AT], frame[i, AT + 1] - frame[j, AT + 1], frame[i, AT + 2] - frame[j, AT + 2]
         length = math.sqrt(x * x + y * y + z * z)
         if length < 1e-12 * scale:

@@ -1,12 +1,21 @@
 """Contacts of meshes that are not convex: features of each shape against the signed distance of the other.
 
-Features are points and edges (see `surfaces.features_of`); points find what lies over faces, edges what lies across
-edges: the lowest distance along them. Features stand in blocks, these in clusters, each in a sphere: what lies in a
-sphere that is too far away is left out, and of a block that is far away beside its size only the feature that comes
-closest is looked at. What becomes of them: `candidates.py`.
+1. Features are points and edges (see `surfaces.features_of`); points find contacts over faces, edges those across
+   edges, at the lowest distance along them. Features stand in blocks, blocks in clusters, each with a bounding sphere:
+   what lies in a sphere that is too far away is skipped, and of a block that is far away relative to its size only the
+   nearest feature is visited.
+2. Each contact of a feature is a candidate, a row of `found`: point, normal, gap, whether it belongs to a group yet.
+   While a shape is scanned the points are those of the features in the axes of the other shape; `place_candidates`
+   makes them points midway between the surfaces, in the world. Of close neighbours the deepest stays.
+3. Deep overlaps: the surface of a thin body deep inside another is nearer to the far side of that than to the one it
+   entered by, so that two crossing rods would be drawn through each other. Depenetration spheres inside each mesh
+   (see `mesh_sdf.depenetration_spheres`) are on the entry side until half of both rods has passed. Where spheres are
+   inside the other shape they decide the one direction out for the pair, since contacts that push different ways would
+   hold the shapes together, and they replace the candidates of the surfaces around them.
+4. Candidates are grouped by their normals, and a few contact points are chosen in each group.
 
-Keys: 2 f + s, feature f of the first (s = 0) or second shape (s = 1); edges of one feature that touch twice differ in
-the bits above 2^32.
+Keys: 2 f + s, feature f of the first (s = 0) or second shape (s = 1); two contacts of one edge differ in the bits above
+2^32; depenetration spheres start at 2^40.
 """
 
 from __future__ import annotations
@@ -23,21 +32,38 @@ from limberjack.spatial.vectors import rotate, rotate_back
 
 __all__ = ["GAP", "GROUPED", "add_candidate", "depenetrate", "place_candidates", "mesh_pair", "reduce_candidates"]
 
-# Candidates of contacts between meshes: gathered one by one, neighbours thinned out, a few spots chosen in the end.
-#
-# A row of `found`: point, normal, gap, whether it belongs to a group yet. While a shape is scanned points are features
-# in the axes of the other shape; `place_candidates` makes them points midway between the surfaces, in the world.
-
+# Columns of a candidate.
 GAP, GROUPED = 6, 7
-# Candidates among which neighbours are looked for: features stand in the order of their blocks.
+# Candidates among which neighbours are searched: features stand in the order of their blocks.
 _LOOK = 12
 # Groups of normals, the cosine of a group, and that of neighbours.
 _GROUPS, _ALIKE, _SAME = 4, 0.9, 0.7
-# Spots of a group: with four, facets of a curved surface that carry it would be left out, and it would rock for ever.
+# Points of a group: with four, facets that support a curved surface would be left out, and it would rock for ever.
 _MOST = 8
-# What a gap counts when the outermost candidates of a group are chosen. Parts of the radius of the smaller shape: how
-# wide a gap is when one candidate of a group is enough, and what it is worth that groups look different ways.
+# Weight of a gap when the outermost candidates of a group are chosen. Parts of the radius of the smaller shape: gap
+# from which one candidate of a group is enough, and weight of the difference between the normals of groups.
 _STEEP, _WIDE, _SPREAD = 16.0, 0.25, 0.02
+# Overlaps of less than this part of the smallest depenetration sphere are not deep.
+_SHALLOW = 0.25
+# A sphere is inside when its centre is outside by less than this part of its radius: by then surfaces are on the side
+# they came from again.
+_INSIDE = 0.5
+# A sphere replaces the surfaces around it up to so many times its radius.
+_AROUND = 2.0
+# Where the directions out of all spheres add up to less than this part, the direction between the centres is added.
+_UNDECIDED = 0.3
+_SPHERE_KEY = 1 << 40
+# Parts of the largest extent of a pair that are so small that one candidate stands for each.
+_PARTS = 24.0
+# A block is far away beyond so many times its radius, an edge beyond so many times its half length.
+_FAR, _FAR_EDGE = 3.0, 4.0
+# Parts of a block's radius: by which a feature may be higher than the lowest and still be chosen (see `choose_near`),
+# and by which the curvature of a distance may bring it closer than its gradient says.
+_OUTWEIGHED, _BENT = 0.16, 0.25
+_GOLDEN = 0.6180339887498949
+_MOST_SAMPLES = 32
+_HALF_ROOT = math.sqrt(0.75)
+_RIM_COSINES = (1.0, _HALF_ROOT, 0.5, 0.0, -0.5, -_HALF_ROOT, -1.0, -_HALF_ROOT, -0.5, 0.0, 0.5, _HALF_ROOT)
 
 
 @outlined
@@ -113,7 +139,7 @@ def place_candidates(
 
 @inner
 def _group(seed, total, found, near, near_keys):
-    """Put all candidates with about the normal of the seed into `near`; return their number."""
+    """Fill `near` with all candidates with about the normal of the seed; return their number."""
     nx, ny, nz = found[seed, 3], found[seed, 4], found[seed, 5]
     x, y, z = (0.0, nz, -ny) if abs(nx) < 0.6 else (-nz, 0.0, nx)
     length = math.sqrt(x * x + y * y + z * z)
@@ -130,9 +156,9 @@ def _group(seed, total, found, near, near_keys):
 
 @inner
 def _next_seed(total, spread, seeds, found):
-    """Return the candidate a new group begins with, -1 = none is left: a deep one that looks another way than seeds.
+    """Return the candidate that starts a new group, -1 = none is left: a deep one with a normal unlike the seeds'.
 
-    A ball in a ring touches it all around; the deepest alone might all be on one side.
+    A ball in a ring has contacts all around; the deepest alone might all be on one side.
     """
     best, least = -1, 1e300
     for k in range(total):
@@ -155,7 +181,7 @@ def reduce_candidates(
     # out
     found, found_keys, near, near_keys, points, keys,
 ):  # fmt: skip
-    """Write at most eight spots of each of a few groups of candidates with similar normals; return their number.
+    """Write at most eight contact points of each of a few groups of similar normals; return their number.
 
     `radius` is that of the smaller shape.
     """
@@ -172,7 +198,7 @@ def reduce_candidates(
         start = count
         for s in range(n):
             k, at = near_keys[s], count
-            # Features of both shapes often name one place: the first named stays, unless the other is deeper.
+            # Features of both shapes often give one point: the first stays, unless the other is deeper.
             new = k == seed if wide else near[s, 3] == 1.0
             for other in range(start, count):
                 x, y, z = found[k, 0] - points[other, 0], found[k, 1] - points[other, 1], found[k, 2] - points[other, 2]
@@ -187,28 +213,9 @@ def reduce_candidates(
     return count
 
 
-# Ways out of deep overlaps of meshes: spheres within a mesh, its cores, against the distance of the other shape.
-#
-# The surface of a thin body that is deep in another is nearer to the far side of that than to the one it came in by:
-# two crossing rods would be drawn through each other. The middle of a rod is on the side it came from until half of
-# both rods has passed. Where cores are inside the other shape they tell the way out, one for the pair: contacts that
-# push different ways would hold the shapes together. What the surfaces near them say is left out.
-
-# Overlaps of less than this part of the smallest core are not deep.
-_SHALLOW = 0.25
-# A core is inside when it is outside by less than this part of its radius: by then surfaces are again on the side they
-# came from.
-_INSIDE = 0.5
-# A core stands for the surfaces around it up to so many times its radius.
-_AROUND = 2.0
-# Where the ways out of all cores add up to less than this part of them the way between the shapes' middles helps.
-_UNDECIDED = 0.3
-_SPHERE_KEY = 1 << 40
-
-
 @inner
 def _smallest_sphere(kind, mesh, mesh_sphere, sphere):
-    """Return the radius of the smallest core of a mesh; other shapes have none."""
+    """Return the radius of the smallest depenetration sphere of a mesh; infinite for other shapes."""
     return sphere[mesh_sphere[mesh + 1] - 1, 3] if kind == MESH and mesh_sphere[mesh + 1] > mesh_sphere[mesh] else 1e300
 
 
@@ -219,7 +226,7 @@ def _enter_spheres(
     # out
     found, found_keys,
 ):  # fmt: skip
-    """Enter the cores of mesh i that are inside shape j, with their ways out; return the candidates."""
+    """Add the spheres of mesh i that are inside shape j, with their directions out; return the number of candidates."""
     sphere, first = meshes.sphere, meshes.mesh_sphere[mesh_i]
     sign = 1.0 if side == 0 else -1.0
     for c in range(first, meshes.mesh_sphere[mesh_i + 1]):
@@ -239,7 +246,7 @@ def _enter_spheres(
 
 @inner
 def _exit_direction(first, n, i, j, frame, found):
-    """Return the unit way out for all cores first .. n: their own, each counted as often as it is deep."""
+    """Return the unit direction out for all spheres first .. n: the mean of theirs, weighted by depth."""
     x = y = z = total = 0.0
     for k in range(first, n):
         x, y, z = x - found[k, GAP] * found[k, 3], y - found[k, GAP] * found[k, 4], z - found[k, GAP] * found[k, 5]
@@ -260,7 +267,7 @@ def _exit_direction(first, n, i, j, frame, found):
 
 @inner
 def _is_near(k, first, last, found):
-    """Return whether a core stands for candidate k."""
+    """Return whether a sphere replaces candidate k."""
     for c in range(first, last):
         x, y, z = found[k, 0] - found[c, 0], found[k, 1] - found[c, 1], found[k, 2] - found[c, 2]
         reach = _AROUND * found[c, GROUPED]
@@ -276,11 +283,11 @@ def depenetrate(
     # out
     found, found_keys,
 ):  # fmt: skip
-    """Let cores stand for the surfaces around them where shapes i and j overlap deeply; return the candidates.
+    """Replace surface candidates by depenetration spheres where shapes i and j overlap deeply; return the candidates.
 
     Args:
         n: candidates of the surfaces, in the world.
-        i, j, kind_i, kind_j, mesh_i, mesh_j: the shapes; normals look out of j into i.
+        i, j, kind_i, kind_j, mesh_i, mesh_j: the shapes; normals point out of j into i.
         frame, meshes: of all shapes.
         found, found_keys: the candidates.
     """
@@ -312,20 +319,9 @@ def depenetrate(
     return last
 
 
-# Parts of the largest extent of a pair that are so small that one candidate stands for each.
-_PARTS = 24.0
-# A block is far away beyond so many times its radius, an edge beyond so many times its half.
-_FAR, _FAR_EDGE = 3.0, 4.0
-# Parts of a block's radius: by which a feature may be higher than the lowest and still be chosen (see `candidates`),
-# and by which the bend of a distance may bring it closer than its gradient says.
-_OUTWEIGHED, _BENT = 0.16, 0.25
-_GOLDEN = 0.6180339887498949
-_MOST_SAMPLES = 32
-
-
 @outlined
 def _on_edge(kind, j, mesh, x, y, z, ex, ey, ez, t, frame, meshes):
-    """Return the distance at place t of an edge, -1 .. 1."""
+    """Return the distance at parameter t of an edge, -1 .. 1."""
     return least_distance(kind, j, mesh, x + t * ex, y + t * ey, z + t * ez, False, frame, meshes)
 
 
@@ -336,12 +332,12 @@ def _enter(
     # out
     found, found_keys,
 ):  # fmt: skip
-    """Enter the contact at place t of an edge, if it is near enough and not at an end; return the candidates."""
+    """Add the contact at parameter t of an edge, if it is near enough and not at an end; return the candidates."""
     x, y, z = x + t * ex, y + t * ey, z + t * ez
     value, nx, ny, nz = distance_from(kind, j, mesh, x, y, z, frame, meshes)
     if abs(t) > 0.999 or value - radius > limit:
         return n
-    # Across the edge: along it nothing is pressed, and a grid blurs the gradient there.
+    # Perpendicular to the edge, along which no contact force acts and a grid blurs the gradient.
     along = (nx * ex + ny * ey + nz * ez) / (ex * ex + ey * ey + ez * ez)
     nx, ny, nz = nx - along * ex, ny - along * ey, nz - along * ez
     length = math.sqrt(nx * nx + ny * ny + nz * nz)
@@ -354,7 +350,7 @@ def _enter(
 
 @inner
 def _lowest(kind, j, mesh, x, y, z, ex, ey, ez, low, high, frame, meshes):
-    """Return the place of the lowest distance on a stretch of an edge, by golden section."""
+    """Return the parameter of the lowest distance on a part of an edge, by golden section search."""
     a, b = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     fa = _on_edge(kind, j, mesh, x, y, z, ex, ey, ez, a, frame, meshes)
     fb = _on_edge(kind, j, mesh, x, y, z, ex, ey, ez, b, frame, meshes)
@@ -377,9 +373,9 @@ def _visit_edge(
     # out
     found, found_keys,
 ):  # fmt: skip
-    """Enter the lowest places of an edge between its ends, which are features of their own; return the candidates.
+    """Add the local minima of the distance on an edge between its ends, which are features themselves.
 
-    `value` is the distance in its middle.
+    `value` is the distance in its middle. Returns the number of candidates.
     """
     half = math.sqrt(ex * ex + ey * ey + ez * ez)
     if 2.0 * half <= spacing:
@@ -424,9 +420,9 @@ def _feature_count(kind):
 
 @inner
 def _primitive_feature(kind, f, sx, sy, sz, dx, dy):
-    """Return feature f of a primitive: middle and half edge, in its own axes.
+    """Return feature f of a primitive: midpoint and half edge, in its own axes.
 
-    Cylinders have twelve points of each rim, then those that look most along (dx, dy), and the line between them.
+    Cylinders have twelve points of each rim, then those furthest along (dx, dy), and the line between them.
     """
     if kind == SPHERE:
         return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
@@ -445,7 +441,7 @@ def _primitive_feature(kind, f, sx, sy, sz, dx, dy):
             return a * sx, 0.0, b * sz, 0.0, sy, 0.0
         return a * sx, b * sy, 0.0, 0.0, 0.0, sz
     if f < 24:
-        # Multiples of thirty degrees, from the two numbers that they are made of.
+        # Multiples of thirty degrees.
         k = f % 12
         c, s = _RIM_COSINES[k], _RIM_COSINES[(k + 9) % 12]
         return sx * c, sx * s, (sy if f < 12 else -sy), 0.0, 0.0, 0.0
@@ -454,13 +450,9 @@ def _primitive_feature(kind, f, sx, sy, sz, dx, dy):
     return sx * dx, sx * dy, (sy if f == 24 else -sy), 0.0, 0.0, 0.0
 
 
-_HALF_ROOT = math.sqrt(0.75)
-_RIM_COSINES = (1.0, _HALF_ROOT, 0.5, 0.0, -0.5, -_HALF_ROOT, -1.0, -_HALF_ROOT, -0.5, 0.0, 0.5, _HALF_ROOT)
-
-
 @inner
 def _rim(kind, j, mesh, ox, oy, oz, turn, frame, meshes):
-    """Return which way the rim of a cylinder with its middle at o comes closest: against the gradient there."""
+    """Return the direction in which the rim of a cylinder with centre o comes closest: against the gradient there."""
     _, nx, ny, nz = distance_from(kind, j, mesh, ox, oy, oz, frame, meshes)
     u, v = turn[0] * nx + turn[3] * ny + turn[6] * nz, turn[1] * nx + turn[4] * ny + turn[7] * nz
     length = math.sqrt(u * u + v * v)
@@ -474,7 +466,7 @@ def _visit_feature(
     n, first, kind, j, mesh, ox, oy, oz, turn, point, radius, limit, spacing, key, apart, frame, meshes, found,
     found_keys,
 ):  # fmt: skip
-    """Enter the contacts of one feature of a shape at o, turned by `turn`; return the number of candidates."""
+    """Add the contacts of one feature of a shape at o with the rotation `turn`; return the number of candidates."""
     x, y, z = rotate(turn, point[0], point[1], point[2])
     x, y, z = ox + x, oy + y, oz + z
     if point[3] == 0.0 and point[4] == 0.0 and point[5] == 0.0:
@@ -514,11 +506,11 @@ def _visit_block(
     n, first, block, start, side, kind, j, mesh, ox, oy, oz, x, y, z, turn, limit, spacing, apart, frame,
     meshes, found, found_keys,
 ):  # fmt: skip
-    """Enter the contacts of the features of a block around (x, y, z); return the number of candidates.
+    """Add the contacts of the features of a block around (x, y, z); return the number of candidates.
 
-    How high they are is estimated by the gradient in the middle. Those that are too far away or that the lowest one of
-    the block outweighs anyway, when spots are chosen, are left out; of a block that is far away beside its size all but
-    the lowest, a point if it has any: an edge is as low as its lower end, and from far away tells nothing more.
+    Their heights are estimated by the gradient at the centre. Those that are too far away, or that would not be chosen
+    beside the lowest of the block, are skipped; of a block that is far away relative to its size all but the lowest, a
+    point if it has any: an edge is as low as its lower end.
     """
     begin, end, size = meshes.block_feature[block], meshes.block_feature[block + 1], meshes.block_sphere[block, 3]
     value, nx, ny, nz = distance_from(kind, j, mesh, x, y, z, frame, meshes)
@@ -529,7 +521,7 @@ def _visit_block(
         least = min(least, height)
         if _is_point(row, f):
             point = min(point, height)
-    # The height of the middle is that of its distance; a plane's distance has no bend.
+    # The height of the centre is that of its distance; a plane's distance has no curvature.
     sphere = meshes.block_sphere
     most = ax * sphere[block, 0] + ay * sphere[block, 1] + az * sphere[block, 2] - value + limit
     if kind != PLANE:
@@ -550,7 +542,7 @@ def _visit_block(
 
 @inner
 def _clear_of(spheres, b, kind, j, mesh, ox, oy, oz, turn, limit, rough, frame, meshes):
-    """Return whether sphere b is further than limit from shape j, and its middle in the axes of j."""
+    """Return whether sphere b is further than limit from shape j, and its centre in the axes of j."""
     x, y, z = rotate(turn, spheres[b, 0], spheres[b, 1], spheres[b, 2])
     x, y, z = ox + x, oy + y, oz + z
     value = least_distance(kind, j, mesh, x, y, z, rough, frame, meshes)
@@ -564,7 +556,7 @@ def _scan(
     # out
     found, found_keys,
 ):  # fmt: skip
-    """Enter the contacts of all features of shape i with the distance of shape j; return the number of candidates."""
+    """Add the contacts of all features of shape i with the distance of shape j; return the number of candidates."""
     ox, oy, oz = to_shape(
         j, frame, frame[i, AT] - frame[j, AT], frame[i, AT + 1] - frame[j, AT + 1], frame[i, AT + 2] - frame[j, AT + 2]
     )

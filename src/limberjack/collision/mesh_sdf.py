@@ -1,9 +1,9 @@
-"""Signed distance grids of closed meshes: exact near the surface, by nearest triangles further off; kept on disk.
+"""Signed distance grids of closed meshes, cached on disk, and the depenetration spheres inside them.
 
 `grid_of` returns the distances at the nodes of a regular grid, negative inside. Near the surface each node has the
 exact distance to the nearest triangle. Further off, nodes take over the nearest triangle of their neighbours, in
 sweeps, and measure the distance to that. The sign is that of the winding number, counted along each of the three axes;
-two of three decide, since a ray may graze an edge.
+two of three decide, since a ray may graze an edge. `depenetration_spheres` places spheres on the ridges of a grid.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ CELLS, _AROUND, _LEAST_AROUND = 56, 0.12, 3
 _BAND = 1.5
 _VERSION = 1
 _MOST_FILES = 200
-# A node of a grid is in the middle where the way to the surface grows by less than this per length in all directions;
-# cores have a radius of so many cells at least, and lie apart by this part of it, or more where a mesh
-# would have too many.
+# A node is on a ridge where the distance to the surface grows by less than this per length in all directions; spheres
+# have a radius of so many cells at least, and distances of this part of it, or more where a mesh would have too many.
 _RIDGE, _SMALLEST, _APART, _MOST = 0.7, 0.9, 0.5, 160
 
 
@@ -147,7 +146,7 @@ def count_windings(
 ):  # fmt: skip
     """Add 1 to the votes of every node inside, by the faces that a ray from it along an axis leaves and enters.
 
-    The rays are shifted by a small part of a cell, so that they meet no vertex. On the way `votes` holds the winding
+    The rays are shifted by a small part of a cell, so that they hit no vertex. On the way `votes` holds the winding
     number so far in steps of 4 and the votes of other axes below.
     """
     count = votes.shape
@@ -214,7 +213,7 @@ def _folder() -> Path:
 
 
 def grid_of(surface: Surface, cells: int = CELLS) -> Grid:
-    """Return the grid of a closed surface: from disk, where one of the same mesh was kept."""
+    """Return the grid of a closed surface: from disk, if one of the same mesh is stored."""
     digest = hashlib.sha256(f"{_VERSION} {cells} {surface.vertices.shape}".encode())
     for array in (surface.vertices, surface.faces):
         digest.update(np.ascontiguousarray(array).tobytes())
@@ -225,14 +224,14 @@ def grid_of(surface: Surface, cells: int = CELLS) -> Grid:
         if grid.values.dtype == np.float32 and grid.values.ndim == 3 and np.isfinite(grid.values).all():
             return grid
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        pass  # there is none, or a broken one: it is made anew
+        pass  # there is none, or a broken one: it is built
     grid = build_grid(surface, cells)
     _store(path, grid)
     return grid
 
 
 def _store(path: Path, grid: Grid) -> None:
-    """Write the grid whole or not at all, and forget the oldest of many."""
+    """Write the grid whole or not at all, and delete the oldest of many."""
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
@@ -247,7 +246,7 @@ def _store(path: Path, grid: Grid) -> None:
 
 
 def depenetration_spheres(grid: Grid) -> np.ndarray:
-    """Return spheres inside a mesh that touch its surface, (n, 4) middles and radii, the largest first."""
+    """Return spheres inside a mesh that touch its surface, (n, 4) centres and radii, the largest first."""
     depth = -grid.values.astype(float)
     at = np.argwhere(depth > _SMALLEST * grid.step)
     own = depth[tuple(at.T)]
@@ -268,7 +267,7 @@ def depenetration_spheres(grid: Grid) -> np.ndarray:
 
 
 def _spread(at: np.ndarray, radius: np.ndarray, part: float, step: float) -> list[int]:
-    """Return spheres, in order, none of which has its middle within a part of the radius of one before it."""
+    """Return spheres, in order, none of which has its centre within a part of the radius of one before it."""
     chosen, left = [], np.ones(len(at), bool)
     while left.any() and len(chosen) <= _MOST:
         k = int(left.argmax())

@@ -1,7 +1,8 @@
-"""Work arrays of the narrow phase, and how routines of pairs hand over what they found.
+"""What the routines of the narrow phase share: work arrays, contact points, vectors in the axes of a shape.
 
-A routine of a pair (i, j) writes *spots*: rows of the point midway between the surfaces (3), the unit normal out of j
-into i (3) and the depth, and the key of each; it returns their number.
+A routine of a pair of shapes (i, j) writes contact points, rows of the point midway between the surfaces (3), the unit
+normal out of j into i (3) and the depth, with a key for each; it returns their number. The rotation of a shape stands
+in the first nine columns of its row in `frame`.
 """
 
 from __future__ import annotations
@@ -13,8 +14,6 @@ import numpy as np
 from limberjack._jit import inner
 
 __all__ = ["DEPTH", "MOST", "NORMAL", "Scratch", "new_scratch", "put_point", "to_shape", "to_world"]
-
-# Vectors between the world and the axes of a shape, whose rotation stands in the first nine columns of its frame.
 
 
 @inner
@@ -73,7 +72,7 @@ def new_scratch() -> Scratch:
 
 @inner
 def put_point(n, x, y, z, nx, ny, nz, depth, key, points, keys):
-    """Write spot n and return n + 1."""
+    """Write contact point n and return n + 1."""
     points[n, 0], points[n, 1], points[n, 2] = x, y, z
     points[n, 3], points[n, 4], points[n, 5], points[n, 6] = nx, ny, nz, depth
     keys[n] = key

@@ -1,6 +1,15 @@
-"""Contacts of spheres and capsules with each other, and of spheres with boxes and cylinders.
+"""Contacts of pairs with closed forms: spheres and capsules, spheres with boxes and cylinders, two boxes.
 
 A capsule is a segment with a radius and a sphere is a segment without length, so one routine serves their pairs.
+
+Two boxes: the separating axis, then the incident face clipped by the reference face. Of the fifteen axes (three face
+normals each, nine cross products of edges) that of greatest separation is the normal. A face of the first box is
+preferred to one of the second, and faces to edges, by a slack: resting boxes then keep their reference, and their
+contacts keep their keys.
+
+Keys of two boxes: face contacts 32 (36 f + i) + k with reference face f (first box 0-5, second 6-11), incident face i
+and feature k: corner of the incident face 0-3, its edge e across side s of the reference 4 + 4 e + s, corner of the
+reference 20.. Edge contacts 2^15 + 16 (3 a + b) + signs.
 """
 
 from __future__ import annotations
@@ -15,8 +24,12 @@ from limberjack.collision.shapes import SPHERE
 
 __all__ = ["box_box", "closest_on_segments", "segment_pair", "sphere_box", "sphere_cylinder"]
 
-# Sine of the angle below which two segments count as parallel: they then touch along a line, by its two ends.
+# Sine of the angle below which two segments are parallel: they have two contacts then, at both ends of the overlap.
 _PARALLEL = 0.02
+# Part of a box's smallest half edge that preferences between axes are worth, and that corners may overhang uncut.
+_SLACK = 2e-3
+# Square of the cosine between an edge's normal and that of a face that may stand for it; cosine of parallel faces.
+_ALIKE, _PARALLEL_FACES = 0.99, 0.9998
 
 
 @inner
@@ -26,9 +39,9 @@ def _clamp(x, low, high):
 
 @inner
 def closest_on_segments(dx, dy, dz, ux, uy, uz, h, vx, vy, vz, k):
-    """Return the places s, t of the closest points of the segments s u, |s| <= h and d + t v, |t| <= k.
+    """Return the parameters s, t of the closest points of the segments s u, |s| <= h and d + t v, |t| <= k.
 
-    u and v are unit vectors; d leads from the middle of the first to the middle of the second.
+    u and v are unit vectors; d is the vector from the middle of the first to that of the second.
     """
     b = ux * vx + uy * vy + uz * vz
     du, dv = dx * ux + dy * uy + dz * uz, dx * vx + dy * vy + dz * vz
@@ -90,7 +103,7 @@ def segment_pair(
     b = ux * vx + uy * vy + uz * vz
     along = x * ux + y * uy + z * uz
     if hi > 0.0 and hj > 0.0 and 1.0 - b * b < _PARALLEL * _PARALLEL and along * along < _PARALLEL * _PARALLEL:
-        # Both ends of the stretch of the first segment that lies beside the second.
+        # Both ends of the part of the first segment that overlaps the second.
         middle, half = dx * ux + dy * uy + dz * uz, hj * abs(b)
         low, high = max(-hi, middle - half), min(hi, middle + half)
         if high - low > 1e-3 * min(hi, hj):
@@ -110,7 +123,7 @@ def segment_pair(
 
 @inner
 def _put(i, s, ri, rj, distance, ux, uy, uz, nx, ny, nz, key, n, frame, points, keys):
-    """Write the spot at place s of segment i; the other segment lies `distance` away against the normal."""
+    """Write the contact point at parameter s of segment i; the other segment is `distance` away against the normal."""
     back = 0.5 * (distance + ri - rj)
     return put_point(
         n, frame[i, AT] + s * ux - back * nx, frame[i, AT + 1] + s * uy - back * ny,
@@ -120,7 +133,7 @@ def _put(i, s, ri, rj, distance, ux, uy, uz, nx, ny, nz, key, n, frame, points, 
 
 @inner
 def _put_sphere(i, j, nx, ny, nz, distance, frame, points, keys):
-    """Write the spot of sphere i, whose middle is `distance` outside shape j along a normal in that shape's axes."""
+    """Write the contact of sphere i, whose centre is `distance` outside shape j along a normal in that shape's axes."""
     wx, wy, wz = to_world(j, frame, nx, ny, nz)
     radius = frame[i, SIZE]
     back = 0.5 * (distance + radius)
@@ -132,7 +145,7 @@ def _put_sphere(i, j, nx, ny, nz, distance, frame, points, keys):
 
 @inner
 def _from(i, j, frame):
-    """Return the middle of shape i in the axes of shape j."""
+    """Return the centre of shape i in the axes of shape j."""
     dx, dy, dz = frame[i, AT] - frame[j, AT], frame[i, AT + 1] - frame[j, AT + 1], frame[i, AT + 2] - frame[j, AT + 2]
     return to_shape(j, frame, dx, dy, dz)
 
@@ -154,7 +167,7 @@ def sphere_box(
     if distance > 1e-12 * radius:
         nx, ny, nz = nx / distance, ny / distance, nz / distance
     else:
-        # The middle is inside: out through the nearest face.
+        # The centre is inside: out through the nearest face.
         fx, fy, fz = abs(x) - hx, abs(y) - hy, abs(z) - hz
         nx = ny = nz = 0.0
         distance = max(fx, fy, fz)
@@ -192,22 +205,6 @@ def sphere_cylinder(
     return _put_sphere(i, j, ux, uy, uz, distance, frame, points, keys)
 
 
-# Contacts of two boxes: the separating axis, then the incident face clipped by the reference face.
-#
-# Of the fifteen axes (three face normals each, nine cross products of edges) that of greatest separation is the
-# normal. A face of the first box is preferred to one of the second, and faces to edges, by a slack: resting boxes
-# then keep their reference, and their contacts keep their keys.
-#
-# Keys: face contacts 32 (36 f + i) + k with reference face f (first box 0-5, second 6-11), incident face i and
-# feature k: corner of the incident face 0-3, its edge e across side s of the reference 4 + 4 e + s, corner of the
-# reference 20.. Edge contacts 2^15 + 16 (3 a + b) + signs.
-
-# Part of a box's smallest half edge that preferences between axes are worth, and that corners may overhang uncut.
-_SLACK = 2e-3
-# Square of the cosine between an edge's normal and that of a face that may stand for it; cosine of parallel faces.
-_ALIKE, _PARALLEL_FACES = 0.99, 0.9998
-
-
 @inner
 def _column(frame, i, k):
     """Return axis k of shape i in the world."""
@@ -241,8 +238,8 @@ def _edge_axis(best, code, t1, t2, c1, c2, reach_a, reach_b, square, new):
 def _best_edges(t, c, m, a, b):
     """Return the greatest separation along a cross product of edges, and its number 3 k + l.
 
-    c holds the dot products of the axes by rows of the first box, m their sizes, t the way between the middles in the
-    first box's axes, a and b the half edges.
+    c holds the dot products of the axes by rows of the first box, m their magnitudes, t the vector between the centres
+    in the first box's axes, a and b the half edges.
     """
     best, code = -1e300, 0
     for k in range(3):
@@ -260,8 +257,8 @@ def _best_edges(t, c, m, a, b):
 def _alike(code, k, l, m):
     """Return whether the cross product of edges k and l points nearly along the normal of face `code`.
 
-    Faces that hardly tilt and overlap in a corner only have no separation of their own that is any good: it counts what
-    lies beyond the overlap. Boxes that rest so would change from edges to faces and back as they rock.
+    The separation of nearly parallel faces that overlap in a corner only is misleading, since it includes what lies
+    beyond the overlap: boxes that rest so would change from edges to faces and back as they rock.
     """
     length = 1.0 - m[3 * k + l] * m[3 * k + l]
     if code < 3:
@@ -287,7 +284,7 @@ def box_box(
     # out
     points, keys, near, near_keys,
 ):  # fmt: skip
-    """Write the contacts of boxes i and j; return their number, -1 where only their closest points can tell."""
+    """Write the contacts of boxes i and j; return their number, or -1 where their closest points are needed."""
     a0, a1, a2 = _column(frame, i, 0), _column(frame, i, 1), _column(frame, i, 2)
     b0, b1, b2 = _column(frame, j, 0), _column(frame, j, 1), _column(frame, j, 2)
     d = (frame[j, AT] - frame[i, AT], frame[j, AT + 1] - frame[i, AT + 1], frame[j, AT + 2] - frame[i, AT + 2])
@@ -315,8 +312,8 @@ def box_box(
         return 0
     if other > face + slack:
         face = other
-        # Of two faces that touch and are nearly parallel either does, and the choice must not change as boxes rock.
-        # Along a much larger one a fast body goes too far for that within a step.
+        # Of two nearly parallel faces in contact either serves as the reference, and the choice must not change as
+        # boxes rock. Along a much larger face a fast body moves too far for that within a step.
         if (
             other > slack
             or m[3 * code + turned - 3] < _PARALLEL_FACES
@@ -358,7 +355,7 @@ def _edge_contact(i, j, k, l, separation, slack, d, frame, points, keys):
     if nx * d[0] + ny * d[1] + nz * d[2] > 0.0:
         length = -length
     nx, ny, nz = nx / length, ny / length, nz / length
-    # From the middle of box i to the middle of its edge, then to that of the edge of box j.
+    # From the centre of box i to the middle of its edge, then to that of the edge of box j.
     ex = ey = ez = 0.0
     px, py, pz = frame[i, AT], frame[i, AT + 1], frame[i, AT + 2]
     signs = 0
@@ -397,7 +394,7 @@ def _clip_faces(
     # out
     near, near_keys,
 ):  # fmt: skip
-    """Write the candidates of the face of box o that meets face k of box r; return their number.
+    """Write the candidates of the face of box o incident on face k of box r; return their number.
 
     Coordinates u, v, w run along axes k + 1, k + 2 and k of the reference box, w outward from the face: w is the gap.
     """
@@ -479,7 +476,7 @@ def _clip_faces(
 
 @outlined
 def _put_faces(n, r, k, side, sign, kind, separation, slack, frame, near, near_keys, points, keys):
-    """Write the chosen candidates as spots; return their number.
+    """Write the chosen candidates as contact points; return their number.
 
     -1: the boxes are apart and their closest points are not over the reference face.
     """

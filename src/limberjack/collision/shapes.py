@@ -1,8 +1,12 @@
-"""The colliding shapes of a model as flat arrays, and the pairs that never collide.
+"""The colliding shapes of a model in flat arrays (`Shapes`, `Meshes`), and the pairs that never collide (`Filters`).
 
 Shapes stand in the frames of links, since bodies on fixed joints move as one. `size` by kind: sphere (radius, 0, 0),
 capsule and cylinder (radius, half length along z, 0), box (half edges), hull and mesh (half edges of the box around
-them, whose middle is the origin of their frame), plane (0, 0, 0).
+them, whose centre is the origin of their frame), plane (0, 0, 0).
+
+Each mesh is stored once however many shapes have it, in coordinates relative to the centre of the box around it. Its
+features, where contact can begin, stand in blocks of neighbours with a bounding sphere each, and blocks in clusters,
+so that most of them are never visited.
 """
 
 from __future__ import annotations
@@ -25,19 +29,19 @@ __all__ = [
     "new_filters", "new_shapes", "shape_names",
 ]  # fmt: skip
 
-# `Meshes`: hulls and meshes of a model in flat arrays, each once however many shapes have it.
-#
-# Coordinates are relative to the middle of the box around the mesh. Features, where contact can begin, stand in
-# blocks of neighbours with a sphere around each, and blocks in clusters, so that most of them are never looked at.
-
+# In the order in which a pair's routine takes them: the first of a pair has the smaller number.
+SPHERE, CAPSULE, BOX, CYLINDER, HULL, MESH, PLANE = range(7)
+_KINDS = {"sphere": SPHERE, "capsule": CAPSULE, "box": BOX, "cylinder": CYLINDER, "plane": PLANE}
+# Joints whose bodies are not held beside each other: such bodies may collide.
+_LOOSE = ("gear", "distance", "no_slip", "free")
 # Most features of a block, and blocks of a cluster.
 _BLOCK, _CLUSTER = 8, 8
-# Cells of the grid up to which an edge is short: between its ends the distance bends no more than the grid blurs it.
+# Cells of the grid up to which an edge is short: the grid blurs the distance more than it curves between the ends.
 _SHORT = 1.5
 
 
 class Meshes(NamedTuple):
-    """Hulls and meshes, one after the other; m meshes, p polygons, k cores, f features in b blocks in c clusters."""
+    """Hulls and meshes, one after the other; m meshes, p polygons, k spheres, f features in b blocks in c clusters."""
 
     vertices: np.ndarray  # (v, 3)
     mesh_vertex: np.ndarray  # (m + 1,) vertices of each mesh
@@ -46,14 +50,14 @@ class Meshes(NamedTuple):
     polygon_corner: np.ndarray  # vertices around each polygon
     polygon_normal: np.ndarray  # (p, 3)
     polygon_height: np.ndarray  # (p,) along its normal
-    feature: np.ndarray  # (f, 6) middle and half edge
+    feature: np.ndarray  # (f, 6) midpoint and half edge
     mesh_cluster: np.ndarray  # (m + 1,) clusters of each mesh
     cluster_block: np.ndarray  # (c + 1,) blocks of each cluster
-    cluster_sphere: np.ndarray  # (c, 4) middle and radius
+    cluster_sphere: np.ndarray  # (c, 4) centre and radius
     block_feature: np.ndarray  # (b + 1,) features of each block
-    block_sphere: np.ndarray  # (b, 4) middle and radius
-    mesh_sphere: np.ndarray  # (m + 1,) cores of each mesh
-    sphere: np.ndarray  # (k, 4) spheres inside: middle and radius, the largest first
+    block_sphere: np.ndarray  # (b, 4) centre and radius
+    mesh_sphere: np.ndarray  # (m + 1,) depenetration spheres of each mesh
+    sphere: np.ndarray  # (k, 4) centre and radius, the largest first
     grid_start: np.ndarray  # (m,) where the distances of each mesh begin
     grid_shape: np.ndarray  # (m, 3) nodes along each axis; zero for hulls
     grid_frame: np.ndarray  # (m, 4) first node and step
@@ -65,7 +69,7 @@ class MeshMaker:
 
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[int, bool, np.ndarray, np.ndarray, float]] = {}
-        # what was given, kept: no other array can come to have its id
+        # the arrays are held: no other array can come to have their ids
         self._same: dict[tuple[int, int], tuple[object, object, tuple[int, bool, np.ndarray, np.ndarray, float]]] = {}
         self._vertices: list[np.ndarray] = [np.zeros((0, 3))]
         self._polygons: list[np.ndarray] = []
@@ -79,10 +83,10 @@ class MeshMaker:
         self._grids: list[np.ndarray] = [np.zeros(0, np.float32)]
         self._grid_rows: list[tuple[int, tuple[int, ...], tuple[float, ...]]] = []
         self._depenetration: list[np.ndarray] = [np.zeros((0, 4))]
-        self._starts = {"vertex": [0], "polygon": [0], "cluster": [0], "core": [0]}
+        self._starts = {"vertex": [0], "polygon": [0], "cluster": [0], "sphere": [0]}
 
     def add(self, vertices: object, faces: object, name: str) -> tuple[int, bool, np.ndarray, np.ndarray, float]:
-        """Add a mesh, if it is new; return its number, whether it is convex, its middle, half edges and radius.
+        """Add a mesh, if it is new; return its number, whether it is convex, its centre, half edges and radius.
 
         Args:
             vertices: (n, 3) [m].
@@ -126,7 +130,7 @@ class MeshMaker:
         self._starts["vertex"].append(first + len(surface.vertices))
         self._starts["polygon"].append(len(self._polygons))
         self._starts["cluster"].append(len(self._cluster_spheres))
-        self._starts["core"].append(sum(len(spheres) for spheres in self._depenetration))
+        self._starts["sphere"].append(sum(len(spheres) for spheres in self._depenetration))
 
     def _put_features(self, rows: np.ndarray) -> None:
         """Put features into blocks of neighbours: cut in half across the longest side until they are small."""
@@ -166,7 +170,7 @@ class MeshMaker:
             cluster_sphere=np.array(self._cluster_spheres, float).reshape(-1, 4),
             block_feature=np.array(self._blocks, np.int64),
             block_sphere=np.array(self._spheres, float).reshape(-1, 4),
-            mesh_sphere=np.array(self._starts["core"], np.int64),
+            mesh_sphere=np.array(self._starts["sphere"], np.int64),
             sphere=np.concatenate(self._depenetration),
             grid_start=np.array([row[0] for row in self._grid_rows], np.int64),
             grid_shape=np.array([row[1] for row in self._grid_rows], np.int64).reshape(-1, 3),
@@ -176,17 +180,9 @@ class MeshMaker:
 
 
 def _sphere(points: np.ndarray) -> np.ndarray:
-    """Return middle and radius of a sphere around points."""
+    """Return centre and radius of a sphere around points."""
     middle = 0.5 * (points.min(axis=0) + points.max(axis=0))
     return np.append(middle, np.linalg.norm(points - middle, axis=1).max())
-
-
-# In the order in which a pair's routine takes them: the first of a pair has the smaller number.
-SPHERE, CAPSULE, BOX, CYLINDER, HULL, MESH, PLANE = range(7)
-_KINDS = {"sphere": SPHERE, "capsule": CAPSULE, "box": BOX, "cylinder": CYLINDER, "plane": PLANE}
-
-# Joints that tie two bodies without holding them beside each other: such bodies may collide.
-_LOOSE = ("gear", "distance", "no_slip", "free")
 
 
 class Shapes(NamedTuple):
@@ -195,7 +191,7 @@ class Shapes(NamedTuple):
     kind: np.ndarray  # (s,) SPHERE .. PLANE
     link: np.ndarray  # (s,) -1 = static
     body: np.ndarray  # (s,) -1 = the world itself
-    part: np.ndarray  # (s,) what joints tie together; see `new_filters`
+    part: np.ndarray  # (s,) link or group of fixed bodies, the partners of joints; see `new_filters`
     group: np.ndarray  # (s,) shapes of one nonzero group do not collide
     place: np.ndarray  # (s, 7) position from the link's centre and quaternion, link axes; static: world
     size: np.ndarray  # (s, 3)
@@ -210,7 +206,7 @@ class Filters(NamedTuple):
     """Pairs that do not collide, as sorted neighbour lists; both directions of every pair are listed."""
 
     joined_start: np.ndarray  # (parts + 1,)
-    joined: np.ndarray  # parts tied by a joint
+    joined: np.ndarray  # parts joined by a joint
     apart_start: np.ndarray  # (bodies + 2,) by body + 1, so that the world has a place
     apart: np.ndarray  # bodies + 1 that were excluded by name
 
@@ -229,10 +225,10 @@ def shape_names(model: Model, ignored: Collection[str] = ()) -> list[str]:
 
 
 def _parts(model: Model) -> np.ndarray:
-    """Return what each body belongs to when joints tie things: its link, or the group of bodies it is fixed with.
+    """Return the part of each body, the partner of joints: its link, or the group of bodies it is fixed to.
 
-    Bodies that are fixed to the world, near or far, all have link -1, yet an arm hinged to one of them must still
-    meet the others: each such group of bodies is a part of its own, numbered after the links. The world is none.
+    Bodies that are fixed to the world all have link -1, yet an arm hinged to one of them must still collide with the
+    others: each such group of bodies is a part of its own, numbered after the links. The world is none.
     """
     link = model.arrays.body_link
     part = np.array(link, np.int64)
@@ -301,7 +297,7 @@ def _sized(shape: Shape) -> tuple[int, tuple[float, float, float], float]:
 
 
 def new_filters(model: Model) -> Filters:
-    """Return the pairs of `model` that never collide: bodies tied by a joint, and those excluded by name.
+    """Return the pairs of `model` that never collide: bodies joined by a joint, and those excluded by name.
 
     The world is no partner of joints, or nothing hinged to it could lie on the ground.
     """

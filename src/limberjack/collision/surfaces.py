@@ -1,8 +1,8 @@
-"""Triangle meshes as solids: checked, repaired where that is unambiguous, and taken apart into what contact needs.
+"""Triangle meshes as solids: checked, repaired where that is unambiguous, and their polygons and features.
 
-A closed surface has every edge used as often in one direction as in the other. Holes are refused, since what is inside
-cannot be told, but for very small ones, which are filled. Faces that look the wrong way are turned. Repairs come with a
-warning.
+A closed surface has every edge used as often in one direction as in the other. Holes are refused, since inside and
+outside are then undefined, but for very small ones, which are filled. Faces with the wrong orientation are flipped.
+Repairs come with a warning.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Surface", "closed_surface"]
 # Sine of the angle between two faces below which they are one flat face; at sharper convex edges contact can begin.
 _FLAT, _SHARP = 1e-4, 0.3
 _MOST_CORNERS = 24
-# Part of the largest extent up to which a hole is taken for a flaw and filled: a cup's opening is none.
+# Part of the largest extent up to which a hole is a flaw and is filled: a cup's opening is none.
 _SMALL_HOLE = 0.05
 
 
@@ -52,7 +52,7 @@ def closed_surface(vertices: np.ndarray, faces: np.ndarray, name: str) -> Surfac
     triangles, turned = _turned(triangles, name)
     if turned:
         warnings.warn(
-            f'mesh "{name}": {turned} of {len(triangles)} faces looked the wrong way; turned', ModelWarning, 2
+            f'mesh "{name}": {turned} of {len(triangles)} faces had the wrong orientation; flipped', ModelWarning, 2
         )
     a, b, c = (points[triangles[:, k]] for k in range(3))
     volume = np.einsum("ij,ij->", a - points[0], np.cross(b - points[0], c - points[0])) / 6.0
@@ -60,7 +60,7 @@ def closed_surface(vertices: np.ndarray, faces: np.ndarray, name: str) -> Surfac
     if abs(volume) < 1e-9 * size**3:
         raise ModelError(f'mesh "{name}" encloses no volume ({volume:.3g} m^3): it cannot collide')
     if volume < 0.0:
-        warnings.warn(f'mesh "{name}": all {len(triangles)} faces looked inward; turned', ModelWarning, 2)
+        warnings.warn(f'mesh "{name}": all {len(triangles)} faces were oriented inward; flipped', ModelWarning, 2)
         triangles = triangles[:, ::-1]
     used, triangles = np.unique(triangles, return_inverse=True)
     points, triangles = points[used], triangles.reshape(-1, 3)
@@ -68,7 +68,7 @@ def closed_surface(vertices: np.ndarray, faces: np.ndarray, name: str) -> Surfac
 
 
 def _welded(points: np.ndarray, triangles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mesh with vertices at one place made one, and without faces that have no area."""
+    """Return the mesh with coincident vertices merged, and without faces that have no area."""
     size = np.ptp(points, axis=0).max()
     _, first, of = np.unique(np.round(points / (1e-9 * size + 1e-300)), axis=0, return_index=True, return_inverse=True)
     triangles = of.reshape(-1)[triangles]
@@ -115,7 +115,7 @@ def _filled(points: np.ndarray, triangles: np.ndarray) -> tuple[np.ndarray, int]
 
 
 def _turned(triangles: np.ndarray, name: str) -> tuple[np.ndarray, int]:
-    """Return the faces turned to agree with their neighbours, and how many had to be."""
+    """Return the faces flipped to agree with their neighbours, and how many had to be."""
     edges, of, sign = _edges(triangles)
     balance = np.bincount(of, sign, len(edges))
     if not balance.any():
@@ -129,19 +129,19 @@ def _turned(triangles: np.ndarray, name: str) -> tuple[np.ndarray, int]:
         )
     if (uses != 2).any():
         raise ModelError(
-            f'mesh "{name}": faces look different ways and {int((uses > 2).sum())} edges have more than two faces: '
-            "what is inside cannot be told"
+            f'mesh "{name}": faces have different orientations and {int((uses > 2).sum())} edges more than two faces: '
+            "its inside is undefined"
         )
     flip = _agreement(len(triangles), of, sign)
     triangles = np.where(flip[:, None], triangles[:, ::-1], triangles)
     _, of, sign = _edges(triangles)
     if np.bincount(of, sign).any():
-        raise ModelError(f'mesh "{name}" has one side only, like a Moebius strip: what is inside cannot be told')
+        raise ModelError(f'mesh "{name}" has one side only, like a Moebius strip: its inside is undefined')
     return triangles, int(min(flip.sum(), (~flip).sum()))
 
 
 def _agreement(count: int, of: np.ndarray, sign: np.ndarray) -> np.ndarray:
-    """Return which faces must be turned so that neighbours agree; the first face of each part stays."""
+    """Return which faces must be flipped so that neighbours agree; the first face of each part stays."""
     order = np.argsort(of, kind="stable")
     one, two = order[0::2], order[1::2]
     face_a, face_b, same = one // 3, two // 3, sign[one] == sign[two]
@@ -256,13 +256,13 @@ def _outline(triangles: np.ndarray) -> np.ndarray:
 
 
 def features_of(surface: Surface, short: float = 0.0) -> np.ndarray:
-    """Return where contact can begin: rows of a middle and a half edge (n, 6); a vertex has a half edge of zero.
+    """Return where contact can begin: rows of a midpoint and a half edge (n, 6); a vertex has a half edge of zero.
 
-    Hollow and flat edges, and vertices without any other, touch nothing first.
+    At concave and flat edges, and vertices without any other, contact never begins.
 
     Args:
         surface: the mesh.
-        short: length up to which edges are left out, since their ends tell as much [m].
+        short: length up to which edges are left out, since their ends suffice [m].
     """
     points = surface.vertices
     edges, _, angle = edge_angles(points, surface.faces)

@@ -35,18 +35,18 @@ _TURN = 0.2
 
 
 class BallJoints(NamedTuple):
-    """Ball joints and what meets them; c joints, t touches of a joint and a body."""
+    """Ball joints and work arrays of their solver; c joints, t incidences of a joint and a body, n bodies."""
 
     link: np.ndarray  # (c, 2) bodies a and b, -1 = the world
-    lever: np.ndarray  # (c, 6) the joint in a and in b from their com, body axes; of the world its place there
-    touch: np.ndarray  # (c, 2) rows of `levers`, -1 = none
+    lever: np.ndarray  # (c, 6) the joint in a and in b relative to their com, body axes; in the world its position
+    incidence: np.ndarray  # (c, 2) rows of `levers`, -1 = none
     levers: np.ndarray  # (t, 4) world axes, and the sign
     weight: np.ndarray  # (c, 6) inverse of J M^-1 J^T of each joint
     inverse: np.ndarray  # (n, 7) world inverse inertia, 1 / m
-    moved: np.ndarray  # (6 n,) corrections
-    soft: np.ndarray  # (3 c,) zeros: joints do not give way
-    side: np.ndarray  # (3 c,)
-    lam: np.ndarray  # (3 c,)
+    correction: np.ndarray  # (6 n,) corrections
+    compliance: np.ndarray  # (3 c,) zeros: joints are rigid
+    side: np.ndarray  # (3 c,) right sides
+    lam: np.ndarray  # (3 c,) multipliers
 
 
 def new_ball_joints(whole: Maximal, bulk: Bulk) -> tuple[BallJoints, Structure, Work] | None:
@@ -56,10 +56,10 @@ def new_ball_joints(whole: Maximal, bulk: Bulk) -> tuple[BallJoints, Structure, 
     if ends is None:
         return None
     link, lever = ends
-    own, touch, levers = ball_system(n, link)
+    own, incidence, levers = ball_system(n, link)
     c, structure = len(link), prepare(own)
     balls = BallJoints(
-        link, lever, touch, levers, np.zeros((c, 6)), np.zeros((n, 7)), np.zeros(6 * n), np.zeros(3 * c),
+        link, lever, incidence, levers, np.zeros((c, 6)), np.zeros((n, 7)), np.zeros(6 * n), np.zeros(3 * c),
         np.zeros(3 * c), np.zeros(3 * c),
     )  # fmt: skip
     return balls, structure, new_work(own, structure)
@@ -67,11 +67,11 @@ def new_ball_joints(whole: Maximal, bulk: Bulk) -> tuple[BallJoints, Structure, 
 
 @inner
 def _end(balls, k, end, pose):
-    """Return where joint k is as its body a (end 0) or b (end 1) has it; the lever is kept."""
+    """Return the position of joint k on its body a (end 0) or b (end 1), and fill the lever."""
     i, o, p = balls.link[k, end], 3 * end, balls.lever
     if i < 0:
         return p[k, o], p[k, o + 1], p[k, o + 2]
-    r, t = rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]), balls.touch[k, end]
+    r, t = rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]), balls.incidence[k, end]
     x, y, z = rotate(r, p[k, o], p[k, o + 1], p[k, o + 2])
     balls.levers[t, 0], balls.levers[t, 1], balls.levers[t, 2] = x, y, z
     return pose[i, 0] + x, pose[i, 1] + y, pose[i, 2] + z
@@ -121,7 +121,7 @@ def _respond(balls, lam, inverse, out):
     for k in range(len(balls.link)):
         x, y, z = lam[3 * k], lam[3 * k + 1], lam[3 * k + 2]
         for end in range(2):
-            i, t = balls.link[k, end], balls.touch[k, end]
+            i, t = balls.link[k, end], balls.incidence[k, end]
             if i >= 0:
                 o, s = 6 * i, balls.levers[t, 3]
                 fx, fy, fz = s * x, s * y, s * z
@@ -140,15 +140,15 @@ def _respond(balls, lam, inverse, out):
 
 
 @outlined
-def _shift(part, moved, bulk, pose):
+def _shift(part, correction, bulk, pose):
     """Move the bodies with joints by a part of the corrections."""
     for i in range(len(bulk.mass)):
         if bulk.jointed[i] and not bulk.asleep[i]:
             o = 6 * i
             for c in range(3):
-                pose[i, c] += part * moved[o + 3 + c]
+                pose[i, c] += part * correction[o + 3 + c]
             pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = turned(
-                part * moved[o], part * moved[o + 1], part * moved[o + 2], pose, i
+                part * correction[o], part * correction[o + 1], part * correction[o + 2], pose, i
             )
 
 
@@ -166,15 +166,15 @@ def project_ball_joints(structure, h, tolerance, before, set_velocities, bulk, b
             break
         last = worst
         _set_inverses(pose, bulk, balls.inverse)
-        assemble_ball_joints(structure, balls.inverse, balls.levers, balls.soft, factored)
+        assemble_ball_joints(structure, balls.inverse, balls.levers, balls.compliance, factored)
         failed = factor(structure, factored)
         if failed < 0:
             report[3] = -failed
             return STUCK
         solve(structure, factored, balls.side, balls.lam)
-        most = _respond(balls, balls.lam, balls.inverse, balls.moved)
+        most = _respond(balls, balls.lam, balls.inverse, balls.correction)
         part = _TURN / math.sqrt(most) if most > _TURN * _TURN else 1.0
-        _shift(part, balls.moved, bulk, pose)
+        _shift(part, balls.correction, bulk, pose)
     if iteration > 0 and set_velocities:
         set_velocities_from_motion(h, before, pose, bulk, u)
     return 0 if worst <= max(OPEN, tolerance) else OPEN_LOOP
@@ -184,7 +184,7 @@ def project_ball_joints(structure, h, tolerance, before, set_velocities, bulk, b
 def post_stabilize_ball_joints(structure, pose, bulk, balls, factored, u, report):
     """Project the velocities onto the joints at the poses now; return 0 or STUCK."""
     _set_gaps(balls, pose, bulk.asleep, balls.side)
-    assemble_ball_joints(structure, bulk.inverse, balls.levers, balls.soft, factored)
+    assemble_ball_joints(structure, bulk.inverse, balls.levers, balls.compliance, factored)
     failed = factor(structure, factored)
     if failed < 0:
         report[3] = -failed
@@ -193,11 +193,11 @@ def post_stabilize_ball_joints(structure, pose, bulk, balls, factored, u, report
         x, y, z = _rate(balls, k, u)
         balls.side[3 * k], balls.side[3 * k + 1], balls.side[3 * k + 2] = -x, -y, -z
     solve(structure, factored, balls.side, balls.lam)
-    _respond(balls, balls.lam, bulk.inverse, balls.moved)
+    _respond(balls, balls.lam, bulk.inverse, balls.correction)
     for i in range(len(bulk.mass)):
         if bulk.jointed[i] and not bulk.asleep[i]:
             for c in range(6 * i, 6 * i + 6):
-                u[c] += balls.moved[c]
+                u[c] += balls.correction[c]
     return 0
 
 
@@ -206,7 +206,7 @@ def _rate(balls, k, u):
     """Return J u of joint k."""
     x = y = z = 0.0
     for end in range(2):
-        i, t = balls.link[k, end], balls.touch[k, end]
+        i, t = balls.link[k, end], balls.incidence[k, end]
         if i >= 0:
             o, s = 6 * i, balls.levers[t, 3]
             cx, cy, cz = cross(u[o], u[o + 1], u[o + 2], balls.levers[t, 0], balls.levers[t, 1], balls.levers[t, 2])
@@ -221,7 +221,7 @@ def set_ball_joint_masses(pose, bulk, balls):
         xx = yy = zz = xy = xz = yz = 0.0
         for end in range(2):
             _end(balls, k, end, pose)
-            i, t = balls.link[k, end], balls.touch[k, end]
+            i, t = balls.link[k, end], balls.incidence[k, end]
             if i >= 0:
                 a = point_inverse_mass(bulk.inverse, i, balls.levers[t, 0], balls.levers[t, 1], balls.levers[t, 2])
                 xx, yy, zz, xy, xz, yz = xx + a[0], yy + a[1], zz + a[2], xy + a[3], xz + a[4], yz + a[5]
@@ -242,7 +242,7 @@ def sweep_ball_joints(balls, bulk, u):
         x, y, z = _rate(balls, k, u)
         x, y, z = symmetric_times((w[k, 0], w[k, 1], w[k, 2], w[k, 3], w[k, 4], w[k, 5]), -x, -y, -z)
         for end in range(2):
-            i, t = balls.link[k, end], balls.touch[k, end]
+            i, t = balls.link[k, end], balls.incidence[k, end]
             if i >= 0:
                 o, s, m = 6 * i, balls.levers[t, 3], inverse[i, 6]
                 fx, fy, fz = s * x, s * y, s * z
