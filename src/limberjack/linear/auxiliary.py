@@ -1,19 +1,20 @@
-"""Responses of the forest to auxiliary rows, kept only where they are not zero: on the paths to the root.
+"""Coefficient matrix of auxiliary constraints over a forest, from responses that are nonzero on paths to the root only.
 
-A force on one body changes the forward elimination on the way from that body to its root and nowhere else, and two
-forces answer each other from the node on where their ways meet. With H the saddle matrix, x_i what the elimination
-makes of row i of the auxiliary J at a node, and K_n = (H^-1)_nn,
+A force on one body changes the forward elimination on the path from that body to its root and nowhere else, and two
+forces couple only above the lowest common node of their paths. With H the saddle matrix, x_i the forward elimination
+of row i of the auxiliary J at a node, and K_n = (H^-1)_nn,
 
-    A_ij = J_i Mhat^-1 J_j^T = sum over the touches of i and of j of x_i . K_n x_j,    n the node where they meet
+    A_ij = J_i Mhat^-1 J_j^T = sum over the incidences of i and of j of x_i . K_n x_j,    n their lowest common node
     K_n = D_n^-1 + D_n^-1 B K_parent B^T D_n^-1 = U^-T (d^-1 + G K_parent G^T) U^-1    (d^-1 negated for constraints)
 
-where Mhat^-1 is how the bodies answer to forces with the primary constraints in place; other symbols as in `tree`. The
-x of k rows cost O(k depth), the K of the nodes on their paths are shared by all, and the products are O(k^2). A product
-over the common part of two paths, or a solve over all bodies for each row, costs as much as the tree is deep or large.
+where Mhat^-1 is the response of the bodies to forces, with the primary constraints in place; other symbols as in
+`tree.py`. The x of k rows cost O(k depth), the K of the nodes on their paths are shared by all, and the products are
+O(k^2). The paper solves over all bodies for each row, O(k n).
 
 The rows may belong to the system of the tree or to another one over the same bodies (contacts found at a step).
 
-Baraff 1996, section 8; for rows whose forces act along themselves (K^T = J).
+Reference: Baraff 1996, section 8.1, equations (10) and (12), and section 8.2, step 3, for workless auxiliary
+constraints (K^T = J^a); `unsymmetric.py` has the others.
 """
 
 from __future__ import annotations
@@ -58,25 +59,25 @@ _LARGEST = 12  # rows of a constraint and dimension of a body
 
 
 class Responses(NamedTuple):
-    """Auxiliary constraints, and what the elimination makes of them; k constraints with t touches, n nodes."""
+    """Auxiliary constraints and their forward elimination; k constraints with t incidences, n nodes."""
 
     count: np.ndarray  # (2,) int64 k, and the number of nodes on the paths
     constraint: np.ndarray  # (k,) int64 constraints of the system that holds the rows
     row_start: np.ndarray  # (k + 1,) int64 the rows of each one in the auxiliary matrix
-    incidence_start: np.ndarray  # (k + 1,) int64 the touches of each one below
-    begin: np.ndarray  # (t + 1,) int64 place of x of a touch in `values`: rows x dim for each node on its path
-    last_common: np.ndarray  # (t,) int64 the last node of the path that any other touch meets
-    common_node: np.ndarray  # (t, t) int64 the node where two paths meet, -1 for none
+    incidence_start: np.ndarray  # (k + 1,) int64 the incidences of each one below
+    begin: np.ndarray  # (t + 1,) int64 index of x of an incidence in `values`: rows x dim for each node on its path
+    last_common: np.ndarray  # (t,) int64 the last node of the path that is on any other path
+    common_node: np.ndarray  # (t, t) int64 the lowest common node of two paths, -1 for none
     reach: np.ndarray  # (n,) int64 sum of the dimensions from a node to its root
     node: np.ndarray  # int64 the nodes on all paths, parents first
-    inverse_start: np.ndarray  # (n,) int64 place of K of a node in `inverse`, -1 where it is on no path
+    inverse_start: np.ndarray  # (n,) int64 index of K of a node in `inverse`, -1 where it is on no path
     values: np.ndarray  # flat x
     inverse: np.ndarray  # flat K, dim x dim
     scratch: np.ndarray  # a block
 
 
 def new_responses(system: System, tree: Tree, constraints: np.ndarray) -> Responses:
-    """Return responses traced for these constraints, with the room they need and little more."""
+    """Return responses traced for these constraints, with arrays of the size they need."""
     constraints = np.ascontiguousarray(constraints, dtype=np.int64)
     rows, counts = np.diff(system.row_start)[constraints], np.diff(system.incidence_start)[constraints]
     bodies_of = [system.incidence_body[system.incidence_start[c] : system.incidence_start[c + 1]] for c in constraints]
@@ -95,7 +96,14 @@ def new_responses(system: System, tree: Tree, constraints: np.ndarray) -> Respon
 
 
 def empty_responses(tree: Tree, constraints: int, rows: int, incidences: int) -> Responses:
-    """Return responses with room for any `constraints` of at most so many rows and touches each, none traced yet."""
+    """Return responses for up to `constraints` of at most so many rows and incidences each, none traced yet.
+
+    Args:
+        tree: of the primary system.
+        constraints: how many can be listed.
+        rows: of each at most.
+        incidences: of each at most.
+    """
     depth, reach, squares = _path_sums(tree)
     paths = constraints * incidences
     deepest, farthest, largest = (int(x.max(initial=0)) for x in (depth, reach, squares))
@@ -103,7 +111,7 @@ def empty_responses(tree: Tree, constraints: int, rows: int, incidences: int) ->
 
 
 def _path_sums(tree: Tree) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return, per node, the nodes from it to its root and the sums of their dimensions and of the squares of them."""
+    """Return, per node, the number of nodes on its path to the root and the sums of their dimensions and squares."""
     n = len(tree.parent)
     sums = np.zeros((3, n), dtype=np.int64)
     _sum_paths(tree, *sums)
@@ -150,9 +158,9 @@ def trace(
     # in and out
     responses,
 ):  # fmt: skip
-    """Find the paths of the constraints that `responses` names and where they meet; return 0, or 1 without room.
+    """Find the paths of the constraints that `responses` lists and their common nodes; return 0, or 1 without room.
 
-    Depends on the connections alone, not on positions.
+    Depends on the connectivity, not on positions.
     """
     count, begin, inverse_start = responses.count, responses.begin, responses.inverse_start
     for k in range(count[1]):
@@ -180,7 +188,7 @@ def trace(
     for a in range(at):
         for b in range(a):
             n, m = responses.common_node[a, a], responses.common_node[b, b]
-            # Parents have greater numbers: the lower of two nodes is never above the other.
+            # Parents have greater numbers: the lower of two nodes is never an ancestor of the other.
             while n != m and n >= 0 and m >= 0:
                 if n < m:
                     n = tree.parent[n]
@@ -197,7 +205,7 @@ def trace(
 
 @inner
 def _add_path(tree, n, squares, responses):
-    """Give places for K to the nodes from n up that have none, parents first; return their end, -1 without room."""
+    """Allocate K for the nodes from n up that have none, parents first; return the end, -1 without room."""
     first, end = responses.count[1], responses.count[1]
     while n >= 0 and responses.inverse_start[n] < 0:
         if end >= len(responses.node):
@@ -226,11 +234,11 @@ def respond(
     """Fill x and K of traced responses from a factor.
 
     Args:
-        system: the layout of the rows.
+        system: layout of the rows.
         tree: `order_of` the primary system.
         J: flat blocks of the rows.
-        work: as `factor` left it.
-        responses: as `trace` left it.
+        work: filled by `tree.factor`.
+        responses: filled by `trace`.
     """
     for k in range(responses.count[1]):
         _invert_node(tree, responses.node[k], work, responses)
@@ -251,7 +259,7 @@ def respond(
 
 @inner
 def _eliminate_up(table, n, rows, x, work, scratch, values):
-    """Set x of the parent, which stands behind that of node n, to what n gives it: +-G^T U^-1 x."""
+    """Set x of the parent, stored after that of node n, to +-G^T U^-1 x."""
     form, dim, up_dim, p = table[n, FORM], table[n, DIM], table[n, UP_DIM], table[n, FACTOR]
     g, to = p + dim * (dim + 1) // 2, x + rows * dim
     if form == BODY_6:
@@ -280,7 +288,7 @@ def _eliminate_up(table, n, rows, x, work, scratch, values):
 
 @inner
 def _invert_node(tree, n, work, responses):
-    """Fill K of a node whose parent has its own."""
+    """Fill K of a node from that of its parent."""
     table, K = tree.table, responses.inverse
     form, dim, up_dim, p, at = (
         table[n, FORM],
@@ -301,7 +309,7 @@ def _invert_node(tree, n, work, responses):
     for i in range(dim):
         own = work[p + i * (i + 3) // 2]
         K[at + i * (dim + 1)] += own if form <= BODY else -own
-    # U^-T E U^-1: rows by U^-T, turned, rows by U^-T again.
+    # U^-T E U^-1: rows by U^-T, transposed, rows by U^-T again.
     for side in range(2):
         for i in range(dim):
             backward(dim, work, p, K, at + i * dim)
@@ -314,7 +322,7 @@ def _invert_node(tree, n, work, responses):
 
 @inner
 def _couple(body, dim, up_dim, g, up, at, work, scratch, K):
-    """Set K at `at` to G K_parent G^T; G stands by the rows of the constraint, be it the node or its parent."""
+    """Set K at `at` to G K_parent G^T; G is stored by the rows of the constraint, be it the node or its parent."""
     row, column = (1, dim) if body else (up_dim, 1)
     for i in range(dim):
         for l in range(up_dim):
@@ -388,14 +396,15 @@ def auxiliary_matrix(
     """Fill A (rows x rows of the responses) with J_aux Mhat^-1 J_aux^T; compliance is the caller's to add.
 
     Args:
-        system: the layout of the rows.
+        system: layout of the rows.
         tree: `order_of` the primary system.
         J: flat blocks of the rows.
-        work: as `factor` left it.
-        responses: as `trace` left it; x and K are filled anew.
+        work: filled by `tree.factor`.
+        responses: filled by `trace`; x and K are overwritten.
     """
     respond(system, tree, J, work, responses)
     row_start, incidence_start = responses.row_start, responses.incidence_start
+    # Section 8.2, step 3: J^a Mhat^-1 K of equation (12), with K = J^aT
     for i in range(responses.count[0]):
         for j in range(i + 1):
             for a in range(row_start[i], row_start[i + 1]):
@@ -416,7 +425,7 @@ def auxiliary_matrix(
 
 @inner
 def _add_products(table, i, j, s, t, responses, A):
-    """Add x_s . K x_t to block (i, j) of A, for touch s of constraint i and touch t of constraint j."""
+    """Add x_s . K x_t to block (i, j) of A, for incidence s of constraint i and incidence t of constraint j."""
     row_start, values, K, z = responses.row_start, responses.values, responses.inverse, responses.scratch
     n = responses.common_node[s, t]
     dim, at, remaining = table[n, DIM], responses.inverse_start[n], responses.reach[n]
@@ -452,7 +461,8 @@ def auxiliary_rhs(
     # out
     b,
 ):  # fmt: skip
-    """Fill b with J_aux a + r_aux, by the rows of the responses: what is left of them without their own forces."""
+    """Fill b with J_aux a + r_aux, by the rows of the responses: their residual without forces of their own."""
+    # Equation (10), at the acceleration with the primary constraints alone: J^a v'_aux + c^a of equation (12)
     for i in range(responses.count[0]):
         c, to = responses.constraint[i], responses.row_start[i]
         v = system.row_start[c]
@@ -478,6 +488,7 @@ def auxiliary_forces(
     F, lam,
 ):  # fmt: skip
     """Add J_aux^T mu to F, and set the auxiliary rows of lam to mu (by the rows of the responses)."""
+    # Section 8.2, step 5: F_ext + K mu
     for i in range(responses.count[0]):
         c, to = responses.constraint[i], responses.row_start[i]
         v = system.row_start[c]

@@ -1,7 +1,7 @@
 """Small blocks in groups of four numbers: loads and stores of groups, and L D L^T of a diagonal block.
 
 A block holds the columns of its matrix one after the other, each padded to whole groups. Group g of an array is its
-places 4 g .. 4 g + 3, whatever its shape; arrays are C-ordered and places are never negative.
+indices 4 g .. 4 g + 3, whatever its shape; arrays are C-ordered and indices are never negative.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LANES = Lanes()
 _VECTOR = ir.VectorType(ir.DoubleType(), 4)
 _INDEX = ir.IntType(32)
 
-# A pivot at or below this part of A's own diagonal is rounding: its row follows from the others.
+# A pivot at or below this part of A's own diagonal is rounding: its row depends on the others.
 _DEPENDENT = 1e-11
 # Below this part the order of pivots is chosen before the row is judged.
 _CLEAR = 1e-6
@@ -67,7 +67,7 @@ def set_group(typing: Any, array: Any, g: Any, value: Any) -> Any:
 
 @intrinsic
 def four(typing: Any, array: Any, k: Any) -> Any:
-    """Return the numbers at places k .. k + 3 of an array."""
+    """Return the numbers at indices k .. k + 3 of an array."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -78,7 +78,7 @@ def four(typing: Any, array: Any, k: Any) -> Any:
 
 @intrinsic
 def set_four(typing: Any, array: Any, k: Any, value: Any) -> Any:
-    """Set the numbers at places k .. k + 3 of an array."""
+    """Set the numbers at indices k .. k + 3 of an array."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -90,7 +90,7 @@ def set_four(typing: Any, array: Any, k: Any, value: Any) -> Any:
 
 @intrinsic
 def number(typing: Any, array: Any, k: Any) -> Any:
-    """Return the number at place k of an array."""
+    """Return the number at index k of an array."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -101,7 +101,7 @@ def number(typing: Any, array: Any, k: Any) -> Any:
 
 @intrinsic
 def spread(typing: Any, array: Any, k: Any) -> Any:
-    """Return the number at place k of an array in all four lanes."""
+    """Return the number at index k of an array in all four lanes."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -115,14 +115,14 @@ def spread(typing: Any, array: Any, k: Any) -> Any:
 
 @intrinsic
 def gather3(typing: Any, array: Any, k: Any, step: Any) -> Any:
-    """Return the numbers at places k, k + step and k + 2 step of an array, and 0."""
+    """Return the numbers at indices k, k + step and k + 2 step of an array, and 0."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        place, out = args[1], ir.Constant(_VECTOR, [0.0, 0.0, 0.0, 0.0])
+        index, out = args[1], ir.Constant(_VECTOR, [0.0, 0.0, 0.0, 0.0])
         for j in range(3):
-            out = builder.insert_element(out, builder.load(builder.gep(data, [place])), ir.Constant(_INDEX, j))
-            place = builder.add(place, args[2])
+            out = builder.insert_element(out, builder.load(builder.gep(data, [index])), ir.Constant(_INDEX, j))
+            index = builder.add(index, args[2])
         return out
 
     return _LANES(array, types.intp, types.intp), code
@@ -144,7 +144,7 @@ def row_sums(a, b, c):
 def factor_3(d, o0, o1, o2):
     """Return (clear, l10, l20, l21, inverse pivots) of L D L^T for the numbers 00 11 22 10 20 21 of a symmetric block.
 
-    clear is False when a pivot is so small beside o, the diagonal of A, that rows may follow from others.
+    clear is False when a pivot is so small relative to o, the diagonal of A, that rows may depend on others.
     """
     i0 = 1.0 / d[0]
     l10, l20 = d[3] * i0, d[4] * i0
@@ -161,12 +161,12 @@ def factor_3(d, o0, o1, o2):
 def factor_block(n, g, v, values, pivots, pivot_order, small):
     """Replace a symmetric block by the unit lower half of its pivoted L D L^T; return the number of dropped rows.
 
-    The row with the largest pivot beside A's own diagonal is next. When only pivots of rounding size are left, their
-    rows follow from the others: their inverse pivots and columns become zero, and with them their multipliers.
+    The row with the largest pivot relative to A's own diagonal is next. When only pivots of rounding size are left,
+    their rows depend on the others: their inverse pivots and columns become zero, and with them their multipliers.
 
     Args:
         n: rows.
-        g: first group of the block in `values`; L of row i and column j stands where the block's element did.
+        g: first group of the block in `values`; L of row i and column j replaces the block's element.
         v: first group of the block's rows in padded vectors.
         values: blocks.
         pivots: padded vector with the diagonal of A; replaced by the inverse pivots.

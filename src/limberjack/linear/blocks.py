@@ -1,7 +1,7 @@
 """Small symmetric blocks factored as U diag(d) U^T, U unit lower: dimensions 3 and 6 written out, loops for others.
 
-A lower half stands by rows: entry (i, j) at i (i + 1) / 2 + j. A factor stands in the same places, with the inverses of
-d on the diagonal. A pivot counts as positive when it is more than `floor` times the diagonal entry it came from: that
+A lower half is stored by rows: entry (i, j) at i (i + 1) / 2 + j. A factor has the same layout, with the inverses of d
+on the diagonal. A pivot counts as positive when it is more than `floor` times the diagonal entry it came from: that
 ratio does not depend on units, and where it is near rounding the rows depend on each other.
 
 The written-out forms take and return tuples: loops of known length over arrays run 3 to 5 times slower.

@@ -1,25 +1,28 @@
 """Dense systems of any rank: pivoted L D L^T for symmetric matrices, pivoted L U for others.
 
 Constraint matrices are often singular: a loop of hinges that lies in a plane repeats rows, four legs share a floor. All
-kernels here find the rank, keep the most independent rows, and say what the dropped rows were left with. They work on
+kernels here find the rank, keep the most independent rows, and report the residuals of the redundant ones. They work on
 the leading n x n (or m x n) part of caller-owned arrays, which may be larger, and never allocate.
 
 The tolerance is relative and does not depend on the scale of rows. In a symmetric A each row counts by its own
 diagonal: what is left of a_ii after elimination is a_ii sin^2, with the sine of the angle between row i and the span of
-the rows kept, in the norm in which A is a matrix of products (J M^-1 J^T). A row is redundant when sin^2 is at most
-`tolerance`. Rounding leaves about n * 1e-16 there, sums over long chains of bodies some 1e-13; `TOLERANCE` stands
-above both, and takes rows for parallel that are within 3e-6 rad. In other matrices rows and then columns count by their
+the rows kept, in the norm in which A is a Gram matrix (J M^-1 J^T). A row is redundant when sin^2 is at most
+`tolerance`. Rounding leaves about n * 1e-16 there, sums over long chains of bodies some 1e-13; `TOLERANCE` is above
+both, and treats rows as parallel that are within 3e-6 rad. In other matrices rows and then columns count by their
 largest entry.
 
-A symmetric factor in `a`, by places (place k is row order[k]):
+A symmetric factor in `a`, by pivots (pivot k is row order[k]):
 
 | part of `a` | holds |
 |---|---|
 | below the diagonal, columns < rank | L, with ones on its diagonal that are not stored |
 | diagonal, rows < rank | D |
 | above the diagonal, rows < rank | D L^T, so that every loop runs along a row |
-| rows and columns >= rank | rounding; after `null_psd` the factor of N^T W N |
-| rows >= rank, columns < rank | L; after `null_psd` the kept part of the null vectors, negated |
+| rows and columns >= rank | rounding |
+
+Indices are unsigned inside the row loops: for a signed one the compiler has to allow for an index counted from the end,
+and then takes one number at a time, at a quarter of the speed. Sums keep their order, so results are the same on every
+machine.
 """
 
 from __future__ import annotations
@@ -42,16 +45,10 @@ __all__ = [
     "subtract_row",
 ]
 
-# Loops along rows, written so that they run on several numbers at once.
-#
-# Places are unsigned inside: for a signed one the compiler has to allow for a place counted from the end, and then
-# takes one number at a time, at a quarter of the speed. Sums keep their order, so results are the same on every
-# machine.
-
 
 @inner
 def dot(count, i, a, x):
-    """Return the sum of a[i, j] x[j] for j < count, in four sums that do not wait for each other."""
+    """Return the sum of a[i, j] x[j] for j < count, in four independent sums."""
     row, one, two, three = np.uint64(i), np.uint64(1), np.uint64(2), np.uint64(3)
     end, whole = np.uint64(count), np.uint64(count - count % 4)
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
@@ -85,8 +82,8 @@ TOLERANCE = 1e-11
 
 
 @inner
-def _swap_places(n, k, p, a):
-    """Exchange places k < p of a symmetric matrix of which k pivots are done."""
+def _swap(n, k, p, a):
+    """Exchange rows and columns k < p of a symmetric matrix of which k pivots are done."""
     for j in range(k):
         a[k, j], a[p, j] = a[p, j], a[k, j]
         a[j, k], a[j, p] = a[j, p], a[j, k]
@@ -99,7 +96,7 @@ def _swap_places(n, k, p, a):
 
 @inner
 def _eliminate(n, k, a):
-    """Take pivot k out of the places after it."""
+    """Eliminate pivot k from the rows after it."""
     inv = 1.0 / a[k, k]
     for i in range(k + 1, n):
         a[k, i] = a[i, k]
@@ -110,7 +107,7 @@ def _eliminate(n, k, a):
 
 @inner
 def _forward(first, end, n, a, x):
-    """Replace x by L^-1 x for pivots first..end; places from end on are left with what the pivots do not explain."""
+    """Replace x by L^-1 x for pivots first..end; entries from end on become the residual of the pivots."""
     for k in range(first, end):
         add_to(x, k + 1, n, -x[k] / a[k, k], k, a)
 
@@ -140,7 +137,7 @@ def factor_psd(
         n: size.
         tolerance: a row is redundant when at most this part of its diagonal is left.
         a: (>= n, >= n) its lower half is read, the whole square is overwritten.
-        order: (>= n,) int64 rows by place: order[:rank] are kept, order[rank:] are redundant.
+        order: (>= n,) int64 rows by pivot: order[:rank] are kept, order[rank:] are redundant.
         diagonal: (>= n,) the diagonal of A as it was.
     """
     for i in range(n):
@@ -156,7 +153,7 @@ def factor_psd(
         if p < 0:
             return k
         if p > k:
-            _swap_places(n, k, p, a)
+            _swap(n, k, p, a)
             order[k], order[p] = order[p], order[k]
         _eliminate(n, k, a)
     return n
@@ -180,7 +177,7 @@ def solve_psd(
         rank: what `factor_psd` returned.
         a: its factor.
         order: its order of rows.
-        b: (>= n,) right side; replaced by b - A x: 0 in the rows kept, what is inconsistent in the redundant ones.
+        b: (>= n,) right side; replaced by b - A x: 0 in the rows kept, the inconsistency in the redundant ones.
         x: (>= n,) the solution.
     """
     for i in range(n):
@@ -355,10 +352,10 @@ def factor_general(
         n: columns.
         tolerance: rows are redundant when no entry above this is left, in units of the largest of its row and column.
         a: (>= m, >= n) overwritten: below the diagonal L, whose diagonal of ones is not stored; U on and above it.
-        rows: (>= m,) int64 rows by place: rows[:rank] are kept, rows[rank:] are redundant.
-        columns: (>= n,) int64 columns by place: those from `rank` on get 0 in `solve_general`.
-        row_scale: (>= m,) what rows were multiplied with to choose pivots.
-        column_scale: (>= n,) what columns were multiplied with to choose pivots.
+        rows: (>= m,) int64 rows by pivot: rows[:rank] are kept, rows[rank:] are redundant.
+        columns: (>= n,) int64 columns by pivot: those from `rank` on get 0 in `solve_general`.
+        row_scale: (>= m,) scale of the rows by which pivots are chosen.
+        column_scale: (>= n,) scale of the columns by which pivots are chosen.
     """
     for i in range(m):
         rows[i] = i
@@ -413,7 +410,7 @@ def solve_general(
         a: its factor.
         rows: its order of rows.
         columns: its order of columns.
-        b: (>= m,) right side; replaced by b - A x: 0 in the rows kept, what is inconsistent in the redundant ones.
+        b: (>= m,) right side; replaced by b - A x: 0 in the rows kept, the inconsistency in the redundant ones.
         x: (>= n,) the solution.
         work: (>= m,) overwritten.
     """

@@ -1,13 +1,13 @@
-"""In which order bodies and constraints are eliminated so that nothing fills in: the forest of the primary constraints.
+"""Elimination order without fill-in: the forest of bodies and primary constraints.
 
-Bodies and primary constraints are the nodes of a graph, with an edge wherever a constraint touches a body. While it has
-no cycle, eliminating every node after its children fills in nothing. A constraint has no diagonal of its own: it must
-have a child body, so leaves are always bodies.
+Bodies and primary constraints are the nodes of a graph, with an edge for every incidence of a constraint and a body.
+While the graph has no cycle, eliminating every node after its children creates no fill-in. A constraint has no diagonal
+block of its own and must have a child body, so leaves are always bodies.
 
 The paper makes every constraint on a single body auxiliary. One of them per component can be primary when it is the
 root, which is eliminated last; a second one would close a cycle through the ground.
 
-Baraff 1996, sections 7.1 and 8, appendix A.
+Reference: Baraff 1996, section 7.1, section 8 (auxiliary constraints) and appendix A (ordermatrix).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from limberjack.errors import StateError
 
 __all__ = ["Split", "Tree", "new_work", "order_of", "split"]
 
-# Columns of the table of nodes: form (below), own dimension, dimension of the parent, places of the factor in the work,
-# of the vector in a or lam, of the diagonal in M or C, of the block with the parent in J, of the parent's factor and
-# vector; whether the node has no child; whether it is the first child of its parent.
+# Columns of the table of nodes: form (below), own dimension, dimension of the parent, first index of the factor in the
+# work array, of the vector in a or lam, of the diagonal in M or C, of the block with the parent in J, of the parent's
+# factor and vector; whether the node is a leaf; whether it is the first child of its parent.
 FORM, DIM, UP_DIM, FACTOR, VECTOR, SOURCE, BLOCK, UP_FACTOR, UP_VECTOR, LEAF, FIRST, TABLE = range(12)
 
 # Forms: a body of dimension 6 or 3 or any other, a constraint below a body of such a dimension.
@@ -41,12 +41,12 @@ class Split(NamedTuple):
 class Tree(NamedTuple):
     """The nodes in the order of their elimination; n nodes, nb bodies, nc constraints."""
 
-    item: np.ndarray  # (n,) int64 the body or constraint a node stands for
+    item: np.ndarray  # (n,) int64 the body or constraint of a node
     is_constraint: np.ndarray  # (n,) bool
     parent: np.ndarray  # (n,) int64 always greater than the node itself; -1 at roots
     body_node: np.ndarray  # (nb,) int64
     constraint_node: np.ndarray  # (nc,) int64; -1 where auxiliary
-    # (n, TABLE) int32 what the kernels read, a row per node; narrow, for large trees wait for memory
+    # (n, TABLE) int32 what the kernels read, a row per node; narrow, since large trees are bound by memory
     table: np.ndarray
     size: int  # of the work array
 
@@ -54,11 +54,11 @@ class Tree(NamedTuple):
 def split(system: System, allowed: np.ndarray | None = None) -> Split:
     """Return which constraints are primary: in order, each one that keeps the graph a forest.
 
-    A constraint with more rows than its bodies, the largest left out, have velocities cannot be eliminated from below
-    and is auxiliary. So are those that close a cycle, through the ground too.
+    A constraint with more rows than its bodies have velocities, the largest body left out, cannot be eliminated from
+    below and is auxiliary. So are those that close a cycle, also through the ground.
 
     Args:
-        system: the layout.
+        system: layout of the constraint system.
         allowed: (nc,) bool; where False the constraint is auxiliary whatever the graph. Default: all may be primary.
     """
     nb, nc = len(system.body_start) - 1, len(system.row_start) - 1
@@ -74,7 +74,7 @@ def split(system: System, allowed: np.ndarray | None = None) -> Split:
 
 @inner
 def _representative(above, body):
-    """Return the body that stands for the component of `body`; halves the way to it."""
+    """Return the representative of the component of `body`, with path halving."""
     while above[body] != body:
         above[body] = above[above[body]]
         body = above[body]
@@ -111,7 +111,7 @@ def _split(
         if not fits or grounds > 1 or system.row_start[c + 1] - system.row_start[c] > below:
             continue
         primary[c] = True
-        # Component tops stay at the lower number: it is no balanced union, but halving alone keeps it near linear.
+        # The lower number represents a component: the union is not balanced, but path halving keeps it near linear.
         first = _representative(above, system.incidence_body[begin])
         for t in range(begin + 1, end):
             representative = _representative(above, system.incidence_body[t])
@@ -127,13 +127,13 @@ def order_of(system: System, split: Split) -> Tree:
     """Return the nodes of the forest in an order with every node after its children, depth first.
 
     A component is rooted at its constraint with the ground, or else at its body of the lowest number. Bodies that are
-    numbered depth first are eliminated in the reverse of that order: one pass over memory, which large trees wait for.
+    numbered depth first are eliminated in the reverse of that order: one pass over memory.
     """
     nb, nc = len(system.body_start) - 1, len(system.row_start) - 1
     counts = np.diff(system.incidence_start)
     owner = np.repeat(np.arange(nc), counts)
     used = np.flatnonzero(split.primary[owner]) if len(owner) else np.zeros(0, dtype=np.int64)
-    # The touches of each body, by constraints, in order.
+    # The incidences of each body, in the order of constraints.
     at = used[np.argsort(system.incidence_body[used], kind="stable")]
     body_incidence = np.zeros(nb + 1, dtype=np.int64)
     np.cumsum(np.bincount(system.incidence_body[used], minlength=nb), out=body_incidence[1:])
@@ -164,11 +164,11 @@ def _walk(
     """Fill the nodes by a walk from the roots, last node first; return 0, or 1 where the graph has a cycle.
 
     Args:
-        body_incidence: (nb + 1,) the places of each body's touches in `at`.
-        at: (nk,) touches of primary constraints, by bodies.
-        owner: (nt,) the constraint of each touch.
-        roots: constraints to start at; then every body that is left.
-        up: (n,) the touch between a node and its parent, -1 at roots.
+        body_incidence: (nb + 1,) first entry of each body in `at`.
+        at: (nk,) incidences of primary constraints, by bodies.
+        owner: (nt,) the constraint of each incidence.
+        roots: constraints to start at; then every body not reached.
+        up: (n,) the incidence between a node and its parent, -1 at roots.
     """
     n, left = len(item), len(item)
     for s in range(len(roots) + len(body_node)):

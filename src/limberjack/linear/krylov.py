@@ -1,28 +1,30 @@
 """Conjugate residuals on A = J M^-1 J^T + C, of which only products are formed, with a block-Jacobi preconditioner.
 
-A is symmetric and positive semidefinite. Conjugate gradients diverge when b is not in its range, as when two hands pull
-further than a figure reaches; conjugate residuals make the residual smaller in every iteration and end at the least
-one. The preconditioner P = K^T K, inverses of the diagonal blocks of A times weights, is part of the packed rows: all
-vectors are those of K A K^T y = K b (`packed_rows`), in which |r|^2 is r^T P r of the system given.
+A is symmetric positive semidefinite. Conjugate gradients diverge when b is not in its range, as when two trackers pull
+further than a figure reaches; conjugate residuals decrease the residual in every iteration and end at a least-squares
+solution. The preconditioner P = K^T K, inverses of the diagonal blocks of A times weights, is part of the packed rows:
+all vectors are those of K A K^T y = K b (`packed_rows.py`), in which |r|^2 is r^T P r of the original system.
 
     r = b, w = A r, beta = 0
     repeat  q = w + beta q,  p = r + beta p,  alpha = r . w / q . q,  y += alpha p,  r -= alpha q,  w = A r
             beta = the new r . w over the old
 
-All of a repetition is one wave over rows and vectors (`waves`): alpha is known before q is, from
+One iteration is a single pass over rows and vectors (`krylov_product.py`): alpha is known before q is, from
 
-    q . q = w . w + 2 beta w . q + beta^2 q . q,  with the w and q of the wave before on the right
+    q . q = w . w + 2 beta w . q + beta^2 q . q,  with the w and q of the pass before on the right
 
-Iterations end when |r| is small beside |b|; or when A r is small beside r, so that no step makes r smaller: the system
-is inconsistent, y is a least-squares solution and the residual is the caller's to show; or when rounding stops the
-descent; or at the cap.
+Iterations end when |r| is small relative to |b|; when A r is small relative to r, so that no step reduces r: the system
+is inconsistent, y is a least-squares solution and the caller reports the residual; when rounding stops the descent; or
+at the cap.
 
-A solve may keep its solutions for the next ones. Those span V, made such that B = A V has orthogonal columns of length
-1. The residual is first taken down along B; then all directions are kept apart from it, q^T B = 0: with d = B^T w,
-w loses B d and p loses V d, the latter summed up and taken off at the end. Cut off after five iterations again and
-again, on a system that hardly changes, the residual falls as if the iterations had gone on, where plain restarts creep.
+Solutions can be recycled for the next solves. They span V, made such that B = A V has orthonormal columns. The residual
+is first reduced along B; then all directions are kept orthogonal to it, q^T B = 0: with d = B^T w, w loses B d and p
+loses V d, the latter accumulated and subtracted at the end. Cut off after five iterations again and again, on a system
+that hardly changes, the residual falls as if the iterations had gone on, where restarts without recycling stagnate.
 
-Rows without effect, as between two held bodies, and rows of a constraint that follow from its others get multiplier 0.
+Rows without effect, as between two fixed bodies, and rows of a constraint that depend on its others get multiplier 0.
+
+Reference: Faure 1998, section 3.3, equation (13), A lam = b, there solved by biconjugate gradients (section 3.4).
 """
 
 from __future__ import annotations
@@ -51,12 +53,12 @@ __all__ = [
 ]  # fmt: skip
 
 CONVERGED, CAPPED, LEAST_SQUARES, STALLED, FAILED = 0, 1, 2, 3, -1
-# |A r| beside |r| from which the residual counts as the least; A has eigenvalues of order 1.
+# |A r| relative to |r| below which the residual counts as least-squares; A has eigenvalues of order 1.
 _FLAT = 1e-9
 
 
 class Krylov(NamedTuple):
-    """The rows and vectors of one system; never shared between threads. Vectors are packed, with room for four more."""
+    """The rows and vectors of one system; never shared between threads. Vectors are packed and padded by four."""
 
     packed: Packed
     y: np.ndarray  # solution
@@ -64,11 +66,11 @@ class Krylov(NamedTuple):
     w: np.ndarray  # A r
     p: np.ndarray  # direction
     q: np.ndarray  # A p
-    weight: np.ndarray  # (nc,) how much the residual of each constraint counts beside the others
-    recycled: np.ndarray  # (k * nr,) solutions of the solves before, the newest first, placed as lam is
-    v: np.ndarray  # (k * (nr + 4),) the same made a basis: V
-    b: np.ndarray  # (k * (nr + 4),) A V, orthonormal; columns of 0 where there is none
-    d: np.ndarray  # (3, k) B^T w; what p and y lose along V
+    weight: np.ndarray  # (nc,) relative weight of the residual of each constraint
+    recycled: np.ndarray  # (k * nr,) solutions of earlier solves, the newest first, in the order of lam
+    v: np.ndarray  # (k * (nr + 4),) V, the same as a basis
+    b: np.ndarray  # (k * (nr + 4),) B = A V, orthonormal; columns of 0 where there is none
+    d: np.ndarray  # (3, k) B^T w; what is subtracted from p and y along V
 
 
 def new_krylov(system: System, recycle: int = 0, pairs: np.ndarray | None = None) -> Krylov:
@@ -76,7 +78,7 @@ def new_krylov(system: System, recycle: int = 0, pairs: np.ndarray | None = None
 
     Args:
         system: constraints on solids of six displacements.
-        recycle: solutions kept for the next solves.
+        recycle: number of solutions recycled in later solves.
         pairs: (nc,) which constraints act with opposite wrenches at one point, or on one solid; None for none.
     """
     nc, nr = len(system.row_start) - 1, int(system.row_start[-1])
@@ -87,7 +89,7 @@ def new_krylov(system: System, recycle: int = 0, pairs: np.ndarray | None = None
 
 @inner
 def _dot(x, y, o, rows):
-    """Return x . y for the part of y that begins at place o."""
+    """Return x . y for the part of y from index o on."""
     s = splat(0.0)
     for g in range(0, rows, 4):
         s = add(s, mul(four(x, g), four(y, o + g)))
@@ -96,7 +98,7 @@ def _dot(x, y, o, rows):
 
 @inner
 def _add_scaled(alpha, x, o, y, rows):
-    """Add alpha times the part of x that begins at place o to y."""
+    """Add alpha times the part of x from index o on to y."""
     a = splat(alpha)
     for g in range(0, rows, 4):
         set_four(y, g, add(four(y, g), mul(a, four(x, o + g))))
@@ -104,7 +106,7 @@ def _add_scaled(alpha, x, o, y, rows):
 
 @outlined
 def _recycle(system, C, work, rows):
-    """Make a basis of the kept solutions for this matrix, and take the residual down along it."""
+    """Make a basis of the recycled solutions for this matrix, and reduce the residual along it."""
     packed, p, q, width = work.packed, work.p, work.q, len(work.y)
     for k in range(work.d.shape[1]):
         for i in range(rows, rows + 4):
@@ -120,7 +122,7 @@ def _recycle(system, C, work, rows):
             _add_scaled(x, work.v, j * width, p, rows)
             _add_scaled(x, work.b, j * width, q, rows)
         size = _dot(q, q, 0, rows)
-        # a column that adds nothing to those before it is 0
+        # a column that depends on those before it is 0
         scale = 1.0 / np.sqrt(size) if size > 1e-10 * before else 0.0
         for i in range(rows + 4):
             work.v[k * width + i], work.b[k * width + i] = scale * p[i], scale * q[i]
@@ -131,7 +133,7 @@ def _recycle(system, C, work, rows):
 
 @inner
 def _project_out(work, w, rows):
-    """Take off w what it has along B, noting it in d; return its square."""
+    """Subtract the part of w along B, stored in d; return its square."""
     square, width = 0.0, len(work.y)
     for k in range(work.d.shape[1]):
         x = _dot(w, work.b, k * width, rows)
@@ -144,7 +146,7 @@ def _project_out(work, w, rows):
 
 @inner
 def _product(system, C, preconditioner, update, alpha, beta, last_alpha, last_beta, work):
-    """Turn the vectors and set w to A r, or to S r over a tree; return r . w, r . r, w . w, w . q and q . q."""
+    """Update the vectors and set w to A r, or to S r over a tree; return r . w, r . r, w . w, w . q and q . q."""
     packed, y, r, w, p, q = work.packed, work.y, work.r, work.w, work.p, work.q
     if preconditioner is None:
         return multiply(system, C, update, alpha, beta, last_alpha, last_beta, packed, y, r, w, p, q)
@@ -156,7 +158,7 @@ def _product(system, C, preconditioner, update, alpha, beta, last_alpha, last_be
 
 @inner
 def start_solve(work):
-    """Clear what a solve sums up; return how many rows act."""
+    """Clear the accumulators of a solve; return the number of active rows."""
     rows = work.packed.first[work.packed.count[0]]
     for k in range(rows, rows + 4):
         work.r[k] = 0.0
@@ -169,7 +171,7 @@ def start_solve(work):
 
 @outlined
 def _finish(update, alpha, beta, sign, work, rows):
-    """Take y forward by sign alpha p, p being of the last step made or yet to be made, and by what it loses along V."""
+    """Add sign alpha p to y, p of the last step made or yet to be made, and subtract the part along V."""
     y, r, p, q, width = work.y, work.r, work.p, work.q, len(work.y)
     a, b, s = splat(alpha), splat(beta), splat(sign * alpha)
     for g in range(0, rows, 4):
@@ -215,7 +217,7 @@ def iterate(system, C, tolerance, cap, preconditioner, work, rows):
             d[2, k] += alpha * d[1, k]
         before, old = square, rho
         if count == cap - 1:
-            # the last direction needs no product after it
+            # no product is needed after the last direction
             update_vectors(update, alpha, beta, last_alpha, last_beta, 0, rows, work.y, r, work.w, p, q)
             square = _dot(r, r, 0, rows)
             size = square
@@ -225,7 +227,7 @@ def iterate(system, C, tolerance, cap, preconditioner, work, rows):
             )
             size -= _project_out(work, work.w, rows)
         if not square <= before:
-            status, square = STALLED, before  # rounding has the last word: the step that made things worse is not taken
+            status, square = STALLED, before  # rounding: the step that increased the residual is undone
             taken = -1.0 if update == ALL_VECTORS else 0.0
             for k in range(d.shape[1]):
                 d[2, k] -= alpha * d[1, k]
@@ -239,7 +241,7 @@ def iterate(system, C, tolerance, cap, preconditioner, work, rows):
 
 @outlined
 def _store_solution(system, work):
-    """Keep the solution in y for the next solves, in place of the oldest."""
+    """Store the solution in y for later solves, in place of the oldest."""
     packed, nr = work.packed, len(work.y) - 4
     for k in range(len(work.recycled) - 1, nr - 1, -1):
         work.recycled[k] = work.recycled[k - nr]
@@ -263,21 +265,21 @@ def solve_krylov(
     """Fill lam with a solution of A lam = b, or with a least-squares solution where there is none.
 
     Args:
-        system: which constraint touches which solid.
-        Minv: (nb, 7) world inverse inertia xx yy zz xy xz yz and 1/m of the solids; 0 for what is held.
+        system: incidences of constraints and solids.
+        Minv: (nb, 7) world inverse inertia xx yy zz xy xz yz and 1/m of the solids; 0 for fixed ones.
         J: flat rows.
         C: (nr,) compliance.
         b: (nr,) right-hand side.
-        center: (nb, 3 or more) where the com of the solids are; read for constraints that are pairs.
-        cap: most iterations.
-        tolerance: |b - A lam| beside |b| that is small enough, both weighed by P.
+        center: (nb, 3 or more) com of the solids; read for constraints that are pairs.
+        cap: maximum of iterations.
+        tolerance: |b - A lam| relative to |b| at which iterations end, both in the norm of P.
         work: of this system.
         lam: (nr,) multipliers.
-        report: (3,) iterations, |b - A lam| and the same beside |b|, both weighed by P.
+        report: (3,) iterations, |b - A lam| and the same relative to |b|, both in the norm of P.
 
     Returns:
-        CONVERGED, CAPPED, LEAST_SQUARES (the residual is the least there is), STALLED (rounding allows no smaller
-        one) or FAILED (numbers are not finite; lam is 0).
+        CONVERGED, CAPPED, LEAST_SQUARES (no smaller residual exists), STALLED (rounding allows no smaller one) or
+        FAILED (numbers are not finite; lam is 0).
     """
     status, count, square, rhs_square = FAILED, 0, np.inf, np.inf
     if pack_rows(system, Minv, J, C, center, work.weight, work.packed) == 0:

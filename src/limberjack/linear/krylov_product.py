@@ -1,7 +1,10 @@
-"""Products with packed rows: one wave over the constraints, which takes the vectors of an iteration along.
+"""Products with packed rows: one pass over the constraints that updates the vectors of an iteration along the way.
 
-Constraints behind the wave are pulled as soon as their solids have all their forces, while rows and vectors are still
-near. An iteration of conjugate residuals reads and writes everything once.
+The pass goes over chunks of constraints. Of each chunk the vectors are updated and the forces J^T r are added to the
+solids; solids that have all their forces respond with M^-1; constraints whose solids have all responded get their part
+of the product, while rows and vectors are still in cache. An iteration of conjugate residuals reads and writes
+everything once. `multiply` forms K A K^T r, `multiply_schur` the product with S, the matrix of loops over a factored
+tree (`tree_preconditioner.py`). Symbols as in `packed_rows.py`.
 """
 
 from __future__ import annotations
@@ -23,15 +26,15 @@ __all__ = [
     "update_vectors",
 ]
 
-# What a wave does to the vectors it comes by: nothing; a step, with y and p left for later; that one and this.
+# Updates of the vectors in a pass: none; q and r alone, y and p being left to the next pass; all, for both passes.
 NO_UPDATE, RESIDUAL_ONLY, ALL_VECTORS = range(3)
-# How many rows ahead of the wave vectors are asked for: between two chunks the processor would not guess them.
+# How many rows ahead vectors are prefetched: between two chunks the processor would not predict them.
 _AHEAD = 256
 
 
 @inner
 def _wrench(rows, o, n, y, k):
-    """Return the wrench of n rows at place o with multipliers at place k of y."""
+    """Return the wrench of n rows at index o with multipliers at index k of y."""
     angular = linear = splat(0.0)
     for i in range(n):
         x = spread(y, k + i)
@@ -42,14 +45,14 @@ def _wrench(rows, o, n, y, k):
 
 @inner
 def _add(f, b, angular, linear):
-    """Add a wrench to the forces at place b."""
+    """Add a wrench to the forces at index b."""
     set_four(f, b, add(four(f, b), angular))
     set_four(f, b + 4, add(four(f, b + 4), linear))
 
 
 @inner
 def _respond(m, b, o, f):
-    """Replace the forces at place o by M^-1 of them, row b of m."""
+    """Replace the forces at index o by M^-1 of them, row b of m."""
     x, y, z, s = f[o], f[o + 1], f[o + 2], m[b, 6]
     f[o] = m[b, 0] * x + m[b, 3] * y + m[b, 4] * z
     f[o + 1] = m[b, 3] * x + m[b, 1] * y + m[b, 5] * z
@@ -59,7 +62,7 @@ def _respond(m, b, o, f):
 
 @outlined
 def _add_wide_forces(system, packed, i, y):
-    """Push a constraint that keeps the rows of each body."""
+    """Add the forces of a constraint with separate rows for each body."""
     c, k = packed.listed[i], packed.first[i]
     n = packed.first[i + 1] - k
     for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
@@ -89,7 +92,7 @@ def add_forces(system, packed, begin, end, y):
 
 @inner
 def _rates(rows, o, n, angular, linear, w, k):
-    """Set n numbers of w from place k on to the rows at place o times a motion."""
+    """Set n numbers of w from index k on to the rows at index o times a motion."""
     i = 0
     while i + 3 <= n:
         x = add(mul(four(rows, o), angular), mul(four(rows, o + 3), linear))
@@ -107,7 +110,7 @@ def _rates(rows, o, n, angular, linear, w, k):
 
 @outlined
 def _set_wide_rates(system, packed, i, u, w):
-    """Set the rates of a constraint that keeps the rows of each body."""
+    """Set the rates of a constraint with separate rows for each body."""
     c, k = packed.listed[i], packed.first[i]
     n = packed.first[i + 1] - k
     for r in range(n):
@@ -123,7 +126,7 @@ def _set_wide_rates(system, packed, i, u, w):
 
 @outlined
 def _add_compliance(system, packed, i, C, y, w):
-    """Add K C K^T y of a constraint that gives way to w."""
+    """Add K C K^T y of a compliant constraint to w."""
     c, k, small = packed.listed[i], packed.first[i], packed.small
     n, at, root = packed.first[i + 1] - k, packed.factor_start[c], packed.root[c]
     column = 12
@@ -146,7 +149,7 @@ def _add_compliance(system, packed, i, C, y, w):
 
 @inner
 def set_rates(system, packed, C, begin, end, y, w):
-    """Set the rows of constraints begin .. end of w to K (J u + C K^T y), u being what the solids move."""
+    """Set the rows of constraints begin .. end of w to K (J u + C K^T y), u the response of the solids."""
     u = packed.f
     for i in range(begin, end):
         k, b, a = packed.first[i], packed.ends[i, 0], packed.ends[i, 1]
@@ -178,9 +181,9 @@ def update_vectors(
     # out
     y, r, w, p, q,
 ):  # fmt: skip
-    """Turn q to w + beta q and take r down by alpha q, from place `begin` on to `end`; return q . q.
+    """Set q to w + beta q and subtract alpha q from r, from index `begin` to `end`; return q . q.
 
-    p = r + beta p and y + alpha p are made in every second iteration only, for this and the last one: the residual
+    p = r + beta p and y + alpha p are formed in every second iteration only, for this and the last one: the residual
     before the last is r + last_alpha q.
     """
     a, b, c, d, s = splat(alpha), splat(beta), splat(last_alpha), splat(last_beta), splat(0.0)
@@ -214,7 +217,7 @@ def multiply(
     # out
     packed, y, r, w, p, q,
 ):  # fmt: skip
-    """Turn the vectors as told, set w to K A K^T r, and return r . w, r . r, w . w, w . q and q . q."""
+    """Update the vectors, set w to K A K^T r, and return r . w, r . r, w . w, w . q and q . q."""
     f, count, first = packed.f, packed.count[0], packed.first
     rho, square, size, w_dot_q, curvature = splat(0.0), splat(0.0), splat(0.0), splat(0.0), 0.0
     pulled = summed = opened = responded = updated = chunk = 0
@@ -224,7 +227,7 @@ def multiply(
     for begin in range(0, count, CHUNK):
         end, open_end = min(begin + CHUNK, count), packed.plan[chunk, 0]
         if update != NO_UPDATE:
-            # the place after the last row too: a row that is pulled may write there
+            # beyond the last row too: the rates of a row may be written there
             until = (first[end] + 4) & -4
             curvature += update_vectors(update, alpha, beta, last_alpha, last_beta, updated, until, y, r, w, p, q)
             updated = until
@@ -251,9 +254,6 @@ def multiply(
     return _sum(rho), _sum(square), _sum(size), _sum(w_dot_q), curvature
 
 
-# Products with S, the matrix of loops over a factored tree (`over_tree`).
-
-
 @outlined
 def multiply_schur(
     # model
@@ -263,9 +263,9 @@ def multiply_schur(
     # out
     packed, y, r, w, p, q,
 ):  # fmt: skip
-    """Turn the vectors as told, set w to K S K^T r, and return r . w, r . r, w . w, w . q and q . q.
+    """Update the vectors, set w to K S K^T r, and return r . w, r . r, w . w, w . q and q . q.
 
-    S = J N J^T + C, N being how solids move that the constraints of a factored tree hold together.
+    S = J N J^T + C, N the response of the solids with the constraints of a factored tree in place.
     """
     f, count, force, displacement = packed.f, packed.count[0], preconditioner.force, preconditioner.displacement
     rows = packed.first[count]

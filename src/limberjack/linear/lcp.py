@@ -1,24 +1,41 @@
-"""Mixed complementarity problems by pivoting: limits, contacts without friction, boxes and equalities together.
+"""Mixed complementarity problems by pivoting: limits, contacts without friction, box bounds and equalities together.
 
     w = A f + b,   A symmetric positive semidefinite,   and in each row one of
     lo < f < hi  and  w = 0        f = lo  and  w >= 0        f = hi  and  w <= 0
 
-Rows without bounds are equalities; lo = 0 alone gives f >= 0, w >= 0, f w = 0. It is what minimises
-f^T A f / 2 + b^T f between the bounds.
+Rows without bounds are equalities; lo = 0 alone gives f >= 0, w >= 0, f w = 0. The solution minimises
+f^T A f / 2 + b^T f within the bounds.
 
-Method of Baraff 1994: the rows settled so far keep their conditions while the force of one more row is driven until
-its own holds. Equalities come first, together. In a drive of row d the clamped set C (w = 0) follows by
-df_C = -A_CC^-1 A_Cd, and a pivot happens at the first of: w_d = 0, d joins C; f_d at a bound, d rests there;
-f_i at a bound, i leaves C; w_i = 0, i joins C. The factor of A_CC is changed row by row (`clamped`), so that a pivot
-costs O(n k) and a problem, with O(n) pivots, O(n^3). The row to drive is the one most violated, which takes fewer
-pivots than the order of rows would.
+| symbol | array | meaning |
+|---|---|---|
+| C | active | the active set: k rows with w = 0, in the order in which they were added |
+| L, D | factor | L D L^T of A_CC: unit L below the diagonal, D on it |
+| y | row | L^-1 A_Cd for a row d outside C |
+| v | move | A_CC^-1 A_Cd |
+| s | returned | Schur complement of A_dd: A_dd - A_dC v |
 
-Singular A: when row d follows from C, w_d cannot change and f_d moves until a row of C comes to a bound and leaves; if
-none does, the problem has no solution, the row is given up as FAILED and the others are solved without it. Redundant
+Method: the rows settled so far keep their conditions while the force of one more row d is driven until its own holds.
+Equalities come first, together. In a drive of row d the active set follows by df_C = -A_CC^-1 A_Cd, and a pivot
+happens at the first of: w_d = 0, d joins C; f_d at a bound, d stays there; f_i at a bound, i leaves C; w_i = 0, i joins
+C. The row to drive is the one most violated, which takes fewer pivots than the order of rows would.
+
+Adding a row to the factor of A_CC is one substitution; removing one is a rank-one update of the rows after it (Gill,
+Golub, Murray and Saunders 1974, method C1, which adds a positive term and is stable without pivoting). Both cost
+O(k^2), where a new factor costs O(k^3): a pivot costs O(n k) and a problem, with O(n) pivots, O(n^3).
+
+Warm start: the state of every row is enough to restore everything, since forces of free rows follow from w = 0 and the
+others are at their bounds. A guess is used by setting it up, whatever it is: rows guessed free whose force leaves its
+bounds are put to that bound, until none is left.
+
+Singular A: when row d depends on C, w_d cannot change and f_d moves until a row of C comes to a bound and leaves; if
+none does, the problem has no solution, the row is marked FAILED and the others are solved without it. Redundant
 equalities are left out with f = 0.
 
 Scale: forces count by sqrt(A_ii) f_i, accelerations by w_i / sqrt(A_ii), zeros of w by the terms it is summed from; so
 nothing depends on the units of rows. Of equal steps the lowest row is taken, and pivots are counted and capped.
+
+Reference: D. Baraff, Fast Contact Force Computation for Nonpenetrating Rigid Bodies, SIGGRAPH 1994 (drive-to-zero),
+which section 8.2, step 4, of Baraff 1996 refers to.
 """
 
 from __future__ import annotations
@@ -63,20 +80,6 @@ __all__ = [
     "remove_row",
 ]
 
-# The factor of a growing and shrinking set of rows: L D L^T of A_CC, with rows added and taken out one at a time.
-#
-# C is the set of clamped rows, in the order in which they came. Adding a row is one substitution; taking one out is a
-# change of rank one of the rows after it (Gill, Golub, Murray and Saunders 1974, method C1, which adds a positive term
-# and is stable without pivoting). Both cost O(k^2), where a new factor costs O(k^3).
-#
-# | symbol | array | meaning |
-# |---|---|---|
-# | C | members | the k clamped rows |
-# | L, D | factor | unit L below the diagonal, D on it |
-# | y | row | L^-1 A_Cd for a row d outside |
-# | v | move | A_CC^-1 A_Cd |
-# | s | returned | what is left of A_dd: A_dd - A_dC v |
-
 
 @inner
 def _back(k, factor, x):
@@ -87,7 +90,7 @@ def _back(k, factor, x):
 
 @outlined
 def solve_active(k, factor, x):
-    """Replace x, by place in C, by A_CC^-1 x."""
+    """Replace x, indexed as C, by A_CC^-1 x."""
     for i in range(1, k):
         x[i] -= dot(i, i, factor, x)
     for i in range(k):
@@ -97,7 +100,7 @@ def solve_active(k, factor, x):
 
 @outlined
 def eliminate_row(k, d, a, active, factor, row, move):
-    """Fill row and move for a row d outside of C; return what is left of its diagonal, s."""
+    """Fill row and move for a row d outside of C; return its Schur complement s."""
     s = a[d, d]
     for i in range(k):
         y = a[d, active[i]] - dot(i, i, factor, row)
@@ -110,7 +113,7 @@ def eliminate_row(k, d, a, active, factor, row, move):
 
 @inner
 def is_dependent(k, d, s, tolerance, a, active, move):
-    """Return whether row d follows from C: whether changes of `tolerance` in the entries of A could make s zero.
+    """Return whether row d depends on C: whether changes of `tolerance` in the entries of A could make s zero.
 
     A change of relative size e in all entries, by the diagonals, changes s by up to e (A_dd + sum of A_ii v_i^2).
     """
@@ -133,7 +136,7 @@ def add_row(k, d, s, active, index, factor, row):
 
 @outlined
 def remove_row(k, p, active, index, factor, row):
-    """Take the row at place p out of C; return the new k. `row` is overwritten."""
+    """Remove the row at index p of C; return the new k. `row` is overwritten."""
     index[active[p]] = -1
     alpha = factor[p, p]
     for i in range(p + 1, k):
@@ -158,36 +161,30 @@ def remove_row(k, p, active, index, factor, row):
     return k - 1
 
 
-# Where the pivoting of `lcp` starts and ends: the clamped set and forces of given states, and their last correction.
-#
-# A state is enough to restore everything: the free rows' forces follow from w = 0, the others rest at their bounds.
-# So a guess is used by setting it up, whatever it is: rows guessed free whose force then leaves its bounds are put to
-# that bound, until none is left.
-
-# What a row does. UNKNOWN, as a guess, starts from the allowed force nearest to 0.
+# States of a row. UNKNOWN, as a guess, starts from the allowed force nearest to 0.
 UNKNOWN, FREE, AT_LOW, AT_HIGH, REDUNDANT, FAILED = 0, 1, 2, 3, 4, 5
-# Places of Workspace.counts.
+# Indices of Workspace.counts.
 ACTIVE, PIVOTS, ROUNDS, PRODUCTS = 0, 1, 2, 3
 
-# Forces that should be 0 are roundings of the others: this part of the largest number in play, by the scale of the row,
-# belongs to every sum. With _ZERO it makes one unit in the last place.
+# Forces that should be 0 are rounding errors of the others: this part of the largest number, by the scale of the row,
+# is added to every sum. With _ZERO it makes one unit in the last place.
 _FLOOR = 2e-3
 
 
 class Workspace(NamedTuple):
     """The arrays `solve_lcp` works in, for problems of up to m rows."""
 
-    factor: np.ndarray  # (m, m) L and D of the clamped rows
-    active: np.ndarray  # (m,) int64 the clamped rows
-    index: np.ndarray  # (m,) int64 place of each row among them, or -1
+    factor: np.ndarray  # (m, m) L and D of the active rows
+    active: np.ndarray  # (m,) int64 the active rows
+    index: np.ndarray  # (m,) int64 index of each row among them, or -1
     order: np.ndarray  # (m,) int64
     row: np.ndarray  # (m,) L^-1 A_Cd
-    move: np.ndarray  # (m,) df of the clamped rows, by place
-    change: np.ndarray  # (m,) dw by row; levels of w at the end
+    move: np.ndarray  # (m,) df of the active rows, indexed as they are
+    change: np.ndarray  # (m,) dw by row; magnitudes of w at the end
     root: np.ndarray  # (m,) sqrt(A_ii)
-    settled: np.ndarray  # (m,) int8 whether the row's conditions are to be kept
-    skipped: np.ndarray  # (m,) int8 whether the row follows from the clamped ones
-    counts: np.ndarray  # (4,) int64 clamped rows, pivots, rounds, multiplications
+    settled: np.ndarray  # (m,) int8 whether the row's conditions must hold from now on
+    skipped: np.ndarray  # (m,) int8 whether the row depends on the active ones
+    counts: np.ndarray  # (4,) int64 active rows, pivots, rounds, multiplications
 
 
 def new_workspace(m: int) -> Workspace:
@@ -215,7 +212,7 @@ def is_equality(i, lo, hi):
 
 @inner
 def largest(n, b, work, f):
-    """Return the largest of forces and of accelerations without them, by the scales of their rows."""
+    """Return the largest scaled force or acceleration without forces."""
     most = 0.0
     for i in range(n):
         if work.root[i] > 0.0:
@@ -225,7 +222,7 @@ def largest(n, b, work, f):
 
 @inner
 def magnitude(n, i, a, b, work, f):
-    """Return the sum of the sizes of the terms of w_i."""
+    """Return the sum of the absolute terms of w_i."""
     s = abs(b[i]) + _FLOOR * work.root[i] * largest(n, b, work, f)
     for j in range(n):
         s += abs(a[i, j] * f[j])
@@ -234,7 +231,7 @@ def magnitude(n, i, a, b, work, f):
 
 @inner
 def _activate_equalities(n, tolerance, a, lo, hi, work, state, f):
-    """Start the clamped set with the independent ones of the equalities; return their number."""
+    """Start the active set with the independent equalities; return their number."""
     factor, active, index = work.factor, work.active, work.index
     count = 0
     for i in range(n):
@@ -261,7 +258,7 @@ def _activate_equalities(n, tolerance, a, lo, hi, work, state, f):
 
 @inner
 def _set_at_bound(i, lo, hi, state, f):
-    """Put the force of a row outside of the clamped set where its state says, or nearest to 0; set the state."""
+    """Set the force of a row outside of the active set to the bound of its state, or nearest to 0; set the state."""
     at = state[i]
     if at == AT_LOW and lo[i] > -inf:
         f[i] = lo[i]
@@ -284,7 +281,7 @@ def set_w(n, a, b, f, w):
 
 @inner
 def _activate_guess(n, k, tolerance, a, lo, hi, work, state, f):
-    """Add the rows guessed FREE to the clamped set, rest the others where they were guessed; return the new number."""
+    """Add the rows guessed FREE to the active set, put the others to their bounds; return the new number."""
     for i in range(n):
         work.root[i] = sqrt(a[i, i]) if a[i, i] > 0.0 else 0.0
         work.skipped[i] = 0
@@ -306,7 +303,7 @@ def _activate_guess(n, k, tolerance, a, lo, hi, work, state, f):
 
 @inner
 def initialize(n, tolerance, a, b, lo, hi, work, state, f, w):
-    """Set up the clamped set, forces and w of the states given, without rows whose force would leave its bounds."""
+    """Set up the active set, forces and w of the states given, without rows whose force would leave its bounds."""
     active, index, move = work.active, work.index, work.move
     k = _activate_equalities(n, tolerance, a, lo, hi, work, state, f)
     k = _activate_guess(n, k, tolerance, a, lo, hi, work, state, f)
@@ -336,7 +333,7 @@ def initialize(n, tolerance, a, b, lo, hi, work, state, f, w):
 
 @inner
 def refine(n, a, b, lo, hi, work, f, w):
-    """Correct the clamped forces by what w = A f + b leaves of their rows; fill w, and change with its levels."""
+    """Refine the active forces by the residual w = A f + b; fill w, and `change` with its magnitudes."""
     k = work.counts[ACTIVE]
     set_w(n, a, b, f, w)
     for p in range(k):
@@ -357,13 +354,13 @@ def refine(n, a, b, lo, hi, work, f, w):
     work.counts[PRODUCTS] += k * k + 5 * n * k
 
 
-# What became of a problem.
+# Statuses of a problem.
 SOLVED, INFEASIBLE, EXHAUSTED = 0, 1, 2
-# Relative to the level of w_i, the sum of |A_ij f_j| and |b_i|: below _ZERO a drive of w is done, above _FAULT all is
-# set up again from the rows' states, above _WRONG it is no solution. Rows taken for dependent are off by an angle up to
-# sqrt(tolerance), and so is their w; _LOOSE times that angle is what they may miss.
+# Relative to the magnitude of w_i, the sum of |A_ij f_j| and |b_i|: below _ZERO a drive of w is done, above _FAULT all
+# is set up again from the rows' states, above _WRONG it is no solution. Rows treated as dependent are off by an angle
+# up to sqrt(tolerance), and so is their w; _LOOSE times that angle is allowed.
 _ZERO, _FAULT, _WRONG, _LOOSE = 1e-13, 1e-11, 1e-9, 10.0
-# Moves below this part of the largest are rounding; a singular direction is known up to that same angle only.
+# Moves below this part of the largest are rounding; a singular direction is known up to that angle only.
 _STILL = 1e-13
 _ROUND_LIMIT = 4
 
@@ -386,7 +383,7 @@ def _next_row(n, work, state, w):
     for i in range(n):
         if work.settled[i] == 0:
             wrong = _violation(i, state, w)
-            # A row between its bounds has to be driven or clamped even where w is 0.
+            # A row between its bounds has to be driven or activated even where w is 0.
             if wrong > 0.0 or state[i] == UNKNOWN:
                 size = wrong / work.root[i] if work.root[i] > 0.0 else inf
                 if size > best:
@@ -396,7 +393,7 @@ def _next_row(n, work, state, w):
 
 @inner
 def _direction(n, d, sign, tolerance, a, work):
-    """Fill move and change for a force of row d that grows by `sign`; return d's share of change, 0 if it follows."""
+    """Fill move and change for a force of row d that grows by `sign`; return d's own change, 0 if it is dependent."""
     k, active, move, change = work.counts[ACTIVE], work.active, work.move, work.change
     s = eliminate_row(k, d, a, active, work.factor, work.row, move)
     singular = is_dependent(k, d, s, tolerance, a, active, move)
@@ -416,7 +413,7 @@ def _direction(n, d, sign, tolerance, a, work):
 
 @inner
 def _first_active_stop(d, still, lo, hi, work, f, t, stop):
-    """Return the least step, and the row, at which a clamped force comes to a bound, if before t."""
+    """Return the least step, and the row, at which an active force comes to a bound, if before t."""
     for p in range(work.counts[ACTIVE]):
         i, v = work.active[p], work.move[p]
         if abs(v) * work.root[i] <= still:
@@ -452,7 +449,7 @@ def _first_inactive_stop(n, d, still, lo, hi, work, state, w, t, stop):
 
 @inner
 def _first_stop(n, d, sign, s, loose, lo, hi, work, state, f, w):
-    """Return how far the force of row d goes, and the row that stops it: d itself, another, or -1."""
+    """Return the step of the force of row d, and the row that stops it: d itself, another, or -1."""
     t, stop = inf, -1
     if s > 0.0:
         t, stop = abs(w[d]) / s, d
@@ -471,7 +468,7 @@ def _first_stop(n, d, sign, s, loose, lo, hi, work, state, f, w):
 
 @inner
 def _advance(n, d, sign, t, lo, hi, work, f, w):
-    """Move the forces of row d and of the clamped set, and w, by a step t."""
+    """Move the forces of row d and of the active set, and w, by a step t."""
     for p in range(work.counts[ACTIVE]):
         i = work.active[p]
         f[i] = min(max(f[i] + t * work.move[p], lo[i]), hi[i])
@@ -482,7 +479,7 @@ def _advance(n, d, sign, t, lo, hi, work, f, w):
 
 @inner
 def _deactivate(n, i, lo, hi, work, state, f):
-    """Take row i out of the clamped set, to the bound it moved to."""
+    """Remove row i from the active set, to the bound it moved to."""
     up = work.move[work.index[i]] > 0.0
     state[i] = AT_HIGH if up else AT_LOW
     f[i] = hi[i] if up else lo[i]
@@ -495,7 +492,7 @@ def _deactivate(n, i, lo, hi, work, state, f):
 
 @inner
 def _activate(i, tolerance, a, work, state, w):
-    """Add row i to the clamped set; return whether it does not follow from it."""
+    """Add row i to the active set; return whether it is independent of it."""
     k = work.counts[ACTIVE]
     s = eliminate_row(k, i, a, work.active, work.factor, work.row, work.move)
     work.counts[PRODUCTS] += k * k
@@ -510,13 +507,13 @@ def _activate(i, tolerance, a, work, state, w):
 
 @inner
 def _set_resting_state(d, otherwise, lo, hi, state, f):
-    """Set the state of a row whose force stays where it is: at a bound, or else as said."""
+    """Set the state of a row whose force stays where it is: at a bound, or else as given."""
     state[d] = AT_LOW if f[d] == lo[d] else AT_HIGH if f[d] == hi[d] else otherwise
 
 
 @inner
 def _drive(n, d, tolerance, limit, a, b, lo, hi, work, state, f, w):
-    """Move the force of row d until its condition holds, those of settled rows kept; return whether pivots sufficed."""
+    """Drive the force of row d until its condition holds, as those of settled rows do; return False out of pivots."""
     work.settled[d] = 1
     state[d] = UNKNOWN
     loose = max(_WRONG, _LOOSE * sqrt(tolerance))
@@ -564,7 +561,7 @@ def _drive(n, d, tolerance, limit, a, b, lo, hi, work, state, f, w):
 
 @inner
 def _violates(n, part, loose, lo, hi, work, state, w):
-    """Return whether some row not given up misses its condition by more than `part` of its level, or `loose` of it."""
+    """Return whether a row that has not failed violates its condition by `part` or `loose` of its magnitude."""
     for i in range(n):
         if state[i] != FAILED and lo[i] < hi[i]:
             allowed = loose if state[i] == REDUNDANT or work.skipped[i] != 0 else part
@@ -591,17 +588,17 @@ def solve_lcp(
 ):  # fmt: skip
     """Solve w = A f + b with complementarity between bounds; return SOLVED, INFEASIBLE or EXHAUSTED.
 
-    Without a solution f still is one of all rows whose state is not FAILED; when pivots are exhausted, or numbers are
-    not finite, it is what was reached.
+    Without a solution f still solves all rows whose state is not FAILED; when pivots are exhausted, or numbers are not
+    finite, it is the last iterate.
 
     Args:
         n: rows.
-        tolerance: that of `dense`: rows that much of whose diagonal is left by the clamped ones follow from them.
-        a: (>= n, >= n) symmetric positive semidefinite, both halves; kept.
-        b: (>= n,) w without forces; kept.
-        lo: (>= n,) lower bounds of f, at most hi; -inf for none; kept.
-        hi: (>= n,) upper bounds of f; inf for none; kept.
-        work: arrays for at least n rows; counts are those of this problem afterwards.
+        tolerance: a row is dependent when the active rows leave at most this part of its diagonal, as in `dense.py`.
+        a: (>= n, >= n) symmetric positive semidefinite, both halves.
+        b: (>= n,) w without forces.
+        lo: (>= n,) lower bounds of f, at most hi; -inf for none.
+        hi: (>= n,) upper bounds of f; inf for none.
+        work: arrays for at least n rows; its counts are those of this problem afterwards.
         state: (>= n,) int8 a guess, such as the result for a problem like this one, or UNKNOWN; the states found.
         f: (>= n,) the forces.
         w: (>= n,) A f + b.
@@ -635,13 +632,13 @@ def solve_lcp(
 
 
 class Solution(NamedTuple):
-    """What `complementarity` found."""
+    """The result of `complementarity`."""
 
     f: np.ndarray  # (n,) forces
     w: np.ndarray  # (n,) A f + b
     status: int  # SOLVED, INFEASIBLE or EXHAUSTED
-    pivots: int  # changes of the clamped set
-    redundant: np.ndarray  # rows that follow from others and were left out
+    pivots: int  # changes of the active set
+    redundant: np.ndarray  # rows that depend on others and were left out
     state: np.ndarray  # (n,) int8 FREE, AT_LOW, AT_HIGH, REDUNDANT or FAILED; a guess for a problem like this one
     products: int  # multiplications, about
 
@@ -659,7 +656,7 @@ def _vector(name: str, value: ArrayLike | None, n: int, default: float) -> np.nd
 
 
 def _matrix(value: ArrayLike) -> np.ndarray:
-    """Return a copy of a matrix, checked as far as pairs of rows can tell."""
+    """Return a copy of a matrix; raise where a pair of rows shows that it is not symmetric positive semidefinite."""
     matrix = np.array(value, float, order="C")
     n = len(matrix) if matrix.ndim else 0
     if matrix.shape not in ((n, n), (0,)):

@@ -1,22 +1,24 @@
-"""In which order to eliminate constraints, so that the factor of A = J M^-1 J^T + C stays sparse.
+"""Elimination orders of constraints that keep the factor of A = J M^-1 J^T + C sparse.
 
 Two constraints are neighbours when they share a body: every body is a clique of the graph of A. Eliminating a
-constraint joins its cliques into one. The cliques themselves are stored, never the pairs, so the work is that of the
-touches; this is the quotient graph of the minimum-degree methods, and bodies are its first elements.
+constraint merges its cliques. The cliques themselves are stored, never the pairs, so the work is that of the
+incidences; this is the quotient graph of the minimum-degree methods, and bodies are its first elements.
 
-Two orders are tried, and the one with fewer block updates is kept:
+Two orders are tried, and the one with fewer block updates is taken:
 
-- minimum degree with approximate degrees (Amestoy, Davis and Duff 1996). A constraint that lies in one clique only is
-  always eliminated first: it adds no block. On a tree there always is such a constraint, so trees have no fill, and
-  the second order is not tried.
-- nested dissection: the constraints are cut in two by the smallest of several separators, again and again; separators
-  are eliminated after what they separate, and within these limits the degree decides. Cuts are made across positions,
-  if given, and across sums and differences of the distances, in touches, from a few far constraints. On a grid such
-  sums are the grid's own coordinates.
+- minimum degree with approximate degrees (Amestoy, Davis and Duff 1996). A constraint in a single clique is always
+  eliminated first: it adds no block. On a tree there always is such a constraint, so trees have no fill, and the second
+  order is not tried.
+- nested dissection: the constraints are divided by the smallest of several separators, recursively; separators are
+  eliminated after what they separate, and within a stage the degree decides. A part is cut at the median of a
+  coordinate: positions, if given, and sums and differences of the distances, in incidences, from a few far constraints.
+  On a grid such sums are the grid's own coordinates. Constraints of one side that share a body with the other side are
+  the separator; of the two sides' choices the smaller is taken, and of all coordinates the cut with the smallest
+  separator relative to what it cuts off.
 
 A body with many constraints is a dense clique: h constraints on one hub give h^2 / 2 blocks and h^3 / 6 updates
 whatever the order, although the saddle system on the same tree is sparse. `Ordering` tells these numbers before
-anything of that size is stored; on such systems the caller prefers a solver that eliminates bodies too.
+anything of that size is stored; for such systems the caller prefers a solver that eliminates bodies too.
 
 Ties go to the lower index: the order is a function of the system alone.
 """
@@ -32,13 +34,7 @@ from limberjack.constraints.system import System
 
 __all__ = ["Ordering", "body_incidences", "constraint_of_incidence", "dissect", "order_constraints"]
 
-# Nested dissection: which constraints separate the others, from the whole down to small parts.
-#
-# A part is cut at the middle of a coordinate. Constraints of one side that share a body with the other side are the
-# separator; of the two sides' choices the smaller is taken, and of all coordinates the cut with the smallest separator
-# for what it cuts off.
-
-_LEAF = 24  # constraints a part may hold that is not cut any further
+_LEAF = 24  # largest part that is not cut any further
 _LANDMARKS = 4
 _DEPTH = 64  # halving any number of constraints ends before
 
@@ -49,11 +45,11 @@ def dissect(
     """Return (nc,) the stage each constraint is eliminated in: 0 for small parts, then separators, the widest last.
 
     Args:
-        system: which constraint touches which body.
-        start: (nb + 1,) the touches of each body.
+        system: incidences of constraints and bodies.
+        start: (nb + 1,) the incidences of each body.
         incidences: (nt,) in the order of bodies.
-        constraint: (nt,) of each touch.
-        positions: (nb, d) places of the bodies, or None.
+        constraint: (nt,) of each incidence.
+        positions: (nb, d) of the bodies, or None.
     """
     nc, nb = len(system.incidence_start) - 1, len(start) - 1
     axes = np.vstack([_hop_axes(system, start, incidences, constraint), *_position_axes(system, constraint, positions)])
@@ -70,8 +66,8 @@ def _position_axes(system: System, constraint: np.ndarray, positions: np.ndarray
         return []
     nc = len(system.incidence_start) - 1
     count = np.maximum(np.bincount(constraint, minlength=nc), 1)
-    places = np.asarray(positions, float)[system.incidence_body]
-    return [np.bincount(constraint, places[:, k], minlength=nc) / count for k in range(places.shape[1])]
+    points = np.asarray(positions, float)[system.incidence_body]
+    return [np.bincount(constraint, points[:, k], minlength=nc) / count for k in range(points.shape[1])]
 
 
 def _hop_axes(system: System, start: np.ndarray, incidences: np.ndarray, constraint: np.ndarray) -> np.ndarray:
@@ -99,7 +95,7 @@ def _measure_hops(
     queue, seen,  # work
     hops,  # out
 ):  # fmt: skip
-    """Fill the distance of every constraint from `source`; what cannot be reached is one hop beyond the farthest."""
+    """Fill the distance of every constraint from `source`; unreachable ones are one hop beyond the farthest."""
     for i in range(len(hops)):
         hops[i] = -1
     for b in range(len(seen)):
@@ -130,7 +126,7 @@ def _measure_hops(
 
 @inner
 def _middle(n, values):
-    """Return the value that stands in the middle of the first n when sorted; reorders them."""
+    """Return the median of the first n values; reorders them."""
     low, high, k = 0, n - 1, n // 2
     while low < high:
         pivot = values[(low + high) >> 1]
@@ -155,7 +151,7 @@ def _middle(n, values):
 
 @inner
 def _mark_bodies(system, axes, axis, cut, parts, low, high, stamp, marks):
-    """Mark the bodies touched from below `cut` and from above by the part; return how many constraints are below."""
+    """Mark the bodies of constraints below and above `cut` in the part; return how many constraints are below."""
     below = 0
     for m in range(low, high):
         i = parts[m]
@@ -168,7 +164,7 @@ def _mark_bodies(system, axes, axis, cut, parts, low, high, stamp, marks):
 
 @inner
 def _at_border(system, i, other, stamp, marks):
-    """Return whether constraint i touches a body that the other side touches too."""
+    """Return whether constraint i shares a body with the other side."""
     for t in range(system.incidence_start[i], system.incidence_start[i + 1]):
         if marks[system.incidence_body[t], other] == stamp:
             return True
@@ -203,7 +199,7 @@ def _best_cut(system, axes, parts, low, high, stamp, marks, values):
         for m in range(low, high):
             values[m - low] = axes[axis, parts[m]]
         middle = _middle(high - low, values)
-        # Many constraints may stand at the middle itself: cut on either side of them.
+        # Many constraints may be at the median itself: cut on either side of them.
         above = np.inf
         for m in range(high - low):
             if values[m] > middle and values[m] < above:
@@ -274,7 +270,7 @@ def _cut_all(
     return 0
 
 
-_SMALL = 256  # cliques up to this size keep the degrees of their members exact
+_SMALL = 256  # in cliques up to this size the degrees of the members are exact
 
 
 class Ordering(NamedTuple):
@@ -294,12 +290,12 @@ class Ordering(NamedTuple):
 
 
 def constraint_of_incidence(system: System) -> np.ndarray:
-    """Return (nt,) the constraint each touch belongs to."""
+    """Return (nt,) the constraint of each incidence."""
     return np.repeat(np.arange(len(system.incidence_start) - 1), np.diff(system.incidence_start))
 
 
 def body_incidences(system: System) -> tuple[np.ndarray, np.ndarray]:
-    """Return (nb + 1,) starts and (nt,) the touches of each body, in the order of touches."""
+    """Return (nb + 1,) starts and (nt,) the incidences of each body, in their order."""
     nb = len(system.body_start) - 1
     start = np.zeros(nb + 1, np.int64)
     np.cumsum(np.bincount(system.incidence_body, minlength=nb), out=start[1:])
@@ -310,8 +306,8 @@ def order_constraints(system: System, positions: np.ndarray | None = None) -> Or
     """Return the cheaper of the orders by minimum degree and by nested dissection.
 
     Args:
-        system: which constraint touches which body.
-        positions: (nb, d) places of the bodies, if known; they only help to find cuts.
+        system: incidences of constraints and bodies.
+        positions: (nb, d) of the bodies, if known; they only help to find cuts.
     """
     nc = len(system.incidence_start) - 1
     start, incidences = body_incidences(system)
@@ -343,10 +339,10 @@ def _minimum_degree(
     _eliminate(system.incidence_start, system.incidence_body, start, incidences, constraint, stage, cells, cliques,
                members, np.zeros(nt + 1, np.int64), np.empty(nc, np.int64), order, later)  # fmt: skip
     blocks = nc + int(later.sum())
-    place, parent = np.empty(nc, np.int64), np.full(nc, -1, np.int64)
+    postorder, parent = np.empty(nc, np.int64), np.full(nc, -1, np.int64)
     _gather_subtrees(system, order, np.full(nb, -1, np.int64), np.full(nc, -1, np.int64), np.empty((nc, 3), np.int64),
-                     parent, place)  # fmt: skip
-    order, later = order[place], later[place]
+                     parent, postorder)  # fmt: skip
+    order, later = order[postorder], later[postorder]
     return Ordering(order, later, structural, blocks, int((later * (later + 1) // 2).sum()), name)
 
 
@@ -370,36 +366,36 @@ def _count_blocks(
 
 # Columns of the work rows. Cells: the variable, and the next cell of the same clique.
 _VAR, _NEXT = 0, 1
-# Cliques: first cell, members alive, the step it was joined or last looked at, members outside the newest clique.
+# Cliques: first cell, members alive, the step it was merged or last visited, members outside the newest clique.
 _HEAD, _SIZE, _MERGED, _SEEN, _OUTSIDE = 0, 1, 2, 3, 4
-# Members: key in the heap (-1 = eliminated), place in the heap, cliques alive, the step it was last gathered, degree.
+# Members: key in the heap (-1 = eliminated), slot in the heap, cliques alive, the step it was last gathered, degree.
 _KEY, _SLOT, _CLIQUES, _MARK, _DEGREE, _STAGE = 0, 1, 2, 3, 4, 5
 
 
 @inner
-def _sift_up(place, heap, members):
-    """Move the heap's entry at `place` up to where its key belongs."""
-    i = heap[place]
+def _sift_up(slot, heap, members):
+    """Move the heap's entry at `slot` up to where its key belongs."""
+    i = heap[slot]
     key = members[i, _KEY]
-    while place > 0:
-        above = (place - 1) >> 1
+    while slot > 0:
+        above = (slot - 1) >> 1
         j = heap[above]
         if members[j, _KEY] <= key:
             break
-        heap[place] = j
-        members[j, _SLOT] = place
-        place = above
-    heap[place] = i
-    members[i, _SLOT] = place
+        heap[slot] = j
+        members[j, _SLOT] = slot
+        slot = above
+    heap[slot] = i
+    members[i, _SLOT] = slot
 
 
 @inner
-def _sift_down(place, size, heap, members):
-    """Move the heap's entry at `place` down to where its key belongs."""
-    i = heap[place]
+def _sift_down(slot, size, heap, members):
+    """Move the heap's entry at `slot` down to where its key belongs."""
+    i = heap[slot]
     key = members[i, _KEY]
     while True:
-        below = 2 * place + 1
+        below = 2 * slot + 1
         if below >= size:
             break
         if below + 1 < size and members[heap[below + 1], _KEY] < members[heap[below], _KEY]:
@@ -407,16 +403,16 @@ def _sift_down(place, size, heap, members):
         j = heap[below]
         if key <= members[j, _KEY]:
             break
-        heap[place] = j
-        members[j, _SLOT] = place
-        place = below
-    heap[place] = i
-    members[i, _SLOT] = place
+        heap[slot] = j
+        members[j, _SLOT] = slot
+        slot = below
+    heap[slot] = i
+    members[i, _SLOT] = slot
 
 
 @inner
 def _rank(i, n, members):
-    """Return the key of constraint i: without fill first, then by stage, degree and index; never two alike."""
+    """Return the key of constraint i, unique: without fill first, then by stage, degree and index."""
     if members[i, _CLIQUES] <= 1:
         return i
     degree = min(members[i, _DEGREE], n - 1)
@@ -425,7 +421,7 @@ def _rank(i, n, members):
 
 @inner
 def _update_key(i, n, size, heap, members):
-    """Give constraint i the key of its new degree."""
+    """Update the key of constraint i to its new degree."""
     old = members[i, _KEY]
     new = _rank(i, n, members)
     members[i, _KEY] = new
@@ -437,7 +433,7 @@ def _update_key(i, n, size, heap, members):
 
 @inner
 def _remove_clique(i, e, first, lists, members):
-    """Take clique e off the list of constraint i."""
+    """Remove clique e from the list of constraint i."""
     kept = 0
     for k in range(first, first + members[i, _CLIQUES]):
         if lists[k] != e:
@@ -450,7 +446,7 @@ def _remove_clique(i, e, first, lists, members):
 def _start_quotient_graph(
     incidence_start, incidence_body, start, incidences, constraint, stage, cells, cliques, members, lists, heap
 ):
-    """Fill the work rows with bodies as cliques; a body with one constraint joins nothing and is left out."""
+    """Fill the work rows with bodies as cliques; a body with one constraint connects nothing and is left out."""
     n = len(stage)
     for b in range(len(start) - 1):
         cliques[b, _HEAD] = -1
@@ -475,13 +471,13 @@ def _start_quotient_graph(
         members[i, _KEY] = _rank(i, n, members)
         heap[i] = i
         members[i, _SLOT] = i
-    for place in range(n // 2 - 1, -1, -1):
-        _sift_down(place, n, heap, members)
+    for slot in range(n // 2 - 1, -1, -1):
+        _sift_down(slot, n, heap, members)
 
 
 @inner
 def _remove_member(e, n, left, incidence_start, cells, cliques, members, lists, heap):
-    """Tell the members of clique e that one of them has gone; return how many are left."""
+    """Remove an eliminated member from clique e and update the degrees of the others; return how many are left."""
     cliques[e, _SIZE] -= 1
     size = cliques[e, _SIZE]
     if size > _SMALL:
@@ -506,7 +502,7 @@ def _remove_member(e, n, left, incidence_start, cells, cliques, members, lists, 
 
 @inner
 def _merge_cliques(p, step, incidence_start, cells, cliques, members, lists):
-    """Join the cliques of constraint p into the first of them; return how many members it has."""
+    """Merge the cliques of constraint p into the first of them; return how many members it has."""
     first = incidence_start[p]
     into = lists[first]
     size, last = 0, -1
@@ -535,7 +531,7 @@ def _merge_cliques(p, step, incidence_start, cells, cliques, members, lists):
 
 @inner
 def _replace_merged(into, step, incidence_start, cells, cliques, members, lists):
-    """Replace joined cliques on the lists of the new clique's members; count what other cliques have outside it."""
+    """Remove merged cliques from the lists of the new clique's members; count the members of others outside it."""
     cell = cliques[into, _HEAD]
     while cell >= 0:
         i = cells[cell, _VAR]
@@ -550,13 +546,13 @@ def _replace_merged(into, step, incidence_start, cells, cliques, members, lists)
                 cliques[e, _SEEN] = step
                 cliques[e, _OUTSIDE] = cliques[e, _SIZE]
             cliques[e, _OUTSIDE] -= 1
-        members[i, _CLIQUES] = kept  # the new clique is added when the others have been counted
+        members[i, _CLIQUES] = kept  # the new clique is added once the others are counted
         cell = cells[cell, _NEXT]
 
 
 @inner
 def _update_degrees(into, n, left, incidence_start, cells, cliques, members, lists, heap):
-    """Set the degrees of the new clique's members; a clique that lies wholly in it is dropped."""
+    """Set the degrees of the new clique's members; cliques within it are dropped."""
     size = cliques[into, _SIZE]
     cell = cliques[into, _HEAD]
     while cell >= 0:
@@ -614,9 +610,9 @@ def _eliminate(
 def _gather_subtrees(
     system, order,  # model
     newest, ancestor, links,  # work
-    parent, place,  # out
+    parent, postorder,  # out
 ):  # fmt: skip
-    """Fill the elimination tree, and the same order with every subtree in one run: its columns stay near in memory."""
+    """Fill the elimination tree, and the order with every subtree contiguous: its columns are near in memory."""
     n = len(order)
     for k in range(n):
         i = order[k]
@@ -652,6 +648,6 @@ def _gather_subtrees(
                 top += 1
             else:
                 top -= 1
-                place[count] = k
+                postorder[count] = k
                 count += 1
     return count

@@ -4,21 +4,29 @@ The diagonal block of A of each constraint is R R^T. With K = s R^-1 of all, s t
 
     K A K^T y = K b,  x = K^T y
 
-has the same solutions, diagonal blocks of s^2, and least squares in it weigh each constraint by how hard it is to move
-alone. R^-1 J is formed once: then a product needs no preconditioner and no vectors for it.
+has the same solutions, diagonal blocks of s^2, and least squares in it weigh each constraint by its mobility alone.
+R^-1 J is formed once: then a product needs no preconditioner and no vectors for it. Rows come in three forms:
 
-A joint acts with opposite wrenches at one point. Its rows on body a are those on body b, negated and moved by the gap d
-from the com of a to that of b: six numbers per row serve both bodies.
+- PAIR: a joint between two solids acts with opposite wrenches at one point. Its rows on body a are those on body b,
+  negated and moved by the offset d from the com of a to that of b: six numbers per row serve both bodies.
 
-    wrench on b  (t, f)          on a  -(t + d x f, f)
-    J u = rows . (w_b - w_a, v_b - v_a - w_a x d)
+      wrench on b  (t, f)          on a  -(t + d x f, f)
+      J u = rows . (w_b - w_a, v_b - v_a - w_a x d)
 
-Joints that hold a point of two bodies together need less than that (`point_rows`). Constraints of other forms (gears,
-joints of particles and of bodies in the plane) keep the rows of each body. Those with no rows that act are left out;
-the rest stand in order of their counts of rows, for loops of one length, or in large systems in the order of their
-bodies. Products go over them in a wave (`waves`).
+- POINT: three rows that hold a point of two solids together, with orthonormal directions T and levers l from the com of
+  each solid to the point.
 
-Reads and writes of four numbers may run into the place after a row: it is overwritten or never used.
+      J = T [-l x, 1] on b, the same negated on a,   J u = T (v_b + w_b x l_b - v_a - w_a x l_a)
+
+  With G = K T a product needs G and the levers only, 84 bytes where three rows on b and the offset have 168: large nets
+  are bound by memory bandwidth. G is stored in single precision. That costs no accuracy of the solution, since K is by
+  definition what was stored, G T^T: any K near R^-1 is as good a preconditioner.
+- WIDE: other constraints (gears, joints of particles and of bodies in the plane) have separate rows for each body.
+
+Constraints without active rows are left out. The rest are ordered by their counts of rows, for loops of one length, or
+in large systems by their bodies, for the pass of `krylov_product.py` over them.
+
+Reads and writes of four numbers may run beyond the end of a row: what is there is overwritten later or never used.
 """
 
 from __future__ import annotations
@@ -52,30 +60,20 @@ __all__ = [
     "unpack_point",
 ]
 
-# Rows of joints that hold two solids together at one point, packed: two levers and a small factor.
-#
-# Three rows with directions T, orthonormal, and levers l from the com of each solid to the point are
-#
-#     J = T [-l x, 1] on b, the same negated on a,   J u = T (v_b + w_b x l_b - v_a - w_a x l_a)
-#
-# With G = K T (K as of `packed_rows`) a product needs G and the levers alone, 84 bytes where three rows on b and the
-# gap have 168: large nets are bound by what a processor reads. G is kept in single precision. That costs nothing of
-# the solution, since K is by definition what was kept, G T^T: any K near R^-1 is as good a preconditioner.
-
 _LANES = Lanes()
 _SINGLES = ir.VectorType(ir.FloatType(), 4)
 _DOUBLES = ir.VectorType(ir.DoubleType(), 4)
-# How far directions may be from orthonormal, and rows from those of a point, beside 1 and the lever.
+# How far directions may be from orthonormal, and rows from those of a point, relative to 1 and the lever.
 _ROUNDING = 1e-13
-# How many constraints ahead of the wave levers and factors are asked for.
+# How many constraints ahead levers and factors are prefetched.
 _AHEAD = 32
-# Pivots outside are left to rows in double precision.
+# Directions with squared lengths outside this range are stored as PAIR, in double precision.
 _LEAST, _MOST = 1e-30, 1e30
 
 
 @intrinsic
 def _singles(typing: Any, array: Any, k: Any) -> Any:
-    """Return the numbers at places k .. k + 3 of an array in single precision."""
+    """Return the numbers at indices k .. k + 3 of an array in single precision."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -87,15 +85,15 @@ def _singles(typing: Any, array: Any, k: Any) -> Any:
 
 @intrinsic
 def prefetch(typing: Any, array: Any, k: Any) -> Any:
-    """Ask for the cache line of place k of an array, which is used soon and need not exist; changes no result."""
+    """Prefetch the cache line of index k of an array, which need not exist; changes no result."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         byte, index = ir.IntType(8).as_pointer(), ir.IntType(32)
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
         kind = ir.FunctionType(ir.VoidType(), [byte, index, index, index])
         ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        place = builder.bitcast(builder.gep(data, [args[1]]), byte)
-        builder.call(ask, [place, index(0), index(3), index(1)])  # to read, into all levels, data
+        address = builder.bitcast(builder.gep(data, [args[1]]), byte)
+        builder.call(ask, [address, index(0), index(3), index(1)])  # to read, into all levels, data
         return context.get_dummy_value()
 
     return types.void(array, types.intp), code
@@ -108,21 +106,21 @@ def _direction(J, k):
 
 @inner
 def _is_far(a, lever, t):
-    """Return whether a row is not that of a point at the lever."""
+    """Return whether a row differs from that of a point at the lever."""
     gap = sub(a, cross4(lever, t))
     return not dot4(gap, gap) <= _ROUNDING * _ROUNDING * (1.0 + dot4(lever, lever))
 
 
 @outlined
 def pack_point(J, k, rows, o, i, levers, single):
-    """Pack three rows at place k of J as those of a point if they are; return whether they are.
+    """Pack three rows at index k of J as POINT if they have that form; return whether they have.
 
     Args:
         J: flat rows.
-        k: the rows on solid b.
-        rows: R^-1 J at place o; replaced by T there.
-        o: place.
-        i: the constraint's place in the list.
+        k: index of the rows on solid b.
+        rows: R^-1 J at index o; replaced by T there.
+        o: see above.
+        i: index of the constraint among those listed.
         levers: (6 n + 4,) levers; l_b is filled.
         single: (9 n + 4,) G.
     """
@@ -152,7 +150,7 @@ def pack_point(J, k, rows, o, i, levers, single):
 
 @inner
 def pack_point_rhs(rows, o, i, single, y, k):
-    """Replace three numbers of y from place k on by K of them."""
+    """Replace three numbers of y from index k on by K of them."""
     x = add(add(mul(four(rows, o), spread(y, k)), mul(four(rows, o + 3), spread(y, k + 1))),
             mul(four(rows, o + 6), spread(y, k + 2)))  # fmt: skip
     g = 9 * i
@@ -163,14 +161,14 @@ def pack_point_rhs(rows, o, i, single, y, k):
 
 @inner
 def unpack_point(rows, o, i, single, y, k):
-    """Replace three numbers of y from place k on by K^T of them."""
+    """Replace three numbers of y from index k on by K^T of them."""
     x = _force(single, i, y, k)
     y[k], y[k + 1], y[k + 2] = dot4(four(rows, o), x), dot4(four(rows, o + 3), x), dot4(four(rows, o + 6), x)
 
 
 @inner
 def _force(single, i, y, k):
-    """Return the force of constraint i with multipliers at place k of y."""
+    """Return the force of constraint i with multipliers at index k of y."""
     g = 9 * i
     return add(
         add(mul(_singles(single, g), spread(y, k)), mul(_singles(single, g + 3), spread(y, k + 1))),
@@ -180,7 +178,7 @@ def _force(single, i, y, k):
 
 @inner
 def add_point_forces(levers, single, i, b, a, y, k, f):
-    """Add the forces of constraint i on the solids at places b and a, a < 0 for none."""
+    """Add the forces of constraint i on the solids at indices b and a, a < 0 for none."""
     x = _force(single, i, y, k)
     prefetch(levers, 6 * (i + _AHEAD))
     prefetch(single, 9 * (i + _AHEAD))
@@ -193,7 +191,7 @@ def add_point_forces(levers, single, i, b, a, y, k, f):
 
 @inner
 def set_point_rates(levers, single, i, b, a, u, w, k):
-    """Set three numbers of w from place k on to G times the gap that solids at places b and a open."""
+    """Set three numbers of w from index k on to G times the relative velocity of the solids at indices b and a."""
     e = add(four(u, b + 4), cross4(four(u, b), four(levers, 6 * i)))
     if a >= 0:
         e = sub(e, add(four(u, a + 4), cross4(four(u, a), four(levers, 6 * i + 3))))
@@ -203,11 +201,11 @@ def set_point_rates(levers, single, i, b, a, u, w, k):
 
 
 WIDE, PAIR, POINT = range(3)
-# A pivot at or below this part of A's own diagonal is rounding: its row follows from those before it.
+# A pivot at or below this part of A's own diagonal is rounding: its row depends on those before it.
 _DEPENDENT = 1e-11
-# Constraints whose rows are moved and pushed in one go, in the first level of cache.
+# Constraints of a chunk: their rows and vectors fit into the first level of cache.
 CHUNK = 32
-# Of systems with more constraints than this the order follows the bodies, so that a wave over them stays in cache.
+# Systems with more constraints than this are ordered by bodies, so that a pass over them stays in cache.
 _LARGE = 1000
 
 
@@ -216,46 +214,46 @@ class Packed(NamedTuple):
 
     pair: np.ndarray  # (nc,) int64: whether a constraint acts with opposite wrenches at one point
     order: np.ndarray  # (nc,) int64 constraints in the order they are listed
-    count: np.ndarray  # (2,) int64 constraints that act; 1 where solids take turns in f
+    count: np.ndarray  # (2,) int64 active constraints; 1 where solids share slots in f
     listed: np.ndarray  # (nc,) int64 those constraints
-    first: np.ndarray  # (nc + 1,) int32 places of their rows in packed vectors
+    first: np.ndarray  # (nc + 1,) int32 first index of their rows in packed vectors
     form: np.ndarray  # (nc,) int8 WIDE, PAIR or POINT
-    compliant: np.ndarray  # (nc,) int8: whether any of its rows gives way
+    compliant: np.ndarray  # (nc,) int8: whether any of its rows has compliance
     ends: np.ndarray  # (nc, 2) int32 slots of solids b and a, a = -1 for none
     slot: np.ndarray  # (nb,) int32 of the solids in f
     last: np.ndarray  # (nb,) int32 the last constraint on each solid
-    left: np.ndarray  # (nb,) int32 constraints on each solid that are still to come
+    left: np.ndarray  # (nb,) int32 constraints on each solid whose rates are not set yet
     spare: np.ndarray  # (nb,) int32 slots that are free again
     opened: np.ndarray  # (nb,) int32 slots in the order they are taken
     done: np.ndarray  # (nb,) int32 solids in the order they have all their forces
-    plan: np.ndarray  # (chunks, 3) int32 after each chunk: slots taken, solids done, constraints pulled
+    plan: np.ndarray  # (chunks, 3) int32 after each chunk: slots taken, solids done, constraints whose rates can be set
     inverse: np.ndarray  # (nb, 7) Minv in the order of `done`
-    levers: np.ndarray  # (6 nc + 4,) levers of points on b and a; of pairs the gap d, then nothing
+    levers: np.ndarray  # (6 nc + 4,) levers of points on b and a; of pairs the offset d, then unused
     single: np.ndarray  # (9 nc + 4 or more,) float32 G of points
     rows: np.ndarray  # (6 nr + 4,) R^-1 J on b; of points T
-    wide: np.ndarray  # R^-1 J on all bodies, placed as J is
+    wide: np.ndarray  # R^-1 J on all bodies, at the indices of J
     factor_start: np.ndarray  # (nc + 1,) int64
     factor: np.ndarray  # R, lower halves row by row, inverse pivots on the diagonal, 0 where a row is dropped
     root: np.ndarray  # (nc,) s
     small: np.ndarray  # (13, 12) one block
-    f: np.ndarray  # (8 nb,) forces, then what they move: by slots, angular and linear part with one place to spare
+    f: np.ndarray  # (8 nb,) forces, then responses: by slots, angular and linear part padded to four each
 
 
 def new_packed(system: System, pairs: np.ndarray | None = None) -> tuple[Packed, list[np.ndarray]]:
     """Return the arrays of a system, and five packed vectors.
 
-    What each product reads lies in one piece of memory: systems give large pages to large pieces only.
+    What each product reads is one allocation: operating systems give large pages to large allocations only.
 
     Args:
         system: constraints on solids of six displacements.
         pairs: (nc,) which of them act with opposite wrenches at one point, or on one solid; None for none.
     """
-    rows, touches = np.diff(system.row_start), np.diff(system.incidence_start)
+    rows, incidences = np.diff(system.row_start), np.diff(system.incidence_start)
     nc, nr, nb = len(rows), int(system.row_start[-1]), len(system.body_start) - 1
-    pair = np.zeros(nc, np.int64) if pairs is None else np.where(touches <= 2, pairs, False).astype(np.int64)
+    pair = np.zeros(nc, np.int64) if pairs is None else np.where(incidences <= 2, pairs, False).astype(np.int64)
     starts = np.concatenate([[0], np.cumsum(rows * (rows + 1) // 2)]).astype(np.int64)
     wide = np.zeros(0 if pair.all() else int(system.block_start[-1]) + 4)
-    key, large = rows, nc > _LARGE and bool(touches.all())
+    key, large = rows, nc > _LARGE and bool(incidences.all())
     if large:
         key = np.maximum.reduceat(system.incidence_body, system.incidence_start[:-1])
     slot, last, left, spare, opened, done = (np.zeros(nb, np.int32) for _ in range(6))
@@ -276,13 +274,13 @@ def new_packed(system: System, pairs: np.ndarray | None = None) -> tuple[Packed,
 
 @inner
 def _linear(J, k):
-    """Return the linear part of the row at place k of J, without reading past it."""
+    """Return the linear part of the row at index k of J, without reading past it."""
     return pack(number(J, k + 3), number(J, k + 4), number(J, k + 5))
 
 
 @inner
 def _sum_blocks(system, Minv, c, J, C, small):
-    """Fill the lower half of a constraint's diagonal block of A; return whether any of its rows acts."""
+    """Fill the lower half of a constraint's diagonal block of A; return whether any of its rows is active."""
     n, m = system.row_start[c + 1] - system.row_start[c], Minv
     for i in range(n):
         for j in range(i):
@@ -304,7 +302,7 @@ def _sum_blocks(system, Minv, c, J, C, small):
 
 @inner
 def _factor(n, at, small, factor):
-    """Replace the block by R with inverse pivots, and keep it; return False if a number is not finite."""
+    """Replace the block by R with inverse pivots, and store it; return False if a number is not finite."""
     fine = True
     for i in range(n):
         own = small[i, i]
@@ -325,7 +323,7 @@ def _factor(n, at, small, factor):
 
 @inner
 def _divide(n, root, small, J, k, out, o):
-    """Fill six numbers per row at place o of out with s R^-1 times the rows at place k of J."""
+    """Fill six numbers per row at index o of out with s R^-1 times the rows at index k of J."""
     s = splat(root)
     for i in range(n):
         angular, linear = mul(s, four(J, k + 6 * i)), mul(s, _linear(J, k + 6 * i))
@@ -340,10 +338,10 @@ def _divide(n, root, small, J, k, out, o):
 
 @outlined
 def _plan_product(system, packed):
-    """Plan the wave of products over the listed constraints, and give solids their slots.
+    """Plan the pass of products over the listed constraints, and assign slots to solids.
 
-    A slot is taken when the wave reaches the first constraint on a solid, and free again when all on it are pulled. In
-    large systems few are in use at a time: they stay in cache.
+    A slot is taken when the pass reaches the first constraint on a solid, and free again when the rates of all on it
+    are set. In large systems few are in use at a time: they stay in cache.
     """
     count, slot, last, left = packed.count[0], packed.slot, packed.last, packed.left
     for b in range(len(slot)):
@@ -406,18 +404,18 @@ def pack_rows(
     # out
     packed,
 ):  # fmt: skip
-    """Pack the rows that act; return 0, or 1 + a constraint whose numbers are not finite.
+    """Pack the active rows; return 0, or 1 + a constraint whose numbers are not finite.
 
     Args:
-        system: which constraint touches which solid.
+        system: incidences of constraints and solids.
         Minv: (nb, 7) world inverse inertia xx yy zz xy xz yz and 1/m.
         J: flat rows.
         C: (nr,) compliance.
-        center: (nb, 3 or more) where the solids' com are.
-        weight: (nc,) how much the residuals of constraints count.
+        center: (nb, 3 or more) com of the solids.
+        weight: (nc,) weights of the residuals of constraints.
         packed: of this system.
     """
-    listed, place, small = 0, 0, packed.small
+    listed, row, small = 0, 0, packed.small
     packed.first[0] = 0
     for at in range(len(packed.order)):
         c = packed.order[at]
@@ -434,11 +432,11 @@ def pack_rows(
         t, form = system.incidence_start[c], WIDE
         if packed.pair[c] == 1:
             form = PAIR
-            _divide(n, packed.root[c], small, J, system.block_start[t], packed.rows, 6 * place)
+            _divide(n, packed.root[c], small, J, system.block_start[t], packed.rows, 6 * row)
             gap = 6 * listed
             if n == 3 and packed.compliant[listed] == 0:
                 k = system.block_start[t]
-                if pack_point(J, k, packed.rows, 6 * place, listed, packed.levers, packed.single):
+                if pack_point(J, k, packed.rows, 6 * row, listed, packed.levers, packed.single):
                     form, gap = POINT, gap + 3
             if system.incidence_start[c + 1] - t == 2:
                 b, a = system.incidence_body[t], system.incidence_body[t + 1]
@@ -451,9 +449,9 @@ def pack_rows(
                 _divide(n, packed.root[c], small, J, k, packed.wide, k)
         packed.form[listed] = form
         packed.listed[listed] = c
-        place += n
+        row += n
         listed += 1
-        packed.first[listed] = place
+        packed.first[listed] = row
     packed.count[0] = listed
     _plan_product(system, packed)
     for i in range(packed.plan[(listed - 1) // CHUNK, 1] if listed > 0 else 0):
@@ -464,7 +462,7 @@ def pack_rows(
 
 @inner
 def _forward(n, root, at, factor, y, k):
-    """Replace n numbers of y from place k on by s R^-1 of them."""
+    """Replace n numbers of y from index k on by s R^-1 of them."""
     for i in range(n):
         x = root * y[k + i]
         for j in range(i):
@@ -476,7 +474,7 @@ def _forward(n, root, at, factor, y, k):
 
 @inner
 def _backward(n, root, at, factor, y, k):
-    """Replace n numbers of y from place k on by s R^-T of them."""
+    """Replace n numbers of y from index k on by s R^-T of them."""
     for i in range(n - 1, -1, -1):
         x = y[k + i]
         for j in range(i + 1, n):

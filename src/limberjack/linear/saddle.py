@@ -1,12 +1,14 @@
-"""One saddle system met by a direct primary solver and, for what is left over, anticipation.
+"""One saddle system solved by a direct solver for the primary constraints, and auxiliary constraints on top.
 
-Primary constraints are those the solver takes in one factorisation: a forest (`tree.py`), or all that always hold
-(`sparse.py`). The others, loops over a forest and rows that hold on one side, are auxiliary: responses give their
-matrix, path-sparse ones over a forest, a complementarity problem their forces, and one more solve spreads them (Baraff
-1996, section 7).
+Primary constraints are those that one factorisation takes: a forest (`tree.py`), or all equality constraints
+(`sparse.py`). The others, loops over a forest and inequality rows, are auxiliary. Their matrix follows from responses
+with the primary constraints in place (`auxiliary.py` over a forest), their forces from a linear system or a
+complementarity problem, and one more solve gives the final accelerations and multipliers.
 
 Kernels take both structures, one of them None. A branch under `if x is None: pass; else:` is not compiled when x is
 None; written the other way round, both branches would be.
+
+Reference: Baraff 1996, section 8.2, steps 1 to 6.
 """
 
 from __future__ import annotations
@@ -40,30 +42,28 @@ __all__ = [
 ]  # fmt: skip
 
 INFINITE = np.inf
-# Statuses beside 0 and 1 + node: no room for the rows that act; no force meets a one-sided row.
+# Statuses beside 0 and 1 + node: no room for the active rows; no forces satisfy the inequality rows.
 NO_ROOM, NO_SOLUTION = -1, -2
 
 
 class Saddle(NamedTuple):
     """Scratch of the system; nu velocities, nr rows, k auxiliary rows at most at a time."""
 
-    equality_system: System  # the equality constraints, for the sparse solver
+    equality_system: System  # the equality constraints alone, for the sparse solver
     work: np.ndarray  # of the tree
     sparse: Work
     minv: np.ndarray  # (nb, 7) inverse inertia and mass of rigid bodies, or flat inverse blocks
-    equality_r: np.ndarray  # right sides and multipliers of those constraints alone
-    equality_lam: np.ndarray
+    equality_r: np.ndarray  # their right sides
+    equality_lam: np.ndarray  # their multipliers
     responses: Responses
-    cached_constraints: (
-        np.ndarray
-    )  # (1 + k,) constraints whose responses are at hand for the factor now: how many, and which
-    cached_matrix: np.ndarray  # (k, k) the matrix of those
-    auxiliary: np.ndarray  # auxiliary constraints that always hold
-    f: np.ndarray  # (nu,) right sides; f is changed by the solve
-    r: np.ndarray  # (nr,)
+    cached_constraints: np.ndarray  # (1 + k,) constraints of the cached matrix: how many, -1 for none, and which
+    cached_matrix: np.ndarray  # (k, k) matrix of these with the current factor
+    auxiliary: np.ndarray  # equality constraints that are auxiliary
+    f: np.ndarray  # (nu,) right side of the bodies; changed by the solve
+    r: np.ndarray  # (nr,) right side of the constraints
     c: np.ndarray  # (nr,) compliance
     a: np.ndarray  # (nu,) the solution
-    response: np.ndarray  # (nu,) to one row alone
+    response: np.ndarray  # (nu,) to one row
     lam: np.ndarray  # (nr,)
     matrix: np.ndarray  # (k, k)
     factor: np.ndarray  # (k, k)
@@ -75,11 +75,11 @@ class Saddle(NamedTuple):
     residual: np.ndarray  # (k,)
     guess: np.ndarray  # (k,) int8
     lcp: Workspace
-    report: np.ndarray  # (4,) auxiliary rows, their rank, dropped rows of the primary, largest row left unmet
+    report: np.ndarray  # (4,) auxiliary rows, their rank, dropped primary rows, largest residual of a row
 
 
 def first_constraints(system: System, count: int) -> System:
-    """Return the system of the first `count` constraints alone, on the same arrays."""
+    """Return the system of the first `count` constraints."""
     incidences = int(system.incidence_start[count])
     return System(
         system.body_start, system.mass_start, system.row_start[: count + 1].copy(),
@@ -94,12 +94,12 @@ def new_saddle(
     """Return the structures, one of them None, and the scratch for `system`.
 
     Args:
-        system: all constraints, one-sided rows and rows that hold nothing after the first `equality_system`.
-        equality_system: constraints that always hold.
-        loops: whether the sparse solver takes all of them, or a forest with anticipation of the rest.
+        system: all constraints: `equality_count` equalities, then inequality rows and rows that constrain nothing.
+        equality_count: see above.
+        loops: whether the sparse solver takes all equalities; else the tree takes a forest, and the rest is auxiliary.
         rigid: whether all bodies are rigid.
-        room: one-sided rows that may act at once.
-        primary: (nc,) bool, which constraints may be part of the forest; all without.
+        room: inequality rows that may be active at once.
+        primary: (nc,) bool, which constraints may be part of the forest; all if None.
     """
     nc = len(system.row_start) - 1
     nu, nr = int(system.body_start[-1]), int(system.row_start[-1])
@@ -120,7 +120,7 @@ def new_saddle(
         responses = empty_responses(tree, len(auxiliary) + room, int(rows.max(initial=0)), incidences)
         factored = _no_factor()
     k = int(rows[auxiliary].sum()) + room
-    # a tree does without them: one type of saddle for all kinds of bodies
+    # flat and unused for a tree: one type of saddle for all kinds of bodies
     minv = np.zeros((len(system.body_start) - 1, 7)) if rigid and loops else np.zeros(int(system.mass_start[-1]))
     equality_rows = int(own.row_start[-1]) if loops else 0
     saddle = Saddle(
@@ -134,7 +134,7 @@ def new_saddle(
 
 
 def _no_factor() -> Work:
-    """Return the arrays of a sparse factor that is never used, of the right types."""
+    """Return empty arrays of a sparse factor, of the types the kernels expect."""
     whole, pairs, flat = np.zeros((0, 4), np.int64), np.zeros((0, 4)), np.zeros(0)
     return Work(pairs, pairs, pairs, whole, pairs, pairs, pairs, np.zeros(0, np.int64), flat, flat, flat, flat, flat)
 
@@ -147,7 +147,7 @@ def _no_responses(room: int) -> Responses:
 
 @inner
 def list_equalities(row_start, auxiliary, constraint, low, high):
-    """List the auxiliary constraints that always hold; return their rows."""
+    """List the auxiliary equality constraints; return their rows."""
     rows = 0
     for i in range(len(auxiliary)):
         c = auxiliary[i]
@@ -165,18 +165,18 @@ def list_active(
     # out
     last_force, count, constraint, low, high,
 ):  # fmt: skip
-    """List the auxiliary constraints that always hold and the one-sided rows that touch; return the rows or NO_ROOM.
+    """List the auxiliary equality constraints and the active inequality rows; return the rows or NO_ROOM.
 
     Args:
         row_start: of the system.
-        first, last: the range of one-sided constraints.
+        first, last: the range of inequality constraints.
         values: (r, 3) value and rate of all rows.
-        tolerance: a row acts when its value is at most this.
-        positions: whether positions are being met.
-        auxiliary: auxiliary constraints that always hold.
+        tolerance: a row is active when its value is at most this.
+        positions: whether positions are projected.
+        auxiliary: equality constraints that are auxiliary.
         room: constraints that can be listed.
-        last_force: (r,) > 0 for rows that pressed a stage before: they act wherever they are, and positions are brought
-            back to them from either side; < 0 once listed for positions: rows that come and go would chase each other.
+        last_force: (r,) > 0 for rows with a force in the stage before: they stay active, and positions are brought back
+            to them from either side; < 0 once listed for positions, so that rows do not leave and return in turn.
         count, constraint: of the responses.
         low, high: bounds of the rows.
     """
@@ -242,7 +242,7 @@ def factor_saddle(
     # out
     saddle,
 ):  # fmt: skip
-    """Factor the primary system; return 0 or 1 + the node that has no inertia, or whose rows depend on each other."""
+    """Factor the primary system; return 0, or 1 + the node without inertia or with dependent rows."""
     failed = 0
     invalidate_responses(saddle)
     if tree is None:
@@ -262,7 +262,7 @@ def factor_saddle(
 
 @inner
 def _solve_primary(system, tree, structure, exact, j, saddle, f, a, r, lam):
-    """Solve for the primary constraints with the factor at hand."""
+    """Solve for the primary constraints with the current factor."""
     if tree is None:
         pass
     else:
@@ -280,7 +280,7 @@ def _solve_primary(system, tree, structure, exact, j, saddle, f, a, r, lam):
 
 @inner
 def row_mobility(system, c, k, m, j):
-    """Return about how much row k of constraint c moves along itself its bodies if nothing held them."""
+    """Return J M^-1 J^T of row k of constraint c, with M taken as diagonal: its mobility without other constraints."""
     out = 0.0
     for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
         body = system.incidence_body[t]
@@ -293,7 +293,7 @@ def row_mobility(system, c, k, m, j):
 
 @outlined
 def _finish_matrix(system, constraint, count, row_start, c, m, j, rows, matrix, rhs):
-    """Take out rows that the primary constraints already hold, what is left being rounding; add compliance."""
+    """Clear rows that the primary constraints already determine, up to rounding; add compliance."""
     for i in range(count):
         k = constraint[i]
         to = row_start[i]
@@ -309,6 +309,7 @@ def _finish_matrix(system, constraint, count, row_start, c, m, j, rows, matrix, 
 @outlined
 def _solve_auxiliary(rows, matrix, rhs, low, high, lcp, guess, factored, order, force, residual, report):
     """Solve for the forces of the auxiliary rows; return 0 or NO_SOLUTION."""
+    # Section 8.2, step 4
     bounded = False
     for i in range(rows):
         bounded = bounded or low[i] > -INFINITE
@@ -362,13 +363,13 @@ def _copy(count, source, target):
 
 @inner
 def invalidate_responses(saddle):
-    """Take note that factor or rows have changed since the last solve."""
+    """Mark the cached matrix as outdated: factor or rows have changed."""
     saddle.cached_constraints[0] = -1
 
 
 @outlined
 def _load_cached(listed, cached_constraints, rows, cached_matrix, matrix):
-    """Return whether the responses of the constraints listed are at hand, and if so fill the matrix."""
+    """Return whether the cached matrix belongs to the constraints listed, and if so fill the matrix."""
     if cached_constraints[0] != listed.count[0]:
         return False
     for i in range(listed.count[0]):
@@ -382,7 +383,7 @@ def _load_cached(listed, cached_constraints, rows, cached_matrix, matrix):
 
 @outlined
 def _store_cached(listed, rows, matrix, cached_constraints, cached_matrix):
-    """Keep the matrix of the constraints listed."""
+    """Cache the matrix of the constraints listed."""
     cached_constraints[0] = listed.count[0]
     for i in range(listed.count[0]):
         cached_constraints[1 + i] = listed.constraint[i]
@@ -393,7 +394,7 @@ def _store_cached(listed, rows, matrix, cached_constraints, cached_matrix):
 
 @outlined
 def _fill_products(system, i, constraint, j, response, matrix):
-    """Fill the row and column of the matrix of listed row i from the answer to it."""
+    """Fill the row and column of the matrix of listed row i from the response to it."""
     for k in range(i + 1):
         matrix[i, k] = _row_product(system, constraint[k], j, response)
         matrix[k, i] = matrix[i, k]
@@ -414,7 +415,7 @@ def _set_responses(system, tree, structure, rows, j, saddle):
     if structure is None:
         pass
     else:
-        # each row's own answer, the primary rows held still; one-sided rows only, few
+        # the response to each row, with the primary constraints in place; few inequality rows only
         for i in range(rows):
             listed.row_start[i] = i
         listed.row_start[rows] = rows
@@ -442,6 +443,7 @@ def _set_responses(system, tree, structure, rows, j, saddle):
 @inner
 def _assemble_auxiliary(system, tree, structure, rows, j, saddle):
     """Fill matrix and right side of the listed rows; return 0 or NO_ROOM."""
+    # Section 8.2, step 3, and J^a v'_aux + c^a of equation (12)
     s, listed = saddle, saddle.responses
     if not _load_cached(listed, s.cached_constraints, rows, s.cached_matrix, s.matrix):
         invalidate_responses(saddle)
@@ -471,16 +473,17 @@ def solve_saddle(
     Args:
         system, tree, structure: the constraints, and the solver of the primary ones.
         rows: listed.
-        exact: whether to refine the solution where rows depend on each other; rounds of solves can do without.
+        exact: whether to refine the solution where rows depend on each other; iterated solves can do without.
         m, j: masses and rows.
         saddle: with its factor.
 
     Returns:
-        0, NO_ROOM, or NO_SOLUTION when no force meets a one-sided row.
+        0, NO_ROOM, or NO_SOLUTION when no forces satisfy the inequality rows.
     """
     s, listed = saddle, saddle.responses
     for k in range(len(s.lam)):
         s.lam[k] = 0.0
+    # Section 8.2, step 2: the acceleration without auxiliary forces
     _solve_primary(system, tree, structure, exact, j, s, s.f, s.a, s.r, s.lam)
     s.report[0] = rows
     status = 0
@@ -496,6 +499,6 @@ def solve_saddle(
             for k in range(len(s.lam)):
                 s.lam[k] = 0.0
             auxiliary_forces(system, j, listed, s.force, s.f, s.lam)
-            # the primary rows of lam are solved for again; the auxiliary ones stay
+            # Section 8.2, step 5: the primary rows of lam are solved for again; the auxiliary ones stay
             _solve_primary(system, tree, structure, exact, j, s, s.f, s.a, s.r, s.lam)
     return status

@@ -1,16 +1,24 @@
 """Direct solution of constraint systems with many loops: block L D L^T of A = J M^-1 J^T + C.
 
-The order of elimination and all places were found once (`structure.prepare`); the numeric passes run through flat
-lists. A column's diagonal block becomes L D L^T, its other blocks U = W L^T and then V = W D^-1, and right after that
-the column is taken from all later ones: A_ab -= V_a W_b^T. This is the scalar factorisation, grouped: inverses of
-whole diagonal blocks would be as fast, and lose what is lost between the longest and the shortest lever.
+The elimination order and the layout are found once (`structure.prepare`); the numeric passes run through flat lists:
 
-Every size of block takes the same path by registers of four; columns whose blocks are all 3x3 (ball joints) have it
-written out, and the factor has the same bits. Rows that follow from others leave pivots of rounding size:
-they are dropped inside their block and get multiplier 0, which solves consistent systems all the same.
+    assemble  sums A into the layout of the factor, body by body; ball joints from their levers alone
+    factor    per column: its diagonal block becomes L D L^T, its other blocks U = W L^T and then V = W D^-1; then it is
+              eliminated from all later columns, A_ab -= V_a W_b^T
+    solve     forward and backward substitution; `solve_factored` solves the saddle system with it
 
-A rigid body's inverse mass is seven numbers, (nb, 7); other bodies pass the inverses of their blocks, flat: see
-`products`. Places of multipliers and rows are those of the `System`, whatever the order of elimination.
+This is the scalar factorisation, grouped into blocks: inverses of whole diagonal blocks would be as fast, but lose
+accuracy by the ratio of the longest to the shortest lever. Every block size takes the same path by registers of four;
+columns whose blocks are all 3x3 (ball joints) have it written out, with the same bits. Rows that depend on others leave
+pivots of rounding size: they are dropped inside their block and get multiplier 0, which still solves consistent
+systems.
+
+Inverse masses come in one of two forms, told apart by the number of axes:
+
+- (nb, 7) rigid bodies: world inverse inertia xx yy zz xy xz yz and 1/m; zero for fixed ones;
+- flat: the inverse of every body's block, row-major, at `mass_start`, for bodies of any dimension.
+
+Multipliers and rows are indexed as in the `System`, whatever the elimination order.
 """
 
 from __future__ import annotations
@@ -47,23 +55,16 @@ __all__ = [
     "solve_saddle",
 ]
 
-# Products with the blocks of a constraint system, none of which is ever assembled: J u, J^T lam, M^-1 f, A lam.
-#
-# Inverse masses come in one of two forms, told apart by the number of axes:
-#
-# - (nb, 7) rigid bodies: world inverse inertia xx yy zz xy xz yz and 1/m; zero for what is held;
-# - flat: the inverse of every body's block, row-major, at `mass_start`, for bodies of any dimension.
-
 
 @inner
 def add_forces(
-    system, place,  # model
+    system, row_start,  # model
     J, lam,  # in
     f,  # out
 ):  # fmt: skip
-    """Add J^T lam to f. The rows of constraint i stand from place[i] on in lam."""
+    """Add J^T lam to f. The rows of constraint i start at row_start[i] in lam."""
     for i in range(len(system.incidence_start) - 1):
-        row = place[i]
+        row = row_start[i]
         n = system.row_start[i + 1] - system.row_start[i]
         for t in range(system.incidence_start[i], system.incidence_start[i + 1]):
             b, k = system.incidence_body[t], system.block_start[t]
@@ -90,14 +91,14 @@ def _row_times_six(J, k, a, b):
 
 @inner
 def multiply_rows(
-    system, place,  # model
+    system, row_start,  # model
     J, u,  # in
     y,  # out
 ):  # fmt: skip
-    """Set y to J u. The rows of constraint i stand from place[i] on in y."""
+    """Set y to J u. The rows of constraint i start at row_start[i] in y."""
     last = sub(splat(1.0), pack(1.0, 1.0, 0.0))  # 0 0 1 1
     for i in range(len(system.incidence_start) - 1):
-        row = place[i]
+        row = row_start[i]
         n = system.row_start[i + 1] - system.row_start[i]
         if n != 3:
             _multiply_any(system, i, n, row, J, u, y)
@@ -163,7 +164,7 @@ def divide_by_mass(
 
 @inner
 def rigid_response(Minv, b, J, k):
-    """Return the six rows of M^-1 J^T of three rows of J, at place k, on rigid body b, and their squares J M^-1 J^T."""
+    """Return the six rows of M^-1 J^T of three rows of J, at index k, on rigid body b, and their squares J M^-1 J^T."""
     x, y, z = gather3(J, k, 6), gather3(J, k + 1, 6), gather3(J, k + 2, 6)
     p, q, s = gather3(J, k + 3, 6), gather3(J, k + 4, 6), gather3(J, k + 5, 6)
     xx, yy, zz = splat(Minv[b, 0]), splat(Minv[b, 1]), splat(Minv[b, 2])
@@ -178,7 +179,7 @@ def rigid_response(Minv, b, J, k):
 
 @inner
 def mass_times_row(system, Minv, b, c, J, row):
-    """Return component c of M^-1 of body b times the row of J that starts at place `row`."""
+    """Return component c of M^-1 of body b times the row of J that starts at index `row`."""
     s = 0.0
     if Minv.ndim == 2:
         if c > 2:
@@ -195,29 +196,22 @@ def mass_times_row(system, Minv, b, c, J, row):
 
 @kernel
 def product(
-    system, place,  # model
+    system, row_start,  # model
     Minv, J, C, lam,  # in
     f, u,  # work
     y,  # out
 ):  # fmt: skip
-    """Set y to (J M^-1 J^T + C) lam. The rows of constraint i stand from place[i] on in lam and y, not in C."""
+    """Set y to (J M^-1 J^T + C) lam. The rows of constraint i start at row_start[i] in lam and y, not in C."""
     for j in range(len(f)):
         f[j] = 0.0
-    add_forces(system, place, J, lam, f)
+    add_forces(system, row_start, J, lam, f)
     divide_by_mass(system, Minv, f, u)
-    multiply_rows(system, place, J, u, y)
-    for i in range(len(place) - 1):
+    multiply_rows(system, row_start, J, u, y)
+    for i in range(len(row_start) - 1):
         first = system.row_start[i]
         for r in range(system.row_start[i + 1] - first):
-            y[place[i] + r] += C[first + r] * lam[place[i] + r]
+            y[row_start[i] + r] += C[first + r] * lam[row_start[i] + r]
     return 0
-
-
-# Sums the blocks of A = J M^-1 J^T + C into the layout of a factor, body by body.
-#
-# `assemble` takes any rows. `assemble_ball_joints` takes ball joints by their levers: a block of J is s [-(r x) | 1], r
-# from the center of mass to the joint and s = -1 or 1, so a block of A is s s' ((r x) I^-1 (r' x)^T + 1 / m), a third
-# of the products that rows take.
 
 
 @inner
@@ -248,10 +242,10 @@ def _respond_any(system, Minv, b, n, J, k, g, v, response, pivots):
 
 
 @inner
-def _sum_3(g, k, place, J, response, values):
-    """Add a product of touches, both of three rows on a rigid body, to its block of A."""
-    to = place if place >= 0 else -1 - place
-    source = place if place >= 0 else 0
+def _sum_3(g, k, target_block, J, response, values):
+    """Add a product of incidences, both of three rows on a rigid body, to its block of A."""
+    to = target_block if target_block >= 0 else -1 - target_block
+    source = target_block if target_block >= 0 else 0
     a, b, c = group(values, source), group(values, source + 1), group(values, source + 2)
     for j in range(6):
         w = group(response, g + j)
@@ -264,10 +258,10 @@ def _sum_3(g, k, place, J, response, values):
 
 
 @inner
-def _sum_any(n, groups, dim, g, k, place, J, response, values):
-    """Add a product of touches to its block of A: n columns of so many groups."""
-    to = place if place >= 0 else -1 - place
-    source = place if place >= 0 else 0
+def _sum_any(n, groups, dim, g, k, target_block, J, response, values):
+    """Add a product of incidences to its block of A: n columns of so many groups."""
+    to = target_block if target_block >= 0 else -1 - target_block
+    source = target_block if target_block >= 0 else 0
     for i in range(n):
         for v in range(groups):
             a = group(values, source + i * groups + v)
@@ -278,7 +272,7 @@ def _sum_any(n, groups, dim, g, k, place, J, response, values):
 
 @inner
 def _sum_body(system, structure, visited, Minv, J, work):
-    """Add what one body contributes to A."""
+    """Add the contribution of one body to A."""
     b, incidence = structure.visit[visited], structure.incidence
     for q in range(structure.visit_incidence[visited], structure.visit_incidence[visited + 1]):
         k, n, g, v = incidence[q, 0], incidence[q, 1], incidence[q, 2], incidence[q, 3]
@@ -288,12 +282,12 @@ def _sum_body(system, structure, visited, Minv, J, work):
             _respond_any(system, Minv, b, n, J, k, g, v, work.response, work.pivots)
     dim = system.body_start[b + 1] - system.body_start[b]
     for s in range(structure.visit_term[visited], structure.visit_term[visited + 1]):
-        p, q, place = structure.term[s, 0], structure.term[s, 1], structure.term[s, 2]
+        p, q, target_block = structure.term[s, 0], structure.term[s, 1], structure.term[s, 2]
         g, k, n = incidence[p, 2], incidence[q, 0], incidence[q, 1]
         if dim == 6 and n == 3 and incidence[p, 1] == 3:
-            _sum_3(g, k, place, J, work.response, work.values)
+            _sum_3(g, k, target_block, J, work.response, work.values)
         else:
-            _sum_any(n, (incidence[p, 1] + 3) >> 2, dim, g, k, place, J, work.response, work.values)
+            _sum_any(n, (incidence[p, 1] + 3) >> 2, dim, g, k, target_block, J, work.response, work.values)
 
 
 @inner
@@ -366,7 +360,8 @@ def assemble_ball_joints(
     Args:
         structure: of a system in which every constraint has three rows and every body six dimensions.
         Minv: (nb, 7) inverse masses.
-        levers: (nt, 4) of each touch: r, world axes, and s. J = s [-(r x) | 1].
+        levers: (nt, 4) of each incidence: r from the com to the joint, world axes, and s = -1 or 1. J = s [-(r x) | 1],
+            so a block of A is s s' ((r x) I^-1 (r' x)^T + 1 / m), a third of the products that rows take.
         C: (nr,) compliance.
         work: of this structure.
     """
@@ -380,9 +375,13 @@ def assemble_ball_joints(
                 Minv, body, levers, incidence[t, 4], incidence[t, 2], incidence[t, 3], response, work.pivots
             )
         for n in range(structure.visit_term[visited], structure.visit_term[visited + 1]):
-            g, h, place = incidence[structure.term[n, 0], 2], incidence[structure.term[n, 1], 2], structure.term[n, 2]
-            to = place if place >= 0 else -1 - place
-            source = place if place >= 0 else 0
+            g, h, target_block = (
+                incidence[structure.term[n, 0], 2],
+                incidence[structure.term[n, 1], 2],
+                structure.term[n, 2],
+            )
+            to = target_block if target_block >= 0 else -1 - target_block
+            source = target_block if target_block >= 0 else 0
             a, b, c = group(response, g), group(response, g + 1), group(response, g + 2)
             x, y, z = spread(response, 4 * h + 12), spread(response, 4 * h + 13), spread(response, 4 * h + 14)
             m = mul(group(response, g + 4), group(response, h + 5))
@@ -432,7 +431,7 @@ def _divide_3(g, v, end, values, pivots, undivided):
 
 @inner
 def _update_3(g, end, u, target, values, undivided):
-    """Take the products of a column of 3x3 blocks from later columns; return the place in the list of targets."""
+    """Subtract the products of a column of 3x3 blocks from later columns; return the index in the list of targets."""
     for second in range(g + 3, end, 3):
         o = 4 * (second - g)
         w00, w10, w20 = spread(undivided, o), spread(undivided, o + 1), spread(undivided, o + 2)
@@ -440,10 +439,10 @@ def _update_3(g, end, u, target, values, undivided):
         w02, w12, w22 = spread(undivided, o + 8), spread(undivided, o + 9), spread(undivided, o + 10)
         for first in range(second, end, 3):
             a, b, c = group(values, first), group(values, first + 1), group(values, first + 2)
-            place = target[u]
+            target_block = target[u]
             u += 1
-            to = place if place >= 0 else -1 - place
-            source = place if place >= 0 else 0
+            to = target_block if target_block >= 0 else -1 - target_block
+            source = target_block if target_block >= 0 else 0
             set_group(values, to, without_3(group(values, source), a, b, c, w00, w01, w02))
             set_group(values, to + 1, without_3(group(values, source + 1), a, b, c, w10, w11, w12))
             set_group(values, to + 2, without_3(group(values, source + 2), a, b, c, w20, w21, w22))
@@ -472,13 +471,13 @@ def _divide_any(structure, k, values, pivots, pivot_order, undivided):
 
 @inner
 def _pivot_row(s, v, pivot_order):
-    """Return which row of a constraint is eliminated as its s-th."""
+    """Return the row of a constraint that is eliminated as its s-th."""
     return s if pivot_order[v, 0] < 0 else pivot_order[v + (s >> 2), s & 3]
 
 
 @inner
 def _update_any(structure, k, u, values, undivided):
-    """Take the products of a column from later columns; return the place in the list of targets."""
+    """Subtract the products of a column from later columns; return the index in the list of targets."""
     n, g = structure.rows[k], structure.block[structure.column[k]]
     for second in range(structure.column[k] + 1, structure.column[k + 1]):
         columns = structure.rows[structure.block_row[second]]
@@ -486,10 +485,10 @@ def _update_any(structure, k, u, values, undivided):
         o = structure.block[second] - g
         for first in range(second, structure.column[k + 1]):
             groups = (structure.rows[structure.block_row[first]] + 3) >> 2
-            a, place = structure.block[first], structure.target[u]
+            a, target_block = structure.block[first], structure.target[u]
             u += 1
-            to = place if place >= 0 else -1 - place
-            source = place if place >= 0 else 0
+            to = target_block if target_block >= 0 else -1 - target_block
+            source = target_block if target_block >= 0 else 0
             for j in range(columns):
                 for v in range(groups):
                     s = group(values, source + j * groups + v)
@@ -507,7 +506,7 @@ def factor(
     """Replace A in work by its factor.
 
     Returns:
-        How many rows were dropped as following from others; they stand first in `work.dropped`. A negative status
+        The number of rows dropped as dependent on others; they are the first in `work.dropped`. A negative status
         -1 - i says that numbers at constraint i are not finite.
     """
     u, count = 0, 0
@@ -535,7 +534,7 @@ def factor(
 
 @inner
 def _forward_3(structure, k, x, values):
-    """Solve with L of a column of 3x3 blocks: its own part of x, then what it takes from the later parts."""
+    """Solve with L of a column of 3x3 blocks: its own part of x, then its products with the later parts."""
     g, v = structure.block[structure.column[k]], structure.vector[k]
     y = group(x, v)
     a, b = group(values, g), group(values, g + 1)
@@ -573,7 +572,7 @@ def _backward_3(structure, k, x, values, pivots):
 
 @inner
 def _forward_any(structure, k, x, values, pivot_order):
-    """Solve with L of column k: its own part of x, then what it takes from the later parts."""
+    """Solve with L of column k: its own part of x, then its products with the later parts."""
     n, v, g = structure.rows[k], structure.vector[k], structure.block[structure.column[k]]
     own = (n + 3) >> 2
     for s in range(n):
@@ -654,7 +653,7 @@ def refine(
     work,  # work
     lam,  # out
 ):  # fmt: skip
-    """Add to lam what the factor in work makes of the residual b - A lam; work.residual is that before."""
+    """Add the correction of the residual b - A lam by the factor in work to lam; work.residual is that before."""
     product(system, system.row_start, Minv, J, C, lam, work.f, work.u, work.residual)
     for r in range(len(lam)):
         work.residual[r] = b[r] - work.residual[r]
@@ -671,7 +670,7 @@ def solve_factored(
     refinements, work,  # work
     a, lam,  # out
 ):  # fmt: skip
-    """Fill a and lam of [M -J^T; -J -C] [a; lam] = [F; r] by the factor in work, refined so many times."""
+    """Fill a and lam of [M -J^T; -J -C] [a; lam] = [F; r] by the factor in work, with `refinements`."""
     divide_by_mass(system, Minv, F, work.u)
     multiply_rows(system, system.row_start, J, work.u, work.b)
     for i in range(len(lam)):
@@ -698,7 +697,7 @@ def solve_saddle(
     Where rows were dropped the solution is refined once: near-dependent rows amplify rounding.
 
     Returns:
-        The status of `factor`; a and lam are left alone when it is negative.
+        The status of `factor`; a and lam are not changed when it is negative.
     """
     assemble(system, structure, Minv, J, C, work)
     status = factor(structure, work)

@@ -1,12 +1,12 @@
-"""Where the blocks of A = J M^-1 J^T + C and of its factor stand, and which block updates which: once per topology.
+"""Layout of A = J M^-1 J^T + C and of its factor, and which block updates which: once per topology.
 
 Blocks are stored by columns of the factor, the diagonal block first. A block holds the columns of its matrix, each
 padded to whole groups of four numbers, so that registers of four serve every size: a 3x3 block takes three groups, a
-5x5 block ten. All places are counted in groups. Padded vectors hold the rows of each constraint in the same way.
+5x5 block ten. All indices count groups. Padded vectors hold the rows of each constraint in the same way.
 
-Before the first block stand groups of zeros. The place g of a block that is to be added to is given as -1 - g when
-nothing has been written there yet: then zeros are read, and nobody has to clear blocks. A is summed body by body, for
-all rows of a body are near then.
+Before the first block are groups of zeros. The index g of a block that is added to is given as -1 - g where nothing has
+been written yet: then zeros are read, and no block has to be cleared. A is summed body by body, since all rows of a
+body are near in memory then.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ZEROS = 36  # groups of the largest block, 12 x 12
 
 
 class Structure(NamedTuple):
-    """The layout of a factor; nc columns (constraints in elimination order), nt touches."""
+    """The layout of a factor; nc columns (constraints in elimination order), nt incidences."""
 
     order: np.ndarray  # (nc,) int64 the constraint of each column
     rows: np.ndarray  # (nc,) int64 rows of the column's constraint
@@ -36,22 +36,22 @@ class Structure(NamedTuple):
     block_row: np.ndarray  # (nk,) int64 the column whose constraint the block's rows belong to
     block: np.ndarray  # (nk + 1,) int64 groups of each block
     only_3x3: np.ndarray  # (nc,) int64 1 where all blocks of the column are 3x3
-    target: np.ndarray  # (nu,) int32 place of the block that each product of two blocks is taken from, in order of use
-    empty: np.ndarray  # (ne,) int64 diagonal blocks of constraints without touches
-    visit: np.ndarray  # (nv,) int64 bodies with touches, in the order of their first columns
-    visit_incidence: np.ndarray  # (nv + 1,) int64 touches of each of them
-    incidence: np.ndarray  # (nt, 5) int64 by visits: place in J, rows, group in `response`, group in vectors, touch
+    target: np.ndarray  # (nu,) int32 the block each product of two blocks is subtracted from, in order of use
+    empty: np.ndarray  # (ne,) int64 diagonal blocks of constraints without incidences
+    visit: np.ndarray  # (nv,) int64 bodies with incidences, in the order of their first columns
+    visit_incidence: np.ndarray  # (nv + 1,) int64 incidences of each of them
+    incidence: np.ndarray  # (nt, 5) int64 by visits: index in J, rows, group in `response`, group in vectors, incidence
     visit_term: np.ndarray  # (nv + 1,) int64 terms of A from each of them
-    term: np.ndarray  # (ns, 3) int32 touch on the side of rows, touch on the side of columns, place of the block
+    term: np.ndarray  # (ns, 3) int32 incidence of the rows, incidence of the columns, index of the block
 
 
 class Work(NamedTuple):
-    """Values of a factor and scratch; never shared between threads. Zero at first: what pads groups stays zero."""
+    """Values of a factor and scratch; never shared between threads. Zero at first, as the padding stays."""
 
     values: np.ndarray  # (groups, 4) A, then its factor
-    response: np.ndarray  # (groups, 4) M^-1 J^T of the touches of one body, body dimension x padded rows each
+    response: np.ndarray  # (groups, 4) M^-1 J^T of the incidences of one body, body dimension x padded rows each
     pivots: np.ndarray  # (groups, 4) diagonal of A, then inverse pivots; 0 of dropped rows
-    pivot_order: np.ndarray  # (groups, 4) int64 the order of rows within each constraint; -1 = as they stand
+    pivot_order: np.ndarray  # (groups, 4) int64 the order of rows within each constraint; -1 = unchanged
     x: np.ndarray  # (groups, 4) padded vector
     undivided: np.ndarray  # (groups, 4) one column before it is divided by its pivots
     small: np.ndarray  # (13, 12) one diagonal block
@@ -67,8 +67,8 @@ def prepare(system: System, ordering: Ordering | None = None) -> Structure:
     """Return the layout of the factor of A in the given order, or in the one `order_constraints` finds.
 
     Args:
-        system: which constraint touches which body.
-        ordering: look at its `updates` first where bodies may be hubs of many constraints.
+        system: incidences of constraints and bodies.
+        ordering: check its `updates` first where bodies may be hubs of many constraints.
     """
     if ordering is None:
         ordering = order_constraints(system)
@@ -78,11 +78,11 @@ def prepare(system: System, ordering: Ordering | None = None) -> Structure:
     groups = (rows + 3) // 4
     start, incidences = body_incidences(system)
     constraint = constraint_of_incidence(system)
-    place = np.empty(nc, np.int64)
-    place[ordering.order] = np.arange(nc)
+    position = np.empty(nc, np.int64)
+    position[ordering.order] = np.arange(nc)
 
     block_row = np.empty(ordering.blocks, np.int64)
-    _fill_columns(system, start, incidences, constraint, ordering.order, place, column, np.full(nc, -1, np.int64),
+    _fill_columns(system, start, incidences, constraint, ordering.order, position, column, np.full(nc, -1, np.int64),
                   np.full((nc, 2), -1, np.int64), block_row)  # fmt: skip
     of_column = np.repeat(np.arange(nc), np.diff(column))
     block_row = block_row[np.argsort(of_column * nc + block_row)]
@@ -95,14 +95,14 @@ def prepare(system: System, ordering: Ordering | None = None) -> Structure:
     )
 
     first = np.full(len(start) - 1, nc, np.int64)
-    np.minimum.at(first, system.incidence_body, place[constraint])
+    np.minimum.at(first, system.incidence_body, position[constraint])
     visit = np.argsort(first, kind="stable")[: np.count_nonzero(np.diff(start))].astype(np.int64)
     counts = np.diff(start)[visit]
     visit_incidence = _sums(counts)
     by_visit = incidences[np.repeat(start[visit] - visit_incidence[:-1], counts) + np.arange(len(incidences))]
-    incidence = _incidence_table(system, constraint, place, _sums(groups), by_visit, visit_incidence)
+    incidence = _incidence_table(system, constraint, position, _sums(groups), by_visit, visit_incidence)
     visit_term, written = np.zeros(len(visit) + 1, np.int64), np.zeros(ordering.blocks, np.int64)
-    column_of = place[constraint[by_visit]]
+    column_of = position[constraint[by_visit]]
     term = np.empty((_count_terms(visit_incidence, column_of), 3), np.int32)
     _fill_terms(visit_incidence, column_of, column, block_row, block, written, visit_term, term)
     empty = column[:-1][written[column[:-1]] == 0]
@@ -131,17 +131,19 @@ def prepare(system: System, ordering: Ordering | None = None) -> Structure:
 def _incidence_table(
     system: System,
     constraint: np.ndarray,
-    place: np.ndarray,
+    position: np.ndarray,
     vector: np.ndarray,
     by_visit: np.ndarray,
     visit_incidence: np.ndarray,
 ) -> np.ndarray:
-    """Return what `Structure.touch` holds, for touches in the order of visits."""
+    """Return `Structure.incidence`, for incidences in the order of visits."""
     owner = constraint[by_visit]
     rows = np.diff(system.row_start)[owner]
     running = _sums(np.diff(system.body_start)[system.incidence_body[by_visit]] * ((rows + 3) // 4))
     own = running[:-1] - np.repeat(running[visit_incidence[:-1]], np.diff(visit_incidence))
-    return np.stack([system.block_start[by_visit], rows, own, vector[place[owner]], by_visit], axis=1).astype(np.int64)
+    return np.stack([system.block_start[by_visit], rows, own, vector[position[owner]], by_visit], axis=1).astype(
+        np.int64
+    )
 
 
 def new_work(system: System, structure: Structure) -> Work:
@@ -169,7 +171,7 @@ def new_work(system: System, structure: Structure) -> Work:
 
 
 def _zeros(groups: int) -> np.ndarray:
-    out = np.empty((groups, 4))  # not np.zeros: NumPy asks for huge pages here only
+    out = np.empty((groups, 4))  # not np.zeros: NumPy asks for huge pages in np.empty only
     out.fill(0.0)
     return out
 
@@ -183,11 +185,11 @@ def _sums(counts: np.ndarray) -> np.ndarray:
 
 @kernel
 def _fill_columns(
-    system, start, incidences, constraint, order, place, column,  # model
+    system, start, incidences, constraint, order, position, column,  # model
     seen, children,  # work
     block_row,  # out
 ):  # fmt: skip
-    """Fill the rows of every column: neighbours in A, and what the columns below it in the elimination tree hold."""
+    """Fill the rows of every column: neighbours in A, and the rows of its children in the elimination tree."""
     for k in range(len(order)):
         i = order[k]
         at = column[k]
@@ -198,7 +200,7 @@ def _fill_columns(
         for t in range(system.incidence_start[i], system.incidence_start[i + 1]):
             b = system.incidence_body[t]
             for s in range(start[b], start[b + 1]):
-                r = place[constraint[incidences[s]]]
+                r = position[constraint[incidences[s]]]
                 if r > k and seen[r] != k:
                     seen[r] = k
                     block_row[at] = r
@@ -245,7 +247,7 @@ def _fill_targets(
 def _count_terms(
     visit_incidence, column_of,  # model
 ):  # fmt: skip
-    """Return how many products of touches the blocks of A are sums of."""
+    """Return the number of products of incidences that the blocks of A are sums of."""
     count = 0
     for v in range(len(visit_incidence) - 1):
         for q in range(visit_incidence[v], visit_incidence[v + 1]):
@@ -273,7 +275,7 @@ def _fill_terms(
     written,  # work
     visit_term, term,  # out
 ):  # fmt: skip
-    """Fill the two touches and the block of every product, body by body."""
+    """Fill the two incidences and the block of every product, body by body."""
     n = 0
     for v in range(len(visit_incidence) - 1):
         for q in range(visit_incidence[v], visit_incidence[v + 1]):

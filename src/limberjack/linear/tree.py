@@ -1,26 +1,29 @@
-"""Baraff's block-sparse factorisation of the saddle system of a forest of constraints, and solves with it.
+"""Linear-time factorisation of the saddle system of a forest of primary constraints, and solves with it.
 
     [ M  -J^T ] [ a   ]   [ F ]
-    [-J  -C   ] [ lam ] = [ r ]        J over the primary constraints
+    [-J  -C   ] [ lam ] = [ r ]        Baraff 1996, equation (8), with a compliance C and a and lam from one solve
 
-Nodes are bodies and constraints in the order of `elimination.Tree`, B is the block of J between a node and its parent:
+Nodes are bodies and constraints in the order of `elimination.Tree`; B is the block of J between a node and its parent:
 
 | symbol | meaning |
 |---|---|
 | D | pivot of a node: M or C, plus what its children add; of a constraint it is the pivot of the paper, negated |
-| U d U^T | its factor: U unit lower, d diagonal |
-| W | U^-1 B, with B turned so that the node's own index stands first |
+| U d U^T | factor of D: U unit lower, d diagonal |
+| W | U^-1 B, with B transposed such that the node's own index stands first |
 | G | d^-1 W |
 | y | forward-eliminated right side of a node |
 
-    D_parent += G^T W                                    (both signs of the paper's H cancel)
-    forward     y = U^-1 x;  x_parent += G^T y of a body,  -= G^T y of a constraint
-    backward    a = U^-T (d^-1 y + G lam_parent);  lam = -U^-T (d^-1 y + G a_parent)
+    sparsefactor   D_parent += G^T W                                    (both signs of the paper's H cancel)
+    sparsesolve    y = U^-1 x;  x_parent += G^T y of a body,  -= G^T y of a constraint
+                   a = U^-T (d^-1 y + G lam_parent);  lam = -U^-T (d^-1 y + G a_parent)
 
-L = D^-1 H of the paper is U^-T G: half a triangular solve less per node, and D positive definite at every node. D of a
-body is the articulated-body inertia of what hangs below it, about its own reference point.
+The paper's L = D^-1 H is U^-T G: half a triangular solve less per node, and D is positive definite at every node. D of
+a body is the articulated-body inertia of its subtree, about the body's own reference point.
 
-Baraff 1996, section 7 and appendix A.
+The kernels of one node are written out for bodies of dimension 6 and 3, with loops for others: `factor_*` and
+`add_to_parent_*` for `factor`, `forward_*` and `backward_*` for `solve`.
+
+Reference: Baraff 1996, section 7.3 (sparsefactor, sparsesolve) and appendix A.
 """
 
 from __future__ import annotations
@@ -107,10 +110,8 @@ __all__ = [
     "solve",
 ]
 
-# One node of the factorisation: its pivot, and what it adds to that of its parent. Symbols as in `tree`.
-
-# Pivots this small against their diagonal are rounding. A body's own mass bounds its pivot from below, at any ratio of
-# masses; rows of one constraint that depend on each other leave up to the condition of D times the precision.
+# Pivots this small relative to their diagonal are rounding. A body's own mass bounds its pivot from below, at any mass
+# ratio; rows of one constraint that depend on each other leave up to the condition number of D times the precision.
 _BODY_FLOOR = 1e-14
 _ROW_FLOOR = 1e-12
 
@@ -286,7 +287,7 @@ def add_to_parent_3(table, n, J, work):
 
 @inner
 def add_to_parent(table, n, J, work):
-    """Add G^T W of a constraint to the pivot of its parent of any dimension; of a root, which has none, nothing."""
+    """Add G^T W of a constraint to the pivot of its parent of any dimension; does nothing at a root."""
     dim = table[n, UP_DIM]
     if dim == 9:
         _add_to_parent(table, n, 9, J, work)
@@ -321,9 +322,6 @@ def _add_to_parent(table, n, dim, J, work):
                 to += 1
         for i in range(dim):
             work[row + i] *= inverse
-
-
-# One node of the forward and of the backward pass of a solve. Symbols as in `tree`.
 
 
 @inner
@@ -517,14 +515,15 @@ def factor(
     A body fails when its block of M does, a constraint when its rows depend on each other.
 
     Args:
-        system: the layout.
-        tree: its `order_of`.
+        system: layout of the constraint system.
+        tree: `order_of` this system.
         M: flat blocks of the bodies; the lower halves are read.
         J: flat blocks of all constraints.
         C: (nr,) compliance of the rows, not negative.
         work: of `new_work(tree)`.
     """
     table = tree.table
+    # Section 7.3, sparsefactor: H_ii -= H_ki^T H_kk H_ki over the children k, H_i,par = H_ii^-1 H_i,par
     for n in range(len(table)):
         form = table[n, FORM]
         if form == BODY_6:
@@ -555,16 +554,17 @@ def solve(
     # out
     a, lam,
 ):  # fmt: skip
-    """Fill a (nu,) and the primary rows of lam (nr,) from a factor; other rows of lam stay as they are.
+    """Fill a (nu,) and the primary rows of lam (nr,) from a factor; other rows of lam are not changed.
 
     Args:
-        system: the layout.
-        tree: its `order_of`.
-        work: as `factor` left it.
+        system: layout of the constraint system.
+        tree: `order_of` this system.
+        work: filled by `factor`.
         F: (nu,) right side of the bodies; may be `a` itself.
         r: (nr,) right side of the constraints; may be `lam` itself.
     """
     table = tree.table
+    # Section 7.3, sparsesolve: x_i = z_i - H_ji^T x_j over the children j
     for n in range(len(table)):
         form = table[n, FORM]
         if form == BODY_6:
@@ -579,6 +579,7 @@ def solve(
             forward_rows_3(table, n, work, F, a, lam)
         else:
             forward_rows(table, n, work, F, a, lam)
+    # Section 7.3, sparsesolve: x_i = H_ii^-1 x_i - H_i,par x_par
     for n in range(len(table) - 1, -1, -1):
         form = table[n, FORM]
         if form == BODY_6:
@@ -605,7 +606,7 @@ def residual(
     # out
     body_error, row_error,
 ):  # fmt: skip
-    """Fill (F + J^T lam - M a, r + J a + C lam) over all constraints: what a and lam leave of the right side."""
+    """Fill (F + J^T lam - M a, r + J a + C lam) over all constraints: the residual of a and lam."""
     for b in range(len(system.body_start) - 1):
         v, m = system.body_start[b], system.mass_start[b]
         dim = system.body_start[b + 1] - v

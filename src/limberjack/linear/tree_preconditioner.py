@@ -1,14 +1,14 @@
-"""The tree solver as exact preconditioner: conjugate residuals on what a forest of constraints leaves, the loops alone.
+"""The tree solver as exact preconditioner: conjugate residuals on the loops that a spanning forest leaves.
 
-With T the constraints of a spanning forest and L the rest, A lam = b is met by
+With T the constraints of a spanning forest and L the rest, A lam = b is solved by
 
     S lam_L = b_L - J_L N_T b_T,  S = J_L N J_L^T + C_L
 
-where N moves the solids under forces with all of T held (`tree`, factored once), and N_T moves them by T's right sides.
-A product with S costs one solve of the tree. Without loops it is none: the solve is direct, however long the chain,
+where N is the response of the solids to forces with T in place (`tree.py`, factored once), and N_T that to the right
+sides of T. A product with S costs one solve of the tree. Without loops the solve is direct, however long the chain,
 where preconditioning joint by joint takes as many iterations as a chain has links.
 
-Where loops contradict another, the least residual is that of the loops; joints of the tree are met exactly.
+Where loops contradict each other, the residual of the loops is least; joints of the tree are satisfied exactly.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = ["TreePreconditioner", "new_tree_preconditioner", "solve_tree_precondi
 class TreePreconditioner(NamedTuple):
     """A factored forest and the vectors of solves with it; never shared between threads."""
 
-    bare: System  # without the touches of solids that are held
+    bare: System  # without the incidences of fixed solids
     tree: Tree
     factor: np.ndarray
-    mass: np.ndarray  # (36 nb,) blocks of M, 1 for solids that are held
-    free: np.ndarray  # (nb,) 0 for solids that are held, else 1
+    mass: np.ndarray  # (36 nb,) blocks of M, 1 for fixed solids
+    free: np.ndarray  # (nb,) 0 for fixed solids, else 1
     force: np.ndarray  # (6 nb,)
     displacement: np.ndarray  # (6 nb,)
     zero_rhs: np.ndarray  # (nr,) 0
@@ -50,9 +50,9 @@ def new_tree_preconditioner(
 
     Args:
         system: constraints on solids of six displacements.
-        free: (nb,) bool, where a solid has inverse masses that are not null.
-        allowed: (nc,) bool, which constraints may be part of the forest: those that always act.
-        pairs: as of `new_krylov`.
+        free: (nb,) bool, which solids are not fixed.
+        allowed: (nc,) bool, which constraints may be part of the forest: those that are always active.
+        pairs: see `new_krylov`.
     """
     owner = np.repeat(np.arange(len(system.row_start) - 1), np.diff(system.incidence_start))
     on = free[system.incidence_body]
@@ -66,7 +66,7 @@ def new_tree_preconditioner(
     krylov = new_krylov(system, 0, pairs)
     remaining = ~parts.primary[krylov.packed.order]
     krylov = krylov._replace(packed=krylov.packed._replace(order=krylov.packed.order[remaining].copy()))
-    krylov.packed.count[1] = 0  # the tree moves all solids at once
+    krylov.packed.count[1] = 0  # the tree solves for all solids at once
     nu, nr = 6 * len(free), int(system.row_start[-1])
     return TreePreconditioner(
         bare, tree, new_work(tree), np.zeros(6 * nu), free.astype(float), np.zeros(nu), np.zeros(nu), np.zeros(nr),
@@ -110,7 +110,7 @@ def _set_forces(system, packed, J, lam, free, force):
 
 @inner
 def _subtract_rates(system, packed, J, displacement, rhs):
-    """Take off the right sides of the listed constraints what the solids move."""
+    """Subtract J times the displacements from the right sides of the listed constraints."""
     for i in range(packed.count[0]):
         c = packed.listed[i]
         for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
@@ -130,20 +130,20 @@ def solve_tree_preconditioned(
     # out
     preconditioner, lam, report,
 ):  # fmt: skip
-    """Fill lam with a solution of A lam = b; where loops contradict another, with a least-squares solution for them.
+    """Fill lam with a solution of A lam = b; where loops contradict each other, a least-squares solution for them.
 
     Args:
-        system: which constraint touches which solid.
-        Minv: (nb, 7) as of `solve_krylov`; null where `preconditioner` was told so.
-        J: flat rows; those of the forest all act.
+        system: incidences of constraints and solids.
+        Minv: (nb, 7) see `solve_krylov`; 0 for the solids that `preconditioner` has as fixed.
+        J: flat rows; those of the forest are all active.
         C: (nr,) compliance.
         b: (nr,) right-hand side.
-        center: (nb, 3 or more) where the com of the solids are.
-        cap: most iterations.
-        tolerance: residual of the loops beside what they start from, both weighed, that is small enough.
+        center: (nb, 3 or more) com of the solids.
+        cap: maximum of iterations.
+        tolerance: weighted residual of the loops relative to its start at which iterations end.
         preconditioner: of this system.
         lam: (nr,) multipliers.
-        report: (3,) as of `solve_krylov`, of the loops.
+        report: (3,) see `solve_krylov`, for the loops.
 
     Returns:
         As `solve_krylov`; FAILED too where rows of the forest depend on each other.

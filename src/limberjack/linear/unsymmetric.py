@@ -1,14 +1,14 @@
-"""Auxiliary rows whose forces act along other directions: friction of a sliding contact, a motor that pushes aside.
+"""Auxiliary rows with forces along other directions: friction of a sliding contact, a motor that pushes sideways.
 
-Forces K^T mu hold the rows Ja a + c = 0 of a forest:
+Forces K^T mu satisfy the rows J^a a + c^a = 0 of a forest:
 
-    M a = F + J^T lam + K^T mu,    J a + C lam = -r,    Ja a = -c
+    M a = F + J^T lam + K^T mu,    J a + C lam = -r,    J^a a = -c^a
 
-With a_0 the accelerations without them and Mhat^-1 as in `paths`, A mu = -(Ja a_0 + c), A = Ja Mhat^-1 K^T. K does work
-that J does not, A is not symmetric, and products along paths would not do: a column is a solve over all bodies. Rows
-and forces that depend on each other are found by the order of the elimination.
+With a_0 the accelerations without them and Mhat^-1 as in `auxiliary.py`, A mu = -(J^a a_0 + c^a), A = J^a Mhat^-1 K^T.
+K differs from J^a, so A is not symmetric and products along paths do not apply: each column is a solve over all
+bodies. Dependent rows and directions are found by the pivoting of the elimination.
 
-Baraff 1996, section 8, steps 1 to 6.
+Reference: Baraff 1996, section 8.2, steps 1 to 6; K there has the directions as columns.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _TOLERANCE = 1e-11
 
 
 class UnsymmetricSolution(NamedTuple):
-    """What `solve_unsymmetric` finds."""
+    """The result of `solve_unsymmetric`."""
 
     a: np.ndarray  # (nu,) accelerations
     lam: np.ndarray  # (nr,) multipliers of the primary rows, 0 elsewhere
     mu: np.ndarray  # (k,) forces along K
     rank: int  # of A
-    residual: float  # largest Ja a + c that no forces can remove
+    residual: float  # largest J^a a + c^a that no forces can remove
 
 
 @kernel
@@ -51,6 +51,7 @@ def _solve(
     """Fill a, lam and mu; return the rank of A and the largest residual."""
     m, k = len(rows), len(directions)
     nu = len(F)
+    # Section 8.2, step 3: columns of J^a Mhat^-1 K
     for i in range(k):
         for u in range(nu):
             force[u] = directions[i, u]
@@ -60,6 +61,7 @@ def _solve(
             for u in range(nu):
                 x += rows[j, u] * a[u]
             matrix[j, i] = x
+    # steps 2 and 4: J^a v'_aux + c^a, and the multipliers of equation (12)
     solve(system, tree, work, F, r, a, lam)
     for j in range(m):
         x = bias[j]
@@ -68,6 +70,7 @@ def _solve(
         rhs[j] = -x
     rank = factor_general(m, k, tolerance, matrix, order[0], order[1], scales[0], scales[1])
     largest = solve_general(m, k, rank, matrix, order[0], order[1], rhs, mu, scratch)
+    # step 5
     for u in range(nu):
         x = F[u]
         for i in range(k):
@@ -87,16 +90,16 @@ def solve_unsymmetric(
     bias: np.ndarray,
     directions: np.ndarray,
 ) -> UnsymmetricSolution:
-    """Return accelerations, multipliers and forces along K that hold the rows Ja.
+    """Return accelerations, multipliers and forces along K that satisfy the rows J^a.
 
     Args:
-        system: the layout.
-        tree: its `order_of`.
-        work: as `tree.factor` left it.
+        system: layout of the constraint system.
+        tree: `order_of` this system.
+        work: filled by `tree.factor`.
         F: (nu,) forces.
         r: (nr,) right side of the constraints.
-        rows: (m, nu) Ja.
-        bias: (m,) c.
+        rows: (m, nu) J^a.
+        bias: (m,) c^a.
         directions: (k, nu) K, a force per row.
     """
     rows, directions = np.ascontiguousarray(rows, float), np.ascontiguousarray(directions, float)
