@@ -42,7 +42,7 @@ lj.register_body_kind("beam", size=2, place=place, kinetic=kinetic, potential=po
 
 builder = lj.Builder("beam and bob")
 length, mass, stiffness = 1.0, 0.8, 60.0
-builder.add_body_own("beam", "beam", mass=mass, coordinates=(0.6, 0.05), data=(length, mass, stiffness))
+builder.add_body_registered("beam", "beam", mass=mass, coordinates=(0.6, 0.05), data=(length, mass, stiffness))
 # Its points can be tied to other bodies as any others can.
 builder.add_body("bob", mass=0.5, com=(0, 0, -0.2), inertia=(0.01, 0.01, 0.01))
 builder.add_joint_ball("ball", "beam", "bob", position=(0, 0, -length))

@@ -61,7 +61,7 @@ def test_old_folders_of_a_module_are_forgotten(tmp_path):
     for k in range(6):
         (tmp_path / f"limberjack.a-{k}").mkdir()
     (tmp_path / "limberjack.ab-0").mkdir()
-    _jit._forget_old(tmp_path, tmp_path / "limberjack.a-5")
+    _jit._remove_old(tmp_path, tmp_path / "limberjack.a-5")
     left = {path.name for path in tmp_path.iterdir()}
     assert {"limberjack.a-5", "limberjack.ab-0"} <= left and len(left) == 5
 

@@ -1,22 +1,34 @@
-"""The one `@kernel` decorator: compiled, without the GIL, cached on disk under a key of the sources it is made of.
+"""Kernels: how functions become machine code, under which flags, and where that code is cached.
 
-Numba's own disk cache looks at the file of the decorated function only: after an edit in a callee of another
-file the caller keeps returning the old result. Here each module's cache folder is named by a hash of that file and of
-every file of the package it imports, near or far: an edit gives new folders to all that can see it and never a
-stale result, and leaves the rest compiled.
+`@kernel` compiles a function that Python calls, `@inner` and `@outlined` functions that only kernels call, inlined or
+not. `entry` skips the type dispatch of a kernel, `call_address` calls a function known by its address from a kernel.
 
-Flags, decided once for all kernels:
+Flags, the same for all kernels:
 - `error_model="numpy"`: no Python exceptions out of a division; kernels guard their divisors and return a status.
 - `fastmath={"nsz"}`: the sign of zero may be dropped. `contract` (fused multiply-add) is left out: results would
   depend on whether the processor has FMA, and bit-equal states across machines are worth more than its gain.
   Nothing that reorders sums or assumes away NaN is ever allowed.
-- `_nrt=False`: no reference counts. Kernels never allocate, and their arrays are kept alive by the caller; counting
-  each field of a tuple at each call cost a microsecond per step.
+- `_nrt=False`: no reference counts. Kernels never allocate, and the caller keeps their arrays alive; counting each
+  field of a tuple at each call cost a microsecond per step.
+
+Numba's public interface does not reach far enough in five respects. Each is a seam into its private parts, and
+`NUMBA_RANGE` names the versions they are tested with. Elsewhere the package uses Numba's decorators and its extension
+interface (`spatial/lanes.py`, `spatial/clock.py`, `constraints/jets.py`).
+
+- Source cache (`_Cache`, `_Locator`): Numba's disk cache looks at the file of the decorated function only; after an
+  edit in a callee of another file the caller would return the old result. Here a hash of all sources names the folder.
+- Link-only code (`_LinkOnlyLibrary`): a function that only kernels call is linked into those and compiled with them;
+  Numba would also optimise it and emit machine code for it alone.
+- Shared flags (`_SharedFlags`): Numba copies the flags of a kernel and compares them value by value at each lookup of
+  one of its own functions.
+- Entry point (`entry`): dispatch over tuples of arrays costs about as much as 40 joints of work.
+- Call by address (`call_address`): a new registered constraint must not recompile the kernels that evaluate it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import re
 import shutil
@@ -27,8 +39,26 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import llvmlite.binding as llvm
 import numba
+
+# First version supported and first one that is not; the same as in pyproject.toml.
+NUMBA_RANGE = ((0, 60), (0, 69))
+
+
+def require_numba(version: str) -> None:
+    """Raise `UnsupportedVersion` unless Numba's `version` is in the range that this module is tested with."""
+    low, high = NUMBA_RANGE
+    if not low <= tuple(int(part) for part in re.findall(r"\d+", version)[:2]) < high:
+        # Imported by name: an import line would make the errors part of every cache key.
+        raise importlib.import_module("limberjack.errors").UnsupportedVersion(
+            "numba", version, f">={low[0]}.{low[1]},<{high[0]}.{high[1]}"
+        )
+
+
+# Before the private parts: in another version they may be missing, and that error would say nothing.
+require_numba(numba.__version__)
+
+import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import extending
 from numba.core import types
@@ -42,15 +72,76 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
 from numba.core.registry import cpu_target
 
-__all__ = ["cache_folder", "call_address", "entry", "inner", "kernel", "outlined"]
+__all__ = ["NUMBA_RANGE", "cache_folder", "call_address", "entry", "inner", "kernel", "outlined", "require_numba"]
 
 _PACKAGE = Path(__file__).parent
 _IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+limberjack([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+limberjack([\w.]*))", re.M
 )
-_KEPT_FOLDERS = 4
-_njit: Any = numba.njit  # takes more options than its types say
+_FOLDERS_PER_MODULE = 4
+_njit: Any = numba.njit  # takes more options than its annotations say
 _FLAGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"nsz"}, "_nrt": False}
+
+
+def kernel(function: Callable) -> Any:
+    """Return `function` as a compiled kernel: without the GIL, cached on disk, under the flags of this module."""
+    dispatcher: Any = _njit(**_FLAGS, forceinline=False, no_cfunc_wrapper=True, pipeline_class=_Compiler)(function)
+    dispatcher._cache = _Cache(function)
+    return dispatcher
+
+
+def inner(function: Callable) -> Any:
+    """Return `function` as a kernel that only kernels call: inlined, without code that boxes results for Python."""
+    return _link_only(function, inlined=True)
+
+
+def outlined(function: Callable) -> Any:
+    """Return `function` as a kernel that only kernels call and that stays a function: for large and rare work."""
+    return _link_only(function, inlined=False)
+
+
+def _link_only(function: Callable, inlined: bool) -> Any:
+    dispatcher: Any = _njit(
+        **_FLAGS, forceinline=inlined, no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_LinkOnlyCompiler
+    )(function)
+    dispatcher._cache = _LinkOnlyCache(function)
+    return dispatcher
+
+
+def entry(dispatcher: Any) -> Any:
+    """Return the machine code of a kernel compiled for exactly one signature, callable without type dispatch.
+
+    Nothing checks the types of its arguments: the caller must pass those of the signature.
+    """
+    (compiled,) = dispatcher.overloads.values()
+    return compiled.entry_point
+
+
+@cache
+def cache_folder() -> Path:
+    """Return the folder of compiled kernels: in the user's cache, or a private temporary one."""
+    chosen = os.environ.get("LIMBERJACK_CACHE_DIR")
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    base = Path(chosen) if chosen else home / "limberjack" / "kernels"
+    if _usable(base):
+        return base
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    folder = Path(tempfile.gettempdir()) / f"limberjack-{user}"
+    return folder if _usable(folder) else Path(tempfile.mkdtemp(prefix="limberjack-"))
+
+
+def _usable(folder: Path) -> bool:
+    """Return whether `folder` can be made and written, and belongs to this user alone (code is loaded from it)."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if hasattr(os, "getuid"):
+            info = folder.stat()
+            if info.st_uid != os.getuid() or info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                return False
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 @cache
@@ -68,7 +159,7 @@ def _source(path: Path) -> tuple[bytes, tuple[Path, ...]]:
     """Return the hash of a file and the files of the package that its import lines name."""
     text, named = path.read_bytes(), set()
     for module, names, plain in _IMPORT.findall(text.decode()):
-        # The package's own `__init__` names everything, lazily: only what is asked of it counts.
+        # The package's `__init__` names everything, lazily: only the names imported from it count.
         named.update(
             [f"{module}.{name}" for name in re.findall(r"\w+", names)], [module or plain] if module or plain else []
         )
@@ -78,7 +169,7 @@ def _source(path: Path) -> tuple[bytes, tuple[Path, ...]]:
 
 @cache
 def _source_key(path: Path) -> str:
-    """Return the hash of a file, of all it imports from the package, and of the switches that change the code made."""
+    """Return the hash of a file, of all it imports from the package, and of the settings that change the code made."""
     reached, found = [path], {path}
     for file in reached:
         new = [other for other in _source(file)[1] if other not in found]
@@ -91,50 +182,26 @@ def _source_key(path: Path) -> str:
     return digest.hexdigest()[:20]
 
 
-def _usable(folder: Path) -> bool:
-    """Return whether `folder` can be made and written, and belongs to this user alone (it holds code to load)."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if hasattr(os, "getuid"):
-            info = folder.stat()
-            if info.st_uid != os.getuid() or info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-                return False
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False
+@cache
+def _module_folder(module: str, path: Path) -> Path:
+    """Return the folder of one module's kernels, named by the hash of their sources.
+
+    An edit gives new folders to the file and to all that import it, near or far, and leaves the rest compiled.
+    """
+    folder = cache_folder() / f"{module}-{_source_key(path)}"
+    if not folder.is_dir():
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _remove_old(cache_folder(), folder)
+    return folder
 
 
-def _forget_old(base: Path, current: Path) -> None:
+def _remove_old(base: Path, current: Path) -> None:
     """Remove all but the newest few cache folders of the same module as `current`."""
     module = current.name.rpartition("-")[0]
     folders = [entry for entry in base.glob(f"{module}-*") if entry.is_dir() and entry != current]
     folders.sort(key=lambda entry: entry.stat().st_mtime, reverse=True)
-    for old in folders[_KEPT_FOLDERS - 1 :]:
+    for old in folders[_FOLDERS_PER_MODULE - 1 :]:
         shutil.rmtree(old, ignore_errors=True)
-
-
-@cache
-def cache_folder() -> Path:
-    """Return the folder compiled kernels are kept in: the user's cache, or a private temporary one."""
-    chosen = os.environ.get("LIMBERJACK_CACHE_DIR")
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    base = Path(chosen) if chosen else home / "limberjack" / "kernels"
-    if _usable(base):
-        return base
-    user = os.getuid() if hasattr(os, "getuid") else "user"
-    folder = Path(tempfile.gettempdir()) / f"limberjack-{user}"
-    return folder if _usable(folder) else Path(tempfile.mkdtemp(prefix="limberjack-"))
-
-
-@cache
-def _module_folder(module: str, path: Path) -> Path:
-    """Return the folder of one module's kernels, named by the sources they are made of."""
-    folder = cache_folder() / f"{module}-{_source_key(path)}"
-    if not folder.is_dir():
-        folder.mkdir(mode=0o700, exist_ok=True)
-        _forget_old(cache_folder(), folder)
-    return folder
 
 
 class _Locator(_CacheLocator):
@@ -163,7 +230,7 @@ class _CacheImpl(CompileResultCacheImpl):
 
 
 class _Index(IndexDataCacheFile):
-    """The index of a function's cache, which forgets what it cannot read: the types of a caller that is gone."""
+    """The index of a function's cache; unreadable counts as empty: a caller's types may be gone."""
 
     def _load_index(self) -> dict:
         try:
@@ -181,8 +248,50 @@ def _layouts(kinds: Any) -> tuple:
     )
 
 
-class _Unlinked:
-    """The code generator of code that has no place of its own yet, where an environment could be set."""
+class _Cache(FunctionCache):
+    """A function's cache, whose keys include the fields of the tuples it takes.
+
+    A function reads fields by their index, and need not import the file that defines the tuple.
+    """
+
+    _impl_class: type[_CacheImpl] = _CacheImpl
+
+    def __init__(self, py_func: Callable) -> None:
+        super().__init__(py_func)
+        self._cache_file.__class__ = _Index
+
+    def _index_key(self, sig: Any, codegen: Any) -> tuple:
+        return (*super()._index_key(sig, codegen), _layouts(getattr(sig, "args", sig)))
+
+
+class _SharedFlags(Flags):
+    """Flags whose copies, which are on Numba's stack while a kernel compiles, are one object for all kernels.
+
+    Numba caches what it compiles of its own functions under these flags, and lets callees inherit some.
+    """
+
+    def copy(self) -> Flags:
+        return _shared_flags()
+
+
+@cache
+def _shared_flags() -> Flags:
+    flags: Any = Flags()
+    cpu_target.options.parse_as_flags(flags, {**_FLAGS, "nopython": True, "forceinline": False})
+    return _SharedFlags(flags)
+
+
+class _Compiler(Compiler):
+    """Compiles a kernel under the shared flags."""
+
+    def __init__(
+        self, typingctx: Any, targetctx: Any, library: Any, args: Any, return_type: Any, flags: Any, locals: Any
+    ) -> None:
+        super().__init__(typingctx, targetctx, library, args, return_type, _SharedFlags(flags), locals)
+
+
+class _UnlinkedCodegen:
+    """The code generator of code without an address yet, where no environment can be set."""
 
     def __init__(self, codegen: Any) -> None:
         self._codegen = codegen
@@ -194,15 +303,12 @@ class _Unlinked:
         pass
 
 
-class _Parts(JITCodeLibrary):
-    """The code of a kernel that only kernels call: linked into those, and optimised and made machine code there.
-
-    Numba would optimise and translate it on its own as well, for nobody.
-    """
+class _LinkOnlyLibrary(JITCodeLibrary):
+    """The code of a kernel that only kernels call: kept as LLVM bitcode, optimised and compiled with its callers."""
 
     @property
     def codegen(self) -> Any:
-        return _Unlinked(self._codegen)
+        return _UnlinkedCodegen(self._codegen)
 
     def _optimize_final_module(self) -> None:
         pass
@@ -219,7 +325,7 @@ class _Parts(JITCodeLibrary):
         return self.serialize_using_bitcode()
 
     @classmethod
-    def _unserialize(cls, codegen: Any, state: tuple) -> _Parts:
+    def _unserialize(cls, codegen: Any, state: tuple) -> _LinkOnlyLibrary:
         name, _, bitcode = state
         library = cls(codegen, name)
         library._final_module = llvm.parse_bitcode(bitcode)
@@ -227,46 +333,19 @@ class _Parts(JITCodeLibrary):
         return library
 
 
-class _Flags(Flags):
-    """Flags whose copies, which stand on Numba's stack while a kernel compiles, are one object for all kernels.
-
-    Numba keeps what it compiles of its own functions under these flags, compares them value by value at each look, and
-    lets callees inherit some.
-    """
-
-    def copy(self) -> Flags:
-        return _shared_flags()
-
-
-@cache
-def _shared_flags() -> Flags:
-    flags: Any = Flags()
-    cpu_target.options.parse_as_flags(flags, {**_FLAGS, "nopython": True, "forceinline": False})
-    return _Flags(flags)
-
-
-class _Compiler(Compiler):
-    """Compiles a kernel."""
-
-    def __init__(
-        self, typingctx: Any, targetctx: Any, library: Any, args: Any, return_type: Any, flags: Any, locals: Any
-    ) -> None:
-        super().__init__(typingctx, targetctx, library, args, return_type, _Flags(flags), locals)
-
-
-class _PartsCompiler(_Compiler):
-    """Compiles a kernel that only kernels call."""
+class _LinkOnlyCompiler(_Compiler):
+    """Compiles a kernel that only kernels call into a `_LinkOnlyLibrary`."""
 
     def _compile_core(self) -> Any:
         if self.state.library is None:
-            library = _Parts(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+            library = _LinkOnlyLibrary(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
             library.enable_object_caching()
             self.state.library = library
         return super()._compile_core()
 
 
-class _PartsContext:
-    """The view of a target in which libraries are read back as `_Parts`."""
+class _LinkOnlyContext:
+    """A target context that reads libraries back as `_LinkOnlyLibrary`."""
 
     def __init__(self, context: Any) -> None:
         self._context = context
@@ -277,75 +356,22 @@ class _PartsContext:
     def codegen(self) -> Any:
         return self
 
-    def unserialize_library(self, state: tuple) -> _Parts:
-        return _Parts._unserialize(self._context.codegen(), state)
+    def unserialize_library(self, state: tuple) -> _LinkOnlyLibrary:
+        return _LinkOnlyLibrary._unserialize(self._context.codegen(), state)
 
 
-class _PartsCacheImpl(_CacheImpl):
-    """Reads `_Parts` back."""
+class _LinkOnlyCacheImpl(_CacheImpl):
+    """Reads kernels that only kernels call from the cache."""
 
     def rebuild(self, target_context: Any, payload: tuple) -> Any:
-        compiled = super().rebuild(_PartsContext(target_context), payload)
+        compiled = super().rebuild(_LinkOnlyContext(target_context), payload)
         return compiled._replace(target_context=target_context, typing_context=target_context.typing_context)
 
 
-class _Cache(FunctionCache):
-    """A function's cache, whose keys also name the fields of the tuples it takes.
-
-    A function reads fields by their places, and need not import the file that defines the tuple.
-    """
-
-    _impl_class: type[_CacheImpl] = _CacheImpl
-
-    def __init__(self, py_func: Callable) -> None:
-        super().__init__(py_func)
-        self._cache_file.__class__ = _Index
-
-    def _index_key(self, sig: Any, codegen: Any) -> tuple:
-        return (*super()._index_key(sig, codegen), _layouts(getattr(sig, "args", sig)))
-
-
-class _PartsCache(_Cache):
+class _LinkOnlyCache(_Cache):
     """The cache of a kernel that only kernels call."""
 
-    _impl_class = _PartsCacheImpl
-
-
-def _part(function: Callable, inlined: bool) -> Any:
-    dispatcher: Any = _njit(
-        **_FLAGS, forceinline=inlined, no_cpython_wrapper=True, no_cfunc_wrapper=True, pipeline_class=_PartsCompiler
-    )(function)
-    dispatcher._cache = _PartsCache(function)
-    return dispatcher
-
-
-def kernel(function: Callable) -> Any:
-    """Return `function` as a compiled kernel: no GIL, own disk cache, the flags of this module."""
-    dispatcher: Any = _njit(**_FLAGS, forceinline=False, no_cfunc_wrapper=True, pipeline_class=_Compiler)(function)
-    dispatcher._cache = _Cache(function)
-    return dispatcher
-
-
-def inner(function: Callable) -> Any:
-    """Return `function` as a kernel that only kernels call: inlined, without code that boxes results for Python."""
-    return _part(function, inlined=True)
-
-
-def outlined(function: Callable) -> Any:
-    """Return `function` as a kernel that only kernels call and that stays a function: for large and rare work."""
-    return _part(function, inlined=False)
-
-
-def entry(dispatcher: Any) -> Any:
-    """Return the machine code of a kernel compiled for exactly one signature, callable without type dispatch.
-
-    Dispatch over tuples of arrays costs about as much as 40 joints of work. The caller vouches for the types.
-    """
-    (compiled,) = dispatcher.overloads.values()
-    return compiled.entry_point
-
-
-# Calls of functions known by their address only, from inside kernels.
+    _impl_class = _LinkOnlyCacheImpl
 
 
 def _call(typing: Any, address: Any, time: Any, state: Any, k: Any, data: Any, first: Any, count: Any) -> Any:
@@ -355,18 +381,18 @@ def _call(typing: Any, address: Any, time: Any, state: Any, k: Any, data: Any, f
         double, whole = ir.DoubleType(), ir.IntType(64)
         kind = ir.FunctionType(ir.VoidType(), [double, double.as_pointer(), double.as_pointer(), whole])
         function = builder.inttoptr(args[0], kind.as_pointer())
-        places = []
+        rows = []
         for array, row in ((2, 3), (4, 5)):
             struct = context.make_array(signature.args[array])(context, builder, args[array])
             stride = builder.extract_value(struct.strides, 0)
             start = builder.add(builder.ptrtoint(struct.data, whole), builder.mul(args[row], stride))
-            places.append(builder.inttoptr(start, double.as_pointer()))
-        builder.call(function, [args[1], *places, args[6]])
+            rows.append(builder.inttoptr(start, double.as_pointer()))
+        builder.call(function, [args[1], *rows, args[6]])
         return context.get_dummy_value()
 
     kinds = (types.int64, types.float64, state, types.int64, data, types.int64, types.int64)
     return types.void(*kinds), code
 
 
-# typed as anything: callers leave the first argument out
+# Annotated as anything: callers leave the first argument out.
 call_address: Any = extending.intrinsic(_call)

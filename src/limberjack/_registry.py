@@ -1,4 +1,4 @@
-"""Readers and writers by file suffix. Physics asks here, so it never imports `io`; targets load on first use."""
+"""Readers and writers by file suffix. Physics looks them up here and never imports `io`; targets load on first use."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TARGETS: dict[str, dict[str, str | Callable[..., Any]]] = {
 
 
 def register(what: str, suffix: str, target: str | Callable[..., Any]) -> None:
-    """Let `target` (a function, or "module:function") handle files that end in `suffix`.
+    """Register `target` (a function, or "module:function") for files that end in `suffix`.
 
     Args:
         what: one of the tables: model, trajectory or simulation reader or writer, mesh reader.

@@ -18,6 +18,7 @@ __all__ = [
     "StateError",
     "UnknownName",
     "UnsupportedByMethod",
+    "UnsupportedVersion",
     "require",
 ]
 
@@ -90,6 +91,16 @@ class Diverged(LimberjackError):
 
 class MissingExtra(LimberjackError, ImportError):
     """An optional dependency is needed and not installed."""
+
+
+class UnsupportedVersion(LimberjackError, ImportError):
+    """A dependency is installed in a version that is not supported."""
+
+    def __init__(self, package: str, version: str, supported: str) -> None:
+        self.package, self.version, self.supported = package, version, supported
+        super().__init__(
+            f'{package} {version} is installed, supported is {package}{supported}: pip install "{package}{supported}"'
+        )
 
 
 class ModelWarning(UserWarning):

@@ -37,7 +37,7 @@ def look(kind, count, pair, ends, time):
     """Return table, state, wrenches and values of the rows of a registered kind."""
     pairs = Pairs.__new__(Pairs)
     pairs.link, pairs.frame, pairs.compound = [pair[0]], [pair[1]], {}
-    pairs.custom = {0: (address_of(kind), DATA[kind])}
+    pairs.registered = {0: (address_of(kind), DATA[kind])}
     table = new_table([Row(0, [(0, (REGISTERED, i, 0, 1.0))]) for i in range(count)], pairs)
     state, wrench, values = np.zeros((1, rows.PAIR)), np.zeros((count, 12)), np.zeros((count, 3))
     _look(table, time, ends, compound.new_scratch(), state, np.zeros(count), wrench, values)

@@ -13,7 +13,7 @@ from limberjack.model.body_kinds import BODY_KINDS, BodyKind, register_body_kind
 SOLID = {"mass": 1.0, "inertia": (1.0, 1.0, 1.0)}
 
 
-def test_a_planar_body_has_three_freedoms_of_its_own():
+def test_a_planar_body_has_three_dofs():
     """Without a joint it gets a planar joint about z named after it, at its start place."""
     build = lj.Builder()
     build.add_body_planar("disc", mass=2, inertia=0.3, com=(0.1, 0.2), position=(1, 2), angle=-2.5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from functools import partial
 
 import numpy as np
@@ -134,12 +135,77 @@ def test_universal_axes_are_perpendicular():
     "option", ["damping", "stiffness", "armature", "friction", "limits", "motor", "rest", "start", "start_velocity"]
 )
 @pytest.mark.parametrize("kind", ["fixed", "compound", "distance"])
-def test_joints_without_own_freedoms_take_no_properties(kind, option):
-    """What has no freedom of its own, or has them on its axes, refuses their properties instead of dropping them."""
+def test_joints_without_dofs_take_no_properties(kind, option):
+    """A joint that has no dofs, or has them on its axes, refuses their properties instead of dropping them."""
     value = {"limits": (-1, 1), "motor": lj.Motor(kp=1)}.get(option, 1.0)
     extra = {"compound": {"axes": [lj.Axis(name="x")]}, "distance": {"length": 1.0}}.get(kind, {})
-    with pytest.raises(TypeError if kind == "distance" else lj.ModelError):
-        builder().add_joint(kind, "j", "b", "c", **{option: value}, **extra)
+    reason = "give it on its axes" if kind == "compound" else "it has no dofs"
+    for call in (partial(builder().add_joint, kind), getattr(builder(), f"add_joint_{kind}")):
+        with pytest.raises(lj.ModelError, match=f'{kind} joint "j" has no {option}: {reason}'):
+            call("j", "b", "c", **{option: value}, **extra)
+
+
+UNKNOWN = {
+    "add_body": (("x",), 'no option "colour" in body "x"; options are body_kind, com, inertia'),
+    "add_body_affine": (("x",), 'no option "colour" in body "x"'),
+    "add_particle": (("x",), 'no option "colour" in particle "x"; options are mass, position'),
+    "add_joint_hinge": (("x", "a", "b"), 'no option "colour" in hinge joint "x"'),
+    "add_joint_gear": (("x", "h", "k"), 'no option "colour" in gear joint "x"; options are carrier, offset, ratio'),
+    "add_gear": (("x", "h", "k"), 'no option "colour" in gear "x"; options are carrier, offset, ratio'),
+    "add_joint": (("hinge", "x", "a", "b"), 'no option "colour" in hinge joint "x"'),
+    "add_constraint": (("kind", "x", "a", "b"), 'no option "colour" in constraint "x"; options are data, position'),
+    "add_shape_sphere": (("a", 1.0), 'no option "colour" in sphere on body "a"; options are collide, color, density'),
+    "add_shape_mesh": (("a",), 'no option "colour" in mesh on body "a"'),
+    "add_spring": (("a", "b"), 'no option "colour" in spring'),
+    "add_no_slip": (("x", "a"), 'no option "colour" in no slip "x"; options are direction, position'),
+    "add_point": (("x", "a", (0, 0, 0)), 'no option "colour" in point "x"'),
+}
+
+
+@pytest.mark.parametrize("method", UNKNOWN)
+def test_unknown_keywords_come_with_the_choices(method):
+    """A keyword that a method does not take raises UnknownName with the element and the keywords there are."""
+    arguments, text = UNKNOWN[method]
+    with pytest.raises(lj.UnknownName, match=text):
+        getattr(builder(), method)(*arguments, colour="red")
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "text"),
+    [
+        ("add_joint_screw", ("x", "a", "b"), 'screw joint "x" needs pitch'),
+        ("add_joint_distance", ("x", "a", "b"), 'distance joint "x" needs length'),
+        ("add_particle", ("x",), 'particle "x" needs mass'),
+        ("add_body_planar", ("x",), 'body "x" needs mass, inertia'),
+    ],
+)
+def test_missing_keywords_are_named(method, arguments, text):
+    """A keyword without a default that is not given raises ModelError with the element and the keyword."""
+    with pytest.raises(lj.ModelError, match=text):
+        getattr(builder(), method)(*arguments)
+
+
+def test_every_keyword_is_spelled_out():
+    """No method of the builder hides keywords behind ** or *: editors complete them and type checkers know them."""
+    for name, method in inspect.getmembers(lj.Builder, inspect.isfunction):
+        if name.startswith("add_"):
+            kinds = [one.kind for one in inspect.signature(method).parameters.values()]
+            assert inspect.Parameter.VAR_KEYWORD not in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds, name
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("gear", "no_slip")])
+def test_defaults_are_real(kind):
+    """Every default of a joint, given, changes nothing."""
+    needed = {"screw": {"pitch": 0.1}, "compound": {"axes": [lj.Axis(name="x")]}, "distance": {"length": 1.0}}
+    specs = []
+    for spelled in (False, True):
+        build = builder()
+        add = getattr(build, f"add_joint_{kind}")
+        defaults = {one.name: one.default for one in inspect.signature(add).parameters.values()}
+        given = {word: value for word, value in defaults.items() if value is not inspect.Parameter.empty}
+        add("j", "world", "c", **needed.get(kind, {}), **(given if spelled else {}))
+        specs.append(build.build().joint_spec("j"))
+    assert specs[0] == specs[1]
 
 
 def test_compound_joints_take_one_to_six_axes():
@@ -153,7 +219,7 @@ def test_compound_joints_take_one_to_six_axes():
 
 
 def test_compound_axes_are_found_by_name():
-    """Each axis is a joint to the outside, with its own place; no bodies are put in between."""
+    """Each axis is a joint to the outside, with its own index; no bodies are put in between."""
     build = builder()
     axes = [
         lj.Axis(name="x", kind="slide"),
@@ -184,7 +250,7 @@ def test_compound_axes_are_found_by_name():
 @pytest.mark.parametrize(
     ("a", "b", "fine"), [("h", "k", True), ("h", "x", True), ("ball", "k", False), ("h", "weld", False)]
 )
-def test_gears_couple_single_freedoms(a, b, fine):
+def test_gears_couple_single_dofs(a, b, fine):
     """Gears take hinges, slides, screws and compound axes; other kinds are refused by name."""
     build = builder()
     for name in ("d", "e", "f"):
@@ -228,7 +294,7 @@ LIMITS = [
 
 
 @pytest.mark.parametrize(("kind", "limits", "wanted"), LIMITS)
-def test_limits_take_one_pair_or_one_per_freedom(kind, limits, wanted):
+def test_limits_take_one_pair_or_one_per_dof(kind, limits, wanted):
     """One pair for all or one each, tuples, lists or arrays; None and infinite pairs are no limit; a ball has one."""
     build = builder()
     build.add_joint(kind, "j", "b", "c", limits=limits)
@@ -272,7 +338,7 @@ def test_numpy_scalars_are_numbers(number):
 
 
 def test_ball_motors_hold_the_target_given():
-    """A ball's motor target, as tuple, list or array, is what the motor holds."""
+    """A ball's motor target, as tuple, list or array, is what the motor drives to."""
     for form in (tuple, list, np.array):
         build = builder()
         build.add_joint_ball("j", "b", "c", motor=lj.Motor(kp=1, target=form((0.0, 1.0, 0.0, 0.0))))

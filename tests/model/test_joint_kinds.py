@@ -50,8 +50,8 @@ def moved(factors, q, v, h):
     return out
 
 
-def freedoms(joint):
-    """Return the number of freedoms of the joint."""
+def dofs(joint):
+    """Return the number of dofs of the joint."""
     return len(joint.axes) if joint.kind == "compound" else LAYOUT[joint.kind][1]
 
 
@@ -80,7 +80,7 @@ def test_transform_is_the_twins(kind, rng):
     """The product of factors is the motion the twin writes out kind by kind."""
     joint = make(kind, rng)
     q = coordinates(joint, rng)
-    v = np.zeros(freedoms(joint))
+    v = np.zeros(dofs(joint))
     r, p = jt.transform(jt.factors_of(joint), q)
     wanted = joint_motion(joint, q, v, v).c[0]
     assert np.allclose(r, wanted[:3, :3], atol=1e-14) and np.allclose(p, wanted[:3, 3], atol=1e-14)
@@ -89,14 +89,14 @@ def test_transform_is_the_twins(kind, rng):
 @pytest.mark.parametrize("back", [False, True])
 @pytest.mark.parametrize("kind", TREE_KINDS)
 def test_subspace_is_the_derivative_of_the_transform(kind, back, rng):
-    """Each column of S is the relative twist when its freedom moves alone; of the reversed factors too."""
+    """Each column of S is the relative twist when its dof moves alone; of the reversed factors too."""
     joint = make(kind, rng)
     factors = jt.reverse(jt.factors_of(joint)) if back else jt.factors_of(joint)
     for _ in range(5):
         q, h = coordinates(joint, rng), 1e-5
         subspace = jt.motion_subspace(factors, q)
-        assert subspace.shape == (6, freedoms(joint))
-        for k, unit in enumerate(np.eye(freedoms(joint))):
+        assert subspace.shape == (6, dofs(joint))
+        for k, unit in enumerate(np.eye(dofs(joint))):
             (r0, p0), (r1, p1) = (jt.transform(factors, moved(factors, q, unit, side)) for side in (-h, h))
             twist = np.r_[rot.from_cross_matrix((r1 - r0) / (2 * h) @ ((r0 + r1) / 2).T), (p1 - p0) / (2 * h)]
             assert np.abs(subspace[:, k] - twist).max() < 1e-8
@@ -122,11 +122,11 @@ def test_free_and_locked_faces_complete_each_other(kind, rng):
         q = coordinates(joint, rng)
         subspace = jt.motion_subspace(jt.factors_of(joint), q)
         rows, errors = jt.locked(joint, *jt.transform(jt.factors_of(joint), q), near=q)
-        assert rows.shape == (6 - freedoms(joint), 6) and errors.shape == (6 - freedoms(joint),)
+        assert rows.shape == (6 - dofs(joint), 6) and errors.shape == (6 - dofs(joint),)
         assert np.abs(rows @ subspace).max(initial=0.0) < 1e-12
         assert np.abs(errors).max(initial=0.0) < 1e-12
-        assert np.linalg.matrix_rank(subspace) == freedoms(joint)
-        assert len(rows) == 0 or np.linalg.matrix_rank(rows) == 6 - freedoms(joint)
+        assert np.linalg.matrix_rank(subspace) == dofs(joint)
+        assert len(rows) == 0 or np.linalg.matrix_rank(rows) == 6 - dofs(joint)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in TREE_KINDS if kind not in ("free", "compound")] + ["distance"])

@@ -160,12 +160,12 @@ def test_a_free_joint_of_a_grounded_body_is_refused():
     builder.add_joint_hinge("h", "world", "a")
     builder.add_joint_hinge("ab", "a", "b")
     builder.add_joint_free("f", "world", "b")
-    with pytest.raises(lj.ModelError, match='"f".*"b" is tied to the world already'):
+    with pytest.raises(lj.ModelError, match='"f".*"b" is connected to the world already'):
         builder.build()
 
 
-def test_names_of_freedoms():
-    """dof_name gives the joint, or the axis of a compound joint, that owns a freedom; fixed joints own none."""
+def test_names_of_dofs():
+    """dof_name gives the joint, or the axis of a compound joint, that a dof belongs to; fixed joints have none."""
     builder = bodies(lj.Builder(), "abcd")
     builder.add_joint_ball("ball", "world", "a")
     builder.add_joint_fixed("weld", "a", "b")

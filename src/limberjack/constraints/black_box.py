@@ -1,13 +1,14 @@
-"""Rows of black-box joints: what their state is off by along locked directions, and beyond limits.
+"""Rows of black-box joints: the error of their state along locked directions, and beyond limits.
 
-With the state s = (x, q) of a joint, its target T = project(s) and what it is off by, e = s - T in six numbers
-(`model/projecting.py`): a small move d of an allowed state is taken back by D d, with D = 1 - dP/ds. D has the tangents
-of the allowed states as its null space, so an orthonormal basis B of its rows holds the locked directions, and
+With the state s = (x, q) of a joint, its target T = project(s) and the error e = s - T, six numbers
+(`model/registered.py`): of a small displacement d from an allowed state, D d is projected away, with D = 1 - dP/ds. The
+null space of D is the tangent space of the allowed states, so an orthonormal basis B of its rows spans the locked
+directions, and the constraint is
 
     phi = B e,    phi' = B (w, x')
 
-holds the joint: B D = B. B belongs to the start of a step and is kept for the states that the step tries. Of limits the
-rest of e counts, which no locked direction takes back: phi = -abs(e - B^T B e), one-sided, or 1 where there is no rest.
+since B D = B. B is computed at the start of a step and reused for the states that the step tries. Limits use the part
+of e outside the locked directions: phi = -abs(e - B^T B e), one-sided, or 1 where that part is zero.
 """
 
 from __future__ import annotations
@@ -30,32 +31,32 @@ from limberjack.errors import ModelError, StateError
 from limberjack.model.registered import ONE_SIDED, STEP, arguments
 from limberjack.spatial.quaternions import quaternion_exp, quaternion_log, quaternion_multiply
 
-__all__ = ["memory_of", "projection_address", "raise_failed"]
+__all__ = ["header_of", "projection_address", "raise_failed"]
 
 _POINTER = types.CPointer(types.float64)
 _SIGNATURE = types.void(types.float64, _POINTER, _POINTER, types.int64)
 _FLAGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"nsz"}}
-# Numbers before those of the joint: the basis by rows, how many rows, and whether the user gave it.
-_BASIS, _COUNT, _GIVEN, _MEMORY = 0, 36, 37, 38
-# A rest smaller than this is rounding, or how far limits may be passed [m, rad].
-_REST = 1e-9
+# Layout of the numbers before those of the joint: the basis by rows, how many rows, and whether the user gave it.
+_BASIS, _COUNT, _GIVEN, _HEADER = 0, 36, 37, 38
+# An error beyond limits smaller than this is rounding, or within the tolerance of limits [m, rad].
+_TOLERANCE = 1e-9
 
 
-def memory_of(kind: Any, rows: int) -> tuple[float, ...]:
-    """Return the numbers that stand before those of a joint: its basis, filled where the user gave it."""
-    out = np.zeros(_MEMORY)
+def header_of(kind: Any, rows: int) -> tuple[float, ...]:
+    """Return the numbers stored before those of a joint: its basis, filled where the user gave it."""
+    out = np.zeros(_HEADER)
     if kind.directions is not None:
         given = np.array(kind.directions)
         out[: given.size], out[_COUNT], out[_GIVEN] = given.ravel(), len(given), 1.0
     else:
-        # limits know how many are locked from differences
+        # for limits, finite differences say how many directions are locked
         out[_COUNT] = -1.0 if kind.one_sided else rows
     return tuple(out.tolist())
 
 
 @inner
-def _off(x, q, target):
-    """Return what the state (x, q) is off its target by."""
+def _error(x, q, target):
+    """Return the error of the state (x, q) against its target: rotation vector, then translation."""
     xt, qt = target
     w, a, b, c = quaternion_multiply(q, (qt[0], -qt[1], -qt[2], -qt[3]))
     if w < 0.0:
@@ -119,8 +120,8 @@ def _along_axes(s):
 
 
 @inner
-def _put_held(s, numbers, rows, e):
-    """Write the held rows, along the basis."""
+def _put_equalities(s, numbers, rows, e):
+    """Write the equality rows, along the basis."""
     for i in range(rows):
         b = _BASIS + 6 * i
         value = 0.0
@@ -131,8 +132,8 @@ def _put_held(s, numbers, rows, e):
 
 
 @inner
-def _put_limit(s, numbers, rows, e):
-    """Write the one-sided row, along what the basis leaves."""
+def _put_inequality(s, numbers, rows, e):
+    """Write the inequality row, along the part of the error outside the basis."""
     for i in range(rows):
         b, along = _BASIS + 6 * i, 0.0
         for c in range(6):
@@ -142,7 +143,7 @@ def _put_limit(s, numbers, rows, e):
             e[3] - along * numbers[b + 3], e[4] - along * numbers[b + 4], e[5] - along * numbers[b + 5],
         )  # fmt: skip
     size = _norm(e)
-    if size <= _REST:
+    if size <= _TOLERANCE:
         zero = (0.0, 0.0, 0.0)
         _put(s, 0, zero, zero, 1.0)
     else:
@@ -161,14 +162,14 @@ def _filler(call: Any, one_sided: bool) -> Any:
             move = (m if k == 3 else 0.0, m if k == 4 else 0.0, m if k == 5 else 0.0)
             turn = (m if k == 0 else 0.0, m if k == 1 else 0.0, m if k == 2 else 0.0)
             x, q = (xt[0] + move[0], xt[1] + move[1], xt[2] + move[2]), quaternion_multiply(quaternion_exp(*turn), qt)
-            plus = _off(x, q, call(x, q, numbers))
+            plus = _error(x, q, call(x, q, numbers))
             x = (xt[0] - move[0], xt[1] - move[1], xt[2] - move[2])
             q = quaternion_multiply(quaternion_exp(-turn[0], -turn[1], -turn[2]), qt)
-            minus = _off(x, q, call(x, q, numbers))
+            minus = _error(x, q, call(x, q, numbers))
             p, n = _norm(plus), _norm(minus)
             a, b = 0.5, -0.5
             if abs(p - n) > ONE_SIDED * STEP:
-                # a limit takes back moves to one side only
+                # a limit projects displacements to one side only
                 a, b = (1.0, 0.0) if p < n else (0.0, -1.0)
             for c in range(6):
                 d[c, k] = (a * plus[c] + b * minus[c]) / STEP
@@ -181,13 +182,13 @@ def _filler(call: Any, one_sided: bool) -> Any:
         rows = int(numbers[_COUNT])
         if numbers[_GIVEN] == 0.0 and (one_sided or s[0, PICKED] == 0.0):
             rows = choose(target, numbers, np.empty((6, 6)))
-        e = _off(x, q, target)
+        e = _error(x, q, target)
         if one_sided:
-            _put_limit(s, numbers, rows, e)
+            _put_inequality(s, numbers, rows, e)
         else:
             for i in range(rows, int(numbers[_COUNT])):
                 _put(s, i, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), math.nan)
-            _put_held(s, numbers, rows, e)
+            _put_equalities(s, numbers, rows, e)
 
     return fill
 
@@ -198,61 +199,61 @@ def _compiled_call(project: Any) -> Any:
 
         @numba.njit(**_FLAGS)
         def call(x, q, numbers):
-            place, turn = project(x, q)
-            return (place[0], place[1], place[2]), (turn[0], turn[1], turn[2], turn[3])
+            position, rotation = project(x, q)
+            return (position[0], position[1], position[2]), (rotation[0], rotation[1], rotation[2], rotation[3])
 
     else:
 
         @numba.njit(**_FLAGS)
         def call(x, q, numbers):
-            place, turn = project(x, q, numbers[_MEMORY:])
-            return (place[0], place[1], place[2]), (turn[0], turn[1], turn[2], turn[3])
+            position, rotation = project(x, q, numbers[_HEADER:])
+            return (position[0], position[1], position[2]), (rotation[0], rotation[1], rotation[2], rotation[3])
 
     return call
 
 
-# What Python functions raised within steps: the kind's name and the exception.
+# Exceptions raised by Python functions within steps: the kind's name and the exception.
 _FAILED: list[tuple[str, BaseException]] = []
 
 
 def _python_call(name: str, project: Callable) -> Any:
-    """Return `call` of a Python function, which is reached through C and takes the lock of Python for itself."""
+    """Return `call` of a Python function, reached through a C callback that takes the GIL."""
     double = ctypes.POINTER(ctypes.c_double)
-    more = arguments(project) == 3
+    takes_data = arguments(project) == 3
 
-    def answer(place: Any, data: Any, length: int) -> None:
+    def answer(pose: Any, data: Any, length: int) -> None:
         try:
-            x, q = tuple(place[0:3]), tuple(place[3:7])
-            own = (np.array(data[_MEMORY:length]),) if more else ()
-            found, turn = project(x, q, *own)
-            numbers = [*map(float, found), *map(float, turn)]
+            x, q = tuple(pose[0:3]), tuple(pose[3:7])
+            extra = (np.array(data[_HEADER:length]),) if takes_data else ()
+            position, rotation = project(x, q, *extra)
+            numbers = [*map(float, position), *map(float, rotation)]
             if len(numbers) != 7:
-                raise ValueError(f"a position (3) and a quaternion (4) are wanted, got {found!r} and {turn!r}")
-        # whatever it is: through C nothing may be raised, and the step's caller is told
+                raise ValueError(f"a position (3) and a quaternion (4) are needed, got {position!r} and {rotation!r}")
+        # any exception: none may propagate through C, so it is stored and raised by `raise_failed` after the step
         except BaseException as error:
             _FAILED.append((name, error))
             numbers = [math.nan] * 7
         for k in range(7):
-            place[k] = numbers[k]
+            pose[k] = numbers[k]
 
     reached = ctypes.CFUNCTYPE(None, double, double, ctypes.c_int64)(answer)
-    _KEPT.append(reached)
+    _ALIVE.append(reached)
     untyped: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(
         ctypes.cast(reached, ctypes.c_void_p).value or 0
     )
-    _KEPT.append(untyped)
+    _ALIVE.append(untyped)
 
     @numba.njit(**_FLAGS)
     def call(x, q, numbers):
-        place = np.array((x[0], x[1], x[2], q[0], q[1], q[2], q[3]))
-        untyped(place.ctypes, numbers.ctypes, len(numbers))
-        return (place[0], place[1], place[2]), (place[3], place[4], place[5], place[6])
+        pose = np.array((x[0], x[1], x[2], q[0], q[1], q[2], q[3]))
+        untyped(pose.ctypes, numbers.ctypes, len(numbers))
+        return (pose[0], pose[1], pose[2]), (pose[3], pose[4], pose[5], pose[6])
 
     return call
 
 
 def raise_failed() -> None:
-    """Raise what a black box raised within the last steps, if one did."""
+    """Raise the first exception that a black box raised within the last steps, if any."""
     if _FAILED:
         name, error = _FAILED[0]
         _FAILED.clear()
@@ -271,11 +272,11 @@ def projection_address(kind: Any) -> int:
         except NumbaError as error:
             lines = [line for line in str(error).splitlines() if line.strip()]
             raise ModelError(f'project of joint kind "{kind.name}" does not compile: {" | ".join(lines[:4])}') from None
-        _KEPT.append(made)
+        _ALIVE.append(made)
         _ADDRESSES[kind] = int(made.address)
     return _ADDRESSES[kind]
 
 
 _ADDRESSES: dict[Any, int] = {}
-# what kernels may call lives as long as they do
-_KEPT: list[Any] = []
+# callbacks must outlive the kernels that call them
+_ALIVE: list[Any] = []

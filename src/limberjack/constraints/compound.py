@@ -2,8 +2,8 @@
 
 With the motion subspace S = Q R of the axes at the coordinates nearest to the pose, and an orthonormal basis L of what
 is left of the six directions, a relative twist t splits into qd = R^-1 Q^T t and L^T t. The former are the rows of
-the coordinates, the latter the locked ones, whose error is L^T of the pose that no coordinates can reach. Biases hold
-the velocity products: c = row (t'_0 - S' qd). On the manifold all is exact; off it the basis is held still.
+the coordinates, the latter the locked ones, whose error is L^T of the pose error that no coordinates can remove. Biases
+are the velocity products: c = row (t'_0 - S' qd). On the manifold all is exact; off it the basis counts as constant.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from limberjack.spatial.vectors import cross
 
 __all__ = ["new_scratch", "set_compound", "set_compounds"]
 
-# Columns of S that are less than this far from the others have no row of their own: a gimbal lock.
+# Columns of S that are less than this far from the others get no row: a gimbal lock.
 _FLAT = 1e-9
 _NEWTON = 30
 
@@ -98,7 +98,7 @@ def _dot6(w, i, j):
 
 @inner
 def _orthonormal(count, w):
-    """Fill Q and R of S = Q R by Gram-Schmidt, twice over; a column that follows from those before it becomes 0."""
+    """Fill Q and R of S = Q R by Gram-Schmidt, twice over; a column that depends on those before it becomes 0."""
     for i in range(count):
         size = math.sqrt(_dot6(w, _S + i, _S + i))
         for c in range(6):
@@ -119,12 +119,12 @@ def _orthonormal(count, w):
 
 @inner
 def _complete(count, k, state, w):
-    """Fill the basis L after Q, from the unit vectors picked before as long as they serve."""
+    """Fill the basis L after Q, from the unit vectors picked before while they stay independent."""
     for i in range(count, 6):
-        held = int(state[k, PICKED + i]) - 1
+        picked = int(state[k, PICKED + i]) - 1
         for attempt in range(2):
-            best, at = -1.0, held
-            if attempt == 1 or held < 0:
+            best, at = -1.0, picked
+            if attempt == 1 or picked < 0:
                 for c in range(6):
                     left = 1.0
                     for j in range(i):
@@ -139,7 +139,7 @@ def _complete(count, k, state, w):
                     for c in range(6):
                         w[_Q + i, c] -= f * w[_Q + j, c]
             left = math.sqrt(_dot6(w, _Q + i, _Q + i))
-            if left > 0.1 or attempt == 1 or held < 0:
+            if left > 0.1 or attempt == 1 or picked < 0:
                 state[k, PICKED + i] = at + 1
                 for c in range(6):
                     w[_Q + i, c] /= left
@@ -148,7 +148,7 @@ def _complete(count, k, state, w):
 
 @inner
 def _fit(first, count, kinds, data, k, state, w):
-    """Find the coordinates nearest to the pose of pair k; leave in _STEP the pose they cannot reach."""
+    """Find the coordinates nearest to the pose of pair k; leave in _STEP the pose error that remains."""
     a, b, c, d = relative_rotation(state, k)
     x = y = z = 0.0
     gx, gy, gz = state[k, GAP], state[k, GAP + 1], state[k, GAP + 2]
@@ -281,11 +281,11 @@ def set_compound(
 ):  # fmt: skip
     """Fill the six rows of pair k, a compound joint of `count` axes: its coordinates, then its locked directions.
 
-    Of a registered constraint kind, fill the rows of its function.
+    For a registered constraint kind, fill the rows of its function.
 
     Args:
-        first: its first factor; of a registered kind the address of its function stands there, then how many numbers
-            it takes.
+        first: its first factor; for a registered kind the address of its function, followed by how many numbers it
+            takes.
         count: its axes, 1 to 6; -1 for a registered kind.
         kinds: (f,) of all factors.
         data: (f, 7) axis, point and pitch of all factors, or the numbers of a registered kind.

@@ -1,12 +1,12 @@
 """Rows and biases of registered constraint kinds: the exact derivatives of their functions, by jets.
 
-With the relative pose (x, R) in the axes of A, its velocity x' and turning w, and phi(x, R, t):
+With the relative pose (x, R) in the axes of A, its velocity x' and angular velocity w, and phi(x, R, t):
 
-    f_k = d phi by x_k,   n_k = d phi by a turn about axis k,   phi' = n.w + f.x' + phi_t
+    f_k = d phi by x_k,   n_k = d phi by a rotation about axis k,   phi' = n.w + f.x' + phi_t
     c = f.(z - 2 wa x d' + wa x (wa x d)) - n.(wa x wb) + h,   h = d2/ds2 phi(x + s x', exp(s w) R, t + s)
 
-in world axes: eight evaluations of phi on jets give all. A kind's function is compiled once, reached through its
-address, and no kernel is compiled anew for it.
+in world axes: eight evaluations of phi on jets give all of them. A kind's function is compiled once and called by its
+address; no kernel is recompiled for it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numba.core import types
 from numba.core.errors import NumbaError
 
 from limberjack._jit import inner
-from limberjack.constraints.black_box import memory_of, projection_address
+from limberjack.constraints.black_box import header_of, projection_address
 from limberjack.constraints.jets import jet
 from limberjack.constraints.rows import AXES_A, AXES_B, CENTRE, COORDINATES, GAP, PAIR, RATE, ROWS, TURN_A, TURN_B
 from limberjack.errors import ModelError
@@ -32,8 +32,8 @@ __all__ = ["address_of", "compile_flags", "compiled_address", "registered_kind"]
 _POINTER = types.CPointer(types.float64)
 _SIGNATURE = types.void(types.float64, _POINTER, _POINTER, types.int64)
 _FLAGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"nsz"}}
-# compiled functions live as long as kernels may call them
-_KEPT: list[Any] = []
+# compiled functions must outlive the kernels that call them
+_ALIVE: list[Any] = []
 
 
 @inner
@@ -55,7 +55,7 @@ def _along(s, axis, v):
 
 @inner
 def _speeds(s):
-    """Return the relative velocity and turning in the axes of A."""
+    """Return the relative velocity and angular velocity in the axes of A."""
     turned = _cross(s, TURN_A, s, GAP)
     v = (s[RATE] - turned[0], s[RATE + 1] - turned[1], s[RATE + 2] - turned[2])
     w = (s[TURN_B] - s[TURN_A], s[TURN_B + 1] - s[TURN_A + 1], s[TURN_B + 2] - s[TURN_A + 2])
@@ -64,7 +64,10 @@ def _speeds(s):
 
 @inner
 def _path(s, k, time):
-    """Return position, rotation and time as jets along direction k: 0 to 2 turn, 3 to 5 move, 6 time, 7 as it moves."""
+    """Return position, rotation and time as jets along direction k.
+
+    0 to 2 are rotations, 3 to 5 translations, 6 is time, 7 the motion.
+    """
     v, w = _speeds(s)
     rate = 1.0 if k >= 6 else 0.0
     if k < 7:
@@ -118,12 +121,12 @@ def registered_kind(joint: Any) -> Registered:
     kind = CONSTRAINT_KINDS[joint.kind]
     if kind.project:
         rows = 1 if kind.one_sided else locks_of(kind.name, kind.function, joint.data, kind.rows, kind.limited).rows
-        return Registered(rows, kind.one_sided, projection_address(kind), memory_of(kind, rows) + joint.data)
+        return Registered(rows, kind.one_sided, projection_address(kind), header_of(kind, rows) + joint.data)
     return Registered(kind.rows, kind.one_sided, address_of(kind.name), joint.data)
 
 
 def compile_flags() -> dict[str, Any]:
-    """Return how functions of users are compiled."""
+    """Return the Numba options that registered functions are compiled with."""
     return dict(_FLAGS)
 
 
@@ -131,15 +134,15 @@ def compiled_address(fill: Callable, what: str) -> int:
     """Return the address of `fill`, compiled; raise, naming `what`, if it cannot be.
 
     Args:
-        fill: of (float, pointer to numbers it fills, pointer to numbers it reads, how many those are).
-        what: names it.
+        fill: takes (time, pointer to the numbers it fills, pointer to the numbers it reads, how many those are).
+        what: its name in the message.
     """
     try:
         compiled: Any = numba.cfunc(_SIGNATURE, **_FLAGS)(fill)
     except NumbaError as error:
         lines = [line for line in str(error).splitlines() if line.strip()]
         raise ModelError(f"{what} does not compile: {' | '.join(lines[:4])}") from None
-    _KEPT.append(compiled)
+    _ALIVE.append(compiled)
     return int(compiled.address)
 
 
@@ -166,7 +169,7 @@ def address_of(name: str) -> int:
                 if k < 6:
                     s[o + k] = values[i].d
                 elif k == 6:
-                    # by time alone: not part of what bodies move
+                    # the partial derivative by time
                     s[COORDINATES + i] = values[i].d
                 else:
                     s[o + 6], s[o + 7] = values[i].v, values[i].e

@@ -1,4 +1,4 @@
-"""Error, row and bias of every constraint: one place, one sign, exact off the manifold.
+"""Error, row and bias of every constraint: defined once, one sign, exact off the manifold.
 
 A pair is two frames, A on body a and B on body b (either may be the world). All rows are sums of elements of a pair,
 each a function of the two frames' relative pose:
@@ -7,7 +7,7 @@ each a function of the two frames' relative pose:
 
 With the axes s_i of A and u_j of B, d = P_B - P_A, levers r from each body's reference point, and w the angular
 velocities, an element is given by the wrench on b (n; f at P_B) that J^T means; on a acts the opposite wrench,
--(n + d x f) and -f at P_A, since turning both bodies together changes nothing.
+-(n + d x f) and -f at P_A, since a rigid motion of both bodies changes nothing.
 
 | element | value | n | f | c |
 |---|---|---|---|---|
@@ -18,7 +18,7 @@ velocities, an element is given by the wrench on b (n; f at P_B) that J^T means;
 | SIDEWAYS j | 0 (velocity only, a = world) | 0 | u | (wb x u).v_B + u.(wb x (wb x rb)) |
 | TURN j | 0 (velocity only) | u | 0 | -(wb x u).wa |
 | COMPOUND i | coordinates, then locked directions, of a compound joint (`compound.py`) | | | |
-| REGISTERED i | value i of a registered constraint kind (`custom.py`), which may depend on time | | | |
+| REGISTERED i | value i of a registered constraint kind (`registered.py`), which may depend on time | | | |
 
 ANGLE 0 is the turn about z, y = s_y.u_x - s_x.u_y, x = s_x.u_x + s_y.u_y; 1 and 2 are the angles of a universal
 joint about s_x, (s_z.u_y, s_y.u_y), and about u_y, (s_x.u_z, s_x.u_x).
@@ -42,12 +42,12 @@ __all__ = [
 
 SLIDE, DOT, LENGTH, ANGLE, SIDEWAYS, TURN, COMPOUND, REGISTERED = range(8)
 
-# Columns of a pair's state: axes of A and B (three each), gap d, levers, angular velocities, d', z. Of compound joints
-# also coordinates, the unit vectors picked for the locked rows, and six rows of n, f, value and bias. Of registered
-# kinds the same rows, and in place of the coordinates the rates by time alone.
+# Columns of a pair's state: axes of A and B (three each), gap d, levers, angular velocities, d', z. Compound joints
+# add coordinates, the unit vectors picked for the locked rows, and six rows of n, f, value and bias. Registered
+# kinds add the same rows, and instead of the coordinates the partial derivatives by time.
 AXES_A, AXES_B, GAP, LEVER_A, LEVER_B, TURN_A, TURN_B, RATE, CENTRE = 0, 9, 18, 21, 24, 27, 30, 33, 36
 COORDINATES, PICKED, ROWS, PAIR = 40, 46, 52, 100
-# The columns every pair has: a state is no wider where no joint is compound, since long chains are bound by memory.
+# The columns every pair has: a state is no wider where no joint is compound, since long chains are memory bound.
 PLAIN = 40
 _TURN = 2.0 * math.pi
 
@@ -199,7 +199,7 @@ def element(state, k, code, i, j):
         dx, dy, dz = _three(state, k, GAP)
         length = math.sqrt(dx * dx + dy * dy + dz * dz)
         f = 1.0 / length if length > 1e-150 else 0.0
-        # at length 0 any direction serves; up is as good as another
+        # at length 0 every direction is a valid row; z is taken
         fx, fy, fz = (f * dx, f * dy, f * dz) if f > 0.0 else (0.0, 0.0, 1.0)
         rate = fx * rx + fy * ry + fz * rz
         bias = fx * zx + fy * zy + fz * zz + f * ((rx * rx + ry * ry + rz * rz) - rate * rate)
@@ -245,7 +245,7 @@ def row(
 ):  # fmt: skip
     """Fill the wrenches (r, 12) of row r, on b of its first and of its second pair, and (value, rate, bias).
 
-    Angles count turns: each is taken nearest to `near`, what the term had before.
+    Angles count turns: each is taken nearest to `near`, its previous value.
     """
     start, terms, weights, pairs = table.term_start, table.terms, table.weights, table.row_pair
     for c in range(12):

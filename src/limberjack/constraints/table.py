@@ -1,7 +1,7 @@
-"""The table of a model's constraint rows: which pairs of frames, which elements, which freedoms.
+"""The table of a model's constraint rows: which pairs of frames, which elements, which dofs.
 
-Every joint kind is a list of rows, every row a short sum of elements (`rows.py`) or of coordinates. Rows that hold
-always come first in each block, then those that hold on one side only (value >= 0): limits and ropes.
+Every joint kind is a list of rows, every row a short sum of elements (`rows.py`) or of coordinates. Equality rows come
+first in each block, then inequality rows (value >= 0): limits and ropes.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class Table(NamedTuple):
     weights: np.ndarray  # (t,)
     row_pair: np.ndarray  # (r, 2) the pairs a row's terms belong to, -1 = none
     target: np.ndarray  # (r, 2) value aimed at, and its rate in time
-    place: np.ndarray  # (r, 4) freedoms v, v' and coordinates q, q' of rows on coordinates, -1 = none
+    place: np.ndarray  # (r, 4) indices v, v' of dofs and q, q' of coordinates of rows on coordinates, -1 = none
     share: np.ndarray  # (r, 2) weights of the two coordinates
     role: (
         np.ndarray
     )  # (r,) EQUALITY, INEQUALITY (value >= 0), GRIP, SPRING and ROTOR (compliant), DRIVE (a joint force)
-    speed: np.ndarray  # (r,) 1 where only the velocity is held
-    soft: np.ndarray  # (r, 3) stiffness, damping and largest force of grips and springs; of rotors 1 / inertia
-    drive: np.ndarray  # (r, 2) rows among the scalar and ball drives of loop joints; or places in q and qd
+    speed: np.ndarray  # (r,) 1 where only the velocity is constrained
+    soft: np.ndarray  # (r, 3) stiffness, damping and largest force of grips and springs; 1 / inertia of rotors
+    drive: np.ndarray  # (r, 2) rows among the scalar and ball drives of loop joints; or indices in q and qd
     compound: np.ndarray  # (c, 3) pairs of compound joints: the pair, its first factor, its axes; -1 = registered kind
     factor_kind: np.ndarray  # (f,) of all compound joints
     factor_data: np.ndarray  # (f, 7) axis, point, pitch
@@ -58,7 +58,7 @@ class Table(NamedTuple):
 
 @dataclass
 class Row:
-    """One row before it stands in a table: terms per pair, or coordinates (place in qd, in q, weight)."""
+    """One row before it enters a table: terms per pair, or coordinates (index in qd, in q, weight)."""
 
     joint: int
     terms: list[tuple[int, Term]] = field(default_factory=list)
@@ -74,12 +74,12 @@ def registered_kind(joint: Joint) -> Any:
     """Return the registered kind of a joint, with the address of its function, or None."""
     if KINDS[joint.kind].coupled != "registered":
         return None
-    # loaded by name: it is no part of any kernel, whose cache would forget all with each change of it
+    # imported by name: no kernel uses it, and an import line would make it part of every cache key
     return importlib.import_module("limberjack.constraints.registered").registered_kind(joint)
 
 
 def joint_rows(joint: Joint) -> list[tuple[list[Term], float]]:
-    """Return the locked rows of a joint: terms and the value they are held at, in the order of `joints.locked`."""
+    """Return the locked rows of a joint: terms and their target value, in the order of `joints.locked`."""
     kind = KINDS[joint.kind]
     if joint.kind == "compound":
         return [([(COMPOUND, i, 0, 1.0)], 0.0) for i in range(len(joint.axes), 6)]
@@ -97,9 +97,9 @@ def joint_rows(joint: Joint) -> list[tuple[list[Term], float]]:
         out.append(([(LENGTH, 0, 0, 1.0)], joint.length))
     elif joint.kind == "no_slip":
         out.append(([(SIDEWAYS, 0, 2, 1.0)], 0.0))
-    custom = registered_kind(joint)
-    if custom is not None and not custom.one_sided:
-        out += [([(REGISTERED, i, 0, 1.0)], 0.0) for i in range(custom.rows)]
+    registered = registered_kind(joint)
+    if registered is not None and not registered.one_sided:
+        out += [([(REGISTERED, i, 0, 1.0)], 0.0) for i in range(registered.rows)]
     return out
 
 
@@ -153,9 +153,9 @@ def limit_rows(joint: Joint, *, scalars: bool) -> list[tuple[list[Term], float]]
         out += _between((ANGLE, 0, 0, 1.0), twist)
     if joint.kind == "distance" and joint.rope:
         out.append(([(LENGTH, 0, 0, -1.0)], -joint.length))
-    custom = registered_kind(joint)
-    if custom is not None and custom.one_sided:
-        out += [([(REGISTERED, i, 0, 1.0)], 0.0) for i in range(custom.rows)]
+    registered = registered_kind(joint)
+    if registered is not None and registered.one_sided:
+        out += [([(REGISTERED, i, 0, 1.0)], 0.0) for i in range(registered.rows)]
     return out
 
 
@@ -177,7 +177,7 @@ class Pairs:
         self.link: list[list[int]] = []
         self.frame: list[np.ndarray] = []
         self.compound: dict[int, tuple[Factor, ...]] = {}  # factors of the pairs of compound joints
-        self.custom: dict[int, tuple[int, tuple[float, ...]]] = {}  # address and numbers of registered kinds
+        self.registered: dict[int, tuple[int, tuple[float, ...]]] = {}  # address and numbers of registered kinds
 
     def end(self, body: str, r: np.ndarray, p: np.ndarray) -> tuple[int, np.ndarray]:
         """Return the link of `body` and the frame (r, p) of the body in the link's frame."""
@@ -200,19 +200,19 @@ class Pairs:
         pair = self.add(self.end(joint.parent, r_p, p_p), self.end(joint.child, r_c, p_c))
         if joint.kind == "compound":
             self.compound[pair] = factors_of(joint)
-        custom = registered_kind(joint)
-        if custom is not None:
-            self.custom[pair] = (custom.address, custom.data)
+        registered = registered_kind(joint)
+        if registered is not None:
+            self.registered[pair] = (registered.address, registered.data)
         return pair
 
     def sort(self, order: np.ndarray) -> np.ndarray:
         """Put the pairs into another order; return the new number of each."""
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
+        number = np.empty_like(order)
+        number[order] = np.arange(len(order))
         self.link, self.frame = [self.link[i] for i in order], [self.frame[i] for i in order]
-        self.compound = {int(place[pair]): factors for pair, factors in self.compound.items()}
-        self.custom = {int(place[pair]): one for pair, one in self.custom.items()}
-        return place
+        self.compound = {int(number[pair]): factors for pair, factors in self.compound.items()}
+        self.registered = {int(number[pair]): one for pair, one in self.registered.items()}
+        return number
 
 
 def gear_rows(model: Model, pairs: Pairs, index: int, joint: Joint, *, reduced: bool) -> list[Row]:
@@ -240,7 +240,7 @@ def gear_rows(model: Model, pairs: Pairs, index: int, joint: Joint, *, reduced: 
 
 
 def spring_rows(model: Model, pairs: Pairs, k: int) -> list[Row]:
-    """Return the row along spring k, which gives way over a step."""
+    """Return the row along spring k, a compliant row."""
     spring = model.springs[k]
     a = pairs.end(spring.a, np.eye(3), np.array(spring.at_a))
     b = pairs.end(spring.b, np.eye(3), np.array(spring.at_b))
@@ -265,7 +265,7 @@ def collect(model: Model, *, loops: bool, gears: bool, limits: bool) -> tuple[li
         if own or ends:
             pair = pairs.joint(joint)
             if pairs.link[pair][0] == pairs.link[pair][1]:
-                continue  # both ends on one rigid link: nothing can move
+                continue  # both ends on one rigid link: no relative motion
             speed = joint.kind == "no_slip"
             rows += [Row(index, [(pair, t) for t in terms], target=(value, 0.0), speed=speed) for terms, value in own]
             rows += [
@@ -273,15 +273,15 @@ def collect(model: Model, *, loops: bool, gears: bool, limits: bool) -> tuple[li
             ]
     if limits:
         a = model.arrays
-        place = np.full(model.nv, -1, np.int64)
+        index_q = np.full(model.nv, -1, np.int64)
         for i in range(len(a.links.runs)):
             v, q, length = a.links.runs[i]
-            place[v : v + length] = np.arange(q, q + length)
-        for v in np.flatnonzero(np.isfinite(a.limits).any(axis=1) & (place >= 0)):
+            index_q[v : v + length] = np.arange(q, q + length)
+        for v in np.flatnonzero(np.isfinite(a.limits).any(axis=1) & (index_q >= 0)):
             owner = int(np.searchsorted(a.v_start, v, side="right")) - 1
             for side, value in zip((1.0, -1.0), a.limits[v], strict=True):
                 if np.isfinite(value):
-                    spot = [(int(v), int(place[v]), side)]
+                    spot = [(int(v), int(index_q[v]), side)]
                     rows.append(Row(owner, coordinates=spot, target=(side * float(value), 0.0), role=INEQUALITY))
     return rows, pairs
 
@@ -291,13 +291,13 @@ def _factors(pairs: Pairs) -> tuple[list[tuple[int, int, int]], list[int], list[
     entries: list[tuple[int, int, int]] = []
     kinds: list[int] = []
     data: list[tuple[float, ...]] = []
-    for pair in sorted({*pairs.compound, *pairs.custom}):
+    for pair in sorted({*pairs.compound, *pairs.registered}):
         factors = pairs.compound.get(pair, ())
         entries.append((pair, len(kinds), len(factors) or -1))
         kinds += [f.kind for f in factors]
         data += [(*f.axis, *f.point, f.pitch) for f in factors]
-        if pair in pairs.custom:
-            address, numbers = pairs.custom[pair]
+        if pair in pairs.registered:
+            address, numbers = pairs.registered[pair]
             count = max(-(-len(numbers) // 7), 2)
             padded = np.zeros(7 * count)
             padded[: len(numbers)] = numbers

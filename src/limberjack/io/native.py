@@ -400,7 +400,7 @@ def _keep_bits(written: Any, checked: Any, normal: bool = False) -> Any:
 def _add_body(builder: Builder, body: Body) -> None:
     if isinstance(body, RegisteredBody):
         numbers = {"coordinates": body.scale, "rates": body.rates, "data": body.data}
-        builder.add_body_own(body.body_kind, body.name, mass=0.0 if body.mass is None else body.mass, **numbers)
+        builder.add_body_registered(body.body_kind, body.name, mass=0.0 if body.mass is None else body.mass, **numbers)
         return
     builder.add_body(**_values(body))
 

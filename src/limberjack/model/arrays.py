@@ -20,7 +20,7 @@ def roles_of(parent: np.ndarray) -> np.ndarray:
     """Return, per link, bits that are the same in every step.
 
     LOADED: children other than the next link add to its row. FIRST: it is the first, from the leaves, to do so to its
-    parent's row, which until then holds the rigid link alone.
+    parent's row, which until then is that of the rigid link alone.
     """
     n = len(parent)
     adds = (parent >= 0) & (parent != np.arange(n) - 1)
@@ -33,7 +33,7 @@ def roles_of(parent: np.ndarray) -> np.ndarray:
 
 
 class Links(NamedTuple):
-    """The tree of links; n links, nv freedoms, nq coordinates, f factors."""
+    """The tree of links; n links, nv dofs, nq coordinates, f factors."""
 
     parent: np.ndarray  # (n,) index of the parent link, -1 = world
     kind: np.ndarray  # (n,) HINGE, SLIDE, BALL, FREE or GENERAL
@@ -45,23 +45,23 @@ class Links(NamedTuple):
     inertia: np.ndarray  # (n, 10) J about the link's origin (xx yy zz xy xz yz), h = m c, m; link axes
     factor_start: np.ndarray  # (n + 1,) factors of GENERAL links
     factor_kind: np.ndarray  # (f,) TURN, PUSH, SPIN, SPIN_BACK
-    factor_place: np.ndarray  # (f, 2) places in q and qd
+    factor_place: np.ndarray  # (f, 2) indices in q and qd
     factor_data: np.ndarray  # (f, 7) axis, point, pitch
     gravity: np.ndarray  # (3,)
     armature: np.ndarray  # (nv,)
-    runs: np.ndarray  # (r, 3) runs of scalar freedoms: first place in qd, first place in q, length
-    quaternions: np.ndarray  # (k, 2) places of each quaternion in q and of its angular velocity in qd
+    runs: np.ndarray  # (r, 3) runs of scalar dofs: first index in qd, first index in q, length
+    quaternions: np.ndarray  # (k, 2) indices of each quaternion in q and of its angular velocity in qd
 
 
 class Drives(NamedTuple):
-    """Forces of joints on themselves: dampers, springs, soft limits and motors, one row per freedom that has any.
+    """Forces of joints on themselves: dampers, springs, soft limits and motors, one row per dof that has any.
 
     scalar rows: 0 damping, 1 stiffness, 2 rest, 3 low, 4 high, 5 limit stiffness, 6 limit damping, 7 kp, 8 kd,
     9 target, 10 velocity, 11 max. ball rows: 0-2 damping, 3 stiffness, 4-7 rest, 8 largest angle, 9 limit stiffness,
     10 limit damping, 11 kp, 12 kd, 13-16 target, 17 max.
     """
 
-    place: np.ndarray  # (s, 2) places in q and qd of the scalar rows
+    place: np.ndarray  # (s, 2) indices in q and qd of the scalar rows
     scalar: np.ndarray  # (s, 12)
     ball_place: np.ndarray  # (b, 2)
     ball: np.ndarray  # (b, 18)
@@ -75,24 +75,24 @@ class Springs(NamedTuple):
     data: np.ndarray  # (s, 3) stiffness, damping, rest length
 
 
-# Places in a span: the ranges first .. last - 1 of everything that belongs to a run of whole trees.
+# Indices in a span: the ranges first .. last - 1 of everything that belongs to a run of whole trees.
 LINK, DOF, COORDINATE, QUATERNION, SCALAR_DRIVE, BALL_DRIVE, RUN = 0, 2, 4, 6, 8, 10, 12
 SPAN = 14
 BLOCK = 192
 
 
 def span_of(links: Links, drives: Drives, first: int, last: int) -> np.ndarray:
-    """Return the span (SPAN,) of links first .. last - 1, which are whole trees: pairs of places, see above.
+    """Return the span (SPAN,) of links first .. last - 1, which are whole trees: pairs of indices, see above.
 
-    Depth first numbering keeps the freedoms, coordinates and drives of a tree together, so that independent trees
+    Depth first numbering keeps the dofs, coordinates and drives of a tree together, so that independent trees
     can be stepped on different threads over the same arrays.
     """
     n, nv, nq = len(links.parent), len(links.armature), len(links.armature) + len(links.quaternions)
     v0, v1 = (int(links.v_start[i]) if i < n else nv for i in (first, last))
     q0, q1 = (int(links.q_start[i]) if i < n else nq for i in (first, last))
     pairs = [first, last, v0, v1, q0, q1]
-    for places in (links.quaternions[:, 1], drives.place[:, 1], drives.ball_place[:, 1], links.runs[:, 0]):
-        pairs += [int(np.searchsorted(places, v0)), int(np.searchsorted(places, v1))]
+    for indices in (links.quaternions[:, 1], drives.place[:, 1], drives.ball_place[:, 1], links.runs[:, 0]):
+        pairs += [int(np.searchsorted(indices, v0)), int(np.searchsorted(indices, v1))]
     return np.array(pairs, np.int64)
 
 

@@ -9,8 +9,8 @@
 | scalable_axes | angular, linear, a scale along each body axis | 9 |
 | affine | linear, the nine numbers of the map from body to world axes | 12 |
 
-Planar bodies and particles have a joint of their own to the world where no other carries them, so that reduced
-coordinates serve them too. The last three, and kinds registered by name, are for methods that work on bodies.
+Planar bodies and particles without a parent get a joint to the world that suits their kind, so that reduced coordinates
+describe them too. The last three, and registered kinds, are for methods in maximal coordinates.
 """
 
 from __future__ import annotations
@@ -20,16 +20,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from limberjack.errors import ModelError, UnknownName
 from limberjack.model import check
-from limberjack.model.spec import WORLD, Body, Joint, Spec
+from limberjack.model.spec import IDENTITY, ORIGIN, WORLD, Body, Joint, Spec
 from limberjack.spatial.frames import matrix_from_quaternion
 
 __all__ = ["BODY_KINDS", "BodyBuilder", "BodyKind", "check_planes", "register_body_kind"]
 
-_ORIGIN = (0.0, 0.0, 0.0)
-_NO_TURN = (1.0, 0.0, 0.0, 0.0)
 _UNIT = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 # Beyond this a direction does not count as normal to a plane, or as in it.
 _SLANT = 1e-9
@@ -37,7 +36,7 @@ _SLANT = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class BodyKind:
-    """A body kind: the dimension of its velocity, how many numbers its scale has, whether joints of a tree serve it."""
+    """A body kind: the dimension of its velocity, how many numbers its scale has, whether it can be in a tree."""
 
     name: str
     dimension: int
@@ -59,7 +58,7 @@ BODY_KINDS: dict[str, BodyKind] = {
 
 
 def register_body_kind(kind: BodyKind) -> None:
-    """Let `add_body(..., body_kind=kind.name)` make bodies of another kind; raise if the name is taken.
+    """Add a body kind for `add_body(..., body_kind=kind.name)`; raise if the name is taken.
 
     Args:
         kind: its name, the dimension of its velocity (1 to 12) and how many numbers its `scale` has.
@@ -73,7 +72,7 @@ def register_body_kind(kind: BodyKind) -> None:
 
 
 class BodyBuilder:
-    """The body half of `Builder`."""
+    """The part of `Builder` that adds bodies."""
 
     _spec: Spec
     _bodies: dict[str, int]
@@ -83,14 +82,14 @@ class BodyBuilder:
         name: str,
         *,
         mass: float | None = None,
-        com: Any = _ORIGIN,
-        inertia: Any = None,
-        position: Any = None,
-        rotation: Any = None,
+        com: ArrayLike = ORIGIN,
+        inertia: ArrayLike | None = None,
+        position: ArrayLike | None = None,
+        rotation: ArrayLike | None = None,
         body_kind: str = "rigid",
-        scale: Any = None,
+        scale: ArrayLike | None = None,
         scale_stiffness: float = 0.0,
-        scale_rest: Any = None,
+        scale_rest: ArrayLike | None = None,
     ) -> str:
         """Add a body, rigid unless `body_kind` says otherwise, and return its name.
 
@@ -111,7 +110,7 @@ class BodyBuilder:
         check.name(name, "a body's name")
         if name == WORLD or name in self._bodies:
             raise ModelError(f'body "{name}" exists already')
-        com = com if com is _ORIGIN else check.vector(com, 3, f'com of body "{name}"')
+        center = ORIGIN if com is ORIGIN else check.vector(com, 3, f'com of body "{name}"')
         if mass is not None:
             mass = check.number(mass, f'mass of body "{name}"', low=0.0)
         if inertia is not None:
@@ -126,21 +125,28 @@ class BodyBuilder:
         if rotation is not None:
             rotation = check.frame_rotation(rotation, f'rotation of body "{name}"')
         if body_kind == "rigid" and scale is None and scale_rest is None and scale_stiffness == 0.0:
-            body = Body(name, mass, com, inertia, position, rotation)
+            body = Body(name, mass, center, inertia, position, rotation)
         else:
             scales = _checked_scales(name, body_kind, scale, scale_stiffness, scale_rest)
-            body = Body(name, mass, com, inertia, position, rotation, body_kind, *scales)
+            body = Body(name, mass, center, inertia, position, rotation, body_kind, *scales)
             _check_kind(body)
         self._bodies[name] = len(self._spec.bodies)
         self._spec.bodies.append(body)
         return name
 
     def add_body_planar(
-        self, name: str, *, mass: float, inertia: float, com: Any = (0.0, 0.0), position: Any = None, angle: float = 0.0
+        self,
+        name: str,
+        *,
+        mass: float,
+        inertia: float,
+        com: ArrayLike = (0.0, 0.0),
+        position: ArrayLike | None = None,
+        angle: float = 0.0,
     ) -> str:
         """Add a body that moves in the x-y plane of the world and return its name.
 
-        Without another joint it gets a `planar` joint to the world, named after it: three freedoms. Pins between
+        Without another joint it gets a `planar` joint to the world, named after it: three dofs. Pins between
         planar bodies are hinges about z.
 
         Args:
@@ -152,7 +158,7 @@ class BodyBuilder:
             angle: start angle from the world's x axis to the body's, likewise; whole turns are not counted [rad].
         """
         about = check.number(inertia, f'inertia of body "{name}"', low=0.0)
-        place = None if position is None else (*check.vector(position, 2, f'position of body "{name}"'), 0.0)
+        origin = None if position is None else (*check.vector(position, 2, f'position of body "{name}"'), 0.0)
         half = 0.5 * check.number(angle, f'angle of body "{name}"')
         return self.add_body(
             name,
@@ -160,16 +166,16 @@ class BodyBuilder:
             com=(*check.vector(com, 2, f'com of body "{name}"'), 0.0),
             # A body in the plane never turns about x or y; equal moments are the ones that suit any inertia about z.
             inertia=(about, about, about),
-            position=place,
+            position=origin,
             rotation=None if half == 0.0 else (math.cos(half), 0.0, 0.0, math.sin(half)),
             body_kind="planar",
         )
 
-    def add_particle(self, name: str, *, mass: float, position: Any = None) -> str:
+    def add_particle(self, name: str, *, mass: float, position: ArrayLike | None = None) -> str:
         """Add a point mass that does not turn and return its name.
 
         Without another joint it gets a compound joint to the world, named after it, of three slides "NAME:x",
-        "NAME:y" and "NAME:z". A ball joint on a particle ties points together: it stands with the loop joints.
+        "NAME:y" and "NAME:z". A ball joint on a particle is a loop joint: it connects points.
 
         Args:
             name: unique name.
@@ -180,12 +186,13 @@ class BodyBuilder:
         return self.add_body(name, mass=mass, position=position, body_kind="particle")
 
     def add_body_scalable(
-        self, name: str, *, mass: float, com: Any = _ORIGIN, inertia: Any, position: Any = None, rotation: Any = None,
-        per_axis: bool = False, scale: Any = 1.0, scale_stiffness: float = 0.0, scale_rest: Any = 1.0,
+        self, name: str, *, mass: float, com: ArrayLike = ORIGIN, inertia: ArrayLike, position: ArrayLike | None = None,
+        rotation: ArrayLike | None = None, per_axis: bool = False, scale: ArrayLike = 1.0,
+        scale_stiffness: float = 0.0, scale_rest: ArrayLike = 1.0,
     ) -> str:  # fmt: skip
         """Add a body that can also grow and shrink about its com, mass unchanged, and return its name.
 
-        A point p of the unscaled body stands at com + scale (p - com) in the body frame.
+        A point p of the unscaled body is at com + scale (p - com) in the body frame.
 
         Args:
             name: unique name.
@@ -207,13 +214,13 @@ class BodyBuilder:
         )  # fmt: skip
 
     def add_body_affine(
-        self, name: str, *, mass: float, com: Any = _ORIGIN, inertia: Any, position: Any = None, rotation: Any = None,
-        deformation: Any = None, stiffness: float = 0.0,
+        self, name: str, *, mass: float, com: ArrayLike = ORIGIN, inertia: ArrayLike, position: ArrayLike | None = None,
+        rotation: ArrayLike | None = None, deformation: ArrayLike | None = None, stiffness: float = 0.0,
     ) -> str:  # fmt: skip
         """Add a body that stretches and shears as a whole and return its name.
 
-        Its twelve freedoms are the com and the matrix A = R F from body to world axes; a point p of the undeformed
-        body stands at com + A (p - com).
+        Its twelve dofs are the com and the matrix A = R F from body to world axes; a point p of the undeformed
+        body is at com + A (p - com).
 
         Args:
             name: unique name.
@@ -223,7 +230,7 @@ class BodyBuilder:
             position: start position of the body frame, for a body without a joint to a parent [m].
             rotation: start rotation R (w, x, y, z), likewise.
             deformation: F at the start, 3x3; None is none.
-            stiffness: energy is an eighth of it times |A^T A - 1|^2, which rotations leave alone [N m].
+            stiffness: energy is an eighth of it times |A^T A - 1|^2, which is invariant under rotations [N m].
         """
         if deformation is not None:
             try:
@@ -254,7 +261,7 @@ def _checked_scales(name: str, kind: str, scale: Any, stiffness: Any, rest: Any)
             raise ModelError(f'{word} of body "{name}" must be > 0, got {value!r}')
         if numbers and kind == "affine" and not np.linalg.det(np.reshape(numbers, (3, 3))) > 0.0:
             raise ModelError(f'deformation of body "{name}" must have a determinant > 0, got {value!r}')
-        # The unscaled body is stored as None, whichever way it was given.
+        # The unscaled body is stored as None, however it was given.
         plain = _UNIT if size == 9 else (1.0,) * size
         out.append(None if kind in _SCALED and numbers == plain else numbers)
     stiffness = check.number(stiffness, f'scale_stiffness of body "{name}"', low=0.0)
@@ -267,15 +274,15 @@ _SCALED = ("scalable", "scalable_axes", "affine")
 
 
 def _check_kind(body: Body) -> None:
-    """Raise where a body has what its kind has not."""
+    """Raise if a body has properties that its kind does not have."""
     what = f'body "{body.name}" is {body.body_kind}'
     if body.body_kind == "planar":
-        turn = body.rotation or _NO_TURN
-        flat = body.com[2] == 0.0 and (body.position or _ORIGIN)[2] == 0.0 and turn[1] == turn[2] == 0.0
+        turn = body.rotation or IDENTITY
+        flat = body.com[2] == 0.0 and (body.position or ORIGIN)[2] == 0.0 and turn[1] == turn[2] == 0.0
         if not flat or (body.inertia is not None and any(body.inertia[4:])):
             raise ModelError(f"{what}: its com, position, rotation and inertia must lie in the x-y plane")
     elif body.body_kind == "particle":
-        if body.rotation is not None or body.inertia is not None or body.com != _ORIGIN or not body.mass:
+        if body.rotation is not None or body.inertia is not None or body.com != ORIGIN or not body.mass:
             raise ModelError(f"{what}: it has a mass and a position, no com, inertia or rotation")
     elif body.body_kind in _SCALED:
         if not body.mass or body.inertia is None:
@@ -297,13 +304,13 @@ def check_planes(spec: Spec) -> None:
         return
     for joint in spec.joints:
         ends = (joint.parent, joint.rotation), (joint.child, joint.rotation_in_child)
-        held = next((body for body, _ in ends if body in flat), None)
-        if held is None or joint.kind in ("gear", "distance", "no_slip", "fixed"):
+        planar = next((body for body, _ in ends if body in flat), None)
+        if planar is None or joint.kind in ("gear", "distance", "no_slip", "fixed"):
             continue
-        # The world lies in the plane too; a body in space is no concern of it.
+        # The world lies in the plane too; a body in space may leave it.
         if not all(_stays(joint, rotation) for body, rotation in ends if body in flat or body == WORLD):
             raise ModelError(
-                f'joint "{joint.name}": body "{held}" is planar, and this {joint.kind} joint would take it out of '
+                f'joint "{joint.name}": body "{planar}" is planar, and this {joint.kind} joint would take it out of '
                 "its plane; pins are hinges about z"
             )
 

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from limberjack.errors import ModelError, UnknownName
 from limberjack.model import check
 from limberjack.model.body_kinds import BodyBuilder
-from limberjack.model.joint_options import checked_axis, checked_joint
+from limberjack.model.joint_options import checked_axes, checked_joint
 from limberjack.model.joints import KINDS
+from limberjack.model.keywords import checked_keywords
 from limberjack.model.model import Model
-from limberjack.model.registered import ConstraintBuilder, RegisteredBodyBuilder
+from limberjack.model.registered import CONSTRAINT_KINDS, ConstraintBuilder, RegisteredBodyBuilder
 from limberjack.model.shape_kinds import ShapeBuilder
-from limberjack.model.spec import WORLD, Axis, Joint, Point, Spec, Spring
+from limberjack.model.spec import IDENTITY, ORIGIN, WORLD, Z_AXIS, Axis, Joint, Motor, Point, Spec, Spring
 
 __all__ = ["Builder"]
 
-_ORIGIN = (0.0, 0.0, 0.0)
-_NO_TURN = (1.0, 0.0, 0.0, 0.0)
-_Z = (0.0, 0.0, 1.0)
+# One value or one per dof; pairs (low, high), None where there is no limit; one motor or one per dof.
+Limits = ArrayLike | Sequence[tuple[float, float] | None]
+Motors = Motor | Sequence[Motor | None]
+_POSITIONAL = ("self", "kind", "name", "parent", "child")
 
 
+@checked_keywords
 class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilder):
     """Collects a model piece by piece; `build()` checks the whole and returns it.
 
@@ -32,7 +36,7 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
         gravity: acceleration of gravity, world axes [m/s^2].
     """
 
-    def __init__(self, name: str = "model", *, gravity: Any = (0.0, 0.0, -9.81)) -> None:
+    def __init__(self, name: str = "model", *, gravity: ArrayLike = (0.0, 0.0, -9.81)) -> None:
         self._spec = Spec(check.name(name, "the model's name"), check.vector(gravity, 3, "gravity"))
         self._bodies: dict[str, int] = {}
         self._joints: dict[str, str] = {}
@@ -56,7 +60,7 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
         builder._shapes = {shape.name for shape in spec.shapes}
         return builder
 
-    def add_point(self, name: str, body: str, position: Any) -> str:
+    def add_point(self, name: str, body: str, position: ArrayLike) -> str:
         """Add a named point fixed to `body` at `position` in its frame and return its name."""
         self._unique(name, "point")
         point = Point(name, self._body(body), check.vector(position, 3, f'position of point "{name}"'))
@@ -65,8 +69,8 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
         return name
 
     def add_spring(
-        self, a: str, b: str, *, at_a: Any = _ORIGIN, at_b: Any = _ORIGIN, stiffness: float, damping: float = 0.0,
-        rest: float = 0.0, name: str | None = None,
+        self, a: str, b: str, *, at_a: ArrayLike = ORIGIN, at_b: ArrayLike = ORIGIN, stiffness: float,
+        damping: float = 0.0, rest: float = 0.0, name: str | None = None,
     ) -> str:  # fmt: skip
         """Add a spring with damper between two body points and return its name.
 
@@ -93,114 +97,388 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
         self._spec.springs.append(spring)
         return name
 
-    def add_joint(self, kind: str, name: str, parent: str, child: str, **options: Any) -> str:
-        """Add a joint of the kind named; see the `add_joint_*` functions."""
-        if kind not in KINDS:
-            raise UnknownName("joint kind", kind, "Limberjack", KINDS)
-        return getattr(self, f"add_joint_{kind}")(name, parent, child, **options)
+    def add_joint(
+        self, kind: str, name: str, parent: str, child: str, *, position: ArrayLike | None = None,
+        rotation: ArrayLike | None = None, position_in_child: ArrayLike | None = None,
+        rotation_in_child: ArrayLike | None = None, axis: ArrayLike | None = None, start: ArrayLike | None = None,
+        start_velocity: ArrayLike | None = None, limits: Limits | None = None, limit_stiffness: ArrayLike | None = None,
+        limit_damping: ArrayLike | None = None, damping: ArrayLike | None = None, stiffness: ArrayLike | None = None,
+        rest: ArrayLike | None = None, armature: ArrayLike | None = None, friction: ArrayLike | None = None,
+        motor: Motors | None = None, axis2: ArrayLike | None = None, axes: Axis | Iterable[Axis] | None = None,
+        pitch: float | None = None, cone: float | None = None, twist: tuple[float, float] | None = None,
+        length: float | None = None, rope: bool | None = None, ratio: float | None = None, offset: float | None = None,
+        carrier: str | None = None,
+    ) -> str:  # fmt: skip
+        """Add a joint of the kind named and return its name: `add_joint("hinge", ...)` is `add_joint_hinge(...)`.
 
-    def add_joint_hinge(self, name: str, parent: str, child: str, **options: Any) -> str:
-        """Add a joint that turns about `axis`; q is the angle and counts turns."""
-        return self._add("hinge", name, parent, child, **options)
-
-    def add_joint_slide(self, name: str, parent: str, child: str, **options: Any) -> str:
-        """Add a joint that slides along `axis`; q is the distance [m]."""
-        return self._add("slide", name, parent, child, **options)
-
-    def add_joint_ball(self, name: str, parent: str, child: str, **options: Any) -> str:
-        """Add a joint that turns about a point; q is a quaternion, qd the angular velocity in the child's axes.
-
-        Besides `limits=(0, largest angle)` it takes `cone`, the largest angle between the z axes of the two joint
-        frames [rad], and `twist=(low, high)`, the turn about z that is left when the swing of z is taken away [rad].
+        Args:
+            kind: "hinge", "slide", "ball", "free", "fixed", "universal", "cylindrical", "planar", "screw",
+                "point_on_line", "point_on_plane", "compound", "distance", "gear" or "no_slip".
+            name: unique name.
+            parent, child: bodies; of a gear the two joints.
+            position, rotation, position_in_child, rotation_in_child, axis, start, start_velocity, limits,
+                limit_stiffness, limit_damping, damping, stiffness, rest, armature, friction, motor, axis2, axes, pitch,
+                cone, twist, length, rope, ratio, offset, carrier: those of `add_joint_KIND`, with its units; None is
+                the default of the kind.
         """
-        return self._add("ball", name, parent, child, **options)
+        given = {word: value for word, value in locals().items() if value is not None and word not in _POSITIONAL}
+        add = getattr(self, f"add_joint_{kind}", None)
+        if add is None:
+            raise UnknownName(
+                "joint kind", kind, "Limberjack", [name for name in KINDS if name not in CONSTRAINT_KINDS]
+            )
+        return add(name, parent, child, **given)
 
-    def add_joint_free(self, name: str, parent: str, child: str, **options: Any) -> str:
-        """Let `child` move freely in the world; q = (position, quaternion), qd = (velocity, angular in body axes)."""
+    def add_joint_hinge(
+        self, name: str, parent: str, child: str, *, position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY,
+        position_in_child: ArrayLike = ORIGIN, rotation_in_child: ArrayLike = IDENTITY, axis: ArrayLike = Z_AXIS,
+        start: ArrayLike | None = None, start_velocity: ArrayLike | None = None, limits: Limits | None = None,
+        limit_stiffness: ArrayLike | None = None, limit_damping: ArrayLike | None = None, damping: ArrayLike = 0.0,
+        stiffness: ArrayLike = 0.0, rest: ArrayLike | None = None, armature: ArrayLike = 0.0, friction: ArrayLike = 0.0,
+        motor: Motors | None = None,
+    ) -> str:  # fmt: skip
+        """Add a joint that rotates about `axis` and return its name; q is the angle [rad] and counts turns.
+
+        Args:
+            name: unique name.
+            parent, child: bodies; the parent may be "world".
+            position, rotation: joint frame in the parent: origin [m], and quaternion (w, x, y, z) or 3x3 rotation.
+            position_in_child, rotation_in_child: joint frame in the child, likewise; at q = 0 the two coincide.
+            axis: in the joint frame.
+            start, start_velocity: angle and its rate at the start [rad, rad/s].
+            limits: (low, high) [rad]; None is none.
+            limit_stiffness, limit_damping: springs and dampers instead of hard stops [N m/rad, N m s/rad].
+            damping: viscous friction [N m s/rad].
+            stiffness, rest: spring towards the coordinates `rest`, q = 0 if None [N m/rad, rad].
+            armature: rotor inertia, added to the diagonal of the mass matrix [kg m^2].
+            friction: dry friction, its largest force [N m].
+            motor: PD motor, `lj.Motor`.
+        """
+        return self._add("hinge", locals())
+
+    def add_joint_slide(
+        self, name: str, parent: str, child: str, *, position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY,
+        position_in_child: ArrayLike = ORIGIN, rotation_in_child: ArrayLike = IDENTITY, axis: ArrayLike = Z_AXIS,
+        start: ArrayLike | None = None, start_velocity: ArrayLike | None = None, limits: Limits | None = None,
+        limit_stiffness: ArrayLike | None = None, limit_damping: ArrayLike | None = None, damping: ArrayLike = 0.0,
+        stiffness: ArrayLike = 0.0, rest: ArrayLike | None = None, armature: ArrayLike = 0.0, friction: ArrayLike = 0.0,
+        motor: Motors | None = None,
+    ) -> str:  # fmt: skip
+        """Add a joint that translates along `axis` and return its name; q is the distance [m].
+
+        Args:
+            name: unique name.
+            parent, child: bodies; the parent may be "world".
+            position, rotation: joint frame in the parent: origin [m], and quaternion (w, x, y, z) or 3x3 rotation.
+            position_in_child, rotation_in_child: joint frame in the child, likewise; at q = 0 the two coincide.
+            axis: in the joint frame.
+            start, start_velocity: distance and its rate at the start [m, m/s].
+            limits: (low, high) [m]; None is none.
+            limit_stiffness, limit_damping: springs and dampers instead of hard stops [N/m, N s/m].
+            damping: viscous friction [N s/m].
+            stiffness, rest: spring towards the coordinates `rest`, q = 0 if None [N/m, m].
+            armature: rotor inertia, added to the diagonal of the mass matrix [kg].
+            friction: dry friction, its largest force [N].
+            motor: PD motor, `lj.Motor`.
+        """
+        return self._add("slide", locals())
+
+    def add_joint_ball(
+        self, name: str, parent: str, child: str, *, position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY,
+        position_in_child: ArrayLike = ORIGIN, rotation_in_child: ArrayLike = IDENTITY, axis: ArrayLike = Z_AXIS,
+        start: ArrayLike | None = None, start_velocity: ArrayLike | None = None, limits: Limits | None = None,
+        limit_stiffness: ArrayLike | None = None, limit_damping: ArrayLike | None = None, damping: ArrayLike = 0.0,
+        stiffness: ArrayLike = 0.0, rest: ArrayLike | None = None, armature: ArrayLike = 0.0, friction: ArrayLike = 0.0,
+        motor: Motors | None = None, cone: float | None = None, twist: tuple[float, float] | None = None,
+    ) -> str:  # fmt: skip
+        """Add a joint that rotates about a point and return its name.
+
+        q is the quaternion of the child in the parent, qd the angular velocity in the child's axes.
+
+        Args:
+            name: unique name.
+            parent, child: bodies; the parent may be "world".
+            position, rotation: joint frame in the parent: origin [m], and quaternion (w, x, y, z) or 3x3 rotation.
+            position_in_child, rotation_in_child: joint frame in the child, likewise; at q = 0 the two coincide.
+            axis: in the joint frame: the axis of `cone` and `twist`.
+            start, start_velocity: quaternion and angular velocity at the start [rad/s].
+            limits: (0, largest angle) of the rotation [rad]; None is none.
+            limit_stiffness, limit_damping: springs and dampers instead of hard stops [N m/rad, N m s/rad].
+            damping: viscous friction, one value or one per axis of the child [N m s/rad].
+            stiffness, rest: spring towards the coordinates `rest`, q = 0 if None [N m/rad, quaternion].
+            armature: rotor inertia, added to the diagonal of the mass matrix, one value or one per axis [kg m^2].
+            friction: dry friction, its largest force, one value or one per axis [N m].
+            motor: PD motor, `lj.Motor` whose target is a quaternion.
+            cone: largest angle between the axes of the two joint frames [rad].
+            twist: (low, high) of the rotation about the axis that is left when its swing is taken away [rad].
+        """
+        return self._add("ball", locals())
+
+    def add_joint_free(
+        self, name: str, parent: str, child: str, *, start: ArrayLike | None = None,
+        start_velocity: ArrayLike | None = None, limits: Limits | None = None, limit_stiffness: ArrayLike | None = None,
+        limit_damping: ArrayLike | None = None, damping: ArrayLike = 0.0, stiffness: ArrayLike = 0.0,
+        rest: ArrayLike | None = None, armature: ArrayLike = 0.0, friction: ArrayLike = 0.0,
+        motor: Motors | None = None,
+    ) -> str:  # fmt: skip
+        """Add a joint that leaves `child` free in the world and return its name.
+
+        q = (position, quaternion) of the body frame, qd = (velocity in world axes, angular velocity in body axes).
+
+        Args:
+            name: unique name.
+            parent: "world".
+            child: the body.
+            start, start_velocity: (position, quaternion) and (velocity, angular velocity in body axes) at the start [m,
+                m/s, rad/s]; None is the pose given to `add_body`, at rest.
+            limits: one pair (low, high) per translation [m], then (0, largest angle) of the rotation [rad]; None for
+                none.
+            limit_stiffness, limit_damping: springs and dampers instead of hard stops [N m/rad or N/m, N m s/rad or N
+                s/m].
+            damping: viscous friction, one value or one per dof [N m s/rad or N s/m].
+            stiffness, rest: spring towards the coordinates `rest`, q = 0 if None [N m/rad or N/m, rad or m].
+            armature: rotor inertia, added to the diagonal of the mass matrix [kg m^2 or kg].
+            friction: dry friction, its largest force [N m or N].
+            motor: PD motor, one `lj.Motor` for all dofs or one per dof.
+        """
         if parent != WORLD:
             raise ModelError(f'free joint "{name}": its parent is the world, got "{parent}"')
-        for word in ("position", "rotation", "position_in_child", "rotation_in_child", "axis"):
-            if options.get(word) is not None:
-                raise ModelError(f'free joint "{name}" has no {word}; use start=(position, quaternion)')
-        return self._add("free", name, parent, child, **options)
+        return self._add("free", locals())
 
-    def add_joint_fixed(self, name: str, parent: str, child: str, **options: Any) -> str:
-        """Fix `child` to `parent`; the bodies stay listed and move as one."""
-        return self._add("fixed", name, parent, child, **options)
+    def add_joint_fixed(
+        self, name: str, parent: str, child: str, *, position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY,
+        position_in_child: ArrayLike = ORIGIN, rotation_in_child: ArrayLike = IDENTITY, axis: ArrayLike = Z_AXIS,
+    ) -> str:  # fmt: skip
+        """Fix `child` to `parent` and return the joint's name; the bodies stay listed and move as one.
+
+        Args:
+            name: unique name.
+            parent, child: bodies; the parent may be "world".
+            position, rotation: joint frame in the parent: origin [m], and quaternion (w, x, y, z) or 3x3 rotation.
+            position_in_child, rotation_in_child: joint frame in the child, likewise; at q = 0 the two coincide.
+            axis: no effect; every joint kind has one.
+        """
+        return self._add("fixed", locals())
 
     def add_joint_universal(
-        self,
-        name: str,
-        parent: str,
-        child: str,
-        *,
-        axis: Any = (1.0, 0.0, 0.0),
-        axis2: Any = (0.0, 1.0, 0.0),
-        **options: Any,
-    ) -> str:
-        """Add a joint that turns about `axis` of the parent, then `axis2` of the child; they are perpendicular."""
-        axis, axis2 = (
-            check.unit(axis, f'axis of joint "{name}"'),
-            check.unit(axis2, f'axis2 of joint "{name}"'),
-        )
+        self, name: str, parent: str, child: str, *, position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY,
+        position_in_child: ArrayLike = ORIGIN, rotation_in_child: ArrayLike = IDENTITY,
+        axis: ArrayLike = (1.0, 0.0, 0.0), axis2: ArrayLike = (0.0, 1.0, 0.0), start: ArrayLike | None = None,
+        start_velocity: ArrayLike | None = None, limits: Limits | None = None, limit_stiffness: ArrayLike | None = None,
+        limit_damping: ArrayLike | None = None, damping: ArrayLike = 0.0, stiffness: ArrayLike = 0.0,
+        rest: ArrayLike | None = None, armature: ArrayLike = 0.0, friction: ArrayLike = 0.0,
+        motor: Motors | None = None,
+    ) -> str:  # fmt: skip
+        """Add a joint that rotates about `axis` of the parent, then about `axis2` of the child; return its name.
+
+        Args:
+            name: unique name.
+            parent, child: bodies; the parent may be "world".
+            position, rotation: joint frame in the parent: origin [m], and quaternion (w, x, y, z) or 3x3 rotation.
+            position_in_child, rotation_in_child: joint frame in the child, likewise; at q = 0 the two coincide.
+            axis, axis2: in the joint frame, perpendicular.
+            start, start_velocity: the two angles and their rates at the start [rad, rad/s].
+            limits: one pair (low, high) for both angles or one per angle, None for none [rad].
+            limit_stiffness, limit_damping: springs and dampers instead of hard stops [N m/rad, N m s/rad].
+            damping: viscous friction, one value or one per angle [N m s/rad].
+            stiffness, rest: spring towards the coordinates `rest`, q = 0 if None [N m/rad, rad].
+            armature: rotor inertia, added to the diagonal of the mass matrix [kg m^2].
+            friction: dry friction, its largest force [N m].
+            motor: PD motor, one `lj.Motor` for both angles or one per angle.
+        """
+        axis = check.unit(axis, f'axis of joint "{name}"')
+        axis2 = check.unit(axis2, f'axis2 of joint "{name}"')
         if abs(sum(x * y for x, y in zip(axis, axis2, strict=True))) > 1e-6:
             raise ModelError(
                 f'universal joint "{name}": axes must be perpendicular, got {axis} and {axis2}; use a compound joint'
             )
-        return self._add("universal", name, parent, child, axis=axis, axis2=axis2, **options)
+        return self._add("universal", locals())
 
-    def add_joint_cylindrical(self, name: str, parent: str, child: str, **options: Any) -> str:
-        """Add a joint that slides along and turns about `axis`; q = (distance, angle)."""
-        return self._add("cylindrical", name, parent, child, **options)
-
-    def add_joint_planar(self, name: str, parent: str, child: str, **options: Any) -> str:
-        """Add a joint that moves in the plane normal to `axis`; q = (x, y in the parent's joint frame, angle)."""
-        return self._add("planar", name, parent, child, **options)
-
-    def add_joint_screw(self, name: str, parent: str, child: str, *, pitch: float, **options: Any) -> str:
-        """Add a joint that turns about `axis` and moves `pitch` [m/rad] along it; q is the angle."""
-        return self._add("screw", name, parent, child, pitch=check.number(pitch, f'pitch of joint "{name}"'), **options)
-
-    def add_joint_point_on_line(self, name: str, parent: str, child: str, **options: Any) -> str:
-        """Keep a point of the child on the line along `axis` of the parent; q = (s, quaternion)."""
-        return self._add("point_on_line", name, parent, child, **options)
-
-    def add_joint_point_on_plane(self, name: str, parent: str, child: str, **options: Any) -> str:
-        """Keep a point of the child on the plane normal to `axis` of the parent; q = (x, y, quaternion)."""
-        return self._add("point_on_plane", name, parent, child, **options)
-
-    def add_joint_compound(self, name: str, parent: str, child: str, axes: Any, **options: Any) -> str:
-        """Add up to six named hinge and slide axes in order between two bodies; no bodies are put between them.
+    def add_joint_cylindrical(
+        self, name: str, parent: str, child: str, *, position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY,
+        position_in_child: ArrayLike = ORIGIN, rotation_in_child: ArrayLike = IDENTITY, axis: ArrayLike = Z_AXIS,
+        start: ArrayLike | None = None, start_velocity: ArrayLike | None = None, limits: Limits | None = None,
+        limit_stiffness: ArrayLike | None = None, limit_damping: ArrayLike | None = None, damping: ArrayLike = 0.0,
+        stiffness: ArrayLike = 0.0, rest: ArrayLike | None = None, armature: ArrayLike = 0.0, friction: ArrayLike = 0.0,
+        motor: Motors | None = None,
+    ) -> str:  # fmt: skip
+        """Add a joint that translates along and rotates about `axis`; return its name. q = (distance, angle).
 
         Args:
-            name: unique name of the joint.
-            parent, child: the bodies.
-            axes: `lj.Axis` objects; each is addressed by its own name.
-            options: position, rotation, position_in_child, rotation_in_child.
+            name: unique name.
+            parent, child: bodies; the parent may be "world".
+            position, rotation: joint frame in the parent: origin [m], and quaternion (w, x, y, z) or 3x3 rotation.
+            position_in_child, rotation_in_child: joint frame in the child, likewise; at q = 0 the two coincide.
+            axis: in the joint frame.
+            start, start_velocity: (distance, angle) and their rates at the start [m, rad, m/s, rad/s].
+            limits: one pair (low, high) for all dofs or one per dof, None for none [rad or m].
+            limit_stiffness, limit_damping: springs and dampers instead of hard stops [N m/rad or N/m, N m s/rad or N
+                s/m].
+            damping: viscous friction, one value or one per dof [N m s/rad or N s/m].
+            stiffness, rest: spring towards the coordinates `rest`, q = 0 if None [N m/rad or N/m, rad or m].
+            armature: rotor inertia, added to the diagonal of the mass matrix [kg m^2 or kg].
+            friction: dry friction, its largest force [N m or N].
+            motor: PD motor, one `lj.Motor` for all dofs or one per dof.
         """
-        axes = (axes,) if isinstance(axes, Axis) or not isinstance(axes, Iterable) else tuple(axes)
-        if not 1 <= len(axes) <= 6:
-            raise ModelError(f'compound joint "{name}" takes 1 to 6 axes, got {len(axes)}')
-        return self._add(
-            "compound", name, parent, child, axes=tuple(checked_axis(name, axis) for axis in axes), **options
-        )
+        return self._add("cylindrical", locals())
+
+    def add_joint_planar(
+        self, name: str, parent: str, child: str, *, position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY,
+        position_in_child: ArrayLike = ORIGIN, rotation_in_child: ArrayLike = IDENTITY, axis: ArrayLike = Z_AXIS,
+        start: ArrayLike | None = None, start_velocity: ArrayLike | None = None, limits: Limits | None = None,
+        limit_stiffness: ArrayLike | None = None, limit_damping: ArrayLike | None = None, damping: ArrayLike = 0.0,
+        stiffness: ArrayLike = 0.0, rest: ArrayLike | None = None, armature: ArrayLike = 0.0, friction: ArrayLike = 0.0,
+        motor: Motors | None = None,
+    ) -> str:  # fmt: skip
+        """Add a joint that moves in the plane normal to `axis` and return its name.
+
+        q = (x, y, angle), x and y in the parent's joint frame; the angle counts turns.
+
+        Args:
+            name: unique name.
+            parent, child: bodies; the parent may be "world".
+            position, rotation: joint frame in the parent: origin [m], and quaternion (w, x, y, z) or 3x3 rotation.
+            position_in_child, rotation_in_child: joint frame in the child, likewise; at q = 0 the two coincide.
+            axis: in the joint frame.
+            start, start_velocity: (x, y, angle) and their rates at the start [m, rad, m/s, rad/s].
+            limits: one pair (low, high) for all dofs or one per dof, None for none [rad or m].
+            limit_stiffness, limit_damping: springs and dampers instead of hard stops [N m/rad or N/m, N m s/rad or N
+                s/m].
+            damping: viscous friction, one value or one per dof [N m s/rad or N s/m].
+            stiffness, rest: spring towards the coordinates `rest`, q = 0 if None [N m/rad or N/m, rad or m].
+            armature: rotor inertia, added to the diagonal of the mass matrix [kg m^2 or kg].
+            friction: dry friction, its largest force [N m or N].
+            motor: PD motor, one `lj.Motor` for all dofs or one per dof.
+        """
+        return self._add("planar", locals())
+
+    def add_joint_screw(
+        self, name: str, parent: str, child: str, *, pitch: float, position: ArrayLike = ORIGIN,
+        rotation: ArrayLike = IDENTITY, position_in_child: ArrayLike = ORIGIN, rotation_in_child: ArrayLike = IDENTITY,
+        axis: ArrayLike = Z_AXIS, start: ArrayLike | None = None, start_velocity: ArrayLike | None = None,
+        limits: Limits | None = None, limit_stiffness: ArrayLike | None = None, limit_damping: ArrayLike | None = None,
+        damping: ArrayLike = 0.0, stiffness: ArrayLike = 0.0, rest: ArrayLike | None = None, armature: ArrayLike = 0.0,
+        friction: ArrayLike = 0.0, motor: Motors | None = None,
+    ) -> str:  # fmt: skip
+        """Add a joint that rotates about `axis` and translates `pitch` along it; return its name. q is the angle.
+
+        Args:
+            name: unique name.
+            parent, child: bodies; the parent may be "world".
+            pitch: [m/rad].
+            position, rotation: joint frame in the parent: origin [m], and quaternion (w, x, y, z) or 3x3 rotation.
+            position_in_child, rotation_in_child: joint frame in the child, likewise; at q = 0 the two coincide.
+            axis: in the joint frame.
+            start, start_velocity: angle and its rate at the start [rad, rad/s].
+            limits: (low, high) [rad]; None is none.
+            limit_stiffness, limit_damping: springs and dampers instead of hard stops [N m/rad, N m s/rad].
+            damping: viscous friction [N m s/rad].
+            stiffness, rest: spring towards the coordinates `rest`, q = 0 if None [N m/rad, rad].
+            armature: rotor inertia, added to the diagonal of the mass matrix [kg m^2].
+            friction: dry friction, its largest force [N m].
+            motor: PD motor, `lj.Motor`.
+        """
+        pitch = check.number(pitch, f'pitch of joint "{name}"')
+        return self._add("screw", locals())
+
+    def add_joint_point_on_line(
+        self, name: str, parent: str, child: str, *, position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY,
+        position_in_child: ArrayLike = ORIGIN, rotation_in_child: ArrayLike = IDENTITY, axis: ArrayLike = Z_AXIS,
+        start: ArrayLike | None = None, start_velocity: ArrayLike | None = None, limits: Limits | None = None,
+        limit_stiffness: ArrayLike | None = None, limit_damping: ArrayLike | None = None, damping: ArrayLike = 0.0,
+        stiffness: ArrayLike = 0.0, rest: ArrayLike | None = None, armature: ArrayLike = 0.0, friction: ArrayLike = 0.0,
+        motor: Motors | None = None,
+    ) -> str:  # fmt: skip
+        """Keep a point of the child on the line along `axis` of the parent and return the joint's name.
+
+        q = (s, quaternion), qd = (rate of s, angular velocity in the child's axes).
+
+        Args:
+            name: unique name.
+            parent, child: bodies; the parent may be "world".
+            position, rotation: joint frame in the parent: origin [m], and quaternion (w, x, y, z) or 3x3 rotation.
+            position_in_child, rotation_in_child: joint frame in the child, likewise; at q = 0 the two coincide.
+            axis: in the joint frame.
+            start, start_velocity: (s, quaternion) and (rate of s, angular velocity) at the start [m, m/s, rad/s].
+            limits: one pair (low, high) per translation [m], then (0, largest angle) of the rotation [rad]; None for
+                none.
+            limit_stiffness, limit_damping: springs and dampers instead of hard stops [N m/rad or N/m, N m s/rad or N
+                s/m].
+            damping: viscous friction, one value or one per dof [N m s/rad or N s/m].
+            stiffness, rest: spring towards the coordinates `rest`, q = 0 if None [N m/rad or N/m, rad or m].
+            armature: rotor inertia, added to the diagonal of the mass matrix [kg m^2 or kg].
+            friction: dry friction, its largest force [N m or N].
+            motor: PD motor, one `lj.Motor` for all dofs or one per dof.
+        """
+        return self._add("point_on_line", locals())
+
+    def add_joint_point_on_plane(
+        self, name: str, parent: str, child: str, *, position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY,
+        position_in_child: ArrayLike = ORIGIN, rotation_in_child: ArrayLike = IDENTITY, axis: ArrayLike = Z_AXIS,
+        start: ArrayLike | None = None, start_velocity: ArrayLike | None = None, limits: Limits | None = None,
+        limit_stiffness: ArrayLike | None = None, limit_damping: ArrayLike | None = None, damping: ArrayLike = 0.0,
+        stiffness: ArrayLike = 0.0, rest: ArrayLike | None = None, armature: ArrayLike = 0.0, friction: ArrayLike = 0.0,
+        motor: Motors | None = None,
+    ) -> str:  # fmt: skip
+        """Keep a point of the child on the plane normal to `axis` of the parent and return the joint's name.
+
+        q = (x, y, quaternion), qd = (rates of x and y, angular velocity in the child's axes).
+
+        Args:
+            name: unique name.
+            parent, child: bodies; the parent may be "world".
+            position, rotation: joint frame in the parent: origin [m], and quaternion (w, x, y, z) or 3x3 rotation.
+            position_in_child, rotation_in_child: joint frame in the child, likewise; at q = 0 the two coincide.
+            axis: in the joint frame.
+            start, start_velocity: (x, y, quaternion) and (rates of x and y, angular velocity) at the start [m, m/s,
+                rad/s].
+            limits: one pair (low, high) per translation [m], then (0, largest angle) of the rotation [rad]; None for
+                none.
+            limit_stiffness, limit_damping: springs and dampers instead of hard stops [N m/rad or N/m, N m s/rad or N
+                s/m].
+            damping: viscous friction, one value or one per dof [N m s/rad or N s/m].
+            stiffness, rest: spring towards the coordinates `rest`, q = 0 if None [N m/rad or N/m, rad or m].
+            armature: rotor inertia, added to the diagonal of the mass matrix [kg m^2 or kg].
+            friction: dry friction, its largest force [N m or N].
+            motor: PD motor, one `lj.Motor` for all dofs or one per dof.
+        """
+        return self._add("point_on_plane", locals())
+
+    def add_joint_compound(
+        self, name: str, parent: str, child: str, axes: Axis | Iterable[Axis], *, position: ArrayLike = ORIGIN,
+        rotation: ArrayLike = IDENTITY, position_in_child: ArrayLike = ORIGIN, rotation_in_child: ArrayLike = IDENTITY,
+        axis: ArrayLike = Z_AXIS,
+    ) -> str:  # fmt: skip
+        """Add up to six named hinge and slide axes in order between two bodies; return the joint's name.
+
+        No bodies are put between the axes.
+
+        Args:
+            name: unique name.
+            parent, child: bodies; the parent may be "world".
+            axes: `lj.Axis` objects, each addressed by its name; limits, damping and motors are given on them.
+            position, rotation: joint frame in the parent: origin [m], and quaternion (w, x, y, z) or 3x3 rotation.
+            position_in_child, rotation_in_child: joint frame in the child, likewise; at q = 0 the two coincide.
+            axis: direction in the joint frame that is z for the axes.
+        """
+        axes = checked_axes(name, axes)
+        return self._add("compound", locals())
 
     def add_joint_distance(
-        self, name: str, parent: str, child: str, *, length: float, rope: bool = False, position: Any = _ORIGIN,
-        position_in_child: Any = _ORIGIN,
+        self, name: str, parent: str, child: str, *, length: float, rope: bool = False, position: ArrayLike = ORIGIN,
+        position_in_child: ArrayLike = ORIGIN,
     ) -> str:  # fmt: skip
-        """Keep two points at a distance: a rod, or with `rope` at most that distance. It never carries the tree."""
-        length = check.number(length, f'length of joint "{name}"', positive=True)
-        return self._add(
-            "distance",
-            name,
-            parent,
-            child,
-            position=position,
-            position_in_child=position_in_child,
-            length=length,
-            rope=bool(rope),
-        )
+        """Keep two points at a distance and return the joint's name; it is never in the tree.
+
+        Args:
+            name: unique name.
+            parent, child: bodies; the parent may be "world".
+            length: [m].
+            rope: True keeps them at most at that distance; False is a rod.
+            position, position_in_child: the points in the two bodies [m].
+        """
+        length, rope = check.number(length, f'length of joint "{name}"', positive=True), bool(rope)
+        return self._add("distance", locals())
 
     def add_joint_gear(
         self,
@@ -212,14 +490,14 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
         offset: float = 0.0,
         carrier: str | None = None,
     ) -> str:
-        """Couple two one-freedom joints (or compound axes): q_a = ratio q_b + offset.
+        """Couple two one-dof joints (or compound axes): q_a = ratio q_b + offset.
 
         Args:
             name: unique name.
             joint_a, joint_b: names of joints or compound axes.
             ratio: q_a per q_b.
             offset: [rad or m].
-            carrier: body whose motion the two turns are measured from; None when they share their parent.
+            carrier: body relative to which the two rotations are measured; None when they share their parent.
         """
         self._joint_name(name)
         for other in (joint_a, joint_b):
@@ -234,7 +512,7 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
             self._body(carrier)
         ratio = check.number(ratio, f'ratio of gear "{name}"')
         offset = check.number(offset, f'offset of gear "{name}"')
-        frame = (_ORIGIN, _NO_TURN, _ORIGIN, _NO_TURN)
+        frame = (ORIGIN, IDENTITY, ORIGIN, IDENTITY)
         self._joints[name] = "gear"
         self._spec.joints.append(
             Joint(name, "gear", joint_a, joint_b, *frame, carrier=carrier, ratio=ratio, offset=offset)
@@ -251,21 +529,21 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
         offset: float = 0.0,
         carrier: str | None = None,
     ) -> str:
-        """Couple two one-freedom joints: the short name of `add_joint_gear`."""
+        """Couple two one-dof joints: the short name of `add_joint_gear`."""
         return self.add_joint_gear(name, joint_a, joint_b, ratio=ratio, offset=offset, carrier=carrier)
 
     def add_joint_no_slip(
-        self, name: str, parent: str, child: str, *, axis: Any, position_in_child: Any = _ORIGIN
+        self, name: str, parent: str, child: str, *, axis: ArrayLike, position_in_child: ArrayLike = ORIGIN
     ) -> str:
         """Keep a point of `child` from moving along `axis` of the child; the parent is the world. See `add_no_slip`."""
         if parent != WORLD:
             raise ModelError(f'no_slip "{name}": its parent is the world, got "{parent}"')
-        return self._add("no_slip", name, parent, child, axis=axis, position_in_child=position_in_child)
+        return self._add("no_slip", locals())
 
-    def add_no_slip(self, name: str, body: str, *, direction: Any, position: Any = _ORIGIN) -> str:
+    def add_no_slip(self, name: str, body: str, *, direction: ArrayLike, position: ArrayLike = ORIGIN) -> str:
         """Keep a point of a body from moving sideways: a knife edge, a skate, a wheel that does not slip.
 
-        The velocity of the point along `direction` is zero, its position is free. It has no coordinates and stands
+        The velocity of the point along `direction` is zero, its position is free. It has no coordinates and is listed
         with the loop joints.
 
         Args:
@@ -277,7 +555,7 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
         return self.add_joint_no_slip(name, WORLD, body, axis=direction, position_in_child=position)
 
     def exclude_collision(self, body_a: str, body_b: str) -> None:
-        """Let two bodies pass through each other."""
+        """Exclude contacts between two bodies."""
         self._spec.excluded.append((self._body(body_a), self._body(body_b)))
 
     def build(self, *, merge_fixed: bool = True) -> Model:
@@ -285,7 +563,7 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
 
         Args:
             merge_fixed: True moves bodies on fixed joints as one; False keeps each fixed joint as a joint without
-                freedoms, a real constraint for the methods that work on bodies.
+                dofs, a constraint for the methods in maximal coordinates.
         """
         spec = Builder.from_spec(self._spec)._spec
         spec.merge_fixed = merge_fixed
@@ -306,13 +584,15 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
         if name in self._joints:
             raise ModelError(f'joint "{name}" exists already')
 
-    def _add(self, kind: str, name: str, parent: str, child: str, **options: Any) -> str:
+    def _add(self, kind: str, given: dict[str, Any]) -> str:
+        """Add a joint from the arguments of the method that was called, and return its name."""
+        name, parent, child = given["name"], given["parent"], given["child"]
         self._joint_name(name)
         if self._body(parent) == self._body(child):
             raise ModelError(f'joint "{name}" joins "{parent}" to itself')
         if child == WORLD:
             raise ModelError(f'joint "{name}": the world cannot be a child; swap parent and child')
-        joint = checked_joint(kind, name, parent, child, **options)
+        joint = checked_joint(kind, **{word: value for word, value in given.items() if word != "self"})
         for axis in joint.axes:
             if axis.name != name:
                 self._joint_name(axis.name)

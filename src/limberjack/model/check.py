@@ -1,4 +1,9 @@
-"""The rules every model obeys: each check returns the cleaned value or raises naming the element and the value."""
+"""The rules every model obeys.
+
+Checks of values (`number`, `vector`, `unit`, ...) return the converted value or raise naming the element and the value.
+Checks of inertias say what is wrong with one (`inertia_problem`), repair it (`repaired_inertia`), and find joints of a
+whole tree that have no inertia to act on (`singular_link`).
+"""
 
 from __future__ import annotations
 
@@ -23,6 +28,7 @@ __all__ = [
     "limit",
     "name",
     "number",
+    "numbers",
     "principal_moments",
     "repaired_inertia",
     "singular_link",
@@ -33,6 +39,8 @@ __all__ = [
 _QUATERNION_SLACK = 1e-3
 # A body's principal moments must satisfy a + b >= c; files round, so a little slack.
 _TRIANGLE_SLACK = 1e-6
+# A joint-space inertia below this, relative to the largest entry of the link's inertia, counts as zero.
+_SINGULAR = 1e-12
 
 
 def is_number(value: Any) -> bool:
@@ -71,6 +79,17 @@ def vector(value: Any, size: int, what: str, *, low: float | None = None) -> tup
     return out
 
 
+def numbers(value: Any, what: str) -> tuple[float, ...]:
+    """Return `value` as a tuple of finite floats, any number of them."""
+    try:
+        array = np.asarray(value, float)
+    except (TypeError, ValueError):
+        array = np.zeros((0, 0))
+    if array.ndim != 1 or not np.isfinite(array).all():
+        raise ModelError(f"{what} must be a list of finite numbers, got {value!r}")
+    return tuple(map(float, array))
+
+
 def unit(value: Any, what: str) -> tuple[float, ...]:
     """Return the direction of `value` with length 1; refuse a zero vector."""
     x, y, z = vector(value, 3, what)
@@ -94,9 +113,7 @@ def frame_rotation(value: Any, what: str) -> tuple[float, ...]:
         matrix = np.array([vector(row, 3, what) for row in value])
         if np.abs(matrix @ matrix.T - np.eye(3)).max() > _QUATERNION_SLACK or np.linalg.det(matrix) < 0:
             raise ModelError(f"{what} must be a rotation matrix, got {value!r}")
-        from limberjack.spatial.frames import quaternion_from_matrix
-
-        return tuple(float(x) for x in quaternion_from_matrix(matrix))
+        return tuple(float(x) for x in frames.quaternion_from_matrix(matrix))
     q = vector(value, 4, what)
     if q == (1.0, 0.0, 0.0, 0.0):
         return q
@@ -205,14 +222,6 @@ def repaired_inertia(mass: float, six: Sequence[float]) -> tuple[float, ...]:
     return tuple(float(x) for x in (m[0, 0], m[1, 1], m[2, 2], m[0, 1], m[0, 2], m[1, 2]))
 
 
-# Which massless links a tree can carry: the joint-space inertia must be positive at a generic pose.
-#
-# Plain NumPy, run only for models that have a link without full inertia. The pose is a fixed generic one, so that a
-# joint that fails here fails everywhere, and a special start pose (a point mass right on its axis) does not.
-
-_TOLERANCE = 1e-12
-
-
 def has_degenerate_inertia(links: Links) -> bool:
     """Return whether any link lacks mass or the inertia of an extended body."""
     mass, h = links.inertia[:, 9], links.inertia[:, 6:9]
@@ -231,10 +240,10 @@ def _factors(links: Links, i: int) -> tuple[jt.Factor, ...]:
     q0, v0 = int(links.q_start[i]), int(links.v_start[i])
     plain = {jt.HINGE: "hinge", jt.SLIDE: "slide", jt.BALL: "ball", jt.FREE: "free"}.get(int(links.kind[i]))
     if plain:
-        place, out = [0, 0], []
+        at, out = [0, 0], []
         for kind, axis in jt.KINDS[plain].motions:
-            out.append(jt.Factor(kind, axis, (0.0, 0.0, 0.0), 0.0, place[0], place[1]))
-            place = [place[0] + (4 if kind == jt.SPIN else 1), place[1] + (3 if kind == jt.SPIN else 1)]
+            out.append(jt.Factor(kind, axis, (0.0, 0.0, 0.0), 0.0, at[0], at[1]))
+            at = [at[0] + (4 if kind == jt.SPIN else 1), at[1] + (3 if kind == jt.SPIN else 1)]
         return tuple(out)
     return tuple(
         jt.Factor(
@@ -246,12 +255,17 @@ def _factors(links: Links, i: int) -> tuple[jt.Factor, ...]:
 
 
 def singular_link(links: Links, nq: int) -> int:
-    """Return the first link (from the leaves) whose joint has no inertia to act on, or -1."""
+    """Return the first link (from the leaves) whose joint has no inertia to act on, or -1.
+
+    Links without mass are fine as long as the joint-space inertia is positive. It is tested at one generic pose, so
+    that a joint that fails here fails everywhere, and a special start pose (a point mass right on its axis) does not.
+    Plain NumPy, for models that have a link without full inertia only (`has_degenerate_inertia`).
+    """
     n = len(links.parent)
     rng = np.random.default_rng(2005)
     q = rng.uniform(0.3, 0.9, nq)
-    for place, _ in links.quaternions:
-        q[place : place + 4] /= np.linalg.norm(q[place : place + 4])
+    for i, _ in links.quaternions:
+        q[i : i + 4] /= np.linalg.norm(q[i : i + 4])
     inertia = np.zeros((n, 6, 6))
     placed, subspace = [], []
     for i in range(n):
@@ -273,7 +287,7 @@ def singular_link(links: Links, nq: int) -> int:
         d = s.T @ u + np.diag(links.armature[links.v_start[i] : links.v_start[i] + s.shape[1]])
         if s.shape[1]:
             scale = max(np.abs(full).max(), 1e-300)
-            if not np.isfinite(d).all() or np.linalg.eigvalsh(d)[0] <= _TOLERANCE * scale or np.abs(d).max() == 0.0:
+            if not np.isfinite(d).all() or np.linalg.eigvalsh(d)[0] <= _SINGULAR * scale or np.abs(d).max() == 0.0:
                 return i
             full = full - u @ np.linalg.solve(d, u.T)
         if links.parent[i] >= 0:

@@ -54,7 +54,7 @@ def joint_frames(joint: Joint) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
 
 
 def _turns(joints: list[Joint]) -> np.ndarray:
-    """Return the (n, 3, 3) rotations that bring each joint's own axes to its frame's z (universal: x and y)."""
+    """Return the (n, 3, 3) rotations that bring each joint's axes to its frame's z (universal: x and y)."""
     out = frames.turn_z_to(np.array([joint.axis for joint in joints]).reshape(-1, 3))
     for i, joint in enumerate(joints):
         if joint.axis2 is not None:
@@ -91,7 +91,7 @@ def compile_model(spec: Spec, tree: Tree) -> Compiled:
         offset_p[safe] + np.einsum("nij,nj->ni", offset_r[safe], parent_p[moving]),
     ) if count else parent_p  # fmt: skip
     nv, nq = int(nvs.sum()), int(nqs.sum())
-    start, kinds, places, data = _factor_arrays(factors, moving, kind, q_start, v_start)
+    start, kinds, indices, data = _factor_arrays(factors, moving, kind, q_start, v_start)
     drives, armature, limits, friction = drives_of(tree.joints, q_start, v_start, nv)
     parent_link = np.where(grounded, -1, body_link[safe]) if count else np.zeros(0, np.int64)
     links = Links(
@@ -105,7 +105,7 @@ def compile_model(spec: Spec, tree: Tree) -> Compiled:
         inertia=_link_inertia(len(moving), body_link, offset_r, offset_p, mass, com, inertia),
         factor_start=start,
         factor_kind=kinds,
-        factor_place=places,
+        factor_place=indices,
         factor_data=data,
         gravity=np.array(spec.gravity),
         armature=armature,
@@ -125,8 +125,8 @@ def compile_model(spec: Spec, tree: Tree) -> Compiled:
 
 def _fixed_potential(spec: Spec, link: np.ndarray, offset: np.ndarray, mass: np.ndarray, com: np.ndarray) -> float:
     on = np.flatnonzero(link < 0)
-    place = offset[on, 9:] + np.einsum("nij,nj->ni", offset[on, :9].reshape(-1, 3, 3), com[on])
-    return float(-(mass[on, None] * place).sum(axis=0) @ np.array(spec.gravity)) if on.size else 0.0
+    center = offset[on, 9:] + np.einsum("nij,nj->ni", offset[on, :9].reshape(-1, 3, 3), com[on])
+    return float(-(mass[on, None] * center).sum(axis=0) @ np.array(spec.gravity)) if on.size else 0.0
 
 
 def _size(joint: Joint) -> tuple[int, int]:
@@ -168,7 +168,7 @@ def _placed(tree: Tree, factors: list[tuple[jt.Factor, ...]]) -> tuple[np.ndarra
     if back.size:
         r_p[back], r_c[back] = r_c[back].copy(), r_p[back].copy()
         p_p[back], p_c[back] = p_c[back].copy(), p_p[back].copy()
-        # A written-out hinge or slide moves along +z: turn both frames over instead of negating q.
+        # The kernels' hinge and slide move along +z: flip both frames instead of negating q.
         flip = back[kind[back] <= jt.SLIDE]
         r_p[flip], r_c[flip] = r_p[flip] @ _FLIP, r_c[flip] @ _FLIP
     return r_p, p_p, r_c, p_c, kind
@@ -204,7 +204,7 @@ def _masses(spec: Spec, bodies: list[Body]) -> tuple[np.ndarray, np.ndarray, np.
     wanted = {
         body.name: i
         for i, body in enumerate(bodies)
-        # A particle stays a point whatever it looks like.
+        # A particle stays a point whatever its shapes.
         if body.mass is None or (body.inertia is None and body.mass > 0 and body.body_kind != "particle")
     }
     shapes: dict[str, list[Shape]] = {}
@@ -255,18 +255,18 @@ def _factor_arrays(
     q_start: np.ndarray,
     v_start: np.ndarray,
 ) -> tuple[np.ndarray, ...]:
-    start, kinds, places, data = [0], [], [], []
+    start, kinds, indices, data = [0], [], [], []
     for i in moving:
         if kind[i] == jt.GENERAL:
             for f in factors[i]:
                 kinds.append(f.kind)
-                places.append((q_start[i] + f.q, v_start[i] + f.v))
+                indices.append((q_start[i] + f.q, v_start[i] + f.v))
                 data.append((*f.axis, *f.point, f.pitch))
         start.append(len(kinds))
     return (
         np.array(start, np.int64),
         np.array(kinds, np.int64),
-        np.array(places, np.int64).reshape(-1, 2),
+        np.array(indices, np.int64).reshape(-1, 2),
         np.array(data, float).reshape(-1, 7),
     )
 
@@ -275,11 +275,11 @@ def _runs(
     factors: list[tuple[jt.Factor, ...]], moving: np.ndarray, kind: np.ndarray, parent: np.ndarray, q_start: np.ndarray,
     v_start: np.ndarray,
 ) -> np.ndarray:  # fmt: skip
-    """Return runs of scalar freedoms that follow each other in qd and in q; none crosses from one tree to the next."""
+    """Return runs of scalar dofs that follow each other in qd and in q; none crosses from one tree to the next."""
     runs: list[list[int]] = []
     for i, above in zip(moving, parent, strict=True):
         fresh = above < 0
-        # A joint lists its freedoms in the order of its coordinates, reversed or not.
+        # A joint lists its dofs in the order of its coordinates, reversed or not.
         for f in sorted(factors[i], key=lambda factor: factor.v):
             if f.kind not in (jt.TURN, jt.PUSH):
                 continue
@@ -293,24 +293,24 @@ def _runs(
 
 
 def _quaternions(factors: list[tuple[jt.Factor, ...]], q_start: np.ndarray, v_start: np.ndarray) -> np.ndarray:
-    places = [
+    indices = [
         (q_start[i] + f.q, v_start[i] + f.v)
         for i, own in enumerate(factors)
         for f in own
         if f.kind in (jt.SPIN, jt.SPIN_BACK)
     ]
-    return np.array(places, np.int64).reshape(-1, 2)
+    return np.array(indices, np.int64).reshape(-1, 2)
 
 
 def drives_of(
     joints: list[Joint], q_start: np.ndarray, v_start: np.ndarray, nv: int
 ) -> tuple[Drives, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the drive rows, and armature, hard limits and dry friction per freedom."""
+    """Return the drive rows, and armature, hard limits and dry friction per dof."""
     armature, friction = np.zeros(nv), np.zeros(nv)
     limits = np.tile([-np.inf, np.inf], (nv, 1))
-    place: list[tuple[int, int]] = []
+    index: list[tuple[int, int]] = []
     rows: list[list[float]] = []
-    ball_place: list[tuple[int, int]] = []
+    ball_index: list[tuple[int, int]] = []
     balls: list[list[float]] = []
     for i, joint in enumerate(joints):
         for prop in _properties(joint):
@@ -327,7 +327,7 @@ def drives_of(
             if prop.spin:
                 target = motor.target if isinstance(motor.target, tuple) else (1.0, 0.0, 0.0, 0.0)
                 if any(prop.damping) or prop.stiffness or soft or motor.kp or motor.kd:
-                    ball_place.append((q, v))
+                    ball_index.append((q, v))
                     balls.append(
                         [
                             *prop.damping,
@@ -343,7 +343,7 @@ def drives_of(
                         ]
                     )
             elif prop.damping[0] or prop.stiffness or soft or motor.kp or motor.kd:
-                place.append((q, v))
+                index.append((q, v))
                 aim = motor.target if isinstance(motor.target, (int, float)) else motor.target[0]
                 rows.append(
                     [
@@ -362,9 +362,9 @@ def drives_of(
                     ]
                 )
     drives = Drives(
-        np.array(place, np.int64).reshape(-1, 2),
+        np.array(index, np.int64).reshape(-1, 2),
         np.array(rows, float).reshape(-1, 12),
-        np.array(ball_place, np.int64).reshape(-1, 2),
+        np.array(ball_index, np.int64).reshape(-1, 2),
         np.array(balls, float).reshape(-1, 18),
     )
     return drives, armature, limits, friction
@@ -387,7 +387,7 @@ class _Property:
 
 
 def _properties(joint: Joint) -> list[_Property]:
-    """Return the properties of each scalar or ball freedom of a joint that has any."""
+    """Return the properties of each scalar or ball dof of a joint that has any."""
     if joint.kind == "compound":
         return [
             _Property(

@@ -1,4 +1,4 @@
-"""The options of joints: each checked and brought to one form, one value per freedom."""
+"""The options of joints: each checked and converted to one form, one value per dof."""
 
 from __future__ import annotations
 
@@ -9,59 +9,41 @@ from typing import Any
 from limberjack.errors import ModelError, UnknownName
 from limberjack.model import check
 from limberjack.model.joints import KINDS, SPIN
-from limberjack.model.spec import Axis, Joint, Motor
+from limberjack.model.spec import IDENTITY, ORIGIN, Z_AXIS, Axis, Joint, Motor
 
-__all__ = ["checked_axis", "checked_joint"]
+__all__ = ["checked_axes", "checked_joint"]
 
-_ORIGIN = (0.0, 0.0, 0.0)
-_NO_TURN = (1.0, 0.0, 0.0, 0.0)
-_Z = (0.0, 0.0, 1.0)
-_PER_FREEDOM = ("damping", "stiffness", "armature", "friction", "limit_stiffness", "limit_damping")
-_OPTIONS = (
-    "position", "rotation", "position_in_child", "rotation_in_child", "axis", "start", "start_velocity", "limits",
-    "limit_stiffness", "limit_damping", "damping", "stiffness", "rest", "armature", "friction", "motor", "cone",
-    "twist",
-)  # fmt: skip
+_PER_DOF = ("damping", "stiffness", "armature", "friction", "limit_stiffness", "limit_damping")
 
 
 def checked_joint(
-    kind: str, name: str, parent: str, child: str, *, position: Any = None, rotation: Any = None,
-    position_in_child: Any = None, rotation_in_child: Any = None, axis: Any = None, axes: tuple[Axis, ...] = (),
+    kind: str, name: str, parent: str, child: str, *, position: Any = ORIGIN, rotation: Any = IDENTITY,
+    position_in_child: Any = ORIGIN, rotation_in_child: Any = IDENTITY, axis: Any = Z_AXIS, axes: tuple[Axis, ...] = (),
     start: Any = None, start_velocity: Any = None, limits: Any = None, motor: Any = None, rest: Any = None,
     axis2: Any = None, pitch: float = 0.0, length: float = 0.0, rope: bool = False, cone: Any = None, twist: Any = None,
-    **per_freedom: Any,
+    **per_dof: Any,
 ) -> Joint:  # fmt: skip
     """Return the joint with every option checked; raise naming the first that is wrong."""
     what = f'of joint "{name}"'
     nq, nv = (len(axes), len(axes)) if kind == "compound" else (KINDS[kind].nq, KINDS[kind].nv)
     spins = _spins(kind)
     values: dict[str, Any] = {}
-    for word in _PER_FREEDOM:
-        given = per_freedom.pop(word, None)
+    for word in _PER_DOF:
+        given = per_dof.get(word)
         if given is not None and not (check.is_number(given) and given == 0):
             values[word] = _spread(given, nv, f"{word} {what}")
-    if per_freedom:
-        raise UnknownName("option", next(iter(per_freedom)), f'{kind} joint "{name}"', _OPTIONS)
-    own = {"limits": limits, "motor": motor, "rest": rest, "start": start, "start_velocity": start_velocity}
-    unused = [*values, *(word for word, value in own.items() if value is not None)]
-    if unused and kind == "compound":
-        raise ModelError(f'compound joint "{name}": give {", ".join(unused)} on its axes')
-    for word, value in (("cone", cone), ("twist", twist)):
-        if value is not None and kind != "ball":
-            raise ModelError(f'{kind} joint "{name}" has no {word}: only ball joints have')
-    if unused and kind in ("fixed", "distance"):
-        raise ModelError(f'{kind} joint "{name}" has no freedoms for {", ".join(unused)}')
     stiffness = values.get("stiffness")
     if stiffness and any(len(set(stiffness[v : v + 3])) > 1 for _, v in spins):
         raise ModelError(f"stiffness {what} must be the same about all axes of its ball")
     if len({one.name for one in axes}) < len(axes):
         raise ModelError(f'compound joint "{name}" has two axes of one name: {", ".join(one.name for one in axes)}')
-    place, turn = _frame(position, rotation, "position", "rotation", what)
-    place_c, turn_c = _frame(position_in_child, rotation_in_child, "position_in_child", "rotation_in_child", what)
     speed = None if start_velocity is None else _spread(start_velocity, nv, f"start_velocity {what}", low=None)
     return Joint(
-        name, kind, parent, child, place, turn, place_c, turn_c,
-        axis=_Z if axis is None else check.unit(axis, f"axis {what}"),
+        name, kind, parent, child,
+        _position(position, f"position {what}"), _rotation(rotation, f"rotation {what}"),
+        _position(position_in_child, f"position_in_child {what}"),
+        _rotation(rotation_in_child, f"rotation_in_child {what}"),
+        axis=Z_AXIS if axis is None or axis is Z_AXIS else check.unit(axis, f"axis {what}"),
         axis2=axis2, pitch=pitch, axes=axes, length=length, rope=rope,
         cone=None if cone is None else _cone(cone, f"cone {what}"), twist=check.limit(twist, f"twist {what}"),
         start=None if start is None else _coordinates(start, nq, spins, f"start {what}"),
@@ -73,8 +55,15 @@ def checked_joint(
     )  # fmt: skip
 
 
-def checked_axis(joint: str, axis: Any) -> Axis:
-    """Return the axis of a compound joint with every value checked."""
+def checked_axes(joint: str, axes: Any) -> tuple[Axis, ...]:
+    """Return the axes of a compound joint with every value checked."""
+    given: tuple[Any, ...] = (axes,) if isinstance(axes, Axis) or not isinstance(axes, Iterable) else tuple(axes)
+    if not 1 <= len(given) <= 6:
+        raise ModelError(f'compound joint "{joint}" takes 1 to 6 axes, got {len(given)}')
+    return tuple(_checked_axis(joint, axis) for axis in given)
+
+
+def _checked_axis(joint: str, axis: Any) -> Axis:
     if not isinstance(axis, Axis):
         raise ModelError(f'compound joint "{joint}": axes are lj.Axis objects, got {axis!r}')
     if axis.kind not in ("hinge", "slide"):
@@ -103,16 +92,16 @@ def checked_axis(joint: str, axis: Any) -> Axis:
     )
 
 
-def _frame(
-    position: Any, rotation: Any, word: str, turn: str, what: str
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the checked position and rotation of a joint frame."""
-    place = _ORIGIN if position is None else check.vector(position, 3, f"{word} {what}")
-    return place, _NO_TURN if rotation is None else check.frame_rotation(rotation, f"{turn} {what}")
+def _position(value: Any, what: str) -> tuple[float, ...]:
+    return ORIGIN if value is None or value is ORIGIN else check.vector(value, 3, what)
+
+
+def _rotation(value: Any, what: str) -> tuple[float, ...]:
+    return IDENTITY if value is None or value is IDENTITY else check.frame_rotation(value, what)
 
 
 def _spins(kind: str) -> list[tuple[int, int]]:
-    """Return the places (in q, in qd) of the balls of a kind."""
+    """Return the indices (in q, in qd) of the balls of a kind."""
     out, q, v = [], 0, 0
     for motion, _ in KINDS[kind].motions:
         if motion == SPIN:
@@ -122,7 +111,7 @@ def _spins(kind: str) -> list[tuple[int, int]]:
 
 
 def _spread(value: Any, size: int, what: str, low: float | None = 0.0) -> tuple[float, ...]:
-    """Return one value per freedom from a scalar or a sequence."""
+    """Return one value per dof from a scalar or a sequence."""
     if check.is_number(value):
         return (check.number(value, what, low=low),) * size
     return check.vector(value, size, what, low=low)
@@ -137,7 +126,7 @@ def _coordinates(value: Any, nq: int, spins: list[tuple[int, int]], what: str) -
 
 
 def _limits(value: Any, nv: int, spins: list[tuple[int, int]], what: str) -> tuple[Any, ...]:
-    """Return one pair or None per freedom; a ball has one pair (0, largest angle) at its first place."""
+    """Return one pair or None per dof; a ball has one pair (0, largest angle), at its first dof."""
     slots = [v for v in range(nv) if not any(s < v < s + 3 for _, s in spins)]
     pairs = list(value) if isinstance(value, Iterable) else []
     if len(pairs) == 2 and not any(isinstance(x, Iterable) or x is None for x in pairs):
@@ -178,7 +167,7 @@ def _motor(motor: Any, what: str, size: int) -> Motor:
 
 
 def _motors(value: Any, nv: int, spins: list[tuple[int, int]], what: str) -> tuple[Motor | None, ...]:
-    """Return one motor or None per freedom; a ball's stands at its first place."""
+    """Return one motor or None per dof; a ball's is at its first dof."""
     slots = [v for v in range(nv) if not any(s < v < s + 3 for _, s in spins)]
     given = [value] * len(slots) if isinstance(value, Motor) or not isinstance(value, Iterable) else list(value)
     if len(given) != len(slots):

@@ -1,14 +1,14 @@
-"""Every joint kind, stored once with both faces: free directions S and locked rows.
+"""Every joint kind, defined once by both its sides: free directions S and locked rows.
 
-A joint places the child's joint frame in the parent's by a product of elementary motions (factors), in order:
+The pose of the child's joint frame in the parent's is a product of elementary motions (factors), in order:
 
     T(q) = F_1 F_2 ... F_n,   F one of: turn about an axis (with pitch: a screw), slide along an axis, ball.
 
-Free face: S(q), one column per freedom, the relative twist (angular; linear of the child's origin) in the axes of
-the parent's joint frame. Locked face: rows L(T) and error e(T) with L S = 0 and rank L + dof = 6. The locked rows
+Free side: S(q), one column per dof, the relative twist (angular; linear of the child's origin) in the axes of
+the parent's joint frame. Locked side: rows L(T) and error e(T) with L S = 0 and rank L + dof = 6. The locked rows
 are those of a mask over (rx, ry, rz, tx, ty, tz) plus at most one coupled row; a compound joint's are the orthogonal
-complement of S. Reversing a joint (parent and child swapped inside the tree, the user's q kept) reverses the list of
-factors and inverts each.
+complement of S. Reversing a joint (parent and child swapped inside the tree, the user's q unchanged) reverses the
+list of factors and inverts each.
 
 | symbol | meaning |
 |---|---|
@@ -63,7 +63,7 @@ _X, _Y, _Z, _O = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (0.0, 0.0, 0
 
 
 class Factor(NamedTuple):
-    """One elementary motion; `q`, `v` are its places in the joint's own coordinates."""
+    """One elementary motion; `q`, `v` are its indices in the joint's coordinates and velocities."""
 
     kind: int
     axis: tuple[float, ...]
@@ -90,7 +90,7 @@ class Kind:
 
     @property
     def nv(self) -> int:
-        """Number of freedoms."""
+        """Number of dofs."""
         return sum(3 if kind == SPIN else 1 for kind, _ in self.motions)
 
 
@@ -136,7 +136,7 @@ def factors_of(joint: Joint) -> tuple[Factor, ...]:
 
 
 def coordinate_counts(joint: Joint) -> tuple[int, int]:
-    """Return how many coordinates and freedoms a joint has."""
+    """Return how many coordinates and dofs a joint has."""
     kind, axes = KINDS[joint.kind], len(joint.axes)
     return (axes, axes) if joint.kind == "compound" else (kind.nq, kind.nv)
 
@@ -267,7 +267,7 @@ def _locked_compound(
 
 
 def coordinates(joint: Joint, r: np.ndarray, p: np.ndarray, near: np.ndarray | None = None) -> np.ndarray:
-    """Return the coordinates read off a relative pose, turns counted nearest to `near`; the locked part drops."""
+    """Return the coordinates read off a relative pose, turns counted nearest to `near`; the locked part is dropped."""
     kind = joint.kind
 
     def unwrap(angle: float, k: int) -> float:
@@ -287,8 +287,8 @@ def coordinates(joint: Joint, r: np.ndarray, p: np.ndarray, near: np.ndarray | N
         return np.array([unwrap(np.arctan2(r[2, 1], r[1, 1]), 0), unwrap(np.arctan2(r[0, 2], r[0, 0]), 1)])
     if kind == "compound":
         return _coordinates_compound(joint, r, p, near)
-    place = {"free": (0, 1, 2), "point_on_line": (2,), "point_on_plane": (0, 1), "ball": ()}.get(kind)
-    return np.zeros(0) if place is None else np.r_[p[list(place)], quaternion_from_matrix(r)]
+    components = {"free": (0, 1, 2), "point_on_line": (2,), "point_on_plane": (0, 1), "ball": ()}.get(kind)
+    return np.zeros(0) if components is None else np.r_[p[list(components)], quaternion_from_matrix(r)]
 
 
 def _coordinates_compound(joint: Joint, r: np.ndarray, p: np.ndarray, near: np.ndarray | None) -> np.ndarray:

@@ -26,7 +26,7 @@ _FEATURES = {"gear": "gears", "no_slip": "velocity"}
 
 @dataclass(frozen=True)
 class JointInfo:
-    """Where a joint (or one axis of a compound joint) stands: its kind, bodies and places in q and qd."""
+    """A joint (or one axis of a compound joint): its kind, its bodies and its indices in q and qd."""
 
     name: str
     kind: str
@@ -72,7 +72,7 @@ class Model:
         body_names: bodies, depth first.
         joint_names: tree joints in the order of their child bodies, then loop joints and couplings.
         nq: number of coordinates.
-        nv: number of freedoms.
+        nv: number of dofs.
         gravity: (3,) world axes [m/s^2].
         q0: (nq,) start coordinates.
         qd0: (nv,) start velocities.
@@ -185,7 +185,7 @@ class Model:
             raise UnknownName("body", name, f'model "{self.name}"', self.body_names) from None
 
     def body(self, name: str) -> BodyInfo:
-        """Return what is known of the body called `name`."""
+        """Return mass, com, inertia, parent and joint of the body called `name`."""
         i = self.body_index(name)
         a = self.arrays
         parent = self._body_parent[i]
@@ -198,7 +198,7 @@ class Model:
         return self._joints[self._locate(name)[0]]
 
     def joint(self, name: str) -> JointInfo:
-        """Return where the joint, or the axis of a compound joint, called `name` stands."""
+        """Return kind, bodies and indices of the joint, or the axis of a compound joint, called `name`."""
         i, axis = self._locate(name)
         joint = self._joints[i]
         if i >= self._tree_count:
@@ -229,7 +229,7 @@ class Model:
         return self._locate(name)[1]
 
     def dof_name(self, v: int) -> str:
-        """Return the name of the joint, or compound axis, that owns freedom `v`."""
+        """Return the name of the joint, or compound axis, that dof `v` belongs to."""
         i = int(np.searchsorted(self.arrays.v_start, v, side="right")) - 1
         joint = self._joints[i]
         return joint.axes[v - int(self.arrays.v_start[i])].name if joint.axes else joint.name
@@ -256,20 +256,20 @@ class Model:
         if self.springs:
             out["springs"] = f'spring "{self.springs[0].name}"'
         drives = self.arrays.drives
-        for places, column, table in (
+        for indices, column, table in (
             (drives.place, (7, 8), drives.scalar),
             (drives.ball_place, (11, 12), drives.ball),
         ):
             driven = np.flatnonzero(table[:, list(column)].any(axis=1))
             if driven.size:
-                out.setdefault("motors", f'joint "{self.dof_name(int(places[driven[0], 1]))}"')
+                out.setdefault("motors", f'joint "{self.dof_name(int(indices[driven[0], 1]))}"')
         for body in self.spec.bodies:
             if not BODY_KINDS[body.body_kind].tree:
                 out.setdefault("bodies", f'body "{body.name}" is {body.body_kind}')
         return out
 
     def _contact_pair(self) -> tuple[str, str] | None:
-        """Return two shapes that could touch: on different links, not joined directly, not filtered."""
+        """Return two shapes that could collide: on different links, not joined directly, not filtered."""
         solid = [shape for shape in self.shapes if shape.collide]
         if len(solid) < 2:
             return None
@@ -291,7 +291,7 @@ class Model:
                 apart = link[a.body] != link[b.body] and frozenset((a.body, b.body)) not in joined
                 if apart and not (a.group and a.group == b.group):
                     return a.name, b.name
-                if budget == 0:  # so many filtered pairs in a row: say "could touch" rather than search for ever
+                if budget == 0:  # the search is bounded: this pair counts as colliding
                     return a.name, b.name
         return None
 
@@ -320,7 +320,7 @@ def _frozen(array: np.ndarray) -> np.ndarray:
 
 
 def _index(joints: tuple[Joint, ...]) -> dict[str, tuple[int, int]]:
-    """Return name -> (joint, axis or -1); a joint's own name wins over its axis of the same name."""
+    """Return name -> (joint, axis or -1); a joint's name takes precedence over its axis of the same name."""
     out: dict[str, tuple[int, int]] = {}
     for i, joint in enumerate(joints):
         for k, axis in enumerate(joint.axes):

@@ -1,4 +1,4 @@
-"""Rules that join named points which come near each other, and let them go again."""
+"""Rules that join named points which come near each other, and release them again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from limberjack.model.model import Model
 
 __all__ = ["KINDS_ATTACHED", "NEIGHBOURS", "Proximity", "chosen_pairs"]
 
-# Kinds that can be made while running: all that are rows between two frames and always hold.
+# Kinds that can be made while running: all that are equality rows between two frames.
 KINDS_ATTACHED = (
     "fixed", "ball", "hinge", "slide", "universal", "cylindrical", "planar", "screw", "point_on_line",
     "point_on_plane", "distance",
@@ -32,15 +32,16 @@ class Proximity:
         points: names of points of the model.
         others: names of points to which they are joined.
         distance: a pair nearer than this is joined [m].
-        release: a pair farther than this is let go [m]; None = never for that reason.
+        release: a pair farther than this is released [m]; None = never for that reason.
         kind: of the joint.
         axis: of the joint when it is made.
         axis_in: the axes in which it is given: "world", or those of the body of the "point" or of the "other".
-        snap: whether the two points are drawn together, or the bodies held as they meet, at the first of the points.
+        snap: whether the two points are drawn together; else the bodies are joined as they are, at the first of the
+            points.
         over: time in which points are drawn together [s].
         neighbours: "chain" and "loop" say that the points stand in a row, or in a ring, and that one whose neighbour is
-            near nothing is let go: so the links of a tread leave a wheel (Weinstein, Teran and Fedkiw 2006).
-        every: steps from one look at the points to the next.
+            near nothing is released: so the links of a tread leave a wheel (Weinstein, Teran and Fedkiw 2006).
+        every: steps between checks of the distances.
     """
 
     points: tuple[str, ...]
@@ -75,41 +76,43 @@ class Proximity:
             raise StateError(f"every must be a whole number of steps >= 1, got {self.every!r}")
 
     def checked(self, model: Model) -> Proximity:
-        """Return itself; raise where the model has no such point."""
+        """Return the rule itself; raise if the model lacks one of its points."""
         known = [point.name for point in model.points]
         for name in (*self.points, *self.others):
             if name not in known:
                 raise UnknownName("point", name, f'model "{model.name}"', known)
         return self
 
-    def told(self) -> dict[str, Any]:
-        """Return the fields in what JSON has, no bit lost."""
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as JSON values, floats in hexadecimal so that no bit is lost."""
         out = {item.name: getattr(self, item.name) for item in fields(self)}
         for name in _NUMBERS:
             out[name] = None if out[name] is None else float(out[name]).hex()
         return out | {"axis": [float(x).hex() for x in self.axis]}
 
     @staticmethod
-    def heard(told: dict[str, Any]) -> Proximity:
-        """Return what `told` came from."""
-        own = {name: None if told[name] is None else float.fromhex(told[name]) for name in _NUMBERS}
-        return Proximity(**{**told, **own, "axis": tuple(map(float.fromhex, told["axis"]))})
+    def from_json(data: dict[str, Any]) -> Proximity:
+        """Return the rule that `to_json` gave."""
+        numbers = {name: None if data[name] is None else float.fromhex(data[name]) for name in _NUMBERS}
+        return Proximity(**{**data, **numbers, "axis": tuple(map(float.fromhex, data["axis"]))})
 
 
-def chosen_pairs(rule: Proximity, apart: np.ndarray, held: dict[int, int], spent: set[tuple[int, int]]) -> np.ndarray:
+def chosen_pairs(
+    rule: Proximity, apart: np.ndarray, joined: dict[int, int], blocked: set[tuple[int, int]]
+) -> np.ndarray:
     """Return which of the others each point is to be joined to, -1 for none.
 
     Args:
         rule: the rule.
         apart: (m, k) distances of points and others.
-        held: the other to which a point is joined now.
-        spent: pairs that were let go by hand and are not to be joined before they have been apart.
+        joined: the other to which a point is joined now.
+        blocked: pairs that were released by hand and are not joined again before they have been apart.
     """
     free = apart.copy()
-    for pair in spent:
+    for pair in blocked:
         free[pair] = np.inf
     out = np.where(free.min(axis=1, initial=np.inf) <= rule.distance, free.argmin(axis=1), -1)
-    for i, j in held.items():
+    for i, j in joined.items():
         if rule.release is None or apart[i, j] <= rule.release:
             out[i] = j
     if rule.neighbours == "free":

@@ -1,8 +1,15 @@
-"""Joints of the user's own, given by a black box: the allowed state nearest to a given one.
+"""Registered kinds: constraints by a function, joints by a projection, bodies by their energy.
 
-A state is the position x (3) and the quaternion q (w, x, y, z) of the child's frame in the parent's. What a state is
-off by is a vector of six: the turn log(q q_target^-1), then x - x_target, in the axes of the parent's frame. Along
-locked directions every state is brought back; along others only states beyond a limit are.
+A registered constraint is a joint kind without dofs that is never in the tree, like a distance. Of a function of the
+relative pose of two frames, its rows and biases are exact derivatives (`constraints/registered.py`). Of a black-box
+joint only a projection is known, from any state to the nearest allowed one; its rows are finite differences
+(`constraints/black_box.py`). There a state is the position x (3) and the quaternion q (w, x, y, z) of the child's frame
+in the parent's, and its error against a target is six numbers, the rotation vector log(q q_target^-1), then
+x - x_target, in the axes of the parent's frame. Along locked directions every state is projected; along others only
+states beyond a limit are.
+
+A registered body is given by the positions of its points and its kinetic energy as functions of generalized
+coordinates, and is for methods in maximal coordinates (`maximal/registered_bodies.py`).
 """
 
 from __future__ import annotations
@@ -15,31 +22,31 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from limberjack.errors import ModelError, UnknownName, UnsupportedByMethod
 from limberjack.model import body_kinds as bodies
 from limberjack.model import check
 from limberjack.model.joint_options import checked_joint
 from limberjack.model.joints import KINDS, Kind
-from limberjack.model.spec import WORLD, Body, Joint, Spec
+from limberjack.model.spec import IDENTITY, ORIGIN, WORLD, Body, Joint, Spec
 
 __all__ = [
     "CONSTRAINT_KINDS",
     "ConstraintBuilder",
     "ConstraintKind",
-    "RegisteredConstraint",
     "Locks",
     "ONE_SIDED",
     "REGISTERED_BODY_KINDS",
     "RegisteredBody",
     "RegisteredBodyBuilder",
     "RegisteredBodyKind",
+    "RegisteredConstraint",
     "STEP",
     "arguments",
-    "checked_directions",
     "locks_of",
-    "refuse_constraints",
     "refuse_black_boxes",
+    "refuse_constraints",
     "refuse_unsymmetric",
     "register_body_kind",
     "register_constraint",
@@ -47,26 +54,392 @@ __all__ = [
     "unsymmetric_joints",
 ]
 
-# Step of differences [m, rad].
+MAX_ROWS = 6
+MAX_COORDINATES = 12
+# Suffix of the limits of a black-box joint, after the joint's name and its kind's.
+LIMITS = ":limits"
+
+# Step of finite differences of a projection [m, rad].
 STEP = 1e-5
-# A direction is locked where at least this part of a small move along it is taken back, and stopped by a limit where
-# moves to its two sides differ by this part.
+# A direction is locked where at least this part of a small displacement along it is projected away, and stopped by a
+# limit where displacements to its two sides differ by this part.
 _LOCKED, ONE_SIDED = 1e-2, 0.05
-# An allowed state must stay where it is, this near [m, rad].
-_STAYS = 1e-9
-_PROBES = 25
-_WIDE = (0.0, 0.1, 0.5, 2.0, 30.0)
+# An allowed state must be projected to itself, within this [m, rad].
+_FIXED_POINT = 1e-9
+_SAMPLES = 25
+_SCALES = (0.0, 0.1, 0.5, 2.0, 30.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintKind:
+    """A constraint kind: its function, how many values it returns, and whether they are constrained to = 0 or >= 0.
+
+    Of a black box (`project`) the function is a projection; 0 rows means as many as it locks. `directions` are those
+    given by the user, orthonormal. `forces` returns the directions of constraint forces that differ from the rows.
+    """
+
+    name: str
+    function: Callable
+    rows: int
+    one_sided: bool
+    project: bool = False
+    directions: tuple[tuple[float, ...], ...] | None = None
+    limited: bool | None = None
+    forces: Callable | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredConstraint(Joint):
+    """A constraint of a registered kind, with the numbers passed to its function."""
+
+    data: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredBodyKind:
+    """A registered body kind: how many coordinates it has, and its functions."""
+
+    name: str
+    size: int
+    place: Callable
+    kinetic: Callable
+    potential: Callable | None
+    center: Callable | None
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredBody(Body):
+    """A body of a registered kind; `scale` is its start coordinates, `rates` their rates, `data` its numbers."""
+
+    rates: tuple[float, ...] = ()
+    data: tuple[float, ...] = ()
+
+
+CONSTRAINT_KINDS: dict[str, ConstraintKind] = {}
+REGISTERED_BODY_KINDS: dict[str, RegisteredBodyKind] = {}
+
+
+def register_constraint(
+    name: str, function: Callable, *, rows: int = 1, one_sided: bool = False, forces: Callable | None = None
+) -> None:
+    """Register a constraint kind for `Builder.add_constraint`; raise if the name is taken.
+
+    The function defines the constraint completely: it is compiled, and its rows and biases are its exact derivatives.
+    It is called as
+
+        function(position, rotation, time, data)
+
+    with the position (3) of the child's frame from the parent's and the rotation (3 rows of 3), both in the axes of
+    the parent's frame, the time [s], and the numbers given to `add_constraint`. It returns one value, or a tuple of
+    `rows` values, made by + - * /, whole powers, `abs`, comparisons and `sqrt`, `sin`, `cos`, `atan2` of `math`; loops
+    and other functions compiled by `numba.njit` may be used.
+
+    Args:
+        name: of the kind.
+        function: the value constrained to 0 [m, rad, or any unit].
+        rows: how many values it returns, 1 to 6.
+        one_sided: whether values are constrained to >= 0 instead, by forces that push and never pull.
+        forces: directions of the constraint forces where they are not those of the rows: friction of a sliding point, a
+            motor with a side force. Called in Python as forces(position, rotation, velocity, angular_velocity, time,
+            data), with the velocity (3) and angular velocity (3) of the child's frame relative to the parent's in the
+            axes of the parent's, it returns six numbers for each value: torque and force on the child at its frame's
+            origin, in the same axes.
+    """
+    _require_new(name, function)
+    if forces is not None and (not callable(forces) or one_sided):
+        raise ModelError(
+            f'constraint kind "{name}": forces must be callable, and one_sided false, since forces along other '
+            f"directions may not exist that only push; got {forces!r}"
+        )
+    if type(rows) is not int or not 1 <= rows <= MAX_ROWS:
+        raise ModelError(f'constraint kind "{name}": rows must be 1 to {MAX_ROWS}, got {rows!r}')
+    CONSTRAINT_KINDS[name] = ConstraintKind(name, function, rows, bool(one_sided), forces=forces)
+    KINDS[name] = Kind(name, (), (False,) * 6, coupled="registered", tree=False)
+
+
+def register_joint(name: str, project: Callable, *, locked: Any = None, limited: bool | None = None) -> None:
+    """Register a joint kind for `Builder.add_constraint`, given by a projection; raise if the name is taken.
+
+    The projection returns the allowed state nearest to a given one, and defines the joint completely. It is called as
+
+        project(x, q)    or    project(x, q, data)
+
+    with the position x (3) and the unit quaternion q (w, x, y, z) of the child's frame in the parent's, and the numbers
+    given to `add_constraint`, and returns such a pair. Allowed states must be returned unchanged. A function under
+    `numba.njit` is called as compiled code; any other as Python, from within the steps.
+
+    Args:
+        name: of the kind.
+        project: the projection.
+        locked: directions along which every state is projected, each six numbers: rotation about and translation along
+            the axes of the parent's frame. None computes them by finite differences of `project`, in every step.
+        limited: whether there are also limits, on one side; None determines it from some states.
+    """
+    _require_new(name, project)
+    directions = _checked_directions(name, locked)
+    given = None if directions is None else tuple(map(tuple, directions.tolist()))
+    for suffix in ("", LIMITS):
+        kind = ConstraintKind(name + suffix, project, len(given or ()), suffix == LIMITS, True, given, limited)
+        CONSTRAINT_KINDS[kind.name] = kind
+        KINDS[kind.name] = Kind(kind.name, (), (False,) * 6, coupled="registered", tree=False)
+
+
+def _require_new(name: str, function: Any) -> None:
+    check.name(name, "a constraint kind's name")
+    if name in KINDS:
+        raise ModelError(f'constraint kind "{name}" exists already')
+    if not callable(function):
+        raise ModelError(f'constraint kind "{name}": its function must be callable, got {function!r}')
+
+
+def _checked_directions(name: str, locked: Any) -> np.ndarray | None:
+    """Return directions given by the user as orthonormal rows (k, 6); None stays None."""
+    if locked is None:
+        return None
+    given = np.asarray(locked, float)
+    if given.ndim != 2 or given.shape[1] != 6 or not 1 <= len(given) <= 6 or not np.isfinite(given).all():
+        raise ModelError(
+            f'joint kind "{name}": locked must be 1 to 6 directions of six numbers, rotation about and translation '
+            f"along the axes of the parent's frame, got {locked!r}"
+        )
+    across, size, rows = np.linalg.svd(given, full_matrices=False)
+    if size[-1] < 1e-9 * size[0]:
+        raise ModelError(f'joint kind "{name}": the locked directions depend on each other')
+    # the nearest orthonormal rows: unit vectors along axes stay unchanged
+    return across @ rows
+
+
+def register_body_kind(
+    name: str,
+    *,
+    size: int,
+    place: Callable,
+    kinetic: Callable,
+    potential: Callable | None = None,
+    center: Callable | None = None,
+) -> None:
+    """Register a body kind for `Builder.add_body_registered`; raise if the name is taken.
+
+    A body is given by the positions of its points and its kinetic energy, as functions of `size` generalized
+    coordinates. The functions are compiled; masses, inertial forces and rows of joints are their exact derivatives:
+
+        place(point, coordinates, data) -> (x, y, z) in the world of a point (3) of the body [m]
+        kinetic(coordinates, rates, data) -> energy, quadratic in the rates of the coordinates [J]
+        potential(coordinates, data) -> energy stored in the body, without that of its weight [J]
+        center(coordinates, data) -> (x, y, z) of the centre of mass in the world [m]
+
+    with the numbers `data` given to `add_body_registered`. They may use + - * /, whole powers, `abs`, comparisons and
+    `sqrt`, `sin`, `cos`, `atan2` of `math`, loops, and other functions compiled by `numba.njit`.
+
+    Args:
+        name: of the kind.
+        size: how many coordinates it has, 1 to 12.
+        place: see above.
+        kinetic: see above; its second derivatives by the rates are the mass block and must be positive definite.
+        potential: see above; None is none.
+        center: see above; None is the position of the body's origin.
+    """
+    if type(size) is not int or not 1 <= size <= MAX_COORDINATES:
+        raise ModelError(f'body kind "{name}": size must be 1 to {MAX_COORDINATES}, got {size!r}')
+    functions = {"place": place, "kinetic": kinetic, "potential": potential, "center": center}
+    for word, function in functions.items():
+        if not callable(function) and (function is not None or word in ("place", "kinetic")):
+            raise ModelError(f'body kind "{name}": {word} must be a function, got {function!r}')
+    bodies.register_body_kind(bodies.BodyKind(name, size, size))
+    REGISTERED_BODY_KINDS[name] = RegisteredBodyKind(name, size, place, kinetic, potential, center)
+
+
+def refuse_constraints(spec: Spec, method: str) -> None:
+    """Raise if a model has constraints of registered kinds, for a method that does not support them."""
+    for joint in spec.joints:
+        if isinstance(joint, RegisteredConstraint):
+            raise UnsupportedByMethod(
+                f'method "{method}" does not support registered kinds: constraint "{joint.name}" is of kind '
+                f'"{joint.kind}". Methods that support them: full, adaptive, multipliers, impulses'
+            )
+
+
+def refuse_black_boxes(spec: Spec, method: str) -> None:
+    """Raise if a model has black-box joints, for a method that needs the accelerations of its rows."""
+    for joint in spec.joints:
+        if isinstance(joint, RegisteredConstraint) and CONSTRAINT_KINDS[joint.kind].project:
+            raise UnsupportedByMethod(
+                f'method "{method}" does not support black-box joints: joint "{joint.name}" is of kind "{joint.kind}". '
+                "Methods that support them: impulses"
+            )
+
+
+def unsymmetric_joints(spec: Spec) -> list[RegisteredConstraint]:
+    """Return the constraints whose forces do not act along their rows: their system is unsymmetric."""
+    registered = [joint for joint in spec.joints if isinstance(joint, RegisteredConstraint)]
+    return [joint for joint in registered if CONSTRAINT_KINDS[joint.kind].forces is not None]
+
+
+def refuse_unsymmetric(spec: Spec, method: str) -> None:
+    """Raise if a model has constraints whose forces do not act along their rows, for a method that needs it."""
+    for joint in unsymmetric_joints(spec):
+        raise UnsupportedByMethod(
+            f'method "{method}" needs forces along the rows: constraint "{joint.name}" of kind "{joint.kind}" has '
+            "others. Methods that support it: multipliers"
+        )
+
+
+class ConstraintBuilder:
+    """The part of `Builder` that adds constraints of registered kinds."""
+
+    _spec: Spec
+    _joints: dict[str, str]
+
+    def add_constraint(
+        self, kind: str, name: str, parent: str, child: str, *, data: ArrayLike = (), position: ArrayLike = ORIGIN,
+        rotation: ArrayLike = IDENTITY, position_in_child: ArrayLike = ORIGIN, rotation_in_child: ArrayLike = IDENTITY,
+    ) -> str:  # fmt: skip
+        """Add a constraint of a registered kind between frames of two bodies and return its name.
+
+        It is listed with the loop joints and has no coordinates. Limits of a black-box joint are listed as
+        "NAME:limits".
+
+        Args:
+            kind: a name given to `register_constraint` or `register_joint`.
+            name: unique name.
+            parent, child: bodies; the parent may be "world".
+            data: numbers passed to the kind's function.
+            position, rotation: frame in the parent: origin [m], and quaternion (w, x, y, z) or 3x3 rotation.
+            position_in_child, rotation_in_child: frame in the child, likewise.
+        """
+        frames = {
+            "position": position, "rotation": rotation, "position_in_child": position_in_child,
+            "rotation_in_child": rotation_in_child,
+        }  # fmt: skip
+        registered = CONSTRAINT_KINDS.get(kind)
+        if registered is None or not registered.project or registered.one_sided:
+            return self._put_constraint(kind, name, parent, child, data, frames)
+        numbers = tuple(np.asarray(data, float).ravel().tolist())
+        locks = locks_of(kind, registered.function, numbers, registered.rows, registered.limited)
+        names = [
+            self._put_constraint(kind + part, name + part, parent, child, data, frames)
+            for part, there in (("", locks.rows > 0), (LIMITS, locks.limited))
+            if there
+        ]
+        return names[0]
+
+    def _put_constraint(
+        self, kind: str, name: str, parent: str, child: str, data: ArrayLike, frames: dict[str, Any]
+    ) -> str:
+        """Add one constraint, without limits, and return its name."""
+        if kind not in CONSTRAINT_KINDS:
+            raise UnknownName("constraint kind", kind, "register_constraint", CONSTRAINT_KINDS)
+        check.name(name, "a joint's name")
+        if name in self._joints:
+            raise ModelError(f'joint "{name}" exists already')
+        known = {body.name for body in self._spec.bodies}
+        for body in (parent, child):
+            if body not in known and not (body == WORLD and body is parent):
+                raise UnknownName("body", body, f'constraint "{name}"', (WORLD, *known))
+        if parent == child:
+            raise ModelError(f'constraint "{name}" joins "{parent}" to itself')
+        numbers = check.numbers(data, f'data of constraint "{name}"')
+        plain = checked_joint(kind, name, parent, child, **frames)
+        ends = (plain.position, plain.rotation, plain.position_in_child, plain.rotation_in_child)
+        self._joints[name] = kind
+        self._spec.joints.append(RegisteredConstraint(name, kind, parent, child, *ends, data=numbers))
+        return name
+
+
+class RegisteredBodyBuilder:
+    """The part of `Builder` that adds bodies of registered kinds."""
+
+    _spec: Spec
+    _bodies: dict[str, int]
+
+    def add_body_registered(
+        self, kind: str, name: str, *, mass: float, coordinates: ArrayLike, rates: ArrayLike | None = None,
+        data: ArrayLike = (),
+    ) -> str:  # fmt: skip
+        """Add a body of a registered kind and return its name.
+
+        Its pose follows from its coordinates alone. Joints act on its points: ball, distance and, with the other body
+        as parent, point_on_line and point_on_plane.
+
+        Args:
+            kind: a name given to `register_body_kind`.
+            name: unique name.
+            mass: for its weight [kg].
+            coordinates: at the start, as many as the kind has.
+            rates: of the coordinates at the start; None is zero.
+            data: numbers passed to the kind's functions.
+        """
+        if kind not in REGISTERED_BODY_KINDS:
+            raise UnknownName("body kind", kind, "register_body_kind", REGISTERED_BODY_KINDS)
+        check.name(name, "a body's name")
+        if name == WORLD or name in self._bodies:
+            raise ModelError(f'body "{name}" exists already')
+        size = REGISTERED_BODY_KINDS[kind].size
+        mass = check.number(mass, f'mass of body "{name}"', positive=True)
+        start = check.vector(coordinates, size, f'coordinates of body "{name}"')
+        speed = (0.0,) * size if rates is None else check.vector(rates, size, f'rates of body "{name}"')
+        numbers = check.numbers(data, f'data of body "{name}"')
+        # a model requires an inertia of every body that rotates; this one's dynamics follow from its kinetic energy
+        still, inertia = (0.0, 0.0, 0.0), (mass, mass, mass, 0.0, 0.0, 0.0)
+        self._bodies[name] = len(self._spec.bodies)
+        self._spec.bodies.append(
+            RegisteredBody(name, mass, still, inertia, None, None, kind, start, rates=speed, data=numbers)
+        )
+        return name
+
+    def add_body_own(
+        self, kind: str, name: str, *, mass: float, coordinates: ArrayLike, rates: ArrayLike | None = None,
+        data: ArrayLike = (),
+    ) -> str:  # fmt: skip
+        """Add a body of a registered kind: the former name of `add_body_registered`."""
+        return self.add_body_registered(kind, name, mass=mass, coordinates=coordinates, rates=rates, data=data)
 
 
 class Locks(NamedTuple):
-    """What a black box holds: how many directions it locks, and whether it has limits besides."""
+    """How many directions a projection locks, and whether it has limits besides."""
 
     rows: int
     limited: bool
 
 
+@cache
+def locks_of(name: str, project: Callable, data: tuple[float, ...], rows: int, limited: bool | None) -> Locks:
+    """Return what a projection locks, from samples of it; raise if it is no projection.
+
+    Args:
+        name: of its kind.
+        project: the projection.
+        data: numbers of the joint.
+        rows: locked directions; 0 = unknown.
+        limited: whether there are limits; None = unknown.
+    """
+    box, rng = _Box(name, project, data), np.random.default_rng(0)
+    found, stopped, failures = 6, False, []
+    for k in range(_SAMPLES):
+        wide = _SCALES[k % len(_SCALES)]
+        state = wide * rng.normal(size=3), _rotation(np.clip(wide * rng.normal(size=3), -1.7, 1.7))
+        try:
+            target = box.target(*state)
+        except ModelError as error:
+            # a few states may have no nearest one, as the centre of a circle
+            failures.append(error)
+            if len(failures) == _SAMPLES:
+                raise
+            continue
+        if np.abs(_error(target, box.target(*target))).max() > _FIXED_POINT:
+            raise ModelError(
+                f'project of joint kind "{name}" moves the state it returned: at x = {target[0]}, q = {target[1]}'
+            )
+        slopes, one_sided = box.slopes(target)
+        found, stopped = min(found, int((np.linalg.svd(slopes)[1] > _LOCKED).sum())), stopped or one_sided
+    locks = Locks(rows or found, stopped if limited is None else limited)
+    if locks == Locks(0, False):
+        raise ModelError(f'project of joint kind "{name}" constrains nothing: it returns the states it is given')
+    return locks
+
+
 def arguments(project: Callable) -> int:
-    """Return whether a black box takes (x, q), 2, or the numbers of its joint too, 3."""
+    """Return how many arguments a projection takes: 2, (x, q), or 3, the numbers of its joint too."""
     plain = getattr(project, "py_func", project)
     try:
         kinds = [one.kind for one in inspect.signature(plain).parameters.values()]
@@ -75,45 +448,8 @@ def arguments(project: Callable) -> int:
     return 3 if len(kinds) > 2 else 2
 
 
-def checked_directions(name: str, locked: Any) -> np.ndarray | None:
-    """Return directions given by the user as orthonormal rows (k, 6); None stays None."""
-    if locked is None:
-        return None
-    given = np.asarray(locked, float)
-    if given.ndim != 2 or given.shape[1] != 6 or not 1 <= len(given) <= 6 or not np.isfinite(given).all():
-        raise ModelError(
-            f'joint kind "{name}": locked must be 1 to 6 directions of six numbers, the turn about and the move along '
-            f"the axes of the parent's frame, got {locked!r}"
-        )
-    across, size, rows = np.linalg.svd(given, full_matrices=False)
-    if size[-1] < 1e-9 * size[0]:
-        raise ModelError(f'joint kind "{name}": the locked directions depend on each other')
-    # the nearest orthonormal rows: unit vectors along axes stay what they are
-    return across @ rows
-
-
-def _multiply(a: Any, b: Any) -> np.ndarray:
-    w = a[0] * b[0] - a[1] * b[1] - a[2] * b[2] - a[3] * b[3]
-    return np.array([w, *(a[0] * np.array(b[1:]) + b[0] * np.array(a[1:]) + np.cross(a[1:], b[1:]))])
-
-
-def _turn(v: np.ndarray) -> np.ndarray:
-    angle = math.sqrt(v @ v)
-    return np.array([math.cos(0.5 * angle), *(0.5 * np.sinc(0.5 * angle / math.pi) * v)])
-
-
-def _off(state: tuple[np.ndarray, np.ndarray], target: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Return what a state is off its target by, six numbers."""
-    (x, q), (xt, qt) = state, target
-    d = _multiply(q, (qt[0], *(-qt[1:])))
-    d = -d if d[0] < 0.0 else d
-    size = math.sqrt(d[1:] @ d[1:])
-    turn = d[1:] * (2.0 * math.atan2(size, d[0]) / size) if size > 0.0 else np.zeros(3)
-    return np.concatenate([turn, x - xt])
-
-
 class _Box:
-    """A black box called with arrays, its answers checked."""
+    """A projection called with arrays, its results checked."""
 
     def __init__(self, name: str, project: Callable, data: tuple[float, ...]) -> None:
         plain: Callable[..., Any] = getattr(project, "py_func", project)
@@ -134,374 +470,38 @@ class _Box:
         return xt, qt
 
     def slopes(self, base: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, bool]:
-        """Return how much of small moves from an allowed state is taken back, (6, 6), and whether a limit is there."""
+        """Return the part of small displacements that is projected away, (6, 6), and whether a limit is there."""
         out, limited = np.zeros((6, 6)), False
         for k in range(6):
             ways = []
             for sign in (1.0, -1.0):
                 v = np.zeros(6)
                 v[k] = sign * STEP
-                state = base[0] + v[3:], _multiply(_turn(v[:3]), base[1])
-                ways.append(sign * _off(state, self.target(*state)) / STEP)
+                state = base[0] + v[3:], _multiply(_rotation(v[:3]), base[1])
+                ways.append(sign * _error(state, self.target(*state)) / STEP)
             sizes = [float(np.linalg.norm(way)) for way in ways]
-            # a limit takes back moves to one side only
+            # a limit projects displacements to one side only
             one_sided = abs(sizes[0] - sizes[1]) > ONE_SIDED
             out[:, k] = ways[int(np.argmin(sizes))] if one_sided else 0.5 * (ways[0] + ways[1])
             limited = limited or one_sided
         return out, limited
 
 
-@cache
-def locks_of(name: str, project: Callable, data: tuple[float, ...], rows: int, limited: bool | None) -> Locks:
-    """Return what a black box holds, by looking at it at some states; raise if it is no projection.
-
-    Args:
-        name: of its kind.
-        project: the black box.
-        data: numbers of the joint.
-        rows: locked directions; 0 = find out.
-        limited: whether there are limits; None = find out.
-    """
-    box, rng = _Box(name, project, data), np.random.default_rng(0)
-    found, stopped, failures = 6, False, []
-    for k in range(_PROBES):
-        wide = _WIDE[k % len(_WIDE)]
-        state = wide * rng.normal(size=3), _turn(np.clip(wide * rng.normal(size=3), -1.7, 1.7))
-        try:
-            target = box.target(*state)
-        except ModelError as error:
-            # some states may have no nearest one, as the middle of a circle; all cannot
-            failures.append(error)
-            if len(failures) == _PROBES:
-                raise
-            continue
-        if np.abs(_off(target, box.target(*target))).max() > _STAYS:
-            raise ModelError(
-                f'project of joint kind "{name}" moves the state it returned: at x = {target[0]}, q = {target[1]}'
-            )
-        slopes, one_sided = box.slopes(target)
-        found, stopped = min(found, int((np.linalg.svd(slopes)[1] > _LOCKED).sum())), stopped or one_sided
-    locks = Locks(rows or found, stopped if limited is None else limited)
-    if locks == Locks(0, False):
-        raise ModelError(f'project of joint kind "{name}" holds nothing: it returns the states it is given')
-    return locks
-
-
-# Body kinds of the user's own: where the points of a body are, and its kinetic energy, by generalized coordinates.
-#
-# Bodies of registered kinds are moved by methods that work on bodies; what they need of a kind follows from its
-# functions, see `constraints/own_kinds.py`.
-
-MAX_COORDINATES = 12
-
-
-@dataclass(frozen=True, slots=True)
-class RegisteredBodyKind:
-    """A registered body kind: how many coordinates it has, and its functions."""
-
-    name: str
-    size: int
-    place: Callable
-    kinetic: Callable
-    potential: Callable | None
-    center: Callable | None
-
-
-REGISTERED_BODY_KINDS: dict[str, RegisteredBodyKind] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class RegisteredBody(Body):
-    """A body of a registered kind: its coordinates at the start are its `scale`, their rates and its numbers here."""
-
-    rates: tuple[float, ...] = ()
-    data: tuple[float, ...] = ()
-
-
-def register_body_kind(
-    name: str,
-    *,
-    size: int,
-    place: Callable,
-    kinetic: Callable,
-    potential: Callable | None = None,
-    center: Callable | None = None,
-) -> None:
-    """Let `Builder.add_body_own` make bodies of a new kind; raise if the name is taken.
-
-    A body is whatever can tell where its points are and what its kinetic energy is, by `size` generalized coordinates.
-    The functions are compiled; masses, forces of inertia, and rows of joints are their exact derivatives:
-
-        place(point, coordinates, data) -> (x, y, z) in the world of a point (3) of the body [m]
-        kinetic(coordinates, rates, data) -> energy, quadratic in the rates of the coordinates [J]
-        potential(coordinates, data) -> energy stored in the body, without that of its weight [J]
-        center(coordinates, data) -> (x, y, z) of the centre of mass in the world [m]
-
-    with the numbers `data` given to `add_body_own`. They may use + - * /, whole powers, `abs`, comparisons and `sqrt`,
-    `sin`, `cos`, `atan2` of `math`, loops, and other functions compiled by `numba.njit`.
-
-    Args:
-        name: of the kind.
-        size: how many coordinates it has, 1 to 12.
-        place: see above.
-        kinetic: see above; its second derivatives by the rates are the mass block and must be positive definite.
-        potential: see above; none without.
-        center: see above; without, the place of the body's origin.
-    """
-    if type(size) is not int or not 1 <= size <= MAX_COORDINATES:
-        raise ModelError(f'body kind "{name}": size must be 1 to {MAX_COORDINATES}, got {size!r}')
-    functions = {"place": place, "kinetic": kinetic, "potential": potential, "center": center}
-    for word, function in functions.items():
-        if not callable(function) and (function is not None or word in ("place", "kinetic")):
-            raise ModelError(f'body kind "{name}": {word} must be a function, got {function!r}')
-    bodies.register_body_kind(bodies.BodyKind(name, size, size))
-    REGISTERED_BODY_KINDS[name] = RegisteredBodyKind(name, size, place, kinetic, potential, center)
-
-
-class RegisteredBodyBuilder:
-    """The part of `Builder` that makes bodies of registered kinds."""
-
-    _spec: Spec
-    _bodies: dict[str, int]
-
-    def add_body_own(
-        self, kind: str, name: str, *, mass: float, coordinates: Any, rates: Any = None, data: Any = ()
-    ) -> str:
-        """Add a body of a registered kind and return its name.
-
-        Where it is follows from its coordinates alone. Joints tie its points: ball, distance and, with the other body
-        as parent, point_on_line and point_on_plane.
-
-        Args:
-            kind: a name given to `register_body_kind`.
-            name: unique name.
-            mass: what its weight acts on [kg].
-            coordinates: at the start, as many as the kind has.
-            rates: of the coordinates at the start; zero without.
-            data: numbers handed to the kind's functions.
-        """
-        if kind not in REGISTERED_BODY_KINDS:
-            raise UnknownName("body kind", kind, "register_body_kind", REGISTERED_BODY_KINDS)
-        check.name(name, "a body's name")
-        if name == WORLD or name in self._bodies:
-            raise ModelError(f'body "{name}" exists already')
-        size = REGISTERED_BODY_KINDS[kind].size
-        mass = check.number(mass, f'mass of body "{name}"', positive=True)
-        start = check.vector(coordinates, size, f'coordinates of body "{name}"')
-        speed = (0.0,) * size if rates is None else check.vector(rates, size, f'rates of body "{name}"')
-        numbers = np.asarray(data, float)
-        if numbers.ndim != 1 or not np.isfinite(numbers).all():
-            raise ModelError(f'data of body "{name}" must be a list of finite numbers, got {data!r}')
-        # the model asks every body that turns for an inertia; what moves this one is its kinetic energy
-        still, inertia = (0.0, 0.0, 0.0), (mass, mass, mass, 0.0, 0.0, 0.0)
-        self._bodies[name] = len(self._spec.bodies)
-        self._spec.bodies.append(
-            RegisteredBody(
-                name, mass, still, inertia, None, None, kind, start, rates=speed, data=tuple(numbers.tolist())
-            )
-        )
-        return name
-
-
-# Constraint kinds of the user's own: a function of the relative pose of two frames and of time.
-#
-# A registered kind is a joint kind without freedoms that never carries the tree, like a distance. Its rows and their
-# biases follow from the function; see `constraints/custom.py`.
-
-MAX_ROWS = 6
-# What the limits of a black-box joint are called after its name and its kind's.
-LIMITS = ":limits"
-
-
-@dataclass(frozen=True, slots=True)
-class ConstraintKind:
-    """A constraint kind: its function, how many values it returns, and whether they are held at 0 or above 0.
-
-    A black box (`project`) has a projection for its function; 0 rows are as many as that locks. `directions` are those
-    given by the user, orthonormal. `forces` says along what forces act that do not act along the rows.
-    """
-
-    name: str
-    function: Callable
-    rows: int
-    one_sided: bool
-    project: bool = False
-    directions: tuple[tuple[float, ...], ...] | None = None
-    limited: bool | None = None
-    forces: Callable | None = None
-
-
-CONSTRAINT_KINDS: dict[str, ConstraintKind] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class RegisteredConstraint(Joint):
-    """A constraint of a registered kind, with the numbers its function is given."""
-
-    data: tuple[float, ...] = ()
-
-
-def register_constraint(
-    name: str, function: Callable, *, rows: int = 1, one_sided: bool = False, forces: Callable | None = None
-) -> None:
-    """Let `Builder.add_constraint` make constraints of a new kind; raise if the name is taken.
-
-    The function says what is held, and is all there is to write: it is compiled, and its rows and biases are its exact
-    derivatives. It is called as
-
-        function(position, rotation, time, data)
-
-    with the position (3) of the child's frame from the parent's and the rotation (3 rows of 3), both in the axes of
-    the parent's frame, the time [s], and the numbers given to `add_constraint`. It returns one value, or a tuple of
-    `rows` values, made by + - * /, whole powers, `abs`, comparisons and `sqrt`, `sin`, `cos`, `atan2` of `math`; loops
-    and other functions compiled by `numba.njit` may be used.
-
-    Args:
-        name: of the kind.
-        function: the value held at 0 [m, rad, or any unit].
-        rows: how many values it returns, 1 to 6.
-        one_sided: whether values are kept at 0 or above, by forces that push and never pull.
-        forces: along what the forces act that hold the values, where that is not along the rows: friction of a sliding
-            point, a motor that pushes aside. Called in Python as forces(position, rotation, velocity, turning, time,
-            data), with the velocity (3) and angular velocity (3) of the child's frame against the parent's in the axes
-            of the parent's, it returns six numbers for each value: torque and force on the child at its frame's origin,
-            in the same axes.
-    """
-    _require_new(name, function)
-    if forces is not None and (not callable(forces) or one_sided):
-        raise ModelError(
-            f'constraint kind "{name}": forces must be callable, and one_sided false, since forces along other '
-            f"directions may not exist that only push; got {forces!r}"
-        )
-    if type(rows) is not int or not 1 <= rows <= MAX_ROWS:
-        raise ModelError(f'constraint kind "{name}": rows must be 1 to {MAX_ROWS}, got {rows!r}')
-    CONSTRAINT_KINDS[name] = ConstraintKind(name, function, rows, bool(one_sided), forces=forces)
-    KINDS[name] = Kind(name, (), (False,) * 6, coupled="registered", tree=False)
-
-
-def _require_new(name: str, function: Any) -> None:
-    check.name(name, "a constraint kind's name")
-    if name in KINDS:
-        raise ModelError(f'constraint kind "{name}" exists already')
-    if not callable(function):
-        raise ModelError(f'constraint kind "{name}": its function must be callable, got {function!r}')
-
-
-def register_joint(name: str, project: Callable, *, locked: Any = None, limited: bool | None = None) -> None:
-    """Let `Builder.add_constraint` make joints of a new kind, given by a black box; raise if the name is taken.
-
-    The box is asked for the allowed state nearest to a given one, and is all there is to write. It is called as
-
-        project(x, q)    or    project(x, q, data)
-
-    with the position x (3) and the unit quaternion q (w, x, y, z) of the child's frame in the parent's, and the numbers
-    given to `add_constraint`, and returns such a pair. States that are allowed must come back as they are. A function
-    under `numba.njit` is called as compiled; any other as Python, from within the steps.
-
-    Args:
-        name: of the kind.
-        project: the black box.
-        locked: directions along which every state is brought back, each six numbers: the turn about and the move along
-            the axes of the parent's frame. None finds them by finite differences of `project`, at every step anew.
-        limited: whether states are also stopped at limits, on one side; None finds out by looking at some states.
-    """
-    _require_new(name, project)
-    directions = checked_directions(name, locked)
-    given = None if directions is None else tuple(map(tuple, directions.tolist()))
-    for suffix in ("", LIMITS):
-        kind = ConstraintKind(name + suffix, project, len(given or ()), suffix == LIMITS, True, given, limited)
-        CONSTRAINT_KINDS[kind.name] = kind
-        KINDS[kind.name] = Kind(kind.name, (), (False,) * 6, coupled="registered", tree=False)
-
-
-def refuse_constraints(spec: Spec, method: str) -> None:
-    """Raise if a model has constraints of registered kinds, for a method that has rows of its own."""
-    for joint in spec.joints:
-        if isinstance(joint, RegisteredConstraint):
-            raise UnsupportedByMethod(
-                f'method "{method}" knows no registered kinds: constraint "{joint.name}" is of kind "{joint.kind}". '
-                "Methods that do: full, adaptive, multipliers, impulses"
-            )
-
-
-def refuse_black_boxes(spec: Spec, method: str) -> None:
-    """Raise if a model has black-box joints, for a method that asks for accelerations of its rows."""
-    for joint in spec.joints:
-        if isinstance(joint, RegisteredConstraint) and CONSTRAINT_KINDS[joint.kind].project:
-            raise UnsupportedByMethod(
-                f'method "{method}" knows no black-box joints: joint "{joint.name}" is of kind "{joint.kind}". '
-                "Methods that do: impulses"
-            )
-
-
-def unsymmetric_joints(spec: Spec) -> list[RegisteredConstraint]:
-    """Return the constraints whose forces act along other directions than their rows."""
-    customs = [joint for joint in spec.joints if isinstance(joint, RegisteredConstraint)]
-    return [joint for joint in customs if CONSTRAINT_KINDS[joint.kind].forces is not None]
-
-
-def refuse_unsymmetric(spec: Spec, method: str) -> None:
-    """Raise if a model has constraints with forces of their own, for a method whose forces act along the rows."""
-    for joint in unsymmetric_joints(spec):
-        raise UnsupportedByMethod(
-            f'method "{method}" lets forces act along rows only: constraint "{joint.name}" of kind "{joint.kind}" has '
-            "forces of its own. Methods that can: multipliers"
-        )
-
-
-class ConstraintBuilder:
-    """The constraint half of `Builder`."""
-
-    _spec: Spec
-    _joints: dict[str, str]
-
-    def add_constraint(self, kind: str, name: str, parent: str, child: str, *, data: Any = (), **frames: Any) -> str:
-        """Add a constraint of a registered kind between frames of two bodies and return its name.
-
-        It stands with the loop joints and has no coordinates. Limits of a black-box joint stand beside it as
-        "NAME:limits".
-
-        Args:
-            kind: a name given to `register_constraint` or `register_joint`.
-            name: unique name.
-            parent, child: bodies; the parent may be "world".
-            data: numbers handed to the kind's function.
-            frames: position, rotation, position_in_child, rotation_in_child.
-        """
-        own = CONSTRAINT_KINDS.get(kind)
-        if own is None or not own.project or own.one_sided:
-            return self._put_constraint(kind, name, parent, child, data, frames)
-        numbers = tuple(np.asarray(data, float).ravel().tolist())
-        locks = locks_of(kind, own.function, numbers, own.rows, own.limited)
-        names = [
-            self._put_constraint(kind + part, name + part, parent, child, data, frames)
-            for part, there in (("", locks.rows > 0), (LIMITS, locks.limited))
-            if there
-        ]
-        return names[0]
-
-    def _put_constraint(self, kind: str, name: str, parent: str, child: str, data: Any, frames: dict[str, Any]) -> str:
-        """Add one constraint, alone, and return its name."""
-        if kind not in CONSTRAINT_KINDS:
-            raise UnknownName("constraint kind", kind, "register_constraint", CONSTRAINT_KINDS)
-        check.name(name, "a joint's name")
-        if name in self._joints:
-            raise ModelError(f'joint "{name}" exists already')
-        known = {body.name for body in self._spec.bodies}
-        for body in (parent, child):
-            if body not in known and not (body == WORLD and body is parent):
-                raise UnknownName("body", body, f'constraint "{name}"', (WORLD, *known))
-        if parent == child:
-            raise ModelError(f'constraint "{name}" joins "{parent}" to itself')
-        for word in frames:
-            if word not in ("position", "rotation", "position_in_child", "rotation_in_child"):
-                raise UnknownName("option", word, f'constraint "{name}"', ("data", "position", "rotation",
-                    "position_in_child", "rotation_in_child"))  # fmt: skip
-        numbers = np.asarray(data, float)
-        if numbers.ndim != 1 or not np.isfinite(numbers).all():
-            raise ModelError(f'data of constraint "{name}" must be a list of finite numbers, got {data!r}')
-        plain = checked_joint(kind, name, parent, child, **frames)
-        ends = (plain.position, plain.rotation, plain.position_in_child, plain.rotation_in_child)
-        self._joints[name] = kind
-        self._spec.joints.append(RegisteredConstraint(name, kind, parent, child, *ends, data=tuple(numbers.tolist())))
-        return name
+def _multiply(a: Any, b: Any) -> np.ndarray:
+    w = a[0] * b[0] - a[1] * b[1] - a[2] * b[2] - a[3] * b[3]
+    return np.array([w, *(a[0] * np.array(b[1:]) + b[0] * np.array(a[1:]) + np.cross(a[1:], b[1:]))])
+
+
+def _rotation(v: np.ndarray) -> np.ndarray:
+    angle = math.sqrt(v @ v)
+    return np.array([math.cos(0.5 * angle), *(0.5 * np.sinc(0.5 * angle / math.pi) * v)])
+
+
+def _error(state: tuple[np.ndarray, np.ndarray], target: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Return the error of a state against its target: rotation vector, then translation."""
+    (x, q), (xt, qt) = state, target
+    d = _multiply(q, (qt[0], *(-qt[1:])))
+    d = -d if d[0] < 0.0 else d
+    size = math.sqrt(d[1:] @ d[1:])
+    turn = d[1:] * (2.0 * math.atan2(size, d[0]) / size) if size > 0.0 else np.zeros(3)
+    return np.concatenate([turn, x - xt])

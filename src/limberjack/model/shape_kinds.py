@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from limberjack._registry import lookup
 from limberjack.errors import ModelError
 from limberjack.model import check
-from limberjack.model.spec import WORLD, Shape, Spec
+from limberjack.model.spec import IDENTITY, ORIGIN, WORLD, Shape, Spec
 from limberjack.spatial.frames import matrix_from_quaternion, skew
 
 __all__ = ["DENSITY", "ShapeBuilder", "body_from_shapes", "mesh_mass", "shape_mass"]
@@ -26,13 +27,7 @@ DENSITY = 1000.0
 
 
 class ShapeBuilder:
-    """The shape half of `Builder`.
-
-    Every `add_shape_*` takes the body ("world" = static) and the common keywords: position, rotation (in the body
-    frame), friction = 0.5, restitution = 0, density = None (1000 kg/m^3 where the body's mass comes from its shapes),
-    color = (r, g, b, a), collide = True, group = 0 (shapes of one nonzero group do not collide), name. All return the
-    shape's name.
-    """
+    """The part of `Builder` that adds shapes."""
 
     _spec: Spec
     _shapes: set[str]
@@ -42,77 +37,178 @@ class ShapeBuilder:
 
         def _body(self, name: str) -> str: ...
 
-    def add_shape_sphere(self, body: str, radius: float, **options: Any) -> str:
-        """Add a sphere of `radius` [m]."""
-        return self._add_shape("sphere", body, (radius,), **options)
+    def add_shape_sphere(
+        self, body: str, radius: float, *,
+        position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY, friction: float = 0.5, restitution: float = 0.0,
+        density: float | None = None, color: ArrayLike | None = None, collide: bool = True, group: int = 0,
+        name: str | None = None,
+    ) -> str:  # fmt: skip
+        """Add a sphere and return its name.
 
-    def add_shape_box(self, body: str, size: Any, **options: Any) -> str:
-        """Add a box with full edge lengths `size` [m]."""
-        return self._add_shape("box", body, check.vector(size, 3, f'size of a box on body "{body}"'), **options)
+        Args:
+            body: "world" is static.
+            radius: [m].
+            position, rotation: shape frame in the body: origin [m], and quaternion (w, x, y, z) or 3x3 rotation.
+            friction: coefficient; of two shapes the geometric mean counts.
+            restitution: 0 to 1; of two shapes the larger counts.
+            density: for bodies whose mass comes from their shapes; None is 1000 [kg/m^3].
+            color: (r, g, b) or (r, g, b, a), each 0 to 1; None leaves it to the viewer.
+            collide: False only shows the shape.
+            group: shapes of one group other than 0 do not collide with each other.
+            name: unique name; made from the body and the kind when None.
+        """
+        return self._add_shape("sphere", (radius,), locals())
 
-    def add_shape_capsule(self, body: str, radius: float, length: float, **options: Any) -> str:
-        """Add a capsule along z: `length` without the caps [m]."""
-        return self._add_shape("capsule", body, (radius, length), **options)
+    def add_shape_box(
+        self, body: str, size: ArrayLike, *,
+        position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY, friction: float = 0.5, restitution: float = 0.0,
+        density: float | None = None, color: ArrayLike | None = None, collide: bool = True, group: int = 0,
+        name: str | None = None,
+    ) -> str:  # fmt: skip
+        """Add a box and return its name.
 
-    def add_shape_cylinder(self, body: str, radius: float, length: float, **options: Any) -> str:
-        """Add a cylinder along z [m]."""
-        return self._add_shape("cylinder", body, (radius, length), **options)
+        Args:
+            body: "world" is static.
+            size: full edge lengths (x, y, z) [m].
+            position, rotation: shape frame in the body: origin [m], and quaternion (w, x, y, z) or 3x3 rotation.
+            friction: coefficient; of two shapes the geometric mean counts.
+            restitution: 0 to 1; of two shapes the larger counts.
+            density: for bodies whose mass comes from their shapes; None is 1000 [kg/m^3].
+            color: (r, g, b) or (r, g, b, a), each 0 to 1; None leaves it to the viewer.
+            collide: False only shows the shape.
+            group: shapes of one group other than 0 do not collide with each other.
+            name: unique name; made from the body and the kind when None.
+        """
+        return self._add_shape("box", check.vector(size, 3, f'size of a box on body "{body}"'), locals())
 
-    def add_shape_plane(self, body: str = WORLD, **options: Any) -> str:
-        """Add an endless plane, z up; all below is solid."""
-        return self._add_shape("plane", body, (), **options)
+    def add_shape_capsule(
+        self, body: str, radius: float, length: float, *,
+        position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY, friction: float = 0.5, restitution: float = 0.0,
+        density: float | None = None, color: ArrayLike | None = None, collide: bool = True, group: int = 0,
+        name: str | None = None,
+    ) -> str:  # fmt: skip
+        """Add a capsule along z and return its name.
+
+        Args:
+            body: "world" is static.
+            radius: [m].
+            length: without the caps [m].
+            position, rotation: shape frame in the body: origin [m], and quaternion (w, x, y, z) or 3x3 rotation.
+            friction: coefficient; of two shapes the geometric mean counts.
+            restitution: 0 to 1; of two shapes the larger counts.
+            density: for bodies whose mass comes from their shapes; None is 1000 [kg/m^3].
+            color: (r, g, b) or (r, g, b, a), each 0 to 1; None leaves it to the viewer.
+            collide: False only shows the shape.
+            group: shapes of one group other than 0 do not collide with each other.
+            name: unique name; made from the body and the kind when None.
+        """
+        return self._add_shape("capsule", (radius, length), locals())
+
+    def add_shape_cylinder(
+        self, body: str, radius: float, length: float, *,
+        position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY, friction: float = 0.5, restitution: float = 0.0,
+        density: float | None = None, color: ArrayLike | None = None, collide: bool = True, group: int = 0,
+        name: str | None = None,
+    ) -> str:  # fmt: skip
+        """Add a cylinder along z and return its name.
+
+        Args:
+            body: "world" is static.
+            radius: [m].
+            length: [m].
+            position, rotation: shape frame in the body: origin [m], and quaternion (w, x, y, z) or 3x3 rotation.
+            friction: coefficient; of two shapes the geometric mean counts.
+            restitution: 0 to 1; of two shapes the larger counts.
+            density: for bodies whose mass comes from their shapes; None is 1000 [kg/m^3].
+            color: (r, g, b) or (r, g, b, a), each 0 to 1; None leaves it to the viewer.
+            collide: False only shows the shape.
+            group: shapes of one group other than 0 do not collide with each other.
+            name: unique name; made from the body and the kind when None.
+        """
+        return self._add_shape("cylinder", (radius, length), locals())
+
+    def add_shape_plane(
+        self, body: str = WORLD, *,
+        position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY, friction: float = 0.5, restitution: float = 0.0,
+        density: float | None = None, color: ArrayLike | None = None, collide: bool = True, group: int = 0,
+        name: str | None = None,
+    ) -> str:  # fmt: skip
+        """Add an infinite plane and return its name: z is up, all below is solid.
+
+        Args:
+            body: "world" is static.
+            position, rotation: shape frame in the body: origin [m], and quaternion (w, x, y, z) or 3x3 rotation.
+            friction: coefficient; of two shapes the geometric mean counts.
+            restitution: 0 to 1; of two shapes the larger counts.
+            density: for bodies whose mass comes from their shapes; None is 1000 [kg/m^3].
+            color: (r, g, b) or (r, g, b, a), each 0 to 1; None leaves it to the viewer.
+            collide: False only shows the shape.
+            group: shapes of one group other than 0 do not collide with each other.
+            name: unique name; made from the body and the kind when None.
+        """
+        return self._add_shape("plane", (), locals())
 
     def add_shape_mesh(
-        self,
-        body: str,
-        path: Any = None,
-        faces: Any = None,
-        *,
-        vertices: Any = None,
-        scale: float = 1.0,
-        **options: Any,
-    ) -> str:
-        """Add a closed triangle mesh, from a file (.obj, .stl) or from vertices (n, 3) and faces (m, 3).
+        self, body: str, path: str | PathLike[str] | ArrayLike | None = None, faces: ArrayLike | None = None, *,
+        vertices: ArrayLike | None = None, scale: float = 1.0, position: ArrayLike = ORIGIN,
+        rotation: ArrayLike = IDENTITY, friction: float = 0.5, restitution: float = 0.0, density: float | None = None,
+        color: ArrayLike | None = None, collide: bool = True, group: int = 0, name: str | None = None,
+    ) -> str:  # fmt: skip
+        """Add a closed triangle mesh and return its name.
 
-        Vertices may take the place of the path.
+        Args:
+            body: "world" is static.
+            path: a file (.obj, .stl, ...), or the vertices.
+            faces: (m, 3) indices of the vertices of each triangle.
+            vertices: (n, 3) [m].
+            scale: factor on the vertices.
+            position, rotation: shape frame in the body: origin [m], and quaternion (w, x, y, z) or 3x3 rotation.
+            friction: coefficient; of two shapes the geometric mean counts.
+            restitution: 0 to 1; of two shapes the larger counts.
+            density: for bodies whose mass comes from their shapes; None is 1000 [kg/m^3].
+            color: (r, g, b) or (r, g, b, a), each 0 to 1; None leaves it to the viewer.
+            collide: False only shows the shape.
+            group: shapes of one group other than 0 do not collide with each other.
+            name: unique name; made from the body and the kind when None.
         """
+        options = locals()
         if path is not None and vertices is None and not isinstance(path, (str, PathLike)):
             path, vertices = None, path
         if (path is None) == (vertices is None) or (path is not None and faces is not None):
             raise ModelError(f'mesh on body "{body}": give a path, or vertices and faces')
-        if path is not None:
-            vertices, faces = lookup("mesh reader", Path(path))(Path(path))
+        given: tuple[Any, Any] = vertices, faces
+        if isinstance(path, (str, PathLike)):
+            given = lookup("mesh reader", Path(path))(Path(path))
         scale = check.number(scale, f'scale of a mesh on body "{body}"', positive=True)
-        vertices, faces = _shared_mesh(vertices, faces, scale, f'mesh on body "{body}"', self._meshes)
-        return self._add_shape("mesh", body, (1.0,), vertices=vertices, faces=faces, **options)
+        mesh = _shared_mesh(*given, scale, f'mesh on body "{body}"', self._meshes)
+        return self._add_shape("mesh", (1.0,), options, mesh)
 
     def _add_shape(
-        self, kind: str, body: str, size: tuple[float, ...], *, position: Any = (0.0, 0.0, 0.0),
-        rotation: Any = (1.0, 0.0, 0.0, 0.0), friction: float = 0.5, restitution: float = 0.0,
-        density: float | None = None, color: Any = None, collide: bool = True, group: int = 0,
-        name: str | None = None, vertices: Any = None, faces: Any = None,
-    ) -> str:  # fmt: skip
-        self._body(body)
-        name = name or f"{body}:{kind}{len(self._spec.shapes)}"
+        self, kind: str, size: tuple[float, ...], given: dict[str, Any], mesh: tuple[Any, Any] = (None, None)
+    ) -> str:
+        """Add a shape from the arguments of the method that was called, and return its name."""
+        body = self._body(given["body"])
+        name = given["name"] or f"{body}:{kind}{len(self._spec.shapes)}"
         if name in self._shapes:
             raise ModelError(f'shape "{name}" exists already')
         what = f'of shape "{name}"'
-        low = 0.0 if kind in ("capsule",) else None
+        low = 0.0 if kind == "capsule" else None
         checked = tuple(
             check.number(x, f"size {what}", positive=not (low == 0.0 and i == 1), low=low) for i, x in enumerate(size)
         )
-        bounce = check.number(restitution, f"restitution {what}", low=0.0)
-        if bounce > 1.0:
+        restitution, density, group = given["restitution"], given["density"], given["group"]
+        if check.number(restitution, f"restitution {what}", low=0.0) > 1.0:
             raise ModelError(f"restitution {what} must be <= 1, got {restitution!r}")
         if not isinstance(group, (int, np.integer)):
             raise ModelError(f"group {what} must be a whole number, got {group!r}")
         self._spec.shapes.append(
             Shape(
                 check.name(name, "a shape's name"), body, kind, checked,
-                check.vector(position, 3, f"position {what}"), check.frame_rotation(rotation, f"rotation {what}"),
-                check.number(friction, f"friction {what}", low=0.0), bounce,
+                check.vector(given["position"], 3, f"position {what}"),
+                check.frame_rotation(given["rotation"], f"rotation {what}"),
+                check.number(given["friction"], f"friction {what}", low=0.0), float(restitution),
                 None if density is None else check.number(density, f"density {what}", low=0.0),
-                check.color(color, f"color {what}"), bool(collide), int(group), vertices, faces,
+                check.color(given["color"], f"color {what}"), bool(given["collide"]), int(group), *mesh,
             )
         )  # fmt: skip
         self._shapes.add(name)
@@ -170,7 +266,7 @@ def mesh_mass(vertices: np.ndarray, faces: np.ndarray) -> tuple[float, np.ndarra
 
 
 def shape_mass(shape: Shape) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return (volume, centroid, inertia about it per unit density) in the shape's own frame."""
+    """Return (volume, centroid, inertia about it per unit density) in the shape's frame."""
     size, zero = shape.size, np.zeros(3)
     if shape.kind == "sphere":
         volume = 4.0 / 3.0 * math.pi * size[0] ** 3

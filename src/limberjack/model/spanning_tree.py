@@ -1,8 +1,8 @@
-"""The spanning tree: which joints carry the tree, which close loops, in which order and direction.
+"""The spanning tree: which joints form the tree, which close loops, in which order and direction.
 
 Joints are taken in creation order, the first that connects two parts stays in the tree. Bodies and joints are then
-numbered depth first from the world, children in creation order. A joint may stand in the tree with its direction
-reversed (its child is nearer the world); the user's sign of q is kept by reversing its factors.
+numbered depth first from the world, children in creation order. A joint may be in the tree with its direction
+reversed (its child is nearer the world); the user's sign of q is preserved by reversing its factors.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from limberjack.model.spec import WORLD, Axis, Body, Joint, Spec
 
 __all__ = ["Tree", "span"]
 
-# Kinds that hold a point of the child and let it turn: on a particle, whose turning has no inertia, they tie points.
+# Kinds that constrain a point of the child and leave it free to rotate: on a particle, which has no rotational inertia,
+# they connect points and are loop joints.
 _POINTS = ("ball", "point_on_line", "point_on_plane")
 
 
@@ -28,7 +29,7 @@ class Tree:
         order: creation index of each body, in tree order.
         parent: tree index of each body's parent, -1 = world.
         joints: the joint above each body.
-        reversed: whether that joint stands with its child nearer the world.
+        reversed: whether that joint is reversed: its child is nearer the world.
         loops: joints that close loops, and couplings, in creation order.
     """
 
@@ -58,7 +59,7 @@ def span(spec: Spec) -> Tree:
 
 
 def _choose(spec: Spec, index: dict[str, int], count: int) -> tuple[list[Joint], list[Joint], list[int]]:
-    """Return (tree joints, loop joints, bodies that are roots of parts not tied to the world)."""
+    """Return (tree joints, loop joints, bodies that are roots of parts not connected to the world)."""
     leader = list(range(count + 1))
     root = list(range(count + 1))
 
@@ -79,7 +80,7 @@ def _choose(spec: Spec, index: dict[str, int], count: int) -> tuple[list[Joint],
         a, b = find(parent), find(child)
         if a == b:
             if joint.kind == "free":
-                raise ModelError(f'free joint "{joint.name}": body "{joint.child}" is tied to the world already')
+                raise ModelError(f'free joint "{joint.name}": body "{joint.child}" is connected to the world already')
             loops.append(joint)
             continue
         if root[a] == count or root[b] == count:
@@ -102,19 +103,19 @@ def _root_joint(body: Body, names: set[str]) -> Joint:
         name += ":free"
     zero, one = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)
     frame = (name, body.body_kind, WORLD, body.name, zero, one, zero, one)
-    place = body.position or zero
+    origin = body.position or zero
     if body.body_kind == "planar":
         w, _, _, z = body.rotation or one
-        turn = 2.0 * math.atan2(z, w) if w >= 0.0 else 2.0 * math.atan2(-z, -w)
-        return Joint(*frame, start=(place[0], place[1], turn))
+        angle = 2.0 * math.atan2(z, w) if w >= 0.0 else 2.0 * math.atan2(-z, -w)
+        return Joint(*frame, start=(origin[0], origin[1], angle))
     if body.body_kind == "particle":
-        ways = (("x", (1.0, 0.0, 0.0)), ("y", (0.0, 1.0, 0.0)), ("z", (0.0, 0.0, 1.0)))
+        directions = (("x", (1.0, 0.0, 0.0)), ("y", (0.0, 1.0, 0.0)), ("z", (0.0, 0.0, 1.0)))
         axes = tuple(
             Axis(name=f"{name}:{letter}", kind="slide", axis=axis, start=at)
-            for (letter, axis), at in zip(ways, place, strict=True)
+            for (letter, axis), at in zip(directions, origin, strict=True)
         )
         # The start of the joint says that the start pose is in its axes already.
-        return Joint(name, "compound", *frame[2:], axes=axes, start=place)
+        return Joint(name, "compound", *frame[2:], axes=axes, start=origin)
     return Joint(name, "free", *frame[2:])
 
 
@@ -132,13 +133,13 @@ def _walk(
     ]
     while stack:
         body, parent, joint, flipped, came_from = stack.pop()
-        place = len(order)
+        index = len(order)
         order.append(body)
         parents.append(parent)
         joints.append(joint)
         backward.append(flipped)
         below = [edge for edge in neighbours[body] if edge[1] is not joint and edge[0] != came_from]
-        stack += [(child, place, edge, turned, body) for child, edge, turned in sorted(below, key=_first, reverse=True)]
+        stack += [(child, index, edge, turned, body) for child, edge, turned in sorted(below, key=_first, reverse=True)]
     return order, parents, joints, backward
 
 

@@ -1,4 +1,4 @@
-"""The declarative record of a model: plain frozen data, exactly what the user or a file said.
+"""The declarative record of a model: plain frozen data, exactly as the user or a file gave it.
 
 `Builder` fills it, `Model` is compiled from it, the native JSON format stores it without loss.
 """
@@ -8,9 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import inf
 
-__all__ = ["Axis", "Body", "Joint", "Motor", "Point", "Shape", "Spec", "Spring", "WORLD"]
+__all__ = [
+    "Axis", "Body", "IDENTITY", "Joint", "Motor", "ORIGIN", "Point", "Shape", "Spec", "Spring", "WORLD", "Z_AXIS",
+]  # fmt: skip
 
 WORLD = "world"
+ORIGIN = (0.0, 0.0, 0.0)
+# The quaternion of no rotation.
+IDENTITY = (1.0, 0.0, 0.0, 0.0)
+Z_AXIS = (0.0, 0.0, 1.0)
 Vector = tuple[float, ...]
 Limit = tuple[float, float] | None
 
@@ -22,9 +28,9 @@ class Motor:
     Attributes:
         kp: stiffness [N m / rad or N / m].
         kd: damping [N m s / rad or N s / m].
-        target: coordinate held; for a ball joint a quaternion (w, x, y, z).
+        target: desired coordinate; for a ball joint a quaternion (w, x, y, z).
         max: largest force [N m or N].
-        velocity: velocity aimed at [rad/s or m/s].
+        velocity: desired velocity [rad/s or m/s].
     """
 
     kp: float = 0.0
@@ -77,7 +83,7 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """A joint of any kind, with its frame in both bodies and its properties per freedom."""
+    """A joint of any kind, with its frame in both bodies and its properties per dof."""
 
     name: str
     kind: str

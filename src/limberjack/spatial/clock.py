@@ -1,6 +1,6 @@
-"""The processor's own counter, read inside kernels: where the time of a step goes.
+"""The processor's cycle counter, read inside kernels: where the time of a step goes.
 
-Counts are told, never used: no result depends on them.
+Counts are reported and never used: no result depends on them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from limberjack.spatial.lanes import intrinsic
 
 __all__ = ["COUNTS", "ticks"]
 
-# Elsewhere programs may not read the counter: they would be stopped, so it stays 0.
+# On other processors user programs may not read the counter, and would be killed for it: it stays 0.
 COUNTS = platform.machine().lower() in ("x86_64", "amd64")
 
 

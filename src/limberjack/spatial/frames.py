@@ -51,7 +51,7 @@ def quaternion_from_matrix(r: np.ndarray) -> np.ndarray:
     """Return the (..., 4) quaternions with w >= 0 of the (..., 3, 3) rotations."""
     r = np.asarray(r, float)
     m = [r[..., i, j] for i in range(3) for j in range(3)]
-    # Four candidates, each exact where its own component is the largest.
+    # Four candidates, each exact where its component is the largest.
     squares = np.stack(
         [1 + m[0] + m[4] + m[8], 1 + m[0] - m[4] - m[8], 1 - m[0] + m[4] - m[8], 1 - m[0] - m[4] + m[8]], -1
     )

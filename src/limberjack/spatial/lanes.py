@@ -1,8 +1,12 @@
-"""Four doubles at a time: a small Numba type over LLVM's vectors, for 3-vectors and columns of 3x3 matrices.
+"""Four doubles at a time: a small Numba type over LLVM's vectors.
 
-A value holds x, y, z and a fourth place that nothing may depend on. Every operation is the same one on each lane, in
-the order written: results are the same bits whether the processor has wide registers or not. Compilers do not find
-this form by themselves in code on scalars.
+It is used in two ways. As a 3-vector, or a column of a 3x3 matrix, a value is (x, y, z) and a fourth lane of padding
+that nothing may depend on: `load4`, `pack`, `cross4`, `dot4`, `combine`. As one number of each of four bodies it takes
++ - *, so that functions written for one body, `vectors.cross` or a whole Newton step, are functions of four at once:
+`four` and `set_four` read and write row k of an array (rows, 4).
+
+Every operation is the same on each lane, in the order written: results are the same bits whether the processor has wide
+registers or not. Compilers do not find this form by themselves in code on scalars.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from numba.extending import lower_builtin, models, register_model
 from limberjack._jit import inner
 
 __all__ = [
+    "Lanes",
     "add",
     "at",
     "column",
@@ -27,11 +32,13 @@ __all__ = [
     "dot4",
     "four",
     "from_row",
+    "intrinsic",
     "lane",
     "load4",
     "mul",
     "pack",
     "prefetch",
+    "rotate_left",
     "scale",
     "set_four",
     "splat",
@@ -47,6 +54,7 @@ def intrinsic(function: Any = None, **options: Any) -> Any:
 
 _VECTOR = ir.VectorType(ir.DoubleType(), 4)
 _INDEX = ir.IntType(32)
+_OPERATORS = {operator.add: "fadd", operator.sub: "fsub", operator.mul: "fmul"}
 
 
 class Lanes(types.Type):
@@ -70,12 +78,17 @@ def _shuffled(builder: Any, value: Any, order: tuple[int, ...]) -> Any:
     return builder.shuffle_vector(value, ir.Constant(_VECTOR, ir.Undefined), mask)
 
 
-def _place(context: Any, builder: Any, kind: Any, array: Any, i: Any, k: Any) -> Any:
+def _splatted(builder: Any, value: Any) -> Any:
+    first = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), value, ir.Constant(_INDEX, 0))
+    return _shuffled(builder, first, (0, 0, 0, 0))
+
+
+def _address(context: Any, builder: Any, kind: Any, array: Any, i: Any, k: Any) -> Any:
     """Return the address of array[i, k] of a C-ordered array, as one of four doubles."""
     struct = context.make_array(kind)(context, builder, array)
     width = cgutils.unpack_tuple(builder, struct.shape)[1]
-    place = builder.add(builder.mul(i, width), k)
-    return builder.bitcast(builder.gep(struct.data, [place]), _VECTOR.as_pointer())
+    offset = builder.add(builder.mul(i, width), k)
+    return builder.bitcast(builder.gep(struct.data, [offset]), _VECTOR.as_pointer())
 
 
 @intrinsic
@@ -83,8 +96,8 @@ def load4(typing: Any, array: Any, i: Any, k: Any) -> Any:
     """Return array[i, k .. k + 3]."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        place = _place(context, builder, signature.args[0], *args)
-        return builder.load(place, align=8)
+        address = _address(context, builder, signature.args[0], *args)
+        return builder.load(address, align=8)
 
     return _LANES(array, types.intp, types.intp), code
 
@@ -94,7 +107,7 @@ def store4(typing: Any, array: Any, i: Any, k: Any, value: Any) -> Any:
     """Set array[i, k .. k + 3]."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(args[3], _place(context, builder, signature.args[0], *args[:3]), align=8)
+        builder.store(args[3], _address(context, builder, signature.args[0], *args[:3]), align=8)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, types.intp, _LANES), code
@@ -102,14 +115,14 @@ def store4(typing: Any, array: Any, i: Any, k: Any, value: Any) -> Any:
 
 @intrinsic(prefer_literal=False)
 def prefetch(typing: Any, array: Any, i: Any, k: Any) -> Any:
-    """Ask for the cache line of array[i, k], which is used soon; changes no result."""
+    """Prefetch the cache line of array[i, k], which is used soon; changes no result."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         byte = ir.IntType(8).as_pointer()
-        place = builder.bitcast(_place(context, builder, signature.args[0], *args), byte)
+        address = builder.bitcast(_address(context, builder, signature.args[0], *args), byte)
         kind = ir.FunctionType(ir.VoidType(), [byte, _INDEX, _INDEX, _INDEX])
-        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(ask, [place, _INDEX(0), _INDEX(3), _INDEX(1)])  # to read, into all levels, data
+        fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(fetch, [address, _INDEX(0), _INDEX(3), _INDEX(1)])  # to read, into all levels, data
         return context.get_dummy_value()
 
     return types.void(array, types.intp, types.intp), code
@@ -117,7 +130,7 @@ def prefetch(typing: Any, array: Any, i: Any, k: Any) -> Any:
 
 @intrinsic
 def from_row(typing: Any, array: Any, first: Any) -> Any:
-    """Return `array` as if `first` rows, never touched, stood before it: its row 0 is row `first` of the result."""
+    """Return `array` as if `first` rows, never accessed, came before it: its row 0 is row `first` of the result."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = signature.args[0]
@@ -138,8 +151,7 @@ def splat(typing: Any, x: Any) -> Any:
     """Return (x, x, x, x)."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        first = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), args[0], ir.Constant(_INDEX, 0))
-        return _shuffled(builder, first, (0, 0, 0, 0))
+        return _splatted(builder, args[0])
 
     return _LANES(types.float64), code
 
@@ -174,7 +186,7 @@ mul = _elementwise("fmul", "Return a b, lane by lane.")
 
 
 @intrinsic
-def turn_left(typing: Any, a: Any) -> Any:
+def rotate_left(typing: Any, a: Any) -> Any:
     """Return (y, z, x)."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -216,7 +228,7 @@ def column(typing: Any, a: Any, b: Any, c: Any, k: Any) -> Any:
             return builder.shuffle_vector(x, y, mask)
 
         first = blend(args[0], args[1], (which, 4 + which, 4 + which, 4 + which))
-        # the last place is padding
+        # the last lane is padding
         return blend(first, blend(args[2], args[2], (which, 3, 3, 3)), (0, 1, 4, 5))
 
     return _LANES(_LANES, _LANES, _LANES, k), code
@@ -231,7 +243,7 @@ def scale(x, a):
 @inner
 def cross4(a, b):
     """Return a x b."""
-    return turn_left(sub(mul(a, turn_left(b)), mul(turn_left(a), b)))
+    return rotate_left(sub(mul(a, rotate_left(b)), mul(rotate_left(a), b)))
 
 
 @inner
@@ -247,49 +259,32 @@ def combine(a, b, c, x):
     return add(add(mul(a, at(x, 0)), mul(b, at(x, 1))), mul(c, at(x, 2)))
 
 
-# Arithmetic signs for `Lanes`, so that functions of numbers are functions of four bodies at once.
-#
-# What is written with + - * for one body, `vectors.cross` or a whole Newton step, takes registers of four numbers as it
-# is. `four(array, k)` and `set_four(array, k, value)` read and write row k of an array (rows, 4).
+def _overload_operator(symbol: Any, instruction: str) -> None:
+    """Define an operator for lanes on either side or on both."""
 
-_SIGNS = {operator.add: "fadd", operator.sub: "fsub", operator.mul: "fmul"}
-_KINDS = ((Lanes, Lanes), (Lanes, types.Float), (types.Float, Lanes))
-
-
-def _spread(builder: Any, value: Any) -> Any:
-    """Return code for four times the same number."""
-    kind, index = ir.VectorType(ir.DoubleType(), 4), ir.IntType(32)
-    nothing = ir.Constant(kind, ir.Undefined)
-    mask = ir.Constant(ir.VectorType(index, 4), [ir.Constant(index, 0)] * 4)
-    return builder.shuffle_vector(builder.insert_element(nothing, value, ir.Constant(index, 0)), nothing, mask)
-
-
-def _give(sign: Any, instruction: str) -> None:
-    """Let `sign` take lanes on either side or on both."""
-
-    class Signs(AbstractTemplate):
+    class LanesOperator(AbstractTemplate):
         def generic(self, args: Any, kws: Any) -> Any:
             lanes = next((kind for kind in args if isinstance(kind, Lanes)), None)
             if lanes is None or len(args) != 2 or not all(isinstance(kind, (Lanes, types.Float)) for kind in args):
                 return None
             return lanes(*args)
 
-    register: Any = infer_global(sign)
-    register(Signs)
+    register: Any = infer_global(symbol)
+    register(LanesOperator)
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         a, b = (
-            value if isinstance(kind, Lanes) else _spread(builder, value)
+            value if isinstance(kind, Lanes) else _splatted(builder, value)
             for kind, value in zip(signature.args, args, strict=True)
         )
         return getattr(builder, instruction)(a, b)
 
-    for kinds in _KINDS:
-        lower_builtin(sign, *kinds)(code)
+    for kinds in ((Lanes, Lanes), (Lanes, types.Float), (types.Float, Lanes)):
+        lower_builtin(symbol, *kinds)(code)
 
 
-for _sign, _instruction in _SIGNS.items():
-    _give(_sign, _instruction)
+for _operator, _instruction in _OPERATORS.items():
+    _overload_operator(_operator, _instruction)
 
 
 @inner

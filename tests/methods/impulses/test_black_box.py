@@ -185,7 +185,7 @@ def test_what_is_no_projection_is_refused():
     """Boxes that move what they return, hold nothing, return other things or fail are refused with their names."""
     boxes = {
         "restless": (lambda x, q: ((0.5 * x[0], 0.0, 0.0), q), "moves the state it returned"),
-        "idle": (lambda x, q: (x, q), "holds nothing"),
+        "idle": (lambda x, q: (x, q), "constrains nothing"),
         "short": (lambda x, q: ((0.0, 0.0), q), "must return"),
         "broken": (lambda x, q: 1 / 0, "failed at"),
     }

@@ -18,7 +18,7 @@ def test_two_rods_in_one_body_are_a_double_pendulum():
     """One body with two angles moves as two rods on hinges in reduced coordinates do, and keeps its energy."""
     a, b, length, mass = 0.9, -0.4, 0.7, 1.3
     build = lj.Builder("one")
-    build.add_body_own("rods", "rods", mass=2 * mass, coordinates=(a, b), rates=(0.3, -1.0), data=(length, mass))
+    build.add_body_registered("rods", "rods", mass=2 * mass, coordinates=(a, b), rates=(0.3, -1.0), data=(length, mass))
     one = lj.Simulation(build.build(), RK4, dt=1e-3)
     build = lj.Builder("two")
     about = (mass * length**2 / 12,) * 2 + (1e-9,)
@@ -42,7 +42,7 @@ def test_a_beam_swings_about_its_sag():
     """A clamped beam with one mode swings harmonically about m g / (3 k): the closed form, to the order of the step."""
     length, mass, k = 2.0, 3.0, 400.0
     build = lj.Builder("beam")
-    build.add_body_own("beam", "beam", mass=mass, coordinates=[0.0], data=(length, mass, k))
+    build.add_body_registered("beam", "beam", mass=mass, coordinates=[0.0], data=(length, mass, k))
     sim = lj.Simulation(build.build(), RK4, dt=1e-3)
     sim.step(777)
     sag, w = -mass * 9.81 / (3 * k), math.sqrt(k / (0.2 * mass))
@@ -60,7 +60,7 @@ def test_a_chain_of_own_solids_is_a_chain_of_planar_bodies(solver):
         for i in range(3):
             x = 0.25 + 0.5 * i
             if own:
-                build.add_body_own("plane", f"b{i}", mass=1.0, coordinates=(x, 0, 0), data=(1.0, 0.05))
+                build.add_body_registered("plane", f"b{i}", mass=1.0, coordinates=(x, 0, 0), data=(1.0, 0.05))
                 ends = {"position": (0.25 if i else 0, 0, 0), "position_in_child": (-0.25, 0, 0)}
                 # in the plane, two of the three rows of a ball are all that can act
                 build.add_joint_ball(f"j{i}", f"b{i - 1}" if i else "world", f"b{i}", **ends)
@@ -87,7 +87,7 @@ def test_a_registered_map_is_an_affine_body():
         build = lj.Builder("map")
         if own:
             start = (0.0, 0.0, -0.3, 1, 0, 0, 0, 1, 0, 0, 0, 1)
-            build.add_body_own("map", "soft", mass=1.5, coordinates=start, data=(1.5, *moments))
+            build.add_body_registered("map", "soft", mass=1.5, coordinates=start, data=(1.5, *moments))
             build.add_joint_ball("hook", "world", "soft", position_in_child=(0.0, 0.1, 0.3), position=(0, 0.1, 0))
         else:
             build.add_body_affine("soft", mass=1.5, inertia=about)
@@ -107,7 +107,7 @@ def test_a_registered_map_is_an_affine_body():
 def test_state_is_kept_and_set():
     """Snapshots hold coordinates; assigning them and their rates sets the body and the bodies that hang on it."""
     build = lj.Builder("hung")
-    build.add_body_own("beam", "beam", mass=1.0, coordinates=[0.1], data=(1.0, 1.0, 50.0))
+    build.add_body_registered("beam", "beam", mass=1.0, coordinates=[0.1], data=(1.0, 1.0, 50.0))
     build.add_body("weight", mass=0.4, inertia=(0.01, 0.01, 0.01), com=(0, 0, -0.1))
     build.add_joint_ball("ball", "beam", "weight", position=(1.0, 0, 0))
     build.add_point("half", "beam", (0.5, 0.2, 0.0))
@@ -135,7 +135,7 @@ def test_state_is_kept_and_set():
 def test_files_hold_bodies_of_registered_kinds(tmp_path):
     """The native format stores coordinates, rates and numbers; a file with a kind that nobody registered is refused."""
     build = lj.Builder("hung")
-    build.add_body_own("beam", "beam", mass=1.0, coordinates=[0.1], rates=[0.3], data=(1.0, 1.0, 50.0))
+    build.add_body_registered("beam", "beam", mass=1.0, coordinates=[0.1], rates=[0.3], data=(1.0, 1.0, 50.0))
     build.add_body("weight", mass=0.4, inertia=(0.01, 0.01, 0.01), com=(0, 0, -0.1))
     build.add_joint_ball("ball", "beam", "weight", position=(1.0, 0, 0))
     model = build.build()
@@ -158,10 +158,10 @@ def test_refusals_name_the_thing():
         lj.register_body_kind("other", size=2, place=len, kinetic=3)  # type: ignore[arg-type]
     build = lj.Builder("x")
     with pytest.raises(lj.UnknownName, match="rodz"):
-        build.add_body_own("rodz", "r", mass=1, coordinates=(0, 0))
+        build.add_body_registered("rodz", "r", mass=1, coordinates=(0, 0))
     with pytest.raises(lj.ModelError, match='coordinates of body "r"'):
-        build.add_body_own("rods", "r", mass=1, coordinates=(0, 0, 0))
-    build.add_body_own("rods", "r", mass=1, coordinates=(0, 0), data=(1.0, 1.0))
+        build.add_body_registered("rods", "r", mass=1, coordinates=(0, 0, 0))
+    build.add_body_registered("rods", "r", mass=1, coordinates=(0, 0), data=(1.0, 1.0))
     with pytest.raises(lj.UnsupportedByMethod, match='body "r" is rods'):
         lj.Simulation(build.build(), "full", dt=1e-3)
     build.add_joint_hinge("h", "world", "r")
@@ -169,6 +169,6 @@ def test_refusals_name_the_thing():
         lj.Simulation(build.build(), "multipliers", dt=1e-3)
     lj.register_body_kind("wrong", size=1, place=lambda p, y, d: (y[0] + "a", 0, 0), kinetic=lambda y, u, d: u[0] ** 2)
     build = lj.Builder("x")
-    build.add_body_own("wrong", "w", mass=1, coordinates=[0])
+    build.add_body_registered("wrong", "w", mass=1, coordinates=[0])
     with pytest.raises(lj.ModelError, match='body kind "wrong" does not compile'):
         lj.Simulation(build.build(), "multipliers", dt=1e-3)
