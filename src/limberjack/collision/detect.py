@@ -39,6 +39,9 @@ __all__ = [
     "new_detector",
 ]  # fmt: skip
 
+# Statuses: there is no room for all contacts, a pose is not finite.
+FULL, NOT_FINITE = 1, 2
+
 
 class Contact(NamedTuple):
     """A contact of two bodies, as of the last step.
@@ -89,9 +92,6 @@ def new_contacts(capacity: int) -> Contacts:
     whole = [np.zeros(2, np.int64), *(np.zeros(capacity, np.int64) for _ in range(5))]
     real = [np.zeros((capacity, 3)), np.zeros((capacity, 3)), *(np.zeros(capacity) for _ in range(3))]
     return Contacts(*whole, *real)
-
-
-FULL, NOT_FINITE = 1, 2
 
 
 @inner

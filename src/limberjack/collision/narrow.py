@@ -15,27 +15,7 @@ from limberjack._jit import inner
 
 __all__ = ["DEPTH", "MOST", "NORMAL", "Scratch", "new_scratch", "put_point", "to_shape", "to_world"]
 
-
-@inner
-def to_world(k, frame, x, y, z):
-    """Return a vector of shape k's axes in the world."""
-    return (
-        frame[k, 0] * x + frame[k, 1] * y + frame[k, 2] * z,
-        frame[k, 3] * x + frame[k, 4] * y + frame[k, 5] * z,
-        frame[k, 6] * x + frame[k, 7] * y + frame[k, 8] * z,
-    )
-
-
-@inner
-def to_shape(k, frame, x, y, z):
-    """Return a vector of the world in the axes of shape k."""
-    return (
-        frame[k, 0] * x + frame[k, 3] * y + frame[k, 6] * z,
-        frame[k, 1] * x + frame[k, 4] * y + frame[k, 7] * z,
-        frame[k, 2] * x + frame[k, 5] * y + frame[k, 8] * z,
-    )
-
-
+# Columns of a contact point.
 NORMAL, DEPTH = 3, 6
 # Contacts that a flat contact of two convex shapes is reduced to.
 MOST = 4
@@ -68,6 +48,26 @@ def new_scratch() -> Scratch:
         np.zeros((_FACES, 3), np.int64), np.zeros((_FACES, 4)), np.zeros((_FACES, 2), np.int64),
         np.zeros((_FOUND, 8)), np.zeros(_FOUND, np.int64), np.zeros(10),
     )  # fmt: skip
+
+
+@inner
+def to_world(k, frame, x, y, z):
+    """Return a vector of shape k's axes in the world."""
+    return (
+        frame[k, 0] * x + frame[k, 1] * y + frame[k, 2] * z,
+        frame[k, 3] * x + frame[k, 4] * y + frame[k, 5] * z,
+        frame[k, 6] * x + frame[k, 7] * y + frame[k, 8] * z,
+    )
+
+
+@inner
+def to_shape(k, frame, x, y, z):
+    """Return a vector of the world in the axes of shape k."""
+    return (
+        frame[k, 0] * x + frame[k, 3] * y + frame[k, 6] * z,
+        frame[k, 1] * x + frame[k, 4] * y + frame[k, 7] * z,
+        frame[k, 2] * x + frame[k, 5] * y + frame[k, 8] * z,
+    )
 
 
 @inner

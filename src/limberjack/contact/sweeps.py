@@ -30,9 +30,10 @@ from limberjack.spatial.vectors import cross, symmetric_times
 
 __all__ = [
     "APPROACH", "DEFERRED", "DEPENETRATION", "E", "JN", "JT", "KN", "LA", "LB", "MN", "MT", "MU", "N", "RA", "RB",
-    "ROW", "S", "SEPARATION", "STEP_N", "STEP_T", "Sweeps", "apply_impulse", "clamp_length", "new_sweeps",
-    "overlap_bias", "prefetch_row", "relative_velocity", "set_effective_masses", "shock_propagation", "sweep",
-    "update_contacts", "warm_start",
+    "ROW", "S", "SEPARATION", "STEP_N", "STEP_T", "Sweeps", "add_step_impulse", "add_step_impulses",
+    "apply_impulse", "clamp_length", "new_sweeps", "overlap_bias", "prefetch_row", "relative_velocity",
+    "set_contact_rows", "set_effective_masses", "shock_propagation", "store_impulses", "sweep", "update_contacts",
+    "warm_start",
 ]  # fmt: skip
 
 # Columns of a contact's row: normal, levers, K n, 1 / n.K n, 1 / k, friction, gap, impulses, the inverse of K
@@ -64,6 +65,43 @@ def new_sweeps(capacity: int) -> Sweeps:
     """Return room for `capacity` contacts."""
     link, level = np.zeros((capacity, 2), np.int64), np.zeros(capacity, np.int64)
     return Sweeps(link, level, np.zeros((capacity, ROW)), np.zeros(1, np.int64))
+
+
+@inner
+def _from_com(pose, i, x, y, z):
+    """Return the point (x, y, z) of the world relative to the com of body i; itself for the ground."""
+    if i < 0:
+        return x, y, z
+    return x - pose[i, 0], y - pose[i, 1], z - pose[i, 2]
+
+
+@outlined
+def set_contact_rows(contacts, graph, cache, gravity, pose, sweeps):
+    """Fill the rows of all contacts in the order of the sweeps, but for masses and levers."""
+    row = sweeps.row
+    sweeps.restitution_count[0] = 0
+    for t in range(contacts.count[0]):
+        k = graph.order[t]
+        a, b = contacts.link_a[k], contacts.link_b[k]
+        high, low = graph.level[a], 0
+        if b >= 0:
+            high, low = max(graph.level[a], graph.level[b]), min(graph.level[a], graph.level[b])
+        sweeps.link[t, 0], sweeps.link[t, 1], sweeps.level[t] = a, b, high
+        nx, ny, nz = contacts.normal[k, 0], contacts.normal[k, 1], contacts.normal[k, 2]
+        half = -0.5 * contacts.depth[k]
+        x, y, z = contacts.point[k, 0], contacts.point[k, 1], contacts.point[k, 2]
+        row[t, N], row[t, N + 1], row[t, N + 2] = nx, ny, nz
+        row[t, LA], row[t, LA + 1], row[t, LA + 2] = _from_com(pose, a, x + half * nx, y + half * ny, z + half * nz)
+        row[t, LB], row[t, LB + 1], row[t, LB + 2] = _from_com(pose, b, x - half * nx, y - half * ny, z - half * nz)
+        row[t, S], row[t, MU], row[t, E] = 2.0 * half, contacts.friction[k], contacts.restitution[k]
+        if row[t, E] > 0.0:
+            sweeps.restitution_count[0] += 1
+        row[t, JN] = cache.found[k, 0]
+        row[t, JT], row[t, JT + 1], row[t, JT + 2] = cache.found[k, 1], cache.found[k, 2], cache.found[k, 3]
+        row[t, STEP_N], row[t, STEP_T], row[t, STEP_T + 1], row[t, STEP_T + 2] = 0.0, 0.0, 0.0, 0.0
+        # two falling bodies approach each other without acceleration
+        pull = -(gravity[0] * nx + gravity[1] * ny + gravity[2] * nz)
+        row[t, APPROACH] = max(pull, 0.0) if high > low + 1 or b < 0 else 0.0
 
 
 @inner
@@ -394,3 +432,32 @@ def shock_propagation(
             _shock_level(begin, end, times, link, inverse, height, h, rate, row, u)
         _apply_deferred(begin, end, link, inverse, height, row, u)
         end = begin
+
+
+@outlined
+def store_impulses(contacts, graph, sweeps, cache):
+    """Store the impulses of this step under the keys of their contacts."""
+    row = sweeps.row
+    for t in range(contacts.count[0]):
+        k = graph.order[t]
+        cache.name[k, 0], cache.name[k, 1], cache.name[k, 2] = contacts.shape_a[k], contacts.shape_b[k], contacts.key[k]
+        cache.impulse[k, 0] = row[t, JN]
+        cache.impulse[k, 1], cache.impulse[k, 2], cache.impulse[k, 3] = row[t, JT], row[t, JT + 1], row[t, JT + 2]
+    cache.count[0] = contacts.count[0]
+
+
+@inner
+def add_step_impulse(k, row):
+    """Add the impulses of contact k to those of the whole step."""
+    row[k, STEP_N] += row[k, JN]
+    row[k, STEP_T] += row[k, JT]
+    row[k, STEP_T + 1] += row[k, JT + 1]
+    row[k, STEP_T + 2] += row[k, JT + 2]
+
+
+@outlined
+def add_step_impulses(first, last, row):
+    """Add the impulses of contacts to those of the whole step."""
+    for k in range(first, last):
+        prefetch_row(k, last, row)
+        add_step_impulse(k, row)

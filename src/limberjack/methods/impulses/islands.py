@@ -12,25 +12,18 @@ without joints are solved here, each in one of three ways:
 
 from __future__ import annotations
 
-import math
-
 from limberjack._jit import inner, outlined
 from limberjack.collision.detect import FULL, detect
 from limberjack.contact.graph import find_islands, find_levels, sort_contacts
+from limberjack.contact.sleep import wake_islands
 from limberjack.contact.sweeps import (
-    APPROACH,
     DEPENETRATION,
     JN,
     JT,
-    LA,
-    LB,
-    MU,
-    STEP_N,
-    STEP_T,
-    E,
     N,
-    S,
+    add_step_impulse,
     prefetch_row,
+    set_contact_rows,
     set_effective_masses,
     shock_propagation,
     sweep,
@@ -41,98 +34,11 @@ from limberjack.contact.warm_start import match_contacts
 from limberjack.methods.impulses.motion import set_reach
 
 __all__ = [
-    "DAMPED", "MORE_CONTACTS", "NOT_FINITE", "STILL", "add_impulses_and_mark_free", "add_step_impulses",
-    "detect_contacts", "island_kind", "mark_free", "relax_islands", "set_contact_rows", "sleep_islands",
-    "solve_islands", "store_impulses", "sweep_kind", "wake_islands",
+    "DAMPED", "MORE_CONTACTS", "NOT_FINITE", "STILL", "add_impulses_and_mark_free", "detect_contacts",
+    "island_kind", "mark_free", "relax_islands", "solve_islands", "sweep_kind",
 ]  # fmt: skip
 
-
-@inner
-def _from_com(pose, i, x, y, z):
-    """Return the point (x, y, z) of the world relative to the com of body i; itself for the ground."""
-    if i < 0:
-        return x, y, z
-    return x - pose[i, 0], y - pose[i, 1], z - pose[i, 2]
-
-
-@outlined
-def set_contact_rows(contacts, graph, cache, gravity, pose, sweeps):
-    """Fill the rows of all contacts in the order of the sweeps, but for masses and levers."""
-    row = sweeps.row
-    sweeps.restitution_count[0] = 0
-    for t in range(contacts.count[0]):
-        k = graph.order[t]
-        a, b = contacts.link_a[k], contacts.link_b[k]
-        high, low = graph.level[a], 0
-        if b >= 0:
-            high, low = max(graph.level[a], graph.level[b]), min(graph.level[a], graph.level[b])
-        sweeps.link[t, 0], sweeps.link[t, 1], sweeps.level[t] = a, b, high
-        nx, ny, nz = contacts.normal[k, 0], contacts.normal[k, 1], contacts.normal[k, 2]
-        half = -0.5 * contacts.depth[k]
-        x, y, z = contacts.point[k, 0], contacts.point[k, 1], contacts.point[k, 2]
-        row[t, N], row[t, N + 1], row[t, N + 2] = nx, ny, nz
-        row[t, LA], row[t, LA + 1], row[t, LA + 2] = _from_com(pose, a, x + half * nx, y + half * ny, z + half * nz)
-        row[t, LB], row[t, LB + 1], row[t, LB + 2] = _from_com(pose, b, x - half * nx, y - half * ny, z - half * nz)
-        row[t, S], row[t, MU], row[t, E] = 2.0 * half, contacts.friction[k], contacts.restitution[k]
-        if row[t, E] > 0.0:
-            sweeps.restitution_count[0] += 1
-        row[t, JN] = cache.found[k, 0]
-        row[t, JT], row[t, JT + 1], row[t, JT + 2] = cache.found[k, 1], cache.found[k, 2], cache.found[k, 3]
-        row[t, STEP_N], row[t, STEP_T], row[t, STEP_T + 1], row[t, STEP_T + 2] = 0.0, 0.0, 0.0, 0.0
-        # two falling bodies approach each other without acceleration
-        pull = -(gravity[0] * nx + gravity[1] * ny + gravity[2] * nz)
-        row[t, APPROACH] = max(pull, 0.0) if high > low + 1 or b < 0 else 0.0
-
-
-@outlined
-def store_impulses(contacts, graph, sweeps, cache):
-    """Store the impulses of this step under the keys of their contacts."""
-    row = sweeps.row
-    for t in range(contacts.count[0]):
-        k = graph.order[t]
-        cache.name[k, 0], cache.name[k, 1], cache.name[k, 2] = contacts.shape_a[k], contacts.shape_b[k], contacts.key[k]
-        cache.impulse[k, 0] = row[t, JN]
-        cache.impulse[k, 1], cache.impulse[k, 2], cache.impulse[k, 3] = row[t, JT], row[t, JT + 1], row[t, JT + 2]
-    cache.count[0] = contacts.count[0]
-
-
-@outlined
-def wake_islands(root, bulk):
-    """Wake every body of an island in which any is awake."""
-    asleep, moving = bulk.asleep, bulk.moving
-    for i in range(len(asleep)):
-        moving[i] = 0.0
-    for i in range(len(asleep)):
-        if not asleep[i]:
-            moving[root[i]] = 1.0
-    for i in range(len(asleep)):
-        if asleep[i] and moving[root[i]] > 0.0:
-            asleep[i] = 0
-            bulk.calm[i] = 0.0
-
-
-@outlined
-def sleep_islands(dt, slow, patience, graph, bulk, u):
-    """Put islands with contacts to sleep that have been slow for long enough."""
-    root, moving = graph.root, bulk.moving
-    n = len(root)
-    for i in range(n):
-        moving[i] = patience
-    for i in range(n):
-        if bulk.asleep[i]:
-            continue
-        o = 6 * i
-        w = math.sqrt(u[o] * u[o] + u[o + 1] * u[o + 1] + u[o + 2] * u[o + 2])
-        v = math.sqrt(u[o + 3] * u[o + 3] + u[o + 4] * u[o + 4] + u[o + 5] * u[o + 5])
-        bulk.calm[i] = bulk.calm[i] + dt if v + bulk.extent[i] * w < slow and graph.body[i] >= 0 else 0.0
-        moving[root[i]] = min(moving[root[i]], bulk.calm[i])
-    for i in range(n):
-        if not bulk.asleep[i] and moving[root[i]] >= patience:
-            bulk.asleep[i] = 1
-            for c in range(6):
-                u[6 * i + c] = 0.0
-
-
+# Statuses besides those of the joints' solve.
 MORE_CONTACTS, NOT_FINITE = -(2**43), -(2**44)
 # Contacts with gaps up to this are detected and count as supporting [m].
 MARGIN = 1e-3
@@ -197,14 +103,6 @@ def detect_contacts(setup, shapes, filters, dt, up, broad, contacts, cache, grap
 
 
 @inner
-def _add_step_impulse(k, row):
-    row[k, STEP_N] += row[k, JN]
-    row[k, STEP_T] += row[k, JT]
-    row[k, STEP_T + 1] += row[k, JT + 1]
-    row[k, STEP_T + 2] += row[k, JT + 2]
-
-
-@inner
 def _mark_contact(k, link, row, bulk):
     if row[k, JN] > 0.0:
         for side in range(2):
@@ -224,14 +122,6 @@ def _mark_free(bulk):
 
 
 @outlined
-def add_step_impulses(first, last, row):
-    """Add the impulses of contacts to those of the whole step."""
-    for k in range(first, last):
-        prefetch_row(k, last, row)
-        _add_step_impulse(k, row)
-
-
-@outlined
 def mark_free(first, last, link, row, bulk):
     """Mark the bodies without joints and contact impulses; sum up the normal impulses on the others."""
     _mark_free(bulk)
@@ -246,7 +136,7 @@ def add_impulses_and_mark_free(first, last, link, row, bulk):
     _mark_free(bulk)
     for k in range(first, last):
         prefetch_row(k, last, row)
-        _add_step_impulse(k, row)
+        add_step_impulse(k, row)
         _mark_contact(k, link, row, bulk)
 
 

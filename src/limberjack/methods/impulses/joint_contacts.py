@@ -52,6 +52,8 @@ __all__ = [
 _ENOUGH, _ENOUGH_AT_END = 1e-6, 1e-3
 # Depenetration velocity: links turn fast, so that their overlaps recur in each substep and are removed sooner [m/s].
 _DEPENETRATION = 0.3
+# The most alternations of a pair of bodies, and solves in a substep; they end at this change of velocity [m/s].
+_ALTERNATIONS, _SOLVES, _BALANCED = 80, 200, 1e-6
 
 
 class Rounds(NamedTuple):
@@ -256,10 +258,6 @@ def solve_with_joints(setup, tree, structure, first, last, at_end, how, h, rows,
         _extrapolate(first, last, part, row, s.u, rounds)
         extrapolate_sums(part, rows.sums)
     return status
-
-
-# The most alternations of a pair of bodies, and solves in a substep; they end at this change of velocity [m/s].
-_ALTERNATIONS, _SOLVES, _BALANCED = 80, 200, 1e-6
 
 
 @outlined

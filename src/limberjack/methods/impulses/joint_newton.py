@@ -46,58 +46,6 @@ __all__ = [
     "time_rates",
 ]  # fmt: skip
 
-
-@inner
-def _empty(system, c, j):
-    """Return whether the row of constraint c is zero."""
-    for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
-        for o in range(system.block_start[t], system.block_start[t] + 6):
-            if j[o] != 0.0:
-                return False
-    return True
-
-
-@outlined
-def take_end_row(
-    # model
-    setup,
-    # in
-    c, predicted,
-    # out
-    e,
-):  # fmt: skip
-    """Fill the one-sided row of constraint c, if it is zero at the start of a step, with its direction at the end."""
-    table, system = setup.table, setup.system
-    r = system.row_start[c]
-    if (
-        table.terms[table.term_start[r], 0] != REGISTERED
-        or predicted.values[r, 0] > ACTIVE_TOLERANCE
-        or not _empty(system, c, e.j)
-    ):
-        return
-    k = table.row_pair[r, 0]
-    w, s = predicted.wrench, e.state
-    nx, ny, nz, fx, fy, fz = w[r, 0], w[r, 1], w[r, 2], w[r, 3], w[r, 4], w[r, 5]
-    for end in range(2):
-        o = setup.row_block[r, end]
-        if o < 0:
-            continue
-        lever, sign = (LEVER_B, 1.0) if end == 0 else (LEVER_A, -1.0)
-        x, y, z = s[k, lever], s[k, lever + 1], s[k, lever + 2]
-        if end == 1:
-            x, y, z = x + s[k, GAP], y + s[k, GAP + 1], z + s[k, GAP + 2]
-        x, y, z = cross(x, y, z, fx, fy, fz)
-        e.j[o], e.j[o + 1], e.j[o + 2] = sign * (nx + x), sign * (ny + y), sign * (nz + z)
-        e.j[o + 3], e.j[o + 4], e.j[o + 5] = sign * fx, sign * fy, sign * fz
-
-
-@outlined
-def take_end_rows(setup, predicted, e):
-    """Call `take_end_row` for all one-sided rows."""
-    for c in range(setup.constraints[0], setup.constraints[1]):
-        take_end_row(setup, c, predicted, e)
-
-
 # When to search along a Newton step by golden section: never, where the error does not drop, always.
 NEVER, FALLBACK, ALWAYS = 0.0, 1.0, 2.0
 # Newton steps per joint and visit; steps of the golden section search, over 0 .. _FAR of a Newton step.
@@ -399,6 +347,57 @@ def _pre_stabilize_joint(setup, c, eps, search, tolerance, h, time, before, comp
         if square <= 1.001 * target or not better:
             break
     return start
+
+
+@inner
+def _empty(system, c, j):
+    """Return whether the row of constraint c is zero."""
+    for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
+        for o in range(system.block_start[t], system.block_start[t] + 6):
+            if j[o] != 0.0:
+                return False
+    return True
+
+
+@outlined
+def take_end_row(
+    # model
+    setup,
+    # in
+    c, predicted,
+    # out
+    e,
+):  # fmt: skip
+    """Fill the one-sided row of constraint c, if it is zero at the start of a step, with its direction at the end."""
+    table, system = setup.table, setup.system
+    r = system.row_start[c]
+    if (
+        table.terms[table.term_start[r], 0] != REGISTERED
+        or predicted.values[r, 0] > ACTIVE_TOLERANCE
+        or not _empty(system, c, e.j)
+    ):
+        return
+    k = table.row_pair[r, 0]
+    w, s = predicted.wrench, e.state
+    nx, ny, nz, fx, fy, fz = w[r, 0], w[r, 1], w[r, 2], w[r, 3], w[r, 4], w[r, 5]
+    for end in range(2):
+        o = setup.row_block[r, end]
+        if o < 0:
+            continue
+        lever, sign = (LEVER_B, 1.0) if end == 0 else (LEVER_A, -1.0)
+        x, y, z = s[k, lever], s[k, lever + 1], s[k, lever + 2]
+        if end == 1:
+            x, y, z = x + s[k, GAP], y + s[k, GAP + 1], z + s[k, GAP + 2]
+        x, y, z = cross(x, y, z, fx, fy, fz)
+        e.j[o], e.j[o + 1], e.j[o + 2] = sign * (nx + x), sign * (ny + y), sign * (nz + z)
+        e.j[o + 3], e.j[o + 4], e.j[o + 5] = sign * fx, sign * fy, sign * fz
+
+
+@outlined
+def take_end_rows(setup, predicted, e):
+    """Call `take_end_row` for all one-sided rows."""
+    for c in range(setup.constraints[0], setup.constraints[1]):
+        take_end_row(setup, c, predicted, e)
 
 
 @outlined

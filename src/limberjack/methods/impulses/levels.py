@@ -1,7 +1,8 @@
-"""Contacts and joints level by level (Weinstein, Teran, Fedkiw 2006, section VI).
+"""Swept contacts in turn with swept joints: all at once, or level by level.
 
-Each sweep goes from the ground up: the contacts of a level, then the joints whose higher body is in that level. Shock
-propagation does so once more, with infinite mass for all bodies of lower levels in contacts, but not in joints.
+Level by level is the order of Weinstein, Teran and Fedkiw (2006), section VI. Each sweep goes from the ground up: the
+contacts of a level, then the joints whose higher body is in that level. Shock propagation does so once more, with
+infinite mass for all bodies of lower levels in contacts, but not in joints.
 """
 
 from __future__ import annotations
@@ -24,10 +25,25 @@ from limberjack.methods.impulses.joint_newton import sweep_joints
 from limberjack.methods.impulses.motion import SWEPT
 from limberjack.spatial.clock import ticks
 
-__all__ = ["solve_by_levels"]
+__all__ = ["solve_alternately", "solve_by_levels"]
 
 # Rounds of contacts and joints in each level of shock propagation; few, since joints also act on lower levels.
 _ROUNDS = 10
+
+
+@outlined
+def solve_alternately(first, last, kind, how, h, time, setup, height, sweeps, rows, bulk, e, s):
+    """Sweep the contacts of all islands with joints, in turn with the joints at the end of the step."""
+    times = int(how[KIND + WIDTH * FIRM + SWEEPS])
+    for k in range(times):
+        begin = ticks()
+        sweep_kind(kind, first, last, 1, how, h, sweeps.link, bulk.inverse, sweeps.row, s.u)
+        bulk.spent[SWEPT] += ticks() - begin
+        eps = (k + 1.0) / times if how[GRADUAL] > 0.0 else 1.0
+        sweep_joints(
+            setup, -1, HIGHEST, height, eps, how[SEARCH], how[TOLERANCE], h, time + h, s.pose, rows.compound, bulk, e,
+            s.predicted, s.stage, rows.total, rows.small, s.u,
+        )  # fmt: skip
 
 
 @outlined

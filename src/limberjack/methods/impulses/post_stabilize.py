@@ -25,23 +25,16 @@ from limberjack.methods.impulses.islands import (
     FIRM,
     GLOBAL,
     GRADUAL,
-    HIGHEST,
     KIND,
-    SEARCH,
     SWEEPS,
-    TOLERANCE,
     WIDTH,
-    sweep_kind,
 )
-from limberjack.methods.impulses.joint_newton import post_stabilize_in_sweeps, sweep_joints, time_rates
+from limberjack.methods.impulses.joint_newton import post_stabilize_in_sweeps, time_rates
 from limberjack.methods.impulses.joint_solve import SUM, add_sums, list_friction, list_limits, row_rates
-from limberjack.methods.impulses.motion import SWEPT
-from limberjack.spatial.clock import ticks
 
 __all__ = [
     "Rows", "UNBOUNDED", "WITH_FRICTION", "WITH_LIMITS", "add", "clear_sums", "factor_rows", "integrate_velocities",
-    "post_stabilize", "post_stabilize_after_move", "set_rate_sides", "set_rates", "set_right_sides",
-    "solve_alternately", "solve_rows",
+    "post_stabilize", "post_stabilize_after_move", "set_rate_sides", "set_rates", "set_right_sides", "solve_rows",
 ]  # fmt: skip
 
 # Impulses of the substep so far that the bounds of rows account for: none, those of limits, those of dry friction too.
@@ -214,21 +207,6 @@ def _accelerate_freely(h, force, bulk, u):
         u[o + 3] += f * force[o + 3]
         u[o + 4] += f * force[o + 4]
         u[o + 5] += f * force[o + 5]
-
-
-@outlined
-def solve_alternately(first, last, kind, how, h, time, setup, height, sweeps, rows, bulk, e, s):
-    """Sweep the contacts of all islands with joints, in turn with the joints at the end of the step."""
-    times = int(how[KIND + WIDTH * FIRM + SWEEPS])
-    for k in range(times):
-        begin = ticks()
-        sweep_kind(kind, first, last, 1, how, h, sweeps.link, bulk.inverse, sweeps.row, s.u)
-        bulk.spent[SWEPT] += ticks() - begin
-        eps = (k + 1.0) / times if how[GRADUAL] > 0.0 else 1.0
-        sweep_joints(
-            setup, -1, HIGHEST, height, eps, how[SEARCH], how[TOLERANCE], h, time + h, s.pose, rows.compound, bulk, e,
-            s.predicted, s.stage, rows.total, rows.small, s.u,
-        )  # fmt: skip
 
 
 @outlined

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 
 from limberjack._jit import outlined
-from limberjack.contact.sweeps import RA, RB, STEP_N, STEP_T, N
+from limberjack.contact.sweeps import RA, RB, STEP_N, STEP_T, N, store_impulses
 from limberjack.contact.warm_start import match_contacts
-from limberjack.methods.impulses.islands import detect_contacts, store_impulses
+from limberjack.methods.impulses.islands import detect_contacts
 
 __all__ = ["redetect", "restore_warm_start", "stale"]
 

@@ -18,7 +18,15 @@ from __future__ import annotations
 
 from limberjack._jit import inner, kernel, outlined
 from limberjack.contact.restitution import collide
-from limberjack.contact.sweeps import DEPENETRATION, sweep, update_contacts, warm_start
+from limberjack.contact.sleep import sleep_islands
+from limberjack.contact.sweeps import (
+    DEPENETRATION,
+    add_step_impulses,
+    store_impulses,
+    sweep,
+    update_contacts,
+    warm_start,
+)
 from limberjack.maximal.bodies import POSE
 from limberjack.maximal.forces import count_turns
 from limberjack.maximal.solve import HUGE
@@ -42,23 +50,19 @@ from limberjack.methods.impulses.islands import (
     TOLERANCE,
     WIDTH,
     add_impulses_and_mark_free,
-    add_step_impulses,
     detect_contacts,
     island_kind,
     mark_free,
     relax_islands,
-    sleep_islands,
     solve_islands,
-    store_impulses,
     sweep_kind,
 )
 from limberjack.methods.impulses.joint_contacts import collide_with_joints, solve_with_joints, warm_start_with_joints
-from limberjack.methods.impulses.levels import solve_by_levels
+from limberjack.methods.impulses.levels import solve_alternately, solve_by_levels
 from limberjack.methods.impulses.motion import ALL, JOINED, SWEPT, apply_forces, apply_grips, conserve_momentum, move
 from limberjack.methods.impulses.post_stabilize import (
     integrate_velocities,
     post_stabilize_after_move,
-    solve_alternately,
 )
 from limberjack.methods.impulses.pre_stabilize import copy_angles, pre_stabilize
 from limberjack.methods.impulses.redetect import redetect, restore_warm_start, stale
