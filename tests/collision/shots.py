@@ -13,7 +13,7 @@ LARGEST = 0.3
 
 
 def hull_mesh(rng, size):
-    """Return a tetrahedron cut off at random, convex, about its middle."""
+    """Return a tetrahedron cut off at random, convex, about its centre."""
     corners = np.array([(1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1)]) * rng.uniform(0.3, 1.0, (4, 1)) * size / 2
     return corners, np.array([(0, 1, 2), (0, 3, 1), (0, 2, 3), (1, 3, 2)])
 
@@ -70,7 +70,7 @@ def add_shot(builder, body, kind, rng, **options):
 
 
 def new_shots(rng, count, kinds=KINDS, **options):
-    """Return a model of `count` bodies that do not meet each other before a wall across x."""
+    """Return a model of `count` bodies that do not collide with each other, in front of a wall across x."""
     builder = lj.Builder("shots", gravity=(0, 0, 0))
     builder.add_shape_box("world", (0.02, 4000.0, 4000.0), friction=0.3)
     for k in range(count):
@@ -80,7 +80,7 @@ def new_shots(rng, count, kinds=KINDS, **options):
 
 
 def shoot(model, rng, dt=1 / 240, fastest=1000.0, steps=40):
-    """Shoot all bodies, turned and spinning at random, and return (how many passed, energy left over energy given)."""
+    """Shoot all bodies, randomly oriented and spinning, and return (how many passed, final over initial energy)."""
     sim = lj.Simulation(model, lj.Impulses(sleeping=False), dt=dt)
     count = len(sim.q) // 7
     q, qd = sim.q.reshape(count, 7).copy(), sim.qd.reshape(count, 6).copy()

@@ -1,4 +1,4 @@
-"""Deep overlap parts gently: nothing is thrown out, nothing stays stuck, and crossed rods go back."""
+"""Deep overlaps separate gently: nothing is ejected, nothing stays stuck, and crossed rods go back."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_clouds_with_joints_part_gently(kind):
 
 @pytest.mark.parametrize("apart", [0.04, 0.03, 0.02, 0.01, 0.004])
 def test_crossed_rods_go_back(apart):
-    """Two bent rods of 24 mm radius that cross, one pushed into the other from above, are told to part that way.
+    """Two bent rods of 24 mm radius that cross, one pushed into the other from above, separate in that direction.
 
     Of the surfaces those in the middle are nearer to the far side once they are in by more than a radius.
     """
@@ -121,7 +121,7 @@ def test_crossed_rods_go_back(apart):
 
 @pytest.mark.parametrize("floor", ["plane", "box"])
 def test_curved_meshes_come_to_rest(floor):
-    """A bent rod of facets, dropped askew, lies still on the ground: all that carries it is found at once."""
+    """A bent rod of facets, dropped tilted, lies still on the ground: all supporting contacts are found at once."""
     link = Link(0.25, 0.03, 0.2)
     for seed in range(4):
         turn = np.random.default_rng(seed).normal(size=4)

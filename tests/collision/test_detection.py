@@ -1,4 +1,4 @@
-"""Detection as a whole: which pairs are looked at, in which order contacts come, and that they keep their names."""
+"""Detection as a whole: which pairs are compared, in which order contacts come, and that they keep their keys."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _cloud(rng, count, sizes, spread):
 
 @pytest.mark.parametrize("ratio", [1.0, 100.0])
 def test_the_grid_finds_what_all_pairs_find(ratio):
-    """Every pair of shapes whose boxes meet is found once, whether sizes are alike or differ a hundredfold."""
+    """Every pair of shapes whose boxes overlap is found once, whether sizes are alike or differ a hundredfold."""
     rng = np.random.default_rng(1)
     sizes = 0.1 * ratio ** rng.uniform(0.0, 1.0, 150)
     detector, pose = _cloud(rng, 150, sizes, 1.0 * ratio**0.5)
@@ -96,7 +96,7 @@ def test_joined_excluded_and_grouped_bodies_do_not_collide():
 
 
 def test_shapes_of_one_link_do_not_collide_and_stand_where_their_bodies_are():
-    """Bodies on fixed joints move as one; their shapes keep their places when poses refer to another point."""
+    """Bodies on fixed joints move as one; their shapes keep their positions when poses refer to another point."""
     builder = lj.Builder("one")
     for name in ("a", "b"):
         builder.add_body(name, mass=1.0, inertia=(1.0, 1.0, 1.0))
@@ -109,7 +109,7 @@ def test_shapes_of_one_link_do_not_collide_and_stand_where_their_bodies_are():
     assert np.allclose(np.sort(contacts["point"][:, 0]), [0.0, 1.0])
 
 
-def test_a_resting_box_keeps_its_contacts_names():
+def test_a_resting_box_keeps_the_keys_of_its_contacts():
     """Small motions of a box on a box, and of one on a plane, leave the keys of their four contacts as they are."""
     builder = lj.Builder("rest")
     for name in ("a", "b"):
@@ -128,8 +128,8 @@ def test_a_resting_box_keeps_its_contacts_names():
         assert np.abs(contacts["point"] - names["point"]).max() < 1e-3
 
 
-def test_parallel_capsules_and_lying_cylinders_touch_along_a_line():
-    """Two capsules side by side have two contacts at the ends of what they share; so have two cylinders."""
+def test_parallel_capsules_and_lying_cylinders_have_line_contacts():
+    """Two capsules side by side have two contacts at the ends of their overlap; so have two cylinders."""
     pose = np.array([[0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0], [0.395, 0.0, 0.3, 1.0, 0.0, 0.0, 0.0]])
     for kind in ("capsule", "cylinder"):
         contacts = found(two(kind, (0.2, 1.0, 0.0), kind, (0.2, 1.0, 0.0)), pose)

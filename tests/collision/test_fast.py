@@ -73,8 +73,8 @@ def test_impulses_let_no_shape_through_a_thin_wall(e, dt):
         assert left < 0.5
 
 
-def test_fast_rods_that_meet_keep_momentum():
-    """Two long rods that hit each other at hundreds of metres per second and whirl keep momentum and gain no energy."""
+def test_fast_rods_that_collide_conserve_momentum():
+    """Two long rods that collide at hundreds of metres per second and spin conserve momentum and gain no energy."""
     rng = np.random.default_rng(4)
     for _ in range(10):
         builder = lj.Builder("rods", gravity=(0, 0, 0))

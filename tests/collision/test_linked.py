@@ -33,14 +33,14 @@ def chain():
     return builder.build()
 
 
-def places(sim):
-    """Return middles (3, 3) and turns (3, 3, 3) of the tori."""
+def poses(sim):
+    """Return centres (3, 3) and rotations (3, 3, 3) of the tori."""
     turns = [matrix_from_quaternion(np.array(UPRIGHT["y"])), *(matrix_from_quaternion(q) for q in sim.rotations)]
     return np.vstack([np.zeros(3), sim.positions]), np.array(turns)
 
 
 def linking(middles, turns, a, b):
-    """Return how often the middle circle of torus b goes through the disk that that of torus a spans, with its sign."""
+    """Return the linking number of the centre circles of tori a and b."""
     t = np.linspace(0.0, 2.0 * np.pi, 721)
     circle = MAJOR * np.column_stack([np.cos(t), np.sin(t), 0.0 * t]) @ turns[b].T + middles[b]
     local = (circle - middles[a]) @ turns[a]
@@ -54,12 +54,12 @@ def linking(middles, turns, a, b):
 
 def swing(seconds):
     sim = lj.Simulation(chain(), lj.Impulses(sleeping=False), dt=1 / 240)
-    first = [linking(*places(sim), a, b) for a, b in ((0, 1), (1, 2), (0, 2))]
+    first = [linking(*poses(sim), a, b) for a, b in ((0, 1), (1, 2), (0, 2))]
     assert [abs(n) for n in first] == [1, 1, 0]
     start, deepest = sim.energy().total, 0.0
     for _ in range(round(seconds * 20)):
         sim.step(12)
-        assert [linking(*places(sim), a, b) for a, b in ((0, 1), (1, 2), (0, 2))] == first
+        assert [linking(*poses(sim), a, b) for a, b in ((0, 1), (1, 2), (0, 2))] == first
         deepest = max(deepest, sim.stats["penetration"])
     return sim, start, deepest
 

@@ -1,4 +1,4 @@
-"""Links of many shapes: one box around them all keeps their shapes out of sight, and loses no contact."""
+"""Links of many shapes: one box around them all culls their shapes, and loses no contact."""
 
 from __future__ import annotations
 

@@ -70,8 +70,8 @@ def test_small_holes_are_filled_with_a_warning():
 
 
 @pytest.mark.parametrize("wrong", [[0], [1, 5, 7], range(11)])
-def test_flipped_faces_are_turned_with_a_warning(wrong):
-    """Faces that look the wrong way are turned back, whichever they are, and a warning counts them."""
+def test_flipped_faces_are_repaired_with_a_warning(wrong):
+    """Faces with the wrong orientation are flipped back, whichever they are, and a warning counts them."""
     vertices, faces = solids.box(1, 2, 3)
     bad = faces.copy()
     bad[list(wrong)] = bad[list(wrong), ::-1]
@@ -84,7 +84,7 @@ def test_flipped_faces_are_turned_with_a_warning(wrong):
 
 
 def test_an_inside_out_mesh_is_turned():
-    """All faces looking inward: turned, with a warning. Soups of loose triangles are welded first, silently."""
+    """All faces oriented inward are flipped, with a warning. Soups of loose triangles are welded first, silently."""
     vertices, faces = solids.torus()
     with pytest.warns(lj.ModelWarning, match="oriented inward"):
         turned = closed_surface(vertices, faces[:, ::-1], "ring")
@@ -171,7 +171,7 @@ def test_distances_between_nodes(name):
     assert np.median(ahead - truth) == pytest.approx(1e-3, rel=0.02)
 
 
-def test_grids_are_kept_on_disk(tmp_path, monkeypatch):
+def test_grids_are_cached_on_disk(tmp_path, monkeypatch):
     """A grid is read back bit for bit; a broken file is replaced, never believed."""
     monkeypatch.setattr(grids, "cache_folder", lambda: tmp_path)
     surface = closed_surface(*MESHES["angle"], "angle")
@@ -186,7 +186,7 @@ def test_grids_are_kept_on_disk(tmp_path, monkeypatch):
     assert np.array_equal(grids.grid_of(surface, 16).values, first.values)
 
 
-def test_a_hull_touches_as_the_box_it_is():
+def test_a_hull_has_the_contacts_of_the_box_it_is():
     """A box given as a mesh has the deepest contact of the box primitive, against every kind of shape."""
     rng = np.random.default_rng(2)
     others = [
@@ -209,7 +209,7 @@ def test_a_hull_touches_as_the_box_it_is():
 
 
 def test_a_ball_falls_through_a_ring_and_rests_on_its_tube():
-    """A torus is hollow in the middle: a ball there touches nothing, one over the tube touches its top."""
+    """A torus has a hole: a ball in it has no contact, one over the tube has one at its top."""
     ring, ball = solids.torus(around=48, across=24), {"kind": "sphere", "r": 0.4}
     detector = _detector(ring, ball)
     assert detector.shapes.kind[0] == MESH
@@ -217,7 +217,7 @@ def test_a_ball_falls_through_a_ring_and_rests_on_its_tube():
     contacts = found(detector, _at((0, 0, 0), (1.0, 0, 0.645)), 0.01)
     assert contacts["depth"].max() == pytest.approx(0.005, abs=2e-3)
     assert np.allclose(contacts["normal"][contacts["depth"].argmax()], [0, 0, -1], atol=0.05)
-    # In the middle, too big to pass: the tube holds it all around, on a circle.
+    # In the centre, too big to pass: the tube supports it all around, on a circle.
     contacts = found(_detector(ring, {"kind": "sphere", "r": 0.9}), _at((0, 0, 0), (0, 0, 0.56)), 0.02)
     assert len(contacts["depth"]) >= 3
     assert np.linalg.norm(contacts["normal"].mean(axis=0)[:2]) < 0.2
@@ -230,7 +230,7 @@ def test_crossing_edges_of_meshes_touch():
     """
     iron, half = solids.angle_iron(), np.sqrt(0.5)
     detector = _detector(iron, iron)
-    # The back edge is the z axis. Half a turn about z has the second iron look away, a quarter turn lays it across.
+    # The back edge is the z axis. Half a turn about z points the second iron away, a quarter turn lays it across.
     spin = np.array([0.0, 0.0, 0.0, 1.0])
     tilt = np.array([half, 0.5, 0.5, 0.0])
     for gap, low, high in ((0.01, -0.014, -0.004), (-0.03, 0.01, 0.03)):

@@ -1,4 +1,4 @@
-"""Boxes that lie on boxes, a little askew."""
+"""Boxes that lie on boxes, slightly tilted."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from tests.collision.pairs import found, two
 from limberjack.spatial.frames import matrix_from_quaternion
 
 _HALF = 0.1
-# The slack of `collision.boxes`, and what second order leaves.
+# The slack of `collision.primitives`, and the second order error.
 _SLACK = 2e-3 * _HALF
 
 
-def _askew(rng):
+def _tilted(rng):
     """Return poses of two boxes, the second on the first, both tilted by at most a degree."""
     out = np.zeros((2, 7))
     for k in range(2):
@@ -24,7 +24,7 @@ def _askew(rng):
 
 
 def _overlap(pose):
-    """Return the corners of what two faces have in common, seen from above, and how deep the upper lies there."""
+    """Return the corners of the overlap of two faces, seen from above, and the depth of the upper one there."""
     low, high = (matrix_from_quaternion(pose[k, 3:]) for k in range(2))
     corners = [(1, 1), (-1, 1), (-1, -1), (1, -1)]
     shape = [low.T @ (pose[1, :3] + high @ (_HALF * np.array([s, t, -1])) - pose[0, :3]) for s, t in corners]
@@ -42,10 +42,10 @@ def _overlap(pose):
 
 
 def test_no_corner_of_an_overlap_is_lost():
-    """The deepest contact of two stacked boxes is as deep as the deepest corner of what their faces share."""
+    """The deepest contact of two stacked boxes is as deep as the deepest corner of the overlap of their faces."""
     rng, detector, seen = np.random.default_rng(0), two("box", (2 * _HALF,) * 3, "box", (2 * _HALF,) * 3), 0
     for _ in range(2000):
-        pose = _askew(rng)
+        pose = _tilted(rng)
         points, depth = _overlap(pose)
         # corners that barely stick out of the other face are cut or not by the slack
         deepest = found(detector, pose, margin=1e-3)["depth"].max()
@@ -55,7 +55,7 @@ def test_no_corner_of_an_overlap_is_lost():
 
 
 def test_boxes_in_a_corner_rest_on_faces():
-    """Boxes that overlap in a corner only touch by three contacts or more, of the same two faces however they rock."""
+    """Boxes that overlap in a corner only have three contacts or more, of the same two faces however they rock."""
     rng, detector, faces = np.random.default_rng(1), two("box", (2 * _HALF,) * 3, "box", (2 * _HALF,) * 3), set()
     for _ in range(300):
         pose = np.zeros((2, 7))

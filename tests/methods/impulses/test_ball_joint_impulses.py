@@ -1,4 +1,4 @@
-"""Ball joints that are brought onto their places, with and without contacts, in the method impulses."""
+"""Models with ball joints only in the method impulses, joints="damped", with and without contacts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_net_keeps_its_joints_within_the_tolerance():
 
 
 def test_momentum_stays():
-    """Bodies on balls in free flight keep linear and angular momentum while joints pull."""
+    """Bodies on ball joints in free flight conserve linear and angular momentum."""
     builder = lj.Builder("floating", gravity=(0, 0, 0))
     for k in range(4):
         builder.add_body(f"a{k}", mass=1.0 + k, inertia=(0.01, 0.02, 0.03), position=(0.3 * k, 0.0, 0.0))
@@ -98,7 +98,7 @@ def test_ropes_come_to_rest_on_the_ground(joints):
     assert sim.positions[:, 2].min() > 0.028
 
 
-def test_pinned_bodies_sleep_and_wake():
+def test_bodies_on_ball_joints_sleep_and_wake():
     """A rope at rest on the ground falls asleep, and wakes where a ball hits it."""
     builder = rope(4, shapes=True, height=0.03)
     builder.add_shape_plane("world")
@@ -112,7 +112,7 @@ def test_pinned_bodies_sleep_and_wake():
     assert sim.joint_error().metres <= 2e-5
 
 
-def test_joints_made_while_running_are_pinned_too():
+def test_ball_joints_made_while_running_join_the_others():
     """A joint attached while a rope swings closes its gap and then holds as the others do."""
     sim = lj.Simulation(rope(5).build(), lj.Impulses(joints="damped", tolerance=1e-8), dt=1.0 / 240.0)
     sim.step(20)

@@ -86,7 +86,7 @@ def arm(kind, *, links=2, data=(), **hinge):
 @pytest.mark.parametrize("joints", ["global", "sweeps", "damped"])
 @pytest.mark.parametrize("kind", ["python", "compiled", "given"])
 def test_a_black_box_hinge_is_a_hinge(kind, joints):
-    """Rods on black boxes that let them turn about an axis swing as on hinges, however the boxes are given and met."""
+    """Rods on black boxes that let them turn about an axis swing as on hinges, in every way to give and solve them."""
     sims = [lj.Simulation(arm(one), lj.Impulses(joints=joints), dt=DT) for one in ("", kind)]
     for sim in sims:
         sim.step(60)

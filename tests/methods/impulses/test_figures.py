@@ -39,7 +39,7 @@ def test_a_motor_holds_its_target_and_turns_no_harder_than_it_can():
 
 @pytest.mark.parametrize("other", OTHERS)
 def test_limits_stop_as_in_other_methods(other):
-    """A swinging rod meets its hard limit when `full` and `multipliers` meet theirs, and rests on it as they do."""
+    """A swinging rod reaches its hard limit when it does in `full` and `multipliers`, and rests on it likewise."""
     model = chain(1, limits=(-0.2, 0.7)).build()
     sims = [lj.Simulation(model, method, dt=1e-3) for method in (lj.Impulses(sleeping=False), lj.Multipliers())]
     sims += [lj.Simulation(model, other, dt=1e-3)] if other == "full" else []
@@ -129,7 +129,7 @@ def test_a_heavy_end_on_a_light_chain():
 
 @pytest.mark.parametrize("joints", ["global", "damped", "sweeps"])
 def test_the_time_of_joints_is_a_part_of_the_whole(joints):
-    """Of bodies without joints they take none of a step, of a chain that touches nothing most of it, else a part."""
+    """Joints take no time in steps of free bodies, most of it in those of a chain without contacts, else a part."""
     shares = []
     for model in (lj.scenes.box_pile(boxes=10), lj.scenes.bridge(planks=3, blocks=2), chain(20).build()):
         sim = lj.Simulation(model, lj.Impulses(joints=joints, sleeping=False), dt=1 / 240)

@@ -1,4 +1,4 @@
-"""Impulses: bounces, friction, stacks and mass ratios against closed forms; joints against other methods; snapshots."""
+"""Impulses: restitution, friction, stacks and mass ratios against closed forms; sleep, grips, snapshots."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_sliding_ball_comes_to_roll():
 
 
 def test_free_collisions_keep_momentum():
-    """Balls and boxes that meet in free space keep linear and angular momentum to rounding."""
+    """Balls and boxes that collide in free space conserve linear and angular momentum to rounding."""
     builder = lj.Builder("free", gravity=(0, 0, 0))
     rng = np.random.default_rng(3)
     for k in range(6):
@@ -233,8 +233,8 @@ def test_contacts_carry_the_weight():
 
 
 @pytest.mark.parametrize("method", ["impulses", "full", "multipliers"])
-def test_contacts_keep_their_names(method):
-    """Contacts of a box that slides over the ground are told apart, and the same from step to step."""
+def test_contacts_keep_their_keys(method):
+    """Contacts of a box that slides over the ground have different keys, the same from step to step."""
     sim = lj.Simulation(on_ground(), method, dt=DT)
     sim.qd = [1.0, 0.3, 0.0, 0.0, 0.0, 0.0]
     sim.step(2)
@@ -245,7 +245,7 @@ def test_contacts_keep_their_names(method):
         assert [(contact.shapes, contact.key) for contact in sim.contacts()] == names
 
 
-def test_sleeping_islands_wake_on_touch():
+def test_sleeping_islands_wake_on_contact():
     """A box at rest falls asleep and stays where it is to the bit; a ball that hits it wakes it."""
     builder = lj.Builder("sleep")
     builder.add_shape_plane("world")
@@ -305,7 +305,7 @@ def test_a_grip_turns_its_body(jointed):
 
 
 def test_grips_draw_bodies():
-    """A grabbed box follows the hand off the ground and falls when let go."""
+    """A grabbed box follows the grip off the ground and falls when it is released."""
     sim = running(on_ground())
     grip = sim.grab("box")
     grip.move((0.3, 0.0, 0.5))

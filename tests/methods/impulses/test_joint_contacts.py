@@ -27,7 +27,7 @@ def beam(gravity):
 
 
 @pytest.mark.parametrize("mass", [0.2, 2.0, 20.0])
-def test_a_blow_on_one_link_moves_the_whole_mechanism(mass):
+def test_an_impact_on_one_link_moves_the_whole_mechanism(mass):
     """A ball that falls on the ninth of ten welded links turns all of them: w = m v x / (I + m x^2), in 8 ms."""
     at, speed = 1.7, 1.0
     builder = beam(0.0)
@@ -126,7 +126,7 @@ def test_blocks_stay_on_the_bars_of_a_net():
 
 
 def test_contacts_found_again_within_a_step_are_part_of_snapshots():
-    """A net whose contacts are looked for several times a step goes on from a snapshot with the same bits."""
+    """A net whose contacts are detected several times a step goes on from a snapshot with the same bits."""
     sim = loaded_net()
     sim.step(20)
     kept = sim.snapshot()

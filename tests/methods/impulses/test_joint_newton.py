@@ -74,7 +74,7 @@ def jump(position, rotation, time, data):
 
 @pytest.mark.parametrize("golden", ["never", "fallback", "always"])
 def test_golden_section_closes_what_newton_cannot(golden):
-    """Newton overshoots the root of atan ever farther from |x| > 1.39 on; with golden section it is met."""
+    """Newton diverges from the root of atan from |x| > 1.39 on; with golden section search it converges."""
     lj.register_constraint("jump", jump)
     try:
         builder = lj.Builder("jump", gravity=(0, 0, 0))
@@ -171,7 +171,7 @@ def test_shock_propagation_goes_through_joints():
 
 
 def test_options_of_sweeps_belong_to_sweeps():
-    """The schedule, golden section and the last sweep are refused where joints are met at once, and unknown words."""
+    """The schedule, golden section and the last sweep are refused unless joints are swept, and unknown words are."""
     for options in ({"gradual": True}, {"golden": "always"}, {"joint_sweep": "saved"}, {"levels": True}):
         with pytest.raises(lj.StateError, match="sweeps"):
             lj.Impulses(**options)

@@ -75,7 +75,7 @@ def test_limits_of_a_finger_share_a_load():
 
 
 def test_a_figure_with_limits_and_dry_joints_lies_down_to_rest():
-    """A torso with two limbs that are limited and rub falls, lies still and weighs on the ground; energy only falls."""
+    """A torso and two limbs with limits and dry friction fall, lie still and weigh on the ground; energy only falls."""
     builder, options = lj.Builder("figure"), {"friction": 0.6}
     builder.add_shape_plane("world", **options)
     leaning = (0.9747, 0.1, 0.2, 0.0)

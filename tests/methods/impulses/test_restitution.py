@@ -1,4 +1,4 @@
-"""Bounces of bodies that land on several points at once."""
+"""Restitution of bodies that land on several points at once, and of bodies with joints."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def add_shapes(builder, kind, **options):
 
 
 def dropped(kind, e, method="impulses", dt=1 / 240):
-    """Return a body of several touching points that falls flat onto the ground, by one metre."""
+    """Return a body that falls flat onto the ground with several contact points, by one metre."""
     builder = lj.Builder("drop")
     builder.add_shape_plane(restitution=e)
     builder.add_body("a", mass=2.0, inertia=(0.02, 0.03, 0.04), position=(0, 0, 1.1))
@@ -60,7 +60,7 @@ def highest(sim):
 @pytest.mark.parametrize("e", [0.3, 0.8, 1.0])
 @pytest.mark.parametrize("kind", ["box", "mesh", "ring", "cylinder", "lying capsule", "table"])
 def test_a_body_that_lands_flat_bounces_straight_up(kind, e):
-    """All points that touch at once leave with e times their speed: no spin, and e^2 of the height."""
+    """All contacts that close at once separate with e times their velocity: no spin, and e^2 of the height."""
     sim = dropped(kind, e)
     assert abs(highest(sim) - e * e) < 5e-3
     assert np.abs(sim.qd[3:]).max() < 1e-6
@@ -74,8 +74,8 @@ def test_other_methods_bounce_to_the_same_height_whatever_the_step(method, dt):
         assert highest(dropped("box", e, method, dt)) == pytest.approx(e * e, abs=2e-3)
 
 
-def test_boxes_that_collide_askew_keep_momentum_and_gain_no_energy():
-    """Rubbing boxes that hit each other with corners, edges and faces keep both momenta; none brings energy."""
+def test_boxes_that_collide_obliquely_conserve_momentum_and_gain_no_energy():
+    """Boxes with friction that collide by corners, edges and faces conserve both momenta and gain no energy."""
     rng = np.random.default_rng(8)
     for seed in range(6):
         builder = lj.Builder("boxes", gravity=(0, 0, 0))

@@ -177,7 +177,7 @@ def test_attached_bodies_collide_only_when_told(collide):
 
 
 def test_a_rule_joins_and_waits():
-    """Points that meet are joined; let go by hand, they are joined again only after they were apart."""
+    """Points that come together are joined; released by hand, they are joined again only after they were apart."""
     sim = lj.Simulation(rods(2, gravity=(0.0, 0.0, 0.0)).build(), "impulses", dt=DT)
     sim.qd = [0.0] * 6 + [0.5, 0.0, 0.0, 0.0, 0.0, 0.0]
     sim.add_rule(lj.Proximity(points=("left1",), others=("right0",), distance=0.03, every=1))

@@ -258,7 +258,7 @@ def _clear_impulses(k, row):
 
 @outlined
 def _redetect_nearest(begin, end, shapes, contacts, order, link, bulk, pose, u, row):
-    """Move the nearest contact of two bodies to their nearest points now, and let none act before these touch."""
+    """Move the nearest contact of two bodies to their nearest points now; none acts before this gap is closed."""
     k = _nearest_contact(begin, end, row)
     t, a, b = order[k], link[k, 0], link[k, 1]
     i, j = contacts.shape_a[t], contacts.shape_b[t]

@@ -40,7 +40,7 @@ FAILED = -(2**45)
 FRICTION, OFF_CENTER, EDGE, ENDLESS = range(4)
 # Collisions allowed in one step.
 MAX_COLLISIONS = 100_000
-# What counts as 0 beside 1.
+# Relative tolerance of zero.
 _TINY = 1e-9
 
 
@@ -109,7 +109,7 @@ def _round_time(m, k, d, v):
 
 @outlined
 def _square_time(m, k, d, v, a):
-    """Return when the boxes of pair k touch and the axis they do it along."""
+    """Return when the boxes of pair k touch, and along which axis."""
     best, at, least, flat = np.inf, -1, np.inf, -1
     for i in range(3):
         over = m.reach[k, i] - abs(_dot(_axis(m, k, i), d))
@@ -257,9 +257,9 @@ class Billiard:
 
     def __init__(self, model: Model, whole: Maximal, shapes: Shapes, filters: Filters, names: Sequence[str]) -> None:
         if whole.names:
-            raise UnsupportedByMethod(f'{_WHY} moves bodies without joints; there is joint "{whole.names[0]}"')
+            raise UnsupportedByMethod(f'{_WHY} does not support joints; there is joint "{whole.names[0]}"')
         if model.springs:
-            raise UnsupportedByMethod(f'{_WHY} knows no springs; there is "{model.springs[0].name}"')
+            raise UnsupportedByMethod(f'{_WHY} does not support springs; there is "{model.springs[0].name}"')
         self._names, self._shapes, n = names, shapes, len(whole.bodies.kind)
         self._body = [model.body_names[int(np.flatnonzero(model.arrays.body_link == i)[0])] for i in range(n)]
         gravity = bool(np.any(np.array(model.gravity) != 0.0))
@@ -269,7 +269,7 @@ class Billiard:
             link = int(shapes.link[k])
             if link >= 0 and link in owner:
                 raise UnsupportedByMethod(
-                    f'{_WHY} takes one shape per body; "{self._body[link]}" has "{names[owner[link]]}" and "{names[k]}"'
+                    f'{_WHY} needs one shape per body; "{self._body[link]}" has "{names[owner[link]]}" and "{names[k]}"'
                 )
             owner[link] = k
         self._pairs = [(a, b) for a in range(len(shapes.kind)) for b in range(a) if self._may_collide(filters, a, b)]
@@ -285,11 +285,11 @@ class Billiard:
     def _check(self, k: int, gravity: bool) -> None:
         kind, link, name = int(self._shapes.kind[k]), int(self._shapes.link[k]), self._names[k]
         if kind not in _NAMES or (kind == PLANE and link >= 0):
-            raise UnsupportedByMethod(f'{_WHY} takes spheres, boxes and resting planes; shape "{name}" is another')
+            raise UnsupportedByMethod(f'{_WHY} supports spheres, boxes and static planes; shape "{name}" is another')
         if link >= 0 and np.abs(self._shapes.place[k, :3]).max() > 1e-12:
-            raise UnsupportedByMethod(f'{_WHY} takes shapes about the com; "{name}" is beside it')
+            raise UnsupportedByMethod(f'{_WHY} needs shapes centred at the com; "{name}" is not')
         if kind == SPHERE and link < 0 and gravity:
-            raise UnsupportedByMethod(f'{_WHY} takes no resting sphere under gravity; "{name}" is one')
+            raise UnsupportedByMethod(f'{_WHY} supports no static sphere under gravity; "{name}" is one')
 
     def _may_collide(self, filters: Filters, a: int, b: int) -> bool:
         s = self._shapes
@@ -301,11 +301,11 @@ class Billiard:
     def prepare(self, pose: np.ndarray, u: np.ndarray, forces: Any, grips: Sequence[Any]) -> None:
         """Prepare for steps from a state; raise where a box turns, a force acts or boxes are not aligned."""
         if len(forces.wrenches.link) or forces.tau.any() or grips:
-            raise StateError(f"{_WHY} knows gravity alone; clear wrenches, forces and grips")
+            raise StateError(f"{_WHY} supports no force but gravity; clear wrenches, forces and grips")
         s, m = self._shapes, self.collision_pairs
         for i in np.flatnonzero(m.ball == 0):
             if np.abs(u[6 * i : 6 * i + 3]).max() > 1e-12:
-                raise StateError(f'{_WHY} lets no box turn; body "{self._body[i]}" does')
+                raise StateError(f'{_WHY} does not support turning boxes; body "{self._body[i]}" turns')
         turns = [matrix_from_quaternion(s.place[k, 3:]) for k in range(len(s.kind))]
         for k, link in enumerate(s.link):
             if link >= 0:
@@ -337,7 +337,7 @@ class Billiard:
             between = turns[b].T @ turns[a]
             if np.abs(between * (1.0 - np.abs(between))).max() > 1e-12:
                 raise StateError(
-                    f'{_WHY} takes boxes with parallel faces; "{self._names[a]}" and "{self._names[b]}" stand askew'
+                    f'{_WHY} needs boxes with parallel faces; "{self._names[a]}" and "{self._names[b]}" are not aligned'
                 )
             m.kind[p], m.reach[p] = SQUARE, np.abs(np.round(between)) @ s.size[a] + s.size[b]
 
@@ -348,11 +348,11 @@ class Billiard:
             return None
         both = " and ".join(f'"{self._names[k]}"' for k in self._pairs[pair])
         if reason == FRICTION:
-            return StateError, "", f"{_WHY} knows no friction; {both} rub at {where}"
+            return StateError, "", f"{_WHY} does not support friction; {both} slide on each other at {where}"
         if reason == OFF_CENTER:
-            return StateError, "", f"{_WHY} takes boxes that meet in a line; {both} meet aside at {where}"
+            return StateError, "", f"{_WHY} supports central collisions of boxes; {both} collide off centre at {where}"
         if reason == EDGE:
-            return StateError, "", f"{_WHY} knows no edges; of {both} one comes to an edge at {where}"
+            return StateError, "", f"{_WHY} does not support edges; of {both} one hits an edge at {where}"
         return (
             Diverged,
             "",
