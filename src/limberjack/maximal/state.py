@@ -401,13 +401,13 @@ class MaximalState:
         self._s.fresh[0] = 0
         self._take_edits()
 
-    def apply_impulse(self, link: int, point: np.ndarray, impulse: np.ndarray, angular: np.ndarray) -> None:
+    def apply_impulse(self, link: int, point: np.ndarray, impulse: np.ndarray, angular_impulse: np.ndarray) -> None:
         """Change velocities at once by an impulse at a point of a link's frame, all constraints maintained."""
         self._take_edits()
         evaluate_state(self._setup, self._time, self._e, self._s)
         bodies, o = self.whole.bodies, int(self.whole.bodies.start[link])
         lever = self._place_of(link, point) - self._s.pose[link, :3]
-        turn = angular + np.cross(lever, impulse)
+        turn = angular_impulse + np.cross(lever, impulse)
         whole, kind = np.zeros(len(self._s.u)), int(bodies.kind[link])
         if kind == RIGID:
             whole[o : o + 6] = np.concatenate([turn, impulse])

@@ -97,12 +97,12 @@ class _TreeStepper(Stepper):
     _ignored: frozenset[str]
     _blows: ImpulseResponse | None = None
 
-    def apply_impulse(self, link: int, point: np.ndarray, impulse: np.ndarray, angular: np.ndarray) -> None:
+    def apply_impulse(self, link: int, point: np.ndarray, impulse: np.ndarray, angular_impulse: np.ndarray) -> None:
         """Change velocities at once by an impulse, loops and gears maintained; see `Stepper`."""
         if self._blows is None:
             plain = Full(integrator="euler")
             self._blows = ImpulseResponse(self._model, lambda m, left: plain.stepper(m, left, held=True), self._ignored)
-        self.qd += self._blows.change(self.q, link, point, impulse, angular)
+        self.qd += self._blows.change(self.q, link, point, impulse, angular_impulse)
         self.invalidate()
 
 

@@ -37,7 +37,9 @@ class ImpulseResponse:
         self._stepper = stepper(light, ignored | {"limits", "contacts", "friction", "springs", "motors"})
         self._still = np.zeros(model.nv)
 
-    def change(self, q: np.ndarray, link: int, point: np.ndarray, impulse: np.ndarray, angular: np.ndarray) -> Any:
+    def change(
+        self, q: np.ndarray, link: int, point: np.ndarray, impulse: np.ndarray, angular_impulse: np.ndarray
+    ) -> Any:
         """Return the change of qd (nv,) by an impulse at a point of a link's frame, world axes."""
         a = self._model.arrays
         b = int(np.flatnonzero(a.body_link == link)[0])
@@ -45,7 +47,7 @@ class ImpulseResponse:
         local = a.body_offset[b, :9].reshape(3, 3).T @ (point - a.body_offset[b, 9:])
         where = places[b] + matrix_from_quaternion(turns[b]) @ local
         rows = jacobian(self._model, q, self._model.body_names[b], where)
-        tau = rows[:3].T @ angular + rows[3:].T @ impulse
+        tau = rows[:3].T @ angular_impulse + rows[3:].T @ impulse
         return self._accelerations(q, tau) - self._accelerations(q, self._still)
 
     def _accelerations(self, q: np.ndarray, tau: np.ndarray) -> np.ndarray:

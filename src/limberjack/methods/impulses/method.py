@@ -219,9 +219,9 @@ class ImpulsesStepper(AttachedState):
         self._last, self._read = (dt, 1), n == 0 and self._read
         return int(taken), int(status)
 
-    def apply_impulse(self, link: int, point: np.ndarray, impulse: np.ndarray, angular: np.ndarray) -> None:
+    def apply_impulse(self, link: int, point: np.ndarray, impulse: np.ndarray, angular_impulse: np.ndarray) -> None:
         """Change velocities at once by an impulse, all constraints maintained; all bodies wake."""
-        super().apply_impulse(link, point, impulse, angular)
+        super().apply_impulse(link, point, impulse, angular_impulse)
         self._wake()
 
     # Contacts

@@ -1,0 +1,294 @@
+"""The interface of a method: `Method`, its options, and `Stepper`, its running side.
+
+`Simulation`, its handles and the viewer use the members declared here and no others. A method of a user derives from
+both; `q`, `qd` and `advance` are enough, everything else has a default.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from limberjack.errors import LimberjackError, StateError, UnsupportedByMethod
+from limberjack.methods.capabilities import capabilities, refusal
+
+if TYPE_CHECKING:
+    from limberjack.collision.detect import Contact
+    from limberjack.model.arrays import Drives
+    from limberjack.model.model import Model
+    from limberjack.model.proximity import Proximity
+    from limberjack.model.spec import Joint
+    from limberjack.reduced.constraint_set import Grip
+    from limberjack.reduced.forces import Wrenches
+
+__all__ = ["Forces", "Method", "Stepper"]
+
+
+@dataclass
+class Forces:
+    """What acts on a model.
+
+    Attributes:
+        tau: (nv,) applied joint forces [N or N m].
+        drives: springs, dampers, soft limits and motors of the joints.
+        wrenches: lasting wrenches on links.
+    """
+
+    tau: np.ndarray
+    drives: Drives
+    wrenches: Wrenches
+
+
+class Method(ABC):
+    """A method and its options, usually a frozen dataclass.
+
+    Attributes:
+        name: of the method.
+        supports: the features of models it honours, words of `FEATURES`.
+        verbs: what `Simulation` can do with it beside stepping, words of `VERBS`.
+        black_boxes: whether it honours joints registered by a projection.
+        unsymmetric: whether it honours constraints with forces along other directions than their rows.
+    """
+
+    name: ClassVar[str]
+    supports: ClassVar[frozenset[str]] = frozenset()
+    verbs: ClassVar[frozenset[str]] = frozenset()
+    black_boxes: ClassVar[bool] = False
+    unsymmetric: ClassVar[bool] = False
+
+    @abstractmethod
+    def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> Stepper:
+        """Return a stepper for `model`, without its features in `ignored`."""
+
+
+class Stepper(ABC):
+    """The running side of a method: owns the state and advances it.
+
+    Links are the moving parts of a model: bodies, or several on fixed joints. `Simulation` calls a verb only if the
+    method declares it in `verbs`; the defaults raise `UnsupportedByMethod`.
+
+    Attributes:
+        q: (nq,) coordinates; the simulation writes into it between calls and then calls `invalidate`.
+        qd: (nv,) velocities, likewise.
+    """
+
+    q: np.ndarray
+    qd: np.ndarray
+
+    # Stepping
+
+    @abstractmethod
+    def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
+        """Take up to n steps from `time` on; return the steps taken and 0, or a failure (see `errors.Status`).
+
+        After a failure the state is the one after the steps taken. With n = 0 nothing moves, but all is compiled.
+        """
+
+    def invalidate(self) -> None:  # noqa: B027 - most methods cache nothing
+        """Discard what depends on q, qd and forces: one of them was set from outside."""
+
+    def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
+        """Return (error, joint, message) of a failure, None for the message every method has.
+
+        Args:
+            status: what `advance` returned.
+            where: the step and time, for the message.
+        """
+        return None
+
+    # Snapshots
+
+    def state_arrays(self) -> dict[str, np.ndarray]:
+        """Return every array beside q and qd that feeds the next step; names that begin with "list_" vary in length."""
+        return {}
+
+    def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:  # noqa: B027 - q and qd are often all
+        """Set what `state_arrays` returned; q and qd were set before. "clock" is the time [s]."""
+
+    # Queries
+
+    def stats(self) -> dict[str, Any]:
+        """Return what the last step did, by name."""
+        return {}
+
+    def active_links(self) -> np.ndarray | None:
+        """Return, per link, whether its joint is simulated now; None = all are."""
+        return None
+
+    def contacts(self) -> list[Contact]:
+        """Return the contacts of the last step."""
+        return []
+
+    def clusters(self, since: int = -1) -> Any:
+        """Return poses of rigid clusters and which links are in them, `Clusters`; None in methods without.
+
+        Args:
+            since: version of an earlier report; links are listed only if they changed since then.
+        """
+        return None
+
+    def cluster_roots(self) -> np.ndarray | None:
+        """Return the first link of each rigid cluster; None in methods without."""
+        return None
+
+    def body_poses(self, rigid: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return positions and quaternions of the body frames; None = those of the tree at q.
+
+        Args:
+            rigid: those of the tree at q.
+        """
+        return None
+
+    def body_velocities(self) -> np.ndarray | None:
+        """Return (body_count, 6) angular velocity and velocity of the com; None = those of the tree at q and qd."""
+        return None
+
+    def joint_error(self) -> tuple[float, float] | None:
+        """Return the largest gap [m] and angle [rad] of locked directions; None = the tree's joints are exact."""
+        return None
+
+    def energy_and_momentum(self, forces: Forces) -> tuple[float, ...] | None:
+        """Return kinetic and potential energy, linear and angular momentum (8,); None = those at q and qd."""
+        return None
+
+    def point_position(self, link: int, point: np.ndarray) -> np.ndarray | None:
+        """Return a point of a link's frame in the world; None = it moves with the frame, the link is rigid."""
+        return None
+
+    # Loop joints and bodies that are not rigid
+
+    def loop_forces(self, name: str) -> np.ndarray:
+        """Return the applied forces of a loop joint, writable."""
+        able = ", ".join(method for method, row in capabilities().items() if row["loops"])
+        raise UnsupportedByMethod(
+            f'no force can be applied to loop joint "{name}": {type(self).__name__} has no loops, or they are ignored. '
+            f"Methods that can: {able}"
+        )
+
+    def body_coordinates(self, link: int) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the coordinates a body has beyond its pose, and their rates; None = the body is rigid."""
+        return None
+
+    def set_body_coordinates(self, link: int, coordinates: np.ndarray | None, rates: np.ndarray | None) -> None:
+        """Set the coordinates a body has beyond its pose, or their rates."""
+        raise StateError("the body keeps its size and has no coordinates of its own")
+
+    # Verb "grab"
+
+    def grab(self, grip: Grip) -> Stepper:
+        """Add a grip; return the stepper to continue with, this one or one with rows for grips in the same state."""
+        raise self._refusal("grab")
+
+    def release(self, grip: Grip) -> None:
+        """Remove a grip."""
+        raise self._refusal("grab")
+
+    def move_grip(self, grip: Grip) -> None:
+        """Take the target of a grip, which has changed."""
+        raise self._refusal("grab")
+
+    def reset_grips(self) -> None:
+        """Set up the rows of all grips again: one constrains a rotation from now on."""
+        raise self._refusal("grab")
+
+    def grip_force(self, grip: Grip) -> np.ndarray:
+        """Return the force (3,) of a grip in the last step, world axes [N]."""
+        raise self._refusal("grab")
+
+    # Verbs "move", "drive", "impulse", "tune"
+
+    def move(self, link: int, position: np.ndarray | None, rotation: Sequence[float] | np.ndarray | None) -> None:
+        """Prescribe the pose of a link's frame; None frees it.
+
+        Args:
+            link: the link.
+            position: (3,) in the world.
+            rotation: quaternion (w, x, y, z).
+        """
+        raise self._refusal("move")
+
+    def drive(self, name: str, axis: int, rate: float | None, time: float) -> None:
+        """Prescribe the rate of a joint coordinate from its value now; None frees it.
+
+        Args:
+            name: of the joint.
+            axis: of a compound joint, else 0.
+            rate: [rad/s or m/s].
+            time: now [s].
+        """
+        raise self._refusal("drive")
+
+    def apply_impulse(self, link: int, point: np.ndarray, impulse: np.ndarray, angular_impulse: np.ndarray) -> None:
+        """Change velocities at once by an impulse and an angular impulse, world axes, constraints maintained.
+
+        Args:
+            link: the link.
+            point: (3,) where the impulse acts, in the link's frame.
+            impulse: (3,) [N s].
+            angular_impulse: (3,) [N m s].
+        """
+        raise self._refusal("impulse")
+
+    def tune(self, options: Any) -> None:
+        """Continue with other options of the method; raise `StateError` for those that cannot change."""
+        raise self._refusal("tune")
+
+    # Verb "attach"
+
+    @property
+    def attached_joints(self) -> tuple[str, ...]:
+        """Names of the joints made while running, oldest first."""
+        return ()
+
+    @property
+    def rules(self) -> tuple[Proximity, ...]:
+        """The rules that attach and detach joints."""
+        return ()
+
+    def body_pose(self, body: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return rotation matrix and origin of a body's frame in the world, of "world" too."""
+        raise self._refusal("attach")
+
+    def new_joint(
+        self, name: str, kind: str, bodies: tuple[str, str], places: tuple[Any, Any], axis: Any, **own: float
+    ) -> Joint:
+        """Return a joint between points of two bodies, its axes those of the world at the poses of now.
+
+        Args:
+            name, kind: of the joint.
+            bodies: parent and child.
+            places: (3,) points in the frames of the two bodies [m].
+            axis: (3,) main axis in the world.
+            own: pitch or length.
+        """
+        raise self._refusal("attach")
+
+    def attach(self, joint: Joint, time: float, over: float, *, collide: bool) -> None:
+        """Add a joint.
+
+        Args:
+            joint: of `new_joint`.
+            time: now [s].
+            over: time in which its gap is closed [s].
+            collide: whether its two bodies collide.
+        """
+        raise self._refusal("attach")
+
+    def detach(self, name: str) -> None:
+        """Remove a joint made while running."""
+        raise self._refusal("attach")
+
+    def add_rule(self, rule: Proximity) -> None:
+        """Attach and detach joints by a rule from now on."""
+        raise self._refusal("attach")
+
+    def remove_rule(self, rule: Proximity) -> None:
+        """Drop a rule and detach the joints it made."""
+        raise self._refusal("attach")
+
+    def _refusal(self, verb: str) -> UnsupportedByMethod:
+        return refusal(type(self).__name__, verb)
