@@ -193,18 +193,16 @@ def _dynamics(
 
 @inner
 def _largest_error(table, k, constraint):
-    """Return the largest error of a position row of block k, the row, and whether an inequality is active."""
-    values, worst, at, active = constraint.values, 0.0, -1, False
+    """Return the largest error of a position row of block k, and the row."""
+    values, worst, at = constraint.values, 0.0, -1
     for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
         role = table.role[r]
-        if role == INEQUALITY:
-            active = active or values[r, 0] <= ACTIVE_GAP
         if role > INEQUALITY or table.speed[r] == 1:
             continue
         size = abs(values[r, 0]) if role == EQUALITY or constraint.multipliers[r] > 0.0 else -values[r, 0]
         if not size <= worst:
             worst, at = size, r
-    return worst, at, active
+    return worst, at
 
 
 @outlined
@@ -244,7 +242,7 @@ def _project(links, table, span, k, time, work, constraint, tau, qdd, q, qd):
     for iteration in range(_MOST_ITERATIONS):
         kinematics(links, span, q, qd, work)
         evaluate_rows(links, table, span, k, time, q, qd, work, constraint)
-        worst, at, active = _largest_error(table, k, constraint)
+        worst, at = _largest_error(table, k, constraint)
         constraint.report[2] = iteration
         if worst < least or not worst < 1e100:
             least = worst

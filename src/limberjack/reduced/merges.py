@@ -433,7 +433,8 @@ def merge_inertias(table, c, s, node, slot):
     # Equation (2): Phi of C = diag(Phi_A, Phi_B) - G E, E = W G^T
     multiply_rows(s, o + WW, o + GT, ET, blocks)
     set_block_diagonal(table, c, node, PHI)
-    subtract_products(s, o + GT, ET, 6 * count, blocks, c, offset_of(node, len(table) // 2) + PHI)
+    phi = offset_of(node, len(table) // 2) + PHI
+    subtract_products(s, o + GT, ET, 6 * count, blocks, c, phi)
 
 
 @outlined
@@ -450,12 +451,13 @@ def joint_bias(table, c, s, node, slot, x, y, z):
         a = transform_motion(c, offset_of(node, nb) + JX, c, k)
         b0, b1, b2 = b0 + a[0], b1 + a[1], b2 + a[2]
         b3, b4, b5 = b3 + a[3] + x, b4 + a[4] + y, b5 + a[5] + z
-    k = o + BETA
-    s[0, k], s[0, k + 1], s[0, k + 2], s[0, k + 3], s[0, k + 4], s[0, k + 5] = b0, b1, b2, b3, b4, b5
+    beta, gamma = o + BETA, o + GAMMA
+    s[0, beta], s[0, beta + 1], s[0, beta + 2] = b0, b1, b2
+    s[0, beta + 3], s[0, beta + 4], s[0, beta + 5] = b3, b4, b5
     # Equation (2): gamma = W beta + U^T Q
     for k in range(6):
         w = o + WW + 8 * k
-        s[0, o + GAMMA + k] = (
+        s[0, gamma + k] = (
             s[0, w] * b0 + s[0, w + 1] * b1 + s[0, w + 2] * b2 + s[0, w + 3] * b3 + s[0, w + 4] * b4 + s[0, w + 5] * b5
         )
     # Equation (8): R = D Q - U beta
@@ -469,7 +471,7 @@ def joint_bias(table, c, s, node, slot, x, y, z):
             total += s[0, o + DD + 6 * a + k] * s[0, o + FORCE + k]
         s[0, o + RR + a] = total
         for k in range(6):
-            s[0, o + GAMMA + k] += s[0, u + k] * q
+            s[0, gamma + k] += s[0, u + k] * q
 
 
 @inner
@@ -546,9 +548,9 @@ def back_substitute(table, c, s, node, slot, f, o_node, o_first, o_second, qdd):
     f1 = s[0, w] * y0 + s[0, w + 1] * y1 + s[0, w + 2] * y2 + s[0, w + 3] * y3 + s[0, w + 4] * y4 + s[0, w + 5] * y5
     w += 8
     f2 = s[0, w] * y0 + s[0, w + 1] * y1 + s[0, w + 2] * y2 + s[0, w + 3] * y3 + s[0, w + 4] * y4 + s[0, w + 5] * y5
-    k = o + GAMMA
-    n0, n1, n2 = n0 + s[0, k], n1 + s[0, k + 1], n2 + s[0, k + 2]
-    f0, f1, f2 = f0 + s[0, k + 3], f1 + s[0, k + 4], f2 + s[0, k + 5]
+    gamma = o + GAMMA
+    n0, n1, n2 = n0 + s[0, gamma], n1 + s[0, gamma + 1], n2 + s[0, gamma + 2]
+    f0, f1, f2 = f0 + s[0, gamma + 3], f1 + s[0, gamma + 4], f2 + s[0, gamma + 5]
     f[0, o_second] += n0
     f[0, o_second + 1] += n1
     f[0, o_second + 2] += n2

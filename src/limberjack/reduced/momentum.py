@@ -150,7 +150,7 @@ def start_momentum_targets(links, span, q, qd, work, b):
         if fresh[k] == 0 or not _inside(b.trees[k, 0], span):
             continue
         fresh[k] = 0
-        mass, cx, cy, cz, px, py, pz, lx, ly, lz = tree_momentum(b.trees[k, 0], b.trees[k, 1], work.rows, b.velocities)
+        _, cx, cy, cz, px, py, pz, lx, ly, lz = tree_momentum(b.trees[k, 0], b.trees[k, 1], work.rows, b.velocities)
         target[k, 0], target[k, 1], target[k, 2], target[k, 3], target[k, 4], target[k, 5] = cx, cy, cz, px, py, pz
         target[k, 6], target[k, 7], target[k, 8] = lx, ly, lz
 

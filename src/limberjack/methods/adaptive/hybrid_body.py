@@ -95,8 +95,8 @@ def _add_inertia(g, k, e):
 
 
 @outlined
-def _place_factors(links, i, k, iq, iv, out, f):
-    """Copy the factors of link i for cluster k, whose coordinates begin at iq, iv; return the next free factor."""
+def _place_factors(links, i, iq, iv, out, f):
+    """Copy the factors of link i for a cluster whose coordinates begin at iq, iv; return the next free factor."""
     for j in range(links.factor_start[i], links.factor_start[i + 1]):
         out.factor_kind[f] = links.factor_kind[j]
         out.factor_place[f, 0] = links.factor_place[j, 0] - links.q_start[i] + iq
@@ -333,7 +333,7 @@ def condense(
         iq, iv = whole[COORDINATE + 1], whole[DOF + 1]
         out.kind[k], out.dof[k], out.q_start[k], out.v_start[k] = links.kind[b], links.dof[b], iq, iv
         out.factor_start[k] = f
-        f = _place_factors(links, b, k, iq, iv, out, f)
+        f = _place_factors(links, b, iq, iv, out, f)
         out.factor_start[k + 1] = f
         _place_coordinates(links, b, k, out, whole, begin)
         _place_drives(links, drives, link_map, b, k, out, body.drives, whole)
