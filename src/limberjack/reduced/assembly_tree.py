@@ -43,24 +43,52 @@ __all__ = [
     "KEEP_B",
     "KEEP_JOINT",
     "KEEP_NONE",
-    "transform_motion",
-    "transform_force",
-    "transform_motion_rows",
     "columns_offset",
+    "current_offset",
+    "factor_offset",
     "new_assembly",
     "new_coefficients",
-    "factor_offset",
     "offset_of",
     "pose",
     "row_length",
-    "current_offset",
+    "transform_force",
+    "transform_motion",
+    "transform_motion_rows",
 ]
 
 # What handle 1 of a node is: nothing, handle 1 of A, handle 0 of B (the joint's child), handle 1 of B.
 KEEP_NONE, KEEP_A, KEEP_JOINT, KEEP_B = 0, 1, 2, 3
-
+WELD = -1
 _HUB_CHILDREN = 8  # more children make a hub
 _PIECE_ARMS = 4  # most children of one piece of a hub
+# Columns of the table of nodes: sides A and B, node above, child body, handles and kinematic tree; kind, first dof,
+# number of dofs and frame of the joint.
+FIRST_SIDE, SECOND_SIDE, UP, CHILD, SLOT, KEEP, HANDLES, TOP, TREE_INDEX, KIND, V, DOFS, FRAMES, TABLE = range(14)
+TREE_COLUMNS = ("first", "second", "parent", "joint", "slot", "keep", "handles", "top", "tree_index")
+# Offsets in an inner node: Phi and Psi (12 x 12 by rows, blocks of the two handles), columns of b and p (8 rows of 12:
+# six squares and products of the angular velocity, constant, current value), the lower half of the quadratic form of
+# eta (7 x 7), pose of i in p, pose of handle 1 in handle 0, inertia about handle 0, current eta.
+PHI, PSI, KT, PT, EC, JX, HX, IN, ETA, NODE = 0, 144, 288, 384, 480, 508, 520, 532, 542, 544
+# In a leaf: Phi (6 x 6), columns of b (8 rows of 6), inertia.
+LEAF_KT, LEAF_IN, LEAF = 36, 84, 94
+CURRENT = 7  # the row of columns that holds the current value
+# In a frame of a joint that is neither hinge nor slide: S^T (d x 6), S^+ (d x 6), T^T ((6 - d) x 6).
+FRAME_S, FRAME_PLUS, FRAME_LOCKED, FRAME = 0, 36, 72, 108
+# Columns of `own`, what a dof has of its own: joint force, own inertia (armature), row of the joint's weight A.
+TAU, OWN, WEIGHT = 0, 1, 2
+# Offsets in the scratch: E (6 x 12), T^T, H, M (6 x 8), Psi0 (6 x 8), a transposed block, U G^T, A U G^T, spare
+# numbers, three 6 x 6 and a 6, room for other users; then the factored joints by slots.
+ET, TT, HT, MM, PSI0, TRANSPOSED, UG, AG, SPARE, SMALL, VECTOR, ROOM, FACTORS = (
+    0, 72, 144, 216, 264, 312, 360, 432, 504, 544, 652, 660, 1260,
+)  # fmt: skip
+# In a factored joint: G^T (6 x 12), W (6 x 8), U (6 x 8), D (6 x 6), gamma, R, joint force, beta; T^T (6 x 12) and
+# Psi0 (6 x 8), where they are cached.
+GT, WW, UU, DD, GAMMA, RR, FORCE, BETA, FACTOR_TT, FACTOR_PSI0, FACTOR = (
+    0, 72, 120, 168, 204, 210, 216, 222, 228, 300, 348,
+)  # fmt: skip
+# Offsets are never negative. This mask tells the compiler, which then omits the wrap-around of negative indices: a
+# fourth of all instructions.
+NON_NEGATIVE = (1 << 48) - 1
 
 
 class Assembly(NamedTuple):
@@ -87,6 +115,16 @@ class Assembly(NamedTuple):
     depth: np.ndarray  # (m,) nodes above, 0 at roots
     tree_index: np.ndarray  # (m,) index of the kinematic tree the node belongs to, in link order
     roots: np.ndarray  # (trees,) node of each base's joint, which joins the world with all the base carries
+
+
+class Coefficients(NamedTuple):
+    """The coefficients of all nodes and what they are computed from; m nodes, nv dofs."""
+
+    table: np.ndarray  # (m, TABLE) int32, the assembly tree by nodes
+    numbers: np.ndarray  # (1, all) see the offsets above
+    own: np.ndarray  # (nv, 2 + most dofs of a joint) forces, own inertias and weights of the dofs
+    scratch: np.ndarray  # (1, FACTORS + slots FACTOR)
+    shares: np.ndarray  # (m, 10) inertias with hubs divided among their pieces; without hubs (0, 10)
 
 
 class _Scratch(NamedTuple):
@@ -418,58 +456,6 @@ def _build(
         begin = end
 
 
-WELD = -1
-# Columns of the table of nodes: sides A and B, node above, child body, handles and kinematic tree; kind, first dof,
-# number of dofs and frame of the joint.
-FIRST_SIDE, SECOND_SIDE, UP, CHILD, SLOT, KEEP, HANDLES, TOP, TREE_INDEX, KIND, V, DOFS, FRAMES, TABLE = range(14)
-TREE_COLUMNS = ("first", "second", "parent", "joint", "slot", "keep", "handles", "top", "tree_index")
-# Offsets in an inner node: Phi and Psi (12 x 12 by rows, blocks of the two handles), columns of b and p (8 rows of 12:
-# six squares and products of the angular velocity, constant, current value), the lower half of the quadratic form of
-# eta (7 x 7), pose of i in p, pose of handle 1 in handle 0, inertia about handle 0, current eta.
-PHI, PSI, KT, PT, EC, JX, HX, IN, ETA, NODE = 0, 144, 288, 384, 480, 508, 520, 532, 542, 544
-# In a leaf: Phi (6 x 6), columns of b (8 rows of 6), inertia.
-LEAF_KT, LEAF_IN, LEAF = 36, 84, 94
-CURRENT = 7  # the row of columns that holds the current value
-# In a frame of a joint that is neither hinge nor slide: S^T (d x 6), S^+ (d x 6), T^T ((6 - d) x 6).
-FRAME_S, FRAME_PLUS, FRAME_LOCKED, FRAME = 0, 36, 72, 108
-# Columns of `own`, what a dof has of its own: joint force, own inertia (armature), row of the joint's weight A.
-TAU, OWN, WEIGHT = 0, 1, 2
-# Offsets in the scratch: E (6 x 12), T^T, H, M (6 x 8), Psi0 (6 x 8), a transposed block, U G^T, A U G^T, spare
-# numbers, three 6 x 6 and a 6, room for other users; then the factored joints by slots.
-ET, TT, HT, MM, PSI0, TRANSPOSED, UG, AG, SPARE, SMALL, VECTOR, ROOM, FACTORS = (
-    0, 72, 144, 216, 264, 312, 360, 432, 504, 544, 652, 660, 1260,
-)  # fmt: skip
-# In a factored joint: G^T (6 x 12), W (6 x 8), U (6 x 8), D (6 x 6), gamma, R, joint force, beta; T^T (6 x 12) and
-# Psi0 (6 x 8), where they are cached.
-GT, WW, UU, DD, GAMMA, RR, FORCE, BETA, FACTOR_TT, FACTOR_PSI0, FACTOR = (
-    0,
-    72,
-    120,
-    168,
-    204,
-    210,
-    216,
-    222,
-    228,
-    300,
-    348,
-)
-
-# Offsets are never negative. This mask tells the compiler, which then omits the wrap-around of negative indices: a
-# fourth of all instructions.
-NON_NEGATIVE = (1 << 48) - 1
-
-
-class Coefficients(NamedTuple):
-    """The coefficients of all nodes and what they are computed from; m nodes, nv dofs."""
-
-    table: np.ndarray  # (m, TABLE) int32, the assembly tree by nodes
-    numbers: np.ndarray  # (1, all) see the offsets above
-    own: np.ndarray  # (nv, 2 + most dofs of a joint) forces, own inertias and weights of the dofs
-    scratch: np.ndarray  # (1, FACTORS + slots FACTOR)
-    shares: np.ndarray  # (m, 10) inertias with hubs divided among their pieces; without hubs (0, 10)
-
-
 def new_coefficients(links: Links, tree: Assembly, slots: int) -> Coefficients:
     """Return coefficients for `tree`, all zero but what never changes, with room for `slots` factored joints."""
     nb, n, m = len(tree.body_link), len(links.parent), len(tree.parent)
@@ -511,6 +497,12 @@ def columns_offset(node, nb):
 
 
 @inner
+def current_offset(node, nb, shift):
+    """Return the offset of the current value of b (shift KT) or p (shift PT) of an inner node."""
+    return (nb * LEAF + (node - nb) * NODE + shift + 12 * CURRENT) & NON_NEGATIVE
+
+
+@inner
 def factor_offset(slot):
     """Return the offset in the scratch of the factored joint in `slot`."""
     return (FACTORS + slot * FACTOR) & NON_NEGATIVE
@@ -520,6 +512,12 @@ def factor_offset(slot):
 def row_length(node, nb):
     """Return the length of the rows of Phi and of the columns of b of `node`."""
     return 6 if node < nb else 12
+
+
+@inner
+def eta_of(node, nb, c):
+    """Return the current eta of a node."""
+    return 0.0 if node < nb else c[0, offset_of(node, nb) + ETA]
 
 
 @inner
@@ -581,15 +579,3 @@ def transform_motion_rows(c, j, x, o, row, blocks, y, d, width):
         store4(y, 0, k + 3 * width, add(add(scale(r[0], l0), scale(r[3], l1)), scale(r[6], l2)))
         store4(y, 0, k + 4 * width, add(add(scale(r[1], l0), scale(r[4], l1)), scale(r[7], l2)))
         store4(y, 0, k + 5 * width, add(add(scale(r[2], l0), scale(r[5], l1)), scale(r[8], l2)))
-
-
-@inner
-def current_offset(node, nb, shift):
-    """Return the offset of the current value of b (shift KT) or p (shift PT) of an inner node."""
-    return (nb * LEAF + (node - nb) * NODE + shift + 12 * CURRENT) & NON_NEGATIVE
-
-
-@inner
-def eta_of(node, nb, c):
-    """Return the current eta of a node."""
-    return 0.0 if node < nb else c[0, offset_of(node, nb) + ETA]

@@ -41,7 +41,7 @@ from limberjack.reduced.step import EULER, HUGE, IMPLICIT, RK4
 from limberjack.reduced.work import P, based
 from limberjack.spatial.vectors import cross
 
-__all__ = ["ACCELERATIONS", "MORE_ROOM", "OPEN_LOOP", "STUCK", "LoopState", "new_loop_state", "take_constrained_steps"]
+__all__ = ["ACCELERATIONS", "LoopState", "MORE_ROOM", "OPEN_LOOP", "STUCK", "new_loop_state", "take_constrained_steps"]
 
 # Positions are projected until no row is off by more than this [m, rad], or until Newton's steps no longer help.
 CLOSED = 1e-13

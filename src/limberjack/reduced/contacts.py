@@ -36,25 +36,27 @@ from limberjack.spatial.quaternions import quaternion_from_matrix
 from limberjack.spatial.vectors import cross
 
 __all__ = [
-    "CONTACT",
-    "FREE_VELOCITY",
-    "EQUALITY_ROW",
-    "MORE_CONTACTS",
     "BOUND",
-    "PathRows",
-    "DRY_FRICTION",
-    "INEQUALITY_ROW",
-    "IMPACT",
+    "CONTACT",
     "ContactState",
+    "DRY_FRICTION",
+    "EQUALITY_ROW",
+    "FREE_VELOCITY",
+    "IMPACT",
+    "INEQUALITY_ROW",
+    "MORE_CONTACTS",
+    "PathRows",
     "TARGET",
-    "new_path_rows",
+    "eliminate_along_path",
     "new_contact_state",
+    "new_path_rows",
     "pack_path",
     "projected_gauss_seidel",
     "take_contact_steps",
-    "eliminate_along_path",
 ]
 
+# Codes of failure beside those of `constrained_step.py`.
+MORE_CONTACTS, IMPACT = -(2**43), -(2**45)
 # Kinds of blocks: three rows of a contact, one equality, one inequality, dry friction of one dof.
 CONTACT, EQUALITY_ROW, INEQUALITY_ROW, DRY_FRICTION = range(4)
 # Most sweeps; they end when no velocity changes by more than this [m/s].
@@ -70,6 +72,12 @@ _ROUNDING = 1e-20
 # Contacts whose response along the normal is below this times that along the tangents separate more slowly: a wedge of
 # a thousandth would turn a small push into a large slip.
 _STIFF = 1e-3
+# Penetration beyond the slop is pushed out at this rate, up to this speed [m, 1/s, m/s].
+_SLOP, _PUSH_OUT_RATE, _PUSH_OUT_SPEED = 1e-4, 10.0, 1.0
+# Limits nearer than this after the free step are included [m, rad].
+_NEAR = 0.05
+# Slower impacts have no restitution, as a multiple of the speed that gravity adds in a step.
+_RESTITUTION_STEPS = 2.0
 # Columns of `coefficients`: 1 / K of the normal or only row, K between it and the tangents (2), inverse of K of the
 # tangents (3), free velocities (3), target velocity, friction coefficient or largest impulse, 1 / the largest K of the
 # tangents.
@@ -88,18 +96,62 @@ class PathRows(NamedTuple):
     y: np.ndarray  # (c, 3)
     kind: np.ndarray  # (m,)
     source: np.ndarray  # (m,) contact, row or dof
-    coefficients: np.ndarray  # (m, _FACTS)
+    coefficients: np.ndarray  # (m, _COEFFICIENTS)
     axes: np.ndarray  # (m, 9) normal and tangents of contacts
     lam: np.ndarray  # (m, 3)
     report: np.ndarray  # (4,) blocks, sweeps, last change of velocity, nonzeros needed
 
 
-def new_path_rows(links: int, nv: int, blocks: int, places: int) -> PathRows:
+def new_path_rows(links: int, nv: int, blocks: int, nonzeros: int) -> PathRows:
     """Return arrays for so many blocks of rows and nonzeros in them."""
     return PathRows(
         np.zeros(links, np.int64), np.zeros((3, nv)), np.zeros(nv), np.zeros(nv), np.zeros(blocks + 1, np.int64),
-        np.zeros(places, np.int64), np.zeros((places, 3)), np.zeros(blocks, np.int64), np.zeros(blocks, np.int64),
+        np.zeros(nonzeros, np.int64), np.zeros((nonzeros, 3)), np.zeros(blocks, np.int64), np.zeros(blocks, np.int64),
         np.zeros((blocks, _COEFFICIENTS)), np.zeros((blocks, 9)), np.zeros((blocks, 3)), np.zeros(4),
+    )  # fmt: skip
+
+
+class ContactState(NamedTuple):
+    """State and scratch of contacts on t trees of n links."""
+
+    trees: np.ndarray  # (t, SPAN) every tree
+    tree: np.ndarray  # (n,) the tree of each link
+    whole: np.ndarray  # (SPAN,)
+    friction_dofs: np.ndarray  # (f,) dofs with dry friction
+    friction: np.ndarray  # (nv,) of joints [N, N m]
+    extent: np.ndarray  # (n,) how far shapes reach from the link's origin [m]
+    work: Work  # of the start of the step
+    pose: np.ndarray  # (n, 7)
+    velocities: np.ndarray  # (n, 6)
+    reach: np.ndarray  # (n,)
+    involved: np.ndarray  # (t,) 1 = contacts or dry friction act on the tree
+    packed: PathRows
+    q: np.ndarray  # (nq,) at the start
+    qd: np.ndarray  # (nv,)
+    free_velocity: np.ndarray  # (nv,) velocities after the free step
+    applied: np.ndarray  # (nv,) forces of the user and of dry friction
+
+
+def new_contact_state(
+    links: Links, drives: Drives, friction: np.ndarray, extent: np.ndarray, packed: PathRows
+) -> ContactState:
+    """Return state and scratch of the contacts of trees.
+
+    Args:
+        links, drives: the trees.
+        friction: (nv,) dry friction of their dofs [N, N m].
+        extent: (n,) how far shapes reach from each link's origin [m].
+        packed: arrays for rows, of as many links and dofs.
+    """
+    n, nv = len(links.parent), len(links.armature)
+    roots = np.append(np.flatnonzero(links.parent < 0), n)
+    trees = [span_of(links, drives, int(i), int(j)) for i, j in zip(roots[:-1], roots[1:], strict=True)]
+    tree = np.repeat(np.arange(len(trees)), np.diff(roots)).astype(np.int64)
+    return ContactState(
+        np.array(trees, np.int64).reshape(-1, SPAN), tree, whole_span(links, drives), np.flatnonzero(friction > 0.0),
+        friction, extent, new_work(links), np.zeros((n, 7)), np.zeros((n, 6)), np.zeros(n),
+        np.zeros(len(trees), np.int64), packed, np.zeros(nv + len(links.quaternions)), np.zeros(nv), np.zeros(nv),
+        np.zeros(nv),
     )  # fmt: skip
 
 
@@ -281,59 +333,6 @@ def projected_gauss_seidel(count, packed):
         _sweeps(count, most, packed)
 
 
-MORE_CONTACTS, IMPACT = -(2**43), -(2**45)
-# Penetration beyond the slop is pushed out at this rate, up to this speed [m, 1/s, m/s].
-_SLOP, _PUSH_OUT_RATE, _PUSH_OUT_SPEED = 1e-4, 10.0, 1.0
-# Limits nearer than this after the free step are included [m, rad].
-_NEAR = 0.05
-# Slower impacts have no restitution, as a multiple of the speed that gravity adds in a step.
-_RESTITUTION_STEPS = 2.0
-
-
-class ContactState(NamedTuple):
-    """State and scratch of contacts on t trees of n links."""
-
-    trees: np.ndarray  # (t, SPAN) every tree
-    tree: np.ndarray  # (n,) the tree of each link
-    whole: np.ndarray  # (SPAN,)
-    friction_dofs: np.ndarray  # (f,) dofs with dry friction
-    friction: np.ndarray  # (nv,) of joints [N, N m]
-    extent: np.ndarray  # (n,) how far shapes reach from the link's origin [m]
-    work: Work  # of the start of the step
-    pose: np.ndarray  # (n, 7)
-    velocities: np.ndarray  # (n, 6)
-    reach: np.ndarray  # (n,)
-    involved: np.ndarray  # (t,) 1 = contacts or dry friction act on the tree
-    packed: PathRows
-    q: np.ndarray  # (nq,) at the start
-    qd: np.ndarray  # (nv,)
-    free_velocity: np.ndarray  # (nv,) velocities after the free step
-    applied: np.ndarray  # (nv,) forces of the user and of dry friction
-
-
-def new_contact_state(
-    links: Links, drives: Drives, friction: np.ndarray, extent: np.ndarray, packed: PathRows
-) -> ContactState:
-    """Return state and scratch of the contacts of trees.
-
-    Args:
-        links, drives: the trees.
-        friction: (nv,) dry friction of their dofs [N, N m].
-        extent: (n,) how far shapes reach from each link's origin [m].
-        packed: arrays for rows, of as many links and dofs.
-    """
-    n, nv = len(links.parent), len(links.armature)
-    roots = np.append(np.flatnonzero(links.parent < 0), n)
-    trees = [span_of(links, drives, int(i), int(j)) for i, j in zip(roots[:-1], roots[1:], strict=True)]
-    tree = np.repeat(np.arange(len(trees)), np.diff(roots)).astype(np.int64)
-    return ContactState(
-        np.array(trees, np.int64).reshape(-1, SPAN), tree, whole_span(links, drives), np.flatnonzero(friction > 0.0),
-        friction, extent, new_work(links), np.zeros((n, 7)), np.zeros((n, 6)), np.zeros(n),
-        np.zeros(len(trees), np.int64), packed, np.zeros(nv + len(links.quaternions)), np.zeros(nv), np.zeros(nv),
-        np.zeros(nv),
-    )  # fmt: skip
-
-
 @inner
 def _fall(h, gravity):
     """Return how far gravity moves a body in a step."""
@@ -439,6 +438,17 @@ def _add_contact(links, k, c, h, contacts, found, state):
     return at
 
 
+@inner
+def _owner(links, path, r, v):
+    """Return the link whose dof v is; it starts one of the paths of row r."""
+    out = path[r, 0]
+    for slot in range(4):
+        i = path[r, slot]
+        if i >= 0 and links.v_start[i] <= v < links.v_start[i] + links.dof[i]:
+            out = i
+    return out
+
+
 @outlined
 def _add_row(links, table, k, r, h, constraint, state):
     """Fill block k with row r of the model's constraints; return the index after its last nonzero."""
@@ -489,17 +499,6 @@ def _add_row(links, table, k, r, h, constraint, state):
     return at
 
 
-@inner
-def _owner(links, path, r, v):
-    """Return the link whose dof v is; it starts one of the paths of row r."""
-    out = path[r, 0]
-    for slot in range(4):
-        i = path[r, slot]
-        if i >= 0 and links.v_start[i] <= v < links.v_start[i] + links.dof[i]:
-            out = i
-    return out
-
-
 @outlined
 def _add_friction(links, k, i, v, h, state):
     """Fill block k with the dry friction of dof v of link i; return the index after its last nonzero."""
@@ -511,6 +510,22 @@ def _add_friction(links, k, i, v, h, state):
     p.coefficients[k, TARGET], p.coefficients[k, BOUND] = 0.0, h * t.friction[v]
     p.kind[k], p.source[k], p.lam[k, 0] = DRY_FRICTION, v, 0.0
     return pack_path(links, i, k + 1, p.start[k], p)
+
+
+@outlined
+def _mark_trees(links, contacts, state):
+    """Mark the trees that contacts or dry friction act on."""
+    for t in range(len(state.involved)):
+        state.involved[t] = 0
+    for c in range(contacts.count[0]):
+        state.involved[state.tree[contacts.link_a[c]]] = 1
+        if contacts.link_b[c] >= 0:
+            state.involved[state.tree[contacts.link_b[c]]] = 1
+    v = 0
+    for i in range(len(links.parent)):
+        while v < len(state.friction_dofs) and state.friction_dofs[v] < links.v_start[i] + links.dof[i]:
+            state.involved[state.tree[i]] = 1
+            v += 1
 
 
 @outlined
@@ -533,22 +548,6 @@ def _articulate(links, span, added, tau, state):
         for v in range(span[DOF], span[DOF + 1]):
             state.packed.z[v] = 0.0
     return 0
-
-
-@outlined
-def _mark_trees(links, contacts, state):
-    """Mark the trees that contacts or dry friction act on."""
-    for t in range(len(state.involved)):
-        state.involved[t] = 0
-    for c in range(contacts.count[0]):
-        state.involved[state.tree[contacts.link_a[c]]] = 1
-        if contacts.link_b[c] >= 0:
-            state.involved[state.tree[contacts.link_b[c]]] = 1
-    v = 0
-    for i in range(len(links.parent)):
-        while v < len(state.friction_dofs) and state.friction_dofs[v] < links.v_start[i] + links.dof[i]:
-            state.involved[state.tree[i]] = 1
-            v += 1
 
 
 @outlined

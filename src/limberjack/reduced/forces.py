@@ -30,11 +30,11 @@ __all__ = [
     "SpringWork",
     "Wrenches",
     "apply_implicit_springs",
+    "apply_springs",
+    "apply_wrenches",
     "new_spring_work",
     "no_wrenches",
-    "apply_springs",
     "spring_lengths",
-    "apply_wrenches",
 ]
 
 

@@ -43,13 +43,13 @@ from limberjack.spatial.vectors import multiply, rotate, rotate_back, rotate_sym
 __all__ = [
     "child_pose",
     "composed",
-    "inertia_of",
-    "merge_rigidly",
-    "joint_pose",
-    "moved_inertia",
-    "inertia_row",
-    "set_joint",
     "handle_pose",
+    "inertia_of",
+    "inertia_row",
+    "joint_pose",
+    "merge_rigidly",
+    "moved_inertia",
+    "set_joint",
 ]
 
 

@@ -83,11 +83,11 @@ from limberjack.spatial.solves import invert_symmetric_5
 
 __all__ = [
     "back_substitute",
-    "joint_bias",
+    "factor_joint",
     "inverse",
+    "joint_bias",
     "merge_accelerations",
     "merge_inertias",
-    "factor_joint",
     "solve_axis",
     "solve_frame",
 ]

@@ -77,11 +77,11 @@ from limberjack.reduced.merges import (
 from limberjack.spatial.lanes import add, load4, scale, store4, sub
 
 __all__ = [
+    "joint_metric_matrices",
     "merge_mass_metric",
     "merge_mass_metric_vectors",
     "merge_metric",
     "merge_metric_vectors",
-    "joint_metric_matrices",
 ]
 
 

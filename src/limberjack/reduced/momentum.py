@@ -25,7 +25,7 @@ from limberjack.reduced.work import J, P, R, rotation
 from limberjack.spatial.solves import solve_symmetric_3
 from limberjack.spatial.vectors import cross, rotate_back
 
-__all__ = ["MomentumTargets", "add_outer_forces", "restore_momentum", "new_momentum_targets", "start_momentum_targets"]
+__all__ = ["MomentumTargets", "add_outer_forces", "new_momentum_targets", "restore_momentum", "start_momentum_targets"]
 
 
 class MomentumTargets(NamedTuple):

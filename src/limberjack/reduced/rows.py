@@ -34,9 +34,21 @@ from limberjack.reduced.work import AC, AL, BC, BL, DI, UU, R, W
 from limberjack.spatial.vectors import cross
 
 __all__ = [
-    "ACCELERATION", "NO_ROOM", "POSITION", "VELOCITY", "ConstraintState", "blocks_of_rows", "select_rows", "grown",
-    "evaluate_rows", "new_constraint_state", "paths", "apply_multipliers", "response_matrix", "solve_rows",
-]  # fmt: skip
+    "ACCELERATION",
+    "ConstraintState",
+    "NO_ROOM",
+    "POSITION",
+    "VELOCITY",
+    "apply_multipliers",
+    "blocks_of_rows",
+    "evaluate_rows",
+    "grown",
+    "new_constraint_state",
+    "paths",
+    "response_matrix",
+    "select_rows",
+    "solve_rows",
+]
 
 ACCELERATION, VELOCITY, POSITION = range(3)
 # An inequality row is active when its value is no more than this.

@@ -25,7 +25,7 @@ from limberjack.reduced.kinematics import kinematics
 from limberjack.reduced.momentum import add_outer_forces, restore_momentum, start_momentum_targets
 from limberjack.reduced.work import based
 
-__all__ = ["INTEGRATORS", "Buffers", "dynamics", "new_buffers", "take_steps"]
+__all__ = ["Buffers", "INTEGRATORS", "dynamics", "new_buffers", "take_steps"]
 
 INTEGRATORS = ("euler", "semi_implicit", "rk4", "implicit", "momentum")
 EULER, SEMI_IMPLICIT, RK4, IMPLICIT, MOMENTUM = range(5)

@@ -55,14 +55,14 @@ from limberjack.spatial.lanes import add, lane, load4, prefetch, scale
 from limberjack.spatial.vectors import cross, multiply, rotate, rotate_back
 
 __all__ = [
-    "free_accelerations",
-    "prefetch_row",
-    "rigid_front_motion",
-    "weighted_square",
-    "merge_mass_metrics",
     "acceleration_metric",
     "factor_rigid_node",
+    "free_accelerations",
+    "merge_mass_metrics",
+    "prefetch_row",
+    "rigid_front_motion",
     "side_angular_velocities",
+    "weighted_square",
 ]
 
 # Joints per sweep, whole trees: what they need stays in the cache. In larger regions it is prefetched this many joints

@@ -33,7 +33,7 @@ from limberjack.reduced.metric_merges import joint_metric_matrices, merge_metric
 from limberjack.reduced.work import rotation
 from limberjack.spatial.vectors import cross, multiply, rotate_back
 
-__all__ = ["merge_force_paths", "collect_forces"]
+__all__ = ["collect_forces", "merge_force_paths"]
 
 
 @inner

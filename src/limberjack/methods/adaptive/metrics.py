@@ -30,7 +30,7 @@ from limberjack.reduced.work import R, rotation
 from limberjack.spatial.solves import solve_symmetric_3
 from limberjack.spatial.vectors import cross
 
-__all__ = ["mass_velocity_metric", "functions_of", "weight_rows"]
+__all__ = ["functions_of", "mass_velocity_metric", "weight_rows"]
 
 
 def functions_of(weights: Any) -> dict[str, Callable[[Any], Any]]:

@@ -17,7 +17,7 @@ from limberjack.reduced.dca import set_leaves
 from limberjack.reduced.step import IMPLICIT, take_steps
 from limberjack.reduced.work import ROW, Work
 
-__all__ = ["LEAVES", "PREPARE", "SCATTER", "UPDATE", "AssemblyBodies", "Engine", "adaptive_steps", "lazy_work"]
+__all__ = ["AssemblyBodies", "Engine", "LEAVES", "PREPARE", "SCATTER", "UPDATE", "adaptive_steps", "lazy_work"]
 
 # Tasks of a call: coefficients of stale nodes, those of leaves, an update alone, q and qd of the hybrid body.
 PREPARE, LEAVES, UPDATE, SCATTER = 1, 2, 4, 8
