@@ -1,7 +1,8 @@
-"""The public face: its names, its documentation, what importing it costs, and the README's code."""
+"""The public interface: its names, its documentation, what importing it costs, and the README's code."""
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
 import re
@@ -15,13 +16,21 @@ import limberjack as lj
 
 ROOT = Path(__file__).parents[1]
 NAMES = [
-    "Adaptive", "Assembly", "Axis", "Builder", "Displacements", "Diverged", "DivideAndConquer", "FileError", "Full",
-    "Impulses", "LimberjackError", "LoopNotClosed", "MissingExtra", "Model", "ModelError", "ModelWarning", "Motor",
-    "Multipliers", "Pace", "Proximity", "Simulation", "StateError", "Tracker", "Trajectory", "UnknownName",
-    "UnsupportedByMethod", "View", "assemble", "capabilities", "forward_dynamics", "forward_kinematics",
-    "inverse_dynamics", "jacobian", "load", "mass_matrix", "pose", "register_body_kind", "register_constraint",
-    "register_joint", "resume", "save", "scenes", "view",
+    "Adaptive", "Assembly", "Axis", "Builder", "Displacements", "DivideAndConquer", "Full", "Impulses",
+    "LimberjackError", "Model", "Motor", "Multipliers", "Simulation", "Trajectory", "assemble", "capabilities",
+    "errors", "forward_dynamics", "forward_kinematics", "inverse_dynamics", "jacobian", "load", "mass_matrix",
+    "pose", "register_body_kind", "register_constraint", "register_joint", "resume", "save", "scenes", "view",
 ]  # fmt: skip
+# Reached through their modules, and at the top level too, where programs may have them from.
+MODULES_OF = {
+    "errors": (
+        "Diverged", "FileError", "LoopNotClosed", "MissingExtra", "ModelError", "ModelWarning", "StateError",
+        "UnknownName", "UnsupportedByMethod", "UnsupportedVersion",
+    ),
+    "methods.adaptive.options": ("View",),
+    "model.proximity": ("Proximity",),
+    "simulation.trackers": ("Pace", "Tracker"),
+}  # fmt: skip
 
 
 def test_the_public_names():
@@ -32,6 +41,25 @@ def test_the_public_names():
         assert getattr(lj, name) is not None
 
 
+def test_names_of_modules_are_at_the_top_level_too():
+    """What is reached through its module is the same object at the top level."""
+    for module, names in MODULES_OF.items():
+        for name in names:
+            assert getattr(lj, name) is getattr(importlib.import_module(f"limberjack.{module}"), name)
+
+
+def test_modules_load_on_first_use():
+    """Every module of the package is an attribute of it, without an import; so are errors of the errors."""
+    rooms = [path.stem for path in Path(lj.__file__).parent.iterdir() if not path.name.startswith(("_", "py.typed"))]
+    code = f"import limberjack as lj; print(*(getattr(lj, name).__name__ for name in {rooms!r})); lj.errors.Diverged"
+    assert python(code).split() == [f"limberjack.{name}" for name in rooms]
+
+
+def test_the_package_is_typed():
+    """Type checkers are told that the package has annotations."""
+    assert (Path(lj.__file__).parent / "py.typed").is_file()
+
+
 def test_unknown_names_come_with_the_choices():
     """A name that is not there raises AttributeError that lists those that are."""
     with pytest.raises(AttributeError, match='no "Simulatoin".*Simulation'):
@@ -40,11 +68,13 @@ def test_unknown_names_come_with_the_choices():
 
 def test_all_errors_have_one_root():
     """Every error derives from LimberjackError, and from the built-in error it specialises."""
-    errors = [value for name in NAMES if inspect.isclass(value := getattr(lj, name)) and issubclass(value, Exception)]
+    errors = [value for value in vars(lj.errors).values() if inspect.isclass(value) and issubclass(value, Exception)]
+    assert len(errors) > 10
     for error in errors:
         assert issubclass(error, lj.LimberjackError) or error is lj.ModelWarning
     assert issubclass(lj.ModelError, ValueError) and issubclass(lj.StateError, ValueError)
-    assert issubclass(lj.MissingExtra, ImportError) and issubclass(lj.FileError, lj.ModelError)
+    assert issubclass(lj.MissingExtra, ImportError) and issubclass(lj.UnsupportedVersion, ImportError)
+    assert issubclass(lj.FileError, lj.ModelError)
     assert issubclass(lj.UnknownName, lj.ModelError) and issubclass(lj.ModelWarning, UserWarning)
 
 
@@ -60,7 +90,7 @@ def python(code):
     "code",
     [
         "import limberjack",
-        "import limberjack as lj; lj.Builder, lj.scenes, lj.Motor, lj.ModelError",
+        "import limberjack as lj; lj.Builder, lj.scenes, lj.Motor, lj.errors.ModelError",
         "import limberjack as lj; lj.scenes.names(); lj.scenes.pendulum(links=3)",
     ],
 )
@@ -73,7 +103,7 @@ def test_importing_is_cheap(code):
 
 def members():
     """Yield (name, object) of every public function, class, method and property."""
-    for name in NAMES:
+    for name in (*NAMES, *(name for names in MODULES_OF.values() for name in names)):
         value = getattr(lj, name)
         yield name, value
         if inspect.isclass(value):

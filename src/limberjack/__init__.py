@@ -1,4 +1,10 @@
-"""Limberjack: the dynamics of articulated rigid bodies, from one joint to crowds."""
+"""Limberjack: the dynamics of articulated rigid bodies, from one joint to crowds.
+
+`__all__` lists what most programs need. The rest is reached through its module: the errors as `lj.errors.Diverged`,
+the rules that attach points in `limberjack.model.proximity`, trackers in `limberjack.simulation.trackers`, the camera
+of the view metric in `limberjack.methods.adaptive.options`. Names and modules load on first use: importing the
+package compiles and costs nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,62 +12,80 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from limberjack import scenes
-    from limberjack.errors import (
-        Diverged,
-        FileError,
-        LimberjackError,
-        LoopNotClosed,
-        MissingExtra,
-        ModelError,
-        ModelWarning,
-        StateError,
-        UnknownName,
-        UnsupportedByMethod,
-    )
+    from limberjack import cli as cli
+    from limberjack import collision as collision
+    from limberjack import constraints as constraints
+    from limberjack import contact as contact
+    from limberjack import errors as errors
+    from limberjack import io as io
+    from limberjack import linear as linear
+    from limberjack import maximal as maximal
+    from limberjack import methods as methods
+    from limberjack import model as model
+    from limberjack import reduced as reduced
+    from limberjack import scenes as scenes
+    from limberjack import simulation as simulation
+    from limberjack import spatial as spatial
+    from limberjack import viewer as viewer
+    from limberjack.errors import Diverged as Diverged
+    from limberjack.errors import FileError as FileError
+    from limberjack.errors import LimberjackError
+    from limberjack.errors import LoopNotClosed as LoopNotClosed
+    from limberjack.errors import MissingExtra as MissingExtra
+    from limberjack.errors import ModelError as ModelError
+    from limberjack.errors import ModelWarning as ModelWarning
+    from limberjack.errors import StateError as StateError
+    from limberjack.errors import UnknownName as UnknownName
+    from limberjack.errors import UnsupportedByMethod as UnsupportedByMethod
+    from limberjack.errors import UnsupportedVersion as UnsupportedVersion
     from limberjack.io import load, save
     from limberjack.maximal.assemble import Assembly, assemble, pose
     from limberjack.methods import Adaptive, Displacements, DivideAndConquer, Full, Impulses, Multipliers, capabilities
-    from limberjack.methods.adaptive.options import View
+    from limberjack.methods.adaptive.options import View as View
     from limberjack.model.builder import Builder
     from limberjack.model.model import Model
-    from limberjack.model.proximity import Proximity
+    from limberjack.model.proximity import Proximity as Proximity
     from limberjack.model.registered import register_body_kind, register_constraint, register_joint
     from limberjack.model.spec import Axis, Motor
     from limberjack.reduced.dynamics import forward_kinematics, inverse_dynamics, jacobian, mass_matrix
     from limberjack.simulation.constrained_dynamics import forward_dynamics
     from limberjack.simulation.simulation import Simulation, resume
-    from limberjack.simulation.trackers import Pace, Tracker
+    from limberjack.simulation.trackers import Pace as Pace
+    from limberjack.simulation.trackers import Tracker as Tracker
     from limberjack.simulation.trajectory import Trajectory
     from limberjack.viewer import view
 
 __version__ = "0.1.0"
 
-# Public names and the module each lives in. Loaded on first use: importing the package compiles and costs nothing.
+# The module that each name is defined in.
 _HOMES = {
-    "limberjack.reduced.dynamics": ("forward_kinematics", "inverse_dynamics", "jacobian", "mass_matrix"),
-    "limberjack.maximal.assemble": ("Assembly", "assemble", "pose"),
-    "limberjack.simulation.constrained_dynamics": ("forward_dynamics",),
     "limberjack.errors": (
         "Diverged", "FileError", "LimberjackError", "LoopNotClosed", "MissingExtra", "ModelError", "ModelWarning",
-        "StateError", "UnknownName", "UnsupportedByMethod",
+        "StateError", "UnknownName", "UnsupportedByMethod", "UnsupportedVersion",
     ),
     "limberjack.io": ("load", "save"),
-    "limberjack.model.proximity": ("Proximity",),
+    "limberjack.maximal.assemble": ("Assembly", "assemble", "pose"),
     "limberjack.methods": (
         "Adaptive", "Displacements", "DivideAndConquer", "Full", "Impulses", "Multipliers", "capabilities",
-    ),  # fmt: skip
+    ),
     "limberjack.methods.adaptive.options": ("View",),
     "limberjack.model.builder": ("Builder",),
-    "limberjack.model.registered": ("register_body_kind", "register_constraint", "register_joint"),
     "limberjack.model.model": ("Model",),
+    "limberjack.model.proximity": ("Proximity",),
+    "limberjack.model.registered": ("register_body_kind", "register_constraint", "register_joint"),
     "limberjack.model.spec": ("Axis", "Motor"),
+    "limberjack.reduced.dynamics": ("forward_kinematics", "inverse_dynamics", "jacobian", "mass_matrix"),
+    "limberjack.simulation.constrained_dynamics": ("forward_dynamics",),
     "limberjack.simulation.simulation": ("Simulation", "resume"),
     "limberjack.simulation.trackers": ("Pace", "Tracker"),
     "limberjack.simulation.trajectory": ("Trajectory",),
     "limberjack.viewer": ("view",),
 }  # fmt: skip
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+_MODULES = (
+    "cli", "collision", "constraints", "contact", "errors", "io", "linear", "maximal", "methods", "model", "reduced",
+    "scenes", "simulation", "spatial", "viewer",
+)  # fmt: skip
 
 __all__ = [
     "Adaptive",
@@ -69,30 +93,18 @@ __all__ = [
     "Axis",
     "Builder",
     "Displacements",
-    "Diverged",
     "DivideAndConquer",
-    "FileError",
     "Full",
     "Impulses",
     "LimberjackError",
-    "LoopNotClosed",
-    "MissingExtra",
     "Model",
-    "ModelError",
-    "ModelWarning",
     "Motor",
     "Multipliers",
-    "Pace",
-    "Proximity",
     "Simulation",
-    "StateError",
-    "Tracker",
     "Trajectory",
-    "UnknownName",
-    "UnsupportedByMethod",
-    "View",
     "assemble",
     "capabilities",
+    "errors",
     "forward_dynamics",
     "forward_kinematics",
     "inverse_dynamics",
@@ -111,8 +123,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "scenes":
-        return importlib.import_module("limberjack.scenes")
+    if name in _MODULES:
+        return importlib.import_module(f"limberjack.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f'module "limberjack" has no "{name}"; it has {", ".join(__all__)}')
     value = getattr(importlib.import_module(_HOME_OF[name]), name)
