@@ -33,8 +33,8 @@ def compare(model, rng, size=1.0):
     assert gap(lj.mass_matrix(model, q), twin.mass_matrix(q, jacobians)) < TOLERANCE
     qdd = lj.forward_dynamics(model, q, qd, tau, wrenches)
     assert gap(qdd, twin.forward(q, qd, tau, wrenches)) < TOLERANCE
-    held = twin.bias(q, qd, wrenches, jacobians) - twin.passive(q, qd)
-    assert gap(lj.inverse_dynamics(model, q, qd, np.zeros(model.nv), wrenches), held) < TOLERANCE
+    forces = twin.bias(q, qd, wrenches, jacobians) - twin.passive(q, qd)
+    assert gap(lj.inverse_dynamics(model, q, qd, np.zeros(model.nv), wrenches), forces) < TOLERANCE
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -26,7 +26,7 @@ def heap(n, arity):
 
 
 def recursive(n, rng):
-    """Return the tree in which each link hangs on any link before it."""
+    """Return the tree in which each link is attached to any link before it."""
     return np.r_[-1, (rng.random(n - 1) * np.arange(1, n)).astype(np.int64)]
 
 
@@ -408,7 +408,7 @@ def test_weight_has_no_unit(rng):
     ids=["humanoid", "marionette", "crowd", "ball_tree", "random_tree", "pendulum"],
 )
 def test_models(make):
-    """Real models, floating and held, one figure or several, have sound and flat trees."""
+    """Real models, floating and fixed, one tree or several, have sound and flat assembly trees."""
     model = make()
     parent = model.arrays.links.parent
     assembly = new_assembly(model.arrays.links)

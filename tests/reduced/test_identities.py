@@ -33,7 +33,7 @@ def test_inverse_undoes_forward(case):
 
 
 def test_mass_matrix_columns_are_inverse_dynamics(case):
-    """Column k of the mass matrix is the force for a unit acceleration of freedom k less that for none."""
+    """Column k of the mass matrix is the force for a unit acceleration of dof k less that for none."""
     _, model, q, qd = case
     mass = lj.mass_matrix(model, q)
     none = lj.inverse_dynamics(model, q, qd, np.zeros(model.nv))
@@ -78,7 +78,7 @@ def test_jacobian_at_a_point_follows_the_lever(case):
 
 
 def test_jacobian_by_differences(case):
-    """Each column of the Jacobian is the difference of poses when its freedom moves alone."""
+    """Each column of the Jacobian is the difference of poses when its dof moves alone."""
     _, model, q, _ = case
     twin, h = Twin(model), 1e-6
     name = model.body_names[-1]
@@ -116,7 +116,7 @@ def test_a_uniform_field_moves_all_alike(rng):
 
 
 def test_results_do_not_depend_on_earlier_calls(case):
-    """The work arrays kept between calls leave no trace: same inputs, same bits."""
+    """Work arrays cached between calls do not change results: same inputs, same bits."""
     rng, model, q, qd = case
     first = lj.forward_dynamics(model, q, qd)
     other_q, other_qd = random_state(rng, model)

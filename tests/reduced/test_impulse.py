@@ -1,4 +1,4 @@
-"""Impulses in reduced coordinates: velocities change at once by the inverse mass matrix, constraints kept."""
+"""Impulses in reduced coordinates: velocities change at once by the inverse mass matrix, constraints satisfied."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def test_defaults_are_zero(model):
 
 
 def test_motors_and_limits_do_not_act_on_the_functions():
-    """forward_dynamics holds the tree, its rotors, dampers and springs: motors, limits and friction stay out."""
+    """forward_dynamics includes the tree, its rotors, dampers and springs; no motors, limits and friction."""
     builder, plain = lj.Builder(), lj.Builder()
     for b, extra in (
         (plain, {}),
@@ -152,7 +152,7 @@ def test_motors_and_limits_do_not_act_on_the_functions():
     assert (lj.forward_dynamics(soft.build(), [0.4], [1.0]) == wanted).all()
 
 
-def test_a_model_without_freedoms_works():
+def test_a_model_without_dofs_works():
     """No bodies, or bodies all fixed to the world: every function returns its empty or constant answer."""
     empty = lj.Builder().build()
     assert lj.forward_dynamics(empty, [], []).shape == (0,)

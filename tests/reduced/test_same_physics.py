@@ -45,7 +45,7 @@ def joints_of(model, vector):
 
 @pytest.mark.parametrize("kinds", [*((kind,) for kind in KINDS), ("ball", "screw", "compound", "universal", "planar")])
 def test_the_choice_of_base_changes_nothing(kinds):
-    """A floating chain held at its first or its last body, all joints then reversed, accelerates and moves alike."""
+    """A floating chain based at its first or its last body, all joints then reversed, accelerates and moves alike."""
     forward = floating_chain(np.random.default_rng(11), kinds, 0)
     backward = floating_chain(np.random.default_rng(11), kinds, len(kinds))
     assert [forward.joint(f"j{k}").child for k in range(len(kinds))] == [f"a{k + 1}" for k in range(len(kinds))]
@@ -113,15 +113,15 @@ def test_a_swapped_ball_turns_back():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_merging_fixed_joints_changes_nothing(seed):
-    """Bodies on fixed joints, merged or kept as joints without freedoms, give one M, one qdd, one set of poses."""
+    """Bodies on fixed joints, merged or as joints without dofs, give one M, one qdd, one set of poses."""
     kinds = ("fixed", "hinge", "fixed", "ball", "fixed", "compound")
     pair = [
         random_model(np.random.default_rng([4, seed]), bodies=9, kinds=kinds, merge_fixed=flag)
         for flag in (True, False)
     ]
-    merged, kept = pair
-    assert len(merged.arrays.links.parent) < len(kept.arrays.links.parent) == merged.body_count
-    assert (merged.nq, merged.nv, merged.body_names) == (kept.nq, kept.nv, kept.body_names)
+    merged, unmerged = pair
+    assert len(merged.arrays.links.parent) < len(unmerged.arrays.links.parent) == merged.body_count
+    assert (merged.nq, merged.nv, merged.body_names) == (unmerged.nq, unmerged.nv, unmerged.body_names)
     rng = np.random.default_rng(seed)
     q, qd = random_state(rng, merged)
     tau, wrenches = rng.normal(size=merged.nv), rng.normal(size=(merged.body_count, 6))

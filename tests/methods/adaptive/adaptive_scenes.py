@@ -119,9 +119,9 @@ class Beside:
         self.sim, self.model, self.near = sim, sim.model, near
         self.options = twin.Options(**options)
         self.acting = twin.nothing(sim.model)
-        self.touched, self.changed, self.until = set(), True, 0
+        self.edited, self.changed, self.until = set(), True, 0
         self.compared = self.updates = 0
-        self._touch_moving()
+        self._edit_moving()
 
     @property
     def active(self):
@@ -131,20 +131,20 @@ class Beside:
     def _link(self, joint):
         return int(self.model.arrays.joint_link[self.model.joint(joint).index])
 
-    def _touch_moving(self):
+    def _edit_moving(self):
         """Note the links whose joints move although they are not in the region."""
         links, nodes = self.model.arrays.links, twin.Nodes(self.model, self.sim._stepper.assembly)
         inside = set(nodes.freedoms(self.active | nodes.base))
         for i in range(len(links.parent)):
             own = range(links.v_start[i], links.v_start[i] + links.dof[i])
             if any(self.sim.qd[v] != 0 and v not in inside for v in own):
-                self.touched.add(i)
+                self.edited.add(i)
         self.changed = True
 
     def set_qd(self, joint, value):
         """Set the velocity of one joint."""
         self.sim.joint(joint).qd = value
-        self._touch_moving()
+        self._edit_moving()
 
     def set_q(self, joint, value):
         """Set the coordinates of one joint."""
@@ -156,7 +156,7 @@ class Beside:
         for name in self.model.joint_names:
             place = self.model.joint(name).v
             if (tau[place] != self.acting.tau[place]).any():
-                self.touched.add(self._link(name))
+                self.edited.add(self._link(name))
         self.sim.tau = tau
         self.acting.tau = np.array(tau, float)
         self.changed = True
@@ -167,14 +167,14 @@ class Beside:
         b = self.model.body_index(body)
         self.acting.wrenches[b] += wrench
         if self.model.arrays.body_link[b] >= 0:
-            self.touched.add(int(self.model.arrays.body_link[b]))
+            self.edited.add(int(self.model.arrays.body_link[b]))
         self.changed = True
 
     def set_target(self, joint, target):
         """Move the target of a motor."""
         self.sim.joint(joint).target = target
         self.acting.targets[joint] = target
-        self.touched.add(self._link(joint))
+        self.edited.add(self._link(joint))
         self.changed = True
 
     def step(self):
@@ -183,12 +183,12 @@ class Beside:
         q, qd, h, integrator = sim.q, sim.qd, sim.dt, sim.method.integrator
         record, tied, jacobians = None, False, Twin(self.model).jacobians(q)
         if self.changed or self.until == 0:
-            touched = sorted(self.touched)
+            edited = sorted(self.edited)
             record = twin.update(
-                self.model, tree, active, q, qd, h, self.options, self.acting, touched, integrator, jacobians
+                self.model, tree, active, q, qd, h, self.options, self.acting, edited, integrator, jacobians
             )  # fmt: skip
             active, qd, tied = record.active, record.qd, record.margin < TIE
-            self.touched, self.changed, self.until = set(), False, self.options.update_every
+            self.edited, self.changed, self.until = set(), False, self.options.update_every
         self.until -= 1
         wanted = twin.step(self.model, tree, active, q, qd, h, self.acting, integrator, jacobians)
         sim.step()

@@ -171,7 +171,7 @@ def test_the_update_budget_is_that_of_the_first_queue(update_budget, rng):
 
 
 def test_weights_of_acceleration_and_velocity(rng):
-    """The two queues have weights of their own; a function is asked with the joint's coordinates of now."""
+    """The two queues have weights of their own; a function is called with the joint's current coordinates."""
     model = chain(9)
     asked = []
 
@@ -194,7 +194,7 @@ def test_weights_of_acceleration_and_velocity(rng):
 
 
 def test_weights_follow_joints_that_are_held_and_set(rng):
-    """A weight that is a function of q is that of the q of now, also of joints that are not simulated but were set."""
+    """A weight that is a function of q is evaluated at the current q, also for joints that are rigid but were set."""
 
     def by_angle(q):
         return 0.01 + 100 * float(np.atleast_1d(q)[0]) ** 2
@@ -270,7 +270,7 @@ def test_a_new_step_length_and_a_cleared_wrench(rng):
     beside.sim.dt = 1e-3
     beside.run(4)
     beside.sim.clear_wrenches()
-    beside.touched |= {int(i) for i in np.flatnonzero(beside.acting.wrenches.any(axis=1))}
+    beside.edited |= {int(i) for i in np.flatnonzero(beside.acting.wrenches.any(axis=1))}
     beside.acting.wrenches[:] = 0.0
     beside.changed = True
     beside.run(4)

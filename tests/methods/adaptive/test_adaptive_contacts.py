@@ -56,15 +56,15 @@ def test_all_joints_active_is_full_bit_for_bit(options, rng):
     model = on_ground(rng, **options)
     full = lj.Simulation(model, lj.Full(), dt=2e-3)
     adaptive = lj.Simulation(model, lj.Adaptive(budget=10**6, update_every=7), dt=2e-3)
-    touched = 0
+    count = 0
     for _ in range(30):
         full.step(10)
         adaptive.step(10)
         assert np.array_equal(full.q, adaptive.q) and np.array_equal(full.qd, adaptive.qd)
         found, wanted = adaptive.contacts(), full.contacts()
         assert [(c.shapes, c.depth, *c.force) for c in found] == [(c.shapes, c.depth, *c.force) for c in wanted]
-        touched += len(found)
-    assert touched > 30
+        count += len(found)
+    assert count > 30
 
 
 def test_figures_at_their_limits_are_full_bit_for_bit(rng):
@@ -84,7 +84,7 @@ def test_figures_at_their_limits_are_full_bit_for_bit(rng):
 
 
 def test_dry_friction_is_full_bit_for_bit():
-    """With all joints active, dry friction slows and holds joints as in `full`, to the bit; clusters leave it be."""
+    """With all joints active, dry friction slows and stops joints as in `full`, to the bit; none within clusters."""
     builder = lj.Builder("dry")
     above = "world"
     for k in range(5):
@@ -151,7 +151,7 @@ def test_a_rigid_figure_collides_as_one_body(rng):
         add = getattr(welded, f"add_shape_{shape.kind}")
         add("all", *([shape.size] if shape.kind == "box" else shape.size[:2]), position=at, rotation=both, friction=0.6)
     other = lj.Simulation(welded.build(), "full", dt=1e-3)
-    touched = 0
+    count = 0
     for _ in range(30):
         sim.step(10)
         other.step(10)
@@ -159,20 +159,20 @@ def test_a_rigid_figure_collides_as_one_body(rng):
         # farther ones are what a shape may reach in a step: in a link by the speed of all of it, here by its own
         near = [sum(c.depth > -1e-3 for c in some.contacts()) for some in (sim, other)]
         assert near[0] == near[1]
-        touched += len(sim.contacts())
-    assert touched > 10
+        count += len(sim.contacts())
+    assert count > 10
 
 
-def test_snapshots_are_exact_while_things_touch(rng, tmp_path):
+def test_snapshots_are_exact_during_contact(rng, tmp_path):
     """Steps after a restore or from a file, in one call or many, give the same bits; contacts are known to updates."""
     sim = lj.Simulation(on_ground(rng, figures=2), lj.Adaptive(budget=5, update_every=6), dt=2e-3)
     sim.step(150)
     assert sim.contacts()
     sim.save(tmp_path / "state.npz")
-    kept = sim.snapshot()
+    snapshot = sim.snapshot()
     sim.step(61)
     once = sim.state_hash()
-    sim.restore(kept)
+    sim.restore(snapshot)
     for n in (1, 5, 20, 35):
         sim.step(n)
     assert sim.state_hash() == once
@@ -222,7 +222,7 @@ def test_a_push_opens_joints_of_what_rests():
     assert sim.active_joints == ["ball"] and not sim.contacts()
     sim.step(300)
     assert set(sim.active_joints) > {"ball"}
-    # an arm that went on resting would hold the ball where they met
+    # an arm that stayed rigid would stop the ball where they collided
     assert sim.body("ball").position[0] > -0.14 + 0.01 and sim.body("arm3").velocity[3] > 0.0
 
 
@@ -276,7 +276,7 @@ def struck(update_every=20):
 
 
 def test_a_blow_opens_joints_at_once():
-    """In the very step in which a ball hits a resting arm joints beside the blow open, and the arm gives way."""
+    """In the very step in which a ball hits a resting arm, joints near the impact become active and the arm yields."""
     sim, full = struck(update_every=1000), struck()
     sim.step()
     assert sim.active_joints == ["ball"]
@@ -296,7 +296,7 @@ def test_a_blow_opens_joints_at_once():
 
 
 def test_blows_are_the_same_in_one_call_and_many():
-    """Steps before, at and after a blow give the same bits however they are cut into calls, and from a snapshot."""
+    """Steps before, at and after an impact give the same bits however they are cut into calls, and from a snapshot."""
     once, many, later = struck(7), struck(7), struck(7)
     once.step(80)
     for n in (1, 2, 30, 1, 1, 1, 20, 4, 20):

@@ -115,7 +115,7 @@ def all_pairs(sim, q, cluster):
         q: coordinates before it.
         cluster: (links,) cluster of each link, -1 = at rest.
     """
-    model, touch = sim.model, sim._stepper._meeting.touch
+    model, contact_state = sim.model, sim._stepper._meeting.touch
     positions, rotations = lj.forward_kinematics(model, q)
     # links that are a rigid part by themselves are judged as links are, shapes of others by their own speeds
     alone = set(sim._stepper._meeting.detector.bvh.top[:, 0].tolist())
@@ -134,14 +134,14 @@ def all_pairs(sim, q, cluster):
         reach = 0.0
         own = shape.body != "world" and int(model.arrays.body_link[model.body_index(shape.body)]) in alone
         if shape.kind == "plane":
-            boxes.append((k, at, turn[:, 2], 0.5 * MARGIN + (touch.reach[k] if k >= 0 else 0.0)))
+            boxes.append((k, at, turn[:, 2], 0.5 * MARGIN + (contact_state.reach[k] if k >= 0 else 0.0)))
             continue
         half, radius = half_edges(shape, turn)
         if k >= 0:
-            reach = touch.reach[k]
+            reach = contact_state.reach[k]
             if not own:
-                w, v = touch.speeds[k, :3], touch.speeds[k, 3:]
-                moved = np.linalg.norm(v + np.cross(w, at - touch.pose[k, :3]))
+                w, v = contact_state.velocities[k, :3], contact_state.velocities[k, 3:]
+                moved = np.linalg.norm(v + np.cross(w, at - contact_state.pose[k, :3]))
                 reach = sim.dt * (moved + np.linalg.norm(w) * radius) + fall
         boxes.append((k, at, half + 0.5 * MARGIN + reach, None))
     part, joined = joined_parts(model)

@@ -66,7 +66,7 @@ def test_clusters_are_where_kinematics_puts_them(seed):
     assert news > 0
 
 
-def heads(model, active):
+def cluster_roots(model, active):
     """Return, per link, the first link of its cluster: the nearest active one above, or itself; -1 = the world."""
     out = np.arange(len(active))
     for i, p in enumerate(model.arrays.links.parent):
@@ -82,14 +82,14 @@ def test_only_links_of_clusters_that_changed_are_news(rng):
     sim.step(1)
     report = sim.clusters()
     assert report.since == -1 and np.array_equal(report.link, np.arange(len(model.arrays.links.parent)))
-    assert np.array_equal(report.cluster, heads(model, sim.active_links))
+    assert np.array_equal(report.cluster, cluster_roots(model, sim.active_links))
     quiet = busy = 0
     for k in range(60):
-        before = heads(model, sim.active_links)
+        before = cluster_roots(model, sim.active_links)
         if k % 3 == 0:
             sim.tune(budget=int(rng.integers(0, 9)))
         sim.step(1)
-        report, now = sim.clusters(report.version), heads(model, sim.active_links)
+        report, now = sim.clusters(report.version), cluster_roots(model, sim.active_links)
         assert np.array_equal(np.sort(report.link), np.flatnonzero(now != before))
         assert np.array_equal(report.cluster, now[report.link])
         assert np.array_equal(report.root, np.flatnonzero(sim.active_links))

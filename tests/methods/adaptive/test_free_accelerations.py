@@ -56,7 +56,7 @@ def test_several_joints_on_one_handle(budget):
 
 
 def test_many_figures_are_swept_a_few_at_a_time():
-    """With more active joints than are converted at once, of chains that hang side by side, nothing changes."""
+    """With more active joints than one sweep takes, of chains side by side, nothing changes."""
     rng, builder = np.random.default_rng(0), lj.Builder("curtain")
     for k in range(9):
         above = "world"
@@ -71,7 +71,7 @@ def test_many_figures_are_swept_a_few_at_a_time():
 
 
 def test_a_transient_body_that_is_kept_is_the_one_that_would_be_made():
-    """Made anew at each update or kept while its joints are the same, the transient body leads to the same bits."""
+    """Built at each update or reused while its joints are the same, the transient body leads to the same bits."""
     sims = [lj.Simulation(chain(30, damping=0.05), lj.Adaptive(budget=6, update_every=2), dt=1e-3) for _ in range(2)]
     counts, same = sims[0]._stepper._engine.regions.counts, 0
     before = sims[1]._stepper._engine.regions.last_transient.copy()

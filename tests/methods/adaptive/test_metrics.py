@@ -45,7 +45,7 @@ def test_the_mass_metric_is_the_distance_from_a_rigid_body(seed):
     if push.any():
         sim.apply_wrench(model.body_names[-1], force=push)
         wrenches[-1, 3:] = push
-    sim.step()  # its update opens the joints that were touched
+    sim.step()  # its update activates the joints that were edited
     q, qd = sim.q, sim.qd
     sim.step()
     wanted = apart(model, q, lj.forward_dynamics(model, q, qd, tau=tau, wrenches=wrenches))
@@ -110,7 +110,7 @@ def test_a_view_from_afar_moves_fewer_joints():
 
 
 def test_the_error_in_a_view_bounds_what_is_missed():
-    """The pixels left out are at least those of every held joint: its acceleration, lever and distance."""
+    """The pixels left out are at least those of every rigid joint: its acceleration, lever and distance."""
     model = lj.scenes.pendulum(links=20)
     place = np.array((0.0, -8.0, 0.0))
     view = lj.View(position=tuple(place), tolerance=3.0)
@@ -141,8 +141,8 @@ def test_views_need_the_metric_of_the_joints():
 
 
 def test_the_work_does_not_grow_with_the_body():
-    """Nodes touched per step are the active joints; per update they grow with the depth of the tree, not its size."""
-    touched = {}
+    """Nodes visited per step are the active joints; per update they grow with the depth of the tree, not its size."""
+    visited = {}
     for links in (300, 3000, 30000):
         model = lj.scenes.long_chain(links=links)
         sim = lj.Simulation(model, lj.Adaptive(budget=10, update_every=5), dt=1e-4)
@@ -152,8 +152,8 @@ def test_the_work_does_not_grow_with_the_body():
         assert stats["nodes"] <= 2 * 10 + 1
         depth = stats["depth"] + 1
         assert stats["update_nodes"] <= 12 * (10 + depth)
-        touched[links] = stats["update_nodes"]
-    assert touched[30000] <= 2 * touched[300]
+        visited[links] = stats["update_nodes"]
+    assert visited[30000] <= 2 * visited[300]
 
 
 def test_a_force_place_named_beforehand_is_near_the_root():

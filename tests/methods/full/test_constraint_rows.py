@@ -1,4 +1,4 @@
-"""Loops, limits, gears and grips on a tree in `full`: accelerations, laws, and what holds while it runs."""
+"""Loops, limits, gears and grips on a tree in `full`: accelerations, laws, and invariants of a run."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ SCENES = [
 @pytest.mark.parametrize("integrator", ["rk4", "semi_implicit"])
 @pytest.mark.parametrize(("name", "options", "rows", "rank"), SCENES)
 def test_mechanisms_run_with_redundant_rows(name, options, rows, rank, integrator):
-    """Closed mechanisms of redundant rows run 2 s (the fast one 0.02 s) closed to 1e-10; the rank is told."""
+    """Closed mechanisms of redundant rows run 2 s (the fast one 0.02 s) closed to 1e-10; the rank is reported."""
     found = lj.scenes.get(name, **options)
     dt, steps = (1e-5, 2000) if name == "andrews_squeezer" else (1e-3, 2000)
     sim = lj.Simulation(found.model, lj.Full(integrator=integrator), dt=dt)
@@ -112,7 +112,7 @@ def rhombus(gap):
 
 
 def test_a_loop_that_cannot_close_is_named():
-    """Bars too short to meet raise LoopNotClosed with the pin's name and the gap left, and the state is kept."""
+    """Bars too short to connect raise LoopNotClosed with the pin's name and the gap left; the state is unchanged."""
     sim = lj.Simulation(rhombus(0.5))
     before = sim.q.copy()
     with pytest.raises(lj.LoopNotClosed, match=r'joint "pin": gap [01]\.\d+ m > 1e-8 m at step 1') as caught:

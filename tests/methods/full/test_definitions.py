@@ -213,7 +213,7 @@ def test_springs_and_motors_settle_where_forces_balance(integrator):
 
 
 def test_soft_limits_push_and_never_pull():
-    """Leaving a soft limit fast, its damper does not hold the joint back; within the limits it does nothing."""
+    """Leaving a soft limit fast, its damper does not pull the joint back; within the limits it does nothing."""
     builder = lj.Builder(gravity=(0, 0, 0))
     builder.add_body("a", mass=1.0, inertia=(1.0, 1.0, 1.0))
     builder.add_joint_hinge("h", "world", "a", limits=(-1, 1), limit_stiffness=10.0, limit_damping=100.0)

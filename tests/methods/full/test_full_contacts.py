@@ -62,7 +62,7 @@ def test_sticks_below_the_angle_of_friction_and_slides_above():
 
 
 @pytest.mark.parametrize("e", [0.0, 0.5, 0.9])
-def test_bounces_by_its_restitution(e):
+def test_rebounds_by_its_restitution(e):
     """A dropped box leaves the ground with e times the speed it came with."""
     sim = slider(restitution=e, height=0.6)
     fastest, after = 0.0, 0.0
@@ -74,7 +74,7 @@ def test_bounces_by_its_restitution(e):
 
 
 def test_dry_friction_of_a_joint():
-    """A wheel on a dry axle slows by f / I per second, stops, and then holds against less than f."""
+    """A wheel on a dry axle slows by f / I per second, stops, and then resists less than f."""
     builder = lj.Builder(gravity=(0, 0, 0))
     builder.add_body("wheel", mass=1.0, inertia=(0.1, 0.1, 0.2))
     builder.add_joint_hinge("axle", "world", "wheel", friction=0.3)
@@ -106,7 +106,7 @@ def leg(limits):
 
 
 def test_a_leg_stands_on_its_knees_limit():
-    """Weight goes through a knee at its limit into the ground: the leg does not sink, and the limit holds."""
+    """Weight goes through a knee at its limit into the ground: the leg does not sink, and the limit is satisfied."""
     model = leg((-0.4, 2.0))
     sim = lj.Simulation(model, lj.Full(), dt=1e-3)
     sim.joint("turn").tau = 0.0
@@ -147,15 +147,15 @@ def frame(*, closed):
 def test_a_loop_stays_closed_on_the_ground():
     """A four-bar dropped onto the ground keeps its loop closed while it hits and slides."""
     sim = lj.Simulation(frame(closed=True), "full", dt=1e-3)
-    touched, energy = 0, sim.energy().total
+    count, energy = 0, sim.energy().total
     for _ in range(40):
         sim.step(20)
-        touched += len(sim.contacts())
+        count += len(sim.contacts())
         assert sim.joint_error().metres < 1e-9
         assert sim.stats["penetration"] < 2e-3
         assert sim.energy().total < energy + 1e-6
         energy = sim.energy().total
-    assert touched > 10 and sim.positions[:, 2].min() > -1e-2
+    assert count > 10 and sim.positions[:, 2].min() > -1e-2
 
 
 def test_directions_that_joints_hold_take_no_impulse():
@@ -184,30 +184,30 @@ def two_figures():
 
 
 def test_free_collisions_keep_momentum():
-    """Momentum of two figures that collide is kept, to what the integrator makes of blows of a step's length."""
+    """Momentum of two figures that collide is conserved, up to the integrator's error of forces during one step."""
     sim = lj.Simulation(two_figures(), lj.Full(integrator="rk4"), dt=1e-3)
     linear, angular = sim.momentum()
     before = sim.energy().total
-    touched = 0
+    count = 0
     for _ in range(500):
         sim.step(1)
-        touched += any(contact.impulse.any() for contact in sim.contacts())
+        count += any(contact.impulse.any() for contact in sim.contacts())
     after, turned = sim.momentum()
-    assert touched > 0
+    assert count > 0
     np.testing.assert_allclose(after, linear, atol=1e-6)
     np.testing.assert_allclose(turned, angular, atol=2e-2)
     assert sim.energy().total < before
 
 
 def test_calls_snapshots_and_files_are_exact(tmp_path):
-    """Steps in one call or many, after a snapshot or from a file, give the same bits while things touch."""
+    """Steps in one call or many, after a snapshot or from a file, give the same bits during contact."""
     sim = slider(velocity=(1.0, 0.3, 0.0), height=0.11)
     sim.step(200)
     sim.save(tmp_path / "box.npz")
-    kept = sim.snapshot()
+    snapshot = sim.snapshot()
     sim.step(60)
     once = sim.state_hash()
-    sim.restore(kept)
+    sim.restore(snapshot)
     for _ in range(12):
         sim.step(5)
     assert sim.state_hash() == once

@@ -88,7 +88,7 @@ def test_any_stiffness_is_stable(stiffness):
 
 
 def test_stiff_motors_hold():
-    """A motor stiffer than the step can follow explicitly holds its target."""
+    """A motor stiffer than the step can follow explicitly stays at its target."""
     builder = lj.Builder(gravity=(0, 0, 0))
     builder.add_body("a", mass=1.0, inertia=(0.01, 0.01, 0.01))
     builder.add_joint_hinge("h", "world", "a", motor=lj.Motor(kp=1e6, kd=100.0, target=0.7))

@@ -1,4 +1,4 @@
-"""Limits and ropes in `full`: they hold exactly under load, take the speed into them, let go, and never pull."""
+"""Limits and ropes in `full`: exact under load, inelastic, released without a pull."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_slide_stops_at_both_ends(integrator):
 @pytest.mark.parametrize("kind", ["angle", "cone", "twist"])
 @pytest.mark.parametrize("integrator", ["rk4", "semi_implicit"])
 def test_limits_of_a_ball_hold(kind, integrator):
-    """Whirled about, a ball joint keeps within its largest angle, cone or twist to 1e-8, and meets it."""
+    """Whirled about, a ball joint stays within its largest angle, cone or twist to 1e-8, and reaches it."""
     options = {"angle": {"limits": (0, 0.6)}, "cone": {"cone": 0.6}, "twist": {"twist": (-0.3, 0.6)}}[kind]
     model = bob("ball", **options)
     sim = lj.Simulation(model, lj.Full(integrator=integrator))
@@ -121,7 +121,7 @@ def test_a_taut_rope_is_a_rod(integrator):
 
 @pytest.mark.parametrize("integrator", ["rk4", "semi_implicit"])
 def test_many_limits_act_at_once(integrator):
-    """A chain of 40 links that barely bends meets more limits at once than there was room for; all hold."""
+    """A chain of 40 links that barely bends reaches more limits at once than there was room for; all are satisfied."""
     model = lj.scenes.chain_with_limits(links=40, length=0.05, mass=0.1, limit=0.01, damping=0.001)
     sim = lj.Simulation(model, lj.Full(integrator=integrator), dt=1e-3)
     most, worst = 0, 0.0

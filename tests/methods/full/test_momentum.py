@@ -1,4 +1,4 @@
-"""Linear and angular momentum of free trees: kept, or changed by the impulse of what acts from outside."""
+"""Linear and angular momentum of free trees: conserved, or changed by the impulse of external forces."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def drift(sim, linear, angular):
 @pytest.mark.parametrize(
     ("bodies", "steps"), [(6, 20_000), (15, 5_000), pytest.param(5, 1_000_000, marks=pytest.mark.slow)]
 )
-def test_momentum_is_kept(bodies, steps, still):
+def test_momentum_is_conserved(bodies, steps, still):
     """The momentum integrator keeps a free tree's momentum to 1e-12 over very many steps, flying or on the spot."""
     # only joints that turn: bodies on slides fly apart, and their parts of the sum grow beyond all bounds
     sim = started(floating(bodies, kinds=("ball", "hinge", "universal")), "momentum", 1e-3)
