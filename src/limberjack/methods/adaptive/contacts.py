@@ -1,12 +1,15 @@
 """Contacts and dry friction on the hybrid body: a rigid cluster collides as one body.
 
-The assembly tree is a tree of boxes (`boxes.py`): the broad phase descends from the box around a rigid part only where
-something is near, and a shape's place in its cluster is found when a descent first reaches it. Impulses are answered by
-the articulated inertias of the clusters: the steps are those of `touching.py`, with clusters for links. The update
-knows contacts by their last forces, as it knows wrenches, and dry friction likewise.
+The assembly tree is a bounding volume hierarchy. Each rigid node has the box around its shapes, in the frame of its
+first body; an update computes boxes again only for joints that became rigid since the last, lower ones first, and for
+what was set from outside. The nodes of the rigid front are the parts of `collision/bvh.py`, each on its cluster: the
+broad phase descends from their boxes only where something is near, and the pose of a shape in its cluster is computed
+when a descent first reaches it.
 
-A blow on a cluster whose joints rest ends the steps before it: an update that knows the blow's force comes first, and
-the step then meets the joints it has opened.
+Steps are those of `reduced/contacts.py`, with clusters for links: contacts act on the articulated inertias of the
+clusters. The region update includes contacts and dry friction by their last forces, like wrenches. An impact on a
+cluster of several links ends the steps before it: an update with the force of the impact comes first, so that the step
+of the impact has the joints that it activated.
 """
 
 from __future__ import annotations
@@ -39,13 +42,6 @@ from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_ma
 
 __all__ = ["Boxes", "TouchingAdaptiveStepper"]
 
-# The assembly tree as a tree of boxes: where shapes of rigid parts are looked for.
-#
-# A part of the assembly tree that is rigid keeps the box around its shapes, in the frame of its first body. An update
-# finds boxes again for the joints that came to rest since the last, lower ones first, and for what was set from
-# outside: nothing is done for the rest. The rigid parts are then the parts of `collision/branches.py`, each on its
-# cluster.
-
 _SAME = np.array([1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
 
 
@@ -58,7 +54,7 @@ def fit_boxes(
     # out
     bvh,
 ):  # fmt: skip
-    """Find the poses of second sides, and the boxes, of inner nodes; ascending."""
+    """Fill the poses of second sides, and the boxes, of inner nodes in ascending order."""
     for k in range(len(nodes)):
         node = nodes[k]
         r, x, y, z = child_pose(table, numbers, node)
@@ -115,20 +111,20 @@ class Boxes:
         sides = sides[sides >= 0]
         roots = self._tree.roots
         resting = roots[active[roots] == 0]
-        hanging = sides[active[sides] == 0]
-        n, top = len(self._links.parent), self._tree.top[hanging]
-        on = np.broadcast_to(_SAME, (len(hanging) + len(resting), 12)).copy()
+        rigid_front = sides[active[sides] == 0]
+        n, top = len(self._links.parent), self._tree.top[rigid_front]
+        on = np.broadcast_to(_SAME, (len(rigid_front) + len(resting), 12)).copy()
         piece = np.flatnonzero(top >= n)
         on[piece] = places.pose[top[piece] - n]
         link = places.cluster[top]
-        part, cluster = np.append(hanging, resting), np.append(link, np.full(len(resting), -1, np.int64))
+        part, cluster = np.append(rigid_front, resting), np.append(link, np.full(len(resting), -1, np.int64))
         joining = np.append(nodes, self._figures)
         self.bvh = with_parts(self.bvh, part, cluster, on, joining, self._fixed)
         count = int(link.max(initial=-1)) + 1
         self.extent, self.several = np.zeros(count), np.zeros(count + 1, np.uint8)
         alone = top < n
         self.extent[link[alone]] = self._own_extent[top[alone]]
-        self.several[link[hanging >= len(self._tree.body_link)] + 1] = 1
+        self.several[link[rigid_front >= len(self._tree.body_link)] + 1] = 1
         self.several[0] = 1
 
 

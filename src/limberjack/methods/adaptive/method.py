@@ -1,10 +1,11 @@
 """The running side of `Adaptive`: one compiled call per `advance`, with region updates inside.
 
-    every `update_every` steps:  forces -> convert -> choose -> transient -> velocities -> rigidify -> condense
-    ordinary steps:              those of every tree (`stepping.py`), on the hybrid body
+    every `update_every` steps:  a region update (`region_update.py`)
+    ordinary steps:              those of `reduced/step.py`, on the hybrid body
 
-q and qd that users see are copies of the engine's own: what they differ in was set from outside. Then the parts that
-hold such joints are computed again, and the next step begins with an update that opens the joints above.
+q and qd that users see are copies of the engine's own: what they differ in was set from outside. The coefficients of
+nodes with such joints are then computed again, and the next step begins with an update that activates the nodes above.
+Before the stepper stand the functions that derive limits, assembly tree and changed wrenches from options and forces.
 """
 
 from __future__ import annotations
@@ -35,8 +36,6 @@ from limberjack.reduced.momentum import new_momentum_targets
 from limberjack.reduced.step import IMPLICIT, INTEGRATORS, RK4, new_buffers
 
 __all__ = ["AdaptiveStepper", "limits_of", "tree_options", "with_wrenches", "wrench_links"]
-
-# What options and forces mean for a model: when choices end, how its tree is cut, what was pushed.
 
 
 def with_wrenches(body: HybridBody, count: int) -> HybridBody:

@@ -1,9 +1,9 @@
-"""Loops, limits, gears and grips on the hybrid body: rows of the model, brought to the clusters at every update.
+"""Loops, limits, gears and grips on the hybrid body: rows of the model, transformed to the clusters at every update.
 
-An update changes which links move as one. Then every pair of frames is placed in its clusters, rows within one cluster
-and those of joints that rest drop out, and steps are those of `constrained.py` on the hybrid body. The update itself
-knows the rows by their last multipliers, as forces on links and joints. Velocities that rigidification leaves across a
-loop are made to fit by the first step's projection.
+After an update every pair of frames is transformed to its clusters, rows within one cluster and those of rigid joints
+are dropped, and steps are those of `reduced/constrained_step.py` on the hybrid body. The update itself includes the
+rows by their last multipliers, as forces on links and joints. Velocities that rigidification leaves across a loop are
+projected by the first step.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _locate_all(
 
 
 def _ranges(start: np.ndarray, own: np.ndarray, total: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the places in the model of `total` numbers, in ranges that begin there at `start` and here at `own`."""
+    """Return the indices in the model of `total` numbers, in ranges that begin there at `start` and here at `own`."""
     size = np.diff(np.append(own, total))
     return np.repeat(start - own, size) + np.arange(total), np.arange(total)
 
