@@ -177,7 +177,8 @@ def acceleration_update_region(links, co, link_map, roots, limits, rows, g):
         count = pop(count, g.key, g.queue)
         count, more = _visit(links, co, link_map, limits, node, count, rows, g)
         g.counts[POPPED] += 1
-        # the error left is the sum of the keys in the queue; for joint weights its change is known with less rounding
+        # Section 5.3.1: the error left, the sum of the keys in the queue, falls by qdd^T A qdd; for joint weights that
+        # change is known with less rounding
         if mass or limits.camera[0] > 0.0:
             error += more - key
         else:
@@ -199,6 +200,7 @@ def _joint_velocity_metric(table, count, g):
         prefetch_row(table, g.transient_nodes, j, count)
         node = g.transient_nodes[j]
         first, second = table[node, FIRST_SIDE], table[node, SECOND_SIDE]
+        # Section 5.4.1: V(C) = qd^T V qd + V(A) + V(B)
         total = 0.0
         if counts_in_budget(table, node):
             total = weighted_square(g.velocity_weight, 0, table[node, V], table[node, DOFS], g.qdd)

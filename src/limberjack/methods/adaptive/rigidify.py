@@ -52,6 +52,7 @@ def _stop_joints(links, node_of, body, span, stopped, work, velocities, momenta,
             b.tau[a] = out.armature[a] * body.qd[a]
             b.added[a] = _LOCKED if locked else out.armature[a]
             before += b.tau[a] * body.qd[a]
+    # Section 5.4.2 without K_R: H_AA qd+ = (H qd)_A
     accelerations(out, span, b.added, b.tau, work, b.qdd)
     for k in range(span[LINK], span[LINK + 1]):
         if stopped[node_of[body.link[k]]]:
