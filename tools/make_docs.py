@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 import draw_rooms
 import limberjack as lj
 from limberjack.cli.terminal import shown
-from limberjack.methods import FEATURES
+from limberjack.methods import FEATURES, VERBS, require_support, require_verb
 from limberjack.model.joints import KINDS
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -75,27 +76,34 @@ def kinds() -> str:
 
 
 def capabilities() -> str:
-    """Return the page of methods and what they honour."""
+    """Return the page of methods, what they honour and what they can do."""
     able = lj.capabilities()
-    rows = [
-        [f"`{word}`", what, *("yes" if able[method][word] else "-" for method in able)]
-        for word, what in FEATURES.items()
-    ]
-    grid = _table(["feature", "what it is", *(f"`{method}`" for method in able)], rows)
-    example = next(word for word in FEATURES if not able["full"][word])
+    methods = [f"`{method}`" for method in able]
+    features, verbs = (
+        [[f"`{word}`", what, *("yes" if row[word] else "-" for row in able.values())] for word, what in table.items()]
+        for table in (FEATURES, VERBS)
+    )
+    arm = lj.Builder("arm")
+    arm.add_body_scalable("muscle", mass=1, inertia=(1, 1, 1))
+    arm.add_joint_hinge("shoulder", "world", "muscle")
+    model, full = arm.build(), lj.Full()
+    (example,) = [word for word in model.features() if word not in full.supports]
     return f"""{NOTE}
 # Capabilities
 
-What a method must be able to honour before it may run a model that has it. `lj.capabilities()` returns this table,
-`model.features()` what a model has, each with one example by name, and `limberjack info FILE` both.
+`lj.capabilities()` returns both tables, `{{method: {{word: whether it can}}}}`.
 
-{grid}
+## Features of a model
+
+What a method must be able to honour before it may run a model that has it. `model.features()` returns what a model has,
+each with one example by name, and `limberjack info FILE` prints both.
+
+{_table(["feature", "what it is", *methods], features)}
 A model with anything its method cannot honour is refused by name, before the first step:
 
 ```python
 lj.Simulation(model, "full")
-# UnsupportedByMethod: method "full" cannot honour what model "arm" has: {FEATURES[example]} ({example}: joint "...").
-# Methods that can: {example}: none yet. To run without: ignore=('{example}',)
+{_refusal(lambda: require_support(model, full, ()))}
 ```
 
 `lj.Simulation(model, method, ignore=("{example}",))`, or `limberjack run FILE --ignore {example}`, runs it all the
@@ -104,7 +112,33 @@ another raises `UnknownName`. What was ignored is in `sim.ignored` and is saved 
 
 Not in the table, since every method honours it: every joint kind that can carry the tree, joint damping and stiffness,
 soft limits (`limit_stiffness`, [Joints](joints.md#limits-hard-and-soft)), wrenches, gravity.
+
+## Verbs of a simulation
+
+What `sim.grab`, `sim.move`, `sim.drive`, `sim.attach` (with `detach` and rules), `sim.apply_impulse` and `sim.tune` do,
+and in which methods:
+
+{_table(["verb", "what it does", *methods], verbs)}
+The others refuse:
+
+```python
+lj.Simulation(model, "full").move("hand", (0, 0, 1))
+{_refusal(lambda: require_verb(full, "move"))}
+```
+
+An option of a method may narrow this further: its error says so. [A method of your own](methods/own.md) declares both
+sets.
 """
+
+
+def _refusal(refused: Callable[[], None]) -> str:
+    """Return the error of a call as comments."""
+    try:
+        refused()
+    except lj.UnsupportedByMethod as error:
+        text = f"{type(error).__name__}: {error}"
+        return textwrap.fill(text, 118, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
+    raise AssertionError("nothing was refused")
 
 
 def _options(make: Callable[..., Any]) -> list[list[str]]:

@@ -16,6 +16,7 @@ import pytest
 import limberjack as lj
 from limberjack.io import native, npz
 from limberjack.io import state_files as state
+from limberjack.methods import Method
 
 
 def _chain():
@@ -208,13 +209,13 @@ def test_a_file_that_claims_too_much_is_not_expanded(saved, monkeypatch):
 
 
 @dataclass(frozen=True)
-class _Own:
+class _Own(Method):
     """A method made by a user."""
 
     name: ClassVar[str] = "own"
     supports: ClassVar[frozenset[str]] = frozenset({"armature", "springs", "motors"})
 
-    def stepper(self, model):
+    def stepper(self, model, ignored=frozenset()):
         return lj.Full().stepper(model)
 
 

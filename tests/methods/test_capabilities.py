@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import dataclasses
 
+import numpy as np
 import pytest
 from tests.model.test_model import FEATURES as BUILDERS
 from tests.model.test_model import PLAIN, pair
 
 import limberjack as lj
-from limberjack.methods import FEATURES, METHODS
+from limberjack.methods import FEATURES, METHODS, VERBS, Stepper
 
 
 def model_with(feature):
@@ -27,12 +28,14 @@ def model_with(feature):
     return builder.build(), example
 
 
-def test_the_matrix_covers_all_methods_and_features():
-    """Rows are the methods there are, columns the features a model can have."""
+def test_the_matrix_covers_all_methods_features_and_verbs():
+    """Rows are the methods there are, columns the features a model can have, then the verbs of a simulation."""
     table = lj.capabilities()
     assert list(table) == list(METHODS)
     for row in table.values():
-        assert list(row) == list(FEATURES) and all(type(value) is bool for value in row.values())
+        assert list(row) == [*FEATURES, *VERBS] and all(type(value) is bool for value in row.values())
+    for word in (*FEATURES, *VERBS):
+        assert any(row[word] for row in table.values()), f"no method can {word}"
 
 
 @pytest.mark.parametrize("feature", FEATURES)
@@ -49,11 +52,130 @@ def test_the_matrix_is_what_happens(method, feature):
     text = str(caught.value)
     for part in (f'"{method}"', f"({feature}:", example, FEATURES[feature], f"ignore=('{feature}',)"):
         assert part in text, text
+    assert f"Methods that can: {feature}: {' '.join(able(feature))}." in text
     for ignored in ((feature,), [feature], feature, tuple(FEATURES)):
         lj.Simulation(model, method, ignore=ignored).step(2)
     other = next(word for word in FEATURES if word != feature)
     with pytest.raises(lj.UnsupportedByMethod):
         lj.Simulation(model, method, ignore=other)
+
+
+def able(word):
+    """Return the methods that can."""
+    return [name for name, row in lj.capabilities().items() if row[word]]
+
+
+def swing(method):
+    """Return a simulation of two hinged bodies, at rest in free fall from the horizontal."""
+    builder = lj.Builder("swing")
+    for name, above in (("a", "world"), ("b", "a")):
+        builder.add_body(name, mass=1.0, com=(0.5, 0, 0), inertia=(0.1, 0.1, 0.1))
+        builder.add_joint_hinge(f"hinge {name}", above, name, axis=(0, 1, 0), position=(float(name == "b"), 0, 0))
+    return lj.Simulation(builder.build(), method, dt=1e-3)
+
+
+def grab(sim):
+    """Pull the tip up; it falls less than without."""
+    free = swing(sim.method)
+    free.step(100)
+    with_grip = sim.grab("b")
+    with_grip.move(with_grip.point + (0, 0, 0.5))
+    sim.step(100)
+    assert sim.positions[1][2] > free.positions[1][2] + 0.05 and with_grip.force[2] > 0.0
+    with_grip.release()
+    sim.step()
+
+
+def move(sim):
+    """Prescribe the pose of a body: it is there."""
+    sim.move("b", (1.0, 0.0, -0.1))
+    sim.step()
+    assert np.abs(sim.body("b").position - (1.0, 0.0, -0.1)).max() < 1e-12
+    sim.move("b", None)
+    sim.step()
+
+
+def drive(sim):
+    """Prescribe the rate of a hinge: its angle follows."""
+    sim.drive("hinge b", 2.0)
+    sim.step(100)
+    assert sim.joint("hinge b").q == pytest.approx(0.2, abs=1e-3)
+    sim.drive("hinge b", None)
+    sim.step()
+
+
+def attach(sim):
+    """A weld made while running keeps the angle between two bodies; detached, they move again."""
+    joint = sim.attach("a", "b", "fixed")
+    assert sim.attached == (joint.name,)
+    sim.step(50)
+    assert sim.joint("hinge b").q == pytest.approx(0.0, abs=1e-3)
+    sim.detach(joint)
+    assert sim.attached == ()
+    sim.step()
+
+
+def impulse(sim):
+    """A force of 30 N for 0.1 s at once: velocities change now, positions do not."""
+    before = sim.q
+    sim.apply_impulse("b", impulse=(0, 0, 3.0))
+    assert np.abs(sim.qd).max() > 1.0 and np.array_equal(sim.q, before)
+    sim.step()
+
+
+def tune(sim):
+    """Options change while running."""
+    options = {"adaptive": {"budget": 1}, "displacements": {"iterations": 3}}.get(sim.method.name, {})
+    sim.step()
+    sim.tune(**options)
+    sim.step()
+    assert all(getattr(sim.method, word) == value for word, value in options.items())
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("method", METHODS)
+def test_the_verbs_are_what_happens(method, verb):
+    """A verb marked as possible acts; another raises UnsupportedByMethod that names it and the methods that can."""
+    sim, act = swing(method), {"grab": grab, "move": move, "drive": drive, "attach": attach}
+    act |= {"impulse": impulse, "tune": tune}
+    if lj.capabilities()[method][verb]:
+        act[verb](sim)
+        return
+    before = sim.state_hash()
+    with pytest.raises(lj.UnsupportedByMethod) as caught:
+        act[verb](sim)
+    text = str(caught.value)
+    assert f'method "{method}"' in text and f'"{verb}"' in text
+    assert text.endswith(f"Methods that can: {', '.join(able(verb))}")
+    if verb != "tune":
+        assert sim.state_hash() == before
+
+
+def test_a_stepper_refuses_what_it_does_not_implement():
+    """The defaults of `Stepper` refuse every verb with the methods that can, and know nothing of the rest."""
+
+    class Still(Stepper):
+        def advance(self, n, dt, forces, time=0.0):
+            return n, 0
+
+    still = Still()
+    calls = {
+        "grab": [still.grab, still.release, still.move_grip, still.grip_force],
+        "impulse": [lambda _: still.apply_impulse(0, None, None, None)],
+        "move": [lambda _: still.move(0, None, None)],
+        "drive": [lambda _: still.drive("j", 0, None, 0.0)],
+        "tune": [still.tune],
+        "attach": [still.detach, still.add_rule, still.remove_rule, still.body_pose],
+    }
+    assert set(calls) == set(VERBS)
+    for verb, each in calls.items():
+        for call in each:
+            with pytest.raises(lj.UnsupportedByMethod, match=f'Still.*"{verb}".*{", ".join(able(verb))}$'):
+                call(None)
+    assert still.contacts() == [] and still.stats() == {} and still.state_arrays() == {}
+    assert still.attached_joints == () and still.rules == () and still.active_links() is None
+    with pytest.raises(lj.UnsupportedByMethod, match='loop joint "l"'):
+        still.loop_forces("l")
 
 
 def test_all_missing_features_are_named_at_once():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from tests.naive.models import add_body, random_state
@@ -377,7 +380,7 @@ def test_energy_of_a_conservative_rig_is_kept():
 
 def test_time_is_a_count_of_steps(sim):
     """After two million steps of a millisecond it is 2000 s exactly: time is never summed up."""
-    sim._steps = 2_000_000
+    sim._clock.steps = 2_000_000
     assert sim.time == 2000.0
 
 
@@ -490,3 +493,44 @@ def test_there_are_no_contacts_here(sim):
     """Methods without contacts return none; the text form says model, method and time."""
     assert sim.contacts() == []
     assert '"rig"' in repr(sim) and "dt=0.001" in repr(sim)
+
+
+def test_unknown_attributes_are_refused(sim):
+    """A misspelt name is no new attribute: the error names it and what comes near; the known ones can be set."""
+    for wrong, near in (
+        ("ctrl", "it has"),
+        ("positon", "position"),
+        ("tua", "tau"),
+        ("times", "time"),
+        ("stat", "stats"),
+    ):
+        with pytest.raises(AttributeError, match=f'no attribute "{wrong}".*{near}'):
+            setattr(sim, wrong, 1)
+    with pytest.raises(AttributeError, match="time"):
+        sim.time = 3.0
+    with pytest.raises(AttributeError, match="step"):
+        sim.step = None
+    sim.tau = sim.tau
+    sim.dt = 2e-3
+
+    class Own(lj.Simulation):
+        """A subclass has attributes of its own."""
+
+    own = Own(sim.model)
+    own.note = "mine"
+    assert own.note == "mine"
+
+
+def test_simulations_do_not_wait_for_the_garbage_collector():
+    """Nothing a simulation owns refers back to it: its arrays go when the last name of it does."""
+    sim = lj.Simulation(lj.scenes.pendulum(links=3))
+    sim.step()
+    sim.energy()
+    sim.positions  # noqa: B018
+    gone = weakref.ref(sim)
+    gc.disable()
+    try:
+        del sim
+        assert gone() is None
+    finally:
+        gc.enable()

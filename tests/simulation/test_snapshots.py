@@ -105,7 +105,7 @@ def test_the_hash_sees_everything_that_feeds_the_next_step():
         elif what == "target":
             sim.joint("a1").target = 0.90001
         elif what == "time":
-            sim._steps += 1
+            sim._clock.steps += 1
         return sim.state_hash()
 
     hashes = [change(busy("tied", "rk4"), what) for what in ("", "q", "qd", "tau", "dt", "wrench", "target", "time")]
@@ -117,7 +117,7 @@ SCRIPT = textwrap.dedent(
     """
     import sys
     sys.path.insert(0, sys.argv[1])
-    import tests.methods.test_snapshots as t
+    import tests.simulation.test_snapshots as t
     for integrator in t.INTEGRATORS:
         sim = t.busy("tied", integrator)
         sim.step(300)

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from limberjack.errors import StateError
-from limberjack.methods import method_of, require_support
-from limberjack.model.arrays import Drives
+from limberjack.methods import Forces, method_of, require_support
 from limberjack.model.model import Model
 from limberjack.reduced import dynamics
 from limberjack.reduced.dynamics import array_of
 from limberjack.reduced.forces import Wrenches
 
 __all__ = ["forward_dynamics"]
-
-
-@dataclass
-class _Forces:
-    tau: np.ndarray
-    drives: Drives
-    wrenches: Wrenches
 
 
 def forward_dynamics(
@@ -45,7 +36,7 @@ def forward_dynamics(
         return dynamics.forward_dynamics(model, q, qd, tau, wrenches)
     q, qd = array_of(q, (model.nq,), "q", model), array_of(qd, (model.nv,), "qd", model)
     tau = np.zeros(model.nv) if tau is None else array_of(tau, (model.nv,), "tau", model)
-    forces = _Forces(tau, model.arrays.drives, _wrenches(model, wrenches))
+    forces = Forces(tau, model.arrays.drives, _wrenches(model, wrenches))
     stepper = model.workspace.get("constrained")
     if stepper is None:
         method = method_of("full")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from limberjack.errors import StateError
+from limberjack.methods import require_verb
 from limberjack.model.check import frame_rotation
 from limberjack.reduced.constraint_set import Grip
 from limberjack.reduced.dynamics import array_of
@@ -49,7 +50,9 @@ class GripHandle:
         self._grip: Grip | None = Grip(
             int(a.body_link[b]), place, position + rotation @ local, None, mass * _PACE**2, 2.0 * mass * _PACE, most
         )
-        self._holding = sim.take_grip(self._grip)
+        require_verb(sim.method, "grab")
+        sim.touch()
+        sim._stepper = sim._stepper.grab(self._grip)
 
     def _held(self) -> Grip:
         if self._grip is None:
@@ -70,7 +73,7 @@ class GripHandle:
     @property
     def force(self) -> np.ndarray:
         """(3,) the force of the last step, world axes [N]."""
-        return self._holding.grip_force(self._held())
+        return self._sim._stepper.grip_force(self._held())
 
     def move(self, to: Any, rotation: Any = None) -> None:
         """Draw the point to another place and, if given, the body to a rotation (w, x, y, z) from now on."""
@@ -82,15 +85,16 @@ class GripHandle:
             # the grip turns the link's frame, the user the body's
             grip.rotation = matrix_from_quaternion(np.array(frame_rotation(rotation, "rotation"))) @ offset.T
         if rotation is not None and not turned:
-            self._sim.regrip()
+            self._sim._stepper.reset_grips()
         else:
-            self._holding.move_grip(grip)
+            self._sim._stepper.move_grip(grip)
         self._sim.touch()
 
     def release(self) -> None:
-        """Let go; releasing twice does nothing."""
+        """Remove the grip; releasing twice does nothing."""
         if self._grip is not None:
-            self._sim.drop_grip(self._grip)
+            self._sim._stepper.release(self._grip)
+            self._sim.touch()
             self._grip = None
 
 

@@ -135,13 +135,13 @@ class JointHandle:
     def tau(self) -> Any:
         """The force applied by the user [N m or N]."""
         if self.info.is_loop:
-            return self._out(self._sim.loop_forces(self.name).copy())
+            return self._out(self._sim._stepper.loop_forces(self.name).copy())
         return self._out(self._sim.tau[self.info.v])
 
     @tau.setter
     def tau(self, value: Any) -> None:
         if self.info.is_loop:
-            forces = self._sim.loop_forces(self.name)
+            forces = self._sim._stepper.loop_forces(self.name)
             what = f'tau of joint "{self.name}"'
             forces[:] = array_of(np.atleast_1d(value), forces.shape, what, self._sim.model)
             self._sim.touch()
@@ -220,20 +220,40 @@ class BodyHandle:
     @property
     def coordinates(self) -> np.ndarray:
         """Coordinates beyond those of a solid: scales, the map of an affine body, those of a registered kind."""
-        return self._sim.body_coordinates(self.name)[0]
+        return self._own_coordinates()[0]
 
     @coordinates.setter
     def coordinates(self, value: Any) -> None:
-        self._sim.set_body_coordinates(self.name, coordinates=value)
+        self._set_own(value, None)
 
     @property
     def coordinate_rates(self) -> np.ndarray:
         """Rates of `coordinates` [1/s]."""
-        return self._sim.body_coordinates(self.name)[1]
+        return self._own_coordinates()[1]
 
     @coordinate_rates.setter
     def coordinate_rates(self, value: Any) -> None:
-        self._sim.set_body_coordinates(self.name, rates=value)
+        self._set_own(None, value)
+
+    def _link(self) -> int:
+        return int(self._sim.model.arrays.body_link[self.info.index])
+
+    def _own_coordinates(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the coordinates the body has beyond its pose, and their rates."""
+        found = None if self._link() < 0 else self._sim._stepper.body_coordinates(self._link())
+        if found is None:
+            raise StateError(f'body "{self.name}" keeps its size and has no coordinates of its own')
+        return found
+
+    def _set_own(self, coordinates: Any, rates: Any) -> None:
+        """Set the coordinates the body has beyond its pose, or their rates."""
+        size = (len(self._own_coordinates()[0]),)
+        given = (
+            None if x is None else array_of(x, size, f'{word} of body "{self.name}"', self._sim.model)
+            for x, word in ((coordinates, "coordinates"), (rates, "coordinate_rates"))
+        )
+        self._sim._stepper.set_body_coordinates(self._link(), *given)
+        self._sim.touch()
 
 
 class PointHandle:
@@ -248,7 +268,10 @@ class PointHandle:
         if self._body == WORLD:
             return self._place.copy()
         i = self._sim.model.body_index(self._body)
-        moved = self._sim.point_place(i, self._place)
-        if moved is not None:
-            return moved
+        a, link = self._sim.model.arrays, int(self._sim.model.arrays.body_link[i])
+        if link >= 0:
+            local = a.body_offset[i, :9].reshape(3, 3) @ self._place + a.body_offset[i, 9:]
+            moved = self._sim._stepper.point_position(link, local)
+            if moved is not None:
+                return moved
         return self._sim.positions[i] + matrix_from_quaternion(self._sim.rotations[i]) @ self._place

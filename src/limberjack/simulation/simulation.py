@@ -2,73 +2,64 @@
 
 from __future__ import annotations
 
-import hashlib
-import time as clock
+import difflib
+import time as wall
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from limberjack import _registry
+from limberjack.collision.detect import Contact
 from limberjack.errors import Diverged, LimberjackError, StateError, UnknownName
-from limberjack.methods import method_of, require_support
-from limberjack.model.arrays import Drives, whole_span
-from limberjack.model.compile import drives_of
-from limberjack.model.joints import coordinate_counts
+from limberjack.methods import Forces, Stepper, method_of, require_support, require_verb
+from limberjack.model.arrays import Drives
 from limberjack.model.model import Model
-from limberjack.reduced.dynamics import array_of, forward_kinematics
-from limberjack.reduced.forces import Wrenches, no_wrenches
-from limberjack.reduced.measure import body_velocities, energies, joint_energy
-from limberjack.reduced.work import new_work
+from limberjack.model.proximity import Proximity
+from limberjack.reduced.dynamics import array_of
+from limberjack.reduced.forces import no_wrenches
+from limberjack.simulation import external_forces, runtime_joints, snapshots
+from limberjack.simulation.grips import GripHandle
 from limberjack.simulation.handles import BodyHandle, JointError, JointHandle, PointHandle, loops_error
+from limberjack.simulation.measures import Energy, Measures, Momentum
 from limberjack.simulation.recorder import Bar, Frames, Uninterrupted
-from limberjack.simulation.runtime_joints import Attaching
+from limberjack.simulation.runtime_joints import Attachment
+from limberjack.simulation.snapshots import Snapshot
 from limberjack.simulation.trajectory import Trajectory
 
 __all__ = ["Energy", "Forces", "JointError", "Momentum", "Simulation", "Snapshot", "resume"]
 
 # One compiled call lasts about this long: short enough for Ctrl-C, long enough that the call costs nothing.
-_CHUNK_SECONDS = 0.03
+_CALL_SECONDS = 0.03
 
 
-class Energy(NamedTuple):
-    """Energies [J]."""
+class _Clock:
+    """Time as a whole number of steps times dt, never a sum.
 
-    kinetic: float
-    potential: float
-    total: float
+    Attributes:
+        dt: time step [s].
+        steps: steps taken since the start.
+        base_steps, base_time: those at the last change of dt.
+        per_call: steps that one compiled call takes.
+    """
 
+    __slots__ = ("base_steps", "base_time", "dt", "per_call", "steps")
 
-class Momentum(NamedTuple):
-    """Linear momentum [kg m/s] and angular momentum about the world origin [kg m^2/s]."""
+    def __init__(self, dt: float) -> None:
+        self.dt = dt
+        self.steps = self.base_steps = 0
+        self.base_time = 0.0
+        self.per_call = 1
 
-    linear: np.ndarray
-    angular: np.ndarray
-
-
-@dataclass
-class Forces:
-    """What acts on the model: joint forces, lasting wrenches, and the joints' own drives."""
-
-    tau: np.ndarray
-    drives: Drives
-    wrenches: Wrenches
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """Everything that feeds the next step; opaque, for `Simulation.restore`."""
-
-    steps: int
-    base_steps: int
-    base_time: float
-    dt: float
-    arrays: dict[str, np.ndarray]
+    @property
+    def time(self) -> float:
+        """Time [s]."""
+        return self.base_time + (self.steps - self.base_steps) * self.dt
 
 
-class Simulation(Attaching):
+class Simulation:
     """One model moved by one method.
 
     Args:
@@ -78,7 +69,27 @@ class Simulation(Attaching):
         q: (nq,) start coordinates; `model.q0` when None.
         qd: (nv,) start velocities; `model.qd0` when None.
         ignore: features of the model to leave out although the method cannot honour them, e.g. ("limits",).
+
+    Attributes:
+        model: the model.
+        method: the method.
+        ignored: the features left out.
+        forces: what acts on the model; call `touch` after changing it.
+        recorded: what the last `run` recorded, None before.
     """
+
+    __slots__ = (
+        "__weakref__",
+        "_clock",
+        "_compiled",
+        "_measures",
+        "_stepper",
+        "forces",
+        "ignored",
+        "method",
+        "model",
+        "recorded",
+    )
 
     def __init__(
         self,
@@ -94,23 +105,18 @@ class Simulation(Attaching):
             raise StateError(
                 f"model must be a lj.Model, got {type(model).__name__}; load one with lj.load or build one"
             )
-        self.model, self.method = model, method_of(method)
+        self.model = model
+        self.method: Any = method_of(method)
         if not isinstance(ignore, Iterable):
             raise StateError(f"ignore must name features, like ('limits',), got {ignore!r}")
         self.ignored = (ignore,) if isinstance(ignore, str) else tuple(ignore)
         require_support(model, self.method, self.ignored)
-        self._dt = _checked_dt(dt)
-        # methods of users need not know what to leave out
-        ignored = (frozenset(self.ignored),) if self.ignored else ()
-        self._stepper = self.method.stepper(model, *ignored)
+        self._clock = _Clock(_checked_dt(dt))
+        self._stepper: Stepper = self.method.stepper(model, frozenset(self.ignored))
         drives = Drives(*(array.copy() for array in model.arrays.drives))
         self.forces = Forces(np.zeros(model.nv), drives, no_wrenches())
-        self._steps = self._base_steps = 0
-        self._base_time = 0.0
-        self._per_chunk, self._compiled = 1, False
-        self._poses: tuple[np.ndarray, np.ndarray] | None = None
-        self._work: Any = None
-        self._loop_drives: Any = None
+        self._compiled = False
+        self._measures = Measures()
         self.recorded: Trajectory | None = None
         if q is not None:
             self.q = q
@@ -120,27 +126,39 @@ class Simulation(Attaching):
     def __repr__(self) -> str:
         return f'Simulation("{self.model.name}", {self.method}, dt={self.dt:g}, time={self.time:.6g})'
 
+    # What steps write stands in `_clock` and `_measures`, whose attributes cost nothing extra.
+    def __setattr__(self, name: str, value: Any) -> None:
+        try:
+            object.__setattr__(self, name, value)
+        except AttributeError:
+            if hasattr(type(self), name):
+                raise
+            names = [word for word in dir(type(self)) if not word.startswith("_")]
+            close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+            hint = f"; did you mean {' or '.join(close)}?" if close else f"; it has {', '.join(names)}"
+            raise AttributeError(f'Simulation has no attribute "{name}"{hint}', name=name, obj=self) from None
+
     # Clock
 
     @property
     def steps(self) -> int:
         """Steps taken since the start."""
-        return self._steps
+        return self._clock.steps
 
     @property
     def time(self) -> float:
         """Time [s]: a whole number of steps times dt, never a sum."""
-        return self._base_time + (self._steps - self._base_steps) * self._dt
+        return self._clock.time
 
     @property
     def dt(self) -> float:
         """Time step [s]; may be changed while running."""
-        return self._dt
+        return self._clock.dt
 
     @dt.setter
     def dt(self, value: float) -> None:
-        value = _checked_dt(value)
-        self._base_time, self._base_steps, self._dt = self.time, self._steps, value
+        value, clock = _checked_dt(value), self._clock
+        clock.base_time, clock.base_steps, clock.dt = clock.time, clock.steps, value
 
     # State
 
@@ -187,24 +205,17 @@ class Simulation(Attaching):
     @property
     def positions(self) -> np.ndarray:
         """(body_count, 3) origins of the body frames in the world [m]."""
-        return self._body_poses()[0]
+        return self._measures.body_poses(self)[0]
 
     @property
     def rotations(self) -> np.ndarray:
         """(body_count, 4) quaternions of the body frames, body to world."""
-        return self._body_poses()[1]
+        return self._measures.body_poses(self)[1]
 
     @property
     def velocities(self) -> np.ndarray:
         """(body_count, 6) angular velocity, then velocity of the com, world axes."""
-        found = getattr(self._stepper, "body_speeds", lambda: None)()
-        if found is not None:
-            return found
-        a, (work, links, span) = self.model.arrays, self._scratch()
-        out = np.empty((self.model.body_count, 6))
-        q, qd = self._stepper.q, self._stepper.qd
-        body_velocities(a.links, a.body_link, a.body_offset, a.body_com, span, q, qd, work, links, out)
-        return out
+        return self._measures.body_velocities(self)
 
     def joint(self, name: str) -> JointHandle:
         """Return the handle of a joint, or of one axis of a compound joint."""
@@ -225,25 +236,24 @@ class Simulation(Attaching):
     def active_joints(self) -> list[str]:
         """Names of the joints that are simulated now."""
         link = self.model.arrays.joint_link
-        moving = self._stepper.active_links() & (self.model.arrays.links.dof > 0)
+        moving = self.active_links & (self.model.arrays.links.dof > 0)
         return [self.model.joint_names[i] for i in np.flatnonzero((link >= 0) & np.append(moving, False)[link])]
 
     @property
     def active_links(self) -> np.ndarray:
         """Per link of the model, whether its joint is simulated now."""
-        return self._stepper.active_links()
+        found = self._stepper.active_links()
+        return np.ones(len(self.model.arrays.links.parent), bool) if found is None else found
 
     def tune(self, **options: Any) -> None:
         """Change options of the method while running, such as `budget=10`; those it cannot change are refused."""
+        require_verb(self.method, "tune")
         known = [item.name for item in fields(self.method)]
         for name in options:
             if name not in known:
                 raise UnknownName("option", name, f'method "{self.method.name}"', known)
-        retune = getattr(self._stepper, "retune", None)
-        if retune is None:
-            raise StateError(f'method "{self.method.name}" has no options that can be changed while running')
         method = replace(self.method, **options)
-        retune(method)
+        self._stepper.tune(method)
         self.method = method
 
     @property
@@ -253,8 +263,8 @@ class Simulation(Attaching):
 
     def touch(self) -> None:
         """Tell the engine that the state or a force was changed; setters do it themselves."""
-        self._poses = None
-        self._stepper.changed()
+        self._measures.poses = None
+        self._stepper.invalidate()
 
     # Running
 
@@ -262,24 +272,24 @@ class Simulation(Attaching):
         """Take n steps; Ctrl-C stops between steps and keeps the state."""
         if not isinstance(n, (int, np.integer)) or n < 0:
             raise StateError(f"n must be a whole number >= 0, got {n!r}")
-        left = int(n)
+        left, clock = int(n), self._clock
         if not self._compiled:
             # Compiling takes long and may be interrupted; the steps themselves are counted and taken together.
-            self._stepper.advance(0, self._dt, self.forces, self.time)
+            self._stepper.advance(0, clock.dt, self.forces, clock.time)
             self._compiled = True
         while left > 0:
-            chunk = min(left, self._per_chunk)
-            begin = clock.perf_counter()
+            count = min(left, clock.per_call)
+            begin = wall.perf_counter()
             with Uninterrupted():
-                taken, status = self._stepper.advance(chunk, self._dt, self.forces, self.time)
-                self._steps += int(taken)
-                self._poses = None
-            spent = clock.perf_counter() - begin
+                taken, status = self._stepper.advance(count, clock.dt, self.forces, clock.time)
+                clock.steps += int(taken)
+                self._measures.poses = None
+            spent = wall.perf_counter() - begin
             if status:
                 raise self._failure(int(status))
-            left -= chunk
-            # Aim at _CHUNK_SECONDS per call, and grow at most twofold on the word of a short one.
-            self._per_chunk = max(1, min(2 * chunk, int(chunk * _CHUNK_SECONDS / max(spent, 1e-9))))
+            left -= count
+            # Aim at _CALL_SECONDS per call; after a short one grow at most twofold.
+            clock.per_call = max(1, min(2 * count, int(count * _CALL_SECONDS / max(spent, 1e-9))))
 
     def run(
         self,
@@ -300,8 +310,8 @@ class Simulation(Attaching):
             callback: called with the simulation after each recorded frame.
         """
         seconds = _checked(seconds, "seconds", low=0.0)
-        every = max(1, round(1.0 / (_checked(rate, "rate", low=1e-9) * self._dt)))
-        total = round(seconds / self._dt)
+        every = max(1, round(1.0 / (_checked(rate, "rate", low=1e-9) * self.dt)))
+        total = round(seconds / self.dt)
         frames = Frames(self)
         try:
             with Bar(progress, total, f"{self.model.name}, {self.method.name}") as tick:
@@ -318,28 +328,152 @@ class Simulation(Attaching):
             self.recorded = frames.trajectory()
         return self.recorded
 
+    # External forces and runtime joints
+
+    def apply_wrench(
+        self, body: str, *, force: Any = (0.0, 0.0, 0.0), torque: Any = (0.0, 0.0, 0.0), point: Any = None
+    ) -> None:
+        """Add a lasting force and torque, world axes, to a body; wrenches add up until `clear_wrenches`.
+
+        Args:
+            body: name of the body.
+            force: (3,) [N].
+            torque: (3,) [N m].
+            point: (3,) where the force acts, in the world now and fixed to the body from then on; None = the com.
+        """
+        external_forces.apply_wrench(self, body, force, torque, point)
+
+    def clear_wrenches(self) -> None:
+        """Remove all wrenches."""
+        self.forces.wrenches = no_wrenches()
+        self.touch()
+
+    def apply_impulse(
+        self, body: str, *, impulse: Any = (0.0, 0.0, 0.0), angular: Any = (0.0, 0.0, 0.0), point: Any = None
+    ) -> None:
+        """Change velocities at once by an impulse, all constraints maintained.
+
+        Args:
+            body: name of the body.
+            impulse: (3,) world axes [N s].
+            angular: (3,) angular impulse, world axes [N m s].
+            point: (3,) where the impulse acts, in the world; None = the com.
+        """
+        external_forces.apply_impulse(self, body, impulse, angular, point)
+
+    def grab(self, body: str, point: Any = None, *, strength: float | None = None) -> GripHandle:
+        """Grip a point of a body and pull it to where `grip.move` says; return the grip.
+
+        Args:
+            body: name of the body.
+            point: (3,) the point, in the world now and fixed to the body from then on; None = the com.
+            strength: largest force along each axis [N]; None = 50 times the weight of the body's figure.
+        """
+        return GripHandle(self, body, point, strength=strength)
+
+    def move(self, body: str, position: Any, rotation: Any = None) -> None:
+        """Prescribe the pose of a body, whatever forces act on it, until moved again; None frees it.
+
+        Its inverse mass is zero: joints move the others. Its velocity is not taken from the poses.
+
+        Args:
+            body: name of the body.
+            position: (3,) of the body's frame in the world, or None.
+            rotation: (w, x, y, z) or a matrix; None keeps the one it has.
+        """
+        external_forces.move(self, body, position, rotation)
+
+    def drive(self, joint: str, rate: float | None) -> None:
+        """Prescribe the rate of a joint's coordinate, or of a compound axis, from its value now; None frees it.
+
+        Args:
+            joint: name of a joint or axis with one coordinate.
+            rate: [rad/s or m/s].
+        """
+        external_forces.drive(self, joint, rate)
+
+    @property
+    def attached(self) -> tuple[str, ...]:
+        """Names of the joints made while running, in the order in which they were made."""
+        return self._stepper.attached_joints
+
+    @property
+    def rules(self) -> tuple[Proximity, ...]:
+        """The rules that attach and detach joints."""
+        return self._stepper.rules
+
+    def attach(
+        self,
+        a: str,
+        b: str,
+        kind: str = "fixed",
+        *,
+        name: str | None = None,
+        point: Any = None,
+        axis: Any = (0.0, 0.0, 1.0),
+        at_a: Any = None,
+        at_b: Any = None,
+        length: float | None = None,
+        pitch: float | None = None,
+        over: float = 0.1,
+        collide: bool = False,
+    ) -> Attachment:
+        """Make a joint between two bodies at their poses now, and return it; `sim.detach` removes it.
+
+        The joint's axes are those of the world at the call. Points that do not coincide are drawn together.
+
+        Args:
+            a, b: the bodies; one may be "world".
+            kind: of the joint.
+            name: of the joint; None makes one up.
+            point: (3,) where the joint is, in the world now; None = the com of b.
+            axis: (3,) its main axis, in the world now.
+            at_a, at_b: (3,) the joint's places in the frames of the bodies instead; one of them alone is enough.
+            length: of a distance joint [m]; None = that of now.
+            pitch: of a screw [m/rad].
+            over: time in which a gap between at_a and at_b is closed [s].
+            collide: whether the two bodies collide while they are attached.
+        """
+        return runtime_joints.attach(
+            self, a, b, kind, name, point, axis, at_a, at_b, length, pitch, over, collide
+        )  # fmt: skip
+
+    def detach(self, joint: Attachment | str) -> None:
+        """Remove a joint made while running.
+
+        Args:
+            joint: what `sim.attach` returned, or the name.
+        """
+        runtime_joints.detach(self, joint)
+
+    def add_rule(self, rule: Proximity) -> None:
+        """Attach and detach joints by a rule from now on; it is part of snapshots and saved files."""
+        runtime_joints.add_rule(self, rule)
+
+    def remove_rule(self, rule: Proximity) -> None:
+        """Drop a rule and detach the joints it made."""
+        runtime_joints.remove_rule(self, rule)
+
     # Measures
 
     def energy(self) -> Energy:
         """Return kinetic, potential and total energy [J]; gravity counts from the world origin."""
-        kinetic, potential = self._measure()[:2]
+        kinetic, potential = self._measures.energy_and_momentum(self)[:2]
         return Energy(kinetic, potential, kinetic + potential)
 
     def momentum(self) -> Momentum:
         """Return linear and angular momentum, the latter about the world origin."""
-        out = self._measure()
+        out = self._measures.energy_and_momentum(self)
         return Momentum(np.array(out[2:5]), np.array(out[5:8]))
 
     def joint_error(self) -> JointError:
         """Return the largest gap [m] and angle [rad] of joints; in reduced coordinates those of the tree are exact."""
-        gaps = getattr(self._stepper, "joint_gaps", None)
-        if gaps is not None:
-            return JointError(*gaps())
-        return loops_error(self)
+        found = self._stepper.joint_error()
+        return loops_error(self) if found is None else JointError(*found)
 
-    def contacts(self) -> list[Any]:
+    def contacts(self) -> list[Contact]:
         """Return the contacts of the last step, none in methods without: bodies, position, normal, depth, impulse."""
-        return getattr(self._stepper, "contacts", list)()
+        return self._stepper.contacts()
 
     def clusters(self, since: int = -1) -> Any:
         """Return where the rigid clusters of method adaptive are, and which links are in them.
@@ -350,54 +484,26 @@ class Simulation(Attaching):
         Returns:
             `Clusters`, or None: in other methods, and while something that was set waits for the next step.
         """
-        return getattr(self._stepper, "clusters", lambda since: None)(since)
+        return self._stepper.clusters(since)
 
-    def cluster_heads(self) -> np.ndarray | None:
+    def cluster_roots(self) -> np.ndarray | None:
         """Return the first link of each rigid cluster, or None when `clusters` is None."""
-        return getattr(self._stepper, "cluster_heads", lambda: None)()
+        return self._stepper.cluster_roots()
 
     # Snapshots
 
     def snapshot(self) -> Snapshot:
         """Return everything that feeds the next step."""
-        arrays = {"q": self._stepper.q.copy(), "qd": self._stepper.qd.copy(), "tau": self.forces.tau.copy()}
-        arrays |= {f"drives.{k}": v.copy() for k, v in self.forces.drives._asdict().items()}
-        arrays |= {f"wrenches.{k}": v.copy() for k, v in self.forces.wrenches._asdict().items()}
-        arrays |= {f"method.{k}": v for k, v in self._stepper.memory().items()}
-        return Snapshot(self._steps, self._base_steps, self._base_time, self._dt, arrays)
+        return snapshots.snapshot_of(self)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go back to `snapshot`; the next steps are the same bit for bit."""
-        if not isinstance(snapshot, Snapshot):
-            raise StateError(f"restore() takes what snapshot() returned, got {snapshot!r}")
-        arrays = snapshot.arrays
-        own = self.snapshot().arrays
-        for name, array in own.items():
-            # lists are as long as what they list
-            listed = "wrenches" in name or name.startswith("method.list_")
-            same = name in arrays and (listed or arrays[name].shape == array.shape)
-            if not same:
-                raise StateError(
-                    f'this snapshot is not of model "{self.model.name}" in method "{self.method.name}": {name} differs'
-                )
-        self._steps, self._base_steps = snapshot.steps, snapshot.base_steps
-        self._base_time, self._dt = snapshot.base_time, snapshot.dt
-        self._stepper.q[:], self._stepper.qd[:], self.forces.tau[:] = arrays["q"], arrays["qd"], arrays["tau"]
-        self.forces.drives = Drives(*(arrays[f"drives.{k}"].copy() for k in Drives._fields))
-        self.forces.wrenches = Wrenches(*(arrays[f"wrenches.{k}"].copy() for k in Wrenches._fields))
-        memory = {k[7:]: v for k, v in arrays.items() if k.startswith("method.")}
-        self._stepper.remember(memory | {"clock": np.array(self.time)})
-        self._poses = None
+        snapshots.restore(self, snapshot)
+        self._measures.poses = None
 
     def state_hash(self) -> str:
         """Return the SHA-256 of the clock and of everything that feeds the next step."""
-        snapshot = self.snapshot()
-        digest = hashlib.sha256(
-            repr((snapshot.steps, snapshot.base_steps, snapshot.base_time.hex(), snapshot.dt.hex())).encode()
-        )
-        for name in sorted(snapshot.arrays):
-            digest.update(name.encode() + b"\0" + np.ascontiguousarray(snapshot.arrays[name]).tobytes())
-        return digest.hexdigest()
+        return snapshots.state_hash(self.snapshot())
 
     def save(self, path: str | Path) -> Path:
         """Write model, method and state to a file that `lj.resume` continues from, bit for bit; return its path."""
@@ -405,69 +511,24 @@ class Simulation(Attaching):
         _registry.lookup("simulation writer", path)(self, path)
         return path
 
-    # Helpers
-
-    def _body_poses(self) -> tuple[np.ndarray, np.ndarray]:
-        if self._poses is None:
-            plain = forward_kinematics(self.model, self._stepper.q)
-            poses: tuple[np.ndarray, ...] = getattr(self._stepper, "body_frames", lambda _: None)(plain) or plain
-            for array in poses:
-                array.setflags(write=False)
-            self._poses = poses[0], poses[1]
-        return self._poses
-
-    def _scratch(self) -> tuple[Any, np.ndarray, np.ndarray]:
-        if self._work is None:
-            a = self.model.arrays
-            self._work = (
-                new_work(a.links),
-                np.zeros((len(a.links.parent), 6)),
-                whole_span(a.links, a.drives),
-            )
-        return self._work
-
-    def _measure(self) -> tuple[float, ...]:
-        a = self.model.arrays
-        own = getattr(self._stepper, "measured", lambda forces: None)(self.forces)
-        if own is not None:
-            return own
-        work, links, span = self._scratch()
-        out = energies(a.links, self.forces.drives, a.springs, span, self._stepper.q, self._stepper.qd, work, links)
-        return (out[0], out[1] + a.fixed_potential + self._loop_energy(), *out[2:])
-
-    def _loop_energy(self) -> float:
-        """Return the energy in springs, soft limits and motors of loop joints."""
-        if self._loop_drives is None:
-            joints = [self.model.joint_spec(name) for name in self.model.loop_names]
-            joints = [joint for joint in joints if coordinate_counts(joint)[1]]
-            sizes = np.array([coordinate_counts(joint) for joint in joints], np.int64).reshape(-1, 2)
-            starts = np.cumsum(sizes, axis=0) - sizes
-            drives = drives_of(joints, starts[:, 0], starts[:, 1], int(sizes[:, 1].sum()))[0]
-            self._loop_drives = ([joint.name for joint in joints], drives)
-        names, drives = self._loop_drives
-        if not (len(drives.place) or len(drives.ball_place)):
-            return 0.0
-        return float(joint_energy(drives, np.concatenate([np.atleast_1d(self.joint(name).q) for name in names])))
-
     def _failure(self, status: int) -> LimberjackError:
-        where = f"step {self._steps + 1} (t = {self.time:.6g} s); the state before it is kept"
-        explain = getattr(self._stepper, "explain", None)
-        told = None if explain is None else explain(status, where)
-        if told is not None:
-            kind, name, text = told
-            return kind(text, name, self._steps, self.time) if kind is Diverged else kind(text)
+        where = f"step {self.steps + 1} (t = {self.time:.6g} s); the state before it is kept"
+        explained = self._stepper.explain(status, where)
+        if explained is not None:
+            kind, name, text = explained
+            return Diverged(text, name, self.steps, self.time) if kind is Diverged else kind(text)
         if status > 0:
             name = self.model.dof_name(status - 1)
             body = self.model.joint_spec(name).child
             text = f'joint "{name}" of body "{body}" has no inertia to act on at {where}'
-            return Diverged(text, name, self._steps, self.time)
+            return Diverged(text, name, self.steps, self.time)
         if -status - 1 > self.model.nv:
-            return Diverged(f"the springs' forces cannot be found at {where}", "", self._steps, self.time)
+            return Diverged(f"the springs' forces cannot be found at {where}", "", self.steps, self.time)
         name = self.model.dof_name(-status - 1)
         body = self.model.joint_spec(name).child
         text = f'joint "{name}" of body "{body}" is no longer finite at {where}'
         text += "; try a smaller dt, damping or another integrator"
-        return Diverged(text, name, self._steps, self.time)
+        return Diverged(text, name, self.steps, self.time)
 
 
 def resume(path: str | Path) -> Simulation:

@@ -334,7 +334,7 @@ class Viewer:
         if position == target or not camera.image_height:
             return
         view = View(position=position, target=target, pixels=int(camera.image_height), angle=float(camera.fov))  # pyright: ignore[reportArgumentType]
-        if view != self.sim.method.view:  # pyright: ignore[reportAttributeAccessIssue]
+        if view != self.sim.method.view:
             self.tune(view=view)
 
     def open_scene(self, name: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from limberjack.errors import StateError, UnknownName
+from limberjack.methods.stepper import Method
 from limberjack.model.model import Model
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ MODES = ("conserving", "damped", "kinematic")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Displacements:
+class Displacements(Method):
     """Bodies move freely, then displacements close the joints: precision is traded for speed while it runs.
 
     Args:
@@ -39,6 +40,7 @@ class Displacements:
 
     name: ClassVar[str] = "displacements"
     supports: ClassVar[frozenset[str]] = frozenset({"springs", "motors", "loops", "limits", "gears", "velocity"})
+    verbs: ClassVar[frozenset[str]] = frozenset({"grab", "move", "drive", "tune"})
 
     mode: str = "conserving"
     iterations: int = 2

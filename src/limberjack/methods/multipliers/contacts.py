@@ -7,7 +7,6 @@ Each of these is a compiled call of its own: a step with contacts takes about ha
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from limberjack.maximal.contacts import ContactRows
 from limberjack.maximal.solve import STUCK
 from limberjack.methods.multipliers.method import MultipliersStepper
 from limberjack.methods.multipliers.options import Multipliers
+from limberjack.methods.stepper import Forces
 from limberjack.model.model import Model
 
 __all__ = ["TouchingStepper"]
@@ -55,7 +55,7 @@ class TouchingStepper(MultipliersStepper):
         self._rows: ContactRows | None = None
         self._pushes, self._last = np.zeros((0, 3)), 1.0
 
-    def advance(self, n: int, dt: float, forces: Any, time: float = 0.0) -> tuple[int, int]:
+    def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
         self._take_edits()
         for step in range(n):
@@ -65,7 +65,7 @@ class TouchingStepper(MultipliersStepper):
             self._last = dt
         return n, 0
 
-    def _one(self, dt: float, forces: Any, time: float) -> int:
+    def _one(self, dt: float, forces: Forces, time: float) -> int:
         """Take one step; return a status."""
         u = self._s.u.reshape(-1, 6)
         gravity = float(np.sqrt((self._setup.gravity**2).sum()))
@@ -90,7 +90,7 @@ class TouchingStepper(MultipliersStepper):
         self._pushes, wrenches = found
         # forces of the last step are not those of this one
         self._s.fresh[0] = 0
-        pushed = SimpleNamespace(tau=forces.tau, drives=forces.drives, wrenches=wrenches)
+        pushed = Forces(forces.tau, forces.drives, wrenches)
         status = super().advance(1, dt, pushed, time)[1]
         self._s.fresh[0] = 0
         return status

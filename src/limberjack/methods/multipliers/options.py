@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from limberjack.errors import StateError, UnknownName, UnsupportedByMethod
+from limberjack.methods.stepper import Method, Stepper
 from limberjack.model.model import Model
 from limberjack.model.registered import unsymmetric_joints
 
@@ -19,7 +20,7 @@ COORDINATES = ("maximal", "reduced")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Multipliers:
+class Multipliers(Method):
     """Every body moves freely, Lagrange multipliers hold the joints, at a cost linear in the bodies.
 
     Args:
@@ -47,7 +48,8 @@ class Multipliers:
     )
 
     # takes forces that act along other directions than rows
-    slants: ClassVar[bool] = True
+    verbs: ClassVar[frozenset[str]] = frozenset({"grab", "impulse"})
+    unsymmetric: ClassVar[bool] = True
 
     stabilization: str = "project"
     integrator: str = "semi_implicit"
@@ -78,7 +80,7 @@ class Multipliers:
         if self.order == "first" and self.integrator not in ("euler", "semi_implicit"):
             raise StateError('order "first" has no accelerations to integrate; use integrator "euler"')
 
-    def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> Any:
+    def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> Stepper:
         """Return a stepper for `model`, without its features in `ignored`."""
         if self.coordinates == "reduced":
             from limberjack.methods.multipliers.reduced_coordinates import ReducedStepper

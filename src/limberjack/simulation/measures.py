@@ -1,0 +1,102 @@
+"""What is derived from the state of a simulation when asked for: poses and velocities of bodies, energy, momentum."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from limberjack.model.arrays import whole_span
+from limberjack.model.compile import drives_of
+from limberjack.model.joints import coordinate_counts
+from limberjack.reduced.dynamics import forward_kinematics
+from limberjack.reduced.measure import body_velocities, energies, joint_energy
+from limberjack.reduced.work import new_work
+
+if TYPE_CHECKING:
+    from limberjack.simulation.simulation import Simulation
+
+__all__ = ["Energy", "Measures", "Momentum"]
+
+
+class Energy(NamedTuple):
+    """Energies [J]."""
+
+    kinetic: float
+    potential: float
+    total: float
+
+
+class Momentum(NamedTuple):
+    """Linear momentum [kg m/s] and angular momentum about the world origin [kg m^2/s]."""
+
+    linear: np.ndarray
+    angular: np.ndarray
+
+
+class Measures:
+    """Poses cached until the state changes, and the work arrays of the other measures.
+
+    The simulation is an argument, not an attribute: a cycle of references would keep its arrays until the garbage
+    collector runs.
+
+    Attributes:
+        poses: positions and quaternions of the body frames; None = not known at this state.
+    """
+
+    __slots__ = ("_loop_drives", "_work", "poses")
+
+    def __init__(self) -> None:
+        self.poses: tuple[np.ndarray, np.ndarray] | None = None
+        self._work: Any = None
+        self._loop_drives: Any = None
+
+    def body_poses(self, sim: Simulation) -> tuple[np.ndarray, np.ndarray]:
+        """Return positions (body_count, 3) and quaternions (body_count, 4) of the body frames, read-only."""
+        if self.poses is None:
+            rigid = forward_kinematics(sim.model, sim._stepper.q)
+            poses = sim._stepper.body_poses(rigid) or rigid
+            for array in poses:
+                array.setflags(write=False)
+            self.poses = poses[0], poses[1]
+        return self.poses
+
+    def body_velocities(self, sim: Simulation) -> np.ndarray:
+        """Return (body_count, 6) angular velocity, then velocity of the com, world axes."""
+        found = sim._stepper.body_velocities()
+        if found is not None:
+            return found
+        a, (work, links, span) = sim.model.arrays, self._scratch(sim)
+        out = np.empty((sim.model.body_count, 6))
+        q, qd = sim._stepper.q, sim._stepper.qd
+        body_velocities(a.links, a.body_link, a.body_offset, a.body_com, span, q, qd, work, links, out)
+        return out
+
+    def energy_and_momentum(self, sim: Simulation) -> tuple[float, ...]:
+        """Return kinetic and potential energy, linear and angular momentum (8,)."""
+        found = sim._stepper.energy_and_momentum(sim.forces)
+        if found is not None:
+            return found
+        a, (work, links, span) = sim.model.arrays, self._scratch(sim)
+        out = energies(a.links, sim.forces.drives, a.springs, span, sim._stepper.q, sim._stepper.qd, work, links)
+        return (out[0], out[1] + a.fixed_potential + self._loop_energy(sim), *out[2:])
+
+    def _scratch(self, sim: Simulation) -> tuple[Any, np.ndarray, np.ndarray]:
+        if self._work is None:
+            a = sim.model.arrays
+            self._work = new_work(a.links), np.zeros((len(a.links.parent), 6)), whole_span(a.links, a.drives)
+        return self._work
+
+    def _loop_energy(self, sim: Simulation) -> float:
+        """Return the energy in springs, soft limits and motors of loop joints."""
+        if self._loop_drives is None:
+            joints = [sim.model.joint_spec(name) for name in sim.model.loop_names]
+            joints = [joint for joint in joints if coordinate_counts(joint)[1]]
+            sizes = np.array([coordinate_counts(joint) for joint in joints], np.int64).reshape(-1, 2)
+            starts = np.cumsum(sizes, axis=0) - sizes
+            drives = drives_of(joints, starts[:, 0], starts[:, 1], int(sizes[:, 1].sum()))[0]
+            self._loop_drives = ([joint.name for joint in joints], drives)
+        names, drives = self._loop_drives
+        if not (len(drives.place) or len(drives.ball_place)):
+            return 0.0
+        return float(joint_energy(drives, np.concatenate([np.atleast_1d(sim.joint(name).q) for name in names])))
