@@ -86,11 +86,10 @@ def short(tables: dict[str, dict[str, Any]]) -> str:
         row = next((row for row in tables["chain"]["parts"][0]["rows"] if row["n"] == 300), {})
         times = [row.get(key) for key in ("call", "pin", "mujoco")]
         lines.append(_line("chain of 300 hinges: forward dynamics, from Python", "us", times))
-        lines.append(_line("the same in a compiled loop", "us", [row.get("loop"), None, None]))
-        lines.append(_line("one step of it", "us", [row.get("step"), None, None]))
+        lines.append(_line("one step of it, many in a call", "us", [row.get("step"), None, None]))
     if "crowd" in tables:
         part = tables["crowd"]["parts"][0]
-        people = f"crowd of {part['title'].partition(' figures')[0]} people, 95 freedoms each"
+        people = f"crowd of {part['title'].partition(' figures')[0]} people, 95 dofs each"
         for key, what in (("forward", "forward dynamics"), ("step", "one step")):
             times = [_best(part["rows"], who, key) for who in PEERS]
             lines.append(_line(f"{people}: {what}", "ms", times))

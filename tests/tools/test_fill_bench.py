@@ -16,8 +16,8 @@ def _tables() -> list[Table]:
     machine = {"processor": "slide rule", "system": "Desk 1", "python": "3.11", "pin": "3.0", "mujoco": "4.0"}
     one = Table("chain", chain.TITLE, False, machine=machine)
     part = one.part("", *chain._COLUMNS)
-    part.add(n=10, call=3.0, loop=1.0, step=1.5, pin=4.0, mujoco=9.0)
-    part.add(n=300, call=25.0, loop=20.0, step=22.0, pin=75.0, mujoco=500.0)
+    part.add(n=10, call=3.0, step=1.5, pin=4.0, mujoco=9.0)
+    part.add(n=300, call=25.0, step=22.0, pin=75.0, mujoco=500.0)
     one.bars += [Bar("pin / our call", 3.0, 2.5), Bar("not measured", None, 2.0), Bar("growth", 3.0, 2.0, False)]
     one.note("best of samples")
     two = Table("crowd", crowd.TITLE, False, machine=machine)
@@ -52,8 +52,8 @@ def test_both_pages_are_filled(pages):
     assert fill_bench.main([str(pages / "bench.json")]) == 0
     readme, page = (pages / "README.md").read_text(), (pages / "docs" / "performance.md").read_text()
     assert "| chain of 300 hinges: forward dynamics, from Python | 25 us | 75 us (3.0x) | 500 us (20.0x) |" in readme
-    assert "| crowd of 200 people, 95 freedoms each: forward dynamics | 2 ms | 5 ms (2.5x) | 20 ms (10.0x) |" in readme
-    assert "| crowd of 200 people, 95 freedoms each: one step | 2.5 ms | 8 ms (3.2x) | - |" in readme
+    assert "| crowd of 200 people, 95 dofs each: forward dynamics | 2 ms | 5 ms (2.5x) | 20 ms (10.0x) |" in readme
+    assert "| crowd of 200 people, 95 dofs each: one step | 2.5 ms | 8 ms (3.2x) | - |" in readme
     assert "| 2,000 boxes that fall and settle: a frame of 1/60 s | 20 ms | - | 200 ms (10.0x) |" in readme
     assert "slide rule" in readme and "Pinocchio 3.0" in readme
     for word in ("chain", "crowd", "abaInParallel", "best of samples", "kept", "**missed**"):

@@ -182,7 +182,7 @@ def _pinocchio(pin: Any, tree: _Tree) -> _Found:
     pin.forwardKinematics(model, other, q, v, qdd)
     theirs = [pin.getClassicalAcceleration(model, other, k, pin.LOCAL_WORLD_ALIGNED).angular for k in twin.joints]
     ours = accelerations(tree.model, EULER, tree.qd)
-    return _Found(contender, None, None, None, difference(np.array(theirs), ours[:, :3]))
+    return _Found(contender, None, None, None, difference(np.array(theirs), ours))
 
 
 def _peers(mujoco: Any, pin: Any, tree: _Tree) -> dict[str, Callable[[], _Found]]:

@@ -1,8 +1,8 @@
 """Acceleration solves in maximal coordinates, by steps of method `multipliers` and by LAPACK and SuperLU.
 
 A step of `EULER` is one solve, rows, factor, back substitution, and an explicit move of the bodies: the linear time of
-Baraff 1996. `DENSE` takes all multipliers in one matrix, the cube of their number. LAPACK and SuperLU get the matrices
-of bodies on ball joints, built here with NumPy:
+Baraff 1996. `DENSE` takes all multipliers in one matrix, the cube of their number. LAPACK, SuperLU and minres get
+matrices built here with NumPy:
 
     M a = F + J^T lam,  J a + c = 0   so that   J M^-1 J^T lam = -(c + J M^-1 F)
 """
@@ -18,19 +18,19 @@ import numpy as np
 import limberjack as lj
 from limberjack import errors
 from limberjack_lab.bench.clock import Contender, race, until_long
-from limberjack_lab.bench.frames import matrix_of, rotate
-from limberjack_lab.bench.free_bodies import Bodies
+from limberjack_lab.bench.frames import matrix_of
+from limberjack_lab.bench.peers import joint_rotation
 from limberjack_lab.bench.table import MISSING, Column, Table, Watch, difference, ratio
 
 __all__ = [
     "DENSE",
     "EULER",
     "PAPER_FACTORS",
-    "Solve",
+    "Rows",
     "accelerations",
     "elimination",
-    "matrices",
     "on_one_thread",
+    "rows_of",
     "step_of",
     "stirred",
 ]
@@ -39,8 +39,8 @@ EULER = lj.Multipliers(integrator="euler", stabilization="none", solver="tree")
 DENSE = replace(EULER, solver="dense")
 # How many times faster than the elimination of all multipliers the paper's method is, by multipliers (section 9).
 PAPER_FACTORS = {99: 2.0, 381: 40.0}
-# Steps so short that a sample of many stays at the state it starts from [s].
-_DT = 1e-6
+# Steps so short that a sample of many stays near the state it starts from [s].
+_DT = 1e-4
 _THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 _COLUMNS = (
@@ -61,16 +61,16 @@ def stirred(model: lj.Model) -> np.ndarray:
     return np.random.default_rng(0).uniform(-1.0, 1.0, model.nv)
 
 
-def _started(model: lj.Model, method: lj.Multipliers, qd: np.ndarray | None) -> lj.Simulation:
+def _started(model: lj.Model, method: Any, qd: np.ndarray | None) -> lj.Simulation:
     return lj.Simulation(model, method, dt=_DT, qd=model.qd0 if qd is None else qd)
 
 
-def accelerations(model: lj.Model, method: lj.Multipliers = EULER, qd: np.ndarray | None = None) -> np.ndarray:
-    """Return the accelerations (n, 6) of all bodies at the start, angular first, com, world axes."""
+def accelerations(model: lj.Model, method: Any = EULER, qd: np.ndarray | None = None) -> np.ndarray:
+    """Return the angular accelerations (n, 3) of all bodies at the start, world axes, by an explicit method."""
     sim = _started(model, method, qd)
-    before = sim.velocities
+    before = sim.velocities[:, :3]
     sim.step()
-    return (sim.velocities - before) / _DT
+    return (sim.velocities[:, :3] - before) / _DT
 
 
 def step_of(key: str, model: lj.Model, method: lj.Multipliers, qd: np.ndarray | None = None) -> Contender:
@@ -90,52 +90,92 @@ def step_of(key: str, model: lj.Model, method: lj.Multipliers, qd: np.ndarray | 
 
 
 @dataclass
-class Solve:
-    """Mass blocks (n, 6, 6), Jacobian (rows, 6 n) in CSC, forces (6 n,) and biases (rows,) of bodies on ball joints."""
+class Rows:
+    """The linear system of a model at its start, without limits and motors.
+
+    Attributes:
+        m: (n, 6, 6) mass blocks, about the com, world axes.
+        j: (rows, 6 n) Jacobian of the joints, scipy's CSC.
+        f: (6 n,) forces: weight and gyroscopic torques.
+        c: (rows,) biases; of ball joints only.
+        value: (rows,) gaps of the joints, 0 for rows of rotation.
+    """
 
     m: np.ndarray
     j: Any
     f: np.ndarray
     c: np.ndarray
+    value: np.ndarray
+
+    def schur(self, sparse: Any) -> Any:
+        """Return J M^-1 J^T, scipy's CSC."""
+        return (self.j @ sparse.block_diag(list(np.linalg.inv(self.m)), format="csc") @ self.j.T).tocsc()
 
     def accelerations(self, lam: np.ndarray) -> np.ndarray:
-        """Return M^-1 (F + J^T lam), (n, 6)."""
+        """Return M^-1 (F + J^T lam), (n, 6), angular first."""
         return np.linalg.solve(self.m, (self.f + self.j.T @ lam).reshape(-1, 6, 1))[..., 0]
 
-
-def _skew(v: np.ndarray) -> np.ndarray:
-    out = np.zeros((len(v), 3, 3))
-    out[:, 0, 1], out[:, 0, 2], out[:, 1, 2] = -v[:, 2], v[:, 1], -v[:, 0]
-    return out - out.transpose(0, 2, 1)
+    def side(self) -> np.ndarray:
+        """Return the right side -(c + J M^-1 F) of the multipliers."""
+        return -(self.c + self.j @ self.accelerations(np.zeros(len(self.c))).ravel())
 
 
-def matrices(model: lj.Model, qd: np.ndarray, sparse: Any) -> Solve:
-    """Return the system of a model of bodies on ball joints at its start; `sparse` is scipy.sparse."""
-    bodies = Bodies(model, reorder=False)
-    n, ends = len(bodies.names), bodies.ends
-    w = _started(model, EULER, qd).velocities[:, :3]
-    turn = matrix_of(bodies.rotations)
-    inertia = turn @ np.array([spec.inertia for spec in bodies.specs]) @ turn.transpose(0, 2, 1)
-    m = np.zeros((n, 6, 6))
-    m[:, :3, :3] = inertia
-    m[:, 3:, 3:] = np.array([spec.mass for spec in bodies.specs])[:, None, None] * np.eye(3)
-    f = np.zeros((n, 6))
-    f[:, :3] = -np.cross(w, np.einsum("nij,nj->ni", inertia, w))
-    f[:, 3:] = m[:, 3:, 3:] @ model.gravity
-    c = np.zeros((len(ends), 3))
-    blocks: list[Any] = []
-    for k, sign in ((0, -1.0), (1, 1.0)):  # child relative to parent
-        on = np.flatnonzero(ends[:, k] >= 0)
-        body = ends[on, k]
-        lever = rotate(bodies.rotations[body], bodies.points[on, k])
-        c[on] += sign * np.cross(w[body], np.cross(w[body], lever))
-        block = sign * np.concatenate([-_skew(lever), np.broadcast_to(np.eye(3), (len(on), 3, 3))], axis=2)
-        rows = np.broadcast_to(3 * on[:, None, None] + np.arange(3)[:, None], block.shape)
-        columns = np.broadcast_to(6 * body[:, None, None] + np.arange(6), block.shape)
-        blocks.append((block.ravel(), rows.ravel(), columns.ravel()))
-    values, rows, columns = (np.concatenate(part) for part in zip(*blocks, strict=True))
-    j = sparse.csc_matrix((values, (rows, columns)), shape=(3 * len(ends), 6 * n))
-    return Solve(m, j, f.ravel(), c.ravel())
+def _cross(v: np.ndarray) -> np.ndarray:
+    """Return the matrix of v x."""
+    x, y, z = v
+    return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+
+
+def _directions(joint: Any, parent: np.ndarray, child: np.ndarray) -> np.ndarray:
+    """Return (k, 3) the axes, world, about which a joint with frames `parent` and `child` does not let bodies turn."""
+    if joint.kind == "ball":
+        return np.zeros((0, 3))
+    if joint.kind == "hinge":
+        return parent[:, :2].T
+    if joint.kind == "universal":
+        return np.cross(parent[:, 0], child[:, 1])[None]
+    if joint.kind == "fixed":
+        return np.eye(3)
+    raise lj.ModelError(
+        f'joint "{joint.name}" is {joint.kind}; there are rows of ball, hinge, universal and fixed only'
+    )
+
+
+def rows_of(model: lj.Model, sparse: Any, qd: np.ndarray | None = None) -> Rows:
+    """Return the system of a model of balls, hinges, universal and fixed joints; `sparse` is scipy.sparse."""
+    positions, rotations = lj.forward_kinematics(model, model.q0)
+    turn, bodies = matrix_of(rotations), [model.body(name) for name in model.body_names]
+    w = np.zeros_like(positions) if qd is None else lj.Simulation(model, qd=qd).velocities[:, :3]
+    arm = [r @ body.com for r, body in zip(turn, bodies, strict=True)]
+    m, f = np.zeros((len(bodies), 6, 6)), np.zeros((len(bodies), 6))
+    for i, body in enumerate(bodies):
+        m[i, :3, :3], m[i, 3:, 3:] = turn[i] @ body.inertia @ turn[i].T, body.mass * np.eye(3)
+        f[i] = *-np.cross(w[i], m[i, :3, :3] @ w[i]), *(body.mass * model.gravity)
+    blocks, c, value = [], [], []
+    for joint in (model.joint_spec(name) for name in model.joint_names):
+        if joint.kind == "free":
+            continue
+        own, ends = joint_rotation(joint), []
+        for name, at, rotation in (
+            (joint.parent, joint.position, joint.rotation),
+            (joint.child, joint.position_in_child, joint.rotation_in_child),
+        ):
+            b = -1 if name == "world" else model.body_index(name)
+            r, p = (np.eye(3), np.zeros(3)) if b < 0 else (turn[b], positions[b])
+            ends.append((b, p + r @ np.array(at), r @ matrix_of(np.array(rotation)) @ own))
+        about = _directions(joint, ends[0][2], ends[1][2])
+        bias = np.zeros(3)
+        line = [None] * len(bodies)
+        for sign, (b, point, _) in zip((-1.0, 1.0), ends, strict=True):  # child relative to parent
+            if b >= 0:
+                lever = point - positions[b] - arm[b]
+                bias += sign * np.cross(w[b], np.cross(w[b], lever))
+                turns = np.hstack([about, np.zeros_like(about)])
+                line[b] = sign * np.vstack([np.hstack([-_cross(lever), np.eye(3)]), turns])  # pyright: ignore
+        blocks.append(line)
+        c += [*bias, *np.zeros(len(about))]
+        value += [*(ends[1][1] - ends[0][1]), *np.zeros(len(about))]
+    return Rows(m, sparse.bmat(blocks, format="csc"), f.ravel(), np.array(c), np.array(value))
 
 
 def on_one_thread(module: str) -> Any:
@@ -158,11 +198,9 @@ def _lapack(model: lj.Model, qd: np.ndarray) -> tuple[Contender, np.ndarray] | N
         lapack, sparse = on_one_thread("scipy.linalg.lapack"), on_one_thread("scipy.sparse")
     except errors.MissingExtra:
         return None
-    system = matrices(model, qd, sparse)
-    inverse = sparse.block_diag(list(np.linalg.inv(system.m)), format="csc")
-    matrix = np.asfortranarray((system.j @ inverse @ system.j.T).toarray())
-    side = -(system.c + system.j @ (inverse @ system.f))
-    found = system.accelerations(lapack.dposv(matrix, side)[1])
+    system = rows_of(model, sparse, qd)
+    matrix, side = np.asfortranarray(system.schur(sparse).toarray()), system.side()
+    found = system.accelerations(lapack.dposv(matrix, side)[1])[:, :3]
     return Contender("lapack", lambda: lapack.dposv(matrix, side)), found
 
 

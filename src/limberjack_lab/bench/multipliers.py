@@ -18,8 +18,8 @@ from limberjack_lab.bench.maximal import (
     PAPER_FACTORS,
     accelerations,
     elimination,
-    matrices,
     on_one_thread,
+    rows_of,
     step_of,
     stirred,
 )
@@ -117,7 +117,7 @@ def _growth(table: Table, extent: Extent, watch: Watch) -> list[dict[str, Any]]:
             run = step_of("step", model, EULER, qd)
             row["prepare"] = time.perf_counter() - begin
             w = lj.Simulation(model, qd=qd).velocities[:, :3]
-            own = relative(model, w, accelerations(model, EULER, qd)[:, :3])
+            own = relative(model, w, accelerations(model, EULER, qd))
             row["gap"] = difference(own, lj.forward_dynamics(model, model.q0, qd))
             best = 1e6 * race([run], seconds=extent.seconds)["step"].cpu
             row["step"] = table.trust(f"{shape} of {n:,} bodies", row["gap"], best)
@@ -132,11 +132,11 @@ def _growth(table: Table, extent: Extent, watch: Watch) -> list[dict[str, Any]]:
 def _splu(model: lj.Model, qd: np.ndarray, row: dict[str, Any], seconds: float) -> None:
     """Write the times of SuperLU by its best order of columns, and of our step."""
     sparse, linalg = on_one_thread("scipy.sparse"), on_one_thread("scipy.sparse.linalg")
-    s = matrices(model, qd, sparse)
-    mass, inverse = (sparse.block_diag(list(blocks), format="csc") for blocks in (s.m, np.linalg.inv(s.m)))
+    s = rows_of(model, sparse, qd)
+    mass = sparse.block_diag(list(s.m), format="csc")
     # matrix, right side, and where lam stands in the solution
     systems = {
-        "schur": ((s.j @ inverse @ s.j.T).tocsc(), -(s.c + s.j @ (inverse @ s.f)), 0),
+        "schur": (s.schur(sparse), s.side(), 0),
         "saddle": (sparse.bmat([[mass, -s.j.T], [-s.j, None]], format="csc"), np.concatenate([s.f, s.c]), len(s.f)),
     }
     own, gap, runs = accelerations(model, EULER, qd), 0.0, []
@@ -148,7 +148,7 @@ def _splu(model: lj.Model, qd: np.ndarray, row: dict[str, Any], seconds: float) 
             def run(matrix=matrix, side=side, order=order, how=how) -> np.ndarray:
                 return linalg.splu(matrix, permc_spec=order, **how).solve(side)
 
-            gap = max(gap, difference(s.accelerations(run()[at : at + len(s.c)]), own))
+            gap = max(gap, difference(s.accelerations(run()[at : at + len(s.c)])[:, :3], own))
             runs.append(Contender(f"{key} {order}", run))
     runs.append(step_of("step", model, _SPARSE, qd))
     best = {key: 1e6 * one.cpu for key, one in race(runs, seconds=len(runs) * 0.5 * seconds).items()}

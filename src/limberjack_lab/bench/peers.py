@@ -19,7 +19,7 @@ import limberjack as lj
 from limberjack import errors
 from limberjack_lab.bench.frames import matrix_of, quaternion_of, z_to
 
-__all__ = ["PinocchioTwin", "bare", "mujoco_model", "numbers", "to_mjcf"]
+__all__ = ["PinocchioTwin", "bare", "joint_rotation", "mujoco_model", "numbers", "to_mjcf"]
 
 # MuJoCo refuses inertias below 1e-15: a point mass gets this much about its centre [kg m^2].
 _LEAST_INERTIA = 1e-14
@@ -98,7 +98,7 @@ def _check(model: lj.Model, joint: Any) -> None:
         _refuse(model, f'joint "{joint.name}" has armature on a ball')
 
 
-def _joint_rotation(joint: Any) -> np.ndarray:
+def joint_rotation(joint: Any) -> np.ndarray:
     """Return the rotation of a joint's own axes, the main one along z, in its joint frame."""
     if joint.axis2 is None:
         return z_to(joint.axis)
@@ -122,7 +122,7 @@ def _links(model: lj.Model) -> tuple[list[_Link], dict[str, int]]:
         _check(model, joint)
         if joint.child != name:
             _refuse(model, f'joint "{joint.name}" stands in the tree the other way round')
-        turn, (link, r, p) = _joint_rotation(joint), place[joint.parent]
+        turn, (link, r, p) = joint_rotation(joint), place[joint.parent]
         r, p = r @ matrix_of(np.array(joint.rotation)) @ turn, p + r @ np.array(joint.position)
         if joint.kind != "fixed":
             info = model.joint(joint.name)

@@ -8,8 +8,8 @@ import pytest
 from limberjack import errors, scenes
 from limberjack_lab import bench
 from limberjack_lab.bench import adaptive, paper_grid
-from limberjack_lab.bench.courses import Course
-from limberjack_lab.bench.courses import adaptive as simulated
+from limberjack_lab.bench.segments import Segment
+from limberjack_lab.bench.segments import adaptive as simulated
 from limberjack_lab.bench.table import MISSING, Table, Watch
 from limberjack_lab.bench.turning_rod import DT, turning_rod
 
@@ -30,13 +30,13 @@ def _numbers(rows, *without) -> list[float]:
 def test_every_row_is_measured():
     """A small run has all rows, finite numbers, and no answer that differs from a peer's."""
     table = _filled()
-    pendulum, churn, sizes, clothed, rivals, times, ratios = table.parts
+    pendulum, churn, sizes, shaped, others, times, ratios = table.parts
     assert [row["budget"] for row in pendulum.rows] == ["1", "1, force at the tip", "3"]
     assert [row["budget"] for row in churn.rows] == ["3"]
     assert [(row["n"], row["budget"]) for row in sizes.rows] == [(20, 3), (40, 3)]
-    assert [row["n"] for row in clothed.rows] == [40, 80]
-    assert all(row["free"] > 0 and row["standing_contacts"] == 10 and row["coiled"] > 0 for row in clothed.rows)
-    assert len(rivals.rows) == 8 and [row["forces"] for row in times.rows] == [1, 5]
+    assert [row["n"] for row in shaped.rows] == [40, 80]
+    assert all(row["free"] > 0 and row["standing_contacts"] == 10 and row["coiled"] > 0 for row in shaped.rows)
+    assert len(others.rows) == 8 and [row["forces"] for row in times.rows] == [1, 5]
     for part in table.parts:
         assert all(map(math.isfinite, _numbers(part.rows)))
     for row in (*pendulum.rows, *churn.rows):
@@ -44,7 +44,7 @@ def test_every_row_is_measured():
         assert row["faster"] == pytest.approx(row["pin"] / row["step"])
         assert row["update"] == pytest.approx(20 * (row["step"] - row["ordinary"]))
     assert all(row["quiet"] > 0 and row["churn"] > 0 and row["finite"] == "yes" for row in sizes.rows)
-    assert all(row["theirs"] > 0 and math.isfinite(row["ours"]) for row in rivals.rows)
+    assert all(row["theirs"] > 0 and math.isfinite(row["ours"]) for row in others.rows)
     assert all(row["p1"] == pytest.approx(paper_grid.paper_ratio(row["forces"], 1)) for row in ratios.rows)
     assert not table.wrong and {bar.passed for bar in table.bars} == {None}
 
@@ -57,23 +57,23 @@ def test_missing_peers_leave_our_own_numbers(monkeypatch):
 
     monkeypatch.setattr(errors, "require", require)
     table = _filled()
-    pendulum, _, _, _, rivals, _, _ = table.parts
+    pendulum, _, _, _, others, _, _ = table.parts
     assert all(row["pin"] == MISSING and row["faster"] is None and row["step"] > 0 for row in pendulum.rows)
-    assert all(row["theirs"] == MISSING and row["ours"] is not None for row in rivals.rows)
+    assert all(row["theirs"] == MISSING and row["ours"] is not None for row in others.rows)
     assert any("limberjack[bench]" in note for note in table.notes)
 
 
 def test_a_motion_that_diverges_is_not_timed(monkeypatch):
-    """A course that ends in infinities is named as a wrong answer, and its row has no times."""
+    """A segment that ends in infinities is named as a wrong answer, and its row has no times."""
 
     def changes(self):
         raise errors.Diverged("no longer finite", "joint", 1, 0.1)
 
-    monkeypatch.setattr(Course, "changes", changes)
+    monkeypatch.setattr(Segment, "changes", changes)
     table = Table("adaptive", adaptive.TITLE, quick=True)
     with Watch("adaptive") as watch:
-        rival = adaptive._pinocchio(table, scenes.paper_pendulum(links=TINY.links))
-        rows = adaptive._pendulums(table, TINY, rival, watch)
+        other = adaptive._pinocchio(table, scenes.paper_pendulum(links=TINY.links))
+        rows = adaptive._pendulums(table, TINY, other, watch)
         adaptive._sizes(table, TINY, watch)
     assert all(row["finite"] == "NO" and "step" not in row for row in rows)
     assert len(table.wrong) == len(rows) + len(TINY.size_budgets)
@@ -91,17 +91,17 @@ def test_the_turning_rod_changes_its_region_for_ever():
         assert np.abs(sim.q[1:]).max() < 0.1 and sim.stats["active_joints"] == 10
 
 
-def test_a_course_repeats_its_stretch():
-    """Each sample of a course takes whole update periods from the same state, and those between updates have none."""
-    course = Course(simulated(turning_rod(30, 5), 5, DT, 100))
-    assert course.steps % 20 == 0 and course.steps >= 1000
+def test_a_segment_repeats_its_steps():
+    """Each sample of a segment takes whole update periods from the same state, and those between updates have none."""
+    segment = Segment(simulated(turning_rod(30, 5), 5, DT, 100))
+    assert segment.steps % 20 == 0 and segment.steps >= 1000
     ends = []
     for _ in range(2):
-        course.restart()
-        course.sim.step(course.steps)
-        ends.append(course.sim.state_hash())
+        segment.restart()
+        segment.sim.step(segment.steps)
+        ends.append(segment.sim.state_hash())
     assert ends[0] == ends[1]
-    ordinary = course.ordinary()
+    ordinary = segment.ordinary()
     before = ordinary.sim.stats["updates"]
     ordinary.sim.step(ordinary.steps)
     assert ordinary.sim.stats["updates"] == before

@@ -41,7 +41,7 @@ def test_quick_chain_agrees_with_both_peers():
         assert all(isinstance(value, float) and value > 0 for key, value in row.items() if key != "n")
         assert row["pin_gap"] < 1e-9 and row["mujoco_gap"] < 1e-9 and row["residual"] < 1e-12
         assert row["pin_call"] == pytest.approx(row["pin"] / row["call"])
-        assert row["joint"] == pytest.approx(1e3 * row["loop"] / row["n"])
+        assert row["step_joint"] == pytest.approx(1e3 * row["step"] / row["n"])
     assert not table.wrong and not table.interrupted
     assert {bar.passed for bar in table.bars} == {None}
 
@@ -72,7 +72,7 @@ def test_no_peer_at_all(without):
     """With no peer there are still our own times."""
     without |= {"pinocchio", "mujoco"}
     (row,) = _chain((5,)).parts[0].rows
-    assert row["pin"] == row["mujoco"] == MISSING and row["loop"] > 0
+    assert row["pin"] == row["mujoco"] == MISSING and row["step"] > 0
 
 
 def test_a_disagreeing_peer_is_not_timed_in_public(monkeypatch):

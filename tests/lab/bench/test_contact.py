@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import limberjack as lj
 from limberjack import scenes
-from limberjack.errors import ModelError
 from limberjack_lab.bench import contact
 from limberjack_lab.bench.free_bodies import Bodies, run_mujoco, run_ours, to_free_mjcf
 from limberjack_lab.bench.table import Table, Watch
@@ -32,16 +32,16 @@ def test_peers_get_the_same_bodies():
     mujoco = pytest.importorskip("mujoco")
     model = scenes.net(cells=2)
     bodies = Bodies(model)
-    assert len(bodies.balls) == 24 and bodies.held.sum() == 4
-    assert bodies.gap(bodies.places, bodies.rotations) < 1e-12
+    assert len(bodies.ends) == 24 and bodies.held.sum() == 4
+    assert bodies.gap(bodies.positions, bodies.rotations) < 1e-12
     theirs = run_mujoco(mujoco, bodies, 1 / 960, 12, keep=(11,))
-    ours = run_ours(model, "impulses", 1 / 960, 12, keep=(11,))
+    ours = run_ours(lj.Simulation(model, "impulses", dt=1 / 960), 12, keep=(11,))
     assert theirs.gap < 1e-3 and ours.gap < 1e-7
-    fallen = np.linalg.norm(bodies.places - ours.places[0], axis=1).max()
-    assert fallen > 0.05 and np.abs(theirs.places[0] - ours.places[0]).max() < 0.02 * fallen
+    fallen = np.linalg.norm(bodies.positions - ours.positions[0], axis=1).max()
+    assert fallen > 0.05 and np.abs(theirs.positions[0] - ours.positions[0]).max() < 0.02 * fallen
 
 
 def test_other_joints_are_refused():
     """A hinge is no ball: engines of free bodies do not get it in silence."""
-    with pytest.raises(ModelError, match="hinge"):
+    with pytest.raises(lj.ModelError, match="hinge"):
         to_free_mjcf(Bodies(scenes.pendulum(links=3)), 1 / 240)

@@ -32,7 +32,7 @@ def test_a_failed_process_is_a_cell_and_a_note(table):
 
 def test_importing_the_package_loads_no_numba():
     """`import limberjack` and the list of tables stay light: no compiler, no peers."""
-    code = "import sys, limberjack.bench; limberjack.bench.TABLES; print(*sys.modules)"
+    code = "import sys, limberjack_lab.bench; limberjack_lab.bench.TABLES; print(*sys.modules)"
     assert not {"numba", "mujoco", "pinocchio", "rich"} & set(start.run_python("-c", code).output.split())
 
 

@@ -10,6 +10,7 @@ import pytest
 import limberjack as lj
 from limberjack.cli.commands import main
 from limberjack_lab import papers
+from limberjack_lab.bench import paper_grid
 from limberjack_lab.bench.table import Table, Watch
 from limberjack_lab.papers import pictures
 from limberjack_lab.papers.redon import fig1, fig4, fig5, fig6, table1
@@ -112,22 +113,21 @@ def test_a_held_model_bends_at_the_joints_named_only():
 
 def test_table_1_stands_beside_the_papers():
     """Each cell has our time and both gains over the DCA; the paper's are from its numbers."""
-    assert table1.paper_ratio(1, 1) == pytest.approx(5.89 / 0.02)
-    assert {len(row) for row in table1.PAPER_MS.values()} == {len(table1.JOINTS) + 1}
+    assert paper_grid.paper_ratio(1, 1) == pytest.approx(5.89 / 0.02)
+    assert {len(row) for row in paper_grid.PAPER_MS.values()} == {len(paper_grid.JOINTS) + 1}
     table, grid = filled(table1)
-    times, gains, against_full = table.parts
-    assert [row["forces"] for row in times.rows] == [1, 20]
-    for row, gain, other in zip(times.rows, gains.rows, against_full.rows, strict=True):
-        assert other["a1"] == pytest.approx(row["full"] / row["a1"])
-        assert gain["ours50"] == pytest.approx(row["dca"] / row["a50"])
-        assert gain["paper50"] == pytest.approx(table1.paper_ratio(row["forces"], 50))
-    assert grid.joints == (1, 50)
+    times, gains = table.parts
+    assert [row["forces"] for row in times.rows] == [1, 20] and grid.joints == (1, 50)
+    for row, gain in zip(times.rows, gains.rows, strict=True):
+        assert gain["n50"] == pytest.approx(row["dca"] / row["n50"]) == grid.gain(row["forces"], 50)
+        assert gain["p50"] == pytest.approx(paper_grid.paper_ratio(row["forces"], 50))
+        assert grid.gain(row["forces"], 1, "full") == pytest.approx(row["full"] / row["n1"])
 
 
 @pytest.mark.parametrize("forces", [0, 1, 7])
 def test_the_forces_of_table_1_are_on_so_many_links(forces):
     """The pendulum has one lasting force per link counted, from the tip upwards, and its budget of joints."""
-    sim = table1.pushed(lj.Adaptive(budget=4), forces, links=30)
+    sim = paper_grid.pushed(30, lj.Adaptive(budget=4), forces)
     assert len(sim.forces.wrenches.link) == forces and len(sim.active_joints) == 4
     assert forces == 0 or 29 in sim.forces.wrenches.link
 
@@ -179,7 +179,7 @@ def test_without_matplotlib_the_tables_are_there(tmp_path, monkeypatch, capsys):
     def absent(module, extra):
         raise lj.MissingExtra(f'"{module}" is needed for this: pip install "limberjack[{extra}]"')
 
-    monkeypatch.setattr(pictures, "require", absent)
+    monkeypatch.setattr(pictures.errors, "require", absent)
     assert papers.run(["redon/fig4"], quick=True, folder=tmp_path) == 0
     assert "limberjack[plot]" in capsys.readouterr().out
     assert [path.name for path in tmp_path.iterdir()] == ["numbers.json"]
