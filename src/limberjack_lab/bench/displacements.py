@@ -243,7 +243,9 @@ def fill(table: Table, quick: bool, watch: Watch) -> None:
             Bar("largest / least time per iteration and row", growth, 1.5, False),
         ]
     table.note("frames are whole calls from Python: the tracker moved, one step, what happened read")
-    table.note("whole step: rows, preconditioner, solve, move; iterations: what it takes more than a step with only one")
+    table.note(
+        "whole step: rows, preconditioner, solve, move; iterations: what it takes more than a step with only one"
+    )
     table.note(
         "unit metric: mode kinematic, all bodies alike; physical: mode damped, by mass; minres has no preconditioner"
     )

@@ -61,9 +61,10 @@ def pushed(links: int, method: Any, forces: int) -> lj.Simulation:
     return sim
 
 
-def step_times(sims: dict[Any, lj.Simulation], seconds: float) -> dict[Any, float]:
-    """Return the processor time of one step of each simulation [us], the least of samples taken in turns."""
-    found = race([Segment(sim, least=200).contender(str(key)) for key, sim in sims.items()], seconds=seconds)
+def step_times(sims: dict[Any, lj.Simulation], seconds: float, least: int = 200) -> dict[Any, float]:
+    """Return the processor time of one step of each simulation [us], the least of samples of `least` steps or more."""
+    runs = [Segment(sim, least=least).contender(str(key)) for key, sim in sims.items()]
+    found = race(runs, seconds=seconds, rounds=3)
     return {key: 1e6 * found[str(key)].cpu for key in sims}
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import limberjack as lj
-from limberjack.reduced.step import INTEGRATORS
 from limberjack_lab.bench import accuracy, mechanisms, orders
 from limberjack_lab.bench.exact import exact_four_bars, exact_governor
 from limberjack_lab.bench.table import Table, Watch
@@ -54,12 +53,20 @@ def test_the_exact_pendulum_keeps_its_energy():
         assert 0.5 * speed**2 + 9.81 * now[1] == pytest.approx(0.0, abs=1e-7)
 
 
+def test_all_integrators_are_measured():
+    """The integrators are those that `lj.Full` offers, each by name."""
+    with pytest.raises(lj.UnknownName) as found:
+        lj.Full(integrator="none of them")
+    offered = str(found.value).rsplit(" are ", 1)[-1].replace(" or ", ", ").split(", ")
+    assert {word.strip('". ') for word in offered} == set(orders.INTEGRATORS)
+
+
 def test_pendulum_errors_shrink_with_the_order(table):
     """Fourth-order rows beat first-order rows by far, in both engines."""
     with Watch("accuracy") as watch:
         accuracy._fill_pendulum(table, mujoco, watch, (1,))
     errors = {row["who"]: row["t1"] for row in table.parts[0].rows}
-    assert set(errors) == {f"Limberjack {word}" for word in (*INTEGRATORS, "rk4, 1 substep")} | {
+    assert set(errors) == {f"Limberjack {word}" for word in (*orders.INTEGRATORS, "rk4, 1 substep")} | {
         f"MuJoCo {word}" for word in ("Euler", "implicit", "RK4")
     }
     assert errors["Limberjack rk4"] < errors["Limberjack rk4, 1 substep"] < 1e-11

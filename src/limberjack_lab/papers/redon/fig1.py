@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,10 +10,8 @@ import numpy as np
 
 import limberjack as lj
 from limberjack import scenes
-from limberjack_lab.bench.clock import Contender, race
-from limberjack_lab.bench.frames import rotate
+from limberjack_lab.bench.paper_grid import step_times
 from limberjack_lab.bench.table import Bar, Column, Table, Watch, ratio
-from limberjack_lab.papers.pictures import drawing
 
 __all__ = ["TITLE", "Crowd", "draw", "fill"]
 
@@ -23,6 +22,8 @@ _FRAMES = 3
 # Pixels from top to bottom and opening of the picture in which errors are measured.
 _PIXELS, _ANGLE = 1080, 0.9
 _RINGS = 4
+# Colours of the figures of which least and most joints are simulated.
+_FEW, _MANY = np.array((0.20, 0.25, 0.45)), np.array((0.98, 0.85, 0.25))
 
 
 class Crowd(NamedTuple):
@@ -31,29 +32,28 @@ class Crowd(NamedTuple):
     Attributes:
         scene: the crowd.
         times: of the pictures [s].
-        poses: positions (bodies, 3) and rotations (bodies, 4) at those times.
+        q: (times, nq) coordinates at those times.
         budgets: joints simulated, per figure.
     """
 
     scene: scenes.Scene
     times: list[float]
-    poses: list[tuple[np.ndarray, np.ndarray]]
+    q: np.ndarray
     budgets: np.ndarray
 
 
-def _run(
-    scene: scenes.Scene, method: Any, times: list[float]
-) -> tuple[lj.Simulation, list[tuple[np.ndarray, np.ndarray]]]:
-    """Return the simulation after the last of `times`, and its poses at all of them."""
+def _run(scene: scenes.Scene, method: Any, times: list[float]) -> tuple[lj.Simulation, np.ndarray, np.ndarray]:
+    """Return the simulation after the last of `times`, and positions and coordinates at all of them."""
     sim = lj.Simulation(scene.model, method, scene.dt)
-    poses, every = [], 10
+    positions, q, every = [], [], 10
     assert scene.drive is not None
     for until in times:
         while sim.steps < round(until / scene.dt):
             scene.drive(sim)
             sim.step(min(every, round(until / scene.dt) - sim.steps))
-        poses.append((sim.positions, sim.rotations))
-    return sim, poses
+        positions.append(sim.positions)
+        q.append(sim.q)
+    return sim, np.array(positions), np.array(q)
 
 
 def fill(table: Table, quick: bool, watch: Watch) -> Crowd:
@@ -63,10 +63,10 @@ def fill(table: Table, quick: bool, watch: Watch) -> Crowd:
     watch(f"building {count} people", 1)
     scene = scenes.get("adaptive_crowd", figures=count)
     times = [seconds * k / (_FRAMES - 1) for k in range(_FRAMES)]
-    sims, poses = {}, {}
+    sims, positions, q = {}, {}, {}
     for word, method in (("adaptive", scene.method), ("full", lj.Full(integrator="implicit"))):
         watch(f"{word}, {seconds:g} s", 1)
-        sims[word], poses[word] = _run(scene, method, times)
+        sims[word], positions[word], q[word] = _run(scene, method, times)
     # The DCA takes explicit steps, which must be short here; its time per step does not depend on their length.
     watch("DCA", 1)
     sims["DCA"] = lj.Simulation(scene.model, lj.DivideAndConquer(), 0.05 * scene.dt)
@@ -74,15 +74,15 @@ def fill(table: Table, quick: bool, watch: Watch) -> Crowd:
     _times(table, sims, scene.model, quick)
     watch("measuring errors", 1)
     budgets = np.array(scene.method.budget)
-    _errors(table, scene, budgets, poses)
+    _errors(table, scene, budgets, positions)
     table.note(f"motors on all joints; pushed at the start, measured after {seconds:g} s")
     table.note("implicit steps of 1 ms; the DCA has explicit ones only")
-    return Crowd(scene, times, poses["adaptive"], budgets)
+    return Crowd(scene, times, q["adaptive"], budgets)
 
 
 def _times(table: Table, sims: dict[str, lj.Simulation], model: lj.Model, quick: bool) -> None:
     part = table.part(
-        f"{model.body_count:,} bodies, {model.nv:,} freedoms",
+        f"{model.body_count:,} bodies, {model.nv:,} dofs",
         Column("who", "method"),
         Column("joints", "joints\nsimulated"),
         Column("ms", "one step", "ms"),
@@ -90,17 +90,7 @@ def _times(table: Table, sims: dict[str, lj.Simulation], model: lj.Model, quick:
         Column("against_full", "full / this", "x"),
     )
 
-    def contender(word: str, sim: lj.Simulation) -> Contender:
-        start, steps = sim.snapshot(), 20
-
-        def restart() -> None:
-            sim.restore(start)
-            sim.step(steps)  # coefficients that going back has thrown away
-
-        return Contender(word, lambda: sim.step(steps), units=steps, prepare=restart)
-
-    found = race([contender(word, sim) for word, sim in sims.items()], seconds=0.5 if quick else 20.0, rounds=3)
-    cells = {word: 1e3 * found[word].cpu for word in sims}
+    cells = {word: 1e-3 * us for word, us in step_times(sims, 0.5 if quick else 20.0, least=20).items()}
     for word, sim in sims.items():
         joints = sim.stats.get("active_joints", model.joint_count - _free_joints(model))
         part.add(
@@ -116,7 +106,7 @@ def _free_joints(model: lj.Model) -> int:
     return sum(model.joint(name).kind == "free" for name in model.joint_names)
 
 
-def _errors(table: Table, scene: scenes.Scene, budgets: np.ndarray, poses: dict[str, Any]) -> None:
+def _errors(table: Table, scene: scenes.Scene, budgets: np.ndarray, positions: dict[str, np.ndarray]) -> None:
     """Add how far bodies are from where the full run has them, in metres and in the picture, by distance."""
     part = table.part(
         "from the nearest to the farthest: distance of bodies from the full run at the end, mean by mass",
@@ -130,7 +120,7 @@ def _errors(table: Table, scene: scenes.Scene, budgets: np.ndarray, poses: dict[
     count = len(budgets)
     eye = np.array(scene.camera.position)
     moments = (("full", 0), ("full", -1), ("adaptive", -1))
-    begin, right, own = (poses[word][k][0].reshape(count, -1, 3) for word, k in moments)
+    begin, right, own = (positions[word][k].reshape(count, -1, 3) for word, k in moments)
     mass = np.array([scene.model.body(name).mass for name in scene.model.body_names[: right.shape[1]]])
     distance = np.linalg.norm(begin.mean(axis=1) - eye, axis=1)
     error = np.average(np.linalg.norm(own - right, axis=2), axis=1, weights=mass)
@@ -141,62 +131,27 @@ def _errors(table: Table, scene: scenes.Scene, budgets: np.ndarray, poses: dict[
         part.add(ring=len(who), **{word: float(values[who].mean()) for word, values in cells.items()})
 
 
-def _projected(points: np.ndarray, camera: scenes.Camera) -> tuple[np.ndarray, np.ndarray]:
-    """Return (n, 2) places in a picture of height 1 about its middle, and (n,) depths [m]."""
-    eye, target = np.array(camera.position), np.array(camera.target)
-    ahead = (target - eye) / np.linalg.norm(target - eye)
-    right = np.cross(ahead, (0.0, 0.0, 1.0))
-    right /= np.linalg.norm(right)
-    up = np.cross(right, ahead)
-    local = points - eye
-    depth = local @ ahead
-    focal = 0.5 / np.tan(_ANGLE / 2)
-    return focal * np.stack([local @ right, local @ up], axis=1) / depth[:, None], depth
+def _painted(model: lj.Model, budgets: np.ndarray) -> lj.Model:
+    """Return the crowd with its figures coloured by how many of their joints are simulated: bright = many."""
+    share = np.sqrt(budgets / max(budgets.max(), 1))
+    colors = np.array([_FEW + (_MANY - _FEW) * x for x in share])
+    each = model.body_count // len(budgets)
 
+    def painted(shape: Any) -> Any:
+        if shape.body == "world":
+            return shape
+        return replace(shape, color=(*map(float, colors[model.body_index(shape.body) // each]), 1.0))
 
-def _draw_crowd(axes: Any, found: Crowd, frame: int, inches: float) -> None:
-    """Draw the limbs as round lines, the nearest last, the colour telling how many joints are simulated."""
-    from matplotlib import colormaps
-    from matplotlib.collections import LineCollection
-
-    model, count = found.scene.model, len(found.budgets)
-    shapes = [shape for shape in model.shapes if shape.kind in ("capsule", "sphere") and shape.body != "world"]
-    body = np.array([model.body_index(shape.body) for shape in shapes])
-    positions, rotations = found.poses[frame]
-    places, turns = positions[body], rotations[body]
-    centre = places + rotate(turns, np.array([shape.position for shape in shapes]))
-    half = np.array([[0.0, 0.0, shape.size[1] / 2 if shape.kind == "capsule" else 1e-4] for shape in shapes])
-    along = rotate(turns, rotate(np.array([shape.rotation for shape in shapes]), half))
-    a, _ = _projected(centre - along, found.scene.camera)
-    b, _ = _projected(centre + along, found.scene.camera)
-    _, depth = _projected(centre, found.scene.camera)
-    shown = depth > 0.5
-    focal = 0.5 / np.tan(_ANGLE / 2)
-    widths = 72.0 * inches * 2 * np.array([shape.size[0] for shape in shapes]) * focal / np.maximum(depth, 0.5)
-    share = found.budgets[body // (model.body_count // count)] / max(found.budgets.max(), 1)
-    colors = colormaps["viridis"](0.1 + 0.85 * np.sqrt(share))
-    order = np.argsort(-depth, kind="stable")
-    order = order[shown[order]]
-    segments = np.stack([a, b], axis=1)[order]
-    for color, extra in ((0.35 * colors[order] + (0.0, 0.0, 0.0, 0.65), 0.7), (colors[order], 0.0)):
-        axes.add_collection(
-            LineCollection(list(segments), linewidths=widths[order] + extra, colors=color, capstyle="round")
-        )
+    return lj.Model(replace(model.spec, shapes=[painted(shape) for shape in model.shapes]))
 
 
 def draw(found: Crowd, folder: Path) -> list[tuple[Path, str]]:
-    """Draw the crowd at its moments, side by side, from the scene's camera."""
-    path = folder / "redon-fig1.png"
-    width, height, low, high = 4.8, 2.7, -0.36, 0.2  # inches of a panel, and the part of the picture that it shows
-    inches, share = height / (high - low), 1.0 / len(found.times)
-    with drawing(path, width * len(found.times), height + 0.6) as figure:
-        for k, moment in enumerate(found.times):
-            axes = figure.add_axes((k * share + 0.006, 0.0, share - 0.012, height / (height + 0.6)), frameon=False)
-            _draw_crowd(axes, found, k, inches)
-            half = 0.5 * (1.0 - 0.012 / share) * width / inches
-            axes.set(xlim=(-half, half), ylim=(low, high), xticks=(), yticks=())
-            axes.set_title(f" {moment:.1f} s", fontsize=10)
-        total = found.scene.model.joint_count - len(found.budgets)
-        text = f"{len(found.budgets)} people, {int(found.budgets.sum()):,} of {total:,} joints simulated; bright: many"
-        figure.text(0.5, 0.98, text, ha="center", va="top", fontsize=11, weight="bold")
-    return [(path, "figure 1: the crowd, coloured by joints simulated")]
+    """Paint the crowd at its moments, from the scene's camera."""
+    model, out = _painted(found.scene.model, found.budgets), []
+    motion = lj.Trajectory(model, found.times, found.q, np.zeros((len(found.q), model.nv)))
+    total = model.joint_count - _free_joints(model)
+    for k, moment in enumerate(found.times):
+        path = folder / f"redon-fig1-{k + 1}.png"
+        motion.save(path, time=moment, camera=found.scene.camera, width=1280, height=560)
+        out.append((path, f"figure 1: {int(found.budgets.sum()):,} of {total:,} joints simulated, {moment:.1f} s"))
+    return out
