@@ -31,8 +31,8 @@ from limberjack.linear.auxiliary import (
     new_responses,
     trace,
 )
-from limberjack.linear.elimination import Split, new_work, order_of, split
-from limberjack.linear.tree import factor, pivot, refine, residual, solve
+from limberjack.linear.elimination import DIM, FACTOR, Split, new_work, order_of, split
+from limberjack.linear.tree import factor, residual, solve
 
 
 def solved(system, tree, values):
@@ -214,25 +214,6 @@ def test_residual_is_that_of_the_dense_system(rng):
     assert np.allclose(np.concatenate([bodies, rows]), left, atol=1e-12)
 
 
-def test_refinement_undoes_the_loss_of_an_ill_conditioned_factor(rng):
-    """With masses over ten decades one step of refinement leaves a smaller residual, far below the first."""
-    system = random_system(rng, 40, 0, (6,))
-    values = random_values(rng, system)
-    scale = np.repeat(10.0 ** rng.uniform(-5, 5, 40), 36)
-    values = values._replace(M=values.M * scale)
-    tree = order_of(system, split(system))
-    work, a, lam = solved(system, tree, values)
-    lam = np.nan_to_num(lam)
-    a += 1e-6 * rng.normal(size=len(a))
-    bodies, rows = np.zeros_like(a), np.zeros_like(lam)
-    primary = rows_of(system, np.flatnonzero(tree.constraint_node >= 0))
-    residual(system, *values, a, lam, bodies, rows)
-    before = np.abs(bodies).max() + np.abs(rows[primary]).max()
-    refine(system, tree, *values[:3], work, values.F, values.r, bodies, rows, a, lam)
-    residual(system, *values, a, lam, bodies, rows)
-    assert np.abs(bodies).max() + np.abs(rows[primary]).max() < 1e-5 * before
-
-
 @pytest.mark.parametrize("case", range(6))
 @pytest.mark.parametrize("dims", [tuple(range(1, 13)), (6,), (3,)])
 def test_auxiliary_matrix_is_that_of_dense_responses(rng, case, dims):
@@ -311,7 +292,7 @@ def test_disconnected_figures_do_not_answer_each_other(rng):
 
 
 def test_kernels_allocate_nothing(rng):
-    """Factor, solve, refinement and the auxiliary matrix leave no trace in memory but their results."""
+    """Factor, solve and the auxiliary matrix leave no trace in memory but their results."""
     system = random_system(rng, 300, 10)
     values = random_values(rng, system)
     parts = split(system)
@@ -319,12 +300,11 @@ def test_kernels_allocate_nothing(rng):
     work, a, lam = solved(system, tree, values)
     responses = new_responses(system, tree, parts.auxiliary)
     n = int(responses.row_start[-1])
-    A, b, bodies, rows = np.zeros((n, n)), np.zeros(n), np.zeros_like(a), np.zeros_like(lam)
+    A, b = np.zeros((n, n)), np.zeros(n)
 
     def once():
         factor(system, tree, values.M, values.J, values.C, work)
         solve(system, tree, work, values.F, values.r, a, lam)
-        refine(system, tree, values.M, values.J, values.C, work, values.F, values.r, bodies, rows, a, lam)
         auxiliary_matrix(system, tree, values.J, work, responses, A)
         auxiliary_rhs(system, values.J, responses, values.r, a, b)
 
@@ -420,6 +400,16 @@ def test_accelerations_are_those_of_the_reduced_model(rng):
     qdd = np.linalg.solve(lj.mass_matrix(figure.model, q), jacobians.T @ values.F)
     assert np.abs(dense_rows(system, values.J) @ jacobians).max() < 1e-13
     assert relative(a, jacobians @ qdd) < 1e-11
+
+
+def pivot(tree, work, node):
+    """Return D (dim, dim) of a node at its elimination."""
+    p, dim = int(tree.table[node, FACTOR]), int(tree.table[node, DIM])
+    lower = np.zeros((dim, dim))
+    lower[np.tril_indices(dim)] = work[p : p + dim * (dim + 1) // 2]
+    inverse = lower.diagonal().copy()
+    np.fill_diagonal(lower, 1.0)
+    return lower @ np.diag(1.0 / inverse) @ lower.T
 
 
 def test_pivots_of_bodies_are_articulated_inertias(rng):

@@ -10,8 +10,7 @@ import numpy as np
 
 from limberjack.linear import dense, lcp
 
-_factor_psd, _solve_psd, _null_psd = dense.factor_psd, dense.solve_psd, dense.null_psd
-_spread_psd, _balance_psd = dense.spread_psd, dense.balance_psd
+_factor_psd, _solve_psd = dense.factor_psd, dense.solve_psd
 _factor_general, _solve_general = dense.factor_general, dense.solve_general
 _eliminate, _add, _remove, _solve_active = lcp.eliminate_row, lcp.add_row, lcp.remove_row, lcp.solve_active
 
@@ -26,16 +25,6 @@ def _factor(n, tolerance, a, order, diagonal):
 @_jit
 def _solve(n, rank, a, order, b, x):
     return _solve_psd(n, rank, a, order, b, x)
-
-
-@_jit
-def _fit(n, tolerance, weight, a, order, diagonal, b, x, work):
-    rank = _factor_psd(n, tolerance, a, order, diagonal)
-    _null_psd(n, rank, weight, order, a)
-    change = _balance_psd(n, rank, weight, a, order, b, work)
-    worst = _solve_psd(n, rank, a, order, b, x)
-    _spread_psd(n, rank, weight, a, order, x, work)
-    return change, worst
 
 
 @_jit
@@ -75,13 +64,6 @@ def solve_psd(n, rank, a, order, b):
     """Return (largest fault, x, b - A x)."""
     b, x = b.copy(), np.full(len(b), np.nan)
     return _solve(n, rank, a, order, b, x), x, b
-
-
-def fit_psd(n, tolerance, a, weight, b):
-    """Return (x, largest change of b, largest fault afterwards): the whole chain of a least-squares solution."""
-    x = np.full(n, np.nan)
-    change, worst = _fit(n, tolerance, weight, a.copy(), _integers(n), np.zeros(n), b.copy(), x, np.zeros(n))
-    return x, change, worst
 
 
 def solve_general(m, n, tolerance, a, b):

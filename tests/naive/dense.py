@@ -1,4 +1,4 @@
-"""The naive twin of the dense solves: ranks, kept rows and least squares straight from their definitions."""
+"""The naive twin of the dense solves: ranks and kept rows straight from their definitions."""
 
 from __future__ import annotations
 
@@ -26,9 +26,3 @@ def keep_rows(a, tolerance):
             break
         kept.append(int(np.argmax(parts)))
     return kept
-
-
-def weighted_pseudoinverse(a, weight):
-    """Return the matrix of least-squares solutions shortest in sum of weight x^2, faults counted by 1 / weight."""
-    root = np.sqrt(weight)
-    return np.linalg.pinv(a / np.outer(root, root), rcond=1e-10, hermitian=True) / np.outer(root, root)

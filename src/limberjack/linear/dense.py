@@ -34,14 +34,11 @@ from limberjack._jit import inner, outlined
 __all__ = [
     "TOLERANCE",
     "add_to",
-    "balance_psd",
     "dot",
     "factor_general",
     "factor_psd",
-    "null_psd",
     "solve_general",
     "solve_psd",
-    "spread_psd",
     "subtract_row",
 ]
 
@@ -196,124 +193,6 @@ def solve_psd(
         # Written so that a NaN is not lost.
         if not abs(b[row]) <= worst:
             worst = abs(b[row])
-    return worst
-
-
-@outlined
-def null_psd(
-    # in
-    n,
-    rank,
-    weight,
-    order,
-    # out
-    a,
-):  # fmt: skip
-    """Add to a factor what `spread_psd` and `balance_psd` need: null vectors N of A and the factor of N^T W N.
-
-    The null vector of a redundant row has 1 there, 0 in the other redundant rows and -L^-T L_i in the rows kept.
-
-    Args:
-        n: size.
-        rank: what `factor_psd` returned.
-        weight: (>= n,) positive weights W of the rows: ones for plain least squares, the diagonal of A for solutions
-            that do not depend on the units of rows.
-        order: its order of rows.
-        a: its factor; `solve_psd` keeps working on it.
-    """
-    for i in range(rank, n):
-        for k in range(rank - 1, 0, -1):
-            subtract_row(i, 0, k, a[i, k], k, a)
-    for i in range(rank, n):
-        for j in range(rank, i + 1):
-            s = weight[order[i]] if i == j else 0.0
-            for k in range(rank):
-                s += weight[order[k]] * a[i, k] * a[j, k]
-            a[i, j] = s
-    for k in range(rank, n):
-        _eliminate(n, k, a)
-
-
-@outlined
-def spread_psd(
-    # in
-    n,
-    rank,
-    weight,
-    a,
-    order,
-    # out
-    x,
-    work,
-):  # fmt: skip
-    """Turn a solution into the one with the least sum of weight x^2: parallel rows share; A x stays as it is.
-
-    Args:
-        n: size.
-        rank: what `factor_psd` returned.
-        weight: what `null_psd` was given.
-        a: the factor after `null_psd`.
-        order: its order of rows.
-        x: (>= n,) the solution.
-        work: (>= n,) overwritten.
-    """
-    for i in range(rank, n):
-        s = weight[order[i]] * x[order[i]]
-        for k in range(rank):
-            s -= a[i, k] * weight[order[k]] * x[order[k]]
-        work[i] = s
-    _forward(rank, n, n, a, work)
-    _backward(rank, n, a, work)
-    for i in range(rank, n):
-        t = work[i]
-        x[order[i]] -= t
-        for k in range(rank):
-            x[order[k]] += a[i, k] * t
-
-
-@outlined
-def balance_psd(
-    # in
-    n,
-    rank,
-    weight,
-    a,
-    order,
-    # out
-    b,
-    work,
-):  # fmt: skip
-    """Move b to the nearest right side that A x can reach, by the sum of change^2 / weight; return the largest change.
-
-    Solving for the new b gives the least-squares solution of an inconsistent system; spread it, and with weights of 1
-    it is that of the pseudoinverse.
-
-    Args:
-        n: size.
-        rank: what `factor_psd` returned.
-        weight: what `null_psd` was given.
-        a: the factor after `null_psd`.
-        order: its order of rows.
-        b: (>= n,) the right side.
-        work: (>= n,) overwritten.
-    """
-    for i in range(rank, n):
-        s = b[order[i]]
-        for k in range(rank):
-            s -= a[i, k] * b[order[k]]
-        work[i] = s
-    _forward(rank, n, n, a, work)
-    _backward(rank, n, a, work)
-    worst = 0.0
-    for k in range(n):
-        s = -work[k] if k >= rank else 0.0
-        if k < rank:
-            for i in range(rank, n):
-                s += a[i, k] * work[i]
-        s *= weight[order[k]]
-        b[order[k]] += s
-        if not abs(s) <= worst:
-            worst = abs(s)
     return worst
 
 

@@ -28,8 +28,6 @@ Reference: Baraff 1996, section 7.3 (sparsefactor, sparsesolve) and appendix A.
 
 from __future__ import annotations
 
-import numpy as np
-
 from limberjack._jit import inner, kernel
 from limberjack.linear.blocks import (
     backward,
@@ -80,7 +78,6 @@ from limberjack.linear.elimination import (
     UP_FACTOR,
     UP_VECTOR,
     VECTOR,
-    Tree,
 )
 
 __all__ = [
@@ -101,11 +98,9 @@ __all__ = [
     "forward_rows",
     "forward_rows_3",
     "forward_rows_6",
-    "pivot",
     "add_to_parent",
     "add_to_parent_3",
     "add_to_parent_6",
-    "refine",
     "residual",
     "solve",
 ]
@@ -631,36 +626,3 @@ def residual(
                     at += 1
                 row_error[v + k] = x
     return 0
-
-
-@kernel
-def refine(
-    # model
-    system, tree,
-    # in
-    M, J, C, work, F, r,
-    # work
-    body_error, row_error,
-    # out
-    a, lam,
-):  # fmt: skip
-    """Improve a and the primary rows of lam by one step of iterative refinement; forces of other rows stay."""
-    residual(system, M, J, C, F, r, a, lam, body_error, row_error)
-    solve(system, tree, work, body_error, row_error, body_error, row_error)
-    for i in range(len(a)):
-        a[i] += body_error[i]
-    for c in range(len(tree.constraint_node)):
-        if tree.constraint_node[c] >= 0:
-            for k in range(system.row_start[c], system.row_start[c + 1]):
-                lam[k] += row_error[k]
-    return 0
-
-
-def pivot(tree: Tree, work: np.ndarray, node: int) -> np.ndarray:
-    """Return D (dim, dim) of a node as it stood when `factor` eliminated it; of a body, its articulated inertia."""
-    p, dim = int(tree.table[node, FACTOR]), int(tree.table[node, DIM])
-    lower = np.zeros((dim, dim))
-    lower[np.tril_indices(dim)] = work[p : p + dim * (dim + 1) // 2]
-    inverse = lower.diagonal().copy()
-    np.fill_diagonal(lower, 1.0)
-    return lower @ np.diag(1.0 / inverse) @ lower.T

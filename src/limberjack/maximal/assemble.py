@@ -212,10 +212,6 @@ class Assembler:
             w.track[t, ROTATION : ROTATION + 4] = quaternion_from_matrix(matrix_from_quaternion(target.rotation) @ r.T)
             w.track[t, HAS_ROTATION] = 1.0
 
-    def let_go(self) -> None:
-        """Forget the targets."""
-        self.work.tracked[:] = -1
-
     def correct(
         self,
         iterations: int,
