@@ -1,6 +1,6 @@
-"""Bodies in maximal coordinates: poses, masses, forces of inertia and blocks of rows, for every body kind.
+"""Bodies in maximal coordinates: poses, mass blocks, inertial forces and Jacobian blocks, for every body kind.
 
-A point p of a body, from its com in body axes, stands at x + G p and moves with the body's velocity u:
+A point p of a body, from its com in body axes, is at x + G p and moves with the body's velocity u:
 
 | kind | u | G | mass block |
 |---|---|---|---|
@@ -10,11 +10,14 @@ A point p of a body, from its com in body axes, stands at x + G p and moves with
 | SCALABLE | w, v, s' | s R | s^2 R I R^T, m, tr Q |
 | SCALABLE_AXES | w, v, s' (3) | R S, S = diag s | R (tr(S Q S) - S Q S) R^T, m, diag Q, and R K between w and s' |
 | AFFINE | v, A' (9, by rows) | A | m, Q for each row of A |
-| REGISTERED_BODY | rates of the coordinates of a registered kind, up to 12 | (`own_bodies.py`) | T_uu |
+| REGISTERED_BODY | rates of up to 12 coordinates | (`registered_bodies.py`) | T_uu |
 
 Q is the second moment of the mass about the com, I = tr(Q) - Q. The acceleration of a point without u' is
 (W^2 G + 2 W R S') p with W = [w]; minus its integral over the mass against each column of the point's Jacobian is the
-force of inertia on u. World axes throughout.
+inertial force on u. World axes throughout.
+
+A free body turns over a step h by the midpoint rule, t = h I(exp(t/2) R)^-1 L, which conserves its angular momentum L
+(`midpoint_rotation`).
 """
 
 from __future__ import annotations
@@ -75,17 +78,17 @@ _G, _RATE, _BIAS = 0, 9, 18
 
 
 class Bodies(NamedTuple):
-    """What maximal coordinates need of the bodies; n bodies."""
+    """The bodies of a model in maximal coordinates; n bodies."""
 
     kind: np.ndarray  # (n,)
-    start: np.ndarray  # (n + 1,) places of their velocities
-    block: np.ndarray  # (n + 1,) places of their mass blocks
+    start: np.ndarray  # (n + 1,) first velocity of each
+    block: np.ndarray  # (n + 1,) first entry of each mass block
     mass: np.ndarray  # (n,)
     inertia: np.ndarray  # (n, 6) about the com, body axes: xx, yy, zz, xy, xz, yz
     moment: np.ndarray  # (n, 6) second moment Q, likewise
-    scale_spring: np.ndarray  # (n, 4) stiffness of the scales, and where they rest
-    maps: np.ndarray  # (n, 27) of bodies that change their size: G, G', (W^2 G + 2 W R S')
-    address: np.ndarray  # (n,) of the functions of registered kinds; this and the next two empty where there is none
+    scale_spring: np.ndarray  # (n, 4) stiffness of the scales, and their rest values
+    maps: np.ndarray  # (n, 27) of bodies that are not rigid: G, G', (W^2 G + 2 W R S')
+    address: np.ndarray  # (n,) functions of registered kinds; this and the next two are empty without any
     registered: np.ndarray  # (n, REGISTERED_WIDTH) what they fill
     data: np.ndarray  # (n, d) the numbers they are given
 
@@ -100,7 +103,7 @@ def _matrix(maps, i, o):
 
 @inner
 def _set_maps(i, kind, bodies, pose, ends, u):
-    """Fill G, G' and the bias map of a body that changes its size."""
+    """Fill G, G' and the bias map of a body that is not rigid."""
     maps, o = bodies.maps, bodies.start[i]
     if kind == AFFINE:
         for c in range(9):
@@ -255,7 +258,7 @@ def set_masses(
 
 @inner
 def _add_scale_forces(i, kind, bodies, pose, ends, o, f):
-    """Take the force of inertia of a scalable body off f, and add the springs of its scales."""
+    """Subtract the inertial force of a scalable body from f, and add the springs of its scales."""
     q, maps = bodies.moment, bodies.maps
     # B Q with B the bias map: its product with G^T gives the torque, with R the forces on the scales
     qm = (q[i, 0], q[i, 3], q[i, 4], q[i, 3], q[i, 1], q[i, 5], q[i, 4], q[i, 5], q[i, 2])
@@ -283,7 +286,7 @@ def _add_scale_forces(i, kind, bodies, pose, ends, o, f):
 
 @outlined
 def _add_affine_elasticity(i, k, pose, o, f):
-    """Take k A (A^T A - 1) off f: the force of the energy k/4 |A^T A - 1|^2."""
+    """Subtract k A (A^T A - 1) from f: the force of the energy k/4 |A^T A - 1|^2."""
     for c in range(3):
         for d in range(3):
             square = -1.0 if c == d else 0.0
@@ -302,7 +305,7 @@ def set_inertial_forces(
     # out
     f,
 ):  # fmt: skip
-    """Set f to gravity less the forces of inertia of bodies that turn, and the springs of those that change size."""
+    """Set f to gravity, gyroscopic and other inertial forces, and the springs of scalable and affine bodies."""
     kinds, start = bodies.kind, bodies.start
     for i in range(len(kinds)):
         kind, o, m = kinds[i], start[i], bodies.mass[i]
@@ -343,7 +346,7 @@ def _mapped(maps, i, o, x, y, z):
 
 @inner
 def body_point(bodies, i, px, py, pz, ends):
-    """Return lever, velocity and bias of the point p of a body that changes its size, the first two from its com."""
+    """Return lever, velocity and bias of the point p of a body that is not rigid, the first two from its com."""
     if bodies.kind[i] == REGISTERED_BODY:
         own = bodies.registered
         set_registered_point(i, bodies.address, own, bodies.data, px, py, pz)
@@ -366,7 +369,7 @@ def set_scalable_pair(
     # out
     state,
 ):  # fmt: skip
-    """Correct lever, gap, its rate and z of pair k, as `set_pair` left them, for ends on bodies that change size."""
+    """Correct lever, gap, its rate and z of pair k, filled by `set_pair`, for ends on bodies that are not rigid."""
     for end in range(2):
         i = link[k, end]
         if i < 0 or bodies.kind[i] < SCALABLE:
@@ -402,7 +405,7 @@ def add_row(bodies, i, ends, px, py, pz, nx, ny, nz, fx, fy, fz, o, j):
         px, py, pz: the point in body axes.
         nx, ny, nz: torque about the com, lever included.
         fx, fy, fz: force.
-        o: place in j.
+        o: index in j.
         j: flat rows.
     """
     kind = bodies.kind[i]
@@ -479,7 +482,7 @@ def pose_rates(
 
 @inner
 def normalize_poses(pose):
-    """Bring all quaternions back to length 1."""
+    """Normalise all quaternions."""
     t = ROTATION
     for i in range(len(pose)):
         w, x, y, z = pose[i, t], pose[i, t + 1], pose[i, t + 2], pose[i, t + 3]
@@ -496,7 +499,7 @@ def move_bodies(
     # out
     pose,
 ):  # fmt: skip
-    """Move every pose by h u: positions and scales add, quaternions turn and stay of length 1."""
+    """Move every pose by h u: positions and scales add, quaternions are rotated and normalised."""
     kinds, start = bodies.kind, bodies.start
     for i in range(len(kinds)):
         kind, o = kinds[i], start[i]
@@ -523,15 +526,12 @@ def move_bodies(
             pose[i, SHAPE + c - first] += h * u[c]
 
 
-# How far a free body turns in a step, by the midpoint rule: its angular momentum stays as it is.
-
-
 @inner
 def midpoint_rotation(inertia, i, h, orientation, lx, ly, lz):
     """Return the rotation vector of body i over h with angular momentum L.
 
-    In body axes, L = R^T L_world, it is the fixed point t = h I^-1 exp(-t/2) L: the midpoint rule, since exp(t/2)
-    leaves t as it is.
+    In body axes, L = R^T L_world, it is the fixed point t = h I^-1 exp(-t/2) L: the midpoint rule, since exp(t/2) t =
+    t.
 
     Args:
         inertia: (bodies, 6) about the com in body axes.

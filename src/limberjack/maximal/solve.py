@@ -1,4 +1,8 @@
-"""Rows of bodies in maximal coordinates met by one solve: forces, velocities, and poses brought onto them."""
+"""Constraint rows of bodies in maximal coordinates: right sides, one saddle solve, and projection onto the constraints.
+
+`factor_and_solve` serves three modes with the same rows: displacements that close values (0), changes of velocity that
+cancel rates (1), and accelerations (2). `project` brings poses and velocities back onto the constraints after a step.
+"""
 
 from __future__ import annotations
 
@@ -15,24 +19,25 @@ from limberjack.maximal.forces import read_coordinates
 from limberjack.maximal.rows import Evaluation, evaluate
 
 __all__ = [
-    "BAUMGARTE", "GAP_ALLOWED", "HUGE", "NO_STABILIZATION", "MIDWAY", "MORE_ROOM", "MAX_ITERATIONS", "OPEN_LOOP",
-    "PROJECT", "STUCK", "ACTIVE_TOLERANCE", "Setup", "State", "apply_generalized_impulse", "evaluate_state",
-    "factor_and_solve", "project", "set_rhs", "solve_with_factor", "worst_row",
+    "ACTIVE_TOLERANCE", "BAUMGARTE", "GAP_ALLOWED", "HUGE", "MAX_ITERATIONS", "MIDWAY", "MORE_ROOM",
+    "NO_STABILIZATION", "OPEN_LOOP", "PROJECT", "STUCK", "Setup", "State", "evaluate_state", "factor_and_solve",
+    "project", "set_rhs", "solve_with_factor", "worst_row",
 ]  # fmt: skip
 
-# How constraints are kept: by projections, by Baumgarte's terms, not at all; by projections after semi-implicit steps.
+# Stabilisation: by projection, by Baumgarte's terms, none; by projection after semi-implicit steps.
 PROJECT, BAUMGARTE, NO_STABILIZATION, MIDWAY = range(4)
+# An inequality row is active up to this value [m, rad]; a projection may leave an error of the next.
 ACTIVE_TOLERANCE = 1e-10
 GAP_ALLOWED = 1e-8
 HUGE = 1e150
 MAX_ITERATIONS = 30
-# What rows of loops give way by in projections that have little left to close, of what they move alone.
+# Compliance of loop rows in projections of small errors, relative to the mobility of the row.
 _SOFT = 1e-9
 OPEN_LOOP, STUCK, MORE_ROOM = -(2**40), -(2**41), -(2**42)
 
 
 class Setup(NamedTuple):
-    """What stays while the bodies move."""
+    """The model in maximal coordinates, constant while the bodies move."""
 
     bodies: Bodies
     system: System
@@ -40,7 +45,7 @@ class Setup(NamedTuple):
     row_block: np.ndarray
     scalable_pairs: np.ndarray
     center: np.ndarray  # (n, 3)
-    constraints: np.ndarray  # (3,) how many are held; held or one-sided; in all
+    constraints: np.ndarray  # (3,) number of equalities; of equalities and inequalities; of all
     gravity: np.ndarray  # (3,)
 
 
@@ -62,18 +67,18 @@ class State(NamedTuple):
     u_before: np.ndarray  # (nu,)
     momentum: np.ndarray  # (nu,)
     force: np.ndarray  # (nu,) without the constraints
-    predicted: Evaluation  # of the poses a step tries
-    fresh: np.ndarray  # (1,) 1 where rows, factor and force belong to the poses now, 2 where the force alone does
-    last_force: np.ndarray  # (r,) forces of one-sided rows in the last stage, -1 for those a projection has met
-    report: np.ndarray  # (4,) iterations of the projection, gap left, its row, node of a failed pivot
+    predicted: Evaluation  # at the poses that a step predicts
+    fresh: np.ndarray  # (1,) 1 where rows, factor and force belong to the current poses, 2 where the force alone does
+    last_force: np.ndarray  # (r,) forces of inequality rows in the last stage, -1 for rows active in a projection
+    report: np.ndarray  # (4,) iterations of the projection, remaining error, its row, node of a failed pivot
 
 
 @outlined
 def set_rhs(table, rows, mode, h, stabilization, rate, values, last_force, rhs, compliance):
-    """Fill the right sides r of all rows that hold, and the compliance of springs over a step h.
+    """Fill the right sides r of all constraint rows, and the compliance of springs over a step h.
 
-    In mode 1 springs are met by their impulse over h, as they will be at its end; by none where h is 0. MIDWAY bends
-    paths by half: see `methods/multipliers/steps.py`.
+    In mode 1 springs act with their impulse over h, taken implicitly; with none where h is 0. MIDWAY halves the
+    bias: see `methods/multipliers/step.py`.
     """
     for r in range(rows):
         value = values[r, mode] if mode != 2 else values[r, 2]
@@ -84,7 +89,7 @@ def set_rhs(table, rows, mode, h, stabilization, rate, values, last_force, rhs, 
         if mode == 2 and stabilization == BAUMGARTE and table.speed[r] == 1:
             value += rate * values[r, 1]
         if mode == 2 and table.role[r] == INEQUALITY and last_force[r] == 0.0 and values[r, 1] > 0.0:
-            # what it moves away with counts against the acceleration that would bring it back within the step
+            # its separation speed reduces the acceleration that would bring it back within the step
             value += values[r, 1] / h
         compliance[r] = 0.0
         if mode == 0 and table.speed[r] == 1:
@@ -92,7 +97,7 @@ def set_rhs(table, rows, mode, h, stabilization, rate, values, last_force, rhs, 
         if table.role[r] == SPRING:
             k, c = table.soft[r, 0], table.soft[r, 1]
             stiff = h * (h * k + c)
-            # a spring takes no part in projections, which last no time: it gives way without limit
+            # projections take no time, so springs do not act in them: the compliance is unbounded
             acts = mode != 0 and stiff > 0.0
             compliance[r] = 1.0 / stiff if acts else 1e12
             value = 0.0
@@ -101,7 +106,7 @@ def set_rhs(table, rows, mode, h, stabilization, rate, values, last_force, rhs, 
             elif acts:
                 value = values[r, 1] + h * k * values[r, 0] / stiff
         if table.role[r] == ROTOR:
-            # its inertia answers changes of velocity, in whatever mode
+            # its inertia resists changes of velocity in every mode
             compliance[r] = table.soft[r, 0]
             value = values[r, 2] if mode == 2 else 0.0
         rhs[r] = value
@@ -123,7 +128,8 @@ def factor_and_solve(setup, tree, structure, mode, h, stabilization, rate, activ
     """Factor and solve for saddle.f and the rows of e in a mode: values (0), rates (1), accelerations (2).
 
     Inequality rows with values up to `active_tolerance` are active. `soft`: near a pose where loops lose rank,
-    directions that they hardly constrain are left as they are, since closing them to the last bit would amplify rounding.
+    directions that they hardly constrain are left as they are, since closing them to the last bit would amplify
+    rounding.
     """
     rows = setup.system.row_start[setup.constraints[1]]
     set_rhs(setup.table, rows, mode, h, stabilization, rate, e.values, s.last_force, saddle.r, saddle.c)
@@ -137,14 +143,14 @@ def factor_and_solve(setup, tree, structure, mode, h, stabilization, rate, activ
     else:
         status = solve_with_factor(setup, tree, structure, mode, active_tolerance, e, s, saddle)
     if soft:
-        # rows that give way are all independent: the rank told is that of the accelerations
+        # compliant rows are all independent: the rank reported is that of the accelerations
         saddle.report[0], saddle.report[1] = listed, rank
     return status
 
 
 @inner
 def solve_with_factor(setup, tree, structure, mode, active_tolerance, e, s, saddle):
-    """Solve with the factor at hand, right sides set."""
+    """Solve with the current factor and right sides; return a status."""
     counts, listed = setup.constraints, saddle.responses
     rows = list_active(
         setup.system.row_start, counts[0], counts[1], e.values, active_tolerance, mode == 0, saddle.auxiliary,
@@ -162,7 +168,7 @@ def solve_with_factor(setup, tree, structure, mode, active_tolerance, e, s, sadd
 
 @inner
 def worst_row(setup, e, s):
-    """Return the largest error of the rows held in position, and the row."""
+    """Return the largest position error of the constraint rows, and the row."""
     start, counts = setup.system.row_start, setup.constraints
     return _worst(start[counts[0]], start[counts[1]], setup.table.speed, setup.table.role, e.values, s.last_force)
 
@@ -181,7 +187,7 @@ def _worst(equalities, rows, speed, role, values, last_force):
 
 @outlined
 def _any_active(first, last, values):
-    """Return whether anything needs projecting: a held row, or a one-sided one that touches."""
+    """Return whether anything needs projecting: an equality row, or an active inequality row."""
     if first > 0:
         return True
     for r in range(first, last):
@@ -239,32 +245,9 @@ def evaluate_state(
     # out
     e, s,
 ):  # fmt: skip
-    """Evaluate all rows at the state now, those of coordinates included, and fill q and qd of joints that have them."""
+    """Evaluate all rows at the current state, those of coordinates included, and fill q and qd of their joints."""
     rows = setup.system.row_start[setup.constraints[2]]
     evaluate(setup.bodies, setup.system, setup.table, setup.row_block, setup.scalable_pairs, time, rows, s.pose, s.u, e)
     read_coordinates(setup, s.pose, e, s.q, s.qd)
     worst, at = worst_row(setup, e, s)
     s.report[1], s.report[2] = worst, at
-
-
-@kernel
-def apply_generalized_impulse(
-    # model
-    setup, tree, structure,
-    # in
-    time, impulse, e, saddle,
-    # out
-    s,
-):  # fmt: skip
-    """Let the impulse (nu,) act at once: velocities change so that all rows hold; return a status."""
-    rows = setup.system.row_start[setup.constraints[1]]
-    evaluate(setup.bodies, setup.system, setup.table, setup.row_block, setup.scalable_pairs, time, rows, s.pose, s.u, e)
-    for k in range(len(s.u)):
-        saddle.f[k] = impulse[k]
-    status = factor_and_solve(
-        setup, tree, structure, np.int64(1), 0.0, np.int64(PROJECT), 0.0, ACTIVE_TOLERANCE, False, e, s, saddle
-    )
-    if status == 0:
-        for k in range(len(s.u)):
-            s.u[k] += saddle.a[k]
-    return status

@@ -14,6 +14,7 @@ from limberjack.linear.elimination import split
 from limberjack.linear.saddle import first_constraints, new_saddle
 from limberjack.maximal.bodies import AFFINE, PARTICLE, PLANAR, POSE, REGISTERED_BODY, RIGID, SCALABLE, SHAPE
 from limberjack.maximal.forces import match_signs
+from limberjack.maximal.impulse import apply_generalized_impulse
 from limberjack.maximal.inserted_rows import inserted_terms
 from limberjack.maximal.measure import body_energies, spring_energies
 from limberjack.maximal.rows import Maximal, new_evaluation
@@ -26,7 +27,7 @@ from limberjack.maximal.scalable_bodies import (
     shape_columns,
     start_shapes,
 )
-from limberjack.maximal.solve import OPEN_LOOP, STUCK, Setup, State, apply_generalized_impulse, evaluate_state
+from limberjack.maximal.solve import OPEN_LOOP, STUCK, Setup, State, evaluate_state
 from limberjack.model.arrays import BALL_DRIVE, DOF, SCALAR_DRIVE, Drives, whole_span
 from limberjack.model.compile import drives_of
 from limberjack.model.joints import coordinate_counts, identity_coordinates

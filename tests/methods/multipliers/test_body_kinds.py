@@ -10,7 +10,7 @@ from tests.naive.saddle import dense_mass
 
 import limberjack as lj
 from limberjack.maximal.bodies import AFFINE, PARTICLE, PLANAR
-from limberjack.maximal.solve import apply_generalized_impulse
+from limberjack.maximal.impulse import apply_generalized_impulse
 from limberjack.scenes.loops import REFERENCES, measured
 
 RK4 = lj.Multipliers(integrator="rk4")
@@ -78,7 +78,8 @@ def stir(rng, sim):
     """Give all bodies velocities that keep the joints closed."""
     own = sim._stepper
     impulse = rng.normal(size=len(own._s.u))
-    assert apply_generalized_impulse(own._setup, own._tree, own._structure, 0.0, impulse, own._e, own._saddle, own._s) == 0
+    solver = own._setup, own._tree, own._structure
+    assert apply_generalized_impulse(*solver, 0.0, impulse, own._e, own._saddle, own._s) == 0
     own._s.fresh[0], own._read = 0, False
 
 

@@ -16,11 +16,12 @@ from limberjack.contact.sweeps import RA, STEP_N, STEP_T, N, S, Sweeps, new_swee
 from limberjack.contact.warm_start import WarmStart, new_warm_start
 from limberjack.errors import Diverged, LimberjackError, UnsupportedByMethod
 from limberjack.maximal.bodies import RIGID
+from limberjack.maximal.impulse import apply_generalized_impulse
 from limberjack.maximal.inserted_rows import set_targets
 from limberjack.maximal.measure import body_energies, spring_energies
 from limberjack.maximal.rows import Maximal, new_maximal
 from limberjack.maximal.scalable_bodies import rigid_model
-from limberjack.maximal.solve import MORE_ROOM, apply_generalized_impulse, evaluate_state
+from limberjack.maximal.solve import MORE_ROOM, evaluate_state
 from limberjack.methods.impulses.ball_joint_impulses import new_ball_joints
 from limberjack.methods.impulses.events import Billiard, take_event_steps
 from limberjack.methods.impulses.islands import MORE_CONTACTS, NOT_FINITE, STILL
