@@ -36,15 +36,8 @@ DESCRIPTIONS = {
 def _table(name: str) -> Callable[[bool], Table]:
     def measure(quick: bool) -> Table:
         # Loaded here: the command line lists tables without loading kernels or peers.
-        table_module = importlib.import_module("limberjack_lab.bench.table")
-        module = importlib.import_module(f"limberjack_lab.bench.{name}")
-        table = table_module.Table(name, module.TITLE, quick)
-        with table_module.Watch(name) as watch:
-            try:
-                module.fill(table, quick, watch)
-            except KeyboardInterrupt:
-                table.interrupted = True
-        return table
+        output = importlib.import_module("limberjack_lab.bench.table")
+        return output.measure(name, importlib.import_module(f"limberjack_lab.bench.{name}"), quick)[0]
 
     measure.__name__, measure.__doc__ = name, f"Return the table of {DESCRIPTIONS[name]}; small with `quick`."
     return measure

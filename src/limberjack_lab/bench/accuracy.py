@@ -6,7 +6,9 @@ Pendulum A01 of the IFToMM library: a point mass of 1 kg on a massless bar of 1 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,17 +17,25 @@ import limberjack as lj
 from limberjack import scenes
 from limberjack_lab.bench.exact import exact_pendulum
 from limberjack_lab.bench.mechanisms import fill_mechanisms
-from limberjack_lab.bench.orders import INTEGRATORS, fill_orders
 from limberjack_lab.bench.peers import mujoco_model
 from limberjack_lab.bench.table import MISSING, Bar, Column, Table, Watch, peer
+from limberjack_lab.papers.pictures import drawing
 
-__all__ = ["TITLE", "exact_pendulum", "fill", "pendulum_a01"]
+__all__ = ["INTEGRATORS", "TITLE", "exact_pendulum", "fill", "fill_orders", "measured_order", "pendulum_a01"]
 
 TITLE = "integrators on problems with known answers, dt 1 ms"
 _DT = 1e-3
 _MUJOCO_INTEGRATORS = ("Euler", "implicit", "RK4")
 # Steps per call: a second or two, so that Ctrl-C is heard.
 _CHUNK = 200_000
+
+
+# Of `lj.Full`.
+INTEGRATORS = ("euler", "semi_implicit", "rk4", "implicit", "momentum")
+PICTURE = "integrator_orders.png"
+_STEPS = (50, 100, 200, 400, 800)
+# Errors below this are rounding and say nothing of the order.
+_ROUNDING = 1e-11
 
 
 def pendulum_a01() -> lj.Model:
@@ -100,12 +110,8 @@ def _fill_pendulum(table: Table, mujoco: Any, watch: Watch, times: tuple[int, ..
 
 def _fill_energy(table: Table, mujoco: Any, watch: Watch, seconds: int) -> None:
     model = scenes.double_pendulum()
-    columns = (
-        Column("who", "integrator"),
-        Column("largest", "largest", "rel"),
-        Column("end", "at the end", "rel"),
-    )
-    part = table.part(f"double pendulum from the horizontal: |E - E0| / (E0 - E at rest) over {seconds} s", *columns)
+    title = f"double pendulum from the horizontal: |E - E0| / (E0 - E at rest) over {seconds} s"
+    part = table.part(title, "who: integrator; largest: largest [rel]; end: at the end [rel]")
     meter = lj.Simulation(model, dt=_DT)
     start = meter.energy().total
     meter.q = np.zeros(model.nq)
@@ -127,14 +133,8 @@ def _fill_energy(table: Table, mujoco: Any, watch: Watch, seconds: int) -> None:
 
 def _fill_momentum(table: Table, mujoco: Any, watch: Watch, steps: int) -> None:
     model = scenes.random_tree(bodies=12, kinds=("hinge", "ball"), gravity=(0.0, 0.0, 0.0))
-    columns = (
-        Column("who", "integrator"),
-        Column("linear", "linear", "rel"),
-        Column("angular", "angular", "rel"),
-    )
-    part = table.part(
-        f"a tree of {model.body_count} bodies afloat: drift of its momentum over {steps:,} steps", *columns
-    )
+    title = f"a tree of {model.body_count} bodies afloat: drift of its momentum over {steps:,} steps"
+    part = table.part(title, "who: integrator; linear: linear [rel]; angular: angular [rel]")
     meter = lj.Simulation(model, dt=_DT)
     start = meter.momentum()
     kept: float | None = None
@@ -155,6 +155,63 @@ def _fill_momentum(table: Table, mujoco: Any, watch: Watch, steps: int) -> None:
         if runner.name == "Limberjack momentum":
             kept = max(drifts)
     table.bars.append(Bar(f"drift of the integrator momentum over {steps:,} steps", kept, 1e-12, False))
+
+
+def _places(model: lj.Model, integrator: str, steps: int) -> np.ndarray:
+    """Return where all bodies are after one second."""
+    sim = lj.Simulation(model, lj.Full(integrator=integrator, substeps=1), dt=1.0 / steps)
+    sim.step(steps)
+    return lj.forward_kinematics(model, sim.q)[0]
+
+
+def measured_order(steps: tuple[int, ...], found: list[float]) -> float:
+    """Return the slope of log error over log step, of the errors that stand above rounding."""
+    points = [(-math.log(n), math.log(error)) for n, error in zip(steps, found, strict=True) if error > _ROUNDING]
+    x, y = np.array(points).T
+    return float(np.polyfit(x, y, 1)[0])
+
+
+def _plot(found: dict[str, list[float]], path: Path) -> Path:
+    """Draw errors against steps; return the picture's path."""
+    steps = np.array([1.0 / n for n in _STEPS])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with drawing(path, 6.4, 4.4) as figure:
+        axes = figure.add_axes((0.12, 0.12, 0.85, 0.85))
+        for order in (1, 4):
+            line = 0.3 * found["rk4" if order == 4 else "semi_implicit"][0] * (steps / steps[0]) ** order
+            axes.loglog(steps, line, color="0.7", linestyle="--", linewidth=1)
+            axes.annotate(f"order {order}", (steps[1], 0.5 * line[1]), color="0.5", fontsize=8, va="top")
+        # Integrators of one order nearly coincide: markers of falling size keep all of them in sight.
+        for (word, values), marker, size in zip(found.items(), "osD^v", (11, 8, 8, 5, 5), strict=True):
+            axes.loglog(steps, values, marker=marker, markersize=size, linewidth=1, label=word, alpha=0.85)
+        axes.set_xticks(steps, [f"{1000 * step:g}" for step in steps])
+        axes.minorticks_off()
+        axes.set(xlabel="time step [ms]", ylabel="largest error of a body's place after 1 s [m]")
+        axes.grid(True, which="major", alpha=0.3)
+        axes.legend(loc="center right")
+    return path
+
+
+def fill_orders(table: Table, watch: Watch) -> None:
+    """Add the errors and orders of all integrators; draw them into the folder named by LIMBERJACK_PLOTS, if any."""
+    model = scenes.random_tree(bodies=6, kinds=("hinge", "ball"), damping=0.02)
+    columns = (Column(f"n{n}", f"h = {1000 / n:g} ms", "m") for n in _STEPS)
+    title = f"a falling tree of {model.body_count} bodies: largest error of a place after 1 s, one substep"
+    part = table.part(title, Column("who", "integrator"), *columns, Column("order", "order"))
+    watch("orders, reference")
+    reference = _places(model, "rk4", 16 * _STEPS[-1])
+    found: dict[str, list[float]] = {}
+    for word in INTEGRATORS:
+        row, own = part.add(who=word), []
+        for n in _STEPS:
+            watch(f"orders, {word}, {n} steps")
+            own.append(float(np.linalg.norm(_places(model, word, n) - reference, axis=1).max()))
+            row[f"n{n}"] = own[-1]
+        row["order"] = measured_order(_STEPS, own)
+        found[word] = own
+    folder = os.environ.get("LIMBERJACK_PLOTS")
+    if folder:
+        table.note(f"picture: {_plot(found, Path(folder) / PICTURE)}")
 
 
 def fill(table: Table, quick: bool, watch: Watch) -> None:

@@ -11,13 +11,10 @@ import numpy as np
 
 import limberjack as lj
 from limberjack import scenes
-from limberjack_lab.bench import adaptive_peers, paper_grid, shaped_chains
-from limberjack_lab.bench.clock import Contender, race
+from limberjack_lab.bench import adaptive_peers, chains, paper_grid
+from limberjack_lab.bench.clock import PERIOD, Contender, Segment, adaptive, motion_error, race, resident_bytes, warmed
 from limberjack_lab.bench.peers import PinocchioTwin, bare
-from limberjack_lab.bench.segments import PERIOD, Segment, adaptive, motion_error, resident_bytes, warmed
-from limberjack_lab.bench.table import MISSING, Bar, Column, Table, Watch, difference, peer, ratio
-from limberjack_lab.bench.turning_rod import DT as ROD_DT
-from limberjack_lab.bench.turning_rod import turning_rod
+from limberjack_lab.bench.table import MISSING, Table, Watch, columns, difference, peer, ratio
 
 __all__ = ["FULL", "QUICK", "TITLE", "Extent", "fill"]
 
@@ -31,29 +28,18 @@ _TIP_FORCE = (0.0, 0.0, 50.0)
 
 @dataclass(frozen=True)
 class Extent:
-    """How much is measured.
+    """How much is measured."""
 
-    Attributes:
-        links: of the pendulum.
-        budgets: joints simulated, quiet.
-        churned: joints simulated, churn.
-        sizes: links of the chains that must cost the same.
-        shaped: links of the chains with shapes that must.
-        size_budgets: joints simulated of those.
-        figures: of the crowds.
-        grid: forces and joints of the paper's table.
-        seconds: per contender.
-    """
-
-    links: int = 300
-    budgets: tuple[int, ...] = (1, 5, 20, 50, 100)
-    churned: tuple[int, ...] = (5, 20, 50, 100)
-    sizes: tuple[int, ...] = (300, 3000, 30_000, 300_000)
-    shaped: tuple[int, ...] = (300, 3000, 30_000)
-    size_budgets: tuple[int, ...] = (20, 5)
-    figures: int = 200
+    links: int = 300  # of the pendulum
+    budgets: tuple[int, ...] = (1, 5, 20, 50, 100)  # joints simulated, quiet
+    churned: tuple[int, ...] = (5, 20, 50, 100)  # joints simulated, churn
+    sizes: tuple[int, ...] = (300, 3000, 30_000, 300_000)  # links of the chains that must cost the same
+    shaped: tuple[int, ...] = (300, 3000, 30_000)  # links of the chains with shapes that must
+    size_budgets: tuple[int, ...] = (20, 5)  # joints simulated of those
+    figures: int = 200  # of the crowds
+    # forces and joints of the paper's table
     grid: tuple[tuple[int, ...], tuple[int, ...]] = (paper_grid.FORCES, paper_grid.JOINTS)
-    seconds: float = 1.5
+    seconds: float = 1.5  # per contender
 
 
 FULL = Extent()
@@ -62,29 +48,17 @@ QUICK = Extent(60, (1, 5, 20), (5, 20), (300, 3000), (300, 1000), (20, 5), 20, (
 _PROMISED = {"1": 350.0, "1, force at the tip": 250.0, "5": 100.0, "20": 25.0, "50": 10.0, "100": 5.0}
 _UPDATE_MICROSECONDS = 30.0
 
-_COLUMNS = (
-    Column("budget", "joints\nsimulated"),
-    Column("step", "ours,\nwhole step", "us"),
-    Column("pin", "pinocchio aba,\nall joints", "us"),
-    Column("faster", "pin /\nours", "x"),
-    Column("ordinary", "ours, step\nbetween updates", "us"),
-    Column("update", "ours,\none update", "us"),
-    Column("changes", "joints changed\nper update", "joints"),
-    Column("share", "region changed\nper update", "%"),
-    Column("error", "distance from\nthe full motion", "length"),
-    Column("finite", "finite"),
+_COLUMNS = columns(
+    "budget: joints|simulated; step: ours,|whole step [us]; pin: pinocchio aba,|all joints [us]; "
+    "faster: pin /|ours [x]; ordinary: ours, step|between updates [us]; update: ours,|one update [us]; "
+    "changes: joints changed|per update [joints]; share: region changed|per update [%]; "
+    "error: distance from|the full motion [length]; finite: finite"
 )
-_SIZE_COLUMNS = (
-    Column("n", "N"),
-    Column("budget", "joints\nsimulated"),
-    Column("quiet", "pendulum,\nwhole step", "us"),
-    Column("quiet_ratio", "pendulum,\nover least N", "x"),
-    Column("churn", "turning rod,\nwhole step", "us"),
-    Column("churn_ratio", "turning rod,\nover least N", "x"),
-    Column("share", "rod: region\nchanged per update", "%"),
-    Column("resident", "memory taken\nper link", "bytes"),
-    Column("counted", "memory counted\nper link", "bytes"),
-    Column("finite", "finite"),
+_SIZE_COLUMNS = columns(
+    "n: N; budget: joints|simulated; quiet: pendulum,|whole step [us]; quiet_ratio: pendulum,|over least N [x]; "
+    "churn: turning rod,|whole step [us]; churn_ratio: turning rod,|over least N [x]; "
+    "share: rod: region|changed per update [%]; resident: memory taken|per link [bytes]; "
+    "counted: memory counted|per link [bytes]; finite: finite"
 )
 
 
@@ -166,27 +140,18 @@ def _pendulums(table: Table, extent: Extent, other: _Peer, watch: Watch) -> list
 
 
 def _churns(table: Table, extent: Extent, other: _Peer, watch: Watch) -> list[dict[str, Any]]:
-    title = f"churn: a turning rod of {extent.links} links whose region changes at every update, dt {ROD_DT:g} s"
+    title = f"churn: a turning rod of {extent.links} links whose region changes at every update, dt {chains.DT:g} s"
     part = table.part(title, *(column for column in _COLUMNS if column.key != "error"))
     for budget in extent.churned:
         watch(f"churn, {budget} joints", 1)
         row: dict[str, Any] = part.add(budget=str(budget))
 
         def measure(budget=budget, row=row) -> None:
-            sim = adaptive(turning_rod(extent.links, budget), budget, ROD_DT, _WARM)
+            sim = adaptive(chains.turning_rod(extent.links, budget), budget, chains.DT, _WARM)
             _compare(table, row, Segment(sim), other, extent.seconds)
 
         _guarded(table, row, f"churn, {budget} joints", measure)
     return part.rows
-
-
-def _laid(links: int) -> lj.Model:
-    """Return a long chain; without shapes, whose records cost more than the model.
-
-    Axes alternate: the parts of a very long flat chain resist all turns out of its plane, and round-off takes them
-    for parts without inertia.
-    """
-    return scenes.long_chain(links=links, damping=_DAMPING, spatial=True, bend=0.0)
 
 
 def _long(model: lj.Model, budget: int, memory: dict[str, Any] | None) -> Segment:
@@ -208,7 +173,7 @@ def _long(model: lj.Model, budget: int, memory: dict[str, Any] | None) -> Segmen
 
 def _rod(links: int, budget: int, row: dict[str, Any]) -> Segment:
     """Return the segment of a turning rod, and write how much of its region changes into `row`."""
-    segment = Segment(adaptive(turning_rod(links, budget), budget, ROD_DT, _WARM), least=5000, again=False)
+    segment = Segment(adaptive(chains.turning_rod(links, budget), budget, chains.DT, _WARM), least=5000, again=False)
     row["share"] = 100.0 * segment.changes() / (2 * budget)
     return segment
 
@@ -219,8 +184,10 @@ def _sizes(table: Table, extent: Extent, watch: Watch) -> list[dict[str, Any]]:
         budget: {n: part.add(n=n, budget=budget) for n in extent.sizes} for budget in extent.size_budgets
     }
     watch(f"building chains of up to {max(extent.sizes):,} links")
-    # The biggest first: the figure of its memory is right only while nothing else has been freed.
-    models = {n: _laid(n) for n in sorted(extent.sizes, reverse=True)}
+    # The biggest first: the figure of its memory is right only while nothing else has been freed. Axes alternate: parts
+    # of a very long flat chain resist all turns out of its plane, and round-off takes them for parts without inertia.
+    options: dict[str, Any] = {"damping": _DAMPING, "spatial": True, "bend": 0.0}
+    models = {n: scenes.long_chain(links=n, **options) for n in sorted(extent.sizes, reverse=True)}
     first = rows[extent.size_budgets[0]][max(extent.sizes)]
     for budget, some in rows.items():
         watch(f"long pendulums, {budget} joints", 1)
@@ -257,32 +224,27 @@ def _race_sizes(
         row["finite"] = "yes" if segments[n].finite() and row.get("finite") != "NO" else "NO"
 
 
-def _bars(table: Table, extent: Extent, quiet: list[Any], churn: list[Any], sizes: list[Any]) -> None:
-    whole = extent.links == FULL.links and extent.sizes == FULL.sizes
-    by_budget = {row["budget"]: row for row in quiet} if whole else {}
+def _bars(table: Table, quiet: list[Any], churn: list[Any], sizes: list[Any]) -> None:
+    by_budget = {row["budget"]: row for row in quiet}
     for budget, limit in _PROMISED.items():
-        table.bars.append(
-            Bar(f"pin / our step, {budget} of 300 joints", by_budget.get(budget, {}).get("faster"), limit)
-        )
+        table.bar(f"pin / our step, {budget} of 300 joints", by_budget.get(budget, {}).get("faster"), limit)
     update = by_budget.get("20", {}).get("update")
-    table.bars.append(Bar("one update, 20 of 300 joints, us", update, _UPDATE_MICROSECONDS, False))
-    shares = [row["share"] for row in churn if "share" in row] if whole else []
-    table.bars.append(Bar("region changed per update under churn, least, %", min(shares, default=None), 10.0))
+    table.bar("one update, 20 of 300 joints, us", update, _UPDATE_MICROSECONDS, False)
+    shares = [row["share"] for row in churn if "share" in row]
+    table.bar("region changed per update under churn, least, %", min(shares, default=None), 10.0)
     for budget in FULL.size_budgets:
         for key, name in (("quiet", "pendulum"), ("churn", "turning rod")):
-            times = [row[key] for row in sizes if row["budget"] == budget and key in row] if whole else []
+            times = [row[key] for row in sizes if row["budget"] == budget and key in row]
             spread = max(times) / min(times) if len(times) == len(FULL.sizes) else None
-            table.bars.append(
-                Bar(f"step, {budget} joints, {name} of 300 to 300,000 links: most / least", spread, 2.0, False)
-            )
-    memory = next((row["resident"] for row in sizes if "resident" in row), None) if whole else None
-    table.bars.append(Bar("memory per link, bytes", memory, 6000.0, False))
+            table.bar(f"step, {budget} joints, {name} of 300 to 300,000 links: most / least", spread, 2.0, False)
+    memory = next((row["resident"] for row in sizes if "resident" in row), None)
+    table.bar("memory per link, bytes", memory, 6000.0, False)
 
 
 def fill(table: Table, quick: bool, watch: Watch, extent: Extent | None = None) -> None:
     """Measure the table; see `TABLES`."""
     extent = extent or (QUICK if quick else FULL)
-    rows = len(shaped_chains.KINDS) + len(extent.budgets) + len(extent.churned) + 2 * len(extent.size_budgets)
+    rows = len(chains.KINDS) + len(extent.budgets) + len(extent.churned) + 2 * len(extent.size_budgets)
     watch.begin(6 + rows + len(extent.grid[0]))
     table.note("one thread, processor time of that thread, best of samples taken in turns; at least 1000 steps a call")
     table.note("whole step: integration, queue, rigidification and the region update every 20 steps, all inside")
@@ -299,7 +261,7 @@ def fill(table: Table, quick: bool, watch: Watch, extent: Extent | None = None) 
         churn = _churns(table, extent, other, watch)
         sizes = _sizes(table, extent, watch)
     finally:
-        _bars(table, extent, quiet, churn, sizes)
-    shaped_chains.fill(table, extent.shaped, extent.seconds, extent.shaped == FULL.shaped, watch)
+        _bars(table, quiet, churn, sizes)
+    chains.fill(table, extent.shaped, extent.seconds, watch)
     adaptive_peers.fill(table, extent.figures, extent.links, other.twin, extent.seconds, watch)
     paper_grid.fill(table, extent.links, extent.grid, extent.seconds, watch)

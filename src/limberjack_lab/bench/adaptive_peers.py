@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 import limberjack as lj
-from limberjack import errors, scenes
-from limberjack_lab.bench.clock import Contender, race
-from limberjack_lab.bench.peers import PinocchioTwin, bare, mujoco_model
-from limberjack_lab.bench.segments import PERIOD, Segment, adaptive, motion_error
-from limberjack_lab.bench.table import MISSING, Bar, Column, Part, Table, Watch, difference, peer, ratio
-from limberjack_lab.bench.turning_rod import DT as ROD_DT
-from limberjack_lab.bench.turning_rod import turning_rod
+from limberjack import scenes
+from limberjack_lab.bench.chains import DT as ROD_DT
+from limberjack_lab.bench.chains import turning_rod
+from limberjack_lab.bench.clock import PERIOD, Contender, Segment, adaptive, motion_error, race
+from limberjack_lab.bench.peers import PinocchioTwin, bare, mujoco_model, rollout
+from limberjack_lab.bench.table import MISSING, Part, Table, Watch, columns, difference, peer, ratio
 
 __all__ = ["fill"]
 
@@ -28,24 +27,16 @@ _ROLLOUT = 10
 # Motors: natural frequency of each joint alone [rad/s] and damping ratio.
 _RATE, _RATIO = 10.0, 0.3
 
-_COLUMNS = (
-    Column("case", "case"),
-    Column("peer", "peer"),
-    Column("theirs", "theirs", "us"),
-    Column("ours", "ours", "us"),
-    Column("faster", "theirs /\nours", "x"),
-    Column("active", "joints\nsimulated"),
-    Column("gap", "ours, all joints,\nand theirs", "rel"),
-    Column("error", "ours: distance from\nthe full motion", "m"),
+_COLUMNS = columns(
+    "case: case; peer: peer; theirs: theirs [us]; ours: ours [us]; faster: theirs /|ours [x]; "
+    "active: joints|simulated; gap: ours, all joints,|and theirs [rel]; "
+    "error: ours: distance from|the full motion [m]"
 )
 
 
 def _enter(row: dict[str, Any], theirs: float | str | None, ours: float) -> None:
     row["theirs"], row["ours"] = theirs, ours
     row["faster"] = ratio(theirs, ours)
-
-
-# Pinocchio's reduced models
 
 
 def _reduced(pin: Any, twin: PinocchioTwin, dt: float) -> list[Contender]:
@@ -91,9 +82,6 @@ def _reduction(table: Table, part: Part, links: int, twin: PinocchioTwin | None,
         _enter(row, best.get(key, MISSING), best["step"])
     row = part.add(case=f"{case}: they change", peer="pinocchio, buildReducedModel, createData", active=_ACTIVE)
     _enter(row, best.get("change", MISSING), PERIOD * (best["rod"] - best["ordinary"]))
-
-
-# Crowds
 
 
 class _Crowd:
@@ -216,33 +204,18 @@ def _one_model(mujoco: Any, crowd: _Crowd, start: lj.Simulation) -> tuple[str, C
 
 
 def _rollout(mujoco: Any, crowd: _Crowd, start: lj.Simulation) -> tuple[str, Contender, np.ndarray]:
-    rollout = errors.require("mujoco.rollout", extra="bench")
     model = _spring_motors(mujoco, mujoco_model(crowd.one, dt=_DT), crowd.one)
-    data, spec = mujoco.MjData(model), mujoco.mjtState.mjSTATE_FULLPHYSICS
-    states = np.zeros((crowd.figures, mujoco.mj_stateSize(model, spec)))
     shape = (crowd.figures, -1)
-    for row, q, qd in zip(states, start.q.reshape(shape), start.qd.reshape(shape), strict=True):
-        data.qpos[:], data.qvel[:], data.time = q, qd, 0.0
-        mujoco.mj_getState(model, data, row, spec)
-    runner = rollout.Rollout(nthread=0)
-
-    def run(steps: int) -> np.ndarray:
-        return runner.rollout(model, [data], states, nstep=steps)[0]
-
-    after = run(1)[:, 0, 1 + model.nq : 1 + model.nq + model.nv].ravel()
+    run, after = rollout(mujoco, model, start.q.reshape(shape), start.qd.reshape(shape))
     step = Contender("rollout", lambda: run(_ROLLOUT), units=_ROLLOUT)
-    return f"MuJoCo, rollout, {_ROLLOUT} steps of each figure", step, after
+    return f"MuJoCo, rollout, {_ROLLOUT} steps of each figure", step, after.ravel()
 
 
-def _all_at_once(pin: Any, crowd: _Crowd, start: lj.Simulation) -> tuple[str, Contender, None]:
+def _in_parallel(crowd: _Crowd, start: lj.Simulation) -> tuple[str, Contender, None]:
     """Return pinocchio's accelerations of all figures with the forces of the motors given: less than a step."""
-    twin, shape = PinocchioTwin(crowd.one), (crowd.figures, -1)
-    figures = list(zip(start.q.reshape(shape), start.qd.reshape(shape), strict=True))
-    q = np.asfortranarray(np.array([twin.q(q) for q, _ in figures]).T)
-    v = np.asfortranarray(np.array([twin.v(q, qd) for q, qd in figures]).T)
-    tau, a, pool = np.zeros_like(v, order="F"), np.zeros_like(v, order="F"), pin.ModelPool(twin.model, 1)
-    step = Contender("pin", lambda: pin.abaInParallel(1, pool, q, v, tau, a))
-    return "pinocchio, abaInParallel on one thread, no step", step, None
+    shape = (crowd.figures, -1)
+    call, _ = PinocchioTwin(crowd.one).in_parallel(start.q.reshape(shape), start.qd.reshape(shape))
+    return "pinocchio, abaInParallel on one thread, no step", Contender("pin", call), None
 
 
 def _moving(table: Table, part: Part, crowd: _Crowd, mujoco: Any, seconds: float) -> None:
@@ -256,7 +229,7 @@ def _moving(table: Table, part: Part, crowd: _Crowd, mujoco: Any, seconds: float
         others += [_one_model(mujoco, crowd, full), _rollout(mujoco, crowd, full)]
     pin: Any = peer("pinocchio", table)
     if pin is not None and hasattr(pin, "abaInParallel"):
-        others.append(_all_at_once(pin, crowd, full))
+        others.append(_in_parallel(crowd, full))
     full.step()
     after = full.qd
     full.step(_PUSHED - 1)
@@ -274,18 +247,16 @@ def _moving(table: Table, part: Part, crowd: _Crowd, mujoco: Any, seconds: float
         _enter(row, time_of, best["ours"])
 
 
-def _bars(table: Table, rows: list[dict[str, Any]], measured: bool) -> None:
+def _bars(table: Table, rows: list[dict[str, Any]]) -> None:
     def least(*words: str) -> float | None:
         found = [row.get("faster") for row in rows if all(word in row["case"] + row["peer"] for word in words)]
         known = [value for value in found if value is not None]
-        return min(known, default=None) if measured else None
+        return min(known, default=None)
 
-    table.bars += [
-        Bar(f"pinocchio's reduced model / our step, {_ACTIVE} of 300 joints", least("a step", "reduced"), 3.0),
-        Bar("pinocchio's change of a reduced model / our update", least("they change"), 35.0),
-        Bar("MuJoCo asleep / our step, 10 of 200 figures pushed, all that moves", least("all joints that move"), 3.0),
-        Bar("best peer / our step, 200 figures moving, 10 % of joints", least("figures moving"), 8.0),
-    ]
+    table.bar(f"pinocchio's reduced model / our step, {_ACTIVE} of 300 joints", least("a step", "reduced"), 3.0)
+    table.bar("pinocchio's change of a reduced model / our update", least("they change"), 35.0)
+    table.bar("MuJoCo asleep / our step, 10 of 200 figures pushed, all that moves", least("all joints that move"), 3.0)
+    table.bar("best peer / our step, 200 figures moving, 10 % of joints", least("figures moving"), 8.0)
 
 
 def fill(table: Table, figures: int, links: int, twin: PinocchioTwin | None, seconds: float, watch: Watch) -> None:
@@ -304,4 +275,4 @@ def fill(table: Table, figures: int, links: int, twin: PinocchioTwin | None, sec
         watch("crowd moving", 1)
         _moving(table, part, crowd, mujoco, seconds)
     finally:
-        _bars(table, part.rows, figures == 200 and links == 300)
+        _bars(table, part.rows)

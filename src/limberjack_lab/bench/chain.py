@@ -10,7 +10,7 @@ import limberjack as lj
 from limberjack import scenes
 from limberjack_lab.bench.clock import Best, Contender, race, until_long
 from limberjack_lab.bench.peers import PinocchioTwin, mujoco_model
-from limberjack_lab.bench.table import MISSING, Bar, Column, Part, Table, Watch, difference, peer, ratio
+from limberjack_lab.bench.table import MISSING, Part, Table, Watch, columns, difference, peer, ratio
 
 __all__ = ["SIZES", "TITLE", "fill"]
 
@@ -22,19 +22,11 @@ PEER_LIMIT = 300
 # Short, so that a sample of many steps stays near the start whatever the length of the chain.
 _DT = 1e-4
 
-_COLUMNS = (
-    Column("n", "N"),
-    Column("call", "ours,\nPython call", "us"),
-    Column("step", "ours,\nwhole step", "us"),
-    Column("step_joint", "ours, step\nper joint", "ns"),
-    Column("pin", "pinocchio\naba", "us"),
-    Column("mujoco", "MuJoCo\nmj_forward", "us"),
-    Column("pin_call", "pin /\nour call", "x"),
-    Column("pin_step", "pin /\nour step", "x"),
-    Column("mujoco_call", "MuJoCo /\nour call", "x"),
-    Column("pin_gap", "qdd: ours\nand pin", "rel"),
-    Column("mujoco_gap", "qdd: ours\nand MuJoCo", "rel"),
-    Column("residual", "inverse of\nforward", "rel"),
+_COLUMNS = columns(
+    "n: N; call: ours,|Python call [us]; step: ours,|whole step [us]; step_joint: ours, step|per joint [ns]; "
+    "pin: pinocchio|aba [us]; mujoco: MuJoCo|mj_forward [us]; pin_call: pin /|our call [x]; "
+    "pin_step: pin /|our step [x]; mujoco_call: MuJoCo /|our call [x]; pin_gap: qdd: ours|and pin [rel]; "
+    "mujoco_gap: qdd: ours|and MuJoCo [rel]; residual: inverse of|forward [rel]"
 )
 
 
@@ -112,20 +104,13 @@ def _measure(table: Table, row: dict[str, Any], watch: Watch, peers: dict[str, A
 def _bars(table: Table, part: Part) -> None:
     rows: dict[Any, dict[str, Any]] = {row["n"]: row for row in part.rows}
 
-    def cell(n: int, key: str) -> float | None:
-        value = rows.get(n, {}).get(key)
-        return value if isinstance(value, float) else None
+    def cell(n: int, key: str) -> Any:
+        return rows.get(n, {}).get(key)
 
-    table.bars += [
-        Bar("pin / our Python call at N = 300", cell(300, "pin_call"), 2.5),
-        Bar("pin / our whole step at N = 300, steps in one call", cell(300, "pin_step"), 3.0),
-        Bar(
-            "step, ns per joint at 100,000 over that at 1000",
-            ratio(cell(100_000, "step_joint"), cell(1000, "step_joint")),
-            2.0,
-            False,
-        ),
-    ]
+    growth = ratio(cell(100_000, "step_joint"), cell(1000, "step_joint"))
+    table.bar("pin / our Python call at N = 300", cell(300, "pin_call"), 2.5)
+    table.bar("pin / our whole step at N = 300, steps in one call", cell(300, "pin_step"), 3.0)
+    table.bar("step, ns per joint at 100,000 over that at 1000", growth, 2.0, False)
 
 
 def fill(table: Table, quick: bool, watch: Watch, sizes: tuple[int, ...] | None = None) -> None:

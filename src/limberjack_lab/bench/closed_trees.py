@@ -20,7 +20,7 @@ from limberjack_lab.bench.frames import rotate
 from limberjack_lab.bench.free_bodies import Bodies, connects, to_free_mjcf
 from limberjack_lab.bench.maximal import EULER, accelerations
 from limberjack_lab.bench.peers import PinocchioTwin, to_mjcf
-from limberjack_lab.bench.table import MISSING, Bar, Column, Table, Watch, difference, peer
+from limberjack_lab.bench.table import MISSING, Table, Watch, columns, difference, peer
 
 __all__ = ["DT", "OURS", "consistent", "fill", "reduced_mjcf"]
 
@@ -42,14 +42,10 @@ OURS: dict[str, Any] = {
 # What the motions are compared with: second order in a step ten times shorter.
 _EXACT = lj.Multipliers(integrator="rattle", solver="sparse", substeps=10)
 
-_COLUMNS = (
-    Column("loops", "loops"),
-    Column("who", "by"),
-    Column("us", "one step", "us"),
-    Column("error", "largest gap\nof a joint", "m"),
-    Column("energy", "energy gained\nor lost", "rel"),
-    Column("away", "bodies away from\nrattle, dt / 10", "m"),
-    Column("gap", "accelerations:\nours and theirs", "rel"),
+_COLUMNS = columns(
+    "loops: loops; who: by; us: one step [us]; error: largest gap|of a joint [m]; "
+    "energy: energy gained|or lost [rel]; away: bodies away from|rattle, dt / 10 [m]; "
+    "gap: accelerations:|ours and theirs [rel]"
 )
 
 
@@ -153,9 +149,6 @@ def _mujoco(mujoco: Any, tree: _Tree, text: str, maximal: bool) -> _Found:
     return _Found(step, worst, drift, data.xipos[1:].copy())
 
 
-# Pinocchio
-
-
 def _pinocchio(pin: Any, tree: _Tree) -> _Found:
     """Return pinocchio's accelerations, without a step, and how far those of the bodies' turning are from ours."""
     twin = PinocchioTwin(tree.plain)
@@ -233,7 +226,7 @@ def _measure(
     return rows
 
 
-def _bar(table: Table, rows: list[dict[str, Any]], loops: int, measured: bool) -> None:
+def _bar(table: Table, rows: list[dict[str, Any]], loops: int) -> None:
     def least(ours: bool) -> dict[str, Any] | None:
         kept = [
             row for row in rows
@@ -244,10 +237,10 @@ def _bar(table: Table, rows: list[dict[str, Any]], loops: int, measured: bool) -
 
     own, other = least(True), least(False)
     text, value = f"best peer / ours within 1 um, {loops} loops", None
-    if own is not None and other is not None and measured:
+    if own is not None and other is not None:
         value = other["us"] / own["us"]
         text += f" ({other['who']} / {own['who']})"
-    table.bars.append(Bar(text, value, _PROMISED.get(loops, 1.0)))
+    table.bar(text, value, _PROMISED.get(loops, 1.0))
 
 
 def fill(table: Table, bodies: int, loops: tuple[int, ...], run: float, seconds: float, watch: Watch) -> None:
@@ -268,4 +261,4 @@ def fill(table: Table, bodies: int, loops: tuple[int, ...], run: float, seconds:
         if mujoco is None or pin is None:
             rows.append({"loops": k, "who": f"some peers: {MISSING}"})
         part.rows += rows
-        _bar(table, rows, k, bodies == 127 and run >= 1.0)
+        _bar(table, rows, k)

@@ -6,7 +6,7 @@ import numpy as np
 
 import limberjack as lj
 from limberjack_lab.bench.clock import Contender, race
-from limberjack_lab.bench.table import Bar, Column, Table, Watch
+from limberjack_lab.bench.table import Table, Watch, columns
 
 __all__ = ["TITLE", "fill", "pile"]
 
@@ -14,13 +14,9 @@ TITLE = "piles of boxes of 20 cm, columns of ten that lean on their neighbours: 
 _COUNTS, _QUICK_COUNTS = (500, 2000, 8000, 20_000), (50, 200)
 _EDGE, _MARGIN = 0.2, 3e-3
 
-_COLUMNS = (
-    Column("boxes", "boxes"),
-    Column("pairs", "pairs of boxes\nlooked at"),
-    Column("contacts", "contacts"),
-    Column("query", "detection", "ms"),
-    Column("pair_us", "per pair", "us"),
-    Column("contact_us", "per contact", "us"),
+_COLUMNS = columns(
+    "boxes: boxes; pairs: pairs of boxes|looked at; contacts: contacts; query: detection [ms]; "
+    "pair_us: per pair [us]; contact_us: per contact [us]"
 )
 
 
@@ -57,5 +53,4 @@ def fill(table: Table, quick: bool, watch: Watch) -> None:
             pair_us=1e6 * seconds / query.pair_count, contact_us=1e6 * seconds / contacts,
         )  # fmt: skip
     first, last = (float(row["contact_us"] or 0.0) for row in (part.rows[0], part.rows[-1]))
-    growth = None if quick else last / first
-    table.bars.append(Bar("time per contact, largest pile over smallest", growth, 1.5, at_least=False))
+    table.bar("time per contact, largest pile over smallest", last / first, 1.5, False)

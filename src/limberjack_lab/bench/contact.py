@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 import limberjack as lj
 from limberjack import scenes
 from limberjack_lab.bench.free_bodies import FRAME, Bodies, Run, run_mujoco, run_ours, run_pybullet
-from limberjack_lab.bench.table import Bar, Column, Part, Table, Watch, peer, ratio
+from limberjack_lab.bench.table import Part, Table, Watch, columns, peer, ratio
 
 __all__ = ["TITLE", "Sizes", "fill"]
 
@@ -44,13 +45,6 @@ class Sizes(NamedTuple):
 _QUICK = Sizes(3, 6, 10, 20, (0,), 6, 2, 6, 3, (20, 40), 4, 10.0)
 
 
-class _Peers(NamedTuple):
-    """The engines at hand, or None."""
-
-    mujoco: Any
-    pybullet: Any
-
-
 def _rms(positions: np.ndarray, reference: np.ndarray) -> float:
     return float(np.sqrt((np.linalg.norm(positions - reference, axis=1) ** 2).mean()))
 
@@ -60,20 +54,12 @@ def _mean(run: Run) -> float | str:
     return "lost" if run.lost else f"{run.mean:.3g}, cut short" if run.short else run.mean
 
 
-# Net
-
-
-def _net(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Watch) -> None:
+def _net(table: Table, sizes: Sizes, peers: dict[str, Any], watch: Watch) -> None:
     part = table.part(
         f"net of {sizes.cells} x {sizes.cells} cells, {sizes.net_frames} frames",
-        Column("who", "by"),
-        Column("ms", "frame", "ms"),
-        Column("gap", "largest gap\nof a joint", "mm"),
-        Column("energy", "energy gained\nor lost", "J"),
-        Column("share", "of what the\nfall releases", "%"),
-        Column("quarter", "away from the\nreference, 1/4", "m"),
-        Column("half", "1/2 of the run", "m"),
-        Column("end", "end", "m"),
+        "who: by; ms: frame [ms]; gap: largest gap|of a joint [mm]; energy: energy gained|or lost [J]; "
+        "share: of what the|fall releases [%]; quarter: away from the|reference, 1/4 [m]; "
+        "half: 1/2 of the run [m]; end: end [m]",
     )
     model, frames = scenes.net(cells=sizes.cells), sizes.net_frames
     keep = (frames // 4 - 1, frames // 2 - 1, frames - 1)
@@ -107,13 +93,13 @@ def _net(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Watch
     others = []
     for dt in (1.0 / 240.0, 1.0 / 960.0):
         watch(f"net, peers, {dt:.4f} s", 1)
-        if peers.mujoco is not None:
-            run = run_mujoco(peers.mujoco, bodies, dt, frames, keep=keep, cap=sizes.cap)
-            others.append(enter(f"MuJoCo, 1/{round(1 / dt)}", run))
-        if peers.pybullet is not None:
-            run = run_pybullet(peers.pybullet, bodies, dt, frames, keep=keep, cap=sizes.cap)
-            others.append(enter(f"PyBullet, 1/{round(1 / dt)}", run))
-    _net_bars(table, ours, others, measured)
+        for name, runner in peers.items():
+            run = runner(bodies, dt, frames, keep=keep, cap=sizes.cap)
+            others.append(enter(f"{name}, 1/{round(1 / dt)}", run))
+    best, close = _least(others, _PEER_GAP), 1.001e-4
+    text = "net: best peer within 3.6 mm / ours"
+    table.bar(f"{text} within 0.1 mm and 5 % of the energy", ratio(best, _least(ours, close, 5.0)), 8.0)
+    table.bar(f"{text} damped within 0.1 mm", ratio(best, _least(ours, close)), 20.0)
 
 
 def _least(rows: list[dict[str, Any]], gap: float, share: float = np.inf) -> float | None:
@@ -125,33 +111,9 @@ def _least(rows: list[dict[str, Any]], gap: float, share: float = np.inf) -> flo
     return min(kept, default=None)
 
 
-def _net_bars(table: Table, ours: list, others: list, measured: bool) -> None:
-    best = _least(others, _PEER_GAP) if measured else None
-    table.bars += [
-        Bar(
-            "net: best peer within 3.6 mm / ours within 0.1 mm and 5 % of the energy",
-            ratio(best, _least(ours, 1.001e-4, 5.0)),
-            8.0,
-        ),
-        Bar(
-            "net: best peer within 3.6 mm / ours damped within 0.1 mm",
-            ratio(best, _least(ours, 1.001e-4)),
-            20.0,
-        ),
-    ]
-
-
-# Boxes
-
-_BOXES = (
-    Column("case", "boxes"),
-    Column("who", "by"),
-    Column("ms", "frame,\nmean", "ms"),
-    Column("last", "last 10", "ms"),
-    Column("speed", "fastest box\nat the end", "m/s"),
-    Column("depth", "deepest overlap\nat the end", "mm"),
-    Column("contacts", "contacts"),
-    Column("asleep", "asleep"),
+_BOXES = columns(
+    "case: boxes; who: by; ms: frame,|mean [ms]; last: last 10 [ms]; speed: fastest box|at the end [m/s]; "
+    "depth: deepest overlap|at the end [mm]; contacts: contacts; asleep: asleep"
 )
 
 
@@ -162,7 +124,7 @@ def _enter(part: Part, case: str, who: str, run: Run) -> dict[str, Any]:
     )  # fmt: skip
 
 
-def _boxes(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Watch) -> None:
+def _boxes(table: Table, sizes: Sizes, peers: dict[str, Any], watch: Watch) -> None:
     part = table.part(f"columns of boxes of 20 cm that fall and settle, {sizes.box_frames} frames", *_BOXES)
     for count, seeds in ((sizes.few, sizes.seeds[:1]), (sizes.many, sizes.seeds)):
         own, times = [], {}
@@ -172,61 +134,45 @@ def _boxes(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Wat
             run = run_ours(sim, sizes.box_frames, cap=sizes.cap)
             own.append(_enter(part, f"{count}, seed {seed}", "impulses, 1/60", run))
         bodies = Bodies(scenes.box_pile(boxes=count, seed=seeds[0]))
-        for name, engine, runner in (
-            ("MuJoCo", peers.mujoco, run_mujoco), ("PyBullet", peers.pybullet, run_pybullet),
-        ):  # fmt: skip
-            if engine is not None:
-                watch(f"{count} boxes, {name}")
-                run = runner(engine, bodies, 1.0 / 240.0, sizes.box_frames, cap=sizes.cap)
-                row = _enter(part, f"{count}, seed {seeds[0]}", f"{name}, 1/240", run)
-                if isinstance(row["ms"], float):
-                    times[name] = row["ms"]
-        _box_bars(table, count == sizes.few, count, own, times, measured)
+        for name, runner in peers.items():
+            watch(f"{count} boxes, {name}")
+            run = runner(bodies, 1.0 / 240.0, sizes.box_frames, cap=sizes.cap)
+            row = _enter(part, f"{count}, seed {seeds[0]}", f"{name}, 1/240", run)
+            if isinstance(row["ms"], float):
+                times[name] = row["ms"]
+        _box_bars(table, count == sizes.few, count, own, times)
 
 
-def _box_bars(table: Table, few: bool, count: int, own: list, times: dict[str, float], measured: bool) -> None:
-    measured = measured and all(isinstance(row["ms"], float) for row in own)
-    slowest = max(row["ms"] for row in own) if measured else None
+def _box_bars(table: Table, few: bool, count: int, own: list, times: dict[str, float]) -> None:
+    whole = all(isinstance(row["ms"], float) for row in own)
+    slowest, speed, depth = (max(row[key] for row in own) if whole else None for key in ("ms", "speed", "depth"))
     who, best = ("MuJoCo", times.get("MuJoCo")) if few else ("faster peer", min(times.values(), default=None))
     fast, deep, gain = (1e-4, 0.5, 3.5) if few else (1e-3, 1.0, 7.0)
-    table.bars += [
-        Bar(f"{count} boxes: {who} / ours", ratio(best, slowest), gain),
-        Bar(f"{count} boxes: end speed [m/s]", max(row["speed"] for row in own) if measured else None, fast, False),
-        Bar(f"{count} boxes: end overlap [mm]", max(row["depth"] for row in own) if measured else None, deep, False),
-    ]
+    table.bar(f"{count} boxes: {who} / ours", ratio(best, slowest), gain)
+    table.bar(f"{count} boxes: end speed [m/s]", speed, fast, False)
+    table.bar(f"{count} boxes: end overlap [mm]", depth, deep, False)
 
 
-def _asleep(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Watch) -> None:
+def _asleep(table: Table, sizes: Sizes, watch: Watch) -> None:
     part = table.part(f"{sizes.few} boxes that may sleep, {sizes.box_frames} frames", *_BOXES)
     watch("asleep", 1)
     model = scenes.box_pile(boxes=sizes.few)
     run = run_ours(lj.Simulation(model, lj.Impulses(), dt=FRAME), sizes.box_frames)
     own = _enter(part, str(sizes.few), "impulses, 1/60", run)
-    other = None
-    if peers.mujoco is not None and hasattr(peers.mujoco.mjtEnableBit, "mjENBL_SLEEP"):
-        run = run_mujoco(peers.mujoco, Bodies(model), 1.0 / 240.0, sizes.box_frames, sleep=True, cap=sizes.cap)
+    value, mujoco = None, peer("mujoco", table)
+    if mujoco is not None and hasattr(mujoco.mjtEnableBit, "mjENBL_SLEEP"):
+        run = run_mujoco(mujoco, Bodies(model), 1.0 / 240.0, sizes.box_frames, sleep=True, cap=sizes.cap)
         other = _enter(part, str(sizes.few), "MuJoCo, sleep, 1/240", run)
-    value = (
-        ratio(own["last"], other["last"]) if other is not None and isinstance(other["ms"], float) and measured else None
-    )
-    table.bars.append(Bar("asleep: ours / MuJoCo's sleeping cost, last 10 frames", value, 1.0, False))
+        value = ratio(own["last"], other["last"]) if isinstance(other["ms"], float) else None
+    table.bar("asleep: ours / MuJoCo's sleeping cost, last 10 frames", value, 1.0, False)
 
 
-# Rings
-
-
-def _rings(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Watch) -> None:
+def _rings(table: Table, sizes: Sizes, peers: dict[str, Any], watch: Watch) -> None:
     part = table.part(
         f"{sizes.rings} rings of six links on poles, {sizes.ring_frames} frames",
-        Column("who", "by"),
-        Column("ms", "frame,\nmean", "ms"),
-        Column("last", "last 10", "ms"),
-        Column("gap", "largest gap\nof a joint", "mm"),
-        Column("middle", "speed at the\nend, median", "mm/s"),
-        Column("most", "99 %", "mm/s"),
-        Column("fastest", "fastest", "mm/s"),
-        Column("depth", "deepest overlap\nat the end", "mm"),
-        Column("contacts", "contacts"),
+        "who: by; ms: frame,|mean [ms]; last: last 10 [ms]; gap: largest gap|of a joint [mm]; "
+        "middle: speed at the|end, median [mm/s]; most: 99 % [mm/s]; fastest: fastest [mm/s]; "
+        "depth: deepest overlap|at the end [mm]; contacts: contacts",
     )
 
     def enter(who: str, run: Run) -> dict[str, Any]:
@@ -246,13 +192,12 @@ def _rings(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Wat
     run = run_ours(sim, sizes.mesh_frames, cap=sizes.cap)
     enter(f"impulses, meshes of 1320 triangles, 1/240, {sizes.mesh_frames} frames", run)
     bodies, last = Bodies(model), []
-    for name, engine, runner in (("MuJoCo", peers.mujoco, run_mujoco), ("PyBullet", peers.pybullet, run_pybullet)):
-        if engine is not None:
-            watch(f"rings, {name}")
-            run = runner(engine, bodies, 1.0 / 240.0, sizes.ring_frames, cap=sizes.cap)
-            row = enter(f"{name}, capsules, 1/240", run)
-            if not (run.lost or run.short):
-                last.append(row["last"])
+    for name, runner in peers.items():
+        watch(f"rings, {name}")
+        run = runner(bodies, 1.0 / 240.0, sizes.ring_frames, cap=sizes.cap)
+        row = enter(f"{name}, capsules, 1/240", run)
+        if not (run.lost or run.short):
+            last.append(row["last"])
     best = ratio(min(last, default=None), own["ms"])
     for text, value, limit, at_least in (
         ("rings: best peer's last 10 frames / ours", best, 12.0, True),
@@ -261,20 +206,13 @@ def _rings(table: Table, sizes: Sizes, peers: _Peers, measured: bool, watch: Wat
         ("rings: median speed at the end [mm/s]", own["middle"], 3.0, False),
         ("rings: 99 % of speeds at the end [mm/s]", own["most"], 40.0, False),
     ):
-        whole = measured and isinstance(own["ms"], float)
-        table.bars.append(Bar(text, value if whole else None, limit, at_least))
+        table.bar(text, value if isinstance(own["ms"], float) else None, limit, at_least)
 
 
-# Growth
-
-
-def _growth(table: Table, sizes: Sizes, measured: bool, watch: Watch) -> None:
+def _growth(table: Table, sizes: Sizes, watch: Watch) -> None:
     part = table.part(
         "columns of ten boxes, growing: the last ten frames, the better of two runs",
-        Column("boxes", "boxes"),
-        Column("contacts", "contacts"),
-        Column("ms", "frame", "ms"),
-        Column("each", "per contact", "us"),
+        "boxes: boxes; contacts: contacts; ms: frame [ms]; each: per contact [us]",
     )
     for count in sizes.growth:
         watch(f"{count} boxes, growth", 1)
@@ -286,21 +224,20 @@ def _growth(table: Table, sizes: Sizes, measured: bool, watch: Watch) -> None:
         )
         part.add(boxes=count, contacts=run.contacts, ms=run.last, each=1e3 * run.last / max(run.contacts, 1))
     each = [float(row["each"] or 0.0) for row in part.rows]
-    value = max(each) / min(each) if measured else None
-    table.bars.append(Bar("largest / least time per contact, 500 to 20,000 boxes", value, 1.5, False))
+    table.bar("largest / least time per contact, 500 to 20,000 boxes", max(each) / min(each), 1.5, False)
 
 
 def fill(table: Table, quick: bool, watch: Watch) -> None:
     """Measure the table; see `bench.DESCRIPTIONS`."""
     sizes = _QUICK if quick else Sizes()
     watch.begin(11 + len(sizes.seeds) + len(sizes.growth))
-    peers = _Peers(peer("mujoco", table), peer("pybullet", table))
-    measured = not quick
-    _net(table, sizes, peers, measured, watch)
-    _boxes(table, sizes, peers, measured, watch)
-    _asleep(table, sizes, peers, measured, watch)
-    _rings(table, sizes, peers, measured, watch)
-    _growth(table, sizes, measured, watch)
+    known = {"MuJoCo": (peer("mujoco", table), run_mujoco), "PyBullet": (peer("pybullet", table), run_pybullet)}
+    peers = {name: partial(runner, module) for name, (module, runner) in known.items() if module is not None}
+    _net(table, sizes, peers, watch)
+    _boxes(table, sizes, peers, watch)
+    _asleep(table, sizes, watch)
+    _rings(table, sizes, peers, watch)
+    _growth(table, sizes, watch)
     table.note(
         "times are of this thread's processor; peers take steps of 1/240 s, or as said, ours detects once a frame"
     )

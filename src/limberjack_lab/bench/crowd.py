@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 import limberjack as lj
-from limberjack import errors, scenes
+from limberjack import scenes
 from limberjack_lab.bench.clock import Best, Contender, race
-from limberjack_lab.bench.peers import PinocchioTwin, bare, mujoco_model
-from limberjack_lab.bench.table import MISSING, Bar, Column, Table, Watch, difference, peer, ratio
+from limberjack_lab.bench.peers import PinocchioTwin, bare, mujoco_model, rollout
+from limberjack_lab.bench.table import MISSING, Table, Watch, columns, difference, peer, ratio
 
 __all__ = ["TITLE", "Crowd", "fill"]
 
@@ -24,15 +24,10 @@ _CHEST, _PUSH = "thorax", np.array((50.0, 0.0, 0.0))
 # MuJoCo's rollout steps one figure this often before it turns to the next: its best case, all data in the cache.
 _ROLLOUT = 10
 
-_COLUMNS = (
-    Column("who", "engine"),
-    Column("threads", "threads"),
-    Column("forward", "forward\ndynamics", "ms"),
-    Column("step", "whole\nstep", "ms"),
-    Column("forward_ratio", "forward /\nours, 1 thread", "x"),
-    Column("step_ratio", "step /\nours, 1 thread", "x"),
-    Column("gap", "qdd and\nours", "rel"),
-    Column("build", "build", "s"),
+_COLUMNS = columns(
+    "who: engine; threads: threads; forward: forward|dynamics [ms]; step: whole|step [ms]; "
+    "forward_ratio: forward /|ours, 1 thread [x]; step_ratio: step /|ours, 1 thread [x]; gap: qdd and|ours [rel]; "
+    "build: build [s]"
 )
 
 
@@ -149,32 +144,15 @@ def _mujoco_each(mujoco: Any, crowd: Crowd) -> list[_Entry]:
     forward = Contender("mujoco each forward", each(mujoco.mj_forward), prepare=restart)
     step = Contender("mujoco each step", each(mujoco.mj_step), prepare=restart)
     loop = _Entry(f"MuJoCo, {crowd.figures} MjData in a Python loop", 1, forward, step, gap, build)
-    return [loop, *(_rollout(mujoco, model, several, crowd, threads) for threads in (1, 2))]
+    return [loop, *(_rollout(mujoco, model, crowd, threads) for threads in (1, 2))]
 
 
-def _rollout(mujoco: Any, model: Any, several: list[Any], crowd: Crowd, threads: int) -> _Entry:
-    """Return MuJoCo's own loop over figures, which runs in C++ and on threads of its own."""
-    rollout = errors.require("mujoco.rollout", extra="bench")
-    spec = mujoco.mjtState.mjSTATE_FULLPHYSICS
-    start = np.zeros((crowd.figures, mujoco.mj_stateSize(model, spec)))
-    for row, data, (q, qd) in zip(start, several, crowd.states(), strict=True):
-        data.qpos[:], data.qvel[:], data.time = q, qd, 0.0
-        mujoco.mj_getState(model, data, row, spec)
-    push = np.zeros((1, 1, model.nbody, 6))
-    push[0, 0, 1 + crowd.chests[0], :3] = _PUSH
-    runner = rollout.Rollout(nthread=threads if threads > 1 else 0)
-    own = [mujoco.MjData(model) for _ in range(threads)]
-
-    def run(steps: int) -> np.ndarray:
-        control = {
-            "control": push.reshape(1, 1, -1),
-            "control_spec": int(mujoco.mjtState.mjSTATE_XFRC_APPLIED),
-        }
-        return runner.rollout(model, own, start, nstep=steps, **control)[0]
-
-    # time, q, qd stand first in MuJoCo's state
-    after = run(1)[:, 0, 1 + model.nq : 1 + model.nq + model.nv].ravel()
-    gap = difference((after - crowd.qd) / _DT, crowd.qdd)
+def _rollout(mujoco: Any, model: Any, crowd: Crowd, threads: int) -> _Entry:
+    push = np.zeros((model.nbody, 6))
+    push[1 + crowd.chests[0], :3] = _PUSH
+    q, qd = zip(*crowd.states(), strict=True)
+    run, after = rollout(mujoco, model, np.array(q), np.array(qd), threads=threads, wrenches=push)
+    gap = difference((after.ravel() - crowd.qd) / _DT, crowd.qdd)
     step = Contender(f"mujoco rollout {threads}", lambda: run(_ROLLOUT), units=_ROLLOUT)
     return _Entry(f"MuJoCo, rollout of {crowd.figures}, {_ROLLOUT} steps each", threads, None, step, gap)
 
@@ -203,22 +181,13 @@ def _pinocchio(pin: Any, crowd: Crowd) -> list[_Entry]:
     found = gap([pin.aba(model, data, *one).copy() for one in inputs])
     who = f"pinocchio, {crowd.figures} x aba (+ integrate) in a Python loop"
     out = [_Entry(who, 1, Contender("pin forward", forward), Contender("pin step", step), found, build)]
-    if hasattr(pin, "abaInParallel"):
-        q, v, tau = (np.asfortranarray(np.array(column).T) for column in zip(*inputs, strict=True))
-        out += [_in_parallel(pin, model, (q, v, tau), gap, threads) for threads in (1, 2)]
+    for threads in (1, 2) if hasattr(pin, "abaInParallel") else ():
+        q, qd = (np.array(x) for x in zip(*states, strict=True))
+        call, a = twin.in_parallel(q, qd, np.array([crowd.push_forces(one) for one in q]), threads)
+        call()
+        both = Contender(f"pin parallel {threads}", call)
+        out.append(_Entry("pinocchio, abaInParallel", threads, both, None, gap(list(a.T))))
     return out
-
-
-def _in_parallel(
-    pin: Any, model: Any, inputs: tuple[np.ndarray, ...], gap: Callable[[Any], float], threads: int
-) -> _Entry:
-    pool, a = pin.ModelPool(model, threads), np.zeros_like(inputs[1], order="F")
-
-    def call() -> None:
-        pin.abaInParallel(threads, pool, *inputs, a)
-
-    call()
-    return _Entry("pinocchio, abaInParallel", threads, Contender(f"pin parallel {threads}", call), None, gap(list(a.T)))
 
 
 def _entries(table: Table, crowd: Crowd, watch: Watch) -> list[_Entry]:
@@ -250,10 +219,7 @@ def _enter(table: Table, rows: list[dict[str, Any]], entries: list[_Entry], time
         row["step_ratio"] = ratio(row.get("step"), rows[0].get("step"))
 
 
-def _bars(table: Table, figures: int, rows: list[dict[str, Any]], scaling: float | None) -> None:
-    if figures != FIGURES:  # a small crowd stays in the cache: its ratios say nothing about the promise
-        rows, scaling = [], None
-
+def _bars(table: Table, rows: list[dict[str, Any]], scaling: float | None) -> None:
     def best(word: str) -> float | None:
         theirs = [
             row[word]
@@ -262,15 +228,10 @@ def _bars(table: Table, figures: int, rows: list[dict[str, Any]], scaling: float
         ]
         return min(theirs, default=None)
 
-    table.bars += [
-        Bar(f"best peer's step on one thread / ours, {FIGURES} figures", best("step_ratio"), 2.5),
-        Bar(
-            f"best peer's forward dynamics on one thread / ours, {FIGURES} figures",
-            best("forward_ratio"),
-            2.5,
-        ),
-        Bar(f"our step on one thread / on two, wall time, {_ROLLOUT} steps a call, {FIGURES} figures", scaling, 1.8),
-    ]
+    table.bar(f"best peer's step on one thread / ours, {FIGURES} figures", best("step_ratio"), 2.5)
+    table.bar(f"best peer's forward dynamics on one thread / ours, {FIGURES} figures", best("forward_ratio"), 2.5)
+    text = f"our step on one thread / on two, wall time, {_ROLLOUT} steps a call, {FIGURES} figures"
+    table.bar(text, scaling, 1.8)
 
 
 def fill(table: Table, quick: bool, watch: Watch, figures: int | None = None) -> None:
@@ -297,4 +258,4 @@ def fill(table: Table, quick: bool, watch: Watch, figures: int | None = None) ->
         _enter(table, part.rows, entries, times)
         scaling = ratio(times[_key(1, _ROLLOUT)].wall, times[_key(2, _ROLLOUT)].wall)
     finally:
-        _bars(table, figures, part.rows, scaling)
+        _bars(table, part.rows, scaling)

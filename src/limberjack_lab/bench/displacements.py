@@ -12,7 +12,7 @@ import limberjack as lj
 from limberjack import scenes
 from limberjack_lab.bench.clock import Contender, race
 from limberjack_lab.bench.maximal import rows_of
-from limberjack_lab.bench.table import Bar, Column, Table, Watch, peer, ratio
+from limberjack_lab.bench.table import Table, Watch, peer, ratio
 
 __all__ = ["TITLE", "assembly", "drag", "dragging", "fill", "net", "shaking", "unit_metric"]
 
@@ -93,14 +93,8 @@ def _shake() -> tuple[lj.Simulation, Contender]:
 def _frames(table: Table, seconds: float, watch: Watch) -> dict[str, float]:
     part = table.part(
         "the paper's scenes",
-        Column("title", "scene"),
-        Column("solids", "solids"),
-        Column("rows", "constraints"),
-        Column("iterations", "iterations"),
-        Column("time", "time", "ms"),
-        Column("rate", "rows x solver\niterations", "M/s"),
-        Column("error", "error left", "m"),
-        Column("paper", "the paper\n(SGI O2)", "ms"),
+        "title: scene; solids: solids; rows: constraints; iterations: iterations; time: time [ms]; "
+        "rate: rows x solver|iterations [M/s]; error: error left [m]; paper: the paper|(SGI O2) [ms]",
     )
     best: dict[str, float] = {}
     for title, iterations, make, paper in (
@@ -120,9 +114,6 @@ def _frames(table: Table, seconds: float, watch: Watch) -> dict[str, float]:
     return best
 
 
-# SciPy
-
-
 def _minres(linalg: Any, matrix: Any, b: np.ndarray, rtol: float) -> tuple[int, float]:
     """Return the iterations of minres and the residual |b - A x| / |b| it ends with."""
     count = [0]
@@ -137,14 +128,9 @@ def _minres(linalg: Any, matrix: Any, b: np.ndarray, rtol: float) -> tuple[int, 
 def _against_scipy(table: Table, seconds: float, watch: Watch) -> dict[str, float | None]:
     part = table.part(
         f"the ring's 758 rows, linearised once, solved to a residual of {_TOLERANCE:g}; SciPy's minres on their matrix",
-        Column("metric", "metric"),
-        Column("iterations", "our\niterations"),
-        Column("step", "ours,\nwhole step", "ms"),
-        Column("solve", "of it solver\niterations", "ms"),
-        Column("minres_iterations", "minres\niterations"),
-        Column("minres", "minres", "ms"),
-        Column("minres_left", "its residual"),
-        Column("gain", "minres /\nour iterations", "x"),
+        "metric: metric; iterations: our|iterations; step: ours,|whole step [ms]; "
+        "solve: of it solver|iterations [ms]; minres_iterations: minres|iterations; minres: minres [ms]; "
+        "minres_left: its residual; gain: minres /|our iterations [x]",
     )
     out: dict[str, float | None] = {}
     linalg, sparse = peer("scipy.sparse.linalg", table), peer("scipy.sparse", table)
@@ -171,9 +157,6 @@ def _against_scipy(table: Table, seconds: float, watch: Watch) -> dict[str, floa
         row["solve"] = (best["assembly"] - best["one"]) * count / (count - 1)
         out[metric] = row["gain"] = ratio(row["minres"], row["solve"])
     return out
-
-
-# Growth
 
 
 def net(side: int) -> lj.Model:
@@ -211,9 +194,7 @@ def _iteration_time(model: lj.Model, rows: int, seconds: float) -> float:
 def _growth(table: Table, sizes: tuple[int, ...], seconds: float, watch: Watch) -> float:
     part = table.part(
         "square nets of bodies on balls: time of a solver iteration per row",
-        Column("bodies", "bodies"),
-        Column("rows", "rows"),
-        Column("each", "per iteration\nand row", "ns"),
+        "bodies: bodies; rows: rows; each: per iteration|and row [ns]",
     )
     found = []
     for bodies in sizes:
@@ -232,16 +213,13 @@ def fill(table: Table, quick: bool, watch: Watch) -> None:
     best = _frames(table, seconds, watch)
     gains = _against_scipy(table, seconds, watch)
     growth = _growth(table, sizes, seconds, watch)
-    if not quick:
-        ring, structure, plate = (best[key] for key in list(best)[:2] + list(best)[3:])
-        table.bars += [
-            Bar("assembly of 758 constraints, 6 x 30 [ms]", ring, 10.0, False),
-            Bar("frame of the structure at 2 x 5 [ms]", structure, 0.3, False),
-            Bar("frame of the plate at 1 x 15 [ms]", plate, 0.2, False),
-            Bar("minres / ours, unit metric", gains["unit"], 20.0),
-            Bar("minres / ours, physical metric", gains["physical"], 20.0),
-            Bar("largest / least time per iteration and row", growth, 1.5, False),
-        ]
+    ring, structure, _, plate = best.values()
+    table.bar("assembly of 758 constraints, 6 x 30 [ms]", ring, 10.0, False)
+    table.bar("frame of the structure at 2 x 5 [ms]", structure, 0.3, False)
+    table.bar("frame of the plate at 1 x 15 [ms]", plate, 0.2, False)
+    for metric, gain in gains.items():
+        table.bar(f"minres / ours, {metric} metric", gain, 20.0)
+    table.bar("largest / least time per iteration and row", growth, 1.5, False)
     table.note("frames are whole calls from Python: the tracker moved, one step, what happened read")
     table.note(
         "whole step: rows, preconditioner, solve, move; iterations: what it takes more than a step with only one"

@@ -27,37 +27,23 @@ _LOST = 1e4
 
 @dataclass
 class Run:
-    """What a run of some frames showed.
+    """What a run of some frames showed."""
 
-    Attributes:
-        ms: time of each frame, of this thread's processor [ms].
-        joints_ms: how much of each joints took, by the last call's share, where the method counts it [ms].
-        gaps: largest distance of a joint's two points at the end of each frame [m].
-        speed: (n,) of the coms at the end [m/s].
-        penetration: deepest overlap at the end [m].
-        contacts: at the end.
-        energy: what the run gained or lost [J].
-        released: the most potential energy the run has set free [J].
-        positions: (frames kept, n, 3) at the frames asked for.
-        lost: whether the run diverged.
-        short: whether time ran out before its last frame; what it shows is then of another moment.
-        asleep: bodies asleep at the end.
-        problem: what ended it.
-    """
-
-    ms: list[float] = field(default_factory=list)
+    ms: list[float] = field(default_factory=list)  # time of each frame, of this thread's processor [ms]
+    # how much of each joints took, by the last call's share, where the method counts it [ms]
     joints_ms: list[float] = field(default_factory=list)
+    # largest distance of a joint's two points at the end of each frame [m]
     gaps: list[float] = field(default_factory=list)
-    speed: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    penetration: float = 0.0
-    contacts: int = 0
-    energy: float | None = None
-    released: float = 0.0
-    positions: list[np.ndarray] = field(default_factory=list)
-    lost: bool = False
-    short: bool = False
-    asleep: int = 0
-    problem: str = ""
+    speed: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (n,) of the coms at the end [m/s]
+    penetration: float = 0.0  # deepest overlap at the end [m]
+    contacts: int = 0  # at the end
+    energy: float | None = None  # what the run gained or lost [J]
+    released: float = 0.0  # the most potential energy the run has set free [J]
+    positions: list[np.ndarray] = field(default_factory=list)  # (frames kept, n, 3) at the frames asked for
+    lost: bool = False  # whether the run diverged
+    short: bool = False  # whether time ran out before its last frame; what it shows is then of another moment
+    asleep: int = 0  # bodies asleep at the end
+    problem: str = ""  # what ended it
 
     @property
     def gap(self) -> float:
@@ -195,9 +181,6 @@ def run_ours(
     return run
 
 
-# MuJoCo
-
-
 def _geom(shape: Any, solref: float) -> str:
     size: tuple[float, ...] = {
         "box": lambda: tuple(0.5 * x for x in shape.size),
@@ -278,9 +261,6 @@ def run_mujoco(
     run.penetration = -float(data.contact.dist.min()) if data.ncon else 0.0
     run.contacts = int(data.ncon)
     return run
-
-
-# PyBullet
 
 
 def _scalar_last(q: Any) -> list[float]:

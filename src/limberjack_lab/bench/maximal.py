@@ -20,7 +20,7 @@ from limberjack import errors
 from limberjack_lab.bench.clock import Contender, race, until_long
 from limberjack_lab.bench.frames import matrix_of
 from limberjack_lab.bench.peers import joint_rotation
-from limberjack_lab.bench.table import MISSING, Column, Table, Watch, difference, ratio
+from limberjack_lab.bench.table import MISSING, Table, Watch, columns, difference, ratio
 
 __all__ = [
     "DENSE",
@@ -43,16 +43,10 @@ PAPER_FACTORS = {99: 2.0, 381: 40.0}
 _DT = 1e-4
 _THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
-_COLUMNS = (
-    Column("rows", "multipliers"),
-    Column("step", "linear time,\none step", "us"),
-    Column("each", "per\nmultiplier", "ns"),
-    Column("dense", "all in one\nmatrix, one step", "us"),
-    Column("dense_ratio", "one matrix /\nlinear", "x"),
-    Column("paper", "the paper's\nratio", "x"),
-    Column("lapack", "Cholesky alone,\nLAPACK", "us"),
-    Column("lapack_ratio", "LAPACK /\nlinear", "x"),
-    Column("gap", "accelerations:\nboth ways", "rel"),
+_COLUMNS = columns(
+    "rows: multipliers; step: linear time,|one step [us]; each: per|multiplier [ns]; "
+    "dense: all in one|matrix, one step [us]; dense_ratio: one matrix /|linear [x]; paper: the paper's|ratio [x]; "
+    "lapack: Cholesky alone,|LAPACK [us]; lapack_ratio: LAPACK /|linear [x]; gap: accelerations:|both ways [rel]"
 )
 
 
@@ -86,26 +80,15 @@ def step_of(key: str, model: lj.Model, method: lj.Multipliers, qd: np.ndarray | 
     return Contender(key, lambda: sim.step(n), units=n, prepare=restart)
 
 
-# Matrices
-
-
 @dataclass
 class Rows:
-    """The linear system of a model at its start, without limits and motors.
+    """The linear system of a model at its start, without limits and motors."""
 
-    Attributes:
-        m: (n, 6, 6) mass blocks, about the com, world axes.
-        j: (rows, 6 n) Jacobian of the joints, scipy's CSC.
-        f: (6 n,) forces: weight and gyroscopic torques.
-        c: (rows,) biases; of ball joints only.
-        value: (rows,) gaps of the joints, 0 for rows of rotation.
-    """
-
-    m: np.ndarray
-    j: Any
-    f: np.ndarray
-    c: np.ndarray
-    value: np.ndarray
+    m: np.ndarray  # (n, 6, 6) mass blocks, about the com, world axes
+    j: Any  # (rows, 6 n) Jacobian of the joints, scipy's CSC
+    f: np.ndarray  # (6 n,) forces: weight and gyroscopic torques
+    c: np.ndarray  # (rows,) biases; of ball joints only
+    value: np.ndarray  # (rows,) gaps of the joints, 0 for rows of rotation
 
     def schur(self, sparse: Any) -> Any:
         """Return J M^-1 J^T, scipy's CSC."""

@@ -11,49 +11,29 @@ import numpy as np
 import limberjack as lj
 from limberjack import scenes
 from limberjack_lab.bench.exact import exact_four_bars, exact_governor, exact_pendulum
-from limberjack_lab.bench.table import Bar, Column, Table, Watch
+from limberjack_lab.bench.table import Bar, Table, Watch, columns
 
 __all__ = ["PROBLEMS", "Problem", "fill_mechanisms"]
 
-_COLUMNS = (
-    Column("problem", "problem"),
-    Column("who", "by"),
-    Column("dt", "dt", "ms"),
-    Column("substeps", "substeps"),
-    Column("time", "t", "s"),
-    Column("error", "error", "m or rad"),
-    Column("gap", "largest gap", "m"),
-    Column("rows", "rows"),
-    Column("rank", "rank"),
-    Column("balance", "energy\nbalance", "J"),
+_COLUMNS = columns(
+    "problem: problem; who: by; dt: dt [ms]; substeps: substeps; time: t [s]; error: error [m or rad]; "
+    "gap: largest gap [m]; rows: rows; rank: rank; balance: energy|balance [J]"
 )
 
 
 class Problem(NamedTuple):
-    """A problem and how it is run.
+    """A problem and how it is run."""
 
-    Attributes:
-        title: what it is.
-        scene: that has it.
-        options: of the scene, per method.
-        dt: time step [s].
-        substeps: of the integrator, per step; None takes its default.
-        error: promised of places and angles at all times [m, rad].
-        gap: promised of the loops [m].
-        quick: the last time of a quick run [s].
-        longer: further times of a whole run [s],
-        exact: and the place of the point, or the coordinate, at them [m].
-    """
-
-    title: str
-    scene: str
-    options: dict[str, dict[str, Any]]
-    dt: float
-    substeps: int | None
-    error: float
-    gap: float
-    quick: float
-    longer: tuple[float, ...] = ()
+    title: str  # what it is
+    scene: str  # that has it
+    options: dict[str, dict[str, Any]]  # of the scene, per method
+    dt: float  # time step [s]
+    substeps: int | None  # of the integrator, per step; None takes its default
+    error: float  # promised of places and angles at all times [m, rad]
+    gap: float  # promised of the loops [m]
+    quick: float  # the last time of a quick run [s]
+    longer: tuple[float, ...] = ()  # further times of a whole run [s],
+    # and the place of the point, or the coordinate, at them [m]
     exact: Callable[[float], tuple[float, ...]] | None = None
 
 

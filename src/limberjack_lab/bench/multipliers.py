@@ -23,7 +23,7 @@ from limberjack_lab.bench.maximal import (
     step_of,
     stirred,
 )
-from limberjack_lab.bench.table import MISSING, Bar, Column, Table, Watch, difference, ratio
+from limberjack_lab.bench.table import MISSING, Table, Watch, columns, difference, ratio
 
 __all__ = ["FULL", "QUICK", "SHAPES", "TITLE", "Extent", "fill", "hung", "relative"]
 
@@ -39,48 +39,29 @@ SHAPES: dict[str, Callable[[int], int]] = {
 
 @dataclass(frozen=True)
 class Extent:
-    """How much is measured.
+    """How much is measured."""
 
-    Attributes:
-        sizes: bodies of chains, trees and stars.
-        growing: the two sizes between which the time per body is compared.
-        trees: bodies of the trees solved by others too.
-        bodies: of the tree with loops.
-        loops: how many of them.
-        run: how long joint errors are watched [s].
-        seconds: per contender.
-    """
-
-    sizes: tuple[int, ...] = (100, 1000, 10_000, 100_000)
-    growing: tuple[int, int] = (1000, 100_000)
-    trees: tuple[int, ...] = (33, 127)
-    bodies: int = 127
-    loops: tuple[int, ...] = (0, 1, 12, 48)
-    run: float = 1.0
-    seconds: float = 1.5
+    sizes: tuple[int, ...] = (100, 1000, 10_000, 100_000)  # bodies of chains, trees and stars
+    growing: tuple[int, int] = (1000, 100_000)  # the two sizes between which the time per body is compared
+    trees: tuple[int, ...] = (33, 127)  # bodies of the trees solved by others too
+    bodies: int = 127  # of the tree with loops
+    loops: tuple[int, ...] = (0, 1, 12, 48)  # how many of them
+    run: float = 1.0  # how long joint errors are watched [s]
+    seconds: float = 1.5  # per contender
 
 
 FULL = Extent()
 QUICK = Extent((100, 300), (100, 300), (7, 33), 31, (0, 1, 4), 0.05, 0.05)
 
-_GROWTH_COLUMNS = (
-    Column("shape", "bodies on balls"),
-    Column("n", "bodies"),
-    Column("rows", "multipliers"),
-    Column("step", "one step", "us"),
-    Column("step_body", "one step,\nper body", "ns"),
-    Column("step_growth", "per body, over\nthe least N compared", "x"),
-    Column("gap", "accelerations: ours and\nreduced coordinates", "rel"),
-    Column("prepare", "preparing,\nonce", "s"),
+_GROWTH_COLUMNS = columns(
+    "shape: bodies on balls; n: bodies; rows: multipliers; step: one step [us]; step_body: one step,|per body [ns]; "
+    "step_growth: per body, over|the least N compared [x]; gap: accelerations: ours and|reduced coordinates [rel]; "
+    "prepare: preparing,|once [s]"
 )
-_SPARSE_COLUMNS = (
-    Column("rows", "multipliers"),
-    Column("step", "ours,\nwhole step", "us"),
-    Column("schur", "splu of\nJ M^-1 J^T", "us"),
-    Column("saddle", "splu of the\nsaddle system", "us"),
-    Column("faster", "best splu /\nour step", "x"),
-    Column("order", "best order of columns"),
-    Column("gap", "accelerations:\nours and splu", "rel"),
+_SPARSE_COLUMNS = columns(
+    "rows: multipliers; step: ours,|whole step [us]; schur: splu of|J M^-1 J^T [us]; "
+    "saddle: splu of the|saddle system [us]; faster: best splu /|our step [x]; order: best order of columns; "
+    "gap: accelerations:|ours and splu [rel]"
 )
 # What SuperLU is compared with: loops go into one block-sparse factorisation.
 _SPARSE = lj.Multipliers(integrator="rattle", solver="sparse", tolerance=2e-7)
@@ -176,29 +157,17 @@ def _sparse(table: Table, extent: Extent, watch: Watch) -> list[dict[str, Any]]:
     return part.rows
 
 
-def _bars(
-    table: Table,
-    extent: Extent,
-    growth: list[dict[str, Any]],
-    dense: list[dict[str, Any]],
-    sparse: list[dict[str, Any]],
-) -> None:
-    whole = extent.growing == FULL.growing and extent.trees == FULL.trees
-
-    def cell(among: list[dict[str, Any]], key: str, **where: Any) -> float | None:
-        found = [row.get(key) for row in among if all(row.get(word) == value for word, value in where.items())]
-        return found[0] if whole and found and isinstance(found[0], float) else None
+def _bars(table: Table, growth: list[Any], dense: list[Any], sparse: list[Any]) -> None:
+    def cell(among: list[Any], key: str, **where: Any) -> Any:
+        return next((row.get(key) for row in among if all(row.get(word) == x for word, x in where.items())), None)
 
     for shape in SHAPES:
         value = cell(growth, "step_growth", shape=shape, n=FULL.growing[1])
-        table.bars.append(Bar(f"{shape}: time per body, 100,000 bodies over 1000", value, 1.5, False))
+        table.bar(f"{shape}: time per body, 100,000 bodies over 1000", value, 1.5, False)
     for rows, factor in PAPER_FACTORS.items():
-        value = cell(dense, "dense_ratio", rows=rows)
-        table.bars.append(Bar(f"all in one matrix / ours, {rows} multipliers", value, factor))
-    table.bars += [
-        Bar("LAPACK / ours, 381 multipliers", cell(dense, "lapack_ratio", rows=381), 5.0),
-        Bar("SuperLU / ours, 381 multipliers", cell(sparse, "faster", rows=381), 5.0),
-    ]
+        table.bar(f"all in one matrix / ours, {rows} multipliers", cell(dense, "dense_ratio", rows=rows), factor)
+    table.bar("LAPACK / ours, 381 multipliers", cell(dense, "lapack_ratio", rows=381), 5.0)
+    table.bar("SuperLU / ours, 381 multipliers", cell(sparse, "faster", rows=381), 5.0)
 
 
 def fill(table: Table, quick: bool, watch: Watch, extent: Extent | None = None) -> None:
@@ -208,13 +177,11 @@ def fill(table: Table, quick: bool, watch: Watch, extent: Extent | None = None) 
     table.note("one thread, processor time of that thread, best of samples taken in turns; many steps in one call")
     table.note("a step is one solve, rows, factor and back substitution, and a move: its time bounds that of the solve")
     table.note("the paper's systems of 99 multipliers have 3 contacts inside")
-    growth: list[dict[str, Any]] = []
-    dense: list[dict[str, Any]] = []
-    sparse: list[dict[str, Any]] = []
+    growth, dense, sparse = [], [], []
     try:
         dense = elimination(table, extent.trees, max(extent.trees), extent.seconds, watch)
         sparse = _sparse(table, extent, watch)
         closed_trees.fill(table, extent.bodies, extent.loops, extent.run, extent.seconds, watch)
         growth = _growth(table, extent, watch)
     finally:
-        _bars(table, extent, growth, dense, sparse)
+        _bars(table, growth, dense, sparse)

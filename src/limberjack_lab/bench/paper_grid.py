@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import limberjack as lj
-from limberjack_lab.bench.clock import race
-from limberjack_lab.bench.segments import PERIOD, Segment
+from limberjack_lab.bench.clock import PERIOD, Segment, race
 from limberjack_lab.bench.table import Column, Table, Watch, ratio
 
 __all__ = ["FORCES", "JOINTS", "PAPER_MS", "Grid", "fill", "paper_ratio", "pushed", "step_times"]

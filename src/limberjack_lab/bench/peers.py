@@ -10,6 +10,7 @@ body axes, so that its acceleration is  qdd_linear = R (a + w x v).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ import limberjack as lj
 from limberjack import errors
 from limberjack_lab.bench.frames import matrix_of, quaternion_of, z_to
 
-__all__ = ["PinocchioTwin", "bare", "joint_rotation", "mujoco_model", "numbers", "to_mjcf"]
+__all__ = ["PinocchioTwin", "bare", "joint_rotation", "mujoco_model", "numbers", "rollout", "to_mjcf"]
 
 # MuJoCo refuses inertias below 1e-15: a point mass gets this much about its centre [kg m^2].
 _LEAST_INERTIA = 1e-14
@@ -141,9 +142,6 @@ def _links(model: lj.Model) -> tuple[list[_Link], dict[str, int]]:
     return links, {name: link for name, (link, _, _) in place.items()}
 
 
-# MuJoCo
-
-
 def numbers(values: Any) -> str:
     """Return numbers as MJCF has them, with all their digits."""
     return " ".join(repr(float(x)) for x in values)
@@ -202,7 +200,35 @@ def mujoco_model(model: lj.Model, *, dt: float = 1e-3, integrator: str = "Euler"
     return mujoco.MjModel.from_xml_string(to_mjcf(model, dt=dt, integrator=integrator))
 
 
-# Pinocchio
+def rollout(
+    mujoco: Any, model: Any, q: np.ndarray, qd: np.ndarray, *, threads: int = 1, wrenches: np.ndarray | None = None
+) -> tuple[Callable[[int], None], np.ndarray]:
+    """Return MuJoCo's own loop over figures, which runs in C++, as a function of the steps; and qd after one step.
+
+    Args:
+        mujoco: the module.
+        model: of one figure.
+        q: (figures, nq) where each starts.
+        qd: (figures, nv).
+        threads: of its own.
+        wrenches: (nbody, 6) on every figure: force, then torque.
+    """
+    loops, spec = errors.require("mujoco.rollout", extra="bench"), mujoco.mjtState.mjSTATE_FULLPHYSICS
+    own = [mujoco.MjData(model) for _ in range(threads)]
+    start = np.zeros((len(q), mujoco.mj_stateSize(model, spec)))
+    for row, at, speed in zip(start, q, qd, strict=True):
+        own[0].qpos[:], own[0].qvel[:], own[0].time = at, speed, 0.0
+        mujoco.mj_getState(model, own[0], row, spec)
+    runner, control = loops.Rollout(nthread=threads if threads > 1 else 0), {}
+    if wrenches is not None:
+        control = {"control": wrenches.reshape(1, 1, -1), "control_spec": int(mujoco.mjtState.mjSTATE_XFRC_APPLIED)}
+
+    def run(steps: int) -> Any:
+        return runner.rollout(model, own, start, nstep=steps, **control)[0]
+
+    # time, q, qd stand first in MuJoCo's state
+    return run, run(1)[:, 0, 1 + model.nq : 1 + model.nq + model.nv].copy()
+
 
 _LETTERS = {(1.0, 0.0, 0.0): "X", (0.0, 1.0, 0.0): "Y", (0.0, 0.0, 1.0): "Z"}
 
@@ -273,6 +299,19 @@ class PinocchioTwin:
         balls = [link.q_start for link in links if link.kind == "ball"]
         for w in (*balls, *(q + 3 for q, _ in self._free)):
             self._order[w : w + 4] = [w + 1, w + 2, w + 3, w]
+
+    def in_parallel(
+        self, q: np.ndarray, qd: np.ndarray, tau: np.ndarray | None = None, threads: int = 1
+    ) -> tuple[Callable[[], Any], np.ndarray]:
+        """Return `abaInParallel` of the states (figures, nq) and (figures, nv), and what it fills (nv, figures)."""
+        pin = errors.require("pinocchio", extra="bench")
+        forces = np.zeros_like(qd) if tau is None else tau
+        states = list(zip(q, qd, forces, strict=True))
+        inputs = [[self.q(q) for q, _, _ in states], [self.v(q, qd) for q, qd, _ in states],
+                  [self.v(q, tau) for q, _, tau in states]]  # fmt: skip
+        columns = [np.asfortranarray(np.array(one).T) for one in inputs]
+        pool, a = pin.ModelPool(self.model, threads), np.zeros_like(columns[1], order="F")
+        return lambda: pin.abaInParallel(threads, pool, *columns, a), a
 
     def q(self, q: np.ndarray) -> np.ndarray:
         """Return Pinocchio's coordinates."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import limberjack
 from limberjack import scenes
 from limberjack_lab.bench.peers import to_mjcf
-from limberjack_lab.bench.table import MISSING, Cell, Column, Table, Watch, peer
+from limberjack_lab.bench.table import MISSING, Cell, Table, Watch, peer
 
 __all__ = ["Run", "TITLE", "fill", "run_python"]
 
@@ -98,13 +98,7 @@ def _turns(table: Table, commands: dict[str, tuple[str, ...]], rounds: int, watc
 
 
 def _fill_waits(table: Table, quick: bool, watch: Watch) -> None:
-    columns = (
-        Column("what", "what"),
-        Column("ours", "Limberjack", "s"),
-        Column("mujoco", "MuJoCo", "s"),
-        Column("pin", "pinocchio", "s"),
-    )
-    part = table.part("waiting, wall time", *columns)
+    part = table.part("waiting, wall time", "what: what; ours: Limberjack [s]; mujoco: MuJoCo [s]; pin: pinocchio [s]")
     here = {key: peer(module, table) is not None for key, module in (("mujoco", "mujoco"), ("pin", "pinocchio"))}
     commands = {
         "python": ("-c", "pass"),
@@ -138,8 +132,7 @@ def _fill_waits(table: Table, quick: bool, watch: Watch) -> None:
 
 def _fill_building(table: Table, quick: bool, watch: Watch) -> None:
     links = _QUICK_LINKS if quick else _LINKS
-    columns = (Column("what", "what"), Column("value", "value"), Column("unit", "unit"))
-    part = table.part(f"a chain of {links:,} links", *columns)
+    part = table.part(f"a chain of {links:,} links", "what: what; value: value; unit: unit")
     watch(f"building {links:,} links")
     run = run_python("-c", _BUILD, str(links))
     if run.problem:

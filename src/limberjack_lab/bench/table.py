@@ -22,8 +22,10 @@ __all__ = [
     "Part",
     "Table",
     "Watch",
+    "columns",
     "difference",
     "machine",
+    "measure",
     "peer",
     "ratio",
     "show",
@@ -45,6 +47,16 @@ class Column(NamedTuple):
     key: str
     title: str
     unit: str = ""
+
+
+def columns(text: str) -> tuple[Column, ...]:
+    """Return columns from "key: title [unit]; key: title; ...", a new line of a title written |."""
+    out = []
+    for part in text.split(";"):
+        key, _, rest = part.strip().partition(": ")
+        title, _, unit = rest.removesuffix("]").partition(" [")
+        out.append(Column(key, title.replace("|", "\n"), unit))
+    return tuple(out)
 
 
 class Bar(NamedTuple):
@@ -83,34 +95,28 @@ class Part:
 
 @dataclass
 class Table:
-    """Measurements of one subject, with the machine they were made on.
+    """Measurements of one subject, with the machine they were made on."""
 
-    Attributes:
-        name: key in `TABLES`.
-        title: one line.
-        quick: whether sizes were cut down.
-        parts: the grids.
-        bars: promises and whether they are kept.
-        notes: how to read the numbers.
-        wrong: answers that differed from a peer's; their times are not quoted.
-        interrupted: whether Ctrl-C ended the measurement early.
-        machine: processor, versions and load.
-    """
+    name: str  # key in `TABLES`
+    title: str  # one line
+    quick: bool  # whether sizes were cut down
+    parts: list[Part] = field(default_factory=list)  # the grids
+    bars: list[Bar] = field(default_factory=list)  # promises and whether they are kept
+    notes: list[str] = field(default_factory=list)  # how to read the numbers
+    wrong: list[str] = field(default_factory=list)  # answers that differed from a peer's; their times are not quoted
+    interrupted: bool = False  # whether Ctrl-C ended the measurement early
+    machine: dict[str, str] = field(default_factory=lambda: machine())  # processor, versions and load
 
-    name: str
-    title: str
-    quick: bool
-    parts: list[Part] = field(default_factory=list)
-    bars: list[Bar] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
-    interrupted: bool = False
-    machine: dict[str, str] = field(default_factory=lambda: machine())
-
-    def part(self, title: str, *columns: Column) -> Part:
-        """Append an empty grid and return it."""
-        self.parts.append(Part(title, columns))
+    def part(self, title: str, *heads: Column | str) -> Part:
+        """Append an empty grid and return it; several columns may be one text, as `columns` reads it."""
+        found = (columns(head) if isinstance(head, str) else (head,) for head in heads)
+        self.parts.append(Part(title, tuple(column for some in found for column in some)))
         return self.parts[-1]
+
+    def bar(self, text: str, value: Cell, limit: float, at_least: bool = True) -> None:
+        """Add a promise; one without a number, and any of a quick table, was not measured."""
+        measured = isinstance(value, (int, float)) and not self.quick
+        self.bars.append(Bar(text, float(value) if measured else None, limit, at_least))  # pyright: ignore
 
     def note(self, text: str) -> None:
         """Add a note once."""
@@ -295,6 +301,17 @@ def write_whole(path: Path, data: bytes) -> None:
         part.replace(path)
     except OSError as error:
         raise errors.FileError(path, f"cannot be written: {error.strerror}") from None
+
+
+def measure(name: str, module: Any, quick: bool, **options: Any) -> tuple[Table, Any]:
+    """Return the filled table of a module and what its `fill` returned; None when Ctrl-C cut it short."""
+    table, found = Table(name, module.TITLE, quick), None
+    with Watch(name) as watch:
+        try:
+            found = module.fill(table, quick, watch, **options)
+        except KeyboardInterrupt:
+            table.interrupted = True
+    return table, found
 
 
 class Watch:

@@ -12,22 +12,17 @@ from typing import Any, NamedTuple
 
 import limberjack as lj
 from limberjack import errors, scenes
-from limberjack_lab.bench.segments import resident_bytes
-from limberjack_lab.bench.table import MISSING, Bar, Column, Table, Watch
+from limberjack_lab.bench.clock import resident_bytes
+from limberjack_lab.bench.table import MISSING, Column, Table, Watch, columns
 
 __all__ = ["TITLE", "fill"]
 
 TITLE = "a page that is open: what it costs the simulation"
 
-_COSTS = (
-    Column("scene", "scene"),
-    Column("bodies", "bodies"),
-    Column("rate", "pictures asked\nper second", "1/s"),
-    Column("sent", "pictures\nsent", "1/s"),
-    Column("got", "messages the\npage took", "1/s"),
-    Column("alone", "steps, nobody\nlooks", "1/s"),
-    Column("shown", "steps, a page\nis open", "1/s"),
-    Column("cost", "cost", "%"),
+_COSTS = columns(
+    "scene: scene; bodies: bodies; rate: pictures asked|per second [1/s]; sent: pictures|sent [1/s]; "
+    "got: messages the|page took [1/s]; alone: steps, nobody|looks [1/s]; shown: steps, a page|is open [1/s]; "
+    "cost: cost [%]"
 )
 _PAGES = (Column("what", "what"), Column("value", "value"), Column("unit", "unit"))
 
@@ -144,9 +139,6 @@ def _opening() -> float:
 
 def _visits(size: _Size, protocol: str) -> tuple[float, float]:
     """Let pages come and go; return the memory that stays per page [bytes] and the steps after over those before."""
-    from websockets.sync import client
-
-    connect: Any = client.connect
     scene = scenes.get("long_chain", links=20)
     viewer = lj.view(scene, port=0, open_browser=False, block=False)
     try:
@@ -154,10 +146,8 @@ def _visits(size: _Size, protocol: str) -> tuple[float, float]:
         runner.speed = 1e9
 
         def visit() -> None:
-            address = viewer.url.replace("http", "ws", 1)
-            with connect(address, origin=viewer.url.rstrip("/"), subprotocols=[protocol], max_size=None) as socket:
-                for _ in range(5):
-                    socket.recv(10.0)
+            with _page(viewer.url, protocol):
+                pass
 
         for _ in range(max(2, size.pages // 5)):  # what is made once
             visit()
@@ -195,12 +185,11 @@ def fill(table: Table, quick: bool, watch: Watch) -> None:
         watch(case.scene, 1)
         row = _cost(case, size, protocol)
         part.add(**row)
-        bar = None if quick else row["cost"]
-        table.bars.append(Bar(f"cost of a page, {row['bodies']:,} bodies at {case.rate:g} Hz, %", bar, 10.0, False))
+        table.bar(f"cost of a page, {row['bodies']:,} bodies at {case.rate:g} Hz, %", row["cost"], 10.0, False)
     watch("opening", 1)
     opening = min(_opening() for _ in range(1 if quick else 3))
     pages.add(what="from the command to a page that loads, kernels compiled before", value=opening, unit="s")
-    table.bars.append(Bar("opening, s", None if quick else opening, 5.0, False))
+    table.bar("opening, s", opening, 5.0, False)
     watch(f"{size.pages} pages come and go", 1)
     kept, speed = _visits(size, protocol)
     pages.add(what=f"memory that stays of each of {size.pages} pages", value=kept / 1024, unit="KB")

@@ -77,7 +77,9 @@ def run(
     written: dict[str, str] = {}
     try:
         for name in wanted:
-            table, found = _measured(name, quick, full)
+            module = _module(name)
+            longer = {"full": True} if full and "full" in inspect.signature(module.fill).parameters else {}
+            table, found = output.measure(name, module, quick, **longer)
             tables.append(table)
             output.show(table)
             output.write_json(tables, folder / "numbers.json")
@@ -93,19 +95,6 @@ def run(
 def _module(name: str) -> Any:
     # Loaded when needed: the command line lists figures without loading kernels.
     return importlib.import_module(f"limberjack_lab.papers.{name.replace('/', '.')}")
-
-
-def _measured(name: str, quick: bool, full: bool) -> tuple[Table, Any]:
-    """Return the filled table of a figure and what its pictures need; None when Ctrl-C cut it short."""
-    output, module = importlib.import_module("limberjack_lab.bench.table"), _module(name)
-    table, found = output.Table(name, module.TITLE, quick), None
-    with output.Watch(name) as watch:
-        try:
-            longer = {"full": True} if full and "full" in inspect.signature(module.fill).parameters else {}
-            found = module.fill(table, quick, watch, **longer)
-        except KeyboardInterrupt:
-            table.interrupted = True
-    return table, found
 
 
 def _drawn(name: str, found: Any, folder: Path) -> dict[str, str]:

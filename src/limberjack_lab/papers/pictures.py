@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from limberjack import errors
 from limberjack_lab.bench.frames import rotate
 from limberjack_lab.bench.table import write_whole
 
-__all__ = ["ACCENT", "COOL", "INK", "PALE", "chain_corners", "drawing", "link_length"]
+__all__ = ["ACCENT", "COOL", "INK", "PALE", "chain_corners", "curves", "drawing", "link_length"]
 
 INK, PALE = "#22303c", "#9aa5ad"
 ACCENT, COOL, _PAPER = "#e8743b", "#3f7cac", "#fbfaf7"
@@ -42,6 +42,27 @@ def drawing(path: Path, width: float, height: float) -> Iterator[Any]:
         yield figure
         figure.savefig(buffer, format="png")
     write_whole(path, buffer.getvalue())
+
+
+def curves(
+    path: Path,
+    lines: dict[str, list[float]],
+    *,
+    title: str,
+    xlabel: str,
+    ylabel: str,
+    styles: Sequence[str],
+    mark: float,
+) -> None:
+    """Write a picture of positive values over their number, on a logarithmic scale, with a line at `mark`."""
+    with drawing(path, 7.0, 4.5) as figure:
+        axes = figure.add_axes((0.12, 0.12, 0.85, 0.78))
+        for (label, values), (style, color) in zip(lines.items(), (s.split(" ") for s in styles), strict=True):
+            axes.semilogy([max(value, 1e-17) for value in values], style, color=color, label=label)
+        axes.axvline(mark, color=PALE, linewidth=0.8, linestyle=(0, (4, 3)))
+        axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
+        axes.grid(True, alpha=0.25)
+        axes.legend(fontsize=8)
 
 
 def link_length(model: lj.Model) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import limberjack as lj
-from limberjack_lab.bench import accuracy, mechanisms, orders
+from limberjack_lab.bench import accuracy, mechanisms
 from limberjack_lab.bench.exact import exact_four_bars, exact_governor
 from limberjack_lab.bench.table import Table, Watch
 
@@ -58,7 +58,7 @@ def test_all_integrators_are_measured():
     with pytest.raises(lj.UnknownName) as found:
         lj.Full(integrator="none of them")
     offered = str(found.value).rsplit(" are ", 1)[-1].replace(" or ", ", ").split(", ")
-    assert {word.strip('". ') for word in offered} == set(orders.INTEGRATORS)
+    assert {word.strip('". ') for word in offered} == set(accuracy.INTEGRATORS)
 
 
 def test_pendulum_errors_shrink_with_the_order(table):
@@ -66,7 +66,7 @@ def test_pendulum_errors_shrink_with_the_order(table):
     with Watch("accuracy") as watch:
         accuracy._fill_pendulum(table, mujoco, watch, (1,))
     errors = {row["who"]: row["t1"] for row in table.parts[0].rows}
-    assert set(errors) == {f"Limberjack {word}" for word in (*orders.INTEGRATORS, "rk4, 1 substep")} | {
+    assert set(errors) == {f"Limberjack {word}" for word in (*accuracy.INTEGRATORS, "rk4, 1 substep")} | {
         f"MuJoCo {word}" for word in ("Euler", "implicit", "RK4")
     }
     assert errors["Limberjack rk4"] < errors["Limberjack rk4, 1 substep"] < 1e-11
@@ -100,7 +100,7 @@ def test_a_state_that_is_lost_is_told(monkeypatch, tmp_path):
 def test_orders_are_one_and_four(table):
     """The measured orders are those the integrators promise."""
     with Watch("accuracy") as watch:
-        orders.fill_orders(table, watch)
+        accuracy.fill_orders(table, watch)
     found = {row["who"]: row["order"] for row in table.parts[0].rows}
     promised = {"euler": 1, "semi_implicit": 1, "implicit": 1, "rk4": 4, "momentum": 4}
     assert found == pytest.approx(promised, abs=0.15)
@@ -108,20 +108,20 @@ def test_orders_are_one_and_four(table):
 
 def test_order_ignores_rounding():
     """Errors at the level of rounding do not spoil the slope."""
-    assert orders.measured_order((10, 20, 40), [1e-3, 1e-3 / 16, 1e-13]) == pytest.approx(4.0)
+    assert accuracy.measured_order((10, 20, 40), [1e-3, 1e-3 / 16, 1e-13]) == pytest.approx(4.0)
 
 
 def test_the_picture_is_drawn_only_when_asked(table, tmp_path, monkeypatch):
     """LIMBERJACK_PLOTS names the folder of the picture; without it nothing is written."""
-    monkeypatch.setattr(orders, "_STEPS", (20, 40))
+    monkeypatch.setattr(accuracy, "_STEPS", (20, 40))
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LIMBERJACK_PLOTS", raising=False)
     with Watch("accuracy") as watch:
-        orders.fill_orders(table, watch)
+        accuracy.fill_orders(table, watch)
         assert not list(tmp_path.iterdir())
         monkeypatch.setenv("LIMBERJACK_PLOTS", str(tmp_path / "images"))
-        orders.fill_orders(table, watch)
-    assert (tmp_path / "images" / orders.PICTURE).read_bytes().startswith(b"\x89PNG")
+        accuracy.fill_orders(table, watch)
+    assert (tmp_path / "images" / accuracy.PICTURE).read_bytes().startswith(b"\x89PNG")
 
 
 def test_mechanisms_are_where_they_should_be(table):

@@ -8,10 +8,10 @@ import pytest
 from limberjack import errors, scenes
 from limberjack_lab import bench
 from limberjack_lab.bench import adaptive, paper_grid
-from limberjack_lab.bench.segments import Segment
-from limberjack_lab.bench.segments import adaptive as simulated
+from limberjack_lab.bench.chains import DT, turning_rod
+from limberjack_lab.bench.clock import Segment
+from limberjack_lab.bench.clock import adaptive as simulated
 from limberjack_lab.bench.table import MISSING, Table, Watch
-from limberjack_lab.bench.turning_rod import DT, turning_rod
 
 TINY = adaptive.Extent(12, (1, 3), (3,), (20, 40), (40, 80), (3,), 2, ((1, 5), (1, 50)), 0.002)
 

@@ -172,8 +172,8 @@ def test_the_best_peer_is_compared_with_ours_that_keeps_its_joints():
         {"who": "peer", "us": 40.0, "error": 1.0},
         {"who": "lost", "us": "differs"},
     ]
-    table = Table("multipliers", "", quick=True)
-    closed_trees._bar(table, rows, 12, True)
+    table = Table("multipliers", "", quick=False)
+    closed_trees._bar(table, rows, 12)
     assert table.bars[0].value == 4.0 and table.bars[0].limit == 9.0 and second in table.bars[0].text
 
 

@@ -13,7 +13,7 @@ import limberjack as lj
 from limberjack import scenes
 from limberjack_lab.bench.clock import race
 from limberjack_lab.bench.maximal import DENSE, EULER, PAPER_FACTORS, accelerations, elimination, step_of
-from limberjack_lab.bench.table import Bar, Column, Table, Watch, difference, ratio
+from limberjack_lab.bench.table import Table, Watch, difference, ratio
 from limberjack_lab.papers.pictures import ACCENT, COOL, INK, PALE, drawing
 
 __all__ = ["SYSTEMS", "TITLE", "Growth", "System", "draw", "fill"]
@@ -25,21 +25,13 @@ _QUICK_SIZES = (7, 15, 33)
 
 
 class System(NamedTuple):
-    """A system of the paper.
+    """A system of the paper."""
 
-    Attributes:
-        title: what it is.
-        model: makes it.
-        primary: its multipliers.
-        auxiliary: those of loops and contacts.
-        ms: the paper's time, on a 250 MHz R4400 [ms].
-    """
-
-    title: str
-    model: Callable[[], lj.Model]
-    primary: int
-    auxiliary: int
-    ms: float
+    title: str  # what it is
+    model: Callable[[], lj.Model]  # makes it
+    primary: int  # its multipliers
+    auxiliary: int  # those of loops and contacts
+    ms: float  # the paper's time, on a 250 MHz R4400 [ms]
 
 
 class Growth(NamedTuple):
@@ -60,13 +52,8 @@ SYSTEMS = (
 def _systems(table: Table, seconds: float, watch: Watch) -> None:
     part = table.part(
         "one solve and step: rows, factor, solve, auxiliary rows, explicit Euler",
-        Column("title", "system"),
-        Column("primary", "multipliers,\nprimary"),
-        Column("auxiliary", "auxiliary"),
-        Column("paper", "the paper\n(1996)", "ms"),
-        Column("step", "ours,\none step", "us"),
-        Column("gain", "paper /\nours", "x"),
-        Column("error", "accelerations: ours\nand another way", "rel"),
+        "title: system; primary: multipliers,|primary; auxiliary: auxiliary; paper: the paper|(1996) [ms]; "
+        "step: ours,|one step [us]; gain: paper /|ours [x]; error: accelerations: ours|and another way [rel]",
     )
     for system in SYSTEMS:
         watch(system.title, 1)
@@ -94,12 +81,11 @@ def fill(table: Table, quick: bool, watch: Watch) -> Growth:
     rows = elimination(table, sizes, _CUBED, seconds, watch)
     found = Growth(*({row["rows"]: 1e-6 * row[key] for row in rows if row.get(key)} for key in ("step", "dense")))
     for count, factor in PAPER_FACTORS.items():
-        gain = None if quick else ratio(found.cubic.get(count), found.linear.get(count))
-        table.bars.append(Bar(f"all at once / linear, {count} multipliers", gain, factor))
-    if not quick:
-        low, high = 381, max(found.linear)
-        slope = math.log(found.linear[high] / found.linear[low]) / math.log(high / low)
-        table.bars.append(Bar(f"growth of the linear time, power of the multipliers from {low} on", slope, 1.1, False))
+        gain = ratio(found.cubic.get(count), found.linear.get(count))
+        table.bar(f"all at once / linear, {count} multipliers", gain, factor)
+    low, high = min(381, *found.linear), max(found.linear)
+    slope = math.log(found.linear[high] / found.linear[low]) / math.log(high / low)
+    table.bar(f"growth of the linear time, power of the multipliers from {low} on", slope, 1.1, False)
     table.note("the paper: an SGI Indigo2 with a 250 MHz R4400; its time of rings is that without plus 17 ms")
     table.note("contacts: detection, their rows, the complementarity problem and the rest are inside")
     table.note(

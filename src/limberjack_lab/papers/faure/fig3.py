@@ -8,7 +8,7 @@ import limberjack as lj
 from limberjack_lab.bench.clock import race
 from limberjack_lab.bench.displacements import assembly
 from limberjack_lab.bench.table import Bar, Column, Table, Watch
-from limberjack_lab.papers.pictures import ACCENT, COOL, INK, drawing
+from limberjack_lab.papers.pictures import ACCENT, COOL, curves
 
 __all__ = ["TITLE", "draw", "fill"]
 
@@ -43,16 +43,8 @@ def fill(table: Table, quick: bool, watch: Watch) -> dict[str, list[float]]:
 
 def draw(found: dict[str, list[float]], folder: Path) -> list[tuple[Path, str]]:
     """Draw the error over the iterations."""
-    path = folder / "faure-fig3.png"
-    with drawing(path, 7.0, 4.5) as figure:
-        axes = figure.add_axes((0.12, 0.12, 0.85, 0.78))
-        for (metric, errors), color in zip(found.items(), (COOL, ACCENT), strict=True):
-            values = [max(e, 1e-17) for e in errors]
-            axes.semilogy(range(len(errors)), values, "o-", color=color, label=f"{metric} metric")
-        axes.axvline(6, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))
-        axes.set(
-            title="Ring of figures, 758 constraints", xlabel="assembly iterations of 30", ylabel="largest error [m]"
-        )
-        axes.grid(True, alpha=0.25)
-        axes.legend(frameon=False)
+    path, lines = folder / "faure-fig3.png", {f"{metric} metric": errors for metric, errors in found.items()}
+    labels = {"xlabel": "assembly iterations of 30", "ylabel": "largest error [m]"}
+    styles = (f"o- {COOL}", f"o- {ACCENT}")
+    curves(path, lines, title="Ring of figures, 758 constraints", styles=styles, mark=6, **labels)
     return [(path, "figure 3: error of the assembly")]

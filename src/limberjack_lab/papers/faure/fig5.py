@@ -9,8 +9,8 @@ import numpy as np
 
 from limberjack_lab.bench.clock import race
 from limberjack_lab.bench.displacements import drag, dragging
-from limberjack_lab.bench.table import Bar, Column, Table, Watch
-from limberjack_lab.papers.pictures import ACCENT, COOL, PALE, drawing
+from limberjack_lab.bench.table import Bar, Table, Watch
+from limberjack_lab.papers.pictures import ACCENT, COOL, curves
 
 __all__ = ["TITLE", "draw", "fill"]
 
@@ -43,10 +43,7 @@ def fill(table: Table, quick: bool, watch: Watch) -> dict[str, _Drag]:
     watch.begin(2)
     part = table.part(
         "60 frames of dragging, 60 after the release",
-        Column("iterations", "iterations"),
-        Column("worst", "worst error,\ndragging", "m"),
-        Column("end", "error 60 frames\nafter", "m"),
-        Column("time", "frame", "ms"),
+        "iterations: iterations; worst: worst error,|dragging [m]; end: error 60 frames|after [m]; time: frame [ms]",
     )
     found = {}
     for outer, inner in ((2, 5), (3, 50)):
@@ -62,12 +59,11 @@ def fill(table: Table, quick: bool, watch: Watch) -> dict[str, _Drag]:
 def draw(found: dict[str, _Drag], folder: Path) -> list[tuple[Path, str]]:
     """Draw the error over the frames."""
     path = folder / "faure-fig5.png"
-    with drawing(path, 7.0, 4.5) as figure:
-        axes = figure.add_axes((0.12, 0.12, 0.85, 0.78))
-        for (name, drag), color in zip(found.items(), (ACCENT, COOL), strict=True):
-            axes.semilogy([max(e, 1e-17) for e in drag.errors], color=color, label=f"{name}: {1e3 * drag.frame:.2f} ms")
-        axes.axvline(_FRAMES, color=PALE, linestyle=(0, (4, 3)))
-        axes.set(title="56 solids, 261 constraints, released at frame 60", xlabel="frame", ylabel="largest error [m]")
-        axes.grid(True, alpha=0.25)
-        axes.legend(frameon=False)
+    lines = {f"{name}: {1e3 * drag.frame:.2f} ms": drag.errors for name, drag in found.items()}
+    labels = {
+        "title": "56 solids, 261 constraints, released at frame 60",
+        "xlabel": "frame",
+        "ylabel": "largest error [m]",
+    }
+    curves(path, lines, styles=(f"- {ACCENT}", f"- {COOL}"), mark=_FRAMES, **labels)
     return [(path, "figure 5: error while dragging and after")]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from limberjack_lab.bench.displacements import shaking
-from limberjack_lab.bench.table import Column, Table, Watch
+from limberjack_lab.bench.table import Table, Watch
 from limberjack_lab.papers.pictures import ACCENT, COOL, drawing
 
 __all__ = ["TITLE", "draw", "fill"]
@@ -37,10 +37,7 @@ def fill(table: Table, quick: bool, watch: Watch) -> _Shake:
         found.errors.append(float(sim.stats["joint_error"]))
     part = table.part(
         "28 solids, 108 constraints",
-        Column("frames", "frames"),
-        Column("worst", "worst error", "m"),
-        Column("time", "frame,\nmedian", "ms"),
-        Column("paper", "the paper\n(SGI O2)", "ms"),
+        "frames: frames; worst: worst error [m]; time: frame,|median [ms]; paper: the paper|(SGI O2) [ms]",
     )
     middle = sorted(found.times)[frames // 2]
     part.add(frames=frames, worst=max(found.errors), time=middle, paper=1000.0 / 24)

@@ -11,7 +11,7 @@ import numpy as np
 import limberjack as lj
 from limberjack import scenes
 from limberjack_lab.bench.paper_grid import step_times
-from limberjack_lab.bench.table import Bar, Column, Table, Watch, ratio
+from limberjack_lab.bench.table import Table, Watch, ratio
 
 __all__ = ["TITLE", "Crowd", "draw", "fill"]
 
@@ -27,19 +27,12 @@ _FEW, _MANY = np.array((0.20, 0.25, 0.45)), np.array((0.98, 0.85, 0.25))
 
 
 class Crowd(NamedTuple):
-    """What was found.
+    """What was found."""
 
-    Attributes:
-        scene: the crowd.
-        times: of the pictures [s].
-        q: (times, nq) coordinates at those times.
-        budgets: joints simulated, per figure.
-    """
-
-    scene: scenes.Scene
-    times: list[float]
-    q: np.ndarray
-    budgets: np.ndarray
+    scene: scenes.Scene  # the crowd
+    times: list[float]  # of the pictures [s]
+    q: np.ndarray  # (times, nq) coordinates at those times
+    budgets: np.ndarray  # joints simulated, per figure
 
 
 def _run(scene: scenes.Scene, method: Any, times: list[float]) -> tuple[lj.Simulation, np.ndarray, np.ndarray]:
@@ -83,11 +76,7 @@ def fill(table: Table, quick: bool, watch: Watch) -> Crowd:
 def _times(table: Table, sims: dict[str, lj.Simulation], model: lj.Model, quick: bool) -> None:
     part = table.part(
         f"{model.body_count:,} bodies, {model.nv:,} dofs",
-        Column("who", "method"),
-        Column("joints", "joints\nsimulated"),
-        Column("ms", "one step", "ms"),
-        Column("gain", "DCA / this", "x"),
-        Column("against_full", "full / this", "x"),
+        "who: method; joints: joints|simulated; ms: one step [ms]; gain: DCA / this [x]; against_full: full / this [x]",
     )
 
     cells = {word: 1e-3 * us for word, us in step_times(sims, 0.5 if quick else 20.0, least=20).items()}
@@ -97,8 +86,7 @@ def _times(table: Table, sims: dict[str, lj.Simulation], model: lj.Model, quick:
             who=word, joints=int(joints), ms=cells[word], gain=ratio(cells["DCA"], cells[word]),
             against_full=ratio(cells["full"], cells[word]),
         )  # fmt: skip
-    if not quick:
-        table.bars.append(Bar("full / adaptive, time per step", ratio(cells["full"], cells["adaptive"]), 2.0))
+    table.bar("full / adaptive, time per step", ratio(cells["full"], cells["adaptive"]), 2.0)
     table.note("processor time of one thread, best of samples taken in turns; updates of the region included")
 
 
@@ -110,12 +98,8 @@ def _errors(table: Table, scene: scenes.Scene, budgets: np.ndarray, positions: d
     """Add how far bodies are from where the full run has them, in metres and in the picture, by distance."""
     part = table.part(
         "from the nearest to the farthest: distance of bodies from the full run at the end, mean by mass",
-        Column("ring", "people"),
-        Column("distance", "mean distance\nto the camera", "m"),
-        Column("budget", "mean joints\nsimulated"),
-        Column("travel", "bodies moved\nby", "m"),
-        Column("error", "mean error", "m"),
-        Column("pixels", "mean error in\na 1080p picture", "pixels"),
+        "ring: people; distance: mean distance|to the camera [m]; budget: mean joints|simulated; "
+        "travel: bodies moved|by [m]; error: mean error [m]; pixels: mean error in|a 1080p picture [pixels]",
     )
     count = len(budgets)
     eye = np.array(scene.camera.position)

@@ -10,7 +10,7 @@ import numpy as np
 import limberjack as lj
 from limberjack import scenes
 from limberjack_lab.bench.paper_grid import pushed, step_times
-from limberjack_lab.bench.table import Bar, Column, Table, Watch
+from limberjack_lab.bench.table import Table, Watch
 from limberjack_lab.papers.pictures import ACCENT, COOL, INK, PALE, chain_corners, drawing, link_length
 
 __all__ = ["TITLE", "Study", "draw", "fill", "study"]
@@ -25,21 +25,13 @@ _SHOWN = 9
 
 
 class Study(NamedTuple):
-    """What was found.
+    """What was found."""
 
-    Attributes:
-        model: the pendulum.
-        times: of the frames [s].
-        errors: per budget the (states, frames) mean distance of the links from the full run [m].
-        travel: (states, frames) mean distance of the links from their start in the full run [m].
-        motions: of the first state, per budget and for all joints, the frames' q.
-    """
-
-    model: lj.Model
-    times: np.ndarray
-    errors: dict[int, np.ndarray]
-    travel: np.ndarray
-    motions: dict[int, np.ndarray]
+    model: lj.Model  # the pendulum
+    times: np.ndarray  # of the frames [s]
+    errors: dict[int, np.ndarray]  # per budget the (states, frames) mean distance of the links from the full run [m]
+    travel: np.ndarray  # (states, frames) mean distance of the links from their start in the full run [m]
+    motions: dict[int, np.ndarray]  # of the first state, per budget and for all joints, the frames' q
 
 
 def _motion(model: lj.Model, method: Any, dt: float, seconds: float) -> lj.Trajectory:
@@ -80,15 +72,9 @@ def fill(table: Table, quick: bool, watch: Watch) -> Study:
     times = {key: 1e-3 * us for key, us in step_times(sims, 0.5 if quick else 15.0).items()}
     part = table.part(
         f"mean distance of the links from the full run over {seconds:g} s, {states} random states",
-        Column("joints", "joints simulated"),
-        Column("median", "median", "m"),
-        Column("low", "lower\nquartile", "m"),
-        Column("high", "upper\nquartile", "m"),
-        Column("share", "median share\nof the motion", "%"),
-        Column("ms", "ours", "ms/step"),
-        Column("gain", "DCA / ours", "x"),
-        Column("paper_ms", "paper", "ms/step"),
-        Column("paper_gain", "DCA /\nthe paper's", "x"),
+        "joints: joints simulated; median: median [m]; low: lower|quartile [m]; high: upper|quartile [m]; "
+        "share: median share|of the motion [%]; ms: ours [ms/step]; gain: DCA / ours [x]; "
+        "paper_ms: paper [ms/step]; paper_gain: DCA /|the paper's [x]",
     )
     travelled = found.travel.mean(axis=1)
     part.add(joints=f"all {links}, by the DCA", ms=times["DCA"], gain=1.0, paper_ms=PAPER_MS.get(links))
@@ -103,9 +89,8 @@ def fill(table: Table, quick: bool, watch: Watch) -> Study:
             ms=times[budget], gain=times["DCA"] / times[budget], paper_ms=PAPER_MS.get(budget),
             paper_gain=PAPER_MS[300] / PAPER_MS[budget] if budget in PAPER_MS else None,
         )  # fmt: skip
-    if not quick:
-        growing = min(b / a for a, b in zip(medians[:-1], medians[1:], strict=True))
-        table.bars.append(Bar("median error of a budget / of the next larger one, the smallest", growing, 1.0))
+    growing = min(b / a for a, b in zip(medians[:-1], medians[1:], strict=True))
+    table.bar("median error of a budget / of the next larger one, the smallest", growing, 1.0)
     table.note(f"mean distance the links travel: {np.median(travelled):.3g} m, median over the states")
     table.note("the full run is that of method full; the region is updated every 20 steps of 0.25 ms")
     return found

@@ -10,8 +10,8 @@ import numpy as np
 
 import limberjack as lj
 from limberjack import scenes
-from limberjack_lab.bench.table import Bar, Column, Table, Watch
-from limberjack_lab.bench.turning_rod import cuts
+from limberjack_lab.bench.chains import cuts
+from limberjack_lab.bench.table import Bar, Table, Watch
 from limberjack_lab.papers.pictures import ACCENT, COOL, INK, PALE, chain_corners, drawing
 
 __all__ = ["TITLE", "breadth_first", "draw", "fill", "held"]
@@ -26,25 +26,15 @@ _REST = 1e-5
 
 @dataclass
 class Rest:
-    """Where a simulation came to rest.
+    """Where a simulation came to rest."""
 
-    Attributes:
-        title: which.
-        model: what moved.
-        seconds: how long it took [s].
-        speed: of its fastest joint at the end [rad/s].
-        corners: (links + 1, 2) of the chain at the end.
-        active: joints that were simulated at some time.
-        last: joints simulated at the end.
-    """
-
-    title: str
-    model: lj.Model
-    seconds: float = 0.0
-    speed: float = 0.0
-    corners: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
-    active: set[str] = field(default_factory=set)
-    last: list[str] = field(default_factory=list)
+    title: str  # which
+    model: lj.Model  # what moved
+    seconds: float = 0.0  # how long it took [s]
+    speed: float = 0.0  # of its fastest joint at the end [rad/s]
+    corners: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))  # (links + 1, 2) of the chain at the end
+    active: set[str] = field(default_factory=set)  # joints that were simulated at some time
+    last: list[str] = field(default_factory=list)  # joints simulated at the end
 
 
 def breadth_first(model: lj.Model, count: int) -> list[str]:
@@ -90,13 +80,8 @@ def fill(table: Table, quick: bool, watch: Watch) -> list[Rest]:
     ]
     part = table.part(
         "distance of the 51 corners of the chain from where they are with all joints",
-        Column("who", "joints simulated"),
-        Column("mean", "mean", "m"),
-        Column("most", "largest", "m"),
-        Column("tied", "tied link", "m"),
-        Column("ever", "joints ever\nsimulated"),
-        Column("seconds", "simulated", "s"),
-        Column("speed", "fastest joint\nat the end", "rad/s"),
+        "who: joints simulated; mean: mean [m]; most: largest [m]; tied: tied link [m]; "
+        "ever: joints ever|simulated; seconds: simulated [s]; speed: fastest joint|at the end [rad/s]",
     )
     reference, tied = rests[0].corners, 30
     errors = [np.linalg.norm(rest.corners - reference, axis=1) for rest in rests]

@@ -8,7 +8,7 @@ import numpy as np
 
 from limberjack_lab.bench import paper_grid
 from limberjack_lab.bench.paper_grid import FORCES, JOINTS, Grid, paper_ratio
-from limberjack_lab.bench.table import Bar, Table, Watch
+from limberjack_lab.bench.table import Table, Watch
 from limberjack_lab.papers.pictures import drawing
 
 __all__ = ["TITLE", "draw", "fill"]
@@ -22,12 +22,9 @@ def fill(table: Table, quick: bool, watch: Watch) -> Grid:
     chosen = _QUICK if quick else (FORCES, JOINTS)
     watch.begin(len(chosen[0]))
     grid = paper_grid.fill(table, 300, chosen, 0.2 if quick else 10.0, watch)
-    if not quick:
-        better = min(grid.gain(n, b) / paper_ratio(n, b) for n in grid.forces for b in grid.joints)
-        table.bars += [
-            Bar("our gain over our DCA / the paper's over its own, the smallest of the grid", better, 1.0),
-            Bar("gain over the DCA at N_A = 1, N_F = 1", grid.gain(1, 1), 100.0),
-        ]
+    better = min(grid.gain(n, b) / paper_ratio(n, b) for n in grid.forces for b in grid.joints)
+    table.bar("our gain over our DCA / the paper's over its own, the smallest of the grid", better, 1.0)
+    table.bar("gain over the DCA at N_A = 1, N_F = 1", grid.gain(1, 1), 100.0)
     slower = np.median([grid.gain(n, "full") for n in grid.forces])
     table.note("processor time of one thread, best of samples in turns; region updates, every 20 steps, included")
     table.note(f"joints exchanged per update: {min(grid.changes):.3g} to {max(grid.changes):.3g}, by cell")

@@ -11,7 +11,7 @@ import numpy as np
 import limberjack as lj
 from limberjack import scenes
 from limberjack_lab.bench.free_bodies import FRAME, run_ours
-from limberjack_lab.bench.table import Bar, Column, Table, Watch
+from limberjack_lab.bench.table import Bar, Table, Watch, columns
 
 __all__ = ["RUNS", "TITLE", "draw", "fill"]
 
@@ -47,19 +47,10 @@ RUNS = (
     _Case("newtons_cradle", {}, {}, "5 balls"),
 )
 
-_COLUMNS = (
-    Column("scene", "scene"),
-    Column("what", "what"),
-    Column("bodies", "bodies"),
-    Column("joints", "joints"),
-    Column("contacts", "contacts"),
-    Column("frames", "frames"),
-    Column("seconds", "frame", "s"),
-    Column("share", "of it\nin joints", "%"),
-    Column("gap", "largest gap\nof a joint", "m"),
-    Column("depth", "overlap\nat the end", "m"),
-    Column("energy", "energy gained\nor lost", "J"),
-    Column("speed", "fastest body\nat the end", "m/s"),
+_COLUMNS = columns(
+    "scene: scene; what: what; bodies: bodies; joints: joints; contacts: contacts; frames: frames; "
+    "seconds: frame [s]; share: of it|in joints [%]; gap: largest gap|of a joint [m]; depth: overlap|at the end [m]; "
+    "energy: energy gained|or lost [J]; speed: fastest body|at the end [m/s]"
 )
 
 

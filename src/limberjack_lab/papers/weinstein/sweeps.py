@@ -9,8 +9,8 @@ import numpy as np
 import limberjack as lj
 from limberjack import scenes
 from limberjack_lab.bench.free_bodies import FRAME, run_ours
-from limberjack_lab.bench.table import Bar, Column, Table, Watch
-from limberjack_lab.papers.pictures import ACCENT, COOL, INK, PALE, drawing
+from limberjack_lab.bench.table import Bar, Table, Watch
+from limberjack_lab.papers.pictures import ACCENT, COOL, INK, PALE, curves
 
 __all__ = ["TITLE", "draw", "fill"]
 
@@ -22,12 +22,8 @@ def fill(table: Table, quick: bool, watch: Watch) -> dict[str, list[float]]:
     """Run bridge and net by sweeps and at once."""
     part = table.part(
         f"{_FRAMES} frames of 8 substeps",
-        Column("scene", "scene"),
-        Column("sweeps", "joints"),
-        Column("frames", "frames"),
-        Column("time", "frame", "ms"),
-        Column("worst", "largest gap\nof a joint", "m"),
-        Column("end", "at the end", "m"),
+        "scene: scene; sweeps: joints; frames: frames; time: frame [ms]; worst: largest gap|of a joint [m]; "
+        "end: at the end [m]",
     )
     frames = 3 if quick else _FRAMES
     models = {
@@ -54,12 +50,7 @@ def fill(table: Table, quick: bool, watch: Watch) -> dict[str, list[float]]:
 def draw(found: dict[str, list[float]], folder: Path) -> list[tuple[Path, str]]:
     """Draw the errors over the frames."""
     path = folder / "weinstein-sweeps.png"
-    with drawing(path, 7.0, 4.5) as figure:
-        axes = figure.add_axes((0.12, 0.12, 0.85, 0.78))
-        for (name, errors), color in zip(found.items(), 2 * (ACCENT, COOL, PALE, INK), strict=True):
-            style = "-" if name.startswith("bridge") else "--"
-            axes.semilogy([max(e, 1e-12) for e in errors], style, color=color, label=name)
-        axes.set(title="Joints by sweeps and at once", xlabel="frame", ylabel="largest gap of a joint [m]")
-        axes.grid(True, alpha=0.25)
-        axes.legend(frameon=False, fontsize=7)
+    styles = [f"{line} {color}" for line in ("-", "--") for color in (ACCENT, COOL, PALE, INK)]
+    labels = {"title": "Joints by sweeps and at once", "xlabel": "frame", "ylabel": "largest gap of a joint [m]"}
+    curves(path, found, styles=styles, mark=0, **labels)
     return [(path, "gaps of joints by 5, 9 and 15 sweeps, and at once")]
