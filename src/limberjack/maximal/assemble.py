@@ -1,4 +1,12 @@
-"""`assemble`: close the joints of a model from any start; `pose`: coordinates that bring points to their targets."""
+"""`assemble`: close the joints of a model from any start; `pose`: coordinates that bring points to their targets.
+
+`Assembler` owns the solids of one model and corrects them by displacements (`displacement_solve.py`), in the unit
+metric unless told otherwise: geometry alone decides then, and light bodies do not spin away. Where the loops are few,
+solves are preconditioned by a spanning tree of the joints. `pose` treats targets as trackers and ends with damped
+Newton iterations on the joint coordinates.
+
+Reference: Faure 1998, section 3.4 (assembly) and section 4.1 (inverse kinematics).
+"""
 
 from __future__ import annotations
 
@@ -46,19 +54,17 @@ __all__ = [
     "with_start",
 ]
 
-# `Assembler`: the solids of a model, moved until its joints close; `assemble` and `pose` are its faces.
-
-# The paper's cut of rotations in one iteration [rad].
+# Section 3.4: largest rotation in one iteration [rad].
 CLAMP = 0.8
-# By how much the errors may grow in one iteration: far starts go through worse places to better ones.
+# By how much the errors may grow in one iteration: from far starts they need not decrease monotonically.
 _WORSE = 3.0
-# Of all rows, those that loops may have for the spanning tree to be worth its solves.
+# Share of rows in loops up to which the spanning tree is used as preconditioner.
 _LOOP_SHARE = 0.25
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where a point of a body is wanted: its place in the body frame, in the world, and the body's rotation or None."""
+    """Target of a point of a body: the point in the body frame, its world position, and the body's rotation or None."""
 
     name: str
     body: int
@@ -68,11 +74,11 @@ class Target:
 
 
 def checked_targets(model: Model, targets: Any, what: str) -> tuple[list[Target], list[int]]:
-    """Return targets and bodies that stay where they are, from names or a mapping of names.
+    """Return targets and fixed bodies, from names or a mapping of names.
 
     Args:
         model: the model.
-        targets: names of bodies that stay; or {body or point: None, position, or (position, rotation)}.
+        targets: names of fixed bodies; or {body or point: None, position, or (position, rotation)}.
         what: the argument's name, for errors.
     """
     if targets is None:
@@ -111,14 +117,14 @@ def _checked_place(model: Model, name: str, value: Any, what: str) -> tuple[np.n
 
 
 class Assembler:
-    """The solids of one model and all that a correction of them needs.
+    """The solids of one model and the work arrays of their corrections.
 
     Args:
         model: the model.
         q: (nq,) coordinates the solids start at; `model.q0` when None.
-        targets: where points are wanted.
-        fixed: bodies with null inverse mass.
-        limits: whether joint limits count.
+        targets: targets of points.
+        fixed: bodies with zero inverse mass.
+        limits: whether joint limits apply.
     """
 
     def __init__(
@@ -141,7 +147,7 @@ class Assembler:
         self.pose = np.zeros((len(self.whole.bodies.kind), POSE))
         link = model.arrays.body_link
         self.work.free[[int(link[b]) for b in fixed if link[b] >= 0]] = 0.0
-        # a body of each link, to read the link's pose off
+        # a body of each link, from which the link's pose is read
         self._body = np.zeros(len(self.pose), np.int64)
         for b in range(model.body_count - 1, -1, -1):
             if link[b] >= 0:
@@ -172,7 +178,7 @@ class Assembler:
         return offset[..., :9].reshape(*offset.shape[:-1], 3, 3), offset[..., 9:]
 
     def put(self, q: np.ndarray) -> None:
-        """Place the solids as coordinates q say; turns count from there."""
+        """Place the solids at coordinates q; angles are unwrapped from there."""
         self.near = np.array(q, float)
         self.put_bodies(*forward_kinematics(self.model, self.near))
         table, e = self.whole.table, self._e
@@ -192,7 +198,7 @@ class Assembler:
             e.state[pair, COORDINATES : COORDINATES + count] = start if len(start) == count else 0.0
 
     def put_bodies(self, positions: np.ndarray, rotations: np.ndarray) -> None:
-        """Place the solids where body frames are given; of several bodies on one link the first counts."""
+        """Place the solids at given body frames; of several bodies on one link the first counts."""
         if not len(self.pose):
             return
         r, p = matrix_from_quaternion(rotations[self._body]), positions[self._body]
@@ -222,7 +228,7 @@ class Assembler:
         physical: bool = False,
         clamp: float = CLAMP,
     ) -> int:
-        """Move the solids; return 0, or 1 where they are no longer finite. `work.report` tells the rest."""
+        """Move the solids; return 0, or 1 where they are no longer finite. Details are in `work.report`."""
         self.work.lam_total[:] = 0.0
         self.work.active[self.net.ends[0] : self.net.ends[1]] = 0
         return self._correct(iterations, solver_iterations, tolerance, solver_tolerance, physical, clamp)
@@ -237,10 +243,10 @@ class Assembler:
         physical: bool = False,
         clamp: float = CLAMP,
     ) -> int:
-        """Move the solids as `correct` does, and take no iteration that makes things much worse.
+        """Move the solids as `correct` does, undoing iterations after which the errors are much larger.
 
-        Where constraints contradict another, or nearly, a solve to the end asks for displacements without bound; one
-        that is cut short does not. `work.report` counts all iterations.
+        Where constraints contradict each other, or nearly, a converged solve asks for unbounded displacements; one with
+        few iterations does not. `work.report` counts all iterations.
         """
         report, most = self.work.report, solver_iterations
         self._preconditioner = self._tree()
@@ -256,7 +262,7 @@ class Assembler:
             self.pose[:], self._e.near[:], self.work.krylov.recycled[:] = before, near, 0.0
             status = self._correct(0, 0, tolerance, solver_tolerance, physical, clamp)
             if self._preconditioner is not None:
-                self._preconditioner = None  # what joints of the tree cannot give way to, all together may
+                self._preconditioner = None  # contradictions with the tree are solved in least squares without it
                 continue
             if most <= 1:
                 break
@@ -265,7 +271,7 @@ class Assembler:
         return status
 
     def _tree(self) -> TreePreconditioner | None:
-        """Return what solves over the spanning tree work on, or None where it would not help."""
+        """Return the preconditioner by the spanning tree, or None where it would not help."""
         system, net, table = self.net.system, self.net, self.whole.table
         fixed = self.work.free == 0.0
         if self._fixed_preconditioner is not None and (self._fixed_preconditioner[0] == fixed).all():
@@ -284,7 +290,7 @@ class Assembler:
     def _step(
         self, solver_iterations: int, tolerance: float, solver_tolerance: float, physical: bool, clamp: float
     ) -> int:
-        """Take one iteration, over the tree where there is one."""
+        """Take one iteration, preconditioned by the tree where there is one."""
         w, options = self.work, (tolerance, solver_tolerance, physical, clamp)
         if self._preconditioner is not None:
             self._correct(1, 0, *options, given=ASSEMBLE_ONLY)
@@ -320,7 +326,7 @@ class Assembler:
         return p, quaternion_from_matrix(r)
 
     def residuals(self) -> dict[str, float]:
-        """Return the largest error of each joint, as last looked at [m, rad]."""
+        """Return the largest error of each joint, as last evaluated [m, rad]."""
         out = dict.fromkeys(self.model.joint_names, 0.0)
         sided, rows = int(self.net.rows[0]), int(self.net.rows[1])
         sizes = np.abs(self.work.residual[:rows])
@@ -332,7 +338,7 @@ class Assembler:
 
 
 def read_coordinates(model: Model, positions: np.ndarray, rotations: np.ndarray, near: np.ndarray) -> np.ndarray:
-    """Return (nq,) the coordinates of the tree's joints read off body frames, turns counted nearest to `near`."""
+    """Return (nq,) the coordinates of the tree's joints from body frames, angles unwrapped nearest to `near`."""
     q = np.array(near, float)
     turned = matrix_from_quaternion(rotations)
     for i, name in enumerate(model.joint_names[: model.body_count]):
@@ -351,9 +357,9 @@ def read_coordinates(model: Model, positions: np.ndarray, rotations: np.ndarray,
 
 
 METRICS = ("unit", "physical")
-# After so many iterations a pose is brought back within the limits, and goes on from there.
+# After so many iterations a pose is clipped to the limits.
 _ROUND = 12
-# From nearer than this a few iterations of Newton's method on the coordinates end it [m, rad].
+# Errors below which Newton's method on the coordinates is used [m, rad], and its largest number of iterations.
 _NEAR, _NEWTON = 0.1, 40
 
 
@@ -424,7 +430,7 @@ def assemble(
     if metric not in METRICS:
         raise UnknownName("metric", metric, "lj.assemble", METRICS)
     if metric == "physical":
-        new_maximal(model, frozenset())  # which names a body without mass
+        new_maximal(model, frozenset())  # raises for a body without mass
     targets, fixed = checked_targets(model, pins, "pins")
     start = model.q0 if q is None else array_of(q, (model.nq,), "q", model)
     work = Assembler(model, start, targets, fixed, limits=limits)
@@ -515,7 +521,7 @@ def _follow(
         work.put(q)
         work.settle(min(_ROUND, most - count), inner, tolerance=0.01 * tolerance, solver_tolerance=1e-6)
         count, total = count + max(1, int(work.work.report[0])), total + int(work.work.report[1])
-        # joints stay closed and within their limits whatever the targets ask: what has to give way are the targets
+        # joints and limits take precedence over the targets
         q = _clipped(model, read_coordinates(model, *work.bodies(), q))
         if not (model.loop_names or fixed):
             q = _newton(model, wanted, q, tolerance)
@@ -534,7 +540,7 @@ def _follow(
 
 
 def _newton(model: Model, wanted: list[Target], q: np.ndarray, tolerance: float) -> np.ndarray:
-    """Return q with its scalar coordinates moved within the limits so that near targets are met: damped Newton."""
+    """Return q with its scalar coordinates moved to near targets within the limits, by damped Newton iterations."""
     low, high = _bounds(model)
     runs = [(int(v) + i, int(p) + i) for v, p, n in model.arrays.links.runs for i in range(int(n))]
     v, place = (
@@ -555,7 +561,7 @@ def _newton(model: Model, wanted: list[Target], q: np.ndarray, tolerance: float)
             out = (new[place] < low[place]) | (new[place] > high[place])
             if not out.any():
                 break
-            # those at their limits stay there, the rest tries once more
+            # coordinates at their limits are fixed, and the step is repeated with the rest
             new = np.clip(new, low, high)
             free &= ~out
         changed = _target_errors(model, wanted, new)
@@ -566,7 +572,7 @@ def _newton(model: Model, wanted: list[Target], q: np.ndarray, tolerance: float)
 
 
 def _target_errors(model: Model, wanted: list[Target], q: np.ndarray) -> np.ndarray:
-    """Return how far all targets are missed, world axes: places, and rotation vectors where rotations are wanted."""
+    """Return the errors of all targets, world axes: of positions, and rotation vectors of targets with rotations."""
     positions, rotations = forward_kinematics(model, q)
     out = []
     for target in wanted:
@@ -578,7 +584,7 @@ def _target_errors(model: Model, wanted: list[Target], q: np.ndarray) -> np.ndar
 
 
 def _target_rows(model: Model, target: Target, q: np.ndarray) -> np.ndarray:
-    """Return the rows of a target by the velocities: of its point, and of its body's turning where wanted."""
+    """Return the Jacobian of a target: of its point, and of its body's rotation where it has one."""
     positions, rotations = forward_kinematics(model, q)
     point = positions[target.body] + matrix_from_quaternion(rotations[target.body]) @ target.place
     rows = jacobian(model, q, model.body_names[target.body], point)
@@ -608,7 +614,7 @@ def _target_error(target: Target, positions: np.ndarray, rotations: np.ndarray) 
 
 
 def _clipped(model: Model, q: np.ndarray) -> np.ndarray:
-    """Return q with scalar coordinates cut at their limits."""
+    """Return q with scalar coordinates clipped to their limits."""
     low, high = _bounds(model)
     return np.clip(q, low, high)
 
@@ -622,7 +628,7 @@ def _bounds(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _random_start(model: Model, q: np.ndarray, draw: np.random.Generator) -> np.ndarray:
-    """Return other coordinates within the limits: bounded ones anywhere, the rest as they are."""
+    """Return q with bounded coordinates drawn at random within their limits."""
     low, high = _bounds(model)
     bounded = np.isfinite(low) & np.isfinite(high)
     out = q.copy()

@@ -1,12 +1,12 @@
-"""Rattle of rigid bodies on ball joints: nets, ropes and trees of balls, at a third of what general rows cost.
+"""RATTLE for rigid bodies on ball joints: nets, ropes and trees of balls, at a third of the cost of general rows.
 
-The step is that of the integrator rattle, with all it needs of a joint being two levers: rows of a ball joint are the
-world's axes, a block of J is s [-(r x) | 1]. Bodies fly four at a time (`flight`). Momenta begin each step with
-impulses drawn out from the two steps before, which close the joints to 1e-8 m in most motions.
+The step is that of `methods/multipliers/rattle.py`; of a joint it needs two levers only: the rows of a ball joint are
+the world axes, a block of J is s [-(r x) | 1]. Bodies fly four at a time (`free_flight.py`). Each step starts with
+impulses extrapolated from the two steps before, which close the joints to 1e-8 m in most motions.
 
-What makes the velocities fit at the end of a step of rattle, the joints take back at the start of the next: the path is
-the same without it. So it is left out between steps, and found once for the velocities that are shown. The factor only
-corrects what was drawn out: it serves until bodies have turned by a little.
+The velocity projection at the end of a RATTLE step does not change the path: the impulses of the next step undo it. So
+it is left out between steps, and done once for the velocities that are reported. The factor only corrects the
+extrapolation: it is reused until bodies have turned by a small angle.
 """
 
 from __future__ import annotations
@@ -52,34 +52,32 @@ from limberjack.spatial.vectors import cross, rotate, symmetric_times
 __all__ = ["BallWork", "Balls", "ball_ends", "ball_system", "momenta_of", "new_balls", "take_ball_steps"]
 
 
-# A factor serves until bodies have turned by this much since it was made [rad], or for so many steps.
+# A factor is reused until bodies have turned by this much since it was made [rad], or for so many steps.
 _MAX_ROTATION, _MAX_STEPS = 0.05, 8
-# Places in `factor_age`: steps since the factor was made, -1 = none; rotation since; whether the factor is there.
+# Indices of `factor_age`: steps since the factor was made, -1 = none; rotation since; whether the factor is valid.
 _STEPS, _ROTATED, _VALID = 0, 1, 2
 
 
 class Balls(NamedTuple):
-    """Rigid bodies on ball joints; n bodies, c joints, t touches of a joint and a body."""
+    """Rigid bodies on ball joints; n bodies, c joints, t incidences of a joint and a body."""
 
     center: np.ndarray  # (n, 3) com in the link's frame
     link: np.ndarray  # (c, 2) bodies a and b, -1 = the world
-    lane: np.ndarray  # (c, 4) first row and lane of a and of b in the rows of `flight`, -1 = the world
-    lever: np.ndarray  # (c, 6) the joint in a and in b from their com, body axes; of the world its place there
+    lane: np.ndarray  # (c, 4) first row and lane of a and of b in the rows of `free_flight.py`, -1 = the world
+    lever: np.ndarray  # (c, 6) the joint in a and in b from their com, body axes; in the world its position
     incidence: np.ndarray  # (c, 2) rows of `levers`, -1 = none
     gravity: np.ndarray  # (3,)
 
 
 class BallWork(NamedTuple):
-    """What a step fills; `bodies` and `impulses` feed the next."""
+    """Work arrays of a step; `bodies` and `impulses` are inputs of the next."""
 
-    bodies: (
-        np.ndarray
-    )  # (rows, 4) see `flight`; momenta as the joints' impulses left them, velocities made to fit are `u`
+    bodies: np.ndarray  # (rows, 4) see `free_flight.py`; momenta before the velocity projection
     saved: np.ndarray  # (rows, 4) those before the step of the simulation
-    reported: np.ndarray  # (6 n,) the velocities that belong to the momenta
+    reported: np.ndarray  # (6 n,) the projected velocities last reported
     levers: np.ndarray  # (t, 4) world axes, and the sign
     minv: np.ndarray  # (n or some more, 7) world inverse inertia, 1 / m
-    compliance: np.ndarray  # (3 c,) zeros: joints do not give way
+    compliance: np.ndarray  # (3 c,) zeros: joints have no compliance
     rhs: np.ndarray  # (3 c,)
     lam: np.ndarray  # (3 c,)
     impulses: np.ndarray  # (4, 3 c) impulses of the last step and of the one before, see `_extrapolate`
@@ -158,7 +156,7 @@ def momenta_of(work: BallWork) -> np.ndarray:
 
 @outlined
 def _set_levers(balls, b, levers):
-    """Fill the levers at the rotations a step starts from."""
+    """Fill the levers at the rotations of the start of the step."""
     p = balls.lever
     for k in range(len(balls.link)):
         for end in range(2):
@@ -170,7 +168,7 @@ def _set_levers(balls, b, levers):
 
 @outlined
 def _set_factor(balls, structure, b, levers, minv, compliance, factored):
-    """Fill levers, inverse masses and a factor at the rotations a step starts from; return the status of `factor`."""
+    """Fill levers, inverse masses and a factor at the start of the step; return the status of `factor`."""
     set_inverses(b, minv)
     _set_levers(balls, b, levers)
     assemble_ball_joints(structure, minv, levers, compliance, factored)
@@ -179,7 +177,7 @@ def _set_factor(balls, structure, b, levers, minv, compliance, factored):
 
 @outlined
 def _refactor(balls, structure, w, report):
-    """Make the factor anew at the rotations a step starts from; return 0 or STUCK."""
+    """Factor at the rotations of the start of the step; return 0 or STUCK."""
     save_rotations(w.bodies, w.factor_rotations)
     w.factor_age[_STEPS] = w.factor_age[_ROTATED] = 0.0
     w.factor_age[_VALID] = 1.0
@@ -192,7 +190,7 @@ def _refactor(balls, structure, w, report):
 
 @inner
 def _joint_position(balls, k, end, b):
-    """Return where joint k is as its body a (end 0) or b (end 1) has it."""
+    """Return the position of joint k on its body a (end 0) or b (end 1)."""
     row, j, o, p = balls.lane[k, 2 * end], balls.lane[k, 2 * end + 1], 3 * end, balls.lever
     if row < 0:
         return p[k, o], p[k, o + 1], p[k, o + 2]
@@ -202,7 +200,7 @@ def _joint_position(balls, k, end, b):
 
 @outlined
 def _set_gaps(balls, h, b, rhs):
-    """Fill the right sides that close the gaps at the poses given over h; return the largest gap and its row."""
+    """Fill the right sides that close the gaps at the current poses over h; return the largest gap and its row."""
     worst, at = 0.0, -1
     f = -1.0 / h
     for k in range(len(balls.link)):
@@ -264,12 +262,12 @@ def _set_rates(balls, levers, u, rhs):
 
 @outlined
 def _project_velocities(balls, structure, w, u):
-    """Fill u with the velocities of the momenta, made to keep the joints closed; the momenta stay as they are."""
+    """Fill u with the velocities of the momenta, projected onto the joints; the momenta are not changed."""
     dropped = _set_factor(balls, structure, w.bodies, w.levers, w.minv, w.compliance, w.projection)
     set_velocities(w.bodies, w.minv, u)
     if dropped < 0:
         return STUCK
-    # near-dependent rows amplify rounding: once more where any was dropped
+    # near-dependent rows amplify rounding: refine once where any was dropped
     for _ in range(2 if dropped > 0 else 1):
         _set_rates(balls, w.levers, u, w.rhs)
         solve(structure, w.projection, w.rhs, w.lam)
@@ -290,7 +288,7 @@ def _project_velocities(balls, structure, w, u):
 
 @outlined
 def _extrapolate(known, impulses, h, lam):
-    """Fill lam with the impulses of a step of h: those to expect, and those that undo what the last ones left.
+    """Fill lam with the extrapolated impulses of a step of h, corrected by the remaining errors of the last ones.
 
     Rows of `impulses`: impulses, divided by the step, that would have closed the joints exactly in the last step and in
     the one before; excess impulses X of those two steps, gap = h A X. The next step starts with that gap and a speed of
@@ -306,7 +304,7 @@ def _extrapolate(known, impulses, h, lam):
 
 @inner
 def _close(balls, structure, h, tolerance, work, report):
-    """Find the impulses that close the joints after a flight of h; return 0, OPEN_LOOP or STUCK."""
+    """Solve for the impulses that close the joints after a flight of h; return 0, OPEN_LOOP or STUCK."""
     w = work
     worst, last, turned = 0.0, np.inf, 0.0
     for iteration in range(MAX_ITERATIONS):
@@ -357,7 +355,7 @@ def _one_step(balls, structure, h, tolerance, wrenches, work, report):
 
 @inner
 def _begin(balls, structure, pose, u, work, report):
-    """Take over the state, unless it is the one left behind; return 0 or STUCK."""
+    """Set the state, unless it is unchanged since the last step; return 0 or STUCK."""
     w = work
     known = w.known[0] > 0 and w.factor_age[_STEPS] >= 0.0
     for k in range(len(u)):
@@ -379,7 +377,7 @@ def _begin(balls, structure, pose, u, work, report):
 
 @outlined
 def _reset_extrapolation(w):
-    """Draw nothing out of the steps before."""
+    """Discard the impulses of the steps before."""
     w.known[0] = 0
     for r in range(len(w.lam)):
         w.impulses[0, r] = w.impulses[2, r] = w.impulses[3, r] = 0.0
@@ -387,7 +385,7 @@ def _reset_extrapolation(w):
 
 @outlined
 def _restart(balls, structure, w, report):
-    """Go back to the state kept, with nothing drawn out and a factor made there; return 0 or STUCK."""
+    """Restore the saved state, without extrapolation and with a new factor; return 0 or STUCK."""
     _reset_extrapolation(w)
     restore_state(w.saved, w.bodies)
     accept_poses(w.bodies, False)
@@ -407,7 +405,7 @@ def take_ball_steps(
     # out
     pose, u, work, report,
 ):  # fmt: skip
-    """Take n steps of `substeps` times h; stop at the first that fails and put back the state before it.
+    """Take n steps of `substeps` times h; stop at the first that fails and restore the state before it.
 
     Args:
         balls: the model.
@@ -420,7 +418,7 @@ def take_ball_steps(
         pose: (n, POSE) com and quaternion of each body.
         u: (6 n,) angular velocity and velocity of the com, world axes.
         work: scratch, and the impulses of the last step.
-        report: (4,) corrections, gap left, its row, node of a failed pivot.
+        report: (4,) corrections, remaining gap, its row, node of a failed pivot.
 
     Returns:
         steps taken, and 0, -1 - k for a velocity k that is not finite, OPEN_LOOP or STUCK.
@@ -438,7 +436,7 @@ def take_ball_steps(
             if status != 0:
                 break
         if status == OPEN_LOOP and not restarted:
-            # impulses drawn out go wrong where joints begin or cease to follow from others
+            # extrapolation fails where joints become dependent on others, or independent
             restarted, status = True, _restart(balls, structure, w, report)
             if status == 0:
                 continue

@@ -1,11 +1,16 @@
-"""Forces at contacts of bodies under constraints: the answer of the joints anticipated, then complementarity.
+"""Contact forces of bodies under constraints: contacts are auxiliary rows over the joints, then complementarity.
 
-At the poses of the start, with the velocities that the step would end with if nothing touched:
+At the poses of the start, with the velocities u that the step would end with without contacts:
 
-    v = A lam + b,   A = J Mhat^-1 J^T,   b = J u - wanted
+    v = A lam + b,   A = J Mhat^-1 J^T,   b = J u - target
 
-where Mhat^-1 is the response of the bodies with their joints (Baraff 1996, section 7). Without friction it is one
-complementarity problem with the loops and the limits that are reached, exact; with friction the cones are swept.
+where Mhat^-1 is the response of the bodies with their joints (Baraff 1996, section 8.1, equation (12)). Without
+friction this is one complementarity problem with the loops and the limits that are reached, solved exactly; with
+friction the cones are swept.
+
+Contacts occupy slots of `inserted_rows.with_contact_slots`. The kernels here write frames into slots, list active rows,
+and fill right sides and resulting wrenches; rows, factor, responses and complementarity are those of the rooms that own
+them.
 """
 
 from __future__ import annotations
@@ -34,10 +39,6 @@ from limberjack.spatial.vectors import cross, rotate_back
 
 __all__ = ["ContactRows", "list_rows", "write_contacts", "write_frames", "set_contact_rhs", "set_wrenches"]
 
-# Small kernels around the forces at contacts: frames into slots, rows that act, right sides, forces out.
-#
-# What lies between them, rows, factor, responses and complementarity, are the kernels of the rooms that own them.
-
 
 @inner
 def _axes(nx, ny, nz):
@@ -54,7 +55,7 @@ def _axes(nx, ny, nz):
 
 @inner
 def _write_frame(frame, pair, o, r, x, y, n, px, py, pz):
-    """Write axes x, y, n and a point, turned back by r, into frame[pair, o:]."""
+    """Write axes x, y, n and a point, rotated back by r, into frame[pair, o:]."""
     for c in range(3):
         v = x if c == 0 else (y if c == 1 else n)
         a, b, d = rotate_back(r, v[0], v[1], v[2])
@@ -118,13 +119,13 @@ def write_frames(
 @kernel
 def list_rows(
     # model
-    row_start, always, limits,
+    row_start, auxiliary, limits,
     # in
     h, count, slot, values,
     # out
     listed, rows,
 ):  # fmt: skip
-    """List the constraints that act and their rows: loops, limits reached within h, contacts.
+    """List the active constraints and their rows: loops, limits reached within h, contacts.
 
     Args:
         row_start: of the system.
@@ -141,8 +142,8 @@ def list_rows(
         constraints listed, rows before the first of a contact, rows.
     """
     n = m = 0
-    for k in range(len(always)):
-        listed[n] = always[k]
+    for k in range(len(auxiliary)):
+        listed[n] = auxiliary[k]
         n += 1
     for c in range(limits[0], limits[1]):
         r = row_start[c]
@@ -171,12 +172,12 @@ def set_contact_rhs(
     # out
     matrix, rhs, low, high,
 ):  # fmt: skip
-    """Complete the matrix and fill velocities without forces less those wanted, and bounds.
+    """Complete the matrix and fill the velocities without forces minus their targets, and bounds.
 
     Args:
-        equality_count: rows of loops.
+        equality_rows: rows of loops.
         rows_per_contact: rows of a contact.
-        compliance: (r,) compliance of rows that give way.
+        compliance: (r,) of compliant rows.
         slop: penetration that is left as it is [m].
         recovery_rate, max_recovery: how fast deeper penetration is pushed out [1/s], and at most [m/s].
         restitution_threshold: slower impacts have no restitution [m/s].
@@ -185,9 +186,9 @@ def set_contact_rhs(
         count: contacts.
         rows: all rows.
         values: (r, 3) at the velocities that the step would end with.
-        before: (r,) rates at the start, for contacts that bounce.
+        before: (r,) rates at the start, for restitution.
         depth, restitution: of the contacts.
-        negligible: (held,) what counts as nothing on the diagonal of a row that the tree holds already.
+        negligible: (equality_rows,) diagonals up to this are rounding: the tree determines the row already.
         matrix: (n, n) completed.
         rhs, low, high: (n,).
     """
@@ -197,7 +198,7 @@ def set_contact_rhs(
         rhs[i], high[i] = values[r, 1], math.inf
         low[i] = -math.inf if i < equality_rows else 0.0
         if compliance[r] > 0.0:
-            # what gives way keeps the velocity it was foreseen with
+            # compliant rows keep their predicted velocity
             matrix[i, i] += compliance[r]
             rhs[i] = 0.0
         if equality_rows <= i < first:
@@ -238,7 +239,7 @@ def set_wrenches(
         link_a, link_b, point, normal: of the contacts.
         force: (n,) impulses of all rows.
         pose: of the bodies.
-        begin: wrenches there are before.
+        begin: number of wrenches before.
         contact_forces: (count, 3) forces, world axes.
         link, data: of the wrenches.
 
@@ -276,11 +277,11 @@ def set_wrenches(
     return n
 
 
-# Overlap beyond the first is pushed out at this rate, no faster than the last [m, 1/s, m/s].
+# Penetration that is left as it is, recovery rate of deeper ones and its largest speed [m, 1/s, m/s].
 _SLOP, _RECOVERY_RATE, _MAX_RECOVERY = 1e-4, 10.0, 1.0
-# Slower impacts do not bounce, as a multiple of the speed that weight gains in a step.
+# Slower impacts have no restitution, as a multiple of the speed that gravity gives in a step.
 _RESTITUTION_SPEED = 2.0
-# Rows that much of whose diagonal is left by others follow from them.
+# Rows with at most this part of their diagonal left by others depend on them.
 _DEPENDENT = 1e-11
 _SWEEPS, _STILL = 2000, 1e-13
 
@@ -307,14 +308,14 @@ def write_contacts(
 
 
 class ContactRows:
-    """Rows of contacts on a model in maximal coordinates, all bodies rigid, and what answers them.
+    """Contact rows of a model in maximal coordinates, all bodies rigid, and the solver of their forces.
 
     Args:
         model: the model.
         base: the model in maximal coordinates.
-        state: the state of its stepper, whose poses are looked at.
-        room: contacts with the ground, and between bodies.
-        friction: whether contacts rub.
+        state: the state of its stepper, whose poses are read.
+        room: capacity for contacts with the ground, and between bodies.
+        friction: whether contacts have friction.
     """
 
     def __init__(self, model: Model, base: Maximal, state: State, room: tuple[int, int], *, friction: bool) -> None:
@@ -336,19 +337,22 @@ class ContactRows:
         )  # fmt: skip
         parts = split(system, np.arange(count) < base.equality_count)
         self._tree = order_of(system, parts)
-        self._always = parts.auxiliary[parts.auxiliary < base.equality_count]
+        self._auxiliary = parts.auxiliary[parts.auxiliary < base.equality_count]
         self._work = new_work(self._tree)
         row_counts = np.diff(system.row_start)
         self._limits, limits = np.array([base.equality_count, self._first], np.int64), self._first - base.equality_count
-        most = len(self._always) + limits + sum(room)
+        most = len(self._auxiliary) + limits + sum(room)
         self._responses = empty_responses(
             self._tree, most, int(row_counts.max(initial=0)), int(np.diff(system.incidence_start).max(initial=0))
         )
-        self._equality_rows, self._spots = int(row_counts[self._always].sum()), indices_of(whole.system, self._always)
+        self._equality_rows, self._spots = (
+            int(row_counts[self._auxiliary].sum()),
+            indices_of(whole.system, self._auxiliary),
+        )
         n = self._equality_rows + limits + self._rows * sum(room)
         self._diagonal = diagonal_of(system)
         self._matrix, self._lcp = np.zeros((n, n)), new_workspace(n)
-        # rotors give way to impulses by 1 / inertia, springs and grips without limit
+        # rotors have compliance 1 / inertia for impulses, springs and grips unbounded compliance
         role = whole.table.role
         self._compliance = np.where(role == SPRING, 1e12, np.where(role == ROTOR, whole.table.soft[:, 0], 0.0))
         self._terms = int(base.table.term_start[base.system.row_start[self._first]])
@@ -367,12 +371,12 @@ class ContactRows:
 
         Args:
             contacts: found at the poses now.
-            e: the stepper's evaluation, for turns counted.
-            u: (nu,) velocities now.
-            predicted_u: (nu,) velocities at the end of the step, nothing touching.
+            e: the stepper's evaluation, for unwrapped angles.
+            u: (nu,) current velocities.
+            predicted_u: (nu,) velocities at the end of the step without contacts.
             time: [s].
             h: [s].
-            own: wrenches that act besides.
+            own: other wrenches.
         """
         n, local, system, r = int(contacts.count[0]), self._e, self._whole.system, self._responses
         write_contacts(self._whole, self._first, self._static, contacts, self._s.pose, self._slot)
@@ -388,7 +392,7 @@ class ContactRows:
         if factor(system, self._tree, local.m, local.j, self._compliance, self._work) != 0:
             return None
         listed, first, _ = list_rows(
-            system.row_start, self._always, self._limits, h, n, self._slot, local.values, r.constraint, self._listed
+            system.row_start, self._auxiliary, self._limits, h, n, self._slot, local.values, r.constraint, self._listed
         )
         r.count[0] = listed
         if trace(system, self._tree, r) != 0:

@@ -1,12 +1,12 @@
-"""Limits kept whatever pulls: what a joint has turned or slid too far is taken back, with all that hangs on it.
+"""Joint limits in mode `kinematic`: kept exactly, whatever trackers pull.
 
-Corrections hold limits by rows, which give way a little where joints and hands contradict another, and are linear. In
-mode `kinematic` each correction therefore ends with a walk from the bodies that stay over the joints of the tree. D
-moves a body; past a joint that is beyond its limit by t it goes on as D C, where C turns by t about the joint's axis
-and point, or slides along the axis. How far each joint is open stays as it was: hands and loops take what is left.
+Corrections enforce limits by rows, which are linear and not exact where joints and trackers contradict each other. In
+mode `kinematic` each correction therefore ends with a pass over the joints of the tree, starting from the fixed bodies.
+D moves a body; past a joint that is beyond its limit by t it continues as D C, where C turns by t about the joint's
+axis and point, or slides along the axis. The errors of joints stay as they are; trackers and loops take the rest.
 
-An angle is brought back exactly: that about z of frame A, or x of A, or y of B, by a turn about the same axis. Of cones
-and compound joints the row says where to turn, and a few walks do.
+An angle is brought back exactly: that about z of frame A, or x of A, or y of B, by a rotation about the same axis. For
+cones and compound joints the row gives the direction, and a few passes suffice.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from limberjack.spatial.vectors import rotate, rotate_back
 
 __all__ = ["MOVES", "update_active_limits", "soften_trackers", "enforce_limits", "limit_order", "limit_displacements"]
 
-# Columns of how a body is moved: quaternion, then translation.
+# Columns of the move of a body: quaternion, then translation.
 MOVES = 7
-# A limit passed by no more than this is kept [m, rad]; one that is nearer than that acts from the start of a step.
+# A limit exceeded by no more than the first is satisfied; one nearer than the second is active from the start [m, rad].
 _SATISFIED, _ACTIVE = 1e-12, 1e-9
 _LEAST = 1e-300
-# A hand pulls a body by so much of its own size in one correction, and turns it by so much [rad].
+# Largest displacement of a tracked body in one correction, relative to its size, and largest rotation [rad].
 _MAX_PULL, _MAX_TURN = 0.5, 0.8
-# How much a hand that pulls that far gives way in one correction, beside how a free body does; nearer it gives less.
+# Compliance of a tracker at that distance, relative to the mobility of a free body; less when nearer.
 _COMPLIANCE = 0.5
 
 
 def limit_order(model: Model, whole: Maximal, rows: tuple[int, int], free: np.ndarray) -> np.ndarray:
-    """Return (m, 4) a walk over the joints of the tree, away from the bodies that stay.
+    """Return (m, 4) the order in which limits are enforced: over the joints of the tree, away from fixed bodies.
 
-    Each line is a body, the one it follows (-1 = none; itself for a further limit of its joint), the row of a limit or
-    -1, and 1 or -1 as it is body b or a of that row's joint.
+    Each line is a body, its predecessor (-1 = none; itself for a further limit of its joint), the row of a limit or -1,
+    and 1 or -1 as it is body b or a of that row's joint.
 
     Args:
         model: the model.
         whole: the same in maximal coordinates.
-        rows: first of the one-sided rows, and the end of them.
-        free: (n,) 0 where a body is held.
+        rows: first of the inequality rows, and the end of them.
+        free: (n,) 0 for fixed bodies.
     """
     table, parent, n = whole.table, model.arrays.links.parent, len(free)
     edge: dict[int, list[tuple[int, int]]] = {i: [] for i in range(n)}  # of each link, limits of its joint and sides
@@ -100,7 +100,7 @@ def _is_free(model: Model, body: int) -> bool:
 
 @inner
 def _limit_correction(table, r, residual, e):
-    """Return the turn and the slide of b that bring row r to 0."""
+    """Return the rotation and the translation of b that bring row r to 0."""
     t, state = table.term_start[r], e.state
     what, k, axis = table.terms[t, 0], table.terms[t, 1], table.terms[t, 2]
     alone = table.term_start[r + 1] == t + 1
@@ -123,7 +123,7 @@ def _limit_correction(table, r, residual, e):
 
 @inner
 def _apply_limit(table, r, side, residual, e, i, moves):
-    """Let body i, moved as its neighbour so far, keep the limit of row r."""
+    """Add to the move of body i, so far that of its predecessor, what satisfies the limit of row r."""
     k = table.row_pair[r, 0]
     b = table.pair_link[k, 1]
     px, py, pz = table.pair_frame[k, 21], table.pair_frame[k, 22], table.pair_frame[k, 23]
@@ -154,16 +154,16 @@ def enforce_limits(
     # in
     starts, residual, e,
     # out
-    active, lam_total, moves, pose,
+    active, lam_total, limit_moves, pose,
 ):  # fmt: skip
-    """Bring all joints of the walk back within their limits; return whether any was not.
+    """Bring all joints back within their limits; return whether any was beyond.
 
     Args:
         table: rows of the model.
         row_start: of the constraints.
         order: as of `limit_order`.
-        sided: the first constraint with one side, and the end of them.
-        starts: whether a step starts: then limits that joints rest at act from its first correction on.
+        sided: the first inequality constraint, and the end of them.
+        starts: whether a step starts: then limits that are reached are active from its first correction on.
         residual: errors.
         e: evaluation of the rows.
         active, lam_total: of constraints, whether they act; of rows, multipliers summed. Those brought back act next.
@@ -175,29 +175,29 @@ def enforce_limits(
         r = row_start[c]
         passed = residual[r] < -_SATISFIED
         if not passed and residual[r] < 0.0:
-            residual[r] = 0.0  # rounding is no reason to act
+            residual[r] = 0.0  # rounding must not activate a limit
         any_passed = any_passed or passed
         if passed or (starts and residual[r] < _ACTIVE):
             active[c] = 1
             lam_total[r] = max(lam_total[r], _LEAST)
     if not any_passed:
         return False
-    for i in range(len(moves)):
+    for i in range(len(limit_moves)):
         for k in range(MOVES):
-            moves[i, k] = 1.0 if k == 0 else 0.0
+            limit_moves[i, k] = 1.0 if k == 0 else 0.0
     acted = False
     for t in range(len(order)):
         i, before, r = order[t, 0], order[t, 1], order[t, 2]
         if before >= 0 and before != i:
             for k in range(MOVES):
-                moves[i, k] = moves[before, k]
+                limit_moves[i, k] = limit_moves[before, k]
         if r >= 0 and residual[r] < -_SATISFIED:
-            _apply_limit(table, r, order[t, 3], residual[r], e, i, moves)
+            _apply_limit(table, r, order[t, 3], residual[r], e, i, limit_moves)
             acted = True
     if not acted:
         return False
-    for i in range(len(moves)):
-        m = moves
+    for i in range(len(limit_moves)):
+        m = limit_moves
         q = (m[i, 0], m[i, 1], m[i, 2], m[i, 3])
         x, y, z = rotate(rotation_from_quaternion(q[0], q[1], q[2], q[3]), pose[i, 0], pose[i, 1], pose[i, 2])
         pose[i, 0], pose[i, 1], pose[i, 2] = x + m[i, 4], y + m[i, 5], z + m[i, 6]
@@ -212,21 +212,21 @@ def update_active_limits(
     # model
     system, sided,
     # in
-    residual, jacobian, d,
+    residual, jacobian, correction,
     # out
     active, lam, lam_total,
 ):  # fmt: skip
-    """Let go of limits that would pull, hold those that would be passed, and take back the last solve if there are any.
+    """Deactivate limits that pull, activate those that would be exceeded, and undo the last solve if there are any.
 
-    Cutting multipliers alone would leave those of the joints that they were in balance with.
+    Clamping multipliers alone would leave those of the joints that they balanced.
 
     Args:
         system: the constraints.
-        sided: the first constraint with one side, and the end of them.
+        sided: the first inequality constraint, and the end of them.
         residual: errors.
         jacobian: rows of all constraints.
         correction: displacements by the last solve.
-        active: which constraints act.
+        active: which constraints are active.
         lam, lam_total: multipliers of the last solve and their sum.
 
     Returns:
@@ -242,7 +242,7 @@ def update_active_limits(
             for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
                 o, k = 6 * system.incidence_body[t], system.block_start[t]
                 for i in range(6):
-                    rate += jacobian[k + i] * d[o + i]
+                    rate += jacobian[k + i] * correction[o + i]
             if rate < -_ACTIVE:
                 active[c], lam_total[r], lam[r] = 1, _LEAST, 0.0
         changed = changed or acts != active[c]
@@ -254,7 +254,7 @@ def update_active_limits(
 
 @outlined
 def limit_displacements(clamp, d):
-    """Cut all displacements alike where one turns a body by more than half of `clamp`: no joint opens further then."""
+    """Scale all displacements alike where one rotates a body by more than half of `clamp`: no joint opens further."""
     most = 0.0
     for o in range(0, len(d), 6):
         most = max(most, d[o] * d[o] + d[o + 1] * d[o + 1] + d[o + 2] * d[o + 2])
@@ -273,15 +273,15 @@ def soften_trackers(
     # out
     b, c,
 ):  # fmt: skip
-    """Cut what hands ask for in one correction, and let them give way where bodies cannot follow.
+    """Limit the displacements of trackers in one correction, and make them compliant where bodies cannot follow.
 
-    Joints and limits do not contradict another: with hands that give way a solve has a solution, near positions from
-    which no joint can move too, and hands out of reach open no joint. What is left of a pull is pulled next.
+    Joints and limits do not contradict each other: with compliant trackers a solve has a solution, also near singular
+    positions, and trackers out of reach open no joint. The rest of the displacement is left to the next correction.
 
     Args:
         unit: (n, 7) the unit metric.
-        start_residual: row of the first hand.
-        equality_count: (T,) bodies, -1 = none.
+        first: row of the first tracker.
+        tracked: (T,) bodies, -1 = none.
         b, c: right sides and compliances.
     """
     for t in range(len(tracked)):

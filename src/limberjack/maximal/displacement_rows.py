@@ -1,16 +1,30 @@
-"""Errors and rows of displacement constraints, good however far a joint is open.
+"""Displacement constraints of solids: errors and rows of a model, valid however far a joint is open.
 
-Translations, couplings and limits are those of `constraints.rows`. Rotations are rotation vectors, since sines have a
-second zero at half a turn. With A, B the frames of a joint, z the axis it turns about, rel = A^T B:
+Every body is a solid of six displacements (dtheta, dx) here, world axes about its com; those it cannot make, as the
+rotation of a particle, have inverse inertia 0. Constraints are ordered: joints and couplings, inequality rows, driven
+coordinates, trackers. A tracker is a joint to a solid of zero inverse mass, which moves as commanded. `Net` holds what
+is constant while solids are moved, `Work` the arrays of a correction.
 
-    not turning:  e = log(rel),                          e' = (1 - [e]/2 + g [e]^2) w,      g = (1 - t/2 cot t/2) / t^2
-    hinge:        e = log(swing), rel = swing twist(z),  e' = the rows of m m^T + k c c^T - t c z^T times w
+Metrics, (n, 7) inverse inertia xx yy zz xy xz yz in body axes and inverse mass:
 
-in the axes of A, with w the angular velocity of B against A, t = abs(e), m = e/t, c = m x z, k = t cot t. Beyond one
-radian the rows of a hinge are the axes x and y of A, as the paper has them: the exact ones grow without bound.
-Projecting the rotation vector itself on the locked axes, as printed, is wrong by its whole length at a twist of 2 rad.
+| metric | mass | inertia | for |
+|---|---|---|---|
+| unit | 1 | k^2, k 1.6 times the largest distance of the solid's joints from its com | assembly, dragging |
+| physical | m | I | dynamics |
 
-Reference: Faure 1998, sections 3.1 and 3.2.
+Translations, couplings and limits are the rows of `constraints.rows`. Rotations are rotation vectors, since sines have
+a second zero at half a turn. With A, B the frames of a joint, z the axis it turns about, rel = A^T B:
+
+    locked rotation:  e = log(rel),                          e' = (1 - [e]/2 + g [e]^2) w,    g = (1 - t/2 cot t/2) /
+    t^2
+    hinge:            e = log(swing), rel = swing twist(z),  e' = the rows of m m^T + k c c^T - t c z^T times w
+
+in the axes of A, with w the angular velocity of B relative to A, t = abs(e), m = e/t, c = m x z, k = t cot t. Beyond
+one radian the rows of a hinge are the axes x and y of A, as in the paper: the exact ones grow without bound. Projecting
+the rotation vector itself on the locked axes, as printed, is wrong by its whole length at a twist of 2 rad. The sign is
+e = child relative to parent and b = -e; the printed b_k = -delta_ij . t_k with delta_ij = P_i P_j doubles the error.
+
+Reference: Faure 1998, section 3.1, equations (7) and (8), and section 3.2, equation (10).
 """
 
 from __future__ import annotations
@@ -52,41 +66,25 @@ __all__ = [
     "worst_error",
 ]
 
-# The constraints of a model as displacements of solids: what stays (`Net`) and what a correction works on (`Work`).
-#
-# Every body is a solid of six displacements here, (dtheta, dx) in world axes about its com; those it cannot make, as
-# the turn of a particle, have inverse inertia 0. Constraints stand in the order: joints and couplings, one-sided
-# rows, driven coordinates, trackers. A tracker is a joint to a solid of null inverse mass: it moves as told and drags
-# what it holds.
-#
-# Metrics, (n, 7) inverse inertia xx yy zz xy xz yz in body axes and inverse mass:
-#
-# | metric | mass | inertia | for |
-# |---|---|---|---|
-# | unit | 1 | k^2, k 1.6 times the reach of the solid's joints from its com | assembly, dragging |
-# | physical | m | I | dynamics |
-
-# Columns of a tracker: point held, from the com in body axes; where it is drawn to; rotation it draws to and whether it
-# does; stiffness, damping, largest force, and the lever that makes torques of forces. Stiffness 0 means rigid.
+# Columns of a tracker: its point on the body, from the com in body axes; target position; target rotation and whether
+# it has one; stiffness, damping, largest force, and the lever that converts forces to torques. Stiffness 0 means rigid.
 POINT, TARGET, ROTATION, HAS_ROTATION, SOFT, MAX_FORCE, LEVER, TRACK = 0, 3, 6, 10, 11, 13, 14, 15
-# Solutions kept for the solves to come: dragged structures recover within a second at 2 x 5 iterations.
+# Recycled solutions: with them dragged structures recover within a second at 2 x 5 iterations.
 RECYCLED = 4
-# Of the median reach of all solids, what the reach of a small one counts as.
+# Least reach of a solid, relative to the median of all.
 _FLOOR = 0.25
-# Solids that turn less for the same error keep the linearisation longer: 6 x 30 iterations on 758 rows end at 3e-6 m
-# with 1, at 6e-7 with 1.6; more slows the recovery of structures that were pulled apart.
+# Solids that rotate less for the same error stay longer within the linearisation: 6 x 30 iterations on 758 rows end at
+# 3e-6 m with 1, at 6e-7 with 1.6; more slows the recovery of structures that were pulled apart.
 _REACH = 1.6
 
 
 class Net(NamedTuple):
-    """What stays while solids are moved; n solids, nc constraints, nr rows."""
+    """Displacement constraints of a model, constant while solids are moved; n solids, nc constraints, nr rows."""
 
     system: System  # of all constraints on solids with six displacements
-    rotation_rows: (
-        np.ndarray
-    )  # (t, 5) first row, pair, rows (2 = swing, 3 = whole rotation), places in J on b and on a or -1
-    ends: np.ndarray  # (3,) constraints up to the end of: held; one-sided; driven
-    rows: np.ndarray  # (3,) their rows
+    rotation_rows: np.ndarray  # (t, 5) first row, pair, rows (2 = swing, 3 = rotation), index in J on b and on a or -1
+    ends: np.ndarray  # (3,) constraints up to the end of: equalities; inequalities; driven coordinates
+    rows: np.ndarray  # (3,) rows up to there
     driven: np.ndarray  # (d,) constraints of the model that read the driven coordinates
     unit: np.ndarray  # (n, 7) metrics
     physical: np.ndarray  # (n, 7)
@@ -94,37 +92,37 @@ class Net(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What a correction works on; never shared between threads."""
+    """Arrays of a correction; never shared between threads."""
 
     jacobian: np.ndarray  # flat rows of all constraints
-    j: np.ndarray  # flat rows of those that act, 0 elsewhere
-    residual: np.ndarray  # (nr,) errors
+    j: np.ndarray  # flat rows of the active ones, 0 elsewhere
+    residual: np.ndarray  # (nr,) errors e
     b: np.ndarray  # (nr,) right sides
     c: np.ndarray  # (nr,) compliance
     lam: np.ndarray  # (nr,) multipliers of the last solve
     lam_total: np.ndarray  # (nr,) their sum over a step
-    active: np.ndarray  # (nc,) int64: whether a constraint acts
+    active: np.ndarray  # (nc,) int64: whether a constraint is active
     minv: np.ndarray  # (n, 7) world axes
     f: np.ndarray  # (6 n,)
-    correction: np.ndarray  # (6 n,) displacements
-    free: np.ndarray  # (n,) 1 where a solid may move, 0 where its inverse mass is null
+    correction: np.ndarray  # (6 n,) the correction dq = M^-1 J^T lam
+    free: np.ndarray  # (n,) 1 where a solid may move, 0 where its inverse mass is zero
     aim: np.ndarray  # (d, 2) values of driven coordinates at time 0 and their rates
-    tracked: np.ndarray  # (T,) int64 bodies that trackers hold, -1 = none
+    tracked: np.ndarray  # (T,) int64 bodies of the trackers, -1 = none
     track: np.ndarray  # (T, TRACK)
     start_residual: np.ndarray  # (T, 6) errors of trackers at the start of a step
-    saturated: np.ndarray  # (T, 6) int64: 1 where a tracker pulls with its largest force
-    tracker_force: np.ndarray  # (T, 6) what trackers pulled with in the last step
+    saturated: np.ndarray  # (T, 6) int64: 1 where a tracker is at its largest force
+    tracker_force: np.ndarray  # (T, 6) forces of the trackers in the last step
     start: np.ndarray  # (n, POSE) poses at the start of the step, or (0, POSE) where there are no steps
-    geometric_stiffness: np.ndarray  # (n, 6) as of `turning.set_turning`; (0, 6) where forces are not followed
-    limit_order: np.ndarray  # (m, 4) as of `limits.limit_walk`; (0, 4) where limits are rows like others
-    limit_moves: np.ndarray  # (n, 7) how bodies go back within limits
+    geometric_stiffness: np.ndarray  # (n, 6) see `set_geometric_stiffness`; (0, 6) where it is not used
+    limit_order: np.ndarray  # (m, 4) see `limit_order`; (0, 4) where limits are rows like others
+    limit_moves: np.ndarray  # (n, 7) moves of bodies back within their limits
     krylov: Krylov
     report: np.ndarray  # (6,) iterations outer and inner, worst error, its row, status of the last solve, |errors|
     solve: np.ndarray  # (3,) of the last solve
 
 
 def new_setup(model: Model, whole: Maximal) -> Setup:
-    """Return what the rows of a model are evaluated with."""
+    """Return the setup with which the rows of a model are evaluated."""
     coordinate_rows = int((whole.table.role == DRIVE).sum())
     counts = np.array([whole.equality_count, len(whole.names) - coordinate_rows, len(whole.names)], np.int64)
     return Setup(
@@ -153,7 +151,7 @@ def new_net(model: Model, whole: Maximal, *, driven: tuple[int, ...] = (), track
     n = len(bodies.kind)
     for _ in range(trackers):
         counts.append(6)
-        incidences.append([0])  # whichever body it holds: its block is as large
+        incidences.append([0])  # the block is the same for whichever body it gets
     system = new_system(np.full(n, 6), np.array(counts, np.int64), incidences)
     ends = np.array([whole.equality_count, inequalities, inequalities + len(driven)], np.int64)
     unit, physical = _metrics(whole)
@@ -181,7 +179,7 @@ def new_work(net: Net) -> Work:
 
 
 def _rotation_rows(model: Model, whole: Maximal, system: System) -> np.ndarray:
-    """Return the joints whose rotation errors are rotation vectors: hinges and the like, and those that do not turn."""
+    """Return the joints with rotation vectors as errors: those that turn about one axis, and those that do not turn."""
     out, table = [], whole.table
     for c in range(whole.equality_count):
         r = int(system.row_start[c])
@@ -242,12 +240,13 @@ def _metrics(whole: Maximal) -> tuple[np.ndarray, np.ndarray]:
     return unit, physical
 
 
+# Swing beyond which the rows of a hinge are the axes of A [rad].
 _FAR = 1.0
 
 
 @inner
 def _swing(w, x, y, z):
-    """Return the swing vector (x, y) of a rotation, its turn about z taken off."""
+    """Return the swing vector (x, y) of a rotation, without its twist about z."""
     n = math.sqrt(w * w + z * z)
     if n > 1e-12:
         # rel times the conjugate of its twist
@@ -301,7 +300,7 @@ def _line(a, i):
 
 @inner
 def _put_torque(kind, sign, x, y, z, o, j):
-    """Write the row of a torque on a solid at place o of J."""
+    """Write the row of a torque on a solid at index o of J."""
     for c in range(6):
         j[o + c] = 0.0
     if kind != PLANAR:
@@ -311,7 +310,7 @@ def _put_torque(kind, sign, x, y, z, o, j):
 
 @inner
 def _copy_rows(native, kinds, system, c, i, source, j):
-    """Copy the rows of the model's constraint c to constraint i, widened to six displacements per solid."""
+    """Copy the rows of the model's constraint c to constraint i, with six displacements per solid."""
     n = native.row_start[c + 1] - native.row_start[c]
     for t in range(native.incidence_start[c + 1] - native.incidence_start[c]):
         body = native.incidence_body[native.incidence_start[c] + t]
@@ -363,7 +362,7 @@ def _set_rotation_errors(links, kinds, turning, blocks, state, residual, j):
 
 @outlined
 def _track(row, block, kinds, maps, ends, blocks, pose, tracked, track, residual, j):
-    """Fill errors and rows of the trackers, which begin at `row` and at `block` of J."""
+    """Fill errors and rows of the trackers, which start at `row` and at `block` of J."""
     for t in range(len(tracked)):
         i, r, o = tracked[t], row + 6 * t, block + 36 * t
         for k in range(6):
@@ -431,21 +430,21 @@ def evaluate_errors(
 ):  # fmt: skip
     """Fill the errors of all constraints at `pose`, and their rows if `blocks`.
 
-    The error of a row that holds velocities only is what it has let through since the start of the step; where there
-    are no steps it is left out.
+    The error of a velocity row is its displacement since the start of the step; without steps the row is not active.
 
     Args:
         setup: the model in maximal coordinates.
         net: its constraints.
         time: of driven coordinates [s].
-        every: whether the rows that read coordinates are wanted in `e` too.
-        blocks: whether rows are wanted.
+        every: whether to evaluate the rows that read coordinates in `e` too.
+        blocks: whether to fill rows.
         pose: (n, POSE).
         u: velocities, for the ends in `e`; errors do not depend on them.
         e: evaluation of the model's own rows.
         w: work.
     """
     table, native, bodies, system = setup.table, setup.system, setup.bodies, net.system
+    # Equations (7) and (8), integrated over a virtual time: J and b = -e of equation (10)
     rows = net.rows[1]
     if every or len(net.driven) > 0:
         rows = native.row_start[len(native.row_start) - 1]
@@ -488,7 +487,7 @@ def worst_error(
         if rows[0] <= r < rows[1]:
             v = 0.0 if v >= 0.0 else -v
         elif r >= rows[2] and track[(r - rows[2]) // 6, SOFT] > 0.0:
-            continue  # a tracker that gives way is no error
+            continue  # the offset of a compliant tracker is no error
         v = abs(v)
         square += v * v
         if not v <= worst:

@@ -1,16 +1,27 @@
-"""The fast assembly: errors and rows, conjugate residuals, displacements, again until the geometry is right.
+"""Fast assembly: errors and rows, conjugate residuals, displacements, repeated until the constraints hold.
 
-    repeat at most `outer` times
-        e, J at the poses
-        A lam = -e,  A = J M^-1 J^T + C,  with at most `inner` iterations
-        d = M^-1 J^T lam,  rotations of one solid cut at `clamp`
+    repeat at most `outer` times                                          correction(q), section 3.4
+        e, J at the poses                                                 compute_entries(q + dq, M, J, b), b = -e
+        A lam = -e,  A = J M^-1 J^T + C,  with at most `inner` iterations equation (13)
+        d = M^-1 J^T lam,  rotations of one solid clamped at `clamp`      truncated rotations, 0.8 rad
         x += dx,  q <- exp(dtheta) q
 
-A one-sided row acts while it is violated, or while it pushes. A soft tracker (stiffness k, damping c) over a step h has
-the compliance 1 / (h (h k + c)) and pulls for what is left at the end of the step, e_end - c / (h k + c) e_start: no
-derivative of where it is told to be.
+An inequality row is active while it is violated, or while it pushes. A compliant tracker (stiffness k, damping c) over
+a step h has the compliance 1 / (h (h k + c)) and pulls by the error at the end of the step, e_end - c / (h k + c)
+e_start: no derivative of its target is needed.
 
-Reference: Faure 1998, section 3.4.
+Geometric stiffness: a joint acts on a body with force f at the lever l from its com. When the body turns by t the
+torque changes by (t x l) x f, which makes a body under tension oscillate at w, w^2 = l f / I. Mode damped takes torques
+where the free flight ends, which is stable up to (w h)^2 = 4/3 only: rods on strings flip back and forth at 12 steps a
+second however exactly the joints are closed. Torques at the end of the step are unconditionally stable; to first order
+they are
+
+    (I + h^2 S) t = h^2 torque,   S = 2 sum of |f| |l| (1 - l l^T / l^2)
+
+with the forces of the last step; twice, since neighbours at a joint swing against each other. S is reduced such that
+(w h)^2 up to a half has no effect: there the step is the paper's to the bit.
+
+Reference: Faure 1998, section 3.3, equations (12) and (13), and section 3.4.
 """
 
 from __future__ import annotations
@@ -48,20 +59,7 @@ __all__ = [
     "add_geometric_stiffness",
 ]
 
-# Forces that turn with their bodies: what they add to inertias where a step is long beside the swing they cause.
-#
-# A joint holds a body with force f at the lever l from its com. When the body turns by t the torque changes by (t x
-# l) x f, which swings a body under tension with the frequency w, w^2 = l f / I. Mode damped takes torques where the
-# free flight ends, which is stable up to (w h)^2 = 4/3 only: rods on strings flip to and fro at 12 steps a second
-# however exactly the joints are closed. Torques at the end of the step would be stable always; to first order those
-# are
-#
-#     (I + h^2 S) t = h^2 torque,   S = 2 sum of |f| |l| (1 - l l^T / l^2)
-#
-# with the forces of the last step; twice, since neighbours at a joint swing against each other. S is cut down such that
-# (w h)^2 up to a half is left as it is: there the step is the paper's to the bit.
-
-# (w h)^2 that bodies may have.
+# (w h)^2 up to which geometric stiffness has no effect.
 _LONG = 0.5
 
 
@@ -86,7 +84,7 @@ def set_geometric_stiffness(
     # model
     table, system, joint_count,
     # in
-    scale, state, jacobian, total,
+    scale, state, jacobian, lam_total,
     # out
     geometric_stiffness,
 ):  # fmt: skip
@@ -95,12 +93,12 @@ def set_geometric_stiffness(
     Args:
         table: rows of the model.
         system: the constraints.
-        equality_count: how many of them are joints.
+        joint_count: how many of them are joints.
         scale: squared ratio of this step to the last.
         state: of pairs.
         jacobian: rows.
         lam_total: multipliers of the last step, h^2 times forces.
-        rotation_rows: (n, 6) xx yy zz xy xz yz.
+        geometric_stiffness: (n, 6) xx yy zz xy xz yz.
     """
     for i in range(len(geometric_stiffness)):
         for k in range(6):
@@ -113,7 +111,11 @@ def set_geometric_stiffness(
         x = y = z = 0.0
         for r in range(first, system.row_start[c + 1]):
             o = system.block_start[t] + 6 * (r - first) + 3
-            x, y, z = x + jacobian[o] * total[r], y + jacobian[o + 1] * total[r], z + jacobian[o + 2] * total[r]
+            x, y, z = (
+                x + jacobian[o] * lam_total[r],
+                y + jacobian[o + 1] * lam_total[r],
+                z + jacobian[o + 2] * lam_total[r],
+            )
         size = scale * math.sqrt(x * x + y * y + z * z)
         if table.pair_link[k, 0] >= 0:
             _add_lever(state, k, LEVER_A, size, table.pair_link[k, 0], geometric_stiffness)
@@ -131,7 +133,7 @@ def _invert(a, b, c, d, e, f):
 
 @outlined
 def add_geometric_stiffness(geometric_stiffness, minv):
-    """Replace inverse inertias by those of I + h^2 S, where bodies swing fast beside the step."""
+    """Replace inverse inertias by those of I + h^2 S, where bodies oscillate fast relative to the step."""
     for i in range(len(geometric_stiffness)):
         s, m = geometric_stiffness, minv
         fast = m[i, 0] * s[i, 0] + m[i, 1] * s[i, 1] + m[i, 2] * s[i, 2]
@@ -148,9 +150,9 @@ def add_geometric_stiffness(geometric_stiffness, minv):
 
 
 SOLVE, ASSEMBLE_ONLY, SOLUTION_GIVEN = range(3)
-# Walks over the joints that are beyond their limits; one does but for cones and compound joints.
+# Passes over the joints that bring them back within their limits; one suffices but for cones and compound joints.
 _WALKS = 4
-# Solves in one correction, until limits neither pull nor are passed.
+# Solves in one correction, until the active set of limits is consistent.
 _TURNS = 6
 
 
@@ -163,7 +165,7 @@ def set_metric(
     # out
     minv,
 ):  # fmt: skip
-    """Fill the inverse masses in world axes; null where a solid is held."""
+    """Fill the inverse masses in world axes; zero for fixed solids."""
     m = metric
     for i in range(len(metric)):
         s = (m[i, 0], m[i, 1], m[i, 2], m[i, 3], m[i, 4], m[i, 5])
@@ -183,7 +185,7 @@ def start_step(
     # out
     w,
 ):  # fmt: skip
-    """Forget the multipliers summed so far, and note the errors of trackers at the start of a step."""
+    """Clear the accumulated multipliers, and store the errors of trackers at the start of a step."""
     for r in range(len(w.lam_total)):
         w.lam_total[r] = 0.0
     for t in range(len(w.tracked)):
@@ -199,30 +201,30 @@ def set_rhs(
     # model
     system, ends,
     # in
-    h, scale, residual, total, jacobian, track, first, saturated,
+    h, scale, residual, lam_total, jacobian, track, start_residual, saturated,
     # out
     active, b, c, j,
 ):  # fmt: skip
-    """Fill right sides, compliances and the rows that act.
+    """Fill right sides, compliances and the active rows.
 
     Args:
         system: the constraints.
-        ends: where their sorts end.
+        ends: see `Net`.
         h: length of the step soft trackers act over [s]; 0 where all are rigid.
         scale: of the right side: 1 for displacements, 1/h for impulses.
         residual: errors.
-        lam_total: multipliers summed over the step.
-        jacobian: rows of all.
+        lam_total: multipliers accumulated over the step.
+        jacobian: rows of all constraints.
         track, start_residual, saturated: of trackers.
-        active: which constraints act.
+        active: which constraints are active.
         b, c: right sides and compliances.
-        j: rows of those that act.
+        j: rows of the active constraints.
     """
     for i in range(len(active)):
         if ends[0] <= i < ends[1]:
             r = system.row_start[i]
-            # its multiplier so far says whether it pushes
-            active[i] = 1 if residual[r] < 0.0 or (active[i] == 1 and total[r] > 0.0) else 0
+            # its accumulated multiplier says whether it pushes
+            active[i] = 1 if residual[r] < 0.0 or (active[i] == 1 and lam_total[r] > 0.0) else 0
         acts = float(active[i])
         for r in range(system.row_start[i], system.row_start[i + 1]):
             b[r], c[r] = -acts * scale * residual[r], 0.0
@@ -234,7 +236,7 @@ def set_rhs(
             t, r = i - ends[2], system.row_start[i]
             for k in range(6):
                 if saturated[t, k] == 1:
-                    # it pulls as hard as it may, whatever is left
+                    # at its largest force, whatever the error
                     b[r + k] = 0.0
                     o = system.block_start[system.incidence_start[i]] + 6 * k
                     for d in range(6):
@@ -245,7 +247,9 @@ def set_rhs(
                 if stiffness > 0.0:
                     give = h * stiffness + damping
                     c[r + k] = 1.0 / (h * give)
-                    b[r + k] = -scale * (residual[r + k] - damping / give * first[t, k]) - c[r + k] * total[r + k]
+                    b[r + k] = (
+                        -scale * (residual[r + k] - damping / give * start_residual[t, k]) - c[r + k] * lam_total[r + k]
+                    )
 
 
 @outlined
@@ -255,31 +259,31 @@ def clamp_multipliers(
     # in
     most, tracked, track,
     # out
-    lam, total, saturated,
+    lam, lam_total, saturated,
 ):  # fmt: skip
-    """Cut the sums of multipliers where they pull a one-sided row, or exceed the largest force of a soft tracker.
+    """Clamp accumulated multipliers: those of inequality rows at 0, those of soft trackers at their largest force.
 
     Args:
-        rows: where the sorts of rows end.
-        most: what a force of 1 N amounts to, in multipliers; 0 where trackers are rigid.
-        equality_count, track: of trackers.
+        rows: see `Net`.
+        most: the multiplier of a force of 1 N; 0 where trackers are rigid.
+        tracked, track: of trackers.
         lam: multipliers of the last solve.
-        lam_total: their sum.
-        saturated: which were cut.
+        lam_total: their sum over the step.
+        saturated: which are clamped.
     """
     for r in range(rows[0], rows[1]):
-        if total[r] < 0.0:
-            lam[r] -= total[r]
-            total[r] = 0.0
+        if lam_total[r] < 0.0:
+            lam[r] -= lam_total[r]
+            lam_total[r] = 0.0
     for t in range(len(tracked)):
         if most > 0.0 and tracked[t] >= 0 and track[t, SOFT] > 0.0:
             for k in range(6):
                 r = rows[2] + 6 * t + k
                 cap = most * track[t, MAX_FORCE] * (1.0 if k < 3 else track[t, LEVER])
-                new = min(max(total[r], -cap), cap)
-                if new != total[r]:
-                    lam[r] += new - total[r]
-                    total[r] = new
+                new = min(max(lam_total[r], -cap), cap)
+                if new != lam_total[r]:
+                    lam[r] += new - lam_total[r]
+                    lam_total[r] = new
                     saturated[t, k] = 1
 
 
@@ -292,7 +296,7 @@ def solve_rows(
     # out
     w,
 ):  # fmt: skip
-    """Solve for the multipliers and add them to their sum; return the status of the solve."""
+    """Solve equation (13) for the multipliers and accumulate them; return the status of the solve."""
     status = solve_krylov(net.system, w.minv, w.j, w.c, w.b, center, inner_most, tolerance, w.krylov, w.lam, w.solve)
     _accumulate(net, w)
     return status
@@ -300,8 +304,8 @@ def solve_rows(
 
 @inner
 def _accumulate(net, w):
-    """Add the multipliers of a solve to their sum."""
-    # solutions kept from before may have multipliers of rows that do not act now
+    """Add the multipliers of a solve to the accumulated ones."""
+    # recycled solutions may have multipliers of rows that are not active now
     start = net.system.row_start
     for c in range(len(w.active)):
         for r in range(start[c], start[c + 1]):
@@ -321,8 +325,9 @@ def displace(
 ):  # fmt: skip
     """Fill f with J^T lam and d with M^-1 f.
 
-    The rows of all constraints serve, since a cut may have changed a multiplier of one that no longer acts.
+    The rows of all constraints are used, since clamping may have changed a multiplier of one that is not active.
     """
+    # Section 3.3: M^-1 J^T (J M^-1 J^T)^-1 b
     m = minv
     for k in range(len(f)):
         f[k] = 0.0
@@ -352,7 +357,7 @@ def move_solids(
     # out
     pose,
 ):  # fmt: skip
-    """Displace all solids, rotations cut at `clamp`."""
+    """Displace all solids, rotations clamped at `clamp` (section 3.4)."""
     for i in range(len(kinds)):
         o, kind = 6 * i, kinds[i]
         pose[i, 0] += d[o + 3]
@@ -376,7 +381,7 @@ def has_soft(
     # in
     h, tracked, track,
 ):  # fmt: skip
-    """Return whether a tracker gives way over steps of h."""
+    """Return whether any tracker is compliant over steps of h."""
     soft = False
     for t in range(len(tracked)):
         soft = soft or (h > 0.0 and tracked[t] >= 0 and track[t, SOFT] > 0.0)
@@ -392,29 +397,29 @@ def correct(
     # out
     pose, w,
 ):  # fmt: skip
-    """Move the solids until all constraints hold.
+    """Move the solids until all constraints hold: `correction` of section 3.4.
 
     Args:
         setup: the model in maximal coordinates.
         net: its constraints.
         given: SOLVE to solve here; ASSEMBLE_ONLY to stop where a solve is due, its matrix in `w`; SOLUTION_GIVEN to go
             on with its solution.
-        physical: whether masses and inertias are the solids' own, or the unit metric.
+        physical: whether to use the physical metric, or the unit metric.
         time: of driven coordinates [s].
         h: length of the step soft trackers act over [s]; 0 makes all rigid.
-        outer: most assembly iterations.
-        inner_most: most solver iterations in each.
-        tolerance: largest error that is small enough [m, rad].
-        solver_tolerance: residual beside the right side at which a solve ends.
+        outer: maximum of assembly iterations.
+        inner_most: maximum of solver iterations in each.
+        tolerance: largest error at which iterations end [m, rad].
+        solver_tolerance: residual relative to the right side at which a solve ends.
         clamp: largest rotation of a solid in one iteration [rad].
         u: velocities; errors do not depend on them.
         e: evaluation of the model's own rows.
         pose: (n, POSE) the solids.
-        w: work; its report tells iterations, the worst error, its row, the last solver status and the norm of errors.
+        w: work; its report has iterations, the largest error, its row, the last solver status and the norm of errors.
             `start_step` begins a step.
 
     Returns:
-        0, or 1 where an error is not finite: the poses are then not to be used.
+        0, or 1 where an error is not finite: the poses are invalid then.
     """
     metric = net.physical if physical else net.unit
     soft, count, total, status = has_soft(h, w.tracked, w.track), 0, 0, 0

@@ -1,4 +1,4 @@
-"""Forces on bodies in maximal coordinates: gravity, inertia, wrenches, springs, joints along their coordinates."""
+"""Forces on bodies in maximal coordinates: gravity, inertia, wrenches, springs, and drives along joint coordinates."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _frame_orientation(f, k, o, i, pose):
 
 @inner
 def _relative_orientation(table, k, pose):
-    """Return the quaternion of frame B in frame A of pair k by the quaternions of their bodies: it never leaps."""
+    """Return the quaternion of frame B in frame A of pair k from those of their bodies: it is continuous in time."""
     f = table.pair_frame
     w, x, y, z = _frame_orientation(f, k, 0, table.pair_link[k, 0], pose)
     return quaternion_multiply((w, -x, -y, -z), _frame_orientation(f, k, 12, table.pair_link[k, 1], pose))
@@ -57,7 +57,7 @@ def match_signs(
     # out
     pose,
 ):  # fmt: skip
-    """Give bodies on ball joints that of their two quaternions by which `read_coordinates` finds those in q (nq,)."""
+    """Choose the signs of quaternions of bodies on ball joints for which `read_coordinates` gives those in q (nq,)."""
     table, start = setup.table, setup.system.row_start
     r, last = start[setup.constraints[1]], start[setup.constraints[2]]
     while r < last:
@@ -83,7 +83,7 @@ def read_coordinates(
 ):  # fmt: skip
     """Fill q and qd of the joints that have rows for them from the values of those rows.
 
-    Of the two quaternions of a ball joint it is the one that the bodies' own lead to, however seldom it is looked at.
+    The sign of a ball joint's quaternion follows from those of its bodies, whenever it is read.
     """
     table, start = setup.table, setup.system.row_start
     r, last = start[setup.constraints[1]], start[setup.constraints[2]]
@@ -109,7 +109,7 @@ def count_turns(
     # out
     e,
 ):  # fmt: skip
-    """Follow the angles of joints, whose rows no step evaluates unless forces act along them: whole turns count."""
+    """Unwrap the angles of joints whose rows are not evaluated in a step without drives."""
     table, start = setup.table, setup.system.row_start
     for r in range(start[setup.constraints[1]], start[setup.constraints[2]]):
         t = table.term_start[r]
@@ -120,7 +120,7 @@ def count_turns(
 
 @outlined
 def _add_drive_forces(setup, drives, armature, span, applied, pose, e, s, f):
-    """Add the forces of joints on themselves and those applied to them, along the rows of their coordinates."""
+    """Add drive forces and applied forces of joints, along the rows of their coordinates."""
     table, system = setup.table, setup.system
     read_coordinates(setup, pose, e, s.q, s.qd)
     drive_forces(drives, armature, span, 0.0, s.q, s.qd, applied, s.tau, s.added)
@@ -156,7 +156,7 @@ def _spring_end(setup, i, x, y, z, ends):
 
 @outlined
 def _add_spring_forces(setup, springs, ends, f):
-    """Add the forces of all springs as they are now."""
+    """Add the forces of all springs at the current state."""
     link, p, data = springs.link, springs.point, springs.data
     for k in range(len(link)):
         a, b = link[k, 0], link[k, 1]

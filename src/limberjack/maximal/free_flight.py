@@ -1,8 +1,8 @@
 """Free flight of rigid bodies, four at a time: poses, momenta and rotations in registers of four.
 
-Bodies stand in groups of four; of each group the array has `ROWS` rows of four numbers, one number of every body to a
-row. Body i is in lane i & 3 of the rows from (i >> 2) ROWS on. The last group is filled up with bodies that have no
-mass and stay where they are.
+Bodies are stored in groups of four; each group has `ROWS` rows of four numbers, one number of every body to a row. Body
+i is in lane i & 3 of the rows from (i >> 2) ROWS on. The last group is padded with bodies that have no mass and do not
+move.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ __all__ = [
     "set_momenta", "set_poses", "set_velocities", "take_poses", "first_not_finite",
 ]  # fmt: skip
 
-# Where the numbers of a body stand: place of its com and quaternion, those at the start of the step, rotations at the
-# start and there, momenta (angular about the com, linear), rotation vector of the step in body axes, and what never
-# changes: mass, 1 / mass, inertia about the com in body axes (xx, yy, zz, xy, xz, yz) and its inverse.
+# Rows of a body: position of its com and quaternion, those at the start of the step, rotation matrices at the start and
+# now, momenta (angular about the com, linear), rotation vector of the step in body axes, and constants: mass, 1 / mass,
+# inertia about the com in body axes (xx, yy, zz, xy, xz, yz) and its inverse.
 POSITION, QUATERNION, START_POSITION, START_QUATERNION, START_ROTATION, ROTATION_NOW, MOMENTUM, _LINEAR, VECTOR = (
     0,
     3,
@@ -37,18 +37,18 @@ POSITION, QUATERNION, START_POSITION, START_QUATERNION, START_ROTATION, ROTATION
     38,
 )
 _MASS, _INVERSE_MASS, _INERTIA, _INVERSE, ROWS = 41, 42, 43, 49, 55
-_SAVED = 13  # rows kept of a group: place, quaternion, momenta
-# Of the series of sin(x) / x and cos(x) in x^2.
+_SAVED = 13  # rows of a group that are saved: position, quaternion, momenta
+# Coefficients of the series of sin(x) / x and cos(x) in x^2.
 _S1, _S2, _S3, _S4 = 1.0 / 6.0, 1.0 / 120.0, 1.0 / 5040.0, 1.0 / 362880.0
 _C2, _C3, _C4, _C5 = 1.0 / 24.0, 1.0 / 720.0, 1.0 / 40320.0, 1.0 / 3628800.0
-# Square of the largest rotation of a step whose series is cut where rounding begins [rad^2].
+# Square of the largest rotation of a step for which the series are accurate to rounding [rad^2].
 _SMALL = 0.04
-# Newton's last step d of a rotation t has left an error of |d| |t|^2, which is to be below 1e-17.
+# The last Newton step d of a rotation t leaves an error of |d| |t|^2, which must be below 1e-17.
 _DONE = 1e-34
 
 
 def new_bodies(mass: np.ndarray, inertia: np.ndarray, inverse: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return the rows of bodies of these masses (n,) and inertias (n, 6), room to keep them, and their rotations."""
+    """Return the rows of bodies of these masses (n,) and inertias (n, 6), and arrays for saved states and rotations."""
     n = len(mass)
     groups = (n + 3) // 4
     rows = np.zeros((groups, ROWS, 4))
@@ -92,7 +92,7 @@ def _set_three(b, k, x, y, z):
 
 @inner
 def _most(a):
-    """Return the largest of four numbers; NaN counts as that."""
+    """Return the largest of four numbers; inf where one is NaN."""
     x, y, z, w = lane(a, 0), lane(a, 1), lane(a, 2), lane(a, 3)
     if x != x or y != y or z != z or w != w:
         return np.inf
@@ -129,7 +129,7 @@ def _slope(s, k, x, y, z):
 
 @inner
 def _newton(own, s, l, k, half, x, y, z):
-    """Return Newton's step of t = (x, y, z) for I t = exp(-t/2) l, given the quaternion of t/2."""
+    """Return the Newton step of t = (x, y, z) for I t = exp(-t/2) l, given the quaternion of t/2."""
     w, a, b, c = half
     ux, uy, uz = cross(a, b, c, l[0], l[1], l[2])
     vx, vy, vz = cross(a, b, c, ux, uy, uz)
@@ -163,7 +163,7 @@ def nine_of(b, k, j):
 
 @outlined
 def _turn_one(b, o, j, h, warm_start):
-    """Turn the body in lane j of the group at row o, by however much."""
+    """Rotate the body in lane j of the group at row o, by any angle."""
     own, s, p = six_of(b, o + _INERTIA, j), six_of(b, o + _INVERSE, j), six_of(b, o + MOMENTUM, j)
     lx, ly, lz = rotate_back(nine_of(b, o + START_ROTATION, j), h * p[0], h * p[1], h * p[2])
     l, k = (lx, ly, lz), (0.5 * lx, 0.5 * ly, 0.5 * lz)
@@ -193,18 +193,18 @@ def _set_rotation(b, k, w, x, y, z):
 
 @outlined
 def fly(b, h, warm_start):
-    """Move all bodies from the start of the step by h with their momenta; fill the rotations there.
+    """Move all bodies from the start of the step by h with their momenta; fill the rotations at the end.
 
-    The rotation vector t in body axes solves I t = exp(-t/2) l, l = h R^T L: the midpoint rule. Newton's steps by
-    the slope at small t, I - [l]/2, gain two orders of t each, and the last is worth that much more than its size.
+    The rotation vector t in body axes solves I t = exp(-t/2) l, l = h R^T L: the midpoint rule. Newton steps with the
+    Jacobian at small t, I - [l]/2, gain two orders of t each.
 
     Args:
         b: rows of the bodies.
         h: length of the step.
-        warm_start: begin with the rotation vectors found before.
+        warm_start: whether to start from the rotation vectors found before.
 
     Returns:
-        The square of the largest rotation; not told beyond 0.2 rad.
+        The square of the largest rotation; not exact beyond 0.2 rad.
     """
     largest = 0.0
     for g in range(len(b) // ROWS):
@@ -248,7 +248,7 @@ def fly(b, h, warm_start):
 
 @outlined
 def accept_poses(b, moved):
-    """Make the poses those a step starts from; where they did not just come from `fly`, fill their rotations."""
+    """Make the poses the start of the next step; where they did not just come from `fly`, fill their rotations."""
     for g in range(len(b) // ROWS):
         o = g * ROWS
         if not moved:
@@ -262,7 +262,7 @@ def accept_poses(b, moved):
 
 @outlined
 def apply_gravity(b, h, gravity):
-    """Add what gravity does over h to the momenta."""
+    """Add the impulse of gravity over h to the momenta."""
     gx, gy, gz = h * gravity[0], h * gravity[1], h * gravity[2]
     for g in range(len(b) // ROWS):
         o = g * ROWS
@@ -279,7 +279,7 @@ def _store_lanes(a, i, c, out):
 
 @outlined
 def set_inverses(b, minv):
-    """Fill the inverse inertias in world axes (whole groups, 7) at the rotations a step starts from."""
+    """Fill the inverse inertias in world axes (whole groups, 7) at the rotations of the start of the step."""
     for g in range(len(b) // ROWS):
         o, i = g * ROWS, 4 * g
         s = rotate_symmetric(_nine(b, o + START_ROTATION), _six(b, o + _INVERSE))
@@ -310,7 +310,7 @@ def first_not_finite(b):
 
 @outlined
 def save_rotations(b, rotations):
-    """Keep the rotations a step starts from."""
+    """Save the rotations at the start of a step."""
     for g in range(len(b) // ROWS):
         for c in range(9):
             set_four(rotations, g * 9 + c, four(b, g * ROWS + START_ROTATION + c))
@@ -318,7 +318,7 @@ def save_rotations(b, rotations):
 
 @outlined
 def restore_rotations(rotations, b):
-    """Make rotations kept those a step starts from."""
+    """Restore saved rotations as those at the start of a step."""
     for g in range(len(b) // ROWS):
         for c in range(9):
             set_four(b, g * ROWS + START_ROTATION + c, four(rotations, g * 9 + c))
@@ -326,7 +326,7 @@ def restore_rotations(rotations, b):
 
 @outlined
 def save_state(b, saved):
-    """Keep places, quaternions and momenta."""
+    """Save positions, quaternions and momenta."""
     for g in range(len(b) // ROWS):
         for c in range(7):
             set_four(saved, g * _SAVED + c, four(b, g * ROWS + POSITION + c))
@@ -336,7 +336,7 @@ def save_state(b, saved):
 
 @outlined
 def restore_state(saved, b):
-    """Put back what was kept."""
+    """Restore positions, quaternions and momenta."""
     for g in range(len(b) // ROWS):
         for c in range(7):
             set_four(b, g * ROWS + POSITION + c, four(saved, g * _SAVED + c))
@@ -346,7 +346,7 @@ def restore_state(saved, b):
 
 @outlined
 def take_poses(pose, b):
-    """Take over the poses (n, POSE)."""
+    """Set the positions and quaternions from poses (n, POSE)."""
     for i in range(len(pose)):
         o, j = (i >> 2) * ROWS, i & 3
         for c in range(3):
@@ -368,7 +368,7 @@ def set_poses(b, pose):
 
 @outlined
 def set_momenta(u, b):
-    """Fill the momenta of velocities u (6 n,), at the rotations a step starts from."""
+    """Fill the momenta of velocities u (6 n,), at the rotations of the start of the step."""
     for i in range(len(u) // 6):
         o, j, v = (i >> 2) * ROWS, i & 3, 6 * i
         r = nine_of(b, o + START_ROTATION, j)

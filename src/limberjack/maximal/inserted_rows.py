@@ -1,4 +1,9 @@
-"""Rows put among those of a model in maximal coordinates: what comes and goes while it runs."""
+"""Rows inserted among those of a model in maximal coordinates while it runs: grips, runtime joints, slots for contacts.
+
+Grips are compliant rows and runtime joints equality rows, both after the model's own equalities; a runtime joint may
+close its initial gap within a given time. Contact slots are inequality rows whose frames and bodies are written at each
+step (`contacts.py`).
+"""
 
 from __future__ import annotations
 
@@ -34,13 +39,13 @@ __all__ = [
 
 
 def inserted_terms(base: Maximal, whole: Maximal) -> slice:
-    """Return which terms of `whole` are those put among the ones of `base`."""
+    """Return which terms of `whole` were inserted into those of `base`."""
     first = int(base.table.term_start[base.system.row_start[base.equality_count]])
     return slice(first, first + len(whole.table.weights) - len(base.table.weights))
 
 
 def inserted(base: Maximal, pairs: Pairs, groups: list[list[Row]], names: list[str]) -> Maximal:
-    """Return `base` with more constraints after those it holds, which it holds too.
+    """Return `base` with more equality constraints after its own.
 
     Args:
         base: a model in maximal coordinates.
@@ -62,11 +67,11 @@ def inserted_at(
 
     Args:
         base: a model in maximal coordinates.
-        place: where they are put.
+        place: the constraint they are inserted before.
         pairs: of the new rows, from the com of each body.
         groups: the rows of each constraint, one pair to a row.
         names: of the constraints.
-        links: bodies that each constraint touches.
+        links: bodies of each constraint.
     """
     rows = [row for group in groups for row in group]
     table, more, at = base.table, new_table(rows, pairs), int(base.system.row_start[place])
@@ -96,7 +101,7 @@ def inserted_at(
     sizes[place:place], incidences[place:place] = [len(group) for group in groups], links
     system = new_system(np.diff(old.body_start), np.array(sizes, np.int64), incidences)
     row_block = _into(base.row_block, at, np.full((len(rows), 4), -1, np.int64))
-    # blocks behind the new ones stand later now, by as much as those take
+    # blocks after the new ones move by the size of those
     first = int(old.block_start[old.incidence_start[place]])
     wide = int(system.block_start[system.incidence_start[place + len(groups)]]) - first
     row_block[at + len(rows) :][row_block[at + len(rows) :] >= first] += wide
@@ -118,9 +123,6 @@ def _into(array: np.ndarray, at: int, more: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.concatenate([array[:at], more, array[at:]]))
 
 
-# Rows put among those of a model in maximal coordinates: grips, which give way, and room for contacts.
-
-
 def grip_rows(base: Maximal, grips: list[Grip], grip: Grip) -> int:
     """Return the first row of a grip in `with_grips(model, base, grips)`."""
     row = int(base.system.row_start[base.equality_count])
@@ -132,7 +134,7 @@ def grip_rows(base: Maximal, grips: list[Grip], grip: Grip) -> int:
 
 
 def with_grips(model: Model, base: Maximal, grips: list[Grip]) -> Maximal:
-    """Return a model in maximal coordinates with rows for grips after its held constraints."""
+    """Return a model in maximal coordinates with compliant rows for grips after its equality constraints."""
     pairs, groups = Pairs(model), []
     for k, grip in enumerate(grips):
         own = grip.rows(pairs, model.joint_count + len(model.springs) + k)
@@ -142,13 +144,13 @@ def with_grips(model: Model, base: Maximal, grips: list[Grip]) -> Maximal:
 
 
 def with_contact_slots(model: Model, base: Maximal, at: int, static: int, moving: int, rows: int) -> Maximal:
-    """Return a model in maximal coordinates with room for contacts before its constraint `at`.
+    """Return a model in maximal coordinates with slots for contacts before its constraint `at`.
 
     Args:
         model: the model.
         base: the model in maximal coordinates.
-        at: the constraint they stand before.
-        static: contacts of one body, the first; their bodies are to be written.
+        at: the constraint they are inserted before.
+        static: contacts of one body, the first; their bodies are written later.
         moving: contacts of two bodies.
         rows: of each contact: along z of its frame, then along x and y.
     """
@@ -162,21 +164,18 @@ def with_contact_slots(model: Model, base: Maximal, at: int, static: int, moving
     return inserted_at(base, at, pairs, groups, ["contact"] * len(groups), links)
 
 
-# Joints made while a model runs, in maximal coordinates: their rows, and gaps that close in a given time.
-
-
 @dataclass(frozen=True)
 class RuntimeJoint:
     """A joint made while running.
 
     Attributes:
         joint: as in a model.
-        gap: how far each of its rows was open at the time `since`; closed evenly within `over` seconds.
+        gap: error of each of its rows at the time `since`; closed at a constant rate within `over` seconds.
         since: [s].
         over: [s].
         collide: whether its two bodies collide.
         made_by: the rule that made it, -1 for none, and its two points there.
-        near: angles of its terms, turns counted.
+        near: angles of its terms, unwrapped.
     """
 
     joint: Joint
@@ -203,7 +202,7 @@ def with_runtime_joints(model: Model, base: Maximal, joints: list[RuntimeJoint])
 
 
 def set_targets(base: Maximal, whole: Maximal, joints: list[RuntimeJoint], time: float, dt: float) -> float:
-    """Aim at what is left of gaps that are being closed; return the time at which the next one is closed, or inf."""
+    """Set the targets of gaps that are being closed; return the time at which the next one is closed, or inf."""
     at, first_end = base.equality_count, np.inf
     for k, one in enumerate(joints):
         first, target = int(whole.system.row_start[at + k]), whole.table.target
@@ -218,7 +217,7 @@ def set_targets(base: Maximal, whole: Maximal, joints: list[RuntimeJoint], time:
 
 
 def write_runtime_joints(joints: list[RuntimeJoint], more: dict[str, Any]) -> np.ndarray:
-    """Return joints made while running, and what else is told, as bytes that keep every bit."""
+    """Return runtime joints and `more` as bytes that keep every bit."""
     out = []
     for one in joints:
         j = one.joint
@@ -239,7 +238,7 @@ def _hex(values: Any) -> list[str]:
 
 
 def read_runtime_joints(model: Model, data: np.ndarray) -> tuple[list[RuntimeJoint], dict[str, Any]]:
-    """Return what `write_runtime_joints` was given; refuse what does not fit the model."""
+    """Return the arguments of `write_runtime_joints`; raise where they do not fit the model."""
     if not len(data):
         return [], {}
     try:

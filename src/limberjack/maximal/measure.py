@@ -1,4 +1,4 @@
-"""Energy and momentum of bodies that change their size, which joint coordinates do not tell."""
+"""Energy and momentum of bodies in maximal coordinates, including those of scalable, affine and registered kinds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["body_energies", "spring_energies"]
 def body_energies(whole: Maximal, gravity: np.ndarray, e: Any, s: Any) -> tuple[float, ...]:
     """Return kinetic energy, potential energy in gravity and scales, linear and angular momentum of all bodies.
 
-    How registered kinds turn about their com is not known: with them, angular momentum is NaN.
+    The rotation of registered kinds about their com is not known: with them, angular momentum is NaN.
 
     Args:
         whole: the model in maximal coordinates.
@@ -48,7 +48,7 @@ def body_energies(whole: Maximal, gravity: np.ndarray, e: Any, s: Any) -> tuple[
 
 
 def spring_energies(springs: Springs, place: Callable[[int, np.ndarray], np.ndarray]) -> float:
-    """Return the energy in springs between bodies; `place` says where a point of a link is."""
+    """Return the energy in springs between bodies; `place` gives the position of a point of a link."""
     out = 0.0
     for k in range(len(springs.link)):
         ends = [place(int(springs.link[k, c]), springs.point[k, 3 * c : 3 * c + 3]) for c in range(2)]

@@ -1,16 +1,22 @@
-"""Bodies of registered kinds inside kernels: a row of numbers for each, filled by the compiled function of its kind.
+"""Bodies of registered kinds: the functions of a kind compiled with exact derivatives, and the kernels that call them.
 
-A body of a registered kind has up to twelve generalized coordinates y with rates u = y'. Its kind tells where a point p
-of the body is, X(p, y), and its kinetic energy T(y, u). From these, by exact derivatives (`own_kinds.py`):
+A body of a registered kind has up to twelve generalized coordinates y with rates u = y'. Its kind gives the position of
+a point p of the body, X(p, y), and its kinetic energy T(y, u). From these follow
 
     point       X' = X_y u,   X'' = X_y u' + b,   b = d2/ds2 X(p, y + s u)
-    mass        M = T_uu,     force of inertia   f = T_y - T_uy u - V_y
+    mass        M = T_uu,     inertial force   f = T_y - T_uy u - V_y
 
-| columns | what they hold |
+Derivatives are taken by jets, which carry second derivatives along one path. A mixed derivative by x and y comes from
+three paths, since along x and y together the second derivative is f_xx + 2 f_xy + f_yy. Kinetic energy is quadratic in
+the rates: at unit vectors it gives the mass, M_ab = T(e_a + e_b) - T(e_a) - T(e_b).
+
+Each body has a row of numbers:
+
+| columns | content |
 |---|---|
-| Y, U | coordinates and rates, where everything is taken |
-| POINT | the point that is asked for, in the body |
-| POINT_POSITION, POINT_VELOCITY, POINT_BIAS | where it is, its velocity, and b |
+| Y, U | coordinates and rates |
+| POINT | the point asked for, in the body |
+| POINT_POSITION, POINT_VELOCITY, POINT_BIAS | its position, velocity, and b |
 | POINT_GRADIENT | X_y, three numbers per coordinate |
 | MASS, FORCE, ENERGY | M by rows of twelve, f without weight, V |
 | COM, COM_VELOCITY, COM_GRADIENT | com, its velocity, and its derivatives, three per coordinate |
@@ -57,7 +63,7 @@ MASS, FORCE, ENERGY, COM, COM_VELOCITY, COM_GRADIENT, FRAME, FRAME_RATE, REGISTE
     280,
     290,
 )
-# What a kind's function is asked for: a point, mass and forces with the com, the frame at the origin.
+# Requests to a kind's function: a point, mass and forces with the com, the frame at the origin.
 ASK_POINT, ASK_MASS, ASK_FRAME = 0.0, 1.0, 2.0
 
 
@@ -69,14 +75,14 @@ def _column(c):
 
 @outlined
 def set_registered_point(i, address, registered, data, px, py, pz):
-    """Fill place, velocity, bias and slopes of the point p of body i, at the state `set_registered` left."""
+    """Fill position, velocity, bias and gradient of the point p of body i, at the state set by `set_registered`."""
     registered[i, POINT], registered[i, POINT + 1], registered[i, POINT + 2] = px, py, pz
     call_address(address[i], ASK_POINT, registered, i, data, i, data.shape[1])
 
 
 @outlined
 def set_registered(i, dim, start, address, registered, data, pose, u, maps, ends):
-    """Fill all of body i at (pose, u): its own row, ends, and the maps of its frame."""
+    """Fill the row, ends and frame maps of body i at (pose, u)."""
     for c in range(dim):
         registered[i, Y + c], registered[i, U + c] = pose[i, _column(c)], u[start + c]
     call_address(address[i], ASK_MASS, registered, i, data, i, data.shape[1])
@@ -103,7 +109,7 @@ def write_registered_mass(i, dim, registered, o, m):
 
 @inner
 def set_registered_forces(i, dim, registered, mass, gravity, o, f):
-    """Set f[o:] to the weight of body i less its force of inertia and those of its potential."""
+    """Set f[o:] to the weight of body i with its inertial force and that of its potential."""
     for c in range(dim):
         k = COM_GRADIENT + 3 * c
         lift = gravity[0] * registered[i, k] + gravity[1] * registered[i, k + 1] + gravity[2] * registered[i, k + 2]
@@ -112,7 +118,7 @@ def set_registered_forces(i, dim, registered, mass, gravity, o, f):
 
 @outlined
 def add_registered_row(i, dim, address, registered, data, px, py, pz, fx, fy, fz, o, j):
-    """Add to j[o:] what a force f at the point p of body i does along its coordinates."""
+    """Add the generalized force of f at the point p of body i to j[o:]."""
     set_registered_point(i, address, registered, data, px, py, pz)
     for c in range(dim):
         k = POINT_GRADIENT + 3 * c
@@ -124,13 +130,6 @@ def move_registered(i, dim, o, h, u, pose):
     """Add h u to the coordinates of body i."""
     for c in range(dim):
         pose[i, _column(c)] += h * u[o + c]
-
-
-# What the functions of registered body kinds give, by jets: exact derivatives of places and of kinetic energy.
-#
-# A jet carries second derivatives along one path. A mixed derivative by x and y comes from three paths, since along x
-# and y together the second derivative is f_xx + 2 f_xy + f_yy. Kinetic energy is quadratic in the rates: with those
-# set to unit vectors it gives the mass, M_ab = T(e_a + e_b) - T(e_a) - T(e_b).
 
 
 def _as_jet(x: Any) -> Any:

@@ -1,8 +1,11 @@
-"""A model in maximal coordinates: its bodies, one system of all its constraints, and the kernels that evaluate it.
+"""A model in maximal coordinates: its bodies, one system of all its constraints, and kernels that evaluate the rows.
 
-A body is a link of the model: bodies on merged fixed joints move as one. Constraints stand in the order: joints of the
-tree, loop joints and couplings (all held), then one-sided rows, each a constraint of its own, then rows that read the
-coordinates of joints, which hold nothing: forces act along them.
+A body is a link of the model: bodies on merged fixed joints move as one. Constraints are ordered: joints of the tree,
+loop joints and couplings (equalities), then inequality rows, each a constraint of its own, then rows that read the
+coordinates of joints; these constrain nothing, but drive forces act along them.
+
+`evaluate` fills values, rates, biases and Jacobian blocks at a state; `evaluate_predicted` the values at the poses that
+a step predicts.
 """
 
 from __future__ import annotations
@@ -84,34 +87,32 @@ _KIND = {
     "affine": AFFINE,
 }  # fmt: skip
 _DIMENSION = (6, 3, 3, 7, 9, 12)
-# Pairs that are filled ahead of their rows: a few kilobytes, which stay in the nearest cache.
+# Pairs that are filled ahead of their rows: a few kilobytes, which stay in the first level of cache.
 _AHEAD = 32
 
 
 @dataclass(frozen=True)
 class Maximal:
-    """Everything about a model in maximal coordinates that does not change while it moves."""
+    """A model in maximal coordinates: all that is constant while it moves."""
 
     bodies: Bodies
     system: System
     table: Table
-    row_block: (
-        np.ndarray
-    )  # (r, 4) place in J of each row's block on b and a of its first and of its second pair, -1 none
-    scalable_pairs: np.ndarray  # pairs with an end on a body that changes its size
-    equality_count: int  # constraints that always hold
+    row_block: np.ndarray  # (r, 4) index in J of a row on b and a of its first and of its second pair, -1 = none
+    scalable_pairs: np.ndarray  # pairs with an end on a body that is not rigid
+    equality_count: int  # number of equality constraints
     names: tuple[str, ...]  # the joint or spring of each constraint
     center: np.ndarray  # (n, 3) com of each body in its link's frame
-    loops: dict[str, tuple[int, int]]  # places of loop joints' coordinates and velocities, after those of the tree
-    sizes: tuple[int, int]  # coordinates and velocities in all
+    loops: dict[str, tuple[int, int]]  # first coordinate and velocity of loop joints, after those of the tree
+    sizes: tuple[int, int]  # number of coordinates and velocities
 
 
 class Evaluation(NamedTuple):
-    """What `evaluate` fills."""
+    """Rows, Jacobian and masses at a state, filled by `evaluate`."""
 
     ends: np.ndarray  # (n, 18)
     state: np.ndarray  # (p, PAIR)
-    near: np.ndarray  # (t,) angles, turns counted
+    near: np.ndarray  # (t,) angles, unwrapped
     scratch: np.ndarray  # of compound joints
     wrench: np.ndarray  # (r, 12)
     values: np.ndarray  # (r, 3) value, rate, bias
@@ -149,7 +150,7 @@ def _new_bodies(model: Model) -> tuple[Bodies, np.ndarray]:
         if body.body_kind not in _KIND:
             raise UnsupportedByMethod(f'body "{name}" of kind "{body.body_kind}" must be made by add_body_registered')
         kind[link] = _KIND[body.body_kind]
-        # the unscaled body is stored as None; of affine bodies no rest but that is offered
+        # the unscaled body is stored as None; affine bodies have no other rest shape
         size = {SCALABLE: 1, SCALABLE_AXES: 3}.get(int(kind[link]), 0)
         scale_spring[link, 0], scale_spring[link, 1 : 1 + size] = body.scale_stiffness, body.scale_rest or (1.0,) * size
     mass = a.links.inertia[:, 9].copy()
@@ -188,7 +189,7 @@ def _new_bodies(model: Model) -> tuple[Bodies, np.ndarray]:
 
 
 def _origin(model: Model, link: int, body: RegisteredBody) -> np.ndarray:
-    """Return the origin of a body of a registered kind in its link's frame: its points count from there."""
+    """Return the origin of a body of a registered kind in its link's frame: its points are relative to it."""
     offset = model.arrays.body_offset[model.body_index(body.name)]
     if np.abs(offset[:9] - np.eye(3).ravel()).max() > 0.0:
         joint = model.joint_names[int(np.flatnonzero(model.arrays.joint_link == link)[0])]
@@ -204,7 +205,7 @@ def _registered_arrays(n: int, own: dict[int, RegisteredBody]) -> tuple[np.ndarr
     count = n if own else 0
     address, data = np.zeros(count, np.int64), np.zeros((count, max([1, *(len(one.data) for one in own.values())])))
     if own:
-        # loaded by name: it is no part of any kernel, whose cache would forget all with each change of it
+        # loaded by name: as an import it would invalidate the cached kernels with each change
         kinds = importlib.import_module("limberjack.maximal.registered_bodies")
         for link, one in own.items():
             address[link], data[link, : len(one.data)] = kinds.address_of_body(one.body_kind), one.data
@@ -239,12 +240,12 @@ class _CenteredPairs(Pairs):
 
 
 def _flat(bodies: Bodies, links: list[int]) -> bool:
-    """Return whether all these bodies stay in the x-y plane."""
+    """Return whether all these bodies are planar."""
     return all(i < 0 or bodies.kind[i] == PLANAR for i in links)
 
 
 def _equality_rows(joint: Joint, pair: int, index: int, links: list[int], bodies: Bodies) -> list[Row]:
-    """Return the rows a joint holds; between planar bodies those in the plane."""
+    """Return the equality rows of a joint; between planar bodies those in the plane."""
     rows = joint_rows(joint)
     kinds = [bodies.kind[i] for i in links if i >= 0]
     if PARTICLE in kinds or AFFINE in kinds or REGISTERED_BODY in kinds:
@@ -277,8 +278,8 @@ def new_maximal(model: Model, ignored: frozenset[str], *, springs: bool = False,
     Args:
         model: the model.
         ignored: features left out.
-        springs: whether springs are rows that give way, for integrators that take them at the end of a step.
-        rotors: whether rotor inertia is a row of its joint, which gives way by 1 / inertia.
+        springs: whether springs are compliant rows, for integrators that take them implicitly.
+        rotors: whether rotor inertia is a row of its joint, with compliance 1 / inertia.
     """
     bodies, center = _new_bodies(model)
     pairs = _CenteredPairs(model, center)
@@ -353,7 +354,7 @@ def _particle_rows(model: Model, pairs: Pairs, index: int, joint: Joint) -> list
 
 
 def _rotor_rows(model: Model, joint: Joint, pair: int, index: int) -> list[Row]:
-    """Return a row along each freedom of a joint that has rotor inertia: lam = -inertia (J a + c)."""
+    """Return a row along each dof of a joint that has rotor inertia: lam = -inertia (J a + c)."""
     v, out = int(model.arrays.v_start[index]), []
     inertia = model.arrays.links.armature[v : v + coordinate_counts(joint)[1]]
     if not inertia.any():
@@ -376,7 +377,7 @@ def _rotor_rows(model: Model, joint: Joint, pair: int, index: int) -> list[Row]:
 def _coordinate_rows(joint: Joint, pair: int, index: int, place: tuple[int, int]) -> list[Row]:
     """Return rows along the coordinates of a joint: values are q, rates qd; three turns for a ball.
 
-    `drive` holds the places in q and qd; of a ball, that of its quaternion in each of the three rows.
+    `drive` holds the indices in q and qd; of a ball, that of its quaternion in each of the three rows.
     """
     out: list[Row] = []
     q, v = place
@@ -396,7 +397,7 @@ def _coordinate_rows(joint: Joint, pair: int, index: int, place: tuple[int, int]
 
 
 def _row_blocks(table: Table, system: System) -> np.ndarray:
-    """Return (r, 4): where in J row r stands on b and a of its first and of its second pair."""
+    """Return (r, 4): index in J of row r on b and a of its first and of its second pair."""
     out = np.full((len(table.joint), 4), -1, np.int64)
     dims = np.diff(system.body_start)
     for c in range(len(system.row_start) - 1):
@@ -457,7 +458,7 @@ def _set_pairs(first, last, link, frame, ends, state):
 def evaluate_rows(bodies, system, table, row_block, scalable_pairs, time, rows, pose, u, e):
     """Fill poses, pairs, values and blocks of the first `rows` rows; the mass blocks are left alone.
 
-    Pairs are filled not long before their rows are: large models wait for memory, and find them at hand.
+    Pairs are filled shortly before their rows: large models are bound by memory, and find them in cache.
     """
     set_ends(bodies, pose, u, e.ends)
     link, frame, ready, pairs = table.pair_link, table.pair_frame, 0, len(table.pair_link)
@@ -499,11 +500,8 @@ def evaluate(
     set_masses(bodies, pose, e.ends, e.m)
 
 
-# Where the numbers of rows stand in flat J and in velocities, for work on whole arrays.
-
-
 def indices_of(system: System, constraints: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return, of each number in the rows of `constraints`, its row counted among them, its place in J and in u."""
+    """Return, of each number in the rows of `constraints`, its row counted among them, its index in J and in u."""
     out, row = [], 0
     for c in constraints.tolist():
         count = int(system.row_start[c + 1] - system.row_start[c])
@@ -519,18 +517,15 @@ def indices_of(system: System, constraints: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def diagonal_of(system: System) -> np.ndarray:
-    """Return the place in flat M of the mass that each velocity has on the diagonal."""
+    """Return the index in flat M of the diagonal mass of each velocity."""
     dims = np.diff(system.body_start)
     own = np.arange(system.body_start[-1]) - np.repeat(system.body_start[:-1], dims)
     return np.repeat(system.mass_start[:-1], dims) + own * (np.repeat(dims, dims) + 1)
 
 
-# Rows at poses that a step predicts, and forces on momenta.
-
-
 @outlined
 def evaluate_predicted(setup, time, pose, u, e):
-    """Fill the values of the rows that hold at other poses, no blocks."""
+    """Fill the values of the constraint rows at predicted poses, without Jacobian blocks."""
     table = setup.table
     set_ends(setup.bodies, pose, u, e.ends)
     for k in range(len(table.pair_link)):
@@ -544,7 +539,7 @@ def evaluate_predicted(setup, time, pose, u, e):
 
 @outlined
 def remove_gyroscopic(bodies, ends, pose, f):
-    """Put back the forces of inertia of rigid bodies: momenta in world axes do not have them."""
+    """Remove the gyroscopic torques of rigid bodies from f: momenta in world axes do not have them."""
     for i in range(len(bodies.kind)):
         if bodies.kind[i] == RIGID:
             wx, wy, wz = ends[i, 12], ends[i, 13], ends[i, 14]

@@ -1,7 +1,9 @@
-"""Bodies that change their size or have coordinates of their own: their points, and where a tree of them stands.
+"""Bodies that are not rigid (scalable, affine, registered kinds): their points, shape coordinates and frames.
 
-Coordinates of joints place bodies as if all kept their size. Joints of a tree stay closed when each body is then moved
-along with the point of the body above it that carries it.
+Coordinates of joints place bodies as if all were rigid. Joints of a tree stay closed when each body is then moved
+along with the point of its parent that carries it (`close_tree`). Frames and velocities of such models are read from
+the bodies, not from the joint coordinates. `rigid_model` and `model_with_masses` give variants of a model for methods
+that move rigid bodies only, and for geometry alone.
 """
 
 from __future__ import annotations
@@ -37,11 +39,9 @@ __all__ = [
     "model_with_masses",
 ]
 
-# Models with bodies of other kinds or masses: for methods that move none that change size, and for geometry alone.
-
 
 def rigid_model(model: Model) -> Model:
-    """Return the model with bodies that keep their size."""
+    """Return the model with all bodies rigid."""
     plain = {"body_kind": "rigid", "scale": None, "scale_stiffness": 0.0, "scale_rest": None}
     bodies = [body if BODY_KINDS[body.body_kind].tree else replace(body, **plain) for body in model.spec.bodies]
     return Model(replace(model.spec, bodies=bodies))
@@ -77,7 +77,7 @@ def _point(
     # out
     out,
 ):  # fmt: skip
-    """Fill the lever from the body's reference point to its point p, and its velocity from there."""
+    """Fill lever and relative velocity of the body's point p from its reference point."""
     lx, ly, lz, vx, vy, vz, _, _, _ = body_point(bodies, i, px, py, pz, ends)
     out[0], out[1], out[2], out[3], out[4], out[5] = lx, ly, lz, vx, vy, vz
 
@@ -85,7 +85,7 @@ def _point(
 def may_be_primary(whole: Maximal) -> np.ndarray:
     """Return (nc,) which constraints may be part of a forest: not those on registered kinds.
 
-    Points of these need not move in all directions, and rows that nothing can move are found by auxiliary solves only.
+    Points of these need not move in all directions, and rows without mobility are detected in auxiliary solves only.
     """
     system = whole.system
     own = whole.bodies.kind[system.incidence_body] == REGISTERED_BODY
@@ -99,7 +99,7 @@ def registered_columns(count: int) -> np.ndarray:
 
 
 def _axes_in_link(model: Model, link: int) -> np.ndarray:
-    """Return along which axis of its link each axis of a body that scales per axis lies; raise where between them."""
+    """Return the link axis along which each axis of a body scaled per axis lies; raise where there is none."""
     body = int(np.flatnonzero(model.arrays.body_link == link)[0])
     turn = np.abs(model.arrays.body_offset[body, :9].reshape(3, 3))
     out = turn.argmax(axis=0)
@@ -113,7 +113,7 @@ def _axes_in_link(model: Model, link: int) -> np.ndarray:
 
 
 def shape_columns(model: Model, whole: Maximal, link: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return which columns of a pose, and which velocities, are coordinates that a body has beyond those of a solid."""
+    """Return the columns of a pose, and the velocities, that are shape coordinates of a body."""
     kind, start, end = int(whole.bodies.kind[link]), int(whole.bodies.start[link]), int(whole.bodies.start[link + 1])
     if kind < SCALABLE:
         raise StateError("the body keeps its size and has no coordinates of its own")
@@ -125,7 +125,7 @@ def shape_columns(model: Model, whole: Maximal, link: int) -> tuple[np.ndarray, 
 
 
 def start_shapes(model: Model, whole: Maximal, pose: np.ndarray, u: np.ndarray) -> bool:
-    """Write the scales and coordinates that bodies start with; return whether there are any."""
+    """Write the initial scales and coordinates of bodies; return whether there are any."""
     found = False
     spec = {body.name: body for body in model.spec.bodies}
     for i, name in enumerate(model.body_names):
@@ -144,7 +144,7 @@ def start_shapes(model: Model, whole: Maximal, pose: np.ndarray, u: np.ndarray) 
 
 
 def point_motion(whole: Maximal, ends: np.ndarray, link: int, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return place and velocity of a point of a body, counted from its com, `ends` and maps up to date."""
+    """Return position and velocity of a point of a body, given from its com; `ends` and maps are up to date."""
     out = np.zeros(6)
     if whole.bodies.kind[link] >= SCALABLE:
         _point(whole.bodies, link, *(float(x) for x in point), ends, out)
@@ -157,12 +157,12 @@ def point_motion(whole: Maximal, ends: np.ndarray, link: int, point: np.ndarray)
 def close_tree(
     model: Model, whole: Maximal, placed: np.ndarray, ends: np.ndarray, pose: np.ndarray, u: np.ndarray
 ) -> bool:
-    """Move bodies so that the joints of the tree are closed for the sizes that bodies have; return whether any moved.
+    """Move bodies such that the joints of the tree are closed for the current shapes; return whether any moved.
 
     Args:
         model: the model.
         whole: the model in maximal coordinates, its maps up to date.
-        placed: (n, 13) com, quaternion, angular velocity and velocity of bodies as if all kept their size.
+        placed: (n, 13) com, quaternion, angular velocity and velocity of bodies as if all were rigid.
         ends: of the bodies, up to date; written too.
         pose: of the bodies, positions as placed.
         u: their velocities, likewise.
@@ -198,18 +198,15 @@ def close_tree(
 
 
 def _offset_from_rigid(placed: np.ndarray, now: tuple[np.ndarray, np.ndarray], point: np.ndarray) -> tuple[Any, Any]:
-    """Return how far a point of a body is, and how fast it goes, from where it would be if the body kept its size."""
+    """Return the offset and relative velocity of a point of a body from where it would be if the body were rigid."""
     lever = matrix_from_quaternion(placed[3:7]) @ point
     return now[0] - (placed[:3] + lever), now[1] - (placed[10:13] + np.cross(placed[7:10], lever))
-
-
-# Frames and velocities of bodies in models where some change their size: read off the bodies, not off coordinates.
 
 
 def _nearest_rotation(shape: np.ndarray) -> np.ndarray:
     """Return the rotation nearest to a matrix, by Newton's iteration for its polar part.
 
-    Of a matrix that is singular or mirrors, as points of a plane or a line may give, what its columns tell is kept.
+    For a singular or mirroring matrix, as bodies in a plane or a line may give, the first columns decide.
     """
     out = shape
     if not np.linalg.det(shape) > 1e-9:
@@ -238,7 +235,7 @@ def body_frames(
         model: the model.
         whole: the model in maximal coordinates, its maps up to date.
         pose: of the bodies.
-        place: where a point of a link's frame is in the world.
+        place: gives the world position of a point of a link's frame.
         rest: the two arrays as coordinates have them, for bodies fixed to the world.
     """
     positions, rotations = (np.array(one) for one in rest)
@@ -255,7 +252,7 @@ def body_frames(
 
 
 def body_velocities(model: Model, whole: Maximal, ends: np.ndarray) -> np.ndarray:
-    """Return (n, 6) angular velocities and velocities of the coms; an affine body turns as its map does, without shear.
+    """Return (n, 6) angular velocities and velocities of the coms; affine bodies rotate as their map without shear.
 
     Args:
         model: the model.

@@ -1,8 +1,8 @@
-"""Rattle: half of the forces, impulses along J of the start that close the joints at the end, half of the forces.
+"""RATTLE: half of the forces, impulses along J of the start that close the joints at the end, half of the forces.
 
-A body of angular momentum L turns over a step h by t with t = h I(exp(t/2) R)^-1 L, so that L of a free body stays as
-it is. Rows and factor at the new poses serve the velocities of this step and the impulses of the next: one
-factorisation per step; two while a grip pulls, by an impulse at the end of each step, implicitly.
+A body of angular momentum L turns over a step h by t with t = h I(exp(t/2) R)^-1 L, so that L of a free body is
+conserved. Rows and factor at the new poses serve the velocities of this step and the impulses of the next: one
+factorisation per step; two while a grip pulls, by an implicit impulse at the end of each step.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["take_rattle_steps"]
 
 @outlined
 def _free_flight(bodies, h, momentum, before, pose):
-    """Move the poses in `before` by h with the momenta given, into `pose`."""
+    """Move the poses in `before` by h with the momenta, into `pose`."""
     kinds, start, t = bodies.kind, bodies.start, ROTATION
     for i in range(len(kinds)):
         kind, o = kinds[i], start[i]
@@ -88,7 +88,7 @@ def _rattle(
     setup, tree, structure, springs, drives, armature, span, driven, h, time, tolerance, rows, wrenches, applied, e, s,
     saddle,
 ):  # fmt: skip
-    """One step of rattle; rows and factor belong to the new poses afterwards."""
+    """Take one RATTLE step; rows and factor belong to the new poses afterwards."""
     bodies, nu, n = setup.bodies, len(s.u), len(s.pose)
     active_rows = setup.system.row_start[setup.constraints[1]]
     if s.fresh[0] != 1:
@@ -142,7 +142,7 @@ def _rattle(
         _add_momentum(bodies, e.m, saddle.a, s.momentum)
     if not worst <= max(GAP_ALLOWED, tolerance):
         return OPEN_LOOP
-    # velocities: half of the forces at the new poses, then onto the constraints
+    # velocities: half of the forces at the new poses, then projected onto the constraints
     for t in range(len(e.near)):
         e.near[t] = s.predicted.near[t]
     _velocities(bodies, s.pose, s.predicted.ends, s.momentum, s.u)
@@ -151,7 +151,7 @@ def _rattle(
     remove_gyroscopic(bodies, e.ends, s.pose, s.force)
     for k in range(nu):
         saddle.f[k] = 0.5 * h * s.force[k]
-    # grips pull here, over the whole step, as they will at its end
+    # grips act here, implicitly over the whole step
     status = factor_and_solve(
         setup, tree, structure, np.int64(1), h, np.int64(PROJECT), 0.0, ACTIVE_TOLERANCE, False, e, s, saddle
     )
@@ -169,10 +169,10 @@ def take_rattle_steps(
     # out
     s,
 ):  # fmt: skip
-    """Take n steps of `substeps` times h; arguments and result as of `steps.take_steps`."""
+    """Take n steps of `substeps` times h; arguments and result as of `step.take_steps`."""
     start = setup.system.row_start
     rows = start[setup.constraints[2]] if driven else start[setup.constraints[1]]
-    # with grips the factor of the velocities gives way where that of the poses must not
+    # with grips the factor of the velocities has compliance where that of the poses must not
     done = 1
     for r in range(start[setup.constraints[0]]):
         if setup.table.role[r] == SPRING:

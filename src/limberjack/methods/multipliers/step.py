@@ -1,17 +1,19 @@
-"""Steps of bodies under constraints: rows -> factor -> solve primary -> anticipate auxiliary -> integrate -> project.
+"""Steps of bodies under constraints: rows -> factor -> solve primary -> solve auxiliary -> integrate -> project.
 
 | integrator | a step of h | order |
 |---|---|---|
 | euler | x += h u, then u += h a | 1 |
 | semi_implicit | u += h a, then x += h u | 1, energy bounded |
-| implicit | springs taken at the end of the step, as rows that give way | 1, stable when stiff |
+| implicit | springs taken at the end of the step, as compliant rows | 1, stable when stiff |
 | rk4 | classical Runge-Kutta, quaternions in R^4 and normalised | 4 |
 
 `rattle.py` has the integrator of that name.
 
-Where poses and velocities are projected after a semi-implicit step, constraints are given half the acceleration that
-keeps bodies on curved paths: x + h u then lies on the path to h^3, and the velocity turned into it keeps its length.
+Where poses and velocities are projected after a semi-implicit step, constraints get half of the bias acceleration that
+keeps bodies on curved paths: x + h u then lies on the path to h^3, and the velocity rotated into it keeps its length.
 With the whole of it, each step of a pendulum that turns by the angle w would gain w^2 of its kinetic energy.
+
+Reference: Baraff 1996, section 4.2, equation (5), for the rows, and section 8.2 for the steps of a solve.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ def _accelerate(
     wrenches, applied, pose, u, e, s, saddle,
 ):  # fmt: skip
     """Fill saddle.a with the accelerations at (pose, u)."""
+    # J and c of equation (5), F_ext of equation (6)
     evaluate(setup.bodies, setup.system, setup.table, setup.row_block, setup.scalable_pairs, time, rows, pose, u, e)
     forces(setup, springs, drives, armature, span, driven, implicit, wrenches, applied, pose, e, s, saddle.f)
     status = factor_and_solve(
@@ -51,7 +54,7 @@ def _one_step(
     setup, tree, structure, springs, drives, armature, span, code, first_order, stabilization, driven, h, rate,
     tolerance, time, wrenches, applied, e, s, saddle,
 ):  # fmt: skip
-    """One step; return a status."""
+    """Take one step of h; return a status."""
     bodies, nu, n = setup.bodies, len(s.u), len(s.pose)
     start = setup.system.row_start
     rows = start[setup.constraints[2]] if driven else start[setup.constraints[1]]
@@ -86,8 +89,8 @@ def _one_step(
             stage, stages, h, time, saddle.a, start_pose, start_u, s.rates, s.pose, s.pose_sum, s.u, s.u_sum
         )
         if multistage:
-            # stages of a tree may be open, of loops not: near poses where they lose rank, forces that close what is
-            # open by h^2 are amplified without bound
+            # stages of a tree may have open joints, of loops not: near poses where they lose rank, the forces that
+            # close errors of h^2 are amplified without bound
             if stage == 3 or (has_loops and stabilization == PROJECT):
                 normalize_poses(s.pose)
         else:
@@ -111,9 +114,9 @@ def _one_step(
 
 @outlined
 def _next_stage(stage, stages, h, time, a, start_pose, start_u, rates, pose, pose_sum, u, u_sum):
-    """Go on to the next stage, after the last one to the end of the step; return its time.
+    """Advance to the next stage, after the last one to the end of the step; return its time.
 
-    Poses go on here when there are several stages only.
+    Poses are advanced here only when there are several stages.
     """
     last = stage == stages - 1
     multistage = stages > 1
@@ -139,23 +142,23 @@ def take_steps(
     # out
     s,
 ):  # fmt: skip
-    """Take n steps of `substeps` times h; stop at the first that fails and put back the state before it.
+    """Take n steps of `substeps` times h; stop at the first that fails and restore the state before it.
 
     Args:
-        setup: what stays.
+        setup: the model in maximal coordinates.
         tree, structure: of the direct solver; one of them is None.
         springs, drives: of the model.
         armature: (nv,) zeros.
         span: the whole model.
         code: the integrator.
-        first_order: whether forces give velocities.
+        first_order: whether forces give velocities, f = m v.
         stabilization: PROJECT, BAUMGARTE or NO_STABILIZATION.
         driven: whether any joint has a force along its coordinates.
         n: steps.
         substeps: integrator steps per step.
         h: its length [s].
         rate: of Baumgarte's terms [1/s].
-        tolerance: gap at which projections stop.
+        tolerance: error at which projections end.
         time: at the start [s].
         wrenches: lasting wrenches.
         applied: (nv,) joint forces.
