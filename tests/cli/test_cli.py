@@ -376,14 +376,14 @@ def test_bench_hands_on_its_arguments(folder, monkeypatch):
 
     calls = []
 
-    def run(names, quick=False, json_path=None):
-        calls.append((names, quick, json_path and str(json_path)))
+    def run(names, quick=False, json_path=None, against=None):
+        calls.append((names, quick, json_path and str(json_path), against and str(against)))
         return 1
 
     monkeypatch.setattr(bench, "run", run)
-    assert main(["bench", "chain", "--quick", "--json", "numbers.json"]) == 1
+    assert main(["bench", "chain", "--quick", "--json", "numbers.json", "--against", "old.json"]) == 1
     assert main(["bench"]) == 1
-    assert calls == [(["chain"], True, "numbers.json"), (list(bench.TABLES), False, None)]
+    assert calls == [(["chain"], True, "numbers.json", "old.json"), (list(bench.TABLES), False, None, None)]
 
 
 def test_demo_leaves_its_results(folder, monkeypatch, capsys):
