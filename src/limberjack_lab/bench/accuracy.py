@@ -1,6 +1,6 @@
 """Table `accuracy`: the integrators on problems whose answers are known, MuJoCo's beside them.
 
-Pendulum A01 of the IFToMM library: a point mass of 1 kg on a massless bar of 1 m, let go at rest from the horizontal.
+Pendulum A01 of the IFToMM library: a point mass of 1 kg on a massless bar of 1 m, released at rest from the horizontal.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _RATE, _RATIO = 0.3 / DT, 0.3
 # The rod turns by this in one update period [rad].
 _TURN = 0.5
 # Rotors of the joints without springs, which hardly move, and of the one that turns the rod [kg m^2].
-_HELD, _ROOT = 1e4, 10.0
+_BLOCKED, _ROOT = 1e4, 10.0
 # Of the rod: its links are discs, so that even thin ones have inertia to speak of beside the rotors [m].
 _RADIUS = 0.1
 
@@ -55,9 +55,9 @@ def turning_rod(links: int, budget: int) -> lj.Model:
     """Return a rod that turns about its own axis and sags, so that its active region changes at every update.
 
     Pendulums hardly ever change theirs. The rod, of 1 m and 1 kg, is cut into links; some of its joints have springs,
-    all others are held by heavy rotors. It lies level and a motor turns it, so that gravity, which goes round in its
+    all others are blocked by heavy rotors. It lies level and a motor turns it, so that gravity, which goes round in its
     frame, bends the springs to and fro for ever. A joint that is released follows within an update period and comes to
-    rest, while those that are held fall behind: the largest accelerations and velocities are always elsewhere.
+    rest, while those that are rigid fall behind: the largest accelerations and velocities are always elsewhere.
 
     The springs sit at the joints the balanced assembly tree of a chain is cut at first, three for each joint that may
     be simulated. All of them swing alike, however many links: their rotors are as heavy as what hangs on them.
@@ -75,7 +75,7 @@ def turning_rod(links: int, budget: int) -> lj.Model:
             motor = lj.Motor(kd=0.2 * _ROOT / DT, velocity=_TURN / (20 * DT))
             return replace(joint, axis=(0.0, 0.0, 1.0), armature=(_ROOT,), motor=(motor,))
         if k not in soft:
-            return replace(joint, armature=(_HELD,))
+            return replace(joint, armature=(_BLOCKED,))
         rotor = (1.0 - k / links) ** 2
         stiffness, damping = rotor * _RATE**2, 2.0 * _RATIO * rotor * _RATE
         # Every other one bends upwards while the rest bend sideways.

@@ -84,7 +84,7 @@ class _Tree:
 
 
 class _Found(NamedTuple):
-    """A contender and what its run showed."""
+    """A contender and the errors of its run."""
 
     contender: Contender
     error: float | None

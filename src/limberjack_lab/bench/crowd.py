@@ -17,7 +17,7 @@ from limberjack_lab.bench.table import MISSING, Table, Watch, columns, differenc
 
 __all__ = ["TITLE", "Crowd", "fill"]
 
-TITLE = "a crowd of people of 89 bodies and 95 freedoms each, every chest pushed with 50 N"
+TITLE = "a crowd of people of 89 bodies and 95 dofs each, every chest pushed with 50 N"
 FIGURES, QUICK_FIGURES = 200, 20
 _DT = 1e-3
 _CHEST, _PUSH = "thorax", np.array((50.0, 0.0, 0.0))
@@ -55,7 +55,7 @@ class Crowd:
         return list(zip(self.q.reshape(shape), self.qd.reshape(shape), strict=True))
 
     def push_forces(self, q: np.ndarray) -> np.ndarray:
-        """Return the forces (nv,) on the freedoms of one figure that act as the push on its chest."""
+        """Return the generalised forces (nv,) of one figure that act as the push on its chest."""
         chest = next(name for name in self.one.body_names if name.split("/")[-1] == _CHEST)
         return lj.jacobian(self.one, q, chest)[3:].T @ _PUSH
 
@@ -241,7 +241,7 @@ def fill(table: Table, quick: bool, watch: Watch, figures: int | None = None) ->
     watch(f"building {figures} figures", 1)
     crowd = Crowd(figures)
     model: lj.Model = crowd.whole
-    part = table.part(f"{figures} figures: {model.body_count:,} bodies, {model.nv:,} freedoms", *_COLUMNS)
+    part = table.part(f"{figures} figures: {model.body_count:,} bodies, {model.nv:,} dofs", *_COLUMNS)
     table.note("one thread: processor time; two threads: wall time; best of samples taken in turns; dt 1 ms")
     table.note(
         "joints without dampers and limits everywhere; pinocchio takes the push as joint forces, which costs it nothing"

@@ -146,7 +146,7 @@ def _against_scipy(table: Table, seconds: float, watch: Watch) -> dict[str, floa
             system = rows_of(model, sparse)
             matrix, b, asked = system.schur(sparse).tocsr(), -system.value, _TOLERANCE
             row["minres_iterations"], row["minres_left"] = _minres(linalg, matrix, b, asked)
-            # minres weighs residuals in its own way: it is told to go on until |b - A x| is small beside |b|
+            # minres weighs residuals in its own way: it goes on until |b - A x| is small beside |b|
             while row["minres_left"] > _TOLERANCE and asked > 1e-15:
                 asked *= 0.5
                 row["minres_iterations"], row["minres_left"] = _minres(linalg, matrix, b, asked)

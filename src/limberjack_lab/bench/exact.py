@@ -1,11 +1,11 @@
-"""Motions known in closed form, or of so few freedoms that a page of formulas and many small steps give all digits.
+"""Motions known in closed form, or of so few dofs that a page of formulas and many small steps give all digits.
 
 Pendulum A01 of the IFToMM library: with k = sin(90 deg / 2), w = sqrt(g / l) and the quarter period K(k) / w its angle
 theta from hanging follows
 
     sin(theta / 2) = k sn(w t + K, k)
 
-All cranks of A02 turn together: one freedom. The governor A05 keeps its angular momentum and has two, the angle of its
+All cranks of A02 turn together: one dof. The governor A05 keeps its angular momentum and has two, the angle of its
 rods below the horizontal and the height of its slider.
 """
 

@@ -73,7 +73,7 @@ class Bodies:
         index: of the model's bodies among these.
         positions: (n, 3) coms at the start.
         rotations: (n, 4) body axes at the start.
-        held: (n,) whether fixed to the world.
+        fixed: (n,) whether fixed to the world.
         ends: (joints, 2) bodies of each ball joint; -1 = world.
         points: (joints, 2, 3) its points in the two bodies, from their coms.
         shapes: that collide, by body; -1 = world.
@@ -96,7 +96,7 @@ class Bodies:
         self.com = np.array([spec.com for spec in self.specs])
         self.rotations = self.rotations[order]
         self.positions = positions[order] + rotate(self.rotations, self.com)
-        self.held = np.array([model.joint_spec(spec.joint).kind == "fixed" for spec in self.specs])
+        self.fixed = np.array([model.joint_spec(spec.joint).kind == "fixed" for spec in self.specs])
         index = {name: i for i, name in enumerate(self.names)} | {"world": -1}
         com = np.vstack([self.com, np.zeros(3)])
         ends, points = [], []
@@ -220,7 +220,7 @@ def to_free_mjcf(bodies: Bodies, dt: float, *, solver: str = "Newton", contacts:
     for i, spec in enumerate(bodies.specs):
         where = f'pos="{numbers(bodies.positions[i])}" quat="{numbers(bodies.rotations[i])}"'
         lines.append(f'<body name="body{i}" {where}>')
-        if not bodies.held[i]:
+        if not bodies.fixed[i]:
             m = np.asarray(spec.inertia)
             inertia = numbers((m[0, 0], m[1, 1], m[2, 2], m[0, 1], m[0, 2], m[1, 2]))
             lines.append(f'<freejoint/><inertial pos="0 0 0" mass="{float(spec.mass)!r}" fullinertia="{inertia}"/>')
@@ -297,7 +297,7 @@ def _bullet_bodies(p: Any, bodies: Bodies) -> list[int]:
         p.changeDynamics(own, -1, lateralFriction=shape.friction)
     out = []
     for i, spec in enumerate(bodies.specs):
-        mass = 0.0 if bodies.held[i] else float(spec.mass)
+        mass = 0.0 if bodies.fixed[i] else float(spec.mass)
         # a body without shapes would not move at all
         own = p.createMultiBody(
             mass, _bullet_shape(p, bodies.drawn[i], made), basePosition=list(bodies.positions[i]),

@@ -25,7 +25,7 @@ from limberjack_lab.bench.maximal import (
 )
 from limberjack_lab.bench.table import MISSING, Table, Watch, columns, difference, ratio
 
-__all__ = ["FULL", "QUICK", "SHAPES", "TITLE", "Extent", "fill", "hung", "relative"]
+__all__ = ["FULL", "QUICK", "SHAPES", "TITLE", "Extent", "fill", "hanging", "relative"]
 
 TITLE = "accelerations by Lagrange multipliers in linear time (Baraff 1996), everything inside"
 
@@ -67,7 +67,7 @@ _SPARSE_COLUMNS = columns(
 _SPARSE = lj.Multipliers(integrator="rattle", solver="sparse", tolerance=2e-7)
 
 
-def hung(shape: str, bodies: int) -> lj.Model:
+def hanging(shape: str, bodies: int) -> lj.Model:
     """Return bodies of 0.5 m and 1 kg that hang on ball joints, each from the one above it; nothing to draw."""
     builder = lj.Builder(shape)
     for i in range(bodies):
@@ -92,7 +92,7 @@ def _growth(table: Table, extent: Extent, watch: Watch) -> list[dict[str, Any]]:
         for n in extent.sizes:
             watch(f"{shape} of {n:,} bodies", 1)
             row: dict[str, Any] = part.add(shape=shape, n=n, rows=3 * n)
-            model = hung(shape, n)
+            model = hanging(shape, n)
             qd = stirred(model)
             begin = time.perf_counter()
             run = step_of("step", model, EULER, qd)

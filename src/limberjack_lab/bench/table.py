@@ -315,7 +315,7 @@ def measure(name: str, module: Any, quick: bool, **options: Any) -> tuple[Table,
 
 
 class Watch:
-    """The progress line on stderr; refreshed only when told, so that no thread of it disturbs a measurement."""
+    """The progress line on stderr; refreshed on demand only, so that no thread of it disturbs a measurement."""
 
     def __init__(self, title: str) -> None:
         self._title = title

@@ -37,7 +37,7 @@ camera = dict(
     image_height=720, image_width=1280, look_at=(0.0, 0.0, 0.0), up_direction=(0.0, 0.0, 1.0),
 )
 with connect(url.replace("http", "ws", 1), origin=url.rstrip("/"), subprotocols=[protocol], max_size=None) as socket:
-    socket.send(msgspec.msgpack.encode(camera))  # only pages that have told where they look are shown anything
+    socket.send(msgspec.msgpack.encode(camera))  # pages that have not sent their camera are shown nothing
     socket.recv()
     print("open", flush=True)
     threading.Thread(target=lambda: (sys.stdin.read(), socket.close()), daemon=True).start()

@@ -11,5 +11,5 @@ def test_piles_are_measured():
     (part,) = table.parts
     assert [row["boxes"] for row in part.rows] == [50, 200]
     for row in part.rows:
-        assert row["contacts"] > 4 * row["boxes"] and row["contact"] > 0
+        assert row["contacts"] > 4 * row["boxes"] and row["contact_us"] > 0
     assert {bar.passed for bar in table.bars} == {None}

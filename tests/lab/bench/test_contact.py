@@ -32,7 +32,7 @@ def test_peers_get_the_same_bodies():
     mujoco = pytest.importorskip("mujoco")
     model = scenes.net(cells=2)
     bodies = Bodies(model)
-    assert len(bodies.ends) == 24 and bodies.held.sum() == 4
+    assert len(bodies.ends) == 24 and bodies.fixed.sum() == 4
     assert bodies.gap(bodies.positions, bodies.rotations) < 1e-12
     theirs = run_mujoco(mujoco, bodies, 1 / 960, 12, keep=(11,))
     ours = run_ours(lj.Simulation(model, "impulses", dt=1 / 960), 12, keep=(11,))

@@ -101,7 +101,7 @@ def test_rows_are_those_of_the_joints():
 
 def test_accelerations_relative_to_the_parent_are_those_of_reduced_coordinates():
     """Angular accelerations of bodies on ball joints give qdd."""
-    model = multipliers.hung("binary tree", 7)
+    model = multipliers.hanging("binary tree", 7)
     qd = stirred(model)
     w = lj.Simulation(model, qd=qd).velocities[:, :3]
     qdd = lj.forward_dynamics(model, model.q0, qd)

@@ -102,10 +102,10 @@ def test_the_first_joints_of_the_tree():
     assert sorted(fig6.breadth_first(model, 8)) == sorted(model.joint_names)
 
 
-def test_a_held_model_bends_at_the_joints_named_only():
+def test_a_locked_model_bends_at_the_joints_named_only():
     """All other joints are fixed as at the start: it moves as the whole model does with its joints locked."""
     model = lj.scenes.spring_pendulum(links=8, tied=5)
-    few = fig6.held(model, ["joint0", "joint4"])
+    few = fig6.locked(model, ["joint0", "joint4"])
     assert few.nv == 2 and few.body_names == model.body_names and len(few.springs) == 1
     whole = lj.mass_matrix(model, model.q0)
     np.testing.assert_allclose(lj.mass_matrix(few, few.q0), whole[np.ix_([0, 4], [0, 4])], rtol=1e-12)

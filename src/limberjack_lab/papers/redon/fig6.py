@@ -14,7 +14,7 @@ from limberjack_lab.bench.chains import cuts
 from limberjack_lab.bench.table import Bar, Table, Watch
 from limberjack_lab.papers.pictures import ACCENT, COOL, INK, PALE, chain_corners, drawing
 
-__all__ = ["TITLE", "breadth_first", "draw", "fill", "held"]
+__all__ = ["TITLE", "breadth_first", "draw", "fill", "locked"]
 
 TITLE = "the rest of a pendulum of 50 links on a spring, 5 joints simulated (section 7.1)"
 JOINTS = 5
@@ -43,7 +43,7 @@ def breadth_first(model: lj.Model, count: int) -> list[str]:
     return [model.joint_names[k] for k in links[:count]]
 
 
-def held(model: lj.Model, free: list[str]) -> lj.Model:
+def locked(model: lj.Model, free: list[str]) -> lj.Model:
     """Return the model with all joints but those named fixed as they are at the start, which must be at zero."""
 
     def fixed(joint: Any) -> Any:
@@ -75,7 +75,7 @@ def fill(table: Table, quick: bool, watch: Watch) -> list[Rest]:
     few = breadth_first(scene.model, JOINTS)
     rests = [
         _rest("(b) all 50 joints", scene.model, lj.Full(integrator="implicit"), watch),
-        _rest("(c) 5 joints, the first of the tree", held(scene.model, few), lj.Full(integrator="implicit"), watch),
+        _rest("(c) 5 joints, the first of the tree", locked(scene.model, few), lj.Full(integrator="implicit"), watch),
         _rest("(d) 5 joints, chosen as it moves", scene.model, scene.method, watch),
     ]
     part = table.part(
