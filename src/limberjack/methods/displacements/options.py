@@ -22,20 +22,20 @@ MODES = ("conserving", "damped", "kinematic")
 
 @dataclass(frozen=True, kw_only=True)
 class Displacements(Method):
-    """Bodies move freely, then displacements close the joints: precision is traded for speed while it runs.
+    """Bodies move freely, then displacements close the joints: accuracy can be traded for speed at run time.
 
     Args:
         mode: "conserving": impulses along the rows of the start of the step close the joints at its end (SHAKE, with
-            momenta), which keeps momentum exactly and energy over long times; "damped": the paper's step, corrected
-            where it ends up, stable at large steps and losing energy; "kinematic": no forces, bodies follow trackers.
-        iterations: most assembly iterations per step; each linearises the joints anew.
-        solver_iterations: most solver iterations in each.
-        tolerance: largest error at which iterations end sooner [m, rad].
-        solver_tolerance: residual of a solve, beside what it started from, at which it ends sooner.
-        clamp: largest rotation of a body in one assembly iteration [rad].
-        max_ms: time for one step [ms]; iterations are cut to fit, the error that is left is in `sim.stats`. What was
-            chosen lies outside the promise of equal bits; `sim.stats["chosen"]` has it.
-        weights: how much errors of joints count beside others', by name; 1 for those not named.
+            momenta), which conserves momentum exactly and energy over long times; "damped": the paper's step, corrected
+            at its end, stable at large steps and dissipative; "kinematic": no forces, bodies follow trackers.
+        iterations: maximum of assembly iterations per step; each linearises the joints again.
+        solver_iterations: maximum of solver iterations in each.
+        tolerance: largest error at which iterations end early [m, rad].
+        solver_tolerance: residual of a solve, relative to its start, at which it ends early.
+        clamp: largest rotation of a body in one assembly iteration [rad]; 0.8 is the paper's (section 3.4).
+        max_ms: time for one step [ms]; iterations are reduced to fit, the remaining error is in `sim.stats`. The counts
+            chosen are not reproducible to the bit; `sim.stats["chosen"]` has them.
+        weights: relative weights of the errors of joints, by name; 1 for those not named.
     """
 
     name: ClassVar[str] = "displacements"

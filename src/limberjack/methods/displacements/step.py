@@ -1,19 +1,20 @@
-"""Steps by displacement: move freely, assemble, and take the displacement that was made for the next.
+"""Steps by displacement: move freely, assemble, and take the displacement that was made for the next step.
 
 | mode | state | a step of h |
 |---|---|---|
 | conserving | p, L world | p, L += f (h + h_last)/2; repeat: fly h; (p, L) += J_0^T lam, A_0 lam = -e/h |
-| damped | u = dq/h | p, L = M u + f (h + h_last)/2; fly h; q += correction; u = displacement made / h |
-| kinematic | - | q += correction, in the unit metric |
+| damped | u = Dq/h | p, L = M u + f (h + h_last)/2; fly h; q += dq, the correction; u = displacement made / h |
+| kinematic | - | q += dq, in the unit metric |
 
-h_last is the step before, 0 at the start: Stoermer's first displacement is v h + a h^2 / 2. J_0 and A_0 belong to the
-pose at the start of the step, so that impulses are pairs of opposite wrenches at one point then: momentum stays to
-rounding. Where displacements within one step are so large that such impulses cannot close the joints, the step is
-taken anew in the damped way. L turns a body over h by t with t = h I(exp(t/2) R)^-1 L, which needs no gyroscopic term:
-taken at the start of a step, that term makes rods on strings spin faster and faster. In mode damped L is M u with the
-inertia of the middle of the last step, where u belongs.
+Mode damped is the paper's step(dt): Dq += M^-1 f dt^2; q += Dq; dq = correction(q); q += dq; Dq += dq. h_last is the
+step before, 0 at the start: the first displacement is v h + a h^2 / 2. J_0 and A_0 belong to the poses at the start of
+the step, so that impulses are pairs of opposite wrenches at one point then: momentum is conserved to rounding. Where
+displacements within one step are so large that such impulses cannot close the joints, the step is repeated in mode
+damped. L turns a body over h by t with t = h I(exp(t/2) R)^-1 L, which needs no gyroscopic term: taken at the start of
+a step, that term makes rods on strings spin ever faster. In mode damped L is M u with the inertia at the middle of the
+last step, where u belongs.
 
-Velocities at the end of a conserving step, for those who ask, are M^-1 ((p, L) + f h_last/2) made to fit the rows.
+Velocities at the end of a conserving step are M^-1 ((p, L) + f h_last/2), projected onto the rows when they are read.
 
 Reference: Faure 1998, section 4.2.
 """
@@ -47,26 +48,26 @@ __all__ = ["CONSERVING", "DAMPED", "KINEMATIC", "Motion", "Reads", "take_displac
 
 CONSERVING, DAMPED, KINEMATIC = range(3)
 _HUGE = 1e150
-# An error that impulses leave is none to worry about below this [m, rad].
+# Errors below this count as closed by impulses [m, rad].
 _SMALL = 1e-6
 
 
 class Motion(NamedTuple):
-    """How the solids move, beside their poses; n solids."""
+    """The motion of the solids besides their poses; n solids."""
 
-    momentum: np.ndarray  # (6 n,) angular and linear momentum, or velocity in the modes without momenta
+    momentum: np.ndarray  # (6 n,) angular and linear momentum; in modes damped and kinematic the velocity Dq/h
     last: np.ndarray  # (1,) the step before [s]
     force: np.ndarray  # (6 n,) without the constraints
     before: np.ndarray  # (n, POSE)
     momentum_before: np.ndarray  # (6 n,)
-    near: np.ndarray  # turns counted at the start of a step
-    body_force: np.ndarray  # (nu,) forces as bodies have them
+    near: np.ndarray  # unwrapped angles at the start of a step
+    body_force: np.ndarray  # (nu,) forces by the dofs of the bodies
     last_multipliers: np.ndarray  # (nr,) multipliers of the joints in the last step of mode damped
-    damped_steps: np.ndarray  # (1,) steps that impulses could not close and displacements did
+    damped_steps: np.ndarray  # (1,) steps of mode conserving that were repeated in mode damped
 
 
 class Reads(NamedTuple):
-    """Coordinates of joints and forces along them, as `maximal.loads` reads and fills them."""
+    """Coordinates of joints and forces along them, filled by `maximal.forces`."""
 
     q: np.ndarray
     qd: np.ndarray
@@ -105,7 +106,7 @@ def _from_solids(bodies, source, out):
 
 @outlined
 def _remove_gyroscopic(bodies, ends, pose, f):
-    """Put back the torques of inertia, which momenta in world axes do not have."""
+    """Remove the gyroscopic torques from f: momenta in world axes do not have them."""
     for i in range(len(bodies.kind)):
         if bodies.kind[i] == RIGID:
             wx, wy, wz = ends[i, 12], ends[i, 13], ends[i, 14]
@@ -131,7 +132,7 @@ def _divide(minv, f, scale, out):
 
 @outlined
 def _free_flight(bodies, h, free, momentum, before, pose):
-    """Move the poses in `before` by h with the momenta given, into `pose`; held solids stay."""
+    """Move the poses in `before` by h with the momenta, into `pose`; fixed solids stay."""
     for i in range(len(bodies.kind)):
         for c in range(7):
             pose[i, c] = before[i, c]
@@ -155,7 +156,7 @@ def _free_flight(bodies, h, free, momentum, before, pose):
 
 @inner
 def _close_by_impulses(setup, net, time, h, outer, inner_most, tolerance, solver_tolerance, pose, u, e, w, motion):
-    """Find the momenta that take the solids to closed joints: SHAKE with the rows of the start of the step."""
+    """Find the momenta that close the joints at the end of the step: SHAKE with the rows of its start."""
     soft, count, total, solved = has_soft(h, w.tracked, w.track), 0, 0, 0
     report, first = w.report, 0.0
     while True:
@@ -194,7 +195,7 @@ def _close_by_impulses(setup, net, time, h, outer, inner_most, tolerance, solver
 
 @outlined
 def _displacement_made(h, before, pose, momentum):
-    """Fill the velocities that make the displacement from `before` to `pose` in h."""
+    """Fill `momentum` with the velocities Dq/h of the displacement from `before` to `pose`."""
     for i in range(len(pose)):
         k = 6 * i
         back = (before[i, 3], -before[i, 4], -before[i, 5], -before[i, 6])
@@ -207,7 +208,7 @@ def _displacement_made(h, before, pose, momentum):
 
 @outlined
 def _predict(bodies, momenta, last, kick, free, momentum, force, pose, out):
-    """Fill out with momenta kicked by the forces; those of velocities are of the middle of the last step."""
+    """Fill out with momenta plus the impulses of the forces; those of velocities are of the middle of the last step."""
     for i in range(len(pose)):
         k, kind, m = 6 * i, bodies.kind[i], free[i]
         x, y, z = momentum[k], momentum[k + 1], momentum[k + 2]
@@ -226,7 +227,7 @@ def _predict(bodies, momenta, last, kick, free, momentum, force, pose, out):
 
 @inner
 def _middle_momentum(bodies, i, last, pose, x, y, z):
-    """Return the angular momentum of solid i that turned by `last` times (x, y, z), as it was half way."""
+    """Return the angular momentum of solid i that turned by `last` times (x, y, z), at half of the step."""
     g, f = bodies.inertia, -0.5 * last
     orientation = (pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
     w, a, b, c = quaternion_multiply(quaternion_exp(f * x, f * y, f * z), orientation)
@@ -253,7 +254,7 @@ def _set_momenta(bodies, pose, ends, free, momentum):
 
 @outlined
 def _set_velocity_rhs(system, ends, aim, speeds, j, b, c):
-    """Fill right sides that take velocities onto the rows; trackers hold none, driven coordinates their rates."""
+    """Fill right sides that project velocities onto the rows; without trackers, driven coordinates at their rates."""
     for i in range(len(system.row_start) - 1):
         for r in range(system.row_start[i], system.row_start[i + 1]):
             b[r], c[r] = 0.0, 0.0
@@ -271,7 +272,7 @@ def _set_velocity_rhs(system, ends, aim, speeds, j, b, c):
 
 @inner
 def _project_velocities(setup, net, inner_most, tolerance, pose, u, w, motion):
-    """Fill the velocities of the bodies at the end of the last step, made to fit the rows."""
+    """Fill the velocities of the bodies at the end of the last step, projected onto the rows."""
     for k in range(len(motion.momentum)):
         w.f[k] = motion.momentum[k] + 0.5 * motion.last[0] * motion.force[k]
     _divide(w.minv, w.f, 1.0, motion.force)
@@ -304,7 +305,7 @@ def _one_step(
     setup, net, springs, drives, armature, span, mode, driven, fit, h, outer, inner_most, tolerance, solver_tolerance,
     clamp, time, wrenches, applied, pose, u, reads, e, w, motion,
 ):  # fmt: skip
-    """One step, or the velocities after the last one if `fit`; return 0, or 1 where it is not finite."""
+    """Take one step, or fill the velocities after the last one if `fit`; return 0, or 1 where it is not finite."""
     bodies, momenta, status = setup.bodies, mode == CONSERVING, 0
     kick, pull = 0.5 * (motion.last[0] + h), 1.0 / h if momenta else 1.0 / (h * h)
     if mode != KINEMATIC:
@@ -348,6 +349,7 @@ def _one_step(
         if not closed:
             if mode != KINEMATIC:
                 source = motion.momentum_before if momenta else motion.momentum
+                # Section 4.2: Dq += M^-1 f dt^2, q += Dq
                 _predict(bodies, momenta, motion.last[0], kick, w.free, source, motion.force, motion.before, w.f)
                 _free_flight(bodies, h, w.free, w.f, motion.before, pose)
                 pull = 1.0 / (h * h)
@@ -356,6 +358,7 @@ def _one_step(
                 for t in range(len(w.tracked)):
                     for k in range(6):
                         w.saturated[t, k] = 0
+            # dq = correction(q), q += dq
             soft = 0.0 if mode == KINEMATIC else h
             status = correct(
                 setup, net, SOLVE, mode != KINEMATIC, time + h, soft, outer, inner_most, tolerance, solver_tolerance,
@@ -364,6 +367,7 @@ def _one_step(
             if mode == DAMPED:
                 for r in range(net.rows[0]):
                     motion.last_multipliers[r] = w.lam_total[r]
+            # Dq += dq: the displacement made, from the poses
             _displacement_made(h, motion.before, pose, motion.momentum)
             if momenta:
                 motion.damped_steps[0] += 1
@@ -383,14 +387,14 @@ def take_displacements(
     # out
     pose, u, reads, w, motion,
 ):  # fmt: skip
-    """Take n steps of h; stop at the first that is not finite and put back the state before it.
+    """Take n steps of h; stop at the first that is not finite and restore the state before it.
 
     Args:
         setup, net: the model in maximal coordinates, and its constraints as displacements.
         springs, drives, armature, span: of the model.
         mode: CONSERVING, DAMPED or KINEMATIC.
         driven: whether any joint has a force along its coordinates.
-        fit: whether to take no step, and fill velocities that fit the rows instead, in mode CONSERVING.
+        fit: whether to take no step, and fill the projected velocities instead, in mode CONSERVING.
         n: steps; 1 with `fit`.
         h: their length [s].
         outer, inner_most, tolerance, solver_tolerance, clamp: as of `correct`.
@@ -401,7 +405,7 @@ def take_displacements(
         pose, u: poses and velocities of the bodies.
         reads: of forces along joints.
         w: work.
-        motion: how the solids move.
+        motion: of the solids.
 
     Returns:
         steps taken, and 0 or -1 - the first solid that is not finite.

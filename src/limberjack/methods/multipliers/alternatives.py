@@ -2,8 +2,11 @@
 
     rows -> forces -> solve -> integrate -> project
 
-They are here to compare with, and for systems that suit them: the tree and the sparse factorisation are faster nearly
-always. A solve is a compiled call.
+They serve for comparison, and for systems that suit them: the tree and the sparse factorisation are nearly always
+faster. The dense matrix A = J M^-1 J^T + C of all rows is factored with rank detection, or solved as a complementarity
+problem where inequality rows are active: O(n^3). A solve is a compiled call.
+
+Reference: Baraff 1996, section 5, equation (7).
 """
 
 from __future__ import annotations
@@ -42,26 +45,22 @@ from limberjack.reduced.constraint_set import Grip
 
 __all__ = ["AllRows", "AlternativeStepper", "new_all_rows", "solve_all_rows"]
 
-# All rows in one dense matrix, A = J M^-1 J^T + C: the O(n^3) way, for comparison and for small systems.
-#
-# Rank-revealing where rows are held, complementary where some act on one side.
-
 
 class AllRows(NamedTuple):
-    """Room for n rows on nu velocities."""
+    """Work arrays for n rows on nu velocities."""
 
     matrix: np.ndarray  # (n, n)
     factor: np.ndarray  # (n, n)
     order: np.ndarray  # (n,)
-    left: np.ndarray  # (n,)
-    answer: np.ndarray  # (nu,)
+    residual: np.ndarray  # (n,)
+    response: np.ndarray  # (nu,)
     guess: np.ndarray  # (n,) int8
     high: np.ndarray  # (n,)
     lcp: Workspace
 
 
 def new_all_rows(n: int, nu: int) -> AllRows:
-    """Return room for n rows on nu velocities."""
+    """Return work arrays for n rows on nu velocities."""
     return AllRows(
         np.zeros((n, n)), np.zeros((n, n)), np.zeros(n, np.int64), np.zeros(n), np.zeros(nu), np.zeros(n, np.int8),
         np.full(n, np.inf), new_workspace(n),
@@ -71,7 +70,7 @@ def new_all_rows(n: int, nu: int) -> AllRows:
 @kernel
 def solve_all_rows(
     # in
-    rows, start, in_j, in_u, first, dimension, place, inverse, j, give, side, low,
+    rows, start, in_j, in_u, first, dimension, mass_row, inverse, j, compliance, rhs, low,
     # work
     work,
     # out
@@ -82,44 +81,44 @@ def solve_all_rows(
     Args:
         rows: (n,) the rows listed.
         start: (r + 1,) where the numbers of each row begin in the next two.
-        in_j, in_u: their places in J and in velocities.
+        in_j, in_u: their indices in J and in velocities.
         first, dimension: (nu,) of each velocity, the first velocity of its body and how many there are.
-        place: (nu,) of each velocity, the place of its row in the flat inverse masses.
+        mass_row: (nu,) of each velocity, the index of its row in the flat inverse masses.
         inverse: flat inverse mass blocks.
         j: flat J.
-        give: (r,) compliance.
-        side: (n,) right sides of the listed rows.
-        low: (n,) lower bounds, -inf for rows that are held.
-        work: room.
+        compliance: (r,) compliance.
+        rhs: (n,) right sides of the listed rows.
+        low: (n,) lower bounds, -inf for equality rows.
+        work: work arrays.
         force: (n,) the solution.
     """
-    n, matrix, answer, bounded = len(rows), work.matrix, work.answer, False
+    n, matrix, response, bounded = len(rows), work.matrix, work.response, False
     for i in range(n):
         r = rows[i]
-        for k in range(len(answer)):
-            answer[k] = 0.0
+        for k in range(len(response)):
+            response[k] = 0.0
         for t in range(start[r], start[r + 1]):
             u = in_u[t]
             for c in range(dimension[u]):
-                answer[first[u] + c] += inverse[place[u] + c] * j[in_j[t]]
+                response[first[u] + c] += inverse[mass_row[u] + c] * j[in_j[t]]
         for k in range(i + 1):
             total = 0.0
             for t in range(start[rows[k]], start[rows[k] + 1]):
-                total += j[in_j[t]] * answer[in_u[t]]
+                total += j[in_j[t]] * response[in_u[t]]
             matrix[i, k] = total
             matrix[k, i] = total
-        matrix[i, i] += give[r]
+        matrix[i, i] += compliance[r]
         bounded = bounded or low[i] > -np.inf
         work.guess[i] = 0
     if bounded:
-        return n, solve_lcp(n, TOLERANCE, matrix, side, low, work.high, work.lcp, work.guess, force, work.left)
+        return n, solve_lcp(n, TOLERANCE, matrix, rhs, low, work.high, work.lcp, work.guess, force, work.residual)
     for i in range(n):
         for k in range(i + 1):
             work.factor[i, k] = matrix[i, k]
-    rank = factor_psd(n, TOLERANCE, work.factor, work.order, work.left)
+    rank = factor_psd(n, TOLERANCE, work.factor, work.order, work.residual)
     for i in range(n):
-        work.left[i] = -side[i]
-    solve_psd(n, rank, work.factor, work.order, work.left, force)
+        work.residual[i] = -rhs[i]
+    solve_psd(n, rank, work.factor, work.order, work.residual, force)
     return rank, 0
 
 
@@ -128,15 +127,15 @@ _SMALL = 1e-14
 
 
 @kernel
-def _load(
+def _evaluate_system(
     # model
     setup, springs, drives, armature, span,
     # in
-    driven, mode, h, loose, rate, time, wrenches, applied, e, s,
+    driven, mode, h, stabilization, rate, time, wrenches, applied, e, s,
     # out
-    inverse, f, side, give,
+    inverse, f, rhs, compliance,
 ):  # fmt: skip
-    """Evaluate rows, inverse masses, right sides, and in mode 2 forces, at the state."""
+    """Evaluate rows, inverse masses, right sides, and in mode 2 forces, at the current state."""
     start, counts = setup.system.row_start, setup.constraints
     rows = start[counts[2]] if driven else start[counts[1]]
     evaluate(setup.bodies, setup.system, setup.table, setup.row_block, setup.scalable_pairs, time, rows, s.pose, s.u, e)
@@ -144,7 +143,7 @@ def _load(
         f[k] = 0.0
     if mode == 2:
         set_forces(setup, springs, drives, armature, span, driven, False, wrenches, applied, s.pose, e, s, f)
-    set_rhs(setup.table, start[counts[1]], mode, h, loose, rate, e.values, s.last_force, side, give)
+    set_rhs(setup.table, start[counts[1]], mode, h, stabilization, rate, e.values, s.last_force, rhs, compliance)
     invert_masses(setup.system.body_start, setup.system.mass_start, e.m, inverse)
 
 
@@ -164,7 +163,7 @@ def _move(
 class AlternativeStepper(MultipliersStepper):
     """Takes the steps of `Multipliers` with `solver="krylov"` or `"dense"`."""
 
-    # whether forces of constraints are those of the mean over a step; see `steps.py`
+    # whether forces of constraints are those of the mean over a step; see `step.py`
     _halfway = True
 
     def __init__(self, model: Model, options: Multipliers, ignored: frozenset[str]) -> None:
@@ -179,7 +178,7 @@ class AlternativeStepper(MultipliersStepper):
         system, nu = whole.system, int(whole.system.body_start[-1])
         if options.solver == "krylov" and counts[1] > counts[0]:
             raise UnsupportedByMethod(
-                f'solver "krylov" meets no rows that act on one side: {whole.names[counts[0]]}; use solver "tree", '
+                f'solver "krylov" takes no inequality rows, as of "{whole.names[counts[0]]}"; use solver "tree", '
                 '"sparse" or "dense"'
             )
         row, in_j, in_u = indices_of(system, np.arange(counts[1]))
@@ -192,36 +191,36 @@ class AlternativeStepper(MultipliersStepper):
         self._first = np.repeat(system.body_start[:-1], dims).astype(np.int64)
         self._inverse_row = diagonal_of(system) - (np.arange(nu) - self._first)
         self._inverse = np.zeros(int(system.mass_start[-1]))
-        self._f, self._side, self._give = (
+        self._f, self._rhs, self._compliance = (
             np.zeros(nu),
             np.zeros(len(whole.table.joint)),
             np.zeros(len(whole.table.joint)),
         )
-        self._held_rows = int(system.row_start[whole.equality_count])
+        self._equality_rows = int(system.row_start[whole.equality_count])
         self._own = first_constraints(system, whole.equality_count)
         self._krylov = None
         if options.solver == "krylov":
-            self._take_solids()
+            self._make_solids()
         self._all = new_all_rows(self._count, nu) if options.solver == "dense" else None
         self._lam, self._found = np.zeros(self._count), np.zeros(3)
         self._rank = 0
 
-    def _take_solids(self) -> None:
+    def _make_solids(self) -> None:
         """Make the system of solids of six displacements that conjugate residuals work on."""
         own, kinds = self._own, self.whole.bodies.kind
         if (kinds >= SCALABLE).any():
             raise UnsupportedByMethod('solver "krylov" moves no bodies that change their size; use "tree" or "dense"')
         columns = {RIGID: np.arange(6), PLANAR: np.array((3, 4, 2)), PARTICLE: np.array((3, 4, 5))}
-        counts, touches, places, first = np.diff(own.row_start), [], [], 0
+        counts, incidences, columns_of, first = np.diff(own.row_start), [], [], 0
         for c in range(len(counts)):
             mine = own.incidence_body[own.incidence_start[c] : own.incidence_start[c + 1]].tolist()
-            touches.append(mine)
+            incidences.append(mine)
             for b in mine:
                 rows = first + 6 * np.arange(counts[c])[:, None]
-                places.append((rows + columns[int(kinds[b])]).ravel())
+                columns_of.append((rows + columns[int(kinds[b])]).ravel())
                 first += 6 * int(counts[c])
-        self._solids = new_system(np.full(len(kinds), 6), counts, touches)
-        self._in_wide = np.concatenate(places) if places else np.zeros(0, np.int64)
+        self._solids = new_system(np.full(len(kinds), 6), counts, incidences)
+        self._in_wide = np.concatenate(columns_of) if columns_of else np.zeros(0, np.int64)
         self._krylov = new_krylov(self._solids)
         self._wide, self._mobility = np.zeros(int(self._solids.block_start[-1])), np.zeros((len(kinds), 7))
 
@@ -254,13 +253,13 @@ class AlternativeStepper(MultipliersStepper):
 
     def _set(self, mode: int, h: float, forces: Forces, time: float) -> None:
         drives, tau = self._all_drives(forces)
-        loose = STABILIZATIONS.index(self._options.stabilization) if mode == _ACCELERATION else PROJECT
-        if mode == _ACCELERATION and loose == PROJECT and self._halfway:
-            loose = MIDWAY
-        _load(
-            self._setup, self._model.arrays.springs, drives, self._still, self._drive_span, True, mode, h, loose,
-            self._options.rate, time, forces.wrenches, tau, self._e, self._s, self._inverse, self._f, self._side,
-            self._give,
+        stabilization = STABILIZATIONS.index(self._options.stabilization) if mode == _ACCELERATION else PROJECT
+        if mode == _ACCELERATION and stabilization == PROJECT and self._halfway:
+            stabilization = MIDWAY
+        _evaluate_system(
+            self._setup, self._model.arrays.springs, drives, self._still, self._drive_span, True, mode, h,
+            stabilization, self._options.rate, time, forces.wrenches, tau, self._e, self._s, self._inverse, self._f,
+            self._rhs, self._compliance,
         )  # fmt: skip
 
     def _times_inverse(self, f: np.ndarray) -> np.ndarray:
@@ -271,46 +270,46 @@ class AlternativeStepper(MultipliersStepper):
             out[on] += self._inverse[self._inverse_row[on] + c] * f[self._first[on] + c]
         return out
 
-    def _listed(self, mode: int, touch: float) -> tuple[np.ndarray, np.ndarray]:
+    def _listed(self, mode: int, active_tolerance: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows that act and the lower bounds of their forces."""
-        pressed, value = self._s.last_force, self._e.values[:, 0]
-        sided = np.arange(self._held_rows, self._count)
-        again = (pressed[sided] > 0.0) | ((mode == _POSITION) & (pressed[sided] < 0.0))
-        rows = sided[(value[sided] <= touch) | again]
-        free = (pressed[rows] > 0.0) & (mode == _POSITION)
+        last_force, value = self._s.last_force, self._e.values[:, 0]
+        inequalities = np.arange(self._equality_rows, self._count)
+        still_active = (last_force[inequalities] > 0.0) | ((mode == _POSITION) & (last_force[inequalities] < 0.0))
+        rows = inequalities[(value[inequalities] <= active_tolerance) | still_active]
+        free = (last_force[rows] > 0.0) & (mode == _POSITION)
         if mode == _POSITION:
-            pressed[rows[pressed[rows] == 0.0]] = -1.0
-        low = np.concatenate([np.full(self._held_rows, -np.inf), np.where(free, -np.inf, 0.0)])
-        return np.concatenate([np.arange(self._held_rows), rows]).astype(np.int64), low
+            last_force[rows[last_force[rows] == 0.0]] = -1.0
+        low = np.concatenate([np.full(self._equality_rows, -np.inf), np.where(free, -np.inf, 0.0)])
+        return np.concatenate([np.arange(self._equality_rows), rows]).astype(np.int64), low
 
-    def _solve(self, mode: int, touch: float) -> tuple[np.ndarray, int]:
+    def _solve(self, mode: int, active_tolerance: float) -> tuple[np.ndarray, int]:
         """Return accelerations, changes of velocity or displacements (nu,), and a status."""
-        rows, low = self._listed(mode, touch)
+        rows, low = self._listed(mode, active_tolerance)
         moved, j, lam = self._times_inverse(self._f), self._e.j, self._lam
-        seen = np.bincount(self._row, j[self._in_j] * moved[self._in_u], minlength=self._count)
-        side = np.ascontiguousarray((seen + self._side[: self._count])[rows])
+        rates = np.bincount(self._row, j[self._in_j] * moved[self._in_u], minlength=self._count)
+        rhs = np.ascontiguousarray((rates + self._rhs[: self._count])[rows])
         lam[:] = 0.0
         if self._all is not None:
             force = np.zeros(len(rows))
             self._rank, status = solve_all_rows(
                 rows, self._starts, self._in_j, self._in_u, self._first, self._dim, self._inverse_row, self._inverse,
-                j, self._give, side, low, self._all, force,
+                j, self._compliance, rhs, low, self._all, force,
             )  # fmt: skip
             lam[rows] = force
             failed = status != 0
         else:
-            cap, held = 100 + 20 * self._held_rows, np.zeros(self._held_rows)
-            give = self._give[: self._held_rows].copy()
+            cap, equality_lam = 100 + 20 * self._equality_rows, np.zeros(self._equality_rows)
+            compliance = self._compliance[: self._equality_rows].copy()
             self._set_mobility()
             self._wide[self._in_wide] = j[: len(self._in_wide)]
             status = solve_krylov(
-                self._solids, self._mobility, self._wide, give, -side, self._s.pose, cap, _SMALL, self._krylov, held,
-                self._found,
+                self._solids, self._mobility, self._wide, compliance, -rhs, self._s.pose, cap, _SMALL, self._krylov,
+                equality_lam, self._found,
             )  # fmt: skip
-            lam[: self._held_rows] = held
+            lam[: self._equality_rows] = equality_lam
             failed = status in (FAILED, CAPPED)
-        pull = np.bincount(self._in_u, j[self._in_j] * lam[self._row], minlength=len(moved))
-        return moved + self._times_inverse(pull), STUCK if failed else 0
+        constraint_force = np.bincount(self._in_u, j[self._in_j] * lam[self._row], minlength=len(moved))
+        return moved + self._times_inverse(constraint_force), STUCK if failed else 0
 
     def _one(self, h: float, forces: Forces, time: float) -> int:
         """Take one step of h; return a status."""
@@ -320,7 +319,7 @@ class AlternativeStepper(MultipliersStepper):
         a, status = self._solve(_ACCELERATION, ACTIVE_TOLERANCE)
         if status != 0:
             return status
-        s.last_force[self._held_rows : self._count] = self._lam[self._held_rows :]
+        s.last_force[self._equality_rows : self._count] = self._lam[self._equality_rows :]
         if self._options.integrator == "euler":
             _move(self.whole.bodies, h, s.u, s.pose)
             s.u[:] += h * a
@@ -330,10 +329,10 @@ class AlternativeStepper(MultipliersStepper):
         return self._project(forces, time + h) if self._options.stabilization == "project" else 0
 
     def _worst(self) -> tuple[float, int]:
-        """Return the largest error of the rows held in position, and the row."""
+        """Return the largest position error of the constraint rows, and the row."""
         table, value = self.whole.table, self._e.values[: self._count, 0]
-        held = (np.arange(self._count) < self._held_rows) | (self._s.last_force[: self._count] > 0.0)
-        size = np.where(held, np.abs(value), -value)
+        bilateral = (np.arange(self._count) < self._equality_rows) | (self._s.last_force[: self._count] > 0.0)
+        size = np.where(bilateral, np.abs(value), -value)
         size[(table.speed[: self._count] == 1) | (table.role[: self._count] == SPRING)] = 0.0
         at = int(np.argmax(size)) if self._count else -1
         return (max(float(size[at]), 0.0), at) if self._count else (0.0, -1)

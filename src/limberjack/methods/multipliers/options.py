@@ -21,25 +21,25 @@ COORDINATES = ("maximal", "reduced")
 
 @dataclass(frozen=True, kw_only=True)
 class Multipliers(Method):
-    """Every body moves freely, Lagrange multipliers hold the joints, at a cost linear in the bodies.
+    """Every body has its own pose, Lagrange multipliers constrain the joints, at a cost linear in the bodies.
 
     Args:
         stabilization: "project" brings positions and velocities back onto the constraints after each step,
-            "baumgarte" pulls errors back by the acceleration, "none" lets them grow.
+            "baumgarte" reduces errors by terms in the accelerations, "none" lets them grow.
         integrator: "semi_implicit", "euler" (the paper's), "rk4", "implicit" (springs between bodies taken at the
             end of the step) or "rattle": impulses along the constraints at the start of the step close the joints at
-            its end, then velocities are made to fit; second order, keeps momentum exactly and energy over long times,
+            its end, then velocities are projected; second order, conserves momentum exactly and energy over long times,
             at one factorisation per step.
         substeps: integrator steps per simulation step; None takes 2 for rk4 and 1 for the others.
-        solver: "tree" eliminates a forest of joints and anticipates loops; "sparse" takes loops into one block-sparse
-            factorisation, for nets; "auto" picks the tree for few loops. To compare: "krylov" iterates by conjugate
-            residuals, "dense" takes all rows in one matrix.
+        solver: "tree" eliminates a forest of joints, loops being auxiliary constraints; "sparse" takes loops into one
+            block-sparse factorisation, for nets; "auto" picks the tree for few loops. For comparison: "krylov" iterates
+            by conjugate residuals, "dense" takes all rows in one matrix.
         order: "second", f = m a; "first", f = m v: bodies move only while forces act, for manipulation.
         coordinates: of the state: "maximal", poses of bodies, or "reduced", q and qd of trees with multipliers inside:
             joints cannot open, and nothing is projected.
-        rate: how fast "baumgarte" pulls errors back [1/s].
-        tolerance: gap or angle at which the projection and "rattle" stop, or sooner when rounding stops them [m, rad];
-            near singular poses errors grow, so that rk4 wants all digits.
+        rate: of Baumgarte's terms, by which errors decay [1/s].
+        tolerance: error at which the projection and "rattle" end, or earlier when rounding stops them [m, rad]; near
+            singular poses errors grow, so that rk4 needs full precision.
     """
 
     name: ClassVar[str] = "multipliers"
