@@ -434,12 +434,12 @@ def _update_key(i, n, size, heap, members):
 @inner
 def _remove_clique(i, e, first, lists, members):
     """Remove clique e from the list of constraint i."""
-    kept = 0
+    alive = 0
     for k in range(first, first + members[i, _CLIQUES]):
         if lists[k] != e:
-            lists[first + kept] = lists[k]
-            kept += 1
-    members[i, _CLIQUES] = kept
+            lists[first + alive] = lists[k]
+            alive += 1
+    members[i, _CLIQUES] = alive
 
 
 @inner
@@ -535,18 +535,18 @@ def _replace_merged(into, step, incidence_start, cells, cliques, members, lists)
     cell = cliques[into, _HEAD]
     while cell >= 0:
         i = cells[cell, _VAR]
-        first, kept = incidence_start[i], 0
+        first, alive = incidence_start[i], 0
         for k in range(first, first + members[i, _CLIQUES]):
             e = lists[k]
             if cliques[e, _MERGED] == step:
                 continue
-            lists[first + kept] = e
-            kept += 1
+            lists[first + alive] = e
+            alive += 1
             if cliques[e, _SEEN] != step:
                 cliques[e, _SEEN] = step
                 cliques[e, _OUTSIDE] = cliques[e, _SIZE]
             cliques[e, _OUTSIDE] -= 1
-        members[i, _CLIQUES] = kept  # the new clique is added once the others are counted
+        members[i, _CLIQUES] = alive  # the new clique is added once the others are counted
         cell = cells[cell, _NEXT]
 
 
@@ -557,17 +557,17 @@ def _update_degrees(into, n, left, incidence_start, cells, cliques, members, lis
     cell = cliques[into, _HEAD]
     while cell >= 0:
         i = cells[cell, _VAR]
-        first, kept, degree = incidence_start[i], 0, size - 1
+        first, alive, degree = incidence_start[i], 0, size - 1
         for k in range(first, first + members[i, _CLIQUES]):
             e = lists[k]
             if cliques[e, _OUTSIDE] > 0:
-                lists[first + kept] = e
-                kept += 1
+                lists[first + alive] = e
+                alive += 1
                 degree += cliques[e, _OUTSIDE]
         if size > 1:
-            lists[first + kept] = into
-            kept += 1
-        members[i, _CLIQUES] = kept
+            lists[first + alive] = into
+            alive += 1
+        members[i, _CLIQUES] = alive
         members[i, _DEGREE] = min(degree, members[i, _DEGREE] + size - 1)
         _update_key(i, n, left, heap, members)
         cell = cells[cell, _NEXT]

@@ -184,7 +184,7 @@ def mass_times_row(system, Minv, b, c, J, row):
     if Minv.ndim == 2:
         if c > 2:
             return Minv[b, 6] * J[row + c]
-        # xx yy zz xy xz yz: row c and column j stand at 2 + c + j, unless they are the same
+        # xx yy zz xy xz yz: row c and column j are at 2 + c + j, unless they are the same
         for j in range(3):
             s += Minv[b, c if j == c else 2 + c + j] * J[row + j]
     else:

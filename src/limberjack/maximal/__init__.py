@@ -1,1 +1,1 @@
-"""Bodies in maximal coordinates, moved under constraints: state, loads, energies, and rows met by one solve."""
+"""Maximal coordinates: bodies with their own poses under constraint rows, solved by one saddle system."""

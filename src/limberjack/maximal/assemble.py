@@ -86,7 +86,7 @@ def checked_targets(model: Model, targets: Any, what: str) -> tuple[list[Target]
     if isinstance(targets, str) or not isinstance(targets, (Mapping, Iterable)):
         raise StateError(f"{what} must be names of bodies, or say for each where it is wanted, got {targets!r}")
     items = targets.items() if isinstance(targets, Mapping) else ((name, None) for name in targets)
-    wanted, fixed = [], []
+    goals, fixed = [], []
     points = {point.name: point for point in model.points if point.body != WORLD}
     for name, value in items:
         if name in points and name not in model.body_names:
@@ -100,8 +100,8 @@ def checked_targets(model: Model, targets: Any, what: str) -> tuple[list[Target]
             continue
         if int(model.arrays.body_link[body]) < 0:
             raise StateError(f'body "{name}" is fixed to the world and cannot be moved')
-        wanted.append(Target(name, body, place, *_checked_place(model, name, value, what)))
-    return wanted, fixed
+        goals.append(Target(name, body, place, *_checked_place(model, name, value, what)))
+    return goals, fixed
 
 
 def _checked_place(model: Model, name: str, value: Any, what: str) -> tuple[np.ndarray, np.ndarray | None]:
@@ -277,11 +277,11 @@ class Assembler:
         if self._fixed_preconditioner is not None and (self._fixed_preconditioner[0] == fixed).all():
             return self._fixed_preconditioner[1]
         preconditioner = None
-        held = np.arange(len(system.row_start) - 1) < net.ends[0]
-        held[: net.ends[0]] &= table.speed[self.whole.system.row_start[: net.ends[0]]] == 0
-        if (self.whole.bodies.kind == RIGID).all() and held.any():
-            preconditioner = new_tree_preconditioner(system, ~fixed, held, net.pairs)
-            left = np.diff(system.row_start)[held & (preconditioner.tree.constraint_node < 0)].sum()
+        in_tree = np.arange(len(system.row_start) - 1) < net.ends[0]
+        in_tree[: net.ends[0]] &= table.speed[self.whole.system.row_start[: net.ends[0]]] == 0
+        if (self.whole.bodies.kind == RIGID).all() and in_tree.any():
+            preconditioner = new_tree_preconditioner(system, ~fixed, in_tree, net.pairs)
+            left = np.diff(system.row_start)[in_tree & (preconditioner.tree.constraint_node < 0)].sum()
             if left > _LOOP_SHARE * int(net.rows[0]):
                 preconditioner = None
         self._fixed_preconditioner = (fixed, preconditioner)
@@ -424,7 +424,7 @@ def assemble(
         tolerance: largest error of a joint that is closed [m, rad].
         metric: "unit", every body alike: geometry alone decides; or "physical", heavy bodies move less.
         clamp: largest rotation of a body in one iteration [rad].
-        limits: whether joint limits hold.
+        limits: whether joint limits apply.
     """
     _check(iterations, solver_iterations, tolerance, clamp)
     if metric not in METRICS:
@@ -476,7 +476,7 @@ def pose(
     solver_iterations: int = 300,
     tries: int = 4,
 ) -> Assembly:
-    """Return coordinates within the limits that bring points and bodies where they are wanted, or as near as found.
+    """Return coordinates within the limits that bring points and bodies to their targets, or as near as found.
 
     Inverse kinematics: the targets are trackers, the assembly follows them. Where it gets stuck it starts anew from
     other coordinates, the same ones in every run.
@@ -494,15 +494,15 @@ def pose(
     _check(iterations, solver_iterations, tolerance, CLAMP)
     if not isinstance(tries, int) or tries < 1:
         raise StateError(f"tries must be a whole number >= 1, got {tries!r}")
-    wanted, fixed = checked_targets(model, targets, "targets")
-    also, more = checked_targets(model, pins, "pins")
-    wanted, fixed = wanted + also, fixed + more
+    goals, fixed = checked_targets(model, targets, "targets")
+    more_goals, more = checked_targets(model, pins, "pins")
+    goals, fixed = goals + more_goals, fixed + more
     start = model.q0 if q is None else array_of(q, (model.nq,), "q", model)
     draw, best = np.random.default_rng(0), None
     for attempt in range(tries):
         if attempt:
             start = _random_start(model, start, draw)
-        found = _follow(model, start, wanted, fixed, tolerance, iterations // tries + 1, solver_iterations)
+        found = _follow(model, start, goals, fixed, tolerance, iterations // tries + 1, solver_iterations)
         if best is None or found.error < best.error:
             best = found
         if best.closed:
@@ -512,11 +512,11 @@ def pose(
 
 
 def _follow(
-    model: Model, start: np.ndarray, wanted: list[Target], fixed: list[int], tolerance: float, most: int, inner: int
+    model: Model, start: np.ndarray, goals: list[Target], fixed: list[int], tolerance: float, most: int, inner: int
 ) -> Assembly:
     """Follow the targets from one start; end with coordinates inside the limits."""
-    work, q, best = Assembler(model, start, wanted, fixed), start, None
-    count = total = stuck = 0
+    work, q, best = Assembler(model, start, goals, fixed), start, None
+    count = total = stalled = 0
     while count < most:
         work.put(q)
         work.settle(min(_ROUND, most - count), inner, tolerance=0.01 * tolerance, solver_tolerance=1e-6)
@@ -524,34 +524,34 @@ def _follow(
         # joints and limits take precedence over the targets
         q = _clipped(model, read_coordinates(model, *work.bodies(), q))
         if not (model.loop_names or fixed):
-            q = _newton(model, wanted, q, tolerance)
+            q = _newton(model, goals, q, tolerance)
         positions, rotations = forward_kinematics(model, q)
         work.put(q)
         work.correct(0, 0)
         work.work.report[:2] = count, total
         found = _result(model, work, positions, rotations, q, tolerance)
-        stuck = stuck + 1 if best is not None and found.error > 0.9 * best.error else 0
+        stalled = stalled + 1 if best is not None and found.error > 0.9 * best.error else 0
         if best is None or found.error < best.error:
             best = found
-        if best.closed or stuck == 3:
+        if best.closed or stalled == 3:
             break
     assert best is not None
     return best
 
 
-def _newton(model: Model, wanted: list[Target], q: np.ndarray, tolerance: float) -> np.ndarray:
+def _newton(model: Model, goals: list[Target], q: np.ndarray, tolerance: float) -> np.ndarray:
     """Return q with its scalar coordinates moved to near targets within the limits, by damped Newton iterations."""
     low, high = _bounds(model)
     runs = [(int(v) + i, int(p) + i) for v, p, n in model.arrays.links.runs for i in range(int(n))]
     v, place = (
         (np.array(column, np.int64) for column in zip(*runs, strict=True)) if runs else (np.zeros(0, np.int64),) * 2
     )
-    error = _target_errors(model, wanted, q)
+    error = _target_errors(model, goals, q)
     for _ in range(_NEWTON):
         size = float(np.abs(error).max(initial=0.0))
         if size <= 1e-3 * tolerance or size > _NEAR or not v.size:
             break
-        rows = np.vstack([_target_rows(model, target, q)[:, v] for target in wanted])
+        rows = np.vstack([_target_rows(model, target, q)[:, v] for target in goals])
         free, new = np.ones(len(v), bool), q
         for _ in range(4):
             own = rows[:, free]
@@ -564,18 +564,18 @@ def _newton(model: Model, wanted: list[Target], q: np.ndarray, tolerance: float)
             # coordinates at their limits are fixed, and the step is repeated with the rest
             new = np.clip(new, low, high)
             free &= ~out
-        changed = _target_errors(model, wanted, new)
+        changed = _target_errors(model, goals, new)
         if not np.abs(changed).max() < size:
             break
         q, error = new, changed
     return q
 
 
-def _target_errors(model: Model, wanted: list[Target], q: np.ndarray) -> np.ndarray:
+def _target_errors(model: Model, goals: list[Target], q: np.ndarray) -> np.ndarray:
     """Return the errors of all targets, world axes: of positions, and rotation vectors of targets with rotations."""
     positions, rotations = forward_kinematics(model, q)
     out = []
-    for target in wanted:
+    for target in goals:
         r = matrix_from_quaternion(rotations[target.body])
         out.append(positions[target.body] + r @ target.place - target.to)
         if target.rotation is not None:

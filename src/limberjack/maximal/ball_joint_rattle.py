@@ -91,9 +91,9 @@ class BallWork(NamedTuple):
 def ball_ends(whole: Maximal) -> tuple[np.ndarray, np.ndarray] | None:
     """Return links (c, 2) and levers (c, 6) of a model of rigid bodies on ball joints, or None if it has others."""
     table, system, bodies = whole.table, whole.system, whole.bodies
-    held = table.role == EQUALITY
-    rows = np.flatnonzero(held)
-    plain = (bodies.kind == RIGID).all() and (held | (table.role == DRIVE)).all() and whole.equality_count > 0
+    equality = table.role == EQUALITY
+    rows = np.flatnonzero(equality)
+    plain = (bodies.kind == RIGID).all() and (equality | (table.role == DRIVE)).all() and whole.equality_count > 0
     counts = np.diff(system.row_start)[: whole.equality_count]
     if not plain or (counts != 3).any() or len(rows) != 3 * whole.equality_count:
         return None
@@ -113,7 +113,7 @@ def ball_ends(whole: Maximal) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def ball_system(n: int, link: np.ndarray) -> tuple[System, np.ndarray, np.ndarray]:
-    """Return the system of ball joints on n bodies, the touches (c, 2) of each, -1 = none, and rows for levers."""
+    """Return the system of ball joints on n bodies, the incidences (c, 2) of each, -1 = none, and rows for levers."""
     c = len(link)
     own = new_system(np.full(n, 6), np.full(c, 3, np.int64), [[int(i) for i in ends if i >= 0] for ends in link])
     incidence, levers = np.full((c, 2), -1, np.int64), np.zeros((len(own.incidence_body), 4))

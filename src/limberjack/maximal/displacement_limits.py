@@ -1,4 +1,4 @@
-"""Joint limits in mode `kinematic`: kept exactly, whatever trackers pull.
+"""Joint limits in mode `kinematic`: satisfied exactly, whatever trackers pull.
 
 Corrections enforce limits by rows, which are linear and not exact where joints and trackers contradict each other. In
 mode `kinematic` each correction therefore ends with a pass over the joints of the tree, starting from the fixed bodies.

@@ -480,7 +480,7 @@ def worst_error(
     # in
     rows, residual, track,
 ):  # fmt: skip
-    """Return the largest error, its row and the root of the sum of squares; one-sided rows count where violated."""
+    """Return the largest error, its row and the root of the sum of squares; inequality rows count where violated."""
     worst, at, square = 0.0, -1, 0.0
     for r in range(len(residual)):
         v = residual[r]

@@ -235,7 +235,7 @@ def _mass_function(kinetic: Callable, potential: Callable, center: Callable, siz
     def at(s: Any, data: Any) -> None:
         here = coordinates(s, size + 1)
         for a in range(size):
-            # along a + a the rate is 2: T is quadratic, so that 8 T stand there
+            # along a + a the rate is 2: T is quadratic, so the second derivative is 8 T
             s[MASS + (MAX_COORDINATES + 1) * a] = (
                 0.25 * _as_jet(kinetic(here, units(s, (MAX_COORDINATES + 1) * a), data)).e
             )

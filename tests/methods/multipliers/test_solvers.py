@@ -71,7 +71,7 @@ def test_the_rank_is_told():
 
 def test_what_they_do_not_take_is_refused():
     """One-sided rows in conjugate residuals, other integrators, contacts and grips are refused by name."""
-    with pytest.raises(lj.UnsupportedByMethod, match="one side"):
+    with pytest.raises(lj.UnsupportedByMethod, match="inequality rows"):
         lj.Simulation(loose_chain(True), lj.Multipliers(solver="krylov"), dt=1e-3)
     with pytest.raises(lj.StateError, match='"semi_implicit"'):
         lj.Simulation(loose_chain(False), lj.Multipliers(solver="dense", integrator="rk4"), dt=1e-3)

@@ -47,8 +47,8 @@ class Multipliers(Method):
         {"springs", "motors", "loops", "limits", "gears", "velocity", "bodies", "armature", "contacts"}
     )
 
-    # takes forces that act along other directions than rows
     verbs: ClassVar[frozenset[str]] = frozenset({"grab", "impulse"})
+    # takes constraints whose forces act along other directions than their rows
     unsymmetric: ClassVar[bool] = True
 
     stabilization: str = "project"
@@ -86,24 +86,24 @@ class Multipliers(Method):
             from limberjack.methods.multipliers.reduced_coordinates import ReducedStepper
 
             return ReducedStepper(model, self, ignored)
-        touching = "contacts" in model.features() and "contacts" not in ignored
-        slanted = [] if "loops" in ignored else unsymmetric_joints(model.spec)
-        if slanted:
+        has_contacts = "contacts" in model.features() and "contacts" not in ignored
+        unsymmetric_rows = [] if "loops" in ignored else unsymmetric_joints(model.spec)
+        if unsymmetric_rows:
             from limberjack.methods.multipliers.unsymmetric_rows import SlantedStepper
 
-            if touching:
+            if has_contacts:
                 raise UnsupportedByMethod(
-                    f'constraint "{slanted[0].name}" has forces of its own, and no contacts go with them; to run '
-                    'without: ignore="contacts"'
+                    f'constraint "{unsymmetric_rows[0].name}" has forces along other directions than its rows, which '
+                    'exclude contacts; to run without: ignore="contacts"'
                 )
             return SlantedStepper(model, self, ignored)
         if self.solver in ("krylov", "dense"):
             from limberjack.methods.multipliers.alternatives import AlternativeStepper
 
-            if touching:
+            if has_contacts:
                 raise UnsupportedByMethod(f'solver "{self.solver}" knows no contacts; use solver "tree"')
             return AlternativeStepper(model, self, ignored)
-        if touching:
+        if has_contacts:
             from limberjack.methods.multipliers.contacts import TouchingStepper
 
             return TouchingStepper(model, self, ignored)
