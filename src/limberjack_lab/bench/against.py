@@ -97,9 +97,11 @@ def _cells(parts: list[dict[str, Any]]) -> list[_Part]:
 
 
 def _missing(part: _Part, other: _Part, title: str) -> list[str]:
-    """Return what `part` has and `other` has not: columns, and cells of columns that both have."""
+    """Return what `part` has and `other` has not: columns, rows, and cells of those that both have."""
+    known = {row for row, _ in other.cells}
     out = [f"{title}: column {key}" for key in sorted(part.keys - other.keys)]
-    gone = [(row, key) for row, key in part.cells if key in other.keys and (row, key) not in other.cells]
+    out += [f"{title}: row {row}" for row in dict.fromkeys(row for row, _ in part.cells) if row not in known]
+    gone = [one for one in part.cells if one[0] in known and one[1] in other.keys and one not in other.cells]
     return out + [f"{title}: {row}: {key}" for row, key in gone]
 
 

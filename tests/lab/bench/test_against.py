@@ -49,11 +49,14 @@ def test_times_beyond_three_percent_are_marked(us, mark):
 
 
 def test_what_one_side_has_is_listed():
-    """A cell, and a grid, that only one of the tables has is named, on the side that has it."""
+    """A cell, a row, a column and a grid that only one of the tables has are named, on the side that has them."""
     old, new = _table(), _table(more={"gap": 1e-3})
     old.part("gone", Column("who", "who"), Column("t", "t", "s")).add(who="x", t=1.0)
     found = _compared(old, new)
     assert found.only_new == ["grid: 10, ours (2): gap"] and found.only_old == ["gone: all of it"]
+    old.parts[0].add(n=30, who="ours", step=1.0)
+    old.parts[0].columns += (Column("was", "was", "s"),)
+    assert _compared(old, new).only_old == ["grid: column was", "grid: row 30, ours", "gone: all of it"]
 
 
 def test_a_grid_with_another_title_is_found_by_its_place():

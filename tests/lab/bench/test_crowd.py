@@ -20,7 +20,7 @@ def test_a_small_crowd_agrees_in_all_engines():
     """Every engine gives our accelerations for pushed figures, and is timed."""
     table = _crowd(2)
     (part,) = table.parts
-    assert "178 bodies, 190 freedoms" in part.title
+    assert "178 bodies, 190 dofs" in part.title
     assert len(part.rows) == 11 and not table.wrong
     for row in part.rows:
         assert row["gap"] < 1e-9
