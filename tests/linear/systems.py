@@ -1,4 +1,4 @@
-"""Constraint systems for tests of solvers: graphs of touches, and numbers for them."""
+"""Constraint systems for tests of solvers: graphs of incidences, and numbers for them."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ def _sums(counts):
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-def system_of(touches, rows, dims):
-    """Return the system of constraints that touch these bodies, with so many rows, on bodies of these dimensions."""
+def system_of(incidences, rows, dims):
+    """Return the system of constraints on these bodies, with so many rows, on bodies of these dimensions."""
     dims, rows = np.array(dims, np.int64), np.array(rows, np.int64)
-    counts = [len(t) for t in touches]
-    body = np.array([b for t in touches for b in t], np.int64)
-    owner = np.repeat(np.arange(len(touches)), counts)
+    counts = [len(t) for t in incidences]
+    body = np.array([b for t in incidences for b in t], np.int64)
+    owner = np.repeat(np.arange(len(incidences)), counts)
     return System(_sums(dims), _sums(dims**2), _sums(rows), _sums(counts), body, _sums(rows[owner] * dims[body]))
 
 
 def tree(n, rng):
-    """Return the touches of a random tree of n bodies whose first is grounded."""
+    """Return the incidences of a random tree of n bodies whose first is grounded."""
     return [[0]] + [[int(rng.integers(0, i)), i] for i in range(1, n)]
 
 
 def chain(n):
-    """Return the touches of a chain of n bodies whose first is grounded."""
+    """Return the incidences of a chain of n bodies whose first is grounded."""
     return [[0]] + [[i - 1, i] for i in range(1, n)]
 
 
 def loops(n, extra, rng):
-    """Return the touches of a random tree with constraints between random bodies added."""
+    """Return the incidences of a random tree with constraints between random bodies added."""
     return tree(n, rng) + [sorted(rng.choice(n, 2, replace=False).tolist()) for _ in range(extra)]
 
 
 def grid(n):
-    """Return the touches of n x n bodies, each tied to the next in both directions, one of them grounded."""
+    """Return the incidences of n x n bodies, each tied to the next in both directions, one of them grounded."""
     at = np.arange(n * n).reshape(n, n)
     pairs = np.concatenate(
         [np.stack([at[:-1].ravel(), at[1:].ravel()], 1), np.stack([at[:, :-1].ravel(), at[:, 1:].ravel()], 1)]
@@ -45,8 +45,8 @@ def grid(n):
 
 
 def net(n):
-    """Return touches and positions of a net: (n + 1)^2 nodes and rods between them on balls, four corners held."""
-    positions, touches, node = [], [], {}
+    """Return incidences and positions of a net: (n + 1)^2 nodes and rods between them on balls, four corners fixed."""
+    positions, incidences, node = [], [], {}
     for i in range(n + 1):
         for j in range(n + 1):
             node[i, j] = -1 if i in (0, n) and j in (0, n) else len(positions)
@@ -58,11 +58,11 @@ def net(n):
                 if i + di <= n and j + dj <= n:
                     rod = len(positions)
                     positions.append((i + di / 2, j + dj / 2))
-                    touches += [
+                    incidences += [
                         [b for b in (node[i, j], rod) if b >= 0],
                         [b for b in (rod, node[i + di, j + dj]) if b >= 0],
                     ]
-    return touches, np.array(positions, float)
+    return incidences, np.array(positions, float)
 
 
 def spd(n, rng):
@@ -92,14 +92,14 @@ def skew(r):
     return np.array([[0.0, -r[2], r[1]], [r[2], 0.0, -r[0]], [-r[1], r[0], 0.0]])
 
 
-def joint_rows(touches, kinds, points, centers):
-    """Return flat rows of ball ("ball") and hinge (an axis) joints at world points; + on the last body touched."""
+def joint_rows(incidences, kinds, points, centers):
+    """Return flat rows of ball ("ball") and hinge (an axis) joints at world points; + on the last body."""
     out = []
-    for touched, kind, point in zip(touches, kinds, points, strict=True):
-        for k, b in enumerate(touched):
+    for bodies, kind, point in zip(incidences, kinds, points, strict=True):
+        for k, b in enumerate(bodies):
             block = np.hstack([-skew(point - centers[b]), np.eye(3)])
             if not isinstance(kind, str):
                 turns = np.linalg.svd(np.array(kind)[None])[2][1:]  # two directions across the axis
                 block = np.vstack([block, np.hstack([turns, np.zeros((2, 3))])])
-            out.append((block if k == len(touched) - 1 else -block).ravel())
+            out.append((block if k == len(bodies) - 1 else -block).ravel())
     return np.concatenate(out)

@@ -7,9 +7,8 @@ import pytest
 from tests.linear.systems import chain, grid, joint_rows, loops, net, rigid_numbers, system_of, tree
 from tests.naive import sparse_saddle as saddle
 
-from limberjack.linear import krylov, sparse
+from limberjack.linear import krylov, sparse, tree_preconditioner
 from limberjack.linear import sparse as assembly
-from limberjack.linear import tree_preconditioner as over_tree
 from limberjack.linear.packed_rows import POINT
 from limberjack.linear.structure import new_work, prepare
 
@@ -39,14 +38,14 @@ def _close(a, b):
 @pytest.mark.parametrize("kind", ["tree", "loops", "grid", "three"])
 def test_iterated_direct_and_dense_agree(kind, compliant, rng):
     """Conjugate residuals, block LDL^T and a dense solve give the same multipliers on every kind of graph."""
-    touches = {
+    incidences = {
         "tree": lambda: tree(30, rng),
         "loops": lambda: loops(30, 8, rng),
         "grid": lambda: grid(5),
         "three": lambda: chain(30) + [rng.choice(30, 3, replace=False).tolist() for _ in range(6)],
     }[kind]()
-    nb = 1 + max(b for t in touches for b in t)
-    system = system_of(touches, rng.integers(1, 4, len(touches)), [6] * nb)
+    nb = 1 + max(b for t in incidences for b in t)
+    system = system_of(incidences, rng.integers(1, 4, len(incidences)), [6] * nb)
     Minv, J = rigid_numbers(system, rng)
     b = rng.normal(size=system.row_start[-1])
     C = rng.uniform(0.0, 1.0, len(b)) if compliant else np.zeros(len(b))
@@ -67,9 +66,9 @@ def _pulled(rng, reach):
     """Return a chain of five balls whose ends are drawn `reach` apart: too far, so that its rows contradict another."""
     points = np.array([[0.2 * k, 0.0, 0.0] for k in range(6)])  # straight: it cannot get longer
     centers = (points[:-1] + points[1:]) / 2
-    touches = [[0], [0, 1], [1, 2], [2, 3], [3, 4], [4]]
-    system = system_of(touches, [3] * 6, [6] * 5)
-    J = joint_rows(touches, ["ball"] * 6, points, centers)
+    incidences = [[0], [0, 1], [1, 2], [2, 3], [3, 4], [4]]
+    system = system_of(incidences, [3] * 6, [6] * 5)
+    J = joint_rows(incidences, ["ball"] * 6, points, centers)
     Minv, _ = rigid_numbers(system, rng)
     b = np.zeros(18)
     b[15] = reach
@@ -115,9 +114,9 @@ def test_more_iterations_never_make_it_worse(rng):
 
 def test_repeated_rows_with_a_solution_converge(rng):
     """Doubled constraints leave A singular; with a consistent right-hand side the residual goes to rounding."""
-    touches = loops(25, 6, rng)
-    system = system_of(touches + touches, [3] * (2 * len(touches)), [6] * 25)
-    Minv, J = rigid_numbers(system_of(touches, [3] * len(touches), [6] * 25), rng)
+    incidences = loops(25, 6, rng)
+    system = system_of(incidences + incidences, [3] * (2 * len(incidences)), [6] * 25)
+    Minv, J = rigid_numbers(system_of(incidences, [3] * len(incidences), [6] * 25), rng)
     J = np.tile(J, 2)
     C = np.zeros(system.row_start[-1])
     A = saddle.dense_matrix(system, Minv, J, C)
@@ -128,9 +127,9 @@ def test_repeated_rows_with_a_solution_converge(rng):
 
 
 def test_rows_that_follow_from_others_within_a_constraint(rng):
-    """A constraint with a row twice, and one between held bodies, get no multiplier there and disturb nothing."""
-    touches = [[0, 1], [1, 2], [2, 3], [3, 4]]
-    system = system_of(touches, [3] * 4, [6] * 5)
+    """A constraint with a row twice, and one between fixed bodies, get no multiplier there and disturb nothing."""
+    incidences = [[0, 1], [1, 2], [2, 3], [3, 4]]
+    system = system_of(incidences, [3] * 4, [6] * 5)
     Minv, J = rigid_numbers(system, rng)
     Minv[3:] = 0.0
     for t in (0, 1):
@@ -149,11 +148,11 @@ def test_rows_that_follow_from_others_within_a_constraint(rng):
 
 def test_the_cap_is_kept(rng):
     """Fewer iterations than it takes leave what they leave, and say so."""
-    touches, _ = net(5)
-    nb = 1 + max(b for t in touches for b in t)
-    system = system_of(touches, [3] * len(touches), [6] * nb)
+    incidences, _ = net(5)
+    nb = 1 + max(b for t in incidences for b in t)
+    system = system_of(incidences, [3] * len(incidences), [6] * nb)
     Minv, J = rigid_numbers(system, rng)
-    b, C = rng.normal(size=3 * len(touches)), np.zeros(3 * len(touches))
+    b, C = rng.normal(size=3 * len(incidences)), np.zeros(3 * len(incidences))
     status, _, report = _iterated(system, Minv, J, C, b, tolerance=1e-10)
     assert status == krylov.CONVERGED and report[0] > 3
     status, lam, report = _iterated(system, Minv, J, C, b, cap=3, tolerance=1e-10)
@@ -167,16 +166,16 @@ def test_the_cap_is_kept(rng):
 @pytest.mark.parametrize("keep", [0, 3])
 def test_pairs_are_packed_rows(keep, rng):
     """Joints taken as pairs of opposite wrenches have the multipliers that all their rows give, solve after solve."""
-    touches, positions = net(4)
+    incidences, positions = net(4)
     centers = np.column_stack([positions, 0.1 * rng.normal(size=len(positions))])
-    points = np.array([centers[t].mean(0) for t in touches])
-    kinds = ["ball" if rng.random() < 0.5 else rng.normal(size=3) for _ in touches]
-    system = system_of(touches, [3 if isinstance(kind, str) else 5 for kind in kinds], [6] * len(centers))
+    points = np.array([centers[t].mean(0) for t in incidences])
+    kinds = ["ball" if rng.random() < 0.5 else rng.normal(size=3) for _ in incidences]
+    system = system_of(incidences, [3 if isinstance(kind, str) else 5 for kind in kinds], [6] * len(centers))
     Minv, _ = rigid_numbers(system, rng)
-    J = joint_rows(touches, kinds, points, centers)
+    J = joint_rows(incidences, kinds, points, centers)
     C = np.where(rng.random(system.row_start[-1]) < 0.1, 0.3, 0.0)
     A = saddle.dense_matrix(system, Minv, J, C)
-    work, report, lam = krylov.new_krylov(system, keep, np.ones(len(touches), bool)), np.zeros(3), np.zeros(len(C))
+    work, report, lam = krylov.new_krylov(system, keep, np.ones(len(incidences), bool)), np.zeros(3), np.zeros(len(C))
     for _ in range(4):
         b = A @ rng.normal(size=len(C))
         status = krylov.solve_krylov(system, Minv, J, C, b, centers, 2000, 1e-12, work, lam, report)
@@ -186,14 +185,14 @@ def test_pairs_are_packed_rows(keep, rng):
 
 def _net_on_points(side, rng):
     """Return a square net on balls, each with directions of its own, its numbers and a right side with a solution."""
-    touches, positions = net(side)
+    incidences, positions = net(side)
     centers = np.column_stack([positions, 0.1 * rng.normal(size=len(positions))])
-    points = np.array([centers[t].mean(0) for t in touches])
-    system = system_of(touches, [3] * len(touches), [6] * len(centers))
+    points = np.array([centers[t].mean(0) for t in incidences])
+    system = system_of(incidences, [3] * len(incidences), [6] * len(centers))
     Minv, _ = rigid_numbers(system, rng)
-    J = joint_rows(touches, ["ball"] * len(touches), points, centers).reshape(-1, 3, 6)
-    owner = np.repeat(np.arange(len(touches)), np.diff(system.incidence_start))
-    turned = np.linalg.qr(rng.normal(size=(len(touches), 3, 3)))[0]
+    J = joint_rows(incidences, ["ball"] * len(incidences), points, centers).reshape(-1, 3, 6)
+    owner = np.repeat(np.arange(len(incidences)), np.diff(system.incidence_start))
+    turned = np.linalg.qr(rng.normal(size=(len(incidences), 3, 3)))[0]
     J = (turned[owner] @ J).ravel()
     return system, Minv, J, centers
 
@@ -241,12 +240,12 @@ def test_steps_taken_later_are_all_taken(cap, rng):
         assert report[0] == cap and report[1] == pytest.approx(left, rel=1e-6)
 
 
-def test_kept_solutions_go_on_where_the_last_solve_ended(rng):
-    """Five iterations, again for what they left, fall as one long solve with kept solutions, and creep without."""
-    touches = grid(6)
-    system = system_of(touches, [3] * len(touches), [6] * 36)
+def test_recycled_solutions_go_on_where_the_last_solve_ended(rng):
+    """Five iterations at a time fall as one long solve with recycled solutions, and stagnate without."""
+    incidences = grid(6)
+    system = system_of(incidences, [3] * len(incidences), [6] * 36)
     Minv, J = rigid_numbers(system, rng)
-    C = np.zeros(3 * len(touches))
+    C = np.zeros(3 * len(incidences))
     A = saddle.dense_matrix(system, Minv, J, C)
     left, first = {}, rng.normal(size=len(C))
     for keep in (0, 4):
@@ -280,8 +279,8 @@ def test_nothing_to_do_and_nothing_finite(rng):
 
 def test_preconditioner_helps_where_masses_differ(rng):
     """With masses over four decades the block preconditioner keeps the iterations below the number of rows."""
-    touches = chain(30)
-    system = system_of(touches, [3] * 30, [6] * 30)
+    incidences = chain(30)
+    system = system_of(incidences, [3] * 30, [6] * 30)
     Minv, J = rigid_numbers(system, rng)
     Minv *= 10.0 ** rng.uniform(-2, 2, (30, 1))
     b = rng.normal(size=90)
@@ -292,10 +291,10 @@ def test_preconditioner_helps_where_masses_differ(rng):
 
 def test_same_input_same_bits(rng):
     """Used work arrays leave no trace: the second solve has the bits of the first."""
-    touches = loops(20, 6, rng)
-    system = system_of(touches, [3] * len(touches), [6] * 20)
+    incidences = loops(20, 6, rng)
+    system = system_of(incidences, [3] * len(incidences), [6] * 20)
     Minv, J = rigid_numbers(system, rng)
-    b, C = rng.normal(size=3 * len(touches)), np.zeros(3 * len(touches))
+    b, C = rng.normal(size=3 * len(incidences)), np.zeros(3 * len(incidences))
     work, report = krylov.new_krylov(system), np.zeros(3)
     outs = []
     for side in (b, np.full_like(b, np.nan), b):
@@ -310,23 +309,23 @@ def _over(system, primary=None, free=None):
     nb, nc = len(system.body_start) - 1, len(system.row_start) - 1
     free = np.ones(nb, bool) if free is None else free
     allowed = np.ones(nc, bool) if primary is None else primary
-    return over_tree.new_tree_preconditioner(system, free, allowed, np.zeros(nc, bool))
+    return tree_preconditioner.new_tree_preconditioner(system, free, allowed, np.zeros(nc, bool))
 
 
 @pytest.mark.parametrize("extra", [0, 5])
 def test_a_tree_is_an_exact_preconditioner(extra, rng):
     """Over the spanning tree a solve takes no iteration without loops, with them at most as many as they have rows."""
-    touches = loops(40, extra, rng)
-    system = system_of(touches, [3] * len(touches), [6] * 40)
+    incidences = loops(40, extra, rng)
+    system = system_of(incidences, [3] * len(incidences), [6] * 40)
     Minv, J = rigid_numbers(system, rng)
     Minv[7] = 0.0
     free = Minv[:, 6] > 0.0
-    C = np.zeros(3 * len(touches))
+    C = np.zeros(3 * len(incidences))
     A = saddle.dense_matrix(system, Minv, J, C)
     b = A @ rng.normal(size=len(C))
     lam, report, over = np.zeros(len(C)), np.zeros(3), _over(system, free=free)
     center = np.zeros((40, 3))
-    status = over_tree.solve_tree_preconditioned(system, Minv, J, C, b, center, 200, 1e-12, over, lam, report)
+    status = tree_preconditioner.solve_tree_preconditioned(system, Minv, J, C, b, center, 200, 1e-12, over, lam, report)
     assert status in (krylov.CONVERGED, krylov.LEAST_SQUARES, krylov.STALLED)
     assert np.linalg.norm(A @ lam - b) < 1e-9 * np.linalg.norm(b)
     auxiliary = int((over.tree.constraint_node < 0).sum())
@@ -336,15 +335,17 @@ def test_a_tree_is_an_exact_preconditioner(extra, rng):
 
 def test_long_chains_are_direct_over_their_tree(rng):
     """A chain of 300 links on hinges takes no iteration over its tree, and thousands joint by joint."""
-    touches = chain(300)
+    incidences = chain(300)
     points = np.array([[0.0, 0.0, 0.0]] + [[k + 1.0, 0.1 * np.sin(k), 0.0] for k in range(299)])
     centers = points + (0.5, 0.0, 0.0)
-    system = system_of(touches, [5] * 300, [6] * 300)
-    J = joint_rows(touches, [(0.0, 1.0, 0.0)] * 300, points, centers)
+    system = system_of(incidences, [5] * 300, [6] * 300)
+    J = joint_rows(incidences, [(0.0, 1.0, 0.0)] * 300, points, centers)
     Minv = np.tile((12.0, 12.0, 12.0, 0.0, 0.0, 0.0, 1.0), (300, 1))
     b, C = rng.normal(size=1500), np.zeros(1500)
     lam, report = np.zeros(1500), np.zeros(3)
-    status = over_tree.solve_tree_preconditioned(system, Minv, J, C, b, centers, 300, 1e-12, _over(system), lam, report)
+    status = tree_preconditioner.solve_tree_preconditioned(
+        system, Minv, J, C, b, centers, 300, 1e-12, _over(system), lam, report
+    )
     assert status == krylov.CONVERGED and report[0] == 0
     left = b - saddle.dense_matrix(system, Minv, J, C) @ lam
     assert np.linalg.norm(left) < 1e-6 * np.linalg.norm(b)  # multipliers of 1e8 times b, at rounding

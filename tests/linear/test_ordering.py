@@ -11,8 +11,8 @@ from limberjack.linear.ordering import order_constraints
 from limberjack.linear.structure import prepare
 
 
-def _balls(touches):
-    return system_of(touches, [3] * len(touches), [6] * (1 + max(b for t in touches for b in t)))
+def _balls(incidences):
+    return system_of(incidences, [3] * len(incidences), [6] * (1 + max(b for t in incidences for b in t)))
 
 
 def _graphs(rng):
@@ -60,20 +60,20 @@ def test_hubs_show_their_cost_before_it_is_paid():
 
 
 def test_net_of_736_bodies():
-    """The net of 736 bodies, four held, and 960 balls takes 7 to 9 thousand blocks and 35 to 60 thousand updates."""
-    touches, positions = net(15)
-    assert (len(positions) + 4, len(touches)) == (736, 960)
-    for places in (None, positions):
-        ordering = order_constraints(_balls(touches), places)
+    """The net of 736 bodies, four fixed, and 960 balls takes 7 to 9 thousand blocks and 35 to 60 thousand updates."""
+    incidences, positions = net(15)
+    assert (len(positions) + 4, len(incidences)) == (736, 960)
+    for given in (None, positions):
+        ordering = order_constraints(_balls(incidences), given)
         assert 7000 <= ordering.blocks <= 9000
         assert 35_000 <= ordering.updates <= 60_000
 
 
 def test_dissection_wins_on_large_grids(rng):
     """On a grid of 30 x 30 bodies nested dissection is chosen, and shuffling the constraints changes little."""
-    touches = grid(30)
-    straight = order_constraints(_balls(touches))
-    shuffled = order_constraints(_balls([touches[i] for i in rng.permutation(len(touches))]))
+    incidences = grid(30)
+    straight = order_constraints(_balls(incidences))
+    shuffled = order_constraints(_balls([incidences[i] for i in rng.permutation(len(incidences))]))
     assert straight.name == "nested dissection"
     assert abs(straight.updates - shuffled.updates) < 0.35 * straight.updates
 
@@ -87,7 +87,7 @@ def test_long_chains_are_prepared(rng):
 
 def test_same_system_same_structure(rng):
     """Orders and layouts are functions of the system alone."""
-    touches = loops(80, 40, rng)
-    first, second = prepare(_balls(touches)), prepare(_balls(touches))
+    incidences = loops(80, 40, rng)
+    first, second = prepare(_balls(incidences)), prepare(_balls(incidences))
     for a, b in zip(first, second, strict=True):
         assert (a == b).all()

@@ -32,15 +32,15 @@ def _close(a, b):
 
 def _mixed(kind, rng):
     """Return a system with rows of 1 to 5 (or 12) and bodies of 6 to 12 dimensions, whose rows are independent."""
-    touches = {
+    incidences = {
         "tree": lambda: tree(40, rng),
         "loops": lambda: loops(40, 15, rng),
         "grid": lambda: grid(6),
         "three": lambda: tree(40, rng) + [rng.choice(40, 3, replace=False).tolist() for _ in range(10)],
     }[kind]()
-    n = 1 + max(b for t in touches for b in t)
+    n = 1 + max(b for t in incidences for b in t)
     dims = rng.integers(6, 13, n)
-    return system_of(touches, rng.integers(1, 6 if kind != "grid" else 4, len(touches)), dims)
+    return system_of(incidences, rng.integers(1, 6 if kind != "grid" else 4, len(incidences)), dims)
 
 
 @pytest.mark.parametrize("compliant", [False, True])
@@ -62,11 +62,11 @@ def test_mixed_systems_match_dense(kind, compliant, rng):
 @pytest.mark.parametrize("kind", ["tree", "loops"])
 def test_rigid_bodies_match_dense(kind, rows, rng):
     """Rigid bodies given by seven numbers match dense solves: all balls, all hinges, and any rows from 1 to 5."""
-    touches = tree(60, rng) if kind == "tree" else loops(60, 12, rng)
+    incidences = tree(60, rng) if kind == "tree" else loops(60, 12, rng)
     counts = {"balls": 3, "hinges": 5}.get(rows)
-    sizes = rng.integers(1, 6, len(touches)) if counts is None else np.full(len(touches), counts)
-    sizes[60:] = np.minimum(sizes[60:], 3 if rows != "hinges" else 1)  # few freedoms are left: keep A well-conditioned
-    system = system_of(touches, sizes, [6] * 60)
+    sizes = rng.integers(1, 6, len(incidences)) if counts is None else np.full(len(incidences), counts)
+    sizes[60:] = np.minimum(sizes[60:], 3 if rows != "hinges" else 1)  # few dofs are left: keep A well-conditioned
+    system = system_of(incidences, sizes, [6] * 60)
     Minv, J = rigid_numbers(system, rng)
     F, r = _sides(system, rng)
     C = np.where(rng.random(len(r)) < 0.3, 0.1, 0.0)
@@ -79,8 +79,8 @@ def test_rigid_bodies_match_dense(kind, rows, rng):
 
 def test_blocks_of_twelve(rng):
     """Constraints of 12 rows on bodies of 12 dimensions, beside single rows on bodies of one, match dense solves."""
-    touches = [[0, 1], [1, 2], [2, 3], [3], [0, 4], [4, 5]]
-    system = system_of(touches, [12, 12, 5, 1, 1, 1], [12, 12, 12, 12, 1, 1])
+    incidences = [[0, 1], [1, 2], [2, 3], [3], [0, 4], [4, 5]]
+    system = system_of(incidences, [12, 12, 5, 1, 1, 1], [12, 12, 12, 12, 1, 1])
     Minv, J = flat_numbers(system, rng)
     F, r = _sides(system, rng)
     C = np.full(len(r), 0.01)
@@ -92,9 +92,9 @@ def test_blocks_of_twelve(rng):
 
 def test_both_forms_of_masses_agree(rng):
     """Seven numbers per rigid body and its flat 6x6 inverse give the same solution."""
-    touches, _ = net(4)
-    nb = 1 + max(b for t in touches for b in t)
-    system = system_of(touches, [3] * len(touches), [6] * nb)
+    incidences, _ = net(4)
+    nb = 1 + max(b for t in incidences for b in t)
+    system = system_of(incidences, [3] * len(incidences), [6] * nb)
     Minv, J = rigid_numbers(system, rng)
     dense = saddle.dense_inverse_mass(system, Minv)
     flat = np.concatenate([dense[6 * b : 6 * b + 6, 6 * b : 6 * b + 6].ravel() for b in range(nb)])
@@ -108,15 +108,15 @@ def test_both_forms_of_masses_agree(rng):
 
 def test_balls_by_their_levers(rng):
     """Ball joints given by levers and signs make the same A, and the same measure of pivots, as their rows do."""
-    touches, _ = net(5)
-    nb = 1 + max(b for t in touches for b in t)
-    system = system_of(touches, [3] * len(touches), [6] * nb)
+    incidences, _ = net(5)
+    nb = 1 + max(b for t in incidences for b in t)
+    system = system_of(incidences, [3] * len(incidences), [6] * nb)
     Minv, _ = rigid_numbers(system, rng)
     levers = np.hstack(
         [rng.normal(size=(len(system.incidence_body), 3)), rng.choice([-1.0, 1.0], (len(system.incidence_body), 1))]
     )
     J = np.concatenate([s[3] * np.hstack([-skew(s[:3]), np.eye(3)]).ravel() for s in levers])
-    C = np.where(rng.random(3 * len(touches)) < 0.5, 0.2, 0.0)
+    C = np.where(rng.random(3 * len(incidences)) < 0.5, 0.2, 0.0)
     structure = prepare(system)
     wanted, work = new_work(system, structure), new_work(system, structure)
     assembly.assemble(system, structure, Minv, J, C, wanted)
@@ -138,10 +138,10 @@ def _four_bar(tilt):
     ]  # normal nearly along x: the first row of each joint is nearly redundant, a trap for pivots
     points = np.array([[0.0, 0.0, 0.0], [0.3, 1.0, 0.0], [1.6, 1.2, 0.0], [2.0, 0.0, 0.0]]) @ turned.T
     centers = (points[:-1] + points[1:]) / 2
-    touches = [[0], [0, 1], [1, 2], [2]]
+    incidences = [[0], [0, 1], [1, 2], [2]]
     axis = turned @ np.array([0.0, 0.0, 1.0])
-    system = system_of(touches, [5] * 4, [6] * 3)
-    return system, joint_rows(touches, [axis] * 4, points, centers)
+    system = system_of(incidences, [5] * 4, [6] * 3)
+    return system, joint_rows(incidences, [axis] * 4, points, centers)
 
 
 @pytest.mark.parametrize("tilt", [0.0, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.3, 1.0])
@@ -170,14 +170,14 @@ def test_planar_mechanisms_drop_as_many_rows_as_rank_is_missing(kind, rng):
         angles = np.arange(60) * 2.0 * np.pi / 60
         points = np.stack([np.cos(angles), np.sin(angles), 0.0 * angles], 1) @ turned.T
         centers = (points + np.roll(points, -1, 0)) / 2
-        touches = [[i - 1 if i else 59, i] for i in range(60)]
+        incidences = [[i - 1 if i else 59, i] for i in range(60)]
     else:
-        touches, places = net(5)
-        centers = np.hstack([places, np.zeros((len(places), 1))]) @ turned.T
-        points = [(centers[t[0]] + centers[t[-1]]) / 2 for t in touches]
+        incidences, positions = net(5)
+        centers = np.hstack([positions, np.zeros((len(positions), 1))]) @ turned.T
+        points = [(centers[t[0]] + centers[t[-1]]) / 2 for t in incidences]
     axis = "ball" if kind == "flat net" else turned[:, 2]
-    system = system_of(touches, [3 if kind == "flat net" else 5] * len(touches), [6] * len(centers))
-    J = joint_rows(touches, [axis] * len(touches), points, centers)
+    system = system_of(incidences, [3 if kind == "flat net" else 5] * len(incidences), [6] * len(centers))
+    J = joint_rows(incidences, [axis] * len(incidences), points, centers)
     Minv, _ = rigid_numbers(system, rng)
     rows = saddle.dense_rows(system, J)
     F, r = rng.normal(size=rows.shape[1]), rows @ rng.normal(size=rows.shape[1])
@@ -190,11 +190,11 @@ def test_planar_mechanisms_drop_as_many_rows_as_rank_is_missing(kind, rng):
 
 def test_doubled_joints_are_dropped_by_rank(rng):
     """When every constraint of a net stands twice, exactly the doubles are dropped and the motion is unchanged."""
-    touches, _ = net(4)
-    nb, nc = 1 + max(b for t in touches for b in t), len(touches)
-    single = system_of(touches, [3] * nc, [6] * nb)
+    incidences, _ = net(4)
+    nb, nc = 1 + max(b for t in incidences for b in t), len(incidences)
+    single = system_of(incidences, [3] * nc, [6] * nb)
     Minv, J = rigid_numbers(single, rng)
-    double = system_of(touches + touches, [3] * (2 * nc), [6] * nb)
+    double = system_of(incidences + incidences, [3] * (2 * nc), [6] * nb)
     F, r = _sides(single, rng)
     _, wanted, _, _ = _solved(single, Minv, J, np.zeros(len(r)), F, r)
     status, a, lam, work = _solved(double, Minv, np.tile(J, 2), np.zeros(2 * len(r)), F, np.tile(r, 2))
@@ -225,9 +225,9 @@ def test_scale_of_rows_does_not_decide(rng):
 
 
 def test_held_bodies_and_empty_constraints(rng):
-    """Inverse mass 0 holds a body; rows between held bodies, or on none, get multiplier 0 and disturb nothing."""
-    touches = [[0, 1], [1, 2], [2, 3], [3, 4], []]
-    system = system_of(touches, [3, 3, 3, 3, 2], [6] * 5)
+    """Inverse mass 0 fixes a body; rows between fixed bodies, or on none, get multiplier 0 and disturb nothing."""
+    incidences = [[0, 1], [1, 2], [2, 3], [3, 4], []]
+    system = system_of(incidences, [3, 3, 3, 3, 2], [6] * 5)
     Minv, J = rigid_numbers(system, rng)
     Minv[3:] = 0.0
     F, r = _sides(system, rng)
@@ -244,9 +244,9 @@ def test_held_bodies_and_empty_constraints(rng):
 
 def test_written_out_path_has_the_same_factor(rng):
     """Columns of 3x3 blocks are factored to the same bits by the path for any size, and solved to rounding."""
-    touches, _ = net(6)
-    nb = 1 + max(b for t in touches for b in t)
-    system = system_of(touches, [3] * len(touches), [6] * nb)
+    incidences, _ = net(6)
+    nb = 1 + max(b for t in incidences for b in t)
+    system = system_of(incidences, [3] * len(incidences), [6] * nb)
     Minv, J = rigid_numbers(system, rng)
     _, r = _sides(system, rng)
     structure = prepare(system)
@@ -296,11 +296,11 @@ def test_numbers_that_are_not_finite_name_a_constraint(rng):
 
 def test_refinement_shrinks_the_residual(rng):
     """With mass ratios of 1e8 one refinement leaves no larger residual, and takes a spoiled solution back."""
-    touches = loops(40, 10, rng)
-    system = system_of(touches, [3] * len(touches), [6] * 40)
+    incidences = loops(40, 10, rng)
+    system = system_of(incidences, [3] * len(incidences), [6] * 40)
     Minv, J = rigid_numbers(system, rng)
     Minv *= 10.0 ** rng.uniform(-4, 4, (40, 1))
-    b = rng.normal(size=3 * len(touches))
+    b = rng.normal(size=3 * len(incidences))
     C = np.zeros(len(b))
     A = saddle.dense_matrix(system, Minv, J, C)
     structure = prepare(system)
@@ -337,8 +337,8 @@ def test_factor_serves_other_right_hand_sides(rng):
 
 def test_any_order_solves(rng):
     """The order of elimination changes the work, not the solution."""
-    touches = loops(30, 10, rng)
-    system = system_of(touches, [3] * 40, [6] * 30)
+    incidences = loops(30, 10, rng)
+    system = system_of(incidences, [3] * 40, [6] * 30)
     Minv, J = rigid_numbers(system, rng)
     F, r = _sides(system, rng)
     wanted, _ = saddle.solve_saddle(system, Minv, J, np.zeros(120), F, r)

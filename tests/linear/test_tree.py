@@ -78,10 +78,10 @@ def test_split_keeps_a_forest_and_takes_all_it_can(rng, case):
 
 def test_split_of_small_cases():
     """Second grounded rows, bridges between grounded parts, cycles, empty constraints and too many rows stay out."""
-    touches = [[0], [1], [0, 1], [1, 2], [2], [2, 1], [3, 3], [], [3, 4], [3, 4, 5], [6, 7], [8]]
+    incidences = [[0], [1], [0, 1], [1, 2], [2], [2, 1], [3, 3], [], [3, 4], [3, 4, 5], [6, 7], [8]]
     dims = [6, 6, 6, 6, 6, 6, 3, 6, 3]
     rows = [3, 3, 3, 3, 1, 1, 1, 1, 5, 1, 4, 4]
-    parts = split(system_of(dims, rows, touches))
+    parts = split(system_of(dims, rows, incidences))
     assert list(np.flatnonzero(parts.primary)) == [0, 1, 3, 8]
 
 
@@ -95,8 +95,8 @@ def test_order_puts_children_first_and_chains_in_a_row(rng):
     inner, roots = tree.parent[tree.parent >= 0], np.flatnonzero(tree.parent < 0)
     assert (tree.parent[tree.parent >= 0] > np.flatnonzero(tree.parent >= 0)).all()
     assert not tree.is_constraint[np.setdiff1d(np.arange(n), inner)].any()
-    held = parts.primary & (np.diff(system.incidence_start) == 1)
-    assert set(tree.item[roots[tree.is_constraint[roots]]]) == set(np.flatnonzero(held))
+    grounded = parts.primary & (np.diff(system.incidence_start) == 1)
+    assert set(tree.item[roots[tree.is_constraint[roots]]]) == set(np.flatnonzero(grounded))
     assert np.array_equal(tree.item[tree.body_node], np.arange(60))
     assert np.array_equal(tree.is_constraint[tree.parent[tree.parent >= 0]], ~tree.is_constraint[tree.parent >= 0])
     size, lowest = np.ones(n, dtype=int), np.arange(n)
@@ -113,14 +113,14 @@ def test_order_puts_children_first_and_chains_in_a_row(rng):
 
 def test_order_refuses_what_is_no_forest():
     """A split that holds a cycle or two grounds of one component raises instead of walking for ever."""
-    for touches in ([[0, 1], [1, 2], [2, 0]], [[0, 1], [1, 0]], [[0], [0, 1], [1]], [[0, 0]]):
-        system = system_of([3, 3, 3], [1] * len(touches), touches)
+    for incidences in ([[0, 1], [1, 2], [2, 0]], [[0, 1], [1, 0]], [[0], [0, 1], [1]], [[0, 0]]):
+        system = system_of([3, 3, 3], [1] * len(incidences), incidences)
         with pytest.raises(StateError, match="forest"):
-            order_of(system, Split(np.ones(len(touches), dtype=bool), np.zeros(0, dtype=np.int64)))
+            order_of(system, Split(np.ones(len(incidences), dtype=bool), np.zeros(0, dtype=np.int64)))
 
 
 def test_inputs_are_refused_by_name():
-    """A mask of the wrong length and a touch of a body that is not there raise."""
+    """A mask of the wrong length and a body that does not exist raise."""
     system = system_of([3, 3], [1], [[0, 1]])
     with pytest.raises(StateError, match="1 constraints"):
         split(system, np.ones(2, dtype=bool))
@@ -171,10 +171,10 @@ def test_long_chain_star_and_binary_tree():
     binary = (np.arange(20_001) + 1) // 2 - 1
     for parents in (chain, star, binary):
         n = len(parents)
-        touches = np.column_stack([parents, np.arange(n)]).ravel()[1:]
+        incidences = np.column_stack([parents, np.arange(n)]).ravel()[1:]
         incidence_start = np.concatenate([[0], 1 + 2 * np.arange(n)])
         starts = 6 * np.arange(n + 1), 36 * np.arange(n + 1), 3 * np.arange(n + 1)
-        system = System(*starts, incidence_start, touches, 18 * np.arange(2 * n))
+        system = System(*starts, incidence_start, incidences, 18 * np.arange(2 * n))
         mass = np.tile(np.diag([0.1, 0.2, 0.3, 1.0, 1.0, 1.0]).ravel(), n)
         J = np.zeros((2 * n - 1, 3, 6))
         J[:, :, 3:] = np.eye(3)

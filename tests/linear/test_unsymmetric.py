@@ -1,4 +1,4 @@
-"""Rows held by forces along other directions: against the dense system, and a sliding contact with friction."""
+"""Rows satisfied by forces along other directions: against the dense system, and a sliding contact with friction."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def test_mass_and_inertia_are_those_of_points(rng, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_gravity_pulls_the_com(rng, kind):
-    """Gravity acts on the linear freedoms by the whole mass, in the plane for a planar body, and on nothing else."""
+    """Gravity acts on the linear dofs by the whole mass, in the plane for a planar body, and on nothing else."""
     cloud, whole = one_body(rng, kind)
     pose, gravity = random_pose(rng, kind), rng.normal(size=3)
     u = np.zeros(int(whole.bodies.start[-1]))

@@ -38,7 +38,7 @@ def dragged(sim, grip, to, frames, scalars=slice(None)):
 
 
 def kinematic(model, iterations, solver_iterations):
-    """Return a simulation that follows hands."""
+    """Return a simulation that follows trackers."""
     method = lj.Displacements(mode="kinematic", iterations=iterations, solver_iterations=solver_iterations)
     return lj.Simulation(model, method, dt=1 / 60)
 
@@ -78,7 +78,7 @@ def test_places_within_reach_are_reached():
 
 
 def test_a_figure_stays_within_its_limits():
-    """A hand of the humanoid drawn out of reach, its feet held: no coordinate ever leaves its limits."""
+    """A hand of the humanoid pulled out of reach, its feet fixed: no coordinate ever leaves its limits."""
     model = lj.scenes.humanoid(limits="hard")
     sim = kinematic(model, 2, 15)
     for name in model.body_names:

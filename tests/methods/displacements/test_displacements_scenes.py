@@ -12,7 +12,7 @@ FINE = {"iterations": 6, "solver_iterations": 60, "tolerance": 1e-12}
 
 @pytest.mark.parametrize("mode", ["conserving", "damped"])
 def test_a_knife_edge_follows_its_cycloid(mode):
-    """Velocities are held by what a step moves: the blade drifts sideways as the closed form says, at first order."""
+    """Velocity rows act on displacements of a step: the blade drifts as the closed form says, at first order."""
     model, slope, w, errors = lj.scenes.knife_edge(), 9.81 * np.sin(0.3), 2.0, []
     for h in (2e-3, 1e-3):
         sim = lj.Simulation(model, lj.Displacements(mode=mode, **FINE), dt=h)
@@ -25,7 +25,7 @@ def test_a_knife_edge_follows_its_cycloid(mode):
 
 
 def test_a_blade_is_drawn_along_itself():
-    """Without forces too: drawn by a hand across its edge, a blade turns and glides and never moves sideways."""
+    """Without forces too: pulled by a tracker across its edge, a blade turns and glides and never moves sideways."""
     sim = lj.Simulation(lj.scenes.knife_edge(), lj.Displacements(mode="kinematic", **FINE), dt=1 / 60)
     grip = sim.grab("blade", (0.2, 0.0, 0.0))
     for k in range(60):
@@ -132,7 +132,7 @@ def test_short_steps_are_the_papers_to_the_bit():
     assert ends[0] == ends[1]
 
 
-# The bodies that two hands draw apart, and how far.
+# The bodies that two trackers pull apart, and how far.
 TORN = {
     "ring_of_figures": (("figure0_pelvis", "figure13_right_foot"), 6.0),
     "draggable_structure": (("rod0_0", "rod6_7"), 3.0),
@@ -145,7 +145,7 @@ TORN = {
 
 @pytest.mark.parametrize("name", TORN)
 def test_every_scene_recovers_after_release(name):
-    """Torn by two hands that pull apart, every scene of the paper closes to 1e-6 m within 60 frames of 2 x 5 after."""
+    """Pulled apart by two trackers, every scene of the paper closes to 1e-6 m within 60 frames of 2 x 5 after."""
     model, (ends, pull) = lj.scenes.get(name).model, TORN[name]
     sim = lj.Simulation(model, lj.Displacements(mode="kinematic", iterations=2, solver_iterations=5), dt=1 / 60)
     sim.step(60)

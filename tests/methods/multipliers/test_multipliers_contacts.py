@@ -1,4 +1,4 @@
-"""Contacts in `multipliers`: one-sided, complementary, with friction in a cone, joints and loops kept."""
+"""Contacts in `multipliers`: unilateral, complementary, with friction in a cone, joints and loops kept."""
 
 from __future__ import annotations
 

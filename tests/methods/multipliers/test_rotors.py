@@ -46,7 +46,7 @@ def test_rotors_move_as_in_reduced_coordinates(rng):
     assert sims[0].energy().kinetic == pytest.approx(sims[1].energy().kinetic, rel=1e-8)
 
 
-def test_blows_meet_the_rotors(rng):
+def test_impulses_act_against_rotor_inertia(rng):
     """An impulse changes velocities by the inverse of the mass matrix, rotors included."""
     model = arm()
     q, qd = start(model, rng)
