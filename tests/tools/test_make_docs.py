@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -12,9 +13,11 @@ import limberjack as lj
 import make_docs
 import make_images
 from limberjack.cli import commands as cli
+from limberjack.methods import METHODS, method_of
 from limberjack.model.joint_options import checked_joint
 from limberjack.model.joints import KINDS, factors_of, locked, motion_subspace, transform
 from limberjack.reduced.step import INTEGRATORS
+from limberjack_lab import bench, papers
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -77,6 +80,37 @@ def test_every_option_of_every_command_is_described(capsys):
         assert cli.main([command, "--help"]) == 0
         for option in re.findall(r"--[a-z][a-z-]+", capsys.readouterr().out):
             assert option in text, f"{command} {option}"
+
+
+def test_the_help_of_every_command_is_on_its_page():
+    """The page of the command line shows each command with the sentence that --help has for it."""
+    text = (DOCS / "cli.md").read_text()
+    for name, command in cli._COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(command.__doc__.splitlines()[0])}$", text, flags=re.M), name
+
+
+def test_every_table_and_figure_is_on_the_page_of_the_command_line():
+    """The page names every table of `limberjack bench` and every figure of `limberjack papers`."""
+    text = (DOCS / "cli.md").read_text()
+    for name in (*bench.TABLES, *papers.FIGURES):
+        assert f"`{name}`" in text, name
+
+
+def test_the_start_page_lists_every_page():
+    """docs/index.md links to every page, and the menu has every page."""
+    index, menu = (DOCS / "index.md").read_text(), (ROOT / "mkdocs.yml").read_text()
+    for page in DOCS.rglob("*.md"):
+        name = page.relative_to(DOCS).as_posix()
+        assert name == "index.md" or f"({name})" in index, name
+        assert f": {name}\n" in menu, name
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_option_of_a_method_is_on_its_page(name):
+    """The page of a method names every option."""
+    text = (DOCS / "methods" / f"{name}.md").read_text()
+    for option in dataclasses.fields(method_of(name)):
+        assert re.search(rf"`{option.name}`|\b{option.name}=", text), option.name
 
 
 def test_every_integrator_is_described():

@@ -488,7 +488,7 @@ def _run(words: list[str]) -> int:
         terminal.say(f"limberjack {__version__}")
         return 0
     try:
-        about = "Simulate articulated figures: pendulums, robots, characters."
+        about = "Simulate articulated bodies: pendulums, robots, characters."
         command = tyro.extras.subcommand_cli_from_dict(_COMMANDS, prog="limberjack", args=words, description=about)
     except SystemExit as end:  # help, or a usage error that has been printed already
         return end.code if isinstance(end.code, int) else 2
