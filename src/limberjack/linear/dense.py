@@ -42,6 +42,8 @@ __all__ = [
     "subtract_row",
 ]
 
+TOLERANCE = 1e-11
+
 
 @inner
 def dot(count, i, a, x):
@@ -73,9 +75,6 @@ def subtract_row(i, first, end, t, k, a):
     row, other, start = np.uint64(i), np.uint64(k), np.uint64(first)
     for j in range(np.uint64(max(end - first, 0))):
         a[row, start + j] -= t * a[other, start + j]
-
-
-TOLERANCE = 1e-11
 
 
 @inner

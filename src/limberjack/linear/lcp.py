@@ -80,6 +80,23 @@ __all__ = [
     "remove_row",
 ]
 
+# States of a row. UNKNOWN, as a guess, starts from the allowed force nearest to 0.
+UNKNOWN, FREE, AT_LOW, AT_HIGH, REDUNDANT, FAILED = 0, 1, 2, 3, 4, 5
+# Indices of Workspace.counts.
+ACTIVE, PIVOTS, ROUNDS, PRODUCTS = 0, 1, 2, 3
+# Forces that should be 0 are rounding errors of the others: this part of the largest number, by the scale of the row,
+# is added to every sum. With _ZERO it makes one unit in the last place.
+_FLOOR = 2e-3
+# Statuses of a problem.
+SOLVED, INFEASIBLE, EXHAUSTED = 0, 1, 2
+# Relative to the magnitude of w_i, the sum of |A_ij f_j| and |b_i|: below _ZERO a drive of w is done, above _FAULT all
+# is set up again from the rows' states, above _WRONG it is no solution. Rows treated as dependent are off by an angle
+# up to sqrt(tolerance), and so is their w; _LOOSE times that angle is allowed.
+_ZERO, _FAULT, _WRONG, _LOOSE = 1e-13, 1e-11, 1e-9, 10.0
+# Moves below this part of the largest are rounding; a singular direction is known up to that angle only.
+_STILL = 1e-13
+_ROUND_LIMIT = 4
+
 
 @inner
 def _back(k, factor, x):
@@ -159,16 +176,6 @@ def remove_row(k, p, active, index, factor, row):
         active[i - 1] = active[i]
         index[active[i]] = i - 1
     return k - 1
-
-
-# States of a row. UNKNOWN, as a guess, starts from the allowed force nearest to 0.
-UNKNOWN, FREE, AT_LOW, AT_HIGH, REDUNDANT, FAILED = 0, 1, 2, 3, 4, 5
-# Indices of Workspace.counts.
-ACTIVE, PIVOTS, ROUNDS, PRODUCTS = 0, 1, 2, 3
-
-# Forces that should be 0 are rounding errors of the others: this part of the largest number, by the scale of the row,
-# is added to every sum. With _ZERO it makes one unit in the last place.
-_FLOOR = 2e-3
 
 
 class Workspace(NamedTuple):
@@ -352,17 +359,6 @@ def refine(n, a, b, lo, hi, work, f, w):
             for i in range(n):
                 work.change[i] += abs(a[j, i]) * t
     work.counts[PRODUCTS] += k * k + 5 * n * k
-
-
-# Statuses of a problem.
-SOLVED, INFEASIBLE, EXHAUSTED = 0, 1, 2
-# Relative to the magnitude of w_i, the sum of |A_ij f_j| and |b_i|: below _ZERO a drive of w is done, above _FAULT all
-# is set up again from the rows' states, above _WRONG it is no solution. Rows treated as dependent are off by an angle
-# up to sqrt(tolerance), and so is their w; _LOOSE times that angle is allowed.
-_ZERO, _FAULT, _WRONG, _LOOSE = 1e-13, 1e-11, 1e-9, 10.0
-# Moves below this part of the largest are rounding; a singular direction is known up to that angle only.
-_STILL = 1e-13
-_ROUND_LIMIT = 4
 
 
 @inner

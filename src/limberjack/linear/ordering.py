@@ -37,6 +37,13 @@ __all__ = ["Ordering", "body_incidences", "constraint_of_incidence", "dissect", 
 _LEAF = 24  # largest part that is not cut any further
 _LANDMARKS = 4
 _DEPTH = 64  # halving any number of constraints ends before
+_SMALL = 256  # in cliques up to this size the degrees of the members are exact
+# Columns of the work rows. Cells: the variable, and the next cell of the same clique.
+_VAR, _NEXT = 0, 1
+# Cliques: first cell, members alive, the step it was merged or last visited, members outside the newest clique.
+_HEAD, _SIZE, _MERGED, _SEEN, _OUTSIDE = 0, 1, 2, 3, 4
+# Members: key in the heap (-1 = eliminated), slot in the heap, cliques alive, the step it was last gathered, degree.
+_KEY, _SLOT, _CLIQUES, _MARK, _DEGREE, _STAGE = 0, 1, 2, 3, 4, 5
 
 
 def dissect(
@@ -270,9 +277,6 @@ def _cut_all(
     return 0
 
 
-_SMALL = 256  # in cliques up to this size the degrees of the members are exact
-
-
 class Ordering(NamedTuple):
     """An elimination order and what it costs; nc constraints."""
 
@@ -362,14 +366,6 @@ def _count_blocks(
                     seen[j] = i
                     count += 1
     return count
-
-
-# Columns of the work rows. Cells: the variable, and the next cell of the same clique.
-_VAR, _NEXT = 0, 1
-# Cliques: first cell, members alive, the step it was merged or last visited, members outside the newest clique.
-_HEAD, _SIZE, _MERGED, _SEEN, _OUTSIDE = 0, 1, 2, 3, 4
-# Members: key in the heap (-1 = eliminated), slot in the heap, cliques alive, the step it was last gathered, degree.
-_KEY, _SLOT, _CLIQUES, _MARK, _DEGREE, _STAGE = 0, 1, 2, 3, 4, 5
 
 
 @inner

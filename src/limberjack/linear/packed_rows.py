@@ -69,6 +69,13 @@ _ROUNDING = 1e-13
 _AHEAD = 32
 # Directions with squared lengths outside this range are stored as PAIR, in double precision.
 _LEAST, _MOST = 1e-30, 1e30
+WIDE, PAIR, POINT = range(3)
+# A pivot at or below this part of A's own diagonal is rounding: its row depends on those before it.
+_DEPENDENT = 1e-11
+# Constraints of a chunk: their rows and vectors fit into the first level of cache.
+CHUNK = 32
+# Systems with more constraints than this are ordered by bodies, so that a pass over them stays in cache.
+_LARGE = 1000
 
 
 @intrinsic
@@ -198,15 +205,6 @@ def set_point_rates(levers, single, i, b, a, u, w, k):
     g = 9 * i
     x, y, z = mul(_singles(single, g), e), mul(_singles(single, g + 3), e), mul(_singles(single, g + 6), e)
     set_four(w, k, row_sums(x, y, z))
-
-
-WIDE, PAIR, POINT = range(3)
-# A pivot at or below this part of A's own diagonal is rounding: its row depends on those before it.
-_DEPENDENT = 1e-11
-# Constraints of a chunk: their rows and vectors fit into the first level of cache.
-CHUNK = 32
-# Systems with more constraints than this are ordered by bodies, so that a pass over them stays in cache.
-_LARGE = 1000
 
 
 class Packed(NamedTuple):

@@ -60,6 +60,11 @@ CLAMP = 0.8
 _WORSE = 3.0
 # Share of rows in loops up to which the spanning tree is used as preconditioner.
 _LOOP_SHARE = 0.25
+METRICS = ("unit", "physical")
+# After so many iterations a pose is clipped to the limits.
+_ROUND = 12
+# Errors below which Newton's method on the coordinates is used [m, rad], and its largest number of iterations.
+_NEAR, _NEWTON = 0.1, 40
 
 
 @dataclass(frozen=True)
@@ -354,13 +359,6 @@ def read_coordinates(model: Model, positions: np.ndarray, rotations: np.ndarray,
         place = slice(int(model.arrays.q_start[i]), int(model.arrays.q_start[i]) + nq)
         q[place] = coordinates(joint, *compose(*invert(*ends[0]), *ends[1]), near[place])
     return q
-
-
-METRICS = ("unit", "physical")
-# After so many iterations a pose is clipped to the limits.
-_ROUND = 12
-# Errors below which Newton's method on the coordinates is used [m, rad], and its largest number of iterations.
-_NEAR, _NEWTON = 0.1, 40
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,13 @@ from limberjack.spatial.quaternions import rotation_from_quaternion
 from limberjack.spatial.vectors import cross, rotate_back
 
 __all__ = ["ContactRows", "list_rows", "write_contacts", "write_frames", "set_contact_rhs", "set_wrenches"]
+# Penetration that is left as it is, recovery rate of deeper ones and its largest speed [m, 1/s, m/s].
+_SLOP, _RECOVERY_RATE, _MAX_RECOVERY = 1e-4, 10.0, 1.0
+# Slower impacts have no restitution, as a multiple of the speed that gravity gives in a step.
+_RESTITUTION_SPEED = 2.0
+# Rows with at most this part of their diagonal left by others depend on them.
+_DEPENDENT = 1e-11
+_SWEEPS, _CONVERGED = 2000, 1e-13
 
 
 @inner
@@ -277,15 +284,6 @@ def set_wrenches(
     return n
 
 
-# Penetration that is left as it is, recovery rate of deeper ones and its largest speed [m, 1/s, m/s].
-_SLOP, _RECOVERY_RATE, _MAX_RECOVERY = 1e-4, 10.0, 1.0
-# Slower impacts have no restitution, as a multiple of the speed that gravity gives in a step.
-_RESTITUTION_SPEED = 2.0
-# Rows with at most this part of their diagonal left by others depend on them.
-_DEPENDENT = 1e-11
-_SWEEPS, _STILL = 2000, 1e-13
-
-
 def write_contacts(
     whole: Maximal, first: int, static: int, contacts: Contacts, pose: np.ndarray, slot: np.ndarray
 ) -> None:
@@ -411,7 +409,7 @@ class ContactRows:
         force[:rows], state[:rows] = 0.0, 0
         if self._rows == 3:
             cones = (self._matrix, rhs, low, contacts.friction)
-            self.sweeps, _ = sweep_cones(first, n, _SWEEPS, _STILL, *cones, force)
+            self.sweeps, _ = sweep_cones(first, n, _SWEEPS, _CONVERGED, *cones, force)
         elif solve_lcp(rows, _DEPENDENT, self._matrix, rhs, low, high, self._lcp, state, force, residual) != 0:
             return None
         k = len(own.link)

@@ -76,6 +76,8 @@ _FLOOR = 0.25
 # Solids that rotate less for the same error stay longer within the linearisation: 6 x 30 iterations on 758 rows end at
 # 3e-6 m with 1, at 6e-7 with 1.6; more slows the recovery of structures that were pulled apart.
 _REACH = 1.6
+# Swing beyond which the rows of a hinge are the axes of A [rad].
+_FAR = 1.0
 
 
 class Net(NamedTuple):
@@ -144,8 +146,8 @@ def new_net(model: Model, whole: Maximal, *, driven: tuple[int, ...] = (), track
     coordinate_rows = int((whole.table.role == DRIVE).sum())
     inequalities = len(whole.names) - coordinate_rows
     counts, incidences = [], []
-    listed = (*range(inequalities), *driven)
-    for c in listed:
+    constraints = (*range(inequalities), *driven)
+    for c in constraints:
         counts.append(int(native.row_start[c + 1] - native.row_start[c]))
         incidences.append(native.incidence_body[native.incidence_start[c] : native.incidence_start[c + 1]].tolist())
     n = len(bodies.kind)
@@ -156,7 +158,7 @@ def new_net(model: Model, whole: Maximal, *, driven: tuple[int, ...] = (), track
     ends = np.array([whole.equality_count, inequalities, inequalities + len(driven)], np.int64)
     unit, physical = _metrics(whole)
     turning, rows = _rotation_rows(model, whole, system), system.row_start[ends]
-    pairs = np.array([_is_pair(whole, c) for c in listed] + [True] * trackers, bool)
+    pairs = np.array([_is_pair(whole, c) for c in constraints] + [True] * trackers, bool)
     return Net(system, turning, ends, rows, np.array(driven, np.int64), unit, physical, pairs)
 
 
@@ -238,10 +240,6 @@ def _metrics(whole: Maximal) -> tuple[np.ndarray, np.ndarray]:
         metric[flat, 0:2] = 0.0
         metric[(bodies.kind == PARTICLE) | (bodies.kind == AFFINE), :6] = 0.0
     return unit, physical
-
-
-# Swing beyond which the rows of a hinge are the axes of A [rad].
-_FAR = 1.0
 
 
 @inner

@@ -61,6 +61,11 @@ __all__ = [
 
 # (w h)^2 up to which geometric stiffness has no effect.
 _LONG = 0.5
+SOLVE, ASSEMBLE_ONLY, SOLUTION_GIVEN = range(3)
+# Passes over the joints that bring them back within their limits; one suffices but for cones and compound joints.
+_PASSES = 4
+# Solves in one correction, until the active set of limits is consistent.
+_MAX_SOLVES = 6
 
 
 @inner
@@ -147,13 +152,6 @@ def add_geometric_stiffness(geometric_stiffness, minv):
             own[4] + f * s[i, 4], own[5] + f * s[i, 5],
         )  # fmt: skip
         m[i, 0], m[i, 1], m[i, 2], m[i, 3], m[i, 4], m[i, 5] = new
-
-
-SOLVE, ASSEMBLE_ONLY, SOLUTION_GIVEN = range(3)
-# Passes over the joints that bring them back within their limits; one suffices but for cones and compound joints.
-_WALKS = 4
-# Solves in one correction, until the active set of limits is consistent.
-_TURNS = 6
 
 
 @outlined
@@ -426,7 +424,7 @@ def correct(
     kinds, report, limited = setup.bodies.kind, w.report, len(w.limit_order) > 0
     while True:
         evaluate_errors(setup, net, time, False, True, pose, u, e, w)
-        for turn in range(_WALKS if limited else 0):
+        for turn in range(_PASSES if limited else 0):
             if not enforce_limits(
                 setup.table, net.system.row_start, w.limit_order, net.ends, count + turn == 0, w.residual, e, w.active,
                 w.lam_total, w.limit_moves, pose,
@@ -436,7 +434,7 @@ def correct(
         worst, at, norm = worst_error(net.rows, w.residual, w.track)
         if count >= outer or not (worst > tolerance or (soft and count == 0)) or not worst < 1e100:
             break
-        for turn in range(_TURNS if limited else 1):
+        for turn in range(_MAX_SOLVES if limited else 1):
             if given != SOLUTION_GIVEN:
                 set_metric(kinds, metric, physical, w.free, pose, w.minv)
                 add_geometric_stiffness(w.geometric_stiffness, w.minv)
@@ -456,7 +454,7 @@ def correct(
             if not limited:
                 clamp_multipliers(net.rows, h * h, w.tracked, w.track, w.lam, w.lam_total, w.saturated)
             displace(net.system, w.jacobian, w.lam, w.minv, w.f, w.correction)
-            if not limited or turn == _TURNS - 1:
+            if not limited or turn == _MAX_SOLVES - 1:
                 break
             if not update_active_limits(
                 net.system, net.ends, w.residual, w.jacobian, w.correction, w.active, w.lam, w.lam_total

@@ -207,7 +207,7 @@ def _displacement_made(h, before, pose, momentum):
 
 
 @outlined
-def _predict(bodies, momenta, last, kick, free, momentum, force, pose, out):
+def _predict(bodies, momenta, last, force_time, free, momentum, force, pose, out):
     """Fill out with momenta plus the impulses of the forces; those of velocities are of the middle of the last step."""
     for i in range(len(pose)):
         k, kind, m = 6 * i, bodies.kind[i], free[i]
@@ -221,8 +221,8 @@ def _predict(bodies, momenta, last, kick, free, momentum, force, pose, out):
         out[k], out[k + 1], out[k + 2] = free[i] * x, free[i] * y, free[i] * z
         for c in range(3):
             out[k + 3 + c] = m * momentum[k + 3 + c]
-            out[k + c] += free[i] * kick * force[k + c]
-            out[k + 3 + c] += free[i] * kick * force[k + 3 + c]
+            out[k + c] += free[i] * force_time * force[k + c]
+            out[k + 3 + c] += free[i] * force_time * force[k + 3 + c]
 
 
 @inner
@@ -302,12 +302,12 @@ def _project_velocities(setup, net, inner_most, tolerance, pose, u, w, motion):
 
 @inner
 def _one_step(
-    setup, net, springs, drives, armature, span, mode, driven, fit, h, outer, inner_most, tolerance, solver_tolerance,
-    clamp, time, wrenches, applied, pose, u, reads, e, w, motion,
+    setup, net, springs, drives, armature, span, mode, driven, velocities_only, h, outer, inner_most, tolerance,
+    solver_tolerance, clamp, time, wrenches, applied, pose, u, reads, e, w, motion,
 ):  # fmt: skip
-    """Take one step, or fill the velocities after the last one if `fit`; return 0, or 1 where it is not finite."""
+    """Take one step, or fill the velocities after the last one if `velocities_only`; return 0, or 1 where it is not finite."""
     bodies, momenta, status = setup.bodies, mode == CONSERVING, 0
-    kick, pull = 0.5 * (motion.last[0] + h), 1.0 / h if momenta else 1.0 / (h * h)
+    force_time, force_scale = 0.5 * (motion.last[0] + h), 1.0 / h if momenta else 1.0 / (h * h)
     if mode != KINEMATIC:
         # forces at the poses, with the velocities of the last half step
         set_metric(bodies.kind, net.physical, True, w.free, pose, w.minv)
@@ -322,7 +322,7 @@ def _one_step(
         )
         _to_solids(bodies, motion.body_force, motion.force)
         _remove_gyroscopic(bodies, e.ends, pose, motion.force)
-    if fit:
+    if velocities_only:
         _project_velocities(setup, net, inner_most, solver_tolerance, pose, u, w, motion)
     else:
         if mode == DAMPED:
@@ -342,7 +342,7 @@ def _one_step(
         closed = False
         if momenta:
             for k in range(len(motion.momentum)):
-                motion.momentum[k] = w.free[k // 6] * (motion.momentum[k] + kick * motion.force[k])
+                motion.momentum[k] = w.free[k // 6] * (motion.momentum[k] + force_time * motion.force[k])
             closed = _close_by_impulses(
                 setup, net, time, h, outer, inner_most, tolerance, solver_tolerance, pose, u, e, w, motion
             )
@@ -350,9 +350,9 @@ def _one_step(
             if mode != KINEMATIC:
                 source = motion.momentum_before if momenta else motion.momentum
                 # Section 4.2: Dq += M^-1 f dt^2, q += Dq
-                _predict(bodies, momenta, motion.last[0], kick, w.free, source, motion.force, motion.before, w.f)
+                _predict(bodies, momenta, motion.last[0], force_time, w.free, source, motion.force, motion.before, w.f)
                 _free_flight(bodies, h, w.free, w.f, motion.before, pose)
-                pull = 1.0 / (h * h)
+                force_scale = 1.0 / (h * h)
                 for r in range(len(w.lam_total)):
                     w.lam_total[r] = 0.0
                 for t in range(len(w.tracked)):
@@ -374,7 +374,7 @@ def _one_step(
                 _set_momenta(bodies, pose, e.ends, w.free, motion.momentum)
         for t in range(len(w.tracked)):
             for k in range(6):
-                w.tracker_force[t, k] = pull * w.lam_total[net.rows[2] + 6 * t + k]
+                w.tracker_force[t, k] = force_scale * w.lam_total[net.rows[2] + 6 * t + k]
     return status
 
 
@@ -383,7 +383,8 @@ def take_displacements(
     # model
     setup, net, springs, drives, armature, span,
     # in
-    mode, driven, fit, n, h, outer, inner_most, tolerance, solver_tolerance, clamp, time, wrenches, applied, e,
+    mode, driven, velocities_only, n, h, outer, inner_most, tolerance, solver_tolerance, clamp, time, wrenches, applied,
+    e,
     # out
     pose, u, reads, w, motion,
 ):  # fmt: skip
@@ -394,8 +395,8 @@ def take_displacements(
         springs, drives, armature, span: of the model.
         mode: CONSERVING, DAMPED or KINEMATIC.
         driven: whether any joint has a force along its coordinates.
-        fit: whether to take no step, and fill the projected velocities instead, in mode CONSERVING.
-        n: steps; 1 with `fit`.
+        velocities_only: whether to take no step, and fill the projected velocities instead, in mode CONSERVING.
+        n: steps; 1 with `velocities_only`.
         h: their length [s].
         outer, inner_most, tolerance, solver_tolerance, clamp: as of `correct`.
         time: at the start [s].
@@ -420,7 +421,7 @@ def take_displacements(
         for t in range(len(near)):
             motion.near[t] = near[t]
         status = _one_step(
-            setup, net, springs, drives, armature, span, mode, driven, fit, h, outer, inner_most, tolerance,
+            setup, net, springs, drives, armature, span, mode, driven, velocities_only, h, outer, inner_most, tolerance,
             solver_tolerance, clamp, time + step * h, wrenches, applied, pose, u, reads, e, w, motion,
         )  # fmt: skip
         bad = 0 if status != 0 else -1
@@ -436,7 +437,7 @@ def take_displacements(
             for t in range(len(near)):
                 near[t] = motion.near[t]
             return step, -1 - bad
-        if not fit:
+        if not velocities_only:
             motion.last[0] = h
             count_turns(setup, e)
     return n, 0

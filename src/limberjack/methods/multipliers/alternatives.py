@@ -44,6 +44,8 @@ from limberjack.model.model import Model
 from limberjack.reduced.constraint_set import Grip
 
 __all__ = ["AllRows", "AlternativeStepper", "new_all_rows", "solve_all_rows"]
+_POSITION, _VELOCITY, _ACCELERATION = 0, 1, 2
+_SMALL = 1e-14
 
 
 class AllRows(NamedTuple):
@@ -120,10 +122,6 @@ def solve_all_rows(
         work.residual[i] = -rhs[i]
     solve_psd(n, rank, work.factor, work.order, work.residual, force)
     return rank, 0
-
-
-_POSITION, _VELOCITY, _ACCELERATION = 0, 1, 2
-_SMALL = 1e-14
 
 
 @kernel
