@@ -305,7 +305,7 @@ def _one_step(
     setup, net, springs, drives, armature, span, mode, driven, velocities_only, h, outer, inner_most, tolerance,
     solver_tolerance, clamp, time, wrenches, applied, pose, u, reads, e, w, motion,
 ):  # fmt: skip
-    """Take one step, or fill the velocities after the last one if `velocities_only`; return 0, or 1 where it is not finite."""
+    """Take one step, or fill the velocities if `velocities_only`; return 0, or 1 where a number is not finite."""
     bodies, momenta, status = setup.bodies, mode == CONSERVING, 0
     force_time, force_scale = 0.5 * (motion.last[0] + h), 1.0 / h if momenta else 1.0 / (h * h)
     if mode != KINEMATIC:
