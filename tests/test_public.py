@@ -23,6 +23,7 @@ NAMES = [
 ]  # fmt: skip
 # Reached through their modules, and at the top level too, where programs may have them from.
 MODULES_OF = {
+    "collision.query": ("CollisionQuery",),
     "errors": (
         "Diverged", "FileError", "LoopNotClosed", "MissingExtra", "ModelError", "ModelWarning", "StateError",
         "UnknownName", "UnsupportedByMethod", "UnsupportedVersion",

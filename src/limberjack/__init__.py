@@ -1,9 +1,10 @@
 """Limberjack: the dynamics of articulated rigid bodies, from one joint to crowds.
 
 `__all__` lists what most programs need. The rest is reached through its module: the errors as `lj.errors.Diverged`,
-the rules that attach points in `limberjack.model.proximity`, trackers in `limberjack.simulation.trackers`, the camera
-of the view metric in `limberjack.methods.adaptive.options`. Names and modules load on first use: importing the
-package compiles and costs nothing.
+contacts without a simulation in `limberjack.collision.query`, the rules that attach points in
+`limberjack.model.proximity`, trackers in `limberjack.simulation.trackers`, the camera of the view metric in
+`limberjack.methods.adaptive.options`. Names and modules load on first use: importing the package compiles and costs
+nothing.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from limberjack import simulation as simulation
     from limberjack import spatial as spatial
     from limberjack import viewer as viewer
+    from limberjack.collision.query import CollisionQuery as CollisionQuery
     from limberjack.errors import Diverged as Diverged
     from limberjack.errors import FileError as FileError
     from limberjack.errors import LimberjackError
@@ -59,6 +61,7 @@ __version__ = "0.1.0"
 
 # The module that each name is defined in.
 _HOMES = {
+    "limberjack.collision.query": ("CollisionQuery",),
     "limberjack.errors": (
         "Diverged", "FileError", "LimberjackError", "LoopNotClosed", "MissingExtra", "ModelError", "ModelWarning",
         "StateError", "UnknownName", "UnsupportedByMethod", "UnsupportedVersion",

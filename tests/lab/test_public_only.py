@@ -10,9 +10,8 @@ import pytest
 import limberjack as lj
 import limberjack_lab
 
-# Public besides the names of the package: its version, and the module of the errors with `require`.
-MODULES = {"errors", "scenes"}
-PUBLIC = {*lj.__all__, *MODULES, "__version__", "__file__"}
+# Public besides the names that the package lists, its modules of scenes and errors among them.
+PUBLIC = {*lj.__all__, "CollisionQuery", "__file__", "__version__"}
 # What objects carry for the package's own use.
 INTERNAL = {"arrays", "workspace", "stepper", "memory"}
 FILES = sorted(Path(limberjack_lab.__file__).parent.rglob("*.py"))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import limberjack as lj
+from limberjack import errors
 
 if TYPE_CHECKING:
     from limberjack_lab.bench.table import Table
@@ -65,7 +65,7 @@ def run(
     chosen = list(dict.fromkeys(names)) or list(TABLES)
     for name in chosen:
         if name not in TABLES:
-            raise lj.UnknownName("table", name, "limberjack_lab.bench", TABLES)
+            raise errors.UnknownName("table", name, "limberjack_lab.bench", TABLES)
     output = importlib.import_module("limberjack_lab.bench.table")
     comparison = importlib.import_module("limberjack_lab.bench.against")
     earlier = {} if against is None else comparison.read(Path(against))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import limberjack as lj
-from limberjack import scenes
+from limberjack import errors, scenes
 from limberjack_lab.bench.exact import exact_pendulum
 from limberjack_lab.bench.mechanisms import fill_mechanisms
 from limberjack_lab.bench.peers import mujoco_model
@@ -71,7 +71,7 @@ class _Runner:
                 else:
                     self._mujoco.mj_step(self._model, self._data, nstep=n)
                 self._steps += n
-        except lj.Diverged:
+        except errors.Diverged:
             return None
         if self._mujoco is None:
             return self._sim.q, self._sim.qd

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import limberjack as lj
-from limberjack import scenes
+from limberjack import errors, scenes
 from limberjack_lab.bench import adaptive_peers, chains, paper_grid
 from limberjack_lab.bench.clock import PERIOD, Contender, Segment, adaptive, motion_error, race, resident_bytes, warmed
 from limberjack_lab.bench.peers import PinocchioTwin, bare
@@ -107,7 +107,7 @@ def _guarded(table: Table, row: dict[str, Any], what: str, measure: Callable[[],
     """Measure a row; a motion that ends in infinities is a wrong answer, and its time is not quoted."""
     try:
         measure()
-    except lj.Diverged as error:
+    except errors.Diverged as error:
         row["finite"] = "NO"
         table.wrong.append(f"{what}: {error}")
     if row.get("finite") == "NO":
@@ -214,7 +214,7 @@ def _race_sizes(
     try:
         segments = {n: make(n) for n in sorted(rows, reverse=True)}
         times = race([segment.contender(str(n)) for n, segment in segments.items()], seconds=seconds * len(segments))
-    except lj.Diverged as error:
+    except errors.Diverged as error:
         table.wrong.append(f"{key}, {', '.join(f'{n:,}' for n in rows)} links: {error}")
         return
     for n in sorted(rows):

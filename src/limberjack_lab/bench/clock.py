@@ -48,6 +48,7 @@ class Contender:
     units: int = 1  # evaluations or steps in one call; times are per unit
     # called before each sample, not timed; brings back the state that `call` moves
     prepare: Callable[[], Any] | None = None
+    once: bool = False  # one call per sample: each needs `prepare` before it
 
 
 class Best(NamedTuple):
@@ -92,7 +93,8 @@ def race(contenders: list[Contender], *, seconds: float, rounds: int = 5) -> dic
     calls: dict[str, int] = {}
     for one in contenders:
         _sample(one, 1)
-        calls[one.key] = max(1, round(_SAMPLE_SECONDS / max(_sample(one, 1)[1] * one.units, 1e-9)))
+        many = max(1, round(_SAMPLE_SECONDS / max(_sample(one, 1)[1] * one.units, 1e-9)))
+        calls[one.key] = 1 if one.once else many
     best = {one.key: Best(float("inf"), float("inf")) for one in contenders}
     collecting = gc.isenabled()
     gc.disable()

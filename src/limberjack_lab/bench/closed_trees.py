@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import limberjack as lj
-from limberjack import scenes
+from limberjack import errors, scenes
 from limberjack_lab.bench.clock import Contender, race
 from limberjack_lab.bench.frames import rotate
 from limberjack_lab.bench.free_bodies import Bodies, connects, to_free_mjcf
@@ -210,7 +210,7 @@ def _measure(
         rows.append(row)
         try:
             found = make()
-        except (lj.Diverged, lj.LoopNotClosed) as error:
+        except (errors.Diverged, errors.LoopNotClosed) as error:
             row["us"] = "lost"
             table.wrong.append(f"{who}, {loops} loops: {error}")
             continue

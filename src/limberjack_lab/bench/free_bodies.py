@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import limberjack as lj
+from limberjack import errors
 from limberjack_lab.bench.frames import rotate
 from limberjack_lab.bench.peers import numbers
 
@@ -106,7 +107,7 @@ class Bodies:
                 ends.append((a, b))
                 points.append((np.array(joint.position) - com[a], np.array(joint.position_in_child) - com[b]))
             elif joint.kind not in ("free", "fixed") or (joint.kind == "fixed" and joint.parent != "world"):
-                raise lj.ModelError(
+                raise errors.ModelError(
                     f'joint "{joint.name}" is {joint.kind}; engines of free bodies get ball joints only'
                 )
         self.ends, self.points = np.array(ends, int).reshape(-1, 2), np.array(points).reshape(-1, 2, 3)

@@ -119,7 +119,7 @@ def _directions(joint: Any, parent: np.ndarray, child: np.ndarray) -> np.ndarray
         return np.cross(parent[:, 0], child[:, 1])[None]
     if joint.kind == "fixed":
         return np.eye(3)
-    raise lj.ModelError(
+    raise errors.ModelError(
         f'joint "{joint.name}" is {joint.kind}; there are rows of ball, hinge, universal and fixed only'
     )
 

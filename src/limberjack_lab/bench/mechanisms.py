@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import limberjack as lj
-from limberjack import scenes
+from limberjack import errors, scenes
 from limberjack_lab.bench.exact import exact_four_bars, exact_governor, exact_pendulum
 from limberjack_lab.bench.table import Bar, Table, Watch, columns
 
@@ -99,7 +99,7 @@ def _fill(table: Table, part: Any, problem: Problem, word: str, quick: bool, wat
         row: dict[str, Any] = rows[t]
         try:
             sim.step(round(t / problem.dt) - sim.steps)
-        except (lj.Diverged, lj.LoopNotClosed) as error:
+        except (errors.Diverged, errors.LoopNotClosed) as error:
             row["error"] = "lost"
             table.wrong.append(f"{problem.title}, {word}: {error}")
             break

@@ -83,7 +83,7 @@ class _Link:
 
 
 def _refuse(model: lj.Model, what: str) -> None:
-    raise lj.ModelError(f'model "{model.name}" cannot be compared with a peer: {what}')
+    raise errors.ModelError(f'model "{model.name}" cannot be compared with a peer: {what}')
 
 
 def _check(model: lj.Model, joint: Any) -> None:

@@ -176,7 +176,7 @@ def fill(table: Table, quick: bool, watch: Watch) -> None:
     pages = table.part("pages", *_PAGES)
     try:
         viser: Any = errors.require("viser", extra="view")
-    except lj.MissingExtra as missing:
+    except errors.MissingExtra as missing:
         table.note(str(missing))
         pages.add(what="all", value=MISSING)
         return

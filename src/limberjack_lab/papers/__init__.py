@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from limberjack import errors
+
 if TYPE_CHECKING:
     from limberjack_lab.bench.table import Table
-
-import limberjack as lj
 
 __all__ = ["FIGURES", "PAPERS", "chosen", "run"]
 
@@ -49,7 +49,7 @@ def chosen(names: Iterable[str]) -> list[str]:
     for name in names:
         found = [figure for figure in FIGURES if name == figure or name == figure.partition("/")[0]]
         if not found:
-            raise lj.UnknownName("figure", name, "limberjack papers", (*PAPERS, *FIGURES))
+            raise errors.UnknownName("figure", name, "limberjack papers", (*PAPERS, *FIGURES))
         out += found
     return list(dict.fromkeys(out)) or list(FIGURES)
 
@@ -71,7 +71,7 @@ def run(
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise lj.FileError(folder, f"cannot be made: {error.strerror or error}") from error
+        raise errors.FileError(folder, f"cannot be made: {error.strerror or error}") from error
     output = importlib.import_module("limberjack_lab.bench.table")
     tables: list[Table] = []
     written: dict[str, str] = {}
@@ -101,7 +101,7 @@ def _drawn(name: str, found: Any, folder: Path) -> dict[str, str]:
     """Draw the pictures of a figure; return what each file shows."""
     try:
         return {path.name: what for path, what in _module(name).draw(found, folder)}
-    except lj.MissingExtra as error:
+    except errors.MissingExtra as error:
         print(f"{name}: no pictures: {error}")
         return {}
 

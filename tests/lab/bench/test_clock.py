@@ -50,6 +50,18 @@ def test_times_are_the_best_per_unit_on_both_clocks(ticks):
     assert len(prepared) == 5
 
 
+def test_a_call_that_needs_preparing_is_made_once_per_sample(ticks):
+    """However short, each call of such a contender follows its preparation."""
+    seen = []
+
+    def call():
+        seen.append("call")
+        ticks[0] += 1e-6
+
+    race([Contender("a", call, prepare=lambda: seen.append("prepare"), once=True)], seconds=0.0, rounds=3)
+    assert seen == ["prepare", "call"] * 5
+
+
 def test_short_calls_are_repeated_within_a_sample(ticks):
     """A call much shorter than what the clock can resolve is made many times per sample."""
     count = [0]
