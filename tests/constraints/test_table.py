@@ -16,7 +16,7 @@ import limberjack as lj
 from limberjack.constraints.rows import ANGLE, SLIDE
 from limberjack.constraints.table import EQUALITY, INEQUALITY, Pairs, collect, gear_rows, new_table
 from limberjack.model.arrays import LINK
-from limberjack.reduced.constraint_set import Holding, tied_blocks
+from limberjack.reduced.constraint_set import ConstraintSet, tied_blocks
 
 
 def all_rows(model, **without):
@@ -232,11 +232,11 @@ def test_rows_tie_trees_into_blocks(rng):
     builder.add_gear("mesh", "h1", "h3")
     builder.add_joint_distance("rod", "b4", "b5", length=1.0)
     model = builder.build()
-    holding = Holding(model, (), implicit=False)
-    assert holding.spans[:, LINK].tolist() == [0, 1, 4] and holding.spans[:, LINK + 1].tolist() == [1, 4, 6]
-    blocks = holding.hold.blocks
+    constraint_set = ConstraintSet(model, (), implicit=False)
+    assert constraint_set.spans[:, LINK].tolist() == [0, 1, 4] and constraint_set.spans[:, LINK + 1].tolist() == [1, 4, 6]
+    blocks = constraint_set.constraint.blocks
     assert blocks[:, 0].tolist() == [0, 2, 9] and blocks[:, 1].tolist() == [2, 9, 14]
     for first, last in blocks[:, :2]:
-        roles = holding.table.role[first:last]
+        roles = constraint_set.table.role[first:last]
         assert (np.diff(roles) >= 0).all()
     assert len(tied_blocks(model, [(0, 5)])) == 1 and len(tied_blocks(model, [])) == 6

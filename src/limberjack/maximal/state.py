@@ -291,7 +291,7 @@ class MaximalState:
     # State
 
     def _put_state(self, *, check: bool = True) -> None:
-        """Take poses and velocities from q and qd; raise where a loop is open, unless told not to."""
+        """Take poses and velocities from q and qd; raise where a loop is open if `check`."""
         q, qd = self._q.copy(), self._qd.copy()
         bodies = self.whole.bodies
         pose, u = self._s.pose, self._s.u
@@ -334,7 +334,7 @@ class MaximalState:
                 e.state[pair, COORDINATES : COORDINATES + count] = self._s.q[place : place + count]
 
     def check_loops(self, check: bool = True) -> None:
-        """Look at all rows and raise where a loop is open, unless told not to."""
+        """Look at all rows and raise where a loop is open if `check`."""
         evaluate_state(self._setup, self._time, self._e, self._s)
         if self._fit_screws():
             evaluate_state(self._setup, self._time, self._e, self._s)
@@ -388,7 +388,7 @@ class MaximalState:
     def loop_forces(self, name: str) -> np.ndarray:
         """Return the forces applied to a loop joint, to be written."""
         if name not in self.whole.loops:
-            raise StateError(f'joint "{name}" has no freedom for a force')
+            raise StateError(f'joint "{name}" has no dof for a force')
         at = self.whole.loops[name][1] - self._model.nv
         return self.loop_tau[at : at + coordinate_counts(self._model.joint_spec(name))[1]]
 
@@ -496,10 +496,10 @@ class MaximalState:
         rows = int(self.whole.system.row_start[self.whole.equality_count])
         names = self._model.joint_names
         gears = [k for k, name in enumerate(names) if self._model.joint_spec(name).kind == "gear"]
-        held = (table.role[:rows] == EQUALITY) & (table.speed[:rows] == 0) & ~np.isin(table.joint[:rows], gears)
+        locked = (table.role[:rows] == EQUALITY) & (table.speed[:rows] == 0) & ~np.isin(table.joint[:rows], gears)
         sliding = np.abs(e.wrench[:rows, 3:6]).max(axis=1, initial=0.0) > 0.0
         out = []
-        for chosen in (held & sliding, held & ~sliding):
+        for chosen in (locked & sliding, locked & ~sliding):
             square = np.bincount(table.joint[:rows][chosen], e.values[:rows, 0][chosen] ** 2, minlength=1)
             out.append(float(np.sqrt(square.max(initial=0.0))))
         return out[0], out[1]

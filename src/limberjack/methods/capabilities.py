@@ -60,7 +60,7 @@ def load_method(name: str) -> type[Method]:
 
 def capabilities() -> dict[str, dict[str, bool]]:
     """Return {method: {word: whether it can}} for all methods, features of models first, then verbs of simulations."""
-    out = {}
+    out: dict[str, dict[str, bool]] = {}
     for name in METHODS:
         method = load_method(name)
         out[name] = {word: word in method.supports for word in FEATURES} | {

@@ -1,5 +1,8 @@
 """Method `full`: every joint moves. kinematics -> forces -> articulated bodies -> integrate (`stepping.py`)."""
 
+# Values from users are checked whatever their annotations say.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
@@ -16,8 +19,8 @@ from limberjack.methods.stepper import Forces, Method, Stepper
 from limberjack.model.arrays import SPAN, Springs, blocks_of, span_of
 from limberjack.model.model import Model
 from limberjack.reduced.constrained_step import ACCELERATIONS, MORE_ROOM, take_constrained_steps
-from limberjack.reduced.constraint_set import Grip, Holding, needs_rows
-from limberjack.reduced.contact_set import Meeting
+from limberjack.reduced.constraint_set import ConstraintSet, Grip, needs_rows
+from limberjack.reduced.contact_set import ContactSet
 from limberjack.reduced.forces import SpringWork, new_spring_work
 from limberjack.reduced.impulse import ImpulseResponse
 from limberjack.reduced.momentum import MomentumTargets, new_momentum_targets
@@ -59,23 +62,23 @@ class Full(Method):
                 raise StateError(f"{what} must be a whole number from 1 to 1000, got {value!r}")
 
     def stepper(
-        self, model: Model, ignored: frozenset[str] = frozenset(), *, held: bool = False
-    ) -> FullStepper | HeldStepper:
-        """Return a stepper for `model`, without its features in `ignored`; with `held` one that takes rows anyway."""
-        touching = {"contacts", "friction"} & model.features().keys() - ignored
+        self, model: Model, ignored: frozenset[str] = frozenset(), *, constrained: bool = False
+    ) -> FullStepper | ConstrainedStepper:
+        """Return a stepper for `model`, without its features in `ignored`; with `constrained` one with rows anyway."""
+        has_contacts = {"contacts", "friction"} & model.features().keys() - ignored
         # springs alone have a solver of their own, which is implicit across them too
-        if not held and not touching and not needs_rows(model, ignored):
+        if not constrained and not has_contacts and not needs_rows(model, ignored):
             return FullStepper(model, self, ignored)
-        holding = Holding(model, ignored, implicit=self.integrator == "implicit")
+        constraint_set = ConstraintSet(model, ignored, implicit=self.integrator == "implicit")
         if self.integrator == "momentum":
             raise StateError(
                 'integrator "momentum" keeps the momentum of free trees and knows no loops, limits, gears, contacts or '
                 'dry friction; use "rk4"'
             )
         return (
-            TouchingStepper(model, self, holding, ignored)
-            if touching
-            else HeldStepper(model, self, holding, ignored=ignored)
+            ContactStepper(model, self, constraint_set, ignored)
+            if has_contacts
+            else ConstrainedStepper(model, self, constraint_set, ignored=ignored)
         )
 
 
@@ -90,23 +93,25 @@ class _Group(NamedTuple):
     aims: MomentumTargets
 
 
-class _TreeStepper(Stepper):
+class _ImpulseStepper(Stepper):
     """What the steppers of `Full` share: impulses."""
 
     _model: Model
     _ignored: frozenset[str]
-    _blows: ImpulseResponse | None = None
+    _impulse_response: ImpulseResponse | None = None
 
     def apply_impulse(self, link: int, point: np.ndarray, impulse: np.ndarray, angular_impulse: np.ndarray) -> None:
         """Change velocities at once by an impulse, loops and gears maintained; see `Stepper`."""
-        if self._blows is None:
+        if self._impulse_response is None:
             plain = Full(integrator="euler")
-            self._blows = ImpulseResponse(self._model, lambda m, left: plain.stepper(m, left, held=True), self._ignored)
-        self.qd += self._blows.change(self.q, link, point, impulse, angular_impulse)
+            self._impulse_response = ImpulseResponse(
+                self._model, lambda m, left: plain.stepper(m, left, constrained=True), self._ignored
+            )
+        self.qd += self._impulse_response.change(self.q, link, point, impulse, angular_impulse)
         self.invalidate()
 
 
-class FullStepper(_TreeStepper):
+class FullStepper(_ImpulseStepper):
     """The running side of `Full`."""
 
     def __init__(self, model: Model, options: Full, ignored: frozenset[str] = frozenset()) -> None:
@@ -121,13 +126,13 @@ class FullStepper(_TreeStepper):
         ]
         self._call: Any = take_steps
         self._options, self._ignored = options, ignored
-        self._held: HeldStepper | None = None  # takes over while a grip acts
+        self._constrained: ConstrainedStepper | None = None  # takes over while a grip acts
         self._pool = ThreadPoolExecutor(len(self._groups) - 1) if len(self._groups) > 1 else None
 
     def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
-        if self._held is not None:
-            return self._held.advance(n, dt, forces, time)
+        if self._constrained is not None:
+            return self._constrained.advance(n, dt, forces, time)
         if self._pool is None and len(self._groups[0].blocks) == 1:
             return self._advance_group(self._groups[0], n, dt, forces)
         start = (self.q.copy(), self.qd.copy(), self.state_arrays())
@@ -155,42 +160,44 @@ class FullStepper(_TreeStepper):
 
     def grab(self, grip: Grip) -> Stepper:
         """Add a grip; see `Stepper`."""
-        if self._held is None:
+        if self._constrained is None:
             if self._code == MOMENTUM:
                 raise StateError('integrator "momentum" knows no grips; use "rk4"')
-            holding = Holding(self._model, self._ignored, implicit=self._options.integrator == "implicit")
-            self._held = HeldStepper(self._model, self._options, holding, (self.q, self.qd), self._ignored)
-        self._held.grab(grip)
+            constraint_set = ConstraintSet(self._model, self._ignored, implicit=self._options.integrator == "implicit")
+            self._constrained = ConstrainedStepper(
+                self._model, self._options, constraint_set, (self.q, self.qd), self._ignored
+            )
+        self._constrained.grab(grip)
         return self
 
     def release(self, grip: Grip) -> None:
         """Remove a grip; without any the steps are those of the tree alone again."""
-        held = self._with_grips()
-        held.release(grip)
-        if not held.holding.grips:
-            self._held = None
+        constrained = self._gripping()
+        constrained.release(grip)
+        if not constrained.constraint_set.grips:
+            self._constrained = None
             self.invalidate()
 
     def reset_grips(self) -> None:
         """Set up the rows of all grips again."""
-        self._with_grips().reset_grips()
+        self._gripping().reset_grips()
 
     def move_grip(self, grip: Grip) -> None:
         """Take the target of a grip, which has changed."""
-        self._with_grips().move_grip(grip)
+        self._gripping().move_grip(grip)
 
     def grip_force(self, grip: Grip) -> np.ndarray:
         """Return the force (3,) of a grip in the last step, world axes [N]."""
-        return self._with_grips().grip_force(grip)
+        return self._gripping().grip_force(grip)
 
-    def _with_grips(self) -> HeldStepper:
-        if self._held is None:
+    def _gripping(self) -> ConstrainedStepper:
+        if self._constrained is None:
             raise StateError("there are no grips")
-        return self._held
+        return self._constrained
 
     def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
         """Return (error, joint, message) of a failure the rows of grips caused, else None."""
-        return None if self._held is None else self._held.explain(status, where)
+        return None if self._constrained is None else self._constrained.explain(status, where)
 
     def invalidate(self) -> None:
         """Read the momentum to keep off the state at the next step."""
@@ -225,14 +232,14 @@ class FullStepper(_TreeStepper):
         }
 
 
-class HeldStepper(_TreeStepper):
+class ConstrainedStepper(_ImpulseStepper):
     """The running side of `Full` for models with loops, limits, gears or velocity constraints."""
 
     def __init__(
         self,
         model: Model,
         options: Full,
-        holding: Holding,
+        constraint_set: ConstraintSet,
         state: tuple[np.ndarray, np.ndarray] | None = None,
         ignored: frozenset[str] = frozenset(),
     ) -> None:
@@ -241,12 +248,12 @@ class HeldStepper(_TreeStepper):
         self._substeps = options.substeps or (2 if options.integrator == "rk4" else 1)
         self._threads = options.threads
         self.q, self.qd = state or (model.q0.copy(), model.qd0.copy())
-        self.holding = holding
+        self.constraint_set = constraint_set
         self._build()
 
     def _build(self) -> None:
-        a, holding = self._model.arrays, self.holding
-        blocks = holding.spans
+        a, constraint_set = self._model.arrays, self.constraint_set
+        blocks = constraint_set.spans
         self._buffers = new_buffers(self._model.nq, self._model.nv)
         self._work = new_work(a.links, blocks)
         self._pull = new_spring_work(a.links, a.springs)
@@ -258,9 +265,9 @@ class HeldStepper(_TreeStepper):
         taken, status = self._take(n, dt, forces, time)
         while status == MORE_ROOM:
             self._return_to(start)
-            self.holding.grow()
+            self.constraint_set.grow()
             taken, status = self._take(n, dt, forces, time)
-        if taken < n and len(self.holding.spans) > 1:
+        if taken < n and len(self.constraint_set.spans) > 1:
             # One block failed: all go back and take the steps that every block can.
             self._return_to(start)
             self._take(taken, dt, forces, time)
@@ -282,29 +289,36 @@ class HeldStepper(_TreeStepper):
             self._return_to(before)
 
     def _take(self, n: int, dt: float, forces: Forces, time: float) -> tuple[int, int]:
-        a, holding = self._model.arrays, self.holding
+        a, constraint_set = self._model.arrays, self.constraint_set
         taken, status, _ = take_constrained_steps(
-            a.links, forces.drives, a.springs, holding.table, holding.own,
-            holding.spans, 0, len(holding.spans), self._span, self._code, n, self._substeps, dt / self._substeps, time,
-            forces.tau, forces.wrenches, self._work, self._pull, self._buffers, holding.hold, self.q, self.qd,
+            a.links, forces.drives, a.springs, constraint_set.table, constraint_set.own,
+            constraint_set.spans, 0, len(constraint_set.spans), self._span, self._code, n, self._substeps,
+            dt / self._substeps, time, forces.tau, forces.wrenches, self._work, self._pull, self._buffers,
+            constraint_set.constraint, self.q, self.qd,
         )  # fmt: skip
         return taken, status
 
     def state_arrays(self) -> dict[str, np.ndarray]:
         """Return the turns of loop joints and the forces applied to them."""
-        hold, pairs = self.holding.hold, self.holding.table.compound[:, 0]
-        compounds = hold.state[pairs, COORDINATES:ROWS]
-        return {"near": self.holding.turns(), "own_tau": self.holding.own.tau.copy(), "compounds": compounds}
+        constraint, pairs = self.constraint_set.constraint, self.constraint_set.table.compound[:, 0]
+        compounds = constraint.state[pairs, COORDINATES:ROWS]
+        return {
+            "near": self.constraint_set.turns(),
+            "own_tau": self.constraint_set.own.tau.copy(),
+            "compounds": compounds,
+        }
 
     def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """Set what `state_arrays` returned."""
-        self.holding.hold.near[self.holding.table.terms[:, 0] == ANGLE] = arrays["near"]
-        self.holding.own.tau[:] = arrays["own_tau"]
-        self.holding.hold.state[self.holding.table.compound[:, 0], COORDINATES:ROWS] = arrays["compounds"]
+        self.constraint_set.constraint.near[self.constraint_set.table.terms[:, 0] == ANGLE] = arrays["near"]
+        self.constraint_set.own.tau[:] = arrays["own_tau"]
+        self.constraint_set.constraint.state[self.constraint_set.table.compound[:, 0], COORDINATES:ROWS] = arrays[
+            "compounds"
+        ]
 
     def stats(self) -> dict[str, Any]:
         """Return the links visited, evaluations per step, and what the rows did in the last step."""
-        report = self.holding.hold.report
+        report = self.constraint_set.constraint.report
         return {
             "nodes": len(self._model.arrays.links.parent),
             "evaluations": self._substeps * (4 if self._code == RK4 else 1),
@@ -317,13 +331,13 @@ class HeldStepper(_TreeStepper):
 
     def grab(self, grip: Grip) -> Stepper:
         """Add a grip; see `Stepper`."""
-        self.holding.grips.append(grip)
+        self.constraint_set.grips.append(grip)
         self._rebuild()
         return self
 
     def release(self, grip: Grip) -> None:
         """Remove a grip."""
-        self.holding.grips.remove(grip)
+        self.constraint_set.grips.remove(grip)
         self._rebuild()
 
     def reset_grips(self) -> None:
@@ -332,63 +346,63 @@ class HeldStepper(_TreeStepper):
 
     def move_grip(self, grip: Grip) -> None:
         """Take the target of a grip, which has changed."""
-        self.holding.move_grip(grip)
+        self.constraint_set.move_grip(grip)
 
     def grip_force(self, grip: Grip) -> np.ndarray:
         """Return the force (3,) of a grip in the last step, world axes [N]."""
-        return self.holding.grip_force(grip)
+        return self.constraint_set.grip_force(grip)
 
     def _rebuild(self) -> None:
-        self.holding.build()
+        self.constraint_set.build()
         self._build()
 
     def loop_forces(self, name: str) -> np.ndarray:
         """Return the forces applied to a loop joint, to be written."""
-        forces, new = self.holding.push(name)
+        forces, new = self.constraint_set.push(name)
         if new:
             self._build()
         return forces
 
     def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
         """Return (error, joint, message) of a failure the rows caused, else None."""
-        return self.holding.explain(status, where)
+        return self.constraint_set.explain(status, where)
 
 
-class TouchingStepper(HeldStepper):
-    """The running side of `Full` for models whose shapes can touch or whose joints have dry friction."""
+class ContactStepper(ConstrainedStepper):
+    """The running side of `Full` for models with contacts or dry friction in joints."""
 
-    def __init__(self, model: Model, options: Full, holding: Holding, ignored: frozenset[str]) -> None:
-        self._meeting = Meeting(model, ignored)
-        super().__init__(model, options, holding, ignored=ignored)
+    def __init__(self, model: Model, options: Full, constraint_set: ConstraintSet, ignored: frozenset[str]) -> None:
+        self._contact_set = ContactSet(model, ignored)
+        super().__init__(model, options, constraint_set, ignored=ignored)
 
     def _build(self) -> None:
         super()._build()
-        self._meeting.lay(self._model.arrays.links, self._model.arrays.drives, self._meeting.friction)
+        self._contact_set.set_trees(self._model.arrays.links, self._model.arrays.drives, self._contact_set.friction)
 
     def _take(self, n: int, dt: float, forces: Forces, time: float) -> tuple[int, int]:
-        a, holding = self._model.arrays, self.holding
-        return self._meeting.take(
-            a.links, forces.drives, a.springs, holding, holding.hold, holding.table, holding.spans, self._span,
-            self._code, n, self._substeps, dt, time, forces.tau, forces.wrenches, self._work, self._pull,
-            self._buffers, self.q, self.qd,
+        a, constraint_set = self._model.arrays, self.constraint_set
+        return self._contact_set.take(
+            a.links, forces.drives, a.springs, constraint_set, constraint_set.constraint, constraint_set.table,
+            constraint_set.spans, self._span, self._code, n, self._substeps, dt, time, forces.tau, forces.wrenches,
+            self._work, self._pull, self._buffers, self.q, self.qd,
         )  # fmt: skip
 
     def contacts(self) -> list[Contact]:
-        """Return what touches, or is about to, as of the start of the last step."""
-        return self._meeting.contacts()
+        """Return the contacts, gaps up to the margin included, at the start of the last step."""
+        return self._contact_set.contacts()
 
     def state_arrays(self) -> dict[str, np.ndarray]:
-        """Return what loop joints hold, and the forces of contacts by name."""
-        return super().state_arrays() | self._meeting.state_arrays()
+        """Return turns and forces of loop joints, and the forces of contacts by name."""
+        return super().state_arrays() | self._contact_set.state_arrays()
 
     def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """Set what `state_arrays` returned."""
         super().set_state_arrays(arrays)
-        self._meeting.set_state_arrays(arrays)
+        self._contact_set.set_state_arrays(arrays)
 
     def stats(self) -> dict[str, Any]:
         """Return what the step of trees did, and contacts, sweeps and the last change of velocity they made."""
-        return super().stats() | self._meeting.stats()
+        return super().stats() | self._contact_set.stats()
 
 
 def _cuts(model: Model, threads: int) -> list[tuple[int, int]]:

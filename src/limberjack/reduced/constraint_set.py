@@ -1,6 +1,6 @@
 """What a model's constraints need beside its tree: table, state and scratch of the rows, grips, forces of loop joints.
 
-`Holding` is the Python side of `constrained.py`, shared by the methods in reduced coordinates.
+`ConstraintSet` is the Python side of `constrained_step.py`, shared by the methods in reduced coordinates.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from limberjack.model.spec import WORLD, Joint
 from limberjack.reduced.constrained_step import OPEN_LOOP, STUCK, LoopState, new_loop_state
 from limberjack.reduced.rows import ConstraintState, blocks_of_rows, grown, new_constraint_state
 
-__all__ = ["Grip", "Holding", "needs_rows", "tied_blocks"]
+__all__ = ["ConstraintSet", "Grip", "needs_rows", "tied_blocks"]
 
 _WELD = Joint("", "fixed", WORLD, "", (0.0,) * 3, (1.0, 0.0, 0.0, 0.0), (0.0,) * 3, (1.0, 0.0, 0.0, 0.0))
 
@@ -109,8 +109,8 @@ class Grip:
         return out
 
 
-class Holding:
-    """The rows of a model on its tree, their blocks, and what loop joints hold of their own."""
+class ConstraintSet:
+    """The rows of a model on its tree, their blocks, and the state of loop joints."""
 
     def __init__(self, model: Model, ignored: Iterable[str], *, implicit: bool) -> None:
         self.model, self._ignored, self._implicit = model, frozenset(ignored), implicit
@@ -162,20 +162,20 @@ class Holding:
         rows, pairs, pair_block = _sorted_pairs(rows, pairs, pair_block)
         self.rows = rows
         self.table: Table = new_table(rows, pairs)
-        self.hold: ConstraintState = new_constraint_state(links, self.table, block, pair_block, self.spans)
+        self.constraint: ConstraintState = new_constraint_state(links, self.table, block, pair_block, self.spans)
         place = [self._row_place.get(id(row), (-1, -1)) for row in rows] if rows else []
         self.own: LoopState = new_loop_state(*self._sizes, place, self._drives.scalar, self._drives.ball)
         if before is not None:
             self.own.tau[:] = before.tau
         # turns already made, and where the search for coordinates of compound joints begins, outlive the tables
-        self.hold.near[self.table.terms[:, 0] == ANGLE] = [turns.get(key, 0.0) for key in self._angles()]
+        self.constraint.near[self.table.terms[:, 0] == ANGLE] = [turns.get(key, 0.0) for key in self._angles()]
         for pair in self.table.compound[:, 0]:
             if self._frames(pair) in poses:
-                self.hold.state[pair, COORDINATES:ROWS] = poses[self._frames(pair)]
+                self.constraint.state[pair, COORDINATES:ROWS] = poses[self._frames(pair)]
 
     def turns(self) -> np.ndarray:
         """Return the angles that rows read, turns counted."""
-        return self.hold.near[self.table.terms[:, 0] == ANGLE]
+        return self.constraint.near[self.table.terms[:, 0] == ANGLE]
 
     def _frames(self, pair: int) -> tuple[bytes, bytes]:
         return self.table.pair_link[pair].tobytes(), self.table.pair_frame[pair].tobytes()
@@ -187,7 +187,7 @@ class Holding:
 
     def _compound_poses(self) -> dict[tuple[bytes, bytes], np.ndarray]:
         pairs = self.table.compound[:, 0]
-        return {self._frames(int(pair)): self.hold.state[pair, COORDINATES:ROWS].copy() for pair in pairs}
+        return {self._frames(int(pair)): self.constraint.state[pair, COORDINATES:ROWS].copy() for pair in pairs}
 
     def _drive_rows(self, pairs: Pairs) -> list[Row]:
         """Return the rows that read the coordinates of loop joints with drives or forces."""
@@ -233,20 +233,20 @@ class Holding:
         index = self.model.joint_count + len(self.model.springs) + self.grips.index(grip)
         rows = np.flatnonzero(self.table.joint == index)[:3]
         axes = self.table.pair_frame[self.table.row_pair[rows[0], 0], :9].reshape(3, 3)
-        return axes @ self.hold.multipliers[rows]
+        return axes @ self.constraint.multipliers[rows]
 
     def grow(self) -> None:
         """Make room for more rows at once."""
-        self.hold = grown(self.hold, len(self.rows))
+        self.constraint = grown(self.constraint, len(self.rows))
 
-    def has_freedoms(self, name: str) -> bool:
+    def has_dofs(self, name: str) -> bool:
         """Return whether `name` is a loop joint that forces can act along."""
         return name in self._place and "loops" not in self._ignored
 
     def push(self, name: str) -> tuple[np.ndarray, bool]:
         """Return the applied forces of a loop joint, to be written, and whether rows were made for them just now."""
-        if not self.has_freedoms(name):
-            raise StateError(f'joint "{name}" has no freedom for a force')
+        if not self.has_dofs(name):
+            raise StateError(f'joint "{name}" has no dof for a force')
         new = name not in self.pushed
         if new:
             self.pushed.add(name)
@@ -265,13 +265,13 @@ class Holding:
         if status == STUCK:
             text = f"no forces of the limits fit together at {where}"
             return Diverged, "", text
-        gap, row = float(self.hold.report[3]), int(self.hold.report[5])
+        gap, row = float(self.constraint.report[3]), int(self.constraint.report[5])
         name = self.joint_of(row) if row >= 0 else ""
         return LoopNotClosed, name, f'joint "{name}": gap {gap:.3g} m > 1e-8 m at {where}; try a smaller dt'
 
     def redundant(self) -> tuple[int, int]:
         """Return how many rows acted last and their rank."""
-        return int(self.hold.report[0]), int(self.hold.report[1])
+        return int(self.constraint.report[0]), int(self.constraint.report[1])
 
     def joint_of(self, row: int) -> str:
         """Return the name of the joint, spring or grip a row belongs to."""

@@ -1,6 +1,6 @@
-"""`Meeting`: the Python side of `touching.py`, shared by the methods in reduced coordinates.
+"""`ContactSet`: the Python side of `contacts.py`, shared by the methods in reduced coordinates.
 
-It holds the shapes of a model on the links of some trees (the model's own, or clusters of them), the contacts found and
+It has the shapes of a model on the links of some trees (the model's own, or clusters of them), the contacts found and
 what they pushed with.
 """
 
@@ -27,9 +27,9 @@ from limberjack.reduced.contacts import (
 )
 from limberjack.reduced.forces import Wrenches, no_wrenches
 
-__all__ = ["Meeting", "extents_of"]
+__all__ = ["ContactSet", "extents_of"]
 
-# Gap up to which contacts are kept at hand [m].
+# Gap up to which contacts are detected [m].
 _MARGIN = 1e-3
 # Contacts there is room for at first.
 _ROOM = 64
@@ -44,7 +44,7 @@ def extents_of(shapes: Shapes, n: int) -> np.ndarray:
     return extent
 
 
-class Meeting:
+class ContactSet:
     """The contacts and dry friction of a model's trees.
 
     Args:
@@ -53,8 +53,9 @@ class Meeting:
 
     Attributes:
         detector: shapes, filters and contacts.
-        touch: state and scratch on the trees last laid out.
-        alarm, quiet, alert, several: of `take_contact_steps`; nobody is told of blows unless they are set.
+        state: state and work arrays on the trees last set.
+        warm_start: the impulses of the last step by contact.
+        impact_speed, impact_after, impact_shapes, impact_links: of `take_contact_steps`; impacts end steps once set.
     """
 
     def __init__(self, model: Model, ignored: frozenset[str]) -> None:
@@ -63,22 +64,27 @@ class Meeting:
         self._owner = {shape.name: shape.body for shape in model.shapes}
         # little room, made larger when it is needed: a step looks at all of it
         self.detector = new_detector(model, None, apart)._replace(contacts=new_contacts(_ROOM))
-        self.kept = new_warm_start(_ROOM)
+        self.warm_start = new_warm_start(_ROOM)
         dry = model.arrays.friction
         self.friction = np.zeros_like(dry) if "friction" in ignored else dry
         self._room, self._last = (256, 4096), 1.0
         self._packed: PathRows | None = None
         self._call: Any = take_contact_steps
         self._acting: Wrenches = no_wrenches()  # of the user, then of contacts
-        self.alarm, self.quiet, self.alert, self.several = np.inf, 0, np.zeros(0, np.uint8), np.zeros(0, np.uint8)
-        self.touch: ContactState
+        self.impact_speed, self.impact_after, self.impact_shapes, self.impact_links = (
+            np.inf,
+            0,
+            np.zeros(0, np.uint8),
+            np.zeros(0, np.uint8),
+        )
+        self.state: ContactState
 
-    def lay(self, links: Links, drives: Drives, friction: np.ndarray, extent: np.ndarray | None = None) -> None:
+    def set_trees(self, links: Links, drives: Drives, friction: np.ndarray, extent: np.ndarray | None = None) -> None:
         """Take the trees that the shapes are on.
 
         Args:
             links, drives: the trees.
-            friction: (nv,) dry friction of their freedoms [N, N m].
+            friction: (nv,) dry friction of their dofs [N, N m].
             extent: (n,) how far shapes reach from each link's origin [m]; None = found from the shapes.
         """
         n, nv = len(links.parent), len(links.armature)
@@ -88,20 +94,20 @@ class Meeting:
             self._packed = new_path_rows(n, nv, *self._room)
         sized = {"seen": np.zeros(n, np.int64), "dense": np.zeros((3, nv)), "inverse": np.zeros(nv), "z": np.zeros(nv)}
         self._packed = self._packed._replace(**sized)
-        self.touch = new_contact_state(links, drives, friction, extent, self._packed)
+        self.state = new_contact_state(links, drives, friction, extent, self._packed)
 
-    def branch(self, bvh: Bvh, filters: Filters) -> None:
+    def set_bvh(self, bvh: Bvh, filters: Filters) -> None:
         """Look for contacts in branches from now on, whose links are those of the trees; `lay` follows.
 
         Args:
             branches: over the shapes.
-            filters: what does not collide; links that no joint ties may hold bodies that one does.
+            filters: what does not collide; links without a joint between them may have bodies with one.
         """
         self.detector = self.detector._replace(bvh=bvh, filters=filters)
 
     def take(
-        self, links: Links, drives: Drives, springs: Any, holding: Any, hold: Any, table: Any, blocks: np.ndarray,
-        span: np.ndarray, code: int, n: int, substeps: int, dt: float, time: float, tau: np.ndarray,
+        self, links: Links, drives: Drives, springs: Any, constraint_set: Any, constraint: Any, table: Any,
+        blocks: np.ndarray, span: np.ndarray, code: int, n: int, substeps: int, dt: float, time: float, tau: np.ndarray,
         wrenches: Wrenches, work: Any, pull: Any, buffers: Any, q: np.ndarray, qd: np.ndarray,
     ) -> tuple[int, int]:  # fmt: skip
         """Take up to n steps; return the steps taken and 0 or a status, see `take_contact_steps`."""
@@ -113,10 +119,10 @@ class Meeting:
                 self._acting = Wrenches(np.full(room, -1, np.int64), np.zeros((room, 9)))
             self._acting.link[:given], self._acting.data[:given] = wrenches.link, wrenches.data
             more, status = self._call(
-                links, drives, springs, table, holding.own, d.shapes, d.filters, blocks, span, code, n - taken,
-                substeps, dt / substeps, time + taken * dt, _MARGIN, self.alarm, self.quiet - taken, self.alert,
-                self.several, tau, given, work, pull, buffers, hold, d.bvh, d.broad, d.contacts, self.kept,
-                self.touch, self._acting, q, qd,
+                links, drives, springs, table, constraint_set.own, d.shapes, d.filters, blocks, span, code, n - taken,
+                substeps, dt / substeps, time + taken * dt, _MARGIN, self.impact_speed, self.impact_after - taken,
+                self.impact_shapes, self.impact_links, tau, given, work, pull, buffers, constraint, d.bvh, d.broad,
+                d.contacts, self.warm_start, self.state, self._acting, q, qd,
             )  # fmt: skip
             if self._call is take_contact_steps:
                 self._call = entry(take_contact_steps)
@@ -131,56 +137,63 @@ class Meeting:
     def _grow(self) -> None:
         """Make room for more contacts, of which the last step found too many."""
         if self.detector.contacts.count[1] > len(self.detector.contacts.depth):
-            kept, count = self.kept, int(self.kept.count[0])
+            warm_start, count = self.warm_start, int(self.warm_start.count[0])
             self.detector = grown(self.detector)
-            self.kept = new_warm_start(len(self.detector.contacts.depth))
-            self.kept.count[0] = count
-            self.kept.name[:count], self.kept.impulse[:count] = kept.name[:count], kept.impulse[:count]
+            self.warm_start = new_warm_start(len(self.detector.contacts.depth))
+            self.warm_start.count[0] = count
+            self.warm_start.name[:count], self.warm_start.impulse[:count] = (
+                warm_start.name[:count],
+                warm_start.impulse[:count],
+            )
             return
-        packed = self.touch.packed
+        packed = self.state.packed
         self._room = 2 * len(packed.kind), max(2 * len(packed.column), int(packed.report[3]))
         self._packed = new_path_rows(len(packed.seen), len(packed.z), *self._room)
-        self.touch = self.touch._replace(packed=self._packed)
+        self.state = self.state._replace(packed=self._packed)
 
     def forces(self) -> np.ndarray:
         """Return the forces (c, 3) of the contacts of the last step on their first bodies [N]."""
-        count = int(self.kept.count[0])
+        count = int(self.warm_start.count[0])
         normal = self.detector.contacts.normal[:count]
-        return self.kept.impulse[:count, :1] * normal + self.kept.impulse[:count, 1:]
+        return self.warm_start.impulse[:count, :1] * normal + self.warm_start.impulse[:count, 1:]
 
     def contacts(self) -> list[Contact]:
-        """Return what touches, or is about to, as of the start of the last step."""
+        """Return the contacts, gaps up to the margin included, at the start of the last step."""
         found, out = self.detector.contacts, []
         for k, force in enumerate(self.forces()):
-            names = self._names[self.kept.name[k, 0]], self._names[self.kept.name[k, 1]]
+            names = self._names[self.warm_start.name[k, 0]], self._names[self.warm_start.name[k, 1]]
             out.append(
                 Contact(
                     (self._owner[names[0]], self._owner[names[1]]), names, found.point[k].copy(),
-                    found.normal[k].copy(), float(found.depth[k]), self._last * force, force, int(self.kept.name[k, 2]),
+                    found.normal[k].copy(), float(found.depth[k]), self._last * force, force,
+                    int(self.warm_start.name[k, 2]),
                 )
             )  # fmt: skip
         return out
 
     def state_arrays(self) -> dict[str, np.ndarray]:
         """Return the forces of contacts by name."""
-        count = int(self.kept.count[0])
-        return {"list_contacts": self.kept.name[:count].copy(), "list_impulses": self.kept.impulse[:count].copy()}
+        count = int(self.warm_start.count[0])
+        return {
+            "list_contacts": self.warm_start.name[:count].copy(),
+            "list_impulses": self.warm_start.impulse[:count].copy(),
+        }
 
     def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """Set what `state_arrays` returned."""
         count = len(arrays["list_contacts"])
-        while count > len(self.kept.impulse):
+        while count > len(self.warm_start.impulse):
             self.detector.contacts.count[1] = count
             self._grow()
-        self.kept.count[0] = count
-        self.kept.name[:count], self.kept.impulse[:count] = arrays["list_contacts"], arrays["list_impulses"]
+        self.warm_start.count[0] = count
+        self.warm_start.name[:count], self.warm_start.impulse[:count] = arrays["list_contacts"], arrays["list_impulses"]
 
     def stats(self) -> dict[str, Any]:
         """Return contacts, sweeps and the last change of velocity they made, and the deepest overlap."""
-        report = self.touch.packed.report
-        depth = self.detector.contacts.depth[: int(self.kept.count[0])]
+        report = self.state.packed.report
+        depth = self.detector.contacts.depth[: int(self.warm_start.count[0])]
         return {
-            "contacts": int(self.kept.count[0]),
+            "contacts": int(self.warm_start.count[0]),
             "sweeps": int(report[1]),
             "change": float(report[2]),
             "penetration": float(max(depth.max(initial=0.0), 0.0)),

@@ -41,11 +41,11 @@ def forward_dynamics(
     if stepper is None:
         method = method_of("full")
         require_support(model, method, ())
-        stepper = model.workspace["constrained"] = method.stepper(model, held=True)
+        stepper = model.workspace["constrained"] = method.stepper(model, constrained=True)
     qdd, status = stepper.accelerations(q, qd, forces)
     if status:
-        told = stepper.explain(status, "this state")
-        raise StateError("the constraints cannot be met in this state" if told is None else told[2])
+        explained = stepper.explain(status, "this state")
+        raise StateError("the constraints cannot be met in this state" if explained is None else explained[2])
     return qdd
 
 

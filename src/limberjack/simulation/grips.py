@@ -1,4 +1,4 @@
-"""Grips: a hand on a body of a running simulation."""
+"""Grips: a point of a body pulled to a target while a simulation runs."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 __all__ = ["GripHandle"]
 
-# How fast a grip draws its point to where it is held: reached in about a fifth of a second [rad/s].
+# Frequency of a grip: its point reaches the target in about a fifth of a second [rad/s].
 _PACE = 30.0
 # The largest force, as a multiple of the weight of the figure under earth's gravity.
 _STRENGTH = 50.0
 
 
 class GripHandle:
-    """A point of a body drawn to a place: critically damped, implicit, with a largest force.
+    """A point of a body pulled to a target: critically damped, implicit, with a largest force.
 
     Args:
         sim: the simulation.
         body: name of the body.
-        point: (3,) the point held, in the world now and fixed to the body from then on; None = the com.
+        point: (3,) the point, in the world now and fixed to the body from then on; None = the com.
         strength: largest force along each axis [N]; None = 50 times the weight of the body's figure.
     """
 
@@ -61,13 +61,13 @@ class GripHandle:
 
     @property
     def point(self) -> np.ndarray:
-        """(3,) where the point held is now, in the world [m]."""
+        """(3,) where the point is now, in the world [m]."""
         b = self._sim.model.body_index(self.body)
         return self._sim.positions[b] + matrix_from_quaternion(self._sim.rotations[b]) @ self._local
 
     @property
     def target(self) -> np.ndarray:
-        """(3,) where it is drawn to [m]."""
+        """(3,) its target [m]."""
         return self._held().target.copy()
 
     @property
@@ -76,7 +76,7 @@ class GripHandle:
         return self._sim._stepper.grip_force(self._held())
 
     def move(self, to: Any, rotation: Any = None) -> None:
-        """Draw the point to another place and, if given, the body to a rotation (w, x, y, z) from now on."""
+        """Set the target of the point and, if given, a rotation (w, x, y, z) of the body."""
         grip, model = self._held(), self._sim.model
         grip.target = array_of(to, (3,), "to", model)
         turned = grip.rotation is not None

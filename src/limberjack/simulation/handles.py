@@ -156,7 +156,7 @@ class JointHandle:
 
     @property
     def target(self) -> Any:
-        """The coordinates its motors hold: a float, a quaternion for a ball, or one number per motor."""
+        """The target of its motors: a float, a quaternion for a ball, or one number per motor."""
         return self._out(np.concatenate([table[row, first:last] for table, row, first, last in self._motors()]))
 
     @target.setter

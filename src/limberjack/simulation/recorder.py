@@ -1,4 +1,4 @@
-"""What running needs beside steps: recorded frames, a progress bar, and Ctrl-C held back until a step is counted."""
+"""What running needs beside steps: recorded frames, a progress bar, and Ctrl-C deferred until a step is counted."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Bar:
 
 
 class Uninterrupted:
-    """Holds Ctrl-C back for the length of a block, then lets it through.
+    """Defers Ctrl-C for the length of a block.
 
     Without it an interrupt could fall between the return of a compiled call and the counting of its steps, or leave
     worker threads stepping. Only Python's own handler on the main thread is replaced.

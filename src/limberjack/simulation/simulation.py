@@ -1,5 +1,8 @@
 """`Simulation`: one model, one method, a clock, forces and a recorder."""
 
+# Values from users are checked whatever their annotations say.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 import difflib

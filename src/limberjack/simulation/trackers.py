@@ -1,4 +1,7 @@
-"""A person in the loop: a hand tracker with a button, and steps as long as the clock on the wall says."""
+"""A person in the loop: a hand tracker with a button, and steps as long as real time says."""
+
+# Values from users are checked whatever their annotations say.
+# pyright: reportUnnecessaryIsInstance=false
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ __all__ = ["Pace", "Tracker"]
 
 
 class Tracker:
-    """A hand tracker: pressed, it catches the body it points at; held, it carries it along; let go, it lets go.
+    """A hand tracker with a button: pressed, it grabs the body it points at and moves it along.
 
     Only places are read, never their differences: noise is not amplified.
 
@@ -70,7 +73,7 @@ class Tracker:
             self._grip.move(place + turned @ point, aim)
 
     def _catch(self, place: np.ndarray, turned: np.ndarray) -> None:
-        """Grab the first body its ray meets, each taken as the spheres around its shapes, or around its com."""
+        """Grab the first body its ray hits, each taken as the spheres around its shapes, or around its com."""
         model, best, found = self._sim.model, self._reach, None
         ray = turned[:, 0]
         for body, centre, radius in self._spheres():
@@ -88,7 +91,9 @@ class Tracker:
 
     def _spheres(self) -> list[tuple[str, np.ndarray, float]]:
         model, a = self._sim.model, self._sim.model.arrays
-        places, rotations, out, seen = self._sim.positions, matrix_from_quaternion(self._sim.rotations), [], set()
+        places, rotations = self._sim.positions, matrix_from_quaternion(self._sim.rotations)
+        out: list[tuple[str, np.ndarray, float]] = []
+        seen: set[int] = set()
         for shape in model.shapes:
             if shape.body == WORLD or int(a.body_link[model.body_index(shape.body)]) < 0:
                 continue

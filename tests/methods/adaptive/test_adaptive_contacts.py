@@ -238,7 +238,7 @@ def test_contacts_are_answered_by_the_phi_of_the_hybrid_tree(rng):
         if sim.stats["updates"] != updates or not sim.contacts():
             continue
         stepper: Any = sim._stepper
-        packed, tree, links = stepper._meeting.touch.packed, stepper.assembly, model.arrays.links
+        packed, tree, links = stepper._contact_set.state.packed, stepper.assembly, model.arrays.links
         moving = np.repeat(stepper.active_links(), links.dof)
         assert 6 < moving.sum() < model.nv
         none, weights = np.zeros(model.nv), [np.eye(d) for d in links.dof]

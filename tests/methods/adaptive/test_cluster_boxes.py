@@ -115,10 +115,10 @@ def all_pairs(sim, q, cluster):
         q: coordinates before it.
         cluster: (links,) cluster of each link, -1 = at rest.
     """
-    model, contact_state = sim.model, sim._stepper._meeting.touch
+    model, contact_state = sim.model, sim._stepper._contact_set.state
     positions, rotations = lj.forward_kinematics(model, q)
     # links that are a rigid part by themselves are judged as links are, shapes of others by their own speeds
-    alone = set(sim._stepper._meeting.detector.bvh.top[:, 0].tolist())
+    alone = set(sim._stepper._contact_set.detector.bvh.top[:, 0].tolist())
     fall = sim.dt**2 * np.linalg.norm(model.gravity)
     boxes = []
     for shape in model.shapes:
@@ -170,7 +170,7 @@ def all_pairs(sim, q, cluster):
 
 
 def found_pairs(sim):
-    broad = sim._stepper._meeting.detector.broad
+    broad = sim._stepper._contact_set.detector.broad
     return [tuple(int(k) for k in pair) for pair in broad.pairs[: int(broad.count[0])]]
 
 

@@ -27,20 +27,20 @@ from limberjack.errors import StateError
 from limberjack.methods.adaptive import layout as rg
 from limberjack.methods.adaptive.options import Adaptive
 from limberjack.methods.adaptive.poses import put_pose_row
-from limberjack.methods.adaptive.rows import HeldAdaptiveStepper
+from limberjack.methods.adaptive.rows import ConstrainedAdaptiveStepper
 from limberjack.model.arrays import COORDINATE, DOF
 from limberjack.model.joints import FREE
 from limberjack.model.model import Model
 from limberjack.reduced.assembly_tree import Assembly
-from limberjack.reduced.constraint_set import Holding
-from limberjack.reduced.contact_set import Meeting, extents_of
+from limberjack.reduced.constraint_set import ConstraintSet
+from limberjack.reduced.contact_set import ContactSet, extents_of
 from limberjack.reduced.contacts import IMPACT
 from limberjack.reduced.forces import Wrenches, no_wrenches
 from limberjack.reduced.joint_poses import child_pose
 from limberjack.reduced.step import RK4
 from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
 
-__all__ = ["Boxes", "TouchingAdaptiveStepper"]
+__all__ = ["Boxes", "ContactAdaptiveStepper"]
 
 _SAME = np.array([1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
 
@@ -90,7 +90,7 @@ class Boxes:
         self._old = np.setdiff1d(inner, base)  # nodes whose boxes are not known, unless they are active
         self.extent, self.several = np.zeros(0), np.ones(1, np.uint8)
 
-    def forget(self, nodes: np.ndarray) -> None:
+    def invalidate(self, nodes: np.ndarray) -> None:
         """Take note that the coefficients of these nodes were found again."""
         nodes = nodes[nodes >= len(self._tree.body_link)]
         self._old = np.union1d(self._old, nodes) if len(nodes) else self._old
@@ -128,52 +128,52 @@ class Boxes:
         self.several[0] = 1
 
 
-# Contacts that take out more speed in a step are blows [m/s]; more too than what weight gains in so many steps.
-_BLOW, _STEPS = 0.5, 10.0
+# Contacts that take out more velocity than this in a step, and than gravity adds in so many, are impacts [m/s].
+_IMPACT, _STEPS = 0.5, 10.0
 
 
-class TouchingAdaptiveStepper(HeldAdaptiveStepper):
-    """The running side of `Adaptive` for models whose shapes can touch or whose joints have dry friction."""
+class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
+    """The running side of `Adaptive` for models with contacts or dry friction in joints."""
 
-    def __init__(self, model: Model, options: Adaptive, holding: Holding, ignored: frozenset[str]) -> None:
-        self._meeting = Meeting(model, ignored)
-        d = self._meeting.detector
+    def __init__(self, model: Model, options: Adaptive, constraint_set: ConstraintSet, ignored: frozenset[str]) -> None:
+        self._contact_set = ContactSet(model, ignored)
+        d = self._contact_set.detector
         self._own_shapes = d.shapes._replace(link=d.shapes.link.copy(), place=d.shapes.place.copy())
         self._filters = _by_bodies(d.filters, d.shapes, model.body_count)
         self._planes = np.flatnonzero((d.shapes.kind == PLANE) & (d.shapes.link >= 0))
         self._boxes: Boxes | None = None
-        self._moving = (d.shapes.link >= 0).astype(np.uint8)  # shapes of which blows are told
-        self._rub = np.zeros(model.nv)
-        self._known: Wrenches | None = None
-        self._blow: Wrenches | None = None
-        self._meeting.lay(model.arrays.links, model.arrays.drives, self._meeting.friction)
-        super().__init__(model, options, holding)
+        self._impact_shapes = (d.shapes.link >= 0).astype(np.uint8)  # shapes whose impacts end the steps
+        self._friction_forces = np.zeros(model.nv)
+        self._known_wrenches: Wrenches | None = None
+        self._impact: Wrenches | None = None
+        self._contact_set.set_trees(model.arrays.links, model.arrays.drives, self._contact_set.friction)
+        super().__init__(model, options, constraint_set)
 
-    def _settle(self, wrenches: Wrenches, tau: np.ndarray) -> None:
+    def _map_to_clusters(self, wrenches: Wrenches, tau: np.ndarray) -> None:
         """Bring forces, rows and shapes to the clusters as they are now."""
-        self._known = self._pushes()  # by clusters that may be no more
-        super()._settle(wrenches, tau)
-        e, meeting = self._engine, self._meeting
+        self._known_wrenches = self._contact_wrenches()  # by clusters that may be no more
+        super()._map_to_clusters(wrenches, tau)
+        e, contact_set = self._engine, self._contact_set
         if self._boxes is None:
             links = self._model.arrays.links
             extent = extents_of(self._own_shapes, len(links.parent))
             self._boxes = Boxes(self._own_shapes, self.assembly, links, extent)
         nodes = e.regions.active_nodes[: e.regions.counts[rg.COUNT]]
         self._boxes.lay(e.co.table, e.co.numbers, nodes, e.regions.active_region, e.link_map)
-        meeting.branch(self._boxes.bvh, self._filters)
+        contact_set.set_bvh(self._boxes.bvh, self._filters)
         self._move_planes()
-        meeting.alert, meeting.several = self._moving, self._boxes.several
+        contact_set.impact_shapes, contact_set.impact_links = self._impact_shapes, self._boxes.several
         friction = np.zeros(len(self._links.armature))
-        friction[self._freedom[self._moved]] = meeting.friction[self._moved]
+        friction[self._dof[self._moved]] = contact_set.friction[self._moved]
         extent = np.zeros(len(self._links.parent))
         extent[: len(self._boxes.extent)] = self._boxes.extent
-        meeting.lay(self._links, self._cut_drives, friction, extent)
+        contact_set.set_trees(self._links, self._cut_drives, friction, extent)
 
     def _move_planes(self) -> None:
         """Find the places of planes on links in their clusters: they have no box."""
         if not len(self._planes):
             return
-        shapes, own = self._meeting.detector.shapes, self._own_shapes
+        shapes, own = self._contact_set.detector.shapes, self._own_shapes
         cluster, pose = self._located(np.ascontiguousarray(own.link[self._planes]))
         turn = pose[:, :9].reshape(-1, 3, 3)
         shapes.link[self._planes] = cluster
@@ -185,24 +185,24 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
     def _prepare(self, leaves: bool) -> None:
         """Find the coefficients of stale nodes again, and the hybrid body."""
         if self._boxes is not None:
-            self._boxes.forget(np.flatnonzero(self._stale))
+            self._boxes.invalidate(np.flatnonzero(self._stale))
         super()._prepare(leaves)
 
     def _take(self, n: int, dt: float, time: float) -> tuple[int, int]:
-        """Take n steps of the hybrid body, or those before a blow: an update that knows its force follows then."""
-        start, meeting = self._state(), self._meeting
-        meeting.alarm = max(_BLOW, _STEPS * dt * float(np.linalg.norm(self._model.gravity)))
-        self._blow = None
+        """Take n steps of the hybrid body, or those before an impact, whose force enters the update that follows."""
+        start, contact_set = self._state(), self._contact_set
+        contact_set.impact_speed = max(_IMPACT, _STEPS * dt * float(np.linalg.norm(self._model.gravity)))
+        self._impact = None
         taken, status = super()._take(n, dt, time)
-        meeting.quiet = 0
-        blow, self._blow = self._blow, None
-        if status or blow is None:
+        contact_set.impact_after = 0
+        impact, self._impact = self._impact, None
+        if status or impact is None:
             return taken, status
-        self._go_back(start)
+        self._restore(start)
         if taken:
-            meeting.alarm = np.inf
+            contact_set.impact_speed = np.inf
             self._take_all(taken, dt, time)
-        self._known, meeting.quiet = blow, 1
+        self._known_wrenches, contact_set.impact_after = impact, 1
         self._engine.regions.counts[rg.UNTIL] = taken
         return taken, 0
 
@@ -211,52 +211,57 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
         body, e, whole = self._body, self._engine, self._body.whole
         nv, nq = int(whole[DOF + 1]), int(whole[COORDINATE + 1])
         tau = body.tau[:nv]
-        taken, status = self._meeting.take(
-            self._links, self._cut_drives, body.springs, self.holding, self._hold, self._table, self._spans, e.span,
-            self._code, n, 2 if self._code == RK4 else 1, dt, time, tau, self._held_wrenches, e.step_work, self._pull,
-            e.buffers, body.q[:nq], body.qd[:nv],
+        taken, status = self._contact_set.take(
+            self._links, self._cut_drives, body.springs, self.constraint_set, self._constraint, self._table,
+            self._spans, e.span, self._code, n, 2 if self._code == RK4 else 1, dt, time, tau, self._cluster_wrenches,
+            e.step_work, self._pull, e.buffers, body.q[:nq], body.qd[:nv],
         )  # fmt: skip
         if status == IMPACT:
-            self._known = None
-            self._blow, status = self._pushes(), 0
+            self._known_wrenches = None
+            self._impact, status = self._contact_wrenches(), 0
         if taken:
-            self._known = None
-            if self._meeting.friction.any():
-                self._rub[:] = 0.0
-                self._rub[self._moved] = (self._meeting.touch.applied - tau)[self._freedom[self._moved]]
+            self._known_wrenches = None
+            if self._contact_set.friction.any():
+                self._friction_forces[:] = 0.0
+                self._friction_forces[self._moved] = (self._contact_set.state.applied - tau)[self._dof[self._moved]]
         return taken, status
 
     def _state(self) -> dict[str, np.ndarray]:
         """Return what steps change of the hybrid body, its rows and contacts."""
-        hold = self.holding.hold
-        rows = {"multipliers": hold.multipliers.copy(), "wrench": hold.wrench.copy()}
-        return super()._state() | rows | {"gap": hold.state[:, GAP : GAP + 3].copy()} | self._meeting.state_arrays()
+        constraint = self.constraint_set.constraint
+        rows = {"multipliers": constraint.multipliers.copy(), "wrench": constraint.wrench.copy()}
+        return (
+            super()._state()
+            | rows
+            | {"gap": constraint.state[:, GAP : GAP + 3].copy()}
+            | self._contact_set.state_arrays()
+        )
 
-    def _go_back(self, start: dict[str, np.ndarray]) -> None:
+    def _restore(self, start: dict[str, np.ndarray]) -> None:
         """Return to what `_state` gave."""
-        super()._go_back(start)
-        hold = self.holding.hold
-        hold.multipliers[:], hold.wrench[:] = start["multipliers"], start["wrench"]
-        hold.state[:, GAP : GAP + 3] = start["gap"]
-        self._meeting.set_state_arrays(start)
+        super()._restore(start)
+        constraint = self.constraint_set.constraint
+        constraint.multipliers[:], constraint.wrench[:] = start["multipliers"], start["wrench"]
+        constraint.state[:, GAP : GAP + 3] = start["gap"]
+        self._contact_set.set_state_arrays(start)
 
     # Contacts as known forces
 
-    def _pushes(self) -> Wrenches:
+    def _contact_wrenches(self) -> Wrenches:
         """Return the forces of the contacts of the last step as wrenches on the links of the model."""
-        if self._known is not None:
-            return self._known
-        m, count = self._meeting, int(self._meeting.kept.count[0])
+        if self._known_wrenches is not None:
+            return self._known_wrenches
+        m, count = self._contact_set, int(self._contact_set.warm_start.count[0])
         forces, found = m.forces(), m.detector.contacts
         if not forces.any():
-            self._known = no_wrenches()
-            return self._known
+            self._known_wrenches = no_wrenches()
+            return self._known_wrenches
         links, rows = [], []
         for end, sign in ((0, 1.0), (1, -1.0)):
-            shape = m.kept.name[:count, end]
+            shape = m.warm_start.name[:count, end]
             on = np.flatnonzero((self._own_shapes.link[shape] >= 0) & forces.any(axis=1))
             link, cluster, point = self._own_shapes.link[shape[on]], m.detector.shapes.link[shape[on]], found.point[on]
-            frame = np.vstack([m.touch.pose, [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]])[cluster]
+            frame = np.vstack([m.state.pose, [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]])[cluster]
             inside = m.detector.bvh.where[link]
             for turn, at in (
                 (matrix_from_quaternion(frame[:, 3:]), frame[:, :3]), (inside[:, :9].reshape(-1, 3, 3), inside[:, 9:]),
@@ -264,39 +269,42 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
                 point = np.einsum("kji,kj->ki", turn, point - at)
             links.append(link)
             rows.append(np.concatenate([point, sign * forces[on], np.zeros((len(on), 3))], axis=1))
-        self._known = Wrenches(np.concatenate(links), np.concatenate(rows))
-        return self._known
+        self._known_wrenches = Wrenches(np.concatenate(links), np.concatenate(rows))
+        return self._known_wrenches
 
-    def _with_rows(self, wrenches: Wrenches) -> Wrenches:
+    def _with_row_wrenches(self, wrenches: Wrenches) -> Wrenches:
         """Return the wrenches with those of rows and contacts in the last step added."""
-        out, pushes = super()._with_rows(wrenches), self._pushes()
-        if not len(pushes.link):
+        out, contact_wrenches = super()._with_row_wrenches(wrenches), self._contact_wrenches()
+        if not len(contact_wrenches.link):
             return out
-        return Wrenches(np.concatenate([out.link, pushes.link]), np.concatenate([out.data, pushes.data]))
+        return Wrenches(
+            np.concatenate([out.link, contact_wrenches.link]), np.concatenate([out.data, contact_wrenches.data])
+        )
 
-    def _row_forces(self) -> np.ndarray:
+    def _row_joint_forces(self) -> np.ndarray:
         """Return the joint forces of rows on coordinates and of dry friction in the last step."""
-        return super()._row_forces() + self._rub
+        return super()._row_joint_forces() + self._friction_forces
 
     def contacts(self) -> list[Contact]:
-        """Return what touches, or is about to, as of the start of the last step."""
-        return self._meeting.contacts()
+        """Return the contacts, gaps up to the margin included, at the start of the last step."""
+        return self._contact_set.contacts()
 
     # Memory
 
     def state_arrays(self) -> dict[str, np.ndarray]:
-        """Return what `HeldAdaptiveStepper` does, and the forces of contacts and dry friction."""
-        pushes = self._pushes()
-        return super().state_arrays() | self._meeting.state_arrays() | {
-            "list_push_link": pushes.link.copy(), "list_push_data": pushes.data.copy(), "rub": self._rub.copy(),
+        """Return what `ConstrainedAdaptiveStepper` does, and the forces of contacts and dry friction."""
+        wrenches = self._contact_wrenches()
+        return super().state_arrays() | self._contact_set.state_arrays() | {
+            "list_push_link": wrenches.link.copy(), "list_push_data": wrenches.data.copy(),
+            "rub": self._friction_forces.copy(),
         }  # fmt: skip
 
     def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """Set what `state_arrays` returned."""
         super().set_state_arrays(arrays)
-        self._meeting.set_state_arrays(arrays)
-        self._known = Wrenches(arrays["list_push_link"].copy(), arrays["list_push_data"].copy())
-        self._rub[:] = arrays["rub"]
+        self._contact_set.set_state_arrays(arrays)
+        self._known_wrenches = Wrenches(arrays["list_push_link"].copy(), arrays["list_push_data"].copy())
+        self._friction_forces[:] = arrays["rub"]
 
     def _check_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """Refuse what could lead a kernel astray."""
@@ -311,12 +319,12 @@ class TouchingAdaptiveStepper(HeldAdaptiveStepper):
         super()._check_arrays(arrays)
 
     def stats(self) -> dict[str, Any]:
-        """Return what `HeldAdaptiveStepper` does, and what contacts did."""
-        return super().stats() | self._meeting.stats()
+        """Return what `ConstrainedAdaptiveStepper` does, and what contacts did."""
+        return super().stats() | self._contact_set.stats()
 
 
 def _by_bodies(filters: Filters, shapes: Shapes, bodies: int) -> Filters:
-    """Return filters that name bodies only: clusters that no joint ties as a whole may hold links that one does."""
+    """Return filters that name bodies only: clusters without a joint between them may have links with one."""
     pairs = {(b, int(c)) for b in range(bodies + 1) for c in filters.apart[slice(*filters.apart_start[b : b + 2])]}
     of_part: dict[int, set[int]] = {}
     for body, part in zip(shapes.body, shapes.part, strict=True):

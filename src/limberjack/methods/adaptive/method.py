@@ -30,7 +30,7 @@ from limberjack.model.arrays import LINK, SPAN, Drives
 from limberjack.model.joints import FREE
 from limberjack.model.model import Model
 from limberjack.reduced.assembly_tree import TREE_COLUMNS, WEIGHT, Assembly, new_assembly, new_coefficients
-from limberjack.reduced.constraint_set import Grip, Holding
+from limberjack.reduced.constraint_set import ConstraintSet, Grip
 from limberjack.reduced.forces import Wrenches, new_spring_work, no_wrenches
 from limberjack.reduced.momentum import new_momentum_targets
 from limberjack.reduced.step import IMPLICIT, INTEGRATORS, RK4, new_buffers
@@ -206,10 +206,10 @@ class AdaptiveStepper(Stepper):
         if self._call is adaptive_steps:
             self._call = entry(adaptive_steps)
         if taken < 0:
-            raise self._unfit(taken, status - 1)
-        return taken, self._whole_status(status)
+            raise self._preparation_error(taken, status - 1)
+        return taken, self._model_status(status)
 
-    def _unfit(self, code: int, what: int) -> LimberjackError:
+    def _preparation_error(self, code: int, what: int) -> LimberjackError:
         if code == -1:
             body = self._model.body_names[int(np.flatnonzero(self._model.arrays.body_link == what)[0])]
             return UnsupportedByMethod(
@@ -218,8 +218,8 @@ class AdaptiveStepper(Stepper):
             )
         return StateError(f'joint "{self._model.dof_name(what)}" has no inertia to act on in this state')
 
-    def _whole_status(self, status: int) -> int:
-        """Return a status with its freedom of the hybrid body replaced by that of the model."""
+    def _model_status(self, status: int) -> int:
+        """Return a status with its dof of the hybrid body replaced by that of the model."""
         nv = self._model.nv
         if status == 0 or -status - 1 > nv:
             return status
@@ -300,7 +300,7 @@ class AdaptiveStepper(Stepper):
         return sizes[which]
 
     def _mark_stale(self, which: np.ndarray, active: np.ndarray) -> None:
-        """Mark the rigid nodes whose coefficients depend on the held joints of links `which`."""
+        """Mark the rigid nodes whose coefficients depend on the inactive joints of links `which`."""
         tree, region = self.assembly, self._engine.regions.active_region
         for i in which:
             if active[i]:
@@ -334,10 +334,10 @@ class AdaptiveStepper(Stepper):
 
     def grab(self, grip: Grip) -> Stepper:
         """Add a grip; see `Stepper`: a stepper with rows takes over."""
-        from limberjack.methods.adaptive.rows import HeldAdaptiveStepper  # which derives from this class
+        from limberjack.methods.adaptive.rows import ConstrainedAdaptiveStepper  # which derives from this class
 
-        holding = Holding(self._model, self._ignored, implicit=self._options.integrator == "implicit")
-        stepper = HeldAdaptiveStepper(self._model, self._options, holding)
+        constraint_set = ConstraintSet(self._model, self._ignored, implicit=self._options.integrator == "implicit")
+        stepper = ConstrainedAdaptiveStepper(self._model, self._options, constraint_set)
         stepper.take_over(self)
         return stepper.grab(grip)
 
@@ -427,7 +427,7 @@ class AdaptiveStepper(Stepper):
             self._prepare(leaves=True)
 
     def _check_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        """Refuse regions and places that could lead a kernel astray: files may hold anything."""
+        """Refuse regions and indices that would lead a kernel out of its arrays: files may contain anything."""
         tree, active = self.assembly, arrays["active"]
         nb, n = len(tree.body_link), len(self._model.arrays.links.parent)
         inside = np.flatnonzero(active)

@@ -1,5 +1,8 @@
 """The options of method `adaptive`: what a user sets, checked."""
 
+# Values from users are checked whatever their annotations say.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 import math
@@ -23,7 +26,7 @@ def number(value: Any, what: str, low: float = 0.0) -> None:
     """Raise StateError unless `value` is a finite number >= `low`."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise StateError(f"{what} must be a number, got {value!r}")
-    if not (math.isfinite(value) and value >= low):
+    if not (math.isfinite(float(value)) and value >= low):
         raise StateError(f"{what} must be a finite number >= {low:g}, got {value!r}")
 
 
@@ -160,16 +163,16 @@ class Adaptive(Method):
 
     def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> AdaptiveStepper:
         """Return a stepper for `model`, without its features in `ignored`."""
-        from limberjack.methods.adaptive.contacts import TouchingAdaptiveStepper
+        from limberjack.methods.adaptive.contacts import ContactAdaptiveStepper
         from limberjack.methods.adaptive.method import AdaptiveStepper
-        from limberjack.methods.adaptive.rows import HeldAdaptiveStepper
-        from limberjack.reduced.constraint_set import Holding, needs_rows
+        from limberjack.methods.adaptive.rows import ConstrainedAdaptiveStepper
+        from limberjack.reduced.constraint_set import ConstraintSet, needs_rows
 
         has_contacts = {"contacts", "friction"} & model.features().keys() - ignored
         # springs alone have a solver of their own, which is implicit across them too
         if not has_contacts and not needs_rows(model, ignored):
             return AdaptiveStepper(model, self, ignored)
-        holding = Holding(model, ignored, implicit=self.integrator == "implicit")
+        constraint_set = ConstraintSet(model, ignored, implicit=self.integrator == "implicit")
         if has_contacts:
-            return TouchingAdaptiveStepper(model, self, holding, ignored)
-        return HeldAdaptiveStepper(model, self, holding)
+            return ContactAdaptiveStepper(model, self, constraint_set, ignored)
+        return ConstrainedAdaptiveStepper(model, self, constraint_set)

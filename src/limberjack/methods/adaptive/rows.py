@@ -26,13 +26,13 @@ from limberjack.methods.stepper import Forces, Stepper
 from limberjack.model.arrays import COORDINATE, DOF
 from limberjack.model.model import Model
 from limberjack.reduced.constrained_step import MORE_ROOM, take_constrained_steps
-from limberjack.reduced.constraint_set import Grip, Holding
+from limberjack.reduced.constraint_set import ConstraintSet, Grip
 from limberjack.reduced.forces import Wrenches
 from limberjack.reduced.rows import LINK_END, LINK_START, PAIR_END, PAIR_START, paths
 from limberjack.reduced.step import RK4
 from limberjack.spatial.frames import compose
 
-__all__ = ["HeldAdaptiveStepper"]
+__all__ = ["ConstrainedAdaptiveStepper"]
 
 
 @kernel
@@ -58,20 +58,20 @@ def _ranges(start: np.ndarray, own: np.ndarray, total: int) -> tuple[np.ndarray,
     return np.repeat(start - own, size) + np.arange(total), np.arange(total)
 
 
-class HeldAdaptiveStepper(AdaptiveStepper):
+class ConstrainedAdaptiveStepper(AdaptiveStepper):
     """The running side of `Adaptive` for models with rows beside their tree."""
 
-    def __init__(self, model: Model, options: Adaptive, holding: Holding) -> None:
+    def __init__(self, model: Model, options: Adaptive, constraint_set: ConstraintSet) -> None:
         super().__init__(model, options)
-        self.holding = holding
-        # of the freedoms and coordinates of the model: those of the hybrid body, -1 = none, and which have one
-        self._freedom, self._coordinate = np.full(model.nv, -1, np.int64), np.full(model.nq + 1, -1, np.int64)
+        self.constraint_set = constraint_set
+        # dofs and coordinates of the hybrid body by those of the model, -1 = none, and those of the model that have one
+        self._dof, self._coordinate = np.full(model.nv, -1, np.int64), np.full(model.nq + 1, -1, np.int64)
         self._moved = self._shifted = np.zeros(0, np.int64)
         self._prepare_rows()
 
     def _prepare_rows(self) -> None:
         """Take what stays of the rows while clusters change."""
-        table = self.holding.table
+        table = self.constraint_set.table
         self._ends = np.unique(table.pair_link[table.pair_link >= 0])
         self._place = np.full(len(self._model.arrays.links.parent), -1, np.int64)
         self._place[self._ends] = np.arange(len(self._ends))
@@ -87,7 +87,7 @@ class HeldAdaptiveStepper(AdaptiveStepper):
             self._table = None
         if n == 0:
             # nothing moves and no update is taken, but all is compiled
-            self._settle(self._wrenches, self._engine.tau.copy())
+            self._map_to_clusters(self._wrenches, self._engine.tau.copy())
             self._take(0, dt, time)
             self._table = None
         counts, taken = self._engine.regions.counts, 0
@@ -108,50 +108,56 @@ class HeldAdaptiveStepper(AdaptiveStepper):
     def _update(self, dt: float) -> None:
         """Let the region change where it is due, the rows acting by their last forces, and place them in clusters."""
         own, tau, counts = self._wrenches, self._engine.tau.copy(), self._engine.regions.counts
-        settled = self._table is not None
+        mapped = self._table is not None
         if counts[rg.UNTIL] <= 0:
             if self._functions:
                 self._fill_weights(self._functions)
-            settled, changes = settled and counts[rg.EDITED] == 0, int(counts[rg.CHANGED])
-            self._wrenches = self._with_rows(own)
-            self._engine.tau[:] += self._row_forces()
+            mapped, changes = mapped and counts[rg.EDITED] == 0, int(counts[rg.CHANGED])
+            self._wrenches = self._with_row_wrenches(own)
+            self._engine.tau[:] += self._row_joint_forces()
             size = len(self._wrenches.link)
             self._body, self._trial = with_wrenches(self._body, size), with_wrenches(self._trial, size)
             counts[rg.LAST_TRANSIENT] = 0  # the forces of rows are other ones than at the last update
             self._advance(1, dt, UPDATE)
             self._wrenches = own
             self._engine.tau[:] = tau
-            settled = settled and counts[rg.CHANGED] == changes
-        if not settled:
-            self._settle(own, tau)
+            mapped = mapped and counts[rg.CHANGED] == changes
+        if not mapped:
+            self._map_to_clusters(own, tau)
 
-    def _settle(self, wrenches: Wrenches, tau: np.ndarray) -> None:
+    def _map_to_clusters(self, wrenches: Wrenches, tau: np.ndarray) -> None:
         """Bring forces and rows to the clusters as they are now."""
         body = self._body
-        self._links, self._cut_drives, self._spans = trimmed(body, self.holding.spans)
+        self._links, self._cut_drives, self._spans = trimmed(body, self.constraint_set.spans)
         n = len(self._links.parent)
         cluster, pose = self._located(self._ends)
-        self._held_wrenches = self._placed_wrenches(wrenches)
+        self._cluster_wrenches = self._placed_wrenches(wrenches)
         links, out = self._model.arrays.links, self._links
-        # freedoms of the hybrid body, by those of the model
-        freedom, coordinate = self._freedom, self._coordinate
-        freedom[self._moved], coordinate[self._shifted] = -1, -1
+        # dofs of the hybrid body, by those of the model
+        dof, coordinate = self._dof, self._coordinate
+        dof[self._moved], coordinate[self._shifted] = -1, -1
         self._moved, places = _ranges(links.v_start[body.link[:n]], out.v_start, len(out.armature))
-        freedom[self._moved] = places
+        dof[self._moved] = places
         self._shifted, places = _ranges(links.q_start[body.link[:n]], out.q_start, int(body.whole[COORDINATE + 1]))
         coordinate[self._shifted] = places
-        body.tau[freedom[self._moved]] = tau[self._moved]
-        self._table = self._placed_table(cluster, pose, freedom, coordinate)
+        body.tau[dof[self._moved]] = tau[self._moved]
+        self._table = self._placed_table(cluster, pose, dof, coordinate)
         path, stop = paths(out, self._table, n)
-        hold, blocks, touched = self.holding.hold, self.holding.hold.blocks.copy(), [np.zeros(0, np.int64)]
+        constraint, blocks, pair_links = (
+            self.constraint_set.constraint,
+            self.constraint_set.constraint.blocks.copy(),
+            [np.zeros(0, np.int64)],
+        )
         at = 0
         for k in range(len(blocks)):
             ends = self._table.pair_link[blocks[k, PAIR_START] : blocks[k, PAIR_END]]
             if len(ends):
-                touched.append(np.unique(ends[ends >= 0]))
-            blocks[k, LINK_START], at = at, at + (len(touched[-1]) if len(ends) else 0)
+                pair_links.append(np.unique(ends[ends >= 0]))
+            blocks[k, LINK_START], at = at, at + (len(pair_links[-1]) if len(ends) else 0)
             blocks[k, LINK_END] = at
-        self._hold = hold._replace(blocks=blocks, pair_links=np.concatenate(touched), path=path, stop=stop)
+        self._constraint = constraint._replace(
+            blocks=blocks, pair_links=np.concatenate(pair_links), path=path, stop=stop
+        )
 
     def _located(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the clusters (k,) of links, and their poses (k, 12) there."""
@@ -168,11 +174,9 @@ class HeldAdaptiveStepper(AdaptiveStepper):
         moving = cluster >= 0
         return Wrenches(np.ascontiguousarray(cluster[moving]), np.ascontiguousarray(data[moving]))
 
-    def _placed_table(
-        self, cluster: np.ndarray, pose: np.ndarray, freedom: np.ndarray, coordinate: np.ndarray
-    ) -> Table:
+    def _placed_table(self, cluster: np.ndarray, pose: np.ndarray, dof: np.ndarray, coordinate: np.ndarray) -> Table:
         """Return the table of rows on the hybrid body; rows that cannot act become springs without stiffness."""
-        table = self.holding.table
+        table = self.constraint_set.table
         link, frame = table.pair_link.copy(), table.pair_frame.copy()
         for k in range(len(link)):
             for end in range(2):
@@ -186,10 +190,10 @@ class HeldAdaptiveStepper(AdaptiveStepper):
         place, share, target = table.place.copy(), table.share.copy(), table.target.copy()
         for c in range(2):
             on = np.flatnonzero(place[:, c] >= 0)
-            still = on[freedom[table.place[on, c]] < 0]
+            still = on[dof[table.place[on, c]] < 0]
             target[still, 0] -= share[still, c] * self._engine.q[table.place[still, 2 + c]]
             share[still, c] = 0.0
-            place[on, c], place[on, 2 + c] = freedom[table.place[on, c]], coordinate[table.place[on, 2 + c]]
+            place[on, c], place[on, 2 + c] = dof[table.place[on, c]], coordinate[table.place[on, 2 + c]]
         acts = np.zeros(len(table.joint), bool)
         for slot in range(2):
             used = np.flatnonzero(table.row_pair[:, slot] >= 0)
@@ -207,67 +211,67 @@ class HeldAdaptiveStepper(AdaptiveStepper):
         start = self._state()
         taken, status = self._take_all(n, dt, time)
         while status == MORE_ROOM:
-            self._go_back(start)
-            kept = {name: getattr(self._hold, name) for name in ("blocks", "pair_links", "path", "stop")}
-            self.holding.grow()
-            self._hold = self.holding.hold._replace(**kept)
+            self._restore(start)
+            current = {name: getattr(self._constraint, name) for name in ("blocks", "pair_links", "path", "stop")}
+            self.constraint_set.grow()
+            self._constraint = self.constraint_set.constraint._replace(**current)
             taken, status = self._take_all(n, dt, time)
         if taken < n and len(self._spans) > 1:
             # One block failed: all go back and take the steps that every block can.
-            self._go_back(start)
+            self._restore(start)
             self._take_all(taken, dt, time)
-        if status and self.holding.explain(int(status), "") is None:
-            status = self._whole_status(int(status))
+        if status and self.constraint_set.explain(int(status), "") is None:
+            status = self._model_status(int(status))
         return taken, int(status)
 
     def _take_all(self, n: int, dt: float, time: float) -> tuple[int, int]:
         """Take n steps with every block; after a failure they may be at different steps."""
         body, e, substeps = self._body, self._engine, 2 if self._code == RK4 else 1
         taken, status, _ = take_constrained_steps(
-            self._links, self._cut_drives, body.springs, self._table, self.holding.own, self._spans, 0,
-            len(self._spans), e.span, self._code, n, substeps, dt / substeps, time, body.tau, self._held_wrenches,
-            e.step_work, self._pull, e.buffers, self._hold, body.q, body.qd,
+            self._links, self._cut_drives, body.springs, self._table, self.constraint_set.own, self._spans, 0,
+            len(self._spans), e.span, self._code, n, substeps, dt / substeps, time, body.tau, self._cluster_wrenches,
+            e.step_work, self._pull, e.buffers, self._constraint, body.q, body.qd,
         )  # fmt: skip
         return int(taken), int(status)
 
     def _state(self) -> dict[str, np.ndarray]:
         """Return what steps change of the hybrid body and its rows."""
-        hold, nv, nq = self._hold, int(self._body.whole[DOF + 1]), int(self._body.whole[COORDINATE + 1])
+        constraint, nv, nq = self._constraint, int(self._body.whole[DOF + 1]), int(self._body.whole[COORDINATE + 1])
         return {
-            "q": self._body.q[:nq].copy(), "qd": self._body.qd[:nv].copy(), "near": hold.near.copy(),
-            "compounds": hold.state[self.holding.table.compound[:, 0], COORDINATES:ROWS],
+            "q": self._body.q[:nq].copy(), "qd": self._body.qd[:nv].copy(), "near": constraint.near.copy(),
+            "compounds": constraint.state[self.constraint_set.table.compound[:, 0], COORDINATES:ROWS],
         }  # fmt: skip
 
-    def _go_back(self, start: dict[str, np.ndarray]) -> None:
+    def _restore(self, start: dict[str, np.ndarray]) -> None:
         """Return to what `_state` gave."""
-        hold = self._hold
+        constraint = self._constraint
         self._body.q[: len(start["q"])], self._body.qd[: len(start["qd"])] = start["q"], start["qd"]
-        hold.near[:] = start["near"]
-        hold.state[self.holding.table.compound[:, 0], COORDINATES:ROWS] = start["compounds"]
+        constraint.near[:] = start["near"]
+        constraint.state[self.constraint_set.table.compound[:, 0], COORDINATES:ROWS] = start["compounds"]
 
     # Rows as known forces
 
-    def _row_forces(self) -> np.ndarray:
+    def _row_joint_forces(self) -> np.ndarray:
         """Return the joint forces of rows on coordinates in the last step."""
-        table, lam = self.holding.table, self.holding.hold.multipliers
+        table, lam = self.constraint_set.table, self.constraint_set.constraint.multipliers
         out = np.zeros(self._model.nv)
         for c in range(2):
             on = table.place[:, c] >= 0
             np.add.at(out, table.place[on, c], table.share[on, c] * lam[on])
         return out
 
-    def _with_rows(self, wrenches: Wrenches) -> Wrenches:
+    def _with_row_wrenches(self, wrenches: Wrenches) -> Wrenches:
         """Return the wrenches with those of the rows between frames in the last step added."""
-        table, hold = self.holding.table, self.holding.hold
+        table, constraint = self.constraint_set.table, self.constraint_set.constraint
         if not len(table.pair_link):
             return wrenches
         total = np.zeros((len(table.pair_link), 6))
         for slot in range(2):
             on = table.row_pair[:, slot] >= 0
-            parts = hold.wrench[on, 6 * slot : 6 * slot + 6] * hold.multipliers[on, None]
+            parts = constraint.wrench[on, 6 * slot : 6 * slot + 6] * constraint.multipliers[on, None]
             np.add.at(total, table.row_pair[on, slot], parts)
         links, rows = [wrenches.link], [wrenches.data]
-        gap = hold.state[:, GAP : GAP + 3]
+        gap = constraint.state[:, GAP : GAP + 3]
         for end, sign in ((0, -1.0), (1, 1.0)):
             on = table.pair_link[:, end] >= 0
             torque = total[on, :3] + (np.cross(gap[on], total[on, 3:]) if end == 0 else 0.0)
@@ -280,26 +284,26 @@ class HeldAdaptiveStepper(AdaptiveStepper):
 
     def grab(self, grip: Grip) -> Stepper:
         """Add a grip; see `Stepper`."""
-        self.holding.grips.append(grip)
+        self.constraint_set.grips.append(grip)
         self.reset_grips()
         return self
 
     def release(self, grip: Grip) -> None:
         """Remove a grip."""
-        self.holding.grips.remove(grip)
+        self.constraint_set.grips.remove(grip)
         self.reset_grips()
 
     def move_grip(self, grip: Grip) -> None:
         """Take the target of a grip, which has changed."""
-        self.holding.move_grip(grip)
+        self.constraint_set.move_grip(grip)
 
     def grip_force(self, grip: Grip) -> np.ndarray:
         """Return the force (3,) of a grip in the last step, world axes [N]."""
-        return self.holding.grip_force(grip)
+        return self.constraint_set.grip_force(grip)
 
     def reset_grips(self) -> None:
         """Set up the rows of all grips again; the next step begins with an update."""
-        self.holding.build()
+        self.constraint_set.build()
         self._prepare_rows()
         self._engine.regions.counts[rg.UNTIL], self._engine.regions.counts[rg.CHECK] = 0, 1
 
@@ -310,22 +314,23 @@ class HeldAdaptiveStepper(AdaptiveStepper):
 
     def loop_forces(self, name: str) -> np.ndarray:
         """Return the forces applied to a loop joint, to be written."""
-        forces, new = self.holding.push(name)
+        forces, new = self.constraint_set.push(name)
         if new:
             self._prepare_rows()
         return forces
 
     def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
         """Return (error, joint, message) of a failure the rows caused, else None."""
-        return self.holding.explain(status, where)
+        return self.constraint_set.explain(status, where)
 
     def state_arrays(self) -> dict[str, np.ndarray]:
         """Return what `AdaptiveStepper` does, and the rows' last forces and turns."""
-        hold = self.holding.hold
+        constraint = self.constraint_set.constraint
         return super().state_arrays() | {
-            "near": hold.near.copy(), "multipliers": hold.multipliers.copy(), "wrench": hold.wrench.copy(),
-            "gap": hold.state[:, GAP : GAP + 3].copy(), "own_tau": self.holding.own.tau.copy(),
-            "compounds": hold.state[self.holding.table.compound[:, 0], COORDINATES:ROWS],
+            "near": constraint.near.copy(), "multipliers": constraint.multipliers.copy(),
+            "wrench": constraint.wrench.copy(),
+            "gap": constraint.state[:, GAP : GAP + 3].copy(), "own_tau": self.constraint_set.own.tau.copy(),
+            "compounds": constraint.state[self.constraint_set.table.compound[:, 0], COORDINATES:ROWS],
         }  # fmt: skip
 
     def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
@@ -334,11 +339,15 @@ class HeldAdaptiveStepper(AdaptiveStepper):
         self._table = None
         if "near" not in arrays:  # of a stepper without rows
             return
-        hold = self.holding.hold
-        hold.near[:], hold.multipliers[:], hold.wrench[:] = arrays["near"], arrays["multipliers"], arrays["wrench"]
-        hold.state[:, GAP : GAP + 3] = arrays["gap"]
-        hold.state[self.holding.table.compound[:, 0], COORDINATES:ROWS] = arrays["compounds"]
-        self.holding.own.tau[:] = arrays["own_tau"]
+        constraint = self.constraint_set.constraint
+        constraint.near[:], constraint.multipliers[:], constraint.wrench[:] = (
+            arrays["near"],
+            arrays["multipliers"],
+            arrays["wrench"],
+        )
+        constraint.state[:, GAP : GAP + 3] = arrays["gap"]
+        constraint.state[self.constraint_set.table.compound[:, 0], COORDINATES:ROWS] = arrays["compounds"]
+        self.constraint_set.own.tau[:] = arrays["own_tau"]
 
     def take_over(self, other: AdaptiveStepper) -> None:
         """Go on from the state of another stepper of the same model."""
@@ -347,7 +356,7 @@ class HeldAdaptiveStepper(AdaptiveStepper):
 
     def stats(self) -> dict[str, Any]:
         """Return what `AdaptiveStepper` does, and what the rows did."""
-        report = self.holding.hold.report
+        report = self.constraint_set.constraint.report
         return super().stats() | {
             "rows": int(report[0]), "rank": int(report[1]), "projection_iterations": int(report[2]),
             "joint_error": float(report[3]),

@@ -47,7 +47,7 @@ _LONGEST = 1.0 / 480.0
 _SOFT, _FIRM = 20.0, 10.0
 # Overlap pushed out by hard contacts per second.
 _RATE = 10.0
-# Islands of at most this many contacts are met firm, with masses this far apart hard.
+# Contacts of islands with at most this many are firm, those of masses this far apart hard.
 _SMALL, _RATIO = 200.0, 100.0
 # An island slower than this for so long sleeps [m/s, s].
 _SLOW, _PATIENCE = 5e-3, 0.5
@@ -85,7 +85,7 @@ class ImpulsesStepper(AttachedState):
         self._wake()
 
     def rows_changed(self) -> None:
-        """Take note that there are other rows."""
+        """Set up what depends on the rows."""
         model, whole = self._model, self.whole
         rows = len(whole.table.joint)
         friction_rows, most = _friction_rows(model, whole) if self._rubs else ([], [])
@@ -173,8 +173,8 @@ class ImpulsesStepper(AttachedState):
             return self._take_events(n, dt, forces)
         drives, tau = self._all_drives(forces)
         driven = bool(len(drives.place) or len(drives.ball_place) or tau.any())
-        held = self.whole.system.row_start[self.whole.equality_count]
-        general = driven or len(self._rows.friction_rows) or self.whole.table.target[:held].any()
+        equality_rows = self.whole.system.row_start[self.whole.equality_count]
+        general = driven or len(self._rows.friction_rows) or self.whole.table.target[:equality_rows].any()
         loose = None if general else self._balls
         substeps = self._options.substeps or max(1, math.ceil(dt / _LONGEST - 1e-9))
         h = dt / substeps
@@ -228,7 +228,7 @@ class ImpulsesStepper(AttachedState):
     # Contacts
 
     def contacts(self) -> list[Contact]:
-        """Return what touches, or is about to, as of the last step."""
+        """Return the contacts of the last step, gaps up to the margin included."""
         model, d = self._model, self._detector
         owner = {shape.name: shape.body for shape in model.shapes}
         out, dt = [], self._last[0]
@@ -294,8 +294,8 @@ class ImpulsesStepper(AttachedState):
     def state_arrays(self) -> dict[str, np.ndarray]:
         """Return poses, velocities, sleep, and impulses of contacts by name."""
         count = int(self._cache.count[0])
-        met = {} if self._billiard is None else {"collisions": self._billiard.collision_pairs.count.copy()}
-        return super().state_arrays() | met | {
+        collisions = {} if self._billiard is None else {"collisions": self._billiard.collision_pairs.count.copy()}
+        return super().state_arrays() | collisions | {
             "asleep": self._bulk.asleep.copy(), "calm": self._bulk.calm.copy(),
             "list_contacts": self._cache.name[:count].copy(), "list_impulses": self._cache.impulse[:count].copy(),
         }  # fmt: skip
@@ -318,7 +318,7 @@ class ImpulsesStepper(AttachedState):
     # Reports
 
     def energy_and_momentum(self, forces: Forces) -> tuple[float, ...] | None:
-        """Return energy and momentum of the bodies where joints hold them, which may be open a little; else None."""
+        """Return energy and momentum of the bodies where there are joints, which may be open a little; else None."""
         if not self.whole.equality_count:
             return None
         kinetic, potential, *momentum = self._energies_on_joints()
@@ -427,7 +427,7 @@ def _friction_rows(model: Model, whole: Maximal) -> tuple[list[int], list[float]
     for c in range(len(start) - 1):
         r = int(start[c])
         if table.role[r] == DRIVE and table.drive[r, 1] < model.nv:
-            # of a ball's three rows each stands alone, with the place of the joint's first freedom plus its axis
+            # each of a ball's three rows is a constraint of its own, with the joint's first dof plus its axis
             force = float(model.arrays.friction[int(table.drive[r, 1])])
             if force > 0.0:
                 constraints.append(c)

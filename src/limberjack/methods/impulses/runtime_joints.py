@@ -1,6 +1,6 @@
-"""Joints made and let go while running, by hand and by rules, over the state in maximal coordinates.
+"""Joints attached and detached while running, by calls and by rules, in maximal coordinates.
 
-The rows of such joints stand after those of the model that hold. When the set changes, tables and solver are made anew
+The rows of such joints follow the equalities of the model. When the set changes, tables and solver are set up again
 in Python; the compiled steps know no difference. Everything follows from the list of joints, never from how it came
 about, so that snapshots are exact.
 """
@@ -55,7 +55,7 @@ class AttachedState(MaximalState, Stepper):
         self._filters = self._detector.filters
         self._attached: list[RuntimeJoint] = []
         self._rules: list[Proximity] = []
-        self._spent: list[set[tuple[int, int]]] = []  # per rule, pairs let go by hand that were not apart since
+        self._spent: list[set[tuple[int, int]]] = []  # per rule, pairs detached by a call that were not apart since
         self._since_look = 0
         self._watched: list[Any] = []  # per rule, the spots of its points and others
         # rounds of contacts and joints solve with one factor many times over: loops are best part of it
@@ -79,7 +79,7 @@ class AttachedState(MaximalState, Stepper):
     def _link_of(self, body: str) -> int:
         return -1 if body == WORLD else int(self._model.arrays.body_link[self._model.body_index(body)])
 
-    def _spots(self, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    def _points_of(self, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Return the links of named points, -1 = none, and their places there from the com, or in the world."""
         points = {point.name: point for point in self._model.points}
         links, places = np.full(len(names), -1, np.int64), np.zeros((len(names), 3))
@@ -93,9 +93,9 @@ class AttachedState(MaximalState, Stepper):
                     places[k] -= self.whole.center[links[k]]
         return links, places
 
-    def _where(self, spots: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    def _positions(self, points_on_links: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         """Return where the points of `_spots` are in the world, (n, 3)."""
-        links, places = spots
+        links, places = points_on_links
         out, moving = places.copy(), links >= 0
         pose = self._s.pose[links[moving]]
         turn = matrix_from_quaternion(pose[:, 3:7])
@@ -132,12 +132,12 @@ class AttachedState(MaximalState, Stepper):
         return replace(joint, axis=(1.0, 0.0, 0.0), axis2=(0.0, 1.0, 0.0)) if kind == "universal" else joint
 
     def attach(self, joint: Joint, time: float, over: float, *, collide: bool) -> None:
-        """Let a joint hold from now on; what it is open by is closed within `over` seconds."""
+        """Add a joint; its gap is closed within `over` seconds."""
         self._time = time
         self._change([*self._attached, RuntimeJoint(joint, since=time, over=over, collide=collide)])
 
     def detach(self, name: str) -> None:
-        """Let a joint made while running go; the rule that made it waits until its points have been apart."""
+        """Remove a joint made while running; the rule that made it waits until its points have been apart."""
         self._take_edits()
         names = [one.joint.name for one in self._attached]
         if name not in names:
@@ -149,7 +149,7 @@ class AttachedState(MaximalState, Stepper):
         self._change([one for one in self._attached if one is not gone])
 
     def _change(self, attached: list[RuntimeJoint]) -> None:
-        """Go on with other joints; the bodies of those that come or go wake."""
+        """Continue with other joints; the bodies of those attached or detached wake."""
         known = self._with_angles()
         names = {one.joint.name for one in attached}
         moved = [one.joint for one in self._attached if one.joint.name not in names]
@@ -183,7 +183,7 @@ class AttachedState(MaximalState, Stepper):
         self._read = False
 
     def rows_changed(self) -> None:
-        """Take note that there are other rows."""
+        """Set up what depends on the rows."""
 
     def _all_filters(self) -> Filters:
         """Return the pairs that do not collide, those of attached bodies among them."""
@@ -203,7 +203,9 @@ class AttachedState(MaximalState, Stepper):
 
     def _terms(self, count: int) -> list[slice]:
         """Return the terms of each of `count` joints made while running."""
-        starts = self.whole.table.term_start[self.whole.system.row_start[self._base.equality_count : self._base.equality_count + count + 1]]
+        starts = self.whole.table.term_start[
+            self.whole.system.row_start[self._base.equality_count : self._base.equality_count + count + 1]
+        ]
         return [slice(first, last) for first, last in pairwise(starts.tolist())]
 
     def _with_angles(self) -> dict[str, RuntimeJoint]:
@@ -226,13 +228,13 @@ class AttachedState(MaximalState, Stepper):
         return tuple(self._rules)
 
     def add_rule(self, rule: Proximity) -> None:
-        """Let a rule hold from now on."""
+        """Attach and detach joints by a rule from now on."""
         self._rules.append(rule.checked(self._model))
         self._spent.append(set())
-        self._watched.append((self._spots(rule.points), self._spots(rule.others)))
+        self._watched.append((self._points_of(rule.points), self._points_of(rule.others)))
 
     def remove_rule(self, rule: Proximity) -> None:
-        """Forget a rule and let go what it joined."""
+        """Drop a rule and detach the joints it made."""
         if rule not in self._rules:
             raise StateError(f"{rule} is no rule of this simulation, which has {len(self._rules)}")
         self._take_edits()
@@ -246,19 +248,19 @@ class AttachedState(MaximalState, Stepper):
         ]
         del self._rules[at], self._spent[at], self._watched[at]
 
-    def _obey(self, time: float) -> None:
-        """Look at the points of the rules whose turn it is; join and let go."""
+    def _apply_rules(self, time: float) -> None:
+        """Check the points of the rules that are due; attach and detach."""
         self._time, wanted, changed = time, list(self._attached), False
         for k, rule in enumerate(self._rules):
             if self._since_look % rule.every:
                 continue
-            points, others = (self._where(spots) for spots in self._watched[k])
+            points, others = (self._positions(points_on_links) for points_on_links in self._watched[k])
             apart = np.sqrt(((points[:, None] - others[None]) ** 2).sum(axis=2))
             self._spent[k] = {pair for pair in self._spent[k] if apart[pair] <= rule.distance}
-            held = {one.made_by[1]: one.made_by[2] for one in self._attached if one.made_by[0] == k}
-            chosen = chosen_pairs(rule, apart, held, self._spent[k])
+            current = {one.made_by[1]: one.made_by[2] for one in self._attached if one.made_by[0] == k}
+            chosen = chosen_pairs(rule, apart, current, self._spent[k])
             stay = [one for one in wanted if one.made_by[0] != k or chosen[one.made_by[1]] == one.made_by[2]]
-            new = [(i, int(j)) for i, j in enumerate(chosen) if j >= 0 and held.get(i) != j]
+            new = [(i, int(j)) for i, j in enumerate(chosen) if j >= 0 and current.get(i) != j]
             changed = changed or len(stay) < len(wanted) or bool(new)
             wanted = [*stay, *(self._made(k, rule, i, j, time) for i, j in new)]
         if changed:
@@ -271,7 +273,7 @@ class AttachedState(MaximalState, Stepper):
         turn, at = self.body_pose(parent.body)
         place: Any = parent.position
         if not rule.snap:
-            place = turn.T @ (self._where(self._spots((child.name,)))[0] - at)
+            place = turn.T @ (self._positions(self._points_of((child.name,)))[0] - at)
         frame = {"world": np.eye(3), "point": self.body_pose(child.body)[0], "other": turn}[rule.axis_in]
         axis = frame @ np.array(rule.axis)
         name = f"rule {k}: {child.name}, {parent.name}"
@@ -283,7 +285,7 @@ class AttachedState(MaximalState, Stepper):
     def steps_ahead(self, n: int, dt: float, time: float) -> int:
         """Do what is due before a step; return how many of n steps can be taken at once."""
         if self._rules and n:
-            self._obey(time)
+            self._apply_rules(time)
             n = min(n, *(rule.every - self._since_look % rule.every for rule in self._rules))
         end = set_targets(self._base, self.whole, self._attached, time, dt) if self._attached else math.inf
         return n if end == math.inf else min(n, max(1, math.ceil((end - time) / dt - 1e-6)))
@@ -323,7 +325,7 @@ class AttachedState(MaximalState, Stepper):
             self._change(attached)
             self._q[:], self._qd[:] = q, qd
         self._attached, self._rules, self._spent, self._since_look = attached, rules, spent, count
-        self._watched = [(self._spots(rule.points), self._spots(rule.others)) for rule in rules]
+        self._watched = [(self._points_of(rule.points), self._points_of(rule.others)) for rule in rules]
         own = inserted_terms(self._base, self.whole)
         near = np.insert(arrays["near"], own.start, np.zeros(own.stop - own.start))
         super().set_state_arrays({**arrays, "near": near})
@@ -335,8 +337,8 @@ class AttachedState(MaximalState, Stepper):
 
 def _require_places(attached: list[RuntimeJoint], rules: list[Proximity], spent: list[set[tuple[int, int]]]) -> None:
     """Raise ValueError where a joint or a pair names a rule or a point that is not there."""
-    told = [one.made_by for one in attached if one.made_by[0] >= 0]
-    told += [(k, *pair) for k, pairs in enumerate(spent) for pair in pairs]
-    for k, i, j in told:
+    named = [one.made_by for one in attached if one.made_by[0] >= 0]
+    named += [(k, *pair) for k, pairs in enumerate(spent) for pair in pairs]
+    for k, i, j in named:
         if not (k < len(rules) == len(spent) and 0 <= i < len(rules[k].points) and 0 <= j < len(rules[k].others)):
             raise ValueError(f"no point {i} or {j} in rule {k}")

@@ -123,7 +123,7 @@ class MultipliersStepper(MaximalState, Stepper):
     def grab(self, grip: Grip) -> Stepper:
         """Add a grip; see `Stepper`."""
         if self.whole.bodies.kind[grip.link] >= SCALABLE:
-            raise UnsupportedByMethod("grips hold bodies that keep their size only")
+            raise UnsupportedByMethod("grips act on bodies that keep their size only")
         self._regrip([*self._grips, grip])
         return self
 

@@ -1,5 +1,8 @@
 """Options of the method `multipliers`."""
 
+# Values from users are checked whatever their annotations say.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -89,14 +92,14 @@ class Multipliers(Method):
         has_contacts = "contacts" in model.features() and "contacts" not in ignored
         unsymmetric_rows = [] if "loops" in ignored else unsymmetric_joints(model.spec)
         if unsymmetric_rows:
-            from limberjack.methods.multipliers.unsymmetric_rows import SlantedStepper
+            from limberjack.methods.multipliers.unsymmetric_rows import UnsymmetricStepper
 
             if has_contacts:
                 raise UnsupportedByMethod(
                     f'constraint "{unsymmetric_rows[0].name}" has forces along other directions than its rows, which '
                     'exclude contacts; to run without: ignore="contacts"'
                 )
-            return SlantedStepper(model, self, ignored)
+            return UnsymmetricStepper(model, self, ignored)
         if self.solver in ("krylov", "dense"):
             from limberjack.methods.multipliers.alternatives import AlternativeStepper
 
@@ -104,9 +107,9 @@ class Multipliers(Method):
                 raise UnsupportedByMethod(f'solver "{self.solver}" knows no contacts; use solver "tree"')
             return AlternativeStepper(model, self, ignored)
         if has_contacts:
-            from limberjack.methods.multipliers.contacts import TouchingStepper
+            from limberjack.methods.multipliers.contacts import ContactStepper
 
-            return TouchingStepper(model, self, ignored)
+            return ContactStepper(model, self, ignored)
         from limberjack.methods.multipliers.method import MultipliersStepper
 
         return MultipliersStepper(model, self, ignored)

@@ -2,8 +2,8 @@
 
     rows -> factor -> solve primary -> anticipate auxiliary, their matrix not symmetric -> integrate -> project
 
-Forces K^T mu hold rows J a + c = 0: friction of a sliding point, a motor that pushes aside. All rows that are no part
-of the forest are answered over it together (`solvers/slanted.py`); those with K = J are held as ever. Positions and
+Forces K^T mu satisfy rows J a + c = 0: friction of a sliding point, a motor that pushes aside. All rows outside
+the forest are solved over it together (`linear/unsymmetric.py`), those with K = J among them. Positions and
 velocities are projected in the metric of the mass, without friction.
 
 Baraff 1996, section 8: "non-workless" forces.
@@ -29,37 +29,39 @@ from limberjack.methods.stepper import Forces
 from limberjack.model.model import Model
 from limberjack.model.registered import CONSTRAINT_KINDS, RegisteredConstraint, unsymmetric_joints
 
-__all__ = ["SlantedStepper"]
+__all__ = ["UnsymmetricStepper"]
 
 _ACCELERATION = 2
 _LEFT = 1e-6
 
 
-class SlantedStepper(AlternativeStepper):
+class UnsymmetricStepper(AlternativeStepper):
     """Takes the steps of `Multipliers` for models with constraints that have forces of their own."""
 
     # forces along other directions follow from those at the start of the step
     _halfway = False
 
     def __init__(self, model: Model, options: Multipliers, ignored: frozenset[str]) -> None:
-        self._slanted, self._at = unsymmetric_joints(model.spec), 0.0
-        name = self._slanted[0].name
+        self._unsymmetric, self._time_of_rows = unsymmetric_joints(model.spec), 0.0
+        name = self._unsymmetric[0].name
         if options.integrator not in ("semi_implicit", "euler") or options.order == "first":
             raise StateError(
                 f'constraint "{name}" has forces of its own, which integrators "semi_implicit" and "euler" of second '
                 f'order take, not "{options.integrator}" of order "{options.order}"'
             )
         if options.solver not in ("auto", "tree"):
-            raise StateError(f'constraint "{name}" has forces of its own, which solver "{options.solver}" cannot meet')
+            raise StateError(
+                f'constraint "{name}" has forces of its own, which solver "{options.solver}" does not support'
+            )
         super().__init__(model, replace(options, solver="dense"), ignored)
         whole = self.whole
-        if self._count > self._held_rows:
+        if self._count > self._equality_rows:
             raise UnsupportedByMethod(
-                f'joint "{self._joint_name(self._held_rows)}" has limits, and constraint "{name}" forces of its own: '
-                'together they may have no solution; to run without: ignore="limits"'
+                f'joint "{self._joint_name(self._equality_rows)}" has limits, and constraint "{name}" forces of its '
+                'own: together they may have no solution; to run without: ignore="limits"'
             )
         index = {word: k for k, word in enumerate(whole.names[: whole.equality_count])}
-        self._places = {joint.name: index[joint.name] for joint in self._slanted}
+        self._places = {joint.name: index[joint.name] for joint in self._unsymmetric}
         free = np.arange(len(whole.names)) < whole.equality_count
         free[list(self._places.values())] = False
         parts = split(whole.system, free & may_be_primary(whole))
@@ -69,7 +71,7 @@ class SlantedStepper(AlternativeStepper):
         auxiliary = parts.auxiliary[parts.auxiliary < whole.equality_count]
         rows = [np.arange(int(start[c]), int(start[c + 1])) for c in auxiliary.tolist()]
         self._auxiliary = np.concatenate(rows).astype(np.int64) if rows else np.zeros(0, np.int64)
-        for joint in self._slanted:
+        for joint in self._unsymmetric:
             self._require_solids(joint)
 
     def _require_solids(self, joint: RegisteredConstraint) -> None:
@@ -89,43 +91,45 @@ class SlantedStepper(AlternativeStepper):
         return int(a), int(b)
 
     def _set(self, mode: int, h: float, forces: Forces, time: float) -> None:
-        self._at = time
+        self._time_of_rows = time
         super()._set(mode, h, forces, time)
 
-    def _solve(self, mode: int, touch: float) -> tuple[np.ndarray, int]:
+    def _solve(self, mode: int, active_tolerance: float) -> tuple[np.ndarray, int]:
         """Return accelerations, changes of velocity or displacements (nu,), and a status."""
         if mode != _ACCELERATION:
-            return super()._solve(mode, touch)
+            return super()._solve(mode, active_tolerance)
         system, e = self.whole.system, self._e
-        if factor(system, self._forest, e.m, e.j, self._give, self._factor) != 0:
+        if factor(system, self._forest, e.m, e.j, self._compliance, self._factor) != 0:
             return self._f, STUCK
         rows = np.zeros((self._count, len(self._f)))
         rows[self._row, self._in_u] = e.j[self._in_j]
         along = rows.copy()
-        for joint in self._slanted:
+        for joint in self._unsymmetric:
             first = int(system.row_start[self._places[joint.name]])
             for k, wrench in enumerate(self._wrenches(joint)):
                 along[first + k] = self._force(joint, wrench)
         mine = self._auxiliary
         found = solve_unsymmetric(
-            system, self._forest, self._factor, self._f, self._side, rows[mine], self._side[mine], along[mine]
+            system, self._forest, self._factor, self._f, self._rhs, rows[mine], self._rhs[mine], along[mine]
         )
         self._lam[:] = found.lam[: self._count]
         self._lam[mine] = found.mu
         self._rank = found.rank
-        # rows that depend on each other leave rounding; more is what no forces along these directions can hold
-        met = np.isfinite(found.a).all() and found.residual <= _LEFT * (1.0 + np.abs(self._side[mine]).max(initial=0.0))
-        return found.a, 0 if met else STUCK
+        # dependent rows leave rounding; a larger residual means that no forces along these directions satisfy the rows
+        solved = np.isfinite(found.a).all() and found.residual <= _LEFT * (
+            1.0 + np.abs(self._rhs[mine]).max(initial=0.0)
+        )
+        return found.a, 0 if solved else STUCK
 
     def _wrenches(self, joint: RegisteredConstraint) -> np.ndarray:
-        """Return (rows, 6) torques and forces on the child that hold each value of a constraint, in world axes."""
+        """Return (rows, 6) torques and forces on the child along which each row of a constraint acts, in world axes."""
         kind, s = CONSTRAINT_KINDS[joint.kind], self._e.state[self._pair_of(joint)]
         axes, other = s[AXES_A : AXES_A + 9].reshape(3, 3), s[AXES_B : AXES_B + 9].reshape(3, 3)
         gap, turn = s[GAP : GAP + 3], s[TURN_A : TURN_A + 3]
         velocity = axes @ (s[RATE : RATE + 3] - np.cross(turn, gap))
         turning = axes @ (s[TURN_B : TURN_B + 3] - turn)
         assert kind.forces is not None
-        given = kind.forces(axes @ gap, axes @ other.T, velocity, turning, self._at, np.array(joint.data))
+        given = kind.forces(axes @ gap, axes @ other.T, velocity, turning, self._time_of_rows, np.array(joint.data))
         wrenches = np.asarray(given, float)
         if kind.rows == 1 and wrenches.shape == (6,):
             wrenches = wrenches[None]
