@@ -137,8 +137,8 @@ def _pictures(folder: Path, runs: list[Any], console: Any) -> list[tuple[Path, s
         tick()
         animate_pendulum(paths[1], pendulum, tick)
         _animate_humanoid(paths[2], humanoid, tick)
-    told = ("both motions and their energies", "the pendulum, twice as fast", "the humanoid, four times slower")
-    return list(zip(paths, told, strict=True))
+    captions = ("both motions and their energies", "the pendulum, twice as fast", "the humanoid, four times slower")
+    return list(zip(paths, captions, strict=True))
 
 
 @contextmanager

@@ -124,8 +124,8 @@ def _method(name: str) -> None:
         sim.apply_impulse("arm", impulse=(0.0, 0.0, 1.0))
 
 
-def _touching(name: str) -> None:
-    builder = Builder("touching")
+def _with_contacts(name: str) -> None:
+    builder = Builder("contacts")
     builder.add_shape_plane(WORLD)
     builder.add_body("box", mass=1.0, inertia=(0.1, 0.1, 0.1))
     builder.add_shape_box("box", (1.0, 1.0, 1.0))
@@ -141,12 +141,12 @@ def _boxes() -> None:
     boxes.lay(co.table, co.numbers, none, rest, new_link_map(model, tree))
 
 
-def _netted(name: str) -> None:
+def _with_net(name: str) -> None:
     Simulation(net(cells=4), name, dt=1e-3).step(2)
 
 
-def _colliding() -> None:
-    builder = Builder("colliding")
+def _events() -> None:
+    builder = Builder("events")
     builder.add_shape_plane(WORLD, restitution=1.0)
     builder.add_body("box", mass=1.0, inertia=(0.1, 0.1, 0.1), position=(0.0, 0.0, 2.0))
     builder.add_shape_box("box", (1.0, 1.0, 1.0), restitution=1.0)
@@ -160,15 +160,15 @@ def _reduced() -> None:
         Simulation(model, replace(method, integrator=integrator), ignore=ignored).step(2)
 
 
-def _balls() -> None:
-    builder = Builder("balls")
+def _ball_joints() -> None:
+    builder = Builder("ball_joints")
     builder.add_body("ball", mass=1.0, com=(0.5, 0.0, 0.0), inertia=(0.1, 0.1, 0.1))
     builder.add_joint_ball("joint", WORLD, "ball")
     Simulation(builder.build(), Multipliers(integrator="rattle", solver="sparse")).step(2)
 
 
-def _changing() -> None:
-    builder = Builder("changing")
+def _scalable() -> None:
+    builder = Builder("scalable")
     builder.add_body_scalable("puppet", mass=1.0, com=(0.5, 0.0, 0.0), inertia=(0.1, 0.1, 0.1))
     builder.add_joint_ball("joint", WORLD, "puppet")
     Simulation(builder.build(), "multipliers").step(2)
@@ -180,7 +180,7 @@ def _multipliers(**options: Any) -> None:
     )
 
 
-def _slanted() -> None:
+def _unsymmetric() -> None:
     whole = new_maximal(looped(), frozenset())
     system, nu = whole.system, int(whole.system.body_start[-1])
     tree = order_of(system, split(system, np.arange(len(whole.names)) < whole.equality_count))
@@ -224,25 +224,25 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     long = ("adaptive", "multipliers", "impulses")
     for name in long:
         yield f"method {name}", lambda name=name: _method(name)
-    yield "nets in impulses", lambda: _netted("impulses")
-    yield "contacts in full", lambda: _touching("full")
-    yield "multipliers, sparse", lambda: _netted("multipliers")
+    yield "nets in impulses", lambda: _with_net("impulses")
+    yield "contacts in full", lambda: _with_contacts("full")
+    yield "multipliers, sparse", lambda: _with_net("multipliers")
     yield "multipliers, sparse rattle", lambda: _multipliers(solver="sparse", integrator="rattle")
     yield "multipliers, rattle", lambda: _multipliers(integrator="rattle")
-    yield "contacts in impulses", lambda: _touching("impulses")
-    yield "contacts in multipliers", lambda: _touching("multipliers")
-    yield "collisions in impulses", _colliding
+    yield "contacts in impulses", lambda: _with_contacts("impulses")
+    yield "contacts in multipliers", lambda: _with_contacts("multipliers")
+    yield "collisions in impulses", _events
     for name in METHODS:
         if name not in long:
             yield f"method {name}", lambda name=name: _method(name)
     yield "multipliers, dense", lambda: _multipliers(solver="dense")
-    yield "multipliers, forces along other directions", _slanted
+    yield "multipliers, forces along other directions", _unsymmetric
     yield "multipliers, krylov", lambda: _multipliers(solver="krylov")
     yield "multipliers, reduced coordinates", _reduced
-    yield "multipliers, rattle of balls", _balls
-    yield "multipliers, bodies that change size", _changing
+    yield "multipliers, rattle on ball joints", _ball_joints
+    yield "multipliers, scalable bodies", _scalable
     yield "collision", _collision
-    yield "boxes of rigid parts", _boxes
+    yield "bounding volumes of rigid parts", _boxes
     yield "assembly", _assembly
     yield "energy, momentum, velocities", _measures
     yield "functions of a model", _functions

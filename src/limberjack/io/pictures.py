@@ -148,9 +148,9 @@ def _encode(
                 pictures.close()
             process.communicate()
             complaints.seek(0)
-            told = complaints.read().decode(errors="replace").strip()
+            message = complaints.read().decode(errors="replace").strip()
         if process.returncode or not made.is_file():
-            raise FileError(path, f"ffmpeg could not make the film: {told[-300:] or process.returncode}")
+            raise FileError(path, f"ffmpeg could not make the film: {message[-300:] or process.returncode}")
 
         def copy(file: BinaryIO) -> None:
             with open(made, "rb") as source_file:

@@ -46,10 +46,10 @@ def _poses(bones: list[Bone]) -> np.ndarray:
 
 def _mass_matrices(bones: list[Bone], masses: Masses, height: float, angles: np.ndarray) -> np.ndarray:
     """Return the (p, n, n) mass matrices, the six dofs of the pelvis first; all poses at once."""
-    poses, freedoms = angles.shape
-    columns = np.zeros((poses, 6, 6 + freedoms))
+    poses, dofs = angles.shape
+    columns = np.zeros((poses, 6, 6 + dofs))
     columns[:, range(6), range(6)] = 1.0
-    matrix = np.zeros((poses, 6 + freedoms, 6 + freedoms))
+    matrix = np.zeros((poses, 6 + dofs, 6 + dofs))
     zero = {"pelvis": np.zeros(3)}
     turn = {"pelvis": np.tile(np.eye(3), (poses, 1, 1))}
     place = {"pelvis": np.zeros((poses, 3))}
@@ -168,23 +168,23 @@ def _add_bones(
     builder.add_joint_free("root", WORLD, "pelvis", start=(0.0, 0.0, HIP * height + lift, 1.0, 0.0, 0.0, 0.0))
     turn, pull = 2 * math.pi * frequency, 2 * math.pi * tone
     for bone in bones:
-        felt = inertias[bone.name]
+        effective = inertias[bone.name]
         ranges = [bone.limits] + ([skeleton.NECK_BEND] if bone.joint == "neck" else [])
         options: dict[str, Any] = {
             "position": origin[bone.name] - origin[bone.parent],
-            "damping": damping * felt,
+            "damping": damping * effective,
         }
         if limits is not None:
             options["limits"] = [tuple(math.radians(x) for x in pair) for pair in ranges]
         if limits == "soft":
-            options |= {"limit_stiffness": turn**2 * felt, "limit_damping": 2 * _LIMIT_RATIO * turn * felt}
+            options |= {"limit_stiffness": turn**2 * effective, "limit_damping": 2 * _LIMIT_RATIO * turn * effective}
         if bone.joint == "neck":
             kind, start, own = "universal", 0.0, {"axis2": (1.0, 0.0, 0.0)}
         else:
             kind, start = "hinge", math.radians(bone.start)
             own = {"start": start}
         if tone:
-            options["motor"] = [Motor(kp=pull**2 * float(x), kd=2 * pull * float(x), target=start) for x in felt]
+            options["motor"] = [Motor(kp=pull**2 * float(x), kd=2 * pull * float(x), target=start) for x in effective]
         builder.add_joint(kind, bone.joint, bone.parent, bone.name, axis=bone.axis, **own, **options)
 
 
