@@ -330,7 +330,7 @@ class ContactRows:
         )
         self._e, self._base = new_evaluation(whole), base
         self._s = state._replace(
-            u=np.zeros_like(state.u), q=state.q.copy(), qd=state.qd.copy(), pressed=np.zeros(len(whole.table.joint)),
+            u=np.zeros_like(state.u), q=state.q.copy(), qd=state.qd.copy(), last_force=np.zeros(len(whole.table.joint)),
             report=np.zeros(4),
         )  # fmt: skip
         parts = split(system, np.arange(count) < base.equality_count)
