@@ -166,8 +166,8 @@ sim = lj.Simulation(scene.model, scene.method, scene.dt)
 ```
 
 `limberjack run pendulum --set links=50` runs the whole scene; `limberjack scenes` lists them. Options go by name.
-`lj.scenes.REFERENCES` has the published values of the IFToMM benchmark mechanisms, `lj.scenes.measured(sim, reference)` those
-of a simulation.
+`lj.scenes.REFERENCES` has the published values of the IFToMM benchmark mechanisms,
+`lj.scenes.measured(sim, reference)` those of a simulation.
 """
     ]
     for info in lj.scenes.describe():

@@ -113,6 +113,15 @@ def test_every_option_of_a_method_is_on_its_page(name):
         assert re.search(rf"`{option.name}`|\b{option.name}=", text), option.name
 
 
+def test_every_error_is_on_the_start_page():
+    """The table of errors has every public error."""
+    text = (DOCS / "index.md").read_text()
+    for name in lj.__all__:
+        value = getattr(lj, name)
+        if isinstance(value, type) and issubclass(value, lj.LimberjackError) and value is not lj.LimberjackError:
+            assert f"| `{name}` |" in text, name
+
+
 def test_every_integrator_is_described():
     """Each integrator stands in the README and on the page of the method."""
     for page in ("README.md", "docs/methods/full.md"):
