@@ -137,5 +137,5 @@ def draw(found: Crowd, folder: Path) -> list[tuple[Path, str]]:
     for k, moment in enumerate(found.times):
         path = folder / f"redon-fig1-{k + 1}.png"
         motion.save(path, time=moment, camera=found.scene.camera, width=1280, height=560)
-        out.append((path, f"figure 1: {int(found.budgets.sum()):,} of {total:,} joints simulated, {moment:.1f} s"))
+        out.append((path, f"figure 1: {int(found.budgets.sum()):,} of {total:,} joints simulated, {moment:g} s"))
     return out
