@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Iterable
+from enum import IntEnum
 from types import ModuleType
+from typing import Any
 
 __all__ = [
     "Diverged",
@@ -16,22 +18,55 @@ __all__ = [
     "ModelError",
     "ModelWarning",
     "StateError",
+    "Status",
     "UnknownName",
     "UnsupportedByMethod",
     "UnsupportedVersion",
     "require",
 ]
 
+_INDEX = 2**40  # indices of a status are smaller
+
+
+class Status(IntEnum):
+    """What a step returns to its driver: OK, or why it failed.
+
+    A status is a member plus an index, where one goes with it: `Status.NOT_FINITE + 3`, in kernels as in Python;
+    `Status.of` gives both back. Drivers repeat the step after MORE_ROWS, MORE_CONTACTS, IMPACT and NOT_CONVERGED; the
+    others become exceptions. How a solver of `linear` ended (converged, exhausted, dependent rows, no room) is about
+    numbers alone: it has codes of its own there, which the engines translate.
+    """
+
+    OK = 0
+    NOT_FINITE = 1 * _INDEX  # a velocity; index: dof, velocity of the bodies, or link, as `Stepper.explain` knows
+    POSE_NOT_FINITE = 2 * _INDEX  # a pose that contacts are searched at
+    NO_INERTIA = 3 * _INDEX  # a joint has no inertia to act on; index: dof
+    NO_LINK_INERTIA = 4 * _INDEX  # the inertia of a link is singular; index: link
+    NO_SPRING_FORCES = 5 * _INDEX  # implicit springs have no solution
+    OPEN_LOOP = 6 * _INDEX  # a loop joint cannot be closed; the gap and its row are in the report
+    INFEASIBLE = 7 * _INDEX  # no forces satisfy the constraints
+    MORE_ROWS = 8 * _INDEX  # more rows act at once than there is room for
+    MORE_CONTACTS = 9 * _INDEX  # more contacts than there is room for
+    IMPACT = 10 * _INDEX  # an impact on a rigid cluster: a region update precedes the step
+    NOT_CONVERGED = 11 * _INDEX  # an iteration over a step did not converge: it is divided
+    EVENT_REFUSED = 12 * _INDEX  # an event-driven collision that is not supported; index: 4 pair + reason
+
+    @staticmethod
+    def of(status: int) -> tuple[Status, int]:
+        """Return the member and the index of a status."""
+        index = int(status) % _INDEX
+        return Status(int(status) - index), index
+
 
 class LimberjackError(Exception):
     """Base of every error the package raises on purpose; goes from process to process whole."""
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         """Return what pickle builds the error from: its message and attributes, not what it was made from."""
         return _again, (type(self), self.args, self.__dict__)
 
 
-def _again(kind: type[LimberjackError], args: tuple, attributes: dict) -> LimberjackError:
+def _again(kind: type[LimberjackError], args: tuple[Any, ...], attributes: dict[str, Any]) -> LimberjackError:
     error = kind.__new__(kind, *args)
     error.__dict__.update(attributes)
     return error

@@ -252,7 +252,7 @@ def _checked_scales(name: str, kind: str, scale: Any, stiffness: Any, rest: Any)
     if kind not in BODY_KINDS:
         raise UnknownName("body kind", kind, f'body "{name}"', BODY_KINDS)
     size = BODY_KINDS[kind].scales
-    out = []
+    out: list[tuple[float, ...] | None] = []
     for word, value in (("scale", scale), ("scale_rest", rest)):
         if value is not None and size == 0:
             raise ModelError(f'body "{name}" is {kind}: it has no {word}')

@@ -8,7 +8,7 @@ whole tree that have no inertia to act on (`singular_link`).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ __all__ = [
     "has_degenerate_inertia",
     "inertia_problem",
     "inertia_six",
+    "is_iterable",
     "is_number",
     "limit",
     "name",
@@ -46,6 +47,11 @@ _SINGULAR = 1e-12
 def is_number(value: Any) -> bool:
     """Return whether `value` is one number: Python's, NumPy's, or an array without dimensions."""
     return isinstance(value, (int, float, np.number)) or (isinstance(value, np.ndarray) and value.ndim == 0)
+
+
+def is_iterable(value: Any) -> bool:
+    """Return whether `value` can be iterated over."""
+    return isinstance(value, Iterable)
 
 
 def number(value: Any, what: str, *, low: float | None = None, positive: bool = False, infinite: bool = False) -> float:

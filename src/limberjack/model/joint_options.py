@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 from limberjack.errors import ModelError, UnknownName
@@ -57,7 +56,7 @@ def checked_joint(
 
 def checked_axes(joint: str, axes: Any) -> tuple[Axis, ...]:
     """Return the axes of a compound joint with every value checked."""
-    given: tuple[Any, ...] = (axes,) if isinstance(axes, Axis) or not isinstance(axes, Iterable) else tuple(axes)
+    given: tuple[Any, ...] = (axes,) if isinstance(axes, Axis) or not check.is_iterable(axes) else tuple(axes)
     if not 1 <= len(given) <= 6:
         raise ModelError(f'compound joint "{joint}" takes 1 to 6 axes, got {len(given)}')
     return tuple(_checked_axis(joint, axis) for axis in given)
@@ -102,7 +101,8 @@ def _rotation(value: Any, what: str) -> tuple[float, ...]:
 
 def _spins(kind: str) -> list[tuple[int, int]]:
     """Return the indices (in q, in qd) of the balls of a kind."""
-    out, q, v = [], 0, 0
+    out: list[tuple[int, int]] = []
+    q = v = 0
     for motion, _ in KINDS[kind].motions:
         if motion == SPIN:
             out.append((q, v))
@@ -128,8 +128,8 @@ def _coordinates(value: Any, nq: int, spins: list[tuple[int, int]], what: str) -
 def _limits(value: Any, nv: int, spins: list[tuple[int, int]], what: str) -> tuple[Any, ...]:
     """Return one pair or None per dof; a ball has one pair (0, largest angle), at its first dof."""
     slots = [v for v in range(nv) if not any(s < v < s + 3 for _, s in spins)]
-    pairs = list(value) if isinstance(value, Iterable) else []
-    if len(pairs) == 2 and not any(isinstance(x, Iterable) or x is None for x in pairs):
+    pairs: list[Any] = list(value) if check.is_iterable(value) else []
+    if len(pairs) == 2 and not any(check.is_iterable(x) or x is None for x in pairs):
         pairs = [tuple(pairs)] * len(slots)
     if len(pairs) != len(slots):
         raise ModelError(f"{what}: {len(slots)} pairs (low, high) are needed, got {value!r}")
@@ -169,7 +169,7 @@ def _motor(motor: Any, what: str, size: int) -> Motor:
 def _motors(value: Any, nv: int, spins: list[tuple[int, int]], what: str) -> tuple[Motor | None, ...]:
     """Return one motor or None per dof; a ball's is at its first dof."""
     slots = [v for v in range(nv) if not any(s < v < s + 3 for _, s in spins)]
-    given = [value] * len(slots) if isinstance(value, Motor) or not isinstance(value, Iterable) else list(value)
+    given: list[Any] = list(value) if check.is_iterable(value) else [value] * len(slots)
     if len(given) != len(slots):
         raise ModelError(f"{what}: {len(slots)} motors are needed, got {len(given)}")
     out: list[Motor | None] = [None] * nv

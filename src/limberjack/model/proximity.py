@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from limberjack.errors import StateError, UnknownName
-from limberjack.model.check import number, unit
+from limberjack.model.check import is_iterable, number, unit
 from limberjack.model.model import Model
 
 __all__ = ["KINDS_ATTACHED", "NEIGHBOURS", "Proximity", "chosen_pairs"]
@@ -58,8 +57,8 @@ class Proximity:
 
     def __post_init__(self) -> None:
         for word in ("points", "others"):
-            given = getattr(self, word)
-            if isinstance(given, str) or not isinstance(given, Iterable):
+            given: Any = getattr(self, word)
+            if isinstance(given, str) or not is_iterable(given):
                 raise StateError(f'{word} must be names of points, like ("hook",), got {given!r}')
             object.__setattr__(self, word, tuple(map(str, given)))
         object.__setattr__(self, "axis", unit(self.axis, "axis"))
@@ -72,7 +71,7 @@ class Proximity:
         for word, choices in (("neighbours", NEIGHBOURS), ("axis_in", FRAMES)):
             if getattr(self, word) not in choices:
                 raise UnknownName(word, getattr(self, word), "lj.Proximity", choices)
-        if not isinstance(self.every, int) or isinstance(self.every, bool) or self.every < 1:
+        if type(self.every) is not int or self.every < 1:
             raise StateError(f"every must be a whole number of steps >= 1, got {self.every!r}")
 
     def checked(self, model: Model) -> Proximity:
@@ -93,8 +92,10 @@ class Proximity:
     @staticmethod
     def from_json(data: dict[str, Any]) -> Proximity:
         """Return the rule that `to_json` gave."""
-        numbers = {name: None if data[name] is None else float.fromhex(data[name]) for name in _NUMBERS}
-        return Proximity(**{**data, **numbers, "axis": tuple(map(float.fromhex, data["axis"]))})
+        given = dict(data)
+        given |= {name: None if data[name] is None else float.fromhex(data[name]) for name in _NUMBERS}
+        given["axis"] = tuple(map(float.fromhex, data["axis"]))
+        return Proximity(**given)
 
 
 def chosen_pairs(

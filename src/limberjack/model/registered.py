@@ -79,13 +79,13 @@ class ConstraintKind:
     """
 
     name: str
-    function: Callable
+    function: Callable[..., Any]
     rows: int
     one_sided: bool
     project: bool = False
     directions: tuple[tuple[float, ...], ...] | None = None
     limited: bool | None = None
-    forces: Callable | None = None
+    forces: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +101,10 @@ class RegisteredBodyKind:
 
     name: str
     size: int
-    place: Callable
-    kinetic: Callable
-    potential: Callable | None
-    center: Callable | None
+    place: Callable[..., Any]
+    kinetic: Callable[..., Any]
+    potential: Callable[..., Any] | None
+    center: Callable[..., Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,12 @@ REGISTERED_BODY_KINDS: dict[str, RegisteredBodyKind] = {}
 
 
 def register_constraint(
-    name: str, function: Callable, *, rows: int = 1, one_sided: bool = False, forces: Callable | None = None
+    name: str,
+    function: Callable[..., Any],
+    *,
+    rows: int = 1,
+    one_sided: bool = False,
+    forces: Callable[..., Any] | None = None,
 ) -> None:
     """Register a constraint kind for `Builder.add_constraint`; raise if the name is taken.
 
@@ -157,7 +162,7 @@ def register_constraint(
     KINDS[name] = Kind(name, (), (False,) * 6, coupled="registered", tree=False)
 
 
-def register_joint(name: str, project: Callable, *, locked: Any = None, limited: bool | None = None) -> None:
+def register_joint(name: str, project: Callable[..., Any], *, locked: Any = None, limited: bool | None = None) -> None:
     """Register a joint kind for `Builder.add_constraint`, given by a projection; raise if the name is taken.
 
     The projection returns the allowed state nearest to a given one, and defines the joint completely. It is called as
@@ -177,7 +182,7 @@ def register_joint(name: str, project: Callable, *, locked: Any = None, limited:
     """
     _require_new(name, project)
     directions = _checked_directions(name, locked)
-    given = None if directions is None else tuple(map(tuple, directions.tolist()))
+    given = None if directions is None else tuple(tuple(map(float, row)) for row in directions)
     for suffix in ("", LIMITS):
         kind = ConstraintKind(name + suffix, project, len(given or ()), suffix == LIMITS, True, given, limited)
         CONSTRAINT_KINDS[kind.name] = kind
@@ -213,10 +218,10 @@ def register_body_kind(
     name: str,
     *,
     size: int,
-    place: Callable,
-    kinetic: Callable,
-    potential: Callable | None = None,
-    center: Callable | None = None,
+    place: Callable[..., Any],
+    kinetic: Callable[..., Any],
+    potential: Callable[..., Any] | None = None,
+    center: Callable[..., Any] | None = None,
 ) -> None:
     """Register a body kind for `Builder.add_body_registered`; raise if the name is taken.
 
@@ -403,7 +408,7 @@ class Locks(NamedTuple):
 
 
 @cache
-def locks_of(name: str, project: Callable, data: tuple[float, ...], rows: int, limited: bool | None) -> Locks:
+def locks_of(name: str, project: Callable[..., Any], data: tuple[float, ...], rows: int, limited: bool | None) -> Locks:
     """Return what a projection locks, from samples of it; raise if it is no projection.
 
     Args:
@@ -414,16 +419,16 @@ def locks_of(name: str, project: Callable, data: tuple[float, ...], rows: int, l
         limited: whether there are limits; None = unknown.
     """
     box, rng = _Box(name, project, data), np.random.default_rng(0)
-    found, stopped, failures = 6, False, []
+    found, stopped, failures = 6, False, 0
     for k in range(_SAMPLES):
         wide = _SCALES[k % len(_SCALES)]
         state = wide * rng.normal(size=3), _rotation(np.clip(wide * rng.normal(size=3), -1.7, 1.7))
         try:
             target = box.target(*state)
-        except ModelError as error:
+        except ModelError:
             # a few states may have no nearest one, as the centre of a circle
-            failures.append(error)
-            if len(failures) == _SAMPLES:
+            failures += 1
+            if failures == _SAMPLES:
                 raise
             continue
         if np.abs(_error(target, box.target(*target))).max() > _FIXED_POINT:
@@ -438,7 +443,7 @@ def locks_of(name: str, project: Callable, data: tuple[float, ...], rows: int, l
     return locks
 
 
-def arguments(project: Callable) -> int:
+def arguments(project: Callable[..., Any]) -> int:
     """Return how many arguments a projection takes: 2, (x, q), or 3, the numbers of its joint too."""
     plain = getattr(project, "py_func", project)
     try:
@@ -451,7 +456,7 @@ def arguments(project: Callable) -> int:
 class _Box:
     """A projection called with arrays, its results checked."""
 
-    def __init__(self, name: str, project: Callable, data: tuple[float, ...]) -> None:
+    def __init__(self, name: str, project: Callable[..., Any], data: tuple[float, ...]) -> None:
         plain: Callable[..., Any] = getattr(project, "py_func", project)
         self._name, self._project = name, plain
         self._more = (np.array(data),) if arguments(project) == 3 else ()
@@ -473,7 +478,7 @@ class _Box:
         """Return the part of small displacements that is projected away, (6, 6), and whether a limit is there."""
         out, limited = np.zeros((6, 6)), False
         for k in range(6):
-            ways = []
+            ways: list[np.ndarray] = []
             for sign in (1.0, -1.0):
                 v = np.zeros(6)
                 v[k] = sign * STEP

@@ -208,7 +208,7 @@ class ShapeBuilder:
                 check.frame_rotation(given["rotation"], f"rotation {what}"),
                 check.number(given["friction"], f"friction {what}", low=0.0), float(restitution),
                 None if density is None else check.number(density, f"density {what}", low=0.0),
-                check.color(given["color"], f"color {what}"), bool(given["collide"]), int(group), *mesh,
+                check.color(given["color"], f"color {what}"), bool(given["collide"]), int(given["group"]), *mesh,
             )
         )  # fmt: skip
         self._shapes.add(name)

@@ -167,9 +167,9 @@ class Spec:
     name: str
     gravity: Vector
     merge_fixed: bool = True
-    bodies: list[Body] = field(default_factory=list)
-    joints: list[Joint] = field(default_factory=list)
-    shapes: list[Shape] = field(default_factory=list)
-    springs: list[Spring] = field(default_factory=list)
-    points: list[Point] = field(default_factory=list)
-    excluded: list[tuple[str, str]] = field(default_factory=list)
+    bodies: list[Body] = field(default_factory=list[Body])
+    joints: list[Joint] = field(default_factory=list[Joint])
+    shapes: list[Shape] = field(default_factory=list[Shape])
+    springs: list[Spring] = field(default_factory=list[Spring])
+    points: list[Point] = field(default_factory=list[Point])
+    excluded: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])

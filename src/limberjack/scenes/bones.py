@@ -170,7 +170,7 @@ def _add_figure(builder: Builder, k: int, at: np.ndarray, turn: np.ndarray, mesh
         )  # fmt: skip
     middle = {name: 0.5 * (a + b) for name, (a, b, _, _) in bones.items()}
     for above, below, kind, place in _all_joints():
-        own = {"axis": (0.0, 1.0, 0.0)} if kind == "hinge" else {}
+        own: dict[str, Any] = {"axis": (0.0, 1.0, 0.0)} if kind == "hinge" else {}
         builder.add_joint(
             kind, f"{below}{k}_joint", f"{above}{k}", f"{below}{k}", position=place - middle[above],
             position_in_child=place - middle[below], **own,

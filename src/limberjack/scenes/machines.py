@@ -119,7 +119,7 @@ def tread(
             builder.add_joint_fixed("mount", WORLD, name, position=(-length / 2, 0, 0))
             continue
         for side, y in (("left", width / 2), ("right", -width / 2)):
-            start = {"start": bent} if side == "left" else {}
+            start: dict[str, Any] = {"start": bent} if side == "left" else {}
             builder.add_joint_ball(
                 f"{side}{k}", after, name, position=(length, y, 0), position_in_child=(0, y, 0), **start
             )

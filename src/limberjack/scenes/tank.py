@@ -99,7 +99,7 @@ def _add_gear(builder: Builder, name: str, place: tuple[float, float, float], ra
             name, (1.8 * radius, _WIDE + 0.07, 0.2 * radius), color=_IRON, collide=False,
             rotation=(math.cos(0.5 * turn), 0.0, math.sin(0.5 * turn), 0.0),
         )  # fmt: skip
-    motor = {"motor": Motor(kp=900.0, kd=30.0, max=150.0)} if driven else {}
+    motor: dict[str, Any] = {"motor": Motor(kp=900.0, kd=30.0, max=150.0)} if driven else {}
     builder.add_joint_hinge(f"{name}_axle", "hull", name, axis=(0.0, 1.0, 0.0), position=place, **motor)
     builder.add_point(name, name, (0.0, 0.0, 0.0))
 

@@ -1,5 +1,8 @@
 """Options of the method `displacements`."""
 
+# Values from users are checked whatever their annotations say.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -49,7 +52,7 @@ class Displacements(Method):
     solver_tolerance: float = 1e-10
     clamp: float = 0.8
     max_ms: float | None = None
-    weights: Mapping[str, float] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict[str, float])
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
