@@ -31,16 +31,13 @@ from limberjack.collision.shapes import (
     new_filters,
     new_shapes,
 )
-from limberjack.errors import StateError
+from limberjack.errors import StateError, Status
 from limberjack.model.model import Model
 
 __all__ = [
-    "Contact", "Contacts", "Detector", "FULL", "NOT_FINITE", "detect", "find_contacts", "grown", "new_contacts",
+    "Contact", "Contacts", "Detector", "detect", "find_contacts", "grown", "new_contacts",
     "new_detector",
 ]  # fmt: skip
-
-# Statuses: there is no room for all contacts, a pose is not finite.
-FULL, NOT_FINITE = 1, 2
 
 
 class Contact(NamedTuple):
@@ -161,10 +158,10 @@ def _fill_contacts(shapes, margin, n, broad, contacts):
     """Fill the contacts of the n pairs found and return the status of `detect`."""
     contacts.count[0] = contacts.count[1] = 0
     if n < 0:
-        return NOT_FINITE
+        return Status.POSE_NOT_FINITE
     if n > len(broad.pairs):
         contacts.count[1] = max(n, len(contacts.depth) + 1)
-        return FULL
+        return Status.MORE_CONTACTS
     kind, scratch, total = shapes.kind, broad.scratch, 0
     for p in range(n):
         a, b = broad.pairs[p, 0], broad.pairs[p, 1]
@@ -177,7 +174,7 @@ def _fill_contacts(shapes, margin, n, broad, contacts):
             _sort_points(count, scratch.points, scratch.keys)
             total = _put_contacts(a, b, count, sign, total, shapes, scratch.points, scratch.keys, contacts)
     contacts.count[0], contacts.count[1] = min(total, len(contacts.depth)), total
-    return FULL if total > len(contacts.depth) else 0
+    return Status.MORE_CONTACTS if total > len(contacts.depth) else 0
 
 
 @inner
@@ -189,7 +186,7 @@ def detect(
     # out
     broad, contacts,
 ):  # fmt: skip
-    """Fill the contacts of all shapes and return a status: 0, FULL (grow and repeat) or NOT_FINITE.
+    """Fill the contacts of all shapes and return 0, Status.MORE_CONTACTS (grow and repeat) or POSE_NOT_FINITE.
 
     Contacts whose gap is up to margin + reach of both shapes are reported, with negative depth.
 
@@ -272,9 +269,9 @@ def find_contacts(detector: Detector, pose: np.ndarray, reach: np.ndarray, margi
     if pose.ndim != 2 or pose.shape[1] != 7 or len(pose) < count or reach.shape != (len(pose),):
         raise StateError(f"poses (n, 7) and reach (n,) of {count} links are needed, got {pose.shape} and {reach.shape}")
     status = detect_once(*detector[:2], pose, reach, float(margin), *detector[2:])
-    while status == FULL:
+    while status == Status.MORE_CONTACTS:
         detector = grown(detector)
         status = detect_once(*detector[:2], pose, reach, float(margin), *detector[2:])
-    if status == NOT_FINITE:
+    if status == Status.POSE_NOT_FINITE:
         raise StateError("a pose, reach or margin is not finite")
     return detector

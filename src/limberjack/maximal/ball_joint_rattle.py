@@ -20,6 +20,7 @@ from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.rows import SLIDE
 from limberjack.constraints.system import System, new_system
 from limberjack.constraints.table import DRIVE, EQUALITY
+from limberjack.errors import Status
 from limberjack.linear.sparse import assemble_ball_joints, factor, solve
 from limberjack.linear.structure import Structure, Work, new_work, prepare
 from limberjack.maximal.bodies import RIGID
@@ -46,7 +47,7 @@ from limberjack.maximal.free_flight import (
     take_poses,
 )
 from limberjack.maximal.rows import Maximal
-from limberjack.maximal.solve import GAP_ALLOWED, MAX_ITERATIONS, OPEN_LOOP, STUCK
+from limberjack.maximal.solve import GAP_ALLOWED, MAX_ITERATIONS
 from limberjack.spatial.vectors import cross, rotate, symmetric_times
 
 __all__ = ["BallWork", "Balls", "ball_ends", "ball_system", "momenta_of", "new_balls", "take_ball_steps"]
@@ -177,14 +178,14 @@ def _set_factor(balls, structure, b, levers, minv, compliance, factored):
 
 @outlined
 def _refactor(balls, structure, w, report):
-    """Factor at the rotations of the start of the step; return 0 or STUCK."""
+    """Factor at the rotations of the start of the step; return 0 or Status.INFEASIBLE."""
     save_rotations(w.bodies, w.factor_rotations)
     w.factor_age[_STEPS] = w.factor_age[_ROTATED] = 0.0
     w.factor_age[_VALID] = 1.0
     dropped = _set_factor(balls, structure, w.bodies, w.levers, w.minv, w.compliance, w.factored)
     if dropped < 0:
         w.factor_age[_STEPS], report[3] = -1.0, -dropped
-        return STUCK
+        return Status.INFEASIBLE
     return 0
 
 
@@ -266,7 +267,7 @@ def _project_velocities(balls, structure, w, u):
     dropped = _set_factor(balls, structure, w.bodies, w.levers, w.minv, w.compliance, w.projection)
     set_velocities(w.bodies, w.minv, u)
     if dropped < 0:
-        return STUCK
+        return Status.INFEASIBLE
     # near-dependent rows amplify rounding: refine once where any was dropped
     for _ in range(2 if dropped > 0 else 1):
         _set_rates(balls, w.levers, u, w.rhs)
@@ -304,7 +305,7 @@ def _extrapolate(known, impulses, h, lam):
 
 @inner
 def _close(balls, structure, h, tolerance, work, report):
-    """Solve for the impulses that close the joints after a flight of h; return 0, OPEN_LOOP or STUCK."""
+    """Solve for the impulses that close the joints after a flight of h; return 0, Status.OPEN_LOOP or INFEASIBLE."""
     w = work
     worst, last, turned = 0.0, np.inf, 0.0
     for iteration in range(MAX_ITERATIONS):
@@ -315,7 +316,7 @@ def _close(balls, structure, h, tolerance, work, report):
         if (near and iteration > 0) or not worst < 1e100:
             break
         if worst > 0.05 * last and w.factor_age[_STEPS] > 0.0 and _refactor(balls, structure, w, report) != 0:
-            return STUCK
+            return Status.INFEASIBLE
         last = worst
         solve(structure, w.factored, w.rhs, w.lam)
         for r in range(len(w.lam)):
@@ -327,7 +328,7 @@ def _close(balls, structure, h, tolerance, work, report):
         _add_impulses(balls, w.levers, w.lam, w.bodies)
     w.factor_age[_STEPS] += 1.0
     w.factor_age[_ROTATED] += math.sqrt(turned)
-    return 0 if worst <= max(GAP_ALLOWED, tolerance) else OPEN_LOOP
+    return 0 if worst <= max(GAP_ALLOWED, tolerance) else Status.OPEN_LOOP
 
 
 @inner
@@ -346,7 +347,7 @@ def _one_step(balls, structure, h, tolerance, wrenches, work, report):
     _add_wrenches(balls, 0.5 * h, wrenches, w.bodies)
     bad = first_not_finite(w.bodies)
     if bad >= 0:
-        return -1 - bad
+        return Status.NOT_FINITE + bad
     if w.factor_age[_STEPS] >= _MAX_STEPS or w.factor_age[_ROTATED] > _MAX_ROTATION:
         return _refactor(balls, structure, w, report)
     _set_levers(balls, w.bodies, w.levers)
@@ -355,7 +356,7 @@ def _one_step(balls, structure, h, tolerance, wrenches, work, report):
 
 @inner
 def _begin(balls, structure, pose, u, work, report):
-    """Set the state, unless it is unchanged since the last step; return 0 or STUCK."""
+    """Set the state, unless it is unchanged since the last step; return 0 or Status.INFEASIBLE."""
     w = work
     known = w.known[0] > 0 and w.factor_age[_STEPS] >= 0.0
     for k in range(len(u)):
@@ -365,7 +366,7 @@ def _begin(balls, structure, pose, u, work, report):
         restore_rotations(w.factor_rotations, w.bodies)
         steps, turned = w.factor_age[_STEPS], w.factor_age[_ROTATED]
         if _refactor(balls, structure, w, report) != 0:
-            return STUCK
+            return Status.INFEASIBLE
         w.factor_age[_STEPS], w.factor_age[_ROTATED] = steps, turned
     accept_poses(w.bodies, False)
     if not known:
@@ -385,7 +386,7 @@ def _reset_extrapolation(w):
 
 @outlined
 def _restart(balls, structure, w, report):
-    """Restore the saved state, without extrapolation and with a new factor; return 0 or STUCK."""
+    """Restore the saved state, without extrapolation and with a new factor; return 0 or Status.INFEASIBLE."""
     _reset_extrapolation(w)
     restore_state(w.saved, w.bodies)
     accept_poses(w.bodies, False)
@@ -421,7 +422,7 @@ def take_ball_steps(
         report: (4,) corrections, remaining gap, its row, node of a failed pivot.
 
     Returns:
-        steps taken, and 0, -1 - k for a velocity k that is not finite, OPEN_LOOP or STUCK.
+        steps taken, and 0, Status.NOT_FINITE + velocity, Status.OPEN_LOOP or Status.INFEASIBLE.
     """
     w = work
     status = _begin(balls, structure, pose, u, work, report)
@@ -435,7 +436,7 @@ def take_ball_steps(
             status = _one_step(balls, structure, h, tolerance, wrenches, work, report)
             if status != 0:
                 break
-        if status == OPEN_LOOP and not restarted:
+        if status == Status.OPEN_LOOP and not restarted:
             # extrapolation fails where joints become dependent on others, or independent
             restarted, status = True, _restart(balls, structure, w, report)
             if status == 0:

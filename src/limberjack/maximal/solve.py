@@ -13,14 +13,15 @@ import numpy as np
 from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.system import System
 from limberjack.constraints.table import INEQUALITY, ROTOR, SPRING, Table
+from limberjack.errors import Status
 from limberjack.linear.saddle import NO_ROOM, NO_SOLUTION, factor_saddle, list_active, row_mobility, solve_saddle
 from limberjack.maximal.bodies import Bodies, move_bodies
 from limberjack.maximal.forces import read_coordinates
 from limberjack.maximal.rows import Evaluation, evaluate
 
 __all__ = [
-    "ACTIVE_TOLERANCE", "BAUMGARTE", "GAP_ALLOWED", "HUGE", "MAX_ITERATIONS", "MIDWAY", "MORE_ROOM",
-    "NO_STABILIZATION", "OPEN_LOOP", "PROJECT", "STUCK", "Setup", "State", "evaluate_state", "factor_and_solve",
+    "ACTIVE_TOLERANCE", "BAUMGARTE", "GAP_ALLOWED", "HUGE", "MAX_ITERATIONS", "MIDWAY",
+    "NO_STABILIZATION", "PROJECT", "Setup", "State", "evaluate_state", "factor_and_solve",
     "project", "set_rhs", "solve_with_factor", "worst_row",
 ]  # fmt: skip
 
@@ -33,7 +34,6 @@ HUGE = 1e150
 MAX_ITERATIONS = 30
 # Compliance of loop rows in projections of small errors, relative to the mobility of the row.
 _SOFT = 1e-9
-OPEN_LOOP, STUCK, MORE_ROOM = -(2**40), -(2**41), -(2**42)
 
 
 class Setup(NamedTuple):
@@ -139,7 +139,7 @@ def factor_and_solve(setup, tree, structure, mode, h, stabilization, rate, activ
     listed, rank = saddle.report[0], saddle.report[1]
     if status != 0:
         s.report[3] = status
-        status = STUCK
+        status = Status.INFEASIBLE
     else:
         status = solve_with_factor(setup, tree, structure, mode, active_tolerance, e, s, saddle)
     if soft:
@@ -160,9 +160,9 @@ def solve_with_factor(setup, tree, structure, mode, active_tolerance, e, s, sadd
     if rows != NO_ROOM:
         status = solve_saddle(setup.system, tree, structure, rows, True, e.m, e.j, saddle)
     if status == NO_ROOM:
-        status = MORE_ROOM
+        status = Status.MORE_ROWS
     elif status == NO_SOLUTION:
-        status = STUCK
+        status = Status.INFEASIBLE
     return status
 
 
@@ -221,8 +221,8 @@ def project(setup, tree, structure, time, tolerance, rows, e, s, saddle):
         if status != 0:
             break
         move_bodies(bodies, 1.0, saddle.a, s.pose)
-    if status == STUCK or (status == 0 and not worst <= GAP_ALLOWED):
-        return OPEN_LOOP
+    if status == Status.INFEASIBLE or (status == 0 and not worst <= GAP_ALLOWED):
+        return Status.OPEN_LOOP
     start, counts = setup.system.row_start, setup.constraints
     if status == 0 and _any_active(start[counts[0]], start[counts[1]], e.values):
         for k in range(nu):

@@ -9,7 +9,7 @@ import numpy as np
 from limberjack._jit import kernel
 from limberjack.constraints.rows import ANGLE, COMPOUND, COORDINATES, PICKED, ROWS
 from limberjack.constraints.table import DRIVE, EQUALITY
-from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError, UnsupportedByMethod
+from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError, Status, UnsupportedByMethod
 from limberjack.linear.elimination import split
 from limberjack.linear.saddle import first_constraints, new_saddle
 from limberjack.maximal.bodies import AFFINE, PARTICLE, PLANAR, POSE, REGISTERED_BODY, RIGID, SCALABLE, SHAPE
@@ -27,7 +27,7 @@ from limberjack.maximal.scalable_bodies import (
     shape_columns,
     start_shapes,
 )
-from limberjack.maximal.solve import OPEN_LOOP, STUCK, Setup, State, evaluate_state
+from limberjack.maximal.solve import Setup, State, evaluate_state
 from limberjack.model.arrays import BALL_DRIVE, DOF, SCALAR_DRIVE, Drives, whole_span
 from limberjack.model.compile import drives_of
 from limberjack.model.joints import coordinate_counts, identity_coordinates
@@ -450,14 +450,15 @@ class MaximalState:
     def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
         """Return (error, joint, message) of a failure, in the words of bodies and joints."""
         model, whole = self._model, self.whole
-        if status == OPEN_LOOP:
+        if status == Status.OPEN_LOOP:
             gap, row = float(self._s.report[1]), int(self._s.report[2])
             name = self._joint_name(row)
             return LoopNotClosed, name, f'joint "{name}": gap {gap:.3g} m > 1e-8 m at {where}; try a smaller dt'
-        if status == STUCK:
+        if status == Status.INFEASIBLE:
             return Diverged, "", f"no forces of the constraints fit together at {where}"
-        if -len(self._s.u) <= status < 0:
-            link = int(np.searchsorted(whole.bodies.start, -1 - status, side="right")) - 1
+        kind, velocity = Status.of(status)
+        if kind == Status.NOT_FINITE:
+            link = int(np.searchsorted(whole.bodies.start, velocity, side="right")) - 1
             body = model.body_names[int(np.flatnonzero(model.arrays.body_link == link)[0])]
             joint = next(name for name in model.joint_names if model.joint_spec(name).child == body)
             text = f'joint "{joint}" of body "{body}" is no longer finite at {where}'

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from limberjack._jit import entry, kernel
-from limberjack.errors import UnknownName, UnsupportedByMethod
+from limberjack.errors import Status, UnknownName, UnsupportedByMethod
 from limberjack.methods.stepper import Forces, Method, Stepper
 from limberjack.model.arrays import whole_span
 from limberjack.model.model import Model
@@ -75,7 +75,7 @@ def dca_steps(
         if status == 0:
             for v in range(len(qd) - 1, -1, -1):
                 if not abs(qd[v] + h * b.qdd[v]) < HUGE:
-                    status = -1 - v
+                    status = Status.NOT_FINITE + v
         if status != 0:
             return step, status
         if euler:
@@ -110,7 +110,7 @@ class DivideAndConquerStepper(Stepper):
         co = new_coefficients(links, tree, nb)
         bad = _set_leaves(links, tree, co)
         if bad > 0:
-            body = model.body_names[int(np.flatnonzero(a.body_link == bad - 1)[0])]
+            body = model.body_names[int(np.flatnonzero(a.body_link == Status.of(bad)[1])[0])]
             raise UnsupportedByMethod(
                 f'method "{options.name}" needs bodies with mass and inertia about every axis; body "{body}" has none '
                 "about some. Methods that can: full"

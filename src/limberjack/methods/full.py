@@ -14,11 +14,11 @@ import numpy as np
 from limberjack._jit import entry
 from limberjack.collision.detect import Contact
 from limberjack.constraints.rows import ANGLE, COORDINATES, ROWS
-from limberjack.errors import LimberjackError, StateError, UnknownName
+from limberjack.errors import LimberjackError, StateError, Status, UnknownName
 from limberjack.methods.stepper import Forces, Method, Stepper
 from limberjack.model.arrays import SPAN, Springs, blocks_of, span_of
 from limberjack.model.model import Model
-from limberjack.reduced.constrained_step import ACCELERATIONS, MORE_ROOM, take_constrained_steps
+from limberjack.reduced.constrained_step import ACCELERATIONS, take_constrained_steps
 from limberjack.reduced.constraint_set import ConstraintSet, Grip, needs_rows
 from limberjack.reduced.contact_set import ContactSet
 from limberjack.reduced.forces import SpringWork, new_spring_work
@@ -263,7 +263,7 @@ class ConstrainedStepper(_ImpulseStepper):
         """Take up to n steps; see `Stepper`."""
         start = (self.q.copy(), self.qd.copy(), self.state_arrays())
         taken, status = self._take(n, dt, forces, time)
-        while status == MORE_ROOM:
+        while status == Status.MORE_ROWS:
             self._return_to(start)
             self.constraint_set.grow()
             taken, status = self._take(n, dt, forces, time)

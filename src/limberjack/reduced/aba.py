@@ -18,6 +18,7 @@ Shift by d of a force law F = H^T alpha + M a, N = J alpha + H a, to the origin 
 from __future__ import annotations
 
 from limberjack._jit import inner, outlined
+from limberjack.errors import Status
 from limberjack.model.arrays import FIRST, LINK, LOADED
 from limberjack.model.joints import HINGE, SLIDE
 from limberjack.reduced.work import BC, BL, DI, UU, D, H, J, M, P, R, U, six
@@ -205,7 +206,7 @@ def _eliminate(i, first, dof, added, tau, subspace, rows, reduced, pivot, rest):
         ux, uy, uz, vx, vy, vz = apply_inertia(g, sx, sy, sz, tx, ty, tz)
         d = sx * ux + sy * uy + sz * uz + tx * vx + ty * vy + tz * vz + added[k]
         if not d > 0.0:
-            return k + 1 if d == d else -1 - k
+            return (Status.NO_INERTIA if d == d else Status.NOT_FINITE) + k
         inverse = 1.0 / d
         u = tau[k] - (sx * g[21] + sy * g[22] + sz * g[23] + tx * g[24] + ty * g[25] + tz * g[26])
         pivot[k, a] = inverse
@@ -245,7 +246,7 @@ def articulate(
         reduced, pivot, rest: the eliminated dofs of links that are neither hinge nor slide.
 
     Returns:
-        0; 1 + a dof without inertia; or -1 - a dof where a number is not finite.
+        0, Status.NO_INERTIA + dof or Status.NOT_FINITE + dof.
     """
     parent, kinds, v_start, dofs, roles = links.parent, links.kind, links.v_start, links.dof, links.role
     # Depth first, most links are the parent of the next: what the next adds then stays in registers.
@@ -272,7 +273,7 @@ def articulate(
                 d = dot4(z, v) + added[iv]
                 force = tau[iv] - dot4(z, g[10])
             if not d > 0.0:
-                return iv + 1 if d == d else -1 - iv
+                return (Status.NO_INERTIA if d == d else Status.NOT_FINITE) + iv
             inverse = 1.0 / d
             # Shifted before the direction is eliminated: the shift does not wait for the division.
             offset = load4(rows, i, D)

@@ -17,6 +17,7 @@ import numpy as np
 from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B, relative_rotation
 from limberjack.constraints.table import DRIVE, EQUALITY, INEQUALITY
+from limberjack.errors import Status
 from limberjack.model.arrays import COORDINATE, DOF, LINK, SPAN
 from limberjack.reduced.aba import accelerations, articulate, solve_accelerations
 from limberjack.reduced.drives import ball_drive, drive_forces, scalar_drive
@@ -41,7 +42,7 @@ from limberjack.reduced.step import EULER, HUGE, IMPLICIT, RK4
 from limberjack.reduced.work import P, based
 from limberjack.spatial.vectors import cross
 
-__all__ = ["ACCELERATIONS", "LoopState", "MORE_ROOM", "OPEN_LOOP", "STUCK", "new_loop_state", "take_constrained_steps"]
+__all__ = ["ACCELERATIONS", "LoopState", "new_loop_state", "take_constrained_steps"]
 
 # Positions are projected until no row is off by more than this [m, rad], or until Newton's steps no longer help.
 CLOSED = 1e-13
@@ -50,8 +51,6 @@ GAP_ALLOWED = 1e-8
 _MOST_ITERATIONS = 30
 # In place of an integrator: no step, velocities are replaced by the accelerations.
 ACCELERATIONS = 16
-# Codes of failure beside those of `step.py`; far from those of any dof.
-OPEN_LOOP, STUCK, MORE_ROOM = -(2**40), -(2**41), -(2**42)
 
 
 class LoopState(NamedTuple):
@@ -154,7 +153,7 @@ def _constrain(links, table, span, k, mode, h, soft, work, constraint, qdd):
     """Solve the rows of block k in `mode` on work left by `articulate`: fill qdd with them; return a status."""
     count = select_rows(links, table, k, mode, h, soft, work.rows, qdd, constraint)
     if count == NO_ROOM:
-        return MORE_ROOM
+        return Status.MORE_ROWS
     if count == 0:
         if mode != ACCELERATION:
             for v in range(span[DOF], span[DOF + 1]):
@@ -169,7 +168,7 @@ def _constrain(links, table, span, k, mode, h, soft, work, constraint, qdd):
             constraint.multipliers[constraint.rows[j]] = constraint.force[j]
     apply_multipliers(links, span, count, mode != ACCELERATION, constraint, work)
     solve_accelerations(links, span, work.subspace, work.reduced, work.pivot, work.rest, work.rows, qdd)
-    return STUCK if status != 0 else 0
+    return Status.INFEASIBLE if status != 0 else 0
 
 
 @inner
@@ -256,13 +255,13 @@ def _project(links, table, span, k, time, work, constraint, tau, qdd, q, qd):
         )
         if status == 0:
             status = _constrain(links, table, span, k, POSITION, 10.0 * worst, False, work, constraint, qdd)
-        if status == STUCK:
-            status = OPEN_LOOP
+        if status == Status.INFEASIBLE:
+            status = Status.OPEN_LOOP
         if status != 0:
             break
         advance(links, span, 1.0, qdd, q)
     if status == 0 and not worst <= GAP_ALLOWED:
-        status = OPEN_LOOP
+        status = Status.OPEN_LOOP
     if status == 0:
         status = articulate(
             links, span, links.armature, tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest
@@ -347,7 +346,7 @@ def _one_step(
             advance(links, span, h, qd, q)
     for v in range(v0, v1):
         if not abs(qd[v]) < HUGE:
-            return -1 - v
+            return Status.NOT_FINITE + v
     if _needs_projection(table, k, h, q, qd, constraint):
         return _project(links, table, span, k, time + h, work, constraint, b.tau, qdd, q, qd)
     return 0
@@ -393,7 +392,7 @@ def _block_steps(
                 break
         for v in range(v0, v1):
             if status == 0 and not abs(qd[v]) < HUGE:
-                status = -1 - v
+                status = Status.NOT_FINITE + v
         if status != 0:
             for i in range(q0, q1):
                 q[i] = q_before[i]
@@ -417,7 +416,7 @@ def take_constrained_steps(
     After a failure the blocks are at different steps.
 
     Returns:
-        the fewest steps any block took, and 0 or a status: those of `take_steps`, OPEN_LOOP, STUCK, MORE_ROOM;
+        the fewest steps any block took, and 0 or a status: those of `take_steps`, OPEN_LOOP, INFEASIBLE, MORE_ROWS;
         and the block it came from.
     """
     taken, status, where = n, 0, 0

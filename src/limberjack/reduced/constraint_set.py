@@ -25,13 +25,13 @@ from limberjack.constraints.table import (
     new_table,
     spring_rows,
 )
-from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError
+from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError, Status
 from limberjack.model.arrays import LINK, SPAN, Links, span_of
 from limberjack.model.compile import drives_of
 from limberjack.model.joints import SPIN, coordinate_counts, motions_of
 from limberjack.model.model import Model
 from limberjack.model.spec import WORLD, Joint
-from limberjack.reduced.constrained_step import OPEN_LOOP, STUCK, LoopState, new_loop_state
+from limberjack.reduced.constrained_step import LoopState, new_loop_state
 from limberjack.reduced.rows import ConstraintState, blocks_of_rows, grown, new_constraint_state
 
 __all__ = ["ConstraintSet", "Grip", "needs_rows", "tied_blocks"]
@@ -260,9 +260,9 @@ class ConstraintSet:
 
     def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
         """Return (error, joint, message) of a status of `take_constrained_steps` that the rows caused, else None."""
-        if status not in (OPEN_LOOP, STUCK):
+        if status not in (Status.OPEN_LOOP, Status.INFEASIBLE):
             return None
-        if status == STUCK:
+        if status == Status.INFEASIBLE:
             text = f"no forces of the limits fit together at {where}"
             return Diverged, "", text
         gap, row = float(self.constraint.report[3]), int(self.constraint.report[5])

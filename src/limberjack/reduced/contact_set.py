@@ -15,16 +15,10 @@ from limberjack.collision.bvh import Bvh
 from limberjack.collision.detect import Contact, grown, new_contacts, new_detector
 from limberjack.collision.shapes import Filters, Shapes, shape_names
 from limberjack.contact.warm_start import new_warm_start
+from limberjack.errors import Status
 from limberjack.model.arrays import Drives, Links
 from limberjack.model.model import Model
-from limberjack.reduced.contacts import (
-    MORE_CONTACTS,
-    ContactState,
-    PathRows,
-    new_contact_state,
-    new_path_rows,
-    take_contact_steps,
-)
+from limberjack.reduced.contacts import ContactState, PathRows, new_contact_state, new_path_rows, take_contact_steps
 from limberjack.reduced.forces import Wrenches, no_wrenches
 
 __all__ = ["ContactSet", "extents_of"]
@@ -127,7 +121,7 @@ class ContactSet:
             if self._call is take_contact_steps:
                 self._call = entry(take_contact_steps)
             taken += int(more)
-            if status != MORE_CONTACTS:
+            if status != Status.MORE_CONTACTS:
                 break
             self._grow()
         if taken:

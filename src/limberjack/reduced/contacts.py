@@ -19,11 +19,12 @@ import numpy as np
 
 from limberjack._jit import inner, kernel, outlined
 from limberjack.collision.bvh import move_parts
-from limberjack.collision.detect import FULL, NOT_FINITE, detect_once
+from limberjack.collision.detect import detect_once
 from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B
 from limberjack.constraints.table import INEQUALITY
 from limberjack.contact.restitution import separation_velocity
 from limberjack.contact.warm_start import match_contacts, store_matched
+from limberjack.errors import Status
 from limberjack.model.arrays import DOF, LINK, SPAN, Drives, Links, span_of, whole_span
 from limberjack.model.joints import HINGE, SLIDE
 from limberjack.reduced.aba import articulate
@@ -42,9 +43,7 @@ __all__ = [
     "DRY_FRICTION",
     "EQUALITY_ROW",
     "FREE_VELOCITY",
-    "IMPACT",
     "INEQUALITY_ROW",
-    "MORE_CONTACTS",
     "PathRows",
     "TARGET",
     "eliminate_along_path",
@@ -55,8 +54,6 @@ __all__ = [
     "take_contact_steps",
 ]
 
-# Codes of failure beside those of `constrained_step.py`.
-MORE_CONTACTS, IMPACT = -(2**43), -(2**45)
 # Kinds of blocks: three rows of a contact, one equality, one inequality, dry friction of one dof.
 CONTACT, EQUALITY_ROW, INEQUALITY_ROW, DRY_FRICTION = range(4)
 # Most sweeps; they end when no velocity changes by more than this [m/s].
@@ -552,7 +549,7 @@ def _articulate(links, span, added, tau, state):
 
 @outlined
 def _collect_blocks(links, table, blocks, h, contacts, found, constraint, state):
-    """Fill the blocks of all rows on the trees involved; return how many, or MORE_CONTACTS."""
+    """Fill the blocks of all rows on the trees involved; return how many, or Status.MORE_CONTACTS."""
     p = state.packed
     t = state
     room, k = len(p.kind), 0
@@ -581,7 +578,7 @@ def _collect_blocks(links, table, blocks, h, contacts, found, constraint, state)
         k += 1
     p.report[0], p.report[3] = k, p.start[min(k, room)]
     if k > room or p.start[k] > len(p.column):
-        return MORE_CONTACTS
+        return Status.MORE_CONTACTS
     return k
 
 
@@ -703,10 +700,10 @@ def take_contact_steps(
         if len(bvh.top) > 0:
             move_parts(t.pose, t.velocities, t.reach, dt, _fall(dt, links.gravity), bvh)
         found = detect_once(shapes, filters, t.pose, t.reach, margin, bvh, broad, contacts)
-        if found == FULL:
-            return step, MORE_CONTACTS
-        if found == NOT_FINITE:
-            return step, -1
+        if found == Status.MORE_CONTACTS:
+            return step, Status.MORE_CONTACTS
+        if found == Status.POSE_NOT_FINITE:
+            return step, Status.NOT_FINITE
         for k in range(given, len(wrenches.link)):
             wrenches.link[k] = -1
         count = 0
@@ -730,8 +727,8 @@ def take_contact_steps(
                 return step, status
             match_contacts(contacts, warm_start)
             count = _collect_blocks(links, table, blocks, dt, contacts, warm_start.found, constraint, t)
-            if count == MORE_CONTACTS:
-                return step, MORE_CONTACTS
+            if count == Status.MORE_CONTACTS:
+                return step, Status.MORE_CONTACTS
             projected_gauss_seidel(count, t.packed)
             _write_forces(count, dt, applied, given, contacts, warm_start.found, t, wrenches)
             if (
@@ -740,7 +737,7 @@ def take_contact_steps(
                 and _has_impact(count, impact_speed, impact_shapes, impact_links, contacts, t.packed)
             ):
                 store_matched(contacts, warm_start)
-                return step, IMPACT
+                return step, Status.IMPACT
         _, status, _ = take_constrained_steps(
             links, drives, springs, table, own, blocks, 0, len(blocks), span, code, 1, substeps, h, at, t.applied,
             wrenches, work, spring_work, b, constraint, q, qd,

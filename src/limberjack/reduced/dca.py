@@ -22,6 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from limberjack._jit import inner, outlined
+from limberjack.errors import Status
 from limberjack.model.joints import HINGE, SLIDE
 from limberjack.reduced.assembly_tree import (
     CURRENT,
@@ -146,7 +147,7 @@ def rigid_inverse(g, row, c, o):
 
 @outlined
 def set_leaves(links, tree, c):
-    """Fill Phi and the inertia of all leaves; return 0 or 1 + the first link whose inertia is not positive.
+    """Fill Phi and the inertia of all leaves; return 0 or Status.NO_LINK_INERTIA + link.
 
     Each piece of a hub has its share of the inverse; the inertia used for clusters is stored with the first piece.
     """
@@ -160,7 +161,7 @@ def set_leaves(links, tree, c):
             f * g[i, 6], f * g[i, 7], f * g[i, 8], f * g[i, 9],
         )  # fmt: skip
         if not rigid_inverse(e, 6, c, b * LEAF) and bad == 0:
-            bad = i + 1
+            bad = Status.NO_LINK_INERTIA + i
         for k in range(10):
             c[0, b * LEAF + LEAF_IN + k] = g[i, k] if b < n else 0.0
     return bad
@@ -203,7 +204,7 @@ def divide_and_conquer(links, tree, co, order, q, still, work, forces, qdd):
         set_joint(links, table, c, s, node, q, still, work)
         slot = node - nb
         if not factor_joint(table, c, own, s, node, slot):
-            return 1 + table[node, V]
+            return Status.NO_INERTIA + table[node, V]
         joint_bias(table, c, s, node, slot, 0.0, 0.0, 0.0)
         if table[node, HANDLES] > 0:
             merge_inertias(table, c, s, node, slot)

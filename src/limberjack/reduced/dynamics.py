@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from limberjack._jit import entry, inner, kernel
-from limberjack.errors import StateError
+from limberjack.errors import StateError, Status
 from limberjack.model.arrays import LINK, SPAN, Drives, blocks_of, whole_span
 from limberjack.model.model import Model
 from limberjack.reduced.aba import accelerations
@@ -255,8 +255,9 @@ def _explain(model: Model, status: int, arrays: tuple[tuple[str, np.ndarray], ..
     for place, v in model.arrays.links.quaternions:
         if not arrays[0][1][place : place + 4].any():
             raise StateError(f'q[{place}:{place + 4}] of joint "{model.dof_name(int(v))}" is a quaternion of length 0')
-    if status > 0:
-        raise StateError(f'joint "{model.dof_name(status - 1)}" has no inertia to act on in this pose')
+    kind, dof = Status.of(status)
+    if kind == Status.NO_INERTIA:
+        raise StateError(f'joint "{model.dof_name(dof)}" has no inertia to act on in this pose')
     raise StateError("the result overflows: some number in the state is too large")
 
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import inner, outlined
+from limberjack.errors import Status
 from limberjack.model.arrays import DOF, LINK, Links, Springs
 from limberjack.model.joints import HINGE, SLIDE
 from limberjack.reduced.aba import solve_accelerations
@@ -54,7 +55,6 @@ class SpringWork(NamedTuple):
     responses: np.ndarray  # (3 s, nv) rows y
     matrix: np.ndarray  # (3 s, 3 s)
     forces: np.ndarray  # (3 s,)
-    common: np.ndarray  # (s,) the lowest common ancestor of the two ends, -1 = the world
 
 
 def no_wrenches() -> Wrenches:
@@ -67,20 +67,10 @@ def new_spring_work(links: Links, springs: Springs) -> SpringWork:
     count, n, nv = len(springs.link), len(links.parent), len(links.armature)
     if count == 0:
         n = nv = 0
-    common = np.full(count, -1, np.int64)
-    for j in range(count):
-        above, i = set(), int(springs.link[j, 0])
-        while i >= 0:
-            above.add(i)
-            i = int(links.parent[i])
-        i = int(springs.link[j, 1])
-        while i >= 0 and i not in above:
-            i = int(links.parent[i])
-        common[j] = i
     wide = 3 * count
     return SpringWork(
         np.zeros((n, 6)), np.zeros((count, 15)), np.zeros((wide, 5)), np.zeros((wide, nv)), np.zeros((wide, wide)),
-        np.zeros(wide), common,
+        np.zeros(wide),
     )  # fmt: skip
 
 
@@ -227,6 +217,18 @@ def _respond(links, link, j, i, span, work, spring_work):
             path_forward(links, link[j, end], nx, ny, nz, fx, fy, fz, -1, 0.0, work, i, y)
 
 
+@inner
+def _common_link(links, a, b):
+    """Return the link where the paths of links a and b to the world join, -1 = the world."""
+    # parents come before children
+    while a != b:
+        if a > b:
+            a = links.parent[a]
+        else:
+            b = links.parent[b]
+    return a
+
+
 @outlined
 def apply_implicit_springs(
     # model
@@ -236,7 +238,7 @@ def apply_implicit_springs(
     # out
     spring_work, qdd,
 ):  # fmt: skip
-    """Correct qdd left by `accelerations` by all springs, implicit over a step h; return 0, or -nv - 2 on failure."""
+    """Correct qdd left by `accelerations` by all springs, implicit over a step h; return a status."""
     spring_lengths(links, springs, span, qd, work, spring_work)
     link, data, s, mu, a, y = (
         springs.link,
@@ -246,12 +248,13 @@ def apply_implicit_springs(
         spring_work.matrix,
         spring_work.responses,
     )
-    rows, d, common, wide = work.rows, spring_work.rows, spring_work.common, 3 * len(springs.link)
+    rows, d, wide, common = work.rows, spring_work.rows, 3 * len(springs.link), -1
     for i in range(wide):
         j = i // 3
         along = i == 3 * j
         if along:
             _set_rows(j, data[j, 0], s, d)
+            common = _common_link(links, link[j, 0], link[j, 1])
         stiff = h * (h * d[i, 3] + (data[j, 1] if along else 0.0))
         # a row without stiffness and damping has no force
         flex = 1.0 / stiff if stiff > 0.0 else 1e300
@@ -267,13 +270,13 @@ def apply_implicit_springs(
             for k in range(i + 1):
                 if a[k, k] < 1e299 or k == i:
                     a[i, k] = path_dot(links, link[j, 0], -1, work, y, i, k) + path_dot(
-                        links, link[j, 1], common[j], work, y, i, k
+                        links, link[j, 1], common, work, y, i, k
                     )
             a[i, i] += flex
         else:
             a[i, i] = flex
     if factor_ldl(wide, 0, 0.0, a) > 0:
-        return -len(links.armature) - 2
+        return Status.NO_SPRING_FORCES
     solve_ldl(wide, 0, a, mu)
     # -J^T mu enters where the forward elimination left the joint forces; then the outward pass once more
     v_start, kinds, dofs, rest = links.v_start, links.kind, links.dof, work.rest

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import inner, kernel
+from limberjack.errors import Status
 from limberjack.model.arrays import BALL_DRIVE, COORDINATE, DOF, LINK, SCALAR_DRIVE, SPAN
 from limberjack.reduced.aba import accelerations
 from limberjack.reduced.drives import drive_forces
@@ -149,7 +150,7 @@ def _one_step(links, drives, springs, span, code, h, applied, wrenches, work, sp
 
 @inner
 def _check(span, qd):
-    """Return 0 when the state in `span` is finite, else -1 - v for its first dof v that is not.
+    """Return 0 when the state in `span` is finite, else Status.NOT_FINITE + its first dof that is not.
 
     Coordinates follow velocities: finite ones stay finite as long as the velocities do.
     """
@@ -161,7 +162,7 @@ def _check(span, qd):
     first = span[DOF]
     while abs(qd[first]) < HUGE:
         first += 1
-    return -1 - first
+    return Status.NOT_FINITE + first
 
 
 @inner
@@ -209,8 +210,8 @@ def take_steps(
     After a failure the blocks are at different steps.
 
     Returns:
-        the fewest steps any block took, and 0; or 1 + a dof without inertia; -1 - v for a dof v that is not finite;
-        -nv - 2 for a spring system that cannot be solved.
+        the fewest steps any block took, and 0; or Status.NO_INERTIA + dof, NOT_FINITE + dof or
+        NO_SPRING_FORCES.
     """
     taken, status = n, 0
     for k in range(count):

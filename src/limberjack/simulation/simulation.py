@@ -16,7 +16,7 @@ import numpy as np
 
 from limberjack import _registry
 from limberjack.collision.detect import Contact
-from limberjack.errors import Diverged, LimberjackError, StateError, UnknownName
+from limberjack.errors import Diverged, LimberjackError, StateError, Status, UnknownName
 from limberjack.methods import Forces, Stepper, method_of, require_support, require_verb
 from limberjack.model.arrays import Drives
 from limberjack.model.model import Model
@@ -520,14 +520,17 @@ class Simulation:
         if explained is not None:
             kind, name, text = explained
             return Diverged(text, name, self.steps, self.time) if kind is Diverged else kind(text)
-        if status > 0:
-            name = self.model.dof_name(status - 1)
+        kind, index = Status.of(status)
+        if kind == Status.NO_INERTIA:
+            name = self.model.dof_name(index)
             body = self.model.joint_spec(name).child
             text = f'joint "{name}" of body "{body}" has no inertia to act on at {where}'
             return Diverged(text, name, self.steps, self.time)
-        if -status - 1 > self.model.nv:
+        if kind == Status.NO_SPRING_FORCES:
             return Diverged(f"the springs' forces cannot be found at {where}", "", self.steps, self.time)
-        name = self.model.dof_name(-status - 1)
+        if kind != Status.NOT_FINITE:
+            return Diverged(f"the step failed ({kind.name}) at {where}", "", self.steps, self.time)
+        name = self.model.dof_name(index)
         body = self.model.joint_spec(name).child
         text = f'joint "{name}" of body "{body}" is no longer finite at {where}'
         text += "; try a smaller dt, damping or another integrator"

@@ -23,7 +23,7 @@ from limberjack.collision.bvh import Bvh, merge_boxes, new_bvh, with_parts
 from limberjack.collision.detect import Contact
 from limberjack.collision.shapes import PLANE, Filters, Shapes
 from limberjack.constraints.rows import GAP
-from limberjack.errors import StateError
+from limberjack.errors import StateError, Status
 from limberjack.methods.adaptive import layout as rg
 from limberjack.methods.adaptive.options import Adaptive
 from limberjack.methods.adaptive.poses import put_pose_row
@@ -34,7 +34,6 @@ from limberjack.model.model import Model
 from limberjack.reduced.assembly_tree import Assembly
 from limberjack.reduced.constraint_set import ConstraintSet
 from limberjack.reduced.contact_set import ContactSet, extents_of
-from limberjack.reduced.contacts import IMPACT
 from limberjack.reduced.forces import Wrenches, no_wrenches
 from limberjack.reduced.joint_poses import child_pose
 from limberjack.reduced.step import RK4
@@ -216,7 +215,7 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
             self._spans, e.span, self._code, n, 2 if self._code == RK4 else 1, dt, time, tau, self._cluster_wrenches,
             e.step_work, self._pull, e.buffers, body.q[:nq], body.qd[:nv],
         )  # fmt: skip
-        if status == IMPACT:
+        if status == Status.IMPACT:
             self._known_wrenches = None
             self._impact, status = self._contact_wrenches(), 0
         if taken:

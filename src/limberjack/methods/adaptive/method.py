@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from limberjack._jit import entry
-from limberjack.errors import LimberjackError, ModelError, StateError, UnsupportedByMethod
+from limberjack.errors import LimberjackError, ModelError, StateError, Status, UnsupportedByMethod
 from limberjack.methods.adaptive import layout as rg
 from limberjack.methods.adaptive.cluster_poses import ClusterPoses, Clusters
 from limberjack.methods.adaptive.hybrid_body import HybridBody, new_hybrid_body
@@ -205,12 +205,14 @@ class AdaptiveStepper(Stepper):
         )  # fmt: skip
         if self._call is adaptive_steps:
             self._call = entry(adaptive_steps)
-        if taken < 0:
-            raise self._preparation_error(taken, status - 1)
-        return taken, self._model_status(status)
+        if status and n == 0:
+            raise self._preparation_error(status)
+        return taken, self._model_status(status) if status else 0
 
-    def _preparation_error(self, code: int, what: int) -> LimberjackError:
-        if code == -1:
+    def _preparation_error(self, status: int) -> LimberjackError:
+        """Return the error of a model that has no coefficients in this state."""
+        kind, what = Status.of(status)
+        if kind == Status.NO_LINK_INERTIA:
             body = self._model.body_names[int(np.flatnonzero(self._model.arrays.body_link == what)[0])]
             return UnsupportedByMethod(
                 f'method "adaptive" needs bodies with mass and inertia about every axis; body "{body}" has none about '
@@ -220,15 +222,14 @@ class AdaptiveStepper(Stepper):
 
     def _model_status(self, status: int) -> int:
         """Return a status with its dof of the hybrid body replaced by that of the model."""
-        nv = self._model.nv
-        if status == 0 or -status - 1 > nv:
+        kind, v = Status.of(status)
+        if kind not in (Status.NO_INERTIA, Status.NOT_FINITE):
             return status
-        v = status - 1 if status > 0 else -status - 1
         out, links = self._body.links, self._model.arrays.links
         n = int(self._body.whole[LINK + 1])
         k = int(np.searchsorted(out.v_start[:n], v, side="right")) - 1
         v = int(links.v_start[self._body.link[k]] + v - out.v_start[k]) if n else v
-        return v + 1 if status > 0 else -1 - v
+        return kind + v
 
     # What users change
 

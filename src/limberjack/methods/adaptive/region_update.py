@@ -19,6 +19,7 @@ Redon, Galoppo, Lin 2005, sections 5 and 6.
 from __future__ import annotations
 
 from limberjack._jit import inner, outlined
+from limberjack.errors import Status
 from limberjack.methods.adaptive.choose import acceleration_update_region, new_active_region
 from limberjack.methods.adaptive.coefficients import rigid_coefficients
 from limberjack.methods.adaptive.free_accelerations import AHEAD, BATCH, free_accelerations
@@ -94,14 +95,14 @@ def refresh_stale_nodes(links, drives, link_map, co, mass, cached, stale, h, q, 
     """Fill the coefficients of the rigid nodes marked in `stale`, in ascending order, and unmark them.
 
     Returns:
-        0 or 1 + the first dof of a joint whose matrix is not positive.
+        0 or Status.NO_INERTIA + the first dof of a joint whose matrix is not positive.
     """
     status = 0
     for node in range(len(co.table) // 2, len(co.table)):
         if stale[node]:
             stale[node] = 0
             if not _make_rigid(links, drives, link_map, co, mass, cached, node, h, q, still, applied, work):
-                status = 1 + co.table[node, V]
+                status = Status.NO_INERTIA + co.table[node, V]
     return status
 
 

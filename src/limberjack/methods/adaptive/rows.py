@@ -15,7 +15,7 @@ import numpy as np
 from limberjack._jit import kernel
 from limberjack.constraints.rows import COORDINATES, GAP, ROWS
 from limberjack.constraints.table import SPRING, Table
-from limberjack.errors import LimberjackError
+from limberjack.errors import LimberjackError, Status
 from limberjack.methods.adaptive import layout as rg
 from limberjack.methods.adaptive.hybrid_body import trimmed
 from limberjack.methods.adaptive.method import AdaptiveStepper, with_wrenches
@@ -25,7 +25,7 @@ from limberjack.methods.adaptive.step import SCATTER, UPDATE
 from limberjack.methods.stepper import Forces, Stepper
 from limberjack.model.arrays import COORDINATE, DOF
 from limberjack.model.model import Model
-from limberjack.reduced.constrained_step import MORE_ROOM, take_constrained_steps
+from limberjack.reduced.constrained_step import take_constrained_steps
 from limberjack.reduced.constraint_set import ConstraintSet, Grip
 from limberjack.reduced.forces import Wrenches
 from limberjack.reduced.rows import LINK_END, LINK_START, PAIR_END, PAIR_START, paths
@@ -210,7 +210,7 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         """Take n steps of the hybrid body with its rows."""
         start = self._state()
         taken, status = self._take_all(n, dt, time)
-        while status == MORE_ROOM:
+        while status == Status.MORE_ROWS:
             self._restore(start)
             current = {name: getattr(self._constraint, name) for name in ("blocks", "pair_links", "path", "stop")}
             self.constraint_set.grow()

@@ -80,15 +80,15 @@ def adaptive_steps(
         todo: with UPDATE no steps follow an update that is due; with SCATTER q and qd are filled for any n.
 
     Returns:
-        the steps taken and 0, or the code of what failed, see `take_steps`; -1 and 1 + a link whose inertia is not
-        positive, or -2 and 1 + a dof whose joint has none.
+        the steps taken and 0, or a status, see `take_steps`; with n = 0 Status.NO_LINK_INERTIA + link or
+        Status.NO_INERTIA + dof.
     """
     g, taken = e.regions, 0
     reach = h if code == IMPLICIT else 0.0
     if todo & LEAVES:
         bad = set_leaves(links, e.tree, e.co.numbers)
         if bad > 0:
-            return -1, bad
+            return 0, bad
         set_leaf_columns(links, e.tree, e.co.numbers)
     if todo & PREPARE:
         g.counts[rg.LAST_TRANSIENT] = 0
@@ -97,7 +97,7 @@ def adaptive_steps(
             links, drives, e.link_map, e.co, mass, g.cached, stale, reach, e.q, e.still, e.tau, e.joint_work
         )
         if bad > 0:
-            return -2, bad
+            return 0, bad
         condense(
             links, drives, springs, e.co.table, e.co.numbers, g.active_region, g.active_nodes, g.counts[rg.COUNT], e.q,
             e.qd, e.tau, wrenches, e.link_map, body,

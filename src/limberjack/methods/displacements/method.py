@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from limberjack.constraints.table import DRIVE
-from limberjack.errors import Diverged, LimberjackError, StateError, UnknownName, UnsupportedByMethod
+from limberjack.errors import Diverged, LimberjackError, StateError, Status, UnknownName, UnsupportedByMethod
 from limberjack.maximal.bodies import PARTICLE, PLANAR, RIGID, SCALABLE
 from limberjack.maximal.displacement_limits import limit_order
 from limberjack.maximal.displacement_rows import (
@@ -331,7 +331,7 @@ class DisplacementsStepper(MaximalState, Stepper):
 
     def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
         """Return (error, joint, message) of a failure."""
-        link = -1 - status
+        link = Status.of(status)[1]
         body = self._model.body_names[int(np.flatnonzero(self._model.arrays.body_link == link)[0])]
         joint = next(name for name in self._model.joint_names if self._model.joint_spec(name).child == body)
         text = f'joint "{joint}" of body "{body}" is no longer finite at {where}'

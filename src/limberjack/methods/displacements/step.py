@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import inner, kernel, outlined
+from limberjack.errors import Status
 from limberjack.maximal.bodies import PARTICLE, PLANAR, RIGID, midpoint_rotation, rotated, world_inertia
 from limberjack.maximal.displacement_rows import evaluate_errors, worst_error
 from limberjack.maximal.displacement_solve import (
@@ -409,7 +410,7 @@ def take_displacements(
         motion: of the solids.
 
     Returns:
-        steps taken, and 0 or -1 - the first solid that is not finite.
+        steps taken, and 0 or Status.NOT_FINITE + the first body whose motion is not finite.
     """
     near = e.near
     for step in range(n):
@@ -436,7 +437,7 @@ def take_displacements(
                 motion.momentum[k] = motion.momentum_before[k]
             for t in range(len(near)):
                 near[t] = motion.near[t]
-            return step, -1 - bad
+            return step, Status.NOT_FINITE + bad
         if not velocities_only:
             motion.last[0] = h
             count_turns(setup, e)

@@ -14,11 +14,12 @@ import numpy as np
 
 from limberjack._jit import inner, outlined
 from limberjack.constraints.table import DRIVE
+from limberjack.errors import Status
 from limberjack.linear.sparse import assemble_ball_joints, factor, solve
 from limberjack.linear.structure import Structure, Work, new_work, prepare
 from limberjack.maximal.ball_joint_rattle import ball_ends, ball_system
 from limberjack.maximal.rows import Maximal
-from limberjack.maximal.solve import GAP_ALLOWED, OPEN_LOOP, STUCK
+from limberjack.maximal.solve import GAP_ALLOWED
 from limberjack.methods.impulses.motion import Bulk, point_inverse_mass, set_velocities_from_motion, turned
 from limberjack.spatial.quaternions import rotation_from_quaternion
 from limberjack.spatial.vectors import cross, rotate, rotate_symmetric, symmetric_times
@@ -154,7 +155,7 @@ def _shift(part, correction, bulk, pose):
 
 @outlined
 def project_ball_joints(structure, h, tolerance, before, set_velocities, bulk, balls, factored, pose, u, report):
-    """Project the poses onto the joints by Newton's method, levers updated each time; return 0, STUCK or OPEN_LOOP.
+    """Project the poses onto the joints by Newton's method, levers updated each time; return a status.
 
     With `set_velocities`, velocities become those of the displacement made in h from the poses before.
     """
@@ -170,25 +171,25 @@ def project_ball_joints(structure, h, tolerance, before, set_velocities, bulk, b
         failed = factor(structure, factored)
         if failed < 0:
             report[3] = -failed
-            return STUCK
+            return Status.INFEASIBLE
         solve(structure, factored, balls.side, balls.lam)
         most = _respond(balls, balls.lam, balls.inverse, balls.correction)
         part = _TURN / math.sqrt(most) if most > _TURN * _TURN else 1.0
         _shift(part, balls.correction, bulk, pose)
     if iteration > 0 and set_velocities:
         set_velocities_from_motion(h, before, pose, bulk, u)
-    return 0 if worst <= max(OPEN, tolerance) else OPEN_LOOP
+    return 0 if worst <= max(OPEN, tolerance) else Status.OPEN_LOOP
 
 
 @outlined
 def post_stabilize_ball_joints(structure, pose, bulk, balls, factored, u, report):
-    """Project the velocities onto the joints at the poses now; return 0 or STUCK."""
+    """Project the velocities onto the joints at the poses now; return 0 or Status.INFEASIBLE."""
     _set_gaps(balls, pose, bulk.asleep, balls.side)
     assemble_ball_joints(structure, bulk.inverse, balls.levers, balls.compliance, factored)
     failed = factor(structure, factored)
     if failed < 0:
         report[3] = -failed
-        return STUCK
+        return Status.INFEASIBLE
     for k in range(len(balls.link)):
         x, y, z = _rate(balls, k, u)
         balls.side[3 * k], balls.side[3 * k + 1], balls.side[3 * k + 2] = -x, -y, -z

@@ -20,7 +20,7 @@ import numpy as np
 
 from limberjack._jit import inner, kernel, outlined
 from limberjack.collision.shapes import BOX, PLANE, SPHERE, Filters, Shapes
-from limberjack.errors import Diverged, LimberjackError, StateError, UnsupportedByMethod
+from limberjack.errors import Diverged, LimberjackError, StateError, Status, UnsupportedByMethod
 from limberjack.maximal.rows import Maximal
 from limberjack.methods.impulses.motion import turned
 from limberjack.methods.impulses.step import restore_state, save_state
@@ -34,9 +34,8 @@ __all__ = [
 
 # Kinds of pairs: two spheres, anything on a plane, boxes or a sphere along the axes of a box.
 ROUND, FLAT, SQUARE = range(3)
-# Failures, to which four times the pair is added: friction would act; the normal misses the centre of a box; a sphere
-# hits an edge; collisions accumulate without end.
-FAILED = -(2**45)
+# Reasons of Status.EVENT_REFUSED, to which four times the pair is added: friction would act; the normal misses the
+# centre of a box; a sphere hits an edge; collisions accumulate without end.
 FRICTION, OFF_CENTER, EDGE, ENDLESS = range(4)
 # Collisions allowed in one step.
 MAX_COLLISIONS = 100_000
@@ -179,9 +178,9 @@ def _collide(m, k, axis, gravity, mass, pose, u):
         for j in range(3):
             y = abs(_dot(_axis(m, k, j), d))
             if j != axis and y > m.inner[k, j]:
-                return FAILED + 4 * k + EDGE
+                return Status.EVENT_REFUSED + 4 * k + EDGE
             if j != axis and b >= 0 and y > _TINY * m.reach[k, j]:
-                return FAILED + 4 * k + OFF_CENTER
+                return Status.EVENT_REFUSED + 4 * k + OFF_CENTER
     un = _dot(n, v)
     if m.friction[k] > 0.0:
         across = (v[0] - un * n[0], v[1] - un * n[1], v[2] - un * n[2])
@@ -190,7 +189,7 @@ def _collide(m, k, axis, gravity, mass, pose, u):
             if i >= 0:
                 most = max(most, u[6 * i] ** 2 + u[6 * i + 1] ** 2 + u[6 * i + 2] ** 2)
         if most > (_TINY * un) ** 2:
-            return FAILED + 4 * k + FRICTION
+            return Status.EVENT_REFUSED + 4 * k + FRICTION
     impulse = -(1.0 + m.restitution[k]) * un / (1.0 / mass[a] + (1.0 / mass[b] if b >= 0 else 0.0))
     for c in range(3):
         u[6 * a + 3 + c] += impulse * n[c] / mass[a]
@@ -218,7 +217,7 @@ def take_event_steps(
         s: the state.
 
     Returns:
-        steps taken, and 0 or FAILED + 4 pair + reason.
+        steps taken, and 0 or Status.EVENT_REFUSED + 4 pair + reason.
     """
     for step in range(n):
         save_state(s)
@@ -232,7 +231,7 @@ def take_event_steps(
             left -= t
             status = _collide(m, pair, axis, gravity, mass, s.pose, s.u)
             if m.count[0] - before > MAX_COLLISIONS:
-                status = FAILED + 4 * pair + ENDLESS
+                status = Status.EVENT_REFUSED + 4 * pair + ENDLESS
         if status != 0:
             restore_state(s)
             m.count[0] = before
@@ -343,9 +342,10 @@ class Billiard:
 
     def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
         """Return (error, joint, message) of a failure, None where it is none of these."""
-        pair, reason = divmod(status - FAILED, 4)
-        if not 0 <= pair < len(self._pairs):
+        kind, index = Status.of(status)
+        if kind != Status.EVENT_REFUSED:
             return None
+        pair, reason = divmod(index, 4)
         both = " and ".join(f'"{self._names[k]}"' for k in self._pairs[pair])
         if reason == FRICTION:
             return StateError, "", f"{_WHY} does not support friction; {both} slide on each other at {where}"

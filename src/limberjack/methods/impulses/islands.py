@@ -13,7 +13,7 @@ without joints are solved here, each in one of three ways:
 from __future__ import annotations
 
 from limberjack._jit import inner, outlined
-from limberjack.collision.detect import FULL, detect
+from limberjack.collision.detect import detect
 from limberjack.contact.graph import find_islands, find_levels, sort_contacts
 from limberjack.contact.sleep import wake_islands
 from limberjack.contact.sweeps import (
@@ -31,15 +31,14 @@ from limberjack.contact.sweeps import (
     warm_start,
 )
 from limberjack.contact.warm_start import match_contacts
+from limberjack.errors import Status
 from limberjack.methods.impulses.motion import set_reach
 
 __all__ = [
-    "DAMPED", "MORE_CONTACTS", "NOT_FINITE", "STILL", "add_impulses_and_mark_free", "detect_contacts",
+    "DAMPED", "STILL", "add_impulses_and_mark_free", "detect_contacts",
     "island_kind", "mark_free", "relax_islands", "solve_islands", "sweep_kind",
 ]  # fmt: skip
 
-# Statuses besides those of the joints' solve.
-MORE_CONTACTS, NOT_FINITE = -(2**43), -(2**44)
 # Contacts with gaps up to this are detected and count as supporting [m].
 MARGIN = 1e-3
 # Motion that shock propagation may always leave [m/s].
@@ -79,10 +78,10 @@ def detect_contacts(setup, shapes, filters, dt, up, broad, contacts, cache, grap
     set_reach(setup.gravity, dt, s.u, bulk)
     if len(shapes.kind) > 1:
         found = detect(shapes, filters, s.pose, bulk.reach, MARGIN, broad, contacts)
-        if found == FULL or contacts.count[0] > len(graph.order):
-            return MORE_CONTACTS, False
+        if found == Status.MORE_CONTACTS or contacts.count[0] > len(graph.order):
+            return Status.MORE_CONTACTS, False
         if found != 0:
-            return NOT_FINITE, False
+            return Status.POSE_NOT_FINITE, False
     count, system = contacts.count[0], setup.system
     find_islands(
         count, contacts.link_a, contacts.link_b, system.incidence_start, system.incidence_body, setup.constraints[0],

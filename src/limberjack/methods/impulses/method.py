@@ -14,17 +14,17 @@ from limberjack.constraints.table import DRIVE
 from limberjack.contact.graph import Graph, new_graph
 from limberjack.contact.sweeps import RA, STEP_N, STEP_T, N, S, Sweeps, new_sweeps
 from limberjack.contact.warm_start import WarmStart, new_warm_start
-from limberjack.errors import Diverged, LimberjackError, UnsupportedByMethod
+from limberjack.errors import Diverged, LimberjackError, Status, UnsupportedByMethod
 from limberjack.maximal.bodies import RIGID
 from limberjack.maximal.impulse import apply_generalized_impulse
 from limberjack.maximal.inserted_rows import set_targets
 from limberjack.maximal.measure import body_energies, spring_energies
 from limberjack.maximal.rows import Maximal, new_maximal
 from limberjack.maximal.scalable_bodies import rigid_model
-from limberjack.maximal.solve import MORE_ROOM, evaluate_state
+from limberjack.maximal.solve import evaluate_state
 from limberjack.methods.impulses.ball_joint_impulses import new_ball_joints
 from limberjack.methods.impulses.events import Billiard, take_event_steps
-from limberjack.methods.impulses.islands import MORE_CONTACTS, NOT_FINITE, STILL
+from limberjack.methods.impulses.islands import STILL
 from limberjack.methods.impulses.joint_contacts import Rounds, new_rounds
 from limberjack.methods.impulses.motion import ALL, GRIP, GRIP_IMPULSE, GRIP_LEVER, GRIP_TURN, JOINED, Bulk
 from limberjack.methods.impulses.options import GOLDEN, JOINT_SWEEP, JOINTS, Impulses
@@ -197,9 +197,9 @@ class ImpulsesStepper(AttachedState):
                     *touching, self._bulk, balls, factored, self._s,
                 )  # fmt: skip
             taken += int(more)
-            if status == MORE_CONTACTS:
+            if status == Status.MORE_CONTACTS:
                 self._grow()
-            elif status == MORE_ROOM:
+            elif status == Status.MORE_ROWS:
                 self._room *= 2
                 self.new_saddle()
             else:
@@ -349,7 +349,7 @@ class ImpulsesStepper(AttachedState):
         found = self._billiard.explain(status, where) if self._billiard is not None else None
         if found is not None:
             return found
-        if status == NOT_FINITE:
+        if status == Status.POSE_NOT_FINITE:
             return Diverged, "", f"a pose is no longer finite at {where}; try a smaller dt"
         return super().explain(status, where)
 

@@ -17,10 +17,11 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import outlined
+from limberjack.errors import Status
 from limberjack.linear.saddle import NO_ROOM, NO_SOLUTION, factor_saddle, list_active, solve_saddle
 from limberjack.maximal.forces import forces
 from limberjack.maximal.rows import evaluate, remove_gyroscopic
-from limberjack.maximal.solve import ACTIVE_TOLERANCE, MORE_ROOM, PROJECT, STUCK, set_rhs
+from limberjack.maximal.solve import ACTIVE_TOLERANCE, PROJECT, set_rhs
 from limberjack.methods.impulses.islands import (
     FIRM,
     GLOBAL,
@@ -59,11 +60,11 @@ class Rows(NamedTuple):
 
 @outlined
 def factor_rows(setup, tree, structure, e, s, saddle):
-    """Factor the rows of e; return 0 or STUCK."""
+    """Factor the rows of e; return 0 or Status.INFEASIBLE."""
     failed = factor_saddle(setup.system, tree, structure, e.m, e.j, saddle)
     if failed != 0:
         s.report[3] = failed
-        return STUCK
+        return Status.INFEASIBLE
     return 0
 
 
@@ -99,8 +100,8 @@ def solve_rows(setup, tree, structure, counted, exact, rows, e, s, saddle):
                 saddle.force, rows.sums,
             )  # fmt: skip
     if status == NO_ROOM:
-        return MORE_ROOM
-    return STUCK if status == NO_SOLUTION else 0
+        return Status.MORE_ROWS
+    return Status.INFEASIBLE if status == NO_SOLUTION else 0
 
 
 @outlined

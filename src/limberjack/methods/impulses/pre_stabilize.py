@@ -21,10 +21,11 @@ import numpy as np
 from limberjack._jit import inner, outlined
 from limberjack.constraints.rows import COORDINATES, PICKED, ROWS
 from limberjack.contact.sweeps import update_contacts
+from limberjack.errors import Status
 from limberjack.linear.saddle import invalidate_responses
 from limberjack.maximal.bodies import POSE, move_bodies
 from limberjack.maximal.rows import evaluate, evaluate_predicted
-from limberjack.maximal.solve import GAP_ALLOWED, OPEN_LOOP, STUCK, worst_row
+from limberjack.maximal.solve import GAP_ALLOWED, worst_row
 from limberjack.methods.impulses.islands import (
     AFTER,
     DAMPED,
@@ -77,7 +78,6 @@ PIECES = 32
 _PATIENT = 2
 # Contacts are solved with the joints in so many Newton steps: later corrections move bodies by little.
 _WITH_CONTACTS = 2
-NOT_CONVERGED = 1
 # Impulses of a piece may change the rotation of a body within it by this much [rad]; along rows that are off by more
 # they would add energy. Projections of the poses turn bodies by no more at a time: in a nearly straight chain a small
 # gap calls for large rotations.
@@ -218,8 +218,8 @@ def _project_poses(setup, tree, structure, how, h, time, all_rows, rows, bulk, e
             break
         move_bodies(setup.bodies, _step_length(saddle.a), saddle.a, s.pose)
     set_velocities_from_motion(h, s.pose_sum, s.pose, bulk, s.u)
-    if status == STUCK or not s.report[1] <= OPEN:
-        return OPEN_LOOP
+    if status == Status.INFEASIBLE or not s.report[1] <= OPEN:
+        return Status.OPEN_LOOP
     return status
 
 
@@ -243,7 +243,7 @@ def _newton(setup, tree, structure, how, h, time, first, count, root, rows, swee
     """Find the impulses along the rows of e that close the joints at the end of h from the poses `pose_sum`.
 
     Returns:
-        a status, NOT_CONVERGED where the errors do not shrink.
+        a status, Status.NOT_CONVERGED where the errors do not shrink.
     """
     copy_angles(setup.table.compound, e, s.predicted)
     last, patient = np.inf, _WITH_CONTACTS + 1 if first < count else _PATIENT
@@ -254,9 +254,9 @@ def _newton(setup, tree, structure, how, h, time, first, count, root, rows, swee
         s.report[0], s.report[1], s.report[2] = iteration, worst, at
         if worst <= how[TOLERANCE] or (worst < GAP_ALLOWED and worst > 0.5 * last):
             aside = _turned_too_far(h, bulk, s.u_sum, s.u) or _gained_energy(root, s.pose_sum, bulk, s.u_sum, s.u)
-            return NOT_CONVERGED if aside else 0
+            return Status.NOT_CONVERGED if aside else 0
         if not worst < (2.0 if iteration < patient else 0.5) * last:
-            return NOT_CONVERGED
+            return Status.NOT_CONVERGED
         last = worst
         if len(setup.table.compound) > 0:
             take_end_rows(setup, s.predicted, e)
@@ -270,8 +270,8 @@ def _newton(setup, tree, structure, how, h, time, first, count, root, rows, swee
                 setup, tree, structure, WITH_FRICTION if first < count else WITH_LIMITS, h, rows, e, s, saddle
             )
         if status != 0:
-            return NOT_CONVERGED if status == STUCK else status
-    return NOT_CONVERGED
+            return Status.NOT_CONVERGED if status == Status.INFEASIBLE else status
+    return Status.NOT_CONVERGED
 
 
 @outlined
@@ -321,7 +321,7 @@ def _pre_stabilize_in_pieces(
             setup, tree, structure, how, piece * part, time + (done + piece) * part, first, count, root, rows, sweeps,
             rounds, bulk, e, s, saddle,
         )  # fmt: skip
-        if status == NOT_CONVERGED:
+        if status == Status.NOT_CONVERGED:
             _copy(s.u_sum, s.u)
             restore_impulses(first, count, rounds.start, sweeps.row)
             copy_sums(START, SUM, rows.sums)
@@ -417,7 +417,7 @@ def pre_stabilize(
     status = _newton(
         setup, tree, structure, how, h, time + h, first, count, graph.root, rows, sweeps, rounds, bulk, e, s, saddle
     )
-    if status != NOT_CONVERGED:
+    if status != Status.NOT_CONVERGED:
         _take_angles(e, s.predicted)
         if first < count:
             move(h, setup.gravity, s.stage, s.u_stage, bulk, s.u, s.pose)

@@ -27,6 +27,7 @@ from limberjack.contact.sweeps import (
     update_contacts,
     warm_start,
 )
+from limberjack.errors import Status
 from limberjack.maximal.bodies import POSE
 from limberjack.maximal.forces import count_turns
 from limberjack.maximal.solve import HUGE
@@ -103,10 +104,10 @@ def restore_state(s):
 
 @outlined
 def _check(u):
-    """Return 0, or -1 - k for the first velocity k that is not finite."""
+    """Return 0, or Status.NOT_FINITE + the first velocity that is not finite."""
     for k in range(len(u)):
         if not abs(u[k]) < HUGE:
-            return -1 - k
+            return Status.NOT_FINITE + k
     return 0
 
 
@@ -304,8 +305,8 @@ def take_steps(
         s: the state.
 
     Returns:
-        steps taken, and 0, -1 - k for a velocity k that is not finite, or OPEN_LOOP, STUCK, MORE_ROOM, MORE_CONTACTS,
-        NOT_FINITE.
+        steps taken, and 0, Status.NOT_FINITE + velocity, or Status.OPEN_LOOP, INFEASIBLE, MORE_ROWS,
+        MORE_CONTACTS, POSE_NOT_FINITE.
     """
     began, row_start = ticks(), setup.system.row_start
     all_rows = row_start[setup.constraints[2 if driven or len(rows.friction_rows) > 0 else 1]]

@@ -18,7 +18,7 @@ import numpy as np
 from limberjack._jit import kernel
 from limberjack.constraints.system import new_system
 from limberjack.constraints.table import SPRING
-from limberjack.errors import StateError, UnsupportedByMethod
+from limberjack.errors import StateError, Status, UnsupportedByMethod
 from limberjack.linear.dense import TOLERANCE, factor_psd, solve_psd
 from limberjack.linear.krylov import CAPPED, FAILED, new_krylov, solve_krylov
 from limberjack.linear.lcp import Workspace, new_workspace, solve_lcp
@@ -26,17 +26,7 @@ from limberjack.linear.saddle import first_constraints, invert_masses
 from limberjack.maximal.bodies import PARTICLE, PLANAR, RIGID, SCALABLE, move_bodies
 from limberjack.maximal.forces import forces as set_forces
 from limberjack.maximal.rows import diagonal_of, evaluate, indices_of
-from limberjack.maximal.solve import (
-    ACTIVE_TOLERANCE,
-    GAP_ALLOWED,
-    HUGE,
-    MAX_ITERATIONS,
-    MIDWAY,
-    OPEN_LOOP,
-    PROJECT,
-    STUCK,
-    set_rhs,
-)
+from limberjack.maximal.solve import ACTIVE_TOLERANCE, GAP_ALLOWED, HUGE, MAX_ITERATIONS, MIDWAY, PROJECT, set_rhs
 from limberjack.methods.multipliers.method import MultipliersStepper
 from limberjack.methods.multipliers.options import STABILIZATIONS, Multipliers
 from limberjack.methods.stepper import Forces, Stepper
@@ -242,7 +232,7 @@ class AlternativeStepper(MultipliersStepper):
             for sub in range(self._substeps):
                 status = self._one(h, forces, time + step * dt + sub * h)
                 if status == 0 and not (np.abs(s.u) < HUGE).all():
-                    status = -1 - int(np.flatnonzero(~(np.abs(s.u) < HUGE))[0])
+                    status = Status.NOT_FINITE + int(np.flatnonzero(~(np.abs(s.u) < HUGE))[0])
                 if status != 0:
                     s.pose[:], s.u[:], self._e.near[:] = before
                     return step, status
@@ -307,7 +297,7 @@ class AlternativeStepper(MultipliersStepper):
             lam[: self._equality_rows] = equality_lam
             failed = status in (FAILED, CAPPED)
         constraint_force = np.bincount(self._in_u, j[self._in_j] * lam[self._row], minlength=len(moved))
-        return moved + self._times_inverse(constraint_force), STUCK if failed else 0
+        return moved + self._times_inverse(constraint_force), Status.INFEASIBLE if failed else 0
 
     def _one(self, h: float, forces: Forces, time: float) -> int:
         """Take one step of h; return a status."""
@@ -347,10 +337,10 @@ class AlternativeStepper(MultipliersStepper):
             last = worst
             a, status = self._solve(_POSITION, max(ACTIVE_TOLERANCE, 10.0 * worst))
             if status != 0:
-                return OPEN_LOOP
+                return Status.OPEN_LOOP
             _move(self.whole.bodies, 1.0, a, s.pose)
         if not worst <= GAP_ALLOWED:
-            return OPEN_LOOP
+            return Status.OPEN_LOOP
         self._set(_VELOCITY, 0.0, forces, time)
         a, status = self._solve(_VELOCITY, ACTIVE_TOLERANCE)
         if status == 0:

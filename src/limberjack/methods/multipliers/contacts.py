@@ -14,10 +14,9 @@ import numpy as np
 from limberjack.collision.detect import Contact, find_contacts, new_detector
 from limberjack.collision.shapes import shape_names
 from limberjack.constraints.rows import COORDINATES, ROWS
-from limberjack.errors import StateError, UnsupportedByMethod
+from limberjack.errors import StateError, Status, UnsupportedByMethod
 from limberjack.maximal.bodies import RIGID
 from limberjack.maximal.contacts import ContactRows
-from limberjack.maximal.solve import STUCK
 from limberjack.methods.multipliers.method import MultipliersStepper
 from limberjack.methods.multipliers.options import Multipliers
 from limberjack.methods.stepper import Forces
@@ -86,7 +85,7 @@ class ContactStepper(MultipliersStepper):
         self._make_room(contacts)
         found = self._rows.forces(contacts, self._e, self._s.u, predicted, time, dt, forces.wrenches)  # pyright: ignore[reportOptionalMemberAccess]
         if found is None:
-            return STUCK
+            return Status.INFEASIBLE
         self._forces, wrenches = found
         # forces of the last step are not those of this one
         self._s.fresh[0] = 0

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from limberjack.errors import UnsupportedByMethod
+from limberjack.errors import Status, UnsupportedByMethod
 from limberjack.maximal.ball_joint_rattle import momenta_of, new_balls, take_ball_steps
 from limberjack.maximal.bodies import PLANAR, RIGID, SCALABLE
 from limberjack.maximal.inserted_rows import grip_rows, with_grips
 from limberjack.maximal.rows import Maximal, new_maximal
-from limberjack.maximal.solve import MORE_ROOM, evaluate_state
+from limberjack.maximal.solve import evaluate_state
 from limberjack.maximal.state import MaximalState
 from limberjack.methods.multipliers.options import INTEGRATORS, STABILIZATIONS, Multipliers
 from limberjack.methods.multipliers.rattle import take_rattle_steps
@@ -75,7 +75,7 @@ class MultipliersStepper(MaximalState, Stepper):
                 how = (self._code, options.order == "first", loose, driven)
                 more, status = take_steps(*model, *how, *clock, options.rate, *rest)
             taken += int(more)
-            if status != MORE_ROOM:
+            if status != Status.MORE_ROWS:
                 break
             self._room *= 2
             self.new_saddle()

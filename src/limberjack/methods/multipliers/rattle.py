@@ -12,6 +12,7 @@ import numpy as np
 from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.rows import COORDINATES, ROWS
 from limberjack.constraints.table import SPRING
+from limberjack.errors import Status
 from limberjack.linear.saddle import factor_saddle
 from limberjack.maximal.bodies import PARTICLE, PLANAR, POSE, RIGID, ROTATION, midpoint_rotation, rotated, world_inertia
 from limberjack.maximal.forces import count_turns, forces
@@ -21,9 +22,7 @@ from limberjack.maximal.solve import (
     GAP_ALLOWED,
     HUGE,
     MAX_ITERATIONS,
-    OPEN_LOOP,
     PROJECT,
-    STUCK,
     factor_and_solve,
     set_rhs,
     solve_with_factor,
@@ -102,7 +101,7 @@ def _rattle(
         failed = factor_saddle(setup.system, tree, structure, e.m, e.j, saddle)
         if failed != 0:
             s.report[3] = failed
-            return STUCK
+            return Status.INFEASIBLE
     for r in range(len(s.last_force)):
         s.last_force[r] = 0.0
     for i in range(n):
@@ -138,10 +137,10 @@ def _rattle(
             e.values[r, 0] = s.predicted.values[r, 0]
         status = solve_with_factor(setup, tree, structure, np.int64(0), ACTIVE_TOLERANCE, e, s, saddle)
         if status != 0:
-            return OPEN_LOOP if status == STUCK else status
+            return Status.OPEN_LOOP if status == Status.INFEASIBLE else status
         _add_momentum(bodies, e.m, saddle.a, s.momentum)
     if not worst <= max(GAP_ALLOWED, tolerance):
-        return OPEN_LOOP
+        return Status.OPEN_LOOP
     # velocities: half of the forces at the new poses, then projected onto the constraints
     for t in range(len(e.near)):
         e.near[t] = s.predicted.near[t]
@@ -195,7 +194,7 @@ def take_rattle_steps(
                 break
         for k in range(len(s.u)):
             if status == 0 and not abs(s.u[k]) < HUGE:
-                status = -1 - k
+                status = Status.NOT_FINITE + k
         if status == 0 and not driven:
             count_turns(setup, e)
         if status != 0:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from limberjack._jit import kernel
-from limberjack.errors import LimberjackError, StateError, UnsupportedByMethod
+from limberjack.errors import LimberjackError, StateError, Status, UnsupportedByMethod
 from limberjack.maximal.rows import indices_of
 from limberjack.maximal.solve import HUGE, NO_STABILIZATION
 from limberjack.methods.capabilities import VERBS
@@ -102,6 +102,7 @@ class ReducedStepper(Stepper):
         drive = whole.table.drive[self._rows, 1].copy()
         # the three rows of a ball stand for three velocities, and name the first place of each
         self._velocity = drive
+        self._failed_inside = False  # whether the last failure is one of bodies, not of q and qd
 
     def accelerations(self, q: np.ndarray, qd: np.ndarray, forces: Forces, time: float) -> tuple[np.ndarray, int]:
         """Return qdd (nv,) at a state, and a status."""
@@ -112,6 +113,7 @@ class ReducedStepper(Stepper):
         model = (inner._setup, inner._tree, inner._structure, self._model.arrays.springs, drives)
         how = (inner._still, inner._drive_span, EULER, False, NO_STABILIZATION, True, 1, 1, 1.0, 1.0, 1.0, time)
         _, status = take_steps(*model, *how, forces.wrenches, tau, inner._e, inner._saddle, inner._s)
+        self._failed_inside = status != 0
         return self._read(inner._saddle.a, inner._e), int(status)
 
     def _read(self, a: np.ndarray, e: Any) -> np.ndarray:
@@ -140,7 +142,7 @@ class ReducedStepper(Stepper):
             for sub in range(self._substeps):
                 status = self._one(h, forces, time + step * dt + sub * h)
                 if status == 0 and not (np.abs(self.qd) < HUGE).all():
-                    status = -1 - int(np.flatnonzero(~(np.abs(self.qd) < HUGE))[0])
+                    status = Status.NOT_FINITE + int(np.flatnonzero(~(np.abs(self.qd) < HUGE))[0])
                 if status != 0:
                     self.q[:], self.qd[:] = before
                     return step, status
@@ -178,7 +180,7 @@ class ReducedStepper(Stepper):
 
     def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
         """Return (error, joint, message) of a failure of the rows, else None."""
-        return self._inner.explain(status, where) if status < -self._model.nv else None
+        return self._inner.explain(status, where) if self._failed_inside else None
 
     def stats(self) -> dict[str, Any]:
         """Return bodies, rows, evaluations of the forces per step and substeps."""

@@ -21,6 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from limberjack._jit import inner, kernel, outlined
+from limberjack.errors import Status
 from limberjack.maximal.bodies import POSE, move_bodies, normalize_poses, pose_rates
 from limberjack.maximal.forces import count_turns, forces
 from limberjack.maximal.rows import evaluate
@@ -101,7 +102,7 @@ def _one_step(
         if stage == stages - 1:
             for k in range(nu):
                 if not abs(s.u[k]) < HUGE:
-                    return -1 - k
+                    return Status.NOT_FINITE + k
         if stabilization == PROJECT and (has_loops or stage == stages - 1):
             status = project(setup, tree, structure, at, tolerance, rows, e, s, saddle)
             if status != 0:
@@ -166,7 +167,7 @@ def take_steps(
         s: the state.
 
     Returns:
-        steps taken, and 0, -1 - k for a velocity k that is not finite, OPEN_LOOP, STUCK or MORE_ROOM.
+        steps taken, and 0, Status.NOT_FINITE + velocity, Status.OPEN_LOOP, INFEASIBLE or MORE_ROWS.
     """
     for step in range(n):
         for i in range(len(s.pose)):
@@ -186,7 +187,7 @@ def take_steps(
                 break
         for k in range(len(s.u)):
             if status == 0 and not abs(s.u[k]) < HUGE:
-                status = -1 - k
+                status = Status.NOT_FINITE + k
         if status == 0 and not driven:
             count_turns(setup, e)
         if status != 0:

@@ -16,13 +16,12 @@ from dataclasses import replace
 import numpy as np
 
 from limberjack.constraints.rows import AXES_A, AXES_B, GAP, LEVER_A, LEVER_B, RATE, TURN_A, TURN_B
-from limberjack.errors import StateError, UnsupportedByMethod
+from limberjack.errors import StateError, Status, UnsupportedByMethod
 from limberjack.linear.elimination import new_work, order_of, split
 from limberjack.linear.tree import factor
 from limberjack.linear.unsymmetric import solve_unsymmetric
 from limberjack.maximal.bodies import PARTICLE, PLANAR, SCALABLE
 from limberjack.maximal.scalable_bodies import may_be_primary
-from limberjack.maximal.solve import STUCK
 from limberjack.methods.multipliers.alternatives import AlternativeStepper
 from limberjack.methods.multipliers.options import Multipliers
 from limberjack.methods.stepper import Forces
@@ -100,7 +99,7 @@ class UnsymmetricStepper(AlternativeStepper):
             return super()._solve(mode, active_tolerance)
         system, e = self.whole.system, self._e
         if factor(system, self._forest, e.m, e.j, self._compliance, self._factor) != 0:
-            return self._f, STUCK
+            return self._f, Status.INFEASIBLE
         rows = np.zeros((self._count, len(self._f)))
         rows[self._row, self._in_u] = e.j[self._in_j]
         along = rows.copy()
@@ -119,7 +118,7 @@ class UnsymmetricStepper(AlternativeStepper):
         solved = np.isfinite(found.a).all() and found.residual <= _LEFT * (
             1.0 + np.abs(self._rhs[mine]).max(initial=0.0)
         )
-        return found.a, 0 if solved else STUCK
+        return found.a, 0 if solved else Status.INFEASIBLE
 
     def _wrenches(self, joint: RegisteredConstraint) -> np.ndarray:
         """Return (rows, 6) torques and forces on the child along which each row of a constraint acts, in world axes."""
