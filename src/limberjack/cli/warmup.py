@@ -28,7 +28,7 @@ from limberjack.linear.tree import factor
 from limberjack.linear.unsymmetric import solve_unsymmetric
 from limberjack.maximal.assemble import assemble
 from limberjack.maximal.rows import new_maximal
-from limberjack.methods import FEATURES, METHODS, Impulses, Multipliers, method_of
+from limberjack.methods import FEATURES, METHODS, Full, Impulses, Multipliers, method_of
 from limberjack.methods.adaptive.contacts import Boxes
 from limberjack.methods.adaptive.poses import new_link_map
 from limberjack.model.builder import Builder
@@ -122,6 +122,12 @@ def _method(name: str) -> None:
         Simulation(looped(), method).step(2)
     if name == "multipliers":
         sim.apply_impulse("arm", impulse=(0.0, 0.0, 1.0))
+
+
+def _variational() -> None:
+    sim = Simulation(sample(), Full(integrator="variational"))
+    sim.step(2)
+    _measure(sim)
 
 
 def _with_contacts(name: str) -> None:
@@ -226,6 +232,7 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
         yield f"method {name}", lambda name=name: _method(name)
     yield "nets in impulses", lambda: _with_net("impulses")
     yield "contacts in full", lambda: _with_contacts("full")
+    yield "full, variational", _variational
     yield "multipliers, sparse", lambda: _with_net("multipliers")
     yield "multipliers, sparse rattle", lambda: _multipliers(solver="sparse", integrator="rattle")
     yield "multipliers, rattle", lambda: _multipliers(integrator="rattle")

@@ -25,9 +25,22 @@ from limberjack.reduced.forces import SpringWork, new_spring_work
 from limberjack.reduced.impulse import ImpulseResponse
 from limberjack.reduced.momentum import MomentumTargets, new_momentum_targets
 from limberjack.reduced.step import INTEGRATORS, MOMENTUM, RK4, new_buffers, take_steps
+from limberjack.reduced.variational import (
+    COUNTS,
+    ITERATIONS,
+    External,
+    new_carried,
+    new_variational_work,
+    take_variational_steps,
+    velocities_at,
+)
 from limberjack.reduced.work import ROW, Work, new_work
 
 __all__ = ["Full"]
+
+VARIATIONAL = ("variational", "projected")
+# Springs between bodies are implicit where dt^2 times their stiffness and the response of the bodies is larger.
+STIFF = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +48,7 @@ class Full(Method):
     """All joints simulated by the articulated-body algorithm.
 
     Args:
-        integrator: "semi_implicit", "euler" (the papers'), "rk4", "implicit" or "momentum".
+        integrator: "semi_implicit", "euler" (the papers'), "rk4", "implicit", "momentum", "variational" or "projected".
         substeps: integrator steps per simulation step; None takes 2 for the fourth-order ones, which makes their
             error 16 times smaller at twice the cost, and 1 for the others.
         threads: trees that no spring ties together are stepped on up to this many threads, with the same result.
@@ -52,8 +65,11 @@ class Full(Method):
     threads: int = 1
 
     def __post_init__(self) -> None:
-        if self.integrator not in INTEGRATORS:
-            raise UnknownName("integrator", self.integrator, 'method "full"', INTEGRATORS)
+        choices = (*INTEGRATORS, *VARIATIONAL)
+        if self.integrator not in choices:
+            raise UnknownName("integrator", self.integrator, 'method "full"', choices)
+        if self.integrator in VARIATIONAL and self.substeps is not None:
+            raise StateError(f'integrator "{self.integrator}" chooses its substeps itself; substeps must be None')
         for what, value in (
             ("substeps", 1 if self.substeps is None else self.substeps),
             ("threads", self.threads),
@@ -63,12 +79,17 @@ class Full(Method):
 
     def stepper(
         self, model: Model, ignored: frozenset[str] = frozenset(), *, constrained: bool = False
-    ) -> FullStepper | ConstrainedStepper:
+    ) -> FullStepper | ConstrainedStepper | VariationalStepper:
         """Return a stepper for `model`, without its features in `ignored`; with `constrained` one with rows anyway."""
         has_contacts = {"contacts", "friction"} & model.features().keys() - ignored
         # springs alone have a solver of their own, which is implicit across them too
         if not constrained and not has_contacts and not needs_rows(model, ignored):
-            return FullStepper(model, self, ignored)
+            return (VariationalStepper if self.integrator in VARIATIONAL else FullStepper)(model, self, ignored)
+        if self.integrator in VARIATIONAL:
+            raise StateError(
+                f'integrator "{self.integrator}" steps trees without loops, limits, gears, velocity constraints, '
+                'contacts and dry friction; use "semi_implicit"'
+            )
         constraint_set = ConstraintSet(model, ignored, implicit=self.integrator == "implicit")
         if self.integrator == "momentum":
             raise StateError(
@@ -107,7 +128,7 @@ class _ImpulseStepper(Stepper):
             self._impulse_response = ImpulseResponse(
                 self._model, lambda m, left: plain.stepper(m, left, constrained=True), self._ignored
             )
-        self.qd += self._impulse_response.change(self.q, link, point, impulse, angular_impulse)
+        self.qd[:] += self._impulse_response.change(self.q, link, point, impulse, angular_impulse)
         self.invalidate()
 
 
@@ -230,6 +251,113 @@ class FullStepper(_ImpulseStepper):
             "substeps": self._substeps,
             "threads": len(self._groups),
         }
+
+
+class VariationalStepper(_ImpulseStepper):
+    """The running side of `Full` with the variational or the projected step.
+
+    The momenta of the links are the state beside q; qd is derived from them when it is read, and they from qd after q
+    or qd was set.
+    """
+
+    def __init__(self, model: Model, options: Full, ignored: frozenset[str] = frozenset()) -> None:
+        links, springs = model.arrays.links, model.arrays.springs
+        self._model, self._ignored = model, ignored
+        self._iterations = 0 if options.integrator == "projected" else ITERATIONS
+        self.q, self._qd = model.q0.copy(), model.qd0.copy()
+        shared = new_work(links)._replace(rows=np.zeros((0, ROW)))
+        self._groups = [_group(model, first, last, False, shared) for first, last in _cuts(model, options.threads)]
+        clocks = np.cumsum([0, *(len(group.blocks) for group in self._groups)])
+        self._carried = new_carried(links, int(clocks[-1]))
+        self._parts = [
+            (group, new_variational_work(links, group.work, group.pull),
+             self._carried._replace(clock=self._carried.clock[first:last]), np.zeros(COUNTS, np.int64))
+            for group, first, last in zip(self._groups, clocks[:-1], clocks[1:], strict=True)
+        ]  # fmt: skip
+        # stiffness times the response of two free links along a spring [1/s^2]
+        mass = np.append(links.inertia[:, 9], np.inf)[springs.link]
+        self._spring_rates = springs.data[:, 0] * (1.0 / mass).sum(axis=1) if len(springs.link) else np.zeros(0)
+        self._pool = ThreadPoolExecutor(len(self._parts) - 1) if len(self._parts) > 1 else None
+        self._dt, self._forces = 0.0, None
+        self._current = True  # whether _qd is the velocity at q
+        self._known = self.q.copy(), self._qd.copy()
+
+    @property
+    def qd(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """(nv,) velocities at q."""
+        if not self._current and self._forces is not None:
+            for group, work, carried, _ in self._parts:
+                external = self._external(group, self._dt, self._forces)
+                velocities_at(
+                    self._model.arrays.links, external, group.blocks, group.span, work, carried, self.q, self._qd
+                )
+            self._known[1][:], self._current = self._qd, True
+        return self._qd
+
+    def _external(self, group: _Group, dt: float, forces: Forces) -> External:
+        stiff = bool((dt * dt * self._spring_rates > STIFF).any())
+        return External(forces.drives, group.springs, stiff, forces.tau, forces.wrenches)
+
+    def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
+        """Take up to n steps; see `Stepper`."""
+        start = self.q.copy(), self.state_arrays()
+        first, *rest = self._parts
+        others = [self._pool.submit(self._take, part, n, dt, forces) for part in rest] if self._pool else []
+        taken, status = min([self._take(first, n, dt, forces), *(other.result() for other in others)])
+        if taken < n:
+            # All blocks return to the start and take the steps that each of them can.
+            self.q[:] = start[0]
+            self.set_state_arrays(start[1])
+            for part in self._parts:
+                self._take(part, taken, dt, forces)
+        if n > 0:
+            self._known[0][:] = self.q
+            self._current, self._dt, self._forces = False, dt, forces
+        return taken, status
+
+    def _take(self, part: Any, n: int, dt: float, forces: Forces) -> tuple[int, int]:
+        group, work, carried, counts = part
+        return take_variational_steps(
+            self._model.arrays.links, self._external(group, dt, forces), group.blocks, group.span, self._iterations, n,
+            dt, work, carried, self.q, self._qd, counts,
+        )  # fmt: skip
+
+    def grab(self, grip: Grip) -> Stepper:
+        """Refuse: a grip is a row, and this step has none."""
+        name = "variational" if self._iterations else "projected"
+        raise StateError(f'integrator "{name}" knows no grips; use "semi_implicit"')
+
+    def invalidate(self) -> None:
+        """Start from (q, qd) where they were set; a force that was set changes nothing carried."""
+        moved = not np.array_equal(self.q, self._known[0])
+        if moved and not self._current:
+            # qd is still that of the pose before it was set
+            now = self.q.copy()
+            self.q[:] = self._known[0]
+            self.qd  # noqa: B018 - reading derives it
+            self.q[:] = now
+        if moved or (self._current and not np.array_equal(self._qd, self._known[1])):
+            self._carried.clock[:] = 0.0
+            self._current = True
+            self._known[0][:], self._known[1][:] = self.q, self._qd
+
+    def state_arrays(self) -> dict[str, np.ndarray]:
+        """Return the momenta of the links, the last half-step velocities and their times."""
+        return {f"carried_{name}": array.copy() for name, array in self._carried._asdict().items()}
+
+    def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set what `state_arrays` returned."""
+        for name, array in self._carried._asdict().items():
+            array[:] = arrays[f"carried_{name}"]
+        self._known[0][:], self._known[1][:] = self.q, self._qd
+        self._current = True
+
+    def stats(self) -> dict[str, Any]:
+        """Return the links visited, and substeps, iterations, halvings and projections of the last call."""
+        counts = np.sum([part[3] for part in self._parts], axis=0)
+        words = ("substeps", "evaluations", "halved", "projected")
+        nodes = len(self._model.arrays.links.parent)
+        return {"nodes": nodes, "threads": len(self._parts)} | dict(zip(words, map(int, counts), strict=True))
 
 
 class ConstrainedStepper(_ImpulseStepper):

@@ -15,7 +15,7 @@ from limberjack._jit import inner
 from limberjack.model.arrays import BALL_DRIVE, DOF, SCALAR_DRIVE
 from limberjack.spatial.quaternions import quaternion_log, quaternion_multiply
 
-__all__ = ["ball_drive", "drive_forces", "scalar_drive", "spring_energy"]
+__all__ = ["ball_drive", "ball_law", "drive_forces", "scalar_drive", "spring_energy"]
 
 
 @inner
@@ -57,6 +57,16 @@ def _turned_from(q, at, d, row, column):
 @inner
 def ball_drive(row, d, h, q, iq, qd, iv):
     """Return the force of ball drive `row` (3) and what it adds to the joint's own inertia (3)."""
+    x, y, z, k, bx, by, bz = ball_law(row, d, q, iq, qd, iv)
+    return (
+        x - h * k * qd[iv], y - h * k * qd[iv + 1], z - h * k * qd[iv + 2],
+        h * bx + h * h * k, h * by + h * h * k, h * bz + h * h * k,
+    )  # fmt: skip
+
+
+@inner
+def ball_law(row, d, q, iq, qd, iv):
+    """Return the force (3) of ball drive `row` at (q, qd), its stiffness K and its damping B about the axes (3)."""
     wx, wy, wz = qd[iv], qd[iv + 1], qd[iv + 2]
     k, b = d[row, 3], 0.0
     x = y = z = 0.0
@@ -88,13 +98,9 @@ def ball_drive(row, d, h, q, iq, qd, iv):
             f = d[row, 17] / size
         x, y, z = x + f * mx, y + f * my, z + f * mz
     return (
-        x - d[row, 0] * wx - h * k * wx,
-        y - d[row, 1] * wy - h * k * wy,
-        z - d[row, 2] * wz - h * k * wz,
-        h * (b + d[row, 0]) + h * h * k,
-        h * (b + d[row, 1]) + h * h * k,
-        h * (b + d[row, 2]) + h * h * k,
-    )
+        x - d[row, 0] * wx, y - d[row, 1] * wy, z - d[row, 2] * wz,
+        k, b + d[row, 0], b + d[row, 1], b + d[row, 2],
+    )  # fmt: skip
 
 
 @inner

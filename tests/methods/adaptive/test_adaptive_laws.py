@@ -414,3 +414,27 @@ def test_held_regions_resume_bit_for_bit():
     other.restore(kept)
     other.step(50)
     assert other.state_hash() == sim.state_hash()
+
+
+def test_implicit_springs_between_rigid_clusters():
+    """A spring between links of two clusters acts implicitly: with all joints as in `full`, with few within reason."""
+    builder = lj.Builder("sprung", gravity=(0.0, 0.0, -9.75))
+    for k in range(6):
+        builder.add_body(f"c{k}", mass=1.0 + 0.25 * k, com=(0.25, 0.0, 0.0), inertia=(0.0625, 0.125, 0.125))
+        parent, at = (f"c{k - 1}", (0.5, 0.0, 0.0)) if k else ("world", (0.0, 0.0, 4.0))
+        motor = lj.Motor(kp=40.0, kd=2.0, target=0.25 * k - 0.5) if k % 2 == 0 else None
+        builder.add_joint_hinge(f"j{k}", parent, f"c{k}", axis=(0.0, 1.0, 0.0), position=at, motor=motor)
+    builder.add_spring("c5", "c1", stiffness=32.0, rest=1.0)
+    model = builder.build()
+    whole, all_joints, few = (
+        lj.Simulation(model, method, dt=2.0**-10)
+        for method in (
+            lj.Full(integrator="implicit"),
+            lj.Adaptive(integrator="implicit", budget=6),
+            lj.Adaptive(integrator="implicit", budget=4, update_every=8),
+        )
+    )
+    for sim in (whole, all_joints, few):
+        sim.step(256)
+    assert np.array_equal(whole.q, all_joints.q)
+    assert few.energy().total < model.body_count * 9.75 * 4.0 and np.abs(few.qd).max() < 20.0

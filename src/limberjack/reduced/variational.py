@@ -1,0 +1,768 @@
+"""The variational step of trees: a discrete Euler-Lagrange step that forms no velocity products.
+
+A rigid link is a cloud of mass points. Its momentum over a step h from the pose (o, R) to (o', R'), a wrench about o,
+follows from the displacement (Moser and Veselov's discrete rigid body):
+
+    F = (m (o' - o) + (R' - R) mc) / h        N = (R mc x (o' - o) + sum_k (R E)_k x (R' - R)_k) / h
+
+with the second moments E = tr(J)/2 - J about the origin and columns k. At every pose q the incoming momentum, the
+outgoing one and the impulse of the forces balance along the free directions,
+
+    J(q)^T (p(q -> q') - p(q" -> q) - w f(q)) = 0        w = (h + h")/2,   q' = q (+) h qd
+
+an equation for the half-step velocity qd. Starting from an extrapolation of the last half steps, each iteration adds
+H(q)^-1 times the residual: the articulated inertias at q are factored once, without velocities, and an iteration is one
+sweep of poses and one pass back and forth. The momentum carried to the next step is that of the last iterate plus the
+linear momentum of its correction: the balance is exact however many iterations there were, and with none (the
+*projected* step) the carried momentum is the projection of the incoming one in the metric of the mass, so that kinetic
+energy can only fall.
+
+Springs, soft limits and motors of joints act at mid-step, half of their impulse at either end of it, dampers with the
+half-step velocity: implicit, stable at any stiffness. Springs between bodies act at the pose, or implicitly where they
+are stiff. Steps in which joints would turn far are taken in substeps; a substep whose iterations do not contract is
+halved, and in the end projected.
+
+The velocity at a pose is the one whose momentum is the incoming one and half of the impulse at the pose
+(`velocities_at`); a motion started from it goes on as it would have.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, kernel, outlined
+from limberjack.errors import Status
+from limberjack.model.arrays import BALL_DRIVE, COORDINATE, DOF, LINK, SCALAR_DRIVE, SPAN, Drives, Links, Springs
+from limberjack.model.joints import BALL, FREE, HINGE, PUSH, SLIDE
+from limberjack.reduced.aba import articulate, solve_accelerations
+from limberjack.reduced.drives import ball_law, scalar_drive
+from limberjack.reduced.forces import SpringWork, Wrenches, apply_implicit_springs, spring_lengths
+from limberjack.reduced.integrate import advance
+from limberjack.reduced.jacobians import link_velocities
+from limberjack.reduced.kinematics import walk_factors
+from limberjack.reduced.work import BC, BL, DI, UU, D, J, P, R, U, W, Work, based
+from limberjack.spatial.lanes import add, at, cross4, dot4, from_row, lane, load4, mul, pack, scale, store4, sub
+from limberjack.spatial.quaternions import rotation_from_quaternion
+from limberjack.spatial.trig import sincos_all
+from limberjack.spatial.vectors import multiply, rotate
+
+__all__ = [
+    "COUNTS",
+    "Carried",
+    "External",
+    "ITERATIONS",
+    "VariationalWork",
+    "new_carried",
+    "new_variational_work",
+    "take_variational_steps",
+    "velocities_at",
+]
+
+# Joints turn by at most this in a substep [rad]: further, the iterations contract too slowly.
+TURN = 0.25
+MOST_SUBSTEPS = 64
+# Iterations end when the last changed no coordinate by more than ENOUGH [rad or m]; a substep whose last one changes
+# more than LOST is halved.
+ENOUGH, LOST, ITERATIONS, HALVINGS = 1e-4, 1e-3, 4, 6
+# A number beyond this counts as no longer finite.
+HUGE = 1e150
+# Columns of a clock: times of the last three half steps, time of the pose, length of the last substep, number of half
+# steps known (0: the motion starts from q and qd), length of the last substep if it was projected.
+NOW, LENGTH, KNOWN_STEPS, PROJECTED_LENGTH, CLOCK = 3, 4, 5, 6, 7
+# What a call counts: substeps, iterations, halvings, projected substeps.
+SUBSTEPS, SWEEPS, HALVED, PROJECTED, COUNTS = 0, 1, 2, 3, 4
+# The known part of a bias force (torque, force) takes the columns of velocities, which this step does not form.
+KNOWN = W
+
+
+class Carried(NamedTuple):
+    """What a step passes to the next; n links, nv dofs, k blocks."""
+
+    momentum: np.ndarray  # (n, 8) angular about the com, linear; world axes, after a projected substep the link's
+    history: np.ndarray  # (3, nv) velocities of the last half steps, latest first
+    clock: np.ndarray  # (k, CLOCK)
+
+
+class External(NamedTuple):
+    """What acts on the links and joints."""
+
+    drives: Drives
+    springs: Springs
+    stiff: bool  # whether springs between bodies are implicit
+    applied: np.ndarray  # (nv,) joint forces
+    wrenches: Wrenches
+
+
+class VariationalWork(NamedTuple):
+    """Scratch of the step; of n links in work at a time."""
+
+    work: Work
+    springs: SpringWork
+    ahead: np.ndarray  # (n, 12) poses at the end of the step: columns of R, origin in the fourth places
+    q: np.ndarray  # (nq,) coordinates at the end or in the middle of the step
+    qd: np.ndarray  # (nv,) the iterate
+    sines: np.ndarray  # (nq,) of q
+    cosines: np.ndarray  # (nq,)
+    subspace: np.ndarray  # (nv, 6) S at the end of the step, not used
+    zeros: np.ndarray  # (nv,)
+    turns: np.ndarray  # (nv,) 1 for dofs that are rotations, else 0
+    velocities: np.ndarray  # (n, 6) of the links
+    past: np.ndarray  # (nv,) force of springs and motors in the last substep that acts at the pose
+    tau: np.ndarray  # (nv,)
+    added: np.ndarray  # (nv,)
+    qdd: np.ndarray  # (nv,)
+
+
+def new_carried(links: Links, blocks: int) -> Carried:
+    """Return empty momenta, history and clocks of `blocks` blocks."""
+    return Carried(np.zeros((len(links.parent), 8)), np.zeros((3, len(links.armature))), np.zeros((blocks, CLOCK)))
+
+
+def new_variational_work(links: Links, work: Work, springs: SpringWork) -> VariationalWork:
+    """Return scratch for as many links at a time as `work` has rows."""
+    nv, nq, n = len(links.armature), len(links.armature) + len(links.quaternions), len(work.rows)
+    turns = np.ones(nv)
+    turns[links.v_start[links.kind == SLIDE]] = 0.0
+    turns[links.factor_place[links.factor_kind == PUSH, 1]] = 0.0
+    for c in range(3):
+        turns[links.v_start[links.kind == FREE] + c] = 0.0
+    return VariationalWork(
+        work, springs, np.zeros((n, 12)), np.zeros(nq), np.zeros(nv), np.zeros(nq), np.zeros(nq), np.zeros((nv, 6)),
+        np.zeros(nv), turns, np.zeros((n, 6)), *(np.zeros(nv) for _ in range(4)),
+    )  # fmt: skip
+
+
+@outlined
+def _other_pose(links, i, q, still, sines, cosines, rows, c, subspace):
+    """Fill the pose of a link that is not on a hinge in columns c .. of its row, and its columns of S."""
+    t, kind, iq, iv, p = links.placement, links.kind[i], links.q_start[i], links.v_start[i], links.parent[i]
+    r, px, py, pz = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), 0.0, 0.0, 0.0
+    if p >= 0:
+        r = (
+            rows[p, c], rows[p, c + 4], rows[p, c + 8], rows[p, c + 1], rows[p, c + 5], rows[p, c + 9],
+            rows[p, c + 2], rows[p, c + 6], rows[p, c + 10],
+        )  # fmt: skip
+        px, py, pz = rows[p, c + 3], rows[p, c + 7], rows[p, c + 11]
+    dx, dy, dz = rotate(r, t[i, 9], t[i, 10], t[i, 11])
+    r = multiply(r, (t[i, 0], t[i, 1], t[i, 2], t[i, 3], t[i, 4], t[i, 5], t[i, 6], t[i, 7], t[i, 8]))
+    if kind == SLIDE:
+        dx, dy, dz = dx + r[2] * q[iq], dy + r[5] * q[iq], dz + r[8] * q[iq]
+    elif kind == BALL or kind == FREE:
+        j, jv = iq, iv
+        if kind == FREE:
+            dx, dy, dz = q[iq], q[iq + 1], q[iq + 2]
+            j, jv = iq + 3, iv + 3
+        r = multiply(r, rotation_from_quaternion(q[j], q[j + 1], q[j + 2], q[j + 3]))
+        for k in range(3):
+            for v in range(6):
+                subspace[jv + k, v] = 0.0
+                if kind == FREE:
+                    subspace[iv + k, v] = 0.0
+            if kind == FREE:
+                subspace[iv + k, 3 + k] = 1.0
+        subspace[jv, 0], subspace[jv, 1], subspace[jv, 2] = r[0], r[3], r[6]
+        subspace[jv + 1, 0], subspace[jv + 1, 1], subspace[jv + 1, 2] = r[1], r[4], r[7]
+        subspace[jv + 2, 0], subspace[jv + 2, 1], subspace[jv + 2, 2] = r[2], r[5], r[8]
+    else:
+        r, dx, dy, dz, _, _, _, _, _, _, _, _, _ = walk_factors(
+            links.factor_kind, links.factor_place, links.factor_data, links.factor_start[i], links.factor_start[i + 1],
+            q, still, sines, cosines, r, dx, dy, dz, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, subspace,
+        )  # fmt: skip
+    rows[i, c], rows[i, c + 1], rows[i, c + 2], rows[i, c + 3] = r[0], r[3], r[6], px + dx
+    rows[i, c + 4], rows[i, c + 5], rows[i, c + 6], rows[i, c + 7] = r[1], r[4], r[7], py + dy
+    rows[i, c + 8], rows[i, c + 9], rows[i, c + 10], rows[i, c + 11] = r[2], r[5], r[8], pz + dz
+
+
+@inner
+def _hinge_pose(links, i, sine, cosine, rows, c):
+    """Fill the pose of a link on a hinge in columns c .. of its row; return its axes and its origin's offset."""
+    p, t = links.parent[i], links.placement
+    if p >= 0:
+        x, y, z = load4(rows, p, c), load4(rows, p, c + 4), load4(rows, p, c + 8)
+        ox, oy, oz = rows[p, c + 3], rows[p, c + 7], rows[p, c + 11]
+    else:
+        x, y, z = pack(1.0, 0.0, 0.0), pack(0.0, 1.0, 0.0), pack(0.0, 0.0, 1.0)
+        ox = oy = oz = 0.0
+    d = add(add(scale(t[i, 9], x), scale(t[i, 10], y)), scale(t[i, 11], z))
+    e = add(add(scale(t[i, 0], x), scale(t[i, 3], y)), scale(t[i, 6], z))
+    f = add(add(scale(t[i, 1], x), scale(t[i, 4], y)), scale(t[i, 7], z))
+    z = add(add(scale(t[i, 2], x), scale(t[i, 5], y)), scale(t[i, 8], z))
+    x, y = add(scale(cosine, e), scale(sine, f)), sub(scale(cosine, f), scale(sine, e))
+    store4(rows, i, c, x)
+    store4(rows, i, c + 4, y)
+    store4(rows, i, c + 8, z)
+    rows[i, c + 3], rows[i, c + 7], rows[i, c + 11] = ox + lane(d, 0), oy + lane(d, 1), oz + lane(d, 2)
+    return x, y, z, d
+
+
+@inner
+def _momentum(g, i, x, y, z, dx, dy, dz, e):
+    """Return torque and force of the momentum of link i, whose axes x, y, z change by dx, dy, dz per second.
+
+    Its origin moves with velocity e.
+    """
+    half, xy, xz, yz = 0.5 * (g[i, 0] + g[i, 1] + g[i, 2]), -g[i, 3], -g[i, 4], -g[i, 5]
+    a = add(add(scale(half - g[i, 0], x), scale(xy, y)), scale(xz, z))
+    b = add(add(scale(xy, x), scale(half - g[i, 1], y)), scale(yz, z))
+    c = add(add(scale(xz, x), scale(yz, y)), scale(half - g[i, 2], z))
+    h = add(add(scale(g[i, 6], x), scale(g[i, 7], y)), scale(g[i, 8], z))
+    n = add(add(cross4(h, e), cross4(a, dx)), add(cross4(b, dy), cross4(c, dz)))
+    f = add(add(scale(g[i, 9], e), scale(g[i, 6], dx)), add(scale(g[i, 7], dy), scale(g[i, 8], dz)))
+    return n, f
+
+
+@inner
+def _store_momentum(g, i, x, y, z, n, f, own, momentum):
+    """Keep the momentum (n; f) about the origin of link i: angular about its com, in its own axes for `own`."""
+    m = g[i, 9]
+    h = add(add(scale(g[i, 6], x), scale(g[i, 7], y)), scale(g[i, 8], z))
+    l = sub(n, cross4(scale(1.0 / m if m > 0.0 else 0.0, h), f))  # noqa: E741
+    store4(momentum, i, 0, pack(dot4(x, l), dot4(y, l), dot4(z, l)) if own else l)
+    store4(momentum, i, 4, f)
+
+
+@inner
+def _turned(g, i, x, y, z, h, momentum):
+    """Return an angular momentum given in the axes of link i in those of the world, after its own torque for h.
+
+    I w' + h w' x I w' = I w, one Newton step from w: the implicit step, from which energy can only fall.
+    """
+    lx, ly, lz = lane(momentum, 0), lane(momentum, 1), lane(momentum, 2)
+    m, cx, cy, cz = g[i, 9], g[i, 6], g[i, 7], g[i, 8]
+    s = 1.0 / m if m > 0.0 else 0.0
+    xx, yy, zz = g[i, 0] - s * (cy * cy + cz * cz), g[i, 1] - s * (cx * cx + cz * cz), g[i, 2] - s * (cx * cx + cy * cy)
+    xy, xz, yz = g[i, 3] + s * cx * cy, g[i, 4] + s * cx * cz, g[i, 5] + s * cy * cz
+    wx, wy, wz, good = _solve_3(xx, xy, xz, xy, yy, yz, xz, yz, zz, lx, ly, lz)
+    if good:
+        # rows of I + h ([w] I - [I w])
+        a = xx + h * (wy * xz - wz * xy), xy + h * (wy * yz - wz * yy + lz), xz + h * (wy * zz - wz * yz - ly)
+        b = xy + h * (wz * xx - wx * xz - lz), yy + h * (wz * xy - wx * yz), yz + h * (wz * xz - wx * zz + lx)
+        c = xz + h * (wx * xy - wy * xx + ly), yz + h * (wx * yy - wy * xy - lx), zz + h * (wx * yz - wy * xz)
+        tx, ty, tz = h * (wy * lz - wz * ly), h * (wz * lx - wx * lz), h * (wx * ly - wy * lx)
+        dx, dy, dz, good = _solve_3(a[0], a[1], a[2], b[0], b[1], b[2], c[0], c[1], c[2], tx, ty, tz)
+        if good:
+            vx, vy, vz = wx - dx, wy - dy, wz - dz
+            kx, ky, kz = xx * vx + xy * vy + xz * vz, xy * vx + yy * vy + yz * vz, xz * vx + yz * vy + zz * vz
+            before, after = lx * wx + ly * wy + lz * wz, kx * vx + ky * vy + kz * vz
+            if after <= before:
+                lx, ly, lz = kx, ky, kz
+    return add(add(scale(lx, x), scale(ly, y)), scale(lz, z))
+
+
+@inner
+def _solve_3(a, b, c, d, e, f, g, h, i, x, y, z):
+    """Return the solution of a 3x3 system given by rows, and whether it has one."""
+    p, q, r = e * i - f * h, f * g - d * i, d * h - e * g
+    det = a * p + b * q + c * r
+    size = abs(a) + abs(e) + abs(i)
+    if not abs(det) > 1e-12 * size * size * size:
+        return 0.0, 0.0, 0.0, False
+    s = 1.0 / det
+    return (
+        s * (p * x + (c * h - b * i) * y + (b * f - c * e) * z),
+        s * (q * x + (a * i - c * g) * y + (c * d - a * f) * z),
+        s * (r * x + (b * g - a * h) * y + (a * e - b * d) * z),
+        True,
+    )  # fmt: skip
+
+
+@inner
+def _begin(links, span, q, still, h, w, turning, momentum, work):
+    """Fill R, O, D, J, h, m, S of the rows at q, and in KNOWN what is known of the bias force of a substep h.
+
+    Known are the momentum carried and gravity, whose impulse acts for a time w. After a projected substep of length
+    `turning` angular momenta stand in the axes of their links and are turned by their own gyroscopic torque.
+    """
+    rows, g = work.rows, links.inertia
+    gravity = pack(links.gravity[0], links.gravity[1], links.gravity[2])
+    sincos_all(span[COORDINATE], span[COORDINATE + 1], q, work.sines, work.cosines)
+    for i in range(span[LINK], span[LINK + 1]):
+        if links.kind[i] == HINGE:
+            k = links.q_start[i]
+            x, y, z, d = _hinge_pose(links, i, work.sines[k], work.cosines[k], rows, R)
+        else:
+            _other_pose(links, i, q, still, work.sines, work.cosines, rows, R, work.subspace)
+            x, y, z, p = load4(rows, i, R), load4(rows, i, R + 4), load4(rows, i, R + 8), links.parent[i]
+            d = pack(rows[i, R + 3], rows[i, R + 7], rows[i, R + 11])
+            if p >= 0:
+                d = sub(d, pack(rows[p, R + 3], rows[p, R + 7], rows[p, R + 11]))
+        store4(rows, i, D, d)
+        m = g[i, 9]
+        hx = add(add(scale(g[i, 6], x), scale(g[i, 7], y)), scale(g[i, 8], z))
+        # J = R S R^T by columns
+        s0 = add(add(scale(g[i, 0], x), scale(g[i, 3], y)), scale(g[i, 4], z))
+        s1 = add(add(scale(g[i, 3], x), scale(g[i, 1], y)), scale(g[i, 5], z))
+        s2 = add(add(scale(g[i, 4], x), scale(g[i, 5], y)), scale(g[i, 2], z))
+        store4(rows, i, J, add(add(mul(s0, at(x, 0)), mul(s1, at(y, 0))), mul(s2, at(z, 0))))
+        store4(rows, i, J + 4, add(add(mul(s0, at(x, 1)), mul(s1, at(y, 1))), mul(s2, at(z, 1))))
+        store4(rows, i, J + 8, add(add(mul(s0, at(x, 2)), mul(s1, at(y, 2))), mul(s2, at(z, 2))))
+        rows[i, J + 3], rows[i, J + 7], rows[i, J + 11] = lane(hx, 0), lane(hx, 1), lane(hx, 2)
+        n, f = cross4(hx, scale(-w / h, gravity)), scale(-m * w / h, gravity)
+        l, p = load4(momentum, i, 0), load4(momentum, i, 4)
+        if turning > 0.0:
+            l = _turned(g, i, x, y, z, turning, l)
+        n = sub(n, scale(1.0 / h, add(l, cross4(scale(1.0 / m if m > 0.0 else 0.0, hx), p))))
+        f = sub(f, scale(1.0 / h, p))
+        store4(rows, i, KNOWN, n)
+        store4(rows, i, KNOWN + 4, f)
+
+
+@inner
+def _outgoing(links, span, h, w):
+    """Fill the poses at w.q and P of the rows: the known part and the momentum of the displacement there, over h."""
+    g, poses, rows = links.inertia, w.ahead, w.work.rows
+    sincos_all(span[COORDINATE], span[COORDINATE + 1], w.q, w.sines, w.cosines)
+    per = 1.0 / (h * h)
+    for i in range(span[LINK], span[LINK + 1]):
+        if links.kind[i] == HINGE:
+            k = links.q_start[i]
+            x, y, z, _ = _hinge_pose(links, i, w.sines[k], w.cosines[k], poses, 0)
+        else:
+            _other_pose(links, i, w.q, w.zeros, w.sines, w.cosines, poses, 0, w.subspace)
+            x, y, z = load4(poses, i, 0), load4(poses, i, 4), load4(poses, i, 8)
+        a, b, c = load4(rows, i, R), load4(rows, i, R + 4), load4(rows, i, R + 8)
+        e = pack(poses[i, 3] - rows[i, R + 3], poses[i, 7] - rows[i, R + 7], poses[i, 11] - rows[i, R + 11])
+        n, f = _momentum(g, i, a, b, c, sub(x, a), sub(y, b), sub(z, c), e)
+        store4(rows, i, P, add(load4(rows, i, KNOWN), scale(per, n)))
+        store4(rows, i, P + 4, add(load4(rows, i, KNOWN + 4), scale(per, f)))
+        rows[i, P + 3] = g[i, 9]
+
+
+@inner
+def _add_known(span, wrenches, share, rows):
+    """Take `share` of the wrenches off what is known of the bias forces of their links."""
+    link, w = wrenches.link, wrenches.data
+    for k in range(len(link)):
+        i = link[k]
+        if span[LINK] <= i < span[LINK + 1]:
+            d = add(
+                add(scale(w[k, 0], load4(rows, i, R)), scale(w[k, 1], load4(rows, i, R + 4))),
+                scale(w[k, 2], load4(rows, i, R + 8)),
+            )
+            f, n = pack(w[k, 3], w[k, 4], w[k, 5]), pack(w[k, 6], w[k, 7], w[k, 8])
+            store4(rows, i, KNOWN, sub(load4(rows, i, KNOWN), scale(share, add(n, cross4(d, f)))))
+            store4(rows, i, KNOWN + 4, sub(load4(rows, i, KNOWN + 4), scale(share, f)))
+
+
+@inner
+def _add_end(i, lever, force, rows):
+    """Take a force at a lever of link i off what is known of its bias force."""
+    if i >= 0:
+        store4(rows, i, KNOWN, sub(load4(rows, i, KNOWN), cross4(lever, force)))
+        store4(rows, i, KNOWN + 4, sub(load4(rows, i, KNOWN + 4), force))
+
+
+@outlined
+def _add_springs(links, springs, span, share, qd, work, spring_work):
+    """Take `share` of the forces of springs at (q, qd) off what is known of the bias forces of their links."""
+    spring_lengths(links, springs, span, qd, work, spring_work)
+    s, link, rows = spring_work.state, springs.link, work.rows
+    for j in range(len(link)):
+        f = share * s[j, 11]
+        force = pack(f * s[j, 0], f * s[j, 1], f * s[j, 2])
+        _add_end(link[j, 0], pack(s[j, 5], s[j, 6], s[j, 7]), force, rows)
+        _add_end(link[j, 1], pack(s[j, 8], s[j, 9], s[j, 10]), scale(-1.0, force), rows)
+
+
+@inner
+def _joint_forces(links, drives, span, h, w, share, applied, last, qd, middle, past, tau, added):
+    """Fill tau and added for a substep h at the guess qd: applied forces, rotors, springs, dampers, motors.
+
+    Args:
+        links, drives, span: the tree.
+        h, w: length of the substep, and the time for which what acts at the pose does.
+        share: of the impulse of springs and motors in the substep that acts at the pose.
+        applied: (nv,) joint forces.
+        last: (nv,) velocity of the last half step.
+        qd: (nv,) velocity of the substep.
+        middle: (nq,) coordinates in the middle of the substep.
+        past: (nv,) impulse / h that springs and motors left on this pose in the last substep.
+        tau, added: (nv,) filled.
+    """
+    for v in range(span[DOF], span[DOF + 1]):
+        rotor = links.armature[v]
+        tau[v] = w / h * applied[v] + past[v] - rotor * (qd[v] - last[v]) / h
+        added[v] = rotor
+    # f = f_K - b qd: a share of the impulse of f_K, that of the damper for the time w
+    more, stiff = w / h - share, 0.5 * share * h * h
+    for row in range(span[SCALAR_DRIVE], span[SCALAR_DRIVE + 1]):
+        v = drives.place[row, 1]
+        f, k, b = scalar_drive(row, drives.scalar, 0.0, middle[drives.place[row, 0]], qd[v])
+        tau[v] += share * f - more * b * qd[v]
+        added[v] += w * b + stiff * k
+    for row in range(span[BALL_DRIVE], span[BALL_DRIVE + 1]):
+        v = drives.ball_place[row, 1]
+        x, y, z, k, bx, by, bz = ball_law(row, drives.ball, middle, drives.ball_place[row, 0], qd, v)
+        tau[v] += share * x - more * bx * qd[v]
+        tau[v + 1] += share * y - more * by * qd[v + 1]
+        tau[v + 2] += share * z - more * bz * qd[v + 2]
+        added[v] += w * bx + stiff * k
+        added[v + 1] += w * by + stiff * k
+        added[v + 2] += w * bz + stiff * k
+
+
+@inner
+def _past_forces(drives, span, share, middle, qd, past):
+    """Fill the share of the forces of springs and motors, dampers left out, in the middle of the last substep."""
+    for v in range(span[DOF], span[DOF + 1]):
+        past[v] = 0.0
+    if share == 0.0:
+        return
+    for row in range(span[SCALAR_DRIVE], span[SCALAR_DRIVE + 1]):
+        v = drives.place[row, 1]
+        f, _, b = scalar_drive(row, drives.scalar, 0.0, middle[drives.place[row, 0]], qd[v])
+        past[v] += share * (f + b * qd[v])
+    for row in range(span[BALL_DRIVE], span[BALL_DRIVE + 1]):
+        v = drives.ball_place[row, 1]
+        x, y, z, _, bx, by, bz = ball_law(row, drives.ball, middle, drives.ball_place[row, 0], qd, v)
+        past[v] += share * (x + bx * qd[v])
+        past[v + 1] += share * (y + by * qd[v + 1])
+        past[v + 2] += share * (z + bz * qd[v + 2])
+
+
+@outlined
+def _substitute_dofs(i, iv, dof, tau, subspace, reduced, pivot, rest, rows):
+    """Take bias force P of link i through the elimination of its dofs; see `aba._eliminate`."""
+    n0, n1, n2 = rows[i, P], rows[i, P + 1], rows[i, P + 2]
+    f0, f1, f2 = rows[i, P + 4], rows[i, P + 5], rows[i, P + 6]
+    for a in range(dof):
+        k = iv + a
+        u = tau[k] - (
+            subspace[k, 0] * n0 + subspace[k, 1] * n1 + subspace[k, 2] * n2
+            + subspace[k, 3] * f0 + subspace[k, 4] * f1 + subspace[k, 5] * f2
+        )  # fmt: skip
+        rest[k] = u
+        s = u * pivot[k, a]
+        n0, n1, n2 = n0 + s * reduced[k, 0], n1 + s * reduced[k, 1], n2 + s * reduced[k, 2]
+        f0, f1, f2 = f0 + s * reduced[k, 3], f1 + s * reduced[k, 4], f2 + s * reduced[k, 5]
+    rows[i, P], rows[i, P + 1], rows[i, P + 2] = n0, n1, n2
+    rows[i, P + 4], rows[i, P + 5], rows[i, P + 6] = f0, f1, f2
+
+
+@inner
+def _substitute(links, span, tau, subspace, reduced, pivot, rest, rows):
+    """Take new bias forces P and joint forces tau through the factor of `articulate`, from the leaves to the roots."""
+    for i in range(span[LINK + 1] - 1, span[LINK] - 1, -1):
+        p, kind, iv = links.parent[i], links.kind[i], links.v_start[i]
+        n, f, d = load4(rows, i, P), load4(rows, i, P + 4), load4(rows, i, D)
+        if kind == HINGE or kind == SLIDE:
+            z = load4(rows, i, R + 8)
+            force = tau[iv] - (dot4(z, n) if kind == HINGE else dot4(z, f))
+            rows[i, UU] = force
+            s = force * rows[i, DI]
+            n, f = add(add(n, cross4(d, f)), scale(s, load4(rows, i, U))), add(f, scale(s, load4(rows, i, U + 4)))
+        else:
+            _substitute_dofs(i, iv, links.dof[i], tau, subspace, reduced, pivot, rest, rows)
+            n, f = load4(rows, i, P), load4(rows, i, P + 4)
+            n = add(n, cross4(d, f))
+        if p >= 0:
+            store4(rows, p, P, add(load4(rows, p, P), n))
+            store4(rows, p, P + 4, add(load4(rows, p, P + 4), f))
+
+
+@inner
+def _move(links, span, h, qd, q, out):
+    """Fill out = q (+) h qd."""
+    for k in range(span[COORDINATE], span[COORDINATE + 1]):
+        out[k] = q[k]
+    advance(links, span, h, qd, out)
+
+
+@inner
+def _extrapolate(span, clock, t, history, qd):
+    """Fill qd with the extrapolation of the last half steps to time t."""
+    known = int(clock[KNOWN_STEPS])
+    a, b, c = 1.0, 0.0, 0.0
+    t0, t1, t2 = clock[0], clock[1], clock[2]
+    if known == 2:
+        b = (t - t0) / (t1 - t0)
+        a = 1.0 - b
+    elif known == 3:
+        a = (t - t1) * (t - t2) / ((t0 - t1) * (t0 - t2))
+        b = (t - t0) * (t - t2) / ((t1 - t0) * (t1 - t2))
+        c = (t - t0) * (t - t1) / ((t2 - t0) * (t2 - t1))
+    for v in range(span[DOF], span[DOF + 1]):
+        qd[v] = a * history[0, v] + b * history[1, v] + c * history[2, v]
+
+
+@inner
+def _start(links, span, qd, w, momentum):
+    """Fill the momenta of the links at velocities qd, for rows with the poses."""
+    link_velocities(links, span, qd, w.work, w.velocities)
+    rows, g, v = w.work.rows, links.inertia, w.velocities
+    for i in range(span[LINK], span[LINK + 1]):
+        x, y, z = load4(rows, i, R), load4(rows, i, R + 4), load4(rows, i, R + 8)
+        spin, e = pack(v[i, 0], v[i, 1], v[i, 2]), pack(v[i, 3], v[i, 4], v[i, 5])
+        n, f = _momentum(g, i, x, y, z, cross4(spin, x), cross4(spin, y), cross4(spin, z), e)
+        _store_momentum(g, i, x, y, z, n, f, False, momentum)
+
+
+@inner
+def _carry(links, span, h, projected, w, momentum):
+    """Fill the momenta of the displacement to the poses ahead, unless projected, and of the last correction."""
+    g, poses, rows, per = links.inertia, w.ahead, w.work.rows, 1.0 / h
+    for i in range(span[LINK], span[LINK + 1]):
+        x, y, z = load4(rows, i, R), load4(rows, i, R + 4), load4(rows, i, R + 8)
+        spin, e = scale(h, load4(rows, i, BL)), scale(h, load4(rows, i, BC))
+        dx, dy, dz = cross4(spin, x), cross4(spin, y), cross4(spin, z)
+        if not projected:
+            o = pack(rows[i, R + 3], rows[i, R + 7], rows[i, R + 11])
+            e = add(e, scale(per, sub(pack(poses[i, 3], poses[i, 7], poses[i, 11]), o)))
+            dx = add(dx, scale(per, sub(load4(poses, i, 0), x)))
+            dy = add(dy, scale(per, sub(load4(poses, i, 4), y)))
+            dz = add(dz, scale(per, sub(load4(poses, i, 8), z)))
+        n, f = _momentum(g, i, x, y, z, dx, dy, dz, e)
+        _store_momentum(g, i, x, y, z, n, f, projected, momentum)
+
+
+@inner
+def _driven(span):
+    return span[SCALAR_DRIVE] < span[SCALAR_DRIVE + 1] or span[BALL_DRIVE] < span[BALL_DRIVE + 1]
+
+
+@inner
+def _known(links, external, span, h, duration, clock, carried, w, q):
+    """Fill the rows at q and the known part of a substep h: incoming momentum, gravity, wrenches, soft springs.
+
+    What acts at the pose does so for `duration`.
+    """
+    last, velocity = clock[LENGTH], carried.history[0]
+    _begin(links, span, q, w.zeros, h, duration, clock[PROJECTED_LENGTH], carried.momentum, w.work)
+    _add_known(span, external.wrenches, duration / h, w.work.rows)
+    if len(external.springs.link) > 0 and not external.stiff:
+        _add_springs(links, external.springs, span, duration / h, velocity, w.work, w.springs)
+    if _driven(span):
+        _move(links, span, -0.5 * last, velocity, q, w.q)
+        _past_forces(external.drives, span, 0.5 * last / h, w.q, velocity, w.past)
+
+
+@inner
+def _solve(links, external, span, h, factored, w):
+    """Fill w.qdd for bias forces P and joint forces w.tau, with a factor made before or now; return a status."""
+    work = w.work
+    if factored:
+        _substitute(links, span, w.tau, work.subspace, work.reduced, work.pivot, work.rest, work.rows)
+    else:
+        status = articulate(links, span, w.added, w.tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest)
+        if status != 0:
+            return status
+    solve_accelerations(links, span, work.subspace, work.reduced, work.pivot, work.rest, work.rows, w.qdd)
+    if external.stiff:
+        return apply_implicit_springs(links, external.springs, span, h, w.qd, work, w.springs, w.qdd)
+    return 0
+
+
+@inner
+def _iterate(links, external, span, factored, h, duration, last, w, q):
+    """Correct w.qd once; return a status and the largest change of a coordinate."""
+    if _driven(span):
+        _move(links, span, 0.5 * h, w.qd, q, w.q)
+    _joint_forces(
+        links, external.drives, span, h, duration, 0.5, external.applied, last, w.qd, w.q, w.past, w.tau, w.added
+    )
+    _move(links, span, h, w.qd, q, w.q)
+    _outgoing(links, span, h, w)
+    status = _solve(links, external, span, h, factored, w)
+    largest = 0.0
+    for v in range(span[DOF], span[DOF + 1]):
+        change = h * w.qdd[v]
+        w.qd[v] += change
+        # NaN stays the largest
+        largest = largest if h * abs(change) <= largest else h * abs(change)
+    return status, largest
+
+
+@inner
+def _project(links, external, span, h, duration, share, last, w, q):
+    """Fill w.qd with the projection of the incoming momentum and the impulses at q; return a status.
+
+    Of the impulse of springs and motors in the substep `share` acts at the pose.
+    """
+    rows = w.work.rows
+    for v in range(span[DOF], span[DOF + 1]):
+        w.qd[v] = 0.0
+    if _driven(span):
+        _move(links, span, 0.0, w.qd, q, w.q)
+    _joint_forces(
+        links, external.drives, span, h, duration, share, external.applied, last, w.qd, w.q, w.past, w.tau, w.added
+    )
+    for i in range(span[LINK], span[LINK + 1]):
+        store4(rows, i, P, load4(rows, i, KNOWN))
+        store4(rows, i, P + 4, load4(rows, i, KNOWN + 4))
+        rows[i, P + 3] = links.inertia[i, 9]
+    status = _solve(links, external, span, h, False, w)
+    for v in range(span[DOF], span[DOF + 1]):
+        w.qd[v] = h * w.qdd[v]
+    return status
+
+
+@inner
+def _substep(links, external, span, iterations, h, clock, carried, w, q, counts):
+    """Find w.qd of a substep of at most h; return a status, its length and whether it was projected."""
+    last = carried.history[0]
+    for halving in range(HALVINGS + 1):
+        duration = 0.5 * (h + clock[LENGTH])
+        _known(links, external, span, h, duration, clock, carried, w, q)
+        if iterations == 0 or halving == HALVINGS:
+            break
+        _extrapolate(span, clock, clock[NOW] + 0.5 * h, carried.history, w.qd)
+        change = before = 0.0
+        for k in range(iterations):
+            status, change = _iterate(links, external, span, k > 0, h, duration, last, w, q)
+            counts[SWEEPS] += 1
+            if status != 0:
+                return status, h, False
+            if change < ENOUGH or (k > 0 and not change < 0.5 * before and not change < LOST):
+                break
+            before = change
+        if change < LOST:
+            return 0, h, False
+        counts[HALVED] += 1
+        h *= 0.5
+    counts[PROJECTED] += 1
+    counts[SWEEPS] += 1
+    return _project(links, external, span, h, 0.5 * (h + clock[LENGTH]), 0.5, last, w, q), h, True
+
+
+@inner
+def _finish(links, span, h, projected, clock, w, carried, q):
+    """Move q by a substep, and carry its momenta, velocity and time."""
+    history = carried.history
+    _carry(links, span, h, projected, w, carried.momentum)
+    advance(links, span, h, w.qd, q)
+    for v in range(span[DOF], span[DOF + 1]):
+        history[2, v] = history[1, v]
+        history[1, v] = history[0, v]
+        history[0, v] = w.qd[v]
+    clock[2] = clock[1]
+    clock[1] = clock[0]
+    clock[0] = clock[NOW] + 0.5 * h
+    clock[NOW] += h
+    clock[LENGTH] = h
+    clock[PROJECTED_LENGTH] = h if projected else 0.0
+    clock[KNOWN_STEPS] = min(clock[KNOWN_STEPS] + 1.0, 3.0)
+
+
+@inner
+def _fastest_turn(span, turns, qd):
+    """Return the largest angular velocity of a joint [rad/s]."""
+    out = 0.0
+    for v in range(span[DOF], span[DOF + 1]):
+        out = max(out, turns[v] * abs(qd[v]))
+    return out
+
+
+@inner
+def _first_diverged(span, qd):
+    """Return the first dof whose velocity is not finite, -1 if there is none."""
+    for v in range(span[DOF], span[DOF + 1]):
+        if not abs(qd[v]) < HUGE:
+            return v
+    return -1
+
+
+@inner
+def _step(links, external, span, iterations, h, clock, carried, w, q, qd, counts):
+    """One step of h, in substeps; return a status."""
+    if clock[KNOWN_STEPS] == 0.0:
+        for v in range(span[DOF], span[DOF + 1]):
+            carried.history[0, v] = qd[v]
+        _begin(links, span, q, w.zeros, h, h, 0.0, carried.momentum, w.work)
+        _start(links, span, qd, w, carried.momentum)
+        for c in range(CLOCK):
+            clock[c] = 0.0
+        clock[KNOWN_STEPS] = 1.0
+    left = h
+    while True:
+        substeps = max(
+            1, min(MOST_SUBSTEPS, int(_fastest_turn(span, w.turns, carried.history[0]) * left / TURN + 0.999))
+        )
+        status, taken, projected = _substep(
+            links, external, span, iterations, left / substeps, clock, carried, w, q, counts
+        )
+        if status != 0:
+            return status
+        v = _first_diverged(span, w.qd)
+        if v >= 0:
+            return Status.NOT_FINITE + v
+        _finish(links, span, taken, projected, clock, w, carried, q)
+        counts[SUBSTEPS] += 1
+        if taken == left:
+            return 0
+        left -= taken
+
+
+@inner
+def _based(w, first):
+    """Return scratch whose row 0 stands for link `first`."""
+    return VariationalWork(
+        based(w.work, first), w.springs, from_row(w.ahead, first), w.q, w.qd, w.sines, w.cosines, w.subspace, w.zeros,
+        w.turns, from_row(w.velocities, first), w.past, w.tau, w.added, w.qdd,
+    )  # fmt: skip
+
+
+@kernel
+def take_variational_steps(
+    # model
+    links,
+    # in
+    external, blocks, span, iterations, n, h, work,
+    # out
+    carried, q, qd, counts,
+):  # fmt: skip
+    """Take n steps of h with each block in turn, with at most `iterations` iterations; 0 = projected.
+
+    qd is read where a motion starts (no half step is known), and never written. After a failure the blocks are at
+    different steps and what is carried does not fit q: the caller puts both back to the start of the call.
+
+    Returns:
+        the fewest steps any block took, and 0 or a status: those of `articulate` and `apply_implicit_springs`, or
+        Status.NOT_FINITE + dof.
+    """
+    taken, status = n, 0
+    for c in range(COUNTS):
+        counts[c] = 0
+    for k in range(len(blocks)):
+        for c in range(SPAN):
+            span[c] = blocks[k, c]
+        w = _based(work, span[LINK])
+        done, failed = n, 0
+        for step in range(n):
+            failed = _step(links, external, span, iterations, h, carried.clock[k], carried, w, q, qd, counts)
+            if failed != 0:
+                done = step
+                break
+        if done < taken:
+            taken, status = done, failed
+    return taken, status
+
+
+@kernel
+def velocities_at(
+    # model
+    links,
+    # in
+    external, blocks, span, work, carried, q,
+    # out
+    qd,
+):  # fmt: skip
+    """Fill the velocities at q; return a status. Where a motion starts at q, qd stays as it is."""
+    for k in range(len(blocks)):
+        clock = carried.clock[k]
+        h = clock[LENGTH]
+        if clock[KNOWN_STEPS] == 0.0 or h == 0.0:
+            continue
+        for c in range(SPAN):
+            span[c] = blocks[k, c]
+        w = _based(work, span[LINK])
+        # only the half of a stiff spring's impulse that is past counts, and that is in the momentum already
+        near = External(external.drives, external.springs, False, external.applied, external.wrenches)
+        _known(links, near, span, h, 0.5 * h, clock, carried, w, q)
+        status = _project(links, near, span, h, 0.5 * h, 0.0, carried.history[0], w, q)
+        if status != 0:
+            return status
+        for v in range(span[DOF], span[DOF + 1]):
+            qd[v] = w.qd[v]
+    return 0
