@@ -243,7 +243,7 @@ def test_ctrl_c_saves_what_was_recorded(folder):
     """A real SIGINT: status 130, everything recorded until then is saved, and the message says where."""
     code = """
 import os, signal, sys, threading
-from limberjack import simulation
+from limberjack.simulation import simulation
 from limberjack.cli.commands import main
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent may have had it ignored
 run = simulation.Simulation.run
