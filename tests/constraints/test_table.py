@@ -233,7 +233,8 @@ def test_rows_tie_trees_into_blocks(rng):
     builder.add_joint_distance("rod", "b4", "b5", length=1.0)
     model = builder.build()
     constraint_set = ConstraintSet(model, (), implicit=False)
-    assert constraint_set.spans[:, LINK].tolist() == [0, 1, 4] and constraint_set.spans[:, LINK + 1].tolist() == [1, 4, 6]
+    spans = constraint_set.spans
+    assert spans[:, LINK].tolist() == [0, 1, 4] and spans[:, LINK + 1].tolist() == [1, 4, 6]
     blocks = constraint_set.constraint.blocks
     assert blocks[:, 0].tolist() == [0, 2, 9] and blocks[:, 1].tolist() == [2, 9, 14]
     for first, last in blocks[:, :2]:

@@ -109,7 +109,7 @@ class _Moving(_Source):
 
     Attributes:
         method: the simulation method, e.g. full.
-        integrator: of method full: semi_implicit, euler, rk4, implicit or momentum.
+        integrator: of method full: semi_implicit, euler, rk4, implicit, momentum, variational or projected.
         option: a further option of the method, e.g. substeps=4.
         dt: time step [s].
         ignore: features to leave out because the method does not support them, e.g. limits,contacts.

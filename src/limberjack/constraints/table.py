@@ -75,7 +75,7 @@ def registered_kind(joint: Joint) -> Any:
     if KINDS[joint.kind].coupled != "registered":
         return None
     # imported by name: no kernel uses it, and an import line would make it part of every cache key
-    return importlib.import_module("limberjack.constraints.registered").registered_kind(joint)
+    return importlib.import_module("limberjack.constraints.registered_rows").registered_kind(joint)
 
 
 def joint_rows(joint: Joint) -> list[tuple[list[Term], float]]:

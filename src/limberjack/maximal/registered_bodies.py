@@ -36,7 +36,7 @@ from numba.extending import overload
 
 from limberjack._jit import call_address, inner, outlined
 from limberjack.constraints.jets import Jet, jet
-from limberjack.constraints.registered import compile_flags, compiled_address
+from limberjack.constraints.registered_rows import compile_flags, compiled_address
 from limberjack.model.registered import REGISTERED_BODY_KINDS, RegisteredBodyKind
 
 __all__ = [

@@ -13,7 +13,7 @@ from tests.naive import moving
 
 import limberjack as lj
 from limberjack.constraints import compound, rows
-from limberjack.constraints.registered import address_of
+from limberjack.constraints.registered_rows import address_of
 from limberjack.constraints.rows import REGISTERED
 from limberjack.constraints.table import Pairs, Row, new_table
 
