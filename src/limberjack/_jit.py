@@ -41,8 +41,9 @@ from typing import Any
 
 import numba
 
-# First version supported and first one that is not; the same as in pyproject.toml.
-NUMBA_RANGE = ((0, 60), (0, 69))
+# First version supported and first one that is not; the same as in pyproject.toml. Before 0.62 Numba cannot unify members
+# of an IntEnum with integers, as kernels that return a status need.
+NUMBA_RANGE = ((0, 62), (0, 69))
 
 
 def require_numba(version: str) -> None:
