@@ -41,8 +41,8 @@ from typing import Any
 
 import numba
 
-# First version supported and first one that is not; the same as in pyproject.toml. Before 0.62 Numba cannot unify members
-# of an IntEnum with integers, as kernels that return a status need.
+# First version supported and first one that is not; the same as in pyproject.toml. Before 0.62 Numba cannot unify
+# members of an IntEnum with integers, as kernels that return a status need.
 NUMBA_RANGE = ((0, 62), (0, 69))
 
 
