@@ -57,7 +57,7 @@ def clear_of_poles(pair, bodies):
 
 def table_of(rows, *pairs):
     """Return the table of rows on these pairs."""
-    plain = {"link": [p[0] for p in pairs], "frame": [p[1] for p in pairs], "compound": {}, "custom": {}}
+    plain = {"link": [p[0] for p in pairs], "frame": [p[1] for p in pairs], "compound": {}, "registered": {}}
     return new_table(rows, SimpleNamespace(**plain))
 
 

@@ -68,8 +68,8 @@ class Full(Method):
         choices = (*INTEGRATORS, *VARIATIONAL)
         if self.integrator not in choices:
             raise UnknownName("integrator", self.integrator, 'method "full"', choices)
-        if self.integrator in VARIATIONAL and self.substeps is not None:
-            raise StateError(f'integrator "{self.integrator}" chooses its substeps itself; substeps must be None')
+        if self.integrator in VARIATIONAL and self.substeps not in (None, 1):
+            raise StateError(f'integrator "{self.integrator}" chooses its substeps itself; substeps must be None or 1')
         for what, value in (
             ("substeps", 1 if self.substeps is None else self.substeps),
             ("threads", self.threads),

@@ -1,8 +1,8 @@
 """Registered kinds: constraints by a function, joints by a projection, bodies by their energy.
 
 A registered constraint is a joint kind without dofs that is never in the tree, like a distance. Of a function of the
-relative pose of two frames, its rows and biases are exact derivatives (`constraints/registered_rows.py`). Of a black-box
-joint only a projection is known, from any state to the nearest allowed one; its rows are finite differences
+relative pose of two frames, its rows and biases are exact derivatives (`constraints/registered_rows.py`). Of a
+black-box joint only a projection is known, from any state to the nearest allowed one; its rows are finite differences
 (`constraints/black_box.py`). There a state is the position x (3) and the quaternion q (w, x, y, z) of the child's frame
 in the parent's, and its error against a target is six numbers, the rotation vector log(q q_target^-1), then
 x - x_target, in the axes of the parent's frame. Along locked directions every state is projected; along others only

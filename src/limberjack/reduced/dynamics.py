@@ -119,11 +119,11 @@ def _apply_wrenches(body_link, body_offset, body_com, begin, last, wrenches, row
 
 @inner
 def _finite(x):
-    """Return 0 when every x is a finite number, else -1; a sum of squares may overflow for numbers that are not."""
+    """Return a status: whether every x is finite; a sum of squares may overflow for numbers that are."""
     bad = 0
     for i in range(len(x)):
         bad += not abs(x[i]) < math.inf
-    return -1 if bad > 0 else 0
+    return Status.NOT_FINITE + 0 if bad > 0 else 0
 
 
 @kernel

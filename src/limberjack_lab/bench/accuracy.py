@@ -31,7 +31,7 @@ _CHUNK = 200_000
 
 
 # Of `lj.Full`.
-INTEGRATORS = ("euler", "semi_implicit", "rk4", "implicit", "momentum")
+INTEGRATORS = ("euler", "semi_implicit", "rk4", "implicit", "momentum", "variational", "projected")
 PICTURE = "integrator_orders.png"
 _STEPS = (50, 100, 200, 400, 800)
 # Errors below this are rounding and say nothing of the order.

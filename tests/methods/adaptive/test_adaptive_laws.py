@@ -434,7 +434,9 @@ def test_implicit_springs_between_rigid_clusters():
             lj.Adaptive(integrator="implicit", budget=4, update_every=8),
         )
     )
+    start = few.energy().total
     for sim in (whole, all_joints, few):
         sim.step(256)
     assert np.array_equal(whole.q, all_joints.q)
-    assert few.energy().total < model.body_count * 9.75 * 4.0 and np.abs(few.qd).max() < 20.0
+    # dampers and implicit springs only take energy
+    assert few.energy().total < start and np.abs(few.q - model.q0).max() > 0.1

@@ -138,7 +138,7 @@ def test_what_cannot_touch_is_refused():
     builder.add_particle("bead", mass=1.0, position=(0, 0, 1))
     builder.add_shape_sphere("bead", 0.1)
     builder.add_shape_plane("world")
-    with pytest.raises(lj.UnsupportedByMethod, match="rigid bodies touch only"):
+    with pytest.raises(lj.UnsupportedByMethod, match="contacts of rigid bodies only"):
         lj.Simulation(builder.build(), "multipliers", dt=1e-3)
     with pytest.raises(lj.StateError, match='order "first" has no contacts'):
         lj.Simulation(ball(), lj.Multipliers(order="first"), dt=1e-3)
