@@ -177,12 +177,12 @@ def _plot(found: dict[str, list[float]], path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with drawing(path, 6.4, 4.4) as figure:
         axes = figure.add_axes((0.12, 0.12, 0.85, 0.85))
-        for order in (1, 4):
-            line = 0.3 * found["rk4" if order == 4 else "semi_implicit"][0] * (steps / steps[0]) ** order
+        for order, word in ((1, "semi_implicit"), (4, "rk4")):
+            line = 0.3 * found[word][0] * (steps / steps[0]) ** order
             axes.loglog(steps, line, color="0.7", linestyle="--", linewidth=1)
             axes.annotate(f"order {order}", (steps[1], 0.5 * line[1]), color="0.5", fontsize=8, va="top")
         # Integrators of one order nearly coincide: markers of falling size keep all of them in sight.
-        for (word, values), marker, size in zip(found.items(), "osD^v", (11, 8, 8, 5, 5), strict=True):
+        for (word, values), marker, size in zip(found.items(), "osD^vPX", (11, 8, 8, 5, 5, 7, 5), strict=True):
             axes.loglog(steps, values, marker=marker, markersize=size, linewidth=1, label=word, alpha=0.85)
         axes.set_xticks(steps, [f"{1000 * step:g}" for step in steps])
         axes.minorticks_off()
