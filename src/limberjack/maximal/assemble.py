@@ -8,6 +8,9 @@ Newton iterations on the joint coordinates.
 Reference: Faure 1998, section 3.4 (assembly) and section 4.1 (inverse kinematics).
 """
 
+# Arguments are checked whatever their annotations say.
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -31,7 +34,7 @@ from limberjack.model.compile import joint_frames
 from limberjack.model.joints import coordinate_counts, coordinates
 from limberjack.model.model import Model
 from limberjack.model.registered import RegisteredBody
-from limberjack.model.spec import WORLD
+from limberjack.model.spec import WORLD, Joint
 from limberjack.reduced.dynamics import array_of, forward_kinematics, jacobian
 from limberjack.spatial.frames import (
     compose,
@@ -90,10 +93,12 @@ def checked_targets(model: Model, targets: Any, what: str) -> tuple[list[Target]
         targets = {}
     if isinstance(targets, str) or not isinstance(targets, (Mapping, Iterable)):
         raise StateError(f"{what} must be names of bodies, or say for each where it is wanted, got {targets!r}")
-    items = targets.items() if isinstance(targets, Mapping) else ((name, None) for name in targets)
-    goals, fixed = [], []
+    given: Any = targets  # pyright: ignore[reportUnknownVariableType]
+    named: dict[str, Any] = dict(given) if isinstance(given, Mapping) else dict.fromkeys(given)  # pyright: ignore
+    goals: list[Target] = []
+    fixed: list[int] = []
     points = {point.name: point for point in model.points if point.body != WORLD}
-    for name, value in items:
+    for name, value in named.items():
         if name in points and name not in model.body_names:
             body, place = model.body_index(points[name].body), np.array(points[name].position, float)
         elif name in model.body_names:
@@ -352,7 +357,7 @@ def read_coordinates(model: Model, positions: np.ndarray, rotations: np.ndarray,
         if nq == 0:
             continue
         r_p, p_p, r_c, p_c = joint_frames(joint)
-        ends = []
+        ends: list[tuple[np.ndarray, np.ndarray]] = []
         for body, r, p in ((joint.parent, r_p, p_p), (joint.child, r_c, p_c)):
             b = -1 if body == WORLD else model.body_index(body)
             ends.append((r, p) if b < 0 else compose(turned[b], positions[b], r, p))
@@ -443,7 +448,8 @@ def assemble(
 
 def with_start(model: Model, q: np.ndarray) -> Model:
     """Return the model with coordinates q as its start."""
-    joints, bodies, given = [], list(model.spec.bodies), {joint.name for joint in model.spec.joints}
+    bodies, given = list(model.spec.bodies), {joint.name for joint in model.spec.joints}
+    joints: list[Joint] = []
     place = {name: model.joint(name) for name in model.joint_names}
     for joint in model.spec.joints:
         info = place[joint.name]
@@ -572,7 +578,7 @@ def _newton(model: Model, goals: list[Target], q: np.ndarray, tolerance: float) 
 def _target_errors(model: Model, goals: list[Target], q: np.ndarray) -> np.ndarray:
     """Return the errors of all targets, world axes: of positions, and rotation vectors of targets with rotations."""
     positions, rotations = forward_kinematics(model, q)
-    out = []
+    out: list[np.ndarray] = []
     for target in goals:
         r = matrix_from_quaternion(rotations[target.body])
         out.append(positions[target.body] + r @ target.place - target.to)

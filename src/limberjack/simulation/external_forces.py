@@ -3,6 +3,9 @@
 Each function is the body of the method of `Simulation` of the same name, which documents its arguments.
 """
 
+# The files of this room are one class seen from several sides: they share its private members.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

@@ -1,5 +1,8 @@
 """Grips: a point of a body pulled to a target while a simulation runs."""
 
+# The files of this room are one class seen from several sides: they share its private members.
+# pyright: reportPrivateUsage=false, reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

@@ -1,5 +1,8 @@
 """Handles: one joint, body or point of a running simulation, by name."""
 
+# The files of this room are one class seen from several sides: they share its private members.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,7 +33,7 @@ def loop_pose(sim: Simulation, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return (R, p): the child's joint frame in the parent's, read off the body poses."""
     joint = sim.model.joint_spec(name)
     r_p, p_p, r_c, p_c = joint_frames(joint)
-    ends = []
+    ends: list[tuple[np.ndarray, np.ndarray]] = []
     for body, r, p in ((joint.parent, r_p, p_p), (joint.child, r_c, p_c)):
         if body == WORLD:
             ends.append((r, p))
@@ -63,8 +66,10 @@ def loop_velocity(sim: Simulation, name: str) -> np.ndarray:
     joint = sim.model.joint_spec(name)
     if joint.kind in ("gear", "no_slip", "distance"):
         return np.zeros(0)
-    r_p, p_p, r_c, p_c = joint_frames(joint)
-    turns, moves, origins = [], [], []
+    r_p, p_p, _, p_c = joint_frames(joint)
+    turns: list[np.ndarray] = []
+    moves: list[np.ndarray] = []
+    origins: list[np.ndarray] = []
     for body, p in ((joint.parent, p_p), (joint.child, p_c)):
         if body == WORLD:
             turns.append(np.zeros(3))
@@ -179,7 +184,8 @@ class JointHandle:
 
     def _motors(self) -> list[tuple[np.ndarray, int, int, int]]:
         """Return (table, row, first column, last column + 1) of the target of each of the joint's motors."""
-        drives, found = self._sim.forces.drives, []
+        drives = self._sim.forces.drives
+        found: list[tuple[int, tuple[np.ndarray, int, int, int]]] = []
         for places, table, gains, first, last in (
             (drives.place, drives.scalar, 7, 9, 10),
             (drives.ball_place, drives.ball, 11, 13, 17),

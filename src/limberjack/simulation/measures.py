@@ -1,5 +1,8 @@
 """What is derived from the state of a simulation when asked for: poses and velocities of bodies, energy, momentum."""
 
+# The files of this room are one class seen from several sides: they share its private members.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import _signal  # the functions of `signal` without their enums, which cost more than a step
+import importlib
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +12,9 @@ import numpy as np
 from limberjack.simulation.trajectory import Trajectory
 
 __all__ = ["Bar", "Frames", "Uninterrupted"]
+
+# The functions of `signal` without their enums, which cost more than a step.
+_signal: Any = importlib.import_module("_signal")
 
 
 class Frames:

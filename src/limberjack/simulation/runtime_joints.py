@@ -1,5 +1,8 @@
 """Joints made and removed while a simulation runs: the handle, and what `Simulation.attach` works out."""
 
+# The files of this room are one class seen from several sides: they share its private members.
+# pyright: reportPrivateUsage=false, reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
@@ -127,7 +130,7 @@ def _sizes(
         return {"pitch": check.number(pitch, "pitch of the screw")}
     if kind != "distance":
         return {}
-    ends = []
+    ends: list[np.ndarray] = []
     for body, point in zip(bodies, points, strict=True):
         turn, origin = sim._stepper.body_pose(body)
         ends.append(origin + turn @ point)

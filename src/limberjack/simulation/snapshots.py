@@ -1,5 +1,8 @@
 """Snapshots: everything that feeds the next step of a simulation, its hash, and the way back."""
 
+# The files of this room are one class seen from several sides: they share its private members.
+# pyright: reportPrivateUsage=false, reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 import hashlib

@@ -26,7 +26,8 @@ def number(value: Any, what: str, low: float = 0.0) -> None:
     """Raise StateError unless `value` is a finite number >= `low`."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise StateError(f"{what} must be a number, got {value!r}")
-    if not (math.isfinite(float(value)) and value >= low):
+    given = float(value)  # pyright: ignore[reportUnknownArgumentType]
+    if not (math.isfinite(given) and given >= low):
         raise StateError(f"{what} must be a finite number >= {low:g}, got {value!r}")
 
 
