@@ -16,12 +16,12 @@ from limberjack.collision.detect import Contact
 from limberjack.constraints.rows import ANGLE, COORDINATES, ROWS
 from limberjack.errors import LimberjackError, StateError, Status, UnknownName
 from limberjack.methods.stepper import Forces, Method, Stepper
-from limberjack.model.arrays import SPAN, Springs, blocks_of, span_of
+from limberjack.model.arrays import SPAN, Drives, Springs, blocks_of, span_of
 from limberjack.model.model import Model
 from limberjack.reduced.constrained_step import ACCELERATIONS, take_constrained_steps
 from limberjack.reduced.constraint_set import ConstraintSet, Grip, needs_rows
 from limberjack.reduced.contact_set import ContactSet
-from limberjack.reduced.forces import SpringWork, new_spring_work
+from limberjack.reduced.forces import SpringWork, Wrenches, new_spring_work
 from limberjack.reduced.impulse import ImpulseResponse
 from limberjack.reduced.momentum import MomentumTargets, new_momentum_targets
 from limberjack.reduced.step import INTEGRATORS, MOMENTUM, RK4, new_buffers, take_steps
@@ -312,7 +312,13 @@ class VariationalStepper(_ImpulseStepper):
                 self._take(part, taken, dt, forces)
         if n > 0:
             self._known[0][:] = self.q
-            self._current, self._dt, self._forces = False, dt, forces
+            # the velocity at q has half of the impulse of the forces that acted, not of those set afterwards
+            self._forces = Forces(
+                forces.tau.copy(),
+                Drives(*(array.copy() for array in forces.drives)),
+                Wrenches(*(array.copy() for array in forces.wrenches)),
+            )
+            self._current, self._dt = False, dt
         return taken, status
 
     def _take(self, part: Any, n: int, dt: float, forces: Forces) -> tuple[int, int]:

@@ -209,6 +209,22 @@ def test_motion_goes_on_from_what_is_set():
     assert np.array_equal(again.qd, shown)
 
 
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_forces_set_after_a_step_leave_the_velocity_shown(integrator):
+    """The velocity is the same whether it is read before or after joint forces and wrenches are set."""
+    shown = []
+    for read_first in (True, False):
+        sim = lj.Simulation(chain(5), lj.Full(integrator=integrator), dt=1 / 60)
+        sim.apply_wrench("b4", force=(1.0, 0.0, 0.0))
+        sim.step(30)
+        if read_first:
+            shown.append(sim.qd)
+        sim.apply_wrench("b4", force=(50.0, 0.0, 0.0))
+        sim.tau = np.ones(sim.model.nv)
+        shown.append(sim.qd)
+    assert np.array_equal(shown[0], shown[1]) and np.array_equal(shown[0], shown[2])
+
+
 def test_threads_and_blocks_give_the_same_bits():
     """Several figures on two threads move as on one, each as it does alone."""
     builder = lj.Builder("many")
