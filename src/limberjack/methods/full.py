@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,31 +16,19 @@ from limberjack.collision.detect import Contact
 from limberjack.constraints.rows import ANGLE, COORDINATES, ROWS
 from limberjack.errors import LimberjackError, StateError, Status, UnknownName
 from limberjack.methods.stepper import Forces, Method, Stepper
-from limberjack.model.arrays import SPAN, Drives, Springs, blocks_of, span_of
+from limberjack.methods.trees import Group, ImpulseStepper, cuts, new_group
+from limberjack.methods.variational import INTEGRATORS as VARIATIONAL
+from limberjack.methods.variational import VariationalContactStepper, VariationalRowStepper, VariationalStepper
+from limberjack.model.arrays import SPAN
 from limberjack.model.model import Model
 from limberjack.reduced.constrained_step import ACCELERATIONS, take_constrained_steps
 from limberjack.reduced.constraint_set import ConstraintSet, Grip, needs_rows
 from limberjack.reduced.contact_set import ContactSet
-from limberjack.reduced.forces import SpringWork, Wrenches, new_spring_work
-from limberjack.reduced.impulse import ImpulseResponse
-from limberjack.reduced.momentum import MomentumTargets, new_momentum_targets
+from limberjack.reduced.forces import new_spring_work
 from limberjack.reduced.step import INTEGRATORS, MOMENTUM, RK4, new_buffers, take_steps
-from limberjack.reduced.variational import (
-    COUNTS,
-    ITERATIONS,
-    External,
-    new_carried,
-    new_variational_work,
-    take_variational_steps,
-    velocities_at,
-)
-from limberjack.reduced.work import ROW, Work, new_work
+from limberjack.reduced.work import ROW, new_work
 
-__all__ = ["Full"]
-
-VARIATIONAL = ("variational", "projected")
-# Springs between bodies are implicit where dt^2 times their stiffness and the response of the bodies is larger.
-STIFF = 0.2
+__all__ = ["Full", "constrained_stepper"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,62 +65,37 @@ class Full(Method):
             if not (isinstance(value, int) and 1 <= value <= 1000):
                 raise StateError(f"{what} must be a whole number from 1 to 1000, got {value!r}")
 
-    def stepper(
-        self, model: Model, ignored: frozenset[str] = frozenset(), *, constrained: bool = False
-    ) -> FullStepper | ConstrainedStepper | VariationalStepper:
-        """Return a stepper for `model`, without its features in `ignored`; with `constrained` one with rows anyway."""
-        has_contacts = {"contacts", "friction"} & model.features().keys() - ignored
-        # springs alone have a solver of their own, which is implicit across them too
-        if not constrained and not has_contacts and not needs_rows(model, ignored):
-            return (VariationalStepper if self.integrator in VARIATIONAL else FullStepper)(model, self, ignored)
+    def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> Stepper:
+        """Return a stepper for `model`, without its features in `ignored`."""
+        has_contacts = bool({"contacts", "friction"} & model.features().keys() - ignored)
+        has_rows = has_contacts or needs_rows(model, ignored)
         if self.integrator in VARIATIONAL:
-            raise StateError(
-                f'integrator "{self.integrator}" steps trees without loops, limits, gears, velocity constraints, '
-                'contacts and dry friction; use "semi_implicit"'
-            )
-        constraint_set = ConstraintSet(model, ignored, implicit=self.integrator == "implicit")
+            if not has_rows:
+                return VariationalStepper(model, self.integrator, self.threads, ignored)
+            constraint_set = ConstraintSet(model, ignored, implicit=True)
+            kind = VariationalContactStepper if has_contacts else VariationalRowStepper
+            return kind(model, self.integrator, constraint_set, ignored)
+        # springs alone have a solver of their own, which is implicit across them too
+        if not has_rows:
+            return FullStepper(model, self, ignored)
         if self.integrator == "momentum":
             raise StateError(
                 'integrator "momentum" keeps the momentum of free trees and knows no loops, limits, gears, contacts or '
                 'dry friction; use "rk4"'
             )
-        return (
-            ContactStepper(model, self, constraint_set, ignored)
-            if has_contacts
-            else ConstrainedStepper(model, self, constraint_set, ignored=ignored)
-        )
+        constraint_set = ConstraintSet(model, ignored, implicit=self.integrator == "implicit")
+        kind = ContactStepper if has_contacts else ConstrainedStepper
+        return kind(model, self, constraint_set, ignored=ignored)
 
 
-class _Group(NamedTuple):
-    """Trees that one thread steps."""
-
-    blocks: np.ndarray  # (k, SPAN) spans that nothing ties together
-    span: np.ndarray  # (SPAN,) scratch: the block in work
-    springs: Springs
-    work: Work  # rows of its own, the rest shared
-    pull: SpringWork
-    aims: MomentumTargets
+def constrained_stepper(model: Model, ignored: frozenset[str] = frozenset()) -> ConstrainedStepper:
+    """Return a stepper with rows, whether the model has any or not: for accelerations with all that it has."""
+    plain, constraint_set = Full(integrator="euler"), ConstraintSet(model, ignored, implicit=False)
+    has_contacts = {"contacts", "friction"} & model.features().keys() - ignored
+    return (ContactStepper if has_contacts else ConstrainedStepper)(model, plain, constraint_set, ignored=ignored)
 
 
-class _ImpulseStepper(Stepper):
-    """What the steppers of `Full` share: impulses."""
-
-    _model: Model
-    _ignored: frozenset[str]
-    _impulse_response: ImpulseResponse | None = None
-
-    def apply_impulse(self, link: int, point: np.ndarray, impulse: np.ndarray, angular_impulse: np.ndarray) -> None:
-        """Change velocities at once by an impulse, loops and gears maintained; see `Stepper`."""
-        if self._impulse_response is None:
-            plain = Full(integrator="euler")
-            self._impulse_response = ImpulseResponse(
-                self._model, lambda m, left: plain.stepper(m, left, constrained=True), self._ignored
-            )
-        self.qd[:] += self._impulse_response.change(self.q, link, point, impulse, angular_impulse)
-        self.invalidate()
-
-
-class FullStepper(_ImpulseStepper):
+class FullStepper(ImpulseStepper):
     """The running side of `Full`."""
 
     def __init__(self, model: Model, options: Full, ignored: frozenset[str] = frozenset()) -> None:
@@ -143,7 +106,8 @@ class FullStepper(_ImpulseStepper):
         shared = new_work(links)._replace(rows=np.zeros((0, ROW)))
         self._buffers = new_buffers(model.nq, model.nv)
         self._groups = [
-            _group(model, first, last, self._code == MOMENTUM, shared) for first, last in _cuts(model, options.threads)
+            new_group(model, first, last, self._code == MOMENTUM, shared)
+            for first, last in cuts(model, options.threads)
         ]
         self._call: Any = take_steps
         self._options, self._ignored = options, ignored
@@ -169,7 +133,7 @@ class FullStepper(_ImpulseStepper):
                 self._advance_group(group, taken, dt, forces)
         return taken, status
 
-    def _advance_group(self, group: _Group, n: int, dt: float, forces: Forces) -> tuple[int, int]:
+    def _advance_group(self, group: Group, n: int, dt: float, forces: Forces) -> tuple[int, int]:
         taken = self._call(
             self._model.arrays.links, forces.drives, group.springs,
             group.blocks, len(group.blocks), group.span, self._code, n, self._substeps, dt / self._substeps, forces.tau,
@@ -191,13 +155,14 @@ class FullStepper(_ImpulseStepper):
         self._constrained.grab(grip)
         return self
 
-    def release(self, grip: Grip) -> None:
+    def release(self, grip: Grip) -> Stepper:
         """Remove a grip; without any the steps are those of the tree alone again."""
         constrained = self._gripping()
         constrained.release(grip)
         if not constrained.constraint_set.grips:
             self._constrained = None
             self.invalidate()
+        return self
 
     def reset_grips(self) -> None:
         """Set up the rows of all grips again."""
@@ -253,120 +218,7 @@ class FullStepper(_ImpulseStepper):
         }
 
 
-class VariationalStepper(_ImpulseStepper):
-    """The running side of `Full` with the variational or the projected step.
-
-    The momenta of the links are the state beside q; qd is derived from them when it is read, and they from qd after q
-    or qd was set.
-    """
-
-    def __init__(self, model: Model, options: Full, ignored: frozenset[str] = frozenset()) -> None:
-        links, springs = model.arrays.links, model.arrays.springs
-        self._model, self._ignored = model, ignored
-        self._iterations = 0 if options.integrator == "projected" else ITERATIONS
-        self.q, self._qd = model.q0.copy(), model.qd0.copy()
-        shared = new_work(links)._replace(rows=np.zeros((0, ROW)))
-        self._groups = [_group(model, first, last, False, shared) for first, last in _cuts(model, options.threads)]
-        clocks = np.cumsum([0, *(len(group.blocks) for group in self._groups)])
-        self._carried = new_carried(links, int(clocks[-1]))
-        self._parts = [
-            (group, new_variational_work(links, group.work, group.pull),
-             self._carried._replace(clock=self._carried.clock[first:last]), np.zeros(COUNTS, np.int64))
-            for group, first, last in zip(self._groups, clocks[:-1], clocks[1:], strict=True)
-        ]  # fmt: skip
-        # stiffness times the response of two free links along a spring [1/s^2]
-        mass = np.append(links.inertia[:, 9], np.inf)[springs.link]
-        self._spring_rates = springs.data[:, 0] * (1.0 / mass).sum(axis=1) if len(springs.link) else np.zeros(0)
-        self._pool = ThreadPoolExecutor(len(self._parts) - 1) if len(self._parts) > 1 else None
-        self._dt, self._forces = 0.0, None
-        self._current = True  # whether _qd is the velocity at q
-        self._known = self.q.copy(), self._qd.copy()
-
-    @property
-    def qd(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """(nv,) velocities at q."""
-        if not self._current and self._forces is not None:
-            for group, work, carried, _ in self._parts:
-                external = self._external(group, self._dt, self._forces)
-                velocities_at(
-                    self._model.arrays.links, external, group.blocks, group.span, work, carried, self.q, self._qd
-                )
-            self._known[1][:], self._current = self._qd, True
-        return self._qd
-
-    def _external(self, group: _Group, dt: float, forces: Forces) -> External:
-        stiff = bool((dt * dt * self._spring_rates > STIFF).any())
-        return External(forces.drives, group.springs, stiff, forces.tau, forces.wrenches)
-
-    def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
-        """Take up to n steps; see `Stepper`."""
-        start = self.q.copy(), self.state_arrays()
-        first, *rest = self._parts
-        others = [self._pool.submit(self._take, part, n, dt, forces) for part in rest] if self._pool else []
-        taken, status = min([self._take(first, n, dt, forces), *(other.result() for other in others)])
-        if taken < n:
-            # All blocks return to the start and take the steps that each of them can.
-            self.q[:] = start[0]
-            self.set_state_arrays(start[1])
-            for part in self._parts:
-                self._take(part, taken, dt, forces)
-        if n > 0:
-            self._known[0][:] = self.q
-            # the velocity at q has half of the impulse of the forces that acted, not of those set afterwards
-            self._forces = Forces(
-                forces.tau.copy(),
-                Drives(*(array.copy() for array in forces.drives)),
-                Wrenches(*(array.copy() for array in forces.wrenches)),
-            )
-            self._current, self._dt = False, dt
-        return taken, status
-
-    def _take(self, part: Any, n: int, dt: float, forces: Forces) -> tuple[int, int]:
-        group, work, carried, counts = part
-        return take_variational_steps(
-            self._model.arrays.links, self._external(group, dt, forces), group.blocks, group.span, self._iterations, n,
-            dt, work, carried, self.q, self._qd, counts,
-        )  # fmt: skip
-
-    def grab(self, grip: Grip) -> Stepper:
-        """Refuse: a grip is a row, and this step has none."""
-        name = "variational" if self._iterations else "projected"
-        raise StateError(f'integrator "{name}" knows no grips; use "semi_implicit"')
-
-    def invalidate(self) -> None:
-        """Start from (q, qd) where they were set; a force that was set changes nothing carried."""
-        moved = not np.array_equal(self.q, self._known[0])
-        if moved and not self._current:
-            # qd is still that of the pose before it was set
-            now = self.q.copy()
-            self.q[:] = self._known[0]
-            self.qd  # noqa: B018 - reading derives it
-            self.q[:] = now
-        if moved or (self._current and not np.array_equal(self._qd, self._known[1])):
-            self._carried.clock[:] = 0.0
-            self._current = True
-            self._known[0][:], self._known[1][:] = self.q, self._qd
-
-    def state_arrays(self) -> dict[str, np.ndarray]:
-        """Return the momenta of the links, the last half-step velocities and their times."""
-        return {f"carried_{name}": array.copy() for name, array in self._carried._asdict().items()}
-
-    def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        """Set what `state_arrays` returned."""
-        for name, array in self._carried._asdict().items():
-            array[:] = arrays[f"carried_{name}"]
-        self._known[0][:], self._known[1][:] = self.q, self._qd
-        self._current = True
-
-    def stats(self) -> dict[str, Any]:
-        """Return the links visited, and substeps, iterations, halvings and projections of the last call."""
-        counts = np.sum([part[3] for part in self._parts], axis=0)
-        words = ("substeps", "evaluations", "halved", "projected")
-        nodes = len(self._model.arrays.links.parent)
-        return {"nodes": nodes, "threads": len(self._parts)} | dict(zip(words, map(int, counts), strict=True))
-
-
-class ConstrainedStepper(_ImpulseStepper):
+class ConstrainedStepper(ImpulseStepper):
     """The running side of `Full` for models with loops, limits, gears or velocity constraints."""
 
     def __init__(
@@ -469,10 +321,11 @@ class ConstrainedStepper(_ImpulseStepper):
         self._rebuild()
         return self
 
-    def release(self, grip: Grip) -> None:
+    def release(self, grip: Grip) -> Stepper:
         """Remove a grip."""
         self.constraint_set.grips.remove(grip)
         self._rebuild()
+        return self
 
     def reset_grips(self) -> None:
         """Set up the rows of all grips again."""
@@ -505,9 +358,16 @@ class ConstrainedStepper(_ImpulseStepper):
 class ContactStepper(ConstrainedStepper):
     """The running side of `Full` for models with contacts or dry friction in joints."""
 
-    def __init__(self, model: Model, options: Full, constraint_set: ConstraintSet, ignored: frozenset[str]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        options: Full,
+        constraint_set: ConstraintSet,
+        state: tuple[np.ndarray, np.ndarray] | None = None,
+        ignored: frozenset[str] = frozenset(),
+    ) -> None:
         self._contact_set = ContactSet(model, ignored)
-        super().__init__(model, options, constraint_set, ignored=ignored)
+        super().__init__(model, options, constraint_set, state, ignored)
 
     def _build(self) -> None:
         super()._build()
@@ -537,35 +397,3 @@ class ContactStepper(ConstrainedStepper):
     def stats(self) -> dict[str, Any]:
         """Return what the step of trees did, and contacts, sweeps and the last change of velocity they made."""
         return super().stats() | self._contact_set.stats()
-
-
-def _cuts(model: Model, threads: int) -> list[tuple[int, int]]:
-    """Return ranges of links, whole trees of about equal work, that no spring crosses."""
-    links = model.arrays.links
-    n = len(links.parent)
-    ends = np.append(np.flatnonzero(links.parent < 0)[1:], n)
-    wanted = (
-        [int(ends[min(np.searchsorted(ends, n * (k + 1) / threads), len(ends) - 1)]) for k in range(threads)]
-        if n
-        else [0]
-    )
-    tied = model.arrays.springs.link
-    tied = tied[(tied >= 0).all(axis=1)]
-    cuts = [0]
-    for end in sorted(set(wanted)):
-        crossed = len(tied) and ((tied.min(axis=1) < end) & (tied.max(axis=1) >= end)).any()
-        if end == n or (end > cuts[-1] and not crossed):
-            cuts.append(end)
-    return list(zip(cuts[:-1], cuts[1:], strict=True))
-
-
-def _group(model: Model, first: int, last: int, momentum: bool, shared: Work) -> _Group:
-    a = model.arrays
-    inside = ((a.springs.link >= first) & (a.springs.link < last)).any(axis=1)
-    springs = Springs(*(np.ascontiguousarray(field[inside]) for field in a.springs))
-    whole = span_of(a.links, a.drives, first, last)
-    # Springs may tie any trees of the group together: then it is one block.
-    blocks = whole[None].copy() if len(springs.link) else blocks_of(a.links, a.drives, first, last)
-    aims = new_momentum_targets(a.links, whole, momentum)
-    work = shared._replace(rows=new_work(a.links, blocks).rows)
-    return _Group(blocks, blocks[0].copy(), springs, work, new_spring_work(a.links, springs), aims)

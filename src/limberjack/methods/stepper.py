@@ -183,8 +183,8 @@ class Stepper(ABC):
         """Add a grip; return the stepper to continue with, this one or one with rows for grips in the same state."""
         raise self._refusal("grab")
 
-    def release(self, grip: Grip) -> None:
-        """Remove a grip."""
+    def release(self, grip: Grip) -> Stepper:
+        """Remove a grip; return the stepper to go on with."""
         raise self._refusal("grab")
 
     def move_grip(self, grip: Grip) -> None:

@@ -27,6 +27,7 @@ from limberjack.reduced.kinematics import kinematics
 from limberjack.reduced.rows import (
     ACCELERATION,
     ACTIVE_GAP,
+    AHEAD,
     NO_ROOM,
     POSITION,
     ROW,
@@ -42,7 +43,16 @@ from limberjack.reduced.step import EULER, HUGE, IMPLICIT, RK4
 from limberjack.reduced.work import P, based
 from limberjack.spatial.vectors import cross
 
-__all__ = ["ACCELERATIONS", "LoopState", "new_loop_state", "take_constrained_steps"]
+__all__ = [
+    "ACCELERATIONS",
+    "LoopState",
+    "constrain",
+    "evaluate_soft_rows",
+    "needs_projection",
+    "new_loop_state",
+    "project_positions",
+    "take_constrained_steps",
+]
 
 # Positions are projected until no row is off by more than this [m, rad], or until Newton's steps no longer help.
 CLOSED = 1e-13
@@ -101,16 +111,28 @@ def evaluate_soft_rows(
     # model
     table, loop_state,
     # in
-    k, h, soft, constraint, rows,
+    k, h, soft, ahead, share, constraint, rows,
 ):  # fmt: skip
-    """Evaluate force, stiffness and damping of the soft rows of block k; explicit forces of loop joints act at once."""
+    """Evaluate force, stiffness and damping of the soft rows of block k; explicit forces of loop joints act at once.
+
+    Args:
+        table, loop_state: the rows and the loop joints.
+        k: the block.
+        h: time over which drives are implicit, 0 for none [s].
+        soft: whether drives act as soft rows, or as explicit forces.
+        ahead: whether forces are those of the values ahead, or of the values at the pose.
+        share: of the explicit forces that acts.
+        constraint: `compliance` is filled.
+        rows: of the work arrays.
+    """
     values, compliance = constraint.values, constraint.compliance
     r = constraint.blocks[k, ROW]
     while r < constraint.blocks[k, ROW_END]:
         role = table.role[r]
+        value = constraint.ahead[r] if ahead else values[r, 0]
         if role > INEQUALITY and role != DRIVE:
             compliance[r, 1], compliance[r, 2] = table.soft[r, 0], table.soft[r, 1]
-            compliance[r, 0] = compliance[r, 1] * values[r, 0] + compliance[r, 2] * values[r, 1]
+            compliance[r, 0] = compliance[r, 1] * value + compliance[r, 2] * values[r, 1]
         if role != DRIVE:
             r += 1
             continue
@@ -130,11 +152,11 @@ def evaluate_soft_rows(
                 if h > 0.0:
                     compliance[r, 2], compliance[r + 1, 2], compliance[r + 2, 2] = bx / h, by / h, bz / h
         else:
-            loop_state.q[iq], loop_state.qd[iv] = values[r, 0], values[r, 1]
+            loop_state.q[iq], loop_state.qd[iv] = value, values[r, 1]
             compliance[r, 0], compliance[r, 1], compliance[r, 2] = 0.0, 0.0, 0.0
             if table.drive[r, 0] >= 0:
                 f, stiff, damp = scalar_drive(
-                    table.drive[r, 0], loop_state.scalar, h, loop_state.q[iq], loop_state.qd[iv]
+                    table.drive[r, 0], loop_state.scalar, 0.0 if ahead else h, loop_state.q[iq], loop_state.qd[iv]
                 )
                 compliance[r, 0], compliance[r, 1], compliance[r, 2] = -f, stiff, damp
         for c in range(width):
@@ -144,29 +166,32 @@ def evaluate_soft_rows(
                 force -= compliance[r + c, 0]
                 compliance[r + c, 0], compliance[r + c, 1], compliance[r + c, 2] = 0.0, 0.0, 0.0
             if force != 0.0:
-                _apply_row_force(table, r + c, force, constraint.state, constraint.wrench, rows)
+                _apply_row_force(table, r + c, share * force, constraint.state, constraint.wrench, rows)
         r += width
 
 
 @inner
-def _constrain(links, table, span, k, mode, h, soft, work, constraint, qdd):
+def constrain(links, table, span, k, mode, h, soft, work, constraint, qdd):
     """Solve the rows of block k in `mode` on work left by `articulate`: fill qdd with them; return a status."""
     count = select_rows(links, table, k, mode, h, soft, work.rows, qdd, constraint)
     if count == NO_ROOM:
         return Status.MORE_ROWS
     if count == 0:
-        if mode != ACCELERATION:
+        if mode == VELOCITY or mode == POSITION:
             for v in range(span[DOF], span[DOF + 1]):
                 qdd[v] = 0.0
+        if mode == AHEAD:
+            for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
+                constraint.multipliers[r] = 0.0
         return 0
     response_matrix(links, table, span, count, h, work, constraint)
     status = solve_rows(count, constraint)
-    if mode == ACCELERATION:
+    if mode == ACCELERATION or mode == AHEAD:
         for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
             constraint.multipliers[r] = 0.0
         for j in range(count):
             constraint.multipliers[constraint.rows[j]] = constraint.force[j]
-    apply_multipliers(links, span, count, mode != ACCELERATION, constraint, work)
+    apply_multipliers(links, span, count, mode == VELOCITY or mode == POSITION, constraint, work)
     solve_accelerations(links, span, work.subspace, work.reduced, work.pivot, work.rest, work.rows, qdd)
     return Status.INFEASIBLE if status != 0 else 0
 
@@ -183,10 +208,10 @@ def _dynamics(
     if len(springs.link) > 0 and reach == 0.0:
         apply_springs(links, springs, span, qd, work, spring_work)
     evaluate_rows(links, table, span, k, time, q, qd, work, constraint)
-    evaluate_soft_rows(table, loop_state, k, reach, reach > 0.0, constraint, work.rows)
+    evaluate_soft_rows(table, loop_state, k, reach, reach > 0.0, False, 1.0, constraint, work.rows)
     status = accelerations(links, span, added, tau, work, qdd)
     if status == 0:
-        status = _constrain(links, table, span, k, ACCELERATION, h, reach > 0.0, work, constraint, qdd)
+        status = constrain(links, table, span, k, ACCELERATION, h, reach > 0.0, work, constraint, qdd)
     return status
 
 
@@ -205,7 +230,7 @@ def _largest_error(table, k, constraint):
 
 
 @outlined
-def _needs_projection(table, k, h, q, qd, constraint):
+def needs_projection(table, k, h, q, qd, constraint):
     """Return whether block k needs a projection after a step: for equalities, or inequalities it may have reached."""
     values = constraint.values
     for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
@@ -230,8 +255,8 @@ def _needs_projection(table, k, h, q, qd, constraint):
 
 
 @inner
-def _project(links, table, span, k, time, work, constraint, tau, qdd, q, qd):
-    """Project (q, qd) onto the rows of block k; return 0 or the code of what failed."""
+def project_positions(links, table, span, k, time, work, constraint, tau, qdd, q, qd):
+    """Project q onto the rows of block k; return 0 or the code of what failed. qd is that of the rows evaluated."""
     status = 0
     last = least = np.inf
     worst = 0.0
@@ -254,7 +279,7 @@ def _project(links, table, span, k, time, work, constraint, tau, qdd, q, qd):
             links, span, links.armature, tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest
         )
         if status == 0:
-            status = _constrain(links, table, span, k, POSITION, 10.0 * worst, False, work, constraint, qdd)
+            status = constrain(links, table, span, k, POSITION, 10.0 * worst, False, work, constraint, qdd)
         if status == Status.INFEASIBLE:
             status = Status.OPEN_LOOP
         if status != 0:
@@ -262,12 +287,19 @@ def _project(links, table, span, k, time, work, constraint, tau, qdd, q, qd):
         advance(links, span, 1.0, qdd, q)
     if status == 0 and not worst <= GAP_ALLOWED:
         status = Status.OPEN_LOOP
+    return status
+
+
+@inner
+def _project(links, table, span, k, time, work, constraint, tau, qdd, q, qd):
+    """Project (q, qd) onto the rows of block k; return 0 or the code of what failed."""
+    status = project_positions(links, table, span, k, time, work, constraint, tau, qdd, q, qd)
     if status == 0:
         status = articulate(
             links, span, links.armature, tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest
         )
     if status == 0:
-        status = _constrain(links, table, span, k, VELOCITY, 0.0, False, work, constraint, qdd)
+        status = constrain(links, table, span, k, VELOCITY, 0.0, False, work, constraint, qdd)
     if status == 0:
         for v in range(span[DOF], span[DOF + 1]):
             qd[v] += qdd[v]
@@ -347,7 +379,7 @@ def _one_step(
     for v in range(v0, v1):
         if not abs(qd[v]) < HUGE:
             return Status.NOT_FINITE + v
-    if _needs_projection(table, k, h, q, qd, constraint):
+    if needs_projection(table, k, h, q, qd, constraint):
         return _project(links, table, span, k, time + h, work, constraint, b.tau, qdd, q, qd)
     return 0
 

@@ -20,6 +20,7 @@ from limberjack.model.arrays import Drives, Links
 from limberjack.model.model import Model
 from limberjack.reduced.contacts import ContactState, PathRows, new_contact_state, new_path_rows, take_contact_steps
 from limberjack.reduced.forces import Wrenches, no_wrenches
+from limberjack.reduced.variational_rows import ContactSearch
 
 __all__ = ["ContactSet", "extents_of"]
 
@@ -49,6 +50,7 @@ class ContactSet:
         detector: shapes, filters and contacts.
         state: state and work arrays on the trees last set.
         warm_start: the impulses of the last step by contact.
+        last_step: length of the last step [s].
         impact_speed, impact_after, impact_shapes, impact_links: of `take_contact_steps`; impacts end steps once set.
     """
 
@@ -61,7 +63,7 @@ class ContactSet:
         self.warm_start = new_warm_start(_ROOM)
         dry = model.arrays.friction
         self.friction = np.zeros_like(dry) if "friction" in ignored else dry
-        self._room, self._last = (256, 4096), 1.0
+        self._room, self.last_step = (256, 4096), 1.0
         self._packed: PathRows | None = None
         self._call: Any = take_contact_steps
         self._acting: Wrenches = no_wrenches()  # of the user, then of contacts
@@ -123,12 +125,20 @@ class ContactSet:
             taken += int(more)
             if status != Status.MORE_CONTACTS:
                 break
-            self._grow()
+            self.grow()
         if taken:
-            self._last = dt
+            self.last_step = dt
         return taken, int(status)
 
-    def _grow(self) -> None:
+    def search(self) -> ContactSearch:
+        """Return what the variational step finds contacts with."""
+        d = self.detector
+        return ContactSearch(
+            d.shapes, d.filters, d.bvh, d.broad, d.contacts, self.warm_start, self.state, _MARGIN,
+            float(self.impact_speed), self.impact_shapes, self.impact_links,
+        )  # fmt: skip
+
+    def grow(self) -> None:
         """Make room for more contacts, of which the last step found too many."""
         if self.detector.contacts.count[1] > len(self.detector.contacts.depth):
             warm_start, count = self.warm_start, int(self.warm_start.count[0])
@@ -159,7 +169,7 @@ class ContactSet:
             out.append(
                 Contact(
                     (self._owner[names[0]], self._owner[names[1]]), names, found.point[k].copy(),
-                    found.normal[k].copy(), float(found.depth[k]), self._last * force, force,
+                    found.normal[k].copy(), float(found.depth[k]), self.last_step * force, force,
                     int(self.warm_start.name[k, 2]),
                 )
             )  # fmt: skip
@@ -178,7 +188,7 @@ class ContactSet:
         count = len(arrays["list_contacts"])
         while count > len(self.warm_start.impulse):
             self.detector.contacts.count[1] = count
-            self._grow()
+            self.grow()
         self.warm_start.count[0] = count
         self.warm_start.name[:count], self.warm_start.impulse[:count] = arrays["list_contacts"], arrays["list_impulses"]
 

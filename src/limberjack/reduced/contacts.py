@@ -46,11 +46,16 @@ __all__ = [
     "INEQUALITY_ROW",
     "PathRows",
     "TARGET",
+    "collect_blocks",
     "eliminate_along_path",
+    "fall_of",
+    "has_impact",
+    "mark_trees",
     "new_contact_state",
     "new_path_rows",
     "pack_path",
     "projected_gauss_seidel",
+    "set_poses",
     "take_contact_steps",
 ]
 
@@ -113,6 +118,7 @@ class ContactState(NamedTuple):
 
     trees: np.ndarray  # (t, SPAN) every tree
     tree: np.ndarray  # (n,) the tree of each link
+    tree_of_dof: np.ndarray  # (nv,)
     whole: np.ndarray  # (SPAN,)
     friction_dofs: np.ndarray  # (f,) dofs with dry friction
     friction: np.ndarray  # (nv,) of joints [N, N m]
@@ -121,7 +127,7 @@ class ContactState(NamedTuple):
     pose: np.ndarray  # (n, 7)
     velocities: np.ndarray  # (n, 6)
     reach: np.ndarray  # (n,)
-    involved: np.ndarray  # (t,) 1 = contacts or dry friction act on the tree
+    involved: np.ndarray  # (t,) 0, or 1 where contacts are near the tree or its joints have dry friction
     packed: PathRows
     q: np.ndarray  # (nq,) at the start
     qd: np.ndarray  # (nv,)
@@ -145,7 +151,8 @@ def new_contact_state(
     trees = [span_of(links, drives, int(i), int(j)) for i, j in zip(roots[:-1], roots[1:], strict=True)]
     tree = np.repeat(np.arange(len(trees)), np.diff(roots)).astype(np.int64)
     return ContactState(
-        np.array(trees, np.int64).reshape(-1, SPAN), tree, whole_span(links, drives), np.flatnonzero(friction > 0.0),
+        np.array(trees, np.int64).reshape(-1, SPAN), tree, np.repeat(tree, links.dof), whole_span(links, drives),
+        np.flatnonzero(friction > 0.0),
         friction, extent, new_work(links), np.zeros((n, 7)), np.zeros((n, 6)), np.zeros(n),
         np.zeros(len(trees), np.int64), packed, np.zeros(nv + len(links.quaternions)), np.zeros(nv), np.zeros(nv),
         np.zeros(nv),
@@ -331,26 +338,32 @@ def projected_gauss_seidel(count, packed):
 
 
 @inner
-def _fall(h, gravity):
+def fall_of(h, gravity):
     """Return how far gravity moves a body in a step."""
     return h * h * math.sqrt(gravity[0] * gravity[0] + gravity[1] * gravity[1] + gravity[2] * gravity[2])
 
 
 @outlined
-def _set_poses(links, h, rows, subspace, qd, state):
-    """Fill poses, velocities and reach of all links, after `kinematics`."""
+def set_poses(links, h, turning, rows, subspace, qd, state):
+    """Fill poses, velocities and reach of all links.
+
+    With `turning` the rows have angular velocities, else these are found too.
+    """
     pose, velocities, gravity = state.pose, state.velocities, links.gravity
-    fall = _fall(h, gravity)
+    fall = fall_of(h, gravity)
     for i in range(len(links.parent)):
         p = links.parent[i]
-        vx = vy = vz = 0.0
+        vx = vy = vz = wx = wy = wz = 0.0
         if p >= 0:
-            cx, cy, cz = cross(rows[p, W], rows[p, W + 1], rows[p, W + 2], rows[i, D], rows[i, D + 1], rows[i, D + 2])
+            wx, wy, wz = velocities[p, 0], velocities[p, 1], velocities[p, 2]
+            cx, cy, cz = cross(wx, wy, wz, rows[i, D], rows[i, D + 1], rows[i, D + 2])
             vx, vy, vz = velocities[p, 3] + cx, velocities[p, 4] + cy, velocities[p, 5] + cz
         for v in range(links.v_start[i], links.v_start[i] + links.dof[i]):
             s = direction(links.kind[i], i, v, rows, subspace)
+            wx, wy, wz = wx + s[0] * qd[v], wy + s[1] * qd[v], wz + s[2] * qd[v]
             vx, vy, vz = vx + s[3] * qd[v], vy + s[4] * qd[v], vz + s[5] * qd[v]
-        wx, wy, wz = rows[i, W], rows[i, W + 1], rows[i, W + 2]
+        if turning:
+            wx, wy, wz = rows[i, W], rows[i, W + 1], rows[i, W + 2]
         velocities[i, 0], velocities[i, 1], velocities[i, 2] = wx, wy, wz
         velocities[i, 3], velocities[i, 4], velocities[i, 5] = vx, vy, vz
         pose[i, 0], pose[i, 1], pose[i, 2] = rows[i, R + 3], rows[i, R + 7], rows[i, R + 11]
@@ -388,7 +401,7 @@ def _contact_row(links, link, sign, row, point, x, y, z, work, qd, dense):
 
 
 @outlined
-def _add_contact(links, k, c, h, contacts, found, state):
+def _add_contact(links, k, c, h, contacts, found, work, state):
     """Fill block k with contact c; return the index after its last nonzero."""
     p = state.packed
     a, b, t = contacts.link_a[c], contacts.link_b[c], state
@@ -402,9 +415,9 @@ def _add_contact(links, k, c, h, contacts, found, state):
     before = 0.0
     for r in range(3):
         x, y, z = p.axes[k, 3 * r], p.axes[k, 3 * r + 1], p.axes[k, 3 * r + 2]
-        rate = _contact_row(links, a, 1.0, r, point, x, y, z, t.work, t.free_velocity, p.dense)
+        rate = _contact_row(links, a, 1.0, r, point, x, y, z, work, t.free_velocity, p.dense)
         if b >= 0:
-            rate += _contact_row(links, b, -1.0, r, point, x, y, z, t.work, t.free_velocity, p.dense)
+            rate += _contact_row(links, b, -1.0, r, point, x, y, z, work, t.free_velocity, p.dense)
         p.coefficients[k, FREE_VELOCITY + r] = rate
     for end in range(2):
         i = a if end == 0 else b
@@ -447,7 +460,7 @@ def _owner(links, path, r, v):
 
 
 @outlined
-def _add_row(links, table, k, r, h, constraint, state):
+def _add_row(links, table, k, r, h, constraint, work, state):
     """Fill block k with row r of the model's constraints; return the index after its last nonzero."""
     t, stamp, rate = state, k + 1, -table.target[r, 1]
     pair_state, wrench = constraint.state, constraint.wrench
@@ -469,14 +482,14 @@ def _add_row(links, table, k, r, h, constraint, state):
             cx, cy, cz = cross(x, y, z, fx, fy, fz)
             rate += eliminate_along_path(
                 links, i, np.int64(0), sign * (nx + cx), sign * (ny + cy), sign * (nz + cz), sign * fx, sign * fy,
-                sign * fz, np.int64(-1), 0.0, t.work, t.free_velocity, t.packed.dense,
+                sign * fz, np.int64(-1), 0.0, work, t.free_velocity, t.packed.dense,
             )  # fmt: skip
     for c in range(2):
         v = table.place[r, c]
         if v >= 0:
             i = _owner(links, constraint.path, r, v)
             rate += eliminate_along_path(
-                links, i, np.int64(0), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, v, table.share[r, c], t.work, t.free_velocity,
+                links, i, np.int64(0), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, v, table.share[r, c], work, t.free_velocity,
                 t.packed.dense,
             )  # fmt: skip
     at = t.packed.start[k]
@@ -497,12 +510,12 @@ def _add_row(links, table, k, r, h, constraint, state):
 
 
 @outlined
-def _add_friction(links, k, i, v, h, state):
+def _add_friction(links, k, i, v, h, work, state):
     """Fill block k with the dry friction of dof v of link i; return the index after its last nonzero."""
     p = state.packed
     t = state
     p.coefficients[k, FREE_VELOCITY] = eliminate_along_path(
-        links, i, np.int64(0), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, v, 1.0, t.work, t.free_velocity, p.dense
+        links, i, np.int64(0), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, v, 1.0, work, t.free_velocity, p.dense
     )
     p.coefficients[k, TARGET], p.coefficients[k, BOUND] = 0.0, h * t.friction[v]
     p.kind[k], p.source[k], p.lam[k, 0] = DRY_FRICTION, v, 0.0
@@ -510,7 +523,7 @@ def _add_friction(links, k, i, v, h, state):
 
 
 @outlined
-def _mark_trees(links, contacts, state):
+def mark_trees(links, contacts, state):
     """Mark the trees that contacts or dry friction act on."""
     for t in range(len(state.involved)):
         state.involved[t] = 0
@@ -548,7 +561,7 @@ def _articulate(links, span, added, tau, state):
 
 
 @outlined
-def _collect_blocks(links, table, blocks, h, contacts, found, constraint, state):
+def collect_blocks(links, table, blocks, h, contacts, found, constraint, work, state):
     """Fill the blocks of all rows on the trees involved; return how many, or Status.MORE_CONTACTS."""
     p = state.packed
     t = state
@@ -559,7 +572,7 @@ def _collect_blocks(links, table, blocks, h, contacts, found, constraint, state)
     for i in range(len(links.parent)):
         while f < len(t.friction_dofs) and t.friction_dofs[f] < links.v_start[i] + links.dof[i]:
             if k < room:
-                p.start[k + 1] = _add_friction(links, k, i, t.friction_dofs[f], h, t)
+                p.start[k + 1] = _add_friction(links, k, i, t.friction_dofs[f], h, work, t)
             k += 1
             f += 1
     for b in range(len(blocks)):
@@ -570,11 +583,11 @@ def _collect_blocks(links, table, blocks, h, contacts, found, constraint, state)
             if role == INEQUALITY and constraint.values[r, 0] + h * min(constraint.values[r, 1], 0.0) > _NEAR:
                 continue
             if k < room:
-                p.start[k + 1] = _add_row(links, table, k, r, h, constraint, t)
+                p.start[k + 1] = _add_row(links, table, k, r, h, constraint, work, t)
             k += 1
     for c in range(contacts.count[0]):
         if k < room:
-            p.start[k + 1] = _add_contact(links, k, c, h, contacts, found, t)
+            p.start[k + 1] = _add_contact(links, k, c, h, contacts, found, work, t)
         k += 1
     p.report[0], p.report[3] = k, p.start[min(k, room)]
     if k > room or p.start[k] > len(p.column):
@@ -625,7 +638,7 @@ def _write_forces(count, h, applied, own, contacts, found, state, wrenches):
 
 
 @outlined
-def _has_impact(count, impact_speed, impact_shapes, impact_links, contacts, p):
+def has_impact(count, impact_speed, impact_shapes, impact_links, contacts, p):
     """Return whether a contact of one of these shapes and links removes more speed than `impact_speed`."""
     for k in range(count):
         if (
@@ -696,9 +709,9 @@ def take_contact_steps(
     for step in range(n):
         at = time + step * dt
         kinematics(links, t.whole, q, qd, t.work)
-        _set_poses(links, dt, t.work.rows, t.work.subspace, qd, t)
+        set_poses(links, dt, True, t.work.rows, t.work.subspace, qd, t)
         if len(bvh.top) > 0:
-            move_parts(t.pose, t.velocities, t.reach, dt, _fall(dt, links.gravity), bvh)
+            move_parts(t.pose, t.velocities, t.reach, dt, fall_of(dt, links.gravity), bvh)
         found = detect_once(shapes, filters, t.pose, t.reach, margin, bvh, broad, contacts)
         if found == Status.MORE_CONTACTS:
             return step, Status.MORE_CONTACTS
@@ -721,12 +734,12 @@ def take_contact_steps(
             if status != 0:
                 return step, status
             _evaluate_all_rows(links, table, blocks, span, at, q, qd, t.work, constraint)
-            _mark_trees(links, contacts, t)
+            mark_trees(links, contacts, t)
             status = _articulate(links, span, b.added, b.tau, t)
             if status != 0:
                 return step, status
             match_contacts(contacts, warm_start)
-            count = _collect_blocks(links, table, blocks, dt, contacts, warm_start.found, constraint, t)
+            count = collect_blocks(links, table, blocks, dt, contacts, warm_start.found, constraint, t.work, t)
             if count == Status.MORE_CONTACTS:
                 return step, Status.MORE_CONTACTS
             projected_gauss_seidel(count, t.packed)
@@ -734,7 +747,7 @@ def take_contact_steps(
             if (
                 len(impact_shapes) > 0
                 and step >= impact_after
-                and _has_impact(count, impact_speed, impact_shapes, impact_links, contacts, t.packed)
+                and has_impact(count, impact_speed, impact_shapes, impact_links, contacts, t.packed)
             ):
                 store_matched(contacts, warm_start)
                 return step, Status.IMPACT

@@ -13,6 +13,10 @@ the smallest change in the metric of the mass.
 
 A soft row, with stiffness k, damping c and the current force f = k phi + c phi', is implicit over a step h:
 (A + 1/s) lam = -(b + (f + h k phi') / s), s = h (h k + c).
+
+In the variational step (AHEAD) an iterate of the velocity leads to a pose ahead, with the value phi+ there, and qdd is
+its correction per time: b = phi+ / h^2 + J qdd, for rows at velocity level b = phi' / h + J qdd, and for soft rows
+b = J qdd + (k phi+ + c phi') / s.
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ from limberjack.spatial.vectors import cross
 
 __all__ = [
     "ACCELERATION",
+    "AHEAD",
     "ConstraintState",
     "NO_ROOM",
     "POSITION",
@@ -42,6 +47,7 @@ __all__ = [
     "apply_multipliers",
     "blocks_of_rows",
     "evaluate_rows",
+    "evaluate_rows_at",
     "grown",
     "new_constraint_state",
     "paths",
@@ -50,7 +56,7 @@ __all__ = [
     "solve_rows",
 ]
 
-ACCELERATION, VELOCITY, POSITION = range(3)
+ACCELERATION, VELOCITY, POSITION, AHEAD = range(4)
 # An inequality row is active when its value is no more than this.
 ACTIVE_GAP = 1e-10
 # Columns of `blocks`: rows (equalities, then inequalities), pairs, links of the pairs.
@@ -75,6 +81,7 @@ class ConstraintState(NamedTuple):
     scratch: np.ndarray  # of compound joints
     wrench: np.ndarray  # (r, 12)
     values: np.ndarray  # (r, 3) value, rate, bias
+    ahead: np.ndarray  # (r,) value at the end of a variational step
     compliance: np.ndarray  # (r, 3) current force, stiffness and damping of soft rows
     multipliers: np.ndarray  # (r,) of the last step
     rows: np.ndarray  # (m,) the rows that act now
@@ -124,7 +131,8 @@ def new_constraint_state(
     width = PAIR if len(table.compound) else PLAIN
     parts: list[Any] = [
         blocks, np.array(pair_links, np.int64), path, stop, np.zeros((n, 6)), np.zeros((n, 18)), np.zeros((p, width)),
-        np.zeros(len(table.weights)), new_scratch(), np.zeros((r, 12)), np.zeros((r, 3)), np.zeros((r, 3)), np.zeros(r),
+        np.zeros(len(table.weights)), new_scratch(), np.zeros((r, 12)), np.zeros((r, 3)), np.zeros(r),
+        np.zeros((r, 3)), np.zeros(r),
         *_row_arrays(equalities + min(r - equalities, 16), nv), np.zeros(6),
     ]  # fmt: skip
     return ConstraintState(*parts)
@@ -200,9 +208,23 @@ def evaluate_rows(
     constraint,
 ):  # fmt: skip
     """Fill value, rate, bias and wrenches of all rows of block k, after `kinematics`."""
-    blocks, rows, ends, velocities = constraint.blocks, work.rows, constraint.ends, constraint.velocities
+    if constraint.blocks[k, PAIR_END] > constraint.blocks[k, PAIR_START]:
+        _link_velocities(links, span, qd, work.rows, work.subspace, constraint.velocities)
+    evaluate_rows_at(table, k, time, q, qd, work.rows, constraint.velocities, constraint)
+
+
+@outlined
+def evaluate_rows_at(
+    # model
+    table,
+    # in
+    k, time, q, qd, rows, velocities,
+    # out
+    constraint,
+):  # fmt: skip
+    """Fill value, rate, bias and wrenches of all rows of block k for links with poses `rows` and (n, 6) velocities."""
+    blocks, ends = constraint.blocks, constraint.ends
     if blocks[k, PAIR_END] > blocks[k, PAIR_START]:
-        _link_velocities(links, span, qd, rows, work.subspace, velocities)
         for t in range(blocks[k, LINK_START], blocks[k, LINK_END]):
             i = constraint.pair_links[t]
             for c in range(3):
@@ -235,10 +257,13 @@ def evaluate_rows(
 
 
 @outlined
-def _row_acceleration(links, table, r, rows, qdd, constraint):
-    """Return the second derivative of row r by the accelerations found so far."""
+def _row_acceleration(links, table, r, known, rows, qdd, constraint):
+    """Return the second derivative of row r by the accelerations found so far.
+
+    With `known` = 1, those with qdd = 0 included; with 0, the part of qdd alone.
+    """
     gravity, state, wrench, place = links.gravity, constraint.state, constraint.wrench, table.place
-    out = constraint.values[r, 2]
+    out = known * constraint.values[r, 2]
     for slot in range(2):
         k = table.row_pair[r, slot]
         if k < 0:
@@ -250,11 +275,13 @@ def _row_acceleration(links, table, r, rows, qdd, constraint):
             if i < 0:
                 continue
             lever = LEVER_A if end == 0 else LEVER_B
-            ax, ay, az = rows[i, AL] + rows[i, BL], rows[i, AL + 1] + rows[i, BL + 1], rows[i, AL + 2] + rows[i, BL + 2]
+            ax = known * rows[i, AL] + rows[i, BL]
+            ay = known * rows[i, AL + 1] + rows[i, BL + 1]
+            az = known * rows[i, AL + 2] + rows[i, BL + 2]
             cx, cy, cz = cross(ax, ay, az, state[k, lever], state[k, lever + 1], state[k, lever + 2])
-            cx += rows[i, AC] + rows[i, BC] + gravity[0]
-            cy += rows[i, AC + 1] + rows[i, BC + 1] + gravity[1]
-            cz += rows[i, AC + 2] + rows[i, BC + 2] + gravity[2]
+            cx += known * rows[i, AC] + rows[i, BC] + known * gravity[0]
+            cy += known * rows[i, AC + 1] + rows[i, BC + 1] + known * gravity[1]
+            cz += known * rows[i, AC + 2] + rows[i, BC + 2] + known * gravity[2]
             seen = fx * cx + fy * cy + fz * cz + (nx * ax + ny * ay + nz * az)
             if end == 1:
                 out += seen
@@ -282,7 +309,7 @@ def select_rows(
         links: the tree.
         table: the rows.
         k: the block.
-        mode: ACCELERATION, VELOCITY or POSITION.
+        mode: ACCELERATION, VELOCITY, POSITION or AHEAD.
         h: step over which soft rows are implicit [s]; in POSITION the largest value of inequality rows that count.
         soft: whether rows of springs are included; grips (with a largest force) always are.
         rows: of the work arrays.
@@ -291,7 +318,8 @@ def select_rows(
 
     An active inequality row acts; one that pressed in an earlier stage (its multiplier is not zero) stays an equality
     for the stages and the positions after it, which are off by no more than the integrator's error. Its separating
-    velocity is subtracted from the acceleration that would bring it back within the step.
+    velocity is subtracted from the acceleration that would bring it back within the step. In AHEAD an inequality acts
+    where the correction would leave it violated, or pressed in an earlier iteration.
     """
     values, blocks, compliance, roles = constraint.values, constraint.blocks, constraint.compliance, table.role
     low, high, rhs = constraint.low, constraint.high, constraint.rhs
@@ -299,7 +327,13 @@ def select_rows(
     for r in range(blocks[k, ROW], blocks[k, ROW_END]):
         role = roles[r]
         pressed = role == INEQUALITY and constraint.multipliers[r] > 0.0
-        if role == INEQUALITY and not pressed:
+        seen = 0.0
+        if mode == AHEAD and role <= INEQUALITY:
+            seen = _row_acceleration(links, table, r, 0.0, rows, qdd, constraint)
+            seen += constraint.values[r, 1] / h if table.speed[r] == 1 else constraint.ahead[r] / (h * h)
+            if role == INEQUALITY and not pressed and seen >= 0.0:
+                continue
+        elif role == INEQUALITY and not pressed:
             # once in a projection, always: rows that enter and leave would cycle
             near = values[r, 0] <= ACTIVE_GAP or (mode == POSITION and (values[r, 0] <= h or compliance[r, 0] > 0.0))
             if not near:
@@ -308,7 +342,7 @@ def select_rows(
                 compliance[r, 0] = 1.0
         if role > INEQUALITY:
             s = h * (h * compliance[r, 1] + compliance[r, 2])
-            if mode != ACCELERATION or s == 0.0 or not (soft or role == GRIP):
+            if (mode != ACCELERATION and mode != AHEAD) or s == 0.0 or not (soft or role == GRIP):
                 continue
         if mode == POSITION and table.speed[r] == 1:
             continue
@@ -322,11 +356,15 @@ def select_rows(
         elif mode == VELOCITY:
             rhs[count] = values[r, 1]
         else:
-            seen = _row_acceleration(links, table, r, rows, qdd, constraint)
-            if role == INEQUALITY and not pressed and values[r, 1] > 0.0:
+            if mode == ACCELERATION or role > INEQUALITY:
+                known = 1.0 if mode == ACCELERATION else 0.0
+                seen = _row_acceleration(links, table, r, known, rows, qdd, constraint)
+            if mode == ACCELERATION and role == INEQUALITY and not pressed and values[r, 1] > 0.0:
                 seen += values[r, 1] / h
             if role > INEQUALITY:
-                seen += (compliance[r, 0] + h * compliance[r, 1] * values[r, 1]) / s
+                # AHEAD, the force is that at the end of the step already
+                ahead = h * compliance[r, 1] * values[r, 1] if mode == ACCELERATION else 0.0
+                seen += (compliance[r, 0] + ahead) / s
                 if role == GRIP:
                     low[count], high[count] = -table.soft[r, 2], table.soft[r, 2]
             rhs[count] = seen

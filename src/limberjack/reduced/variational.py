@@ -54,8 +54,20 @@ __all__ = [
     "External",
     "ITERATIONS",
     "VariationalWork",
+    "based_work",
+    "correct",
+    "extrapolate",
+    "finish",
+    "first_diverged",
+    "incoming",
+    "known_bias",
+    "known_forces",
     "new_carried",
     "new_variational_work",
+    "predict",
+    "start",
+    "substeps_of",
+    "substitute",
     "take_variational_steps",
     "velocities_at",
 ]
@@ -69,8 +81,9 @@ ENOUGH, LOST, ITERATIONS, HALVINGS = 1e-4, 1e-3, 4, 6
 # A number beyond this counts as no longer finite.
 HUGE = 1e150
 # Columns of a clock: times of the last three half steps, time of the pose, length of the last substep, number of half
-# steps known (0: the motion starts from q and qd), length of the last substep if it was projected.
-NOW, LENGTH, KNOWN_STEPS, PROJECTED_LENGTH, CLOCK = 3, 4, 5, 6, 7
+# steps known (0: the motion starts from q and qd), length of the last substep if it was projected, and if contacts
+# acted in it: the velocity at the pose is then that of the half step.
+NOW, LENGTH, KNOWN_STEPS, PROJECTED_LENGTH, LAG, CLOCK = 3, 4, 5, 6, 7, 8
 # What a call counts: substeps, iterations, halvings, projected substeps.
 SUBSTEPS, SWEEPS, HALVED, PROJECTED, COUNTS = 0, 1, 2, 3, 4
 # The known part of a bias force (torque, force) takes the columns of velocities, which this step does not form.
@@ -100,7 +113,8 @@ class VariationalWork(NamedTuple):
 
     work: Work
     springs: SpringWork
-    ahead: np.ndarray  # (n, 12) poses at the end of the step: columns of R, origin in the fourth places
+    ahead: np.ndarray  # (n, column + 12) poses at the end of the step: columns of R, origin in the fourth places
+    column: int  # where they begin: 0, or R where rows are evaluated there
     q: np.ndarray  # (nq,) coordinates at the end or in the middle of the step
     qd: np.ndarray  # (nv,) the iterate
     sines: np.ndarray  # (nq,) of q
@@ -113,6 +127,7 @@ class VariationalWork(NamedTuple):
     tau: np.ndarray  # (nv,)
     added: np.ndarray  # (nv,)
     qdd: np.ndarray  # (nv,)
+    left: np.ndarray  # (nv,) joint forces left by the elimination, without rows
 
 
 def new_carried(links: Links, blocks: int) -> Carried:
@@ -120,8 +135,8 @@ def new_carried(links: Links, blocks: int) -> Carried:
     return Carried(np.zeros((len(links.parent), 8)), np.zeros((3, len(links.armature))), np.zeros((blocks, CLOCK)))
 
 
-def new_variational_work(links: Links, work: Work, springs: SpringWork) -> VariationalWork:
-    """Return scratch for as many links at a time as `work` has rows."""
+def new_variational_work(links: Links, work: Work, springs: SpringWork, rows: bool = False) -> VariationalWork:
+    """Return scratch for as many links at a time as `work` has rows; with `rows`, for constraint rows too."""
     nv, nq, n = len(links.armature), len(links.armature) + len(links.quaternions), len(work.rows)
     turns = np.ones(nv)
     turns[links.v_start[links.kind == SLIDE]] = 0.0
@@ -129,8 +144,9 @@ def new_variational_work(links: Links, work: Work, springs: SpringWork) -> Varia
     for c in range(3):
         turns[links.v_start[links.kind == FREE] + c] = 0.0
     return VariationalWork(
-        work, springs, np.zeros((n, 12)), np.zeros(nq), np.zeros(nv), np.zeros(nq), np.zeros(nq), np.zeros((nv, 6)),
-        np.zeros(nv), turns, np.zeros((n, 6)), *(np.zeros(nv) for _ in range(4)),
+        work, springs, np.zeros((n, R + 16 if rows else 12)), R if rows else 0, np.zeros(nq), np.zeros(nv),
+        np.zeros(nq), np.zeros(nq), np.zeros((nv, 6)), np.zeros(nv), turns, np.zeros((n, 6)),
+        *(np.zeros(nv) for _ in range(5)),
     )  # fmt: skip
 
 
@@ -269,7 +285,7 @@ def _solve_3(a, b, c, d, e, f, g, h, i, x, y, z):
 
 
 @inner
-def _begin(links, span, q, still, h, w, turning, momentum, work):
+def begin(links, span, q, still, h, w, turning, momentum, work):
     """Fill R, O, D, J, h, m, S of the rows at q, and in KNOWN what is known of the bias force of a substep h.
 
     Known are the momentum carried and gravity, whose impulse acts for a time w. After a projected substep of length
@@ -310,20 +326,20 @@ def _begin(links, span, q, still, h, w, turning, momentum, work):
 
 
 @inner
-def _outgoing(links, span, h, w):
+def outgoing(links, span, h, w):
     """Fill the poses at w.q and P of the rows: the known part and the momentum of the displacement there, over h."""
-    g, poses, rows = links.inertia, w.ahead, w.work.rows
+    g, poses, rows, o = links.inertia, w.ahead, w.work.rows, w.column
     sincos_all(span[COORDINATE], span[COORDINATE + 1], w.q, w.sines, w.cosines)
     per = 1.0 / (h * h)
     for i in range(span[LINK], span[LINK + 1]):
         if links.kind[i] == HINGE:
             k = links.q_start[i]
-            x, y, z, _ = _hinge_pose(links, i, w.sines[k], w.cosines[k], poses, 0)
+            x, y, z, _ = _hinge_pose(links, i, w.sines[k], w.cosines[k], poses, o)
         else:
-            _other_pose(links, i, w.q, w.zeros, w.sines, w.cosines, poses, 0, w.subspace)
-            x, y, z = load4(poses, i, 0), load4(poses, i, 4), load4(poses, i, 8)
+            _other_pose(links, i, w.q, w.zeros, w.sines, w.cosines, poses, o, w.subspace)
+            x, y, z = load4(poses, i, o), load4(poses, i, o + 4), load4(poses, i, o + 8)
         a, b, c = load4(rows, i, R), load4(rows, i, R + 4), load4(rows, i, R + 8)
-        e = pack(poses[i, 3] - rows[i, R + 3], poses[i, 7] - rows[i, R + 7], poses[i, 11] - rows[i, R + 11])
+        e = pack(poses[i, o + 3] - rows[i, R + 3], poses[i, o + 7] - rows[i, R + 7], poses[i, o + 11] - rows[i, R + 11])
         n, f = _momentum(g, i, a, b, c, sub(x, a), sub(y, b), sub(z, c), e)
         store4(rows, i, P, add(load4(rows, i, KNOWN), scale(per, n)))
         store4(rows, i, P + 4, add(load4(rows, i, KNOWN + 4), scale(per, f)))
@@ -367,7 +383,7 @@ def _add_springs(links, springs, span, share, qd, work, spring_work):
 
 
 @inner
-def _joint_forces(links, drives, span, h, w, share, applied, last, qd, middle, past, tau, added):
+def joint_forces(links, drives, span, h, w, share, applied, last, qd, middle, past, tau, added):
     """Fill tau and added for a substep h at the guess qd: applied forces, rotors, springs, dampers, motors.
 
     Args:
@@ -442,7 +458,7 @@ def _substitute_dofs(i, iv, dof, tau, subspace, reduced, pivot, rest, rows):
 
 
 @inner
-def _substitute(links, span, tau, subspace, reduced, pivot, rest, rows):
+def substitute(links, span, tau, subspace, reduced, pivot, rest, rows):
     """Take new bias forces P and joint forces tau through the factor of `articulate`, from the leaves to the roots."""
     for i in range(span[LINK + 1] - 1, span[LINK] - 1, -1):
         p, kind, iv = links.parent[i], links.kind[i], links.v_start[i]
@@ -463,7 +479,7 @@ def _substitute(links, span, tau, subspace, reduced, pivot, rest, rows):
 
 
 @inner
-def _move(links, span, h, qd, q, out):
+def move(links, span, h, qd, q, out):
     """Fill out = q (+) h qd."""
     for k in range(span[COORDINATE], span[COORDINATE + 1]):
         out[k] = q[k]
@@ -471,7 +487,7 @@ def _move(links, span, h, qd, q, out):
 
 
 @inner
-def _extrapolate(span, clock, t, history, qd):
+def extrapolate(span, clock, t, history, qd):
     """Fill qd with the extrapolation of the last half steps to time t."""
     known = int(clock[KNOWN_STEPS])
     a, b, c = 1.0, 0.0, 0.0
@@ -488,7 +504,7 @@ def _extrapolate(span, clock, t, history, qd):
 
 
 @inner
-def _start(links, span, qd, w, momentum):
+def start_momenta(links, span, qd, w, momentum):
     """Fill the momenta of the links at velocities qd, for rows with the poses."""
     link_velocities(links, span, qd, w.work, w.velocities)
     rows, g, v = w.work.rows, links.inertia, w.velocities
@@ -502,39 +518,39 @@ def _start(links, span, qd, w, momentum):
 @inner
 def _carry(links, span, h, projected, w, momentum):
     """Fill the momenta of the displacement to the poses ahead, unless projected, and of the last correction."""
-    g, poses, rows, per = links.inertia, w.ahead, w.work.rows, 1.0 / h
+    g, poses, rows, per, c = links.inertia, w.ahead, w.work.rows, 1.0 / h, w.column
     for i in range(span[LINK], span[LINK + 1]):
         x, y, z = load4(rows, i, R), load4(rows, i, R + 4), load4(rows, i, R + 8)
         spin, e = scale(h, load4(rows, i, BL)), scale(h, load4(rows, i, BC))
         dx, dy, dz = cross4(spin, x), cross4(spin, y), cross4(spin, z)
         if not projected:
             o = pack(rows[i, R + 3], rows[i, R + 7], rows[i, R + 11])
-            e = add(e, scale(per, sub(pack(poses[i, 3], poses[i, 7], poses[i, 11]), o)))
-            dx = add(dx, scale(per, sub(load4(poses, i, 0), x)))
-            dy = add(dy, scale(per, sub(load4(poses, i, 4), y)))
-            dz = add(dz, scale(per, sub(load4(poses, i, 8), z)))
+            e = add(e, scale(per, sub(pack(poses[i, c + 3], poses[i, c + 7], poses[i, c + 11]), o)))
+            dx = add(dx, scale(per, sub(load4(poses, i, c), x)))
+            dy = add(dy, scale(per, sub(load4(poses, i, c + 4), y)))
+            dz = add(dz, scale(per, sub(load4(poses, i, c + 8), z)))
         n, f = _momentum(g, i, x, y, z, dx, dy, dz, e)
         _store_momentum(g, i, x, y, z, n, f, projected, momentum)
 
 
 @inner
-def _driven(span):
+def driven(span):
     return span[SCALAR_DRIVE] < span[SCALAR_DRIVE + 1] or span[BALL_DRIVE] < span[BALL_DRIVE + 1]
 
 
 @inner
-def _known(links, external, span, h, duration, clock, carried, w, q):
+def known_forces(links, external, span, h, duration, clock, carried, w, q):
     """Fill the rows at q and the known part of a substep h: incoming momentum, gravity, wrenches, soft springs.
 
     What acts at the pose does so for `duration`.
     """
     last, velocity = clock[LENGTH], carried.history[0]
-    _begin(links, span, q, w.zeros, h, duration, clock[PROJECTED_LENGTH], carried.momentum, w.work)
+    begin(links, span, q, w.zeros, h, duration, clock[PROJECTED_LENGTH], carried.momentum, w.work)
     _add_known(span, external.wrenches, duration / h, w.work.rows)
     if len(external.springs.link) > 0 and not external.stiff:
         _add_springs(links, external.springs, span, duration / h, velocity, w.work, w.springs)
-    if _driven(span):
-        _move(links, span, -0.5 * last, velocity, q, w.q)
+    if driven(span):
+        move(links, span, -0.5 * last, velocity, q, w.q)
         _past_forces(external.drives, span, 0.5 * last / h, w.q, velocity, w.past)
 
 
@@ -543,7 +559,7 @@ def _solve(links, external, span, h, factored, w):
     """Fill w.qdd for bias forces P and joint forces w.tau, with a factor made before or now; return a status."""
     work = w.work
     if factored:
-        _substitute(links, span, w.tau, work.subspace, work.reduced, work.pivot, work.rest, work.rows)
+        substitute(links, span, w.tau, work.subspace, work.reduced, work.pivot, work.rest, work.rows)
     else:
         status = articulate(links, span, w.added, w.tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest)
         if status != 0:
@@ -555,23 +571,35 @@ def _solve(links, external, span, h, factored, w):
 
 
 @inner
-def _iterate(links, external, span, factored, h, duration, last, w, q):
-    """Correct w.qd once; return a status and the largest change of a coordinate."""
-    if _driven(span):
-        _move(links, span, 0.5 * h, w.qd, q, w.q)
-    _joint_forces(
+def predict(links, external, span, h, duration, last, w, q):
+    """Fill the joint forces, the poses ahead and the bias forces P at the iterate w.qd."""
+    if driven(span):
+        move(links, span, 0.5 * h, w.qd, q, w.q)
+    joint_forces(
         links, external.drives, span, h, duration, 0.5, external.applied, last, w.qd, w.q, w.past, w.tau, w.added
     )
-    _move(links, span, h, w.qd, q, w.q)
-    _outgoing(links, span, h, w)
+    move(links, span, h, w.qd, q, w.q)
+    outgoing(links, span, h, w)
+
+
+@inner
+def _iterate(links, external, span, factored, h, duration, last, w, q):
+    """Correct w.qd once; return a status and the largest change of a coordinate."""
+    predict(links, external, span, h, duration, last, w, q)
     status = _solve(links, external, span, h, factored, w)
+    return status, correct(span, h, w)
+
+
+@inner
+def correct(span, h, w):
+    """Add the correction w.qdd to w.qd; return the largest change of a coordinate."""
     largest = 0.0
     for v in range(span[DOF], span[DOF + 1]):
         change = h * w.qdd[v]
         w.qd[v] += change
         # NaN stays the largest
         largest = largest if h * abs(change) <= largest else h * abs(change)
-    return status, largest
+    return largest
 
 
 @inner
@@ -580,22 +608,28 @@ def _project(links, external, span, h, duration, share, last, w, q):
 
     Of the impulse of springs and motors in the substep `share` acts at the pose.
     """
+    known_bias(links, external, span, h, duration, share, last, w, q)
+    status = _solve(links, external, span, h, False, w)
+    for v in range(span[DOF], span[DOF + 1]):
+        w.qd[v] = h * w.qdd[v]
+    return status
+
+
+@inner
+def known_bias(links, external, span, h, duration, share, last, w, q):
+    """Fill the joint forces and the bias forces P at velocities of zero: the known part alone."""
     rows = w.work.rows
     for v in range(span[DOF], span[DOF + 1]):
         w.qd[v] = 0.0
-    if _driven(span):
-        _move(links, span, 0.0, w.qd, q, w.q)
-    _joint_forces(
+    if driven(span):
+        move(links, span, 0.0, w.qd, q, w.q)
+    joint_forces(
         links, external.drives, span, h, duration, share, external.applied, last, w.qd, w.q, w.past, w.tau, w.added
     )
     for i in range(span[LINK], span[LINK + 1]):
         store4(rows, i, P, load4(rows, i, KNOWN))
         store4(rows, i, P + 4, load4(rows, i, KNOWN + 4))
         rows[i, P + 3] = links.inertia[i, 9]
-    status = _solve(links, external, span, h, False, w)
-    for v in range(span[DOF], span[DOF + 1]):
-        w.qd[v] = h * w.qdd[v]
-    return status
 
 
 @inner
@@ -604,10 +638,10 @@ def _substep(links, external, span, iterations, h, clock, carried, w, q, counts)
     last = carried.history[0]
     for halving in range(HALVINGS + 1):
         duration = 0.5 * (h + clock[LENGTH])
-        _known(links, external, span, h, duration, clock, carried, w, q)
+        known_forces(links, external, span, h, duration, clock, carried, w, q)
         if iterations == 0 or halving == HALVINGS:
             break
-        _extrapolate(span, clock, clock[NOW] + 0.5 * h, carried.history, w.qd)
+        extrapolate(span, clock, clock[NOW] + 0.5 * h, carried.history, w.qd)
         change = before = 0.0
         for k in range(iterations):
             status, change = _iterate(links, external, span, k > 0, h, duration, last, w, q)
@@ -627,7 +661,7 @@ def _substep(links, external, span, iterations, h, clock, carried, w, q, counts)
 
 
 @inner
-def _finish(links, span, h, projected, clock, w, carried, q):
+def finish(links, span, h, projected, clock, w, carried, q):
     """Move q by a substep, and carry its momenta, velocity and time."""
     history = carried.history
     _carry(links, span, h, projected, w, carried.momentum)
@@ -641,12 +675,12 @@ def _finish(links, span, h, projected, clock, w, carried, q):
     clock[0] = clock[NOW] + 0.5 * h
     clock[NOW] += h
     clock[LENGTH] = h
-    clock[PROJECTED_LENGTH] = h if projected else 0.0
+    clock[PROJECTED_LENGTH], clock[LAG] = h if projected else 0.0, 0.0
     clock[KNOWN_STEPS] = min(clock[KNOWN_STEPS] + 1.0, 3.0)
 
 
 @inner
-def _fastest_turn(span, turns, qd):
+def fastest_turn(span, turns, qd):
     """Return the largest angular velocity of a joint [rad/s]."""
     out = 0.0
     for v in range(span[DOF], span[DOF + 1]):
@@ -655,7 +689,7 @@ def _fastest_turn(span, turns, qd):
 
 
 @inner
-def _first_diverged(span, qd):
+def first_diverged(span, qd):
     """Return the first dof whose velocity is not finite, -1 if there is none."""
     for v in range(span[DOF], span[DOF + 1]):
         if not abs(qd[v]) < HUGE:
@@ -664,30 +698,41 @@ def _first_diverged(span, qd):
 
 
 @inner
+def start(links, span, h, clock, carried, w, q, qd):
+    """Begin a motion at (q, qd): fill momenta, history and clock."""
+    for v in range(span[DOF], span[DOF + 1]):
+        carried.history[0, v] = qd[v]
+    begin(links, span, q, w.zeros, h, h, 0.0, carried.momentum, w.work)
+    start_momenta(links, span, qd, w, carried.momentum)
+    lag = clock[LAG]
+    for c in range(CLOCK):
+        clock[c] = 0.0
+    clock[KNOWN_STEPS], clock[LENGTH], clock[LAG] = 1.0, lag, lag
+
+
+@inner
+def substeps_of(span, h, w, velocity):
+    """Return the number of substeps of h in which no joint turns by more than TURN."""
+    return max(1, min(MOST_SUBSTEPS, int(fastest_turn(span, w.turns, velocity) * h / TURN + 0.999)))
+
+
+@inner
 def _step(links, external, span, iterations, h, clock, carried, w, q, qd, counts):
     """One step of h, in substeps; return a status."""
     if clock[KNOWN_STEPS] == 0.0:
-        for v in range(span[DOF], span[DOF + 1]):
-            carried.history[0, v] = qd[v]
-        _begin(links, span, q, w.zeros, h, h, 0.0, carried.momentum, w.work)
-        _start(links, span, qd, w, carried.momentum)
-        for c in range(CLOCK):
-            clock[c] = 0.0
-        clock[KNOWN_STEPS] = 1.0
+        start(links, span, h, clock, carried, w, q, qd)
     left = h
     while True:
-        substeps = max(
-            1, min(MOST_SUBSTEPS, int(_fastest_turn(span, w.turns, carried.history[0]) * left / TURN + 0.999))
-        )
+        substeps = substeps_of(span, left, w, carried.history[0])
         status, taken, projected = _substep(
             links, external, span, iterations, left / substeps, clock, carried, w, q, counts
         )
         if status != 0:
             return status
-        v = _first_diverged(span, w.qd)
+        v = first_diverged(span, w.qd)
         if v >= 0:
             return Status.NOT_FINITE + v
-        _finish(links, span, taken, projected, clock, w, carried, q)
+        finish(links, span, taken, projected, clock, w, carried, q)
         counts[SUBSTEPS] += 1
         if taken == left:
             return 0
@@ -695,11 +740,11 @@ def _step(links, external, span, iterations, h, clock, carried, w, q, qd, counts
 
 
 @inner
-def _based(w, first):
+def based_work(w, first):
     """Return scratch whose row 0 stands for link `first`."""
     return VariationalWork(
-        based(w.work, first), w.springs, from_row(w.ahead, first), w.q, w.qd, w.sines, w.cosines, w.subspace, w.zeros,
-        w.turns, from_row(w.velocities, first), w.past, w.tau, w.added, w.qdd,
+        based(w.work, first), w.springs, from_row(w.ahead, first), w.column, w.q, w.qd, w.sines, w.cosines,
+        w.subspace, w.zeros, w.turns, from_row(w.velocities, first), w.past, w.tau, w.added, w.qdd, w.left,
     )  # fmt: skip
 
 
@@ -708,11 +753,11 @@ def take_variational_steps(
     # model
     links,
     # in
-    external, blocks, span, iterations, n, h, work,
+    external, blocks, blocks_used, span, iterations, n, h, work,
     # out
     carried, q, qd, counts,
 ):  # fmt: skip
-    """Take n steps of h with each block in turn, with at most `iterations` iterations; 0 = projected.
+    """Take n steps of h with each of the blocks used in turn, with at most `iterations` iterations; 0 = projected.
 
     qd is read where a motion starts (no half step is known), and never written. After a failure the blocks are at
     different steps and what is carried does not fit q: the caller puts both back to the start of the call.
@@ -722,12 +767,10 @@ def take_variational_steps(
         Status.NOT_FINITE + dof.
     """
     taken, status = n, 0
-    for c in range(COUNTS):
-        counts[c] = 0
-    for k in range(len(blocks)):
+    for k in range(blocks_used):
         for c in range(SPAN):
             span[c] = blocks[k, c]
-        w = _based(work, span[LINK])
+        w = based_work(work, span[LINK])
         done, failed = n, 0
         for step in range(n):
             failed = _step(links, external, span, iterations, h, carried.clock[k], carried, w, q, qd, counts)
@@ -739,30 +782,45 @@ def take_variational_steps(
     return taken, status
 
 
+@inner
+def incoming(links, external, span, clock, carried, w, q):
+    """Fill joint forces and bias forces P of the velocity at q: the incoming momentum, half of the impulse at q."""
+    h = clock[LENGTH]
+    half = 0.0 if clock[LAG] > 0.0 else 0.5 * h
+    near = External(external.drives, external.springs, False, external.applied, external.wrenches)
+    known_forces(links, near, span, h, half, clock, carried, w, q)
+    if clock[LAG] > 0.0:
+        for v in range(span[DOF], span[DOF + 1]):
+            w.past[v] = 0.0
+    known_bias(links, near, span, h, half, 0.0, carried.history[0], w, q)
+
+
 @kernel
 def velocities_at(
     # model
     links,
     # in
-    external, blocks, span, work, carried, q,
+    external, blocks, blocks_used, span, work, carried, q,
     # out
     qd,
 ):  # fmt: skip
     """Fill the velocities at q; return a status. Where a motion starts at q, qd stays as it is."""
-    for k in range(len(blocks)):
+    for k in range(blocks_used):
         clock = carried.clock[k]
         h = clock[LENGTH]
         if clock[KNOWN_STEPS] == 0.0 or h == 0.0:
             continue
         for c in range(SPAN):
             span[c] = blocks[k, c]
-        w = _based(work, span[LINK])
+        w = based_work(work, span[LINK])
+        incoming(links, external, span, clock, carried, w, q)
         # only the half of a stiff spring's impulse that is past counts, and that is in the momentum already
         near = External(external.drives, external.springs, False, external.applied, external.wrenches)
-        _known(links, near, span, h, 0.5 * h, clock, carried, w, q)
-        status = _project(links, near, span, h, 0.5 * h, 0.0, carried.history[0], w, q)
+        status = _solve(links, near, span, h, False, w)
         if status != 0:
             return status
+        for v in range(span[DOF], span[DOF + 1]):
+            w.qd[v] = h * w.qdd[v]
         for v in range(span[DOF], span[DOF + 1]):
             qd[v] = w.qd[v]
     return 0

@@ -8,6 +8,7 @@ import numpy as np
 
 from limberjack.errors import StateError
 from limberjack.methods import Forces, method_of, require_support
+from limberjack.methods.full import constrained_stepper
 from limberjack.model.model import Model
 from limberjack.reduced import dynamics
 from limberjack.reduced.dynamics import array_of
@@ -39,9 +40,8 @@ def forward_dynamics(
     forces = Forces(tau, model.arrays.drives, _wrenches(model, wrenches))
     stepper = model.workspace.get("constrained")
     if stepper is None:
-        method = method_of("full")
-        require_support(model, method, ())
-        stepper = model.workspace["constrained"] = method.stepper(model, constrained=True)
+        require_support(model, method_of("full"), ())
+        stepper = model.workspace["constrained"] = constrained_stepper(model)
     qdd, status = stepper.accelerations(q, qd, forces)
     if status:
         explained = stepper.explain(status, "this state")

@@ -96,7 +96,7 @@ class GripHandle:
     def release(self) -> None:
         """Remove the grip; releasing twice does nothing."""
         if self._grip is not None:
-            self._sim._stepper.release(self._grip)
+            self._sim._stepper = self._sim._stepper.release(self._grip)
             self._sim.touch()
             self._grip = None
 

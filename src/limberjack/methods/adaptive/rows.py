@@ -288,10 +288,11 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         self.reset_grips()
         return self
 
-    def release(self, grip: Grip) -> None:
+    def release(self, grip: Grip) -> Stepper:
         """Remove a grip."""
         self.constraint_set.grips.remove(grip)
         self.reset_grips()
+        return self
 
     def move_grip(self, grip: Grip) -> None:
         """Take the target of a grip, which has changed."""

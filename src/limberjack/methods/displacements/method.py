@@ -231,10 +231,11 @@ class DisplacementsStepper(MaximalState, Stepper):
         self._build()
         return self
 
-    def release(self, grip: Grip) -> None:
+    def release(self, grip: Grip) -> Stepper:
         """Remove a grip."""
         self._grips.remove(grip)
         self._build()
+        return self
 
     def reset_grips(self) -> None:
         """Set up the rows of all grips again."""

@@ -253,11 +253,12 @@ class ImpulsesStepper(AttachedState):
         self._wake()
         return self
 
-    def release(self, grip: Grip) -> None:
+    def release(self, grip: Grip) -> Stepper:
         """Remove a grip."""
         self.grips = [other for other in self.grips if other is not grip]
         self._set_grips()
         self._wake()
+        return self
 
     def reset_grips(self) -> None:
         """Set up the rows of all grips again."""

@@ -127,9 +127,10 @@ class MultipliersStepper(MaximalState, Stepper):
         self._regrip([*self._grips, grip])
         return self
 
-    def release(self, grip: Grip) -> None:
+    def release(self, grip: Grip) -> Stepper:
         """Remove a grip."""
         self._regrip([one for one in self._grips if one is not grip])
+        return self
 
     def reset_grips(self) -> None:
         """Set up the rows of all grips again."""

@@ -1,0 +1,427 @@
+"""The steppers of `Full` with the variational or the projected step: trees, trees with rows, trees with contacts.
+
+The momenta of the links are the state beside q. qd is derived from them when it is read, and they from qd after q or qd
+was set (`reduced/variational.py`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from limberjack.collision.detect import Contact
+from limberjack.constraints.rows import ANGLE, COORDINATES, ROWS
+from limberjack.errors import LimberjackError, Status
+from limberjack.methods.stepper import Forces, Stepper
+from limberjack.methods.trees import Group, ImpulseStepper, cuts, new_group
+from limberjack.model.arrays import SPAN, Drives, Springs
+from limberjack.model.model import Model
+from limberjack.reduced.constraint_set import ConstraintSet, Grip
+from limberjack.reduced.contact_set import ContactSet
+from limberjack.reduced.forces import Wrenches, new_spring_work
+from limberjack.reduced.variational import (
+    COUNTS,
+    ITERATIONS,
+    Carried,
+    External,
+    new_carried,
+    new_variational_work,
+    take_variational_steps,
+    velocities_at,
+)
+from limberjack.reduced.variational_rows import (
+    RowSet,
+    constrained_velocities_at,
+    take_variational_contact_steps,
+    take_variational_row_steps,
+)
+from limberjack.reduced.work import ROW, new_work
+
+__all__ = [
+    "INTEGRATORS",
+    "CarriedStepper",
+    "VariationalContactStepper",
+    "VariationalRowStepper",
+    "VariationalStepper",
+    "copy_of",
+    "spring_rates",
+    "stiff_springs",
+]
+
+INTEGRATORS = ("variational", "projected")
+# Springs between bodies are implicit where dt^2 times their stiffness and the response of the bodies is larger.
+STIFF = 0.2
+
+
+def spring_rates(model: Model) -> np.ndarray:
+    """Return stiffness times the response of two free links along each spring [1/s^2]."""
+    links, springs = model.arrays.links, model.arrays.springs
+    if not len(springs.link):
+        return np.zeros(0)
+    mass = np.append(links.inertia[:, 9], np.inf)[springs.link]
+    return springs.data[:, 0] * (1.0 / mass).sum(axis=1)
+
+
+def stiff_springs(rates: np.ndarray, dt: float) -> bool:
+    """Return whether springs of these rates are implicit in steps of dt."""
+    return bool((dt * dt * rates > STIFF).any())
+
+
+def copy_of(forces: Forces) -> Forces:
+    """Return forces that stay as they are."""
+    return Forces(
+        forces.tau.copy(),
+        Drives(*(array.copy() for array in forces.drives)),
+        Wrenches(*(array.copy() for array in forces.wrenches)),
+    )
+
+
+class CarriedStepper(ImpulseStepper):
+    """A stepper whose state is q and the momenta of the links; velocities are derived when they are read."""
+
+    def __init__(self, model: Model, integrator: str, ignored: frozenset[str]) -> None:
+        self._model, self._ignored, self._integrator = model, ignored, integrator
+        self._iterations = 0 if integrator == "projected" else ITERATIONS
+        self.q, self._qd = model.q0.copy(), model.qd0.copy()
+        self._spring_rates = spring_rates(model)
+        self._carried: Carried = new_carried(model.arrays.links, 0)
+        self._counts = np.zeros(COUNTS, np.int64)
+        self._forces: Forces | None = None
+        self._dt = self._time = 0.0
+        self._current = True  # whether _qd is the velocity at q
+        self._known = self.q.copy(), self._qd.copy()
+
+    @abstractmethod
+    def _take(self, n: int, dt: float, forces: Forces, time: float) -> tuple[int, int]:
+        """Take n steps; return the steps taken and a status. After a failure the state is whatever it is."""
+
+    @abstractmethod
+    def _derive(self, forces: Forces) -> None:
+        """Fill _qd with the velocities at q."""
+
+    @property
+    def qd(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """(nv,) velocities at q."""
+        if not self._current and self._forces is not None:
+            self._derive(self._forces)
+            self._known[1][:], self._current = self._qd, True
+        return self._qd
+
+    def _external(self, springs: Springs, dt: float, forces: Forces) -> External:
+        return External(forces.drives, springs, stiff_springs(self._spring_rates, dt), forces.tau, forces.wrenches)
+
+    def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
+        """Take up to n steps; see `Stepper`."""
+        start = self.q.copy(), self.state_arrays()
+        self._counts[:] = 0
+        taken, status = self._take(n, dt, forces, time)
+        while status in (Status.MORE_ROWS, Status.MORE_CONTACTS):
+            self._return_to(start)
+            self._make_room(status)
+            taken, status = self._take(n, dt, forces, time)
+        if taken < n:
+            # Blocks may be at different steps, or in the middle of one.
+            self._return_to(start)
+            self._take(taken, dt, forces, time)
+        if n > 0:
+            self._known[0][:] = self.q
+            # the velocity at q has half of the impulse of the forces that acted, not of those set afterwards
+            self._forces = copy_of(forces)
+            self._current, self._dt, self._time = False, dt, time + taken * dt
+        return taken, status
+
+    def _make_room(self, status: int) -> None:
+        """Grow what a status says is too small."""
+
+    def _return_to(self, start: tuple[np.ndarray, dict[str, np.ndarray]]) -> None:
+        self.q[:] = start[0]
+        self._set_own(start[1])
+
+    def invalidate(self) -> None:
+        """Start from (q, qd) where they were set; a force that was set changes nothing carried."""
+        moved = not np.array_equal(self.q, self._known[0])
+        if moved and not self._current:
+            # qd is still that of the pose before it was set
+            now = self.q.copy()
+            self.q[:] = self._known[0]
+            self.qd  # noqa: B018 - reading derives it
+            self.q[:] = now
+        if moved or (self._current and not np.array_equal(self._qd, self._known[1])):
+            self._carried.clock[:] = 0.0
+            self._current = True
+            self._known[0][:], self._known[1][:] = self.q, self._qd
+
+    def state_arrays(self) -> dict[str, np.ndarray]:
+        """Return the momenta of the links, the last half-step velocities and their times."""
+        return {f"carried_{name}": array.copy() for name, array in self._carried._asdict().items()}
+
+    def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set what `state_arrays` returned, at the q and qd that were set."""
+        self._set_own(arrays)
+        self._known[0][:], self._known[1][:] = self.q, self._qd
+        self._current = True
+
+    def _set_own(self, arrays: dict[str, np.ndarray]) -> None:
+        for name, array in self._carried._asdict().items():
+            array[:] = arrays[f"carried_{name}"]
+
+    def take_over(self, other: CarriedStepper) -> None:
+        """Go on from the state of another stepper of the same model, from its velocities."""
+        self.q[:], self._qd[:] = other.q, other.qd
+        self._carried.clock[:] = 0.0
+        self._known[0][:], self._known[1][:] = self.q, self._qd
+        self._current = True
+
+    def stats(self) -> dict[str, Any]:
+        """Return the links visited, and substeps, iterations, halvings and projections of the last call."""
+        words = ("substeps", "evaluations", "halved", "projected")
+        nodes = len(self._model.arrays.links.parent)
+        return {"nodes": nodes} | dict(zip(words, map(int, self._counts), strict=True))
+
+
+class VariationalStepper(CarriedStepper):
+    """Steps trees without rows, on several threads."""
+
+    def __init__(self, model: Model, integrator: str, threads: int, ignored: frozenset[str] = frozenset()) -> None:
+        super().__init__(model, integrator, ignored)
+        links = model.arrays.links
+        shared = new_work(links)._replace(rows=np.zeros((0, ROW)))
+        groups = [new_group(model, first, last, False, shared) for first, last in cuts(model, threads)]
+        clocks = np.cumsum([0, *(len(group.blocks) for group in groups)])
+        self._carried = new_carried(links, int(clocks[-1]))
+        self._parts = [
+            (group, new_variational_work(links, group.work, group.pull),
+             self._carried._replace(clock=self._carried.clock[first:last]), np.zeros(COUNTS, np.int64))
+            for group, first, last in zip(groups, clocks[:-1], clocks[1:], strict=True)
+        ]  # fmt: skip
+        self._pool = ThreadPoolExecutor(len(self._parts) - 1) if len(self._parts) > 1 else None
+
+    def _derive(self, forces: Forces) -> None:
+        for group, work, carried, _ in self._parts:
+            velocities_at(
+                self._model.arrays.links, self._external(group.springs, self._dt, forces), group.blocks,
+                len(group.blocks), group.span, work, carried, self.q, self._qd,
+            )  # fmt: skip
+
+    def _take(self, n: int, dt: float, forces: Forces, time: float) -> tuple[int, int]:
+        first, *rest = self._parts
+        others = [self._pool.submit(self._take_part, part, n, dt, forces) for part in rest] if self._pool else []
+        taken, status = min([self._take_part(first, n, dt, forces), *(other.result() for other in others)])
+        for part in self._parts:
+            self._counts += part[3]
+        return taken, status
+
+    def _take_part(
+        self, part: tuple[Group, Any, Carried, np.ndarray], n: int, dt: float, forces: Forces
+    ) -> tuple[int, int]:
+        group, work, carried, counts = part
+        counts[:] = 0
+        return take_variational_steps(
+            self._model.arrays.links, self._external(group.springs, dt, forces), group.blocks, len(group.blocks),
+            group.span, self._iterations, n, dt, work, carried, self.q, self._qd, counts,
+        )  # fmt: skip
+
+    def grab(self, grip: Grip) -> Stepper:
+        """Add a grip; see `Stepper`: a stepper with rows takes over until it is released."""
+        constraint_set = ConstraintSet(self._model, self._ignored, implicit=True)
+        stepper = VariationalRowStepper(self._model, self._integrator, constraint_set, self._ignored, without=self)
+        stepper.take_over(self)
+        return stepper.grab(grip)
+
+    def stats(self) -> dict[str, Any]:
+        """Return what `CarriedStepper` does, and the threads."""
+        return super().stats() | {"threads": len(self._parts)}
+
+
+class VariationalRowStepper(CarriedStepper):
+    """Steps trees with loops, limits, gears, velocity constraints or grips.
+
+    Args:
+        model: the model.
+        integrator: "variational" or "projected".
+        constraint_set: its rows.
+        ignored: features left out.
+        without: the stepper that goes on when the last grip is released.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        integrator: str,
+        constraint_set: ConstraintSet,
+        ignored: frozenset[str],
+        without: VariationalStepper | None = None,
+    ) -> None:
+        super().__init__(model, integrator, ignored)
+        self.constraint_set, self._without = constraint_set, without
+        self._build()
+
+    def _build(self) -> None:
+        """Make what depends on the rows; the motion goes on from the velocities at q."""
+        a, blocks = self._model.arrays, self.constraint_set.spans
+        self._carried = new_carried(a.links, len(blocks))
+        self._span = blocks[0].copy() if len(blocks) else np.zeros(SPAN, np.int64)
+        self._work = new_variational_work(a.links, self._new_work(blocks), new_spring_work(a.links, a.springs), True)
+
+    def _new_work(self, blocks: np.ndarray) -> Any:
+        return new_work(self._model.arrays.links, blocks)
+
+    def _rows(self) -> RowSet:
+        c = self.constraint_set
+        return RowSet(c.table, c.own, c.constraint)
+
+    def _take(self, n: int, dt: float, forces: Forces, time: float) -> tuple[int, int]:
+        a = self._model.arrays
+        return take_variational_row_steps(
+            a.links, self._external(a.springs, dt, forces), self._rows(), self.constraint_set.spans, self._span,
+            self._iterations, n, dt, time, self._work, self._carried, self.q, self._qd, self._counts,
+        )  # fmt: skip
+
+    def _make_room(self, status: int) -> None:
+        if status == Status.MORE_ROWS:
+            self.constraint_set.grow()
+
+    def _derive(self, forces: Forces) -> None:
+        a = self._model.arrays
+        while self._velocities(a.links, self._external(a.springs, self._dt, forces)) == Status.MORE_ROWS:
+            self.constraint_set.grow()
+
+    def _velocities(self, links: Any, external: External, whole: bool = False) -> int:
+        return constrained_velocities_at(
+            links, external, self._rows(), self.constraint_set.spans, self._span, self._time, whole, self._work,
+            self._carried, self.q, self._qd,
+        )  # fmt: skip
+
+    def state_arrays(self) -> dict[str, np.ndarray]:
+        """Return what is carried, the turns of loop joints and the forces applied to them."""
+        constraint, pairs = self.constraint_set.constraint, self.constraint_set.table.compound[:, 0]
+        return super().state_arrays() | {
+            "near": self.constraint_set.turns(),
+            "own_tau": self.constraint_set.own.tau.copy(),
+            "compounds": constraint.state[pairs, COORDINATES:ROWS],
+            "multipliers": constraint.multipliers.copy(),
+        }
+
+    def _set_own(self, arrays: dict[str, np.ndarray]) -> None:
+        super()._set_own(arrays)
+        constraint, table = self.constraint_set.constraint, self.constraint_set.table
+        constraint.near[table.terms[:, 0] == ANGLE] = arrays["near"]
+        self.constraint_set.own.tau[:] = arrays["own_tau"]
+        constraint.state[table.compound[:, 0], COORDINATES:ROWS] = arrays["compounds"]
+        constraint.multipliers[:] = arrays["multipliers"]
+
+    def stats(self) -> dict[str, Any]:
+        """Return what `CarriedStepper` does, and what the rows did in the last step."""
+        report = self.constraint_set.constraint.report
+        return super().stats() | {
+            "rows": int(report[0]),
+            "rank": int(report[1]),
+            "projection_iterations": int(report[2]),
+            "joint_error": float(report[3]),
+        }
+
+    # Grips and forces on loop joints
+
+    def _rebuild(self) -> None:
+        """Make the rows anew; the motion goes on from the velocities at q."""
+        qd = self.qd.copy()
+        self.constraint_set.build()
+        self._build()
+        self._qd[:], self._current = qd, True
+        self._known[0][:], self._known[1][:] = self.q, qd
+
+    def grab(self, grip: Grip) -> Stepper:
+        """Add a grip; see `Stepper`."""
+        self.constraint_set.grips.append(grip)
+        self._rebuild()
+        return self
+
+    def release(self, grip: Grip) -> Stepper:
+        """Remove a grip; see `Stepper`."""
+        self.constraint_set.grips.remove(grip)
+        if self._without is not None and not self.constraint_set.grips:
+            self._without.take_over(self)
+            return self._without
+        self._rebuild()
+        return self
+
+    def reset_grips(self) -> None:
+        """Set up the rows of all grips again."""
+        self._rebuild()
+
+    def move_grip(self, grip: Grip) -> None:
+        """Take the target of a grip, which has changed."""
+        self.constraint_set.move_grip(grip)
+
+    def grip_force(self, grip: Grip) -> np.ndarray:
+        """Return the force (3,) of a grip in the last step, world axes [N]."""
+        return self.constraint_set.grip_force(grip)
+
+    def loop_forces(self, name: str) -> np.ndarray:
+        """Return the forces applied to a loop joint, to be written."""
+        if name in self.constraint_set.pushed:
+            return self.constraint_set.push(name)[0]
+        qd = self.qd.copy()
+        forces, _ = self.constraint_set.push(name)
+        self._build()
+        self._qd[:], self._current = qd, True
+        self._known[0][:], self._known[1][:] = self.q, qd
+        return forces
+
+    def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
+        """Return (error, joint, message) of a failure the rows caused, else None."""
+        return self.constraint_set.explain(status, where)
+
+
+class VariationalContactStepper(VariationalRowStepper):
+    """Steps trees with contacts or dry friction in joints."""
+
+    def __init__(self, model: Model, integrator: str, constraint_set: ConstraintSet, ignored: frozenset[str]) -> None:
+        self._contact_set = ContactSet(model, ignored)
+        super().__init__(model, integrator, constraint_set, ignored)
+
+    def _build(self) -> None:
+        a = self._model.arrays
+        self._contact_set.set_trees(a.links, a.drives, self._contact_set.friction)
+        super()._build()
+
+    def _new_work(self, blocks: np.ndarray) -> Any:
+        return self._contact_set.state.work
+
+    def _take(self, n: int, dt: float, forces: Forces, time: float) -> tuple[int, int]:
+        a, contact_set = self._model.arrays, self._contact_set
+        taken, status = take_variational_contact_steps(
+            a.links, self._external(a.springs, dt, forces), self._rows(), contact_set.search(),
+            self.constraint_set.spans, self._span, self._iterations, n, dt, time, contact_set.impact_after, self._work,
+            self._carried, self.q, self._qd, self._counts,
+        )  # fmt: skip
+        if taken:
+            contact_set.last_step = dt
+        return taken, status
+
+    def _make_room(self, status: int) -> None:
+        if status == Status.MORE_CONTACTS:
+            self._contact_set.grow()
+        super()._make_room(status)
+
+    def _velocities(self, links: Any, external: External, whole: bool = True) -> int:
+        return super()._velocities(links, external, True)
+
+    def contacts(self) -> list[Contact]:
+        """Return the contacts, gaps up to the margin included, at the start of the last step."""
+        return self._contact_set.contacts()
+
+    def state_arrays(self) -> dict[str, np.ndarray]:
+        """Return what `VariationalRowStepper` does, and the forces of contacts by name."""
+        return super().state_arrays() | self._contact_set.state_arrays()
+
+    def _set_own(self, arrays: dict[str, np.ndarray]) -> None:
+        super()._set_own(arrays)
+        self._contact_set.set_state_arrays(arrays)
+
+    def stats(self) -> dict[str, Any]:
+        """Return what `VariationalRowStepper` does, and contacts, sweeps and the last change of velocity they made."""
+        return super().stats() | self._contact_set.stats()

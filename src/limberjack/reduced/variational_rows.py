@@ -1,0 +1,593 @@
+"""The variational step of trees with constraint rows, contacts and dry friction.
+
+The balance of `variational.py` gets the impulses of rows and contacts at the pose q,
+
+    J(q)^T (p(q -> q') - p(q" -> q) - w f(q)) = h (G^T lam + C^T mu)
+
+with lam such that equality rows hold at q' (SHAKE; loops close, limits are not passed), rows at velocity level hold for
+the half-step velocity, and soft rows have the force of the pose they lead to. Contacts mu push, stay within their
+friction cones and see the half-step velocity. Each iteration is that of the tree, with the factor made once:
+
+    correction without contacts -> rows (`rows.py`) -> contact impulses by sweeps (`contacts.py`) -> rows again
+
+Positions that the iterations leave open are projected; momenta are not touched by that. Where contacts act, trees are
+stepped together: a substep is that of all.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from limberjack._jit import inner, kernel, outlined
+from limberjack.collision.bvh import move_parts
+from limberjack.collision.detect import detect_once
+from limberjack.constraints.table import EQUALITY, INEQUALITY, Table
+from limberjack.contact.warm_start import match_contacts, store_matched
+from limberjack.errors import Status
+from limberjack.model.arrays import DOF, LINK, SPAN
+from limberjack.model.joints import HINGE, SLIDE
+from limberjack.reduced.aba import articulate, solve_accelerations
+from limberjack.reduced.constrained_step import (
+    LoopState,
+    constrain,
+    evaluate_soft_rows,
+    needs_projection,
+    project_positions,
+)
+from limberjack.reduced.contacts import (
+    CONTACT,
+    DRY_FRICTION,
+    collect_blocks,
+    fall_of,
+    has_impact,
+    mark_trees,
+    projected_gauss_seidel,
+    set_poses,
+)
+from limberjack.reduced.jacobians import link_velocities
+from limberjack.reduced.rows import (
+    AHEAD,
+    PAIR_END,
+    PAIR_START,
+    ROW,
+    ROW_END,
+    VELOCITY,
+    ConstraintState,
+    evaluate_rows_at,
+)
+from limberjack.reduced.variational import (
+    ENOUGH,
+    HALVED,
+    HALVINGS,
+    KNOWN_STEPS,
+    LAG,
+    LENGTH,
+    LOST,
+    NOW,
+    PROJECTED,
+    SUBSTEPS,
+    SWEEPS,
+    based_work,
+    correct,
+    extrapolate,
+    finish,
+    first_diverged,
+    incoming,
+    known_bias,
+    known_forces,
+    predict,
+    start,
+    substeps_of,
+    substitute,
+)
+from limberjack.reduced.work import DI, UU
+
+__all__ = [
+    "ContactSearch",
+    "RowSet",
+    "constrained_velocities_at",
+    "take_variational_contact_steps",
+    "take_variational_row_steps",
+]
+
+# Iterations go on while rows are open by more than this before the correction [m, rad]; with the correction, what is
+# left is smaller by the square of the step.
+OPEN = 1e-9
+# More iterations than this are allowed where rows are open.
+ROW_ITERATIONS = 12
+# Of the trees involved in contacts, those that contacts or dry friction act on.
+ACTING = 2
+
+
+class RowSet(NamedTuple):
+    """The constraint rows of trees, and their state."""
+
+    table: Table
+    loops: LoopState
+    constraint: ConstraintState
+
+
+@inner
+def _set_span(blocks, k, span):
+    for c in range(SPAN):
+        span[c] = blocks[k, c]
+
+
+@inner
+def _has_rows(rows, k):
+    return rows.constraint.blocks[k, ROW_END] > rows.constraint.blocks[k, ROW]
+
+
+@outlined
+def _evaluate(links, rows, span, k, time, h, projected, share, w, q):
+    """Fill values at the pose and ahead, rates at w.qd, and the forces of soft rows of block k.
+
+    Returns:
+        how far equality rows are open ahead, and inequality rows violated.
+    """
+    table, constraint, values = rows.table, rows.constraint, rows.constraint.values
+    first, end = constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]
+    paired = constraint.blocks[k, PAIR_END] > constraint.blocks[k, PAIR_START]
+    velocities = constraint.velocities
+    if not projected:
+        if paired:
+            for i in range(span[LINK], span[LINK + 1]):
+                for c in range(6):
+                    velocities[i, c] = 0.0
+        evaluate_rows_at(table, k, time + h, w.q, w.qd, w.ahead, velocities, constraint)
+        for r in range(first, end):
+            constraint.ahead[r] = values[r, 0]
+    if paired:
+        link_velocities(links, span, w.qd, w.work, velocities)
+    evaluate_rows_at(table, k, time, q, w.qd, w.work.rows, velocities, constraint)
+    gap = 0.0
+    for r in range(first, end):
+        if projected:
+            # at velocities of zero nothing moves but the targets
+            constraint.ahead[r] = values[r, 0] - h * table.target[r, 1]
+        role = table.role[r]
+        if role <= INEQUALITY and table.speed[r] == 0:
+            both = role == EQUALITY or constraint.multipliers[r] > 0.0
+            size = abs(constraint.ahead[r]) if both else -constraint.ahead[r]
+            gap = gap if size <= gap else size
+    evaluate_soft_rows(table, rows.loops, k, h, True, True, share, constraint, w.work.rows)
+    return gap
+
+
+@inner
+def _save_left(links, span, w):
+    """Keep the joint forces that the elimination left."""
+    work = w.work
+    for i in range(span[LINK], span[LINK + 1]):
+        one = links.kind[i] == HINGE or links.kind[i] == SLIDE
+        for v in range(links.v_start[i], links.v_start[i] + links.dof[i]):
+            w.left[v] = work.rows[i, UU] if one else work.rest[v]
+
+
+@inner
+def _load_left(links, span, w):
+    """Put back the joint forces that the elimination left, with what was added to them."""
+    work = w.work
+    for i in range(span[LINK], span[LINK + 1]):
+        if links.kind[i] == HINGE or links.kind[i] == SLIDE:
+            work.rows[i, UU] = w.left[links.v_start[i]]
+        else:
+            for v in range(links.v_start[i], links.v_start[i] + links.dof[i]):
+                work.rest[v] = w.left[v]
+
+
+@inner
+def _solve_free(links, rows, span, k, factored, h, soft, keep, w):
+    """Fill w.qdd, with the rows of block k, for the bias forces and joint forces at hand; return a status."""
+    work = w.work
+    if factored:
+        substitute(links, span, w.tau, work.subspace, work.reduced, work.pivot, work.rest, work.rows)
+    else:
+        status = articulate(links, span, w.added, w.tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest)
+        if status != 0:
+            return status
+    if keep:
+        _save_left(links, span, w)
+    solve_accelerations(links, span, work.subspace, work.reduced, work.pivot, work.rest, work.rows, w.qdd)
+    if _has_rows(rows, k):
+        return constrain(links, rows.table, span, k, AHEAD, h, soft, work, rows.constraint, w.qdd)
+    return 0
+
+
+@inner
+def _iterate(links, external, rows, contact, span, k, factored, projected, h, duration, last, time, w, q):
+    """Fill w.qdd, the correction of w.qd without contacts; return a status and how far rows are open ahead."""
+    if projected:
+        known_bias(links, external, span, h, duration, 0.5, last, w, q)
+    else:
+        predict(links, external, span, h, duration, last, w, q)
+    gap = 0.0
+    if _has_rows(rows, k):
+        gap = _evaluate(links, rows, span, k, time, h, projected, duration / h, w, q)
+    return _solve_free(links, rows, span, k, factored, h, external.stiff, contact is not None, w), gap
+
+
+class ContactSearch(NamedTuple):
+    """What contacts are found with, where they are put, and when impacts end the steps."""
+
+    shapes: object
+    filters: object
+    bvh: object
+    broad: object
+    contacts: object
+    warm_start: object
+    state: object
+    margin: float  # gap up to which contacts are detected [m]
+    impact_speed: float  # a step in which a contact removes more speed is not taken, and ends the steps [m/s]
+    impact_shapes: np.ndarray  # (s,) 1 for the shapes it applies to; none if it is empty
+    impact_links: np.ndarray  # (n + 1,) 1 for the links it applies to; the first is the world
+
+
+@outlined
+def _detect(links, h, velocity, w, contact):
+    """Find the contacts at the poses of the rows; return 0 or a status."""
+    t = contact.state
+    set_poses(links, h, False, w.work.rows, w.work.subspace, velocity, t)
+    if len(contact.bvh.top) > 0:
+        move_parts(t.pose, t.velocities, t.reach, h, fall_of(h, links.gravity), contact.bvh)
+    found = detect_once(
+        contact.shapes, contact.filters, t.pose, t.reach, contact.margin, contact.bvh, contact.broad, contact.contacts
+    )
+    if found == Status.MORE_CONTACTS:
+        return Status.MORE_CONTACTS
+    if found == Status.POSE_NOT_FINITE:
+        return Status.NOT_FINITE
+    match_contacts(contact.contacts, contact.warm_start)
+    mark_trees(links, contact.contacts, t)
+    return 0
+
+
+@outlined
+def _fill_inverses(links, span, w, state):
+    """Fill 1 / D of the dofs of the trees that contacts act on, and clear their part of z."""
+    packed, work = state.packed, w.work
+    for t in range(len(state.trees)):
+        if state.involved[t] == 0:
+            continue
+        _set_span(state.trees, t, span)
+        for i in range(span[LINK], span[LINK + 1]):
+            one = links.kind[i] == HINGE or links.kind[i] == SLIDE
+            for c in range(links.dof[i]):
+                v = links.v_start[i] + c
+                packed.inverse[v] = work.rows[i, DI] if one else work.pivot[v, c]
+                packed.z[v] = 0.0
+
+
+@outlined
+def _store_forces(count, h, applied, contacts, found, state):
+    """Store the forces of contacts, joint forces with those of dry friction, and the trees that they act on."""
+    p = state.packed
+    f = 1.0 / h
+    for t in range(len(state.involved)):
+        state.involved[t] = min(state.involved[t], 1)
+    for v in range(len(state.applied)):
+        state.applied[v] = applied[v]
+    for k in range(count):
+        if p.kind[k] == DRY_FRICTION:
+            state.applied[p.source[k]] += f * p.lam[k, 0]
+            state.involved[state.tree_of_dof[p.source[k]]] = ACTING
+        if p.kind[k] == CONTACT:
+            c, a, s, t = p.source[k], p.axes, p.lam[k, 1], p.lam[k, 2]
+            found[c, 0] = f * p.lam[k, 0]
+            for x in range(3):
+                found[c, 1 + x] = f * (s * a[k, 3 + x] + t * a[k, 6 + x])
+            if p.lam[k, 0] > 0.0:
+                state.involved[state.tree[contacts.link_a[c]]] = ACTING
+                if contacts.link_b[c] >= 0:
+                    state.involved[state.tree[contacts.link_b[c]]] = ACTING
+
+
+@outlined
+def _solve_contacts(links, external, rows, blocks, span, h, w, contact):
+    """Find the impulses of contacts and dry friction, and w.qdd with them; return a status."""
+    t, p = contact.state, contact.state.packed
+    for v in range(len(t.free_velocity)):
+        t.free_velocity[v] = w.qd[v] + h * w.qdd[v]
+    _fill_inverses(links, span, w, t)
+    count = collect_blocks(
+        links, rows.table, blocks, h, contact.contacts, contact.warm_start.found, rows.constraint, w.work, t
+    )
+    if count == Status.MORE_CONTACTS:
+        return Status.MORE_CONTACTS
+    projected_gauss_seidel(count, p)
+    _store_forces(count, h, external.applied, contact.contacts, contact.warm_start.found, t)
+    f = 1.0 / h
+    for k in range(count):
+        if p.kind[k] == CONTACT or p.kind[k] == DRY_FRICTION:
+            for j in range(p.start[k], p.start[k + 1]):
+                w.left[p.column[j]] += f * (p.y[j, 0] * p.lam[k, 0] + p.y[j, 1] * p.lam[k, 1] + p.y[j, 2] * p.lam[k, 2])
+    work = w.work
+    for k in range(len(blocks)):
+        if _touched(blocks, k, 1, t):
+            _set_span(blocks, k, span)
+            _load_left(links, span, w)
+            solve_accelerations(links, span, work.subspace, work.reduced, work.pivot, work.rest, work.rows, w.qdd)
+            if _has_rows(rows, k):
+                status = constrain(links, rows.table, span, k, AHEAD, h, external.stiff, work, rows.constraint, w.qdd)
+                if status != 0:
+                    return status
+    return 0
+
+
+@outlined
+def _impact(contact):
+    """Return whether the contacts just solved stop more than the speed of an impact."""
+    packed = contact.state.packed
+    return has_impact(
+        int(packed.report[0]), contact.impact_speed, contact.impact_shapes, contact.impact_links, contact.contacts,
+        packed,
+    )  # fmt: skip
+
+
+@inner
+def _touched(blocks, k, least, state):
+    """Return whether a tree of block k is involved in contacts at least that much."""
+    if blocks[k, LINK] == blocks[k, LINK + 1]:
+        return False
+    for t in range(state.tree[blocks[k, LINK]], state.tree[blocks[k, LINK + 1] - 1] + 1):
+        if state.involved[t] >= least:
+            return True
+    return False
+
+
+@inner
+def _pressed(rows, k):
+    """Return whether an inequality row of block k pressed."""
+    for r in range(rows.constraint.blocks[k, ROW], rows.constraint.blocks[k, ROW_END]):
+        if rows.table.role[r] == INEQUALITY and rows.constraint.multipliers[r] > 0.0:
+            return True
+    return False
+
+
+@inner
+def _substep(
+    links, external, rows, contact, blocks, first, end, span, iterations, h, time, impacts, carried, work, q, counts
+):  # fmt: skip
+    """Find the velocities of a substep of at most h of the blocks first .. end - 1.
+
+    Returns:
+        a status, the length of the substep, whether it was projected, and how far rows are open.
+    """
+    gap = 0.0
+    acting = False
+    for halving in range(HALVINGS + 1):
+        projected = iterations == 0 or halving == HALVINGS
+        for k in range(first, end):
+            _set_span(blocks, k, span)
+            w, clock = based_work(work, span[LINK] if contact is None else 0), carried.clock[k]
+            known_forces(links, external, span, h, 0.5 * (h + clock[LENGTH]), clock, carried, w, q)
+            if projected:
+                for v in range(span[DOF], span[DOF + 1]):
+                    w.qd[v] = 0.0
+            else:
+                extrapolate(span, clock, clock[NOW] + 0.5 * h, carried.history, w.qd)
+            for r in range(rows.constraint.blocks[k, ROW], rows.constraint.blocks[k, ROW_END]):
+                rows.constraint.multipliers[r] = 0.0
+        if contact is not None and halving == 0:
+            status = _detect(links, h, carried.history[0], work, contact)
+            if status != 0:
+                return status, h, False, gap
+            acting = contact.contacts.count[0] > 0 or len(contact.state.friction_dofs) > 0
+        change = before = 0.0
+        status = 0
+        for j in range(1 if projected else ROW_ITERATIONS):
+            open_before, gap = gap, 0.0
+            for k in range(first, end):
+                _set_span(blocks, k, span)
+                w, clock = based_work(work, span[LINK] if contact is None else 0), carried.clock[k]
+                failed, opened = _iterate(
+                    links, external, rows, contact, span, k, j > 0, projected, h, 0.5 * (h + clock[LENGTH]),
+                    carried.history[0], time, w, q,
+                )  # fmt: skip
+                status = status if failed == 0 else failed
+                gap = gap if opened <= gap else opened
+            counts[SWEEPS] += 1
+            if contact is not None:
+                if status == 0 and acting:
+                    status = _solve_contacts(links, external, rows, blocks, span, h, work, contact)
+                    if status == 0 and j == 0 and impacts and _impact(contact):
+                        return Status.IMPACT, h, False, gap
+            if status != 0:
+                break
+            change = 0.0
+            for k in range(first, end):
+                _set_span(blocks, k, span)
+                one = correct(span, h, work)
+                change = change if one <= change else one
+            if change < ENOUGH:
+                # rows that no longer close by half are left to the projection
+                if gap < OPEN or (j > 1 and gap > 0.5 * open_before):
+                    break
+            elif j + 1 >= iterations or (j > 0 and not change < 0.5 * before and not change < LOST):
+                if not (change < LOST and j + 1 < ROW_ITERATIONS and gap >= OPEN):
+                    break
+            before = change
+        if status != 0 and (status != Status.INFEASIBLE or projected):
+            return status, h, projected, gap
+        if projected:
+            counts[PROJECTED] += 1
+            return 0, h, True, gap
+        if status == 0 and change < LOST:
+            return 0, h, False, gap
+        counts[HALVED] += 1
+        h *= 0.5
+    return 0, h, True, gap
+
+
+@inner
+def _project_rows(links, rows, span, k, h, time, w, carried, q):
+    """Close what a substep has left open of the rows of block k; return a status."""
+    return project_positions(
+        links, rows.table, span, k, time, w.work, rows.constraint, w.tau, w.qdd, q, carried.history[0]
+    )
+
+
+@inner
+def _step(
+    links, external, rows, contact, blocks, first, end, span, iterations, h, time, impacts, carried, work, q, qd, counts
+):  # fmt: skip
+    """One step of h of the blocks first .. end - 1, in substeps; return a status.
+
+    After IMPACT and MORE_CONTACTS in its first substep nothing has changed.
+    """
+    for k in range(first, end):
+        if carried.clock[k, KNOWN_STEPS] == 0.0:
+            _set_span(blocks, k, span)
+            w = based_work(work, span[LINK] if contact is None else 0)
+            start(links, span, h, carried.clock[k], carried, w, q, qd)
+    left = h
+    while True:
+        substeps = 1
+        for k in range(first, end):
+            _set_span(blocks, k, span)
+            substeps = max(substeps, substeps_of(span, left, work, carried.history[0]))
+        status, taken, projected, gap = _substep(
+            links, external, rows, contact, blocks, first, end, span, iterations, left / substeps, time + h - left,
+            impacts and left == h, carried, work, q, counts,
+        )  # fmt: skip
+        if status != 0:
+            return status
+        for k in range(first, end):
+            _set_span(blocks, k, span)
+            v = first_diverged(span, work.qd)
+            if v >= 0:
+                return Status.NOT_FINITE + v
+        for k in range(first, end):
+            _set_span(blocks, k, span)
+            w, clock = based_work(work, span[LINK] if contact is None else 0), carried.clock[k]
+            finish(links, span, taken, projected, clock, w, carried, q)
+            touched = False
+            if contact is not None and _touched(blocks, k, ACTING, contact.state):
+                clock[LAG] = taken
+                touched = True
+            if _has_rows(rows, k):
+                if touched or _pressed(rows, k):
+                    clock[KNOWN_STEPS] = 1.0
+                rows.constraint.report[2], rows.constraint.report[3] = 0.0, 0.0
+                if (projected and needs_projection(rows.table, k, taken, q, work.qd, rows.constraint)) or gap >= OPEN:
+                    status = _project_rows(links, rows, span, k, taken, time + h - left + taken, w, carried, q)
+                    if status != 0:
+                        return status
+            elif touched:
+                clock[KNOWN_STEPS] = 1.0
+        if contact is not None:
+            store_matched(contact.contacts, contact.warm_start)
+        counts[SUBSTEPS] += 1
+        if taken == left:
+            return 0
+        left -= taken
+
+
+@kernel
+def take_variational_row_steps(
+    # model
+    links,
+    # in
+    external, rows, blocks, span, iterations, n, h, time, work,
+    # out
+    carried, q, qd, counts,
+):  # fmt: skip
+    """Take n steps of h with each block in turn, rows included; see `take_variational_steps`.
+
+    Returns:
+        the fewest steps any block took, and 0 or a status: those of `take_variational_steps`, OPEN_LOOP, INFEASIBLE or
+        MORE_ROWS.
+    """
+    taken, status = n, 0
+    for k in range(len(blocks)):
+        done, failed = n, 0
+        for step in range(n):
+            failed = _step(
+                links, external, rows, None, blocks, k, k + 1, span, iterations, h, time + step * h, False, carried,
+                work, q, qd, counts,
+            )  # fmt: skip
+            if failed != 0:
+                done = step
+                break
+        if done < taken:
+            taken, status = done, failed
+    return taken, status
+
+
+@kernel
+def take_variational_contact_steps(
+    # model
+    links,
+    # in
+    external, rows, contact, blocks, span, iterations, n, h, time, impact_after, work,
+    # out
+    carried, q, qd, counts,
+):  # fmt: skip
+    """Take n steps of h with all blocks together, contacts and dry friction included.
+
+    Args:
+        links, external, rows, blocks, span, iterations, n, h, time, carried, q, qd, counts: of
+            `take_variational_row_steps`.
+        contact: what contacts are found with.
+        impact_after: number of steps in which impacts are ignored.
+        work: scratch with rows for all links.
+
+    Returns:
+        the steps taken, and 0 or a status: those of `take_variational_row_steps`, MORE_CONTACTS, or IMPACT: the warm
+        start then has the impulses of the step that was not taken.
+    """
+    for step in range(n):
+        impacts = len(contact.impact_shapes) > 0 and step >= impact_after
+        status = _step(
+            links, external, rows, contact, blocks, 0, len(blocks), span, iterations, h, time + step * h, impacts,
+            carried, work, q, qd, counts,
+        )  # fmt: skip
+        if status == Status.IMPACT:
+            store_matched(contact.contacts, contact.warm_start)
+        if status != 0:
+            return step, status
+    return n, 0
+
+
+@kernel
+def constrained_velocities_at(
+    # model
+    links,
+    # in
+    external, rows, blocks, span, time, whole, work, carried, q,
+    # out
+    qd,
+):  # fmt: skip
+    """Fill the velocities at q, which satisfy the rows; return a status. Where a motion starts at q, qd stays.
+
+    With `whole`, `work` has rows for all links.
+    """
+    for k in range(len(blocks)):
+        clock = carried.clock[k]
+        h = clock[LENGTH]
+        if clock[KNOWN_STEPS] == 0.0 or h == 0.0:
+            continue
+        _set_span(blocks, k, span)
+        w = based_work(work, 0 if whole else span[LINK])
+        near = w.work
+        incoming(links, external, span, clock, carried, w, q)
+        status = articulate(links, span, w.added, w.tau, near.subspace, near.rows, near.reduced, near.pivot, near.rest)
+        if status != 0:
+            return status
+        solve_accelerations(links, span, near.subspace, near.reduced, near.pivot, near.rest, near.rows, w.qdd)
+        for v in range(span[DOF], span[DOF + 1]):
+            w.qd[v] = h * w.qdd[v]
+        if _has_rows(rows, k):
+            constraint = rows.constraint
+            link_velocities(links, span, w.qd, near, constraint.velocities)
+            evaluate_rows_at(rows.table, k, time, q, w.qd, near.rows, constraint.velocities, constraint)
+            status = constrain(links, rows.table, span, k, VELOCITY, 0.0, False, near, constraint, w.qdd)
+            if status != 0:
+                return status
+            for v in range(span[DOF], span[DOF + 1]):
+                w.qd[v] += w.qdd[v]
+        for v in range(span[DOF], span[DOF + 1]):
+            qd[v] = w.qd[v]
+    return 0
