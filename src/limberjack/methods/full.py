@@ -1,34 +1,23 @@
-"""Method `full`: every joint moves. kinematics -> forces -> articulated bodies -> integrate (`stepping.py`)."""
+"""Method `full`: every joint moves; its options, and which stepper serves a model."""
 
 # Values from users are checked whatever their annotations say.
 # pyright: reportUnnecessaryIsInstance=false
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
-
-from limberjack._jit import entry
-from limberjack.collision.detect import Contact
-from limberjack.constraints.rows import ANGLE, COORDINATES, ROWS
-from limberjack.errors import LimberjackError, StateError, Status, UnknownName
-from limberjack.methods.stepper import Forces, Method, Stepper
-from limberjack.methods.trees import Group, ImpulseStepper, cuts, new_group
-from limberjack.methods.variational import INTEGRATORS as VARIATIONAL
-from limberjack.methods.variational import VariationalContactStepper, VariationalRowStepper, VariationalStepper
-from limberjack.model.arrays import SPAN
+from limberjack.errors import StateError, UnknownName
+from limberjack.methods.acceleration_steppers import ConstrainedStepper, ContactStepper, FullStepper
+from limberjack.methods.momentum_steppers import INTEGRATORS as VARIATIONAL
+from limberjack.methods.momentum_steppers import VariationalContactStepper, VariationalRowStepper, VariationalStepper
+from limberjack.methods.stepper import Method, Stepper
 from limberjack.model.model import Model
-from limberjack.reduced.constrained_step import ACCELERATIONS, take_constrained_steps
-from limberjack.reduced.constraint_set import ConstraintSet, Grip, needs_rows
-from limberjack.reduced.contact_set import ContactSet
-from limberjack.reduced.forces import new_spring_work
-from limberjack.reduced.step import INTEGRATORS, MOMENTUM, RK4, new_buffers, take_steps
-from limberjack.reduced.work import ROW, new_work
+from limberjack.reduced.constraint_set import ConstraintSet, needs_rows
+from limberjack.reduced.step import INTEGRATORS
 
-__all__ = ["Full", "constrained_stepper"]
+__all__ = ["Full"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +64,10 @@ class Full(Method):
             constraint_set = ConstraintSet(model, ignored, implicit=True)
             kind = VariationalContactStepper if has_contacts else VariationalRowStepper
             return kind(model, self.integrator, constraint_set, ignored)
+        substeps = self.substeps or (2 if self.integrator in ("rk4", "momentum") else 1)
         # springs alone have a solver of their own, which is implicit across them too
         if not has_rows:
-            return FullStepper(model, self, ignored)
+            return FullStepper(model, self.integrator, substeps, self.threads, ignored)
         if self.integrator == "momentum":
             raise StateError(
                 'integrator "momentum" keeps the momentum of free trees and knows no loops, limits, gears, contacts or '
@@ -85,315 +75,4 @@ class Full(Method):
             )
         constraint_set = ConstraintSet(model, ignored, implicit=self.integrator == "implicit")
         kind = ContactStepper if has_contacts else ConstrainedStepper
-        return kind(model, self, constraint_set, ignored=ignored)
-
-
-def constrained_stepper(model: Model, ignored: frozenset[str] = frozenset()) -> ConstrainedStepper:
-    """Return a stepper with rows, whether the model has any or not: for accelerations with all that it has."""
-    plain, constraint_set = Full(integrator="euler"), ConstraintSet(model, ignored, implicit=False)
-    has_contacts = {"contacts", "friction"} & model.features().keys() - ignored
-    return (ContactStepper if has_contacts else ConstrainedStepper)(model, plain, constraint_set, ignored=ignored)
-
-
-class FullStepper(ImpulseStepper):
-    """The running side of `Full`."""
-
-    def __init__(self, model: Model, options: Full, ignored: frozenset[str] = frozenset()) -> None:
-        links = model.arrays.links
-        self._model, self._code = model, INTEGRATORS.index(options.integrator)
-        self._substeps = options.substeps or (2 if options.integrator in ("rk4", "momentum") else 1)
-        self.q, self.qd = model.q0.copy(), model.qd0.copy()
-        shared = new_work(links)._replace(rows=np.zeros((0, ROW)))
-        self._buffers = new_buffers(model.nq, model.nv)
-        self._groups = [
-            new_group(model, first, last, self._code == MOMENTUM, shared)
-            for first, last in cuts(model, options.threads)
-        ]
-        self._call: Any = take_steps
-        self._options, self._ignored = options, ignored
-        self._constrained: ConstrainedStepper | None = None  # takes over while a grip acts
-        self._pool = ThreadPoolExecutor(len(self._groups) - 1) if len(self._groups) > 1 else None
-
-    def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
-        """Take up to n steps; see `Stepper`."""
-        if self._constrained is not None:
-            return self._constrained.advance(n, dt, forces, time)
-        if self._pool is None and len(self._groups[0].blocks) == 1:
-            return self._advance_group(self._groups[0], n, dt, forces)
-        start = (self.q.copy(), self.qd.copy(), self.state_arrays())
-        # The calling thread takes the first group itself: one thread less to wake.
-        first, *rest = self._groups
-        others = [self._pool.submit(self._advance_group, group, n, dt, forces) for group in rest] if self._pool else []
-        taken, status = min([self._advance_group(first, n, dt, forces), *(other.result() for other in others)])
-        if taken < n:
-            # One block failed: all go back and take the steps that every block can.
-            self.q[:], self.qd[:] = start[0], start[1]
-            self.set_state_arrays(start[2])
-            for group in self._groups:
-                self._advance_group(group, taken, dt, forces)
-        return taken, status
-
-    def _advance_group(self, group: Group, n: int, dt: float, forces: Forces) -> tuple[int, int]:
-        taken = self._call(
-            self._model.arrays.links, forces.drives, group.springs,
-            group.blocks, len(group.blocks), group.span, self._code, n, self._substeps, dt / self._substeps, forces.tau,
-            forces.wrenches, group.work, group.pull, self._buffers, group.aims, self.q, self.qd,
-        )  # fmt: skip
-        if self._call is take_steps:
-            self._call = entry(take_steps)
-        return taken
-
-    def grab(self, grip: Grip) -> Stepper:
-        """Add a grip; see `Stepper`."""
-        if self._constrained is None:
-            if self._code == MOMENTUM:
-                raise StateError('integrator "momentum" knows no grips; use "rk4"')
-            constraint_set = ConstraintSet(self._model, self._ignored, implicit=self._options.integrator == "implicit")
-            self._constrained = ConstrainedStepper(
-                self._model, self._options, constraint_set, (self.q, self.qd), self._ignored
-            )
-        self._constrained.grab(grip)
-        return self
-
-    def release(self, grip: Grip) -> Stepper:
-        """Remove a grip; without any the steps are those of the tree alone again."""
-        constrained = self._gripping()
-        constrained.release(grip)
-        if not constrained.constraint_set.grips:
-            self._constrained = None
-            self.invalidate()
-        return self
-
-    def reset_grips(self) -> None:
-        """Set up the rows of all grips again."""
-        self._gripping().reset_grips()
-
-    def move_grip(self, grip: Grip) -> None:
-        """Take the target of a grip, which has changed."""
-        self._gripping().move_grip(grip)
-
-    def grip_force(self, grip: Grip) -> np.ndarray:
-        """Return the force (3,) of a grip in the last step, world axes [N]."""
-        return self._gripping().grip_force(grip)
-
-    def _gripping(self) -> ConstrainedStepper:
-        if self._constrained is None:
-            raise StateError("there are no grips")
-        return self._constrained
-
-    def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
-        """Return (error, joint, message) of a failure the rows of grips caused, else None."""
-        return None if self._constrained is None else self._constrained.explain(status, where)
-
-    def invalidate(self) -> None:
-        """Read the momentum to keep off the state at the next step."""
-        for group in self._groups:
-            group.aims.fresh[:] = 1
-
-    def state_arrays(self) -> dict[str, np.ndarray]:
-        """Return the momentum the free trees should have."""
-        aims = [group.aims for group in self._groups]
-        return {
-            "aims": np.concatenate([a.target for a in aims]),
-            "fresh": np.concatenate([a.fresh for a in aims]),
-        }
-
-    def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        """Set what `state_arrays` returned."""
-        place = 0
-        for group in self._groups:
-            here = slice(place, place + len(group.aims.target))
-            group.aims.target[:], group.aims.fresh[:] = arrays["aims"][here], arrays["fresh"][here]
-            place = here.stop
-
-    def stats(self) -> dict[str, Any]:
-        """Return the links visited, evaluations of the forces per step, substeps and threads."""
-        evaluations = self._substeps * (4 if self._code in (RK4, MOMENTUM) else 1)
-        nodes = len(self._model.arrays.links.parent)
-        return {
-            "nodes": nodes,
-            "evaluations": evaluations,
-            "substeps": self._substeps,
-            "threads": len(self._groups),
-        }
-
-
-class ConstrainedStepper(ImpulseStepper):
-    """The running side of `Full` for models with loops, limits, gears or velocity constraints."""
-
-    def __init__(
-        self,
-        model: Model,
-        options: Full,
-        constraint_set: ConstraintSet,
-        state: tuple[np.ndarray, np.ndarray] | None = None,
-        ignored: frozenset[str] = frozenset(),
-    ) -> None:
-        self._ignored = ignored
-        self._model, self._code = model, INTEGRATORS.index(options.integrator)
-        self._substeps = options.substeps or (2 if options.integrator == "rk4" else 1)
-        self._threads = options.threads
-        self.q, self.qd = state or (model.q0.copy(), model.qd0.copy())
-        self.constraint_set = constraint_set
-        self._build()
-
-    def _build(self) -> None:
-        a, constraint_set = self._model.arrays, self.constraint_set
-        blocks = constraint_set.spans
-        self._buffers = new_buffers(self._model.nq, self._model.nv)
-        self._work = new_work(a.links, blocks)
-        self._pull = new_spring_work(a.links, a.springs)
-        self._span = blocks[0].copy() if len(blocks) else np.zeros(SPAN, np.int64)
-
-    def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
-        """Take up to n steps; see `Stepper`."""
-        start = (self.q.copy(), self.qd.copy(), self.state_arrays())
-        taken, status = self._take(n, dt, forces, time)
-        while status == Status.MORE_ROWS:
-            self._return_to(start)
-            self.constraint_set.grow()
-            taken, status = self._take(n, dt, forces, time)
-        if taken < n and len(self.constraint_set.spans) > 1:
-            # One block failed: all go back and take the steps that every block can.
-            self._return_to(start)
-            self._take(taken, dt, forces, time)
-        return taken, status
-
-    def _return_to(self, start: tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]) -> None:
-        self.q[:], self.qd[:] = start[0], start[1]
-        self.set_state_arrays(start[2])
-
-    def accelerations(self, q: np.ndarray, qd: np.ndarray, forces: Forces) -> tuple[np.ndarray, int]:
-        """Return qdd (nv,) at a state with all rows acting, and a status."""
-        before, code = (self.q.copy(), self.qd.copy(), self.state_arrays()), self._code
-        self.q[:], self.qd[:], self._code = q, qd, ACCELERATIONS
-        try:
-            status = self.advance(1, 1e-3 * self._substeps, forces)[1]
-            return self.qd.copy(), status
-        finally:
-            self._code = code
-            self._return_to(before)
-
-    def _take(self, n: int, dt: float, forces: Forces, time: float) -> tuple[int, int]:
-        a, constraint_set = self._model.arrays, self.constraint_set
-        taken, status, _ = take_constrained_steps(
-            a.links, forces.drives, a.springs, constraint_set.table, constraint_set.own,
-            constraint_set.spans, 0, len(constraint_set.spans), self._span, self._code, n, self._substeps,
-            dt / self._substeps, time, forces.tau, forces.wrenches, self._work, self._pull, self._buffers,
-            constraint_set.constraint, self.q, self.qd,
-        )  # fmt: skip
-        return taken, status
-
-    def state_arrays(self) -> dict[str, np.ndarray]:
-        """Return the turns of loop joints and the forces applied to them."""
-        constraint, pairs = self.constraint_set.constraint, self.constraint_set.table.compound[:, 0]
-        compounds = constraint.state[pairs, COORDINATES:ROWS]
-        return {
-            "near": self.constraint_set.turns(),
-            "own_tau": self.constraint_set.own.tau.copy(),
-            "compounds": compounds,
-        }
-
-    def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        """Set what `state_arrays` returned."""
-        self.constraint_set.constraint.near[self.constraint_set.table.terms[:, 0] == ANGLE] = arrays["near"]
-        self.constraint_set.own.tau[:] = arrays["own_tau"]
-        self.constraint_set.constraint.state[self.constraint_set.table.compound[:, 0], COORDINATES:ROWS] = arrays[
-            "compounds"
-        ]
-
-    def stats(self) -> dict[str, Any]:
-        """Return the links visited, evaluations per step, and what the rows did in the last step."""
-        report = self.constraint_set.constraint.report
-        return {
-            "nodes": len(self._model.arrays.links.parent),
-            "evaluations": self._substeps * (4 if self._code == RK4 else 1),
-            "substeps": self._substeps,
-            "rows": int(report[0]),
-            "rank": int(report[1]),
-            "projection_iterations": int(report[2]),
-            "joint_error": float(report[3]),
-        }
-
-    def grab(self, grip: Grip) -> Stepper:
-        """Add a grip; see `Stepper`."""
-        self.constraint_set.grips.append(grip)
-        self._rebuild()
-        return self
-
-    def release(self, grip: Grip) -> Stepper:
-        """Remove a grip."""
-        self.constraint_set.grips.remove(grip)
-        self._rebuild()
-        return self
-
-    def reset_grips(self) -> None:
-        """Set up the rows of all grips again."""
-        self._rebuild()
-
-    def move_grip(self, grip: Grip) -> None:
-        """Take the target of a grip, which has changed."""
-        self.constraint_set.move_grip(grip)
-
-    def grip_force(self, grip: Grip) -> np.ndarray:
-        """Return the force (3,) of a grip in the last step, world axes [N]."""
-        return self.constraint_set.grip_force(grip)
-
-    def _rebuild(self) -> None:
-        self.constraint_set.build()
-        self._build()
-
-    def loop_forces(self, name: str) -> np.ndarray:
-        """Return the forces applied to a loop joint, to be written."""
-        forces, new = self.constraint_set.push(name)
-        if new:
-            self._build()
-        return forces
-
-    def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
-        """Return (error, joint, message) of a failure the rows caused, else None."""
-        return self.constraint_set.explain(status, where)
-
-
-class ContactStepper(ConstrainedStepper):
-    """The running side of `Full` for models with contacts or dry friction in joints."""
-
-    def __init__(
-        self,
-        model: Model,
-        options: Full,
-        constraint_set: ConstraintSet,
-        state: tuple[np.ndarray, np.ndarray] | None = None,
-        ignored: frozenset[str] = frozenset(),
-    ) -> None:
-        self._contact_set = ContactSet(model, ignored)
-        super().__init__(model, options, constraint_set, state, ignored)
-
-    def _build(self) -> None:
-        super()._build()
-        self._contact_set.set_trees(self._model.arrays.links, self._model.arrays.drives, self._contact_set.friction)
-
-    def _take(self, n: int, dt: float, forces: Forces, time: float) -> tuple[int, int]:
-        a, constraint_set = self._model.arrays, self.constraint_set
-        return self._contact_set.take(
-            a.links, forces.drives, a.springs, constraint_set, constraint_set.constraint, constraint_set.table,
-            constraint_set.spans, self._span, self._code, n, self._substeps, dt, time, forces.tau, forces.wrenches,
-            self._work, self._pull, self._buffers, self.q, self.qd,
-        )  # fmt: skip
-
-    def contacts(self) -> list[Contact]:
-        """Return the contacts, gaps up to the margin included, at the start of the last step."""
-        return self._contact_set.contacts()
-
-    def state_arrays(self) -> dict[str, np.ndarray]:
-        """Return turns and forces of loop joints, and the forces of contacts by name."""
-        return super().state_arrays() | self._contact_set.state_arrays()
-
-    def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        """Set what `state_arrays` returned."""
-        super().set_state_arrays(arrays)
-        self._contact_set.set_state_arrays(arrays)
-
-    def stats(self) -> dict[str, Any]:
-        """Return what the step of trees did, and contacts, sweeps and the last change of velocity they made."""
-        return super().stats() | self._contact_set.stats()
+        return kind(model, self.integrator, substeps, constraint_set, ignored=ignored)

@@ -1,4 +1,4 @@
-"""What the steppers in reduced coordinates share: trees grouped by thread, and impulses."""
+"""Trees in groups, one per thread."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limberjack.methods.stepper import Stepper
 from limberjack.model.arrays import Springs, blocks_of, span_of
 from limberjack.model.model import Model
 from limberjack.reduced.forces import SpringWork, new_spring_work
-from limberjack.reduced.impulse import ImpulseResponse
 from limberjack.reduced.momentum import MomentumTargets, new_momentum_targets
 from limberjack.reduced.work import Work, new_work
 
-__all__ = ["Group", "ImpulseStepper", "cuts", "new_group"]
+__all__ = ["Group", "cuts", "new_group"]
 
 
 class Group(NamedTuple):
@@ -59,20 +57,3 @@ def new_group(model: Model, first: int, last: int, momentum: bool, shared: Work)
     aims = new_momentum_targets(a.links, whole, momentum)
     work = shared._replace(rows=new_work(a.links, blocks).rows)
     return Group(blocks, blocks[0].copy(), springs, work, new_spring_work(a.links, springs), aims)
-
-
-class ImpulseStepper(Stepper):
-    """A stepper that takes impulses."""
-
-    _model: Model
-    _ignored: frozenset[str]
-    _impulse_response: ImpulseResponse | None = None
-
-    def apply_impulse(self, link: int, point: np.ndarray, impulse: np.ndarray, angular_impulse: np.ndarray) -> None:
-        """Change velocities at once by an impulse, loops and gears maintained; see `Stepper`."""
-        if self._impulse_response is None:
-            from limberjack.methods.full import constrained_stepper  # which derives from this class
-
-            self._impulse_response = ImpulseResponse(self._model, constrained_stepper, self._ignored)
-        self.qd[:] += self._impulse_response.change(self.q, link, point, impulse, angular_impulse)
-        self.invalidate()

@@ -65,6 +65,7 @@ __all__ = [
     "new_carried",
     "new_variational_work",
     "predict",
+    "set_turns",
     "start",
     "substeps_of",
     "substitute",
@@ -135,14 +136,29 @@ def new_carried(links: Links, blocks: int) -> Carried:
     return Carried(np.zeros((len(links.parent), 8)), np.zeros((3, len(links.armature))), np.zeros((blocks, CLOCK)))
 
 
+@kernel
+def set_turns(
+    # in
+    links, first, end,
+    # out
+    turns,
+):  # fmt: skip
+    """Fill 1 for the dofs of the links first .. end - 1 that are rotations, else 0."""
+    for i in range(first, end):
+        kind = links.kind[i]
+        for v in range(links.v_start[i], links.v_start[i] + links.dof[i]):
+            turns[v] = 0.0 if kind == SLIDE or (kind == FREE and v < links.v_start[i] + 3) else 1.0
+        if kind != HINGE and kind != SLIDE and kind != BALL and kind != FREE:
+            for k in range(links.factor_start[i], links.factor_start[i + 1]):
+                if links.factor_kind[k] == PUSH:
+                    turns[links.factor_place[k, 1]] = 0.0
+
+
 def new_variational_work(links: Links, work: Work, springs: SpringWork, rows: bool = False) -> VariationalWork:
     """Return scratch for as many links at a time as `work` has rows; with `rows`, for constraint rows too."""
     nv, nq, n = len(links.armature), len(links.armature) + len(links.quaternions), len(work.rows)
-    turns = np.ones(nv)
-    turns[links.v_start[links.kind == SLIDE]] = 0.0
-    turns[links.factor_place[links.factor_kind == PUSH, 1]] = 0.0
-    for c in range(3):
-        turns[links.v_start[links.kind == FREE] + c] = 0.0
+    turns = np.zeros(nv)
+    set_turns(links, np.int64(0), np.int64(len(links.parent)), turns)
     return VariationalWork(
         work, springs, np.zeros((n, R + 16 if rows else 12)), R if rows else 0, np.zeros(nq), np.zeros(nv),
         np.zeros(nq), np.zeros(nq), np.zeros((nv, 6)), np.zeros(nv), turns, np.zeros((n, 6)),

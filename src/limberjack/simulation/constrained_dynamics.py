@@ -8,7 +8,7 @@ import numpy as np
 
 from limberjack.errors import StateError
 from limberjack.methods import Forces, method_of, require_support
-from limberjack.methods.full import constrained_stepper
+from limberjack.methods.acceleration_steppers import constrained_stepper
 from limberjack.model.model import Model
 from limberjack.reduced import dynamics
 from limberjack.reduced.dynamics import array_of

@@ -28,6 +28,7 @@ from limberjack.methods.adaptive import layout as rg
 from limberjack.methods.adaptive.options import Adaptive
 from limberjack.methods.adaptive.poses import put_pose_row
 from limberjack.methods.adaptive.rows import ConstrainedAdaptiveStepper
+from limberjack.methods.adaptive.step import VARIATIONAL
 from limberjack.model.arrays import COORDINATE, DOF
 from limberjack.model.joints import FREE
 from limberjack.model.model import Model
@@ -37,6 +38,7 @@ from limberjack.reduced.contact_set import ContactSet, extents_of
 from limberjack.reduced.forces import Wrenches, no_wrenches
 from limberjack.reduced.joint_poses import child_pose
 from limberjack.reduced.step import RK4
+from limberjack.reduced.variational_rows import take_variational_contact_steps
 from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
 
 __all__ = ["Boxes", "ContactAdaptiveStepper"]
@@ -210,11 +212,19 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
         body, e, whole = self._body, self._engine, self._body.whole
         nv, nq = int(whole[DOF + 1]), int(whole[COORDINATE + 1])
         tau = body.tau[:nv]
-        taken, status = self._contact_set.take(
-            self._links, self._cut_drives, body.springs, self.constraint_set, self._constraint, self._table,
-            self._spans, e.span, self._code, n, 2 if self._code == RK4 else 1, dt, time, tau, self._cluster_wrenches,
-            e.step_work, self._pull, e.buffers, body.q[:nq], body.qd[:nv],
-        )  # fmt: skip
+        if self._code >= VARIATIONAL:
+            contact_set = self._contact_set
+            taken, status = self._done(
+                take_variational_contact_steps(
+                    self._links, self._external(dt)._replace(applied=tau), self._row_set(), contact_set.search(),
+                    self._spans, e.span, self._iterations(), n, dt, time, contact_set.impact_after, e.variational,
+                    e.carried, body.q[:nq], body.qd[:nv], e.counts,
+                )
+            )  # fmt: skip
+            if taken:
+                contact_set.last_step = dt
+        else:
+            taken, status = self._explicit_steps(n, dt, time, tau)
         if status == Status.IMPACT:
             self._known_wrenches = None
             self._impact, status = self._contact_wrenches(), 0
@@ -224,6 +234,21 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
                 self._friction_forces[:] = 0.0
                 self._friction_forces[self._moved] = (self._contact_set.state.applied - tau)[self._dof[self._moved]]
         return taken, status
+
+    def _make_room(self, status: int) -> None:
+        if status == Status.MORE_CONTACTS:
+            self._contact_set.grow()
+        super()._make_room(status)
+
+    def _explicit_steps(self, n: int, dt: float, time: float, tau: np.ndarray) -> tuple[int, int]:
+        """Take n steps with contacts by another integrator than the variational one."""
+        body, e = self._body, self._engine
+        nv, nq = int(body.whole[DOF + 1]), int(body.whole[COORDINATE + 1])
+        return self._contact_set.take(
+            self._links, self._cut_drives, body.springs, self.constraint_set, self._constraint, self._table,
+            self._spans, e.span, self._code, n, 2 if self._code == RK4 else 1, dt, time, tau, self._cluster_wrenches,
+            e.step_work, self._pull, e.buffers, body.q[:nq], body.qd[:nv],
+        )  # fmt: skip
 
     def _state(self) -> dict[str, np.ndarray]:
         """Return what steps change of the hybrid body, its rows and contacts."""

@@ -41,7 +41,7 @@ from limberjack.reduced.forces import Wrenches
 from limberjack.reduced.joint_poses import composed, handle_pose, inertia_of, moved_inertia
 from limberjack.spatial.lanes import prefetch
 
-__all__ = ["HybridBody", "condense", "gather", "new_hybrid_body", "scatter", "trimmed"]
+__all__ = ["HybridBody", "condense", "gather", "new_hybrid_body", "scatter", "scatter_velocities", "trimmed"]
 
 # In regions of more joints than this, numbers are prefetched this many joints before they are used.
 _MANY, _AHEAD = 64, 4
@@ -375,6 +375,22 @@ def scatter(
         iq = out.q_start[k]
         for a in range((len(q) if b + 1 >= n else links.q_start[b + 1]) - first):
             q[first + a] = body.q[iq + a]
+
+
+@inner
+def scatter_velocities(
+    # model
+    links,
+    # in
+    body,
+    # out
+    qd,
+):  # fmt: skip
+    """Copy qd of the active joints into that of the whole model."""
+    for k in range(body.whole[LINK + 1]):
+        v, iv = links.v_start[body.link[k]], body.links.v_start[k]
+        for a in range(links.dof[body.link[k]]):
+            qd[v + a] = body.qd[iv + a]
 
 
 @inner

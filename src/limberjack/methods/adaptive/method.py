@@ -23,10 +23,20 @@ from limberjack.methods.adaptive.hybrid_body import HybridBody, new_hybrid_body
 from limberjack.methods.adaptive.metrics import functions_of, weight_rows
 from limberjack.methods.adaptive.options import Adaptive
 from limberjack.methods.adaptive.poses import new_link_map
-from limberjack.methods.adaptive.step import LEAVES, PREPARE, AssemblyBodies, Engine, adaptive_steps, lazy_work
+from limberjack.methods.adaptive.step import (
+    LEAVES,
+    PREPARE,
+    VARIATIONAL,
+    VELOCITIES,
+    AssemblyBodies,
+    Engine,
+    adaptive_steps,
+    lazy_work,
+)
 from limberjack.methods.adaptive.view_metric import PERIOD, levers, view_numbers
+from limberjack.methods.momentum_steppers import spring_rates, stiff_springs
 from limberjack.methods.stepper import Forces, Stepper
-from limberjack.model.arrays import LINK, SPAN, Drives
+from limberjack.model.arrays import DOF, LINK, SPAN, Drives
 from limberjack.model.joints import FREE
 from limberjack.model.model import Model
 from limberjack.reduced.assembly_tree import TREE_COLUMNS, WEIGHT, Assembly, new_assembly, new_coefficients
@@ -34,6 +44,7 @@ from limberjack.reduced.constraint_set import ConstraintSet, Grip
 from limberjack.reduced.forces import Wrenches, new_spring_work, no_wrenches
 from limberjack.reduced.momentum import new_momentum_targets
 from limberjack.reduced.step import IMPLICIT, INTEGRATORS, RK4, new_buffers
+from limberjack.reduced.variational import COUNTS, Carried, new_carried, new_variational_work
 
 __all__ = ["AdaptiveStepper", "limits_of", "tree_options", "with_wrenches", "wrench_links"]
 
@@ -109,6 +120,16 @@ def tree_options(model: Model, options: Adaptive) -> dict[str, Any]:
     return {}
 
 
+def _fits(arrays: dict[str, np.ndarray], carried: Carried) -> bool:
+    """Return whether what was carried has the columns it must have, and not too many rows."""
+    return all(
+        arrays[name].shape[1:] == room.shape[1:] and len(arrays[name]) <= len(room)
+        for name, room in (
+            ("list_momentum", carried.momentum), ("list_history", carried.history.T), ("list_clock", carried.clock),
+        )
+    )  # fmt: skip
+
+
 class AdaptiveStepper(Stepper):
     """The running side of `Adaptive`."""
 
@@ -121,19 +142,24 @@ class AdaptiveStepper(Stepper):
             raise ModelError(f'model "{model.name}" has no joints to choose from: method "adaptive" needs at least one')
         self._joints = int(counted.sum())
         self.assembly = new_assembly(links, **tree_options(model, options))
-        self.q, self.qd = model.q0.copy(), model.qd0.copy()
+        self.q, self._qd = model.q0.copy(), model.qd0.copy()
         tree, nv = self.assembly, model.nv
         places, nb = new_link_map(model, tree), len(tree.body_link)
         others = places._replace(cluster=places.cluster.copy(), pose=places.pose.copy())
         co = new_coefficients(links, tree, nb + min(nb, rg.MOST_CACHED))
-        self._code = INTEGRATORS.index(options.integrator)
+        self._code = (*INTEGRATORS, "variational", "projected").index(options.integrator)
+        self._spring_rates = spring_rates(model)
+        step_work = lazy_work(links, n)
+        springs = new_spring_work(links, a.springs)
         self._engine = Engine(
             AssemblyBodies(tree.body_link, tree.share, tree.roots), co, places, others, np.zeros(nv),
-            lazy_work(links, 0), lazy_work(links, n), lazy_work(links, n), new_buffers(model.nq, nv),
+            lazy_work(links, 0), lazy_work(links, n), step_work, new_buffers(model.nq, nv),
             new_momentum_targets(links, np.zeros(SPAN, np.int64), False), np.zeros(SPAN, np.int64),
             limits_of(model, tree, options, self._joints),
             rg.new_regions(tree, n, nv, co.own.shape[1] - WEIGHT), np.zeros(model.nq), np.zeros(nv), self.q.copy(),
-            self.qd.copy(), np.zeros(nv),
+            self._qd.copy(), np.zeros(nv), new_variational_work(links, step_work, springs, True),
+            new_carried(links, len(tree.roots)), new_carried(links, len(tree.roots)), np.zeros(COUNTS, np.int64),
+            np.ones(1, np.int64),
         )  # fmt: skip
         # the table holds the tree: its own arrays are views of that from here on
         columns = {name: co.table[:, k] for k, name in enumerate(TREE_COLUMNS)}
@@ -142,13 +168,20 @@ class AdaptiveStepper(Stepper):
         self._wrenches: Wrenches = no_wrenches()
         self._call: Any = adaptive_steps
         self._body, self._trial = new_hybrid_body(model, 0), new_hybrid_body(model, 0)
-        self._pull, self._aside = new_spring_work(links, a.springs), new_spring_work(links, a.springs)
+        self._pull, self._aside = springs, new_spring_work(links, a.springs)
         self._dirty, self._dt = True, 0.0
         self._places: ClusterPoses | None = None
         self._stale = np.zeros(2 * len(tree.body_link), np.uint8)
         self._fill_weights(None)
         self._start_region(np.zeros(len(self._stale), bool))
         self._fresh = True
+
+    @property
+    def qd(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """(nv,) velocities at q."""
+        if self._engine.current[0] == 0:
+            self._advance(0, self._dt, VELOCITIES)
+        return self._qd
 
     @property
     def active(self) -> np.ndarray:
@@ -184,6 +217,7 @@ class AdaptiveStepper(Stepper):
         """Take up to n steps; see `Stepper`."""
         if self._dirty or dt != self._dt or self._fresh:
             self._take_edits(dt, forces)
+        self._engine.counts[:] = 0
         if not self._functions:
             return self._advance(n, dt)
         taken = 0
@@ -200,8 +234,9 @@ class AdaptiveStepper(Stepper):
     def _advance(self, n: int, dt: float, todo: int = 0) -> tuple[int, int]:
         a, e = self._model.arrays, self._engine
         taken, status = self._call(
-            a.links, self._drives, a.springs, n, self._code, 2 if self._code == RK4 else 1, dt, self._wrenches,
-            self._stale, todo, e, self._trial, self._pull, self._aside, self._body, self.q, self.qd,
+            a.links, self._drives, a.springs, n, self._code, 2 if self._code == RK4 else 1, dt,
+            stiff_springs(self._spring_rates, dt), self._wrenches, self._stale, todo, e, self._trial, self._pull,
+            self._aside, self._body, self.q, self._qd,
         )  # fmt: skip
         if self._call is adaptive_steps:
             self._call = entry(adaptive_steps)
@@ -239,13 +274,13 @@ class AdaptiveStepper(Stepper):
 
     def _take_edits(self, dt: float, forces: Forces) -> None:
         """Compare what users see with the engine's own and bring the regions up to date."""
-        e, tree = self._engine, self.assembly
+        e, tree, qd = self._engine, self.assembly, self.qd
         links, n = self._model.arrays.links, len(self._model.arrays.links.parent)
         active = self.active_links()
         of_dof = np.repeat(np.arange(n), links.dof)
         of_q = np.repeat(np.arange(n), np.diff(np.append(links.q_start, len(self.q))))
         moved = np.unique(of_q[self.q != e.q])
-        sped = np.unique(of_dof[self.qd != e.qd])
+        sped = np.unique(of_dof[qd != e.qd])
         pushed = [of_dof[forces.tau != e.tau]]
         for places, name in ((self._drives.place, "scalar"), (self._drives.ball_place, "ball")):
             differs = (getattr(forces.drives, name) != getattr(self._drives, name)).any(axis=1)
@@ -253,8 +288,8 @@ class AdaptiveStepper(Stepper):
             getattr(self._drives, name)[:] = getattr(forces.drives, name)
         driven = np.unique(np.concatenate(pushed))
         pulled = wrench_links(self._wrenches, forces.wrenches)
-        e.q[:], e.qd[:], e.tau[:] = self.q, self.qd, forces.tau
-        implicit = self._code == IMPLICIT
+        e.q[:], e.qd[:], e.tau[:] = self.q, qd, forces.tau
+        implicit = self._code == IMPLICIT or self._code >= VARIATIONAL
         whole = self._fresh or (implicit and dt != self._dt)
         if self._fresh or dt != self._dt:
             self._set_period(dt)
@@ -402,7 +437,32 @@ class AdaptiveStepper(Stepper):
             "weight": e.co.own[:, WEIGHT:].copy(), "velocity_weight": g.velocity_weight.copy(),
             **{f"drives.{k}": v.copy() for k, v in self._drives._asdict().items()},
             **{f"wrenches.{k}": v.copy() for k, v in self._wrenches._asdict().items()},
+            **self._carried_arrays(),
         }  # fmt: skip
+
+    def _carried_arrays(self) -> dict[str, np.ndarray]:
+        """Return what the clusters carry from step to step."""
+        if self._code < VARIATIONAL:
+            return {}
+        carried, whole = self._engine.carried, self._body.whole
+        return {
+            "list_momentum": carried.momentum[: whole[LINK + 1]].copy(),
+            "list_history": carried.history[:, : whole[DOF + 1]].T.copy(),
+            "list_clock": carried.clock[: self._blocks_used()].copy(),
+        }
+
+    def _set_carried_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set what `_carried_arrays` returned, for the hybrid body of that time."""
+        if self._code < VARIATIONAL or "list_clock" not in arrays:
+            return
+        carried = self._engine.carried
+        for name, target in (
+            ("list_momentum", carried.momentum), ("list_history", carried.history.T), ("list_clock", carried.clock),
+        ):  # fmt: skip
+            target[: len(arrays[name])] = arrays[name]
+
+    def _blocks_used(self) -> int:
+        return int(self._body.count[0])
 
     def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """Set what `state_arrays` returned; all coefficients are computed again, from the same numbers."""
@@ -426,6 +486,7 @@ class AdaptiveStepper(Stepper):
             nb = len(self.assembly.body_link)
             self._stale[nb:] = 1 - g.active_region[nb:]
             self._prepare(leaves=True)
+            self._set_carried_arrays(arrays)
 
     def _check_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """Refuse regions and indices that would lead a kernel out of its arrays: files may contain anything."""
@@ -438,6 +499,7 @@ class AdaptiveStepper(Stepper):
             (inside >= nb).all() and active[up[up >= 0]].all() and 0.0 <= float(arrays["dt"][0]) <= 1.0
             and ((wrenches >= 0) & (wrenches < n)).all() and arrays["wrenches.data"].shape == (len(wrenches), 9)
             and np.array_equal(arrays["drives.place"], self._drives.place)
+            and (self._code < VARIATIONAL or _fits(arrays, self._engine.carried))
             and np.array_equal(arrays["drives.ball_place"], self._drives.ball_place)
         )  # fmt: skip
         if not fits:
@@ -446,7 +508,8 @@ class AdaptiveStepper(Stepper):
     def stats(self) -> dict[str, Any]:
         """Return what the last step and the last region update did."""
         g, c, x = self._engine.regions, self._engine.regions.counts, self._engine.regions.numbers
-        return {
+        words = ("substeps", "evaluations", "halved", "projected") if self._code >= VARIATIONAL else ()
+        return dict(zip(words, map(int, self._engine.counts), strict=False)) | {
             "nodes": int(self._body.whole[LINK + 1]),
             "active_joints": int(c[rg.JOINTS]),
             "joints": self._joints,

@@ -80,7 +80,7 @@ class View:
 
 METRICS = ("joints", "mass")
 TREES = ("balanced", "forces")
-INTEGRATORS = ("semi_implicit", "euler", "implicit", "rk4")
+INTEGRATORS = ("semi_implicit", "euler", "implicit", "rk4", "variational", "projected")
 
 Weight = float | np.ndarray | Sequence[Sequence[float]] | Callable[[Any], Any]
 
@@ -111,7 +111,7 @@ class Adaptive(Method):
             forces cost less and joints become active sooner; or a function of the model that returns names of joints in
             the order the tree is cut at.
         force_bodies: names of bodies for tree="forces".
-        integrator: "semi_implicit", "euler" (the paper's), "implicit" or "rk4".
+        integrator: "semi_implicit", "euler" (the paper's), "implicit", "rk4", "variational" or "projected".
     """
 
     name: ClassVar[str] = "adaptive"
@@ -173,7 +173,8 @@ class Adaptive(Method):
         # springs alone have a solver of their own, which is implicit across them too
         if not has_contacts and not needs_rows(model, ignored):
             return AdaptiveStepper(model, self, ignored)
-        constraint_set = ConstraintSet(model, ignored, implicit=self.integrator == "implicit")
+        implicit = self.integrator in ("implicit", "variational", "projected")
+        constraint_set = ConstraintSet(model, ignored, implicit=implicit)
         if has_contacts:
             return ContactAdaptiveStepper(model, self, constraint_set, ignored)
         return ConstrainedAdaptiveStepper(model, self, constraint_set)

@@ -21,7 +21,8 @@ from limberjack.methods.adaptive.hybrid_body import trimmed
 from limberjack.methods.adaptive.method import AdaptiveStepper, with_wrenches
 from limberjack.methods.adaptive.options import Adaptive
 from limberjack.methods.adaptive.poses import locate
-from limberjack.methods.adaptive.step import SCATTER, UPDATE
+from limberjack.methods.adaptive.step import SCATTER, UPDATE, VARIATIONAL, VELOCITIES
+from limberjack.methods.momentum_steppers import stiff_springs
 from limberjack.methods.stepper import Forces, Stepper
 from limberjack.model.arrays import COORDINATE, DOF
 from limberjack.model.model import Model
@@ -30,6 +31,8 @@ from limberjack.reduced.constraint_set import ConstraintSet, Grip
 from limberjack.reduced.forces import Wrenches
 from limberjack.reduced.rows import LINK_END, LINK_START, PAIR_END, PAIR_START, paths
 from limberjack.reduced.step import RK4
+from limberjack.reduced.variational import ITERATIONS, External
+from limberjack.reduced.variational_rows import RowSet, constrained_velocities_at, take_variational_row_steps
 from limberjack.spatial.frames import compose
 
 __all__ = ["ConstrainedAdaptiveStepper"]
@@ -85,18 +88,20 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         if self._dirty or dt != self._dt or self._fresh:
             self._take_edits(dt, forces)
             self._table = None
+        self._engine.counts[:] = 0
         if n == 0:
             # nothing moves and no update is taken, but all is compiled
             self._map_to_clusters(self._wrenches, self._engine.tau.copy())
             self._take(0, dt, time)
             self._table = None
-        counts, taken = self._engine.regions.counts, 0
+        counts, taken, self._time = self._engine.regions.counts, 0, time
         while taken < n:
             if counts[rg.UNTIL] <= 0 or self._table is None:
                 self._update(dt)
             m = int(min(n - taken, max(counts[rg.UNTIL], 1)))
             done, status = self._take(m, dt, time + taken * dt)
             taken += done
+            self._time = time + taken * dt
             counts[rg.UNTIL] -= done
             if status:
                 self._advance(0, dt, SCATTER)
@@ -110,6 +115,7 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         own, tau, counts = self._wrenches, self._engine.tau.copy(), self._engine.regions.counts
         mapped = self._table is not None
         if counts[rg.UNTIL] <= 0:
+            self._derive_velocities()
             if self._functions:
                 self._fill_weights(self._functions)
             mapped, changes = mapped and counts[rg.EDITED] == 0, int(counts[rg.CHANGED])
@@ -210,13 +216,11 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         """Take n steps of the hybrid body with its rows."""
         start = self._state()
         taken, status = self._take_all(n, dt, time)
-        while status == Status.MORE_ROWS:
+        while status in (Status.MORE_ROWS, Status.MORE_CONTACTS):
             self._restore(start)
-            current = {name: getattr(self._constraint, name) for name in ("blocks", "pair_links", "path", "stop")}
-            self.constraint_set.grow()
-            self._constraint = self.constraint_set.constraint._replace(**current)
+            self._make_room(status)
             taken, status = self._take_all(n, dt, time)
-        if taken < n and len(self._spans) > 1:
+        if taken < n and (len(self._spans) > 1 or self._code >= VARIATIONAL):
             # One block failed: all go back and take the steps that every block can.
             self._restore(start)
             self._take_all(taken, dt, time)
@@ -227,6 +231,13 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
     def _take_all(self, n: int, dt: float, time: float) -> tuple[int, int]:
         """Take n steps with every block; after a failure they may be at different steps."""
         body, e, substeps = self._body, self._engine, 2 if self._code == RK4 else 1
+        if self._code >= VARIATIONAL:
+            return self._done(
+                take_variational_row_steps(
+                    self._links, self._external(dt), self._row_set(), self._spans, e.span, self._iterations(), n, dt,
+                    time, e.variational, e.carried, body.q, body.qd, e.counts,
+                )
+            )  # fmt: skip
         taken, status, _ = take_constrained_steps(
             self._links, self._cut_drives, body.springs, self._table, self.constraint_set.own, self._spans, 0,
             len(self._spans), e.span, self._code, n, substeps, dt / substeps, time, body.tau, self._cluster_wrenches,
@@ -234,13 +245,65 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         )  # fmt: skip
         return int(taken), int(status)
 
+    def _iterations(self) -> int:
+        return ITERATIONS if self._code == VARIATIONAL else 0
+
+    def _external(self, dt: float) -> External:
+        body = self._body
+        stiff = stiff_springs(self._spring_rates, dt)
+        return External(self._cut_drives, body.springs, stiff, body.tau, self._cluster_wrenches)
+
+    def _row_set(self) -> RowSet:
+        assert self._table is not None
+        return RowSet(self._table, self.constraint_set.own, self._constraint)
+
+    def _done(self, result: tuple[int, int]) -> tuple[int, int]:
+        """Take note that the momenta are ahead of the velocities."""
+        if result[0] > 0:
+            self._engine.current[0] = 0
+        return int(result[0]), int(result[1])
+
+    @property
+    def qd(self) -> np.ndarray:
+        """(nv,) velocities at q."""
+        if self._engine.current[0] == 0:
+            self._derive_velocities()
+            self._advance(0, self._dt, VELOCITIES)
+        return self._qd
+
+    def _derive_velocities(self, whole: bool = False) -> None:
+        """Fill qd of the hybrid body; with `whole`, in work arrays for all clusters."""
+        e, body = self._engine, self._body
+        if e.current[0] != 0 or self._table is None:
+            return
+        while (
+            constrained_velocities_at(
+                self._links, self._external(self._dt), self._row_set(), self._spans, e.span, self._time, whole,
+                e.variational, e.carried, body.q, body.qd,
+            ) == Status.MORE_ROWS
+        ):  # fmt: skip
+            self._grow_rows()
+        e.current[0] = 1
+
+    def _make_room(self, status: int) -> None:
+        """Grow what a status says is too small."""
+        if status == Status.MORE_ROWS:
+            self._grow_rows()
+
+    def _grow_rows(self) -> None:
+        """Make room for more rows at once."""
+        current = {name: getattr(self._constraint, name) for name in ("blocks", "pair_links", "path", "stop")}
+        self.constraint_set.grow()
+        self._constraint = self.constraint_set.constraint._replace(**current)
+
     def _state(self) -> dict[str, np.ndarray]:
         """Return what steps change of the hybrid body and its rows."""
         constraint, nv, nq = self._constraint, int(self._body.whole[DOF + 1]), int(self._body.whole[COORDINATE + 1])
         return {
             "q": self._body.q[:nq].copy(), "qd": self._body.qd[:nv].copy(), "near": constraint.near.copy(),
             "compounds": constraint.state[self.constraint_set.table.compound[:, 0], COORDINATES:ROWS],
-        }  # fmt: skip
+            "current": self._engine.current.copy(),
+        } | self._carried_arrays()  # fmt: skip
 
     def _restore(self, start: dict[str, np.ndarray]) -> None:
         """Return to what `_state` gave."""
@@ -248,6 +311,11 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         self._body.q[: len(start["q"])], self._body.qd[: len(start["qd"])] = start["q"], start["qd"]
         constraint.near[:] = start["near"]
         constraint.state[self.constraint_set.table.compound[:, 0], COORDINATES:ROWS] = start["compounds"]
+        self._engine.current[:] = start["current"]
+        self._set_carried_arrays(start)
+
+    def _blocks_used(self) -> int:
+        return len(self.constraint_set.spans)
 
     # Rows as known forces
 
@@ -284,12 +352,14 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
 
     def grab(self, grip: Grip) -> Stepper:
         """Add a grip; see `Stepper`."""
+        self._restart()
         self.constraint_set.grips.append(grip)
         self.reset_grips()
         return self
 
     def release(self, grip: Grip) -> Stepper:
         """Remove a grip."""
+        self._restart()
         self.constraint_set.grips.remove(grip)
         self.reset_grips()
         return self
@@ -304,6 +374,7 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
 
     def reset_grips(self) -> None:
         """Set up the rows of all grips again; the next step begins with an update."""
+        self._restart()
         self.constraint_set.build()
         self._prepare_rows()
         self._engine.regions.counts[rg.UNTIL], self._engine.regions.counts[rg.CHECK] = 0, 1
@@ -313,8 +384,15 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         super().invalidate()
         self._table = None
 
+    def _restart(self) -> None:
+        """Move on from the velocities at the poses: blocks may become other ones."""
+        self.qd  # noqa: B018 - reading derives them
+        self._engine.carried.clock[:] = 0.0
+
     def loop_forces(self, name: str) -> np.ndarray:
         """Return the forces applied to a loop joint, to be written."""
+        if name not in self.constraint_set.pushed:
+            self._restart()
         forces, new = self.constraint_set.push(name)
         if new:
             self._prepare_rows()
@@ -352,8 +430,9 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
 
     def take_over(self, other: AdaptiveStepper) -> None:
         """Go on from the state of another stepper of the same model."""
-        self.q[:], self.qd[:] = other.q, other.qd
+        self.q[:], self._qd[:] = other.q, other.qd
         self.set_state_arrays(other.state_arrays())
+        self._engine.carried.clock[:] = 0.0
 
     def stats(self) -> dict[str, Any]:
         """Return what `AdaptiveStepper` does, and what the rows did."""
