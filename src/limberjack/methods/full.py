@@ -37,7 +37,7 @@ class Full(Method):
     )
     verbs: ClassVar[frozenset[str]] = frozenset({"grab", "impulse"})
 
-    integrator: str = "semi_implicit"
+    integrator: str = "variational"
     substeps: int | None = None
     threads: int = 1
 

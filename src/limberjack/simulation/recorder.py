@@ -22,20 +22,17 @@ class Frames:
 
     def __init__(self, sim: Any) -> None:
         self._sim = sim
-        self._times: list[float] = []
-        self._q: list[np.ndarray] = []
-        self._qd: list[np.ndarray] = []
+        self._frames: list[tuple[float, np.ndarray, np.ndarray]] = []
         self.add()
 
     def add(self) -> None:
-        """Record the state of now."""
-        self._times.append(self._sim.time)
-        self._q.append(self._sim.q)
-        self._qd.append(self._sim.qd)
+        """Record the state of now: all of it or, when interrupted, nothing."""
+        self._frames.append((self._sim.time, self._sim.q, self._sim.qd))
 
     def trajectory(self) -> Trajectory:
         """Return what was recorded."""
-        return Trajectory(self._sim.model, np.array(self._times), np.array(self._q), np.array(self._qd))
+        times, q, qd = zip(*self._frames, strict=True)
+        return Trajectory(self._sim.model, np.array(times), np.array(q), np.array(qd))
 
 
 class Bar:

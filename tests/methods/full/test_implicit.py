@@ -26,7 +26,7 @@ def test_stiff_springs_are_stable():
     """At a step where semi_implicit is lost, implicit loses energy only, and comes to rest."""
     dt, model = 5e-3, stiff()
     with pytest.raises(lj.Diverged):
-        lj.Simulation(model, "full", dt=dt).step(2000)
+        lj.Simulation(model, lj.Full(integrator="semi_implicit"), dt=dt).step(2000)
     sim = lj.Simulation(model, lj.Full(integrator="implicit"), dt=dt)
     energies = [sim.energy().total]
     for _ in range(50):
@@ -94,7 +94,7 @@ def test_stiff_motors_hold():
     builder.add_joint_hinge("h", "world", "a", motor=lj.Motor(kp=1e6, kd=100.0, target=0.7))
     model = builder.build()
     with pytest.raises(lj.Diverged):
-        lj.Simulation(model, "full", dt=1e-2).step(1000)
+        lj.Simulation(model, lj.Full(integrator="semi_implicit"), dt=1e-2).step(1000)
     sim = lj.Simulation(model, lj.Full(integrator="implicit"), dt=1e-2)
     sim.step(1000)
     assert sim.joint("h").q == pytest.approx(0.7, abs=1e-9)

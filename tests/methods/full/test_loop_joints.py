@@ -189,7 +189,7 @@ def test_loop_balls_are_driven_like_tree_joints(rng):
 
 
 def test_stiff_springs_beside_loops_are_implicit():
-    """With a loop in the model, a stiff spring taken implicitly is stable where the explicit step gains energy."""
+    """With a loop in the model, a stiff spring taken implicitly, as by default, is stable where the explicit step gains energy."""
 
     def model():
         builder = lj.Builder.from_spec(four_bar("C").spec)
@@ -199,13 +199,14 @@ def test_stiff_springs_beside_loops_are_implicit():
 
     sim = lj.Simulation(model(), lj.Full(integrator="implicit"), dt=5e-3, q=[1.0, -1.0, 1.0])
     first = sim.energy().total
-    explicit = lj.Simulation(model(), dt=5e-3, q=[1.0, -1.0, 1.0])
+    explicit = lj.Simulation(model(), lj.Full(integrator="semi_implicit"), dt=5e-3, q=[1.0, -1.0, 1.0])
     explicit.step(400)
     assert explicit.energy().total > first
-    sim.step(400)
-    assert sim.energy().total < first and max(sim.joint_error()) < 1e-10
-    sim.step(4000)
-    assert np.abs(sim.qd).max() < 1e-6
+    for one in (sim, lj.Simulation(model(), dt=5e-3, q=[1.0, -1.0, 1.0])):
+        one.step(400)
+        assert one.energy().total < first and max(one.joint_error()) < 1e-10
+        one.step(4000)
+        assert np.abs(one.qd).max() < 1e-6
 
 
 def swinging():

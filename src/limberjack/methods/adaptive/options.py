@@ -132,7 +132,7 @@ class Adaptive(Method):
     error_bounded: bool = False
     tree: str | Callable[[Model], Sequence[str]] = "balanced"
     force_bodies: Sequence[str] = ()
-    integrator: str = "semi_implicit"
+    integrator: str = "variational"
 
     def __post_init__(self) -> None:
         if isinstance(self.budget, str) or (self.budget is not None and np.ndim(self.budget) > 1):
