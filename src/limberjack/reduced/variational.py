@@ -79,6 +79,9 @@ MOST_SUBSTEPS = 64
 # Iterations end when the last changed no coordinate by more than ENOUGH [rad or m]; a substep whose last one changes
 # more than LOST is halved.
 ENOUGH, LOST, ITERATIONS, HALVINGS = 1e-4, 1e-3, 4, 6
+# A gyroscopic torque is left out where the square of its change of the angular momentum, over that, is below this: it
+# turns about one of its principal axes.
+NO_TORQUE = 1e-24
 # A number beyond this counts as no longer finite.
 HUGE = 1e150
 # Columns of a clock: times of the last three half steps, time of the pose, length of the last substep, number of half
@@ -94,7 +97,9 @@ KNOWN = W
 class Carried(NamedTuple):
     """What a step passes to the next; n links, nv dofs, k blocks."""
 
-    momentum: np.ndarray  # (n, 8) angular about the com, linear; world axes, after a projected substep the link's
+    # (n, 8) angular momentum about the com, linear momentum, world axes; after a projected substep the angular velocity
+    # in the axes of the link, velocity of the com
+    momentum: np.ndarray
     history: np.ndarray  # (3, nv) velocities of the last half steps, latest first
     clock: np.ndarray  # (k, CLOCK)
 
@@ -116,6 +121,7 @@ class VariationalWork(NamedTuple):
     springs: SpringWork
     ahead: np.ndarray  # (n, column + 12) poses at the end of the step: columns of R, origin in the fourth places
     column: int  # where they begin: 0, or R where rows are evaluated there
+    moved: np.ndarray  # (n, 4) displacement of the origins from the start to the end of the step
     q: np.ndarray  # (nq,) coordinates at the end or in the middle of the step
     qd: np.ndarray  # (nv,) the iterate
     sines: np.ndarray  # (nq,) of q
@@ -160,7 +166,8 @@ def new_variational_work(links: Links, work: Work, springs: SpringWork, rows: bo
     turns = np.zeros(nv)
     set_turns(links, np.int64(0), np.int64(len(links.parent)), turns)
     return VariationalWork(
-        work, springs, np.zeros((n, R + 16 if rows else 12)), R if rows else 0, np.zeros(nq), np.zeros(nv),
+        work, springs, np.zeros((n, R + 16 if rows else 12)), R if rows else 0, np.zeros((n, 4)),
+        np.zeros(nq), np.zeros(nv),
         np.zeros(nq), np.zeros(nq), np.zeros((nv, 6)), np.zeros(nv), turns, np.zeros((n, 6)),
         *(np.zeros(nv) for _ in range(5)),
     )  # fmt: skip
@@ -168,7 +175,11 @@ def new_variational_work(links: Links, work: Work, springs: SpringWork, rows: bo
 
 @outlined
 def _other_pose(links, i, q, still, sines, cosines, rows, c, subspace):
-    """Fill the pose of a link that is not on a hinge in columns c .. of its row, and its columns of S."""
+    """Fill the pose of a link that is not on a hinge in columns c .. of its row, and its columns of S.
+
+    Returns:
+        the offset of its origin from its parent's.
+    """
     t, kind, iq, iv, p = links.placement, links.kind[i], links.q_start[i], links.v_start[i], links.parent[i]
     r, px, py, pz = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), 0.0, 0.0, 0.0
     if p >= 0:
@@ -205,6 +216,7 @@ def _other_pose(links, i, q, still, sines, cosines, rows, c, subspace):
     rows[i, c], rows[i, c + 1], rows[i, c + 2], rows[i, c + 3] = r[0], r[3], r[6], px + dx
     rows[i, c + 4], rows[i, c + 5], rows[i, c + 6], rows[i, c + 7] = r[1], r[4], r[7], py + dy
     rows[i, c + 8], rows[i, c + 9], rows[i, c + 10], rows[i, c + 11] = r[2], r[5], r[8], pz + dz
+    return dx, dy, dz
 
 
 @inner
@@ -246,40 +258,56 @@ def _momentum(g, i, x, y, z, dx, dy, dz, e):
 
 
 @inner
-def _store_momentum(g, i, x, y, z, n, f, own, momentum):
-    """Keep the momentum (n; f) about the origin of link i: angular about its com, in its own axes for `own`."""
+def _com(g, i, x, y, z):
+    """Return the com of link i from its origin, world axes."""
     m = g[i, 9]
-    h = add(add(scale(g[i, 6], x), scale(g[i, 7], y)), scale(g[i, 8], z))
-    l = sub(n, cross4(scale(1.0 / m if m > 0.0 else 0.0, h), f))  # noqa: E741
-    store4(momentum, i, 0, pack(dot4(x, l), dot4(y, l), dot4(z, l)) if own else l)
+    s = 1.0 / m if m > 0.0 else 0.0
+    return add(add(scale(s * g[i, 6], x), scale(s * g[i, 7], y)), scale(s * g[i, 8], z))
+
+
+@inner
+def _store_momentum(g, i, x, y, z, n, f, momentum):
+    """Store the momentum (n; f) about the origin of link i.
+
+    About its com: that of a free link is constant, wherever it moves.
+    """
+    store4(momentum, i, 0, sub(n, cross4(_com(g, i, x, y, z), f)))
     store4(momentum, i, 4, f)
 
 
 @inner
-def _turned(g, i, x, y, z, h, momentum):
-    """Return an angular momentum given in the axes of link i in those of the world, after its own torque for h.
+def _store_velocity(g, i, x, y, z, spin, e, momentum):
+    """Store angular velocity and velocity of the com of link i, whose origin moves with e."""
+    store4(momentum, i, 0, pack(dot4(x, spin), dot4(y, spin), dot4(z, spin)))
+    store4(momentum, i, 4, add(e, cross4(spin, _com(g, i, x, y, z))))
 
-    I w' + h w' x I w' = I w, one Newton step from w: the implicit step, from which energy can only fall.
+
+@inner
+def _turned(g, i, x, y, z, h, spin):
+    """Return the angular momentum about the com, world axes, of link i after its own torque has acted for h.
+
+    Its angular velocity w is given in its axes. I w' + h w' x I w' = I w, one Newton step from w: the implicit step,
+    from which energy can only fall.
     """
-    lx, ly, lz = lane(momentum, 0), lane(momentum, 1), lane(momentum, 2)
+    wx, wy, wz = lane(spin, 0), lane(spin, 1), lane(spin, 2)
     m, cx, cy, cz = g[i, 9], g[i, 6], g[i, 7], g[i, 8]
     s = 1.0 / m if m > 0.0 else 0.0
     xx, yy, zz = g[i, 0] - s * (cy * cy + cz * cz), g[i, 1] - s * (cx * cx + cz * cz), g[i, 2] - s * (cx * cx + cy * cy)
     xy, xz, yz = g[i, 3] + s * cx * cy, g[i, 4] + s * cx * cz, g[i, 5] + s * cy * cz
-    wx, wy, wz, good = _solve_3(xx, xy, xz, xy, yy, yz, xz, yz, zz, lx, ly, lz)
+    lx, ly, lz = xx * wx + xy * wy + xz * wz, xy * wx + yy * wy + yz * wz, xz * wx + yz * wy + zz * wz
+    tx, ty, tz = h * (wy * lz - wz * ly), h * (wz * lx - wx * lz), h * (wx * ly - wy * lx)
+    if tx * tx + ty * ty + tz * tz <= NO_TORQUE * (lx * lx + ly * ly + lz * lz):
+        return add(add(scale(lx, x), scale(ly, y)), scale(lz, z))
+    # rows of I + h ([w] I - [I w])
+    a = xx + h * (wy * xz - wz * xy), xy + h * (wy * yz - wz * yy + lz), xz + h * (wy * zz - wz * yz - ly)
+    b = xy + h * (wz * xx - wx * xz - lz), yy + h * (wz * xy - wx * yz), yz + h * (wz * xz - wx * zz + lx)
+    c = xz + h * (wx * xy - wy * xx + ly), yz + h * (wx * yy - wy * xy - lx), zz + h * (wx * yz - wy * xz)
+    dx, dy, dz, good = _solve_3(a[0], a[1], a[2], b[0], b[1], b[2], c[0], c[1], c[2], tx, ty, tz)
     if good:
-        # rows of I + h ([w] I - [I w])
-        a = xx + h * (wy * xz - wz * xy), xy + h * (wy * yz - wz * yy + lz), xz + h * (wy * zz - wz * yz - ly)
-        b = xy + h * (wz * xx - wx * xz - lz), yy + h * (wz * xy - wx * yz), yz + h * (wz * xz - wx * zz + lx)
-        c = xz + h * (wx * xy - wy * xx + ly), yz + h * (wx * yy - wy * xy - lx), zz + h * (wx * yz - wy * xz)
-        tx, ty, tz = h * (wy * lz - wz * ly), h * (wz * lx - wx * lz), h * (wx * ly - wy * lx)
-        dx, dy, dz, good = _solve_3(a[0], a[1], a[2], b[0], b[1], b[2], c[0], c[1], c[2], tx, ty, tz)
-        if good:
-            vx, vy, vz = wx - dx, wy - dy, wz - dz
-            kx, ky, kz = xx * vx + xy * vy + xz * vz, xy * vx + yy * vy + yz * vz, xz * vx + yz * vy + zz * vz
-            before, after = lx * wx + ly * wy + lz * wz, kx * vx + ky * vy + kz * vz
-            if after <= before:
-                lx, ly, lz = kx, ky, kz
+        vx, vy, vz = wx - dx, wy - dy, wz - dz
+        kx, ky, kz = xx * vx + xy * vy + xz * vz, xy * vx + yy * vy + yz * vz, xz * vx + yz * vy + zz * vz
+        if kx * vx + ky * vy + kz * vz <= lx * wx + ly * wy + lz * wz:
+            lx, ly, lz = kx, ky, kz
     return add(add(scale(lx, x), scale(ly, y)), scale(lz, z))
 
 
@@ -301,61 +329,136 @@ def _solve_3(a, b, c, d, e, f, g, h, i, x, y, z):
 
 
 @inner
+def _place(links, i, q, still, work):
+    """Fill R, O, D, J, h and S of row i at q; return the axes of the link, its offset from its parent and m c."""
+    rows, g = work.rows, links.inertia
+    if links.kind[i] == HINGE:
+        k = links.q_start[i]
+        x, y, z, d = _hinge_pose(links, i, work.sines[k], work.cosines[k], rows, R)
+    else:
+        dx, dy, dz = _other_pose(links, i, q, still, work.sines, work.cosines, rows, R, work.subspace)
+        x, y, z, d = load4(rows, i, R), load4(rows, i, R + 4), load4(rows, i, R + 8), pack(dx, dy, dz)
+    store4(rows, i, D, d)
+    hx = add(add(scale(g[i, 6], x), scale(g[i, 7], y)), scale(g[i, 8], z))
+    # J = R S R^T by columns
+    s0 = add(add(scale(g[i, 0], x), scale(g[i, 3], y)), scale(g[i, 4], z))
+    s1 = add(add(scale(g[i, 3], x), scale(g[i, 1], y)), scale(g[i, 5], z))
+    s2 = add(add(scale(g[i, 4], x), scale(g[i, 5], y)), scale(g[i, 2], z))
+    store4(rows, i, J, add(add(mul(s0, at(x, 0)), mul(s1, at(y, 0))), mul(s2, at(z, 0))))
+    store4(rows, i, J + 4, add(add(mul(s0, at(x, 1)), mul(s1, at(y, 1))), mul(s2, at(z, 1))))
+    store4(rows, i, J + 8, add(add(mul(s0, at(x, 2)), mul(s1, at(y, 2))), mul(s2, at(z, 2))))
+    rows[i, J + 3], rows[i, J + 7], rows[i, J + 11] = lane(hx, 0), lane(hx, 1), lane(hx, 2)
+    return x, y, z, d, hx
+
+
+@inner
+def _incoming(g, i, x, y, z, hx, turning, momentum):
+    """Return the momentum that link i brings to its pose, about its origin."""
+    l, p = load4(momentum, i, 0), load4(momentum, i, 4)  # noqa: E741
+    if turning > 0.0:
+        return add(_turned(g, i, x, y, z, turning, l), cross4(hx, p)), scale(g[i, 9], p)
+    m = g[i, 9]
+    return add(l, cross4(scale(1.0 / m if m > 0.0 else 0.0, hx), p)), p
+
+
+@inner
+def _store_known(g, i, h, w, gravity, hx, n, f, column, rows):
+    """Fill `column` of row i: the momentum (n; f) it brings, and gravity for a time w, as forces over h; return it."""
+    known_n = sub(cross4(hx, scale(-w / h, gravity)), scale(1.0 / h, n))
+    known_f = sub(scale(-g[i, 9] * w / h, gravity), scale(1.0 / h, f))
+    store4(rows, i, column, known_n)
+    store4(rows, i, column + 4, known_f)
+    return known_n, known_f
+
+
+@inner
 def begin(links, span, q, still, h, w, turning, momentum, work):
     """Fill R, O, D, J, h, m, S of the rows at q, and in KNOWN what is known of the bias force of a substep h.
 
     Known are the momentum carried and gravity, whose impulse acts for a time w. After a projected substep of length
-    `turning` angular momenta stand in the axes of their links and are turned by their own gyroscopic torque.
+    `turning` velocities are carried, and turned by the link's own gyroscopic torque.
     """
     rows, g = work.rows, links.inertia
     gravity = pack(links.gravity[0], links.gravity[1], links.gravity[2])
     sincos_all(span[COORDINATE], span[COORDINATE + 1], q, work.sines, work.cosines)
     for i in range(span[LINK], span[LINK + 1]):
-        if links.kind[i] == HINGE:
-            k = links.q_start[i]
-            x, y, z, d = _hinge_pose(links, i, work.sines[k], work.cosines[k], rows, R)
+        x, y, z, _, hx = _place(links, i, q, still, work)
+        n, f = _incoming(g, i, x, y, z, hx, turning, momentum)
+        _store_known(g, i, h, w, gravity, hx, n, f, KNOWN, rows)
+
+
+@inner
+def _displace(links, i, h, d, w):
+    """Fill the pose of link i ahead, at w.q; return its axes there and the displacement of its origin.
+
+    The displacement is the sum of those of the offsets d along the tree: small numbers, however far away the link is.
+    """
+    poses, o, p = w.ahead, w.column, links.parent[i]
+    if links.kind[i] == HINGE:
+        k = links.q_start[i]
+        x, y, z, ahead = _hinge_pose(links, i, w.sines[k], w.cosines[k], poses, o)
+        e = sub(ahead, d)
+    else:
+        dx, dy, dz = _other_pose(links, i, w.q, w.zeros, w.sines, w.cosines, poses, o, w.subspace)
+        x, y, z, v = load4(poses, i, o), load4(poses, i, o + 4), load4(poses, i, o + 8), links.v_start[i]
+        if links.kind[i] == FREE:
+            e = scale(h, pack(w.qd[v], w.qd[v + 1], w.qd[v + 2]))
         else:
-            _other_pose(links, i, q, still, work.sines, work.cosines, rows, R, work.subspace)
-            x, y, z, p = load4(rows, i, R), load4(rows, i, R + 4), load4(rows, i, R + 8), links.parent[i]
-            d = pack(rows[i, R + 3], rows[i, R + 7], rows[i, R + 11])
-            if p >= 0:
-                d = sub(d, pack(rows[p, R + 3], rows[p, R + 7], rows[p, R + 11]))
-        store4(rows, i, D, d)
-        m = g[i, 9]
-        hx = add(add(scale(g[i, 6], x), scale(g[i, 7], y)), scale(g[i, 8], z))
-        # J = R S R^T by columns
-        s0 = add(add(scale(g[i, 0], x), scale(g[i, 3], y)), scale(g[i, 4], z))
-        s1 = add(add(scale(g[i, 3], x), scale(g[i, 1], y)), scale(g[i, 5], z))
-        s2 = add(add(scale(g[i, 4], x), scale(g[i, 5], y)), scale(g[i, 2], z))
-        store4(rows, i, J, add(add(mul(s0, at(x, 0)), mul(s1, at(y, 0))), mul(s2, at(z, 0))))
-        store4(rows, i, J + 4, add(add(mul(s0, at(x, 1)), mul(s1, at(y, 1))), mul(s2, at(z, 1))))
-        store4(rows, i, J + 8, add(add(mul(s0, at(x, 2)), mul(s1, at(y, 2))), mul(s2, at(z, 2))))
-        rows[i, J + 3], rows[i, J + 7], rows[i, J + 11] = lane(hx, 0), lane(hx, 1), lane(hx, 2)
-        n, f = cross4(hx, scale(-w / h, gravity)), scale(-m * w / h, gravity)
-        l, p = load4(momentum, i, 0), load4(momentum, i, 4)
-        if turning > 0.0:
-            l = _turned(g, i, x, y, z, turning, l)
-        n = sub(n, scale(1.0 / h, add(l, cross4(scale(1.0 / m if m > 0.0 else 0.0, hx), p))))
-        f = sub(f, scale(1.0 / h, p))
-        store4(rows, i, KNOWN, n)
-        store4(rows, i, KNOWN + 4, f)
+            e = sub(pack(dx, dy, dz), d)
+    if p >= 0:
+        e = add(e, load4(w.moved, p, 0))
+    store4(w.moved, i, 0, e)
+    return x, y, z, e
+
+
+@inner
+def _begin_ahead(links, span, h, duration, turning, pending, carried, w, q):
+    """Do what `begin` does and what `outgoing` does, in one pass, for poses ahead at w.q.
+
+    With `pending`, the length of the last substep, the momenta it left are still in the rows, and are stored first.
+    """
+    rows, g, momentum = w.work.rows, links.inertia, carried.momentum
+    gravity = pack(links.gravity[0], links.gravity[1], links.gravity[2])
+    sincos_all(span[COORDINATE], span[COORDINATE + 1], q, w.work.sines, w.work.cosines)
+    sincos_all(span[COORDINATE], span[COORDINATE + 1], w.q, w.sines, w.cosines)
+    per = 1.0 / (h * h)
+    for i in range(span[LINK], span[LINK + 1]):
+        if pending > 0.0:
+            _carry_link(links, i, pending, turning > 0.0, w, momentum)
+        a, b, c, d, hx = _place(links, i, q, w.zeros, w.work)
+        n, f = _incoming(g, i, a, b, c, hx, turning, momentum)
+        known_n, known_f = _store_known(g, i, h, duration, gravity, hx, n, f, KNOWN, rows)
+        x, y, z, e = _displace(links, i, h, d, w)
+        n, f = _momentum(g, i, a, b, c, sub(x, a), sub(y, b), sub(z, c), e)
+        store4(rows, i, P, add(known_n, scale(per, n)))
+        store4(rows, i, P + 4, add(known_f, scale(per, f)))
+        rows[i, P + 3] = g[i, 9]
+
+
+@inner
+def _begin_projected(links, span, h, duration, turning, pending, carried, w, q):
+    """Do what `begin` does, the known part in P, in one pass with the momenta of the last substep where `pending`."""
+    rows, g, momentum = w.work.rows, links.inertia, carried.momentum
+    gravity = pack(links.gravity[0], links.gravity[1], links.gravity[2])
+    sincos_all(span[COORDINATE], span[COORDINATE + 1], q, w.work.sines, w.work.cosines)
+    for i in range(span[LINK], span[LINK + 1]):
+        if pending > 0.0:
+            _carry_link(links, i, pending, turning > 0.0, w, momentum)
+        x, y, z, _, hx = _place(links, i, q, w.zeros, w.work)
+        n, f = _incoming(g, i, x, y, z, hx, turning, momentum)
+        _store_known(g, i, h, duration, gravity, hx, n, f, P, rows)
+        rows[i, P + 3] = g[i, 9]
 
 
 @inner
 def outgoing(links, span, h, w):
     """Fill the poses at w.q and P of the rows: the known part and the momentum of the displacement there, over h."""
-    g, poses, rows, o = links.inertia, w.ahead, w.work.rows, w.column
+    g, rows = links.inertia, w.work.rows
     sincos_all(span[COORDINATE], span[COORDINATE + 1], w.q, w.sines, w.cosines)
     per = 1.0 / (h * h)
     for i in range(span[LINK], span[LINK + 1]):
-        if links.kind[i] == HINGE:
-            k = links.q_start[i]
-            x, y, z, _ = _hinge_pose(links, i, w.sines[k], w.cosines[k], poses, o)
-        else:
-            _other_pose(links, i, w.q, w.zeros, w.sines, w.cosines, poses, o, w.subspace)
-            x, y, z = load4(poses, i, o), load4(poses, i, o + 4), load4(poses, i, o + 8)
         a, b, c = load4(rows, i, R), load4(rows, i, R + 4), load4(rows, i, R + 8)
-        e = pack(poses[i, o + 3] - rows[i, R + 3], poses[i, o + 7] - rows[i, R + 7], poses[i, o + 11] - rows[i, R + 11])
+        x, y, z, e = _displace(links, i, h, load4(rows, i, D), w)
         n, f = _momentum(g, i, a, b, c, sub(x, a), sub(y, b), sub(z, c), e)
         store4(rows, i, P, add(load4(rows, i, KNOWN), scale(per, n)))
         store4(rows, i, P + 4, add(load4(rows, i, KNOWN + 4), scale(per, f)))
@@ -363,8 +466,8 @@ def outgoing(links, span, h, w):
 
 
 @inner
-def _add_known(span, wrenches, share, rows):
-    """Take `share` of the wrenches off what is known of the bias forces of their links."""
+def _add_known(span, wrenches, share, both, rows):
+    """Take `share` of the wrenches off what is known of the bias forces of their links, with `both` off P too."""
     link, w = wrenches.link, wrenches.data
     for k in range(len(link)):
         i = link[k]
@@ -374,28 +477,34 @@ def _add_known(span, wrenches, share, rows):
                 scale(w[k, 2], load4(rows, i, R + 8)),
             )
             f, n = pack(w[k, 3], w[k, 4], w[k, 5]), pack(w[k, 6], w[k, 7], w[k, 8])
-            store4(rows, i, KNOWN, sub(load4(rows, i, KNOWN), scale(share, add(n, cross4(d, f)))))
-            store4(rows, i, KNOWN + 4, sub(load4(rows, i, KNOWN + 4), scale(share, f)))
+            _subtract(i, scale(share, add(n, cross4(d, f))), scale(share, f), both, rows)
 
 
 @inner
-def _add_end(i, lever, force, rows):
-    """Take a force at a lever of link i off what is known of its bias force."""
-    if i >= 0:
-        store4(rows, i, KNOWN, sub(load4(rows, i, KNOWN), cross4(lever, force)))
-        store4(rows, i, KNOWN + 4, sub(load4(rows, i, KNOWN + 4), force))
+def _subtract(i, n, f, both, rows):
+    """Take (n; f) off what is known of the bias force of link i, with `both` off P too."""
+    store4(rows, i, KNOWN, sub(load4(rows, i, KNOWN), n))
+    store4(rows, i, KNOWN + 4, sub(load4(rows, i, KNOWN + 4), f))
+    if both:
+        m = rows[i, P + 3]
+        store4(rows, i, P, sub(load4(rows, i, P), n))
+        store4(rows, i, P + 4, sub(load4(rows, i, P + 4), f))
+        rows[i, P + 3] = m
 
 
 @outlined
-def _add_springs(links, springs, span, share, qd, work, spring_work):
+def _add_springs(links, springs, span, share, both, qd, work, spring_work):
     """Take `share` of the forces of springs at (q, qd) off what is known of the bias forces of their links."""
     spring_lengths(links, springs, span, qd, work, spring_work)
     s, link, rows = spring_work.state, springs.link, work.rows
     for j in range(len(link)):
         f = share * s[j, 11]
         force = pack(f * s[j, 0], f * s[j, 1], f * s[j, 2])
-        _add_end(link[j, 0], pack(s[j, 5], s[j, 6], s[j, 7]), force, rows)
-        _add_end(link[j, 1], pack(s[j, 8], s[j, 9], s[j, 10]), scale(-1.0, force), rows)
+        if link[j, 0] >= 0:
+            _subtract(link[j, 0], cross4(pack(s[j, 5], s[j, 6], s[j, 7]), force), force, both, rows)
+        if link[j, 1] >= 0:
+            back = scale(-1.0, force)
+            _subtract(link[j, 1], cross4(pack(s[j, 8], s[j, 9], s[j, 10]), back), back, both, rows)
 
 
 @inner
@@ -528,25 +637,31 @@ def start_momenta(links, span, qd, w, momentum):
         x, y, z = load4(rows, i, R), load4(rows, i, R + 4), load4(rows, i, R + 8)
         spin, e = pack(v[i, 0], v[i, 1], v[i, 2]), pack(v[i, 3], v[i, 4], v[i, 5])
         n, f = _momentum(g, i, x, y, z, cross4(spin, x), cross4(spin, y), cross4(spin, z), e)
-        _store_momentum(g, i, x, y, z, n, f, False, momentum)
+        _store_momentum(g, i, x, y, z, n, f, momentum)
+
+
+@inner
+def _carry_link(links, i, h, projected, w, momentum):
+    """Fill what link i carries from a substep h: of the displacement to the pose ahead and of the last correction."""
+    g, poses, rows, per, c = links.inertia, w.ahead, w.work.rows, 1.0 / h, w.column
+    x, y, z = load4(rows, i, R), load4(rows, i, R + 4), load4(rows, i, R + 8)
+    spin, e = scale(h, load4(rows, i, BL)), scale(h, load4(rows, i, BC))
+    if projected:
+        _store_velocity(g, i, x, y, z, spin, e, momentum)
+    else:
+        e = add(e, scale(per, load4(w.moved, i, 0)))
+        dx = add(cross4(spin, x), scale(per, sub(load4(poses, i, c), x)))
+        dy = add(cross4(spin, y), scale(per, sub(load4(poses, i, c + 4), y)))
+        dz = add(cross4(spin, z), scale(per, sub(load4(poses, i, c + 8), z)))
+        n, f = _momentum(g, i, x, y, z, dx, dy, dz, e)
+        _store_momentum(g, i, x, y, z, n, f, momentum)
 
 
 @inner
 def _carry(links, span, h, projected, w, momentum):
-    """Fill the momenta of the displacement to the poses ahead, unless projected, and of the last correction."""
-    g, poses, rows, per, c = links.inertia, w.ahead, w.work.rows, 1.0 / h, w.column
+    """Fill what the links carry from a substep h, still in the rows."""
     for i in range(span[LINK], span[LINK + 1]):
-        x, y, z = load4(rows, i, R), load4(rows, i, R + 4), load4(rows, i, R + 8)
-        spin, e = scale(h, load4(rows, i, BL)), scale(h, load4(rows, i, BC))
-        dx, dy, dz = cross4(spin, x), cross4(spin, y), cross4(spin, z)
-        if not projected:
-            o = pack(rows[i, R + 3], rows[i, R + 7], rows[i, R + 11])
-            e = add(e, scale(per, sub(pack(poses[i, c + 3], poses[i, c + 7], poses[i, c + 11]), o)))
-            dx = add(dx, scale(per, sub(load4(poses, i, c), x)))
-            dy = add(dy, scale(per, sub(load4(poses, i, c + 4), y)))
-            dz = add(dz, scale(per, sub(load4(poses, i, c + 8), z)))
-        n, f = _momentum(g, i, x, y, z, dx, dy, dz, e)
-        _store_momentum(g, i, x, y, z, n, f, projected, momentum)
+        _carry_link(links, i, h, projected, w, momentum)
 
 
 @inner
@@ -560,11 +675,17 @@ def known_forces(links, external, span, h, duration, clock, carried, w, q):
 
     What acts at the pose does so for `duration`.
     """
-    last, velocity = clock[LENGTH], carried.history[0]
     begin(links, span, q, w.zeros, h, duration, clock[PROJECTED_LENGTH], carried.momentum, w.work)
-    _add_known(span, external.wrenches, duration / h, w.work.rows)
+    _add_known(span, external.wrenches, duration / h, False, w.work.rows)
+    _add_joint_and_spring_forces(links, external, span, h, duration, clock, carried, False, w, q)
+
+
+@inner
+def _add_joint_and_spring_forces(links, external, span, h, duration, clock, carried, both, w, q):
+    """Add soft springs to the known part of a substep, and fill what drives left of the last one."""
+    last, velocity = clock[LENGTH], carried.history[0]
     if len(external.springs.link) > 0 and not external.stiff:
-        _add_springs(links, external.springs, span, duration / h, velocity, w.work, w.springs)
+        _add_springs(links, external.springs, span, duration / h, both, velocity, w.work, w.springs)
     if driven(span):
         move(links, span, -0.5 * last, velocity, q, w.q)
         _past_forces(external.drives, span, 0.5 * last / h, w.q, velocity, w.past)
@@ -601,7 +722,15 @@ def predict(links, external, span, h, duration, last, w, q):
 @inner
 def _iterate(links, external, span, factored, h, duration, last, w, q):
     """Correct w.qd once; return a status and the largest change of a coordinate."""
-    predict(links, external, span, h, duration, last, w, q)
+    if factored:
+        predict(links, external, span, h, duration, last, w, q)
+    else:
+        # the bias forces of the first iterate are those of `_begin_ahead`
+        if driven(span):
+            move(links, span, 0.5 * h, w.qd, q, w.q)
+        joint_forces(
+            links, external.drives, span, h, duration, 0.5, external.applied, last, w.qd, w.q, w.past, w.tau, w.added
+        )
     status = _solve(links, external, span, h, factored, w)
     return status, correct(span, h, w)
 
@@ -619,12 +748,9 @@ def correct(span, h, w):
 
 
 @inner
-def _project(links, external, span, h, duration, share, last, w, q):
-    """Fill w.qd with the projection of the incoming momentum and the impulses at q; return a status.
-
-    Of the impulse of springs and motors in the substep `share` acts at the pose.
-    """
-    known_bias(links, external, span, h, duration, share, last, w, q)
+def _project(links, external, span, h, duration, last, w, q):
+    """Fill w.qd with the projection of the incoming momentum and the impulses at q, in P; return a status."""
+    _joint_forces_at_rest(links, external, span, h, duration, 0.5, last, w, q)
     status = _solve(links, external, span, h, False, w)
     for v in range(span[DOF], span[DOF + 1]):
         w.qd[v] = h * w.qdd[v]
@@ -632,9 +758,8 @@ def _project(links, external, span, h, duration, share, last, w, q):
 
 
 @inner
-def known_bias(links, external, span, h, duration, share, last, w, q):
-    """Fill the joint forces and the bias forces P at velocities of zero: the known part alone."""
-    rows = w.work.rows
+def _joint_forces_at_rest(links, external, span, h, duration, share, last, w, q):
+    """Fill the joint forces at velocities of zero; of the impulse of springs and motors `share` acts at the pose."""
     for v in range(span[DOF], span[DOF + 1]):
         w.qd[v] = 0.0
     if driven(span):
@@ -642,6 +767,13 @@ def known_bias(links, external, span, h, duration, share, last, w, q):
     joint_forces(
         links, external.drives, span, h, duration, share, external.applied, last, w.qd, w.q, w.past, w.tau, w.added
     )
+
+
+@inner
+def known_bias(links, external, span, h, duration, share, last, w, q):
+    """Fill the joint forces and the bias forces P at velocities of zero: the known part alone."""
+    rows = w.work.rows
+    _joint_forces_at_rest(links, external, span, h, duration, share, last, w, q)
     for i in range(span[LINK], span[LINK + 1]):
         store4(rows, i, P, load4(rows, i, KNOWN))
         store4(rows, i, P + 4, load4(rows, i, KNOWN + 4))
@@ -649,15 +781,26 @@ def known_bias(links, external, span, h, duration, share, last, w, q):
 
 
 @inner
-def _substep(links, external, span, iterations, h, clock, carried, w, q, counts):
-    """Find w.qd of a substep of at most h; return a status, its length and whether it was projected."""
+def _substep(links, external, span, iterations, h, clock, pending, carried, w, q, counts):
+    """Find w.qd of a substep of at most h; return a status, its length and whether it was projected.
+
+    With `pending` > 0, the length of the last substep, what it carries is still in the rows.
+    """
     last = carried.history[0]
     for halving in range(HALVINGS + 1):
         duration = 0.5 * (h + clock[LENGTH])
-        known_forces(links, external, span, h, duration, clock, carried, w, q)
-        if iterations == 0 or halving == HALVINGS:
+        projected = iterations == 0 or halving == HALVINGS
+        if projected:
+            _begin_projected(links, span, h, duration, clock[PROJECTED_LENGTH], pending, carried, w, q)
+            _add_known(span, external.wrenches, duration / h, True, w.work.rows)
+            _add_joint_and_spring_forces(links, external, span, h, duration, clock, carried, True, w, q)
             break
         extrapolate(span, clock, clock[NOW] + 0.5 * h, carried.history, w.qd)
+        move(links, span, h, w.qd, q, w.q)
+        _begin_ahead(links, span, h, duration, clock[PROJECTED_LENGTH], pending, carried, w, q)
+        pending = 0.0
+        _add_known(span, external.wrenches, duration / h, True, w.work.rows)
+        _add_joint_and_spring_forces(links, external, span, h, duration, clock, carried, True, w, q)
         change = before = 0.0
         for k in range(iterations):
             status, change = _iterate(links, external, span, k > 0, h, duration, last, w, q)
@@ -673,14 +816,20 @@ def _substep(links, external, span, iterations, h, clock, carried, w, q, counts)
         h *= 0.5
     counts[PROJECTED] += 1
     counts[SWEEPS] += 1
-    return _project(links, external, span, h, 0.5 * (h + clock[LENGTH]), 0.5, last, w, q), h, True
+    return _project(links, external, span, h, 0.5 * (h + clock[LENGTH]), last, w, q), h, True
 
 
 @inner
 def finish(links, span, h, projected, clock, w, carried, q):
     """Move q by a substep, and carry its momenta, velocity and time."""
-    history = carried.history
     _carry(links, span, h, projected, w, carried.momentum)
+    _finish_motion(links, span, h, projected, clock, w, carried, q)
+
+
+@inner
+def _finish_motion(links, span, h, projected, clock, w, carried, q):
+    """Move q by a substep, and carry its velocity and time; momenta stay in the rows."""
+    history = carried.history
     advance(links, span, h, w.qd, q)
     for v in range(span[DOF], span[DOF + 1]):
         history[2, v] = history[1, v]
@@ -733,25 +882,29 @@ def substeps_of(span, h, w, velocity):
 
 
 @inner
-def _step(links, external, span, iterations, h, clock, carried, w, q, qd, counts):
-    """One step of h, in substeps; return a status."""
+def _step(links, external, span, iterations, h, clock, pending, carried, w, q, qd, counts):
+    """One step of h, in substeps; return a status, and the length of the last one: its momenta are in the rows.
+
+    With `pending` > 0 those of the step before still are.
+    """
     if clock[KNOWN_STEPS] == 0.0:
         start(links, span, h, clock, carried, w, q, qd)
     left = h
     while True:
         substeps = substeps_of(span, left, w, carried.history[0])
         status, taken, projected = _substep(
-            links, external, span, iterations, left / substeps, clock, carried, w, q, counts
+            links, external, span, iterations, left / substeps, clock, pending, carried, w, q, counts
         )
         if status != 0:
-            return status
+            return status, 0.0
         v = first_diverged(span, w.qd)
         if v >= 0:
-            return Status.NOT_FINITE + v
-        finish(links, span, taken, projected, clock, w, carried, q)
+            return Status.NOT_FINITE + v, 0.0
+        _finish_motion(links, span, taken, projected, clock, w, carried, q)
+        pending = taken
         counts[SUBSTEPS] += 1
         if taken == left:
-            return 0
+            return 0, pending
         left -= taken
 
 
@@ -759,7 +912,8 @@ def _step(links, external, span, iterations, h, clock, carried, w, q, qd, counts
 def based_work(w, first):
     """Return scratch whose row 0 stands for link `first`."""
     return VariationalWork(
-        based(w.work, first), w.springs, from_row(w.ahead, first), w.column, w.q, w.qd, w.sines, w.cosines,
+        based(w.work, first), w.springs, from_row(w.ahead, first), w.column, from_row(w.moved, first),
+        w.q, w.qd, w.sines, w.cosines,
         w.subspace, w.zeros, w.turns, from_row(w.velocities, first), w.past, w.tau, w.added, w.qdd, w.left,
     )  # fmt: skip
 
@@ -787,12 +941,15 @@ def take_variational_steps(
         for c in range(SPAN):
             span[c] = blocks[k, c]
         w = based_work(work, span[LINK])
-        done, failed = n, 0
+        done, failed, pending = n, 0, 0.0
+        clock = carried.clock[k]
         for step in range(n):
-            failed = _step(links, external, span, iterations, h, carried.clock[k], carried, w, q, qd, counts)
+            failed, pending = _step(links, external, span, iterations, h, clock, pending, carried, w, q, qd, counts)
             if failed != 0:
                 done = step
                 break
+        if pending > 0.0:
+            _carry(links, span, pending, clock[PROJECTED_LENGTH] > 0.0, w, carried.momentum)
         if done < taken:
             taken, status = done, failed
     return taken, status
