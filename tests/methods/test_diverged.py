@@ -44,7 +44,7 @@ def test_the_last_good_state_is_kept(integrator, threads):
 
 def test_one_may_go_on():
     """After the error the simulation runs on: with the cause removed, or raising the same error again."""
-    sim = lj.Simulation(runaway(), "full", dt=1e-2)
+    sim = lj.Simulation(runaway(), lj.Full(integrator="semi_implicit"), dt=1e-2)
     for _ in range(2):
         with pytest.raises(lj.Diverged):
             sim.step(100_000)
@@ -57,10 +57,10 @@ def test_one_may_go_on():
 def test_blocks_of_many_trees_stop_together():
     """Of hundreds of trees one fails: all stand at the same step, as if each had been stepped to it."""
     model = runaway(400)
-    sim = lj.Simulation(model, "full", dt=1e-2)
+    sim = lj.Simulation(model, lj.Full(integrator="semi_implicit"), dt=1e-2)
     with pytest.raises(lj.Diverged, match='"j1"'):
         sim.step(100_000)
-    again = lj.Simulation(model, "full", dt=1e-2)
+    again = lj.Simulation(model, lj.Full(integrator="semi_implicit"), dt=1e-2)
     again.step(sim.steps)
     assert (again.q == sim.q).all() and (again.qd == sim.qd).all()
 
@@ -92,7 +92,7 @@ def test_a_joint_without_inertia_is_named():
 
 def test_a_run_that_diverges_keeps_its_record():
     """run() raises too, and what was recorded until then is in sim.recorded."""
-    sim = lj.Simulation(runaway(), "full", dt=1e-2)
+    sim = lj.Simulation(runaway(), lj.Full(integrator="semi_implicit"), dt=1e-2)
     with pytest.raises(lj.Diverged):
         sim.run(1000.0)
     assert sim.recorded is not None and len(sim.recorded) >= 1

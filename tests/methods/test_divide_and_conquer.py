@@ -37,7 +37,10 @@ def test_many_steps_stay_with_full():
         star.add_body(f"arm{k}", mass=1.0, com=(0.3, 0.0, 0.0), inertia=(0.1, 0.1, 0.1))
         star.add_joint_hinge(f"joint{k}", "hub", f"arm{k}", axis=rng.normal(size=3), position=rng.normal(size=3))
     for model in (lj.scenes.pendulum(links=300), star.build()):
-        sims = [lj.Simulation(model, method, dt=1e-4) for method in ("full", "divide_and_conquer")]
+        sims = [
+            lj.Simulation(model, method, dt=1e-4)
+            for method in (lj.Full(integrator="semi_implicit"), "divide_and_conquer")
+        ]
         for sim in sims:
             sim.step(50)
         np.testing.assert_allclose(sims[1].q, sims[0].q, rtol=0, atol=1e-11)
@@ -56,7 +59,9 @@ def test_levels_give_the_same_bits():
 def test_springs_between_bodies_act():
     """Springs pull as in `full`."""
     model = lj.scenes.tethered_pendulum()
-    sims = [lj.Simulation(model, method, dt=1e-4) for method in (lj.Full(), lj.DivideAndConquer())]
+    sims = [
+        lj.Simulation(model, method, dt=1e-4) for method in (lj.Full(integrator="semi_implicit"), lj.DivideAndConquer())
+    ]
     for sim in sims:
         sim.step(100)
     np.testing.assert_allclose(sims[1].q, sims[0].q, rtol=0, atol=1e-11)

@@ -400,13 +400,28 @@ RUNS = {
     "full, shapes": (shapes, lj.Full(integrator="semi_implicit")),
     "full, skate": (skate, lj.Full(integrator="semi_implicit")),
     "adaptive, budget": (plain, lj.Adaptive(budget=5, update_every=8, integrator="semi_implicit", metric="joints")),
-    "adaptive, tolerance": (plain, lj.Adaptive(tolerance=2048.0, update_every=8, integrator="semi_implicit", metric="joints")),
+    "adaptive, tolerance": (
+        plain,
+        lj.Adaptive(tolerance=2048.0, update_every=8, integrator="semi_implicit", metric="joints"),
+    ),
     "adaptive, mass metric": (plain, lj.Adaptive(budget=4, metric="mass", update_every=8, integrator="semi_implicit")),
-    "adaptive, motors, error bounded": (motors, lj.Adaptive(tolerance=2.0**14, error_bounded=True, integrator="semi_implicit", metric="joints")),
-    "adaptive, motors": (motors, lj.Adaptive(budget=4, update_every=8, tree="forces", integrator="semi_implicit", metric="joints")),
+    "adaptive, motors, error bounded": (
+        motors,
+        lj.Adaptive(tolerance=2.0**14, error_bounded=True, integrator="semi_implicit", metric="joints"),
+    ),
+    "adaptive, motors": (
+        motors,
+        lj.Adaptive(budget=4, update_every=8, tree="forces", integrator="semi_implicit", metric="joints"),
+    ),
     "adaptive, rows": (rows, lj.Adaptive(tolerance=4.0, update_every=4, integrator="semi_implicit", metric="joints")),
-    "adaptive, contacts": (contacts, lj.Adaptive(budget=2, update_every=8, integrator="semi_implicit", metric="joints")),
-    "adaptive, contacts, mass metric": (contacts, lj.Adaptive(budget=3, update_every=4, metric="mass", integrator="semi_implicit")),
+    "adaptive, contacts": (
+        contacts,
+        lj.Adaptive(budget=2, update_every=8, integrator="semi_implicit", metric="joints"),
+    ),
+    "adaptive, contacts, mass metric": (
+        contacts,
+        lj.Adaptive(budget=3, update_every=4, metric="mass", integrator="semi_implicit"),
+    ),
     "adaptive, grip": (grip, lj.Adaptive(budget=6, update_every=8, integrator="semi_implicit", metric="joints")),
     "adaptive, dragged": (dragged, lj.Adaptive(budget=2, update_every=8, integrator="semi_implicit", metric="joints")),
     "multipliers": (plain, lj.Multipliers()),

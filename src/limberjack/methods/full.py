@@ -45,14 +45,14 @@ class Full(Method):
         choices = (*INTEGRATORS, *VARIATIONAL)
         if self.integrator not in choices:
             raise UnknownName("integrator", self.integrator, 'method "full"', choices)
-        if self.integrator in VARIATIONAL and self.substeps not in (None, 1):
-            raise StateError(f'integrator "{self.integrator}" chooses its substeps itself; substeps must be None or 1')
         for what, value in (
             ("substeps", 1 if self.substeps is None else self.substeps),
             ("threads", self.threads),
         ):
             if not (isinstance(value, int) and 1 <= value <= 1000):
                 raise StateError(f"{what} must be a whole number from 1 to 1000, got {value!r}")
+        if self.integrator in VARIATIONAL and self.substeps not in (None, 1):
+            raise StateError(f'integrator "{self.integrator}" chooses its substeps itself; substeps must be None or 1')
 
     def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> Stepper:
         """Return a stepper for `model`, without its features in `ignored`."""

@@ -22,7 +22,7 @@ def transplant(snapshot: Snapshot, sim: Simulation) -> None:
     """
     own = sim.snapshot().arrays
     if set(own) == set(snapshot.arrays) and all(
-        own[k].shape == v.shape or k.startswith("wrenches") for k, v in snapshot.arrays.items()
+        own[k].shape == v.shape or k.startswith(("wrenches", "method.list_")) for k, v in snapshot.arrays.items()
     ):
         sim.restore(snapshot)
         return

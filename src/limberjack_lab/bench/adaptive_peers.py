@@ -131,7 +131,7 @@ def _pushed(crowd: _Crowd, method: Any, chests: list[int]) -> lj.Simulation:
 def _sleep(table: Table, part: Part, crowd: _Crowd, mujoco: Any, seconds: float) -> None:
     pushed = max(1, crowd.figures // 20)
     chests = crowd.chests(pushed)
-    full = _pushed(crowd, "full", chests)
+    full = _pushed(crowd, lj.Full(integrator="semi_implicit"), chests)
     # All that moves, as MuJoCo does; and a tenth of it.
     methods = {
         "all joints that move": lj.Adaptive(tolerance=1e-6, update_every=PERIOD),
@@ -221,7 +221,7 @@ def _in_parallel(crowd: _Crowd, start: lj.Simulation) -> tuple[str, Contender, N
 def _moving(table: Table, part: Part, crowd: _Crowd, mujoco: Any, seconds: float) -> None:
     model = _with_motors(crowd)
     qd = np.random.default_rng(0).uniform(-0.1, 0.1, model.nv)
-    full = lj.Simulation(model, "full", dt=_DT, qd=qd)
+    full = lj.Simulation(model, lj.Full(integrator="semi_implicit"), dt=_DT, qd=qd)
     budget = crowd.figures * crowd.joints // 10
     ours = lj.Simulation(model, lj.Adaptive(budget=budget, update_every=PERIOD), dt=_DT, qd=qd)
     others: list[tuple[str, Contender, np.ndarray | None]] = []

@@ -23,7 +23,8 @@ PEER_LIMIT = 300
 _DT = 1e-4
 
 _COLUMNS = columns(
-    "n: N; call: ours,|Python call [us]; step: ours,|whole step [us]; step_joint: ours, step|per joint [ns]; "
+    "n: N; call: ours,|Python call [us]; step: ours, step|semi_implicit [us]; "
+    "default: ours, step|variational [us]; step_joint: ours, step|per joint [ns]; "
     "pin: pinocchio|aba [us]; mujoco: MuJoCo|mj_forward [us]; pin_call: pin /|our call [x]; "
     "pin_step: pin /|our step [x]; mujoco_call: MuJoCo /|our call [x]; pin_gap: qdd: ours|and pin [rel]; "
     "mujoco_gap: qdd: ours|and MuJoCo [rel]; residual: inverse of|forward [rel]"
@@ -37,17 +38,20 @@ def _residual(model: lj.Model, q: np.ndarray, qd: np.ndarray, qdd: np.ndarray) -
 
 
 def _ours(model: lj.Model, q: np.ndarray, qd: np.ndarray, qdd: np.ndarray, gaps: dict[str, float]) -> list[Contender]:
-    sim = lj.Simulation(model, "full", dt=_DT, q=q, qd=qd)
+    plain, default = (
+        lj.Simulation(model, method, dt=_DT, q=q, qd=qd) for method in (lj.Full(integrator="semi_implicit"), "full")
+    )
 
-    def restart() -> None:
+    def restart(sim: lj.Simulation) -> None:
         sim.q, sim.qd = q, qd
 
-    sim.step()
-    gaps["step"] = difference((sim.qd - qd) / _DT, qdd)
-    steps = until_long(sim.step)
+    plain.step()
+    gaps["step"] = difference((plain.qd - qd) / _DT, qdd)
+    steps = until_long(plain.step)
     return [
         Contender("call", lambda: lj.forward_dynamics(model, q, qd)),
-        Contender("step", lambda: sim.step(steps), units=steps, prepare=restart),
+        Contender("step", lambda: plain.step(steps), units=steps, prepare=lambda: restart(plain)),
+        Contender("default", lambda: default.step(steps), units=steps, prepare=lambda: restart(default)),
     ]
 
 

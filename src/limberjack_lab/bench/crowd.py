@@ -75,7 +75,7 @@ class _Entry:
 def _ours(crowd: Crowd, threads: int, units: int) -> _Entry:
     """Return our row; several `units` (steps a call) are like MuJoCo's rollout, one wakes a thread each step."""
     begin = time.perf_counter()
-    sim = lj.Simulation(crowd.whole, lj.Full(threads=threads), dt=_DT)
+    sim = lj.Simulation(crowd.whole, lj.Full(threads=threads, integrator="semi_implicit"), dt=_DT)
 
     def restart() -> None:
         sim.q, sim.qd = crowd.q, crowd.qd

@@ -14,7 +14,9 @@ from limberjack.methods.adaptive import layout
 def swept(model, budget, rng, push=True):
     """Return a simulation after an update that changed nothing, the state it was made at and its wrenches."""
     q, qd = random_state(rng, model)
-    sim = lj.Simulation(model, lj.Adaptive(budget=budget, update_every=1, integrator="semi_implicit"), dt=1e-5, q=q, qd=qd)
+    sim = lj.Simulation(
+        model, lj.Adaptive(budget=budget, update_every=1, integrator="semi_implicit"), dt=1e-5, q=q, qd=qd
+    )
     wrenches = np.zeros((model.body_count, 6))
     if push:
         wrenches[-1, 3:] = rng.normal(size=3) * 10

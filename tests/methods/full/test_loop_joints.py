@@ -189,7 +189,7 @@ def test_loop_balls_are_driven_like_tree_joints(rng):
 
 
 def test_stiff_springs_beside_loops_are_implicit():
-    """With a loop in the model, a stiff spring taken implicitly, as by default, is stable where the explicit step gains energy."""
+    """Beside a loop a stiff spring taken implicitly, as by default, is stable where the explicit step gains energy."""
 
     def model():
         builder = lj.Builder.from_spec(four_bar("C").spec)
