@@ -53,22 +53,33 @@ __all__ = [
 ]
 
 INTEGRATORS = ("variational", "projected")
-# Springs between bodies are implicit where dt^2 times their stiffness and the response of the bodies is larger.
-STIFF = 0.2
+# Springs between bodies are implicit where dt^2 times stiffness and response, or dt times damping and response, is
+# larger than this.
+STIFF = (0.2, 1.0)
 
 
 def spring_rates(model: Model) -> np.ndarray:
-    """Return stiffness times the response of two free links along each spring [1/s^2]."""
+    """Return (s, 2) stiffness [1/s^2] and damping [1/s] of springs, times the largest response of their free links."""
     links, springs = model.arrays.links, model.arrays.springs
-    if not len(springs.link):
-        return np.zeros(0)
-    mass = np.append(links.inertia[:, 9], np.inf)[springs.link]
-    return springs.data[:, 0] * (1.0 / mass).sum(axis=1)
+    response = np.zeros(len(springs.link))
+    for end in range(2):
+        for j in np.flatnonzero(springs.link[:, end] >= 0):
+            xx, yy, zz, xy, xz, yz, *moment, mass = links.inertia[springs.link[j, end]]
+            if mass <= 0.0:
+                response[j] = np.inf
+                continue
+            com = np.array(moment) / mass
+            about = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+            about -= mass * (com @ com * np.eye(3) - np.outer(com, com))
+            lever = np.cross(np.eye(3), springs.point[j, 3 * end : 3 * end + 3] - com)
+            turned = lever.T @ np.linalg.pinv(about, hermitian=True) @ lever
+            response[j] += 1.0 / mass + float(np.linalg.eigvalsh(turned)[2])
+    return springs.data[:, :2] * response[:, None]
 
 
 def stiff_springs(rates: np.ndarray, dt: float) -> bool:
     """Return whether springs of these rates are implicit in steps of dt."""
-    return bool((dt * dt * rates > STIFF).any())
+    return bool((rates * (dt * dt, dt) > STIFF).any())
 
 
 def copy_of(forces: Forces) -> Forces:

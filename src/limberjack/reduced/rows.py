@@ -15,8 +15,9 @@ A soft row, with stiffness k, damping c and the current force f = k phi + c phi'
 (A + 1/s) lam = -(b + (f + h k phi') / s), s = h (h k + c).
 
 In the variational step (AHEAD) an iterate of the velocity leads to a pose ahead, with the value phi+ there, and qdd is
-its correction per time: b = phi+ / h^2 + J qdd, for rows at velocity level b = phi' / h + J qdd, and for soft rows
-b = J qdd + (k phi+ + c phi') / s.
+its correction per time: b = phi+ / h^2 + J qdd and for soft rows b = J qdd + (k phi+ + c phi') / s. Rows at velocity
+level have b = (phi' + r phi'-) / h + J qdd with the rate phi'- of the last half step: with r = 1 the force, which acts
+between the two, would do no work at all; r is a little less, so that what is violated dies away.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class ConstraintState(NamedTuple):
     scratch: np.ndarray  # of compound joints
     wrench: np.ndarray  # (r, 12)
     values: np.ndarray  # (r, 3) value, rate, bias
-    ahead: np.ndarray  # (r,) value at the end of a variational step
+    ahead: np.ndarray  # (r,) value at the end of a variational step; at velocity level r times the last rate
     compliance: np.ndarray  # (r, 3) current force, stiffness and damping of soft rows
     multipliers: np.ndarray  # (r,) of the last step
     rows: np.ndarray  # (m,) the rows that act now
@@ -330,7 +331,11 @@ def select_rows(
         seen = 0.0
         if mode == AHEAD and role <= INEQUALITY:
             seen = _row_acceleration(links, table, r, 0.0, rows, qdd, constraint)
-            seen += constraint.values[r, 1] / h if table.speed[r] == 1 else constraint.ahead[r] / (h * h)
+            seen += (
+                (constraint.values[r, 1] + constraint.ahead[r]) / h
+                if table.speed[r] == 1
+                else (constraint.ahead[r] / (h * h))
+            )
             if role == INEQUALITY and not pressed and seen >= 0.0:
                 continue
         elif role == INEQUALITY and not pressed:

@@ -60,6 +60,7 @@ __all__ = [
     "finish",
     "first_diverged",
     "incoming",
+    "keep_factored",
     "known_bias",
     "known_forces",
     "new_carried",
@@ -67,6 +68,7 @@ __all__ = [
     "predict",
     "set_turns",
     "start",
+    "stiffer",
     "substeps_of",
     "substitute",
     "take_variational_steps",
@@ -88,6 +90,8 @@ HUGE = 1e150
 # steps known (0: the motion starts from q and qd), length of the last substep if it was projected, and if contacts
 # acted in it: the velocity at the pose is then that of the half step.
 NOW, LENGTH, KNOWN_STEPS, PROJECTED_LENGTH, LAG, CLOCK = 3, 4, 5, 6, 7, 8
+# A factor is made anew where drives add this part of a joint's inertia more or less than in it: at soft limits.
+ANEW = 0.1
 # What a call counts: substeps, iterations, halvings, projected substeps.
 SUBSTEPS, SWEEPS, HALVED, PROJECTED, COUNTS = 0, 1, 2, 3, 4
 # The known part of a bias force (torque, force) takes the columns of velocities, which this step does not form.
@@ -135,6 +139,7 @@ class VariationalWork(NamedTuple):
     added: np.ndarray  # (nv,)
     qdd: np.ndarray  # (nv,)
     left: np.ndarray  # (nv,) joint forces left by the elimination, without rows
+    factored: np.ndarray  # (nv,) what was added to the inertia of the joints in the factor at hand
 
 
 def new_carried(links: Links, blocks: int) -> Carried:
@@ -169,7 +174,7 @@ def new_variational_work(links: Links, work: Work, springs: SpringWork, rows: bo
         work, springs, np.zeros((n, R + 16 if rows else 12)), R if rows else 0, np.zeros((n, 4)),
         np.zeros(nq), np.zeros(nv),
         np.zeros(nq), np.zeros(nq), np.zeros((nv, 6)), np.zeros(nv), turns, np.zeros((n, 6)),
-        *(np.zeros(nv) for _ in range(5)),
+        *(np.zeros(nv) for _ in range(6)),
     )  # fmt: skip
 
 
@@ -692,12 +697,35 @@ def _add_joint_and_spring_forces(links, external, span, h, duration, clock, carr
 
 
 @inner
+def stiffer(links, span, w):
+    """Return whether drives add much more or less to the inertia of a joint than in the factor at hand."""
+    if not driven(span):
+        return False
+    for i in range(span[LINK], span[LINK + 1]):
+        one = links.kind[i] == HINGE or links.kind[i] == SLIDE
+        for a in range(links.dof[i]):
+            v = links.v_start[i] + a
+            inverse = w.work.rows[i, DI] if one else w.work.pivot[v, a]
+            if abs(w.added[v] - w.factored[v]) * inverse > ANEW:
+                return True
+    return False
+
+
+@inner
+def keep_factored(span, w):
+    """Take note of what is added to the inertia of joints in the factor about to be made."""
+    for v in range(span[DOF], span[DOF + 1]):
+        w.factored[v] = w.added[v]
+
+
+@inner
 def _solve(links, external, span, h, factored, w):
     """Fill w.qdd for bias forces P and joint forces w.tau, with a factor made before or now; return a status."""
     work = w.work
     if factored:
         substitute(links, span, w.tau, work.subspace, work.reduced, work.pivot, work.rest, work.rows)
     else:
+        keep_factored(span, w)
         status = articulate(links, span, w.added, w.tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest)
         if status != 0:
             return status
@@ -720,10 +748,16 @@ def predict(links, external, span, h, duration, last, w, q):
 
 
 @inner
-def _iterate(links, external, span, factored, h, duration, last, w, q):
+def _iterate(links, external, span, factored, h, duration, last, clock, carried, w, q):
     """Correct w.qd once; return a status and the largest change of a coordinate."""
     if factored:
         predict(links, external, span, h, duration, last, w, q)
+        if stiffer(links, span, w):
+            factored = False
+            _begin_ahead(links, span, h, duration, clock[PROJECTED_LENGTH], 0.0, carried, w, q)
+            _add_known(span, external.wrenches, duration / h, True, w.work.rows)
+            if len(external.springs.link) > 0 and not external.stiff:
+                _add_springs(links, external.springs, span, duration / h, True, last, w.work, w.springs)
     else:
         # the bias forces of the first iterate are those of `_begin_ahead`
         if driven(span):
@@ -803,7 +837,7 @@ def _substep(links, external, span, iterations, h, clock, pending, carried, w, q
         _add_joint_and_spring_forces(links, external, span, h, duration, clock, carried, True, w, q)
         change = before = 0.0
         for k in range(iterations):
-            status, change = _iterate(links, external, span, k > 0, h, duration, last, w, q)
+            status, change = _iterate(links, external, span, k > 0, h, duration, last, clock, carried, w, q)
             counts[SWEEPS] += 1
             if status != 0:
                 return status, h, False
@@ -914,7 +948,7 @@ def based_work(w, first):
     return VariationalWork(
         based(w.work, first), w.springs, from_row(w.ahead, first), w.column, from_row(w.moved, first),
         w.q, w.qd, w.sines, w.cosines,
-        w.subspace, w.zeros, w.turns, from_row(w.velocities, first), w.past, w.tau, w.added, w.qdd, w.left,
+        w.subspace, w.zeros, w.turns, from_row(w.velocities, first), w.past, w.tau, w.added, w.qdd, w.left, w.factored,
     )  # fmt: skip
 
 

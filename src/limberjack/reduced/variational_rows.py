@@ -5,7 +5,7 @@ The balance of `variational.py` gets the impulses of rows and contacts at the po
     J(q)^T (p(q -> q') - p(q" -> q) - w f(q)) = h (G^T lam + C^T mu)
 
 with lam such that equality rows hold at q' (SHAKE; loops close, limits are not passed), rows at velocity level hold for
-the half-step velocity, and soft rows have the force of the pose they lead to. Contacts mu push, stay within their
+the mean of the half-step velocities before and after, and soft rows have the force of the pose they lead to. Contacts mu push, stay within their
 friction cones and see the half-step velocity. Each iteration is that of the tree, with the factor made once:
 
     correction without contacts -> rows (`rows.py`) -> contact impulses by sweeps (`contacts.py`) -> rows again
@@ -75,10 +75,12 @@ from limberjack.reduced.variational import (
     finish,
     first_diverged,
     incoming,
+    keep_factored,
     known_bias,
     known_forces,
     predict,
     start,
+    stiffer,
     substeps_of,
     substitute,
 )
@@ -97,6 +99,9 @@ __all__ = [
 OPEN = 1e-9
 # More iterations than this are allowed where rows are open.
 ROW_ITERATIONS = 12
+# Rows at velocity level turn the rate they had in the last half step round to this part: a little is lost of what
+# violates them.
+REFLECTED = 0.98
 # Of the trees involved in contacts, those that contacts or dry friction act on.
 ACTING = 2
 
@@ -138,13 +143,14 @@ def _evaluate(links, rows, span, k, time, h, projected, share, w, q):
                     velocities[i, c] = 0.0
         evaluate_rows_at(table, k, time + h, w.q, w.qd, w.ahead, velocities, constraint)
         for r in range(first, end):
-            constraint.ahead[r] = values[r, 0]
+            if table.speed[r] == 0:
+                constraint.ahead[r] = values[r, 0]
     if paired:
         link_velocities(links, span, w.qd, w.work, velocities)
     evaluate_rows_at(table, k, time, q, w.qd, w.work.rows, velocities, constraint)
     gap = 0.0
     for r in range(first, end):
-        if projected:
+        if projected and table.speed[r] == 0:
             # at velocities of zero nothing moves but the targets
             constraint.ahead[r] = values[r, 0] - h * table.target[r, 1]
         role = table.role[r]
@@ -154,6 +160,23 @@ def _evaluate(links, rows, span, k, time, h, projected, share, w, q):
             gap = gap if size <= gap else size
     evaluate_soft_rows(table, rows.loops, k, h, True, True, share, constraint, w.work.rows)
     return gap
+
+
+@outlined
+def _last_rates(links, rows, span, k, time, reflected, last, w, q):
+    """Fill what is left of the rates that rows of block k at velocity level had in the last half step."""
+    table, constraint = rows.table, rows.constraint
+    some = False
+    for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
+        if table.speed[r] == 1:
+            constraint.ahead[r] = 0.0
+            some = some or table.role[r] <= INEQUALITY
+    if some and reflected > 0.0:
+        link_velocities(links, span, last, w.work, constraint.velocities)
+        evaluate_rows_at(table, k, time, q, last, w.work.rows, constraint.velocities, constraint)
+        for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
+            if table.speed[r] == 1:
+                constraint.ahead[r] = reflected * constraint.values[r, 1]
 
 
 @inner
@@ -185,6 +208,7 @@ def _solve_free(links, rows, span, k, factored, h, soft, keep, w):
     if factored:
         substitute(links, span, w.tau, work.subspace, work.reduced, work.pivot, work.rest, work.rows)
     else:
+        keep_factored(span, w)
         status = articulate(links, span, w.added, w.tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest)
         if status != 0:
             return status
@@ -197,12 +221,17 @@ def _solve_free(links, rows, span, k, factored, h, soft, keep, w):
 
 
 @inner
-def _iterate(links, external, rows, contact, span, k, factored, projected, h, duration, last, time, w, q):
+def _iterate(links, external, rows, contact, span, k, factored, projected, h, clock, carried, time, w, q):
     """Fill w.qdd, the correction of w.qd without contacts; return a status and how far rows are open ahead."""
+    duration, last = 0.5 * (h + clock[LENGTH]), carried.history[0]
     if projected:
         known_bias(links, external, span, h, duration, 0.5, last, w, q)
     else:
         predict(links, external, span, h, duration, last, w, q)
+        if factored and stiffer(links, span, w):
+            factored = False
+            known_forces(links, external, span, h, duration, clock, carried, w, q)
+            predict(links, external, span, h, duration, last, w, q)
     gap = 0.0
     if _has_rows(rows, k):
         gap = _evaluate(links, rows, span, k, time, h, projected, duration / h, w, q)
@@ -370,6 +399,10 @@ def _substep(
                 extrapolate(span, clock, clock[NOW] + 0.5 * h, carried.history, w.qd)
             for r in range(rows.constraint.blocks[k, ROW], rows.constraint.blocks[k, ROW_END]):
                 rows.constraint.multipliers[r] = 0.0
+            if _has_rows(rows, k):
+                # where a motion starts, the velocity is that at the pose already
+                reflected = 0.0 if projected or clock[LENGTH] == 0.0 else REFLECTED
+                _last_rates(links, rows, span, k, time, reflected, carried.history[0], w, q)
         if contact is not None and halving == 0:
             status = _detect(links, h, carried.history[0], work, contact)
             if status != 0:
@@ -383,8 +416,7 @@ def _substep(
                 _set_span(blocks, k, span)
                 w, clock = based_work(work, span[LINK] if contact is None else 0), carried.clock[k]
                 failed, opened = _iterate(
-                    links, external, rows, contact, span, k, j > 0, projected, h, 0.5 * (h + clock[LENGTH]),
-                    carried.history[0], time, w, q,
+                    links, external, rows, contact, span, k, j > 0, projected, h, clock, carried, time, w, q,
                 )  # fmt: skip
                 status = status if failed == 0 else failed
                 gap = gap if opened <= gap else opened
