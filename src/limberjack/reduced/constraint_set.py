@@ -265,7 +265,7 @@ class ConstraintSet:
         if status == Status.INFEASIBLE:
             text = f"no forces of the limits fit together at {where}"
             return Diverged, "", text
-        gap, row = float(self.constraint.report[3]), int(self.constraint.report[5])
+        gap, row = float(self.constraint.report[3]), int(self.constraint.report[4])
         name = self.joint_of(row) if row >= 0 else ""
         return LoopNotClosed, name, f'joint "{name}": gap {gap:.3g} m > 1e-8 m at {where}; try a smaller dt'
 

@@ -83,6 +83,8 @@ class ConstraintState(NamedTuple):
     values: np.ndarray  # (r, 3) value, rate, bias
     ahead: np.ndarray  # (r,) value at the end of a variational step
     compliance: np.ndarray  # (r, 3) current force, stiffness and damping of soft rows
+    entered: np.ndarray  # (r,) bool: inequality rows that acted in this projection of positions
+    correction: np.ndarray  # (nv,) change of positions or velocities by a projection
     multipliers: np.ndarray  # (r,) of the last step
     rows: np.ndarray  # (m,) the rows that act now
     y: np.ndarray  # (m, nv)
@@ -90,14 +92,16 @@ class ConstraintState(NamedTuple):
     matrix: np.ndarray  # (m, m)
     factor: np.ndarray  # (m, m)
     order: np.ndarray  # (m,)
+    diagonal: np.ndarray  # (m,) of the matrix before it was factored
     low: np.ndarray  # (m,) bounds of the multipliers
     high: np.ndarray  # (m,)
     rhs: np.ndarray  # (m,) right-hand sides b
     force: np.ndarray  # (m,) multipliers
     slack: np.ndarray  # (m,) A lam + b
+    residual: np.ndarray  # (m,) -b; after the solve -b - A lam, not zero in inconsistent redundant rows
     guess: np.ndarray  # (m,) int8 state of the pivoting
     lcp: Workspace
-    report: np.ndarray  # (6,) rows acting, rank, iterations of the projection, gap left, pivots, row of the gap
+    report: np.ndarray  # (5,) rows acting, rank, iterations of the projection, gap left, row of the gap
 
 
 def blocks_of_rows(links: Links, rows: list[Row], pair_link: np.ndarray, spans: np.ndarray) -> np.ndarray:
@@ -131,9 +135,9 @@ def new_constraint_state(
     width = PAIR if len(table.compound) else PLAIN
     parts: list[Any] = [
         blocks, np.array(pair_links, np.int64), path, stop, np.zeros((n, 6)), np.zeros((n, 18)), np.zeros((p, width)),
-        np.zeros(len(table.weights)), new_scratch(), np.zeros((r, 12)), np.zeros((r, 3)), np.zeros(r),
-        np.zeros((r, 3)), np.zeros(r),
-        *_row_arrays(equalities + min(r - equalities, 16), nv), np.zeros(6),
+        np.zeros(len(table.weights)), new_scratch(), np.zeros((r, 12)), np.zeros((r, 3)), np.zeros(r), np.zeros((r, 3)),
+        np.zeros(r, bool), np.zeros(nv), np.zeros(r), *_row_arrays(equalities + min(r - equalities, 16), nv),
+        np.zeros(5),
     ]  # fmt: skip
     return ConstraintState(*parts)
 
@@ -141,7 +145,7 @@ def new_constraint_state(
 def _row_arrays(m: int, nv: int) -> tuple[Any, ...]:
     return (
         np.zeros(m, np.int64), np.zeros((m, nv)), np.zeros(nv), np.zeros((m, m)), np.zeros((m, m)),
-        np.zeros(m, np.int64), *(np.zeros(m) for _ in range(5)), np.zeros(m, np.int8), new_workspace(m),
+        np.zeros(m, np.int64), *(np.zeros(m) for _ in range(7)), np.zeros(m, np.int8), new_workspace(m),
     )  # fmt: skip
 
 
@@ -299,7 +303,7 @@ def select_rows(
     # model
     links, table,
     # in
-    k, mode, h, soft, rows, qdd,
+    k, mode, h, margin, soft, rows, qdd,
     # out
     constraint,
 ):  # fmt: skip
@@ -310,7 +314,8 @@ def select_rows(
         table: the rows.
         k: the block.
         mode: ACCELERATION, VELOCITY, POSITION or AHEAD.
-        h: step over which soft rows are implicit [s]; in POSITION the largest value of inequality rows that count.
+        h: step over which soft rows are implicit [s].
+        margin: largest value at which an inequality row acts, but in AHEAD [m, rad].
         soft: whether rows of springs are included; grips (with a largest force) always are.
         rows: of the work arrays.
         qdd: accelerations without the rows.
@@ -322,7 +327,7 @@ def select_rows(
     where the correction would leave it violated, or pressed in an earlier iteration.
     """
     values, blocks, compliance, roles = constraint.values, constraint.blocks, constraint.compliance, table.role
-    low, high, rhs = constraint.low, constraint.high, constraint.rhs
+    low, high, rhs, entered = constraint.low, constraint.high, constraint.rhs, constraint.entered
     count = 0
     for r in range(blocks[k, ROW], blocks[k, ROW_END]):
         role = roles[r]
@@ -335,11 +340,10 @@ def select_rows(
                 continue
         elif role == INEQUALITY and not pressed:
             # once in a projection, always: rows that enter and leave would cycle
-            near = values[r, 0] <= ACTIVE_GAP or (mode == POSITION and (values[r, 0] <= h or compliance[r, 0] > 0.0))
-            if not near:
+            if not (values[r, 0] <= margin or (mode == POSITION and entered[r])):
                 continue
             if mode == POSITION:
-                compliance[r, 0] = 1.0
+                entered[r] = True
         if role > INEQUALITY:
             s = h * (h * compliance[r, 1] + compliance[r, 2])
             if (mode != ACCELERATION and mode != AHEAD) or s == 0.0 or not (soft or role == GRIP):
@@ -474,7 +478,7 @@ def solve_rows(
     constraint,
 ):  # fmt: skip
     """Solve for the multipliers of the listed rows; return 0, or the status of the pivoting if there are none."""
-    matrix, factor, slack = constraint.matrix, constraint.factor, constraint.slack
+    matrix, factor, residual = constraint.matrix, constraint.factor, constraint.residual
     bounded = False
     for i in range(count):
         bounded = bounded or constraint.low[i] > -INFINITE
@@ -493,15 +497,15 @@ def solve_rows(
             constraint.lcp,
             constraint.guess,
             constraint.force,
-            slack,
+            constraint.slack,
         )
     for i in range(count):
         for j in range(i + 1):
             factor[i, j] = matrix[i, j]
-    rank = factor_psd(count, DEPENDENT, factor, constraint.order, slack)
+    rank = factor_psd(count, DEPENDENT, factor, constraint.order, constraint.diagonal)
     for i in range(count):
-        slack[i] = -constraint.rhs[i]
-    solve_psd(count, rank, factor, constraint.order, slack, constraint.force)
+        residual[i] = -constraint.rhs[i]
+    solve_psd(count, rank, factor, constraint.order, residual, constraint.force)
     constraint.report[1] = rank
     return 0
 
