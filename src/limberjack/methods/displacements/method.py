@@ -35,7 +35,6 @@ from limberjack.methods.displacements.options import MODES, Displacements
 from limberjack.methods.displacements.step import CONSERVING, DAMPED, KINEMATIC, Motion, Reads, take_displacements
 from limberjack.methods.stepper import Forces, Stepper
 from limberjack.model.model import Model
-from limberjack.model.registered import refuse_constraints
 from limberjack.reduced.constraint_set import Grip
 from limberjack.reduced.measure import joint_energy
 from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
@@ -54,7 +53,6 @@ class DisplacementsStepper(MaximalState, Stepper):
     def __init__(self, model: Model, options: Displacements, ignored: frozenset[str]) -> None:
         if "bodies" in ignored:
             model = rigid_model(model)
-        refuse_constraints(model.spec, "displacements")
         whole = new_maximal(model, ignored)
         if (whole.bodies.kind >= SCALABLE).any():
             raise UnsupportedByMethod('method "displacements" moves bodies that keep their size only')
