@@ -69,16 +69,16 @@ class LoopState(NamedTuple):
     q: np.ndarray
     qd: np.ndarray
     tau: np.ndarray  # applied by the user
-    place: np.ndarray  # (r, 2) of each DRIVE row: indices in q and qd
+    indices: np.ndarray  # (r, 2) of each DRIVE row: indices in q and qd
     scalar: np.ndarray  # (s, 12) as in `Drives`
     ball: np.ndarray  # (b, 18)
 
 
-def new_loop_state(nq: int, nv: int, place: Any, scalar: Any, ball: Any) -> LoopState:
+def new_loop_state(nq: int, nv: int, indices: Any, scalar: Any, ball: Any) -> LoopState:
     """Return the state of loop joints with nq coordinates and nv dofs."""
     return LoopState(
         np.zeros(nq), np.zeros(nv), np.zeros(nv),
-        np.array(place, np.int64).reshape(-1, 2), np.array(scalar, float).reshape(-1, 12),
+        np.array(indices, np.int64).reshape(-1, 2), np.array(scalar, float).reshape(-1, 12),
         np.array(ball, float).reshape(-1, 18),
     )  # fmt: skip
 
@@ -136,7 +136,7 @@ def evaluate_soft_rows(
         if role != DRIVE:
             r += 1
             continue
-        iq, iv, width = loop_state.place[r, 0], loop_state.place[r, 1], 1
+        iq, iv, width = loop_state.indices[r, 0], loop_state.indices[r, 1], 1
         row = table.drive[r, 1]
         if table.speed[r] == 1:  # the first of the three rows of a ball
             width = 3
@@ -242,9 +242,9 @@ def needs_projection(table, k, h, q, qd, constraint):
                 value = -table.target[r, 0]
                 rate = 0.0
                 for c in range(2):
-                    if table.place[r, c] >= 0:
-                        value += table.share[r, c] * q[table.place[r, 2 + c]]
-                        rate += table.share[r, c] * qd[table.place[r, c]]
+                    if table.indices[r, c] >= 0:
+                        value += table.share[r, c] * q[table.indices[r, 2 + c]]
+                        rate += table.share[r, c] * qd[table.indices[r, c]]
                 pressed = constraint.multipliers[r] > 0.0
                 if value < -CLOSED or (value <= ACTIVE_GAP and rate < 0.0) or (pressed and value > CLOSED):
                     return True

@@ -162,11 +162,11 @@ def paths(links: Links, table: Table, n: int) -> tuple[np.ndarray, np.ndarray]:
     r = len(table.joint)
     path, stop = np.full((r, 4), -1, np.int64), np.full((r, 4), -1, np.int64)
     # rows on one coordinate are many, and need no walk
-    single = (table.row_pair[:, 0] < 0) & (table.place[:, 0] >= 0) & (table.place[:, 1] < 0)
-    path[single, 0] = owner[table.place[single, 0]]
+    single = (table.row_pair[:, 0] < 0) & (table.indices[:, 0] >= 0) & (table.indices[:, 1] < 0)
+    path[single, 0] = owner[table.indices[single, 0]]
     for k in np.flatnonzero(~single):
         starts = [int(i) for pair in table.row_pair[k] if pair >= 0 for i in table.pair_link[pair] if i >= 0]
-        starts += [int(owner[v]) for v in table.place[k, :2] if v >= 0]
+        starts += [int(owner[v]) for v in table.indices[k, :2] if v >= 0]
         if len(starts) == 1:  # no other path to join: no need to walk one that may be long
             path[k, 0] = starts[0]
             continue
@@ -246,7 +246,7 @@ def evaluate_rows_at(
                     table.compound[c, 1], table.compound[c, 2], table.factor_kind, table.factor_data, time, p,
                     constraint.scratch, constraint.state,
                 )  # fmt: skip
-    values, place, share, target = constraint.values, table.place, table.share, table.target
+    values, indices, share, target = constraint.values, table.indices, table.share, table.target
     for r in range(blocks[k, ROW], blocks[k, ROW_END]):
         if table.row_pair[r, 0] >= 0:
             row(table, r, time, constraint.state, constraint.near, constraint.wrench, values)
@@ -255,9 +255,9 @@ def evaluate_rows_at(
             values[r, 1] = -target[r, 1]
             values[r, 2] = 0.0
         for c in range(2):
-            if place[r, c] >= 0:
-                values[r, 0] += share[r, c] * q[place[r, 2 + c]]
-                values[r, 1] += share[r, c] * qd[place[r, c]]
+            if indices[r, c] >= 0:
+                values[r, 0] += share[r, c] * q[indices[r, 2 + c]]
+                values[r, 1] += share[r, c] * qd[indices[r, c]]
 
 
 @outlined
@@ -266,7 +266,7 @@ def _row_acceleration(links, table, r, known, rows, qdd, constraint):
 
     With `known` = 1, those with qdd = 0 included; with 0, the part of qdd alone.
     """
-    gravity, state, wrench, place = links.gravity, constraint.state, constraint.wrench, table.place
+    gravity, state, wrench, indices = links.gravity, constraint.state, constraint.wrench, table.indices
     out = known * constraint.values[r, 2]
     for slot in range(2):
         k = table.row_pair[r, slot]
@@ -293,8 +293,8 @@ def _row_acceleration(links, table, r, known, rows, qdd, constraint):
                 tx, ty, tz = cross(state[k, GAP], state[k, GAP + 1], state[k, GAP + 2], fx, fy, fz)
                 out -= seen + (tx * ax + ty * ay + tz * az)
     for c in range(2):
-        if place[r, c] >= 0:
-            out += table.share[r, c] * qdd[place[r, c]]
+        if indices[r, c] >= 0:
+            out += table.share[r, c] * qdd[indices[r, c]]
     return out
 
 
@@ -437,7 +437,7 @@ def response_matrix(
                     -1, 0.0, work, j, y,
                 )  # fmt: skip
         for c in range(2):
-            v = table.place[r, c]
+            v = table.indices[r, c]
             if v >= 0:
                 # the link whose dof it is starts one of the paths
                 i = constraint.path[r, 0]

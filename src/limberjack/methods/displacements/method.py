@@ -183,7 +183,7 @@ class DisplacementsStepper(MaximalState, Stepper):
 
     def _take(self, n: int, dt: float, time: float, outer: int, inner: int, *, fit: bool = False) -> tuple[int, int]:
         drives, tau, wrenches = self._last_forces
-        driven = bool(len(drives.place) or len(drives.ball_place) or tau.any())
+        driven = bool(len(drives.indices) or len(drives.ball_indices) or tau.any())
         o = self._options
         taken, status = take_displacements(
             self._setup, self._net, self._model.arrays.springs, drives, self._still, self._drive_span, self._mode,
@@ -252,7 +252,7 @@ class DisplacementsStepper(MaximalState, Stepper):
         w.tracked[t] = grip.link
         self._net.system.incidence_body[self._net.system.incidence_start[c]] = grip.link
         row = w.track[t]
-        row[POINT : POINT + 3] = grip.place - self.whole.center[grip.link]
+        row[POINT : POINT + 3] = grip.point - self.whole.center[grip.link]
         row[TARGET : TARGET + 3] = grip.target
         row[HAS_ROTATION] = 0.0 if grip.rotation is None else 1.0
         if grip.rotation is not None:
@@ -324,7 +324,7 @@ class DisplacementsStepper(MaximalState, Stepper):
         self._refresh()
         evaluate_state(self._setup, self._time, self._e, self._s)
         kinetic, potential, *momentum = body_energies(self.whole, self._setup.gravity, self._e, self._s)
-        potential += spring_energies(self._model.arrays.springs, self._place_of)
+        potential += spring_energies(self._model.arrays.springs, self._position_of)
         potential += float(joint_energy(self._all_drives(forces)[0], self._s.q)) + self._model.arrays.fixed_potential
         return kinetic, potential, *momentum
 
