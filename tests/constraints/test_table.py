@@ -101,9 +101,9 @@ def test_tables_keep_what_rows_say(rng):
         own = slice(table.term_start[r], table.term_start[r + 1])
         terms = zip(table.terms[own].tolist(), table.weights[own].tolist(), strict=True)
         assert [(p, (c, i, j, w)) for (c, p, i, j), w in terms] == row.terms
-        places = zip(table.place[r, :2], table.place[r, 2:], table.share[r], strict=True)
-        places = [(v, q, s) for v, q, s in places if v >= 0]
-        assert places == row.coordinates
+        coordinates = zip(table.indices[r, :2], table.indices[r, 2:], table.share[r], strict=True)
+        coordinates = [(v, q, s) for v, q, s in coordinates if v >= 0]
+        assert coordinates == row.coordinates
         assert tuple(table.target[r]) == row.target and table.role[r] == row.role
         assert table.row_pair[r, 0] == (row.terms[0][0] if row.terms else -1) and table.row_pair[r, 1] == -1
 

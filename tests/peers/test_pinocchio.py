@@ -86,7 +86,7 @@ def test_forward_dynamics_equals_pinocchio(path: Path) -> None:
     data = peer.createData()
     rng = np.random.default_rng(7)
     damping = np.zeros(model.nv)
-    damping[model.arrays.drives.place[:, 1]] = model.arrays.drives.scalar[:, 0]
+    damping[model.arrays.drives.indices[:, 1]] = model.arrays.drives.scalar[:, 0]
     ours_of = np.array([model.joint(peer.names[j]).v_start for j in range(1, peer.njoints)], int)
     theirs = np.array([peer.joints[j].idx_v for j in range(1, peer.njoints)], int)
     assert model.nv == peer.nv

@@ -278,14 +278,14 @@ def test_felt_inertias_against_the_mass_matrix(model):
 
 def test_limits_suit_explicit_steps_of_a_millisecond(model):
     """With all joints at their limits, no mode is stiffer or more damped than an explicit step can bear."""
-    place, rows = model.arrays.drives.place, model.arrays.drives.scalar
+    indices, rows = model.arrays.drives.indices, model.arrays.drives.scalar
     stiffness, damping = np.zeros(model.nv), np.zeros(model.nv)
-    stiffness[place[:, 1]], damping[place[:, 1]] = rows[:, 5], rows[:, 0] + rows[:, 6]
+    stiffness[indices[:, 1]], damping[indices[:, 1]] = rows[:, 5], rows[:, 0] + rows[:, 6]
     rng = np.random.default_rng(5)
     for k in range(20):
         share = rng.uniform(size=len(rows)) if k % 2 else rng.integers(0, 2, len(rows))
         q = model.q0.copy()
-        q[place[:, 0]] = rows[:, 3] + share * (rows[:, 4] - rows[:, 3])
+        q[indices[:, 0]] = rows[:, 3] + share * (rows[:, 4] - rows[:, 3])
         inverse = np.linalg.inv(lj.mass_matrix(model, q))
         for gains, bound in ((stiffness, 400.0**2), (damping, 900.0)):
             root = np.sqrt(gains)

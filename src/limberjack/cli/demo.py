@@ -177,10 +177,10 @@ def save_plot(path: Path, swing: Report, pendulum: Trajectory, flight: Report, h
 
 def _chain(trajectory: Trajectory, frame: int) -> np.ndarray:
     """Return the (links + 1, 2) joint positions of the chain in the x-z plane, its free end included."""
-    places, rotations = trajectory.positions[frame], trajectory.rotations[frame]
+    positions, rotations = trajectory.positions[frame], trajectory.rotations[frame]
     last = trajectory.model.spec.shapes[-1]
-    end = places[-1] + turned(rotations[-1:], 2.0 * np.array([last.position]))[0]
-    return np.vstack([places, end])[:, [0, 2]]
+    end = positions[-1] + turned(rotations[-1:], 2.0 * np.array([last.position]))[0]
+    return np.vstack([positions, end])[:, [0, 2]]
 
 
 def _draw_swing(axes: Any, trajectory: Trajectory) -> None:
@@ -209,7 +209,7 @@ def draw_flight(axes: Any, trajectory: Trajectory) -> None:
     model = trajectory.model
     frames = np.linspace(0, len(trajectory) - 1, 10).round().astype(int)
     poses = zip(trajectory.positions, trajectory.rotations, strict=True)
-    path = np.array([_centre(model, places, rotations) for places, rotations in poses])[:, [0, 2]]
+    path = np.array([_centre(model, positions, rotations) for positions, rotations in poses])[:, [0, 2]]
     axes.axhline(0.0, color=_PALE, linewidth=1.0, zorder=0)
     for k in frames:
         axes.add_collection(_figure_drawing(trajectory, int(k)))
@@ -228,8 +228,8 @@ def _outlines(trajectory: Trajectory, frame: int) -> tuple[np.ndarray, np.ndarra
     model = trajectory.model
     shapes = [shape for shape in model.shapes if shape.kind in ("capsule", "sphere") and shape.body != WORLD]
     body = np.array([model.body_index(shape.body) for shape in shapes])
-    places, rotations = trajectory.positions[frame][body], trajectory.rotations[frame][body]
-    centre = places + turned(rotations, np.array([shape.position for shape in shapes]))
+    positions, rotations = trajectory.positions[frame][body], trajectory.rotations[frame][body]
+    centre = positions + turned(rotations, np.array([shape.position for shape in shapes]))
     half = np.array([[0.0, 0.0, shape.size[1] / 2 if shape.kind == "capsule" else 0.0] for shape in shapes])
     along = turned(rotations, turned(np.array([shape.rotation for shape in shapes]), half))[:, [0, 2]]
     radius = np.array([shape.size[0] for shape in shapes])

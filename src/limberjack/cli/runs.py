@@ -168,9 +168,9 @@ class _MomentumWatch:
         self._scale = 0.0
 
     def _read(self, sim: Simulation) -> tuple[np.ndarray, np.ndarray]:
-        places = sim.positions + turned(sim.rotations, sim.model.arrays.body_com)
-        centre = self._mass @ places / max(self._total, 1e-300)
-        self._size = float(np.sqrt(self._mass @ ((places - centre) ** 2).sum(axis=1) / max(self._total, 1e-300)))
+        centers = sim.positions + turned(sim.rotations, sim.model.arrays.body_com)
+        centre = self._mass @ centers / max(self._total, 1e-300)
+        self._size = float(np.sqrt(self._mass @ ((centers - centre) ** 2).sum(axis=1) / max(self._total, 1e-300)))
         linear, angular = sim.momentum()
         return linear, angular - np.cross(centre, linear)
 

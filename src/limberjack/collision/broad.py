@@ -111,8 +111,8 @@ def boxes_of(shapes: Shapes) -> tuple[np.ndarray, np.ndarray]:
     half[long] = np.stack([half[long, 0], half[long, 0], half[long, 1]], axis=1)
     half[shapes.kind == CAPSULE, 2] += half[shapes.kind == CAPSULE, 0]
     half[shapes.kind == SPHERE] = half[shapes.kind == SPHERE, :1]
-    reach = np.einsum("kij,kj->ki", np.abs(matrix_from_quaternion(shapes.place[:, 3:])), half)
-    return shapes.place[:, :3] - reach, shapes.place[:, :3] + reach
+    reach = np.einsum("kij,kj->ki", np.abs(matrix_from_quaternion(shapes.offset[:, 3:])), half)
+    return shapes.offset[:, :3] - reach, shapes.offset[:, :3] + reach
 
 
 @inner
@@ -138,9 +138,9 @@ def _extent(kind, r, sx, sy, sz):
 @inner
 def place_shape(shapes, pose, reach, margin, k, broad):
     """Fill frame, reach and bounds of shape k in the world; return a number that is finite if they are."""
-    i, place, frame, bounds = shapes.link[k], shapes.place, broad.frame, broad.bounds
-    x, y, z = place[k, 0], place[k, 1], place[k, 2]
-    turn = (place[k, 3], place[k, 4], place[k, 5], place[k, 6])
+    i, offset, frame, bounds = shapes.link[k], shapes.offset, broad.frame, broad.bounds
+    x, y, z = offset[k, 0], offset[k, 1], offset[k, 2]
+    turn = (offset[k, 3], offset[k, 4], offset[k, 5], offset[k, 6])
     pad = 0.5 * margin
     if i >= 0:
         own = (pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])

@@ -49,7 +49,7 @@ class Bvh(NamedTuple):
     pose: np.ndarray  # (m, 12) of the second child in the node's frame, which is that of its first child
     box: np.ndarray  # (m, 6) centre and half edges, node's axes; negative: empty
     shape: np.ndarray  # shapes by leaves
-    place: np.ndarray  # (s, 7) of shapes on their leaves
+    shape_offset: np.ndarray  # (s, 7) of shapes on their leaves
     top: np.ndarray  # (t, 2) node and link of each part
     parts: np.ndarray  # (t, NUMBERS)
     joining: np.ndarray  # nodes above parts, lower ones first
@@ -113,8 +113,9 @@ def new_bvh(shapes: Shapes, first: np.ndarray, second: np.ndarray, roots: np.nda
     deep = depth + 2 * int(k + 1).bit_length() + 2 * int(above_all + 1).bit_length() + 8
     return no_bvh()._replace(
         child=child, pose=pose, box=box, shape=np.concatenate([moving, still]),
-        place=shapes.place.copy(), where=np.zeros((size, 12)), inside=np.zeros((size, 6)), bounds=np.zeros((size, 6)),
-        mark=np.full((size, MARKS), -1, np.int64), placed=np.full((s, 2), -1, np.int64), stamp=stamp,
+        shape_offset=shapes.offset.copy(), where=np.zeros((size, 12)), inside=np.zeros((size, 6)),
+        bounds=np.zeros((size, 6)), mark=np.full((size, MARKS), -1, np.int64),
+        placed=np.full((s, 2), -1, np.int64), stamp=stamp,
         stack=np.zeros((4 * deep, 4), np.int64), joining=np.arange(m + max(2 * k - 1, 0), size),
     )  # fmt: skip
 
@@ -298,18 +299,18 @@ def _side(node, t, side, margin, bvh):
 @outlined
 def _place_reached(shapes, pose, margin, leaf, t, k, bvh, broad):
     """Place shape k of a leaf of part t on its link and in the world, unless it has been placed."""
-    b, place = bvh, shapes.place
+    b, offset = bvh, shapes.offset
     if b.placed[k, 1] == b.stamp[STEP]:
         return
     if b.placed[k, 0] != b.stamp[ROUND]:
         r, x, y, z = _pose_at(b.where, leaf, 0)
-        dx, dy, dz = rotate(r, b.place[k, 0], b.place[k, 1], b.place[k, 2])
-        place[k, 0], place[k, 1], place[k, 2] = x + dx, y + dy, z + dz
-        own = b.place[k, 3], b.place[k, 4], b.place[k, 5], b.place[k, 6]
-        place[k, 3], place[k, 4], place[k, 5], place[k, 6] = quaternion_multiply(quaternion_from_matrix(r), own)
+        dx, dy, dz = rotate(r, b.shape_offset[k, 0], b.shape_offset[k, 1], b.shape_offset[k, 2])
+        offset[k, 0], offset[k, 1], offset[k, 2] = x + dx, y + dy, z + dz
+        own = b.shape_offset[k, 3], b.shape_offset[k, 4], b.shape_offset[k, 5], b.shape_offset[k, 6]
+        offset[k, 3], offset[k, 4], offset[k, 5], offset[k, 6] = quaternion_multiply(quaternion_from_matrix(r), own)
         shapes.link[k] = b.top[t, 1]
     b.placed[k, 0], b.placed[k, 1] = b.stamp[ROUND], b.stamp[STEP]
-    reach = _reach_of(t, place[k, 0], place[k, 1], place[k, 2], shapes.radius[k], b.parts)
+    reach = _reach_of(t, offset[k, 0], offset[k, 1], offset[k, 2], shapes.radius[k], b.parts)
     place_shape(shapes, pose, reach, margin, k, broad)
 
 

@@ -193,7 +193,7 @@ class Shapes(NamedTuple):
     body: np.ndarray  # (s,) -1 = the world itself
     part: np.ndarray  # (s,) link or group of fixed bodies, the partners of joints; see `new_filters`
     group: np.ndarray  # (s,) shapes of one nonzero group do not collide
-    place: np.ndarray  # (s, 7) position from the link's centre and quaternion, link axes; static: world
+    offset: np.ndarray  # (s, 7) position from the link's centre and quaternion, link axes; static: world
     size: np.ndarray  # (s, 3)
     radius: np.ndarray  # (s,) of the sphere around the shape's own origin; infinite for planes
     friction: np.ndarray  # (s,)
@@ -207,7 +207,7 @@ class Filters(NamedTuple):
 
     joined_start: np.ndarray  # (parts + 1,)
     joined: np.ndarray  # parts joined by a joint
-    apart_start: np.ndarray  # (bodies + 2,) by body + 1, so that the world has a place
+    apart_start: np.ndarray  # (bodies + 2,) by body + 1, so that the world has a entry
     apart: np.ndarray  # bodies + 1 that were excluded by name
 
 
@@ -254,7 +254,7 @@ def new_shapes(model: Model, center: np.ndarray | None = None, ignored: Collecti
     n = len(solid)
     a, parts, maker = model.arrays, _parts(model), MeshMaker()
     whole = {name: np.zeros(n, np.int64) for name in ("kind", "link", "body", "part", "group", "mesh")}
-    place, size, radius = np.zeros((n, 7)), np.zeros((n, 3)), np.zeros(n)
+    offsets, size, radius = np.zeros((n, 7)), np.zeros((n, 3)), np.zeros(n)
     for k, shape in enumerate(solid):
         turn, at = matrix_from_quaternion(np.array(shape.rotation)), np.array(shape.position)
         body = link = part = -1
@@ -272,11 +272,11 @@ def new_shapes(model: Model, center: np.ndarray | None = None, ignored: Collecti
         else:
             whole["kind"][k], size[k], radius[k] = _sized(shape)
         whole["link"][k], whole["body"][k], whole["part"][k], whole["group"][k] = link, body, part, shape.group
-        place[k, :3], place[k, 3:] = at, quaternion_from_matrix(turn)
+        offsets[k, :3], offsets[k, 3:] = at, quaternion_from_matrix(turn)
     friction = np.array([shape.friction for shape in solid], float)
     restitution = np.array([shape.restitution for shape in solid], float)
     return Shapes(
-        **whole, place=place, size=size, radius=radius, friction=friction, restitution=restitution,
+        **whole, offset=offsets, size=size, radius=radius, friction=friction, restitution=restitution,
         meshes=maker.arrays(),
     )  # fmt: skip
 

@@ -42,7 +42,7 @@ class Table(NamedTuple):
     weights: np.ndarray  # (t,)
     row_pair: np.ndarray  # (r, 2) the pairs a row's terms belong to, -1 = none
     target: np.ndarray  # (r, 2) value aimed at, and its rate in time
-    place: np.ndarray  # (r, 4) indices v, v' of dofs and q, q' of coordinates of rows on coordinates, -1 = none
+    indices: np.ndarray  # (r, 4) indices v, v' of dofs and q, q' of coordinates of rows on coordinates, -1 = none
     share: np.ndarray  # (r, 2) weights of the two coordinates
     role: (
         np.ndarray
@@ -310,7 +310,7 @@ def new_table(rows: list[Row], pairs: Pairs) -> Table:
     """Return the table of `rows`, in the order given."""
     start, terms, weights = [0], [], []
     own = np.full((len(rows), 2), -1, np.int64)
-    place, share = np.full((len(rows), 4), -1, np.int64), np.zeros((len(rows), 2))
+    indices, share = np.full((len(rows), 4), -1, np.int64), np.zeros((len(rows), 2))
     for r, row in enumerate(rows):
         for pair, (code, i, j, weight) in row.terms:
             slot = 0 if own[r, 0] in (-1, pair) else 1
@@ -318,7 +318,7 @@ def new_table(rows: list[Row], pairs: Pairs) -> Table:
             terms.append((code, pair, i, j))
             weights.append(weight)
         for slot, (v, q, weight) in enumerate(row.coordinates):
-            place[r, slot], place[r, 2 + slot], share[r, slot] = v, q, weight
+            indices[r, slot], indices[r, 2 + slot], share[r, slot] = v, q, weight
         start.append(len(terms))
     compound, factor_kind, factor_data = _factors(pairs)
     return Table(
@@ -329,7 +329,7 @@ def new_table(rows: list[Row], pairs: Pairs) -> Table:
         np.array(weights, float),
         own,
         np.array([row.target for row in rows], float).reshape(-1, 2),
-        place,
+        indices,
         share,
         np.array([row.role for row in rows], np.int64),
         np.array([row.speed for row in rows], np.int64),

@@ -106,7 +106,7 @@ def set_contact_rows(contacts, graph, cache, gravity, pose, sweeps):
 
 @inner
 def prefetch_row(k, last, row):
-    """Prefetch the row of a contact some places after k, if there is one; changes no result."""
+    """Prefetch the row of a contact some rows after k, if there is one; changes no result."""
     t = k + _AHEAD
     if t < last:
         prefetch(row, t, 0)

@@ -152,9 +152,9 @@ class _File:
         for k in order[: starts[1]]:
             self._add_part(k, 0)
         for i, name in enumerate(model.body_names):
-            place, turn = positions[:, i], _xyzw(rotations[:, i])
-            node = self._node({"name": name, "translation": _short(place[0]), "rotation": _unit(turn[0])})
-            self._animate(node, "translation", place)
+            position, turn = positions[:, i], _xyzw(rotations[:, i])
+            node = self._node({"name": name, "translation": _short(position[0]), "rotation": _unit(turn[0])})
+            self._animate(node, "translation", position)
             self._animate(node, "rotation", turn)
             for k in order[starts[i + 1] : starts[i + 2]]:
                 self._add_part(k, node)

@@ -84,17 +84,19 @@ def _planes(numbers: np.ndarray) -> str:
 
 def _motion(trajectory: Trajectory, size: float) -> dict[str, Any]:
     n = len(trajectory)
-    places = trajectory.positions.reshape(n, -1, 3)
-    low, high = (places.min(axis=(0, 1)), places.max(axis=(0, 1))) if places.size else (np.zeros(3), np.zeros(3))
+    positions = trajectory.positions.reshape(n, -1, 3)
+    low, high = (
+        (positions.min(axis=(0, 1)), positions.max(axis=(0, 1))) if positions.size else (np.zeros(3), np.zeros(3))
+    )
     step = max(_FINE * size, float((high - low).max()) / 2**30, 1e-12)
-    middle = places[0].mean(axis=0) if places.size else np.zeros(3)
+    middle = positions[0].mean(axis=0) if positions.size else np.zeros(3)
     return {
         "times": [float(f"{t:.9g}") for t in trajectory.times],
         "bodies": trajectory.model.body_count,
         "origin": low.tolist(),
         "middle": middle.tolist(),
         "step": step,
-        "places": _planes(np.round((places - low) / step).astype("<i4").reshape(n, -1)),
+        "places": _planes(np.round((positions - low) / step).astype("<i4").reshape(n, -1)),
         "turns": _planes(np.round(trajectory.rotations * 32767.0).astype("<i2").reshape(n, -1)),
     }
 

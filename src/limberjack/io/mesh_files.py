@@ -55,8 +55,8 @@ def read(path: str | Path) -> Mesh:
 def _share(vertices: np.ndarray, faces: np.ndarray) -> Mesh:
     """Return the mesh with equal vertices made one, without unused vertices and triangles of two corners."""
     used = np.unique(faces)
-    place = np.zeros(len(vertices), np.int64)
-    place[used] = np.arange(len(used))
+    index_of = np.zeros(len(vertices), np.int64)
+    index_of[used] = np.arange(len(used))
     # Adding zero makes -0.0 and 0.0 the same bits.
     points = np.ascontiguousarray(vertices[used]) + 0.0
     bits = points.view(np.uint64)
@@ -71,7 +71,7 @@ def _share(vertices: np.ndarray, faces: np.ndarray) -> Mesh:
     order = np.argsort(first)
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
-    triangles = rank[inverse.reshape(-1)][place[faces]]
+    triangles = rank[inverse.reshape(-1)][index_of[faces]]
     a, b, c = triangles.T
     return points[first[order]], triangles[(a != b) & (b != c) & (c != a)]
 
@@ -114,8 +114,8 @@ def _read_obj(path: Path, data: bytes) -> Mesh:
                 shown = line[:60].decode(errors="replace")
                 raise FileError(path, f'"{shown}" is no list of vertices 1, 2, ...', number)
             # Negative numbers count back from the vertices seen so far.
-            places = [corner - 1 if corner > 0 else seen + corner for corner in corners]
-            faces += [(places[0], b, c) for b, c in zip(places[1:], places[2:], strict=False)]
+            corner_indices = [corner - 1 if corner > 0 else seen + corner for corner in corners]
+            faces += [(corner_indices[0], b, c) for b, c in zip(corner_indices[1:], corner_indices[2:], strict=False)]
     return vertices, np.array(faces, np.int64).reshape(-1, 3)
 
 

@@ -251,26 +251,26 @@ class _Joints:
     def add(self) -> None:
         """Add the joint to the builder."""
         m, kinds, own = self._parts.m, self._kinds, self._own
-        place = {"position": m.body_pos[self._body], "rotation": m.body_quat[self._body]}
+        pose = {"position": m.body_pos[self._body], "rotation": m.body_quat[self._body]}
         if not kinds:
             name = self._parts.unique(self._ends[1], "fixed")
-            self._builder.add_joint_fixed(name, *self._ends, **place)
+            self._builder.add_joint_fixed(name, *self._ends, **pose)
         elif kinds == [FREE]:
             self._builder.add_joint_free(self._name(own[0]), WORLD, self._ends[1], **self._options(own[0]))
         elif kinds == [HINGE]:
-            place |= self._anchored(m.jnt_pos[own[0]])
+            pose |= self._anchored(m.jnt_pos[own[0]])
             if self._ref(own[0]):
                 turn = frames.matrix_from_axis(m.jnt_axis[own[0]], np.array(-self._ref(own[0])))
-                place["rotation"] = self._r @ turn
-            place |= {"axis": m.jnt_axis[own[0]]}
-            self._builder.add_joint_hinge(self._name(own[0]), *self._ends, **place, **self._options(own[0]))
+                pose["rotation"] = self._r @ turn
+            pose |= {"axis": m.jnt_axis[own[0]]}
+            self._builder.add_joint_hinge(self._name(own[0]), *self._ends, **pose, **self._options(own[0]))
         elif kinds == [SLIDE]:
-            place["position"] = m.body_pos[self._body] - self._r @ m.jnt_axis[own[0]] * self._ref(own[0])
-            place |= {"axis": m.jnt_axis[own[0]]}
-            self._builder.add_joint_slide(self._name(own[0]), *self._ends, **place, **self._options(own[0]))
+            pose["position"] = m.body_pos[self._body] - self._r @ m.jnt_axis[own[0]] * self._ref(own[0])
+            pose |= {"axis": m.jnt_axis[own[0]]}
+            self._builder.add_joint_slide(self._name(own[0]), *self._ends, **pose, **self._options(own[0]))
         elif kinds == [BALL]:
-            place |= self._anchored(m.jnt_pos[own[0]])
-            self._builder.add_joint_ball(self._name(own[0]), *self._ends, **place, **self._options(own[0]))
+            pose |= self._anchored(m.jnt_pos[own[0]])
+            self._builder.add_joint_ball(self._name(own[0]), *self._ends, **pose, **self._options(own[0]))
         elif BALL not in kinds:
             self._add_compound()
         else:
@@ -298,10 +298,10 @@ class _Joints:
                 step = point - turn @ point if kind == HINGE else -ref * axis
                 after = frames.compose(turn, step, *after)
         r, p = after
-        place = {"position": m.body_pos[self._body] + self._r @ p, "rotation": m.body_quat[self._body]}
+        pose = {"position": m.body_pos[self._body] + self._r @ p, "rotation": m.body_quat[self._body]}
         if not np.array_equal(r, np.eye(3)):
-            place["rotation"] = self._r @ r
-        self._builder.add_joint_compound(name, *self._ends, axes=axes[::-1], **place)
+            pose["rotation"] = self._r @ r
+        self._builder.add_joint_compound(name, *self._ends, axes=axes[::-1], **pose)
 
     def _add_sliding_ball(self) -> None:
         """Add slides followed by a ball, where a joint kind has the same coordinates."""
@@ -316,12 +316,12 @@ class _Joints:
                 f'body "{self._ends[1]}" has the joints {listed}, for which there is no joint kind; with a '
                 "ball there can be a slide along z, or along x and then y, before it",
             )
-        place = self._anchored(m.jnt_pos[own[-1]])
+        pose = self._anchored(m.jnt_pos[own[-1]])
         back = sum((self._ref(j) * m.jnt_axis[j] for j in own[:-1]), np.zeros(3))
-        place |= {"position": place["position"] - self._r @ back, "rotation": m.body_quat[self._body]}
+        pose |= {"position": pose["position"] - self._r @ back, "rotation": m.body_quat[self._body]}
         name = self._name(own[-1])
         self._parts.joints |= {j: (name, kind) for j in own}
-        self._builder.add_joint(kind, name, *self._ends, **place, **_in_one([self._options(j) for j in own]))
+        self._builder.add_joint(kind, name, *self._ends, **pose, **_in_one([self._options(j) for j in own]))
 
     def _anchored(self, anchor: np.ndarray) -> dict[str, Any]:
         position = self._parts.m.body_pos[self._body] + self._r @ anchor

@@ -100,7 +100,7 @@ class _Scanner:
             if target is None:
                 raise FileError(file, f'<model file="{reference}"> is not found', line)
             if target in model.parents or len(model.parents) > MAX_MODELS_DEEP:
-                chain = " -> ".join(place.name for place in (*model.parents, target))
+                chain = " -> ".join(candidate.name for candidate in (*model.parents, target))
                 raise FileError(file, f"models contain each other or nest too deeply: {chain}", line)
             weights[name] = self.model(_Model(target, target.parent, (*model.parents, target)))
         heaviest = max(weights.values(), default=1)
@@ -186,9 +186,9 @@ class _Scanner:
         for folder in folders:
             path = posixpath.join(str(folder), reference.replace("\\", "/"))
             # MuJoCo takes ".." out of the text, the system out of the folders: with links the two can differ.
-            places = [roots.find(place, line) for place in dict.fromkeys((posixpath.normpath(path), path))]
-            if places[0] is not None:
-                return places[0]
+            targets = [roots.find(candidate, line) for candidate in dict.fromkeys((posixpath.normpath(path), path))]
+            if targets[0] is not None:
+                return targets[0]
         return None
 
 

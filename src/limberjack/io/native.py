@@ -426,14 +426,14 @@ def _add_joint(builder: Builder, joint: Joint) -> None:
 
 def _slots(kind: str, values: Sequence[Any]) -> list[Any]:
     """Return the entries that the builder takes, one per dof: those of a ball are at its first index."""
-    places: list[int] = []
+    columns: list[int] = []
     width = 0
     for motion, _ in KINDS[kind].motions:
-        places.append(width)
+        columns.append(width)
         width += 3 if motion == SPIN else 1
     if len(values) != width:
         raise _Wrong(f"must have {width} entries, got {len(values)}")
-    return [values[place] for place in places]
+    return [values[column] for column in columns]
 
 
 def _add_shape(builder: Builder, shape: Shape) -> None:

@@ -154,7 +154,7 @@ class Roots:
         self._extra = [_real(Path(path)) for path in extra]
         self._package_paths = [_real(Path(path)) for path in package_paths]
         self._allowed = [self._folder, *self._extra]
-        own = next((place for place in (self._folder, *self._folder.parents) if _is_marked(place)), None)
+        own = next((folder for folder in (self._folder, *self._folder.parents) if _is_marked(folder)), None)
         if own is not None and own.parent != own:
             self._allowed.append(own)
         self._packages: dict[str, list[Path]] = {}
@@ -201,33 +201,33 @@ class Roots:
                 yield root / rest, self._allowed
         elif kind in ("", "file"):
             rest = rest.removeprefix("localhost") if kind and rest.startswith("localhost/") else rest
-            for place in (self._folder, *self._extra):
-                yield place / rest, self._allowed
+            for folder in (self._folder, *self._extra):
+                yield folder / rest, self._allowed
 
     def _find_packages(self, name: str) -> list[Path]:
         """Return the real folders that can be the package `name`, by precedence."""
         if name in ("", ".", "..") or "\0" in name:
             return []
         if name not in self._packages:
-            real = (_real(place) for place in self._package_places(name))
-            self._packages[name] = list(dict.fromkeys(place for place in real if place.is_dir()))
+            real = (_real(folder) for folder in self._package_folders(name))
+            self._packages[name] = list(dict.fromkeys(folder for folder in real if folder.is_dir()))
         return self._packages[name]
 
-    def _package_places(self, name: str) -> Iterator[Path]:
+    def _package_folders(self, name: str) -> Iterator[Path]:
         listed = os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep)
-        for place in (*self._package_paths, *self._extra, *(Path(entry) for entry in listed if entry)):
-            if place.name == name:
-                yield place
-            yield place / name
+        for folder in (*self._package_paths, *self._extra, *(Path(entry) for entry in listed if entry)):
+            if folder.name == name:
+                yield folder
+            yield folder / name
         for entry in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep):
             if entry:
                 yield Path(entry) / "share" / name
-        for place in (self._folder, *self._folder.parents):
+        for folder in (self._folder, *self._folder.parents):
             # An untrusted file must not make the home or a system folder a package: those need a marker.
-            if place.name == name and (_is_marked(place) or _is_inner(place)):
-                yield place
-            if _is_marked(place / name) or _is_inner(place):
-                yield place / name
+            if folder.name == name and (_is_marked(folder) or _is_inner(folder)):
+                yield folder
+            if _is_marked(folder / name) or _is_inner(folder):
+                yield folder / name
 
 
 def _real(path: Path) -> Path:

@@ -39,7 +39,7 @@ _DEPENDENT = 1e-11
 _CLEAR = 1e-6
 
 
-def _group_place(context: Any, builder: Any, kind: Any, array: Any, g: Any) -> Any:
+def _group_address(context: Any, builder: Any, kind: Any, array: Any, g: Any) -> Any:
     data = context.make_array(kind)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [builder.mul(g, ir.Constant(g.type, 4))]), _VECTOR.as_pointer())
 
@@ -49,7 +49,7 @@ def group(typing: Any, array: Any, g: Any) -> Any:
     """Return group g of an array."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load(_group_place(context, builder, signature.args[0], *args), align=8)
+        return builder.load(_group_address(context, builder, signature.args[0], *args), align=8)
 
     return _LANES(array, types.intp), code
 
@@ -59,7 +59,7 @@ def set_group(typing: Any, array: Any, g: Any, value: Any) -> Any:
     """Set group g of an array."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(args[2], _group_place(context, builder, signature.args[0], *args[:2]), align=8)
+        builder.store(args[2], _group_address(context, builder, signature.args[0], *args[:2]), align=8)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, _LANES), code

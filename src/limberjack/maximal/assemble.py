@@ -76,7 +76,7 @@ class Target:
 
     name: str
     body: int
-    place: np.ndarray
+    point: np.ndarray
     to: np.ndarray
     rotation: np.ndarray | None
 
@@ -100,9 +100,9 @@ def checked_targets(model: Model, targets: Any, what: str) -> tuple[list[Target]
     points = {point.name: point for point in model.points if point.body != WORLD}
     for name, value in named.items():
         if name in points and name not in model.body_names:
-            body, place = model.body_index(points[name].body), np.array(points[name].position, float)
+            body, point = model.body_index(points[name].body), np.array(points[name].position, float)
         elif name in model.body_names:
-            body, place = model.body_index(name), np.zeros(3)
+            body, point = model.body_index(name), np.zeros(3)
         else:
             raise UnknownName("body or point", name, f'model "{model.name}"', (*model.body_names, *points))
         if value is None:
@@ -110,11 +110,11 @@ def checked_targets(model: Model, targets: Any, what: str) -> tuple[list[Target]
             continue
         if int(model.arrays.body_link[body]) < 0:
             raise StateError(f'body "{name}" is fixed to the world and cannot be moved')
-        goals.append(Target(name, body, place, *_checked_place(model, name, value, what)))
+        goals.append(Target(name, body, point, *_checked_pose(model, name, value, what)))
     return goals, fixed
 
 
-def _checked_place(model: Model, name: str, value: Any, what: str) -> tuple[np.ndarray, np.ndarray | None]:
+def _checked_pose(model: Model, name: str, value: Any, what: str) -> tuple[np.ndarray, np.ndarray | None]:
     label = f'{what} of "{name}"'
     try:
         pair = len(value) == 2
@@ -193,15 +193,15 @@ class Assembler:
         self.put_bodies(*forward_kinematics(self.model, self.near))
         table, e = self.whole.table, self._e
         for r in self._drives:
-            place = int(table.drive[r, 0])
-            if table.speed[r] or place >= self.model.nq:
+            index = int(table.drive[r, 0])
+            if table.speed[r] or index >= self.model.nq:
                 continue
             _, pair, axis, _ = table.terms[table.term_start[r]]
             frame, link = table.pair_frame[pair], table.pair_link[pair]
             same = (table.pair_frame[table.terms[:, 1]] == frame).all(1) & (
                 table.pair_link[table.terms[:, 1]] == link
             ).all(1)
-            e.near[same & (table.terms[:, 0] == ANGLE) & (table.terms[:, 2] == axis)] = self.near[place]
+            e.near[same & (table.terms[:, 0] == ANGLE) & (table.terms[:, 2] == axis)] = self.near[index]
         for pair, _, count in table.compound:
             rows = [int(r) for r in self._drives if table.terms[table.term_start[r], 1] == pair]
             start = [self.near[int(table.drive[r, 0])] for r in rows if table.drive[r, 0] < self.model.nq]
@@ -222,7 +222,7 @@ class Assembler:
         w, c = self.work, int(self.net.ends[2]) + t
         w.tracked[t] = link
         self.net.system.incidence_body[self.net.system.incidence_start[c]] = link
-        w.track[t, POINT : POINT + 3] = r @ target.place + p - self.whole.center[link]
+        w.track[t, POINT : POINT + 3] = r @ target.point + p - self.whole.center[link]
         w.track[t, TARGET : TARGET + 3] = target.to
         if target.rotation is not None:
             w.track[t, ROTATION : ROTATION + 4] = quaternion_from_matrix(matrix_from_quaternion(target.rotation) @ r.T)
@@ -361,8 +361,8 @@ def read_coordinates(model: Model, positions: np.ndarray, rotations: np.ndarray,
         for body, r, p in ((joint.parent, r_p, p_p), (joint.child, r_c, p_c)):
             b = -1 if body == WORLD else model.body_index(body)
             ends.append((r, p) if b < 0 else compose(turned[b], positions[b], r, p))
-        place = slice(int(model.arrays.q_start[i]), int(model.arrays.q_start[i]) + nq)
-        q[place] = coordinates(joint, *compose(*invert(*ends[0]), *ends[1]), near[place])
+        own = slice(int(model.arrays.q_start[i]), int(model.arrays.q_start[i]) + nq)
+        q[own] = coordinates(joint, *compose(*invert(*ends[0]), *ends[1]), near[own])
     return q
 
 
@@ -450,9 +450,9 @@ def with_start(model: Model, q: np.ndarray) -> Model:
     """Return the model with coordinates q as its start."""
     bodies, given = list(model.spec.bodies), {joint.name for joint in model.spec.joints}
     joints: list[Joint] = []
-    place = {name: model.joint(name) for name in model.joint_names}
+    infos = {name: model.joint(name) for name in model.joint_names}
     for joint in model.spec.joints:
-        info = place[joint.name]
+        info = infos[joint.name]
         own = tuple(float(x) for x in q[info.q]) if not info.is_loop else ()
         if joint.axes and own:
             axes = tuple(replace(axis, start=x) for axis, x in zip(joint.axes, own, strict=True))
@@ -461,7 +461,7 @@ def with_start(model: Model, q: np.ndarray) -> Model:
             joint = replace(joint, start=own)
         joints.append(joint)
     for i, body in enumerate(bodies):
-        info = place[model.body(body.name).joint]
+        info = infos[model.body(body.name).joint]
         if info.name not in given and info.nq:
             own = tuple(float(x) for x in q[info.q])
             turned = own[3:] if len(own) == 7 else body.rotation
@@ -547,7 +547,7 @@ def _newton(model: Model, goals: list[Target], q: np.ndarray, tolerance: float) 
     """Return q with its scalar coordinates moved to near targets within the limits, by damped Newton iterations."""
     low, high = _bounds(model)
     runs = [(int(v) + i, int(p) + i) for v, p, n in model.arrays.links.runs for i in range(int(n))]
-    v, place = (
+    v, p_index = (
         (np.array(column, np.int64) for column in zip(*runs, strict=True)) if runs else (np.zeros(0, np.int64),) * 2
     )
     error = _target_errors(model, goals, q)
@@ -561,8 +561,8 @@ def _newton(model: Model, goals: list[Target], q: np.ndarray, tolerance: float) 
             own = rows[:, free]
             step = own.T @ np.linalg.solve(own @ own.T + 1e-9 * np.eye(len(own)), -error)
             new = q.copy()
-            new[place[free]] += step
-            out = (new[place] < low[place]) | (new[place] > high[place])
+            new[p_index[free]] += step
+            out = (new[p_index] < low[p_index]) | (new[p_index] > high[p_index])
             if not out.any():
                 break
             # coordinates at their limits are fixed, and the step is repeated with the rest
@@ -581,7 +581,7 @@ def _target_errors(model: Model, goals: list[Target], q: np.ndarray) -> np.ndarr
     out: list[np.ndarray] = []
     for target in goals:
         r = matrix_from_quaternion(rotations[target.body])
-        out.append(positions[target.body] + r @ target.place - target.to)
+        out.append(positions[target.body] + r @ target.point - target.to)
         if target.rotation is not None:
             out.append(vector_from_matrix(r @ matrix_from_quaternion(target.rotation).T))
     return np.concatenate(out) if out else np.zeros(0)
@@ -590,7 +590,7 @@ def _target_errors(model: Model, goals: list[Target], q: np.ndarray) -> np.ndarr
 def _target_rows(model: Model, target: Target, q: np.ndarray) -> np.ndarray:
     """Return the Jacobian of a target: of its point, and of its body's rotation where it has one."""
     positions, rotations = forward_kinematics(model, q)
-    point = positions[target.body] + matrix_from_quaternion(rotations[target.body]) @ target.place
+    point = positions[target.body] + matrix_from_quaternion(rotations[target.body]) @ target.point
     rows = jacobian(model, q, model.body_names[target.body], point)
     return rows[3:] if target.rotation is None else np.vstack([rows[3:], rows[:3]])
 
@@ -610,7 +610,7 @@ def _result(
 
 def _target_error(target: Target, positions: np.ndarray, rotations: np.ndarray) -> float:
     r = matrix_from_quaternion(rotations[target.body])
-    gap = float(np.linalg.norm(positions[target.body] + r @ target.place - target.to))
+    gap = float(np.linalg.norm(positions[target.body] + r @ target.point - target.to))
     if target.rotation is None:
         return gap
     turned = vector_from_matrix(matrix_from_quaternion(target.rotation).T @ r)

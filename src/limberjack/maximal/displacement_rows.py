@@ -194,8 +194,8 @@ def _rotation_rows(model: Model, whole: Maximal, system: System) -> np.ndarray:
         flat = all(i < 0 or whole.bodies.kind[i] == PLANAR for i in links)
         if count == 0 or flat or model.joint_spec(model.joint_names[int(table.joint[r])]).kind == "compound":
             continue
-        place = {int(system.incidence_body[t]): int(system.block_start[t]) for t in _incidences(system, c)}
-        out.append((r, pair, count, place.get(links[1], -1), place.get(links[0], -1)))
+        blocks_of = {int(system.incidence_body[t]): int(system.block_start[t]) for t in _incidences(system, c)}
+        out.append((r, pair, count, blocks_of.get(links[1], -1), blocks_of.get(links[0], -1)))
     return np.array(out, np.int64).reshape(-1, 5)
 
 
@@ -219,9 +219,9 @@ def _metrics(whole: Maximal) -> tuple[np.ndarray, np.ndarray]:
     n = len(bodies.kind)
     reach = np.zeros(n)
     for end in range(2):
-        link, place = table.pair_link[:, end], table.pair_frame[:, 12 * end + 9 : 12 * end + 12]
+        link, position = table.pair_link[:, end], table.pair_frame[:, 12 * end + 9 : 12 * end + 12]
         on = link >= 0
-        np.maximum.at(reach, link[on], np.linalg.norm(place[on], axis=1))
+        np.maximum.at(reach, link[on], np.linalg.norm(position[on], axis=1))
     some = reach[reach > 0.0]
     typical = float(np.median(some)) if some.size else 1.0
     k = _REACH * np.maximum(reach, _FLOOR * typical)

@@ -61,20 +61,20 @@ def inserted(base: Maximal, pairs: Pairs, groups: list[list[Row]], names: list[s
 
 
 def inserted_at(
-    base: Maximal, place: int, pairs: Pairs, groups: list[list[Row]], names: list[str], links: list[list[int]]
+    base: Maximal, index: int, pairs: Pairs, groups: list[list[Row]], names: list[str], links: list[list[int]]
 ) -> Maximal:
-    """Return `base` with more constraints before its constraint `place`.
+    """Return `base` with more constraints before its constraint `index`.
 
     Args:
         base: a model in maximal coordinates.
-        place: the constraint they are inserted before.
+        index: the constraint they are inserted before.
         pairs: of the new rows, from the com of each body.
         groups: the rows of each constraint, one pair to a row.
         names: of the constraints.
         links: bodies of each constraint.
     """
     rows = [row for group in groups for row in group]
-    table, more, at = base.table, new_table(rows, pairs), int(base.system.row_start[place])
+    table, more, at = base.table, new_table(rows, pairs), int(base.system.row_start[index])
     shift, here, added = len(table.pair_link), int(table.term_start[at]), len(more.weights)
     terms, own_pair = more.terms.copy(), more.row_pair.copy()
     terms[:, 1] += shift
@@ -90,7 +90,7 @@ def inserted_at(
         "weights": _into(table.weights, here, more.weights),
         "row_pair": _into(table.row_pair, at, own_pair),
     }
-    for name in ("target", "place", "share", "role", "speed", "soft", "drive", "joint"):
+    for name in ("target", "indices", "share", "role", "speed", "soft", "drive", "joint"):
         changed[name] = _into(getattr(table, name), at, getattr(more, name))
     old = base.system
     sizes = np.diff(old.row_start).tolist()
@@ -98,15 +98,15 @@ def inserted_at(
         old.incidence_body[old.incidence_start[c] : old.incidence_start[c + 1]].tolist()
         for c in range(len(old.row_start) - 1)
     ]
-    sizes[place:place], incidences[place:place] = [len(group) for group in groups], links
+    sizes[index:index], incidences[index:index] = [len(group) for group in groups], links
     system = new_system(np.diff(old.body_start), np.array(sizes, np.int64), incidences)
     row_block = _into(base.row_block, at, np.full((len(rows), 4), -1, np.int64))
     # blocks after the new ones move by the size of those
-    first = int(old.block_start[old.incidence_start[place]])
-    wide = int(system.block_start[system.incidence_start[place + len(groups)]]) - first
+    first = int(old.block_start[old.incidence_start[index]])
+    wide = int(system.block_start[system.incidence_start[index + len(groups)]]) - first
     row_block[at + len(rows) :][row_block[at + len(rows) :] >= first] += wide
     for k, group in enumerate(groups):
-        c, (a, b) = place + k, pairs.link[group[0].terms[0][0]]
+        c, (a, b) = index + k, pairs.link[group[0].terms[0][0]]
         for t in range(int(system.incidence_start[c]), int(system.incidence_start[c + 1])):
             body = int(system.incidence_body[t])
             dim = int(old.body_start[body + 1] - old.body_start[body])
@@ -114,7 +114,7 @@ def inserted_at(
                 for end, link in enumerate((b, a)):
                     if link == body:
                         row_block[r, end] = int(system.block_start[t]) + i * dim
-    every = (*base.names[:place], *names, *base.names[place:])
+    every = (*base.names[:index], *names, *base.names[index:])
     table = Table(**{**table._asdict(), **changed})
     return replace(base, system=system, table=table, row_block=row_block, names=every)
 

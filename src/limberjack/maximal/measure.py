@@ -47,11 +47,11 @@ def body_energies(whole: Maximal, gravity: np.ndarray, e: Any, s: Any) -> tuple[
     return kinetic, potential, *linear, *angular
 
 
-def spring_energies(springs: Springs, place: Callable[[int, np.ndarray], np.ndarray]) -> float:
-    """Return the energy in springs between bodies; `place` gives the position of a point of a link."""
+def spring_energies(springs: Springs, position_of: Callable[[int, np.ndarray], np.ndarray]) -> float:
+    """Return the energy in springs between bodies; `position_of` gives the position of a point of a link."""
     out = 0.0
     for k in range(len(springs.link)):
-        ends = [place(int(springs.link[k, c]), springs.point[k, 3 * c : 3 * c + 3]) for c in range(2)]
+        ends = [position_of(int(springs.link[k, c]), springs.point[k, 3 * c : 3 * c + 3]) for c in range(2)]
         stretch = float(np.linalg.norm(ends[1] - ends[0])) - springs.data[k, 2]
         out += 0.5 * float(springs.data[k, 0]) * stretch**2
     return out

@@ -304,7 +304,7 @@ def new_maximal(model: Model, ignored: frozenset[str], *, springs: bool = False,
         links = pairs.link[pair]
         if links[0] == links[1]:
             continue
-        place = (int(model.arrays.q_start[index]), int(model.arrays.v_start[index])) if index < first_loop else sizes
+        starts = (int(model.arrays.q_start[index]), int(model.arrays.v_start[index])) if index < first_loop else sizes
         nq, nv = coordinate_counts(joint)
         if index >= first_loop and nv:
             loops[name] = sizes
@@ -319,7 +319,7 @@ def new_maximal(model: Model, ignored: frozenset[str], *, springs: bool = False,
             inequalities += [
                 [Row(index, [(pair, t) for t in terms], target=(v, 0.0), role=INEQUALITY)] for terms, v in ends
             ]
-        coordinate_rows += [[one] for one in _coordinate_rows(joint, pair, index, place)]
+        coordinate_rows += [[one] for one in _coordinate_rows(joint, pair, index, starts)]
     if springs:
         groups += [spring_rows(model, pairs, k) for k in range(len(model.springs))]
     equality_count = len(groups)
@@ -363,24 +363,24 @@ def _rotor_rows(model: Model, joint: Joint, pair: int, index: int) -> list[Row]:
         raise UnsupportedByMethod(
             f'joint "{joint.name}" is free and has rotor inertia, which has no axis to turn about'
         )
-    terms, place = iter(coordinate_terms(joint)), 0
+    terms, dof = iter(coordinate_terms(joint)), 0
     for kind in motions_of(joint):
         own = [(TURN, 0, c, 1.0) for c in range(3)] if kind == SPIN else [next(terms)]
         for term in own:
-            if inertia[place] > 0.0:
-                give = (1.0 / float(inertia[place]), 0.0, 0.0)
+            if inertia[dof] > 0.0:
+                give = (1.0 / float(inertia[dof]), 0.0, 0.0)
                 out.append(Row(index, [(pair, term)], role=ROTOR, speed=True, soft=give))
-            place += 1
+            dof += 1
     return out
 
 
-def _coordinate_rows(joint: Joint, pair: int, index: int, place: tuple[int, int]) -> list[Row]:
+def _coordinate_rows(joint: Joint, pair: int, index: int, starts: tuple[int, int]) -> list[Row]:
     """Return rows along the coordinates of a joint: values are q, rates qd; three turns for a ball.
 
     `drive` holds the indices in q and qd; of a ball, that of its quaternion in each of the three rows.
     """
     out: list[Row] = []
-    q, v = place
+    q, v = starts
     if joint.kind == "free":
         return out
     terms = iter(coordinate_terms(joint))

@@ -227,7 +227,7 @@ def _nearest_rotation(shape: np.ndarray) -> np.ndarray:
 
 
 def body_frames(
-    model: Model, whole: Maximal, pose: np.ndarray, place: Callable[[int, np.ndarray], np.ndarray], rest: Any
+    model: Model, whole: Maximal, pose: np.ndarray, position_of: Callable[[int, np.ndarray], np.ndarray], rest: Any
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return origins (n, 3) and quaternions (n, 4) of the body frames; without axes, the nearest rotation.
 
@@ -235,7 +235,7 @@ def body_frames(
         model: the model.
         whole: the model in maximal coordinates, its maps up to date.
         pose: of the bodies.
-        place: gives the world position of a point of a link's frame.
+        position_of: gives the world position of a point of a link's frame.
         rest: the two arrays as coordinates have them, for bodies fixed to the world.
     """
     positions, rotations = (np.array(one) for one in rest)
@@ -247,7 +247,7 @@ def body_frames(
         if whole.bodies.kind[link] >= AFFINE:
             turn = _nearest_rotation(whole.bodies.maps[link, :9].reshape(3, 3))
         found = np.asarray(quaternion_from_matrix(turn @ offset[:9].reshape(3, 3)))
-        positions[i], rotations[i] = place(link, offset[9:]), found if found @ rotations[i] >= 0.0 else -found
+        positions[i], rotations[i] = position_of(link, offset[9:]), found if found @ rotations[i] >= 0.0 else -found
     return positions, rotations
 
 

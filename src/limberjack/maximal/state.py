@@ -41,17 +41,17 @@ from limberjack.spatial.vectors import cross
 
 __all__ = ["MaximalState", "compounds_of", "frees_of", "read_frees", "screws_of", "turns_of"]
 
-# Where coordinates of joints are read off rows: terms and places of angles, screws and compound joints.
+# Where coordinates of joints are read off rows: terms and indices of angles, screws and compound joints.
 
 
 def compounds_of(whole: Maximal) -> list[tuple[int, int, int]]:
-    """Return (pair, place in q, axes) of the compound joints."""
-    table, place = whole.table, {}
+    """Return (pair, q_start in q, axes) of the compound joints."""
+    table, q_start = whole.table, {}
     for r in range(len(table.joint)):
         term = table.terms[table.term_start[r]]
         if table.role[r] == DRIVE and term[0] == COMPOUND and term[2] == 0:
-            place[int(term[1])] = int(table.drive[r, 0])
-    return [(int(pair), place[int(pair)], int(count)) for pair, _, count in table.compound if int(pair) in place]
+            q_start[int(term[1])] = int(table.drive[r, 0])
+    return [(int(pair), q_start[int(pair)], int(count)) for pair, _, count in table.compound if int(pair) in q_start]
 
 
 def screws_of(model: Model, whole: Maximal) -> list[tuple[int, list[int], float]]:
@@ -69,8 +69,8 @@ def screws_of(model: Model, whole: Maximal) -> list[tuple[int, list[int], float]
 
 
 def turns_of(model: Model, whole: Maximal) -> list[tuple[int, int]]:
-    """Return (term, place in q) of the terms that read an angle of a tree joint."""
-    place: dict[tuple[bytes, bytes, int], int] = {}
+    """Return (term, q_index in q) of the terms that read an angle of a tree joint."""
+    q_index: dict[tuple[bytes, bytes, int], int] = {}
     table = whole.table
 
     def key(t: int) -> tuple[bytes, bytes, int]:
@@ -80,16 +80,16 @@ def turns_of(model: Model, whole: Maximal) -> list[tuple[int, int]]:
 
     for r in range(len(table.joint)):
         if table.role[r] == DRIVE and table.speed[r] == 0:
-            place[key(int(table.term_start[r]))] = int(table.drive[r, 0])
+            q_index[key(int(table.term_start[r]))] = int(table.drive[r, 0])
     out = []
     for t in range(len(table.weights)):
-        if table.terms[t, 0] == ANGLE and place.get(key(t), model.nq) < model.nq:
-            out.append((t, place[key(t)]))
+        if table.terms[t, 0] == ANGLE and q_index.get(key(t), model.nq) < model.nq:
+            out.append((t, q_index[key(t)]))
     return out
 
 
 def frees_of(free: list[tuple[int, int, int, str]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the (link, place in q, place in qd) of free joints and of those that only move, as rows of two tables."""
+    """Return the (link, index in q, index in qd) of free joints and of those that only move, as rows of two tables."""
     turning = [row[:3] for row in free if row[3] == "free"]
     moving = [row[:3] for row in free if row[3] != "free"]
     return np.array(turning, np.int64).reshape(-1, 3), np.array(moving, np.int64).reshape(-1, 3)
@@ -228,9 +228,9 @@ class MaximalState:
         poses, speeds = (lambda: np.zeros((n, POSE))), (lambda: np.zeros(nu))
         nq, nv = whole.sizes
         q, qd = np.zeros(nq), np.zeros(nv)
-        for name, (place, _) in whole.loops.items():
+        for name, (first, _) in whole.loops.items():
             start = identity_coordinates(model.joint_spec(name))
-            q[place : place + len(start)] = start
+            q[first : first + len(start)] = start
         # the tree's coordinates first, those of loop joints after them
         self._q, self._qd = q[: model.nq], qd[: model.nv]
         self._q[:], self._qd[:] = model.q0, model.qd0
@@ -296,10 +296,10 @@ class MaximalState:
         bodies = self.whole.bodies
         pose, u = self._s.pose, self._s.u
         before = (pose.copy(), u.copy(), self._e.near.copy(), getattr(self, "_seen", None))
-        places = (self._origins, self._placed)
-        _to_maximal(self._links, bodies, self.whole.center, self._span, q, qd, self._work, *places, pose, u)
-        link, place, _ = self._read_offs[0].T
-        other = (pose[link, 3:7] * q[place[:, None] + np.arange(3, 7)]).sum(axis=1) < 0.0
+        scratch = (self._origins, self._placed)
+        _to_maximal(self._links, bodies, self.whole.center, self._span, q, qd, self._work, *scratch, pose, u)
+        link, q_index, _ = self._read_offs[0].T
+        other = (pose[link, 3:7] * q[q_index[:, None] + np.arange(3, 7)]).sum(axis=1) < 0.0
         pose[link[other], 3:7] *= -1.0
         match_signs(self._setup, len(q), q, pose)
         for i in np.flatnonzero(bodies.kind == AFFINE):
@@ -307,8 +307,8 @@ class MaximalState:
             if self._affine_start:
                 self._s.pose[i, SHAPE : SHAPE + 9] = (matrix_from_quaternion(self._s.pose[i, 3:7]) @ shape).ravel()
         self._affine_start = False
-        for term, place in self._turns:
-            self._e.near[term] = self._s.q[place]
+        for term, q_index in self._turns:
+            self._e.near[term] = self._s.q[q_index]
         self._start_compounds()
         if (bodies.kind >= SCALABLE).any():
             evaluate_state(self._setup, self._time, self._e, self._s)
@@ -329,9 +329,9 @@ class MaximalState:
 
     def _start_compounds(self) -> None:
         """Let the search for the coordinates of compound joints begin at those now known."""
-        for pair, place, count in self._compounds:
+        for pair, start, count in self._compounds:
             for e in (self._e, self._s.predicted):
-                e.state[pair, COORDINATES : COORDINATES + count] = self._s.q[place : place + count]
+                e.state[pair, COORDINATES : COORDINATES + count] = self._s.q[start : start + count]
 
     def check_loops(self, check: bool = True) -> None:
         """Look at all rows and raise where a loop is open if `check`."""
@@ -382,7 +382,10 @@ class MaximalState:
         if self.whole.loops:
             drives = Drives(*(np.concatenate(pair) for pair in zip(drives, self._loop_drives, strict=True)))
             tau = np.concatenate([tau, self.loop_tau])
-        self._drive_span[SCALAR_DRIVE + 1], self._drive_span[BALL_DRIVE + 1] = len(drives.place), len(drives.ball_place)
+        self._drive_span[SCALAR_DRIVE + 1], self._drive_span[BALL_DRIVE + 1] = (
+            len(drives.indices),
+            len(drives.ball_indices),
+        )
         return drives, tau
 
     def loop_forces(self, name: str) -> np.ndarray:
@@ -407,7 +410,7 @@ class MaximalState:
         self._take_edits()
         evaluate_state(self._setup, self._time, self._e, self._s)
         bodies, o = self.whole.bodies, int(self.whole.bodies.start[link])
-        lever = self._place_of(link, point) - self._s.pose[link, :3]
+        lever = self._position_of(link, point) - self._s.pose[link, :3]
         turn = angular_impulse + np.cross(lever, impulse)
         whole, kind = np.zeros(len(self._s.u)), int(bodies.kind[link])
         if kind == RIGID:
@@ -472,7 +475,7 @@ class MaximalState:
         self._refresh()
         evaluate_state(self._setup, self._time, self._e, self._s)
         kinetic, potential, *momentum = body_energies(self.whole, self._setup.gravity, self._e, self._s)
-        potential += spring_energies(self._model.arrays.springs, self._place_of)
+        potential += spring_energies(self._model.arrays.springs, self._position_of)
         potential += float(joint_energy(self._all_drives(forces)[0], self._s.q))
         return kinetic, potential, *momentum
 
@@ -481,7 +484,7 @@ class MaximalState:
         if not (self.whole.bodies.kind >= SCALABLE).any():
             return None
         evaluate_state(self._setup, self._time, self._e, self._s)
-        return body_frames(self._model, self.whole, self._s.pose, self._place_of, rigid)
+        return body_frames(self._model, self.whole, self._s.pose, self._position_of, rigid)
 
     def body_velocities(self) -> np.ndarray | None:
         """Return angular velocities and velocities of the coms where bodies change size, else None."""
@@ -505,7 +508,7 @@ class MaximalState:
             out.append(float(np.sqrt(square.max(initial=0.0))))
         return out[0], out[1]
 
-    def _place_of(self, link: int, point: np.ndarray) -> np.ndarray:
+    def _position_of(self, link: int, point: np.ndarray) -> np.ndarray:
         """Return where a point of a link's frame is in the world; of the world for link -1."""
         if link < 0:
             return point
@@ -530,10 +533,10 @@ class MaximalState:
 
 
 def _loop_drives(model: Model, whole: Maximal) -> Drives:
-    """Return the drives of loop joints, with their places after those of the tree."""
+    """Return the drives of loop joints, with their indices after those of the tree."""
     joints = [model.joint_spec(name) for name in whole.loops]
-    places = np.array(list(whole.loops.values()), np.int64).reshape(-1, 2)
-    drives = drives_of(joints, places[:, 0], places[:, 1], whole.sizes[1])[0]
+    starts = np.array(list(whole.loops.values()), np.int64).reshape(-1, 2)
+    drives = drives_of(joints, starts[:, 0], starts[:, 1], whole.sizes[1])[0]
     return Drives(*(np.ascontiguousarray(field) for field in drives))
 
 

@@ -153,11 +153,11 @@ class FullStepper(ImpulseStepper):
 
     def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """Set what `state_arrays` returned."""
-        place = 0
+        start = 0
         for group in self._groups:
-            here = slice(place, place + len(group.aims.target))
+            here = slice(start, start + len(group.aims.target))
             group.aims.target[:], group.aims.fresh[:] = arrays["aims"][here], arrays["fresh"][here]
-            place = here.stop
+            start = here.stop
 
     def stats(self) -> dict[str, Any]:
         """Return the links visited, evaluations of the forces per step, substeps and threads."""

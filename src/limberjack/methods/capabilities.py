@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from limberjack.errors import UnknownName, UnsupportedByMethod
 from limberjack.model.model import Model
-from limberjack.model.registered import refuse_black_boxes, refuse_unsymmetric
+from limberjack.model.registered import RegisteredConstraint, black_box_joints, registered_joints, unsymmetric_joints
 
 if TYPE_CHECKING:
     from limberjack.methods.stepper import Method
@@ -100,6 +100,20 @@ def require_support(model: Model, method: Method, ignore: Iterable[str]) -> None
             f"Methods that can: {other}. To run without: ignore={tuple(missing)}"
         )
     if not method.black_boxes:
-        refuse_black_boxes(model.spec, method.name)
+        _refuse("black_boxes", "joints registered by a projection", black_box_joints(model.spec), method)
     if not method.unsymmetric:
-        refuse_unsymmetric(model.spec, method.name)
+        _refuse("unsymmetric", "forces along other directions than rows", unsymmetric_joints(model.spec), method)
+    # without loops registered constraints are left out, or refused above
+    if not method.registered_kinds and "loops" in method.supports:
+        _refuse("registered_kinds", "constraints of registered kinds", registered_joints(model.spec), method)
+
+
+def _refuse(flag: str, what: str, joints: list[RegisteredConstraint], method: Method) -> None:
+    """Raise for the first of `joints`, naming the methods that declare the flag."""
+    for joint in joints:
+        declared = [load_method(name) for name in METHODS]
+        able = [other.name for other in declared if getattr(other, flag) and "loops" in other.supports]
+        raise UnsupportedByMethod(
+            f'method "{method.name}" does not support {what}: joint "{joint.name}" is of kind "{joint.kind}". '
+            f"Methods that can: {', '.join(able)}"
+        )

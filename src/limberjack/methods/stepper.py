@@ -52,6 +52,7 @@ class Method(ABC):
         verbs: what `Simulation` can do with it beside stepping, words of `VERBS`.
         black_boxes: whether it honours joints registered by a projection.
         unsymmetric: whether it honours constraints with forces along other directions than their rows.
+        registered_kinds: whether the loops it honours may be constraints of registered kinds.
     """
 
     name: ClassVar[str]
@@ -59,6 +60,7 @@ class Method(ABC):
     verbs: ClassVar[frozenset[str]] = frozenset()
     black_boxes: ClassVar[bool] = False
     unsymmetric: ClassVar[bool] = False
+    registered_kinds: ClassVar[bool] = True
 
     @abstractmethod
     def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> Stepper:
@@ -254,14 +256,14 @@ class Stepper(ABC):
         raise self._refusal("attach")
 
     def new_joint(
-        self, name: str, kind: str, bodies: tuple[str, str], places: tuple[Any, Any], axis: Any, **own: float
+        self, name: str, kind: str, bodies: tuple[str, str], points: tuple[Any, Any], axis: Any, **own: float
     ) -> Joint:
         """Return a joint between points of two bodies, its axes those of the world at the poses of now.
 
         Args:
             name, kind: of the joint.
             bodies: parent and child.
-            places: (3,) points in the frames of the two bodies [m].
+            points: (3,) points in the frames of the two bodies [m].
             axis: (3,) main axis in the world.
             own: pitch or length.
         """

@@ -10,7 +10,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Drives", "Links", "Springs", "blocks_of", "roles_of", "span_of", "whole_span"]
+__all__ = [
+    "Drives",
+    "Links",
+    "Springs",
+    "blocks_of",
+    "drive_arrays",
+    "drives_from",
+    "roles_of",
+    "span_of",
+    "whole_span",
+]
 
 
 LOADED, FIRST = 1, 2
@@ -45,7 +55,7 @@ class Links(NamedTuple):
     inertia: np.ndarray  # (n, 10) J about the link's origin (xx yy zz xy xz yz), h = m c, m; link axes
     factor_start: np.ndarray  # (n + 1,) factors of GENERAL links
     factor_kind: np.ndarray  # (f,) TURN, PUSH, SPIN, SPIN_BACK
-    factor_place: np.ndarray  # (f, 2) indices in q and qd
+    factor_indices: np.ndarray  # (f, 2) indices in q and qd
     factor_data: np.ndarray  # (f, 7) axis, point, pitch
     gravity: np.ndarray  # (3,)
     armature: np.ndarray  # (nv,)
@@ -61,10 +71,24 @@ class Drives(NamedTuple):
     10 limit damping, 11 kp, 12 kd, 13-16 target, 17 max.
     """
 
-    place: np.ndarray  # (s, 2) indices in q and qd of the scalar rows
+    indices: np.ndarray  # (s, 2) indices in q and qd of the scalar rows
     scalar: np.ndarray  # (s, 12)
-    ball_place: np.ndarray  # (b, 2)
+    ball_indices: np.ndarray  # (b, 2)
     ball: np.ndarray  # (b, 18)
+
+
+# The fields of `Drives` in snapshots and saved files: keys there outlive names in the code.
+_DRIVE_KEYS = ("drives.place", "drives.scalar", "drives.ball_place", "drives.ball")
+
+
+def drive_arrays(drives: Drives) -> dict[str, np.ndarray]:
+    """Return copies of the drives by the keys they have in snapshots."""
+    return {key: array.copy() for key, array in zip(_DRIVE_KEYS, drives, strict=True)}
+
+
+def drives_from(arrays: dict[str, np.ndarray]) -> Drives:
+    """Return copies of the drives in a snapshot, the inverse of `drive_arrays`."""
+    return Drives(*(arrays[key].copy() for key in _DRIVE_KEYS))
 
 
 class Springs(NamedTuple):
@@ -91,7 +115,7 @@ def span_of(links: Links, drives: Drives, first: int, last: int) -> np.ndarray:
     v0, v1 = (int(links.v_start[i]) if i < n else nv for i in (first, last))
     q0, q1 = (int(links.q_start[i]) if i < n else nq for i in (first, last))
     pairs = [first, last, v0, v1, q0, q1]
-    for indices in (links.quaternions[:, 1], drives.place[:, 1], drives.ball_place[:, 1], links.runs[:, 0]):
+    for indices in (links.quaternions[:, 1], drives.indices[:, 1], drives.ball_indices[:, 1], links.runs[:, 0]):
         pairs += [int(np.searchsorted(indices, v0)), int(np.searchsorted(indices, v1))]
     return np.array(pairs, np.int64)
 

@@ -254,7 +254,7 @@ def _factors(links: Links, i: int) -> tuple[jt.Factor, ...]:
     return tuple(
         jt.Factor(
             int(links.factor_kind[k]), tuple(links.factor_data[k, :3]), tuple(links.factor_data[k, 3:6]),
-            float(links.factor_data[k, 6]), int(links.factor_place[k, 0]) - q0, int(links.factor_place[k, 1]) - v0,
+            float(links.factor_data[k, 6]), int(links.factor_indices[k, 0]) - q0, int(links.factor_indices[k, 1]) - v0,
         )
         for k in range(links.factor_start[i], links.factor_start[i + 1])
     )  # fmt: skip

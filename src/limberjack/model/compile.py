@@ -105,7 +105,7 @@ def compile_model(spec: Spec, tree: Tree) -> Compiled:
         inertia=_link_inertia(len(moving), body_link, offset_r, offset_p, mass, com, inertia),
         factor_start=start,
         factor_kind=kinds,
-        factor_place=indices,
+        factor_indices=indices,
         factor_data=data,
         gravity=np.array(spec.gravity),
         armature=armature,

@@ -257,8 +257,8 @@ class Model:
             out["springs"] = f'spring "{self.springs[0].name}"'
         drives = self.arrays.drives
         for indices, column, table in (
-            (drives.place, (7, 8), drives.scalar),
-            (drives.ball_place, (11, 12), drives.ball),
+            (drives.indices, (7, 8), drives.scalar),
+            (drives.ball_indices, (11, 12), drives.ball),
         ):
             driven = np.flatnonzero(table[:, list(column)].any(axis=1))
             if driven.size:

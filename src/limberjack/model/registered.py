@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from limberjack.errors import ModelError, UnknownName, UnsupportedByMethod
+from limberjack.errors import ModelError, UnknownName
 from limberjack.model import body_kinds as bodies
 from limberjack.model import check
 from limberjack.model.joint_options import checked_joint
@@ -44,13 +44,12 @@ __all__ = [
     "RegisteredConstraint",
     "STEP",
     "arguments",
+    "black_box_joints",
     "locks_of",
-    "refuse_black_boxes",
-    "refuse_constraints",
-    "refuse_unsymmetric",
     "register_body_kind",
     "register_constraint",
     "register_joint",
+    "registered_joints",
     "unsymmetric_joints",
 ]
 
@@ -254,39 +253,19 @@ def register_body_kind(
     REGISTERED_BODY_KINDS[name] = RegisteredBodyKind(name, size, place, kinetic, potential, center)
 
 
-def refuse_constraints(spec: Spec, method: str) -> None:
-    """Raise if a model has constraints of registered kinds, for a method that does not support them."""
-    for joint in spec.joints:
-        if isinstance(joint, RegisteredConstraint):
-            raise UnsupportedByMethod(
-                f'method "{method}" does not support registered kinds: constraint "{joint.name}" is of kind '
-                f'"{joint.kind}". Methods that support them: full, adaptive, multipliers, impulses'
-            )
+def registered_joints(spec: Spec) -> list[RegisteredConstraint]:
+    """Return the constraints of registered kinds."""
+    return [joint for joint in spec.joints if isinstance(joint, RegisteredConstraint)]
 
 
-def refuse_black_boxes(spec: Spec, method: str) -> None:
-    """Raise if a model has black-box joints, for a method that needs the accelerations of its rows."""
-    for joint in spec.joints:
-        if isinstance(joint, RegisteredConstraint) and CONSTRAINT_KINDS[joint.kind].project:
-            raise UnsupportedByMethod(
-                f'method "{method}" does not support black-box joints: joint "{joint.name}" is of kind "{joint.kind}". '
-                "Methods that support them: impulses"
-            )
+def black_box_joints(spec: Spec) -> list[RegisteredConstraint]:
+    """Return the joints registered by a projection: the accelerations of their rows are not known."""
+    return [joint for joint in registered_joints(spec) if CONSTRAINT_KINDS[joint.kind].project]
 
 
 def unsymmetric_joints(spec: Spec) -> list[RegisteredConstraint]:
     """Return the constraints whose forces do not act along their rows: their system is unsymmetric."""
-    registered = [joint for joint in spec.joints if isinstance(joint, RegisteredConstraint)]
-    return [joint for joint in registered if CONSTRAINT_KINDS[joint.kind].forces is not None]
-
-
-def refuse_unsymmetric(spec: Spec, method: str) -> None:
-    """Raise if a model has constraints whose forces do not act along their rows, for a method that needs it."""
-    for joint in unsymmetric_joints(spec):
-        raise UnsupportedByMethod(
-            f'method "{method}" needs forces along the rows: constraint "{joint.name}" of kind "{joint.kind}" has '
-            "others. Methods that support it: multipliers"
-        )
+    return [joint for joint in registered_joints(spec) if CONSTRAINT_KINDS[joint.kind].forces is not None]
 
 
 class ConstraintBuilder:
@@ -463,14 +442,14 @@ class _Box:
 
     def target(self, x: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         try:
-            place, turn = self._project(tuple(map(float, x)), tuple(map(float, q)), *self._more)
-            xt, qt = np.array(place, float), np.array(turn, float)
+            position, turn = self._project(tuple(map(float, x)), tuple(map(float, q)), *self._more)
+            xt, qt = np.array(position, float), np.array(turn, float)
         except Exception as error:
             raise ModelError(f'project of joint kind "{self._name}" failed at x = {x}, q = {q}: {error!r}') from error
         if xt.shape != (3,) or qt.shape != (4,) or not (np.isfinite(xt).all() and abs(qt @ qt - 1.0) < 1e-6):
             raise ModelError(
                 f'project of joint kind "{self._name}" must return a position (3) and a unit quaternion (4), got '
-                f"{place!r} and {turn!r}"
+                f"{position!r} and {turn!r}"
             )
         return xt, qt
 

@@ -69,16 +69,16 @@ class LoopState(NamedTuple):
     q: np.ndarray
     qd: np.ndarray
     tau: np.ndarray  # applied by the user
-    place: np.ndarray  # (r, 2) of each DRIVE row: indices in q and qd
+    indices: np.ndarray  # (r, 2) of each DRIVE row: indices in q and qd
     scalar: np.ndarray  # (s, 12) as in `Drives`
     ball: np.ndarray  # (b, 18)
 
 
-def new_loop_state(nq: int, nv: int, place: Any, scalar: Any, ball: Any) -> LoopState:
+def new_loop_state(nq: int, nv: int, indices: Any, scalar: Any, ball: Any) -> LoopState:
     """Return the state of loop joints with nq coordinates and nv dofs."""
     return LoopState(
         np.zeros(nq), np.zeros(nv), np.zeros(nv),
-        np.array(place, np.int64).reshape(-1, 2), np.array(scalar, float).reshape(-1, 12),
+        np.array(indices, np.int64).reshape(-1, 2), np.array(scalar, float).reshape(-1, 12),
         np.array(ball, float).reshape(-1, 18),
     )  # fmt: skip
 
@@ -136,7 +136,7 @@ def evaluate_soft_rows(
         if role != DRIVE:
             r += 1
             continue
-        iq, iv, width = loop_state.place[r, 0], loop_state.place[r, 1], 1
+        iq, iv, width = loop_state.indices[r, 0], loop_state.indices[r, 1], 1
         row = table.drive[r, 1]
         if table.speed[r] == 1:  # the first of the three rows of a ball
             width = 3
@@ -171,9 +171,9 @@ def evaluate_soft_rows(
 
 
 @inner
-def constrain(links, table, span, k, mode, h, soft, work, constraint, qdd):
-    """Solve the rows of block k in `mode` on work left by `articulate`: fill qdd with them; return a status."""
-    count = select_rows(links, table, k, mode, h, soft, work.rows, qdd, constraint)
+def constrain(links, table, span, k, mode, h, margin, soft, work, constraint, qdd):
+    """Solve the rows of block k in `mode` on work left by `articulate`: fill qdd, or a correction; return a status."""
+    count = select_rows(links, table, k, mode, h, margin, soft, work.rows, qdd, constraint)
     if count == NO_ROOM:
         return Status.MORE_ROWS
     if count == 0:
@@ -211,7 +211,7 @@ def _dynamics(
     evaluate_soft_rows(table, loop_state, k, reach, reach > 0.0, False, 1.0, constraint, work.rows)
     status = accelerations(links, span, added, tau, work, qdd)
     if status == 0:
-        status = constrain(links, table, span, k, ACCELERATION, h, reach > 0.0, work, constraint, qdd)
+        status = constrain(links, table, span, k, ACCELERATION, h, ACTIVE_GAP, reach > 0.0, work, constraint, qdd)
     return status
 
 
@@ -242,9 +242,9 @@ def needs_projection(table, k, h, q, qd, constraint):
                 value = -table.target[r, 0]
                 rate = 0.0
                 for c in range(2):
-                    if table.place[r, c] >= 0:
-                        value += table.share[r, c] * q[table.place[r, 2 + c]]
-                        rate += table.share[r, c] * qd[table.place[r, c]]
+                    if table.indices[r, c] >= 0:
+                        value += table.share[r, c] * q[table.indices[r, 2 + c]]
+                        rate += table.share[r, c] * qd[table.indices[r, c]]
                 pressed = constraint.multipliers[r] > 0.0
                 if value < -CLOSED or (value <= ACTIVE_GAP and rate < 0.0) or (pressed and value > CLOSED):
                     return True
@@ -255,14 +255,15 @@ def needs_projection(table, k, h, q, qd, constraint):
 
 
 @inner
-def project_positions(links, table, span, k, time, work, constraint, tau, qdd, q, qd):
+def project_positions(links, table, span, k, time, work, constraint, tau, q, qd):
     """Project q onto the rows of block k; return 0 or the code of what failed. qd is that of the rows evaluated."""
     status = 0
+    correction = constraint.correction
     last = least = np.inf
     worst = 0.0
     for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
         if table.role[r] == INEQUALITY:
-            constraint.compliance[r, 0] = 0.0
+            constraint.entered[r] = False
     for iteration in range(_MOST_ITERATIONS):
         kinematics(links, span, q, qd, work)
         evaluate_rows(links, table, span, k, time, q, qd, work, constraint)
@@ -270,7 +271,7 @@ def project_positions(links, table, span, k, time, work, constraint, tau, qdd, q
         constraint.report[2] = iteration
         if worst < least or not worst < 1e100:
             least = worst
-            constraint.report[3], constraint.report[5] = worst, at
+            constraint.report[3], constraint.report[4] = worst, at
         # closed, or as near as rounding allows: Newton's steps no longer halve the error
         if worst <= CLOSED or (worst < GAP_ALLOWED and worst > 0.5 * last) or not worst < 1e100:
             break
@@ -279,30 +280,32 @@ def project_positions(links, table, span, k, time, work, constraint, tau, qdd, q
             links, span, links.armature, tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest
         )
         if status == 0:
-            status = constrain(links, table, span, k, POSITION, 10.0 * worst, False, work, constraint, qdd)
+            margin = max(ACTIVE_GAP, 10.0 * worst)
+            status = constrain(links, table, span, k, POSITION, 0.0, margin, False, work, constraint, correction)
         if status == Status.INFEASIBLE:
             status = Status.OPEN_LOOP
         if status != 0:
             break
-        advance(links, span, 1.0, qdd, q)
+        advance(links, span, 1.0, correction, q)
     if status == 0 and not worst <= GAP_ALLOWED:
         status = Status.OPEN_LOOP
     return status
 
 
 @inner
-def _project(links, table, span, k, time, work, constraint, tau, qdd, q, qd):
+def _project(links, table, span, k, time, work, constraint, tau, q, qd):
     """Project (q, qd) onto the rows of block k; return 0 or the code of what failed."""
-    status = project_positions(links, table, span, k, time, work, constraint, tau, qdd, q, qd)
+    correction = constraint.correction
+    status = project_positions(links, table, span, k, time, work, constraint, tau, q, qd)
     if status == 0:
         status = articulate(
             links, span, links.armature, tau, work.subspace, work.rows, work.reduced, work.pivot, work.rest
         )
     if status == 0:
-        status = constrain(links, table, span, k, VELOCITY, 0.0, False, work, constraint, qdd)
+        status = constrain(links, table, span, k, VELOCITY, 0.0, ACTIVE_GAP, False, work, constraint, correction)
     if status == 0:
         for v in range(span[DOF], span[DOF + 1]):
-            qd[v] += qdd[v]
+            qd[v] += correction[v]
     return status
 
 
@@ -380,7 +383,7 @@ def _one_step(
         if not abs(qd[v]) < HUGE:
             return Status.NOT_FINITE + v
     if needs_projection(table, k, h, q, qd, constraint):
-        return _project(links, table, span, k, time + h, work, constraint, b.tau, qdd, q, qd)
+        return _project(links, table, span, k, time + h, work, constraint, b.tau, q, qd)
     return 0
 
 

@@ -84,10 +84,10 @@ def needs_rows(model: Model, ignored: Iterable[str]) -> bool:
 
 @dataclass(eq=False)
 class Grip:
-    """A point of a link drawn to a place in the world, and if asked for to a rotation, by rows that give way."""
+    """A point of a link drawn to a position in the world, and if asked for to a rotation, by rows that give way."""
 
     link: int
-    place: np.ndarray  # (3,) in the link frame
+    point: np.ndarray  # (3,) in the link frame
     target: np.ndarray  # (3,) in the world
     rotation: np.ndarray | None  # (3, 3) the link's frame in the world, or None where it turns as it likes
     stiffness: float
@@ -98,7 +98,7 @@ class Grip:
     def rows(self, pairs: Pairs, index: int) -> list[Row]:
         """Return the rows of the grip, to stand at `index` among the joints, springs and grips."""
         world = np.concatenate([(np.eye(3) if self.rotation is None else self.rotation).ravel(), self.target])
-        pair = pairs.add((-1, world), (self.link, np.concatenate([np.eye(3).ravel(), self.place])))
+        pair = pairs.add((-1, world), (self.link, np.concatenate([np.eye(3).ravel(), self.point])))
         soft = (self.stiffness, self.damping, self.most)
         out = [Row(index, [(pair, (SLIDE, c, 0, 1.0))], role=GRIP, soft=soft) for c in range(3)]
         if self.rotation is not None:
@@ -119,7 +119,7 @@ class ConstraintSet:
         sizes = [coordinate_counts(joint) for joint in self._loops]
         q, v = np.cumsum([0, *(nq for nq, _ in sizes)]), np.cumsum([0, *(nv for _, nv in sizes)])
         self._drives = drives_of(self._loops, q[:-1], v[:-1], int(v[-1]))[0]
-        self._place = {joint.name: (int(a), int(b)) for joint, a, b in zip(self._loops, q, v, strict=False)}
+        self._start = {joint.name: (int(a), int(b)) for joint, a, b in zip(self._loops, q, v, strict=False)}
         self._sizes = (int(q[-1]), int(v[-1]))
         self.pushed: set[str] = set()  # loop joints the user applies forces to
         self.grips: list[Grip] = []
@@ -135,7 +135,7 @@ class ConstraintSet:
         before = getattr(self, "own", None)
         turns = {} if before is None else dict(zip(self._angles(), self.turns(), strict=True))
         poses = {} if before is None else self._compound_poses()
-        self._row_place: dict[int, tuple[int, int]] = {}
+        self._row_indices: dict[int, tuple[int, int]] = {}
         rows, pairs = collect(
             self.model,
             loops="loops" not in self._ignored,
@@ -163,8 +163,8 @@ class ConstraintSet:
         self.rows = rows
         self.table: Table = new_table(rows, pairs)
         self.constraint: ConstraintState = new_constraint_state(links, self.table, block, pair_block, self.spans)
-        place = [self._row_place.get(id(row), (-1, -1)) for row in rows] if rows else []
-        self.own: LoopState = new_loop_state(*self._sizes, place, self._drives.scalar, self._drives.ball)
+        indices = [self._row_indices.get(id(row), (-1, -1)) for row in rows] if rows else []
+        self.own: LoopState = new_loop_state(*self._sizes, indices, self._drives.scalar, self._drives.ball)
         if before is not None:
             self.own.tau[:] = before.tau
         # turns already made, and where the search for coordinates of compound joints begins, outlive the tables
@@ -192,10 +192,10 @@ class ConstraintSet:
     def _drive_rows(self, pairs: Pairs) -> list[Row]:
         """Return the rows that read the coordinates of loop joints with drives or forces."""
         out: list[Row] = []
-        scalar = {int(v): k for k, (_, v) in enumerate(self._drives.place)}
-        ball = {int(v): k for k, (_, v) in enumerate(self._drives.ball_place)}
+        scalar = {int(v): k for k, (_, v) in enumerate(self._drives.indices)}
+        ball = {int(v): k for k, (_, v) in enumerate(self._drives.ball_indices)}
         for joint in self._loops:
-            q, v = self._place[joint.name]
+            q, v = self._start[joint.name]
             nv = coordinate_counts(joint)[1]
             if joint.name not in self.pushed and not any(v <= k < v + nv for k in (*scalar, *ball)):
                 continue
@@ -206,12 +206,12 @@ class ConstraintSet:
                     for c in range(3):
                         term = (pair, (TURN, 0, c, 1.0))
                         row = Row(index, [term], role=DRIVE, speed=True, drive=(-1, ball.get(v, -1)))
-                        self._row_place[id(row)] = (q, v)
+                        self._row_indices[id(row)] = (q, v)
                         out.append(row)
                     q, v = q + 4, v + 3
                 else:
                     row = Row(index, [(pair, next(terms))], role=DRIVE, drive=(scalar.get(v, -1), -1))
-                    self._row_place[id(row)] = (q, v)
+                    self._row_indices[id(row)] = (q, v)
                     out.append(row)
                     q, v = q + 1, v + 1
         return out
@@ -221,7 +221,7 @@ class ConstraintSet:
         return [row for k in range(len(self.model.springs)) for row in spring_rows(self.model, pairs, k)]
 
     def move_grip(self, grip: Grip) -> None:
-        """Take the place and rotation a grip now aims at."""
+        """Take the position and rotation a grip now aims at."""
         index = self.model.joint_count + len(self.model.springs) + self.grips.index(grip)
         row = int(np.flatnonzero(self.table.joint == index)[0])
         frame = self.table.pair_frame[self.table.row_pair[row, 0]]
@@ -241,7 +241,7 @@ class ConstraintSet:
 
     def has_dofs(self, name: str) -> bool:
         """Return whether `name` is a loop joint that forces can act along."""
-        return name in self._place and "loops" not in self._ignored
+        return name in self._start and "loops" not in self._ignored
 
     def push(self, name: str) -> tuple[np.ndarray, bool]:
         """Return the applied forces of a loop joint, to be written, and whether rows were made for them just now."""
@@ -255,7 +255,7 @@ class ConstraintSet:
 
     def forces_on(self, name: str) -> np.ndarray:
         """Return the applied forces of a loop joint, to be written."""
-        _, v = self._place[name]
+        _, v = self._start[name]
         return self.own.tau[v : v + coordinate_counts(self.model.joint_spec(name))[1]]
 
     def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
@@ -265,7 +265,7 @@ class ConstraintSet:
         if status == Status.INFEASIBLE:
             text = f"no forces of the limits fit together at {where}"
             return Diverged, "", text
-        gap, row = float(self.constraint.report[3]), int(self.constraint.report[5])
+        gap, row = float(self.constraint.report[3]), int(self.constraint.report[4])
         name = self.joint_of(row) if row >= 0 else ""
         return LoopNotClosed, name, f'joint "{name}": gap {gap:.3g} m > 1e-8 m at {where}; try a smaller dt'
 
@@ -294,7 +294,7 @@ def _ties(links: Links, rows: list[Row], pair_link: np.ndarray) -> list[tuple[in
 def _sorted_pairs(rows: list[Row], pairs: Pairs, block: np.ndarray) -> tuple[list[Row], Pairs, np.ndarray]:
     """Return rows and pairs with the pairs of each block together."""
     order = np.argsort(block, kind="stable")
-    place = pairs.sort(order)
+    new_index = pairs.sort(order)
     for row in rows:
-        row.terms = [(int(place[pair]), term) for pair, term in row.terms]
+        row.terms = [(int(new_index[pair]), term) for pair, term in row.terms]
     return rows, pairs, block[order]

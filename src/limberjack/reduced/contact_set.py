@@ -34,7 +34,7 @@ def extents_of(shapes: Shapes, n: int) -> np.ndarray:
     """Return how far shapes reach from the origin of each of n links [m]; planes are left out."""
     extent = np.zeros(n)
     on = np.flatnonzero((shapes.link >= 0) & np.isfinite(shapes.radius))
-    far = np.sqrt(np.square(shapes.place[on, :3]).sum(axis=1)) + shapes.radius[on]
+    far = np.sqrt(np.square(shapes.offset[on, :3]).sum(axis=1)) + shapes.radius[on]
     np.maximum.at(extent, shapes.link[on], far)
     return extent
 

@@ -485,7 +485,7 @@ def _add_row(links, table, k, r, h, constraint, work, state):
                 sign * fz, np.int64(-1), 0.0, work, t.free_velocity, t.packed.dense,
             )  # fmt: skip
     for c in range(2):
-        v = table.place[r, c]
+        v = table.indices[r, c]
         if v >= 0:
             i = _owner(links, constraint.path, r, v)
             rate += eliminate_along_path(

@@ -116,16 +116,16 @@ def drive_forces(
     for v in range(span[DOF], span[DOF + 1]):
         tau[v] = applied[v]
         added[v] = armature[v]
-    place, scalar = drives.place, drives.scalar
+    indices, scalar = drives.indices, drives.scalar
     for row in range(span[SCALAR_DRIVE], span[SCALAR_DRIVE + 1]):
-        iq, iv = place[row, 0], place[row, 1]
+        iq, iv = indices[row, 0], indices[row, 1]
         f, k, b = scalar_drive(row, scalar, h, q[iq], qd[iv])
         tau[iv] += f - h * k * qd[iv]
         added[iv] += h * b + h * h * k
-    place, scalar = drives.ball_place, drives.ball
+    indices, scalar = drives.ball_indices, drives.ball
     for row in range(span[BALL_DRIVE], span[BALL_DRIVE + 1]):
-        iv = place[row, 1]
-        x, y, z, fx, fy, fz = ball_drive(row, scalar, h, q, place[row, 0], qd, iv)
+        iv = indices[row, 1]
+        x, y, z, fx, fy, fz = ball_drive(row, scalar, h, q, indices[row, 0], qd, iv)
         tau[iv] += x
         tau[iv + 1] += y
         tau[iv + 2] += z
@@ -143,18 +143,18 @@ def spring_energy(
 ):  # fmt: skip
     """Return the energy stored in joint springs, soft limits and the stiffness of motors."""
     total = 0.0
-    place, d = drives.place, drives.scalar
-    for row in range(len(place)):
-        x = q[place[row, 0]]
+    indices, d = drives.indices, drives.scalar
+    for row in range(len(indices)):
+        x = q[indices[row, 0]]
         total += 0.5 * d[row, 1] * (x - d[row, 2]) ** 2
         if d[row, 5] > 0.0:
             over = max(d[row, 3] - x, x - d[row, 4], 0.0)
             total += 0.5 * d[row, 5] * over * over
         if d[row, 7] > 0.0:
             total += 0.5 * d[row, 7] * (x - d[row, 9]) ** 2
-    place, d = drives.ball_place, drives.ball
-    for row in range(len(place)):
-        iq = place[row, 0]
+    indices, d = drives.ball_indices, drives.ball
+    for row in range(len(indices)):
+        iq = indices[row, 0]
         if d[row, 3] > 0.0:
             x, y, z = _turned_from(q, iq, d, row, 4)
             total += 0.5 * d[row, 3] * (x * x + y * y + z * z)

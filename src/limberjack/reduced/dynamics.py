@@ -1,28 +1,22 @@
 """The public functions of a tree: forward and inverse dynamics, mass matrix, kinematics, Jacobian.
 
-Each validates, calls one kernel and raises from its status with names. Work arrays are cached per model and thread.
+Each validates, calls one kernel of `measure.py` and raises from its status with names. Work arrays are cached per model
+and thread.
 """
 
 from __future__ import annotations
 
-import math
 import threading
 from typing import Any
 
 import numpy as np
 
-from limberjack._jit import entry, inner, kernel
+from limberjack._jit import entry
 from limberjack.errors import StateError, Status
-from limberjack.model.arrays import LINK, SPAN, Drives, blocks_of, whole_span
+from limberjack.model.arrays import Drives, blocks_of, whole_span
 from limberjack.model.model import Model
-from limberjack.reduced.aba import accelerations
-from limberjack.reduced.crba import composite_inertia
-from limberjack.reduced.drives import drive_forces
-from limberjack.reduced.jacobians import point_jacobian
-from limberjack.reduced.kinematics import body_poses, kinematics
-from limberjack.reduced.rnea import inverse_forces
-from limberjack.reduced.work import P, R, Work, based, new_work, rotation
-from limberjack.spatial.vectors import cross, rotate
+from limberjack.reduced.measure import tree_accelerations, tree_forces, tree_inertia, tree_jacobian, tree_poses
+from limberjack.reduced.work import Work, new_work
 
 __all__ = [
     "array_of",
@@ -46,7 +40,7 @@ class _Scratch:
         self.passive: Drives = passive_drives(model)
         self.tau, self.added, self.rest = np.zeros(model.nv), np.zeros(model.nv), np.zeros(model.nv)
         self.no_wrenches = np.zeros((0, 6))
-        self.forward: Any = _forward
+        self.forward: Any = tree_accelerations
 
 
 def _scratch(model: Model) -> _Scratch:
@@ -87,139 +81,6 @@ def _quick(value: Any, shape: tuple[int, ...], what: str, model: Model) -> np.nd
     return array_of(value, shape, what, model)
 
 
-@inner
-def _apply_wrenches(body_link, body_offset, body_com, begin, last, wrenches, rows):
-    """Subtract wrenches (torque about the com, force; world axes) from the bias forces of links before `last`.
-
-    Bodies come in the order of their trees: from body `begin` on; the body to begin with next time is returned.
-    """
-    b = begin - 1
-    while b + 1 < len(wrenches) and body_link[b + 1] < last:
-        b += 1
-        i = body_link[b]
-        if i < 0:
-            continue
-        x, y, z = body_com[b, 0], body_com[b, 1], body_com[b, 2]
-        m = body_offset
-        lx = m[b, 0] * x + m[b, 1] * y + m[b, 2] * z + m[b, 9]
-        ly = m[b, 3] * x + m[b, 4] * y + m[b, 5] * z + m[b, 10]
-        lz = m[b, 6] * x + m[b, 7] * y + m[b, 8] * z + m[b, 11]
-        r = rotation(i, rows)
-        dx, dy, dz = rotate(r, lx, ly, lz)
-        fx, fy, fz = wrenches[b, 3], wrenches[b, 4], wrenches[b, 5]
-        cx, cy, cz = cross(dx, dy, dz, fx, fy, fz)
-        rows[i, P] -= wrenches[b, 0] + cx
-        rows[i, P + 1] -= wrenches[b, 1] + cy
-        rows[i, P + 2] -= wrenches[b, 2] + cz
-        rows[i, P + 4] -= fx
-        rows[i, P + 5] -= fy
-        rows[i, P + 6] -= fz
-    return b + 1
-
-
-@inner
-def _finite(x):
-    """Return a status: whether every x is finite; a sum of squares may overflow for numbers that are."""
-    bad = 0
-    for i in range(len(x)):
-        bad += not abs(x[i]) < math.inf
-    return Status.NOT_FINITE + 0 if bad > 0 else 0
-
-
-@kernel
-def _forward(
-    # model
-    links, drives, body_link, body_offset, body_com,
-    # in
-    blocks, span, q, qd, applied, wrenches, work, tau, added,
-    # out
-    qdd,
-):  # fmt: skip
-    # A block of trees after the other: its rows stay in the cache from pass to pass.
-    body = 0
-    for k in range(len(blocks)):
-        for c in range(SPAN):
-            span[c] = blocks[k, c]
-        own = based(work, span[LINK])
-        kinematics(links, span, q, qd, own)
-        if len(wrenches) > 0:
-            body = _apply_wrenches(body_link, body_offset, body_com, body, span[LINK + 1], wrenches, own.rows)
-        drive_forces(drives, links.armature, span, 0.0, q, qd, applied, tau, added)
-        status = accelerations(links, span, added, tau, own, qdd)
-        if status != 0:
-            return status
-    return _finite(qdd)
-
-
-@kernel
-def _inverse(
-    # model
-    links, drives, body_link, body_offset, body_com,
-    # in
-    span, q, qd, qdd, wrenches, work, rest, passive, added,
-    # out
-    tau,
-):  # fmt: skip
-    kinematics(links, span, q, qd, work)
-    _apply_wrenches(body_link, body_offset, body_com, 0, span[LINK + 1], wrenches, work.rows)
-    inverse_forces(links, qdd, work, tau)
-    drive_forces(drives, links.armature, span, 0.0, q, qd, rest, passive, added)
-    for v in range(len(tau)):
-        tau[v] -= passive[v]
-    return _finite(tau)
-
-
-@kernel
-def _poses(
-    # model
-    links, body_link, body_offset,
-    # in
-    span, q, rest, work,
-    # out
-    positions, rotations,
-):  # fmt: skip
-    kinematics(links, span, q, rest, work)
-    body_poses(body_link, body_offset, work.rows, positions, rotations)
-
-
-@kernel
-def _mass(
-    # model
-    links,
-    # in
-    span, q, rest, work,
-    # out
-    matrix,
-):  # fmt: skip
-    kinematics(links, span, q, rest, work)
-    composite_inertia(links, work, matrix)
-
-
-@kernel
-def _jacobian(
-    # model
-    links, body_link, body_offset,
-    # in
-    span, q, rest, body, point, in_world, work,
-    # out
-    matrix,
-):  # fmt: skip
-    kinematics(links, span, q, rest, work)
-    i = body_link[body]
-    if i < 0:
-        return
-    x, y, z = point[0], point[1], point[2]
-    if not in_world:
-        m, rows = body_offset, work.rows
-        lx = m[body, 0] * x + m[body, 1] * y + m[body, 2] * z + m[body, 9]
-        ly = m[body, 3] * x + m[body, 4] * y + m[body, 5] * z + m[body, 10]
-        lz = m[body, 6] * x + m[body, 7] * y + m[body, 8] * z + m[body, 11]
-        x = rows[i, R] * lx + rows[i, R + 4] * ly + rows[i, R + 8] * lz + rows[i, R + 3]
-        y = rows[i, R + 1] * lx + rows[i, R + 5] * ly + rows[i, R + 9] * lz + rows[i, R + 7]
-        z = rows[i, R + 2] * lx + rows[i, R + 6] * ly + rows[i, R + 10] * lz + rows[i, R + 11]
-    point_jacobian(links, i, x, y, z, work, matrix)
-
-
 def forward_dynamics(model: Model, q: Any, qd: Any, tau: Any = None, wrenches: Any = None) -> np.ndarray:
     """Return the accelerations qdd (nv,) of the tree.
 
@@ -241,8 +102,8 @@ def forward_dynamics(model: Model, q: Any, qd: Any, tau: Any = None, wrenches: A
         a.links, s.passive, a.body_link, a.body_offset, a.body_com, s.blocks, s.block, q, qd, tau, wrenches, s.work,
         s.tau, s.added, qdd,
     )  # fmt: skip
-    if s.forward is _forward:
-        s.forward = entry(_forward)
+    if s.forward is tree_accelerations:
+        s.forward = entry(tree_accelerations)
     if status:
         _explain(model, status, (("q", q), ("qd", qd), ("tau", tau), ("wrenches", wrenches)))
     return qdd
@@ -252,9 +113,9 @@ def _explain(model: Model, status: int, arrays: tuple[tuple[str, np.ndarray], ..
     """Raise for a result that is not a number: a bad input by name, or a joint without inertia."""
     for name, array in arrays:
         array_of(array, array.shape, name, model)
-    for place, v in model.arrays.links.quaternions:
-        if not arrays[0][1][place : place + 4].any():
-            raise StateError(f'q[{place}:{place + 4}] of joint "{model.dof_name(int(v))}" is a quaternion of length 0')
+    for iq, v in model.arrays.links.quaternions:
+        if not arrays[0][1][iq : iq + 4].any():
+            raise StateError(f'q[{iq}:{iq + 4}] of joint "{model.dof_name(int(v))}" is a quaternion of length 0')
     kind, dof = Status.of(status)
     if kind == Status.NO_INERTIA:
         raise StateError(f'joint "{model.dof_name(dof)}" has no inertia to act on in this pose')
@@ -276,7 +137,7 @@ def inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, wrenches: Any = No
     qdd = _quick(qdd, (model.nv,), "qdd", model)
     wrenches = s.no_wrenches if wrenches is None else _quick(wrenches, (model.body_count, 6), "wrenches", model)
     tau = np.empty(model.nv)
-    if _inverse(
+    if tree_forces(
         a.links,
         s.passive,
         a.body_link,
@@ -302,7 +163,7 @@ def mass_matrix(model: Model, q: Any) -> np.ndarray:
     s = _scratch(model)
     matrix = np.zeros((model.nv, model.nv))
     q = array_of(q, (model.nq,), "q", model)
-    _mass(model.arrays.links, s.span, q, s.rest, s.work, matrix)
+    tree_inertia(model.arrays.links, s.span, q, s.rest, s.work, matrix)
     if not np.isfinite(matrix).all():
         _explain(model, 0, (("q", q),))
     return matrix
@@ -313,7 +174,7 @@ def forward_kinematics(model: Model, q: Any) -> tuple[np.ndarray, np.ndarray]:
     s, a = _scratch(model), model.arrays
     positions, rotations = np.empty((model.body_count, 3)), np.empty((model.body_count, 4))
     q = array_of(q, (model.nq,), "q", model)
-    _poses(a.links, a.body_link, a.body_offset, s.span, q, s.rest, s.work, positions, rotations)
+    tree_poses(a.links, a.body_link, a.body_offset, s.span, q, s.rest, s.work, positions, rotations)
     if not (np.isfinite(positions).all() and np.isfinite(rotations).all()):
         _explain(model, 0, (("q", q),))
     return positions, rotations
@@ -330,10 +191,10 @@ def jacobian(model: Model, q: Any, body: str, point: Any = None) -> np.ndarray:
     """
     s, a = _scratch(model), model.arrays
     b = model.body_index(body)
-    place = a.body_com[b] if point is None else array_of(point, (3,), "point", model)
+    local = a.body_com[b] if point is None else array_of(point, (3,), "point", model)
     matrix = np.zeros((6, model.nv))
     q = array_of(q, (model.nq,), "q", model)
-    _jacobian(a.links, a.body_link, a.body_offset, s.span, q, s.rest, b, place, point is not None, s.work, matrix)
+    tree_jacobian(a.links, a.body_link, a.body_offset, s.span, q, s.rest, b, local, point is not None, s.work, matrix)
     if not np.isfinite(matrix).all():
         _explain(model, 0, (("q", q),))
     return matrix

@@ -43,9 +43,9 @@ class ImpulseResponse:
         """Return the change of qd (nv,) by an impulse at a point of a link's frame, world axes."""
         a = self._model.arrays
         b = int(np.flatnonzero(a.body_link == link)[0])
-        places, turns = forward_kinematics(self._model, q)
+        positions, turns = forward_kinematics(self._model, q)
         local = a.body_offset[b, :9].reshape(3, 3).T @ (point - a.body_offset[b, 9:])
-        where = places[b] + matrix_from_quaternion(turns[b]) @ local
+        where = positions[b] + matrix_from_quaternion(turns[b]) @ local
         rows = jacobian(self._model, q, self._model.body_names[b], where)
         tau = rows[:3].T @ angular_impulse + rows[3:].T @ impulse
         return self._accelerations(q, tau) - self._accelerations(q, self._still)

@@ -72,10 +72,10 @@ def _other_pose(links, i, q, still, work):
             k += 3
         return multiply(r, rotation_from_quaternion(q[k], q[k + 1], q[k + 2], q[k + 3])), x, y, z
     for f in range(links.factor_start[i], links.factor_start[i + 1]):
-        at = links.factor_place[f, 0]
+        at = links.factor_indices[f, 0]
         work.sines[at], work.cosines[at] = sincos(q[at])
     out = walk_factors(
-        links.factor_kind, links.factor_place, links.factor_data, links.factor_start[i], links.factor_start[i + 1],
+        links.factor_kind, links.factor_indices, links.factor_data, links.factor_start[i], links.factor_start[i + 1],
         q, still, work.sines, work.cosines, r, x, y, z, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, work.subspace,
     )  # fmt: skip
     return out[0], out[1], out[2], out[3]

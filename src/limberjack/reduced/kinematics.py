@@ -50,7 +50,7 @@ def _moved(ax, ay, az, lx, ly, lz, wx, wy, wz, dx, dy, dz):
 @inner
 def walk_factors(
     # model
-    factor_kind, factor_place, factor_data,
+    factor_kind, factor_indices, factor_data,
     # in
     first, last, q, qd, sines, cosines, r, ox, oy, oz, wx, wy, wz, lx, ly, lz, ax, ay, az,
     # out
@@ -63,7 +63,7 @@ def walk_factors(
     """
     for f in range(first, last):
         kind = factor_kind[f]
-        fq, fv = factor_place[f, 0], factor_place[f, 1]
+        fq, fv = factor_indices[f, 0], factor_indices[f, 1]
         if kind == TURN or kind == PUSH:
             bx, by, bz = factor_data[f, 0], factor_data[f, 1], factor_data[f, 2]
             zx, zy, zz = rotate(r, bx, by, bz)
@@ -120,7 +120,7 @@ def walk_factors(
     for f in range(first, last):
         kind = factor_kind[f]
         if kind != PUSH:
-            fv = factor_place[f, 1]
+            fv = factor_indices[f, 1]
             pitch = factor_data[f, 6]
             for k in range(1 if kind == TURN else 3):
                 v = fv + k
@@ -219,8 +219,9 @@ def _other_link(links, i, q, qd, work):
     else:
         ax, ay, az = _moved(ax, ay, az, lx, ly, lz, wx, wy, wz, dx, dy, dz)
         r, dx, dy, dz, wx, wy, wz, lx, ly, lz, ax, ay, az = walk_factors(
-            links.factor_kind, links.factor_place, links.factor_data, links.factor_start[i], links.factor_start[i + 1],
-            q, qd, sines, cosines, r, dx, dy, dz, wx, wy, wz, lx, ly, lz, ax, ay, az, subspace,
+            links.factor_kind, links.factor_indices, links.factor_data, links.factor_start[i],
+            links.factor_start[i + 1], q, qd, sines, cosines,
+            r, dx, dy, dz, wx, wy, wz, lx, ly, lz, ax, ay, az, subspace,
         )  # fmt: skip
     _finish(
         i, links.inertia, pack(r[0], r[3], r[6]), pack(r[1], r[4], r[7]), pack(r[2], r[5], r[8]), px, py, pz,

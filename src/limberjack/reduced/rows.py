@@ -84,6 +84,8 @@ class ConstraintState(NamedTuple):
     values: np.ndarray  # (r, 3) value, rate, bias
     ahead: np.ndarray  # (r,) value at the end of a variational step; at velocity level r times the last rate
     compliance: np.ndarray  # (r, 3) current force, stiffness and damping of soft rows
+    entered: np.ndarray  # (r,) bool: inequality rows that acted in this projection of positions
+    correction: np.ndarray  # (nv,) change of positions or velocities by a projection
     multipliers: np.ndarray  # (r,) of the last step
     rows: np.ndarray  # (m,) the rows that act now
     y: np.ndarray  # (m, nv)
@@ -91,14 +93,16 @@ class ConstraintState(NamedTuple):
     matrix: np.ndarray  # (m, m)
     factor: np.ndarray  # (m, m)
     order: np.ndarray  # (m,)
+    diagonal: np.ndarray  # (m,) of the matrix before it was factored
     low: np.ndarray  # (m,) bounds of the multipliers
     high: np.ndarray  # (m,)
     rhs: np.ndarray  # (m,) right-hand sides b
     force: np.ndarray  # (m,) multipliers
     slack: np.ndarray  # (m,) A lam + b
+    residual: np.ndarray  # (m,) -b; after the solve -b - A lam, not zero in inconsistent redundant rows
     guess: np.ndarray  # (m,) int8 state of the pivoting
     lcp: Workspace
-    report: np.ndarray  # (6,) rows acting, rank, iterations of the projection, gap left, pivots, row of the gap
+    report: np.ndarray  # (5,) rows acting, rank, iterations of the projection, gap left, row of the gap
 
 
 def blocks_of_rows(links: Links, rows: list[Row], pair_link: np.ndarray, spans: np.ndarray) -> np.ndarray:
@@ -132,9 +136,9 @@ def new_constraint_state(
     width = PAIR if len(table.compound) else PLAIN
     parts: list[Any] = [
         blocks, np.array(pair_links, np.int64), path, stop, np.zeros((n, 6)), np.zeros((n, 18)), np.zeros((p, width)),
-        np.zeros(len(table.weights)), new_scratch(), np.zeros((r, 12)), np.zeros((r, 3)), np.zeros(r),
-        np.zeros((r, 3)), np.zeros(r),
-        *_row_arrays(equalities + min(r - equalities, 16), nv), np.zeros(6),
+        np.zeros(len(table.weights)), new_scratch(), np.zeros((r, 12)), np.zeros((r, 3)), np.zeros(r), np.zeros((r, 3)),
+        np.zeros(r, bool), np.zeros(nv), np.zeros(r), *_row_arrays(equalities + min(r - equalities, 16), nv),
+        np.zeros(5),
     ]  # fmt: skip
     return ConstraintState(*parts)
 
@@ -142,7 +146,7 @@ def new_constraint_state(
 def _row_arrays(m: int, nv: int) -> tuple[Any, ...]:
     return (
         np.zeros(m, np.int64), np.zeros((m, nv)), np.zeros(nv), np.zeros((m, m)), np.zeros((m, m)),
-        np.zeros(m, np.int64), *(np.zeros(m) for _ in range(5)), np.zeros(m, np.int8), new_workspace(m),
+        np.zeros(m, np.int64), *(np.zeros(m) for _ in range(7)), np.zeros(m, np.int8), new_workspace(m),
     )  # fmt: skip
 
 
@@ -159,11 +163,11 @@ def paths(links: Links, table: Table, n: int) -> tuple[np.ndarray, np.ndarray]:
     r = len(table.joint)
     path, stop = np.full((r, 4), -1, np.int64), np.full((r, 4), -1, np.int64)
     # rows on one coordinate are many, and need no walk
-    single = (table.row_pair[:, 0] < 0) & (table.place[:, 0] >= 0) & (table.place[:, 1] < 0)
-    path[single, 0] = owner[table.place[single, 0]]
+    single = (table.row_pair[:, 0] < 0) & (table.indices[:, 0] >= 0) & (table.indices[:, 1] < 0)
+    path[single, 0] = owner[table.indices[single, 0]]
     for k in np.flatnonzero(~single):
         starts = [int(i) for pair in table.row_pair[k] if pair >= 0 for i in table.pair_link[pair] if i >= 0]
-        starts += [int(owner[v]) for v in table.place[k, :2] if v >= 0]
+        starts += [int(owner[v]) for v in table.indices[k, :2] if v >= 0]
         if len(starts) == 1:  # no other path to join: no need to walk one that may be long
             path[k, 0] = starts[0]
             continue
@@ -243,7 +247,7 @@ def evaluate_rows_at(
                     table.compound[c, 1], table.compound[c, 2], table.factor_kind, table.factor_data, time, p,
                     constraint.scratch, constraint.state,
                 )  # fmt: skip
-    values, place, share, target = constraint.values, table.place, table.share, table.target
+    values, indices, share, target = constraint.values, table.indices, table.share, table.target
     for r in range(blocks[k, ROW], blocks[k, ROW_END]):
         if table.row_pair[r, 0] >= 0:
             row(table, r, time, constraint.state, constraint.near, constraint.wrench, values)
@@ -252,9 +256,9 @@ def evaluate_rows_at(
             values[r, 1] = -target[r, 1]
             values[r, 2] = 0.0
         for c in range(2):
-            if place[r, c] >= 0:
-                values[r, 0] += share[r, c] * q[place[r, 2 + c]]
-                values[r, 1] += share[r, c] * qd[place[r, c]]
+            if indices[r, c] >= 0:
+                values[r, 0] += share[r, c] * q[indices[r, 2 + c]]
+                values[r, 1] += share[r, c] * qd[indices[r, c]]
 
 
 @outlined
@@ -263,7 +267,7 @@ def _row_acceleration(links, table, r, known, rows, qdd, constraint):
 
     With `known` = 1, those with qdd = 0 included; with 0, the part of qdd alone.
     """
-    gravity, state, wrench, place = links.gravity, constraint.state, constraint.wrench, table.place
+    gravity, state, wrench, indices = links.gravity, constraint.state, constraint.wrench, table.indices
     out = known * constraint.values[r, 2]
     for slot in range(2):
         k = table.row_pair[r, slot]
@@ -290,8 +294,8 @@ def _row_acceleration(links, table, r, known, rows, qdd, constraint):
                 tx, ty, tz = cross(state[k, GAP], state[k, GAP + 1], state[k, GAP + 2], fx, fy, fz)
                 out -= seen + (tx * ax + ty * ay + tz * az)
     for c in range(2):
-        if place[r, c] >= 0:
-            out += table.share[r, c] * qdd[place[r, c]]
+        if indices[r, c] >= 0:
+            out += table.share[r, c] * qdd[indices[r, c]]
     return out
 
 
@@ -300,7 +304,7 @@ def select_rows(
     # model
     links, table,
     # in
-    k, mode, h, soft, rows, qdd,
+    k, mode, h, margin, soft, rows, qdd,
     # out
     constraint,
 ):  # fmt: skip
@@ -311,7 +315,8 @@ def select_rows(
         table: the rows.
         k: the block.
         mode: ACCELERATION, VELOCITY, POSITION or AHEAD.
-        h: step over which soft rows are implicit [s]; in POSITION the largest value of inequality rows that count.
+        h: step over which soft rows are implicit [s].
+        margin: largest value at which an inequality row acts, but in AHEAD [m, rad].
         soft: whether rows of springs are included; grips (with a largest force) always are.
         rows: of the work arrays.
         qdd: accelerations without the rows.
@@ -323,7 +328,7 @@ def select_rows(
     where the correction would leave it violated, or pressed in an earlier iteration.
     """
     values, blocks, compliance, roles = constraint.values, constraint.blocks, constraint.compliance, table.role
-    low, high, rhs = constraint.low, constraint.high, constraint.rhs
+    low, high, rhs, entered = constraint.low, constraint.high, constraint.rhs, constraint.entered
     count = 0
     for r in range(blocks[k, ROW], blocks[k, ROW_END]):
         role = roles[r]
@@ -340,11 +345,10 @@ def select_rows(
                 continue
         elif role == INEQUALITY and not pressed:
             # once in a projection, always: rows that enter and leave would cycle
-            near = values[r, 0] <= ACTIVE_GAP or (mode == POSITION and (values[r, 0] <= h or compliance[r, 0] > 0.0))
-            if not near:
+            if not (values[r, 0] <= margin or (mode == POSITION and entered[r])):
                 continue
             if mode == POSITION:
-                compliance[r, 0] = 1.0
+                entered[r] = True
         if role > INEQUALITY:
             s = h * (h * compliance[r, 1] + compliance[r, 2])
             if (mode != ACCELERATION and mode != AHEAD) or s == 0.0 or not (soft or role == GRIP):
@@ -438,7 +442,7 @@ def response_matrix(
                     -1, 0.0, work, j, y,
                 )  # fmt: skip
         for c in range(2):
-            v = table.place[r, c]
+            v = table.indices[r, c]
             if v >= 0:
                 # the link whose dof it is starts one of the paths
                 i = constraint.path[r, 0]
@@ -479,7 +483,7 @@ def solve_rows(
     constraint,
 ):  # fmt: skip
     """Solve for the multipliers of the listed rows; return 0, or the status of the pivoting if there are none."""
-    matrix, factor, slack = constraint.matrix, constraint.factor, constraint.slack
+    matrix, factor, residual = constraint.matrix, constraint.factor, constraint.residual
     bounded = False
     for i in range(count):
         bounded = bounded or constraint.low[i] > -INFINITE
@@ -498,15 +502,15 @@ def solve_rows(
             constraint.lcp,
             constraint.guess,
             constraint.force,
-            slack,
+            constraint.slack,
         )
     for i in range(count):
         for j in range(i + 1):
             factor[i, j] = matrix[i, j]
-    rank = factor_psd(count, DEPENDENT, factor, constraint.order, slack)
+    rank = factor_psd(count, DEPENDENT, factor, constraint.order, constraint.diagonal)
     for i in range(count):
-        slack[i] = -constraint.rhs[i]
-    solve_psd(count, rank, factor, constraint.order, slack, constraint.force)
+        residual[i] = -constraint.rhs[i]
+    solve_psd(count, rank, factor, constraint.order, residual, constraint.force)
     constraint.report[1] = rank
     return 0
 

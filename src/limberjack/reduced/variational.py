@@ -123,7 +123,7 @@ class VariationalWork(NamedTuple):
 
     work: Work
     springs: SpringWork
-    ahead: np.ndarray  # (n, column + 12) poses at the end of the step: columns of R, origin in the fourth places
+    ahead: np.ndarray  # (n, column + 12) poses at the end of the step: columns of R, origin in the fourth numbers
     column: int  # where they begin: 0, or R where rows are evaluated there
     moved: np.ndarray  # (n, 4) displacement of the origins from the start to the end of the step
     q: np.ndarray  # (nq,) coordinates at the end or in the middle of the step
@@ -162,7 +162,7 @@ def set_turns(
         if kind != HINGE and kind != SLIDE and kind != BALL and kind != FREE:
             for k in range(links.factor_start[i], links.factor_start[i + 1]):
                 if links.factor_kind[k] == PUSH:
-                    turns[links.factor_place[k, 1]] = 0.0
+                    turns[links.factor_indices[k, 1]] = 0.0
 
 
 def new_variational_work(links: Links, work: Work, springs: SpringWork, rows: bool = False) -> VariationalWork:
@@ -215,8 +215,9 @@ def _other_pose(links, i, q, still, sines, cosines, rows, c, subspace):
         subspace[jv + 2, 0], subspace[jv + 2, 1], subspace[jv + 2, 2] = r[2], r[5], r[8]
     else:
         r, dx, dy, dz, _, _, _, _, _, _, _, _, _ = walk_factors(
-            links.factor_kind, links.factor_place, links.factor_data, links.factor_start[i], links.factor_start[i + 1],
-            q, still, sines, cosines, r, dx, dy, dz, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, subspace,
+            links.factor_kind, links.factor_indices, links.factor_data, links.factor_start[i],
+            links.factor_start[i + 1], q, still, sines, cosines,
+            r, dx, dy, dz, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, subspace,
         )  # fmt: skip
     rows[i, c], rows[i, c + 1], rows[i, c + 2], rows[i, c + 3] = r[0], r[3], r[6], px + dx
     rows[i, c + 4], rows[i, c + 5], rows[i, c + 6], rows[i, c + 7] = r[1], r[4], r[7], py + dy
@@ -534,13 +535,13 @@ def joint_forces(links, drives, span, h, w, share, applied, last, qd, middle, pa
     # f = f_K - b qd: a share of the impulse of f_K, that of the damper for the time w
     more, stiff = w / h - share, 0.5 * share * h * h
     for row in range(span[SCALAR_DRIVE], span[SCALAR_DRIVE + 1]):
-        v = drives.place[row, 1]
-        f, k, b = scalar_drive(row, drives.scalar, 0.0, middle[drives.place[row, 0]], qd[v])
+        v = drives.indices[row, 1]
+        f, k, b = scalar_drive(row, drives.scalar, 0.0, middle[drives.indices[row, 0]], qd[v])
         tau[v] += share * f - more * b * qd[v]
         added[v] += w * b + stiff * k
     for row in range(span[BALL_DRIVE], span[BALL_DRIVE + 1]):
-        v = drives.ball_place[row, 1]
-        x, y, z, k, bx, by, bz = ball_law(row, drives.ball, middle, drives.ball_place[row, 0], qd, v)
+        v = drives.ball_indices[row, 1]
+        x, y, z, k, bx, by, bz = ball_law(row, drives.ball, middle, drives.ball_indices[row, 0], qd, v)
         tau[v] += share * x - more * bx * qd[v]
         tau[v + 1] += share * y - more * by * qd[v + 1]
         tau[v + 2] += share * z - more * bz * qd[v + 2]
@@ -557,12 +558,12 @@ def _past_forces(drives, span, share, middle, qd, past):
     if share == 0.0:
         return
     for row in range(span[SCALAR_DRIVE], span[SCALAR_DRIVE + 1]):
-        v = drives.place[row, 1]
-        f, _, b = scalar_drive(row, drives.scalar, 0.0, middle[drives.place[row, 0]], qd[v])
+        v = drives.indices[row, 1]
+        f, _, b = scalar_drive(row, drives.scalar, 0.0, middle[drives.indices[row, 0]], qd[v])
         past[v] += share * (f + b * qd[v])
     for row in range(span[BALL_DRIVE], span[BALL_DRIVE + 1]):
-        v = drives.ball_place[row, 1]
-        x, y, z, _, bx, by, bz = ball_law(row, drives.ball, middle, drives.ball_place[row, 0], qd, v)
+        v = drives.ball_indices[row, 1]
+        x, y, z, _, bx, by, bz = ball_law(row, drives.ball, middle, drives.ball_indices[row, 0], qd, v)
         past[v] += share * (x + bx * qd[v])
         past[v + 1] += share * (y + by * qd[v + 1])
         past[v + 2] += share * (z + bz * qd[v + 2])

@@ -48,6 +48,7 @@ from limberjack.reduced.contacts import (
 )
 from limberjack.reduced.jacobians import link_velocities
 from limberjack.reduced.rows import (
+    ACTIVE_GAP,
     AHEAD,
     PAIR_END,
     PAIR_START,
@@ -216,7 +217,7 @@ def _solve_free(links, rows, span, k, factored, h, soft, keep, w):
         _save_left(links, span, w)
     solve_accelerations(links, span, work.subspace, work.reduced, work.pivot, work.rest, work.rows, w.qdd)
     if _has_rows(rows, k):
-        return constrain(links, rows.table, span, k, AHEAD, h, soft, work, rows.constraint, w.qdd)
+        return constrain(links, rows.table, span, k, AHEAD, h, ACTIVE_GAP, soft, work, rows.constraint, w.qdd)
     return 0
 
 
@@ -339,7 +340,9 @@ def _solve_contacts(links, external, rows, blocks, span, h, w, contact):
             _load_left(links, span, w)
             solve_accelerations(links, span, work.subspace, work.reduced, work.pivot, work.rest, work.rows, w.qdd)
             if _has_rows(rows, k):
-                status = constrain(links, rows.table, span, k, AHEAD, h, external.stiff, work, rows.constraint, w.qdd)
+                status = constrain(
+                    links, rows.table, span, k, AHEAD, h, ACTIVE_GAP, external.stiff, work, rows.constraint, w.qdd
+                )
                 if status != 0:
                     return status
     return 0
@@ -456,9 +459,7 @@ def _substep(
 @inner
 def _project_rows(links, rows, span, k, h, time, w, carried, q):
     """Close what a substep has left open of the rows of block k; return a status."""
-    return project_positions(
-        links, rows.table, span, k, time, w.work, rows.constraint, w.tau, w.qdd, q, carried.history[0]
-    )
+    return project_positions(links, rows.table, span, k, time, w.work, rows.constraint, w.tau, q, carried.history[0])
 
 
 @inner
@@ -615,11 +616,14 @@ def constrained_velocities_at(
             constraint = rows.constraint
             link_velocities(links, span, w.qd, near, constraint.velocities)
             evaluate_rows_at(rows.table, k, time, q, w.qd, near.rows, constraint.velocities, constraint)
-            status = constrain(links, rows.table, span, k, VELOCITY, 0.0, False, near, constraint, w.qdd)
+            correction = constraint.correction
+            status = constrain(
+                links, rows.table, span, k, VELOCITY, 0.0, ACTIVE_GAP, False, near, constraint, correction
+            )
             if status != 0:
                 return status
             for v in range(span[DOF], span[DOF + 1]):
-                w.qd[v] += w.qdd[v]
+                w.qd[v] += correction[v]
         for v in range(span[DOF], span[DOF + 1]):
             qd[v] = w.qd[v]
     return 0

@@ -1,8 +1,8 @@
 """The work arrays of the tree algorithms: one row of doubles per link, and rows per dof.
 
 World axes, at each link's own origin (the origin of its joint frame), so that a shift between links is a translation.
-3-vectors and columns of 3x3 matrices take four places each, so that a register holds them. The fourth place of some
-holds another number; what lanes compute there is never used.
+3-vectors and columns of 3x3 matrices take four numbers each, so that a register holds them. The fourth of some
+holds something else; what lanes compute there is never used.
 
 | row columns | name | meaning |
 |---|---|---|
@@ -10,16 +10,16 @@ holds another number; what lanes compute there is never used.
 | 4-7 | AL | angular acceleration with qdd = 0 |
 | 8-11 | AC | acceleration of the origin with qdd = 0 (classical, minus gravity) |
 | 12-23 | R | rotation link -> world, three columns; the last is the joint's axis z |
-| 15, 19, 23 | | in the fourth places of R: position of the link's origin |
+| 15, 19, 23 | | in the fourth numbers of R: position of the link's origin |
 | 24-27 | D | origin minus the parent's origin |
 | 28-39 | J | inertia, angular block, three columns; N = J alpha + H a, F = H^T alpha + M a |
-| 31, 35, 39 | | in the fourth places of J: h = m c of the rigid link, H = [h] |
+| 31, 35, 39 | | in the fourth numbers of J: h = m c of the rigid link, H = [h] |
 | 40-47 | P | bias force: torque at the origin, force |
-| 43 | | in the fourth place of P: m of the rigid link, M = m 1 |
+| 43 | | in the fourth number of P: m of the rigid link, M = m 1 |
 | 48-59 | H | coupling block of a link that others were added to, three rows (the columns of H^T) |
 | 60-71 | M | its linear block, three columns |
 | 28-35 | U | once J is not needed: inertia times the joint's direction (one dof), at the parent's origin |
-| 31, 35 | DI, UU | likewise, in the fourth places of U: 1 / (S^T U), joint force less bias |
+| 31, 35 | DI, UU | likewise, in the fourth numbers of U: 1 / (S^T U), joint force less bias |
 | 36-39 | BL | likewise: change of angular acceleration by qdd |
 | 40-43 | BC | once P is not needed: change of the origin's acceleration by qdd |
 

@@ -286,23 +286,25 @@ def _eye(figures: int, spacing: float) -> Camera:
     return Camera((front - 5.0, 0.0, 2.6), (front + 4.0, 0.0, 1.0))
 
 
-def budgets_by_distance(places: np.ndarray, eye: tuple[float, float, float], most: int, least: int) -> tuple[int, ...]:
+def budgets_by_distance(
+    positions: np.ndarray, eye: tuple[float, float, float], most: int, least: int
+) -> tuple[int, ...]:
     """Return a budget per figure: `most` for the nearest to the camera, others by their squared size in the image.
 
     Args:
-        places: (figures, 3) where they stand [m].
+        positions: (figures, 3) where they stand [m].
         eye: where the camera is [m].
         most: budget of the nearest figure.
         least: smallest budget of any.
     """
-    distances = np.linalg.norm(places - np.array(eye), axis=1)
+    distances = np.linalg.norm(positions - np.array(eye), axis=1)
     return tuple(max(least, round(most * float(share) ** 2)) for share in distances.min() / distances)
 
 
 def _stage_crowd(*, figures: int, spacing: float, mass: float, budget: int, least: int, **_: Any) -> dict[str, Any]:
     figures, spacing = int(figures), float(spacing)
-    camera, places = _eye(figures, spacing), grid_places(figures, spacing)
-    budgets = budgets_by_distance(places, camera.position, whole(budget, "budget", 0), whole(least, "least", 0))
+    camera, positions = _eye(figures, spacing), grid_places(figures, spacing)
+    budgets = budgets_by_distance(positions, camera.position, whole(budget, "budget", 0), whole(least, "least", 0))
     bodies = tuple(named_figure(i, figures) + "thorax" for i in range(figures))
     force = float(mass) * _CROWD_PUSH / PUSH_SECONDS
     return {

@@ -187,13 +187,13 @@ def baraff_tree(
     inertia = (mass * length**2 / 12, mass * length**2 / 12, 0.02 * mass * length**2)
     rng = np.random.default_rng(0)
     speeds = stir * np.random.default_rng(1).uniform(-1.0, 1.0, (bodies, 3))
-    places = np.zeros((bodies, 3))
+    positions = np.zeros((bodies, 3))
     for i in range(bodies):
         builder.add_body(f"body{i}", mass=mass, com=(0, 0, -length / 2), inertia=inertia)
         depth, side = (i + 1).bit_length() - 1, (0.15 if i % 2 else -0.15) * length
         at = np.array([side, 0.0, -length] if depth % 2 else [0.0, side, -length]) if i else np.zeros(3)
         above = (i - 1) // 2
-        places[i] = places[above] + at if i else at
+        positions[i] = positions[above] + at if i else at
         builder.add_joint_ball(
             f"ball{i}", f"body{above}" if i else WORLD, f"body{i}", position=at,
             start_velocity=speeds[i] if stir else None,
@@ -209,9 +209,9 @@ def baraff_tree(
     rng.shuffle(leaves)
     for k in range(loops):
         a, b = leaves[k], leaves[(k + 1) % len(leaves)]
-        middle = (places[a] + places[b]) / 2 - (0.0, 0.0, length / 2)
+        middle = (positions[a] + positions[b]) / 2 - (0.0, 0.0, length / 2)
         builder.add_joint_ball(
-            f"loop{k}", f"body{a}", f"body{b}", position=middle - places[a], position_in_child=middle - places[b]
+            f"loop{k}", f"body{a}", f"body{b}", position=middle - positions[a], position_in_child=middle - positions[b]
         )
     return builder.build()
 

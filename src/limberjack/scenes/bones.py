@@ -42,7 +42,7 @@ _HEAD: dict[str, tuple[tuple[float, ...], tuple[float, ...], float, str]] = {
     "skull": ((0.0, 0.0, 1.585), (0.0, 0.0, 1.795), 0.085, "skull"),
     "jaw": ((0.045, -0.055, 1.57), (0.045, 0.055, 1.57), 0.016, "bone"),
 }
-# Each joint: its bones, its kind, its place in the standing figure; hinges turn about y.
+# Each joint: its bones, its kind, its point in the standing figure; hinges turn about y.
 _JOINTS = (
     ("pelvis", "sacrum", "ball", (-0.05, 0.0, 0.975)), ("sacrum", "lumbar", "ball", (-0.05, 0.0, 1.0625)),
     ("lumbar", "thorax", "ball", (-0.05, 0.0, 1.2)), ("thorax", "neck", "ball", (-0.03, 0.0, 1.44)),
@@ -92,8 +92,8 @@ def _eyes(direction: np.ndarray) -> np.ndarray:
     """Return the scale of a skull in a direction: dents for two eyes and a nose."""
     out = np.ones(len(direction))
     sockets = (((0.86, 0.42, 0.1), 0.28, 0.22), ((0.86, -0.42, 0.1), 0.28, 0.22), ((0.95, 0.0, -0.3), 0.15, 0.12))
-    for place, depth, wide in sockets:
-        off = direction - np.array(place) / np.linalg.norm(place)
+    for point, depth, wide in sockets:
+        off = direction - np.array(point) / np.linalg.norm(point)
         out -= depth * np.exp(-np.einsum("ni,ni->n", off, off) / wide**2)
     return out
 
@@ -150,7 +150,7 @@ def _all_joints() -> list[tuple[str, str, str, np.ndarray]]:
 
 
 def _add_figure(builder: Builder, k: int, at: np.ndarray, turn: np.ndarray, meshes: dict[Any, Any], each: int) -> None:
-    """Add figure k, its waist at a place, turned as a whole."""
+    """Add figure k, its waist at a point, turned as a whole."""
     bones, waist = _all_bones(), np.array([0.0, 0.0, 1.0])
     quaternion = tuple(map(float, quaternion_from_matrix(turn)))
     for name, (a, b, radius, look) in bones.items():
@@ -169,11 +169,11 @@ def _add_figure(builder: Builder, k: int, at: np.ndarray, turn: np.ndarray, mesh
             rotation=tuple(map(float, quaternion_from_matrix(turn_z_to((b - a).reshape(1, 3) / length)[0]))),
         )  # fmt: skip
     middle = {name: 0.5 * (a + b) for name, (a, b, _, _) in bones.items()}
-    for above, below, kind, place in _all_joints():
+    for above, below, kind, point in _all_joints():
         own: dict[str, Any] = {"axis": (0.0, 1.0, 0.0)} if kind == "hinge" else {}
         builder.add_joint(
-            kind, f"{below}{k}_joint", f"{above}{k}", f"{below}{k}", position=place - middle[above],
-            position_in_child=place - middle[below], **own,
+            kind, f"{below}{k}_joint", f"{above}{k}", f"{below}{k}", position=point - middle[above],
+            position_in_child=point - middle[below], **own,
         )  # fmt: skip
 
 

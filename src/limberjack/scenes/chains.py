@@ -242,17 +242,17 @@ def tethered_pendulum(
         gravity: [m/s^2].
     """
     links = whole(links, "links", 1)
-    place = (2 * links) // 3 if tied is None else whole(tied, "tied", 0)
-    if place >= links:
+    link_index = (2 * links) // 3 if tied is None else whole(tied, "tied", 0)
+    if link_index >= links:
         raise ModelError(f"tied must be < links = {links}, got {tied!r}")
     link = checked_link(length, mass, None, damping)
     spec = chain_spec("tethered_pendulum", links=links, gravity=gravity, spatial=False, start=np.zeros(links), **link)
     builder = Builder.from_spec(spec)
     centre = (0.0, 0.0, -link["length"] / 2)
-    anchor = (0.5 * links * link["length"], 0.0, -(place + 0.5) * link["length"])
+    anchor = (0.5 * links * link["length"], 0.0, -(link_index + 0.5) * link["length"])
     builder.add_spring(
         "world",
-        f"link{place}",
+        f"link{link_index}",
         at_a=anchor,
         at_b=centre,
         stiffness=stiffness,

@@ -84,8 +84,8 @@ class Push:
         own = np.zeros(len(wrenches.link), bool)
         for body in self.bodies if len(own) else ():
             i = sim.model.body_index(body)
-            place = a.body_offset[i, :9].reshape(3, 3) @ a.body_com[i] + a.body_offset[i, 9:]
-            own |= (wrenches.link == a.body_link[i]) & (wrenches.data[:, :3] == place).all(axis=1)
+            position = a.body_offset[i, :9].reshape(3, 3) @ a.body_com[i] + a.body_offset[i, 9:]
+            own |= (wrenches.link == a.body_link[i]) & (wrenches.data[:, :3] == position).all(axis=1)
         return own
 
 
@@ -155,13 +155,13 @@ def crowd_spec(name: str, figures: Any, spacing: Any, vary: Any, seed: Any, *, c
     old = next(shape.color for shape in one.shapes if shape.body == "thorax")
     spec = Spec(name, one.gravity)
     spec.shapes += [shape for shape in one.shapes if shape.body == WORLD]
-    for i, place in enumerate(grid_places(figures, spacing)):
+    for i, position in enumerate(grid_places(figures, spacing)):
         draws = vary * rng.uniform(-1.0, 1.0, (len(one.joints), 2))
         shirt = _SHIRTS[int(rng.integers(len(_SHIRTS)))]
         own = Spec("figure", one.gravity, bodies=one.bodies)
         for joint, draw in zip(one.joints, draws, strict=True):
             if joint.kind == "free":
-                own.joints.append(_placed(joint, place, _STRAY * float(draw[0])))
+                own.joints.append(_placed(joint, position, _STRAY * float(draw[0])))
             else:
                 own.joints.append(joint if joint.name in still else _posed(joint, draw))
         own.shapes = [_dressed(shape, i + 1, old, shirt) for shape in one.shapes]

@@ -68,10 +68,10 @@ def _turn_to(along: np.ndarray) -> np.ndarray:
     return quaternion_from_matrix(matrix_from_axis(axis / size, np.array(math.atan2(size, along[2]))))
 
 
-def _figure(builder: Builder, name: str, height: float, place: np.ndarray, yaw: float, color: Any) -> None:
+def _figure(builder: Builder, name: str, height: float, foot: np.ndarray, yaw: float, color: Any) -> None:
     """Add a figure of 15 solids on 10 balls and 4 hinges, 50 rows, arms held out, feet on the ground."""
     _rod(builder, f"{name}_pelvis", np.array((0.0, 0.0, 0.06)) * height, 0.14 * 12 * height**3, 0.07 * height, color)
-    start = (*(place + (0.0, 0.0, 0.55 * height)), math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2))
+    start = (*(foot + (0.0, 0.0, 0.55 * height)), math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2))
     builder.add_joint_free(f"{name}_root", WORLD, f"{name}_pelvis", start=start)
     for limb, above, kind, at, end in _LIMBS:
         tip = np.array(end) * height
@@ -112,8 +112,8 @@ def ring_of_figures(*, figures: int = 14, gap: float = 0.9, gravity: Any = _EART
     radius = _ring_radius(heights, pairs, gap)
     for k, height in enumerate(heights):
         angle = 2 * math.pi * k / figures
-        place = radius * np.array((math.cos(angle), math.sin(angle), 0.0))
-        _figure(builder, f"figure{k}", height, place, angle + math.pi, _COLORS[k % len(_COLORS)])
+        spot = radius * np.array((math.cos(angle), math.sin(angle), 0.0))
+        _figure(builder, f"figure{k}", height, spot, angle + math.pi, _COLORS[k % len(_COLORS)])
     for part, k in pairs:
         a, b = (f"figure{i}_{side}_{part}" for i, side in ((k, "right"), ((k + 1) % figures, "left")))
         own, other = (_TIPS[part] * (1.0, side, 1.0) * heights[i % figures] for i, side in ((k, -1.0), (k + 1, 1.0)))
@@ -126,7 +126,7 @@ def _ring_radius(heights: list[float], pairs: list[tuple[str, int]], gap: float)
     """Return the radius of the ring at which the largest gap to be closed is `gap`."""
     n = len(heights)
 
-    def place(radius: float, part: str, i: int, side: float) -> np.ndarray:
+    def position(radius: float, part: str, i: int, side: float) -> np.ndarray:
         angle, h = 2 * math.pi * i / n, heights[i % n]
         # facing the middle: forward is inward, the left hand points to the figure before
         x, y, z = _REST[part] * (1.0, side, 1.0) * h
@@ -134,7 +134,7 @@ def _ring_radius(heights: list[float], pairs: list[tuple[str, int]], gap: float)
         return np.array((*((x - radius) * inward + y * left), z))
 
     def widest(radius: float) -> float:
-        ends = [(place(radius, part, k, -1.0), place(radius, part, k + 1, 1.0)) for part, k in pairs]
+        ends = [(position(radius, part, k, -1.0), position(radius, part, k + 1, 1.0)) for part, k in pairs]
         return max(float(np.linalg.norm(a - b)) for a, b in ends)
 
     # from where the gaps are least on, they grow with the ring
@@ -327,8 +327,11 @@ def faure_joints(*, gravity: Any = _NOWHERE) -> Model:
     builder = Builder("faure_joints", gravity=gravity)
     for k, (name, kind) in enumerate(TABLE.items()):
         turned = quaternion_from_matrix(matrix_from_axis(np.array((0.6, 0.0, 0.8)), np.array(0.7 + 0.3 * k)))
-        for part, place, turn in (("a", (1.5 * k, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)), ("b", (1.5 * k, 0.5, 0.4), turned)):
+        for part, position, turn in (
+            ("a", (1.5 * k, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)),
+            ("b", (1.5 * k, 0.5, 0.4), turned),
+        ):
             _rod(builder, f"{name}_{part}", np.array((0.0, 0.0, 0.5)), 1.0, 0.06, _COLORS[k % len(_COLORS)])
-            builder.add_joint_free(f"{name}_{part}_joint", WORLD, f"{name}_{part}", start=(*place, *turn))
+            builder.add_joint_free(f"{name}_{part}_joint", WORLD, f"{name}_{part}", start=(*position, *turn))
         builder.add_joint(kind, name, f"{name}_a", f"{name}_b", position=(0.0, 0.0, 0.5))
     return builder.build()

@@ -52,7 +52,7 @@ def _mass_matrices(bones: list[Bone], masses: Masses, height: float, angles: np.
     matrix = np.zeros((poses, 6 + dofs, 6 + dofs))
     zero = {"pelvis": np.zeros(3)}
     turn = {"pelvis": np.tile(np.eye(3), (poses, 1, 1))}
-    place = {"pelvis": np.zeros((poses, 3))}
+    position = {"pelvis": np.zeros((poses, 3))}
     moved_by = {"pelvis": list(range(6))}
     k = 6
     for bone in (None, *bones):
@@ -61,7 +61,7 @@ def _mass_matrices(bones: list[Bone], masses: Masses, height: float, angles: np.
         if bone is not None:
             at = height * np.array(bone.at)
             r = turn[bone.parent]
-            p = place[bone.parent] + r @ (at - zero[bone.parent])
+            p = position[bone.parent] + r @ (at - zero[bone.parent])
             own = []
             for axis in _axes(bone):
                 w = r @ axis
@@ -69,9 +69,9 @@ def _mass_matrices(bones: list[Bone], masses: Masses, height: float, angles: np.
                 r = r @ matrix_from_axis(axis, angles[:, k - 6])
                 own.append(k)
                 k += 1
-            zero[name], turn[name], place[name], moved_by[name] = at, r, p, moved_by[bone.parent] + own
+            zero[name], turn[name], position[name], moved_by[name] = at, r, p, moved_by[bone.parent] + own
         which = moved_by[name]
-        centre = place[name] + turn[name] @ (com - zero[name])
+        centre = position[name] + turn[name] @ (com - zero[name])
         angular = columns[:, :3, which]
         linear = columns[:, 3:, which] - skew(centre) @ angular
         world = turn[name] @ inertia @ np.swapaxes(turn[name], 1, 2)

@@ -79,13 +79,13 @@ def fridge_magnets(*, letters: int = 210, seed: int = 0) -> Model:
     )  # fmt: skip
     made: dict[str, Any] = {}
     for k in range(letters):
-        row, place = divmod(k, across)
+        row, column = divmod(k, across)
         which, name = _WORD[k % len(_WORD)], f"letter{k}"
         if which not in made:
             made[which] = _letter(which, _TALL)
         vertices, faces = made[which]
         volume, _, inertia = mesh_mass(vertices, faces)
-        x, z = (place - 0.5 * (across - 1)) * pitch, 0.06 + row * pitch
+        x, z = (column - 0.5 * (across - 1)) * pitch, 0.06 + row * pitch
         builder.add_body(name, mass=_DENSITY * volume, inertia=_DENSITY * inertia)
         builder.add_shape_mesh(name, vertices=vertices, faces=faces, friction=0.4, color=_COLORS[k % 4])
         # the plane of the door: its normal, z of the joint, looks along -y

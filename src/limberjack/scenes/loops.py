@@ -219,7 +219,7 @@ _D, _DA, _E, _EA, _RR, _RA, _SS = 0.028, 0.0115, 0.02, 0.01421, 0.007, 0.00092, 
 _SA, _SB, _SC, _SD, _TA, _TB = 0.01874, 0.01043, 0.018, 0.02, 0.02308, 0.00916
 _U, _UA, _UB, _ZF, _ZT, _FA = 0.04, 0.01228, 0.00449, 0.02, 0.04, 0.01421
 _A, _B, _C = (-0.06934, -0.00227, 0.0), (-0.03635, 0.03273, 0.0), (0.014, 0.072, 0.0)
-# joint, body above, body, place in it, start, mass, inertia, com: joints named by their angles in the order of q.
+# joint, body above, body, axle_x in it, start, mass, inertia, com: joints named by their angles in the order of q.
 _SQUEEZER = (
     ("beta", WORLD, "K1", (0.0, 0.0, 0.0), -0.0617138900142764496, 0.04325, 2.194e-6, (_RA, 0.0)),
     ("Theta", "K1", "K2", (_RR, 0.0, 0.0), 0.0, 0.00365, 4.410e-7, (-_DA, 0.0)),
@@ -411,19 +411,19 @@ def gear_train(*, wheels: int = 5, speed: float = 1.0, weight: float = 0.5, grav
     wheels, speed = whole(wheels, "wheels", 2), check.number(speed, "speed")
     weight = check.number(weight, "weight", low=0.0)
     builder = Builder("gear_train", gravity=gravity)
-    place, before = 0.0, 0.0
+    axle_x, before = 0.0, 0.0
     for i in range(wheels):
         radius = 0.1 if i % 2 else 0.2
         name, mass, load = f"wheel{i}", 50.0 * radius**2, weight if i == wheels - 1 else 0.0
         if i:
-            place += before + radius
+            axle_x += before + radius
             speed *= -before / radius
         disc = np.array([mass * radius**2 / 4, mass * radius**2 / 2, mass * radius**2 / 4])
         # About the com of wheel and weight: what both have in x does not turn with x.
         off = load / (mass + load) * radius
         apart = mass * off**2 + load * (radius - off) ** 2
         builder.add_body(name, mass=mass + load, com=(off, 0, 0), inertia=disc + (0.0, apart, apart))
-        builder.add_joint_hinge(f"axle{i}", WORLD, name, axis=(0, 1, 0), position=(place, 0, 0), start_velocity=speed)
+        builder.add_joint_hinge(f"axle{i}", WORLD, name, axis=(0, 1, 0), position=(axle_x, 0, 0), start_velocity=speed)
         builder.add_shape_cylinder(
             name, radius, 0.04, rotation=(math.sqrt(0.5), math.sqrt(0.5), 0, 0), color=_COLORS[i % 2], collide=False
         )

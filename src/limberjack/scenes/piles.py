@@ -62,9 +62,9 @@ def box_pile(*, boxes: int = 500, layers: int | None = None, seed: int = 0) -> M
     random, builder = np.random.default_rng(seed), Builder("box_pile")
     builder.add_shape_plane(WORLD, friction=0.6)
     for k in range(boxes):
-        layer, place = divmod(k, side * side)
+        layer, cell = divmod(k, side * side)
         angle, away = random.uniform(-0.2, 0.2), random.uniform(-0.02, 0.02, 2)
-        x, y = ((place // side - side / 2) * 2.4 * half, (place % side - side / 2) * 2.4 * half)
+        x, y = ((cell // side - side / 2) * 2.4 * half, (cell % side - side / 2) * 2.4 * half)
         position = (x + away[0], y + away[1], half + 0.01 + layer * (2.0 * half + 0.02))
         _box(builder, f"box{k}", (2.0 * half,) * 3, position, 500.0, 0.6, _turn(2, angle))
     return builder.build()
@@ -100,14 +100,14 @@ def dominoes(*, count: int = 30, spacing: float = 0.025) -> Model:
     builder.add_shape_plane(WORLD, friction=0.5)
     for k in range(count):
         name, size = f"domino{k}", (0.0075, 0.024, 0.048)
-        place = ((k - 0.5 * (count - 1)) * spacing, 0.0, 0.024)
+        position = ((k - 0.5 * (count - 1)) * spacing, 0.0, 0.024)
         mass = 1200.0 * size[0] * size[1] * size[2]
         inertia = [mass / 12.0 * (size[(i + 1) % 3] ** 2 + size[(i + 2) % 3] ** 2) for i in range(3)]
         builder.add_body(name, mass=mass, inertia=inertia)
         builder.add_shape_box(name, size, friction=0.5, color=_COLORS[k % 4])
         # it rotates about its lower edge
         speed = (0.024 * 4.0, 0.0, 0.00375 * 4.0, 0.0, 4.0, 0.0) if k == 0 else (0.0,) * 6
-        builder.add_joint_free(f"{name}_free", WORLD, name, start=(*place, 1.0, 0.0, 0.0, 0.0), start_velocity=speed)
+        builder.add_joint_free(f"{name}_free", WORLD, name, start=(*position, 1.0, 0.0, 0.0, 0.0), start_velocity=speed)
     return builder.build()
 
 
@@ -175,8 +175,10 @@ def card_house(*, storeys: int = 3, friction: float = 0.7) -> Model:
         for k in range(pairs):
             x = (k - 0.5 * (pairs - 1)) * pitch
             for side in (-1.0, 1.0):
-                place = (x + side * run, 0.0, floor + rise)
-                _box(builder, f"card{level}_{k}{'ab'[side > 0]}", size, place, 800.0, friction, _turn(1, -side * lean))
+                position = (x + side * run, 0.0, floor + rise)
+                _box(
+                    builder, f"card{level}_{k}{'ab'[side > 0]}", size, position, 800.0, friction, _turn(1, -side * lean)
+                )
         floor += 2.0 * rise
         if pairs > 1:
             # one strip: cards side by side would have to overlap to reach the same ridge
@@ -205,10 +207,10 @@ def kapla_tower(*, layers: int = 34, gap: float = 0.0) -> Model:
         for k in (-1, 0, 1):
             away, z = k * (0.5 * (long - wide)), (layer + 0.5) * high + (layer + 1) * gap
             if layer % 2:
-                size, place = (wide, long, high), (away, 0.0, z)
+                size, position = (wide, long, high), (away, 0.0, z)
             else:
-                size, place = (long, wide, high), (0.0, away, z)
-            _box(builder, f"plank{layer}_{k + 1}", size, place, 600.0, 0.5)
+                size, position = (long, wide, high), (0.0, away, z)
+            _box(builder, f"plank{layer}_{k + 1}", size, position, 600.0, 0.5)
     return builder.build()
 
 

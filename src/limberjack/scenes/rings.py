@@ -160,8 +160,8 @@ def rings(*, count: int = 360, poles: int = 5, links: str = "meshes", seed: int 
             WORLD, 0.08, 1.5, position=(i % poles, i // poles, 0.75), friction=0.6, color=(0.6, 0.6, 0.6, 1.0)
         )
     for k in range(count):
-        place, layer = k % (poles * poles), k // (poles * poles)
-        middle = np.array([place % poles, place // poles, 1.9 + 0.13 * layer])
+        pole, layer = k % (poles * poles), k // (poles * poles)
+        middle = np.array([pole % poles, pole // poles, 1.9 + 0.13 * layer])
         middle[:2] += random.uniform(-0.05, 0.05, 2)
         phase, color = random.uniform(0.0, 2.0 * math.pi), _COLORS[k % 4]
         if links == "meshes":

@@ -82,7 +82,9 @@ def _add_tread(builder: Builder, side: str, origin: np.ndarray) -> None:
     )  # fmt: skip
 
 
-def _add_gear(builder: Builder, name: str, place: tuple[float, float, float], radius: float, *, driven: bool) -> None:
+def _add_gear(
+    builder: Builder, name: str, position: tuple[float, float, float], radius: float, *, driven: bool
+) -> None:
     """Add a gear on an axle across the hull."""
     mass, length = 5.0, 0.9 * _WIDE
     across, about = mass / 12.0 * (3.0 * radius**2 + length**2), 0.5 * mass * radius**2
@@ -100,19 +102,19 @@ def _add_gear(builder: Builder, name: str, place: tuple[float, float, float], ra
             rotation=(math.cos(0.5 * turn), 0.0, math.sin(0.5 * turn), 0.0),
         )  # fmt: skip
     motor: dict[str, Any] = {"motor": Motor(kp=900.0, kd=30.0, max=150.0)} if driven else {}
-    builder.add_joint_hinge(f"{name}_axle", "hull", name, axis=(0.0, 1.0, 0.0), position=place, **motor)
+    builder.add_joint_hinge(f"{name}_axle", "hull", name, axis=(0.0, 1.0, 0.0), position=position, **motor)
     builder.add_point(name, name, (0.0, 0.0, 0.0))
 
 
 def _add_hull(builder: Builder, at: tuple[float, float, float]) -> None:
     """Add the hull, whose frame lies between the axles, with gun and lid."""
     builder.add_body("hull", mass=60.0, inertia=(4.0, 10.0, 13.0), position=at)
-    for size, place, color in (
+    for size, position, color in (
         ((1.5, 0.6, 0.24), (0.0, 0.0, 0.03), _DARK),
         ((1.62, 1.1, 0.05), (0.0, 0.0, 0.33), _GREEN),
         ((1.3, 0.6, 0.2), (0.0, 0.0, 0.22), _GREEN),
     ):
-        builder.add_shape_box("hull", size, position=place, color=color, group=1, friction=0.5)
+        builder.add_shape_box("hull", size, position=position, color=color, group=1, friction=0.5)
     builder.add_body("gun", mass=8.0, com=(0.05, 0.0, 0.09), inertia=(0.2, 0.3, 0.4))
     builder.add_shape_box("gun", (0.55, 0.5, 0.18), position=(0.0, 0.0, 0.1), color=_GREEN, group=1)
     builder.add_shape_cylinder(

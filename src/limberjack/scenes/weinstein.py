@@ -45,8 +45,8 @@ def pre_versus_post(*, speed: float = 15.0) -> Model:
     x, y, z = (s * s / 12.0 for s in size)
     for name, side, color in (("upper", 1.0, (0.25, 0.49, 0.67, 1.0)), ("lower", -1.0, (0.36, 0.58, 0.45, 1.0))):
         at = (0.0, 0.0, side * 0.5 * _LONG)
-        place = at if name == "upper" else None
-        builder.add_body(name, mass=2.0, inertia=(2.0 * (y + z), 2.0 * (x + z), 2.0 * (x + y)), position=place)
+        position = at if name == "upper" else None
+        builder.add_body(name, mass=2.0, inertia=(2.0 * (y + z), 2.0 * (x + z), 2.0 * (x + y)), position=position)
         builder.add_shape_box(name, size, color=color)
     builder.add_joint_free("flight", "world", "upper", start_velocity=(speed, 0.0, 0.0, 0.0, 0.0, 0.0))
     builder.add_joint_hinge(
@@ -99,24 +99,24 @@ def net(*, cells: int = 15, blocks: int = 0, collide: bool = False) -> Model:
     collide = collide or blocks > 0
     builder, length, knot, up = Builder("net"), 0.14, 0.03, 0.035
     spacing = 2.0 * knot + math.sqrt(length * length - 4.0 * up * up)
-    place: dict[tuple[int, int], np.ndarray] = {}
+    position: dict[tuple[int, int], np.ndarray] = {}
     names: dict[tuple[int, int], str] = {}
     for i in range(cells + 1):
         for j in range(cells + 1):
             at = np.array([i * spacing, j * spacing, up if (i + j) % 2 else -up])
             name = f"knot{i}_{j}"
-            place[i, j], names[i, j] = at, name
+            position[i, j], names[i, j] = at, name
             corner = i in (0, cells) and j in (0, cells)
             builder.add_body(name, mass=0.03, inertia=(2e-5,) * 3, position=None if corner else at)
             builder.add_shape_sphere(name, 0.8 * knot, color=_COLORS[0], collide=collide, group=1)
             if corner:
                 builder.add_joint_fixed(f"{name}_held", WORLD, name, position=at)
-    for (i, j), at in place.items():
+    for (i, j), at in position.items():
         for di, dj in ((1, 0), (0, 1)):
-            if (i + di, j + dj) not in place:
+            if (i + di, j + dj) not in position:
                 continue
             reach = knot * np.array([di, dj, 0.0])
-            a, b = at + reach, place[i + di, j + dj] - reach
+            a, b = at + reach, position[i + di, j + dj] - reach
             middle, name = 0.5 * (a + b), f"bar{i}_{j}{'yx'[di]}"
             across = 0.05 * length * length / 12.0
             builder.add_body(name, mass=0.05, inertia=_rod_inertia(b - a, across, 1e-5))
@@ -125,7 +125,7 @@ def net(*, cells: int = 15, blocks: int = 0, collide: bool = False) -> Model:
             )
             for end, (point, other) in enumerate(((a, (i, j)), (b, (i + di, j + dj)))):
                 builder.add_joint_ball(
-                    f"{name}_{'ab'[end]}", names[other], name, position=point - place[other],
+                    f"{name}_{'ab'[end]}", names[other], name, position=point - position[other],
                     position_in_child=point - middle,
                 )  # fmt: skip
     random, middle = np.random.default_rng(0), 0.5 * cells * spacing

@@ -30,14 +30,14 @@ def apply_wrench(sim: Simulation, body: str, force: Any, torque: Any, point: Any
     """Add a lasting force and torque to a body; those at the same point add up."""
     b = sim.model.body_index(body)
     force, torque = array_of(force, (3,), "force", sim.model), array_of(torque, (3,), "torque", sim.model)
-    place, link = _link_point(sim, b, point), int(sim.model.arrays.body_link[b])
+    local, link = _link_point(sim, b, point), int(sim.model.arrays.body_link[b])
     if link >= 0:
         w = sim.forces.wrenches
-        same = np.flatnonzero((w.link == link) & (w.data[:, :3] == place).all(axis=1))
+        same = np.flatnonzero((w.link == link) & (w.data[:, :3] == local).all(axis=1))
         if same.size:
             w.data[same[0], 3:] += np.concatenate([force, torque])
         else:
-            row = np.concatenate([place, force, torque])
+            row = np.concatenate([local, force, torque])
             sim.forces.wrenches = Wrenches(np.append(w.link, link), np.vstack([w.data, row]))
     sim.touch()
 
@@ -48,9 +48,9 @@ def apply_impulse(sim: Simulation, body: str, impulse: Any, angular: Any, point:
     b = sim.model.body_index(body)
     impulse = array_of(impulse, (3,), "impulse", sim.model)
     angular = array_of(angular, (3,), "angular", sim.model)
-    link, place = int(sim.model.arrays.body_link[b]), _link_point(sim, b, point)
+    link, local = int(sim.model.arrays.body_link[b]), _link_point(sim, b, point)
     if link >= 0:
-        sim._stepper.apply_impulse(link, place, impulse, angular)
+        sim._stepper.apply_impulse(link, local, impulse, angular)
         sim._measures.poses = None
 
 
@@ -64,12 +64,12 @@ def move(sim: Simulation, body: str, position: Any, rotation: Any) -> None:
     if position is None:
         sim._stepper.move(link, None, None)
     else:
-        place, offset = array_of(position, (3,), "position", sim.model), a.body_offset[b]
+        origin, offset = array_of(position, (3,), "position", sim.model), a.body_offset[b]
         turned = sim.rotations[b] if rotation is None else frame_rotation(rotation, "rotation")
         if offset[0] != 1.0 or offset[4] != 1.0 or offset[8] != 1.0 or offset[9:].any():
             turned = quaternion_from_matrix(matrix_from_quaternion(np.array(turned)) @ offset[:9].reshape(3, 3).T)
-            place -= matrix_from_quaternion(turned) @ offset[9:]
-        sim._stepper.move(link, place, turned)
+            origin -= matrix_from_quaternion(turned) @ offset[9:]
+        sim._stepper.move(link, origin, turned)
     sim._measures.poses = None
 
 

@@ -44,14 +44,20 @@ class GripHandle:
             raise StateError(f'body "{body}" is fixed to the world and cannot be grabbed')
         rotation, position = matrix_from_quaternion(sim.rotations[b]), sim.positions[b]
         local = a.body_com[b] if point is None else rotation.T @ (array_of(point, (3,), "point", model) - position)
-        place = a.body_offset[b, :9].reshape(3, 3) @ local + a.body_offset[b, 9:]
+        link_point = a.body_offset[b, :9].reshape(3, 3) @ local + a.body_offset[b, 9:]
         mass = _figure_mass(sim, int(a.body_link[b]))
         if strength is not None and not (isinstance(strength, (int, float)) and 0.0 < strength < np.inf):
             raise StateError(f"strength must be a number > 0, got {strength!r}")
         most = _STRENGTH * 9.81 * mass if strength is None else float(strength)
         self._sim, self.body, self._local = sim, body, local
         self._grip: Grip | None = Grip(
-            int(a.body_link[b]), place, position + rotation @ local, None, mass * _PACE**2, 2.0 * mass * _PACE, most
+            int(a.body_link[b]),
+            link_point,
+            position + rotation @ local,
+            None,
+            mass * _PACE**2,
+            2.0 * mass * _PACE,
+            most,
         )
         require_verb(sim.method, "grab")
         sim.touch()

@@ -104,12 +104,12 @@ class JointHandle:
     def _out(self, values: np.ndarray) -> Any:
         return float(values[0]) if values.size == 1 else values
 
-    def _set(self, what: str, place: slice, value: Any) -> None:
+    def _set(self, what: str, indices: slice, value: Any) -> None:
         if self.info.is_loop:
             raise StateError(f'joint "{self.name}" closes a loop: its {what} follows from the tree and cannot be set')
         whole = np.array(getattr(self._sim, what))
-        size = place.stop - place.start
-        whole[place] = array_of(np.atleast_1d(value), (size,), f'{what} of joint "{self.name}"', self._sim.model)
+        size = indices.stop - indices.start
+        whole[indices] = array_of(np.atleast_1d(value), (size,), f'{what} of joint "{self.name}"', self._sim.model)
         setattr(self._sim, what, whole)
 
     @property
@@ -169,10 +169,10 @@ class JointHandle:
         motors = self._motors()
         size = sum(last - first for _, _, first, last in motors)
         new = array_of(np.atleast_1d(value), (size,), f'target of joint "{self.name}"', self._sim.model)
-        place = 0
+        used = 0
         for table, row, first, last in motors:
-            part = new[place : place + last - first]
-            place += last - first
+            part = new[used : used + last - first]
+            used += last - first
             if last - first == 4:
                 length = float(np.linalg.norm(part))
                 if abs(length - 1.0) > 1e-3:
@@ -186,13 +186,13 @@ class JointHandle:
         """Return (table, row, first column, last column + 1) of the target of each of the joint's motors."""
         drives = self._sim.forces.drives
         found: list[tuple[int, tuple[np.ndarray, int, int, int]]] = []
-        for places, table, gains, first, last in (
-            (drives.place, drives.scalar, 7, 9, 10),
-            (drives.ball_place, drives.ball, 11, 13, 17),
+        for indices, table, gains, first, last in (
+            (drives.indices, drives.scalar, 7, 9, 10),
+            (drives.ball_indices, drives.ball, 11, 13, 17),
         ):
-            own = (places[:, 1] >= self.info.v_start) & (places[:, 1] < self.info.v_start + self.info.nv)
+            own = (indices[:, 1] >= self.info.v_start) & (indices[:, 1] < self.info.v_start + self.info.nv)
             for row in np.flatnonzero(own & table[:, gains : gains + 2].any(axis=1)):
-                found.append((int(places[row, 1]), (table, int(row), first, last)))
+                found.append((int(indices[row, 1]), (table, int(row), first, last)))
         if not found:
             raise ModelError(f'joint "{self.name}" has no motor; give one with motor=lj.Motor(kp=..., kd=...)')
         return [motor for _, motor in sorted(found, key=lambda entry: entry[0])]
@@ -265,19 +265,19 @@ class BodyHandle:
 class PointHandle:
     """One named point: where it is."""
 
-    def __init__(self, sim: Simulation, name: str, body: str, place: tuple[float, ...]) -> None:
-        self._sim, self.name, self._body, self._place = sim, name, body, np.array(place)
+    def __init__(self, sim: Simulation, name: str, body: str, local: tuple[float, ...]) -> None:
+        self._sim, self.name, self._body, self._local = sim, name, body, np.array(local)
 
     @property
     def position(self) -> np.ndarray:
         """(3,) in the world [m]."""
         if self._body == WORLD:
-            return self._place.copy()
+            return self._local.copy()
         i = self._sim.model.body_index(self._body)
         a, link = self._sim.model.arrays, int(self._sim.model.arrays.body_link[i])
         if link >= 0:
-            local = a.body_offset[i, :9].reshape(3, 3) @ self._place + a.body_offset[i, 9:]
+            local = a.body_offset[i, :9].reshape(3, 3) @ self._local + a.body_offset[i, 9:]
             moved = self._sim._stepper.point_position(link, local)
             if moved is not None:
                 return moved
-        return self._sim.positions[i] + matrix_from_quaternion(self._sim.rotations[i]) @ self._place
+        return self._sim.positions[i] + matrix_from_quaternion(self._sim.rotations[i]) @ self._local

@@ -100,6 +100,6 @@ class Measures:
             drives = drives_of(joints, starts[:, 0], starts[:, 1], int(sizes[:, 1].sum()))[0]
             self._loop_drives = ([joint.name for joint in joints], drives)
         names, drives = self._loop_drives
-        if not (len(drives.place) or len(drives.ball_place)):
+        if not (len(drives.indices) or len(drives.ball_indices)):
             return 0.0
         return float(joint_energy(drives, np.concatenate([np.atleast_1d(sim.joint(name).q) for name in names])))

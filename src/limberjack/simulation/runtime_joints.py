@@ -67,10 +67,10 @@ def attach(
     if name in sim.attached or name in model.joint_names:
         raise StateError(f'there is a joint "{name}" already')
     if point is not None and (at_a is not None or at_b is not None):
-        raise StateError("give the place of the joint by point, or by at_a and at_b, not both")
-    places = _points(sim, (a, b), point, [at_a, at_b])
-    own = _sizes(sim, kind, (a, b), places, length, pitch)
-    joint = stepper.new_joint(name, kind, (a, b), (places[0], places[1]), check.unit(axis, "axis"), **own)
+        raise StateError("give the joint by point, or by at_a and at_b, not both")
+    points = _points(sim, (a, b), point, [at_a, at_b])
+    own = _sizes(sim, kind, (a, b), points, length, pitch)
+    joint = stepper.new_joint(name, kind, (a, b), (points[0], points[1]), check.unit(axis, "axis"), **own)
     stepper.attach(joint, sim.time, check.number(over, "over", low=0.0), collide=bool(collide))
     sim._measures.poses = None
     return Attachment(sim, name, kind, (a, b))
@@ -99,7 +99,7 @@ def remove_rule(sim: Simulation, rule: Proximity) -> None:
 def _points(sim: Simulation, bodies: tuple[str, str], point: Any, given: list[Any]) -> list[np.ndarray]:
     """Return the points of a joint in the frames of its two bodies."""
     frames = [sim._stepper.body_pose(body) for body in bodies]
-    points = [None if at is None else np.array(check.vector(at, 3, "place of the joint")) for at in given]
+    points = [None if at is None else np.array(check.vector(at, 3, "point of the joint")) for at in given]
     if points[0] is None and points[1] is None:
         k = 0 if bodies[1] == WORLD else 1
         points[k] = _point_in(sim, bodies[k], point)

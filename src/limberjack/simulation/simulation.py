@@ -173,15 +173,15 @@ class Simulation:
     @q.setter
     def q(self, value: Any) -> None:
         new = array_of(value, (self.model.nq,), "q", self.model)
-        for place, v in self.model.arrays.links.quaternions:
-            length = float(np.linalg.norm(new[place : place + 4]))
+        for iq, v in self.model.arrays.links.quaternions:
+            length = float(np.linalg.norm(new[iq : iq + 4]))
             if abs(length - 1.0) > 1e-3:
                 name = self.model.dof_name(int(v))
                 raise StateError(
-                    f'q[{place}:{place + 4}] of joint "{name}" must be a unit quaternion, its length is {length:.6g}'
+                    f'q[{iq}:{iq + 4}] of joint "{name}" must be a unit quaternion, its length is {length:.6g}'
                 )
             if abs(length - 1.0) > 1e-15:
-                new[place : place + 4] /= length
+                new[iq : iq + 4] /= length
         self._stepper.q[:] = new
         self.touch()
 
@@ -431,7 +431,7 @@ class Simulation:
             name: of the joint; None makes one up.
             point: (3,) where the joint is, in the world now; None = the com of b.
             axis: (3,) its main axis, in the world now.
-            at_a, at_b: (3,) the joint's places in the frames of the bodies instead; one of them alone is enough.
+            at_a, at_b: (3,) the joint's points in the frames of the bodies instead; one of them alone is enough.
             length: of a distance joint [m]; None = that of now.
             pitch: of a screw [m/rad].
             over: time in which a gap between at_a and at_b is closed [s].
@@ -482,7 +482,7 @@ class Simulation:
         """Return where the rigid clusters of method adaptive are, and which links are in them.
 
         Args:
-            since: the version of an earlier report: links are listed only if their places are other ones since then.
+            since: the version of an earlier report: links are listed only if their poses have changed since then.
 
         Returns:
             `Clusters`, or None: in other methods, and while something that was set waits for the next step.

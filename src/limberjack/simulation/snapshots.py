@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from limberjack.errors import StateError
-from limberjack.model.arrays import Drives
+from limberjack.model.arrays import drive_arrays, drives_from
 from limberjack.reduced.forces import Wrenches
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def snapshot_of(sim: Simulation) -> Snapshot:
     """Return a snapshot of the simulation."""
     stepper, forces, clock = sim._stepper, sim.forces, sim._clock
     arrays = {"q": stepper.q.copy(), "qd": stepper.qd.copy(), "tau": forces.tau.copy()}
-    arrays |= {f"drives.{k}": v.copy() for k, v in forces.drives._asdict().items()}
+    arrays |= drive_arrays(forces.drives)
     arrays |= {f"wrenches.{k}": v.copy() for k, v in forces.wrenches._asdict().items()}
     arrays |= {f"method.{k}": v for k, v in stepper.state_arrays().items()}
     return Snapshot(clock.steps, clock.base_steps, clock.base_time, clock.dt, arrays)
@@ -59,7 +59,7 @@ def restore(sim: Simulation, snapshot: Snapshot) -> None:
     clock.steps, clock.base_steps = snapshot.steps, snapshot.base_steps
     clock.base_time, clock.dt = snapshot.base_time, snapshot.dt
     stepper.q[:], stepper.qd[:], forces.tau[:] = arrays["q"], arrays["qd"], arrays["tau"]
-    forces.drives = Drives(*(arrays[f"drives.{k}"].copy() for k in Drives._fields))
+    forces.drives = drives_from(arrays)
     forces.wrenches = Wrenches(*(arrays[f"wrenches.{k}"].copy() for k in Wrenches._fields))
     own = {k[7:]: v for k, v in arrays.items() if k.startswith("method.")}
     stepper.set_state_arrays(own | {"clock": np.array(sim.time)})

@@ -25,7 +25,7 @@ __all__ = ["Pace", "Tracker"]
 class Tracker:
     """A hand tracker with a button: pressed, it grabs the body it points at and moves it along.
 
-    Only places are read, never their differences: noise is not amplified.
+    Only poses are read, never their differences: noise is not amplified.
 
     Args:
         sim: the simulation.
@@ -58,7 +58,7 @@ class Tracker:
             rotation: (w, x, y, z) or a matrix; its x axis points.
             pressed: the button.
         """
-        place = array_of(position, (3,), "position", self._sim.model)
+        origin = array_of(position, (3,), "position", self._sim.model)
         turned = matrix_from_quaternion(np.array(frame_rotation(rotation, "rotation")))
         if not pressed:
             if self._grip is not None:
@@ -66,32 +66,32 @@ class Tracker:
             self._grip = self._held = None
             return
         if self._grip is None:
-            self._catch(place, turned)
+            self._catch(origin, turned)
         if self._grip is not None and self._held is not None:
             point, own = self._held
             aim = quaternion_from_matrix(turned @ own) if self._turning else None
-            self._grip.move(place + turned @ point, aim)
+            self._grip.move(origin + turned @ point, aim)
 
-    def _catch(self, place: np.ndarray, turned: np.ndarray) -> None:
+    def _catch(self, origin: np.ndarray, turned: np.ndarray) -> None:
         """Grab the first body its ray hits, each taken as the spheres around its shapes, or around its com."""
         model, best, found = self._sim.model, self._reach, None
         ray = turned[:, 0]
         for body, centre, radius in self._spheres():
-            along = float(ray @ (centre - place))
-            off = float(np.linalg.norm(centre - place - along * ray))
+            along = float(ray @ (centre - origin))
+            off = float(np.linalg.norm(centre - origin - along * ray))
             if along >= -radius and off <= radius and along - radius < best:
-                best, found = along - radius, (body, place + max(along, 0.0) * ray)
+                best, found = along - radius, (body, origin + max(along, 0.0) * ray)
         if found is None:
             return
         body, point = found
         b = model.body_index(body)
         own = matrix_from_quaternion(self._sim.rotations[b])
         self._grip = self._sim.grab(body, point)
-        self._held = (turned.T @ (point - place), turned.T @ own)
+        self._held = (turned.T @ (point - origin), turned.T @ own)
 
     def _spheres(self) -> list[tuple[str, np.ndarray, float]]:
         model, a = self._sim.model, self._sim.model.arrays
-        places, rotations = self._sim.positions, matrix_from_quaternion(self._sim.rotations)
+        positions, rotations = self._sim.positions, matrix_from_quaternion(self._sim.rotations)
         out: list[tuple[str, np.ndarray, float]] = []
         seen: set[int] = set()
         for shape in model.shapes:
@@ -99,10 +99,10 @@ class Tracker:
                 continue
             b = model.body_index(shape.body)
             seen.add(b)
-            out.append((shape.body, places[b] + rotations[b] @ np.array(shape.position), _radius(shape)))
+            out.append((shape.body, positions[b] + rotations[b] @ np.array(shape.position), _radius(shape)))
         for b, name in enumerate(model.body_names):
             if b not in seen and int(a.body_link[b]) >= 0:
-                out.append((name, places[b] + rotations[b] @ a.body_com[b], 0.1))
+                out.append((name, positions[b] + rotations[b] @ a.body_com[b], 0.1))
         return out
 
 

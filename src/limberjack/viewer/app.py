@@ -465,9 +465,9 @@ class Viewer:
 
         def begin(sim: Simulation) -> None:
             i = sim.model.body_index(body)
-            place = sim.positions[i].copy(), sim.rotations[i].copy()
-            self.grips.grab("gizmo", body, place[0], place[1])
-            self._add_gizmo(*place)
+            pose = sim.positions[i].copy(), sim.rotations[i].copy()
+            self.grips.grab("gizmo", body, pose[0], pose[1])
+            self._add_gizmo(*pose)
 
         self.runner.order(begin)
 

@@ -37,14 +37,14 @@ class Eye(NamedTuple):
 def checked_eye(camera: Any) -> Eye:
     """Return a camera given as (position, target), or refuse it."""
     try:
-        place, target = (np.array(x, float) for x in (camera[0], camera[1]))
+        position, target = (np.array(x, float) for x in (camera[0], camera[1]))
     except (TypeError, ValueError, IndexError, KeyError):
         raise StateError(f"camera must be (position, target), 3 numbers each, got {camera!r}") from None
-    if place.shape != (3,) or target.shape != (3,) or not np.isfinite([place, target]).all():
+    if position.shape != (3,) or target.shape != (3,) or not np.isfinite([position, target]).all():
         raise StateError(f"camera must be (position, target), 3 finite numbers each, got {camera!r}")
-    if np.linalg.norm(place - target) == 0.0:
-        raise StateError(f"the camera looks from {place} at the same point; move one of them")
-    return Eye(place, target)
+    if np.linalg.norm(position - target) == 0.0:
+        raise StateError(f"the camera looks from {position} at the same point; move one of them")
+    return Eye(position, target)
 
 
 def bounds(drawing: Drawing, positions: np.ndarray, rotations: np.ndarray) -> np.ndarray:

@@ -53,7 +53,7 @@ class SoftGrip:
         self._local = (
             a.body_com[self._b].copy() if point is None else r.T @ (np.asarray(point) - sim.positions[self._b])
         )
-        self._place = a.body_offset[self._b, :9].reshape(3, 3) @ self._local + a.body_offset[self._b, 9:]
+        self._link_point = a.body_offset[self._b, :9].reshape(3, 3) @ self._local + a.body_offset[self._b, 9:]
         self._mass = max(float(a.body_mass[self._b]), 1e-9)
         self._most = _STRENGTH * 9.81 * float(a.body_mass.sum())
         self.target, self.force = self.point, np.zeros(3)
@@ -86,10 +86,10 @@ class SoftGrip:
     def _set(self, force: np.ndarray | None) -> None:
         """Replace the force among the wrenches, or remove it (None)."""
         w = self._sim.forces.wrenches
-        others = ~((w.link == self._link) & (w.data[:, :3] == self._place).all(axis=1))
+        others = ~((w.link == self._link) & (w.data[:, :3] == self._link_point).all(axis=1))
         link, data = w.link[others], w.data[others]
         if force is not None:
-            row = np.concatenate([self._place, force, np.zeros(3)])
+            row = np.concatenate([self._link_point, force, np.zeros(3)])
             link, data = np.append(link, self._link).astype(w.link.dtype), np.vstack([data, row])
         self._sim.forces.wrenches = Wrenches(link, data)
         self._sim.touch()
@@ -146,14 +146,14 @@ class Grips:
 
     def grab(self, name: str, body: str, point: Any, rotation: Any = None) -> None:
         """Grip a point of a body, given in the world; a grip of that name is released first."""
-        place = None if point is None else np.array(point, float)
+        grabbed = None if point is None else np.array(point, float)
 
         def take(sim: Simulation) -> None:
             self._drop(name)
             try:
-                grip: Any = sim.grab(body, place)
+                grip: Any = sim.grab(body, grabbed)
             except UnsupportedByMethod:
-                grip = SoftGrip(sim, body, place)
+                grip = SoftGrip(sim, body, grabbed)
             hold = _Hold(grip, self._runner.generation, grip.target, grip.target, grip.target)
             self._holds[name] = hold
             if rotation is not None:

@@ -221,10 +221,10 @@ class Drawing:
         ends: dict[int, list[np.ndarray]] = {i: [] for i in bare}
         for name in model.joint_names:
             joint = model.joint_spec(name)
-            for body, place in ((joint.child, joint.position_in_child), (joint.parent, joint.position)):
+            for body, point in ((joint.child, joint.position_in_child), (joint.parent, joint.position)):
                 i = self._index.get(body, -1)
-                if i in ends and len(place) == 3:
-                    ends[i].append(np.array(place, float))
+                if i in ends and len(point) == 3:
+                    ends[i].append(np.array(point, float))
             child = self._index.get(joint.child, -1)
             if child in ends and len(joint.position_in_child) == 3:
                 begins.setdefault(child, np.array(joint.position_in_child, float))
@@ -265,8 +265,8 @@ class Drawing:
                 rows.append((joint.parent, joint.child, joint.position, joint.position_in_child))
         a = np.array([self._index[row[0]] for row in rows], np.int64)
         b = np.array([self._index[row[1]] for row in rows], np.int64)
-        places = [np.array([row[k] for row in rows], float).reshape(-1, 3) for k in (2, 3)]
-        return Strings(a, b, *places)
+        points = [np.array([row[k] for row in rows], float).reshape(-1, 3) for k in (2, 3)]
+        return Strings(a, b, *points)
 
     @property
     def string_color(self) -> tuple[float, float, float]:

@@ -88,8 +88,8 @@ def chosen_shot(drawing: Drawing, trajectory: Trajectory, camera: Any, follow: b
         return Shot(checked_eye(camera), shift)
     boxes = boxes - shift[pick][:, None]
     box = np.stack([boxes[:, 0].min(axis=0), boxes[:, 1].max(axis=0)])
-    places = (positions - shift[pick][:, None]).reshape(-1, 3)
-    travel = np.ptp(places, axis=0) if len(places) else np.zeros(3)
+    centered = (positions - shift[pick][:, None]).reshape(-1, 3)
+    travel = np.ptp(centered, axis=0) if len(centered) else np.zeros(3)
     eye = framed(box, aspect, travel if travel.max(initial=0.0) > 0.5 * float((box[1] - box[0]).max()) else None)
     return Shot(_above(drawing, eye, size), shift)
 

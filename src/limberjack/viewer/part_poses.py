@@ -119,7 +119,7 @@ class Composed:
         self._moving = np.zeros(len(self._body), bool)
         self._moving[: self._count] = parts.body >= 0
         self._link = np.append(a.body_link, -1)[self._body].astype(np.int64)
-        self._places: ClusterPoses | None = None
+        self._cluster_poses: ClusterPoses | None = None
 
     def by_bodies(self, positions: np.ndarray, rotations: np.ndarray) -> Shown:
         """Return what is displayed with the bodies at these poses."""
@@ -132,10 +132,10 @@ class Composed:
             cluster_roots: (k,) root links of the clusters.
             q: (nq,) coordinates.
         """
-        if self._places is None:
+        if self._cluster_poses is None:
             self._begin()
-        assert self._places is not None
-        clusters = self._places.report(cluster_roots, q, self._version)
+        assert self._cluster_poses is not None
+        clusters = self._cluster_poses.report(cluster_roots, q, self._version)
         self._version = clusters.version
         for table, rows in zip(self._in_cluster, (clusters.pose[:, :3], clusters.pose[:, 3:]), strict=True):
             table[clusters.link] = rows
@@ -144,17 +144,17 @@ class Composed:
         if len(which):
             link = self._link[which]
             at, turn = _placed(link, self._on_link[0][which], self._on_link[1][which], *self._in_cluster)
-            self._place[0][which], self._place[1][which] = at, turn
+            self._on_cluster[0][which], self._on_cluster[1][which] = at, turn
             self._cluster[which] = self._head[link]
         self._frames[0][cluster_roots], self._frames[1][cluster_roots] = clusters.positions, clusters.rotations
-        return self._show(self._cluster, *self._place, *self._frames)
+        return self._show(self._cluster, *self._on_cluster, *self._frames)
 
     def _begin(self) -> None:
         """Reset what is known of the clusters."""
         model = self._drawing.model
         n, offset = len(model.arrays.links.parent), model.arrays.body_offset
         turns = quaternion_from_matrix(offset[:, :9].reshape(-1, 3, 3))
-        self._places, self._version = ClusterPoses(model), -1
+        self._cluster_poses, self._version = ClusterPoses(model), -1
         self._on_link = _placed(self._body, *self._place_on_body, np.ascontiguousarray(offset[:, 9:]), turns)
         self._on_links = OnLinks(self._link, n)
         # poses of links in their clusters, and of clusters by their roots
@@ -162,7 +162,7 @@ class Composed:
         self._frames = np.zeros((n, 3)), np.zeros((n, 4))
         self._head = np.full(n + 1, -1, np.int64)
         self._cluster = np.full(len(self._body), -1, np.int64)
-        self._place = self._on_link[0].copy(), self._on_link[1].copy()
+        self._on_cluster = self._on_link[0].copy(), self._on_link[1].copy()
 
     def _show(
         self,

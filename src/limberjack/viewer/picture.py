@@ -50,14 +50,14 @@ class Painter:
         self._starts = np.searchsorted(drawing.parts.geometry, np.arange(len(drawing.geometries) + 1))
         self._screen = np.empty((max(len(g.vertices) for g in meshes), 4))
         count = len(drawing.parts.body) + len(drawing.strings.a)
-        self._places = np.empty((count, 15))
+        self._poses = np.empty((count, 15))
         self.colors = np.empty((count, 3))
         self.colors[: len(drawing.parts.body)] = drawing.parts.color
         self.colors[len(drawing.parts.body) :] = drawing.string_color
 
     def paint(self, positions: np.ndarray, rotations: np.ndarray, eye: Eye) -> np.ndarray:
         """Return an image (height, width, 3) of the bodies in these poses."""
-        self._place(positions, rotations, eye)
+        self._compose(positions, rotations, eye)
         scene = self._seen(eye)
         light_view, slack = _light_view(scene, _SHADOW_PIXELS)
         self._draw(light_view, self._shadow)
@@ -71,24 +71,24 @@ class Painter:
         raster.shrink(self._picture, self._smooth, small)
         return small
 
-    def _place(self, positions: np.ndarray, rotations: np.ndarray, eye: Eye) -> None:
-        drawing, places = self.drawing, self._places
+    def _compose(self, positions: np.ndarray, rotations: np.ndarray, eye: Eye) -> None:
+        drawing, poses = self.drawing, self._poses
         at, turn = drawing.part_poses(positions, rotations)
         n = len(at)
         pixel = _PEN * math.tan(0.5 * eye.angle) / self.height * np.maximum((at - eye.position) @ eye.axes()[2], 0.0)
-        places[:n, :9], places[:n, 9:12], places[:n, 12:] = _matrices(turn), at, drawing.thickened(pixel)
+        poses[:n, :9], poses[:n, 9:12], poses[:n, 12:] = _matrices(turn), at, drawing.thickened(pixel)
         if len(drawing.strings.a):
             middle, turn, length = string_poses(drawing.string_ends(positions, rotations))
             pixel = _PEN * math.tan(0.5 * eye.angle) / self.height * ((middle - eye.position) @ eye.axes()[2])
-            places[n:, :9], places[n:, 9:12] = _matrices(turn), middle
-            places[n:, 12:14] = np.maximum(pixel, drawing.string_width)[:, None]
-            places[n:, 14] = np.maximum(length, 1e-9)
+            poses[n:, :9], poses[n:, 9:12] = _matrices(turn), middle
+            poses[n:, 12:14] = np.maximum(pixel, drawing.string_width)[:, None]
+            poses[n:, 14] = np.maximum(length, 1e-9)
 
     def _seen(self, eye: Eye) -> np.ndarray:
         """Return centre and radius of a ball around the visible parts."""
         at, reach = (
-            self._places[:, 9:12],
-            np.append(self.drawing.extents, self._places[len(self.drawing.extents) :, 14]),
+            self._poses[:, 9:12],
+            np.append(self.drawing.extents, self._poses[len(self.drawing.extents) :, 14]),
         )
         if not len(at):
             return np.array([*eye.target, 1.0])
@@ -100,11 +100,11 @@ class Painter:
 
     def _draw(self, view: np.ndarray, into: _Buffers) -> None:
         raster.wipe(into.depth, into.part)
-        ends = [*self._starts, len(self._places)]
+        ends = [*self._starts, len(self._poses)]
         for k, (vertices, normals, faces) in enumerate(self._meshes):
             if ends[k] < ends[k + 1]:
                 raster.draw(
-                    vertices, normals, faces, self._places, ends[k], ends[k + 1], view, self._screen,
+                    vertices, normals, faces, self._poses, ends[k], ends[k + 1], view, self._screen,
                     into.depth, into.normal, into.part,
                 )  # fmt: skip
 

@@ -45,7 +45,7 @@ def _projected(view, x, y, z):
 @kernel
 def draw(
     # in
-    vertices, normals, faces, places, first, last, view, screen,
+    vertices, normals, faces, poses, first, last, view, screen,
     # out
     depth, normal, part,
 ):  # fmt: skip
@@ -55,7 +55,7 @@ def draw(
         vertices: (n, 3), in the frame of a part before it is scaled.
         normals: (n, 3).
         faces: (m, 3).
-        places: (parts, 15): rotation, row by row, position, scale.
+        poses: (parts, 15): rotation, row by row, position, scale.
         first: first part.
         last: one past the last part.
         view: (16,).
@@ -66,16 +66,16 @@ def draw(
     """
     rows, columns = depth.shape[0], depth.shape[1]
     for k in range(first, last):
-        r0, r1, r2, r3 = places[k, 0], places[k, 1], places[k, 2], places[k, 3]
-        r4, r5, r6, r7, r8 = places[k, 4], places[k, 5], places[k, 6], places[k, 7], places[k, 8]
-        sx, sy, sz = places[k, 12], places[k, 13], places[k, 14]
+        r0, r1, r2, r3 = poses[k, 0], poses[k, 1], poses[k, 2], poses[k, 3]
+        r4, r5, r6, r7, r8 = poses[k, 4], poses[k, 5], poses[k, 6], poses[k, 7], poses[k, 8]
+        sx, sy, sz = poses[k, 12], poses[k, 13], poses[k, 14]
         for i in range(vertices.shape[0]):
             x, y, z = sx * vertices[i, 0], sy * vertices[i, 1], sz * vertices[i, 2]
             px, py, pz, near = _projected(
                 view,
-                r0 * x + r1 * y + r2 * z + places[k, 9],
-                r3 * x + r4 * y + r5 * z + places[k, 10],
-                r6 * x + r7 * y + r8 * z + places[k, 11],
+                r0 * x + r1 * y + r2 * z + poses[k, 9],
+                r3 * x + r4 * y + r5 * z + poses[k, 10],
+                r6 * x + r7 * y + r8 * z + poses[k, 11],
             )
             screen[i, 0] = px
             screen[i, 1] = py

@@ -157,7 +157,7 @@ def _fill_momentum(table: Table, mujoco: Any, watch: Watch, steps: int) -> None:
     table.bars.append(Bar(f"drift of the integrator momentum over {steps:,} steps", kept, 1e-12, False))
 
 
-def _places(model: lj.Model, integrator: str, steps: int) -> np.ndarray:
+def _positions(model: lj.Model, integrator: str, steps: int) -> np.ndarray:
     """Return where all bodies are after one second."""
     sim = lj.Simulation(model, lj.Full(integrator=integrator, substeps=1), dt=1.0 / steps)
     sim.step(steps)
@@ -199,13 +199,13 @@ def fill_orders(table: Table, watch: Watch) -> None:
     title = f"a falling tree of {model.body_count} bodies: largest error of a place after 1 s, one substep"
     part = table.part(title, Column("who", "integrator"), *columns, Column("order", "order"))
     watch("orders, reference")
-    reference = _places(model, "rk4", 16 * _STEPS[-1])
+    reference = _positions(model, "rk4", 16 * _STEPS[-1])
     found: dict[str, list[float]] = {}
     for word in INTEGRATORS:
         row, own = part.add(who=word), []
         for n in _STEPS:
             watch(f"orders, {word}, {n} steps")
-            own.append(float(np.linalg.norm(_places(model, word, n) - reference, axis=1).max()))
+            own.append(float(np.linalg.norm(_positions(model, word, n) - reference, axis=1).max()))
             row[f"n{n}"] = own[-1]
         row["order"] = measured_order(_STEPS, own)
         found[word] = own

@@ -54,11 +54,11 @@ def consistent(model: lj.Model, stir: float = _STIR) -> np.ndarray:
     q, qd = model.q0, stir * np.random.default_rng(1).uniform(-1.0, 1.0, model.nv)
     if not model.loop_names:
         return qd
-    places, _ = lj.forward_kinematics(model, q)
+    positions, _ = lj.forward_kinematics(model, q)
     rows = []
     for name in model.loop_names:
         joint = model.joint_spec(name)
-        at = places[model.body_index(joint.child)] + joint.position_in_child
+        at = positions[model.body_index(joint.child)] + joint.position_in_child
         rows.append((lj.jacobian(model, q, joint.child, at) - lj.jacobian(model, q, joint.parent, at))[3:])
     j = np.vstack(rows)
     answer = np.linalg.solve(lj.mass_matrix(model, q), j.T)

@@ -116,14 +116,14 @@ def _links(model: lj.Model) -> tuple[list[_Link], dict[str, int]]:
             _refuse(model, f"it has {word} ({example})")
     links: list[_Link] = []
     # link and frame (R, p) in it, by body
-    place: dict[str, tuple[int, np.ndarray, np.ndarray]] = {"world": (-1, np.eye(3), np.zeros(3))}
+    link_frame: dict[str, tuple[int, np.ndarray, np.ndarray]] = {"world": (-1, np.eye(3), np.zeros(3))}
     for name in model.body_names:
         body = model.body(name)
         joint = model.joint_spec(body.joint)
         _check(model, joint)
         if joint.child != name:
             _refuse(model, f'joint "{joint.name}" stands in the tree the other way round')
-        turn, (link, r, p) = joint_rotation(joint), place[joint.parent]
+        turn, (link, r, p) = joint_rotation(joint), link_frame[joint.parent]
         r, p = r @ matrix_of(np.array(joint.rotation)) @ turn, p + r @ np.array(joint.position)
         if joint.kind != "fixed":
             info = model.joint(joint.name)
@@ -136,10 +136,10 @@ def _links(model: lj.Model) -> tuple[list[_Link], dict[str, int]]:
             link, r, p = len(links) - 1, np.eye(3), np.zeros(3)
         back = (matrix_of(np.array(joint.rotation_in_child)) @ turn).T
         r, p = r @ back, p - r @ back @ np.array(joint.position_in_child)
-        place[name] = link, r, p
+        link_frame[name] = link, r, p
         if link >= 0:
             links[link].bodies.append((body.mass, p + r @ body.com, r @ body.inertia @ r.T))
-    return links, {name: link for name, (link, _, _) in place.items()}
+    return links, {name: link for name, (link, _, _) in link_frame.items()}
 
 
 def numbers(values: Any) -> str:

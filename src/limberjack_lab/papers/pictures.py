@@ -72,6 +72,6 @@ def link_length(model: lj.Model) -> float:
 
 def chain_corners(model: lj.Model, q: np.ndarray) -> np.ndarray:
     """Return the (links + 1, 2) corners in the x-z plane of a chain of equal links that hang along their -z."""
-    places, rotations = lj.forward_kinematics(model, q)
-    end = places[-1] + rotate(rotations[-1:], np.array([[0.0, 0.0, -link_length(model)]]))[0]
-    return np.vstack([places, end])[:, [0, 2]]
+    positions, rotations = lj.forward_kinematics(model, q)
+    end = positions[-1] + rotate(rotations[-1:], np.array([[0.0, 0.0, -link_length(model)]]))[0]
+    return np.vstack([positions, end])[:, [0, 2]]

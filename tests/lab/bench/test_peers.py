@@ -76,7 +76,7 @@ def test_bare_models_keep_bodies_and_lose_drives():
     """`bare` takes dampers, springs, limits and motors away and nothing else."""
     full = lj.scenes.humanoid(limits="soft")
     model = bare(full)
-    assert len(full.arrays.drives.place) == 89 and len(model.arrays.drives.place) == 0
+    assert len(full.arrays.drives.indices) == 89 and len(model.arrays.drives.indices) == 0
     assert model.body_names == full.body_names
     np.testing.assert_array_equal(model.q0, full.q0)
     np.testing.assert_array_equal(model.arrays.links.inertia, full.arrays.links.inertia)

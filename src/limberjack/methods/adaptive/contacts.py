@@ -96,14 +96,14 @@ class Boxes:
         nodes = nodes[nodes >= len(self._tree.body_link)]
         self._old = np.union1d(self._old, nodes) if len(nodes) else self._old
 
-    def lay(self, table: np.ndarray, numbers: np.ndarray, nodes: np.ndarray, active: np.ndarray, places: Any) -> None:
+    def lay(self, table: np.ndarray, numbers: np.ndarray, nodes: np.ndarray, active: np.ndarray, link_map: Any) -> None:
         """Cut the tree into the rigid parts that hang below the active nodes.
 
         Args:
             table, numbers: of the assembly tree, see `Coefficients`.
             nodes: the active nodes, ascending.
             active: (m,) flags of the same.
-            places: the clusters of the tops of rigid parts.
+            link_map: the clusters of the tops of rigid parts.
         """
         rest = self._old[active[self._old] == 0]
         fit_boxes(table, numbers, rest, self.bvh)
@@ -116,8 +116,8 @@ class Boxes:
         n, top = len(self._links.parent), self._tree.top[rigid_front]
         on = np.broadcast_to(_SAME, (len(rigid_front) + len(resting), 12)).copy()
         piece = np.flatnonzero(top >= n)
-        on[piece] = places.pose[top[piece] - n]
-        link = places.cluster[top]
+        on[piece] = link_map.pose[top[piece] - n]
+        link = link_map.cluster[top]
         part, cluster = np.append(rigid_front, resting), np.append(link, np.full(len(resting), -1, np.int64))
         joining = np.append(nodes, self._figures)
         self.bvh = with_parts(self.bvh, part, cluster, on, joining, self._fixed)
@@ -139,7 +139,7 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
     def __init__(self, model: Model, options: Adaptive, constraint_set: ConstraintSet, ignored: frozenset[str]) -> None:
         self._contact_set = ContactSet(model, ignored)
         d = self._contact_set.detector
-        self._own_shapes = d.shapes._replace(link=d.shapes.link.copy(), place=d.shapes.place.copy())
+        self._own_shapes = d.shapes._replace(link=d.shapes.link.copy(), offset=d.shapes.offset.copy())
         self._filters = _by_bodies(d.filters, d.shapes, model.body_count)
         self._planes = np.flatnonzero((d.shapes.kind == PLANE) & (d.shapes.link >= 0))
         self._boxes: Boxes | None = None
@@ -171,17 +171,17 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
         contact_set.set_trees(self._links, self._cut_drives, friction, extent)
 
     def _move_planes(self) -> None:
-        """Find the places of planes on links in their clusters: they have no box."""
+        """Find the poses of planes on links in their clusters: they have no box."""
         if not len(self._planes):
             return
         shapes, own = self._contact_set.detector.shapes, self._own_shapes
         cluster, pose = self._located(np.ascontiguousarray(own.link[self._planes]))
         turn = pose[:, :9].reshape(-1, 3, 3)
         shapes.link[self._planes] = cluster
-        shapes.place[self._planes, :3] = pose[:, 9:] + np.einsum("kij,kj->ki", turn, own.place[self._planes, :3])
-        turned = quaternion_from_matrix(turn @ matrix_from_quaternion(own.place[self._planes, 3:]))
+        shapes.offset[self._planes, :3] = pose[:, 9:] + np.einsum("kij,kj->ki", turn, own.offset[self._planes, :3])
+        turned = quaternion_from_matrix(turn @ matrix_from_quaternion(own.offset[self._planes, 3:]))
         alone = (pose[:, :9] == np.eye(3).ravel()).all(axis=1)[:, None]  # as in the model, to the last bit
-        shapes.place[self._planes, 3:] = np.where(alone, own.place[self._planes, 3:], turned)
+        shapes.offset[self._planes, 3:] = np.where(alone, own.offset[self._planes, 3:], turned)
 
     def _prepare(self, leaves: bool) -> None:
         """Find the coefficients of stale nodes again, and the hybrid body."""

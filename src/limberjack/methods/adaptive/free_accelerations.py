@@ -288,7 +288,7 @@ def _resting_root(links, co, mass, link_map, root, rows, g):
 
 @inner
 def prefetch_row(table, nodes, j, count):
-    """Prefetch the row of the table of a node some places after nodes[j] of `count`, in large regions."""
+    """Prefetch the row of the table of a node some entries after nodes[j] of `count`, in large regions."""
     if count > BATCH:
         node = nodes[min(j + 2 * AHEAD, count - 1)]
         prefetch(table, node, 0)

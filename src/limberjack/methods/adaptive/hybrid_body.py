@@ -99,8 +99,8 @@ def _place_factors(links, i, iq, iv, out, f):
     """Copy the factors of link i for a cluster whose coordinates begin at iq, iv; return the next free factor."""
     for j in range(links.factor_start[i], links.factor_start[i + 1]):
         out.factor_kind[f] = links.factor_kind[j]
-        out.factor_place[f, 0] = links.factor_place[j, 0] - links.q_start[i] + iq
-        out.factor_place[f, 1] = links.factor_place[j, 1] - links.v_start[i] + iv
+        out.factor_indices[f, 0] = links.factor_indices[j, 0] - links.q_start[i] + iq
+        out.factor_indices[f, 1] = links.factor_indices[j, 1] - links.v_start[i] + iv
         for p in range(7):
             out.factor_data[f, p] = links.factor_data[j, p]
         f += 1
@@ -134,7 +134,7 @@ def _place_coordinates(links, i, k, out, span, begin):
         spins += 1
     else:
         for f in range(out.factor_start[k], out.factor_start[k + 1]):
-            fq, fv = out.factor_place[f, 0], out.factor_place[f, 1]
+            fq, fv = out.factor_indices[f, 0], out.factor_indices[f, 1]
             if out.factor_kind[f] == TURN or out.factor_kind[f] == PUSH:
                 end = _add_run(runs, end, begin, fv, fq)
             else:
@@ -151,15 +151,15 @@ def _place_drives(links, drives, link_map, i, k, out, new, span):
         row = link_map.scalar[v]
         if row >= 0:
             at = span[SCALAR_DRIVE + 1]
-            new.place[at, 0], new.place[at, 1] = drives.place[row, 0] + shift_q, drives.place[row, 1] + shift_v
+            new.indices[at, 0], new.indices[at, 1] = drives.indices[row, 0] + shift_q, drives.indices[row, 1] + shift_v
             for p in range(12):
                 new.scalar[at, p] = drives.scalar[row, p]
             span[SCALAR_DRIVE + 1] = at + 1
         row = link_map.ball[v]
         if row >= 0:
             at = span[BALL_DRIVE + 1]
-            new.ball_place[at, 0] = drives.ball_place[row, 0] + shift_q
-            new.ball_place[at, 1] = drives.ball_place[row, 1] + shift_v
+            new.ball_indices[at, 0] = drives.ball_indices[row, 0] + shift_q
+            new.ball_indices[at, 1] = drives.ball_indices[row, 1] + shift_v
             for p in range(18):
                 new.ball[at, p] = drives.ball[row, p]
             span[BALL_DRIVE + 1] = at + 1
@@ -276,7 +276,7 @@ def _prefetch_cluster(links, drives, table, c, active_region, link_map, b):
     if row >= 0:
         prefetch(drives.scalar, row, 0)
         prefetch(drives.scalar, row, 8)
-        prefetch(drives.place, row, 0)
+        prefetch(drives.indices, row, 0)
     part, _ = rigid_front_node(table, active_region, table[node, SECOND_SIDE], 0)
     o = part * LEAF + LEAF_IN if part < nb else offset_of(part, nb) + IN
     prefetch(c, 0, o)
@@ -428,7 +428,7 @@ def trimmed(body: HybridBody, blocks: np.ndarray) -> tuple[Links, Drives, np.nda
     ends = np.searchsorted(body.link[:n], blocks[:, LINK : LINK + 2])
     v, q = (np.append(start[:n], last)[ends] for start, last in ((links.v_start, nv), (links.q_start, nq)))
     per_link = ("parent", "kind", "q_start", "v_start", "dof", "role", "placement", "inertia")
-    per_factor = ("factor_kind", "factor_place", "factor_data")
+    per_factor = ("factor_kind", "factor_indices", "factor_data")
     out = links._replace(
         **{name: getattr(links, name)[:n] for name in per_link},
         **{name: getattr(links, name)[:factors] for name in per_factor},
@@ -437,14 +437,14 @@ def trimmed(body: HybridBody, blocks: np.ndarray) -> tuple[Links, Drives, np.nda
         runs=_cut_runs(links.runs[: int(whole[RUN + 1])], v[:, 0]),
         quaternions=links.quaternions[:spins],
     )
-    own = Drives(drives.place[:scalars], drives.scalar[:scalars], drives.ball_place[:balls], drives.ball[:balls])
+    own = Drives(drives.indices[:scalars], drives.scalar[:scalars], drives.ball_indices[:balls], drives.ball[:balls])
     spans = np.zeros((len(blocks), SPAN), np.int64)
     for column, ranges in ((LINK, ends), (DOF, v), (COORDINATE, q)):
         spans[:, column : column + 2] = ranges
     for column, firsts in (
         (QUATERNION, out.quaternions[:, 1]),
-        (SCALAR_DRIVE, own.place[:, 1]),
-        (BALL_DRIVE, own.ball_place[:, 1]),
+        (SCALAR_DRIVE, own.indices[:, 1]),
+        (BALL_DRIVE, own.ball_indices[:, 1]),
         (RUN, out.runs[:, 0]),
     ):
         spans[:, column : column + 2] = np.searchsorted(firsts, v)

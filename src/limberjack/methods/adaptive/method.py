@@ -36,7 +36,7 @@ from limberjack.methods.adaptive.step import (
 from limberjack.methods.adaptive.view_metric import PERIOD, levers, view_numbers
 from limberjack.methods.momentum_steppers import spring_rates, stiff_springs
 from limberjack.methods.stepper import Forces, Stepper
-from limberjack.model.arrays import DOF, LINK, SPAN, Drives
+from limberjack.model.arrays import DOF, LINK, SPAN, Drives, drive_arrays, drives_from
 from limberjack.model.joints import FREE
 from limberjack.model.model import Model
 from limberjack.reduced.assembly_tree import TREE_COLUMNS, WEIGHT, Assembly, new_assembly, new_coefficients
@@ -114,8 +114,8 @@ def tree_options(model: Model, options: Adaptive) -> dict[str, Any]:
         weight = np.ones(n)
         ends = a.springs.link[a.springs.link >= 0]
         named = np.array([a.body_link[model.body_index(name)] for name in options.force_bodies], np.int64)
-        places = np.unique(np.concatenate([ends, named[named >= 0]])).astype(np.int64)
-        weight[places] = n
+        acted_on = np.unique(np.concatenate([ends, named[named >= 0]])).astype(np.int64)
+        weight[acted_on] = n
         return {"weight": weight}
     return {}
 
@@ -144,15 +144,15 @@ class AdaptiveStepper(Stepper):
         self.assembly = new_assembly(links, **tree_options(model, options))
         self.q, self._qd = model.q0.copy(), model.qd0.copy()
         tree, nv = self.assembly, model.nv
-        places, nb = new_link_map(model, tree), len(tree.body_link)
-        others = places._replace(cluster=places.cluster.copy(), pose=places.pose.copy())
+        link_map, nb = new_link_map(model, tree), len(tree.body_link)
+        transient_map = link_map._replace(cluster=link_map.cluster.copy(), pose=link_map.pose.copy())
         co = new_coefficients(links, tree, nb + min(nb, rg.MOST_CACHED))
         self._code = (*INTEGRATORS, "variational", "projected").index(options.integrator)
         self._spring_rates = spring_rates(model)
         step_work = lazy_work(links, n)
         springs = new_spring_work(links, a.springs)
         self._engine = Engine(
-            AssemblyBodies(tree.body_link, tree.share, tree.roots), co, places, others, np.zeros(nv),
+            AssemblyBodies(tree.body_link, tree.share, tree.roots), co, link_map, transient_map, np.zeros(nv),
             lazy_work(links, 0), lazy_work(links, n), step_work, new_buffers(model.nq, nv),
             new_momentum_targets(links, np.zeros(SPAN, np.int64), False), np.zeros(SPAN, np.int64),
             limits_of(model, tree, options, self._joints),
@@ -170,7 +170,7 @@ class AdaptiveStepper(Stepper):
         self._body, self._trial = new_hybrid_body(model, 0), new_hybrid_body(model, 0)
         self._pull, self._aside = springs, new_spring_work(links, a.springs)
         self._dirty, self._dt = True, 0.0
-        self._places: ClusterPoses | None = None
+        self._cluster_poses: ClusterPoses | None = None
         self._stale = np.zeros(2 * len(tree.body_link), np.uint8)
         self._fill_weights(None)
         self._start_region(np.zeros(len(self._stale), bool))
@@ -209,9 +209,9 @@ class AdaptiveStepper(Stepper):
 
     def _report(self, q: np.ndarray, since: int) -> Clusters:
         """Return the clusters of the hybrid body as it is; of `q` the coordinates of active links may be old."""
-        if self._places is None:
-            self._places = ClusterPoses(self._model)
-        return self._places.report(self._cluster_roots(), q, since)
+        if self._cluster_poses is None:
+            self._cluster_poses = ClusterPoses(self._model)
+        return self._cluster_poses.report(self._cluster_roots(), q, since)
 
     def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
@@ -282,9 +282,9 @@ class AdaptiveStepper(Stepper):
         moved = np.unique(of_q[self.q != e.q])
         sped = np.unique(of_dof[qd != e.qd])
         pushed = [of_dof[forces.tau != e.tau]]
-        for places, name in ((self._drives.place, "scalar"), (self._drives.ball_place, "ball")):
+        for indices, name in ((self._drives.indices, "scalar"), (self._drives.ball_indices, "ball")):
             differs = (getattr(forces.drives, name) != getattr(self._drives, name)).any(axis=1)
-            pushed.append(of_dof[places[differs, 1]])
+            pushed.append(of_dof[indices[differs, 1]])
             getattr(self._drives, name)[:] = getattr(forces.drives, name)
         driven = np.unique(np.concatenate(pushed))
         pulled = wrench_links(self._wrenches, forces.wrenches)
@@ -435,7 +435,7 @@ class AdaptiveStepper(Stepper):
             "fresh": np.array([self._fresh], np.uint8),
             "dt": np.array([self._dt]), "q": e.q.copy(), "qd": e.qd.copy(), "tau": e.tau.copy(),
             "weight": e.co.own[:, WEIGHT:].copy(), "velocity_weight": g.velocity_weight.copy(),
-            **{f"drives.{k}": v.copy() for k, v in self._drives._asdict().items()},
+            **drive_arrays(self._drives),
             **{f"wrenches.{k}": v.copy() for k, v in self._wrenches._asdict().items()},
             **self._carried_arrays(),
         }  # fmt: skip
@@ -471,7 +471,7 @@ class AdaptiveStepper(Stepper):
         self._dt = float(arrays["dt"][0])
         e.q[:], e.qd[:], e.tau[:] = arrays["q"], arrays["qd"], arrays["tau"]
         e.co.own[:, WEIGHT:], g.velocity_weight[:] = arrays["weight"], arrays["velocity_weight"]
-        self._drives = Drives(*(arrays[f"drives.{k}"].copy() for k in Drives._fields))
+        self._drives = drives_from(arrays)
         self._wrenches = Wrenches(*(arrays[f"wrenches.{k}"].copy() for k in Wrenches._fields))
         self._body = with_wrenches(self._body, len(self._wrenches.link))
         self._trial = with_wrenches(self._trial, len(self._wrenches.link))
@@ -498,9 +498,9 @@ class AdaptiveStepper(Stepper):
         fits = (
             (inside >= nb).all() and active[up[up >= 0]].all() and 0.0 <= float(arrays["dt"][0]) <= 1.0
             and ((wrenches >= 0) & (wrenches < n)).all() and arrays["wrenches.data"].shape == (len(wrenches), 9)
-            and np.array_equal(arrays["drives.place"], self._drives.place)
+            and np.array_equal(arrays["drives.place"], self._drives.indices)
             and (self._code < VARIATIONAL or _fits(arrays, self._engine.carried))
-            and np.array_equal(arrays["drives.ball_place"], self._drives.ball_place)
+            and np.array_equal(arrays["drives.ball_place"], self._drives.ball_indices)
         )  # fmt: skip
         if not fits:
             raise StateError(f'the active region of this snapshot does not fit model "{self._model.name}"')

@@ -84,8 +84,12 @@ def weight_rows(model: Model, weights: Any, what: str, q: np.ndarray, only: set[
             continue
         if info.kind == "free":
             raise StateError(f'{what} of joint "{name}": free joints to the world are always simulated and have none')
-        place = q[info.q]
-        value = weight(float(place[0]) if place.size == 1 else place.copy()) if callable(weight) else weight
+        coordinates = q[info.q]
+        value = (
+            weight(float(coordinates[0]) if coordinates.size == 1 else coordinates.copy())
+            if callable(weight)
+            else weight
+        )
         v = info.v_start
         rows[v : v + info.nv, : info.nv] = _matrix(value, info.nv, f'{what} of joint "{name}"')
     return rows

@@ -61,12 +61,12 @@ class View:
         for what in ("position", "target"):
             value = getattr(self, what)
             try:
-                place = tuple(float(x) for x in value)
+                point = tuple(float(x) for x in value)
             except (TypeError, ValueError):
                 raise StateError(f"{what} of the view must be 3 numbers, got {value!r}") from None
-            if len(place) != 3 or not all(map(math.isfinite, place)):
+            if len(point) != 3 or not all(map(math.isfinite, point)):
                 raise StateError(f"{what} of the view must be 3 finite numbers, got {value!r}")
-            object.__setattr__(self, what, place)
+            object.__setattr__(self, what, point)
         if self.position == self.target:
             raise StateError(f"the view looks from {self.position} at the same point; move one of them")
         whole(self.pixels, "pixels of the view", 1)

@@ -47,8 +47,8 @@ def new_link_map(model: Model, tree: Assembly) -> LinkMap:
     rank = np.empty(nb, np.int64)
     rank[np.argsort(key, kind="stable")] = np.arange(nb)
     scalar, ball = np.full(model.nv, -1, np.int64), np.full(model.nv, -1, np.int64)
-    scalar[a.drives.place[:, 1]] = np.arange(len(a.drives.place))
-    ball[a.drives.ball_place[:, 1]] = np.arange(len(a.drives.ball_place))
+    scalar[a.drives.indices[:, 1]] = np.arange(len(a.drives.indices))
+    ball[a.drives.ball_indices[:, 1]] = np.arange(len(a.drives.ball_indices))
     none = np.zeros(nb, np.int64)
     return LinkMap(rank, tree.node_of, none, np.zeros((nb - n, 12)), scalar, ball, none.copy(), none.copy())
 

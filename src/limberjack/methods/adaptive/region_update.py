@@ -66,12 +66,12 @@ def resting_joint_forces(links, drives, link_map, i, h, q, still, applied, own):
     for v in range(links.v_start[i], links.v_start[i] + links.dof[i]):
         row = link_map.scalar[v]
         if row >= 0:
-            f, k, b = scalar_drive(row, drives.scalar, h, q[drives.place[row, 0]], 0.0)
+            f, k, b = scalar_drive(row, drives.scalar, h, q[drives.indices[row, 0]], 0.0)
             own[v, TAU] += f
             own[v, OWN] += h * b + h * h * k
         row = link_map.ball[v]
         if row >= 0:
-            x, y, z, fx, fy, fz = ball_drive(row, drives.ball, h, q, drives.ball_place[row, 0], still, v)
+            x, y, z, fx, fy, fz = ball_drive(row, drives.ball, h, q, drives.ball_indices[row, 0], still, v)
             own[v, TAU] += x
             own[v + 1, TAU] += y
             own[v + 2, TAU] += z

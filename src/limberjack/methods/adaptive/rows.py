@@ -43,13 +43,13 @@ def _locate_all(
     # model
     links, table, numbers,
     # in
-    active, places, which,
+    active, link_map, which,
     # out
     cluster, pose,
 ):  # fmt: skip
     """Fill the cluster of each link in `which`, and its pose (rotation by rows, position) there."""
     for k in range(len(which)):
-        cluster[k], r, x, y, z = locate(links, table, numbers, active, places, which[k])
+        cluster[k], r, x, y, z = locate(links, table, numbers, active, link_map, which[k])
         for c in range(9):
             pose[k, c] = r[c]
         pose[k, 9], pose[k, 10], pose[k, 11] = x, y, z
@@ -76,8 +76,8 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         """Take what stays of the rows while clusters change."""
         table = self.constraint_set.table
         self._ends = np.unique(table.pair_link[table.pair_link >= 0])
-        self._place = np.full(len(self._model.arrays.links.parent), -1, np.int64)
-        self._place[self._ends] = np.arange(len(self._ends))
+        self._end_index = np.full(len(self._model.arrays.links.parent), -1, np.int64)
+        self._end_index[self._ends] = np.arange(len(self._ends))
         self._owner = np.repeat(np.arange(len(self._model.arrays.links.parent)), self._model.arrays.links.dof)
         self._table: Table | None = None
 
@@ -142,10 +142,10 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         # dofs of the hybrid body, by those of the model
         dof, coordinate = self._dof, self._coordinate
         dof[self._moved], coordinate[self._shifted] = -1, -1
-        self._moved, places = _ranges(links.v_start[body.link[:n]], out.v_start, len(out.armature))
-        dof[self._moved] = places
-        self._shifted, places = _ranges(links.q_start[body.link[:n]], out.q_start, int(body.whole[COORDINATE + 1]))
-        coordinate[self._shifted] = places
+        self._moved, new_indices = _ranges(links.v_start[body.link[:n]], out.v_start, len(out.armature))
+        dof[self._moved] = new_indices
+        self._shifted, new_indices = _ranges(links.q_start[body.link[:n]], out.q_start, int(body.whole[COORDINATE + 1]))
+        coordinate[self._shifted] = new_indices
         body.tau[dof[self._moved]] = tau[self._moved]
         self._table = self._placed_table(cluster, pose, dof, coordinate)
         path, stop = paths(out, self._table, n)
@@ -187,19 +187,19 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         for k in range(len(link)):
             for end in range(2):
                 if link[k, end] >= 0:
-                    at, o = self._place[link[k, end]], 12 * end
+                    at, o = self._end_index[link[k, end]], 12 * end
                     r, p = compose(
                         pose[at, :9].reshape(3, 3), pose[at, 9:], frame[k, o : o + 9].reshape(3, 3),
                         frame[k, o + 9 : o + 12],
                     )  # fmt: skip
                     link[k, end], frame[k, o : o + 9], frame[k, o + 9 : o + 12] = cluster[at], r.ravel(), p
-        place, share, target = table.place.copy(), table.share.copy(), table.target.copy()
+        indices, share, target = table.indices.copy(), table.share.copy(), table.target.copy()
         for c in range(2):
-            on = np.flatnonzero(place[:, c] >= 0)
-            still = on[dof[table.place[on, c]] < 0]
-            target[still, 0] -= share[still, c] * self._engine.q[table.place[still, 2 + c]]
+            on = np.flatnonzero(indices[:, c] >= 0)
+            still = on[dof[table.indices[on, c]] < 0]
+            target[still, 0] -= share[still, c] * self._engine.q[table.indices[still, 2 + c]]
             share[still, c] = 0.0
-            place[on, c], place[on, 2 + c] = dof[table.place[on, c]], coordinate[table.place[on, 2 + c]]
+            indices[on, c], indices[on, 2 + c] = dof[table.indices[on, c]], coordinate[table.indices[on, 2 + c]]
         acts = np.zeros(len(table.joint), bool)
         for slot in range(2):
             used = np.flatnonzero(table.row_pair[:, slot] >= 0)
@@ -209,7 +209,7 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         role, soft = table.role.copy(), table.soft.copy()
         role[~acts], soft[~acts] = SPRING, 0.0
         return table._replace(
-            pair_link=link, pair_frame=frame, place=place, share=share, target=target, role=role, soft=soft
+            pair_link=link, pair_frame=frame, indices=indices, share=share, target=target, role=role, soft=soft
         )
 
     def _take(self, n: int, dt: float, time: float) -> tuple[int, int]:
@@ -324,8 +324,8 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         table, lam = self.constraint_set.table, self.constraint_set.constraint.multipliers
         out = np.zeros(self._model.nv)
         for c in range(2):
-            on = table.place[:, c] >= 0
-            np.add.at(out, table.place[on, c], table.share[on, c] * lam[on])
+            on = table.indices[:, c] >= 0
+            np.add.at(out, table.indices[on, c], table.share[on, c] * lam[on])
         return out
 
     def _with_row_wrenches(self, wrenches: Wrenches) -> Wrenches:

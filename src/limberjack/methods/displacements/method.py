@@ -35,7 +35,6 @@ from limberjack.methods.displacements.options import MODES, Displacements
 from limberjack.methods.displacements.step import CONSERVING, DAMPED, KINEMATIC, Motion, Reads, take_displacements
 from limberjack.methods.stepper import Forces, Stepper
 from limberjack.model.model import Model
-from limberjack.model.registered import refuse_constraints
 from limberjack.reduced.constraint_set import Grip
 from limberjack.reduced.measure import joint_energy
 from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
@@ -54,7 +53,6 @@ class DisplacementsStepper(MaximalState, Stepper):
     def __init__(self, model: Model, options: Displacements, ignored: frozenset[str]) -> None:
         if "bodies" in ignored:
             model = rigid_model(model)
-        refuse_constraints(model.spec, "displacements")
         whole = new_maximal(model, ignored)
         if (whole.bodies.kind >= SCALABLE).any():
             raise UnsupportedByMethod('method "displacements" moves bodies that keep their size only')
@@ -185,7 +183,7 @@ class DisplacementsStepper(MaximalState, Stepper):
 
     def _take(self, n: int, dt: float, time: float, outer: int, inner: int, *, fit: bool = False) -> tuple[int, int]:
         drives, tau, wrenches = self._last_forces
-        driven = bool(len(drives.place) or len(drives.ball_place) or tau.any())
+        driven = bool(len(drives.indices) or len(drives.ball_indices) or tau.any())
         o = self._options
         taken, status = take_displacements(
             self._setup, self._net, self._model.arrays.springs, drives, self._still, self._drive_span, self._mode,
@@ -254,7 +252,7 @@ class DisplacementsStepper(MaximalState, Stepper):
         w.tracked[t] = grip.link
         self._net.system.incidence_body[self._net.system.incidence_start[c]] = grip.link
         row = w.track[t]
-        row[POINT : POINT + 3] = grip.place - self.whole.center[grip.link]
+        row[POINT : POINT + 3] = grip.point - self.whole.center[grip.link]
         row[TARGET : TARGET + 3] = grip.target
         row[HAS_ROTATION] = 0.0 if grip.rotation is None else 1.0
         if grip.rotation is not None:
@@ -326,7 +324,7 @@ class DisplacementsStepper(MaximalState, Stepper):
         self._refresh()
         evaluate_state(self._setup, self._time, self._e, self._s)
         kinetic, potential, *momentum = body_energies(self.whole, self._setup.gravity, self._e, self._s)
-        potential += spring_energies(self._model.arrays.springs, self._place_of)
+        potential += spring_energies(self._model.arrays.springs, self._position_of)
         potential += float(joint_energy(self._all_drives(forces)[0], self._s.q)) + self._model.arrays.fixed_potential
         return kinetic, potential, *momentum
 

@@ -44,6 +44,7 @@ class Displacements(Method):
     name: ClassVar[str] = "displacements"
     supports: ClassVar[frozenset[str]] = frozenset({"springs", "motors", "loops", "limits", "gears", "velocity"})
     verbs: ClassVar[frozenset[str]] = frozenset({"grab", "move", "drive", "tune"})
+    registered_kinds: ClassVar[bool] = False
 
     mode: str = "conserving"
     iterations: int = 2

@@ -81,9 +81,9 @@ def _pose_after(i, part, before, pose, bulk):
 @outlined
 def _support_point(k, shapes, a, b, c, d, nx, ny, nz):
     """Return the point of shape k furthest along n from the com of its body, which is turned to (a, b, c, d)."""
-    place, kind = shapes.place, shapes.kind[k]
-    x, y, z = rotate(rotation_from_quaternion(a, b, c, d), place[k, 0], place[k, 1], place[k, 2])
-    a, b, c, d = quaternion_multiply((a, b, c, d), (place[k, 3], place[k, 4], place[k, 5], place[k, 6]))
+    offset, kind = shapes.offset, shapes.kind[k]
+    x, y, z = rotate(rotation_from_quaternion(a, b, c, d), offset[k, 0], offset[k, 1], offset[k, 2])
+    a, b, c, d = quaternion_multiply((a, b, c, d), (offset[k, 3], offset[k, 4], offset[k, 5], offset[k, 6]))
     r = rotation_from_quaternion(a, b, c, d)
     lx, ly, lz = rotate_back(r, nx, ny, nz)
     first, last = 0, 0
@@ -127,8 +127,8 @@ def _com_height(k, part, link, row, before, pose):
 @inner
 def _clear_of_plane(k, shape, shapes, link, row, pose):
     """Return whether the bounding sphere of the shape of body a is above the plane of contact k with a static body."""
-    place = shapes.place
-    far = shapes.radius[shape] + abs(place[shape, 0]) + abs(place[shape, 1]) + abs(place[shape, 2])
+    offset = shapes.offset
+    far = shapes.radius[shape] + abs(offset[shape, 0]) + abs(offset[shape, 1]) + abs(offset[shape, 2])
     return link[k, 1] < 0 and _com_height(k, 1.0, link, row, pose, pose) > far
 
 

@@ -51,7 +51,7 @@ class CollisionPairs(NamedTuple):
     axes: np.ndarray  # (p, 9) axes of b in the world, one after the other; of a plane the last is its normal
     reach: np.ndarray  # (p, 3) distance of the centres at contact along each axis; the first alone for two spheres
     inner: np.ndarray  # (p, 3) half edges of a box that a sphere may hit, infinite otherwise
-    place: np.ndarray  # (p, 3) centre of b where it is static
+    center: np.ndarray  # (p, 3) centre of b where it is static
     friction: np.ndarray  # (p,)
     restitution: np.ndarray  # (p,)
     ball: np.ndarray  # (n,) 1 where a body is a sphere
@@ -67,7 +67,7 @@ def _relative_motion(m, k, gravity, pose, u):
     if b >= 0:
         d = (x - pose[b, 0], y - pose[b, 1], z - pose[b, 2])
         return d, (vx - u[6 * b + 3], vy - u[6 * b + 4], vz - u[6 * b + 5]), (0.0, 0.0, 0.0)
-    d = (x - m.place[k, 0], y - m.place[k, 1], z - m.place[k, 2])
+    d = (x - m.center[k, 0], y - m.center[k, 1], z - m.center[k, 2])
     return d, (vx, vy, vz), (gravity[0], gravity[1], gravity[2])
 
 
@@ -285,7 +285,7 @@ class Billiard:
         kind, link, name = int(self._shapes.kind[k]), int(self._shapes.link[k]), self._names[k]
         if kind not in _NAMES or (kind == PLANE and link >= 0):
             raise UnsupportedByMethod(f'{_WHY} supports spheres, boxes and static planes; shape "{name}" is another')
-        if link >= 0 and np.abs(self._shapes.place[k, :3]).max() > 1e-12:
+        if link >= 0 and np.abs(self._shapes.offset[k, :3]).max() > 1e-12:
             raise UnsupportedByMethod(f'{_WHY} needs shapes centred at the com; "{name}" is not')
         if kind == SPHERE and link < 0 and gravity:
             raise UnsupportedByMethod(f'{_WHY} supports no static sphere under gravity; "{name}" is one')
@@ -305,7 +305,7 @@ class Billiard:
         for i in np.flatnonzero(m.ball == 0):
             if np.abs(u[6 * i : 6 * i + 3]).max() > 1e-12:
                 raise StateError(f'{_WHY} does not support turning boxes; body "{self._body[i]}" turns')
-        turns = [matrix_from_quaternion(s.place[k, 3:]) for k in range(len(s.kind))]
+        turns = [matrix_from_quaternion(s.offset[k, 3:]) for k in range(len(s.kind))]
         for k, link in enumerate(s.link):
             if link >= 0:
                 turns[k] = matrix_from_quaternion(pose[link, 3:7]) @ turns[k]
@@ -313,7 +313,7 @@ class Billiard:
             if s.link[a] < 0:
                 a, b = b, a
             m.link[p] = s.link[a], s.link[b]
-            m.place[p] = s.place[b, :3] if s.link[b] < 0 else 0.0
+            m.center[p] = s.offset[b, :3] if s.link[b] < 0 else 0.0
             m.friction[p] = np.sqrt(s.friction[a] * s.friction[b])
             m.restitution[p] = max(s.restitution[a], s.restitution[b])
             self._set_pair(p, a, b, turns)

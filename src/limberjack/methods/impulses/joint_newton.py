@@ -179,10 +179,10 @@ def _jacobian(setup, c, h, u, e, predicted, inverse, w):
                     for k in range(6):
                         w[_K + a, b] += e.j[o + k] * x[k]
             continue
-        for place in range(4):
-            if setup.row_block[r, place] < 0:
+        for column in range(4):
+            if setup.row_block[r, column] < 0:
                 continue
-            slot, end = place // 2, place % 2
+            slot, end = column // 2, column % 2
             p = table.row_pair[r, slot]
             i, s, o = table.pair_link[p, 1 - end], predicted.state, 6 * slot
             lever, sign = (LEVER_B, 1.0) if end == 0 else (LEVER_A, -1.0)

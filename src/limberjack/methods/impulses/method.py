@@ -172,7 +172,7 @@ class ImpulsesStepper(AttachedState):
         if self._billiard is not None:
             return self._take_events(n, dt, forces)
         drives, tau = self._all_drives(forces)
-        driven = bool(len(drives.place) or len(drives.ball_place) or tau.any())
+        driven = bool(len(drives.indices) or len(drives.ball_indices) or tau.any())
         equality_rows = self.whole.system.row_start[self.whole.equality_count]
         general = driven or len(self._rows.friction_rows) or self.whole.table.target[:equality_rows].any()
         loose = None if general else self._balls
@@ -267,14 +267,14 @@ class ImpulsesStepper(AttachedState):
 
     def move_grip(self, grip: Grip) -> None:
         """Take the target of a grip, which has changed."""
-        self._grip[self._place(grip)] = self._numbers(grip)
+        self._grip[self._grip_index(grip)] = self._numbers(grip)
         self._wake()
 
     def grip_force(self, grip: Grip) -> np.ndarray:
         """Return the force (3,) a grip pulled with in the last step, world axes."""
-        return self._grip[self._place(grip), GRIP_IMPULSE : GRIP_IMPULSE + 3].copy()
+        return self._grip[self._grip_index(grip), GRIP_IMPULSE : GRIP_IMPULSE + 3].copy()
 
-    def _place(self, grip: Grip) -> int:
+    def _grip_index(self, grip: Grip) -> int:
         return next(k for k, other in enumerate(self.grips) if other is grip)
 
     def _set_grips(self) -> None:
@@ -284,7 +284,7 @@ class ImpulsesStepper(AttachedState):
     def _numbers(self, grip: Grip) -> np.ndarray:
         """Return the row of a grip for the kernels."""
         inertia, row = self._model.arrays.links.inertia[grip.link], np.zeros(GRIP)
-        arm = grip.place - inertia[6:9] / inertia[9]  # from the com, where the poses of this method are
+        arm = grip.point - inertia[6:9] / inertia[9]  # from the com, where the poses of this method are
         row[:GRIP_IMPULSE] = [*arm, *grip.target, grip.stiffness, grip.damping, grip.most]
         if grip.rotation is not None:
             row[GRIP_LEVER], row[GRIP_TURN:] = grip.lever, quaternion_from_matrix(grip.rotation)
@@ -323,7 +323,7 @@ class ImpulsesStepper(AttachedState):
         if not self.whole.equality_count:
             return None
         kinetic, potential, *momentum = self._energies_on_joints()
-        potential += spring_energies(self._model.arrays.springs, self._place_of)
+        potential += spring_energies(self._model.arrays.springs, self._position_of)
         potential += float(joint_energy(self._all_drives(forces)[0], self._s.q)) + self._model.arrays.fixed_potential
         return kinetic, potential, *momentum
 
@@ -417,7 +417,7 @@ def _set_extents(detector: Detector, bulk: Bulk) -> None:
     shapes = detector.shapes
     for k, link in enumerate(shapes.link):
         if link >= 0 and np.isfinite(shapes.radius[k]):
-            far = float(np.linalg.norm(shapes.place[k, :3]) + shapes.radius[k])
+            far = float(np.linalg.norm(shapes.offset[k, :3]) + shapes.radius[k])
             bulk.extent[link] = max(bulk.extent[link], far)
 
 

@@ -80,26 +80,26 @@ class AttachedState(MaximalState, Stepper):
         return -1 if body == WORLD else int(self._model.arrays.body_link[self._model.body_index(body)])
 
     def _points_of(self, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the links of named points, -1 = none, and their places there from the com, or in the world."""
+        """Return the links of named points, -1 = none, and their positions there from the com, or in the world."""
         points = {point.name: point for point in self._model.points}
-        links, places = np.full(len(names), -1, np.int64), np.zeros((len(names), 3))
+        links, positions = np.full(len(names), -1, np.int64), np.zeros((len(names), 3))
         for k, name in enumerate(names):
-            body, places[k] = points[name].body, points[name].position
+            body, positions[k] = points[name].body, points[name].position
             if body != WORLD:
                 offset = self._model.arrays.body_offset[self._model.body_index(body)]
                 links[k] = self._link_of(body)
-                places[k] = offset[:9].reshape(3, 3) @ places[k] + offset[9:]
+                positions[k] = offset[:9].reshape(3, 3) @ positions[k] + offset[9:]
                 if links[k] >= 0:
-                    places[k] -= self.whole.center[links[k]]
-        return links, places
+                    positions[k] -= self.whole.center[links[k]]
+        return links, positions
 
     def _positions(self, points_on_links: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         """Return where the points of `_spots` are in the world, (n, 3)."""
-        links, places = points_on_links
-        out, moving = places.copy(), links >= 0
+        links, local = points_on_links
+        out, moving = local.copy(), links >= 0
         pose = self._s.pose[links[moving]]
         turn = matrix_from_quaternion(pose[:, 3:7])
-        out[moving] = pose[:, :3] + np.einsum("nij,nj->ni", turn, places[moving])
+        out[moving] = pose[:, :3] + np.einsum("nij,nj->ni", turn, local[moving])
         return out
 
     # Joints
@@ -110,23 +110,23 @@ class AttachedState(MaximalState, Stepper):
         return tuple(one.joint.name for one in self._attached)
 
     def new_joint(
-        self, name: str, kind: str, bodies: tuple[str, str], places: tuple[Any, Any], axis: Any, **own: float
+        self, name: str, kind: str, bodies: tuple[str, str], points: tuple[Any, Any], axis: Any, **own: float
     ) -> Joint:
-        """Return a joint between places of two bodies, its axes those of the world as the bodies stand now.
+        """Return a joint between points of two bodies, its axes those of the world as the bodies stand now.
 
         Args:
             name, kind: of the joint.
             bodies: parent and child.
-            places: of the joint in the frames of the two bodies [m].
+            points: of the joint in the frames of the two bodies [m].
             axis: main axis in the world.
             own: pitch or length.
         """
         if self._link_of(bodies[0]) == self._link_of(bodies[1]):
             raise StateError(f'bodies "{bodies[0]}" and "{bodies[1]}" move as one already and cannot be attached')
         turn, frames = turn_z_to(np.array(axis, float).reshape(1, 3))[0], []
-        for body, place in zip(bodies, places, strict=True):
+        for body, point in zip(bodies, points, strict=True):
             own_turn = quaternion_from_matrix(self.body_pose(body)[0].T @ turn)
-            frames += [tuple(map(float, place)), tuple(map(float, own_turn))]
+            frames += [tuple(map(float, point)), tuple(map(float, own_turn))]
         joint = Joint(name, kind, *bodies, *frames, **own)
         # x and y of its frame are the axes of a universal joint
         return replace(joint, axis=(1.0, 0.0, 0.0), axis2=(0.0, 1.0, 0.0)) if kind == "universal" else joint
@@ -271,13 +271,13 @@ class AttachedState(MaximalState, Stepper):
         points = {point.name: point for point in self._model.points}
         child, parent = points[rule.points[i]], points[rule.others[j]]
         turn, at = self.body_pose(parent.body)
-        place: Any = parent.position
+        point_a: Any = parent.position
         if not rule.snap:
-            place = turn.T @ (self._positions(self._points_of((child.name,)))[0] - at)
+            point_a = turn.T @ (self._positions(self._points_of((child.name,)))[0] - at)
         frame = {"world": np.eye(3), "point": self.body_pose(child.body)[0], "other": turn}[rule.axis_in]
         axis = frame @ np.array(rule.axis)
         name = f"rule {k}: {child.name}, {parent.name}"
-        joint = self.new_joint(name, rule.kind, (parent.body, child.body), (place, child.position), axis)
+        joint = self.new_joint(name, rule.kind, (parent.body, child.body), (point_a, child.position), axis)
         return RuntimeJoint(joint, since=time, over=rule.over if rule.snap else 0.0, made_by=(k, i, j))
 
     # Steps

@@ -348,7 +348,7 @@ class AlternativeStepper(MultipliersStepper):
         return status
 
     def grab(self, grip: Grip) -> Stepper:
-        """Refuse: grips change the rows, whose places are known from the start here."""
+        """Refuse: grips change the rows, whose indices are known from the start here."""
         raise UnsupportedByMethod(f'solver "{self._options.solver}" of method "multipliers" knows no grips')
 
     def stats(self) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class ContactStepper(MultipliersStepper):
         self._extent = np.zeros(len(self.whole.bodies.kind))
         for k, link in enumerate(shapes.link):
             if link >= 0 and np.isfinite(shapes.radius[k]):
-                far = float(np.linalg.norm(shapes.place[k, :3]) + shapes.radius[k])
+                far = float(np.linalg.norm(shapes.offset[k, :3]) + shapes.radius[k])
                 self._extent[link] = max(self._extent[link], far)
         moving = shapes.link >= 0
         self._has_friction = bool((shapes.friction[moving] > 0.0).any() and (shapes.friction > 0.0).sum() > 1)
@@ -128,8 +128,8 @@ class ContactStepper(MultipliersStepper):
         for k, force in enumerate(self._forces):
             names = self._shape_names[found.shape_a[k]], self._shape_names[found.shape_b[k]]
             bodies = owner[names[0]], owner[names[1]]
-            place = found.point[k].copy(), found.normal[k].copy(), float(found.depth[k])
-            out.append(Contact(bodies, names, *place, self._last * force, force.copy(), int(found.key[k])))
+            geometry = found.point[k].copy(), found.normal[k].copy(), float(found.depth[k])
+            out.append(Contact(bodies, names, *geometry, self._last * force, force.copy(), int(found.key[k])))
         return out
 
     def stats(self) -> dict[str, Any]:

@@ -54,7 +54,7 @@ class MultipliersStepper(MaximalState, Stepper):
         for grip in self._grips:
             self._aim(grip)
         drives, tau = self._all_drives(forces)
-        driven = bool(len(drives.place) or len(drives.ball_place) or tau.any())
+        driven = bool(len(drives.indices) or len(drives.ball_indices) or tau.any())
         options = self._options
         taken = 0
         while True:
@@ -116,7 +116,7 @@ class MultipliersStepper(MaximalState, Stepper):
         if self.whole.bodies.kind[link] < SCALABLE:
             return None
         evaluate_state(self._setup, self._time, self._e, self._s)
-        return self._place_of(link, point)
+        return self._position_of(link, point)
 
     # Grips
 
@@ -151,7 +151,7 @@ class MultipliersStepper(MaximalState, Stepper):
         """Return how far the point of a grip is from where it is drawn to, and its velocity."""
         kind, o, link = self.whole.bodies.kind[grip.link], int(self.whole.bodies.start[grip.link]), grip.link
         pose, u = self._s.pose[link], self._s.u
-        lever = matrix_from_quaternion(pose[3:7]) @ (grip.place - self.whole.center[link])
+        lever = matrix_from_quaternion(pose[3:7]) @ (grip.point - self.whole.center[link])
         if kind == RIGID:
             velocity = u[o + 3 : o + 6] + np.cross(u[o : o + 3], lever)
         else:

@@ -96,11 +96,11 @@ class ReducedStepper(Stepper):
         self.q, self.qd = model.q0.copy(), model.qd0.copy()
         whole = self._inner.whole
         counts = self._inner._setup.constraints
-        self._places = indices_of(whole.system, np.arange(counts[1], counts[2]))
+        self._block_indices = indices_of(whole.system, np.arange(counts[1], counts[2]))
         first = int(whole.system.row_start[counts[1]])
         self._rows = np.arange(first, int(whole.system.row_start[counts[2]]))
         drive = whole.table.drive[self._rows, 1].copy()
-        # the three rows of a ball stand for three velocities, and name the first place of each
+        # the three rows of a ball stand for three velocities, and give the first index of each
         self._velocity = drive
         self._failed_inside = False  # whether the last failure is one of bodies, not of q and qd
 
@@ -119,7 +119,7 @@ class ReducedStepper(Stepper):
     def _read(self, a: np.ndarray, e: Any) -> np.ndarray:
         """Return qdd from the accelerations of the bodies."""
         out = np.zeros(self._model.nv)
-        row, in_j, in_u = self._places
+        row, in_j, in_u = self._block_indices
         seen = np.bincount(row, e.j[in_j] * a[in_u], minlength=len(self._rows))
         out[self._velocity] = seen + e.values[self._rows, 2]
         start = self._inner.whole.bodies.start

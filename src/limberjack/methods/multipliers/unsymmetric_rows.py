@@ -60,9 +60,9 @@ class UnsymmetricStepper(AlternativeStepper):
                 'own: together they may have no solution; to run without: ignore="limits"'
             )
         index = {word: k for k, word in enumerate(whole.names[: whole.equality_count])}
-        self._places = {joint.name: index[joint.name] for joint in self._unsymmetric}
+        self._constraint_of = {joint.name: index[joint.name] for joint in self._unsymmetric}
         free = np.arange(len(whole.names)) < whole.equality_count
-        free[list(self._places.values())] = False
+        free[list(self._constraint_of.values())] = False
         parts = split(whole.system, free & may_be_primary(whole))
         self._forest = order_of(whole.system, parts)
         self._factor = new_work(self._forest)
@@ -82,7 +82,7 @@ class UnsymmetricStepper(AlternativeStepper):
                 )
 
     def _pair_of(self, joint: RegisteredConstraint) -> int:
-        row = self.whole.system.row_start[self._places[joint.name]]
+        row = self.whole.system.row_start[self._constraint_of[joint.name]]
         return int(self.whole.table.row_pair[row, 0])
 
     def _links_of(self, joint: RegisteredConstraint) -> tuple[int, int]:
@@ -104,7 +104,7 @@ class UnsymmetricStepper(AlternativeStepper):
         rows[self._row, self._in_u] = e.j[self._in_j]
         along = rows.copy()
         for joint in self._unsymmetric:
-            first = int(system.row_start[self._places[joint.name]])
+            first = int(system.row_start[self._constraint_of[joint.name]])
             for k, wrench in enumerate(self._wrenches(joint)):
                 along[first + k] = self._force(joint, wrench)
         mine = self._auxiliary
