@@ -5,8 +5,9 @@ The balance of `variational.py` gets the impulses of rows and contacts at the po
     J(q)^T (p(q -> q') - p(q" -> q) - w f(q)) = h (G^T lam + C^T mu)
 
 with lam such that equality rows hold at q' (SHAKE; loops close, limits are not passed), rows at velocity level hold for
-the mean of the half-step velocities before and after, and soft rows have the force of the pose they lead to. Contacts mu push, stay within their
-friction cones and see the half-step velocity. Each iteration is that of the tree, with the factor made once:
+the mean of the half-step velocities before and after, and soft rows have the force of the pose they lead to. Contacts
+mu push, stay within their friction cones and see the half-step velocity. Each iteration is that of the tree, with the
+factor made once:
 
     correction without contacts -> rows (`rows.py`) -> contact impulses by sweeps (`contacts.py`) -> rows again
 
