@@ -109,14 +109,14 @@ class _Moving(_Source):
 
     Attributes:
         method: the simulation method, e.g. full.
-        integrator: of method full: semi_implicit, euler, rk4, implicit, momentum, variational or projected.
+        integrator: of method full: variational, projected, semi_implicit, euler, rk4, implicit or momentum.
         option: a further option of the method, e.g. substeps=4.
         dt: time step [s].
         ignore: features to leave out because the method does not support them, e.g. limits,contacts.
     """
 
     method: Annotated[str | None, terminal.maybe(str), terminal.arg("NAME", "the scene's, or full")] = None
-    integrator: Annotated[str | None, terminal.maybe(str), terminal.arg("NAME", "the scene's, or semi_implicit")] = None
+    integrator: Annotated[str | None, terminal.maybe(str), terminal.arg("NAME", "the scene's, or variational")] = None
     option: _Settings = ()
     dt: Annotated[float | None, terminal.maybe(float), terminal.arg("SECONDS", "the scene's, or 0.001")] = None
     ignore: Annotated[tuple[str, ...], tyro.conf.UseAppendAction, tyro.conf.arg(metavar="FEATURE,...")] = ()

@@ -15,9 +15,8 @@ import numpy as np
 from limberjack.collision.detect import Contact
 from limberjack.constraints.rows import ANGLE, COORDINATES, ROWS
 from limberjack.errors import LimberjackError, Status
-from limberjack.methods.acceleration_steppers import ImpulseStepper
+from limberjack.methods.acceleration_steppers import Group, ImpulseStepper, cuts, new_group
 from limberjack.methods.stepper import Forces, Stepper
-from limberjack.methods.trees import Group, cuts, new_group
 from limberjack.model.arrays import SPAN, Drives, Springs
 from limberjack.model.model import Model
 from limberjack.reduced.constraint_set import ConstraintSet, Grip
