@@ -55,6 +55,7 @@ __all__ = [
     "new_path_rows",
     "pack_path",
     "projected_gauss_seidel",
+    "push_out_speed",
     "set_poses",
     "take_contact_steps",
 ]
@@ -400,9 +401,15 @@ def _contact_row(links, link, sign, row, point, x, y, z, work, qd, dense):
     )  # fmt: skip
 
 
+@inner
+def push_out_speed(depth):
+    """Return the speed at which an overlap is pushed out."""
+    return min(_PUSH_OUT_RATE * max(depth - _SLOP, 0.0), _PUSH_OUT_SPEED)
+
+
 @outlined
-def _add_contact(links, k, c, h, contacts, found, work, state):
-    """Fill block k with contact c; return the index after its last nonzero."""
+def _add_contact(links, k, c, h, push, contacts, found, work, state):
+    """Fill block k with contact c; return the index after its last nonzero. With `push`, overlap is pushed out."""
     p = state.packed
     a, b, t = contacts.link_a[c], contacts.link_b[c], state
     point = (contacts.point[c, 0], contacts.point[c, 1], contacts.point[c, 2])
@@ -432,7 +439,7 @@ def _add_contact(links, k, c, h, contacts, found, work, state):
     if depth < 0.0:
         target = depth / h
     else:
-        target = min(_PUSH_OUT_RATE * max(depth - _SLOP, 0.0), _PUSH_OUT_SPEED)
+        target = push_out_speed(depth) if push else 0.0
     g = links.gravity
     slow = _RESTITUTION_STEPS * h * math.sqrt(g[0] * g[0] + g[1] * g[1] + g[2] * g[2])
     if restitution > 0.0 and before < -slow and p.coefficients[k, FREE_VELOCITY] < target:
@@ -561,8 +568,11 @@ def _articulate(links, span, added, tau, state):
 
 
 @outlined
-def collect_blocks(links, table, blocks, h, contacts, found, constraint, work, state):
-    """Fill the blocks of all rows on the trees involved; return how many, or Status.MORE_CONTACTS."""
+def collect_blocks(links, table, blocks, h, push, contacts, found, constraint, work, state):
+    """Fill the blocks of all rows on the trees involved; return how many, or Status.MORE_CONTACTS.
+
+    With `push`, contacts push out overlap.
+    """
     p = state.packed
     t = state
     room, k = len(p.kind), 0
@@ -587,7 +597,7 @@ def collect_blocks(links, table, blocks, h, contacts, found, constraint, work, s
             k += 1
     for c in range(contacts.count[0]):
         if k < room:
-            p.start[k + 1] = _add_contact(links, k, c, h, contacts, found, work, t)
+            p.start[k + 1] = _add_contact(links, k, c, h, push, contacts, found, work, t)
         k += 1
     p.report[0], p.report[3] = k, p.start[min(k, room)]
     if k > room or p.start[k] > len(p.column):
@@ -739,7 +749,7 @@ def take_contact_steps(
             if status != 0:
                 return step, status
             match_contacts(contacts, warm_start)
-            count = collect_blocks(links, table, blocks, dt, contacts, warm_start.found, constraint, t.work, t)
+            count = collect_blocks(links, table, blocks, dt, True, contacts, warm_start.found, constraint, t.work, t)
             if count == Status.MORE_CONTACTS:
                 return step, Status.MORE_CONTACTS
             projected_gauss_seidel(count, t.packed)

@@ -11,7 +11,8 @@ factor made once:
 
     correction without contacts -> rows (`rows.py`) -> contact impulses by sweeps (`contacts.py`) -> rows again
 
-Positions that the iterations leave open are projected; momenta are not touched by that. Where contacts act, trees are
+Positions that the iterations leave open are projected, and overlap of contacts is pushed out; momenta are not touched
+by either, so that no energy is made. Where contacts act, trees are
 stepped together: a substep is that of all.
 """
 
@@ -38,15 +39,20 @@ from limberjack.reduced.constrained_step import (
     project_positions,
 )
 from limberjack.reduced.contacts import (
+    BOUND,
     CONTACT,
     DRY_FRICTION,
+    FREE_VELOCITY,
+    TARGET,
     collect_blocks,
     fall_of,
     has_impact,
     mark_trees,
     projected_gauss_seidel,
+    push_out_speed,
     set_poses,
 )
+from limberjack.reduced.integrate import advance
 from limberjack.reduced.jacobians import link_velocities
 from limberjack.reduced.rows import (
     ACTIVE_GAP,
@@ -323,7 +329,7 @@ def _solve_contacts(links, external, rows, blocks, span, h, w, contact):
         t.free_velocity[v] = w.qd[v] + h * w.qdd[v]
     _fill_inverses(links, span, w, t)
     count = collect_blocks(
-        links, rows.table, blocks, h, contact.contacts, contact.warm_start.found, rows.constraint, w.work, t
+        links, rows.table, blocks, h, False, contact.contacts, contact.warm_start.found, rows.constraint, w.work, t
     )
     if count == Status.MORE_CONTACTS:
         return Status.MORE_CONTACTS
@@ -347,6 +353,48 @@ def _solve_contacts(links, external, rows, blocks, span, h, w, contact):
                 if status != 0:
                     return status
     return 0
+
+
+@outlined
+def _push_out(links, blocks, span, h, w, contact, q):
+    """Move q so that overlap becomes less; return whether anything moved. Momenta are not touched: no energy is made.
+
+    The rows and the factor are those of the last iteration of a substep h, and its impulses are no longer needed.
+    """
+    t, p, depth = contact.state, contact.state.packed, contact.contacts.depth
+    count, some = int(p.report[0]), False
+    for k in range(count):
+        f = p.coefficients
+        p.lam[k, 0] = p.lam[k, 1] = p.lam[k, 2] = 0.0
+        f[k, FREE_VELOCITY] = f[k, FREE_VELOCITY + 1] = f[k, FREE_VELOCITY + 2] = 0.0
+        if p.kind[k] == CONTACT:
+            speed = push_out_speed(depth[p.source[k]])
+            f[k, BOUND] = 0.0
+            # a gap may close by what is left of it after this substep: little is known of that, so it does not
+            f[k, TARGET] = speed
+            some = some or speed > 0.0
+        elif p.kind[k] == DRY_FRICTION:
+            f[k, BOUND] = 0.0
+        else:
+            f[k, TARGET] = 0.0
+    if not some:
+        return False
+    for j in range(p.start[count]):
+        p.z[p.column[j]] = 0.0
+    projected_gauss_seidel(count, p)
+    for v in range(len(t.free_velocity)):
+        w.left[v] = 0.0
+    for k in range(count):
+        for j in range(p.start[k], p.start[k + 1]):
+            w.left[p.column[j]] += p.y[j, 0] * p.lam[k, 0]
+    work = w.work
+    for k in range(len(blocks)):
+        if _touched(blocks, k, 1, t):
+            _set_span(blocks, k, span)
+            _load_left(links, span, w)
+            solve_accelerations(links, span, work.subspace, work.reduced, work.pivot, work.rest, work.rows, w.qdd)
+            advance(links, span, h, w.qdd, q)
+    return True
 
 
 @outlined
@@ -497,6 +545,13 @@ def _step(
             _set_span(blocks, k, span)
             w, clock = based_work(work, span[LINK] if contact is None else 0), carried.clock[k]
             finish(links, span, taken, projected, clock, w, carried, q)
+        pushed = False
+        if contact is not None:
+            if contact.contacts.count[0] > 0:
+                pushed = _push_out(links, blocks, span, taken, work, contact, q)
+        for k in range(first, end):
+            _set_span(blocks, k, span)
+            w, clock = based_work(work, span[LINK] if contact is None else 0), carried.clock[k]
             touched = False
             if contact is not None and _touched(blocks, k, ACTING, contact.state):
                 clock[LAG] = taken
@@ -505,7 +560,8 @@ def _step(
                 if touched or _pressed(rows, k):
                     clock[KNOWN_STEPS] = 1.0
                 rows.constraint.report[2], rows.constraint.report[3] = 0.0, 0.0
-                if (projected and needs_projection(rows.table, k, taken, q, work.qd, rows.constraint)) or gap >= OPEN:
+                moved = (projected or pushed) and needs_projection(rows.table, k, taken, q, work.qd, rows.constraint)
+                if moved or gap >= OPEN:
                     status = _project_rows(links, rows, span, k, taken, time + h - left + taken, w, carried, q)
                     if status != 0:
                         return status

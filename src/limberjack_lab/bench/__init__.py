@@ -23,6 +23,7 @@ DESCRIPTIONS = {
     "chain": "forward dynamics and steps of hinge chains of 10 to 100,000 links",
     "crowd": "one step of 200 people of 89 bodies each, on one thread and on two",
     "adaptive": "few of many joints simulated: pendulums, very long chains, crowds, and what peers have instead",
+    "stability": "whether ropes, chains, whips and ragdolls gain energy at 1/1000, 1/240 and 1/60 s",
     "multipliers": "steps in maximal coordinates: growth, dense and sparse solvers, trees with loops",
     "collision": "contacts of 500 to 20,000 boxes in a pile, time per contact",
     "contact": "nets, piles of boxes and rings by impulses, time per frame, errors beside it",
