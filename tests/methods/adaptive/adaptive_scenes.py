@@ -98,9 +98,9 @@ def figures_of(sim):
 
 
 def simulation(model, rng, dt=5e-3, *, moving=True, integrator="semi_implicit", **options):
-    """Return an adaptive simulation from a random state, moving or at rest."""
+    """Return an adaptive simulation from a random state, moving or at rest; it chooses as the paper and the twin do."""
     q, qd = random_state(rng, model)
-    method = lj.Adaptive(integrator=integrator, **options)
+    method = lj.Adaptive(integrator=integrator, **({"metric": "joints", "horizon": 0.0} | options))
     return lj.Simulation(model, method, dt=dt, q=q, qd=qd if moving else 0 * qd)
 
 

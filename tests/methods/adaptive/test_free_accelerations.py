@@ -14,9 +14,8 @@ from limberjack.methods.adaptive import layout
 def swept(model, budget, rng, push=True):
     """Return a simulation after an update that changed nothing, the state it was made at and its wrenches."""
     q, qd = random_state(rng, model)
-    sim = lj.Simulation(
-        model, lj.Adaptive(budget=budget, update_every=1, integrator="semi_implicit"), dt=1e-5, q=q, qd=qd
-    )
+    method = lj.Adaptive(budget=budget, update_every=1, integrator="semi_implicit", metric="joints")
+    sim = lj.Simulation(model, method, dt=1e-5, q=q, qd=qd)
     wrenches = np.zeros((model.body_count, 6))
     if push:
         wrenches[-1, 3:] = rng.normal(size=3) * 10
@@ -74,7 +73,8 @@ def test_many_figures_are_swept_a_few_at_a_time():
 
 def test_a_transient_body_that_is_kept_is_the_one_that_would_be_made():
     """Built at each update or reused while its joints are the same, the transient body leads to the same bits."""
-    sims = [lj.Simulation(chain(30, damping=0.05), lj.Adaptive(budget=6, update_every=2), dt=1e-3) for _ in range(2)]
+    method = lj.Adaptive(budget=6, update_every=2, metric="joints")
+    sims = [lj.Simulation(chain(30, damping=0.05), method, dt=1e-3) for _ in range(2)]
     counts, same = sims[0]._stepper._engine.regions.counts, 0
     before = sims[1]._stepper._engine.regions.last_transient.copy()
     for _ in range(150):

@@ -11,6 +11,7 @@ Before the stepper stand the functions that derive limits, assembly tree and cha
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,16 @@ from limberjack.reduced.variational import COUNTS, Carried, new_carried, new_var
 
 __all__ = ["AdaptiveStepper", "limits_of", "tree_options", "with_wrenches", "wrench_links"]
 
+# Accelerations that count as rest [m/s^2].
+_REST = 1e-3
+# The part of missed motion that is credited with a budget alone.
+_CREDIT = 0.01
+
+
+def _share(budget: int, figures: int) -> int:
+    """Return how many joints of a common budget each figure takes first, if it moves: half of the budget is shared."""
+    return max(budget // (2 * figures), 1) if 1 < figures <= budget else 0
+
 
 def with_wrenches(body: HybridBody, count: int) -> HybridBody:
     """Return a hybrid body with room for `count` wrenches."""
@@ -63,8 +74,8 @@ def wrench_links(old: Wrenches, new: Wrenches) -> np.ndarray:
     return np.array(sorted({i for i, _ in before ^ after}), np.int64)
 
 
-def limits_of(model: Model, tree: Assembly, options: Adaptive, joints: int) -> rg.Limits:
-    """Return when choices end, checked against the model."""
+def limits_of(model: Model, tree: Assembly, options: Adaptive, joints: int, levers: Any) -> rg.Limits:
+    """Return when choices end, checked against the model; for `levers` see `view_metric.py`."""
     figures = len(tree.roots)
     budget, opened = options.budget, options.update_budget
     if budget is None and options.tolerance is None and options.view is None:
@@ -80,22 +91,28 @@ def limits_of(model: Model, tree: Assembly, options: Adaptive, joints: int) -> r
         whole = np.full(figures, -1 if budget is None else min(budget, joints), np.int64)
     looked = whole.copy() if opened is None else np.full(figures, opened, np.int64)
     # Of the velocities, without a tolerance of their own: in pixels the same, else by the period, which `dt` decides.
+    # With a horizon it is a quarter of that in length: joints that stop are not active again before about two horizons.
+    horizon = options.horizon_used
     tolerance = np.array([-1.0 if options.tolerance is None else options.tolerance, -1.0])
     if options.view is not None and options.tolerance is None:
         tolerance[0] = options.view.tolerance**2
     if options.velocity_tolerance is not None:
         tolerance[1] = options.velocity_tolerance
     elif options.view is not None:
-        tolerance[1] = tolerance[0]
+        tolerance[1] = tolerance[0] / (16 if horizon > 0.0 else 1)
+    elif options.tolerance is not None and horizon > 0.0:
+        tolerance[1] = options.tolerance * (horizon / 2) ** 2 / 16
+    # What accelerates by less than this is at rest, unless all joints are asked for.
+    some = budget is not None and int(whole.sum() if each else whole[0]) < joints
+    rest = _REST**2 * model.arrays.links.inertia[:, 9].sum() / figures if some and options.by_mass else 0.0
     return rg.Limits(
         whole, looked, tolerance, np.array([options.update_every], np.int64), np.array([int(each)], np.int64),
-        np.array([int(options.error_bounded)], np.int64), np.array([int(options.metric == "mass")], np.int64),
-        view_numbers(options.view), *_levers(model, tree, options),
+        np.array([int(options.error_bounded)], np.int64), np.array([int(options.by_mass)], np.int64),
+        np.array([_share(int(whole[0]), figures) if horizon and not each else 0], np.int64),
+        np.array([horizon, rest if horizon > 0.0 else 0.0, 0.0, 1.0 if tolerance[0] >= 0.0 else _CREDIT, 1.0]),
+        view_numbers(options.view),
+        *levers,
     )  # fmt: skip
-
-
-def _levers(model: Model, tree: Assembly, options: Adaptive) -> tuple[np.ndarray, np.ndarray]:
-    return levers(model, tree) if options.view is not None else (np.zeros(len(tree.parent)), np.zeros(len(tree.parent)))
 
 
 def tree_options(model: Model, options: Adaptive) -> dict[str, Any]:
@@ -133,6 +150,9 @@ def _fits(arrays: dict[str, np.ndarray], carried: Carried) -> bool:
 class AdaptiveStepper(Stepper):
     """The running side of `Adaptive`."""
 
+    # How many update periods ahead velocities are taken with a budget alone.
+    _periods_ahead = 4
+
     def __init__(self, model: Model, options: Adaptive, ignored: frozenset[str] = frozenset()) -> None:
         a = model.arrays
         links, n = a.links, len(a.links.parent)
@@ -155,7 +175,7 @@ class AdaptiveStepper(Stepper):
             AssemblyBodies(tree.body_link, tree.share, tree.roots), co, link_map, transient_map, np.zeros(nv),
             lazy_work(links, 0), lazy_work(links, n), step_work, new_buffers(model.nq, nv),
             new_momentum_targets(links, np.zeros(SPAN, np.int64), False), np.zeros(SPAN, np.int64),
-            limits_of(model, tree, options, self._joints),
+            limits_of(model, tree, options, self._joints, levers(model, tree)),
             rg.new_regions(tree, n, nv, co.own.shape[1] - WEIGHT), np.zeros(model.nq), np.zeros(nv), self.q.copy(),
             self._qd.copy(), np.zeros(nv), new_variational_work(links, step_work, springs, True),
             new_carried(links, len(tree.roots)), new_carried(links, len(tree.roots)), np.zeros(COUNTS, np.int64),
@@ -289,7 +309,7 @@ class AdaptiveStepper(Stepper):
         driven = np.unique(np.concatenate(pushed))
         pulled = wrench_links(self._wrenches, forces.wrenches)
         e.q[:], e.qd[:], e.tau[:] = self.q, qd, forces.tau
-        implicit = self._code == IMPLICIT or self._code >= VARIATIONAL
+        implicit = self._code == IMPLICIT or self._code >= VARIATIONAL or self._options.horizon_used > 0.0
         whole = self._fresh or (implicit and dt != self._dt)
         if self._fresh or dt != self._dt:
             self._set_period(dt)
@@ -305,6 +325,8 @@ class AdaptiveStepper(Stepper):
         self._mark_stale(np.concatenate([moved, driven]), active)
         if self._functions and (len(moved) or self._fresh):
             self._fill_weights(None)
+        if len(moved):  # missed motions were measured with another shape of the rigid parts
+            e.regions.held[:] = 0
         if whole:
             self._stale[len(tree.body_link) :] = 1 - e.regions.active_region[len(tree.body_link) :]
         if self._fresh:
@@ -325,7 +347,11 @@ class AdaptiveStepper(Stepper):
         o, limits = self._options, self._engine.limits
         period = o.update_every * dt
         limits.camera[PERIOD] = period
-        if o.velocity_tolerance is None and o.view is None and o.tolerance is not None:
+        limits.horizon[rg.AHEAD] = 0.5 * o.horizon_used
+        if limits.tolerance[0] < 0.0:
+            limits.horizon[rg.AHEAD] = min(0.5 * o.horizon_used, max(self._periods_ahead * period, dt))
+        limits.horizon[rg.DOUBLING] = max(round(0.5 * o.horizon_used / period), 1) if period > 0.0 else 1
+        if o.velocity_tolerance is None and o.view is None and o.tolerance is not None and not o.horizon_used:
             limits.tolerance[1] = o.tolerance * period * period
 
     def qd_of(self, which: np.ndarray) -> np.ndarray:
@@ -384,22 +410,34 @@ class AdaptiveStepper(Stepper):
             options.force_bodies
         ) != tuple(old.force_bodies):
             raise StateError("tree, force_bodies, metric and integrator cannot be changed while running")
-        limits = limits_of(self._model, self.assembly, options, self._joints)
+        engine = self._engine
+        limits = limits_of(self._model, self.assembly, options, self._joints, engine.limits[-3:])
         weights = (options.weights, options.velocity_weights) != (old.weights, old.velocity_weights)
         if weights:
             for what in ("weights", "velocity_weights"):
                 weight_rows(self._model, getattr(options, what) or 1.0, what, self.q)
         self._options = options
-        for array, new in zip(self._engine.limits, limits, strict=True):
-            array[:] = new
+        weights = weights or options.by_mass != old.by_mass
+        ahead = float(engine.limits.horizon[rg.AHEAD])
+        for array, new in zip(engine.limits, limits, strict=True):
+            if array is not new:
+                array[:] = new
         self._set_period(self._dt)
+        weights = weights or ahead != engine.limits.horizon[rg.AHEAD]  # drives are implicit over it
+        if options.horizon_used != old.horizon_used or weights:
+            engine.regions.held[:] = 0
+            engine.regions.credit[:] = 0.0
         if weights:
             self._fill_weights(None)
             nb = len(self.assembly.body_link)
             self._stale[nb:] = 1 - self._engine.regions.active_region[nb:]
             if not self._fresh:
                 self._prepare(leaves=False)
-        self._engine.regions.counts[rg.UNTIL], self._engine.regions.counts[rg.CHECK] = 0, 1
+        counts = engine.regions.counts
+        counts[rg.CHECK] = 1
+        # a camera that moves has its effect at the next update: at every frame an update would cost more than the steps
+        if options.view is None or old.view is None or replace(options, view=old.view) != old:
+            counts[rg.UNTIL] = 0
 
     def _fill_weights(self, only: Any) -> None:
         """Fill the weights of all joints, or of the joints named in `only`."""
@@ -429,10 +467,14 @@ class AdaptiveStepper(Stepper):
         e, g = self._engine, self._engine.regions
         touched = np.zeros(len(g.edited), np.uint8)
         touched[g.edited[: g.counts[rg.EDITED]]] = 1
+        held, tried = np.flatnonzero(g.held), np.flatnonzero(g.trust.any(axis=1))
+        since = np.where(g.trust[tried, :2] > 0.0, g.counts[rg.STAMP] - g.tried[tried], 0)
         return {
             "active": g.active_region.copy(), "until": g.counts[[rg.UNTIL]].copy(),
             "check": g.counts[[rg.CHECK]].copy(), "touched": touched,
-            "fresh": np.array([self._fresh], np.uint8),
+            "since": g.counts[[rg.SINCE]].copy(), "list_held": held, "list_missed": g.missed[held, : rg.MISSED_FX],
+            "credit": g.credit.copy(), "list_tried": tried, "list_trust": g.trust[tried],
+            "list_tried_since": since, "fresh": np.array([self._fresh], np.uint8),
             "dt": np.array([self._dt]), "q": e.q.copy(), "qd": e.qd.copy(), "tau": e.tau.copy(),
             "weight": e.co.own[:, WEIGHT:].copy(), "velocity_weight": g.velocity_weight.copy(),
             **drive_arrays(self._drives),
@@ -469,6 +511,7 @@ class AdaptiveStepper(Stepper):
         e, g = self._engine, self._engine.regions
         self._check_arrays(arrays)
         self._dt = float(arrays["dt"][0])
+        self._set_period(self._dt)
         e.q[:], e.qd[:], e.tau[:] = arrays["q"], arrays["qd"], arrays["tau"]
         e.co.own[:, WEIGHT:], g.velocity_weight[:] = arrays["weight"], arrays["velocity_weight"]
         self._drives = drives_from(arrays)
@@ -476,7 +519,14 @@ class AdaptiveStepper(Stepper):
         self._body = with_wrenches(self._body, len(self._wrenches.link))
         self._trial = with_wrenches(self._trial, len(self._wrenches.link))
         g.counts[rg.EPOCH] += 1
-        g.counts[rg.CHECK] = arrays["check"][0]
+        g.counts[rg.CHECK], g.counts[rg.SINCE] = arrays["check"][0], arrays["since"][0]
+        g.held[:] = 0
+        g.held[arrays["list_held"]] = 1
+        g.missed[arrays["list_held"], : rg.MISSED_FX] = arrays["list_missed"]
+        g.credit[:] = arrays["credit"]
+        tried = arrays["list_tried"]
+        g.trust[:] = 0.0
+        g.trust[tried], g.tried[tried] = arrays["list_trust"], g.counts[rg.STAMP] - arrays["list_tried_since"]
         self._start_region(arrays["active"].astype(bool))
         touched = np.flatnonzero(arrays["touched"])
         g.edited[: len(touched)] = touched
@@ -498,6 +548,10 @@ class AdaptiveStepper(Stepper):
         fits = (
             (inside >= nb).all() and active[up[up >= 0]].all() and 0.0 <= float(arrays["dt"][0]) <= 1.0
             and ((wrenches >= 0) & (wrenches < n)).all() and arrays["wrenches.data"].shape == (len(wrenches), 9)
+            and all(((arrays[key] >= nb) & (arrays[key] < 2 * nb)).all() for key in ("list_held", "list_tried"))
+            and arrays["list_missed"].shape == (len(arrays["list_held"]), rg.MISSED_FX)
+            and arrays["list_trust"].shape == (len(arrays["list_tried"]), rg.TRUST)
+            and arrays["list_tried_since"].shape == (len(arrays["list_tried"]), 2)
             and np.array_equal(arrays["drives.place"], self._drives.indices)
             and (self._code < VARIATIONAL or _fits(arrays, self._engine.carried))
             and np.array_equal(arrays["drives.ball_place"], self._drives.ball_indices)
@@ -522,6 +576,7 @@ class AdaptiveStepper(Stepper):
             "error_estimate": float(x[rg.ERROR]),
             "acceleration_metric": float(x[rg.TOTAL]),
             "velocity_error": float(x[rg.VELOCITY_ERROR]),
+            "changes_per_second": float(x[rg.CHANGE_RATE]),
             "energy_removed": float(x[rg.REMOVED]),
             "energy_removed_total": float(x[rg.REMOVED_ALL]),
             "depth": int(self.assembly.depth.max(initial=0)),

@@ -41,7 +41,8 @@ def whole(value: Any, what: str, low: int) -> None:
 class View:
     """A camera: metrics are measured in pixels of its picture.
 
-    Joints whose motion within an update period is below `tolerance` pixels need not be simulated.
+    What rigid joints have missed since they became rigid, and will have missed a horizon from now, stays below
+    `tolerance` pixels.
 
     Args:
         position: (3,) of the camera [m].
@@ -82,6 +83,10 @@ METRICS = ("joints", "mass")
 TREES = ("balanced", "forces")
 INTEGRATORS = ("semi_implicit", "euler", "implicit", "rk4", "variational", "projected")
 
+# Seconds over which missed motion is judged: longer than an update period, so that joints do not change at every
+# update, and about the time in which figures of human size fall or swing.
+HORIZON = 0.5
+
 Weight = float | np.ndarray | Sequence[Sequence[float]] | Callable[[Any], Any]
 
 
@@ -94,17 +99,23 @@ class Adaptive(Method):
     Args:
         budget: how many joints are simulated at a time, over all trees of the model or one number per tree;
             free joints to the world are always simulated and not counted. None = no limit but the tolerance.
-        tolerance: the choice ends when the sum of squared accelerations left out (in the metric) is below this.
-        velocity_tolerance: the same for the squared velocities that are stopped; None takes tolerance * period^2, with
-            the period between two choices.
+        tolerance: the choice ends when the sum of squared accelerations left out (in the metric) is below this. With a
+            horizon H it also bounds what rigid joints miss over time: the displacement they would have made since
+            they became rigid stays below sqrt(tolerance) H^2 / 2.
+        velocity_tolerance: the same for the squared velocities that are stopped; None takes tolerance * H^2 / 64, and
+            without a horizon tolerance * period^2, with the period between two choices.
         update_every: steps between two choices; the paper takes 20.
         update_budget: how many joints each choice looks at for their acceleration; None = the budget.
-        metric: "joints" weighs the accelerations of joints with `weights`; "mass" takes the distance, in the norm of
-            the inertias, of the bodies' accelerations from those of a rigid body: nothing to tune, no mix of units.
+        metric: "mass" takes the distance, in the norm of the inertias, of the bodies' accelerations from those of a
+            rigid body: nothing to tune, no mix of units; "joints", the paper's, weighs the accelerations of joints with
+            `weights`.
+        horizon: how far ahead the motion that rigid joints miss is judged, with all they have missed since they became
+            rigid [s]; 0 judges accelerations and velocities of this instant alone, as the paper. None is 0.5 s, but 0
+            for metric="joints" without a view.
         weights: of the joints' accelerations: a number for all, or {joint: number, matrix or function of its q}.
         velocity_weights: likewise of the velocities; None = `weights`.
-        view: a camera; metrics are then in squared pixels, and without a tolerance the view's decides. What lies
-            outside the picture does not count.
+        view: a camera; motions of joints are then measured in squared pixels, whatever the metric, and without a
+            tolerance the view's decides. What lies outside the picture does not count.
         error_bounded: no joint is stopped while it moves, so that the acceleration left out at each choice is at most
             `tolerance`, exactly; the number of joints may grow to all.
         tree: "balanced"; "forces" puts `force_bodies` and ends of springs near the root of the assembly tree, where
@@ -125,7 +136,8 @@ class Adaptive(Method):
     velocity_tolerance: float | None = None
     update_every: int = 20
     update_budget: int | None = None
-    metric: str = "joints"
+    metric: str = "mass"
+    horizon: float | None = None
     weights: float | Mapping[str, Weight] = 1.0
     velocity_weights: float | Mapping[str, Weight] | None = None
     view: View | None = None
@@ -144,7 +156,7 @@ class Adaptive(Method):
             object.__setattr__(self, "budget", tuple(int(value) for value in budgets))
         elif self.budget is not None:
             whole(self.budget, "budget", 0)
-        for what in ("tolerance", "velocity_tolerance"):
+        for what in ("tolerance", "velocity_tolerance", "horizon"):
             if getattr(self, what) is not None:
                 number(getattr(self, what), what)
         whole(self.update_every, "update_every", 1)
@@ -157,10 +169,20 @@ class Adaptive(Method):
             raise UnknownName("tree", str(self.tree), 'method "adaptive"', (*TREES, "a function"))
         if self.view is not None and not isinstance(self.view, View):
             raise StateError(f"view must be a lj.View, got {self.view!r}")
-        if self.view is not None and self.metric != "joints":
-            raise StateError('a view judges the motion of joints: it needs metric="joints"')
         if self.error_bounded and self.tolerance is None:
             raise StateError("error_bounded=True needs a tolerance: the error to stay below")
+
+    @property
+    def by_mass(self) -> bool:
+        """Whether bodies are measured by their masses: a view measures joints."""
+        return self.metric == "mass" and self.view is None
+
+    @property
+    def horizon_used(self) -> float:
+        """How far ahead motion is judged [s]."""
+        if self.horizon is not None:
+            return float(self.horizon)
+        return HORIZON if self.by_mass or self.view is not None else 0.0
 
     def stepper(self, model: Model, ignored: frozenset[str] = frozenset()) -> AdaptiveStepper:
         """Return a stepper for `model`, without its features in `ignored`."""

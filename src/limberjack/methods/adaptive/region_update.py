@@ -5,6 +5,7 @@
                     (`known_forces.py`)
     coefficients    accelerations of the fully articulated body, and the acceleration metric of the nodes of the rigid
                     front (`free_accelerations.py`)
+    missed          what the nodes of the rigid front have missed since they became rigid (`missed.py`)
     acceleration    the acceleration update region: from the roots down, largest metric first, until the budget or the
     update region   tolerance is reached (`choose.py`)
     transient body  accelerations of the hybrid body with the old and the chosen joints active
@@ -27,12 +28,15 @@ from limberjack.methods.adaptive.hybrid_body import condense, gather, scatter
 from limberjack.methods.adaptive.known_forces import collect_forces, merge_force_paths
 from limberjack.methods.adaptive.layout import (
     CACHED,
+    CHANGE_RATE,
     CHANGED,
     CHECK,
     COUNT,
     EDITED,
     ENTERED,
     EPOCH,
+    EXPECTED,
+    HORIZON,
     JOINTS,
     LAST_TRANSIENT,
     LEFT,
@@ -40,12 +44,14 @@ from limberjack.methods.adaptive.layout import (
     POPPED,
     REMOVED,
     REMOVED_ALL,
+    SINCE,
     SLOTS,
     STAMP,
     TURNOVER,
     VELOCITY_ERROR,
     VISITED,
 )
+from limberjack.methods.adaptive.missed import accumulate_missed, pass_on_missed
 from limberjack.methods.adaptive.poses import lay_sweep, sort_nodes
 from limberjack.methods.adaptive.rigidify import rigidify
 from limberjack.model.arrays import BALL_DRIVE, DOF, LINK, SCALAR_DRIVE
@@ -56,6 +62,9 @@ from limberjack.reduced.step import dynamics
 from limberjack.spatial.lanes import prefetch
 
 __all__ = ["refresh_stale_nodes", "update"]
+
+# The rate of changes is a mean over about this time [s].
+RATE_TIME = 1.0
 
 
 @outlined
@@ -114,6 +123,8 @@ def _activate_edited(table, g):
         node = table[g.edited[j], UP]
         while node >= 0 and not g.active_region[node]:
             g.active_region[node] = 1
+            g.held[node] = 0
+            g.credit[node] = g.trust[node, EXPECTED] = 0.0
             g.active_nodes[count] = node
             count += 1
             node = table[node, UP]
@@ -185,13 +196,17 @@ def update(
     Args:
         limits: when the choices end.
         h: time step; velocities are measured after it.
-        reach: h where drives are implicit, else 0.
+        reach: time over which drives are implicit: h or more, 0 = they are explicit.
         applied, wrenches: forces on dofs and links.
         link_map, transient_map: where links are in `body` and in `transient_body`.
         transient_body, transient_springs: the transient hybrid body, and the scratch of its springs.
         shown_q, shown_qd: copies of q and qd for the user, updated for joints that leave the region.
     """
-    table, c, mass = co.table, co.numbers, limits.mass[0] > 0
+    table, c, mass, horizon = co.table, co.numbers, limits.mass[0] > 0, limits.horizon[HORIZON]
+    elapsed = h * g.counts[SINCE]
+    g.counts[SINCE] = 0
+    fading = max(1.0 - elapsed / RATE_TIME, 0.0)
+    g.numbers[CHANGE_RATE] *= fading
     scatter(links, body, q, qd)
     scatter(links, body, shown_q, shown_qd)
     g.counts[STAMP] += 1
@@ -227,6 +242,8 @@ def update(
             co, mass, collect_forces(links, springs, table, c, link_map, body, wrenches, work, spring_work, g), g
         )
     free_accelerations(links, co, mass, link_map, roots, q, still, jwork, work.rows, g)
+    if horizon > 0.0:
+        accumulate_missed(table, c, roots, limits, mass, elapsed, qd, g)
     old = g.counts[COUNT]
     for j in range(old):
         g.transient_nodes[j] = g.active_nodes[j]
@@ -280,6 +297,7 @@ def update(
     g.counts[ENTERED], g.counts[LEFT] = entered, left
     g.counts[TURNOVER] += entered + left
     g.counts[CHANGED] += entered + left > 0
+    g.numbers[CHANGE_RATE] += (entered + left) / RATE_TIME
     if left > 0:
         removed = rigidify(
             links, link_map.node, transient_body, g.transient_region, g.span, work, g.velocities, g.momenta, buffers, qd
@@ -291,6 +309,8 @@ def update(
         for j in range(count):
             g.transient_region[g.transient_nodes[j]] = 0
         return
+    if horizon > 0.0:
+        pass_on_missed(table, c, count, g)
     at = 0
     for j in range(count):
         node = g.transient_nodes[j]

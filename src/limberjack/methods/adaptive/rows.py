@@ -64,6 +64,9 @@ def _ranges(start: np.ndarray, own: np.ndarray, total: int) -> tuple[np.ndarray,
 class ConstrainedAdaptiveStepper(AdaptiveStepper):
     """The running side of `Adaptive` for models with rows beside their tree."""
 
+    # Rows enter the accelerations by their last forces: as predictions these hold for a step and not for longer.
+    _periods_ahead = 0
+
     def __init__(self, model: Model, options: Adaptive, constraint_set: ConstraintSet) -> None:
         super().__init__(model, options)
         self.constraint_set = constraint_set
@@ -103,6 +106,7 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
             taken += done
             self._time = time + taken * dt
             counts[rg.UNTIL] -= done
+            counts[rg.SINCE] += done
             if status:
                 self._advance(0, dt, SCATTER)
                 return taken, status

@@ -117,6 +117,9 @@ def adaptive_steps(
     g, taken = e.regions, 0
     carrying = code >= VARIATIONAL
     reach = h if code == IMPLICIT or carrying else 0.0
+    if e.limits.horizon[rg.HORIZON] > 0.0:
+        # accelerations that are taken for motions ahead: springs and dampers end them on the way
+        reach = max(reach, 2.0 * e.limits.horizon[rg.AHEAD])
     if todo & LEAVES:
         bad = set_leaves(links, e.tree, e.co.numbers)
         if bad > 0:
@@ -160,6 +163,7 @@ def adaptive_steps(
             done, status = _carried_steps(body, code, m, h, stiff, e)
             taken += done
             g.counts[rg.UNTIL] -= done
+            g.counts[rg.SINCE] += done
             if status != 0:
                 scatter(links, body, e.q, e.qd)
                 scatter(links, body, q, qd)
@@ -181,6 +185,7 @@ def adaptive_steps(
             )  # fmt: skip
         taken += done
         g.counts[rg.UNTIL] -= done
+        g.counts[rg.SINCE] += done
         if status != 0:
             scatter(links, body, e.q, e.qd)
             scatter(links, body, q, qd)

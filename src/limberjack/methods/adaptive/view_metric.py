@@ -2,7 +2,9 @@
 
 A joint acceleration a moves points by up to a T^2 / 2 times its lever within the period T between two choices, which is
 lever focal / distance pixels per metre on the picture. For a node the largest lever of its joints and the nearest point
-of a ball around all they move are taken, so that the sum over the nodes left out bounds the error on the picture.
+of a ball around all they move are taken, so that the sum over the nodes left out bounds the error on the picture. No
+motion within the ball is longer than its diameter. With a horizon T is the horizon, and a includes what was missed
+(`missed.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import math
 
 import numpy as np
 
-from limberjack._jit import inner
+from limberjack._jit import inner, kernel
 from limberjack.methods.adaptive.options import View
 from limberjack.methods.adaptive.poses import cluster_pose, put_pose_row
 from limberjack.model.joints import GENERAL, PUSH, SLIDE
@@ -43,32 +45,56 @@ def view_numbers(view: View | None) -> np.ndarray:
     return out
 
 
-def levers(model: Model, tree: Assembly) -> tuple[np.ndarray, np.ndarray]:
-    """Return per node the largest lever of its joints, and the radius about its top of all they move."""
+def levers(model: Model, tree: Assembly) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return per node its largest lever, the radius about its top of all it moves, and its farthest displacement.
+
+    The last is twice the radius times the root of its mass.
+    """
     links = model.arrays.links
-    n, nb = len(links.parent), len(tree.body_link)
     com = np.linalg.norm(links.inertia[:, 6:9], axis=1) / np.maximum(links.inertia[:, 9], 1e-300)
     arm = np.linalg.norm(links.placement[:, 9:], axis=1)
+    pushes = links.kind == SLIDE
+    for i in np.flatnonzero(links.kind == GENERAL):
+        pushes[i] = (links.factor_kind[links.factor_start[i] : links.factor_start[i + 1]] == PUSH).any()
     reach = 2.0 * com  # a body ends about as far beyond its com
+    lever, mass = np.zeros(len(tree.parent)), np.zeros(len(tree.parent))
+    mass[: len(tree.body_link)] = links.inertia[tree.body_link, 9] * tree.share
+    own = np.zeros(len(links.parent))
+    _add_up(
+        links.parent, arm, pushes, links.kind == SLIDE, tree.joint, tree.first, tree.second, own, reach, lever, mass
+    )
+    extent = reach[tree.body_link[tree.top]]
+    return lever, extent, 2.0 * extent * np.sqrt(mass)
+
+
+@kernel
+def _add_up(
+    # in
+    parent, arm, pushes, slides, joint, first, second,
+    # out
+    own, reach, lever, mass,
+):  # fmt: skip
+    """Fill the reach of links and, per node, the largest lever and the mass; those of leaves are there."""
+    n, nb = len(parent), len(lever) // 2
     for i in range(n - 1, -1, -1):
-        p = links.parent[i]
+        p = parent[i]
         if p >= 0:
             reach[p] = max(reach[p], arm[i] + reach[i])
-    own = reach.copy()
-    own[links.kind == SLIDE] = 1.0
-    for i in np.flatnonzero(links.kind == GENERAL):
-        if (links.factor_kind[links.factor_start[i] : links.factor_start[i + 1]] == PUSH).any():
-            own[i] = max(own[i], 1.0)
-    lever = np.zeros(2 * nb)
+    for i in range(n):
+        own[i] = 1.0 if slides[i] else (max(reach[i], 1.0) if pushes[i] else reach[i])
     for node in range(nb, 2 * nb):
-        i, first = tree.joint[node], tree.first[node]
-        lever[node] = max(own[i] if i < n else 0.0, lever[first] if first >= 0 else 0.0, lever[tree.second[node]])
-    return lever, reach[tree.body_link[tree.top]]
+        i = joint[node]
+        lever[node] = own[i] if i < n else 0.0
+        for side in range(2):
+            k = first[node] if side == 0 else second[node]
+            if k >= 0:
+                lever[node] = max(lever[node], lever[k])
+                mass[node] += mass[k]
 
 
 @inner
-def squared_pixels(limits, node, factor, x, y, z):
-    """Return the squared pixels per unit of the metric of a node with its handle 0 at (x, y, z)."""
+def squared_pixels(limits, node, factor, metric, x, y, z):
+    """Return the squared pixels of a node, handle 0 at (x, y, z): `factor` makes displacements of its metric."""
     v = limits.camera
     dx, dy, dz = x - v[CAMERA], y - v[CAMERA + 1], z - v[CAMERA + 2]
     square = dx * dx + dy * dy + dz * dz
@@ -78,8 +104,8 @@ def squared_pixels(limits, node, factor, x, y, z):
     across = math.sqrt(max(square - along * along, 0.0))
     if across * v[COSINE] - along * v[SINE] > radius:
         return 0.0  # wholly outside the picture
-    pixels = factor * limits.lever[node] * v[FOCAL] / max(distance - radius, _NEAR)
-    return pixels * pixels
+    pixels = v[FOCAL] / max(distance - radius, _NEAR)
+    return pixels * pixels * min((factor * limits.lever[node]) ** 2 * metric, 4.0 * radius * radius)
 
 
 @inner

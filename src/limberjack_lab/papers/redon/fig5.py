@@ -52,7 +52,7 @@ def study(states: int, seconds: float, links: int, budgets: tuple[int, ...], wat
         kept = {links: whole.q}
         for budget in budgets:
             watch(f"state {seed + 1} of {states}, {budget} joints", 1)
-            motion = _motion(scene.model, lj.Adaptive(budget=budget), scene.dt, seconds)
+            motion = _motion(scene.model, lj.Adaptive(budget=budget, metric="joints"), scene.dt, seconds)
             errors[budget].append(np.linalg.norm(motion.positions - whole.positions, axis=2).mean(axis=1))
             kept[budget] = motion.q
         motions = motions or kept
@@ -67,7 +67,7 @@ def fill(table: Table, quick: bool, watch: Watch) -> Study:
     found = study(states, seconds, links, tuple(b for b in BUDGETS if b < links), watch)
     watch("measuring")
     methods: dict[Any, Any] = {"DCA": lj.DivideAndConquer(), "full": lj.Full()}
-    methods |= {budget: lj.Adaptive(budget=budget) for budget in found.errors}
+    methods |= {budget: lj.Adaptive(budget=budget, metric="joints") for budget in found.errors}
     sims = {key: pushed(links, method, 0) for key, method in methods.items()}
     times = {key: 1e-3 * us for key, us in step_times(sims, 0.5 if quick else 15.0).items()}
     part = table.part(
