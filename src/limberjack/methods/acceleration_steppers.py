@@ -177,6 +177,7 @@ class FullStepper(ImpulseStepper):
     def move_grip(self, grip: Grip) -> None:
         """Take the target of a grip, which has changed."""
         self._gripping().move_grip(grip)
+        self.invalidate()
 
     def grip_force(self, grip: Grip) -> np.ndarray:
         """Return the force (3,) of a grip in the last step, world axes [N]."""
@@ -339,6 +340,7 @@ class ConstrainedStepper(ImpulseStepper):
     def move_grip(self, grip: Grip) -> None:
         """Take the target of a grip, which has changed."""
         self.constraint_set.move_grip(grip)
+        self.invalidate()
 
     def grip_force(self, grip: Grip) -> np.ndarray:
         """Return the force (3,) of a grip in the last step, world axes [N]."""

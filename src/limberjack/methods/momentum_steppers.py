@@ -366,6 +366,7 @@ class VariationalRowStepper(CarriedStepper):
     def move_grip(self, grip: Grip) -> None:
         """Take the target of a grip, which has changed."""
         self.constraint_set.move_grip(grip)
+        self.invalidate()
 
     def grip_force(self, grip: Grip) -> np.ndarray:
         """Return the force (3,) of a grip in the last step, world axes [N]."""

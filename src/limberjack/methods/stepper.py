@@ -93,6 +93,14 @@ class Stepper(ABC):
     def invalidate(self) -> None:  # noqa: B027 - most methods cache nothing
         """Discard what depends on q, qd and forces: one of them was set from outside."""
 
+    def joint_forces_changed(self, first: int, last: int) -> None:
+        """Take note that `tau` or `drives` of the dofs from `first` to `last` - 1 may have been set, nothing else."""
+        self.invalidate()
+
+    def wrenches_changed(self) -> None:
+        """Take note that the wrenches may have been set, nothing else."""
+        self.invalidate()
+
     def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
         """Return (error, joint, message) of a failure, None for the message every method has.
 

@@ -133,6 +133,7 @@ class ConstraintSet:
     def build(self) -> None:
         """Make table, state and blocks anew, after a grip or a force on a loop joint has come or gone."""
         before = getattr(self, "own", None)
+        self._grip_pairs: dict[int, int] = {}
         turns = {} if before is None else dict(zip(self._angles(), self.turns(), strict=True))
         poses = {} if before is None else self._compound_poses()
         self._row_indices: dict[int, tuple[int, int]] = {}
@@ -222,11 +223,18 @@ class ConstraintSet:
 
     def move_grip(self, grip: Grip) -> None:
         """Take the position and rotation a grip now aims at."""
-        index = self.model.joint_count + len(self.model.springs) + self.grips.index(grip)
-        row = int(np.flatnonzero(self.table.joint == index)[0])
-        frame = self.table.pair_frame[self.table.row_pair[row, 0]]
-        frame[:9] = (np.eye(3) if grip.rotation is None else grip.rotation).ravel()
+        frame = self.table.pair_frame[self.grip_pair(grip)]
+        if grip.rotation is not None:
+            frame[:9] = grip.rotation.ravel()
         frame[9:12] = grip.target
+
+    def grip_pair(self, grip: Grip) -> int:
+        """Return the pair of frames of a grip, the first in the world."""
+        k = self.grips.index(grip)
+        if k not in self._grip_pairs:
+            row = int(np.flatnonzero(self.table.joint == self.model.joint_count + len(self.model.springs) + k)[0])
+            self._grip_pairs[k] = int(self.table.row_pair[row, 0])
+        return self._grip_pairs[k]
 
     def grip_force(self, grip: Grip) -> np.ndarray:
         """Return the force (3,) a grip pulled with in the last step, world axes."""

@@ -8,6 +8,7 @@ Each function is the body of the method of `Simulation` of the same name, which 
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from limberjack.reduced.forces import Wrenches
 from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
 
 if TYPE_CHECKING:
+    from limberjack.model.model import Model
     from limberjack.simulation.simulation import Simulation
 
 __all__ = ["apply_impulse", "apply_wrench", "drive", "move"]
@@ -28,18 +30,28 @@ __all__ = ["apply_impulse", "apply_wrench", "drive", "move"]
 
 def apply_wrench(sim: Simulation, body: str, force: Any, torque: Any, point: Any) -> None:
     """Add a lasting force and torque to a body; those at the same point add up."""
-    b = sim.model.body_index(body)
-    force, torque = array_of(force, (3,), "force", sim.model), array_of(torque, (3,), "torque", sim.model)
-    local, link = _link_point(sim, b, point), int(sim.model.arrays.body_link[b])
-    if link >= 0:
-        w = sim.forces.wrenches
-        same = np.flatnonzero((w.link == link) & (w.data[:, :3] == local).all(axis=1))
-        if same.size:
-            w.data[same[0], 3:] += np.concatenate([force, torque])
-        else:
-            row = np.concatenate([local, force, torque])
-            sim.forces.wrenches = Wrenches(np.append(w.link, link), np.vstack([w.data, row]))
-    sim.touch()
+    model = sim.model
+    b = model.body_index(body)
+    fx, fy, fz = _three(force, "force", model)
+    tx, ty, tz = _three(torque, "torque", model)
+    x, y, z = _com(sim, b) if point is None else _link_point(sim, b, point).tolist()
+    link = int(model.arrays.body_link[b])
+    if link < 0:
+        return
+    w = sim.forces.wrenches
+    row, k = (x, y, z, fx, fy, fz, tx, ty, tz), len(w.link)
+    for j in np.flatnonzero(w.link == link) if k else ():
+        if w.data[j, 0] == x and w.data[j, 1] == y and w.data[j, 2] == z:
+            w.data[j, 3:] += row[3:]
+            break
+    else:
+        # written out: np.append and np.vstack cost several times a step of method adaptive
+        links, data = np.empty(k + 1, np.int64), np.empty((k + 1, 9))
+        if k:
+            links[:k], data[:k] = w.link, w.data
+        links[k], data[k] = link, row
+        sim.forces.wrenches = Wrenches(links, data)
+    sim._stepper.wrenches_changed()
 
 
 def apply_impulse(sim: Simulation, body: str, impulse: Any, angular: Any, point: Any) -> None:
@@ -50,6 +62,7 @@ def apply_impulse(sim: Simulation, body: str, impulse: Any, angular: Any, point:
     angular = array_of(angular, (3,), "angular", sim.model)
     link, local = int(sim.model.arrays.body_link[b]), _link_point(sim, b, point)
     if link >= 0:
+        sim._stepper.advance(0, sim.dt, sim.forces, sim.time)  # what was set before is taken first
         sim._stepper.apply_impulse(link, local, impulse, angular)
         sim._measures.poses = None
 
@@ -84,6 +97,33 @@ def drive(sim: Simulation, joint: str, rate: float | None) -> None:
         raise StateError(f'joint "{joint}" is a {spec.kind}: only one coordinate can be driven at a rate')
     sim._stepper.drive(spec.name, max(axis, 0), rate, sim.time)
     sim.touch()
+
+
+def _three(value: Any, what: str, model: Model) -> tuple[float, float, float]:
+    """Return three finite numbers, or raise naming what is wrong with them."""
+    kind: object = type(value)  # pyright: ignore[reportUnknownVariableType]
+    if kind is np.ndarray and value.dtype == np.float64 and value.shape == (3,):
+        value = value.tolist()
+    elif kind is not tuple and kind is not list:
+        value = array_of(value, (3,), what, model).tolist()
+    if len(value) == 3:
+        x, y, z = value
+        # `array_of` says what is wrong with anything else; its NumPy calls cost more than a step of method adaptive
+        if (
+            isinstance(x, (float, int)) and isinstance(y, (float, int)) and isinstance(z, (float, int))
+            and math.isfinite(x) and math.isfinite(y) and math.isfinite(z)
+        ):  # fmt: skip
+            return x, y, z
+    x, y, z = array_of(value, (3,), what, model).tolist()
+    return x, y, z
+
+
+def _com(sim: Simulation, b: int) -> tuple[float, float, float]:
+    """Return the com of a body in the frame of its link."""
+    known = sim._measures.coms
+    if b not in known:
+        known[b] = tuple(_link_point(sim, b, None).tolist())
+    return known[b]
 
 
 def _link_point(sim: Simulation, b: int, point: Any) -> np.ndarray:

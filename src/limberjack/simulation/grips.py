@@ -95,9 +95,9 @@ class GripHandle:
             grip.rotation = matrix_from_quaternion(np.array(frame_rotation(rotation, "rotation"))) @ offset.T
         if rotation is not None and not turned:
             self._sim._stepper.reset_grips()
+            self._sim.touch()
         else:
             self._sim._stepper.move_grip(grip)
-        self._sim.touch()
 
     def release(self) -> None:
         """Remove the grip; releasing twice does nothing."""

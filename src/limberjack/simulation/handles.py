@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -151,7 +152,13 @@ class JointHandle:
             forces[:] = array_of(np.atleast_1d(value), forces.shape, what, self._sim.model)
             self._sim.touch()
         else:
-            self._set("tau", self.info.v, value)
+            if self.info.nv == 1 and isinstance(value, float) and math.isfinite(value):
+                self._sim.forces.tau[self.info.v_start] = value  # at little cost, since it may be set at every step
+            else:
+                self._sim.forces.tau[self.info.v] = array_of(
+                    np.atleast_1d(value), (self.info.nv,), f'tau of joint "{self.name}"', self._sim.model
+                )
+            self._sim._stepper.joint_forces_changed(self.info.v_start, self.info.v_start + self.info.nv)
 
     @property
     def active(self) -> bool:
@@ -168,6 +175,11 @@ class JointHandle:
     def target(self, value: Any) -> None:
         motors = self._motors()
         size = sum(last - first for _, _, first, last in motors)
+        if size == 1 and isinstance(value, float) and math.isfinite(value):
+            table, row, first, _ = motors[0]
+            table[row, first] = value
+            self._sim._stepper.joint_forces_changed(self.info.v_start, self.info.v_start + self.info.nv)
+            return
         new = array_of(np.atleast_1d(value), (size,), f'target of joint "{self.name}"', self._sim.model)
         used = 0
         for table, row, first, last in motors:
@@ -180,19 +192,25 @@ class JointHandle:
                     raise StateError(f"{what} must be a unit quaternion, its length is {length:.6g}")
                 part = part / length
             table[row, first:last] = part
-        self._sim.touch()
+        self._sim._stepper.joint_forces_changed(self.info.v_start, self.info.v_start + self.info.nv)
 
     def _motors(self) -> list[tuple[np.ndarray, int, int, int]]:
         """Return (table, row, first column, last column + 1) of the target of each of the joint's motors."""
-        drives = self._sim.forces.drives
-        found: list[tuple[int, tuple[np.ndarray, int, int, int]]] = []
-        for indices, table, gains, first, last in (
-            (drives.indices, drives.scalar, 7, 9, 10),
-            (drives.ball_indices, drives.ball, 11, 13, 17),
+        drives, known = self._sim.forces.drives, self._sim._measures.motors
+        if self.name not in known:
+            known[self.name] = self._find_motors(drives)
+        return [(getattr(drives, table), row, first, last) for table, row, first, last in known[self.name]]
+
+    def _find_motors(self, drives: Any) -> list[tuple[str, int, int, int]]:
+        """Return what `_motors` does, with names of tables: a snapshot brings other ones."""
+        found: list[tuple[int, tuple[str, int, int, int]]] = []
+        for indices, name, gains, first, last in (
+            (drives.indices, "scalar", 7, 9, 10),
+            (drives.ball_indices, "ball", 11, 13, 17),
         ):
             own = (indices[:, 1] >= self.info.v_start) & (indices[:, 1] < self.info.v_start + self.info.nv)
-            for row in np.flatnonzero(own & table[:, gains : gains + 2].any(axis=1)):
-                found.append((int(indices[row, 1]), (table, int(row), first, last)))
+            for row in np.flatnonzero(own & getattr(drives, name)[:, gains : gains + 2].any(axis=1)):
+                found.append((int(indices[row, 1]), (name, int(row), first, last)))
         if not found:
             raise ModelError(f'joint "{self.name}" has no motor; give one with motor=lj.Motor(kp=..., kd=...)')
         return [motor for _, motor in sorted(found, key=lambda entry: entry[0])]

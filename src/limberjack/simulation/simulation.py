@@ -203,7 +203,7 @@ class Simulation:
     @tau.setter
     def tau(self, value: Any) -> None:
         self.forces.tau[:] = array_of(value, (self.model.nv,), "tau", self.model)
-        self.touch()
+        self._stepper.joint_forces_changed(0, self.model.nv)
 
     @property
     def positions(self) -> np.ndarray:
@@ -273,7 +273,7 @@ class Simulation:
 
     def step(self, n: int = 1) -> None:
         """Take n steps; Ctrl-C stops between steps and keeps the state."""
-        if not isinstance(n, (int, np.integer)) or n < 0:
+        if (type(n) is not int and not isinstance(n, (int, np.integer))) or n < 0:
             raise StateError(f"n must be a whole number >= 0, got {n!r}")
         left, clock = int(n), self._clock
         if not self._compiled:
@@ -291,6 +291,8 @@ class Simulation:
             if status:
                 raise self._failure(int(status))
             left -= count
+            if n == 1:
+                break  # nothing to learn from, and loops of single steps are the most frequent
             # Aim at _CALL_SECONDS per call; after a short one grow at most twofold.
             clock.per_call = max(1, min(2 * count, int(count * _CALL_SECONDS / max(spent, 1e-9))))
 
@@ -349,7 +351,7 @@ class Simulation:
     def clear_wrenches(self) -> None:
         """Remove all wrenches."""
         self.forces.wrenches = no_wrenches()
-        self.touch()
+        self._stepper.wrenches_changed()
 
     def apply_impulse(
         self, body: str, *, impulse: Any = (0.0, 0.0, 0.0), angular: Any = (0.0, 0.0, 0.0), point: Any = None

@@ -107,20 +107,22 @@ def simulation(model, rng, dt=5e-3, *, moving=True, integrator="semi_implicit", 
 class Beside:
     """A simulation with the twin beside it: each step starts from the simulation's state and region and must agree.
 
-    The region is updated at the first step, at the first after a change from outside, and whenever `update_every` steps
-    have been taken since the last update.
+    The region is updated at the first step, at the first after q or qd was set, and whenever `update_every` steps have
+    been taken since the last update. A force that was set acts from the next step on; whether it brings the update
+    forward is the simulation's choice, which the twin follows.
 
     Attributes:
         compared: steps that were compared.
         updates: those among them that began with an update of the region.
+        early: updates that a force brought forward.
     """
 
     def __init__(self, sim, *, near=1e-9, **options):
         self.sim, self.model, self.near = sim, sim.model, near
         self.options = twin.Options(**options)
         self.acting = twin.nothing(sim.model)
-        self.edited, self.changed, self.until = set(), True, 0
-        self.compared = self.updates = 0
+        self.edited, self.changed, self.pushed, self.until = set(), True, False, 0
+        self.compared = self.updates = self.early = 0
         self._edit_moving()
 
     @property
@@ -159,7 +161,7 @@ class Beside:
                 self.edited.add(self._link(name))
         self.sim.tau = tau
         self.acting.tau = np.array(tau, float)
-        self.changed = True
+        self.pushed = True
 
     def apply_wrench(self, body, wrench):
         """Add a wrench (torque, force) at the com of a body."""
@@ -168,30 +170,34 @@ class Beside:
         self.acting.wrenches[b] += wrench
         if self.model.arrays.body_link[b] >= 0:
             self.edited.add(int(self.model.arrays.body_link[b]))
-        self.changed = True
+        self.pushed = True
 
     def set_target(self, joint, target):
         """Move the target of a motor."""
         self.sim.joint(joint).target = target
         self.acting.targets[joint] = target
         self.edited.add(self._link(joint))
-        self.changed = True
+        self.pushed = True
 
     def step(self):
         """Take a step and compare; return the twin's record of the update it began with, or None."""
         sim, tree, active = self.sim, self.sim._stepper.assembly, self.active
         q, qd, h, integrator = sim.q, sim.qd, sim.dt, sim.method.integrator
         record, tied, jacobians = None, False, Twin(self.model).jacobians(q)
-        if self.changed or self.until == 0:
+        before = sim.stats["updates"]
+        sim.step()
+        updated, due = sim.stats["updates"] > before, self.changed or self.until == 0
+        assert updated if due else self.pushed or not updated, f"step {sim.steps}: an update is due: {due}"
+        self.early += updated and not due
+        if updated:
             edited = sorted(self.edited)
             record = twin.update(
                 self.model, tree, active, q, qd, h, self.options, self.acting, edited, integrator, jacobians
             )  # fmt: skip
             active, qd, tied = record.active, record.qd, record.margin < TIE
-            self.edited, self.changed, self.until = set(), False, self.options.update_every
+            self.edited, self.changed, self.pushed, self.until = set(), False, False, self.options.update_every
         self.until -= 1
         wanted = twin.step(self.model, tree, active, q, qd, h, self.acting, integrator, jacobians)
-        sim.step()
         if tied:
             return record
         nodes = twin.Nodes(self.model, tree)

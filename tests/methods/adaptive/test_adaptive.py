@@ -272,6 +272,6 @@ def test_a_new_step_length_and_a_cleared_wrench(rng):
     beside.sim.clear_wrenches()
     beside.edited |= {int(i) for i in np.flatnonzero(beside.acting.wrenches.any(axis=1))}
     beside.acting.wrenches[:] = 0.0
-    beside.changed = True
+    beside.pushed = True
     beside.run(4)
     assert beside.compared >= 10

@@ -191,6 +191,8 @@ def acceleration_update_region(links, co, link_map, roots, limits, rows, g):
     for f in range(len(roots)):
         root = roots[f]
         g.taken[f] = g.shared[f] = 0
+        if not g.due[f]:
+            continue
         if limits.camera[0] > 0.0:
             set_root_pose(links, table, c, link_map, g.active_region, root, rows, g.top_pose)
         if not (front and g.active_region[root]):

@@ -364,12 +364,12 @@ def free_accelerations(links, co, mass, link_map, roots, q, still, jwork, rows, 
     g.counts[SLOTS] += most
     g.counts[VISITED] += 2 * count
     for f in range(len(roots)):
-        if not g.active_region[roots[f]]:
+        if g.due[f] and not g.active_region[roots[f]]:
             _resting_root(links, co, mass, link_map, roots[f], rows, g)
     if not mass:
         for j in range(count):
             prefetch_row(table, g.active_nodes, j, count)
             _sum_metric(table, co.own, g.active_nodes[j], g)
         for f in range(len(roots)):
-            if not g.active_region[roots[f]]:
+            if g.due[f] and not g.active_region[roots[f]]:
                 _sum_metric(table, co.own, roots[f], g)

@@ -5,7 +5,8 @@ leave it. So the hybrid body is a set of `Links`, `Drives`, `Springs` and `Wrenc
 qd and tau, and its steps are those of `reduced/step.py`. With all joints active it is the model itself, bit for bit.
 Steps with rows work on a copy cut to what is in use (`trimmed`).
 
-No cost here is proportional to the whole model: arrays have room for all links, of which only the first few are used.
+No cost here is proportional to the whole model: arrays have room for all links, of which only the first few are used;
+where trees are updated in turns, those from the first link of each group on, so that a change of one moves no other.
 
 Redon, Galoppo, Lin 2005, section 4; clusters with summed inertias take the place of eq. (6).
 """
@@ -41,7 +42,18 @@ from limberjack.reduced.forces import Wrenches
 from limberjack.reduced.joint_poses import composed, handle_pose, inertia_of, moved_inertia
 from limberjack.spatial.lanes import prefetch
 
-__all__ = ["HybridBody", "condense", "gather", "new_hybrid_body", "scatter", "scatter_velocities", "trimmed"]
+__all__ = [
+    "HybridBody",
+    "condense",
+    "gather",
+    "new_hybrid_body",
+    "order_bodies",
+    "place_wrench",
+    "scatter",
+    "scatter_blocks",
+    "scatter_velocities",
+    "trimmed",
+]
 
 # In regions of more joints than this, numbers are prefetched this many joints before they are used.
 _MANY, _AHEAD = 64, 4
@@ -54,8 +66,8 @@ class HybridBody(NamedTuple):
     drives: Drives
     springs: Springs
     wrenches: Wrenches
-    whole: np.ndarray  # (SPAN,) the span of everything in use
-    blocks: np.ndarray  # (n, SPAN) spans of independent trees
+    whole: np.ndarray  # (SPAN,) the span of everything in use; where trees are updated in turns, that of a group
+    blocks: np.ndarray  # (n, SPAN) spans of independent trees, all that are in use
     count: np.ndarray  # (1,) blocks in use
     link: np.ndarray  # (n,) first link of each cluster
     q: np.ndarray
@@ -83,7 +95,7 @@ def new_hybrid_body(model: Model, wrenches: int) -> HybridBody:
         ),
         Drives(*(np.zeros(array.shape, array.dtype) for array in a.drives)),
         Springs(whole(len(a.springs.link), 2), np.zeros((len(a.springs.link), 6)), a.springs.data),
-        Wrenches(whole(wrenches), np.zeros((wrenches, 9))),
+        Wrenches(np.full(wrenches, -1, np.int64), np.zeros((wrenches, 9))),
         whole(SPAN), whole(n, SPAN), whole(1), whole(n), np.zeros(nq), np.zeros(nv), np.zeros(nv),
     )  # fmt: skip
 
@@ -176,11 +188,11 @@ def _close_block(span, blocks, count):
 
 
 @inner
-def _set_roles(n, parent, role):
-    """Fill the roles, see `roles_of`."""
-    for k in range(n):
+def _set_roles(first, n, parent, role):
+    """Fill the roles of the clusters from `first` to n - 1, see `roles_of`."""
+    for k in range(first, n):
         role[k] = 0
-    for k in range(n - 1, -1, -1):
+    for k in range(n - 1, first - 1, -1):
         p = parent[k]
         if p >= 0 and p != k - 1:
             if role[p] & LOADED == 0:
@@ -232,18 +244,20 @@ def _attach_piece(links, table, c, active_region, link_map, node, b, out):
 
 
 @inner
-def _place_wrenches(links, table, c, active_region, link_map, wrenches, new):
-    """Fill the wrenches on clusters from those on links."""
-    for j in range(len(wrenches.link)):
-        k, r, x, y, z = locate(links, table, c, active_region, link_map, wrenches.link[j])
-        new.link[j] = k
-        p = wrenches.data
-        px, py, pz = p[j, 0], p[j, 1], p[j, 2]
-        new.data[j, 0] = x + (r[0] * px + r[1] * py + r[2] * pz)
-        new.data[j, 1] = y + (r[3] * px + r[4] * py + r[5] * pz)
-        new.data[j, 2] = z + (r[6] * px + r[7] * py + r[8] * pz)
-        for k in range(3, 9):
-            new.data[j, k] = p[j, k]
+def place_wrench(links, table, c, active_region, link_map, wrenches, j, new):
+    """Fill wrench j on its cluster from that on its link, -1 = none."""
+    if wrenches.link[j] < 0:
+        new.link[j] = -1
+        return
+    k, r, x, y, z = locate(links, table, c, active_region, link_map, wrenches.link[j])
+    new.link[j] = k
+    p = wrenches.data
+    px, py, pz = p[j, 0], p[j, 1], p[j, 2]
+    new.data[j, 0] = x + (r[0] * px + r[1] * py + r[2] * pz)
+    new.data[j, 1] = y + (r[3] * px + r[4] * py + r[5] * pz)
+    new.data[j, 2] = z + (r[6] * px + r[7] * py + r[8] * pz)
+    for k in range(3, 9):
+        new.data[j, k] = p[j, k]
 
 
 @inner
@@ -293,26 +307,25 @@ def condense(
     # model
     links, drives, springs, table,
     # in
-    c, active_region, nodes, count, q, qd, tau, wrenches, link_map,
+    c, active_region, nodes, first, count, start, q, qd, tau, wrenches, link_map,
     # out
     body,
 ):  # fmt: skip
-    """Fill `body` with the hybrid body whose active joints are those of nodes[: count].
+    """Fill `body` with the hybrid body whose active joints are those of nodes[first : first + count].
 
     Args:
         active_region: (m,) flags of the same nodes.
+        start: (SPAN,) where it begins in the arrays of `body`.
         q, qd, tau: of the whole model; those of the active joints are copied.
         wrenches: on links.
         link_map: the clusters of links are stored in it.
     """
     out, whole, order = body.links, body.whole, link_map.sorted
     n = len(links.parent)
-    for j in range(count):
-        order[j] = table[nodes[j], CHILD]
-    sort_nodes(count, link_map.rank, order, link_map.spare)
-    for p in range(SPAN):
-        whole[p] = 0
-    k = f = blocks = begin = 0
+    order_bodies(table, nodes, first, count, link_map)
+    for p in range(0, SPAN, 2):
+        whole[p] = whole[p + 1] = start[p]
+    k, f, blocks, begin = whole[LINK], links.factor_start[start[LINK]], 0, whole[RUN]
     tied = len(springs.link) > 0
     for j in range(count):
         b = order[j]
@@ -349,11 +362,26 @@ def condense(
     if k > whole[LINK]:
         blocks = _close_block(whole, body.blocks, blocks)
     for p in range(0, SPAN, 2):
-        whole[p] = 0
+        whole[p] = start[p]
     body.count[0] = blocks
-    _set_roles(k, out.parent, out.role)
-    _place_wrenches(links, table, c, active_region, link_map, wrenches, body.wrenches)
+    _set_roles(start[LINK], k, out.parent, out.role)
+    for j in range(len(wrenches.link)):
+        place_wrench(links, table, c, active_region, link_map, wrenches, j, body.wrenches)
     _place_springs(links, table, c, active_region, link_map, springs, body.springs)
+
+
+@inner
+def _scatter_clusters(links, body, first, last, q, qd):
+    """Copy q and qd of the clusters from `first` to `last` - 1 into those of the whole model."""
+    out, n = body.links, len(links.parent)
+    for k in range(first, last):
+        b = body.link[k]
+        v, iv, at = links.v_start[b], out.v_start[k], links.q_start[b]
+        for a in range(links.dof[b]):
+            qd[v + a] = body.qd[iv + a]
+        iq = out.q_start[k]
+        for a in range((len(q) if b + 1 >= n else links.q_start[b + 1]) - at):
+            q[at + a] = body.q[iq + a]
 
 
 @inner
@@ -365,16 +393,30 @@ def scatter(
     # out
     q, qd,
 ):  # fmt: skip
-    """Copy q and qd of the active joints into those of the whole model."""
-    out, n = body.links, len(links.parent)
-    for k in range(body.whole[LINK + 1]):
-        b = body.link[k]
-        v, iv, first = links.v_start[b], out.v_start[k], links.q_start[b]
-        for a in range(links.dof[b]):
-            qd[v + a] = body.qd[iv + a]
-        iq = out.q_start[k]
-        for a in range((len(q) if b + 1 >= n else links.q_start[b + 1]) - first):
-            q[first + a] = body.q[iq + a]
+    """Copy q and qd of the active joints in body.whole into those of the whole model."""
+    _scatter_clusters(links, body, body.whole[LINK], body.whole[LINK + 1], q, qd)
+
+
+@inner
+def scatter_blocks(
+    # model
+    links,
+    # in
+    body,
+    # out
+    q, qd,
+):  # fmt: skip
+    """Copy q and qd of all active joints into those of the whole model."""
+    for j in range(body.count[0]):
+        _scatter_clusters(links, body, body.blocks[j, LINK], body.blocks[j, LINK + 1], q, qd)
+
+
+@inner
+def order_bodies(table, nodes, first, count, link_map):
+    """Sort the bodies below the joints of nodes[first : first + count] depth first, in link_map.sorted."""
+    for j in range(count):
+        link_map.sorted[j] = table[nodes[first + j], CHILD]
+    sort_nodes(count, link_map.rank, link_map.sorted, link_map.spare)
 
 
 @inner
@@ -387,10 +429,11 @@ def scatter_velocities(
     qd,
 ):  # fmt: skip
     """Copy qd of the active joints into that of the whole model."""
-    for k in range(body.whole[LINK + 1]):
-        v, iv = links.v_start[body.link[k]], body.links.v_start[k]
-        for a in range(links.dof[body.link[k]]):
-            qd[v + a] = body.qd[iv + a]
+    for j in range(body.count[0]):
+        for k in range(body.blocks[j, LINK], body.blocks[j, LINK + 1]):
+            v, iv = links.v_start[body.link[k]], body.links.v_start[k]
+            for a in range(links.dof[body.link[k]]):
+                qd[v + a] = body.qd[iv + a]
 
 
 @inner
@@ -404,7 +447,7 @@ def gather(
 ):  # fmt: skip
     """Copy q and qd of the active joints from those of the whole model."""
     out, n = body.links, len(links.parent)
-    for k in range(body.whole[LINK + 1]):
+    for k in range(body.whole[LINK], body.whole[LINK + 1]):
         b = body.link[k]
         v, iv, first = links.v_start[b], out.v_start[k], links.q_start[b]
         for a in range(links.dof[b]):

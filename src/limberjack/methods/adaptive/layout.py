@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
 
 from limberjack._jit import inner
-from limberjack.model.arrays import SPAN
+from limberjack.model.arrays import DOF, RUN, SPAN, span_of
 from limberjack.model.joints import FREE
+from limberjack.model.model import Model
 from limberjack.reduced.assembly_tree import DOFS, KIND, Assembly
 from limberjack.reduced.dca import SWEEP
 
-__all__ = ["Limits", "Regions", "counts_in_budget", "new_regions"]
+__all__ = ["KnownForces", "Limits", "Regions", "Turns", "counts_in_budget", "new_regions", "new_turns", "quotas"]
 
 # Indices in Regions.counts: active nodes, steps until the next update, updates so far, slots of factored joints in use,
 # links edited from outside, joints that entered and left the region at the last update, nodes it visited, nodes popped
 # from its queues, active joints that count, updates that changed the region, joints changed in all, factored joints of
 # rigid nodes cached across updates, the epoch of that cache, whether the region may be larger than the budget, and the
-# nodes of the last transient body while it is valid (0 = it is not), and steps since the last update.
+# nodes of the last transient body while it is valid (0 = it is not). Of forces that change between updates: links in
+# `edited` that only forces act on, steps until the update that they ask for (-1 = none), wrenches in use, nodes whose
+# coefficients are old, and nodes computed again so far because of them. Of updates in turns: the next group, joints
+# that no group has, whether all trees are due, and the trees updated so far. Last, the steps taken.
 COUNT, UNTIL, STAMP, SLOTS, EDITED, ENTERED, LEFT, VISITED, POPPED, JOINTS, CHANGED, TURNOVER = range(12)
-CACHED, EPOCH, CHECK, LAST_TRANSIENT, SINCE, COUNTS = 12, 13, 14, 15, 16, 17
+CACHED, EPOCH, CHECK, LAST_TRANSIENT, PUSHED, EARLY, WRENCHES, STALE, REFRESHED = range(12, 21)
+TURN, SPARE_JOINTS, ALL_DUE, TREES, TAKEN, COUNTS = range(21, 27)
 # Indices in Regions.numbers: what is left out at the last update, in the metric of accelerations; energy removed by it
 # and by all; total metric; velocity metric left out; joints that changed, per second, over about a second.
 ERROR, REMOVED, REMOVED_ALL, TOTAL, VELOCITY_ERROR, CHANGE_RATE, NUMBERS = range(7)
@@ -35,6 +41,12 @@ HORIZON, REST, AHEAD, CREDIT, DOUBLING, HORIZONS = range(6)
 JOINT_TRUST, NODE_TRUST, OWN_PART, EXPECTED, TRUST = range(5)
 
 MOST_CACHED = 4096
+# What was edited of a link: a force on it or on its joint, the force of its rigid joint, the velocity of its joint.
+FORCE, JOINT_FORCE, VELOCITY = 1, 2, 4
+# On average at least so many trees are updated in one turn: those of a turn share a budget.
+TREES_PER_TURN = 4
+# What the update of a tree costs beside that of its joints, in joints.
+_TREE = 4.0
 
 
 class Limits(NamedTuple):
@@ -79,11 +91,16 @@ class Regions(NamedTuple):
     velocity_metric: np.ndarray  # (m,) of nodes of the transient region
     qdd: np.ndarray  # (nv,)
     edited: np.ndarray  # (n,) links edited from outside
+    edit: np.ndarray  # (n,) uint8, what was edited of each link: FORCE, JOINT_FORCE, VELOCITY
+    due: np.ndarray  # (trees,) uint8, the trees of this update
+    wanted: np.ndarray  # (trees,) uint8, those that changed forces ask an early update for
+    stale_nodes: np.ndarray  # (m,) nodes whose coefficients are old because a force changed
     no_keys: np.ndarray  # (0,) no keys: nodes are sorted by their numbers
     joints: np.ndarray  # (nb, SWEEP) the active joints, depth first, see `sweep` in `dca.py`
     taken: np.ndarray  # (trees,) joints taken by a choice
     shared: np.ndarray  # (trees,) the same, of each tree even if the budget is one for all
     aside: np.ndarray  # (nb,) nodes that wait while trees take their share
+    updated: np.ndarray  # (trees + 1,) steps taken until the last update of each tree, and of any
     velocities: np.ndarray  # (n, 6) scratch of the rigidification
     momenta: np.ndarray  # (n, 6)
     span: np.ndarray  # (SPAN,)
@@ -100,6 +117,74 @@ class Regions(NamedTuple):
     numbers: np.ndarray  # (NUMBERS,)
 
 
+class KnownForces(NamedTuple):
+    """Forces as they were at the last update; k wrenches, nv dofs."""
+
+    joint: np.ndarray  # (nv,) joint forces at rest of the rigid joints whose forces have changed since
+    link: np.ndarray  # (k,) wrenches, -1 = none
+    data: np.ndarray  # (k, 9)
+    owner: np.ndarray  # (nv,) link of each dof
+
+
+class Turns(NamedTuple):
+    """Groups of trees that are updated in turns; g groups, k wrenches."""
+
+    group: np.ndarray  # (trees,) group of each tree
+    limits: Limits  # of the group in work
+    share: np.ndarray  # (g,) its part of all joints
+    quota: np.ndarray  # (g,) joints it may have of a budget for all
+    error: np.ndarray  # (g,) acceleration metric that its last update left out, -1 = not yet updated alone
+    others: np.ndarray  # (nb,) active nodes of the other trees
+    edited: np.ndarray  # (n,) edited links of the other trees
+    link: np.ndarray  # (k,) wrenches of the group in work, -1 = on other trees
+    first: np.ndarray  # (g, SPAN) where its clusters begin in the arrays of the hybrid body
+    span: np.ndarray  # (g, SPAN) the span of its clusters
+    start: np.ndarray  # (SPAN,) row of `first` of the group in work
+    changed: np.ndarray  # (g,) uint8, whether its joints have changed at the last update
+    none: np.ndarray  # (SPAN,) zeros, where other hybrid bodies begin
+
+
+def new_turns(model: Model, tree: Assembly, counted: np.ndarray, limits: Limits, most: int) -> Turns:
+    """Return groups of whole trees, in order and of about equal work, at most `most`.
+
+    Args:
+        model: the model.
+        tree: the assembly tree.
+        counted: (trees,) joints of each tree that count.
+        limits: of all trees.
+        most: largest number of groups.
+    """
+    trees, nb = len(tree.roots), len(tree.body_link)
+    work = _TREE + (limits.budget if limits.each[0] else counted).astype(float)
+    middle = np.cumsum(work) - 0.5 * work
+    count = max(1, min(most, trees // TREES_PER_TURN))
+    if trees and not limits.each[0] and limits.budget[0] >= 0:
+        count = max(1, min(count, int(limits.budget[0]) // TREES_PER_TURN))  # few joints cannot be divided
+    group = np.unique(np.floor(middle * count / max(work.sum(), 1.0)), return_inverse=True)[1].reshape(trees)
+    g = int(group.max(initial=0)) + 1
+    a, base = model.arrays, np.flatnonzero(model.arrays.links.parent < 0)
+    begin = np.append(base[np.searchsorted(group, np.arange(g))], len(a.links.parent)) if trees else np.zeros(2, int)
+    spans = [span_of(a.links, a.drives, int(i), int(j)) for i, j in itertools.pairwise(begin)]
+    first = np.array(spans).reshape(g, SPAN)
+    first[:, RUN] = first[:, DOF]  # a group has at most one run per dof
+    share = np.bincount(group, counted, g) / max(counted.sum(), 1) if trees else np.ones(1)
+    own = limits._replace(
+        budget=limits.budget.copy(), update_budget=limits.update_budget.copy(), tolerance=limits.tolerance.copy()
+    )
+    quota, none = quotas(int(limits.budget[0]) if trees else 0, share), np.zeros(SPAN, np.int64)
+    return Turns(
+        group.astype(np.int64), own, share, quota, np.full(g, -1.0), np.zeros(nb, np.int64), np.zeros(nb, np.int64),
+        np.zeros(0, np.int64), first, np.zeros((g, SPAN), np.int64), none.copy(),
+        np.zeros(g, np.uint8), none,
+    )  # fmt: skip
+
+
+def quotas(budget: int, share: np.ndarray) -> np.ndarray:
+    """Return a budget for all trees divided among groups by their parts of all joints, none of it lost."""
+    ends = np.floor(np.cumsum(share) / max(share.sum(), 1e-300) * max(budget, 0) + 0.5).astype(np.int64)
+    return np.diff(ends, prepend=0)
+
+
 def new_regions(tree: Assembly, links: int, nv: int, most_dofs: int) -> Regions:
     """Return an empty active region on `tree`; no joint has more than `most_dofs` dofs."""
     nb = len(tree.body_link)
@@ -109,14 +194,17 @@ def new_regions(tree: Assembly, links: int, nv: int, most_dofs: int) -> Regions:
         return np.zeros(n, np.int64)
 
     counts = integers(COUNTS)
-    counts[EPOCH] = counts[CHECK] = 1
+    counts[EPOCH] = counts[CHECK] = counts[ALL_DUE] = 1
+    counts[EARLY] = -1
     return Regions(
         np.zeros(m, np.uint8), integers(nb), np.zeros(m, np.uint8), integers(nb), integers(nb), integers(m),
         integers(m), np.zeros((m, 3), np.int32), integers(m), integers(m),
         np.zeros((nb, 6)), np.zeros((m, 3)), np.zeros((1, 12 * m + 8)), np.zeros(m), np.zeros(m), integers(m),
         np.zeros(m),
-        np.zeros(nv), integers(links), integers(0), np.zeros((nb, SWEEP), np.int64), integers(len(tree.roots)),
-        integers(len(tree.roots)), integers(nb),
+        np.zeros(nv), integers(links), np.zeros(links, np.uint8), np.ones(len(tree.roots), np.uint8),
+        np.zeros(len(tree.roots), np.uint8), integers(m),
+        integers(0), np.zeros((nb, SWEEP), np.int64), integers(len(tree.roots)),
+        integers(len(tree.roots)), integers(nb), integers(len(tree.roots) + 1),
         np.zeros((links, 6)), np.zeros((links, 6)), integers(SPAN), np.zeros((m, 12)), np.zeros((m, 17)),
         np.zeros((nv, most_dofs)), np.zeros((m, MISSED)), np.zeros(m, np.uint8), np.zeros(m),
         np.zeros((m, TRUST)), np.zeros((m, 2), np.int64), np.zeros(m), counts, np.zeros(NUMBERS),

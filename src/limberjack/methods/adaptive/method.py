@@ -5,7 +5,8 @@
 
 q and qd that users see are copies of the engine's own: what they differ in was set from outside. The coefficients of
 nodes with such joints are then computed again, and the next step begins with an update that activates the nodes above.
-Before the stepper stand the functions that derive limits, assembly tree and changed wrenches from options and forces.
+Forces that were set are compared and taken by the kernel, which needs no update for it (`known_forces.py`).
+Before the stepper stand the functions that derive limits and assembly tree from options.
 """
 
 from __future__ import annotations
@@ -19,16 +20,23 @@ import numpy as np
 from limberjack._jit import entry
 from limberjack.errors import LimberjackError, ModelError, StateError, Status, UnsupportedByMethod
 from limberjack.methods.adaptive import layout as rg
+from limberjack.methods.adaptive.bound import Bound
 from limberjack.methods.adaptive.cluster_poses import ClusterPoses, Clusters
 from limberjack.methods.adaptive.hybrid_body import HybridBody, new_hybrid_body
 from limberjack.methods.adaptive.metrics import functions_of, weight_rows
 from limberjack.methods.adaptive.options import Adaptive
 from limberjack.methods.adaptive.poses import new_link_map
 from limberjack.methods.adaptive.step import (
+    IMPULSE,
+    JOINT_FORCES,
     LEAVES,
     PREPARE,
+    SCATTER,
+    UPDATE,
     VARIATIONAL,
     VELOCITIES,
+    WRENCH_LIST,
+    Arguments,
     AssemblyBodies,
     Engine,
     adaptive_steps,
@@ -47,7 +55,7 @@ from limberjack.reduced.momentum import new_momentum_targets
 from limberjack.reduced.step import IMPLICIT, INTEGRATORS, RK4, new_buffers
 from limberjack.reduced.variational import COUNTS, Carried, new_carried, new_variational_work
 
-__all__ = ["AdaptiveStepper", "limits_of", "tree_options", "with_wrenches", "wrench_links"]
+__all__ = ["AdaptiveStepper", "in_use", "limits_of", "room_for", "tree_options", "with_wrenches"]
 
 # Accelerations that count as rest [m/s^2].
 _REST = 1e-3
@@ -61,17 +69,22 @@ def _share(budget: int, figures: int) -> int:
 
 
 def with_wrenches(body: HybridBody, count: int) -> HybridBody:
-    """Return a hybrid body with room for `count` wrenches."""
-    return body._replace(wrenches=Wrenches(np.zeros(count, np.int64), np.zeros((count, 9))))
+    """Return a hybrid body with room for `count` wrenches, of which none acts."""
+    return body._replace(wrenches=room_for(no_wrenches(), count))
 
 
-def wrench_links(old: Wrenches, new: Wrenches) -> np.ndarray:
-    """Return the links on which wrenches differ."""
-    if len(old.link) == len(new.link) and (old.link == new.link).all() and (old.data == new.data).all():
-        return np.zeros(0, np.int64)
-    before = {(int(i), row.tobytes()) for i, row in zip(old.link, old.data, strict=True)}
-    after = {(int(i), row.tobytes()) for i, row in zip(new.link, new.data, strict=True)}
-    return np.array(sorted({i for i, _ in before ^ after}), np.int64)
+def room_for(wrenches: Wrenches, count: int) -> Wrenches:
+    """Return wrenches followed by room for more, `count` in all; the link of those that do not act is -1."""
+    k = min(len(wrenches.link), count)
+    out = Wrenches(np.full(count, -1, np.int64), np.zeros((count, 9)))
+    out.link[:k], out.data[:k] = wrenches.link[:k], wrenches.data[:k]
+    return out
+
+
+def in_use(wrenches: Wrenches) -> Wrenches:
+    """Return a copy of the wrenches without the room after them."""
+    k = int(np.count_nonzero(wrenches.link >= 0))
+    return Wrenches(wrenches.link[:k].copy(), wrenches.data[:k].copy())
 
 
 def limits_of(model: Model, tree: Assembly, options: Adaptive, joints: int, levers: Any) -> rg.Limits:
@@ -168,18 +181,20 @@ class AdaptiveStepper(Stepper):
         transient_map = link_map._replace(cluster=link_map.cluster.copy(), pose=link_map.pose.copy())
         co = new_coefficients(links, tree, nb + min(nb, rg.MOST_CACHED))
         self._code = (*INTEGRATORS, "variational", "projected").index(options.integrator)
-        self._spring_rates = spring_rates(model)
+        self._spring_rates, self._stiff = spring_rates(model), (-1.0, False)  # and whether they are implicit, by dt
         step_work = lazy_work(links, n)
         springs = new_spring_work(links, a.springs)
+        limits = limits_of(model, tree, options, self._joints, levers(model, tree))
+        of_trees = np.bincount(tree.tree_index[:n][counted], minlength=len(tree.roots))
         self._engine = Engine(
             AssemblyBodies(tree.body_link, tree.share, tree.roots), co, link_map, transient_map, np.zeros(nv),
             lazy_work(links, 0), lazy_work(links, n), step_work, new_buffers(model.nq, nv),
             new_momentum_targets(links, np.zeros(SPAN, np.int64), False), np.zeros(SPAN, np.int64),
-            limits_of(model, tree, options, self._joints, levers(model, tree)),
-            rg.new_regions(tree, n, nv, co.own.shape[1] - WEIGHT), np.zeros(model.nq), np.zeros(nv), self.q.copy(),
-            self._qd.copy(), np.zeros(nv), new_variational_work(links, step_work, springs, True),
+            limits, rg.new_regions(tree, n, nv, co.own.shape[1] - WEIGHT), np.zeros(model.nq), np.zeros(nv),
+            self.q.copy(), self._qd.copy(), np.zeros(nv), new_variational_work(links, step_work, springs, True),
             new_carried(links, len(tree.roots)), new_carried(links, len(tree.roots)), np.zeros(COUNTS, np.int64),
-            np.ones(1, np.int64),
+            np.ones(1, np.int64), rg.KnownForces(np.zeros(nv), *no_wrenches(), np.repeat(np.arange(n), links.dof)),
+            rg.new_turns(model, tree, of_trees, limits, self._most_turns()),
         )  # fmt: skip
         # the table holds the tree: its own arrays are views of that from here on
         columns = {name: co.table[:, k] for k, name in enumerate(TREE_COLUMNS)}
@@ -187,14 +202,25 @@ class AdaptiveStepper(Stepper):
         self._drives = Drives(*(array.copy() for array in a.drives))
         self._wrenches: Wrenches = no_wrenches()
         self._call: Any = adaptive_steps
+        self._bound: Bound | None = None
+        self._other_bound: Bound | None = None
         self._body, self._trial = new_hybrid_body(model, 0), new_hybrid_body(model, 0)
         self._pull, self._aside = springs, new_spring_work(links, a.springs)
         self._dirty, self._dt = True, 0.0
         self._cluster_poses: ClusterPoses | None = None
+        self._todo, self._first, self._last = 0, 0, 0  # forces that may have changed, and of which dofs
         self._stale = np.zeros(2 * len(tree.body_link), np.uint8)
         self._fill_weights(None)
         self._start_region(np.zeros(len(self._stale), bool))
         self._fresh = True
+
+    def _most_turns(self) -> int:
+        """Return the largest number of groups of trees that are updated in turns."""
+        o = self._options
+        speeds = o.weights if o.velocity_weights is None else o.velocity_weights
+        if len(self._model.arrays.springs.link) or functions_of(o.weights) or functions_of(speeds):
+            return 1  # springs connect trees; functions are evaluated for all joints before an update
+        return o.update_every
 
     @property
     def qd(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -225,7 +251,8 @@ class AdaptiveStepper(Stepper):
         return None if self._dirty or self._fresh else self._report(self.q, since)
 
     def _cluster_roots(self) -> np.ndarray:
-        return self._body.link[: int(self._body.whole[LINK + 1])].copy()
+        blocks = self._body.blocks[: int(self._body.count[0]), LINK : LINK + 2]
+        return np.concatenate([np.zeros(0, np.int64), *(self._body.link[first:last] for first, last in blocks)])
 
     def _report(self, q: np.ndarray, since: int) -> Clusters:
         """Return the clusters of the hybrid body as it is; of `q` the coordinates of active links may be old."""
@@ -239,7 +266,9 @@ class AdaptiveStepper(Stepper):
             self._take_edits(dt, forces)
         self._engine.counts[:] = 0
         if not self._functions:
-            return self._advance(n, dt)
+            return self._advance(n, dt, self._force_tasks(forces), forces)
+        if self._todo:
+            self._advance(0, dt, self._force_tasks(forces), forces)
         taken = 0
         while taken < n:  # weights that depend on positions are found again between updates
             if self._engine.regions.counts[rg.UNTIL] <= 0:
@@ -251,18 +280,76 @@ class AdaptiveStepper(Stepper):
                 return taken, status
         return taken, 0
 
-    def _advance(self, n: int, dt: float, todo: int = 0) -> tuple[int, int]:
-        a, e = self._model.arrays, self._engine
+    def _force_tasks(self, forces: Forces) -> int:
+        """Return the tasks of a call that takes the forces that may have changed, and make room for their wrenches."""
+        todo, self._todo = self._todo, 0
+        if todo & WRENCH_LIST and len(forces.wrenches.link) > len(self._wrenches.link):
+            self._reserve_wrenches(2 * len(forces.wrenches.link) + 2)
+        return todo
+
+    def _reserve_wrenches(self, count: int) -> None:
+        """Make room for `count` wrenches."""
+        known, turns = self._engine.known, self._engine.turns
+        self._wrenches = room_for(self._wrenches, count)
+        self._body = self._body._replace(wrenches=room_for(self._body.wrenches, count))
+        self._trial = self._trial._replace(wrenches=room_for(no_wrenches(), count))
+        self._engine.regions.counts[rg.LAST_TRANSIENT] = 0
+        before = room_for(Wrenches(known.link, known.data), count)
+        self._engine = self._engine._replace(
+            known=known._replace(link=before.link, data=before.data),
+            turns=turns._replace(link=np.full(count, -1, np.int64)),
+        )
+
+    def _advance(self, n: int, dt: float, todo: int = 0, forces: Forces | None = None) -> tuple[int, int]:
+        if dt != self._stiff[0]:
+            self._stiff = dt, stiff_springs(self._spring_rates, dt)
         taken, status = self._call(
-            a.links, self._drives, a.springs, n, self._code, 2 if self._code == RK4 else 1, dt,
-            stiff_springs(self._spring_rates, dt), self._wrenches, self._stale, todo, e, self._trial, self._pull,
-            self._aside, self._body, self.q, self._qd,
+            self._arguments(), n, self._code, 2 if self._code == RK4 else 1, dt,
+            self._stiff[1], self._engine.tau if forces is None else forces.tau,
+            self._drives if forces is None else forces.drives, self._wrenches if forces is None else forces.wrenches,
+            self._first, self._last, todo,
         )  # fmt: skip
         if self._call is adaptive_steps:
             self._call = entry(adaptive_steps)
         if status and n == 0:
             raise self._preparation_error(status)
         return taken, self._model_status(status) if status else 0
+
+    def _arguments(self) -> Bound:
+        """Return the arguments of the kernel, stored anew if one of them is another object than at the last two calls.
+
+        Updates with rows have other wrenches than the steps between them: two are kept.
+        """
+        for _ in range(2):
+            if self._bound is not None:
+                b = self._bound.arguments
+                if (
+                    b.wrenches is self._wrenches and b.body is self._body and b.engine is self._engine
+                    and b.transient_body is self._trial and b.drives is self._drives and b.q is self.q
+                ):  # fmt: skip
+                    return self._bound
+            self._bound, self._other_bound = self._other_bound, self._bound
+        a = self._model.arrays
+        self._other_bound, self._bound = (
+            self._bound,
+            Bound(
+                Arguments(
+                    a.links,
+                    self._drives,
+                    a.springs,
+                    self._wrenches,
+                    self._stale,
+                    self._engine,
+                    self._trial,
+                    self._pull,
+                    self._aside,
+                    self._body,
+                    self.q,
+                    self._qd,
+                )  # fmt: skip
+            ),
+        )
+        return self._bound
 
     def _preparation_error(self, status: int) -> LimberjackError:
         """Return the error of a model that has no coefficients in this state."""
@@ -281,9 +368,11 @@ class AdaptiveStepper(Stepper):
         if kind not in (Status.NO_INERTIA, Status.NOT_FINITE):
             return status
         out, links = self._body.links, self._model.arrays.links
-        n = int(self._body.whole[LINK + 1])
-        k = int(np.searchsorted(out.v_start[:n], v, side="right")) - 1
-        v = int(links.v_start[self._body.link[k]] + v - out.v_start[k]) if n else v
+        for span in self._body.blocks[: int(self._body.count[0])]:
+            if span[DOF] <= v < span[DOF + 1]:
+                own = out.v_start[span[LINK] : span[LINK + 1]]
+                k = int(span[LINK]) + int(np.searchsorted(own, v, side="right")) - 1
+                return kind + int(links.v_start[self._body.link[k]] + v - out.v_start[k])
         return kind + v
 
     # What users change
@@ -292,55 +381,83 @@ class AdaptiveStepper(Stepper):
         """Compare what users see with the engine's own at the next step: something was set."""
         self._dirty = True
 
+    def joint_forces_changed(self, first: int, last: int) -> None:
+        """Compare the joint forces of dofs at the next step; see `Stepper`."""
+        if self._todo & JOINT_FORCES:
+            first, last = min(first, self._first), max(last, self._last)
+        self._todo |= JOINT_FORCES
+        self._first, self._last = first, last
+
+    def wrenches_changed(self) -> None:
+        """Compare the wrenches at the next step; see `Stepper`."""
+        self._todo |= WRENCH_LIST
+
     def _take_edits(self, dt: float, forces: Forces) -> None:
-        """Compare what users see with the engine's own and bring the regions up to date."""
+        """Compare q and qd that users see with the engine's own and bring the regions up to date; mark all forces."""
         e, tree, qd = self._engine, self.assembly, self.qd
-        links, n = self._model.arrays.links, len(self._model.arrays.links.parent)
-        active = self.active_links()
-        of_dof = np.repeat(np.arange(n), links.dof)
+        links, n, g = self._model.arrays.links, len(self._model.arrays.links.parent), self._engine.regions
+        active, of_dof = self.active_links(), self._engine.known.owner
         of_q = np.repeat(np.arange(n), np.diff(np.append(links.q_start, len(self.q))))
         moved = np.unique(of_q[self.q != e.q])
         sped = np.unique(of_dof[qd != e.qd])
-        pushed = [of_dof[forces.tau != e.tau]]
-        for indices, name in ((self._drives.indices, "scalar"), (self._drives.ball_indices, "ball")):
-            differs = (getattr(forces.drives, name) != getattr(self._drives, name)).any(axis=1)
-            pushed.append(of_dof[indices[differs, 1]])
-            getattr(self._drives, name)[:] = getattr(forces.drives, name)
-        driven = np.unique(np.concatenate(pushed))
-        pulled = wrench_links(self._wrenches, forces.wrenches)
-        e.q[:], e.qd[:], e.tau[:] = self.q, qd, forces.tau
+        e.q[:], e.qd[:] = self.q, qd
         implicit = self._code == IMPLICIT or self._code >= VARIATIONAL or self._options.horizon_used > 0.0
         whole = self._fresh or (implicit and dt != self._dt)
         if self._fresh or dt != self._dt:
             self._set_period(dt)
         self._dt = dt
         self._dirty = False
-        touched = np.unique(np.concatenate([sped[(self.qd_of(sped) != 0.0) & ~active[sped]], driven, pulled]))
-        if not (whole or len(moved) or len(sped) or len(touched)):
+        self._todo, self._first, self._last = JOINT_FORCES | WRENCH_LIST, 0, self._model.nv
+        touched = sped[(self.qd_of(sped) != 0.0) & ~active[sped]]
+        if not (whole or len(moved) or len(sped)):
             return
-        if len(forces.wrenches.link) != len(self._wrenches.link):
-            self._body = with_wrenches(self._body, len(forces.wrenches.link))
-            self._trial = with_wrenches(self._trial, len(forces.wrenches.link))
-        self._wrenches = Wrenches(*(array.copy() for array in forces.wrenches))
-        self._mark_stale(np.concatenate([moved, driven]), active)
+        self._mark_stale(moved, active)
         if self._functions and (len(moved) or self._fresh):
             self._fill_weights(None)
         if len(moved):  # missed motions were measured with another shape of the rigid parts
             e.regions.held[:] = 0
         if whole:
-            self._stale[len(tree.body_link) :] = 1 - e.regions.active_region[len(tree.body_link) :]
+            self._stale[len(tree.body_link) :] = 1 - g.active_region[len(tree.body_link) :]
         if self._fresh:
             self._fresh = False
-            touched = np.union1d(touched, np.flatnonzero((self.qd_of(np.arange(n)) != 0.0) & ~active))
+            moving = np.flatnonzero((self.qd_of(np.arange(n)) != 0.0) & ~active)
+            touched = np.union1d(self._take_first_forces(forces), moving)
             self._prepare(leaves=True)
         else:
             self._prepare(leaves=False)
-        g = e.regions
-        kept = g.edited[: g.counts[rg.EDITED]]
-        touched = np.union1d(kept, touched)
+        self._edit(touched)
+        if whole:
+            g.counts[rg.ALL_DUE] = 1
+        g.wanted[tree.tree_index[np.concatenate([moved, sped])]] = 1
+        g.counts[rg.EARLY] = 0
+
+    def _edit(self, which: np.ndarray) -> None:
+        """Let the next update activate the nodes above the links `which`."""
+        g = self._engine.regions
+        known = g.edited[: g.counts[rg.EDITED]]
+        g.counts[rg.PUSHED] -= np.count_nonzero(np.isin(which, known) & (g.edit[which] & rg.VELOCITY == 0))
+        touched = np.union1d(known, which)
         g.edited[: len(touched)] = touched
         g.counts[rg.EDITED] = len(touched)
-        g.counts[rg.UNTIL] = 0
+        g.edit[which] |= rg.VELOCITY
+
+    def _take_first_forces(self, forces: Forces) -> np.ndarray:
+        """Take all forces before the first coefficients are computed; return the links that they act on."""
+        e, found = self._engine, []
+        of_dof = e.known.owner
+        found.append(of_dof[forces.tau != e.tau])
+        for indices, name in ((self._drives.indices, "scalar"), (self._drives.ball_indices, "ball")):
+            differs = (getattr(forces.drives, name) != getattr(self._drives, name)).any(axis=1)
+            found.append(of_dof[indices[differs, 1]])
+            getattr(self._drives, name)[:] = getattr(forces.drives, name)
+        e.tau[:] = forces.tau
+        k = len(forces.wrenches.link)
+        if k > len(self._wrenches.link):
+            self._reserve_wrenches(k)
+        self._wrenches.link[:], self._wrenches.link[:k] = -1, forces.wrenches.link
+        self._wrenches.data[:k] = forces.wrenches.data
+        e.regions.counts[rg.WRENCHES] = k
+        return np.unique(np.concatenate([*found, forces.wrenches.link]))
 
     def _set_period(self, dt: float) -> None:
         """Set what depends on the time between two updates."""
@@ -350,7 +467,9 @@ class AdaptiveStepper(Stepper):
         limits.horizon[rg.AHEAD] = 0.5 * o.horizon_used
         if limits.tolerance[0] < 0.0:
             limits.horizon[rg.AHEAD] = min(0.5 * o.horizon_used, max(self._periods_ahead * period, dt))
-        limits.horizon[rg.DOUBLING] = max(round(0.5 * o.horizon_used / period), 1) if period > 0.0 else 1
+        limits.horizon[rg.DOUBLING] = (
+            len(self._engine.turns.quota) * max(round(0.5 * o.horizon_used / period), 1) if period > 0.0 else 1
+        )
         if o.velocity_tolerance is None and o.view is None and o.tolerance is not None and not o.horizon_used:
             limits.tolerance[1] = o.tolerance * period * period
 
@@ -392,7 +511,35 @@ class AdaptiveStepper(Stepper):
         real = body[body < len(links.parent)]
         g.counts[rg.JOINTS] = int(((links.dof[real] > 0) & (links.kind[real] != FREE)).sum())
 
-    # Grips and options
+    # Impulses, grips and options
+
+    def apply_impulse(self, link: int, point: np.ndarray, impulse: np.ndarray, angular_impulse: np.ndarray) -> None:
+        """Change velocities at once by an impulse on the clusters; see `Stepper`.
+
+        An update comes first that knows the impulse as a force over one step, so that joints near it are active.
+        """
+        e, g, dt = self._engine, self._engine.regions, self._dt
+        k = int(g.counts[rg.WRENCHES])
+        if k >= len(self._wrenches.link):
+            self._reserve_wrenches(2 * k + 2)
+            e = self._engine
+        self._wrenches.link[k] = link
+        self._wrenches.data[k] = np.concatenate([point, impulse / dt, angular_impulse / dt])
+        self._edit(np.array([link]))
+        g.wanted[self.assembly.tree_index[link]], g.counts[rg.EARLY] = 1, 0
+        self._update_now(dt)
+        self._wrenches.data[k, 3:] = np.concatenate([impulse, angular_impulse])
+        self._respond(k, dt)
+        self._wrenches.link[k] = e.known.link[k] = -1
+
+    def _update_now(self, dt: float) -> None:
+        """Take the update that is due."""
+        self._advance(1, dt, UPDATE)
+
+    def _respond(self, k: int, dt: float) -> None:
+        """Change the velocities of the clusters by the impulse that stands in row k of the wrenches."""
+        self._first = k
+        self._advance(0, dt, IMPULSE | SCATTER)
 
     def grab(self, grip: Grip) -> Stepper:
         """Add a grip; see `Stepper`: a stepper with rows takes over."""
@@ -419,6 +566,9 @@ class AdaptiveStepper(Stepper):
         self._options = options
         weights = weights or options.by_mass != old.by_mass
         ahead = float(engine.limits.horizon[rg.AHEAD])
+        if limits.budget[0] != engine.limits.budget[0]:
+            engine.turns.quota[:] = rg.quotas(int(limits.budget[0]), engine.turns.share)
+            engine.regions.counts[rg.SPARE_JOINTS] = 0
         for array, new in zip(engine.limits, limits, strict=True):
             if array is not new:
                 array[:] = new
@@ -437,7 +587,7 @@ class AdaptiveStepper(Stepper):
         counts[rg.CHECK] = 1
         # a camera that moves has its effect at the next update: at every frame an update would cost more than the steps
         if options.view is None or old.view is None or replace(options, view=old.view) != old:
-            counts[rg.UNTIL] = 0
+            counts[rg.ALL_DUE] = 1
 
     def _fill_weights(self, only: Any) -> None:
         """Fill the weights of all joints, or of the joints named in `only`."""
@@ -465,31 +615,42 @@ class AdaptiveStepper(Stepper):
     def state_arrays(self) -> dict[str, np.ndarray]:
         """Return the active region, the time to its next update, and what was last known of q, qd and forces."""
         e, g = self._engine, self._engine.regions
-        touched = np.zeros(len(g.edited), np.uint8)
-        touched[g.edited[: g.counts[rg.EDITED]]] = 1
         held, tried = np.flatnonzero(g.held), np.flatnonzero(g.trust.any(axis=1))
         since = np.where(g.trust[tried, :2] > 0.0, g.counts[rg.STAMP] - g.tried[tried], 0)
+        changed = e.known.joint * (g.edit[e.known.owner] & rg.JOINT_FORCE > 0)
         return {
             "active": g.active_region.copy(), "until": g.counts[[rg.UNTIL]].copy(),
-            "check": g.counts[[rg.CHECK]].copy(), "touched": touched,
-            "since": g.counts[[rg.SINCE]].copy(), "list_held": held, "list_missed": g.missed[held, : rg.MISSED_FX],
-            "credit": g.credit.copy(), "list_tried": tried, "list_trust": g.trust[tried],
-            "list_tried_since": since, "fresh": np.array([self._fresh], np.uint8),
+            "check": g.counts[[rg.CHECK]].copy(), "touched": g.edit.copy(),
+            "since": g.counts[rg.TAKEN] - g.updated, "list_held": held, "list_missed": g.missed[held, : rg.MISSED_FX],
+            "credit": g.credit.copy(), "list_tried": tried, "list_trust": g.trust[tried], "list_tried_since": since,
+            "early": g.counts[[rg.EARLY, rg.ALL_DUE, rg.TURN, rg.SPARE_JOINTS]].copy(), "wanted": g.wanted.copy(),
+            "quota": e.turns.quota.copy(), "left_out": e.turns.error.copy(), "changed": changed,
+            "fresh": np.array([self._fresh], np.uint8),
             "dt": np.array([self._dt]), "q": e.q.copy(), "qd": e.qd.copy(), "tau": e.tau.copy(),
             "weight": e.co.own[:, WEIGHT:].copy(), "velocity_weight": g.velocity_weight.copy(),
             **drive_arrays(self._drives),
-            **{f"wrenches.{k}": v.copy() for k, v in self._wrenches._asdict().items()},
+            **{f"wrenches.{k}": v for k, v in in_use(self._wrenches)._asdict().items()},
+            **{f"known_wrenches.{k}": v for k, v in self._known_list()._asdict().items()},
             **self._carried_arrays(),
         }  # fmt: skip
+
+    def _known_list(self) -> Wrenches:
+        """Return the wrenches that the last update knew; those on trees not updated since may be at any index."""
+        known, k = self._engine.known, len(self._engine.known.link)
+        while k > 0 and known.link[k - 1] < 0:
+            k -= 1
+        data = known.data[:k].copy()
+        data[known.link[:k] < 0] = 0.0
+        return Wrenches(known.link[:k].copy(), data)
 
     def _carried_arrays(self) -> dict[str, np.ndarray]:
         """Return what the clusters carry from step to step."""
         if self._code < VARIATIONAL:
             return {}
-        carried, whole = self._engine.carried, self._body.whole
+        carried = self._engine.carried
         return {
-            "list_momentum": carried.momentum[: whole[LINK + 1]].copy(),
-            "list_history": carried.history[:, : whole[DOF + 1]].T.copy(),
+            "list_momentum": carried.momentum[self._in_blocks(LINK)].copy(),
+            "list_history": carried.history[:, self._in_blocks(DOF)].T.copy(),
             "list_clock": carried.clock[: self._blocks_used()].copy(),
         }
 
@@ -498,10 +659,23 @@ class AdaptiveStepper(Stepper):
         if self._code < VARIATIONAL or "list_clock" not in arrays:
             return
         carried = self._engine.carried
-        for name, target in (
-            ("list_momentum", carried.momentum), ("list_history", carried.history.T), ("list_clock", carried.clock),
-        ):  # fmt: skip
-            target[: len(arrays[name])] = arrays[name]
+        for name, target, column in (
+            ("list_momentum", carried.momentum, LINK),
+            ("list_history", carried.history.T, DOF),
+        ):
+            where, k = self._in_blocks(column), len(arrays[name])
+            if isinstance(where, slice):
+                target[:k] = arrays[name]
+            else:
+                target[where[:k]] = arrays[name][: len(where)]
+        carried.clock[: len(arrays["list_clock"])] = arrays["list_clock"]
+
+    def _in_blocks(self, column: int) -> Any:
+        """Return which of the hybrid body's clusters (LINK) or dofs (DOF) are in use: a slice, or indices of groups."""
+        if len(self._engine.turns.quota) == 1:
+            return slice(0, int(self._body.whole[column + 1]))
+        blocks = self._body.blocks[: int(self._body.count[0]), column : column + 2]
+        return np.concatenate([np.arange(first, last) for first, last in blocks])
 
     def _blocks_used(self) -> int:
         return int(self._body.count[0])
@@ -515,11 +689,16 @@ class AdaptiveStepper(Stepper):
         e.q[:], e.qd[:], e.tau[:] = arrays["q"], arrays["qd"], arrays["tau"]
         e.co.own[:, WEIGHT:], g.velocity_weight[:] = arrays["weight"], arrays["velocity_weight"]
         self._drives = drives_from(arrays)
-        self._wrenches = Wrenches(*(arrays[f"wrenches.{k}"].copy() for k in Wrenches._fields))
-        self._body = with_wrenches(self._body, len(self._wrenches.link))
-        self._trial = with_wrenches(self._trial, len(self._wrenches.link))
+        acting = Wrenches(*(arrays[f"wrenches.{k}"] for k in Wrenches._fields))
+        before = Wrenches(*(arrays[f"known_wrenches.{k}"] for k in Wrenches._fields))
+        self._reserve_wrenches(max(len(acting.link), len(before.link)))
+        e = self._engine
+        for own, new in ((self._wrenches, acting), (e.known, before)):
+            own.link[:], own.link[: len(new.link)], own.data[: len(new.link)] = -1, new.link, new.data
+        g.counts[rg.WRENCHES] = len(acting.link)
         g.counts[rg.EPOCH] += 1
-        g.counts[rg.CHECK], g.counts[rg.SINCE] = arrays["check"][0], arrays["since"][0]
+        g.counts[rg.CHECK] = arrays["check"][0]
+        g.updated[:] = g.counts[rg.TAKEN] - arrays["since"]
         g.held[:] = 0
         g.held[arrays["list_held"]] = 1
         g.missed[arrays["list_held"], : rg.MISSED_FX] = arrays["list_missed"]
@@ -527,13 +706,22 @@ class AdaptiveStepper(Stepper):
         tried = arrays["list_tried"]
         g.trust[:] = 0.0
         g.trust[tried], g.tried[tried] = arrays["list_trust"], g.counts[rg.STAMP] - arrays["list_tried_since"]
+        g.counts[[rg.EARLY, rg.ALL_DUE, rg.TURN, rg.SPARE_JOINTS]] = arrays["early"]
+        g.wanted[:] = arrays["wanted"]
+        if len(arrays["quota"]) == len(e.turns.quota):
+            e.turns.quota[:], e.turns.error[:] = arrays["quota"], arrays["left_out"]
+        else:  # of a stepper without rows, whose trees took turns
+            g.counts[[rg.TURN, rg.SPARE_JOINTS]], g.counts[rg.ALL_DUE] = 0, 1
+        e.known.joint[:], g.edit[:] = arrays["changed"], arrays["touched"]
         self._start_region(arrays["active"].astype(bool))
-        touched = np.flatnonzero(arrays["touched"])
+        touched = np.flatnonzero(g.edit)
         g.edited[: len(touched)] = touched
-        g.counts[rg.EDITED], g.counts[rg.UNTIL] = len(touched), arrays["until"][0]
+        g.counts[rg.PUSHED] = np.count_nonzero(g.edit[touched] & rg.VELOCITY == 0)
+        g.counts[rg.EDITED], g.counts[rg.UNTIL], g.counts[rg.STALE] = len(touched), arrays["until"][0], 0
         self._fresh, self._dirty = bool(arrays["fresh"][0]), True
         if not self._fresh:
             nb = len(self.assembly.body_link)
+            self._stale[:] = 0
             self._stale[nb:] = 1 - g.active_region[nb:]
             self._prepare(leaves=True)
             self._set_carried_arrays(arrays)
@@ -544,7 +732,7 @@ class AdaptiveStepper(Stepper):
         nb, n = len(tree.body_link), len(self._model.arrays.links.parent)
         inside = np.flatnonzero(active)
         up = tree.parent[inside]
-        wrenches = arrays["wrenches.link"]
+        wrenches, before, early = arrays["wrenches.link"], arrays["known_wrenches.link"], arrays["early"]
         fits = (
             (inside >= nb).all() and active[up[up >= 0]].all() and 0.0 <= float(arrays["dt"][0]) <= 1.0
             and ((wrenches >= 0) & (wrenches < n)).all() and arrays["wrenches.data"].shape == (len(wrenches), 9)
@@ -555,6 +743,8 @@ class AdaptiveStepper(Stepper):
             and np.array_equal(arrays["drives.place"], self._drives.indices)
             and (self._code < VARIATIONAL or _fits(arrays, self._engine.carried))
             and np.array_equal(arrays["drives.ball_place"], self._drives.ball_indices)
+            and ((before >= -1) & (before < n)).all() and arrays["known_wrenches.data"].shape == (len(before), 9)
+            and 0 <= early[2] < len(arrays["quota"]) and (arrays["quota"] >= 0).all() and early[3] >= 0
         )  # fmt: skip
         if not fits:
             raise StateError(f'the active region of this snapshot does not fit model "{self._model.name}"')
@@ -564,10 +754,12 @@ class AdaptiveStepper(Stepper):
         g, c, x = self._engine.regions, self._engine.regions.counts, self._engine.regions.numbers
         words = ("substeps", "evaluations", "halved", "projected") if self._code >= VARIATIONAL else ()
         return dict(zip(words, map(int, self._engine.counts), strict=False)) | {
-            "nodes": int(self._body.whole[LINK + 1]),
+            "nodes": len(self._cluster_roots()),
             "active_joints": int(c[rg.JOINTS]),
             "joints": self._joints,
             "updates": int(c[rg.STAMP]),
+            "trees_updated": int(c[rg.TREES]),
+            "nodes_refreshed": int(c[rg.REFRESHED]),
             "update_nodes": int(c[rg.VISITED]),
             "queue_pops": int(c[rg.POPPED]),
             "entered": int(c[rg.ENTERED]),

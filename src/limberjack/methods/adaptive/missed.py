@@ -196,7 +196,7 @@ def accumulate_missed(table, c, roots, limits, mass, elapsed, qd, g):
     fading = max(1.0 - 2.0 * elapsed / horizon, 0.0)
     for f in range(len(roots)):
         root = roots[f]
-        if not g.active_region[root]:
+        if g.due[f] and not g.active_region[root]:
             if mass:
                 g.acceleration_metric[root] = c[0, offset_of(root, nb) + ETA]
             total += _accumulate(table, c, limits, root, elapsed, g)

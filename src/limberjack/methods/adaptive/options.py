@@ -129,7 +129,7 @@ class Adaptive(Method):
     supports: ClassVar[frozenset[str]] = frozenset(
         {"armature", "springs", "motors", "loops", "limits", "gears", "velocity", "contacts", "friction"}
     )
-    verbs: ClassVar[frozenset[str]] = frozenset({"grab", "tune"})
+    verbs: ClassVar[frozenset[str]] = frozenset({"grab", "impulse", "tune"})
 
     budget: int | Sequence[int] | None = None
     tolerance: float | None = None

@@ -14,6 +14,10 @@
 
 Each stage visits active nodes, their sides, the nodes chosen and those above forces: none loops over all nodes.
 
+Many kinematic trees are updated in turns, a group of them at a time: the hybrid body of the group takes the place of
+the whole one, and `update` is the same. A budget for all trees is divided into quotas. A group that leaves out less
+than half the mean error gives joints back at its turn, one that leaves out more than the mean takes them.
+
 Redon, Galoppo, Lin 2005, sections 5 and 6.
 """
 
@@ -24,17 +28,25 @@ from limberjack.errors import Status
 from limberjack.methods.adaptive.choose import acceleration_update_region, new_active_region
 from limberjack.methods.adaptive.coefficients import rigid_coefficients
 from limberjack.methods.adaptive.free_accelerations import AHEAD, BATCH, free_accelerations
-from limberjack.methods.adaptive.hybrid_body import condense, gather, scatter
-from limberjack.methods.adaptive.known_forces import collect_forces, merge_force_paths
+from limberjack.methods.adaptive.hybrid_body import condense, gather, order_bodies, place_wrench, scatter
+from limberjack.methods.adaptive.known_forces import (
+    collect_forces,
+    merge_force_paths,
+    remember_wrenches,
+    resting_joint_forces,
+)
 from limberjack.methods.adaptive.layout import (
+    ALL_DUE,
     CACHED,
     CHANGE_RATE,
     CHANGED,
     CHECK,
     COUNT,
+    EARLY,
     EDITED,
     ENTERED,
     EPOCH,
+    ERROR,
     EXPECTED,
     HORIZON,
     JOINTS,
@@ -42,51 +54,41 @@ from limberjack.methods.adaptive.layout import (
     LEFT,
     MOST_CACHED,
     POPPED,
+    PUSHED,
+    REFRESHED,
     REMOVED,
     REMOVED_ALL,
-    SINCE,
     SLOTS,
+    SPARE_JOINTS,
+    STALE,
     STAMP,
+    TAKEN,
+    TREES,
+    TURN,
     TURNOVER,
+    UNTIL,
+    VELOCITY,
     VELOCITY_ERROR,
     VISITED,
+    counts_in_budget,
 )
 from limberjack.methods.adaptive.missed import accumulate_missed, pass_on_missed
 from limberjack.methods.adaptive.poses import lay_sweep, sort_nodes
 from limberjack.methods.adaptive.rigidify import rigidify
-from limberjack.model.arrays import BALL_DRIVE, DOF, LINK, SCALAR_DRIVE
-from limberjack.reduced.assembly_tree import CHILD, DOFS, OWN, TAU, UP, V
-from limberjack.reduced.drives import ball_drive, drive_forces, scalar_drive
+from limberjack.model.arrays import BALL_DRIVE, DOF, LINK, SCALAR_DRIVE, SPAN
+from limberjack.reduced.assembly_tree import CHILD, DOFS, OWN, TAU, TREE_INDEX, UP, V
+from limberjack.reduced.drives import drive_forces
+from limberjack.reduced.forces import Wrenches
 from limberjack.reduced.kinematics import kinematics
 from limberjack.reduced.step import dynamics
 from limberjack.spatial.lanes import prefetch
 
-__all__ = ["refresh_stale_nodes", "update"]
+__all__ = ["apply_impulse", "condense_groups", "refresh_stale_nodes", "update", "update_due_trees"]
 
 # The rate of changes is a mean over about this time [s].
 RATE_TIME = 1.0
-
-
-@outlined
-def resting_joint_forces(links, drives, link_map, i, h, q, still, applied, own):
-    """Fill the joint forces and own inertias of link i at rest: constant while its joint is rigid."""
-    for v in range(links.v_start[i], links.v_start[i] + links.dof[i]):
-        own[v, TAU], own[v, OWN] = applied[v], links.armature[v]
-    for v in range(links.v_start[i], links.v_start[i] + links.dof[i]):
-        row = link_map.scalar[v]
-        if row >= 0:
-            f, k, b = scalar_drive(row, drives.scalar, h, q[drives.indices[row, 0]], 0.0)
-            own[v, TAU] += f
-            own[v, OWN] += h * b + h * h * k
-        row = link_map.ball[v]
-        if row >= 0:
-            x, y, z, fx, fy, fz = ball_drive(row, drives.ball, h, q, drives.ball_indices[row, 0], still, v)
-            own[v, TAU] += x
-            own[v + 1, TAU] += y
-            own[v + 2, TAU] += z
-            own[v, OWN] += fx
-            own[v + 1, OWN] += fy
-            own[v + 2, OWN] += fz
+# Links that only forces act on are all activated if there are no more of them than this, or than active joints.
+_FEW = 8
 
 
 @inner
@@ -116,11 +118,32 @@ def refresh_stale_nodes(links, drives, link_map, co, mass, cached, stale, h, q, 
 
 
 @inner
+def _refresh_columns(links, drives, link_map, co, mass, cached, stale, h, q, still, applied, work, g):
+    """Fill the coefficients of the rigid nodes above joints whose forces have changed since the last update."""
+    count = g.counts[STALE]
+    sort_nodes(count, g.no_keys, g.stale_nodes, g.queue)
+    for j in range(count):
+        node = g.stale_nodes[j]
+        if stale[node]:
+            stale[node] = 0
+            g.counts[REFRESHED] += 1
+            # a matrix made indefinite by rounding affects the choice only
+            _make_rigid(links, drives, link_map, co, mass, cached, node, h, q, still, applied, work)
+    g.counts[STALE] = 0
+
+
+@inner
 def _activate_edited(table, g):
-    """Make the nodes above links edited from outside active."""
+    """Make the nodes above links edited from outside active.
+
+    Where forces act on more links than there are active joints, the metric chooses among them.
+    """
     count = g.counts[COUNT]
+    all_pushed = g.counts[PUSHED] <= max(count, _FEW)
     for j in range(g.counts[EDITED]):
-        node = table[g.edited[j], UP]
+        i = g.edited[j]
+        node = table[i, UP] if all_pushed or g.edit[i] & VELOCITY else -1
+        g.edit[i] = 0
         while node >= 0 and not g.active_region[node]:
             g.active_region[node] = 1
             g.held[node] = 0
@@ -128,7 +151,7 @@ def _activate_edited(table, g):
             g.active_nodes[count] = node
             count += 1
             node = table[node, UP]
-    g.counts[EDITED] = 0
+    g.counts[EDITED] = g.counts[PUSHED] = 0
     g.counts[CHECK] = 1
     g.counts[COUNT] = count
     sort_nodes(count, g.no_keys, g.active_nodes, g.queue)
@@ -172,20 +195,20 @@ def _active_joint_forces(links, body, h, b, own):
     span = body.whole
     drive_forces(body.drives, body.links.armature, span, h, body.q, body.qd, body.tau, b.tau, b.added)
     n = span[LINK + 1]
-    for k in range(n):
-        if n > BATCH:
+    for k in range(span[LINK], n):
+        if n - span[LINK] > BATCH:
             prefetch(own, links.v_start[body.link[min(k + 2 * AHEAD, n - 1)]], 0)
         v, iv = links.v_start[body.link[k]], body.links.v_start[k]
         for a in range(body.links.dof[k]):
             own[v + a, TAU], own[v + a, OWN] = b.tau[iv + a], b.added[iv + a]
 
 
-@inner
+@outlined
 def update(
     # model
     links, drives, springs, roots,
     # in
-    limits, h, reach, applied, wrenches, still,
+    limits, start, none, h, reach, applied, wrenches, still,
     # scratch
     co, link_map, transient_map, jwork, work, spring_work, buffers, transient_body, transient_springs,
     # out
@@ -195,6 +218,7 @@ def update(
 
     Args:
         limits: when the choices end.
+        start, none: (SPAN,) where `body` and `transient_body` begin in their arrays.
         h: time step; velocities are measured after it.
         reach: time over which drives are implicit: h or more, 0 = they are explicit.
         applied, wrenches: forces on dofs and links.
@@ -203,10 +227,13 @@ def update(
         shown_q, shown_qd: copies of q and qd for the user, updated for joints that leave the region.
     """
     table, c, mass, horizon = co.table, co.numbers, limits.mass[0] > 0, limits.horizon[HORIZON]
-    elapsed = h * g.counts[SINCE]
-    g.counts[SINCE] = 0
-    fading = max(1.0 - elapsed / RATE_TIME, 0.0)
-    g.numbers[CHANGE_RATE] *= fading
+    elapsed = 0.0
+    for f in range(len(roots)):
+        if g.due[f]:
+            elapsed = h * (g.counts[TAKEN] - g.updated[f])
+            g.updated[f] = g.counts[TAKEN]
+    g.numbers[CHANGE_RATE] *= max(1.0 - h * (g.counts[TAKEN] - g.updated[len(roots)]) / RATE_TIME, 0.0)
+    g.updated[len(roots)] = g.counts[TAKEN]
     scatter(links, body, q, qd)
     scatter(links, body, shown_q, shown_qd)
     g.counts[STAMP] += 1
@@ -226,7 +253,9 @@ def update(
             c,
             g.active_region,
             g.active_nodes,
+            0,
             at,
+            start,
             q,
             qd,
             applied,
@@ -271,7 +300,9 @@ def update(
             c,
             g.transient_region,
             g.transient_nodes,
+            0,
             count,
+            none,
             q,
             qd,
             applied,
@@ -327,6 +358,273 @@ def update(
             at += 1
     g.counts[COUNT] = at
     condense(
-        links, drives, springs, table, c, g.active_region, g.active_nodes, at, q, qd, applied, wrenches, link_map, body
-    )
+        links, drives, springs, table, c, g.active_region, g.active_nodes, 0, at, start, q, qd, applied, wrenches,
+        link_map, body,
+    )  # fmt: skip
     lay_sweep(table, g.active_region, link_map.sorted, link_map.node, at, g.slot, g.joints)
+
+
+@inner
+def _trade(group, turns, g):
+    """Let a group give joints back that others need more, or take some that were given back."""
+    total, count = 0.0, len(turns.error)
+    for k in range(count):
+        if turns.error[k] < 0.0:
+            return
+        total += turns.error[k]
+    part = max(turns.quota[group] // 8, 1)
+    if 2.0 * count * turns.error[group] < total and turns.quota[group] >= part:
+        turns.quota[group] -= part
+        g.counts[SPARE_JOINTS] += part
+        g.counts[CHECK] = 1
+    elif count * turns.error[group] >= total and g.counts[SPARE_JOINTS] > 0:
+        part = min(part, g.counts[SPARE_JOINTS])
+        turns.quota[group] += part
+        g.counts[SPARE_JOINTS] -= part
+
+
+@inner
+def _limit_group(limits, group, turns):
+    """Set the limits of a group: its part of those of all trees."""
+    own = turns.limits
+    for f in range(len(limits.budget)):
+        own.budget[f], own.update_budget[f] = limits.budget[f], limits.update_budget[f]
+    if limits.each[0] == 0 and limits.budget[0] >= 0:
+        own.budget[0] = turns.quota[group]
+        if limits.update_budget[0] >= 0:
+            whole = max(limits.budget[0], 1)
+            own.update_budget[0] = (limits.update_budget[0] * own.budget[0] + whole - 1) // whole
+    for k in range(2):
+        own.tolerance[k] = limits.tolerance[k] * (turns.share[group] if limits.tolerance[k] > 0.0 else 1.0)
+
+
+@inner
+def _set_others_aside(table, wrenches, turns, g):
+    """Keep the active nodes, edited links and wrenches of the trees that are due, and put the others aside.
+
+    Returns:
+        how many nodes, their joints that count, and how many edited links were put aside.
+    """
+    here = others = joints = 0
+    g.counts[JOINTS] = 0
+    for j in range(g.counts[COUNT]):
+        node = g.active_nodes[j]
+        counted = 1 if counts_in_budget(table, node) else 0
+        if g.due[table[node, TREE_INDEX]]:
+            g.active_nodes[here] = node
+            here += 1
+            g.counts[JOINTS] += counted
+        else:
+            turns.others[others] = node
+            others += 1
+            joints += counted
+    g.counts[COUNT] = here
+    here = links = pushed = 0
+    for j in range(g.counts[EDITED]):
+        i = g.edited[j]
+        if g.due[table[i, TREE_INDEX]]:
+            g.edited[here] = i
+            here += 1
+            pushed += g.edit[i] & VELOCITY == 0
+        else:
+            turns.edited[links] = i
+            links += 1
+    g.counts[EDITED], g.counts[PUSHED] = here, pushed
+    for j in range(len(wrenches.link)):
+        i = wrenches.link[j]
+        turns.link[j] = i if i >= 0 and g.due[table[i, TREE_INDEX]] else -1
+    return others, joints, links
+
+
+@inner
+def _set_span(group, turns, body):
+    """Store the span of a group that was just condensed, and list those of all groups as blocks, if there are several.
+
+    One block per group, also of an empty one: what is carried from step to step is known by the block.
+    """
+    for p in range(SPAN):
+        turns.span[group, p] = body.whole[p]
+    if len(turns.quota) > 1:
+        for k in range(len(turns.quota)):
+            for p in range(SPAN):
+                body.blocks[k, p] = turns.span[k, p]
+        body.count[0] = len(turns.quota)
+
+
+@inner
+def _start_group(group, turns):
+    for p in range(SPAN):
+        turns.start[p] = turns.first[group, p]
+
+
+@outlined
+def condense_groups(links, drives, springs, co, g, q, qd, applied, wrenches, link_map, turns, body):
+    """Fill the hybrid body of all trees, group by group, and their sweep if they are one."""
+    table, first = co.table, 0
+    for group in range(len(turns.quota)):
+        last = first
+        while last < g.counts[COUNT] and turns.group[table[g.active_nodes[last], TREE_INDEX]] == group:
+            last += 1
+        _start_group(group, turns)
+        condense(
+            links, drives, springs, table, co.numbers, g.active_region, g.active_nodes, first, last - first,
+            turns.start, q, qd, applied, wrenches, link_map, body,
+        )  # fmt: skip
+        _set_span(group, turns, body)
+        first = last
+    if len(turns.quota) == 1:
+        lay_sweep(table, g.active_region, link_map.sorted, link_map.node, first, g.slot, g.joints)
+    else:
+        for j in range(len(wrenches.link)):  # in all clusters, now that there are all
+            place_wrench(links, table, co.numbers, g.active_region, link_map, wrenches, j, body.wrenches)
+
+
+@outlined
+def _update_group(
+    # model
+    links, drives, springs, roots,
+    # in
+    group, limits, h, reach, applied, wrenches, still,
+    # scratch
+    co, link_map, transient_map, jwork, work, spring_work, buffers, transient_body, transient_springs, turns,
+    # out
+    g, body, q, qd, shown_q, shown_qd,
+):  # fmt: skip
+    """Update the trees of a group; the others keep their joints. See `update`."""
+    table = co.table
+    for f in range(len(g.due)):
+        g.due[f] = turns.group[f] == group
+    _limit_group(limits, group, turns)
+    _start_group(group, turns)
+    others, joints, edited = _set_others_aside(table, wrenches, turns, g)
+    for p in range(SPAN):
+        body.whole[p] = turns.span[group, p]
+    g.counts[LAST_TRANSIENT] = 0
+    before = g.counts[CHANGED] - g.counts[EDITED]
+    order_bodies(table, g.active_nodes, 0, g.counts[COUNT], link_map)
+    lay_sweep(table, g.active_region, link_map.sorted, link_map.node, g.counts[COUNT], g.slot, g.joints)
+    blocks, body.count[0] = body.count[0], -1
+    update(
+        links, drives, springs, roots, turns.limits, turns.start, turns.none, h, reach, applied,
+        Wrenches(turns.link, wrenches.data), still, co, link_map, transient_map, jwork, work, spring_work, buffers,
+        transient_body, transient_springs, g, body, q, qd, shown_q, shown_qd,
+    )  # fmt: skip
+    turns.changed[group] = g.counts[CHANGED] != before  # edited links are none after an update
+    if body.count[0] < 0:
+        body.count[0] = blocks
+    else:
+        _set_span(group, turns, body)
+        for j in range(len(wrenches.link)):
+            if turns.link[j] < 0:
+                place_wrench(links, table, co.numbers, g.active_region, link_map, wrenches, j, body.wrenches)
+    count = g.counts[COUNT]
+    for j in range(others):
+        g.active_nodes[count + j] = turns.others[j]
+    for j in range(edited):
+        i = turns.edited[j]
+        g.edited[g.counts[EDITED] + j] = i
+        g.counts[PUSHED] += g.edit[i] & VELOCITY == 0
+    g.counts[COUNT], g.counts[EDITED] = count + others, g.counts[EDITED] + edited
+    g.counts[JOINTS] += joints
+    sort_nodes(count + others, g.no_keys, g.active_nodes, g.queue)
+    turns.error[group] = g.numbers[ERROR]
+
+
+@inner
+def _end_update(table, wrenches, known, g):
+    """Store what the trees just updated know of forces."""
+    remember_wrenches(table, wrenches, g, known)
+    for f in range(len(g.due)):
+        if g.due[f]:
+            g.counts[TREES] += 1
+            g.wanted[f] = 0
+
+
+@inner
+def update_due_trees(
+    # model
+    links, drives, springs, roots,
+    # in
+    limits, h, reach, applied, wrenches, still, known, stale,
+    # scratch
+    co, link_map, transient_map, jwork, work, spring_work, buffers, transient_body, transient_springs, turns,
+    # out
+    g, body, q, qd, shown_q, shown_qd,
+):  # fmt: skip
+    """Update all trees, or the group whose turn it is and those that changed forces ask for; see `update`."""
+    groups, period = len(turns.quota), limits.period[0]
+    if g.counts[STALE] > 0:
+        _refresh_columns(
+            links, drives, link_map, co, limits.mass[0] > 0, g.cached, stale, reach, q, still, applied, jwork, g
+        )
+    if groups == 1:
+        before = g.counts[CHANGED] - g.counts[EDITED]
+        update(
+            links, drives, springs, roots, limits, turns.none, turns.none, h, reach, applied, wrenches, still, co,
+            link_map, transient_map, jwork, work, spring_work, buffers, transient_body, transient_springs, g, body, q,
+            qd, shown_q, shown_qd,
+        )  # fmt: skip
+        turns.changed[0] = g.counts[CHANGED] != before  # edited links are none after an update
+        for p in range(SPAN):
+            turns.span[0, p] = body.whole[p]
+        _end_update(co.table, wrenches, known, g)
+        g.counts[UNTIL], g.counts[ALL_DUE], g.counts[EARLY] = period, 0, -1
+        return
+    turn = -1
+    if g.counts[ALL_DUE]:
+        g.counts[TURN], g.counts[UNTIL] = 0, period // groups
+    elif g.counts[UNTIL] <= 0:
+        turn = g.counts[TURN]
+        g.counts[TURN] = (turn + 1) % groups
+        g.counts[UNTIL] = ((turn + 2) * period) // groups - ((turn + 1) * period) // groups
+        if limits.each[0] == 0 and limits.budget[0] >= 0:
+            _trade(turn, turns, g)
+    f, total = 0, 0.0
+    for group in range(groups):
+        due = g.counts[ALL_DUE] > 0 or group == turn
+        while f < len(g.due) and turns.group[f] == group:
+            due = due or (g.counts[EARLY] == 0 and g.wanted[f] > 0)
+            f += 1
+        if due:
+            if g.counts[ALL_DUE]:
+                g.counts[CHECK] = 1
+            _update_group(
+                links, drives, springs, roots, group, limits, h, reach, applied, wrenches, still, co, link_map,
+                transient_map, jwork, work, spring_work, buffers, transient_body, transient_springs, turns, g, body, q,
+                qd, shown_q, shown_qd,
+            )  # fmt: skip
+            _end_update(co.table, wrenches, known, g)
+        total += max(turns.error[group], 0.0)
+    g.numbers[ERROR], g.counts[ALL_DUE] = total, 0
+    waiting = False
+    for f in range(len(g.wanted)):
+        waiting = waiting or g.wanted[f] > 0
+    if not waiting:
+        g.counts[EARLY] = -1
+
+
+@outlined
+def apply_impulse(links, co, link_map, j, wrenches, g, work, spring_work, buffers, spare, body):
+    """Change body.qd by the response of the hybrid body to the impulse in row j of `wrenches`.
+
+    Accelerations are linear in forces: the change is the difference of those with and without it.
+
+    Args:
+        spare: (nv,) scratch.
+    """
+    place_wrench(links, co.table, co.numbers, g.active_region, link_map, wrenches, j, body.wrenches)
+    for p in range(SPAN):
+        g.span[p] = body.whole[p]
+    for again in range(2):
+        for block in range(body.count[0]):
+            for p in range(SPAN):
+                body.whole[p] = body.blocks[block, p]
+            status = body_dynamics(body, 0.0, work, spring_work, buffers)
+            for v in range(body.whole[DOF], body.whole[DOF + 1]):
+                if again == 0:
+                    spare[v] = buffers.qdd[v]
+                elif status == 0:
+                    body.qd[v] += spare[v] - buffers.qdd[v]
+        body.wrenches.link[j] = -1
+    for p in range(SPAN):
+        body.whole[p] = g.span[p]

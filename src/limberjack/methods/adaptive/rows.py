@@ -12,28 +12,29 @@ from typing import Any
 
 import numpy as np
 
-from limberjack._jit import kernel
+from limberjack._jit import entry, kernel
 from limberjack.constraints.rows import COORDINATES, GAP, ROWS
-from limberjack.constraints.table import SPRING, Table
+from limberjack.constraints.table import EQUALITY, SPRING, Table
 from limberjack.errors import LimberjackError, Status
 from limberjack.methods.adaptive import layout as rg
 from limberjack.methods.adaptive.hybrid_body import trimmed
-from limberjack.methods.adaptive.method import AdaptiveStepper, with_wrenches
+from limberjack.methods.adaptive.method import AdaptiveStepper, in_use, room_for, with_wrenches
 from limberjack.methods.adaptive.options import Adaptive
 from limberjack.methods.adaptive.poses import locate
-from limberjack.methods.adaptive.step import SCATTER, UPDATE, VARIATIONAL, VELOCITIES
+from limberjack.methods.adaptive.step import SCATTER, UPDATE, VARIATIONAL, VELOCITIES, WRENCH_LIST
 from limberjack.methods.momentum_steppers import stiff_springs
 from limberjack.methods.stepper import Forces, Stepper
 from limberjack.model.arrays import COORDINATE, DOF
 from limberjack.model.model import Model
-from limberjack.reduced.constrained_step import take_constrained_steps
+from limberjack.reduced.constrained_step import ACCELERATIONS, take_constrained_steps
 from limberjack.reduced.constraint_set import ConstraintSet, Grip
-from limberjack.reduced.forces import Wrenches
+from limberjack.reduced.forces import Wrenches, no_wrenches
 from limberjack.reduced.rows import LINK_END, LINK_START, PAIR_END, PAIR_START, paths
 from limberjack.reduced.step import RK4
-from limberjack.reduced.variational import ITERATIONS, External
+from limberjack.reduced.variational import ITERATIONS, LAG, External
 from limberjack.reduced.variational_rows import RowSet, constrained_velocities_at, take_variational_row_steps
 from limberjack.spatial.frames import compose
+from limberjack.spatial.vectors import cross
 
 __all__ = ["ConstrainedAdaptiveStepper"]
 
@@ -55,6 +56,57 @@ def _locate_all(
         pose[k, 9], pose[k, 10], pose[k, 11] = x, y, z
 
 
+@kernel
+def _row_forces(
+    # in
+    table, multipliers, wrench, state, own,
+    # out
+    total, out, joint,
+):  # fmt: skip
+    """Fill the forces of all rows in the last step: wrenches on links, after those of `own`, and joint forces.
+
+    Args:
+        own: the lasting wrenches.
+        total: (pairs, 6) scratch, the wrench of each pair.
+        out: wrenches, with room for both.
+        joint: (nv,) joint forces.
+    """
+    for p in range(len(total)):
+        for k in range(6):
+            total[p, k] = 0.0
+    for v in range(len(joint)):
+        joint[v] = 0.0
+    for slot in range(2):
+        for r in range(len(multipliers)):
+            p = table.row_pair[r, slot]
+            if p >= 0:
+                for k in range(6):
+                    total[p, k] += wrench[r, 6 * slot + k] * multipliers[r]
+            if table.indices[r, slot] >= 0:
+                joint[table.indices[r, slot]] += table.share[r, slot] * multipliers[r]
+    count = len(own.link)
+    for j in range(count):
+        out.link[j] = own.link[j]
+        for k in range(9):
+            out.data[j, k] = own.data[j, k]
+    for end in range(2):
+        sign = -1.0 if end == 0 else 1.0
+        for p in range(len(total)):
+            if table.pair_link[p, end] < 0:
+                continue
+            fx, fy, fz = total[p, 3], total[p, 4], total[p, 5]
+            x, y, z = total[p, 0], total[p, 1], total[p, 2]
+            if end == 0:
+                dx, dy, dz = cross(state[p, GAP], state[p, GAP + 1], state[p, GAP + 2], fx, fy, fz)
+                x, y, z = x + dx, y + dy, z + dz
+            out.link[count] = table.pair_link[p, end]
+            for k in range(3):
+                out.data[count, k] = table.pair_frame[p, 12 * end + 9 + k]
+            out.data[count, 3], out.data[count, 4], out.data[count, 5] = sign * fx, sign * fy, sign * fz
+            out.data[count, 6], out.data[count, 7], out.data[count, 8] = sign * x, sign * y, sign * z
+            count += 1
+
+
 def _ranges(start: np.ndarray, own: np.ndarray, total: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the indices in the model of `total` numbers, in ranges that begin there at `start` and here at `own`."""
     size = np.diff(np.append(own, total))
@@ -70,6 +122,9 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
     def __init__(self, model: Model, options: Adaptive, constraint_set: ConstraintSet) -> None:
         super().__init__(model, options)
         self.constraint_set = constraint_set
+        self._steps: Any = take_constrained_steps
+        self._row_wrenches, self._row_tau = no_wrenches(), np.zeros(model.nv)  # forces of rows in the last step
+        self._pair_forces = np.zeros((0, 6))
         # dofs and coordinates of the hybrid body by those of the model, -1 = none, and those of the model that have one
         self._dof, self._coordinate = np.full(model.nv, -1, np.int64), np.full(model.nq + 1, -1, np.int64)
         self._moved = self._shifted = np.zeros(0, np.int64)
@@ -92,6 +147,12 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
             self._take_edits(dt, forces)
             self._table = None
         self._engine.counts[:] = 0
+        if self._todo:
+            self._derive_velocities()  # under the forces that acted; an update may follow
+            todo = self._force_tasks(forces)
+            self._advance(0, dt, todo, forces)
+            if todo & WRENCH_LIST and self._table is not None:
+                self._cluster_wrenches = self._placed_wrenches(self._wrenches)
         if n == 0:
             # nothing moves and no update is taken, but all is compiled
             self._map_to_clusters(self._wrenches, self._engine.tau.copy())
@@ -99,14 +160,18 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
             self._table = None
         counts, taken, self._time = self._engine.regions.counts, 0, time
         while taken < n:
-            if counts[rg.UNTIL] <= 0 or self._table is None:
+            if self._due() or self._table is None:
                 self._update(dt)
             m = int(min(n - taken, max(counts[rg.UNTIL], 1)))
+            if counts[rg.EARLY] > 0:
+                m = min(m, int(counts[rg.EARLY]))
             done, status = self._take(m, dt, time + taken * dt)
             taken += done
             self._time = time + taken * dt
             counts[rg.UNTIL] -= done
-            counts[rg.SINCE] += done
+            counts[rg.TAKEN] += done
+            if counts[rg.EARLY] > 0:
+                counts[rg.EARLY] -= done
             if status:
                 self._advance(0, dt, SCATTER)
                 return taken, status
@@ -114,11 +179,20 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
             self._advance(0, dt, SCATTER)
         return taken, 0
 
+    def _most_turns(self) -> int:
+        """Return 1: rows are brought to the clusters of all trees after an update."""
+        return 1
+
+    def _due(self) -> bool:
+        """Return whether an update comes before the next step."""
+        counts = self._engine.regions.counts
+        return bool(counts[rg.UNTIL] <= 0 or counts[rg.EARLY] == 0 or counts[rg.ALL_DUE])
+
     def _update(self, dt: float) -> None:
         """Let the region change where it is due, the rows acting by their last forces, and place them in clusters."""
         own, tau, counts = self._wrenches, self._engine.tau.copy(), self._engine.regions.counts
         mapped = self._table is not None
-        if counts[rg.UNTIL] <= 0:
+        if self._due():
             self._derive_velocities()
             if self._functions:
                 self._fill_weights(self._functions)
@@ -126,7 +200,8 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
             self._wrenches = self._with_row_wrenches(own)
             self._engine.tau[:] += self._row_joint_forces()
             size = len(self._wrenches.link)
-            self._body, self._trial = with_wrenches(self._body, size), with_wrenches(self._trial, size)
+            if len(self._body.wrenches.link) != size:
+                self._body, self._trial = with_wrenches(self._body, size), with_wrenches(self._trial, size)
             counts[rg.LAST_TRANSIENT] = 0  # the forces of rows are other ones than at the last update
             self._advance(1, dt, UPDATE)
             self._wrenches = own
@@ -178,8 +253,9 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
 
     def _placed_wrenches(self, wrenches: Wrenches) -> Wrenches:
         """Return the lasting wrenches with their points in clusters; those on what rests are left out."""
-        cluster, pose = self._located(np.ascontiguousarray(wrenches.link))
-        data = wrenches.data.copy()
+        wrenches = in_use(wrenches)
+        cluster, pose = self._located(wrenches.link)
+        data = wrenches.data
         data[:, :3] = np.einsum("kij,kj->ki", pose[:, :9].reshape(-1, 3, 3), data[:, :3]) + pose[:, 9:]
         moving = cluster >= 0
         return Wrenches(np.ascontiguousarray(cluster[moving]), np.ascontiguousarray(data[moving]))
@@ -242,11 +318,13 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
                     time, e.variational, e.carried, body.q, body.qd, e.counts,
                 )
             )  # fmt: skip
-        taken, status, _ = take_constrained_steps(
+        taken, status, _ = self._steps(
             self._links, self._cut_drives, body.springs, self._table, self.constraint_set.own, self._spans, 0,
             len(self._spans), e.span, self._code, n, substeps, dt / substeps, time, body.tau, self._cluster_wrenches,
             e.step_work, self._pull, e.buffers, self._constraint, body.q, body.qd,
         )  # fmt: skip
+        if self._steps is take_constrained_steps and len(take_constrained_steps.overloads) == 1:
+            self._steps = entry(take_constrained_steps)
         return int(taken), int(status)
 
     def _iterations(self) -> int:
@@ -324,35 +402,54 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
     # Rows as known forces
 
     def _row_joint_forces(self) -> np.ndarray:
-        """Return the joint forces of rows on coordinates in the last step."""
-        table, lam = self.constraint_set.table, self.constraint_set.constraint.multipliers
-        out = np.zeros(self._model.nv)
-        for c in range(2):
-            on = table.indices[:, c] >= 0
-            np.add.at(out, table.indices[on, c], table.share[on, c] * lam[on])
-        return out
+        """Return the joint forces of rows on coordinates in the last step, as `_with_row_wrenches` found them."""
+        return self._row_tau
 
     def _with_row_wrenches(self, wrenches: Wrenches) -> Wrenches:
         """Return the wrenches with those of the rows between frames in the last step added."""
         table, constraint = self.constraint_set.table, self.constraint_set.constraint
-        if not len(table.pair_link):
-            return wrenches
-        total = np.zeros((len(table.pair_link), 6))
-        for slot in range(2):
-            on = table.row_pair[:, slot] >= 0
-            parts = constraint.wrench[on, 6 * slot : 6 * slot + 6] * constraint.multipliers[on, None]
-            np.add.at(total, table.row_pair[on, slot], parts)
-        links, rows = [wrenches.link], [wrenches.data]
-        gap = constraint.state[:, GAP : GAP + 3]
-        for end, sign in ((0, -1.0), (1, 1.0)):
-            on = table.pair_link[:, end] >= 0
-            torque = total[on, :3] + (np.cross(gap[on], total[on, 3:]) if end == 0 else 0.0)
-            links.append(table.pair_link[on, end])
-            points = table.pair_frame[on, 12 * end + 9 : 12 * end + 12]
-            rows.append(np.concatenate([points, sign * total[on, 3:], sign * torque], axis=1))
-        return Wrenches(np.ascontiguousarray(np.concatenate(links)), np.ascontiguousarray(np.concatenate(rows)))
+        size = len(wrenches.link) + int(np.count_nonzero(table.pair_link >= 0))
+        if len(self._row_wrenches.link) != size:
+            self._row_wrenches = room_for(no_wrenches(), size)
+        if len(self._pair_forces) != len(table.pair_link):
+            self._pair_forces = np.zeros((len(table.pair_link), 6))
+        _row_forces(
+            table, constraint.multipliers, constraint.wrench, constraint.state, wrenches, self._pair_forces,
+            self._row_wrenches, self._row_tau,
+        )  # fmt: skip
+        return self._row_wrenches
 
-    # Grips, forces and snapshots
+    # Impulses, grips, forces and snapshots
+
+    def _update_now(self, dt: float) -> None:
+        """Take the update that is due, and bring the rows to its clusters."""
+        self._update(dt)
+
+    def _respond(self, k: int, dt: float) -> None:
+        """Change the velocities of the clusters by the impulse in row k of the wrenches, loops and gears satisfied.
+
+        Accelerations with all equality rows acting are linear in forces: the change is the difference of those with and
+        without it. Limits and grips act in the step that follows.
+        """
+        body, table, nv = self._body, self._table, int(self._body.whole[DOF + 1])
+        assert table is not None
+        fixed = table.role == EQUALITY
+        role, soft = np.where(fixed, table.role, SPRING), np.where(fixed[:, None], table.soft, 0.0)
+        own, before = Wrenches(self._wrenches.link[k : k + 1], self._wrenches.data[k : k + 1]), body.qd[:nv].copy()
+        state, e, found = self._state(), self._engine, []
+        equalities = table._replace(role=role.astype(table.role.dtype), soft=soft)
+        for wrenches in (self._placed_wrenches(own), no_wrenches()):
+            take_constrained_steps(
+                self._links, self._cut_drives, body.springs, equalities, self.constraint_set.own, self._spans, 0,
+                len(self._spans), e.span, ACCELERATIONS, 1, 1, 1e-3, 0.0, body.tau, wrenches, e.step_work, self._pull,
+                e.buffers, self._constraint, body.q, body.qd,
+            )  # fmt: skip
+            found.append(body.qd[:nv].copy())
+            self._restore(state)
+        body.qd[:nv] = before + (found[0] - found[1])
+        e.carried.clock[:, :LAG] = 0.0
+        e.current[0] = 1
+        self._advance(0, dt, SCATTER)
 
     def grab(self, grip: Grip) -> Stepper:
         """Add a grip; see `Stepper`."""
@@ -369,8 +466,11 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         return self
 
     def move_grip(self, grip: Grip) -> None:
-        """Take the target of a grip, which has changed."""
+        """Take the target of a grip, which has changed: its frame in the world is the same for clusters."""
         self.constraint_set.move_grip(grip)
+        if self._table is not None:
+            pair = self.constraint_set.grip_pair(grip)
+            self._table.pair_frame[pair, :12] = self.constraint_set.table.pair_frame[pair, :12]
 
     def grip_force(self, grip: Grip) -> np.ndarray:
         """Return the force (3,) of a grip in the last step, world axes [N]."""

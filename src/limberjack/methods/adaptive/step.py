@@ -8,10 +8,16 @@ import numpy as np
 
 from limberjack._jit import inner, kernel, outlined
 from limberjack.methods.adaptive import layout as rg
+from limberjack.methods.adaptive.bound import arguments_of
 from limberjack.methods.adaptive.coefficients import set_leaf_columns
-from limberjack.methods.adaptive.hybrid_body import condense, scatter, scatter_velocities
-from limberjack.methods.adaptive.poses import lay_sweep
-from limberjack.methods.adaptive.region_update import refresh_stale_nodes, update
+from limberjack.methods.adaptive.hybrid_body import scatter_blocks, scatter_velocities
+from limberjack.methods.adaptive.known_forces import take_joint_forces, take_wrenches
+from limberjack.methods.adaptive.region_update import (
+    apply_impulse,
+    condense_groups,
+    refresh_stale_nodes,
+    update_due_trees,
+)
 from limberjack.model.arrays import COORDINATE, DOF, LINK
 from limberjack.reduced.dca import set_leaves
 from limberjack.reduced.step import IMPLICIT, INTEGRATORS, take_steps
@@ -28,8 +34,11 @@ from limberjack.reduced.variational import (
 from limberjack.reduced.work import ROW, Work
 
 __all__ = [
+    "Arguments",
     "AssemblyBodies",
     "Engine",
+    "IMPULSE",
+    "JOINT_FORCES",
     "LEAVES",
     "PREPARE",
     "PROJECTED",
@@ -37,13 +46,14 @@ __all__ = [
     "UPDATE",
     "VARIATIONAL",
     "VELOCITIES",
+    "WRENCH_LIST",
     "adaptive_steps",
     "lazy_work",
 ]
 
-# Tasks of a call: coefficients of stale nodes, those of leaves, an update alone, q and qd of the hybrid body, and qd
-# from the momenta carried.
-PREPARE, LEAVES, UPDATE, SCATTER, VELOCITIES = 1, 2, 4, 8, 16
+# Tasks of a call: coefficients of stale nodes, those of leaves, an update alone, q and qd of the hybrid body, qd from
+# the momenta carried, changed joint forces, changed wrenches, an impulse.
+PREPARE, LEAVES, UPDATE, SCATTER, VELOCITIES, JOINT_FORCES, WRENCH_LIST, IMPULSE = 1, 2, 4, 8, 16, 32, 64, 128
 # Codes of integrators, after those of `reduced/step.py`.
 VARIATIONAL, PROJECTED = len(INTEGRATORS), len(INTEGRATORS) + 1
 
@@ -82,6 +92,8 @@ class Engine(NamedTuple):
     before_carried: Carried
     counts: np.ndarray  # (COUNTS,) of the variational step
     current: np.ndarray  # (1,) whether qd of the hybrid body is the velocity at its q
+    known: rg.KnownForces
+    turns: rg.Turns
 
 
 def lazy_work(links: Any, rows: int) -> Work:
@@ -94,18 +106,32 @@ def lazy_work(links: Any, rows: int) -> Work:
     return Work(np.zeros((rows, ROW)), np.zeros(nq), np.zeros(nq), six(), six(), six(), np.zeros(nv))
 
 
+class Arguments(NamedTuple):
+    """What the kernel takes at every call, see `adaptive_steps`."""
+
+    links: Any
+    drives: Any
+    springs: Any
+    wrenches: Any
+    stale: np.ndarray
+    engine: Engine
+    transient_body: Any
+    spring_work: Any
+    transient_springs: Any
+    body: Any
+    q: np.ndarray
+    qd: np.ndarray
+
+
 @kernel
-def adaptive_steps(
-    # model
-    links, drives, springs,
-    # in
-    n, code, substeps, h, stiff, wrenches, stale, todo, e, transient_body, spring_work, transient_springs,
-    # out
-    body, q, qd,
-):  # fmt: skip
+def adaptive_steps(bound, n, code, substeps, h, stiff, new_tau, new_drives, new_wrenches, first, last, todo):
     """Do the tasks of `todo`, then take up to n steps.
 
     Args:
+        bound: the model, forces, state and scratch, `Arguments`.
+        new_tau, new_drives, new_wrenches: the user's; those that differ are copied to e.tau, `drives` and `wrenches`,
+            if `todo` has JOINT_FORCES, for the dofs from `first` to `last` - 1, and WRENCH_LIST.
+        first: with IMPULSE the row of `wrenches` that holds it.
         stale: (m,) nodes whose coefficients are computed again if `todo` has PREPARE; of leaves, if it has LEAVES.
         stiff: whether springs between bodies are implicit in the variational step.
         todo: with UPDATE no steps follow an update that is due; with SCATTER q and qd are filled for any n.
@@ -114,7 +140,10 @@ def adaptive_steps(
         the steps taken and 0, or a status, see `take_steps`; with n = 0 Status.NO_LINK_INERTIA + link or
         Status.NO_INERTIA + dof.
     """
-    g, taken = e.regions, 0
+    a = arguments_of(bound)
+    links, drives, springs, wrenches, stale, e = a.links, a.drives, a.springs, a.wrenches, a.stale, a.engine
+    transient_body, spring_work, transient_springs = a.transient_body, a.spring_work, a.transient_springs
+    body, q, qd, g, taken = a.body, a.q, a.qd, e.regions, 0
     carrying = code >= VARIATIONAL
     reach = h if code == IMPLICIT or carrying else 0.0
     if e.limits.horizon[rg.HORIZON] > 0.0:
@@ -133,40 +162,50 @@ def adaptive_steps(
         )
         if bad > 0:
             return 0, bad
-        condense(
-            links, drives, springs, e.co.table, e.co.numbers, g.active_region, g.active_nodes, g.counts[rg.COUNT], e.q,
-            e.qd, e.tau, wrenches, e.link_map, body,
-        )  # fmt: skip
-        lay_sweep(e.co.table, g.active_region, e.link_map.sorted, e.link_map.node, g.counts[rg.COUNT], g.slot, g.joints)
-        _start(body, e)
+        condense_groups(links, drives, springs, e.co, g, e.q, e.qd, e.tau, wrenches, e.link_map, e.turns, body)
+        _restart_all(body, e)
     if todo & VELOCITIES:
         _velocities(body, e)
         scatter_velocities(links, body, e.qd)
         scatter_velocities(links, body, qd)
+    if carrying and todo & (JOINT_FORCES | WRENCH_LIST):
+        _velocities(body, e)  # under the forces that acted; an update may follow
+    until = g.counts[rg.UNTIL] if len(e.turns.quota) == 1 else e.limits.period[0]
+    if todo & JOINT_FORCES:
+        take_joint_forces(
+            links, e.co, e.link_map, first, last, new_tau, new_drives, until, h, reach, e.still, e.known, e.turns,
+            stale, g, drives, e.tau, body, e.q,
+        )  # fmt: skip
+    if todo & WRENCH_LIST:
+        take_wrenches(links, e.co, e.link_map, new_wrenches, until, h, e.known, g, wrenches, body)
+    if todo & IMPULSE:
+        apply_impulse(links, e.co, e.link_map, first, wrenches, g, e.work, spring_work, e.buffers, e.before_qd, body)
+        _restart_all(body, e)
     while taken < n:
-        if g.counts[rg.UNTIL] <= 0:
+        while g.counts[rg.UNTIL] <= 0 or g.counts[rg.EARLY] == 0 or g.counts[rg.ALL_DUE]:
             if carrying:
                 _velocities(body, e)
-            edited, changed = g.counts[rg.EDITED], g.counts[rg.CHANGED]
-            update(
-                links, drives, springs, e.tree.roots, e.limits, h, reach, e.tau, wrenches, e.still, e.co, e.link_map,
-                e.transient_map, e.joint_work, e.work, spring_work, e.buffers, transient_body, transient_springs, g,
-                body, e.q, e.qd, q, qd,
+            update_due_trees(
+                links, drives, springs, e.tree.roots, e.limits, h, reach, e.tau, wrenches, e.still, e.known, stale,
+                e.co, e.link_map, e.transient_map, e.joint_work, e.work, spring_work, e.buffers, transient_body,
+                transient_springs, e.turns, g, body, e.q, e.qd, q, qd,
             )  # fmt: skip
-            if edited > 0 or g.counts[rg.CHANGED] != changed:
-                _start(body, e)
-            g.counts[rg.UNTIL] = e.limits.period[0]
+            _restart_changed(body, e)
         if todo & UPDATE:
             return 0, 0
         m = min(n - taken, g.counts[rg.UNTIL])
+        if g.counts[rg.EARLY] > 0:
+            m = min(m, g.counts[rg.EARLY])
         if carrying:
             done, status = _carried_steps(body, code, m, h, stiff, e)
             taken += done
             g.counts[rg.UNTIL] -= done
-            g.counts[rg.SINCE] += done
+            g.counts[rg.TAKEN] += done
+            if g.counts[rg.EARLY] > 0:
+                g.counts[rg.EARLY] -= done
             if status != 0:
-                scatter(links, body, e.q, e.qd)
-                scatter(links, body, q, qd)
+                scatter_blocks(links, body, e.q, e.qd)
+                scatter_blocks(links, body, q, qd)
                 return taken, status
             continue
         several = body.count[0] > 1
@@ -185,27 +224,49 @@ def adaptive_steps(
             )  # fmt: skip
         taken += done
         g.counts[rg.UNTIL] -= done
-        g.counts[rg.SINCE] += done
+        g.counts[rg.TAKEN] += done
+        if g.counts[rg.EARLY] > 0:
+            g.counts[rg.EARLY] -= done
         if status != 0:
-            scatter(links, body, e.q, e.qd)
-            scatter(links, body, q, qd)
+            scatter_blocks(links, body, e.q, e.qd)
+            scatter_blocks(links, body, q, qd)
             return taken, status
     if n > 0 or todo & SCATTER:
-        scatter(links, body, e.q, e.qd)
-        scatter(links, body, q, qd)
+        scatter_blocks(links, body, e.q, e.qd)
+        scatter_blocks(links, body, q, qd)
     return taken, 0
 
 
 @inner
-def _start(body, e):
-    """Take note that the hybrid body is another one, and moves on from its q and qd."""
-    e.current[0] = 1
-    clock = e.carried.clock
-    for k in range(len(clock)):
+def _restart(body, e, block, last, group):
+    """Take note that the clusters of a group move on from their q and qd."""
+    clock, span = e.carried.clock, e.turns.span
+    for k in range(block, last):
         # where contacts act the velocity is that of the last half step, and its length stays known
         for c in range(LAG):
             clock[k, c] = 0.0
-    set_turns(body.links, body.whole[LINK], body.whole[LINK + 1], e.variational.turns)
+    set_turns(body.links, span[group, LINK], span[group, LINK + 1], e.variational.turns)
+
+
+@inner
+def _restart_all(body, e):
+    """Take note that the hybrid body is another one, and moves on from its q and qd."""
+    e.current[0] = 1
+    for group in range(len(e.turns.quota)):
+        _restart(body, e, 0, len(e.carried.clock), group)
+
+
+@inner
+def _restart_changed(body, e):
+    """Take note of the groups whose joints an update has changed; a group is one block, a single one all of them."""
+    groups = len(e.turns.quota)
+    for group in range(groups):
+        if e.turns.changed[group]:
+            e.turns.changed[group] = 0
+            if groups == 1:
+                _restart(body, e, 0, len(e.carried.clock), 0)
+            else:
+                _restart(body, e, group, group + 1, group)
 
 
 @outlined
@@ -222,15 +283,15 @@ def _velocities(body, e):
 @inner
 def _copy_carried(body, source, target):
     """Copy what the hybrid body carries."""
-    for k in range(body.whole[LINK + 1]):
-        for c in range(8):
-            target.momentum[k, c] = source.momentum[k, c]
-    for k in range(3):
-        for v in range(body.whole[DOF + 1]):
-            target.history[k, v] = source.history[k, v]
-    for k in range(body.count[0]):
+    for j in range(body.count[0]):
+        for k in range(body.blocks[j, LINK], body.blocks[j, LINK + 1]):
+            for c in range(8):
+                target.momentum[k, c] = source.momentum[k, c]
+        for k in range(3):
+            for v in range(body.blocks[j, DOF], body.blocks[j, DOF + 1]):
+                target.history[k, v] = source.history[k, v]
         for c in range(source.clock.shape[1]):
-            target.clock[k, c] = source.clock[k, c]
+            target.clock[j, c] = source.clock[j, c]
 
 
 @inner
@@ -259,7 +320,8 @@ def _carried_steps(body, code, n, h, stiff, e):
 @inner
 def _copy(body, q, qd, to_q, to_qd):
     """Copy the coordinates and velocities of the hybrid body."""
-    for k in range(body.whole[COORDINATE + 1]):
-        to_q[k] = q[k]
-    for k in range(body.whole[DOF + 1]):
-        to_qd[k] = qd[k]
+    for j in range(body.count[0]):
+        for k in range(body.blocks[j, COORDINATE], body.blocks[j, COORDINATE + 1]):
+            to_q[k] = q[k]
+        for k in range(body.blocks[j, DOF], body.blocks[j, DOF + 1]):
+            to_qd[k] = qd[k]

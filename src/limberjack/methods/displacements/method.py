@@ -242,6 +242,7 @@ class DisplacementsStepper(MaximalState, Stepper):
     def move_grip(self, grip: Grip) -> None:
         """Take the target of a grip, which has changed."""
         self._put_grip(self._grips.index(grip), grip)
+        self.invalidate()
 
     def grip_force(self, grip: Grip) -> np.ndarray:
         """Return the force (3,) a grip pulled with in the last step, world axes."""

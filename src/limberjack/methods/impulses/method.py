@@ -269,6 +269,7 @@ class ImpulsesStepper(AttachedState):
         """Take the target of a grip, which has changed."""
         self._grip[self._grip_index(grip)] = self._numbers(grip)
         self._wake()
+        self.invalidate()
 
     def grip_force(self, grip: Grip) -> np.ndarray:
         """Return the force (3,) a grip pulled with in the last step, world axes."""

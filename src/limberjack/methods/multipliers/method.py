@@ -170,6 +170,7 @@ class MultipliersStepper(MaximalState, Stepper):
     def move_grip(self, grip: Grip) -> None:
         """Take the target of a grip, which has changed."""
         self._aim(grip)
+        self.invalidate()
 
     def grip_force(self, grip: Grip) -> np.ndarray:
         """Return the force (3,) a grip pulls with now, world axes."""

@@ -1,0 +1,104 @@
+"""Arguments of a kernel that stay the same from call to call, unboxed once.
+
+Numba unboxes every array of a call anew, some 20 ns each: for the 250 arrays of method `adaptive` three times as long
+as a step of twenty joints. `Bound` stores the unboxed arguments; a kernel takes it and reads them by `arguments_of`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import extending, types
+from numba.core.registry import cpu_target
+from numba.extending import NativeValue, models
+
+from limberjack._jit import _layouts, entry, kernel  # pyright: ignore[reportPrivateUsage]
+
+__all__ = ["Bound", "arguments_of"]
+
+_extending: Any = extending  # takes more than its annotations say
+
+
+class BoundType(types.Type):
+    """The type of arguments stored in memory; its name, part of the keys of kernels, hashes their types and fields."""
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+        text = f"{kind} {_layouts((kind,))}"
+        super().__init__(name=f"Bound({hashlib.sha256(text.encode()).hexdigest()[:20]})")
+
+
+class Bound:
+    """Arguments of a kernel, unboxed and stored.
+
+    Args:
+        arguments: a named tuple of arrays and named tuples; none of its arrays may be resized.
+    """
+
+    __slots__ = ("_memory", "address", "arguments")
+
+    _size, _store = 0, None  # of the arguments' type: there is one
+
+    def __init__(self, arguments: Any) -> None:
+        self.arguments = arguments  # which keeps the arrays alive
+        if not Bound._size:
+            context: Any = cpu_target.target_context
+            Bound._size = context.get_abi_sizeof(context.get_value_type(numba.typeof(arguments))) // 8 + 1
+        self._memory = np.zeros(Bound._size)
+        if Bound._store is None:
+            _store_arguments(arguments, self._memory)
+            Bound._store = entry(_store_arguments)
+        else:
+            Bound._store(arguments, self._memory)
+        self.address = self._memory.ctypes.data
+
+
+@_extending.typeof_impl.register(Bound)
+def _typeof(value: Any, _: Any) -> BoundType:
+    return BoundType(numba.typeof(value.arguments))
+
+
+_extending.register_model(BoundType)(models.OpaqueModel)
+
+
+@_extending.unbox(BoundType)
+def _unbox(kind: Any, value: Any, c: Any) -> NativeValue:
+    address = c.pyapi.object_getattr_string(value, "address")
+    number = c.pyapi.long_as_longlong(address)
+    c.pyapi.decref(address)
+    return NativeValue(c.builder.inttoptr(number, ir.IntType(8).as_pointer()))
+
+
+def _load(typing: Any, bound: Any) -> Any:
+    """Return the arguments stored in `bound`."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(builder.bitcast(args[0], context.get_value_type(bound.kind).as_pointer()))
+
+    return bound.kind(bound), code
+
+
+def _write(typing: Any, arguments: Any, memory: Any) -> Any:
+    """Write the arguments into an array of numbers."""
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        array = context.make_array(memory)(context, builder, args[1])
+        builder.store(args[0], builder.bitcast(array.data, context.get_value_type(arguments).as_pointer()))
+        return context.get_dummy_value()
+
+    return types.void(arguments, memory), code
+
+
+# Annotated as anything: callers leave the first argument out.
+arguments_of: Any = _extending.intrinsic(_load)
+_write_arguments: Any = _extending.intrinsic(_write)
+
+
+@kernel
+def _store_arguments(arguments, memory):
+    """Store the unboxed arguments in `memory`."""
+    _write_arguments(arguments, memory)
