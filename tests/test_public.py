@@ -25,8 +25,8 @@ NAMES = [
 MODULES_OF = {
     "collision.query": ("CollisionQuery",),
     "errors": (
-        "Diverged", "FileError", "LoopNotClosed", "MissingExtra", "ModelError", "ModelWarning", "StateError",
-        "UnknownName", "UnsupportedByMethod", "UnsupportedVersion",
+        "Diverged", "EnergyWarning", "FileError", "LoopNotClosed", "MissingExtra", "ModelError", "ModelWarning",
+        "StateError", "UnknownName", "UnsupportedByMethod", "UnsupportedVersion",
     ),
     "methods.adaptive.options": ("View",),
     "model.proximity": ("Proximity",),

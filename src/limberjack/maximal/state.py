@@ -376,6 +376,10 @@ class MaximalState:
         self._refresh()
         return self._qd
 
+    def carried_velocities(self) -> np.ndarray:
+        """Return the velocities of the bodies; see `Stepper`."""
+        return self._s.u
+
     def _all_drives(self, forces: Any) -> tuple[Drives, np.ndarray]:
         """Return drives and applied forces of all joints, those of loop joints after those of the tree."""
         drives, tau = forces.drives, forces.tau

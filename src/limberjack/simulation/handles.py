@@ -149,6 +149,7 @@ class JointHandle:
             forces = self._sim._stepper.loop_forces(self.name)
             what = f'tau of joint "{self.name}"'
             forces[:] = array_of(np.atleast_1d(value), forces.shape, what, self._sim.model)
+            self._sim._watch.push_loop(forces)
             self._sim.touch()
         else:
             self._set("tau", self.info.v, value)
@@ -259,6 +260,7 @@ class BodyHandle:
             for x, word in ((coordinates, "coordinates"), (rates, "coordinate_rates"))
         )
         self._sim._stepper.set_body_coordinates(self._link(), *given)
+        self._sim._watch.forget()
         self._sim.touch()
 
 

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from limberjack.model.arrays import whole_span
+from limberjack.model.arrays import Drives, whole_span
 from limberjack.model.compile import drives_of
 from limberjack.model.joints import coordinate_counts
 from limberjack.reduced.dynamics import forward_kinematics
@@ -75,14 +76,27 @@ class Measures:
         body_velocities(a.links, a.body_link, a.body_offset, a.body_com, span, q, qd, work, links, out)
         return out
 
-    def energy_and_momentum(self, sim: Simulation) -> tuple[float, ...]:
-        """Return kinetic and potential energy, linear and angular momentum (8,)."""
-        found = sim._stepper.energy_and_momentum(sim.forces)
+    def energy_and_momentum(self, sim: Simulation, drives: Drives | None = None) -> tuple[float, ...]:
+        """Return kinetic and potential energy, linear and angular momentum (8,).
+
+        Args:
+            sim: the simulation.
+            drives: springs, soft limits and motors of the joints; None = those that act.
+        """
+        forces = sim.forces if drives is None else replace(sim.forces, drives=drives)
+        found = sim._stepper.energy_and_momentum(forces)
         if found is not None:
             return found
         a, (work, links, span) = sim.model.arrays, self._scratch(sim)
-        out = energies(a.links, sim.forces.drives, a.springs, span, sim._stepper.q, sim._stepper.qd, work, links)
+        out = energies(a.links, forces.drives, a.springs, span, sim._stepper.q, sim._stepper.qd, work, links)
         return (out[0], out[1] + a.fixed_potential + self._loop_energy(sim), *out[2:])
+
+    def elastic_energy(self, sim: Simulation, drives: Drives) -> float:
+        """Return the energy in springs between links and in `drives` of the joints, of those that close loops too."""
+        a, (work, links, span) = sim.model.arrays, self._scratch(sim)
+        weightless = a.links._replace(gravity=np.zeros(3))
+        out = energies(weightless, drives, a.springs, span, sim._stepper.q, sim._stepper.qd, work, links)
+        return float(out[1]) + self._loop_energy(sim)
 
     def _scratch(self, sim: Simulation) -> tuple[Any, np.ndarray, np.ndarray]:
         if self._work is None:

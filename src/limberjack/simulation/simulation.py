@@ -24,6 +24,7 @@ from limberjack.model.proximity import Proximity
 from limberjack.reduced.dynamics import array_of
 from limberjack.reduced.forces import no_wrenches
 from limberjack.simulation import external_forces, runtime_joints, snapshots
+from limberjack.simulation.energy_watch import EnergyWatch
 from limberjack.simulation.grips import GripHandle
 from limberjack.simulation.handles import BodyHandle, JointError, JointHandle, PointHandle, loops_error
 from limberjack.simulation.measures import Energy, Measures, Momentum
@@ -72,6 +73,7 @@ class Simulation:
         q: (nq,) start coordinates; `model.q0` when None.
         qd: (nv,) start velocities; `model.qd0` when None.
         ignore: features of the model to leave out although the method cannot honour them, e.g. ("limits",).
+        energy_watch: warn, and then raise `Diverged`, where energy rises far beyond the work done.
 
     Attributes:
         model: the model.
@@ -87,6 +89,7 @@ class Simulation:
         "_compiled",
         "_measures",
         "_stepper",
+        "_watch",
         "forces",
         "ignored",
         "method",
@@ -103,6 +106,7 @@ class Simulation:
         q: Any = None,
         qd: Any = None,
         ignore: Iterable[str] = (),
+        energy_watch: bool = True,
     ) -> None:
         if not isinstance(model, Model):
             raise StateError(
@@ -120,6 +124,7 @@ class Simulation:
         self.forces = Forces(np.zeros(model.nv), drives, no_wrenches())
         self._compiled = False
         self._measures = Measures()
+        self._watch = EnergyWatch(model, bool(energy_watch))
         self.recorded: Trajectory | None = None
         if q is not None:
             self.q = q
@@ -183,6 +188,7 @@ class Simulation:
             if abs(length - 1.0) > 1e-15:
                 new[iq : iq + 4] /= length
         self._stepper.q[:] = new
+        self._watch.forget()
         self.touch()
 
     @property
@@ -193,6 +199,7 @@ class Simulation:
     @qd.setter
     def qd(self, value: Any) -> None:
         self._stepper.qd[:] = array_of(value, (self.model.nv,), "qd", self.model)
+        self._watch.forget()
         self.touch()
 
     @property
@@ -267,7 +274,17 @@ class Simulation:
     def touch(self) -> None:
         """Tell the engine that the state or a force was changed; setters do it themselves."""
         self._measures.poses = None
+        self._watch.touched = True
         self._stepper.invalidate()
+
+    @property
+    def energy_watch(self) -> bool:
+        """Whether energy that rises far beyond the work done gives a warning and then an error; may be changed."""
+        return self._watch.on
+
+    @energy_watch.setter
+    def energy_watch(self, value: bool) -> None:
+        self._watch.on = bool(value)
 
     # Running
 
@@ -280,19 +297,50 @@ class Simulation:
             # Compiling takes long and may be interrupted; the steps themselves are counted and taken together.
             self._stepper.advance(0, clock.dt, self.forces, clock.time)
             self._compiled = True
+        watch, mark = self._watch, None
+        if watch.touched:
+            watch.note_forces(self.forces)
+        if clock.steps >= watch.next:
+            self._look(None)
+        if left >= watch.period and watch.on:
+            if watch.pending:
+                watch.start(self, clock.steps)
+            mark = self.snapshot()
         while left > 0:
             count = min(left, clock.per_call)
             begin = wall.perf_counter()
-            with Uninterrupted():
-                taken, status = self._stepper.advance(count, clock.dt, self.forces, clock.time)
-                clock.steps += int(taken)
-                self._measures.poses = None
+            status = self._advance(count)
             spent = wall.perf_counter() - begin
             if status:
-                raise self._failure(int(status))
+                failure = self._failure(status)
+                raise (mark and self._located(mark)) or failure
             left -= count
             # Aim at _CALL_SECONDS per call; after a short one grow at most twofold.
             clock.per_call = max(1, min(2 * count, int(count * _CALL_SECONDS / max(spent, 1e-9))))
+            if mark is not None and (left == 0 or clock.steps - mark.steps >= watch.period):
+                self._look(mark)
+                mark = self.snapshot() if left > 0 else None
+
+    def _advance(self, count: int) -> int:
+        """Take up to `count` steps in one call of the method and count them; return its status."""
+        clock = self._clock
+        with Uninterrupted():
+            taken, status = self._stepper.advance(count, clock.dt, self.forces, clock.time)
+            clock.steps += int(taken)
+            self._measures.poses = None
+        return int(status)
+
+    def _look(self, mark: Snapshot | None) -> None:
+        """Compare energy and work; raise where they are out of bounds, if possible in the state before that step."""
+        found = self._watch.look(self, self._clock.steps)
+        if found is not None:
+            raise (mark and self._located(mark)) or self._watch.error(self, found, located=False)
+
+    def _located(self, mark: Snapshot) -> Diverged | None:
+        """Return the error of the step since `mark` that led out of bounds, the state before it restored; or None."""
+        found = self._watch.locate(self, mark)
+        self._measures.poses = None
+        return None if found is None else self._watch.error(self, found, located=True)
 
     def run(
         self,
@@ -363,6 +411,7 @@ class Simulation:
             point: (3,) where the impulse acts, in the world; None = the com.
         """
         external_forces.apply_impulse(self, body, impulse, angular, point)
+        self._watch.forget()
 
     def grab(self, body: str, point: Any = None, *, strength: float | None = None) -> GripHandle:
         """Grip a point of a body and pull it to where `grip.move` says; return the grip.
@@ -384,6 +433,8 @@ class Simulation:
             position: (3,) of the body's frame in the world, or None.
             rotation: (w, x, y, z) or a matrix; None keeps the one it has.
         """
+        require_verb(self.method, "move")
+        self._watch.move(self, body, position, rotation)
         external_forces.move(self, body, position, rotation)
 
     def drive(self, joint: str, rate: float | None) -> None:
@@ -394,6 +445,7 @@ class Simulation:
             rate: [rad/s or m/s].
         """
         external_forces.drive(self, joint, rate)
+        self._watch.drive(self, joint, rate)
 
     @property
     def attached(self) -> tuple[str, ...]:
@@ -448,14 +500,17 @@ class Simulation:
             joint: what `sim.attach` returned, or the name.
         """
         runtime_joints.detach(self, joint)
+        self._watch.forget()
 
     def add_rule(self, rule: Proximity) -> None:
         """Attach and detach joints by a rule from now on; it is part of snapshots and saved files."""
         runtime_joints.add_rule(self, rule)
+        self._watch.add_rule(self, rule)
 
     def remove_rule(self, rule: Proximity) -> None:
         """Drop a rule and detach the joints it made."""
         runtime_joints.remove_rule(self, rule)
+        self._watch.remove_rule(rule)
 
     # Measures
 
@@ -502,6 +557,7 @@ class Simulation:
     def restore(self, snapshot: Snapshot) -> None:
         """Go back to `snapshot`; the next steps are the same bit for bit."""
         snapshots.restore(self, snapshot)
+        self._watch.rewind()
         self._measures.poses = None
 
     def state_hash(self) -> str:
