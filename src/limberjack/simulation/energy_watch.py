@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from limberjack.errors import Diverged, EnergyWarning, StateError
+from limberjack.errors import Diverged, EnergyWarning
 from limberjack.model.arrays import Drives
 from limberjack.model.check import frame_rotation
 from limberjack.model.registered import RegisteredConstraint
@@ -56,9 +56,14 @@ UNKNOWN = 1000.0
 SAFETY = 4.0
 
 _EARTH = 9.81
-# A look costs microseconds, a check and a snapshot about a hundred, a step of one link at least a quarter of one.
+# A look costs a microsecond or two, a check or a snapshot fifty, the step of a link a quarter of one at least: steps
+# between two snapshots, and between two looks.
 _LINK_STEPS, _FEWEST, _MOST = 40_000, 128, 16_384
-_SHORT, _FULL = 8, 8
+_FEWEST_LOOKS, _MOST_LOOKS = 16, 512
+# Looks between two snapshots where forces are set all the time: steps cannot be repeated then.
+_EDITED = 4
+# Steps between two checks, as a multiple of those between two snapshots.
+_FULL = 8
 
 # Columns of `Drives`
 _KP, _KD, _TARGET, _VELOCITY, _MAX = 7, 8, 9, 10, 11
@@ -95,7 +100,8 @@ class EnergyWatch:
 
     Attributes:
         next: the step from which a look is due.
-        period: calls of at least this many steps are watched from within.
+        stride: steps between two looks.
+        period: steps between two snapshots of states that are in order.
         touched: whether forces may have been changed since the last step.
         pending: whether the energy of the next state is taken as it is, since the state was set.
         warned: whether the warning was given.
@@ -106,6 +112,7 @@ class EnergyWatch:
         "_base",
         "_checked",
         "_driven",
+        "_edited",
         "_force",
         "_gains",
         "_given",
@@ -113,6 +120,7 @@ class EnergyWatch:
         "_level",
         "_limit",
         "_loop_tau",
+        "_mark",
         "_mass",
         "_motors",
         "_moved",
@@ -127,6 +135,7 @@ class EnergyWatch:
         "next",
         "pending",
         "period",
+        "stride",
         "touched",
         "warned",
     )
@@ -135,7 +144,10 @@ class EnergyWatch:
         links = model.arrays.links
         self.next = 0 if on else sys.maxsize
         self.period = min(_MOST, max(_FEWEST, _LINK_STEPS // max(1, len(links.parent))))
+        self.stride = min(_MOST_LOOKS, max(_FEWEST_LOOKS, self.period // 8))
         self.pending, self.touched, self.warned = True, True, False
+        self._mark: Snapshot | None = None
+        self._edited = False
         self._checked = 0
         self._mass = float(links.inertia[:, 9].sum())
         self._reach = -1.0
@@ -164,13 +176,14 @@ class EnergyWatch:
 
     @on.setter
     def on(self, value: bool) -> None:
-        self.next, self.pending = 0 if value else sys.maxsize, True
+        self.next = 0 if value else sys.maxsize
+        self.forget()
 
     # What users do
 
     def forget(self) -> None:
         """Take the energy of the next state looked at as it is: the state or its constraints were set."""
-        self.pending = True
+        self.pending, self._mark = True, None
 
     def rewind(self) -> None:
         """Take the energy of the next state as it is: the clock was set."""
@@ -189,6 +202,7 @@ class EnergyWatch:
         if not self.on or position is None:
             self._places.pop(body, None)
             return
+        self._edited = True
         b = sim.model.body_index(body)
         old = self._places.get(body) or (sim.positions[b], sim.rotations[b])
         turned = old[1] if rotation is None else np.array(frame_rotation(rotation, "rotation"))
@@ -223,7 +237,7 @@ class EnergyWatch:
 
     def note_forces(self, forces: Forces) -> None:
         """Take note of the forces that act from now on."""
-        self.touched = False
+        self.touched, self._edited = False, True
         self._tau = max(self._tau, math.sqrt(float(forces.tau @ forces.tau)))
         if len(forces.wrenches.link):
             data = forces.wrenches.data
@@ -236,26 +250,33 @@ class EnergyWatch:
                 self._path += np.abs(now - self._targets)
                 self._targets[:] = now
 
-    def look(self, sim: Simulation, steps: int) -> Excess | None:
-        """Look at the simulation at the present step; return what is out of bounds, or None.
+    def look(self, sim: Simulation, steps: int) -> bool:
+        """Look at the simulation at the present step; return whether it is within bounds.
 
         Args:
             sim: the simulation.
             steps: its step counter.
         """
-        self.next = steps + self.period // _SHORT
+        self.next = steps + self.stride
         if self.pending:
             self.start(sim, steps)
-            return None
+            return True
         velocities = sim._stepper.carried_velocities()
         size = float(velocities @ velocities)
-        if size <= self._limit and steps - self._checked < _FULL * self.period:
-            return None
-        return self._check(sim, steps, size)
+        if not size <= self._limit or steps - self._checked >= _FULL * self.period:
+            if not self._check(sim, steps, size):
+                return False
+        mark = self._mark
+        if mark is None or steps - mark.steps >= (_EDITED * self.stride if self._edited else self.period):
+            self._take_mark(sim)
+        return True
+
+    def _take_mark(self, sim: Simulation) -> None:
+        self._mark, self._edited = snapshots.snapshot_of(sim), False
 
     def start(self, sim: Simulation, steps: int) -> None:
         """Take the energy of the state as it is."""
-        self.pending, self._checked = False, steps
+        self.pending, self._checked, self.next = False, steps, steps + self.stride
         with np.errstate(all="ignore"):
             self._take_gains(sim.forces.drives)
             reading = self._read(sim)
@@ -267,6 +288,7 @@ class EnergyWatch:
         self._accept(sim, reading)
         velocities = sim._stepper.carried_velocities()
         self._limit = 4.0 * float(velocities @ velocities)
+        self._take_mark(sim)
 
     def excess(self, sim: Simulation) -> Excess | None:
         """Return what is out of bounds now, or None; nothing is taken note of."""
@@ -277,19 +299,19 @@ class EnergyWatch:
                 return None
             return self._describe(sim, reading, explained)
 
-    def _check(self, sim: Simulation, steps: int, size: float) -> Excess | None:
+    def _check(self, sim: Simulation, steps: int, size: float) -> bool:
         if not self._same_gains(sim.forces.drives):
             self.start(sim, steps)
-            return None
+            return True
         self._checked = steps
         with np.errstate(all="ignore"):
             reading = self._read(sim)
             work = self._work(sim, reading)
             explained = self._explained(reading, work)
             if not math.isfinite(explained):
-                return None
+                return True
             if not reading.kinetic <= self._bound(DIVERGED) * explained:
-                return self._describe(sim, reading, explained)
+                return False
         if reading.kinetic > self._bound(WARNING) * explained:
             self._warn(sim, reading, explained)
         else:
@@ -298,7 +320,7 @@ class EnergyWatch:
             self._level = max(self._level, min(total, self._level + work) if known else total)
         self._accept(sim, reading)
         self._limit = max(self._limit, 4.0 * size)
-        return None
+        return True
 
     def _bound(self, factor: float) -> float:
         return factor * UNKNOWN if self._unknown else factor
@@ -318,7 +340,9 @@ class EnergyWatch:
         if self._given < 1e-9:
             self._given = 0.0
         self._path[:] = 0.0
+        touched, edited = self.touched, self._edited
         self.note_forces(sim.forces)
+        self.touched, self._edited = touched, edited
 
     def _read(self, sim: Simulation) -> _Reading:
         kinetic, potential = sim._measures.energy_and_momentum(sim, drives=_passive(sim.forces.drives))[:2]
@@ -336,7 +360,8 @@ class EnergyWatch:
         base = self._base
         if base is None:
             return math.inf
-        span, speed = now.time - base.time, max(base.speed, now.speed)
+        # while steps are repeated, the time may be before that of the last check
+        span, speed = max(now.time - base.time, 0.0), max(base.speed, now.speed)
         out = span * speed * (self._tau + self._loop_tau)
         if self._force or self._torque:
             turning, moving = self._link_speeds(sim)
@@ -405,18 +430,27 @@ class EnergyWatch:
             reading, explained, joint, model.joint_spec(joint).child, model.body_names[b], float(speeds[b])
         )  # fmt: skip
 
-    def error(self, sim: Simulation, found: Excess, *, located: bool) -> Diverged:
-        """Return the error of a state out of bounds.
-
-        Args:
-            sim: the simulation.
-            found: the state out of bounds.
-            located: whether the simulation stands before the step that led to it; else it is in that state.
-        """
-        if located:
-            where = f"step {sim.steps + 1} (t = {sim.time:.6g} s); the state before it is kept"
+    def diverged(self, sim: Simulation) -> Diverged | None:
+        """Return the error of a simulation out of bounds, in the last state within them; None if it is within them."""
+        found = self.excess(sim)
+        if found is None:
+            return None
+        mark, steps = self._mark, sim.steps
+        where = f"step {steps} (t = {sim.time:.6g} s)"
+        if mark is None:
+            where += ", which is kept"
+        elif self._edited:
+            # forces were set between the steps: they cannot be repeated
+            snapshots.restore(sim, mark)
+            where += f"; the state of step {mark.steps}, the last one that was looked at, is restored"
         else:
-            where = f"step {sim.steps} (t = {sim.time:.6g} s), which is kept"
+            located = self._locate(sim, mark)
+            if located is None:
+                where += ", which is kept"
+            else:
+                found, where = located, f"step {sim.steps + 1} (t = {sim.time:.6g} s); the state before it is kept"
+        self.next = sim.steps + 1
+        sim._measures.poses = None
         text = (
             f'joint "{found.joint}" of body "{found.body}" moves beyond all reason at {where}: kinetic energy '
             f"{found.reading.kinetic:.3g} J, of which {found.explained:.3g} J follow from the state before and the work "
@@ -435,19 +469,16 @@ class EnergyWatch:
             f"{explained:.3g} J follow from the state before and the work done; the fastest are joint "
             f'"{found.joint}" and body "{found.fastest}"; try a smaller dt, damping or another integrator',
             EnergyWarning,
-            stacklevel=5,
+            stacklevel=5,  # the caller of Simulation.step
         )
 
-    def locate(self, sim: Simulation, mark: Snapshot) -> Excess | None:
+    def _locate(self, sim: Simulation, mark: Snapshot) -> Excess | None:
         """Go back to `mark` and forward to the step that leads out of bounds; return that state, or None.
 
         The simulation then stands before that step; without such a step it stands where it was.
         """
         last = snapshots.snapshot_of(sim)
-        try:
-            snapshots.restore(sim, mark)
-        except StateError:
-            return None  # rows were made since
+        snapshots.restore(sim, mark)
         size = max(1, math.isqrt(last.steps - mark.steps))
         good = mark
         while sim.steps < last.steps:
@@ -460,6 +491,7 @@ class EnergyWatch:
                 break  # the method failed within the bounds
             snapshots.restore(sim, good)
             if size == 1:
+                self._mark = good
                 return found
             size = 1
         snapshots.restore(sim, last)

@@ -167,6 +167,7 @@ class Simulation:
     def dt(self, value: float) -> None:
         value, clock = _checked_dt(value), self._clock
         clock.base_time, clock.base_steps, clock.dt = clock.time, clock.steps, value
+        self._watch.touched = True
 
     # State
 
@@ -264,6 +265,7 @@ class Simulation:
                 raise UnknownName("option", name, f'method "{self.method.name}"', known)
         method = replace(self.method, **options)
         self._stepper.tune(method)
+        self._watch.touched = True
         self.method = method
 
     @property
@@ -297,15 +299,11 @@ class Simulation:
             # Compiling takes long and may be interrupted; the steps themselves are counted and taken together.
             self._stepper.advance(0, clock.dt, self.forces, clock.time)
             self._compiled = True
-        watch, mark = self._watch, None
+        watch = self._watch
         if watch.touched:
             watch.note_forces(self.forces)
-        if clock.steps >= watch.next:
-            self._look(None)
-        if left >= watch.period and watch.on:
-            if watch.pending:
-                watch.start(self, clock.steps)
-            mark = self.snapshot()
+        if watch.pending and (clock.steps >= watch.next or (left >= watch.period and watch.on)):
+            watch.start(self, clock.steps)
         while left > 0:
             count = min(left, clock.per_call)
             begin = wall.perf_counter()
@@ -313,13 +311,16 @@ class Simulation:
             spent = wall.perf_counter() - begin
             if status:
                 failure = self._failure(status)
-                raise (mark and self._located(mark)) or failure
+                error = watch.diverged(self) if watch.on and isinstance(failure, Diverged) else None
+                raise failure if error is None else error
             left -= count
             # Aim at _CALL_SECONDS per call; after a short one grow at most twofold.
             clock.per_call = max(1, min(2 * count, int(count * _CALL_SECONDS / max(spent, 1e-9))))
-            if mark is not None and (left == 0 or clock.steps - mark.steps >= watch.period):
-                self._look(mark)
-                mark = self.snapshot() if left > 0 else None
+            due = clock.steps >= watch.next or (left == 0 and n >= watch.stride and watch.on)
+            if due and not watch.look(self, clock.steps):
+                error = watch.diverged(self)
+                if error is not None:
+                    raise error
 
     def _advance(self, count: int) -> int:
         """Take up to `count` steps in one call of the method and count them; return its status."""
@@ -329,18 +330,6 @@ class Simulation:
             clock.steps += int(taken)
             self._measures.poses = None
         return int(status)
-
-    def _look(self, mark: Snapshot | None) -> None:
-        """Compare energy and work; raise where they are out of bounds, if possible in the state before that step."""
-        found = self._watch.look(self, self._clock.steps)
-        if found is not None:
-            raise (mark and self._located(mark)) or self._watch.error(self, found, located=False)
-
-    def _located(self, mark: Snapshot) -> Diverged | None:
-        """Return the error of the step since `mark` that led out of bounds, the state before it restored; or None."""
-        found = self._watch.locate(self, mark)
-        self._measures.poses = None
-        return None if found is None else self._watch.error(self, found, located=True)
 
     def run(
         self,
@@ -375,6 +364,9 @@ class Simulation:
                     tick(n)
                     if callback is not None:
                         callback(self)
+        except Diverged:
+            frames.drop_after(self.time)  # states that led out of bounds
+            raise
         finally:
             self.recorded = frames.trajectory()
         return self.recorded
