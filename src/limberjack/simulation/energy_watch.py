@@ -12,8 +12,8 @@ At a check, kinetic energy T is compared with what is explained:
 - scale: the weight of the model times its reach, under Earth's gravity at least, and the energy in its springs. What
   integrators, contacts and joints gain and lose by their errors is small against it.
 
-T above WARNING times the explained energy gives an `EnergyWarning`, once; above DIVERGED times it, `Diverged`. Bounds are
-generous on purpose: an instability multiplies energy by ten within few steps, and a false alarm would stop a good run.
+T above WARNING times the explained energy gives an `EnergyWarning`, once; above DIVERGED times it, `Diverged`. The bounds
+are generous: an instability multiplies energy by ten within few steps, and a false alarm would stop a good run.
 
 Most looks at a simulation are one product of its velocities with themselves: as long as they are less than twice as
 fast as any that were checked, energy is not measured.
@@ -452,10 +452,10 @@ class EnergyWatch:
         self.next = sim.steps + 1
         sim._measures.poses = None
         text = (
-            f'joint "{found.joint}" of body "{found.body}" moves beyond all reason at {where}: kinetic energy '
-            f"{found.reading.kinetic:.3g} J, of which {found.explained:.3g} J follow from the state before and the work "
-            f'done; the fastest body is "{found.fastest}", {found.fastest_speed:.3g} m/s; try a smaller dt, damping or '
-            "another integrator; energy_watch=False turns this check off"
+            f"energy rises far beyond the work done at {where}: kinetic energy {found.reading.kinetic:.3g} J, of which "
+            f'{found.explained:.3g} J are explained; the fastest are joint "{found.joint}" of body "{found.body}" and '
+            f'body "{found.fastest}" at {found.fastest_speed:.3g} m/s; try a smaller dt, damping or another integrator; '
+            "energy_watch=False turns this check off"
         )
         return Diverged(text, found.joint, sim.steps, sim.time)
 
@@ -465,9 +465,10 @@ class EnergyWatch:
         self.warned = True
         found = self._describe(sim, reading, explained)
         warnings.warn(
-            f'model "{sim.model.name}", t = {sim.time:.6g} s: kinetic energy is {reading.kinetic:.3g} J, of which '
-            f"{explained:.3g} J follow from the state before and the work done; the fastest are joint "
-            f'"{found.joint}" and body "{found.fastest}"; try a smaller dt, damping or another integrator',
+            f'energy of model "{sim.model.name}" rises beyond the work done at step {sim.steps} (t = {sim.time:.6g} s): '
+            f"kinetic energy {reading.kinetic:.3g} J, of which {explained:.3g} J are explained; the fastest are joint "
+            f'"{found.joint}" of body "{found.body}" and body "{found.fastest}" at {found.fastest_speed:.3g} m/s; '
+            "try a smaller dt, damping or another integrator",
             EnergyWarning,
             stacklevel=5,  # the caller of Simulation.step
         )
