@@ -451,14 +451,12 @@ class EnergyWatch:
         where = f"step {steps} (t = {sim.time:.6g} s)"
         if mark is None:
             where += ", which is kept"
-        elif self._edited:
-            # forces were set between the steps: they cannot be repeated
-            snapshots.restore(sim, mark)
-            where += f"; the state of step {mark.steps}, the last one that was looked at, is restored"
         else:
-            located = self._locate(sim, mark)
+            # where forces were set between the steps they cannot be repeated
+            located = None if self._edited else self._locate(sim, mark)
             if located is None:
-                where += ", which is kept"
+                snapshots.restore(sim, mark)
+                where += f"; the state of step {mark.steps}, the last one that was looked at, is restored"
             else:
                 found, where = located, f"step {sim.steps + 1} (t = {sim.time:.6g} s); the state before it is kept"
         self.next = sim.steps + 1
@@ -480,33 +478,32 @@ class EnergyWatch:
     def _locate(self, sim: Simulation, mark: Snapshot) -> Excess | None:
         """Go back to `mark` and forward to the step that leads out of bounds; return that state, or None.
 
-        The simulation then stands before that step; without such a step it stands where it was.
+        The simulation then stands before that step; there is none if the method does not repeat its steps.
         """
-        last = snapshots.snapshot_of(sim)
+        last = sim.steps
         snapshots.restore(sim, mark)
-        size = max(1, math.isqrt(last.steps - mark.steps))
+        size = max(1, math.isqrt(last - mark.steps))
         good = mark
-        while sim.steps < last.steps:
-            status = sim._advance(min(size, last.steps - sim.steps))
+        while sim.steps < last:
+            status = sim._advance(min(size, last - sim.steps))
             found = self.excess(sim)
             if found is None and status == 0:
                 good = snapshots.snapshot_of(sim)
                 continue
             if size == 1 and found is None:
-                break  # the method failed within the bounds
+                return None  # the method failed within the bounds
             snapshots.restore(sim, good)
             if size == 1:
                 self._mark = good
                 return found
             size = 1
-        snapshots.restore(sim, last)
         return None
 
 
 def _summary(found: Excess) -> str:
     return (
         f"kinetic energy {found.reading.kinetic:.3g} J, of which {found.explained:.3g} J are explained; the fastest "
-        f'are joint "{found.joint}" of body "{found.body}" and body "{found.fastest}" at {found.fastest_speed:.3g} m/s; '
+        f'are joint "{found.joint}" of body "{found.body}" and body "{found.fastest}", {found.fastest_speed:.3g} m/s; '
         "try a smaller dt, damping or another integrator"
     )
 
