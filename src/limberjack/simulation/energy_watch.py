@@ -130,7 +130,7 @@ class EnergyWatch:
         "_motors",
         "_moved",
         "_path",
-        "_places",
+        "_poses",
         "_reach",
         "_scale",
         "_targets",
@@ -165,7 +165,7 @@ class EnergyWatch:
         self._tau = self._loop_tau = self._force = self._torque = self._lever = self._given = self._moved = 0.0
         self._driven: dict[str, float] = {}
         self._attaching: dict[int, float] = {}
-        self._places: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self._poses: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self._base: _Reading | None = None
         self._motors = self._ball_motors(model.arrays.drives)
         self._gains = self._targets = self._path = np.zeros(0)
@@ -205,14 +205,14 @@ class EnergyWatch:
     def move(self, sim: Simulation, body: str, position: Any, rotation: Any) -> None:
         """Take note that a body is prescribed, by the speed of the way from where it was [m/s]."""
         if not self.on or position is None:
-            self._places.pop(body, None)
+            self._poses.pop(body, None)
             return
         self._edited = True
         b = sim.model.body_index(body)
-        old = self._places.get(body) or (sim.positions[b], sim.rotations[b])
+        old = self._poses.get(body) or (sim.positions[b], sim.rotations[b])
         turned = old[1] if rotation is None else np.array(frame_rotation(rotation, "rotation"))
-        self._places[body] = array_of(position, (3,), "position", sim.model), turned
-        way = float(np.linalg.norm(self._places[body][0] - old[0]))
+        self._poses[body] = array_of(position, (3,), "position", sim.model), turned
+        way = float(np.linalg.norm(self._poses[body][0] - old[0]))
         way += 2.0 * math.acos(min(1.0, abs(float(turned @ old[1])))) * self._extent(sim.model)
         self._moved = max(self._moved, way / sim.dt)
 
@@ -294,7 +294,7 @@ class EnergyWatch:
         self._level = reading.kinetic + reading.potential
         self._accept(sim, reading)
         # joints that are open are closed within a step
-        gap, angle = sim._stepper.joint_error() or (0.0, 0.0)
+        gap, angle = (sim.model.loop_names and sim._stepper.joint_error()) or (0.0, 0.0)
         closing = (gap + angle * self._extent(sim.model)) / sim.dt
         if self._mass * closing * closing > _GAPS * self._scale:
             self._moved = max(self._moved, closing)
@@ -357,9 +357,9 @@ class EnergyWatch:
         self.touched, self._edited = touched, edited
 
     def _read(self, sim: Simulation) -> _Reading:
-        kinetic, potential = sim._measures.energy_and_momentum(sim, drives=_passive(sim.forces.drives))[:2]
+        kinetic, potential = sim._measures.energy_with(sim, _passive(sim.forces.drives))
         q, qd = sim._stepper.q.copy(), sim._stepper.qd.copy()
-        return _Reading(sim.time, float(kinetic), float(potential), q, qd, math.sqrt(float(qd @ qd)))
+        return _Reading(sim.time, kinetic, potential, q, qd, math.sqrt(float(qd @ qd)))
 
     # Work
 
@@ -393,11 +393,11 @@ class EnergyWatch:
 
     def _motor_work(self, drives: Drives, base: _Reading, now: _Reading, span: float) -> float:
         """Return a bound on the work of motors of single dofs."""
-        d, place = drives.scalar, drives.place
-        q, qd = base.q[place[:, 0]], np.abs(base.qd[place[:, 1]])
+        d, indices = drives.scalar, drives.indices
+        q, qd = base.q[indices[:, 0]], np.abs(base.qd[indices[:, 1]])
         off = np.abs(d[:, _TARGET] - q) + self._path
         force = np.minimum(d[:, _MAX], d[:, _KP] * off + d[:, _KD] * (np.abs(d[:, _VELOCITY]) + qd))
-        speed = np.maximum(qd, np.abs(now.qd[place[:, 1]]))
+        speed = np.maximum(qd, np.abs(now.qd[indices[:, 1]]))
         return float((force * (np.where(d[:, _KP] > 0.0, off, 0.0) + span * speed)).sum())
 
     def _prescribed_speed(self) -> float:

@@ -76,20 +76,29 @@ class Measures:
         body_velocities(a.links, a.body_link, a.body_offset, a.body_com, span, q, qd, work, links, out)
         return out
 
-    def energy_and_momentum(self, sim: Simulation, drives: Drives | None = None) -> tuple[float, ...]:
-        """Return kinetic and potential energy, linear and angular momentum (8,).
-
-        Args:
-            sim: the simulation.
-            drives: springs, soft limits and motors of the joints; None = those that act.
-        """
-        forces = sim.forces if drives is None else replace(sim.forces, drives=drives)
-        found = sim._stepper.energy_and_momentum(forces)
+    def energy_and_momentum(self, sim: Simulation) -> tuple[float, ...]:
+        """Return kinetic and potential energy, linear and angular momentum (8,)."""
+        found = sim._stepper.energy_and_momentum(sim.forces)
         if found is not None:
             return found
+        return self._tree_energy_and_momentum(sim, sim.forces.drives)
+
+    def _tree_energy_and_momentum(self, sim: Simulation, drives: Drives) -> tuple[float, ...]:
         a, (work, links, span) = sim.model.arrays, self._scratch(sim)
-        out = energies(a.links, forces.drives, a.springs, span, sim._stepper.q, sim._stepper.qd, work, links)
+        out = energies(a.links, drives, a.springs, span, sim._stepper.q, sim._stepper.qd, work, links)
         return (out[0], out[1] + a.fixed_potential + self._loop_energy(sim), *out[2:])
+
+    def energy_with(self, sim: Simulation, drives: Drives) -> tuple[float, float]:
+        """Return kinetic and potential energy with other springs, soft limits and motors of the joints.
+
+        Those of rigid bodies are taken at q and qd in every method: joints that are open a little make no difference
+        to the energy watch, and nothing is solved.
+        """
+        if sim._stepper.body_velocities() is None:
+            out = self._tree_energy_and_momentum(sim, drives)
+        else:
+            out = sim._stepper.energy_and_momentum(replace(sim.forces, drives=drives)) or (0.0, 0.0)
+        return float(out[0]), float(out[1])
 
     def elastic_energy(self, sim: Simulation, drives: Drives) -> float:
         """Return the energy in springs between links and in `drives` of the joints, of those that close loops too."""
