@@ -294,7 +294,7 @@ class EnergyWatch:
         self._level = reading.kinetic + reading.potential
         self._accept(sim, reading)
         # joints that are open are closed within a step
-        gap, angle = (sim.model.loop_names and sim._stepper.joint_error()) or (0.0, 0.0)
+        gap, angle = (sim._stepper.joint_error() if sim.model.loop_names else None) or (0.0, 0.0)
         closing = (gap + angle * self._extent(sim.model)) / sim.dt
         if self._mass * closing * closing > _GAPS * self._scale:
             self._moved = max(self._moved, closing)
