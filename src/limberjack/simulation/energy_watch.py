@@ -58,7 +58,7 @@ SAFETY = 4.0
 _EARTH = 9.81
 # A look costs a microsecond or two, a check or a snapshot fifty, the step of a link a quarter of one at least: steps
 # between two snapshots, and between two looks.
-_LINK_STEPS, _FEWEST, _MOST = 40_000, 256, 16_384
+_LINK_STEPS, _FEWEST, _MOST = 40_000, 256, 32_768
 _FEWEST_LOOKS, _MOST_LOOKS = 32, 512
 # Looks between two snapshots where forces are set all the time: steps cannot be repeated then.
 _EDITED = 4
