@@ -11,6 +11,7 @@ from typing import Any
 
 __all__ = [
     "Diverged",
+    "EnergyWarning",
     "FileError",
     "LimberjackError",
     "LoopNotClosed",
@@ -111,10 +112,10 @@ class LoopNotClosed(LimberjackError):
 
 
 class Diverged(LimberjackError):
-    """A step gave a state that is not finite; the last good state is kept.
+    """A step gave a state that is not finite, or energy far beyond the work done; the last good state is kept.
 
     Attributes:
-        joint: name of the first joint whose state failed.
+        joint: name of the first joint whose state failed, or of the fastest.
         step: the step counter of the last good state.
         time: the time of the last good state [s].
     """
@@ -140,6 +141,10 @@ class UnsupportedVersion(LimberjackError, ImportError):
 
 class ModelWarning(UserWarning):
     """Something in a model or file was repaired or left out; the message says what and where."""
+
+
+class EnergyWarning(UserWarning):
+    """The energy of a simulation rose beyond the work done on it: the steps are probably too long."""
 
 
 def require(module: str, extra: str) -> ModuleType:

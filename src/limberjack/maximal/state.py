@@ -376,6 +376,10 @@ class MaximalState:
         self._refresh()
         return self._qd
 
+    def carried_velocities(self) -> np.ndarray:
+        """Return the velocities of the bodies; see `Stepper`."""
+        return self._s.u
+
     def _all_drives(self, forces: Any) -> tuple[Drives, np.ndarray]:
         """Return drives and applied forces of all joints, those of loop joints after those of the tree."""
         drives, tau = forces.drives, forces.tau
@@ -495,7 +499,9 @@ class MaximalState:
 
     def joint_error(self) -> tuple[float, float]:
         """Return the largest gap [m] and angle [rad] that any joint's locked directions are open by."""
+        near = self._e.near.copy()
         evaluate_state(self._setup, self._time, self._e, self._s)
+        self._e.near[:] = near  # who looks changes nothing
         table, e = self.whole.table, self._e
         rows = int(self.whole.system.row_start[self.whole.equality_count])
         names = self._model.joint_names

@@ -151,6 +151,10 @@ class CarriedStepper(ImpulseStepper):
         self.q[:] = start[0]
         self._set_own(start[1])
 
+    def carried_velocities(self) -> np.ndarray:
+        """Return the velocities of the last half step; see `Stepper`."""
+        return self._carried.history[0]
+
     def invalidate(self) -> None:
         """Start from (q, qd) where they were set; a force that was set changes nothing carried."""
         moved = not np.array_equal(self.q, self._known[0])

@@ -110,6 +110,10 @@ class Stepper(ABC):
         """
         return None
 
+    def carried_velocities(self) -> np.ndarray:
+        """Return the velocities as steps carry them, nothing derived: their size says whether energy is looked at."""
+        return self.qd
+
     # Snapshots
 
     def state_arrays(self) -> dict[str, np.ndarray]:

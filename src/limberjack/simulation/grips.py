@@ -62,6 +62,7 @@ class GripHandle:
         require_verb(sim.method, "grab")
         sim.touch()
         sim._stepper = sim._stepper.grab(self._grip)
+        sim._watch.forget()
 
     def _held(self) -> Grip:
         if self._grip is None:
@@ -87,13 +88,19 @@ class GripHandle:
     def move(self, to: Any, rotation: Any = None) -> None:
         """Set the target of the point and, if given, a rotation (w, x, y, z) of the body."""
         grip, model = self._held(), self._sim.model
-        grip.target = array_of(to, (3,), "to", model)
-        turned = grip.rotation is not None
+        target = array_of(to, (3,), "to", model)
+        way = float(np.abs(target - grip.target).sum())
+        grip.target = target
+        before = grip.rotation
         if rotation is not None:
             offset = model.arrays.body_offset[model.body_index(self.body), :9].reshape(3, 3)
             # the grip turns the link's frame, the user the body's
             grip.rotation = matrix_from_quaternion(np.array(frame_rotation(rotation, "rotation"))) @ offset.T
-        if rotation is not None and not turned:
+            cosine = -1.0 if before is None else 0.5 * float((before * grip.rotation).sum()) - 0.5
+            way += 3.0 * grip.lever * float(np.arccos(np.clip(cosine, -1.0, 1.0)))
+        # the largest force along each axis over the way of the target
+        self._sim._watch.give(grip.most * way)
+        if rotation is not None and before is None:
             self._sim._stepper.reset_grips()
             self._sim.touch()
         else:
@@ -104,6 +111,7 @@ class GripHandle:
         if self._grip is not None:
             self._sim._stepper = self._sim._stepper.release(self._grip)
             self._sim.touch()
+            self._sim._watch.forget()
             self._grip = None
 
 

@@ -150,6 +150,7 @@ class JointHandle:
             forces = self._sim._stepper.loop_forces(self.name)
             what = f'tau of joint "{self.name}"'
             forces[:] = array_of(np.atleast_1d(value), forces.shape, what, self._sim.model)
+            self._sim._watch.push_loop(forces)
             self._sim.touch()
         else:
             if self.info.nv == 1 and isinstance(value, float) and math.isfinite(value):
@@ -277,6 +278,7 @@ class BodyHandle:
             for x, word in ((coordinates, "coordinates"), (rates, "coordinate_rates"))
         )
         self._sim._stepper.set_body_coordinates(self._link(), *given)
+        self._sim._watch.forget()
         self._sim.touch()
 
 

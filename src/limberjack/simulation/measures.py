@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from limberjack.model.arrays import whole_span
+from limberjack.model.arrays import Drives, whole_span
 from limberjack.model.compile import drives_of
 from limberjack.model.joints import coordinate_counts
 from limberjack.reduced.dynamics import forward_kinematics
@@ -84,9 +85,31 @@ class Measures:
         found = sim._stepper.energy_and_momentum(sim.forces)
         if found is not None:
             return found
+        return self._tree_energy_and_momentum(sim, sim.forces.drives)
+
+    def _tree_energy_and_momentum(self, sim: Simulation, drives: Drives) -> tuple[float, ...]:
         a, (work, links, span) = sim.model.arrays, self._scratch(sim)
-        out = energies(a.links, sim.forces.drives, a.springs, span, sim._stepper.q, sim._stepper.qd, work, links)
+        out = energies(a.links, drives, a.springs, span, sim._stepper.q, sim._stepper.qd, work, links)
         return (out[0], out[1] + a.fixed_potential + self._loop_energy(sim), *out[2:])
+
+    def energy_with(self, sim: Simulation, drives: Drives) -> tuple[float, float]:
+        """Return kinetic and potential energy with other springs, soft limits and motors of the joints.
+
+        Those of rigid bodies are taken at q and qd in every method: joints that are open a little make no difference
+        to the energy watch, and nothing is solved.
+        """
+        if sim._stepper.body_velocities() is None:
+            out = self._tree_energy_and_momentum(sim, drives)
+        else:
+            out = sim._stepper.energy_and_momentum(replace(sim.forces, drives=drives)) or (0.0, 0.0)
+        return float(out[0]), float(out[1])
+
+    def elastic_energy(self, sim: Simulation, drives: Drives) -> float:
+        """Return the energy in springs between links and in `drives` of the joints, of those that close loops too."""
+        a, (work, links, span) = sim.model.arrays, self._scratch(sim)
+        weightless = a.links._replace(gravity=np.zeros(3))
+        out = energies(weightless, drives, a.springs, span, sim._stepper.q, sim._stepper.qd, work, links)
+        return float(out[1]) + self._loop_energy(sim)
 
     def _scratch(self, sim: Simulation) -> tuple[Any, np.ndarray, np.ndarray]:
         if self._work is None:

@@ -29,6 +29,10 @@ class Frames:
         """Record the state of now: all of it or, when interrupted, nothing."""
         self._frames.append((self._sim.time, self._sim.q, self._sim.qd))
 
+    def drop_after(self, time: float) -> None:
+        """Drop the frames later than `time` [s], except the first."""
+        self._frames[1:] = [frame for frame in self._frames[1:] if frame[0] <= time]
+
     def trajectory(self) -> Trajectory:
         """Return what was recorded."""
         times, q, qd = zip(*self._frames, strict=True)

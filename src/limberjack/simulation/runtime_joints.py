@@ -70,9 +70,11 @@ def attach(
         raise StateError("give the joint by point, or by at_a and at_b, not both")
     points = _points(sim, (a, b), point, [at_a, at_b])
     own = _sizes(sim, kind, (a, b), points, length, pitch)
+    gap = _gap(sim, (a, b), points)
     joint = stepper.new_joint(name, kind, (a, b), (points[0], points[1]), check.unit(axis, "axis"), **own)
     stepper.attach(joint, sim.time, check.number(over, "over", low=0.0), collide=bool(collide))
     sim._measures.poses = None
+    sim._watch.attach(sim, gap, over)
     return Attachment(sim, name, kind, (a, b))
 
 
@@ -130,12 +132,17 @@ def _sizes(
         return {"pitch": check.number(pitch, "pitch of the screw")}
     if kind != "distance":
         return {}
+    now = _gap(sim, bodies, points) if length is None else length
+    return {"length": check.number(now, "length of the distance joint", positive=True)}
+
+
+def _gap(sim: Simulation, bodies: tuple[str, str], points: list[np.ndarray]) -> float:
+    """Return the distance between a point of each of two bodies [m]."""
     ends: list[np.ndarray] = []
     for body, point in zip(bodies, points, strict=True):
         turn, origin = sim._stepper.body_pose(body)
         ends.append(origin + turn @ point)
-    now = float(np.linalg.norm(ends[1] - ends[0])) if length is None else length
-    return {"length": check.number(now, "length of the distance joint", positive=True)}
+    return float(np.linalg.norm(ends[1] - ends[0]))
 
 
 def _new_name(sim: Simulation, a: str, b: str) -> str:

@@ -24,6 +24,7 @@ from limberjack.model.proximity import Proximity
 from limberjack.reduced.dynamics import array_of
 from limberjack.reduced.forces import no_wrenches
 from limberjack.simulation import external_forces, runtime_joints, snapshots
+from limberjack.simulation.energy_watch import EnergyWatch
 from limberjack.simulation.grips import GripHandle
 from limberjack.simulation.handles import BodyHandle, JointError, JointHandle, PointHandle, loops_error
 from limberjack.simulation.measures import Energy, Measures, Momentum
@@ -72,6 +73,7 @@ class Simulation:
         q: (nq,) start coordinates; `model.q0` when None.
         qd: (nv,) start velocities; `model.qd0` when None.
         ignore: features of the model to leave out although the method cannot honour them, e.g. ("limits",).
+        energy_watch: warn, and then raise `Diverged`, where energy rises far beyond the work done.
 
     Attributes:
         model: the model.
@@ -87,6 +89,7 @@ class Simulation:
         "_compiled",
         "_measures",
         "_stepper",
+        "_watch",
         "forces",
         "ignored",
         "method",
@@ -103,6 +106,7 @@ class Simulation:
         q: Any = None,
         qd: Any = None,
         ignore: Iterable[str] = (),
+        energy_watch: bool = True,
     ) -> None:
         if not isinstance(model, Model):
             raise StateError(
@@ -120,6 +124,7 @@ class Simulation:
         self.forces = Forces(np.zeros(model.nv), drives, no_wrenches())
         self._compiled = False
         self._measures = Measures()
+        self._watch = EnergyWatch(model, bool(energy_watch))
         self.recorded: Trajectory | None = None
         if q is not None:
             self.q = q
@@ -162,6 +167,7 @@ class Simulation:
     def dt(self, value: float) -> None:
         value, clock = _checked_dt(value), self._clock
         clock.base_time, clock.base_steps, clock.dt = clock.time, clock.steps, value
+        self._watch.touched = True
 
     # State
 
@@ -183,6 +189,7 @@ class Simulation:
             if abs(length - 1.0) > 1e-15:
                 new[iq : iq + 4] /= length
         self._stepper.q[:] = new
+        self._watch.forget()
         self.touch()
 
     @property
@@ -193,6 +200,7 @@ class Simulation:
     @qd.setter
     def qd(self, value: Any) -> None:
         self._stepper.qd[:] = array_of(value, (self.model.nv,), "qd", self.model)
+        self._watch.forget()
         self.touch()
 
     @property
@@ -257,6 +265,7 @@ class Simulation:
                 raise UnknownName("option", name, f'method "{self.method.name}"', known)
         method = replace(self.method, **options)
         self._stepper.tune(method)
+        self._watch.touched = True
         self.method = method
 
     @property
@@ -267,7 +276,17 @@ class Simulation:
     def touch(self) -> None:
         """Tell the engine that the state or a force was changed; setters do it themselves."""
         self._measures.poses = None
+        self._watch.touched = True
         self._stepper.invalidate()
+
+    @property
+    def energy_watch(self) -> bool:
+        """Whether energy that rises far beyond the work done gives a warning and then an error; may be changed."""
+        return self._watch.on
+
+    @energy_watch.setter
+    def energy_watch(self, value: bool) -> None:
+        self._watch.on = bool(value)
 
     # Running
 
@@ -280,21 +299,39 @@ class Simulation:
             # Compiling takes long and may be interrupted; the steps themselves are counted and taken together.
             self._stepper.advance(0, clock.dt, self.forces, clock.time)
             self._compiled = True
+        watch = self._watch
+        if watch.touched:
+            watch.note_forces(self.forces)
+        if watch.pending and (clock.steps >= watch.next or (left >= watch.period and watch.on)):
+            watch.start(self, clock.steps)
         while left > 0:
             count = min(left, clock.per_call)
             begin = wall.perf_counter()
-            with Uninterrupted():
-                taken, status = self._stepper.advance(count, clock.dt, self.forces, clock.time)
-                clock.steps += int(taken)
-                self._measures.poses = None
+            status = self._advance(count)
             spent = wall.perf_counter() - begin
             if status:
-                raise self._failure(int(status))
+                failure = self._failure(status)
+                error = watch.diverged(self) if watch.on and isinstance(failure, Diverged) else None
+                raise failure if error is None else error
             left -= count
             if n == 1:
                 break  # nothing to learn from, and loops of single steps are the most frequent
             # Aim at _CALL_SECONDS per call; after a short one grow at most twofold.
             clock.per_call = max(1, min(2 * count, int(count * _CALL_SECONDS / max(spent, 1e-9))))
+            due = clock.steps >= watch.next or (left == 0 and n >= watch.stride and watch.on)
+            if due and not watch.look(self, clock.steps):
+                error = watch.diverged(self)
+                if error is not None:
+                    raise error
+
+    def _advance(self, count: int) -> int:
+        """Take up to `count` steps in one call of the method and count them; return its status."""
+        clock = self._clock
+        with Uninterrupted():
+            taken, status = self._stepper.advance(count, clock.dt, self.forces, clock.time)
+            clock.steps += int(taken)
+            self._measures.poses = None
+        return int(status)
 
     def run(
         self,
@@ -329,6 +366,9 @@ class Simulation:
                     tick(n)
                     if callback is not None:
                         callback(self)
+        except Diverged:
+            frames.drop_after(self.time)  # states that led out of bounds
+            raise
         finally:
             self.recorded = frames.trajectory()
         return self.recorded
@@ -365,6 +405,7 @@ class Simulation:
             point: (3,) where the impulse acts, in the world; None = the com.
         """
         external_forces.apply_impulse(self, body, impulse, angular, point)
+        self._watch.forget()
 
     def grab(self, body: str, point: Any = None, *, strength: float | None = None) -> GripHandle:
         """Grip a point of a body and pull it to where `grip.move` says; return the grip.
@@ -386,6 +427,8 @@ class Simulation:
             position: (3,) of the body's frame in the world, or None.
             rotation: (w, x, y, z) or a matrix; None keeps the one it has.
         """
+        require_verb(self.method, "move")
+        self._watch.move(self, body, position, rotation)
         external_forces.move(self, body, position, rotation)
 
     def drive(self, joint: str, rate: float | None) -> None:
@@ -396,6 +439,7 @@ class Simulation:
             rate: [rad/s or m/s].
         """
         external_forces.drive(self, joint, rate)
+        self._watch.drive(self, joint, rate)
 
     @property
     def attached(self) -> tuple[str, ...]:
@@ -450,14 +494,17 @@ class Simulation:
             joint: what `sim.attach` returned, or the name.
         """
         runtime_joints.detach(self, joint)
+        self._watch.forget()
 
     def add_rule(self, rule: Proximity) -> None:
         """Attach and detach joints by a rule from now on; it is part of snapshots and saved files."""
         runtime_joints.add_rule(self, rule)
+        self._watch.add_rule(self, rule)
 
     def remove_rule(self, rule: Proximity) -> None:
         """Drop a rule and detach the joints it made."""
         runtime_joints.remove_rule(self, rule)
+        self._watch.remove_rule(rule)
 
     # Measures
 
@@ -504,6 +551,7 @@ class Simulation:
     def restore(self, snapshot: Snapshot) -> None:
         """Go back to `snapshot`; the next steps are the same bit for bit."""
         snapshots.restore(self, snapshot)
+        self._watch.rewind()
         self._measures.poses = None
 
     def state_hash(self) -> str:

@@ -229,6 +229,10 @@ class AdaptiveStepper(Stepper):
             self._advance(0, self._dt, VELOCITIES)
         return self._qd
 
+    def carried_velocities(self) -> np.ndarray:
+        """Return the velocities of the hybrid body; see `Stepper`."""
+        return self._body.qd[: int(self._body.whole[DOF + 1])]
+
     @property
     def active(self) -> np.ndarray:
         """(m,) whether each node of the assembly tree is in the active region."""
