@@ -25,8 +25,8 @@ NAMES = [
 MODULES_OF = {
     "collision.query": ("CollisionQuery",),
     "errors": (
-        "Diverged", "EnergyWarning", "FileError", "LoopNotClosed", "MissingExtra", "ModelError", "ModelWarning",
-        "StateError", "UnknownName", "UnsupportedByMethod", "UnsupportedVersion",
+        "BudgetWarning", "Diverged", "EnergyWarning", "FileError", "LoopNotClosed", "MissingExtra", "ModelError",
+        "ModelWarning", "StateError", "UnknownName", "UnsupportedByMethod", "UnsupportedVersion",
     ),
     "methods.adaptive.options": ("View",),
     "model.proximity": ("Proximity",),
@@ -72,7 +72,7 @@ def test_all_errors_have_one_root():
     errors = [value for value in vars(lj.errors).values() if inspect.isclass(value) and issubclass(value, Exception)]
     assert len(errors) > 10
     for error in errors:
-        assert issubclass(error, lj.LimberjackError) or error in (lj.ModelWarning, lj.EnergyWarning)
+        assert issubclass(error, lj.LimberjackError) or error in (lj.ModelWarning, lj.EnergyWarning, lj.BudgetWarning)
     assert issubclass(lj.ModelError, ValueError) and issubclass(lj.StateError, ValueError)
     assert issubclass(lj.MissingExtra, ImportError) and issubclass(lj.UnsupportedVersion, ImportError)
     assert issubclass(lj.FileError, lj.ModelError)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from limberjack import viewer as viewer
     from limberjack.collision.query import CollisionQuery as CollisionQuery
     from limberjack.errors import Diverged as Diverged
+    from limberjack.errors import BudgetWarning as BudgetWarning
     from limberjack.errors import EnergyWarning as EnergyWarning
     from limberjack.errors import FileError as FileError
     from limberjack.errors import LimberjackError
@@ -64,8 +65,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "limberjack.collision.query": ("CollisionQuery",),
     "limberjack.errors": (
-        "Diverged", "EnergyWarning", "FileError", "LimberjackError", "LoopNotClosed", "MissingExtra", "ModelError",
-        "ModelWarning", "StateError", "UnknownName", "UnsupportedByMethod", "UnsupportedVersion",
+        "BudgetWarning", "Diverged", "EnergyWarning", "FileError", "LimberjackError", "LoopNotClosed", "MissingExtra",
+        "ModelError", "ModelWarning", "StateError", "UnknownName", "UnsupportedByMethod", "UnsupportedVersion",
     ),
     "limberjack.io": ("load", "save"),
     "limberjack.maximal.assemble": ("Assembly", "assemble", "pose"),

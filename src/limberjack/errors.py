@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 __all__ = [
+    "BudgetWarning",
     "Diverged",
     "EnergyWarning",
     "FileError",
@@ -141,6 +142,10 @@ class UnsupportedVersion(LimberjackError, ImportError):
 
 class ModelWarning(UserWarning):
     """Something in a model or file was repaired or left out; the message says what and where."""
+
+
+class BudgetWarning(UserWarning):
+    """More joints are simulated than the budget allows, because those of a loop move together or not at all."""
 
 
 class EnergyWarning(UserWarning):

@@ -138,7 +138,7 @@ def _from_the_front(limits):
     return limits.mass[0] > 0 or limits.horizon[HORIZON] > 0.0
 
 
-@inner
+@outlined
 def _visit(links, co, link_map, limits, node, count, rows, g):
     """Fill the accelerations of the joint of `node`, unless they are known, and queue its sides.
 
@@ -177,7 +177,7 @@ def _budget_spent(table, node, limit, each, taken):
     return limit[f] >= 0 and taken[f] >= limit[f]
 
 
-@inner
+@outlined
 def acceleration_update_region(links, co, link_map, roots, limits, rows, g):
     """Choose the acceleration update region from the roots, the largest metric first; add it to the transient region.
 
@@ -312,7 +312,7 @@ def _velocity_key(limits, node, g):
     return more * g.velocity_metric[node]
 
 
-@inner
+@outlined
 def new_active_region(links, table, c, shares, link_map, roots, limits, count, body, h, qdd, work, g):
     """Choose the new active region among the `count` transient nodes by their velocities after a step h.
 

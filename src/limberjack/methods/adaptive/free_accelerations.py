@@ -325,7 +325,7 @@ def _prefetch_front(links, table, c, j, count, g):
         prefetch(c, 0, o + b)
 
 
-@inner
+@outlined
 def free_accelerations(links, co, mass, link_map, roots, q, still, jwork, rows, g):
     """Fill the accelerations of all active joints, the forces on the nodes of the rigid front and their metrics.
 

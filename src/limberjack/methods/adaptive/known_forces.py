@@ -111,7 +111,7 @@ def _apply_force(links, table, c, link_map, i, px, py, pz, fx, fy, fz, tx, ty, t
     return count
 
 
-@inner
+@outlined
 def collect_forces(links, springs, table, c, link_map, body, wrenches, work, spring_work, g):
     """Collect forces on leaves, the rigid nodes they act within and their angular velocities; return their number."""
     rows, count = work.rows, 0
@@ -183,7 +183,7 @@ def _merge_values(co, node, slot, g):
     merge_metric_vectors(table, c, co.own, s, node, slot, some, o + FACTOR_TT, o + FACTOR_PSI0)
 
 
-@inner
+@outlined
 def merge_force_paths(co, mass, count, g):
     """Set the current coefficients of the `count` rigid nodes that forces act within."""
     for j in range(count):

@@ -100,6 +100,8 @@ class Regions(NamedTuple):
     taken: np.ndarray  # (trees,) joints taken by a choice
     shared: np.ndarray  # (trees,) the same, of each tree even if the budget is one for all
     aside: np.ndarray  # (nb,) nodes that wait while trees take their share
+    loop_start: np.ndarray  # (l + 1,) where the nodes of each group of loops begin in `loop_nodes`
+    loop_nodes: np.ndarray  # nodes whose joints are active together or not at all
     updated: np.ndarray  # (trees + 1,) steps taken until the last update of each tree, and of any
     velocities: np.ndarray  # (n, 6) scratch of the rigidification
     momenta: np.ndarray  # (n, 6)
@@ -185,8 +187,11 @@ def quotas(budget: int, share: np.ndarray) -> np.ndarray:
     return np.diff(ends, prepend=0)
 
 
-def new_regions(tree: Assembly, links: int, nv: int, most_dofs: int) -> Regions:
-    """Return an empty active region on `tree`; no joint has more than `most_dofs` dofs."""
+def new_regions(tree: Assembly, links: int, nv: int, most_dofs: int, loops: list[np.ndarray]) -> Regions:
+    """Return an empty active region on `tree`; no joint has more than `most_dofs` dofs.
+
+    The links of each array of `loops` are joined in loops: their joints are active together or not at all.
+    """
     nb = len(tree.body_link)
     m = 2 * nb
 
@@ -204,7 +209,8 @@ def new_regions(tree: Assembly, links: int, nv: int, most_dofs: int) -> Regions:
         np.zeros(nv), integers(links), np.zeros(links, np.uint8), np.ones(len(tree.roots), np.uint8),
         np.zeros(len(tree.roots), np.uint8), integers(m),
         integers(0), np.zeros((nb, SWEEP), np.int64), integers(len(tree.roots)),
-        integers(len(tree.roots)), integers(nb), integers(len(tree.roots) + 1),
+        integers(len(tree.roots)), integers(nb), np.cumsum([0, *(len(group) for group in loops)]).astype(np.int64),
+        tree.node_of[np.concatenate([integers(0), *loops])].astype(np.int64), integers(len(tree.roots) + 1),
         np.zeros((links, 6)), np.zeros((links, 6)), integers(SPAN), np.zeros((m, 12)), np.zeros((m, 17)),
         np.zeros((nv, most_dofs)), np.zeros((m, MISSED)), np.zeros(m, np.uint8), np.zeros(m),
         np.zeros((m, TRUST)), np.zeros((m, 2), np.int64), np.zeros(m), counts, np.zeros(NUMBERS),

@@ -190,7 +190,7 @@ class AdaptiveStepper(Stepper):
             AssemblyBodies(tree.body_link, tree.share, tree.roots), co, link_map, transient_map, np.zeros(nv),
             lazy_work(links, 0), lazy_work(links, n), step_work, new_buffers(model.nq, nv),
             new_momentum_targets(links, np.zeros(SPAN, np.int64), False), np.zeros(SPAN, np.int64),
-            limits, rg.new_regions(tree, n, nv, co.own.shape[1] - WEIGHT), np.zeros(model.nq), np.zeros(nv),
+            limits, rg.new_regions(tree, n, nv, co.own.shape[1] - WEIGHT, self._loops()), np.zeros(model.nq), np.zeros(nv),
             self.q.copy(), self._qd.copy(), np.zeros(nv), new_variational_work(links, step_work, springs, True),
             new_carried(links, len(tree.roots)), new_carried(links, len(tree.roots)), np.zeros(COUNTS, np.int64),
             np.ones(1, np.int64), rg.KnownForces(np.zeros(nv), *no_wrenches(), np.repeat(np.arange(n), links.dof)),
@@ -221,6 +221,10 @@ class AdaptiveStepper(Stepper):
         if len(self._model.arrays.springs.link) or functions_of(o.weights) or functions_of(speeds):
             return 1  # springs connect trees; functions are evaluated for all joints before an update
         return o.update_every
+
+    def _loops(self) -> list[np.ndarray]:
+        """Return groups of links whose joints are active together or not at all: none without rows."""
+        return []
 
     @property
     def qd(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -112,7 +112,7 @@ def _clear(node, g):
         g.missed[node, k] = 0.0
 
 
-@inner
+@outlined
 def _accumulate(table, c, limits, node, elapsed, g):
     """Integrate what a node of the rigid front misses over the time elapsed, and set what is predicted of it."""
     x, nb, horizon = g.missed, len(table) // 2, limits.horizon[HORIZON]
@@ -189,7 +189,7 @@ def _try(table, node, elapsed, qd, g):
     g.tried[node, JOINT_TRUST] = g.tried[node, NODE_TRUST] = g.counts[STAMP]
 
 
-@inner
+@outlined
 def accumulate_missed(table, c, roots, limits, mass, elapsed, qd, g):
     """Integrate what the nodes of the rigid front have missed in the time `elapsed`; fill `predicted`."""
     nb, total, horizon = len(table) // 2, 0.0, limits.horizon[HORIZON]

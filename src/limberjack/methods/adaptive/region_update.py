@@ -91,7 +91,7 @@ RATE_TIME = 1.0
 _FEW = 8
 
 
-@inner
+@outlined
 def _make_rigid(links, drives, link_map, co, mass, cached, node, h, q, still, applied, work):
     """Fill the joint forces and coefficients of a rigid node; return whether the matrix of its joint is positive."""
     i = co.table[node, CHILD]
@@ -101,7 +101,7 @@ def _make_rigid(links, drives, link_map, co, mass, cached, node, h, q, still, ap
     return rigid_coefficients(links, co.table, co.numbers, co.shares, co.own, co.scratch, node, q, still, work, mass)
 
 
-@inner
+@outlined
 def refresh_stale_nodes(links, drives, link_map, co, mass, cached, stale, h, q, still, applied, work):
     """Fill the coefficients of the rigid nodes marked in `stale`, in ascending order, and unmark them.
 
@@ -117,7 +117,7 @@ def refresh_stale_nodes(links, drives, link_map, co, mass, cached, stale, h, q, 
     return status
 
 
-@inner
+@outlined
 def _refresh_columns(links, drives, link_map, co, mass, cached, stale, h, q, still, applied, work, g):
     """Fill the coefficients of the rigid nodes above joints whose forces have changed since the last update."""
     count = g.counts[STALE]
@@ -177,7 +177,7 @@ def body_kinematics(body, work):
     kinematics(body.links, body.whole, body.q, body.qd, work)
 
 
-@inner
+@outlined
 def body_dynamics(body, h, work, spring_work, b):
     """Fill b.qdd, the accelerations of the hybrid body, implicit over h where h > 0; return its status."""
     span = body.whole
@@ -201,6 +201,56 @@ def _active_joint_forces(links, body, h, b, own):
         v, iv = links.v_start[body.link[k]], body.links.v_start[k]
         for a in range(body.links.dof[k]):
             own[v + a, TAU], own[v + a, OWN] = b.tau[iv + a], b.added[iv + a]
+
+
+@outlined
+def _complete_loops(table, count, g):
+    """Add all nodes of a group of loops, and those above them, to the transient region if one of them is in it.
+
+    Returns:
+        how many were added after the `count` there are.
+    """
+    added = 0
+    for k in range(len(g.loop_start) - 1):
+        some = False
+        for j in range(g.loop_start[k], g.loop_start[k + 1]):
+            some = some or g.transient_region[g.loop_nodes[j]] > 0
+        if some:
+            for j in range(g.loop_start[k], g.loop_start[k + 1]):
+                node = g.loop_nodes[j]
+                while node >= 0 and not g.transient_region[node]:
+                    g.transient_region[node] = 1
+                    g.transient_nodes[count + added] = node
+                    added += 1
+                    node = table[node, UP]
+    return added
+
+
+@outlined
+def _keep_loops(table, g):
+    """Keep all nodes of a group of loops, and those above them, if one of them stays; return joints added.
+
+    Nodes that stay are not marked in the transient region, nor are those outside: `_complete_loops` has marked all of a
+    group before the choice, or none.
+    """
+    joints = 0
+    for k in range(len(g.loop_start) - 1):
+        some = all_out = False
+        for j in range(g.loop_start[k], g.loop_start[k + 1]):
+            node = g.loop_nodes[j]
+            if g.transient_region[node] > 0:
+                all_out = True
+            else:
+                some = True
+        if not (some and all_out):
+            continue
+        for j in range(g.loop_start[k], g.loop_start[k + 1]):
+            node = g.loop_nodes[j]
+            while node >= 0 and g.transient_region[node]:
+                g.transient_region[node] = 0
+                joints += counts_in_budget(table, node)
+                node = table[node, UP]
+    return joints
 
 
 @outlined
@@ -278,6 +328,7 @@ def update(
         g.transient_nodes[j] = g.active_nodes[j]
         g.transient_region[g.active_nodes[j]] = 1
     new = acceleration_update_region(links, co, link_map, roots, limits, work.rows, g)
+    new += _complete_loops(table, old + new, g)
     count = old + new
     if new == 0 and g.counts[CHECK] == 0 and limits.tolerance[1] < 0.0:
         # No joint enters and none has to leave: the choice by velocities would keep them all.
@@ -317,6 +368,8 @@ def update(
     g.counts[JOINTS] = new_active_region(
         links, table, c, co.shares, transient_map, roots, limits, count, transient_body, h, buffers.qdd, work, g
     )
+    if len(g.loop_start) > 1:
+        g.counts[JOINTS] += _keep_loops(table, g)
     left = cached = 0
     for j in range(count):
         node = g.transient_nodes[j]
@@ -540,7 +593,7 @@ def _end_update(table, wrenches, known, g):
             g.wanted[f] = 0
 
 
-@inner
+@outlined
 def update_due_trees(
     # model
     links, drives, springs, roots,

@@ -8,6 +8,7 @@ projected by the first step.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from limberjack._jit import entry, kernel
 from limberjack.constraints.rows import COORDINATES, GAP, ROWS
 from limberjack.constraints.table import EQUALITY, SPRING, Table
-from limberjack.errors import LimberjackError, Status
+from limberjack.errors import BudgetWarning, LimberjackError, Status
 from limberjack.methods.adaptive import layout as rg
 from limberjack.methods.adaptive.hybrid_body import trimmed
 from limberjack.methods.adaptive.method import AdaptiveStepper, in_use, room_for, with_wrenches
@@ -24,7 +25,8 @@ from limberjack.methods.adaptive.poses import locate
 from limberjack.methods.adaptive.step import SCATTER, UPDATE, VARIATIONAL, VELOCITIES, WRENCH_LIST
 from limberjack.methods.momentum_steppers import stiff_springs
 from limberjack.methods.stepper import Forces, Stepper
-from limberjack.model.arrays import COORDINATE, DOF
+from limberjack.model.arrays import COORDINATE, DOF, Links
+from limberjack.model.joints import FREE
 from limberjack.model.model import Model
 from limberjack.reduced.constrained_step import ACCELERATIONS, take_constrained_steps
 from limberjack.reduced.constraint_set import ConstraintSet, Grip
@@ -113,6 +115,34 @@ def _ranges(start: np.ndarray, own: np.ndarray, total: int) -> tuple[np.ndarray,
     return np.repeat(start - own, size) + np.arange(total), np.arange(total)
 
 
+def loop_groups(links: Links, table: Table) -> list[np.ndarray]:
+    """Return groups of links whose joints equality rows connect; rows that share a joint are one group.
+
+    A loop that is open at one joint cannot be held: its joints move together or not at all.
+    """
+    owner, parent = np.repeat(np.arange(len(links.parent)), links.dof), links.parent
+    group = np.arange(len(parent))
+
+    def root(i: int) -> int:
+        while group[i] != i:
+            i = group[i]
+        return i
+
+    for r in np.flatnonzero(table.role == EQUALITY):
+        cycle = [int(owner[v]) for v in table.indices[r, :2] if v >= 0]
+        for pair in table.row_pair[r][table.row_pair[r] >= 0]:
+            a, b = (int(i) for i in table.pair_link[pair])
+            while a != b:  # parents come before children
+                cycle.append(max(a, b))
+                a, b = min(a, b), int(parent[max(a, b)])
+        for i in cycle[1:]:
+            group[root(i)] = root(cycle[0])
+    roots = np.array([root(i) for i in range(len(parent))], np.int64)
+    moving = (links.dof > 0) & (links.kind != FREE)
+    groups = [np.flatnonzero((roots == k) & moving) for k in np.unique(roots)]
+    return [one for one in groups if len(one) > 1]
+
+
 class ConstrainedAdaptiveStepper(AdaptiveStepper):
     """The running side of `Adaptive` for models with rows beside their tree."""
 
@@ -120,15 +150,20 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
     _periods_ahead = 0
 
     def __init__(self, model: Model, options: Adaptive, constraint_set: ConstraintSet) -> None:
-        super().__init__(model, options)
         self.constraint_set = constraint_set
+        super().__init__(model, options)
         self._steps: Any = take_constrained_steps
         self._row_wrenches, self._row_tau = no_wrenches(), np.zeros(model.nv)  # forces of rows in the last step
         self._pair_forces = np.zeros((0, 6))
         # dofs and coordinates of the hybrid body by those of the model, -1 = none, and those of the model that have one
         self._dof, self._coordinate = np.full(model.nv, -1, np.int64), np.full(model.nq + 1, -1, np.int64)
         self._moved = self._shifted = np.zeros(0, np.int64)
+        self._warned = False
         self._prepare_rows()
+
+    def _loops(self) -> list[np.ndarray]:
+        """Return the links of joints that loops, gears and velocity constraints connect, group by group."""
+        return loop_groups(self._model.arrays.links, self.constraint_set.table)
 
     def _prepare_rows(self) -> None:
         """Take what stays of the rows while clusters change."""
@@ -207,8 +242,33 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
             self._wrenches = own
             self._engine.tau[:] = tau
             mapped = mapped and counts[rg.CHANGED] == changes
+            if not self._warned and self._over_budget() > 0:
+                self._warned = True
+                warnings.warn(self._budget_message(), BudgetWarning, stacklevel=2)
         if not mapped:
             self._map_to_clusters(own, tau)
+
+    def _over_budget(self) -> int:
+        """Return how many joints are active beyond the budget, because those of a loop are so together."""
+        limits, counts = self._engine.limits, self._engine.regions.counts
+        budget = int(limits.budget.sum() if limits.each[0] else limits.budget[0]) if len(limits.budget) else -1
+        return max(int(counts[rg.JOINTS]) - budget, 0) if budget >= 0 else 0
+
+    def _budget_message(self) -> str:
+        model, region = self._model, self._engine.regions
+        names = {int(i): name for name, i in zip(model.joint_names, model.arrays.joint_link, strict=False)}
+        nodes = self.assembly.node_of[: len(model.arrays.links.parent)]
+        loops = [
+            [names[i] for i in group if i in names]
+            for group in self._loops()
+            if region.active_region[nodes[group]].all()
+        ]
+        largest = max(loops, key=len, default=[])
+        return (
+            f"{int(region.counts[rg.JOINTS])} joints are active, {self._over_budget()} more than the budget: joints of a "
+            f'loop move together or not at all, and {len(largest)} joints, "{largest[0] if largest else ""}" among them, '
+            "are one group"
+        )
 
     def _map_to_clusters(self, wrenches: Wrenches, tau: np.ndarray) -> None:
         """Bring forces and rows to the clusters as they are now."""
@@ -542,6 +602,7 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         """Return what `AdaptiveStepper` does, and what the rows did."""
         report = self.constraint_set.constraint.report
         return super().stats() | {
-            "rows": int(report[0]), "rank": int(report[1]), "projection_iterations": int(report[2]),
+            "over_budget": self._over_budget(), "rows": int(report[0]), "rank": int(report[1]),
+            "projection_iterations": int(report[2]),
             "joint_error": float(report[3]),
         }  # fmt: skip

@@ -248,7 +248,7 @@ def _restart(body, e, block, last, group):
     set_turns(body.links, span[group, LINK], span[group, LINK + 1], e.variational.turns)
 
 
-@inner
+@outlined
 def _restart_all(body, e):
     """Take note that the hybrid body is another one, and moves on from its q and qd."""
     e.current[0] = 1
@@ -256,7 +256,7 @@ def _restart_all(body, e):
         _restart(body, e, 0, len(e.carried.clock), group)
 
 
-@inner
+@outlined
 def _restart_changed(body, e):
     """Take note of the groups whose joints an update has changed; a group is one block, a single one all of them."""
     groups = len(e.turns.quota)
@@ -294,7 +294,7 @@ def _copy_carried(body, source, target):
             target.clock[j, c] = source.clock[j, c]
 
 
-@inner
+@outlined
 def _carried_steps(body, code, n, h, stiff, e):
     """Take up to n variational steps of the hybrid body; after a failure those before it; return them and a status."""
     iterations = ITERATIONS if code == VARIATIONAL else 0
