@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from limberjack import spatial as spatial
     from limberjack import viewer as viewer
     from limberjack.collision.query import CollisionQuery as CollisionQuery
-    from limberjack.errors import Diverged as Diverged
     from limberjack.errors import BudgetWarning as BudgetWarning
+    from limberjack.errors import Diverged as Diverged
     from limberjack.errors import EnergyWarning as EnergyWarning
     from limberjack.errors import FileError as FileError
     from limberjack.errors import LimberjackError

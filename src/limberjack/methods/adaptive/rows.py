@@ -263,11 +263,10 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
             for group in self._loops()
             if region.active_region[nodes[group]].all()
         ]
-        largest = max(loops, key=len, default=[])
+        largest, active = max(loops, key=len, default=[""]), int(region.counts[rg.JOINTS])
         return (
-            f"{int(region.counts[rg.JOINTS])} joints are active, {self._over_budget()} more than the budget: joints of a "
-            f'loop move together or not at all, and {len(largest)} joints, "{largest[0] if largest else ""}" among them, '
-            "are one group"
+            f"{active} joints are active, {self._over_budget()} more than the budget: those of a loop move together or "
+            f'not at all, and {len(largest)} joints, "{largest[0]}" among them, are one group'
         )
 
     def _map_to_clusters(self, wrenches: Wrenches, tau: np.ndarray) -> None:
