@@ -163,7 +163,7 @@ def _same_transient(count, g):
 
     Its body is then the same, but for q and qd: active regions are subsets of it, so nothing below it has moved.
     """
-    same = g.counts[LAST_TRANSIENT] == count
+    same = g.counts[LAST_TRANSIENT] == count and count > 0  # 0 also says that there is none
     for j in range(count):
         same = same and g.last_transient[j] == g.transient_nodes[j]
         g.last_transient[j] = g.transient_nodes[j]
