@@ -314,10 +314,9 @@ class Simulation:
                 error = watch.diverged(self) if watch.on and isinstance(failure, Diverged) else None
                 raise failure if error is None else error
             left -= count
-            if n == 1:
-                break  # nothing to learn from, and loops of single steps are the most frequent
-            # Aim at _CALL_SECONDS per call; after a short one grow at most twofold.
-            clock.per_call = max(1, min(2 * count, int(count * _CALL_SECONDS / max(spent, 1e-9))))
+            if n > 1:  # a single step teaches nothing, and loops of single steps are the most frequent
+                # Aim at _CALL_SECONDS per call; after a short one grow at most twofold.
+                clock.per_call = max(1, min(2 * count, int(count * _CALL_SECONDS / max(spent, 1e-9))))
             due = clock.steps >= watch.next or (left == 0 and n >= watch.stride and watch.on)
             if due and not watch.look(self, clock.steps):
                 error = watch.diverged(self)
