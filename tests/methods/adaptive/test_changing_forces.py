@@ -102,7 +102,7 @@ def test_they_cost_no_update():
 def rigid_tip(budget=8, dt=DT):
     """Return a simulation between two updates and the name of a body far from active joints."""
     model = chain(48, damping=0.05)
-    sim = lj.Simulation(model, lj.Adaptive(budget=budget), dt=dt)
+    sim = lj.Simulation(model, lj.Adaptive(budget=budget, metric="joints"), dt=dt)
     sim.step(3)
     active = [model.joint_names.index(name) for name in sim.active_joints]
     far = max(range(len(model.body_names)), key=lambda i: min((abs(i - j) for j in active), default=i))
