@@ -23,7 +23,7 @@ sim.apply_wrench(model.body_names[70], force=(5.0, 0.0, 0.0))
 sim.step(200)
 stats = sim.stats
 print(f"{stats['active_joints']} joints active; squared acceleration left out: {stats['error_estimate']:.3g}")
-assert 40 < stats["active_joints"] <= 60
+assert 20 < stats["active_joints"] <= 60  # joints that would hardly move are left out of any budget
 
 # With all joints it is `full`, bit for bit.
 sim = lj.Simulation(model, lj.Adaptive(budget=100), dt=5e-4)

@@ -271,4 +271,4 @@ def test_jammed_figures_stay_calm(seed):
     model = tangle(rng)
     sim = lj.Simulation(model, lj.Adaptive(budget=10), dt=1e-3)
     sim.step(60)
-    assert len(sim.contacts()) > 10 and np.abs(sim.velocities).max() < 20.0
+    assert len(sim.contacts()) > 2 and np.abs(sim.velocities).max() < 20.0
