@@ -51,6 +51,7 @@ def apply_wrench(sim: Simulation, body: str, force: Any, torque: Any, point: Any
             links[:k], data[:k] = w.link, w.data
         links[k], data[k] = link, row
         sim.forces.wrenches = Wrenches(links, data)
+    sim._watch.touched = True
     sim._stepper.wrenches_changed()
 
 

@@ -159,6 +159,7 @@ class JointHandle:
                 self._sim.forces.tau[self.info.v] = array_of(
                     np.atleast_1d(value), (self.info.nv,), f'tau of joint "{self.name}"', self._sim.model
                 )
+            self._sim._watch.touched = True
             self._sim._stepper.joint_forces_changed(self.info.v_start, self.info.v_start + self.info.nv)
 
     @property
@@ -179,6 +180,7 @@ class JointHandle:
         if size == 1 and isinstance(value, float) and math.isfinite(value):
             table, row, first, _ = motors[0]
             table[row, first] = value
+            self._sim._watch.touched = True
             self._sim._stepper.joint_forces_changed(self.info.v_start, self.info.v_start + self.info.nv)
             return
         new = array_of(np.atleast_1d(value), (size,), f'target of joint "{self.name}"', self._sim.model)
@@ -193,6 +195,7 @@ class JointHandle:
                     raise StateError(f"{what} must be a unit quaternion, its length is {length:.6g}")
                 part = part / length
             table[row, first:last] = part
+        self._sim._watch.touched = True
         self._sim._stepper.joint_forces_changed(self.info.v_start, self.info.v_start + self.info.nv)
 
     def _motors(self) -> list[tuple[np.ndarray, int, int, int]]:

@@ -211,6 +211,7 @@ class Simulation:
     @tau.setter
     def tau(self, value: Any) -> None:
         self.forces.tau[:] = array_of(value, (self.model.nv,), "tau", self.model)
+        self._watch.touched = True
         self._stepper.joint_forces_changed(0, self.model.nv)
 
     @property
@@ -390,6 +391,7 @@ class Simulation:
     def clear_wrenches(self) -> None:
         """Remove all wrenches."""
         self.forces.wrenches = no_wrenches()
+        self._watch.touched = True
         self._stepper.wrenches_changed()
 
     def apply_impulse(
