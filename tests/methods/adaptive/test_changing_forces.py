@@ -110,11 +110,11 @@ def rigid_tip(budget=8, dt=DT):
 
 
 def test_a_strong_force_opens_joints_at_once():
-    """A force that would make far more than 0.5 m/s in one step comes with an update that activates the joints above."""
+    """A force that would make more than 0.5 m/s in one step comes with an update that activates the joints above."""
     sim, body = rigid_tip()
     updates, mass = sim.stats["updates"], sim.model.body(body).mass
     before = set(sim.active_joints)
-    sim.apply_wrench(body, force=(20.0 * mass * 0.5 / DT, 0, 0))
+    sim.apply_wrench(body, force=(2.0 * mass * 0.5 / DT, 2.0 * mass * 0.5 / DT, 0))  # about either axis
     sim.step()
     assert sim.stats["updates"] == updates + 1
     joint = sim.model.body(body).joint
