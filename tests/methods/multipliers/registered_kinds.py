@@ -86,12 +86,12 @@ def beam_center(coordinates, data):
 
 @pytest.fixture
 def own_bodies_registered():
-    """Register the kinds "plane", "map", "rods" and "beam" for one test, and forget them and those it registers."""
+    """Register the kinds "plane", "map", "rods" and "bar" for one test, and forget them and those it registers."""
     lj.register_body_kind("plane", size=3, place=plane_place, kinetic=plane_kinetic)
     lj.register_body_kind("map", size=12, place=affine_place, kinetic=affine_kinetic)
     lj.register_body_kind("rods", size=2, place=rods_place, kinetic=rods_kinetic, center=rods_center)
     lj.register_body_kind(
-        "beam", size=1, place=beam_place, kinetic=beam_kinetic, potential=beam_potential, center=beam_center
+        "bar", size=1, place=beam_place, kinetic=beam_kinetic, potential=beam_potential, center=beam_center
     )
     yield
     for name in list(REGISTERED_BODY_KINDS):

@@ -42,7 +42,7 @@ def test_a_beam_swings_about_its_sag():
     """A clamped beam with one mode swings harmonically about m g / (3 k): the closed form, to the order of the step."""
     length, mass, k = 2.0, 3.0, 400.0
     build = lj.Builder("beam")
-    build.add_body_registered("beam", "beam", mass=mass, coordinates=[0.0], data=(length, mass, k))
+    build.add_body_registered("bar", "beam", mass=mass, coordinates=[0.0], data=(length, mass, k))
     sim = lj.Simulation(build.build(), RK4, dt=1e-3)
     sim.step(777)
     sag, w = -mass * 9.81 / (3 * k), math.sqrt(k / (0.2 * mass))
@@ -107,7 +107,7 @@ def test_a_registered_map_is_an_affine_body():
 def test_state_is_kept_and_set():
     """Snapshots hold coordinates; assigning them and their rates sets the body and the bodies that hang on it."""
     build = lj.Builder("hung")
-    build.add_body_registered("beam", "beam", mass=1.0, coordinates=[0.1], data=(1.0, 1.0, 50.0))
+    build.add_body_registered("bar", "beam", mass=1.0, coordinates=[0.1], data=(1.0, 1.0, 50.0))
     build.add_body("weight", mass=0.4, inertia=(0.01, 0.01, 0.01), com=(0, 0, -0.1))
     build.add_joint_ball("ball", "beam", "weight", position=(1.0, 0, 0))
     build.add_point("half", "beam", (0.5, 0.2, 0.0))
@@ -135,7 +135,7 @@ def test_state_is_kept_and_set():
 def test_files_hold_bodies_of_registered_kinds(tmp_path):
     """The native format stores coordinates, rates and numbers; a file with a kind that nobody registered is refused."""
     build = lj.Builder("hung")
-    build.add_body_registered("beam", "beam", mass=1.0, coordinates=[0.1], rates=[0.3], data=(1.0, 1.0, 50.0))
+    build.add_body_registered("bar", "beam", mass=1.0, coordinates=[0.1], rates=[0.3], data=(1.0, 1.0, 50.0))
     build.add_body("weight", mass=0.4, inertia=(0.01, 0.01, 0.01), com=(0, 0, -0.1))
     build.add_joint_ball("ball", "beam", "weight", position=(1.0, 0, 0))
     model = build.build()
