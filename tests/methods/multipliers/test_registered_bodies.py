@@ -142,8 +142,8 @@ def test_files_hold_bodies_of_registered_kinds(tmp_path):
     lj.save(model, tmp_path / "hung.json")
     assert lj.load(tmp_path / "hung.json").spec == model.spec
     text = (tmp_path / "hung.json").read_text()
-    (tmp_path / "other.json").write_text(text.replace('"body_kind": "beam"', '"body_kind": "bean"'))
-    with pytest.raises(lj.FileError, match="bean|rates"):
+    (tmp_path / "other.json").write_text(text.replace('"body_kind": "bar"', '"body_kind": "bear"'))
+    with pytest.raises(lj.FileError, match="bear|rates"):
         lj.load(tmp_path / "other.json")
 
 
