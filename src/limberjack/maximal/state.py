@@ -499,9 +499,10 @@ class MaximalState:
 
     def joint_error(self) -> tuple[float, float]:
         """Return the largest gap [m] and angle [rad] that any joint's locked directions are open by."""
-        near = self._e.near.copy()
+        near, q = self._e.near.copy(), self._s.q.copy()
         evaluate_state(self._setup, self._time, self._e, self._s)
-        self._e.near[:] = near  # who looks changes nothing
+        # who looks changes nothing: coordinates read off the poses differ in last bits from those that were set
+        self._e.near[:], self._s.q[:] = near, q
         table, e = self.whole.table, self._e
         rows = int(self.whole.system.row_start[self.whole.equality_count])
         names = self._model.joint_names
