@@ -217,7 +217,7 @@ class VariationalStepper(CarriedStepper):
     def _derive(self, forces: Forces) -> None:
         for group, work, carried, _ in self._parts:
             velocities_at(
-                self._model.arrays.links, self._external(group.springs, self._dt, forces), group.blocks,
+                self._model.arrays.links, self._external(group.springs, self._dt, forces), group.blocks, 0,
                 len(group.blocks), group.span, work, carried, self.q, self._qd,
             )  # fmt: skip
 

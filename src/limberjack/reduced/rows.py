@@ -464,10 +464,11 @@ def response_matrix(
             matrix[j, other] = total
             matrix[other, j] = total
         if matrix[j, j] <= DEPENDENT * whole:
-            # the tree already satisfies this row: what is left is rounding, and is dropped
+            # the tree already satisfies this row: what is left is rounding, and is dropped; one that gives way pulls
             for v in range(span[DOF], span[DOF + 1]):
                 y[j, v] = 0.0
-            constraint.rhs[j] = 0.0
+            if table.role[r] <= INEQUALITY:
+                constraint.rhs[j] = 0.0
             for other in range(j + 1):
                 matrix[j, other] = 0.0
                 matrix[other, j] = 0.0

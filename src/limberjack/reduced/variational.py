@@ -1008,12 +1008,15 @@ def velocities_at(
     # model
     links,
     # in
-    external, blocks, blocks_used, span, work, carried, q,
+    external, blocks, first, last, span, work, carried, q,
     # out
     qd,
 ):  # fmt: skip
-    """Fill the velocities at q; return a status. Where a motion starts at q, qd stays as it is."""
-    for k in range(blocks_used):
+    """Fill the velocities at q of the blocks from `first` to `last` - 1; return a status.
+
+    Where a motion starts at q, qd stays as it is.
+    """
+    for k in range(first, last):
         clock = carried.clock[k]
         h = clock[LENGTH]
         if clock[KNOWN_STEPS] == 0.0 or h == 0.0:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from limberjack.model.proximity import Proximity
     from limberjack.simulation.simulation import Simulation
 
-__all__ = ["DIVERGED", "WARNING", "EnergyWatch"]
+__all__ = ["ALL_FORCES", "DIVERGED", "JOINT_FORCES", "TARGETS", "WARNING", "EnergyWatch"]
 
 # Kinetic energy above these multiples of the explained energy: a warning, an error.
 WARNING, DIVERGED = 10.0, 1000.0
@@ -54,6 +54,9 @@ WARNING, DIVERGED = 10.0, 1000.0
 UNKNOWN = 1000.0
 # Work is estimated from speeds at both ends of an interval and multiplied by this.
 SAFETY = 4.0
+
+# Forces that may have been set since the last step, flags of `EnergyWatch.touched`.
+JOINT_FORCES, TARGETS, ALL_FORCES = 1, 2, 7
 
 _EARTH = 9.81
 # A look costs a microsecond or two, a check or a snapshot fifty, the step of a link a quarter of one at least: steps
@@ -107,12 +110,14 @@ class EnergyWatch:
         next: the step from which a look is due.
         stride: steps between two looks.
         period: steps between two snapshots of states that are in order.
-        touched: whether forces may have been changed since the last step.
+        touched: which forces have been set since the last step: JOINT_FORCES, TARGETS, ALL_FORCES, or 0.
         pending: whether the energy of the next state is taken as it is, since the state was set.
         warned: whether the warning was given.
     """
 
     __slots__ = (
+        "_acting_force",
+        "_acting_torque",
         "_attaching",
         "_base",
         "_checked",
@@ -150,7 +155,7 @@ class EnergyWatch:
         self.next = 0 if on else sys.maxsize
         self.period = min(_MOST, max(_FEWEST, _LINK_STEPS // max(1, len(links.parent))))
         self.stride = min(_MOST_LOOKS, max(_FEWEST_LOOKS, self.period // 8))
-        self.pending, self.touched, self.warned = True, True, False
+        self.pending, self.touched, self.warned = True, ALL_FORCES, False
         self._mark: Snapshot | None = None
         self._edited = False
         self._checked = 0
@@ -163,6 +168,7 @@ class EnergyWatch:
         )
         self._level = self._scale = self._limit = 0.0
         self._tau = self._loop_tau = self._force = self._torque = self._lever = self._given = self._moved = 0.0
+        self._acting_force = self._acting_torque = 0.0  # of the wrenches as they are
         self._driven: dict[str, float] = {}
         self._attaching: dict[int, float] = {}
         self._poses: dict[str, tuple[np.ndarray, np.ndarray]] = {}
@@ -197,6 +203,32 @@ class EnergyWatch:
     def push_loop(self, forces: np.ndarray) -> None:
         """Take note of forces applied to a loop joint."""
         self._loop_tau = max(self._loop_tau, float(np.abs(forces).sum()))
+
+    def push(self, row: tuple[float, ...]) -> None:
+        """Take note of a wrench that is added: its point, force and torque."""
+        x, y, z, fx, fy, fz, tx, ty, tz = row
+        self._edited = True
+        self._acting_force += abs(fx) + abs(fy) + abs(fz)
+        self._acting_torque += abs(tx) + abs(ty) + abs(tz)
+        if self._acting_force > self._force:
+            self._force = self._acting_force
+        if self._acting_torque > self._torque:
+            self._torque = self._acting_torque
+        lever = max(abs(x), abs(y), abs(z))
+        if lever > self._lever:
+            self._lever = lever
+
+    def clear_wrenches(self) -> None:
+        """Take note that no wrench acts."""
+        self._edited = True
+        self._acting_force = self._acting_torque = 0.0
+
+    def move_target(self, row: int, target: float) -> None:
+        """Take note of the target of a motor of a single dof, by its row among the drives."""
+        self._edited = True
+        if len(self._targets):
+            self._path[row] += abs(target - self._targets[row])
+            self._targets[row] = target
 
     def give(self, energy: float) -> None:
         """Allow for energy that a grip may add from now on [J]."""
@@ -242,14 +274,16 @@ class EnergyWatch:
 
     def note_forces(self, forces: Forces) -> None:
         """Take note of the forces that act from now on."""
-        self.touched, self._edited = False, True
-        self._tau = max(self._tau, math.sqrt(float(forces.tau @ forces.tau)))
-        if len(forces.wrenches.link):
+        touched, self.touched, self._edited = self.touched, 0, True
+        if touched & JOINT_FORCES:
+            self._tau = max(self._tau, math.sqrt(float(forces.tau @ forces.tau)))
+        if touched == ALL_FORCES:
             data = forces.wrenches.data
-            self._force = max(self._force, float(np.abs(data[:, 3:6]).sum()))
-            self._torque = max(self._torque, float(np.abs(data[:, 6:9]).sum()))
-            self._lever = float(np.abs(data[:, :3]).max())
-        if len(self._targets):
+            self._acting_force = float(np.abs(data[:, 3:6]).sum())
+            self._acting_torque = float(np.abs(data[:, 6:9]).sum())
+            self._force, self._torque = max(self._force, self._acting_force), max(self._torque, self._acting_torque)
+            self._lever = float(np.abs(data[:, :3]).max(initial=0.0))
+        if touched & TARGETS and len(self._targets):
             now = forces.drives.scalar[:, _TARGET]
             if len(now) == len(self._targets):
                 self._path += np.abs(now - self._targets)
@@ -352,7 +386,7 @@ class EnergyWatch:
         if self._given < 1e-9:
             self._given = 0.0
         self._path[:] = 0.0
-        touched, edited = self.touched, self._edited
+        touched, edited, self.touched = self.touched, self._edited, ALL_FORCES
         self.note_forces(sim.forces)
         self.touched, self._edited = touched, edited
 

@@ -25,33 +25,34 @@ if TYPE_CHECKING:
     from limberjack.model.model import Model
     from limberjack.simulation.simulation import Simulation
 
-__all__ = ["apply_impulse", "apply_wrench", "drive", "move"]
+__all__ = ["NO_TORQUE", "apply_impulse", "apply_wrench", "drive", "move", "three_numbers"]
+
+NO_TORQUE = (0.0, 0.0, 0.0)
 
 
 def apply_wrench(sim: Simulation, body: str, force: Any, torque: Any, point: Any) -> None:
     """Add a lasting force and torque to a body; those at the same point add up."""
     model = sim.model
     b = model.body_index(body)
-    fx, fy, fz = _three(force, "force", model)
-    tx, ty, tz = _three(torque, "torque", model)
+    fx, fy, fz = three_numbers(force, "force", model)
+    tx, ty, tz = NO_TORQUE if torque is NO_TORQUE else three_numbers(torque, "torque", model)
     x, y, z = _com(sim, b) if point is None else _link_point(sim, b, point).tolist()
     link = int(model.arrays.body_link[b])
     if link < 0:
         return
     w = sim.forces.wrenches
     row, k = (x, y, z, fx, fy, fz, tx, ty, tz), len(w.link)
-    for j in np.flatnonzero(w.link == link) if k else ():
-        if w.data[j, 0] == x and w.data[j, 1] == y and w.data[j, 2] == z:
-            w.data[j, 3:] += row[3:]
-            break
+    if k == 0:
+        # forces set at every step: NumPy calls that can be spared cost more than a step of method adaptive
+        sim.forces.wrenches = Wrenches(np.array((link,)), np.array((row,), np.float64))
     else:
-        # written out: np.append and np.vstack cost several times a step of method adaptive
-        links, data = np.empty(k + 1, np.int64), np.empty((k + 1, 9))
-        if k:
-            links[:k], data[:k] = w.link, w.data
-        links[k], data[k] = link, row
-        sim.forces.wrenches = Wrenches(links, data)
-    sim._watch.touched = True
+        for j in np.flatnonzero(w.link == link):
+            if w.data[j, 0] == x and w.data[j, 1] == y and w.data[j, 2] == z:
+                w.data[j, 3:] += row[3:]
+                break
+        else:
+            sim.forces.wrenches = Wrenches(np.append(w.link, link), np.vstack([w.data, row]))
+    sim._watch.push(row)
     sim._stepper.wrenches_changed()
 
 
@@ -100,7 +101,7 @@ def drive(sim: Simulation, joint: str, rate: float | None) -> None:
     sim.touch()
 
 
-def _three(value: Any, what: str, model: Model) -> tuple[float, float, float]:
+def three_numbers(value: Any, what: str, model: Model) -> tuple[float, float, float]:
     """Return three finite numbers, or raise naming what is wrong with them."""
     kind: object = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind is np.ndarray and value.dtype == np.float64 and value.shape == (3,):

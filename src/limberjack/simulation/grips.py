@@ -14,6 +14,7 @@ from limberjack.methods import require_verb
 from limberjack.model.check import frame_rotation
 from limberjack.reduced.constraint_set import Grip
 from limberjack.reduced.dynamics import array_of
+from limberjack.simulation.external_forces import three_numbers
 from limberjack.spatial.frames import matrix_from_quaternion
 
 if TYPE_CHECKING:
@@ -88,9 +89,10 @@ class GripHandle:
     def move(self, to: Any, rotation: Any = None) -> None:
         """Set the target of the point and, if given, a rotation (w, x, y, z) of the body."""
         grip, model = self._held(), self._sim.model
-        target = array_of(to, (3,), "to", model)
-        way = float(np.abs(target - grip.target).sum())
-        grip.target = target
+        x, y, z = three_numbers(to, "to", model)
+        u, v, w = grip.target.tolist()
+        way = abs(x - u) + abs(y - v) + abs(z - w)
+        grip.target = np.array((x, y, z))
         before = grip.rotation
         if rotation is not None:
             offset = model.arrays.body_offset[model.body_index(self.body), :9].reshape(3, 3)

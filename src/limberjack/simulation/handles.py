@@ -15,6 +15,7 @@ from limberjack.model import joints as jt
 from limberjack.model.compile import joint_frames
 from limberjack.model.spec import WORLD
 from limberjack.reduced.dynamics import array_of
+from limberjack.simulation.energy_watch import JOINT_FORCES, TARGETS
 from limberjack.spatial.frames import compose, invert, matrix_from_quaternion
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class JointHandle:
                 self._sim.forces.tau[self.info.v] = array_of(
                     np.atleast_1d(value), (self.info.nv,), f'tau of joint "{self.name}"', self._sim.model
                 )
-            self._sim._watch.touched = True
+            self._sim._watch.touched |= JOINT_FORCES
             self._sim._stepper.joint_forces_changed(self.info.v_start, self.info.v_start + self.info.nv)
 
     @property
@@ -180,7 +181,7 @@ class JointHandle:
         if size == 1 and isinstance(value, float) and math.isfinite(value):
             table, row, first, _ = motors[0]
             table[row, first] = value
-            self._sim._watch.touched = True
+            self._sim._watch.move_target(row, value)
             self._sim._stepper.joint_forces_changed(self.info.v_start, self.info.v_start + self.info.nv)
             return
         new = array_of(np.atleast_1d(value), (size,), f'target of joint "{self.name}"', self._sim.model)
@@ -195,7 +196,7 @@ class JointHandle:
                     raise StateError(f"{what} must be a unit quaternion, its length is {length:.6g}")
                 part = part / length
             table[row, first:last] = part
-        self._sim._watch.touched = True
+        self._sim._watch.touched |= TARGETS
         self._sim._stepper.joint_forces_changed(self.info.v_start, self.info.v_start + self.info.nv)
 
     def _motors(self) -> list[tuple[np.ndarray, int, int, int]]:

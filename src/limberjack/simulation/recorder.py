@@ -71,7 +71,7 @@ class Uninterrupted:
     def __enter__(self) -> None:
         self._hit = False
         self._mine = (
-            threading.current_thread() is threading.main_thread()
+            threading.get_ident() == threading.main_thread().ident
             and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
         )
         if self._mine:

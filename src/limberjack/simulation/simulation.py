@@ -24,7 +24,7 @@ from limberjack.model.proximity import Proximity
 from limberjack.reduced.dynamics import array_of
 from limberjack.reduced.forces import no_wrenches
 from limberjack.simulation import external_forces, runtime_joints, snapshots
-from limberjack.simulation.energy_watch import EnergyWatch
+from limberjack.simulation.energy_watch import ALL_FORCES, JOINT_FORCES, EnergyWatch
 from limberjack.simulation.grips import GripHandle
 from limberjack.simulation.handles import BodyHandle, JointError, JointHandle, PointHandle, loops_error
 from limberjack.simulation.measures import Energy, Measures, Momentum
@@ -89,6 +89,7 @@ class Simulation:
         "_compiled",
         "_measures",
         "_stepper",
+        "_uninterrupted",
         "_watch",
         "forces",
         "ignored",
@@ -123,6 +124,7 @@ class Simulation:
         drives = Drives(*(array.copy() for array in model.arrays.drives))
         self.forces = Forces(np.zeros(model.nv), drives, no_wrenches())
         self._compiled = False
+        self._uninterrupted = Uninterrupted()
         self._measures = Measures()
         self._watch = EnergyWatch(model, bool(energy_watch))
         self.recorded: Trajectory | None = None
@@ -167,7 +169,7 @@ class Simulation:
     def dt(self, value: float) -> None:
         value, clock = _checked_dt(value), self._clock
         clock.base_time, clock.base_steps, clock.dt = clock.time, clock.steps, value
-        self._watch.touched = True
+        self._watch.touched = ALL_FORCES
 
     # State
 
@@ -211,7 +213,7 @@ class Simulation:
     @tau.setter
     def tau(self, value: Any) -> None:
         self.forces.tau[:] = array_of(value, (self.model.nv,), "tau", self.model)
-        self._watch.touched = True
+        self._watch.touched |= JOINT_FORCES
         self._stepper.joint_forces_changed(0, self.model.nv)
 
     @property
@@ -266,7 +268,7 @@ class Simulation:
                 raise UnknownName("option", name, f'method "{self.method.name}"', known)
         method = replace(self.method, **options)
         self._stepper.tune(method)
-        self._watch.touched = True
+        self._watch.touched = ALL_FORCES
         self.method = method
 
     @property
@@ -277,7 +279,7 @@ class Simulation:
     def touch(self) -> None:
         """Tell the engine that the state or a force was changed; setters do it themselves."""
         self._measures.poses = None
-        self._watch.touched = True
+        self._watch.touched = ALL_FORCES
         self._stepper.invalidate()
 
     @property
@@ -306,16 +308,16 @@ class Simulation:
         if watch.pending and (clock.steps >= watch.next or (left >= watch.period and watch.on)):
             watch.start(self, clock.steps)
         while left > 0:
-            count = min(left, clock.per_call)
-            begin = wall.perf_counter()
+            count = left if left < clock.per_call else clock.per_call
+            begin = wall.perf_counter() if n > 1 else 0.0
             status = self._advance(count)
-            spent = wall.perf_counter() - begin
             if status:
                 failure = self._failure(status)
                 error = watch.diverged(self) if watch.on and isinstance(failure, Diverged) else None
                 raise failure if error is None else error
             left -= count
             if n > 1:  # a single step teaches nothing, and loops of single steps are the most frequent
+                spent = wall.perf_counter() - begin
                 # Aim at _CALL_SECONDS per call; after a short one grow at most twofold.
                 clock.per_call = max(1, min(2 * count, int(count * _CALL_SECONDS / max(spent, 1e-9))))
             due = clock.steps >= watch.next or (left == 0 and n >= watch.stride and watch.on)
@@ -327,7 +329,7 @@ class Simulation:
     def _advance(self, count: int) -> int:
         """Take up to `count` steps in one call of the method and count them; return its status."""
         clock = self._clock
-        with Uninterrupted():
+        with self._uninterrupted:
             taken, status = self._stepper.advance(count, clock.dt, self.forces, clock.time)
             clock.steps += int(taken)
             self._measures.poses = None
@@ -376,7 +378,7 @@ class Simulation:
     # External forces and runtime joints
 
     def apply_wrench(
-        self, body: str, *, force: Any = (0.0, 0.0, 0.0), torque: Any = (0.0, 0.0, 0.0), point: Any = None
+        self, body: str, *, force: Any = (0.0, 0.0, 0.0), torque: Any = external_forces.NO_TORQUE, point: Any = None
     ) -> None:
         """Add a lasting force and torque, world axes, to a body; wrenches add up until `clear_wrenches`.
 
@@ -391,7 +393,7 @@ class Simulation:
     def clear_wrenches(self) -> None:
         """Remove all wrenches."""
         self.forces.wrenches = no_wrenches()
-        self._watch.touched = True
+        self._watch.clear_wrenches()
         self._stepper.wrenches_changed()
 
     def apply_impulse(

@@ -226,6 +226,38 @@ def test_moving_grips_cost_no_update():
     assert ends[2][1] < 0.05
 
 
+def test_a_hand_moves_a_rope_at_rest():
+    """A hanging rope of which every joint is rigid follows the hand that holds its end about as closely as in full."""
+    model = lj.scenes.pendulum(links=60, length=0.05, mass=0.05, damping=0.005, spatial=True, start="hanging")
+    lags = []
+    for method in (lj.Adaptive(budget=10), lj.Full()):
+        sim, gaps = lj.Simulation(model, method, dt=1e-3), []
+        start = sim.body(model.body_names[-1]).position.copy()
+        sim.step(50)
+        assert np.abs(sim.qd).max() < 1e-9
+        grip = sim.grab(model.body_names[-1], start)
+        for k in range(1000):
+            phase = 2.0 * np.pi * sim.time
+            grip.move(start + np.array([0.5 * np.sin(phase), 0.0, 0.3 * (1.0 - np.cos(phase))]))
+            sim.step()
+            if k >= 200 and k % 20 == 0:
+                gaps.append(np.linalg.norm(grip.point - grip.target))
+        lags.append(np.mean(gaps))
+    assert lags[0] < 1.25 * lags[1]
+
+
+def test_the_force_of_a_grip_on_a_rigid_rope_is_known():
+    """A grip between parts that do not move pulls with the force of its spring, stiffness times gap."""
+    model = lj.scenes.pendulum(links=20, length=0.1, mass=0.1, start="hanging")
+    sim = lj.Simulation(model, lj.Adaptive(budget=0), dt=1e-3)
+    name = model.body_names[-1]
+    grip = sim.grab(name)
+    grip.move(grip.point + np.array([0.0, 0.01, 0.0]))
+    sim.step()
+    stiffness = 30.0**2 * 20 * 0.1  # of the hand: the mass of the figure times its frequency squared
+    assert np.allclose(grip.force, [0.0, stiffness * 0.01, 0.0], atol=1e-9)
+
+
 # Impulses
 
 

@@ -7,7 +7,7 @@ as a step of twenty joints. `Bound` stores the unboxed arguments; a kernel takes
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Any, ClassVar
 
 import numba
 import numpy as np
@@ -16,7 +16,7 @@ from numba import extending, types
 from numba.core.registry import cpu_target
 from numba.extending import NativeValue, models
 
-from limberjack._jit import _layouts, entry, kernel  # pyright: ignore[reportPrivateUsage]
+from limberjack._jit import _layouts, kernel  # pyright: ignore[reportPrivateUsage]
 
 __all__ = ["Bound", "arguments_of"]
 
@@ -41,19 +41,21 @@ class Bound:
 
     __slots__ = ("_memory", "address", "arguments")
 
-    _size, _store = 0, None  # of the arguments' type: there is one
+    # by class of the arguments, of which all have one type: how many numbers they take, and what stores them
+    _stores: ClassVar[dict[type, tuple[int, Any]]] = {}
 
     def __init__(self, arguments: Any) -> None:
         self.arguments = arguments  # which keeps the arrays alive
-        if not Bound._size:
+        known = Bound._stores.get(type(arguments))
+        if known is None:
             context: Any = cpu_target.target_context
-            Bound._size = context.get_abi_sizeof(context.get_value_type(numba.typeof(arguments))) // 8 + 1
-        self._memory = np.zeros(Bound._size)
-        if Bound._store is None:
-            _store_arguments(arguments, self._memory)
-            Bound._store = entry(_store_arguments)
-        else:
-            Bound._store(arguments, self._memory)
+            kind = numba.typeof(arguments)
+            size = context.get_abi_sizeof(context.get_value_type(kind)) // 8 + 1
+            _store_arguments(arguments, np.zeros(size))
+            known = size, _store_arguments.overloads[(kind, numba.typeof(np.zeros(size)))].entry_point
+            Bound._stores[type(arguments)] = known
+        self._memory = np.zeros(known[0])
+        known[1](arguments, self._memory)
         self.address = self._memory.ctypes.data
 
 

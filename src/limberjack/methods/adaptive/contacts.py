@@ -145,15 +145,24 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
         self._boxes: Boxes | None = None
         self._impact_shapes = (d.shapes.link >= 0).astype(np.uint8)  # shapes whose impacts end the steps
         self._friction_forces = np.zeros(model.nv)
+        self._moved = np.zeros(0, np.int64)  # dofs of the model that the hybrid body has, by its own
         self._known_wrenches: Wrenches | None = None
         self._impact: Wrenches | None = None
         self._contact_set.set_trees(model.arrays.links, model.arrays.drives, self._contact_set.friction)
         super().__init__(model, options, constraint_set)
 
-    def _map_to_clusters(self, wrenches: Wrenches, tau: np.ndarray) -> None:
+    @property
+    def _trims(self) -> bool:
+        """Whether steps are those of other kernels: they are."""
+        return True
+
+    def _map_to_clusters(self) -> None:
         """Bring forces, rows and shapes to the clusters as they are now."""
         self._known_wrenches = self._contact_wrenches()  # by clusters that may be no more
-        super()._map_to_clusters(wrenches, tau)
+        super()._map_to_clusters()
+        links, own = self._model.arrays.links, self._links
+        size = np.diff(np.append(own.v_start, len(own.armature)))
+        self._moved = np.repeat(links.v_start[self._body.link[: len(size)]] - own.v_start, size) + np.arange(size.sum())
         e, contact_set = self._engine, self._contact_set
         if self._boxes is None:
             links = self._model.arrays.links
@@ -164,8 +173,7 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
         contact_set.set_bvh(self._boxes.bvh, self._filters)
         self._move_planes()
         contact_set.impact_shapes, contact_set.impact_links = self._impact_shapes, self._boxes.several
-        friction = np.zeros(len(self._links.armature))
-        friction[self._dof[self._moved]] = contact_set.friction[self._moved]
+        friction = contact_set.friction[self._moved]
         extent = np.zeros(len(self._links.parent))
         extent[: len(self._boxes.extent)] = self._boxes.extent
         contact_set.set_trees(self._links, self._cut_drives, friction, extent)
@@ -189,12 +197,12 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
             self._boxes.invalidate(np.flatnonzero(self._stale))
         super()._prepare(leaves)
 
-    def _take(self, n: int, dt: float, time: float) -> tuple[int, int]:
+    def _take_trimmed(self, n: int, dt: float, time: float) -> tuple[int, int]:
         """Take n steps of the hybrid body, or those before an impact, whose force enters the update that follows."""
         start, contact_set = self._state(), self._contact_set
         contact_set.impact_speed = max(_IMPACT, _STEPS * dt * float(np.linalg.norm(self._model.gravity)))
         self._impact = None
-        taken, status = super()._take(n, dt, time)
+        taken, status = super()._take_trimmed(n, dt, time)
         contact_set.impact_after = 0
         impact, self._impact = self._impact, None
         if status or impact is None:
@@ -232,7 +240,7 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
             self._known_wrenches = None
             if self._contact_set.friction.any():
                 self._friction_forces[:] = 0.0
-                self._friction_forces[self._moved] = (self._contact_set.state.applied - tau)[self._dof[self._moved]]
+                self._friction_forces[self._moved] = self._contact_set.state.applied - tau
         return taken, status
 
     def _make_room(self, status: int) -> None:

@@ -22,7 +22,7 @@ from limberjack.errors import LimberjackError, ModelError, StateError, Status, U
 from limberjack.methods.adaptive import layout as rg
 from limberjack.methods.adaptive.bound import Bound
 from limberjack.methods.adaptive.cluster_poses import ClusterPoses, Clusters
-from limberjack.methods.adaptive.hybrid_body import HybridBody, new_hybrid_body
+from limberjack.methods.adaptive.hybrid_body import new_hybrid_body
 from limberjack.methods.adaptive.metrics import functions_of, weight_rows
 from limberjack.methods.adaptive.options import Adaptive
 from limberjack.methods.adaptive.poses import new_link_map
@@ -55,7 +55,7 @@ from limberjack.reduced.momentum import new_momentum_targets
 from limberjack.reduced.step import IMPLICIT, INTEGRATORS, RK4, new_buffers
 from limberjack.reduced.variational import COUNTS, Carried, new_carried, new_variational_work
 
-__all__ = ["AdaptiveStepper", "in_use", "limits_of", "room_for", "tree_options", "with_wrenches"]
+__all__ = ["AdaptiveStepper", "in_use", "limits_of", "room_for", "tree_options"]
 
 # Accelerations that count as rest [m/s^2].
 _REST = 1e-3
@@ -66,11 +66,6 @@ _CREDIT = 0.01
 def _share(budget: int, figures: int) -> int:
     """Return how many joints of a common budget each figure takes first, if it moves: half of the budget is shared."""
     return max(budget // (2 * figures), 1) if 1 < figures <= budget else 0
-
-
-def with_wrenches(body: HybridBody, count: int) -> HybridBody:
-    """Return a hybrid body with room for `count` wrenches, of which none acts."""
-    return body._replace(wrenches=room_for(no_wrenches(), count))
 
 
 def room_for(wrenches: Wrenches, count: int) -> Wrenches:
@@ -204,7 +199,6 @@ class AdaptiveStepper(Stepper):
         self._wrenches: Wrenches = no_wrenches()
         self._call: Any = adaptive_steps
         self._bound: Bound | None = None
-        self._other_bound: Bound | None = None
         self._body, self._trial = new_hybrid_body(model, 0), new_hybrid_body(model, 0)
         self._pull, self._aside = springs, new_spring_work(links, a.springs)
         self._dirty, self._dt = True, 0.0
@@ -310,11 +304,9 @@ class AdaptiveStepper(Stepper):
         )
 
     def _advance(self, n: int, dt: float, todo: int = 0, forces: Forces | None = None) -> tuple[int, int]:
-        if dt != self._stiff[0]:
-            self._stiff = dt, stiff_springs(self._spring_rates, dt)
         taken, status = self._call(
-            self._arguments(), n, self._code, 2 if self._code == RK4 else 1, dt,
-            self._stiff[1], self._engine.tau if forces is None else forces.tau,
+            self._arguments(), n, self._code, 2 if self._code == RK4 else 1, dt, self._stiff_at(dt),
+            self._engine.tau if forces is None else forces.tau,
             self._drives if forces is None else forces.drives, self._wrenches if forces is None else forces.wrenches,
             self._first, self._last, todo,
         )  # fmt: skip
@@ -324,40 +316,28 @@ class AdaptiveStepper(Stepper):
             raise self._preparation_error(status)
         return taken, self._model_status(status) if status else 0
 
-    def _arguments(self) -> Bound:
-        """Return the arguments of the kernel, stored anew if one of them is another object than at the last two calls.
+    def _stiff_at(self, dt: float) -> bool:
+        """Return whether springs between bodies are implicit in steps of dt."""
+        if dt != self._stiff[0]:
+            self._stiff = dt, stiff_springs(self._spring_rates, dt)
+        return self._stiff[1]
 
-        Updates with rows have other wrenches than the steps between them: two are kept.
-        """
-        for _ in range(2):
-            if self._bound is not None:
-                b = self._bound.arguments
-                if (
-                    b.wrenches is self._wrenches and b.body is self._body and b.engine is self._engine
-                    and b.transient_body is self._trial and b.drives is self._drives and b.q is self.q
-                ):  # fmt: skip
-                    return self._bound
-            self._bound, self._other_bound = self._other_bound, self._bound
+    def _arguments(self) -> Bound:
+        """Return the arguments of the kernel, stored anew if one of them is another object than at the last call."""
+        if self._bound is not None:
+            b = self._bound.arguments
+            if (
+                b.wrenches is self._wrenches and b.body is self._body and b.engine is self._engine
+                and b.transient_body is self._trial and b.drives is self._drives and b.q is self.q
+            ):  # fmt: skip
+                return self._bound
         a = self._model.arrays
-        self._other_bound, self._bound = (
-            self._bound,
-            Bound(
-                Arguments(
-                    a.links,
-                    self._drives,
-                    a.springs,
-                    self._wrenches,
-                    self._stale,
-                    self._engine,
-                    self._trial,
-                    self._pull,
-                    self._aside,
-                    self._body,
-                    self.q,
-                    self._qd,
-                )  # fmt: skip
-            ),
-        )
+        self._bound = Bound(
+            Arguments(
+                a.links, self._drives, a.springs, self._wrenches, self._stale, self._engine, self._trial, self._pull,
+                self._aside, self._body, self.q, self._qd,
+            )
+        )  # fmt: skip
         return self._bound
 
     def _preparation_error(self, status: int) -> LimberjackError:

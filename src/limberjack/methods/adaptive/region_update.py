@@ -83,7 +83,7 @@ from limberjack.reduced.kinematics import kinematics
 from limberjack.reduced.step import dynamics
 from limberjack.spatial.lanes import prefetch
 
-__all__ = ["apply_impulse", "condense_groups", "refresh_stale_nodes", "update", "update_due_trees"]
+__all__ = ["apply_impulse", "condense_groups", "is_due", "refresh_stale_nodes", "update", "update_due_trees"]
 
 # The rate of changes is a mean over about this time [s].
 RATE_TIME = 1.0
@@ -593,6 +593,16 @@ def _end_update(table, wrenches, known, g):
             g.wanted[f] = 0
 
 
+@inner
+def is_due(group, first, turns, g):
+    """Return whether an update of a group is due, its first tree being `first`, and the first tree of the next."""
+    due = g.counts[ALL_DUE] > 0 or (g.counts[UNTIL] <= 0 and group == g.counts[TURN])
+    while first < len(g.due) and turns.group[first] == group:
+        due = due or (g.counts[EARLY] == 0 and g.wanted[first] > 0)
+        first += 1
+    return due, first
+
+
 @outlined
 def update_due_trees(
     # model
@@ -634,11 +644,8 @@ def update_due_trees(
             _trade(turn, turns, g)
     f, total = 0, 0.0
     for group in range(groups):
-        due = g.counts[ALL_DUE] > 0 or group == turn
-        while f < len(g.due) and turns.group[f] == group:
-            due = due or (g.counts[EARLY] == 0 and g.wanted[f] > 0)
-            f += 1
-        if due:
+        due, f = is_due(group, f, turns, g)
+        if due or group == turn:
             if g.counts[ALL_DUE]:
                 g.counts[CHECK] = 1
             _update_group(

@@ -9,36 +9,276 @@ projected by the first step.
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from limberjack._jit import entry, kernel
+from limberjack._jit import entry, inner, kernel
 from limberjack.constraints.rows import COORDINATES, GAP, ROWS
-from limberjack.constraints.table import EQUALITY, SPRING, Table
+from limberjack.constraints.table import EQUALITY, INEQUALITY, ROTOR, SPRING, Table
 from limberjack.errors import BudgetWarning, LimberjackError, Status
 from limberjack.methods.adaptive import layout as rg
-from limberjack.methods.adaptive.hybrid_body import trimmed
-from limberjack.methods.adaptive.method import AdaptiveStepper, in_use, room_for, with_wrenches
+from limberjack.methods.adaptive.bound import Bound, arguments_of
+from limberjack.methods.adaptive.hybrid_body import HybridBody, scatter_blocks, trimmed
+from limberjack.methods.adaptive.method import AdaptiveStepper, in_use, room_for
 from limberjack.methods.adaptive.options import Adaptive
 from limberjack.methods.adaptive.poses import locate
-from limberjack.methods.adaptive.step import SCATTER, UPDATE, VARIATIONAL, VELOCITIES, WRENCH_LIST
-from limberjack.methods.momentum_steppers import stiff_springs
+from limberjack.methods.adaptive.step import (
+    SCATTER,
+    UPDATE,
+    VARIATIONAL,
+    VELOCITIES,
+    WRENCH_LIST,
+    Engine,
+    count_steps,
+    keep_state,
+    return_to_kept,
+)
 from limberjack.methods.stepper import Forces, Stepper
-from limberjack.model.arrays import COORDINATE, DOF, Links
+from limberjack.model.arrays import (
+    BALL_DRIVE,
+    COORDINATE,
+    DOF,
+    LINK,
+    QUATERNION,
+    RUN,
+    SCALAR_DRIVE,
+    Links,
+)
 from limberjack.model.joints import FREE
 from limberjack.model.model import Model
 from limberjack.reduced.constrained_step import ACCELERATIONS, take_constrained_steps
 from limberjack.reduced.constraint_set import ConstraintSet, Grip
 from limberjack.reduced.forces import Wrenches, no_wrenches
-from limberjack.reduced.rows import LINK_END, LINK_START, PAIR_END, PAIR_START, paths
+from limberjack.reduced.joint_poses import composed
+from limberjack.reduced.rows import LINK_END, LINK_START, PAIR_END, PAIR_START
 from limberjack.reduced.step import RK4
 from limberjack.reduced.variational import ITERATIONS, LAG, External
 from limberjack.reduced.variational_rows import RowSet, constrained_velocities_at, take_variational_row_steps
-from limberjack.spatial.frames import compose
 from limberjack.spatial.vectors import cross
 
 __all__ = ["ConstrainedAdaptiveStepper"]
+
+
+class RowArguments(NamedTuple):
+    """What the kernels of rows on clusters take at every call."""
+
+    links: Links  # of the model
+    engine: Engine
+    body: HybridBody
+    clusters: Links  # of the body, with runs of dofs that end where blocks do
+    table: Table  # on the links of the model
+    rows: RowSet  # on the clusters
+    blocks: np.ndarray  # (k, SPAN) trees of the model that rows connect
+    spans: np.ndarray  # (k, SPAN) the same of the hybrid body
+    seen: np.ndarray  # (n + 1,) scratch, marks of clusters and the last mark used
+    before_near: np.ndarray
+    before_compounds: np.ndarray
+    q: np.ndarray
+    qd: np.ndarray
+
+
+@inner
+def _place_spans(links, blocks, body, clusters, spans):
+    """Fill the spans of blocks in the hybrid body, and its runs of dofs, cut where blocks begin."""
+    whole, own, runs, new = body.whole, body.links, body.links.runs, clusters.runs
+    k, spin, scalar = whole[LINK], whole[QUATERNION], whole[SCALAR_DRIVE]
+    ball, run, end = whole[BALL_DRIVE], whole[RUN], 0
+    v, q = whole[DOF], whole[COORDINATE]
+    for b in range(len(blocks)):
+        s = spans[b]
+        s[LINK], s[DOF], s[COORDINATE], s[QUATERNION] = k, v, q, spin
+        s[SCALAR_DRIVE], s[BALL_DRIVE], s[RUN] = scalar, ball, end
+        while k < whole[LINK + 1] and body.link[k] < blocks[b, LINK + 1]:
+            k += 1
+        v = own.v_start[k] if k < whole[LINK + 1] else whole[DOF + 1]
+        q = own.q_start[k] if k < whole[LINK + 1] else whole[COORDINATE + 1]
+        while spin < whole[QUATERNION + 1] and own.quaternions[spin, 1] < v:
+            spin += 1
+        while scalar < whole[SCALAR_DRIVE + 1] and body.drives.indices[scalar, 1] < v:
+            scalar += 1
+        while ball < whole[BALL_DRIVE + 1] and body.drives.ball_indices[ball, 1] < v:
+            ball += 1
+        while run < whole[RUN + 1] and runs[run, 0] < v:
+            first, last = max(runs[run, 0], s[DOF]), min(runs[run, 0] + runs[run, 2], v)
+            new[end, 0], new[end, 1], new[end, 2] = first, runs[run, 1] + first - runs[run, 0], last - first
+            end += 1
+            if runs[run, 0] + runs[run, 2] > v:
+                break
+            run += 1
+        s[LINK + 1], s[DOF + 1], s[COORDINATE + 1], s[QUATERNION + 1] = k, v, q, spin
+        s[SCALAR_DRIVE + 1], s[BALL_DRIVE + 1], s[RUN + 1] = scalar, ball, end
+
+
+@inner
+def _place_pairs(links, e, table, placed):
+    """Fill the frames of pairs in their clusters."""
+    for p in range(len(table.pair_link)):
+        for end in range(2):
+            i, o, f, new = table.pair_link[p, end], 12 * end, table.pair_frame, placed.pair_frame
+            if i < 0:
+                placed.pair_link[p, end] = -1
+                for c in range(12):
+                    new[p, o + c] = f[p, o + c]
+                continue
+            k, r, x, y, z = locate(links, e.co.table, e.co.numbers, e.regions.active_region, e.link_map, i)
+            turn = (
+                f[p, o], f[p, o + 1], f[p, o + 2], f[p, o + 3], f[p, o + 4], f[p, o + 5], f[p, o + 6], f[p, o + 7],
+                f[p, o + 8],
+            )  # fmt: skip
+            r, x, y, z = composed(r, x, y, z, turn, f[p, o + 9], f[p, o + 10], f[p, o + 11])
+            placed.pair_link[p, end] = k
+            for c in range(9):
+                new[p, o + c] = r[c]
+            new[p, o + 9], new[p, o + 10], new[p, o + 11] = x, y, z
+
+
+@inner
+def _place_row(links, e, body, table, r, placed):
+    """Fill row r on the clusters.
+
+    Equalities, limits and rotors between parts of one cluster, or on joints at rest, become springs without stiffness.
+    Rows that give way stay: what they pull with moves nothing now, and updates know it.
+    """
+    acts, target = False, table.target[r, 0]
+    for c in range(2):
+        v, share = table.indices[r, c], table.share[r, c]
+        placed.indices[r, c] = placed.indices[r, 2 + c] = -1
+        placed.share[r, c] = share
+        if v < 0:
+            continue
+        i, at = e.known.owner[v], table.indices[r, 2 + c]
+        if e.regions.active_region[e.link_map.node[i]]:
+            k = e.link_map.cluster[i]
+            placed.indices[r, c] = body.links.v_start[k] + v - links.v_start[i]
+            placed.indices[r, 2 + c] = body.links.q_start[k] + at - links.q_start[i]
+            acts = acts or share != 0.0
+        else:
+            target -= share * e.q[at]
+            placed.share[r, c] = 0.0
+    for slot in range(2):
+        p = table.row_pair[r, slot]
+        acts = acts or (p >= 0 and placed.pair_link[p, 0] != placed.pair_link[p, 1])
+    placed.target[r, 0], placed.target[r, 1] = target, table.target[r, 1]
+    role = table.role[r]
+    acts = acts or not (role <= INEQUALITY or role == ROTOR)
+    placed.role[r] = role if acts else SPRING
+    for c in range(3):
+        placed.soft[r, c] = table.soft[r, c] if acts else 0.0
+
+
+@inner
+def _place_path(e, body, table, r, placed, seen, path, stop):
+    """Fill the clusters at which the paths of row r to the world begin, and where each joins an earlier one."""
+    count = 0
+    for c in range(4):
+        path[r, c] = stop[r, c] = -1
+    for j in range(6):
+        i = -1
+        if j < 4:
+            p = table.row_pair[r, j // 2]
+            if p >= 0:
+                i = placed.pair_link[p, j % 2]
+        elif placed.indices[r, j - 4] >= 0:
+            i = e.link_map.cluster[e.known.owner[table.indices[r, j - 4]]]
+        known = i < 0
+        for c in range(count):
+            known = known or path[r, c] == i
+        if not known and count < 4:
+            path[r, count] = i
+            count += 1
+    if count > 1:
+        n = len(seen) - 1
+        seen[n] += 1
+        for c in range(count):
+            i = path[r, c]
+            while i >= 0 and seen[i] != seen[n]:
+                seen[i] = seen[n]
+                i = body.links.parent[i]
+            stop[r, c] = i
+
+
+@kernel
+def _place_rows(bound):
+    """Transform rows and lasting forces to the clusters as they are now."""
+    a = arguments_of(bound)
+    links, e, body, table, placed, constraint = a.links, a.engine, a.body, a.table, a.rows.table, a.rows.constraint
+    _place_spans(links, a.blocks, body, a.clusters, a.spans)
+    _place_pairs(links, e, table, placed)
+    for r in range(len(table.joint)):
+        _place_row(links, e, body, table, r, placed)
+        _place_path(e, body, table, r, placed, a.seen, constraint.path, constraint.stop)
+    at, n, blocks = 0, len(a.seen) - 1, constraint.blocks
+    for b in range(len(blocks)):
+        blocks[b, LINK_START] = at
+        a.seen[n] += 1
+        for p in range(blocks[b, PAIR_START], blocks[b, PAIR_END]):
+            for end in range(2):
+                i = placed.pair_link[p, end]
+                if i >= 0 and a.seen[i] != a.seen[n]:
+                    a.seen[i] = a.seen[n]
+                    constraint.pair_links[at] = i
+                    at += 1
+        blocks[b, LINK_END] = at
+    # the update had the forces of rows among the known ones
+    for k in range(body.whole[LINK], body.whole[LINK + 1]):
+        i = body.link[k]
+        for c in range(links.dof[i]):
+            body.tau[body.links.v_start[k] + c] = e.tau[links.v_start[i] + c]
+    for j in range(len(body.wrenches.link)):
+        if e.regions.counts[rg.WRENCHES] <= j:
+            body.wrenches.link[j] = -1
+
+
+@kernel
+def _row_steps(bound, n, iterations, h, stiff, time):
+    """Take up to n variational steps of the hybrid body with its rows, and fill q of all joints.
+
+    Returns:
+        the steps that every block could take, and 0 or a status; with Status.MORE_ROWS nothing has changed.
+    """
+    a = arguments_of(bound)
+    e, body, constraint, pairs, near = a.engine, a.body, a.rows.constraint, a.table.compound, a.before_near
+    external = External(body.drives, body.springs, stiff, body.tau, body.wrenches)
+    for k in range(len(near)):
+        near[k] = constraint.near[k]
+    for k in range(len(pairs)):
+        for c in range(ROWS - COORDINATES):
+            a.before_compounds[k, c] = constraint.state[pairs[k, 0], COORDINATES + c]
+    keep_state(body, len(a.spans), e)
+    status, wanted = 0, n
+    for _ in range(2):
+        done, failed = take_variational_row_steps(
+            a.clusters, external, a.rows, a.spans, e.span, iterations, wanted, h, time, e.variational, e.carried,
+            body.q, body.qd, e.counts,
+        )  # fmt: skip
+        if failed == 0:
+            break
+        # One block failed: all go back and take the steps that every block can.
+        status, wanted = failed, 0 if failed == Status.MORE_ROWS else done
+        for k in range(len(near)):
+            constraint.near[k] = near[k]
+        for k in range(len(pairs)):
+            for c in range(ROWS - COORDINATES):
+                constraint.state[pairs[k, 0], COORDINATES + c] = a.before_compounds[k, c]
+        return_to_kept(body, len(a.spans), e)
+    if wanted > 0:
+        e.current[0] = 0
+        count_steps(wanted, e.regions)
+    scatter_blocks(a.links, body, e.q, e.qd)
+    scatter_blocks(a.links, body, a.q, a.qd)
+    return wanted, status
+
+
+@kernel
+def _row_velocities(bound, stiff, time):
+    """Fill qd of the hybrid body, the velocities at its q, which satisfy the rows; return a status."""
+    a = arguments_of(bound)
+    e, body = a.engine, a.body
+    external = External(body.drives, body.springs, stiff, body.tau, body.wrenches)
+    return constrained_velocities_at(
+        a.clusters, external, a.rows, a.spans, e.span, time, False, e.variational, e.carried, body.q, body.qd
+    )
 
 
 @kernel
@@ -109,12 +349,6 @@ def _row_forces(
             count += 1
 
 
-def _ranges(start: np.ndarray, own: np.ndarray, total: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices in the model of `total` numbers, in ranges that begin there at `start` and here at `own`."""
-    size = np.diff(np.append(own, total))
-    return np.repeat(start - own, size) + np.arange(total), np.arange(total)
-
-
 def loop_groups(links: Links, table: Table) -> list[np.ndarray]:
     """Return groups of links whose joints equality rows connect; rows that share a joint are one group.
 
@@ -153,12 +387,12 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         self.constraint_set = constraint_set
         super().__init__(model, options)
         self._steps: Any = take_constrained_steps
+        self._row_calls: tuple[Any, Any, Any] | None = None  # compiled: place rows, take steps, derive velocities
         self._row_wrenches, self._row_tau = no_wrenches(), np.zeros(model.nv)  # forces of rows in the last step
         self._pair_forces = np.zeros((0, 6))
-        # dofs and coordinates of the hybrid body by those of the model, -1 = none, and those of the model that have one
-        self._dof, self._coordinate = np.full(model.nv, -1, np.int64), np.full(model.nq + 1, -1, np.int64)
-        self._moved = self._shifted = np.zeros(0, np.int64)
         self._warned = False
+        self._seen = np.zeros(len(model.arrays.links.parent) + 1, np.int64)
+        self._row_runs = np.zeros_like(self._body.links.runs)
         self._prepare_rows()
 
     def _loops(self) -> list[np.ndarray]:
@@ -167,12 +401,17 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
 
     def _prepare_rows(self) -> None:
         """Take what stays of the rows while clusters change."""
-        table = self.constraint_set.table
-        self._ends = np.unique(table.pair_link[table.pair_link >= 0])
-        self._end_index = np.full(len(self._model.arrays.links.parent), -1, np.int64)
-        self._end_index[self._ends] = np.arange(len(self._ends))
-        self._owner = np.repeat(np.arange(len(self._model.arrays.links.parent)), self._model.arrays.links.dof)
-        self._table: Table | None = None
+        table, constraint, n = self.constraint_set.table, self.constraint_set.constraint, len(self._seen) - 1
+        changing = ("pair_link", "pair_frame", "indices", "share", "target", "role", "soft")
+        self._placed = table._replace(**{name: getattr(table, name).copy() for name in changing})
+        self._spans = np.zeros_like(self.constraint_set.spans)
+        self._constraint = constraint._replace(
+            blocks=constraint.blocks.copy(), pair_links=np.zeros(2 * len(table.pair_link), np.int64),
+            path=np.full((len(table.joint), 4), -1, np.int64), stop=np.full((len(table.joint), 4), -1, np.int64),
+        )  # fmt: skip
+        self._seen[:n] = self._seen[n]
+        self._table: Table | None = None  # the rows on the clusters, None = to be placed
+        self._row_bound: Bound | None = None
 
     # Stepping
 
@@ -183,35 +422,25 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
             self._table = None
         self._engine.counts[:] = 0
         if self._todo:
-            self._derive_velocities()  # under the forces that acted; an update may follow
             todo = self._force_tasks(forces)
             self._advance(0, dt, todo, forces)
             if todo & WRENCH_LIST and self._table is not None:
-                self._cluster_wrenches = self._placed_wrenches(self._wrenches)
+                self._place_forces()
         if n == 0:
             # nothing moves and no update is taken, but all is compiled
-            self._map_to_clusters(self._wrenches, self._engine.tau.copy())
+            self._map_to_clusters()
             self._take(0, dt, time)
             self._table = None
         counts, taken, self._time = self._engine.regions.counts, 0, time
         while taken < n:
             if self._due() or self._table is None:
                 self._update(dt)
-            m = int(min(n - taken, max(counts[rg.UNTIL], 1)))
-            if counts[rg.EARLY] > 0:
-                m = min(m, int(counts[rg.EARLY]))
-            done, status = self._take(m, dt, time + taken * dt)
+            m, early = min(n - taken, max(int(counts[rg.UNTIL]), 1)), int(counts[rg.EARLY])
+            done, status = self._take(min(m, early) if early > 0 else m, dt, time + taken * dt)
             taken += done
             self._time = time + taken * dt
-            counts[rg.UNTIL] -= done
-            counts[rg.TAKEN] += done
-            if counts[rg.EARLY] > 0:
-                counts[rg.EARLY] -= done
             if status:
-                self._advance(0, dt, SCATTER)
                 return taken, status
-        if n > 0:
-            self._advance(0, dt, SCATTER)
         return taken, 0
 
     def _most_turns(self) -> int:
@@ -225,28 +454,28 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
 
     def _update(self, dt: float) -> None:
         """Let the region change where it is due, the rows acting by their last forces, and place them in clusters."""
-        own, tau, counts = self._wrenches, self._engine.tau.copy(), self._engine.regions.counts
-        mapped = self._table is not None
+        counts, mapped = self._engine.regions.counts, self._table is not None
         if self._due():
             self._derive_velocities()
             if self._functions:
                 self._fill_weights(self._functions)
             mapped, changes = mapped and counts[rg.EDITED] == 0, int(counts[rg.CHANGED])
-            self._wrenches = self._with_row_wrenches(own)
+            own, tau = int(np.count_nonzero(self._wrenches.link >= 0)), self._engine.tau.copy()
+            self._add_wrenches(own, self._with_row_wrenches(in_use(self._wrenches)))
             self._engine.tau[:] += self._row_joint_forces()
-            size = len(self._wrenches.link)
-            if len(self._body.wrenches.link) != size:
-                self._body, self._trial = with_wrenches(self._body, size), with_wrenches(self._trial, size)
             counts[rg.LAST_TRANSIENT] = 0  # the forces of rows are other ones than at the last update
             self._advance(1, dt, UPDATE)
-            self._wrenches = own
+            self._wrenches.link[own:] = -1
             self._engine.tau[:] = tau
             mapped = mapped and counts[rg.CHANGED] == changes
             if not self._warned and self._over_budget() > 0:
                 self._warned = True
                 warnings.warn(self._budget_message(), BudgetWarning, stacklevel=2)
-        if not mapped:
-            self._map_to_clusters(own, tau)
+        # the forces of rows were among those of the hybrid body
+        if mapped:
+            self._call_rows(0)
+        else:
+            self._map_to_clusters()
 
     def _over_budget(self) -> int:
         """Return how many joints are active beyond the budget, because those of a loop are so together."""
@@ -269,39 +498,54 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
             f'not at all, and {len(largest)} joints, "{largest[0]}" among them, are one group'
         )
 
-    def _map_to_clusters(self, wrenches: Wrenches, tau: np.ndarray) -> None:
+    def _add_wrenches(self, own: int, wrenches: Wrenches) -> None:
+        """Let all but the first `own` of `wrenches` act beside the user's for an update."""
+        count = len(wrenches.link)
+        if count > len(self._wrenches.link):
+            self._reserve_wrenches(2 * count)
+        self._wrenches.link[own:count], self._wrenches.data[own:count] = wrenches.link[own:], wrenches.data[own:]
+
+    def _map_to_clusters(self) -> None:
         """Bring forces and rows to the clusters as they are now."""
-        body = self._body
-        self._links, self._cut_drives, self._spans = trimmed(body, self.constraint_set.spans)
-        n = len(self._links.parent)
-        cluster, pose = self._located(self._ends)
-        self._cluster_wrenches = self._placed_wrenches(wrenches)
-        links, out = self._model.arrays.links, self._links
-        # dofs of the hybrid body, by those of the model
-        dof, coordinate = self._dof, self._coordinate
-        dof[self._moved], coordinate[self._shifted] = -1, -1
-        self._moved, new_indices = _ranges(links.v_start[body.link[:n]], out.v_start, len(out.armature))
-        dof[self._moved] = new_indices
-        self._shifted, new_indices = _ranges(links.q_start[body.link[:n]], out.q_start, int(body.whole[COORDINATE + 1]))
-        coordinate[self._shifted] = new_indices
-        body.tau[dof[self._moved]] = tau[self._moved]
-        self._table = self._placed_table(cluster, pose, dof, coordinate)
-        path, stop = paths(out, self._table, n)
-        constraint, blocks, pair_links = (
-            self.constraint_set.constraint,
-            self.constraint_set.constraint.blocks.copy(),
-            [np.zeros(0, np.int64)],
-        )
-        at = 0
-        for k in range(len(blocks)):
-            ends = self._table.pair_link[blocks[k, PAIR_START] : blocks[k, PAIR_END]]
-            if len(ends):
-                pair_links.append(np.unique(ends[ends >= 0]))
-            blocks[k, LINK_START], at = at, at + (len(pair_links[-1]) if len(ends) else 0)
-            blocks[k, LINK_END] = at
-        self._constraint = constraint._replace(
-            blocks=blocks, pair_links=np.concatenate(pair_links), path=path, stop=stop
-        )
+        self._call_rows(0)
+        self._table = self._placed
+        if self._trims:
+            self._links, self._cut_drives, self._spans[:] = trimmed(self._body, self.constraint_set.spans)
+            self._place_forces()
+
+    @property
+    def _trims(self) -> bool:
+        """Whether steps are those of other kernels, which take the clusters in use alone."""
+        return self._code < VARIATIONAL
+
+    def _place_forces(self) -> None:
+        """Bring the lasting wrenches to the clusters for other kernels."""
+        if self._trims:
+            self._cluster_wrenches = self._placed_wrenches(self._wrenches)
+
+    def _call_rows(self, which: int, *numbers: Any) -> Any:
+        """Call one of the kernels of rows on clusters: 0 places them, 1 takes steps, 2 derives velocities."""
+        bound = self._row_bound
+        if bound is None or not (
+            bound.arguments.engine is self._engine and bound.arguments.body is self._body
+            and bound.arguments.rows.constraint is self._constraint and bound.arguments.q is self.q
+        ):  # fmt: skip
+            a, table, constraint = self._model.arrays, self.constraint_set.table, self._constraint
+            clusters = self._body.links._replace(runs=self._row_runs)
+            bound = self._row_bound = Bound(
+                RowArguments(
+                    a.links, self._engine, self._body, clusters, table,
+                    RowSet(self._placed, self.constraint_set.own, constraint), self.constraint_set.spans, self._spans,
+                    self._seen, constraint.near.copy(), np.zeros((len(table.compound), ROWS - COORDINATES)), self.q,
+                    self._qd,
+                )
+            )  # fmt: skip
+        kernels = (_place_rows, _row_steps, _row_velocities)
+        if not kernels[which].overloads:
+            return kernels[which](bound, *numbers)
+        if self._row_calls is None and all(one.overloads for one in kernels):
+            self._row_calls = tuple(entry(one) for one in kernels)  # pyright: ignore[reportAttributeAccessIssue]
+        return (self._row_calls or kernels)[which](bound, *numbers)
 
     def _located(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the clusters (k,) of links, and their poses (k, 12) there."""
@@ -319,40 +563,28 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         moving = cluster >= 0
         return Wrenches(np.ascontiguousarray(cluster[moving]), np.ascontiguousarray(data[moving]))
 
-    def _placed_table(self, cluster: np.ndarray, pose: np.ndarray, dof: np.ndarray, coordinate: np.ndarray) -> Table:
-        """Return the table of rows on the hybrid body; rows that cannot act become springs without stiffness."""
-        table = self.constraint_set.table
-        link, frame = table.pair_link.copy(), table.pair_frame.copy()
-        for k in range(len(link)):
-            for end in range(2):
-                if link[k, end] >= 0:
-                    at, o = self._end_index[link[k, end]], 12 * end
-                    r, p = compose(
-                        pose[at, :9].reshape(3, 3), pose[at, 9:], frame[k, o : o + 9].reshape(3, 3),
-                        frame[k, o + 9 : o + 12],
-                    )  # fmt: skip
-                    link[k, end], frame[k, o : o + 9], frame[k, o + 9 : o + 12] = cluster[at], r.ravel(), p
-        indices, share, target = table.indices.copy(), table.share.copy(), table.target.copy()
-        for c in range(2):
-            on = np.flatnonzero(indices[:, c] >= 0)
-            still = on[dof[table.indices[on, c]] < 0]
-            target[still, 0] -= share[still, c] * self._engine.q[table.indices[still, 2 + c]]
-            share[still, c] = 0.0
-            indices[on, c], indices[on, 2 + c] = dof[table.indices[on, c]], coordinate[table.indices[on, 2 + c]]
-        acts = np.zeros(len(table.joint), bool)
-        for slot in range(2):
-            used = np.flatnonzero(table.row_pair[:, slot] >= 0)
-            ends = link[table.row_pair[used, slot]]
-            acts[used] |= ends[:, 0] != ends[:, 1]
-        acts |= (share != 0.0).any(axis=1)
-        role, soft = table.role.copy(), table.soft.copy()
-        role[~acts], soft[~acts] = SPRING, 0.0
-        return table._replace(
-            pair_link=link, pair_frame=frame, indices=indices, share=share, target=target, role=role, soft=soft
-        )
-
     def _take(self, n: int, dt: float, time: float) -> tuple[int, int]:
-        """Take n steps of the hybrid body with its rows."""
+        """Take n steps of the hybrid body with its rows, and count them."""
+        if not self._trims:
+            stiff = self._stiff_at(dt)
+            taken, status = self._call_rows(1, n, self._iterations(), dt, stiff, time)
+            while status == Status.MORE_ROWS:
+                self._grow_rows()
+                taken, status = self._call_rows(1, n, self._iterations(), dt, stiff, time)
+            if status and self.constraint_set.explain(int(status), "") is None:
+                status = self._model_status(int(status))
+            return taken, int(status)
+        taken, status = self._take_trimmed(n, dt, time)
+        counts = self._engine.regions.counts
+        counts[rg.UNTIL] -= taken
+        counts[rg.TAKEN] += taken
+        if counts[rg.EARLY] > 0:
+            counts[rg.EARLY] -= taken
+        self._advance(0, dt, SCATTER)
+        return taken, status
+
+    def _take_trimmed(self, n: int, dt: float, time: float) -> tuple[int, int]:
+        """Take n steps of the hybrid body by other kernels."""
         start = self._state()
         taken, status = self._take_all(n, dt, time)
         while status in (Status.MORE_ROWS, Status.MORE_CONTACTS):
@@ -370,13 +602,6 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
     def _take_all(self, n: int, dt: float, time: float) -> tuple[int, int]:
         """Take n steps with every block; after a failure they may be at different steps."""
         body, e, substeps = self._body, self._engine, 2 if self._code == RK4 else 1
-        if self._code >= VARIATIONAL:
-            return self._done(
-                take_variational_row_steps(
-                    self._links, self._external(dt), self._row_set(), self._spans, e.span, self._iterations(), n, dt,
-                    time, e.variational, e.carried, body.q, body.qd, e.counts,
-                )
-            )  # fmt: skip
         taken, status, _ = self._steps(
             self._links, self._cut_drives, body.springs, self._table, self.constraint_set.own, self._spans, 0,
             len(self._spans), e.span, self._code, n, substeps, dt / substeps, time, body.tau, self._cluster_wrenches,
@@ -390,9 +615,9 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         return ITERATIONS if self._code == VARIATIONAL else 0
 
     def _external(self, dt: float) -> External:
-        body = self._body
-        stiff = stiff_springs(self._spring_rates, dt)
-        return External(self._cut_drives, body.springs, stiff, body.tau, self._cluster_wrenches)
+        return External(
+            self._cut_drives, self._body.springs, self._stiff_at(dt), self._body.tau, self._cluster_wrenches
+        )
 
     def _row_set(self) -> RowSet:
         assert self._table is not None
@@ -417,13 +642,17 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         e, body = self._engine, self._body
         if e.current[0] != 0 or self._table is None:
             return
-        while (
-            constrained_velocities_at(
-                self._links, self._external(self._dt), self._row_set(), self._spans, e.span, self._time, whole,
-                e.variational, e.carried, body.q, body.qd,
-            ) == Status.MORE_ROWS
-        ):  # fmt: skip
-            self._grow_rows()
+        status = int(Status.MORE_ROWS)
+        while status == Status.MORE_ROWS:
+            if self._trims:
+                status = constrained_velocities_at(
+                    self._links, self._external(self._dt), self._row_set(), self._spans, e.span, self._time, whole,
+                    e.variational, e.carried, body.q, body.qd,
+                )  # fmt: skip
+            else:
+                status = self._call_rows(2, self._stiff_at(self._dt), self._time)
+            if status == Status.MORE_ROWS:
+                self._grow_rows()
         e.current[0] = 1
 
     def _make_room(self, status: int) -> None:
@@ -496,12 +725,13 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         role, soft = np.where(fixed, table.role, SPRING), np.where(fixed[:, None], table.soft, 0.0)
         own, before = Wrenches(self._wrenches.link[k : k + 1], self._wrenches.data[k : k + 1]), body.qd[:nv].copy()
         state, e, found = self._state(), self._engine, []
+        links, drives, spans = trimmed(body, self.constraint_set.spans)
         equalities = table._replace(role=role.astype(table.role.dtype), soft=soft)
         for wrenches in (self._placed_wrenches(own), no_wrenches()):
             take_constrained_steps(
-                self._links, self._cut_drives, body.springs, equalities, self.constraint_set.own, self._spans, 0,
-                len(self._spans), e.span, ACCELERATIONS, 1, 1, 1e-3, 0.0, body.tau, wrenches, e.step_work, self._pull,
-                e.buffers, self._constraint, body.q, body.qd,
+                links, drives, body.springs, equalities, self.constraint_set.own, spans, 0, len(spans), e.span,
+                ACCELERATIONS, 1, 1, 1e-3, 0.0, body.tau, wrenches, e.step_work, self._pull, e.buffers,
+                self._constraint, body.q, body.qd,
             )  # fmt: skip
             found.append(body.qd[:nv].copy())
             self._restore(state)

@@ -15,6 +15,7 @@ from limberjack.methods.adaptive.known_forces import take_joint_forces, take_wre
 from limberjack.methods.adaptive.region_update import (
     apply_impulse,
     condense_groups,
+    is_due,
     refresh_stale_nodes,
     update_due_trees,
 )
@@ -48,7 +49,10 @@ __all__ = [
     "VELOCITIES",
     "WRENCH_LIST",
     "adaptive_steps",
+    "count_steps",
+    "keep_state",
     "lazy_work",
+    "return_to_kept",
 ]
 
 # Tasks of a call: coefficients of stale nodes, those of leaves, an update alone, q and qd of the hybrid body, qd from
@@ -165,11 +169,11 @@ def adaptive_steps(bound, n, code, substeps, h, stiff, new_tau, new_drives, new_
         condense_groups(links, drives, springs, e.co, g, e.q, e.qd, e.tau, wrenches, e.link_map, e.turns, body)
         _restart_all(body, e)
     if todo & VELOCITIES:
-        _velocities(body, e)
+        if e.current[0] == 0:
+            _velocities(body, 0, body.count[0], e)
+            e.current[0] = 1
         scatter_velocities(links, body, e.qd)
         scatter_velocities(links, body, qd)
-    if carrying and todo & (JOINT_FORCES | WRENCH_LIST):
-        _velocities(body, e)  # under the forces that acted; an update may follow
     until = g.counts[rg.UNTIL] if len(e.turns.quota) == 1 else e.limits.period[0]
     if todo & JOINT_FORCES:
         take_joint_forces(
@@ -184,7 +188,7 @@ def adaptive_steps(bound, n, code, substeps, h, stiff, new_tau, new_drives, new_
     while taken < n:
         while g.counts[rg.UNTIL] <= 0 or g.counts[rg.EARLY] == 0 or g.counts[rg.ALL_DUE]:
             if carrying:
-                _velocities(body, e)
+                _velocities_of_due(body, e)
             update_due_trees(
                 links, drives, springs, e.tree.roots, e.limits, h, reach, e.tau, wrenches, e.still, e.known, stale,
                 e.co, e.link_map, e.transient_map, e.joint_work, e.work, spring_work, e.buffers, transient_body,
@@ -198,35 +202,10 @@ def adaptive_steps(bound, n, code, substeps, h, stiff, new_tau, new_drives, new_
             m = min(m, g.counts[rg.EARLY])
         if carrying:
             done, status = _carried_steps(body, code, m, h, stiff, e)
-            taken += done
-            g.counts[rg.UNTIL] -= done
-            g.counts[rg.TAKEN] += done
-            if g.counts[rg.EARLY] > 0:
-                g.counts[rg.EARLY] -= done
-            if status != 0:
-                scatter_blocks(links, body, e.q, e.qd)
-                scatter_blocks(links, body, q, qd)
-                return taken, status
-            continue
-        several = body.count[0] > 1
-        if several:
-            _copy(body, body.q, body.qd, e.before_q, e.before_qd)
-        done, status = take_steps(
-            body.links, body.drives, body.springs, body.blocks, body.count[0], e.span, code, m, substeps, h / substeps,
-            body.tau, body.wrenches, e.step_work, spring_work, e.buffers, e.targets, body.q, body.qd,
-        )  # fmt: skip
-        if status != 0 and several:
-            # One block failed: restore all and take the steps that every block can.
-            _copy(body, e.before_q, e.before_qd, body.q, body.qd)
-            take_steps(
-                body.links, body.drives, body.springs, body.blocks, body.count[0], e.span, code, done, substeps,
-                h / substeps, body.tau, body.wrenches, e.step_work, spring_work, e.buffers, e.targets, body.q, body.qd,
-            )  # fmt: skip
+        else:
+            done, status = _explicit_steps(body, code, m, substeps, h / substeps, spring_work, e)
         taken += done
-        g.counts[rg.UNTIL] -= done
-        g.counts[rg.TAKEN] += done
-        if g.counts[rg.EARLY] > 0:
-            g.counts[rg.EARLY] -= done
+        count_steps(done, g)
         if status != 0:
             scatter_blocks(links, body, e.q, e.qd)
             scatter_blocks(links, body, q, qd)
@@ -270,19 +249,57 @@ def _restart_changed(body, e):
 
 
 @outlined
-def _velocities(body, e):
-    """Fill qd of the hybrid body, the velocities at its q."""
-    if e.current[0] == 0:
-        external = External(body.drives, body.springs, False, body.tau, body.wrenches)
-        velocities_at(
-            body.links, external, body.blocks, body.count[0], e.span, e.variational, e.carried, body.q, body.qd
-        )
+def _velocities(body, first, last, e):
+    """Fill qd of the hybrid body, the velocities at its q, for the blocks from `first` to `last` - 1."""
+    external = External(body.drives, body.springs, False, body.tau, body.wrenches)
+    velocities_at(body.links, external, body.blocks, first, last, e.span, e.variational, e.carried, body.q, body.qd)
+
+
+@outlined
+def _velocities_of_due(body, e):
+    """Fill qd of what is about to be updated.
+
+    Forces that have changed since the last step are those of the whole interval about q: a motion that starts from
+    these velocities goes on as if it had not been stopped.
+    """
+    if e.current[0]:
+        return
+    groups = len(e.turns.quota)
+    if groups == 1:
+        _velocities(body, 0, body.count[0], e)
         e.current[0] = 1
+        return
+    f = 0
+    for group in range(groups):
+        due, f = is_due(group, f, e.turns, e.regions)
+        if due:
+            _velocities(body, group, group + 1, e)
+
+
+@outlined
+def _explicit_steps(body, code, n, substeps, h, spring_work, e):
+    """Take up to n steps by accelerations; after a failure those that every block can; return them and a status."""
+    several = body.count[0] > 1
+    if several:
+        _copy(body, body.q, body.qd, e.before_q, e.before_qd)
+    status, wanted = 0, n
+    for _ in range(2):
+        done, failed = take_steps(
+            body.links, body.drives, body.springs, body.blocks, body.count[0], e.span, code, wanted, substeps, h,
+            body.tau, body.wrenches, e.step_work, spring_work, e.buffers, e.targets, body.q, body.qd,
+        )  # fmt: skip
+        if failed == 0:
+            break
+        status, wanted = failed, done
+        if not several:
+            break
+        _copy(body, e.before_q, e.before_qd, body.q, body.qd)
+    return wanted, status
 
 
 @inner
-def _copy_carried(body, source, target):
-    """Copy what the hybrid body carries."""
+def _copy_carried(body, clocks, source, target):
+    """Copy what the hybrid body carries, with the first `clocks` clocks."""
     for j in range(body.count[0]):
         for k in range(body.blocks[j, LINK], body.blocks[j, LINK + 1]):
             for c in range(8):
@@ -290,8 +307,32 @@ def _copy_carried(body, source, target):
         for k in range(3):
             for v in range(body.blocks[j, DOF], body.blocks[j, DOF + 1]):
                 target.history[k, v] = source.history[k, v]
+    for j in range(clocks):
         for c in range(source.clock.shape[1]):
             target.clock[j, c] = source.clock[j, c]
+
+
+@inner
+def keep_state(body, clocks, e):
+    """Keep what variational steps of the hybrid body change, for a return to it after a failure."""
+    _copy(body, body.q, body.qd, e.before_q, e.before_qd)
+    _copy_carried(body, clocks, e.carried, e.before_carried)
+
+
+@inner
+def return_to_kept(body, clocks, e):
+    """Return to what `keep_state` kept."""
+    _copy(body, e.before_q, e.before_qd, body.q, body.qd)
+    _copy_carried(body, clocks, e.before_carried, e.carried)
+
+
+@inner
+def count_steps(done, g):
+    """Count steps that were taken, and those until the next update."""
+    g.counts[rg.UNTIL] -= done
+    g.counts[rg.TAKEN] += done
+    if g.counts[rg.EARLY] > 0:
+        g.counts[rg.EARLY] -= done
 
 
 @outlined
@@ -299,8 +340,7 @@ def _carried_steps(body, code, n, h, stiff, e):
     """Take up to n variational steps of the hybrid body; after a failure those before it; return them and a status."""
     iterations = ITERATIONS if code == VARIATIONAL else 0
     external = External(body.drives, body.springs, stiff, body.tau, body.wrenches)
-    _copy(body, body.q, body.qd, e.before_q, e.before_qd)
-    _copy_carried(body, e.carried, e.before_carried)
+    keep_state(body, body.count[0], e)
     status, wanted = 0, n
     for _ in range(2):
         done, failed = take_variational_steps(
@@ -310,8 +350,7 @@ def _carried_steps(body, code, n, h, stiff, e):
         if failed == 0:
             break
         status, wanted = failed, done
-        _copy(body, e.before_q, e.before_qd, body.q, body.qd)
-        _copy_carried(body, e.before_carried, e.carried)
+        return_to_kept(body, body.count[0], e)
     if wanted > 0:
         e.current[0] = 0
     return wanted, status
