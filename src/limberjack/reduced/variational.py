@@ -22,12 +22,18 @@ half-step velocity: implicit, stable at any stiffness. Springs between bodies ac
 are stiff. Steps in which joints would turn far are taken in substeps; a substep whose iterations do not contract is
 halved, and in the end projected.
 
+With a tolerance in time a tree also takes as many substeps as its own error asks for. By the extrapolation of three
+half steps, the correction of the first iterate gives the third derivative of the velocities, and with it the error of
+the accelerations, h^2 a"/12, of this step of second order. Its square in the norm of the inertias follows from the
+elimination, sum u^2 / D, and grows with h^4.
+
 The velocity at a pose is the one whose momentum is the incoming one and half of the impulse at the pose
 (`velocities_at`); a motion started from it goes on as it would have.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -61,6 +67,7 @@ __all__ = [
     "first_diverged",
     "incoming",
     "keep_factored",
+    "largest_correction",
     "known_bias",
     "known_forces",
     "new_carried",
@@ -71,7 +78,11 @@ __all__ = [
     "stiffer",
     "substeps_of",
     "substitute",
+    "take_time_error",
     "take_variational_steps",
+    "too_far",
+    "time_error",
+    "time_substeps",
     "velocities_at",
 ]
 
@@ -88,8 +99,19 @@ NO_TORQUE = 1e-24
 HUGE = 1e150
 # Columns of a clock: times of the last three half steps, time of the pose, length of the last substep, number of half
 # steps known (0: the motion starts from q and qd), length of the last substep if it was projected, and if contacts
-# acted in it: the velocity at the pose is then that of the half step.
-NOW, LENGTH, KNOWN_STEPS, PROJECTED_LENGTH, LAG, CLOCK = 3, 4, 5, 6, 7, 8
+# acted in it: the velocity at the pose is then that of the half step. With a tolerance in time also the error in time
+# of accelerations, squared, over h^4: the largest of the last few substeps, and that of the substep in work; and the
+# number of substeps of a step that follows from it.
+NOW, LENGTH, KNOWN_STEPS, PROJECTED_LENGTH, LAG = 3, 4, 5, 6, 7
+TIME_ERROR, TRIED_ERROR, TIME_SUBSTEPS, CLOCK = 8, 9, 10, 11
+# Of the error in time this part is remembered from substep to substep, so that their length changes smoothly; a substep
+# whose error is so many times the tolerance is halved, at most so often; the first step of a motion has so many
+# substeps; where coordinates are corrected by less, the error is that of rounding. Substeps become half as many where
+# this part of them would do.
+REMEMBERED, TOO_FAR, TIME_HALVINGS, FIRST_SUBSTEPS, ROUNDED, FEWER = 0.9, 16.0, 3, 4.0, 1e-12, 0.4
+# Half steps whose distances differ by this part are equally far apart.
+EQUALLY = 1e-6
+UNKNOWN = -1.0
 # A factor is made anew where drives add this part of a joint's inertia more or less than in it: at soft limits.
 ANEW = 0.1
 # What a call counts: substeps, iterations, halvings, projected substeps.
@@ -140,6 +162,7 @@ class VariationalWork(NamedTuple):
     qdd: np.ndarray  # (nv,)
     left: np.ndarray  # (nv,) joint forces left by the elimination, without rows
     factored: np.ndarray  # (nv,) what was added to the inertia of the joints in the factor at hand
+    time_tolerance: np.ndarray  # (1,) squared accelerations, in the norm of the inertias, that a block may be wrong by
 
 
 def new_carried(links: Links, blocks: int) -> Carried:
@@ -174,7 +197,7 @@ def new_variational_work(links: Links, work: Work, springs: SpringWork, rows: bo
         work, springs, np.zeros((n, R + 16 if rows else 12)), R if rows else 0, np.zeros((n, 4)),
         np.zeros(nq), np.zeros(nv),
         np.zeros(nq), np.zeros(nq), np.zeros((nv, 6)), np.zeros(nv), turns, np.zeros((n, 6)),
-        *(np.zeros(nv) for _ in range(6)),
+        *(np.zeros(nv) for _ in range(6)), time_tolerance=np.zeros(1),
     )  # fmt: skip
 
 
@@ -773,12 +796,18 @@ def _iterate(links, external, span, factored, h, duration, last, clock, carried,
 @inner
 def correct(span, h, w):
     """Add the correction w.qdd to w.qd; return the largest change of a coordinate."""
+    for v in range(span[DOF], span[DOF + 1]):
+        w.qd[v] += h * w.qdd[v]
+    return largest_correction(span, h, w)
+
+
+@inner
+def largest_correction(span, h, w):
+    """Return the largest change of a coordinate by the correction w.qdd."""
     largest = 0.0
     for v in range(span[DOF], span[DOF + 1]):
-        change = h * w.qdd[v]
-        w.qd[v] += change
-        # NaN stays the largest
-        largest = largest if h * abs(change) <= largest else h * abs(change)
+        size = h * abs(h * w.qdd[v])
+        largest = largest if size <= largest else size  # NaN stays the largest
     return largest
 
 
@@ -842,16 +871,79 @@ def _substep(links, external, span, iterations, h, clock, pending, carried, w, q
             counts[SWEEPS] += 1
             if status != 0:
                 return status, h, False
+            if k == 0 and w.time_tolerance[0] > 0.0:
+                clock[TRIED_ERROR] = time_error(links, span, h, change, clock, w)
             if change < ENOUGH or (k > 0 and not change < 0.5 * before and not change < LOST):
                 break
             before = change
-        if change < LOST:
+        if change < LOST and not (halving < TIME_HALVINGS and too_far(h, clock, w)):
             return 0, h, False
         counts[HALVED] += 1
         h *= 0.5
     counts[PROJECTED] += 1
     counts[SWEEPS] += 1
     return _project(links, external, span, h, 0.5 * (h + clock[LENGTH]), last, w, q), h, True
+
+
+@inner
+def time_error(links, span, h, change, clock, w):
+    """Return the squared error in time of the accelerations over h^4, of a first iterate; UNKNOWN if it is not known.
+
+    Args:
+        change: the largest change of a coordinate.
+    """
+    # velocities of half steps of different length are means over different times: their differences say nothing
+    t = clock[NOW] + 0.5 * h
+    equal = abs(t - clock[0] - h) < EQUALLY * h and abs(t - clock[1] - 2.0 * h) < EQUALLY * h
+    if clock[KNOWN_STEPS] < 3.0 or not equal or abs(t - clock[2] - 3.0 * h) > EQUALLY * h:
+        return UNKNOWN
+    if not change > ROUNDED:
+        return 0.0
+    total, work = 0.0, w.work
+    for i in range(span[LINK], span[LINK + 1]):
+        if links.kind[i] == HINGE or links.kind[i] == SLIDE:
+            total += work.rows[i, UU] * work.rows[i, UU] * work.rows[i, DI]
+        else:
+            for a in range(links.dof[i]):
+                v = links.v_start[i] + a
+                total += work.rest[v] * work.rest[v] * work.pivot[v, a]
+    # the correction h qdd is the third difference
+    return total / (144.0 * h * h * h * h)
+
+
+@inner
+def too_far(h, clock, w):
+    """Return whether the error in time of a substep h is far beyond the tolerance, and remember it if it is."""
+    if w.time_tolerance[0] <= 0.0 or not clock[TRIED_ERROR] * h * h * h * h > TOO_FAR * w.time_tolerance[0]:
+        return False
+    clock[TIME_ERROR] = max(clock[TIME_ERROR], clock[TRIED_ERROR])
+    return True
+
+
+@inner
+def take_time_error(clock, w):
+    """Remember the error in time of a substep that was taken, if it is known."""
+    if w.time_tolerance[0] > 0.0 and clock[TRIED_ERROR] != UNKNOWN:
+        clock[TIME_ERROR] = max(clock[TRIED_ERROR], REMEMBERED * clock[TIME_ERROR])
+
+
+@inner
+def time_substeps(h, left, clock, w):
+    """Return the number of substeps of what is left of a step h that the error in time asks for.
+
+    A step has 1, 2, 4 .. substeps, and as many as the last one where it can be: estimates need equal substeps.
+    """
+    if w.time_tolerance[0] <= 0.0:
+        return 1
+    count, wanted = clock[TIME_SUBSTEPS], h * math.sqrt(math.sqrt(clock[TIME_ERROR] / w.time_tolerance[0]))
+    if count == 0.0:
+        count = FIRST_SUBSTEPS
+    elif left == h and wanted < FEWER * count and count > 1.0 and clock[TRIED_ERROR] != UNKNOWN:
+        count *= 0.5
+    while count < wanted and count < MOST_SUBSTEPS:
+        count *= 2.0
+    clock[TIME_SUBSTEPS] = count
+    return max(1, int(left * count / h + 0.999))
 
 
 @inner
@@ -905,7 +997,7 @@ def start(links, span, h, clock, carried, w, q, qd):
     begin(links, span, q, w.zeros, h, h, 0.0, carried.momentum, w.work)
     start_momenta(links, span, qd, w, carried.momentum)
     lag = clock[LAG]
-    for c in range(CLOCK):
+    for c in range(TIME_ERROR):
         clock[c] = 0.0
     clock[KNOWN_STEPS], clock[LENGTH], clock[LAG] = 1.0, lag, lag
 
@@ -926,7 +1018,8 @@ def _step(links, external, span, iterations, h, clock, pending, carried, w, q, q
         start(links, span, h, clock, carried, w, q, qd)
     left = h
     while True:
-        substeps = substeps_of(span, left, w, carried.history[0])
+        substeps = max(substeps_of(span, left, w, carried.history[0]), time_substeps(h, left, clock, w))
+        clock[TRIED_ERROR] = UNKNOWN
         status, taken, projected = _substep(
             links, external, span, iterations, left / substeps, clock, pending, carried, w, q, counts
         )
@@ -935,6 +1028,7 @@ def _step(links, external, span, iterations, h, clock, pending, carried, w, q, q
         v = first_diverged(span, w.qd)
         if v >= 0:
             return Status.NOT_FINITE + v, 0.0
+        take_time_error(clock, w)
         _finish_motion(links, span, taken, projected, clock, w, carried, q)
         pending = taken
         counts[SUBSTEPS] += 1
@@ -950,6 +1044,7 @@ def based_work(w, first):
         based(w.work, first), w.springs, from_row(w.ahead, first), w.column, from_row(w.moved, first),
         w.q, w.qd, w.sines, w.cosines,
         w.subspace, w.zeros, w.turns, from_row(w.velocities, first), w.past, w.tau, w.added, w.qdd, w.left, w.factored,
+        w.time_tolerance,
     )  # fmt: skip
 
 

@@ -77,6 +77,9 @@ from limberjack.reduced.variational import (
     PROJECTED,
     SUBSTEPS,
     SWEEPS,
+    TIME_HALVINGS,
+    TRIED_ERROR,
+    UNKNOWN,
     based_work,
     correct,
     extrapolate,
@@ -86,11 +89,16 @@ from limberjack.reduced.variational import (
     keep_factored,
     known_bias,
     known_forces,
+    largest_correction,
     predict,
     start,
     stiffer,
     substeps_of,
     substitute,
+    take_time_error,
+    time_error,
+    time_substeps,
+    too_far,
 )
 from limberjack.reduced.work import DI, UU
 
@@ -472,6 +480,9 @@ def _substep(
                 )  # fmt: skip
                 status = status if failed == 0 else failed
                 gap = gap if opened <= gap else opened
+                if j == 0 and w.time_tolerance[0] > 0.0 and not projected:
+                    change = largest_correction(span, h, w)
+                    clock[TRIED_ERROR] = time_error(links, span, h, change, clock, w)
             counts[SWEEPS] += 1
             if contact is not None:
                 if status == 0 and acting:
@@ -498,7 +509,11 @@ def _substep(
         if projected:
             counts[PROJECTED] += 1
             return 0, h, True, gap
-        if status == 0 and change < LOST:
+        far = False
+        if halving < TIME_HALVINGS:
+            for k in range(first, end):
+                far = far or too_far(h, carried.clock[k], work)
+        if status == 0 and change < LOST and not far:
             return 0, h, False, gap
         counts[HALVED] += 1
         h *= 0.5
@@ -530,6 +545,8 @@ def _step(
         for k in range(first, end):
             _set_span(blocks, k, span)
             substeps = max(substeps, substeps_of(span, left, work, carried.history[0]))
+            substeps = max(substeps, time_substeps(h, left, carried.clock[k], work))
+            carried.clock[k, TRIED_ERROR] = UNKNOWN
         status, taken, projected, gap = _substep(
             links, external, rows, contact, blocks, first, end, span, iterations, left / substeps, time + h - left,
             impacts and left == h, carried, work, q, counts,
@@ -544,6 +561,7 @@ def _step(
         for k in range(first, end):
             _set_span(blocks, k, span)
             w, clock = based_work(work, span[LINK] if contact is None else 0), carried.clock[k]
+            take_time_error(clock, w)
             finish(links, span, taken, projected, clock, w, carried, q)
         pushed = False
         if contact is not None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -53,12 +54,21 @@ from limberjack.reduced.constraint_set import ConstraintSet, Grip
 from limberjack.reduced.forces import Wrenches, new_spring_work, no_wrenches
 from limberjack.reduced.momentum import new_momentum_targets
 from limberjack.reduced.step import IMPLICIT, INTEGRATORS, RK4, new_buffers
-from limberjack.reduced.variational import COUNTS, Carried, new_carried, new_variational_work
+from limberjack.reduced.variational import (
+    COUNTS,
+    LENGTH,
+    TIME_ERROR,
+    Carried,
+    new_carried,
+    new_variational_work,
+)
 
 __all__ = ["AdaptiveStepper", "in_use", "limits_of", "room_for", "tree_options"]
 
 # Accelerations that count as rest [m/s^2].
 _REST = 1e-3
+# The tolerance is widened by no more than this, and narrowed where steps take less than this part of their time.
+_WIDEST, _SLACK = 1e12, 0.7
 # The part of missed motion that is credited with a budget alone.
 _CREDIT = 0.01
 
@@ -101,15 +111,16 @@ def limits_of(model: Model, tree: Assembly, options: Adaptive, joints: int, leve
     # Of the velocities, without a tolerance of their own: in pixels the same, else by the period, which `dt` decides.
     # With a horizon it is a quarter of that in length: joints that stop are not active again before about two horizons.
     horizon = options.horizon_used
-    tolerance = np.array([-1.0 if options.tolerance is None else options.tolerance, -1.0])
+    of_joints = options.joint_tolerance
+    tolerance = np.array([-1.0 if of_joints is None else of_joints, -1.0])
     if options.view is not None and options.tolerance is None:
         tolerance[0] = options.view.tolerance**2
     if options.velocity_tolerance is not None:
         tolerance[1] = options.velocity_tolerance
     elif options.view is not None:
         tolerance[1] = tolerance[0] / (16 if horizon > 0.0 else 1)
-    elif options.tolerance is not None and horizon > 0.0:
-        tolerance[1] = options.tolerance * (horizon / 2) ** 2 / 16
+    elif of_joints is not None and horizon > 0.0:
+        tolerance[1] = of_joints * (horizon / 2) ** 2 / 16
     # What accelerates by less than this is at rest, unless all joints are asked for.
     some = budget is not None and int(whole.sum() if each else whole[0]) < joints
     rest = _REST**2 * model.arrays.links.inertia[:, 9].sum() / figures if some and options.by_mass else 0.0
@@ -205,6 +216,8 @@ class AdaptiveStepper(Stepper):
         self._cluster_poses: ClusterPoses | None = None
         self._todo, self._first, self._last = 0, 0, 0  # forces that may have changed, and of which dofs
         self._stale = np.zeros(2 * len(tree.body_link), np.uint8)
+        self._widened, self._spent, self._timed = 1.0, 0.0, 0  # the tolerance, and seconds of the last steps
+        self._set_time_tolerance()
         self._fill_weights(None)
         self._start_region(np.zeros(len(self._stale), bool))
         self._fresh = True
@@ -265,6 +278,45 @@ class AdaptiveStepper(Stepper):
 
     def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
+        if self._options.milliseconds is None or n == 0:
+            return self._steps_of(n, dt, forces, time)
+        taken, period = 0, self._options.update_every
+        while taken < n:
+            begin = perf_counter()
+            done, status = self._steps_of(min(n - taken, period - self._timed), dt, forces, time + taken * dt)
+            self._spent += perf_counter() - begin
+            taken, self._timed = taken + done, self._timed + done
+            if status:
+                return taken, status
+            if self._timed >= period:
+                self._keep_time(self._options.milliseconds)
+        return taken, 0
+
+    def _keep_time(self, milliseconds: float) -> None:
+        """Widen the tolerance if the last steps took longer than they may, narrow it if they took much less."""
+        mean = 1000.0 * self._spent / self._timed
+        before, self._spent, self._timed = self._widened, 0.0, 0
+        if mean > milliseconds:
+            # errors in time grow with the fourth power of the substep: steps twice as cheap are sixteen times wider
+            self._widened = min(before * min(mean / milliseconds, 2.0) ** 4, _WIDEST)
+        elif mean < _SLACK * milliseconds:
+            self._widened = max(before / 2.0, 1.0)
+        if self._widened != before:
+            self._engine.limits.tolerance[:] *= self._widened / before
+            self._set_time_tolerance()
+
+    def _set_time_tolerance(self) -> None:
+        """Set what each block of trees may be wrong by in time: an equal part of the tolerance."""
+        given = (self._options.joint_tolerance or 0.0) if self._options.dt == "auto" else 0.0
+        self._engine.variational.time_tolerance[0] = self._widened * given / max(self._most_blocks(), 1)
+
+    def _most_blocks(self) -> int:
+        """Return how many blocks the hybrid body is stepped in, at most."""
+        groups = len(self._engine.turns.quota)
+        return groups if groups > 1 else len(self._engine.tree.roots)
+
+    def _steps_of(self, n: int, dt: float, forces: Forces, time: float) -> tuple[int, int]:
+        """Take up to n steps at the tolerance as it is."""
         if self._dirty or dt != self._dt or self._fresh:
             self._take_edits(dt, forces)
         self._engine.counts[:] = 0
@@ -459,8 +511,8 @@ class AdaptiveStepper(Stepper):
         limits.horizon[rg.DOUBLING] = (
             len(self._engine.turns.quota) * max(round(0.5 * o.horizon_used / period), 1) if period > 0.0 else 1
         )
-        if o.velocity_tolerance is None and o.view is None and o.tolerance is not None and not o.horizon_used:
-            limits.tolerance[1] = o.tolerance * period * period
+        if o.velocity_tolerance is None and o.view is None and o.joint_tolerance is not None and not o.horizon_used:
+            limits.tolerance[1] = self._widened * o.joint_tolerance * period * period
 
     def qd_of(self, which: np.ndarray) -> np.ndarray:
         """Return, per link of `which`, the largest of its velocities."""
@@ -552,7 +604,8 @@ class AdaptiveStepper(Stepper):
         if weights:
             for what in ("weights", "velocity_weights"):
                 weight_rows(self._model, getattr(options, what) or 1.0, what, self.q)
-        self._options = options
+        self._options, self._widened = options, 1.0
+        self._set_time_tolerance()
         weights = weights or options.by_mass != old.by_mass
         ahead = float(engine.limits.horizon[rg.AHEAD])
         if limits.budget[0] != engine.limits.budget[0]:
@@ -614,7 +667,7 @@ class AdaptiveStepper(Stepper):
             "credit": g.credit.copy(), "list_tried": tried, "list_trust": g.trust[tried], "list_tried_since": since,
             "early": g.counts[[rg.EARLY, rg.ALL_DUE, rg.TURN, rg.SPARE_JOINTS]].copy(), "wanted": g.wanted.copy(),
             "quota": e.turns.quota.copy(), "left_out": e.turns.error.copy(), "changed": changed,
-            "fresh": np.array([self._fresh], np.uint8),
+            "fresh": np.array([self._fresh], np.uint8), "widened": np.array([self._widened]),
             "dt": np.array([self._dt]), "q": e.q.copy(), "qd": e.qd.copy(), "tau": e.tau.copy(),
             "weight": e.co.own[:, WEIGHT:].copy(), "velocity_weight": g.velocity_weight.copy(),
             **drive_arrays(self._drives),
@@ -674,6 +727,9 @@ class AdaptiveStepper(Stepper):
         e, g = self._engine, self._engine.regions
         self._check_arrays(arrays)
         self._dt = float(arrays["dt"][0])
+        e.limits.tolerance[:] *= float(arrays["widened"][0]) / self._widened
+        self._widened, self._spent, self._timed = float(arrays["widened"][0]), 0.0, 0
+        self._set_time_tolerance()
         self._set_period(self._dt)
         e.q[:], e.qd[:], e.tau[:] = arrays["q"], arrays["qd"], arrays["tau"]
         e.co.own[:, WEIGHT:], g.velocity_weight[:] = arrays["weight"], arrays["velocity_weight"]
@@ -723,7 +779,8 @@ class AdaptiveStepper(Stepper):
         up = tree.parent[inside]
         wrenches, before, early = arrays["wrenches.link"], arrays["known_wrenches.link"], arrays["early"]
         fits = (
-            (inside >= nb).all() and active[up[up >= 0]].all() and 0.0 <= float(arrays["dt"][0]) <= 1.0
+            1.0 <= float(arrays["widened"][0]) <= _WIDEST
+            and (inside >= nb).all() and active[up[up >= 0]].all() and 0.0 <= float(arrays["dt"][0]) <= 1.0
             and ((wrenches >= 0) & (wrenches < n)).all() and arrays["wrenches.data"].shape == (len(wrenches), 9)
             and all(((arrays[key] >= nb) & (arrays[key] < 2 * nb)).all() for key in ("list_held", "list_tried"))
             and arrays["list_missed"].shape == (len(arrays["list_held"]), rg.MISSED_FX)
@@ -737,6 +794,17 @@ class AdaptiveStepper(Stepper):
         )  # fmt: skip
         if not fits:
             raise StateError(f'the active region of this snapshot does not fit model "{self._model.name}"')
+
+    def _time_stats(self) -> dict[str, float]:
+        """Return the error in time of accelerations, squared, and the tolerance of it and of joints together."""
+        o = self._options
+        if o.dt != "auto" or o.tolerance is None:
+            return {}
+        clock = self._engine.carried.clock[: self._blocks_used()]
+        return {
+            "time_error": float((clock[:, TIME_ERROR] * clock[:, LENGTH] ** 4).sum()),
+            "tolerance": o.tolerance * self._widened,
+        }
 
     def stats(self) -> dict[str, Any]:
         """Return what the last step and the last region update did."""
@@ -757,6 +825,7 @@ class AdaptiveStepper(Stepper):
             "error_estimate": float(x[rg.ERROR]),
             "acceleration_metric": float(x[rg.TOTAL]),
             "velocity_error": float(x[rg.VELOCITY_ERROR]),
+            **self._time_stats(),
             "changes_per_second": float(x[rg.CHANGE_RATE]),
             "energy_removed": float(x[rg.REMOVED]),
             "energy_removed_total": float(x[rg.REMOVED_ALL]),

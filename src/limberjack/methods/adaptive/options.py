@@ -118,6 +118,11 @@ class Adaptive(Method):
             tolerance the view's decides. What lies outside the picture does not count.
         error_bounded: no joint is stopped while it moves, so that the acceleration left out at each choice is at most
             `tolerance`, exactly; the number of joints may grow to all.
+        dt: "fixed", or "auto": one tolerance for joints and time. Each step of the simulation's dt is then taken in as
+            many substeps as the error in time of the figure asks for, by the same measure as that of the joints left
+            out; half of the error may come from either. Needs a tolerance, metric="mass" and the variational step.
+        milliseconds: the time a step may take on average [ms]; the tolerance is widened while steps take longer, and
+            narrowed again to what was asked for. Results then depend on the machine. Needs dt="auto".
         tree: "balanced"; "forces" puts `force_bodies` and ends of springs near the root of the assembly tree, where
             forces cost less and joints become active sooner; or a function of the model that returns names of joints in
             the order the tree is cut at.
@@ -142,6 +147,8 @@ class Adaptive(Method):
     velocity_weights: float | Mapping[str, Weight] | None = None
     view: View | None = None
     error_bounded: bool = False
+    dt: str = "fixed"
+    milliseconds: float | None = None
     tree: str | Callable[[Model], Sequence[str]] = "balanced"
     force_bodies: Sequence[str] = ()
     integrator: str = "variational"
@@ -171,11 +178,30 @@ class Adaptive(Method):
             raise StateError(f"view must be a lj.View, got {self.view!r}")
         if self.error_bounded and self.tolerance is None:
             raise StateError("error_bounded=True needs a tolerance: the error to stay below")
+        if self.dt not in ("fixed", "auto"):
+            raise UnknownName("dt", str(self.dt), 'method "adaptive"', ("fixed", "auto"))
+        if self.dt == "auto" and not (self.tolerance and self.by_mass and self.integrator == "variational"):
+            raise StateError(
+                'dt="auto" needs a tolerance > 0, metric="mass" without a view and integrator="variational", got '
+                f"tolerance={self.tolerance!r}, metric={self.metric!r}, view={self.view!r} and "
+                f"integrator={self.integrator!r}"
+            )
+        if self.milliseconds is not None:
+            number(self.milliseconds, "milliseconds")
+            if self.dt != "auto" or self.milliseconds == 0:
+                raise StateError(
+                    f'milliseconds must be > 0 and needs dt="auto", got {self.milliseconds!r} and dt={self.dt!r}'
+                )
 
     @property
     def by_mass(self) -> bool:
         """Whether bodies are measured by their masses: a view measures joints."""
         return self.metric == "mass" and self.view is None
+
+    @property
+    def joint_tolerance(self) -> float | None:
+        """The tolerance of joints left out: with dt="auto" half of the error may come from time, a quarter squared."""
+        return self.tolerance / 4.0 if self.tolerance is not None and self.dt == "auto" else self.tolerance
 
     @property
     def horizon_used(self) -> float:

@@ -415,8 +415,8 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
 
     # Stepping
 
-    def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
-        """Take up to n steps; see `Stepper`."""
+    def _steps_of(self, n: int, dt: float, forces: Forces, time: float) -> tuple[int, int]:
+        """Take up to n steps at the tolerance as it is."""
         if self._dirty or dt != self._dt or self._fresh:
             self._take_edits(dt, forces)
             self._table = None
@@ -442,6 +442,10 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
             if status:
                 return taken, status
         return taken, 0
+
+    def _most_blocks(self) -> int:
+        """Return how many blocks of trees rows do not connect."""
+        return len(self.constraint_set.spans)
 
     def _most_turns(self) -> int:
         """Return 1: rows are brought to the clusters of all trees after an update."""
