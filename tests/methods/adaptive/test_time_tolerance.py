@@ -38,7 +38,7 @@ def test_the_error_in_time_is_that_of_the_closed_form():
 
 
 def errors_of(model, methods, seconds=2.0):
-    """Return, per method, the largest distance of a body from where a fine Runge-Kutta run has it, and mean substeps."""
+    """Return, per method, the largest distance of a body from where a fine rk4 run has it, and mean substeps."""
     out = []
     for method in methods:
         sim = lj.Simulation(model, method, dt=FRAME)
@@ -80,7 +80,7 @@ def test_substeps_follow_the_motion():
 
 @pytest.mark.parametrize("scene", ["loop", "contacts"])
 def test_loops_and_contacts(scene):
-    """Loops stay closed and figures come to rest on the ground; the energy of a loop is kept better than at dt alone."""
+    """Loops stay closed and figures come to rest on the ground; a loop keeps its energy better than at dt alone."""
     if scene == "loop":
         model, seconds = lj.scenes.four_bar(), 3.0
         kept = []
@@ -122,7 +122,7 @@ def test_steps_are_the_same_in_any_portions_and_after_a_snapshot():
 
 
 def test_milliseconds_widen_the_tolerance(monkeypatch):
-    """Where steps take longer than they may, the tolerance is widened until they do not; it comes back with the time."""
+    """Where steps take longer than they may, the tolerance is widened until they do not, and comes back."""
     model = lj.scenes.paper_pendulum(links=30, start="random", seed=1)
     sim = lj.Simulation(model, lj.Adaptive(tolerance=1e-6, dt="auto", milliseconds=2.0), dt=FRAME)
     work, cost = [0.0], [1e-4]  # seconds of an evaluation of one joint
