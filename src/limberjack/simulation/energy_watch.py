@@ -27,6 +27,7 @@ from __future__ import annotations
 import math
 import sys
 import warnings
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -65,6 +66,8 @@ _LINK_STEPS, _FEWEST, _MOST = 40_000, 256, 32_768
 _FEWEST_LOOKS, _MOST_LOOKS = 32, 512
 # Looks between two snapshots where forces are set all the time: steps cannot be repeated then.
 _EDITED = 4
+# The time between two snapshots is at least so many times that of taking one.
+_MARK_SHARE = 100.0
 # Steps between two checks, as a multiple of those between two snapshots.
 _FULL = 8
 
@@ -131,6 +134,8 @@ class EnergyWatch:
         "_limit",
         "_loop_tau",
         "_mark",
+        "_mark_seconds",
+        "_marked",
         "_mass",
         "_motors",
         "_moved",
@@ -157,6 +162,7 @@ class EnergyWatch:
         self.stride = min(_MOST_LOOKS, max(_FEWEST_LOOKS, self.period // 8))
         self.pending, self.touched, self.warned = True, ALL_FORCES, False
         self._mark: Snapshot | None = None
+        self._marked = self._mark_seconds = 0.0
         self._edited = False
         self._checked = 0
         self._mass = float(links.inertia[:, 9].sum())
@@ -309,11 +315,15 @@ class EnergyWatch:
                 return False
         mark = self._mark
         if mark is None or steps - mark.steps >= (_EDITED * self.stride if self._edited else self.period):
-            self._take_mark(sim)
+            if mark is None or perf_counter() - self._marked >= _MARK_SHARE * self._mark_seconds:
+                self._take_mark(sim)
         return True
 
     def _take_mark(self, sim: Simulation) -> None:
+        begin = perf_counter()
         self._mark, self._edited = snapshots.snapshot_of(sim), False
+        self._marked = perf_counter()
+        self._mark_seconds = self._marked - begin
 
     def start(self, sim: Simulation, steps: int) -> None:
         """Take the energy of the state as it is."""
