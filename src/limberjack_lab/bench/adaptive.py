@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,9 +13,19 @@ import numpy as np
 import limberjack as lj
 from limberjack import errors, scenes
 from limberjack_lab.bench import adaptive_peers, chains, paper_grid
-from limberjack_lab.bench.clock import PERIOD, Contender, Segment, adaptive, motion_error, race, resident_bytes, warmed
+from limberjack_lab.bench.clock import (
+    PERIOD,
+    Contender,
+    Segment,
+    adaptive,
+    microseconds,
+    motion_error,
+    race_sizes,
+    resident_bytes,
+    warmed,
+)
 from limberjack_lab.bench.peers import PinocchioTwin, bare
-from limberjack_lab.bench.table import MISSING, Table, Watch, columns, difference, peer, ratio
+from limberjack_lab.bench.table import MISSING, Table, Watch, cell, columns, difference, peer, ratio
 
 __all__ = ["FULL", "QUICK", "TITLE", "Extent", "fill"]
 
@@ -72,19 +83,14 @@ class _Peer(NamedTuple):
 
 def _pinocchio(table: Table, model: lj.Model) -> _Peer:
     """Return pinocchio's articulated body algorithm on the pendulum, without the dampers: they cost it nothing."""
-    pin: Any = peer("pinocchio", table)
-    if pin is None:
+    if peer("pinocchio", table) is None:
         return _Peer(None, None, 0.0)
     plain = bare(model)
     rng = np.random.default_rng(0)
     q, qd = rng.uniform(-0.3, 0.3, model.nq), rng.uniform(-0.2, 0.2, model.nv)
     twin = PinocchioTwin(plain)
-    data, at, v, tau = twin.model.createData(), twin.q(q), twin.v(q, qd), np.zeros(model.nv)
-    gap = difference(
-        twin.qdd(q, qd, pin.aba(twin.model, data, at, v, tau)),
-        lj.forward_dynamics(plain, q, qd),
-    )
-    return _Peer(Contender("pin", lambda: pin.aba(twin.model, data, at, v, tau)), twin, gap)
+    call, qdd = twin.aba(q, qd)
+    return _Peer(Contender("pin", call), twin, difference(qdd, lj.forward_dynamics(plain, q, qd)))
 
 
 def _compare(table: Table, row: dict[str, Any], segment: Segment, other: _Peer, seconds: float) -> None:
@@ -95,23 +101,24 @@ def _compare(table: Table, row: dict[str, Any], segment: Segment, other: _Peer, 
     ordinary = segment.ordinary()
     contenders = [segment.contender("step"), ordinary.contender("ordinary")]
     contenders += [other.contender] if other.contender is not None else []
-    times = race(contenders, seconds=seconds * len(contenders))
-    row["step"], row["ordinary"] = 1e6 * times["step"].cpu, 1e6 * times["ordinary"].cpu
+    times = microseconds(contenders, seconds)
+    row["step"], row["ordinary"] = times["step"], times["ordinary"]
     row["update"] = PERIOD * (row["step"] - row["ordinary"])
-    row["pin"] = MISSING if other.contender is None else table.trust("pin", other.gap, 1e6 * times["pin"].cpu)
+    row["pin"] = MISSING if other.contender is None else table.trust("pin", other.gap, times["pin"])
     row["faster"] = ratio(row["pin"], row["step"])
     row["finite"] = "yes" if segment.finite() and ordinary.finite() else "NO"
 
 
-def _guarded(table: Table, row: dict[str, Any], what: str, measure: Callable[[], None]) -> None:
+@contextmanager
+def _guarded(table: Table, row: dict[str, Any], what: str) -> Iterator[None]:
     """Measure a row; a motion that ends in infinities is a wrong answer, and its time is not quoted."""
     try:
-        measure()
+        yield
     except errors.Diverged as error:
         row["finite"] = "NO"
         table.wrong.append(f"{what}: {error}")
     if row.get("finite") == "NO":
-        for key in ("step", "ordinary", "update", "faster", "quiet", "churn"):
+        for key in ("step", "ordinary", "update", "faster"):
             row.pop(key, None)
 
 
@@ -126,16 +133,13 @@ def _pendulums(table: Table, extent: Extent, other: _Peer, watch: Watch) -> list
         watch(f"pendulum, {budget} joints", 1)
         push = (model.body_names[-1], _TIP_FORCE) if tip else None
         row: dict[str, Any] = part.add(budget=f"{budget}{', force at the tip' if tip else ''}")
-
-        def measure(budget=budget, tip=tip, push=push, row=row) -> None:
+        with _guarded(table, row, f"pendulum, {budget} joints"):
             steps = round(_COMPARED / dt)
             if tip not in references:
                 references[tip] = warmed(model, "full", dt, steps, push).positions
             row["error"] = motion_error(adaptive(model, budget, dt, steps, push), references[tip], reach)
             sim = adaptive(model, budget, dt, round(_BEGIN / dt), push)
             _compare(table, row, Segment(sim), other, extent.seconds)
-
-        _guarded(table, row, f"pendulum, {budget} joints", measure)
     return part.rows
 
 
@@ -145,12 +149,9 @@ def _churns(table: Table, extent: Extent, other: _Peer, watch: Watch) -> list[di
     for budget in extent.churned:
         watch(f"churn, {budget} joints", 1)
         row: dict[str, Any] = part.add(budget=str(budget))
-
-        def measure(budget=budget, row=row) -> None:
+        with _guarded(table, row, f"churn, {budget} joints"):
             sim = adaptive(chains.turning_rod(extent.links, budget), budget, chains.DT, _WARM)
             _compare(table, row, Segment(sim), other, extent.seconds)
-
-        _guarded(table, row, f"churn, {budget} joints", measure)
     return part.rows
 
 
@@ -171,13 +172,6 @@ def _long(model: lj.Model, budget: int, memory: dict[str, Any] | None) -> Segmen
     return Segment(sim, least=5000)
 
 
-def _rod(links: int, budget: int, row: dict[str, Any]) -> Segment:
-    """Return the segment of a turning rod, and write how much of its region changes into `row`."""
-    segment = Segment(adaptive(chains.turning_rod(links, budget), budget, chains.DT, _WARM), least=5000, again=False)
-    row["share"] = 100.0 * segment.changes() / (2 * budget)
-    return segment
-
-
 def _sizes(table: Table, extent: Extent, watch: Watch) -> list[dict[str, Any]]:
     part = table.part("the same number of joints simulated of ever more links", *_SIZE_COLUMNS)
     rows: dict[int, dict[int, Any]] = {
@@ -189,47 +183,30 @@ def _sizes(table: Table, extent: Extent, watch: Watch) -> list[dict[str, Any]]:
     options: dict[str, Any] = {"damping": _DAMPING, "spatial": True, "bend": 0.0}
     models = {n: scenes.long_chain(links=n, **options) for n in sorted(extent.sizes, reverse=True)}
     first = rows[extent.size_budgets[0]][max(extent.sizes)]
-    for budget, some in rows.items():
-        watch(f"long pendulums, {budget} joints", 1)
 
-        def pendulum(n: int, budget=budget, some=some) -> Segment:
-            return _long(models[n], budget, first if some[n] is first else None)
+    def pendulum(n: int, budget: int) -> Segment:
+        return _long(models[n], budget, first if rows[budget][n] is first else None)
 
-        _race_sizes(table, some, pendulum, "quiet", extent.seconds)
-    models.clear()
-    for budget, some in rows.items():
-        watch(f"turning rods, {budget} joints", 1)
+    def rod(n: int, budget: int) -> Segment:
+        models.clear()
+        segment = Segment(adaptive(chains.turning_rod(n, budget), budget, chains.DT, _WARM), least=5000, again=False)
+        rows[budget][n]["share"] = 100.0 * segment.changes() / (2 * budget)
+        return segment
 
-        def rod(n: int, budget=budget, some=some) -> Segment:
-            return _rod(n, budget, some[n])
-
-        _race_sizes(table, some, rod, "churn", extent.seconds)
+    for key, what, make in (("quiet", "long pendulums", pendulum), ("churn", "turning rods", rod)):
+        for budget, some in rows.items():
+            watch(f"{what}, {budget} joints", 1)
+            try:
+                race_sizes(some, {n: make(n, budget) for n in sorted(some, reverse=True)}, key, extent.seconds)
+            except errors.Diverged as error:
+                table.wrong.append(f"{key}, {', '.join(f'{n:,}' for n in some)} links: {error}")
     return part.rows
 
 
-def _race_sizes(
-    table: Table, rows: dict[int, dict[str, Any]], make: Callable[[int], Segment], key: str, seconds: float
-) -> None:
-    """Time the segments of all sizes in turns and write the times [us] and their ratios to the least size."""
-    try:
-        segments = {n: make(n) for n in sorted(rows, reverse=True)}
-        times = race([segment.contender(str(n)) for n, segment in segments.items()], seconds=seconds * len(segments))
-    except errors.Diverged as error:
-        table.wrong.append(f"{key}, {', '.join(f'{n:,}' for n in rows)} links: {error}")
-        return
-    for n in sorted(rows):
-        row = rows[n]
-        row[key] = 1e6 * times[str(n)].cpu
-        row[f"{key}_ratio"] = ratio(row[key], rows[min(rows)][key])
-        row["finite"] = "yes" if segments[n].finite() and row.get("finite") != "NO" else "NO"
-
-
 def _bars(table: Table, quiet: list[Any], churn: list[Any], sizes: list[Any]) -> None:
-    by_budget = {row["budget"]: row for row in quiet}
     for budget, limit in _PROMISED.items():
-        table.bar(f"pin / our step, {budget} of 300 joints", by_budget.get(budget, {}).get("faster"), limit)
-    update = by_budget.get("20", {}).get("update")
-    table.bar("one update, 20 of 300 joints, us", update, _UPDATE_MICROSECONDS, False)
+        table.bar(f"pin / our step, {budget} of 300 joints", cell(quiet, "faster", budget=budget), limit)
+    table.bar("one update, 20 of 300 joints, us", cell(quiet, "update", budget="20"), _UPDATE_MICROSECONDS, False)
     shares = [row["share"] for row in churn if "share" in row]
     table.bar("region changed per update under churn, least, %", min(shares, default=None), 10.0)
     for budget in FULL.size_budgets:
@@ -246,11 +223,13 @@ def fill(table: Table, quick: bool, watch: Watch, extent: Extent | None = None) 
     extent = extent or (QUICK if quick else FULL)
     rows = len(chains.KINDS) + len(extent.budgets) + len(extent.churned) + 2 * len(extent.size_budgets)
     watch.begin(6 + rows + len(extent.grid[0]))
-    table.note("one thread, processor time of that thread, best of samples taken in turns; at least 1000 steps a call")
-    table.note("whole step: integration, queue, rigidification and the region update every 20 steps, all inside")
-    table.note("one update: 20 x (whole step - step between updates); the region is chosen by the paper's metrics")
-    table.note("region changed: half of the joints that enter and leave, over the joints simulated")
-    table.note("memory taken: growth of the resident set; counted: all arrays of the region and its coefficients")
+    table.note(
+        "one thread, processor time of that thread, best of samples taken in turns; at least 1000 steps a call",
+        "whole step: integration, queue, rigidification and the region update every 20 steps, all inside",
+        "one update: 20 x (whole step - step between updates)",
+        "region changed: half of the joints that enter and leave, over the joints simulated",
+        "memory taken: growth of the resident set; counted: all arrays of the region and its coefficients",
+    )
     quiet: list[Any] = []
     churn: list[Any] = []
     sizes: list[Any] = []

@@ -24,8 +24,11 @@ __all__ = [
     "Contender",
     "Segment",
     "adaptive",
+    "microseconds",
     "motion_error",
     "race",
+    "race_sizes",
+    "repeated",
     "resident_bytes",
     "until_long",
     "warmed",
@@ -110,6 +113,24 @@ def race(contenders: list[Contender], *, seconds: float, rounds: int = 5) -> dic
     return best
 
 
+def microseconds(contenders: list[Contender], seconds: float, rounds: int = 5) -> dict[str, float]:
+    """Return the least processor time per unit of each contender [us], sampled in turns, `seconds` for each."""
+    found = race(contenders, seconds=seconds * len(contenders), rounds=rounds)
+    return {key: 1e6 * best.cpu for key, best in found.items()}
+
+
+def repeated(key: str, sim: lj.Simulation, steps: int = 0) -> Contender:
+    """Return steps of a simulation from the state it is in now; without a number as many as a sample needs."""
+    start = sim.snapshot()
+    n = steps or until_long(sim.step)
+
+    def restart() -> None:
+        sim.restore(start)
+        sim.step()  # renews what a restored state lacks
+
+    return Contender(key, lambda: sim.step(n), units=n, prepare=restart)
+
+
 class Segment:
     """A simulation timed over one segment of its motion, of whole update periods.
 
@@ -155,6 +176,21 @@ class Segment:
         sim.tune(update_every=_NEVER)
         sim.step()
         return Segment(sim, least=self.steps, again=self._again)
+
+
+def race_sizes(rows: dict[int, dict[str, Any]], segments: dict[int, Segment], key: str, seconds: float) -> None:
+    """Time segments of all sizes in turns; write times [us], their ratios to the least size, and whether all is finite.
+
+    Args:
+        rows: a row for each size.
+        segments: likewise, in the order they are sampled.
+        key: of the times; that of the ratios is `key` and "_ratio".
+        seconds: for each.
+    """
+    times = microseconds([segment.contender(str(n)) for n, segment in segments.items()], seconds)
+    for n, row in rows.items():
+        row[key], row[f"{key}_ratio"] = times[str(n)], times[str(n)] / times[str(min(rows))]
+        row["finite"] = "yes" if segments[n].finite() and row.get("finite") != "NO" else "NO"
 
 
 def adaptive(model: lj.Model, budget: int, dt: float, warm: int, push: tuple[str, Any] | None = None) -> lj.Simulation:

@@ -17,7 +17,7 @@ import numpy as np
 
 import limberjack as lj
 from limberjack import errors
-from limberjack_lab.bench.clock import Contender, race, until_long
+from limberjack_lab.bench.clock import Contender, microseconds, repeated
 from limberjack_lab.bench.frames import matrix_of
 from limberjack_lab.bench.peers import joint_rotation
 from limberjack_lab.bench.table import MISSING, Table, Watch, columns, difference, ratio
@@ -69,15 +69,7 @@ def accelerations(model: lj.Model, method: Any = EULER, qd: np.ndarray | None = 
 
 def step_of(key: str, model: lj.Model, method: lj.Multipliers, qd: np.ndarray | None = None) -> Contender:
     """Return steps at the start of a model, to be timed."""
-    sim = _started(model, method, qd)
-    start = sim.snapshot()
-    n = until_long(sim.step)
-
-    def restart() -> None:
-        sim.restore(start)
-        sim.step()  # renews what a restored state lacks
-
-    return Contender(key, lambda: sim.step(n), units=n, prepare=restart)
+    return repeated(key, _started(model, method, qd))
 
 
 @dataclass
@@ -202,7 +194,7 @@ def elimination(table: Table, trees: tuple[int, ...], most: int, seconds: float,
             lapack, row["lapack"] = _lapack(model, qd), MISSING
             if lapack is not None:
                 runs.append(lapack[0])
-        best = {key: 1e6 * one.cpu for key, one in race(runs, seconds=seconds * len(runs)).items()}
+        best = microseconds(runs, seconds)
         row["step"] = table.trust(f"{rows} multipliers", row.get("gap", 0.0), best["step"])
         row["each"] = 1e3 * best["step"] / rows
         row["dense"] = best.get("dense")

@@ -12,7 +12,7 @@ import numpy as np
 import limberjack as lj
 from limberjack import errors, scenes
 from limberjack_lab.bench import closed_trees
-from limberjack_lab.bench.clock import Contender, race
+from limberjack_lab.bench.clock import Contender, microseconds
 from limberjack_lab.bench.maximal import (
     EULER,
     PAPER_FACTORS,
@@ -23,7 +23,7 @@ from limberjack_lab.bench.maximal import (
     step_of,
     stirred,
 )
-from limberjack_lab.bench.table import MISSING, Table, Watch, columns, difference, ratio
+from limberjack_lab.bench.table import MISSING, Table, Watch, cell, columns, difference, ratio
 
 __all__ = ["FULL", "QUICK", "SHAPES", "TITLE", "Extent", "fill", "hanging", "relative"]
 
@@ -100,7 +100,7 @@ def _growth(table: Table, extent: Extent, watch: Watch) -> list[dict[str, Any]]:
             w = lj.Simulation(model, qd=qd).velocities[:, :3]
             own = relative(model, w, accelerations(model, EULER, qd))
             row["gap"] = difference(own, lj.forward_dynamics(model, model.q0, qd))
-            best = 1e6 * race([run], seconds=extent.seconds)["step"].cpu
+            best = microseconds([run], extent.seconds)["step"]
             row["step"] = table.trust(f"{shape} of {n:,} bodies", row["gap"], best)
             if isinstance(row["step"], float):
                 row["step_body"] = 1e3 * row["step"] / n
@@ -132,7 +132,7 @@ def _splu(model: lj.Model, qd: np.ndarray, row: dict[str, Any], seconds: float) 
             gap = max(gap, difference(s.accelerations(run()[at : at + len(s.c)])[:, :3], own))
             runs.append(Contender(f"{key} {order}", run))
     runs.append(step_of("step", model, _SPARSE, qd))
-    best = {key: 1e6 * one.cpu for key, one in race(runs, seconds=len(runs) * 0.5 * seconds).items()}
+    best = microseconds(runs, 0.5 * seconds)
     row["step"], row["gap"] = best.pop("step"), gap
     for key in systems:
         row[key] = min(value for name, value in best.items() if name.startswith(key))
@@ -158,9 +158,6 @@ def _sparse(table: Table, extent: Extent, watch: Watch) -> list[dict[str, Any]]:
 
 
 def _bars(table: Table, growth: list[Any], dense: list[Any], sparse: list[Any]) -> None:
-    def cell(among: list[Any], key: str, **where: Any) -> Any:
-        return next((row.get(key) for row in among if all(row.get(word) == x for word, x in where.items())), None)
-
     for shape in SHAPES:
         value = cell(growth, "step_growth", shape=shape, n=FULL.growing[1])
         table.bar(f"{shape}: time per body, 100,000 bodies over 1000", value, 1.5, False)
