@@ -221,9 +221,8 @@ def _moving(table: Table, part: Part, crowd: Crowd, mujoco: Any, whole: Any, sec
 
 def _bars(table: Table, rows: list[dict[str, Any]]) -> None:
     def least(*words: str) -> float | None:
-        found = [row.get("faster") for row in rows if all(word in row["case"] + row["peer"] for word in words)]
-        known = [value for value in found if value is not None]
-        return min(known, default=None)
+        some = (row for row in rows if all(word in row["case"] + row["peer"] for word in words))
+        return min((row["faster"] for row in some if row.get("faster") is not None), default=None)
 
     table.bar(f"pinocchio's reduced model / our step, {_ACTIVE} of 300 joints", least("a step", "reduced"), 3.0)
     table.bar("pinocchio's change of a reduced model / our update", least("they change"), 35.0)
@@ -238,17 +237,15 @@ def fill(table: Table, figures: int, links: int, twin: PinocchioTwin | None, sec
         "rel: largest difference of velocities over the largest; crowds without gravity, dampers and limits",
         f"motors: MuJoCo has them as joint springs and dampers; {_RATE:g} rad/s, ratio {_RATIO:g}",
     )
-    try:
-        watch("pinocchio's reduced models", 1)
-        _reduction(table, part, links, twin, seconds)
-        mujoco: Any = peer("mujoco", table)
-        watch(f"MuJoCo compiles one model of {figures} figures (200 take about a minute)", 1)
-        crowd = Crowd(figures, gravity=0.0)
-        # compiled once for both cases, for that takes a minute
-        whole = None if mujoco is None else mujoco_model(crowd.whole, dt=DT)
-        watch("crowd asleep", 1)
-        _sleep(table, part, crowd, mujoco, whole, seconds)
-        watch("crowd moving", 1)
-        _moving(table, part, crowd, mujoco, whole, seconds)
-    finally:
-        _bars(table, part.rows)
+    watch("pinocchio's reduced models", 1)
+    _reduction(table, part, links, twin, seconds)
+    mujoco: Any = peer("mujoco", table)
+    watch(f"MuJoCo compiles one model of {figures} figures (200 take about a minute)", 1)
+    crowd = Crowd(figures, gravity=0.0)
+    # compiled once for both cases, for that takes a minute
+    whole = None if mujoco is None else mujoco_model(crowd.whole, dt=DT)
+    watch("crowd asleep", 1)
+    _sleep(table, part, crowd, mujoco, whole, seconds)
+    watch("crowd moving", 1)
+    _moving(table, part, crowd, mujoco, whole, seconds)
+    _bars(table, part.rows)

@@ -179,27 +179,20 @@ class Segment:
 
 
 def race_sizes(rows: dict[int, dict[str, Any]], segments: dict[int, Segment], key: str, seconds: float) -> None:
-    """Time segments of all sizes in turns; write times [us], their ratios to the least size, and whether all is finite.
-
-    Args:
-        rows: a row for each size.
-        segments: likewise, in the order they are sampled.
-        key: of the times; that of the ratios is `key` and "_ratio".
-        seconds: for each.
-    """
+    """Time segments of all sizes in turns; write times [us], ratios to the least size, and whether all is finite."""
     times = microseconds([segment.contender(str(n)) for n, segment in segments.items()], seconds)
     for n, row in rows.items():
         row[key], row[f"{key}_ratio"] = times[str(n)], times[str(n)] / times[str(min(rows))]
         row["finite"] = "yes" if segments[n].finite() and row.get("finite") != "NO" else "NO"
 
 
-def adaptive(model: lj.Model, budget: int, dt: float, warm: int, push: tuple[str, Any] | None = None) -> lj.Simulation:
-    """Return a simulation of `budget` joints after `warm` steps; `push` is a body and the force on it [N]."""
-    return warmed(model, lj.Adaptive(budget=budget, update_every=PERIOD), dt, warm, push)
+def adaptive(model: lj.Model, budget: int, dt: float, warm: int) -> lj.Simulation:
+    """Return a simulation of `budget` joints after `warm` steps."""
+    return warmed(model, lj.Adaptive(budget=budget, update_every=PERIOD), dt, warm)
 
 
 def warmed(model: lj.Model, method: Any, dt: float, warm: int, push: tuple[str, Any] | None = None) -> lj.Simulation:
-    """Return a simulation by any method after `warm` steps."""
+    """Return a simulation by any method after `warm` steps; `push` is a body and the force on it [N]."""
     sim = lj.Simulation(model, method, dt=dt)
     if push is not None:
         sim.apply_wrench(push[0], force=push[1])

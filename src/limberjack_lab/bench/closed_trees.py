@@ -19,7 +19,7 @@ from limberjack_lab.bench.clock import Contender, microseconds, repeated
 from limberjack_lab.bench.frames import rotate
 from limberjack_lab.bench.free_bodies import Bodies, connects, to_free_mjcf
 from limberjack_lab.bench.maximal import EULER, accelerations
-from limberjack_lab.bench.peers import PinocchioTwin, to_mjcf
+from limberjack_lab.bench.peers import PinocchioTwin, mujoco_state, to_mjcf
 from limberjack_lab.bench.table import MISSING, Table, Watch, columns, difference, peer
 
 __all__ = ["DT", "OURS", "consistent", "fill", "reduced_mjcf"]
@@ -118,18 +118,12 @@ def reduced_mjcf(plain: lj.Model, bodies: Bodies) -> str:
 
 def _mujoco(mujoco: Any, tree: _Tree, text: str, maximal: bool) -> _Found:
     model = mujoco.MjModel.from_xml_string(text)
-    data = mujoco.MjData(model)
     model.opt.enableflags |= int(mujoco.mjtEnableBit.mjENBL_ENERGY)
     qvel = tree.qd
     if maximal:
         # bodies start along the world's axes: (linear, angular) of each com
         qvel = lj.Simulation(tree.plain, qd=tree.qd).velocities[:, [3, 4, 5, 0, 1, 2]].ravel()
-
-    def restart() -> None:
-        mujoco.mj_resetData(model, data)
-        data.qvel[:] = qvel
-
-    restart()
+    data, restart = mujoco_state(mujoco, model, model.qpos0, qvel)
     mujoco.mj_forward(model, data)
     before = float(data.energy.sum())
     worst = 0.0

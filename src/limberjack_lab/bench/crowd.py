@@ -210,12 +210,8 @@ def _enter(table: Table, rows: list[dict[str, Any]], entries: list[_Entry], time
 
 def _bars(table: Table, rows: list[dict[str, Any]], scaling: float | None) -> None:
     def best(word: str) -> float | None:
-        theirs = [
-            row[word]
-            for row in rows
-            if row["threads"] == 1 and not row["who"].startswith("Limberjack") and isinstance(row.get(word), float)
-        ]
-        return min(theirs, default=None)
+        theirs = (row for row in rows if row["threads"] == 1 and not row["who"].startswith("Limberjack"))
+        return min((row[word] for row in theirs if isinstance(row.get(word), float)), default=None)
 
     table.bar(f"best peer's step on one thread / ours, {FIGURES} figures", best("step_ratio"), 2.5)
     table.bar(f"best peer's forward dynamics on one thread / ours, {FIGURES} figures", best("forward_ratio"), 2.5)
@@ -236,15 +232,11 @@ def fill(table: Table, quick: bool, watch: Watch, figures: int | None = None) ->
         "joints without dampers and limits; pinocchio takes the push as joint forces, which costs it nothing",
         "pinocchio's step is aba and integrate; MuJoCo's is mj_step with its Euler integrator, contacts off",
     )
-    scaling = None
-    try:
-        entries = _entries(table, crowd, watch)
-        for e in entries:
-            part.add(who=e.who, threads=e.threads, gap=e.gap if e.forward or e.step else None, build=e.build)
-        watch("measuring")
-        contenders = [one for entry in entries for one in (entry.forward, entry.step) if one is not None]
-        times = race(contenders, seconds=1.0 if quick else 20.0, rounds=5)
-        _enter(table, part.rows, entries, times)
-        scaling = ratio(times[_key(1, ROLLOUT)].wall, times[_key(2, ROLLOUT)].wall)
-    finally:
-        _bars(table, part.rows, scaling)
+    entries = _entries(table, crowd, watch)
+    for e in entries:
+        part.add(who=e.who, threads=e.threads, gap=e.gap if e.forward or e.step else None, build=e.build)
+    watch("measuring")
+    contenders = [one for entry in entries for one in (entry.forward, entry.step) if one is not None]
+    times = race(contenders, seconds=1.0 if quick else 20.0, rounds=5)
+    _enter(table, part.rows, entries, times)
+    _bars(table, part.rows, ratio(times[_key(1, ROLLOUT)].wall, times[_key(2, ROLLOUT)].wall))

@@ -55,13 +55,9 @@ def stirred(model: lj.Model) -> np.ndarray:
     return np.random.default_rng(0).uniform(-1.0, 1.0, model.nv)
 
 
-def _started(model: lj.Model, method: Any, qd: np.ndarray | None) -> lj.Simulation:
-    return lj.Simulation(model, method, dt=_DT, qd=model.qd0 if qd is None else qd)
-
-
 def accelerations(model: lj.Model, method: Any = EULER, qd: np.ndarray | None = None) -> np.ndarray:
     """Return the angular accelerations (n, 3) of all bodies at the start, world axes, by an explicit method."""
-    sim = _started(model, method, qd)
+    sim = lj.Simulation(model, method, dt=_DT, qd=qd)
     before = sim.velocities[:, :3]
     sim.step()
     return (sim.velocities[:, :3] - before) / _DT
@@ -69,7 +65,7 @@ def accelerations(model: lj.Model, method: Any = EULER, qd: np.ndarray | None = 
 
 def step_of(key: str, model: lj.Model, method: lj.Multipliers, qd: np.ndarray | None = None) -> Contender:
     """Return steps at the start of a model, to be timed."""
-    return repeated(key, _started(model, method, qd))
+    return repeated(key, lj.Simulation(model, method, dt=_DT, qd=qd))
 
 
 @dataclass
@@ -93,12 +89,6 @@ class Rows:
     def side(self) -> np.ndarray:
         """Return the right side -(c + J M^-1 F) of the multipliers."""
         return -(self.c + self.j @ self.accelerations(np.zeros(len(self.c))).ravel())
-
-
-def _cross(v: np.ndarray) -> np.ndarray:
-    """Return the matrix of v x."""
-    x, y, z = v
-    return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
 
 
 def _directions(joint: Any, parent: np.ndarray, child: np.ndarray) -> np.ndarray:
@@ -146,7 +136,7 @@ def rows_of(model: lj.Model, sparse: Any, qd: np.ndarray | None = None) -> Rows:
                 lever = point - positions[b] - arm[b]
                 bias += sign * np.cross(w[b], np.cross(w[b], lever))
                 turns = np.hstack([about, np.zeros_like(about)])
-                line[b] = sign * np.vstack([np.hstack([-_cross(lever), np.eye(3)]), turns])  # pyright: ignore
+                line[b] = sign * np.vstack([np.hstack([np.cross(lever, np.eye(3)), np.eye(3)]), turns])  # pyright: ignore
         blocks.append(line)
         c += [*bias, *np.zeros(len(about))]
         value += [*(ends[1][1] - ends[0][1]), *np.zeros(len(about))]

@@ -223,14 +223,7 @@ def mujoco_state(mujoco: Any, model: Any, q: np.ndarray, qd: np.ndarray) -> tupl
 
 
 class MujocoRun:
-    """A model of MuJoCo that is stepped and read as `lj.Simulation` is: steps, q, qd, step(n), energy().
-
-    Args:
-        mujoco: the module.
-        model: compiled.
-        q: (nq,) at the start.
-        qd: (nv,).
-    """
+    """A compiled model of MuJoCo that is stepped and read as `lj.Simulation` is: steps, q, qd, step(n), energy()."""
 
     def __init__(self, mujoco: Any, model: Any, q: np.ndarray, qd: np.ndarray) -> None:
         model.opt.enableflags |= int(mujoco.mjtEnableBit.mjENBL_ENERGY)

@@ -83,10 +83,7 @@ def figure(kind: str, links: int, damping: float, dropped: bool, shapes: bool = 
 def energy_error(sim: Any, every: int, looks: int) -> tuple[float, float]:
     """Return the largest rise of energy and its change at the end, over the largest kinetic energy.
 
-    Args:
-        sim: the simulation at its start, or a `MujocoRun`.
-        every: steps between two looks.
-        looks: how many.
+    `sim` is a simulation or a `MujocoRun`, looked at `looks` times, every so many steps.
     """
     start, kinetic, most, change = sim.energy().total, 0.0, 0.0, 0.0
     for _ in range(looks):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import limberjack as lj
 from limberjack import errors, scenes
 from limberjack_lab.bench.clock import resident_bytes
-from limberjack_lab.bench.table import MISSING, Column, Table, Watch, columns
+from limberjack_lab.bench.table import MISSING, Table, Watch, columns
 
 __all__ = ["TITLE", "fill"]
 
@@ -24,7 +24,7 @@ _COSTS = columns(
     "got: messages the|page took [1/s]; alone: steps, nobody|looks [1/s]; shown: steps, a page|is open [1/s]; "
     "cost: cost [%]"
 )
-_PAGES = (Column("what", "what"), Column("value", "value"), Column("unit", "unit"))
+_PAGES = columns("what: what; value: value; unit: unit")
 
 # A page, as far as the server can tell: takes every message as it comes and counts them, in a process of its own, as
 # browsers are. Says "open" once it is, then, when its input ends, how many came per second.

@@ -54,18 +54,8 @@ def plot(path: Path, width: float, height: float, box: tuple[float, ...], **labe
         axes.set(**labels)
 
 
-def curves(
-    path: Path,
-    lines: dict[str, list[float]],
-    *,
-    title: str,
-    xlabel: str,
-    ylabel: str,
-    styles: Sequence[str],
-    mark: float,
-) -> None:
+def curves(path: Path, lines: dict[str, list[float]], styles: Sequence[str], mark: float, **labels: str) -> None:
     """Write a picture of positive values over their number, on a logarithmic scale, with a line at `mark`."""
-    labels = {"title": title, "xlabel": xlabel, "ylabel": ylabel}
     with plot(path, 7.0, 4.5, (0.12, 0.12, 0.85, 0.78), **labels) as axes:
         for (label, values), (style, color) in zip(lines.items(), (s.split(" ") for s in styles), strict=True):
             axes.semilogy([max(value, 1e-17) for value in values], style, color=color, label=label)
