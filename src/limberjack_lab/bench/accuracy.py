@@ -142,7 +142,7 @@ def _plot(found: dict[str, list[float]], path: Path) -> Path:
             axes.loglog(steps, values, marker=marker, markersize=size, linewidth=1, label=word, alpha=0.85)
         axes.set_xticks(steps, [f"{1000 * step:g}" for step in steps])
         axes.minorticks_off()
-        axes.legend(loc="center right")
+        axes.legend(loc=(0.03, 0.27))
     return path
 
 

@@ -66,7 +66,7 @@ _PROMISED = {"1": 640.0, "1, force at the tip": 250.0, "5": 185.0, "20": 43.0, "
 _LONGER, _UPDATE_MICROSECONDS = 1.7, 30.0
 
 _COLUMNS = columns(
-    "budget: joints|simulated; integrator: integrator; step: ours,|whole step [us]; "
+    "budget: joints|simulated; integrator: integrator; active: at the|end; step: ours,|whole step [us]; "
     "pin: pinocchio aba,|all joints [us]; faster: pin /|ours [x]; full: method full,|same integrator [us]; "
     "gain: full /|ours [x]; ordinary: ours, step|between updates [us]; update: ours,|one update [us]; "
     "changes: joints changed|per update [joints]; share: region changed|per update [%]; "
@@ -106,7 +106,7 @@ def _compare(
 ) -> None:
     """Time a segment, the steps between its updates, method `full` and the peer in turns, and write the times [us]."""
     budget = segment.sim.method.budget
-    row["changes"] = segment.changes()
+    row["changes"], row["active"] = segment.changes(), segment.sim.stats["active_joints"]
     row["share"] = 100.0 * row["changes"] / (2 * budget)
     ordinary = segment.ordinary()
     contenders = [segment.contender("step"), ordinary.contender("ordinary")]

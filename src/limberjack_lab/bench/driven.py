@@ -1,4 +1,4 @@
-"""Part of table `adaptive`: what changes at every step, a crowd, and a ragdoll that lies still, beside method `full`."""
+"""Part of table `adaptive`: what changes at every step, a crowd and a ragdoll that lies still, beside method `full`."""
 
 from __future__ import annotations
 
