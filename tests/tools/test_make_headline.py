@@ -32,11 +32,13 @@ def test_the_page_is_filled_between_its_markers(tmp_path):
         make_headline.fill(ROWS, page)
 
 
-def test_the_readme_has_the_markers_and_the_picture():
-    """README.md shows the picture, which is there, and has a place for the table."""
-    text = (make_headline.ROOT / "README.md").read_text()
-    assert make_headline.START in text and make_headline.END in text
-    assert str(make_headline.PICTURE.relative_to(make_headline.ROOT)) in text and make_headline.PICTURE.exists()
+def test_the_pages_have_the_markers_and_the_picture():
+    """The pages show the picture, which is there, and have a place for the table."""
+    assert make_headline.PICTURE.exists()
+    for page in make_headline.PAGES:
+        text = page.read_text()
+        assert make_headline.START in text and make_headline.END in text
+        assert f"images/{make_headline.PICTURE.name})" in text
 
 
 def test_errors_fall_with_the_budget():
