@@ -13,12 +13,13 @@ EXTRAS_bench := bench
 EXTRAS_docs := docs
 EXTRAS_images := plot
 EXTRAS_gallery := video
+EXTRAS_headline := plot
 EXTRAS_browser := browser
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: checked help demo test test-all test-browser browser soak lint bench docs pages images gallery clean
+.PHONY: checked help demo test test-all test-browser browser soak lint bench docs pages images gallery headline clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -60,6 +61,9 @@ pages: $(VENV)/docs.stamp ## write the pages that follow from the code
 
 images: $(VENV)/images.stamp ## draw the pictures of the documentation anew
 	$(BIN)/python tools/make_images.py
+
+headline: $(VENV)/headline.stamp ## draw and measure the headline of the README anew
+	$(BIN)/python tools/make_headline.py
 
 gallery: $(VENV)/gallery.stamp ## paint the pictures of the gallery anew
 	$(BIN)/python tools/make_gallery.py

@@ -127,6 +127,28 @@ def test_usage_errors_end_with_status_2(argv, named, folder, capsys):
         assert word in err
 
 
+@pytest.mark.parametrize(
+    ("argv", "hint"),
+    [
+        (("pendulum", "--links", "5"), "--links is an option of the scene: --set links=5"),
+        (("pendulum", "--budget=20"), "--budget is an option of method adaptive: --method adaptive --option budget=20"),
+        (("pendulum", "--budget"), "--method adaptive --option budget=VALUE"),
+    ],
+)
+def test_options_of_scenes_and_methods_are_hinted_at(argv, hint, capsys):
+    """Who gives an option of a scene or a method as one of the command is told how to give it."""
+    assert main(["run", *argv]) == 2
+    assert hint in capsys.readouterr().err
+
+
+def test_a_film_that_cannot_be_made_is_refused_before_the_run(folder, monkeypatch, capsys):
+    """Without the extra for films nothing is simulated, and the extra is named."""
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    assert main(["run", "pendulum", "--out", str(folder / "swing.mp4")]) == 2
+    out, err = capsys.readouterr()
+    assert "limberjack[video]" in err and "pendulum" not in out
+
+
 def test_bad_input_of_a_process(folder):
     """As a process too: status 2, one line on stderr, nothing on stdout."""
     for argv in (["run", "pendulm"], ["info", "torn.urdf"], ["run", "pendulum", "--out", "x.mp5"]):

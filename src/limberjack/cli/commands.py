@@ -491,5 +491,31 @@ def _run(words: list[str]) -> int:
         about = "Simulate articulated bodies: pendulums, robots, characters."
         command = tyro.extras.subcommand_cli_from_dict(_COMMANDS, prog="limberjack", args=words, description=about)
     except SystemExit as end:  # help, or a usage error that has been printed already
-        return end.code if isinstance(end.code, int) else 2
+        status = end.code if isinstance(end.code, int) else 2
+        for hint in _hints(words) if status == 2 and words[:1] in (["run"], ["view"]) else ():
+            terminal.warn(hint)
+        return status
     return command()
+
+
+def _hints(words: list[str]) -> list[str]:
+    """Return how to give options of a scene or of a method that were given as options of the command."""
+    from limberjack import scenes
+    from limberjack.methods import METHODS, method_of
+
+    of_scene = {name for info in scenes.describe() if info.name in words for name in info.options}
+    own = {item.name for command in (Run, View) for item in fields(command)}
+    hints = []
+    for word, value in zip(words, [*words[1:], "VALUE"], strict=True):
+        flag, equals, given = word.partition("=")
+        name = flag.removeprefix("--").replace("-", "_")
+        if not flag.startswith("--") or name in own:
+            continue
+        setting = f"{name}={given if equals else value}"
+        methods = [method for method in METHODS if name in {item.name for item in fields(method_of(method))}]
+        if name in of_scene:
+            hints.append(f"{flag} is an option of the scene: --set {setting}")
+        elif methods:
+            which = " or ".join(methods)
+            hints.append(f"{flag} is an option of method {which}: --method {methods[0]} --option {setting}")
+    return hints

@@ -13,7 +13,7 @@ from typing import Any
 import tyro
 
 from limberjack import _registry
-from limberjack.errors import FileError, LimberjackError, ModelWarning, StateError
+from limberjack.errors import FileError, LimberjackError, ModelWarning, StateError, require
 
 __all__ = [
     "arg",
@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 _SHOWN_WARNINGS = 5
+_FILMS = (".mp4", ".gif")
 
 
 def maybe(make: type) -> Any:
@@ -148,8 +149,10 @@ def listed(fact: Any) -> str:
 
 
 def check_output(path: Path, table: str) -> None:
-    """Refuse, before any work is done, a suffix that `table` does not have or a path that cannot be written."""
+    """Refuse, before any work is done, a suffix that `table` does not have, or a file that cannot be written."""
     _registry.lookup(table, path)
+    if path.suffix.lower() in _FILMS:
+        require("imageio_ffmpeg", extra="video")
     check_place(path)
 
 

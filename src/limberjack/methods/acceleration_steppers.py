@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -29,10 +30,12 @@ from limberjack.spatial.frames import matrix_from_quaternion
 
 __all__ = [
     "ConstrainedStepper",
+    "ContactRowStepper",
     "ContactStepper",
     "FullStepper",
     "Group",
     "ImpulseStepper",
+    "RowStepper",
     "constrained_stepper",
     "cuts",
     "new_group",
@@ -268,7 +271,109 @@ class FullStepper(ImpulseStepper):
         }
 
 
-class ConstrainedStepper(ImpulseStepper):
+class RowStepper(ImpulseStepper):
+    """A stepper of trees with constraint rows: of loops, limits, gears, velocity constraints and grips."""
+
+    constraint_set: ConstraintSet
+
+    @abstractmethod
+    def _build(self) -> None:
+        """Make what depends on the rows."""
+
+    def _rebuild(self, change: Callable[[], Any]) -> Any:
+        """Change the rows and make what depends on them anew; return what `change` does."""
+        found = change()
+        self._build()
+        return found
+
+    def grab(self, grip: Grip) -> Stepper:
+        """Add a grip; see `Stepper`."""
+        self.constraint_set.grips.append(grip)
+        self._rebuild(self.constraint_set.build)
+        return self
+
+    def release(self, grip: Grip) -> Stepper:
+        """Remove a grip; see `Stepper`."""
+        self.constraint_set.grips.remove(grip)
+        self._rebuild(self.constraint_set.build)
+        return self
+
+    def reset_grips(self) -> None:
+        """Set up the rows of all grips again."""
+        self._rebuild(self.constraint_set.build)
+
+    def move_grip(self, grip: Grip) -> None:
+        """Take the target of a grip, which has changed."""
+        self.constraint_set.move_grip(grip)
+        self.invalidate()
+
+    def grip_force(self, grip: Grip) -> np.ndarray:
+        """Return the force (3,) of a grip in the last step, world axes [N]."""
+        return self.constraint_set.grip_force(grip)
+
+    def loop_forces(self, name: str) -> np.ndarray:
+        """Return the forces applied to a loop joint, to be written."""
+        if name in self.constraint_set.pushed:
+            return self.constraint_set.push(name)[0]
+        return self._rebuild(lambda: self.constraint_set.push(name)[0])
+
+    def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
+        """Return (error, joint, message) of a failure the rows caused, else None."""
+        return self.constraint_set.explain(status, where)
+
+    def _row_arrays(self) -> dict[str, np.ndarray]:
+        """Return the state of the rows: the turns of loop joints and the forces applied to them."""
+        constraint, pairs = self.constraint_set.constraint, self.constraint_set.table.compound[:, 0]
+        return {
+            "near": self.constraint_set.turns(),
+            "own_tau": self.constraint_set.own.tau.copy(),
+            "compounds": constraint.state[pairs, COORDINATES:ROWS],
+        }
+
+    def _set_row_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        """Set what `_row_arrays` returned."""
+        constraint, table = self.constraint_set.constraint, self.constraint_set.table
+        constraint.near[table.terms[:, 0] == ANGLE] = arrays["near"]
+        self.constraint_set.own.tau[:] = arrays["own_tau"]
+        constraint.state[table.compound[:, 0], COORDINATES:ROWS] = arrays["compounds"]
+
+    def _row_stats(self) -> dict[str, Any]:
+        """Return what the rows did in the last step."""
+        report = self.constraint_set.constraint.report
+        return {
+            "rows": int(report[0]),
+            "rank": int(report[1]),
+            "projection_iterations": int(report[2]),
+            "joint_error": float(report[3]),
+        }
+
+
+class ContactRowStepper(RowStepper):
+    """A stepper of trees with contacts or dry friction in joints beside their rows; before the class of its steps."""
+
+    _contact_set: ContactSet
+
+    def _build(self) -> None:
+        links, drives = self._model.arrays.links, self._model.arrays.drives
+        self._contact_set.set_trees(links, drives, self._contact_set.friction)
+        super()._build()
+
+    def contacts(self) -> list[Contact]:
+        """Return the contacts, gaps up to the margin included, at the start of the last step."""
+        return self._contact_set.contacts()
+
+    def _row_arrays(self) -> dict[str, np.ndarray]:
+        return super()._row_arrays() | self._contact_set.state_arrays()
+
+    def _set_row_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        super()._set_row_arrays(arrays)
+        self._contact_set.set_state_arrays(arrays)
+
+    def _row_stats(self) -> dict[str, Any]:
+        return super()._row_stats() | self._contact_set.stats()
+
+
+class ConstrainedStepper(RowStepper):
     """The running side of `Full` for models with loops, limits, gears or velocity constraints."""
 
     def __init__(
@@ -334,78 +439,21 @@ class ConstrainedStepper(ImpulseStepper):
         return taken, status
 
     def state_arrays(self) -> dict[str, np.ndarray]:
-        """Return the turns of loop joints and the forces applied to them."""
-        constraint, pairs = self.constraint_set.constraint, self.constraint_set.table.compound[:, 0]
-        compounds = constraint.state[pairs, COORDINATES:ROWS]
-        return {
-            "near": self.constraint_set.turns(),
-            "own_tau": self.constraint_set.own.tau.copy(),
-            "compounds": compounds,
-        }
+        """Return the state of the rows: turns of loop joints, forces applied to them, forces of contacts by name."""
+        return self._row_arrays()
 
     def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """Set what `state_arrays` returned."""
-        self.constraint_set.constraint.near[self.constraint_set.table.terms[:, 0] == ANGLE] = arrays["near"]
-        self.constraint_set.own.tau[:] = arrays["own_tau"]
-        self.constraint_set.constraint.state[self.constraint_set.table.compound[:, 0], COORDINATES:ROWS] = arrays[
-            "compounds"
-        ]
+        self._set_row_arrays(arrays)
 
     def stats(self) -> dict[str, Any]:
         """Return the links visited, evaluations per step, and what the rows did in the last step."""
-        report = self.constraint_set.constraint.report
-        return {
-            "nodes": len(self._model.arrays.links.parent),
-            "evaluations": self._substeps * (4 if self._code == RK4 else 1),
-            "substeps": self._substeps,
-            "rows": int(report[0]),
-            "rank": int(report[1]),
-            "projection_iterations": int(report[2]),
-            "joint_error": float(report[3]),
-        }
-
-    def grab(self, grip: Grip) -> Stepper:
-        """Add a grip; see `Stepper`."""
-        self.constraint_set.grips.append(grip)
-        self._rebuild()
-        return self
-
-    def release(self, grip: Grip) -> Stepper:
-        """Remove a grip."""
-        self.constraint_set.grips.remove(grip)
-        self._rebuild()
-        return self
-
-    def reset_grips(self) -> None:
-        """Set up the rows of all grips again."""
-        self._rebuild()
-
-    def move_grip(self, grip: Grip) -> None:
-        """Take the target of a grip, which has changed."""
-        self.constraint_set.move_grip(grip)
-        self.invalidate()
-
-    def grip_force(self, grip: Grip) -> np.ndarray:
-        """Return the force (3,) of a grip in the last step, world axes [N]."""
-        return self.constraint_set.grip_force(grip)
-
-    def _rebuild(self) -> None:
-        self.constraint_set.build()
-        self._build()
-
-    def loop_forces(self, name: str) -> np.ndarray:
-        """Return the forces applied to a loop joint, to be written."""
-        forces, new = self.constraint_set.push(name)
-        if new:
-            self._build()
-        return forces
-
-    def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
-        """Return (error, joint, message) of a failure the rows caused, else None."""
-        return self.constraint_set.explain(status, where)
+        evaluations = self._substeps * (4 if self._code == RK4 else 1)
+        nodes = len(self._model.arrays.links.parent)
+        return {"nodes": nodes, "evaluations": evaluations, "substeps": self._substeps} | self._row_stats()
 
 
-class ContactStepper(ConstrainedStepper):
+class ContactStepper(ContactRowStepper, ConstrainedStepper):
     """The running side of `Full` for models with contacts or dry friction in joints."""
 
     def __init__(
@@ -420,10 +468,6 @@ class ContactStepper(ConstrainedStepper):
         self._contact_set = ContactSet(model, ignored)
         super().__init__(model, integrator, substeps, constraint_set, state, ignored)
 
-    def _build(self) -> None:
-        super()._build()
-        self._contact_set.set_trees(self._model.arrays.links, self._model.arrays.drives, self._contact_set.friction)
-
     def _take(self, n: int, dt: float, forces: Forces, time: float) -> tuple[int, int]:
         a, constraint_set = self._model.arrays, self.constraint_set
         return self._contact_set.take(
@@ -431,20 +475,3 @@ class ContactStepper(ConstrainedStepper):
             constraint_set.spans, self._span, self._code, n, self._substeps, dt, time, forces.tau, forces.wrenches,
             self._work, self._pull, self._buffers, self.q, self.qd,
         )  # fmt: skip
-
-    def contacts(self) -> list[Contact]:
-        """Return the contacts, gaps up to the margin included, at the start of the last step."""
-        return self._contact_set.contacts()
-
-    def state_arrays(self) -> dict[str, np.ndarray]:
-        """Return turns and forces of loop joints, and the forces of contacts by name."""
-        return super().state_arrays() | self._contact_set.state_arrays()
-
-    def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        """Set what `state_arrays` returned."""
-        super().set_state_arrays(arrays)
-        self._contact_set.set_state_arrays(arrays)
-
-    def stats(self) -> dict[str, Any]:
-        """Return what the step of trees did, and contacts, sweeps and the last change of velocity they made."""
-        return super().stats() | self._contact_set.stats()

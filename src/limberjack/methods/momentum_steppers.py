@@ -7,15 +7,21 @@ was set (`reduced/variational.py`).
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from limberjack.collision.detect import Contact
-from limberjack.constraints.rows import ANGLE, COORDINATES, ROWS
-from limberjack.errors import LimberjackError, Status
-from limberjack.methods.acceleration_steppers import Group, ImpulseStepper, cuts, new_group
+from limberjack.errors import Status
+from limberjack.methods.acceleration_steppers import (
+    ContactRowStepper,
+    Group,
+    ImpulseStepper,
+    RowStepper,
+    cuts,
+    new_group,
+)
 from limberjack.methods.stepper import Forces, Stepper
 from limberjack.model.arrays import SPAN, Drives, Springs
 from limberjack.model.model import Model
@@ -251,7 +257,7 @@ class VariationalStepper(CarriedStepper):
         return super().stats() | {"threads": len(self._parts)}
 
 
-class VariationalRowStepper(CarriedStepper):
+class VariationalRowStepper(RowStepper, CarriedStepper):
     """Steps trees with loops, limits, gears, velocity constraints or grips.
 
     Args:
@@ -311,98 +317,47 @@ class VariationalRowStepper(CarriedStepper):
         )  # fmt: skip
 
     def state_arrays(self) -> dict[str, np.ndarray]:
-        """Return what is carried, the turns of loop joints and the forces applied to them."""
-        constraint, pairs = self.constraint_set.constraint, self.constraint_set.table.compound[:, 0]
-        return super().state_arrays() | {
-            "near": self.constraint_set.turns(),
-            "own_tau": self.constraint_set.own.tau.copy(),
-            "compounds": constraint.state[pairs, COORDINATES:ROWS],
-            "multipliers": constraint.multipliers.copy(),
-        }
+        """Return what is carried and the state of the rows."""
+        return super().state_arrays() | self._row_arrays()
+
+    def _row_arrays(self) -> dict[str, np.ndarray]:
+        return super()._row_arrays() | {"multipliers": self.constraint_set.constraint.multipliers.copy()}
 
     def _set_own(self, arrays: dict[str, np.ndarray]) -> None:
         super()._set_own(arrays)
-        constraint, table = self.constraint_set.constraint, self.constraint_set.table
-        constraint.near[table.terms[:, 0] == ANGLE] = arrays["near"]
-        self.constraint_set.own.tau[:] = arrays["own_tau"]
-        constraint.state[table.compound[:, 0], COORDINATES:ROWS] = arrays["compounds"]
-        constraint.multipliers[:] = arrays["multipliers"]
+        self._set_row_arrays(arrays)
+
+    def _set_row_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        super()._set_row_arrays(arrays)
+        self.constraint_set.constraint.multipliers[:] = arrays["multipliers"]
 
     def stats(self) -> dict[str, Any]:
         """Return what `CarriedStepper` does, and what the rows did in the last step."""
-        report = self.constraint_set.constraint.report
-        return super().stats() | {
-            "rows": int(report[0]),
-            "rank": int(report[1]),
-            "projection_iterations": int(report[2]),
-            "joint_error": float(report[3]),
-        }
+        return super().stats() | self._row_stats()
 
-    # Grips and forces on loop joints
-
-    def _rebuild(self) -> None:
-        """Make the rows anew; the motion goes on from the velocities at q."""
+    def _rebuild(self, change: Callable[[], Any]) -> Any:
+        """Change the rows; see `RowStepper`. The motion goes on from the velocities at q."""
         qd = self.qd.copy()
-        self.constraint_set.build()
-        self._build()
+        found = super()._rebuild(change)
         self._qd[:], self._current = qd, True
         self._known[0][:], self._known[1][:] = self.q, qd
-
-    def grab(self, grip: Grip) -> Stepper:
-        """Add a grip; see `Stepper`."""
-        self.constraint_set.grips.append(grip)
-        self._rebuild()
-        return self
+        return found
 
     def release(self, grip: Grip) -> Stepper:
-        """Remove a grip; see `Stepper`."""
+        """Remove a grip; see `Stepper`. Without any the stepper before takes over again."""
+        if self._without is None or len(self.constraint_set.grips) > 1:
+            return super().release(grip)
         self.constraint_set.grips.remove(grip)
-        if self._without is not None and not self.constraint_set.grips:
-            self._without.take_over(self)
-            return self._without
-        self._rebuild()
-        return self
-
-    def reset_grips(self) -> None:
-        """Set up the rows of all grips again."""
-        self._rebuild()
-
-    def move_grip(self, grip: Grip) -> None:
-        """Take the target of a grip, which has changed."""
-        self.constraint_set.move_grip(grip)
-        self.invalidate()
-
-    def grip_force(self, grip: Grip) -> np.ndarray:
-        """Return the force (3,) of a grip in the last step, world axes [N]."""
-        return self.constraint_set.grip_force(grip)
-
-    def loop_forces(self, name: str) -> np.ndarray:
-        """Return the forces applied to a loop joint, to be written."""
-        if name in self.constraint_set.pushed:
-            return self.constraint_set.push(name)[0]
-        qd = self.qd.copy()
-        forces, _ = self.constraint_set.push(name)
-        self._build()
-        self._qd[:], self._current = qd, True
-        self._known[0][:], self._known[1][:] = self.q, qd
-        return forces
-
-    def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
-        """Return (error, joint, message) of a failure the rows caused, else None."""
-        return self.constraint_set.explain(status, where)
+        self._without.take_over(self)
+        return self._without
 
 
-class VariationalContactStepper(VariationalRowStepper):
+class VariationalContactStepper(ContactRowStepper, VariationalRowStepper):
     """Steps trees with contacts or dry friction in joints."""
 
     def __init__(self, model: Model, integrator: str, constraint_set: ConstraintSet, ignored: frozenset[str]) -> None:
         self._contact_set = ContactSet(model, ignored)
         super().__init__(model, integrator, constraint_set, ignored)
-
-    def _build(self) -> None:
-        a = self._model.arrays
-        self._contact_set.set_trees(a.links, a.drives, self._contact_set.friction)
-        super()._build()
 
     def _new_work(self, blocks: np.ndarray) -> Any:
         return self._contact_set.state.work
@@ -425,19 +380,3 @@ class VariationalContactStepper(VariationalRowStepper):
 
     def _velocities(self, links: Any, external: External, whole: bool = True) -> int:
         return super()._velocities(links, external, True)
-
-    def contacts(self) -> list[Contact]:
-        """Return the contacts, gaps up to the margin included, at the start of the last step."""
-        return self._contact_set.contacts()
-
-    def state_arrays(self) -> dict[str, np.ndarray]:
-        """Return what `VariationalRowStepper` does, and the forces of contacts by name."""
-        return super().state_arrays() | self._contact_set.state_arrays()
-
-    def _set_own(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._set_own(arrays)
-        self._contact_set.set_state_arrays(arrays)
-
-    def stats(self) -> dict[str, Any]:
-        """Return what `VariationalRowStepper` does, and contacts, sweeps and the last change of velocity they made."""
-        return super().stats() | self._contact_set.stats()

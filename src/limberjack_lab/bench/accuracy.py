@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,12 @@ import numpy as np
 
 import limberjack as lj
 from limberjack import errors, scenes
-from limberjack_lab.bench.exact import exact_pendulum
-from limberjack_lab.bench.mechanisms import fill_mechanisms
-from limberjack_lab.bench.peers import mujoco_model
+from limberjack_lab.bench.mechanisms import A01, fill_mechanisms
+from limberjack_lab.bench.peers import MujocoRun, mujoco_model
 from limberjack_lab.bench.table import MISSING, Bar, Column, Table, Watch, peer
-from limberjack_lab.papers.pictures import drawing
+from limberjack_lab.papers.pictures import plot
 
-__all__ = ["INTEGRATORS", "TITLE", "exact_pendulum", "fill", "fill_orders", "measured_order", "pendulum_a01"]
+__all__ = ["INTEGRATORS", "TITLE", "fill", "fill_orders", "measured_order"]
 
 TITLE = "integrators on problems with known answers, dt 1 ms"
 _DT = 1e-3
@@ -38,74 +37,40 @@ _STEPS = (50, 100, 200, 400, 800)
 _ROUNDING = 1e-11
 
 
-def pendulum_a01() -> lj.Model:
-    """Return the pendulum at rest at x = -1, gravity along -y."""
-    builder = lj.Builder("a01", gravity=(0.0, -9.81, 0.0))
-    builder.add_body("mass", mass=1.0, com=(-1.0, 0.0, 0.0), inertia=(0.0, 0.0, 0.0))
-    builder.add_joint_hinge("pivot", "world", "mass", axis=(0.0, 0.0, 1.0))
-    return builder.build()
+def _reached(sim: Any, steps: int) -> bool:
+    """Go on to a number of steps since the start; return whether the state is not lost."""
+    try:
+        while sim.steps < steps:
+            sim.step(min(_CHUNK, steps - sim.steps))
+    except errors.Diverged:
+        return False
+    return True
 
 
-class _Runner:
-    """One model in one engine with one integrator, moved on to given times; its state is read in our coordinates."""
-
-    def __init__(self, model: lj.Model, method: lj.Full | str, mujoco: Any) -> None:
-        self._mujoco = mujoco
-        if isinstance(method, lj.Full):
-            self.name = f"Limberjack {method.integrator}" + (", 1 substep" if method.substeps == 1 else "")
-            self._sim = lj.Simulation(model, method, dt=_DT)
-        else:
-            self.name = f"MuJoCo {method}"
-            self._model = mujoco_model(model, dt=_DT, integrator=method)
-            self._data = mujoco.MjData(self._model)
-            self._data.qpos[:], self._data.qvel[:] = model.q0, model.qd0
-        self._steps = 0
-
-    def to(self, steps: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """Go on to the given number of steps; return (q, qd), or None when the state is lost."""
-        try:
-            while self._steps < steps:
-                n = min(_CHUNK, steps - self._steps)
-                if self._mujoco is None:
-                    self._sim.step(n)
-                else:
-                    self._mujoco.mj_step(self._model, self._data, nstep=n)
-                self._steps += n
-        except errors.Diverged:
-            return None
-        if self._mujoco is None:
-            return self._sim.q, self._sim.qd
-        # MuJoCo counts states that are no longer finite and starts anew from zero.
-        kinds = self._mujoco.mjtWarning
-        bad = (kinds.mjWARN_BADQPOS, kinds.mjWARN_BADQVEL, kinds.mjWARN_BADQACC)
-        lost = any(self._data.warning[int(kind)].number > 0 for kind in bad)
-        return None if lost else (self._data.qpos.copy(), self._data.qvel.copy())
-
-
-def _runners(model: lj.Model, mujoco: Any, own: tuple[str, ...] = INTEGRATORS) -> list[Callable[[], _Runner]]:
-    methods = [lj.Full(integrator=word) for word in own]
-    # The cost of MuJoCo's RK4: four evaluations per step.
-    methods.insert(own.index("rk4"), lj.Full(integrator="rk4", substeps=1))
-    makers = [lambda method=method: _Runner(model, method, None) for method in methods]
-    if mujoco is not None:
-        makers += [lambda word=word: _Runner(model, word, mujoco) for word in _MUJOCO_INTEGRATORS]
-    return makers
+def _runs(model: lj.Model, mujoco: Any, own: tuple[str, ...] = INTEGRATORS) -> Iterator[tuple[str, Any]]:
+    """Yield the names of all engines and integrators, each with its simulation at the start."""
+    for word in own:
+        if word == "rk4":  # at the cost of MuJoCo's: four evaluations per step
+            yield "Limberjack rk4, 1 substep", lj.Simulation(model, lj.Full(integrator="rk4", substeps=1), dt=_DT)
+        yield f"Limberjack {word}", lj.Simulation(model, lj.Full(integrator=word), dt=_DT)
+    for word in _MUJOCO_INTEGRATORS if mujoco is not None else ():
+        twin = mujoco_model(model, dt=_DT, integrator=word)
+        yield f"MuJoCo {word}", MujocoRun(mujoco, twin, model.q0, model.qd0)
 
 
 def _fill_pendulum(table: Table, mujoco: Any, watch: Watch, times: tuple[int, ...]) -> None:
     columns = (Column(f"t{t}", f"t = {t} s", "m") for t in times)
     part = table.part("A01 pendulum: distance from the exact place", Column("who", "integrator"), *columns)
-    for make in _runners(pendulum_a01(), mujoco):
-        runner = make()
-        row = part.add(who=runner.name)
+    exact = {one.time: one.value for one in scenes.REFERENCES if one.scene == "simple_pendulum"} | A01
+    for name, sim in _runs(scenes.simple_pendulum(), mujoco):
+        row = part.add(who=name)
         for t in times:
-            watch(f"A01, {runner.name}, t = {t} s")
-            state = runner.to(round(t / _DT))
+            watch(f"A01, {name}, t = {t} s")
             row[f"t{t}"] = "lost"
-            if state is not None:
+            if _reached(sim, round(t / _DT)):
                 # q = 0 at x = -1: the place is (-cos q, -sin q)
-                x, y = exact_pendulum(float(t))
-                row[f"t{t}"] = math.hypot(-math.cos(state[0][0]) - x, -math.sin(state[0][0]) - y)
+                x, y = exact[t]
+                row[f"t{t}"] = math.hypot(-math.cos(sim.q[0]) - x, -math.sin(sim.q[0]) - y)
 
 
 def _fill_energy(table: Table, mujoco: Any, watch: Watch, seconds: int) -> None:
@@ -116,16 +81,14 @@ def _fill_energy(table: Table, mujoco: Any, watch: Watch, seconds: int) -> None:
     start = meter.energy().total
     meter.q = np.zeros(model.nq)
     scale = start - meter.energy().total
-    for make in _runners(model, mujoco):
-        runner = make()
-        watch(f"energy, {runner.name}")
-        row, largest = part.add(who=runner.name), 0.0
+    for name, sim in _runs(model, mujoco):
+        watch(f"energy, {name}")
+        row, largest = part.add(who=name), 0.0
         for sample in range(1, 10 * seconds + 1):
-            state = runner.to(round(0.1 * sample / _DT))
-            if state is None:
+            if not _reached(sim, round(0.1 * sample / _DT)):
                 row |= {"largest": "lost", "end": "lost"}
                 break
-            meter.q, meter.qd = state
+            meter.q, meter.qd = sim.q, sim.qd
             gap = abs(meter.energy().total - start) / scale
             largest = max(largest, gap)
             row |= {"largest": largest, "end": gap}
@@ -138,22 +101,15 @@ def _fill_momentum(table: Table, mujoco: Any, watch: Watch, steps: int) -> None:
     meter = lj.Simulation(model, dt=_DT)
     start = meter.momentum()
     kept: float | None = None
-    for make in _runners(model, mujoco, ("semi_implicit", "rk4", "momentum")):
-        runner = make()
-        watch(f"momentum, {runner.name}")
-        row = part.add(who=runner.name)
-        state = runner.to(steps)
-        if state is None:
-            row |= {"linear": "lost", "angular": "lost"}
-            continue
-        meter.q, meter.qd = state
-        drifts = [
-            float(np.linalg.norm(now - old) / np.linalg.norm(old))
-            for now, old in zip(meter.momentum(), start, strict=True)
-        ]
-        row |= {"linear": drifts[0], "angular": drifts[1]}
-        if runner.name == "Limberjack momentum":
-            kept = max(drifts)
+    for name, sim in _runs(model, mujoco, ("semi_implicit", "rk4", "momentum")):
+        watch(f"momentum, {name}")
+        row = part.add(who=name, linear="lost", angular="lost")
+        if _reached(sim, steps):
+            meter.q, meter.qd = sim.q, sim.qd
+            pairs = zip(meter.momentum(), start, strict=True)
+            drifts = [float(np.linalg.norm(now - old) / np.linalg.norm(old)) for now, old in pairs]
+            row |= {"linear": drifts[0], "angular": drifts[1]}
+            kept = max(drifts) if name == "Limberjack momentum" else kept
     table.bars.append(Bar(f"drift of the integrator momentum over {steps:,} steps", kept, 1e-12, False))
 
 
@@ -175,8 +131,8 @@ def _plot(found: dict[str, list[float]], path: Path) -> Path:
     """Draw errors against steps; return the picture's path."""
     steps = np.array([1.0 / n for n in _STEPS])
     path.parent.mkdir(parents=True, exist_ok=True)
-    with drawing(path, 6.4, 4.4) as figure:
-        axes = figure.add_axes((0.12, 0.12, 0.85, 0.85))
+    labels = {"xlabel": "time step [ms]", "ylabel": "largest error of a body's place after 1 s [m]"}
+    with plot(path, 6.4, 4.4, (0.12, 0.12, 0.85, 0.85), **labels) as axes:
         for order, word in ((1, "semi_implicit"), (4, "rk4")):
             line = 0.3 * found[word][0] * (steps / steps[0]) ** order
             axes.loglog(steps, line, color="0.7", linestyle="--", linewidth=1)
@@ -186,9 +142,7 @@ def _plot(found: dict[str, list[float]], path: Path) -> Path:
             axes.loglog(steps, values, marker=marker, markersize=size, linewidth=1, label=word, alpha=0.85)
         axes.set_xticks(steps, [f"{1000 * step:g}" for step in steps])
         axes.minorticks_off()
-        axes.set(xlabel="time step [ms]", ylabel="largest error of a body's place after 1 s [m]")
-        axes.grid(True, which="major", alpha=0.3)
-        axes.legend(loc="center right")
+        axes.legend(loc=(0.03, 0.27))
     return path
 
 
@@ -220,9 +174,9 @@ def fill(table: Table, quick: bool, watch: Watch) -> None:
     if mujoco is None:
         table.note(f"rows of MuJoCo: {MISSING}")
     table.note(
-        "rk4 and momentum take two substeps per step by default; energies and momenta of all rows are read by one meter"
+        "rk4 and momentum take two substeps per step by default; all energies and momenta are read by one meter",
+        "A01 in MuJoCo: the point mass has an inertia of 1e-14 kg m^2, the least it takes",
     )
-    table.note("A01 in MuJoCo: the point mass has an inertia of 1e-14 kg m^2, the least it takes")
     _fill_pendulum(table, mujoco, watch, (1, 10, 100) if quick else (1, 10, 100, 2000))
     _fill_energy(table, mujoco, watch, 10 if quick else 100)
     _fill_momentum(table, mujoco, watch, 1000 if quick else 100_000)

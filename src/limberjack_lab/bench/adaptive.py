@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,10 +13,21 @@ import numpy as np
 
 import limberjack as lj
 from limberjack import errors, scenes
-from limberjack_lab.bench import adaptive_peers, chains, paper_grid
-from limberjack_lab.bench.clock import PERIOD, Contender, Segment, adaptive, motion_error, race, resident_bytes, warmed
+from limberjack_lab.bench import adaptive_peers, chains, driven, paper_grid
+from limberjack_lab.bench.clock import (
+    PERIOD,
+    Contender,
+    Segment,
+    adaptive,
+    microseconds,
+    motion_error,
+    race_sizes,
+    resident_bytes,
+    warmed,
+)
 from limberjack_lab.bench.peers import PinocchioTwin, bare
-from limberjack_lab.bench.table import MISSING, Table, Watch, columns, difference, peer, ratio
+from limberjack_lab.bench.stability import energy_error
+from limberjack_lab.bench.table import MISSING, Table, Watch, cell, columns, difference, peer, ratio
 
 __all__ = ["FULL", "QUICK", "TITLE", "Extent", "fill"]
 
@@ -39,20 +52,26 @@ class Extent:
     figures: int = 200  # of the crowds
     # forces and joints of the paper's table
     grid: tuple[tuple[int, ...], tuple[int, ...]] = (paper_grid.FORCES, paper_grid.JOINTS)
+    rest: float = 8.0  # how long the ragdoll has lain on the ground [s]
     seconds: float = 1.5  # per contender
 
 
 FULL = Extent()
-QUICK = Extent(60, (1, 5, 20), (5, 20), (300, 3000), (300, 1000), (20, 5), 20, ((1, 10), (1, 50)), 0.05)
-# The promises: how many times faster than pinocchio.aba on the whole pendulum of 300 links.
-_PROMISED = {"1": 350.0, "1, force at the tip": 250.0, "5": 100.0, "20": 25.0, "50": 10.0, "100": 5.0}
-_UPDATE_MICROSECONDS = 30.0
+QUICK = Extent(60, (1, 5, 20), (5, 20), (300, 3000), (300, 1000), (20, 5), 20, ((1, 10), (1, 50)), 0.3, 0.05)
+# The one sweep without repetition first, then the default.
+INTEGRATORS = ("projected", "variational")
+# The promises: how many times faster the projected step is than pinocchio.aba on the whole pendulum of 300 links, and
+# how much longer than it the default takes at most.
+_PROMISED = {"1": 640.0, "1, force at the tip": 250.0, "5": 185.0, "20": 43.0, "50": 19.0, "100": 10.3}
+_LONGER, _UPDATE_MICROSECONDS = 1.7, 30.0
 
 _COLUMNS = columns(
-    "budget: joints|simulated; step: ours,|whole step [us]; pin: pinocchio aba,|all joints [us]; "
-    "faster: pin /|ours [x]; ordinary: ours, step|between updates [us]; update: ours,|one update [us]; "
+    "budget: joints|simulated; integrator: integrator; active: at the|end; step: ours,|whole step [us]; "
+    "pin: pinocchio aba,|all joints [us]; faster: pin /|ours [x]; full: method full,|same integrator [us]; "
+    "gain: full /|ours [x]; ordinary: ours, step|between updates [us]; update: ours,|one update [us]; "
     "changes: joints changed|per update [joints]; share: region changed|per update [%]; "
-    "error: distance from|the full motion [length]; finite: finite"
+    "error: distance from|the full motion [length]; rise: undamped:|most energy gained [%]; "
+    "energy: undamped: energy|after 5 s, change [%]; finite: finite"
 )
 _SIZE_COLUMNS = columns(
     "n: N; budget: joints|simulated; quiet: pendulum,|whole step [us]; quiet_ratio: pendulum,|over least N [x]; "
@@ -72,86 +91,95 @@ class _Peer(NamedTuple):
 
 def _pinocchio(table: Table, model: lj.Model) -> _Peer:
     """Return pinocchio's articulated body algorithm on the pendulum, without the dampers: they cost it nothing."""
-    pin: Any = peer("pinocchio", table)
-    if pin is None:
+    if peer("pinocchio", table) is None:
         return _Peer(None, None, 0.0)
     plain = bare(model)
     rng = np.random.default_rng(0)
     q, qd = rng.uniform(-0.3, 0.3, model.nq), rng.uniform(-0.2, 0.2, model.nv)
     twin = PinocchioTwin(plain)
-    data, at, v, tau = twin.model.createData(), twin.q(q), twin.v(q, qd), np.zeros(model.nv)
-    gap = difference(
-        twin.qdd(q, qd, pin.aba(twin.model, data, at, v, tau)),
-        lj.forward_dynamics(plain, q, qd),
-    )
-    return _Peer(Contender("pin", lambda: pin.aba(twin.model, data, at, v, tau)), twin, gap)
+    call, qdd = twin.aba(q, qd)
+    return _Peer(Contender("pin", call), twin, difference(qdd, lj.forward_dynamics(plain, q, qd)))
 
 
-def _compare(table: Table, row: dict[str, Any], segment: Segment, other: _Peer, seconds: float) -> None:
-    """Time a segment, the steps between its updates and the peer in turns, and write the times [us]."""
+def _compare(
+    table: Table, row: dict[str, Any], segment: Segment, other: _Peer, seconds: float, full: Segment | None = None
+) -> None:
+    """Time a segment, the steps between its updates, method `full` and the peer in turns, and write the times [us]."""
     budget = segment.sim.method.budget
-    row["changes"] = segment.changes()
+    row["changes"], row["active"] = segment.changes(), segment.sim.stats["active_joints"]
     row["share"] = 100.0 * row["changes"] / (2 * budget)
     ordinary = segment.ordinary()
     contenders = [segment.contender("step"), ordinary.contender("ordinary")]
     contenders += [other.contender] if other.contender is not None else []
-    times = race(contenders, seconds=seconds * len(contenders))
-    row["step"], row["ordinary"] = 1e6 * times["step"].cpu, 1e6 * times["ordinary"].cpu
+    contenders += [full.contender("full")] if full is not None else []
+    times = microseconds(contenders, seconds)
+    row["step"], row["ordinary"] = times["step"], times["ordinary"]
     row["update"] = PERIOD * (row["step"] - row["ordinary"])
-    row["pin"] = MISSING if other.contender is None else table.trust("pin", other.gap, 1e6 * times["pin"].cpu)
-    row["faster"] = ratio(row["pin"], row["step"])
+    row["pin"] = MISSING if other.contender is None else table.trust("pin", other.gap, times["pin"])
+    row["full"] = times.get("full")
+    row["faster"], row["gain"] = ratio(row["pin"], row["step"]), ratio(row["full"], row["step"])
     row["finite"] = "yes" if segment.finite() and ordinary.finite() else "NO"
 
 
-def _guarded(table: Table, row: dict[str, Any], what: str, measure: Callable[[], None]) -> None:
+@contextmanager
+def _guarded(table: Table, row: dict[str, Any], what: str) -> Iterator[None]:
     """Measure a row; a motion that ends in infinities is a wrong answer, and its time is not quoted."""
     try:
-        measure()
+        yield
     except errors.Diverged as error:
         row["finite"] = "NO"
         table.wrong.append(f"{what}: {error}")
     if row.get("finite") == "NO":
-        for key in ("step", "ordinary", "update", "faster", "quiet", "churn"):
+        for key in ("step", "ordinary", "update", "faster", "gain"):
             row.pop(key, None)
 
 
-def _pendulums(table: Table, extent: Extent, other: _Peer, watch: Watch) -> list[dict[str, Any]]:
+def _pendulums(table: Table, extent: Extent, other: _Peer, watch: Watch) -> None:
     scene = scenes.get("paper_pendulum", links=extent.links)
     model, dt = scene.model, scene.dt
     reach = float(extent.links)  # links of 1 m
     part = table.part(f"damped pendulum of {extent.links} links, from the horizontal, dt {1e3 * dt:g} ms", *_COLUMNS)
+    undamped = scenes.paper_pendulum(links=extent.links, damping=0.0)
+    steps, begin = round(_COMPARED / dt), round(_BEGIN / dt)
     references: dict[bool, np.ndarray] = {}
     cases = [(budget, tip) for budget in extent.budgets for tip in ((False, True) if budget == 1 else (False,))]
-    for budget, tip in cases:
-        watch(f"pendulum, {budget} joints", 1)
+    for integrator, (budget, tip) in itertools.product(INTEGRATORS, cases):
+        what = f"{budget}{', force at the tip' if tip else ''}"
+        watch(f"pendulum, {what}, {integrator}", 1)
         push = (model.body_names[-1], _TIP_FORCE) if tip else None
-        row: dict[str, Any] = part.add(budget=f"{budget}{', force at the tip' if tip else ''}")
-
-        def measure(budget=budget, tip=tip, push=push, row=row) -> None:
-            steps = round(_COMPARED / dt)
+        method = lj.Adaptive(budget=budget, update_every=PERIOD, integrator=integrator)
+        row: dict[str, Any] = part.add(budget=what, integrator=integrator)
+        with _guarded(table, row, f"pendulum, {what}, {integrator}"):
             if tip not in references:
                 references[tip] = warmed(model, "full", dt, steps, push).positions
-            row["error"] = motion_error(adaptive(model, budget, dt, steps, push), references[tip], reach)
-            sim = adaptive(model, budget, dt, round(_BEGIN / dt), push)
-            _compare(table, row, Segment(sim), other, extent.seconds)
+            row["error"] = motion_error(warmed(model, method, dt, steps, push), references[tip], reach)
+            if not tip:
+                found = energy_error(lj.Simulation(undamped, method, dt), PERIOD, steps // PERIOD)
+                row["rise"], row["energy"] = (100.0 * x for x in found)
+            full = Segment(warmed(model, lj.Full(integrator=integrator), dt, begin, push), least=200)
+            _compare(table, row, Segment(warmed(model, method, dt, begin, push)), other, extent.seconds, full)
+    projected, default = ([row for row in part.rows if row["integrator"] == word] for word in INTEGRATORS)
+    for budget, limit in _PROMISED.items():
+        found = cell(projected, "faster", budget=budget)
+        table.bar(f"pin / our projected step, {budget} of 300 joints", found, limit)
+        longer = ratio(cell(default, "step", budget=budget), cell(projected, "step", budget=budget))
+        table.bar(f"our default step / projected, {budget} of 300 joints", longer, _LONGER, False)
+    update = cell(projected, "update", budget="20")
+    table.bar("one update, 20 of 300 joints, us", update, _UPDATE_MICROSECONDS, False)
 
-        _guarded(table, row, f"pendulum, {budget} joints", measure)
-    return part.rows
 
-
-def _churns(table: Table, extent: Extent, other: _Peer, watch: Watch) -> list[dict[str, Any]]:
+def _churns(table: Table, extent: Extent, other: _Peer, watch: Watch) -> None:
     title = f"churn: a turning rod of {extent.links} links whose region changes at every update, dt {chains.DT:g} s"
-    part = table.part(title, *(column for column in _COLUMNS if column.key != "error"))
+    without = ("integrator", "full", "gain", "error", "rise", "energy")
+    part = table.part(title, *(column for column in _COLUMNS if column.key not in without))
     for budget in extent.churned:
         watch(f"churn, {budget} joints", 1)
         row: dict[str, Any] = part.add(budget=str(budget))
-
-        def measure(budget=budget, row=row) -> None:
+        with _guarded(table, row, f"churn, {budget} joints"):
             sim = adaptive(chains.turning_rod(extent.links, budget), budget, chains.DT, _WARM)
             _compare(table, row, Segment(sim), other, extent.seconds)
-
-        _guarded(table, row, f"churn, {budget} joints", measure)
-    return part.rows
+    shares = [float(row["share"] or 0.0) for row in part.rows if "share" in row]
+    table.bar("region changed per update under churn, least, %", min(shares, default=None), 10.0)
 
 
 def _long(model: lj.Model, budget: int, memory: dict[str, Any] | None) -> Segment:
@@ -171,14 +199,7 @@ def _long(model: lj.Model, budget: int, memory: dict[str, Any] | None) -> Segmen
     return Segment(sim, least=5000)
 
 
-def _rod(links: int, budget: int, row: dict[str, Any]) -> Segment:
-    """Return the segment of a turning rod, and write how much of its region changes into `row`."""
-    segment = Segment(adaptive(chains.turning_rod(links, budget), budget, chains.DT, _WARM), least=5000, again=False)
-    row["share"] = 100.0 * segment.changes() / (2 * budget)
-    return segment
-
-
-def _sizes(table: Table, extent: Extent, watch: Watch) -> list[dict[str, Any]]:
+def _sizes(table: Table, extent: Extent, watch: Watch) -> None:
     part = table.part("the same number of joints simulated of ever more links", *_SIZE_COLUMNS)
     rows: dict[int, dict[int, Any]] = {
         budget: {n: part.add(n=n, budget=budget) for n in extent.sizes} for budget in extent.size_budgets
@@ -189,79 +210,47 @@ def _sizes(table: Table, extent: Extent, watch: Watch) -> list[dict[str, Any]]:
     options: dict[str, Any] = {"damping": _DAMPING, "spatial": True, "bend": 0.0}
     models = {n: scenes.long_chain(links=n, **options) for n in sorted(extent.sizes, reverse=True)}
     first = rows[extent.size_budgets[0]][max(extent.sizes)]
-    for budget, some in rows.items():
-        watch(f"long pendulums, {budget} joints", 1)
 
-        def pendulum(n: int, budget=budget, some=some) -> Segment:
-            return _long(models[n], budget, first if some[n] is first else None)
+    def pendulum(n: int, budget: int) -> Segment:
+        return _long(models[n], budget, first if rows[budget][n] is first else None)
 
-        _race_sizes(table, some, pendulum, "quiet", extent.seconds)
-    models.clear()
-    for budget, some in rows.items():
-        watch(f"turning rods, {budget} joints", 1)
+    def rod(n: int, budget: int) -> Segment:
+        models.clear()
+        segment = Segment(adaptive(chains.turning_rod(n, budget), budget, chains.DT, _WARM), least=5000, again=False)
+        rows[budget][n]["share"] = 100.0 * segment.changes() / (2 * budget)
+        return segment
 
-        def rod(n: int, budget=budget, some=some) -> Segment:
-            return _rod(n, budget, some[n])
-
-        _race_sizes(table, some, rod, "churn", extent.seconds)
-    return part.rows
-
-
-def _race_sizes(
-    table: Table, rows: dict[int, dict[str, Any]], make: Callable[[int], Segment], key: str, seconds: float
-) -> None:
-    """Time the segments of all sizes in turns and write the times [us] and their ratios to the least size."""
-    try:
-        segments = {n: make(n) for n in sorted(rows, reverse=True)}
-        times = race([segment.contender(str(n)) for n, segment in segments.items()], seconds=seconds * len(segments))
-    except errors.Diverged as error:
-        table.wrong.append(f"{key}, {', '.join(f'{n:,}' for n in rows)} links: {error}")
-        return
-    for n in sorted(rows):
-        row = rows[n]
-        row[key] = 1e6 * times[str(n)].cpu
-        row[f"{key}_ratio"] = ratio(row[key], rows[min(rows)][key])
-        row["finite"] = "yes" if segments[n].finite() and row.get("finite") != "NO" else "NO"
-
-
-def _bars(table: Table, quiet: list[Any], churn: list[Any], sizes: list[Any]) -> None:
-    by_budget = {row["budget"]: row for row in quiet}
-    for budget, limit in _PROMISED.items():
-        table.bar(f"pin / our step, {budget} of 300 joints", by_budget.get(budget, {}).get("faster"), limit)
-    update = by_budget.get("20", {}).get("update")
-    table.bar("one update, 20 of 300 joints, us", update, _UPDATE_MICROSECONDS, False)
-    shares = [row["share"] for row in churn if "share" in row]
-    table.bar("region changed per update under churn, least, %", min(shares, default=None), 10.0)
-    for budget in FULL.size_budgets:
-        for key, name in (("quiet", "pendulum"), ("churn", "turning rod")):
-            times = [row[key] for row in sizes if row["budget"] == budget and key in row]
+    for key, what, make in (("quiet", "long pendulums", pendulum), ("churn", "turning rods", rod)):
+        for budget, some in rows.items():
+            watch(f"{what}, {budget} joints", 1)
+            try:
+                race_sizes(some, {n: make(n, budget) for n in sorted(some, reverse=True)}, key, extent.seconds)
+            except errors.Diverged as error:
+                table.wrong.append(f"{key}, {', '.join(f'{n:,}' for n in some)} links: {error}")
+            times = [row[key] for row in some.values() if key in row]
             spread = max(times) / min(times) if len(times) == len(FULL.sizes) else None
-            table.bar(f"step, {budget} joints, {name} of 300 to 300,000 links: most / least", spread, 2.0, False)
-    memory = next((row["resident"] for row in sizes if "resident" in row), None)
-    table.bar("memory per link, bytes", memory, 6000.0, False)
+            table.bar(f"step, {budget} joints, {what} of 300 to 300,000 links: most / least", spread, 2.0, False)
+    table.bar("memory per link, bytes", first.get("resident"), 6000.0, False)
 
 
 def fill(table: Table, quick: bool, watch: Watch, extent: Extent | None = None) -> None:
     """Measure the table; see `TABLES`."""
     extent = extent or (QUICK if quick else FULL)
     rows = len(chains.KINDS) + len(extent.budgets) + len(extent.churned) + 2 * len(extent.size_budgets)
-    watch.begin(6 + rows + len(extent.grid[0]))
-    table.note("one thread, processor time of that thread, best of samples taken in turns; at least 1000 steps a call")
-    table.note("whole step: integration, queue, rigidification and the region update every 20 steps, all inside")
-    table.note("one update: 20 x (whole step - step between updates); the region is chosen by the paper's metrics")
-    table.note("region changed: half of the joints that enter and leave, over the joints simulated")
-    table.note("memory taken: growth of the resident set; counted: all arrays of the region and its coefficients")
-    quiet: list[Any] = []
-    churn: list[Any] = []
-    sizes: list[Any] = []
-    try:
-        watch("building for pinocchio", 1)
-        other = _pinocchio(table, scenes.paper_pendulum(links=extent.links))
-        quiet = _pendulums(table, extent, other, watch)
-        churn = _churns(table, extent, other, watch)
-        sizes = _sizes(table, extent, watch)
-    finally:
-        _bars(table, quiet, churn, sizes)
+    watch.begin(11 + rows + len(extent.grid[0]))
+    table.note(
+        "one thread, processor time of that thread, best of samples taken in turns; at least 1000 steps a call",
+        "whole step: integration, queue, rigidification and the region update every 20 steps, all inside",
+        "one update: 20 x (whole step - step between updates)",
+        "region changed: half of the joints that enter and leave, over the joints simulated",
+        "memory taken: growth of the resident set; counted: all arrays of the region and its coefficients",
+    )
+    watch("building for pinocchio", 1)
+    other = _pinocchio(table, scenes.paper_pendulum(links=extent.links))
+    _pendulums(table, extent, other, watch)
+    _churns(table, extent, other, watch)
+    _sizes(table, extent, watch)
+    driven.fill(table, extent.links, extent.figures, extent.rest, extent.seconds, watch)
     chains.fill(table, extent.shaped, extent.seconds, watch)
     adaptive_peers.fill(table, extent.figures, extent.links, other.twin, extent.seconds, watch)
     paper_grid.fill(table, extent.links, extent.grid, extent.seconds, watch)

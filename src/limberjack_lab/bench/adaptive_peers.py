@@ -12,18 +12,16 @@ import limberjack as lj
 from limberjack import scenes
 from limberjack_lab.bench.chains import DT as ROD_DT
 from limberjack_lab.bench.chains import turning_rod
-from limberjack_lab.bench.clock import PERIOD, Contender, Segment, adaptive, motion_error, race
-from limberjack_lab.bench.peers import PinocchioTwin, bare, mujoco_model, rollout
+from limberjack_lab.bench.clock import PERIOD, Contender, Segment, adaptive, microseconds, motion_error
+from limberjack_lab.bench.crowd import DT, PUSH, ROLLOUT, Crowd
+from limberjack_lab.bench.peers import PinocchioTwin, mujoco_model, mujoco_state, rollout
 from limberjack_lab.bench.table import MISSING, Part, Table, Watch, columns, difference, peer, ratio
 
 __all__ = ["fill"]
 
-_DT, _ACTIVE = 1e-3, 10
-_PUSH = (50.0, 0.0, 0.0)
+_ACTIVE = 10
 # Steps of a push before crowds are timed, and steps in one sample.
 _PUSHED, _STRETCH = 40, 100
-# MuJoCo's rollout steps one figure this often before it turns to the next: its best case, all data in the cache.
-_ROLLOUT = 10
 # Motors: natural frequency of each joint alone [rad/s] and damping ratio.
 _RATE, _RATIO = 10.0, 0.3
 
@@ -75,7 +73,7 @@ def _reduction(table: Table, part: Part, links: int, twin: PinocchioTwin | None,
     pin: Any = peer("pinocchio", table)
     if pin is not None and twin is not None:
         contenders += _reduced(pin, twin, scene.dt)
-    best = {key: 1e6 * one.cpu for key, one in race(contenders, seconds=seconds * len(contenders)).items()}
+    best = microseconds(contenders, seconds)
     case = f"{_ACTIVE} of {links} joints"
     for key, who in (("reduced", "pinocchio, reduced by hand: aba, q, v"), ("aba", "pinocchio, only its aba")):
         row: dict[str, Any] = part.add(case=f"{case}: a step", peer=who, active=_ACTIVE)
@@ -84,30 +82,15 @@ def _reduction(table: Table, part: Part, links: int, twin: PinocchioTwin | None,
     _enter(row, best.get("change", MISSING), PERIOD * (best["rod"] - best["ordinary"]))
 
 
-class _Crowd:
-    """A crowd without gravity, in MuJoCo one model of all; compiled once for both cases, for that takes a minute."""
-
-    def __init__(self, figures: int, mujoco: Any) -> None:
-        self.figures = figures
-        self.model = bare(scenes.crowd(figures=figures, limits=None))
-        self.one = bare(scenes.crowd(figures=1, limits=None, vary=0.0))
-        self.joints = self.one.joint_count - 1
-        self.mujoco: Any = None if mujoco is None else mujoco_model(self.model, dt=_DT)
-
-    def chests(self, count: int) -> list[int]:
-        """Return the bodies pushed: the chests of the first figures."""
-        return [i for i, name in enumerate(self.model.body_names) if name.endswith("/thorax")][:count]
-
-
-def _sleeping(mujoco: Any, crowd: _Crowd, chests: list[int]) -> tuple[Contender, Any, str]:
+def _sleeping(mujoco: Any, crowd: Crowd, whole: Any, pushed: int) -> tuple[Contender, Any, str]:
     """Return MuJoCo's step of a crowd that sleeps but for those pushed, its state, and how many are awake."""
-    model = copy.copy(crowd.mujoco)
+    model = copy.copy(whole)
     model.opt.enableflags |= int(mujoco.mjtEnableBit.mjENBL_SLEEP)
     data, start = mujoco.MjData(model), mujoco.MjData(model)
-    data.qpos[:] = crowd.model.q0
+    data.qpos[:] = crowd.q
     for _ in range(30):  # trees fall asleep after some steps at rest
         mujoco.mj_step(model, data)
-    data.xfrc_applied[1 + np.array(chests), :3] = _PUSH
+    data.xfrc_applied[1 + np.array(crowd.chests[:pushed]), :3] = PUSH
     for _ in range(_PUSHED):
         mujoco.mj_step(model, data)
     mujoco.mj_copyData(start, model, data)
@@ -120,39 +103,36 @@ def _sleeping(mujoco: Any, crowd: _Crowd, chests: list[int]) -> tuple[Contender,
     return step, start, f"{start.ntree_awake} of {crowd.figures} awake"
 
 
-def _pushed(crowd: _Crowd, method: Any, chests: list[int]) -> lj.Simulation:
-    sim = lj.Simulation(crowd.model, method, dt=_DT)
-    for i in chests:
-        sim.apply_wrench(crowd.model.body_names[i], force=_PUSH)
-    sim.step(_PUSHED)
-    return sim
-
-
-def _sleep(table: Table, part: Part, crowd: _Crowd, mujoco: Any, seconds: float) -> None:
+def _sleep(table: Table, part: Part, crowd: Crowd, mujoco: Any, whole: Any, seconds: float) -> None:
     pushed = max(1, crowd.figures // 20)
-    chests = crowd.chests(pushed)
-    full = _pushed(crowd, lj.Full(integrator="semi_implicit"), chests)
+
+    def moving(method: Any) -> lj.Simulation:
+        sim = crowd.pushed(method, pushed)
+        sim.step(_PUSHED)
+        return sim
+
+    full = moving(lj.Full(integrator="semi_implicit"))
     # All that moves, as MuJoCo does; and a tenth of it.
     methods = {
         "all joints that move": lj.Adaptive(tolerance=1e-6, update_every=PERIOD),
-        "a tenth of them": lj.Adaptive(budget=pushed * crowd.joints // 10, update_every=PERIOD),
+        "a tenth of them": lj.Adaptive(budget=pushed * (crowd.one.joint_count - 1) // 10, update_every=PERIOD),
     }
-    segments = {word: Segment(_pushed(crowd, method, chests), least=_STRETCH) for word, method in methods.items()}
+    segments = {word: Segment(moving(method), least=_STRETCH) for word, method in methods.items()}
     contenders, who, gap = [one.contender(word) for word, one in segments.items()], "MuJoCo, sleep", None
     if mujoco is None or not hasattr(mujoco.mjtEnableBit, "mjENBL_SLEEP"):
         who = f"MuJoCo: {MISSING if mujoco is None else 'without sleep'}"
     else:
-        step, state, awake = _sleeping(mujoco, crowd, chests)
+        step, state, awake = _sleeping(mujoco, crowd, whole, pushed)
         contenders.append(step)
         gap, who = difference(state.qvel, full.qd), f"MuJoCo, sleep: {awake}"
-    best = {key: 1e6 * one.cpu for key, one in race(contenders, seconds=seconds * len(contenders)).items()}
+    best = microseconds(contenders, seconds)
     for word, one in segments.items():
         row: dict[str, Any] = part.add(case=f"{crowd.figures} figures, {pushed} pushed: {word}", peer=who, gap=gap)
         theirs = MISSING if gap is None else table.trust(who, gap, best["mujoco"])
         _enter(row, theirs, best[word])
         one.restart()
         row["active"] = one.sim.stats["active_joints"]
-        row["error"] = motion_error(_pushed(crowd, methods[word], chests), full.positions, 1.0)
+        row["error"] = motion_error(moving(methods[word]), full.positions, 1.0)
 
 
 def _gains(one: lj.Model) -> tuple[np.ndarray, np.ndarray]:
@@ -162,9 +142,9 @@ def _gains(one: lj.Model) -> tuple[np.ndarray, np.ndarray]:
     return inertia * _RATE**2, 2.0 * _RATIO * _RATE * inertia
 
 
-def _with_motors(crowd: _Crowd) -> lj.Model:
+def _with_motors(crowd: Crowd) -> lj.Model:
     """Return the crowd with a PD motor on every joint, all figures aiming at the same pose."""
-    spec, (kp, kd), joints = crowd.model.spec, _gains(crowd.one), []
+    spec, (kp, kd), joints = crowd.whole.spec, _gains(crowd.one), []
     target = crowd.one.q0
     for i, joint in enumerate(spec.joints):
         info = crowd.one.joint(crowd.one.joint_names[i % crowd.one.joint_count])
@@ -190,46 +170,38 @@ def _spring_motors(mujoco: Any, model: Any, one: lj.Model) -> Any:
     return out
 
 
-def _one_model(mujoco: Any, crowd: _Crowd, start: lj.Simulation) -> tuple[str, Contender, np.ndarray]:
-    model = _spring_motors(mujoco, crowd.mujoco, crowd.one)
-    data = mujoco.MjData(model)
-
-    def restart() -> None:
-        data.qpos[:], data.qvel[:] = start.q, start.qd
-
-    restart()
+def _one_model(mujoco: Any, crowd: Crowd, whole: Any) -> tuple[str, Contender, np.ndarray]:
+    model = _spring_motors(mujoco, whole, crowd.one)
+    data, restart = mujoco_state(mujoco, model, crowd.q, crowd.qd)
     mujoco.mj_step(model, data)
     step = Contender("whole", lambda: mujoco.mj_step(model, data), prepare=restart)
     return "MuJoCo, one model of all, mj_step", step, data.qvel.copy()
 
 
-def _rollout(mujoco: Any, crowd: _Crowd, start: lj.Simulation) -> tuple[str, Contender, np.ndarray]:
-    model = _spring_motors(mujoco, mujoco_model(crowd.one, dt=_DT), crowd.one)
-    shape = (crowd.figures, -1)
-    run, after = rollout(mujoco, model, start.q.reshape(shape), start.qd.reshape(shape))
-    step = Contender("rollout", lambda: run(_ROLLOUT), units=_ROLLOUT)
-    return f"MuJoCo, rollout, {_ROLLOUT} steps of each figure", step, after.ravel()
+def _rollout(mujoco: Any, crowd: Crowd) -> tuple[str, Contender, np.ndarray]:
+    model = _spring_motors(mujoco, mujoco_model(crowd.one, dt=DT), crowd.one)
+    run, after = rollout(mujoco, model, *crowd.states)
+    step = Contender("rollout", lambda: run(ROLLOUT), units=ROLLOUT)
+    return f"MuJoCo, rollout, {ROLLOUT} steps of each figure", step, after.ravel()
 
 
-def _in_parallel(crowd: _Crowd, start: lj.Simulation) -> tuple[str, Contender, None]:
+def _in_parallel(crowd: Crowd) -> tuple[str, Contender, None]:
     """Return pinocchio's accelerations of all figures with the forces of the motors given: less than a step."""
-    shape = (crowd.figures, -1)
-    call, _ = PinocchioTwin(crowd.one).in_parallel(start.q.reshape(shape), start.qd.reshape(shape))
+    call, _ = PinocchioTwin(crowd.one).in_parallel(*crowd.states)
     return "pinocchio, abaInParallel on one thread, no step", Contender("pin", call), None
 
 
-def _moving(table: Table, part: Part, crowd: _Crowd, mujoco: Any, seconds: float) -> None:
+def _moving(table: Table, part: Part, crowd: Crowd, mujoco: Any, whole: Any, seconds: float) -> None:
     model = _with_motors(crowd)
-    qd = np.random.default_rng(0).uniform(-0.1, 0.1, model.nv)
-    full = lj.Simulation(model, lj.Full(integrator="semi_implicit"), dt=_DT, qd=qd)
-    budget = crowd.figures * crowd.joints // 10
-    ours = lj.Simulation(model, lj.Adaptive(budget=budget, update_every=PERIOD), dt=_DT, qd=qd)
+    full = lj.Simulation(model, lj.Full(integrator="semi_implicit"), dt=DT, qd=crowd.qd)
+    budget = crowd.figures * (crowd.one.joint_count - 1) // 10
+    ours = lj.Simulation(model, lj.Adaptive(budget=budget, update_every=PERIOD), dt=DT, qd=crowd.qd)
     others: list[tuple[str, Contender, np.ndarray | None]] = []
     if mujoco is not None:
-        others += [_one_model(mujoco, crowd, full), _rollout(mujoco, crowd, full)]
+        others += [_one_model(mujoco, crowd, whole), _rollout(mujoco, crowd)]
     pin: Any = peer("pinocchio", table)
     if pin is not None and hasattr(pin, "abaInParallel"):
-        others.append(_in_parallel(crowd, full))
+        others.append(_in_parallel(crowd))
     full.step()
     after = full.qd
     full.step(_PUSHED - 1)
@@ -237,7 +209,7 @@ def _moving(table: Table, part: Part, crowd: _Crowd, mujoco: Any, seconds: float
     error = motion_error(ours, full.positions, 1.0)
     segment = Segment(ours, least=_STRETCH)
     contenders = [segment.contender("ours"), *(one for _, one, _ in others)]
-    best = {key: 1e6 * one.cpu for key, one in race(contenders, seconds=seconds * len(contenders)).items()}
+    best = microseconds(contenders, seconds)
     case = f"{crowd.figures} figures moving, a motor on every joint"
     active = segment.sim.stats["active_joints"]
     for who, contender, theirs in others or [(f"peers: {MISSING}", None, None)]:
@@ -249,9 +221,8 @@ def _moving(table: Table, part: Part, crowd: _Crowd, mujoco: Any, seconds: float
 
 def _bars(table: Table, rows: list[dict[str, Any]]) -> None:
     def least(*words: str) -> float | None:
-        found = [row.get("faster") for row in rows if all(word in row["case"] + row["peer"] for word in words)]
-        known = [value for value in found if value is not None]
-        return min(known, default=None)
+        some = (row for row in rows if all(word in row["case"] + row["peer"] for word in words))
+        return min((row["faster"] for row in some if row.get("faster") is not None), default=None)
 
     table.bar(f"pinocchio's reduced model / our step, {_ACTIVE} of 300 joints", least("a step", "reduced"), 3.0)
     table.bar("pinocchio's change of a reduced model / our update", least("they change"), 35.0)
@@ -262,17 +233,19 @@ def _bars(table: Table, rows: list[dict[str, Any]]) -> None:
 def fill(table: Table, figures: int, links: int, twin: PinocchioTwin | None, seconds: float, watch: Watch) -> None:
     """Measure the peers; `twin` is pinocchio's pendulum of `links` links."""
     part = table.part("what peers have instead", *_COLUMNS)
-    table.note("rel: largest difference of velocities over the largest; crowds without gravity, dampers and limits")
-    table.note(f"motors: MuJoCo has them as joint springs and dampers; {_RATE:g} rad/s, ratio {_RATIO:g}")
-    try:
-        watch("pinocchio's reduced models", 1)
-        _reduction(table, part, links, twin, seconds)
-        mujoco: Any = peer("mujoco", table)
-        watch(f"MuJoCo compiles one model of {figures} figures (200 take about a minute)", 1)
-        crowd = _Crowd(figures, mujoco)
-        watch("crowd asleep", 1)
-        _sleep(table, part, crowd, mujoco, seconds)
-        watch("crowd moving", 1)
-        _moving(table, part, crowd, mujoco, seconds)
-    finally:
-        _bars(table, part.rows)
+    table.note(
+        "rel: largest difference of velocities over the largest; crowds without gravity, dampers and limits",
+        f"motors: MuJoCo has them as joint springs and dampers; {_RATE:g} rad/s, ratio {_RATIO:g}",
+    )
+    watch("pinocchio's reduced models", 1)
+    _reduction(table, part, links, twin, seconds)
+    mujoco: Any = peer("mujoco", table)
+    watch(f"MuJoCo compiles one model of {figures} figures (200 take about a minute)", 1)
+    crowd = Crowd(figures, gravity=0.0)
+    # compiled once for both cases, for that takes a minute
+    whole = None if mujoco is None else mujoco_model(crowd.whole, dt=DT)
+    watch("crowd asleep", 1)
+    _sleep(table, part, crowd, mujoco, whole, seconds)
+    watch("crowd moving", 1)
+    _moving(table, part, crowd, mujoco, whole, seconds)
+    _bars(table, part.rows)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from limberjack import errors
-from limberjack_lab.bench.table import shown
+from limberjack_lab.bench.table import dim, opened, shown
 
 __all__ = ["BEYOND", "Change", "Comparison", "compare", "read", "show"]
 
@@ -147,13 +147,10 @@ def compare(old: dict[str, Any], new: dict[str, Any]) -> Comparison:
 
 def show(found: Comparison, console: Any = None) -> None:
     """Print a comparison: a grid per part, then what only one side has."""
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table as Grid
 
-    console = console or Console()
-    if not console.is_terminal:
-        console.width = max(console.width, 200)
+    console = opened(console)
     console.rule(f"[bold]{found.name}[/] against the earlier table")
     for title in dict.fromkeys(change.part for change in found.changes):
         console.print(f"[bold]{escape(title)}[/]", highlight=False)
@@ -166,11 +163,9 @@ def show(found: Comparison, console: Any = None) -> None:
             style = {"slower": "red", "faster": "green", "differs": "yellow"}.get(change.mark, "")
             grid.add_row(*(escape(cell) for cell in cells), style=style)
         console.print(grid, highlight=False)
-    for word, cells in (("earlier", found.only_old), ("new", found.only_new)):
-        for text in cells:
-            console.print(f"only in the {word} table: {escape(text)}", highlight=False, style="dim")
+    dim(console, "only in the earlier table", found.only_old)
+    dim(console, "only in the new table", found.only_new)
     marks = Counter(change.mark for change in found.changes)
     counted = f"{marks['slower']} slower, {marks['faster']} faster by more than {100 * BEYOND:g} %"
     console.print(f"{len(found.changes)} cells on both sides; times: {counted}", highlight=False)
-    for text in found.notes:
-        console.print(f"note: {escape(text)}", highlight=False, style="dim")
+    dim(console, "note", found.notes)

@@ -8,9 +8,9 @@ import numpy as np
 
 import limberjack as lj
 from limberjack import scenes
-from limberjack_lab.bench.clock import Best, Contender, race, until_long
-from limberjack_lab.bench.peers import PinocchioTwin, mujoco_model
-from limberjack_lab.bench.table import MISSING, Part, Table, Watch, columns, difference, peer, ratio
+from limberjack_lab.bench.clock import Best, Contender, race, repeated
+from limberjack_lab.bench.peers import PinocchioTwin, mujoco_model, mujoco_state
+from limberjack_lab.bench.table import MISSING, Part, Table, Watch, cell, columns, difference, peer, ratio
 
 __all__ = ["SIZES", "TITLE", "fill"]
 
@@ -41,31 +41,22 @@ def _ours(model: lj.Model, q: np.ndarray, qd: np.ndarray, qdd: np.ndarray, gaps:
     plain, default = (
         lj.Simulation(model, method, dt=_DT, q=q, qd=qd) for method in (lj.Full(integrator="semi_implicit"), "full")
     )
-
-    def restart(sim: lj.Simulation) -> None:
-        sim.q, sim.qd = q, qd
-
+    step = repeated("step", plain)
+    plain.q, plain.qd = q, qd
     plain.step()
     gaps["step"] = difference((plain.qd - qd) / _DT, qdd)
-    steps = until_long(plain.step)
-    return [
-        Contender("call", lambda: lj.forward_dynamics(model, q, qd)),
-        Contender("step", lambda: plain.step(steps), units=steps, prepare=lambda: restart(plain)),
-        Contender("default", lambda: default.step(steps), units=steps, prepare=lambda: restart(default)),
-    ]
+    call = Contender("call", lambda: lj.forward_dynamics(model, q, qd))
+    return [call, step, repeated("default", default, step.units)]
 
 
 def _pinocchio(pin: Any, model: lj.Model, q: np.ndarray, qd: np.ndarray) -> tuple[Contender, np.ndarray]:
-    twin = PinocchioTwin(model)
-    data, at, v, tau = twin.model.createData(), twin.q(q), twin.v(q, qd), np.zeros(model.nv)
-    qdd = twin.qdd(q, qd, pin.aba(twin.model, data, at, v, tau))
-    return Contender("pin", lambda: pin.aba(twin.model, data, at, v, tau)), qdd
+    call, qdd = PinocchioTwin(model).aba(q, qd)
+    return Contender("pin", call), qdd
 
 
 def _mujoco(mujoco: Any, model: lj.Model, q: np.ndarray, qd: np.ndarray) -> tuple[Contender, np.ndarray]:
     twin = mujoco_model(model, dt=_DT)
-    data = mujoco.MjData(twin)
-    data.qpos[:], data.qvel[:] = q, qd
+    data, _ = mujoco_state(mujoco, twin, q, qd)
     mujoco.mj_forward(twin, data)
     return Contender("mujoco", lambda: mujoco.mj_forward(twin, data)), data.qacc.copy()
 
@@ -106,14 +97,10 @@ def _measure(table: Table, row: dict[str, Any], watch: Watch, peers: dict[str, A
 
 
 def _bars(table: Table, part: Part) -> None:
-    rows: dict[Any, dict[str, Any]] = {row["n"]: row for row in part.rows}
-
-    def cell(n: int, key: str) -> Any:
-        return rows.get(n, {}).get(key)
-
-    growth = ratio(cell(100_000, "step_joint"), cell(1000, "step_joint"))
-    table.bar("pin / our Python call at N = 300", cell(300, "pin_call"), 2.5)
-    table.bar("pin / our whole step at N = 300, steps in one call", cell(300, "pin_step"), 3.0)
+    rows = part.rows
+    growth = ratio(cell(rows, "step_joint", n=100_000), cell(rows, "step_joint", n=1000))
+    table.bar("pin / our Python call at N = 300", cell(rows, "pin_call", n=300), 2.5)
+    table.bar("pin / our whole step at N = 300, steps in one call", cell(rows, "pin_step", n=300), 3.0)
     table.bar("step, ns per joint at 100,000 over that at 1000", growth, 2.0, False)
 
 
@@ -123,13 +110,11 @@ def fill(table: Table, quick: bool, watch: Watch, sizes: tuple[int, ...] | None 
     part = table.part("", *_COLUMNS)
     peers = {"pin": peer("pinocchio", table), "mujoco": peer("mujoco", table)}
     table.note(
-        "one thread, processor time of that thread, best of samples taken in turns; peers are called from Python"
+        "one thread, processor time of that thread, best of samples taken in turns; peers are called from Python",
+        "whole step: forward dynamics and integration, many steps in one call; pinocchio's aba has no integration",
+        f"peers up to N = {PEER_LIMIT}: pinocchio's memory grows as N^3; MuJoCo's contacts are off",
+        "rel: max |difference| / max |qdd|; inverse of forward: joint forces left by qdd / those at qdd = 0",
     )
-    table.note(
-        "whole step: forward dynamics and integration, many steps in one call; pinocchio's aba has no integration"
-    )
-    table.note(f"peers up to N = {PEER_LIMIT}: pinocchio's memory grows as N^3; MuJoCo's contacts are off")
-    table.note("rel: max |difference| / max |qdd|; inverse of forward: joint forces left by qdd / those at qdd = 0")
     watch.begin(len(sizes))
     try:
         for n in sizes:

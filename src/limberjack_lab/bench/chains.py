@@ -9,7 +9,7 @@ import numpy as np
 
 import limberjack as lj
 from limberjack import scenes
-from limberjack_lab.bench.clock import Segment, race
+from limberjack_lab.bench.clock import Segment, race_sizes
 from limberjack_lab.bench.table import Column, Table, Watch
 
 __all__ = ["DT", "KINDS", "cuts", "fill", "running", "shaped_chain", "turning_rod"]
@@ -33,7 +33,8 @@ _COLUMNS = (
     Column("n", "N"),
     *(Column(kind, f"{name},\nwhole step", "us") for kind, name in KINDS.items()),
     *(Column(f"{kind}_contacts", f"{kind},\ncontacts") for kind in KINDS),
-    Column("growth", "most growth\nover least N", "x"),
+    *(Column(f"{kind}_ratio", f"{kind},\nover least N", "x") for kind in KINDS),
+    Column("finite", "finite"),
 )
 _BUDGET, _SHAPED_DT, _WARM = 20, 1e-3, 200
 _LENGTH, _CAPSULE, _PER_TURN, _RISE = 0.1, 0.02, 20, 0.15
@@ -136,15 +137,11 @@ def fill(table: Table, sizes: tuple[int, ...], seconds: float, watch: Watch) -> 
     """Measure the steps of chains of all sizes."""
     part = table.part(f"a shape on every link, {_BUDGET} joints simulated", *_COLUMNS)
     rows: dict[int, dict[str, Any]] = {n: part.add(n=n) for n in sizes}
-    worst = 0.0
     for kind in KINDS:
         watch(f"shapes on every link, {KINDS[kind]}", 1)
         segments = {n: Segment(running(n, kind), least=1000, again=False) for n in sizes}
-        times = race([segment.contender(str(n)) for n, segment in segments.items()], seconds=seconds * len(segments))
+        race_sizes(rows, segments, kind, seconds)
         for n in sizes:
-            rows[n][kind] = 1e6 * times[str(n)].cpu
             rows[n][f"{kind}_contacts"] = segments[n].sim.stats["contacts"]
-            growth = rows[n][kind] / rows[min(sizes)][kind]
-            rows[n]["growth"] = max(growth, rows[n].get("growth", 0.0))
-            worst = max(worst, growth)
+    worst = max(row[f"{kind}_ratio"] for row in rows.values() for kind in KINDS)
     table.bar("step with shapes on 300 to 30,000 links: most growth", worst, 1.5, False)

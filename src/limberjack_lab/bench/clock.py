@@ -24,8 +24,11 @@ __all__ = [
     "Contender",
     "Segment",
     "adaptive",
+    "microseconds",
     "motion_error",
     "race",
+    "race_sizes",
+    "repeated",
     "resident_bytes",
     "until_long",
     "warmed",
@@ -110,6 +113,24 @@ def race(contenders: list[Contender], *, seconds: float, rounds: int = 5) -> dic
     return best
 
 
+def microseconds(contenders: list[Contender], seconds: float, rounds: int = 5) -> dict[str, float]:
+    """Return the least processor time per unit of each contender [us], sampled in turns, `seconds` for each."""
+    found = race(contenders, seconds=seconds * len(contenders), rounds=rounds)
+    return {key: 1e6 * best.cpu for key, best in found.items()}
+
+
+def repeated(key: str, sim: lj.Simulation, steps: int = 0) -> Contender:
+    """Return steps of a simulation from the state it is in now; without a number as many as a sample needs."""
+    start = sim.snapshot()
+    n = steps or until_long(sim.step)
+
+    def restart() -> None:
+        sim.restore(start)
+        sim.step()  # renews what a restored state lacks
+
+    return Contender(key, lambda: sim.step(n), units=n, prepare=restart)
+
+
 class Segment:
     """A simulation timed over one segment of its motion, of whole update periods.
 
@@ -157,13 +178,21 @@ class Segment:
         return Segment(sim, least=self.steps, again=self._again)
 
 
-def adaptive(model: lj.Model, budget: int, dt: float, warm: int, push: tuple[str, Any] | None = None) -> lj.Simulation:
-    """Return a simulation of `budget` joints after `warm` steps; `push` is a body and the force on it [N]."""
-    return warmed(model, lj.Adaptive(budget=budget, update_every=PERIOD), dt, warm, push)
+def race_sizes(rows: dict[int, dict[str, Any]], segments: dict[int, Segment], key: str, seconds: float) -> None:
+    """Time segments of all sizes in turns; write times [us], ratios to the least size, and whether all is finite."""
+    times = microseconds([segment.contender(str(n)) for n, segment in segments.items()], seconds)
+    for n, row in rows.items():
+        row[key], row[f"{key}_ratio"] = times[str(n)], times[str(n)] / times[str(min(rows))]
+        row["finite"] = "yes" if segments[n].finite() and row.get("finite") != "NO" else "NO"
+
+
+def adaptive(model: lj.Model, budget: int, dt: float, warm: int) -> lj.Simulation:
+    """Return a simulation of `budget` joints after `warm` steps."""
+    return warmed(model, lj.Adaptive(budget=budget, update_every=PERIOD), dt, warm)
 
 
 def warmed(model: lj.Model, method: Any, dt: float, warm: int, push: tuple[str, Any] | None = None) -> lj.Simulation:
-    """Return a simulation by any method after `warm` steps."""
+    """Return a simulation by any method after `warm` steps; `push` is a body and the force on it [N]."""
     sim = lj.Simulation(model, method, dt=dt)
     if push is not None:
         sim.apply_wrench(push[0], force=push[1])

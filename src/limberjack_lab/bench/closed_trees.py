@@ -15,11 +15,11 @@ import numpy as np
 
 import limberjack as lj
 from limberjack import errors, scenes
-from limberjack_lab.bench.clock import Contender, race
+from limberjack_lab.bench.clock import Contender, microseconds, repeated
 from limberjack_lab.bench.frames import rotate
 from limberjack_lab.bench.free_bodies import Bodies, connects, to_free_mjcf
 from limberjack_lab.bench.maximal import EULER, accelerations
-from limberjack_lab.bench.peers import PinocchioTwin, to_mjcf
+from limberjack_lab.bench.peers import PinocchioTwin, mujoco_state, to_mjcf
 from limberjack_lab.bench.table import MISSING, Table, Watch, columns, difference, peer
 
 __all__ = ["DT", "OURS", "consistent", "fill", "reduced_mjcf"]
@@ -95,18 +95,12 @@ class _Found(NamedTuple):
 
 def _ours(tree: _Tree, method: Any) -> _Found:
     sim = lj.Simulation(tree.model, method, dt=DT, qd=tree.qd)
-    start, energy, worst = sim.snapshot(), sim.energy(), 0.0
+    found, energy, worst = repeated("", sim, _STRETCH), sim.energy(), 0.0
     tree.kinetic = energy.kinetic
     for _ in range(tree.looks):
         sim.step(_LOOK)
         worst = max(worst, sim.joint_error().metres)
     drift = (sim.energy().total - energy.total) / energy.kinetic
-
-    def restart() -> None:
-        sim.restore(start)
-        sim.step()  # renews what a restored state lacks
-
-    found = Contender("", lambda: sim.step(_STRETCH), _STRETCH, restart)
     return _Found(found, worst, drift, _coms(sim, tree.bodies))
 
 
@@ -124,18 +118,12 @@ def reduced_mjcf(plain: lj.Model, bodies: Bodies) -> str:
 
 def _mujoco(mujoco: Any, tree: _Tree, text: str, maximal: bool) -> _Found:
     model = mujoco.MjModel.from_xml_string(text)
-    data = mujoco.MjData(model)
     model.opt.enableflags |= int(mujoco.mjtEnableBit.mjENBL_ENERGY)
     qvel = tree.qd
     if maximal:
         # bodies start along the world's axes: (linear, angular) of each com
         qvel = lj.Simulation(tree.plain, qd=tree.qd).velocities[:, [3, 4, 5, 0, 1, 2]].ravel()
-
-    def restart() -> None:
-        mujoco.mj_resetData(model, data)
-        data.qvel[:] = qvel
-
-    restart()
+    data, restart = mujoco_state(mujoco, model, model.qpos0, qvel)
     mujoco.mj_forward(model, data)
     before = float(data.energy.sum())
     worst = 0.0
@@ -219,10 +207,10 @@ def _measure(
         row |= {"error": found.error, "energy": found.energy, "gap": found.gap}
         if found.ends is not None and tree.ends is not None:
             row["away"] = float(np.linalg.norm(found.ends - tree.ends, axis=1).mean())
-    best = race(runs, seconds=seconds * len(runs), rounds=3)
+    best = microseconds(runs, seconds, rounds=3)
     for row in rows:
         if row["who"] in best:
-            row["us"] = table.trust(f"{row['who']}, {loops} loops", row["gap"] or 0.0, 1e6 * best[row["who"]].cpu)
+            row["us"] = table.trust(f"{row['who']}, {loops} loops", row["gap"] or 0.0, best[row["who"]])
     return rows
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -82,11 +83,7 @@ def _net(table: Table, sizes: Sizes, peers: dict[str, Any], watch: Watch) -> Non
     for who, method, dt in (
         ("impulses, 1/60 in 8 substeps", _TIGHT, FRAME),
         ("impulses, damped, 1/240", _DAMPED, 1.0 / 240.0),
-        (
-            "multipliers, rattle, 1/960",
-            lj.Multipliers(integrator="rattle", solver="sparse", tolerance=5e-5),
-            FRAME / 16,
-        ),
+        ("multipliers, rattle, 1/960", replace(reference, tolerance=5e-5), FRAME / 16),
     ):
         watch(who, 1)
         ours.append(enter(who, run_ours(lj.Simulation(model, method, dt=dt), frames, keep=keep, cap=sizes.cap)))
@@ -239,9 +236,7 @@ def fill(table: Table, quick: bool, watch: Watch) -> None:
     _rings(table, sizes, peers, watch)
     _growth(table, sizes, watch)
     table.note(
-        "times are of this thread's processor; peers take steps of 1/240 s, or as said, ours detects once a frame"
-    )
-    table.note("MuJoCo: Newton, solref (2 dt, 1) for joints and contacts; PyBullet: maximal coordinates, 50 iterations")
-    table.note(
-        "energy: of the net at the end less at the start; the reference is another method with a step of 1/3840 s"
+        "times are of this thread's processor; peers take steps of 1/240 s, or as said, ours detects once a frame",
+        "MuJoCo: Newton, solref (2 dt, 1) for joints and contacts; PyBullet: maximal coordinates, 50 iterations",
+        "energy: of the net at the end less at the start; the reference is another method with a step of 1/3840 s",
     )

@@ -5,24 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 import limberjack as lj
 from limberjack import scenes
-from limberjack_lab.bench.clock import Best, Contender, race
-from limberjack_lab.bench.peers import PinocchioTwin, bare, mujoco_model, rollout
+from limberjack_lab.bench.clock import Best, Contender, race, repeated
+from limberjack_lab.bench.peers import PinocchioTwin, bare, mujoco_model, mujoco_state, rollout
 from limberjack_lab.bench.table import MISSING, Table, Watch, columns, difference, peer, ratio
 
-__all__ = ["TITLE", "Crowd", "fill"]
+__all__ = ["DT", "PUSH", "ROLLOUT", "TITLE", "Crowd", "fill"]
 
 TITLE = "a crowd of people of 89 bodies and 95 dofs each, every chest pushed with 50 N"
 FIGURES, QUICK_FIGURES = 200, 20
-_DT = 1e-3
-_CHEST, _PUSH = "thorax", np.array((50.0, 0.0, 0.0))
+DT = 1e-3
+_CHEST, PUSH = "thorax", np.array((50.0, 0.0, 0.0))
 # MuJoCo's rollout steps one figure this often before it turns to the next: its best case, all data in the cache.
-_ROLLOUT = 10
+ROLLOUT = 10
 
 _COLUMNS = columns(
     "who: engine; threads: threads; forward: forward|dynamics [ms]; step: whole|step [ms]; "
@@ -37,27 +38,35 @@ class Crowd:
     Joints are bare, without dampers and limits, since each engine has its own way with those.
     """
 
-    def __init__(self, figures: int) -> None:
+    def __init__(self, figures: int, gravity: float = -9.81) -> None:
         self.figures = figures
-        earth = (0.0, 0.0, -9.81)
-        self.whole = bare(scenes.crowd(figures=figures, limits=None, gravity=earth))
-        self.one = bare(scenes.crowd(figures=1, limits=None, gravity=earth))
+        options: dict[str, Any] = {"limits": None, "gravity": (0.0, 0.0, gravity)}
+        self.whole = bare(scenes.crowd(figures=figures, **options))
+        self.one = bare(scenes.crowd(figures=1, vary=0.0, **options))
         self.q = self.whole.q0.copy()
         self.qd = np.random.default_rng(0).uniform(-0.1, 0.1, self.whole.nv)
+        # (figures, nq) and (figures, nv) of each figure
+        self.states = self.q.reshape(figures, -1), self.qd.reshape(figures, -1)
         self.chests = [i for i, name in enumerate(self.whole.body_names) if name.split("/")[-1] == _CHEST]
         self.wrenches = np.zeros((self.whole.body_count, 6))
-        self.wrenches[self.chests, 3:] = _PUSH
-        self.qdd = lj.forward_dynamics(self.whole, self.q, self.qd, wrenches=self.wrenches)
+        self.wrenches[self.chests, 3:] = PUSH
 
-    def states(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return q and qd of each figure."""
-        shape = (self.figures, -1)
-        return list(zip(self.q.reshape(shape), self.qd.reshape(shape), strict=True))
+    @cached_property
+    def qdd(self) -> np.ndarray:
+        """The accelerations of the crowd that is pushed (nv,)."""
+        return lj.forward_dynamics(self.whole, self.q, self.qd, wrenches=self.wrenches)
+
+    def pushed(self, method: Any, figures: int, qd: np.ndarray | None = None) -> lj.Simulation:
+        """Return a simulation at the start, with the chests of the first `figures` pushed."""
+        sim = lj.Simulation(self.whole, method, dt=DT, qd=qd)
+        for i in self.chests[:figures]:
+            sim.apply_wrench(self.whole.body_names[i], force=PUSH)
+        return sim
 
     def push_forces(self, q: np.ndarray) -> np.ndarray:
         """Return the generalised forces (nv,) of one figure that act as the push on its chest."""
         chest = next(name for name in self.one.body_names if name.split("/")[-1] == _CHEST)
-        return lj.jacobian(self.one, q, chest)[3:].T @ _PUSH
+        return lj.jacobian(self.one, q, chest)[3:].T @ PUSH
 
 
 @dataclass
@@ -75,18 +84,11 @@ class _Entry:
 def _ours(crowd: Crowd, threads: int, units: int) -> _Entry:
     """Return our row; several `units` (steps a call) are like MuJoCo's rollout, one wakes a thread each step."""
     begin = time.perf_counter()
-    sim = lj.Simulation(crowd.whole, lj.Full(threads=threads, integrator="semi_implicit"), dt=_DT)
-
-    def restart() -> None:
-        sim.q, sim.qd = crowd.q, crowd.qd
-
-    for i in crowd.chests:
-        sim.apply_wrench(crowd.whole.body_names[i], force=_PUSH)
+    sim = crowd.pushed(lj.Full(threads=threads, integrator="semi_implicit"), crowd.figures, crowd.qd)
     build = time.perf_counter() - begin
-    restart()
+    step = repeated(_key(threads, units), sim, units)
     sim.step()
-    gap = difference((sim.qd - crowd.qd) / _DT, crowd.qdd)
-    step = Contender(_key(threads, units), lambda: sim.step(units), units=units, prepare=restart)
+    gap = difference((sim.qd - crowd.qd) / DT, crowd.qdd)
     if threads == units == 1:
         forward = Contender(
             "ours forward", lambda: lj.forward_dynamics(crowd.whole, crowd.q, crowd.qd, wrenches=crowd.wrenches)
@@ -102,15 +104,10 @@ def _key(threads: int, units: int) -> str:
 
 def _mujoco_whole(mujoco: Any, crowd: Crowd) -> _Entry:
     begin = time.perf_counter()
-    model = mujoco_model(crowd.whole, dt=_DT)
-    data = mujoco.MjData(model)
+    model = mujoco_model(crowd.whole, dt=DT)
+    data, restart = mujoco_state(mujoco, model, crowd.q, crowd.qd)
     build = time.perf_counter() - begin
-
-    def restart() -> None:
-        data.qpos[:], data.qvel[:] = crowd.q, crowd.qd
-
-    restart()
-    data.xfrc_applied[1 + np.array(crowd.chests), :3] = _PUSH
+    data.xfrc_applied[1 + np.array(crowd.chests), :3] = PUSH
     mujoco.mj_forward(model, data)
     gap = difference(data.qacc, crowd.qdd)
     forward = Contender("mujoco whole forward", lambda: mujoco.mj_forward(model, data), prepare=restart)
@@ -120,27 +117,25 @@ def _mujoco_whole(mujoco: Any, crowd: Crowd) -> _Entry:
 
 def _mujoco_each(mujoco: Any, crowd: Crowd) -> list[_Entry]:
     begin = time.perf_counter()
-    model, states = mujoco_model(crowd.one, dt=_DT), crowd.states()
-    several = [mujoco.MjData(model) for _ in states]
+    model = mujoco_model(crowd.one, dt=DT)
+    several = [mujoco_state(mujoco, model, q, qd) for q, qd in zip(*crowd.states, strict=True)]
     build = time.perf_counter() - begin
-    chest = 1 + crowd.chests[0]
 
     def restart() -> None:
-        for data, (q, qd) in zip(several, states, strict=True):
-            data.qpos[:], data.qvel[:] = q, qd
+        for _, again in several:
+            again()
 
     def each(function: Callable[[Any, Any], None]) -> Callable[[], None]:
         def call() -> None:
-            for data in several:
+            for data, _ in several:
                 function(model, data)
 
         return call
 
-    restart()
-    for data in several:
-        data.xfrc_applied[chest, :3] = _PUSH
+    for data, _ in several:
+        data.xfrc_applied[1 + crowd.chests[0], :3] = PUSH
     each(mujoco.mj_forward)()
-    gap = difference(np.concatenate([data.qacc for data in several]), crowd.qdd)
+    gap = difference(np.concatenate([data.qacc for data, _ in several]), crowd.qdd)
     forward = Contender("mujoco each forward", each(mujoco.mj_forward), prepare=restart)
     step = Contender("mujoco each step", each(mujoco.mj_step), prepare=restart)
     loop = _Entry(f"MuJoCo, {crowd.figures} MjData in a Python loop", 1, forward, step, gap, build)
@@ -149,26 +144,24 @@ def _mujoco_each(mujoco: Any, crowd: Crowd) -> list[_Entry]:
 
 def _rollout(mujoco: Any, model: Any, crowd: Crowd, threads: int) -> _Entry:
     push = np.zeros((model.nbody, 6))
-    push[1 + crowd.chests[0], :3] = _PUSH
-    q, qd = zip(*crowd.states(), strict=True)
-    run, after = rollout(mujoco, model, np.array(q), np.array(qd), threads=threads, wrenches=push)
-    gap = difference((after.ravel() - crowd.qd) / _DT, crowd.qdd)
-    step = Contender(f"mujoco rollout {threads}", lambda: run(_ROLLOUT), units=_ROLLOUT)
-    return _Entry(f"MuJoCo, rollout of {crowd.figures}, {_ROLLOUT} steps each", threads, None, step, gap)
+    push[1 + crowd.chests[0], :3] = PUSH
+    run, after = rollout(mujoco, model, *crowd.states, threads=threads, wrenches=push)
+    gap = difference((after.ravel() - crowd.qd) / DT, crowd.qdd)
+    step = Contender(f"mujoco rollout {threads}", lambda: run(ROLLOUT), units=ROLLOUT)
+    return _Entry(f"MuJoCo, rollout of {crowd.figures}, {ROLLOUT} steps each", threads, None, step, gap)
 
 
 def _pinocchio(pin: Any, crowd: Crowd) -> list[_Entry]:
     begin = time.perf_counter()
-    twin, states = PinocchioTwin(crowd.one), crowd.states()
+    twin = PinocchioTwin(crowd.one)
     model, data = twin.model, twin.model.createData()
     build = time.perf_counter() - begin
-    inputs = [(twin.q(q), twin.v(q, qd), twin.v(q, crowd.push_forces(q))) for q, qd in states]
+    push = np.array([crowd.push_forces(q) for q in crowd.states[0]])
+    inputs = [(twin.q(q), twin.v(q, qd), twin.v(q, tau)) for q, qd, tau in zip(*crowd.states, push, strict=True)]
 
     def gap(columns: list[np.ndarray]) -> float:
-        return difference(
-            np.concatenate([twin.qdd(q, qd, a) for (q, qd), a in zip(states, columns, strict=True)]),
-            crowd.qdd,
-        )
+        ours = [twin.qdd(q, qd, a) for q, qd, a in zip(*crowd.states, columns, strict=True)]
+        return difference(np.concatenate(ours), crowd.qdd)
 
     def forward() -> None:
         for q, v, tau in inputs:
@@ -176,14 +169,13 @@ def _pinocchio(pin: Any, crowd: Crowd) -> list[_Entry]:
 
     def step() -> None:
         for q, v, tau in inputs:
-            pin.integrate(model, q, _DT * (v + _DT * pin.aba(model, data, q, v, tau)))
+            pin.integrate(model, q, DT * (v + DT * pin.aba(model, data, q, v, tau)))
 
     found = gap([pin.aba(model, data, *one).copy() for one in inputs])
     who = f"pinocchio, {crowd.figures} x aba (+ integrate) in a Python loop"
     out = [_Entry(who, 1, Contender("pin forward", forward), Contender("pin step", step), found, build)]
     for threads in (1, 2) if hasattr(pin, "abaInParallel") else ():
-        q, qd = (np.array(x) for x in zip(*states, strict=True))
-        call, a = twin.in_parallel(q, qd, np.array([crowd.push_forces(one) for one in q]), threads)
+        call, a = twin.in_parallel(*crowd.states, push, threads)
         call()
         both = Contender(f"pin parallel {threads}", call)
         out.append(_Entry("pinocchio, abaInParallel", threads, both, None, gap(list(a.T))))
@@ -192,17 +184,14 @@ def _pinocchio(pin: Any, crowd: Crowd) -> list[_Entry]:
 
 def _entries(table: Table, crowd: Crowd, watch: Watch) -> list[_Entry]:
     watch("compiling our kernels", 1)
-    out = [_ours(crowd, threads, units) for units in (1, _ROLLOUT) for threads in (1, 2)]
+    out = [_ours(crowd, threads, units) for units in (1, ROLLOUT) for threads in (1, 2)]
     pin, mujoco = peer("pinocchio", table), peer("mujoco", table)
     watch("building for pinocchio", 1)
     out += [_Entry(f"pinocchio: {MISSING}")] if pin is None else _pinocchio(pin, crowd)
     watch("building for MuJoCo, figure by figure", 1)
     out += [_Entry(f"MuJoCo: {MISSING}")] if mujoco is None else _mujoco_each(mujoco, crowd)
     if mujoco is not None:
-        watch(
-            f"MuJoCo compiles one model of {crowd.whole.body_count:,} bodies (200 figures take about a minute)",
-            1,
-        )
+        watch(f"MuJoCo compiles one model of {crowd.whole.body_count:,} bodies (200 figures take about a minute)", 1)
         out.insert(4, _mujoco_whole(mujoco, crowd))
     return out
 
@@ -221,16 +210,12 @@ def _enter(table: Table, rows: list[dict[str, Any]], entries: list[_Entry], time
 
 def _bars(table: Table, rows: list[dict[str, Any]], scaling: float | None) -> None:
     def best(word: str) -> float | None:
-        theirs = [
-            row[word]
-            for row in rows
-            if row["threads"] == 1 and not row["who"].startswith("Limberjack") and isinstance(row.get(word), float)
-        ]
-        return min(theirs, default=None)
+        theirs = (row for row in rows if row["threads"] == 1 and not row["who"].startswith("Limberjack"))
+        return min((row[word] for row in theirs if isinstance(row.get(word), float)), default=None)
 
     table.bar(f"best peer's step on one thread / ours, {FIGURES} figures", best("step_ratio"), 2.5)
     table.bar(f"best peer's forward dynamics on one thread / ours, {FIGURES} figures", best("forward_ratio"), 2.5)
-    text = f"our step on one thread / on two, wall time, {_ROLLOUT} steps a call, {FIGURES} figures"
+    text = f"our step on one thread / on two, wall time, {ROLLOUT} steps a call, {FIGURES} figures"
     table.bar(text, scaling, 1.8)
 
 
@@ -242,20 +227,16 @@ def fill(table: Table, quick: bool, watch: Watch, figures: int | None = None) ->
     crowd = Crowd(figures)
     model: lj.Model = crowd.whole
     part = table.part(f"{figures} figures: {model.body_count:,} bodies, {model.nv:,} dofs", *_COLUMNS)
-    table.note("one thread: processor time; two threads: wall time; best of samples taken in turns; dt 1 ms")
     table.note(
-        "joints without dampers and limits everywhere; pinocchio takes the push as joint forces, which costs it nothing"
+        "one thread: processor time; two threads: wall time; best of samples taken in turns; dt 1 ms",
+        "joints without dampers and limits; pinocchio takes the push as joint forces, which costs it nothing",
+        "pinocchio's step is aba and integrate; MuJoCo's is mj_step with its Euler integrator, contacts off",
     )
-    table.note("pinocchio's step is aba and integrate; MuJoCo's is mj_step with its Euler integrator, contacts off")
-    scaling = None
-    try:
-        entries = _entries(table, crowd, watch)
-        for e in entries:
-            part.add(who=e.who, threads=e.threads, gap=e.gap if e.forward or e.step else None, build=e.build)
-        watch("measuring")
-        contenders = [one for entry in entries for one in (entry.forward, entry.step) if one is not None]
-        times = race(contenders, seconds=1.0 if quick else 20.0, rounds=5)
-        _enter(table, part.rows, entries, times)
-        scaling = ratio(times[_key(1, _ROLLOUT)].wall, times[_key(2, _ROLLOUT)].wall)
-    finally:
-        _bars(table, part.rows, scaling)
+    entries = _entries(table, crowd, watch)
+    for e in entries:
+        part.add(who=e.who, threads=e.threads, gap=e.gap if e.forward or e.step else None, build=e.build)
+    watch("measuring")
+    contenders = [one for entry in entries for one in (entry.forward, entry.step) if one is not None]
+    times = race(contenders, seconds=1.0 if quick else 20.0, rounds=5)
+    _enter(table, part.rows, entries, times)
+    _bars(table, part.rows, ratio(times[_key(1, ROLLOUT)].wall, times[_key(2, ROLLOUT)].wall))

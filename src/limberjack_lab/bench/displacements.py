@@ -220,10 +220,8 @@ def fill(table: Table, quick: bool, watch: Watch) -> None:
     table.bar("frame of the plate at 1 x 15 [ms]", plate, 0.2, False)
     table.bar("minres / ours, physical metric", gains["physical"], 20.0)
     table.bar("largest / least time per iteration and row", growth, 1.5, False)
-    table.note("frames are whole calls from Python: the tracker moved, one step, what happened read")
     table.note(
-        "whole step: rows, preconditioner, solve, move; iterations: what it takes more than a step with only one"
-    )
-    table.note(
-        "unit metric: mode kinematic, all bodies alike; physical: mode damped, by mass; minres has no preconditioner"
+        "frames are whole calls from Python: the tracker moved, one step, what happened read",
+        "whole step: rows, preconditioner, solve, move; iterations: what it takes more than a step with only one",
+        "unit metric: mode kinematic, all bodies alike; physical: mode damped, by mass; minres has no preconditioner",
     )

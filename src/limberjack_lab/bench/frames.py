@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["matrix_of", "quaternion_of", "rotate", "z_to"]
+__all__ = ["matrix_of", "rotate", "z_to"]
 
 
 def matrix_of(q: np.ndarray) -> np.ndarray:
@@ -21,23 +21,6 @@ def matrix_of(q: np.ndarray) -> np.ndarray:
 def rotate(q: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     """Return the vectors (n, 3) rotated by the quaternions (n, 4)."""
     return np.einsum("nij,nj->ni", matrix_of(q), vectors)
-
-
-def quaternion_of(r: np.ndarray) -> np.ndarray:
-    """Return the quaternion (4,) of a rotation (3, 3): the row of q q^T with the largest diagonal, normalised."""
-    xx, yy, zz = np.diag(r)
-    a, b, c = r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1]
-    d, e, f = r[0, 1] + r[1, 0], r[0, 2] + r[2, 0], r[1, 2] + r[2, 1]
-    products = np.array(
-        [
-            [1 + xx + yy + zz, a, b, c],
-            [a, 1 + xx - yy - zz, d, e],
-            [b, d, 1 - xx + yy - zz, f],
-            [c, e, f, 1 - xx - yy + zz],
-        ]
-    )
-    q = products[np.argmax(np.diag(products))]
-    return q / np.linalg.norm(q)
 
 
 def z_to(axis: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ import numpy as np
 
 import limberjack as lj
 from limberjack import errors
-from limberjack_lab.bench.clock import Contender, race, until_long
+from limberjack_lab.bench.clock import Contender, microseconds, repeated
 from limberjack_lab.bench.frames import matrix_of
 from limberjack_lab.bench.peers import joint_rotation
 from limberjack_lab.bench.table import MISSING, Table, Watch, columns, difference, ratio
@@ -55,13 +55,9 @@ def stirred(model: lj.Model) -> np.ndarray:
     return np.random.default_rng(0).uniform(-1.0, 1.0, model.nv)
 
 
-def _started(model: lj.Model, method: Any, qd: np.ndarray | None) -> lj.Simulation:
-    return lj.Simulation(model, method, dt=_DT, qd=model.qd0 if qd is None else qd)
-
-
 def accelerations(model: lj.Model, method: Any = EULER, qd: np.ndarray | None = None) -> np.ndarray:
     """Return the angular accelerations (n, 3) of all bodies at the start, world axes, by an explicit method."""
-    sim = _started(model, method, qd)
+    sim = lj.Simulation(model, method, dt=_DT, qd=qd)
     before = sim.velocities[:, :3]
     sim.step()
     return (sim.velocities[:, :3] - before) / _DT
@@ -69,15 +65,7 @@ def accelerations(model: lj.Model, method: Any = EULER, qd: np.ndarray | None = 
 
 def step_of(key: str, model: lj.Model, method: lj.Multipliers, qd: np.ndarray | None = None) -> Contender:
     """Return steps at the start of a model, to be timed."""
-    sim = _started(model, method, qd)
-    start = sim.snapshot()
-    n = until_long(sim.step)
-
-    def restart() -> None:
-        sim.restore(start)
-        sim.step()  # renews what a restored state lacks
-
-    return Contender(key, lambda: sim.step(n), units=n, prepare=restart)
+    return repeated(key, lj.Simulation(model, method, dt=_DT, qd=qd))
 
 
 @dataclass
@@ -101,12 +89,6 @@ class Rows:
     def side(self) -> np.ndarray:
         """Return the right side -(c + J M^-1 F) of the multipliers."""
         return -(self.c + self.j @ self.accelerations(np.zeros(len(self.c))).ravel())
-
-
-def _cross(v: np.ndarray) -> np.ndarray:
-    """Return the matrix of v x."""
-    x, y, z = v
-    return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
 
 
 def _directions(joint: Any, parent: np.ndarray, child: np.ndarray) -> np.ndarray:
@@ -154,7 +136,7 @@ def rows_of(model: lj.Model, sparse: Any, qd: np.ndarray | None = None) -> Rows:
                 lever = point - positions[b] - arm[b]
                 bias += sign * np.cross(w[b], np.cross(w[b], lever))
                 turns = np.hstack([about, np.zeros_like(about)])
-                line[b] = sign * np.vstack([np.hstack([-_cross(lever), np.eye(3)]), turns])  # pyright: ignore
+                line[b] = sign * np.vstack([np.hstack([np.cross(lever, np.eye(3)), np.eye(3)]), turns])  # pyright: ignore
         blocks.append(line)
         c += [*bias, *np.zeros(len(about))]
         value += [*(ends[1][1] - ends[0][1]), *np.zeros(len(about))]
@@ -202,7 +184,7 @@ def elimination(table: Table, trees: tuple[int, ...], most: int, seconds: float,
             lapack, row["lapack"] = _lapack(model, qd), MISSING
             if lapack is not None:
                 runs.append(lapack[0])
-        best = {key: 1e6 * one.cpu for key, one in race(runs, seconds=seconds * len(runs)).items()}
+        best = microseconds(runs, seconds)
         row["step"] = table.trust(f"{rows} multipliers", row.get("gap", 0.0), best["step"])
         row["each"] = 1e3 * best["step"] / rows
         row["dense"] = best.get("dense")

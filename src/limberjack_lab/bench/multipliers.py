@@ -12,7 +12,7 @@ import numpy as np
 import limberjack as lj
 from limberjack import errors, scenes
 from limberjack_lab.bench import closed_trees
-from limberjack_lab.bench.clock import Contender, race
+from limberjack_lab.bench.clock import Contender, microseconds
 from limberjack_lab.bench.maximal import (
     EULER,
     PAPER_FACTORS,
@@ -23,7 +23,7 @@ from limberjack_lab.bench.maximal import (
     step_of,
     stirred,
 )
-from limberjack_lab.bench.table import MISSING, Table, Watch, columns, difference, ratio
+from limberjack_lab.bench.table import MISSING, Table, Watch, cell, columns, difference, ratio
 
 __all__ = ["FULL", "QUICK", "SHAPES", "TITLE", "Extent", "fill", "hanging", "relative"]
 
@@ -86,7 +86,7 @@ def relative(model: lj.Model, w: np.ndarray, a: np.ndarray) -> np.ndarray:
     return (a - above_a - np.cross(w, w - above_w)).ravel()
 
 
-def _growth(table: Table, extent: Extent, watch: Watch) -> list[dict[str, Any]]:
+def _growth(table: Table, extent: Extent, watch: Watch) -> None:
     part = table.part("one acceleration solve and step: rows, factor, solve, explicit Euler", *_GROWTH_COLUMNS)
     for shape in SHAPES:
         for n in extent.sizes:
@@ -100,14 +100,16 @@ def _growth(table: Table, extent: Extent, watch: Watch) -> list[dict[str, Any]]:
             w = lj.Simulation(model, qd=qd).velocities[:, :3]
             own = relative(model, w, accelerations(model, EULER, qd))
             row["gap"] = difference(own, lj.forward_dynamics(model, model.q0, qd))
-            best = 1e6 * race([run], seconds=extent.seconds)["step"].cpu
+            best = microseconds([run], extent.seconds)["step"]
             row["step"] = table.trust(f"{shape} of {n:,} bodies", row["gap"], best)
             if isinstance(row["step"], float):
                 row["step_body"] = 1e3 * row["step"] / n
     low = {row["shape"]: row.get("step_body") for row in part.rows if row["n"] == extent.growing[0]}
     for row in part.rows:
         row["step_growth"] = ratio(row.get("step_body"), low.get(row["shape"]))
-    return part.rows
+    for shape in SHAPES:
+        value = cell(part.rows, "step_growth", shape=shape, n=FULL.growing[1])
+        table.bar(f"{shape}: time per body, 100,000 bodies over 1000", value, 1.5, False)
 
 
 def _splu(model: lj.Model, qd: np.ndarray, row: dict[str, Any], seconds: float) -> None:
@@ -132,7 +134,7 @@ def _splu(model: lj.Model, qd: np.ndarray, row: dict[str, Any], seconds: float) 
             gap = max(gap, difference(s.accelerations(run()[at : at + len(s.c)])[:, :3], own))
             runs.append(Contender(f"{key} {order}", run))
     runs.append(step_of("step", model, _SPARSE, qd))
-    best = {key: 1e6 * one.cpu for key, one in race(runs, seconds=len(runs) * 0.5 * seconds).items()}
+    best = microseconds(runs, 0.5 * seconds)
     row["step"], row["gap"] = best.pop("step"), gap
     for key in systems:
         row[key] = min(value for name, value in best.items() if name.startswith(key))
@@ -140,7 +142,7 @@ def _splu(model: lj.Model, qd: np.ndarray, row: dict[str, Any], seconds: float) 
     row["faster"] = ratio(min(row["schur"], row["saddle"]), row["step"])
 
 
-def _sparse(table: Table, extent: Extent, watch: Watch) -> list[dict[str, Any]]:
+def _sparse(table: Table, extent: Extent, watch: Watch) -> None:
     title = "factor and solve alone by SuperLU (scipy), of matrices built before, and our whole step"
     part = table.part(title, *_SPARSE_COLUMNS)
     for bodies in extent.trees:
@@ -154,34 +156,22 @@ def _sparse(table: Table, extent: Extent, watch: Watch) -> list[dict[str, Any]]:
             table.note(f"scipy: {MISSING} ({error})")
             continue
         table.trust(f"SuperLU, {row['rows']} multipliers", row["gap"], 0.0)
-    return part.rows
-
-
-def _bars(table: Table, growth: list[Any], dense: list[Any], sparse: list[Any]) -> None:
-    def cell(among: list[Any], key: str, **where: Any) -> Any:
-        return next((row.get(key) for row in among if all(row.get(word) == x for word, x in where.items())), None)
-
-    for shape in SHAPES:
-        value = cell(growth, "step_growth", shape=shape, n=FULL.growing[1])
-        table.bar(f"{shape}: time per body, 100,000 bodies over 1000", value, 1.5, False)
-    for rows, factor in PAPER_FACTORS.items():
-        table.bar(f"all in one matrix / ours, {rows} multipliers", cell(dense, "dense_ratio", rows=rows), factor)
-    table.bar("LAPACK / ours, 381 multipliers", cell(dense, "lapack_ratio", rows=381), 5.0)
-    table.bar("SuperLU / ours, 381 multipliers", cell(sparse, "faster", rows=381), 5.0)
+    table.bar("SuperLU / ours, 381 multipliers", cell(part.rows, "faster", rows=381), 5.0)
 
 
 def fill(table: Table, quick: bool, watch: Watch, extent: Extent | None = None) -> None:
     """Measure the table; see `TABLES`."""
     extent = extent or (QUICK if quick else FULL)
     watch.begin(len(SHAPES) * len(extent.sizes) + 2 * len(extent.trees) + len(extent.loops))
-    table.note("one thread, processor time of that thread, best of samples taken in turns; many steps in one call")
-    table.note("a step is one solve, rows, factor and back substitution, and a move: its time bounds that of the solve")
-    table.note("the paper's systems of 99 multipliers have 3 contacts inside")
-    growth, dense, sparse = [], [], []
-    try:
-        dense = elimination(table, extent.trees, max(extent.trees), extent.seconds, watch)
-        sparse = _sparse(table, extent, watch)
-        closed_trees.fill(table, extent.bodies, extent.loops, extent.run, extent.seconds, watch)
-        growth = _growth(table, extent, watch)
-    finally:
-        _bars(table, growth, dense, sparse)
+    table.note(
+        "one thread, processor time of that thread, best of samples taken in turns; many steps in one call",
+        "a step is one solve, rows, factor and back substitution, and a move: its time bounds that of the solve",
+        "the paper's systems of 99 multipliers have 3 contacts inside",
+    )
+    rows = elimination(table, extent.trees, max(extent.trees), extent.seconds, watch)
+    for count, factor in PAPER_FACTORS.items():
+        table.bar(f"all in one matrix / ours, {count} multipliers", cell(rows, "dense_ratio", rows=count), factor)
+    table.bar("LAPACK / ours, 381 multipliers", cell(rows, "lapack_ratio", rows=381), 5.0)
+    _sparse(table, extent, watch)
+    closed_trees.fill(table, extent.bodies, extent.loops, extent.run, extent.seconds, watch)
+    _growth(table, extent, watch)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import limberjack as lj
-from limberjack_lab.bench.clock import PERIOD, Segment, race
+from limberjack_lab.bench.clock import PERIOD, Segment, microseconds
 from limberjack_lab.bench.table import Column, Table, Watch, ratio
 
 __all__ = ["FORCES", "JOINTS", "PAPER_MS", "Grid", "fill", "paper_ratio", "pushed", "step_times"]
@@ -63,8 +63,8 @@ def pushed(links: int, method: Any, forces: int) -> lj.Simulation:
 def step_times(sims: dict[Any, lj.Simulation], seconds: float, least: int = 200) -> dict[Any, float]:
     """Return the processor time of one step of each simulation [us], the least of samples of `least` steps or more."""
     runs = [Segment(sim, least=least).contender(str(key)) for key, sim in sims.items()]
-    found = race(runs, seconds=seconds, rounds=3)
-    return {key: 1e6 * found[str(key)].cpu for key in sims}
+    found = microseconds(runs, seconds / len(runs), rounds=3)
+    return {key: found[str(key)] for key in sims}
 
 
 def fill(table: Table, links: int, grid: tuple[tuple[int, ...], tuple[int, ...]], seconds: float, watch: Watch) -> Grid:

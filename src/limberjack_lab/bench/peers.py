@@ -12,15 +12,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import limberjack as lj
 from limberjack import errors
-from limberjack_lab.bench.frames import matrix_of, quaternion_of, z_to
+from limberjack_lab.bench.frames import matrix_of, z_to
 
-__all__ = ["PinocchioTwin", "bare", "joint_rotation", "mujoco_model", "numbers", "rollout", "to_mjcf"]
+__all__ = [
+    "MujocoRun",
+    "PinocchioTwin",
+    "bare",
+    "joint_rotation",
+    "mujoco_model",
+    "mujoco_state",
+    "numbers",
+    "rollout",
+    "to_mjcf",
+]
 
 # MuJoCo refuses inertias below 1e-15: a point mass gets this much about its centre [kg m^2].
 _LEAST_INERTIA = 1e-14
@@ -187,7 +198,7 @@ def to_mjcf(model: lj.Model, *, dt: float = 1e-3, integrator: str = "Euler") -> 
         while open_links and open_links[-1] != link.parent:
             lines.append("</body>")
             open_links.pop()
-        lines.append(f'<body pos="{numbers(link.position)}" quat="{numbers(quaternion_of(link.rotation))}">')
+        lines.append(f'<body pos="{numbers(link.position)}" xyaxes="{numbers(link.rotation.T[:2].ravel())}">')
         lines += [_mjcf_inertial(link), *_mjcf_joints(link)]
         open_links.append(i)
     lines += ["</body>"] * len(open_links) + ["</worldbody></mujoco>"]
@@ -198,6 +209,42 @@ def mujoco_model(model: lj.Model, *, dt: float = 1e-3, integrator: str = "Euler"
     """Return the model as a compiled `mujoco.MjModel`; its qpos, qvel and qacc are laid out as our q, qd and qdd."""
     mujoco = errors.require("mujoco", extra="bench")
     return mujoco.MjModel.from_xml_string(to_mjcf(model, dt=dt, integrator=integrator))
+
+
+def mujoco_state(mujoco: Any, model: Any, q: np.ndarray, qd: np.ndarray) -> tuple[Any, Callable[[], None]]:
+    """Return `mujoco.MjData` in a state, and the function that sets this state again."""
+    data = mujoco.MjData(model)
+
+    def restart() -> None:
+        data.qpos[:], data.qvel[:] = q, qd
+
+    restart()
+    return data, restart
+
+
+class MujocoRun:
+    """A compiled model of MuJoCo that is stepped and read as `lj.Simulation` is: steps, q, qd, step(n), energy()."""
+
+    def __init__(self, mujoco: Any, model: Any, q: np.ndarray, qd: np.ndarray) -> None:
+        model.opt.enableflags |= int(mujoco.mjtEnableBit.mjENBL_ENERGY)
+        self._mujoco, self._model, self.steps = mujoco, model, 0
+        self._data, _ = mujoco_state(mujoco, model, q, qd)
+        self.q, self.qd = self._data.qpos, self._data.qvel
+
+    def step(self, n: int = 1) -> None:
+        """Take n steps; raise `Diverged` when MuJoCo has lost its state, which it then starts anew from zero."""
+        self._mujoco.mj_step(self._model, self._data, nstep=n)
+        self.steps += n
+        kinds = self._mujoco.mjtWarning
+        bad = (kinds.mjWARN_BADQPOS, kinds.mjWARN_BADQVEL, kinds.mjWARN_BADQACC)
+        if any(self._data.warning[int(kind)].number > 0 for kind in bad):
+            raise errors.Diverged("no longer finite", "MuJoCo", self.steps, float(self._data.time))
+
+    def energy(self) -> Any:
+        """Return the energies at this moment [J]."""
+        self._mujoco.mj_forward(self._model, self._data)
+        potential, kinetic = (float(x) for x in self._data.energy)
+        return SimpleNamespace(potential=potential, kinetic=kinetic, total=potential + kinetic)
 
 
 def rollout(
@@ -299,6 +346,12 @@ class PinocchioTwin:
         balls = [link.q_start for link in links if link.kind == "ball"]
         for w in (*balls, *(q + 3 for q, _ in self._free)):
             self._order[w : w + 4] = [w + 1, w + 2, w + 3, w]
+
+    def aba(self, q: np.ndarray, qd: np.ndarray) -> tuple[Callable[[], Any], np.ndarray]:
+        """Return the articulated body algorithm at a state without joint forces, to be timed, and our qdd by it."""
+        pin = errors.require("pinocchio", extra="bench")
+        model, data, at, v, tau = self.model, self.model.createData(), self.q(q), self.v(q, qd), np.zeros_like(qd)
+        return lambda: pin.aba(model, data, at, v, tau), self.qdd(q, qd, pin.aba(model, data, at, v, tau))
 
     def in_parallel(
         self, q: np.ndarray, qd: np.ndarray, tau: np.ndarray | None = None, threads: int = 1

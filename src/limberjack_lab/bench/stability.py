@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import limberjack as lj
-from limberjack_lab.bench.peers import to_mjcf
+from limberjack_lab.bench.peers import MujocoRun, to_mjcf
 from limberjack_lab.bench.table import Table, Watch, columns, peer
 
-__all__ = ["TITLE", "figure", "fill", "rise"]
+__all__ = ["TITLE", "energy_error", "figure", "fill"]
 
 TITLE = "share of runs whose energy never rises by more than 3 % of the largest kinetic energy"
 KINDS, STEPS, ALLOWED = ("chain", "rope", "whip", "ragdoll"), (1 / 1000, 1 / 240, 1 / 60), 0.03
@@ -63,84 +63,48 @@ def figure(kind: str, links: int, damping: float, dropped: bool, shapes: bool = 
         if free:
             continue
         above = max(0, k - arms) if kind == "ragdoll" else k - 1
-        parent = "world" if k == 0 else f"b{above}"
-        options = {
-            "position": (0, 0, -_LENGTH if k > 0 and above > 0 or arms == 1 and k > 0 else 0),
-            "damping": damping,
-        }
+        hung = k > 0 and (above > 0 or arms == 1)  # at the end of the link above; arms at the head of the first
+        ends = (f"j{k}", f"b{above}" if k else "world", f"b{k}")
+        options: dict[str, Any] = {"position": (0, 0, -_LENGTH if hung else 0), "damping": damping}
         if kind in ("rope", "ragdoll"):
             out = 0.5 * np.pi * k if kind == "ragdoll" else 0.5 * np.pi  # arms point to all sides, a rope to one
-            angle = (
-                rng.normal(0.0, 0.2, 3)
-                if k > arms or k == 1 == arms
-                else 1.4 * np.array([np.cos(out), np.sin(out), 0.0])
-            )
+            bent = k > arms or k == 1 == arms
+            angle = rng.normal(0.0, 0.2, 3) if bent else 1.4 * np.array([np.cos(out), np.sin(out), 0.0])
             half = 0.5 * np.linalg.norm(angle)
             turn = (np.cos(half), *(np.sin(half) / (2 * half) * angle))
-            builder.add_joint_ball(f"j{k}", parent, f"b{k}", start=turn, **options)
+            builder.add_joint_ball(*ends, start=turn, **options)
         else:
-            bent = rng.normal(0.0, 0.2) if kind == "chain" else -1.5 * (k == 0)
-            builder.add_joint_hinge(
-                f"j{k}",
-                parent,
-                f"b{k}",
-                axis=(0, 1, 0) if k % 2 or kind == "whip" else (1, 0, 0),
-                start=bent,
-                **options,
-            )
+            start = rng.normal(0.0, 0.2) if kind == "chain" else -1.5 * (k == 0)
+            axis = (0, 1, 0) if k % 2 or kind == "whip" else (1, 0, 0)
+            builder.add_joint_hinge(*ends, axis=axis, start=start, **options)
     return builder.build()
 
 
-def rise(step: Callable[[], tuple[float, float]], frames: int) -> float:
-    """Return the largest rise of energy over the largest kinetic energy; `step` returns both after a frame."""
-    start, kinetic, most = step()[1], 0.0, 0.0
-    for _ in range(frames):
-        now, total = step()
-        if not (np.isfinite(now) and np.isfinite(total)):
-            return float("inf")
-        kinetic, most = max(kinetic, now), max(most, total - start)
-    return most / kinetic if kinetic > 0.0 else 0.0
+def energy_error(sim: Any, every: int, looks: int) -> tuple[float, float]:
+    """Return the largest rise of energy and its change at the end, over the largest kinetic energy.
+
+    `sim` is a simulation or a `MujocoRun`, looked at `looks` times, every so many steps.
+    """
+    start, kinetic, most, change = sim.energy().total, 0.0, 0.0, 0.0
+    for _ in range(looks):
+        sim.step(every)
+        now = sim.energy()
+        kinetic, change = max(kinetic, now.kinetic), now.total - start
+        if not np.isfinite(kinetic + change):
+            return np.inf, np.inf
+        most = max(most, change)
+    return (most / kinetic, change / kinetic) if kinetic > 0.0 else (0.0, 0.0)
 
 
-def _ours(method: Any, case: Case, dt: float) -> Callable[[], tuple[float, float]]:
-    sim, first = lj.Simulation(case.model, method, dt=dt, qd=case.qd), True
-
-    def step() -> tuple[float, float]:
-        nonlocal first
-        if not first:
-            sim.step(max(1, round(1 / 60 / dt)))
-        first = False
-        energy = sim.energy()
-        return energy.kinetic, energy.total
-
-    return step
-
-
-def _mujoco(mujoco: Any, integrator: str, case: Case, dt: float) -> Callable[[], tuple[float, float]]:
+def _mujoco(mujoco: Any, integrator: str, case: Case, dt: float) -> MujocoRun:
     spec = mujoco.MjSpec.from_string(to_mjcf(case.bare, dt=dt, integrator=integrator))
-    spec.option.enableflags |= int(mujoco.mjtEnableBit.mjENBL_ENERGY)
     if case.model.shapes:
         spec.option.disableflags &= ~int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
         spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[9, 9, 1], friction=[0.5, 0, 0])
         for body in spec.bodies[1:]:
             ends = [0, 0, -_RADIUS, 0, 0, _RADIUS - _LENGTH]
             body.add_geom(type=mujoco.mjtGeom.mjGEOM_CAPSULE, size=[_RADIUS, 0, 0], fromto=ends, mass=0)
-    twin = spec.compile()
-    data, first = mujoco.MjData(twin), True
-    data.qpos[:], data.qvel[:] = case.bare.q0, case.qd
-
-    def step() -> tuple[float, float]:
-        nonlocal first
-        if first:
-            mujoco.mj_forward(twin, data)
-        else:
-            mujoco.mj_step(twin, data, max(1, round(1 / 60 / dt)))
-        if data.warning[mujoco.mjtWarning.mjWARN_BADQACC].number:  # it has reset itself
-            return float("inf"), float("inf")
-        first = False
-        return float(data.energy[1]), float(data.energy.sum())
-
-    return step
+    return MujocoRun(mujoco, spec.compile(), case.bare.q0, case.qd)
 
 
 def _cases(extent: Extent) -> Iterator[Case]:
@@ -154,12 +118,16 @@ def fill(table: Table, quick: bool, watch: Watch) -> None:
     """Run every figure at every step in every engine; see `TABLES`."""
     extent, cases = (QUICK if quick else FULL), list(_cases(QUICK if quick else FULL))
     part, mujoco = table.part("", *_COLUMNS), peer("mujoco", table)
-    table.note(
-        f"{', '.join(KINDS)}; undamped and damped; hung up or thrown: {extent.hung} links, dropped: {extent.dropped}"
-    )
+    links = f"hung up or thrown: {extent.hung} links, dropped: {extent.dropped}"
+    table.note(f"{', '.join(KINDS)}; undamped and damped; {links}")
 
     def adaptive(share: float) -> Callable[[lj.Model], Any]:
         return lambda model: lj.Adaptive(budget=max(1, round(share * (model.body_count - 1))))
+
+    def simulation(name: str, case: Case, dt: float) -> Any:
+        if name in ours:
+            return lj.Simulation(case.model, ours[name](case.model), dt=dt, qd=case.qd)
+        return _mujoco(mujoco, name.removeprefix("MuJoCo, "), case, dt)
 
     ours: dict[str, Callable[[lj.Model], Any]] = {"full": lambda model: "full"}
     ours |= {f"adaptive, {100 * share:g} % of the joints": adaptive(share) for share in (0.05, 0.2, 0.5)}
@@ -172,9 +140,8 @@ def fill(table: Table, quick: bool, watch: Watch) -> None:
             watch(f"{name}: {case.model.name} of {case.model.body_count}", 1)
             for column, dt in enumerate(STEPS):
                 try:
-                    make = ours.get(name)
-                    step = _ours(make(case.model), case, dt) if make else _mujoco(mujoco, name[8:], case, dt)
-                    found = rise(step, round(60 * extent.seconds))
+                    every = max(1, round(1 / 60 / dt))
+                    found, _ = energy_error(simulation(name, case, dt), every, round(60 * extent.seconds))
                 except lj.LimberjackError:
                     found = float("inf")
                 good[column] += found <= ALLOWED

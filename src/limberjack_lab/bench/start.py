@@ -100,26 +100,21 @@ def _turns(table: Table, commands: dict[str, tuple[str, ...]], rounds: int, watc
 def _fill_waits(table: Table, quick: bool, watch: Watch) -> None:
     part = table.part("waiting, wall time", "what: what; ours: Limberjack [s]; mujoco: MuJoCo [s]; pin: pinocchio [s]")
     here = {key: peer(module, table) is not None for key, module in (("mujoco", "mujoco"), ("pin", "pinocchio"))}
-    commands = {
-        "python": ("-c", "pass"),
-        "import": ("-c", "import limberjack"),
-        "help": ("-m", "limberjack", "--help"),
-        "step": ("-c", _FIRST_STEP),
+    ours = {
+        "Python alone": ("-c", "pass"),
+        "Python and the import": ("-c", "import limberjack"),
+        "limberjack --help": ("-m", "limberjack", "--help"),
+        "to the first step, kernels compiled before": ("-c", _FIRST_STEP),
     }
+    commands, rows = dict(ours), [part.add(what=what) for what in ours]
     if here["mujoco"]:
         commands["import mujoco"] = ("-c", "import mujoco")
         commands["step mujoco"] = ("-c", _MUJOCO_STEP, to_mjcf(scenes.double_pendulum()))
     if here["pin"]:
         commands["import pin"] = ("-c", "import pinocchio")
-    rows = [
-        part.add(what="Python alone"),
-        part.add(what="Python and the import"),
-        part.add(what="limberjack --help"),
-        part.add(what="to the first step, kernels compiled before"),
-    ]
     times = _turns(table, commands, 2 if quick else 5, watch)
-    for row, key in zip(rows, ("python", "import", "help", "step"), strict=True):
-        row["ours"] = times[key]
+    for row, what in zip(rows, ours, strict=True):
+        row["ours"] = times[what]
     for key in ("mujoco", "pin"):
         rows[1][key] = times.get(f"import {key}", MISSING)
     rows[3]["mujoco"] = times.get("step mujoco", MISSING)

@@ -6,10 +6,10 @@ import json
 import math
 import os
 import platform
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,10 +22,13 @@ __all__ = [
     "Part",
     "Table",
     "Watch",
+    "cell",
     "columns",
     "difference",
+    "dim",
     "machine",
     "measure",
+    "opened",
     "peer",
     "ratio",
     "show",
@@ -41,7 +44,8 @@ TOLERANCE = 1e-6
 Cell = float | int | str | None
 
 
-class Column(NamedTuple):
+@dataclass(frozen=True)
+class Column:
     """A column: the key of its cells, its title, and the unit its numbers are in."""
 
     key: str
@@ -59,7 +63,8 @@ def columns(text: str) -> tuple[Column, ...]:
     return tuple(out)
 
 
-class Bar(NamedTuple):
+@dataclass(frozen=True)
+class Bar:
     """A number the project promises: what it is, its value here (None = not measured), and the limit it must keep."""
 
     text: str
@@ -118,10 +123,9 @@ class Table:
         measured = isinstance(value, (int, float)) and not self.quick
         self.bars.append(Bar(text, float(value) if measured else None, limit, at_least))  # pyright: ignore
 
-    def note(self, text: str) -> None:
-        """Add a note once."""
-        if text not in self.notes:
-            self.notes.append(text)
+    def note(self, *texts: str) -> None:
+        """Add notes, each once."""
+        self.notes += [text for text in texts if text not in self.notes]
 
     def trust(self, what: str, difference: float, value: float) -> Cell:
         """Return `value`, or a text in its place when the answer behind it is off by more than the tolerance."""
@@ -132,24 +136,8 @@ class Table:
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as plain data."""
-        return {
-            "name": self.name,
-            "title": self.title,
-            "quick": self.quick,
-            "interrupted": self.interrupted,
-            "machine": self.machine,
-            "parts": [
-                {
-                    "title": part.title,
-                    "columns": [column._asdict() for column in part.columns],
-                    "rows": part.rows,
-                }
-                for part in self.parts
-            ],
-            "bars": [{**bar._asdict(), "passed": bar.passed} for bar in self.bars],
-            "notes": self.notes,
-            "wrong": self.wrong,
-        }
+        bars = [{**asdict(bar), "passed": bar.passed} for bar in self.bars]
+        return asdict(self) | {"bars": bars}
 
 
 def peer(name: str, table: Table) -> Any:
@@ -164,6 +152,11 @@ def peer(name: str, table: Table) -> Any:
 def difference(value: np.ndarray, reference: np.ndarray) -> float:
     """Return max |value - reference| / max |reference|."""
     return float(np.abs(value - reference).max() / np.abs(reference).max())
+
+
+def cell(rows: list[dict[str, Cell]], key: str, /, **where: Cell) -> Cell:
+    """Return a cell of the first row whose cells are as in `where`; None where there is none."""
+    return next((row.get(key) for row in rows if all(row.get(word) == x for word, x in where.items())), None)
 
 
 def ratio(other: Cell, own: Cell) -> float | None:
@@ -238,16 +231,22 @@ def _sheets(part: Part, width: int) -> list[list[Column]]:
     return sheets
 
 
-def show(table: Table, console: Any = None) -> None:
-    """Print a table: machine, grids, bars, notes."""
+def opened(console: Any = None) -> Any:
+    """Return the console to print on, `console` if given: wide where it is a pipe, or headings would be wrapped."""
     from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table as Grid
 
     console = console or Console()
     if not console.is_terminal:
-        # A pipe has no width: wrapped headings would make the file unreadable.
         console.width = max(console.width, 200)
+    return console
+
+
+def show(table: Table, console: Any = None) -> None:
+    """Print a table: machine, grids, bars, notes."""
+    from rich.markup import escape
+    from rich.table import Table as Grid
+
+    console = opened(console)
     console.rule(f"[bold]{table.name}[/]: {escape(table.title)}{' (quick: not for quoting)' if table.quick else ''}")
     console.print(
         escape(" | ".join(f"{key} {value}" for key, value in table.machine.items())),
@@ -270,10 +269,17 @@ def show(table: Table, console: Any = None) -> None:
         console.print(_bar_line(bar), highlight=False)
     for text in table.wrong:
         console.print(f"[bold red]WRONG ANSWER[/]: {escape(text)}; its time is not quoted", highlight=False)
-    for text in table.notes:
-        console.print(f"note: {escape(text)}", highlight=False, style="dim")
+    dim(console, "note", table.notes)
     if table.interrupted:
         console.print("[yellow]stopped by Ctrl-C: cells without a number were not measured[/]")
+
+
+def dim(console: Any, word: str, texts: list[str]) -> None:
+    """Print texts in grey, each behind a word."""
+    from rich.markup import escape
+
+    for text in texts:
+        console.print(f"{word}: {escape(text)}", highlight=False, style="dim")
 
 
 def _plain(value: Any) -> Any:

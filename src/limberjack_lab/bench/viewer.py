@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import limberjack as lj
 from limberjack import errors, scenes
 from limberjack_lab.bench.clock import resident_bytes
-from limberjack_lab.bench.table import MISSING, Column, Table, Watch, columns
+from limberjack_lab.bench.table import MISSING, Table, Watch, columns
 
 __all__ = ["TITLE", "fill"]
 
@@ -24,7 +24,7 @@ _COSTS = columns(
     "got: messages the|page took [1/s]; alone: steps, nobody|looks [1/s]; shown: steps, a page|is open [1/s]; "
     "cost: cost [%]"
 )
-_PAGES = (Column("what", "what"), Column("value", "value"), Column("unit", "unit"))
+_PAGES = columns("what: what; value: value; unit: unit")
 
 # A page, as far as the server can tell: takes every message as it comes and counts them, in a process of its own, as
 # browsers are. Says "open" once it is, then, when its input ends, how many came per second.
@@ -69,19 +69,18 @@ _QUICK = _Size((_Case("long_chain", {"links": 20}, 60.0),), 0.5, 1, 2)
 
 
 @contextlib.contextmanager
-def _page(url: str, protocol: str) -> Iterator[list[float]]:
-    """Have a page open; afterwards the list has the messages per second it got."""
-    got: list[float] = []
-    with subprocess.Popen(
-        [sys.executable, "-c", _PAGE, url, protocol], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
+def _process(code: str, *arguments: str) -> Iterator[list[str]]:
+    """Have a process, from its first line on until its input ends; afterwards the list has its next line."""
+    last: list[str] = []
+    command, pipe = [sys.executable, "-c", code, *arguments], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
         assert process.stdin is not None and process.stdout is not None
         try:
             process.stdout.readline()
-            yield got
+            yield last
         finally:
             process.stdin.close()
-            got.append(float(process.stdout.readline() or "nan"))
+            last.append(process.stdout.readline())
 
 
 def _rate(runner: Any, seconds: float) -> float:
@@ -106,12 +105,12 @@ def _cost(case: _Case, size: _Size, protocol: str) -> dict[str, Any]:
             alone.append(_rate(runner, size.seconds))  # no page is open: nothing is shown
             if turn == size.repeats:
                 break
-            with _page(viewer.url, protocol) as messages:
+            with _process(_PAGE, viewer.url, protocol) as messages:
                 _rate(runner, 0.2 * size.seconds)
                 before = viewer.pictures
                 shown.append(_rate(runner, size.seconds))
                 sent = max(sent, (viewer.pictures - before) / size.seconds)
-            got = max(got, messages[0])
+            got = max(got, float(messages[0] or "nan"))
     finally:
         viewer.close()
     shares = [here / (0.5 * (before + after)) for before, here, after in zip(alone, shown, alone[1:], strict=False)]
@@ -129,12 +128,8 @@ def _opening() -> float:
         "print('up', flush=True); sys.stdin.read()"
     )
     begin = time.perf_counter()
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin is not None and process.stdout is not None
-        process.stdout.readline()
-        passed = time.perf_counter() - begin
-        process.stdin.close()
-    return passed
+    with _process(code):
+        return time.perf_counter() - begin
 
 
 def _visits(size: _Size, protocol: str) -> tuple[float, float]:
@@ -146,7 +141,7 @@ def _visits(size: _Size, protocol: str) -> tuple[float, float]:
         runner.speed = 1e9
 
         def visit() -> None:
-            with _page(viewer.url, protocol):
+            with _process(_PAGE, viewer.url, protocol):
                 pass
 
         for _ in range(max(2, size.pages // 5)):  # what is made once
@@ -163,13 +158,7 @@ def _visits(size: _Size, protocol: str) -> tuple[float, float]:
 
 
 def fill(table: Table, quick: bool, watch: Watch) -> None:
-    """Measure what pages cost.
-
-    Args:
-        table: to fill.
-        quick: one small scene, few pages.
-        watch: the progress line.
-    """
+    """Measure what pages cost; see `TABLES`."""
     size = _QUICK if quick else _FULL
     watch.begin(len(size.cases) + 2)
     part = table.part("simulations flat out, one page open", *_COSTS)

@@ -15,7 +15,7 @@ from limberjack import errors
 from limberjack_lab.bench.frames import rotate
 from limberjack_lab.bench.table import write_whole
 
-__all__ = ["ACCENT", "COOL", "INK", "PALE", "chain_corners", "curves", "drawing", "link_length"]
+__all__ = ["ACCENT", "COOL", "INK", "PALE", "chain_corners", "curves", "drawing", "link_length", "plot"]
 
 INK, PALE = "#22303c", "#9aa5ad"
 ACCENT, COOL, _PAPER = "#e8743b", "#3f7cac", "#fbfaf7"
@@ -44,24 +44,22 @@ def drawing(path: Path, width: float, height: float) -> Iterator[Any]:
     write_whole(path, buffer.getvalue())
 
 
-def curves(
-    path: Path,
-    lines: dict[str, list[float]],
-    *,
-    title: str,
-    xlabel: str,
-    ylabel: str,
-    styles: Sequence[str],
-    mark: float,
-) -> None:
+@contextmanager
+def plot(path: Path, width: float, height: float, box: tuple[float, ...], **labels: Any) -> Iterator[Any]:
+    """Give axes in a `box` of a figure, with a grid and `labels` as `Axes.set` takes them; then write the figure."""
+    with drawing(path, width, height) as figure:
+        axes = figure.add_axes(box)
+        axes.grid(True, alpha=0.25)
+        yield axes
+        axes.set(**labels)
+
+
+def curves(path: Path, lines: dict[str, list[float]], styles: Sequence[str], mark: float, **labels: str) -> None:
     """Write a picture of positive values over their number, on a logarithmic scale, with a line at `mark`."""
-    with drawing(path, 7.0, 4.5) as figure:
-        axes = figure.add_axes((0.12, 0.12, 0.85, 0.78))
+    with plot(path, 7.0, 4.5, (0.12, 0.12, 0.85, 0.78), **labels) as axes:
         for (label, values), (style, color) in zip(lines.items(), (s.split(" ") for s in styles), strict=True):
             axes.semilogy([max(value, 1e-17) for value in values], style, color=color, label=label)
         axes.axvline(mark, color=PALE, linewidth=0.8, linestyle=(0, (4, 3)))
-        axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
-        axes.grid(True, alpha=0.25)
         axes.legend(fontsize=8)
 
 

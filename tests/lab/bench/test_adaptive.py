@@ -13,7 +13,7 @@ from limberjack_lab.bench.clock import Segment
 from limberjack_lab.bench.clock import adaptive as simulated
 from limberjack_lab.bench.table import MISSING, Table, Watch
 
-TINY = adaptive.Extent(12, (1, 3), (3,), (20, 40), (40, 80), (3,), 2, ((1, 5), (1, 50)), 0.002)
+TINY = adaptive.Extent(12, (1, 3), (3,), (20, 40), (40, 80), (3,), 2, ((1, 5), (1, 50)), 0.05, 0.002)
 
 
 def _filled() -> Table:
@@ -30,8 +30,16 @@ def _numbers(rows, *without) -> list[float]:
 def test_every_row_is_measured():
     """A small run has all rows, finite numbers, and no answer that differs from a peer's."""
     table = _filled()
-    pendulum, churn, sizes, shaped, others, times, ratios = table.parts
-    assert [row["budget"] for row in pendulum.rows] == ["1", "1, force at the tip", "3"]
+    pendulum, churn, sizes, steps, shaped, others, times, ratios = table.parts
+    assert [row["budget"] for row in pendulum.rows] == 2 * ["1", "1, force at the tip", "3"]
+    assert [row["integrator"] for row in pendulum.rows] == 3 * ["projected"] + 3 * ["variational"]
+    assert all(row["rise"] < 1e-6 and row["energy"] < 1e-6 for row in pendulum.rows if "tip" not in row["budget"])
+    assert all(row["gain"] == pytest.approx(row["full"] / row["step"]) for row in pendulum.rows)
+    assert len(steps.rows) == 5
+    for row in steps.rows:
+        assert row["gain"] == pytest.approx(row["full"] / row["ours"]) and row["longest"] >= 1.0
+        assert row["error"] < 0.5 and row["active"] > 0
+    assert all(row["error"] == 0.0 for row in steps.rows[:3])  # all twelve joints are simulated
     assert [row["budget"] for row in churn.rows] == ["3"]
     assert [(row["n"], row["budget"]) for row in sizes.rows] == [(20, 3), (40, 3)]
     assert [row["n"] for row in shaped.rows] == [40, 80]
@@ -57,7 +65,7 @@ def test_missing_peers_leave_our_own_numbers(monkeypatch):
 
     monkeypatch.setattr(errors, "require", require)
     table = _filled()
-    pendulum, _, _, _, others, _, _ = table.parts
+    pendulum, _, _, _, _, others, _, _ = table.parts
     assert all(row["pin"] == MISSING and row["faster"] is None and row["step"] > 0 for row in pendulum.rows)
     assert all(row["theirs"] == MISSING and row["ours"] is not None for row in others.rows)
     assert any("limberjack[bench]" in note for note in table.notes)
@@ -73,8 +81,9 @@ def test_a_motion_that_diverges_is_not_timed(monkeypatch):
     table = Table("adaptive", adaptive.TITLE, quick=True)
     with Watch("adaptive") as watch:
         other = adaptive._pinocchio(table, scenes.paper_pendulum(links=TINY.links))
-        rows = adaptive._pendulums(table, TINY, other, watch)
+        adaptive._pendulums(table, TINY, other, watch)
         adaptive._sizes(table, TINY, watch)
+    rows = table.parts[0].rows
     assert all(row["finite"] == "NO" and "step" not in row for row in rows)
     assert len(table.wrong) == len(rows) + len(TINY.size_budgets)
 

@@ -6,7 +6,6 @@ import pinocchio as pin
 import pytest
 
 import limberjack as lj
-from limberjack_lab.bench.accuracy import pendulum_a01
 from limberjack_lab.bench.peers import PinocchioTwin, bare, mujoco_model, to_mjcf
 
 KINDS = ("hinge", "slide", "ball", "universal", "compound", "cylindrical", "planar", "fixed")
@@ -68,7 +67,7 @@ def test_armature_is_carried_over(peer):
 
 def test_a_point_mass_gets_the_least_inertia_mujoco_takes():
     """MuJoCo's pendulum with a point mass accelerates as the exact one, to rounding."""
-    model = pendulum_a01()
+    model = lj.scenes.simple_pendulum()
     assert _mujoco_qdd(model, np.zeros(1), np.zeros(1), np.zeros(1)) == pytest.approx([9.81], rel=1e-12)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.naive import rotations as rot
+from tests.naive.exact_motions import exact_four_bars
 from tests.naive.looped import LOOPS, chain, close, closed, fitting, looped_accelerations, read_accelerations
 from tests.naive.models import KINDS, add_body, random_model, random_state
 
 import limberjack as lj
-from limberjack_lab.bench.exact import exact_four_bars
 
 PLAIN = tuple(kind for kind in KINDS if kind != "compound")
 

@@ -14,7 +14,7 @@ from limberjack import scenes
 from limberjack_lab.bench.clock import race
 from limberjack_lab.bench.maximal import DENSE, EULER, PAPER_FACTORS, accelerations, elimination, step_of
 from limberjack_lab.bench.table import Table, Watch, difference, ratio
-from limberjack_lab.papers.pictures import ACCENT, COOL, INK, PALE, drawing
+from limberjack_lab.papers.pictures import ACCENT, COOL, INK, PALE, plot
 
 __all__ = ["SYSTEMS", "TITLE", "Growth", "System", "draw", "fill"]
 
@@ -97,8 +97,8 @@ def fill(table: Table, quick: bool, watch: Watch) -> Growth:
 def draw(found: Growth, folder: Path) -> list[tuple[Path, str]]:
     """Draw both times over the number of multipliers."""
     path = folder / "baraff-growth.png"
-    with drawing(path, 7.2, 5.0) as figure:
-        axes = figure.add_axes((0.12, 0.12, 0.85, 0.79))
+    labels = {"title": "Accelerations of a binary tree of bodies on balls", "ylabel": "one solve [ms]"}
+    with plot(path, 7.2, 5.0, (0.12, 0.12, 0.85, 0.79), xlabel="multipliers", **labels) as axes:
         for times, color, label, power in (
             (found.cubic, ACCENT, "all multipliers at once", 3),
             (found.linear, COOL, "linear time (Baraff 1996)", 1),
@@ -114,9 +114,5 @@ def draw(found: Growth, folder: Path) -> list[tuple[Path, str]]:
             axes.annotate("", (rows, high), (rows, low), arrowprops={"arrowstyle": "<->", "color": INK, "shrinkB": 4})
             text = f"{high / low:.0f} x\n(paper: {PAPER_FACTORS[rows]:.0f} x)"
             axes.text(1.08 * rows, low**0.4 * high**0.6, text, color=INK, fontsize=9, va="center")
-        axes.set(
-            title="Accelerations of a binary tree of bodies on balls", xlabel="multipliers", ylabel="one solve [ms]"
-        )
-        axes.grid(True, alpha=0.25)
-        axes.legend(loc="upper left", frameon=False)
+        axes.legend(loc="upper left")
     return [(path, "section 9: growth of the time, linear and cubic")]

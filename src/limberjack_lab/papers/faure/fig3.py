@@ -44,7 +44,6 @@ def fill(table: Table, quick: bool, watch: Watch) -> dict[str, list[float]]:
 def draw(found: dict[str, list[float]], folder: Path) -> list[tuple[Path, str]]:
     """Draw the error over the iterations."""
     path, lines = folder / "faure-fig3.png", {f"{metric} metric": errors for metric, errors in found.items()}
-    labels = {"xlabel": "assembly iterations of 30", "ylabel": "largest error [m]"}
-    styles = (f"o- {COOL}", f"o- {ACCENT}")
-    curves(path, lines, title="Ring of figures, 758 constraints", styles=styles, mark=6, **labels)
+    labels = {"title": "Ring of figures, 758 constraints", "xlabel": "assembly iterations of 30"}
+    curves(path, lines, (f"o- {COOL}", f"o- {ACCENT}"), 6, ylabel="largest error [m]", **labels)
     return [(path, "figure 3: error of the assembly")]

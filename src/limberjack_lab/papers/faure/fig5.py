@@ -60,10 +60,6 @@ def draw(found: dict[str, _Drag], folder: Path) -> list[tuple[Path, str]]:
     """Draw the error over the frames."""
     path = folder / "faure-fig5.png"
     lines = {f"{name}: {1e3 * drag.frame:.2f} ms": drag.errors for name, drag in found.items()}
-    labels = {
-        "title": "56 solids, 261 constraints, released at frame 60",
-        "xlabel": "frame",
-        "ylabel": "largest error [m]",
-    }
-    curves(path, lines, styles=(f"- {ACCENT}", f"- {COOL}"), mark=_FRAMES, **labels)
+    labels = {"title": "56 solids, 261 constraints, released at frame 60", "ylabel": "largest error [m]"}
+    curves(path, lines, (f"- {ACCENT}", f"- {COOL}"), _FRAMES, xlabel="frame", **labels)
     return [(path, "figure 5: error while dragging and after")]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from limberjack_lab.bench.displacements import shaking
 from limberjack_lab.bench.table import Table, Watch
-from limberjack_lab.papers.pictures import ACCENT, COOL, drawing
+from limberjack_lab.papers.pictures import ACCENT, COOL, plot
 
 __all__ = ["TITLE", "draw", "fill"]
 
@@ -48,11 +48,9 @@ def fill(table: Table, quick: bool, watch: Watch) -> _Shake:
 def draw(found: _Shake, folder: Path) -> list[tuple[Path, str]]:
     """Draw errors and times over the frames."""
     path = folder / "faure-fig6.png"
-    with drawing(path, 7.0, 4.5) as figure:
-        axes = figure.add_axes((0.12, 0.12, 0.76, 0.78))
+    labels = {"title": "Plate, 1 x 15 iterations per frame", "xlabel": "frame", "ylabel": "largest error [m]"}
+    with plot(path, 7.0, 4.5, (0.12, 0.12, 0.76, 0.78), **labels) as axes:
         axes.semilogy(found.errors, color=COOL, linewidth=1.2)
-        axes.set(title="Plate, 1 x 15 iterations per frame", xlabel="frame", ylabel="largest error [m]")
-        axes.grid(True, alpha=0.25)
         other = axes.twinx()
         other.plot(found.times, color=ACCENT, linewidth=0.6)
         other.set(ylabel="time of a frame [ms]")

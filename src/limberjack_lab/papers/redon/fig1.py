@@ -78,7 +78,6 @@ def _times(table: Table, sims: dict[str, lj.Simulation], model: lj.Model, quick:
         f"{model.body_count:,} bodies, {model.nv:,} dofs",
         "who: method; joints: joints|simulated; ms: one step [ms]; gain: DCA / this [x]; against_full: full / this [x]",
     )
-
     cells = {word: 1e-3 * us for word, us in step_times(sims, 0.5 if quick else 20.0, least=20).items()}
     for word, sim in sims.items():
         joints = sim.stats.get("active_joints", model.joint_count - _free_joints(model))

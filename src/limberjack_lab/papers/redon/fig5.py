@@ -34,10 +34,6 @@ class Study(NamedTuple):
     motions: dict[int, np.ndarray]  # of the first state, per budget and for all joints, the frames' q
 
 
-def _motion(model: lj.Model, method: Any, dt: float, seconds: float) -> lj.Trajectory:
-    return lj.Simulation(model, method, dt).run(seconds, rate=30.0)
-
-
 def study(states: int, seconds: float, links: int, budgets: tuple[int, ...], watch: Watch) -> Study:
     """Run the full and the simplified pendulums from so many random states."""
     errors: dict[int, list[np.ndarray]] = {budget: [] for budget in budgets}
@@ -47,12 +43,13 @@ def study(states: int, seconds: float, links: int, budgets: tuple[int, ...], wat
     for seed in range(states):
         scene = scenes.get("paper_pendulum", links=links, start="random", seed=seed)
         watch(f"state {seed + 1} of {states}, all joints", 1)
-        whole = _motion(scene.model, lj.Full(), scene.dt, seconds)
+        whole = lj.Simulation(scene.model, lj.Full(), scene.dt).run(seconds, rate=30.0)
         travel.append(np.linalg.norm(whole.positions - whole.positions[0], axis=2).mean(axis=1))
         kept = {links: whole.q}
         for budget in budgets:
             watch(f"state {seed + 1} of {states}, {budget} joints", 1)
-            motion = _motion(scene.model, lj.Adaptive(budget=budget, metric="joints"), scene.dt, seconds)
+            method = lj.Adaptive(budget=budget, metric="joints")
+            motion = lj.Simulation(scene.model, method, scene.dt).run(seconds, rate=30.0)
             errors[budget].append(np.linalg.norm(motion.positions - whole.positions, axis=2).mean(axis=1))
             kept[budget] = motion.q
         motions = motions or kept

@@ -9,7 +9,7 @@ import numpy as np
 from limberjack_lab.bench import paper_grid
 from limberjack_lab.bench.paper_grid import FORCES, JOINTS, Grid, paper_ratio
 from limberjack_lab.bench.table import Table, Watch
-from limberjack_lab.papers.pictures import drawing
+from limberjack_lab.papers.pictures import plot
 
 __all__ = ["TITLE", "draw", "fill"]
 
@@ -40,15 +40,14 @@ def draw(found: Grid, folder: Path) -> list[tuple[Path, str]]:
     from matplotlib import colormaps
 
     path = folder / "redon-table1.png"
-    with drawing(path, 8.0, 5.0) as figure:
-        axes = figure.add_axes((0.1, 0.12, 0.87, 0.8))
+    labels = {"xlabel": "joints simulated", "ylabel": "DCA / adaptive, time per step", "yscale": "log"}
+    title = "Pendulum of 300 links: times faster than the DCA (dashed: the paper's)"
+    with plot(path, 8.0, 5.0, (0.1, 0.12, 0.87, 0.8), title=title, **labels) as axes:
         for k, n in enumerate(found.forces):
             color = colormaps["plasma"](0.85 * k / max(len(found.forces) - 1, 1))
             own = [found.gain(n, b) for b in found.joints]
             axes.plot(found.joints, own, "o-", color=color, linewidth=1.6, markersize=4, label=f"{n}")
             theirs = [paper_ratio(n, b) for b in found.joints]
             axes.plot(found.joints, theirs, linestyle=(0, (4, 3)), color=color, linewidth=1.0)
-        axes.set(title="Pendulum of 300 links: times faster than the DCA (dashed: the paper's)", yscale="log")
-        axes.set(xlabel="joints simulated", ylabel="DCA / adaptive, time per step")
         axes.legend(title="forces", ncols=2)
     return [(path, "table 1: gain over the DCA, beside the paper's")]

@@ -27,7 +27,7 @@ class _Case(NamedTuple):
     figure: str  # of the paper, or what it is
 
 
-# In the order of the paper; scenes that the catalog does not have are left out.
+# In the order of the paper.
 RUNS = (
     _Case("joint_types", {}, {}, "figure 9"),
     _Case("pre_versus_post", {}, {}, "figure 10"),
@@ -63,20 +63,6 @@ class Found(NamedTuple):
     camera: Any
 
 
-def _options(case: _Case, quick: bool) -> dict[str, Any]:
-    """Return the options of a run that its scene has."""
-    known = next(info.options for info in scenes.describe() if info.name == case.scene)
-    return {key: value for key, value in (case.small if quick else case.options).items() if key in known}
-
-
-def _simulation(case: _Case, quick: bool) -> tuple[Any, lj.Simulation]:
-    """Return a scene, whose bodies never sleep, and its simulation."""
-    scene = scenes.get(case.scene, **_options(case, quick))
-    method = lj.Impulses() if scene.method == "impulses" else scene.method
-    scene = replace(scene, method=replace(method, sleeping=False))
-    return scene, lj.Simulation(scene.model, scene.method, dt=scene.dt)
-
-
 def _frames(scene: Any, quick: bool, full: bool) -> int:
     """Return how many frames to take: no more than the scene is worth watching, or it leaves the picture."""
     if quick:
@@ -85,7 +71,9 @@ def _frames(scene: Any, quick: bool, full: bool) -> int:
 
 
 def _run(table: Table, part: Any, case: _Case, quick: bool, full: bool) -> Found:
-    scene, sim = _simulation(case, quick)
+    scene = scenes.get(case.scene, **(case.small if quick else case.options))
+    method = lj.Impulses() if scene.method == "impulses" else scene.method
+    sim = lj.Simulation(scene.model, replace(method, sleeping=False), dt=scene.dt)
     row: dict[str, Any] = part.add(scene=case.scene, what=case.figure, bodies=sim.model.body_count)
     row["joints"] = sum(sim.model.joint_spec(name).kind != "free" for name in sim.model.joint_names)
     run = run_ours(sim, _frames(scene, quick, full), drive=scene.drive, cap=np.inf)
@@ -101,10 +89,9 @@ def _run(table: Table, part: Any, case: _Case, quick: bool, full: bool) -> Found
 
 def fill(table: Table, quick: bool, watch: Watch, full: bool = False) -> list[Found]:
     """Run the scenes, for a second each, or with `full` as long as each is worth watching, ten at most."""
-    known = [case for case in RUNS if case.scene in scenes.names()]
-    watch.begin(len(known))
+    watch.begin(len(RUNS))
     part, found = table.part("each scene by its own method and step", *_COLUMNS), []
-    for case in known:
+    for case in RUNS:
         watch(f"{case.scene}, {case.figure}", 1)
         found.append(_run(table, part, case, quick, full))
     gaps = [float(row["gap"]) for row in part.rows if row["gap"] is not None]

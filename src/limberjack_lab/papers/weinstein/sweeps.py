@@ -52,5 +52,5 @@ def draw(found: dict[str, list[float]], folder: Path) -> list[tuple[Path, str]]:
     path = folder / "weinstein-sweeps.png"
     styles = [f"{line} {color}" for line in ("-", "--") for color in (ACCENT, COOL, PALE, INK)]
     labels = {"title": "Joints by sweeps and at once", "xlabel": "frame", "ylabel": "largest gap of a joint [m]"}
-    curves(path, found, styles=styles, mark=0, **labels)
+    curves(path, found, styles, 0, **labels)
     return [(path, "gaps of joints by 5, 9 and 15 sweeps, and at once")]
