@@ -133,6 +133,7 @@ def test_usage_errors_end_with_status_2(argv, named, folder, capsys):
         (("pendulum", "--links", "5"), "--links is an option of the scene: --set links=5"),
         (("pendulum", "--budget=20"), "--budget is an option of method adaptive: --method adaptive --option budget=20"),
         (("pendulum", "--budget"), "--method adaptive --option budget=VALUE"),
+        (("pendulum", "--option", "budget=2"), 'method "full" has no option "budget"; adaptive has: --method adaptive'),
     ],
 )
 def test_options_of_scenes_and_methods_are_hinted_at(argv, hint, capsys):

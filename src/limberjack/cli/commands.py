@@ -103,6 +103,13 @@ class _Source:
 # -- run, view -------------------------------------------------------------------------------------
 
 
+def _methods_with(option: str) -> list[str]:
+    """Return the methods that have an option."""
+    from limberjack.methods import METHODS, method_of
+
+    return [name for name in METHODS if option in {item.name for item in fields(method_of(name))}]
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Moving(_Source):
     """How a model is simulated.
@@ -147,6 +154,10 @@ class _Moving(_Source):
             options["integrator"] = self.integrator
         known = [item.name for item in fields(method)]
         for name in options:
+            others = () if name in known else _methods_with(name)
+            if others:
+                where = f"{' and '.join(others)} has: --method {others[0]}"
+                raise StateError(f'method "{method.name}" has no option "{name}"; {where}')
             if name not in known:
                 raise UnknownName("option", name, f'method "{method.name}"', known)
         return replace(method, **options)
@@ -501,7 +512,6 @@ def _run(words: list[str]) -> int:
 def _hints(words: list[str]) -> list[str]:
     """Return how to give options of a scene or of a method that were given as options of the command."""
     from limberjack import scenes
-    from limberjack.methods import METHODS, method_of
 
     of_scene = {name for info in scenes.describe() if info.name in words for name in info.options}
     own = {item.name for command in (Run, View) for item in fields(command)}
@@ -512,7 +522,7 @@ def _hints(words: list[str]) -> list[str]:
         if not flag.startswith("--") or name in own:
             continue
         setting = f"{name}={given if equals else value}"
-        methods = [method for method in METHODS if name in {item.name for item in fields(method_of(method))}]
+        methods = _methods_with(name)
         if name in of_scene:
             hints.append(f"{flag} is an option of the scene: --set {setting}")
         elif methods:
