@@ -46,10 +46,6 @@ class Sizes(NamedTuple):
 _QUICK = Sizes(3, 6, 10, 20, (0,), 6, 2, 6, 3, (20, 40), 4, 10.0)
 
 
-def _rms(positions: np.ndarray, reference: np.ndarray) -> float:
-    return float(np.sqrt((np.linalg.norm(positions - reference, axis=1) ** 2).mean()))
-
-
 def _mean(run: Run) -> float | str:
     """Return the mean time of a frame [ms]; a word in its place keeps runs that did not end out of the bars."""
     return "lost" if run.lost else f"{run.mean:.3g}, cut short" if run.short else run.mean
@@ -75,7 +71,7 @@ def _net(table: Table, sizes: Sizes, peers: dict[str, Any], watch: Watch) -> Non
         if run.energy is not None:
             row["share"] = 100.0 * run.energy / max(exact.released, 1e-12)
         for key, a, b in zip(("quarter", "half", "end"), run.positions, exact.positions, strict=False):
-            row[key] = _rms(a, b)
+            row[key] = float(np.sqrt(np.square(a - b).sum(axis=1).mean()))
         return row
 
     enter("reference: multipliers, rattle, dt 1/3840", exact)

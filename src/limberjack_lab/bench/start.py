@@ -50,13 +50,6 @@ print(json.dumps({"build": built - begin, "step": time.perf_counter() - built, "
 """
 
 
-def _environment(**extra: str) -> dict[str, str]:
-    """Return the environment of a process that finds this very package."""
-    here = str(Path(limberjack.__file__).parent.parent)
-    paths = [here, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **extra}
-
-
 class Run(NamedTuple):
     """A process that ended: how long it took [s], what it printed, and the last line of its complaint if it failed."""
 
@@ -66,9 +59,11 @@ class Run(NamedTuple):
 
 
 def run_python(*arguments: str, **extra: str) -> Run:
-    """Run Python in a fresh process, with `extra` variables in its environment."""
+    """Run Python in a fresh process that finds this very package, with `extra` variables in its environment."""
+    paths = [str(Path(limberjack.__file__).parent.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **extra}
     begin = time.perf_counter()
-    done = subprocess.run([sys.executable, *arguments], env=_environment(**extra), capture_output=True, text=True)
+    done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True)
     spent = time.perf_counter() - begin
     problem = "" if done.returncode == 0 else (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
     return Run(spent, done.stdout, problem)

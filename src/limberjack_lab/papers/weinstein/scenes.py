@@ -63,20 +63,15 @@ class Found(NamedTuple):
     camera: Any
 
 
-def _frames(scene: Any, quick: bool, full: bool) -> int:
-    """Return how many frames to take: no more than the scene is worth watching, or it leaves the picture."""
-    if quick:
-        return _QUICK
-    return round(min(scene.seconds, _LONGEST if full else _SHORT * FRAME) / FRAME)
-
-
 def _run(table: Table, part: Any, case: _Case, quick: bool, full: bool) -> Found:
     scene = scenes.get(case.scene, **(case.small if quick else case.options))
     method = lj.Impulses() if scene.method == "impulses" else scene.method
     sim = lj.Simulation(scene.model, replace(method, sleeping=False), dt=scene.dt)
     row: dict[str, Any] = part.add(scene=case.scene, what=case.figure, bodies=sim.model.body_count)
     row["joints"] = sum(sim.model.joint_spec(name).kind != "free" for name in sim.model.joint_names)
-    run = run_ours(sim, _frames(scene, quick, full), drive=scene.drive, cap=np.inf)
+    # no more frames than the scene is worth watching, or it leaves the picture
+    frames = _QUICK if quick else round(min(scene.seconds, _LONGEST if full else _SHORT * FRAME) / FRAME)
+    run = run_ours(sim, frames, drive=scene.drive, cap=np.inf)
     if run.lost:
         table.wrong.append(f"{case.scene}: {run.problem}")
     row |= {"frames": len(run.ms), "seconds": 1e-3 * run.mean, "gap": run.gap, "energy": run.energy}
