@@ -37,6 +37,7 @@ def step_profile(sim: lj.Simulation, drive: _Drive, rounds: int = 4) -> np.ndarr
     start, best = sim.snapshot(), np.full(_STRETCH, np.inf)
     for _ in range(rounds):
         sim.restore(start)
+        sim.step()  # renews what a restored state lacks
         for k in range(_STRETCH):
             drive(sim)
             begin = time.thread_time()
