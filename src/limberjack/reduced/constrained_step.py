@@ -28,6 +28,7 @@ from limberjack.reduced.rows import (
     ACCELERATION,
     ACTIVE_GAP,
     AHEAD,
+    GIVING,
     NO_ROOM,
     POSITION,
     ROW,
@@ -121,7 +122,7 @@ def evaluate_soft_rows(
         h: time over which drives are implicit, 0 for none [s].
         soft: whether drives act as soft rows, or as explicit forces.
         ahead: whether forces are those of the values ahead, or of the values at the pose.
-        share: of the explicit forces that acts.
+        share: of the forces that acts.
         constraint: `compliance` is filled.
         rows: of the work arrays.
     """
@@ -131,7 +132,7 @@ def evaluate_soft_rows(
         role = table.role[r]
         value = constraint.ahead[r] if ahead else values[r, 0]
         if role > INEQUALITY and role != DRIVE:
-            compliance[r, 1], compliance[r, 2] = table.soft[r, 0], table.soft[r, 1]
+            compliance[r, 1], compliance[r, 2] = share * table.soft[r, 0], share * table.soft[r, 1]
             compliance[r, 0] = compliance[r, 1] * value + compliance[r, 2] * values[r, 1]
         if role != DRIVE:
             r += 1
@@ -165,6 +166,8 @@ def evaluate_soft_rows(
             if not (soft and (compliance[r + c, 1] > 0.0 or compliance[r + c, 2] > 0.0)):
                 force -= compliance[r + c, 0]
                 compliance[r + c, 0], compliance[r + c, 1], compliance[r + c, 2] = 0.0, 0.0, 0.0
+            for t in range(3):
+                compliance[r + c, t] *= share
             if force != 0.0:
                 _apply_row_force(table, r + c, share * force, constraint.state, constraint.wrench, rows)
         r += width
@@ -177,6 +180,8 @@ def constrain(links, table, span, k, mode, h, margin, soft, work, constraint, qd
     if count == NO_ROOM:
         return Status.MORE_ROWS
     if count == 0:
+        if mode == GIVING:
+            return 0
         if mode == VELOCITY or mode == POSITION:
             for v in range(span[DOF], span[DOF + 1]):
                 qdd[v] = 0.0

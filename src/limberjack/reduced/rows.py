@@ -42,6 +42,7 @@ __all__ = [
     "ACCELERATION",
     "AHEAD",
     "ConstraintState",
+    "GIVING",
     "NO_ROOM",
     "POSITION",
     "VELOCITY",
@@ -57,7 +58,7 @@ __all__ = [
     "solve_rows",
 ]
 
-ACCELERATION, VELOCITY, POSITION, AHEAD = range(4)
+ACCELERATION, VELOCITY, POSITION, AHEAD, GIVING = range(5)
 # An inequality row is active when its value is no more than this.
 ACTIVE_GAP = 1e-10
 # Columns of `blocks`: rows (equalities, then inequalities), pairs, links of the pairs.
@@ -314,7 +315,7 @@ def select_rows(
         links: the tree.
         table: the rows.
         k: the block.
-        mode: ACCELERATION, VELOCITY, POSITION or AHEAD.
+        mode: ACCELERATION, VELOCITY, POSITION, AHEAD or GIVING: of AHEAD, only the rows that give way.
         h: step over which soft rows are implicit [s].
         margin: largest value at which an inequality row acts, but in AHEAD [m, rad].
         soft: whether rows of springs are included; grips (with a largest force) always are.
@@ -332,6 +333,8 @@ def select_rows(
     count = 0
     for r in range(blocks[k, ROW], blocks[k, ROW_END]):
         role = roles[r]
+        if mode == GIVING and role <= INEQUALITY:
+            continue
         pressed = role == INEQUALITY and constraint.multipliers[r] > 0.0
         seen = 0.0
         if mode == AHEAD and role <= INEQUALITY:
@@ -351,7 +354,7 @@ def select_rows(
                 entered[r] = True
         if role > INEQUALITY:
             s = h * (h * compliance[r, 1] + compliance[r, 2])
-            if (mode != ACCELERATION and mode != AHEAD) or s == 0.0 or not (soft or role == GRIP):
+            if mode == VELOCITY or mode == POSITION or s == 0.0 or not (soft or role == GRIP):
                 continue
         if mode == POSITION and table.speed[r] == 1:
             continue
@@ -375,7 +378,8 @@ def select_rows(
                 ahead = h * compliance[r, 1] * values[r, 1] if mode == ACCELERATION else 0.0
                 seen += (compliance[r, 0] + ahead) / s
                 if role == GRIP:
-                    low[count], high[count] = -table.soft[r, 2], table.soft[r, 2]
+                    most = 0.5 * table.soft[r, 2] if mode == GIVING else table.soft[r, 2]
+                    low[count], high[count] = -most, most
             rhs[count] = seen
         count += 1
     return count

@@ -57,6 +57,7 @@ from limberjack.reduced.jacobians import link_velocities
 from limberjack.reduced.rows import (
     ACTIVE_GAP,
     AHEAD,
+    GIVING,
     PAIR_END,
     PAIR_START,
     ROW,
@@ -118,6 +119,9 @@ ROW_ITERATIONS = 12
 # Rows at velocity level turn the rate they had in the last half step round to this part: a little is lost of what
 # violates them.
 REFLECTED = 0.98
+# A step in which more substeps than this were halved goes on in projected ones: light links that are pulled hard would
+# take hundreds, and gain energy from what is left open in each.
+MOST_HALVED = 32
 # Of the trees involved in contacts, those that contacts or dry friction act on.
 ACTING = 2
 
@@ -141,6 +145,13 @@ def _has_rows(rows, k):
     return rows.constraint.blocks[k, ROW_END] > rows.constraint.blocks[k, ROW]
 
 
+@inner
+def _clear_velocities(span, velocities):
+    for i in range(span[LINK], span[LINK + 1]):
+        for c in range(6):
+            velocities[i, c] = 0.0
+
+
 @outlined
 def _evaluate(links, rows, span, k, time, h, projected, share, w, q):
     """Fill values at the pose and ahead, rates at w.qd, and the forces of soft rows of block k.
@@ -154,9 +165,7 @@ def _evaluate(links, rows, span, k, time, h, projected, share, w, q):
     velocities = constraint.velocities
     if not projected:
         if paired:
-            for i in range(span[LINK], span[LINK + 1]):
-                for c in range(6):
-                    velocities[i, c] = 0.0
+            _clear_velocities(span, velocities)
         evaluate_rows_at(table, k, time + h, w.q, w.qd, w.ahead, velocities, constraint)
         for r in range(first, end):
             if table.speed[r] == 0:
@@ -427,6 +436,15 @@ def _touched(blocks, k, least, state):
 
 
 @inner
+def _set_forces(rows, k, share):
+    """Make the multipliers of rows that give way, of which `share` acted in a substep, their forces."""
+    if share != 1.0:
+        for r in range(rows.constraint.blocks[k, ROW], rows.constraint.blocks[k, ROW_END]):
+            if rows.table.role[r] > INEQUALITY:
+                rows.constraint.multipliers[r] /= share
+
+
+@inner
 def _pressed(rows, k):
     """Return whether an inequality row of block k pressed."""
     for r in range(rows.constraint.blocks[k, ROW], rows.constraint.blocks[k, ROW_END]):
@@ -539,8 +557,10 @@ def _step(
             _set_span(blocks, k, span)
             w = based_work(work, span[LINK] if contact is None else 0)
             start(links, span, h, carried.clock[k], carried, w, q, qd)
-    left = h
+    left, halved = h, counts[HALVED]
     while True:
+        if counts[HALVED] - halved > MOST_HALVED:
+            iterations = 0
         substeps = 1
         for k in range(first, end):
             _set_span(blocks, k, span)
@@ -562,6 +582,7 @@ def _step(
             _set_span(blocks, k, span)
             w, clock = based_work(work, span[LINK] if contact is None else 0), carried.clock[k]
             take_time_error(clock, w)
+            _set_forces(rows, k, 0.5 * (taken + clock[LENGTH]) / taken)
             finish(links, span, taken, projected, clock, w, carried, q)
         pushed = False
         if contact is not None:
@@ -681,10 +702,22 @@ def constrained_velocities_at(
         w = based_work(work, 0 if whole else span[LINK])
         near = w.work
         incoming(links, external, span, clock, carried, w, q)
+        giving = _has_rows(rows, k) and clock[LAG] == 0.0
+        if giving:
+            # rows that give way have half of their impulse at the pose, too; w.qd is zero here
+            _clear_velocities(span, rows.constraint.velocities)
+            evaluate_rows_at(rows.table, k, time, q, w.qd, near.rows, rows.constraint.velocities, rows.constraint)
+            evaluate_soft_rows(rows.table, rows.loops, k, h, True, False, 0.5, rows.constraint, near.rows)
         status = articulate(links, span, w.added, w.tau, near.subspace, near.rows, near.reduced, near.pivot, near.rest)
         if status != 0:
             return status
         solve_accelerations(links, span, near.subspace, near.reduced, near.pivot, near.rest, near.rows, w.qdd)
+        if giving:
+            status = constrain(
+                links, rows.table, span, k, GIVING, h, ACTIVE_GAP, external.stiff, near, rows.constraint, w.qdd
+            )
+            if status != 0:
+                return status
         for v in range(span[DOF], span[DOF + 1]):
             w.qd[v] = h * w.qdd[v]
         if _has_rows(rows, k):
