@@ -243,7 +243,7 @@ class AdaptiveStepper(Stepper):
 
     def carried_velocities(self) -> np.ndarray:
         """Return the velocities of the hybrid body; see `Stepper`."""
-        return self._body.qd[: int(self._body.whole[DOF + 1])]
+        return self._body.qd[self._in_blocks(DOF)]
 
     @property
     def active(self) -> np.ndarray:
@@ -657,7 +657,7 @@ class AdaptiveStepper(Stepper):
     def state_arrays(self) -> dict[str, np.ndarray]:
         """Return the active region, the time to its next update, and what was last known of q, qd and forces."""
         e, g = self._engine, self._engine.regions
-        held, tried = np.flatnonzero(g.held), np.flatnonzero(g.trust.any(axis=1))
+        held, tried = np.flatnonzero(g.held), np.unique(np.flatnonzero(g.trust) // rg.TRUST)
         since = np.where(g.trust[tried, :2] > 0.0, g.counts[rg.STAMP] - g.tried[tried], 0)
         changed = e.known.joint * (g.edit[e.known.owner] & rg.JOINT_FORCE > 0)
         return {
