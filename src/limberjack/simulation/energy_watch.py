@@ -16,8 +16,8 @@ T above WARNING times the explained energy gives an `EnergyWarning`, once; above
 bounds are generous: an instability multiplies energy by ten within few steps, and a false alarm would stop a good run.
 
 Most looks at a simulation are one product of its velocities with themselves: as long as they are less than twice as
-fast as any that were checked, energy is not measured. A method that steps few of the dofs, as `adaptive` does, is looked
-at and copied the less often: a copy of the state is as large as ever, the steps between two are cheaper.
+fast as any that were checked, energy is not measured. A method that steps few of the dofs, as `adaptive` does, is
+looked at and copied the less often: a copy of the state is as large as ever, the steps between two are cheaper.
 """
 
 # The files of this room are one class seen from several sides: they share its private members.
