@@ -313,11 +313,12 @@ class EnergyWatch:
             sim: the simulation.
             steps: its step counter.
         """
-        self.next = steps + self.stride
         if self.pending:
             self.start(sim, steps)
             return True
         velocities = sim._stepper.carried_velocities()
+        self._set_period(len(velocities))
+        self.next = steps + self.stride
         size = _square(velocities)
         if size == 0.0:
             return True  # a pile asleep: its steps cost less than a snapshot
@@ -355,7 +356,7 @@ class EnergyWatch:
             self._moved = max(self._moved, closing)
         velocities = sim._stepper.carried_velocities()
         self._limit = 4.0 * _square(velocities)
-        self._set_period(len(velocities))
+        self._set_period(self._dofs)  # a method that chooses what it steps may have chosen nothing yet
         self.next = steps + self.stride
         self._take_mark(sim)
 

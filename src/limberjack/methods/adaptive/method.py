@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import fields
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -76,6 +76,10 @@ _REST = 1e-3
 _WIDEST, _SLACK = 1e12, 0.7
 # The part of missed motion that is credited with a budget alone.
 _CREDIT = 0.01
+
+
+def _names(options: Adaptive) -> list[str]:
+    return [item.name for item in fields(options)]
 
 
 def _share(budget: int, figures: int) -> int:
@@ -720,7 +724,10 @@ class AdaptiveStepper(Stepper):
         return stepper.grab(grip)
 
     def tune(self, options: Adaptive) -> None:
-        """Take other options while running; the next step begins with an update."""
+        """Take other options while running; the next step begins with an update.
+
+        Only cameras, and budgets where trees are updated in turns, wait for the updates to come.
+        """
         old = self._options
         fixed = [(o.tree, o.integrator, o.metric, o.threads, tuple(o.force_bodies)) for o in (options, old)]
         if fixed[0] != fixed[1]:
@@ -761,10 +768,12 @@ class AdaptiveStepper(Stepper):
         counts[rg.CHECK] = turns.check[turns.group[fewer]] = 1
         # A camera that moves has its effect at the next update, a budget where trees are updated in turns at that of
         # each tree: at every frame an update of all would cost more than the steps.
-        same = old if options.view is None or old.view is None else replace(old, view=options.view)
-        if len(turns.quota) > 1:
-            same = replace(same, budget=options.budget)
-        if same != options or isinstance(options.budget, Sequence) != isinstance(old.budget, Sequence):
+        values = ((name, getattr(options, name), getattr(old, name)) for name in _names(options))
+        changed = {name for name, new, before in values if new is not before and new != before}
+        waiting = {"view"} if options.view is not None and old.view is not None else set[str]()
+        if len(turns.quota) > 1 and isinstance(options.budget, Sequence) == isinstance(old.budget, Sequence):
+            waiting.add("budget")
+        if not waiting or changed - waiting:
             counts[rg.ALL_DUE] = 1
 
     def _fill_weights(self, only: Any) -> None:
