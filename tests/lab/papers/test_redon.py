@@ -139,7 +139,6 @@ def test_figure_1_measures_a_small_crowd():
     rows = {row["who"]: row for row in times.rows}
     assert set(rows) == {"adaptive", "full", "DCA"} and rows["full"]["joints"] == 6 * 88
     assert found.budgets.shape == (3, 6) and (np.diff(found.budgets, axis=0) <= 0).all()
-    assert found.budgets[-1].sum() < found.budgets[0].sum()
     # budgets that the last call of the drive has lowered wait for the next update
     assert found.budgets[-1].sum() <= rows["adaptive"]["joints"] <= found.budgets[0].sum()
     budgets = [row["budget"] for row in rings.rows]

@@ -400,6 +400,7 @@ def test_a_smaller_budget_for_all_waits_for_the_turns():
         {"budget": 40},
         {"budget": 40, "metric": "joints", "integrator": "rk4"},
         {"tolerance": 1.0, "integrator": "implicit"},
+        {"tolerance": 1.0, "dt": "auto"},
         {"view": lj.View(position=(30.0, -40.0, 10.0), target=(30.0, 0.0, 0.0)), "integrator": "semi_implicit"},
     ],
 )

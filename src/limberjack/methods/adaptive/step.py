@@ -260,6 +260,9 @@ def _restart(body, e, block, last, group):
         # where contacts act the velocity is that of the last half step, and its length stays known
         for c in range(LAG):
             clock[k, c] = 0.0
+    for k in range(3):  # not used by the next steps, but part of snapshots
+        for v in range(span[group, DOF], span[group, DOF + 1]):
+            e.carried.history[k, v] = 0.0
     set_turns(body.links, span[group, LINK], span[group, LINK + 1], e.variational.turns)
 
 
