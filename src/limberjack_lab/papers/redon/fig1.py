@@ -35,9 +35,7 @@ class Crowd(NamedTuple):
     budgets: np.ndarray  # (times, figures) joints simulated
 
 
-def _run(
-    scene: scenes.Scene, method: Any, times: list[float]
-) -> tuple[lj.Simulation, np.ndarray, np.ndarray, np.ndarray]:
+def _run(scene: scenes.Scene, method: Any, times: list[float]) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
     """Return the simulation after the last of `times`, and positions, coordinates and budgets at all of them."""
     sim = lj.Simulation(scene.model, method, scene.dt)
     positions, q, budgets, every = [], [], [], 10
@@ -99,9 +97,8 @@ def _errors(table: Table, scene: scenes.Scene, budgets: np.ndarray, positions: d
     """Add how far bodies are from where the full run has them, in metres and in the picture, by distance."""
     part = table.part(
         "from the nearest to the farthest: distance of bodies from the full run at the end, mean by mass",
-        "ring: people; distance: distance|at the start [m]; first: joints|at the start; "
-        "budget: joints|at the end; travel: bodies moved|by [m]; error: mean error [m]; "
-        "pixels: mean error in|a 1080p picture [pixels]",
+        "ring: people; distance: distance|at the start [m]; first: joints|at the start; budget: joints|at the end; "
+        "travel: bodies moved|by [m]; error: mean error [m]; pixels: mean error in|a 1080p picture [pixels]",
     )
     count = budgets.shape[1]
     eye = np.array(scene.camera.position)
@@ -113,8 +110,8 @@ def _errors(table: Table, scene: scenes.Scene, budgets: np.ndarray, positions: d
     travel = np.average(np.linalg.norm(right - begin, axis=2), axis=1, weights=mass)
     pixels = error / np.linalg.norm(right.mean(axis=1) - eye, axis=1) * _PIXELS / (2 * np.tan(_ANGLE / 2))
     for who in np.array_split(np.argsort(distance, kind="stable"), min(_RINGS, count)):
-        cells = {"distance": distance, "first": budgets[0], "budget": budgets[-1], "travel": travel, "error": error}
-        cells["pixels"] = pixels
+        cells = {"distance": distance, "first": budgets[0], "budget": budgets[-1]}
+        cells |= {"travel": travel, "error": error, "pixels": pixels}
         part.add(ring=len(who), **{word: float(values[who].mean()) for word, values in cells.items()})
 
 
@@ -134,8 +131,7 @@ def _painted(model: lj.Model, budgets: np.ndarray, most: int) -> lj.Model:
 
 def draw(found: Crowd, folder: Path) -> list[tuple[Path, str]]:
     """Paint the crowd at its moments, from the scene's camera."""
-    plain, out = found.scene.model, []
-    total = plain.joint_count - _free_joints(plain)
+    plain, out, total = found.scene.model, [], found.scene.model.joint_count - _free_joints(found.scene.model)
     for k, moment in enumerate(found.times):
         model = _painted(plain, found.budgets[k], int(found.budgets.max()))
         motion = lj.Trajectory(model, found.times[k : k + 1], found.q[k : k + 1], np.zeros((1, model.nv)))
