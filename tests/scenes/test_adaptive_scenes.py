@@ -166,6 +166,58 @@ def test_budgets_fall_with_the_distance():
     assert budgets_by_distance(places, (0.0, 0.0, 0.0), 80, 2) == (80, 20, 5, 2)
 
 
+def test_budgets_are_largest_up_to_a_distance():
+    """Figures as near as `near` or nearer have the whole budget, whoever is nearest."""
+    places = np.array([(1.0, 0.0, 0.0), (2.0, 0.0, 0.0), (4.0, 0.0, 0.0)])
+    assert budgets_by_distance(places, (0.0, 0.0, 0.0), 80, 2, near=2.0) == (80, 80, 20)
+    assert budgets_by_distance(2.0 * places, (0.0, 0.0, 0.0), 80, 2, near=2.0) == (80, 20, 5)
+
+
+def joints_of_figures(sim, count):
+    """Return how many joints of each figure are active, but for the roots."""
+    names = [name for name in sim.active_joints if not name.endswith("root")]
+    return [sum(name.startswith(f"f{i:03d}/") for name in names) for i in range(count)]
+
+
+def test_budgets_follow_the_figures_of_the_crowd():
+    """As figures go away from the camera their budgets and active joints fall; one put near it gets all again."""
+    scene = lj.scenes.get("adaptive_crowd", figures=9, budget=40)
+    sim, eye = simulation(scene), np.array(scene.camera.position)
+    before = np.array(scene.method.budget)
+    near = np.linalg.norm(sim.q.reshape(9, 96)[:, :3] * (1, 1, 0) - eye, axis=1).min()
+    for _ in range(4):
+        for _ in range(15):
+            scene.drive(sim)
+            sim.step(17)
+        places = sim.q.reshape(9, 96)[:, :3] * (1.0, 1.0, 0.0)
+        distances = np.linalg.norm(places - eye, axis=1)
+        scene.drive(sim)
+        budgets = np.array(sim.method.budget)
+        # by the size in the image, squared, of now
+        wanted = np.maximum(40 * np.minimum(near / distances, 1.0) ** 2, 2)
+        assert np.abs(budgets - wanted).max() <= 0.5 + 1e-9
+        assert (budgets <= before).all() and budgets.sum() < before.sum()
+        sim.step(20)
+        assert joints_of_figures(sim, 9) == budgets.tolist()
+        before = budgets
+    sim.joint("f008/root").q = (eye[0] + 2.0, eye[1], 1.0, 1.0, 0.0, 0.0, 0.0)
+    scene.drive(sim)
+    assert sim.method.budget[8] == 40 and sim.method.budget[:8] == tuple(before[:8])
+    sim.step(20)
+    assert joints_of_figures(sim, 9)[8] == 40
+
+
+def test_the_drive_of_the_crowd_leaves_other_methods_alone():
+    """A budget for all and other methods stay as they are, and are pushed all the same."""
+    scene = lj.scenes.get("adaptive_crowd", figures=4)
+    for method in (lj.Adaptive(budget=30, integrator="implicit"), lj.Full(integrator="implicit")):
+        sim = lj.Simulation(scene.model, method, scene.dt)
+        scene.drive(sim)
+        sim.step(200)
+        scene.drive(sim)
+        assert sim.method == method and sim.momentum().linear[0] > 100.0
+
+
 def test_the_crowd_has_a_budget_per_figure():
     """Budgets follow the distance to the scene's camera and are kept; names, poses and masses are those of `crowd`."""
     scene, plain = lj.scenes.get("adaptive_crowd", figures=9, budget=40), lj.scenes.crowd(figures=9)
@@ -176,10 +228,10 @@ def test_the_crowd_has_a_budget_per_figure():
     distance = [np.linalg.norm(scene.model.q0[96 * i : 96 * i + 2] - eye[:2]) for i in range(9)]
     assert (np.diff(budgets[np.argsort(distance)]) <= 0).all() and budgets.max() == 40 > budgets.min() >= 2
     assert isinstance(scene.drive, Push) and len(scene.drive.bodies) == 9
-    sim = driven(scene, None, 0.1)
-    for i, budget in enumerate(budgets):
-        own = [name for name in sim.active_joints if name.startswith(f"f00{i}/") and not name.endswith("root")]
-        assert len(own) == budget
+    sim = simulation(scene)
+    scene.drive(sim)
+    sim.step(20)
+    assert joints_of_figures(sim, 9) == budgets.tolist()
 
 
 def test_motors_hold_the_poses_of_the_crowd():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import warnings
 
@@ -286,3 +287,22 @@ def test_methods_of_users_are_watched():
     with pytest.warns(lj.EnergyWarning):
         diverges(sim, 5000, 10)
     assert sim.energy().kinetic < 1e6
+
+
+def test_models_of_which_few_dofs_are_stepped_are_copied_less_often():
+    """The state is copied once per so many dofs stepped, not steps; a long chain of few active joints hardly ever."""
+    model = lj.scenes.long_chain(links=2000)
+    full, few = (lj.Simulation(model, method, dt=1e-3) for method in (lj.Full(), lj.Adaptive(budget=20)))
+    for sim in (full, few):
+        sim.step(2)
+        assert sim._watch.period == 256 and sim._watch.next == 32  # nothing was chosen yet when it began
+        sim.step(32)
+    assert full._watch.period == 256 and full._watch.stride == 32
+    assert few._watch.period == 256 * model.nv // 20 and few._watch.stride == 512
+
+
+def test_squares_of_many_numbers_are_added_without_blas():
+    """The sum of squares is the same on both sides of the length from which BLAS would take several threads."""
+    for count in (1, 8191, 8192, 30000):
+        values = np.random.default_rng(count).normal(size=count)
+        assert energy_watch._square(values) == pytest.approx(math.fsum(x * x for x in values), rel=1e-13)

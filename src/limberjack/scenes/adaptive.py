@@ -287,7 +287,7 @@ def _eye(figures: int, spacing: float) -> Camera:
 
 
 def budgets_by_distance(
-    positions: np.ndarray, eye: tuple[float, float, float], most: int, least: int
+    positions: np.ndarray, eye: tuple[float, float, float], most: int, least: int, near: float | None = None
 ) -> tuple[int, ...]:
     """Return a budget per figure: `most` for the nearest to the camera, others by their squared size in the image.
 
@@ -296,21 +296,64 @@ def budgets_by_distance(
         eye: where the camera is [m].
         most: budget of the nearest figure.
         least: smallest budget of any.
+        near: distance up to which a figure has the budget `most`; None is that of the nearest [m].
     """
     distances = np.linalg.norm(positions - np.array(eye), axis=1)
-    return tuple(max(least, round(most * float(share) ** 2)) for share in distances.min() / distances)
+    near = float(distances.min()) if near is None else near
+    shares = np.minimum(near / np.maximum(distances, 1e-9), 1.0)
+    return tuple(np.maximum(np.rint(most * shares**2).astype(int), least).tolist())
+
+
+class CrowdPush(Push):
+    """A drive that pushes figures, and gives each the budget of its distance to the camera as they move.
+
+    Budgets are set where the method has one per figure: other methods, and a budget for all, stay as they are.
+
+    Args:
+        bodies: names of the bodies pushed, one per figure.
+        force: on each, world axes [N].
+        seconds: how long.
+        places: (figures, 3) where the figures stand at the start [m].
+        eye: where the camera is [m].
+        most: budget of the figure nearest to it at the start.
+        least: smallest budget of any.
+    """
+
+    def __init__(
+        self, bodies: tuple[str, ...], force: tuple[float, float, float], seconds: float, *,
+        places: np.ndarray, eye: tuple[float, float, float], most: int, least: int,
+    ) -> None:  # fmt: skip
+        super().__init__(bodies, force, seconds)
+        self.eye, self.most, self.least = eye, most, least
+        self._near = float(np.linalg.norm(places - np.array(eye), axis=1).min())
+
+    def __call__(self, sim: Any) -> None:
+        """Apply or remove the push, and set the budgets if they have changed."""
+        super().__call__(sim)
+        old = getattr(sim.method, "budget", None)
+        if isinstance(old, tuple) and len(old) == len(self.bodies):
+            budgets = self.budgets(sim)
+            if budgets != old:
+                sim.tune(budget=budgets)
+
+    def budgets(self, sim: Any) -> tuple[int, ...]:
+        """Return the budgets by where the roots of the figures are above the ground now."""
+        links = sim.model.arrays.links
+        first = links.q_start[np.flatnonzero(links.parent < 0)]
+        places = np.column_stack([sim.q[first], sim.q[first + 1], np.zeros(len(first))])
+        return budgets_by_distance(places, self.eye, self.most, self.least, self._near)
 
 
 def _stage_crowd(*, figures: int, spacing: float, mass: float, budget: int, least: int, **_: Any) -> dict[str, Any]:
     figures, spacing = int(figures), float(spacing)
-    camera, positions = _eye(figures, spacing), grid_places(figures, spacing)
-    budgets = budgets_by_distance(positions, camera.position, whole(budget, "budget", 0), whole(least, "least", 0))
+    camera, places = _eye(figures, spacing), grid_places(figures, spacing)
+    most, least = whole(budget, "budget", 0), whole(least, "least", 0)
     bodies = tuple(named_figure(i, figures) + "thorax" for i in range(figures))
-    force = float(mass) * _CROWD_PUSH / PUSH_SECONDS
+    force = (float(mass) * _CROWD_PUSH / PUSH_SECONDS, 0.0, 0.0)
     return {
-        "method": _adaptive(budgets, integrator="implicit"),
+        "method": _adaptive(budgets_by_distance(places, camera.position, most, least), integrator="implicit"),
         "seconds": 3.0,
-        "drive": Push(bodies, (force, 0.0, 0.0), PUSH_SECONDS),
+        "drive": CrowdPush(bodies, force, PUSH_SECONDS, places=places, eye=camera.position, most=most, least=least),
         "camera": camera,
     }
 
@@ -341,7 +384,7 @@ def adaptive_crowd(
 
     Motors and limits are too stiff for explicit integration; the scene's method integrates implicitly.
     The scene gives each figure its own budget: all joints for the nearest, fewer for the others, in proportion to the
-    square of their size in the image.
+    square of their size in the image. The scene's drive sets the budgets anew as the figures move.
 
     Args:
         figures: how many.

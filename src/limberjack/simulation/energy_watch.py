@@ -16,7 +16,8 @@ T above WARNING times the explained energy gives an `EnergyWarning`, once; above
 bounds are generous: an instability multiplies energy by ten within few steps, and a false alarm would stop a good run.
 
 Most looks at a simulation are one product of its velocities with themselves: as long as they are less than twice as
-fast as any that were checked, energy is not measured.
+fast as any that were checked, energy is not measured. A method that steps few of the dofs, as `adaptive` does, is
+looked at and copied the less often: a copy of the state is as large as ever, the steps between two are cheaper.
 """
 
 # The files of this room are one class seen from several sides: they share its private members.
@@ -76,6 +77,8 @@ _GAPS = 0.01
 # The reach of models without extent, such as particles [m].
 _SMALLEST = 0.1
 
+# Length of products that OpenBLAS takes on one thread; it divides those of more than 10,000.
+_BLAS_ALONE = 8192
 # Columns of `Drives`
 _KP, _KD, _TARGET, _VELOCITY, _MAX = 7, 8, 9, 10, 11
 _BALL_KP, _BALL_KD, _BALL_MAX = 11, 12, 17
@@ -124,6 +127,7 @@ class EnergyWatch:
         "_attaching",
         "_base",
         "_checked",
+        "_dofs",
         "_driven",
         "_edited",
         "_force",
@@ -132,6 +136,7 @@ class EnergyWatch:
         "_lever",
         "_level",
         "_limit",
+        "_links",
         "_loop_tau",
         "_mark",
         "_mark_seconds",
@@ -158,8 +163,8 @@ class EnergyWatch:
     def __init__(self, model: Model, on: bool) -> None:
         links = model.arrays.links
         self.next = 0 if on else sys.maxsize
-        self.period = min(_MOST, max(_FEWEST, _LINK_STEPS // max(1, len(links.parent))))
-        self.stride = min(_MOST_LOOKS, max(_FEWEST_LOOKS, self.period // 8))
+        self._links, self._dofs = len(links.parent), model.nv
+        self._set_period(self._dofs)
         self.pending, self.touched, self.warned = True, ALL_FORCES, False
         self._mark: Snapshot | None = None
         self._marked = self._mark_seconds = 0.0
@@ -181,6 +186,12 @@ class EnergyWatch:
         self._base: _Reading | None = None
         self._motors = self._ball_motors(model.arrays.drives)
         self._gains = self._targets = self._path = np.zeros(0)
+
+    def _set_period(self, stepped: int) -> None:
+        """Set the steps between looks and snapshots of a model of which `stepped` dofs are stepped."""
+        steps = max(_FEWEST, _LINK_STEPS // max(1, self._links))
+        self.period = min(_MOST, max(steps, steps * self._dofs // max(1, stepped)))
+        self.stride = min(_MOST_LOOKS, max(_FEWEST_LOOKS, self.period // 8))
 
     @staticmethod
     def _ball_motors(drives: Drives) -> bool:
@@ -282,7 +293,7 @@ class EnergyWatch:
         """Take note of the forces that act from now on."""
         touched, self.touched, self._edited = self.touched, 0, True
         if touched & JOINT_FORCES:
-            self._tau = max(self._tau, math.sqrt(float(forces.tau @ forces.tau)))
+            self._tau = max(self._tau, math.sqrt(_square(forces.tau)))
         if touched == ALL_FORCES:
             data = forces.wrenches.data
             self._acting_force = float(np.abs(data[:, 3:6]).sum())
@@ -302,12 +313,13 @@ class EnergyWatch:
             sim: the simulation.
             steps: its step counter.
         """
-        self.next = steps + self.stride
         if self.pending:
             self.start(sim, steps)
             return True
         velocities = sim._stepper.carried_velocities()
-        size = float(velocities @ velocities)
+        self._set_period(len(velocities))
+        self.next = steps + self.stride
+        size = _square(velocities)
         if size == 0.0:
             return True  # a pile asleep: its steps cost less than a snapshot
         if not size <= self._limit or steps - self._checked >= _FULL * self.period:
@@ -327,7 +339,7 @@ class EnergyWatch:
 
     def start(self, sim: Simulation, steps: int) -> None:
         """Take the energy of the state as it is."""
-        self.pending, self._checked, self.next = False, steps, steps + self.stride
+        self.pending, self._checked = False, steps
         with np.errstate(all="ignore"):
             self._take_gains(sim.forces.drives)
             reading = self._read(sim)
@@ -343,7 +355,9 @@ class EnergyWatch:
         if self._mass * closing * closing > _GAPS * self._scale:
             self._moved = max(self._moved, closing)
         velocities = sim._stepper.carried_velocities()
-        self._limit = 4.0 * float(velocities @ velocities)
+        self._limit = 4.0 * _square(velocities)
+        self._set_period(self._dofs)  # a method that chooses what it steps may have chosen nothing yet
+        self.next = steps + self.stride
         self._take_mark(sim)
 
     def excess(self, sim: Simulation) -> Excess | None:
@@ -403,7 +417,7 @@ class EnergyWatch:
     def _read(self, sim: Simulation) -> _Reading:
         kinetic, potential = sim._measures.energy_with(sim, _passive(sim.forces.drives))
         q, qd = sim._stepper.q.copy(), sim._stepper.qd.copy()
-        return _Reading(sim.time, kinetic, potential, q, qd, math.sqrt(float(qd @ qd)))
+        return _Reading(sim.time, kinetic, potential, q, qd, math.sqrt(_square(qd)))
 
     # Work
 
@@ -461,7 +475,12 @@ class EnergyWatch:
 
     def _same_gains(self, drives: Drives) -> bool:
         """Return whether springs, dampers, limits and motors of the joints are those of the start."""
-        return np.array_equal(self._gains, np.delete(drives.scalar, [_TARGET, _VELOCITY], axis=1))
+        d, gains = drives.scalar, self._gains
+        return (
+            len(d) == len(gains)
+            and np.array_equal(gains[:, :_TARGET], d[:, :_TARGET])
+            and np.array_equal(gains[:, _TARGET:], d[:, _VELOCITY + 1 :])
+        )
 
     def _extent(self, model: Model) -> float:
         """Return the longest way from the root of a tree to the end of a link, lengths added up [m]."""
@@ -542,6 +561,14 @@ class EnergyWatch:
                 return found
             size = 1
         return None
+
+
+def _square(values: np.ndarray) -> float:
+    """Return the sum of the squares of (n,) values, without BLAS where its threads would join in.
+
+    They keep a processor busy for some milliseconds after each call.
+    """
+    return float(values @ values) if len(values) < _BLAS_ALONE else float(np.einsum("i,i->", values, values))
 
 
 def _summary(found: Excess) -> str:

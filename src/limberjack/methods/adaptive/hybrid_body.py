@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from limberjack._jit import inner, outlined
+from limberjack.methods.adaptive.layout import ELSEWHERE
 from limberjack.methods.adaptive.poses import cluster_pose, locate, put_pose_row, rigid_front_node, sort_nodes
 from limberjack.model.arrays import (
     BALL_DRIVE,
@@ -245,7 +246,9 @@ def _attach_piece(links, table, c, active_region, link_map, node, b, out):
 
 @inner
 def place_wrench(links, table, c, active_region, link_map, wrenches, j, new):
-    """Fill wrench j on its cluster from that on its link, -1 = none."""
+    """Fill wrench j on its cluster from that on its link, -1 = none; ELSEWHERE, on trees of other groups, stays."""
+    if wrenches.link[j] == ELSEWHERE:
+        return
     if wrenches.link[j] < 0:
         new.link[j] = -1
         return

@@ -14,7 +14,19 @@ from limberjack.model.model import Model
 from limberjack.reduced.assembly_tree import DOFS, KIND, Assembly
 from limberjack.reduced.dca import SWEEP
 
-__all__ = ["KnownForces", "Limits", "Regions", "Turns", "counts_in_budget", "new_regions", "new_turns", "quotas"]
+__all__ = [
+    "KnownForces",
+    "Limits",
+    "Regions",
+    "Turns",
+    "counts_in_budget",
+    "new_regions",
+    "new_turns",
+    "own_limits",
+    "own_regions",
+    "quotas",
+    "set_active_nodes",
+]
 
 # Indices in Regions.counts: active nodes, steps until the next update, updates so far, slots of factored joints in use,
 # links edited from outside, joints that entered and left the region at the last update, nodes it visited, nodes popped
@@ -22,7 +34,7 @@ __all__ = ["KnownForces", "Limits", "Regions", "Turns", "counts_in_budget", "new
 # rigid nodes cached across updates, the epoch of that cache, whether the region may be larger than the budget, and the
 # nodes of the last transient body while it is valid (0 = it is not). Of forces that change between updates: links in
 # `edited` that only forces act on, steps until the update that they ask for (-1 = none), wrenches in use, nodes whose
-# coefficients are old, and nodes computed again so far because of them. Of updates in turns: the next group, joints
+# coefficients are old, and nodes computed again so far because of them. Of updates in turns: the next turn, joints
 # that no group has, whether all trees are due, and the trees updated so far. Last, the steps taken.
 COUNT, UNTIL, STAMP, SLOTS, EDITED, ENTERED, LEFT, VISITED, POPPED, JOINTS, CHANGED, TURNOVER = range(12)
 CACHED, EPOCH, CHECK, LAST_TRANSIENT, PUSHED, EARLY, WRENCHES, STALE, REFRESHED = range(12, 21)
@@ -43,8 +55,16 @@ JOINT_TRUST, NODE_TRUST, OWN_PART, EXPECTED, TRUST = range(5)
 MOST_CACHED = 4096
 # What was edited of a link: a force on it or on its joint, the force of its rigid joint, the velocity of its joint.
 FORCE, JOINT_FORCE, VELOCITY = 1, 2, 4
-# On average at least so many trees are updated in one turn: those of a turn share a budget.
-TREES_PER_TURN = 4
+# On average a group has at least so many trees: they share a budget.
+TREES_PER_GROUP = 4
+# Where there are trees enough, so many groups take their turn together: as many threads can update them.
+GROUPS_PER_TURN = 4
+# A wrench on a tree of another group.
+ELSEWHERE = -2
+# Columns of Turns.counted: joints that entered and left a group at its last update, nodes visited, nodes popped from
+# queues. Columns of Turns.measured: energy removed, total metric, velocity metric left out.
+GROUP_ENTERED, GROUP_LEFT, GROUP_VISITED, GROUP_POPPED, COUNTED = range(5)
+GROUP_REMOVED, GROUP_TOTAL, GROUP_VELOCITY_ERROR, MEASURED = range(4)
 # What the update of a tree costs beside that of its joints, in joints.
 _TREE = 4.0
 
@@ -129,39 +149,51 @@ class KnownForces(NamedTuple):
 
 
 class Turns(NamedTuple):
-    """Groups of trees that are updated in turns; g groups, k wrenches."""
+    """Groups of trees that are updated in turns; g groups, t turns, k wrenches. Group j has turn j modulo t."""
 
+    count: np.ndarray  # (1,) turns
     group: np.ndarray  # (trees,) group of each tree
     limits: Limits  # of the group in work
     share: np.ndarray  # (g,) its part of all joints
     quota: np.ndarray  # (g,) joints it may have of a budget for all
     error: np.ndarray  # (g,) acceleration metric that its last update left out, -1 = not yet updated alone
-    others: np.ndarray  # (nb,) active nodes of the other trees
-    edited: np.ndarray  # (n,) edited links of the other trees
-    link: np.ndarray  # (k,) wrenches of the group in work, -1 = on other trees
+    node_first: np.ndarray  # (g,) where its active nodes begin in `nodes`
+    node_count: np.ndarray  # (g,) how many they are
+    joints: np.ndarray  # (g,) those whose joints count
+    nodes: np.ndarray  # (nb,) active nodes of each group, ascending
+    edited: np.ndarray  # (n,) edited links while a turn lasts
+    edits: np.ndarray  # (1,) how many they are
+    link: np.ndarray  # (k,) wrenches of the group in work, ELSEWHERE = on other trees
     first: np.ndarray  # (g, SPAN) where its clusters begin in the arrays of the hybrid body
     span: np.ndarray  # (g, SPAN) the span of its clusters
     start: np.ndarray  # (SPAN,) row of `first` of the group in work
+    due: np.ndarray  # (g,) uint8, the groups of the turn in work
+    check: np.ndarray  # (g,) uint8, whether it may have more joints than it should
+    stamp: np.ndarray  # (g,) updates before that of the turn in work
     changed: np.ndarray  # (g,) uint8, whether its joints have changed at the last update
+    counted: np.ndarray  # (g, COUNTED) what its last update did, see above
+    measured: np.ndarray  # (g, MEASURED)
     none: np.ndarray  # (SPAN,) zeros, where other hybrid bodies begin
 
 
 def new_turns(model: Model, tree: Assembly, counted: np.ndarray, limits: Limits, most: int) -> Turns:
-    """Return groups of whole trees, in order and of about equal work, at most `most`.
+    """Return groups of whole trees, in order and of about equal work.
 
     Args:
         model: the model.
         tree: the assembly tree.
         counted: (trees,) joints of each tree that count.
         limits: of all trees.
-        most: largest number of groups.
+        most: largest number of turns.
     """
     trees, nb = len(tree.roots), len(tree.body_link)
     work = _TREE + (limits.budget if limits.each[0] else counted).astype(float)
     middle = np.cumsum(work) - 0.5 * work
-    count = max(1, min(most, trees // TREES_PER_TURN))
+    room = trees // TREES_PER_GROUP
     if trees and not limits.each[0] and limits.budget[0] >= 0:
-        count = max(1, min(count, int(limits.budget[0]) // TREES_PER_TURN))  # few joints cannot be divided
+        room = min(room, int(limits.budget[0]) // TREES_PER_GROUP)  # few joints cannot be divided
+    turns = max(1, min(most, room))
+    count = turns * max(1, min(GROUPS_PER_TURN, room // turns)) if most > 1 else 1
     group = np.unique(np.floor(middle * count / max(work.sum(), 1.0)), return_inverse=True)[1].reshape(trees)
     g = int(group.max(initial=0)) + 1
     a, base = model.arrays, np.flatnonzero(model.arrays.links.parent < 0)
@@ -170,15 +202,38 @@ def new_turns(model: Model, tree: Assembly, counted: np.ndarray, limits: Limits,
     first = np.array(spans).reshape(g, SPAN)
     first[:, RUN] = first[:, DOF]  # a group has at most one run per dof
     share = np.bincount(group, counted, g) / max(counted.sum(), 1) if trees else np.ones(1)
-    own = limits._replace(
+    bodies = np.bincount(group[tree.tree_index[:nb]], minlength=g) if trees else np.zeros(1, np.int64)
+    quota, none = quotas(int(limits.budget[0]) if trees else 0, share), np.zeros(SPAN, np.int64)
+
+    def integers(*shape: int) -> np.ndarray:
+        return np.zeros(shape, np.int64)
+
+    def flags() -> np.ndarray:
+        return np.zeros(g, np.uint8)
+
+    return Turns(
+        np.array([min(turns, g)]), group.astype(np.int64), own_limits(limits), share, quota, np.full(g, -1.0),
+        (np.cumsum(bodies) - bodies).astype(np.int64), integers(g), integers(g), integers(nb), integers(nb),
+        integers(1), integers(0), first, integers(g, SPAN), none.copy(), flags(), flags(), integers(g), flags(),
+        integers(g, COUNTED), np.zeros((g, MEASURED)), none,
+    )  # fmt: skip
+
+
+def own_limits(limits: Limits) -> Limits:
+    """Return limits with arrays of their own for what a group has a part of."""
+    return limits._replace(
         budget=limits.budget.copy(), update_budget=limits.update_budget.copy(), tolerance=limits.tolerance.copy()
     )
-    quota, none = quotas(int(limits.budget[0]) if trees else 0, share), np.zeros(SPAN, np.int64)
-    return Turns(
-        group.astype(np.int64), own, share, quota, np.full(g, -1.0), np.zeros(nb, np.int64), np.zeros(nb, np.int64),
-        np.zeros(0, np.int64), first, np.zeros((g, SPAN), np.int64), none.copy(),
-        np.zeros(g, np.uint8), none,
-    )  # fmt: skip
+
+
+def set_active_nodes(turns: Turns, tree: Assembly, nodes: np.ndarray, counted: np.ndarray) -> None:
+    """Divide active nodes, ascending, among the groups; `counted` says which of their joints count."""
+    group = turns.group[tree.tree_index[nodes]]
+    ends = np.searchsorted(group, np.arange(len(turns.quota) + 1))
+    for k, (first, last) in enumerate(itertools.pairwise(ends)):
+        at = turns.node_first[k]
+        turns.nodes[at : at + last - first] = nodes[first:last]
+        turns.node_count[k], turns.joints[k] = last - first, np.count_nonzero(counted[first:last])
 
 
 def quotas(budget: int, share: np.ndarray) -> np.ndarray:
@@ -215,6 +270,17 @@ def new_regions(tree: Assembly, links: int, nv: int, most_dofs: int, loops: list
         np.zeros((nv, most_dofs)), np.zeros((m, MISSED)), np.zeros(m, np.uint8), np.zeros(m),
         np.zeros((m, TRUST)), np.zeros((m, 2), np.int64), np.zeros(m), counts, np.zeros(NUMBERS),
     )  # fmt: skip
+
+
+def own_regions(regions: Regions) -> Regions:
+    """Return regions with the same nodes and joints, and lists, counts and scratch of their own for another thread."""
+    lists = (
+        "active_nodes", "transient_region", "transient_nodes", "last_transient", "path_nodes", "key", "queue", "edited",
+        "due", "joints", "taken", "shared", "aside", "velocities", "momenta", "span", "counts", "numbers",
+    )  # fmt: skip
+    own = {name: np.zeros(getattr(regions, name).shape, getattr(regions, name).dtype) for name in lists}
+    own["counts"][EPOCH] = regions.counts[EPOCH] + 1
+    return regions._replace(**own)
 
 
 @inner

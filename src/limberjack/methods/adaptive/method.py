@@ -12,9 +12,10 @@ Before the stepper stand the functions that derive limits and assembly tree from
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,14 +24,18 @@ from limberjack.errors import LimberjackError, ModelError, StateError, Status, U
 from limberjack.methods.adaptive import layout as rg
 from limberjack.methods.adaptive.bound import Bound
 from limberjack.methods.adaptive.cluster_poses import ClusterPoses, Clusters
-from limberjack.methods.adaptive.hybrid_body import new_hybrid_body
+from limberjack.methods.adaptive.hybrid_body import HybridBody, new_hybrid_body
 from limberjack.methods.adaptive.metrics import functions_of, weight_rows
 from limberjack.methods.adaptive.options import Adaptive
 from limberjack.methods.adaptive.poses import new_link_map
 from limberjack.methods.adaptive.step import (
+    AGAIN,
+    END,
     IMPULSE,
     JOINT_FORCES,
     LEAVES,
+    PART,
+    PLAN,
     PREPARE,
     SCATTER,
     UPDATE,
@@ -49,7 +54,7 @@ from limberjack.methods.stepper import Forces, Stepper
 from limberjack.model.arrays import DOF, LINK, SPAN, Drives, drive_arrays, drives_from
 from limberjack.model.joints import FREE
 from limberjack.model.model import Model
-from limberjack.reduced.assembly_tree import TREE_COLUMNS, WEIGHT, Assembly, new_assembly, new_coefficients
+from limberjack.reduced.assembly_tree import DOFS, KIND, TREE_COLUMNS, WEIGHT, Assembly, new_assembly, new_coefficients
 from limberjack.reduced.constraint_set import ConstraintSet, Grip
 from limberjack.reduced.forces import Wrenches, new_spring_work, no_wrenches
 from limberjack.reduced.momentum import new_momentum_targets
@@ -71,6 +76,10 @@ _REST = 1e-3
 _WIDEST, _SLACK = 1e12, 0.7
 # The part of missed motion that is credited with a budget alone.
 _CREDIT = 0.01
+
+
+def _names(options: Adaptive) -> list[str]:
+    return [item.name for item in fields(options)]
 
 
 def _share(budget: int, figures: int) -> int:
@@ -166,6 +175,16 @@ def _fits(arrays: dict[str, np.ndarray], carried: Carried) -> bool:
     )  # fmt: skip
 
 
+class _Part(NamedTuple):
+    """Groups of trees that one thread updates and steps, with lists and scratch of its own."""
+
+    first: int  # its groups
+    last: int
+    engine: Engine
+    body: HybridBody
+    trial: HybridBody
+
+
 class AdaptiveStepper(Stepper):
     """The running side of `Adaptive`."""
 
@@ -221,6 +240,11 @@ class AdaptiveStepper(Stepper):
         self._fill_weights(None)
         self._start_region(np.zeros(len(self._stale), bool))
         self._fresh = True
+        groups = len(self._engine.turns.quota)
+        ends = np.linspace(0, groups, min(options.threads, groups) + 1).astype(int)
+        self._parts = [self._new_part(*ends[k : k + 2].tolist()) for k in range(len(ends) - 1)] if len(ends) > 2 else []
+        self._pool = ThreadPoolExecutor(len(self._parts) - 1) if self._parts else None
+        self._part_bounds: list[Bound] = []
 
     def _most_turns(self) -> int:
         """Return the largest number of groups of trees that are updated in turns."""
@@ -243,7 +267,7 @@ class AdaptiveStepper(Stepper):
 
     def carried_velocities(self) -> np.ndarray:
         """Return the velocities of the hybrid body; see `Stepper`."""
-        return self._body.qd[: int(self._body.whole[DOF + 1])]
+        return self._body.qd[self._in_blocks(DOF)]
 
     @property
     def active(self) -> np.ndarray:
@@ -356,6 +380,8 @@ class AdaptiveStepper(Stepper):
         )
 
     def _advance(self, n: int, dt: float, todo: int = 0, forces: Forces | None = None) -> tuple[int, int]:
+        if self._parts and n > 0:
+            return self._advance_parts(n, dt, todo, forces)
         taken, status = self._call(
             self._arguments(), n, self._code, 2 if self._code == RK4 else 1, dt, self._stiff_at(dt),
             self._engine.tau if forces is None else forces.tau,
@@ -373,6 +399,110 @@ class AdaptiveStepper(Stepper):
         if dt != self._stiff[0]:
             self._stiff = dt, stiff_springs(self._spring_rates, dt)
         return self._stiff[1]
+
+    # Threads
+
+    def _new_part(self, first: int, last: int) -> _Part:
+        """Return what a thread needs for the groups from `first` to `last` - 1: the same nodes, joints and clusters."""
+        e, links = self._engine, self._model.arrays.links
+        n, nv = len(links.parent), self._model.nv
+
+        def integers(*shape: int) -> np.ndarray:
+            return np.zeros(shape, np.int64)
+
+        def own(link_map: Any) -> Any:
+            return link_map._replace(sorted=link_map.sorted.copy(), spare=link_map.spare.copy())
+
+        step_work, other = lazy_work(links, n), own(e.transient_map)
+        variational = new_variational_work(links, step_work, self._pull, True)
+        engine = e._replace(
+            co=e.co._replace(scratch=np.zeros(e.co.scratch.shape)), link_map=own(e.link_map),
+            transient_map=other._replace(cluster=other.cluster.copy(), pose=other.pose.copy()),
+            joint_work=lazy_work(links, 0), work=lazy_work(links, n), step_work=step_work,
+            buffers=new_buffers(self._model.nq, nv), span=integers(SPAN), regions=rg.own_regions(e.regions),
+            variational=variational._replace(
+                turns=e.variational.turns, time_tolerance=e.variational.time_tolerance
+            ),
+            carried=e.carried._replace(clock=e.carried.clock[first:last]),
+            before_carried=e.before_carried._replace(clock=e.before_carried.clock[first:last]),
+            counts=integers(COUNTS), current=np.ones(1, np.int64),
+            turns=e.turns._replace(limits=rg.own_limits(e.limits), start=integers(SPAN)),
+        )  # fmt: skip
+        body = self._body._replace(whole=integers(SPAN), blocks=integers(*self._body.blocks.shape), count=integers(1))
+        return _Part(first, last, engine, body, new_hybrid_body(self._model, 0))
+
+    def _bind_parts(self) -> None:
+        """Store the arguments of the parts anew if others took the place of what they share."""
+        e, a = self._engine, self._model.arrays
+        if self._part_bounds:
+            b = self._part_bounds[0].arguments
+            if b.wrenches is self._wrenches and b.drives is self._drives and b.engine.known is e.known:
+                return
+        count, bounds = len(self._wrenches.link), []
+        for part in self._parts:
+            turns = part.engine.turns._replace(link=np.full(count, -1, np.int64))
+            trial = part.trial._replace(wrenches=room_for(no_wrenches(), count))
+            arguments = Arguments(
+                a.links, self._drives, a.springs, self._wrenches, self._stale,
+                part.engine._replace(known=e.known, turns=turns), trial, self._pull,
+                self._aside, part.body._replace(wrenches=self._body.wrenches), self.q, self._qd,
+            )  # fmt: skip
+            bounds.append(Bound(arguments))
+        self._part_bounds = bounds
+
+    def _advance_parts(self, n: int, dt: float, todo: int, forces: Forces | None) -> tuple[int, int]:
+        """Do what `_advance` does on several threads, turn by turn."""
+        if todo & ~UPDATE:
+            self._advance(0, dt, todo & ~UPDATE, forces)
+        self._bind_parts()
+        e, counts, taken, status = self._engine, self._engine.regions.counts, 0, 0
+        for part in self._parts:
+            part.engine.counts[:] = 0
+        while taken < n and status == 0:
+            due = bool(counts[rg.UNTIL] <= 0 or counts[rg.EARLY] == 0 or counts[rg.ALL_DUE])
+            if todo & UPDATE and not due:
+                return 0, 0
+            if due:
+                self._advance(0, dt, PLAN)
+            m = 0 if todo & UPDATE else min(n - taken, max(int(counts[rg.UNTIL]), 0))
+            if counts[rg.EARLY] > 0:
+                m = min(m, int(counts[rg.EARLY]))
+            done, status = self._run_parts(m, dt)
+            if due:
+                self._advance(0, dt, END)
+            taken += done
+            counts[rg.UNTIL] -= done
+            counts[rg.TAKEN] += done
+            if counts[rg.EARLY] > 0:
+                counts[rg.EARLY] -= done
+        for part in self._parts:
+            e.counts[:] += part.engine.counts
+        self._advance(0, dt, SCATTER)
+        return taken, self._model_status(status) if status else 0
+
+    def _run_parts(self, m: int, dt: float) -> tuple[int, int]:
+        """Take the updates that are planned and up to m steps, those that every tree can; return them and a status."""
+        assert self._pool is not None
+        e, parts, ways = self._engine, self._parts, range(len(self._parts))
+        for part in parts:
+            part.engine.regions.counts[rg.TAKEN] = e.regions.counts[rg.TAKEN]
+            part.engine.current[0] = e.current[0]
+        others = [self._pool.submit(self._run_part, k, m, dt, PART) for k in ways[1:]]
+        found = [self._run_part(0, m, dt, PART), *(other.result() for other in others)]
+        done, status = min(found)
+        for k in ways:
+            if found[k][0] > done:  # others failed before
+                self._run_part(k, done, dt, AGAIN)
+        if done > 0 and self._code >= VARIATIONAL:
+            e.current[0] = 0
+        return done, status
+
+    def _run_part(self, k: int, m: int, dt: float, task: int) -> tuple[int, int]:
+        part, e = self._parts[k], self._engine
+        return self._call(
+            self._part_bounds[k], m, self._code, 2 if self._code == RK4 else 1, dt, self._stiff_at(dt), e.tau,
+            self._drives, self._wrenches, part.first, part.last, task,
+        )  # fmt: skip
 
     def _arguments(self) -> Bound:
         """Return the arguments of the kernel, stored anew if one of them is another object than at the last call."""
@@ -551,6 +681,8 @@ class AdaptiveStepper(Stepper):
         body = tree.joint[nodes]
         real = body[body < len(links.parent)]
         g.counts[rg.JOINTS] = int(((links.dof[real] > 0) & (links.kind[real] != FREE)).sum())
+        counted = (self._engine.co.table[nodes, DOFS] > 0) & (self._engine.co.table[nodes, KIND] != FREE)
+        rg.set_active_nodes(self._engine.turns, tree, nodes, counted)
 
     # Impulses, grips and options
 
@@ -592,12 +724,14 @@ class AdaptiveStepper(Stepper):
         return stepper.grab(grip)
 
     def tune(self, options: Adaptive) -> None:
-        """Take other options while running; the next step begins with an update."""
+        """Take other options while running; the next step begins with an update.
+
+        Only cameras, and budgets where trees are updated in turns, wait for the updates to come.
+        """
         old = self._options
-        if (options.tree, options.integrator, options.metric) != (old.tree, old.integrator, old.metric) or tuple(
-            options.force_bodies
-        ) != tuple(old.force_bodies):
-            raise StateError("tree, force_bodies, metric and integrator cannot be changed while running")
+        fixed = [(o.tree, o.integrator, o.metric, o.threads, tuple(o.force_bodies)) for o in (options, old)]
+        if fixed[0] != fixed[1]:
+            raise StateError("tree, force_bodies, metric, integrator and threads cannot be changed while running")
         engine = self._engine
         limits = limits_of(self._model, self.assembly, options, self._joints, engine.limits[-3:])
         weights = (options.weights, options.velocity_weights) != (old.weights, old.velocity_weights)
@@ -608,8 +742,13 @@ class AdaptiveStepper(Stepper):
         self._set_time_tolerance()
         weights = weights or options.by_mass != old.by_mass
         ahead = float(engine.limits.horizon[rg.AHEAD])
-        if limits.budget[0] != engine.limits.budget[0]:
-            engine.turns.quota[:] = rg.quotas(int(limits.budget[0]), engine.turns.share)
+        turns = engine.turns
+        fewer = np.ones(len(limits.budget), bool)
+        if limits.each[0] and engine.limits.each[0]:
+            fewer = limits.budget < engine.limits.budget
+        elif limits.budget[0] != engine.limits.budget[0]:
+            # quotas that groups have traded stay in proportion
+            turns.quota[:] = rg.quotas(int(limits.budget[0]), turns.quota if turns.quota.any() else turns.share)
             engine.regions.counts[rg.SPARE_JOINTS] = 0
         for array, new in zip(engine.limits, limits, strict=True):
             if array is not new:
@@ -626,9 +765,15 @@ class AdaptiveStepper(Stepper):
             if not self._fresh:
                 self._prepare(leaves=False)
         counts = engine.regions.counts
-        counts[rg.CHECK] = 1
-        # a camera that moves has its effect at the next update: at every frame an update would cost more than the steps
-        if options.view is None or old.view is None or replace(options, view=old.view) != old:
+        counts[rg.CHECK] = turns.check[turns.group[fewer]] = 1
+        # A camera that moves has its effect at the next update, a budget where trees are updated in turns at that of
+        # each tree: at every frame an update of all would cost more than the steps.
+        values = ((name, getattr(options, name), getattr(old, name)) for name in _names(options))
+        changed = {name for name, new, before in values if new is not before and new != before}
+        waiting = {"view"} if options.view is not None and old.view is not None else set[str]()
+        if len(turns.quota) > 1 and isinstance(options.budget, Sequence) == isinstance(old.budget, Sequence):
+            waiting.add("budget")
+        if not waiting or changed - waiting:
             counts[rg.ALL_DUE] = 1
 
     def _fill_weights(self, only: Any) -> None:
@@ -657,7 +802,7 @@ class AdaptiveStepper(Stepper):
     def state_arrays(self) -> dict[str, np.ndarray]:
         """Return the active region, the time to its next update, and what was last known of q, qd and forces."""
         e, g = self._engine, self._engine.regions
-        held, tried = np.flatnonzero(g.held), np.flatnonzero(g.trust.any(axis=1))
+        held, tried = np.flatnonzero(g.held), np.unique(np.flatnonzero(g.trust) // rg.TRUST)
         since = np.where(g.trust[tried, :2] > 0.0, g.counts[rg.STAMP] - g.tried[tried], 0)
         changed = e.known.joint * (g.edit[e.known.owner] & rg.JOINT_FORCE > 0)
         return {
@@ -667,6 +812,7 @@ class AdaptiveStepper(Stepper):
             "credit": g.credit.copy(), "list_tried": tried, "list_trust": g.trust[tried], "list_tried_since": since,
             "early": g.counts[[rg.EARLY, rg.ALL_DUE, rg.TURN, rg.SPARE_JOINTS]].copy(), "wanted": g.wanted.copy(),
             "quota": e.turns.quota.copy(), "left_out": e.turns.error.copy(), "changed": changed,
+            "turn_check": e.turns.check.copy(),
             "fresh": np.array([self._fresh], np.uint8), "widened": np.array([self._widened]),
             "dt": np.array([self._dt]), "q": e.q.copy(), "qd": e.qd.copy(), "tau": e.tau.copy(),
             "weight": e.co.own[:, WEIGHT:].copy(), "velocity_weight": g.velocity_weight.copy(),
@@ -741,7 +887,8 @@ class AdaptiveStepper(Stepper):
         for own, new in ((self._wrenches, acting), (e.known, before)):
             own.link[:], own.link[: len(new.link)], own.data[: len(new.link)] = -1, new.link, new.data
         g.counts[rg.WRENCHES] = len(acting.link)
-        g.counts[rg.EPOCH] += 1
+        for regions in (g, *(part.engine.regions for part in self._parts)):
+            regions.counts[rg.EPOCH] += 1
         g.counts[rg.CHECK] = arrays["check"][0]
         g.updated[:] = g.counts[rg.TAKEN] - arrays["since"]
         g.held[:] = 0
@@ -755,6 +902,7 @@ class AdaptiveStepper(Stepper):
         g.wanted[:] = arrays["wanted"]
         if len(arrays["quota"]) == len(e.turns.quota):
             e.turns.quota[:], e.turns.error[:] = arrays["quota"], arrays["left_out"]
+            e.turns.check[:] = arrays["turn_check"]
         else:  # of a stepper without rows, whose trees took turns
             g.counts[[rg.TURN, rg.SPARE_JOINTS]], g.counts[rg.ALL_DUE] = 0, 1
         e.known.joint[:], g.edit[:] = arrays["changed"], arrays["touched"]
@@ -829,6 +977,7 @@ class AdaptiveStepper(Stepper):
             "changes_per_second": float(x[rg.CHANGE_RATE]),
             "energy_removed": float(x[rg.REMOVED]),
             "energy_removed_total": float(x[rg.REMOVED_ALL]),
+            "threads": max(len(self._parts), 1),
             "depth": int(self.assembly.depth.max(initial=0)),
             "bytes": sum(array.nbytes for part in (g, self._engine.co) for array in part),
         }

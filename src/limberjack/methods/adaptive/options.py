@@ -128,6 +128,8 @@ class Adaptive(Method):
             the order the tree is cut at.
         force_bodies: names of bodies for tree="forces".
         integrator: "semi_implicit", "euler" (the paper's), "implicit", "rk4", "variational" or "projected".
+        threads: where trees are updated in turns (eight and more that nothing ties together), they are updated and
+            stepped on up to this many threads, with the same result.
     """
 
     name: ClassVar[str] = "adaptive"
@@ -152,6 +154,7 @@ class Adaptive(Method):
     tree: str | Callable[[Model], Sequence[str]] = "balanced"
     force_bodies: Sequence[str] = ()
     integrator: str = "variational"
+    threads: int = 1
 
     def __post_init__(self) -> None:
         if isinstance(self.budget, str) or (self.budget is not None and np.ndim(self.budget) > 1):
@@ -167,6 +170,7 @@ class Adaptive(Method):
             if getattr(self, what) is not None:
                 number(getattr(self, what), what)
         whole(self.update_every, "update_every", 1)
+        whole(self.threads, "threads", 1)
         if self.update_budget is not None:
             whole(self.update_budget, "update_budget", 0)
         for what, value, choices in (("metric", self.metric, METRICS), ("integrator", self.integrator, INTEGRATORS)):

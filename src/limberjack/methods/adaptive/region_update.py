@@ -18,6 +18,10 @@ Many kinematic trees are updated in turns, a group of them at a time: the hybrid
 the whole one, and `update` is the same. A budget for all trees is divided into quotas. A group that leaves out less
 than half the mean error gives joints back at its turn, one that leaves out more than the mean takes them.
 
+A turn has three parts: `plan_turn` says which groups are updated and with how many joints, `update_groups` updates some
+of them, and `end_turn` adds up what they did. The groups of a turn have nothing in common: they can be updated on
+different threads, each with lists and scratch of its own, and the result does not depend on which.
+
 Redon, Galoppo, Lin 2005, sections 5 and 6.
 """
 
@@ -44,10 +48,18 @@ from limberjack.methods.adaptive.layout import (
     COUNT,
     EARLY,
     EDITED,
+    ELSEWHERE,
     ENTERED,
     EPOCH,
     ERROR,
     EXPECTED,
+    GROUP_ENTERED,
+    GROUP_LEFT,
+    GROUP_POPPED,
+    GROUP_REMOVED,
+    GROUP_TOTAL,
+    GROUP_VELOCITY_ERROR,
+    GROUP_VISITED,
     HORIZON,
     JOINTS,
     LAST_TRANSIENT,
@@ -63,6 +75,7 @@ from limberjack.methods.adaptive.layout import (
     STALE,
     STAMP,
     TAKEN,
+    TOTAL,
     TREES,
     TURN,
     TURNOVER,
@@ -83,7 +96,17 @@ from limberjack.reduced.kinematics import kinematics
 from limberjack.reduced.step import dynamics
 from limberjack.spatial.lanes import prefetch
 
-__all__ = ["apply_impulse", "condense_groups", "is_due", "refresh_stale_nodes", "update", "update_due_trees"]
+__all__ = [
+    "apply_impulse",
+    "condense_groups",
+    "end_turn",
+    "list_blocks",
+    "plan_turn",
+    "refresh_stale_nodes",
+    "update",
+    "update_all_trees",
+    "update_groups",
+]
 
 # The rate of changes is a mean over about this time [s].
 RATE_TIME = 1.0
@@ -282,8 +305,6 @@ def update(
         if g.due[f]:
             elapsed = h * (g.counts[TAKEN] - g.updated[f])
             g.updated[f] = g.counts[TAKEN]
-    g.numbers[CHANGE_RATE] *= max(1.0 - h * (g.counts[TAKEN] - g.updated[len(roots)]) / RATE_TIME, 0.0)
-    g.updated[len(roots)] = g.counts[TAKEN]
     scatter(links, body, q, qd)
     scatter(links, body, shown_q, shown_qd)
     g.counts[STAMP] += 1
@@ -379,15 +400,10 @@ def update(
             cached += 1
     entered = cached - (old - left)
     g.counts[ENTERED], g.counts[LEFT] = entered, left
-    g.counts[TURNOVER] += entered + left
-    g.counts[CHANGED] += entered + left > 0
-    g.numbers[CHANGE_RATE] += (entered + left) / RATE_TIME
     if left > 0:
-        removed = rigidify(
+        g.numbers[REMOVED] = rigidify(
             links, link_map.node, transient_body, g.transient_region, g.span, work, g.velocities, g.momenta, buffers, qd
         )
-        g.numbers[REMOVED] = removed
-        g.numbers[REMOVED_ALL] += removed
     g.counts[VISITED] += count
     if entered + left == 0:
         for j in range(count):
@@ -418,6 +434,18 @@ def update(
 
 
 @inner
+def _add_up(h, trees, changed, g):
+    """Add what the updates of a turn did to what all have done; `changed` of them changed joints."""
+    moved = g.counts[ENTERED] + g.counts[LEFT]
+    g.counts[TURNOVER] += moved
+    g.counts[CHANGED] += changed
+    g.numbers[REMOVED_ALL] += g.numbers[REMOVED]
+    g.numbers[CHANGE_RATE] *= max(1.0 - h * (g.counts[TAKEN] - g.updated[trees]) / RATE_TIME, 0.0)
+    g.numbers[CHANGE_RATE] += moved / RATE_TIME
+    g.updated[trees] = g.counts[TAKEN]
+
+
+@inner
 def _trade(group, turns, g):
     """Let a group give joints back that others need more, or take some that were given back."""
     total, count = 0.0, len(turns.error)
@@ -429,7 +457,7 @@ def _trade(group, turns, g):
     if 2.0 * count * turns.error[group] < total and turns.quota[group] >= part:
         turns.quota[group] -= part
         g.counts[SPARE_JOINTS] += part
-        g.counts[CHECK] = 1
+        turns.check[group] = 1
     elif count * turns.error[group] >= total and g.counts[SPARE_JOINTS] > 0:
         part = min(part, g.counts[SPARE_JOINTS])
         turns.quota[group] += part
@@ -452,56 +480,51 @@ def _limit_group(limits, group, turns):
 
 
 @inner
-def _set_others_aside(table, wrenches, turns, g):
-    """Keep the active nodes, edited links and wrenches of the trees that are due, and put the others aside.
-
-    Returns:
-        how many nodes, their joints that count, and how many edited links were put aside.
-    """
-    here = others = joints = 0
-    g.counts[JOINTS] = 0
-    for j in range(g.counts[COUNT]):
-        node = g.active_nodes[j]
-        counted = 1 if counts_in_budget(table, node) else 0
-        if g.due[table[node, TREE_INDEX]]:
-            g.active_nodes[here] = node
-            here += 1
-            g.counts[JOINTS] += counted
-        else:
-            turns.others[others] = node
-            others += 1
-            joints += counted
-    g.counts[COUNT] = here
-    here = links = pushed = 0
-    for j in range(g.counts[EDITED]):
-        i = g.edited[j]
+def _take_group(table, wrenches, group, turns, g):
+    """List the active nodes, edited links and wrenches of a group alone."""
+    for f in range(len(g.due)):
+        g.due[f] = turns.group[f] == group
+    first, count = turns.node_first[group], turns.node_count[group]
+    for j in range(count):
+        g.active_nodes[j] = turns.nodes[first + j]
+    g.counts[COUNT], g.counts[JOINTS] = count, turns.joints[group]
+    edited = pushed = 0
+    for j in range(turns.edits[0]):
+        i = turns.edited[j]
         if g.due[table[i, TREE_INDEX]]:
-            g.edited[here] = i
-            here += 1
+            g.edited[edited] = i
+            edited += 1
             pushed += g.edit[i] & VELOCITY == 0
-        else:
-            turns.edited[links] = i
-            links += 1
-    g.counts[EDITED], g.counts[PUSHED] = here, pushed
+    g.counts[EDITED], g.counts[PUSHED] = edited, pushed
     for j in range(len(wrenches.link)):
         i = wrenches.link[j]
-        turns.link[j] = i if i >= 0 and g.due[table[i, TREE_INDEX]] else -1
-    return others, joints, links
+        turns.link[j] = i if i < 0 or g.due[table[i, TREE_INDEX]] else ELSEWHERE
+    g.counts[CHECK], g.counts[STAMP], g.counts[LAST_TRANSIENT] = turns.check[group], turns.stamp[group], 0
 
 
 @inner
-def _set_span(group, turns, body):
-    """Store the span of a group that was just condensed, and list those of all groups as blocks, if there are several.
+def _keep_group(group, edited, turns, g):
+    """Store the active nodes of a group that was updated, and what the update did."""
+    first = turns.node_first[group]
+    for j in range(g.counts[COUNT]):
+        turns.nodes[first + j] = g.active_nodes[j]
+    turns.node_count[group], turns.joints[group] = g.counts[COUNT], g.counts[JOINTS]
+    counted, measured = turns.counted, turns.measured
+    counted[group, GROUP_ENTERED], counted[group, GROUP_LEFT] = g.counts[ENTERED], g.counts[LEFT]
+    counted[group, GROUP_VISITED], counted[group, GROUP_POPPED] = g.counts[VISITED], g.counts[POPPED]
+    measured[group, GROUP_REMOVED], measured[group, GROUP_TOTAL] = g.numbers[REMOVED], g.numbers[TOTAL]
+    measured[group, GROUP_VELOCITY_ERROR], turns.error[group] = g.numbers[VELOCITY_ERROR], g.numbers[ERROR]
+    turns.check[group] = g.counts[CHECK]
+    turns.changed[group] = edited or g.counts[ENTERED] + g.counts[LEFT] > 0
 
-    One block per group, also of an empty one: what is carried from step to step is known by the block.
-    """
-    for p in range(SPAN):
-        turns.span[group, p] = body.whole[p]
-    if len(turns.quota) > 1:
-        for k in range(len(turns.quota)):
-            for p in range(SPAN):
-                body.blocks[k, p] = turns.span[k, p]
-        body.count[0] = len(turns.quota)
+
+@inner
+def list_blocks(first, last, turns, body):
+    """List the groups from `first` to `last` - 1 as blocks, also empty ones: what is carried is known by the block."""
+    for k in range(first, last):
+        for p in range(SPAN):
+            body.blocks[k - first, p] = turns.span[k, p]
+    body.count[0] = last - first
 
 
 @inner
@@ -513,23 +536,60 @@ def _start_group(group, turns):
 @outlined
 def condense_groups(links, drives, springs, co, g, q, qd, applied, wrenches, link_map, turns, body):
     """Fill the hybrid body of all trees, group by group, and their sweep if they are one."""
-    table, first = co.table, 0
-    for group in range(len(turns.quota)):
-        last = first
-        while last < g.counts[COUNT] and turns.group[table[g.active_nodes[last], TREE_INDEX]] == group:
-            last += 1
+    table, groups = co.table, len(turns.quota)
+    if groups == 1:
+        condense(
+            links, drives, springs, table, co.numbers, g.active_region, g.active_nodes, 0, g.counts[COUNT], turns.none,
+            q, qd, applied, wrenches, link_map, body,
+        )  # fmt: skip
+        for p in range(SPAN):
+            turns.span[0, p] = body.whole[p]
+        lay_sweep(table, g.active_region, link_map.sorted, link_map.node, g.counts[COUNT], g.slot, g.joints)
+        return
+    for group in range(groups):
         _start_group(group, turns)
         condense(
-            links, drives, springs, table, co.numbers, g.active_region, g.active_nodes, first, last - first,
-            turns.start, q, qd, applied, wrenches, link_map, body,
+            links, drives, springs, table, co.numbers, g.active_region, turns.nodes, turns.node_first[group],
+            turns.node_count[group], turns.start, q, qd, applied, wrenches, link_map, body,
         )  # fmt: skip
-        _set_span(group, turns, body)
-        first = last
-    if len(turns.quota) == 1:
-        lay_sweep(table, g.active_region, link_map.sorted, link_map.node, first, g.slot, g.joints)
-    else:
-        for j in range(len(wrenches.link)):  # in all clusters, now that there are all
-            place_wrench(links, table, co.numbers, g.active_region, link_map, wrenches, j, body.wrenches)
+        for p in range(SPAN):
+            turns.span[group, p] = body.whole[p]
+    list_blocks(0, groups, turns, body)
+    for j in range(len(wrenches.link)):  # in all clusters, now that there are all
+        place_wrench(links, table, co.numbers, g.active_region, link_map, wrenches, j, body.wrenches)
+
+
+@outlined
+def plan_turn(links, drives, link_map, limits, reach, applied, still, stale, q, co, jwork, turns, g):
+    """Mark the groups to be updated: those whose turn it is, and those that changed forces ask for, or all."""
+    period, count = limits.period[0], turns.count[0]
+    if g.counts[STALE] > 0:
+        _refresh_columns(
+            links, drives, link_map, co, limits.mass[0] > 0, g.cached, stale, reach, q, still, applied, jwork, g
+        )
+    for j in range(g.counts[EDITED]):
+        turns.edited[j] = g.edited[j]
+    turns.edits[0] = g.counts[EDITED]
+    turn, every = -1, g.counts[ALL_DUE] > 0
+    if every:
+        g.counts[TURN], g.counts[UNTIL] = 0, period // count
+    elif g.counts[UNTIL] <= 0:
+        turn = g.counts[TURN]
+        g.counts[TURN] = (turn + 1) % count
+        g.counts[UNTIL] = ((turn + 2) * period) // count - ((turn + 1) * period) // count
+    f, stamp = 0, g.counts[STAMP]
+    for group in range(len(turns.quota)):
+        own = group % count == turn
+        due = every or own
+        while f < len(g.wanted) and turns.group[f] == group:
+            due = due or (g.counts[EARLY] == 0 and g.wanted[f] > 0)
+            f += 1
+        if own and limits.each[0] == 0 and limits.budget[0] >= 0:
+            _trade(group, turns, g)
+        if every:
+            turns.check[group] = 1
+        turns.due[group], turns.stamp[group] = due, stamp
+        stamp += due
 
 
 @outlined
@@ -543,44 +603,26 @@ def _update_group(
     # out
     g, body, q, qd, shown_q, shown_qd,
 ):  # fmt: skip
-    """Update the trees of a group; the others keep their joints. See `update`."""
+    """Update the trees of a group; see `update`."""
     table = co.table
-    for f in range(len(g.due)):
-        g.due[f] = turns.group[f] == group
     _limit_group(limits, group, turns)
     _start_group(group, turns)
-    others, joints, edited = _set_others_aside(table, wrenches, turns, g)
+    _take_group(table, wrenches, group, turns, g)
     for p in range(SPAN):
         body.whole[p] = turns.span[group, p]
-    g.counts[LAST_TRANSIENT] = 0
-    before = g.counts[CHANGED] - g.counts[EDITED]
+    for j in range(len(wrenches.link)):
+        transient_body.wrenches.link[j] = -1
+    edited = g.counts[EDITED] > 0
     order_bodies(table, g.active_nodes, 0, g.counts[COUNT], link_map)
     lay_sweep(table, g.active_region, link_map.sorted, link_map.node, g.counts[COUNT], g.slot, g.joints)
-    blocks, body.count[0] = body.count[0], -1
     update(
         links, drives, springs, roots, turns.limits, turns.start, turns.none, h, reach, applied,
         Wrenches(turns.link, wrenches.data), still, co, link_map, transient_map, jwork, work, spring_work, buffers,
         transient_body, transient_springs, g, body, q, qd, shown_q, shown_qd,
     )  # fmt: skip
-    turns.changed[group] = g.counts[CHANGED] != before  # edited links are none after an update
-    if body.count[0] < 0:
-        body.count[0] = blocks
-    else:
-        _set_span(group, turns, body)
-        for j in range(len(wrenches.link)):
-            if turns.link[j] < 0:
-                place_wrench(links, table, co.numbers, g.active_region, link_map, wrenches, j, body.wrenches)
-    count = g.counts[COUNT]
-    for j in range(others):
-        g.active_nodes[count + j] = turns.others[j]
-    for j in range(edited):
-        i = turns.edited[j]
-        g.edited[g.counts[EDITED] + j] = i
-        g.counts[PUSHED] += g.edit[i] & VELOCITY == 0
-    g.counts[COUNT], g.counts[EDITED] = count + others, g.counts[EDITED] + edited
-    g.counts[JOINTS] += joints
-    sort_nodes(count + others, g.no_keys, g.active_nodes, g.queue)
-    turns.error[group] = g.numbers[ERROR]
+    for p in range(SPAN):
+        turns.span[group, p] = body.whole[p]
+    _keep_group(group, edited, turns, g)
 
 
 @inner
@@ -589,22 +631,79 @@ def _end_update(table, wrenches, known, g):
     remember_wrenches(table, wrenches, g, known)
     for f in range(len(g.due)):
         if g.due[f]:
-            g.counts[TREES] += 1
             g.wanted[f] = 0
 
 
-@inner
-def is_due(group, first, turns, g):
-    """Return whether an update of a group is due, its first tree being `first`, and the first tree of the next."""
-    due = g.counts[ALL_DUE] > 0 or (g.counts[UNTIL] <= 0 and group == g.counts[TURN])
-    while first < len(g.due) and turns.group[first] == group:
-        due = due or (g.counts[EARLY] == 0 and g.wanted[first] > 0)
-        first += 1
-    return due, first
+@outlined
+def update_groups(
+    # model
+    links, drives, springs, roots,
+    # in
+    first, last, limits, h, reach, applied, wrenches, still, known,
+    # scratch
+    co, link_map, transient_map, jwork, work, spring_work, buffers, transient_body, transient_springs, turns,
+    # out
+    g, body, q, qd, shown_q, shown_qd,
+):  # fmt: skip
+    """Update the groups from `first` to `last` - 1 that are due, and list their blocks in `body`; see `update`."""
+    for group in range(first, last):
+        if turns.due[group]:
+            _update_group(
+                links, drives, springs, roots, group, limits, h, reach, applied, wrenches, still, co, link_map,
+                transient_map, jwork, work, spring_work, buffers, transient_body, transient_springs, turns, g, body, q,
+                qd, shown_q, shown_qd,
+            )  # fmt: skip
+            _end_update(co.table, wrenches, known, g)
+    list_blocks(first, last, turns, body)
 
 
 @outlined
-def update_due_trees(
+def end_turn(table, h, turns, g, body):
+    """Add up what the groups of a turn did, and list all groups as blocks."""
+    groups = len(turns.quota)
+    entered = left = visited = popped = joints = changed = 0
+    error = removed = total = stopped = 0.0
+    stamp = g.counts[STAMP]
+    for group in range(groups):
+        joints += turns.joints[group]
+        error += max(turns.error[group], 0.0)
+        total += turns.measured[group, GROUP_TOTAL]
+        stopped += turns.measured[group, GROUP_VELOCITY_ERROR]
+        if turns.due[group]:
+            moved = turns.counted[group, GROUP_ENTERED] + turns.counted[group, GROUP_LEFT]
+            stamp = turns.stamp[group] + 1  # the counts may be those of a group that was updated last
+            entered += turns.counted[group, GROUP_ENTERED]
+            left += turns.counted[group, GROUP_LEFT]
+            visited += turns.counted[group, GROUP_VISITED]
+            popped += turns.counted[group, GROUP_POPPED]
+            removed += turns.measured[group, GROUP_REMOVED]
+            changed += moved > 0
+    g.counts[ENTERED], g.counts[LEFT], g.counts[VISITED], g.counts[POPPED] = entered, left, visited, popped
+    g.counts[JOINTS], g.counts[STAMP] = joints, stamp
+    g.numbers[ERROR], g.numbers[TOTAL], g.numbers[VELOCITY_ERROR], g.numbers[REMOVED] = error, total, stopped, removed
+    _add_up(h, len(g.wanted), changed, g)
+    kept = pushed = 0
+    for j in range(turns.edits[0]):
+        i = turns.edited[j]
+        if not turns.due[turns.group[table[i, TREE_INDEX]]]:
+            g.edited[kept] = i
+            kept += 1
+            pushed += g.edit[i] & VELOCITY == 0
+    g.counts[EDITED], g.counts[PUSHED], turns.edits[0] = kept, pushed, 0
+    waiting = False
+    for f in range(len(g.wanted)):
+        waiting = waiting or g.wanted[f] > 0
+        g.counts[TREES] += turns.due[turns.group[f]]
+    if not waiting:
+        g.counts[EARLY] = -1
+    g.counts[ALL_DUE] = g.counts[CHECK] = 0
+    for group in range(groups):
+        turns.due[group] = 0
+    list_blocks(0, groups, turns, body)
+
+
+@outlined
+def update_all_trees(
     # model
     links, drives, springs, roots,
     # in
@@ -614,53 +713,25 @@ def update_due_trees(
     # out
     g, body, q, qd, shown_q, shown_qd,
 ):  # fmt: skip
-    """Update all trees, or the group whose turn it is and those that changed forces ask for; see `update`."""
-    groups, period = len(turns.quota), limits.period[0]
+    """Update all trees at once, which are a single group; see `update`."""
     if g.counts[STALE] > 0:
         _refresh_columns(
             links, drives, link_map, co, limits.mass[0] > 0, g.cached, stale, reach, q, still, applied, jwork, g
         )
-    if groups == 1:
-        before = g.counts[CHANGED] - g.counts[EDITED]
-        update(
-            links, drives, springs, roots, limits, turns.none, turns.none, h, reach, applied, wrenches, still, co,
-            link_map, transient_map, jwork, work, spring_work, buffers, transient_body, transient_springs, g, body, q,
-            qd, shown_q, shown_qd,
-        )  # fmt: skip
-        turns.changed[0] = g.counts[CHANGED] != before  # edited links are none after an update
-        for p in range(SPAN):
-            turns.span[0, p] = body.whole[p]
-        _end_update(co.table, wrenches, known, g)
-        g.counts[UNTIL], g.counts[ALL_DUE], g.counts[EARLY] = period, 0, -1
-        return
-    turn = -1
-    if g.counts[ALL_DUE]:
-        g.counts[TURN], g.counts[UNTIL] = 0, period // groups
-    elif g.counts[UNTIL] <= 0:
-        turn = g.counts[TURN]
-        g.counts[TURN] = (turn + 1) % groups
-        g.counts[UNTIL] = ((turn + 2) * period) // groups - ((turn + 1) * period) // groups
-        if limits.each[0] == 0 and limits.budget[0] >= 0:
-            _trade(turn, turns, g)
-    f, total = 0, 0.0
-    for group in range(groups):
-        due, f = is_due(group, f, turns, g)
-        if due or group == turn:
-            if g.counts[ALL_DUE]:
-                g.counts[CHECK] = 1
-            _update_group(
-                links, drives, springs, roots, group, limits, h, reach, applied, wrenches, still, co, link_map,
-                transient_map, jwork, work, spring_work, buffers, transient_body, transient_springs, turns, g, body, q,
-                qd, shown_q, shown_qd,
-            )  # fmt: skip
-            _end_update(co.table, wrenches, known, g)
-        total += max(turns.error[group], 0.0)
-    g.numbers[ERROR], g.counts[ALL_DUE] = total, 0
-    waiting = False
-    for f in range(len(g.wanted)):
-        waiting = waiting or g.wanted[f] > 0
-    if not waiting:
-        g.counts[EARLY] = -1
+    edited = g.counts[EDITED] > 0  # edited links are none after an update
+    update(
+        links, drives, springs, roots, limits, turns.none, turns.none, h, reach, applied, wrenches, still, co, link_map,
+        transient_map, jwork, work, spring_work, buffers, transient_body, transient_springs, g, body, q, qd, shown_q,
+        shown_qd,
+    )  # fmt: skip
+    changed = g.counts[ENTERED] + g.counts[LEFT] > 0
+    _add_up(h, len(roots), 1 if changed else 0, g)
+    turns.changed[0] = edited or changed
+    for p in range(SPAN):
+        turns.span[0, p] = body.whole[p]
+    _end_update(co.table, wrenches, known, g)
+    g.counts[TREES] += len(roots)
+    g.counts[UNTIL], g.counts[ALL_DUE], g.counts[EARLY] = limits.period[0], 0, -1
 
 
 @outlined

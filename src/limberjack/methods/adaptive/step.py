@@ -15,9 +15,12 @@ from limberjack.methods.adaptive.known_forces import take_joint_forces, take_wre
 from limberjack.methods.adaptive.region_update import (
     apply_impulse,
     condense_groups,
-    is_due,
+    end_turn,
+    list_blocks,
+    plan_turn,
     refresh_stale_nodes,
-    update_due_trees,
+    update_all_trees,
+    update_groups,
 )
 from limberjack.model.arrays import COORDINATE, DOF, LINK
 from limberjack.reduced.dca import set_leaves
@@ -35,12 +38,16 @@ from limberjack.reduced.variational import (
 from limberjack.reduced.work import ROW, Work
 
 __all__ = [
+    "AGAIN",
     "Arguments",
     "AssemblyBodies",
+    "END",
     "Engine",
     "IMPULSE",
     "JOINT_FORCES",
     "LEAVES",
+    "PART",
+    "PLAN",
     "PREPARE",
     "PROJECTED",
     "SCATTER",
@@ -58,6 +65,9 @@ __all__ = [
 # Tasks of a call: coefficients of stale nodes, those of leaves, an update alone, q and qd of the hybrid body, qd from
 # the momenta carried, changed joint forces, changed wrenches, an impulse.
 PREPARE, LEAVES, UPDATE, SCATTER, VELOCITIES, JOINT_FORCES, WRENCH_LIST, IMPULSE = 1, 2, 4, 8, 16, 32, 64, 128
+# Tasks of calls that share a turn: which groups are due; updates and steps of some groups; their steps again, fewer
+# than at the last call; what was done.
+PLAN, PART, AGAIN, END = 256, 512, 1024, 2048
 # Codes of integrators, after those of `reduced/step.py`.
 VARIATIONAL, PROJECTED = len(INTEGRATORS), len(INTEGRATORS) + 1
 
@@ -136,6 +146,7 @@ def adaptive_steps(bound, n, code, substeps, h, stiff, new_tau, new_drives, new_
         new_tau, new_drives, new_wrenches: the user's; those that differ are copied to e.tau, `drives` and `wrenches`,
             if `todo` has JOINT_FORCES, for the dofs from `first` to `last` - 1, and WRENCH_LIST.
         first: with IMPULSE the row of `wrenches` that holds it.
+        first, last: with PART the groups from `first` to `last` - 1, the blocks of `body`.
         stale: (m,) nodes whose coefficients are computed again if `todo` has PREPARE; of leaves, if it has LEAVES.
         stiff: whether springs between bodies are implicit in the variational step.
         todo: with UPDATE no steps follow an update that is due; with SCATTER q and qd are filled for any n.
@@ -185,25 +196,50 @@ def adaptive_steps(bound, n, code, substeps, h, stiff, new_tau, new_drives, new_
     if todo & IMPULSE:
         apply_impulse(links, e.co, e.link_map, first, wrenches, g, e.work, spring_work, e.buffers, e.before_qd, body)
         _restart_all(body, e)
+    if todo & PLAN:
+        plan_turn(
+            links, drives, e.link_map, e.limits, reach, e.tau, e.still, stale, e.q, e.co, e.joint_work, e.turns, g
+        )  # fmt: skip
+        return 0, 0
+    if todo & PART:
+        list_blocks(first, last, e.turns, body)
+        _update_due(a, first, last, carrying, h, reach)
+        return _steps_of(body, code, n, substeps, h, stiff, True, spring_work, e)
+    if todo & AGAIN:
+        if carrying:
+            return_to_kept(body, body.count[0], e)
+        else:
+            _copy(body, e.before_q, e.before_qd, body.q, body.qd)
+        return _steps_of(body, code, n, substeps, h, stiff, True, spring_work, e)
+    if todo & END:
+        end_turn(e.co.table, h, e.turns, g, body)
+        return 0, 0
     while taken < n:
         while g.counts[rg.UNTIL] <= 0 or g.counts[rg.EARLY] == 0 or g.counts[rg.ALL_DUE]:
-            if carrying:
-                _velocities_of_due(body, e)
-            update_due_trees(
+            groups = len(e.turns.quota)
+            if groups > 1:
+                plan_turn(
+                    links, drives, e.link_map, e.limits, reach, e.tau, e.still, stale, e.q, e.co, e.joint_work, e.turns,
+                    g,
+                )  # fmt: skip
+                _update_due(a, 0, groups, carrying, h, reach)
+                end_turn(e.co.table, h, e.turns, g, body)
+                continue
+            if carrying and e.current[0] == 0:
+                _velocities(body, 0, body.count[0], e)
+                e.current[0] = 1
+            update_all_trees(
                 links, drives, springs, e.tree.roots, e.limits, h, reach, e.tau, wrenches, e.still, e.known, stale,
                 e.co, e.link_map, e.transient_map, e.joint_work, e.work, spring_work, e.buffers, transient_body,
                 transient_springs, e.turns, g, body, e.q, e.qd, q, qd,
             )  # fmt: skip
-            _restart_changed(body, e)
+            _restart_changed(body, e, 0, 1)
         if todo & UPDATE:
             return 0, 0
         m = min(n - taken, g.counts[rg.UNTIL])
         if g.counts[rg.EARLY] > 0:
             m = min(m, g.counts[rg.EARLY])
-        if carrying:
-            done, status = _carried_steps(body, code, m, h, stiff, e)
-        else:
-            done, status = _explicit_steps(body, code, m, substeps, h / substeps, spring_work, e)
+        done, status = _steps_of(body, code, m, substeps, h, stiff, body.count[0] > 1, spring_work, e)
         taken += done
         count_steps(done, g)
         if status != 0:
@@ -224,6 +260,9 @@ def _restart(body, e, block, last, group):
         # where contacts act the velocity is that of the last half step, and its length stays known
         for c in range(LAG):
             clock[k, c] = 0.0
+    for k in range(3):  # not used by the next steps, but part of snapshots
+        for v in range(span[group, DOF], span[group, DOF + 1]):
+            e.carried.history[k, v] = 0.0
     set_turns(body.links, span[group, LINK], span[group, LINK + 1], e.variational.turns)
 
 
@@ -236,16 +275,18 @@ def _restart_all(body, e):
 
 
 @outlined
-def _restart_changed(body, e):
-    """Take note of the groups whose joints an update has changed; a group is one block, a single one all of them."""
-    groups = len(e.turns.quota)
-    for group in range(groups):
+def _restart_changed(body, e, first, last):
+    """Take note of the groups from `first` to `last` - 1 whose joints an update has changed.
+
+    Of several groups each is one block, the first of them block 0; a single one is all blocks.
+    """
+    for group in range(first, last):
         if e.turns.changed[group]:
             e.turns.changed[group] = 0
-            if groups == 1:
+            if len(e.turns.quota) == 1:
                 _restart(body, e, 0, len(e.carried.clock), 0)
             else:
-                _restart(body, e, group, group + 1, group)
+                _restart(body, e, group - first, group - first + 1, group)
 
 
 @outlined
@@ -256,30 +297,40 @@ def _velocities(body, first, last, e):
 
 
 @outlined
-def _velocities_of_due(body, e):
-    """Fill qd of what is about to be updated.
+def _update_due(a, first, last, carrying, h, reach):
+    """Update the groups from `first` to `last` - 1 that are due; their blocks are those of the body, from block 0 on.
 
     Forces that have changed since the last step are those of the whole interval about q: a motion that starts from
-    these velocities goes on as if it had not been stopped.
+    the velocities at q goes on as if it had not been stopped.
     """
-    if e.current[0]:
-        return
-    groups = len(e.turns.quota)
-    if groups == 1:
-        _velocities(body, 0, body.count[0], e)
-        e.current[0] = 1
-        return
-    f = 0
-    for group in range(groups):
-        due, f = is_due(group, f, e.turns, e.regions)
-        if due:
-            _velocities(body, group, group + 1, e)
+    e, body = a.engine, a.body
+    if carrying and e.current[0] == 0:
+        for group in range(first, last):
+            if e.turns.due[group]:
+                _velocities(body, group - first, group - first + 1, e)
+    update_groups(
+        a.links, a.drives, a.springs, e.tree.roots, first, last, e.limits, h, reach, e.tau, a.wrenches, e.still,
+        e.known, e.co, e.link_map, e.transient_map, e.joint_work, e.work, a.spring_work, e.buffers, a.transient_body,
+        a.transient_springs, e.turns, e.regions, body, e.q, e.qd, a.q, a.qd,
+    )  # fmt: skip
+    _restart_changed(body, e, first, last)
 
 
 @outlined
-def _explicit_steps(body, code, n, substeps, h, spring_work, e):
+def _steps_of(body, code, n, substeps, h, stiff, several, spring_work, e):
+    """Take up to n steps of the hybrid body; after a failure those that every block can; return them and a status.
+
+    Args:
+        several: whether there may be others to go back with, blocks or threads: the state is copied first.
+    """
+    if code >= VARIATIONAL:
+        return _carried_steps(body, code, n, h, stiff, e)
+    return _explicit_steps(body, code, n, substeps, h / substeps, several, spring_work, e)
+
+
+@outlined
+def _explicit_steps(body, code, n, substeps, h, several, spring_work, e):
     """Take up to n steps by accelerations; after a failure those that every block can; return them and a status."""
-    several = body.count[0] > 1
     if several:
         _copy(body, body.q, body.qd, e.before_q, e.before_qd)
     status, wanted = 0, n

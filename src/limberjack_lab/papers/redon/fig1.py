@@ -32,13 +32,13 @@ class Crowd(NamedTuple):
     scene: scenes.Scene  # the crowd
     times: list[float]  # of the pictures [s]
     q: np.ndarray  # (times, nq) coordinates at those times
-    budgets: np.ndarray  # joints simulated, per figure
+    budgets: np.ndarray  # (times, figures) joints simulated
 
 
-def _run(scene: scenes.Scene, method: Any, times: list[float]) -> tuple[lj.Simulation, np.ndarray, np.ndarray]:
-    """Return the simulation after the last of `times`, and positions and coordinates at all of them."""
+def _run(scene: scenes.Scene, method: Any, times: list[float]) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the simulation after the last of `times`, and positions, coordinates and budgets at all of them."""
     sim = lj.Simulation(scene.model, method, scene.dt)
-    positions, q, every = [], [], 10
+    positions, q, budgets, every = [], [], [], 10
     assert scene.drive is not None
     for until in times:
         while sim.steps < round(until / scene.dt):
@@ -46,7 +46,8 @@ def _run(scene: scenes.Scene, method: Any, times: list[float]) -> tuple[lj.Simul
             sim.step(min(every, round(until / scene.dt) - sim.steps))
         positions.append(sim.positions)
         q.append(sim.q)
-    return sim, np.array(positions), np.array(q)
+        budgets.append(getattr(sim.method, "budget", 0))
+    return sim, np.array(positions), np.array(q), np.array(budgets)
 
 
 def fill(table: Table, quick: bool, watch: Watch) -> Crowd:
@@ -56,21 +57,20 @@ def fill(table: Table, quick: bool, watch: Watch) -> Crowd:
     watch(f"building {count} people", 1)
     scene = scenes.get("adaptive_crowd", figures=count)
     times = [seconds * k / (_FRAMES - 1) for k in range(_FRAMES)]
-    sims, positions, q = {}, {}, {}
+    sims, positions, q, budgets = {}, {}, {}, {}
     for word, method in (("adaptive", scene.method), ("full", lj.Full(integrator="implicit"))):
         watch(f"{word}, {seconds:g} s", 1)
-        sims[word], positions[word], q[word] = _run(scene, method, times)
+        sims[word], positions[word], q[word], budgets[word] = _run(scene, method, times)
     # The DCA takes explicit steps, which must be short here; its time per step does not depend on their length.
     watch("DCA", 1)
     sims["DCA"] = lj.Simulation(scene.model, lj.DivideAndConquer(), 0.05 * scene.dt)
     watch("measuring", 1)
     _times(table, sims, scene.model, quick)
     watch("measuring errors", 1)
-    budgets = np.array(scene.method.budget)
-    _errors(table, scene, budgets, positions)
+    _errors(table, scene, budgets["adaptive"], positions)
     table.note(f"motors on all joints; pushed at the start, measured after {seconds:g} s")
     table.note("implicit steps of 1 ms; the DCA has explicit ones only")
-    return Crowd(scene, times, q["adaptive"], budgets)
+    return Crowd(scene, times, q["adaptive"], budgets["adaptive"])
 
 
 def _times(table: Table, sims: dict[str, lj.Simulation], model: lj.Model, quick: bool) -> None:
@@ -97,10 +97,10 @@ def _errors(table: Table, scene: scenes.Scene, budgets: np.ndarray, positions: d
     """Add how far bodies are from where the full run has them, in metres and in the picture, by distance."""
     part = table.part(
         "from the nearest to the farthest: distance of bodies from the full run at the end, mean by mass",
-        "ring: people; distance: mean distance|to the camera [m]; budget: mean joints|simulated; "
+        "ring: people; distance: distance|at the start [m]; first: joints|at the start; budget: joints|at the end; "
         "travel: bodies moved|by [m]; error: mean error [m]; pixels: mean error in|a 1080p picture [pixels]",
     )
-    count = len(budgets)
+    count = budgets.shape[1]
     eye = np.array(scene.camera.position)
     moments = (("full", 0), ("full", -1), ("adaptive", -1))
     begin, right, own = (positions[word][k].reshape(count, -1, 3) for word, k in moments)
@@ -110,13 +110,14 @@ def _errors(table: Table, scene: scenes.Scene, budgets: np.ndarray, positions: d
     travel = np.average(np.linalg.norm(right - begin, axis=2), axis=1, weights=mass)
     pixels = error / np.linalg.norm(right.mean(axis=1) - eye, axis=1) * _PIXELS / (2 * np.tan(_ANGLE / 2))
     for who in np.array_split(np.argsort(distance, kind="stable"), min(_RINGS, count)):
-        cells = {"distance": distance, "budget": budgets, "travel": travel, "error": error, "pixels": pixels}
+        cells = {"distance": distance, "first": budgets[0], "budget": budgets[-1]}
+        cells |= {"travel": travel, "error": error, "pixels": pixels}
         part.add(ring=len(who), **{word: float(values[who].mean()) for word, values in cells.items()})
 
 
-def _painted(model: lj.Model, budgets: np.ndarray) -> lj.Model:
-    """Return the crowd with its figures coloured by how many of their joints are simulated: bright = many."""
-    share = np.sqrt(budgets / max(budgets.max(), 1))
+def _painted(model: lj.Model, budgets: np.ndarray, most: int) -> lj.Model:
+    """Return the crowd with its figures coloured by how many of their joints are simulated: bright = `most`."""
+    share = np.sqrt(budgets / max(most, 1))
     colors = np.array([_FEW + (_MANY - _FEW) * x for x in share])
     each = model.body_count // len(budgets)
 
@@ -130,11 +131,11 @@ def _painted(model: lj.Model, budgets: np.ndarray) -> lj.Model:
 
 def draw(found: Crowd, folder: Path) -> list[tuple[Path, str]]:
     """Paint the crowd at its moments, from the scene's camera."""
-    model, out = _painted(found.scene.model, found.budgets), []
-    motion = lj.Trajectory(model, found.times, found.q, np.zeros((len(found.q), model.nv)))
-    total = model.joint_count - _free_joints(model)
+    plain, out, total = found.scene.model, [], found.scene.model.joint_count - _free_joints(found.scene.model)
     for k, moment in enumerate(found.times):
+        model = _painted(plain, found.budgets[k], int(found.budgets.max()))
+        motion = lj.Trajectory(model, found.times[k : k + 1], found.q[k : k + 1], np.zeros((1, model.nv)))
         path = folder / f"redon-fig1-{k + 1}.png"
         motion.save(path, time=moment, camera=found.scene.camera, width=1280, height=560)
-        out.append((path, f"figure 1: {int(found.budgets.sum()):,} of {total:,} joints simulated, {moment:g} s"))
+        out.append((path, f"figure 1: {int(found.budgets[k].sum()):,} of {total:,} joints simulated, {moment:g} s"))
     return out
