@@ -128,6 +128,8 @@ class Adaptive(Method):
             the order the tree is cut at.
         force_bodies: names of bodies for tree="forces".
         integrator: "semi_implicit", "euler" (the paper's), "implicit", "rk4", "variational" or "projected".
+        sleeping: whether figures in contact with something that lie still sleep until something changes or comes near;
+            False: they are stepped, but not updated.
     """
 
     name: ClassVar[str] = "adaptive"
@@ -152,6 +154,7 @@ class Adaptive(Method):
     tree: str | Callable[[Model], Sequence[str]] = "balanced"
     force_bodies: Sequence[str] = ()
     integrator: str = "variational"
+    sleeping: bool = True
 
     def __post_init__(self) -> None:
         if isinstance(self.budget, str) or (self.budget is not None and np.ndim(self.budget) > 1):
@@ -174,6 +177,8 @@ class Adaptive(Method):
                 raise UnknownName(what, str(value), 'method "adaptive"', choices)
         if not callable(self.tree) and self.tree not in TREES:
             raise UnknownName("tree", str(self.tree), 'method "adaptive"', (*TREES, "a function"))
+        if self.sleeping is not True and self.sleeping is not False:
+            raise StateError(f"sleeping must be True or False, got {self.sleeping!r}")
         if self.view is not None and not isinstance(self.view, View):
             raise StateError(f"view must be a lj.View, got {self.view!r}")
         if self.error_bounded and self.tolerance is None:

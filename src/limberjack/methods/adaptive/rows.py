@@ -742,7 +742,7 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         body.qd[:nv] = before + (found[0] - found[1])
         # it has acted: the update may have brought it to the clusters as a force
         self._wrenches.link[k] = -1
-        self._cluster_wrenches = self._placed_wrenches(self._wrenches)
+        self._place_forces()
         e.carried.clock[:, :LAG] = 0.0
         e.current[0] = 1
         self._advance(0, dt, SCATTER)
