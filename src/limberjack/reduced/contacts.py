@@ -58,6 +58,7 @@ __all__ = [
     "push_out_speed",
     "set_poses",
     "take_contact_steps",
+    "wakes",
 ]
 
 # Kinds of blocks: three rows of a contact, one equality, one inequality, dry friction of one dof.
@@ -129,6 +130,7 @@ class ContactState(NamedTuple):
     velocities: np.ndarray  # (n, 6)
     reach: np.ndarray  # (n,)
     involved: np.ndarray  # (t,) 0, or 1 where contacts are near the tree or its joints have dry friction
+    asleep: np.ndarray  # (t,) uint8, 1 for trees that variational steps leave as they are
     packed: PathRows
     q: np.ndarray  # (nq,) at the start
     qd: np.ndarray  # (nv,)
@@ -155,8 +157,8 @@ def new_contact_state(
         np.array(trees, np.int64).reshape(-1, SPAN), tree, np.repeat(tree, links.dof), whole_span(links, drives),
         np.flatnonzero(friction > 0.0),
         friction, extent, new_work(links), np.zeros((n, 7)), np.zeros((n, 6)), np.zeros(n),
-        np.zeros(len(trees), np.int64), packed, np.zeros(nv + len(links.quaternions)), np.zeros(nv), np.zeros(nv),
-        np.zeros(nv),
+        np.zeros(len(trees), np.int64), np.zeros(len(trees), np.uint8), packed, np.zeros(nv + len(links.quaternions)),
+        *(np.zeros(nv) for _ in range(3)),
     )  # fmt: skip
 
 
@@ -529,19 +531,39 @@ def _add_friction(links, k, i, v, h, work, state):
     return pack_path(links, i, k + 1, p.start[k], p)
 
 
+@inner
+def sleeps(contacts, c, state):
+    """Return whether contact c is between trees that sleep, or one that does and the world."""
+    a, b = contacts.link_a[c], contacts.link_b[c]
+    return state.asleep[state.tree[a]] != 0 and (b < 0 or state.asleep[state.tree[b]] != 0)
+
+
+@outlined
+def wakes(contacts, state):
+    """Return whether a tree that is awake is in contact with one that sleeps."""
+    for c in range(contacts.count[0]):
+        a, b = contacts.link_a[c], contacts.link_b[c]
+        if b >= 0 and state.asleep[state.tree[a]] != state.asleep[state.tree[b]]:
+            return True
+    return False
+
+
 @outlined
 def mark_trees(links, contacts, state):
-    """Mark the trees that contacts or dry friction act on."""
+    """Mark the trees that contacts or dry friction act on, without those that sleep."""
     for t in range(len(state.involved)):
         state.involved[t] = 0
     for c in range(contacts.count[0]):
+        if sleeps(contacts, c, state):
+            continue
         state.involved[state.tree[contacts.link_a[c]]] = 1
         if contacts.link_b[c] >= 0:
             state.involved[state.tree[contacts.link_b[c]]] = 1
     v = 0
     for i in range(len(links.parent)):
         while v < len(state.friction_dofs) and state.friction_dofs[v] < links.v_start[i] + links.dof[i]:
-            state.involved[state.tree[i]] = 1
+            if not state.asleep[state.tree[i]]:
+                state.involved[state.tree[i]] = 1
             v += 1
 
 
@@ -581,9 +603,10 @@ def collect_blocks(links, table, blocks, h, push, contacts, found, constraint, w
     f = 0
     for i in range(len(links.parent)):
         while f < len(t.friction_dofs) and t.friction_dofs[f] < links.v_start[i] + links.dof[i]:
-            if k < room:
-                p.start[k + 1] = _add_friction(links, k, i, t.friction_dofs[f], h, work, t)
-            k += 1
+            if not t.asleep[t.tree[i]]:
+                if k < room:
+                    p.start[k + 1] = _add_friction(links, k, i, t.friction_dofs[f], h, work, t)
+                k += 1
             f += 1
     for b in range(len(blocks)):
         for r in range(constraint.blocks[b, ROW], constraint.blocks[b, ROW_END]):
@@ -596,6 +619,8 @@ def collect_blocks(links, table, blocks, h, push, contacts, found, constraint, w
                 p.start[k + 1] = _add_row(links, table, k, r, h, constraint, work, t)
             k += 1
     for c in range(contacts.count[0]):
+        if sleeps(contacts, c, t):
+            continue
         if k < room:
             p.start[k + 1] = _add_contact(links, k, c, h, push, contacts, found, work, t)
         k += 1

@@ -51,9 +51,11 @@ from limberjack.reduced.contacts import (
     projected_gauss_seidel,
     push_out_speed,
     set_poses,
+    wakes,
 )
 from limberjack.reduced.integrate import advance
 from limberjack.reduced.jacobians import link_velocities
+from limberjack.reduced.kinematics import kinematics
 from limberjack.reduced.rows import (
     ACTIVE_GAP,
     AHEAD,
@@ -445,6 +447,12 @@ def _set_forces(rows, k, share):
 
 
 @inner
+def _asleep(blocks, k, state):
+    """Return whether the trees of block k sleep: all of them do, or none."""
+    return blocks[k, LINK] < blocks[k, LINK + 1] and state.asleep[state.tree[blocks[k, LINK]]] != 0
+
+
+@inner
 def _pressed(rows, k):
     """Return whether an inequality row of block k pressed."""
     for r in range(rows.constraint.blocks[k, ROW], rows.constraint.blocks[k, ROW_END]):
@@ -467,6 +475,8 @@ def _substep(
     for halving in range(HALVINGS + 1):
         projected = iterations == 0 or halving == HALVINGS
         for k in range(first, end):
+            if contact is not None and _asleep(blocks, k, contact.state):
+                continue
             _set_span(blocks, k, span)
             w, clock = based_work(work, span[LINK] if contact is None else 0), carried.clock[k]
             known_forces(links, external, span, h, 0.5 * (h + clock[LENGTH]), clock, carried, w, q)
@@ -483,6 +493,8 @@ def _substep(
                 _last_rates(links, rows, span, k, time, reflected, carried.history[0], w, q)
         if contact is not None and halving == 0:
             status = _detect(links, h, carried.history[0], work, contact)
+            if status == 0 and wakes(contact.contacts, contact.state):
+                status = Status.IMPACT
             if status != 0:
                 return status, h, False, gap
             acting = contact.contacts.count[0] > 0 or len(contact.state.friction_dofs) > 0
@@ -491,6 +503,8 @@ def _substep(
         for j in range(1 if projected else ROW_ITERATIONS):
             open_before, gap = gap, 0.0
             for k in range(first, end):
+                if contact is not None and _asleep(blocks, k, contact.state):
+                    continue
                 _set_span(blocks, k, span)
                 w, clock = based_work(work, span[LINK] if contact is None else 0), carried.clock[k]
                 failed, opened = _iterate(
@@ -511,6 +525,8 @@ def _substep(
                 break
             change = 0.0
             for k in range(first, end):
+                if contact is not None and _asleep(blocks, k, contact.state):
+                    continue
                 _set_span(blocks, k, span)
                 one = correct(span, h, work)
                 change = change if one <= change else one
@@ -553,6 +569,8 @@ def _step(
     After IMPACT and MORE_CONTACTS in its first substep nothing has changed.
     """
     for k in range(first, end):
+        if contact is not None and _asleep(blocks, k, contact.state):
+            continue
         if carried.clock[k, KNOWN_STEPS] == 0.0:
             _set_span(blocks, k, span)
             w = based_work(work, span[LINK] if contact is None else 0)
@@ -563,6 +581,8 @@ def _step(
             iterations = 0
         substeps = 1
         for k in range(first, end):
+            if contact is not None and _asleep(blocks, k, contact.state):
+                continue
             _set_span(blocks, k, span)
             substeps = max(substeps, substeps_of(span, left, work, carried.history[0]))
             substeps = max(substeps, time_substeps(h, left, carried.clock[k], work))
@@ -574,11 +594,15 @@ def _step(
         if status != 0:
             return status
         for k in range(first, end):
+            if contact is not None and _asleep(blocks, k, contact.state):
+                continue
             _set_span(blocks, k, span)
             v = first_diverged(span, work.qd)
             if v >= 0:
                 return Status.NOT_FINITE + v
         for k in range(first, end):
+            if contact is not None and _asleep(blocks, k, contact.state):
+                continue
             _set_span(blocks, k, span)
             w, clock = based_work(work, span[LINK] if contact is None else 0), carried.clock[k]
             take_time_error(clock, w)
@@ -589,6 +613,8 @@ def _step(
             if contact.contacts.count[0] > 0:
                 pushed = _push_out(links, blocks, span, taken, work, contact, q)
         for k in range(first, end):
+            if contact is not None and _asleep(blocks, k, contact.state):
+                continue
             _set_span(blocks, k, span)
             w, clock = based_work(work, span[LINK] if contact is None else 0), carried.clock[k]
             touched = False
@@ -665,8 +691,13 @@ def take_variational_contact_steps(
 
     Returns:
         the steps taken, and 0 or a status: those of `take_variational_row_steps`, MORE_CONTACTS, or IMPACT: the warm
-        start then has the impulses of the step that was not taken.
+        start then has the impulses of the step that was not taken. A contact of a tree that is awake with one that
+        sleeps is an impact, too.
     """
+    for k in range(len(blocks)):
+        if _asleep(blocks, k, contact.state):  # its poses, for the contacts of others
+            _set_span(blocks, k, span)
+            kinematics(links, span, q, qd, work.work)
     for step in range(n):
         impacts = len(contact.impact_shapes) > 0 and step >= impact_after
         status = _step(

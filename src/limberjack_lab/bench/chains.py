@@ -122,7 +122,7 @@ def shaped_chain(links: int, kind: str) -> lj.Model:
 def running(links: int, kind: str) -> lj.Simulation:
     """Return the chain in slow motion, with twenty joints active."""
     model = shaped_chain(links, kind)
-    sim = lj.Simulation(model, lj.Adaptive(budget=_BUDGET), dt=_SHAPED_DT)
+    sim = lj.Simulation(model, lj.Adaptive(budget=_BUDGET, sleeping=False), dt=_SHAPED_DT)
     qd, rng = np.zeros(model.nv), np.random.default_rng(0)
     moving = np.linspace(10, links - 2, 40).astype(int)
     qd[6 + moving] = 0.3 / links * rng.normal(size=len(moving))

@@ -30,6 +30,7 @@ from limberjack.methods.adaptive.layout import (
     CREDIT,
     ERROR,
     EXPECTED,
+    FREE_CONTACTS,
     HORIZON,
     JOINT_TRUST,
     NODE_TRUST,
@@ -323,9 +324,16 @@ def new_active_region(links, table, c, shares, link_map, roots, limits, count, b
     period = horizon if horizon > 0.0 else limits.camera[PERIOD]
     if horizon > 0.0:
         h = limits.horizon[AHEAD]
+    # nodes that complete a group of loops were not visited
+    foreseen = g.counts[FREE_CONTACTS] > 0 and len(g.loop_start) <= 1
     for k in range(body.whole[LINK + 1]):
         v, iv, ahead = links.v_start[body.link[k]], out.v_start[k], h
         node = link_map.node[body.link[k]]
+        if foreseen:
+            # Contact forces with all joints free do not hold the transient body: what is active is known to move by its
+            # velocity, and of the others the accelerations belong to these forces.
+            for a in range(out.dof[k]):
+                qdd[iv + a] = 0.0 if g.active_region[node] and limits.tolerance[0] < 0.0 else g.qdd[v + a]
         if horizon > 0.0 and not g.active_region[node]:
             square = 0.0
             for a in range(out.dof[k]):

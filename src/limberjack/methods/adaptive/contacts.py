@@ -7,13 +7,21 @@ broad phase descends from their boxes only where something is near, and the pose
 when a descent first reaches it.
 
 Steps are those of `reduced/contacts.py`, with clusters for links: contacts act on the articulated inertias of the
-clusters. The region update includes contacts and dry friction by their last forces, like wrenches. An impact on a
-cluster of several links ends the steps before it: an update with the force of the impact comes first, so that the step
-of the impact has the joints that it activated.
+clusters. An impact on a cluster of several links ends the steps before it: an update with the force of the impact comes
+first, so that the step of the impact has the joints that it activated.
+
+The region update knows contacts, rows and dry friction as forces, like wrenches. Those of the last step would be the
+wrong ones: they hold clusters, and would throw up a toe that is pressed on the ground were its joint free. So a step of
+the whole model is solved at the state of the update, for its forces only (`FreeStep`): accelerations that belong to
+them are those of `full`. Where that step would cost more than the steps since the last one, the last forces are taken.
+
+A figure that lies still sleeps: it is neither updated nor stepped until something changes or comes near. Trees in
+contact with each other, or tied by rows, sleep and wake together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,21 +33,28 @@ from limberjack.collision.shapes import PLANE, Filters, Shapes
 from limberjack.constraints.rows import GAP
 from limberjack.errors import StateError, Status
 from limberjack.methods.adaptive import layout as rg
+from limberjack.methods.adaptive.method import in_use
 from limberjack.methods.adaptive.options import Adaptive
 from limberjack.methods.adaptive.poses import put_pose_row
 from limberjack.methods.adaptive.rows import ConstrainedAdaptiveStepper
-from limberjack.methods.adaptive.step import VARIATIONAL
-from limberjack.model.arrays import COORDINATE, DOF
+from limberjack.methods.adaptive.step import JOINT_FORCES, SCATTER, VARIATIONAL, WRENCH_LIST
+from limberjack.methods.stepper import Forces
+from limberjack.model.arrays import COORDINATE, DOF, LINK, whole_span
 from limberjack.model.joints import FREE
 from limberjack.model.model import Model
 from limberjack.reduced.assembly_tree import Assembly
-from limberjack.reduced.constraint_set import ConstraintSet
+from limberjack.reduced.constraint_set import ConstraintSet, Grip
 from limberjack.reduced.contact_set import ContactSet, extents_of
-from limberjack.reduced.forces import Wrenches, no_wrenches
+from limberjack.reduced.forces import Wrenches, new_spring_work, no_wrenches
+from limberjack.reduced.jacobians import link_velocities
 from limberjack.reduced.joint_poses import child_pose
+from limberjack.reduced.kinematics import kinematics
 from limberjack.reduced.step import RK4
-from limberjack.reduced.variational_rows import take_variational_contact_steps
+from limberjack.reduced.variational import COUNTS, ITERATIONS, LAG, External, new_carried, new_variational_work
+from limberjack.reduced.variational_rows import RowSet, take_variational_contact_steps
+from limberjack.reduced.work import J, P
 from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
+from limberjack.spatial.vectors import cross
 
 __all__ = ["Boxes", "ContactAdaptiveStepper"]
 
@@ -129,12 +144,148 @@ class Boxes:
         self.several[0] = 1
 
 
+@kernel
+def _motion_of_trees(
+    # model
+    links,
+    # in
+    span, tree, q, qd, work, velocities,
+    # out
+    motion,
+):  # fmt: skip
+    """Fill kinetic energy and linear momentum of each tree, four columns.
+
+    `tree` has the tree of each link, `work` and `velocities` are scratch.
+    """
+    kinematics(links, span, q, qd, work)
+    link_velocities(links, span, qd, work, velocities)
+    rows = work.rows
+    for t in range(len(motion)):
+        for c in range(4):
+            motion[t, c] = 0.0
+    for i in range(len(links.parent)):
+        wx, wy, wz = velocities[i, 0], velocities[i, 1], velocities[i, 2]
+        vx, vy, vz = velocities[i, 3], velocities[i, 4], velocities[i, 5]
+        nx = rows[i, J] * wx + rows[i, J + 4] * wy + rows[i, J + 8] * wz
+        ny = rows[i, J + 4] * wx + rows[i, J + 5] * wy + rows[i, J + 9] * wz
+        nz = rows[i, J + 8] * wx + rows[i, J + 9] * wy + rows[i, J + 10] * wz
+        cx, cy, cz = cross(wx, wy, wz, rows[i, J + 3], rows[i, J + 7], rows[i, J + 11])
+        m, t = rows[i, P + 3], tree[i]
+        square = m * (vx * vx + vy * vy + vz * vz)
+        own = 0.5 * (wx * nx + wy * ny + wz * nz + square) + vx * cx + vy * cy + vz * cz
+        for v in range(links.v_start[i], links.v_start[i] + links.dof[i]):
+            own += 0.5 * links.armature[v] * qd[v] * qd[v]
+        motion[t, 0] += own
+        motion[t, 1] += m * vx + cx
+        motion[t, 2] += m * vy + cy
+        motion[t, 3] += m * vz + cz
+
+
+class FreeStep:
+    """One step of a model with all its joints free, taken for the forces of its contacts, rows and dry friction.
+
+    Args:
+        model: the model.
+        ignored: features left out.
+        constraint_set: its rows.
+        trees: (n,) the tree of each link.
+
+    Attributes:
+        contact_set: the contacts of the last of these steps, for the warm start.
+        wrenches: their forces on links.
+        friction: (nv,) forces of dry friction.
+        accelerations: (trees,) squared accelerations in that step, times masses.
+        fall: (trees,) accelerations of the centers of mass in that step.
+    """
+
+    def __init__(
+        self, model: Model, ignored: frozenset[str], constraint_set: ConstraintSet, trees: np.ndarray, count: int
+    ) -> None:
+        a = model.arrays
+        self._model, self._constraint_set, self._tree = model, constraint_set, trees
+        self.contact_set = ContactSet(model, ignored)
+        self.contact_set.set_trees(a.links, a.drives, self.contact_set.friction)
+        work = self.contact_set.state.work
+        self._work = new_variational_work(a.links, work, new_spring_work(a.links, a.springs), True)
+        self._whole, self._counts = whole_span(a.links, a.drives), np.zeros(COUNTS, np.int64)
+        self._q, self._qd = np.zeros(model.nq), np.zeros(model.nv)
+        self.wrenches, self.friction = no_wrenches(), np.zeros(model.nv)
+        self._motion, self.accelerations, self.fall = np.zeros((count, 4)), np.zeros(count), np.zeros(count)
+        self._mass = np.bincount(trees, a.links.inertia[:, 9], count)
+
+    def take(
+        self, external: External, dt: float, time: float, q: np.ndarray, qd: np.ndarray, more_rows: Callable[[], None]
+    ) -> bool:
+        """Take the step from (q, qd), which stay; return whether it succeeded.
+
+        qd is taken as the velocity of the last half step, as it is where contacts act: forces then act for all of dt.
+
+        Args:
+            external: forces on the model.
+            dt, time: length and start of the step.
+            q, qd: the state.
+            more_rows: makes room for rows.
+        """
+        a, c, contact_set = self._model.arrays, self._constraint_set, self.contact_set
+        blocks = c.spans
+        carried = new_carried(a.links, len(blocks))
+        while True:
+            self._q[:], self._qd[:] = q, qd
+            carried.clock[:] = 0.0
+            carried.clock[:, LAG] = dt
+            taken, status = take_variational_contact_steps(
+                a.links, external, RowSet(c.table, c.own, c.constraint), contact_set.search(), blocks, blocks[0].copy(),
+                ITERATIONS, 1, dt, time, 0, self._work, carried, self._q, self._qd, self._counts,
+            )  # fmt: skip
+            if status == Status.MORE_CONTACTS:
+                contact_set.grow()
+            elif status == Status.MORE_ROWS:
+                more_rows()
+            else:
+                break
+        if not taken:
+            return False
+        contact_set.last_step = dt
+        self.wrenches = self._contact_wrenches()
+        self.friction[:] = contact_set.state.applied - external.applied
+        work, velocities = contact_set.state.work, contact_set.state.velocities
+        np.subtract(carried.history[0], qd, out=self._qd)
+        _motion_of_trees(a.links, self._whole, self._tree, q, self._qd, work, velocities, self._motion)
+        self.accelerations[:] = 2.0 / dt**2 * self._motion[:, 0]
+        self.fall[:] = np.linalg.norm(self._motion[:, 1:], axis=1) / (dt * self._mass)
+        return True
+
+    def _contact_wrenches(self) -> Wrenches:
+        contact_set, count = self.contact_set, int(self.contact_set.warm_start.count[0])
+        forces, found, pose = contact_set.forces(), contact_set.detector.contacts, contact_set.state.pose
+        links, rows, push = [], [], forces.any(axis=1)
+        for link, sign in ((found.link_a[:count], 1.0), (found.link_b[:count], -1.0)):
+            on = np.flatnonzero((link >= 0) & push)
+            i = link[on]
+            point = np.einsum("kji,kj->ki", matrix_from_quaternion(pose[i, 3:]), found.point[on] - pose[i, :3])
+            links.append(i)
+            rows.append(np.concatenate([point, sign * forces[on], np.zeros((len(on), 3))], axis=1))
+        return Wrenches(np.concatenate(links), np.concatenate(rows))
+
+
 # Contacts that take out more velocity than this in a step, and than gravity adds in so many, are impacts [m/s].
 _IMPACT, _STEPS = 0.5, 10.0
+# A tree is still while the root of the mean square of its velocities, by mass, is below _SLOW, and quiet below _QUIET
+# [m/s]. It sleeps when it has been still for _PATIENCE [s] and its accelerations with all joints free would not make it
+# faster in that time. It also sleeps when it has been quiet for _TRIED and still for _PAUSE [s]: then it has
+# accelerations that no choice of joints within the budget has turned into more than creeping. But not if its center of
+# mass would fall with _FALL of gravity or more: budgets below the depth of the assembly tree may hold a figure upright.
+# After it has been still for _STUCK [s] it sleeps in any case: what is left to try does not lead out of its pose.
+_SLOW, _QUIET, _PATIENCE, _TRIED, _PAUSE, _FALL, _STUCK = 5e-3, 2e-2, 0.5, 1.0, 0.1, 0.4, 4.0
+# Steps until the next update while all trees sleep.
+_NEVER = 1 << 40
 
 
 class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
     """The running side of `Adaptive` for models with contacts or dry friction in joints."""
+
+    # Forces with all joints free hold for longer than those of the last step.
+    _periods_ahead = 4
 
     def __init__(self, model: Model, options: Adaptive, constraint_set: ConstraintSet, ignored: frozenset[str]) -> None:
         self._contact_set = ContactSet(model, ignored)
@@ -150,6 +301,182 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
         self._impact: Wrenches | None = None
         self._contact_set.set_trees(model.arrays.links, model.arrays.drives, self._contact_set.friction)
         super().__init__(model, options, constraint_set)
+        n = len(model.arrays.links.parent)
+        trees, tree_index = len(self.assembly.roots), np.ascontiguousarray(self.assembly.tree_index[:n])
+        self._free_step = FreeStep(model, ignored, constraint_set, tree_index, trees)
+        self._work_done = n  # clusters stepped since the last free step
+        self._free_known = False  # whether the last update knew forces with all joints free
+        self._edited = False  # whether it came because something was set: joints became active that do not move yet
+        self._tree_mass = np.bincount(tree_index, model.arrays.links.inertia[:, 9], trees)
+        # which trees sleep, which rest without sleeping, and how long they have been still and quiet [s]
+        self._asleep, self._at_rest = np.zeros(trees, bool), np.zeros(trees, bool)
+        self._calm, self._quiet = np.zeros(trees), np.zeros(trees)
+        self._motion, self._kinetic = np.zeros((trees, 4)), np.zeros(trees)  # when last measured, after so many steps
+        self._measured = 0
+        self._to_wake: np.ndarray | None = None
+
+    # Sleep
+
+    def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
+        """Take up to n steps; see `Stepper`. While all trees sleep nothing is computed."""
+        if self._todo and self._quiet.any():
+            self._wake(self._pushed_trees(forces))
+        if n > 0 and self._asleep.all():
+            counts = self._engine.regions.counts
+            if self._dirty:  # the state of a snapshot
+                self._take_edits(dt, forces)
+                self._table = None
+            if self._todo:
+                self._advance(0, dt, self._force_tasks(forces), forces)
+            self._engine.counts[:] = 0
+            counts[rg.UNTIL] -= n
+            counts[rg.TAKEN] += n
+            self._time = time + n * dt
+            return n, 0
+        return super().advance(n, dt, forces, time)
+
+    def _pushed_trees(self, forces: Forces) -> np.ndarray:
+        """Return the trees on which the user's forces differ from those that act."""
+        e, tree, found = self._engine, self.assembly.tree_index, []
+        if self._todo & JOINT_FORCES:
+            owner, part = e.known.owner, slice(self._first, self._last)
+            found.append(owner[part][forces.tau[part] != e.tau[part]])
+            for indices, name in ((self._drives.indices, "scalar"), (self._drives.ball_indices, "ball")):
+                differs = (getattr(forces.drives, name) != getattr(self._drives, name)).any(axis=1)
+                found.append(owner[indices[differs, 1]])
+        if self._todo & WRENCH_LIST:
+            new, old = forces.wrenches, in_use(self._wrenches)
+            k = min(len(new.link), len(old.link))
+            same = (new.link[:k] == old.link[:k]) & (new.data[:k] == old.data[:k]).all(axis=1)
+            found += [new.link[:k][~same], old.link[:k][~same], new.link[k:], old.link[k:]]
+        return np.unique(tree[np.concatenate(found).astype(np.int64)])
+
+    def _wake(self, trees: Any) -> None:
+        """Wake trees with their islands; the next step begins with an update if one of them slept or rested."""
+        if self._asleep[trees].any() or self._at_rest[trees].any():
+            island = self._islands()
+            trees = np.isin(island, island[trees])
+            self._asleep[trees] = self._at_rest[trees] = False
+            counts = self._engine.regions.counts
+            counts[rg.UNTIL], counts[rg.CHECK] = 0, 1
+            self._mark_sleepers()
+        self._calm[trees] = self._quiet[trees] = 0.0
+
+    def _mark_sleepers(self) -> None:
+        """Tell the steps which trees of clusters sleep."""
+        if self._table is not None:
+            state = self._contact_set.state
+            state.asleep[:] = self._asleep[self.assembly.tree_index[self._body.link[state.trees[:, LINK]]]]
+
+    def _islands(self) -> np.ndarray:
+        """Return the first tree of each tree's island: those in contact with each other or tied by rows."""
+        tree, island = self.assembly.tree_index, np.arange(len(self._asleep))
+
+        def root(i: int) -> int:
+            while island[i] != i:
+                i = int(island[i])
+            return i
+
+        def join(i: int, j: int) -> None:
+            i, j = root(i), root(j)
+            island[max(i, j)] = min(i, j)
+
+        for span in self.constraint_set.spans:
+            for i in range(int(tree[span[LINK]]), int(tree[span[LINK + 1] - 1])):
+                join(i, i + 1)
+        for a, b in self._contact_links():
+            if a >= 0 and b >= 0:
+                join(int(tree[a]), int(tree[b]))
+        return np.array([root(i) for i in range(len(island))], np.int64)
+
+    def _contact_links(self) -> np.ndarray:
+        """Return the links (c, 2) of the contacts of the last step, -1 = world."""
+        warm_start = self._contact_set.warm_start
+        return self._own_shapes.link[warm_start.name[: int(warm_start.count[0]), :2]]
+
+    def _restless(self) -> bool:
+        """Return whether rows have targets that move, or forces that nobody tells of."""
+        table = self.constraint_set.table
+        return bool(table.target[:, 1].any() or len(table.compound) or self.constraint_set.pushed)
+
+    def _measure_calm(self, dt: float) -> None:
+        """Measure for how long trees have been still."""
+        e, body, state = self._engine, self._body, self._contact_set.state
+        self._derive_velocities()
+        counts, tree = e.regions.counts, self.assembly.tree_index
+        of_cluster = np.ascontiguousarray(tree[body.link[: len(self._links.parent)]])
+        _motion_of_trees(
+            self._links, state.whole, of_cluster, body.q, body.qd, e.step_work, state.velocities, self._motion
+        )
+        self._kinetic[:] = self._motion[:, 0]
+        elapsed = dt * int(counts[rg.TAKEN] - self._measured)
+        self._measured = int(counts[rg.TAKEN])
+        for times, speed in ((self._calm, _SLOW), (self._quiet, _QUIET)):
+            times[:] = np.where(2.0 * self._kinetic < speed**2 * self._tree_mass, times + elapsed, 0.0)
+        self._at_rest &= self._calm > 0.0
+
+    def _let_rest(self, dt: float) -> None:
+        """Let islands in contact with something rest that have been still for long enough."""
+        tried, still = (self._quiet >= _TRIED) & (self._calm >= _PAUSE), self._calm >= _PATIENCE
+        if not (tried | still).any() or self._restless():
+            return
+        least = _SLOW / _PATIENCE
+        if int(self._engine.regions.counts[rg.JOINTS]) == self._joints:
+            balanced = still  # nothing is rigid: what is still has no accelerations
+        elif self._free_known:
+            balanced = self._free_step.accelerations < least**2 * self._tree_mass
+            tried &= self._free_step.fall < max(_FALL * float(np.linalg.norm(self._model.gravity)), least)
+        else:
+            return
+        ready = tried | (balanced & still) | (self._calm >= _STUCK)
+        island, links = self._islands(), self._contact_links()
+        all_ready, touched = np.ones(len(ready), bool), np.zeros(len(ready), bool)
+        np.logical_and.at(all_ready, island, ready)
+        touched[island[self.assembly.tree_index[links[links >= 0]]]] = True
+        new = (all_ready & touched)[island] & ~self._asleep
+        if not self._options.sleeping:
+            self._at_rest |= new
+        elif new.any() and (self._code >= VARIATIONAL or (new | self._asleep).all()):
+            self._fall_asleep(new, dt)  # steps of other integrators are those of all trees
+
+    def _fall_asleep(self, new: np.ndarray, dt: float) -> None:
+        """Stop trees and let them sleep; what their joints have missed is forgotten."""
+        e, body, tree, g = self._engine, self._body, self.assembly.tree_index, self._engine.regions
+        self._asleep |= new
+        g.numbers[rg.REMOVED_ALL] += self._kinetic[new].sum()
+        for k, span in enumerate(self._spans):
+            if span[LINK] < span[LINK + 1] and new[tree[body.link[span[LINK]]]]:
+                body.qd[span[DOF] : span[DOF + 1]] = 0.0
+                e.carried.clock[k] = 0.0
+                e.carried.clock[k, LAG] = dt
+        of_node = new[self.assembly.tree_index]
+        g.held[of_node], g.credit[of_node], g.trust[of_node, rg.EXPECTED] = 0, 0.0, 0.0
+        if self._asleep.all():
+            g.counts[rg.UNTIL] = _NEVER
+        self._mark_sleepers()
+        self._advance(0, dt, SCATTER)
+
+    def _update(self, dt: float) -> None:
+        """Let the region change where it is due and something moves; see `ConstrainedAdaptiveStepper`."""
+        counts = self._engine.regions.counts
+        if self._asleep.all():
+            counts[rg.UNTIL] = _NEVER
+        edited = counts[rg.EARLY] == 0 or counts[rg.ALL_DUE] or counts[rg.EDITED] or counts[rg.CHECK]
+        self._edited = bool(edited)
+        if edited or not self._due():
+            if edited:
+                self._calm[~self._asleep] = self._quiet[~self._asleep] = 0.0
+                self._measured = int(counts[rg.TAKEN])
+            super()._update(dt)
+            return
+        if self._table is None:
+            self._map_to_clusters()
+        self._measure_calm(dt)
+        if self._at_rest.any() and (self._at_rest | self._asleep).all():
+            counts[rg.UNTIL] = self._options.update_every
+            return
+        super()._update(dt)
+        self._let_rest(dt)
 
     @property
     def _trims(self) -> bool:
@@ -177,6 +504,7 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
         extent = np.zeros(len(self._links.parent))
         extent[: len(self._boxes.extent)] = self._boxes.extent
         contact_set.set_trees(self._links, self._cut_drives, friction, extent)
+        self._mark_sleepers()
 
     def _move_planes(self) -> None:
         """Find the poses of planes on links in their clusters: they have no box."""
@@ -199,19 +527,25 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
 
     def _take_trimmed(self, n: int, dt: float, time: float) -> tuple[int, int]:
         """Take n steps of the hybrid body, or those before an impact, whose force enters the update that follows."""
+        if n > 0 and self._asleep.all():
+            return n, 0
         start, contact_set = self._state(), self._contact_set
         contact_set.impact_speed = max(_IMPACT, _STEPS * dt * float(np.linalg.norm(self._model.gravity)))
-        self._impact = None
+        self._impact = self._to_wake = None
         taken, status = super()._take_trimmed(n, dt, time)
+        self._work_done += taken * len(self._links.parent)
         contact_set.impact_after = 0
         impact, self._impact = self._impact, None
         if status or impact is None:
             return taken, status
-        self._restore(start)
-        if taken:
+        if self._code < VARIATIONAL:  # else the steps before the impact have been taken again already
+            self._restore(start)
             contact_set.impact_speed = np.inf
-            self._take_all(taken, dt, time)
+            if taken:
+                self._take_all(taken, dt, time)
         self._known_wrenches, contact_set.impact_after = impact, 1
+        if self._to_wake is not None:
+            self._wake(self._to_wake)
         self._engine.regions.counts[rg.UNTIL] = taken
         return taken, 0
 
@@ -236,12 +570,20 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
         if status == Status.IMPACT:
             self._known_wrenches = None
             self._impact, status = self._contact_wrenches(), 0
+            self._to_wake = self._trees_in_contact() if self._asleep.any() else None
         if taken:
             self._known_wrenches = None
             if self._contact_set.friction.any():
                 self._friction_forces[:] = 0.0
                 self._friction_forces[self._moved] = self._contact_set.state.applied - tau
         return taken, status
+
+    def _trees_in_contact(self) -> np.ndarray:
+        """Return the trees of contacts between one that sleeps and one that is awake."""
+        found, links = self._contact_set.detector.contacts, self._body.link[: len(self._links.parent)]
+        pairs = np.stack([found.link_a, found.link_b], axis=1)[: int(found.count[0])]
+        trees = self.assembly.tree_index[links[pairs[(pairs >= 0).all(axis=1)]]]
+        return np.unique(trees[self._asleep[trees[:, 0]] != self._asleep[trees[:, 1]]])
 
     def _make_room(self, status: int) -> None:
         if status == Status.MORE_CONTACTS:
@@ -304,9 +646,30 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
         self._known_wrenches = Wrenches(np.concatenate(links), np.concatenate(rows))
         return self._known_wrenches
 
+    def _take_free_step(self) -> bool:
+        """Find the forces of contacts and rows with all joints free; return whether they are known.
+
+        They are not where no joint is rigid, or where the free step would cost more than the steps since the last one.
+        """
+        e, model, dt = self._engine, self._model, self._dt
+        if int(e.regions.counts[rg.JOINTS]) == self._joints or self._work_done < len(model.arrays.links.parent):
+            return False
+        self._work_done = 0
+        self._advance(0, dt, SCATTER)
+        external = External(self._drives, model.arrays.springs, self._stiff_at(dt), e.tau, in_use(self._wrenches))
+        return self._free_step.take(external, dt, self._time, e.q, e.qd, self._grow_rows)
+
     def _with_row_wrenches(self, wrenches: Wrenches) -> Wrenches:
-        """Return the wrenches with those of rows and contacts in the last step added."""
-        out, contact_wrenches = super()._with_row_wrenches(wrenches), self._contact_wrenches()
+        """Return the wrenches with those of rows and contacts added: with all joints free, or of the last step."""
+        names = ("multipliers", "wrench", "near", "state", "report")
+        before = [getattr(self.constraint_set.constraint, name).copy() for name in names]
+        self._free_known = self._take_free_step()
+        self._engine.regions.counts[rg.FREE_CONTACTS] = self._free_known and not self._edited
+        if not self._free_known:
+            self._set_constraint(names, before)
+        out = super()._with_row_wrenches(wrenches)
+        self._set_constraint(names, before)
+        contact_wrenches = self._free_step.wrenches if self._free_known else self._contact_wrenches()
         if not len(contact_wrenches.link):
             return out
         return Wrenches(
@@ -314,8 +677,44 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
         )
 
     def _row_joint_forces(self) -> np.ndarray:
-        """Return the joint forces of rows on coordinates and of dry friction in the last step."""
-        return super()._row_joint_forces() + self._friction_forces
+        """Return the joint forces of rows on coordinates and of dry friction, as `_with_row_wrenches` found them."""
+        return super()._row_joint_forces() + (self._free_step.friction if self._free_known else self._friction_forces)
+
+    def _set_constraint(self, names: tuple[str, ...], values: list[np.ndarray]) -> None:
+        for name, value in zip(names, values, strict=True):
+            getattr(self.constraint_set.constraint, name)[:] = value
+
+    # What wakes
+
+    def invalidate(self) -> None:
+        """Compare what users see with the engine's own at the next step: something was set."""
+        self._wake(slice(None))
+        super().invalidate()
+
+    def apply_impulse(self, link: int, point: np.ndarray, impulse: np.ndarray, angular_impulse: np.ndarray) -> None:
+        """Change velocities at once by an impulse; see `Stepper`."""
+        self._wake(np.array([self.assembly.tree_index[link]]))
+        super().apply_impulse(link, point, impulse, angular_impulse)
+
+    def reset_grips(self) -> None:
+        """Set up the rows of all grips again; the next step begins with an update."""
+        self._wake(slice(None))
+        super().reset_grips()
+
+    def move_grip(self, grip: Grip) -> None:
+        """Take the target of a grip, which has changed."""
+        self._wake(np.array([self.assembly.tree_index[grip.link]]))
+        super().move_grip(grip)
+
+    def loop_forces(self, name: str) -> np.ndarray:
+        """Return the forces applied to a loop joint, to be written."""
+        self._wake(slice(None))
+        return super().loop_forces(name)
+
+    def tune(self, options: Adaptive) -> None:
+        """Take other options while running; the next step begins with an update."""
+        super().tune(options)
+        self._wake(slice(None))
 
     def contacts(self) -> list[Contact]:
         """Return the contacts, gaps up to the margin included, at the start of the last step."""
@@ -329,6 +728,10 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
         return super().state_arrays() | self._contact_set.state_arrays() | {
             "list_push_link": wrenches.link.copy(), "list_push_data": wrenches.data.copy(),
             "rub": self._friction_forces.copy(),
+            **{f"{k}_free": v for k, v in self._free_step.contact_set.state_arrays().items()},
+            "asleep": self._asleep.astype(np.uint8), "at_rest": self._at_rest.astype(np.uint8),
+            "calm": self._calm.copy(), "quiet": self._quiet.copy(),
+            "work_done": np.array([self._work_done, self._engine.regions.counts[rg.TAKEN] - self._measured]),
         }  # fmt: skip
 
     def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
@@ -337,22 +740,30 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
         self._contact_set.set_state_arrays(arrays)
         self._known_wrenches = Wrenches(arrays["list_push_link"].copy(), arrays["list_push_data"].copy())
         self._friction_forces[:] = arrays["rub"]
+        self._free_step.contact_set.set_state_arrays(
+            {k: arrays[f"{k}_free"] for k in ("list_contacts", "list_impulses")}
+        )
+        self._asleep[:], self._at_rest[:] = arrays["asleep"], arrays["at_rest"]
+        self._calm[:], self._quiet[:] = arrays["calm"], arrays["quiet"]
+        self._work_done = int(arrays["work_done"][0])
+        self._measured = int(self._engine.regions.counts[rg.TAKEN] - arrays["work_done"][1])
 
     def _check_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """Refuse what could lead a kernel astray."""
         links, n = arrays["list_push_link"], len(self._model.arrays.links.parent)
-        names, shapes = arrays["list_contacts"], len(self._own_shapes.kind)
-        if not (
-            ((links >= 0) & (links < n)).all() and arrays["list_push_data"].shape == (len(links), 9)
-            and names.shape[1:] == (3,) and ((names[:, :2] >= 0) & (names[:, :2] < shapes)).all()
-            and arrays["list_impulses"].shape == (len(names), 4)
-        ):  # fmt: skip
+        shapes = len(self._own_shapes.kind)
+        fits = ((links >= 0) & (links < n)).all() and arrays["list_push_data"].shape == (len(links), 9)
+        for end in ("", "_free"):
+            names = arrays[f"list_contacts{end}"]
+            fits = fits and names.shape[1:] == (3,) and ((names[:, :2] >= 0) & (names[:, :2] < shapes)).all()
+            fits = fits and arrays[f"list_impulses{end}"].shape == (len(names), 4)
+        if not (fits and np.isfinite([arrays["calm"], arrays["quiet"]]).all()):
             raise StateError(f'the contacts of this snapshot do not fit model "{self._model.name}"')
         super()._check_arrays(arrays)
 
     def stats(self) -> dict[str, Any]:
-        """Return what `ConstrainedAdaptiveStepper` does, and what contacts did."""
-        return super().stats() | self._contact_set.stats()
+        """Return what `ConstrainedAdaptiveStepper` does, what contacts did, and how many trees sleep."""
+        return super().stats() | self._contact_set.stats() | {"asleep": int(self._asleep.sum())}
 
 
 def _by_bodies(filters: Filters, shapes: Shapes, bodies: int) -> Filters:

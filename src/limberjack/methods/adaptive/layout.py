@@ -35,10 +35,11 @@ __all__ = [
 # nodes of the last transient body while it is valid (0 = it is not). Of forces that change between updates: links in
 # `edited` that only forces act on, steps until the update that they ask for (-1 = none), wrenches in use, nodes whose
 # coefficients are old, and nodes computed again so far because of them. Of updates in turns: the next turn, joints
-# that no group has, whether all trees are due, and the trees updated so far. Last, the steps taken.
+# that no group has, whether all trees are due, and the trees updated so far. Last, the steps taken, and whether the
+# forces of contacts and rows that the update knows are those with all joints free.
 COUNT, UNTIL, STAMP, SLOTS, EDITED, ENTERED, LEFT, VISITED, POPPED, JOINTS, CHANGED, TURNOVER = range(12)
 CACHED, EPOCH, CHECK, LAST_TRANSIENT, PUSHED, EARLY, WRENCHES, STALE, REFRESHED = range(12, 21)
-TURN, SPARE_JOINTS, ALL_DUE, TREES, TAKEN, COUNTS = range(21, 27)
+TURN, SPARE_JOINTS, ALL_DUE, TREES, TAKEN, FREE_CONTACTS, COUNTS = range(21, 28)
 # Indices in Regions.numbers: what is left out at the last update, in the metric of accelerations; energy removed by it
 # and by all; total metric; velocity metric left out; joints that changed, per second, over about a second.
 ERROR, REMOVED, REMOVED_ALL, TOTAL, VELOCITY_ERROR, CHANGE_RATE, NUMBERS = range(7)

@@ -61,6 +61,7 @@ from limberjack.methods.adaptive.layout import (
     MISSED_S2,
     NODE_TRUST,
     OWN_PART,
+    REST,
     STAMP,
     TOTAL,
 )
@@ -142,6 +143,10 @@ def _accumulate(table, c, limits, node, elapsed, g):
     if limits.mass[0] > 0:
         d = min(d, limits.farthest[node])
     now = g.acceleration_metric[node]
+    if now < limits.horizon[REST]:
+        # its joints would not move if they were free: what they have missed is over
+        _clear(node, g)
+        d = 0.0
     g.predicted[node] = max((d / ahead) ** 2, now)  # never less than what error_bounded=True bounds
     return now
 

@@ -130,6 +130,8 @@ class Adaptive(Method):
         integrator: "semi_implicit", "euler" (the paper's), "implicit", "rk4", "variational" or "projected".
         threads: where trees are updated in turns (eight and more that nothing ties together), they are updated and
             stepped on up to this many threads, with the same result.
+        sleeping: whether figures in contact with something that lie still sleep until something changes or comes near;
+            False: they are stepped, but not updated.
     """
 
     name: ClassVar[str] = "adaptive"
@@ -155,6 +157,7 @@ class Adaptive(Method):
     force_bodies: Sequence[str] = ()
     integrator: str = "variational"
     threads: int = 1
+    sleeping: bool = True
 
     def __post_init__(self) -> None:
         if isinstance(self.budget, str) or (self.budget is not None and np.ndim(self.budget) > 1):
@@ -178,6 +181,8 @@ class Adaptive(Method):
                 raise UnknownName(what, str(value), 'method "adaptive"', choices)
         if not callable(self.tree) and self.tree not in TREES:
             raise UnknownName("tree", str(self.tree), 'method "adaptive"', (*TREES, "a function"))
+        if self.sleeping is not True and self.sleeping is not False:
+            raise StateError(f"sleeping must be True or False, got {self.sleeping!r}")
         if self.view is not None and not isinstance(self.view, View):
             raise StateError(f"view must be a lj.View, got {self.view!r}")
         if self.error_bounded and self.tolerance is None:

@@ -387,7 +387,7 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         self.constraint_set = constraint_set
         super().__init__(model, options)
         self._steps: Any = take_constrained_steps
-        self._row_calls: tuple[Any, Any, Any] | None = None  # compiled: place rows, take steps, derive velocities
+        self._row_calls: list[Any] = [None] * 3  # compiled: place rows, take steps, derive velocities
         self._row_wrenches, self._row_tau = no_wrenches(), np.zeros(model.nv)  # forces of rows in the last step
         self._pair_forces = np.zeros((0, 6))
         self._warned = False
@@ -544,12 +544,13 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
                     self._qd,
                 )
             )  # fmt: skip
-        kernels = (_place_rows, _row_steps, _row_velocities)
-        if not kernels[which].overloads:
-            return kernels[which](bound, *numbers)
-        if self._row_calls is None and all(one.overloads for one in kernels):
-            self._row_calls = tuple(entry(one) for one in kernels)  # pyright: ignore[reportAttributeAccessIssue]
-        return (self._row_calls or kernels)[which](bound, *numbers)
+        kernel = (_place_rows, _row_steps, _row_velocities)[which]
+        if not kernel.overloads:
+            return kernel(bound, *numbers)
+        # each by itself: models with contacts use the first alone, and finding the types of `bound` takes milliseconds
+        if self._row_calls[which] is None:
+            self._row_calls[which] = entry(kernel)
+        return self._row_calls[which](bound, *numbers)
 
     def _located(self, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the clusters (k,) of links, and their poses (k, 12) there."""
@@ -740,6 +741,9 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
             found.append(body.qd[:nv].copy())
             self._restore(state)
         body.qd[:nv] = before + (found[0] - found[1])
+        # it has acted: the update may have brought it to the clusters as a force
+        self._wrenches.link[k] = -1
+        self._place_forces()
         e.carried.clock[:, :LAG] = 0.0
         e.current[0] = 1
         self._advance(0, dt, SCATTER)
