@@ -29,7 +29,7 @@ import numpy as np
 from limberjack._jit import inner, outlined
 from limberjack.constraints.compound import new_scratch, set_compound
 from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B, PAIR, PLAIN, row, set_pair
-from limberjack.constraints.table import GRIP, INEQUALITY, Row, Table
+from limberjack.constraints.table import DRIVE, EQUALITY, GRIP, INEQUALITY, Row, Table
 from limberjack.linear.dense import factor_psd, solve_psd
 from limberjack.linear.lcp import Workspace, new_workspace, solve_lcp
 from limberjack.model.arrays import DOF, LINK, Links
@@ -315,7 +315,7 @@ def select_rows(
         links: the tree.
         table: the rows.
         k: the block.
-        mode: ACCELERATION, VELOCITY, POSITION, AHEAD or GIVING: of AHEAD, only the rows that give way.
+        mode: ACCELERATION, VELOCITY, POSITION, AHEAD or GIVING: grips and drives, beside equalities of velocities.
         h: step over which soft rows are implicit [s].
         margin: largest value at which an inequality row acts, but in AHEAD [m, rad].
         soft: whether rows of springs are included; grips (with a largest force) always are.
@@ -333,7 +333,7 @@ def select_rows(
     count = 0
     for r in range(blocks[k, ROW], blocks[k, ROW_END]):
         role = roles[r]
-        if mode == GIVING and role <= INEQUALITY:
+        if mode == GIVING and not (role == EQUALITY or role == GRIP or role == DRIVE):
             continue
         pressed = role == INEQUALITY and constraint.multipliers[r] > 0.0
         seen = 0.0
@@ -346,6 +346,8 @@ def select_rows(
             )
             if role == INEQUALITY and not pressed and seen >= 0.0:
                 continue
+        elif mode == GIVING and role == EQUALITY:
+            seen = _row_acceleration(links, table, r, 0.0, rows, qdd, constraint) + values[r, 1] / h
         elif role == INEQUALITY and not pressed:
             # once in a projection, always: rows that enter and leave would cycle
             if not (values[r, 0] <= margin or (mode == POSITION and entered[r])):
@@ -378,7 +380,7 @@ def select_rows(
                 ahead = h * compliance[r, 1] * values[r, 1] if mode == ACCELERATION else 0.0
                 seen += (compliance[r, 0] + ahead) / s
                 if role == GRIP:
-                    most = 0.5 * table.soft[r, 2] if mode == GIVING else table.soft[r, 2]
+                    most = table.soft[r, 2] * (compliance[r, 1] / table.soft[r, 0])  # of the share that acts
                     low[count], high[count] = -most, most
             rhs[count] = seen
         count += 1

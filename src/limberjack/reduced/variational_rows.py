@@ -25,7 +25,7 @@ import numpy as np
 from limberjack._jit import inner, kernel, outlined
 from limberjack.collision.bvh import move_parts
 from limberjack.collision.detect import detect_once
-from limberjack.constraints.table import EQUALITY, INEQUALITY, Table
+from limberjack.constraints.table import DRIVE, EQUALITY, GRIP, INEQUALITY, Table
 from limberjack.contact.warm_start import match_contacts, store_matched
 from limberjack.errors import Status
 from limberjack.model.arrays import DOF, LINK, SPAN
@@ -145,6 +145,15 @@ def _set_span(blocks, k, span):
 @inner
 def _has_rows(rows, k):
     return rows.constraint.blocks[k, ROW_END] > rows.constraint.blocks[k, ROW]
+
+
+@inner
+def _gives(rows, k):
+    """Return whether block k has grips or drives of loop joints."""
+    for r in range(rows.constraint.blocks[k, ROW], rows.constraint.blocks[k, ROW_END]):
+        if rows.table.role[r] == GRIP or rows.table.role[r] == DRIVE:
+            return True
+    return False
 
 
 @inner
@@ -733,9 +742,9 @@ def constrained_velocities_at(
         w = based_work(work, 0 if whole else span[LINK])
         near = w.work
         incoming(links, external, span, clock, carried, w, q)
-        giving = _has_rows(rows, k) and clock[LAG] == 0.0
+        giving = clock[LAG] == 0.0 and _gives(rows, k)
         if giving:
-            # rows that give way have half of their impulse at the pose, too; w.qd is zero here
+            # grips and drives have half of their impulse at the pose, as springs have; w.qd is zero here
             _clear_velocities(span, rows.constraint.velocities)
             evaluate_rows_at(rows.table, k, time, q, w.qd, near.rows, rows.constraint.velocities, rows.constraint)
             evaluate_soft_rows(rows.table, rows.loops, k, h, True, False, 0.5, rows.constraint, near.rows)
@@ -744,9 +753,7 @@ def constrained_velocities_at(
             return status
         solve_accelerations(links, span, near.subspace, near.reduced, near.pivot, near.rest, near.rows, w.qdd)
         if giving:
-            status = constrain(
-                links, rows.table, span, k, GIVING, h, ACTIVE_GAP, external.stiff, near, rows.constraint, w.qdd
-            )
+            status = constrain(links, rows.table, span, k, GIVING, h, ACTIVE_GAP, True, near, rows.constraint, w.qdd)
             if status != 0:
                 return status
         for v in range(span[DOF], span[DOF + 1]):
