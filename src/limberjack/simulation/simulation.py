@@ -39,6 +39,10 @@ __all__ = ["Energy", "Forces", "JointError", "Momentum", "Simulation", "Snapshot
 _CALL_SECONDS = 0.03
 
 
+# Of no length, so that all can share it: making it anew costs as much as a few joints of a step.
+_NO_WRENCHES = no_wrenches()
+
+
 class _Clock:
     """Time as a whole number of steps times dt, never a sum.
 
@@ -392,7 +396,7 @@ class Simulation:
 
     def clear_wrenches(self) -> None:
         """Remove all wrenches."""
-        self.forces.wrenches = no_wrenches()
+        self.forces.wrenches = _NO_WRENCHES
         self._watch.clear_wrenches()
         self._stepper.wrenches_changed()
 
