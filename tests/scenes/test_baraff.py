@@ -118,3 +118,14 @@ def test_puppet_is_made_of_scalable_parts(per_axis, kind):
     for part in ("upper_arm", "forearm", "thigh", "shin"):
         left, right = sim.body(f"{part}_left").position, sim.body(f"{part}_right").position
         np.testing.assert_allclose(left, right * (1, -1, 1), atol=1e-15)
+
+
+@pytest.mark.parametrize("per_axis", [False, True])
+def test_puppet_keeps_its_energy(per_axis):
+    """By the scene's own method an undamped puppet has after ten seconds the energy it started with."""
+    staged = lj.scenes.get("scalable_puppet", per_axis=per_axis)
+    sim = lj.Simulation(staged.model, staged.method, staged.dt)
+    start = sim.energy().total
+    sim.step(10_000)
+    assert sim.energy().kinetic > 10.0
+    assert abs(sim.energy().total - start) < 0.01
