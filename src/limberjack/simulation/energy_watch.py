@@ -28,7 +28,6 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -67,8 +66,6 @@ _LINK_STEPS, _FEWEST, _MOST = 40_000, 256, 32_768
 _FEWEST_LOOKS, _MOST_LOOKS = 32, 512
 # Looks between two snapshots where forces are set all the time: steps cannot be repeated then.
 _EDITED = 4
-# The time between two snapshots is at least so many times that of taking one.
-_MARK_SHARE = 100.0
 # Steps between two checks, as a multiple of those between two snapshots.
 _FULL = 8
 
@@ -139,8 +136,6 @@ class EnergyWatch:
         "_links",
         "_loop_tau",
         "_mark",
-        "_mark_seconds",
-        "_marked",
         "_mass",
         "_motors",
         "_moved",
@@ -167,7 +162,6 @@ class EnergyWatch:
         self._set_period(self._dofs)
         self.pending, self.touched, self.warned = True, ALL_FORCES, False
         self._mark: Snapshot | None = None
-        self._marked = self._mark_seconds = 0.0
         self._edited = False
         self._checked = 0
         self._mass = float(links.inertia[:, 9].sum())
@@ -326,16 +320,14 @@ class EnergyWatch:
             if not self._check(sim, steps, size):
                 return False
         mark = self._mark
-        if mark is None or steps - mark.steps >= (_EDITED * self.stride if self._edited else self.period):
-            if mark is None or perf_counter() - self._marked >= _MARK_SHARE * self._mark_seconds:
-                self._take_mark(sim)
+        # a snapshot of many links takes milliseconds
+        often = self._edited and self.period > _FEWEST
+        if mark is None or steps - mark.steps >= (_EDITED * self.stride if often else self.period):
+            self._take_mark(sim)
         return True
 
     def _take_mark(self, sim: Simulation) -> None:
-        begin = perf_counter()
         self._mark, self._edited = snapshots.snapshot_of(sim), False
-        self._marked = perf_counter()
-        self._mark_seconds = self._marked - begin
 
     def start(self, sim: Simulation, steps: int) -> None:
         """Take the energy of the state as it is."""
