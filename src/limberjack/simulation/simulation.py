@@ -23,13 +23,13 @@ from limberjack.model.model import Model
 from limberjack.model.proximity import Proximity
 from limberjack.reduced.dynamics import array_of
 from limberjack.reduced.forces import no_wrenches
-from limberjack.simulation import external_forces, runtime_joints, snapshots
+from limberjack.simulation import attaching, external_forces, snapshots
+from limberjack.simulation.attaching import Attachment
 from limberjack.simulation.energy_watch import ALL_FORCES, JOINT_FORCES, EnergyWatch
 from limberjack.simulation.grips import GripHandle
 from limberjack.simulation.handles import BodyHandle, JointError, JointHandle, PointHandle, loops_error
 from limberjack.simulation.measures import Energy, Measures, Momentum
 from limberjack.simulation.recorder import Bar, Frames, Uninterrupted
-from limberjack.simulation.runtime_joints import Attachment
 from limberjack.simulation.snapshots import Snapshot
 from limberjack.simulation.trajectory import Trajectory
 
@@ -490,7 +490,7 @@ class Simulation:
             over: time in which a gap between at_a and at_b is closed [s].
             collide: whether the two bodies collide while they are attached.
         """
-        return runtime_joints.attach(
+        return attaching.attach(
             self, a, b, kind, name, point, axis, at_a, at_b, length, pitch, over, collide
         )  # fmt: skip
 
@@ -500,17 +500,17 @@ class Simulation:
         Args:
             joint: what `sim.attach` returned, or the name.
         """
-        runtime_joints.detach(self, joint)
+        attaching.detach(self, joint)
         self._watch.forget()
 
     def add_rule(self, rule: Proximity) -> None:
         """Attach and detach joints by a rule from now on; it is part of snapshots and saved files."""
-        runtime_joints.add_rule(self, rule)
+        attaching.add_rule(self, rule)
         self._watch.add_rule(self, rule)
 
     def remove_rule(self, rule: Proximity) -> None:
         """Drop a rule and detach the joints it made."""
-        runtime_joints.remove_rule(self, rule)
+        attaching.remove_rule(self, rule)
         self._watch.remove_rule(rule)
 
     # Measures
