@@ -11,7 +11,7 @@ Flags, the same for all kernels:
 - `_nrt=False`: no reference counts. Kernels never allocate, and the caller keeps their arrays alive; counting each
   field of a tuple at each call cost a microsecond per step.
 
-Numba's public interface does not reach far enough in five respects. Each is a seam into its private parts, and
+Numba's public interface does not reach far enough in six respects. Each is a seam into its private parts, and
 `NUMBA_RANGE` names the versions they are tested with. Elsewhere the package uses Numba's decorators and its extension
 interface (`spatial/lanes.py`, `spatial/clock.py`, `constraints/jets.py`).
 
@@ -19,6 +19,9 @@ interface (`spatial/lanes.py`, `spatial/clock.py`, `constraints/jets.py`).
   edit in a callee of another file the caller would return the old result. Here a hash of all sources names the folder.
 - Link-only code (`_LinkOnlyLibrary`): a function that only kernels call is linked into those and compiled with them;
   Numba would also optimise it and emit machine code for it alone.
+- Slim lowering (`_Lower`): Numba loads a whole tuple of arrays for each field that is read, and loads and clears a
+  variable's old value for reference counts, which kernels do not have. In kernels with large tuples LLVM's optimiser
+  spent six sevenths of its time on removing these copies.
 - Shared flags (`_SharedFlags`): Numba copies the flags of a kernel and compares them value by value at each lookup of
   one of its own functions.
 - Entry point (`entry`): dispatch over tuples of arrays costs about as much as 40 joints of work.
@@ -71,7 +74,10 @@ from numba.core.caching import (  # pyright: ignore[reportPrivateImportUsage]
 )
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
+from numba.core.compiler_machinery import register_pass
+from numba.core.lowering import Lower
 from numba.core.registry import cpu_target
+from numba.core.typed_passes import BaseNativeLowering, NativeLowering
 
 __all__ = ["NUMBA_RANGE", "cache_folder", "call_address", "entry", "inner", "kernel", "outlined", "require_numba"]
 
@@ -209,7 +215,8 @@ class _Locator(_CacheLocator):
     """Puts each function's cache files into the folder of its module, named by function and line."""
 
     def __init__(self, py_func: Callable) -> None:
-        self._module, self._file = py_func.__module__, Path(py_func.__code__.co_filename)
+        self._module, self._py_file = py_func.__module__, py_func.__code__.co_filename  # Numba's warnings name the file
+        self._file = Path(self._py_file)
         self._line = str(py_func.__code__.co_firstlineno)
 
     def get_cache_path(self) -> str:
@@ -282,13 +289,59 @@ def _shared_flags() -> Flags:
     return _SharedFlags(flags)
 
 
+_INDEX = ir.IntType(32)
+
+
+class _Lower(Lower):
+    """Lowers functions without reference counts: variables are stored as they are, fields of tuples read by address."""
+
+    def delvar(self, name: str) -> None:
+        if name not in self._blk_local_varmap:
+            self._singly_assigned_vars.discard(name)
+
+    def storevar(self, value: Any, name: str, argidx: int | None = None) -> None:
+        self._alloca_var(name, self.typeof(name))
+        if name in self._singly_assigned_vars:
+            self._blk_local_varmap[name] = value
+        else:
+            self.builder.store(value, self.getvar(name))
+
+    def lower_expr(self, resty: Any, expr: Any) -> Any:
+        if expr.op == "getattr" and expr.value.name not in self._blk_local_varmap:
+            kind = self.typeof(expr.value.name)
+            if isinstance(kind, (types.NamedTuple, types.NamedUniTuple)):
+                k = kind.fields.index(expr.attr)
+                field = self.builder.gep(self.getvar(expr.value.name), [_INDEX(0), _INDEX(k)], inbounds=True)
+                return self.context.cast(self.builder, self.builder.load(field), kind[k], resty)
+        return super().lower_expr(resty, expr)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _SlimLowering(BaseNativeLowering):
+    """The pass that lowers a kernel by `_Lower`."""
+
+    _name = "limberjack_lowering"
+
+    @property
+    def lowering_class(self) -> type[Lower]:
+        return _Lower
+
+
 class _Compiler(Compiler):
-    """Compiles a kernel under the shared flags."""
+    """Compiles a kernel under the shared flags, by the slim lowering."""
 
     def __init__(
         self, typingctx: Any, targetctx: Any, library: Any, args: Any, return_type: Any, flags: Any, locals: Any
     ) -> None:
         super().__init__(typingctx, targetctx, library, args, return_type, _SharedFlags(flags), locals)
+
+    def define_pipelines(self) -> list:
+        (passes,) = super().define_pipelines()
+        passes.passes = [
+            (_SlimLowering, text) if kind is NativeLowering else (kind, text) for kind, text in passes.passes
+        ]
+        passes.finalize()
+        return [passes]
 
 
 class _UnlinkedCodegen:
