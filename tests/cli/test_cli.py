@@ -393,6 +393,31 @@ def test_warmup_compiles_every_kernel(capsys):
     assert kernels <= files
 
 
+def test_compile_times_are_those_of_each_function_alone():
+    """The profile of compiling counts a function's own time and signatures, and sums up to the whole."""
+    import numba
+    from numba.core import event
+
+    @numba.njit
+    def callee(x):
+        return x + 1
+
+    @numba.njit
+    def caller(x):
+        return callee(x) * 2
+
+    times = warmup._CompileTimes()
+    with event.install_listener("numba:compile", times):
+        assert caller(1) == 4 and caller(1.0) == 4.0
+    names = {name.rpartition(".")[2]: name for name in times.spent}
+    assert set(names) == {"callee", "caller"}
+    assert [times.spent[names[k]][1] for k in ("callee", "caller")] == [2, 2]
+    lines = warmup._profile_lines(times.spent, 1)
+    total = sum(seconds for seconds, _ in times.spent.values())
+    assert len(lines) == 2 and lines[-1].endswith("for 4 functions") and f"{total:.2f} s" in lines[-1]
+    assert min(seconds for seconds, _ in times.spent.values()) > 0.0 and warmup._profile_lines(times.spent, 0) == []
+
+
 def test_bench_hands_on_its_arguments(folder, monkeypatch):
     """`bench` runs the tables named, or all, and returns the status of the run."""
     from limberjack_lab import bench

@@ -20,15 +20,21 @@ Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help_behavior
 File = Annotated[Path | None, terminal.maybe(Path), terminal.arg("FILE")]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Warmup:
-    """Compile all kernels ahead of time."""
+    """Compile all kernels ahead of time.
+
+    Attributes:
+        profile: list the functions that took longest to compile.
+    """
+
+    profile: Flag = False
 
     def __call__(self) -> int:
         """Run every warm-up job and report the time."""
         from limberjack.cli.warmup import warm_up
 
-        terminal.say(*warm_up(terminal.console()))
+        terminal.say(*warm_up(terminal.console(), 40 if self.profile else 0))
         return 0
 
 

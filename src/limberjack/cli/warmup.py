@@ -16,6 +16,7 @@ from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
+from numba.core import event
 
 from limberjack._jit import cache_folder
 from limberjack.collision.detect import find_contacts, new_detector
@@ -264,9 +265,34 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "pictures", _pictures
 
 
-def _job(k: int) -> None:
-    """Run job k; for other processes, to which functions cannot be passed."""
-    list(jobs())[k][1]()
+class _CompileTimes(event.Listener):
+    """Processor time by function compiled: its own, without that of functions compiled on its behalf."""
+
+    def __init__(self) -> None:
+        self.spent: dict[str, tuple[float, int]] = {}  # seconds and signatures
+        self._open: list[list[float]] = []  # of functions being compiled: when they began, and the time of callees
+
+    def on_start(self, event: event.Event) -> None:
+        self._open.append([time.process_time(), 0.0])
+
+    def on_end(self, event: event.Event) -> None:
+        begin, callees = self._open.pop()
+        whole = time.process_time() - begin
+        if self._open:
+            self._open[-1][1] += whole
+        data: Any = event.data
+        function = data["dispatcher"].py_func
+        name = f"{function.__module__}.{function.__qualname__}"
+        before, count = self.spent.get(name, (0.0, 0))
+        self.spent[name] = before + whole - callees, count + 1
+
+
+def _job(k: int) -> dict[str, tuple[float, int]]:
+    """Run job k, for other processes, to which functions cannot be passed; return seconds and counts by function."""
+    times = _CompileTimes()
+    with event.install_listener("numba:compile", times):
+        list(jobs())[k][1]()
+    return times.spent
 
 
 def compiled(sim: Simulation) -> None:
@@ -280,15 +306,17 @@ def compiled(sim: Simulation) -> None:
     sim.restore(before)
 
 
-def warm_up(console: Any) -> list[str]:
+def warm_up(console: Any, profile: int = 0) -> list[str]:
     """Run all jobs under a progress bar, one process per processor; return a report in lines.
 
     Args:
         console: the rich console to draw on.
+        profile: how many of the functions that took longest the report lists first.
     """
     from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
 
     begin, before, todo = time.perf_counter(), _cached_files(), list(jobs())
+    spent: dict[str, tuple[float, int]] = {}
     columns = (SpinnerColumn(), *Progress.get_default_columns()[:3], TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("", total=len(todo))
@@ -298,13 +326,25 @@ def warm_up(console: Any) -> list[str]:
             running = {pool.submit(_job, k): title for k, (title, _) in enumerate(todo)}
             for done in as_completed(running):
                 progress.update(task, description=f"{running[done]:30}")
-                done.result()
+                for name, (seconds, count) in done.result().items():
+                    known = spent.get(name, (0.0, 0))
+                    spent[name] = known[0] + seconds, known[1] + count
                 progress.update(task, advance=1)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-    spent = time.perf_counter() - begin
+    wall = time.perf_counter() - begin
     word = "already compiled, checked in" if _cached_files() == before else "compiled in"
-    return [f"{word} {spent:.1f} s", f"kept in {cache_folder()}"]
+    return [*_profile_lines(spent, profile), f"{word} {wall:.1f} s", f"kept in {cache_folder()}"]
+
+
+def _profile_lines(spent: dict[str, tuple[float, int]], most: int) -> list[str]:
+    """Return lines of the functions that took longest to compile, and the sum of all; none if `most` is 0."""
+    if most == 0:
+        return []
+    longest = sorted(spent.items(), key=lambda item: -item[1][0])[:most]
+    lines = [f"{seconds:8.2f} s  {count:3d} x  {name}" for name, (seconds, count) in longest]
+    total, count = sum(seconds for seconds, _ in spent.values()), sum(count for _, count in spent.values())
+    return [*lines, f"{total:8.2f} s of processor time for {count} functions"]
 
 
 def _cached_files() -> set[str]:
