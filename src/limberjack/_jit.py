@@ -19,9 +19,8 @@ interface (`spatial/lanes.py`, `spatial/clock.py`, `constraints/jets.py`).
   edit in a callee of another file the caller would return the old result. Here a hash of all sources names the folder.
 - Link-only code (`_LinkOnlyLibrary`): a function that only kernels call is linked into those and compiled with them;
   Numba would also optimise it and emit machine code for it alone.
-- Slim lowering (`_Lower`): Numba loads a whole tuple of arrays for each field that is read, and loads and clears a
-  variable's old value for reference counts, which kernels do not have. In kernels with large tuples LLVM's optimiser
-  spent six sevenths of its time on removing these copies.
+- Slim lowering (`_Lower`): Numba loads and clears a variable's old value for reference counts, which kernels do not
+  have, and copies a tuple of arrays wherever it is passed; here it is passed by reference (`_tuples.py`).
 - Shared flags (`_SharedFlags`): Numba copies the flags of a kernel and compares them value by value at each lookup of
   one of its own functions.
 - Entry point (`entry`): dispatch over tuples of arrays costs about as much as 40 joints of work.
@@ -78,6 +77,8 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.lowering import Lower
 from numba.core.registry import cpu_target
 from numba.core.typed_passes import BaseNativeLowering, NativeLowering
+
+from limberjack._tuples import by_reference, fill, member
 
 __all__ = ["NUMBA_RANGE", "cache_folder", "call_address", "entry", "inner", "kernel", "outlined", "require_numba"]
 
@@ -289,11 +290,9 @@ def _shared_flags() -> Flags:
     return _SharedFlags(flags)
 
 
-_INDEX = ir.IntType(32)
-
 
 class _Lower(Lower):
-    """Lowers functions without reference counts: variables are stored as they are, fields of tuples read by address."""
+    """Lowers functions without reference counts: variables are stored as they are, tuples of arrays by reference."""
 
     def delvar(self, name: str) -> None:
         if name not in self._blk_local_varmap:
@@ -307,13 +306,21 @@ class _Lower(Lower):
             self.builder.store(value, self.getvar(name))
 
     def lower_expr(self, resty: Any, expr: Any) -> Any:
-        if expr.op == "getattr" and expr.value.name not in self._blk_local_varmap:
+        if expr.op in ("getattr", "static_getitem"):
             kind = self.typeof(expr.value.name)
-            if isinstance(kind, (types.NamedTuple, types.NamedUniTuple)):
-                k = kind.fields.index(expr.attr)
-                field = self.builder.gep(self.getvar(expr.value.name), [_INDEX(0), _INDEX(k)], inbounds=True)
-                return self.context.cast(self.builder, self.builder.load(field), kind[k], resty)
+            if by_reference(kind):
+                k = kind.fields.index(expr.attr) if expr.op == "getattr" else expr.index
+                value = member(self.context, self.builder, kind, self.loadvar(expr.value.name), k)
+                return self.context.cast(self.builder, value, kind.types[k], resty)
         return super().lower_expr(resty, expr)
+
+    def _lower_call_normal(self, fnty: Any, expr: Any, signature: Any) -> Any:
+        kind = signature.return_type
+        if not (isinstance(fnty, types.NamedTupleClass) and by_reference(kind)):
+            return super()._lower_call_normal(fnty, expr, signature)
+        values = self.fold_call_args(fnty, signature, expr.args, expr.vararg, expr.kws)
+        casts = zip(values, signature.args, kind.types, strict=True)
+        return fill(self.context, self.builder, kind, [self.context.cast(self.builder, *one) for one in casts])
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)

@@ -9,6 +9,7 @@ Each function is the body of the method of `Simulation` of the same name, which 
 from __future__ import annotations
 
 import math
+import struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["NO_TORQUE", "apply_impulse", "apply_wrench", "drive", "move", "three_numbers"]
 
 NO_TORQUE = (0.0, 0.0, 0.0)
+# Writes a row of a wrench; an assignment of NumPy takes three times as long.
+_NINE = struct.Struct("9d")
 
 
 def apply_wrench(sim: Simulation, body: str, force: Any, torque: Any, point: Any) -> None:
@@ -36,16 +39,20 @@ def apply_wrench(sim: Simulation, body: str, force: Any, torque: Any, point: Any
     b = model.body_index(body)
     fx, fy, fz = three_numbers(force, "force", model)
     tx, ty, tz = NO_TORQUE if torque is NO_TORQUE else three_numbers(torque, "torque", model)
-    x, y, z = _com(sim, b) if point is None else _link_point(sim, b, point).tolist()
-    link = int(model.arrays.body_link[b])
-    if link < 0:
+    links, (x, y, z) = sim._measures.coms.get(b) or _com(sim, b)
+    if point is not None:
+        x, y, z = _link_point(sim, b, point).tolist()
+    if links is None:
         return
     w = sim.forces.wrenches
-    row, k = (x, y, z, fx, fy, fz, tx, ty, tz), len(w.link)
-    if k == 0:
+    row = (x, y, z, fx, fy, fz, tx, ty, tz)
+    if len(w.link) == 0:
         # forces set at every step: NumPy calls that can be spared cost more than a step of method adaptive
-        sim.forces.wrenches = Wrenches(np.array((link,)), np.array((row,), np.float64))
+        data: Any = np.empty((1, 9))
+        _NINE.pack_into(data, 0, *row)
+        sim.forces.wrenches = Wrenches(links, data)
     else:
+        link = links[0]
         for j in np.flatnonzero(w.link == link):
             if w.data[j, 0] == x and w.data[j, 1] == y and w.data[j, 2] == z:
                 w.data[j, 3:] += row[3:]
@@ -120,12 +127,12 @@ def three_numbers(value: Any, what: str, model: Model) -> tuple[float, float, fl
     return x, y, z
 
 
-def _com(sim: Simulation, b: int) -> tuple[float, float, float]:
-    """Return the com of a body in the frame of its link."""
-    known = sim._measures.coms
-    if b not in known:
-        known[b] = tuple(_link_point(sim, b, None).tolist())
-    return known[b]
+def _com(sim: Simulation, b: int) -> tuple[np.ndarray | None, tuple[float, float, float]]:
+    """Return the link of a body as an array of one, None for one fixed to the world, and the com in its frame."""
+    link = sim.model.arrays.body_link[b : b + 1]
+    found = (link.copy() if link[0] >= 0 else None, tuple(_link_point(sim, b, None).tolist()))
+    sim._measures.coms[b] = found
+    return found
 
 
 def _link_point(sim: Simulation, b: int, point: Any) -> np.ndarray:

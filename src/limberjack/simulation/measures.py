@@ -46,14 +46,15 @@ class Measures:
 
     Attributes:
         poses: positions and quaternions of the body frames; None = not known at this state.
-        coms: centres of mass in the frames of their links, of the bodies for which they were asked.
+        coms: links as arrays of one, None for the world, and centres of mass in their frames, of the bodies for which
+            they were asked.
         motors: the motors of joints for which they were asked, see `JointHandle`.
     """
 
     __slots__ = ("_loop_drives", "_work", "coms", "motors", "poses")
 
     def __init__(self) -> None:
-        self.coms: dict[int, tuple[float, float, float]] = {}
+        self.coms: dict[int, tuple[np.ndarray | None, tuple[float, float, float]]] = {}
         self.motors: dict[str, list[tuple[str, int, int, int]]] = {}
         self.poses: tuple[np.ndarray, np.ndarray] | None = None
         self._work: Any = None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 import threading
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,12 @@ __all__ = ["Bar", "Frames", "Uninterrupted"]
 
 # The functions of `signal` without their enums, which cost more than a step.
 _signal: Any = importlib.import_module("_signal")
+_get_signal, _set_signal = _signal.getsignal, _signal.signal
+_SIGINT, _DEFAULT = _signal.SIGINT, _signal.default_int_handler
+# The main thread: after a fork the one that forked.
+_main = [threading.main_thread().ident]
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _main.__setitem__(0, get_ident()))
 
 
 class Frames:
@@ -68,20 +76,23 @@ class Uninterrupted:
     worker threads stepping. Only Python's own handler on the main thread is replaced.
     """
 
+    __slots__ = ("_handler", "_hit", "_mine")
+
+    def __init__(self) -> None:
+        self._hit = self._mine = False
+        self._handler = self._note
+
     def __enter__(self) -> None:
         self._hit = False
-        self._mine = (
-            threading.get_ident() == threading.main_thread().ident
-            and _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
-        )
+        self._mine = get_ident() == _main[0] and _get_signal(_SIGINT) is _DEFAULT
         if self._mine:
-            _signal.signal(_signal.SIGINT, self._note)
+            _set_signal(_SIGINT, self._handler)
 
     def _note(self, number: int, frame: Any) -> None:
         self._hit = True
 
     def __exit__(self, *problem: object) -> None:
         if self._mine:
-            _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+            _set_signal(_SIGINT, _DEFAULT)
             if self._hit:
                 raise KeyboardInterrupt

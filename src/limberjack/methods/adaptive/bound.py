@@ -13,10 +13,12 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import extending, types
+from numba.core import cgutils
 from numba.core.registry import cpu_target
 from numba.extending import NativeValue, models
 
 from limberjack._jit import _layouts, kernel  # pyright: ignore[reportPrivateUsage]
+from limberjack._tuples import memory_type
 
 __all__ = ["Bound", "arguments_of"]
 
@@ -50,7 +52,7 @@ class Bound:
         if known is None:
             context: Any = cpu_target.target_context
             kind = numba.typeof(arguments)
-            size = context.get_abi_sizeof(context.get_value_type(kind)) // 8 + 1
+            size = context.get_abi_sizeof(memory_type(context.data_model_manager, kind)) // 8 + 1
             _store_arguments(arguments, np.zeros(size))
             known = size, _store_arguments.overloads[(kind, numba.typeof(np.zeros(size)))].entry_point
             Bound._stores[type(arguments)] = known
@@ -79,7 +81,7 @@ def _load(typing: Any, bound: Any) -> Any:
     """Return the arguments stored in `bound`."""
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load(builder.bitcast(args[0], context.get_value_type(bound.kind).as_pointer()))
+        return builder.bitcast(args[0], context.get_value_type(bound.kind))
 
     return bound.kind(bound), code
 
@@ -89,7 +91,8 @@ def _write(typing: Any, arguments: Any, memory: Any) -> Any:
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         array = context.make_array(memory)(context, builder, args[1])
-        builder.store(args[0], builder.bitcast(array.data, context.get_value_type(arguments).as_pointer()))
+        size = context.get_abi_sizeof(args[0].type.pointee)
+        cgutils.raw_memcpy(builder, array.data, args[0], ir.Constant(ir.IntType(64), size), 1)
         return context.get_dummy_value()
 
     return types.void(arguments, memory), code

@@ -30,6 +30,7 @@ from limberjack.methods.adaptive.options import Adaptive
 from limberjack.methods.adaptive.poses import new_link_map
 from limberjack.methods.adaptive.step import (
     AGAIN,
+    COUNT_ANEW,
     END,
     IMPULSE,
     JOINT_FORCES,
@@ -229,6 +230,8 @@ class AdaptiveStepper(Stepper):
         self._wrenches: Wrenches = no_wrenches()
         self._call: Any = adaptive_steps
         self._bound: Bound | None = None
+        # dt, room for wrenches, substeps and whether springs are implicit, while nothing but forces is set; None = look
+        self._ready: tuple[float, int, int, bool] | None = None
         self._body, self._trial = new_hybrid_body(model, 0), new_hybrid_body(model, 0)
         self._pull, self._aside = springs, new_spring_work(links, a.springs)
         self._dirty, self._dt = True, 0.0
@@ -302,6 +305,17 @@ class AdaptiveStepper(Stepper):
 
     def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
+        ready = self._ready
+        if ready is not None and ready[0] == dt and n > 0 and not self._dirty:
+            # a call from Python for each step: every function on the way costs as much as a joint of the step
+            todo, self._todo = self._todo, 0
+            if not todo & WRENCH_LIST or len(forces.wrenches.link) <= ready[1]:
+                taken, status = self._call(
+                    self._bound, n, self._code, ready[2], dt, ready[3], forces.tau, forces.drives, forces.wrenches,
+                    self._first, self._last, todo | COUNT_ANEW,
+                )  # fmt: skip
+                return taken, self._model_status(status) if status else 0
+            self._todo = todo
         if self._options.milliseconds is None or n == 0:
             return self._steps_of(n, dt, forces, time)
         taken, period = 0, self._options.update_every
@@ -343,9 +357,12 @@ class AdaptiveStepper(Stepper):
         """Take up to n steps at the tolerance as it is."""
         if self._dirty or dt != self._dt or self._fresh:
             self._take_edits(dt, forces)
-        self._engine.counts[:] = 0
         if not self._functions:
-            return self._advance(n, dt, self._force_tasks(forces), forces)
+            found = self._advance(n, dt, self._force_tasks(forces) | COUNT_ANEW, forces)
+            if not self._parts and self._options.milliseconds is None:
+                self._ready = dt, len(self._wrenches.link), 2 if self._code == RK4 else 1, self._stiff_at(dt)
+            return found
+        self._engine.counts[:] = 0
         if self._todo:
             self._advance(0, dt, self._force_tasks(forces), forces)
         taken = 0
@@ -368,6 +385,7 @@ class AdaptiveStepper(Stepper):
 
     def _reserve_wrenches(self, count: int) -> None:
         """Make room for `count` wrenches."""
+        self._ready = None
         known, turns = self._engine.known, self._engine.turns
         self._wrenches = room_for(self._wrenches, count)
         self._body = self._body._replace(wrenches=room_for(self._body.wrenches, count))
@@ -738,7 +756,7 @@ class AdaptiveStepper(Stepper):
         if weights:
             for what in ("weights", "velocity_weights"):
                 weight_rows(self._model, getattr(options, what) or 1.0, what, self.q)
-        self._options, self._widened = options, 1.0
+        self._options, self._widened, self._ready = options, 1.0, None
         self._set_time_tolerance()
         weights = weights or options.by_mass != old.by_mass
         ahead = float(engine.limits.horizon[rg.AHEAD])
@@ -872,6 +890,7 @@ class AdaptiveStepper(Stepper):
         """Set what `state_arrays` returned; all coefficients are computed again, from the same numbers."""
         e, g = self._engine, self._engine.regions
         self._check_arrays(arrays)
+        self._ready = None
         self._dt = float(arrays["dt"][0])
         e.limits.tolerance[:] *= float(arrays["widened"][0]) / self._widened
         self._widened, self._spent, self._timed = float(arrays["widened"][0]), 0.0, 0

@@ -41,6 +41,7 @@ __all__ = [
     "AGAIN",
     "Arguments",
     "AssemblyBodies",
+    "COUNT_ANEW",
     "END",
     "Engine",
     "IMPULSE",
@@ -68,6 +69,8 @@ PREPARE, LEAVES, UPDATE, SCATTER, VELOCITIES, JOINT_FORCES, WRENCH_LIST, IMPULSE
 # Tasks of calls that share a turn: which groups are due; updates and steps of some groups; their steps again, fewer
 # than at the last call; what was done.
 PLAN, PART, AGAIN, END = 256, 512, 1024, 2048
+# What the steps do is counted from here on.
+COUNT_ANEW = 4096
 # Codes of integrators, after those of `reduced/step.py`.
 VARIATIONAL, PROJECTED = len(INTEGRATORS), len(INTEGRATORS) + 1
 
@@ -160,6 +163,9 @@ def adaptive_steps(bound, n, code, substeps, h, stiff, new_tau, new_drives, new_
     transient_body, spring_work, transient_springs = a.transient_body, a.spring_work, a.transient_springs
     body, q, qd, g, taken = a.body, a.q, a.qd, e.regions, 0
     carrying = code >= VARIATIONAL
+    if todo & COUNT_ANEW:
+        for k in range(len(e.counts)):
+            e.counts[k] = 0
     reach = h if code == IMPLICIT or carrying else 0.0
     if e.limits.horizon[rg.HORIZON] > 0.0:
         # accelerations that are taken for motions ahead: springs and dampers end them on the way

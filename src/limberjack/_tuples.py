@@ -1,0 +1,163 @@
+"""Named tuples of arrays in kernels: passed and kept by reference.
+
+Numba represents a tuple by the values of all its members, and passes each of them as an argument of its own: an array
+of one dimension is seven numbers, the tuples of method `adaptive` are more than two thousand. Every call of a function
+that is not inlined then copies them, which took longer than most such functions, and every copy is code that LLVM has
+to optimise.
+
+Here a named tuple of the package that holds arrays is the address of its members in memory. Reading a field loads what
+that field is; a tuple within a tuple is an address again. A call passes one number per tuple. Tuples never change, so
+their members are read by loads that LLVM may move and merge freely (`invariant.load`). That is only true after a tuple
+has been filled: its address passes through an empty piece of assembly, before which LLVM cannot move a load.
+
+Tuples without arrays, those of other packages and plain tuples are what Numba makes of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import boxing, cgutils, datamodel, types
+from numba.core.datamodel.models import DataModel, TupleModel, UniTupleModel
+from numba.core.pythonapi import NativeValue, unbox
+
+__all__ = ["by_reference", "fill", "member", "memory_type"]
+
+_ZERO = ir.Constant(ir.IntType(32), 0)
+# Members of an array that kernels never use: without reference counts nothing reads its owner.
+_UNUSED = ("meminfo", "parent")
+
+
+def by_reference(kind: Any) -> bool:
+    """Return whether values of a type are addresses: named tuples of the package that hold arrays."""
+    return (
+        isinstance(kind, (types.NamedTuple, types.NamedUniTuple))
+        and kind.instance_class.__module__.partition(".")[0].startswith("limberjack")
+        and any(isinstance(one, types.Array) or by_reference(one) for one in kind.types)
+    )
+
+
+def memory_type(manager: Any, kind: Any) -> ir.Type:
+    """Return the LLVM type of a value in the memory of a tuple: tuples within tuples lie there whole."""
+    if by_reference(kind):
+        return ir.LiteralStructType([memory_type(manager, one) for one in kind.types])
+    return manager[kind].get_value_type()
+
+
+class _Reference(DataModel):
+    """The data model of a tuple by reference: an address, except as a returned value."""
+
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind)
+        self._memory = memory_type(manager, kind)
+
+    def get_value_type(self) -> ir.Type:
+        return self._memory.as_pointer()
+
+    def get_data_type(self) -> ir.Type:
+        return self._memory
+
+    get_return_type = get_data_type
+
+    def as_data(self, builder: Any, value: Any) -> Any:
+        return builder.load(value)
+
+    def from_data(self, builder: Any, value: Any) -> Any:
+        space = cgutils.alloca_once(builder, self._memory)
+        builder.store(value, space)
+        return _settled(builder, space)
+
+    # The memory of the function that filled a tuple ends with it: a returned tuple is copied.
+    as_return, from_return = as_data, from_data
+
+    def as_argument(self, builder: Any, value: Any) -> Any:
+        return value
+
+    def from_argument(self, builder: Any, value: Any) -> Any:
+        return value
+
+
+def _settled(builder: Any, space: Any) -> Any:
+    """Return the address of a tuple that has been filled; loads by it stay behind the stores before this."""
+    kind = ir.FunctionType(space.type, [space.type])
+    return builder.asm(kind, "", "=r,0,~{memory}", [space], True)
+
+
+def _loaded(builder: Any, address: Any) -> Any:
+    """Load a value that never changes, number by number: LLVM forgets what it is told of loads of structures."""
+    kind = address.type.pointee
+    if isinstance(kind, (ir.LiteralStructType, ir.ArrayType)):
+        value = ir.Constant(kind, ir.Undefined)
+        for k in range(len(kind)):
+            part = builder.gep(address, [_ZERO, ir.Constant(ir.IntType(32), k)], inbounds=True)
+            value = builder.insert_value(value, _loaded(builder, part), [k])
+        return value
+    value = builder.load(address)
+    value.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return value
+
+
+def _loaded_array(context: Any, builder: Any, kind: Any, address: Any) -> Any:
+    """Load an array, but for what is known of it or not used."""
+    array = context.make_array(kind)(context, builder)
+    for k, field in enumerate(array._datamodel._fields):
+        if field == "itemsize":
+            array.itemsize = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+        elif field not in _UNUSED:
+            part = builder.gep(address, [_ZERO, ir.Constant(ir.IntType(32), k)], inbounds=True)
+            setattr(array, field, _loaded(builder, part))
+    return array._getvalue()
+
+
+def member(context: Any, builder: Any, kind: Any, address: Any, k: int) -> Any:
+    """Return member k of the tuple of type `kind` at `address`."""
+    part = builder.gep(address, [_ZERO, ir.Constant(ir.IntType(32), k)], inbounds=True)
+    if by_reference(kind.types[k]):
+        return part
+    if isinstance(kind.types[k], types.Array):
+        return _loaded_array(context, builder, kind.types[k], part)
+    return _loaded(builder, part)
+
+
+def fill(context: Any, builder: Any, kind: Any, values: Any) -> Any:
+    """Return the address of a new tuple of type `kind` with the members `values`."""
+    space = cgutils.alloca_once(builder, memory_type(context.data_model_manager, kind))
+    for k, (one, value) in enumerate(zip(kind.types, values, strict=True)):
+        part = builder.gep(space, [_ZERO, ir.Constant(ir.IntType(32), k)], inbounds=True)
+        if by_reference(one):
+            size = context.get_abi_sizeof(part.type.pointee)
+            cgutils.raw_memcpy(builder, part, value, ir.Constant(ir.IntType(64), size), 1)
+        else:
+            builder.store(value, part)
+    return _settled(builder, space)
+
+
+def _model(plain: Any) -> Any:
+    return lambda manager, kind: (_Reference if by_reference(kind) else plain)(manager, kind)
+
+
+datamodel.register_default(types.NamedTuple)(_model(TupleModel))
+datamodel.register_default(types.NamedUniTuple)(_model(UniTupleModel))
+
+
+def _unbox(kind: Any, value: Any, c: Any) -> Any:
+    """Unbox a named tuple: its type has been checked, so its length has."""
+    if not by_reference(kind):
+        return _unbox_plain(kind, value, c)
+    members = [c.unbox(one, c.pyapi.tuple_getitem(value, k)) for k, one in enumerate(kind.types)]
+    failed = cgutils.false_bit
+    for one in members:
+        failed = c.builder.or_(failed, one.is_error)
+
+    def cleanup() -> None:
+        for one in reversed(members):
+            if one.cleanup is not None:
+                one.cleanup()
+
+    return NativeValue(fill(c.context, c.builder, kind, [one.value for one in members]), failed, cleanup)
+
+
+_unbox_plain: Any = boxing.unbox_tuple
+for _kind in (types.NamedTuple, types.NamedUniTuple):
+    unbox(_kind)(_unbox)
