@@ -71,6 +71,7 @@ class Bar:
     value: float | None
     limit: float
     at_least: bool = True
+    reason: str = ""  # why it may be missed
 
     @property
     def passed(self) -> bool | None:
@@ -118,10 +119,10 @@ class Table:
         self.parts.append(Part(title, tuple(column for some in found for column in some)))
         return self.parts[-1]
 
-    def bar(self, text: str, value: Cell, limit: float, at_least: bool = True) -> None:
+    def bar(self, text: str, value: Cell, limit: float, at_least: bool = True, reason: str = "") -> None:
         """Add a promise; one without a number, and any of a quick table, was not measured."""
         measured = isinstance(value, (int, float)) and not self.quick
-        self.bars.append(Bar(text, float(value) if measured else None, limit, at_least))  # pyright: ignore
+        self.bars.append(Bar(text, float(value) if measured else None, limit, at_least, reason))  # pyright: ignore
 
     def note(self, *texts: str) -> None:
         """Add notes, each once."""
@@ -210,7 +211,9 @@ def _bar_line(bar: Bar) -> str:
     if bar.passed is None:
         return f"bar [yellow]not measured[/]: {bar.text}"
     verdict = "[green]pass[/]" if bar.passed else "[bold red]FAIL[/]"
-    return f"bar {verdict}: {bar.text}: {shown(bar.value)} ({'at least' if bar.at_least else 'at most'} {bar.limit:g})"
+    why = f"; {bar.reason}" if bar.reason and not bar.passed else ""
+    limit = f"{'at least' if bar.at_least else 'at most'} {bar.limit:g}"
+    return f"bar {verdict}: {bar.text}: {shown(bar.value)} ({limit}){why}"
 
 
 def _sheets(part: Part, width: int) -> list[list[Column]]:

@@ -1,7 +1,8 @@
 """The papers' tables and figures, measured and drawn anew.
 
 `run(["redon"], folder="papers-output")` does all of a paper, `run(["redon/fig6"], ...)` one figure: it is measured and
-printed beside the paper's numbers, the numbers go to a JSON file and the pictures (extra "plot") beside it.
+printed beside the paper's numbers, the numbers go to a JSON file and the pictures (extra "plot") beside it, and
+all of it to one page, `report.html`.
 """
 
 from __future__ import annotations
@@ -73,8 +74,10 @@ def run(
     except OSError as error:
         raise errors.FileError(folder, f"cannot be made: {error.strerror or error}") from error
     output = importlib.import_module("limberjack_lab.bench.table")
+    report = importlib.import_module("limberjack_lab.papers.report")
     tables: list[Table] = []
-    written: dict[str, str] = {}
+    pictures: dict[str, dict[Path, str]] = {}
+    written: dict[str, str] = {report.PAGE: "everything on one page"}
     try:
         for name in wanted:
             module = _module(name)
@@ -84,9 +87,12 @@ def run(
             output.show(table)
             output.write_json(tables, folder / "numbers.json")
             written["numbers.json"] = "all numbers, for programs"
+            if not table.interrupted:
+                pictures[name] = _drawn(name, found, folder)
+                written |= {path.name: what for path, what in pictures[name].items()}
+            report.write_report(PAPERS, tables, pictures, folder)
             if table.interrupted:
                 return 130
-            written |= _drawn(name, found, folder)
     finally:
         _tell(folder, written)
     return 1 if any(table.wrong for table in tables) else 0
@@ -97,15 +103,15 @@ def _module(name: str) -> Any:
     return importlib.import_module(f"limberjack_lab.papers.{name.replace('/', '.')}")
 
 
-def _drawn(name: str, found: Any, folder: Path) -> dict[str, str]:
+def _drawn(name: str, found: Any, folder: Path) -> dict[Path, str]:
     """Draw the pictures of a figure; return what each file shows."""
     try:
-        return {path.name: what for path, what in _module(name).draw(found, folder)}
+        return dict(_module(name).draw(found, folder))
     except errors.MissingExtra as error:
         print(f"{name}: no pictures: {error}")
         return {}
 
 
 def _tell(folder: Path, written: dict[str, str]) -> None:
-    if written:
+    if "numbers.json" in written:
         print(f"results in {folder.resolve()}", *(f"  {name:22} {what}" for name, what in written.items()), sep="\n")

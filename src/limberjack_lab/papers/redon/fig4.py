@@ -13,7 +13,7 @@ import numpy as np
 
 import limberjack as lj
 from limberjack import scenes
-from limberjack_lab.bench.table import Column, Table, Watch
+from limberjack_lab.bench.table import Bar, Column, Table, Watch
 from limberjack_lab.papers.pictures import ACCENT, COOL, INK, PALE, drawing
 
 __all__ = ["TITLE", "accelerations", "draw", "fill"]
@@ -60,6 +60,8 @@ def fill(table: Table, quick: bool, watch: Watch) -> list[_Case]:
         part.add(who=case.title, error=error, **{f"l{k + 1}": round(float(a), 12) for k, a in enumerate(case.found)})
         if not error <= _RIGHT:
             table.wrong.append(f"{case.title} is off by {error:.1e}")
+    worst = max(float(row["error"]) for row in part.rows)  # pyright: ignore
+    table.bars.append(Bar("largest error of an acceleration, over force / mass", worst, _RIGHT, False))
     table.note("(b) is not what is simulated: it shows why accelerations are found anew once the joints are chosen")
     return cases
 

@@ -91,6 +91,11 @@ def fill(table: Table, quick: bool, watch: Watch, full: bool = False) -> list[Fo
         found.append(_run(table, part, case, quick, full))
     gaps = [float(row["gap"]) for row in part.rows if row["gap"] is not None]
     table.bars.append(Bar("largest gap of a joint in any scene [m]", max(gaps), 1e-4, False))
+    shares = [float(row["share"]) for row in part.rows if row.get("share") is not None]  # pyright: ignore
+    table.bar(
+        "share of the joints in the time, median of the scenes [%]", float(np.median(shares)), 5.0, False,
+        "all joints of an island are closed at once, to rounding; the paper sweeps over them and leaves gaps",
+    )  # fmt: skip
     table.note(
         "in joints: forces, joints solved with contacts, pre- and post-stabilization, counted inside the steps; all "
         "else is detection and contacts; the paper has about 5 %"
