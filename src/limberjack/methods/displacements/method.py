@@ -22,8 +22,10 @@ from limberjack.maximal.displacement_rows import (
     SOFT,
     TARGET,
     Net,
+    Reads,
     Work,
     new_net,
+    new_tree,
     new_work,
 )
 from limberjack.maximal.measure import body_energies, spring_energies
@@ -32,8 +34,9 @@ from limberjack.maximal.scalable_bodies import rigid_model
 from limberjack.maximal.solve import evaluate_state
 from limberjack.maximal.state import MaximalState
 from limberjack.methods.displacements.options import MODES, Displacements
-from limberjack.methods.displacements.step import CONSERVING, DAMPED, KINEMATIC, Motion, Reads, take_displacements
+from limberjack.methods.displacements.step import CONSERVING, DAMPED, KINEMATIC, Motion, take_displacements
 from limberjack.methods.stepper import Forces, Stepper
+from limberjack.model.arrays import BALL_DRIVE, SCALAR_DRIVE, Drives
 from limberjack.model.model import Model
 from limberjack.reduced.constraint_set import Grip
 from limberjack.reduced.measure import joint_energy
@@ -43,6 +46,8 @@ __all__ = ["DisplacementsStepper"]
 
 # Velocities that are asked for are made to fit the joints this well, whatever the steps were content with.
 _FIT, _FIT_ITERATIONS = 1e-13, 400
+# What conjugate residuals may leave of a right side before the tree of the joints is factored, by mode.
+_FACTORED = {CONSERVING: 1e-3, DAMPED: 0.1}
 # How much limits count beside joints and hands in mode "kinematic".
 _LIMITS = 1e4
 
@@ -53,7 +58,8 @@ class DisplacementsStepper(MaximalState, Stepper):
     def __init__(self, model: Model, options: Displacements, ignored: frozenset[str]) -> None:
         if "bodies" in ignored:
             model = rigid_model(model)
-        whole = new_maximal(model, ignored)
+        dynamic = options.mode != "kinematic"
+        whole = new_maximal(model, ignored, springs=dynamic)
         if (whole.bodies.kind >= SCALABLE).any():
             raise UnsupportedByMethod('method "displacements" moves bodies that keep their size only')
         self._options = options
@@ -69,6 +75,10 @@ class DisplacementsStepper(MaximalState, Stepper):
             np.zeros(1, np.int64),
         )  # fmt: skip
         self._reads = Reads(self._s.q, self._s.qd, self._s.tau, self._s.added)
+        # drives of joints are soft rows; forces along joints are those that were applied
+        self._no_drives = Drives(*(np.zeros_like(field[:0]) for field in model.arrays.drives))
+        self._no_span = self._drive_span.copy()
+        self._no_span[SCALAR_DRIVE : BALL_DRIVE + 2] = 0
         self._loose = np.ones(n)
         self._pace = np.zeros(2)  # seconds of a step without iterations, and of one solver iteration
         self._chosen: list[tuple[int, int]] = []
@@ -85,27 +95,48 @@ class DisplacementsStepper(MaximalState, Stepper):
     def _build(self) -> None:
         """Make the net anew, after a grip or a driven joint has come or gone."""
         before = self._kept_joints().copy() if hasattr(self, "_w") else None
+        damping = float(self._w.damping[0]) if before is not None else 0.0
         driven = tuple(c for c, _, _ in self._driven)
-        self._net: Net = new_net(self._model, self.whole, driven=driven, trackers=len(self._grips))
+        drives = None
+        if self._mode != KINEMATIC:
+            both = zip(self._model.arrays.drives, self._loop_drives, strict=True)
+            drives = Drives(*(np.concatenate(pair) for pair in both))
+        before_open = self._w.open.copy() if hasattr(self, "_w") else None
+        self._net: Net = new_net(self._model, self.whole, driven=driven, drives=drives, trackers=len(self._grips))
         # rows that hold velocities see what a step has moved: both look at the poses it started from
-        self._w: Work = new_work(self._net)._replace(start=self._motion.before)
-        if self._mode == DAMPED:
+        self._w: Work = new_work(self._net, len(self._e.near))._replace(start=self._motion.before)
+        if self._mode != KINEMATIC:
             self._w = self._w._replace(geometric_stiffness=np.zeros((len(self._loose), 6)))
         self._w.free[:] = self._loose
+        self._w.damping[0] = damping
         self._lay_walk()
         for d, (_, value, rate) in enumerate(self._driven):
             self._w.aim[d] = value, rate
         for t, grip in enumerate(self._grips):
             self._put_grip(t, grip)
         self._weigh()
-        if before is not None:
+        if before is not None and before_open is not None:
             self._kept_joints()[:] = before
+            rows = int(self._net.rows[1])
+            self._w.open[:rows] = before_open[:rows]
 
     def _lay_walk(self) -> None:
-        """Let limits be kept whatever pulls in mode "kinematic", from the bodies that stay on."""
+        """Let limits be kept whatever pulls in mode "kinematic", from the bodies that stay on; in others, the tree."""
+        if self._mode != KINEMATIC:
+            tree = new_tree(self.whole, self._net, self._loose == 0.0)
+            self._w.factored[0] = np.inf if tree is None else _FACTORED[self._mode]
+            if tree is not None:
+                self._w = self._w._replace(tree=tree)
+            return
         sided = (int(self._net.rows[0]), int(self._net.rows[1]))
-        if self._mode == KINEMATIC and sided[0] < sided[1]:
+        limited = sided[0] < sided[1]
+        if limited:
             self._w = self._w._replace(limit_order=limit_order(self._model, self.whole, sided, self._loose))
+        # what is commanded may be out of reach; without, errors close the sooner the less each iteration is guarded
+        guarded = not limited and (len(self._grips) > 0 or int((self._loose == 0.0).sum()) > 1)
+        self._w.damping[1] = float(guarded)
+        if not guarded:
+            self._w.damping[0] = 0.0
 
     def _weigh(self) -> None:
         weight, names = self._w.krylov.weight, self.whole.names
@@ -140,10 +171,11 @@ class DisplacementsStepper(MaximalState, Stepper):
         if self._mode == CONSERVING:
             if self._motion.last[0] > 0.0:
                 # looking must not change what comes: solutions kept for the next step stay out of it
-                kept = self._w.krylov.recycled.copy()
-                self._w.krylov.recycled[:] = 0.0
+                recycled, open_errors = self._w.krylov.recycled, self._w.open
+                kept = recycled.copy(), open_errors.copy()
+                recycled[:] = open_errors[:] = 0.0
                 self._take(1, 1.0, self._time, 1, _FIT_ITERATIONS, fit=True)
-                self._w.krylov.recycled[:] = kept
+                recycled[:], open_errors[:] = kept
             return
         bodies, moved = self.whole.bodies, self._motion.momentum.reshape(-1, 6)
         solid, flat, point = (np.flatnonzero(bodies.kind == kind) for kind in (RIGID, PLANAR, PARTICLE))
@@ -183,12 +215,11 @@ class DisplacementsStepper(MaximalState, Stepper):
 
     def _take(self, n: int, dt: float, time: float, outer: int, inner: int, *, fit: bool = False) -> tuple[int, int]:
         drives, tau, wrenches = self._last_forces
-        driven = bool(len(drives.indices) or len(drives.ball_indices) or tau.any())
         o = self._options
         taken, status = take_displacements(
-            self._setup, self._net, self._model.arrays.springs, drives, self._still, self._drive_span, self._mode,
-            driven, fit, n, dt, outer, inner, o.tolerance, _FIT if fit else o.solver_tolerance, o.clamp, time, wrenches,
-            tau, self._e, self._s.pose, self._s.u, self._reads, self._w, self._motion,
+            self._setup, self._net, self._model.arrays.springs, drives, self._no_drives, self._still, self._no_span,
+            self._mode, bool(tau.any()), fit, n, dt, outer, inner, o.tolerance, _FIT if fit else o.solver_tolerance,
+            o.clamp, time, wrenches, tau, self._e, self._s.pose, self._s.u, self._reads, self._w, self._motion,
         )  # fmt: skip
         return int(taken), int(status)
 
@@ -249,7 +280,7 @@ class DisplacementsStepper(MaximalState, Stepper):
         return self._w.tracker_force[self._grips.index(grip), :3].copy()
 
     def _put_grip(self, t: int, grip: Grip) -> None:
-        w, c = self._w, int(self._net.ends[2]) + t
+        w, c = self._w, int(self._net.ends[4]) + t
         w.tracked[t] = grip.link
         self._net.system.incidence_body[self._net.system.incidence_start[c]] = grip.link
         row = w.track[t]
@@ -297,8 +328,9 @@ class DisplacementsStepper(MaximalState, Stepper):
     def state_arrays(self) -> dict[str, np.ndarray]:
         """Return poses, turns counted, and how the solids move."""
         own = {"moved": self._motion.momentum.copy(), "last": self._motion.last.copy(), "loose": self._loose.copy()}
-        if self._mode == DAMPED:
-            own["carried"] = self._motion.last_multipliers.copy()
+        own["damping"] = self._w.damping[:1].copy()
+        own["open"] = self._w.open[: self._net.rows[1]].copy()
+        own["carried"] = self._motion.last_multipliers.copy()
         return {**super().state_arrays(), **own, "kept": self._w.krylov.recycled.reshape(RECYCLED, -1).copy()}
 
     def _kept_joints(self) -> np.ndarray:
@@ -310,14 +342,15 @@ class DisplacementsStepper(MaximalState, Stepper):
         """Set what `state_arrays` returned."""
         super().set_state_arrays(arrays)
         self._motion.momentum[:], self._motion.last[:] = arrays["moved"], arrays["last"]
-        if self._mode == DAMPED:
-            self._motion.last_multipliers[:] = arrays["carried"]
+        self._motion.last_multipliers[:] = arrays["carried"]
         self._loose[:] = self._w.free[:] = arrays["loose"]
         self._lay_walk()
         own, kept = self._w.krylov.recycled.reshape(RECYCLED, -1), arrays["kept"]
         own[:] = 0.0
         rows = own.shape[1] if own.shape == kept.shape else int(self._net.rows[1])
         own[:, :rows] = kept[:, :rows]
+        self._w.open[: self._net.rows[1]] = arrays["open"]
+        self._w.damping[:1] = arrays["damping"]
 
     def energy_and_momentum(self, forces: Forces) -> tuple[float, ...] | None:
         """Return kinetic and potential energy, linear and angular momentum of the bodies."""
