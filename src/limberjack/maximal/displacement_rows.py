@@ -42,6 +42,7 @@ from limberjack.constraints.table import DRIVE, SPRING
 from limberjack.linear.krylov import Krylov, new_krylov
 from limberjack.linear.tree_preconditioner import TreePreconditioner, new_tree_preconditioner
 from limberjack.maximal.bodies import AFFINE, PARTICLE, PLANAR, POSE, RIGID, SCALABLE
+from limberjack.maximal.displacement_contacts import CONTACT, evaluate_contacts
 from limberjack.maximal.rows import Maximal, evaluate_rows
 from limberjack.maximal.solve import Setup
 from limberjack.model.arrays import Drives
@@ -135,7 +136,11 @@ class Work(NamedTuple):
     soft_slope: np.ndarray  # (nr,) how they fall with the displacement
     predicted: np.ndarray  # (6 n,) momenta at the start of the iterations of a step
     predicted_lam: np.ndarray  # (nr,) and their multipliers
+    contact_link: np.ndarray  # (k, 3) see `displacement_contacts.find_slots`
+    contact_data: np.ndarray  # (k, CONTACT)
+    contact_force: np.ndarray  # (k, 3) multipliers of contacts in the last step, as forces
     friction: np.ndarray  # (k,) friction coefficients of contacts
+    slides: np.ndarray  # (k,) int64: 1 where a contact slips
     damping: np.ndarray  # (2,) mu of Levenberg and Marquardt, relative to mobilities; whether iterations are guarded
     last_pose: np.ndarray  # (n, POSE) before a guarded iteration
     last_near: np.ndarray  # unwrapped angles then
@@ -245,6 +250,7 @@ def new_work(net: Net, angles: int) -> Work:
     """Return the arrays of corrections; `angles` is the number of terms of the model's rows."""
     n, nc, nr = len(net.unit), len(net.system.row_start) - 1, int(net.system.row_start[-1])
     trackers, blocks = nc - int(net.ends[4]), int(net.system.block_start[-1])
+    slots = int(net.ends[4] - net.ends[3])
     on = np.ones(nc, np.int64)
     on[net.ends[0] :] = 0
     return Work(
@@ -256,7 +262,9 @@ def new_work(net: Net, angles: int) -> Work:
         tracker_force=np.zeros((trackers, 6)), start=np.zeros((0, POSE)), limit_order=np.zeros((0, 4), np.int64),
         geometric_stiffness=np.zeros((0, 6)), limit_moves=np.zeros((n, 7)),
         start_error=np.zeros(nr), open=np.zeros(nr), soft_force=np.zeros(nr), soft_slope=np.zeros(nr),
-        predicted=np.zeros(6 * n), predicted_lam=np.zeros(nr), friction=np.zeros(int(net.ends[4] - net.ends[3])),
+        predicted=np.zeros(6 * n), predicted_lam=np.zeros(nr), friction=np.zeros(slots),
+        contact_link=np.full((slots, 3), -1, np.int64), contact_data=np.zeros((slots, CONTACT)),
+        contact_force=np.zeros((slots, 3)), slides=np.zeros(slots, np.int64),
         damping=np.zeros(2), last_pose=np.zeros((n, POSE)), last_near=np.zeros(angles), mobility=np.zeros(nr),
         krylov=new_krylov(net.system, RECYCLED, net.pairs), tree=_no_tree(), factored=np.full(1, np.inf),
         report=np.zeros(6), solve=np.zeros(3),
@@ -573,6 +581,8 @@ def evaluate_errors(
             if len(w.start) > 0:
                 _set_velocity_errors(system, i, w.start, pose, w.jacobian, w.residual)
     _set_rotation_errors(table.pair_link, bodies.kind, net.rotation_rows, blocks, e.state, w.residual, w.jacobian)
+    if len(w.contact_link) > 0:
+        evaluate_contacts(system, net.ends[3], blocks, w.contact_link, w.contact_data, e.ends, w.residual, w.jacobian)
     if len(w.tracked) > 0:
         first = net.ends[4]
         for t in range(len(w.tracked)):

@@ -13,7 +13,7 @@ import math
 from limberjack._jit import inner, outlined
 from limberjack.maximal.displacement_rows import LEVER, MAX_FORCE, SOFT
 
-__all__ = ["clamp_sided", "set_active", "sweep_rows", "update_active_rows"]
+__all__ = ["clamp_sided", "remove_friction", "set_active", "sweep_rows", "update_active_rows"]
 
 # Violations up to this are rounding [m, rad].
 _VIOLATED = 1e-12
@@ -34,6 +34,16 @@ def set_active(system, i, acts, jacobian, active, j):
 
 
 @inner
+def remove_friction(system, i, j, b):
+    """Let contact i act along its normal alone."""
+    r = system.row_start[i]
+    b[r + 1] = b[r + 2] = 0.0
+    for t in range(system.incidence_start[i], system.incidence_start[i + 1]):
+        for o in range(system.block_start[t] + 6, system.block_start[t] + 18):
+            j[o] = 0.0
+
+
+@inner
 def _row_rate(system, i, k, jacobian, d):
     """Return row k of constraint i times the displacements d."""
     rate = 0.0
@@ -49,20 +59,23 @@ def update_active_rows(
     # model
     system, ends,
     # in
-    leave, scale, residual, open, jacobian, correction,
+    leave, rubs, scale, residual, open, jacobian, correction, friction,
     # out
-    active, j, b, lam, lam_total,
+    active, slides, j, b, lam, lam_total,
 ):  # fmt: skip
     """Deactivate rows that pull, activate those that would be violated, and undo the last solve if there are any.
 
     Args:
         system, ends: the constraints, see `Net`.
         leave: whether rows may leave: not in the last turns, so that they end.
+        rubs: whether contacts have friction.
         scale: of right sides, 1 for displacements and 1/h for impulses.
         residual, open: errors, and those left as they are.
         jacobian: rows of all constraints.
         correction: displacements or changes of velocity by the last solve.
+        friction: of contacts.
         active, j, b: active constraints, their rows and right sides.
+        slides: which contacts slip: their friction is left to the sweeps.
         lam, lam_total: multipliers of the last solve and their sum.
 
     Returns:
@@ -78,9 +91,19 @@ def update_active_rows(
             if leave and lam_total[r] < 0.0:
                 set_active(system, i, False, jacobian, active, j)
                 changed = True
+            elif i >= ends[3] and slides[i - ends[3]] == 0:
+                x, y, most = lam_total[r + 1], lam_total[r + 2], friction[i - ends[3]] * lam_total[r]
+                if x * x + y * y > most * most:
+                    slides[i - ends[3]] = 1
+                    remove_friction(system, i, j, b)
+                    changed = True
         elif scale * e + _row_rate(system, i, 0, jacobian, correction) < -scale * _VIOLATED:
             set_active(system, i, True, jacobian, active, j)
             b[r] = -scale * e
+            if i >= ends[3]:
+                b[r + 1], b[r + 2] = -scale * residual[r + 1], -scale * residual[r + 2]
+                if slides[i - ends[3]] == 1 or not rubs:
+                    remove_friction(system, i, j, b)
             changed = True
     if changed:
         for r in range(len(lam)):
@@ -139,7 +162,7 @@ def sweep_rows(
     # model
     system, ends,
     # in
-    sweeps, scale, most, residual, open, friction, track, saturated, jacobian, mobility, minv, b, c, active,
+    sweeps, rubs, scale, most, residual, open, friction, track, saturated, jacobian, mobility, minv, b, c, active,
     # out
     lam, lam_total, correction,
 ):  # fmt: skip
@@ -148,6 +171,7 @@ def sweep_rows(
     Args:
         system, ends: the constraints, see `Net`.
         sweeps: how many.
+        rubs: whether contacts have friction.
         scale: of right sides.
         most: multiplier of a force of 1 N on a tracker.
         residual, open: errors, and those left as they are.
@@ -168,7 +192,7 @@ def sweep_rows(
             for k in range(system.row_start[i + 1] - first):
                 r = first + k
                 a = mobility[r] + c[r]
-                if not a > 0.0 or (i >= ends[4] and saturated[i - ends[4], k] == 1):
+                if not a > 0.0 or (sided and k > 0 and not rubs) or (i >= ends[4] and saturated[i - ends[4], k] == 1):
                     continue
                 rhs = -scale * (residual[r] - open[r]) if sided else b[r]
                 rhs -= c[r] * lam[r] + _row_rate(system, i, k, jacobian, correction)

@@ -45,7 +45,7 @@ from limberjack.maximal.displacement_limits import (
     update_active_limits,
 )
 from limberjack.maximal.displacement_rows import LEVER, MAX_FORCE, SOFT, evaluate_errors, weighted_error, worst_error
-from limberjack.maximal.displacement_sided import clamp_sided, sweep_rows, update_active_rows
+from limberjack.maximal.displacement_sided import clamp_sided, remove_friction, sweep_rows, update_active_rows
 from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply, rotation_from_quaternion
 from limberjack.spatial.vectors import rotate_symmetric
 
@@ -232,7 +232,7 @@ def set_rhs(
     system, ends, soft,
     # in
     h, scale, damping, weight, residual, open, soft_force, soft_slope, mobility, lam_total, jacobian, track,
-    start_residual, saturated,
+    start_residual, saturated, slides,
     # out
     active, b, c, j,
 ):  # fmt: skip
@@ -251,6 +251,7 @@ def set_rhs(
         lam_total: multipliers accumulated over the step.
         jacobian: rows of all constraints.
         track, start_residual, saturated: of trackers.
+        slides: which contacts slip.
         active: which constraints are active.
         b, c: right sides and compliances.
         j: rows of the active constraints.
@@ -273,6 +274,8 @@ def set_rhs(
             if soft[r] and h > 0.0:
                 c[r] = soft_compliance(h, r, soft_slope, mobility)
                 b[r] = c[r] * (scale * h * h * soft_force[r] - lam_total[r])
+        if ends[3] <= i < ends[4] and (h == 0.0 or slides[i - ends[3]] == 1):
+            remove_friction(system, i, j, b)
         if i >= ends[4] and active[i] == 1:
             _set_tracker_rhs(
                 system, h, scale, i, i - ends[4], residual, lam_total, track, start_residual, saturated, b, c, j
@@ -346,19 +349,28 @@ def solve_step(
             break
         leave = turn < _MAX_SOLVES - 2
         if not update_active_rows(
-            system, ends, leave, scale, w.residual, w.open, w.jacobian, w.correction, w.active, w.j, w.b, w.lam,
-            w.lam_total,
+            system, ends, leave, h > 0.0, scale, w.residual, w.open, w.jacobian, w.correction, w.friction, w.active,
+            w.slides, w.j, w.b, w.lam, w.lam_total,
         ):  # fmt: skip
             break
-    if sided and clamp_sided(system, ends, w.friction, w.lam, w.lam_total):
+    if sided and (clamp_sided(system, ends, w.friction, w.lam, w.lam_total) or _any_slides(w.slides, w.contact_link)):
         set_mobility(system, 0, len(w.active), w.jacobian, w.minv, w.mobility)
         displace(system, w.jacobian, w.lam, w.minv, w.f, w.correction)
         sweep_rows(
-            system, ends, _SWEEPS, scale, most, w.residual, w.open, w.friction, w.track, w.saturated, w.jacobian,
-            w.mobility, w.minv, w.b, w.c, w.active, w.lam, w.lam_total, w.correction,
+            system, ends, _SWEEPS, h > 0.0, scale, most, w.residual, w.open, w.friction, w.track, w.saturated,
+            w.jacobian, w.mobility, w.minv, w.b, w.c, w.active, w.lam, w.lam_total, w.correction,
         )  # fmt: skip
         displace(system, w.jacobian, w.lam, w.minv, w.f, w.correction)
     return status, total
+
+
+@inner
+def _any_slides(slides, contact_link):
+    """Return whether any contact slips."""
+    for k in range(len(slides)):
+        if slides[k] == 1 and contact_link[k, 0] >= 0:
+            return True
+    return False
 
 
 @inner
@@ -366,8 +378,8 @@ def set_step_rhs(net, h, scale, w):
     """Fill the right sides of all rows, see `set_rhs`."""
     set_rhs(
         net.system, net.ends, net.soft, h, scale, w.damping[0], w.krylov.weight, w.residual, w.open, w.soft_force,
-        w.soft_slope, w.mobility, w.lam_total, w.jacobian, w.track, w.start_residual, w.saturated, w.active, w.b, w.c,
-        w.j,
+        w.soft_slope, w.mobility, w.lam_total, w.jacobian, w.track, w.start_residual, w.saturated, w.slides, w.active,
+        w.b, w.c, w.j,
     )  # fmt: skip
 
 

@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from limberjack.collision.detect import Contact, Detector, grown, new_detector
+from limberjack.collision.shapes import shape_names
 from limberjack.constraints.table import DRIVE
 from limberjack.errors import Diverged, LimberjackError, StateError, Status, UnknownName, UnsupportedByMethod
 from limberjack.maximal.bodies import PARTICLE, PLANAR, RIGID, SCALABLE
+from limberjack.maximal.displacement_contacts import new_search
 from limberjack.maximal.displacement_limits import limit_order
 from limberjack.maximal.displacement_rows import (
     HAS_ROTATION,
@@ -80,11 +83,46 @@ class DisplacementsStepper(MaximalState, Stepper):
         self._no_span = self._drive_span.copy()
         self._no_span[SCALAR_DRIVE : BALL_DRIVE + 2] = 0
         self._loose = np.ones(n)
+        self._room: tuple[int, int] = (0, 0)  # contacts of one body, and of two
+        self._found: list[Contact] = []
+        self._set_search(model, ignored)
         self._pace = np.zeros(2)  # seconds of a step without iterations, and of one solver iteration
         self._chosen: list[tuple[int, int]] = []
         self._last_forces: Any = None
         self._build()
         self._take_motion()
+
+    def _set_search(self, model: Model, ignored: frozenset[str]) -> None:
+        """Make what finds contacts, and room for a few."""
+        whole, colliding = self.whole, [shape for shape in model.shapes if shape.collide]
+        apart = tuple(shape.name for shape in colliding) if "contacts" in ignored else ()
+        self._shape_names = shape_names(model, apart)
+        self._owner = {shape.name: shape.body for shape in model.shapes}
+        detector = new_detector(model, whole.center, apart)
+        if len(detector.shapes.kind):
+            if (whole.bodies.kind != RIGID).any():
+                raise UnsupportedByMethod(
+                    'method "displacements" has contacts of rigid bodies only, and the model has others; to run '
+                    'without: ignore="contacts"'
+                )
+            bouncing = [shape for shape in colliding if shape.restitution > 0.0]
+            if bouncing:
+                raise UnsupportedByMethod(
+                    f'shape "{bouncing[0].name}" has restitution {bouncing[0].restitution:g}; method "displacements" '
+                    'has contacts without; "impulses", "full" and "multipliers" have it'
+                )
+            self._room = (8, 4 if len(whole.bodies.kind) > 1 else 0)
+        self._search = new_search(detector, len(whole.bodies.kind))
+
+    def _grow(self) -> None:
+        """Make room for the contacts that were found."""
+        s = self._search
+        detector = grown(Detector(s.shapes, s.filters, s.bvh, s.broad, s.contacts))
+        self._search = s._replace(broad=detector.broad, contacts=detector.contacts)
+        count = int(s.contacts.count[0])
+        one = int((s.contacts.link_b[:count] < 0).sum())
+        self._room = (max(self._room[0], 2 * one), max(self._room[1], 2 * (count - one)))
+        self._build()
 
     @staticmethod
     def _check_weights(model: Model, options: Displacements) -> None:
@@ -102,7 +140,9 @@ class DisplacementsStepper(MaximalState, Stepper):
             both = zip(self._model.arrays.drives, self._loop_drives, strict=True)
             drives = Drives(*(np.concatenate(pair) for pair in both))
         before_open = self._w.open.copy() if hasattr(self, "_w") else None
-        self._net: Net = new_net(self._model, self.whole, driven=driven, drives=drives, trackers=len(self._grips))
+        self._net: Net = new_net(
+            self._model, self.whole, driven=driven, drives=drives, trackers=len(self._grips), contacts=self._room
+        )
         # rows that hold velocities see what a step has moved: both look at the poses it started from
         self._w: Work = new_work(self._net, len(self._e.near))._replace(start=self._motion.before)
         if self._mode != KINEMATIC:
@@ -215,13 +255,36 @@ class DisplacementsStepper(MaximalState, Stepper):
 
     def _take(self, n: int, dt: float, time: float, outer: int, inner: int, *, fit: bool = False) -> tuple[int, int]:
         drives, tau, wrenches = self._last_forces
-        o = self._options
-        taken, status = take_displacements(
-            self._setup, self._net, self._model.arrays.springs, drives, self._no_drives, self._still, self._no_span,
-            self._mode, bool(tau.any()), fit, n, dt, outer, inner, o.tolerance, _FIT if fit else o.solver_tolerance,
-            o.clamp, time, wrenches, tau, self._e, self._s.pose, self._s.u, self._reads, self._w, self._motion,
-        )  # fmt: skip
-        return int(taken), int(status)
+        o, done = self._options, 0
+        while True:
+            taken, status = take_displacements(
+                self._setup, self._net, self._model.arrays.springs, drives, self._no_drives, self._still,
+                self._no_span, self._search, self._mode, bool(tau.any()), fit, n - done, dt, outer, inner, o.tolerance,
+                _FIT if fit else o.solver_tolerance, o.clamp, time + done * dt, wrenches, tau, self._e, self._s.pose,
+                self._s.u, self._reads, self._w, self._motion,
+            )  # fmt: skip
+            done += int(taken)
+            if status != Status.MORE_CONTACTS:
+                break
+            self._grow()
+        if self._room[0] and not fit:
+            self._note_contacts(dt)
+        return done, int(status)
+
+    def _note_contacts(self, dt: float) -> None:
+        """Store the contacts of the last step: detection is repeated when velocities are read."""
+        w, found, self._found = self._w, self._search.contacts, []
+        for k in np.flatnonzero(w.contact_link[:, 0] >= 0):
+            c = int(w.contact_link[k, 2])
+            names = self._shape_names[found.shape_a[c]], self._shape_names[found.shape_b[c]]
+            force = w.contact_force[k] @ w.contact_data[k, 6:15].reshape(3, 3)
+            geometry = found.point[c].copy(), found.normal[c].copy(), float(found.depth[c])
+            bodies = self._owner[names[0]], self._owner[names[1]]
+            self._found.append(Contact(bodies, names, *geometry, dt * force, force, int(found.key[c])))
+
+    def contacts(self) -> list[Contact]:
+        """Return what touched, or was about to, at the start of the last step."""
+        return list(self._found)
 
     def _take_in_time(self, dt: float, time: float) -> tuple[int, int]:
         """Take one step with as many iterations as the time allows, by what earlier ones took."""
@@ -386,4 +449,5 @@ class DisplacementsStepper(MaximalState, Stepper):
             "residual": float(report[5]),
             "damped_steps": int(self._motion.damped_steps[0]),
             "chosen": tuple(self._chosen),
+            "contacts": len(self._found),
         }

@@ -18,7 +18,8 @@ the shorter the step, and energy from nothing. Where that energy is not negligib
 motion leaves e_0 as it is, and a second correction, which changes no velocity, closes the joints.
 
 Where impulses along the rows of the start cannot close the joints at its end, since displacements within the step are
-too large or iterations too few, the step is repeated in mode damped.
+too large or iterations too few, the step is repeated in mode damped. Steps with contacts are damped ones: what closes
+within a step loses energy anyhow.
 
 Velocities at the end of a conserving step are M^-1 ((p, L) + f h_last/2), projected onto the rows when they are read.
 
@@ -34,6 +35,7 @@ import numpy as np
 from limberjack._jit import inner, kernel, outlined
 from limberjack.errors import Status
 from limberjack.maximal.bodies import PARTICLE, PLANAR, RIGID, midpoint_rotation, rotated, world_inertia
+from limberjack.maximal.displacement_contacts import SLOP, find_slots, leave_overlaps
 from limberjack.maximal.displacement_drives import add_soft_forces, apply_soft_forces, set_mobility, set_soft_forces
 from limberjack.maximal.displacement_rows import evaluate_errors, worst_error
 from limberjack.maximal.displacement_solve import (
@@ -59,6 +61,8 @@ _HUGE = 1e150
 # Impulses close the joints where they leave this part of the errors that the motion makes, or errors below the next
 # [m, rad].
 _LEFT, _SMALL = 0.1, 1e-9
+# Gap up to which a contact that closes has no velocity when velocities are read [m].
+_TOUCHES = 1e-6
 # Energy of closing errors by motion, relative to the kinetic energy, up to which it is done.
 _NEGLIGIBLE = 1e-6
 
@@ -321,6 +325,13 @@ def _set_velocity_rhs(system, ends, aim, speeds, j, b, c):
                         j[at + k] = 0.0
                     b[r] -= j[at + k] * speeds[o + k]
                 at += 6
+        if ends[3] <= i < ends[4] and b[system.row_start[i]] < 0.0:
+            # a contact that opens
+            b[system.row_start[i]] = 0.0
+            for o in range(
+                system.block_start[system.incidence_start[i]], system.block_start[system.incidence_start[i + 1]]
+            ):
+                j[o] = 0.0
         if ends[1] <= i < ends[2]:
             b[system.row_start[i]] += aim[i - ends[1], 1]
 
@@ -358,6 +369,9 @@ def _project_velocities(setup, net, drives, inner_most, tolerance, pose, u, e, r
         _set_soft_forces_now(setup, net, drives, 2.0 * half, True, pose, e, reads, w, motion)
         add_soft_forces(net.system, net.ends, net.soft, half, w.jacobian, w.soft_force, w.f)
     _divide(w.minv, w.f, 1.0, motion.force)
+    for r in range(net.rows[3], net.rows[4]):
+        w.lam_total[r] = 0.0
+        w.residual[r] -= _TOUCHES
     set_step_rhs(net, 0.0, 1.0, w)
     _set_velocity_rhs(net.system, net.ends, w.aim, motion.force, w.j, w.b, w.c)
     solve_rows(net, inner_most, tolerance, pose, w)
@@ -387,12 +401,50 @@ def _evaluate_start(
 
 @inner
 def _store_forces(net, scale, w, motion):
-    """Store forces times h^2: those of trackers and of joints, scale times their multipliers."""
+    """Store forces times h^2: those of trackers, contacts and joints, scale times their multipliers."""
     for t in range(len(w.tracked)):
         for k in range(6):
             w.tracker_force[t, k] = scale * w.lam_total[net.rows[4] + 6 * t + k]
+    for s in range(len(w.contact_link)):
+        for k in range(3):
+            w.contact_force[s, k] = scale * w.lam_total[net.rows[3] + 3 * s + k]
     for r in range(net.rows[0]):
         motion.last_multipliers[r] = scale * w.lam_total[r]
+
+
+@inner
+def _find_contacts(setup, net, search, momenta, h, pose, w, motion):
+    """Find the contacts of a step; return 0 or a status."""
+    if momenta:
+        set_metric(setup.bodies.kind, net.physical, True, w.free, pose, w.minv)
+        _divide(w.minv, motion.momentum, 1.0, w.correction)
+    else:
+        for k in range(len(w.correction)):
+            w.correction[k] = motion.momentum[k]
+    for c in range(net.ends[3], net.ends[4]):
+        w.active[c] = 0
+    return find_slots(
+        setup.gravity, net.system, net.ends[3], search, h, pose, w.correction, w.contact_link, w.contact_data,
+        w.friction, w.slides,
+    )  # fmt: skip
+
+
+@inner
+def _touches(contact_link):
+    """Return whether there is any contact."""
+    for k in range(len(contact_link)):
+        if contact_link[k, 0] >= 0:
+            return True
+    return False
+
+
+@inner
+def _overlaps(net, w):
+    """Return whether any contact overlaps by more than the slop."""
+    for k in range(len(w.contact_link)):
+        if w.residual[net.rows[3] + 3 * k] < -SLOP:
+            return True
+    return False
 
 
 @inner
@@ -404,7 +456,9 @@ def _close_errors(
     for r in range(len(w.lam_total)):
         w.lam_total[r] = 0.0
         w.open[r] = 0.0
-    for c in range(net.ends[0], net.ends[1]):
+    for k in range(len(w.contact_link)):
+        w.open[net.rows[3] + 3 * k] = -SLOP
+    for c in range(net.ends[0], net.ends[4]):
         w.active[c] = 0
     status = correct(
         setup, net, drives, SOLVE, True, time, 0.0, outer, inner_most, tolerance, solver_tolerance, clamp, u, e, pose,
@@ -417,11 +471,15 @@ def _close_errors(
 
 @inner
 def _one_step(
-    setup, net, springs, drives, still, armature, span, mode, driven, velocities_only, h, outer, inner_most, tolerance,
-    solver_tolerance, clamp, time, wrenches, applied, pose, u, reads, e, w, motion,
+    setup, net, springs, drives, still, armature, span, search, mode, driven, velocities_only, h, outer, inner_most,
+    tolerance, solver_tolerance, clamp, time, wrenches, applied, pose, u, reads, e, w, motion,
 ):  # fmt: skip
-    """Take one step, or fill the velocities if `velocities_only`; return 0, or 1 where a number is not finite."""
+    """Take one step, or fill the velocities if `velocities_only`; return 0 or a status of `take_displacements`."""
     bodies, momenta, last = setup.bodies, mode == CONSERVING, motion.last[0]
+    if len(search.shapes.kind) > 0:
+        found = _find_contacts(setup, net, search, momenta, last if velocities_only else h, pose, w, motion)
+        if found != 0:
+            return found
     if mode == KINEMATIC:
         start_step(net, w)
         return correct(
@@ -440,11 +498,15 @@ def _one_step(
     # Section 4.2: Dq += M^-1 f dt^2, q += Dq
     _predict(bodies, momenta, last, force_time, w.free, motion.momentum_before, motion.force, motion.before, w.f)
     keeps = _leave_open(net, h, last == 0.0, w.f, w)
+    leave_overlaps(net.rows[3], len(w.contact_link), w.residual, w.open)
     scale = h if momenta else h * h
     if net.soft_count[0] > 0:
         _start_soft_rows(setup, net, drives, h, scale, momenta, pose, e, reads, w, motion, w.f)
     closed = False
-    if momenta:
+    if momenta and _touches(w.contact_link):
+        for r in range(len(w.lam_total)):
+            w.lam_total[r] *= h
+    elif momenta:
         closed = _conserving_step(
             setup, net, drives, time, h, outer, inner_most, tolerance, solver_tolerance, pose, u, e, reads, w, motion
         )
@@ -476,7 +538,10 @@ def _one_step(
     for t in range(len(w.tracked)):
         for k in range(6):
             w.tracker_force[t, k] /= h * h
-    if keeps and status == 0:
+    for s in range(len(w.contact_link)):
+        for k in range(3):
+            w.contact_force[s, k] /= h * h
+    if (keeps or _overlaps(net, w)) and status == 0:
         status = _close_errors(
             setup, net, drives, time + h, outer, inner_most, tolerance, solver_tolerance, clamp, pose, u, e, reads, w
         )
@@ -507,13 +572,15 @@ def _conserving_step(
             w.saturated[t, k] = 0
     for c in range(net.ends[0], net.ends[1]):
         w.active[c] = 0
+    for c in range(net.ends[3], net.ends[4]):
+        w.active[c] = 0
     return False
 
 
 @kernel
 def take_displacements(
     # model
-    setup, net, springs, drives, still, armature, span,
+    setup, net, springs, drives, still, armature, span, search,
     # in
     mode, driven, velocities_only, n, h, outer, inner_most, tolerance, solver_tolerance, clamp, time, wrenches, applied,
     e,
@@ -526,6 +593,7 @@ def take_displacements(
         setup, net: the model in maximal coordinates, and its constraints as displacements.
         springs, drives, armature: of the model.
         still, span: no drives, since those of joints are soft rows; the span of joint forces without them.
+        search: what finds contacts.
         mode: CONSERVING, DAMPED or KINEMATIC.
         driven: whether any joint has a force along its coordinates.
         velocities_only: whether to take no step, and fill the projected velocities instead, in mode CONSERVING.
@@ -542,7 +610,8 @@ def take_displacements(
         motion: of the solids.
 
     Returns:
-        steps taken, and 0 or Status.NOT_FINITE + the first body whose motion is not finite.
+        steps taken, and 0, Status.MORE_CONTACTS (no room for them), or Status.NOT_FINITE + the first body whose motion
+        is not finite.
     """
     near = e.near
     for step in range(n):
@@ -554,9 +623,11 @@ def take_displacements(
         for t in range(len(near)):
             motion.near[t] = near[t]
         status = _one_step(
-            setup, net, springs, drives, still, armature, span, mode, driven, velocities_only, h, outer, inner_most,
-            tolerance, solver_tolerance, clamp, time + step * h, wrenches, applied, pose, u, reads, e, w, motion,
+            setup, net, springs, drives, still, armature, span, search, mode, driven, velocities_only, h, outer,
+            inner_most, tolerance, solver_tolerance, clamp, time + step * h, wrenches, applied, pose, u, reads, e, w, motion,
         )  # fmt: skip
+        if status == Status.MORE_CONTACTS:
+            return step, status
         bad = 0 if status != 0 else -1
         for k in range(len(motion.momentum)):
             if bad < 0 and not abs(motion.momentum[k]) < _HUGE:
