@@ -24,7 +24,7 @@ from limberjack.errors import Status
 from limberjack.spatial.quaternions import rotation_from_quaternion
 from limberjack.spatial.vectors import cross, rotate_back
 
-__all__ = ["CONTACT", "SLOP", "Search", "evaluate_contacts", "find_slots", "leave_overlaps", "new_search"]
+__all__ = ["CONTACT", "SLOP", "Search", "evaluate_contacts", "find_slots", "leave_overlaps", "new_search", "touches"]
 
 # Columns of a contact: its point in both bodies, from the com in body axes, or in the world; normal, directions; gap.
 POINT_A, POINT_B, AXES, GAP, CONTACT = 0, 3, 6, 15, 16
@@ -205,6 +205,15 @@ def evaluate_contacts(
                 at = system.block_start[t + end] + 6 * d
                 j[at], j[at + 1], j[at + 2] = sign * lx, sign * ly, sign * lz
                 j[at + 3], j[at + 4], j[at + 5] = sign * nx, sign * ny, sign * nz
+
+
+@inner
+def touches(contact_link):
+    """Return whether any slot has a contact."""
+    for k in range(len(contact_link)):
+        if contact_link[k, 0] >= 0:
+            return True
+    return False
 
 
 @outlined

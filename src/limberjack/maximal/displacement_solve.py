@@ -37,6 +37,7 @@ from limberjack.constraints.rows import LEVER_A, LEVER_B
 from limberjack.linear.krylov import FAILED, solve_krylov
 from limberjack.linear.tree_preconditioner import solve_tree_preconditioned
 from limberjack.maximal.bodies import AFFINE, PARTICLE, PLANAR
+from limberjack.maximal.displacement_contacts import touches
 from limberjack.maximal.displacement_drives import set_mobility, set_soft_forces, soft_compliance
 from limberjack.maximal.displacement_limits import (
     enforce_limits,
@@ -394,7 +395,8 @@ def solve_rows(
 ):  # fmt: skip
     """Solve equation (13) for the multipliers and accumulate them; return the status of the solve."""
     status = solve_krylov(net.system, w.minv, w.j, w.c, w.b, center, inner_most, tolerance, w.krylov, w.lam, w.solve)
-    if w.solve[2] > w.factored[0]:
+    # contacts are too many for the few products that the tree's solves leave time for
+    if w.solve[2] > w.factored[0] and not touches(w.contact_link):
         done = w.solve[0]
         if (
             solve_tree_preconditioned(

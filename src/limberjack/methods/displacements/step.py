@@ -35,7 +35,7 @@ import numpy as np
 from limberjack._jit import inner, kernel, outlined
 from limberjack.errors import Status
 from limberjack.maximal.bodies import PARTICLE, PLANAR, RIGID, midpoint_rotation, rotated, world_inertia
-from limberjack.maximal.displacement_contacts import SLOP, find_slots, leave_overlaps
+from limberjack.maximal.displacement_contacts import SLOP, find_slots, leave_overlaps, touches
 from limberjack.maximal.displacement_drives import add_soft_forces, apply_soft_forces, set_mobility, set_soft_forces
 from limberjack.maximal.displacement_rows import evaluate_errors, worst_error
 from limberjack.maximal.displacement_solve import (
@@ -430,15 +430,6 @@ def _find_contacts(setup, net, search, momenta, h, pose, w, motion):
 
 
 @inner
-def _touches(contact_link):
-    """Return whether there is any contact."""
-    for k in range(len(contact_link)):
-        if contact_link[k, 0] >= 0:
-            return True
-    return False
-
-
-@inner
 def _overlaps(net, w):
     """Return whether any contact overlaps by more than the slop."""
     for k in range(len(w.contact_link)):
@@ -503,7 +494,7 @@ def _one_step(
     if net.soft_count[0] > 0:
         _start_soft_rows(setup, net, drives, h, scale, momenta, pose, e, reads, w, motion, w.f)
     closed = False
-    if momenta and _touches(w.contact_link):
+    if momenta and touches(w.contact_link):
         for r in range(len(w.lam_total)):
             w.lam_total[r] *= h
     elif momenta:
@@ -624,7 +615,8 @@ def take_displacements(
             motion.near[t] = near[t]
         status = _one_step(
             setup, net, springs, drives, still, armature, span, search, mode, driven, velocities_only, h, outer,
-            inner_most, tolerance, solver_tolerance, clamp, time + step * h, wrenches, applied, pose, u, reads, e, w, motion,
+            inner_most, tolerance, solver_tolerance, clamp, time + step * h, wrenches, applied, pose, u, reads, e, w,
+            motion,
         )  # fmt: skip
         if status == Status.MORE_CONTACTS:
             return step, status
