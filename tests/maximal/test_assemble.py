@@ -351,3 +351,51 @@ def test_bodies_without_mass_are_assembled():
     assert done.closed and done.error < 1e-9
     with pytest.raises(lj.UnsupportedByMethod, match="joiner"):
         lj.assemble(model, metric="physical")
+
+
+def _anywhere(model, seed):
+    """Return poses of bodies within a metre of where they are, turned anyhow."""
+    rng = np.random.default_rng(seed)
+    positions, rotations = lj.forward_kinematics(model, model.q0)
+    turned = rng.normal(size=rotations.shape)
+    return positions + rng.uniform(-1.0, 1.0, positions.shape), turned / np.linalg.norm(turned, axis=1)[:, None]
+
+
+@pytest.mark.parametrize("seed", [0, 1000])
+@pytest.mark.parametrize("name", ["four_bar", "n_four_bar", "humanoid"])
+def test_hinged_loops_and_limits_close_from_scrambled_starts(name, seed):
+    """At least 11 of 12 scrambled starts close: a planar loop, a chain of ten of them, a figure with hard limits."""
+    options = {"four_bar": {}, "n_four_bar": {"loops": 10}, "humanoid": {"limits": "hard"}}[name]
+    model = getattr(lj.scenes, name)(**options)
+    ends = [lj.assemble(model, poses=_anywhere(model, seed + k)) for k in range(12)]
+    assert sum(end.closed for end in ends) >= 11
+    for end in ends:
+        # closed as it says: the coordinates alone give the same poses, loops and all
+        if end.closed:
+            again = lj.assemble(model, end.q, iterations=1)
+            assert np.abs(again.positions - end.positions).max() < 1e-6
+
+
+def test_pins_out_of_reach_leave_the_least_residual():
+    """A chain of 2 m pinned at 3 m is straight, and the missing metre is shared as least squares has it."""
+    builder, above = lj.Builder("chain"), "world"
+    for k in range(4):
+        builder.add_body(f"link{k}", mass=1.0, com=(0.25, 0.0, 0.0), inertia=(0.02, 0.02, 0.02))
+        builder.add_joint_ball(f"joint{k}", above, f"link{k}", position=(0.5 if k else 0.0, 0.0, 0.0))
+        above = f"link{k}"
+    builder.add_point("tip", "link3", position=(0.5, 0.0, 0.0))
+    builder.add_point("middle", "link1", position=(0.5, 0.0, 0.0))
+    model = builder.build()
+    bent = np.tile((np.cos(0.2), 0.0, np.sin(0.2), 0.0), 4)
+    found = lj.assemble(model, bent, {"tip": (3.0, 0.0, 0.0), "middle": (1.5, 0.0, 0.0)})
+    assert not found.closed and set(found.open) == {f"joint{k}" for k in range(4)}
+    gaps = np.array([*found.residuals.values()])
+    assert np.abs(found.positions[:, 1:]).max() < 1e-3
+    assert gaps.max() < 0.5 and sum(gaps) + sum(found.targets.values()) == pytest.approx(1.0, abs=0.05)
+
+
+def test_the_ring_can_start_assembled():
+    """With `assembled` the ring starts closed, and runs in a method that refuses open loops."""
+    model = lj.scenes.ring_of_figures(assembled=True, gravity=(0.0, 0.0, 0.0))
+    assert lj.assemble(model).iterations <= 1
+    lj.Simulation(model, "multipliers", dt=1e-3).step()

@@ -23,9 +23,19 @@ from limberjack.constraints.rows import ANGLE, COORDINATES
 from limberjack.constraints.table import DRIVE
 from limberjack.errors import Diverged, StateError, UnknownName, UnsupportedByMethod
 from limberjack.linear.krylov import FAILED
-from limberjack.linear.tree_preconditioner import TreePreconditioner, new_tree_preconditioner, solve_tree_preconditioned
-from limberjack.maximal.bodies import AFFINE, POSE, RIGID, SCALABLE, SHAPE
-from limberjack.maximal.displacement_rows import HAS_ROTATION, POINT, ROTATION, TARGET, new_net, new_setup, new_work
+from limberjack.linear.tree_preconditioner import TreePreconditioner, solve_tree_preconditioned
+from limberjack.maximal.bodies import AFFINE, POSE, SCALABLE, SHAPE
+from limberjack.maximal.displacement_rows import (
+    HAS_ROTATION,
+    POINT,
+    ROTATION,
+    TARGET,
+    new_net,
+    new_reads,
+    new_setup,
+    new_tree,
+    new_work,
+)
 from limberjack.maximal.displacement_solve import ASSEMBLE_ONLY, SOLUTION_GIVEN, SOLVE, correct
 from limberjack.maximal.rows import new_evaluation, new_maximal
 from limberjack.maximal.scalable_bodies import model_with_masses
@@ -61,9 +71,9 @@ __all__ = [
 CLAMP = 0.8
 # By how much the errors may grow in one iteration: from far starts they need not decrease monotonically.
 _WORSE = 3.0
-# Share of rows in loops up to which the spanning tree is used as preconditioner.
-_LOOP_SHARE = 0.25
 METRICS = ("unit", "physical")
+# Further starts of an assembly that does not close, and damped iterations of one that cannot.
+_STARTS, _RELAXATIONS = 8, 200
 # After so many iterations a pose is clipped to the limits.
 _ROUND = 12
 # Errors below which Newton's method on the coordinates is used [m, rad], and its largest number of iterations.
@@ -150,9 +160,10 @@ class Assembler:
         self.whole = new_maximal(model_with_masses(model), frozenset() if limits else frozenset({"limits"}))
         self.targets = list(targets)
         self.net = new_net(model, self.whole, trackers=len(self.targets))
-        self.work = new_work(self.net)
         self.setup, self._e = new_setup(model, self.whole), new_evaluation(self.whole)
+        self.work = new_work(self.net, len(self._e.near))
         self._u = np.zeros(int(self.whole.bodies.start[-1]))
+        self._reads = new_reads(self.whole)
         self._drives = np.flatnonzero(self.whole.table.role == DRIVE)
         self.pose = np.zeros((len(self.whole.bodies.kind), POSE))
         link = model.arrays.body_link
@@ -219,7 +230,7 @@ class Assembler:
     def _track(self, t: int, target: Target) -> None:
         link = int(self.model.arrays.body_link[target.body])
         r, p = self._offset(target.body)
-        w, c = self.work, int(self.net.ends[2]) + t
+        w, c = self.work, int(self.net.ends[4]) + t
         w.tracked[t] = link
         self.net.system.incidence_body[self.net.system.incidence_start[c]] = link
         w.track[t, POINT : POINT + 3] = r @ target.point + p - self.whole.center[link]
@@ -280,20 +291,32 @@ class Assembler:
         report[0], report[1] = count, total
         return status
 
+    def relax(
+        self, iterations: int, solver_iterations: int, *, tolerance: float, physical: bool, clamp: float
+    ) -> int:  # fmt: skip
+        """Move the solids by damped iterations that never increase the errors; return 0, or 1 where not finite."""
+        self.work.damping[:] = 0.0, 1.0
+        status = self.correct(
+            iterations, solver_iterations, tolerance=tolerance, solver_tolerance=1e-6, physical=physical, clamp=clamp
+        )
+        self.work.damping[:] = 0.0
+        return status
+
+    def angles(self) -> np.ndarray:
+        """Return the unwrapped angles of the rows."""
+        return self._e.near.copy()
+
+    def put_back(self, pose: np.ndarray, angles: np.ndarray) -> None:
+        """Place the solids where they were, and evaluate the errors there."""
+        self.pose[:], self._e.near[:] = pose, angles
+        self.correct(0, 0)
+
     def _tree(self) -> TreePreconditioner | None:
         """Return the preconditioner by the spanning tree, or None where it would not help."""
-        system, net, table = self.net.system, self.net, self.whole.table
         fixed = self.work.free == 0.0
         if self._fixed_preconditioner is not None and (self._fixed_preconditioner[0] == fixed).all():
             return self._fixed_preconditioner[1]
-        preconditioner = None
-        in_tree = np.arange(len(system.row_start) - 1) < net.ends[0]
-        in_tree[: net.ends[0]] &= table.speed[self.whole.system.row_start[: net.ends[0]]] == 0
-        if (self.whole.bodies.kind == RIGID).all() and in_tree.any():
-            preconditioner = new_tree_preconditioner(system, ~fixed, in_tree, net.pairs)
-            left = np.diff(system.row_start)[in_tree & (preconditioner.tree.constraint_node < 0)].sum()
-            if left > _LOOP_SHARE * int(net.rows[0]):
-                preconditioner = None
+        preconditioner = new_tree(self.whole, self.net, fixed)
         self._fixed_preconditioner = (fixed, preconditioner)
         return preconditioner
 
@@ -318,8 +341,8 @@ class Assembler:
         clamp: float, *, given: int = SOLVE,
     ) -> int:  # fmt: skip
         return correct(
-            self.setup, self.net, given, physical, 0.0, 0.0, iterations, solver_iterations, tolerance, solver_tolerance,
-            clamp, self._u, self._e, self.pose, self.work,
+            self.setup, self.net, self.model.arrays.drives, given, physical, 0.0, 0.0, iterations, solver_iterations,
+            tolerance, solver_tolerance, clamp, self._u, self._e, self.pose, self._reads, self.work,
         )  # fmt: skip
 
     def bodies(self) -> tuple[np.ndarray, np.ndarray]:
@@ -439,11 +462,87 @@ def assemble(
     work = Assembler(model, start, targets, fixed, limits=limits)
     if poses is not None:
         work.put_bodies(*_checked_poses(model, poses))
-    status = work.settle(iterations, solver_iterations, tolerance=tolerance, physical=metric == "physical", clamp=clamp)
-    if status:
-        raise Diverged(f'the assembly of model "{model.name}" is no longer finite', "", 0, 0.0)
+    search = _Search(work, tolerance, solver_iterations, physical=metric == "physical", clamp=clamp)
+    search.run(start, iterations)
     positions, rotations = work.bodies()
     return _result(model, work, positions, rotations, read_coordinates(model, positions, rotations, start), tolerance)
+
+
+class _Search:
+    """Assembly from a start, and from others near it where that fails.
+
+    From a start where axes of hinges point anywhere, corrections often end at a least-squares pose that is not the
+    least. Further starts have the joints of the tree closed, from coordinates read off the bodies and clipped to their
+    limits, then from random ones: what is left then is to close the loops.
+    """
+
+    def __init__(
+        self, work: Assembler, tolerance: float, solver_iterations: int, *, physical: bool, clamp: float
+    ) -> None:
+        self._work, self._tolerance = work, tolerance
+        self._solver_iterations, self._physical, self._clamp = solver_iterations, physical, clamp
+        self._best: tuple[float, np.ndarray, np.ndarray] | None = None
+        self._counts = np.zeros(2)
+
+    def run(self, start: np.ndarray, iterations: int) -> None:
+        """Leave the solids where all joints are closed, or where the largest error is the least that was found."""
+        work, model, draw = self._work, self._work.model, np.random.default_rng(0)
+        given = work.bodies()
+        status = self._try(iterations)
+        if status and self._best is None:
+            raise Diverged(f'the assembly of model "{model.name}" is no longer finite', "", 0, 0.0)
+        for attempt in range(_STARTS):
+            if self._closed() or not model.nq:
+                break
+            near = read_coordinates(model, *given, start)
+            if attempt:
+                near = _random_angles(model, near, draw)
+            work.put(_clipped(model, near) if self._limited() else near)
+            self._try(iterations)
+        if not self._closed() and self._best is not None:
+            self._take_best()
+            self._try(_RELAXATIONS)
+        self._take_best()
+        work.work.report[:2] = self._counts
+
+    def _limited(self) -> bool:
+        return bool(self._work.net.ends[1] > self._work.net.ends[0])
+
+    def _closed(self) -> bool:
+        return self._best is not None and self._best[0] <= self._tolerance
+
+    def _try(self, iterations: int) -> int:
+        """Correct by undamped iterations, then by damped ones; return the status."""
+        work = self._work
+        status = work.settle(
+            iterations, self._solver_iterations, tolerance=self._tolerance, physical=self._physical, clamp=self._clamp
+        )
+        self._counts += work.work.report[:2]
+        if status:
+            return status
+        self._keep()
+        if not self._closed():
+            self._relax(iterations)
+        return 0
+
+    def _relax(self, iterations: int) -> None:
+        """Take damped iterations, none of which increases the errors."""
+        work = self._work
+        if work.relax(
+            iterations, self._solver_iterations, tolerance=self._tolerance, physical=self._physical, clamp=self._clamp
+        ):
+            return
+        self._counts += work.work.report[:2]
+        self._keep()
+
+    def _keep(self) -> None:
+        error = float(self._work.work.report[2])
+        if self._best is None or error < self._best[0]:
+            self._best = (error, self._work.pose.copy(), self._work.angles())
+
+    def _take_best(self) -> None:
+        if self._best is not None:
+            self._work.put_back(self._best[1], self._best[2])
 
 
 def with_start(model: Model, q: np.ndarray) -> Model:
@@ -637,6 +736,18 @@ def _random_start(model: Model, q: np.ndarray, draw: np.random.Generator) -> np.
     bounded = np.isfinite(low) & np.isfinite(high)
     out = q.copy()
     out[bounded] = draw.uniform(low[bounded], high[bounded])
+    return out
+
+
+def _random_angles(model: Model, q: np.ndarray, draw: np.random.Generator) -> np.ndarray:
+    """Return q with scalar coordinates drawn at random: within their limits, or within half a turn either way."""
+    low, high = _bounds(model)
+    out = q.copy()
+    for _, first, length in model.arrays.links.runs:
+        own = slice(int(first), int(first + length))
+        below = np.where(np.isfinite(low[own]), low[own], q[own] - np.pi)
+        above = np.where(np.isfinite(high[own]), high[own], q[own] + np.pi)
+        out[own] = draw.uniform(below, above)
     return out
 
 

@@ -2,8 +2,9 @@
 
 Every body is a solid of six displacements (dtheta, dx) here, world axes about its com; those it cannot make, as the
 rotation of a particle, have inverse inertia 0. Constraints are ordered: joints and couplings, inequality rows, driven
-coordinates, trackers. A tracker is a joint to a solid of zero inverse mass, which moves as commanded. `Net` holds what
-is constant while solids are moved, `Work` the arrays of a correction.
+coordinates, drives, contacts, trackers. A tracker is a joint to a solid of zero inverse mass, which moves as commanded.
+Drives and springs are soft rows: their forces belong to the poses at the end of a step (`displacement_drives.py`).
+`Net` holds what is constant while solids are moved, `Work` the arrays of a correction.
 
 Metrics, (n, 7) inverse inertia xx yy zz xy xz yz in body axes and inverse mass:
 
@@ -37,11 +38,14 @@ import numpy as np
 from limberjack._jit import inner, outlined
 from limberjack.constraints.rows import AXES_A, relative_rotation
 from limberjack.constraints.system import System, new_system
-from limberjack.constraints.table import DRIVE
+from limberjack.constraints.table import DRIVE, SPRING
 from limberjack.linear.krylov import Krylov, new_krylov
+from limberjack.linear.tree_preconditioner import TreePreconditioner, new_tree_preconditioner
 from limberjack.maximal.bodies import AFFINE, PARTICLE, PLANAR, POSE, RIGID, SCALABLE
+from limberjack.maximal.displacement_contacts import CONTACT, evaluate_contacts
 from limberjack.maximal.rows import Maximal, evaluate_rows
 from limberjack.maximal.solve import Setup
+from limberjack.model.arrays import Drives
 from limberjack.model.joints import KINDS
 from limberjack.model.model import Model
 from limberjack.spatial.quaternions import quaternion_log, quaternion_multiply
@@ -52,6 +56,7 @@ __all__ = [
     "LEVER",
     "MAX_FORCE",
     "Net",
+    "Reads",
     "POINT",
     "SOFT",
     "TARGET",
@@ -61,8 +66,11 @@ __all__ = [
     "Work",
     "evaluate_errors",
     "new_net",
+    "new_reads",
     "new_setup",
+    "new_tree",
     "new_work",
+    "weighted_error",
     "worst_error",
 ]
 
@@ -76,6 +84,8 @@ _FLOOR = 0.25
 # Solids that rotate less for the same error stay longer within the linearisation: 6 x 30 iterations on 758 rows end at
 # 3e-6 m with 1, at 6e-7 with 1.6; more slows the recovery of structures that were pulled apart.
 _REACH = 1.6
+# Share of rows in loops up to which the spanning tree is used as preconditioner.
+_LOOP_SHARE = 0.25
 # Swing beyond which the rows of a hinge are the axes of A [rad].
 _FAR = 1.0
 
@@ -85,9 +95,14 @@ class Net(NamedTuple):
 
     system: System  # of all constraints on solids with six displacements
     rotation_rows: np.ndarray  # (t, 5) first row, pair, rows (2 = swing, 3 = rotation), index in J on b and on a or -1
-    ends: np.ndarray  # (3,) constraints up to the end of: equalities; inequalities; driven coordinates
-    rows: np.ndarray  # (3,) rows up to there
-    driven: np.ndarray  # (d,) constraints of the model that read the driven coordinates
+    ends: np.ndarray  # (5,) constraints up to the end of equalities, inequalities, driven coordinates, drives, contacts
+    rows: np.ndarray  # (5,) rows up to there
+    driven: np.ndarray  # (d,) constraints of the model that read the driven coordinates, then those with drives
+    springs: np.ndarray  # (s,) rows of springs
+    drive_rows: np.ndarray  # (s,) row of each scalar drive, -1 = none
+    ball_rows: np.ndarray  # (b,) first row of each drive of a ball joint, -1 = none
+    soft: np.ndarray  # (nr,) bool: rows of springs and drives
+    soft_count: np.ndarray  # (1,) how many
     unit: np.ndarray  # (n, 7) metrics
     physical: np.ndarray  # (n, 7)
     pairs: np.ndarray  # (nc,) bool: which constraints act with opposite wrenches at one point, or on one solid
@@ -115,12 +130,44 @@ class Work(NamedTuple):
     saturated: np.ndarray  # (T, 6) int64: 1 where a tracker is at its largest force
     tracker_force: np.ndarray  # (T, 6) forces of the trackers in the last step
     start: np.ndarray  # (n, POSE) poses at the start of the step, or (0, POSE) where there are no steps
+    start_error: np.ndarray  # (nr,) errors at the start of the step
+    open: np.ndarray  # (nr,) errors that the motion leaves as they are: those left by the step before
+    soft_force: np.ndarray  # (nr,) forces of soft rows at the end of the step
+    soft_slope: np.ndarray  # (nr,) how they fall with the displacement
+    predicted: np.ndarray  # (6 n,) momenta at the start of the iterations of a step
+    predicted_lam: np.ndarray  # (nr,) and their multipliers
+    contact_link: np.ndarray  # (k, 3) see `displacement_contacts.find_slots`
+    contact_data: np.ndarray  # (k, CONTACT)
+    contact_force: np.ndarray  # (k, 3) multipliers of contacts in the last step, as forces
+    friction: np.ndarray  # (k,) friction coefficients of contacts
+    slides: np.ndarray  # (k,) int64: 1 where a contact slips
+    damping: np.ndarray  # (2,) mu of Levenberg and Marquardt, relative to mobilities; whether iterations are guarded
+    last_pose: np.ndarray  # (n, POSE) before a guarded iteration
+    last_near: np.ndarray  # unwrapped angles then
+    mobility: np.ndarray  # (nr,) diagonal of J M^-1 J^T, where it is needed
     geometric_stiffness: np.ndarray  # (n, 6) see `set_geometric_stiffness`; (0, 6) where it is not used
     limit_order: np.ndarray  # (m, 4) see `limit_order`; (0, 4) where limits are rows like others
     limit_moves: np.ndarray  # (n, 7) moves of bodies back within their limits
     krylov: Krylov
+    tree: TreePreconditioner  # used where conjugate residuals leave more than `factored` of a right side
+    factored: np.ndarray  # (1,) inf where the tree is not used
     report: np.ndarray  # (6,) iterations outer and inner, worst error, its row, status of the last solve, |errors|
     solve: np.ndarray  # (3,) of the last solve
+
+
+class Reads(NamedTuple):
+    """Coordinates of joints, velocities and forces along them, filled by `maximal.forces`."""
+
+    q: np.ndarray
+    qd: np.ndarray
+    tau: np.ndarray
+    added: np.ndarray
+
+
+def new_reads(whole: Maximal) -> Reads:
+    """Return arrays for the coordinates of joints."""
+    nq, nv = whole.sizes
+    return Reads(np.zeros(nq), np.zeros(nv), np.zeros(nv), np.zeros(nv))
 
 
 def new_setup(model: Model, whole: Maximal) -> Setup:
@@ -133,51 +180,120 @@ def new_setup(model: Model, whole: Maximal) -> Setup:
     )  # fmt: skip
 
 
-def new_net(model: Model, whole: Maximal, *, driven: tuple[int, ...] = (), trackers: int = 0) -> Net:
+def new_net(
+    model: Model, whole: Maximal, *, driven: tuple[int, ...] = (), drives: Drives | None = None, trackers: int = 0,
+    contacts: tuple[int, int] = (0, 0),
+) -> Net:  # fmt: skip
     """Return the net of a model.
 
     Args:
         model: the model.
         whole: the same in maximal coordinates.
         driven: its constraints that read driven coordinates.
+        drives: drives of its joints, which become soft rows; None for none.
         trackers: how many trackers there may be.
+        contacts: how many contacts of one body there may be, and of two.
     """
     native, bodies = whole.system, whole.bodies
     coordinate_rows = int((whole.table.role == DRIVE).sum())
     inequalities = len(whole.names) - coordinate_rows
     counts, incidences = [], []
-    constraints = (*range(inequalities), *driven)
+    drive_rows, ball_rows, with_drives = _drive_rows(whole, drives)
+    constraints = (*range(inequalities), *driven, *with_drives)
     for c in constraints:
         counts.append(int(native.row_start[c + 1] - native.row_start[c]))
         incidences.append(native.incidence_body[native.incidence_start[c] : native.incidence_start[c + 1]].tolist())
     n = len(bodies.kind)
-    for _ in range(trackers):
-        counts.append(6)
-        incidences.append([0])  # the block is the same for whichever body it gets
+    # blocks are the same for whichever bodies contacts and trackers get
+    counts += [3] * sum(contacts) + [6] * trackers
+    incidences += [[0]] * contacts[0] + [[0, min(1, n - 1)]] * contacts[1] + [[0]] * trackers
     system = new_system(np.full(n, 6), np.array(counts, np.int64), incidences)
-    ends = np.array([whole.equality_count, inequalities, inequalities + len(driven)], np.int64)
+    sizes = (whole.equality_count, inequalities - whole.equality_count, len(driven), len(with_drives), sum(contacts))
+    ends = np.cumsum(sizes).astype(np.int64)
     unit, physical = _metrics(whole)
     turning, rows = _rotation_rows(model, whole, system), system.row_start[ends]
-    pairs = np.array([_is_pair(whole, c) for c in constraints] + [True] * trackers, bool)
-    return Net(system, turning, ends, rows, np.array(driven, np.int64), unit, physical, pairs)
+    pairs = np.array([_is_pair(whole, c) for c in constraints] + [True] * (sum(contacts) + trackers), bool)
+    soft = np.zeros(int(system.row_start[-1]), bool)
+    springs = np.flatnonzero(whole.table.role[: int(rows[0])] == SPRING)
+    soft[springs], soft[rows[2] : rows[3]] = True, True
+    first = int(rows[2])
+    drive_rows[drive_rows >= 0] += first
+    ball_rows[ball_rows >= 0] += first
+    return Net(
+        system, turning, ends, rows, np.array((*driven, *with_drives), np.int64), springs, drive_rows, ball_rows, soft,
+        np.array([soft.sum()], np.int64), unit, physical, pairs,
+    )  # fmt: skip
 
 
-def new_work(net: Net) -> Work:
-    """Return the arrays of corrections."""
+def _drive_rows(whole: Maximal, drives: Drives | None) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """Return which soft row each scalar drive has, the first of each ball's, and the constraints that read them."""
+    if drives is None:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), []
+    table, native = whole.table, whole.system
+    reader = {
+        int(table.drive[r, 1]): int(np.searchsorted(native.row_start, r, side="right")) - 1
+        for r in np.flatnonzero(table.role == DRIVE)
+    }
+    out: list[int] = []
+    rows: list[np.ndarray] = []
+    for indices, wide in ((drives.indices, 1), (drives.ball_indices, 3)):
+        own = np.full(len(indices), -1, np.int64)
+        for k, v in enumerate(indices[:, 1].tolist()):
+            if v in reader:
+                own[k] = len(out)
+                out += [reader[v + i] for i in range(wide)]
+        rows.append(own)
+    return rows[0], rows[1], out
+
+
+def new_work(net: Net, angles: int) -> Work:
+    """Return the arrays of corrections; `angles` is the number of terms of the model's rows."""
     n, nc, nr = len(net.unit), len(net.system.row_start) - 1, int(net.system.row_start[-1])
-    trackers, blocks = nc - int(net.ends[2]), int(net.system.block_start[-1])
+    trackers, blocks = nc - int(net.ends[4]), int(net.system.block_start[-1])
+    slots = int(net.ends[4] - net.ends[3])
     on = np.ones(nc, np.int64)
     on[net.ends[0] :] = 0
     return Work(
         jacobian=np.zeros(blocks), j=np.zeros(blocks), residual=np.zeros(nr), b=np.zeros(nr), c=np.zeros(nr),
         lam=np.zeros(nr), lam_total=np.zeros(nr), active=on, minv=np.zeros((n, 7)), f=np.zeros(6 * n),
-        correction=np.zeros(6 * n), free=np.ones(n), aim=np.zeros((len(net.driven), 2)),
+        correction=np.zeros(6 * n), free=np.ones(n), aim=np.zeros((int(net.ends[2] - net.ends[1]), 2)),
         tracked=np.full(trackers, -1, np.int64), track=np.zeros((trackers, TRACK)),
         start_residual=np.zeros((trackers, 6)), saturated=np.zeros((trackers, 6), np.int64),
         tracker_force=np.zeros((trackers, 6)), start=np.zeros((0, POSE)), limit_order=np.zeros((0, 4), np.int64),
         geometric_stiffness=np.zeros((0, 6)), limit_moves=np.zeros((n, 7)),
-        krylov=new_krylov(net.system, RECYCLED, net.pairs), report=np.zeros(6), solve=np.zeros(3),
+        start_error=np.zeros(nr), open=np.zeros(nr), soft_force=np.zeros(nr), soft_slope=np.zeros(nr),
+        predicted=np.zeros(6 * n), predicted_lam=np.zeros(nr), friction=np.zeros(slots),
+        contact_link=np.full((slots, 3), -1, np.int64), contact_data=np.zeros((slots, CONTACT)),
+        contact_force=np.zeros((slots, 3)), slides=np.zeros(slots, np.int64),
+        damping=np.zeros(2), last_pose=np.zeros((n, POSE)), last_near=np.zeros(angles), mobility=np.zeros(nr),
+        krylov=new_krylov(net.system, RECYCLED, net.pairs), tree=_no_tree(), factored=np.full(1, np.inf),
+        report=np.zeros(6), solve=np.zeros(3),
     )  # fmt: skip
+
+
+def _no_tree() -> TreePreconditioner:
+    """Return the least preconditioner there is, for work that uses none."""
+    one = new_system(np.full(1, 6), np.ones(1, np.int64), [[0]])
+    return new_tree_preconditioner(one, np.ones(1, bool), np.ones(1, bool), np.ones(1, bool))
+
+
+def new_tree(whole: Maximal, net: Net, fixed: np.ndarray) -> TreePreconditioner | None:
+    """Return a preconditioner by a spanning tree of the joints, or None where it would not help.
+
+    Args:
+        whole: the model in maximal coordinates.
+        net: its constraints.
+        fixed: (n,) bool, solids with zero inverse mass.
+    """
+    system, table = net.system, whole.table
+    in_tree = np.arange(len(system.row_start) - 1) < net.ends[0]
+    in_tree[: net.ends[0]] &= table.speed[whole.system.row_start[: net.ends[0]]] == 0
+    in_tree[: net.ends[0]] &= ~net.soft[system.row_start[: net.ends[0]]]
+    if not (whole.bodies.kind == RIGID).all() or not in_tree.any():
+        return None
+    tree = new_tree_preconditioner(system, ~fixed, in_tree, net.pairs)
+    left = np.diff(system.row_start)[in_tree & (tree.tree.constraint_node < 0)].sum()
+    return tree if left <= _LOOP_SHARE * int(net.rows[0]) else None
 
 
 def _rotation_rows(model: Model, whole: Maximal, system: System) -> np.ndarray:
@@ -449,43 +565,72 @@ def evaluate_errors(
     evaluate_rows(bodies, native, table, setup.row_block, setup.scalable_pairs, time, rows, pose, u, e)
     for r in range(net.rows[1]):
         w.residual[r] = e.values[r, 0] if table.speed[r] == 0 else 0.0
-    for i in range(net.ends[2]):
-        drives = i >= net.ends[1]
-        c = net.driven[i - net.ends[1]] if drives else i
-        if drives:
-            d = i - net.ends[1]
-            w.residual[system.row_start[i]] = e.values[native.row_start[c], 0] - (w.aim[d, 0] + w.aim[d, 1] * time)
+    for i in range(net.ends[3]):
+        reads = i >= net.ends[1]
+        c = net.driven[i - net.ends[1]] if reads else i
+        if reads:
+            w.residual[system.row_start[i]] = e.values[native.row_start[c], 0]
             w.active[i] = 1
+            if i < net.ends[2]:
+                d = i - net.ends[1]
+                w.residual[system.row_start[i]] -= w.aim[d, 0] + w.aim[d, 1] * time
         if blocks:
             _copy_rows(native, bodies.kind, system, c, i, e.j, w.jacobian)
-        if not drives and table.speed[native.row_start[c]] == 1:
+        if table.speed[native.row_start[c]] == 1:
             w.active[i] = 1 if len(w.start) > 0 else 0
             if len(w.start) > 0:
                 _set_velocity_errors(system, i, w.start, pose, w.jacobian, w.residual)
     _set_rotation_errors(table.pair_link, bodies.kind, net.rotation_rows, blocks, e.state, w.residual, w.jacobian)
+    if len(w.contact_link) > 0:
+        evaluate_contacts(system, net.ends[3], blocks, w.contact_link, w.contact_data, e.ends, w.residual, w.jacobian)
     if len(w.tracked) > 0:
-        first = net.ends[2]
+        first = net.ends[4]
         for t in range(len(w.tracked)):
             w.active[first + t] = 1 if w.tracked[t] >= 0 else 0
         _track(
-            net.rows[2], system.block_start[system.incidence_start[first]], bodies.kind, bodies.maps, e.ends, blocks,
+            net.rows[4], system.block_start[system.incidence_start[first]], bodies.kind, bodies.maps, e.ends, blocks,
             pose, w.tracked, w.track, w.residual, w.jacobian,
         )  # fmt: skip
 
 
 @outlined
-def worst_error(
+def weighted_error(
+    # model
+    rows, soft,
     # in
-    rows, residual, track,
+    residual, open, mobility, weight, row_start,
 ):  # fmt: skip
-    """Return the largest error, its row and the root of the sum of squares; inequality rows count where violated."""
+    """Return the sum of squared errors over the mobilities of their rows, times weights: what damped steps lower."""
+    total = 0.0
+    for c in range(len(weight)):
+        for r in range(row_start[c], row_start[c + 1]):
+            e = residual[r] - open[r]
+            sided = rows[0] <= r < rows[1] or rows[3] <= r < rows[4]
+            if not soft[r] and mobility[r] > 0.0 and not (sided and e > 0.0):
+                total += weight[c] * e * e / mobility[r]
+    return total
+
+
+@outlined
+def worst_error(
+    # model
+    rows, soft,
+    # in
+    residual, open, track,
+):  # fmt: skip
+    """Return the largest error beyond `open`, its row and the root of the sum of squares.
+
+    Inequality rows count where violated; what soft rows and compliant trackers are off by is no error.
+    """
     worst, at, square = 0.0, -1, 0.0
     for r in range(len(residual)):
-        v = residual[r]
-        if rows[0] <= r < rows[1]:
+        if soft[r] or (r >= rows[4] and track[(r - rows[4]) // 6, SOFT] > 0.0):
+            continue
+        if rows[3] <= r < rows[4] and (r - rows[3]) % 3 > 0:
+            continue  # a contact may slip
+        v = residual[r] - open[r]
+        if rows[0] <= r < rows[1] or rows[3] <= r < rows[4]:
             v = 0.0 if v >= 0.0 else -v
-        elif r >= rows[2] and track[(r - rows[2]) // 6, SOFT] > 0.0:
-            continue  # the offset of a compliant tracker is no error
         v = abs(v)
         square += v * v
         if not v <= worst:

@@ -6,9 +6,13 @@
         d = M^-1 J^T lam,  rotations of one solid clamped at `clamp`      truncated rotations, 0.8 rad
         x += dx,  q <- exp(dtheta) q
 
-An inequality row is active while it is violated, or while it pushes. A compliant tracker (stiffness k, damping c) over
-a step h has the compliance 1 / (h (h k + c)) and pulls by the error at the end of the step, e_end - c / (h k + c)
-e_start: no derivative of its target is needed.
+An inequality row is active while it is violated, or while it pushes (`displacement_sided.py`). A compliant tracker
+(stiffness k, damping c) over a step h has the compliance 1 / (h (h k + c)) and pulls by the error at the end of the
+step, e_end - c / (h k + c) e_start: no derivative of its target is needed.
+
+Guarded iterations, those of mode kinematic and of assembly from hopeless starts, are Levenberg and Marquardt's: rows
+have the compliance mu times their mobility, an iteration that increases the weighted errors is undone and mu raised.
+Structures out of reach of what they are drawn to come to rest at a least-squares pose.
 
 Geometric stiffness: a joint acts on a body with force f at the lever l from its com. When the body turns by t the
 torque changes by (t x l) x f, which makes a body under tension oscillate at w, w^2 = l f / I. Mode damped takes torques
@@ -30,15 +34,19 @@ import math
 
 from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.rows import LEVER_A, LEVER_B
-from limberjack.linear.krylov import solve_krylov
+from limberjack.linear.krylov import FAILED, solve_krylov
+from limberjack.linear.tree_preconditioner import solve_tree_preconditioned
 from limberjack.maximal.bodies import AFFINE, PARTICLE, PLANAR
+from limberjack.maximal.displacement_contacts import touches
+from limberjack.maximal.displacement_drives import set_mobility, set_soft_forces, soft_compliance
 from limberjack.maximal.displacement_limits import (
     enforce_limits,
     limit_displacements,
     soften_trackers,
     update_active_limits,
 )
-from limberjack.maximal.displacement_rows import LEVER, MAX_FORCE, SOFT, evaluate_errors, worst_error
+from limberjack.maximal.displacement_rows import LEVER, MAX_FORCE, SOFT, evaluate_errors, weighted_error, worst_error
+from limberjack.maximal.displacement_sided import clamp_sided, remove_friction, sweep_rows, update_active_rows
 from limberjack.spatial.quaternions import quaternion_exp, quaternion_multiply, rotation_from_quaternion
 from limberjack.spatial.vectors import rotate_symmetric
 
@@ -54,6 +62,8 @@ __all__ = [
     "set_metric",
     "set_rhs",
     "set_geometric_stiffness",
+    "set_step_rhs",
+    "solve_step",
     "solve_rows",
     "start_step",
     "add_geometric_stiffness",
@@ -64,8 +74,10 @@ _LONG = 0.5
 SOLVE, ASSEMBLE_ONLY, SOLUTION_GIVEN = range(3)
 # Passes over the joints that bring them back within their limits; one suffices but for cones and compound joints.
 _PASSES = 4
-# Solves in one correction, until the active set of limits is consistent.
-_MAX_SOLVES = 6
+# Damping of guarded iterations: factors after a good and after a bad one, the first, and the least.
+_LESS, _MORE, _FIRST, _UNDAMPED = 0.25, 8.0, 1e-2, 1e-7
+# Solves in one correction, until the active set of one-sided rows is consistent, and sweeps if it is not.
+_MAX_SOLVES, _SWEEPS = 6, 12
 
 
 @inner
@@ -183,23 +195,45 @@ def start_step(
     # out
     w,
 ):  # fmt: skip
-    """Clear the accumulated multipliers, and store the errors of trackers at the start of a step."""
+    """Clear the accumulated multipliers, and store the errors of the start of a step."""
     for r in range(len(w.lam_total)):
         w.lam_total[r] = 0.0
+        w.start_error[r] = w.residual[r]
     for t in range(len(w.tracked)):
         for k in range(6):
-            w.start_residual[t, k] = w.residual[net.rows[2] + 6 * t + k]
+            w.start_residual[t, k] = w.residual[net.rows[4] + 6 * t + k]
             w.saturated[t, k] = 0
     for c in range(net.ends[0], net.ends[1]):
         w.active[c] = 0
 
 
+@inner
+def _set_tracker_rhs(system, h, scale, i, t, residual, lam_total, track, start_residual, saturated, b, c, j):
+    """Fill the right sides of tracker t, constraint i: compliant over a step h, or without effect where h is 0."""
+    first = system.row_start[i]
+    for k in range(6):
+        r, o = first + k, system.block_start[system.incidence_start[i]] + 6 * k
+        if track[t, SOFT] > 0.0 and (h == 0.0 or saturated[t, k] == 1):
+            # at its largest force, whatever the error
+            b[r] = 0.0
+            for d in range(6):
+                j[o + d] = 0.0
+            continue
+        f = 1.0 if k < 3 else track[t, LEVER] * track[t, LEVER]
+        stiffness, damping = f * track[t, SOFT], f * track[t, SOFT + 1]
+        if stiffness > 0.0:
+            give = h * stiffness + damping
+            c[r] = 1.0 / (h * give)
+            b[r] = -scale * (residual[r] - damping / give * start_residual[t, k]) - c[r] * lam_total[r]
+
+
 @outlined
 def set_rhs(
     # model
-    system, ends,
+    system, ends, soft,
     # in
-    h, scale, residual, lam_total, jacobian, track, start_residual, saturated,
+    h, scale, damping, weight, residual, open, soft_force, soft_slope, mobility, lam_total, jacobian, track,
+    start_residual, saturated, slides,
     # out
     active, b, c, j,
 ):  # fmt: skip
@@ -207,47 +241,46 @@ def set_rhs(
 
     Args:
         system: the constraints.
-        ends: see `Net`.
-        h: length of the step soft trackers act over [s]; 0 where all are rigid.
+        ends, soft: see `Net`.
+        h: length of the step that soft rows act over [s]; 0 where they do not act.
         scale: of the right side: 1 for displacements, 1/h for impulses.
+        damping: compliance of rows relative to their mobility over their weight.
+        weight: of the errors of constraints.
         residual: errors.
+        open: errors that are left as they are.
+        soft_force, soft_slope, mobility: of soft rows.
         lam_total: multipliers accumulated over the step.
         jacobian: rows of all constraints.
         track, start_residual, saturated: of trackers.
+        slides: which contacts slip.
         active: which constraints are active.
         b, c: right sides and compliances.
         j: rows of the active constraints.
     """
     for i in range(len(active)):
-        if ends[0] <= i < ends[1]:
-            r = system.row_start[i]
+        first = system.row_start[i]
+        if ends[0] <= i < ends[1] or ends[3] <= i < ends[4]:
             # its accumulated multiplier says whether it pushes
-            active[i] = 1 if residual[r] < 0.0 or (active[i] == 1 and lam_total[r] > 0.0) else 0
+            pushes = active[i] == 1 and lam_total[first] > 0.0
+            active[i] = 1 if residual[first] - open[first] < 0.0 or pushes else 0
+        if soft[first]:
+            active[i] = 1 if h > 0.0 else 0
         acts = float(active[i])
-        for r in range(system.row_start[i], system.row_start[i + 1]):
-            b[r], c[r] = -acts * scale * residual[r], 0.0
         for o in range(
             system.block_start[system.incidence_start[i]], system.block_start[system.incidence_start[i + 1]]
         ):
             j[o] = acts * jacobian[o]
-        if i >= ends[2] and h > 0.0 and active[i] == 1:
-            t, r = i - ends[2], system.row_start[i]
-            for k in range(6):
-                if saturated[t, k] == 1:
-                    # at its largest force, whatever the error
-                    b[r + k] = 0.0
-                    o = system.block_start[system.incidence_start[i]] + 6 * k
-                    for d in range(6):
-                        j[o + d] = 0.0
-                    continue
-                f = 1.0 if k < 3 else track[t, LEVER] * track[t, LEVER]
-                stiffness, damping = f * track[t, SOFT], f * track[t, SOFT + 1]
-                if stiffness > 0.0:
-                    give = h * stiffness + damping
-                    c[r + k] = 1.0 / (h * give)
-                    b[r + k] = (
-                        -scale * (residual[r + k] - damping / give * start_residual[t, k]) - c[r + k] * lam_total[r + k]
-                    )
+        for r in range(first, system.row_start[i + 1]):
+            b[r], c[r] = -acts * scale * (residual[r] - open[r]), acts * damping * mobility[r] / weight[i]
+            if soft[r] and h > 0.0:
+                c[r] = soft_compliance(h, r, soft_slope, mobility)
+                b[r] = c[r] * (scale * h * h * soft_force[r] - lam_total[r])
+        if ends[3] <= i < ends[4] and (h == 0.0 or slides[i - ends[3]] == 1):
+            remove_friction(system, i, j, b)
+        if i >= ends[4] and active[i] == 1:
+            _set_tracker_rhs(
+                system, h, scale, i, i - ends[4], residual, lam_total, track, start_residual, saturated, b, c, j
+            )
 
 
 @outlined
@@ -259,7 +292,7 @@ def clamp_multipliers(
     # out
     lam, lam_total, saturated,
 ):  # fmt: skip
-    """Clamp accumulated multipliers: those of inequality rows at 0, those of soft trackers at their largest force.
+    """Clamp accumulated multipliers of soft trackers at their largest force.
 
     Args:
         rows: see `Net`.
@@ -269,20 +302,86 @@ def clamp_multipliers(
         lam_total: their sum over the step.
         saturated: which are clamped.
     """
-    for r in range(rows[0], rows[1]):
-        if lam_total[r] < 0.0:
-            lam[r] -= lam_total[r]
-            lam_total[r] = 0.0
     for t in range(len(tracked)):
         if most > 0.0 and tracked[t] >= 0 and track[t, SOFT] > 0.0:
             for k in range(6):
-                r = rows[2] + 6 * t + k
+                r = rows[4] + 6 * t + k
                 cap = most * track[t, MAX_FORCE] * (1.0 if k < 3 else track[t, LEVER])
                 new = min(max(lam_total[r], -cap), cap)
                 if new != lam_total[r]:
                     lam[r] += new - lam_total[r]
                     lam_total[r] = new
                     saturated[t, k] = 1
+
+
+@inner
+def solve_step(
+    # model
+    net,
+    # in
+    h, scale, inner_most, tolerance, center,
+    # out
+    w,
+):  # fmt: skip
+    """Solve for the multipliers of one iteration of a step, limits and contacts one-sided; fill f and correction.
+
+    Args:
+        net: the constraints.
+        h: length of the step that soft rows act over [s].
+        scale: of right sides: 1 for displacements, 1/h for impulses.
+        inner_most, tolerance: as of `correct`.
+        center: (n, 3 or more) com of the solids the rows belong to.
+        w: work.
+
+    Returns:
+        status of the last solve, and solver iterations of all.
+    """
+    system, ends = net.system, net.ends
+    total, status = 0, 0
+    set_step_rhs(net, h, scale, w)
+    sided = ends[0] < ends[1] or ends[3] < ends[4]
+    most = scale * h * h
+    for turn in range(_MAX_SOLVES if sided else 1):
+        status = solve_rows(net, inner_most, tolerance, center, w)
+        total += int(w.solve[0])
+        clamp_multipliers(net.rows, most, w.tracked, w.track, w.lam, w.lam_total, w.saturated)
+        displace(system, w.jacobian, w.lam, w.minv, w.f, w.correction)
+        if turn == _MAX_SOLVES - 1 or not sided:
+            break
+        leave = turn < _MAX_SOLVES - 2
+        if not update_active_rows(
+            system, ends, leave, h > 0.0, scale, w.residual, w.open, w.jacobian, w.correction, w.friction, w.active,
+            w.slides, w.j, w.b, w.lam, w.lam_total,
+        ):  # fmt: skip
+            break
+    if sided and (clamp_sided(system, ends, w.friction, w.lam, w.lam_total) or _any_slides(w.slides, w.contact_link)):
+        set_mobility(system, 0, len(w.active), w.jacobian, w.minv, w.mobility)
+        displace(system, w.jacobian, w.lam, w.minv, w.f, w.correction)
+        sweep_rows(
+            system, ends, _SWEEPS, h > 0.0, scale, most, w.residual, w.open, w.friction, w.track, w.saturated,
+            w.jacobian, w.mobility, w.minv, w.b, w.c, w.active, w.lam, w.lam_total, w.correction,
+        )  # fmt: skip
+        displace(system, w.jacobian, w.lam, w.minv, w.f, w.correction)
+    return status, total
+
+
+@inner
+def _any_slides(slides, contact_link):
+    """Return whether any contact slips."""
+    for k in range(len(slides)):
+        if slides[k] == 1 and contact_link[k, 0] >= 0:
+            return True
+    return False
+
+
+@inner
+def set_step_rhs(net, h, scale, w):
+    """Fill the right sides of all rows, see `set_rhs`."""
+    set_rhs(
+        net.system, net.ends, net.soft, h, scale, w.damping[0], w.krylov.weight, w.residual, w.open, w.soft_force,
+        w.soft_slope, w.mobility, w.lam_total, w.jacobian, w.track, w.start_residual, w.saturated, w.slides, w.active,
+        w.b, w.c, w.j,
+    )  # fmt: skip
 
 
 @inner
@@ -296,6 +395,19 @@ def solve_rows(
 ):  # fmt: skip
     """Solve equation (13) for the multipliers and accumulate them; return the status of the solve."""
     status = solve_krylov(net.system, w.minv, w.j, w.c, w.b, center, inner_most, tolerance, w.krylov, w.lam, w.solve)
+    # contacts are too many for the few products that the tree's solves leave time for
+    if w.solve[2] > w.factored[0] and not touches(w.contact_link):
+        done = w.solve[0]
+        if (
+            solve_tree_preconditioned(
+                net.system, w.minv, w.j, w.c, w.b, center, inner_most, tolerance, w.tree, w.lam, w.solve
+            )
+            == FAILED
+        ):
+            status = solve_krylov(
+                net.system, w.minv, w.j, w.c, w.b, center, inner_most, tolerance, w.krylov, w.lam, w.solve
+            )
+        w.solve[0] += done
     _accumulate(net, w)
     return status
 
@@ -307,7 +419,7 @@ def _accumulate(net, w):
     start = net.system.row_start
     for c in range(len(w.active)):
         for r in range(start[c], start[c + 1]):
-            if w.active[c] == 0 or (c >= net.ends[2] and w.saturated[c - net.ends[2], r - start[c]] == 1):
+            if w.active[c] == 0 or (c >= net.ends[4] and w.saturated[c - net.ends[4], r - start[c]] == 1):
                 w.lam[r] = 0.0
             w.lam_total[r] += w.lam[r]
 
@@ -386,25 +498,49 @@ def has_soft(
     return soft
 
 
+@inner
+def _store(w, e, pose):
+    """Store poses and angles before an iteration."""
+    for i in range(len(pose)):
+        for k in range(7):
+            w.last_pose[i, k] = pose[i, k]
+    for t in range(len(w.last_near)):
+        w.last_near[t] = e.near[t]
+
+
+@inner
+def _undo(w, e, pose):
+    """Undo an iteration that has increased the errors, and damp the next ones more."""
+    for i in range(len(pose)):
+        for k in range(7):
+            pose[i, k] = w.last_pose[i, k]
+    for t in range(len(w.last_near)):
+        e.near[t] = w.last_near[t]
+    for k in range(len(w.krylov.recycled)):
+        w.krylov.recycled[k] = 0.0
+    w.damping[0] = max(_MORE * w.damping[0], _FIRST)
+
+
 @kernel
 def correct(
     # model
-    setup, net,
+    setup, net, drives,
     # in
     given, physical, time, h, outer, inner_most, tolerance, solver_tolerance, clamp, u, e,
     # out
-    pose, w,
+    pose, reads, w,
 ):  # fmt: skip
     """Move the solids until all constraints hold: `correction` of section 3.4.
 
     Args:
         setup: the model in maximal coordinates.
         net: its constraints.
+        drives: of its joints, where they are soft rows.
         given: SOLVE to solve here; ASSEMBLE_ONLY to stop where a solve is due, its matrix in `w`; SOLUTION_GIVEN to go
             on with its solution.
         physical: whether to use the physical metric, or the unit metric.
         time: of driven coordinates [s].
-        h: length of the step soft trackers act over [s]; 0 makes all rigid.
+        h: length of the step soft rows and soft trackers act over [s]; 0 where they do not act.
         outer: maximum of assembly iterations.
         inner_most: maximum of solver iterations in each.
         tolerance: largest error at which iterations end [m, rad].
@@ -413,15 +549,17 @@ def correct(
         u: velocities; errors do not depend on them.
         e: evaluation of the model's own rows.
         pose: (n, POSE) the solids.
+        reads: of coordinates of joints.
         w: work; its report has iterations, the largest error, its row, the last solver status and the norm of errors.
-            `start_step` begins a step.
+            `start_step` begins a step. Errors in `open` are left as they are.
 
     Returns:
         0, or 1 where an error is not finite: the poses are invalid then.
     """
-    metric = net.physical if physical else net.unit
-    soft, count, total, status = has_soft(h, w.tracked, w.track), 0, 0, 0
-    kinds, report, limited = setup.bodies.kind, w.report, len(w.limit_order) > 0
+    metric, least = (net.physical if physical else net.unit), 0.0
+    guarded = given == SOLVE and w.damping[1] > 0.0
+    soft = h > 0.0 and (has_soft(h, w.tracked, w.track) or net.soft_count[0] > 0)
+    count, total, status, kinds, report, limited = 0, 0, 0, setup.bodies.kind, w.report, len(w.limit_order) > 0
     while True:
         evaluate_errors(setup, net, time, False, True, pose, u, e, w)
         for turn in range(_PASSES if limited else 0):
@@ -431,40 +569,63 @@ def correct(
             ):  # fmt: skip
                 break
             evaluate_errors(setup, net, time, False, True, pose, u, e, w)
-        worst, at, norm = worst_error(net.rows, w.residual, w.track)
+        if guarded:
+            if count == 0:
+                set_metric(kinds, metric, physical, w.free, pose, w.minv)
+                set_mobility(net.system, 0, len(w.active), w.jacobian, w.minv, w.mobility)
+            size = weighted_error(
+                net.rows, net.soft, w.residual, w.open, w.mobility, w.krylov.weight, net.system.row_start
+            )
+            if count > 0 and not size <= least:
+                _undo(w, e, pose)
+                evaluate_errors(setup, net, time, False, True, pose, u, e, w)
+            else:
+                _store(w, e, pose)
+                least = size
+                w.damping[0] = _LESS * w.damping[0] if w.damping[0] > _UNDAMPED else 0.0
+        worst, at, norm = worst_error(net.rows, net.soft, w.residual, w.open, w.track)
         if count >= outer or not (worst > tolerance or (soft and count == 0)) or not worst < 1e100:
             break
-        for turn in range(_MAX_SOLVES if limited else 1):
-            if given != SOLUTION_GIVEN:
-                set_metric(kinds, metric, physical, w.free, pose, w.minv)
-                add_geometric_stiffness(w.geometric_stiffness, w.minv)
-                set_rhs(
-                    net.system, net.ends, h, 1.0, w.residual, w.lam_total, w.jacobian, w.track, w.start_residual,
-                    w.saturated, w.active, w.b, w.c, w.j,
-                )  # fmt: skip
-                if limited:
-                    soften_trackers(net.unit, net.rows[2], w.tracked, w.b, w.c)
-            if given == ASSEMBLE_ONLY:
-                break
-            if given == SOLUTION_GIVEN:
-                _accumulate(net, w)
-            else:
-                status = solve_rows(net, inner_most, solver_tolerance, pose, w)
-                total += int(w.solve[0])
-            if not limited:
-                clamp_multipliers(net.rows, h * h, w.tracked, w.track, w.lam, w.lam_total, w.saturated)
-            displace(net.system, w.jacobian, w.lam, w.minv, w.f, w.correction)
-            if not limited or turn == _MAX_SOLVES - 1:
-                break
-            if not update_active_limits(
-                net.system, net.ends, w.residual, w.jacobian, w.correction, w.active, w.lam, w.lam_total
-            ):
-                break
-        if given == ASSEMBLE_ONLY:
-            break
+        if given != SOLUTION_GIVEN:
+            set_metric(kinds, metric, physical, w.free, pose, w.minv)
+            add_geometric_stiffness(w.geometric_stiffness, w.minv)
+            if soft and net.soft_count[0] > 0:
+                set_mobility(net.system, 0, net.ends[3], w.jacobian, w.minv, w.mobility)
+                set_soft_forces(
+                    setup, net, drives, h, pose, w.residual, w.start_error, e, reads, w.soft_force, w.soft_slope
+                )
         if limited:
+            status, done = _solve_within_limits(net, inner_most, solver_tolerance, pose, w)
+            total += done
             limit_displacements(clamp, w.correction)
+        elif given == SOLVE:
+            status, done = solve_step(net, h, 1.0, inner_most, solver_tolerance, pose, w)
+            total += done
+        elif given == ASSEMBLE_ONLY:
+            set_step_rhs(net, h, 1.0, w)
+            break
+        else:
+            _accumulate(net, w)
+            clamp_sided(net.system, net.ends, w.friction, w.lam, w.lam_total)
+            displace(net.system, w.jacobian, w.lam, w.minv, w.f, w.correction)
         move_solids(kinds, clamp, w.correction, pose)
         count += 1
     report[0], report[1], report[2], report[3], report[4], report[5] = count, total, worst, at, status, norm
     return 0 if worst < 1e100 else 1
+
+
+@inner
+def _solve_within_limits(net, inner_most, tolerance, pose, w):
+    """Solve until the active set of limits is consistent, with compliant trackers; return status and iterations."""
+    status, total = 0, 0
+    for turn in range(_MAX_SOLVES):
+        set_step_rhs(net, 0.0, 1.0, w)
+        soften_trackers(net.unit, net.rows[4], w.tracked, w.b, w.c)
+        status = solve_rows(net, inner_most, tolerance, pose, w)
+        total += int(w.solve[0])
+        displace(net.system, w.jacobian, w.lam, w.minv, w.f, w.correction)
+        if turn == _MAX_SOLVES - 1 or not update_active_limits(
+            net.system, net.ends, w.residual, w.jacobian, w.correction, w.active, w.lam, w.lam_total
+        ):
+            break
+    return status, total

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from limberjack.maximal.assemble import assemble, with_start
 from limberjack.model import check
 from limberjack.model.builder import Builder
 from limberjack.model.model import Model
@@ -91,18 +92,20 @@ def _stage_ring(**_: Any) -> dict[str, Any]:
 @scene(
     "Figures of different sizes in a ring, hands and feet to be connected: 758 constraints (Faure 1998).",
     _stage_ring,
-    shown={"gravity": (0.0, 0.0, 0.0)},
+    shown={"gravity": (0.0, 0.0, 0.0), "assembled": True},
 )
-def ring_of_figures(*, figures: int = 14, gap: float = 0.9, gravity: Any = _EARTH) -> Model:
+def ring_of_figures(*, figures: int = 14, gap: float = 0.9, gravity: Any = _EARTH, assembled: bool = False) -> Model:
     """Return figures in a ring whose hands are to be connected to their neighbours', and four pairs of feet.
 
     Each has 15 solids and 50 scalar constraints; hands are connected by ball joints, feet by universal joints. With 14
-    figures there are 758. The loops are open at the start: `lj.assemble` closes them.
+    figures there are 758. The loops are open at the start: `lj.assemble` closes them, as `assembled` does; the viewer
+    shows the ring assembled.
 
     Args:
         figures: how many stand in the ring, at least 4.
         gap: the largest distance between hands to be connected at the start [m].
         gravity: [m/s^2].
+        assembled: whether the loops are closed at the start.
     """
     figures, gap = whole(figures, "figures", 4), check.number(gap, "gap", positive=True)
     builder = Builder("ring_of_figures", gravity=gravity)
@@ -119,7 +122,8 @@ def ring_of_figures(*, figures: int = 14, gap: float = 0.9, gravity: Any = _EART
         own, other = (_TIPS[part] * (1.0, side, 1.0) * heights[i % figures] for i, side in ((k, -1.0), (k + 1, 1.0)))
         bind = builder.add_joint_ball if part == "hand" else builder.add_joint_universal
         bind(f"{part}s{k}", a, b, position=own, position_in_child=other)
-    return builder.build()
+    model = builder.build()
+    return with_start(model, assemble(model).q) if assembled else model
 
 
 def _ring_radius(heights: list[float], pairs: list[tuple[str, int]], gap: float) -> float:

@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from limberjack.collision.detect import Contact, Detector, grown, new_detector
+from limberjack.collision.shapes import shape_names
 from limberjack.constraints.table import DRIVE
 from limberjack.errors import Diverged, LimberjackError, StateError, Status, UnknownName, UnsupportedByMethod
 from limberjack.maximal.bodies import PARTICLE, PLANAR, RIGID, SCALABLE
+from limberjack.maximal.displacement_contacts import new_search
 from limberjack.maximal.displacement_limits import limit_order
 from limberjack.maximal.displacement_rows import (
     HAS_ROTATION,
@@ -22,8 +25,10 @@ from limberjack.maximal.displacement_rows import (
     SOFT,
     TARGET,
     Net,
+    Reads,
     Work,
     new_net,
+    new_tree,
     new_work,
 )
 from limberjack.maximal.measure import body_energies, spring_energies
@@ -32,8 +37,9 @@ from limberjack.maximal.scalable_bodies import rigid_model
 from limberjack.maximal.solve import evaluate_state
 from limberjack.maximal.state import MaximalState
 from limberjack.methods.displacements.options import MODES, Displacements
-from limberjack.methods.displacements.step import CONSERVING, DAMPED, KINEMATIC, Motion, Reads, take_displacements
+from limberjack.methods.displacements.step import CONSERVING, DAMPED, KINEMATIC, Motion, take_displacements
 from limberjack.methods.stepper import Forces, Stepper
+from limberjack.model.arrays import BALL_DRIVE, SCALAR_DRIVE, Drives
 from limberjack.model.model import Model
 from limberjack.reduced.constraint_set import Grip
 from limberjack.reduced.measure import joint_energy
@@ -43,6 +49,8 @@ __all__ = ["DisplacementsStepper"]
 
 # Velocities that are asked for are made to fit the joints this well, whatever the steps were content with.
 _FIT, _FIT_ITERATIONS = 1e-13, 400
+# What conjugate residuals may leave of a right side before the tree of the joints is factored, by mode.
+_FACTORED = {CONSERVING: 1e-3, DAMPED: 0.1}
 # How much limits count beside joints and hands in mode "kinematic".
 _LIMITS = 1e4
 
@@ -53,7 +61,8 @@ class DisplacementsStepper(MaximalState, Stepper):
     def __init__(self, model: Model, options: Displacements, ignored: frozenset[str]) -> None:
         if "bodies" in ignored:
             model = rigid_model(model)
-        whole = new_maximal(model, ignored)
+        dynamic = options.mode != "kinematic"
+        whole = new_maximal(model, ignored, springs=dynamic)
         if (whole.bodies.kind >= SCALABLE).any():
             raise UnsupportedByMethod('method "displacements" moves bodies that keep their size only')
         self._options = options
@@ -69,12 +78,51 @@ class DisplacementsStepper(MaximalState, Stepper):
             np.zeros(1, np.int64),
         )  # fmt: skip
         self._reads = Reads(self._s.q, self._s.qd, self._s.tau, self._s.added)
+        # drives of joints are soft rows; forces along joints are those that were applied
+        self._no_drives = Drives(*(np.zeros_like(field[:0]) for field in model.arrays.drives))
+        self._no_span = self._drive_span.copy()
+        self._no_span[SCALAR_DRIVE : BALL_DRIVE + 2] = 0
         self._loose = np.ones(n)
+        self._room: tuple[int, int] = (0, 0)  # contacts of one body, and of two
+        self._found: list[Contact] = []
+        self._set_search(model, ignored)
         self._pace = np.zeros(2)  # seconds of a step without iterations, and of one solver iteration
         self._chosen: list[tuple[int, int]] = []
         self._last_forces: Any = None
         self._build()
         self._take_motion()
+
+    def _set_search(self, model: Model, ignored: frozenset[str]) -> None:
+        """Make what finds contacts, and room for a few."""
+        whole, colliding = self.whole, [shape for shape in model.shapes if shape.collide]
+        apart = tuple(shape.name for shape in colliding) if "contacts" in ignored else ()
+        self._shape_names = shape_names(model, apart)
+        self._owner = {shape.name: shape.body for shape in model.shapes}
+        detector = new_detector(model, whole.center, apart)
+        if len(detector.shapes.kind):
+            if (whole.bodies.kind != RIGID).any():
+                raise UnsupportedByMethod(
+                    'method "displacements" has contacts of rigid bodies only, and the model has others; to run '
+                    'without: ignore="contacts"'
+                )
+            bouncing = [shape for shape in colliding if shape.restitution > 0.0]
+            if bouncing:
+                raise UnsupportedByMethod(
+                    f'shape "{bouncing[0].name}" has restitution {bouncing[0].restitution:g}; method "displacements" '
+                    'has contacts without; "impulses", "full" and "multipliers" have it'
+                )
+            self._room = (8, 4 if len(whole.bodies.kind) > 1 else 0)
+        self._search = new_search(detector, len(whole.bodies.kind))
+
+    def _grow(self) -> None:
+        """Make room for the contacts that were found."""
+        s = self._search
+        detector = grown(Detector(s.shapes, s.filters, s.bvh, s.broad, s.contacts))
+        self._search = s._replace(broad=detector.broad, contacts=detector.contacts)
+        count = int(s.contacts.count[0])
+        one = int((s.contacts.link_b[:count] < 0).sum())
+        self._room = (max(self._room[0], 2 * one), max(self._room[1], 2 * (count - one)))
+        self._build()
 
     @staticmethod
     def _check_weights(model: Model, options: Displacements) -> None:
@@ -85,27 +133,50 @@ class DisplacementsStepper(MaximalState, Stepper):
     def _build(self) -> None:
         """Make the net anew, after a grip or a driven joint has come or gone."""
         before = self._kept_joints().copy() if hasattr(self, "_w") else None
+        damping = float(self._w.damping[0]) if before is not None else 0.0
         driven = tuple(c for c, _, _ in self._driven)
-        self._net: Net = new_net(self._model, self.whole, driven=driven, trackers=len(self._grips))
+        drives = None
+        if self._mode != KINEMATIC:
+            both = zip(self._model.arrays.drives, self._loop_drives, strict=True)
+            drives = Drives(*(np.concatenate(pair) for pair in both))
+        before_open = self._w.open.copy() if hasattr(self, "_w") else None
+        self._net: Net = new_net(
+            self._model, self.whole, driven=driven, drives=drives, trackers=len(self._grips), contacts=self._room
+        )
         # rows that hold velocities see what a step has moved: both look at the poses it started from
-        self._w: Work = new_work(self._net)._replace(start=self._motion.before)
-        if self._mode == DAMPED:
+        self._w: Work = new_work(self._net, len(self._e.near))._replace(start=self._motion.before)
+        if self._mode != KINEMATIC:
             self._w = self._w._replace(geometric_stiffness=np.zeros((len(self._loose), 6)))
         self._w.free[:] = self._loose
+        self._w.damping[0] = damping
         self._lay_walk()
         for d, (_, value, rate) in enumerate(self._driven):
             self._w.aim[d] = value, rate
         for t, grip in enumerate(self._grips):
             self._put_grip(t, grip)
         self._weigh()
-        if before is not None:
+        if before is not None and before_open is not None:
             self._kept_joints()[:] = before
+            rows = int(self._net.rows[1])
+            self._w.open[:rows] = before_open[:rows]
 
     def _lay_walk(self) -> None:
-        """Let limits be kept whatever pulls in mode "kinematic", from the bodies that stay on."""
+        """Let limits be kept whatever pulls in mode "kinematic", from the bodies that stay on; in others, the tree."""
+        if self._mode != KINEMATIC:
+            tree = new_tree(self.whole, self._net, self._loose == 0.0)
+            self._w.factored[0] = np.inf if tree is None else _FACTORED[self._mode]
+            if tree is not None:
+                self._w = self._w._replace(tree=tree)
+            return
         sided = (int(self._net.rows[0]), int(self._net.rows[1]))
-        if self._mode == KINEMATIC and sided[0] < sided[1]:
+        limited = sided[0] < sided[1]
+        if limited:
             self._w = self._w._replace(limit_order=limit_order(self._model, self.whole, sided, self._loose))
+        # what is commanded may be out of reach; without, errors close the sooner the less each iteration is guarded
+        guarded = not limited and (len(self._grips) > 0 or int((self._loose == 0.0).sum()) > 1)
+        self._w.damping[1] = float(guarded)
+        if not guarded:
+            self._w.damping[0] = 0.0
 
     def _weigh(self) -> None:
         weight, names = self._w.krylov.weight, self.whole.names
@@ -140,10 +211,11 @@ class DisplacementsStepper(MaximalState, Stepper):
         if self._mode == CONSERVING:
             if self._motion.last[0] > 0.0:
                 # looking must not change what comes: solutions kept for the next step stay out of it
-                kept = self._w.krylov.recycled.copy()
-                self._w.krylov.recycled[:] = 0.0
+                recycled, open_errors = self._w.krylov.recycled, self._w.open
+                kept = recycled.copy(), open_errors.copy()
+                recycled[:] = open_errors[:] = 0.0
                 self._take(1, 1.0, self._time, 1, _FIT_ITERATIONS, fit=True)
-                self._w.krylov.recycled[:] = kept
+                recycled[:], open_errors[:] = kept
             return
         bodies, moved = self.whole.bodies, self._motion.momentum.reshape(-1, 6)
         solid, flat, point = (np.flatnonzero(bodies.kind == kind) for kind in (RIGID, PLANAR, PARTICLE))
@@ -183,14 +255,36 @@ class DisplacementsStepper(MaximalState, Stepper):
 
     def _take(self, n: int, dt: float, time: float, outer: int, inner: int, *, fit: bool = False) -> tuple[int, int]:
         drives, tau, wrenches = self._last_forces
-        driven = bool(len(drives.indices) or len(drives.ball_indices) or tau.any())
-        o = self._options
-        taken, status = take_displacements(
-            self._setup, self._net, self._model.arrays.springs, drives, self._still, self._drive_span, self._mode,
-            driven, fit, n, dt, outer, inner, o.tolerance, _FIT if fit else o.solver_tolerance, o.clamp, time, wrenches,
-            tau, self._e, self._s.pose, self._s.u, self._reads, self._w, self._motion,
-        )  # fmt: skip
-        return int(taken), int(status)
+        o, done = self._options, 0
+        while True:
+            taken, status = take_displacements(
+                self._setup, self._net, self._model.arrays.springs, drives, self._no_drives, self._still,
+                self._no_span, self._search, self._mode, bool(tau.any()), fit, n - done, dt, outer, inner, o.tolerance,
+                _FIT if fit else o.solver_tolerance, o.clamp, time + done * dt, wrenches, tau, self._e, self._s.pose,
+                self._s.u, self._reads, self._w, self._motion,
+            )  # fmt: skip
+            done += int(taken)
+            if status != Status.MORE_CONTACTS:
+                break
+            self._grow()
+        if self._room[0] and not fit:
+            self._note_contacts(dt)
+        return done, int(status)
+
+    def _note_contacts(self, dt: float) -> None:
+        """Store the contacts of the last step: detection is repeated when velocities are read."""
+        w, found, self._found = self._w, self._search.contacts, []
+        for k in np.flatnonzero(w.contact_link[:, 0] >= 0):
+            c = int(w.contact_link[k, 2])
+            names = self._shape_names[found.shape_a[c]], self._shape_names[found.shape_b[c]]
+            force = w.contact_force[k] @ w.contact_data[k, 6:15].reshape(3, 3)
+            geometry = found.point[c].copy(), found.normal[c].copy(), float(found.depth[c])
+            bodies = self._owner[names[0]], self._owner[names[1]]
+            self._found.append(Contact(bodies, names, *geometry, dt * force, force, int(found.key[c])))
+
+    def contacts(self) -> list[Contact]:
+        """Return what touched, or was about to, at the start of the last step."""
+        return list(self._found)
 
     def _take_in_time(self, dt: float, time: float) -> tuple[int, int]:
         """Take one step with as many iterations as the time allows, by what earlier ones took."""
@@ -249,7 +343,7 @@ class DisplacementsStepper(MaximalState, Stepper):
         return self._w.tracker_force[self._grips.index(grip), :3].copy()
 
     def _put_grip(self, t: int, grip: Grip) -> None:
-        w, c = self._w, int(self._net.ends[2]) + t
+        w, c = self._w, int(self._net.ends[4]) + t
         w.tracked[t] = grip.link
         self._net.system.incidence_body[self._net.system.incidence_start[c]] = grip.link
         row = w.track[t]
@@ -297,8 +391,9 @@ class DisplacementsStepper(MaximalState, Stepper):
     def state_arrays(self) -> dict[str, np.ndarray]:
         """Return poses, turns counted, and how the solids move."""
         own = {"moved": self._motion.momentum.copy(), "last": self._motion.last.copy(), "loose": self._loose.copy()}
-        if self._mode == DAMPED:
-            own["carried"] = self._motion.last_multipliers.copy()
+        own["damping"] = self._w.damping[:1].copy()
+        own["open"] = self._w.open[: self._net.rows[1]].copy()
+        own["carried"] = self._motion.last_multipliers.copy()
         return {**super().state_arrays(), **own, "kept": self._w.krylov.recycled.reshape(RECYCLED, -1).copy()}
 
     def _kept_joints(self) -> np.ndarray:
@@ -310,14 +405,15 @@ class DisplacementsStepper(MaximalState, Stepper):
         """Set what `state_arrays` returned."""
         super().set_state_arrays(arrays)
         self._motion.momentum[:], self._motion.last[:] = arrays["moved"], arrays["last"]
-        if self._mode == DAMPED:
-            self._motion.last_multipliers[:] = arrays["carried"]
+        self._motion.last_multipliers[:] = arrays["carried"]
         self._loose[:] = self._w.free[:] = arrays["loose"]
         self._lay_walk()
         own, kept = self._w.krylov.recycled.reshape(RECYCLED, -1), arrays["kept"]
         own[:] = 0.0
         rows = own.shape[1] if own.shape == kept.shape else int(self._net.rows[1])
         own[:, :rows] = kept[:, :rows]
+        self._w.open[: self._net.rows[1]] = arrays["open"]
+        self._w.damping[:1] = arrays["damping"]
 
     def energy_and_momentum(self, forces: Forces) -> tuple[float, ...] | None:
         """Return kinetic and potential energy, linear and angular momentum of the bodies."""
@@ -353,4 +449,5 @@ class DisplacementsStepper(MaximalState, Stepper):
             "residual": float(report[5]),
             "damped_steps": int(self._motion.damped_steps[0]),
             "chosen": tuple(self._chosen),
+            "contacts": len(self._found),
         }

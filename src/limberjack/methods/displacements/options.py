@@ -42,7 +42,9 @@ class Displacements(Method):
     """
 
     name: ClassVar[str] = "displacements"
-    supports: ClassVar[frozenset[str]] = frozenset({"springs", "motors", "loops", "limits", "gears", "velocity"})
+    supports: ClassVar[frozenset[str]] = frozenset(
+        {"springs", "motors", "loops", "limits", "gears", "velocity", "contacts"}
+    )
     verbs: ClassVar[frozenset[str]] = frozenset({"grab", "move", "drive", "tune"})
     registered_kinds: ClassVar[bool] = False
 

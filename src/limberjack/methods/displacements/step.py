@@ -2,17 +2,24 @@
 
 | mode | state | a step of h |
 |---|---|---|
-| conserving | p, L world | p, L += f (h + h_last)/2; repeat: fly h; (p, L) += J_0^T lam, A_0 lam = -e/h |
+| conserving | p, L world | p, L += f (h + h_last)/2; repeat: fly h; (p, L) += J_0^T lam, A_0 lam = -(e - e_0)/h |
 | damped | u = Dq/h | p, L = M u + f (h + h_last)/2; fly h; q += dq, the correction; u = displacement made / h |
 | kinematic | - | q += dq, in the unit metric |
 
 Mode damped is the paper's step(dt): Dq += M^-1 f dt^2; q += Dq; dq = correction(q); q += dq; Dq += dq. h_last is the
 step before, 0 at the start: the first displacement is v h + a h^2 / 2. J_0 and A_0 belong to the poses at the start of
-the step, so that impulses are pairs of opposite wrenches at one point then: momentum is conserved to rounding. Where
-displacements within one step are so large that such impulses cannot close the joints, the step is repeated in mode
-damped. L turns a body over h by t with t = h I(exp(t/2) R)^-1 L, which needs no gyroscopic term: taken at the start of
-a step, that term makes rods on strings spin ever faster. In mode damped L is M u with the inertia at the middle of the
-last step, where u belongs.
+the step, so that impulses are pairs of opposite wrenches at one point then: momentum is conserved to rounding. L turns
+a body over h by t with t = h I(exp(t/2) R)^-1 L, which needs no gyroscopic term: taken at the start of a step, that
+term makes rods on strings spin ever faster. In mode damped L is M u with the inertia at the middle of the last step,
+where u belongs.
+
+Few iterations leave errors e_0. Closed by the motion of the next step they would become velocities e_0 / h, the more
+the shorter the step, and energy from nothing. Where that energy is not negligible relative to the kinetic energy, the
+motion leaves e_0 as it is, and a second correction, which changes no velocity, closes the joints.
+
+Where impulses along the rows of the start cannot close the joints at its end, since displacements within the step are
+too large or iterations too few, the step is repeated in mode damped. Steps with contacts are damped ones: what closes
+within a step loses energy anyhow.
 
 Velocities at the end of a conserving step are M^-1 ((p, L) + f h_last/2), projected onto the rows when they are read.
 
@@ -28,29 +35,36 @@ import numpy as np
 from limberjack._jit import inner, kernel, outlined
 from limberjack.errors import Status
 from limberjack.maximal.bodies import PARTICLE, PLANAR, RIGID, midpoint_rotation, rotated, world_inertia
+from limberjack.maximal.displacement_contacts import SLOP, find_slots, leave_overlaps, touches
+from limberjack.maximal.displacement_drives import add_soft_forces, apply_soft_forces, set_mobility, set_soft_forces
 from limberjack.maximal.displacement_rows import evaluate_errors, worst_error
 from limberjack.maximal.displacement_solve import (
     SOLVE,
-    clamp_multipliers,
     correct,
     displace,
     has_soft,
     set_geometric_stiffness,
     set_metric,
-    set_rhs,
+    set_step_rhs,
     solve_rows,
+    solve_step,
     start_step,
 )
 from limberjack.maximal.forces import count_turns, forces
 from limberjack.spatial.quaternions import quaternion_exp, quaternion_log, quaternion_multiply, rotation_from_quaternion
 from limberjack.spatial.vectors import cross, rotate, rotate_back, symmetric_times
 
-__all__ = ["CONSERVING", "DAMPED", "KINEMATIC", "Motion", "Reads", "take_displacements"]
+__all__ = ["CONSERVING", "DAMPED", "KINEMATIC", "Motion", "take_displacements"]
 
 CONSERVING, DAMPED, KINEMATIC = range(3)
 _HUGE = 1e150
-# Errors below this count as closed by impulses [m, rad].
-_SMALL = 1e-6
+# Impulses close the joints where they leave this part of the errors that the motion makes, or errors below the next
+# [m, rad].
+_LEFT, _SMALL = 0.1, 1e-9
+# Gap up to which a contact that closes has no velocity when velocities are read [m].
+_TOUCHES = 1e-6
+# Energy of closing errors by motion, relative to the kinetic energy, up to which it is done.
+_NEGLIGIBLE = 1e-6
 
 
 class Motion(NamedTuple):
@@ -65,15 +79,6 @@ class Motion(NamedTuple):
     body_force: np.ndarray  # (nu,) forces by the dofs of the bodies
     last_multipliers: np.ndarray  # (nr,) multipliers of the joints in the last step of mode damped
     damped_steps: np.ndarray  # (1,) steps of mode conserving that were repeated in mode damped
-
-
-class Reads(NamedTuple):
-    """Coordinates of joints and forces along them, filled by `maximal.forces`."""
-
-    q: np.ndarray
-    qd: np.ndarray
-    tau: np.ndarray
-    added: np.ndarray
 
 
 @outlined
@@ -155,43 +160,96 @@ def _free_flight(bodies, h, free, momentum, before, pose):
         pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6] = rotated(orientation, x, y, z)
 
 
+@outlined
+def _set_errors_before(system, h, speeds, jacobian, residual, out):
+    """Fill the errors a time h before, by the rates of the rows now."""
+    for i in range(len(system.row_start) - 1):
+        first = system.row_start[i]
+        for r in range(first, system.row_start[i + 1]):
+            out[r] = residual[r]
+        for t in range(system.incidence_start[i], system.incidence_start[i + 1]):
+            o, at = 6 * system.incidence_body[t], system.block_start[t]
+            for r in range(first, system.row_start[i + 1]):
+                for k in range(6):
+                    out[r] -= h * jacobian[at + k] * speeds[o + k]
+                at += 6
+
+
 @inner
-def _close_by_impulses(setup, net, time, h, outer, inner_most, tolerance, solver_tolerance, pose, u, e, w, motion):
-    """Find the momenta that close the joints at the end of the step: SHAKE with the rows of its start."""
-    soft, count, total, solved = has_soft(h, w.tracked, w.track), 0, 0, 0
-    report, first = w.report, 0.0
+def _change_momenta(
+    setup, net, drives, time, h, outer, inner_most, tolerance, solver_tolerance, pose, u, e, reads, w, motion,
+):  # fmt: skip
+    """Find momenta with which joints are no more open at the end of the step than at its start; return whether they do.
+
+    SHAKE with the rows of its start.
+    """
+    soft, count, total, solved, first = net.soft_count[0] > 0, 0, 0, 0, 0.0
+    at_least = 1 if soft or has_soft(h, w.tracked, w.track) else 0
     while True:
         _free_flight(setup.bodies, h, w.free, motion.momentum, motion.before, pose)
         evaluate_errors(setup, net, time + h, False, False, pose, u, e, w)
-        worst, at, norm = worst_error(net.rows, w.residual, w.track)
+        worst, at, norm = worst_error(net.rows, net.soft, w.residual, w.open, w.track)
         first = worst if count == 0 else first
-        if count >= outer or not (worst > tolerance or (soft and count == 0)) or not worst < 1e100:
+        if count >= outer or not (worst > tolerance or count < at_least) or not worst < 1e100:
             break
-        set_rhs(
-            net.system,
-            net.ends,
-            h,
-            1.0 / h,
-            w.residual,
-            w.lam_total,
-            w.jacobian,
-            w.track,
-            w.start_residual,
-            w.saturated,
-            w.active,
-            w.b,
-            w.c,
-            w.j,
-        )
-        solved = solve_rows(net, inner_most, solver_tolerance, motion.before, w)
-        clamp_multipliers(net.rows, h, w.tracked, w.track, w.lam, w.lam_total, w.saturated)
-        displace(net.system, w.jacobian, w.lam, w.minv, w.f, w.correction)
+        if soft:
+            set_soft_forces(
+                setup, net, drives, h, pose, w.residual, w.start_error, e, reads, w.soft_force, w.soft_slope
+            )
+        solved, done = solve_step(net, h, 1.0 / h, inner_most, solver_tolerance, motion.before, w)
         for k in range(len(w.f)):
             motion.momentum[k] += w.free[k // 6] * w.f[k]
         count += 1
-        total += int(w.solve[0])
+        total += done
+    report = w.report
     report[0], report[1], report[2], report[3], report[4], report[5] = count, total, worst, at, solved, norm
-    return worst <= max(_SMALL, 0.5 * first)
+    return worst <= max(_SMALL, _LEFT * first)
+
+
+@outlined
+def _closing_energy(rows, soft, h, mobility, open):
+    """Return the kinetic energy of a motion that closes the errors `open` in a step h, row by row."""
+    energy = 0.0
+    for r in range(rows):
+        if not soft[r] and mobility[r] > 0.0:
+            energy += 0.5 * open[r] * open[r] / (mobility[r] * h * h)
+    return energy
+
+
+@inner
+def _leave_open(net, h, first, momentum, w):
+    """Decide which errors the motion leaves as they are: none where closing them takes little energy.
+
+    Args:
+        net: the constraints.
+        h: the step [s].
+        first: whether it is the first of a motion.
+        momentum: (6 n,) with which the solids fly.
+        w: work, with the rows at the start.
+
+    Returns:
+        Whether any are left.
+    """
+    for r in range(net.rows[1]):
+        if first:
+            w.open[r] = w.residual[r]
+        if net.soft[r] or (r >= net.rows[0] and w.open[r] > 0.0):
+            w.open[r] = 0.0
+    most = 0.0
+    for r in range(net.rows[1]):
+        most = max(most, abs(w.open[r]))
+    if most == 0.0:
+        return False
+    set_mobility(net.system, 0, net.ends[1], w.jacobian, w.minv, w.mobility)
+    _divide(w.minv, momentum, 1.0, w.correction)
+    energy = 0.0
+    for k in range(len(momentum)):
+        energy += 0.5 * momentum[k] * w.correction[k]
+    keeps = _closing_energy(net.rows[1], net.soft, h, w.mobility, w.open) > _NEGLIGIBLE * energy
+    if not keeps:
+        for r in range(net.rows[1]):
+            w.open[r] = 0.0
+    return keeps
 
 
 @outlined
@@ -263,36 +321,58 @@ def _set_velocity_rhs(system, ends, aim, speeds, j, b, c):
             o, at = 6 * system.incidence_body[t], system.block_start[t]
             for r in range(system.row_start[i], system.row_start[i + 1]):
                 for k in range(6):
-                    if i >= ends[2]:
+                    if i >= ends[4]:
                         j[at + k] = 0.0
                     b[r] -= j[at + k] * speeds[o + k]
                 at += 6
+        if ends[3] <= i < ends[4] and b[system.row_start[i]] < 0.0:
+            # a contact that opens
+            b[system.row_start[i]] = 0.0
+            for o in range(
+                system.block_start[system.incidence_start[i]], system.block_start[system.incidence_start[i + 1]]
+            ):
+                j[o] = 0.0
         if ends[1] <= i < ends[2]:
             b[system.row_start[i]] += aim[i - ends[1], 1]
 
 
 @inner
-def _project_velocities(setup, net, inner_most, tolerance, pose, u, w, motion):
+def _set_soft_forces_now(setup, net, drives, h, momenta, pose, e, reads, w, motion):
+    """Fill the forces of soft rows at the poses, with the velocities of the last half step, and their slopes."""
+    if momenta:
+        _divide(w.minv, motion.momentum, 1.0, w.correction)
+    else:
+        for k in range(len(w.correction)):
+            w.correction[k] = motion.momentum[k]
+    _set_errors_before(net.system, h, w.correction, w.jacobian, w.residual, w.b)
+    set_soft_forces(setup, net, drives, h, pose, w.residual, w.b, e, reads, w.soft_force, w.soft_slope)
+
+
+@inner
+def _start_soft_rows(setup, net, drives, h, scale, momenta, pose, e, reads, w, motion, momentum):
+    """Start the multipliers of soft rows with the forces of the start, and add their impulses to the momenta."""
+    set_mobility(net.system, 0, net.ends[3], w.jacobian, w.minv, w.mobility)
+    _set_soft_forces_now(setup, net, drives, h, momenta, pose, e, reads, w, motion)
+    apply_soft_forces(
+        net.system, net.ends, net.soft, h, scale, w.jacobian, w.mobility, w.soft_slope, w.soft_force, w.lam_total,
+        momentum,
+    )  # fmt: skip
+
+
+@inner
+def _project_velocities(setup, net, drives, inner_most, tolerance, pose, u, e, reads, w, motion):
     """Fill the velocities of the bodies at the end of the last step, projected onto the rows."""
+    half = 0.5 * motion.last[0]
     for k in range(len(motion.momentum)):
-        w.f[k] = motion.momentum[k] + 0.5 * motion.last[0] * motion.force[k]
+        w.f[k] = motion.momentum[k] + half * motion.force[k]
+    if net.soft_count[0] > 0 and half > 0.0:
+        _set_soft_forces_now(setup, net, drives, 2.0 * half, True, pose, e, reads, w, motion)
+        add_soft_forces(net.system, net.ends, net.soft, half, w.jacobian, w.soft_force, w.f)
     _divide(w.minv, w.f, 1.0, motion.force)
-    set_rhs(
-        net.system,
-        net.ends,
-        0.0,
-        1.0,
-        w.residual,
-        w.lam_total,
-        w.jacobian,
-        w.track,
-        w.start_residual,
-        w.saturated,
-        w.active,
-        w.b,
-        w.c,
-        w.j,
-    )
+    for r in range(net.rows[3], net.rows[4]):
+        w.lam_total[r] = 0.0
+        w.residual[r] -= _TOUCHES
+    set_step_rhs(net, 0.0, 1.0, w)
     _set_velocity_rhs(net.system, net.ends, w.aim, motion.force, w.j, w.b, w.c)
     solve_rows(net, inner_most, tolerance, pose, w)
     displace(net.system, w.jacobian, w.lam, w.minv, w.f, w.correction)
@@ -302,87 +382,196 @@ def _project_velocities(setup, net, inner_most, tolerance, pose, u, w, motion):
 
 
 @inner
-def _one_step(
-    setup, net, springs, drives, armature, span, mode, driven, velocities_only, h, outer, inner_most, tolerance,
-    solver_tolerance, clamp, time, wrenches, applied, pose, u, reads, e, w, motion,
+def _evaluate_start(
+    setup, net, springs, still, armature, span, momenta, driven, time, wrenches, applied, pose, u, reads, e, w, motion,
 ):  # fmt: skip
-    """Take one step, or fill the velocities if `velocities_only`; return 0, or 1 where a number is not finite."""
-    bodies, momenta, status = setup.bodies, mode == CONSERVING, 0
-    force_time, force_scale = 0.5 * (motion.last[0] + h), 1.0 / h if momenta else 1.0 / (h * h)
-    if mode != KINEMATIC:
-        # forces at the poses, with the velocities of the last half step
-        set_metric(bodies.kind, net.physical, True, w.free, pose, w.minv)
-        if momenta:
-            _divide(w.minv, motion.momentum, 1.0, w.correction)
-            _from_solids(bodies, w.correction, u)
-        else:
-            _from_solids(bodies, motion.momentum, u)
-        evaluate_errors(setup, net, time, driven, True, pose, u, e, w)
-        forces(
-            setup, springs, drives, armature, span, driven, False, wrenches, applied, pose, e, reads, motion.body_force
-        )
-        _to_solids(bodies, motion.body_force, motion.force)
-        _remove_gyroscopic(bodies, e.ends, pose, motion.force)
-    if velocities_only:
-        _project_velocities(setup, net, inner_most, solver_tolerance, pose, u, w, motion)
+    """Evaluate rows and forces at the poses, with the velocities of the last half step."""
+    bodies = setup.bodies
+    set_metric(bodies.kind, net.physical, True, w.free, pose, w.minv)
+    if momenta:
+        _divide(w.minv, motion.momentum, 1.0, w.correction)
+        _from_solids(bodies, w.correction, u)
     else:
-        if mode == DAMPED:
-            scale = h / motion.last[0] if motion.last[0] > 0.0 else 0.0
-            joints = net.ends[0] if len(w.geometric_stiffness) > 0 else 0
-            set_geometric_stiffness(
-                setup.table,
-                net.system,
-                joints,
-                scale * scale,
-                e.state,
-                w.jacobian,
-                motion.last_multipliers,
-                w.geometric_stiffness,
-            )
-        start_step(net, w)
-        closed = False
-        if momenta:
-            for k in range(len(motion.momentum)):
-                motion.momentum[k] = w.free[k // 6] * (motion.momentum[k] + force_time * motion.force[k])
-            closed = _close_by_impulses(
-                setup, net, time, h, outer, inner_most, tolerance, solver_tolerance, pose, u, e, w, motion
-            )
-        if not closed:
-            if mode != KINEMATIC:
-                source = motion.momentum_before if momenta else motion.momentum
-                # Section 4.2: Dq += M^-1 f dt^2, q += Dq
-                _predict(bodies, momenta, motion.last[0], force_time, w.free, source, motion.force, motion.before, w.f)
-                _free_flight(bodies, h, w.free, w.f, motion.before, pose)
-                force_scale = 1.0 / (h * h)
-                for r in range(len(w.lam_total)):
-                    w.lam_total[r] = 0.0
-                for t in range(len(w.tracked)):
-                    for k in range(6):
-                        w.saturated[t, k] = 0
-            # dq = correction(q), q += dq
-            soft = 0.0 if mode == KINEMATIC else h
-            status = correct(
-                setup, net, SOLVE, mode != KINEMATIC, time + h, soft, outer, inner_most, tolerance, solver_tolerance,
-                clamp, u, e, pose, w,
-            )  # fmt: skip
-            if mode == DAMPED:
-                for r in range(net.rows[0]):
-                    motion.last_multipliers[r] = w.lam_total[r]
-            # Dq += dq: the displacement made, from the poses
-            _displacement_made(h, motion.before, pose, motion.momentum)
-            if momenta:
-                motion.damped_steps[0] += 1
-                _set_momenta(bodies, pose, e.ends, w.free, motion.momentum)
-        for t in range(len(w.tracked)):
-            for k in range(6):
-                w.tracker_force[t, k] = force_scale * w.lam_total[net.rows[2] + 6 * t + k]
+        _from_solids(bodies, motion.momentum, u)
+    evaluate_errors(setup, net, time, driven, True, pose, u, e, w)
+    forces(setup, springs, still, armature, span, driven, True, wrenches, applied, pose, e, reads, motion.body_force)
+    _to_solids(bodies, motion.body_force, motion.force)
+    _remove_gyroscopic(bodies, e.ends, pose, motion.force)
+
+
+@inner
+def _store_forces(net, scale, w, motion):
+    """Store forces times h^2: those of trackers, contacts and joints, scale times their multipliers."""
+    for t in range(len(w.tracked)):
+        for k in range(6):
+            w.tracker_force[t, k] = scale * w.lam_total[net.rows[4] + 6 * t + k]
+    for s in range(len(w.contact_link)):
+        for k in range(3):
+            w.contact_force[s, k] = scale * w.lam_total[net.rows[3] + 3 * s + k]
+    for r in range(net.rows[0]):
+        motion.last_multipliers[r] = scale * w.lam_total[r]
+
+
+@inner
+def _find_contacts(setup, net, search, momenta, h, pose, w, motion):
+    """Find the contacts of a step; return 0 or a status."""
+    if momenta:
+        set_metric(setup.bodies.kind, net.physical, True, w.free, pose, w.minv)
+        _divide(w.minv, motion.momentum, 1.0, w.correction)
+    else:
+        for k in range(len(w.correction)):
+            w.correction[k] = motion.momentum[k]
+    for c in range(net.ends[3], net.ends[4]):
+        w.active[c] = 0
+    return find_slots(
+        setup.gravity, net.system, net.ends[3], search, h, pose, w.correction, w.contact_link, w.contact_data,
+        w.friction, w.slides,
+    )  # fmt: skip
+
+
+@inner
+def _overlaps(net, w):
+    """Return whether any contact overlaps by more than the slop."""
+    for k in range(len(w.contact_link)):
+        if w.residual[net.rows[3] + 3 * k] < -SLOP:
+            return True
+    return False
+
+
+@inner
+def _close_errors(
+    setup, net, drives, time, outer, inner_most, tolerance, solver_tolerance, clamp, pose, u, e, reads, w
+):  # fmt: skip
+    """Close the joints by displacements that change no velocity; return the status."""
+    count, total = w.report[0], w.report[1]
+    for r in range(len(w.lam_total)):
+        w.lam_total[r] = 0.0
+        w.open[r] = 0.0
+    for k in range(len(w.contact_link)):
+        w.open[net.rows[3] + 3 * k] = -SLOP
+    for c in range(net.ends[0], net.ends[4]):
+        w.active[c] = 0
+    status = correct(
+        setup, net, drives, SOLVE, True, time, 0.0, outer, inner_most, tolerance, solver_tolerance, clamp, u, e, pose,
+        reads, w,
+    )  # fmt: skip
+    w.report[0] += count
+    w.report[1] += total
     return status
+
+
+@inner
+def _one_step(
+    setup, net, springs, drives, still, armature, span, search, mode, driven, velocities_only, h, outer, inner_most,
+    tolerance, solver_tolerance, clamp, time, wrenches, applied, pose, u, reads, e, w, motion,
+):  # fmt: skip
+    """Take one step, or fill the velocities if `velocities_only`; return 0 or a status of `take_displacements`."""
+    bodies, momenta, last = setup.bodies, mode == CONSERVING, motion.last[0]
+    if len(search.shapes.kind) > 0:
+        found = _find_contacts(setup, net, search, momenta, last if velocities_only else h, pose, w, motion)
+        if found != 0:
+            return found
+    if mode == KINEMATIC:
+        start_step(net, w)
+        return correct(
+            setup, net, drives, SOLVE, False, time + h, 0.0, outer, inner_most, tolerance, solver_tolerance, clamp, u,
+            e, pose, reads, w,
+        )  # fmt: skip
+    _evaluate_start(
+        setup, net, springs, still, armature, span, momenta, driven, time, wrenches, applied, pose, u, reads, e, w,
+        motion,
+    )  # fmt: skip
+    if velocities_only:
+        _project_velocities(setup, net, drives, inner_most, solver_tolerance, pose, u, e, reads, w, motion)
+        return 0
+    force_time, status = 0.5 * (last + h), 0
+    start_step(net, w)
+    # Section 4.2: Dq += M^-1 f dt^2, q += Dq
+    _predict(bodies, momenta, last, force_time, w.free, motion.momentum_before, motion.force, motion.before, w.f)
+    keeps = _leave_open(net, h, last == 0.0, w.f, w)
+    leave_overlaps(net.rows[3], len(w.contact_link), w.residual, w.open)
+    scale = h if momenta else h * h
+    if net.soft_count[0] > 0:
+        _start_soft_rows(setup, net, drives, h, scale, momenta, pose, e, reads, w, motion, w.f)
+    closed = False
+    if momenta and touches(w.contact_link):
+        for r in range(len(w.lam_total)):
+            w.lam_total[r] *= h
+    elif momenta:
+        closed = _conserving_step(
+            setup, net, drives, time, h, outer, inner_most, tolerance, solver_tolerance, pose, u, e, reads, w, motion
+        )
+    ratio = h / last if last > 0.0 else 0.0
+    joints = net.ends[0] if len(w.geometric_stiffness) > 0 and not closed else 0
+    if closed:
+        set_geometric_stiffness(
+            setup.table, net.system, joints, 0.0, e.state, w.jacobian, motion.last_multipliers, w.geometric_stiffness
+        )
+        _store_forces(net, h, w, motion)
+    else:
+        set_geometric_stiffness(
+            setup.table, net.system, joints, ratio * ratio, e.state, w.jacobian, motion.last_multipliers,
+            w.geometric_stiffness,
+        )  # fmt: skip
+        _free_flight(bodies, h, w.free, w.f, motion.before, pose)
+        # dq = correction(q), q += dq
+        status = correct(
+            setup, net, drives, SOLVE, True, time + h, h, outer, inner_most, tolerance, solver_tolerance, clamp, u, e,
+            pose, reads, w,
+        )  # fmt: skip
+        _store_forces(net, 1.0, w, motion)
+        # Dq += dq: the displacement made, from the poses
+        _displacement_made(h, motion.before, pose, motion.momentum)
+        if momenta:
+            keeps = True
+            motion.damped_steps[0] += 1
+            _set_momenta(bodies, pose, e.ends, w.free, motion.momentum)
+    for t in range(len(w.tracked)):
+        for k in range(6):
+            w.tracker_force[t, k] /= h * h
+    for s in range(len(w.contact_link)):
+        for k in range(3):
+            w.contact_force[s, k] /= h * h
+    if (keeps or _overlaps(net, w)) and status == 0:
+        status = _close_errors(
+            setup, net, drives, time + h, outer, inner_most, tolerance, solver_tolerance, clamp, pose, u, e, reads, w
+        )
+    for r in range(net.rows[1]):
+        w.open[r] = w.residual[r]
+    return status
+
+
+@inner
+def _conserving_step(
+    setup, net, drives, time, h, outer, inner_most, tolerance, solver_tolerance, pose, u, e, reads, w, motion
+):  # fmt: skip
+    """Move with momenta that close the joints; return whether they do. If not, all is ready for a damped step."""
+    for k in range(len(w.f)):
+        motion.momentum[k] = w.predicted[k] = w.free[k // 6] * w.f[k]
+    for r in range(len(w.lam_total)):
+        w.predicted_lam[r] = w.lam_total[r]
+    if _change_momenta(
+        setup, net, drives, time, h, outer, inner_most, tolerance, solver_tolerance, pose, u, e, reads, w, motion
+    ):
+        return True
+    for k in range(len(w.f)):
+        w.f[k] = w.predicted[k]
+    for r in range(len(w.lam_total)):
+        w.lam_total[r] = h * w.predicted_lam[r]
+    for t in range(len(w.tracked)):
+        for k in range(6):
+            w.saturated[t, k] = 0
+    for c in range(net.ends[0], net.ends[1]):
+        w.active[c] = 0
+    for c in range(net.ends[3], net.ends[4]):
+        w.active[c] = 0
+    return False
 
 
 @kernel
 def take_displacements(
     # model
-    setup, net, springs, drives, armature, span,
+    setup, net, springs, drives, still, armature, span, search,
     # in
     mode, driven, velocities_only, n, h, outer, inner_most, tolerance, solver_tolerance, clamp, time, wrenches, applied,
     e,
@@ -393,7 +582,9 @@ def take_displacements(
 
     Args:
         setup, net: the model in maximal coordinates, and its constraints as displacements.
-        springs, drives, armature, span: of the model.
+        springs, drives, armature: of the model.
+        still, span: no drives, since those of joints are soft rows; the span of joint forces without them.
+        search: what finds contacts.
         mode: CONSERVING, DAMPED or KINEMATIC.
         driven: whether any joint has a force along its coordinates.
         velocities_only: whether to take no step, and fill the projected velocities instead, in mode CONSERVING.
@@ -410,7 +601,8 @@ def take_displacements(
         motion: of the solids.
 
     Returns:
-        steps taken, and 0 or Status.NOT_FINITE + the first body whose motion is not finite.
+        steps taken, and 0, Status.MORE_CONTACTS (no room for them), or Status.NOT_FINITE + the first body whose motion
+        is not finite.
     """
     near = e.near
     for step in range(n):
@@ -422,9 +614,12 @@ def take_displacements(
         for t in range(len(near)):
             motion.near[t] = near[t]
         status = _one_step(
-            setup, net, springs, drives, armature, span, mode, driven, velocities_only, h, outer, inner_most, tolerance,
-            solver_tolerance, clamp, time + step * h, wrenches, applied, pose, u, reads, e, w, motion,
+            setup, net, springs, drives, still, armature, span, search, mode, driven, velocities_only, h, outer,
+            inner_most, tolerance, solver_tolerance, clamp, time + step * h, wrenches, applied, pose, u, reads, e, w,
+            motion,
         )  # fmt: skip
+        if status == Status.MORE_CONTACTS:
+            return step, status
         bad = 0 if status != 0 else -1
         for k in range(len(motion.momentum)):
             if bad < 0 and not abs(motion.momentum[k]) < _HUGE:
