@@ -119,12 +119,14 @@ def coordinate_terms(joint: Joint) -> list[Term]:
     return out
 
 
-def limit_rows(joint: Joint, *, scalars: bool) -> list[tuple[list[Term], float]]:
+def limit_rows(joint: Joint, *, scalars: bool, smooth: bool = False) -> list[tuple[list[Term], float]]:
     """Return the one-sided rows (terms, target) of a joint's hard limits read off its frames; value >= 0.
 
     Args:
         joint: the joint.
         scalars: whether limits of scalar coordinates are wanted too, or those of balls only.
+        smooth: whether rows of twist limits are smooth where the twist is not defined, at a swing of half a turn, or
+            are angles.
     """
     out: list[tuple[list[Term], float]] = []
     limits = joint.limits or ()
@@ -150,12 +152,26 @@ def limit_rows(joint: Joint, *, scalars: bool) -> list[tuple[list[Term], float]]
     if cone is not None:
         out.append(([(DOT, 2, 2, 1.0)], math.cos(cone)))
     if twist is not None:
-        out += _between((ANGLE, 0, 0, 1.0), twist)
+        narrow = twist[1] - twist[0] < math.pi
+        out += _twist_sines(twist) if smooth and narrow else _between((ANGLE, 0, 0, 1.0), twist)
     if joint.kind == "distance" and joint.rope:
         out.append(([(LENGTH, 0, 0, -1.0)], -joint.length))
     registered = registered_kind(joint)
     if registered is not None and registered.one_sided:
         out += [([(REGISTERED, i, 0, 1.0)], 0.0) for i in range(registered.rows)]
+    return out
+
+
+def _twist_sines(pair: tuple[float, float]) -> list[tuple[list[Term], float]]:
+    """Return the rows of a twist between two angles, less than half a turn apart.
+
+    With swing s and twist t, x = s_x.u_x + s_y.u_y and y = s_y.u_x - s_x.u_y are (1 + cos s) (cos t, sin t): the rows
+    (y cos low - x sin low) / 2 = cos(s/2)^2 sin(t - low) and likewise for the other end are sums of DOTs.
+    """
+    out: list[tuple[list[Term], float]] = []
+    for angle, side in zip(pair, (0.5, -0.5), strict=True):
+        c, s = side * math.cos(angle), side * math.sin(angle)
+        out.append(([(DOT, 1, 0, c), (DOT, 0, 1, -c), (DOT, 0, 0, -s), (DOT, 1, 1, -s)], 0.0))
     return out
 
 
@@ -261,7 +277,7 @@ def collect(model: Model, *, loops: bool, gears: bool, limits: bool) -> tuple[li
         if not loop and joint.limits is None and joint.cone is None and joint.twist is None:
             continue  # most joints of most models; those of compound axes come below, as coordinates
         own = joint_rows(joint) if loop and loops else []
-        ends = limit_rows(joint, scalars=loop) if limits else []
+        ends = limit_rows(joint, scalars=loop, smooth=True) if limits else []
         if own or ends:
             pair = pairs.joint(joint)
             if pairs.link[pair][0] == pairs.link[pair][1]:
