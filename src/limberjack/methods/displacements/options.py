@@ -43,7 +43,7 @@ class Displacements(Method):
 
     name: ClassVar[str] = "displacements"
     supports: ClassVar[frozenset[str]] = frozenset({"springs", "motors", "loops", "limits", "gears", "velocity"})
-    verbs: ClassVar[frozenset[str]] = frozenset({"grab", "move", "drive", "tune"})
+    verbs: ClassVar[frozenset[str]] = frozenset({"grab", "move", "drive", "tune", "reactions"})
     registered_kinds: ClassVar[bool] = False
 
     mode: str = "conserving"
