@@ -22,8 +22,9 @@ from limberjack.model.spec import WORLD, Joint
 from limberjack.spatial.frames import compose
 
 __all__ = [
-    "DRIVE", "EQUALITY", "GRIP", "INEQUALITY", "Pairs", "ROTOR", "Row", "SPRING", "Table", "collect",
-    "coordinate_terms", "gear_rows", "joint_rows", "limit_rows", "new_table", "registered_kind", "spring_rows",
+    "DRIVE", "EQUALITY", "GRIP", "INEQUALITY", "Pairs", "ROTOR", "Row", "SPRING", "Table", "at_velocity_level",
+    "collect", "coordinate_terms", "gear_rows", "joint_rows", "limit_rows", "new_table", "on_pairs", "registered_kind",
+    "spring_rows",
 ]  # fmt: skip
 
 EQUALITY, INEQUALITY, GRIP, SPRING, DRIVE, ROTOR = range(6)
@@ -76,6 +77,21 @@ def registered_kind(joint: Joint) -> Any:
         return None
     # imported by name: no kernel uses it, and an import line would make it part of every cache key
     return importlib.import_module("limberjack.constraints.registered_rows").registered_kind(joint)
+
+
+def at_velocity_level(joint: Joint) -> bool:
+    """Return whether the rows of a joint constrain velocities only."""
+    registered = registered_kind(joint)
+    return joint.kind == "no_slip" or (registered is not None and registered.velocity)
+
+
+def on_pairs(joint: Joint, pair: int, terms: list[Term]) -> list[tuple[int, Term]]:
+    """Return the terms of a row on the pair of a joint; of constraints over more bodies also on the pair after it."""
+    out = [(pair, term) for term in terms]
+    registered = registered_kind(joint)
+    if registered is not None and registered.second is not None:
+        out += [(pair + 1, term) for term in terms]
+    return out
 
 
 def joint_rows(joint: Joint) -> list[tuple[list[Term], float]]:
@@ -219,6 +235,11 @@ class Pairs:
         registered = registered_kind(joint)
         if registered is not None:
             self.registered[pair] = (registered.address, registered.data)
+            if registered.second is not None:
+                # the function of the first finds the state of the second right after it
+                other = registered.second
+                r_p, p_p, r_c, p_c = joint_frames(other)
+                self.add(self.end(other.parent, r_p, p_p), self.end(other.child, r_c, p_c))
         return pair
 
     def sort(self, order: np.ndarray) -> np.ndarray:
@@ -280,12 +301,12 @@ def collect(model: Model, *, loops: bool, gears: bool, limits: bool) -> tuple[li
         ends = limit_rows(joint, scalars=loop, smooth=True) if limits else []
         if own or ends:
             pair = pairs.joint(joint)
-            if pairs.link[pair][0] == pairs.link[pair][1]:
+            if all(a == b for a, b in pairs.link[pair:]):
                 continue  # both ends on one rigid link: no relative motion
-            speed = joint.kind == "no_slip"
-            rows += [Row(index, [(pair, t) for t in terms], target=(value, 0.0), speed=speed) for terms, value in own]
+            speed = at_velocity_level(joint)
+            rows += [Row(index, on_pairs(joint, pair, terms), target=(value, 0.0), speed=speed) for terms, value in own]
             rows += [
-                Row(index, [(pair, t) for t in terms], target=(value, 0.0), role=INEQUALITY) for terms, value in ends
+                Row(index, on_pairs(joint, pair, terms), target=(value, 0.0), role=INEQUALITY) for terms, value in ends
             ]
     if limits:
         a = model.arrays
