@@ -7,7 +7,7 @@ import numpy as np
 from limberjack.constraints.row_forces import RowForces, forces_of_rows
 from limberjack.model.arrays import LINK
 from limberjack.reduced.constraint_set import ConstraintSet
-from limberjack.reduced.variational import LAG, LENGTH
+from limberjack.reduced.variational import LAG
 
 __all__ = ["lag_of", "row_forces_of"]
 
@@ -30,5 +30,5 @@ def lag_of(spans: np.ndarray, clock: np.ndarray, links: int) -> np.ndarray:
     """Return, per link, how long ago its velocities held: in blocks that contacts act on, half of a substep."""
     out = np.zeros(links)
     for span, own in zip(spans, clock, strict=False):
-        out[span[LINK] : span[LINK + 1]] = 0.5 * own[LENGTH] if own[LAG] > 0.0 else 0.0
+        out[span[LINK] : span[LINK + 1]] = 0.5 * own[LAG]
     return out
