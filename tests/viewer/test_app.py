@@ -105,6 +105,16 @@ def test_what_a_method_leaves_out_is_said(viewer):
     assert viewer.runner.problems.all == ['method "displacements" leaves out contacts']
 
 
+def test_reactions_are_shown_as_arrows(viewer):
+    """Switched on, every published frame has the forces of all joints, that of the root the weight; off, none."""
+    viewer.use_reactions(True)
+    assert until(lambda: "reactions" in viewer.runner.frame(timeout=5.0).facts)
+    points, forces = viewer.runner.frame(timeout=5.0).facts["reactions"]
+    assert np.array_equal(forces, viewer.runner.ask(lambda sim: sim.reactions[:, 3:])) and points.shape == forces.shape
+    viewer.use_reactions(False)
+    assert until(lambda: "reactions" not in viewer.runner.frame(timeout=5.0).facts)
+
+
 def test_the_budget_changes_what_is_active(viewer):
     """Tuned to a budget of 2, method adaptive has 2 active joints; other methods are rebuilt with their options."""
     viewer.use_method("adaptive")

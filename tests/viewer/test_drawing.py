@@ -12,7 +12,7 @@ from limberjack.model.shape_kinds import mesh_mass
 from limberjack.spatial.frames import matrix_from_quaternion
 from limberjack.viewer import geometry
 from limberjack.viewer.camera import Eye, bounds, checked_eye, framed
-from limberjack.viewer.drawing import Drawing, multiplied, string_poses, turned
+from limberjack.viewer.drawing import Drawing, arrows, multiplied, string_poses, turned
 
 
 def bare(kind="hinge"):
@@ -143,3 +143,15 @@ def test_wrong_cameras_are_refused(camera):
     with pytest.raises(lj.StateError, match="camera"):
         checked_eye(camera)
     assert isinstance(checked_eye(((1, 2, 3), (0, 0, 0))), Eye)
+
+
+def test_arrows_point_where_their_vectors_do():
+    """Shafts go from the points along the vectors; heads end at the tips, on both sides; no vector gives no length."""
+    points, vectors = np.array([[0, 0, 1.0], [1, 2, 3], [0, 0, 0]]), np.array([[0, 0, 2.0], [1, -1, 0], [0, 0, 0]])
+    found = arrows(points, vectors)
+    assert np.array_equal(found[:3], np.stack([points, points + vectors], axis=1))
+    for sides in (found[3:6], found[6:]):
+        assert np.allclose(sides[:, 1], points + vectors)
+    middle = 0.5 * (found[3:6, 0] + found[6:, 0])
+    assert np.allclose(middle, points + 0.8 * vectors)
+    assert np.allclose(np.linalg.norm(found[3:6, 0] - middle, axis=1), 0.12 * np.linalg.norm(vectors, axis=1))

@@ -7,6 +7,10 @@ With the relative pose (x, R) in the axes of A, its velocity x' and angular velo
 
 in world axes: eight evaluations of phi on jets give all of them. A kind's function is compiled once and called by its
 address; no kernel is recompiled for it.
+
+A function of velocities g = n(x, R).w + f(x, R).x' - b is the rate of such a row itself: n and f are its values at unit
+velocities, and h is its first derivative along the motion at constant w and x'. A constraint over two pairs of frames
+is a row on each of them, whose states are neighbours: value, time derivative and h stand in the first.
 """
 
 from __future__ import annotations
@@ -25,7 +29,8 @@ from limberjack.constraints.black_box import header_of, projection_address
 from limberjack.constraints.jets import jet
 from limberjack.constraints.rows import AXES_A, AXES_B, CENTRE, COORDINATES, GAP, PAIR, RATE, ROWS, TURN_A, TURN_B
 from limberjack.errors import ModelError
-from limberjack.model.registered import CONSTRAINT_KINDS, locks_of
+from limberjack.model.registered import CONSTRAINT_KINDS, ConstraintKind, locks_of
+from limberjack.model.spec import Joint
 
 __all__ = ["address_of", "compile_flags", "compiled_address", "registered_kind"]
 
@@ -114,6 +119,8 @@ class Registered(NamedTuple):
     one_sided: bool
     address: int
     data: tuple[float, ...]
+    velocity: bool = False
+    second: Any = None  # a joint between the frames of the second pair, if there is one
 
 
 def registered_kind(joint: Any) -> Registered:
@@ -122,7 +129,12 @@ def registered_kind(joint: Any) -> Registered:
     if kind.project:
         rows = 1 if kind.one_sided else locks_of(kind.name, kind.function, joint.data, kind.rows, kind.limited).rows
         return Registered(rows, kind.one_sided, projection_address(kind), header_of(kind, rows) + joint.data)
-    return Registered(kind.rows, kind.one_sided, address_of(kind.name), joint.data)
+    second = None
+    if kind.pairs == 2:
+        own = (joint.second_position, joint.second_rotation)
+        own += (joint.second_position_in_child, joint.second_rotation_in_child)
+        second = Joint(joint.name, kind.name, joint.second_parent, joint.second_child, *own)
+    return Registered(kind.rows, kind.one_sided, address_of(kind.name), joint.data, kind.velocity, second)
 
 
 def compile_flags() -> dict[str, Any]:
@@ -150,6 +162,8 @@ def compiled_address(fill: Callable, what: str) -> int:
 def address_of(name: str) -> int:
     """Return the address of the compiled function of a registered kind; raise if it cannot be compiled."""
     kind = CONSTRAINT_KINDS[name]
+    if kind.velocity or kind.pairs == 2:
+        return compiled_address(_general(kind), f'the function of constraint kind "{name}"')
     function, count = numba.njit(**_FLAGS)(kind.function), kind.rows
     single = count == 1
 
@@ -177,3 +191,116 @@ def address_of(name: str) -> int:
             _finish(s, i)
 
     return compiled_address(fill, f'the function of constraint kind "{name}"')
+
+
+@inner
+def _still():
+    return jet(0.0, 0.0, 0.0), jet(0.0, 0.0, 0.0), jet(0.0, 0.0, 0.0)
+
+
+@inner
+def _unit(k):
+    """Return direction k as velocity and angular velocity: 0 to 2 are rotations, 3 to 5 translations."""
+    one = (jet(1.0 if k == 3 else 0.0, 0.0, 0.0), jet(1.0 if k == 4 else 0.0, 0.0, 0.0))
+    two = (jet(1.0 if k == 0 else 0.0, 0.0, 0.0), jet(1.0 if k == 1 else 0.0, 0.0, 0.0))
+    v = (one[0], one[1], jet(1.0 if k == 5 else 0.0, 0.0, 0.0))
+    return v, (two[0], two[1], jet(1.0 if k == 2 else 0.0, 0.0, 0.0))
+
+
+@inner
+def _constant_speeds(s):
+    """Return relative velocity and angular velocity as jets that stay as they are."""
+    v, w = _speeds(s)
+    return (
+        (jet(v[0], 0.0, 0.0), jet(v[1], 0.0, 0.0), jet(v[2], 0.0, 0.0)),
+        (jet(w[0], 0.0, 0.0), jet(w[1], 0.0, 0.0), jet(w[2], 0.0, 0.0)),
+    )
+
+
+def _uniform(kind: ConstraintKind) -> Any:
+    """Return the function of a kind, compiled, as one of two pairs and velocities that returns a tuple."""
+    function, two = numba.njit(**_FLAGS)(kind.function), kind.pairs == 2
+    if kind.velocity and two:
+
+        @numba.njit(**_FLAGS)
+        def plain(x, r, v, w, x2, r2, v2, w2, t, data):
+            return function((x, x2), (r, r2), (v, v2), (w, w2), t, data)
+
+    elif kind.velocity:
+
+        @numba.njit(**_FLAGS)
+        def plain(x, r, v, w, x2, r2, v2, w2, t, data):
+            return function(x, r, v, w, t, data)
+
+    else:
+
+        @numba.njit(**_FLAGS)
+        def plain(x, r, v, w, x2, r2, v2, w2, t, data):
+            return function((x, x2), (r, r2), t, data)
+
+    if kind.rows > 1:
+        return plain
+
+    @numba.njit(**_FLAGS)
+    def one(x, r, v, w, x2, r2, v2, w2, t, data):
+        return (plain(x, r, v, w, x2, r2, v2, w2, t, data),)
+
+    return one
+
+
+def _general(kind: ConstraintKind) -> Callable:
+    """Return the function that fills the rows of a kind of velocities, or of one over two pairs of frames."""
+    value, count, pairs = _uniform(kind), kind.rows, kind.pairs
+
+    def of_velocities(time: float, state: Any, data: Any, length: int) -> None:
+        s, numbers = carray(state, (pairs * PAIR,)), carray(data, (length,))
+        a, b = s[:PAIR], s[(pairs - 1) * PAIR :]
+        x, r, t = _path(a, -1, time)
+        x2, r2, _ = _path(b, -1, time)
+        still = _still()
+        known = value(x, r, still, still, x2, r2, still, still, t, numbers)
+        for k in range(6):
+            v, w = _unit(k)
+            found = value(x, r, v, w, x2, r2, still, still, t, numbers)
+            for i in range(count):
+                a[ROWS + 8 * i + k] = found[i].v - known[i].v
+            if pairs == 2:
+                found = value(x, r, still, still, x2, r2, v, w, t, numbers)
+                for i in range(count):
+                    b[ROWS + 8 * i + k] = found[i].v - known[i].v
+        x, r, t = _path(a, 7, time)
+        x2, r2, _ = _path(b, 7, time)
+        v, w = _constant_speeds(a)
+        v2, w2 = _constant_speeds(b)
+        found = value(x, r, v, w, x2, r2, v2, w2, t, numbers)
+        for i in range(count):
+            b[COORDINATES + i] = b[ROWS + 8 * i + 6] = b[ROWS + 8 * i + 7] = 0.0
+            a[COORDINATES + i], a[ROWS + 8 * i + 6], a[ROWS + 8 * i + 7] = known[i].v, 0.0, found[i].d
+        for i in range(count):
+            _finish(a, i)
+            if pairs == 2:
+                _finish(b, i)
+
+    def of_positions(time: float, state: Any, data: Any, length: int) -> None:
+        s, numbers = carray(state, (2 * PAIR,)), carray(data, (length,))
+        a, b, still = s[:PAIR], s[PAIR:], _still()
+        for k in range(14):
+            first = k if k < 8 else -1
+            x, r, t = _path(a, first, time)
+            x2, r2, _ = _path(b, k if 6 <= k < 8 else k - 8, time)
+            found = value(x, r, still, still, x2, r2, still, still, t, numbers)
+            for i in range(count):
+                o = ROWS + 8 * i
+                if k < 6:
+                    a[o + k] = found[i].d
+                elif k == 6:
+                    a[COORDINATES + i], b[COORDINATES + i] = found[i].d, 0.0
+                elif k == 7:
+                    a[o + 6], a[o + 7], b[o + 6], b[o + 7] = found[i].v, found[i].e, 0.0, 0.0
+                else:
+                    b[o + k - 8] = found[i].d
+        for i in range(count):
+            _finish(a, i)
+            _finish(b, i)
+
+    return of_velocities if kind.velocity else of_positions

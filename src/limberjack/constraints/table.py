@@ -22,8 +22,9 @@ from limberjack.model.spec import WORLD, Joint
 from limberjack.spatial.frames import compose
 
 __all__ = [
-    "DRIVE", "EQUALITY", "GRIP", "INEQUALITY", "Pairs", "ROTOR", "Row", "SPRING", "Table", "collect",
-    "coordinate_terms", "gear_rows", "joint_rows", "limit_rows", "new_table", "registered_kind", "spring_rows",
+    "DRIVE", "EQUALITY", "GRIP", "INEQUALITY", "Pairs", "ROTOR", "Row", "SPRING", "Table", "at_velocity_level",
+    "collect", "coordinate_terms", "gear_rows", "joint_rows", "limit_rows", "new_table", "on_pairs", "registered_kind",
+    "spring_rows",
 ]  # fmt: skip
 
 EQUALITY, INEQUALITY, GRIP, SPRING, DRIVE, ROTOR = range(6)
@@ -78,6 +79,21 @@ def registered_kind(joint: Joint) -> Any:
     return importlib.import_module("limberjack.constraints.registered_rows").registered_kind(joint)
 
 
+def at_velocity_level(joint: Joint) -> bool:
+    """Return whether the rows of a joint constrain velocities only."""
+    registered = registered_kind(joint)
+    return joint.kind == "no_slip" or (registered is not None and registered.velocity)
+
+
+def on_pairs(joint: Joint, pair: int, terms: list[Term]) -> list[tuple[int, Term]]:
+    """Return the terms of a row on the pair of a joint; of constraints over more bodies also on the pair after it."""
+    out = [(pair, term) for term in terms]
+    registered = registered_kind(joint)
+    if registered is not None and registered.second is not None:
+        out += [(pair + 1, term) for term in terms]
+    return out
+
+
 def joint_rows(joint: Joint) -> list[tuple[list[Term], float]]:
     """Return the locked rows of a joint: terms and their target value, in the order of `joints.locked`."""
     kind = KINDS[joint.kind]
@@ -119,12 +135,14 @@ def coordinate_terms(joint: Joint) -> list[Term]:
     return out
 
 
-def limit_rows(joint: Joint, *, scalars: bool) -> list[tuple[list[Term], float]]:
+def limit_rows(joint: Joint, *, scalars: bool, smooth: bool = False) -> list[tuple[list[Term], float]]:
     """Return the one-sided rows (terms, target) of a joint's hard limits read off its frames; value >= 0.
 
     Args:
         joint: the joint.
         scalars: whether limits of scalar coordinates are wanted too, or those of balls only.
+        smooth: whether rows of twist limits are smooth where the twist is not defined, at a swing of half a turn, or
+            are angles.
     """
     out: list[tuple[list[Term], float]] = []
     limits = joint.limits or ()
@@ -150,12 +168,26 @@ def limit_rows(joint: Joint, *, scalars: bool) -> list[tuple[list[Term], float]]
     if cone is not None:
         out.append(([(DOT, 2, 2, 1.0)], math.cos(cone)))
     if twist is not None:
-        out += _between((ANGLE, 0, 0, 1.0), twist)
+        narrow = twist[1] - twist[0] < math.pi
+        out += _twist_sines(twist) if smooth and narrow else _between((ANGLE, 0, 0, 1.0), twist)
     if joint.kind == "distance" and joint.rope:
         out.append(([(LENGTH, 0, 0, -1.0)], -joint.length))
     registered = registered_kind(joint)
     if registered is not None and registered.one_sided:
         out += [([(REGISTERED, i, 0, 1.0)], 0.0) for i in range(registered.rows)]
+    return out
+
+
+def _twist_sines(pair: tuple[float, float]) -> list[tuple[list[Term], float]]:
+    """Return the rows of a twist between two angles, less than half a turn apart.
+
+    With swing s and twist t, x = s_x.u_x + s_y.u_y and y = s_y.u_x - s_x.u_y are (1 + cos s) (cos t, sin t): the rows
+    (y cos low - x sin low) / 2 = cos(s/2)^2 sin(t - low) and likewise for the other end are sums of DOTs.
+    """
+    out: list[tuple[list[Term], float]] = []
+    for angle, side in zip(pair, (0.5, -0.5), strict=True):
+        c, s = side * math.cos(angle), side * math.sin(angle)
+        out.append(([(DOT, 1, 0, c), (DOT, 0, 1, -c), (DOT, 0, 0, -s), (DOT, 1, 1, -s)], 0.0))
     return out
 
 
@@ -203,6 +235,11 @@ class Pairs:
         registered = registered_kind(joint)
         if registered is not None:
             self.registered[pair] = (registered.address, registered.data)
+            if registered.second is not None:
+                # the function of the first finds the state of the second right after it
+                other = registered.second
+                r_p, p_p, r_c, p_c = joint_frames(other)
+                self.add(self.end(other.parent, r_p, p_p), self.end(other.child, r_c, p_c))
         return pair
 
     def sort(self, order: np.ndarray) -> np.ndarray:
@@ -261,15 +298,15 @@ def collect(model: Model, *, loops: bool, gears: bool, limits: bool) -> tuple[li
         if not loop and joint.limits is None and joint.cone is None and joint.twist is None:
             continue  # most joints of most models; those of compound axes come below, as coordinates
         own = joint_rows(joint) if loop and loops else []
-        ends = limit_rows(joint, scalars=loop) if limits else []
+        ends = limit_rows(joint, scalars=loop, smooth=True) if limits else []
         if own or ends:
             pair = pairs.joint(joint)
-            if pairs.link[pair][0] == pairs.link[pair][1]:
+            if all(a == b for a, b in pairs.link[pair:]):
                 continue  # both ends on one rigid link: no relative motion
-            speed = joint.kind == "no_slip"
-            rows += [Row(index, [(pair, t) for t in terms], target=(value, 0.0), speed=speed) for terms, value in own]
+            speed = at_velocity_level(joint)
+            rows += [Row(index, on_pairs(joint, pair, terms), target=(value, 0.0), speed=speed) for terms, value in own]
             rows += [
-                Row(index, [(pair, t) for t in terms], target=(value, 0.0), role=INEQUALITY) for terms, value in ends
+                Row(index, on_pairs(joint, pair, terms), target=(value, 0.0), role=INEQUALITY) for terms, value in ends
             ]
     if limits:
         a = model.arrays

@@ -265,7 +265,11 @@ _JOINT: dict[str, Reader] = dict(
     length=_number, rope=_truth, ratio=_number, offset=_number, carrier=_optional(_string),
     cone=_maybe, twist=_limit,
 )  # fmt: skip
-_plain_joint, _custom_joint = _record(Joint, **_JOINT), _record(RegisteredConstraint, **_JOINT, data=_sequence(_number))
+_plain_joint, _custom_joint = _record(Joint, **_JOINT), _record(
+    RegisteredConstraint, **_JOINT, data=_sequence(_number), second_parent=_optional(_string),
+    second_child=_optional(_string), second_position=_three, second_rotation=_four, second_position_in_child=_three,
+    second_rotation_in_child=_four,
+)  # fmt: skip
 
 
 def _joint(value: Any) -> Any:
@@ -408,6 +412,9 @@ def _add_body(builder: Builder, body: Body) -> None:
 def _add_joint(builder: Builder, joint: Joint) -> None:
     if isinstance(joint, RegisteredConstraint):
         given = {name: getattr(joint, name) for name in _FRAMES}
+        if joint.second_child is not None:
+            words = ("parent", "child", *_FRAMES)
+            given |= {f"second_{word}": getattr(joint, f"second_{word}") for word in words}
         builder._put_constraint(joint.kind, joint.name, joint.parent, joint.child, joint.data, given)
         return
     if joint.kind not in _TAKES:

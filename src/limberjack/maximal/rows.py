@@ -39,11 +39,13 @@ from limberjack.constraints.table import (
     Pairs,
     Row,
     Table,
+    at_velocity_level,
     coordinate_terms,
     gear_rows,
     joint_rows,
     limit_rows,
     new_table,
+    on_pairs,
     spring_rows,
 )
 from limberjack.errors import UnsupportedByMethod
@@ -258,8 +260,8 @@ def _equality_rows(joint: Joint, pair: int, index: int, links: list[int], bodies
             )
     if _flat(bodies, links):
         rows = [(terms, value) for terms, value in rows if _in_plane(joint, terms)]
-    speed = joint.kind == "no_slip"
-    return [Row(index, [(pair, t) for t in terms], target=(value, 0.0), speed=speed) for terms, value in rows]
+    speed = at_velocity_level(joint)
+    return [Row(index, on_pairs(joint, pair, terms), target=(value, 0.0), speed=speed) for terms, value in rows]
 
 
 def _in_plane(joint: Joint, terms: list) -> bool:
@@ -302,7 +304,7 @@ def new_maximal(model: Model, ignored: frozenset[str], *, springs: bool = False,
             continue
         pair = pairs.joint(joint)
         links = pairs.link[pair]
-        if links[0] == links[1]:
+        if all(a == b for a, b in pairs.link[pair:]):
             continue
         starts = (int(model.arrays.q_start[index]), int(model.arrays.v_start[index])) if index < first_loop else sizes
         nq, nv = coordinate_counts(joint)
@@ -317,7 +319,7 @@ def new_maximal(model: Model, ignored: frozenset[str], *, springs: bool = False,
         if "limits" not in ignored:
             ends = limit_rows(joint, scalars=True)
             inequalities += [
-                [Row(index, [(pair, t) for t in terms], target=(v, 0.0), role=INEQUALITY)] for terms, v in ends
+                [Row(index, on_pairs(joint, pair, terms), target=(v, 0.0), role=INEQUALITY)] for terms, v in ends
             ]
         coordinate_rows += [[one] for one in _coordinate_rows(joint, pair, index, starts)]
     if springs:

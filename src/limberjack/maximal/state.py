@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from limberjack._jit import kernel
+from limberjack.constraints.row_forces import RowForces, forces_of_rows
 from limberjack.constraints.rows import ANGLE, COMPOUND, COORDINATES, PICKED, ROWS
 from limberjack.constraints.table import DRIVE, EQUALITY
 from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError, Status, UnsupportedByMethod
@@ -14,10 +15,10 @@ from limberjack.linear.elimination import split
 from limberjack.linear.saddle import first_constraints, new_saddle
 from limberjack.maximal.bodies import AFFINE, PARTICLE, PLANAR, POSE, REGISTERED_BODY, RIGID, SCALABLE, SHAPE
 from limberjack.maximal.forces import match_signs
-from limberjack.maximal.impulse import apply_generalized_impulse
+from limberjack.maximal.impulse import apply_generalized_impulse, multipliers_of_force
 from limberjack.maximal.inserted_rows import inserted_terms
 from limberjack.maximal.measure import body_energies, spring_energies
-from limberjack.maximal.rows import Maximal, new_evaluation
+from limberjack.maximal.rows import Maximal, indices_of, new_evaluation
 from limberjack.maximal.scalable_bodies import (
     body_frames,
     body_velocities,
@@ -127,6 +128,8 @@ def read_frees(
 
 # Beyond this many rows of loops the sparse solver is the faster one.
 _FEW = 24
+# Limits no further away than this at the end of a step acted in it [m, rad].
+_REACHED = 1e-6
 
 
 @kernel
@@ -430,6 +433,48 @@ class MaximalState:
             raise StateError("no impulses of the constraints answer this impulse")
         self._s.fresh[0] = 0
         self._read = False
+
+    def row_forces(self, exerted: np.ndarray, forces: Any) -> RowForces:
+        """Return the forces of loop joints, limits, gears and other constraints; see `Stepper`.
+
+        They are the multipliers of all rows, those of the tree's joints included, that together with the drives exert
+        what the step did: also what projections and impulses added to them.
+        """
+        evaluate_state(self._setup, self._time, self._e, self._s)
+        whole, system, table = self.whole, self.whole.system, self.whole.table
+        drives, applied = self._all_drives(forces)
+        driven = bool(len(drives.indices) or len(drives.ball_indices) or applied.any())
+        tau = self._s.tau if driven else np.zeros(len(self._s.tau))
+        first, last = (int(c) for c in self._setup.constraints[1:])
+        rows = int(system.row_start[first])
+        multipliers = np.zeros(int(system.row_start[last]))
+        multipliers[rows:] = tau[table.drive[rows : len(multipliers), 1]]
+        force = self._generalized(exerted)
+        row, at, velocity = indices_of(system, np.arange(first, last))
+        np.subtract.at(force, velocity, self._e.j[at] * multipliers[rows + row])
+        while True:
+            status = multipliers_of_force(
+                self._setup, self._tree, self._structure, self._time, _REACHED, force, self._e, self._saddle, self._s,
+                multipliers,
+            )  # fmt: skip
+            if status != Status.MORE_ROWS:
+                break
+            self._room *= 2
+            self.new_saddle()
+        if status != 0:
+            raise StateError("no forces of the constraints fit the motion of the last step")
+        tree = table.joint[rows : len(multipliers)] < self._model.joint_count - len(self._model.loop_names)
+        multipliers[rows:][tree] = 0.0
+        return forces_of_rows(table, multipliers, self._e.wrench, whole.center)
+
+    def _generalized(self, wrenches: np.ndarray) -> np.ndarray:
+        """Return the generalized force (nu,) of a torque about the com and a force (6,) on each body."""
+        bodies, out = self.whole.bodies, np.zeros(len(self._s.u))
+        for i, kind in enumerate(bodies.kind):
+            o = int(bodies.start[i])
+            columns = {RIGID: [0, 1, 2, 3, 4, 5], PLANAR: [3, 4, 2], PARTICLE: [3, 4, 5]}[int(kind)]
+            out[o : o + len(columns)] = wrenches[i, columns]
+        return out
 
     def state_arrays(self) -> dict[str, np.ndarray]:
         """Return poses, velocities and turns counted."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
@@ -13,6 +13,7 @@ import numpy as np
 
 from limberjack._jit import entry
 from limberjack.collision.detect import Contact
+from limberjack.constraints.row_forces import RowForces, no_row_forces
 from limberjack.constraints.rows import ANGLE, COORDINATES, ROWS
 from limberjack.errors import LimberjackError, StateError, Status
 from limberjack.methods.stepper import Forces, Stepper
@@ -24,6 +25,7 @@ from limberjack.reduced.contact_set import ContactSet
 from limberjack.reduced.dynamics import forward_kinematics, jacobian
 from limberjack.reduced.forces import SpringWork, new_spring_work, no_wrenches
 from limberjack.reduced.momentum import MomentumTargets, new_momentum_targets
+from limberjack.reduced.row_forces import row_forces_of
 from limberjack.reduced.step import INTEGRATORS, MOMENTUM, RK4, new_buffers, take_steps
 from limberjack.reduced.work import ROW, Work, new_work
 from limberjack.spatial.frames import matrix_from_quaternion
@@ -138,6 +140,10 @@ class ImpulseStepper(Stepper):
             self._impulse_response = ImpulseResponse(self._model, constrained_stepper, self._ignored)
         self.qd[:] += self._impulse_response.change(self.q, link, point, impulse, angular_impulse)
         self.invalidate()
+
+    def row_forces(self, exerted: np.ndarray, forces: Forces) -> RowForces:
+        """Return no forces: a tree has no rows."""
+        return no_row_forces()
 
 
 def constrained_stepper(model: Model, ignored: frozenset[str] = frozenset()) -> ConstrainedStepper:
@@ -275,6 +281,18 @@ class RowStepper(ImpulseStepper):
     """A stepper of trees with constraint rows: of loops, limits, gears, velocity constraints and grips."""
 
     constraint_set: ConstraintSet
+
+    def row_forces(self, exerted: np.ndarray, forces: Forces) -> RowForces:
+        """Return the forces of the rows in the last step."""
+        return row_forces_of(self.constraint_set)
+
+    def held_grips(self) -> Sequence[Grip]:
+        """Return the grips."""
+        return self.constraint_set.grips
+
+    def grip_wrench(self, grip: Grip) -> np.ndarray | None:
+        """Return None: grips are rows."""
+        return None
 
     @abstractmethod
     def _build(self) -> None:

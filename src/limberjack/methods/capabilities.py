@@ -39,6 +39,7 @@ VERBS = {
     "attach": "make and remove joints while running",
     "impulse": "apply an impulse to a body",
     "tune": "change options of the method while running",
+    "reactions": "read the forces of joints, limits and constraints",
 }
 
 # Names of methods and where they live; loaded on first use.

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from limberjack._jit import entry, kernel
+from limberjack.constraints.row_forces import RowForces, no_row_forces
 from limberjack.errors import Status, UnknownName, UnsupportedByMethod
 from limberjack.methods.stepper import Forces, Method, Stepper
 from limberjack.model.arrays import whole_span
@@ -40,6 +41,7 @@ class DivideAndConquer(Method):
 
     name: ClassVar[str] = "divide_and_conquer"
     supports: ClassVar[frozenset[str]] = frozenset({"armature", "springs", "motors"})
+    verbs: ClassVar[frozenset[str]] = frozenset({"reactions"})
 
     integrator: str = "semi_implicit"
     levels: bool = False
@@ -132,6 +134,10 @@ class DivideAndConquerStepper(Stepper):
         if self._call is dca_steps:
             self._call = entry(dca_steps)
         return out
+
+    def row_forces(self, exerted: np.ndarray, forces: Forces) -> RowForces:
+        """Return no forces: a tree has no rows."""
+        return no_row_forces()
 
     def stats(self) -> dict[str, Any]:
         """Return the nodes of the assembly tree visited by a step, and its levels."""

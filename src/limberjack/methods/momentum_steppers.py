@@ -28,6 +28,7 @@ from limberjack.model.model import Model
 from limberjack.reduced.constraint_set import ConstraintSet, Grip
 from limberjack.reduced.contact_set import ContactSet
 from limberjack.reduced.forces import Wrenches, new_spring_work
+from limberjack.reduced.row_forces import lag_of
 from limberjack.reduced.variational import (
     COUNTS,
     ITERATIONS,
@@ -380,3 +381,7 @@ class VariationalContactStepper(ContactRowStepper, VariationalRowStepper):
 
     def _velocities(self, links: Any, external: External, whole: bool = True) -> int:
         return super()._velocities(links, external, True)
+
+    def velocity_lag(self) -> np.ndarray | None:
+        """Return half of the last substep for trees that contacts act on, else 0; see `Stepper`."""
+        return lag_of(self.constraint_set.spans, self._carried.clock, len(self._model.arrays.links.parent))

@@ -18,6 +18,7 @@ from limberjack.methods.capabilities import capabilities, refusal
 
 if TYPE_CHECKING:
     from limberjack.collision.detect import Contact
+    from limberjack.constraints.row_forces import RowForces
     from limberjack.model.arrays import Drives
     from limberjack.model.model import Model
     from limberjack.model.proximity import Proximity
@@ -250,6 +251,30 @@ class Stepper(ABC):
     def tune(self, options: Any) -> None:
         """Continue with other options of the method; raise `StateError` for those that cannot change."""
         raise self._refusal("tune")
+
+    # Verb "reactions"
+
+    def row_forces(self, exerted: np.ndarray, forces: Forces) -> RowForces:
+        """Return the forces of loop joints, limits, gears and other constraints in the last step, means over it.
+
+        Args:
+            exerted: (links, 6) what all joints and constraints together exerted on each link: torque about its com,
+                force, world axes. Methods that know their multipliers need not use it.
+            forces: those of the step.
+        """
+        raise self._refusal("reactions")
+
+    def velocity_lag(self) -> np.ndarray | None:
+        """Return, per link, how long ago its velocities held [s]; None = they are those at the poses."""
+        return None
+
+    def held_grips(self) -> Sequence[Grip]:
+        """Return the grips, oldest first."""
+        return ()
+
+    def grip_wrench(self, grip: Grip) -> np.ndarray | None:
+        """Return torque and force (6,) of a grip in the last step, world axes; None = they are among `row_forces`."""
+        return np.concatenate([np.zeros(3), self.grip_force(grip)])
 
     # Verb "attach"
 

@@ -30,6 +30,7 @@ from limberjack.model import check
 from limberjack.model.joint_options import checked_joint
 from limberjack.model.joints import KINDS, Kind
 from limberjack.model.spec import IDENTITY, ORIGIN, WORLD, Body, Joint, Spec
+from limberjack.spatial.frames import matrix_from_quaternion
 
 __all__ = [
     "CONSTRAINT_KINDS",
@@ -74,7 +75,9 @@ class ConstraintKind:
     """A constraint kind: its function, how many values it returns, and whether they are constrained to = 0 or >= 0.
 
     Of a black box (`project`) the function is a projection; 0 rows means as many as it locks. `directions` are those
-    given by the user, orthonormal. `forces` returns the directions of constraint forces that differ from the rows.
+    given by the user, orthonormal. `forces` returns the directions of constraint forces that differ from the rows. With
+    `velocity` the function is one of velocities, A u - b, and constrains them alone; `pairs` is how many pairs of
+    frames it is a function of.
     """
 
     name: str
@@ -85,13 +88,21 @@ class ConstraintKind:
     directions: tuple[tuple[float, ...], ...] | None = None
     limited: bool | None = None
     forces: Callable[..., Any] | None = None
+    velocity: bool = False
+    pairs: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredConstraint(Joint):
-    """A constraint of a registered kind, with the numbers passed to its function."""
+    """A constraint of a registered kind, with the numbers passed to its function, and its second pair of frames."""
 
     data: tuple[float, ...] = ()
+    second_parent: str | None = None
+    second_child: str | None = None
+    second_position: tuple[float, ...] = ORIGIN
+    second_rotation: tuple[float, ...] = IDENTITY
+    second_position_in_child: tuple[float, ...] = ORIGIN
+    second_rotation_in_child: tuple[float, ...] = IDENTITY
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +136,8 @@ def register_constraint(
     rows: int = 1,
     one_sided: bool = False,
     forces: Callable[..., Any] | None = None,
+    velocity: bool = False,
+    pairs: int = 1,
 ) -> None:
     """Register a constraint kind for `Builder.add_constraint`; raise if the name is taken.
 
@@ -136,7 +149,13 @@ def register_constraint(
     with the position (3) of the child's frame from the parent's and the rotation (3 rows of 3), both in the axes of
     the parent's frame, the time [s], and the numbers given to `add_constraint`. It returns one value, or a tuple of
     `rows` values, made by + - * /, whole powers, `abs`, comparisons and `sqrt`, `sin`, `cos`, `atan2` of `math`; loops
-    and other functions compiled by `numba.njit` may be used.
+    and other functions compiled by `numba.njit` may be used. A constraint of velocities, A(q) u = b, is
+
+        function(position, rotation, velocity, angular_velocity, time, data)
+
+    with the velocity (3) and angular velocity (3) of the child's frame relative to the parent's, in the axes of the
+    parent's. It returns A u - b, linear in both. With `pairs=2` position, rotation and velocities are tuples of two: of
+    two children from the same parent, or of two parents and two children.
 
     Args:
         name: of the kind.
@@ -148,8 +167,16 @@ def register_constraint(
             data), with the velocity (3) and angular velocity (3) of the child's frame relative to the parent's in the
             axes of the parent's, it returns six numbers for each value: torque and force on the child at its frame's
             origin, in the same axes.
+        velocity: whether the function is one of velocities, which alone are constrained (nonholonomic).
+        pairs: 2 for a constraint over three or four bodies.
     """
     _require_new(name, function)
+    if velocity and (one_sided or forces is not None):
+        raise ModelError(f'constraint kind "{name}": a constraint of velocities has neither one_sided nor forces')
+    if pairs not in (1, 2) or (pairs == 2 and forces is not None):
+        raise ModelError(
+            f'constraint kind "{name}": pairs must be 1, or 2 without forces along other directions, got {pairs!r}'
+        )
     if forces is not None and (not callable(forces) or one_sided):
         raise ModelError(
             f'constraint kind "{name}": forces must be callable, and one_sided false, since forces along other '
@@ -157,7 +184,9 @@ def register_constraint(
         )
     if type(rows) is not int or not 1 <= rows <= MAX_ROWS:
         raise ModelError(f'constraint kind "{name}": rows must be 1 to {MAX_ROWS}, got {rows!r}')
-    CONSTRAINT_KINDS[name] = ConstraintKind(name, function, rows, bool(one_sided), forces=forces)
+    CONSTRAINT_KINDS[name] = ConstraintKind(
+        name, function, rows, bool(one_sided), forces=forces, velocity=bool(velocity), pairs=pairs
+    )
     KINDS[name] = Kind(name, (), (False,) * 6, coupled="registered", tree=False)
 
 
@@ -268,6 +297,31 @@ def unsymmetric_joints(spec: Spec) -> list[RegisteredConstraint]:
     return [joint for joint in registered_joints(spec) if CONSTRAINT_KINDS[joint.kind].forces is not None]
 
 
+def _require_linear(kind: ConstraintKind, name: str, data: tuple[float, ...]) -> None:
+    """Refuse a function of velocities that is not linear in them, at some states."""
+    rng, plain = np.random.default_rng(0), getattr(kind.function, "py_func", kind.function)
+    for _ in range(3):
+        poses = [(rng.normal(size=3), matrix_from_quaternion(_rotation(rng.normal(size=3)))) for _ in range(kind.pairs)]
+        speeds = [(rng.normal(size=3), rng.normal(size=3)) for _ in range(kind.pairs)]
+        found: list[np.ndarray] = []
+        for scale in (0.0, 1.0, 2.0):
+            parts = [
+                tuple(x.tolist() for x, _ in poses), tuple(r.tolist() for _, r in poses),
+                tuple((scale * v).tolist() for v, _ in speeds), tuple((scale * w).tolist() for _, w in speeds),
+            ]  # fmt: skip
+            arguments_ = parts if kind.pairs == 2 else [part[0] for part in parts]
+            try:
+                found.append(np.atleast_1d(np.array(plain(*arguments_, 0.3, np.array(data)), float)))
+            except Exception as error:
+                raise ModelError(f'the function of constraint kind "{kind.name}" failed: {error!r}') from error
+        if found[0].shape != (kind.rows,):
+            raise ModelError(
+                f'constraint kind "{kind.name}" must return {kind.rows} values, got {found[0].size} ("{name}")'
+            )
+        if np.abs(found[2] - 2.0 * found[1] + found[0]).max() > 1e-9 * (1.0 + np.abs(np.array(found)).max()):
+            raise ModelError(f'constraint kind "{kind.name}": its function is not linear in the velocities ("{name}")')
+
+
 class ConstraintBuilder:
     """The part of `Builder` that adds constraints of registered kinds."""
 
@@ -277,8 +331,11 @@ class ConstraintBuilder:
     def add_constraint(
         self, kind: str, name: str, parent: str, child: str, *, data: ArrayLike = (), position: ArrayLike = ORIGIN,
         rotation: ArrayLike = IDENTITY, position_in_child: ArrayLike = ORIGIN, rotation_in_child: ArrayLike = IDENTITY,
+        second_child: str | None = None, second_parent: str | None = None, second_position: ArrayLike = ORIGIN,
+        second_rotation: ArrayLike = IDENTITY, second_position_in_child: ArrayLike = ORIGIN,
+        second_rotation_in_child: ArrayLike = IDENTITY,
     ) -> str:  # fmt: skip
-        """Add a constraint of a registered kind between frames of two bodies and return its name.
+        """Add a constraint of a registered kind between frames of two bodies, or of more, and return its name.
 
         It is listed with the loop joints and has no coordinates. Limits of a black-box joint are listed as
         "NAME:limits".
@@ -290,11 +347,22 @@ class ConstraintBuilder:
             data: numbers passed to the kind's function.
             position, rotation: frame in the parent: origin [m], and quaternion (w, x, y, z) or 3x3 rotation.
             position_in_child, rotation_in_child: frame in the child, likewise.
+            second_child, second_parent: bodies of the second pair of frames, of kinds with `pairs=2`; the parent is
+                that of the first pair when None.
+            second_position, second_rotation, second_position_in_child, second_rotation_in_child: frames of the second
+                pair.
         """
         frames = {
             "position": position, "rotation": rotation, "position_in_child": position_in_child,
             "rotation_in_child": rotation_in_child,
         }  # fmt: skip
+        if second_child is not None or second_parent is not None:
+            frames |= {
+                "second_child": second_child, "second_parent": second_parent or parent,
+                "second_position": second_position, "second_rotation": second_rotation,
+                "second_position_in_child": second_position_in_child,
+                "second_rotation_in_child": second_rotation_in_child,
+            }  # fmt: skip
         registered = CONSTRAINT_KINDS.get(kind)
         if registered is None or not registered.project or registered.one_sided:
             return self._put_constraint(kind, name, parent, child, data, frames)
@@ -323,11 +391,36 @@ class ConstraintBuilder:
         if parent == child:
             raise ModelError(f'constraint "{name}" joins "{parent}" to itself')
         numbers = check.numbers(data, f'data of constraint "{name}"')
+        registered, second = CONSTRAINT_KINDS[kind], self._second_pair(kind, name, frames)
         plain = checked_joint(kind, name, parent, child, **frames)
         ends = (plain.position, plain.rotation, plain.position_in_child, plain.rotation_in_child)
+        if registered.velocity:
+            _require_linear(registered, name, numbers)
         self._joints[name] = kind
-        self._spec.joints.append(RegisteredConstraint(name, kind, parent, child, *ends, data=numbers))
+        self._spec.joints.append(RegisteredConstraint(name, kind, parent, child, *ends, data=numbers, **second))
         return name
+
+    def _second_pair(self, kind: str, name: str, frames: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of the second pair of frames, taken out of `frames`; none of kinds with one pair."""
+        own = {word: frames.pop(word) for word in list(frames) if word.startswith("second_")}
+        if not own or own["second_child"] is None:
+            if own or CONSTRAINT_KINDS[kind].pairs == 2:
+                raise ModelError(f'constraint "{name}" of kind "{kind}" has two pairs of frames; give second_child')
+            return {}
+        if CONSTRAINT_KINDS[kind].pairs != 2:
+            raise ModelError(f'constraint "{name}": kind "{kind}" has one pair of frames; leave second_child out')
+        known = {body.name for body in self._spec.bodies}
+        parent, child = own["second_parent"], own["second_child"]
+        for body in (parent, child):
+            if body not in known and not (body == WORLD and body is parent):
+                raise UnknownName("body", body, f'constraint "{name}"', (WORLD, *known))
+        if parent == child:
+            raise ModelError(f'constraint "{name}" joins "{parent}" to itself')
+        words = ("position", "rotation", "position_in_child", "rotation_in_child")
+        plain = checked_joint(kind, name, parent, child, **{word: own[f"second_{word}"] for word in words})
+        return {"second_parent": parent, "second_child": child} | {
+            f"second_{word}": getattr(plain, word) for word in words
+        }
 
 
 class RegisteredBodyBuilder:

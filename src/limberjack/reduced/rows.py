@@ -17,7 +17,9 @@ A soft row, with stiffness k, damping c and the current force f = k phi + c phi'
 In the variational step (AHEAD) an iterate of the velocity leads to a pose ahead, with the value phi+ there, and qdd is
 its correction per time: b = phi+ / h^2 + J qdd and for soft rows b = J qdd + (k phi+ + c phi') / s. Rows at velocity
 level have b = (phi' + r phi'-) / h + J qdd with the rate phi'- of the last half step: with r = 1 the force, which acts
-between the two, would do no work at all; r is a little less, so that what is violated dies away.
+between the two, would do no work at all; r is a little less, so that what is violated dies away. Inequalities ask for
+the lesser of the two: where a curved limit, or one that is violated already, would need a faster way back than the rate
+it was approached with, reflected, its force would do work; what is then still violated is left to the projection.
 """
 
 from __future__ import annotations
@@ -83,7 +85,8 @@ class ConstraintState(NamedTuple):
     scratch: np.ndarray  # of compound joints
     wrench: np.ndarray  # (r, 12)
     values: np.ndarray  # (r, 3) value, rate, bias
-    ahead: np.ndarray  # (r,) value at the end of a variational step; at velocity level r times the last rate
+    ahead: np.ndarray  # (r,) value at the end of a variational step
+    reflected: np.ndarray  # (r,) r times the rate of the last half step of inequalities and rows at velocity level
     compliance: np.ndarray  # (r, 3) current force, stiffness and damping of soft rows
     entered: np.ndarray  # (r,) bool: inequality rows that acted in this projection of positions
     correction: np.ndarray  # (nv,) change of positions or velocities by a projection
@@ -137,9 +140,9 @@ def new_constraint_state(
     width = PAIR if len(table.compound) else PLAIN
     parts: list[Any] = [
         blocks, np.array(pair_links, np.int64), path, stop, np.zeros((n, 6)), np.zeros((n, 18)), np.zeros((p, width)),
-        np.zeros(len(table.weights)), new_scratch(), np.zeros((r, 12)), np.zeros((r, 3)), np.zeros(r), np.zeros((r, 3)),
-        np.zeros(r, bool), np.zeros(nv), np.zeros(r), *_row_arrays(equalities + min(r - equalities, 16), nv),
-        np.zeros(5),
+        np.zeros(len(table.weights)), new_scratch(), np.zeros((r, 12)), np.zeros((r, 3)), np.zeros(r), np.zeros(r),
+        np.zeros((r, 3)), np.zeros(r, bool), np.zeros(nv), np.zeros(r),
+        *_row_arrays(equalities + min(r - equalities, 16), nv), np.zeros(5),
     ]  # fmt: skip
     return ConstraintState(*parts)
 
@@ -339,11 +342,10 @@ def select_rows(
         seen = 0.0
         if mode == AHEAD and role <= INEQUALITY:
             seen = _row_acceleration(links, table, r, 0.0, rows, qdd, constraint)
-            seen += (
-                (constraint.values[r, 1] + constraint.ahead[r]) / h
-                if table.speed[r] == 1
-                else (constraint.ahead[r] / (h * h))
-            )
+            turned = seen + (values[r, 1] + constraint.reflected[r]) / h
+            seen += constraint.ahead[r] / (h * h)
+            if table.speed[r] == 1 or (role == INEQUALITY and turned > seen):
+                seen = turned
             if role == INEQUALITY and not pressed and seen >= 0.0:
                 continue
         elif mode == GIVING and role == EQUALITY:

@@ -28,7 +28,7 @@ from limberjack.collision.detect import detect_once
 from limberjack.constraints.table import DRIVE, EQUALITY, GRIP, INEQUALITY, Table
 from limberjack.contact.warm_start import match_contacts, store_matched
 from limberjack.errors import Status
-from limberjack.model.arrays import DOF, LINK, SPAN
+from limberjack.model.arrays import COORDINATE, DOF, LINK, SPAN
 from limberjack.model.joints import HINGE, SLIDE
 from limberjack.reduced.aba import articulate, solve_accelerations
 from limberjack.reduced.constrained_step import (
@@ -118,8 +118,8 @@ __all__ = [
 OPEN = 1e-9
 # More iterations than this are allowed where rows are open.
 ROW_ITERATIONS = 12
-# Rows at velocity level turn the rate they had in the last half step round to this part: a little is lost of what
-# violates them.
+# Rows at velocity level turn the rate they had in the last half step round to this part, limits at most: a little is
+# lost of what violates them.
 REFLECTED = 0.98
 # A step in which more substeps than this were halved goes on in projected ones: light links that are pulled hard would
 # take hundreds, and gain energy from what is left open in each.
@@ -200,19 +200,28 @@ def _evaluate(links, rows, span, k, time, h, projected, share, w, q):
 
 @outlined
 def _last_rates(links, rows, span, k, time, reflected, last, w, q):
-    """Fill what is left of the rates that rows of block k at velocity level had in the last half step."""
+    """Fill what is left of the rates that inequality rows of block k and those at velocity level had last."""
     table, constraint = rows.table, rows.constraint
-    some = False
+    some = paired = False
     for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
-        if table.speed[r] == 1:
-            constraint.ahead[r] = 0.0
-            some = some or table.role[r] <= INEQUALITY
-    if some and reflected > 0.0:
+        constraint.reflected[r] = 0.0
+        if table.role[r] == INEQUALITY or (table.role[r] == EQUALITY and table.speed[r] == 1):
+            some = True
+            paired = paired or table.row_pair[r, 0] >= 0
+    if not (some and reflected > 0.0):
+        return
+    if paired:
         link_velocities(links, span, last, w.work, constraint.velocities)
         evaluate_rows_at(table, k, time, q, last, w.work.rows, constraint.velocities, constraint)
-        for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
-            if table.speed[r] == 1:
-                constraint.ahead[r] = reflected * constraint.values[r, 1]
+    for r in range(constraint.blocks[k, ROW], constraint.blocks[k, ROW_END]):
+        if table.role[r] == INEQUALITY or table.speed[r] == 1:
+            rate = constraint.values[r, 1]
+            if table.row_pair[r, 0] < 0:
+                rate = -table.target[r, 1]
+                for c in range(2):
+                    if table.indices[r, c] >= 0:
+                        rate += table.share[r, c] * last[table.indices[r, c]]
+            constraint.reflected[r] = reflected * rate
 
 
 @inner
@@ -387,7 +396,8 @@ def _solve_contacts(links, external, rows, blocks, span, h, w, contact):
 def _push_out(links, blocks, span, h, w, contact, q):
     """Move q so that overlap becomes less; return whether anything moved. Momenta are not touched: no energy is made.
 
-    The rows and the factor are those of the last iteration of a substep h, and its impulses are no longer needed.
+    The rows and the factor are those of the last iteration of a substep h, and its impulses are no longer needed. What
+    q was before is left in w.q.
     """
     t, p, depth = contact.state, contact.state.packed, contact.contacts.depth
     count, some = int(p.report[0]), False
@@ -417,8 +427,10 @@ def _push_out(links, blocks, span, h, w, contact, q):
             w.left[p.column[j]] += p.y[j, 0] * p.lam[k, 0]
     work = w.work
     for k in range(len(blocks)):
+        _set_span(blocks, k, span)
+        for c in range(span[COORDINATE], span[COORDINATE + 1]):
+            w.q[c] = q[c]
         if _touched(blocks, k, 1, t):
-            _set_span(blocks, k, span)
             _load_left(links, span, w)
             solve_accelerations(links, span, work.subspace, work.reduced, work.pivot, work.rest, work.rows, w.qdd)
             advance(links, span, h, w.qdd, q)
@@ -448,11 +460,10 @@ def _touched(blocks, k, least, state):
 
 @inner
 def _set_forces(rows, k, share):
-    """Make the multipliers of rows that give way, of which `share` acted in a substep, their forces."""
+    """Make the multipliers of rows, of which `share` acted in a substep, their forces."""
     if share != 1.0:
         for r in range(rows.constraint.blocks[k, ROW], rows.constraint.blocks[k, ROW_END]):
-            if rows.table.role[r] > INEQUALITY:
-                rows.constraint.multipliers[r] /= share
+            rows.constraint.multipliers[r] /= share
 
 
 @inner
@@ -636,7 +647,13 @@ def _step(
                 rows.constraint.report[2], rows.constraint.report[3] = 0.0, 0.0
                 moved = (projected or pushed) and needs_projection(rows.table, k, taken, q, work.qd, rows.constraint)
                 if moved or gap >= OPEN:
-                    status = _project_rows(links, rows, span, k, taken, time + h - left + taken, w, carried, q)
+                    for attempt in range(2):
+                        status = _project_rows(links, rows, span, k, taken, time + h - left + taken, w, carried, q)
+                        if status == 0 or not pushed or attempt == 1:
+                            break
+                        # pushed out so far that no pose near by satisfies the rows: the overlap stays for now
+                        for c in range(span[COORDINATE], span[COORDINATE + 1]):
+                            q[c] = work.q[c]
                     if status != 0:
                         return status
             elif touched:

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from limberjack.constraints.table import INEQUALITY
 from limberjack.errors import ModelError, StateError
 from limberjack.model import joints as jt
 from limberjack.model.compile import joint_frames
 from limberjack.model.spec import WORLD
 from limberjack.reduced.dynamics import array_of
 from limberjack.simulation.energy_watch import JOINT_FORCES, TARGETS
+from limberjack.simulation.reactions import Reaction, joint_forces
 from limberjack.spatial.frames import compose, invert, matrix_from_quaternion
 
 if TYPE_CHECKING:
@@ -162,6 +164,33 @@ class JointHandle:
                 )
             self._sim._watch.touched |= JOINT_FORCES
             self._sim._stepper.joint_forces_changed(self.info.v_start, self.info.v_start + self.info.nv)
+
+    @property
+    def reaction(self) -> Reaction:
+        """Force and torque of the joint on its child, at the joint, world axes; see `Simulation.reactions`."""
+        found = joint_forces(self._sim).reactions[self.info.index]
+        return Reaction(found[3:].copy(), found[:3].copy())
+
+    @property
+    def reaction_in_joint(self) -> Reaction:
+        """`reaction` in the axes of the joint's frame in the child; z is the axis of a hinge or slide."""
+        forces = joint_forces(self._sim)
+        axes, found = forces.axes[self.info.index], forces.reactions[self.info.index]
+        return Reaction(axes.T @ found[3:], axes.T @ found[:3])
+
+    @property
+    def limit_force(self) -> Any:
+        """Force of the joint's hard limits along its dofs: a float, or an array; 0 where none is reached."""
+        spec, axis = self._sim.model.joint_spec(self.name), self._sim.model.axis_number(self.name)
+        found = joint_forces(self._sim).limits.get(spec.name, np.zeros(jt.coordinate_counts(spec)[1]))
+        return float(found[axis]) if axis >= 0 else self._out(found.copy())
+
+    @property
+    def multipliers(self) -> np.ndarray:
+        """(rows,) multipliers of a loop joint, gear or constraint: J^T lam is its generalized force; >= 0 of ropes."""
+        rows = joint_forces(self._sim).rows
+        own = (rows.joint == self.info.index) & (rows.role <= INEQUALITY)
+        return rows.multiplier[own].copy()
 
     @property
     def active(self) -> bool:

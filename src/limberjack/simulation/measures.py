@@ -18,6 +18,8 @@ from limberjack.reduced.measure import body_velocities, energies, joint_energy
 from limberjack.reduced.work import new_work
 
 if TYPE_CHECKING:
+    from limberjack.collision.detect import Contact
+    from limberjack.simulation.reactions import JointForces
     from limberjack.simulation.simulation import Simulation
 
 __all__ = ["Energy", "Measures", "Momentum"]
@@ -49,14 +51,18 @@ class Measures:
         coms: links as arrays of one, None for the world, and centres of mass in their frames, of the bodies for which
             they were asked.
         motors: the motors of joints for which they were asked, see `JointHandle`.
+        contacts: those of the last step, where the stepper no longer has them.
+        joint_forces: what `reactions.joint_forces` found last, and for which state.
     """
 
-    __slots__ = ("_loop_drives", "_work", "coms", "motors", "poses")
+    __slots__ = ("_loop_drives", "_work", "coms", "contacts", "joint_forces", "motors", "poses")
 
     def __init__(self) -> None:
         self.coms: dict[int, tuple[np.ndarray | None, tuple[float, float, float]]] = {}
         self.motors: dict[str, list[tuple[str, int, int, int]]] = {}
         self.poses: tuple[np.ndarray, np.ndarray] | None = None
+        self.contacts: list[Contact] | None = None
+        self.joint_forces: tuple[bytes, JointForces] | None = None
         self._work: Any = None
         self._loop_drives: Any = None
 

@@ -29,6 +29,7 @@ from limberjack.simulation.energy_watch import ALL_FORCES, JOINT_FORCES, EnergyW
 from limberjack.simulation.grips import GripHandle
 from limberjack.simulation.handles import BodyHandle, JointError, JointHandle, PointHandle, loops_error
 from limberjack.simulation.measures import Energy, Measures, Momentum
+from limberjack.simulation.reactions import joint_forces
 from limberjack.simulation.recorder import Bar, Frames, Uninterrupted
 from limberjack.simulation.snapshots import Snapshot
 from limberjack.simulation.trajectory import Trajectory
@@ -336,7 +337,7 @@ class Simulation:
         with self._uninterrupted:
             taken, status = self._stepper.advance(count, clock.dt, self.forces, clock.time)
             clock.steps += int(taken)
-            self._measures.poses = None
+            self._measures.poses = self._measures.contacts = None
         return int(status)
 
     def run(
@@ -532,7 +533,17 @@ class Simulation:
 
     def contacts(self) -> list[Contact]:
         """Return the contacts of the last step, none in methods without: bodies, position, normal, depth, impulse."""
-        return self._stepper.contacts()
+        known = self._measures.contacts
+        return self._stepper.contacts() if known is None else known
+
+    @property
+    def reactions(self) -> np.ndarray:
+        """(joint_count, 6) torque, then force that each joint exerts on its child, at the joint, world axes.
+
+        Those of the step that begins at the present state: it is taken and undone. Forces of motors, limits and
+        friction of a joint are included; gears act through the joints that they couple, and have none of their own.
+        """
+        return joint_forces(self).reactions.copy()
 
     def clusters(self, since: int = -1) -> Any:
         """Return where the rigid clusters of method adaptive are, and which links are in them.
@@ -559,7 +570,7 @@ class Simulation:
         """Go back to `snapshot`; the next steps are the same bit for bit."""
         snapshots.restore(self, snapshot)
         self._watch.rewind()
-        self._measures.poses = None
+        self._measures.poses = self._measures.contacts = None
 
     def state_hash(self) -> str:
         """Return the SHA-256 of the clock and of everything that feeds the next step."""

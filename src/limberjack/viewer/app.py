@@ -21,6 +21,7 @@ from limberjack.methods import method_of
 from limberjack.methods.adaptive.options import View
 from limberjack.model.model import Model
 from limberjack.reduced.dynamics import forward_kinematics
+from limberjack.simulation.reactions import joint_forces
 from limberjack.simulation.simulation import Simulation, resume
 from limberjack.simulation.trajectory import Trajectory
 from limberjack.viewer.camera import Eye, bounds, checked_eye, framed
@@ -209,6 +210,7 @@ class Viewer:
         self._dirty = False
         self.pictures += 1
         self._stage.pulls(frame.facts.get("pulls") or [])
+        self._stage.reactions(frame.facts.get("reactions"))
         mode, values = frame.facts.get("values") or ("own", None)
         most = float(values.max(initial=0.0)) if isinstance(values, np.ndarray) else 1.0
         self._stage.paint(part_colors(self._stage.drawing, mode, values, most))
@@ -259,6 +261,14 @@ class Viewer:
     def use_colors(self, mode: str) -> None:
         """Colour bodies by `mode`."""
         self._mode = mode
+        self.runner.order(lambda sim: None)
+
+    def use_reactions(self, on: bool) -> None:
+        """Show the forces of joints on their children as arrows, or hide them."""
+        if on:
+            self.runner.watchers["reactions"] = _reactions
+        else:
+            self.runner.watchers.pop("reactions", None)
         self.runner.order(lambda sim: None)
 
     def use_follow(self, on: bool) -> None:
@@ -498,3 +508,10 @@ def _rate_of(model: Model) -> float:
 def _plain(name: str) -> str:
     """Return a name that is safe as that of a file."""
     return "".join(c if c.isalnum() or c in "-_" else "_" for c in name)[:60] or "model"
+
+
+def _reactions(sim: Simulation) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return points and forces of all joints, gears left out; None where there are none."""
+    found = joint_forces(sim)
+    own = [k for k, name in enumerate(sim.model.joint_names) if sim.model.joint_spec(name).kind != "gear"]
+    return (found.points[own], found.reactions[own, 3:]) if own else None

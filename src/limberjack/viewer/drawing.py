@@ -18,7 +18,7 @@ from limberjack.viewer import geometry
 from limberjack.viewer.geometry import Geometry
 from limberjack.viewer.part_poses import place_parts
 
-__all__ = ["PALETTE", "Drawing", "Ground", "Parts", "Strings", "multiplied", "string_poses", "turned"]
+__all__ = ["PALETTE", "Drawing", "Ground", "Parts", "Strings", "arrows", "multiplied", "string_poses", "turned"]
 
 PALETTE = (
     (0.91, 0.45, 0.29), (0.25, 0.49, 0.67), (0.36, 0.62, 0.45), (0.93, 0.69, 0.25), (0.56, 0.41, 0.65),
@@ -298,6 +298,17 @@ def turned(rotations: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     w, u = rotations[..., :1], rotations[..., 1:]
     across = 2.0 * np.cross(u, vectors)
     return vectors + w * across + np.cross(u, across)
+
+
+def arrows(points: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Return line segments (3 k, 2, 3), shafts first, then heads, of arrows of these vectors (k, 3) at these points."""
+    tips, length = points + vectors, np.linalg.norm(vectors, axis=1, keepdims=True)
+    upright = np.abs(vectors[:, 2:]) > 0.9 * length
+    side = np.cross(vectors, np.where(upright, (1.0, 0.0, 0.0), (0.0, 0.0, 1.0)))
+    size = np.linalg.norm(side, axis=1, keepdims=True)
+    side *= 0.12 * length / np.where(size > 0.0, size, 1.0)
+    back = tips - 0.2 * vectors
+    return np.concatenate([np.stack([a, tips], axis=1) for a in (points, back + side, back - side)])
 
 
 def multiplied(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -104,6 +104,7 @@ class Panel:
             async def _(event: Any) -> None:
                 app.look_from(event.target.value, event.client)
 
+            self.reactions = self._change(gui.add_checkbox("Reactions", False), app.use_reactions)
             self.follow = self._change(gui.add_checkbox("Follow", False), app.use_follow)
             self.sight = self._change(
                 gui.add_checkbox("Camera decides detail", False, hint="adaptive: detail by what the camera shows"),

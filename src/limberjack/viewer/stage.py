@@ -12,12 +12,15 @@ from limberjack.reduced.dynamics import forward_kinematics
 from limberjack.spatial.frames import quaternion_from_matrix, turn_z_to
 from limberjack.viewer.camera import Eye
 from limberjack.viewer.dragging import Pull
-from limberjack.viewer.drawing import Drawing
+from limberjack.viewer.drawing import Drawing, arrows
 from limberjack.viewer.part_poses import Composed
 
 __all__ = ["Stage", "sky"]
 
 _PULL = (214, 40, 57)
+_REACTION = (32, 96, 160)
+# An arrow of the whole weight is this many times as long as a typical part.
+_ARROW = 4.0
 # Size of a pixel relative to the height of a typical window.
 _PIXEL = 1.0 / 900.0
 Dragged = Callable[[str, str, Any, Any], None]
@@ -70,7 +73,11 @@ class Stage:
             self._pull = server.scene.add_line_segments(
                 "/pulls", np.zeros((1, 2, 3), np.float32), _PULL, thickness=4.0, thickness_units="screen", visible=False
             )
-            self._others.append(self._pull)
+            self._reactions = server.scene.add_line_segments(
+                "/reactions", np.zeros((1, 2, 3), np.float32), _REACTION, thickness=3.0, thickness_units="screen",
+                visible=False,
+            )  # fmt: skip
+            self._others += [self._pull, self._reactions]
 
     def _add_parts(self, eye: Eye) -> None:
         drawing, parts = self.drawing, self.drawing.parts
@@ -215,6 +222,17 @@ class Stage:
             else:
                 self._labels[p.name].text = text
                 self._labels[p.name].position = p.target
+
+    def reactions(self, shown: tuple[np.ndarray, np.ndarray] | None) -> None:
+        """Show forces (k, 3) at points (k, 3) as arrows; None = none."""
+        if shown is not None:
+            points, forces = shown
+            model = self.drawing.model
+            weight = float(model.arrays.body_mass.sum() * np.linalg.norm(model.gravity))
+            largest = weight or float(np.linalg.norm(forces, axis=1).max(initial=0.0)) or 1.0
+            self._reactions.points = _single(arrows(points, _ARROW * self.drawing.size / largest * forces))
+        if self._reactions.visible != (shown is not None):
+            self._reactions.visible = shown is not None
 
     def remove(self) -> None:
         """Remove everything from the stage."""

@@ -49,6 +49,7 @@ from limberjack.reduced.forces import Wrenches, new_spring_work, no_wrenches
 from limberjack.reduced.jacobians import link_velocities
 from limberjack.reduced.joint_poses import child_pose
 from limberjack.reduced.kinematics import kinematics
+from limberjack.reduced.row_forces import lag_of
 from limberjack.reduced.step import RK4
 from limberjack.reduced.variational import COUNTS, ITERATIONS, LAG, External, new_carried, new_variational_work
 from limberjack.reduced.variational_rows import RowSet, take_variational_contact_steps
@@ -715,6 +716,11 @@ class ContactAdaptiveStepper(ConstrainedAdaptiveStepper):
         """Take other options while running; the next step begins with an update."""
         super().tune(options)
         self._wake(slice(None))
+
+    def velocity_lag(self) -> np.ndarray | None:
+        """Return half of the last substep for trees that contacts act on, else 0; see `Stepper`."""
+        links = len(self._model.arrays.links.parent)
+        return lag_of(self.constraint_set.spans, self._engine.carried.clock, links)
 
     def contacts(self) -> list[Contact]:
         """Return the contacts, gaps up to the margin included, at the start of the last step."""

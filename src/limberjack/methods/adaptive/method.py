@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from limberjack._jit import entry
+from limberjack.constraints.row_forces import RowForces, no_row_forces
 from limberjack.errors import LimberjackError, ModelError, StateError, Status, UnsupportedByMethod
 from limberjack.methods.adaptive import layout as rg
 from limberjack.methods.adaptive.bound import Bound
@@ -972,6 +973,10 @@ class AdaptiveStepper(Stepper):
             "time_error": float((clock[:, TIME_ERROR] * clock[:, LENGTH] ** 4).sum()),
             "tolerance": o.tolerance * self._widened,
         }
+
+    def row_forces(self, exerted: np.ndarray, forces: Forces) -> RowForces:
+        """Return no forces: a tree has no rows."""
+        return no_row_forces()
 
     def stats(self) -> dict[str, Any]:
         """Return what the last step and the last region update did."""

@@ -9,11 +9,13 @@ projected by the first step.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from limberjack._jit import entry, inner, kernel
+from limberjack.constraints.row_forces import RowForces
 from limberjack.constraints.rows import COORDINATES, GAP, ROWS
 from limberjack.constraints.table import EQUALITY, INEQUALITY, ROTOR, SPRING, Table
 from limberjack.errors import BudgetWarning, LimberjackError, Status
@@ -51,6 +53,7 @@ from limberjack.reduced.constrained_step import ACCELERATIONS, take_constrained_
 from limberjack.reduced.constraint_set import ConstraintSet, Grip
 from limberjack.reduced.forces import Wrenches, no_wrenches
 from limberjack.reduced.joint_poses import composed
+from limberjack.reduced.row_forces import row_forces_of
 from limberjack.reduced.rows import LINK_END, LINK_START, PAIR_END, PAIR_START
 from limberjack.reduced.step import RK4
 from limberjack.reduced.variational import ITERATIONS, LAG, External
@@ -834,6 +837,18 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         self.q[:], self._qd[:] = other.q, other.qd
         self.set_state_arrays(other.state_arrays())
         self._engine.carried.clock[:] = 0.0
+
+    def row_forces(self, exerted: np.ndarray, forces: Forces) -> RowForces:
+        """Return the forces of the rows in the last step; of those inside one cluster none."""
+        return row_forces_of(self.constraint_set)
+
+    def held_grips(self) -> Sequence[Grip]:
+        """Return the grips."""
+        return self.constraint_set.grips
+
+    def grip_wrench(self, grip: Grip) -> np.ndarray | None:
+        """Return None: grips are rows."""
+        return None
 
     def stats(self) -> dict[str, Any]:
         """Return what `AdaptiveStepper` does, and what the rows did."""

@@ -338,6 +338,10 @@ class DisplacementsStepper(MaximalState, Stepper):
         self._put_grip(self._grips.index(grip), grip)
         self.invalidate()
 
+    def held_grips(self) -> Sequence[Grip]:
+        """Return the grips."""
+        return self._grips
+
     def grip_force(self, grip: Grip) -> np.ndarray:
         """Return the force (3,) a grip pulled with in the last step, world axes."""
         return self._w.tracker_force[self._grips.index(grip), :3].copy()

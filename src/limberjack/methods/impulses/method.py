@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -270,6 +271,10 @@ class ImpulsesStepper(AttachedState):
         self._grip[self._grip_index(grip)] = self._numbers(grip)
         self._wake()
         self.invalidate()
+
+    def held_grips(self) -> Sequence[Grip]:
+        """Return the grips."""
+        return self.grips
 
     def grip_force(self, grip: Grip) -> np.ndarray:
         """Return the force (3,) a grip pulled with in the last step, world axes."""

@@ -56,7 +56,7 @@ class Impulses(Method):
     supports: ClassVar[frozenset[str]] = frozenset(
         {"springs", "motors", "loops", "limits", "gears", "velocity", "contacts", "friction"}
     )
-    verbs: ClassVar[frozenset[str]] = frozenset({"grab", "attach", "impulse"})
+    verbs: ClassVar[frozenset[str]] = frozenset({"grab", "attach", "impulse", "reactions"})
     black_boxes: ClassVar[bool] = True
 
     sweeps: int = 20

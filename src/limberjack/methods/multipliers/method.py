@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -171,6 +172,10 @@ class MultipliersStepper(MaximalState, Stepper):
         """Take the target of a grip, which has changed."""
         self._aim(grip)
         self.invalidate()
+
+    def held_grips(self) -> Sequence[Grip]:
+        """Return the grips."""
+        return self._grips
 
     def grip_force(self, grip: Grip) -> np.ndarray:
         """Return the force (3,) a grip pulls with now, world axes."""

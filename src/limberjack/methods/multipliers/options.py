@@ -50,7 +50,7 @@ class Multipliers(Method):
         {"springs", "motors", "loops", "limits", "gears", "velocity", "bodies", "armature", "contacts"}
     )
 
-    verbs: ClassVar[frozenset[str]] = frozenset({"grab", "impulse"})
+    verbs: ClassVar[frozenset[str]] = frozenset({"grab", "impulse", "reactions"})
     # takes constraints whose forces act along other directions than their rows
     unsymmetric: ClassVar[bool] = True
 
