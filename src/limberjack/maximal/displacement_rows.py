@@ -40,7 +40,7 @@ from limberjack.constraints.system import System, new_system
 from limberjack.constraints.table import DRIVE
 from limberjack.linear.krylov import Krylov, new_krylov
 from limberjack.maximal.bodies import AFFINE, PARTICLE, PLANAR, POSE, RIGID, SCALABLE
-from limberjack.maximal.rows import Maximal, evaluate_rows
+from limberjack.maximal.rows import Maximal, evaluate_rows, free_joints_of
 from limberjack.maximal.solve import Setup
 from limberjack.model.joints import KINDS
 from limberjack.model.model import Model
@@ -129,7 +129,7 @@ def new_setup(model: Model, whole: Maximal) -> Setup:
     counts = np.array([whole.equality_count, len(whole.names) - coordinate_rows, len(whole.names)], np.int64)
     return Setup(
         whole.bodies, whole.system, whole.table, whole.row_block, whole.scalable_pairs, whole.center, counts,
-        model.arrays.links.gravity,
+        model.arrays.links.gravity, free_joints_of(model),
     )  # fmt: skip
 
 
