@@ -65,7 +65,7 @@ GOLDEN = {
     "multipliers, rows, rattle": "edfec5399b7615654fa5dc29",
     "multipliers, contacts": "5c7f0ab91754439b34181b1d",
     "multipliers, grip": "da976e9dcf2ff41aceac3544",
-    "multipliers, dragged": "730efc2ffb75baa38c6d5df5",
+    "multipliers, dragged": "bd9c79bda60fe8bf9725951b",
     "multipliers, skate": "e13c0e7f03392e5dc3ef6d61",
     "multipliers, deformed": "04bc06e019768275a42c670f",
     "displacements, conserving": "2bbd0bd337bb893833f3e5ee",

@@ -31,6 +31,7 @@ from limberjack.linear.auxiliary import (
 from limberjack.linear.dense import TOLERANCE, factor_psd, solve_psd
 from limberjack.linear.elimination import Tree, new_work, order_of, split
 from limberjack.linear.lcp import Workspace, new_workspace, solve_lcp
+from limberjack.linear.ordering import Ordering
 from limberjack.linear.sparse import assemble
 from limberjack.linear.structure import Structure, Work, prepare
 from limberjack.linear.structure import new_work as new_sparse_work
@@ -89,7 +90,14 @@ def first_constraints(system: System, count: int) -> System:
 
 
 def new_saddle(
-    system: System, equality_count: int, *, loops: bool, rigid: bool, room: int = 16, primary: np.ndarray | None = None
+    system: System,
+    equality_count: int,
+    *,
+    loops: bool,
+    rigid: bool,
+    room: int = 16,
+    primary: np.ndarray | None = None,
+    ordering: Ordering | None = None,
 ) -> tuple[Tree | None, Structure | None, Saddle]:
     """Return the structures, one of them None, and the scratch for `system`.
 
@@ -100,6 +108,7 @@ def new_saddle(
         rigid: whether all bodies are rigid.
         room: inequality rows that may be active at once.
         primary: (nc,) bool, which constraints may be part of the forest; all if None.
+        ordering: of the sparse solver, if known.
     """
     nc = len(system.row_start) - 1
     nu, nr = int(system.body_start[-1]), int(system.row_start[-1])
@@ -109,7 +118,7 @@ def new_saddle(
     tree = structure = None
     auxiliary, work = np.zeros(0, np.int64), np.zeros(0)
     if loops:
-        structure = prepare(own)
+        structure = prepare(own, ordering)
         factored, responses = new_sparse_work(own, structure), _no_responses(room)
     else:
         allowed = np.arange(nc) < equality_count

@@ -21,6 +21,7 @@ from limberjack.constraints.rows import SLIDE
 from limberjack.constraints.system import System, new_system
 from limberjack.constraints.table import DRIVE, EQUALITY
 from limberjack.errors import Status
+from limberjack.linear.choice import BALL_JOINTS, choose_solver
 from limberjack.linear.sparse import assemble_ball_joints, factor, solve
 from limberjack.linear.structure import Structure, Work, new_work, prepare
 from limberjack.maximal.bodies import RIGID
@@ -46,7 +47,7 @@ from limberjack.maximal.free_flight import (
     set_velocities,
     take_poses,
 )
-from limberjack.maximal.rows import Maximal
+from limberjack.maximal.rows import Maximal, lever_mobility
 from limberjack.maximal.solve import GAP_ALLOWED, MAX_ITERATIONS
 from limberjack.spatial.vectors import cross, rotate, symmetric_times
 
@@ -55,6 +56,8 @@ __all__ = ["BallWork", "Balls", "ball_ends", "ball_system", "momenta_of", "new_b
 
 # A factor is reused until bodies have turned by this much since it was made [rad], or for so many steps.
 _MAX_ROTATION, _MAX_STEPS = 0.05, 8
+# Largest product of a step and the frequency that the forces of joints give bodies.
+_LIMIT = 1.5
 # Indices of `factor_age`: steps since the factor was made, -1 = none; rotation since; whether the factor is valid.
 _STEPS, _ROTATED, _VALID = 0, 1, 2
 
@@ -67,6 +70,7 @@ class Balls(NamedTuple):
     lane: np.ndarray  # (c, 4) first row and lane of a and of b in the rows of `free_flight.py`, -1 = the world
     lever: np.ndarray  # (c, 6) the joint in a and in b from their com, body axes; in the world its position
     incidence: np.ndarray  # (c, 2) rows of `levers`, -1 = none
+    mobility: np.ndarray  # (c, 2) of the levers, see `rows.lever_mobility`
     gravity: np.ndarray  # (3,)
 
 
@@ -85,6 +89,7 @@ class BallWork(NamedTuple):
     known: np.ndarray  # (1,) steps that `impulses` knows, at most 2; 0: the momenta are those of the velocities
     factor_rotations: np.ndarray  # (rows, 4) rotations the factor belongs to
     factor_age: np.ndarray  # (3,) how old it is, see above
+    stiffness: np.ndarray  # (n,) bound on the squared frequency of each body under the forces of its joints [1/s^2]
     factored: Work  # for the steps
     projection: Work  # for the velocities shown
 
@@ -128,24 +133,32 @@ def ball_system(n: int, link: np.ndarray) -> tuple[System, np.ndarray, np.ndarra
 
 
 def new_balls(whole: Maximal, gravity: np.ndarray) -> tuple[Balls, Structure, BallWork] | None:
-    """Return a model of rigid bodies on ball joints ready for `take_ball_steps`, or None if it has anything else."""
+    """Return a model of rigid bodies on ball joints ready for `take_ball_steps`.
+
+    None if it has anything else, or if the general rows over a forest are cheaper, as around a hub of many joints.
+    """
     ends = ball_ends(whole)
     if ends is None:
         return None
-    (link, lever), bodies = ends, whole.bodies
+    (link, lever), bodies, table = ends, whole.bodies, whole.table
+    pair = table.terms[table.term_start[np.flatnonzero(table.role == EQUALITY)[::3]], 1]
     n, c = len(bodies.kind), len(link)
     own, incidence, levers = ball_system(n, link)
-    structure = prepare(own)
+    choice = choose_solver(own, np.ones(c, bool), costs=BALL_JOINTS)
+    if not choice.sparse:
+        return None
+    structure = prepare(own, choice.ordering)
     full = bodies.inertia[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(n, 3, 3)
     inverse = np.linalg.inv(full).reshape(n, 9)[:, [0, 4, 8, 1, 2, 5]].copy()
     lane = np.where(link >= 0, np.stack([(link >> 2) * ROWS, link & 3]), -1).transpose(1, 2, 0).reshape(c, 4).copy()
-    balls = Balls(whole.center, link, lane, lever, incidence, gravity)
+    balls = Balls(whole.center, link, lane, lever, incidence, lever_mobility(whole)[pair], gravity)
     rows, saved, factor_rotations = new_bodies(bodies.mass, bodies.inertia, inverse)
     minv, rhs = np.zeros((n + 3 & ~3, 7)), np.zeros(3 * c)
     minv[:n, 6] = 1.0 / bodies.mass
     work = BallWork(
         rows, saved, np.zeros(6 * n), levers, minv, rhs, rhs.copy(), rhs.copy(), np.zeros((4, 3 * c)),
-        np.zeros(1, np.int64), factor_rotations, np.zeros(3), new_work(own, structure), new_work(own, structure),
+        np.zeros(1, np.int64), factor_rotations, np.zeros(3), np.zeros(n), new_work(own, structure),
+        new_work(own, structure),
     )  # fmt: skip
     return balls, structure, work
 
@@ -303,6 +316,23 @@ def _extrapolate(known, impulses, h, lam):
     known[0] = min(known[0] + 1, 2)
 
 
+@outlined
+def _is_stable(balls, h, force, k):
+    """Return whether a step h is stable under the forces of the joints; see `methods/multipliers/pieces.py`."""
+    for i in range(len(k)):
+        k[i] = 0.0
+    largest = 0.0
+    for c in range(len(balls.link)):
+        x, y, z = force[0, 3 * c], force[0, 3 * c + 1], force[0, 3 * c + 2]
+        size = math.sqrt(x * x + y * y + z * z)
+        for end in range(2):
+            i = balls.link[c, end]
+            if i >= 0:
+                k[i] += size * balls.mobility[c, end]
+                largest = max(largest, k[i])
+    return h * h * largest <= _LIMIT * _LIMIT
+
+
 @inner
 def _close(balls, structure, h, tolerance, work, report):
     """Solve for the impulses that close the joints after a flight of h; return 0, Status.OPEN_LOOP or INFEASIBLE."""
@@ -342,6 +372,8 @@ def _one_step(balls, structure, h, tolerance, wrenches, work, report):
     status = _close(balls, structure, h, tolerance, work, report)
     if status != 0:
         return status
+    if not _is_stable(balls, h, w.impulses, w.stiffness):
+        return Status.NOT_CONVERGED
     accept_poses(w.bodies, True)
     apply_gravity(w.bodies, 0.5 * h, balls.gravity)
     _add_wrenches(balls, 0.5 * h, wrenches, w.bodies)
@@ -422,7 +454,8 @@ def take_ball_steps(
         report: (4,) corrections, remaining gap, its row, node of a failed pivot.
 
     Returns:
-        steps taken, and 0, Status.NOT_FINITE + velocity, Status.OPEN_LOOP or Status.INFEASIBLE.
+        steps taken, and 0, Status.NOT_FINITE + velocity, Status.OPEN_LOOP, INFEASIBLE or NOT_CONVERGED: the step would
+        not be stable.
     """
     w = work
     status = _begin(balls, structure, pose, u, work, report)

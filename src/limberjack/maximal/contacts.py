@@ -16,28 +16,32 @@ them.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from limberjack._jit import inner, kernel
-from limberjack.collision.detect import Contacts
+from limberjack._jit import inner, kernel, outlined
 from limberjack.constraints.table import DRIVE, ROTOR, SPRING
 from limberjack.contact.friction_cone import sweep_cones
 from limberjack.contact.restitution import separation_velocity
-from limberjack.linear.auxiliary import auxiliary_matrix, empty_responses, trace
-from limberjack.linear.elimination import new_work, order_of, split
-from limberjack.linear.lcp import new_workspace, solve_lcp
+from limberjack.errors import Status
+from limberjack.linear.auxiliary import Responses, auxiliary_matrix, empty_responses, trace
+from limberjack.linear.elimination import Tree, new_work, order_of, split
+from limberjack.linear.lcp import Workspace, new_workspace, solve_lcp
+from limberjack.linear.saddle import row_mobility
 from limberjack.linear.tree import factor
+from limberjack.maximal.geometric_stiffness import add_inertia
 from limberjack.maximal.inserted_rows import with_contact_slots
-from limberjack.maximal.rows import Maximal, diagonal_of, indices_of, new_evaluation
-from limberjack.maximal.solve import Setup, State, evaluate_state
+from limberjack.maximal.rows import Evaluation, Maximal, free_joints_of, new_evaluation
+from limberjack.maximal.solve import REPORT, Setup, State, evaluate_state
 from limberjack.model.model import Model
-from limberjack.reduced.forces import Wrenches
 from limberjack.spatial.quaternions import rotation_from_quaternion
 from limberjack.spatial.vectors import cross, rotate_back
 
-__all__ = ["ContactRows", "list_rows", "write_contacts", "write_frames", "set_contact_rhs", "set_wrenches"]
+__all__ = [
+    "ContactRows", "contact_forces", "contact_room", "list_rows", "new_contact_rows", "set_contact_rhs", "set_wrenches",
+    "write_frames",
+]  # fmt: skip
 # Penetration that is left as it is, recovery rate of deeper ones and its largest speed [m, 1/s, m/s].
 _SLOP, _RECOVERY_RATE, _MAX_RECOVERY = 1e-4, 10.0, 1.0
 # Slower impacts have no restitution, as a multiple of the speed that gravity gives in a step.
@@ -284,29 +288,41 @@ def set_wrenches(
     return n
 
 
-def write_contacts(
-    whole: Maximal, first: int, static: int, contacts: Contacts, pose: np.ndarray, slot: np.ndarray
-) -> None:
-    """Write the frames of contacts into the slots of `with_contact_slots`.
+class ContactRows(NamedTuple):
+    """Contact rows of a model in maximal coordinates, all bodies rigid, and the work arrays of their solver.
 
-    Args:
-        whole: with slots from its constraint `first` on, `static` of them for one body.
-        first: see above.
-        static: see above.
-        contacts: found at the poses.
-        pose: of the bodies.
-        slot: filled with the constraint of each contact.
+    Room for c contacts; n rows of loops, limits and contacts at most at a time.
     """
-    table, system = whole.table, whole.system
-    write_frames(
-        first, static, system.row_start, table.row_pair, system.incidence_start, int(contacts.count[0]),
-        contacts.link_a, contacts.link_b, contacts.point, contacts.normal, pose, table.pair_link, table.pair_frame,
-        system.incidence_body, slot,
-    )  # fmt: skip
+
+    setup: Setup  # the model with slots for contacts
+    e: Evaluation
+    s: State  # poses are those of the stepper, velocities its own
+    tree: Tree
+    work: np.ndarray  # its factor
+    responses: Responses
+    auxiliary: np.ndarray  # loops
+    limits: np.ndarray  # (2,) the first limit, and the first constraint after them
+    sizes: np.ndarray  # (4,) slots of one body and of two, rows of a contact, rows of loops
+    slot: np.ndarray  # (c,) the constraint of each contact
+    listed: np.ndarray  # (n,) rows
+    compliance: np.ndarray  # (r,)
+    before: np.ndarray  # (r,) rates at the start of the step
+    negligible: np.ndarray  # (rows of loops,)
+    matrix: np.ndarray  # (n, n)
+    lcp: Workspace
+    rhs: np.ndarray  # (n,)
+    low: np.ndarray  # (n,)
+    high: np.ndarray  # (n,)
+    force: np.ndarray  # (n,) impulses; in the first-order world forces
+    residual: np.ndarray  # (n,)
+    guess: np.ndarray  # (n,) int8
+    report: np.ndarray  # (2,) sweeps, contacts solved
 
 
-class ContactRows:
-    """Contact rows of a model in maximal coordinates, all bodies rigid, and the solver of their forces.
+def new_contact_rows(
+    model: Model, base: Maximal, state: State, room: tuple[int, int], *, friction: bool
+) -> ContactRows:
+    """Return contact rows with room for contacts with the ground and between bodies.
 
     Args:
         model: the model.
@@ -315,108 +331,165 @@ class ContactRows:
         room: capacity for contacts with the ground, and between bodies.
         friction: whether contacts have friction.
     """
+    reads = int((base.table.role == DRIVE).sum())
+    first, per_contact = len(base.names) - reads, 3 if friction else 1
+    whole = with_contact_slots(model, base, first, *room, per_contact)
+    system, links, count = whole.system, model.arrays.links, len(whole.names)
+    sizes = np.array([base.equality_count, count - reads, count], np.int64)
+    setup = Setup(
+        whole.bodies, system, whole.table, whole.row_block, whole.scalable_pairs, whole.center, sizes, links.gravity,
+        free_joints_of(model),
+    )  # fmt: skip
+    own = state._replace(
+        u=np.zeros_like(state.u), q=state.q.copy(), qd=state.qd.copy(), last_force=np.zeros(len(whole.table.joint)),
+        report=np.zeros(REPORT),
+    )  # fmt: skip
+    parts = split(system, np.arange(count) < base.equality_count)
+    tree, auxiliary = order_of(system, parts), parts.auxiliary[parts.auxiliary < base.equality_count]
+    row_counts, limits = np.diff(system.row_start), first - base.equality_count
+    most = len(auxiliary) + limits + sum(room)
+    incidences = int(np.diff(system.incidence_start).max(initial=0))
+    responses = empty_responses(tree, most, int(row_counts.max(initial=0)), incidences)
+    equality_rows = int(row_counts[auxiliary].sum())
+    n, rows = equality_rows + limits + per_contact * sum(room), len(whole.table.joint)
+    return ContactRows(
+        setup, new_evaluation(whole), own, tree, new_work(tree), responses, auxiliary,
+        np.array([base.equality_count, first], np.int64), np.array([*room, per_contact, equality_rows], np.int64),
+        np.zeros(sum(room), np.int64), np.zeros(n, np.int64), np.zeros(rows), np.zeros(rows), np.zeros(equality_rows),
+        np.zeros((n, n)), new_workspace(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n),
+        np.zeros(n, np.int8), np.zeros(2, np.int64),
+    )  # fmt: skip
 
-    def __init__(self, model: Model, base: Maximal, state: State, room: tuple[int, int], *, friction: bool) -> None:
-        reads = int((base.table.role == DRIVE).sum())
-        self._first = len(base.names) - reads
-        self._rows = 3 if friction else 1
-        self._static, self.room = room[0], room
-        self._whole = with_contact_slots(model, base, self._first, *room, self._rows)
-        whole, system = self._whole, self._whole.system
-        links, count = model.arrays.links, len(whole.names)
-        sizes = np.array([base.equality_count, count - reads, count], np.int64)
-        self._setup = Setup(
-            whole.bodies, system, whole.table, whole.row_block, whole.scalable_pairs, whole.center, sizes, links.gravity
-        )
-        self._e, self._base = new_evaluation(whole), base
-        self._s = state._replace(
-            u=np.zeros_like(state.u), q=state.q.copy(), qd=state.qd.copy(), last_force=np.zeros(len(whole.table.joint)),
-            report=np.zeros(4),
-        )  # fmt: skip
-        parts = split(system, np.arange(count) < base.equality_count)
-        self._tree = order_of(system, parts)
-        self._auxiliary = parts.auxiliary[parts.auxiliary < base.equality_count]
-        self._work = new_work(self._tree)
-        row_counts = np.diff(system.row_start)
-        self._limits, limits = np.array([base.equality_count, self._first], np.int64), self._first - base.equality_count
-        most = len(self._auxiliary) + limits + sum(room)
-        self._responses = empty_responses(
-            self._tree, most, int(row_counts.max(initial=0)), int(np.diff(system.incidence_start).max(initial=0))
-        )
-        self._equality_rows, self._spots = (
-            int(row_counts[self._auxiliary].sum()),
-            indices_of(whole.system, self._auxiliary),
-        )
-        n = self._equality_rows + limits + self._rows * sum(room)
-        self._diagonal = diagonal_of(system)
-        self._matrix, self._lcp = np.zeros((n, n)), new_workspace(n)
-        # rotors have compliance 1 / inertia for impulses, springs and grips unbounded compliance
-        role = whole.table.role
-        self._compliance = np.where(role == SPRING, 1e12, np.where(role == ROTOR, whole.table.soft[:, 0], 0.0))
-        self._terms = int(base.table.term_start[base.system.row_start[self._first]])
-        self._pull = float(np.sqrt((links.gravity**2).sum()))
-        self._slot, self._listed = np.zeros(sum(room), np.int64), np.zeros(n, np.int64)
-        self._negligible = np.zeros(self._equality_rows)
-        self._vectors = (*(np.zeros(n) for _ in range(5)), np.zeros(n, np.int8))
-        self.sweeps = 0
 
-    def forces(
-        self, contacts: Contacts, e: Any, u: np.ndarray, predicted_u: np.ndarray, time: float, h: float, own: Wrenches
-    ) -> tuple[np.ndarray, Wrenches] | None:
-        """Return the force (n, 3) on the first body of each contact over a step h, world axes, and all wrenches.
+@outlined
+def contact_room(rows, contacts):
+    """Return whether there are slots for all contacts."""
+    ground = 0
+    for k in range(contacts.count[0]):
+        if contacts.link_b[k] < 0:
+            ground += 1
+    return ground <= rows.sizes[0] and contacts.count[0] - ground <= rows.sizes[1]
 
-        None if no forces fit.
 
-        Args:
-            contacts: found at the poses now.
-            e: the stepper's evaluation, for unwrapped angles.
-            u: (nu,) current velocities.
-            predicted_u: (nu,) velocities at the end of the step without contacts.
-            time: [s].
-            h: [s].
-            own: other wrenches.
-        """
-        n, local, system, r = int(contacts.count[0]), self._e, self._whole.system, self._responses
-        write_contacts(self._whole, self._first, self._static, contacts, self._s.pose, self._slot)
-        local.near[: self._terms] = e.near[: self._terms]
-        local.state[: len(e.state)] = e.state
-        before = local.values[:, 1]
-        if contacts.restitution[:n].any():
-            self._s.u[:] = u
-            evaluate_state(self._setup, time, local, self._s)
-            before = local.values[:, 1].copy()
-        self._s.u[:] = predicted_u
-        evaluate_state(self._setup, time, local, self._s)
-        if factor(system, self._tree, local.m, local.j, self._compliance, self._work) != 0:
-            return None
-        listed, first, _ = list_rows(
-            system.row_start, self._auxiliary, self._limits, h, n, self._slot, local.values, r.constraint, self._listed
+@outlined
+def _set_compliance(table, h, first_order, compliance):
+    """Fill the compliance of rows over a step h: rotors have inertia, springs and grips act at the end of the step."""
+    for r in range(len(compliance)):
+        compliance[r] = 0.0
+        if table.role[r] == ROTOR:
+            compliance[r] = table.soft[r, 0]
+        elif table.role[r] == SPRING:
+            stiff = h * table.soft[r, 0] + table.soft[r, 1]
+            stiff = stiff if first_order else h * stiff
+            compliance[r] = 1.0 / stiff if stiff > 0.0 else 1e12
+
+
+@outlined
+def _set_negligible(system, auxiliary, m, j, negligible):
+    """Fill the diagonals up to which a row of a loop is determined by the tree."""
+    at = 0
+    for i in range(len(auxiliary)):
+        c = auxiliary[i]
+        for k in range(system.row_start[c + 1] - system.row_start[c]):
+            negligible[at] = _DEPENDENT * row_mobility(system, c, k, m, j)
+            at += 1
+
+
+@inner
+def contact_forces(
+    # model
+    rows,
+    # in
+    contacts, terms, first_order, gravity, time, h, e, u, predicted, own, stiffness, stiff,
+    # out
+    force, wrenches,
+):  # fmt: skip
+    """Fill the force of each contact over a step h, and all wrenches; return a status.
+
+    Args:
+        rows: the rows and their work arrays.
+        contacts: found at the poses now.
+        terms: how many terms of rows come before those of contacts.
+        first_order: whether forces give velocities.
+        gravity: its size [m/s^2].
+        time: [s].
+        h: [s].
+        e: the stepper's evaluation, for unwrapped angles.
+        u: (nu,) current velocities.
+        predicted: (nu,) velocities at the end of the step without contacts.
+        own: other wrenches.
+        stiffness: (n,) of the joints' forces on bodies.
+        stiff: whether the first-order step adds inertia for it.
+        force: (room, 3) on the first body of each contact, world axes.
+        wrenches: those and the others, with room for two per contact; what is not used is zero.
+    """
+    setup, system, local, w = rows.setup, rows.setup.system, rows.e, rows
+    n, per_contact, equality_rows = contacts.count[0], rows.sizes[2], rows.sizes[3]
+    write_frames(
+        w.limits[1], w.sizes[0], system.row_start, setup.table.row_pair, system.incidence_start, n, contacts.link_a,
+        contacts.link_b, contacts.point, contacts.normal, w.s.pose, setup.table.pair_link, setup.table.pair_frame,
+        system.incidence_body, w.slot,
+    )  # fmt: skip
+    for t in range(terms):
+        local.near[t] = e.near[t]
+    for k in range(len(e.state)):
+        for c in range(e.state.shape[1]):
+            local.state[k, c] = e.state[k, c]
+    bouncing = False
+    for k in range(n):
+        bouncing = bouncing or (contacts.restitution[k] > 0.0 and not first_order)
+    if bouncing:
+        _copy(u, w.s.u)
+        evaluate_state(setup, time, local, w.s)
+        for r in range(len(w.before)):
+            w.before[r] = local.values[r, 1]
+    _copy(predicted, w.s.u)
+    evaluate_state(setup, time, local, w.s)
+    _set_compliance(setup.table, h, first_order, w.compliance)
+    if first_order and stiff:
+        add_inertia(setup.bodies, h, stiffness, local.m)
+    if factor(system, w.tree, local.m, local.j, w.compliance, w.work) != 0:
+        return Status.INFEASIBLE
+    listed, first, _ = list_rows(
+        system.row_start, w.auxiliary, w.limits, h, n, w.slot, local.values, w.responses.constraint, w.listed
+    )
+    w.responses.count[0] = listed
+    if trace(system, w.tree, w.responses) != 0:
+        return Status.INFEASIBLE
+    auxiliary_matrix(system, w.tree, local.j, w.work, w.responses, w.matrix)
+    _set_negligible(system, w.auxiliary, local.m, local.j, w.negligible)
+    threshold = _RESTITUTION_SPEED * h * gravity if bouncing else math.inf
+    count = set_contact_rhs(
+        equality_rows, per_contact, w.compliance, _SLOP, _RECOVERY_RATE, _MAX_RECOVERY, threshold, h, first, n,
+        w.listed, local.values, w.before, contacts.depth, contacts.restitution, w.negligible, w.matrix, w.rhs, w.low,
+        w.high,
+    )  # fmt: skip
+    for i in range(count):
+        w.force[i], w.guess[i] = 0.0, 0
+    w.report[0] = 0
+    if per_contact == 3:
+        w.report[0], _ = sweep_cones(
+            first, n, _SWEEPS, _CONVERGED, w.matrix, w.rhs, w.low, contacts.friction, w.force
         )
-        r.count[0] = listed
-        if trace(system, self._tree, r) != 0:
-            return None
-        auxiliary_matrix(system, self._tree, local.j, self._work, r, self._matrix)
-        if self._equality_rows:
-            row, in_j, in_u = self._spots
-            weights = local.j[in_j] ** 2 / local.m[self._diagonal[in_u]]
-            self._negligible[:] = _DEPENDENT * np.bincount(row, weights, minlength=self._equality_rows)
-        rhs, low, high, force, residual, state = self._vectors
-        rows = set_contact_rhs(
-            self._equality_rows, self._rows, self._compliance, _SLOP, _RECOVERY_RATE, _MAX_RECOVERY,
-            _RESTITUTION_SPEED * h * self._pull, h, first, n, self._listed, local.values, np.ascontiguousarray(before),
-            contacts.depth, contacts.restitution, self._negligible, self._matrix, rhs, low, high,
-        )  # fmt: skip
-        force[:rows], state[:rows] = 0.0, 0
-        if self._rows == 3:
-            cones = (self._matrix, rhs, low, contacts.friction)
-            self.sweeps, _ = sweep_cones(first, n, _SWEEPS, _CONVERGED, *cones, force)
-        elif solve_lcp(rows, _DEPENDENT, self._matrix, rhs, low, high, self._lcp, state, force, residual) != 0:
-            return None
-        k = len(own.link)
-        contact_forces, link, data = np.zeros((n, 3)), np.empty(k + 2 * n, np.int64), np.empty((k + 2 * n, 9))
-        link[:k], data[:k] = own.link, own.data
-        last = set_wrenches(
-            self._rows, self._whole.center, h, first, n, contacts.link_a, contacts.link_b, contacts.point,
-            contacts.normal, force, self._s.pose, k, contact_forces, link, data,
-        )  # fmt: skip
-        return contact_forces, Wrenches(link[:last], data[:last])
+    elif solve_lcp(count, _DEPENDENT, w.matrix, w.rhs, w.low, w.high, w.lcp, w.guess, w.force, w.residual) != 0:
+        return Status.INFEASIBLE
+    last = len(own.link)
+    for k in range(last):
+        wrenches.link[k] = own.link[k]
+        for c in range(9):
+            wrenches.data[k, c] = own.data[k, c]
+    last = set_wrenches(
+        per_contact, setup.center, 1.0 if first_order else h, first, n, contacts.link_a, contacts.link_b,
+        contacts.point, contacts.normal, w.force, w.s.pose, last, force, wrenches.link, wrenches.data,
+    )  # fmt: skip
+    for k in range(last, len(wrenches.link)):
+        wrenches.link[k] = 0
+        for c in range(9):
+            wrenches.data[k, c] = 0.0
+    return 0
+
+
+@outlined
+def _copy(source, target):
+    for k in range(len(source)):
+        target[k] = source[k]

@@ -43,7 +43,7 @@ from limberjack.linear.krylov import Krylov, new_krylov
 from limberjack.linear.tree_preconditioner import TreePreconditioner, new_tree_preconditioner
 from limberjack.maximal.bodies import AFFINE, PARTICLE, PLANAR, POSE, RIGID, SCALABLE
 from limberjack.maximal.displacement_contacts import CONTACT, evaluate_contacts
-from limberjack.maximal.rows import Maximal, evaluate_rows
+from limberjack.maximal.rows import Maximal, evaluate_rows, free_joints_of
 from limberjack.maximal.solve import Setup
 from limberjack.model.arrays import Drives
 from limberjack.model.joints import KINDS
@@ -176,7 +176,7 @@ def new_setup(model: Model, whole: Maximal) -> Setup:
     counts = np.array([whole.equality_count, len(whole.names) - coordinate_rows, len(whole.names)], np.int64)
     return Setup(
         whole.bodies, whole.system, whole.table, whole.row_block, whole.scalable_pairs, whole.center, counts,
-        model.arrays.links.gravity,
+        model.arrays.links.gravity, free_joints_of(model),
     )  # fmt: skip
 
 

@@ -135,6 +135,20 @@ def _add_drive_forces(setup, drives, armature, span, applied, pose, e, s, f):
                     f[begin + k] += tau * e.j[o + k]
 
 
+@outlined
+def _add_free_joint_forces(setup, e, s, f):
+    """Add the forces along the coordinates of free joints: at the origin, world axes, and a torque in body axes."""
+    free, tau, ends = setup.free_joints, s.tau, e.ends
+    for k in range(len(free)):
+        i, v = free[k, 0], free[k, 1]
+        x, y, z = tau[v + 3], tau[v + 4], tau[v + 5]
+        nx = ends[i, 0] * x + ends[i, 1] * y + ends[i, 2] * z
+        ny = ends[i, 3] * x + ends[i, 4] * y + ends[i, 5] * z
+        nz = ends[i, 6] * x + ends[i, 7] * y + ends[i, 8] * z
+        fx, fy, fz = tau[v], tau[v + 1], tau[v + 2]
+        _add_wrench(setup.bodies, setup.center, i, ends, 0.0, 0.0, 0.0, nx, ny, nz, fx, fy, fz, f)
+
+
 @inner
 def _spring_end(setup, i, x, y, z, ends):
     """Return position and velocity of the point (x, y, z) of the link frame of body i; of the world for i = -1."""
@@ -191,3 +205,4 @@ def forces(setup, springs, drives, armature, span, driven, implicit, wrenches, a
         _add_spring_forces(setup, springs, e.ends, f)
     if driven:
         _add_drive_forces(setup, drives, armature, span, applied, pose, e, s, f)
+        _add_free_joint_forces(setup, e, s, f)

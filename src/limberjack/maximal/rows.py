@@ -78,6 +78,8 @@ __all__ = [
     "diagonal_of",
     "evaluate",
     "evaluate_predicted",
+    "free_joints_of",
+    "lever_mobility",
     "new_evaluation",
     "new_maximal",
     "indices_of",
@@ -341,6 +343,35 @@ def new_maximal(model: Model, ignored: frozenset[str], *, springs: bool = False,
         np.flatnonzero(scalable[table.pair_link].any(axis=1)) if len(table.pair_link) else np.zeros(0, np.int64)
     )
     return Maximal(bodies, system, table, row_block, scalable_pairs, equality_count, tuple(names), center, loops, sizes)
+
+
+def free_joints_of(model: Model) -> np.ndarray:
+    """Return (k, 2) the link and the first velocity of each free joint: they have no rows along their coordinates."""
+    a, found = model.arrays, []
+    for index, name in enumerate(model.joint_names[: model.body_count]):
+        if model.joint_spec(name).kind == "free":
+            found.append((int(a.joint_link[index]), int(a.v_start[index])))
+    return np.array(found, np.int64).reshape(-1, 2)
+
+
+def lever_mobility(whole: Maximal) -> np.ndarray:
+    """Return (p, 2) |[r x] I^-1| of the levers r of each pair of frames on its two bodies, 0 where they cannot turn.
+
+    A force F at a lever of a body that turns is a spring of squared frequency |F| times this, at most.
+    """
+    table, bodies = whole.table, whole.bodies
+    out = np.zeros((len(table.pair_link), 2))
+    full = bodies.inertia[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(-1, 3, 3)
+    for end, column in ((0, 9), (1, 21)):
+        link, lever = table.pair_link[:, end], table.pair_frame[:, column : column + 3]
+        solid = np.flatnonzero((link >= 0) & (bodies.kind[link] == RIGID))
+        inverse = np.linalg.inv(full[link[solid]])
+        turned = np.cross(lever[solid][:, None, :], inverse)
+        # of rank two: its largest singular value is at least this
+        out[solid, end] = np.sqrt(0.5 * (turned**2).sum(axis=(1, 2)))
+        flat = np.flatnonzero((link >= 0) & (bodies.kind[link] == PLANAR))
+        out[flat, end] = np.sqrt((lever[flat, :2] ** 2).sum(axis=1)) / bodies.inertia[link[flat], 2]
+    return out
 
 
 def _feature(joint: Joint) -> str:

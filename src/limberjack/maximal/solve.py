@@ -20,18 +20,24 @@ from limberjack.maximal.forces import read_coordinates
 from limberjack.maximal.rows import Evaluation, evaluate
 
 __all__ = [
-    "ACTIVE_TOLERANCE", "BAUMGARTE", "GAP_ALLOWED", "HUGE", "MAX_ITERATIONS", "MIDWAY",
-    "NO_STABILIZATION", "PROJECT", "Setup", "State", "evaluate_state", "factor_and_solve",
+    "ACTIVE_TOLERANCE", "BAUMGARTE", "BY_VELOCITIES", "FIRST_ORDER", "GAP_ALLOWED", "HUGE", "MAX_ITERATIONS", "MIDWAY",
+    "NO_STABILIZATION", "PIECES", "PROJECT", "REPORT", "STIFFEST", "STIFFEST_BODY", "Setup", "State", "evaluate_state",
+    "factor_and_solve",
     "project", "set_rhs", "solve_with_factor", "worst_row",
 ]  # fmt: skip
 
-# Stabilisation: by projection, by Baumgarte's terms, none; by projection after semi-implicit steps.
-PROJECT, BAUMGARTE, NO_STABILIZATION, MIDWAY = range(4)
+# Stabilisation: by projection, by Baumgarte's terms, none; by projection after semi-implicit steps; forces give
+# velocities, not accelerations.
+PROJECT, BAUMGARTE, NO_STABILIZATION, MIDWAY, FIRST_ORDER = range(5)
 # An inequality row is active up to this value [m, rad]; a projection may leave an error of the next.
 ACTIVE_TOLERANCE = 1e-10
 GAP_ALLOWED = 1e-8
 HUGE = 1e150
 MAX_ITERATIONS = 30
+# Columns of `State.report`: iterations of the projection, remaining error, its row, node of a failed pivot; pieces of
+# the last step, whether it was taken by velocities alone, the largest `stiffness`, its body.
+REPORT = 8
+PIECES, BY_VELOCITIES, STIFFEST, STIFFEST_BODY = 4, 5, 6, 7
 # Compliance of loop rows in projections of small errors, relative to the mobility of the row.
 _SOFT = 1e-9
 
@@ -47,6 +53,7 @@ class Setup(NamedTuple):
     center: np.ndarray  # (n, 3)
     constraints: np.ndarray  # (3,) number of equalities; of equalities and inequalities; of all
     gravity: np.ndarray  # (3,)
+    free_joints: np.ndarray  # (k, 2) link and first velocity of the bodies on free joints
 
 
 class State(NamedTuple):
@@ -65,12 +72,17 @@ class State(NamedTuple):
     u_sum: np.ndarray  # (nu,)
     before: np.ndarray  # (n, POSE)
     u_before: np.ndarray  # (nu,)
+    near_before: np.ndarray  # (t,) angles, unwrapped
+    compound_before: np.ndarray  # (k, ROWS - COORDINATES) coordinates of compound joints
     momentum: np.ndarray  # (nu,)
     force: np.ndarray  # (nu,) without the constraints
     predicted: Evaluation  # at the poses that a step predicts
     fresh: np.ndarray  # (1,) 1 where rows, factor and force belong to the current poses, 2 where the force alone does
     last_force: np.ndarray  # (r,) forces of inequality rows in the last stage, -1 for rows active in a projection
-    report: np.ndarray  # (4,) iterations of the projection, remaining error, its row, node of a failed pivot
+    constraint_force: np.ndarray  # (r,) forces of the constraint rows over the last step
+    stiffness: np.ndarray  # (n,) bound on the squared frequency of each body under them [1/s^2]
+    lever_mobility: np.ndarray  # (p, 2) |[r x] I^-1| of the levers r of each pair on its bodies; see `lever_mobility`
+    report: np.ndarray  # (8,) see `REPORT`
 
 
 @outlined
@@ -78,10 +90,12 @@ def set_rhs(table, rows, mode, h, stabilization, rate, values, last_force, rhs, 
     """Fill the right sides r of all constraint rows, and the compliance of springs over a step h.
 
     In mode 1 springs act with their impulse over h, taken implicitly; with none where h is 0. MIDWAY halves the
-    bias: see `methods/multipliers/step.py`.
+    bias: see `methods/multipliers/step.py`. With FIRST_ORDER the accelerations of mode 2 are velocities, of bodies that
+    are at rest otherwise: rows have their rates by time alone, and springs act by the force they end the step with.
     """
     for r in range(rows):
-        value = values[r, mode] if mode != 2 else values[r, 2]
+        first_order = mode == 2 and stabilization == FIRST_ORDER
+        value = values[r, 1] if first_order else values[r, mode]
         if mode == 2 and stabilization == MIDWAY:
             value *= 0.5
         if mode == 2 and stabilization == BAUMGARTE and table.speed[r] == 0:
@@ -96,19 +110,21 @@ def set_rhs(table, rows, mode, h, stabilization, rate, values, last_force, rhs, 
             value = 0.0
         if table.role[r] == SPRING:
             k, c = table.soft[r, 0], table.soft[r, 1]
-            stiff = h * (h * k + c)
+            stiff = h * k + c if first_order else h * (h * k + c)
             # projections take no time, so springs do not act in them: the compliance is unbounded
             acts = mode != 0 and stiff > 0.0
             compliance[r] = 1.0 / stiff if acts else 1e12
             value = 0.0
-            if acts and mode == 2:
+            if acts and first_order:
+                value = values[r, 1] + k * values[r, 0] / stiff
+            elif acts and mode == 2:
                 value = values[r, 2] + (k * values[r, 0] + (c + h * k) * values[r, 1]) / stiff
             elif acts:
                 value = values[r, 1] + h * k * values[r, 0] / stiff
         if table.role[r] == ROTOR:
             # its inertia resists changes of velocity in every mode
             compliance[r] = table.soft[r, 0]
-            value = values[r, 2] if mode == 2 else 0.0
+            value = values[r, 2] if mode == 2 and not first_order else 0.0
         rhs[r] = value
 
 

@@ -11,14 +11,15 @@ from limberjack.constraints.row_forces import RowForces, forces_of_rows
 from limberjack.constraints.rows import ANGLE, COMPOUND, COORDINATES, PICKED, ROWS
 from limberjack.constraints.table import DRIVE, EQUALITY
 from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError, Status, UnsupportedByMethod
-from limberjack.linear.elimination import split
+from limberjack.linear.choice import choose_solver
+from limberjack.linear.ordering import Ordering
 from limberjack.linear.saddle import first_constraints, new_saddle
 from limberjack.maximal.bodies import AFFINE, PARTICLE, PLANAR, POSE, REGISTERED_BODY, RIGID, SCALABLE, SHAPE
 from limberjack.maximal.forces import match_signs
 from limberjack.maximal.impulse import apply_generalized_impulse, multipliers_of_force
 from limberjack.maximal.inserted_rows import inserted_terms
 from limberjack.maximal.measure import body_energies, spring_energies
-from limberjack.maximal.rows import Maximal, indices_of, new_evaluation
+from limberjack.maximal.rows import Maximal, free_joints_of, indices_of, lever_mobility, new_evaluation
 from limberjack.maximal.scalable_bodies import (
     body_frames,
     body_velocities,
@@ -28,7 +29,7 @@ from limberjack.maximal.scalable_bodies import (
     shape_columns,
     start_shapes,
 )
-from limberjack.maximal.solve import Setup, State, evaluate_state
+from limberjack.maximal.solve import REPORT, Setup, State, evaluate_state
 from limberjack.model.arrays import BALL_DRIVE, DOF, SCALAR_DRIVE, Drives, whole_span
 from limberjack.model.compile import drives_of
 from limberjack.model.joints import coordinate_counts, identity_coordinates
@@ -126,7 +127,7 @@ def read_frees(
             qd[to[:, None] + np.arange(3, 6)] = own
 
 
-# Beyond this many rows of loops the sparse solver is the faster one.
+# Up to this many rows of loops the forest is the faster solver.
 _FEW = 24
 # Limits no further away than this at the end of a step acted in it [m, rad].
 _REACHED = 1e-6
@@ -199,7 +200,7 @@ class MaximalState:
         whole: the model in maximal coordinates.
         solver: "tree", "sparse" or "auto" of the saddle system.
         strict: whether a loop left open is an error.
-        few: rows of loops up to which "auto" takes the forest.
+        few: rows of loops up to which "auto" takes the forest; beyond them it takes what is predicted to be faster.
     """
 
     def __init__(
@@ -222,9 +223,10 @@ class MaximalState:
             whole.center,
             counts,
             a.links.gravity,
+            free_joints_of(model),
         )
         self._e = new_evaluation(whole)
-        self._loops = solver == "sparse" or (solver == "auto" and _loop_rows(whole) > few)
+        self._loops, self._ordering = _choose_solver(whole, solver, few)
         self._room = 16
         self.new_saddle()
         n, nu = len(whole.bodies.kind), int(whole.bodies.start[-1])
@@ -241,8 +243,10 @@ class MaximalState:
         self._loop_drives = _loop_drives(model, whole)
         self._s = State(
             poses(), speeds(), q, qd, np.zeros(nv), np.zeros(nv), poses(), speeds(), poses(),
-            poses(), speeds(), poses(), speeds(), speeds(), speeds(), new_evaluation(whole), np.zeros(1, np.int64),
-            np.zeros(len(whole.table.joint)), np.zeros(4),
+            poses(), speeds(), poses(), speeds(), np.zeros(len(whole.table.weights)),
+            np.zeros((len(whole.table.compound), ROWS - COORDINATES)), speeds(), speeds(), new_evaluation(whole),
+            np.zeros(1, np.int64), np.zeros(len(whole.table.joint)), np.zeros(len(whole.table.joint)), np.zeros(n),
+            lever_mobility(whole), np.zeros(REPORT),
         )  # fmt: skip
         self._still = np.zeros(nv)
         self._drive_span = self._span.copy()
@@ -268,7 +272,7 @@ class MaximalState:
         rigid = bool((self.whole.bodies.kind == RIGID).all())
         self._tree, self._structure, self._saddle = new_saddle(
             self.whole.system, self.whole.equality_count, loops=self._loops, rigid=rigid, room=self._room,
-            primary=may_be_primary(self.whole),
+            primary=may_be_primary(self.whole), ordering=self._ordering,
         )  # fmt: skip
 
     def _rebuild(self, base: Maximal, whole: Maximal, **options: Any) -> None:
@@ -592,10 +596,13 @@ def _loop_drives(model: Model, whole: Maximal) -> Drives:
     return Drives(*(np.ascontiguousarray(field) for field in drives))
 
 
-def _loop_rows(whole: Maximal) -> int:
-    """Return how many rows close loops."""
+def _choose_solver(whole: Maximal, solver: str, few: int) -> tuple[bool, Ordering | None]:
+    """Return whether the sparse solver takes all equalities, and its order of elimination where it is known."""
+    if solver != "auto":
+        return solver == "sparse", None
     own = first_constraints(whole.system, whole.equality_count)
-    return int(np.diff(own.row_start)[split(own, may_be_primary(whole)[: whole.equality_count]).auxiliary].sum())
+    choice = choose_solver(own, may_be_primary(whole)[: whole.equality_count], few=few)
+    return choice.sparse, choice.ordering
 
 
 def _is_particle(model: Model, name: str) -> bool:

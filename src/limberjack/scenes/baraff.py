@@ -26,7 +26,7 @@ __all__ = ["baraff_contacts", "baraff_planar", "baraff_tree", "scalable_puppet",
 
 _EARTH = (0.0, 0.0, -9.81)
 _COLORS = ((0.91, 0.45, 0.29, 1.0), (0.25, 0.49, 0.67, 1.0), (0.36, 0.58, 0.45, 1.0))
-_METHOD = "full"
+_METHOD = "multipliers"
 
 
 def _bar(builder: Builder, name: str, color: tuple[float, ...], angle: float = 0.0) -> None:

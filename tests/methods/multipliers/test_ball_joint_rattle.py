@@ -134,14 +134,25 @@ def test_redundant_balls_hold(rng):
 
 
 def test_a_failed_step_leaves_the_state(rng):
-    """A step that no impulse can close raises, and the state before it is kept."""
+    """A step whose velocities are not finite raises, and the state before it is kept."""
     sim = stirred(ring(rng), FAST, rng)
-    sim.dt = 1.0
+    sim.apply_wrench("b0", force=(1e200, 0, 0))
     before = (sim.time, sim.positions.copy(), sim.velocities.copy())
     with pytest.raises(lj.LimberjackError):
         sim.step(1)
     assert sim.time == before[0]
     assert np.array_equal(sim.positions, before[1]) and np.array_equal(sim.velocities, before[2])
+
+
+def test_a_step_far_too_long_is_taken_in_pieces(rng):
+    """A ring that turns by many radians in a step of a second goes on, closed, without gain of energy."""
+    sim = stirred(ring(rng), FAST, rng)
+    sim.clear_wrenches()
+    sim.dt, start = 1.0, sim.energy().total
+    sim.step(3)
+    assert sim.stats["pieces"] > 1 or sim.stats["by_velocities"]
+    assert sim.joint_error().metres < 1e-8
+    assert sim.energy().total < start + 0.02 * sim.energy().kinetic
 
 
 def test_forces_along_joints_take_general_rows(rng):

@@ -2,38 +2,214 @@
 
     contacts (`collision/`) -> the step without contacts -> forces (`maximal/contacts.py`) -> the step
 
-Each of these is a compiled call of its own: a step with contacts takes about half a millisecond more.
+In the first-order world velocities do not last: the step without contacts comes first, and tells how far bodies move.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from limberjack.collision.detect import Contact, find_contacts, new_detector
+from limberjack._jit import inner, kernel, outlined
+from limberjack.collision.detect import Contact, detect, grown, new_detector
 from limberjack.collision.shapes import shape_names
 from limberjack.constraints.rows import COORDINATES, ROWS
-from limberjack.errors import StateError, Status, UnsupportedByMethod
-from limberjack.maximal.bodies import RIGID
-from limberjack.maximal.contacts import ContactRows
+from limberjack.errors import Status, UnsupportedByMethod
+from limberjack.maximal.bodies import POSE, RIGID
+from limberjack.maximal.contacts import contact_forces, contact_room, new_contact_rows
+from limberjack.maximal.solve import STIFFEST
 from limberjack.methods.multipliers.method import MultipliersStepper
-from limberjack.methods.multipliers.options import Multipliers
+from limberjack.methods.multipliers.options import STABILIZATIONS, Multipliers
+from limberjack.methods.multipliers.rattle import take_rattle_steps
+from limberjack.methods.multipliers.step import RATTLE, SAME_STIFFNESS, take_steps
 from limberjack.methods.stepper import Forces
 from limberjack.model.model import Model
+from limberjack.reduced.forces import Wrenches
 
-__all__ = ["ContactStepper"]
+__all__ = ["ContactStepper", "take_contact_steps"]
 
 # Gap up to which contacts are detected [m].
 _MARGIN = 1e-3
+
+
+class Saved(NamedTuple):
+    """What a step changes: saved before the step without contacts."""
+
+    pose: np.ndarray  # (n, POSE)
+    u: np.ndarray  # (nu,)
+    near: np.ndarray  # (t,)
+    compound: np.ndarray  # (k, ROWS - COORDINATES)
+    force: np.ndarray  # (nu,)
+    q: np.ndarray  # (nq,)
+    qd: np.ndarray  # (nv,)
+    predicted: np.ndarray  # (nu,) velocities at the end of the step without contacts
+    reach: np.ndarray  # (n,) how far each body may move in the step [m]
+
+
+@outlined
+def _copy(source, target):
+    for k in range(len(source)):
+        target[k] = source[k]
+
+
+@outlined
+def _copy_state(to_saved, table, e, s, saved):
+    """Save the state, or restore it: rows and factor then belong to other poses, the force alone to these."""
+    for i in range(len(s.pose)):
+        for c in range(POSE):
+            if to_saved:
+                saved.pose[i, c] = s.pose[i, c]
+            else:
+                s.pose[i, c] = saved.pose[i, c]
+    for t in range(len(table.compound)):
+        k = table.compound[t, 0]
+        for c in range(COORDINATES, ROWS):
+            if to_saved:
+                saved.compound[t, c - COORDINATES] = e.state[k, c]
+            else:
+                e.state[k, c] = saved.compound[t, c - COORDINATES]
+    if to_saved:
+        _copy(s.u, saved.u)
+        _copy(e.near, saved.near)
+        _copy(s.force, saved.force)
+        _copy(s.q, saved.q)
+        _copy(s.qd, saved.qd)
+    else:
+        s.fresh[0] = 0
+        _copy(saved.u, s.u)
+        _copy(saved.near, e.near)
+        _copy(saved.force, s.force)
+        _copy(saved.q, s.q)
+        _copy(saved.qd, s.qd)
+
+
+@outlined
+def _set_reach(extent, h, gravity, u, reach):
+    """Fill how far each body may move within h."""
+    for i in range(len(reach)):
+        o = 6 * i
+        turn = math.sqrt(u[o] * u[o] + u[o + 1] * u[o + 1] + u[o + 2] * u[o + 2])
+        speed = math.sqrt(u[o + 3] * u[o + 3] + u[o + 4] * u[o + 4] + u[o + 5] * u[o + 5]) + extent[i] * turn
+        reach[i] = h * speed + h * h * gravity
+
+
+@inner
+def _step(
+    setup, tree, structure, springs, drives, armature, span, code, first_order, stabilization, driven, substeps, h,
+    rate, tolerance, time, wrenches, applied, e, s, saddle,
+):  # fmt: skip
+    """Take one step with these wrenches; return a status."""
+    if code == RATTLE:
+        _, status = take_rattle_steps(
+            setup, tree, structure, springs, drives, armature, span, driven, 1, substeps, h, tolerance, time, wrenches,
+            applied, e, saddle, s,
+        )  # fmt: skip
+    else:
+        _, status = take_steps(
+            setup, tree, structure, springs, drives, armature, span, code, first_order, stabilization, driven, 1,
+            substeps, h, rate, tolerance, time, wrenches, applied, e, saddle, s,
+        )  # fmt: skip
+    return status
+
+
+@kernel
+def take_contact_steps(
+    # model
+    setup, tree, structure, springs, drives, armature, span, shapes, filters, extent, terms,
+    # in
+    code, first_order, stabilization, driven, n, dt, substeps, h, rate, tolerance, time, wrenches, applied, e, saddle,
+    broad, rows, with_contacts, saved,
+    # out
+    s, contacts, force, solved,
+):  # fmt: skip
+    """Take n steps with contacts; stop at the first that fails and restore the state before it.
+
+    Args:
+        setup, tree, structure, springs, drives, armature, span: as of `step.take_steps`.
+        shapes, filters: of the model.
+        extent: (n,) how far the shapes of each body reach from its com [m].
+        terms: how many terms of rows come before those of contacts.
+        code, first_order, stabilization, driven: as of `step.take_steps`.
+        n: steps.
+        dt: their length [s], `substeps` times h.
+        substeps, h, rate, tolerance, time, wrenches, applied, e, saddle: as of `step.take_steps`.
+        broad: work arrays of the detection.
+        rows: work arrays of the contacts' forces.
+        with_contacts: room for the wrenches, those of contacts included.
+        saved: room for a state.
+        s: the state.
+        contacts: those of the last step.
+        force: (room, 3) their forces.
+        solved: (1,) how many of them were solved.
+
+    Returns:
+        steps taken, and a status as of `step.take_steps`, or Status.MORE_CONTACTS or POSE_NOT_FINITE.
+    """
+    g = setup.gravity
+    gravity = math.sqrt(g[0] * g[0] + g[1] * g[1] + g[2] * g[2])
+    for step in range(n):
+        at = time + step * dt
+        solved[0] = 0
+        if first_order:
+            _copy_state(True, setup.table, e, s, saved)
+            status = _step(
+                setup, tree, structure, springs, drives, armature, span, code, first_order, stabilization, driven,
+                substeps, h, rate, tolerance, at, wrenches, applied, e, s, saddle,
+            )  # fmt: skip
+            _copy(s.u, saved.predicted)
+            _copy_state(False, setup.table, e, s, saved)
+            if status != 0:
+                return step, status
+            _set_reach(extent, dt, 0.0, saved.predicted, saved.reach)
+        else:
+            _set_reach(extent, dt, gravity, s.u, saved.reach)
+        status = detect(shapes, filters, s.pose, saved.reach, _MARGIN, broad, contacts)
+        if status != 0:
+            return step, status
+        if contacts.count[0] == 0:
+            status = _step(
+                setup, tree, structure, springs, drives, armature, span, code, first_order, stabilization, driven,
+                substeps, h, rate, tolerance, at, wrenches, applied, e, s, saddle,
+            )  # fmt: skip
+            if status != 0:
+                return step, status
+            continue
+        if not contact_room(rows, contacts):
+            return step, Status.MORE_CONTACTS
+        if not first_order:
+            _copy_state(True, setup.table, e, s, saved)
+            status = _step(
+                setup, tree, structure, springs, drives, armature, span, code, first_order, stabilization, driven,
+                substeps, h, rate, tolerance, at, wrenches, applied, e, s, saddle,
+            )  # fmt: skip
+            _copy(s.u, saved.predicted)
+            _copy_state(False, setup.table, e, s, saved)
+            if status != 0:
+                return step, status
+        status = contact_forces(
+            rows, contacts, terms, first_order, gravity, at, dt, e, s.u, saved.predicted, wrenches, s.stiffness,
+            dt * s.report[STIFFEST] > 1.0, force, with_contacts,
+        )  # fmt: skip
+        if status == 0:
+            # forces of the last step are not those of this one
+            s.fresh[0] = SAME_STIFFNESS if first_order else 0
+            status = _step(
+                setup, tree, structure, springs, drives, armature, span, code, first_order, stabilization, driven,
+                substeps, h, rate, tolerance, at, with_contacts, applied, e, s, saddle,
+            )  # fmt: skip
+            s.fresh[0] = 0
+        if status != 0:
+            return step, status
+        solved[0] = contacts.count[0]
+    return n, 0
 
 
 class ContactStepper(MultipliersStepper):
     """Takes the steps of `Multipliers` for models with contacts."""
 
     def __init__(self, model: Model, options: Multipliers, ignored: frozenset[str]) -> None:
-        if options.order == "first":
-            raise StateError('order "first" has no contacts; use order "second", or ignore="contacts"')
         super().__init__(model, options, ignored)
         self._balls = None
         if (self.whole.bodies.kind != RIGID).any():
@@ -51,81 +227,73 @@ class ContactStepper(MultipliersStepper):
                 self._extent[link] = max(self._extent[link], far)
         moving = shapes.link >= 0
         self._has_friction = bool((shapes.friction[moving] > 0.0).any() and (shapes.friction > 0.0).sum() > 1)
-        self._rows: ContactRows | None = None
-        self._forces, self._last = np.zeros((0, 3)), 1.0
+        self._room_for_contacts, self._last = (8, 0), 1.0
+        self._solved = np.zeros(1, np.int64)
+        self._new_rows()
+
+    def _new_rows(self) -> None:
+        """Make the rows of contacts, with the room that is asked for, and what depends on it."""
+        room, s = self._room_for_contacts, self._s
+        self._rows = new_contact_rows(self._model, self.whole, s, room, friction=self._has_friction)
+        self._force = np.zeros((sum(room), 3))
+        self._saved = Saved(
+            np.zeros_like(s.pose), np.zeros_like(s.u), np.zeros_like(s.near_before), np.zeros_like(s.compound_before),
+            np.zeros_like(s.force), np.zeros_like(s.q), np.zeros_like(s.qd), np.zeros_like(s.u), np.zeros(len(s.pose)),
+        )  # fmt: skip
+        first = int(self.whole.system.row_start[self._rows.limits[1]])
+        self._terms = int(self.whole.table.term_start[first])
 
     def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
-        self._take_edits()
-        for step in range(n):
-            status = self._one(dt, forces, time + step * dt)
-            if status != 0:
-                return step, status
-            self._last = dt
-        return n, 0
+        self._begin(time)
+        self._dt = dt
+        drives, tau = self._all_drives(forces)
+        driven = bool(len(drives.indices) or len(drives.ball_indices) or tau.any())
+        options, taken, status = self._options, 0, 0
+        how = (self._code, options.order == "first", STABILIZATIONS.index(options.stabilization), driven)
+        own = forces.wrenches
+        while taken < n or n == 0:
+            d, room = self._detector, len(own.link) + 2 * len(self._force)
+            more, status = take_contact_steps(
+                self._setup, self._tree, self._structure, self._model.arrays.springs, drives, self._still,
+                self._drive_span, d.shapes, d.filters, self._extent, self._terms, *how, n - taken, dt, self._substeps,
+                dt / self._substeps, options.rate, options.tolerance, time + taken * dt, own, tau, self._e,
+                self._saddle, d.broad, self._rows, Wrenches(np.zeros(room, np.int64), np.zeros((room, 9))),
+                self._saved, self._s, d.contacts, self._force, self._solved,
+            )  # fmt: skip
+            taken += int(more)
+            if status == Status.MORE_CONTACTS:
+                self._make_room()
+            elif status == Status.MORE_ROWS:
+                self._room *= 2
+                self.new_saddle()
+            elif status != 0 or n == 0:
+                break
+        self._time, self._read, self._last = time + taken * dt, False, dt
+        return taken, int(status)
 
-    def _one(self, dt: float, forces: Forces, time: float) -> int:
-        """Take one step; return a status."""
-        u = self._s.u.reshape(-1, 6)
-        gravity = float(np.sqrt((self._setup.gravity**2).sum()))
-        speed = np.sqrt((u[:, 3:] ** 2).sum(axis=1)) + self._extent * np.sqrt((u[:, :3] ** 2).sum(axis=1))
-        reach = dt * speed + dt * dt * gravity
-        self._detector = find_contacts(self._detector, self._s.pose[:, :7], reach, _MARGIN)
+    def _make_room(self) -> None:
+        """Have room for the contacts found."""
         contacts = self._detector.contacts
-        count = int(contacts.count[0])
-        self._forces = np.zeros((count, 3))
-        if count == 0:
-            return super().advance(1, dt, forces, time)[1]
-        before = self._saved_state()
-        status = super().advance(1, dt, forces, time)[1]
-        predicted = self._s.u.copy()
-        self._restore(before)
-        if status != 0:
-            return status
-        self._make_room(contacts)
-        found = self._rows.forces(contacts, self._e, self._s.u, predicted, time, dt, forces.wrenches)  # pyright: ignore[reportOptionalMemberAccess]
-        if found is None:
-            return Status.INFEASIBLE
-        self._forces, wrenches = found
-        # forces of the last step are not those of this one
-        self._s.fresh[0] = 0
-        with_contacts = Forces(forces.tau, forces.drives, wrenches)
-        status = super().advance(1, dt, with_contacts, time)[1]
-        self._s.fresh[0] = 0
-        return status
-
-    def _make_room(self, contacts: Any) -> None:
-        """Have rows for all contacts."""
+        if contacts.count[1] > len(contacts.depth) or self._detector.broad.count[0] > len(self._detector.broad.pairs):
+            self._detector = grown(self._detector)
+            return
         count = int(contacts.count[0])
         ground = int((contacts.link_b[:count] < 0).sum())
-        need = (ground, count - ground)
-        if self._rows is None or self._rows.room[0] < need[0] or self._rows.room[1] < need[1]:
-            old = (8, 0) if self._rows is None else self._rows.room
-            room = tuple(max(a, 2 * b if b > a else 0) for a, b in zip(old, need, strict=True))
-            self._rows = ContactRows(self._model, self.whole, self._s, (room[0], room[1]), friction=self._has_friction)
+        old, need = self._room_for_contacts, (ground, count - ground)
+        room = tuple(max(a, 2 * b if b > a else 0) for a, b in zip(old, need, strict=True))
+        self._room_for_contacts = (room[0], room[1])
+        self._new_rows()
 
-    def _saved_state(self) -> tuple[np.ndarray, ...]:
-        """Return what a step changes."""
-        s, pairs = self._s, self.whole.table.compound[:, 0]
-        saved = (s.pose, s.u, self._e.near, self._e.state[pairs, COORDINATES:ROWS], s.fresh, s.force, s.q, s.qd)
-        return tuple(one.copy() for one in saved)
-
-    def _restore(self, saved: tuple[np.ndarray, ...]) -> None:
-        s, pairs = self._s, self.whole.table.compound[:, 0]
-        s.pose[:], s.u[:], self._e.near[:] = saved[:3]
-        self._e.state[pairs, COORDINATES:ROWS] = saved[3]
-        # rows and factor belong to the poses of the step foreseen: the force alone is of those put back
-        s.fresh[:], s.force[:], s.q[:], s.qd[:] = 0, saved[5], saved[6], saved[7]
-
-    def _regrip(self, grips: list[Any]) -> None:
-        super()._regrip(grips)
-        self._rows = None
+    def _rebuild(self, base: Any, whole: Any, **options: Any) -> None:
+        super()._rebuild(base, whole, **options)
+        self._new_rows()
 
     def contacts(self) -> list[Contact]:
         """Return what touched, or was about to, at the start of the last step."""
         owner = {shape.name: shape.body for shape in self._model.shapes}
         found, out = self._detector.contacts, []
-        for k, force in enumerate(self._forces):
+        for k, force in enumerate(self._force[: int(self._solved[0])]):
             names = self._shape_names[found.shape_a[k]], self._shape_names[found.shape_b[k]]
             bodies = owner[names[0]], owner[names[1]]
             geometry = found.point[k].copy(), found.normal[k].copy(), float(found.depth[k])
@@ -134,9 +302,10 @@ class ContactStepper(MultipliersStepper):
 
     def stats(self) -> dict[str, Any]:
         """Return what the step did, and contacts, sweeps over them and the deepest overlap at its start."""
-        depth = self._detector.contacts.depth[: len(self._forces)]
+        count = int(self._solved[0])
+        depth = self._detector.contacts.depth[:count]
         return super().stats() | {
-            "contacts": len(self._forces),
-            "sweeps": 0 if self._rows is None else self._rows.sweeps,
+            "contacts": count,
+            "sweeps": int(self._rows.report[0]),
             "penetration": float(max(depth.max(initial=0.0), 0.0)),
         }

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from limberjack.errors import Status, UnsupportedByMethod
+from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, Status, UnsupportedByMethod
 from limberjack.maximal.ball_joint_rattle import momenta_of, new_balls, take_ball_steps
 from limberjack.maximal.bodies import PLANAR, RIGID, SCALABLE
 from limberjack.maximal.inserted_rows import grip_rows, with_grips
 from limberjack.maximal.rows import Maximal, new_maximal
-from limberjack.maximal.solve import evaluate_state
+from limberjack.maximal.solve import BY_VELOCITIES, PIECES, STIFFEST, STIFFEST_BODY, evaluate_state
 from limberjack.maximal.state import MaximalState
 from limberjack.methods.multipliers.options import INTEGRATORS, STABILIZATIONS, Multipliers
 from limberjack.methods.multipliers.rattle import take_rattle_steps
@@ -44,21 +44,17 @@ class MultipliersStepper(MaximalState, Stepper):
         self._options = options
         self._code = INTEGRATORS.index(options.integrator)
         self._substeps = options.substeps or (2 if options.integrator == "rk4" else 1)
+        self._dt = 0.0
 
     def advance(self, n: int, dt: float, forces: Forces, time: float = 0.0) -> tuple[int, int]:
         """Take up to n steps; see `Stepper`."""
-        self._take_edits()
-        if not self._closed:
-            self.check_loops()
-            self._closed = True
-        self._time = time
-        for grip in self._grips:
-            self._aim(grip)
+        self._begin(time)
+        self._dt = dt
         drives, tau = self._all_drives(forces)
         driven = bool(len(drives.indices) or len(drives.ball_indices) or tau.any())
         options = self._options
-        taken = 0
-        while True:
+        taken, status = 0, 0
+        while taken < n or n == 0:
             springs, structures = self._model.arrays.springs, (self._tree, self._structure)
             model = (self._setup, *structures, springs, drives, self._still, self._drive_span)
             clock = (n - taken, self._substeps, dt / self._substeps)
@@ -67,7 +63,13 @@ class MultipliersStepper(MaximalState, Stepper):
                 balls, structure, work = self._balls
                 state = (self._s.pose, self._s.u, work, self._s.report)
                 more, status = take_ball_steps(balls, structure, *clock, options.tolerance, forces.wrenches, *state)
-                self._s.fresh[0] = 0
+                self._s.fresh[0], self._s.report[PIECES] = 0, 1
+                if status in (Status.OPEN_LOOP, Status.INFEASIBLE, Status.NOT_CONVERGED):
+                    # this step is taken in pieces, which general rows do
+                    taken += int(more)
+                    self._forget_pushes()
+                    clock, rest = (1, *clock[1:]), (rest[0], time + taken * dt, *rest[2:])
+                    more, status = take_rattle_steps(*model, driven, *clock, *rest)
             elif options.integrator == "rattle":
                 self._forget_pushes()
                 more, status = take_rattle_steps(*model, driven, *clock, *rest)
@@ -76,13 +78,24 @@ class MultipliersStepper(MaximalState, Stepper):
                 how = (self._code, options.order == "first", loose, driven)
                 more, status = take_steps(*model, *how, *clock, options.rate, *rest)
             taken += int(more)
-            if status != Status.MORE_ROWS:
+            if status == Status.MORE_ROWS:
+                self._room *= 2
+                self.new_saddle()
+            elif status != 0 or n == 0:
                 break
-            self._room *= 2
-            self.new_saddle()
         self._time = time + taken * dt
         self._read = False
         return taken, int(status)
+
+    def _begin(self, time: float) -> None:
+        """Take what was set from outside before the first of several steps."""
+        self._take_edits()
+        if not self._closed:
+            self.check_loops()
+            self._closed = True
+        self._time = time
+        for grip in self._grips:
+            self._aim(grip)
 
     def _put_state(self, *, check: bool = True) -> None:
         super()._put_state(check=check)
@@ -182,8 +195,60 @@ class MultipliersStepper(MaximalState, Stepper):
         error, velocity = self._error(grip)
         return np.clip(-grip.stiffness * error - grip.damping * velocity, -grip.most, grip.most)
 
+    def explain(self, status: int, where: str) -> tuple[type[LimberjackError], str, str] | None:
+        """Return (error, joint, message) of a failure: what was tried, and what stands against it."""
+        report, kind = self._s.report, Status.of(status)[0]
+        if kind not in (Status.OPEN_LOOP, Status.NOT_CONVERGED):
+            return self._explain_pivot(where) if status == Status.INFEASIBLE else super().explain(status, where)
+        gap, name = float(report[1]), self._joint_name(int(report[2]))
+        tried = f"in {int(report[PIECES])} pieces too" if report[PIECES] > 1 else "by velocities alone too"
+        text = f'joint "{name}": gap {gap:.3g} m > 1e-8 m, {tried}, at {where}'
+        loop_rows, rank = int(self._saddle.report[0]), int(self._saddle.report[1])
+        frequency = float(np.sqrt(report[STIFFEST]))
+        if frequency * self._dt > 1.0:
+            body = self._body_name(int(report[STIFFEST_BODY]))
+            reason = f'the forces of its joints give body "{body}" a frequency of {frequency:.3g} rad/s; it needs more '
+            reason += f"mass, its neighbours less, or dt < {2.0 / frequency:.2g} s"
+        elif self._tree is not None and rank < loop_rows:
+            reason = f"{rank} of {loop_rows} rows of loops are independent in this pose: another start, or a loop less"
+        else:
+            turning = self._body_speeds()
+            link = int(np.argmax(turning))
+            reason = f'body "{self._body_name(link)}" turns fastest, at {turning[link]:.3g} rad/s'
+            reason += "; look at the forces on it, or try a smaller dt"
+        return LoopNotClosed, name, f"{text}; {reason}"
+
+    def _explain_pivot(self, where: str) -> tuple[type[LimberjackError], str, str]:
+        """Return (error, joint, message) where a factorisation or the inequality rows have no solution."""
+        node, name = int(self._s.report[3]) - 1, ""
+        text = f"no forces of the constraints fit together at {where}"
+        if node < 0:
+            return Diverged, name, f"{text}: limits, loops or contacts that act at once contradict each other"
+        if self._tree is not None and not self._tree.is_constraint[node]:
+            body = self._body_name(int(self._tree.item[node]))
+            return Diverged, name, f'{text}: body "{body}" has no inertia left beside those of its neighbours'
+        item = int(self._tree.item[node]) if self._tree is not None else node
+        name = self.whole.names[item] if item < len(self.whole.names) else ""
+        return Diverged, name, f'{text}: the rows of joint "{name}" depend on each other'
+
+    def _body_name(self, link: int) -> str:
+        return self._model.body_names[int(np.flatnonzero(self._model.arrays.body_link == link)[0])]
+
+    def _body_speeds(self) -> np.ndarray:
+        """Return (n,) angular speeds of the bodies."""
+        bodies, u = self.whole.bodies, self._s.u
+        out = np.zeros(len(bodies.kind))
+        solid, flat = np.flatnonzero(bodies.kind == RIGID), np.flatnonzero(bodies.kind == PLANAR)
+        out[solid] = np.sqrt((u[bodies.start[solid][:, None] + np.arange(3)] ** 2).sum(axis=1))
+        out[flat] = np.abs(u[bodies.start[flat] + 2])
+        return out
+
     def stats(self) -> dict[str, Any]:
-        """Return bodies, rows, auxiliary rows with their rank, and what the last projection did."""
+        """Return bodies, rows, auxiliary rows with their rank, what the last projection did and how the step was taken.
+
+        "pieces" is how many parts the last step was divided into, "by_velocities" whether it was taken by velocities
+        alone, see `pieces.py`.
+        """
         report = self._saddle.report
         return {
             "bodies": len(self.whole.bodies.kind),
@@ -193,4 +258,6 @@ class MultipliersStepper(MaximalState, Stepper):
             "projection_iterations": int(self._s.report[0]),
             "joint_error": float(self._s.report[1]),
             "substeps": self._substeps,
+            "pieces": int(self._s.report[PIECES]),
+            "by_velocities": bool(self._s.report[BY_VELOCITIES]),
         }

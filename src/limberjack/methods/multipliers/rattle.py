@@ -28,9 +28,22 @@ from limberjack.maximal.solve import (
     solve_with_factor,
     worst_row,
 )
+from limberjack.methods.multipliers.pieces import (
+    CONSERVING,
+    next_attempt,
+    note_attempt,
+    pieces_needed,
+    restore_before,
+    save_before,
+    set_stiffness,
+    velocity_step,
+)
 from limberjack.spatial.solves import solve_symmetric_3
 
 __all__ = ["take_rattle_steps"]
+
+# Corrections that stall above this are not stopped by rounding: the rows have lost rank [m, rad].
+_STALLED = 1e-10
 
 
 @outlined
@@ -104,6 +117,7 @@ def _rattle(
             return Status.INFEASIBLE
     for r in range(len(s.last_force)):
         s.last_force[r] = 0.0
+        s.constraint_force[r] = 0.0
     for i in range(n):
         for c in range(POSE):
             s.stage[i, c] = s.pose[i, c]
@@ -139,8 +153,13 @@ def _rattle(
         if status != 0:
             return Status.OPEN_LOOP if status == Status.INFEASIBLE else status
         _add_momentum(bodies, e.m, saddle.a, s.momentum)
-    if not worst <= max(GAP_ALLOWED, tolerance):
+        for r in range(len(s.constraint_force)):
+            s.constraint_force[r] += saddle.lam[r]
+    if not worst <= max(_STALLED, tolerance):
         return Status.OPEN_LOOP
+    pieces = pieces_needed(h, set_stiffness(setup, 1.0 / h, e, s), CONSERVING)
+    if pieces > 1:
+        return Status.NOT_CONVERGED + pieces
     # velocities: half of the forces at the new poses, then projected onto the constraints
     for t in range(len(e.near)):
         e.near[t] = s.predicted.near[t]
@@ -157,6 +176,33 @@ def _rattle(
     for k in range(nu):
         s.u[k] += saddle.a[k]
     return status
+
+
+@inner
+def _take_pieces(
+    setup, tree, structure, springs, drives, armature, span, driven, pieces, by_velocities, first, substeps, h,
+    tolerance, time, rows, done, wrenches, applied, e, s, saddle,
+):  # fmt: skip
+    """Take `substeps` steps of h, each in pieces, the first of them step number `first`; return a status."""
+    for piece in range(pieces * substeps):
+        at = time + (first + piece / pieces) * h
+        if by_velocities:
+            status = velocity_step(
+                setup, tree, structure, springs, drives, armature, span, driven, False, h / pieces, at, tolerance, rows,
+                wrenches, applied, e, s, saddle,
+            )  # fmt: skip
+        else:
+            status = _rattle(
+                setup, tree, structure, springs, drives, armature, span, driven, h / pieces, at, tolerance, rows,
+                wrenches, applied, e, s, saddle,
+            )  # fmt: skip
+        s.fresh[0] = done if status == 0 and not by_velocities else 0
+        if status != 0:
+            return status
+    for k in range(len(s.u)):
+        if not abs(s.u[k]) < HUGE:
+            return Status.NOT_FINITE + k
+    return 0
 
 
 @kernel
@@ -177,32 +223,20 @@ def take_rattle_steps(
         if setup.table.role[r] == SPRING:
             done = 2
     for step in range(n):
-        for i in range(len(s.pose)):
-            for c in range(POSE):
-                s.before[i, c] = s.pose[i, c]
-        for k in range(len(s.u)):
-            s.u_before[k] = s.u[k]
-        status = 0
-        for sub in range(substeps):
-            at = time + (step * substeps + sub) * h
-            status = _rattle(
-                setup, tree, structure, springs, drives, armature, span, driven, h, at, tolerance, rows, wrenches,
-                applied, e, s, saddle,
+        save_before(setup.table, e, s)
+        pieces, by_velocities = 1, False
+        while True:
+            status = _take_pieces(
+                setup, tree, structure, springs, drives, armature, span, driven, pieces, by_velocities, step * substeps,
+                substeps, h, tolerance, time, rows, done, wrenches, applied, e, s, saddle,
             )  # fmt: skip
-            s.fresh[0] = done if status == 0 else 0
-            if status != 0:
+            note_attempt(pieces, by_velocities, s.report)
+            if status == 0:
                 break
-        for k in range(len(s.u)):
-            if status == 0 and not abs(s.u[k]) < HUGE:
-                status = Status.NOT_FINITE + k
-        if status == 0 and not driven:
+            restore_before(setup.table, e, s)
+            pieces, by_velocities = next_attempt(status, pieces, by_velocities)
+            if pieces == 0:
+                return step, status
+        if not driven:
             count_turns(setup, e)
-        if status != 0:
-            s.fresh[0] = 0
-            for i in range(len(s.pose)):
-                for c in range(POSE):
-                    s.pose[i, c] = s.before[i, c]
-            for k in range(len(s.u)):
-                s.u[k] = s.u_before[k]
-            return step, status
     return n, 0

@@ -24,12 +24,35 @@ from limberjack._jit import inner, kernel, outlined
 from limberjack.errors import Status
 from limberjack.maximal.bodies import POSE, move_bodies, normalize_poses, pose_rates
 from limberjack.maximal.forces import count_turns, forces
+from limberjack.maximal.geometric_stiffness import add_inertia
 from limberjack.maximal.rows import evaluate
-from limberjack.maximal.solve import ACTIVE_TOLERANCE, HUGE, MIDWAY, PROJECT, factor_and_solve, project
+from limberjack.maximal.solve import (
+    ACTIVE_TOLERANCE,
+    FIRST_ORDER,
+    HUGE,
+    MIDWAY,
+    PROJECT,
+    STIFFEST,
+    factor_and_solve,
+    project,
+)
+from limberjack.methods.multipliers.pieces import (
+    DISSIPATIVE,
+    next_attempt,
+    note_attempt,
+    note_forces,
+    pieces_needed,
+    restore_before,
+    save_before,
+    set_stiffness,
+    velocity_step,
+)
 
 __all__ = ["take_steps"]
 
 EULER, SEMI_IMPLICIT, RK4, IMPLICIT, RATTLE = range(5)
+# Value of `State.fresh` where a step of first order goes on with the `stiffness` of the one before.
+SAME_STIFFNESS = 3
 
 
 @inner
@@ -45,6 +68,17 @@ def _accelerate(
         setup, tree, structure, np.int64(2), h, stabilization, rate, ACTIVE_TOLERANCE, False, e, s, saddle
     )
     start, counts = setup.system.row_start, setup.constraints
+    note_forces(start[counts[0]], saddle.lam, s)
+    stiffest = 0.0
+    if stabilization == FIRST_ORDER and status == 0:
+        # with contacts, the inertia of the step without them: their forces were found with it
+        stiffest = s.report[STIFFEST] if s.fresh[0] == SAME_STIFFNESS else set_stiffness(setup, 1.0, e, s)
+    if h * stiffest > 1.0:
+        add_inertia(setup.bodies, h, s.stiffness, e.m)
+        forces(setup, springs, drives, armature, span, driven, implicit, wrenches, applied, pose, e, s, saddle.f)
+        status = factor_and_solve(
+            setup, tree, structure, np.int64(2), h, stabilization, rate, ACTIVE_TOLERANCE, False, e, s, saddle
+        )
     for r in range(start[counts[0]], start[counts[1]]):
         s.last_force[r] = saddle.lam[r]
     return status
@@ -52,15 +86,19 @@ def _accelerate(
 
 @inner
 def _one_step(
-    setup, tree, structure, springs, drives, armature, span, code, first_order, stabilization, driven, h, rate,
+    setup, tree, structure, springs, drives, armature, span, code, first_order, stabilization, guarded, driven, h, rate,
     tolerance, time, wrenches, applied, e, s, saddle,
 ):  # fmt: skip
-    """Take one step of h; return a status."""
+    """Take one step of h; return a status, where `guarded` NOT_CONVERGED + pieces if it would not be stable."""
     bodies, nu, n = setup.bodies, len(s.u), len(s.pose)
     start = setup.system.row_start
     rows = start[setup.constraints[2]] if driven else start[setup.constraints[1]]
     multistage = code == RK4
-    half_bias = stabilization == PROJECT and (code == SEMI_IMPLICIT or code == IMPLICIT)
+    bias = stabilization
+    if first_order:
+        bias = np.int64(FIRST_ORDER)
+    elif stabilization == PROJECT and (code == SEMI_IMPLICIT or code == IMPLICIT):
+        bias = np.int64(MIDWAY)
     start_pose, start_u = s.stage, s.u_stage
     for i in range(n):
         for c in range(POSE):
@@ -78,12 +116,15 @@ def _one_step(
     at, status = time, 0
     for stage in range(stages):
         status = _accelerate(
-            setup, tree, structure, springs, drives, armature, span, driven, code == IMPLICIT,
-            np.int64(MIDWAY) if half_bias else stabilization, h, rate, at, rows, wrenches, applied, s.pose, s.u, e, s,
-            saddle,
+            setup, tree, structure, springs, drives, armature, span, driven, code == IMPLICIT, bias, h, rate, at, rows,
+            wrenches, applied, s.pose, s.u, e, s, saddle,
         )  # fmt: skip
         if status != 0:
             return status
+        if guarded and stage == 0:
+            pieces = pieces_needed(h, set_stiffness(setup, 1.0, e, s), DISSIPATIVE)
+            if pieces > 1:
+                return Status.NOT_CONVERGED + pieces
         if multistage:
             pose_rates(bodies, s.pose, s.u, s.rates)
         at = _next_stage(
@@ -134,6 +175,35 @@ def _next_stage(stage, stages, h, time, a, start_pose, start_u, rates, pose, pos
     return time + offset
 
 
+@inner
+def _take_pieces(
+    setup, tree, structure, springs, drives, armature, span, code, first_order, stabilization, guarded, driven, pieces,
+    by_velocities, first, substeps, h, rate, tolerance, time, wrenches, applied, e, s, saddle,
+):  # fmt: skip
+    """Take `substeps` steps of h, each in pieces, the first of them step number `first`; return a status."""
+    start = setup.system.row_start
+    rows = start[setup.constraints[2]] if driven else start[setup.constraints[1]]
+    for piece in range(pieces * substeps):
+        at = time + (first + piece / pieces) * h
+        if by_velocities:
+            status = velocity_step(
+                setup, tree, structure, springs, drives, armature, span, driven, code == IMPLICIT, h / pieces, at,
+                tolerance, rows, wrenches, applied, e, s, saddle,
+            )  # fmt: skip
+        else:
+            status = _one_step(
+                setup, tree, structure, springs, drives, armature, span, code, first_order, stabilization, guarded,
+                driven, h / pieces, rate, tolerance, at, wrenches, applied, e, s, saddle,
+            )  # fmt: skip
+        s.fresh[0] = 1 if status == 0 else 0
+        if status != 0:
+            return status
+    for k in range(len(s.u)):
+        if not abs(s.u[k]) < HUGE:
+            return Status.NOT_FINITE + k
+    return 0
+
+
 @kernel
 def take_steps(
     # model
@@ -167,35 +237,27 @@ def take_steps(
         s: the state.
 
     Returns:
-        steps taken, and 0, Status.NOT_FINITE + velocity, Status.OPEN_LOOP, INFEASIBLE or MORE_ROWS.
+        steps taken, and 0, Status.NOT_FINITE + velocity, Status.OPEN_LOOP, INFEASIBLE, MORE_ROWS or NOT_CONVERGED.
     """
+    guarded = stabilization == PROJECT and code != EULER and not first_order
     for step in range(n):
-        for i in range(len(s.pose)):
-            for c in range(POSE):
-                s.before[i, c] = s.pose[i, c]
-        for k in range(len(s.u)):
-            s.u_before[k] = s.u[k]
-        status = 0
-        for sub in range(substeps):
-            at = time + (step * substeps + sub) * h
-            status = _one_step(
-                setup, tree, structure, springs, drives, armature, span, code, first_order, stabilization, driven, h,
-                rate, tolerance, at, wrenches, applied, e, s, saddle,
+        save_before(setup.table, e, s)
+        pieces, by_velocities = 1, False
+        while True:
+            status = _take_pieces(
+                setup, tree, structure, springs, drives, armature, span, code, first_order, stabilization, guarded,
+                driven, pieces, by_velocities, step * substeps, substeps, h, rate, tolerance, time, wrenches, applied,
+                e, s, saddle,
             )  # fmt: skip
-            s.fresh[0] = 1 if status == 0 else 0
-            if status != 0:
+            note_attempt(pieces, by_velocities, s.report)
+            if status == 0:
                 break
-        for k in range(len(s.u)):
-            if status == 0 and not abs(s.u[k]) < HUGE:
-                status = Status.NOT_FINITE + k
-        if status == 0 and not driven:
+            restore_before(setup.table, e, s)
+            if stabilization != PROJECT:
+                return step, status
+            pieces, by_velocities = next_attempt(status, pieces, by_velocities)
+            if pieces == 0 or (first_order and by_velocities):
+                return step, status
+        if not driven:
             count_turns(setup, e)
-        if status != 0:
-            s.fresh[0] = 0
-            for i in range(len(s.pose)):
-                for c in range(POSE):
-                    s.pose[i, c] = s.before[i, c]
-            for k in range(len(s.u)):
-                s.u[k] = s.u_before[k]
-            return step, status
     return n, 0
