@@ -2,7 +2,9 @@
 
 Levels are those of Guendelman, Bridson and Fedkiw (2003), used by Weinstein, Teran and Fedkiw (2006), section VI; here
 the level of a body is the number of bodies between it and the ground, found breadth first over supporting contacts.
-Bodies are numbered, -1 is the ground.
+The load of a body is the mass that rests on it, passed down from level to level: sweeps need as many passes as it is
+times the body's own mass. Bodies are numbered, -1 is the ground. Led bodies, whose motion is prescribed, are ground
+too: they join no islands and carry any load.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import numpy as np
 
 from limberjack._jit import inner, outlined
 
-__all__ = ["Graph", "find_islands", "find_levels", "new_graph", "sort_contacts"]
+__all__ = ["Graph", "find_islands", "find_levels", "new_graph", "sort_contacts", "support_of"]
 
 # Cosines between a normal and the upward direction: above the first a contact supports a body, above the second it does
 # not lean.
@@ -32,14 +34,16 @@ class Graph(NamedTuple):
     other: np.ndarray  # (c,) scratch
     island: np.ndarray  # (n + 1,) where the contacts of each island start in the order
     body: np.ndarray  # (n,) number of each body's island among those with contacts, -1 = none
-    facts: np.ndarray  # (n, 5) of each island: bodies, contacts, highest level, largest mass ratio, leaning contacts
+    facts: np.ndarray  # (n, 5) of each island: bodies, contacts, highest level, largest load ratio, leaning contacts
     count: np.ndarray  # (1,) islands with contacts
+    load: np.ndarray  # (n,) mass that rests on each body, over its own
 
 
 def new_graph(n: int, capacity: int) -> Graph:
     """Return the arrays for n bodies and room for `capacity` contacts."""
-    sizes = (n, n, n + 2, 2 * capacity, n, capacity, capacity, n + 1, n, (n, 5), 1)
-    return Graph(*(np.zeros(size, float if size == (n, 5) else np.int64) for size in sizes))
+    sizes = (n, n, n + 2, 2 * capacity, n, capacity, capacity, n + 1, n)
+    whole = (np.zeros(size, np.int64) for size in sizes)
+    return Graph(*whole, np.zeros((n, 5)), np.zeros(1, np.int64), np.zeros(n))
 
 
 @inner
@@ -64,7 +68,7 @@ def _join(root, i, j):
 @outlined
 def find_islands(
     # in
-    count, link_a, link_b, incidence_start, incidence_body, constraints,
+    count, link_a, link_b, incidence_start, incidence_body, constraints, led,
     # out
     root,
 ):  # fmt: skip
@@ -74,17 +78,23 @@ def find_islands(
         count: contacts.
         link_a, link_b: their bodies, b may be -1.
         incidence_start, incidence_body: bodies of each constraint.
-        held: constraints that join their bodies.
+        constraints: how many join their bodies.
+        led: (n,) bodies whose motion is prescribed: what they touch does not move them.
         root: (n,).
     """
     for i in range(len(root)):
         root[i] = i
     for k in range(count):
-        if link_b[k] >= 0:
+        if link_b[k] >= 0 and not led[link_a[k]] and not led[link_b[k]]:
             _join(root, link_a[k], link_b[k])
     for c in range(constraints):
-        for t in range(incidence_start[c] + 1, incidence_start[c + 1]):
-            _join(root, incidence_body[incidence_start[c]], incidence_body[t])
+        first = -1
+        for t in range(incidence_start[c], incidence_start[c + 1]):
+            i = incidence_body[t]
+            if not led[i]:
+                if first >= 0:
+                    _join(root, first, i)
+                first = i
     for i in range(len(root)):
         root[i] = _find(root, i)
 
@@ -95,10 +105,41 @@ def _supported(up, sign, k, normal, least):
     return sign * (up[0] * normal[k, 0] + up[1] * normal[k, 1] + up[2] * normal[k, 2]) > least
 
 
+@inner
+def support_of(k, link_a, link_b, led):
+    """Return the moving body of contact k and whether its other body is ground: static or led."""
+    a, b = link_a[k], link_b[k]
+    if led[a]:
+        return b, True
+    return a, b < 0 or led[b] != 0
+
+
+@outlined
+def _find_loads(tail, mass, link_a, link_b, normal, weightless, up, graph):
+    """Fill the load of each body over its own mass; the first `tail` bodies of the queue are in order of levels."""
+    level, start, near, load = graph.level, graph.start, graph.near, graph.load
+    for i in range(len(load)):
+        load[i] = 0.0
+    for head in range(tail - 1, -1, -1):
+        i, supports = graph.queue[head], 0
+        for t in range(start[i], start[i + 1]):
+            k = near[t]
+            other, sign = (link_b[k], 1.0) if link_a[k] == i else (link_a[k], -1.0)
+            if level[other] < level[i] and (weightless or _supported(up, sign, k, normal, SUPPORT)):
+                supports += 1
+        for t in range(start[i], start[i + 1]):
+            k = near[t]
+            other, sign = (link_b[k], 1.0) if link_a[k] == i else (link_a[k], -1.0)
+            if level[other] < level[i] and (weightless or _supported(up, sign, k, normal, SUPPORT)):
+                load[other] += (mass[i] + load[i]) / supports
+    for i in range(len(load)):
+        load[i] /= mass[i]
+
+
 @outlined
 def find_levels(
     # in
-    count, link_a, link_b, normal, depth, margin, up,
+    count, link_a, link_b, normal, depth, margin, up, mass, led,
     # out
     graph,
 ):  # fmt: skip
@@ -109,7 +150,9 @@ def find_levels(
         link_a, link_b, normal, depth: of the contacts.
         margin: contacts with a gap of more than this support nothing [m].
         up: (3,) against gravity, unit; 0 where there is none, then every contact supports.
-        graph: start, near, queue and level are filled.
+        mass: (n,).
+        led: (n,) bodies whose motion is prescribed; they are on level 0, as the ground is.
+        graph: start, near, queue, level and load are filled.
     """
     level, start, near, queue = graph.level, graph.start, graph.near, graph.queue
     n = len(level)
@@ -119,7 +162,7 @@ def find_levels(
     for i in range(n + 2):
         start[i] = 0
     for k in range(count):
-        if depth[k] > -margin and link_b[k] >= 0:
+        if depth[k] > -margin and not support_of(k, link_a, link_b, led)[1]:
             start[link_a[k] + 2] += 1
             start[link_b[k] + 2] += 1
     for i in range(n):
@@ -128,13 +171,16 @@ def find_levels(
     for k in range(count):
         if depth[k] <= -margin:
             continue
-        a, b = link_a[k], link_b[k]
-        if b >= 0:
+        a, grounded = support_of(k, link_a, link_b, led)
+        if not grounded:
+            b = link_b[k]
             near[start[a + 1]] = k
             start[a + 1] += 1
             near[start[b + 1]] = k
             start[b + 1] += 1
-        elif level[a] == 0 and (weightless or _supported(up, 1.0, k, normal, SUPPORT)):
+            continue
+        sign = 1.0 if a == link_a[k] else -1.0
+        if level[a] == 0 and (weightless or _supported(up, sign, k, normal, SUPPORT)):
             level[a] = 1
             queue[tail] = a
             tail += 1
@@ -149,14 +195,15 @@ def find_levels(
                 level[other] = level[i] + 1
                 queue[tail] = other
                 tail += 1
+    _find_loads(tail, mass, link_a, link_b, normal, weightless, up, graph)
     top = level[queue[tail - 1]] if tail > 0 else 0
     for i in range(n):
-        if level[i] == 0:
+        if level[i] == 0 and not led[i]:
             level[i] = top + 1
 
 
 @outlined
-def _number_islands(count, link_a, link_b, normal, depth, margin, up, mass, jointed, asleep, graph):
+def _number_islands(count, link_a, link_b, normal, depth, margin, up, jointed, asleep, led, graph):
     """Number the islands with contacts, all awake islands with joints as one and last; fill their facts."""
     root, body, facts = graph.root, graph.body, graph.facts
     n = len(root)
@@ -165,11 +212,11 @@ def _number_islands(count, link_a, link_b, normal, depth, margin, up, mass, join
         for c in range(5):
             facts[i, c] = 0.0
     for k in range(count):
-        body[root[link_a[k]]] = 0
+        body[root[support_of(k, link_a, link_b, led)[0]]] = 0
     islands, together = 0, False
     # an island has joints if any of its bodies has
     for i in range(n):
-        if jointed[i] and not asleep[i] and body[root[i]] >= 0:
+        if jointed[i] and not led[i] and not asleep[i] and body[root[i]] >= 0:
             body[root[i]] = -2
             together = True
     for i in range(n):
@@ -184,16 +231,14 @@ def _number_islands(count, link_a, link_b, normal, depth, margin, up, mass, join
         if body[i] >= 0:
             facts[body[i], 0] += 1.0
             facts[body[i], 2] = max(facts[body[i], 2], float(graph.level[i]))
+            facts[body[i], 3] = max(facts[body[i], 3], graph.load[i])
     for k in range(count):
-        a, b = link_a[k], link_b[k]
-        i = body[a]
+        i = body[support_of(k, link_a, link_b, led)[0]]
         facts[i, 1] += 1.0
         if depth[k] > -margin and not (
             _supported(up, 1.0, k, normal, UPRIGHT) or _supported(up, -1.0, k, normal, UPRIGHT)
         ):
             facts[i, 4] += 1.0
-        if b >= 0:
-            facts[i, 3] = max(facts[i, 3], mass[a] / mass[b], mass[b] / mass[a])
     graph.count[0] = islands + 1 if together else islands
     return together
 
@@ -201,7 +246,7 @@ def _number_islands(count, link_a, link_b, normal, depth, margin, up, mass, join
 @outlined
 def sort_contacts(
     # in
-    count, link_a, link_b, normal, depth, margin, up, mass, jointed, asleep,
+    count, link_a, link_b, normal, depth, margin, up, jointed, asleep, led,
     # out
     graph,
 ):  # fmt: skip
@@ -213,12 +258,12 @@ def sort_contacts(
         normal, depth: of the contacts.
         margin: contacts with a gap of more than this do not count as leaning [m].
         up: (3,) against gravity, unit.
-        mass: (n,).
         jointed: (n,) whether the body has a joint.
         asleep: (n,) whether the body sleeps, with all of its island.
-        graph: root and level are read, the rest is filled.
+        led: (n,) bodies whose motion is prescribed.
+        graph: root, level and load are read, the rest is filled.
     """
-    together = _number_islands(count, link_a, link_b, normal, depth, margin, up, mass, jointed, asleep, graph)
+    together = _number_islands(count, link_a, link_b, normal, depth, margin, up, jointed, asleep, led, graph)
     level, start, order, other, island = graph.level, graph.start, graph.order, graph.other, graph.island
     n = len(level)
     for i in range(n + 2):
@@ -235,13 +280,13 @@ def sort_contacts(
     for i in range(n + 1):
         island[i] = 0
     for k in range(count):
-        island[graph.body[link_a[k]] + 1] += 1
+        island[graph.body[support_of(k, link_a, link_b, led)[0]] + 1] += 1
     for i in range(n):
         island[i + 1] += island[i]
     for i in range(n):
         start[i] = island[i]
     for t in range(count):
-        i = graph.body[link_a[other[t]]]
+        i = graph.body[support_of(other[t], link_a, link_b, led)[0]]
         order[start[i]] = other[t]
         start[i] += 1
     return together

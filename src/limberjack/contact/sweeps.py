@@ -76,7 +76,7 @@ def _from_com(pose, i, x, y, z):
 
 
 @outlined
-def set_contact_rows(contacts, graph, cache, gravity, pose, sweeps):
+def set_contact_rows(contacts, graph, cache, gravity, led, pose, sweeps):
     """Fill the rows of all contacts in the order of the sweeps, but for masses and levers."""
     row = sweeps.row
     sweeps.restitution_count[0] = 0
@@ -101,7 +101,8 @@ def set_contact_rows(contacts, graph, cache, gravity, pose, sweeps):
         row[t, STEP_N], row[t, STEP_T], row[t, STEP_T + 1], row[t, STEP_T + 2] = 0.0, 0.0, 0.0, 0.0
         # two falling bodies approach each other without acceleration
         pull = -(gravity[0] * nx + gravity[1] * ny + gravity[2] * nz)
-        row[t, APPROACH] = max(pull, 0.0) if high > low + 1 or b < 0 else 0.0
+        grounded = b < 0 or led[a] != 0 or led[b] != 0
+        row[t, APPROACH] = max(pull, 0.0) if high > low + 1 or grounded else 0.0
 
 
 @inner

@@ -1,8 +1,8 @@
 """Rows inserted among those of a model in maximal coordinates while it runs: grips, runtime joints, slots for contacts.
 
-Grips are compliant rows and runtime joints equality rows, both after the model's own equalities; a runtime joint may
-close its initial gap within a given time. Contact slots are inequality rows whose frames and bodies are written at each
-step (`contacts.py`).
+Grips are compliant rows, runtime joints and driven coordinates equality rows, all after the model's own equalities; a
+runtime joint may close its initial gap within a given time. Contact slots are inequality rows whose frames and bodies
+are written at each step (`contacts.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,16 @@ import numpy as np
 
 from limberjack.constraints.rows import SLIDE
 from limberjack.constraints.system import new_system
-from limberjack.constraints.table import INEQUALITY, SPRING, Pairs, Row, Table, joint_rows, new_table
+from limberjack.constraints.table import (
+    INEQUALITY,
+    SPRING,
+    Pairs,
+    Row,
+    Table,
+    coordinate_terms,
+    joint_rows,
+    new_table,
+)
 from limberjack.errors import StateError
 from limberjack.maximal.rows import Maximal
 from limberjack.model.model import Model
@@ -24,6 +33,7 @@ from limberjack.model.spec import Joint
 from limberjack.reduced.constraint_set import Grip
 
 __all__ = [
+    "Driven",
     "RuntimeJoint",
     "grip_rows",
     "inserted",
@@ -31,6 +41,7 @@ __all__ = [
     "inserted_terms",
     "read_runtime_joints",
     "set_targets",
+    "with_driven_rows",
     "with_runtime_joints",
     "with_grips",
     "with_contact_slots",
@@ -199,6 +210,37 @@ def with_runtime_joints(model: Model, base: Maximal, joints: list[RuntimeJoint])
         rows = joint_rows(one.joint)
         groups.append([Row(index, [(pair, t) for t in terms], target=(value, 0.0)) for terms, value in rows])
     return inserted(base, pairs, groups, [one.joint.name for one in joints])
+
+
+@dataclass(frozen=True)
+class Driven:
+    """A coordinate of a joint that changes at a given rate.
+
+    Attributes:
+        joint: index of the joint.
+        axis: of the joint, among its scalar coordinates.
+        start: value at the time 0 [rad or m].
+        rate: [rad/s or m/s].
+    """
+
+    joint: int
+    axis: int
+    start: float
+    rate: float
+
+
+def with_driven_rows(model: Model, base: Maximal, driven: list[Driven]) -> Maximal:
+    """Return a model in maximal coordinates with an equality row for each driven coordinate after its own."""
+    pairs, groups, names = Pairs(model), [], []
+    for one in driven:
+        joint = model.joint_spec(model.joint_names[one.joint])
+        pair = pairs.joint(joint)
+        for end, link in enumerate(pairs.link[pair]):
+            if link >= 0:
+                pairs.frame[pair][12 * end + 9 : 12 * end + 12] -= base.center[link]
+        groups.append([Row(one.joint, [(pair, coordinate_terms(joint)[one.axis])], target=(one.start, one.rate))])
+        names.append(joint.name)
+    return inserted(base, pairs, groups, names)
 
 
 def set_targets(base: Maximal, whole: Maximal, joints: list[RuntimeJoint], time: float, dt: float) -> float:

@@ -11,7 +11,7 @@ a step predicts.
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +36,7 @@ from limberjack.constraints.table import (
     DRIVE,
     INEQUALITY,
     ROTOR,
+    SPRING,
     Pairs,
     Row,
     Table,
@@ -65,7 +66,7 @@ from limberjack.maximal.bodies import (
     world_inertia,
 )
 from limberjack.maximal.registered_bodies import REGISTERED_WIDTH
-from limberjack.model.compile import joint_frames
+from limberjack.model.compile import drives_of, joint_frames
 from limberjack.model.joints import KINDS, SPIN, coordinate_counts, motions_of
 from limberjack.model.model import Model
 from limberjack.model.registered import RegisteredBody
@@ -276,7 +277,9 @@ def _in_plane(joint: Joint, terms: list) -> bool:
     return True
 
 
-def new_maximal(model: Model, ignored: frozenset[str], *, springs: bool = False, rotors: bool = False) -> Maximal:
+def new_maximal(
+    model: Model, ignored: frozenset[str], *, springs: bool = False, rotors: bool = False, drives: bool = False
+) -> Maximal:
     """Return `model` in maximal coordinates, without its features in `ignored`.
 
     Args:
@@ -284,6 +287,8 @@ def new_maximal(model: Model, ignored: frozenset[str], *, springs: bool = False,
         ignored: features left out.
         springs: whether springs are compliant rows, for integrators that take them implicitly.
         rotors: whether rotor inertia is a row of its joint, with compliance 1 / inertia.
+        drives: whether dofs with springs, dampers, soft limits or motors have compliant rows among those of their
+            joint; the method sets their compliance.
     """
     bodies, center = _new_bodies(model)
     pairs = _CenteredPairs(model, center)
@@ -316,6 +321,8 @@ def new_maximal(model: Model, ignored: frozenset[str], *, springs: bool = False,
         rows = _equality_rows(joint, pair, index, links, bodies)
         if rotors and index < first_loop:
             rows += _rotor_rows(model, joint, pair, index)
+        if drives:
+            rows += _drive_rows(joint, pair, index, starts)
         if rows:
             groups.append(rows)
         if "limits" not in ignored:
@@ -405,6 +412,16 @@ def _rotor_rows(model: Model, joint: Joint, pair: int, index: int) -> list[Row]:
                 out.append(Row(index, [(pair, term)], role=ROTOR, speed=True, soft=give))
             dof += 1
     return out
+
+
+def _drive_rows(joint: Joint, pair: int, index: int, starts: tuple[int, int]) -> list[Row]:
+    """Return compliant rows along the dofs of a joint that have a drive; they do nothing until made to."""
+    nv = coordinate_counts(joint)[1]
+    driven = drives_of([joint], np.zeros(1, np.int64), np.zeros(1, np.int64), nv)[0]
+    dofs = {int(v) for v in driven.indices[:, 1]}
+    dofs |= {int(v) + c for v in driven.ball_indices[:, 1] for c in range(3)}
+    rows = _coordinate_rows(joint, pair, index, starts)
+    return [replace(row, role=SPRING) for row in rows if row.drive[1] - starts[1] in dofs]
 
 
 def _coordinate_rows(joint: Joint, pair: int, index: int, starts: tuple[int, int]) -> list[Row]:

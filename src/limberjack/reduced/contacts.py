@@ -20,7 +20,7 @@ import numpy as np
 from limberjack._jit import inner, kernel, outlined
 from limberjack.collision.bvh import move_parts
 from limberjack.collision.detect import detect_once
-from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B
+from limberjack.constraints.rows import GAP, LEVER_A, LEVER_B, REGISTERED
 from limberjack.constraints.table import INEQUALITY
 from limberjack.contact.restitution import separation_velocity
 from limberjack.contact.warm_start import match_contacts, store_matched
@@ -506,6 +506,9 @@ def _add_row(links, table, k, r, h, constraint, work, state):
         if constraint.path[r, slot] >= 0:
             at = pack_path(links, constraint.path[r, slot], stamp, at, t.packed)
     inequality = table.role[r] == INEQUALITY
+    if not inequality and table.terms[table.term_start[r], 0] == REGISTERED:
+        # it may depend on time: the free velocity leads to where it closes, and contacts leave its rate as it is
+        rate = 0.0
     t.packed.kind[k], t.packed.source[k] = (INEQUALITY_ROW if inequality else EQUALITY_ROW), r
     t.packed.coefficients[k, FREE_VELOCITY], t.packed.coefficients[k, TARGET], t.packed.coefficients[k, BOUND] = (
         rate,

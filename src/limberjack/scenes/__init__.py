@@ -42,7 +42,7 @@ from limberjack.scenes.piles import arch, box_pile, card_house, column, dominoes
 from limberjack.scenes.rings import rings
 from limberjack.scenes.tank import tank
 from limberjack.scenes.trees import ball_tree, random_tree
-from limberjack.scenes.weinstein import joint_types, net, pre_versus_post
+from limberjack.scenes.weinstein import joint_types, lifting_net, net, pre_versus_post
 
 __all__ = [
     "Camera",
@@ -82,6 +82,7 @@ __all__ = [
     "joint_types",
     "kapla_tower",
     "knife_edge",
+    "lifting_net",
     "long_chain",
     "marionette",
     "measured",

@@ -18,7 +18,7 @@ from limberjack.model.model import Model
 from limberjack.model.spec import WORLD, Axis, Motor
 from limberjack.scenes.catalog import Camera, flag, scene, whole
 
-__all__ = ["joint_types", "net", "pre_versus_post"]
+__all__ = ["joint_types", "lifting_net", "net", "pre_versus_post"]
 
 # Fig. 10 of Weinstein, Teran and Fedkiw (2006): a body in the path of two jointed ones.
 
@@ -83,6 +83,11 @@ def _rod_inertia(direction: np.ndarray, across: float, along: float) -> np.ndarr
     return across * np.eye(3) + (along - across) * np.outer(d, d)
 
 
+# Bars and knots of the nets: length of a bar, reach of a knot, height of the zigzag, distance of knots [m].
+_BAR_LENGTH, _KNOT, _ZIGZAG = 0.14, 0.03, 0.035
+_SPACING = 2.0 * _KNOT + math.sqrt(_BAR_LENGTH * _BAR_LENGTH - 4.0 * _ZIGZAG * _ZIGZAG)
+
+
 @scene(
     "A net of 16 x 16 knots and 480 bars on 960 ball joints, held at its corners.",
     lambda **_: _stage((1.5, 1.5, 0.0), 4.0),
@@ -97,16 +102,27 @@ def net(*, cells: int = 15, blocks: int = 0, collide: bool = False) -> Model:
     """
     cells, blocks, collide = whole(cells, "cells", 1), whole(blocks, "blocks", 0), flag(collide, "collide")
     collide = collide or blocks > 0
-    builder, length, knot, up = Builder("net"), 0.14, 0.03, 0.035
-    spacing = 2.0 * knot + math.sqrt(length * length - 4.0 * up * up)
+    builder = Builder("net")
+    _add_net(builder, cells, 0.0, collide=collide, held=True)
+    random, middle = np.random.default_rng(0), 0.5 * cells * _SPACING
+    for k in range(blocks):
+        x, y = middle + random.uniform(-0.25, 0.25, 2) * cells * _SPACING
+        builder.add_body(f"block{k}", mass=2.0, inertia=(0.0133,) * 3, position=(x, y, 0.4 + 0.25 * k))
+        builder.add_shape_box(f"block{k}", (0.2, 0.2, 0.2), color=_COLORS[3])
+    return builder.build()
+
+
+def _add_net(builder: Builder, cells: int, height: float, *, collide: bool, held: bool) -> None:
+    """Add the knots and bars of a net at a height; where `held`, the corners are fixed to the world."""
+    length, knot, up, spacing = _BAR_LENGTH, _KNOT, _ZIGZAG, _SPACING
     position: dict[tuple[int, int], np.ndarray] = {}
     names: dict[tuple[int, int], str] = {}
     for i in range(cells + 1):
         for j in range(cells + 1):
-            at = np.array([i * spacing, j * spacing, up if (i + j) % 2 else -up])
+            at = np.array([i * spacing, j * spacing, height + (up if (i + j) % 2 else -up)])
             name = f"knot{i}_{j}"
             position[i, j], names[i, j] = at, name
-            corner = i in (0, cells) and j in (0, cells)
+            corner = held and i in (0, cells) and j in (0, cells)
             builder.add_body(name, mass=0.03, inertia=(2e-5,) * 3, position=None if corner else at)
             builder.add_shape_sphere(name, 0.8 * knot, color=_COLORS[0], collide=collide, group=1)
             if corner:
@@ -128,10 +144,55 @@ def net(*, cells: int = 15, blocks: int = 0, collide: bool = False) -> Model:
                     f"{name}_{'ab'[end]}", names[other], name, position=point - position[other],
                     position_in_child=point - middle,
                 )  # fmt: skip
-    random, middle = np.random.default_rng(0), 0.5 * cells * spacing
+
+
+# The way of the corners of the net that lifts: rest, then upwards and inwards within a time [s, m].
+_REST, _LIFT, _HIGH, _INWARDS, _LYING = 0.5, 2.5, 1.2, 0.25, 0.08
+
+
+class Lift:
+    """A drive that moves the corners of the net up and together, and holds them there.
+
+    Args:
+        cells: of the net, along each side.
+    """
+
+    def __init__(self, cells: int) -> None:
+        self._cells = cells
+
+    def __call__(self, sim: Any) -> None:
+        """Prescribe the poses of the corners at the end of the next step."""
+        part = min(max((sim.time + sim.dt - _REST) / _LIFT, 0.0), 1.0)
+        part = part * part * (3.0 - 2.0 * part)
+        side = self._cells * _SPACING
+        for i in (0, self._cells):
+            for j in (0, self._cells):
+                start = np.array([i * _SPACING, j * _SPACING, _LYING + (_ZIGZAG if (i + j) % 2 else -_ZIGZAG)])
+                way = np.array([_INWARDS * (side - 2.0 * start[0]), _INWARDS * (side - 2.0 * start[1]), _HIGH])
+                sim.move(f"knot{i}_{j}", start + part * way)
+
+
+def _lift_stage(cells: int, blocks: int) -> dict[str, Any]:
+    half = 0.5 * cells * _SPACING
+    return _stage((half, half, 0.5), 3.0) | {"dt": 1.0 / 60.0, "drive": Lift(cells)}
+
+
+@scene("A net lies under boxes; its corners are moved up and together, and it picks the boxes up.", _lift_stage)
+def lifting_net(*, cells: int = 8, blocks: int = 5) -> Model:
+    """Return a net on the ground and boxes on it; the drive of the scene moves the corners of the net.
+
+    Args:
+        cells: of the net, along each side.
+        blocks: boxes of 2 kg.
+    """
+    cells, blocks = whole(cells, "cells", 4), whole(blocks, "blocks", 0)
+    builder = Builder("lifting_net")
+    builder.add_shape_plane("world")
+    _add_net(builder, cells, _LYING, collide=True, held=False)
+    middle = 0.5 * cells * _SPACING
     for k in range(blocks):
-        x, y = middle + random.uniform(-0.25, 0.25, 2) * cells * spacing
-        builder.add_body(f"block{k}", mass=2.0, inertia=(0.0133,) * 3, position=(x, y, 0.4 + 0.25 * k))
+        x, y = middle + 0.13 * (k % 2 * 2 - 1), middle + 0.13 * (k // 2 % 2 * 2 - 1)
+        builder.add_body(f"block{k}", mass=2.0, inertia=(0.0133,) * 3, position=(x, y, 0.3 + 0.22 * (k // 4)))
         builder.add_shape_box(f"block{k}", (0.2, 0.2, 0.2), color=_COLORS[3])
     return builder.build()
 

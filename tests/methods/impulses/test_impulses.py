@@ -325,3 +325,21 @@ def test_options_are_checked():
         lj.Impulses(sweeps=0)
     with pytest.raises(lj.StateError, match="tolerance"):
         lj.Impulses(tolerance=0.0)
+
+
+@pytest.mark.parametrize("dt", [1 / 240, 1 / 60])
+@pytest.mark.parametrize("growth,boxes", [(1.5, 8), (1.5, 12), (2.0, 6), (2.0, 10)])
+def test_stacks_that_grow_upwards_stand(growth, boxes, dt):
+    """Boxes, each so many times as heavy as the one below, are let down by 1 mm each and stand."""
+    builder = lj.Builder("stack")
+    builder.add_shape_plane("world")
+    for k in range(boxes):
+        mass = growth**k
+        builder.add_body(f"b{k}", mass=mass, inertia=(mass * 0.04 / 6.0,) * 3, position=(0.0, 0.0, 0.1 + 0.201 * k))
+        builder.add_shape_box(f"b{k}", (0.2, 0.2, 0.2))
+    sim, deep = lj.Simulation(builder.build(), "impulses", dt=dt), 0.0
+    for _ in range(round(4.0 / dt)):
+        sim.step()
+        deep = max(deep, sim.stats["penetration"])
+    assert sim.positions[-1] == pytest.approx([0.0, 0.0, 0.2 * boxes - 0.1], abs=2e-3)
+    assert deep < 1e-3

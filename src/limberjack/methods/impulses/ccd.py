@@ -47,7 +47,7 @@ def _find_fast_bodies(h, substeps, before, bulk, u, pose):
     for i in range(len(bulk.mass)):
         bulk.fast[i] = 0
         bulk.part[i] = 1.0
-        if bulk.asleep[i] or bulk.jointed[i]:
+        if bulk.asleep[i] or bulk.jointed[i] or bulk.led[i]:
             continue
         o, e = 6 * i, bulk.extent[i]
         wx, wy, wz = h * u[o], h * u[o + 1], h * u[o + 2]

@@ -7,6 +7,9 @@ without joints are solved here, each in one of three ways:
     FIRM    more sweeps; springs of half the substeps per second
     HARD    sweeps and shock propagation, no compliance
 
+Sweeps converge in about as many passes as a body carries times its own mass: beyond a load ratio islands are HARD.
+Bodies whose motion is prescribed have infinite mass in contacts and belong to no island.
+
 `how` holds the numbers of the method's options; the constants below are its indices.
 """
 
@@ -15,7 +18,7 @@ from __future__ import annotations
 from limberjack._jit import inner, outlined
 from limberjack.collision.detect import detect
 from limberjack.contact.graph import find_islands, find_levels, sort_contacts
-from limberjack.contact.sleep import wake_islands
+from limberjack.contact.sleep import spread_carried, wake_islands, wake_on_led
 from limberjack.contact.sweeps import (
     DEPENETRATION,
     JN,
@@ -50,6 +53,8 @@ SOFT, FIRM, HARD = range(3)
 # A column has so many levels at least. A column with a body that has been slow for less than this time is solved FIRM:
 # the change to HARD alone would keep it moving, since firm contacts sink in more; a swaying one is slow for less [s].
 TALL, STILL = 3.0, 0.25
+# Part of the load ratio from which islands of few contacts are HARD.
+_FEW = 0.5
 # Above all levels.
 HIGHEST = 2**40
 # How joints are solved: one after the other, all at once, or all at once and damped.
@@ -70,6 +75,25 @@ def _count_moving(bulk, graph):
 
 
 @outlined
+def _drop_led_pairs(contacts, led):
+    """Drop the contacts of led bodies with each other and with the ground."""
+    left = 0
+    for k in range(contacts.count[0]):
+        a, b = contacts.link_a[k], contacts.link_b[k]
+        if led[a] and (b < 0 or led[b]):
+            continue
+        if left < k:
+            contacts.link_a[left], contacts.link_b[left] = a, b
+            contacts.shape_a[left], contacts.shape_b[left] = contacts.shape_a[k], contacts.shape_b[k]
+            contacts.key[left], contacts.depth[left] = contacts.key[k], contacts.depth[k]
+            contacts.friction[left], contacts.restitution[left] = contacts.friction[k], contacts.restitution[k]
+            for c in range(3):
+                contacts.point[left, c], contacts.normal[left, c] = contacts.point[k, c], contacts.normal[k, c]
+        left += 1
+    contacts.count[0] = left
+
+
+@outlined
 def detect_contacts(setup, shapes, filters, dt, up, broad, contacts, cache, graph, sweeps, bulk, s):
     """Detect contacts, find islands and levels, fill the rows; return a status and whether the last island has joints.
 
@@ -82,20 +106,27 @@ def detect_contacts(setup, shapes, filters, dt, up, broad, contacts, cache, grap
             return Status.MORE_CONTACTS, False
         if found != 0:
             return Status.POSE_NOT_FINITE, False
+        if bulk.led_count[0] > 0:
+            _drop_led_pairs(contacts, bulk.led)
+            wake_on_led(contacts.count[0], contacts.link_a, contacts.link_b, s.u, bulk)
     count, system = contacts.count[0], setup.system
     find_islands(
         count, contacts.link_a, contacts.link_b, system.incidence_start, system.incidence_body, setup.constraints[0],
-        graph.root,
+        bulk.led, graph.root,
     )  # fmt: skip
     wake_islands(graph.root, bulk)
+    if bulk.led_count[0] > 0:
+        spread_carried(graph.root, bulk)
     match_contacts(contacts, cache)
-    find_levels(count, contacts.link_a, contacts.link_b, contacts.normal, contacts.depth, MARGIN, up, graph)
+    find_levels(
+        count, contacts.link_a, contacts.link_b, contacts.normal, contacts.depth, MARGIN, up, bulk.mass, bulk.led, graph
+    )
     together = sort_contacts(
-        count, contacts.link_a, contacts.link_b, contacts.normal, contacts.depth, MARGIN, up, bulk.mass, bulk.jointed,
-        bulk.asleep, graph,
+        count, contacts.link_a, contacts.link_b, contacts.normal, contacts.depth, MARGIN, up, bulk.jointed,
+        bulk.asleep, bulk.led, graph,
     )  # fmt: skip
     _count_moving(bulk, graph)
-    set_contact_rows(contacts, graph, cache, setup.gravity, s.pose, sweeps)
+    set_contact_rows(contacts, graph, cache, setup.gravity, bulk.led, s.pose, sweeps)
     update_contacts(0, count, sweeps.link, 0.0, s.pose, s.pose, s.u, sweeps.row)
     set_effective_masses(0, count, sweeps.link, bulk.inverse, sweeps.row)
     return 0, together
@@ -116,7 +147,7 @@ def _mark_contact(k, link, row, bulk):
 def _mark_free(bulk):
     push = bulk.normal_impulse
     for i in range(len(bulk.free)):
-        bulk.free[i] = 0 if bulk.jointed[i] else 1
+        bulk.free[i] = 0 if bulk.jointed[i] or bulk.led[i] else 1
         push[i, 0], push[i, 1], push[i, 2] = 0.0, 0.0, 0.0
 
 
@@ -141,15 +172,18 @@ def add_impulses_and_mark_free(first, last, link, row, bulk):
 
 @inner
 def island_kind(i, how, facts):
-    """Return how to solve island i: HARD with unlike masses and for columns, FIRM with few contacts, else SOFT.
+    """Return how to solve island i: HARD under large loads and for columns, FIRM with few contacts, else SOFT.
+
+    Few contacts sink in by about 10 um times the load ratio where they are FIRM, and are cheap to solve HARD.
 
     Shock propagation lets bodies creep that lean on each other, as in an arch, since their supports form cycles; it
     keeps rocking columns rocking. Compliant contacts would let a single body slip while it compresses them.
     """
     column = facts[i, 2] >= TALL and facts[i, 0] < 4.0 * facts[i, 2] and facts[i, 4] == 0.0
-    if facts[i, 3] > how[RATIO] or ((column or facts[i, 0] <= 1.0) and how[RATIO] < 1e300):
+    few = facts[i, 1] <= how[SMALL]
+    if facts[i, 3] > (_FEW if few else 1.0) * how[RATIO] or ((column or facts[i, 0] <= 1.0) and how[RATIO] < 1e300):
         return HARD
-    return FIRM if facts[i, 1] <= how[SMALL] else SOFT
+    return FIRM if few else SOFT
 
 
 @outlined
@@ -168,7 +202,7 @@ def _motion_of(begin, end, link, bulk, u):
     for k in range(begin, end):
         for side in range(2):
             i = link[k, side]
-            if i >= 0:
+            if i >= 0 and not bulk.led[i]:
                 o, f = 6 * i, 0.1 * bulk.extent[i] * bulk.extent[i]
                 w = u[o] * u[o] + u[o + 1] * u[o + 1] + u[o + 2] * u[o + 2]
                 v = u[o + 3] * u[o + 3] + u[o + 4] * u[o + 4] + u[o + 5] * u[o + 5]
@@ -212,13 +246,19 @@ def _solve_hard(begin, end, how, h, graph, sweeps, bulk, saved, u):
     return False
 
 
+@inner
+def _asleep(k, link, bulk):
+    """Return whether the island of contact k sleeps."""
+    return bulk.asleep[link[k, 1] if bulk.led[link[k, 0]] else link[k, 0]] != 0
+
+
 @outlined
 def solve_islands(last, how, h, graph, sweeps, bulk, saved, u):
     """Sweep the contacts of islands without joints, one island after the other."""
     link, row, inverse = sweeps.link, sweeps.row, bulk.inverse
     for i in range(last):
         begin, end = graph.island[i], graph.island[i + 1]
-        if bulk.asleep[link[begin, 0]]:
+        if _asleep(begin, link, bulk):
             continue
         kind = island_kind(i, how, graph.facts)
         if kind == HARD:
@@ -234,6 +274,6 @@ def relax_islands(last, how, h, graph, sweeps, bulk, u):
     """Take the depenetration velocity out of islands without joints."""
     for i in range(last):
         begin, end = graph.island[i], graph.island[i + 1]
-        if not bulk.asleep[sweeps.link[begin, 0]]:
+        if not _asleep(begin, sweeps.link, bulk):
             times = int(how[KIND + WIDTH * island_kind(i, how, graph.facts) + RELAX])
             sweep(begin, end, times, sweeps.link, bulk.inverse, h, 0.0, DEPENETRATION, 1.0, 0.0, sweeps.row, u)

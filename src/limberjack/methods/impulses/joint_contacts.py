@@ -28,7 +28,7 @@ from limberjack.contact.warm_start import WarmStart, new_warm_start
 from limberjack.maximal.rows import evaluate
 from limberjack.methods.impulses.islands import FIRM, GIVE, KIND, RATE, SCALE, SWEEPS, WIDTH
 from limberjack.methods.impulses.joint_solve import LAST, SUM, copy_sums, extrapolate_sums, interpolate_sums, row_rates
-from limberjack.methods.impulses.motion import SWEPT
+from limberjack.methods.impulses.motion import SWEPT, fix_moved_bodies
 from limberjack.methods.impulses.post_stabilize import (
     WITH_FRICTION,
     WITH_LIMITS,
@@ -316,10 +316,12 @@ def collide_with_joints(
                         s.u,
                         e,
                     )
+                    fix_moved_bodies(setup.system.mass_start, bulk, e.m, s.force)
                     for r in range(len(s.last_force)):
                         s.last_force[r] = 0.0
                     clear_sums(len(rows.sums), rows.sums)
-                    status = factor_rows(setup, tree, structure, e, s, saddle)
+                    rows.soft.acting[0] = 0
+                    status = factor_rows(setup, tree, structure, rows, e, s, saddle)
                     ready = True
                 if status == 0:
                     status, solves = _alternate(

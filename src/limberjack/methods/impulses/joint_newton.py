@@ -17,12 +17,17 @@ impulse j along the rows of the start with f(j) = 0,
 One system of up to six rows replaces the alternation of a linear and an angular solve, and impulses act along locked
 directions only: the 3 x 3 systems of the paper also transmit impulses along free ones. For rotations by a = h w, G is
 the derivative of exp, 1 + (1 - cos t) / t^2 a* + (t - sin t) / t^3 a* a* with t = |a|, which is regular at rest where
-the formulas of the appendix are 0 / 0. A joint is left when its error is (1 - eps) of what it was: with the paper's
-schedule eps grows from 1 / sweeps to 1 over the sweeps; without, it is 1. Where a Newton step does not reduce the
-error, or always, its best part is found by golden section search (end of section IV).
+the formulas of the appendix are 0 / 0. A joint is left when its error is (1 - eps) of what it was, or a hundredth:
+with the paper's schedule eps grows from 1 / sweeps to 1 over the sweeps; without, it is 1. Where a Newton step does not
+reduce the error, or always, its best part is found by golden section search (end of section IV).
 
 Velocity post-stabilisation (section V, `post_stabilize_in_sweeps`) takes the part eps out of the rates of the locked
 rows, again along locked directions only instead of by the 6 x 6 response of the paper.
+
+Sweeps alone converge slowly: a step of 1/60 s would leave the joints of nets and long chains open by centimetres. Where
+neither contacts nor limits act, and without the schedule, two sweeps go through the joints forward and backward, which
+makes them a symmetric operator, and the change they make is taken for the negative gradient of a nonlinear conjugate
+gradient method (`accelerate`), as in `joint_contacts.py`.
 
 Limits are one-sided rows. Those of black-box joints may have no direction at the start, when only the predicted state
 violates them; `take_end_row` then takes the direction at the end.
@@ -42,8 +47,8 @@ from limberjack.spatial.trig import sincos
 from limberjack.spatial.vectors import cross, symmetric_times
 
 __all__ = [
-    "ALWAYS", "FALLBACK", "NEVER", "post_stabilize_in_sweeps", "sweep_joints", "take_end_row", "take_end_rows",
-    "time_rates",
+    "ALWAYS", "FALLBACK", "NEVER", "accelerate", "post_stabilize_in_sweeps", "sweep_joints", "take_end_row",
+    "take_end_rows", "time_rates",
 ]  # fmt: skip
 
 # When to search along a Newton step by golden section: never, where the error does not drop, always.
@@ -51,8 +56,10 @@ NEVER, FALLBACK, ALWAYS = 0.0, 1.0, 2.0
 # Newton steps per joint and visit; steps of the golden section search, over 0 .. _FAR of a Newton step.
 _STEPS, _GOLDEN, _FAR = 8, 30, 2.0
 _RATIO = 0.5 * (math.sqrt(5.0) - 1.0)
+# The part of its squared error that a joint may keep in a visit: the next visits change it anyway.
+_KEPT = 1e-4
 # Sweeps over velocities end when no row changes by more than this [m/s, rad/s].
-_SETTLED = 1e-12
+_SETTLED = 1e-10
 # Rows of the scratch: K and its factor, or A (6); f; dj; saved velocities of up to four bodies.
 _K, _F, _DJ, _OLD = 0, 6, 7, 8
 
@@ -326,7 +333,8 @@ def _pre_stabilize_joint(setup, c, eps, search, tolerance, h, time, before, comp
     start = _residual(setup, c, h, time, before, compound, bulk, u, e, predicted, pose, w)
     if start * h * h <= tolerance * tolerance:
         return start
-    target, square = max((1.0 - eps) * (1.0 - eps) * start, tolerance * tolerance / (h * h)), start
+    part = max((1.0 - eps) * (1.0 - eps), _KEPT)
+    target, square = max(part * start, tolerance * tolerance / (h * h)), start
     for _ in range(_STEPS):
         _jacobian(setup, c, h, u, e, predicted, bulk.inverse, w)
         if not _solve_jacobian(n, w):
@@ -421,7 +429,7 @@ def sweep_joints(
     # model
     setup,
     # in
-    low, high, height, eps, search, tolerance, h, time, before, compound, bulk, e,
+    backward, low, high, height, eps, search, tolerance, h, time, before, compound, bulk, e,
     # out
     predicted, pose, total, w, u,
 ):  # fmt: skip
@@ -429,6 +437,7 @@ def sweep_joints(
 
     Args:
         setup: constants of the model.
+        backward: whether the last joint is the first.
         low, high: joints are left out whose higher body is not above level `low`, or is above `high`.
         height: (n,) level of each body.
         eps: part of its error that a joint loses.
@@ -445,7 +454,8 @@ def sweep_joints(
         u: velocities.
     """
     counts, system, worst = setup.constraints, setup.system, 0.0
-    for c in range(counts[1]):
+    for k in range(counts[1]):
+        c = counts[1] - 1 - k if backward else k
         if _asleep(system, c, bulk.asleep) or not low < _level(system, c, height) <= high:
             continue
         if c < counts[0]:
@@ -456,6 +466,41 @@ def sweep_joints(
             square = _pre_stabilize_limit(setup, c, h, time, before, compound, bulk, u, e, predicted, pose, total, w)
         worst = max(worst, square)
     return h * math.sqrt(worst)
+
+
+@outlined
+def _square(bulk, a, b):
+    """Return the sum over the bodies of m v^2 + I w^2 of the difference of two velocities, I the mean moment."""
+    out = 0.0
+    for i in range(len(bulk.mass)):
+        if bulk.jointed[i] and not bulk.led[i]:
+            o, g = 6 * i, (bulk.inertia[i, 0] + bulk.inertia[i, 1] + bulk.inertia[i, 2]) / 3.0
+            for c in range(3):
+                w, v = a[o + c] - b[o + c], a[o + 3 + c] - b[o + 3 + c]
+                out += g * w * w + bulk.mass[i] * v * v
+    return out
+
+
+@outlined
+def accelerate(square, bulk, last, u, direction):
+    """Extrapolate the velocities u after a symmetric sweep along the direction of the sweeps before.
+
+    Args:
+        square: of the change that the sweep before made; negative for none.
+        bulk: the bodies.
+        last: velocities before the sweep.
+        u, direction: velocities, and the direction.
+
+    Returns:
+        the square of the change that the sweep made.
+    """
+    now = _square(bulk, u, last)
+    part = now / square if 0.0 <= now < square else 0.0
+    for k in range(len(u)):
+        further = part * direction[k] if square >= 0.0 else 0.0
+        direction[k] = further + u[k] - last[k]
+        u[k] += further
+    return now
 
 
 @outlined
@@ -474,7 +519,7 @@ def post_stabilize_in_sweeps(
     # in
     times, gradual, active, friction_time, rows, bulk, e,
     # out
-    u,
+    last, direction, u,
 ):  # fmt: skip
     """Project the velocities onto the joints, one after the other (velocity post-stabilisation, section V).
 
@@ -487,13 +532,18 @@ def post_stabilize_in_sweeps(
         rows: rates by time alone, joints with dry friction; scratch.
         bulk: the bodies.
         e: rows.
+        last, direction: scratch of the acceleration.
         u: velocities.
     """
-    counts, system, w = setup.constraints, setup.system, rows.small
+    counts, system, w, square, bounded = setup.constraints, setup.system, rows.small, -1.0, False
     for k in range(times):
         most = 0.0
         eps = (k + 1.0) / times if gradual else 1.0
-        for c in range(counts[1]):
+        if k % 2 == 0:
+            for i in range(len(u)):
+                last[i] = u[i]
+        for t in range(counts[1]):
+            c = counts[1] - 1 - t if k % 2 == 1 and not gradual else t
             first = system.row_start[c]
             if _asleep(system, c, bulk.asleep) or (c >= counts[0] and e.values[first, 0] > active):
                 continue
@@ -508,6 +558,7 @@ def post_stabilize_in_sweeps(
                 if c >= counts[0]:
                     impulse = max(impulse, -rows.total[first])
                     rows.total[first] += impulse
+                    bounded = bounded or impulse != 0.0
                 _apply_impulse(system, c, first + r, impulse, e.j, bulk.inverse, u)
         if friction_time > 0.0:
             for m in range(len(rows.friction_rows)):
@@ -517,7 +568,10 @@ def post_stabilize_in_sweeps(
                 impulse = rows.total[r] - w[_K, 0] * _rate(system, r, c, e.j, u)
                 impulse = min(max(impulse, -friction_time * rows.most[m]), friction_time * rows.most[m]) - rows.total[r]
                 rows.total[r] += impulse
+                bounded = bounded or impulse != 0.0
                 most = max(most, abs(impulse))
                 _apply_impulse(system, c, r, impulse, e.j, bulk.inverse, u)
         if most <= _SETTLED and not gradual:
             break
+        if k % 2 == 1 and k < times - 2 and not gradual and not bounded:
+            square = accelerate(square, bulk, last, u, direction)

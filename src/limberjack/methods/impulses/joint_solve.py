@@ -1,7 +1,8 @@
 """Rows with bounds in the direct solve of all joints: limits, and dry friction in joints.
 
 Several solves of a substep add impulses to the same rows; the bounds of each solve are those of the sum minus the sum
-so far. `post_stabilize.py` and `pre_stabilize.py` call the solver.
+so far. The sums of soft rows (`soft_rows.py`) stand between those of limits and of friction. `post_stabilize.py` and
+`pre_stabilize.py` call the solver.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ def solve_alternately(first, last, kind, how, h, time, setup, height, sweeps, ro
         bulk.spent[SWEPT] += ticks() - begin
         eps = (k + 1.0) / times if how[GRADUAL] > 0.0 else 1.0
         sweep_joints(
-            setup, -1, HIGHEST, height, eps, how[SEARCH], how[TOLERANCE], h, time + h, s.pose, rows.compound, bulk, e,
-            s.predicted, s.stage, rows.total, rows.small, s.u,
+            setup, False, -1, HIGHEST, height, eps, how[SEARCH], how[TOLERANCE], h, time + h, s.pose, rows.compound,
+            bulk, e, s.predicted, s.stage, rows.total, rows.small, s.u,
         )  # fmt: skip
 
 
@@ -76,8 +76,8 @@ def _sweep_levels(first, last, kind, times, fixed, eps, how, h, time, setup, hei
             sweep_kind(kind, begin, end, 1, how, h, sweeps.link, rows.inverse, sweeps.row, s.u)
             bulk.spent[SWEPT] += ticks() - start
             sweep_joints(
-                setup, below, top, height, eps, how[SEARCH], how[TOLERANCE], h, time + h, s.pose, rows.compound, bulk,
-                e, s.predicted, s.stage, rows.total, rows.small, s.u,
+                setup, False, below, top, height, eps, how[SEARCH], how[TOLERANCE], h, time + h, s.pose, rows.compound,
+                bulk, e, s.predicted, s.stage, rows.total, rows.small, s.u,
             )  # fmt: skip
         begin, below = end, level
 

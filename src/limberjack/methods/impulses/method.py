@@ -11,14 +11,14 @@ import numpy as np
 from limberjack.collision.detect import Contact, Detector, grown, new_detector
 from limberjack.collision.shapes import shape_names
 from limberjack.constraints.black_box import raise_failed
-from limberjack.constraints.table import DRIVE
+from limberjack.constraints.table import DRIVE, EQUALITY
 from limberjack.contact.graph import Graph, new_graph
 from limberjack.contact.sweeps import RA, STEP_N, STEP_T, N, S, Sweeps, new_sweeps
 from limberjack.contact.warm_start import WarmStart, new_warm_start
-from limberjack.errors import Diverged, LimberjackError, Status, UnsupportedByMethod
+from limberjack.errors import Diverged, LimberjackError, StateError, Status, UnsupportedByMethod
 from limberjack.maximal.bodies import RIGID
 from limberjack.maximal.impulse import apply_generalized_impulse
-from limberjack.maximal.inserted_rows import set_targets
+from limberjack.maximal.inserted_rows import Driven, set_targets
 from limberjack.maximal.measure import body_energies, spring_energies
 from limberjack.maximal.rows import Maximal, new_maximal
 from limberjack.maximal.scalable_bodies import rigid_model
@@ -27,17 +27,31 @@ from limberjack.methods.impulses.ball_joint_impulses import new_ball_joints
 from limberjack.methods.impulses.events import Billiard, take_event_steps
 from limberjack.methods.impulses.islands import STILL
 from limberjack.methods.impulses.joint_contacts import Rounds, new_rounds
-from limberjack.methods.impulses.motion import ALL, GRIP, GRIP_IMPULSE, GRIP_LEVER, GRIP_TURN, JOINED, Bulk
+from limberjack.methods.impulses.joint_solve import SUM
+from limberjack.methods.impulses.motion import (
+    ALL,
+    FREE,
+    GRIP,
+    GRIP_IMPULSE,
+    GRIP_LEVER,
+    GRIP_TURN,
+    JOINED,
+    LED_BY_ROWS,
+    MOVED,
+    Bulk,
+)
 from limberjack.methods.impulses.options import GOLDEN, JOINT_SWEEP, JOINTS, Impulses
 from limberjack.methods.impulses.post_stabilize import Rows
 from limberjack.methods.impulses.runtime_joints import AttachedState
+from limberjack.methods.impulses.soft_rows import GRIPPED, new_soft_rows
 from limberjack.methods.impulses.step import set_inverses, take_ball_joint_steps, take_steps
 from limberjack.methods.stepper import Forces, Stepper
+from limberjack.model.arrays import BALL_DRIVE, SCALAR_DRIVE, Drives
 from limberjack.model.model import Model
 from limberjack.reduced.constraint_set import Grip
 from limberjack.reduced.measure import joint_energy
 from limberjack.spatial.clock import COUNTS
-from limberjack.spatial.frames import quaternion_from_matrix
+from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix
 
 __all__ = ["ImpulsesStepper"]
 
@@ -50,6 +64,8 @@ _SOFT, _FIRM = 20.0, 10.0
 _RATE = 10.0
 # Contacts of islands with at most this many are firm, those of masses this far apart hard.
 _SMALL, _RATIO = 200.0, 100.0
+# Moved bodies nearer than this are where they are to be [m, rad].
+_ARRIVED = 1e-12
 # An island slower than this for so long sleeps [m/s, s].
 _SLOW, _PATIENCE = 5e-3, 0.5
 
@@ -60,12 +76,17 @@ class ImpulsesStepper(AttachedState):
     def __init__(self, model: Model, options: Impulses, ignored: frozenset[str]) -> None:
         if "bodies" in ignored:
             model = rigid_model(model)
-        whole = new_maximal(model, ignored)
+        soft = options.joints != "sweeps"
+        whole = new_maximal(model, ignored, springs=soft, drives=soft)
         for i in np.flatnonzero(whole.bodies.kind != RIGID):
             name = model.body_names[int(np.flatnonzero(model.arrays.body_link == i)[0])]
             raise UnsupportedByMethod(f'method "impulses" moves rigid bodies only; body "{name}" is of another kind')
         self._options = options
         self._bulk = _new_bulk(whole)
+        self._own = (self._bulk.mass.copy(), self._bulk.own.copy(), self._bulk.round.copy())
+        self._moves: dict[int, np.ndarray] = {}  # poses of the coms of moved links
+        springs = model.arrays.springs
+        self._springs = springs._replace(**{name: getattr(springs, name)[:0] for name in springs._fields if soft})
         self._shape_names = shape_names(model)
         hidden = tuple(self._shape_names) if "contacts" in ignored else ()
         self._detector: Detector = new_detector(model, whole.center, hidden)
@@ -79,6 +100,7 @@ class ImpulsesStepper(AttachedState):
         g = np.array(model.gravity)
         self._up = -g / np.linalg.norm(g) if np.linalg.norm(g) > 0.0 else np.zeros(3)
         self.grips: list[Grip] = []
+        self._row_grips: list[Grip] = []
         self._set_grips()
         self._last, self._shown = (0.0, 1), 0
         super().__init__(model, whole)
@@ -91,15 +113,52 @@ class ImpulsesStepper(AttachedState):
         rows = len(whole.table.joint)
         friction_rows, most = _friction_rows(model, whole) if self._rubs else ([], [])
         limits = len(whole.names) - whole.equality_count - int((whole.table.role == DRIVE).sum())
+        drives = Drives(*(np.concatenate(pair) for pair in zip(model.arrays.drives, self._loop_drives, strict=True)))
+        soft = new_soft_rows(whole.table, whole.system.row_start, model.joint_count, len(model.springs), drives, limits)
+        self._bulk.jointed[:] = _jointed(model, whole)
+        led_rows = self._find_led()
         self._rows = Rows(
             np.zeros(rows), np.zeros(rows), np.array(friction_rows, np.int64), np.array(most, float),
             np.full(len(whole.table.pair_link), -1, np.int64), np.zeros((16, 6)), np.zeros((len(whole.bodies.kind), 7)),
-            np.zeros((limits + len(friction_rows), 4)), np.zeros(1),
+            np.zeros((limits + len(soft.row) + len(friction_rows), 4)), np.zeros(1), soft, led_rows,
         )  # fmt: skip
         self._rows.compound[whole.table.compound[:, 0]] = np.arange(len(whole.table.compound))
-        self._bulk.jointed[:] = _jointed(model, whole)
         damped = self._options.joints == "damped" or whole.equality_count == 0
         self._balls = new_ball_joints(whole, self._bulk) if damped and not len(model.springs) else None
+
+    def _find_led(self) -> np.ndarray:
+        """Mark the bodies whose motion is prescribed, by calls or by rows on them and other led ones; return the rows.
+
+        Joints taken one after the other respond as their bodies do, so that rows lead nothing with joints="sweeps".
+        """
+        led, system, table, rows = self._bulk.led, self.whole.system, self.whole.table, []
+        led[:] = FREE
+        led[list(self._moves)] = MOVED
+        equal = (table.role == EQUALITY) if self._options.joints != "sweeps" else np.zeros(len(table.role), bool)
+        constraints: dict[int, list[int]] = {}
+        for c in range(self.whole.equality_count):
+            for i in system.incidence_body[system.incidence_start[c] : system.incidence_start[c + 1]]:
+                constraints.setdefault(int(i), []).append(c)
+        found = True
+        while found:
+            found = False
+            for i, own in constraints.items():
+                blocks, on = [], []
+                for c in own if led[i] == FREE else []:
+                    first, last = int(system.row_start[c]), int(system.row_start[c + 1])
+                    at = np.arange(int(system.incidence_start[c]), int(system.incidence_start[c + 1]))
+                    others = [int(j) for j in system.incidence_body[at] if j != i]
+                    if all(led[j] != FREE for j in others):
+                        t = int(at[system.incidence_body[at] == i][0])
+                        block = self._e.j[system.block_start[t] : system.block_start[t + 1]].reshape(-1, 6)
+                        blocks.append(block[equal[first:last]])
+                        on += (first + np.flatnonzero(equal[first:last])).tolist()
+                if len(on) >= 6 and np.linalg.matrix_rank(np.concatenate(blocks), tol=1e-6) == 6:
+                    led[i], found = LED_BY_ROWS, True
+                    rows += on
+        self._bulk.led_count[0] = int((led != FREE).sum())
+        self._bulk.carried[:] = 0
+        return np.array(rows, np.int64)
 
     def _new_scratch(self) -> None:
         room, n = len(self._detector.contacts.depth), len(self._bulk.mass)
@@ -160,6 +219,8 @@ class ImpulsesStepper(AttachedState):
         self._bulk.spent[:] = 0
         while True:
             ahead = self.steps_ahead(n - taken, dt, time + taken * dt)
+            if self._prescribe_velocities(dt):
+                ahead = min(ahead, 1)
             more, status = self._take(ahead, dt, forces, time + taken * dt)
             self.count_steps(more)
             taken += more
@@ -174,8 +235,13 @@ class ImpulsesStepper(AttachedState):
             return self._take_events(n, dt, forces)
         drives, tau = self._all_drives(forces)
         driven = bool(len(drives.indices) or len(drives.ball_indices) or tau.any())
+        # drives that are soft rows have no other force
+        explicit = drives if self._options.joints == "sweeps" else Drives(*(field[:0] for field in drives))
+        span = self._drive_span.copy()
+        span[SCALAR_DRIVE + 1], span[BALL_DRIVE + 1] = len(explicit.indices), len(explicit.ball_indices)
         equality_rows = self.whole.system.row_start[self.whole.equality_count]
         general = driven or len(self._rows.friction_rows) or self.whole.table.target[:equality_rows].any()
+        general = general or len(self._row_grips) or len(self._driven)
         loose = None if general else self._balls
         substeps = self._options.substeps or max(1, math.ceil(dt / _LONGEST - 1e-9))
         h = dt / substeps
@@ -187,7 +253,7 @@ class ImpulsesStepper(AttachedState):
             if loose is None:
                 structures = (self._tree, self._structure)
                 more, status = take_steps(
-                    self._setup, *structures, self._model.arrays.springs, drives, self._still, self._drive_span,
+                    self._setup, *structures, self._springs, explicit, drives, self._still, span,
                     d.shapes, d.filters, how, driven, *clock, time + taken * dt, self._up, forces.wrenches, tau, *grips,
                     self._rows, *touching, self._rounds, self._bulk, self._e, self._saddle, self._s,
                 )  # fmt: skip
@@ -245,30 +311,47 @@ class ImpulsesStepper(AttachedState):
             out.append(Contact((owner[a], owner[b]), (a, b), position, normal, depth, impulse, force, key))
         return out
 
-    # Grips
+    # Grips: soft rows of the joints' solve where the body has joints, else impulses on the body alone
 
     def grab(self, grip: Grip) -> Stepper:
         """Add a grip; see `Stepper`."""
         self.grips.append(grip)
-        self._set_grips()
-        self._wake()
+        self.reset_grips()
         return self
 
     def release(self, grip: Grip) -> Stepper:
         """Remove a grip."""
         self.grips = [other for other in self.grips if other is not grip]
-        self._set_grips()
-        self._wake()
+        self.reset_grips()
         return self
 
     def reset_grips(self) -> None:
         """Set up the rows of all grips again."""
+        self._take_edits()
+        jointed = _jointed(self._model, self._base)
+        for one in self._attached:
+            for link in (self._link_of(one.joint.parent), self._link_of(one.joint.child)):
+                if link >= 0:
+                    jointed[link] = 1
+        swept = self._options.joints == "sweeps"
+        before, self._row_grips = self._row_grips, [
+            grip for grip in self.grips if jointed[grip.link] and not swept
+        ]  # fmt: skip
+        if before or self._row_grips:
+            self._change(list(self._attached))
         self._set_grips()
         self._wake()
 
     def move_grip(self, grip: Grip) -> None:
         """Take the target of a grip, which has changed."""
-        self._grip[self._grip_index(grip)] = self._numbers(grip)
+        k = self._index_in(self._free_grips, grip)
+        if k >= 0:
+            self._grip[k] = self._numbers(grip)
+        else:
+            frame = self.whole.table.pair_frame[self.whole.table.row_pair[self._grip_row(grip), 0]]
+            if grip.rotation is not None:
+                frame[:9] = grip.rotation.ravel()
+            frame[9:12] = grip.target
         self._wake()
         self.invalidate()
 
@@ -278,14 +361,34 @@ class ImpulsesStepper(AttachedState):
 
     def grip_force(self, grip: Grip) -> np.ndarray:
         """Return the force (3,) a grip pulled with in the last step, world axes."""
-        return self._grip[self._grip_index(grip), GRIP_IMPULSE : GRIP_IMPULSE + 3].copy()
+        k = self._index_in(self._free_grips, grip)
+        if k >= 0:
+            return self._grip[k, GRIP_IMPULSE : GRIP_IMPULSE + 3].copy()
+        dt, substeps = self._last
+        if dt == 0.0:
+            return np.zeros(3)
+        row = self._grip_row(grip)
+        at = int(self._rows.soft.first[0]) + int(np.flatnonzero(self._rows.soft.row == row)[0])
+        axes = self.whole.table.pair_frame[self.whole.table.row_pair[row, 0], :9].reshape(3, 3)
+        return axes @ self._rows.sums[at : at + 3, SUM] * (substeps / dt)
 
-    def _grip_index(self, grip: Grip) -> int:
-        return next(k for k, other in enumerate(self.grips) if other is grip)
+    def _index_in(self, grips: list[Grip], grip: Grip) -> int:
+        return next((k for k, other in enumerate(grips) if other is grip), -1)
+
+    def _grip_row(self, grip: Grip) -> int:
+        """Return the first row of a grip of a body with joints."""
+        soft = self._rows.soft
+        row = int(soft.row[soft.kind == GRIPPED][0])
+        for one in self._row_grips:
+            if one is grip:
+                return row
+            row += 3 if one.rotation is None else 6
+        raise StateError("the grip was released")
 
     def _set_grips(self) -> None:
-        self._grip_link = np.array([grip.link for grip in self.grips], np.int64)
-        self._grip = np.array([self._numbers(grip) for grip in self.grips]).reshape(-1, GRIP)
+        self._free_grips = [grip for grip in self.grips if self._index_in(self._row_grips, grip) < 0]
+        self._grip_link = np.array([grip.link for grip in self._free_grips], np.int64)
+        self._grip = np.array([self._numbers(grip) for grip in self._free_grips]).reshape(-1, GRIP)
 
     def _numbers(self, grip: Grip) -> np.ndarray:
         """Return the row of a grip for the kernels."""
@@ -296,6 +399,76 @@ class ImpulsesStepper(AttachedState):
             row[GRIP_LEVER], row[GRIP_TURN:] = grip.lever, quaternion_from_matrix(grip.rotation)
         return row
 
+    # Prescribed motion
+
+    def move(self, link: int, position: np.ndarray | None, rotation: Any) -> None:
+        """Prescribe the pose of a link's frame, reached within the next step; None frees it.
+
+        It has infinite mass and, in that step, the velocity of the motion, which contacts see; none afterwards. Where
+        joints forbid the motion, it goes on until the pose is reached.
+        """
+        self._take_edits()
+        if self._billiard is not None:
+            raise StateError('method "impulses" with events=True moves no body; they move from collision to collision')
+        if position is None:
+            self._moves.pop(link, None)
+        else:
+            turn = np.array(rotation, float)
+            center = position + matrix_from_quaternion(turn) @ self.whole.center[link]
+            self._moves[link] = np.concatenate([center, turn])
+        self._set_moved()
+        self._wake()
+
+    def _set_moved(self) -> None:
+        """Make the moved links heavy, and the others as they are."""
+        mass, own, rounded = self._own
+        moved = np.isin(np.arange(len(mass)), list(self._moves))
+        bulk = self._bulk
+        bulk.mass[:] = np.where(moved, np.inf, mass)
+        bulk.own[:] = np.where(moved[:, None], 0.0, own)
+        bulk.round[:] = np.where(moved, 1, rounded)
+        rows = self._find_led()
+        self._rows = self._rows._replace(led_rows=rows)
+
+    def _prescribe_velocities(self, dt: float) -> bool:
+        """Fill the velocities with which moved links arrive within dt; return whether any is under way."""
+        some = False
+        for link, target in self._moves.items():
+            pose = self._s.pose[link]
+            way = np.concatenate([_turn_between(pose[3:7], target[3:]), target[:3] - pose[:3]])
+            if np.abs(way).max() < _ARRIVED:
+                way[:] = 0.0
+            self._bulk.prescribed[link] = way / dt
+            some = some or bool(way.any())
+        return some
+
+    def drive(self, name: str, axis: int, rate: float | None, time: float) -> None:
+        """Prescribe the rate of a joint coordinate from its value now; None frees it."""
+        self._refresh()
+        self._take_edits()
+        index, table = self._model.joint_names.index(name), self.whole.table
+        if self._options.joints == "sweeps":
+            raise StateError('method "impulses" with joints="sweeps" drives no joint; use joints="global" or "damped"')
+        rows = np.flatnonzero((table.role == DRIVE) & (table.speed == 0) & (table.joint == index))
+        if not rows.size:
+            raise StateError(f'joint "{name}" has no coordinate that can be driven')
+        self._time = time
+        self._driven = [one for one in self._driven if (one.joint, one.axis) != (index, axis)]
+        if rate is not None:
+            value = float(self._s.q[table.drive[int(rows[axis]), 0]])
+            self._driven.append(Driven(index, axis, value - rate * time, rate))
+        self._change(list(self._attached))
+        self._wake()
+
+    def tune(self, options: Any) -> None:
+        """Continue with other options; `joints` and `events` stay as they are."""
+        for word in ("joints", "events"):
+            if getattr(options, word) != getattr(self._options, word):
+                now = getattr(self._options, word)
+                raise StateError(f'method "impulses" cannot change {word} while running; it is {now!r}')
+        self._options = options
+        self._wake()
+
     # Snapshots
 
     def state_arrays(self) -> dict[str, np.ndarray]:
@@ -305,11 +478,14 @@ class ImpulsesStepper(AttachedState):
         return super().state_arrays() | collisions | {
             "asleep": self._bulk.asleep.copy(), "calm": self._bulk.calm.copy(),
             "list_contacts": self._cache.name[:count].copy(), "list_impulses": self._cache.impulse[:count].copy(),
+            "list_moved": np.array([(link, *pose) for link, pose in self._moves.items()]).reshape(-1, 8),
         }  # fmt: skip
 
     def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """Set what `state_arrays` returned."""
         super().set_state_arrays(arrays)
+        self._moves = {int(row[0]): row[1:].copy() for row in arrays["list_moved"]}
+        self._set_moved()
         self._wake()
         self._bulk.asleep[:], self._bulk.calm[:] = arrays["asleep"], arrays["calm"]
         if self._billiard is not None:
@@ -356,6 +532,10 @@ class ImpulsesStepper(AttachedState):
         found = self._billiard.explain(status, where) if self._billiard is not None else None
         if found is not None:
             return found
+        if status == Status.OPEN_LOOP and self._options.joints == "sweeps":
+            gap, name = float(self._s.report[1]), self._joint_name(int(self._s.report[2]))
+            text = f'joint "{name}" is open by {gap:.3g} m at {where}; try a smaller dt, more substeps or sweeps'
+            return Diverged, name, f'{text}, or joints="global"'
         if status == Status.POSE_NOT_FINITE:
             return Diverged, "", f"a pose is no longer finite at {where}; try a smaller dt"
         return super().explain(status, where)
@@ -385,6 +565,15 @@ class ImpulsesStepper(AttachedState):
         return int(self._bulk.spent[JOINED]) / whole if COUNTS and whole else None
 
 
+def _turn_between(start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Return the rotation vector (3,) in the world from one quaternion to another."""
+    v, u = end[1:], -start[1:]
+    turn = end[0] * u + start[0] * v + np.cross(v, u)
+    w, size = float(end[0] * start[0] - v @ u), float(np.linalg.norm(turn))
+    angle = 2.0 * math.atan2(size, abs(w))
+    return turn * (math.copysign(angle, w) / size if size > 1e-12 else 2.0)
+
+
 def _softness(frequency: float, damping: float, h: float) -> tuple[float, float, float]:
     """Return rate, scale and give of contacts of a frequency, damped so many times the critical."""
     omega = 2.0 * math.pi * frequency
@@ -404,9 +593,10 @@ def _new_bulk(whole: Maximal) -> Bulk:
     same = np.abs(full - mean[:, None, None] * np.eye(3)).max(axis=(1, 2), initial=0.0) <= 1e-12 * mean
     zeros = lambda: np.zeros(n)  # noqa: E731
     return Bulk(
-        bodies.inertia, own, bodies.mass, np.zeros((n, 7)), zeros(), same.astype(np.int64), np.zeros(n, np.int64),
-        np.zeros(n, np.int64), np.zeros((n, 3)), np.zeros(n, np.int64), zeros(), zeros(), zeros(),
-        moments[:, 2] / moments[:, 0] - 1.0, np.zeros(n, np.int64), zeros(), np.zeros((n, 3)), np.zeros(3, np.int64),
+        bodies.inertia, own, bodies.mass.copy(), np.zeros((n, 7)), zeros(), same.astype(np.int64),
+        np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros((n, 3)), np.zeros(n, np.int64), zeros(), zeros(),
+        zeros(), moments[:, 2] / moments[:, 0] - 1.0, np.zeros(n, np.int64), zeros(), np.zeros((n, 3)),
+        np.zeros(n, np.int64), np.zeros(1, np.int64), np.zeros((n, 6)), np.zeros(n, np.int64), np.zeros(3, np.int64),
     )  # fmt: skip
 
 
@@ -414,6 +604,7 @@ def _jointed(model: Model, whole: Maximal) -> np.ndarray:
     """Return which bodies have joints or springs."""
     out, system = np.zeros(len(whole.bodies.kind), np.int64), whole.system
     out[system.incidence_body[: system.incidence_start[whole.equality_count]]] = 1
+    # with joints="sweeps" springs are no rows
     springs = model.arrays.springs.link.ravel()
     out[springs[springs >= 0]] = 1
     return out

@@ -19,8 +19,9 @@ from limberjack.spatial.solves import solve_symmetric_3
 from limberjack.spatial.vectors import cross, rotate, rotate_back, rotate_symmetric, symmetric_times
 
 __all__ = [
-    "Bulk", "apply_forces", "apply_grips", "conserve_momentum", "drift_body", "move", "point_inverse_mass",
-    "set_inverse", "set_reach", "set_velocities_from_motion", "six", "turned", "turned_freely", "turned_velocity",
+    "Bulk", "FREE", "LED_BY_ROWS", "MOVED", "apply_forces", "apply_grips", "conserve_momentum", "drift_body",
+    "fix_moved_bodies", "move", "point_inverse_mass", "set_inverse", "set_moved_velocities", "set_reach",
+    "set_velocities_from_motion", "six", "turned", "turned_freely", "turned_velocity",
 ]  # fmt: skip
 
 # Columns of a grip: point relative to the com in body axes, target, stiffness, damping, largest force, force of the
@@ -29,6 +30,12 @@ GRIP_POINT, GRIP_TARGET, GRIP_SOFT, GRIP_IMPULSE, GRIP_LEVER, GRIP_TURN, GRIP = 
 
 # Bodies without joints turn in pieces of at most this [rad], up to so many.
 _PIECE, _MOST_PIECES = 0.2, 32
+
+# How the motion of a body is prescribed: not at all, by its rows, by `Simulation.move`.
+FREE, LED_BY_ROWS, MOVED = range(3)
+
+# Inertia of moved bodies in the joints' solve, over their own. Joints that forbid the motion still win.
+_HEAVY = 1e8
 
 # Indices in `Bulk.spent`.
 ALL, JOINED, SWEPT = range(3)
@@ -54,6 +61,10 @@ class Bulk(NamedTuple):
     fast: np.ndarray  # (n,) TURNING or FAST in a substep, see `ccd.py`, else 0
     part: np.ndarray  # (n,) part of the motion of a substep that it makes
     turn: np.ndarray  # (n, 3) angular velocity of a fast body times the substep [rad]
+    led: np.ndarray  # (n,) FREE, LED_BY_ROWS or MOVED; led bodies have infinite mass in contacts
+    led_count: np.ndarray  # (1,) how many are
+    prescribed: np.ndarray  # (n, 6) velocities of moved bodies
+    carried: np.ndarray  # (n,) 1 in islands that touch a moving led body
     spent: np.ndarray  # (3,) ticks of the last steps: all, of joints, and of contact sweeps within those of joints
 
 
@@ -94,7 +105,7 @@ def set_reach(gravity, dt, u, bulk):
 def apply_forces(gravity, wrenches, center, h, pose, bulk, u):
     """Apply gravity and wrenches over h to the bodies that are awake."""
     for i in range(len(bulk.mass)):
-        if not bulk.asleep[i]:
+        if not bulk.asleep[i] and bulk.led[i] != MOVED:
             o = 6 * i
             u[o + 3] += h * gravity[0]
             u[o + 4] += h * gravity[1]
@@ -102,6 +113,8 @@ def apply_forces(gravity, wrenches, center, h, pose, bulk, u):
     d = wrenches.data
     for k in range(len(wrenches.link)):
         i = wrenches.link[k]
+        if bulk.led[i] == MOVED:
+            continue
         o, f = 6 * i, h / bulk.mass[i]
         r = rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
         x, y, z = rotate(r, d[k, 0] - center[i, 0], d[k, 1] - center[i, 1], d[k, 2] - center[i, 2])
@@ -253,7 +266,8 @@ def move(h, gravity, before, u_before, bulk, u, pose):
     """Move bodies that are awake by h from the poses before; free ones along their parabolas.
 
     Bodies that slide or roll move with the mean of their velocities before and after, across the impulse of their
-    contacts; the velocity that friction and slopes can change in a step tells sliding from impact.
+    contacts; the velocity that friction and slopes can change in a step tells sliding from impact. Those that led
+    bodies carry move with the velocity after, as these do, or they would lag behind.
     """
     f, push = 0.5 * h * h, bulk.normal_impulse
     most = 4.0 * h * h * (gravity[0] * gravity[0] + gravity[1] * gravity[1] + gravity[2] * gravity[2])
@@ -265,7 +279,7 @@ def move(h, gravity, before, u_before, bulk, u, pose):
         x, y, z = before[i, 0] + h * u[o + 3], before[i, 1] + h * u[o + 4], before[i, 2] + h * u[o + 5]
         if bulk.free[i]:
             x, y, z = x - f * gravity[0], y - f * gravity[1], z - f * gravity[2]
-        elif not bulk.jointed[i] and most > 0.0:
+        elif not bulk.jointed[i] and not bulk.carried[i] and most > 0.0:
             dx, dy, dz = u[o + 3] - u_before[o + 3], u[o + 4] - u_before[o + 4], u[o + 5] - u_before[o + 5]
             square = push[i, 0] * push[i, 0] + push[i, 1] * push[i, 1] + push[i, 2] * push[i, 2]
             if square > 0.0:
@@ -288,11 +302,37 @@ def move(h, gravity, before, u_before, bulk, u, pose):
 
 @inner
 def set_inverse(i, pose, bulk):
-    """Fill the inverse inertia of body i in world axes."""
+    """Fill the inverse inertia of body i in world axes; none of led bodies."""
+    if bulk.led[i]:
+        for c in range(7):
+            bulk.inverse[i, c] = 0.0
+        return
     k = rotate_symmetric(rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]), six(bulk.own, i))
     bulk.inverse[i, 0], bulk.inverse[i, 1], bulk.inverse[i, 2] = k[0], k[1], k[2]
     bulk.inverse[i, 3], bulk.inverse[i, 4], bulk.inverse[i, 5] = k[3], k[4], k[5]
     bulk.inverse[i, 6] = 1.0 / bulk.mass[i]
+
+
+@outlined
+def set_moved_velocities(bulk, u):
+    """Give the moved bodies the velocities that are prescribed."""
+    if bulk.led_count[0] > 0:
+        for i in range(len(bulk.led)):
+            if bulk.led[i] == MOVED:
+                for c in range(6):
+                    u[6 * i + c] = bulk.prescribed[i, c]
+
+
+@outlined
+def fix_moved_bodies(mass_start, bulk, m, force):
+    """Make the mass blocks of moved bodies huge, and leave out the forces on them."""
+    if bulk.led_count[0] > 0:
+        for i in range(len(bulk.led)):
+            if bulk.led[i] == MOVED:
+                for c in range(mass_start[i], mass_start[i + 1]):
+                    m[c] *= _HEAVY
+                for c in range(6 * i, 6 * i + 6):
+                    force[c] = 0.0
 
 
 @outlined
@@ -303,7 +343,7 @@ def conserve_momentum(before, pose, bulk, u):
             continue
         o = 6 * i
         w, x, y, z = pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6]
-        if not bulk.round[i]:
+        if not bulk.round[i] and not bulk.led[i]:
             u[o], u[o + 1], u[o + 2] = turned_velocity(i, bulk, before, w, x, y, z, u[o], u[o + 1], u[o + 2])
         set_inverse(i, pose, bulk)
 

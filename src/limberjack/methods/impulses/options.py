@@ -33,8 +33,8 @@ class Impulses(Method):
             paper does, which leaves errors in long chains.
         contacts: "soft" contacts are compliant and are swept a few times per substep, for large piles; "firm" ones are
             four times less compliant and are swept more; "hard" ones are rigid, with shock propagation. "auto" chooses
-            for each island: hard for single bodies, columns at rest and mass ratios above 100, firm where there are few
-            contacts, else soft.
+            for each island: hard for single bodies, columns at rest and where a body carries more than 100 times its
+            own mass (50 times where there are few contacts), firm where there are few contacts, else soft.
         shock: most sweeps per level of shock propagation; 0 = none.
         soft_sweeps: sweeps per substep over the contacts of soft islands; one more takes their bias velocity out again.
         frequency: of soft contacts [Hz]; at most a quarter of the substeps per second is used.
@@ -56,7 +56,7 @@ class Impulses(Method):
     supports: ClassVar[frozenset[str]] = frozenset(
         {"springs", "motors", "loops", "limits", "gears", "velocity", "contacts", "friction"}
     )
-    verbs: ClassVar[frozenset[str]] = frozenset({"grab", "attach", "impulse", "reactions"})
+    verbs: ClassVar[frozenset[str]] = frozenset({"grab", "move", "drive", "attach", "impulse", "tune", "reactions"})
     black_boxes: ClassVar[bool] = True
 
     sweeps: int = 20

@@ -19,8 +19,9 @@ import numpy as np
 from limberjack._jit import outlined
 from limberjack.errors import Status
 from limberjack.linear.saddle import NO_ROOM, NO_SOLUTION, factor_saddle, list_active, solve_saddle
+from limberjack.maximal.bodies import POSE
 from limberjack.maximal.forces import forces
-from limberjack.maximal.rows import evaluate, remove_gyroscopic
+from limberjack.maximal.rows import evaluate, evaluate_predicted, remove_gyroscopic
 from limberjack.maximal.solve import ACTIVE_TOLERANCE, PROJECT, set_rhs
 from limberjack.methods.impulses.islands import (
     FIRM,
@@ -32,14 +33,28 @@ from limberjack.methods.impulses.islands import (
 )
 from limberjack.methods.impulses.joint_newton import post_stabilize_in_sweeps, time_rates
 from limberjack.methods.impulses.joint_solve import SUM, add_sums, list_friction, list_limits, row_rates
+from limberjack.methods.impulses.motion import LED_BY_ROWS, drift_body, fix_moved_bodies
+from limberjack.methods.impulses.soft_rows import (
+    SoftRows,
+    add_soft_sums,
+    set_soft_compliance,
+    set_soft_laws,
+    set_soft_sides,
+    switch_soft_rows,
+)
 
 __all__ = [
     "Rows", "UNBOUNDED", "WITH_FRICTION", "WITH_LIMITS", "add", "clear_sums", "factor_rows", "integrate_velocities",
-    "post_stabilize", "post_stabilize_after_move", "set_rate_sides", "set_rates", "set_right_sides", "solve_rows",
+    "lead_bodies", "post_stabilize", "post_stabilize_after_move", "set_rate_sides", "set_rates", "set_right_sides",
+    "solve_rows",
 ]  # fmt: skip
 
 # Impulses of the substep so far that the bounds of rows account for: none, those of limits, those of dry friction too.
 UNBOUNDED, WITH_LIMITS, WITH_FRICTION = range(3)
+# Newton steps of led bodies: they turn little within a substep.
+_LEADS = 2
+# Solves in which soft rows may enter or leave their bounds.
+_SWITCHES = 4
 # Limits nearer than a body falls within a substep are active from its start, as far as they are reached [m, rad].
 _NEAR = 1e-4
 
@@ -54,13 +69,16 @@ class Rows(NamedTuple):
     compound: np.ndarray  # (p,) the entry of each pair of frames among compound ones, -1 = none
     small: np.ndarray  # (16, 6) scratch of one joint
     inverse: np.ndarray  # (n, 7) inverse inertias of the bodies, 0 for those of infinite mass
-    sums: np.ndarray  # (limits + friction rows, 4) impulses of rows with bounds, see `joint_solve.py`
+    sums: np.ndarray  # (limits + soft rows + friction rows, 4) accumulated impulses, see `joint_solve.py`
     span: np.ndarray  # (1,) the substep that dry friction acts over [s]
+    soft: SoftRows
+    led_rows: np.ndarray  # rows that lead bodies: those of constraints on such a body alone
 
 
 @outlined
-def factor_rows(setup, tree, structure, e, s, saddle):
+def factor_rows(setup, tree, structure, rows, e, s, saddle):
     """Factor the rows of e; return 0 or Status.INFEASIBLE."""
+    set_soft_compliance(rows.soft, saddle.c)
     failed = factor_saddle(setup.system, tree, structure, e.m, e.j, saddle)
     if failed != 0:
         s.report[3] = failed
@@ -75,6 +93,7 @@ def solve_rows(setup, tree, structure, counted, exact, rows, e, s, saddle):
     `counted`: UNBOUNDED for projections of poses, else WITH_LIMITS or WITH_FRICTION; `exact`: see `solve_saddle`.
     """
     counts, listed, start = setup.constraints, saddle.responses, setup.system.row_start
+    set_soft_sides(setup, rows.soft, rows.sums, e.j, s.u, saddle)
     room = len(listed.constraint)
     if counted == UNBOUNDED:
         found = list_active(
@@ -99,6 +118,7 @@ def solve_rows(setup, tree, structure, counted, exact, rows, e, s, saddle):
                 counts[0], counts[1], len(saddle.auxiliary), rows.friction_rows, found, listed.count, listed.constraint,
                 saddle.force, rows.sums,
             )  # fmt: skip
+            add_soft_sums(rows.soft, saddle.lam, rows.sums)
     if status == NO_ROOM:
         return Status.MORE_ROWS
     return Status.INFEASIBLE if status == NO_SOLUTION else 0
@@ -154,22 +174,36 @@ def set_rate_sides(setup, h, e, s, saddle):
 @outlined
 def integrate_velocities(
     # model
-    setup, tree, structure, springs, drives, armature, span,
+    setup, tree, structure, springs, explicit, drives, armature, span,
     # in
     driven, how, h, time, all_rows, wrenches, applied, rows, bulk,
     # out
     e, s, saddle,
 ):  # fmt: skip
-    """Integrate the velocities over h and post-stabilise them, in one solve; return a status."""
+    """Integrate the velocities over h and post-stabilise them, in one solve; return a status.
+
+    Args:
+        setup, tree, structure: constants of the model, and the solver.
+        springs, explicit: springs and drives whose forces are those at the start.
+        drives: all drives, for the soft rows.
+        armature, span: see `maximal/forces.py`.
+        driven: whether any joint has a force along its coordinates.
+        how, h, time: numbers of the options, the substep and its start [s].
+        all_rows: how many rows are evaluated.
+        wrenches, applied: forces of the user.
+        rows, bulk: joints and bodies.
+        e, s, saddle: rows, state and factor.
+    """
     evaluate(
         setup.bodies, setup.system, setup.table, setup.row_block, setup.scalable_pairs, time, all_rows, s.pose, s.u, e
     )
-    forces(setup, springs, drives, armature, span, driven, False, wrenches, applied, s.pose, e, s, s.force)
+    forces(setup, springs, explicit, armature, span, driven, False, wrenches, applied, s.pose, e, s, s.force)
     remove_gyroscopic(setup.bodies, e.ends, s.pose, s.force)
     for i in range(len(bulk.asleep)):
         if bulk.asleep[i]:
             for c in range(6):
                 s.force[6 * i + c] = 0.0
+    fix_moved_bodies(setup.system.mass_start, bulk, e.m, s.force)
     _clear(s.last_force)
     _clear(rows.total)
     _clear(rows.target)
@@ -178,20 +212,52 @@ def integrate_velocities(
         rows.span[0] = h
         clear_sums(len(rows.sums), rows.sums)
         set_rate_sides(setup, h, e, s, saddle)
+        set_soft_laws(setup, drives, h, rows.soft, e, s)
         for k in range(len(s.u)):
             saddle.f[k] = h * s.force[k]
-        status = factor_rows(setup, tree, structure, e, s, saddle)
+        status = factor_rows(setup, tree, structure, rows, e, s, saddle)
         if status == 0:
             status = solve_rows(setup, tree, structure, WITH_FRICTION, True, rows, e, s, saddle)
         if status == 0:
             add(saddle.a, s.u)
+            if switch_soft_rows(setup, rows.soft, e, s.u):
+                status = factor_rows(setup, tree, structure, rows, e, s, saddle)
+                if status == 0:
+                    status = post_stabilize(setup, tree, structure, WITH_FRICTION, h, rows, e, s, saddle)
     else:
         time_rates(setup, e, s.u, rows.target)
         _accelerate_freely(h, s.force, bulk, s.u)
         post_stabilize_in_sweeps(
-            setup, int(how[KIND + WIDTH * FIRM + SWEEPS]), how[GRADUAL] > 0.0, ACTIVE_TOLERANCE, h, rows, bulk, e, s.u
-        )
+            setup, int(how[KIND + WIDTH * FIRM + SWEEPS]), how[GRADUAL] > 0.0, ACTIVE_TOLERANCE, h, rows, bulk, e,
+            saddle.a, saddle.response, s.u,
+        )  # fmt: skip
         _clear(rows.total)
+    return status
+
+
+@outlined
+def lead_bodies(setup, tree, structure, h, time, rows, bulk, e, s, saddle):
+    """Give the bodies that rows lead the velocities with which these close at the end of h; return a status.
+
+    Contacts see them: with the velocities at the start, what lies on a body would lag behind its acceleration.
+    """
+    status = 0
+    for _ in range(_LEADS):
+        for i in range(len(bulk.led)):
+            if bulk.led[i] == LED_BY_ROWS:
+                drift_body(i, h, s.pose, bulk, s.u, s.stage)
+            else:
+                for c in range(POSE):
+                    s.stage[i, c] = s.pose[i, c]
+        evaluate_predicted(setup, time + h, s.stage, s.u, s.predicted)
+        set_rates(setup, rows, e, s.u)
+        set_rate_sides(setup, h, e, s, saddle)
+        for k in range(len(rows.led_rows)):
+            saddle.r[rows.led_rows[k]] = s.predicted.values[rows.led_rows[k], 0] / h
+        status = solve_rows(setup, tree, structure, WITH_FRICTION, True, rows, e, s, saddle)
+        if status != 0:
+            break
+        add(saddle.a, s.u)
     return status
 
 
@@ -211,7 +277,7 @@ def _accelerate_freely(h, force, bulk, u):
 
 
 @outlined
-def post_stabilize_after_move(setup, how, time, all_rows, rows, bulk, e, s):
+def post_stabilize_after_move(setup, how, time, all_rows, rows, bulk, e, s, saddle):
     """Post-stabilise the velocities at the poses at the end of a step, joint after joint (sections V and VI)."""
     evaluate(
         setup.bodies, setup.system, setup.table, setup.row_block, setup.scalable_pairs, time, all_rows, s.pose, s.u, e
@@ -219,8 +285,9 @@ def post_stabilize_after_move(setup, how, time, all_rows, rows, bulk, e, s):
     _clear(rows.total)
     time_rates(setup, e, s.u, rows.target)
     post_stabilize_in_sweeps(
-        setup, int(how[KIND + WIDTH * FIRM + SWEEPS]), how[GRADUAL] > 0.0, ACTIVE_TOLERANCE, 0.0, rows, bulk, e, s.u
-    )
+        setup, int(how[KIND + WIDTH * FIRM + SWEEPS]), how[GRADUAL] > 0.0, ACTIVE_TOLERANCE, 0.0, rows, bulk, e,
+        saddle.a, saddle.response, s.u,
+    )  # fmt: skip
 
 
 @outlined
@@ -229,9 +296,17 @@ def post_stabilize(setup, tree, structure, counted, h, rows, e, s, saddle):
 
     `counted`: see `solve_rows`; h: see `set_rate_sides`.
     """
-    set_rates(setup, rows, e, s.u)
-    set_rate_sides(setup, h, e, s, saddle)
-    status = solve_rows(setup, tree, structure, counted, False, rows, e, s, saddle)
-    if status == 0:
+    status = 0
+    for _ in range(_SWITCHES):
+        set_rates(setup, rows, e, s.u)
+        set_rate_sides(setup, h, e, s, saddle)
+        status = solve_rows(setup, tree, structure, counted, False, rows, e, s, saddle)
+        if status != 0:
+            break
         add(saddle.a, s.u)
+        if not switch_soft_rows(setup, rows.soft, e, s.u):
+            break
+        status = factor_rows(setup, tree, structure, rows, e, s, saddle)
+        if status != 0:
+            break
     return status

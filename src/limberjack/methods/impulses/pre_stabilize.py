@@ -9,7 +9,7 @@ all joints at once, this is Newton's method with the rows of the start: f(j) = 0
 It conserves energy. Light bodies that spin fast turn too far within a substep for the iteration to converge; the
 substep is then taken in pieces, halved until each converges, with the forces of the whole substep applied before. The
 last resort, and the rule of joints="damped", is to project the poses onto the joints: always stable, but the velocities
-become those of the displacement made, and energy is lost.
+become those of the displacement made, and energy is lost. Poses that sweeps leave open are projected likewise.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ from limberjack.methods.impulses.islands import (
     WIDTH,
 )
 from limberjack.methods.impulses.joint_contacts import restore_impulses, save_impulses, solve_with_joints, sum_impulses
-from limberjack.methods.impulses.joint_newton import sweep_joints, take_end_rows
+from limberjack.methods.impulses.joint_newton import accelerate, sweep_joints, take_end_rows
 from limberjack.methods.impulses.joint_solve import START, SUM, copy_sums
 from limberjack.methods.impulses.motion import (
     drift_body,
+    fix_moved_bodies,
     move,
     set_inverse,
     set_velocities_from_motion,
@@ -72,6 +73,8 @@ __all__ = ["copy_angles", "pre_stabilize"]
 NEWTON, NEWTON_PROJECTION = 12, 40
 # A joint with a larger error than this after all of them is a failure [m, rad].
 OPEN = 1e-3
+# With swept joints, a larger error than this [m, rad].
+_LOST = 0.5
 # The shortest piece of a substep is this part of it.
 PIECES = 32
 # The first Newton steps need not halve the error.
@@ -192,6 +195,7 @@ def _project_poses(setup, tree, structure, how, h, time, all_rows, rows, bulk, e
     Velocities become those of the displacement made in h from the poses `pose_sum`.
     """
     last, status = np.inf, 0
+    acted, rows.soft.acting[0] = rows.soft.acting[0], 0
     for iteration in range(NEWTON_PROJECTION):
         evaluate(
             setup.bodies,
@@ -205,18 +209,20 @@ def _project_poses(setup, tree, structure, how, h, time, all_rows, rows, bulk, e
             s.u,
             e,
         )
+        fix_moved_bodies(setup.system.mass_start, bulk, e.m, s.force)
         worst, at = worst_row(setup, e, s)
         s.report[0], s.report[1], s.report[2] = iteration, worst, at
         if worst <= how[TOLERANCE] or (worst < GAP_ALLOWED and worst > 0.5 * last) or not worst < 1e100:
             break
         last = worst
         set_right_sides(setup, np.int64(0), 1.0, e.values, s.last_force, saddle)
-        status = factor_rows(setup, tree, structure, e, s, saddle)
+        status = factor_rows(setup, tree, structure, rows, e, s, saddle)
         if status == 0:
             status = solve_rows(setup, tree, structure, UNBOUNDED, True, rows, e, s, saddle)
         if status != 0:
             break
         move_bodies(setup.bodies, _step_length(saddle.a), saddle.a, s.pose)
+    rows.soft.acting[0] = acted
     set_velocities_from_motion(h, s.pose_sum, s.pose, bulk, s.u)
     if status == Status.INFEASIBLE or not s.report[1] <= OPEN:
         return Status.OPEN_LOOP
@@ -275,14 +281,15 @@ def _newton(setup, tree, structure, how, h, time, first, count, root, rows, swee
 
 
 @outlined
-def _post_stabilize_anew(setup, tree, structure, h, time, all_rows, rows, e, s, saddle):
+def _post_stabilize_anew(setup, tree, structure, h, time, all_rows, rows, bulk, e, s, saddle):
     """Post-stabilise the velocities with rows and factor of the poses now (section V); return a status."""
     evaluate(
         setup.bodies, setup.system, setup.table, setup.row_block, setup.scalable_pairs, time, all_rows, s.pose, s.u, e
     )
+    fix_moved_bodies(setup.system.mass_start, bulk, e.m, s.force)
     clear_sums(setup.constraints[1] - setup.constraints[0], rows.sums)
     set_rate_sides(setup, h, e, s, saddle)
-    status = factor_rows(setup, tree, structure, e, s, saddle)
+    status = factor_rows(setup, tree, structure, rows, e, s, saddle)
     if status == 0:
         status = solve_rows(setup, tree, structure, WITH_FRICTION, True, rows, e, s, saddle)
     if status == 0:
@@ -296,7 +303,7 @@ def _begin_piece(
 ):
     """Prepare a piece h that starts where the last one ended; return a status."""
     _advance_start(rounds.moves, bulk, s.u, s.pose, s.pose_sum)
-    status = _post_stabilize_anew(setup, tree, structure, h, time, all_rows, rows, e, s, saddle)
+    status = _post_stabilize_anew(setup, tree, structure, h, time, all_rows, rows, bulk, e, s, saddle)
     if status == 0 and first < count:
         status = solve_with_joints(
             setup, tree, structure, first, count, False, how, h, rows, sweeps, bulk, rounds, e, s, saddle
@@ -354,8 +361,8 @@ def _pre_stabilize_in_pieces(
 
 
 @outlined
-def _pre_stabilize_swept(setup, how, h, time, count, graph, rows, bulk, e, s):
-    """Close the joints at the end of the substep one after the other, and move there.
+def _pre_stabilize_swept(setup, tree, structure, how, h, time, count, all_rows, graph, rows, bulk, e, s, saddle):
+    """Close the joints at the end of the substep one after the other, and move there; return a status.
 
     With contacts, joints were swept with these; what is left is the optional final sweep over joints alone of section
     VI, after which the velocities saved before it may be restored.
@@ -367,21 +374,47 @@ def _pre_stabilize_swept(setup, how, h, time, count, graph, rows, bulk, e, s):
         times = 0
     else:
         times = 1
+    last, direction, plain = saddle.a, saddle.response, how[GRADUAL] == 0.0 and times > 1
+    square, before = -1.0, np.inf
     for k in range(times):
         eps = (k + 1.0) / times if how[GRADUAL] > 0.0 else 1.0
+        if plain and k % 2 == 0:
+            _copy(s.u, last)
         worst = sweep_joints(
-            setup, -1, HIGHEST, graph.level, eps, how[SEARCH], how[TOLERANCE], h, time, s.pose_sum, rows.compound, bulk,
-            e, s.predicted, s.pose, rows.total, rows.small, s.u,
+            setup, plain and k % 2 == 1, -1, HIGHEST, graph.level, eps, how[SEARCH], how[TOLERANCE], h, time,
+            s.pose_sum, rows.compound, bulk, e, s.predicted, s.pose, rows.total, rows.small, s.u,
         )  # fmt: skip
         if worst <= how[TOLERANCE]:
             break
+        if k % 2 == 0:
+            # extrapolated too far: begin anew
+            square, before = square if worst < before else -1.0, worst
+        if plain and k % 2 == 1 and k < times - 2 and not _any_limit(setup, rows.total):
+            square = accelerate(square, bulk, last, s.u, direction)
     _drift(h, s.pose_sum, bulk.jointed, bulk, s.u, s.pose)
     evaluate_predicted(setup, time, s.pose, s.u, s.predicted)
     worst, at = worst_row(setup, s.predicted, s)
+    aside = _turned_too_far(h, bulk, s.u_sum, s.u) or _gained_energy(graph.root, s.pose_sum, bulk, s.u_sum, s.u)
+    if aside or not worst <= OPEN:
+        # from where the bodies would be without the joints' impulses, which may have diverged
+        _copy(s.u_sum, s.u)
+        _drift(h, s.pose_sum, bulk.jointed, bulk, s.u, s.pose)
+        status = _project_poses(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, saddle)
+        return 0 if status == Status.OPEN_LOOP and s.report[1] <= _LOST else status
     s.report[0], s.report[1], s.report[2] = times, worst, at
     if count > 0 and how[AFTER] == SAVED:
         _copy(s.u_sum, s.u)
     _take_angles(e, s.predicted)
+    return 0
+
+
+@outlined
+def _any_limit(setup, total):
+    """Return whether any limit has an impulse."""
+    for c in range(setup.constraints[0], setup.constraints[1]):
+        if total[setup.system.row_start[c]] != 0.0:
+            return True
+    return False
 
 
 @outlined
@@ -411,7 +444,9 @@ def pre_stabilize(
         if how[GLOBAL] == DAMPED:
             status = _project_poses(setup, tree, structure, how, h, time + h, all_rows, rows, bulk, e, s, saddle)
         else:
-            _pre_stabilize_swept(setup, how, h, time + h, count - first, graph, rows, bulk, e, s)
+            status = _pre_stabilize_swept(
+                setup, tree, structure, how, h, time + h, count - first, all_rows, graph, rows, bulk, e, s, saddle
+            )
         update_contacts(first, count, sweeps.link, h, s.stage, s.pose, s.u, sweeps.row)
         return status
     status = _newton(

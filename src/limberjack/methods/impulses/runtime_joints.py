@@ -18,10 +18,13 @@ from limberjack.collision.detect import Detector
 from limberjack.collision.shapes import Filters
 from limberjack.errors import StateError, UnknownName
 from limberjack.maximal.inserted_rows import (
+    Driven,
     RuntimeJoint,
     inserted_terms,
     read_runtime_joints,
     set_targets,
+    with_driven_rows,
+    with_grips,
     with_runtime_joints,
     write_runtime_joints,
 )
@@ -34,6 +37,7 @@ from limberjack.methods.stepper import Stepper
 from limberjack.model.model import Model
 from limberjack.model.proximity import Proximity, chosen_pairs
 from limberjack.model.spec import WORLD, Joint
+from limberjack.reduced.constraint_set import Grip
 from limberjack.spatial.frames import matrix_from_quaternion, quaternion_from_matrix, turn_z_to
 
 __all__ = ["AttachedState"]
@@ -54,6 +58,8 @@ class AttachedState(MaximalState, Stepper):
         self._base: Maximal = whole
         self._filters = self._detector.filters
         self._attached: list[RuntimeJoint] = []
+        self._driven: list[Driven] = []
+        self._row_grips: list[Grip] = []  # grips of bodies with joints
         self._rules: list[Proximity] = []
         self._spent: list[set[tuple[int, int]]] = []  # per rule, pairs detached by a call that were not apart since
         self._since_look = 0
@@ -149,7 +155,7 @@ class AttachedState(MaximalState, Stepper):
         self._change([one for one in self._attached if one is not gone])
 
     def _change(self, attached: list[RuntimeJoint]) -> None:
-        """Continue with other joints; the bodies of those attached or detached wake."""
+        """Continue with other joints, and the driven coordinates and grips of now; bodies of other joints wake."""
         known = self._with_angles()
         names = {one.joint.name for one in attached}
         moved = [one.joint for one in self._attached if one.joint.name not in names]
@@ -157,12 +163,14 @@ class AttachedState(MaximalState, Stepper):
         attached = [known.get(one.joint.name, one) for one in attached]
         asleep, calm = self._bulk.asleep.copy(), self._bulk.calm.copy()
         whole = with_runtime_joints(self._model, self._base, attached)
+        whole = with_driven_rows(self._model, whole, self._driven) if self._driven else whole
+        whole = with_grips(self._model, whole, self._row_grips) if self._row_grips else whole
         if self._sparse:
             self._rebuild(self._base, whole, solver="sparse")
         else:
             self._rebuild(self._base, whole, few=_FEW)
         self._put_angles(attached)
-        evaluate_state(self._setup, 0.0, self._e, self._s)
+        evaluate_state(self._setup, self._time, self._e, self._s)
         start = self.whole.system.row_start
         for k, one in enumerate(attached):
             if one.joint.name not in known:
@@ -217,8 +225,11 @@ class AttachedState(MaximalState, Stepper):
         }
 
     def _put_angles(self, attached: list[RuntimeJoint]) -> None:
-        for one, part in zip(attached, self._terms(len(attached)), strict=True):
+        parts = self._terms(len(attached) + len(self._driven))
+        for one, part in zip(attached, parts, strict=False):
             self._e.near[part] = one.near if len(one.near) == part.stop - part.start else 0.0
+        for one, part in zip(self._driven, parts[len(attached) :], strict=True):
+            self._e.near[part] = one.start + one.rate * self._time
 
     # Rules
 
@@ -306,7 +317,9 @@ class AttachedState(MaximalState, Stepper):
             more["rules"] = [rule.to_json() for rule in self._rules]
             more["spent"] = [sorted(pairs) for pairs in self._spent]
             more["count"] = self._since_look
-        return out | {"list_attached": write_runtime_joints(list(self._with_angles().values()), more)}
+        driven = np.array([(one.joint, one.axis, one.start, one.rate) for one in self._driven]).reshape(-1, 4)
+        attached = write_runtime_joints(list(self._with_angles().values()), more)
+        return out | {"list_attached": attached, "list_driven": driven}
 
     def set_state_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         """Set what `state_arrays` returned."""
@@ -319,8 +332,9 @@ class AttachedState(MaximalState, Stepper):
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"the rules for joints made while running cannot be read: {error}") from None
         self._seen, self._read = (self._q.copy(), self._qd.copy()), True
-        if [one.joint for one in attached] != [one.joint for one in self._attached]:
-            self._attached = []
+        driven = [Driven(int(j), int(axis), float(x), float(v)) for j, axis, x, v in arrays["list_driven"]]
+        if [one.joint for one in attached] != [one.joint for one in self._attached] or driven != self._driven:
+            self._attached, self._driven = [], driven
             q, qd = self._seen
             self._change(attached)
             self._q[:], self._qd[:] = q, qd

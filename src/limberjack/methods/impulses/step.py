@@ -60,9 +60,19 @@ from limberjack.methods.impulses.islands import (
 )
 from limberjack.methods.impulses.joint_contacts import collide_with_joints, solve_with_joints, warm_start_with_joints
 from limberjack.methods.impulses.levels import solve_alternately, solve_by_levels
-from limberjack.methods.impulses.motion import ALL, JOINED, SWEPT, apply_forces, apply_grips, conserve_momentum, move
+from limberjack.methods.impulses.motion import (
+    ALL,
+    JOINED,
+    SWEPT,
+    apply_forces,
+    apply_grips,
+    conserve_momentum,
+    move,
+    set_moved_velocities,
+)
 from limberjack.methods.impulses.post_stabilize import (
     integrate_velocities,
+    lead_bodies,
     post_stabilize_after_move,
 )
 from limberjack.methods.impulses.pre_stabilize import copy_angles, pre_stabilize
@@ -172,6 +182,7 @@ def _ball_joint_substep(
 ):  # fmt: skip
     """Take one substep h of bodies that are free or on ball joints; return a status."""
     count = contacts.count[0]
+    set_moved_velocities(bulk, s.u)
     if sweeps.restitution_count[0] > 0:
         collide(0, count, COLLISION_SWEEPS, sweeps.link, bulk.inverse, h, sweeps.row, s.u)
     _copy_velocities(s.u, s.u_stage)
@@ -219,6 +230,7 @@ def take_ball_joint_steps(
         if _all_asleep(bulk.asleep):
             continue
         save_state(s)
+        set_moved_velocities(bulk, s.u)
         status, together = detect_contacts(
             setup, shapes, filters, h * substeps, up, broad, contacts, cache, graph, sweeps, bulk, s
         )
@@ -272,7 +284,7 @@ def _solve_contacts(
 @kernel
 def take_steps(
     # model
-    setup, tree, structure, springs, drives, armature, span, shapes, filters,
+    setup, tree, structure, springs, explicit, drives, armature, span, shapes, filters,
     # in
     how, driven, n, substeps, h, time, up, wrenches, applied, grip_link, grips, rows, broad,
     # out
@@ -283,7 +295,8 @@ def take_steps(
     Args:
         setup: constants of the model.
         tree, structure: of the direct solver; one of them is None.
-        springs, drives: of the model.
+        springs, explicit: springs and drives of the model that are not soft rows.
+        drives: all drives.
         armature: (nv,) zeros.
         span: the whole model.
         shapes, filters: of detection.
@@ -310,11 +323,12 @@ def take_steps(
     """
     began, row_start = ticks(), setup.system.row_start
     all_rows = row_start[setup.constraints[2 if driven or len(rows.friction_rows) > 0 else 1]]
-    plain = not driven and len(rows.friction_rows) == 0 and len(springs.link) == 0
+    plain = not driven and len(rows.friction_rows) + len(springs.link) + len(rows.soft.row) + len(rows.led_rows) == 0
     for step in range(n):
         if _all_asleep(bulk.asleep):
             continue
         save_state(s)
+        set_moved_velocities(bulk, s.u)
         status, together = detect_contacts(
             setup, shapes, filters, h * substeps, up, broad, contacts, cache, graph, sweeps, bulk, s
         )
@@ -334,6 +348,7 @@ def take_steps(
                     if status != 0:
                         break
             at = time + (step * substeps + sub) * h
+            set_moved_velocities(bulk, s.u)
             # section VI: process collisions (and velocity post-stabilization)
             first_jointed = graph.island[graph.count[0] - 1] if together and how[GLOBAL] > 0.0 else count
             if sweeps.restitution_count[0] > 0:
@@ -356,9 +371,12 @@ def take_steps(
             else:
                 start = ticks()
                 status = integrate_velocities(
-                    setup, tree, structure, springs, drives, armature, span, driven, how, h, at, all_rows,
+                    setup, tree, structure, springs, explicit, drives, armature, span, driven, how, h, at, all_rows,
                     wrenches, applied, rows, bulk, e, s, saddle,
                 )  # fmt: skip
+                if status == 0 and len(rows.led_rows) > 0:
+                    copy_angles(setup.table.compound, e, s.predicted)
+                    status = lead_bodies(setup, tree, structure, h, at, rows, bulk, e, s, saddle)
                 _count_joint_ticks(start, bulk.spent[SWEPT], bulk.spent)
             # section VI: resolve contacts and articulation pre-stabilization
             if status == 0:
@@ -386,7 +404,7 @@ def take_steps(
                 _relax(how, h, count, together, graph, sweeps, bulk, s.u)
                 if how[GLOBAL] == 0.0:
                     start = ticks()
-                    post_stabilize_after_move(setup, how, at + h, all_rows, rows, bulk, e, s)
+                    post_stabilize_after_move(setup, how, at + h, all_rows, rows, bulk, e, s, saddle)
                     _count_joint_ticks(start, bulk.spent[SWEPT], bulk.spent)
         if status == 0:
             status = _check(s.u)
