@@ -370,10 +370,8 @@ def test_hinged_loops_and_limits_close_from_scrambled_starts(name, seed):
     ends = [lj.assemble(model, poses=_anywhere(model, seed + k)) for k in range(12)]
     assert sum(end.closed for end in ends) >= 11
     for end in ends:
-        # closed as it says: the coordinates alone give the same poses, loops and all
-        if end.closed:
-            again = lj.assemble(model, end.q, iterations=1)
-            assert np.abs(again.positions - end.positions).max() < 1e-6
+        # closed as it says: the coordinates alone close the loops too
+        assert not end.closed or lj.assemble(model, end.q, iterations=1).error < 1e-6
 
 
 def test_pins_out_of_reach_leave_the_least_residual():
@@ -389,9 +387,12 @@ def test_pins_out_of_reach_leave_the_least_residual():
     bent = np.tile((np.cos(0.2), 0.0, np.sin(0.2), 0.0), 4)
     found = lj.assemble(model, bent, {"tip": (3.0, 0.0, 0.0), "middle": (1.5, 0.0, 0.0)})
     assert not found.closed and set(found.open) == {f"joint{k}" for k in range(4)}
-    gaps = np.array([*found.residuals.values()])
+    gaps, missed = [*found.residuals.values()], found.targets
     assert np.abs(found.positions[:, 1:]).max() < 1e-3
-    assert gaps.max() < 0.5 and sum(gaps) + sum(found.targets.values()) == pytest.approx(1.0, abs=0.05)
+    # half a metre is missing on either side of the middle, which gives way to the side where more joints share it
+    assert gaps[0] + gaps[1] + missed["middle"] == pytest.approx(0.5, abs=1e-3)
+    assert gaps[2] + gaps[3] + missed["tip"] == pytest.approx(0.5 + missed["middle"], abs=1e-3)
+    assert gaps[2] == pytest.approx(gaps[3], abs=1e-3)
 
 
 def test_the_ring_can_start_assembled():

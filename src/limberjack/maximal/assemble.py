@@ -482,10 +482,11 @@ class _Search:
         self._work, self._tolerance = work, tolerance
         self._solver_iterations, self._physical, self._clamp = solver_iterations, physical, clamp
         self._best: tuple[float, np.ndarray, np.ndarray] | None = None
+        self._norm = np.inf
         self._counts = np.zeros(2)
 
     def run(self, start: np.ndarray, iterations: int) -> None:
-        """Leave the solids where all joints are closed, or where the largest error is the least that was found."""
+        """Leave the solids where all joints are closed, or where the errors are the least that were found."""
         work, model, draw = self._work, self._work.model, np.random.default_rng(0)
         given = work.bodies()
         status = self._try(iterations)
@@ -512,18 +513,22 @@ class _Search:
         return self._best is not None and self._best[0] <= self._tolerance
 
     def _try(self, iterations: int) -> int:
-        """Correct by undamped iterations, then by damped ones; return the status."""
+        """Correct by undamped iterations, then by damped ones from there, then from the start; return the status."""
         work = self._work
+        start = work.pose.copy(), work.angles()
         status = work.settle(
             iterations, self._solver_iterations, tolerance=self._tolerance, physical=self._physical, clamp=self._clamp
         )
         self._counts += work.work.report[:2]
-        if status:
-            return status
-        self._keep()
+        if status == 0:
+            self._keep()
+            if not self._closed():
+                self._relax(iterations)
         if not self._closed():
-            self._relax(iterations)
-        return 0
+            # where constraints contradict each other, undamped iterations may have led far away
+            work.put_back(*start)
+            self._relax(2 * iterations)
+        return status
 
     def _relax(self, iterations: int) -> None:
         """Take damped iterations, none of which increases the errors."""
@@ -536,9 +541,9 @@ class _Search:
         self._keep()
 
     def _keep(self) -> None:
-        error = float(self._work.work.report[2])
-        if self._best is None or error < self._best[0]:
-            self._best = (error, self._work.pose.copy(), self._work.angles())
+        report = self._work.work.report
+        if self._best is None or report[5] < self._norm:
+            self._best, self._norm = (float(report[2]), self._work.pose.copy(), self._work.angles()), float(report[5])
 
     def _take_best(self) -> None:
         if self._best is not None:

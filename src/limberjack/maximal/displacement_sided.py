@@ -189,22 +189,16 @@ def sweep_rows(
             if active[i] == 0 and not sided:
                 continue
             first = system.row_start[i]
-            for k in range(system.row_start[i + 1] - first):
+            for k in range(1 if sided else system.row_start[i + 1] - first):
                 r = first + k
                 a = mobility[r] + c[r]
-                if not a > 0.0 or (sided and k > 0 and not rubs) or (i >= ends[4] and saturated[i - ends[4], k] == 1):
+                if not a > 0.0 or (i >= ends[4] and saturated[i - ends[4], k] == 1):
                     continue
                 rhs = -scale * (residual[r] - open[r]) if sided else b[r]
                 rhs -= c[r] * lam[r] + _row_rate(system, i, k, jacobian, correction)
                 new = lam_total[r] + rhs / a
-                if sided and k == 0:
+                if sided:
                     new = max(new, 0.0)
-                elif sided:
-                    # the other direction of friction as it is
-                    other = lam_total[first + 3 - k]
-                    bound = friction[i - ends[3]] * lam_total[first]
-                    bound = math.sqrt(max(bound * bound - other * other, 0.0))
-                    new = min(max(new, -bound), bound)
                 elif i >= ends[4] and track[i - ends[4], SOFT] > 0.0:
                     t = i - ends[4]
                     bound = most * track[t, MAX_FORCE] * (1.0 if k < 3 else track[t, LEVER])
@@ -214,20 +208,27 @@ def sweep_rows(
                     lam[r] += x
                     lam_total[r] = new
                     _add(system, minv, i, k, x, jacobian, correction)
-            if sided and i >= ends[3]:
-                _project_cone(system, i, friction[i - ends[3]], minv, jacobian, lam, lam_total, correction)
+            if sided and i >= ends[3] and rubs:
+                _update_friction(
+                    system, i, scale, friction[i - ends[3]], mobility, residual, minv, jacobian, lam, lam_total,
+                    correction,
+                )  # fmt: skip
 
 
 @inner
-def _project_cone(system, i, mu, minv, jacobian, lam, lam_total, correction):
-    """Bring the friction of contact i back to its cone, after its normal force has changed."""
+def _update_friction(system, i, scale, mu, mobility, residual, minv, jacobian, lam, lam_total, correction):
+    """Update both directions of friction of contact i at once, and project them onto the cone."""
     r = system.row_start[i]
-    x, y, most = lam_total[r + 1], lam_total[r + 2], mu * lam_total[r]
-    size = math.sqrt(x * x + y * y)
-    if size > most:
-        f = most / size - 1.0
-        for k in range(1, 3):
-            g = f * (x if k == 1 else y)
+    a = max(mobility[r + 1], mobility[r + 2])
+    if not a > 0.0:
+        return
+    x = lam_total[r + 1] - (scale * residual[r + 1] + _row_rate(system, i, 1, jacobian, correction)) / a
+    y = lam_total[r + 2] - (scale * residual[r + 2] + _row_rate(system, i, 2, jacobian, correction)) / a
+    size, most = math.sqrt(x * x + y * y), mu * lam_total[r]
+    f = most / size if size > most else 1.0
+    for k in range(1, 3):
+        g = f * (x if k == 1 else y) - lam_total[r + k]
+        if g != 0.0:
             lam[r + k] += g
             lam_total[r + k] += g
             _add(system, minv, i, k, g, jacobian, correction)

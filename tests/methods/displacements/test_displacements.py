@@ -255,6 +255,30 @@ def test_a_tracker_catches_carries_and_lets_go():
     assert tracker.body is None and (tracker.force == 0.0).all()
 
 
+def test_a_tracker_picks_by_shape():
+    """A ray past a thin rod, within the sphere around it, catches what is behind; each kind is hit where it is."""
+    builder = lj.Builder("picked", gravity=(0.0, 0.0, 0.0))
+    for k, name in enumerate(("rod", "can", "cube", "ball", "pyramid")):
+        builder.add_body(name, mass=1.0, inertia=(0.1, 0.1, 0.1), position=(1.0 + k, 0.0, 0.0))
+    builder.add_shape_capsule("rod", radius=0.02, length=2.0)
+    builder.add_shape_cylinder("can", radius=0.1, length=0.5)
+    builder.add_shape_box("cube", size=(0.2, 0.4, 0.6))
+    builder.add_shape_sphere("ball", radius=0.3)
+    corners = np.array([(0.0, 0.0, 0.0), (0.5, 0.0, 0.0), (0.0, 0.5, 0.0), (0.0, 0.0, 0.5)]) - 0.1
+    builder.add_shape_mesh("pyramid", vertices=corners, faces=[(0, 2, 1), (0, 1, 3), (0, 3, 2), (1, 2, 3)])
+    sim = lj.Simulation(builder.build(), lj.Displacements(mode="kinematic"), dt=1 / 60)
+    for height, side, wanted, x in (
+        (0.9, 0.0, "rod", 0.98), (1.01, 0.0, "rod", None), (0.0, 0.05, "can", 1.9134), (0.0, 0.15, "cube", 2.9),
+        (0.0, 0.28, "ball", 3.8923), (0.0, 0.35, "pyramid", None), (0.0, 0.6, None, None),
+    ):  # fmt: skip
+        tracker = lj.Tracker(sim, reach=10.0)
+        tracker.update((0.0, side, height), pressed=True)
+        assert tracker.body == wanted
+        if x is not None:
+            assert sim.grips[-1].point[0] == pytest.approx(x, abs=1e-3)
+        tracker.update((0.0, side, height), pressed=False)
+
+
 def test_driven_joints_run_at_their_rate():
     """A driven crank turns at its rate, the loop follows; let go, it stands still."""
     model = lj.scenes.four_bar()

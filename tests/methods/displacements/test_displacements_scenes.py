@@ -101,20 +101,13 @@ def _shaken_then_held(iterations, phase):
     return np.array(speeds), np.array(errors)
 
 
+@pytest.mark.parametrize(("iterations", "gap"), [((2, 7), 0.03), ((1, 15), 0.15)])
 @pytest.mark.parametrize("phase", [0.0, 0.4, 0.9])
-def test_the_plate_comes_to_rest_at_two_by_seven(phase):
-    """However it was shaken at 12 steps a second, two linearisations per step bring it to rest within 10 s."""
-    speeds, errors = _shaken_then_held((2, 7), phase)
-    assert speeds.max() < 4.0 and errors.max() < 0.03
+def test_the_plate_comes_to_rest_at_twelve_steps_a_second(iterations, gap, phase):
+    """However it was shaken at 12 steps a second, it rests within 10 s, with one linearisation per step as with two."""
+    speeds, errors = _shaken_then_held(iterations, phase)
+    assert speeds.max() < 5.0 and errors.max() < gap
     assert speeds[-24:].max() < 0.05
-
-
-@pytest.mark.parametrize("phase", [0.0, 0.4, 0.9])
-def test_the_plate_stays_in_bounds_at_one_by_fifteen(phase):
-    """With one linearisation per step it stays in bounds and loses most of its speed, but does not come to rest."""
-    speeds, errors = _shaken_then_held((1, 15), phase)
-    assert speeds.max() < 8.0 and errors.max() < 1.0
-    assert speeds[-24:].max() < 2.0 and errors[-24:].max() < 0.3
 
 
 def test_short_steps_are_the_papers_to_the_bit():

@@ -51,7 +51,7 @@ __all__ = ["DisplacementsStepper"]
 _FIT, _FIT_ITERATIONS = 1e-13, 400
 # What conjugate residuals may leave of a right side before the tree of the joints is factored, by mode.
 _FACTORED = {CONSERVING: 1e-3, DAMPED: 0.1}
-# How much limits count beside joints and hands in mode "kinematic".
+# How much limits and contacts count beside joints and hands in mode "kinematic".
 _LIMITS = 1e4
 
 
@@ -184,6 +184,7 @@ class DisplacementsStepper(MaximalState, Stepper):
         if self._mode == KINEMATIC:
             # hands pull without limit here: what cannot be met is left to them and the joints
             weight[self._net.ends[0] : self._net.ends[1]] = _LIMITS
+            weight[self._net.ends[3] : self._net.ends[4]] = _LIMITS
         for c in range(int(self._net.ends[1])):
             weight[c] *= self._options.weights.get(names[c], 1.0)
 
