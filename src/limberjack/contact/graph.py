@@ -43,7 +43,7 @@ def new_graph(n: int, capacity: int) -> Graph:
     """Return the arrays for n bodies and room for `capacity` contacts."""
     sizes = (n, n, n + 2, 2 * capacity, n, capacity, capacity, n + 1, n)
     whole = (np.zeros(size, np.int64) for size in sizes)
-    return Graph(*whole, np.zeros((n, 5)), np.zeros(1, np.int64), np.zeros(n))
+    return Graph(*whole, facts=np.zeros((n, 5)), count=np.zeros(1, np.int64), load=np.zeros(n))
 
 
 @inner
