@@ -133,12 +133,19 @@ def tune(sim):
     assert all(getattr(sim.method, word) == value for word, value in options.items())
 
 
+def reactions(sim):
+    """The joint at the world carries the weight, before any step."""
+    first = sim.model.body_names[0]
+    name = next(one for one in sim.model.joint_names if sim.model.joint_spec(one).child == first)
+    assert np.linalg.norm(sim.joint(name).reaction.force) > 1.0
+
+
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("method", METHODS)
 def test_the_verbs_are_what_happens(method, verb):
     """A verb marked as possible acts; another raises UnsupportedByMethod that names it and the methods that can."""
     sim, act = swing(method), {"grab": grab, "move": move, "drive": drive, "attach": attach}
-    act |= {"impulse": impulse, "tune": tune}
+    act |= {"impulse": impulse, "tune": tune, "reactions": reactions}
     if lj.capabilities()[method][verb]:
         act[verb](sim)
         return
@@ -162,6 +169,7 @@ def test_a_stepper_refuses_what_it_does_not_implement():
     still = Still()
     calls = {
         "grab": [still.grab, still.release, still.move_grip, still.grip_force],
+        "reactions": [lambda _: still.row_forces(None, None)],
         "impulse": [lambda _: still.apply_impulse(0, None, None, None)],
         "move": [lambda _: still.move(0, None, None)],
         "drive": [lambda _: still.drive("j", 0, None, 0.0)],

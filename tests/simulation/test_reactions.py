@@ -130,6 +130,26 @@ def test_reactions_equal_those_of_mujoco(tmp_path, rng):
         np.testing.assert_allclose(found.torque, torque + np.cross(about - joint, force), atol=1e-3 * scale)
 
 
+STOP = """
+<mujoco><option gravity="0 0 -9.81" timestep="1e-3"/><compiler angle="radian"/>
+<worldbody><body name="rod"><inertial pos="0.5 0 0" mass="1.3" diaginertia="0.01 0.1 0.1"/>
+  <joint name="j" type="hinge" axis="0 1 0" limited="true" range="-0.3 0.5" solreflimit="0.02 1" damping="0.1"/>
+</body></worldbody></mujoco>"""
+
+
+def test_the_force_of_a_limit_equals_that_of_mujoco(tmp_path):
+    """A rod at rest on its limit is held by MuJoCo's qfrc_constraint, whose limit is a little soft, to 1 %."""
+    path = tmp_path / "stop.xml"
+    path.write_text(STOP)
+    model, peer = lj.load(path), mujoco.MjModel.from_xml_path(str(path))
+    data = mujoco.MjData(peer)
+    for _ in range(3000):
+        mujoco.mj_step(peer, data)
+    sim = lj.Simulation(model, "full", dt=1e-3)
+    sim.step(3000)
+    assert sim.joint("j").limit_force == pytest.approx(float(data.qfrc_constraint[0]), rel=0.01)
+
+
 LOOPS = ["full", "adaptive", "multipliers", "impulses", "displacements"]
 
 
