@@ -74,7 +74,7 @@ GOLDEN = {
     "displacements, rows": "09aa6146939ff946cad5e602",
     "displacements, rows, damped": "d3683bfc7ee3d9dc44a168ab",
     "displacements, kinematic": "ae00c46771fb18b701380fff",
-    "displacements, contacts": "cd8045fc5a0c8af0311222c1",
+    "displacements, contacts": "bb29d4448c98dbed2762e850",
     "displacements, grip": "1a5cc35bff12cf0ef8e0ddc3",
     "displacements, skate": "e20a6d98da75be3ab49c6d95",
     "impulses": "6236b7d006043f14c8c5fbeb",

@@ -5,8 +5,8 @@ the net: of one body first, then of two. Until the next step a contact is a poin
 plane through them. Its gap is the first row, its slip since the start of the step the others.
 
 A contact that overlaps at the start of a step gets no velocity from that: the motion leaves the overlap as it is, and
-the second correction removes what exceeds the slop. One that closes fast within the step, with restitution e, must be
-open by e v h at its end, v the speed at which it closes: the velocity of that displacement is e v.
+the second correction removes what exceeds the slop. One that closes fast within the step, with restitution e, opens by
+e v h instead, v the speed at which it closes: the velocity of that displacement is e v.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from limberjack.spatial.vectors import cross, rotate_back
 __all__ = ["CONTACT", "SLOP", "Search", "evaluate_contacts", "find_slots", "leave_overlaps", "new_search", "touches"]
 
 # Columns of a contact: its point in both bodies, from the com in body axes, or in the world; normal, directions; gap;
-# the gap at the end of the step that restitution asks for.
+# by how much restitution opens it within the step.
 POINT_A, POINT_B, AXES, GAP, BOUNCE, CONTACT = 0, 3, 6, 15, 16, 17
 # Overlap that is left as it is, and gap up to which contacts are detected besides those of the motion [m].
 SLOP, MARGIN = 1e-4, 1e-3
@@ -75,7 +75,7 @@ def _point_speed(pose, speeds, i, x, y, z, nx, ny, nz):
 
 @inner
 def _set_bounce(k, c, h, slowest, contacts, pose, speeds, data):
-    """Set the gap that restitution asks for at the end of the step."""
+    """Set by how much restitution opens the contact within the step."""
     a, b, p, n = contacts.link_a[c], contacts.link_b[c], contacts.point, contacts.normal
     v = _point_speed(pose, speeds, a, p[c, 0], p[c, 1], p[c, 2], n[c, 0], n[c, 1], n[c, 2])
     if b >= 0:
@@ -245,5 +245,5 @@ def leave_overlaps(rows, data, residual, open):
     """Let the motion leave the overlaps of contacts as they are, or open them where they bounce."""
     for k in range(len(data)):
         r = rows + 3 * k
-        open[r] = data[k, BOUNCE] if data[k, BOUNCE] > 0.0 else min(residual[r], 0.0)
+        open[r] = residual[r] + data[k, BOUNCE] if data[k, BOUNCE] > 0.0 else min(residual[r], 0.0)
         open[r + 1] = open[r + 2] = 0.0
