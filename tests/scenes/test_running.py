@@ -45,5 +45,5 @@ def test_every_scene_is_worth_its_time(name):
 def test_the_command_shows_what_can_be_looked_at():
     """`limberjack view humanoid` has contacts, unless the method asked for knows none or the user says otherwise."""
     assert "contacts" in View(target="humanoid").made()[0].model.features()
-    assert not View(target="humanoid", method="displacements").made()[0].model.features()
+    assert not View(target="humanoid", method="divide_and_conquer").made()[0].model.features()
     assert not View(target="humanoid", set=("contacts=false",)).made()[0].model.features()

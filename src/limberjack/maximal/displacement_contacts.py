@@ -5,7 +5,8 @@ the net: of one body first, then of two. Until the next step a contact is a poin
 plane through them. Its gap is the first row, its slip since the start of the step the others.
 
 A contact that overlaps at the start of a step gets no velocity from that: the motion leaves the overlap as it is, and
-the second correction removes what exceeds the slop.
+the second correction removes what exceeds the slop. One that closes fast within the step, with restitution e, opens by
+e v h instead, v the speed at which it closes: the velocity of that displacement is e v.
 """
 
 from __future__ import annotations
@@ -26,10 +27,13 @@ from limberjack.spatial.vectors import cross, rotate_back
 
 __all__ = ["CONTACT", "SLOP", "Search", "evaluate_contacts", "find_slots", "leave_overlaps", "new_search", "touches"]
 
-# Columns of a contact: its point in both bodies, from the com in body axes, or in the world; normal, directions; gap.
-POINT_A, POINT_B, AXES, GAP, CONTACT = 0, 3, 6, 15, 16
+# Columns of a contact: its point in both bodies, from the com in body axes, or in the world; normal, directions; gap;
+# by how much restitution opens it within the step.
+POINT_A, POINT_B, AXES, GAP, BOUNCE, CONTACT = 0, 3, 6, 15, 16, 17
 # Overlap that is left as it is, and gap up to which contacts are detected besides those of the motion [m].
 SLOP, MARGIN = 1e-4, 1e-3
+# Slower impacts have no restitution, as a multiple of the speed that gravity gives in a step.
+_SLOWEST = 2.0
 
 
 class Search(NamedTuple):
@@ -59,6 +63,25 @@ def _local(pose, i, x, y, z):
     """Return a point of the world in body i, from its com."""
     r = rotation_from_quaternion(pose[i, 3], pose[i, 4], pose[i, 5], pose[i, 6])
     return rotate_back(r, x - pose[i, 0], y - pose[i, 1], z - pose[i, 2])
+
+
+@inner
+def _point_speed(pose, speeds, i, x, y, z, nx, ny, nz):
+    """Return the velocity along n of the point (x, y, z) of the world, fixed in body i."""
+    o = 6 * i
+    vx, vy, vz = cross(speeds[o], speeds[o + 1], speeds[o + 2], x - pose[i, 0], y - pose[i, 1], z - pose[i, 2])
+    return nx * (vx + speeds[o + 3]) + ny * (vy + speeds[o + 4]) + nz * (vz + speeds[o + 5])
+
+
+@inner
+def _set_bounce(k, c, h, slowest, contacts, pose, speeds, data):
+    """Set by how much restitution opens the contact within the step."""
+    a, b, p, n = contacts.link_a[c], contacts.link_b[c], contacts.point, contacts.normal
+    v = _point_speed(pose, speeds, a, p[c, 0], p[c, 1], p[c, 2], n[c, 0], n[c, 1], n[c, 2])
+    if b >= 0:
+        v -= _point_speed(pose, speeds, b, p[c, 0], p[c, 1], p[c, 2], n[c, 0], n[c, 1], n[c, 2])
+    closes = v < -slowest and h * v < contacts.depth[c]
+    data[k, BOUNCE] = -h * contacts.restitution[c] * v if closes else 0.0
 
 
 @inner
@@ -141,6 +164,7 @@ def find_slots(
         if one > count - moving or two > count:
             return Status.MORE_CONTACTS
         _write(k, c, contacts, pose, contact_link, data)
+        _set_bounce(k, c, h, _SLOWEST * fall / h if h > 0.0 else 0.0, contacts, pose, speeds, data)
         t = system.incidence_start[first + k]
         system.incidence_body[t] = contacts.link_a[c]
         if contacts.link_b[c] >= 0:
@@ -217,8 +241,9 @@ def touches(contact_link):
 
 
 @outlined
-def leave_overlaps(rows, count, residual, open):
-    """Let the motion leave the overlaps of contacts as they are, the first row of which is `rows`."""
-    for k in range(count):
+def leave_overlaps(rows, data, residual, open):
+    """Let the motion leave the overlaps of contacts as they are, or open them where they bounce."""
+    for k in range(len(data)):
         r = rows + 3 * k
-        open[r], open[r + 1], open[r + 2] = min(residual[r], 0.0), 0.0, 0.0
+        open[r] = residual[r] + data[k, BOUNCE] if data[k, BOUNCE] > 0.0 else min(residual[r], 0.0)
+        open[r + 1] = open[r + 2] = 0.0

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from limberjack.maximal.assemble import assemble, with_start
 from limberjack.model import check
 from limberjack.model.builder import Builder
 from limberjack.model.model import Model
 from limberjack.model.spec import WORLD, Axis
-from limberjack.scenes.catalog import Camera, scene, whole
+from limberjack.scenes.catalog import Camera, flag, scene, whole
 from limberjack.spatial.frames import matrix_from_axis, quaternion_from_matrix
 
 __all__ = [
@@ -123,7 +122,12 @@ def ring_of_figures(*, figures: int = 14, gap: float = 0.9, gravity: Any = _EART
         bind = builder.add_joint_ball if part == "hand" else builder.add_joint_universal
         bind(f"{part}s{k}", a, b, position=own, position_in_child=other)
     model = builder.build()
-    return with_start(model, assemble(model).q) if assembled else model
+    if flag(assembled, "assembled"):
+        # loaded when it is used: scenes need no compiler
+        from limberjack.maximal.assemble import assemble, with_start
+
+        model = with_start(model, assemble(model).q)
+    return model
 
 
 def _ring_radius(heights: list[float], pairs: list[tuple[str, int]], gap: float) -> float:

@@ -105,12 +105,6 @@ class DisplacementsStepper(MaximalState, Stepper):
                     'method "displacements" has contacts of rigid bodies only, and the model has others; to run '
                     'without: ignore="contacts"'
                 )
-            bouncing = [shape for shape in colliding if shape.restitution > 0.0]
-            if bouncing:
-                raise UnsupportedByMethod(
-                    f'shape "{bouncing[0].name}" has restitution {bouncing[0].restitution:g}; method "displacements" '
-                    'has contacts without; "impulses", "full" and "multipliers" have it'
-                )
             self._room = (8, 4 if len(whole.bodies.kind) > 1 else 0)
         self._search = new_search(detector, len(whole.bodies.kind))
 

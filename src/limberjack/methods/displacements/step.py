@@ -489,7 +489,7 @@ def _one_step(
     # Section 4.2: Dq += M^-1 f dt^2, q += Dq
     _predict(bodies, momenta, last, force_time, w.free, motion.momentum_before, motion.force, motion.before, w.f)
     keeps = _leave_open(net, h, last == 0.0, w.f, w)
-    leave_overlaps(net.rows[3], len(w.contact_link), w.residual, w.open)
+    leave_overlaps(net.rows[3], w.contact_data, w.residual, w.open)
     scale = h if momenta else h * h
     if net.soft_count[0] > 0:
         _start_soft_rows(setup, net, drives, h, scale, momenta, pose, e, reads, w, motion, w.f)
