@@ -416,7 +416,7 @@ def contact_forces(
         h: [s].
         e: the stepper's evaluation, for unwrapped angles.
         u: (nu,) current velocities.
-        predicted: (nu,) velocities at the end of the step without contacts.
+        predicted: (nu,) velocities at the end of the step without contacts; of first order, those at its start.
         own: other wrenches.
         stiffness: (n,) of the joints' forces on bodies.
         stiff: whether the first-order step adds inertia for it.
@@ -459,10 +459,11 @@ def contact_forces(
     auxiliary_matrix(system, w.tree, local.j, w.work, w.responses, w.matrix)
     _set_negligible(system, w.auxiliary, local.m, local.j, w.negligible)
     threshold = _RESTITUTION_SPEED * h * gravity if bouncing else math.inf
+    # velocities of first order do not last, so that overlap may be pushed out at any
+    rate, most = (0.5 / h, math.inf) if first_order else (_RECOVERY_RATE, _MAX_RECOVERY)
     count = set_contact_rhs(
-        equality_rows, per_contact, w.compliance, _SLOP, _RECOVERY_RATE, _MAX_RECOVERY, threshold, h, first, n,
-        w.listed, local.values, w.before, contacts.depth, contacts.restitution, w.negligible, w.matrix, w.rhs, w.low,
-        w.high,
+        equality_rows, per_contact, w.compliance, _SLOP, rate, most, threshold, h, first, n, w.listed,
+        local.values, w.before, contacts.depth, contacts.restitution, w.negligible, w.matrix, w.rhs, w.low, w.high,
     )  # fmt: skip
     for i in range(count):
         w.force[i], w.guess[i] = 0.0, 0

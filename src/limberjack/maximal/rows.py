@@ -369,14 +369,15 @@ def lever_mobility(whole: Maximal) -> np.ndarray:
     table, bodies = whole.table, whole.bodies
     out = np.zeros((len(table.pair_link), 2))
     full = bodies.inertia[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(-1, 3, 3)
+    kinds = np.append(bodies.kind, -1)  # the world has link -1
     for end, column in ((0, 9), (1, 21)):
         link, lever = table.pair_link[:, end], table.pair_frame[:, column : column + 3]
-        solid = np.flatnonzero((link >= 0) & (bodies.kind[link] == RIGID))
+        solid = np.flatnonzero(kinds[link] == RIGID)
         inverse = np.linalg.inv(full[link[solid]])
         turned = np.cross(lever[solid][:, None, :], inverse)
         # of rank two: its largest singular value is at least this
         out[solid, end] = np.sqrt(0.5 * (turned**2).sum(axis=(1, 2)))
-        flat = np.flatnonzero((link >= 0) & (bodies.kind[link] == PLANAR))
+        flat = np.flatnonzero(kinds[link] == PLANAR)
         out[flat, end] = np.sqrt((lever[flat, :2] ** 2).sum(axis=1)) / bodies.inertia[link[flat], 2]
     return out
 

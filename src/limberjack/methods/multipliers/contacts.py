@@ -44,7 +44,7 @@ class Saved(NamedTuple):
     force: np.ndarray  # (nu,)
     q: np.ndarray  # (nq,)
     qd: np.ndarray  # (nv,)
-    predicted: np.ndarray  # (nu,) velocities at the end of the step without contacts
+    predicted: np.ndarray  # (nu,) velocities of the step without contacts
     reach: np.ndarray  # (n,) how far each body may move in the step [m]
 
 
@@ -158,7 +158,8 @@ def take_contact_steps(
                 setup, tree, structure, springs, drives, armature, span, code, first_order, stabilization, driven,
                 substeps, h, rate, tolerance, at, wrenches, applied, e, s, saddle,
             )  # fmt: skip
-            _copy(s.u, saved.predicted)
+            # before the move and its projection: they belong to the poses at which the contacts are
+            _copy(s.u_sum, saved.predicted)
             _copy_state(False, setup.table, e, s, saved)
             if status != 0:
                 return step, status
