@@ -265,7 +265,7 @@ def test_a_tracker_picks_by_shape():
     builder.add_shape_cylinder("can", radius=0.1, length=0.5)
     builder.add_shape_box("cube", size=(0.2, 0.4, 0.6))
     builder.add_shape_sphere("ball", radius=0.3)
-    corners = np.array([(0.0, 0.0, 0.0), (0.5, 0.0, 0.0), (0.0, 0.5, 0.0), (0.0, 0.0, 0.5)]) - 0.1
+    corners = np.array([(0.0, 0.0, 0.0), (0.7, 0.0, 0.0), (0.0, 0.7, 0.0), (0.0, 0.0, 0.7)]) - 0.1
     builder.add_shape_mesh("pyramid", vertices=corners, faces=[(0, 2, 1), (0, 1, 3), (0, 3, 2), (1, 2, 3)])
     model = builder.build()
     sim = lj.Simulation(model, lj.Displacements(mode="kinematic"), dt=1 / 60, ignore="contacts")
