@@ -48,14 +48,24 @@ def naive_gap(links, tip, *, gradual, sweeps=9, steps=15, dt=1.0 / 60.0):
     return np.abs(np.diff(x, prepend=0.0)).max()
 
 
-@pytest.mark.parametrize("gradual", [False, True])
-@pytest.mark.parametrize("links,tip", [(10, 1.0), (30, 1.0), (10, 20.0)])
-def test_sweeps_are_those_of_the_paper(links, tip, gradual):
-    """A hanging chain stretches as pre-stabilisation and post-stabilisation joint by joint have it, to rounding."""
+def stretched(links, tip, *, gradual):
+    """Return the largest joint error of a hanging chain after 15 steps of 1/60 s, 9 sweeps each."""
     method = lj.Impulses(joints="sweeps", sweeps=9, substeps=1, gradual=gradual, sleeping=False, tolerance=1e-15)
     sim = lj.Simulation(hanging(links, tip), method, dt=1.0 / 60.0)
     sim.step(15)
-    assert sim.stats["joint_error"] == pytest.approx(naive_gap(links, tip, gradual=gradual), rel=1e-9)
+    return sim.stats["joint_error"]
+
+
+@pytest.mark.parametrize("links,tip", [(10, 1.0), (30, 1.0), (10, 20.0)])
+def test_sweeps_are_those_of_the_paper(links, tip):
+    """A hanging chain stretches as pre-stabilisation and post-stabilisation joint by joint have it, to rounding."""
+    assert stretched(links, tip, gradual=True) == pytest.approx(naive_gap(links, tip, gradual=True), rel=1e-9)
+
+
+@pytest.mark.parametrize("links,tip", [(10, 1.0), (30, 1.0), (10, 20.0)])
+def test_accelerated_sweeps_hold_a_chain(links, tip):
+    """Without the schedule the chain stretches by less than a tenth of what as many plain sweeps leave."""
+    assert stretched(links, tip, gradual=False) < 0.1 * naive_gap(links, tip, gradual=False)
 
 
 def test_the_schedule_hurts_joints():

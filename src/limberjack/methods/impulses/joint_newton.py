@@ -17,9 +17,9 @@ impulse j along the rows of the start with f(j) = 0,
 One system of up to six rows replaces the alternation of a linear and an angular solve, and impulses act along locked
 directions only: the 3 x 3 systems of the paper also transmit impulses along free ones. For rotations by a = h w, G is
 the derivative of exp, 1 + (1 - cos t) / t^2 a* + (t - sin t) / t^3 a* a* with t = |a|, which is regular at rest where
-the formulas of the appendix are 0 / 0. A joint is left when its error is (1 - eps) of what it was, or a hundredth:
-with the paper's schedule eps grows from 1 / sweeps to 1 over the sweeps; without, it is 1. Where a Newton step does not
-reduce the error, or always, its best part is found by golden section search (end of section IV).
+the formulas of the appendix are 0 / 0. A joint is left when its error is (1 - eps) of what it was: with the paper's
+schedule eps grows from 1 / sweeps to 1 over the sweeps; without, it is 1. Where a Newton step does not reduce the
+error, or always, its best part is found by golden section search (end of section IV).
 
 Velocity post-stabilisation (section V, `post_stabilize_in_sweeps`) takes the part eps out of the rates of the locked
 rows, again along locked directions only instead of by the 6 x 6 response of the paper.
@@ -56,8 +56,6 @@ NEVER, FALLBACK, ALWAYS = 0.0, 1.0, 2.0
 # Newton steps per joint and visit; steps of the golden section search, over 0 .. _FAR of a Newton step.
 _STEPS, _GOLDEN, _FAR = 8, 30, 2.0
 _RATIO = 0.5 * (math.sqrt(5.0) - 1.0)
-# The part of its squared error that a joint may keep in a visit: the next visits change it anyway.
-_KEPT = 1e-4
 # Sweeps over velocities end when no row changes by more than this [m/s, rad/s].
 _SETTLED = 1e-10
 # Rows of the scratch: K and its factor, or A (6); f; dj; saved velocities of up to four bodies.
@@ -333,8 +331,7 @@ def _pre_stabilize_joint(setup, c, eps, search, tolerance, h, time, before, comp
     start = _residual(setup, c, h, time, before, compound, bulk, u, e, predicted, pose, w)
     if start * h * h <= tolerance * tolerance:
         return start
-    part = max((1.0 - eps) * (1.0 - eps), _KEPT)
-    target, square = max(part * start, tolerance * tolerance / (h * h)), start
+    target, square = max((1.0 - eps) * (1.0 - eps) * start, tolerance * tolerance / (h * h)), start
     for _ in range(_STEPS):
         _jacobian(setup, c, h, u, e, predicted, bulk.inverse, w)
         if not _solve_jacobian(n, w):

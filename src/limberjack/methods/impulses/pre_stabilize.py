@@ -74,7 +74,9 @@ NEWTON, NEWTON_PROJECTION = 12, 40
 # A joint with a larger error than this after all of them is a failure [m, rad].
 OPEN = 1e-3
 # With swept joints, a larger error than this [m, rad].
-_LOST = 0.5
+_LOST = 2.0
+# The part of its error that a swept joint loses in a visit, but for the last one.
+_NEARLY = 0.9999
 # The shortest piece of a substep is this part of it.
 PIECES = 32
 # The first Newton steps need not halve the error.
@@ -377,7 +379,7 @@ def _pre_stabilize_swept(setup, tree, structure, how, h, time, count, all_rows, 
     last, direction, plain = saddle.a, saddle.response, how[GRADUAL] == 0.0 and times > 1
     square, before = -1.0, np.inf
     for k in range(times):
-        eps = (k + 1.0) / times if how[GRADUAL] > 0.0 else 1.0
+        eps = (k + 1.0) / times if how[GRADUAL] > 0.0 else 1.0 if k == times - 1 else _NEARLY
         if plain and k % 2 == 0:
             _copy(s.u, last)
         worst = sweep_joints(
@@ -395,13 +397,20 @@ def _pre_stabilize_swept(setup, tree, structure, how, h, time, count, all_rows, 
     evaluate_predicted(setup, time, s.pose, s.u, s.predicted)
     worst, at = worst_row(setup, s.predicted, s)
     aside = _turned_too_far(h, bulk, s.u_sum, s.u) or _gained_energy(graph.root, s.pose_sum, bulk, s.u_sum, s.u)
-    if aside or not worst <= OPEN:
+    if how[GRADUAL] == 0.0 and (not worst <= OPEN or (aside and not _any_limit(setup, rows.total))):
         # from where the bodies would be without the joints' impulses, which may have diverged
+        _copy(s.u, s.momentum)
         _copy(s.u_sum, s.u)
         _drift(h, s.pose_sum, bulk.jointed, bulk, s.u, s.pose)
         status = _project_poses(setup, tree, structure, how, h, time, all_rows, rows, bulk, e, s, saddle)
-        return 0 if status == Status.OPEN_LOOP and s.report[1] <= _LOST else status
+        if status == 0 or (status == Status.OPEN_LOOP and s.report[1] < min(worst, _LOST)):
+            return 0
+        _copy(s.momentum, s.u)
+        _drift(h, s.pose_sum, bulk.jointed, bulk, s.u, s.pose)
+        evaluate_predicted(setup, time, s.pose, s.u, s.predicted)
     s.report[0], s.report[1], s.report[2] = times, worst, at
+    if not worst <= _LOST:
+        return Status.OPEN_LOOP
     if count > 0 and how[AFTER] == SAVED:
         _copy(s.u_sum, s.u)
     _take_angles(e, s.predicted)
