@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
+from numba import extending
 from numba.core import boxing, cgutils, datamodel, types
 from numba.core.datamodel.models import DataModel, TupleModel, UniTupleModel
 from numba.core.pythonapi import NativeValue, unbox
@@ -131,6 +132,16 @@ def fill(context: Any, builder: Any, kind: Any, values: Any) -> Any:
         else:
             builder.store(value, part)
     return _settled(builder, space)
+
+
+def _field(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
+    """Return a field of a named tuple, in any function that Numba compiles."""
+    k = kind.fields.index(name)
+    return member(context, builder, kind, value, k) if by_reference(kind) else builder.extract_value(value, k)
+
+
+for _kind in (types.NamedTuple, types.NamedUniTuple):
+    extending.lower_getattr_generic(_kind)(_field)
 
 
 def _model(plain: Any) -> Any:

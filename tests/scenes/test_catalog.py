@@ -45,6 +45,7 @@ SMALL = {
     "joint_types": {},
     "kapla_tower": {"layers": 2},
     "knife_edge": {},
+    "lifting_net": {"cells": 4, "blocks": 1},
     "long_chain": {"links": 100},
     "marionette": {},
     "n_four_bar": {"loops": 2},

@@ -244,12 +244,12 @@ def test_contacts_switch_the_shapes(model):
 
 def test_the_figure_that_is_shown_stays_on_the_ground():
     """Whoever looks on for seconds sees the figure lie on the ground, in every method that knows contacts."""
-    for method in (None, lj.Adaptive(budget=10)):
+    for method in (None, lj.Adaptive(budget=10), lj.Displacements()):
         scene = lj.scenes.get_shown("humanoid", method)
         sim = lj.Simulation(scene.model, scene.method if method is None else method, scene.dt)
         sim.step(3000)
         assert sim.positions[:, 2].min() > -0.01 and sim.positions[:, 2].max() < 1.5 and sim.contacts()
-    assert not lj.scenes.get_shown("humanoid", lj.Displacements()).model.features()
+    assert not lj.scenes.get_shown("humanoid", lj.DivideAndConquer()).model.features()
     assert not lj.scenes.get_shown("humanoid", contacts=False).model.features()
 
 

@@ -99,10 +99,10 @@ def test_what_a_method_leaves_out_is_said(viewer):
     assert until(lambda: viewer.sim.model.name == "humanoid", 60.0), list(viewer.runner.problems)
     assert "contacts" in viewer.sim.model.features() and viewer.sim.method.name == "full"
     viewer.runner.problems = Kept()
-    viewer.use_method("displacements")
+    viewer.use_method("divide_and_conquer")
     viewer.runner.ask(lambda sim: sim.step(2), timeout=300.0)
-    assert viewer.sim.method.name == "displacements" and viewer.sim.ignored == ("contacts",)
-    assert viewer.runner.problems.all == ['method "displacements" leaves out contacts']
+    assert viewer.sim.method.name == "divide_and_conquer" and viewer.sim.ignored == ("contacts",)
+    assert viewer.runner.problems.all == ['method "divide_and_conquer" leaves out contacts']
 
 
 def test_reactions_are_shown_as_arrows(viewer):

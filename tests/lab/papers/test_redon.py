@@ -167,11 +167,11 @@ def test_the_command_leaves_tables_numbers_and_pictures(tmp_path, capsys):
     assert main(["papers", "redon", "--quick", "--out", str(folder)]) == 0
     out = capsys.readouterr().out
     assert str(folder) in out and "not for quoting" in out
-    names = {"numbers.json", *(name for row in PICTURES.values() for name in row)}
+    names = {"numbers.json", "report.html", *(name for row in PICTURES.values() for name in row)}
     assert {path.name for path in folder.iterdir()} == names
     stored = json.loads((folder / "numbers.json").read_text())["tables"]
     assert [table["name"] for table in stored] == papers.chosen(["redon"])
-    for name in names - {"numbers.json"}:
+    for name in names - {"numbers.json", "report.html"}:
         assert name in out
         with Image.open(folder / name) as picture:
             assert min(picture.size) > 300 and np.asarray(picture.convert("L")).std() > 2.0
@@ -186,7 +186,7 @@ def test_without_matplotlib_the_tables_are_there(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(pictures.errors, "require", absent)
     assert papers.run(["redon/fig4"], quick=True, folder=tmp_path) == 0
     assert "limberjack[plot]" in capsys.readouterr().out
-    assert [path.name for path in tmp_path.iterdir()] == ["numbers.json"]
+    assert {path.name for path in tmp_path.iterdir()} == {"numbers.json", "report.html"}
 
 
 def test_ctrl_c_keeps_what_was_measured(tmp_path, monkeypatch, capsys):
@@ -200,7 +200,7 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path, monkeypatch, capsys):
     assert papers.run(["redon/fig4", "redon/fig6", "redon/fig5"], quick=True, folder=tmp_path) == 130
     out = capsys.readouterr().out
     assert "the first row" in out and "Ctrl-C" in out and str(tmp_path) in out
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["numbers.json", "redon-fig4.png"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["numbers.json", "redon-fig4.png", "report.html"]
     assert [table["interrupted"] for table in json.loads((tmp_path / "numbers.json").read_text())["tables"]] == [0, 1]
 
 

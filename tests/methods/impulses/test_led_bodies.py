@@ -20,7 +20,10 @@ def led(position, rotation, time, data):
     )  # fmt: skip
 
 
-lj.register_constraint("swinging plate", led, rows=6)
+@pytest.fixture(autouse=True, scope="module")
+def swinging():
+    """Register the kind of this file."""
+    lj.register_constraint("swinging plate", led, rows=6)
 
 
 def platform(count=1, *, by_rows=False):
