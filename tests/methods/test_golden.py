@@ -81,7 +81,7 @@ GOLDEN = {
     "impulses, motors": "018cfb55bdab9d76a8cd7bc7",
     "impulses, rows": "ab1b5cb2861e859bb2aca4b3",
     "impulses, rows, damped": "a9da619138360e239f8d6a48",
-    "impulses, rows, sweeps": "d74d667a71b3115e8db4a459",
+    "impulses, rows, sweeps": "e89f11f80f9096d8c461b236",
     "impulses, contacts": "b71efb986991007cdaec946c",
     "impulses, contacts, soft": "2d199abb4ddd8e7994d8455d",
     "impulses, contacts, firm, damped": "1b4f1e18956cd96feebe3c36",

@@ -108,8 +108,7 @@ def test_limits_of_a_black_box_stop_it(joints):
     assert 0.1 < angle() < 0.29 and np.abs(sim.rotations - free.rotations).max() < 1e-6
     for _ in range(30):
         sim.step(4)
-        # swept joints meet the limit in turn with it
-        assert angle() < 0.3 + (1e-4 if joints == "sweeps" else 1e-6)
+        assert angle() < 0.3 + 1e-6
     assert angle() == pytest.approx(0.3, abs=1e-6) and np.abs(sim.velocities).max() < 1e-6
     sim.qd = [0, 0, 0, 0, -4.0, 0]
     sim.step(10)

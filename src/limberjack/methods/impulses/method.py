@@ -199,7 +199,14 @@ class ImpulsesStepper(AttachedState):
         ratio = {"auto": _RATIO, "hard": -1.0}.get(o.contacts, math.inf)
         patience = _PATIENCE if o.sleeping else math.inf
         shared = [o.shock, o.tolerance, float(JOINTS[o.joints]), _SLOW, patience, small, ratio]
-        shared += [float(o.gradual), float(GOLDEN[o.golden]), float(JOINT_SWEEP[o.joint_sweep]), float(o.levels)]
+        # swept joints beside limits are neither accelerated nor projected
+        limits = len(self.whole.names) - self.whole.equality_count - int((self.whole.table.role == DRIVE).sum())
+        shared += [
+            1.0 if o.gradual else -1.0 if limits else 0.0,
+            float(GOLDEN[o.golden]),
+            float(JOINT_SWEEP[o.joint_sweep]),
+            float(o.levels),
+        ]
         soft = [o.soft_sweeps, 1, *_softness(min(o.frequency, 0.25 / h), _SOFT, h)]
         firm = [o.sweeps, max(1, o.sweeps // 5), *_softness(0.5 / h, _FIRM, h)]
         hard = [0 if o.shock else o.sweeps, 0, min(_RATE, 0.2 / h), 1.0, 0.0]
