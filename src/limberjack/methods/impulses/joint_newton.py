@@ -47,8 +47,8 @@ from limberjack.spatial.trig import sincos
 from limberjack.spatial.vectors import cross, symmetric_times
 
 __all__ = [
-    "ALWAYS", "FALLBACK", "NEVER", "accelerate", "post_stabilize_in_sweeps", "sweep_joints", "take_end_row",
-    "take_end_rows", "time_rates",
+    "ALWAYS", "FALLBACK", "NEVER", "accelerate", "post_stabilize_in_sweeps", "row_rate", "sweep_joints",
+    "take_end_row", "take_end_rows", "time_rates",
 ]  # fmt: skip
 
 # When to search along a Newton step by golden section: never, where the error does not drop, always.
@@ -235,7 +235,8 @@ def _solve_jacobian(n, w):
 
 
 @inner
-def _rate(system, r, c, j, u):
+def row_rate(system, r, c, j, u):
+    """Return the rate of row r of constraint c at the velocities u."""
     first, out = system.row_start[c], 0.0
     for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
         o, b = system.block_start[t] + 6 * (r - first), 6 * system.incidence_body[t]
@@ -276,7 +277,7 @@ def _residual(setup, c, h, time, before, compound, bulk, u, e, predicted, pose, 
         row(table, r, time, predicted.state, predicted.near, predicted.wrench, predicted.values)
         off = predicted.values[r, 0] / h
         if table.speed[r] == 1:
-            off = _rate(system, r, c, e.j, u)
+            off = row_rate(system, r, c, e.j, u)
         w[_F, r - first] = off
         square += off * off
     return square
@@ -506,7 +507,7 @@ def time_rates(setup, e, u, target):
     system = setup.system
     for c in range(setup.constraints[1]):
         for r in range(system.row_start[c], system.row_start[c + 1]):
-            target[r] = e.values[r, 1] - _rate(system, r, c, e.j, u)
+            target[r] = e.values[r, 1] - row_rate(system, r, c, e.j, u)
 
 
 @outlined
@@ -547,7 +548,7 @@ def post_stabilize_in_sweeps(
             _factor(system, c, e.j, bulk.inverse, w)
             n = system.row_start[c + 1] - first
             for r in range(n):
-                w[_F, r] = eps * (_rate(system, first + r, c, e.j, u) + rows.target[first + r])
+                w[_F, r] = eps * (row_rate(system, first + r, c, e.j, u) + rows.target[first + r])
                 most = max(most, abs(w[_F, r]))
             _solve(n, w)
             for r in range(n):
@@ -562,7 +563,7 @@ def post_stabilize_in_sweeps(
                 c = rows.friction_rows[m]
                 r = system.row_start[c]
                 _factor(system, c, e.j, bulk.inverse, w)
-                impulse = rows.total[r] - w[_K, 0] * _rate(system, r, c, e.j, u)
+                impulse = rows.total[r] - w[_K, 0] * row_rate(system, r, c, e.j, u)
                 impulse = min(max(impulse, -friction_time * rows.most[m]), friction_time * rows.most[m]) - rows.total[r]
                 rows.total[r] += impulse
                 bounded = bounded or impulse != 0.0

@@ -27,6 +27,7 @@ import numpy as np
 from limberjack._jit import inner, outlined
 from limberjack.constraints.table import SPRING, Table
 from limberjack.linear.saddle import row_mobility
+from limberjack.methods.impulses.joint_newton import row_rate
 from limberjack.methods.impulses.joint_solve import SUM
 from limberjack.model.arrays import Drives
 from limberjack.spatial.quaternions import quaternion_log, quaternion_multiply
@@ -162,16 +163,6 @@ def _combine(m, law, mobility):
     law[m, C], law[m, B] = 1.0 / g, -f / g
 
 
-@inner
-def _rate(system, c, r, j, u):
-    first, out = system.row_start[c], 0.0
-    for t in range(system.incidence_start[c], system.incidence_start[c + 1]):
-        o, b = system.block_start[t] + 6 * (r - first), 6 * system.incidence_body[t]
-        for k in range(6):
-            out += j[o + k] * u[b + k]
-    return out
-
-
 @outlined
 def set_soft_laws(setup, drives, h, soft, e, s):
     """Fill the laws of all soft rows at the rows e and the coordinates s.q, for a substep h."""
@@ -215,7 +206,7 @@ def set_soft_sides(setup, soft, sums, j, u, saddle):
         if soft.acting[0]:
             saddle.c[r] = soft.law[m, C]
             done = sums[soft.first[0] + m, SUM]
-            saddle.r[r] = _rate(setup.system, soft.constraint[m], r, j, u) + soft.law[m, C] * done + soft.law[m, B]
+            saddle.r[r] = row_rate(setup.system, r, soft.constraint[m], j, u) + soft.law[m, C] * done + soft.law[m, B]
         else:
             saddle.c[r], saddle.r[r] = _INERT, 0.0
 
@@ -239,18 +230,18 @@ def switch_soft_rows(setup, soft, e, u):
         count = 3 if soft.kind[m] == BALL else 1
         square, most = 0.0, law[m, MOST]
         for i in range(m, m + count):
-            x = law[i, F2] - law[i, G2] * _rate(system, soft.constraint[i], soft.row[i], e.j, u)
+            x = law[i, F2] - law[i, G2] * row_rate(system, soft.row[i], soft.constraint[i], e.j, u)
             square += x * x
         bound = square > most * most
         if bound or law[m, BOUND] != 0.0:
             f = most / math.sqrt(square) if bound else 0.0
             for i in range(m, m + count):
-                x = f * (law[i, F2] - law[i, G2] * _rate(system, soft.constraint[i], soft.row[i], e.j, u))
+                x = f * (law[i, F2] - law[i, G2] * row_rate(system, soft.row[i], soft.constraint[i], e.j, u))
                 if (law[i, BOUND] != 0.0) != bound or abs(x - law[i, AT_BOUND]) > 1e-6 * most:
                     changed = True
                 law[i, BOUND], law[i, AT_BOUND] = 1.0 if bound else 0.0, x
         if law[m, SIGN] != 0.0:
-            push = law[m, SIGN] * (law[m, F3] - law[m, G3] * _rate(system, soft.constraint[m], soft.row[m], e.j, u))
+            push = law[m, SIGN] * (law[m, F3] - law[m, G3] * row_rate(system, soft.row[m], soft.constraint[m], e.j, u))
             if (push > 0.0) != (law[m, PUSHES] != 0.0):
                 law[m, PUSHES] = 1.0 if push > 0.0 else 0.0
                 changed = True
