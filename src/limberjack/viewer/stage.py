@@ -18,9 +18,9 @@ from limberjack.viewer.part_poses import Composed
 __all__ = ["Stage", "sky"]
 
 _PULL = (214, 40, 57)
-_REACTION = (32, 96, 160)
-# An arrow of the whole weight is this many times as long as a typical part.
-_ARROW = 4.0
+_REACTION = (245, 130, 32)
+# An arrow of the whole weight is this many times as long as the model is wide, but at least so many typical parts long.
+_ARROW, _PARTS = 1.5, 4.0
 # Size of a pixel relative to the height of a typical window.
 _PIXEL = 1.0 / 900.0
 Dragged = Callable[[str, str, Any, Any], None]
@@ -230,7 +230,8 @@ class Stage:
             model = self.drawing.model
             weight = float(model.arrays.body_mass.sum() * np.linalg.norm(model.gravity))
             largest = weight or float(np.linalg.norm(forces, axis=1).max(initial=0.0)) or 1.0
-            self._reactions.points = _single(arrows(points, _ARROW * self.drawing.size / largest * forces))
+            whole = max(_ARROW * float(np.ptp(points, axis=0).max(initial=0.0)), _PARTS * self.drawing.size)
+            self._reactions.points = _single(arrows(points, whole / largest * forces))
         if self._reactions.visible != (shown is not None):
             self._reactions.visible = shown is not None
 
