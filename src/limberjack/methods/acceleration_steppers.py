@@ -25,7 +25,7 @@ from limberjack.reduced.contact_set import ContactSet
 from limberjack.reduced.dynamics import forward_kinematics, jacobian
 from limberjack.reduced.forces import SpringWork, new_spring_work, no_wrenches
 from limberjack.reduced.momentum import MomentumTargets, new_momentum_targets
-from limberjack.reduced.row_forces import row_forces_of
+from limberjack.reduced.reaction_terms import row_forces_of
 from limberjack.reduced.step import INTEGRATORS, MOMENTUM, RK4, new_buffers, take_steps
 from limberjack.reduced.work import ROW, Work, new_work
 from limberjack.spatial.frames import matrix_from_quaternion

@@ -28,7 +28,7 @@ from limberjack.model.model import Model
 from limberjack.reduced.constraint_set import ConstraintSet, Grip
 from limberjack.reduced.contact_set import ContactSet
 from limberjack.reduced.forces import Wrenches, new_spring_work
-from limberjack.reduced.row_forces import lag_of
+from limberjack.reduced.reaction_terms import lag_of
 from limberjack.reduced.variational import (
     COUNTS,
     ITERATIONS,

@@ -49,7 +49,7 @@ from limberjack.reduced.forces import Wrenches, new_spring_work, no_wrenches
 from limberjack.reduced.jacobians import link_velocities
 from limberjack.reduced.joint_poses import child_pose
 from limberjack.reduced.kinematics import kinematics
-from limberjack.reduced.row_forces import lag_of
+from limberjack.reduced.reaction_terms import lag_of
 from limberjack.reduced.step import RK4
 from limberjack.reduced.variational import COUNTS, ITERATIONS, LAG, External, new_carried, new_variational_work
 from limberjack.reduced.variational_rows import RowSet, take_variational_contact_steps

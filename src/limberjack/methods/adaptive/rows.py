@@ -53,7 +53,7 @@ from limberjack.reduced.constrained_step import ACCELERATIONS, take_constrained_
 from limberjack.reduced.constraint_set import ConstraintSet, Grip
 from limberjack.reduced.forces import Wrenches, no_wrenches
 from limberjack.reduced.joint_poses import composed
-from limberjack.reduced.row_forces import row_forces_of
+from limberjack.reduced.reaction_terms import row_forces_of
 from limberjack.reduced.rows import LINK_END, LINK_START, PAIR_END, PAIR_START
 from limberjack.reduced.step import RK4
 from limberjack.reduced.variational import ITERATIONS, LAG, External
