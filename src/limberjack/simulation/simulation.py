@@ -23,8 +23,8 @@ from limberjack.model.model import Model
 from limberjack.model.proximity import Proximity
 from limberjack.reduced.dynamics import array_of
 from limberjack.reduced.forces import no_wrenches
-from limberjack.simulation import attaching, external_forces, snapshots
-from limberjack.simulation.attaching import Attachment
+from limberjack.simulation import attachments, external_forces, snapshots
+from limberjack.simulation.attachments import Attachment
 from limberjack.simulation.energy_watch import ALL_FORCES, JOINT_FORCES, EnergyWatch
 from limberjack.simulation.grips import GripHandle
 from limberjack.simulation.handles import BodyHandle, JointError, JointHandle, PointHandle, loops_error
@@ -491,7 +491,7 @@ class Simulation:
             over: time in which a gap between at_a and at_b is closed [s].
             collide: whether the two bodies collide while they are attached.
         """
-        return attaching.attach(
+        return attachments.attach(
             self, a, b, kind, name, point, axis, at_a, at_b, length, pitch, over, collide
         )  # fmt: skip
 
@@ -501,17 +501,17 @@ class Simulation:
         Args:
             joint: what `sim.attach` returned, or the name.
         """
-        attaching.detach(self, joint)
+        attachments.detach(self, joint)
         self._watch.forget()
 
     def add_rule(self, rule: Proximity) -> None:
         """Attach and detach joints by a rule from now on; it is part of snapshots and saved files."""
-        attaching.add_rule(self, rule)
+        attachments.add_rule(self, rule)
         self._watch.add_rule(self, rule)
 
     def remove_rule(self, rule: Proximity) -> None:
         """Drop a rule and detach the joints it made."""
-        attaching.remove_rule(self, rule)
+        attachments.remove_rule(self, rule)
         self._watch.remove_rule(rule)
 
     # Measures
