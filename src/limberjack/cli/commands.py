@@ -468,7 +468,7 @@ _COMMANDS: dict[str, Any] = {
 
 
 def main(argv: Iterable[str] | None = None) -> int:
-    """Run the command line and return its exit status: 0, 2 for bad input, 130 after Ctrl-C.
+    """Run the command line and return its exit status: 0, 2 for bad input, 130 after Ctrl-C, 143 after SIGTERM.
 
     Args:
         argv: the arguments; those of the process when None.
@@ -477,6 +477,13 @@ def main(argv: Iterable[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot encode is no error
+    with terminal.ended_like_interrupted() as ended:
+        status = _guarded(words)
+    return 143 if ended and status == 130 else status
+
+
+def _guarded(words: list[str]) -> int:
+    """Run a command; errors become a message and a status."""
     try:
         status = _run(words)
         sys.stdout.flush()  # here, where a closed pipe is handled

@@ -29,6 +29,8 @@ _STL_RECORD = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attr
 _STL_VERTEX = re.compile(rb"\bvertex\s+(\S+)\s+(\S+)\s+(\S+)", re.IGNORECASE)
 # Instances of instances multiply: a small file must not become an unbounded mesh.
 _MOST_TRIANGLES = 20_000_000
+# Bytes of one face of an OBJ file: some ten thousand corners, a hundred times those of drawings with large polygons.
+_LONGEST_FACE = 2**20
 
 
 def read(path: str | Path) -> Mesh:
@@ -106,6 +108,8 @@ def _read_obj(path: Path, data: bytes) -> Mesh:
         if head in (b"v ", b"v\t"):
             seen += 1
         elif head in (b"f ", b"f\t"):
+            if len(line) > _LONGEST_FACE:
+                raise FileError(path, f"a face of {len(line)} bytes; the most is {_LONGEST_FACE}", number)
             try:
                 corners = [int(corner.split(b"/", 1)[0]) for corner in line[1:].split()]
             except ValueError:

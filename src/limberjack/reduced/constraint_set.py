@@ -94,6 +94,7 @@ class Grip:
     damping: float
     most: float  # largest force along each axis [N]
     lever: float = 0.1  # torques are forces at this distance [m]
+    body: int = -1  # the body that was gripped, of those on the link
 
     def rows(self, pairs: Pairs, index: int) -> list[Row]:
         """Return the rows of the grip, to stand at `index` among the joints, springs and grips."""

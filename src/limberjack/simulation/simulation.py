@@ -425,6 +425,11 @@ class Simulation:
         """
         return GripHandle(self, body, point, strength=strength)
 
+    @property
+    def grips(self) -> tuple[GripHandle, ...]:
+        """The grips that act, oldest first; after `lj.resume` those of the saved simulation."""
+        return tuple(GripHandle.of(self, grip) for grip in self._stepper.held_grips())
+
     def move(self, body: str, position: Any, rotation: Any = None) -> None:
         """Prescribe the pose of a body, whatever forces act on it, until moved again; None frees it.
 
