@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from limberjack import cli as cli
+    from limberjack import cluster as cluster
     from limberjack import collision as collision
     from limberjack import constraints as constraints
     from limberjack import contact as contact
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from limberjack import viewer as viewer
     from limberjack.collision.query import CollisionQuery as CollisionQuery
     from limberjack.errors import BudgetWarning as BudgetWarning
+    from limberjack.errors import ClusterLost as ClusterLost
     from limberjack.errors import Diverged as Diverged
     from limberjack.errors import EnergyWarning as EnergyWarning
     from limberjack.errors import FileError as FileError
@@ -65,8 +67,9 @@ __version__ = "0.1.0"
 _HOMES = {
     "limberjack.collision.query": ("CollisionQuery",),
     "limberjack.errors": (
-        "BudgetWarning", "Diverged", "EnergyWarning", "FileError", "LimberjackError", "LoopNotClosed", "MissingExtra",
-        "ModelError", "ModelWarning", "StateError", "UnknownName", "UnsupportedByMethod", "UnsupportedVersion",
+        "BudgetWarning", "ClusterLost", "Diverged", "EnergyWarning", "FileError", "LimberjackError", "LoopNotClosed",
+        "MissingExtra", "ModelError", "ModelWarning", "StateError", "UnknownName", "UnsupportedByMethod",
+        "UnsupportedVersion",
     ),
     "limberjack.io": ("load", "save"),
     "limberjack.maximal.assemble": ("Assembly", "assemble", "pose"),
@@ -88,8 +91,8 @@ _HOMES = {
 }  # fmt: skip
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 _MODULES = (
-    "cli", "collision", "constraints", "contact", "errors", "io", "linear", "maximal", "methods", "model", "reduced",
-    "scenes", "simulation", "spatial", "viewer",
+    "cli", "cluster", "collision", "constraints", "contact", "errors", "io", "linear", "maximal", "methods", "model",
+    "reduced", "scenes", "simulation", "spatial", "viewer",
 )  # fmt: skip
 
 __all__ = [
