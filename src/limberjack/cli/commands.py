@@ -1,4 +1,4 @@
-"""The commands: `limberjack run | view | scenes | info | assemble | convert | sweep | warmup | bench | papers | demo`.
+"""The command line: `limberjack run | view | scenes | info | assemble | convert | sweep | check | warmup | bench ...`.
 
 Each command is a dataclass, whose fields are its arguments, and is called to do its work. Modules that load kernels are
 imported on first use, so that `limberjack --help` is fast. Bad input ends with status 2 and one message on stderr.
@@ -23,7 +23,7 @@ import tyro
 
 from limberjack import _registry
 from limberjack.cli import terminal
-from limberjack.cli.chores import Bench, Demo, File, Flag, Papers, Warmup
+from limberjack.cli.chores import Bench, Check, Demo, File, Flag, Papers, Warmup
 from limberjack.errors import (
     Diverged,
     FileError,
@@ -565,7 +565,7 @@ class Assemble(_Source):
 
 _COMMANDS: dict[str, Any] = {
     "run": Run, "view": View, "scenes": Scenes, "info": Info, "assemble": Assemble, "convert": Convert,
-    "sweep": Sweep, "warmup": Warmup, "bench": Bench, "papers": Papers, "demo": Demo,
+    "sweep": Sweep, "warmup": Warmup, "check": Check, "bench": Bench, "papers": Papers, "demo": Demo,
 }  # fmt: skip
 
 

@@ -56,6 +56,7 @@ def read(
     roots: Sequence[Path] = (),
     package_paths: Sequence[Path] = (),
     meshes: bool = True,
+    collision: str = "hull",
 ) -> Model:
     """Return the model in a URDF file.
 
@@ -67,9 +68,11 @@ def read(
         roots: further folders meshes may come from.
         package_paths: folders searched for `package://name/...`.
         meshes: False leaves mesh shapes out, which loads much faster.
+        collision: "hull": meshes collide as their convex hulls; "exact": as they are, where they are closed; "none":
+            nothing collides.
     """
     source = Source(Path(path), repair)
-    robot = _read_robot(source, Roots(Path(path), roots, package_paths) if meshes else None)
+    robot = _read_robot(source, Roots(Path(path), roots, package_paths) if meshes else None, collision)
     model = _build(source, robot, base)
     for text in dict.fromkeys(source.notes):
         warnings.warn(ModelWarning(text), stacklevel=3)
@@ -107,14 +110,14 @@ class _Robot:
     root: str = ""
 
 
-def _read_robot(source: Source, roots: Roots | None) -> _Robot:
+def _read_robot(source: Source, roots: Roots | None, collision: str) -> _Robot:
     """Return the links, joints and tree of the file."""
     top = read_xml(source.path)
     if top.tag != "robot":
         raise source.error(top, f"a URDF starts with <robot>, this file with <{top.tag}>")
     source.survey(top, "robot")
     robot = _Robot((top.get("name") or "").strip() or source.path.stem)
-    shapes = Shapes(source, roots, top)
+    shapes = Shapes(source, roots, top, collision)
     for node in top.all("link"):
         name = source.name(node)
         if name in robot.links:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from limberjack.model.proximity import Proximity
     from limberjack.simulation.simulation import Simulation
 
-__all__ = ["ALL_FORCES", "DIVERGED", "JOINT_FORCES", "TARGETS", "WARNING", "EnergyWatch"]
+__all__ = ["ALL_FORCES", "DIVERGED", "JOINT_FORCES", "TARGETS", "WARNING", "EnergyWatch", "without_motors"]
 
 # Kinetic energy above these multiples of the explained energy: a warning, an error.
 WARNING, DIVERGED = 10.0, 1000.0
@@ -335,7 +335,7 @@ class EnergyWatch:
         with np.errstate(all="ignore"):
             self._take_gains(sim.forces.drives)
             reading = self._read(sim)
-            elastic = sim._measures.elastic_energy(sim, _passive(sim.forces.drives))
+            elastic = sim._measures.elastic_energy(sim, without_motors(sim.forces.drives))
         links = sim.model.arrays.links
         weight = max(_EARTH, float(np.linalg.norm(links.gravity)))
         self._scale = weight * (self._mass * self._extent(sim.model) + float(links.armature.sum())) + abs(elastic)
@@ -407,7 +407,7 @@ class EnergyWatch:
         self.touched, self._edited = touched, edited
 
     def _read(self, sim: Simulation) -> _Reading:
-        kinetic, potential = sim._measures.energy_with(sim, _passive(sim.forces.drives))
+        kinetic, potential = sim._measures.energy_with(sim, without_motors(sim.forces.drives))
         q, qd = sim._stepper.q.copy(), sim._stepper.qd.copy()
         return _Reading(sim.time, kinetic, potential, q, qd, math.sqrt(_square(qd)))
 
@@ -571,7 +571,7 @@ def _summary(found: Excess) -> str:
     )
 
 
-def _passive(drives: Drives) -> Drives:
+def without_motors(drives: Drives) -> Drives:
     """Return drives without motors, whose work is estimated: their targets jump."""
     if not (drives.scalar[:, _KP].any() or drives.ball[:, _BALL_KP].any()):
         return drives

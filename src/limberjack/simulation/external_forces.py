@@ -53,7 +53,8 @@ def apply_wrench(sim: Simulation, body: str, force: Any, torque: Any, point: Any
         sim.forces.wrenches = Wrenches(links, data)
     else:
         link = links[0]
-        for j in np.flatnonzero(w.link == link):
+        own = sim._control.own
+        for j in np.flatnonzero(w.link[own:] == link) + own:
             if w.data[j, 0] == x and w.data[j, 1] == y and w.data[j, 2] == z:
                 w.data[j, 3:] += row[3:]
                 break

@@ -157,11 +157,12 @@ class JointHandle:
             self._sim.touch()
         else:
             if self.info.nv == 1 and isinstance(value, float) and math.isfinite(value):
-                self._sim.forces.tau[self.info.v_start] = value  # at little cost, since it may be set at every step
+                self._sim._control.applied[self.info.v_start] = value
             else:
-                self._sim.forces.tau[self.info.v] = array_of(
+                self._sim._control.applied[self.info.v] = array_of(
                     np.atleast_1d(value), (self.info.nv,), f'tau of joint "{self.name}"', self._sim.model
                 )
+            self._sim._control.set_dof(self._sim, self.info.v_start, self.info.nv)
             self._sim._watch.touched |= JOINT_FORCES
             self._sim._stepper.joint_forces_changed(self.info.v_start, self.info.v_start + self.info.nv)
 

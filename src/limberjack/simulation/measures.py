@@ -81,7 +81,7 @@ class Measures:
         found = sim._stepper.body_velocities()
         if found is not None:
             return found
-        a, (work, links, span) = sim.model.arrays, self._scratch(sim)
+        a, (work, links, span) = sim.model.arrays, self.scratch(sim)
         out = np.empty((sim.model.body_count, 6))
         q, qd = sim._stepper.q, sim._stepper.qd
         body_velocities(a.links, a.body_link, a.body_offset, a.body_com, span, q, qd, work, links, out)
@@ -95,7 +95,7 @@ class Measures:
         return self._tree_energy_and_momentum(sim, sim.forces.drives)
 
     def _tree_energy_and_momentum(self, sim: Simulation, drives: Drives) -> tuple[float, ...]:
-        a, (work, links, span) = sim.model.arrays, self._scratch(sim)
+        a, (work, links, span) = sim.model.arrays, self.scratch(sim)
         out = energies(a.links, drives, a.springs, span, sim._stepper.q, sim._stepper.qd, work, links)
         return (out[0], out[1] + a.fixed_potential + self._loop_energy(sim), *out[2:])
 
@@ -113,12 +113,13 @@ class Measures:
 
     def elastic_energy(self, sim: Simulation, drives: Drives) -> float:
         """Return the energy in springs between links and in `drives` of the joints, of those that close loops too."""
-        a, (work, links, span) = sim.model.arrays, self._scratch(sim)
+        a, (work, links, span) = sim.model.arrays, self.scratch(sim)
         weightless = a.links._replace(gravity=np.zeros(3))
         out = energies(weightless, drives, a.springs, span, sim._stepper.q, sim._stepper.qd, work, links)
         return float(out[1]) + self._loop_energy(sim)
 
-    def _scratch(self, sim: Simulation) -> tuple[Any, np.ndarray, np.ndarray]:
+    def scratch(self, sim: Simulation) -> tuple[Any, np.ndarray, np.ndarray]:
+        """Return work arrays of kernels: those of the tree, velocities of its links, and its span."""
         if self._work is None:
             a = sim.model.arrays
             self._work = new_work(a.links), np.zeros((len(a.links.parent), 6)), whole_span(a.links, a.drives)

@@ -16,11 +16,13 @@ from limberjack.errors import StateError
 from limberjack.model.arrays import drive_arrays, drives_from
 from limberjack.reduced.constraint_set import Grip
 from limberjack.reduced.forces import Wrenches
+from limberjack.spatial.frames import matrix_from_quaternion, matrix_from_vector, quaternion_from_matrix
 
 if TYPE_CHECKING:
+    from limberjack.model.model import Model
     from limberjack.simulation.simulation import Simulation
 
-__all__ = ["Snapshot", "restore", "restore_grips", "snapshot_of", "state_hash"]
+__all__ = ["Snapshot", "displace", "restore", "restore_grips", "snapshot_of", "state_hash"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ def snapshot_of(sim: Simulation) -> Snapshot:
     stepper, forces, clock = sim._stepper, sim.forces, sim._clock
     arrays = {"q": stepper.q.copy(), "qd": stepper.qd.copy(), "tau": forces.tau.copy()}
     arrays |= drive_arrays(forces.drives)
+    if sim.model.actuators:
+        arrays |= {"control": sim._control.values.copy(), "control.applied": sim._control.applied.copy()}
     arrays |= {f"wrenches.{k}": v.copy() for k, v in forces.wrenches._asdict().items()}
     arrays |= {f"method.{k}": v for k, v in stepper.state_arrays().items()}
     arrays |= _grip_arrays(stepper.held_grips())
@@ -61,6 +65,7 @@ def restore(sim: Simulation, snapshot: Snapshot) -> None:
     clock.base_time, clock.dt = snapshot.base_time, snapshot.dt
     stepper.q[:], stepper.qd[:], forces.tau[:] = arrays["q"], arrays["qd"], arrays["tau"]
     forces.drives = drives_from(arrays)
+    sim._control.restore(sim, arrays.get("control"), arrays.get("control.applied", forces.tau))
     forces.wrenches = Wrenches(*(arrays[f"wrenches.{k}"].copy() for k in Wrenches._fields))
     own = {k[7:]: v for k, v in arrays.items() if k.startswith("method.")}
     stepper.set_state_arrays(own | {"clock": np.array(sim.time)})
@@ -127,6 +132,21 @@ def _hold(sim: Simulation, grips: list[Grip]) -> None:
         sim._stepper = sim._stepper.release(grip)
     for grip in grips:
         sim._stepper = sim._stepper.grab(grip)
+
+
+def displace(model: Model, random: np.random.Generator, q: np.ndarray, qd: np.ndarray) -> None:
+    """Displace coordinates and velocities by numbers from -0.01 to 0.01, coordinates within the hard limits."""
+    step = random.uniform(-0.01, 0.01, model.nv)
+    qd += random.uniform(-0.01, 0.01, model.nv)
+    for iq, v in model.arrays.links.quaternions:
+        turned = matrix_from_quaternion(q[iq : iq + 4]) @ matrix_from_vector(step[v : v + 3])
+        q[iq : iq + 4] = quaternion_from_matrix(turned)
+    low, high = model.arrays.limits.T
+    for first_v, first_q, length in model.arrays.links.runs:
+        v, at = slice(first_v, first_v + length), slice(first_q, first_q + length)
+        inside = (low[v] <= q[at]) & (q[at] <= high[v])
+        moved = q[at] + step[v]
+        q[at] = np.where(inside, np.clip(moved, low[v], high[v]), moved)
 
 
 def state_hash(snapshot: Snapshot) -> str:
