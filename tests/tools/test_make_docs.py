@@ -131,7 +131,7 @@ def test_every_integrator_is_described():
             assert word in (ROOT / page).read_text()
 
 
-@pytest.mark.parametrize("page", ["index.md", "methods/full.md", "scenes.md", "motion_capture.md"])
+@pytest.mark.parametrize("page", ["index.md", "methods/full.md", "scenes.md", "motion_capture.md", "characters.md"])
 def test_the_code_of_the_documentation_runs(page, tmp_path, monkeypatch):
     """The Python of a page runs from its top to its end."""
     monkeypatch.chdir(tmp_path)
