@@ -53,8 +53,20 @@ if TYPE_CHECKING:
     from limberjack.model.proximity import Proximity as Proximity
     from limberjack.model.registered import register_body_kind, register_constraint, register_joint
     from limberjack.model.spec import Axis, Motor
-    from limberjack.reduced.dynamics import forward_kinematics, inverse_dynamics, jacobian, mass_matrix
+    from limberjack.reduced.control import (
+        bias_forces,
+        center_of_mass,
+        centroidal_momentum,
+        difference,
+        forward_dynamics_derivatives,
+        integrate,
+        inverse_dynamics_derivatives,
+        jacobian,
+        operational_inertia,
+    )
+    from limberjack.reduced.dynamics import forward_kinematics, inverse_dynamics, mass_matrix
     from limberjack.simulation.constrained_dynamics import forward_dynamics
+    from limberjack.simulation.queries import distance, ray_cast
     from limberjack.simulation.simulation import Simulation, resume
     from limberjack.simulation.trackers import Pace as Pace
     from limberjack.simulation.trackers import Tracker as Tracker
@@ -82,8 +94,13 @@ _HOMES = {
     "limberjack.model.proximity": ("Proximity",),
     "limberjack.model.registered": ("register_body_kind", "register_constraint", "register_joint"),
     "limberjack.model.spec": ("Axis", "Motor"),
-    "limberjack.reduced.dynamics": ("forward_kinematics", "inverse_dynamics", "jacobian", "mass_matrix"),
+    "limberjack.reduced.control": (
+        "bias_forces", "center_of_mass", "centroidal_momentum", "difference", "forward_dynamics_derivatives",
+        "integrate", "inverse_dynamics_derivatives", "jacobian", "operational_inertia",
+    ),
+    "limberjack.reduced.dynamics": ("forward_kinematics", "inverse_dynamics", "mass_matrix"),
     "limberjack.simulation.constrained_dynamics": ("forward_dynamics",),
+    "limberjack.simulation.queries": ("distance", "ray_cast"),
     "limberjack.simulation.simulation": ("Simulation", "resume"),
     "limberjack.simulation.trackers": ("Pace", "Tracker"),
     "limberjack.simulation.trajectory": ("Trajectory",),
@@ -111,15 +128,25 @@ __all__ = [
     "Simulation",
     "Trajectory",
     "assemble",
+    "bias_forces",
     "capabilities",
+    "center_of_mass",
+    "centroidal_momentum",
+    "difference",
+    "distance",
     "errors",
     "forward_dynamics",
+    "forward_dynamics_derivatives",
     "forward_kinematics",
+    "integrate",
     "inverse_dynamics",
+    "inverse_dynamics_derivatives",
     "jacobian",
     "load",
     "mass_matrix",
+    "operational_inertia",
     "pose",
+    "ray_cast",
     "register_body_kind",
     "register_constraint",
     "register_joint",

@@ -17,6 +17,7 @@ _TARGETS: dict[str, dict[str, str | Callable[..., Any]]] = {
         ".xml": "limberjack.io.mjcf:read",
         ".mjcf": "limberjack.io.mjcf:read",
         ".json": "limberjack.io.native:read",
+        ".bvh": "limberjack.io.bvh:read",
     },
     "model writer": {".json": "limberjack.io.native:write"},
     "mesh reader": {
@@ -26,12 +27,13 @@ _TARGETS: dict[str, dict[str, str | Callable[..., Any]]] = {
         ".npz": "limberjack.io.trajectory_files:write_npz",
         ".csv": "limberjack.io.trajectory_files:write_csv",
         ".html": "limberjack.io.html:write",
+        ".bvh": "limberjack.io.bvh:write",
         ".glb": "limberjack.io.glb:write",
         ".mp4": "limberjack.io.pictures:write_mp4",
         ".gif": "limberjack.io.pictures:write_gif",
         ".png": "limberjack.io.pictures:write_png",
     },
-    "trajectory reader": {".npz": "limberjack.io.trajectory_files:read_npz"},
+    "trajectory reader": {".npz": "limberjack.io.trajectory_files:read_npz", ".bvh": "limberjack.io.bvh:read_motion"},
     "simulation writer": {".npz": "limberjack.io.state_files:write"},
     "simulation reader": {".npz": "limberjack.io.state_files:read"},
 }

@@ -107,3 +107,42 @@ def test_forward_dynamics_equals_pinocchio(path: Path) -> None:
         # Rounding of qdd, seen through the inertia, is what the way back can lose.
         scale = np.abs(lj.mass_matrix(model, q)) @ np.abs(qdd)
         assert np.abs(back - tau).max() <= 1e-9 * scale.max()
+
+
+@pytest.mark.parametrize("path", ROBOTS, ids=lambda p: f"{p.parent.parent.name}/{p.name}")
+def test_derivatives_and_momentum_equal_pinocchio(path: Path) -> None:
+    """d tau/dq, d tau/dqd, the mass matrix, com and centroidal momentum are pinocchio's, at 3 random states."""
+    if path.name == "ur3.urdf":  # refused, see above
+        return
+    model, notes = _load(path)
+    peer = pin.buildModelFromUrdf(str(path))
+    if any("inertia" in note or "mass" in note for note in notes):
+        _use_our_inertias(model, peer)
+    data, rng = peer.createData(), np.random.default_rng(3)
+    damping = np.zeros(model.nv)
+    damping[model.arrays.drives.indices[:, 1]] = model.arrays.drives.scalar[:, 0]
+    ours_of = np.array([model.joint(peer.names[j]).v_start for j in range(1, peer.njoints)], int)
+    theirs = np.array([peer.joints[j].idx_v for j in range(1, peer.njoints)], int)
+    if model.nv == 0:
+        assert lj.inverse_dynamics_derivatives(model, [], [], []).dq.shape == (0, 0)
+        return
+    for _ in range(3):
+        q, q_pin = _random_state(model, peer, rng)
+        qd, qdd = rng.normal(size=model.nv), rng.normal(size=model.nv)
+        qd_pin, qdd_pin = np.zeros(model.nv), np.zeros(model.nv)
+        qd_pin[theirs], qdd_pin[theirs] = qd[ours_of], qdd[ours_of]
+        found = lj.inverse_dynamics_derivatives(model, q, qd, qdd)
+        pin.computeRNEADerivatives(peer, data, q_pin, qd_pin, qdd_pin)
+        mass = np.triu(data.M) + np.triu(data.M, 1).T
+        for ours, reference, extra in (
+            (found.dq, data.dtau_dq, 0.0), (found.dqd, data.dtau_dv, np.diag(damping)), (found.dqdd, mass, 0.0),
+        ):  # fmt: skip
+            peers = np.zeros_like(ours)
+            peers[np.ix_(ours_of, ours_of)] = reference[np.ix_(theirs, theirs)]
+            peers += extra
+            assert np.abs(ours - peers).max() <= 1e-9 * max(1.0, np.abs(peers).max())
+        pin.computeCentroidalMomentum(peer, data, q_pin, qd_pin)
+        momentum, com = lj.centroidal_momentum(model, q, qd).momentum, lj.center_of_mass(model, q)
+        reference = np.concatenate([data.hg.angular, data.hg.linear])
+        np.testing.assert_allclose(momentum, reference, atol=1e-9 * max(1.0, np.abs(reference).max()))
+        np.testing.assert_allclose(com.position, data.com[0], atol=1e-9)

@@ -131,11 +131,14 @@ def test_every_integrator_is_described():
             assert word in (ROOT / page).read_text()
 
 
-@pytest.mark.parametrize("page", ["index.md", "methods/full.md", "robots.md", "scenes.md"])
+@pytest.mark.parametrize(
+    "page",
+    ["index.md", "methods/full.md", "robots.md", "scenes.md", "motion_capture.md", "characters.md", "control.md", "sweeps.md"],
+)
 def test_the_code_of_the_documentation_runs(page, tmp_path, monkeypatch):
     """The Python of a page runs from its top to its end."""
     monkeypatch.chdir(tmp_path)
-    names = {"lj": lj, "model": lj.scenes.double_pendulum()}
+    names = {"lj": lj, "np": np, "model": lj.scenes.double_pendulum()}
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), flags=re.S)
     assert blocks
     for block in blocks:

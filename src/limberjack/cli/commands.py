@@ -85,7 +85,10 @@ class _Source:
             hint = f" (did you mean {' or '.join(close)}?)" if close else ""
             choices = f"scenes are {', '.join(known)}; files end in {', '.join(_registry.suffixes('model reader'))}"
             raise ModelError(f'no scene and no file "{self.target}"{hint}; {choices}')
-        if self.set:
+        settings = dict(terminal.setting(text, "--set") for text in self.set)
+        if path.suffix.lower() == ".bvh":
+            return scenes.get("mocap", clip=path, **settings)
+        if settings:
             raise StateError(f'--set is for scenes; "{self.target}" is a file')
         from limberjack.io import load
 
@@ -499,7 +502,7 @@ def _facts(model: Model, source: str, notes: Sequence[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Convert(_Source):
-    """Write a model in another format, or a recorded motion (.npz) as a page, scene, film or table.
+    """Write a model in another format, or a recorded motion (.npz, .bvh) as a page, scene, film or table.
 
     Attributes:
         out: the file to write; its suffix says the format.
@@ -509,7 +512,9 @@ class Convert(_Source):
 
     def __call__(self) -> int:
         """Read and write the file."""
-        if Path(self.target).suffix.lower() in _registry.suffixes("trajectory reader"):
+        motion = Path(self.target).suffix.lower() in _registry.suffixes("trajectory reader")
+        model = Path(self.target).suffix.lower() in _registry.suffixes("model reader")
+        if motion and not (model and self.out.suffix.lower() in _registry.suffixes("model writer")):
             terminal.check_output(self.out, "trajectory writer")
             from limberjack.cli.runs import save_motion
             from limberjack.simulation.trajectory import Trajectory

@@ -15,6 +15,7 @@ from limberjack.model.body_kinds import BodyBuilder
 from limberjack.model.joint_options import checked_axes, checked_joint
 from limberjack.model.joints import KINDS
 from limberjack.model.keywords import checked_keywords
+from limberjack.model.merging import append, placed
 from limberjack.model.model import Model
 from limberjack.model.registered import CONSTRAINT_KINDS, ConstraintBuilder, RegisteredBodyBuilder
 from limberjack.model.shape_kinds import ShapeBuilder
@@ -559,6 +560,51 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
             position: the point, in the body frame [m].
         """
         return self.add_joint_no_slip(name, WORLD, body, axis=direction, position_in_child=position)
+
+    def add_model(
+        self, model: Model, name: str, *, position: ArrayLike = ORIGIN, rotation: ArrayLike = IDENTITY
+    ) -> str:
+        """Add everything of a model, `name/` before all its names, and return that name.
+
+        Bodies, joints, loops, couplings, shapes (those of its world too), limits, motors, springs, points and excluded
+        contacts are carried over; its gravity is not. Groups of shapes stay its own. Free joints start moved and
+        rotated, everything that is fixed to its world is fixed to the world here.
+
+        Args:
+            model: the model.
+            name: unique name.
+            position: where the origin of its world comes to be [m].
+            rotation: how its world is turned, quaternion (w, x, y, z) or 3x3 rotation.
+        """
+        if not isinstance(model, Model):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ModelError(f"add_model takes a lj.Model, got {type(model).__name__}; lj.load gives one")
+        check.name(name, "a model's name")
+        what = f'model "{name}"'
+        at, turned = (
+            check.vector(position, 3, f"position of {what}"),
+            check.frame_rotation(rotation, f"rotation of {what}"),
+        )
+        groups = max((shape.group for shape in self._spec.shapes), default=0)
+        own = placed(model.spec, f"{name}/", at, turned, first_group=groups)
+        axes = {axis.name for joint in own.joints for axis in joint.axes}
+        for kind, names, taken in (
+            ("body", {body.name for body in own.bodies}, self._bodies.keys()),
+            ("joint", {joint.name for joint in own.joints} | axes, self._joints.keys()),
+            ("point or spring", {x.name for x in (*own.springs, *own.points)}, self._named),
+            ("shape", {shape.name for shape in own.shapes}, self._shapes),
+        ):
+            both = sorted(names & set(taken))
+            if both:
+                raise ModelError(f'{what} cannot be added: a {kind} "{both[0]}" exists already')
+        append(self._spec, own)
+        other = Builder.from_spec(self._spec)
+        self._bodies, self._joints, self._named, self._shapes = (
+            other._bodies,
+            other._joints,
+            other._named,
+            other._shapes,
+        )
+        return name
 
     def exclude_collision(self, body_a: str, body_b: str) -> None:
         """Exclude contacts between two bodies."""

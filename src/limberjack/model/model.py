@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from limberjack.model.compile import Compiled, compile_model
 from limberjack.model.joints import KINDS
 from limberjack.model.spanning_tree import Tree, span
 from limberjack.model.spec import WORLD, Actuator, Joint, Keyframe, Point, Shape, Spec, Spring, Tendon
+
+if TYPE_CHECKING:
+    from limberjack.simulation.trajectory import Trajectory
 
 __all__ = ["BodyInfo", "JointInfo", "Model"]
 
@@ -85,6 +89,7 @@ class Model:
         timestep: time step that simulations have unless another is given [s]; None for none.
         spec: the declarative record the model was built from.
         arrays: the arrays kernels read; not to be changed.
+        motion: what a file of motion capture recorded of it, a `Trajectory`; None for other models.
     """
 
     name: str
@@ -104,6 +109,7 @@ class Model:
     timestep: float | None
     spec: Spec
     arrays: Compiled
+    motion: Trajectory | None
     workspace: dict[Any, Any]  # scratch of the functions that evaluate the model, by thread
     _joints: tuple[Joint, ...]
     _tree_count: int
@@ -153,6 +159,7 @@ class Model:
             _body_index={name: i for i, name in enumerate(self.body_names)},
             _joint_index=_index(joints),
             workspace={},
+            motion=None,
         )
         self._check_control()
         if has_degenerate_inertia(arrays.links):
@@ -212,6 +219,12 @@ class Model:
     def loop_names(self) -> tuple[str, ...]:
         """Names of loop joints and couplings."""
         return self.joint_names[self._tree_count :]
+
+    def with_motion(self, motion: Trajectory) -> Model:
+        """Return this model with `motion`, a `Trajectory` of it; steps and model files take no notice of it."""
+        other = copy.copy(self)
+        other.__dict__.update(motion=motion, workspace={})
+        return other
 
     def body_index(self, name: str) -> int:
         """Return the index of the body called `name`."""

@@ -20,12 +20,14 @@ from limberjack.reduced.work import Work, new_work
 
 __all__ = [
     "array_of",
+    "explain",
     "forward_dynamics",
     "forward_kinematics",
     "inverse_dynamics",
     "jacobian",
     "mass_matrix",
     "passive_drives",
+    "scratch",
 ]
 
 
@@ -41,9 +43,11 @@ class _Scratch:
         self.tau, self.added, self.rest = np.zeros(model.nv), np.zeros(model.nv), np.zeros(model.nv)
         self.no_wrenches = np.zeros((0, 6))
         self.forward: Any = tree_accelerations
+        self.derivatives: Any = None
 
 
-def _scratch(model: Model) -> _Scratch:
+def scratch(model: Model) -> _Scratch:
+    """Return the work arrays of a model on this thread."""
     key = threading.get_ident()
     found = model.workspace.get(key)
     if found is None:
@@ -93,7 +97,7 @@ def forward_dynamics(model: Model, q: Any, qd: Any, tau: Any = None, wrenches: A
         tau: (nv,) joint forces [N m or N]; None = 0.
         wrenches: (body_count, 6) torque about each body's com, then force, world axes; None = 0.
     """
-    s, a = _scratch(model), model.arrays
+    s, a = scratch(model), model.arrays
     q, qd = _quick(q, (model.nq,), "q", model), _quick(qd, (model.nv,), "qd", model)
     tau = s.rest if tau is None else _quick(tau, (model.nv,), "tau", model)
     wrenches = s.no_wrenches if wrenches is None else _quick(wrenches, (model.body_count, 6), "wrenches", model)
@@ -105,11 +109,11 @@ def forward_dynamics(model: Model, q: Any, qd: Any, tau: Any = None, wrenches: A
     if s.forward is tree_accelerations:
         s.forward = entry(tree_accelerations)
     if status:
-        _explain(model, status, (("q", q), ("qd", qd), ("tau", tau), ("wrenches", wrenches)))
+        explain(model, status, (("q", q), ("qd", qd), ("tau", tau), ("wrenches", wrenches)))
     return qdd
 
 
-def _explain(model: Model, status: int, arrays: tuple[tuple[str, np.ndarray], ...]) -> None:
+def explain(model: Model, status: int, arrays: tuple[tuple[str, np.ndarray], ...]) -> None:
     """Raise for a result that is not a number: a bad input by name, or a joint without inertia."""
     for name, array in arrays:
         array_of(array, array.shape, name, model)
@@ -132,7 +136,7 @@ def inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, wrenches: Any = No
         qdd: (nv,) accelerations.
         wrenches: (body_count, 6) as for `forward_dynamics`.
     """
-    s, a = _scratch(model), model.arrays
+    s, a = scratch(model), model.arrays
     q, qd = _quick(q, (model.nq,), "q", model), _quick(qd, (model.nv,), "qd", model)
     qdd = _quick(qdd, (model.nv,), "qdd", model)
     wrenches = s.no_wrenches if wrenches is None else _quick(wrenches, (model.body_count, 6), "wrenches", model)
@@ -154,29 +158,29 @@ def inverse_dynamics(model: Model, q: Any, qd: Any, qdd: Any, wrenches: Any = No
         s.added,
         tau,
     ):
-        _explain(model, 0, (("q", q), ("qd", qd), ("qdd", qdd), ("wrenches", wrenches)))
+        explain(model, 0, (("q", q), ("qd", qd), ("qdd", qdd), ("wrenches", wrenches)))
     return tau
 
 
 def mass_matrix(model: Model, q: Any) -> np.ndarray:
     """Return the joint-space inertia (nv, nv) at q, armature included."""
-    s = _scratch(model)
+    s = scratch(model)
     matrix = np.zeros((model.nv, model.nv))
     q = array_of(q, (model.nq,), "q", model)
     tree_inertia(model.arrays.links, s.span, q, s.rest, s.work, matrix)
     if not np.isfinite(matrix).all():
-        _explain(model, 0, (("q", q),))
+        explain(model, 0, (("q", q),))
     return matrix
 
 
 def forward_kinematics(model: Model, q: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return (positions (body_count, 3), rotations (body_count, 4)) of the body frames at q."""
-    s, a = _scratch(model), model.arrays
+    s, a = scratch(model), model.arrays
     positions, rotations = np.empty((model.body_count, 3)), np.empty((model.body_count, 4))
     q = array_of(q, (model.nq,), "q", model)
     tree_poses(a.links, a.body_link, a.body_offset, s.span, q, s.rest, s.work, positions, rotations)
     if not (np.isfinite(positions).all() and np.isfinite(rotations).all()):
-        _explain(model, 0, (("q", q),))
+        explain(model, 0, (("q", q),))
     return positions, rotations
 
 
@@ -189,12 +193,12 @@ def jacobian(model: Model, q: Any, body: str, point: Any = None) -> np.ndarray:
         body: name of the body.
         point: (3,) in the world; None takes the body's com.
     """
-    s, a = _scratch(model), model.arrays
+    s, a = scratch(model), model.arrays
     b = model.body_index(body)
     local = a.body_com[b] if point is None else array_of(point, (3,), "point", model)
     matrix = np.zeros((6, model.nv))
     q = array_of(q, (model.nq,), "q", model)
     tree_jacobian(a.links, a.body_link, a.body_offset, s.span, q, s.rest, b, local, point is not None, s.work, matrix)
     if not np.isfinite(matrix).all():
-        _explain(model, 0, (("q", q),))
+        explain(model, 0, (("q", q),))
     return matrix

@@ -38,6 +38,7 @@ from limberjack.scenes.loops import (
     simple_pendulum,
 )
 from limberjack.scenes.machines import planetary, tread
+from limberjack.scenes.mocap import Follow, mocap, tracking_error
 from limberjack.scenes.piles import arch, box_pile, card_house, column, dominoes, kapla_tower, newtons_cradle
 from limberjack.scenes.rings import rings
 from limberjack.scenes.tank import tank
@@ -46,6 +47,7 @@ from limberjack.scenes.weinstein import joint_types, lifting_net, net, pre_versu
 
 __all__ = [
     "Camera",
+    "Follow",
     "REFERENCES",
     "Reference",
     "Scene",
@@ -86,6 +88,7 @@ __all__ = [
     "long_chain",
     "marionette",
     "measured",
+    "mocap",
     "n_four_bar",
     "names",
     "net",
@@ -106,5 +109,6 @@ __all__ = [
     "star",
     "tank",
     "tethered_pendulum",
+    "tracking_error",
     "tread",
 ]

@@ -71,7 +71,7 @@ _ENTRIES: dict[str, _Entry] = {}
 def scene(
     description: str, stage: Callable[..., dict[str, Any]] | None = None, shown: dict[str, Any] | None = None
 ) -> Callable[[_Make], _Make]:
-    """Register the decorated function, which returns a model and takes options by name only, as a scene.
+    """Register the decorated function, which returns a model and takes its options by name, as a scene.
 
     Args:
         description: one sentence for lists.
@@ -81,12 +81,18 @@ def scene(
 
     def register(make: _Make) -> _Make:
         name = make.__name__
-        options = {key: parameter.default for key, parameter in inspect.signature(make).parameters.items()}
+        parameters = inspect.signature(make).parameters.values()
+        options = {parameter.name: parameter.default for parameter in parameters}
+        leading = [parameter.name for parameter in parameters if parameter.kind is not parameter.KEYWORD_ONLY]
 
         @functools.wraps(make)
         def checked(*given: Any, **chosen_options: Any) -> Model:
-            if given:
+            if len(given) > len(leading):
                 raise ModelError(f'scene "{name}" takes options by name, got {given!r}; they are {", ".join(options)}')
+            for word, value in zip(leading, given, strict=False):
+                if word in chosen_options:
+                    raise ModelError(f'scene "{name}": option "{word}" is given twice')
+                chosen_options[word] = value
             _check_options(name, chosen_options, options)
             return make(**chosen_options)
 

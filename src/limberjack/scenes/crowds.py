@@ -10,6 +10,7 @@ import numpy as np
 
 from limberjack.errors import ModelError
 from limberjack.model import check
+from limberjack.model.merging import append, placed
 from limberjack.model.model import Model
 from limberjack.model.spec import WORLD, Joint, Shape, Spec
 from limberjack.scenes.catalog import Camera, scene, whole
@@ -34,23 +35,9 @@ _SHIRTS = (
 
 def graft(into: Spec, spec: Spec, prefix: str) -> None:
     """Add the records of `spec`, names with `prefix`, to `into`; without the shapes of the world."""
-
-    def named(name: str) -> str:
-        return name if name == WORLD else prefix + name
-
-    into.bodies += [replace(body, name=prefix + body.name) for body in spec.bodies]
-    for joint in spec.joints:
-        axes = tuple(replace(axis, name=prefix + axis.name) for axis in joint.axes)
-        ends = {"parent": named(joint.parent), "child": named(joint.child)}
-        carrier = None if joint.carrier is None else named(joint.carrier)
-        into.joints.append(replace(joint, name=prefix + joint.name, axes=axes, carrier=carrier, **ends))
-    for shape in spec.shapes:
-        if shape.body != WORLD:
-            into.shapes.append(replace(shape, name=prefix + shape.name, body=prefix + shape.body))
-    for spring in spec.springs:
-        into.springs.append(replace(spring, name=prefix + spring.name, a=named(spring.a), b=named(spring.b)))
-    into.points += [replace(point, name=prefix + point.name, body=named(point.body)) for point in spec.points]
-    into.excluded += [(named(a), named(b)) for a, b in spec.excluded]
+    own = placed(spec, prefix)
+    own.shapes = [shape for shape in own.shapes if shape.body != WORLD]
+    append(into, own)
 
 
 class Push:

@@ -26,13 +26,14 @@ from limberjack.reduced.forces import no_wrenches
 from limberjack.simulation import attachments, external_forces, sensors, snapshots
 from limberjack.simulation.attachments import Attachment
 from limberjack.simulation.control import ActuatorHandle, Control
-from limberjack.simulation.energy_watch import ALL_FORCES, JOINT_FORCES, EnergyWatch
+from limberjack.simulation.energy_watch import ALL_FORCES, JOINT_FORCES, TARGETS, EnergyWatch
 from limberjack.simulation.grips import GripHandle
 from limberjack.simulation.handles import BodyHandle, JointError, JointHandle, PointHandle, loops_error
 from limberjack.simulation.measures import Energy, Measures, Momentum
 from limberjack.simulation.reactions import joint_forces
 from limberjack.simulation.recorder import Bar, Frames, Uninterrupted
 from limberjack.simulation.snapshots import Snapshot
+from limberjack.simulation.targets import aim_drives
 from limberjack.simulation.trajectory import Trajectory
 
 __all__ = ["Energy", "Forces", "JointError", "Momentum", "Simulation", "Snapshot", "resume"]
@@ -228,6 +229,22 @@ class Simulation:
         self._control.applied[:] = array_of(value, (self.model.nv,), "tau", self.model)
         self._control.set_tau(self)
         self._watch.touched |= JOINT_FORCES
+        self._stepper.joint_forces_changed(0, self.model.nv)
+
+    def set_targets(self, q: Any, qd: Any = None) -> None:
+        """Aim every motor at a state of the whole model: at its coordinates, its damper at its velocities.
+
+        A ball's motor has no velocity of its own: its target lies ahead by kd / kp seconds of `qd`, which gives the
+        same force.
+
+        Args:
+            q: (nq,) coordinates.
+            qd: (nv,) velocities; None = 0.
+        """
+        q = array_of(q, (self.model.nq,), "q", self.model)
+        qd = np.zeros(self.model.nv) if qd is None else array_of(qd, (self.model.nv,), "qd", self.model)
+        aim_drives(self.forces.drives, q, qd)
+        self._watch.touched |= TARGETS
         self._stepper.joint_forces_changed(0, self.model.nv)
 
     @property

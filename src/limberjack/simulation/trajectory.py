@@ -13,7 +13,7 @@ from limberjack import _registry
 from limberjack.errors import StateError
 from limberjack.model.model import Model
 
-__all__ = ["BodyTrack", "JointTrack", "Trajectory"]
+__all__ = ["BodyTrack", "JointTrack", "Trajectory", "between", "rates"]
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,22 @@ class Trajectory:
         rotations.setflags(write=False)
         return positions, rotations
 
+    def at(self, time: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return (q, qd) at a time, between frames rotated and moved evenly; before and after them, at rest.
+
+        Args:
+            time: [s].
+        """
+        if not len(self):
+            raise StateError("a trajectory without frames has no state")
+        k = min(max(int(np.searchsorted(self.times, time, side="right")) - 1, 0), max(len(self) - 2, 0))
+        last = min(k + 1, len(self) - 1)
+        gap = float(self.times[last] - self.times[k])
+        u = 0.0 if gap <= 0.0 else min(max((float(time) - float(self.times[k])) / gap, 0.0), 1.0)
+        q = between(self.model.arrays.links.quaternions, self.q[k : k + 1], self.q[last : last + 1], np.array([u]))[0]
+        inside = len(self) > 1 and self.times[0] <= time <= self.times[-1]
+        return q, ((1.0 - u) * self.qd[k] + u * self.qd[last]) * inside
+
     def body(self, name: str) -> BodyTrack:
         """Return the path of the body called `name`."""
         i = self.model.body_index(name)
@@ -105,8 +121,8 @@ class Trajectory:
         """Write the trajectory by the suffix of `path` and return the path.
 
         Args:
-            path: .npz (all of it, with the model), .csv, .html (a page that plays it), .glb, .mp4, .gif, .png, or any
-                suffix a writer is registered for.
+            path: .npz (all of it, with the model), .csv, .html (a page that plays it), .bvh, .glb, .mp4, .gif, .png, or
+                any suffix a writer is registered for.
             options: what that writer takes.
         """
         path = Path(path)
@@ -118,6 +134,55 @@ class Trajectory:
         """Return the trajectory in a file that `save` wrote as .npz."""
         path = Path(path)
         return _registry.lookup("trajectory reader", path)(path)
+
+
+def between(quaternions: np.ndarray, first: np.ndarray, last: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """Return coordinates (n, nq) on the way from `first` (u = 0) to `last` (u = 1); quaternions take the shorter arc.
+
+    Args:
+        quaternions: (k, 2) `Links.quaternions`.
+        first, last: (n, nq).
+        u: (n,) in 0..1.
+    """
+    u = u[:, None]
+    out = (1.0 - u) * first + u * last
+    columns = quaternions[:, :1] + np.arange(4)
+    a, b = first[:, columns], last[:, columns]
+    cosine = np.einsum("nki,nki->nk", a, b)[..., None]
+    b = np.where(cosine < 0.0, -b, b)
+    angle = np.arccos(np.clip(np.abs(cosine), 0.0, 1.0))
+    near = angle < 1e-6
+    sine = np.where(near, 1.0, np.sin(angle))
+    w = u[:, :, None]
+    turned = np.where(near, 1.0 - w, np.sin((1.0 - w) * angle) / sine) * a
+    turned += np.where(near, w, np.sin(w * angle) / sine) * b
+    out[:, columns] = turned / np.linalg.norm(turned, axis=-1, keepdims=True)
+    return out
+
+
+def rates(model: Model, times: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Return velocities (n, nv) of coordinates (n, nq) by central differences, one-sided at the ends."""
+    n, quaternions = len(times), model.arrays.links.quaternions
+    out = np.zeros((n, model.nv))
+    if n < 2:
+        return out
+    k = np.arange(n)
+    low, high = np.maximum(k - 1, 0), np.minimum(k + 1, n - 1)
+    gap = (times[high] - times[low])[:, None]
+    for at, v, length in model.arrays.links.runs:
+        out[:, at : at + length] = (q[high, v : v + length] - q[low, v : v + length]) / gap
+    for iq, v in quaternions:
+        out[:, v : v + 3] = _turn(q[low, iq : iq + 4], q[high, iq : iq + 4]) / gap
+    return out
+
+
+def _turn(first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """Return the rotation vectors (n, 3) from `first` to `last` (n, 4), in the axes of either."""
+    w = np.einsum("ni,ni->n", first, last)
+    v = first[:, :1] * last[:, 1:] - last[:, :1] * first[:, 1:] - np.cross(first[:, 1:], last[:, 1:])
+    v, w = np.where(w[:, None] < 0.0, -v, v), np.abs(w)
+    size = np.linalg.norm(v, axis=1)
+    return v * np.where(size < 1e-12, 2.0, 2.0 * np.arctan2(size, w) / np.where(size < 1e-12, 1.0, size))[:, None]
 
 
 def _frozen(value: Any, name: str, dimensions: int) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import limberjack as lj
-from limberjack.simulation.trackers import ray_hit
+from limberjack.collision.rays import ray_hit
 
 
 def chain(bodies=6, gravity=(0.0, 0.0, 0.0)):
