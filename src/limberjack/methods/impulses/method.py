@@ -118,7 +118,7 @@ class ImpulsesStepper(AttachedState):
         self._bulk.jointed[:] = _jointed(model, whole)
         led_rows = self._find_led()
         self._rows = Rows(
-            np.zeros(rows), np.zeros(rows), np.array(friction_rows, np.int64), np.array(most, float),
+            np.zeros(rows), np.zeros(rows), np.zeros(rows), np.array(friction_rows, np.int64), np.array(most, float),
             np.full(len(whole.table.pair_link), -1, np.int64), np.zeros((16, 6)), np.zeros((len(whole.bodies.kind), 7)),
             np.zeros((limits + len(soft.row) + len(friction_rows), 4)), np.zeros(1), soft, led_rows,
         )  # fmt: skip
@@ -482,7 +482,8 @@ class ImpulsesStepper(AttachedState):
         """Return poses, velocities, sleep, and impulses of contacts by name."""
         count = int(self._cache.count[0])
         collisions = {} if self._billiard is None else {"collisions": self._billiard.collision_pairs.count.copy()}
-        return super().state_arrays() | collisions | {
+        swept = {"list_joint_forces": self._rows.force.copy()} if self._options.joints == "sweeps" else {}
+        return super().state_arrays() | collisions | swept | {
             "asleep": self._bulk.asleep.copy(), "calm": self._bulk.calm.copy(),
             "list_contacts": self._cache.name[:count].copy(), "list_impulses": self._cache.impulse[:count].copy(),
             "list_moved": np.array([(link, *pose) for link, pose in self._moves.items()]).reshape(-1, 8),
@@ -497,6 +498,8 @@ class ImpulsesStepper(AttachedState):
         self._bulk.asleep[:], self._bulk.calm[:] = arrays["asleep"], arrays["calm"]
         if self._billiard is not None:
             self._billiard.collision_pairs.count[:] = arrays["collisions"]
+        if self._options.joints == "sweeps":
+            self._rows.force[:] = arrays["list_joint_forces"]
         count = len(arrays["list_contacts"])
         while count > len(self._cache.impulse):
             self._detector.contacts.count[1] = count

@@ -30,7 +30,7 @@ class Impulses(Method):
             joints="sweeps"; most rounds over contacts and joints otherwise.
         joints: "global" solves all joints at once and conserves energy; "damped" projects the poses onto them instead,
             which costs less and is stable at any step, but loses energy; "sweeps" takes one after the other, as the
-            paper does, which leaves errors in long chains.
+            paper does, and what they leave open at once; with gradual=True long chains stay open.
         contacts: "soft" contacts are compliant and are swept a few times per substep, for large piles; "firm" ones are
             four times less compliant and are swept more; "hard" ones are rigid, with shock propagation. "auto" chooses
             for each island: hard for single bodies, columns at rest and where a body carries more than 100 times its
