@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import itertools
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +38,7 @@ from limberjack.reduced.rows import ConstraintState, blocks_of_rows, grown, new_
 
 __all__ = ["ConstraintSet", "Grip", "needs_rows", "tied_blocks"]
 
+_THREE = struct.Struct("3d")
 _WELD = Joint("", "fixed", WORLD, "", (0.0,) * 3, (1.0, 0.0, 0.0, 0.0), (0.0,) * 3, (1.0, 0.0, 0.0, 0.0))
 
 
@@ -224,10 +227,16 @@ class ConstraintSet:
 
     def move_grip(self, grip: Grip) -> None:
         """Take the position and rotation a grip now aims at."""
-        frame = self.table.pair_frame[self.grip_pair(grip)]
+        self.aim(grip, self.table)
+
+    def aim(self, grip: Grip, table: Table) -> None:
+        """Write the position and rotation a grip aims at into a table of these rows."""
+        frames: Any = table.pair_frame
+        pair = self.grip_pair(grip)
         if grip.rotation is not None:
-            frame[:9] = grip.rotation.ravel()
-        frame[9:12] = grip.target
+            frames[pair, :9] = grip.rotation.ravel()
+        # targets may change at every step, and an assignment of NumPy costs more than a joint of it
+        _THREE.pack_into(frames, 8 * (pair * frames.shape[1] + 9), *grip.target.tolist())
 
     def grip_pair(self, grip: Grip) -> int:
         """Return the pair of frames of a grip, the first in the world."""

@@ -219,15 +219,15 @@ class EnergyWatch:
         """Take note of a wrench that is added: its point, force and torque."""
         x, y, z, fx, fy, fz, tx, ty, tz = row
         self._edited = True
-        self._acting_force += abs(fx) + abs(fy) + abs(fz)
-        self._acting_torque += abs(tx) + abs(ty) + abs(tz)
-        if self._acting_force > self._force:
-            self._force = self._acting_force
-        if self._acting_torque > self._torque:
-            self._torque = self._acting_torque
-        lever = max(abs(x), abs(y), abs(z))
-        if lever > self._lever:
-            self._lever = lever
+        acting = self._acting_force = self._acting_force + abs(fx) + abs(fy) + abs(fz)
+        if acting > self._force:
+            self._force = acting
+        acting = self._acting_torque = self._acting_torque + abs(tx) + abs(ty) + abs(tz)
+        if acting > self._torque:
+            self._torque = acting
+        lever = self._lever
+        if not -lever <= x <= lever or not -lever <= y <= lever or not -lever <= z <= lever:
+            self._lever = max(lever, abs(x), abs(y), abs(z))
 
     def clear_wrenches(self) -> None:
         """Take note that no wrench acts."""

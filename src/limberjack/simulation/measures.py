@@ -19,6 +19,7 @@ from limberjack.reduced.work import new_work
 
 if TYPE_CHECKING:
     from limberjack.collision.detect import Contact
+    from limberjack.reduced.forces import Wrenches
     from limberjack.simulation.reactions import JointForces
     from limberjack.simulation.simulation import Simulation
 
@@ -48,9 +49,9 @@ class Measures:
 
     Attributes:
         poses: positions and quaternions of the body frames; None = not known at this state.
-        coms: links as arrays of one, None for the world, and centres of mass in their frames, of the bodies for which
-            they were asked.
-        motors: the motors of joints for which they were asked, see `JointHandle`.
+        coms: of the bodies for which they were asked, room for a wrench that acts alone, None where the body is fixed
+            to the world, and the centre of mass in the frame of the link.
+        motors: the motors of joints for which they were asked, and the drives that they are of, see `JointHandle`.
         contacts: those of the last step, where the stepper no longer has them.
         joint_forces: what `reactions.joint_forces` found last, and for which state.
     """
@@ -58,8 +59,8 @@ class Measures:
     __slots__ = ("_loop_drives", "_work", "coms", "contacts", "joint_forces", "motors", "poses")
 
     def __init__(self) -> None:
-        self.coms: dict[int, tuple[np.ndarray | None, tuple[float, float, float]]] = {}
-        self.motors: dict[str, list[tuple[str, int, int, int]]] = {}
+        self.coms: dict[int, tuple[Wrenches | None, tuple[float, float, float]]] = {}
+        self.motors: dict[str, tuple[Drives, list[tuple[np.ndarray, int, int, int]]]] = {}
         self.poses: tuple[np.ndarray, np.ndarray] | None = None
         self.contacts: list[Contact] | None = None
         self.joint_forces: tuple[bytes, JointForces] | None = None
