@@ -566,9 +566,10 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
     ) -> str:
         """Add everything of a model, `name/` before all its names, and return that name.
 
-        Bodies, joints, loops, couplings, shapes (those of its world too), limits, motors, springs, points and excluded
-        contacts are carried over; its gravity is not. Groups of shapes stay its own. Free joints start moved and
-        rotated, everything that is fixed to its world is fixed to the world here.
+        Bodies, joints, loops, couplings, shapes (those of its world too), limits, motors, springs, points, actuators,
+        tendons, sensors and excluded contacts are carried over; its gravity, its time step and its keyframes, states of
+        a whole model, are not. Groups of shapes stay its own. Free joints start moved and rotated, everything that is
+        fixed to its world is fixed to the world here.
 
         Args:
             model: the model.
