@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from limberjack import collision as collision
     from limberjack import constraints as constraints
     from limberjack import contact as contact
+    from limberjack import crowd as crowd
     from limberjack import errors as errors
     from limberjack import io as io
     from limberjack import linear as linear
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from limberjack import spatial as spatial
     from limberjack import viewer as viewer
     from limberjack.collision.query import CollisionQuery as CollisionQuery
+    from limberjack.crowd.crowd import Crowd
     from limberjack.errors import BudgetWarning as BudgetWarning
     from limberjack.errors import ClusterLost as ClusterLost
     from limberjack.errors import Diverged as Diverged
@@ -78,6 +80,7 @@ __version__ = "0.1.0"
 # The module that each name is defined in.
 _HOMES = {
     "limberjack.collision.query": ("CollisionQuery",),
+    "limberjack.crowd.crowd": ("Crowd",),
     "limberjack.errors": (
         "BudgetWarning", "ClusterLost", "Diverged", "EnergyWarning", "FileError", "LimberjackError", "LoopNotClosed",
         "MissingExtra", "ModelError", "ModelWarning", "StateError", "UnknownName", "UnsupportedByMethod",
@@ -108,8 +111,8 @@ _HOMES = {
 }  # fmt: skip
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 _MODULES = (
-    "cli", "cluster", "collision", "constraints", "contact", "errors", "io", "linear", "maximal", "methods", "model",
-    "reduced", "scenes", "simulation", "spatial", "viewer",
+    "cli", "cluster", "collision", "constraints", "contact", "crowd", "errors", "io", "linear", "maximal", "methods",
+    "model", "reduced", "scenes", "simulation", "spatial", "viewer",
 )  # fmt: skip
 
 __all__ = [
@@ -117,6 +120,7 @@ __all__ = [
     "Assembly",
     "Axis",
     "Builder",
+    "Crowd",
     "Displacements",
     "DivideAndConquer",
     "Full",
