@@ -142,6 +142,7 @@ def test_every_integrator_is_described():
         "characters.md",
         "control.md",
         "sweeps.md",
+        "crowds.md",
     ],
 )
 def test_the_code_of_the_documentation_runs(page, tmp_path, monkeypatch):
