@@ -33,7 +33,7 @@ from limberjack.model.compile import drives_of
 from limberjack.model.joints import SPIN, coordinate_counts, motions_of
 from limberjack.model.model import Model
 from limberjack.model.spec import WORLD, Joint
-from limberjack.reduced.constrained_step import LoopState, new_loop_state
+from limberjack.reduced.constrained_step import GAP_ALLOWED, LoopState, new_loop_state
 from limberjack.reduced.rows import ConstraintState, blocks_of_rows, grown, new_constraint_state
 
 __all__ = ["ConstraintSet", "Grip", "needs_rows", "tied_blocks"]
@@ -285,7 +285,13 @@ class ConstraintSet:
             return Diverged, "", text
         gap, row = float(self.constraint.report[3]), int(self.constraint.report[4])
         name = self.joint_of(row) if row >= 0 else ""
-        return LoopNotClosed, name, f'joint "{name}": gap {gap:.3g} m > 1e-8 m at {where}; try a smaller dt'
+        if gap > GAP_ALLOWED:
+            text = f'joint "{name}": gap {gap:.3g} m > {GAP_ALLOWED:g} m at {where}'
+        else:
+            # the least gap of the iteration, which left it again
+            text = f'joint "{name}": closed within {gap:.3g} m at {where}, and open again by the next correction'
+        advice = 'in a singular pose, as of a chain pulled straight, method "multipliers" goes on'
+        return LoopNotClosed, name, f"{text}; try a smaller dt; {advice}"
 
     def redundant(self) -> tuple[int, int]:
         """Return how many rows acted last and their rank."""
