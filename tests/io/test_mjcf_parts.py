@@ -255,9 +255,9 @@ FIXED = '<fixed name="t"><joint joint="j" coef="1"/><joint joint="k" coef="-1"/>
     [
         (TWO, f"<tendon>{FIXED}</tendon>".replace('"t"', '"t" range="-1 1"'), 'limits of tendons are left out.*: "t"'),
         (
-            TWO + '<site name="s"/><site name="u" pos="1 0 0"/>',
-            '<tendon><spatial name="t"><site site="s"/><site site="u"/></spatial></tendon>',
-            'spatial tendons are left out.*: "t"',
+            TWO + '<site name="s"/><site name="u" pos="1 0 0"/><site name="v" pos="2 0 0"/>',
+            '<tendon><spatial name="t"><site site="s"/><site site="u"/><site site="v"/></spatial></tendon>',
+            'spatial tendons of more than two sites are left out.*: "t"',
         ),
         (
             TWO,

@@ -203,3 +203,26 @@ def test_a_point_actuator_pushes_along_its_body(tmp_path):
     sim.step(1000)
     assert np.abs(data.qvel).max() > 0.3
     assert sim.q == pytest.approx(data.qpos, abs=2e-3 * np.abs(data.qpos).max())
+
+
+def test_a_cord_between_two_sites_is_a_spring_and_a_rope(tmp_path):
+    """A spatial tendon between two sites pulls as MuJoCo's spring, and its largest length is that of a rope."""
+    none = 'contype="0" conaffinity="0"'
+    world = (
+        f'<body name="a" pos=".1 0 2"><joint name="j" axis="0 1 0"/><geom size=".1" pos=".3 0 0" {none}/>'
+        f'<site name="s" pos=".2 0 .1"/></body><site name="u" pos="0 .2 1"/>'
+    )
+    cord = '<tendon><spatial name="t" stiffness="40" damping="1" springlength=".5"{}>{}</spatial></tendon>'
+    ends = '<site site="s"/><site site="u"/>'
+    model, m = read(tmp_path, world, '<option timestep=".0002" integrator="RK4"/>' + cord.format("", ends))
+    sim, data = lj.Simulation(model), mujoco.MjData(m)
+    for _ in range(2000):
+        mujoco.mj_step(m, data)
+    sim.step(2000)
+    assert abs(data.qpos[0]) > 0.1 and sim.q == pytest.approx(data.qpos, abs=1e-5)
+    model, _ = read(tmp_path, world, cord.format(' range="0 1.2"', ends))
+    sim = lj.Simulation(model)
+    assert model.joint_spec("t").rope and model.joint_spec("t").length == 1.2
+    sim.step(500)
+    reach = np.linalg.norm(sim.point("s").position - sim.point("u").position)
+    assert reach < 1.2 + 1e-6

@@ -94,7 +94,7 @@ class _Source:
 
         options: dict[str, Any] = {"roots": self.roots, "package_paths": self.package_path}
         model = load(path, repair=self.repair, base=self.base or "fixed", **options)
-        return scenes.Scene(model.name, model)
+        return scenes.Scene(model.name, model, dt=model.timestep or scenes.Scene.dt)
 
     def _ready_made(self, **options: Any) -> Scene:
         """Return the named scene, built with these options."""

@@ -13,7 +13,7 @@ __all__ = ["add_control", "joint_additions"]
 _AT_JOINT, _AT_JOINT_IN_PARENT, _AT_TENDON, _AT_SITE = 0, 1, 3, 4
 _FIXED_GAIN, _AFFINE_GAIN, _NO_BIAS, _AFFINE_BIAS = 0, 1, 0, 1
 _NO_DYNAMICS, _FILTER, _EXACT_FILTER = 0, 2, 3
-_WRAP_JOINT = 1
+_WRAP_JOINT, _WRAP_SITE = 1, 3
 _SENSORS = {
     0: "touch", 1: "accelerometer", 2: "velocimeter", 3: "gyro", 4: "force", 5: "torque", 9: "joint_position",
     10: "joint_velocity", 11: "tendon_position", 12: "tendon_velocity", 13: "actuator_position",
@@ -78,10 +78,10 @@ def _add_tendons(builder: Builder, parts: Parts) -> dict[int, str]:
     taken = {parts.text(a) for a in m.name_tendonadr}
     for t in range(m.ntendon):
         joints, shown = _tendon_joints(parts, t), parts.named("tendon", t)
-        if joints is None:
-            parts.note("spatial tendons are left out, with their forces and limits", shown)
-            continue
         name = parts.text(m.name_tendonadr[t]) or free_name(f"tendon{t}", taken)
+        if joints is None:
+            _add_cord(builder, parts, t, name)
+            continue
         spring, damper = not parts.disabled("SPRING"), not parts.disabled("DAMPER")
         low, high = m.tendon_lengthspring[t].tolist()
         builder.add_tendon(
@@ -96,6 +96,39 @@ def _add_tendons(builder: Builder, parts: Parts) -> dict[int, str]:
         if m.tendon_armature[t]:
             parts.note("armature of tendons is left out", shown)
     return out
+
+
+def _add_cord(builder: Builder, parts: Parts, t: int, name: str) -> None:
+    """Add a spatial tendon between two sites: a spring between bodies, and a rope where it has a largest length."""
+    m, shown = parts.m, parts.named("tendon", t)
+    wraps = range(m.tendon_adr[t], m.tendon_adr[t] + m.tendon_num[t])
+    sites = [int(m.wrap_objid[w]) for w in wraps if int(m.wrap_type[w]) == _WRAP_SITE]
+    bodies = [int(m.site_bodyid[s]) for s in sites]
+    if len(sites) != 2 or len(wraps) != 2 or bodies[0] == bodies[1]:
+        parts.note("spatial tendons of more than two sites are left out, with their forces and limits", shown)
+        return
+    if bodies[1] == 0:
+        sites, bodies = sites[::-1], bodies[::-1]
+    a, b = (parts.bodies[body] for body in bodies)
+    at_a, at_b = (m.site_pos[s] for s in sites)
+    stiffness = 0.0 if parts.disabled("SPRING") else float(m.tendon_stiffness[t])
+    damping = 0.0 if parts.disabled("DAMPER") else float(m.tendon_damping[t])
+    low, high = m.tendon_lengthspring[t].tolist()
+    if stiffness and low != high:
+        parts.note("springs of spatial tendons with an interval of rest are left out", shown)
+        stiffness = 0.0
+    if stiffness or damping:
+        builder.add_spring(
+            a, b, at_a=at_a, at_b=at_b, stiffness=stiffness, damping=damping, rest=max(0.0, low), name=f"{name}:spring"
+        )
+    if m.tendon_limited[t] and not parts.disabled("LIMIT"):
+        least, most = m.tendon_range[t].tolist()
+        rope = parts.unique(name, "rope")
+        builder.add_joint_distance(rope, a, b, length=most, rope=True, position=at_a, position_in_child=at_b)
+        if least > 0.0:
+            parts.note("smallest lengths of spatial tendons are left out", shown)
+    if m.tendon_frictionloss[t]:
+        parts.note("friction of tendons is left out", shown)
 
 
 def _add_actuators(builder: Builder, parts: Parts, points: list[str]) -> dict[int, str]:

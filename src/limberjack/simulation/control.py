@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from limberjack._jit import entry
 from limberjack.errors import StateError, UnknownName
 from limberjack.model.actuators import motor_of, scalar_dofs, split
 from limberjack.model.spec import WORLD, Actuator, Tendon
@@ -35,6 +36,7 @@ __all__ = ["ActuatorHandle", "Control", "transmission_matrices"]
 # Columns of the limits of an actuator, and of a drive row.
 _LOW, _HIGH, _GAIN, _BIAS, _LEAST, _MOST = range(6)
 _KP, _KD, _TARGET, _VELOCITY = 7, 8, 9, 10
+_FLOAT = np.dtype(np.float64)
 
 
 class Control:
@@ -55,8 +57,8 @@ class Control:
     """
 
     __slots__ = (
-        "_actuators", "_arrays", "_bias", "_coupled", "_dof_limits", "_driven", "_drive_row", "_elements", "_limits",
-        "_middle", "_points", "_q_matrix", "_sites", "_tendons", "_v_matrix", "actuated", "adds", "applied",
+        "_actuators", "_arrays", "_bias", "_call", "_coupled", "_dof_limits", "_driven", "_drive_row", "_elements",
+        "_limits", "_middle", "_points", "_q_matrix", "_sites", "_tendons", "_v_matrix", "actuated", "adds", "applied",
         "beside", "coupled", "own", "values", "wrenches",
     )  # fmt: skip
 
@@ -85,6 +87,7 @@ class Control:
         self.coupled = bool(self._coupled or self._points)
         self.adds = bool(actuators or self._coupled)
         self.beside = self.applied + self._middle
+        self._call: Any = set_control
 
     def _tables(self, model: Model, plain: list[int], rows: dict[tuple[str, int], list[int]]) -> tuple[Any, ...]:
         """Return the model arguments of `set_control`."""
@@ -187,14 +190,25 @@ class Control:
         """Set all controls, or by a mapping those that it names."""
         if isinstance(value, Mapping):
             value = self._named(sim.model, cast("Mapping[str, Any]", value))
-        elif type(value) is not np.ndarray or value.dtype != np.float64 or value.shape != self.values.shape:
+        elif (
+            type(value) is not np.ndarray
+            or value.dtype != _FLOAT
+            or value.shape != self.values.shape
+            or not value.flags.carray
+        ):
             value = array_of(value, self.values.shape, "control", sim.model)
         forces = sim.forces
-        if set_control(*self._arrays, value, self.beside, self.values, self.actuated, forces.tau, forces.drives.scalar):
+        size = self._call(
+            *self._arrays, value, self.beside, self.values, self.actuated, forces.tau, forces.drives.scalar,
+            *sim._watch.motor_path,
+        )  # fmt: skip
+        if size < 0.0:
             bad = int(np.flatnonzero(~np.isfinite(value))[0])
             raise StateError(f'control[{bad}] of actuator "{sim.model.actuator_names[bad]}" must be finite')
-        sim._watch.touched |= TARGETS | JOINT_FORCES
-        sim._stepper.joint_forces_changed(0, sim.model.nv)
+        if self._call is set_control:
+            self._call = entry(set_control)
+        sim._watch.note_joint_forces(size)
+        sim._stepper.joint_forces_changed(0, len(self.applied))
 
     def set_tau(self, sim: Simulation) -> None:
         """Write the joint forces of user and actuators, after those of the user were set in `applied`."""
@@ -217,7 +231,10 @@ class Control:
         if values is not None:
             np.add(self.applied, self._middle, out=self.beside)
             scalar = sim.forces.drives.scalar.copy()  # targets of motors may have been set by hand
-            set_control(*self._arrays, values, self.beside, self.values, self.actuated, sim.forces.tau, scalar)
+            none = np.zeros(0)
+            set_control(
+                *self._arrays, values, self.beside, self.values, self.actuated, sim.forces.tau, scalar, none, none
+            )
 
     def forces(self, sim: Simulation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return force, length and rate of each actuator at the present state; ones at points have no length."""

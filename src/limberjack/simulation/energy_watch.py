@@ -241,6 +241,17 @@ class EnergyWatch:
             self._path[row] += abs(target - self._targets[row])
             self._targets[row] = target
 
+    @property
+    def motor_path(self) -> tuple[np.ndarray, np.ndarray]:
+        """The targets of motors of single dofs that were noted last, and how far each has moved; empty without any."""
+        return self._targets, self._path
+
+    def note_joint_forces(self, size: float) -> None:
+        """Take note of joint forces by the sum of their squares; targets are in `motor_path` already."""
+        self._edited = True
+        if size > self._tau * self._tau:
+            self._tau = math.sqrt(size)
+
     def give(self, energy: float) -> None:
         """Allow for energy that a grip may add from now on [J]."""
         self._given += energy
