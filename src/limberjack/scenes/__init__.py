@@ -22,6 +22,7 @@ from limberjack.scenes.faure import (
     shaken_plate,
 )
 from limberjack.scenes.figures import humanoid, marionette
+from limberjack.scenes.kinematic import conveyor, drum, platform
 from limberjack.scenes.letters import fridge_magnets
 from limberjack.scenes.loops import (
     REFERENCES,
@@ -66,11 +67,13 @@ __all__ = [
     "chain_with_limits",
     "character",
     "column",
+    "conveyor",
     "crowd",
     "describe",
     "dominoes",
     "double_pendulum",
     "draggable_structure",
+    "drum",
     "faure_joints",
     "flyball_governor",
     "four_bar",
@@ -93,6 +96,7 @@ __all__ = [
     "paper_pendulum",
     "pendulum",
     "planetary",
+    "platform",
     "pre_versus_post",
     "random_tree",
     "ring_of_figures",

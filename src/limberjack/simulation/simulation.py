@@ -28,6 +28,7 @@ from limberjack.simulation.attachments import Attachment
 from limberjack.simulation.energy_watch import ALL_FORCES, JOINT_FORCES, EnergyWatch
 from limberjack.simulation.grips import GripHandle
 from limberjack.simulation.handles import BodyHandle, JointError, JointHandle, PointHandle, loops_error
+from limberjack.simulation.kinematic import KinematicBodies
 from limberjack.simulation.measures import Energy, Measures, Momentum
 from limberjack.simulation.reactions import joint_forces
 from limberjack.simulation.recorder import Bar, Frames, Uninterrupted
@@ -92,6 +93,7 @@ class Simulation:
         "__weakref__",
         "_clock",
         "_compiled",
+        "_kinematic",
         "_measures",
         "_stepper",
         "_uninterrupted",
@@ -131,6 +133,7 @@ class Simulation:
         self._compiled = False
         self._uninterrupted = Uninterrupted()
         self._measures = Measures()
+        self._kinematic = KinematicBodies(model)
         self._watch = EnergyWatch(model, bool(energy_watch))
         self.recorded: Trajectory | None = None
         if q is not None:
@@ -307,13 +310,18 @@ class Simulation:
             # Compiling takes long and may be interrupted; the steps themselves are counted and taken together.
             self._stepper.advance(0, clock.dt, self.forces, clock.time)
             self._compiled = True
-        watch = self._watch
+        watch, kinematic = self._watch, self._kinematic
+        if len(kinematic):
+            kinematic.apply(self._stepper)
         if watch.touched:
             watch.note_forces(self.forces)
         if watch.pending and (clock.steps >= watch.next or (left >= watch.period and watch.on)):
             watch.start(self, clock.steps)
         while left > 0:
             count = left if left < clock.per_call else clock.per_call
+            arriving = len(kinematic) > 0 and kinematic.arriving.any()
+            if arriving:
+                count = 1
             begin = wall.perf_counter() if n > 1 else 0.0
             status = self._advance(count)
             if status:
@@ -321,6 +329,9 @@ class Simulation:
                 error = watch.diverged(self) if watch.on and isinstance(failure, Diverged) else None
                 raise failure if error is None else error
             left -= count
+            if arriving:
+                kinematic.stop_arrived(clock.time)
+                kinematic.apply(self._stepper)
             if n > 1:  # a single step teaches nothing, and loops of single steps are the most frequent
                 spent = wall.perf_counter() - begin
                 # Aim at _CALL_SECONDS per call; after a short one grow at most twofold.
@@ -425,16 +436,47 @@ class Simulation:
         """
         return GripHandle(self, body, point, strength=strength)
 
-    def move(self, body: str, position: Any, rotation: Any = None) -> None:
-        """Prescribe the pose of a body, whatever forces act on it, until moved again; None frees it.
+    def move(
+        self,
+        body: str,
+        position: Any = None,
+        rotation: Any = None,
+        *,
+        velocity: Any = None,
+        angular_velocity: Any = None,
+    ) -> None:
+        """Prescribe the motion of a body, whatever forces act on it.
 
-        Its inverse mass is zero: joints move the others. Its velocity is not taken from the poses.
+        A body that was added with `kinematic=True` goes on at the velocities given, in every method that takes
+        constraints; or it is at the pose given after the next step, moves there at the velocity of that way, which
+        contacts see, and stays. Any other body has the pose given until it is moved again, None frees it, in methods
+        with the verb "move".
 
         Args:
             body: name of the body.
             position: (3,) of the body's frame in the world, or None.
             rotation: (w, x, y, z) or a matrix; None keeps the one it has.
+            velocity: (3,) of the body's frame, world axes [m/s]; of a kinematic body.
+            angular_velocity: (3,) world axes [rad/s], likewise; it turns about the origin of its frame.
         """
+        self.model.body_index(body)
+        at_speed = velocity is not None or angular_velocity is not None
+        if at_speed and (position is not None or rotation is not None):
+            raise StateError(f'body "{body}" is moved to a pose or at a velocity, not both')
+        if body in self._kinematic:
+            if at_speed:
+                still = (0.0, 0.0, 0.0)
+                self._kinematic.move_at(
+                    self,
+                    body,
+                    still if velocity is None else velocity,
+                    still if angular_velocity is None else angular_velocity,
+                )
+            else:
+                self._kinematic.move_to(self, body, position, rotation)
+            return
+        if at_speed:
+            raise StateError(f'body "{body}" cannot be moved at a velocity; add it with add_body(..., kinematic=True)')
         require_verb(self.method, "move")
         self._watch.move(self, body, position, rotation)
         external_forces.move(self, body, position, rotation)

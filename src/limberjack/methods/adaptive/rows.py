@@ -772,6 +772,10 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
             pair = self.constraint_set.grip_pair(grip)
             self._table.pair_frame[pair, :12] = self.constraint_set.table.pair_frame[pair, :12]
 
+    def constraint_tables(self) -> tuple[Table, ...]:
+        """Return the table of the rows; those on clusters share its numbers."""
+        return (self.constraint_set.table,)
+
     def grip_force(self, grip: Grip) -> np.ndarray:
         """Return the force (3,) of a grip in the last step, world axes [N]."""
         return self.constraint_set.grip_force(grip)
