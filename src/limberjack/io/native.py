@@ -29,6 +29,7 @@ from limberjack.io.files import atomic_write
 from limberjack.io.xml import read_bytes
 from limberjack.model.builder import Builder
 from limberjack.model.joints import KINDS, SPIN
+from limberjack.model.kinematic import KINEMATIC, register_kinematic
 from limberjack.model.model import Model
 from limberjack.model.registered import CONSTRAINT_KINDS, REGISTERED_BODY_KINDS, RegisteredBody, RegisteredConstraint
 from limberjack.model.spec import (
@@ -296,6 +297,8 @@ _plain_joint, _custom_joint = _record(Joint, **_JOINT), _record(
 def _joint(value: Any) -> Any:
     """Return a joint, or a constraint of a kind that is registered now."""
     kind = dict(value).get("kind") if isinstance(value, _Pairs) else None
+    if kind == KINEMATIC:
+        register_kinematic()
     return (_custom_joint if isinstance(kind, str) and kind in CONSTRAINT_KINDS else _plain_joint)(value)
 
 

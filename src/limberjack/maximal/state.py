@@ -9,7 +9,7 @@ import numpy as np
 from limberjack._jit import kernel
 from limberjack.constraints.row_forces import RowForces, forces_of_rows
 from limberjack.constraints.rows import ANGLE, COMPOUND, COORDINATES, PICKED, ROWS
-from limberjack.constraints.table import DRIVE, EQUALITY
+from limberjack.constraints.table import DRIVE, EQUALITY, Table
 from limberjack.errors import Diverged, LimberjackError, LoopNotClosed, StateError, Status, UnsupportedByMethod
 from limberjack.linear.choice import choose_solver
 from limberjack.linear.ordering import Ordering
@@ -267,6 +267,10 @@ class MaximalState:
         # loops open at the start may be closed by the state given next: they are looked at in the first step
         self._closed = False
         self._put_state(check=False)
+
+    def constraint_tables(self) -> tuple[Table, ...]:
+        """Return the table of the rows."""
+        return (self.whole.table,)
 
     def new_saddle(self) -> None:
         """Make the solver of the rows anew, with the room for rows that act at once that is now asked for."""

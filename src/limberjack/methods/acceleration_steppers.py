@@ -290,6 +290,10 @@ class RowStepper(ImpulseStepper):
 
     constraint_set: ConstraintSet
 
+    def constraint_tables(self) -> tuple[Any, ...]:
+        """Return the table of the rows."""
+        return (self.constraint_set.table,)
+
     def row_forces(self, exerted: np.ndarray, forces: Forces) -> RowForces:
         """Return the forces of the rows in the last step."""
         return row_forces_of(self.constraint_set)

@@ -227,6 +227,15 @@ class Stepper(ABC):
         """Return the force (3,) of a grip in the last step, world axes [N]."""
         raise self._refusal("grab")
 
+    # Constraints
+
+    def constraint_tables(self) -> tuple[Any, ...]:
+        """Return the tables of constraint rows (`constraints.table.Table`) that the next step reads.
+
+        The numbers of registered kinds in them may be changed between steps.
+        """
+        return ()
+
     # Verbs "move", "drive", "impulse", "tune"
 
     def move(self, link: int, position: np.ndarray | None, rotation: Sequence[float] | np.ndarray | None) -> None:

@@ -15,6 +15,7 @@ from limberjack.model.body_kinds import BodyBuilder
 from limberjack.model.joint_options import checked_axes, checked_joint
 from limberjack.model.joints import KINDS
 from limberjack.model.keywords import checked_keywords
+from limberjack.model.kinematic import kinematic_name, register_kinematic
 from limberjack.model.merging import append, placed
 from limberjack.model.model import Model
 from limberjack.model.registered import CONSTRAINT_KINDS, ConstraintBuilder, RegisteredBodyBuilder
@@ -26,6 +27,8 @@ __all__ = ["Builder"]
 # One value or one per dof; pairs (low, high), None where there is no limit; one motor or one per dof.
 Limits = ArrayLike | Sequence[tuple[float, float] | None]
 Motors = Motor | Sequence[Motor | None]
+# Mass and moments of inertia of kinematic bodies without any [kg, kg m^2].
+_HEAVY = 1000.0
 _POSITIONAL = ("self", "kind", "name", "parent", "child")
 
 
@@ -45,6 +48,47 @@ class Builder(BodyBuilder, RegisteredBodyBuilder, ShapeBuilder, ConstraintBuilde
         self._named: set[str] = set()
         self._shapes: set[str] = set()
         self._meshes: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}
+
+    def add_body(
+        self, name: str, *, mass: float | None = None, com: ArrayLike = ORIGIN, inertia: ArrayLike | None = None,
+        position: ArrayLike | None = None, rotation: ArrayLike | None = None, body_kind: str = "rigid",
+        scale: ArrayLike | None = None, scale_stiffness: float = 0.0, scale_rest: ArrayLike | None = None,
+        kinematic: bool = False,
+    ) -> str:  # fmt: skip
+        """Add a body, rigid unless `body_kind` says otherwise, and return its name.
+
+        Args:
+            name: unique name; "world" is the ground and taken.
+            mass: [kg]; None takes mass, com and inertia from the body's shapes and their densities.
+            com: centre of mass in the body frame [m].
+            inertia: about the com in body axes: 3 (diagonal), 6 (xx, yy, zz, xy, xz, yz) or 3x3 numbers [kg m^2];
+                None with a mass is taken from the shapes scaled to that mass, or a point mass without shapes.
+            position: start position of the body frame in the world, for a body without a joint to a parent [m].
+            rotation: start rotation (w, x, y, z), likewise.
+            body_kind: "rigid"; the functions `add_body_planar`, `add_particle`, `add_body_scalable` and
+                `add_body_affine` give the other kinds; or a name given to `register_body_kind`.
+            scale: start values of the scales of a kind that has any; None is the unscaled body.
+            scale_stiffness: of the scales, against `scale_rest` [N m].
+            scale_rest: scales without force; None is the unscaled body.
+            kinematic: whether its motion is prescribed, by `Simulation.move`, whatever acts on it: a platform, a belt,
+                a drum. It has no joint to a parent and stands still until it is moved. Its mass changes nothing that
+                others feel; None is a ton.
+        """
+        if kinematic is not True and kinematic is not False:
+            raise ModelError(f'kinematic of body "{name}" must be True or False, got {kinematic!r}')
+        if kinematic and body_kind != "rigid":
+            raise ModelError(f'body "{name}" is of kind "{body_kind}"; only rigid bodies can be kinematic')
+        if kinematic and mass is None:
+            mass, inertia = _HEAVY, (_HEAVY,) * 3
+        super().add_body(
+            name, mass=mass, com=com, inertia=inertia, position=position, rotation=rotation, body_kind=body_kind,
+            scale=scale, scale_stiffness=scale_stiffness, scale_rest=scale_rest,
+        )  # fmt: skip
+        if kinematic:
+            body = self._spec.bodies[-1]
+            motion = (*(body.position or ORIGIN), *(body.rotation or IDENTITY), *(0.0,) * 7)
+            self.add_constraint(register_kinematic(), kinematic_name(name), WORLD, name, data=motion)
+        return name
 
     @classmethod
     def from_spec(cls, spec: Spec) -> Builder:

@@ -22,6 +22,7 @@ from limberjack.scenes.faure import (
     shaken_plate,
 )
 from limberjack.scenes.figures import humanoid, marionette
+from limberjack.scenes.kinematic import conveyor, drum, platform
 from limberjack.scenes.letters import fridge_magnets
 from limberjack.scenes.loops import (
     REFERENCES,
@@ -68,12 +69,14 @@ __all__ = [
     "chain_with_limits",
     "character",
     "column",
+    "conveyor",
     "crowd",
     "describe",
     "differential",
     "dominoes",
     "double_pendulum",
     "draggable_structure",
+    "drum",
     "faure_joints",
     "flyball_governor",
     "four_bar",
@@ -97,6 +100,7 @@ __all__ = [
     "paper_pendulum",
     "pendulum",
     "planetary",
+    "platform",
     "pre_versus_post",
     "random_tree",
     "ring_of_figures",

@@ -29,6 +29,7 @@ from limberjack.simulation.control import ActuatorHandle, Control
 from limberjack.simulation.energy_watch import ALL_FORCES, JOINT_FORCES, TARGETS, EnergyWatch
 from limberjack.simulation.grips import GripHandle
 from limberjack.simulation.handles import BodyHandle, JointError, JointHandle, PointHandle, loops_error
+from limberjack.simulation.kinematic import KinematicBodies
 from limberjack.simulation.measures import Energy, Measures, Momentum
 from limberjack.simulation.reactions import joint_forces
 from limberjack.simulation.recorder import Bar, Frames, Uninterrupted
@@ -95,8 +96,10 @@ class Simulation:
         "_clock",
         "_compiled",
         "_control",
+        "_kinematic",
         "_measures",
         "_start",
+        "_steps_itself",
         "_stepper",
         "_uninterrupted",
         "_watch",
@@ -137,6 +140,9 @@ class Simulation:
         self._compiled = False
         self._uninterrupted = Uninterrupted()
         self._measures = Measures()
+        self._kinematic = KinematicBodies(model)
+        # whether nothing has to be evaluated between steps
+        self._steps_itself = not self._control.coupled and not len(self._kinematic)
         self._watch = EnergyWatch(model, bool(energy_watch))
         self.recorded: Trajectory | None = None
         self._start: Snapshot | None = None
@@ -352,7 +358,7 @@ class Simulation:
     def step(self, n: int = 1) -> None:
         """Take n steps; Ctrl-C stops between steps and keeps the state."""
         clock, watch = self._clock, self._watch
-        alone = type(n) is int and n == 1 and self._stepper.in_one_call
+        alone = type(n) is int and n == 1 and self._steps_itself and self._stepper.in_one_call
         if alone and clock.steps + 1 < watch.next and not watch.touched and self._step_alone():
             return
         if (type(n) is not int and not isinstance(n, (int, np.integer))) or n < 0:
@@ -362,17 +368,26 @@ class Simulation:
             # Compiling takes long and may be interrupted; the steps themselves are counted and taken together.
             self._stepper.advance(0, clock.dt, self.forces, clock.time)
             self._compiled = True
+        kinematic = self._kinematic
+        if len(kinematic):
+            kinematic.apply(self._stepper)
         if watch.touched:
             watch.note_forces(self.forces)
         if watch.pending and (clock.steps >= watch.next or (left >= watch.period and watch.on)):
             watch.start(self, clock.steps)
         while left > 0:
             count = left if left < clock.per_call else clock.per_call
+            arriving = len(kinematic) > 0 and kinematic.arriving.any()
+            if arriving:
+                count = 1
             begin = wall.perf_counter() if n > 1 else 0.0
             status = self._advance(count)
             if status:
                 raise self._failed(status)
             left -= count
+            if arriving:
+                kinematic.stop_arrived(clock.time)
+                kinematic.apply(self._stepper)
             if n > 1:  # a single step teaches nothing, and loops of single steps are the most frequent
                 spent = wall.perf_counter() - begin
                 # Aim at _CALL_SECONDS per call; after a short one grow at most twofold.
@@ -522,16 +537,47 @@ class Simulation:
         """The grips that act, oldest first; after `lj.resume` those of the saved simulation."""
         return tuple(GripHandle.of(self, grip) for grip in self._stepper.held_grips())
 
-    def move(self, body: str, position: Any, rotation: Any = None) -> None:
-        """Prescribe the pose of a body, whatever forces act on it, until moved again; None frees it.
+    def move(
+        self,
+        body: str,
+        position: Any = None,
+        rotation: Any = None,
+        *,
+        velocity: Any = None,
+        angular_velocity: Any = None,
+    ) -> None:
+        """Prescribe the motion of a body, whatever forces act on it.
 
-        Its inverse mass is zero: joints move the others. Its velocity is not taken from the poses.
+        A body that was added with `kinematic=True` goes on at the velocities given, in every method that takes
+        constraints; or it is at the pose given after the next step, moves there at the velocity of that way, which
+        contacts see, and stays. Any other body has the pose given until it is moved again, None frees it, in methods
+        with the verb "move".
 
         Args:
             body: name of the body.
             position: (3,) of the body's frame in the world, or None.
             rotation: (w, x, y, z) or a matrix; None keeps the one it has.
+            velocity: (3,) of the body's frame, world axes [m/s]; of a kinematic body.
+            angular_velocity: (3,) world axes [rad/s], likewise; it turns about the origin of its frame.
         """
+        self.model.body_index(body)
+        at_speed = velocity is not None or angular_velocity is not None
+        if at_speed and (position is not None or rotation is not None):
+            raise StateError(f'body "{body}" is moved to a pose or at a velocity, not both')
+        if body in self._kinematic:
+            if at_speed:
+                still = (0.0, 0.0, 0.0)
+                self._kinematic.move_at(
+                    self,
+                    body,
+                    still if velocity is None else velocity,
+                    still if angular_velocity is None else angular_velocity,
+                )
+            else:
+                self._kinematic.move_to(self, body, position, rotation)
+            return
+        if at_speed:
+            raise StateError(f'body "{body}" cannot be moved at a velocity; add it with add_body(..., kinematic=True)')
         require_verb(self.method, "move")
         self._watch.move(self, body, position, rotation)
         external_forces.move(self, body, position, rotation)

@@ -46,6 +46,8 @@ def snapshot_of(sim: Simulation) -> Snapshot:
     arrays |= {f"wrenches.{k}": v.copy() for k, v in forces.wrenches._asdict().items()}
     arrays |= {f"method.{k}": v for k, v in stepper.state_arrays().items()}
     arrays |= _grip_arrays(stepper.held_grips())
+    if len(sim._kinematic):
+        arrays |= {"kinematic": sim._kinematic.data.copy(), "arriving": sim._kinematic.arriving.copy()}
     return Snapshot(clock.steps, clock.base_steps, clock.base_time, clock.dt, arrays)
 
 
@@ -67,6 +69,8 @@ def restore(sim: Simulation, snapshot: Snapshot) -> None:
     forces.drives = drives_from(arrays)
     sim._control.restore(sim, arrays.get("control"), arrays.get("control.applied", forces.tau))
     forces.wrenches = Wrenches(*(arrays[f"wrenches.{k}"].copy() for k in Wrenches._fields))
+    if len(sim._kinematic):
+        sim._kinematic.data[:], sim._kinematic.arriving[:] = arrays["kinematic"], arrays["arriving"]
     own = {k[7:]: v for k, v in arrays.items() if k.startswith("method.")}
     stepper.set_state_arrays(own | {"clock": np.array(sim.time)})
 

@@ -798,6 +798,10 @@ class ConstrainedAdaptiveStepper(AdaptiveStepper):
         if self._table is not None:
             self.constraint_set.aim(grip, self._table)
 
+    def constraint_tables(self) -> tuple[Table, ...]:
+        """Return the table of the rows; those on clusters share its numbers."""
+        return (self.constraint_set.table,)
+
     def grip_force(self, grip: Grip) -> np.ndarray:
         """Return the force (3,) of a grip in the last step, world axes [N]."""
         return self.constraint_set.grip_force(grip)
