@@ -228,8 +228,10 @@ class KernelCache(FunctionCache):
         return found if payload is None else self._impl.rebuild(target_context, payload)
 
     def _save_overload(self, sig: Any, data: Any) -> None:
-        super()._save_overload(sig, data)
-        release_lock(self._py_func)
+        try:
+            super()._save_overload(sig, data)
+        finally:
+            release_lock(self._py_func)
 
     def name(self, sig: Any) -> str:
         """Return the name of a compiled function in an archive: a hash of its sources and of the types it takes."""
@@ -269,21 +271,26 @@ def acquire_lock(function: Callable) -> bool:
     """
     if fcntl is None:
         return False
-    file, line = _lock_of(function)
-    if line in _held.setdefault(file, set()):
-        return False
     try:
+        file, line = _lock_of(function)
+        if line in _held.setdefault(file, set()):
+            return False
         fcntl.lockf(file, fcntl.LOCK_EX, 1, line)
-    except OSError:  # a file system without locks: compiled twice at worst
+    except OSError:  # a file system without locks, or a cache that was removed: compiled twice at worst
         return False
     _held[file].add(line)
     return True
 
 
 def release_lock(function: Callable) -> None:
-    """Let other processes compile or load `function`."""
-    file, line = _lock_of(function) if fcntl else (0, 0)
-    if fcntl and line in _held.get(file, ()):
+    """Let other processes compile or load `function`, if this one has locked it."""
+    if fcntl is None or not any(_held.values()):
+        return
+    try:
+        file, line = _lock_of(function)
+    except OSError:
+        return  # it could not be locked
+    if line in _held.get(file, ()):
         _held[file].discard(line)
         fcntl.lockf(file, fcntl.LOCK_UN, 1, line)
 
@@ -321,17 +328,23 @@ class Archive:
     """Kernels in one file, by name."""
 
     def __init__(self, path: Path) -> None:
-        self._zip = zipfile.ZipFile(path)
-        self._names = set(self._zip.namelist())
-        self.made = _Made(**json.loads(self._zip.read("made.json")))
+        self._path = path
+        with zipfile.ZipFile(path) as archive:
+            self._names = set(archive.namelist())
+            self.made = _Made(**json.loads(archive.read("made.json")))
 
     def read(self, name: str) -> Any:
         """Return what is stored of a compiled function, or None."""
-        return pickle.loads(self._zip.read(name)) if name in self._names else None
+        if name not in self._names:
+            return None
+        # Opened anew: processes forked from this one would share the place in an open file.
+        with zipfile.ZipFile(self._path) as archive:
+            return pickle.loads(archive.read(name))
 
     def all(self) -> dict[str, bytes]:
         """Return all that is stored, by name."""
-        return {name: self._zip.read(name) for name in sorted(self._names - {"made.json"})}
+        with zipfile.ZipFile(self._path) as archive:
+            return {name: archive.read(name) for name in sorted(self._names - {"made.json"})}
 
     @staticmethod
     def write(path: Path, made: _Made, kernels: dict[str, bytes]) -> None:
