@@ -21,7 +21,7 @@ import numpy as np
 from limberjack import scenes
 from limberjack.cli.plots import canvas
 from limberjack.cli.runs import Report, measured_run
-from limberjack.cli.warmup import compiled
+from limberjack.cli.warmup import compiled, pictures
 from limberjack.errors import FileError, LimberjackError, require
 from limberjack.io.files import atomic_write
 from limberjack.maximal.assemble import assemble, with_start
@@ -249,10 +249,14 @@ def demo(folder: Path, console: Any) -> None:
 
 
 def _needed() -> list[tuple[int, int]]:
-    """Return the runs that together need all kernels, the longest to compile first: of each chapter the first."""
-    first = [(k, 0) for k in range(len(CHAPTERS))]
-    last = [(k, len(chapter.runs) - 1) for k, chapter in enumerate(CHAPTERS) if chapter.compared]
-    return first + last
+    """Return runs that together need all kernels, as chapter and run.
+
+    Chapters that compare budgets need the same kernels: the first of them starts, and the others wait until it is done.
+    """
+    compared = [k for k, chapter in enumerate(CHAPTERS) if chapter.compared]
+    others = [(k, 0) for k, chapter in enumerate(CHAPTERS) if not chapter.compared]
+    whole = [(k, len(CHAPTERS[k].runs) - 1) for k in compared]
+    return [*((k, 0) for k in compared[:1]), *others, *whole, *((k, 0) for k in compared[1:])]
 
 
 def _compile(chapter: int, run: int) -> None:
@@ -275,6 +279,7 @@ def prepare(console: Any) -> None:
         pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
         try:
             jobs = {pool.submit(_compile, *one): CHAPTERS[one[0]].title for one in _needed()}
+            jobs[pool.submit(pictures)] = "pictures"
             tasks = {job: progress.add_task(f"compiling, once: {title}", total=1) for job, title in jobs.items()}
             for job in as_completed(jobs):
                 job.result()

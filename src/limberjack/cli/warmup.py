@@ -46,7 +46,7 @@ from limberjack.viewer.drawing import Drawing
 from limberjack.viewer.part_poses import Composed
 from limberjack.viewer.picture import Painter
 
-__all__ = ["compiled", "jobs", "sample", "warm_up", "watched"]
+__all__ = ["compiled", "jobs", "pictures", "sample", "warm_up", "watched"]
 
 
 def sample() -> Model:
@@ -228,7 +228,8 @@ def _collision() -> None:
     build_grid(closed_surface(corners, np.array([(0, 2, 1), (0, 1, 3), (0, 3, 2), (1, 2, 3)]), "corner"), 4)
 
 
-def _pictures() -> None:
+def pictures() -> None:
+    """Compile what draws pictures."""
     model = sample()
     drawing, poses = Drawing(model), forward_kinematics(model, model.q0)
     Painter(drawing, 32, 32, 1).paint(*poses, framed(np.array([[-1.0, -1.0, -1.0], [1.0, 1.0, 1.0]]), 1.0))
@@ -263,7 +264,7 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "assembly", _assembly
     yield "energy, momentum, velocities", _measures
     yield "functions of a model", _functions
-    yield "pictures", _pictures
+    yield "pictures", pictures
 
 
 class _CompileTimes(event.Listener):
