@@ -15,11 +15,12 @@ EXTRAS_images := plot
 EXTRAS_gallery := video
 EXTRAS_headline := plot
 EXTRAS_browser := browser
+EXTRAS_wheel := wheel
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: checked help demo test test-all test-browser browser soak lint bench docs pages images gallery headline clean
+.PHONY: checked help demo test test-all test-browser browser soak lint bench docs pages images gallery headline wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -67,6 +68,9 @@ headline: $(VENV)/headline.stamp ## draw and measure the headline of the README 
 
 gallery: $(VENV)/gallery.stamp ## paint the pictures of the gallery anew
 	$(BIN)/python tools/make_gallery.py
+
+wheel: $(VENV)/wheel.stamp ## build dist/: sdist, wheel, and a wheel for this platform with compiled kernels
+	$(BIN)/python tools/make_wheel.py
 
 clean: ## remove everything the targets made, .venv included
 	rm -rf $(VENV) node_modules site demo-output papers-output build dist MUJOCO_LOG.TXT .pytest_cache .ruff_cache .hypothesis .import_linter_cache

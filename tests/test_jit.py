@@ -1,99 +1,21 @@
-"""Compiled kernels: the keys of their cache, what is cached of them, and the versions of Numba they compile with."""
+"""Compiled kernels: what becomes of functions that only kernels call, and the versions of Numba they compile with."""
 
 from __future__ import annotations
 
 import os
-import pickle
 import subprocess
 import sys
 import venv
-from collections import namedtuple
 from pathlib import Path
 
 import numba
 import numpy as np
 import pytest
-from numba import typeof
 
 import limberjack as lj
 from limberjack import _jit
 
 ROOT = Path(__file__).parents[1]
-
-
-@pytest.fixture
-def package(tmp_path, monkeypatch):
-    """Return a folder that stands for the package: top imports middle imports bottom; aside imports nothing."""
-    monkeypatch.setattr(_jit, "_PACKAGE", tmp_path)
-    (tmp_path / "room").mkdir()
-    (tmp_path / "__init__.py").write_text("from limberjack.room.aside import A\n")
-    (tmp_path / "room" / "__init__.py").write_text("")
-    (tmp_path / "top.py").write_text(
-        "from limberjack import __version__\nfrom limberjack.room import (\n    middle,\n)\n"
-    )
-    (tmp_path / "room" / "middle.py").write_text("def late():\n    from limberjack.room.bottom import B\n")
-    (tmp_path / "room" / "bottom.py").write_text("B = 1\n")
-    (tmp_path / "room" / "aside.py").write_text("A = 1\n")
-    return tmp_path
-
-
-def _keys(package):
-    caches = (_jit._modules, _jit._source, _jit._source_key)
-    for function in caches:
-        function.cache_clear()
-    try:
-        return {path.stem: _jit._source_key(path) for path in package.rglob("*.py") if path.stem != "__init__"}
-    finally:
-        for function in caches:
-            function.cache_clear()
-
-
-@pytest.mark.parametrize(
-    ("edited", "changed"),
-    [("bottom", {"top", "middle", "bottom"}), ("middle", {"top", "middle"}), ("top", {"top"}), ("aside", {"aside"})],
-)
-def test_an_edit_changes_the_key_of_all_that_import_it(package, edited, changed):
-    """An edit gives another key to the file itself and to all that import it, near or far, and to nobody else."""
-    before = _keys(package)
-    (path,) = package.rglob(f"{edited}.py")
-    path.write_text(path.read_text() + "C = 2\n")
-    after = _keys(package)
-    assert {name for name in before if before[name] != after[name]} == changed
-
-
-def test_old_folders_of_a_module_are_removed(tmp_path):
-    """Of one module's folders the newest few stay; those of other modules are left alone."""
-    for k in range(6):
-        (tmp_path / f"limberjack.a-{k}").mkdir()
-    (tmp_path / "limberjack.ab-0").mkdir()
-    _jit._remove_old(tmp_path, tmp_path / "limberjack.a-5")
-    left = {path.name for path in tmp_path.iterdir()}
-    assert {"limberjack.a-5", "limberjack.ab-0"} <= left and len(left) == 5
-
-
-def test_fields_of_tuples_are_part_of_the_key():
-    """Two tuples of one name and the same types in another order of fields, or nested so, have different keys."""
-    a, b = (namedtuple("Pair", names) for names in (("x", "y"), ("y", "x")))
-    one, two = (typeof(kind(np.zeros(1), np.zeros(1))) for kind in (a, b))
-    assert _jit._layouts((one,)) == (("Pair", ("x", "y"), ()),) != _jit._layouts((two,))
-    outer = namedtuple("Outer", "pair")
-    nested = [typeof(outer(kind(np.zeros(1), np.zeros(1)))) for kind in (a, b)]
-    assert _jit._layouts(nested[:1]) != _jit._layouts(nested[1:])
-
-
-def test_an_index_that_names_a_lost_type_counts_as_empty(tmp_path, monkeypatch):
-    """A cache that cannot be read because a module is gone is written anew, without an error."""
-
-    @_jit.kernel
-    def add(x):
-        return x + 1
-
-    index = add._cache._cache_file
-    monkeypatch.setattr(index, "_index_path", str(tmp_path / "index"))
-    with open(index._index_path, "wb") as file:
-        pickle.dump(index._version, file)
-        file.write(b"cno_such_module\nThing\n.")
-    assert index._load_index() == {}
 
 
 _LINK_ONLY = """
@@ -142,6 +64,52 @@ def test_link_only_kernels_are_not_compiled_alone():
     (compiled,) = kernel.overloads.values()
     assert compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name) == 0
     assert compiled.fndesc.llvm_func_name in compiled.library.get_llvm_str()
+
+
+_CALLED = """
+from limberjack._jit import kernel
+
+@kernel
+def callee(x):
+    return 2.0 * x
+
+@kernel
+def caller(x):
+    return callee(x) + 1.0
+
+print(callee(2.0), caller(2.0), len(callee.overloads))
+"""
+
+
+def test_a_kernel_is_called_by_python_and_by_kernels(tmp_path):
+    """A kernel that Python has called is linked into another kernel, also where both come from the cache."""
+    script = tmp_path / "kernels.py"
+    script.write_text(_CALLED)
+    environment = os.environ | {"LIMBERJACK_CACHE_DIR": str(tmp_path / "cache")}
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, str(script)], env=environment, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.split() == ["4.0", "5.0", "1"]
+
+
+def test_types_decide_branches():
+    """A branch on an argument that is None, or on dimensions, is decided before types are inferred."""
+
+    @_jit.kernel
+    def size(x):
+        if x is None:
+            return 0
+        return len(x)
+
+    @_jit.kernel
+    def corner(x):
+        if x.ndim == 2:
+            return x[0, 0]
+        return x[0]
+
+    assert size(None) == 0 and size((1.0, 2.0)) == 2
+    assert corner(np.ones(1)) == corner(np.ones((1, 1))) == 1.0
 
 
 def _versions(low, high):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import limberjack as lj
-from limberjack.cli import demo
+from limberjack.cli import plots
 from limberjack.viewer.camera import Eye
 from limberjack.viewer.colors import body_values, part_colors
 from limberjack.viewer.drawing import PALETTE, Drawing
@@ -114,7 +114,7 @@ def draw() -> None:
     people, chains = [hung(budget) for budget in FIGURES], [swung(budget) for budget in PENDULUMS]
     full = chain_corners(chains[-1].model, chains[-1].q)
     low, high = full.min(axis=0), full.max(axis=0)
-    with demo.canvas(_WIDE / 130, _HIGH / 130, 130) as figure:
+    with plots.canvas(_WIDE / 130, _HIGH / 130, 130) as figure:
         figure.add_axes((0.0, 1.0 - _PAINTED / _HIGH, 1.0, _PAINTED / _HIGH), frameon=False).imshow(
             painted(people, _WIDE, _PAINTED), aspect="auto"
         )

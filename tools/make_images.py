@@ -11,46 +11,34 @@ import io
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import limberjack as lj
-from limberjack.cli import demo
-from limberjack.cli.runs import measured_run
+from limberjack.cli import plots
 from limberjack.io.files import atomic_write
 
 FOLDER = Path(__file__).parent.parent / "docs" / "images"
 # The moving picture opens the README: it must load at once.
-LARGEST = {"pendulum.gif": 500_000, "humanoid.png": 250_000, "demo.png": 250_000}
+LARGEST = {"pendulum.gif": 500_000, "humanoid.png": 250_000}
 
 
 def pendulum(path: Path) -> None:
     """The 300-link pendulum for 30 seconds, three times as fast: down, up, and back with a crack of the whip."""
     # Short steps: past 20 s the end of the chain turns over within milliseconds.
     sim = lj.Simulation(lj.scenes.pendulum(links=300), lj.Full(integrator="rk4", substeps=1), dt=1 / 2400)
-    demo.animate_pendulum(path, sim.run(30.0), lambda: None, every=9)
+    plots.animate_pendulum(path, sim.run(30.0), lambda: None, every=9)
 
 
 def humanoid(path: Path) -> None:
     """The thrown humanoid in ten moments of its backflip."""
-    trajectory = demo.thrown_humanoid().run(2.2)
-    with demo.canvas(10.0, 7.6, 120) as figure:
+    trajectory = plots.thrown_humanoid().run(2.2)
+    with plots.canvas(10.0, 7.6, 120) as figure:
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), frameon=False)
-        demo.draw_flight(axes, trajectory)
+        plots.draw_flight(axes, trajectory)
         axes.get_legend().remove()
         axes.set(title="", xticks=(), yticks=(), xlabel="", ylabel="", ylim=(-0.45, 8.518), aspect="auto")
         axes.set_xlim(-0.85, 10.95)
         figure.savefig(path, format="png")
     _shrink(path, 64)
-
-
-def both(path: Path) -> None:
-    """The plot that `limberjack demo` leaves: both motions over their energies."""
-    parts: list[Any] = []
-    for _, make, seconds in demo._RUNS:
-        sim = make()
-        parts += [measured_run(sim, seconds), sim.recorded]
-    demo.save_plot(path, *parts)
-    _shrink(path, 128)
 
 
 def _shrink(path: Path, colors: int) -> None:
@@ -63,7 +51,7 @@ def _shrink(path: Path, colors: int) -> None:
     atomic_write(path, buffer.getvalue())
 
 
-IMAGES: dict[str, Callable[[Path], None]] = {"pendulum.gif": pendulum, "humanoid.png": humanoid, "demo.png": both}
+IMAGES: dict[str, Callable[[Path], None]] = {"pendulum.gif": pendulum, "humanoid.png": humanoid}
 
 
 def main(names: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""Kernels: how functions become machine code, under which flags, and where that code is cached.
+"""Kernels: how functions become machine code, and under which flags; `_cache.py` says where that code is kept.
 
 `@kernel` compiles a function that Python calls, `@inner` and `@outlined` functions that only kernels call, inlined or
 not. `entry` skips the type dispatch of a kernel, `call_address` calls a function known by its address from a kernel.
@@ -11,14 +11,14 @@ Flags, the same for all kernels:
 - `_nrt=False`: no reference counts. Kernels never allocate, and the caller keeps their arrays alive; counting each
   field of a tuple at each call cost a microsecond per step.
 
-Numba's public interface does not reach far enough in six respects. Each is a seam into its private parts, and
+Numba's public interface does not reach far enough in seven respects. Each is a seam into its private parts, and
 `NUMBA_RANGE` names the versions they are tested with. Elsewhere the package uses Numba's decorators and its extension
 interface (`spatial/lanes.py`, `spatial/clock.py`, `constraints/jets.py`).
 
-- Source cache (`_Cache`, `_Locator`): Numba's disk cache looks at the file of the decorated function only; after an
-  edit in a callee of another file the caller would return the old result. Here a hash of all sources names the folder.
-- Link-only code (`_LinkOnlyLibrary`): a function that only kernels call is linked into those and compiled with them;
-  Numba would also optimise it and emit machine code for it alone.
+- Cache (`_cache.py`): Numba's looks at the file of the decorated function only.
+- Link-only code (`_LinkOnlyLibrary`): a function that only kernels call is optimised and compiled with those. Numba
+  would also emit machine code for it alone, and link, verify and store the code of its callees again in each caller.
+- Few passes (`_PASSES`): most of Numba's serve what kernels do not have.
 - Slim lowering (`_Lower`): Numba loads and clears a variable's old value for reference counts, which kernels do not
   have, and copies a tuple of arrays wherever it is passed; here it is passed by reference (`_tuples.py`).
 - Shared flags (`_SharedFlags`): Numba copies the flags of a kernel and compares them value by value at each lookup of
@@ -32,12 +32,9 @@ from __future__ import annotations
 import gc
 import hashlib
 import importlib
-import os
+import pickle
 import re
-import shutil
-import stat
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -66,28 +63,33 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import extending
 from numba.core import types
-from numba.core.caching import (  # pyright: ignore[reportPrivateImportUsage]
-    CompileResultCacheImpl,
-    FunctionCache,
-    IndexDataCacheFile,
-    _CacheLocator,
-)
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, Flags
-from numba.core.compiler_machinery import register_pass
+from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.lowering import Lower
 from numba.core.registry import cpu_target
-from numba.core.typed_passes import BaseNativeLowering, NativeLowering
+from numba.core.typed_passes import (
+    BaseNativeLowering,
+    IRLegalization,
+    NoPythonBackend,
+    NopythonTypeInference,
+    PreLowerStripPhis,
+)
+from numba.core.untyped_passes import (
+    DeadBranchPrune,
+    FixupArgs,
+    GenericRewrites,
+    IRProcessing,
+    ReconstructSSA,
+    RewriteSemanticConstants,
+    TranslateByteCode,
+)
 
+from limberjack._cache import CacheImpl, KernelCache, atomic_file, cache_folder, release_lock
 from limberjack._tuples import by_reference, fill, member
 
-__all__ = ["NUMBA_RANGE", "cache_folder", "call_address", "entry", "inner", "kernel", "outlined", "require_numba"]
+__all__ = ["NUMBA_RANGE", "call_address", "entry", "inner", "kernel", "outlined", "require_numba"]
 
-_PACKAGE = Path(__file__).parent
-_IMPORT = re.compile(
-    r"^[ \t]*(?:from[ \t]+limberjack([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+limberjack([\w.]*))", re.M
-)
-_FOLDERS_PER_MODULE = 4
 # While kernels compile, garbage is collected after so many new objects: some tens of megabytes.
 _RARELY = 200_000
 _njit: Any = numba.njit  # takes more options than its annotations say
@@ -96,8 +98,13 @@ _FLAGS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": {"n
 
 def kernel(function: Callable) -> Any:
     """Return `function` as a compiled kernel: without the GIL, cached on disk, under the flags of this module."""
-    dispatcher: Any = _njit(**_FLAGS, forceinline=False, no_cfunc_wrapper=True, pipeline_class=_Compiler)(function)
-    dispatcher._cache = _Cache(function)
+    dispatcher: Any = _njit(**_FLAGS, forceinline=False, no_cfunc_wrapper=True, pipeline_class=_KernelCompiler)(
+        function
+    )
+    dispatcher._cache = _KernelCache(function)
+    # For kernels that call it, it is a function to be linked; only what Python calls becomes machine code of its own.
+    linked = outlined(function)
+    dispatcher.get_call_template, dispatcher.get_overload = linked.get_call_template, linked.get_overload
     return dispatcher
 
 
@@ -126,154 +133,6 @@ def entry(dispatcher: Any) -> Any:
     """
     (compiled,) = dispatcher.overloads.values()
     return compiled.entry_point
-
-
-@cache
-def cache_folder() -> Path:
-    """Return the folder of compiled kernels: in the user's cache, or a private temporary one."""
-    chosen = os.environ.get("LIMBERJACK_CACHE_DIR")
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    base = Path(chosen) if chosen else home / "limberjack" / "kernels"
-    if _usable(base):
-        return base
-    user = os.getuid() if hasattr(os, "getuid") else "user"
-    folder = Path(tempfile.gettempdir()) / f"limberjack-{user}"
-    return folder if _usable(folder) else Path(tempfile.mkdtemp(prefix="limberjack-"))
-
-
-def _usable(folder: Path) -> bool:
-    """Return whether `folder` can be made and written, and belongs to this user alone (code is loaded from it)."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if hasattr(os, "getuid"):
-            info = folder.stat()
-            if info.st_uid != os.getuid() or info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-                return False
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False
-
-
-@cache
-def _modules() -> dict[str, Path]:
-    """Return the file of every module of the package, by dotted name after `limberjack`."""
-    found = {}
-    for path in _PACKAGE.rglob("*.py"):
-        parts = path.relative_to(_PACKAGE).with_suffix("").parts
-        found["".join(f".{part}" for part in parts if part != "__init__")] = path
-    return found
-
-
-@cache
-def _source(path: Path) -> tuple[bytes, tuple[Path, ...]]:
-    """Return the hash of a file and the files of the package that its import lines name."""
-    text, named = path.read_bytes(), set()
-    for module, names, plain in _IMPORT.findall(text.decode()):
-        # The package's `__init__` names everything, lazily: only the names imported from it count.
-        named.update(
-            [f"{module}.{name}" for name in re.findall(r"\w+", names)], [module or plain] if module or plain else []
-        )
-    files = _modules()
-    return hashlib.sha256(text).digest(), tuple(files[name] for name in sorted(named) if name in files)
-
-
-@cache
-def _source_key(path: Path) -> str:
-    """Return the hash of a file, of all it imports from the package, and of the settings that change the code made."""
-    reached, found = [path], {path}
-    for file in reached:
-        new = [other for other in _source(file)[1] if other not in found]
-        found.update(new)
-        reached.extend(new)
-    config: Any = numba.config
-    digest = hashlib.sha256(f"{numba.__version__} {config.BOUNDSCHECK}".encode())
-    for name, contents in sorted((file.name, _source(file)[0]) for file in reached):
-        digest.update(name.encode() + contents)
-    return digest.hexdigest()[:20]
-
-
-@cache
-def _module_folder(module: str, path: Path) -> Path:
-    """Return the folder of one module's kernels, named by the hash of their sources.
-
-    An edit gives new folders to the file and to all that import it, near or far, and leaves the rest compiled.
-    """
-    folder = cache_folder() / f"{module}-{_source_key(path)}"
-    if not folder.is_dir():
-        folder.mkdir(mode=0o700, exist_ok=True)
-        _remove_old(cache_folder(), folder)
-    return folder
-
-
-def _remove_old(base: Path, current: Path) -> None:
-    """Remove all but the newest few cache folders of the same module as `current`."""
-    module = current.name.rpartition("-")[0]
-    folders = [entry for entry in base.glob(f"{module}-*") if entry.is_dir() and entry != current]
-    folders.sort(key=lambda entry: entry.stat().st_mtime, reverse=True)
-    for old in folders[_FOLDERS_PER_MODULE - 1 :]:
-        shutil.rmtree(old, ignore_errors=True)
-
-
-class _Locator(_CacheLocator):
-    """Puts each function's cache files into the folder of its module, named by function and line."""
-
-    def __init__(self, py_func: Callable) -> None:
-        self._module, self._py_file = py_func.__module__, py_func.__code__.co_filename  # Numba's warnings name the file
-        self._file = Path(self._py_file)
-        self._line = str(py_func.__code__.co_firstlineno)
-
-    def get_cache_path(self) -> str:
-        return str(_module_folder(self._module, self._file))
-
-    def get_source_stamp(self) -> str:
-        return _source_key(self._file)
-
-    def get_disambiguator(self) -> str:
-        return self._line
-
-    @classmethod
-    def from_function(cls, py_func: Callable, py_file: str) -> _Locator:
-        return cls(py_func)
-
-
-class _CacheImpl(CompileResultCacheImpl):
-    _locator_classes = [_Locator]
-
-
-class _Index(IndexDataCacheFile):
-    """The index of a function's cache; unreadable counts as empty: a caller's types may be gone."""
-
-    def _load_index(self) -> dict:
-        try:
-            return super()._load_index()
-        except (ImportError, AttributeError):
-            return {}
-
-
-def _layouts(kinds: Any) -> tuple:
-    """Return the fields of all named tuples among types, in their order, also of those inside others."""
-    return tuple(
-        (kind.instance_class.__name__, kind.fields, _layouts(kind.types))
-        for kind in kinds
-        if isinstance(kind, (types.NamedTuple, types.NamedUniTuple))
-    )
-
-
-class _Cache(FunctionCache):
-    """A function's cache, whose keys include the fields of the tuples it takes.
-
-    A function reads fields by their index, and need not import the file that defines the tuple.
-    """
-
-    _impl_class: type[_CacheImpl] = _CacheImpl
-
-    def __init__(self, py_func: Callable) -> None:
-        super().__init__(py_func)
-        self._cache_file.__class__ = _Index
-
-    def _index_key(self, sig: Any, codegen: Any) -> tuple:
-        return (*super()._index_key(sig, codegen), _layouts(getattr(sig, "args", sig)))
 
 
 class _SharedFlags(Flags):
@@ -337,7 +196,9 @@ class _SlimLowering(BaseNativeLowering):
 
 
 class _Compiler(Compiler):
-    """Compiles a kernel under the shared flags, by the slim lowering."""
+    """Compiles a function under the shared flags, by those of Numba's passes that a kernel can need."""
+
+    _library: type[JITCodeLibrary]
 
     def __init__(
         self, typingctx: Any, targetctx: Any, library: Any, args: Any, return_type: Any, flags: Any, locals: Any
@@ -345,21 +206,139 @@ class _Compiler(Compiler):
         super().__init__(typingctx, targetctx, library, args, return_type, _SharedFlags(flags), locals)
 
     def _compile_core(self) -> Any:
+        if self.state.library is None:
+            self.state.library = self._library(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+            self.state.library.enable_object_caching()
         # Objects of the compiler live until it ends: collecting garbage among them took a seventh of the time.
         thresholds = gc.get_threshold()
         gc.set_threshold(max(thresholds[0], _RARELY) if thresholds[0] else 0, *thresholds[1:])
         try:
             return super()._compile_core()
+        except BaseException:
+            release_lock(self.state.func_id.func)
+            raise
         finally:
             gc.set_threshold(*thresholds)
 
     def define_pipelines(self) -> list:
-        (passes,) = super().define_pipelines()
-        passes.passes = [
-            (_SlimLowering, text) if kind is NativeLowering else (kind, text) for kind, text in passes.passes
-        ]
+        passes = PassManager("limberjack")
+        absent = any(isinstance(kind, types.NoneType) for kind in self.state.args)
+        decided = absent or "ndim" in self.state.func_id.code.co_names
+        for one in _PASSES:
+            if decided or one not in _PRUNING:
+                passes.add_pass(one, one.__name__)
         passes.finalize()
         return [passes]
+
+
+# Not among them: what serves closures, comprehensions, `with`, `raise`, array expressions, literal arguments, functions
+# inlined by Numba and listings of types. Kernels have none of these (`tools/kernel_lint.py`).
+_PASSES = (
+    TranslateByteCode,
+    FixupArgs,
+    IRProcessing,
+    RewriteSemanticConstants,
+    DeadBranchPrune,
+    GenericRewrites,  # constant indices of tuples
+    ReconstructSSA,
+    NopythonTypeInference,
+    PreLowerStripPhis,
+    IRLegalization,
+    _SlimLowering,
+    NoPythonBackend,
+)
+# Branches on an argument that may be None, or on the dimensions of an array, are decided before types are inferred.
+_PRUNING = (RewriteSemanticConstants, DeadBranchPrune)
+
+
+# -- code ------------------------------------------------------------------------------------------
+
+
+class _Part:
+    """The LLVM code of one function, without that of its callees, which are parts of their own.
+
+    Args:
+        module: its functions may be linked several times into one program.
+        callees: the parts that it calls.
+    """
+
+    def __init__(self, module: Any, callees: Iterable[_Part]) -> None:
+        self.module, self.callees = module, tuple(dict.fromkeys(callees))
+        self.file = ""  # in the folder of the cache, once it is there
+
+    def save(self, folder: Path) -> str:
+        """Write this part and its callees into a cache folder, unless they are in one; return the name of its file."""
+        if not self.file:
+            # Code of Numba's own functions goes where no edit removes it.
+            callees = [callee.save(cache_folder() / f"numba-{numba.__version__}") for callee in self.callees]
+            contents = pickle.dumps((self.module.as_bitcode(), callees))
+            folder.mkdir(mode=0o700, exist_ok=True)
+            path = folder / f"{hashlib.sha256(contents).hexdigest()[:32]}.part"
+            if not path.exists():
+                atomic_file(path, contents)
+            self.file = f"{folder.name}/{path.name}"
+        return self.file
+
+    @staticmethod
+    @cache
+    def load(file: str) -> _Part:
+        """Return a part from the cache."""
+        bitcode, callees = pickle.loads((cache_folder() / file).read_bytes())
+        part = _Part(llvm.parse_bitcode(bitcode), map(_Part.load, callees))
+        part.file = file
+        return part
+
+
+def _part_of(library: Any) -> _Part:
+    """Return the code of a library: of Numba's own functions, everything in one part."""
+    if not hasattr(library, "part"):
+        library.part = _Part(library._get_module_for_linking(), ())
+    return library.part
+
+
+def _in_order(parts: Iterable[_Part]) -> list[_Part]:
+    """Return parts and all that they call, each once, callers first: LLVM leaves out what nothing refers to yet."""
+    done: dict[_Part, None] = {}
+    todo: list[tuple[_Part, bool]] = [(part, False) for part in parts]
+    while todo:
+        part, left = todo.pop()
+        if left:
+            done[part] = None
+        elif part not in done:
+            todo.append((part, True))
+            todo.extend((callee, False) for callee in part.callees)
+    return list(reversed(done))
+
+
+class _KernelLibrary(JITCodeLibrary):
+    """The code of a kernel: everything it calls is linked into it once; what is kept is the machine code."""
+
+    def finalize(self) -> None:
+        """Link, optimise and compile."""
+        libraries = dict.fromkeys(self._linking_libraries)
+        for library in libraries:
+            self._reload_init.update(library._reload_init)
+        for part in _in_order(map(_part_of, libraries)):
+            self._final_module.link_in(part.module, preserve=True)
+        self._linking_libraries = []
+        super().finalize()
+
+    def serialize_using_object_code(self) -> tuple:
+        """Return the machine code and the names it defines."""
+        module = self._final_module
+        names = [one.name for kind in (module.functions, module.global_variables) for one in kind]
+        defined = [name for name in names if self._codegen._engine.is_symbol_defined(name)]
+        return self.name, "object", (self._get_compiled_object(), defined)
+
+    @classmethod
+    def _unserialize(cls, codegen: Any, state: tuple) -> _KernelLibrary:
+        name, _, (code, defined) = state
+        library = cls(codegen, name)
+        library.enable_object_caching()
+        library._set_compiled_object(code)
+        library._finalize_final_module()
+        codegen._engine._defined_symbols.update(defined)
+        return library
 
 
 class _UnlinkedCodegen:
@@ -376,51 +355,70 @@ class _UnlinkedCodegen:
 
 
 class _LinkOnlyLibrary(JITCodeLibrary):
-    """The code of a kernel that only kernels call: kept as LLVM bitcode, optimised and compiled with its callers."""
+    """The code of a function that only kernels call: a part, optimised and compiled with the kernels it is part of."""
+
+    part: _Part
 
     @property
     def codegen(self) -> Any:
         return _UnlinkedCodegen(self._codegen)
 
-    def _optimize_final_module(self) -> None:
-        pass
-
-    def _finalize_final_module(self) -> None:
+    def finalize(self) -> None:
+        """Make a part of it."""
+        self._raise_if_finalized()
+        libraries = dict.fromkeys(self._linking_libraries)
         self._finalize_dynamic_globals()
-        self._verify_declare_only_symbols()
+        for library in libraries:
+            self._reload_init.update(library._reload_init)
+            self._dynamic_globals += library._dynamic_globals
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == llvm.Linkage.external:
+                function.linkage = "linkonce_odr"
+        self.part = _Part(self._final_module, map(_part_of, libraries))
         self._finalized = True
+
+    def _get_module_for_linking(self) -> Any:
+        """Return its code with that of its callees, for functions that are no kernels."""
+        self._ensure_finalized()
+        if self._shared_module is None:
+            self._shared_module = self._final_module.clone()
+            for part in _in_order(self.part.callees):
+                self._shared_module.link_in(part.module, preserve=True)
+        return self._shared_module
 
     def get_pointer_to_function(self, name: str) -> int:
         return 0
 
     def serialize_using_object_code(self) -> tuple:
-        return self.serialize_using_bitcode()
+        """Return its name and that of its part in the cache."""
+        return self.name, "part", self.part.file
 
     @classmethod
     def _unserialize(cls, codegen: Any, state: tuple) -> _LinkOnlyLibrary:
-        name, _, bitcode = state
+        name, _, file = state
         library = cls(codegen, name)
-        library._final_module = llvm.parse_bitcode(bitcode)
-        library._finalize_final_module()
+        library.part = _Part.load(file)
+        library._final_module, library._finalized = library.part.module, True
         return library
 
 
+class _KernelCompiler(_Compiler):
+    """Compiles a kernel."""
+
+    _library = _KernelLibrary
+
+
 class _LinkOnlyCompiler(_Compiler):
-    """Compiles a kernel that only kernels call into a `_LinkOnlyLibrary`."""
+    """Compiles a function that only kernels call."""
 
-    def _compile_core(self) -> Any:
-        if self.state.library is None:
-            library = _LinkOnlyLibrary(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
-            library.enable_object_caching()
-            self.state.library = library
-        return super()._compile_core()
+    _library = _LinkOnlyLibrary
 
 
-class _LinkOnlyContext:
-    """A target context that reads libraries back as `_LinkOnlyLibrary`."""
+class _LibraryContext:
+    """A target context that reads libraries back as one of the classes above."""
 
-    def __init__(self, context: Any) -> None:
-        self._context = context
+    def __init__(self, context: Any, library: Any) -> None:
+        self._context, self._library = context, library
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
@@ -428,20 +426,41 @@ class _LinkOnlyContext:
     def codegen(self) -> Any:
         return self
 
-    def unserialize_library(self, state: tuple) -> _LinkOnlyLibrary:
-        return _LinkOnlyLibrary._unserialize(self._context.codegen(), state)
+    def unserialize_library(self, state: tuple) -> Any:
+        return self._library._unserialize(self._context.codegen(), state)
 
 
-class _LinkOnlyCacheImpl(_CacheImpl):
-    """Reads kernels that only kernels call from the cache."""
+class _KernelCacheImpl(CacheImpl):
+    """Stores kernels as machine code."""
+
+    _library: Any = _KernelLibrary
 
     def rebuild(self, target_context: Any, payload: tuple) -> Any:
-        compiled = super().rebuild(_LinkOnlyContext(target_context), payload)
+        compiled = super().rebuild(_LibraryContext(target_context, self._library), payload)
         return compiled._replace(target_context=target_context, typing_context=target_context.typing_context)
 
 
-class _LinkOnlyCache(_Cache):
-    """The cache of a kernel that only kernels call."""
+class _LinkOnlyCacheImpl(_KernelCacheImpl):
+    """Stores functions that only kernels call as parts."""
+
+    _library = _LinkOnlyLibrary
+
+    def get_filename_base(self, fullname: str, abiflags: str) -> str:
+        return super().get_filename_base(fullname, abiflags) + ".linked"
+
+    def reduce(self, cres: Any) -> tuple:
+        cres.library.part.save(Path(self.locator.get_cache_path()))
+        return super().reduce(cres)
+
+
+class _KernelCache(KernelCache):
+    """The cache of a kernel."""
+
+    _impl_class = _KernelCacheImpl
+
+
+class _LinkOnlyCache(KernelCache):
+    """The cache of a function that only kernels call."""
 
     _impl_class = _LinkOnlyCacheImpl
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +16,7 @@ import pytest
 
 import limberjack as lj
 from limberjack.cli import commands as cli
-from limberjack.cli import demo, runs, terminal, warmup
+from limberjack.cli import demo, plots, runs, terminal, warmup
 from limberjack.cli.commands import main
 
 ROBOT = """<robot name="crane">
@@ -251,7 +254,7 @@ def test_resume_goes_on_bit_for_bit(folder, capsys):
 
 def test_energy_and_momentum_are_watched():
     """A free figure without dampers keeps energy and momentum; the report says how well, and how many steps it took."""
-    sim = demo.thrown_humanoid()
+    sim = plots.thrown_humanoid()
     report = runs.measured_run(sim, 0.2)
     assert report.steps == 200 and report.times[-1] == sim.time
     assert runs.is_lossless(sim.model) and report.energy_drift < 1e-6
@@ -394,6 +397,30 @@ def test_warmup_compiles_every_kernel(capsys):
     assert kernels <= files
 
 
+def test_what_is_compiled_is_shown():
+    """While functions compile, their number and names are shown, and nothing is left behind."""
+    import io
+
+    import numba
+    from rich.console import Console
+
+    @numba.njit
+    def shown_function(x):
+        return x + 1
+
+    seen: list[str] = []
+
+    class Screen(io.StringIO):
+        def write(self, text):
+            seen.append(text)
+            return super().write(text)
+
+    with warmup.watched(Console(file=Screen(), force_terminal=True, width=120), "full"):
+        shown_function(1)
+        time.sleep(0.3)
+    assert "function 1, shown_function" in "".join(seen) and "0:00:00" in "".join(seen)
+
+
 def test_compile_times_are_those_of_each_function_alone():
     """The profile of compiling counts a function's own time and signatures, and sums up to the whole."""
     import numba
@@ -435,38 +462,65 @@ def test_bench_hands_on_its_arguments(folder, monkeypatch):
     assert calls == [(["chain"], True, "numbers.json", "old.json"), (list(bench.TABLES), False, None, None)]
 
 
-def test_demo_leaves_its_results(folder, monkeypatch, capsys):
-    """`demo` ends by itself, prints its table and leaves motions, a plot and animations where it says."""
-    from PIL import Image
+@pytest.fixture
+def short_demo(monkeypatch):
+    """Let the demonstration be one chapter that compares budgets and one that does not, each short and small."""
 
-    monkeypatch.setattr(demo, "_RUNS", tuple((title, make, 0.2 * seconds) for title, make, seconds in demo._RUNS))
+    def swing(budget):
+        method = "full" if budget is None else lj.Adaptive(budget=budget)
+        return demo.Scenario(lj.Simulation(lj.scenes.paper_pendulum(links=10, start="random"), method, dt=1e-3))
+
+    crowd, stairs = demo.CHAPTERS[0], demo.CHAPTERS[2]
+    runs = demo._budgets(swing, (1,))
+    chapters = (
+        dataclasses.replace(crowd, name="swing", runs=runs, seconds=0.2),
+        dataclasses.replace(stairs, name="still", runs=runs[-1:], seconds=0.1),
+    )
+    monkeypatch.setattr(demo, "CHAPTERS", chapters)
+    monkeypatch.setattr(demo, "prepare", lambda console: None)
+
+
+def test_demo_leaves_a_page(folder, short_demo, capsys):
+    """`demo` prints one table and leaves recordings, pictures and plots, and a page that refers to files that exist."""
     assert main(["demo", "--out", "results/here"]) == 0
-    out = capsys.readouterr().out
-    assert str(folder / "results" / "here") in out and "energy" in out and "pendulum" in out
-    results = folder / "results" / "here"
-    names = ["demo.png", "humanoid.csv", "humanoid.gif", "humanoid.npz", "pendulum.gif", "pendulum.npz"]
-    assert sorted(path.name for path in results.iterdir()) == names
-    assert lj.Trajectory.load(results / "pendulum.npz").model.body_count == 300
-    with Image.open(results / "demo.png") as plot, Image.open(results / "humanoid.gif") as film:
-        assert min(plot.size) > 800 and np.asarray(plot.convert("L")).std() > 5.0
-        assert film.n_frames > 10
+    out, results = capsys.readouterr().out, folder / "results" / "here"
+    assert str(results / "index.html") in out and "swing, 1 joint " in out
+    names = {"errors.png", "index.html", "still.html", "still.png"}
+    names |= {f"swing-{budget}.{kind}" for budget in ("1", "all") for kind in ("html", "png")}
+    assert {path.name for path in results.iterdir()} == names
+    page = (results / "index.html").read_text()
+    assert set(re.findall(r'(?:src|data-page)="([^"]+)"', page)) == names - {"index.html"}
+    assert '"clusters"' in (results / "swing-1.html").read_text()
+    assert '"clusters"' not in (results / "swing-all.html").read_text()
 
 
-def test_demo_does_without_matplotlib(folder, monkeypatch, capsys):
-    """Without the plot extra the motions are there all the same, and the message says what to install."""
+def test_demo_measures_against_all_joints(short_demo):
+    """Errors are distances from the run with all joints, which has none; one joint of ten is some way off."""
+    few, whole = (demo._simulated(demo.CHAPTERS[0], run) for run in demo.CHAPTERS[0].runs)
+    demo._compare([few, whole])
+    assert not whole.error.any() and whole.speedup == 1.0
+    apart = np.linalg.norm(few.trajectory.positions[-1] - whole.trajectory.positions[-1], axis=1).mean()
+    assert few.error[-1] == pytest.approx(apart) and few.error[0] == 0.0 < apart
+    assert few.clusters.shape == few.trajectory.positions.shape[:2] and len(np.unique(few.clusters[-1])) <= 2
+
+
+def test_demo_does_without_matplotlib(folder, short_demo, monkeypatch, capsys):
+    """Without the plot extra everything but the plots is there, and the message says what to install."""
 
     def absent(module, extra):
         raise lj.MissingExtra(f'"{module}" is needed for this: pip install "limberjack[{extra}]"')
 
     monkeypatch.setattr(demo, "require", absent)
-    monkeypatch.setattr(demo, "_RUNS", tuple((title, make, 0.02) for title, make, _ in demo._RUNS))
     assert main(["demo"]) == 0
     assert "limberjack[plot]" in capsys.readouterr().out
-    assert sorted(os.listdir("demo-output")) == ["humanoid.csv", "humanoid.npz", "pendulum.npz"]
+    assert "index.html" in os.listdir("demo-output") and "errors.png" not in os.listdir("demo-output")
 
 
 @pytest.mark.slow
-def test_the_whole_demo_keeps_its_energy(folder):
-    """Both simulations of the demonstration keep their energy to 1e-5 over their whole time."""
-    for _, make, seconds in demo._RUNS:
-        assert runs.measured_run(make(), seconds).energy_drift < 1e-5
+def test_the_whole_demo_runs(folder):
+    """Every chapter ends with joints closed to a millimetre and bodies where finite numbers say."""
+    for chapter in demo.CHAPTERS:
+        for run in chapter.runs:
+            done = demo._simulated(chapter, run)
+            assert np.isfinite(done.trajectory.positions).all()
+            assert done.scenario.sim.joint_error()[0] < 1e-3

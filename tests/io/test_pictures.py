@@ -116,6 +116,20 @@ def test_a_page_holds_the_motion(motion, tmp_path):
     assert np.allclose(data["times"], motion.times, rtol=1e-8)
 
 
+def test_a_page_holds_clusters(tmp_path):
+    """Clusters choose a colour for each body and frame, the same for the same cluster; another shape is refused."""
+    motion = small(3)
+    clusters = np.array([[0, 0, 2], [0, 1, 1], [-1, -1, -1]])
+    data = data_of(motion.save(tmp_path / "a.html", clusters=clusters))
+    shown = unpacked(data["clusters"], 2, 3)
+    assert shown.min() >= 0 and shown.max() < len(data["palette"])
+    for row, colors in zip(clusters, shown, strict=True):
+        assert np.array_equal(row[:, None] == row, colors[:, None] == colors)
+    assert "clusters" not in data_of(motion.save(tmp_path / "b.html"))
+    with pytest.raises(lj.ModelError, match=r"clusters: shape \(3, 2\)"):
+        motion.save(tmp_path / "c.html", clusters=clusters[:, :2])
+
+
 def test_a_page_needs_nothing_else(motion, tmp_path):
     """No address of another file or server stands in the page, and its policy forbids asking for any."""
     text = motion.save(tmp_path / "a.html").read_text()

@@ -123,7 +123,7 @@ class Papers:
 
 @dataclass(frozen=True, kw_only=True)
 class Demo:
-    """Simulate a pendulum of 300 links and a thrown humanoid; write motions, a plot and animations.
+    """Simulate crowds, chains, contacts and loops, at several budgets; write one page with 3-D recordings.
 
     Attributes:
         out: the folder for the results, created if absent.

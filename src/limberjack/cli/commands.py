@@ -241,10 +241,9 @@ class Run(_Moving):
         terminal.tell(notes, self.target)
         seconds = scene.seconds if self.seconds is None else self.seconds
         from limberjack.cli.runs import Report, measured_run, summary
-        from limberjack.cli.warmup import compiled
+        from limberjack.cli.warmup import compiled, watched
 
-        waiting = "preparing (the first run of a method compiles it)"
-        with nullcontext() if self.quiet else terminal.console().status(waiting):
+        with nullcontext() if self.quiet else watched(terminal.console(), sim.method.name):
             compiled(sim)
         report, failure = Report(sim.model, sim.steps, sim.dt), None
         try:

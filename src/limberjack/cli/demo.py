@@ -1,40 +1,220 @@
-"""The demonstration: two simulations, measured, and pictures of them."""
+"""The demonstration: what the package is for, simulated, measured and shown on one page.
+
+Chapters are lists of runs. Where a chapter compares budgets, its last run simulates all joints, and the others are
+measured against it.
+"""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import html
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from limberjack import scenes
-from limberjack.cli.runs import Report, measured_run, turned
-from limberjack.cli.warmup import compiled
+from limberjack.cli.plots import canvas
+from limberjack.cli.runs import Report, measured_run
+from limberjack.cli.warmup import compiled, pictures
 from limberjack.errors import FileError, LimberjackError, require
 from limberjack.io.files import atomic_write
-from limberjack.methods import Full
+from limberjack.maximal.assemble import assemble, with_start
+from limberjack.methods import Adaptive, Full
 from limberjack.model.model import Model
-from limberjack.model.spec import WORLD
 from limberjack.simulation.simulation import Simulation
 from limberjack.simulation.trajectory import Trajectory
+from limberjack.viewer.camera import Eye
+from limberjack.viewer.colors import body_values, part_colors
+from limberjack.viewer.drawing import Drawing
+from limberjack.viewer.film import chosen_shot
+from limberjack.viewer.picture import Painter, png
 
-__all__ = ["animate_pendulum", "canvas", "demo", "draw_flight", "save_plot", "thrown_humanoid"]
+__all__ = ["CHAPTERS", "Chapter", "Run", "Scenario", "demo"]
 
-_INK, _PALE, _PAPER = "#22303c", "#9aa5ad", "#fbfaf7"
-# Recorded frames per frame of the pendulum's animation.
-_EVERY = 6
-_DASHES = (0, (4, 3))
-_KINETIC, _POTENTIAL = "#e8743b", "#3f7cac"
+_RATE = 30.0  # recorded frames [1/s]
+_PICTURE = (960, 540)  # [pixels]
+_COLORS = ("#e8743b", "#3f7cac", "#5c946e", "#c9a227")
 
 
-# -- the demonstration -----------------------------------------------------------------------------
+class Scenario(NamedTuple):
+    """A simulation to be run, and what drives it."""
+
+    sim: Simulation
+    drive: Callable[[Simulation], None] | None = None
+    camera: Any = None
+
+
+class Run(NamedTuple):
+    """One run: its name in files and tables, and what makes it."""
+
+    label: str
+    make: Callable[[], Scenario]
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """Runs that belong together.
+
+    Attributes:
+        name: of its files.
+        title: one line.
+        text: a paragraph for the page.
+        seconds: simulated by each run [s].
+        runs: the runs.
+        compared: whether the last run simulates all joints, and the others are measured against it.
+        command: what to type to see more.
+    """
+
+    name: str
+    title: str
+    text: str
+    seconds: float
+    runs: tuple[Run, ...]
+    compared: bool
+    command: str
+
+
+@dataclass
+class _Done:
+    """A run that has been simulated and measured."""
+
+    chapter: Chapter
+    run: Run
+    scenario: Scenario
+    report: Report
+    trajectory: Trajectory
+    clusters: np.ndarray | None
+    error: np.ndarray | None = None  # mean distance of bodies from the run with all joints, by frame [m]
+    way: float = 0.0  # mean distance they travel with all joints [m]
+    speedup: float | None = None
+    files: list[Path] = field(default_factory=list)
+
+    @property
+    def stem(self) -> str:
+        """Return the name of its files."""
+        return f"{self.chapter.name}-{self.run.label.split()[0]}" if len(self.chapter.runs) > 1 else self.chapter.name
+
+
+# -- chapters --------------------------------------------------------------------------------------
+
+
+def _crowd(budget: int | None) -> Scenario:
+    """Return people held in their poses by motors and pushed, `budget` joints in the nearest, or all joints."""
+    scene = scenes.get("adaptive_crowd", figures=12, **({} if budget is None else {"budget": budget}))
+    method = Full(integrator="implicit") if budget is None else scene.method
+    return Scenario(Simulation(scene.model, method, dt=scene.dt), scene.drive, scene.camera)
+
+
+def _pendulum(budget: int | None) -> Scenario:
+    model = scenes.paper_pendulum(links=300, start="random")
+    return Scenario(Simulation(model, "full" if budget is None else Adaptive(budget=budget), dt=2.5e-4))
+
+
+def _stairs() -> Scenario:
+    scene = scenes.get("stairs")
+    return Scenario(Simulation(scene.model, scene.method, dt=scene.dt), None, scene.camera)
+
+
+def _bridge() -> Scenario:
+    scene = scenes.get("bridge", planks=8)
+    return Scenario(Simulation(scene.model, "full", dt=1 / 240), _push("plank4", 400.0))
+
+
+def _ring() -> Scenario:
+    """Return the ring of figures, its loops closed, swaying in its joints."""
+    scene = scenes.get("ring_of_figures", figures=8, gravity=(0.0, 0.0, 0.0))
+    return Scenario(Simulation(closed(scene.model), "full", dt=1 / 500), _push("figure0_chest", 150.0))
+
+
+def closed(model: Model) -> Model:
+    """Return a model whose loops are closed at the start."""
+    return with_start(model, assemble(model).q)
+
+
+def _push(body: str, force: float) -> Callable[[Simulation], None]:
+    """Return a drive that pushes a body up and down once a second, with a force [N]."""
+
+    def push(sim: Simulation) -> None:
+        sim.clear_wrenches()
+        sim.apply_wrench(body, force=(0.0, 0.0, force * np.sin(2.0 * np.pi * sim.time)))
+
+    return push
+
+
+class _Drag:
+    """Drags the right hand of a figure around."""
+
+    def __init__(self) -> None:
+        self._grip: Any = None
+
+    def __call__(self, sim: Simulation) -> None:
+        if self._grip is None:
+            self._grip = sim.grab("right_hand")
+            self._start = np.array(self._grip.point)
+        angle = 2.0 * np.pi * sim.time / 2.0
+        self._grip.move(self._start + (0.8 * np.sin(angle), 0.0, 0.9 - 0.9 * np.cos(angle)))
+
+
+def _dragged() -> Scenario:
+    return Scenario(Simulation(scenes.humanoid(limits="soft", contacts=False), "full", dt=1e-3), _Drag())
+
+
+def _budgets(make: Callable[[int | None], Scenario], budgets: tuple[int, ...]) -> tuple[Run, ...]:
+    few = [Run(f"{budget} joint{'s' if budget > 1 else ''}", lambda budget=budget: make(budget)) for budget in budgets]
+    return (*few, Run("all joints", lambda: make(None)))
+
+
+CHAPTERS = (
+    Chapter(
+        "crowd", "A crowd under a budget",
+        "Twelve people of 89 bodies, held in their poses by motors, are pushed away from the camera. The nearest has "
+        "as many joints simulated as the budget says, those farther away fewer; the rest of each moves as rigid "
+        "clusters, one colour each.",
+        1.5, _budgets(_crowd, (5, 20)), True, "limberjack view adaptive_crowd",
+    ),
+    Chapter(
+        "pendulum", "300 links, some of them simulated",
+        "A damped pendulum of 300 links, of which 1, 20 or all joints are simulated at a time; which ones is chosen "
+        "anew as it moves.",
+        4.0, _budgets(_pendulum, (1, 20)), True,
+        "limberjack run paper_pendulum --option budget=20 --out swing.html",
+    ),
+    Chapter(
+        "stairs", "Figures and a rope on stairs",
+        "Three figures with limited joints and a rope of 16 links fall down stairs: contacts with friction, between "
+        "all of them.",
+        4.0, (Run("all joints", _stairs),), False, "limberjack view stairs",
+    ),
+    Chapter(
+        "bridge", "A bridge of loops",
+        "A bridge of 60 bodies on ball joints, many of which close loops; somebody jumps on a plank in the middle.",
+        2.0, (Run("all joints", _bridge),), False, "limberjack view bridge",
+    ),
+    Chapter(
+        "ring", "A ring of figures, assembled",
+        "Eight figures start with their hands and feet apart. The assembly moves them until every joint is closed; "
+        "then one of them sways, and the ring follows.",
+        3.0, (Run("all joints", _ring),), False, "limberjack view ring_of_figures",
+    ),
+    Chapter(
+        "dragged", "A figure dragged by the hand",
+        "A person of 89 bodies is dragged in a circle by the right hand; in the viewer, drag any body.",
+        4.0, (Run("all joints", _dragged),), False, "limberjack view humanoid",
+    ),
+)  # fmt: skip
+
+
+# -- running ---------------------------------------------------------------------------------------
 
 
 def demo(folder: Path, console: Any) -> None:
-    """Simulate the 300-link pendulum and a thrown humanoid, measure both, and write the results into `folder`.
+    """Run all chapters, print one table, and write recordings, pictures and a page into `folder`.
 
     Args:
         folder: created if absent.
@@ -44,299 +224,243 @@ def demo(folder: Path, console: Any) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FileError(folder, f"cannot be made: {error.strerror or error}") from error
-    runs = []
-    for title, make, seconds in _RUNS:
-        with console.status(f"{title}: preparing (the first run of a method compiles it)"):
-            sim = make()
-            compiled(sim)
-        report = measured_run(sim, seconds, progress=True)
-        assert sim.recorded is not None
-        runs.append((title, sim, report, sim.recorded))
-    console.print(_table(runs))
-    written = []
-    for title, _, _, trajectory in runs:
-        written.append((trajectory.save(folder / f"{title}.npz"), "the whole trajectory; lj.Trajectory.load reads it"))
-    written.append((runs[1][3].save(folder / "humanoid.csv"), "the same as a table"))
+    begin = time.perf_counter()
+    prepare(console)
+    done: list[_Done] = []
+    for chapter in CHAPTERS:
+        console.print(f"{chapter.title}", markup=False, highlight=False)
+        these = [_simulated(chapter, run) for run in chapter.runs]
+        if chapter.compared:
+            _compare(these)
+        with console.status(f"{chapter.title}: writing"):
+            for one in these:
+                _write(folder, one)
+        done += these
+    console.print(_table(done))
+    plots = None
     try:
-        written += _pictures(folder, runs, console)
+        plots = _plot(folder / "errors.png", done)
     except LimberjackError as error:
-        console.print(f"no pictures: {error}", markup=False, highlight=False)
-    console.print(f"\nresults in {folder.resolve()}", markup=False, highlight=False, soft_wrap=True)
-    for path, what in written:
-        console.print(f"  {path.name:16} {what}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"no plots: {error}", markup=False, highlight=False)
+    atomic_write(folder / "index.html", _page(done, plots).encode())
+    wall = time.perf_counter() - begin
+    console.print(f"\n{wall:.0f} s; everything is on the page", markup=False, highlight=False)
+    console.print(f"  {(folder / 'index.html').resolve()}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _pendulum() -> Simulation:
-    # Runge-Kutta: when the end whips, first-order integrators gain some per cent of energy at this step.
-    return Simulation(scenes.pendulum(links=300), Full(integrator="rk4", substeps=1), dt=1e-3)
+def _needed() -> list[tuple[int, int]]:
+    """Return runs that together need all kernels, as chapter and run.
+
+    Chapters that compare budgets need the same kernels: the first of them starts, and the others wait until it is done.
+    """
+    compared = [k for k, chapter in enumerate(CHAPTERS) if chapter.compared]
+    others = [(k, 0) for k, chapter in enumerate(CHAPTERS) if not chapter.compared]
+    whole = [(k, len(CHAPTERS[k].runs) - 1) for k in compared]
+    return [*((k, 0) for k in compared[:1]), *others, *whole, *((k, 0) for k in compared[1:])]
 
 
-def thrown_humanoid() -> Simulation:
-    """Return the figure without limits and dampers, so that its energy is conserved, thrown into a backflip."""
-    model = scenes.humanoid(limits=None, damping=0.0)
-    sim = Simulation(model, Full(integrator="momentum"), dt=1e-3)
-    for side, hip in (("left", 0.6), ("right", -0.2)):
-        for name, angle in (
-            ("shoulder_flexion", 2.0),
-            ("shoulder_abduction", 0.8),
-            ("hip_flexion", hip),
-            ("knee", 0.5),
-        ):
-            sim.joint(f"{side}_{name}").q = angle
-    spin, centre = np.array((0.0, -4.0, 0.0)), _centre(model, sim.positions, sim.rotations)
-    velocity = np.array((4.2, 0.0, 10.8)) - np.cross(spin, centre - sim.positions[0])
-    sim.qd = np.concatenate([velocity, spin, np.zeros(model.nv - 6)])
-    return sim
+def _compile(chapter: int, run: int) -> None:
+    """Compile what a run needs, in a process of its own."""
+    scenario = CHAPTERS[chapter].runs[run].make()
+    if scenario.drive is not None:
+        scenario.drive(scenario.sim)
+    compiled(scenario.sim)
 
 
-def _centre(model: Model, positions: np.ndarray, rotations: np.ndarray) -> np.ndarray:
-    """Return the centre of mass."""
-    mass = model.arrays.body_mass
-    return mass @ (positions + turned(rotations, model.arrays.body_com)) / mass.sum()
+def prepare(console: Any) -> None:
+    """Compile what the runs need, in one process per processor, and say what and for how long."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    workers = min(os.cpu_count() or 1, 4)
+    if workers < 2:
+        return  # the runs compile what they need themselves
+    with Progress(*columns, console=console, transient=True) as progress:
+        pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+        try:
+            jobs = {pool.submit(_compile, *one): CHAPTERS[one[0]].title for one in _needed()}
+            jobs[pool.submit(pictures)] = "pictures"
+            tasks = {job: progress.add_task(f"compiling, once: {title}", total=1) for job, title in jobs.items()}
+            for job in as_completed(jobs):
+                job.result()
+                progress.update(tasks[job], completed=1, visible=False)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
-_RUNS: tuple[tuple[str, Callable[[], Simulation], float], ...] = (
-    ("pendulum", _pendulum, 16.0),
-    ("humanoid", thrown_humanoid, 2.2),
+def _simulated(chapter: Chapter, run: Run) -> _Done:
+    scenario = run.make()
+    sim, drive = scenario.sim, scenario.drive
+    compiled(sim)
+    clusters: list[np.ndarray] = []
+    budgeted = sim.method.name == "adaptive"
+
+    def look(sim: Simulation) -> None:
+        if drive is not None:
+            drive(sim)
+        if budgeted:
+            values = body_values(sim, "rigid cluster")
+            assert values is not None
+            clusters.append(values)
+
+    report = measured_run(sim, chapter.seconds, rate=_RATE, progress=True, drive=look)
+    trajectory = sim.recorded
+    assert trajectory is not None
+    table = np.array(clusters) if budgeted else None
+    return _Done(chapter, run, scenario, report, trajectory, table)
+
+
+def _compare(runs: list[_Done]) -> None:
+    """Measure runs against the last, which simulates all joints."""
+    whole = runs[-1]
+    full = whole.trajectory.positions
+    for one in runs:
+        one.error = np.linalg.norm(one.trajectory.positions - full, axis=2).mean(axis=1)
+        one.way = float(np.linalg.norm(full - full[0], axis=2).mean())
+        one.speedup = whole.report.microseconds_per_step / one.report.microseconds_per_step
+
+
+def _write(folder: Path, done: _Done) -> None:
+    """Write the recording and a picture of its middle."""
+    trajectory, camera = done.trajectory, done.scenario.camera
+    title = f"{done.chapter.title}: {done.run.label}"
+    done.files.append(trajectory.save(folder / f"{done.stem}.html", camera=camera, title=title, clusters=done.clusters))
+    path, frame = folder / f"{done.stem}.png", len(trajectory) // 2
+    drawing = Drawing(trajectory.model)
+    painter = Painter(drawing, *_PICTURE, 2)
+    if done.clusters is not None:
+        painter.colors[: len(drawing.parts.color)] = part_colors(drawing, "rigid cluster", done.clusters[frame], 1.0)
+    eye: Eye = chosen_shot(drawing, trajectory, camera, None, _PICTURE[0] / _PICTURE[1]).at(frame)
+    atomic_write(path, png(painter.paint(trajectory.positions[frame], trajectory.rotations[frame], eye)))
+    done.files.append(path)
+
+
+# -- results ---------------------------------------------------------------------------------------
+
+_HEADS = ("run", "us/step", "x real", "speed-up", "error", "of way", "joint gap")
+
+
+def _row(done: _Done) -> tuple[str, ...]:
+    """Return the cells of a run: what a step costs, and what is lost by simulating few joints."""
+    report, sim = done.report, done.scenario.sim
+    cost = report.microseconds_per_step
+    error = None if done.error is None else float(done.error.mean())
+    reference = done.error is not None and done.run is done.chapter.runs[-1]
+    gap = float(sim.joint_error()[0])
+    return (
+        f"{done.chapter.name}, {done.run.label}",
+        f"{cost:.3g}" if cost < 1e3 else f"{cost:.0f}",
+        f"{report.real_time_factor:.2g}",
+        "-" if done.speedup is None else f"{done.speedup:.3g} x",
+        "-" if error is None or reference else _length(error),
+        "-" if error is None or reference else f"{100 * error / max(done.way, 1e-300):.2g} %",
+        "0" if gap == 0.0 else _length(gap),
+    )
+
+
+def _length(metres: float) -> str:
+    """Return a length in a unit that suits it."""
+    for size, unit in ((1.0, "m"), (1e-3, "mm"), (1e-6, "um")):
+        if metres >= 0.1 * size:
+            return f"{metres / size:.2g} {unit}"
+    return f"{metres:.0e} m"
+
+
+_CAPTION = (
+    "us/step: recording included; x real: seconds simulated per second; error: mean distance of bodies from where "
+    "they are with all joints, and its share of the way travelled; joint gap: the largest at the end"
 )
 
 
-def _table(runs: list[Any]) -> Any:
+def _table(runs: list[_Done]) -> Any:
+    from rich import box
     from rich.table import Table
 
-    integrators = ", ".join(f"{title} {sim.method.integrator}" for title, sim, _, _ in runs)
-    table = Table(title="method full, steps of 1 ms", caption=f"integrators: {integrators}")
-    table.add_column("model", no_wrap=True)
-    for column in ("bodies", "dof", "steps", "wall s", "real-time\nfactor", "ns / joint\n/ step", "energy\ndrift"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for title, sim, report, _ in runs:
-        table.add_row(
-            title, str(sim.model.body_count), str(sim.model.nv), str(report.steps), f"{report.wall:.2f}",
-            f"{report.real_time_factor:.1f}", f"{report.nanoseconds_per_joint:.0f}", f"{report.energy_drift:.1e}",
-        )  # fmt: skip
+    table = Table(box=box.SIMPLE, padding=(0, 1, 0, 0), caption=_CAPTION)
+    for head in _HEADS:
+        table.add_column(head, justify="left" if head == "run" else "right", no_wrap=True)
+    for done in runs:
+        table.add_row(*_row(done))
     return table
 
 
-# -- pictures --------------------------------------------------------------------------------------
-
-
-def _pictures(folder: Path, runs: list[Any], console: Any) -> list[tuple[Path, str]]:
-    """Write the plot and the two animations; return their paths and what they show."""
+def _plot(path: Path, runs: list[_Done]) -> Path:
+    """Write the plot of errors over time, one panel for each chapter that compares budgets; return its path."""
     require("matplotlib", extra="plot")
-    from rich.progress import Progress
+    import io
 
-    (_, _, swing, pendulum), (_, _, flight, humanoid) = runs
-    paths = [folder / name for name in ("demo.png", "pendulum.gif", "humanoid.gif")]
-    with Progress(console=console) as progress:
-        task = progress.add_task("pictures", total=1 + len(range(0, len(pendulum), _EVERY)) + len(humanoid))
-
-        def tick() -> None:
-            progress.update(task, advance=1)
-
-        save_plot(paths[0], swing, pendulum, flight, humanoid)
-        tick()
-        animate_pendulum(paths[1], pendulum, tick)
-        _animate_humanoid(paths[2], humanoid, tick)
-    captions = ("both motions and their energies", "the pendulum, twice as fast", "the humanoid, four times slower")
-    return list(zip(paths, captions, strict=True))
-
-
-@contextmanager
-def canvas(width: float, height: float, dpi: int) -> Iterator[Any]:
-    """Yield a figure that draws into memory, whatever backend the user has."""
-    from matplotlib import rc_context
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    style: dict[Any, Any] = {
-        "axes.edgecolor": _PALE, "axes.labelcolor": _INK, "text.color": _INK, "xtick.color": _PALE,
-        "ytick.color": _PALE,
-        "xtick.labelcolor": _INK, "ytick.labelcolor": _INK, "axes.spines.top": False, "axes.spines.right": False,
-        "axes.facecolor": _PAPER, "figure.facecolor": _PAPER, "savefig.facecolor": _PAPER, "legend.frameon": False,
-        "font.size": 9.0, "axes.titlesize": 11.0, "axes.titleweight": "bold", "axes.titlelocation": "left",
-    }  # fmt: skip
-    with rc_context(style):
-        figure = Figure(figsize=(width, height), dpi=dpi)
-        FigureCanvasAgg(figure)
-        yield figure
-
-
-def save_plot(path: Path, swing: Report, pendulum: Trajectory, flight: Report, humanoid: Trajectory) -> None:
-    """Write the picture of both motions over their energies."""
-    with canvas(14.0, 9.0, 120) as figure:
-        edges = {"left": 0.05, "right": 0.98, "top": 0.95, "bottom": 0.065, "hspace": 0.2, "wspace": 0.11}
-        grid = figure.add_gridspec(2, 2, height_ratios=(2.5, 1.0), **edges)
-        _draw_swing(figure.add_subplot(grid[0, 0]), pendulum)
-        draw_flight(figure.add_subplot(grid[0, 1]), humanoid)
-        _draw_energy(figure.add_subplot(grid[1, 0]), swing)
-        _draw_energy(figure.add_subplot(grid[1, 1]), flight)
+    chapters = [chapter for chapter in CHAPTERS if chapter.compared]
+    with canvas(4.0 * len(chapters), 3.0, 120) as figure:
+        for k, chapter in enumerate(chapters):
+            axes = figure.add_subplot(1, len(chapters), k + 1)
+            for color, done in zip(_COLORS, [one for one in runs if one.chapter is chapter][:-1], strict=False):
+                assert done.error is not None
+                axes.plot(done.trajectory.times, done.error, color=color, label=done.run.label)
+            axes.set(title=chapter.name, xlabel="time [s]", ylabel="distance from all joints [m]")
+            axes.legend()
+        figure.tight_layout()
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png")
     atomic_write(path, buffer.getvalue())
+    return path
 
 
-def _chain(trajectory: Trajectory, frame: int) -> np.ndarray:
-    """Return the (links + 1, 2) joint positions of the chain in the x-z plane, its free end included."""
-    positions, rotations = trajectory.positions[frame], trajectory.rotations[frame]
-    last = trajectory.model.spec.shapes[-1]
-    end = positions[-1] + turned(rotations[-1:], 2.0 * np.array([last.position]))[0]
-    return np.vstack([positions, end])[:, [0, 2]]
+_STYLE = """
+body { margin: 0 auto; max-width: 1180px; padding: 24px; font: 16px/1.5 system-ui, sans-serif; color: #22303c;
+  background: #fbfaf7; }
+h1 { margin: 0 0 4px; } h2 { margin: 40px 0 4px; } p { max-width: 760px; margin: 4px 0 12px; }
+.runs { display: grid; grid-template-columns: repeat(auto-fit, minmax(340px, 1fr)); gap: 14px; }
+figure { margin: 0; } figure:only-child { max-width: 760px; } figure.open { grid-column: 1 / -1; }
+figcaption { font-size: 14px; color: #5d6a74; }
+.play { position: relative; display: block; width: 100%; aspect-ratio: 16 / 9; padding: 0; border: 0; cursor: pointer;
+  border-radius: 8px; overflow: hidden; background: #dfe6ea; }
+.play img, .play iframe { width: 100%; height: 100%; object-fit: cover; border: 0; display: block; }
+.play span { position: absolute; left: 50%; top: 50%; translate: -50% -50%; padding: 6px 16px; border-radius: 20px;
+  background: #22303ccc; color: #fff; font-size: 15px; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 15px; }
+td, th { padding: 4px 12px; border-bottom: 1px solid #d5dce1; text-align: right; }
+td:first-child, th:first-child { text-align: left; }
+pre { background: #eef1f3; padding: 12px 16px; border-radius: 8px; overflow: auto; } img.plot { max-width: 100%; }
+"""
+_SCRIPT = """
+document.querySelectorAll(".play").forEach(place => place.onclick = () => {
+  const frame = document.createElement("iframe");
+  frame.src = place.dataset.page; frame.title = place.dataset.title;
+  const own = document.createElement("div");
+  own.className = "play"; own.append(frame); place.parentElement.classList.add("open"); place.replaceWith(own);
+});
+"""
 
 
-def _draw_swing(axes: Any, trajectory: Trajectory) -> None:
-    from matplotlib import colormaps
-
-    colors = colormaps["plasma"]
-    frames = np.linspace(0, len(trajectory) - 1, 25).round().astype(int)
-    tips = np.array([_chain(trajectory, k)[-1] for k in range(len(trajectory))])
-    axes.plot(*tips.T, color=_PALE, linewidth=0.8, linestyle=_DASHES, zorder=1)
-    for k in frames:
-        share = k / max(len(trajectory) - 1, 1)
-        axes.plot(*_chain(trajectory, k).T, color=colors(0.88 * share), linewidth=1.4, solid_joinstyle="round")
-        if k in frames[::3]:
-            away = 16.0 * tips[k] / np.linalg.norm(tips[k])
-            style = {"textcoords": "offset points", "ha": "center", "va": "center", "fontsize": 9}
-            axes.annotate(f"{trajectory.times[k]:.0f} s", tips[k], xytext=away, color=colors(0.88 * share), **style)
-    axes.plot(0.0, 0.0, "o", color=_INK, markersize=5, zorder=5)
-    axes.set(title=f"{trajectory.model.body_count} links released from the horizontal", xlabel="x [m]", ylabel="z [m]")
-    reach = float(trajectory.model.body_count)
-    axes.set_xlim(-1.12 * reach, 1.12 * reach)
-    axes.set_aspect("equal", adjustable="datalim")
-
-
-def draw_flight(axes: Any, trajectory: Trajectory) -> None:
-    """Draw ten frames of a figure's flight and the path of its centre of mass, seen along +y."""
-    model = trajectory.model
-    frames = np.linspace(0, len(trajectory) - 1, 10).round().astype(int)
-    poses = zip(trajectory.positions, trajectory.rotations, strict=True)
-    path = np.array([_centre(model, positions, rotations) for positions, rotations in poses])[:, [0, 2]]
-    axes.axhline(0.0, color=_PALE, linewidth=1.0, zorder=0)
-    for k in frames:
-        axes.add_collection(_figure_drawing(trajectory, int(k)))
-    axes.plot(*path.T, color=_KINETIC, linewidth=1.0, linestyle=_DASHES, zorder=6, label="centre of mass")
-    axes.plot(*path[frames].T, "o", color=_KINETIC, markersize=3, zorder=7)
-    axes.legend(loc="upper left")
-    title = f"{model.body_count} bodies, {model.nv} degrees of freedom, thrown into a backflip"
-    axes.set(title=title, xlabel="x [m]", ylabel="z [m]")
-    x = trajectory.positions[..., 0]
-    axes.set_xlim(x.min() - 0.4, x.max() + 0.4)
-    axes.set_aspect("equal", adjustable="datalim")
+def _page(runs: list[_Done], plots: Path | None) -> str:
+    """Return the page: recordings to play, the table, the plots, and commands."""
+    parts = []
+    for chapter in CHAPTERS:
+        shown = "".join(_figure(done) for done in runs if done.chapter is chapter)
+        parts.append(
+            f"<h2>{html.escape(chapter.title)}</h2><p>{html.escape(chapter.text)}</p><div class=runs>{shown}</div>"
+        )
+    heads = "".join(f"<th>{head}</th>" for head in _HEADS)
+    rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in _row(done)) + "</tr>" for done in runs)
+    table = f"<h2>Measured</h2><table><tr>{heads}</tr>{rows}</table><p>{_CAPTION}.</p>"
+    picture = f'<img class=plot src="{plots.name}" alt="errors over time">' if plots else ""
+    commands = "\n".join(html.escape(chapter.command) for chapter in CHAPTERS)
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f"<title>Limberjack</title><style>{_STYLE}</style><h1>Limberjack</h1>"
+        "<p>Articulated figures, simulated on this machine. Click a picture to play its motion in 3-D: drag to look "
+        "around, space to pause. What moves as one rigid body has one colour.</p>"
+        f"{''.join(parts)}{table}{picture}<h2>To try next</h2><pre>{commands}</pre><script>{_SCRIPT}</script></html>\n"
+    )
 
 
-def _outlines(trajectory: Trajectory, frame: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the (n, 32, 2) outlines and (n, 3) colours of all round shapes, seen along +y, the nearest last."""
-    model = trajectory.model
-    shapes = [shape for shape in model.shapes if shape.kind in ("capsule", "sphere") and shape.body != WORLD]
-    body = np.array([model.body_index(shape.body) for shape in shapes])
-    positions, rotations = trajectory.positions[frame][body], trajectory.rotations[frame][body]
-    centre = positions + turned(rotations, np.array([shape.position for shape in shapes]))
-    half = np.array([[0.0, 0.0, shape.size[1] / 2 if shape.kind == "capsule" else 0.0] for shape in shapes])
-    along = turned(rotations, turned(np.array([shape.rotation for shape in shapes]), half))[:, [0, 2]]
-    radius = np.array([shape.size[0] for shape in shapes])
-    heading = np.arctan2(along[:, 1], along[:, 0])
-    angles = heading[:, None] + np.concatenate([np.linspace(-0.5, 0.5, 16), np.linspace(0.5, 1.5, 16)]) * np.pi
-    side = np.repeat((1.0, -1.0), 16)[None, :, None]
-    circle = radius[:, None, None] * np.stack([np.cos(angles), np.sin(angles)], axis=2)
-    outlines = centre[:, None, [0, 2]] + side * along[:, None, :] + circle
-    colors = np.array([(shape.color or (0.6, 0.6, 0.6, 1.0))[:3] for shape in shapes])
-    order = np.argsort(-(centre[:, 1] - radius), kind="stable")
-    return outlines[order], colors[order]
-
-
-def _figure_drawing(trajectory: Trajectory, frame: int) -> Any:
-    from matplotlib.collections import PolyCollection
-
-    outlines, colors = _outlines(trajectory, frame)
-    return PolyCollection(list(outlines), facecolors=colors, edgecolors=0.6 * colors, linewidths=0.35, zorder=3)
-
-
-def _draw_energy(axes: Any, report: Report) -> None:
-    times, kinetic, potential = (np.array(x) for x in (report.times, report.kinetic, report.potential))
-    scale, unit = (1e-3, "kJ") if np.abs(kinetic).max() < 1e6 else (1e-6, "MJ")
-    axes.plot(times, scale * kinetic, color=_KINETIC, linewidth=1.8, label="kinetic")
-    axes.plot(times, scale * potential, color=_POTENTIAL, linewidth=1.8, label="potential")
-    axes.plot(times, scale * (kinetic + potential), color=_INK, linewidth=1.8, label="total")
-    axes.legend(ncols=3, loc="lower right", bbox_to_anchor=(1.0, 0.99), fontsize=8.5, borderaxespad=0.0)
-    axes.set(title=f"energy: total constant to {report.energy_drift:.0e}", xlabel="time [s]", ylabel=f"[{unit}]")
-    axes.set_xlim(times[0], times[-1])
-
-
-# -- animations ------------------------------------------------------------------------------------
-
-
-def _image(figure: Any) -> Any:
-    from PIL import Image
-
-    figure.canvas.draw()
-    return Image.fromarray(np.asarray(figure.canvas.buffer_rgba())[..., :3].copy())
-
-
-def _save_gif(path: Path, images: list[Any], milliseconds: int) -> None:
-    """Write a looping animation whose frames share one palette, which keeps it small and free of flicker."""
-    from PIL import Image
-
-    sample = [images[i] for i in np.linspace(0, len(images) - 1, 6).round().astype(int)]
-    strip = Image.new("RGB", (sample[0].width, sum(image.height for image in sample)))
-    for i, image in enumerate(sample):
-        strip.paste(image, (0, i * image.height))
-    palette = strip.quantize(96, dither=Image.Dither.NONE)
-    frames = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
-    buffer = io.BytesIO()
-    durations = [milliseconds] * (len(frames) - 1) + [1200]
-    frames[0].save(buffer, format="GIF", save_all=True, append_images=frames[1:], duration=durations, loop=0)
-    atomic_write(path, buffer.getvalue())
-
-
-def animate_pendulum(path: Path, trajectory: Trajectory, tick: Callable[[], None], *, every: int = _EVERY) -> None:
-    """Write the animation of a chain of links of 1 m that hangs from the origin.
-
-    Args:
-        path: the .gif.
-        trajectory: 60 frames per second.
-        tick: called after each picture.
-        every: frames of the trajectory per picture; 20 pictures are shown per second.
-    """
-    from matplotlib.collections import LineCollection
-
-    reach = 1.05 * trajectory.model.body_count
-    images: list[Any] = []
-    with canvas(6.4, 4.0, 100) as figure:
-        axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), frameon=False)
-        axes.set(xlim=(-1.04 * reach, 1.04 * reach), ylim=(-1.03 * reach, 0.27 * reach), xticks=(), yticks=())
-        (tip,) = axes.plot([], [], color=_PALE, linewidth=1.0)
-        chain = LineCollection([], linewidths=2.2, cmap="plasma", capstyle="round")
-        chain.set_clim(0.0, 1.15)
-        axes.add_collection(chain)
-        axes.plot(0.0, 0.0, "o", color=_INK, markersize=6)
-        clock_text = axes.text(0.03, 0.05, "", transform=axes.transAxes, fontsize=12, family="monospace")
-        ends: list[np.ndarray] = []
-        for k in range(0, len(trajectory), every):
-            corners = _chain(trajectory, k)
-            ends.append(corners[-1])
-            chain.set_segments(list(np.stack([corners[:-1], corners[1:]], axis=1)))
-            chain.set_array(np.linspace(0.0, 1.0, len(corners) - 1))
-            tip.set_data(*np.array(ends[-30:]).T)
-            clock_text.set_text(f"{trajectory.times[k]:4.1f} s")
-            images.append(_image(figure))
-            tick()
-    _save_gif(path, images, 50)
-
-
-def _animate_humanoid(path: Path, trajectory: Trajectory, tick: Callable[[], None]) -> None:
-    images: list[Any] = []
-    centres = trajectory.positions.mean(axis=1)
-    with canvas(4.8, 4.8, 100) as figure:
-        axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), frameon=False)
-        axes.set(xticks=(), yticks=())
-        axes.axhline(0.0, color=_PALE, linewidth=1.5)
-        axes.plot(centres[:, 0], centres[:, 2], color=_PALE, linewidth=1.0, linestyle=_DASHES)
-        clock_text = axes.text(0.03, 0.05, "", transform=axes.transAxes, fontsize=12, family="monospace")
-        for k in range(len(trajectory)):
-            x, _, z = centres[k]
-            axes.set(xlim=(x - 1.6, x + 1.6), ylim=(z - 1.6, z + 1.6))
-            drawing = axes.add_collection(_figure_drawing(trajectory, k))
-            clock_text.set_text(f"{trajectory.times[k]:4.2f} s")
-            images.append(_image(figure))
-            drawing.remove()
-            tick()
-    _save_gif(path, images, 60)
+def _figure(done: _Done) -> str:
+    page, picture = (html.escape(path.name) for path in done.files)
+    label = html.escape(done.run.label)
+    caption = f"{label}: {_row(done)[1]} us a step"
+    if done.speedup is not None and done.run is not done.chapter.runs[-1]:
+        caption += f", {done.speedup:.2g} times faster"
+    return (
+        f'<figure><button class=play data-page="{page}" data-title="{label}"><img src="{picture}" alt="{label}" '
+        f"loading=lazy><span>&#9654; play</span></button><figcaption>{caption}</figcaption></figure>"
+    )

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import get_context
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 from numba.core import event
 
-from limberjack._jit import cache_folder
+from limberjack._cache import cache_folder
 from limberjack.collision.detect import find_contacts, new_detector
 from limberjack.collision.mesh_sdf import build_grid
 from limberjack.collision.shapes import new_shapes
@@ -45,7 +46,7 @@ from limberjack.viewer.drawing import Drawing
 from limberjack.viewer.part_poses import Composed
 from limberjack.viewer.picture import Painter
 
-__all__ = ["compiled", "jobs", "sample", "warm_up"]
+__all__ = ["compiled", "jobs", "pictures", "sample", "warm_up", "watched"]
 
 
 def sample() -> Model:
@@ -227,7 +228,8 @@ def _collision() -> None:
     build_grid(closed_surface(corners, np.array([(0, 2, 1), (0, 1, 3), (0, 3, 2), (1, 2, 3)]), "corner"), 4)
 
 
-def _pictures() -> None:
+def pictures() -> None:
+    """Compile what draws pictures."""
     model = sample()
     drawing, poses = Drawing(model), forward_kinematics(model, model.q0)
     Painter(drawing, 32, 32, 1).paint(*poses, framed(np.array([[-1.0, -1.0, -1.0], [1.0, 1.0, 1.0]]), 1.0))
@@ -262,7 +264,7 @@ def jobs() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "assembly", _assembly
     yield "energy, momentum, velocities", _measures
     yield "functions of a model", _functions
-    yield "pictures", _pictures
+    yield "pictures", pictures
 
 
 class _CompileTimes(event.Listener):
@@ -304,6 +306,38 @@ def compiled(sim: Simulation) -> None:
     except LimberjackError:
         pass  # the run itself raises the same error
     sim.restore(before)
+
+
+class _Watch(event.Listener):
+    """Tells which function is being compiled."""
+
+    def __init__(self, tell: Callable[[str, int], None]) -> None:
+        self._tell, self._count = tell, 0
+
+    def on_start(self, event: event.Event) -> None:
+        data: Any = event.data
+        self._count += 1
+        self._tell(data["dispatcher"].py_func.__name__, self._count)
+
+    def on_end(self, event: event.Event) -> None:
+        pass
+
+
+@contextmanager
+def watched(console: Any, name: str) -> Iterator[None]:
+    """Show what is compiled within the block, how many functions and for how long; nothing if nothing is."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(f"{name}: loading", total=None)
+
+        def tell(function: str, count: int) -> None:
+            text = f"{name}: compiling, at the first use only; function {count}, {function}"
+            progress.update(task, description=text)
+
+        with event.install_listener("numba:compile", _Watch(tell)):
+            yield
 
 
 def warm_up(console: Any, profile: int = 0) -> list[str]:
@@ -348,5 +382,5 @@ def _profile_lines(spent: dict[str, tuple[float, int]], most: int) -> list[str]:
 
 
 def _cached_files() -> set[str]:
-    """Return the names in the cache folder: the same when nothing had to be compiled."""
-    return {str(path) for path in cache_folder().rglob("*")}
+    """Return the compiled functions in the cache folder: the same when nothing had to be compiled."""
+    return {str(path) for path in cache_folder().rglob("*.nbc")}

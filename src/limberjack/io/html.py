@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from limberjack.errors import ModelError
 from limberjack.io.files import atomic_write
 from limberjack.simulation.recorder import Bar
 from limberjack.simulation.trajectory import Trajectory
@@ -40,6 +41,7 @@ def write(
     camera: Any = None,
     follow: bool | None = None,
     title: str | None = None,
+    clusters: Any = None,
     progress: bool = False,
 ) -> None:
     """Write a page that plays the motion in any browser, without a network.
@@ -50,6 +52,7 @@ def write(
         camera: (position, target) [m]; None = one that shows the whole motion.
         follow: move the camera along; None = where no camera is given and the motion leads far away.
         title: of the page; None = the model's name.
+        clusters: (frames, bodies) number of the rigid cluster of each body, which then determines its colour.
         progress: show a progress bar.
     """
     require_frames(trajectory)
@@ -58,7 +61,7 @@ def write(
         drawing = Drawing(trajectory.model)
         shot = chosen_shot(drawing, trajectory, camera, follow, _ASPECT)
         tick(1)
-        data = {"name": name, **_motion(trajectory, drawing.size)}
+        data = {"name": name, **_motion(trajectory, drawing.size), **_clusters(trajectory, clusters)}
         tick(1)
         data |= _shapes(drawing) | _stage(drawing, shot, camera is not None)
         # a name such as </script> must not end the script it stands in
@@ -99,6 +102,15 @@ def _motion(trajectory: Trajectory, size: float) -> dict[str, Any]:
         "places": _planes(np.round((positions - low) / step).astype("<i4").reshape(n, -1)),
         "turns": _planes(np.round(trajectory.rotations * 32767.0).astype("<i2").reshape(n, -1)),
     }
+
+
+def _clusters(trajectory: Trajectory, clusters: Any) -> dict[str, Any]:
+    if clusters is None:
+        return {}
+    table, wanted = np.asarray(clusters), (len(trajectory), trajectory.model.body_count)
+    if table.shape != wanted:
+        raise ModelError(f"clusters: shape {table.shape}, not (frames, bodies) = {wanted}")
+    return {"clusters": _planes((table % len(PALETTE)).astype("<i2"))}
 
 
 def _shapes(drawing: Drawing) -> dict[str, Any]:

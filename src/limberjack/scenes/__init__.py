@@ -42,6 +42,7 @@ from limberjack.scenes.machines import differential, planetary, rolling_disc, st
 from limberjack.scenes.mocap import Follow, mocap, tracking_error
 from limberjack.scenes.piles import arch, box_pile, card_house, column, dominoes, kapla_tower, newtons_cradle
 from limberjack.scenes.rings import rings
+from limberjack.scenes.stairs import stairs
 from limberjack.scenes.tank import tank
 from limberjack.scenes.trees import ball_tree, random_tree
 from limberjack.scenes.weinstein import joint_types, lifting_net, net, pre_versus_post
@@ -112,6 +113,7 @@ __all__ = [
     "skeletons",
     "slider_chain",
     "spring_pendulum",
+    "stairs",
     "star",
     "steered_cart",
     "tank",

@@ -17,7 +17,8 @@ from numba.core import cgutils
 from numba.core.registry import cpu_target
 from numba.extending import NativeValue, models
 
-from limberjack._jit import _layouts, kernel  # pyright: ignore[reportPrivateUsage]
+from limberjack._cache import layouts
+from limberjack._jit import kernel
 from limberjack._tuples import memory_type
 
 __all__ = ["Bound", "arguments_of"]
@@ -30,7 +31,7 @@ class BoundType(types.Type):
 
     def __init__(self, kind: Any) -> None:
         self.kind = kind
-        text = f"{kind} {_layouts((kind,))}"
+        text = f"{kind} {layouts((kind,))}"
         super().__init__(name=f"Bound({hashlib.sha256(text.encode()).hexdigest()[:20]})")
 
 
