@@ -189,7 +189,7 @@ def loop_frames(model, name, q):
 def test_connects_and_welds_become_loop_joints(tmp_path, equality, kind, ends):
     """The gap between the two joint frames is MuJoCo's constraint error, at the start and anywhere else."""
     body = (
-        '<body name="b{0}" pos="{0} .2 .3" euler="{0} 20 30"><joint type="ball" pos=".3 .1 -.2"/>'
+        '<body name="b{0}" pos="{0} .2 .3" euler="{0} 20 30"><freejoint/>'
         '<geom size=".1"/>'
         '<site name="s{0}" pos=".1 .{0} .3" euler="10 {0} 30"/></body>'
     )
@@ -330,3 +330,25 @@ def test_long_lists_of_names_are_cut(tmp_path):
     with pytest.warns(ModelWarning, match='"t5" and 34 more') as caught:
         load(mjcf(tmp_path, TWO, f"<tendon>{tendons}</tendon>"))
     assert len(caught) == 1
+
+
+def test_equalities_that_cannot_be_met_become_springs(tmp_path):
+    """Equalities that no pose meets become springs, told by name, and pull; those that can be met stay loop joints."""
+    none = 'contype="0" conaffinity="0"'
+    world = "".join(
+        f'<body name="{name}" pos="{x} 0 1" gravcomp="1"><freejoint/><geom size=".1" {none}/></body>'
+        for name, x in (("a", 0), ("b", 0.5), ("c", 2))
+    )
+    weld = '<weld name="w" body1="a" body2="b" relpose=".4 0 0 1 0 0 0"/>'
+    connect = '<connect name="p" body1="a" body2="b" anchor=".2 .1 0"/>'
+    connect += '<connect name="q" body1="b" body2="c" anchor="1 0 0"/>'
+    with pytest.warns(ModelWarning, match='equalities that cannot be met together become springs: "w", "p"'):
+        model = load(mjcf(tmp_path, world, f"<equality>{weld}{connect}</equality>"))
+    assert model.loop_names == ("q",) and {spring.name[0] for spring in model.springs} == {"w", "p"}
+    sim = lj.Simulation(model)
+    sim.step(2000)
+    assert sim.joint_error().metres < 1e-6
+    gap = np.linalg.norm(sim.body("b").position - sim.body("a").position)
+    assert 0.4 < gap < 0.5
+    model, _ = read(tmp_path, world, f"<equality>{weld}</equality>")
+    assert model.loop_names == ("w",) and not model.springs

@@ -198,12 +198,15 @@ class _Peer:
         """Return the largest difference of a coordinate after free motion; quaternions up to their sign."""
         from limberjack.simulation.simulation import Simulation
 
-        features = self._model.features().keys() & {"contacts", "friction", "limits"}
+        # ropes are limits of tendons in MuJoCo: where there are any, all limits act on both sides
+        ropes = any(self._model.joint_spec(name).rope for name in self._model.loop_names)
+        features = self._model.features().keys() & {"contacts", "friction", *(() if ropes else ("limits",))}
         sim = Simulation(self._model, method, ignore=sorted(features))
         _start(sim)
         flags = self._mujoco.mjtDisableBit
         before = int(self.m.opt.disableflags), float(self.m.opt.timestep)
-        self.m.opt.disableflags |= int(flags.mjDSBL_CONTACT | flags.mjDSBL_LIMIT | flags.mjDSBL_FRICTIONLOSS)
+        self.m.opt.disableflags |= int(flags.mjDSBL_CONTACT | flags.mjDSBL_FRICTIONLOSS)
+        self.m.opt.disableflags |= 0 if ropes else int(flags.mjDSBL_LIMIT)
         self.m.opt.timestep /= _FINER
         data, steps = self._data(), max(1, round(_FREE / sim.dt))
         try:

@@ -18,7 +18,8 @@ import numpy as np
 
 from limberjack.errors import FileError, ModelError, ModelWarning, require
 from limberjack.io.mjcf_control import add_control, joint_additions
-from limberjack.io.mjcf_parts import BALL, FREE, HINGE, SLIDE, Parts, add_equalities
+from limberjack.io.mjcf_equalities import add_equalities
+from limberjack.io.mjcf_parts import BALL, FREE, HINGE, SLIDE, Parts
 from limberjack.io.mjcf_scan import Scan, scan
 from limberjack.io.mjcf_shapes import add_shapes, add_sites
 from limberjack.model.builder import Builder

@@ -1,4 +1,4 @@
-"""A compiled MuJoCo model with its names and equalities, and a list of what has no counterpart here."""
+"""A compiled MuJoCo model with its names, and a list of what has no counterpart here."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 
 from limberjack.errors import FileError, ModelWarning, require
-from limberjack.model.builder import Builder
 from limberjack.model.spec import WORLD
 
-__all__ = ["BALL", "FREE", "HINGE", "SLIDE", "Parts", "add_equalities", "free_name"]
+__all__ = ["BALL", "FREE", "HINGE", "JOINT_EQUALITY", "SLIDE", "Parts", "free_name"]
 
 # MuJoCo's codes, which its binary interface fixes.
 FREE, BALL, SLIDE, HINGE = range(4)
-_CONNECT, _WELD, _JOINT = range(3)
-_SITE = 6
+JOINT_EQUALITY = 2
 # Arrays of MuJoCo's model that are read here, by the kind of element in their rows.
 _NUMBERS = {
     "body": ("pos", "quat", "mass", "ipos", "iquat", "inertia"),
@@ -62,7 +60,12 @@ class Parts:
         for e in range(m.neq):
             active = m.eq_active0[e] and not self.disabled("EQUALITY")
             j = int(m.eq_obj1id[e])
-            if active and int(m.eq_type[e]) == _JOINT and int(m.eq_obj2id[e]) < 0 and m.jnt_type[j] in (SLIDE, HINGE):
+            if (
+                active
+                and int(m.eq_type[e]) == JOINT_EQUALITY
+                and int(m.eq_obj2id[e]) < 0
+                and m.jnt_type[j] in (SLIDE, HINGE)
+            ):
                 out[j] = float(m.qpos0[m.jnt_qposadr[j]] + m.eq_data[e, 0])
         return out
 
@@ -144,64 +147,3 @@ def free_name(name: str, taken: set[str]) -> str:
         out = f"{name}{count}"
     taken.add(out)
     return out
-
-
-def add_equalities(builder: Builder, parts: Parts) -> None:
-    """Add connects and welds as loop joints and linear joint equalities as gears."""
-    m = parts.m
-    for e in range(m.neq):
-        if not m.eq_active0[e] or parts.disabled("EQUALITY"):
-            continue
-        kind = int(m.eq_type[e])
-        name = parts.text(m.name_eqadr[e])
-        if kind in (_CONNECT, _WELD):
-            _add_loop(builder, parts, e, name)
-        elif kind == _JOINT:
-            _add_gear(builder, parts, e, name)
-        else:
-            parts.note("equalities of tendons and flexes are left out", parts.named("eq", e))
-
-
-def _add_loop(builder: Builder, parts: Parts, e: int, name: str) -> None:
-    m, data = parts.m, parts.m.eq_data[e]
-    ends = [int(m.eq_obj1id[e]), int(m.eq_obj2id[e])]
-    fixed = int(m.eq_type[e]) == _WELD and data[10] != 0.0
-    turns: list[Any] = [None, None]
-    if int(m.eq_objtype[e]) == _SITE:
-        points = [m.site_pos[s] for s in ends]
-        turns = [m.site_quat[s] for s in ends]
-        ends = [int(m.site_bodyid[s]) for s in ends]
-    elif int(m.eq_type[e]) == _CONNECT:
-        points = [data[0:3], data[3:6]]
-    else:
-        points = [data[3:6], data[0:3]]
-        turns[0] = data[6:10] / np.linalg.norm(data[6:10])
-    if ends[0] == ends[1]:
-        parts.note("equalities of a body with itself are left out", parts.named("eq", e))
-        return
-    if ends[1] == 0:
-        ends, points, turns = ends[::-1], points[::-1], turns[::-1]
-    a, b = (parts.bodies[i] for i in ends)
-    name = parts.unique(name or f"{a}-{b}", "weld" if fixed else "connect")
-    options = {"position": points[0], "position_in_child": points[1]}
-    if fixed:
-        options |= {"rotation": turns[0], "rotation_in_child": turns[1]}
-    builder.add_joint("fixed" if fixed else "ball", name, a, b, **options)
-
-
-def _add_gear(builder: Builder, parts: Parts, e: int, name: str) -> None:
-    """Add y - y0 = a0 + a1 (x - x0) as q_y = a1 q_x + (y0 + a0 - a1 x0)."""
-    m, coefficients = parts.m, parts.m.eq_data[e, :5]
-    y, x = int(m.eq_obj1id[e]), int(m.eq_obj2id[e])
-    if y in parts.locked and x < 0:
-        return
-    kinds = {parts.joints[j][1] for j in (y, x) if j >= 0}
-    if x < 0 or coefficients[2:].any() or kinds - {"hinge", "slide"}:
-        parts.note("equalities not linear in another joint are left out", parts.named("eq", e))
-        return
-    y0, x0 = (float(m.qpos0[m.jnt_qposadr[j]]) for j in (y, x))
-    a0, a1 = float(coefficients[0]), float(coefficients[1])
-    names = parts.joints[y][0], parts.joints[x][0]
-    builder.add_joint_gear(
-        parts.unique(name or f"{names[0]}-{names[1]}", "gear"), *names, ratio=a1, offset=y0 + a0 - a1 * x0
-    )
