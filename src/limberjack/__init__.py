@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from limberjack import constraints as constraints
     from limberjack import contact as contact
     from limberjack import errors as errors
+    from limberjack import gym as gym
     from limberjack import io as io
     from limberjack import linear as linear
     from limberjack import maximal as maximal
@@ -105,8 +106,8 @@ _HOMES = {
 }  # fmt: skip
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 _MODULES = (
-    "cli", "collision", "constraints", "contact", "errors", "io", "linear", "maximal", "methods", "model", "reduced",
-    "scenes", "simulation", "spatial", "viewer",
+    "cli", "collision", "constraints", "contact", "errors", "gym", "io", "linear", "maximal", "methods", "model",
+    "reduced", "scenes", "simulation", "spatial", "viewer",
 )  # fmt: skip
 
 __all__ = [
